@@ -1,0 +1,61 @@
+package cache
+
+import (
+	"math"
+	"time"
+)
+
+// Forever as a [Policy]'s StaleIfError is no limit.
+const Forever = time.Duration(math.MaxInt64)
+
+// Policy says for how long an answer is good. All spans count from its confirmation.
+type Policy struct {
+	FreshFor             time.Duration // it answers without upstream being asked
+	StaleWhileRevalidate time.Duration // after that, it answers while upstream is asked
+	StaleIfError         time.Duration // after FreshFor, it answers when upstream cannot be asked
+	AbsentFor            time.Duration // an absence answers, and never after that
+}
+
+// Freshness is a judgement on an answer.
+type Freshness uint8
+
+// The judgements, from best to worst.
+const (
+	Fresh     Freshness = iota // answer
+	Stale                      // answer, and ask upstream in the background
+	Fallback                   // ask upstream; answer only if it cannot be asked
+	Worthless                  // ask upstream; never answer
+)
+
+// Judge says what an answer of the given age is good for.
+func (p Policy) Judge(present bool, age time.Duration) Freshness {
+	switch {
+	case !present && age < p.AbsentFor:
+		return Fresh
+	case !present:
+		return Worthless
+	case age < p.FreshFor:
+		return Fresh
+	case age-p.FreshFor < p.StaleWhileRevalidate:
+		return Stale
+	case p.StaleIfError == Forever || age-p.FreshFor < p.StaleIfError:
+		return Fallback
+	}
+	return Worthless
+}
+
+// clockSlack is how far in the future a confirmation may lie and count as now: wall
+// clocks are corrected by a little all the time.
+const clockSlack = time.Second
+
+// Age is how long ago upstream confirmed something. It goes by whichever of the
+// monotonic and the wall clock says longer, so that neither a suspended machine nor
+// a clock set back makes an old answer young; a confirmation from the future is as
+// old as can be.
+func Age(confirmedAt, now time.Time) time.Duration {
+	wall := now.Round(0).Sub(confirmedAt.Round(0))
+	if wall < -clockSlack {
+		return Forever
+	}
+	return max(0, wall, now.Sub(confirmedAt))
+}

@@ -1,0 +1,63 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// diskCheckEvery is how long one look at the free space is believed. Much can be
+// written in that time by a fast disk, which is why the reserve is large.
+const diskCheckEvery = 50 * time.Millisecond
+
+// diskGauge watches the free space under a directory.
+type diskGauge struct {
+	fs      vfs.FS
+	dir     string
+	reserve int64
+
+	checked time.Time
+	free    atomic.Int64
+}
+
+// low reports whether less than the reserve and n bytes are free. A file system
+// that cannot tell is taken to have room. Calls must not overlap.
+func (g *diskGauge) low(n int64) (bool, error) {
+	if g.reserve <= 0 {
+		return false, nil
+	}
+	now := time.Now()
+	if g.checked.IsZero() || now.Sub(g.checked) >= diskCheckEvery {
+		usage, err := g.fs.GetDiskUsage(g.dir)
+		if errors.Is(err, vfs.ErrUnsupported) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("free space of the disk: %w", err)
+		}
+		g.checked = now
+		g.free.Store(int64(min(usage.AvailBytes, 1<<62)))
+	}
+	return g.free.Add(-n) < g.reserve, nil
+}
+
+// room refuses a write that would take n bytes more than the budget or the disk has
+// (contract 3). The caller holds commitMu.
+func (j *Journal) room(n int64) error {
+	used := j.totals.pendingBytes + j.totals.deadBytes
+	if j.opts.MaxBytes > 0 && used+n > j.opts.MaxBytes {
+		return fmt.Errorf("%w: pending writes and dead letters take %d bytes of the %d allowed",
+			ErrFull, used, j.opts.MaxBytes)
+	}
+	low, err := j.disk.low(n)
+	if err != nil {
+		return err
+	}
+	if low {
+		return fmt.Errorf("%w: the disk has less than the reserve of %d bytes free", ErrFull, j.opts.DiskReserve)
+	}
+	return nil
+}

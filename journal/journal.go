@@ -1,0 +1,168 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Options configures a journal.
+type Options struct {
+	// Dir is the directory of the journal, made with mode 0700 if need be.
+	Dir string
+	// FS holds Dir; nil means the operating system's.
+	FS vfs.FS
+	// MaxBytes bounds pending writes and dead letters together, each counted with
+	// its namespace, key and value and 64 bytes; 0 means no bound.
+	MaxBytes int64
+	// DiskReserve is the free space, in bytes, below which writes are refused.
+	DiskReserve int64
+	// OnChange is called after every change to what is known of an entry, with the
+	// journal's lock held: it must be quick and must not call the journal. It may be
+	// nil.
+	OnChange func(Change)
+	// Fatal is called once when the disk has failed. It must end the process; if it
+	// returns, the journal acknowledges nothing any more.
+	Fatal func(error)
+	// Logger receives what Pebble has to say; nil discards it.
+	Logger *slog.Logger
+}
+
+// Journal is the durable store. All its methods may be called concurrently, but
+// nothing may be called after Close.
+type Journal struct {
+	opts   Options
+	db     *pebble.DB
+	lock   *pebble.Lock
+	disk   diskGauge
+	failed atomic.Bool
+
+	rebuilt chan struct{} // closed when the index is complete
+
+	// commitMu puts batches in order: whoever holds it is the only one that assigns
+	// sequence numbers and applies batches, so that the state record of each batch
+	// is true of the store as that batch leaves it. It is taken before mu and never
+	// held during an fsync.
+	commitMu  sync.Mutex
+	totals    totals  // guarded by commitMu
+	lastStamp float64 // likewise
+
+	// mu guards what readers see. It is held for memory operations only, and by
+	// settling for one unsynced batch, so that a reader finds a write either pending
+	// or settled, never neither.
+	mu      sync.RWMutex
+	index   index
+	garbage []retired // superseded records to be removed by the next batch
+	// filling has an open channel for each entry (or, with an empty key, listing)
+	// whose settled copy was replaced and is not yet durable: readers wait for it,
+	// so that nothing is answered that a power cut could take back (contract 7).
+	filling map[ID]chan struct{}
+	// observers are the listings under way, by namespace: they are told of every
+	// write that settles meanwhile (contract 8).
+	observers map[string][]*ListingFill
+}
+
+// retired is a pending record that a newer one has taken the place of.
+type retired struct {
+	id ID
+	v  version
+}
+
+// Open opens the journal of a directory, made if it does not exist. It does no
+// background work: the pending index is complete only after [Journal.Run] has
+// rebuilt it, but every method gives right answers before.
+//
+// Errors: [ErrInUse], [ErrFormat], [ErrCorrupt], and those of the file system.
+func Open(opts Options) (*Journal, error) {
+	if opts.FS == nil {
+		opts.FS = vfs.Default
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	j := &Journal{
+		opts:      opts,
+		rebuilt:   make(chan struct{}),
+		index:     newIndex(),
+		filling:   make(map[ID]chan struct{}),
+		observers: make(map[string][]*ListingFill),
+	}
+	if err := j.open(); err != nil {
+		return nil, fmt.Errorf("journal %s: %w", opts.Dir, err)
+	}
+	return j, nil
+}
+
+func (j *Journal) open() (err error) {
+	if err := checkFormat(j.opts.FS, j.opts.Dir); err != nil {
+		return err
+	}
+	if err := j.opts.FS.MkdirAll(j.opts.Dir, 0o700); err != nil {
+		return err
+	}
+	if j.lock, err = pebble.LockDirectory(j.opts.Dir, j.opts.FS); err != nil {
+		return lockError(err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, j.lock.Close())
+		}
+	}()
+	if err := writeFormat(j.opts.FS, j.opts.Dir); err != nil {
+		return err
+	}
+	if j.db, err = j.openStore(); err != nil {
+		return err
+	}
+	j.disk = diskGauge{fs: j.opts.FS, dir: j.opts.Dir, reserve: j.opts.DiskReserve}
+	if j.totals, err = readTotals(j.db); err != nil {
+		return errors.Join(err, j.db.Close())
+	}
+	return nil
+}
+
+// Close closes the store. Acknowledged writes are durable with or without it.
+func (j *Journal) Close() error {
+	err := j.db.Close()
+	return errors.Join(err, j.lock.Close())
+}
+
+// Err is nil while writes can be taken: afterwards [ErrFailed], or [ErrFull] when
+// even the smallest write would be refused.
+func (j *Journal) Err() error {
+	if j.failed.Load() {
+		return ErrFailed
+	}
+	j.commitMu.Lock()
+	defer j.commitMu.Unlock()
+	return j.room(pendingOverhead)
+}
+
+// fail records that the disk has failed and ends the process (contract 2).
+func (j *Journal) fail(err error) {
+	if j.failed.Swap(true) {
+		return
+	}
+	if j.opts.Fatal != nil {
+		j.opts.Fatal(fmt.Errorf("journal %s: %w", j.opts.Dir, err))
+	}
+}
+
+func (j *Journal) changed(c Change) {
+	if j.opts.OnChange != nil {
+		j.opts.OnChange(c)
+	}
+}
+
+// unixNow is the wall clock in BotWire's unit.
+func unixNow() float64 { return toUnix(time.Now()) }
+
+func toUnix(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
+
+func fromUnix(seconds float64) time.Time { return time.UnixMicro(int64(seconds * 1e6)) }

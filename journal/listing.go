@@ -1,0 +1,169 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// ListingFill takes upstream's listing of a namespace into the journal. It is begun
+// before upstream is asked, so that the writes that settle meanwhile are laid over
+// the answer, which may have been made before them (contract 8).
+type ListingFill struct {
+	j         *Journal
+	namespace string
+	startedAt float64
+	settled   []settledRow // guarded by j.commitMu, in the order of settling
+}
+
+// settledRow is a write that settled while a listing was under way.
+type settledRow struct {
+	row  Row
+	gone bool
+}
+
+// BeginListing is to be followed by Commit or Cancel.
+func (j *Journal) BeginListing(namespace string) *ListingFill {
+	f := &ListingFill{j: j, namespace: namespace, startedAt: unixNow()}
+	j.commitMu.Lock()
+	defer j.commitMu.Unlock()
+	j.observers[namespace] = append(j.observers[namespace], f)
+	return f
+}
+
+// Cancel ends the fill without an answer.
+func (f *ListingFill) Cancel() {
+	f.j.commitMu.Lock()
+	defer f.j.commitMu.Unlock()
+	f.leave()
+}
+
+// leave is idempotent; the caller holds commitMu.
+func (f *ListingFill) leave() {
+	rest := slices.DeleteFunc(f.j.observers[f.namespace], func(o *ListingFill) bool { return o == f })
+	if len(rest) == 0 {
+		delete(f.j.observers, f.namespace)
+		return
+	}
+	f.j.observers[f.namespace] = rest
+}
+
+// Commit makes upstream's rows, brought forward by what has settled since, the
+// settled listing of the namespace. complete says that upstream had no more keys. It
+// is durable when Commit returns, and not seen by readers before.
+func (f *ListingFill) Commit(rows []Row, complete bool) error {
+	j := f.j
+	batch, done, err := f.begin(rows, complete)
+	if err != nil {
+		return fmt.Errorf("listing of %s: %w", f.namespace, err)
+	}
+	err = j.wait(batch)
+	done()
+	return err
+}
+
+func (f *ListingFill) begin(rows []Row, complete bool) (*pebble.Batch, func(), error) {
+	j := f.j
+	j.commitMu.Lock()
+	defer j.commitMu.Unlock()
+	f.leave()
+	past, _, err := readListing(j.db, f.namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	batch := j.db.NewBatch()
+	if err := f.write(batch, past.Rows, f.bringForward(rows), complete); err != nil {
+		return nil, nil, errors.Join(err, batch.Close())
+	}
+	done := j.hideWhileFilling(ID{Namespace: f.namespace})
+	if err := j.apply(batch); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return batch, done, nil
+}
+
+// bringForward lays the writes that settled meanwhile over upstream's rows.
+func (f *ListingFill) bringForward(rows []Row) map[string]Row {
+	now := make(map[string]Row, len(rows))
+	for _, r := range rows {
+		now[r.Key] = r
+	}
+	for _, s := range f.settled {
+		if s.gone {
+			delete(now, s.row.Key)
+			continue
+		}
+		s.row.UpdatedAt = max(s.row.UpdatedAt, now[s.row.Key].UpdatedAt)
+		now[s.row.Key] = s.row
+	}
+	return now
+}
+
+// write turns the past rows into the present ones, touching only what differs. A
+// row's time never goes back (contract 19).
+func (f *ListingFill) write(batch *pebble.Batch, past []Row, now map[string]Row, complete bool) error {
+	key := headerKey(f.namespace)
+	if err := batch.Set(key, seal(key, appendHeader(nil, f.startedAt, complete)), nil); err != nil {
+		return err
+	}
+	for _, old := range past {
+		row, ok := now[old.Key]
+		if !ok {
+			if err := batch.Delete(rowKey(f.namespace, old.Key), nil); err != nil {
+				return err
+			}
+			continue
+		}
+		row.UpdatedAt = max(row.UpdatedAt, old.UpdatedAt)
+		if now[old.Key] = row; row == old {
+			delete(now, old.Key)
+		}
+	}
+	for _, row := range now {
+		if err := setRow(batch, f.namespace, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func rowKey(namespace, key string) []byte {
+	return entryKey(rowPrefix, ID{Namespace: namespace, Key: key})
+}
+
+func setRow(batch *pebble.Batch, namespace string, row Row) error {
+	key := rowKey(namespace, row.Key)
+	return batch.Set(key, seal(key, appendRow(nil, row)), nil)
+}
+
+// settleRow brings the namespace's listing, if there is one, and those under way
+// forward by a confirmed write. The caller holds commitMu.
+func (j *Journal) settleRow(batch *pebble.Batch, w Write) error {
+	row := Row{Key: w.Key, ListBytes: w.ListBytes, UpdatedAt: w.UpdatedAt}
+	for _, f := range j.observers[w.Namespace] {
+		f.settled = append(f.settled, settledRow{row, w.Op == Delete})
+	}
+	_, listed, err := get(j.db, headerKey(w.Namespace))
+	if err != nil || !listed {
+		return err
+	}
+	key := rowKey(w.Namespace, w.Key)
+	if w.Op == Delete {
+		return batch.Delete(key, nil)
+	}
+	body, ok, err := get(j.db, key)
+	if err != nil {
+		return err
+	}
+	if ok {
+		old, err := decodeRow(w.Key, body)
+		if err != nil {
+			return err
+		}
+		row.UpdatedAt = max(row.UpdatedAt, old.UpdatedAt)
+	}
+	return setRow(batch, w.Namespace, row)
+}

@@ -1,0 +1,317 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Lookup says what is known here of an entry: its pending write, else its settled
+// copy, else nothing. It sees every write that was acknowledged before it began.
+func (j *Journal) Lookup(id ID) (State, error) {
+	for {
+		v, filling, err := j.visible(id)
+		if err != nil {
+			return State{}, err
+		}
+		if filling != nil {
+			<-filling
+			continue
+		}
+		if v == nil {
+			state, err := j.settled(id)
+			if err == nil && j.isFilling(id) {
+				continue // the copy that was read may not be durable yet
+			}
+			return state, err
+		}
+		state, err := j.pendingState(id, v)
+		if errors.Is(err, ErrSuperseded) {
+			continue // superseded or settled since the index was read
+		}
+		return state, err
+	}
+}
+
+// visible is the pending write that readers see, nil if there is none.
+func (j *Journal) visible(id ID) (*version, chan struct{}, error) {
+	if err := j.ensureKnown(id); err != nil {
+		return nil, nil, err
+	}
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	if n := j.index.get(id); n != nil && n.visible.seq != 0 {
+		v := n.visible
+		return &v, nil, nil
+	}
+	return nil, j.filling[id], nil
+}
+
+func (j *Journal) isFilling(id ID) bool {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return j.filling[id] != nil
+}
+
+// ensureKnown is faultIn for callers without commitMu.
+func (j *Journal) ensureKnown(id ID) error {
+	j.mu.RLock()
+	known := j.index.known(id)
+	j.mu.RUnlock()
+	if known {
+		return nil
+	}
+	j.commitMu.Lock()
+	defer j.commitMu.Unlock()
+	return j.faultIn(id)
+}
+
+func (j *Journal) pendingState(id ID, v *version) (State, error) {
+	state := State{
+		Kind: Gone, Seq: v.seq, ListBytes: int(v.listBytes), CreatedAt: v.born, UpdatedAt: v.updatedAt,
+	}
+	if v.op == Delete {
+		return state, nil
+	}
+	value, err := j.value(id, v.seq)
+	if err != nil {
+		return State{}, err
+	}
+	state.Kind, state.Value = Value, value
+	if v.afterDelete {
+		return state, nil
+	}
+	settled, ok, err := j.observation(id)
+	if err != nil {
+		return State{}, err
+	}
+	if ok {
+		state.CreatedAt = settled.CreatedAt
+		state.UpdatedAt = max(state.UpdatedAt, settled.UpdatedAt)
+	}
+	return state, nil
+}
+
+// value reads the value of a pending write; ErrSuperseded says that it is gone.
+func (j *Journal) value(id ID, seq uint64) (string, error) {
+	body, ok, err := get(j.db, pendingKey(id, seq))
+	if err != nil {
+		return "", fmt.Errorf("pending write %d to %s: %w", seq, id, err)
+	}
+	if !ok {
+		return "", ErrSuperseded
+	}
+	_, value, err := decodePending(body)
+	if err != nil {
+		return "", fmt.Errorf("pending write %d to %s: %w", seq, id, err)
+	}
+	return string(value), nil
+}
+
+// settled is the State of an entry that has no pending write.
+func (j *Journal) settled(id ID) (State, error) {
+	body, ok, err := get(j.db, entryKey(settledPrefix, id))
+	if err != nil || !ok {
+		return State{}, err
+	}
+	o, confirmedAt, err := decodeSettled(body)
+	if err != nil {
+		return State{}, fmt.Errorf("settled copy of %s: %w", id, err)
+	}
+	return settledState(o, confirmedAt), nil
+}
+
+func settledState(o Observation, confirmedAt float64) State {
+	return State{
+		Kind: Settled, Value: o.Value, ListBytes: o.ListBytes,
+		CreatedAt: o.CreatedAt, UpdatedAt: o.UpdatedAt, ConfirmedAt: fromUnix(confirmedAt),
+	}
+}
+
+func (j *Journal) observation(id ID) (Observation, bool, error) {
+	body, ok, err := get(j.db, entryKey(settledPrefix, id))
+	if err != nil || !ok {
+		return Observation{}, false, err
+	}
+	o, _, err := decodeSettled(body)
+	if err != nil {
+		return Observation{}, false, fmt.Errorf("settled copy of %s: %w", id, err)
+	}
+	return o, true, nil
+}
+
+// Newest returns the entry's pending write with its value, to be sent upstream; ok
+// is false when the entry has none.
+func (j *Journal) Newest(id ID) (w Write, ok bool, err error) {
+	for {
+		v, _, err := j.visible(id)
+		if err != nil || v == nil {
+			return Write{}, false, err
+		}
+		value, err := j.value(id, v.seq)
+		if errors.Is(err, ErrSuperseded) {
+			continue
+		}
+		return Write{
+			ID: id, Seq: v.seq, Op: v.op, Value: value, ListBytes: int(v.listBytes), UpdatedAt: v.updatedAt,
+			born: v.born, afterDelete: v.afterDelete,
+		}, err == nil, err
+	}
+}
+
+// Overlay returns the pending writes of a namespace, in no particular order.
+func (j *Journal) Overlay(namespace string) ([]Pending, error) {
+	if err := j.ensureSpaceKnown(namespace); err != nil {
+		return nil, err
+	}
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	s := j.index.spaces[namespace]
+	if s == nil {
+		return nil, nil
+	}
+	out := make([]Pending, 0, s.count)
+	for n := s.oldest; n != nil; n = n.newer {
+		out = append(out, n.pending())
+	}
+	return out, nil
+}
+
+func (j *Journal) ensureSpaceKnown(namespace string) error {
+	j.mu.RLock()
+	complete := j.index.complete()
+	j.mu.RUnlock()
+	if complete {
+		return nil
+	}
+	j.commitMu.Lock()
+	defer j.commitMu.Unlock()
+	return j.faultInUnder(within(pendingPrefix, namespace), ID{Namespace: namespace})
+}
+
+// PendingList returns up to limit pending writes, those that have waited longest
+// first, of one namespace or, with "", of all. While the index is being rebuilt it
+// may not hold all.
+func (j *Journal) PendingList(namespace string, limit int) []Pending {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	var heads []*node
+	for name, s := range j.index.spaces {
+		if s.oldest != nil && (namespace == "" || namespace == name) {
+			heads = append(heads, s.oldest)
+		}
+	}
+	return mergeByAge(heads, limit)
+}
+
+// Stats is a summary of a journal.
+type Stats struct {
+	Pending      int     // entries with a pending write
+	PendingBytes int64   // as the budget counts them
+	OldestSince  float64 // Unix seconds; 0 when nothing is pending
+	DeadLetters  int
+	DeadBytes    int64
+	LastSeq      uint64
+	Rebuilding   bool // Pending and Namespaces are still growing
+	Namespaces   map[string]NamespaceStats
+}
+
+// NamespaceStats is a namespace's part of [Stats].
+type NamespaceStats struct {
+	Pending      int
+	PendingBytes int64
+	OldestSince  float64
+}
+
+// Stats summarises the journal.
+func (j *Journal) Stats() Stats {
+	j.commitMu.Lock()
+	st := Stats{DeadLetters: int(j.totals.dead), DeadBytes: j.totals.deadBytes, LastSeq: j.totals.seq}
+	j.commitMu.Unlock()
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	st.Rebuilding = !j.index.complete()
+	st.Namespaces = make(map[string]NamespaceStats, len(j.index.spaces))
+	for name, s := range j.index.spaces {
+		if s.oldest == nil {
+			continue
+		}
+		since := s.oldest.visible.since
+		st.Pending += s.count
+		st.PendingBytes += s.bytes
+		if st.OldestSince == 0 || since < st.OldestSince {
+			st.OldestSince = since
+		}
+		st.Namespaces[name] = NamespaceStats{Pending: s.count, PendingBytes: s.bytes, OldestSince: since}
+	}
+	return st
+}
+
+// LastSeq is the highest sequence number given out.
+func (j *Journal) LastSeq() uint64 {
+	j.commitMu.Lock()
+	defer j.commitMu.Unlock()
+	return j.totals.seq
+}
+
+// Listing returns the settled listing of a namespace; ok is false when upstream was
+// never asked for it.
+func (j *Journal) Listing(namespace string) (l Listing, ok bool, err error) {
+	snapshot := j.durableSnapshot(ID{Namespace: namespace})
+	l, ok, err = readListing(snapshot, namespace)
+	return l, ok, errors.Join(err, snapshot.Close())
+}
+
+// durableSnapshot is a snapshot in which the listing of id is durable.
+func (j *Journal) durableSnapshot(id ID) *pebble.Snapshot {
+	for {
+		j.mu.RLock()
+		filling := j.filling[id]
+		if filling == nil {
+			defer j.mu.RUnlock()
+			return j.db.NewSnapshot()
+		}
+		j.mu.RUnlock()
+		<-filling
+	}
+}
+
+func readListing(r pebble.Reader, namespace string) (Listing, bool, error) {
+	body, ok, err := get(r, headerKey(namespace))
+	if err != nil || !ok {
+		return Listing{}, false, err
+	}
+	fetchedAt, complete, err := decodeHeader(body)
+	if err != nil {
+		return Listing{}, false, err
+	}
+	l := Listing{FetchedAt: fromUnix(fetchedAt), Complete: complete}
+	prefix := within(rowPrefix, namespace)
+	err = scan(r, prefix, func(key, body []byte, _ uint32) error {
+		row, err := decodeRow(string(key[len(prefix):]), body)
+		l.Rows = append(l.Rows, row)
+		return err
+	})
+	return l, err == nil, err
+}
+
+// age is the time since a wall-clock instant, at least 0.
+func age(since float64) time.Duration {
+	return max(0, time.Duration((unixNow()-since)*float64(time.Second)))
+}
+
+// Age is how long the write's entry has been waiting, at least 0.
+func (p Pending) Age() time.Duration { return age(p.Since) }
+
+// OldestAge is how long the oldest pending write has waited, 0 if there is none.
+func (s Stats) OldestAge() time.Duration {
+	if s.OldestSince == 0 {
+		return 0
+	}
+	return age(s.OldestSince)
+}
+
+// OldestAge is how long the namespace's oldest pending write has waited.
+func (s NamespaceStats) OldestAge() time.Duration { return age(s.OldestSince) }

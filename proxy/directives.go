@@ -1,0 +1,56 @@
+package proxy
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/botwired/botwired/cache"
+)
+
+// directives are what a caller asks of the cache (RFC 9111, section 5.2.1).
+type directives struct {
+	noCache      bool          // upstream has to be asked
+	onlyIfCached bool          // upstream must not be waited for
+	maxAge       time.Duration // no older answer will do; negative: any
+}
+
+// parseDirectives ignores what it does not know, as the RFC asks.
+func parseDirectives(h http.Header) directives {
+	d := directives{maxAge: -1}
+	for _, line := range h["Cache-Control"] {
+		for part := range strings.SplitSeq(line, ",") {
+			d.add(strings.ToLower(strings.TrimSpace(part)))
+		}
+	}
+	return d
+}
+
+func (d *directives) add(part string) {
+	switch part {
+	case "no-cache":
+		d.noCache = true
+	case "only-if-cached":
+		d.onlyIfCached = true
+	default:
+		seconds, ok := strings.CutPrefix(part, "max-age=")
+		n, err := strconv.ParseUint(strings.Trim(seconds, `"`), 10, 31)
+		if ok && err == nil {
+			d.maxAge = time.Duration(n) * time.Second
+		}
+	}
+}
+
+// judge says what an answer is good for under a policy and a caller's directives.
+// What is pending here is the newest there is, whatever was asked for.
+func (d directives) judge(p cache.Policy, item *cache.Item, now time.Time) (cache.Freshness, time.Duration) {
+	if item.ConfirmedAt.IsZero() {
+		return cache.Fresh, 0
+	}
+	age := cache.Age(item.ConfirmedAt, now)
+	if d.noCache || (d.maxAge >= 0 && age > d.maxAge) {
+		return cache.Worthless, age
+	}
+	return p.Judge(item.Body != nil, age), age
+}

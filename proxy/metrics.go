@@ -1,0 +1,88 @@
+package proxy
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// metrics are the counters of requests, by what became of them. Labels are resolved
+// once: a request only adds one.
+type metrics struct {
+	reads        map[source]prometheus.Counter
+	lists        map[source]prometheus.Counter
+	acknowledged map[journal.Op]prometheus.Counter
+	forwarded    prometheus.Counter
+	refused      prometheus.Counter
+	full         prometheus.Counter
+	unavailable  prometheus.Counter
+	failed       prometheus.Counter
+}
+
+// sourceNames are the outcomes of reads in the metrics.
+var sourceNames = map[source]string{
+	fromCache: "hit", fromPending: "pending", fromStale: "stale", fromFallback: "fallback", fromUpstream: "miss",
+}
+
+func newMetrics(opts Options) (*metrics, error) {
+	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "botwired_requests_total",
+		Help: "Requests of agents, by operation and outcome.",
+	}, []string{"op", "outcome"})
+	m := &metrics{
+		reads:        make(map[source]prometheus.Counter),
+		lists:        make(map[source]prometheus.Counter),
+		acknowledged: make(map[journal.Op]prometheus.Counter),
+		forwarded:    requests.WithLabelValues("other", "forwarded"),
+		refused:      requests.WithLabelValues("any", "refused"),
+		full:         requests.WithLabelValues("any", "full"),
+		unavailable:  requests.WithLabelValues("any", "unavailable"),
+		failed:       requests.WithLabelValues("any", "failed"),
+	}
+	for from, name := range sourceNames {
+		m.reads[from] = requests.WithLabelValues("get", name)
+		m.lists[from] = requests.WithLabelValues("list", name)
+	}
+	for _, op := range []journal.Op{journal.Put, journal.Delete} {
+		m.acknowledged[op] = requests.WithLabelValues(op.String(), "acknowledged")
+	}
+	for _, c := range []prometheus.Collector{requests, &collector{opts}} {
+		if err := opts.Registry.Register(c); err != nil {
+			return nil, fmt.Errorf("metrics: %w", err)
+		}
+	}
+	return m, nil
+}
+
+var (
+	pendingDesc       = desc("botwired_pending", "Writes acknowledged and not yet confirmed by upstream.")
+	pendingBytesDesc  = desc("botwired_pending_bytes", "Size of the pending writes, as journal.max_bytes counts them.")
+	oldestPendingDesc = desc("botwired_oldest_pending_seconds", "How long the oldest pending write has been waiting.")
+	deadLettersDesc   = desc("botwired_dead_letters", "Writes that upstream refused for good and nobody has decided on.")
+	upstreamUpDesc    = desc("botwired_upstream_up", "1 while upstream answers, 0 while it does not.")
+)
+
+func desc(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
+
+// collector reads the state of the journal once for each scrape.
+type collector struct{ opts Options }
+
+func (c *collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	st := c.opts.Journal.Stats()
+	up := 1.0
+	if failing, _ := c.opts.UpstreamFailing(); failing {
+		up = 0
+	}
+	gauge := func(d *prometheus.Desc, v float64) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
+	}
+	gauge(pendingDesc, float64(st.Pending))
+	gauge(pendingBytesDesc, float64(st.PendingBytes))
+	gauge(oldestPendingDesc, st.OldestAge().Seconds())
+	gauge(deadLettersDesc, float64(st.DeadLetters))
+	gauge(upstreamUpDesc, up)
+}

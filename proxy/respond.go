@@ -1,0 +1,68 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+// jsonType is shared by all answers: a header's values are never changed in place.
+var jsonType = []string{"application/json"}
+
+func writeJSON(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h["Content-Type"] = jsonType
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // if this fails the caller is gone
+}
+
+// writeDocument answers one of the daemon's own requests.
+func writeDocument(w http.ResponseWriter, status int, doc any) error {
+	body, err := json.Marshal(doc)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	writeJSON(w, status, append(body, '\n'))
+	return nil
+}
+
+// fail turns an error into an answer, and logs those that are this daemon's fault.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	var refusal *wire.Refusal
+	var later interface{ RetryAfter() time.Duration }
+	switch {
+	case errors.As(err, &refusal):
+		s.metrics.refused.Inc()
+	case errors.Is(err, journal.ErrFull):
+		s.metrics.full.Inc()
+		refusal = wire.Detail(http.StatusInsufficientStorage, "the write was not taken: "+err.Error())
+	case errors.Is(err, journal.ErrNoDeadLetter):
+		refusal = wire.Detail(http.StatusNotFound, err.Error())
+	case errors.As(err, &later):
+		s.metrics.unavailable.Inc()
+		w.Header().Set("Retry-After", retryAfter(later.RetryAfter()))
+		refusal = wire.Detail(http.StatusServiceUnavailable, "not known here, and "+err.Error())
+	case r.Context().Err() != nil, errors.Is(err, context.Canceled):
+		w.Header().Set("Retry-After", "1") // the caller is gone, or the daemon is going
+		refusal = wire.Detail(http.StatusServiceUnavailable, "shutting down")
+	default:
+		s.metrics.failed.Inc()
+		s.opts.Logger.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+		refusal = wire.Detail(http.StatusInternalServerError, "internal error: see botwired's log")
+	}
+	refusal.Write(w)
+}
+
+// retryAfter is a wait as whole seconds, at least one.
+func retryAfter(d time.Duration) string {
+	return strconv.Itoa(max(1, int(math.Ceil(d.Seconds()))))
+}

@@ -1,0 +1,102 @@
+package proxy
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"time"
+)
+
+type statusDocument struct {
+	Version              string              `json:"version"`
+	Upstream             upstreamDocument    `json:"upstream"`
+	Pending              int                 `json:"pending"`
+	PendingBytes         int64               `json:"pending_bytes"`
+	OldestPendingSeconds float64             `json:"oldest_pending_seconds"`
+	DeadLetters          int                 `json:"dead_letters"`
+	DeadLetterBytes      int64               `json:"dead_letter_bytes"`
+	LastSeq              uint64              `json:"last_seq"`
+	Rebuilding           bool                `json:"rebuilding"`
+	Namespaces           []namespaceDocument `json:"namespaces"`
+}
+
+type upstreamDocument struct {
+	URL    string `json:"url"`
+	State  string `json:"state"` // "up" or "down"
+	Reason string `json:"reason,omitempty"`
+}
+
+type namespaceDocument struct {
+	Namespace            string  `json:"namespace"`
+	Pending              int     `json:"pending"`
+	PendingBytes         int64   `json:"pending_bytes"`
+	OldestPendingSeconds float64 `json:"oldest_pending_seconds"`
+	Paused               string  `json:"paused,omitempty"`
+}
+
+// status describes the daemon: namespaces are those with pending writes, by name.
+func (s *Server) status(w http.ResponseWriter, _ *http.Request) error {
+	st := s.opts.Journal.Stats()
+	doc := statusDocument{
+		Version:  s.opts.Version,
+		Upstream: upstreamDocument{URL: s.opts.UpstreamURL, State: "up"},
+		Pending:  st.Pending, PendingBytes: st.PendingBytes,
+		OldestPendingSeconds: seconds(st.OldestAge()),
+		DeadLetters:          st.DeadLetters, DeadLetterBytes: st.DeadBytes,
+		LastSeq: st.LastSeq, Rebuilding: st.Rebuilding,
+		Namespaces: make([]namespaceDocument, 0, len(st.Namespaces)),
+	}
+	if failing, reason := s.opts.UpstreamFailing(); failing {
+		doc.Upstream.State, doc.Upstream.Reason = "down", reason
+	}
+	for name, n := range st.Namespaces {
+		doc.Namespaces = append(doc.Namespaces, namespaceDocument{
+			Namespace: name, Pending: n.Pending, PendingBytes: n.PendingBytes,
+			OldestPendingSeconds: seconds(n.OldestAge()), Paused: s.opts.Flusher.Paused(name),
+		})
+	}
+	slices.SortFunc(doc.Namespaces, func(a, b namespaceDocument) int { return cmp.Compare(a.Namespace, b.Namespace) })
+	return writeDocument(w, http.StatusOK, doc)
+}
+
+// seconds rounds to milliseconds.
+func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1e3 }
+
+type pendingDocument struct {
+	Seq         uint64     `json:"seq"`
+	Namespace   string     `json:"namespace"`
+	Key         string     `json:"key"`
+	Op          string     `json:"op"`
+	Bytes       int        `json:"bytes"`
+	WrittenAt   float64    `json:"written_at"` // Unix seconds
+	WaitingFor  float64    `json:"waiting_seconds"`
+	Attempts    int        `json:"attempts"`
+	LastError   string     `json:"last_error"`
+	NextAttempt *time.Time `json:"next_attempt_at"` // null while one is under way
+}
+
+// pending lists what is waiting for upstream, the longest first.
+func (s *Server) pending(w http.ResponseWriter, r *http.Request) error {
+	namespace, err := namespaceParameter(r)
+	if err != nil {
+		return err
+	}
+	limit, err := limitParameter(r)
+	if err != nil {
+		return err
+	}
+	docs := []pendingDocument{}
+	for _, p := range s.opts.Journal.PendingList(namespace, limit) {
+		doc := pendingDocument{
+			Seq: p.Seq, Namespace: p.Namespace, Key: p.Key, Op: p.Op.String(), Bytes: p.Bytes,
+			WrittenAt: p.UpdatedAt, WaitingFor: seconds(p.Age()),
+		}
+		var next time.Time
+		doc.Attempts, doc.LastError, next = s.opts.Flusher.Attempts(p.ID)
+		if !next.IsZero() {
+			doc.NextAttempt = &next
+		}
+		docs = append(docs, doc)
+	}
+	return writeDocument(w, http.StatusOK, map[string]any{"pending": docs})
+}

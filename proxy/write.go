@@ -1,0 +1,139 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+// put journals a value. The order of the checks is BotWire's.
+func (s *Server) put(w http.ResponseWriter, r *http.Request, id journal.ID) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	value, refusal := wire.DecodePut(r.Header, body)
+	if refusal == nil {
+		refusal = wire.CheckEntry(id.Namespace, id.Key)
+	}
+	if refusal == nil {
+		refusal = wire.CheckSize(value)
+	}
+	if refusal != nil {
+		return refusal
+	}
+	written, err := s.opts.Journal.Append(journal.NewWrite{
+		ID: id, Op: journal.Put, Value: value, ListBytes: wire.ListBytes(value),
+	})
+	if err != nil {
+		return err
+	}
+	s.acknowledge(w, written, wire.AppendStored(nil, id.Namespace, id.Key, wire.CodePoints(value)))
+	return nil
+}
+
+// errTooLarge refuses a body that no valid request has.
+var errTooLarge = wire.Detail(http.StatusRequestEntityTooLarge,
+	"the body is larger than any valid one: "+strconv.Itoa(wire.MaxBodyBytes)+" bytes")
+
+// readBody does not read on once the body is known to be too large, and has the
+// connection closed then.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength > wire.MaxBodyBytes {
+		w.Header().Set("Connection", "close")
+		return nil, errTooLarge
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, wire.MaxBodyBytes))
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return nil, errTooLarge
+	}
+	if err != nil {
+		return nil, wire.Detail(http.StatusBadRequest, "the body ended early")
+	}
+	return body, nil
+}
+
+func (s *Server) acknowledge(w http.ResponseWriter, written journal.Write, body []byte) {
+	s.metrics.acknowledged[written.Op].Inc()
+	w.Header().Set("Botwired-Write", "pending; seq="+strconv.FormatUint(written.Seq, 10))
+	writeJSON(w, http.StatusOK, body)
+}
+
+// delete journals a tombstone for an entry that exists, as far as can be told
+// (contract 11).
+func (s *Server) delete(w http.ResponseWriter, r *http.Request, id journal.ID) error {
+	if refusal := wire.CheckEntry(id.Namespace, id.Key); refusal != nil {
+		return refusal
+	}
+	for {
+		written, err := s.tryDelete(r, id)
+		switch {
+		case errors.Is(err, journal.ErrChanged), errors.Is(err, errOvertaken):
+			continue // another write was faster: what it left decides
+		case err != nil:
+			return err
+		}
+		s.acknowledge(w, written, wire.AppendDeleted(nil, id.Namespace, id.Key))
+		return nil
+	}
+}
+
+// tryDelete decides on one look at the entry, and journals the tombstone only if the
+// entry is still as it was then.
+func (s *Server) tryDelete(r *http.Request, id journal.ID) (journal.Write, error) {
+	key := entryKey(id)
+	generation := s.opts.Cache.Generation(key)
+	state, err := s.opts.Journal.Lookup(id)
+	if err != nil {
+		return journal.Write{}, err
+	}
+	switch state.Kind {
+	case journal.Gone:
+		return journal.Write{}, wire.NotFound(id.Namespace, id.Key)
+	case journal.Unknown:
+		if err := s.mayExist(r, id); err != nil {
+			return journal.Write{}, err
+		}
+	}
+	return s.opts.Journal.Append(journal.NewWrite{
+		ID: id, Op: journal.Delete,
+		If: func(newest uint64) bool { return newest == state.Seq && s.opts.Cache.Current(key, generation) },
+	})
+}
+
+// mayExist refuses with 404 an entry that is known to be absent. If that is not known
+// upstream is asked, and if upstream cannot be asked, the entry may exist.
+func (s *Server) mayExist(r *http.Request, id journal.ID) error {
+	key := entryKey(id)
+	item, ok := s.opts.Cache.Get(key)
+	if ok {
+		_, freshness := s.judge(key, directives{maxAge: -1}, item)
+		ok = freshness == cache.Fresh
+	}
+	if !ok {
+		var err error
+		item, err = s.ask(r.Context(), entrySource{s, id}, false)
+		if isUnavailable(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if item.Body == nil {
+		return wire.NotFound(id.Namespace, id.Key)
+	}
+	return nil
+}
+
+func isUnavailable(err error) bool {
+	var later interface{ RetryAfter() time.Duration }
+	return errors.As(err, &later)
+}

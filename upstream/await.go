@@ -1,0 +1,150 @@
+package upstream
+
+import (
+	"context"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// waiter waits for entries to be done with.
+type waiter struct {
+	outstanding map[journal.ID]uint64 // newest write at the time of the call
+	progress    Progress
+	done        chan struct{} // closed when nothing is outstanding
+}
+
+// Progress is how far a wait for pending writes has come, in entries.
+type Progress struct {
+	Settled int `json:"settled"`
+	Dead    int `json:"dead"`
+	Pending int `json:"pending"`
+}
+
+// Flush returns when every write that was acknowledged before the call, of one
+// namespace or, with "", of all, has settled or is dead: with no linger, but at
+// upstream's pace. When ctx ends first, its error comes with what is left.
+func (f *Flusher) Flush(ctx context.Context, namespace string) (Progress, error) {
+	select {
+	case <-f.opts.Journal.Rebuilt():
+	case <-ctx.Done():
+		return Progress{Pending: f.opts.Journal.Stats().Pending}, ctx.Err()
+	}
+	return f.await(ctx, func(id journal.ID) bool { return namespace == "" || id.Namespace == namespace })
+}
+
+// await hurries the entries that match and waits for them.
+func (f *Flusher) await(ctx context.Context, match func(journal.ID) bool) (Progress, error) {
+	w := f.expect(match)
+	var err error
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.waiters, w)
+	w.progress.Pending = len(w.outstanding)
+	if w.progress.Pending == 0 {
+		err = nil
+	}
+	return w.progress, err
+}
+
+func (f *Flusher) expect(match func(journal.ID) bool) *waiter {
+	w := &waiter{outstanding: make(map[journal.ID]uint64), done: make(chan struct{})}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for id, t := range f.schedule.tasks {
+		if !match(id) {
+			continue
+		}
+		w.outstanding[id] = t.seq
+		t.hurry = true
+		if !t.running {
+			f.wait(t)
+		}
+	}
+	if len(w.outstanding) == 0 {
+		close(w.done)
+		return w
+	}
+	f.waiters[w] = struct{}{}
+	return w
+}
+
+// tell lets those who wait for a write know that it is done with.
+func (f *Flusher) tell(done journal.Write, dead bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for w := range f.waiters {
+		seq, ok := w.outstanding[done.ID]
+		if !ok || seq > done.Seq {
+			continue
+		}
+		delete(w.outstanding, done.ID)
+		if dead {
+			w.progress.Dead++
+		} else {
+			w.progress.Settled++
+		}
+		if len(w.outstanding) == 0 {
+			close(w.done)
+			delete(f.waiters, w)
+		}
+	}
+}
+
+// awaited reports whether somebody waits for the entry. The caller holds mu.
+func (f *Flusher) awaited(id journal.ID) bool {
+	for w := range f.waiters {
+		if _, ok := w.outstanding[id]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// Drain flushes without linger, for shutdown: until nothing is pending or ctx ends.
+func (f *Flusher) Drain(ctx context.Context) Progress {
+	f.mu.Lock()
+	f.draining = true
+	f.mu.Unlock()
+	f.health.nudge()
+	f.signal()
+	progress, _ := f.Flush(ctx, "") // what is left is in progress
+	return progress
+}
+
+// Attempts is what has become of an entry's pending write so far.
+type Attempts struct {
+	Count int       // requests that failed since the last that did not
+	Last  string    // why the last one failed
+	Next  time.Time // when the next one is due, at the earliest; zero while one is under way
+}
+
+// Attempts describes an entry's task; it is zero for an entry without one.
+func (f *Flusher) Attempts(id journal.ID) Attempts {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.schedule.tasks[id]
+	if t == nil {
+		return Attempts{}
+	}
+	a := Attempts{Count: t.attempts, Last: t.lastText}
+	if !t.running {
+		a.Next = latest(t.due, t.space.notBefore)
+	}
+	return a
+}
+
+// Paused says why a namespace's writes are not let in, empty if they are.
+func (f *Flusher) Paused(namespace string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if sp := f.schedule.spaces[namespace]; sp != nil {
+		return sp.paused
+	}
+	return ""
+}
