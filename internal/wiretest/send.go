@@ -52,7 +52,8 @@ func (r request) send(base, ns string, headers map[string]string) (answer, error
 func (r request) bytes(host, ns string, headers map[string]string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", r.Method, strings.ReplaceAll(r.Target, "NS", ns), host)
-	all := maps.Clone(headers)
+	all := make(map[string]string)
+	maps.Copy(all, headers)
 	maps.Copy(all, r.Headers)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		fmt.Fprintf(&b, "%s: %s\r\n", name, all[name])

@@ -193,7 +193,8 @@ func (s *Server) refusal(err error) *wire.Refusal {
 	if errors.As(err, &refusal) {
 		return refusal
 	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	interrupted := code(err) == sqlite3.SQLITE_INTERRUPT
+	if interrupted || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return cancelled()
 	}
 	if errors.Is(err, errClosed) {
