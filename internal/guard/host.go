@@ -1,0 +1,94 @@
+package guard
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// hostPort is a Host header or the authority of an origin: the name in lower case without brackets
+// and trailing dot, and the port, empty when it is not given.
+type hostPort struct{ name, port string }
+
+// splitHost reads name, name:port, [ipv6] and [ipv6]:port.
+func splitHost(s string) (hostPort, bool) {
+	name, port := s, ""
+	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {
+		name, port = s[:i], s[i+1:]
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return hostPort{}, false
+		}
+	}
+	if inner, ok := strings.CutPrefix(name, "["); ok {
+		inner, ok = strings.CutSuffix(inner, "]")
+		addr, err := netip.ParseAddr(inner)
+		if !ok || err != nil || !addr.Is6() {
+			return hostPort{}, false
+		}
+		return hostPort{addr.String(), port}, true
+	}
+	name = normalName(name)
+	return hostPort{name, port}, name != "" && !strings.ContainsAny(name, ":/@?#[]\\ ")
+}
+
+func normalName(name string) string {
+	return strings.ToLower(strings.TrimSuffix(name, "."))
+}
+
+// hosts knows by which names the listener may be called.
+type hosts struct {
+	any      bool
+	names    map[string]bool
+	accepted string // for a person
+}
+
+func newHosts(extra []string, hostname string, any bool) hosts {
+	h := hosts{any: any, names: make(map[string]bool)}
+	list := []string{"localhost"}
+	for _, name := range append([]string{hostname}, extra...) {
+		name = normalName(strings.Trim(name, "[]"))
+		if addr, err := netip.ParseAddr(name); err == nil {
+			name = addr.String()
+		}
+		if name != "" && !h.names[name] && name != "localhost" {
+			h.names[name] = true
+			list = append(list, name)
+		}
+	}
+	h.names["localhost"] = true
+	h.accepted = strings.Join(list, ", ")
+	return h
+}
+
+func (h hosts) accept(name string, r *http.Request) bool {
+	if h.any || h.names[name] {
+		return true
+	}
+	addr, err := netip.ParseAddr(name)
+	if err != nil {
+		return false
+	}
+	addr = addr.Unmap().WithZone("")
+	return addr.IsLoopback() || addr == arrivedOn(r)
+}
+
+// arrivedOn is the address that the connection was made to, if it is an IP address.
+func arrivedOn(r *http.Request) netip.Addr {
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	tcp, ok := local.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	return tcp.AddrPort().Addr().Unmap().WithZone("")
+}
+
+func (h hosts) refusal(r *http.Request) refusal {
+	own := ""
+	if addr := arrivedOn(r); addr.IsValid() && !addr.IsLoopback() {
+		own = ", " + addr.String()
+	}
+	return refusal(fmt.Sprintf("This Host is not one of this listener's names. Accepted are: %s, loopback addresses%s.", h.accepted, own))
+}

@@ -1,0 +1,125 @@
+package wire
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxBodyBytes bounds the body of a PUT. The largest that is needed for a valid value holds 100,000
+// characters, each escaped as a surrogate pair (12 characters), in UTF-32 (4 bytes each): 4,800,000
+// bytes. The rest of the 5 MiB, some 440 kB, is room for white space and for fields beside the value.
+const MaxBodyBytes = 5 << 20
+
+// DecodePut takes the value out of the body of a PUT. The refusal is a 422 that says what is wrong
+// with the body's shape, or a 400 when the body cannot be read at all. The value is valid UTF-8; its
+// size is for [CheckSize].
+func DecodePut(header http.Header, body []byte) (value string, refusal *Refusal) {
+	if len(body) == 0 {
+		return "", fieldMissing(`"body"`, nil)
+	}
+	if !isJSON(header) {
+		return "", notAnObject(appendString(nil, body))
+	}
+	text, ok := decodeText(body)
+	if !ok {
+		return "", unreadableBody()
+	}
+	doc, err := scan(text)
+	if syntax := (*syntaxError)(nil); errors.As(err, &syntax) {
+		return "", invalidJSON(text, syntax)
+	}
+	if err != nil {
+		return "", unreadableBody()
+	}
+	return doc.decodeValue()
+}
+
+func (d document) decodeValue() (string, *Refusal) {
+	if first := d.text[d.root.start]; first != '{' {
+		if first == 'n' {
+			return "", fieldMissing(`"body"`, nil)
+		}
+		return "", notAnObject(d.echo(d.root))
+	}
+	if !d.found {
+		return "", fieldMissing(`"body","value"`, d.echo(d.root))
+	}
+	token := d.text[d.value.start:d.value.end]
+	if token[0] != '"' {
+		return "", invalid("string_type", `"body","value"`, "Input should be a valid string", d.echo(d.value), "")
+	}
+	value := unquote(token)
+	if !utf8.Valid(value) {
+		const msg = "Input should be a valid string, unable to parse raw data as a unicode string"
+		return "", invalid("string_unicode", `"body","value"`, msg, d.echo(d.value), "")
+	}
+	return string(value), nil
+}
+
+func (d document) echo(piece span) []byte { return appendEcho(nil, d.text, piece) }
+
+// isJSON reports whether BotWire reads the body as JSON: there is no content type, or it is
+// application/json or application/...+json. Of several, the first counts.
+func isJSON(header http.Header) bool {
+	contentType := header.Get("Content-Type")
+	if contentType == "" {
+		return true
+	}
+	mediaType, _, _ := strings.Cut(contentType, ";")
+	mediaType = strings.ToLower(strings.TrimSpace(mediaType))
+	main, sub, _ := strings.Cut(mediaType, "/")
+	return main == "application" && (sub == "json" || strings.HasSuffix(sub, "+json") && !strings.Contains(sub, "/"))
+}
+
+// invalid is a 422 with one error. loc is the inside of a JSON list; input and ctx are JSON, ctx left
+// out when it is empty.
+func invalid(kind, loc, msg string, input []byte, ctx string) *Refusal {
+	b := append([]byte(nil), `{"detail":[{"type":`...)
+	b = appendString(b, kind)
+	b = append(b, `,"loc":[`+loc+`],"msg":`...)
+	b = appendString(b, msg)
+	b = append(b, `,"input":`...)
+	b = append(b, input...)
+	if ctx != "" {
+		b = append(b, `,"ctx":`+ctx...)
+	}
+	return &Refusal{Status: http.StatusUnprocessableEntity, Body: append(b, "}]}"...)}
+}
+
+// fieldMissing is a 422; no input reads null.
+func fieldMissing(loc string, input []byte) *Refusal {
+	if input == nil {
+		input = []byte("null")
+	}
+	return invalid("missing", loc, "Field required", input, "")
+}
+
+func notAnObject(input []byte) *Refusal {
+	const msg = "Input should be a valid dictionary or object to extract fields from"
+	return invalid("model_attributes_type", `"body"`, msg, input, "")
+}
+
+// invalidJSON is a 422 that gives the place of the error in characters.
+func invalidJSON(text []byte, err *syntaxError) *Refusal {
+	loc := `"body",` + strconv.Itoa(countCharacters(text[:err.pos]))
+	ctx := append(appendString([]byte(`{"error":`), err.msg), '}')
+	return invalid("json_invalid", loc, "JSON decode error", []byte("{}"), string(ctx))
+}
+
+// countCharacters counts the code points of WTF-8, a lone surrogate as one.
+func countCharacters(text []byte) int {
+	n := 0
+	for _, c := range text {
+		if c&0xC0 != 0x80 {
+			n++
+		}
+	}
+	return n
+}
+
+func unreadableBody() *Refusal {
+	return Detail(http.StatusBadRequest, "There was an error parsing the body")
+}

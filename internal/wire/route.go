@@ -1,0 +1,121 @@
+// Package wire is BotWire's memory API as it is on the wire: which path is which route, what a body
+// or a limit may hold, and every answer byte for byte. The proxy and the self-hosted server share it,
+// so that neither can be told from BotWire by a client.
+//
+// Checks are made in BotWire's order: routing (404, 405, 307), then the body (422, or 400 when it
+// cannot be decoded), then the namespace, the key and the size (400 each). A list checks its limit
+// (422) before its namespace. Each check answers with a [Refusal] that holds the complete answer.
+//
+// It differs from BotWire on purpose in three places: a namespace or key that ends in a newline is
+// refused, a value that is not valid Unicode is refused with 422 where BotWire crashes, and an echo
+// that JSON cannot carry (NaN, an infinity) reads null.
+//
+// The package imports nothing of the project and everything in it is safe for concurrent use.
+package wire
+
+import (
+	"net/http"
+	"strings"
+)
+
+// Kind says what a path asks for.
+type Kind uint8
+
+const (
+	// Other is a path outside BotWire's memory API.
+	Other Kind = iota
+	// EntryRoute is /memory/{namespace}/{key}: GET, PUT and DELETE.
+	EntryRoute
+	// ListRoute is /memory/{namespace}: GET.
+	ListRoute
+	// Missing is a path under /memory that is no route: 404 {"detail":"Not Found"}.
+	Missing
+	// Redirect is a route with slashes after it: 307 to [RedirectLocation], whatever the method.
+	Redirect
+)
+
+// Route is what a path asks for. Namespace and Key are as they came, not yet checked; Key is set for
+// an EntryRoute only.
+type Route struct {
+	Kind           Kind
+	Namespace, Key string
+}
+
+// ParseRoute classifies a percent-decoded path. BotWire matches after decoding: an escaped slash
+// separates, an escaped letter is the letter, and no path is ever cleaned, so ".." is a key.
+func ParseRoute(path string) Route {
+	rest, under := cutMemory(path)
+	if !under {
+		if collapsed := "/" + strings.TrimLeft(path, "/"); strings.HasPrefix(path, "//") {
+			_, under = cutMemory(collapsed)
+		}
+		if under {
+			return Route{Kind: Missing}
+		}
+		return Route{Kind: Other}
+	}
+	if route := match(rest); route.Kind != Missing {
+		return route
+	}
+	if trimmed := strings.TrimRight(rest, "/"); trimmed != rest && match(trimmed).Kind != Missing {
+		return Route{Kind: Redirect}
+	}
+	return Route{Kind: Missing}
+}
+
+// cutMemory returns what follows /memory, and whether the path is /memory or below it.
+func cutMemory(path string) (rest string, under bool) {
+	rest, ok := strings.CutPrefix(path, "/memory")
+	if !ok || rest != "" && rest[0] != '/' {
+		return "", false
+	}
+	return rest, true
+}
+
+// match finds the route for what follows /memory: one or two segments, neither of them empty.
+func match(rest string) Route {
+	if rest == "" {
+		return Route{Kind: Missing}
+	}
+	ns, key, both := strings.Cut(rest[1:], "/")
+	switch {
+	case ns == "":
+		return Route{Kind: Missing}
+	case !both:
+		return Route{Kind: ListRoute, Namespace: ns}
+	case key == "" || strings.Contains(key, "/"):
+		return Route{Kind: Missing}
+	}
+	return Route{Kind: EntryRoute, Namespace: ns, Key: key}
+}
+
+// RedirectLocation is the absolute Location that BotWire gives a [Redirect]: the scheme the request
+// came by, its Host header, the decoded path without its trailing slashes, and the query.
+func RedirectLocation(r *http.Request) string {
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	path := strings.ToValidUTF8(strings.TrimRight(r.URL.Path, "/"), "\uFFFD")
+	location := appendQuoted(nil, scheme+"://"+r.Host+path)
+	if r.URL.RawQuery != "" {
+		location = appendQuoted(append(location, '?'), r.URL.RawQuery)
+	}
+	return string(location)
+}
+
+// unquoted are the bytes besides letters and digits that BotWire leaves as they are in a Location.
+const unquoted = "_.-~:/%#?=@[]!$&'()*+,;"
+
+func appendQuoted(dst []byte, s string) []byte {
+	const hex = "0123456789ABCDEF"
+	for i := range len(s) {
+		c := s[i]
+		if isAlphanumeric(c) || strings.IndexByte(unquoted, c) >= 0 {
+			dst = append(dst, c)
+		} else {
+			dst = append(dst, '%', hex[c>>4], hex[c&15])
+		}
+	}
+	return dst
+}

@@ -1,0 +1,66 @@
+// Package selfhost is BotWire's memory service itself, for people who keep their data on their own
+// machines: the same API over SQLite, in the table layout of BotWire's own open-source server, so that
+// an existing database file opens as it is. The daemon runs it as its embedded upstream.
+//
+// A write is answered once SQLite has synced it (WAL, synchronous=FULL). Writes are made one at a time
+// and each is given an updated_at later than any before it, so that a list is always in the order of
+// the writes. A request that is cancelled ends at once, but a write that has begun is completed.
+//
+// The handler admits only requests that name the listener itself (see package guard). It answers what a
+// page of another origin asks, as BotWire does, but never with a CORS header.
+package selfhost
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/botwired/botwired/internal/guard"
+)
+
+// Options say which database to serve, and how.
+type Options struct {
+	// Path is the database file. It is created, readable by its owner only, if it does not exist; its
+	// folder must.
+	Path string
+	// Latency is added to every answer, half before and half after the operation.
+	Latency time.Duration
+	// Version is named in the Server header.
+	Version string
+	// Guard says who is let in; LenientOrigin is always on.
+	Guard guard.Options
+	// Logger is told of failures of the database; nil discards them.
+	Logger *slog.Logger
+}
+
+// Server serves one database.
+type Server struct {
+	store   *store
+	latency time.Duration
+	version string
+	log     *slog.Logger
+	handler http.Handler
+}
+
+// Open opens or creates the database. Its errors name the file; a file that is no database is
+// [ErrNotDatabase], a database laid out otherwise is [ErrLayout], and neither is modified.
+func Open(ctx context.Context, opts Options) (*Server, error) {
+	store, err := openStore(ctx, opts.Path)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{store: store, latency: opts.Latency, version: opts.Version, log: opts.Logger}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	opts.Guard.LenientOrigin = true
+	s.handler = guard.New(opts.Guard, http.HandlerFunc(s.serve))
+	return s, nil
+}
+
+// Handler serves /memory/…, /health and /stats/memory; everything else is 404.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Close waits for the operations under way and closes the database. Later requests are answered 503.
+func (s *Server) Close() error { return s.store.close() }

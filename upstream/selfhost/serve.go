@@ -1,0 +1,220 @@
+package selfhost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/botwired/botwired/internal/wire"
+)
+
+// health is what BotWire's server answers when it takes no payments.
+const health = `{"status":"ok","payments":"disabled","network":"eip155:84532"}`
+
+// serve answers one request, half the latency before the operation and half after it.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	if s.version != "" {
+		w.Header().Set("Server", "botwired-selfhost/"+s.version)
+	}
+	if err := pause(r.Context(), s.latency/2); err != nil {
+		cancelled().Write(w)
+		return
+	}
+	if target, ok := redirect(r); ok {
+		w.Header().Set("Location", target)
+		w.WriteHeader(http.StatusTemporaryRedirect)
+		return
+	}
+	body, err := s.answer(w, r)
+	if pause(r.Context(), s.latency-s.latency/2) != nil {
+		cancelled().Write(w)
+		return
+	}
+	if err != nil {
+		s.refusal(err).Write(w)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write(body) // a caller who has gone is no failure of ours
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// cancelled answers a request whose context has ended, in case somebody listens still: never with a
+// success, which would confirm a write that may not have been made.
+func cancelled() *wire.Refusal {
+	return wire.Detail(http.StatusServiceUnavailable, "The request was cancelled.")
+}
+
+// redirect is where a request with slashes at its end is sent.
+func redirect(r *http.Request) (target string, ok bool) {
+	path := r.URL.Path
+	trimmed := strings.TrimRight(path, "/")
+	if wire.ParseRoute(path).Kind == wire.Redirect || trimmed != path && isExtra(trimmed) {
+		return wire.RedirectLocation(r), true
+	}
+	return "", false
+}
+
+// isExtra reports whether path is served beside the memory API.
+func isExtra(path string) bool { return path == "/health" || path == "/stats/memory" }
+
+// answer returns the body of a 200; its error is a [*wire.Refusal] or a failure of the database.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	switch route := wire.ParseRoute(r.URL.Path); route.Kind {
+	case wire.EntryRoute:
+		return s.entry(w, r, route.Namespace, route.Key)
+	case wire.ListRoute:
+		return s.list(r, route.Namespace)
+	}
+	switch {
+	case !isExtra(r.URL.Path):
+		return nil, wire.Detail(http.StatusNotFound, "Not Found")
+	case r.Method != http.MethodGet:
+		return nil, wire.MethodNotAllowed()
+	case r.URL.Path == "/health":
+		return []byte(health), nil
+	}
+	st, err := s.store.stats(r.Context())
+	return fmt.Appendf(nil, `{"total_entries":%d,"total_namespaces":%d,"total_bytes":%d}`, st.entries, st.namespaces, st.bytes), err
+}
+
+func (s *Server) entry(w http.ResponseWriter, r *http.Request, ns, key string) ([]byte, error) {
+	switch r.Method {
+	case http.MethodGet:
+		return s.get(r.Context(), ns, key)
+	case http.MethodPut:
+		return s.put(w, r, ns, key)
+	case http.MethodDelete:
+		return s.remove(r.Context(), ns, key)
+	}
+	return nil, wire.MethodNotAllowed()
+}
+
+func (s *Server) get(ctx context.Context, ns, key string) ([]byte, error) {
+	if refusal := wire.CheckEntry(ns, key); refusal != nil {
+		return nil, refusal
+	}
+	e, found, err := s.store.get(ctx, ns, key)
+	if err == nil && !found {
+		return nil, wire.NotFound(ns, key)
+	}
+	return e.AppendJSON(nil), err
+}
+
+func (s *Server) put(w http.ResponseWriter, r *http.Request, ns, key string) ([]byte, error) {
+	body, refusal := readBody(w, r)
+	if refusal != nil {
+		return nil, refusal
+	}
+	value, refusal := wire.DecodePut(r.Header, body)
+	if refusal == nil {
+		refusal = wire.CheckEntry(ns, key)
+	}
+	if refusal == nil {
+		refusal = wire.CheckSize(value)
+	}
+	if refusal != nil {
+		return nil, refusal
+	}
+	err := s.store.set(context.WithoutCancel(r.Context()), ns, key, value)
+	return wire.AppendStored(nil, ns, key, wire.CodePoints(value)), err
+}
+
+func (s *Server) remove(ctx context.Context, ns, key string) ([]byte, error) {
+	if refusal := wire.CheckEntry(ns, key); refusal != nil {
+		return nil, refusal
+	}
+	existed, err := s.store.remove(context.WithoutCancel(ctx), ns, key)
+	if err == nil && !existed {
+		return nil, wire.NotFound(ns, key)
+	}
+	return wire.AppendDeleted(nil, ns, key), err
+}
+
+func (s *Server) list(r *http.Request, ns string) ([]byte, error) {
+	if r.Method != http.MethodGet {
+		return nil, wire.MethodNotAllowed()
+	}
+	limit, refusal := wire.ParseLimit(r.URL.RawQuery)
+	if refusal == nil {
+		refusal = wire.CheckNamespace(ns)
+	}
+	if refusal != nil {
+		return nil, refusal
+	}
+	listing, err := s.store.list(r.Context(), ns, limit)
+	return listing.AppendJSON(nil), err
+}
+
+// readBody reads no further than the largest body that can be valid; the connection of a longer one
+// is closed.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *wire.Refusal) {
+	tooLarge := r.ContentLength > wire.MaxBodyBytes
+	if !tooLarge {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, wire.MaxBodyBytes))
+		if err == nil {
+			return body, nil
+		}
+		tooLarge = errors.As(err, new(*http.MaxBytesError))
+	}
+	w.Header().Set("Connection", "close")
+	if tooLarge {
+		return nil, wire.Detail(http.StatusRequestEntityTooLarge, fmt.Sprintf("Request body too large. Max %d bytes.", wire.MaxBodyBytes))
+	}
+	return nil, wire.Detail(http.StatusBadRequest, "There was an error parsing the body")
+}
+
+// refusal turns an error into an answer. A failure of the database is logged here, and told to the
+// caller without its particulars.
+func (s *Server) refusal(err error) *wire.Refusal {
+	var refusal *wire.Refusal
+	if errors.As(err, &refusal) {
+		return refusal
+	}
+	interrupted := code(err) == sqlite3.SQLITE_INTERRUPT
+	if interrupted || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return cancelled()
+	}
+	if errors.Is(err, errClosed) {
+		return wire.Detail(http.StatusServiceUnavailable, "The server is shutting down.")
+	}
+	s.log.Error("memory database failed", "error", err)
+	switch code(err) {
+	case sqlite3.SQLITE_FULL:
+		return wire.Detail(http.StatusInsufficientStorage, "The disk is full; nothing was changed.")
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		return wire.Detail(http.StatusServiceUnavailable, "The database is busy.")
+	}
+	return wire.Detail(http.StatusInternalServerError, "The database failed.")
+}
+
+// code is SQLite's primary result code, or 0.
+func code(err error) int {
+	var failure *sqlite.Error
+	if errors.As(err, &failure) {
+		return failure.Code() & 0xFF
+	}
+	return 0
+}

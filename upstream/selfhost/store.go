@@ -1,0 +1,148 @@
+package selfhost
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/botwired/botwired/internal/wire"
+)
+
+// store is the kv table. Its methods are safe for concurrent use.
+type store struct {
+	db *sql.DB
+
+	// mu makes the order of the clock's readings the order of the commits, and keeps writers of this
+	// process from waiting for each other in SQLite's busy handler, which is not fair.
+	mu   sync.Mutex
+	last int64 // the last updated_at issued, in microseconds
+
+	// open is held for reading by every operation and for writing by close.
+	open   sync.RWMutex
+	closed bool
+}
+
+// errClosed is what an operation gets after close.
+var errClosed = errors.New("the database has been closed")
+
+// begin admits an operation; done must be called when it is over.
+func (s *store) begin() (done func(), err error) {
+	s.open.RLock()
+	if s.closed {
+		s.open.RUnlock()
+		return nil, errClosed
+	}
+	return s.open.RUnlock, nil
+}
+
+func (s *store) close() error {
+	s.open.Lock()
+	defer s.open.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	if err := s.db.Close(); err != nil {
+		return fmt.Errorf("close memory database: %w", err)
+	}
+	return nil
+}
+
+// now is the time for a write: later, by a microsecond at least, than any given before, however the
+// wall clock moves. It is called with mu held.
+func (s *store) now() float64 {
+	s.last = max(time.Now().UnixMicro(), s.last+1)
+	return float64(s.last) / 1e6
+}
+
+// set stores a value and returns once it is synced. An overwrite keeps created_at, and updated_at
+// grows even if an earlier run's clock was ahead.
+func (s *store) set(ctx context.Context, ns, key, value string) error {
+	done, err := s.begin()
+	if err != nil {
+		return err
+	}
+	defer done()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err = s.db.ExecContext(ctx, `
+		INSERT INTO kv (namespace, key, value, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?4)
+		ON CONFLICT (namespace, key) DO UPDATE
+		SET value = excluded.value, updated_at = max(excluded.updated_at, kv.updated_at + 0.000001)`,
+		ns, key, value, s.now())
+	return err
+}
+
+// get returns the entry, or found false.
+func (s *store) get(ctx context.Context, ns, key string) (e wire.Entry, found bool, err error) {
+	done, err := s.begin()
+	if err != nil {
+		return wire.Entry{}, false, err
+	}
+	defer done()
+	e = wire.Entry{Namespace: ns, Key: key}
+	row := s.db.QueryRowContext(ctx, `SELECT value, created_at, updated_at FROM kv WHERE namespace = ? AND key = ?`, ns, key)
+	err = row.Scan(&e.Value, &e.CreatedAt, &e.UpdatedAt)
+	if errors.Is(err, sql.ErrNoRows) {
+		return wire.Entry{}, false, nil
+	}
+	return e, err == nil, err
+}
+
+// remove deletes the entry and returns, once that is synced, whether there was one.
+func (s *store) remove(ctx context.Context, ns, key string) (existed bool, err error) {
+	done, err := s.begin()
+	if err != nil {
+		return false, err
+	}
+	defer done()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	result, err := s.db.ExecContext(ctx, `DELETE FROM kv WHERE namespace = ? AND key = ?`, ns, key)
+	if err != nil {
+		return false, err
+	}
+	n, err := result.RowsAffected()
+	return n > 0, err
+}
+
+// list returns at most limit items, newest first.
+func (s *store) list(ctx context.Context, ns string, limit int) (l wire.Listing, err error) {
+	done, err := s.begin()
+	if err != nil {
+		return wire.Listing{}, err
+	}
+	defer done()
+	rows, err := s.db.QueryContext(ctx, `
+		SELECT key, length(value), updated_at FROM kv WHERE namespace = ? ORDER BY updated_at DESC LIMIT ?`, ns, limit)
+	if err != nil {
+		return wire.Listing{}, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	l.Namespace = ns
+	for rows.Next() {
+		var item wire.Item
+		if err := rows.Scan(&item.Key, &item.Bytes, &item.UpdatedAt); err != nil {
+			return wire.Listing{}, err
+		}
+		l.Items = append(l.Items, item)
+	}
+	return l, rows.Err()
+}
+
+// stats are the sums over the whole table; bytes are as a list counts them.
+type stats struct{ entries, namespaces, bytes int64 }
+
+func (s *store) stats(ctx context.Context) (st stats, err error) {
+	done, err := s.begin()
+	if err != nil {
+		return stats{}, err
+	}
+	defer done()
+	row := s.db.QueryRowContext(ctx, `SELECT count(*), count(DISTINCT namespace), coalesce(sum(length(value)), 0) FROM kv`)
+	err = row.Scan(&st.entries, &st.namespaces, &st.bytes)
+	return st, err
+}
