@@ -1,6 +1,9 @@
 package config
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // validate checks the settings against each other. Its errors name all the
 // settings that are involved.
@@ -56,6 +59,19 @@ func unknownVariable(name, value string, table []Setting) error {
 	}
 	return &Error{Setting: shorten(name), Value: unknownValue(name, node{text: value}),
 		Origin: string(FromEnvironment), Expected: expected}
+}
+
+// UnknownFlag is the error for a flag that there is none of. The value is ""
+// if it is not known; known lists the flags' names.
+func UnknownFlag(name, value string, known []string) *Error {
+	e := &Error{Setting: shorten(name), Origin: string(FromFlag), Expected: "one of the flags that --help lists"}
+	if value != "" {
+		e.Value = unknownValue(name, node{text: value})
+	}
+	if near := Suggest(strings.TrimLeft(name, "-"), known); near != "" {
+		e.Expected += "; did you mean --" + near + "?"
+	}
+	return e
 }
 
 // unknownValue shows the value of an unknown setting unless it may be a secret.
