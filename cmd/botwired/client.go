@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/botwired/botwired/config"
+)
+
+const (
+	// answerTimeout bounds one request to the daemon. It is longer than the
+	// daemon waits for upstream under any sensible configuration.
+	answerTimeout = 2 * time.Minute
+	// maxAnswer bounds an answer, in bytes: whatever listens at the address, it
+	// must not fill the memory.
+	maxAnswer = 256 << 20
+)
+
+// client talks to the running daemon that the configuration describes.
+type client struct {
+	http   http.Client
+	host   string // the authority of its URLs, which becomes the Host header
+	listen string // for messages: the address and where it is from
+	token  string
+}
+
+func newClient(loaded *config.Loaded) (*client, error) {
+	token, err := loaded.Config.Token()
+	if err != nil {
+		return nil, err
+	}
+	c := &client{
+		host:   dialable(loaded.Config.Listen),
+		listen: fmt.Sprintf("%s (setting listen, %s)", loaded.Config.Listen, loaded.Origin("listen")),
+		token:  token,
+	}
+	transport := &http.Transport{DisableKeepAlives: true} // and no proxy, whatever the environment says
+	if socket, ok := loaded.Config.Socket(); ok {
+		c.host = "localhost"
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}
+	}
+	c.http = http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c, nil
+}
+
+// connect loads the configuration and makes a client of it.
+func (f *settingFlags) connect() (*client, error) {
+	loaded, err := f.load(nil)
+	if err != nil {
+		return nil, err
+	}
+	return newClient(loaded)
+}
+
+// dialable turns an address to listen on into one to connect to: a listener on
+// all interfaces is found on loopback.
+func dialable(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return listen
+	}
+	switch ip := net.ParseIP(host); {
+	case host == "" || ip != nil && ip.IsUnspecified() && ip.To4() != nil:
+		host = "127.0.0.1"
+	case ip != nil && ip.IsUnspecified():
+		host = "::1"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// request is one request to the daemon. The path is given in segments, each of
+// which arrives as it is, be it "..".
+type request struct {
+	method string
+	path   []string
+	query  url.Values
+	body   []byte // JSON, or nil
+}
+
+// refusal is an answer other than 2xx.
+type refusal struct {
+	status int
+	body   []byte
+	from   string
+}
+
+// Error is the answer's detail.
+func (r *refusal) Error() string {
+	var answer struct {
+		Detail json.RawMessage `json:"detail"`
+	}
+	var detail string
+	if json.Unmarshal(r.body, &answer) == nil && json.Unmarshal(answer.Detail, &detail) != nil {
+		detail = string(answer.Detail) // a list of faults, as BotWire's 422 has
+	}
+	if detail == "" {
+		return fmt.Sprintf("HTTP %d from %s, which does not answer as botwired does", r.status, r.from)
+	}
+	return fmt.Sprintf("%s (HTTP %d)", detail, r.status)
+}
+
+// do returns the body of a 2xx answer, which is JSON. Any other answer is a
+// *refusal.
+func (c *client) do(ctx context.Context, r request) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	return c.wait(ctx, r)
+}
+
+// wait is do without a limit of its own.
+func (c *client) wait(ctx context.Context, r request) ([]byte, error) {
+	req, err := c.newRequest(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.unreachable(ctx, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err != nil {
+		return nil, c.unreachable(ctx, err)
+	}
+	if resp.StatusCode/100 != 2 {
+		return nil, &refusal{status: resp.StatusCode, body: body, from: c.listen}
+	}
+	if len(body) > maxAnswer || !json.Valid(body) {
+		return nil, fmt.Errorf("what listens at %s does not answer as botwired does", c.listen)
+	}
+	return body, nil
+}
+
+func (c *client) newRequest(ctx context.Context, r request) (*http.Request, error) {
+	u := &url.URL{Scheme: "http", Host: c.host, RawQuery: r.query.Encode()}
+	for _, segment := range r.path {
+		u.Path += "/" + segment
+		u.RawPath += "/" + url.PathEscape(segment)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), bytes.NewReader(r.body))
+	if err != nil {
+		return nil, err
+	}
+	if r.body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	return req, nil
+}
+
+func (c *client) unreachable(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return context.Canceled
+	}
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err // without the URL, which names namespace and key
+	}
+	return fmt.Errorf("cannot reach botwired at %s: %w", c.listen, err)
+}
+
+// decode reads an answer of the daemon.
+func (c *client) decode(body []byte, into any) error {
+	if err := json.Unmarshal(body, into); err != nil {
+		return fmt.Errorf("what listens at %s does not answer as botwired does: %w", c.listen, err)
+	}
+	return nil
+}
+
+// surface is a path of the daemon's own.
+func surface(segments ...string) []string { return append([]string{"_botwired"}, segments...) }
+
+// isMissing says whether the answer was 404.
+func isMissing(err error) bool {
+	var r *refusal
+	return errors.As(err, &r) && r.status == http.StatusNotFound
+}
+
+func joinNames(names ...string) string { return strings.Join(names, "/") }

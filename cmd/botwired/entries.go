@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+)
+
+// maxInput bounds a value read from standard input, in bytes: 100,000 code
+// points of UTF-8 fit ten times over, and the daemon says what is too long.
+const maxInput = 4 << 20
+
+func newGetCommand(p *process, settings *settingFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "get NAMESPACE KEY",
+		Short: "Print a value",
+		Long:  "Print a value as it is; a newline is added only on a terminal.",
+		Args:  arguments(2, 2),
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		body, err := settings.entry(cmd.Context(), http.MethodGet, args[0], args[1], nil)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return printJSON(p.stdout, body)
+		}
+		var answer struct {
+			Value *string `json:"value"`
+		}
+		if err := json.Unmarshal(body, &answer); err != nil || answer.Value == nil {
+			return errors.New("the answer has no value in it")
+		}
+		if p.isTerminal(p.stdout) {
+			*answer.Value += "\n"
+		}
+		_, err = io.WriteString(p.stdout, *answer.Value)
+		return err
+	}
+	return cmd
+}
+
+func newSetCommand(p *process, settings *settingFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "set NAMESPACE KEY [VALUE|-]",
+		Short: "Write a value",
+		Long: "Write a value. Without one, or with -, it is read from standard input, to the byte.\n" +
+			"A value that begins with a dash goes after two: botwired set NAMESPACE KEY -- -5",
+		Args: arguments(2, 3),
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		value, err := valueFrom(args[2:], p.stdin)
+		if err != nil {
+			return err
+		}
+		request, err := json.Marshal(map[string]string{"value": value})
+		if err != nil {
+			return err
+		}
+		body, err := settings.entry(cmd.Context(), http.MethodPut, args[0], args[1], request)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return printJSON(p.stdout, body)
+		}
+		_, err = fmt.Fprintf(p.stdout, "stored %s, %d characters\n", printable(joinNames(args[:2]...)), utf8.RuneCountInString(value))
+		return err
+	}
+	return cmd
+}
+
+// valueFrom takes the value from the arguments left, or else from stdin. What
+// is not UTF-8 is refused: JSON cannot carry it unchanged.
+func valueFrom(args []string, stdin io.Reader) (string, error) {
+	value := ""
+	if len(args) > 0 && args[0] != "-" {
+		value = args[0]
+	} else {
+		content, err := io.ReadAll(io.LimitReader(stdin, maxInput+1))
+		if err != nil {
+			return "", fmt.Errorf("reading the value from standard input: %w", err)
+		}
+		value = string(content)
+	}
+	if len(value) > maxInput {
+		return "", fmt.Errorf("the value is longer than %d bytes", maxInput)
+	}
+	if !utf8.ValidString(value) {
+		return "", errors.New("the value is not UTF-8 text")
+	}
+	return value, nil
+}
+
+func newDeleteCommand(p *process, settings *settingFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "delete NAMESPACE KEY",
+		Short: "Delete an entry",
+		Args:  arguments(2, 2),
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		body, err := settings.entry(cmd.Context(), http.MethodDelete, args[0], args[1], nil)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return printJSON(p.stdout, body)
+		}
+		_, err = fmt.Fprintln(p.stdout, "deleted "+printable(joinNames(args...)))
+		return err
+	}
+	return cmd
+}
+
+// entry asks for one entry.
+func (f *settingFlags) entry(ctx context.Context, method, namespace, key string, body []byte) ([]byte, error) {
+	c, err := f.connect()
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.do(ctx, request{method: method, path: []string{"memory", namespace, key}, body: body})
+	if isMissing(err) {
+		return nil, fmt.Errorf("key not found: %s", joinNames(namespace, key))
+	}
+	return answer, err
+}
+
+func newListCommand(p *process, settings *settingFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list NAMESPACE",
+		Short: "List the keys of a namespace, newest first",
+		Args:  arguments(1, 1),
+	}
+	asJSON := jsonFlag(cmd)
+	limit := limitFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := settings.connect()
+		if err != nil {
+			return err
+		}
+		query, err := limit()
+		if err != nil {
+			return err
+		}
+		body, err := c.do(cmd.Context(), request{method: http.MethodGet, path: []string{"memory", args[0]}, query: query})
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return printJSON(p.stdout, body)
+		}
+		return printKeys(p.stdout, c, body)
+	}
+	return cmd
+}
+
+func printKeys(w io.Writer, c *client, body []byte) error {
+	var answer struct {
+		Keys []struct {
+			Key     cell `json:"key"`
+			Bytes   cell `json:"bytes"`
+			Updated cell `json:"updated_at"`
+		} `json:"keys"`
+	}
+	if err := c.decode(body, &answer); err != nil {
+		return err
+	}
+	rows := make([][]string, 0, len(answer.Keys))
+	for _, each := range answer.Keys {
+		rows = append(rows, []string{string(each.Key), string(each.Bytes), each.Updated.moment()})
+	}
+	return printTable(w, []string{"KEY", "BYTES", "UPDATED"}, rows)
+}
+
+// limitFlag adds --limit. What it returns makes the query of it once the flags
+// are parsed.
+func limitFlag(cmd *cobra.Command) func() (url.Values, error) {
+	limit := cmd.Flags().Int("limit", 0, "the most to print; botwired's own limit if it is not given")
+	return func() (url.Values, error) {
+		if !cmd.Flags().Changed("limit") {
+			return url.Values{}, nil
+		}
+		if *limit < 1 {
+			return nil, usagef("--limit = %d: expected 1 or more", *limit)
+		}
+		return url.Values{"limit": {strconv.Itoa(*limit)}}, nil
+	}
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// flushGrace is how much longer than asked for the daemon may take to answer.
+const flushGrace = 15 * time.Second
+
+// flushResult counts what became of the writes acknowledged before the flush.
+type flushResult struct {
+	Settled cell `json:"settled"`
+	Dead    cell `json:"dead"`
+	Pending cell `json:"pending"`
+}
+
+func newFlushCommand(p *process, settings *settingFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "flush",
+		Short: "Wait until every write so far is settled or dead",
+		Long: "Carry every write acknowledged so far upstream, without lingering, and wait until each is\n" +
+			"settled or dead. Fails if some are still pending after the timeout; they stay pending.",
+		Args: noArguments,
+	}
+	asJSON := jsonFlag(cmd)
+	namespace := cmd.Flags().String("namespace", "", "only the writes to this namespace")
+	timeout := cmd.Flags().String("timeout", "30s", "how long to wait")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		limit, err := parseTimeout(*timeout)
+		if err != nil {
+			return err
+		}
+		c, err := settings.connect()
+		if err != nil {
+			return err
+		}
+		stop := p.showProgress(cmd.Context(), c, *namespace)
+		body, err := flush(cmd.Context(), c, *namespace, limit)
+		stop()
+		return p.reportFlush(body, err, limit, *asJSON)
+	}
+	return cmd
+}
+
+func flush(ctx context.Context, c *client, namespace string, timeout time.Duration) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout+flushGrace)
+	defer cancel()
+	query := url.Values{"timeout": {timeout.String()}}
+	if namespace != "" {
+		query.Set("namespace", namespace)
+	}
+	return c.wait(ctx, request{method: http.MethodPost, path: surface("flush"), query: query})
+}
+
+func (p *process) reportFlush(body []byte, err error, timeout time.Duration, asJSON bool) error {
+	var late *refusal
+	if errors.As(err, &late) && late.status == http.StatusGatewayTimeout {
+		body = late.body
+	} else if err != nil {
+		return err
+	}
+	var result flushResult
+	if fault := json.Unmarshal(body, &result); fault != nil || result.Pending == "" {
+		return errors.Join(err, fault)
+	}
+	if asJSON {
+		if err := printJSON(p.stdout, body); err != nil {
+			return err
+		}
+	}
+	if late != nil {
+		return fmt.Errorf("%s writes are still pending after %s (%s settled, %s dead)",
+			result.Pending, timeout, result.Settled.or("0"), result.Dead.or("0"))
+	}
+	if asJSON {
+		return nil
+	}
+	_, err = fmt.Fprintf(p.stdout, "%s settled, %s dead\n", result.Settled.or("0"), result.Dead.or("0"))
+	return err
+}
+
+// showProgress keeps a line on the terminal that says what is still pending. It
+// shows nothing elsewhere. The returned function ends it and clears the line.
+func (p *process) showProgress(ctx context.Context, c *client, namespace string) (stop func()) {
+	if !p.isTerminal(p.stderr) {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	tick, stopTicks := p.ticks()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick:
+			}
+			if pending := pendingNow(ctx, c, namespace); pending != "" {
+				fmt.Fprintf(p.stderr, "\r\x1b[K%s pending", printable(string(pending)))
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+		stopTicks()
+		fmt.Fprint(p.stderr, "\r\x1b[K")
+	}
+}
+
+// pendingNow is "" if it cannot be told: progress is not worth an error.
+func pendingNow(ctx context.Context, c *client, namespace string) cell {
+	body, err := c.do(ctx, request{method: http.MethodGet, path: surface("status")})
+	var s status
+	if err != nil || json.Unmarshal(body, &s) != nil {
+		return ""
+	}
+	if namespace == "" {
+		return s.Pending
+	}
+	for _, n := range s.Namespaces {
+		if string(n.Namespace) == namespace {
+			return n.Pending
+		}
+	}
+	return "0"
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// outcome is what a command leaves behind.
+type outcome struct {
+	code           int
+	stdout, stderr string
+}
+
+// botwired runs the program in an empty home directory.
+func botwired(t *testing.T, args ...string) outcome {
+	t.Helper()
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", "")
+	t.Setenv("XDG_STATE_HOME", "")
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), args, &stdout, &stderr)
+	return outcome{code, stdout.String(), stderr.String()}
+}
+
+// at runs the program against a daemon, with what a test needs of the outside.
+func at(t *testing.T, d *daemon, adjust func(*process), args ...string) outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	p := &process{
+		args:       append(args, "--listen", d.address),
+		environ:    []string{"HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir()},
+		stdin:      strings.NewReader(""),
+		stdout:     &stdout,
+		stderr:     &stderr,
+		isTerminal: func(any) bool { return false },
+		ticks:      everySecond,
+	}
+	if adjust != nil {
+		adjust(p)
+	}
+	code := p.run(t.Context())
+	return outcome{code, stdout.String(), stderr.String()}
+}
+
+// wantFailure checks that a command failed with one clear line and nothing else.
+func wantFailure(t *testing.T, got outcome, code int, parts ...string) {
+	t.Helper()
+	if got.code != code {
+		t.Errorf("exit code %d, want %d", got.code, code)
+	}
+	if got.stdout != "" {
+		t.Errorf("stdout %q, want none", got.stdout)
+	}
+	if !strings.HasPrefix(got.stderr, "botwired: ") || strings.Count(got.stderr, "\n") != 1 || !strings.HasSuffix(got.stderr, "\n") {
+		t.Errorf("stderr is not one line of botwired's: %q", got.stderr)
+	}
+	for _, part := range parts {
+		if !strings.Contains(got.stderr, part) {
+			t.Errorf("stderr %q does not contain %q", got.stderr, part)
+		}
+	}
+}
+
+func wantOutput(t *testing.T, got outcome, stdout string) {
+	t.Helper()
+	if got.code != exitOK || got.stderr != "" {
+		t.Errorf("exit code %d, stderr %q", got.code, got.stderr)
+	}
+	if got.stdout != stdout {
+		t.Errorf("stdout:\n%s\nwant:\n%s", got.stdout, stdout)
+	}
+}
+
+// daemon is a stand-in for a running botwired: it knows one answer for each
+// "METHOD target" and remembers what it was asked.
+type daemon struct {
+	address string // as the setting listen
+	mu      sync.Mutex
+	answers map[string]answer
+	asked   []asked
+}
+
+type answer struct {
+	status int
+	body   string
+}
+
+type asked struct {
+	Target        string // method and request target, as it came
+	Host          string
+	Authorization string
+	Body          string
+}
+
+func newDaemon(t *testing.T, answers map[string]answer) *daemon {
+	t.Helper()
+	d := &daemon{answers: answers}
+	server := httptest.NewServer(d)
+	t.Cleanup(server.Close)
+	d.address = server.Listener.Addr().String()
+	return d
+}
+
+// newSocketDaemon listens on a Unix socket.
+func newSocketDaemon(t *testing.T, answers map[string]answer) *daemon {
+	t.Helper()
+	socket := filepath.Join(t.TempDir(), "s")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Skipf("no Unix sockets here: %v", err)
+	}
+	d := &daemon{answers: answers, address: "unix://" + socket}
+	server := httptest.NewUnstartedServer(d)
+	server.Listener.Close()
+	server.Listener = listener
+	server.Start()
+	t.Cleanup(server.Close)
+	return d
+}
+
+func (d *daemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	target := r.Method + " " + r.RequestURI
+	d.mu.Lock()
+	d.asked = append(d.asked, asked{target, r.Host, r.Header.Get("Authorization"), string(body)})
+	found, ok := d.answers[target]
+	d.mu.Unlock()
+	if !ok {
+		found = answer{http.StatusTeapot, `{"detail":"not asked for: ` + target + `"}`}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(found.status)
+	_, _ = io.WriteString(w, found.body)
+}
+
+// only returns the one request that came.
+func (d *daemon) only(t *testing.T) asked {
+	t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.asked) != 1 {
+		t.Fatalf("%d requests came, want 1: %+v", len(d.asked), d.asked)
+	}
+	return d.asked[0]
+}
+
+// closedAddress is a loopback address where nothing listens.
+func closedAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}

@@ -1,0 +1,128 @@
+// Command botwired is a sidecar daemon that speaks BotWire's memory API on
+// loopback, and the commands to talk to a running one.
+//
+// This package owns flags, wiring, signals and the order of shutdown, and it
+// alone knows all other packages. Policy is theirs.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/botwired/botwired/config"
+)
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitError = 1 // what was asked for failed, or the configuration is refused
+	exitUsage = 2 // the command line is not one of botwired's
+)
+
+// run is the program: it returns the exit code once everything has ended. The
+// first SIGINT or SIGTERM cancels what runs; a second ends the process at once
+// (contract 22).
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	defer context.AfterFunc(ctx, stop)()
+	p := &process{
+		args:       args,
+		environ:    os.Environ(),
+		stdin:      os.Stdin,
+		stdout:     stdout,
+		stderr:     stderr,
+		isTerminal: isTerminal,
+		ticks:      everySecond,
+	}
+	return p.run(ctx)
+}
+
+// process is what the program has of the outside world.
+type process struct {
+	args, environ  []string
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	isTerminal     func(stream any) bool
+	ticks          func() (tick <-chan time.Time, stop func()) // for progress
+}
+
+func (p *process) run(ctx context.Context) int {
+	root := newRootCommand(p)
+	root.SetArgs(append([]string{}, p.args...)) // never nil, which would mean os.Args
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = errors.New("interrupted")
+	}
+	fmt.Fprintln(p.stderr, "botwired: "+printable(err.Error()))
+	var usage *usageError
+	if errors.As(err, &usage) {
+		return exitUsage
+	}
+	return exitError
+}
+
+// usageError is a fault of the command line.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error {
+	return &usageError{fmt.Errorf(format, args...)}
+}
+
+// settingFlags collects the settings given as flags, for config.Sources.
+type settingFlags struct {
+	process *process
+	values  map[string]string // by setting name
+	file    string            // --config
+}
+
+// load makes the configuration in force. The defaults replace those of single
+// settings for one command; they may be nil.
+func (f *settingFlags) load(defaults map[string]string) (*config.Loaded, error) {
+	return config.Load(config.Sources{
+		Flags:    f.values,
+		Environ:  f.process.environ,
+		File:     f.file,
+		Defaults: defaults,
+	})
+}
+
+// isTerminal says whether a stream is a character device, which in practice is
+// a terminal. The null device is one too, where it makes no difference.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+func everySecond() (<-chan time.Time, func()) {
+	t := time.NewTicker(time.Second)
+	return t.C, t.Stop
+}
+
+// printable keeps text from elsewhere on one line and away from the terminal's
+// control sequences.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, s)
+}

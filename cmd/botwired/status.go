@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/spf13/cobra"
+)
+
+// status is what the daemon says of itself, as far as it is shown. All fields
+// may be absent.
+type status struct {
+	Version  cell `json:"version"`
+	Upstream struct {
+		URL   cell `json:"url"`
+		State cell `json:"state"`
+	} `json:"upstream"`
+	backlog
+	DeadLetters cell              `json:"dead_letters"`
+	Namespaces  []namespaceStatus `json:"namespaces"`
+}
+
+type backlog struct {
+	Pending       cell `json:"pending"`
+	PendingBytes  cell `json:"pending_bytes"`
+	OldestPending cell `json:"oldest_pending_seconds"`
+}
+
+type namespaceStatus struct {
+	Namespace cell `json:"namespace"`
+	backlog
+	Paused      cell `json:"paused"`
+	WritesToday cell `json:"writes_today"`
+}
+
+func newStatusCommand(p *process, settings *settingFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show how the running daemon is doing",
+		Args:  noArguments,
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := settings.connect()
+		if err != nil {
+			return err
+		}
+		body, err := c.do(cmd.Context(), request{method: http.MethodGet, path: surface("status")})
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return printJSON(p.stdout, body)
+		}
+		var s status
+		if err := c.decode(body, &s); err != nil {
+			return err
+		}
+		return printStatus(p.stdout, s)
+	}
+	return cmd
+}
+
+func printStatus(w io.Writer, s status) error {
+	pending := s.Pending.or("unknown")
+	if s.Pending != "" && s.Pending != "0" {
+		pending = fmt.Sprintf("%s writes, %s, the oldest %s", s.Pending, s.PendingBytes.size(), s.OldestPending.age())
+	}
+	err := printFacts(w, [][2]string{
+		{"version", s.Version.or("unknown")},
+		{"upstream", s.Upstream.URL.or("unknown") + " is " + s.Upstream.State.or("unknown")},
+		{"pending", pending},
+		{"dead letters", s.DeadLetters.or("unknown")},
+	})
+	if err != nil || len(s.Namespaces) == 0 {
+		return err
+	}
+	rows := make([][]string, 0, len(s.Namespaces))
+	for _, n := range s.Namespaces {
+		oldest := n.OldestPending.age()
+		if n.Pending == "0" {
+			oldest = ""
+		}
+		rows = append(rows, []string{string(n.Namespace), string(n.Pending), n.PendingBytes.size(), oldest,
+			string(n.WritesToday), string(n.Paused)})
+	}
+	fmt.Fprintln(w)
+	return printTable(w, []string{"NAMESPACE", "PENDING", "SIZE", "OLDEST", "WRITES TODAY", "PAUSED"}, rows)
+}

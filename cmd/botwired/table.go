@@ -1,0 +1,125 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/botwired/botwired/config"
+)
+
+// printTable aligns the rows under the header. An empty cell becomes a dash.
+func printTable(w io.Writer, header []string, rows [][]string) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{header}, rows...) {
+		for i, cell := range row {
+			if i > 0 {
+				fmt.Fprint(tw, "\t")
+			}
+			if cell == "" {
+				cell = "-"
+			}
+			fmt.Fprint(tw, printable(cell))
+		}
+		fmt.Fprintln(tw)
+	}
+	return tw.Flush()
+}
+
+// printFacts aligns names and values, without a header.
+func printFacts(w io.Writer, facts [][2]string) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, fact := range facts {
+		fmt.Fprintf(tw, "%s\t%s\n", fact[0], printable(fact[1]))
+	}
+	return tw.Flush()
+}
+
+// printJSON prints what botwired answered as it came.
+func printJSON(w io.Writer, body []byte) error {
+	_, err := fmt.Fprintf(w, "%s\n", strings.TrimRight(string(body), "\n"))
+	return err
+}
+
+func encodeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// cell is a JSON scalar as it is shown. Null, and a field that is not there,
+// are empty.
+type cell string
+
+// UnmarshalJSON never refuses: a newer daemon may say more than is known here.
+func (c *cell) UnmarshalJSON(data []byte) error {
+	var s string
+	switch {
+	case string(data) == "null":
+		*c = ""
+	case json.Unmarshal(data, &s) == nil:
+		*c = cell(s)
+	default:
+		*c = cell(data)
+	}
+	return nil
+}
+
+// moment shows a time given in Unix seconds as RFC 3339 in UTC, and one given
+// as a string as it is.
+func (c cell) moment() string {
+	seconds, err := strconv.ParseFloat(string(c), 64)
+	if err != nil || math.IsNaN(seconds) || math.Abs(seconds) > 1e11 {
+		return string(c)
+	}
+	return time.UnixMilli(int64(seconds * 1000)).UTC().Format(time.RFC3339)
+}
+
+// age shows a number of seconds as a duration.
+func (c cell) age() string {
+	seconds, err := strconv.ParseFloat(string(c), 64)
+	if err != nil || math.IsNaN(seconds) || seconds < 0 || seconds > 1e9 {
+		return string(c)
+	}
+	d := time.Duration(seconds * float64(time.Second))
+	if d < time.Second {
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// size shows a number of bytes with a unit, to about three digits.
+func (c cell) size() string {
+	n, err := strconv.ParseInt(string(c), 10, 64)
+	if err != nil || n < 1<<10 {
+		return string(c)
+	}
+	value, unit := float64(n), -1
+	for value >= 1<<10 && unit < 5 {
+		value /= 1 << 10
+		unit++
+	}
+	return strconv.FormatFloat(value, 'f', 1, 64) + string("KMGTPE"[unit]) + "iB"
+}
+
+// or returns the text, or another if there is none.
+func (c cell) or(other string) string {
+	if c == "" {
+		return other
+	}
+	return string(c)
+}
+
+// parseTimeout reads a --timeout.
+func parseTimeout(s string) (time.Duration, error) {
+	d, err := config.ParseDuration(s)
+	if err != nil || d <= 0 {
+		return 0, usagef("--timeout = %q: expected a duration above zero such as 30s or 2m", s)
+	}
+	return d, nil
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// build says which program this is.
+type build struct {
+	Version  string `json:"version"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+	Revision string `json:"revision"` // "" if it was not built from a repository
+	Modified bool   `json:"modified"` // built from more than the revision
+}
+
+// thisBuild reads what the linker recorded.
+func thisBuild() build {
+	b := build{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	if info.Main.Version != "" {
+		b.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Revision = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}
+
+func newVersionCommand(p *process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Show the version of this program",
+		Args:  noArguments,
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		b := thisBuild()
+		if *asJSON {
+			return encodeJSON(p.stdout, b)
+		}
+		revision := b.Revision
+		if revision == "" {
+			revision = "unknown"
+		} else if b.Modified {
+			revision += ", modified"
+		}
+		_, err := fmt.Fprintf(p.stdout, "botwired %s %s %s revision %s\n", b.Version, b.Go, b.Platform, revision)
+		return err
+	}
+	return cmd
+}

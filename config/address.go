@@ -1,0 +1,192 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+)
+
+const unixScheme = "unix://"
+
+// maxSocketPath is the longest path that every platform accepts for a Unix
+// socket, in bytes: macOS has room for 104 and a terminating zero.
+const maxSocketPath = 103
+
+func listenAddress(at func(*Config) *string) codec {
+	return codec{
+		kind:     "address",
+		expected: "host:port, such as 127.0.0.1:2689, or unix:///absolute/path",
+		print:    func(c *Config) string { return *at(c) },
+		parse: func(c *Config, v node, _ places) error {
+			if v.kind != isText {
+				return unexpected()
+			}
+			if socket, ok := strings.CutPrefix(v.text, unixScheme); ok {
+				if err := checkSocket(socket); err != nil {
+					return err
+				}
+			} else if !isHostPort(v.text) {
+				return unexpected()
+			}
+			*at(c) = v.text
+			return nil
+		},
+	}
+}
+
+func checkSocket(socket string) error {
+	if !path.IsAbs(socket) || strings.HasSuffix(socket, "/") || strings.ContainsRune(socket, 0) {
+		return expect("unix:// and the absolute path of a socket, such as unix:///run/botwired.sock")
+	}
+	if len(socket) > maxSocketPath {
+		return expect("a socket path of at most %d bytes", maxSocketPath)
+	}
+	return nil
+}
+
+func isHostPort(s string) bool {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil || !isPort(port) {
+		return false
+	}
+	_, err = netip.ParseAddr(host)
+	return host == "" || err == nil || isHostName(host)
+}
+
+func isPort(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return err == nil && n <= 65535
+}
+
+// Socket returns the path of the Unix socket to listen on, or false if the
+// daemon listens on TCP.
+func (c *Config) Socket() (string, bool) { return strings.CutPrefix(c.Listen, unixScheme) }
+
+// onLoopback says whether only this machine can reach the listener.
+func (c *Config) onLoopback() bool {
+	if _, ok := c.Socket(); ok {
+		return true
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	return err == nil && isLoopback(host)
+}
+
+// isLoopback trusts the name localhost and no other: what any other name
+// resolves to is not known before it is too late.
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return strings.EqualFold(host, "localhost")
+	}
+	return addr.Unmap().IsLoopback()
+}
+
+func upstreamURL(at func(*Config) *string) codec {
+	return codec{
+		kind:     "url",
+		expected: "http(s)://host[:port][/base] without user, query or fragment, or " + Embedded,
+		print:    func(c *Config) string { return *at(c) },
+		show:     hideURLSecrets,
+		parse: func(c *Config, v node, _ places) error {
+			if v.kind != isText {
+				return unexpected()
+			}
+			if v.text == Embedded {
+				*at(c) = Embedded
+				return nil
+			}
+			u, err := url.Parse(v.text)
+			if err != nil || !isPlainURL(u) || strings.ContainsAny(v.text, "?#") {
+				return unexpected()
+			}
+			if u.Scheme == "http" && !isLoopback(u.Hostname()) {
+				return expect("https: plain http is for loopback addresses only")
+			}
+			*at(c) = strings.TrimRight(u.String(), "/")
+			return nil
+		},
+	}
+}
+
+func isPlainURL(u *url.URL) bool {
+	if u.Scheme != "http" && u.Scheme != "https" || u.Opaque != "" || u.User != nil {
+		return false
+	}
+	_, err := netip.ParseAddr(u.Hostname())
+	return (err == nil || isHostName(u.Hostname())) && (u.Port() == "" && !strings.HasSuffix(u.Host, ":") || isPort(u.Port()))
+}
+
+// hideURLSecrets leaves out what may hold a password or a token: everything
+// before an @ and everything in a query or fragment.
+func hideURLSecrets(s string) string {
+	if i := strings.IndexAny(s, "?#"); i >= 0 {
+		s = s[:i+1] + redacted
+	}
+	if i := strings.LastIndex(s, "@"); i >= 0 {
+		scheme, _, found := strings.Cut(s[:i], "://")
+		if found {
+			scheme += "://"
+		} else {
+			scheme = ""
+		}
+		s = scheme + redacted + s[i:]
+	}
+	return s
+}
+
+// freeWritesPerDay is what BotWire documents for its free tier, per namespace.
+const freeWritesPerDay = 1000
+
+// freeTier is the daily quota to begin with: BotWire's own service has one, any
+// other service none that is known.
+func freeTier(upstream string) int {
+	u, err := url.Parse(upstream)
+	if err != nil {
+		return 0
+	}
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	if host != "botwire.dev" && !strings.HasSuffix(host, ".botwire.dev") {
+		return 0
+	}
+	return freeWritesPerDay
+}
+
+func hostName() element {
+	return element{
+		name: "host names", example: "botwired",
+		expected: "a host name or an IP address without port",
+		parse: func(s string) (string, bool) {
+			if addr, err := netip.ParseAddr(s); err == nil {
+				return addr.String(), true
+			}
+			return strings.ToLower(s), isHostName(s)
+		},
+	}
+}
+
+func originName() element {
+	return element{
+		name: "origins", example: "chrome-extension://abcdefgh",
+		expected: `an origin: scheme://host[:port] without path, not "*" or "null"`,
+		parse: func(s string) (string, bool) {
+			s = strings.ToLower(s)
+			u, err := url.Parse(s)
+			if err != nil || u.Host == "" || u.Scheme+"://"+u.Host != s || strings.Contains(s, "*") {
+				return "", false
+			}
+			return s, true
+		},
+	}
+}
+
+// isHostName accepts DNS names and what compose files and Kubernetes call
+// services, underscores included.
+func isHostName(s string) bool {
+	if s == "" || len(s) > 253 || s[0] == '.' || strings.Contains(s, "..") {
+		return false
+	}
+	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") == ""
+}

@@ -1,0 +1,170 @@
+package config
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxConcurrency bounds upstream.concurrency: each request under way holds a
+// connection and a goroutine.
+const maxConcurrency = 1024
+
+// maxQuota bounds quota.writes_per_day to what an int holds on every platform.
+const maxQuota = 1<<31 - 1
+
+// lowest is the least that a duration or a size may be.
+type lowest int64
+
+const (
+	zeroOrMore lowest = 0
+	positive   lowest = 1
+)
+
+func (l lowest) String() string {
+	if l == positive {
+		return " above zero"
+	}
+	return ", zero or more,"
+}
+
+func duration(least lowest, at func(*Config) *time.Duration) codec {
+	return codec{
+		kind:     "duration",
+		expected: "a duration" + least.String() + " such as 200ms, 1m30s or 2d",
+		print:    func(c *Config) string { return FormatDuration(*at(c)) },
+		parse: func(c *Config, v node, _ places) error {
+			d, err := ParseDuration(v.text)
+			if !v.isScalarOf(isText, isNumber) || err != nil || d < time.Duration(least) {
+				return unexpected()
+			}
+			*at(c) = d
+			return nil
+		},
+	}
+}
+
+func durationOrNoLimit(at func(*Config) *time.Duration) codec {
+	limited := duration(zeroOrMore, at)
+	return codec{
+		kind:     limited.kind,
+		expected: limited.expected + `, or "no limit"`,
+		print: func(c *Config) string {
+			if *at(c) == NoLimit {
+				return "no limit"
+			}
+			return limited.print(c)
+		},
+		parse: func(c *Config, v node, p places) error {
+			if v.kind == isText && (v.text == "no limit" || v.text == "none") {
+				*at(c) = NoLimit
+				return nil
+			}
+			return limited.parse(c, v, p)
+		},
+	}
+}
+
+func size(least lowest, at func(*Config) *int64) codec {
+	return codec{
+		kind:     "size",
+		expected: "a number of bytes" + least.String() + " such as 64MiB, 64MB or 1048576",
+		print:    func(c *Config) string { return FormatSize(*at(c)) },
+		parse: func(c *Config, v node, _ places) error {
+			n, err := ParseSize(v.text)
+			if !v.isScalarOf(isText, isNumber) || err != nil || n < int64(least) {
+				return unexpected()
+			}
+			*at(c) = n
+			return nil
+		},
+	}
+}
+
+func count(least, most int, at func(*Config) *int) codec {
+	return codec{
+		kind:     "number",
+		expected: "a whole number from " + strconv.Itoa(least) + " to " + strconv.Itoa(most),
+		print:    func(c *Config) string { return strconv.Itoa(*at(c)) },
+		parse: func(c *Config, v node, _ places) error {
+			n, err := strconv.Atoi(v.text)
+			if !v.isScalarOf(isText, isNumber) || err != nil || n < least || n > most {
+				return unexpected()
+			}
+			*at(c) = n
+			return nil
+		},
+	}
+}
+
+// oneOf accepts the words. The word auto is kept as "", the field's zero value.
+func oneOf(auto string, words []string, at func(*Config) *string) codec {
+	last := len(words) - 1
+	return codec{
+		kind:     "word",
+		expected: strings.Join(words[:last], ", ") + " or " + words[last],
+		print: func(c *Config) string {
+			if *at(c) == "" {
+				return auto
+			}
+			return *at(c)
+		},
+		parse: func(c *Config, v node, _ places) error {
+			if v.kind != isText || !slices.Contains(words, v.text) {
+				return unexpected()
+			}
+			*at(c) = v.text
+			if v.text == auto {
+				*at(c) = ""
+			}
+			return nil
+		},
+	}
+}
+
+// element is what a list of texts consists of.
+type element struct {
+	name     string // completes "a list of …"
+	example  string
+	expected string
+	parse    func(text string) (string, bool) // returns the element in its one spelling
+}
+
+func list(of element, at func(*Config) *[]string) codec {
+	return codec{
+		kind:     "json",
+		expected: "a list of " + of.name + ` (JSON in a flag or the environment: ["` + of.example + `"])`,
+		print:    func(c *Config) string { return marshal(*at(c)) },
+		parse: func(c *Config, v node, _ places) error {
+			v, err := v.structured()
+			if err != nil || v.kind != isList {
+				return unexpected()
+			}
+			out := make([]string, 0, len(v.items))
+			for _, item := range v.items {
+				s, ok := of.parse(item.text)
+				if item.kind != isText || !ok {
+					return &problem{value: &item, line: item.line, expected: of.expected}
+				}
+				out = append(out, s)
+			}
+			*at(c) = out
+			return nil
+		},
+	}
+}
+
+func (n node) isScalarOf(kinds ...nodeKind) bool { return slices.Contains(kinds, n.kind) }
+
+// marshal prints lists and maps as anyone may write them in the environment.
+func marshal(v any) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(err) // only strings, and maps and slices of them, come here
+	}
+	return strings.TrimSpace(b.String())
+}

@@ -1,0 +1,106 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Error says why a configuration is refused. Its text is one line with the
+// setting's name, the value, where that came from and what was expected.
+// Secrets are already replaced by "(redacted)" in all of its fields.
+type Error struct {
+	Setting  string // as the user wrote it if there is no such setting; "" if it is not about one
+	Item     string // the part of the value that is wrong, such as a header's name; or ""
+	Value    string // quoted; "" if there is none to show
+	Origin   string // "file /path:3", "environment BOTWIRED_LISTEN", "flag --listen" or "default"
+	Expected string // completes "expected …"
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Setting)
+	if e.Item != "" {
+		b.WriteString(": " + e.Item)
+	}
+	if e.Value != "" {
+		b.WriteString(" = " + e.Value)
+	}
+	if b.Len() > 0 {
+		fmt.Fprintf(&b, " (%s)", e.Origin)
+	} else {
+		b.WriteString(e.Origin)
+	}
+	b.WriteString(": expected " + e.Expected)
+	return oneLine(b.String())
+}
+
+const redacted = "(redacted)"
+
+// maxShown bounds a rejected value in a message, in bytes: a whole file passed
+// by mistake must not end up in a log.
+const maxShown = 200
+
+// problem is what a codec reports; the loader, which knows the setting and the
+// source, makes an Error of it.
+type problem struct {
+	item     string // "" for the value as a whole
+	value    *node  // the offending part, if it is not the whole value
+	line     int    // in the file, if it is not that of the whole value
+	expected string // "" for the setting's usual expectation
+}
+
+func (p *problem) Error() string { return p.expected }
+
+// expect reports that the value as a whole is not what it should be.
+func expect(format string, args ...any) error {
+	return &problem{expected: fmt.Sprintf(format, args...)}
+}
+
+// unexpected reports it in the setting's usual words.
+func unexpected() error { return &problem{} }
+
+// explain makes the Error for a problem with the value v of s.
+func explain(s Setting, v node, from Origin, err error) *Error {
+	p, ok := err.(*problem)
+	if !ok {
+		p = &problem{expected: err.Error()}
+	}
+	if p.value != nil {
+		v = *p.value
+	}
+	if p.line != 0 {
+		from.Line = p.line
+	}
+	if p.expected == "" {
+		p.expected = s.codec.expected
+	}
+	return &Error{Setting: s.Name, Item: p.item, Value: s.shown(v), Origin: from.String(), Expected: p.expected}
+}
+
+// shown is a rejected value as an error may show it.
+func (s Setting) shown(v node) string {
+	if s.Secret {
+		return redacted
+	}
+	if s.codec.show != nil && v.kind == isText {
+		v.text = s.codec.show(v.text)
+	}
+	return shorten(v.String())
+}
+
+func shorten(s string) string {
+	if len(s) <= maxShown {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxShown], "") + "…"
+}
+
+// oneLine keeps a message on one line whatever was in it.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, s)
+}

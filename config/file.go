@@ -1,0 +1,149 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// syntaxError is a fault of the file as YAML.
+type syntaxError struct {
+	line     int
+	expected string
+}
+
+func (e *syntaxError) Error() string { return fmt.Sprintf("line %d: expected %s", e.line, e.expected) }
+
+// parseYAML reads a configuration file: one document, a mapping at its root.
+// What YAML has beyond that (anchors, aliases, merge keys, tags) is refused
+// rather than half supported. Its errors are of type *syntaxError.
+func parseYAML(content []byte) (node, error) {
+	content = bytes.TrimPrefix(content, []byte("\ufeff"))
+	// Duplicates are looked for after flattening, where "a: {b: 1}" and
+	// "a.b: 2" are the same key.
+	parsed, err := parser.ParseBytes(content, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		return node{}, yamlFault(err)
+	}
+	var root ast.Node
+	for i, doc := range parsed.Docs {
+		if _, directive := doc.Body.(*ast.DirectiveNode); directive || doc.Body == nil && i == 0 {
+			continue
+		}
+		if root != nil || i > 0 && doc.Body == nil {
+			return node{}, &syntaxError{line: doc.Start.Position.Line, expected: "one YAML document"}
+		}
+		root = doc.Body
+	}
+	if root == nil {
+		return node{kind: isMapping}, nil
+	}
+	out, err := fromYAML(root)
+	if err != nil {
+		return node{}, err
+	}
+	if out.kind != isMapping && out.kind != isNull {
+		return node{}, &syntaxError{line: out.line, expected: "a mapping of settings"}
+	}
+	return out, nil
+}
+
+// yamlFault keeps the parser's own words but none of the file's.
+func yamlFault(err error) error {
+	var fault yaml.Error
+	if !errors.As(err, &fault) || fault.GetToken() == nil {
+		return &syntaxError{line: 1, expected: "YAML"}
+	}
+	words := regexp.MustCompile(`"[^"]*"`).ReplaceAllString(fault.GetMessage(), "…")
+	return &syntaxError{line: fault.GetToken().Position.Line, expected: "YAML; " + words}
+}
+
+func fromYAML(n ast.Node) (node, error) {
+	line := n.GetToken().Position.Line
+	scalar := func(k nodeKind) (node, error) {
+		return node{kind: k, text: n.GetToken().Value, line: line}, nil
+	}
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return scalar(isText)
+	case *ast.LiteralNode:
+		return node{kind: isText, text: n.Value.Value, line: line}, nil
+	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		return scalar(isNumber)
+	case *ast.BoolNode:
+		return scalar(isBool)
+	case *ast.NullNode:
+		return scalar(isNull)
+	case *ast.SequenceNode:
+		return sequence(n, line)
+	case *ast.MappingNode:
+		return mappingOf(n.Values, line)
+	case *ast.MappingValueNode:
+		return mappingOf([]*ast.MappingValueNode{n}, line)
+	}
+	return node{}, &syntaxError{line: line, expected: "plain YAML without anchors, aliases, merge keys and tags"}
+}
+
+func sequence(n *ast.SequenceNode, line int) (node, error) {
+	out := node{kind: isList, line: line}
+	for _, value := range n.Values {
+		item, err := fromYAML(value)
+		if err != nil {
+			return node{}, err
+		}
+		out.items = append(out.items, item)
+	}
+	return out, nil
+}
+
+func mappingOf(values []*ast.MappingValueNode, line int) (node, error) {
+	out := node{kind: isMapping, line: line}
+	for _, each := range values {
+		key, ok := each.Key.(*ast.StringNode)
+		if !ok {
+			return node{}, &syntaxError{line: each.Key.GetToken().Position.Line, expected: "a name before the colon"}
+		}
+		value, err := fromYAML(each.Value)
+		if err != nil {
+			return node{}, err
+		}
+		out.pairs = append(out.pairs, pair{key: key.Value, line: key.GetToken().Position.Line, value: value})
+	}
+	return out, nil
+}
+
+// flatten turns nested keys into dotted ones. It goes down only where a group of
+// settings is, so that the mapping that is a setting's value stays whole, and
+// leaves it to the caller to judge the names. An empty group holds nothing: its
+// lines may all be commented out.
+func flatten(table []Setting, n node) []pair {
+	var leaves []pair
+	for _, p := range n.pairs {
+		if !isGroup(table, p.key) || p.value.kind != isMapping && p.value.kind != isNull {
+			leaves = append(leaves, p)
+			continue
+		}
+		for _, inner := range p.value.pairs {
+			inner.key = p.key + "." + inner.key
+			leaves = append(leaves, inner)
+		}
+	}
+	return leaves
+}
+
+// repeated returns the first key that comes a second time.
+func repeated(leaves []pair) (pair, bool) {
+	seen := make(map[string]bool, len(leaves))
+	for _, leaf := range leaves {
+		if seen[leaf.key] {
+			return leaf, true
+		}
+		seen[leaf.key] = true
+	}
+	return pair{}, false
+}

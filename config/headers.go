@@ -1,0 +1,124 @@
+package config
+
+import (
+	"net/textproto"
+	"slices"
+	"strings"
+)
+
+// reservedHeaders are those that the connection, the HTTP library or the daemon
+// sets; a value of one's own would break the request or leak between hops
+// (RFC 9110 section 7.6.1).
+func reservedHeaders() []string {
+	return []string{
+		"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization",
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade",
+		"Host", "Content-Length", "Content-Type", "Content-Encoding", "Accept-Encoding", "Expect",
+	}
+}
+
+func headers(at func(*Config) *map[string]string) codec {
+	return codec{
+		kind:     "json",
+		expected: `a mapping of header names to values or {file: PATH} (JSON in a flag or the environment)`,
+		print:    func(c *Config) string { return printHeaders(*at(c)) },
+		parse: func(c *Config, v node, p places) error {
+			v, err := v.structured()
+			if err != nil || v.kind != isMapping {
+				return unexpected()
+			}
+			out := make(map[string]string, len(v.pairs))
+			for _, each := range v.pairs {
+				name, value, err := readHeader(each, p)
+				if err != nil {
+					return &problem{item: quoteName(each.key), line: each.line, expected: err.Error()}
+				}
+				if _, twice := out[name]; twice {
+					return &problem{item: quoteName(each.key), line: each.line, expected: "each header once"}
+				}
+				out[name] = value
+			}
+			*at(c) = out
+			return nil
+		},
+	}
+}
+
+// readHeader's errors may quote paths but no values.
+func readHeader(each pair, p places) (name, value string, err error) {
+	if !isToken(each.key) {
+		return "", "", expect("a header name (RFC 9110 section 5.1)")
+	}
+	name = textproto.CanonicalMIMEHeaderKey(each.key)
+	if slices.Contains(reservedHeaders(), name) {
+		return "", "", expect("a header that botwired does not set itself")
+	}
+	switch each.value.kind {
+	case isText:
+		value = each.value.text
+	case isMapping:
+		if value, err = headerFromFile(each.value, p); err != nil {
+			return "", "", err
+		}
+	default:
+		return "", "", expect("a string (in quotes if it looks like a number) or {file: PATH}")
+	}
+	if !isHeaderValue(value) {
+		return "", "", expect("a value of visible characters on one line, not empty")
+	}
+	return name, value, nil
+}
+
+func headerFromFile(v node, p places) (string, error) {
+	if len(v.pairs) != 1 || v.pairs[0].key != "file" {
+		return "", expect("a string or {file: PATH}")
+	}
+	name, err := p.path(v.pairs[0].value)
+	if err != nil {
+		return "", expect("a string or {file: PATH}")
+	}
+	content, err := readFile(name)
+	if err != nil {
+		return "", expect("a readable file at %q, which gives: %v", name, err)
+	}
+	return strings.TrimRight(string(content), "\r\n"), nil
+}
+
+func printHeaders(all map[string]string) string {
+	shown := make(map[string]string, len(all))
+	for name := range all {
+		shown[name] = redacted
+	}
+	return marshal(shown)
+}
+
+// quoteName shows a header's name in an error, unless it is none: then it may
+// be a value that went astray.
+func quoteName(name string) string {
+	if !isToken(name) {
+		return redacted
+	}
+	return shorten(name)
+}
+
+// isToken is the rule for field names (RFC 9110 section 5.6.2).
+func isToken(s string) bool {
+	for _, r := range s {
+		alphanumeric := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+		if !alphanumeric && !strings.ContainsRune("!#$%&'*+-.^_`|~", r) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// isHeaderValue is the rule for field values (RFC 9110 section 5.5): what a
+// server would cut off at the ends is refused rather than changed silently.
+func isHeaderValue(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' && s[i] != '\t' || s[i] == 0x7f {
+			return false
+		}
+	}
+	return s != "" && strings.Trim(s, " \t") == s
+}

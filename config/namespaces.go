@@ -1,0 +1,111 @@
+package config
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// overrides reads the setting "namespaces". The policies are resolved later
+// (resolveOverrides), once all general settings are known.
+func overrides(at func(*Config) *[]Override) codec {
+	return codec{
+		kind:     "json",
+		expected: "a list of {match: PATTERN, SETTING: VALUE, ...} (JSON in a flag or the environment)",
+		print:    func(c *Config) string { return printOverrides(*at(c)) },
+		parse: func(c *Config, v node, p places) error {
+			v, err := v.structured()
+			if err != nil || v.kind != isList {
+				return unexpected()
+			}
+			out := make([]Override, 0, len(v.items))
+			for i, item := range v.items {
+				o, err := readOverride(item, fmt.Sprintf("entry %d", i+1), p)
+				if err != nil {
+					return err
+				}
+				out = append(out, o)
+			}
+			*at(c) = out
+			return nil
+		},
+	}
+}
+
+func readOverride(item node, label string, p places) (Override, error) {
+	o := Override{Set: map[string]string{}}
+	if item.kind != isMapping {
+		return o, &problem{item: label, value: &item, line: item.line}
+	}
+	leaves := flatten(Settings(), item)
+	if twice, found := repeated(leaves); found {
+		return o, &problem{item: label + ", " + shorten(twice.key), value: &twice.value, line: twice.line, expected: "each setting once"}
+	}
+	for _, leaf := range leaves {
+		if err := o.read(leaf, p); err != nil {
+			err.item = label + ", " + shorten(leaf.key)
+			err.value, err.line = &leaf.value, leaf.line
+			return o, err
+		}
+	}
+	if o.Match == "" {
+		return o, &problem{item: label, value: &item, line: item.line, expected: "match: PATTERN in it"}
+	}
+	return o, nil
+}
+
+func (o *Override) read(leaf pair, p places) *problem {
+	if leaf.key == "match" {
+		if leaf.value.kind != isText || !isPattern(leaf.value.text) {
+			return &problem{expected: "a pattern of namespaces, such as prod-* or test-[0-9]"}
+		}
+		o.Match = leaf.value.text
+		return nil
+	}
+	row, ok := find(overridable(), leaf.key)
+	if !ok {
+		return &problem{expected: "match or one of the settings a namespace may have of its own: " +
+			strings.Join(names(overridable()), ", ")}
+	}
+	var scratch Config
+	if err := row.codec.parse(&scratch, leaf.value, p); err != nil {
+		return &problem{expected: row.codec.expected}
+	}
+	o.Set[row.Name] = row.codec.print(&scratch)
+	return nil
+}
+
+// isPattern refuses, besides malformed patterns, those that no namespace can
+// match because of a character that namespaces do not have.
+func isPattern(s string) bool {
+	_, err := path.Match(s, "")
+	return err == nil && s != "" && strings.Trim(s, namespaceChars+`*?[]^`) == ""
+}
+
+const namespaceChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+
+// resolveOverrides lays each override over the general settings.
+func resolveOverrides(c *Config, p places) {
+	for i := range c.Namespaces {
+		o := &c.Namespaces[i]
+		merged := *c
+		for _, row := range overridable() {
+			if value, ok := o.Set[row.Name]; ok {
+				// What a row prints it also reads: see TestPrintedValuesCanBeRead.
+				_ = row.codec.parse(&merged, node{text: value}, p)
+			}
+		}
+		o.Policy = merged.policy()
+	}
+}
+
+func printOverrides(all []Override) string {
+	out := make([]map[string]string, len(all))
+	for i, o := range all {
+		out[i] = map[string]string{"match": o.Match}
+		for name, value := range o.Set {
+			out[i][name] = value
+		}
+	}
+	return marshal(out)
+}

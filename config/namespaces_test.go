@@ -1,0 +1,64 @@
+package config_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/config"
+)
+
+func TestOverrides(t *testing.T) {
+	loaded := loadYAML(t, `
+namespaces:
+  - match: prod-eu
+    cache: {fresh_for: 1m, stale_if_error: 2d}
+    quota.writes_per_day: 50
+  - match: prod-*
+    flush: {linger: 0s}
+    cache:
+  - match: "*-eu"
+    cache.absent_for: 9s
+    cache.stale_while_revalidate: 0
+# What comes later in the file counts for overrides too.
+cache.fresh_for: 20s
+`)
+	general := config.Policy{
+		FreshFor: 20 * time.Second, StaleWhileRevalidate: time.Minute, StaleIfError: config.NoLimit,
+		AbsentFor: 2 * time.Second, Linger: 100 * time.Millisecond, WritesPerDay: 1000,
+	}
+	first := general
+	first.FreshFor, first.StaleIfError, first.WritesPerDay = time.Minute, 48*time.Hour, 50
+	second := general
+	second.Linger = 0
+	third := general
+	third.AbsentFor, third.StaleWhileRevalidate = 9*time.Second, 0
+	for namespace, want := range map[string]config.Policy{
+		"other": general, "prod": general, "": general,
+		"prod-eu": first, "prod-us": second, "prod-": second, "test-eu": third,
+	} {
+		if diff := cmp.Diff(want, loaded.Config.For(namespace)); diff != "" {
+			t.Errorf("For(%q) (-want +got):\n%s", namespace, diff)
+		}
+	}
+	want := `[{"cache.fresh_for":"1m","cache.stale_if_error":"2d","match":"prod-eu","quota.writes_per_day":"50"},` +
+		`{"flush.linger":"0s","match":"prod-*"},{"cache.absent_for":"9s","cache.stale_while_revalidate":"0s","match":"*-eu"}]`
+	if got := value(loaded, "namespaces"); got != want {
+		t.Errorf("printed %s, want %s", got, want)
+	}
+}
+
+func TestOverrideProvenance(t *testing.T) {
+	file := write(t, "config.yaml", "namespaces:\n  - match: a\n  - match: b\n    cache:\n      fresh_for: never\n")
+	wantAll(t, refused(t, config.Sources{File: file}), `namespaces: entry 2, cache.fresh_for = "never"`, file+":5", "a duration")
+}
+
+func TestForDoesNotAllocate(t *testing.T) {
+	for _, content := range []string{"", "namespaces: [{match: a-*, flush.linger: 1s}, {match: '[b-d]?*', flush.linger: 2s}]\n"} {
+		c := &loadYAML(t, content).Config
+		if n := testing.AllocsPerRun(100, func() { c.For("cab") }); n != 0 {
+			t.Errorf("For allocates %v times with %q", n, content)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// node is a value before it is understood, from whichever source: a scalar with
+// the text as it was written, a list or a mapping.
+type node struct {
+	kind  nodeKind
+	text  string // of a scalar
+	raw   bool   // text of a flag or an environment variable, where lists and mappings are JSON
+	items []node // of a list
+	pairs []pair // of a mapping, in order
+	line  int    // in the file, from 1; 0 outside files
+}
+
+type pair struct {
+	key   string
+	line  int
+	value node
+}
+
+type nodeKind int
+
+const (
+	isText nodeKind = iota
+	isNumber
+	isBool
+	isNull
+	isList
+	isMapping
+)
+
+// structured reads the JSON of a flag or an environment variable; a node from a
+// file, which has its structure already, is returned as it is.
+func (n node) structured() (node, error) {
+	if !n.raw {
+		return n, nil
+	}
+	dec := json.NewDecoder(strings.NewReader(n.text))
+	dec.UseNumber()
+	out, err := readJSON(dec)
+	if err != nil {
+		return node{}, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return node{}, errors.New("text after the JSON value")
+	}
+	return out, nil
+}
+
+// readJSON reads one value. Unlike encoding/json's own maps, it keeps the order
+// of keys and duplicates, so that they can be refused.
+func readJSON(dec *json.Decoder) (node, error) {
+	token, err := dec.Token()
+	if err != nil {
+		return node{}, err
+	}
+	switch t := token.(type) {
+	case json.Delim:
+		if t == '[' {
+			return readJSONList(dec)
+		}
+		return readJSONMapping(dec)
+	case string:
+		return node{kind: isText, text: t}, nil
+	case json.Number:
+		return node{kind: isNumber, text: t.String()}, nil
+	case bool:
+		return node{kind: isBool, text: fmt.Sprint(t)}, nil
+	default:
+		return node{kind: isNull, text: "null"}, nil
+	}
+}
+
+func readJSONList(dec *json.Decoder) (node, error) {
+	out := node{kind: isList}
+	for dec.More() {
+		item, err := readJSON(dec)
+		if err != nil {
+			return node{}, err
+		}
+		out.items = append(out.items, item)
+	}
+	_, err := dec.Token()
+	return out, err
+}
+
+func readJSONMapping(dec *json.Decoder) (node, error) {
+	out := node{kind: isMapping}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return node{}, err
+		}
+		value, err := readJSON(dec)
+		if err != nil {
+			return node{}, err
+		}
+		name, _ := key.(string) // the decoder refuses any other key
+		out.pairs = append(out.pairs, pair{key: name, value: value})
+	}
+	_, err := dec.Token()
+	return out, err
+}
+
+// String renders the node for an error message, on one line and as it was
+// written as far as that is known.
+func (n node) String() string {
+	switch n.kind {
+	case isText:
+		return fmt.Sprintf("%q", n.text)
+	case isList:
+		parts := make([]string, len(n.items))
+		for i, item := range n.items {
+			parts[i] = item.String()
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	case isMapping:
+		parts := make([]string, len(n.pairs))
+		for i, p := range n.pairs {
+			parts[i] = fmt.Sprintf("%q: %s", p.key, p.value)
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	default:
+		return n.text
+	}
+}

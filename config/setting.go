@@ -1,0 +1,91 @@
+package config
+
+import "strings"
+
+// Setting is one row of the table: everything there is to know about a setting
+// except its value.
+type Setting struct {
+	Name        string // as in the file and in error messages: "flush.linger"
+	Alias       string // a short flag for it, or ""
+	Doc         string // one line of Markdown
+	Default     string // as anyone would write it; "" if it is worked out at load
+	Documented  string // Markdown for the default, where the bare value would not say enough
+	Secret      bool   // its values are never shown
+	Overridable bool   // may be set for single namespaces
+
+	codec  codec
+	derive func(c *Config, p places) // works out a default that is not always the same
+}
+
+// codec reads and prints the values of one setting.
+type codec struct {
+	kind     string // what --help calls a value: "duration"
+	expected string // completes "expected …"
+	parse    func(c *Config, v node, p places) error
+	print    func(c *Config) string
+	show     func(text string) string // hides the secret parts of a rejected value; nil shows it all
+}
+
+// Env returns the name of the environment variable of the setting.
+func (s Setting) Env() string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.Name, ".", "_"))
+}
+
+// Flag returns the name of the setting's flag, without the dashes before it.
+func (s Setting) Flag() string { return FlagName(s.Name) }
+
+// Kind returns the word for the setting's values in a usage line.
+func (s Setting) Kind() string { return s.codec.kind }
+
+// DefaultDoc returns the default as documented, in Markdown.
+func (s Setting) DefaultDoc() string {
+	if s.Documented != "" {
+		return s.Documented
+	}
+	return "`" + s.Default + "`"
+}
+
+// FlagName turns any spelling of a setting's name ("flush.drain_timeout") into
+// that of its flag ("flush-drain-timeout").
+func FlagName(name string) string {
+	return strings.NewReplacer(".", "-", "_", "-").Replace(name)
+}
+
+// find returns the row of a setting.
+func find(table []Setting, name string) (Setting, bool) {
+	for _, s := range table {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return Setting{}, false
+}
+
+// isGroup says whether name is what some settings' names have before their dot.
+func isGroup(table []Setting, name string) bool {
+	for _, s := range table {
+		if strings.HasPrefix(s.Name, name+".") {
+			return true
+		}
+	}
+	return false
+}
+
+// overridable returns the settings that a namespace may have of its own.
+func overridable() []Setting {
+	var rows []Setting
+	for _, s := range Settings() {
+		if s.Overridable {
+			rows = append(rows, s)
+		}
+	}
+	return rows
+}
+
+func names(table []Setting) []string {
+	out := make([]string, len(table))
+	for i, s := range table {
+		out[i] = s.Name
+	}
+	return out
+}

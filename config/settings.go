@@ -1,0 +1,107 @@
+package config
+
+import "time"
+
+// Settings returns the table of all settings, in the order in which they are
+// documented. A new setting is a row here and a field in Config.
+func Settings() []Setting {
+	return append(append(surfaceSettings(), upstreamSettings()...), storeSettings()...)
+}
+
+func surfaceSettings() []Setting {
+	return []Setting{
+		{Name: "listen", Default: "127.0.0.1:2689",
+			Doc:   "address, or `unix:///path`; an address off loopback needs a token",
+			codec: listenAddress(func(c *Config) *string { return &c.Listen })},
+		{Name: "allowed_hosts", Default: "[]", Documented: "none",
+			Doc:   "further names accepted in the `Host` header, such as the service's name in a compose file",
+			codec: list(hostName(), func(c *Config) *[]string { return &c.AllowedHosts })},
+		{Name: "allowed_origins", Default: "[]", Documented: "none",
+			Doc:   "origins of browser extensions or desktop shells that may call; every other foreign one is refused",
+			codec: list(originName(), func(c *Config) *[]string { return &c.AllowedOrigins })},
+		{Name: "data_dir", Documented: "state directory of the platform, `/botwired`",
+			Doc:    "journal; mode 0700; one daemon at a time",
+			codec:  directory(func(c *Config) *string { return &c.DataDir }),
+			derive: func(c *Config, p places) { c.DataDir = p.stateDir() }},
+	}
+}
+
+func upstreamSettings() []Setting {
+	return []Setting{
+		{Name: "upstream.url", Default: "https://botwire.dev", Alias: "upstream",
+			Doc:   "or any BotWire-compatible URL, or `embedded`",
+			codec: upstreamURL(func(c *Config) *string { return &c.Upstream.URL })},
+		{Name: "upstream.timeout", Default: "10s",
+			Doc:   "one attempt",
+			codec: duration(positive, func(c *Config) *time.Duration { return &c.Upstream.Timeout })},
+		{Name: "upstream.settle_time", Default: "30s",
+			Doc:   "how long after an unanswered attempt upstream may still apply it",
+			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.Upstream.SettleTime })},
+		{Name: "upstream.read_patience", Default: "5s",
+			Doc:   "how long from the start of an outage a read of something unknown keeps trying before it is answered 503; afterwards at once",
+			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.Upstream.ReadPatience })},
+		{Name: "upstream.concurrency", Default: "16",
+			Doc:   "requests under way upstream",
+			codec: count(1, maxConcurrency, func(c *Config) *int { return &c.Upstream.Concurrency })},
+		{Name: "upstream.headers", Default: "{}", Documented: "none", Secret: true,
+			Doc:   "sent with every upstream request; a value may come from a file: `{file: /path}`",
+			codec: headers(func(c *Config) *map[string]string { return &c.Upstream.Headers })},
+		{Name: "embedded.latency", Default: "50ms", Alias: "latency",
+			Doc:   "the embedded upstream's delay",
+			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.Embedded.Latency })},
+	}
+}
+
+func storeSettings() []Setting {
+	return []Setting{
+		{Name: "cache.memory", Default: "64MiB",
+			Doc:   "budget of the cache in memory, in bytes of entries",
+			codec: size(positive, func(c *Config) *int64 { return &c.Cache.Memory })},
+		{Name: "cache.fresh_for", Default: "10s", Overridable: true,
+			Doc:   "a settled copy answers without asking upstream",
+			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.Cache.FreshFor })},
+		{Name: "cache.stale_while_revalidate", Default: "1m", Overridable: true,
+			Doc:   "after that, it answers while upstream is asked in the background",
+			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.Cache.StaleWhileRevalidate })},
+		{Name: "cache.stale_if_error", Default: "no limit", Documented: "no limit", Overridable: true,
+			Doc:   "when upstream cannot be asked, a settled copy still answers",
+			codec: durationOrNoLimit(func(c *Config) *time.Duration { return &c.Cache.StaleIfError })},
+		{Name: "cache.absent_for", Default: "2s", Overridable: true,
+			Doc:   "how long a known absence answers",
+			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.Cache.AbsentFor })},
+		{Name: "journal.max_bytes", Default: "256MiB",
+			Doc:   "pending writes and dead letters; beyond it a write is refused with 507",
+			codec: size(positive, func(c *Config) *int64 { return &c.Journal.MaxBytes })},
+		{Name: "journal.disk_reserve", Default: "64MiB",
+			Doc:   "free space below which a write is refused with 507",
+			codec: size(zeroOrMore, func(c *Config) *int64 { return &c.Journal.DiskReserve })},
+		{Name: "flush.linger", Default: "100ms", Overridable: true,
+			Doc:   "the least time a write waits for a newer one to the same entry",
+			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.Flush.Linger })},
+		{Name: "flush.backoff_initial", Default: "200ms",
+			Doc:   "first pause between attempts while upstream fails",
+			codec: duration(positive, func(c *Config) *time.Duration { return &c.Flush.BackoffInitial })},
+		{Name: "flush.backoff_max", Default: "30s",
+			Doc:   "longest pause between attempts while upstream fails",
+			codec: duration(positive, func(c *Config) *time.Duration { return &c.Flush.BackoffMax })},
+		{Name: "flush.drain_timeout", Default: "10s",
+			Doc:   "at shutdown, how long pending writes are still carried upstream; the rest is kept",
+			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.Flush.DrainTimeout })},
+		{Name: "quota.writes_per_day", Documented: "`1000` for botwire.dev, else none (`0`)", Overridable: true,
+			Doc:    "per namespace, upstream writes",
+			codec:  count(0, maxQuota, func(c *Config) *int { return &c.Quota.WritesPerDay }),
+			derive: func(c *Config, _ places) { c.Quota.WritesPerDay = freeTier(c.Upstream.URL) }},
+		{Name: "auth.token_file", Documented: "none",
+			Doc:   "file that holds the bearer token callers must send",
+			codec: file(func(c *Config) *string { return &c.Auth.TokenFile })},
+		{Name: "log.level", Default: "info",
+			Doc:   "`debug`, `info`, `warn` or `error`",
+			codec: oneOf("", []string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.Log.Level })},
+		{Name: "log.format", Default: "auto",
+			Doc:   "`text`, `json`, or `auto`: text on a terminal and JSON elsewhere",
+			codec: oneOf("auto", []string{"auto", "text", "json"}, func(c *Config) *string { return &c.Log.Format })},
+		{Name: "namespaces", Default: "[]", Documented: "none",
+			Doc:   "list of `{match: PATTERN, ...}` that overrides cache, flush and quota settings by namespace; the first match wins",
+			codec: overrides(func(c *Config) *[]Override { return &c.Namespaces })},
+	}
+}

@@ -1,0 +1,61 @@
+package config
+
+import (
+	"slices"
+	"strings"
+)
+
+// Suggest returns the one of the candidates that a misspelled name most likely
+// means, or "" if none is near. Separators and case do not count; a name without
+// its group is recognised too if only one group has it.
+func Suggest(name string, candidates []string) string {
+	plain := strings.ToLower(FlagName(name))
+	best, least := "", max(2, len(plain)/5)+1
+	var suffixed []string
+	for _, candidate := range candidates {
+		other := strings.ToLower(FlagName(candidate))
+		if d := distance(plain, other); d < least {
+			best, least = candidate, d
+		}
+		if strings.HasSuffix(other, "-"+plain) {
+			suffixed = append(suffixed, candidate)
+		}
+	}
+	if best == "" && len(suffixed) == 1 {
+		return suffixed[0]
+	}
+	return best
+}
+
+// distance counts the insertions, deletions, replacements and swaps of
+// neighbours that make b of a (optimal string alignment).
+func distance(a, b string) int {
+	before, previous := []int(nil), make([]int, len(b)+1)
+	for j := range previous {
+		previous[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		current := make([]int, len(b)+1)
+		current[0] = i
+		for j := 1; j <= len(b); j++ {
+			replace := previous[j-1]
+			if a[i-1] != b[j-1] {
+				replace++
+			}
+			current[j] = min(previous[j]+1, current[j-1]+1, replace)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				current[j] = min(current[j], before[j-2]+1)
+			}
+		}
+		before, previous = previous, current
+	}
+	return previous[len(b)]
+}
+
+// looksSecret says whether the value of an unknown setting had better not be
+// shown: the name, or the setting that was meant, is one that secrets go by.
+func looksSecret(name string) bool {
+	lower := strings.ToLower(name)
+	return slices.ContainsFunc([]string{"token", "secret", "password", "passwd", "header", "auth", "key", "credential", "cookie"},
+		func(word string) bool { return strings.Contains(lower, word) })
+}

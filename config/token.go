@@ -1,0 +1,55 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// Token reads the bearer token that callers must send from auth.token_file. It
+// returns "" if none is asked for. Every call reads the file anew, so a caller
+// decides when a changed token counts. The error holds no part of the token.
+func (c *Config) Token() (string, error) {
+	if c.Auth.TokenFile == "" {
+		return "", nil
+	}
+	token, err := readToken(c.Auth.TokenFile)
+	if err != nil {
+		return "", fmt.Errorf("auth.token_file = %q: expected %w", c.Auth.TokenFile, err)
+	}
+	return token, nil
+}
+
+// readToken's errors complete "expected …".
+func readToken(name string) (string, error) {
+	content, err := readFile(name)
+	if err != nil {
+		return "", fmt.Errorf("a readable file, which gives: %w", err)
+	}
+	token := strings.TrimSpace(string(content))
+	if token == "" {
+		return "", errors.New("a file with a token in it; this one is empty")
+	}
+	for i := range len(token) {
+		if token[i] <= ' ' || token[i] >= 0x7f {
+			return "", errors.New("a file with one token on one line, of visible ASCII characters without spaces")
+		}
+	}
+	return token, nil
+}
+
+// tokenWarning is what to tell the operator about the token file's mode, or "".
+// A file that others may read is not refused: secrets mounted into containers
+// commonly have mode 0444, and nobody else is in there.
+func (c *Config) tokenWarning(p places) string {
+	if c.Auth.TokenFile == "" || p.goos == "windows" {
+		return ""
+	}
+	info, err := os.Stat(c.Auth.TokenFile)
+	if err != nil || info.Mode().Perm()&0o077 == 0 {
+		return ""
+	}
+	return fmt.Sprintf("auth.token_file: %s has mode %04o, which lets other users of this machine at it; 0600 is enough",
+		c.Auth.TokenFile, info.Mode().Perm())
+}

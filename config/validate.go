@@ -1,0 +1,83 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// validate checks the settings against each other. Its errors name all the
+// settings that are involved.
+func (l *loader) validate() error {
+	c := &l.config
+	if c.DataDir == "" {
+		return l.refuse("data_dir", "a directory, as there is no home directory for the default")
+	}
+	if c.Flush.BackoffInitial > c.Flush.BackoffMax {
+		return l.refuse("flush.backoff_initial", fmt.Sprintf("at most flush.backoff_max, which is %s (%s)",
+			FormatDuration(c.Flush.BackoffMax), l.origins["flush.backoff_max"]))
+	}
+	if c.Auth.TokenFile != "" {
+		if _, err := readToken(c.Auth.TokenFile); err != nil {
+			return l.refuse("auth.token_file", err.Error())
+		}
+	}
+	if c.Auth.TokenFile == "" && !c.onLoopback() {
+		return l.refuse("listen", "a loopback address (localhost, 127.0.0.0/8 or ::1), or auth.token_file to be set as well")
+	}
+	return nil
+}
+
+// refuse blames the value in force of a setting.
+func (l *loader) refuse(name, expected string) error {
+	s, _ := find(l.table, name)
+	value := ""
+	if printed := s.codec.print(&l.config); printed != "" {
+		value = s.shown(node{text: printed})
+	}
+	return &Error{Setting: name, Value: value, Origin: l.origins[name].String(), Expected: expected}
+}
+
+// unknown is the error for a name that is no setting's.
+func unknown(name string, v node, from Origin, table []Setting) error {
+	expected := `one of the settings that "botwired config" lists`
+	if isGroup(table, name) {
+		expected = "a mapping of settings below it"
+	} else if near := Suggest(name, names(table)); near != "" {
+		expected += "; did you mean " + near + "?"
+	}
+	return &Error{Setting: shorten(name), Value: unknownValue(name, v), Origin: from.String(), Expected: expected}
+}
+
+func unknownVariable(name, value string, table []Setting) error {
+	variables := []string{EnvFile}
+	for _, s := range table {
+		variables = append(variables, s.Env())
+	}
+	expected := `a variable of one of the settings that "botwired config" lists`
+	if near := Suggest(name, variables); near != "" {
+		expected += "; did you mean " + near + "?"
+	}
+	return &Error{Setting: shorten(name), Value: unknownValue(name, node{text: value}),
+		Origin: string(FromEnvironment), Expected: expected}
+}
+
+// UnknownFlag is the error for a flag that there is none of. The value is ""
+// if it is not known; known lists the flags' names.
+func UnknownFlag(name, value string, known []string) *Error {
+	e := &Error{Setting: shorten(name), Origin: string(FromFlag), Expected: "one of the flags that --help lists"}
+	if value != "" {
+		e.Value = unknownValue(name, node{text: value})
+	}
+	if near := Suggest(strings.TrimLeft(name, "-"), known); near != "" {
+		e.Expected += "; did you mean --" + near + "?"
+	}
+	return e
+}
+
+// unknownValue shows the value of an unknown setting unless it may be a secret.
+func unknownValue(name string, v node) string {
+	if looksSecret(name) || v.kind == isMapping || v.kind == isList {
+		return redacted
+	}
+	return shorten(node{kind: v.kind, text: hideURLSecrets(v.text)}.String())
+}
