@@ -193,6 +193,35 @@ func TestCancellation(t *testing.T) {
 	})
 }
 
+// cancelling is a body that cancels its own request once it has been read.
+type cancelling struct {
+	io.Reader
+	cancel context.CancelFunc
+}
+
+func (c cancelling) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	if err != nil {
+		c.cancel()
+	}
+	return n, err
+}
+
+// A write whose caller leaves when it is about to begin is made all the same.
+func TestWriteOutlivesItsCaller(t *testing.T) {
+	s := open(t, selfhost.Options{})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	r := httptest.NewRequestWithContext(ctx, "PUT", "/memory/a/k", cancelling{strings.NewReader(`{"value":"x"}`), cancel})
+	r.Host = "localhost"
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, r)
+	expect(t, w, 503, `{"detail":"The request was cancelled."}`)
+	if w := ask(s, "GET", "/memory/a/k", ""); w.Code != 200 {
+		t.Errorf("the write is gone: %d %s", w.Code, w.Body)
+	}
+}
+
 // endless is a body that counts how much of it is read.
 type endless struct{ read int }
 
