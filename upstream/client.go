@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -165,7 +166,9 @@ func (c *Client) Get(ctx context.Context, id journal.ID) (*journal.Observation, 
 		doc.Value == nil || doc.CreatedAt == nil || doc.UpdatedAt == nil {
 		return nil, answer.failure()
 	}
-	return &journal.Observation{Value: *doc.Value, CreatedAt: *doc.CreatedAt, UpdatedAt: *doc.UpdatedAt}, nil
+	return &journal.Observation{
+		Value: *doc.Value, ListBytes: wire.ListBytes(*doc.Value), CreatedAt: *doc.CreatedAt, UpdatedAt: *doc.UpdatedAt,
+	}, nil
 }
 
 // List asks for all keys of a namespace that upstream can list; complete is false if

@@ -2,13 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
+	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/upstream/selfhost"
 )
 
 // selfhostDefaults keep the memory service out of the daemon's way when both
@@ -35,12 +39,48 @@ func newSelfhostCommand(p *process, settings *settingFlags) *cobra.Command {
 		if path == "" {
 			path = filepath.Join(loaded.Config.DataDir, "memory.db")
 		}
-		return selfhost(cmd.Context(), loaded, path, p.stdout, p.stderr)
+		return serveMemory(cmd.Context(), loaded, path, p.stderr)
 	}
 	return cmd
 }
 
-// selfhost serves the memory service from the database file until ctx ends.
-func selfhost(ctx context.Context, loaded *config.Loaded, _ string, _, stderr io.Writer) error {
-	return serveHTTP(ctx, loaded, stderr, http.NotFoundHandler())
+// serveMemory serves the memory service from the database file until ctx ends.
+func serveMemory(ctx context.Context, loaded *config.Loaded, path string, stderr io.Writer) error {
+	c := &loaded.Config
+	logger := newLogger(c.Log, stderr)
+	for _, warning := range loaded.Warnings {
+		logger.Warn(warning)
+	}
+	listener, err := listen(ctx, c)
+	if err != nil {
+		return err
+	}
+	service, err := openService(ctx, c, path, logger)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	server := newHTTPServer(service.Handler(), logger)
+	defer context.AfterFunc(ctx, func() {
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), callersGrace)
+		defer cancel()
+		_ = errors.Join(server.Shutdown(grace), server.Close()) // what is left is cut
+	})()
+	logger.Info("listening", "address", c.Listen, "database", path, "version", buildVersion())
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return errors.Join(err, service.Close())
+	}
+	return service.Close()
+}
+
+func openService(ctx context.Context, c *config.Config, path string, logger *slog.Logger) (*selfhost.Server, error) {
+	token, err := c.Token()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	return selfhost.Open(ctx, selfhost.Options{
+		Path: path, Latency: c.Embedded.Latency, Version: buildVersion(), Guard: guardOptions(c, token), Logger: logger,
+	})
 }

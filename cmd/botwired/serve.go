@@ -5,13 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"log/slog"
 	"net/http"
+	"os"
+	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/journal"
 )
+
+// callersGrace is how long, at shutdown, requests under way may take to end.
+const callersGrace = 2 * time.Second
 
 func newServeCommand(p *process, settings *settingFlags) *cobra.Command {
 	return &cobra.Command{
@@ -23,44 +30,104 @@ func newServeCommand(p *process, settings *settingFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return serve(cmd.Context(), loaded, p.stdout, p.stderr)
+			return serve(cmd.Context(), loaded, p.stderr)
 		},
 	}
 }
 
-// serve runs the daemon until ctx ends.
-func serve(ctx context.Context, loaded *config.Loaded, _, stderr io.Writer) error {
-	return serveHTTP(ctx, loaded, stderr, http.NotFoundHandler())
-}
-
-// serveHTTP answers on the configured listener until ctx ends.
-func serveHTTP(ctx context.Context, loaded *config.Loaded, stderr io.Writer, handler http.Handler) error {
-	logger := newLogger(loaded.Config.Log, stderr)
+// serve runs the daemon until ctx ends, and then stops it in the order in which
+// requests flow: callers, flusher, journal (contract 22).
+func serve(ctx context.Context, loaded *config.Loaded, stderr io.Writer) error {
+	c := &loaded.Config
+	logger := newLogger(c.Log, stderr)
 	for _, warning := range loaded.Warnings {
 		logger.Warn(warning)
 	}
-	listener, err := listen(ctx, &loaded.Config)
+	// The address comes first: if it is taken, nothing else is touched.
+	listener, err := listen(ctx, c)
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: handler}
-	defer context.AfterFunc(ctx, func() { server.Close() })()
-	logger.Info("listening", "address", listener.Addr().String())
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	d, err := openSidecar(ctx, c, logger, fatal(stderr))
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	server := newHTTPServer(d.handler, logger)
+	logger.Info("listening", "address", c.Listen, "upstream", c.Upstream.URL, "data_dir", c.DataDir,
+		"pending", d.journal.Stats().Pending, "version", buildVersion())
+	err = d.run(ctx, c.Flush.DrainTimeout, func() error { return server.Serve(listener) }, server.Shutdown)
+	return errors.Join(err, server.Close(), d.close())
+}
+
+// fatal is what happens when the disk fails: the process ends at once, before
+// anything more can be acknowledged (contract 2).
+func fatal(stderr io.Writer) func(error) {
+	return func(err error) {
+		fmt.Fprintf(stderr, "botwired: the disk failed, and it is not tried again: %v\n", err)
+		os.Exit(exitError)
+	}
+}
+
+// run serves until ctx or one of the daemon's parts ends.
+func (d *sidecar) run(ctx context.Context, drain time.Duration, serve func() error, shutdown func(context.Context) error) error {
+	// The flusher outlives ctx: it drains what the callers have left.
+	flushing, stopFlushing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopFlushing()
+	g, broken := errgroup.WithContext(flushing)
+	g.Go(func() error { return d.journal.Run(flushing) })
+	g.Go(func() error { return d.flusher.Run(flushing) })
+	g.Go(func() error {
+		if err := serve(); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	select {
+	case <-ctx.Done():
+		d.logger.Info("stopping")
+	case <-broken.Done():
+	}
+	grace, cancel := context.WithTimeout(flushing, callersGrace)
+	defer cancel()
+	if err := shutdown(grace); err != nil && !errors.Is(err, context.DeadlineExceeded) && broken.Err() == nil {
+		d.logger.Warn("stopping the server", "error", err)
+	}
+	if broken.Err() == nil {
+		d.drain(flushing, drain)
+	}
+	stopFlushing()
+	if err := g.Wait(); !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
 }
 
-// listen opens the listener that the setting listen names.
-func listen(ctx context.Context, c *config.Config) (net.Listener, error) {
-	network, address := "tcp", c.Listen
-	if socket, ok := c.Socket(); ok {
-		network, address = "unix", socket
+// drain flushes what it can in the given time and says what it leaves.
+func (d *sidecar) drain(ctx context.Context, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	progress := d.flusher.Drain(ctx)
+	d.logger.Info("stopped", "settled", progress.Settled, "dead", progress.Dead, "pending", progress.Pending)
+}
+
+// newHTTPServer bounds what a caller can hold: header size and times. Bodies are
+// bounded where they are read, connections by the listener. Handlers that may take
+// longer lift their own deadline.
+func newHTTPServer(handler http.Handler, logger *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       time.Minute,
+		WriteTimeout:      time.Minute,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, network, address)
-	if err != nil {
-		return nil, fmt.Errorf("listen = %q: %w", c.Listen, err)
-	}
-	return listener, nil
+}
+
+// changed is how the journal's changes reach those who must know of each before it
+// can be seen.
+func (d *sidecar) changed(c journal.Change) {
+	d.cache.Changed(c.Namespace, c.Key)
+	d.flusher.Changed(c)
 }

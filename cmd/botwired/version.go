@@ -61,3 +61,6 @@ func newVersionCommand(p *process) *cobra.Command {
 	}
 	return cmd
 }
+
+// buildVersion is the version that the daemon names itself by.
+func buildVersion() string { return thisBuild().Version }

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/botwired/botwired/config"
+)
+
+const (
+	// maxConnections bounds the connections that callers hold; more wait.
+	maxConnections = 4096
+	// socketMode lets only the user that runs the daemon connect to its socket.
+	socketMode = 0o600
+	// staleCheck bounds how long it takes to find out whether a socket is alive.
+	staleCheck = time.Second
+)
+
+// listen opens the listener that the setting listen names.
+func listen(ctx context.Context, c *config.Config) (net.Listener, error) {
+	listener, err := listenOn(ctx, c)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("listen = %q: something else already listens there: stop it, or choose another address with the setting listen", c.Listen)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen = %q: %w", c.Listen, err)
+	}
+	return netutil.LimitListener(listener, maxConnections), nil
+}
+
+func listenOn(ctx context.Context, c *config.Config) (net.Listener, error) {
+	path, ok := c.Socket()
+	if !ok {
+		return new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "unix", path)
+	if errors.Is(err, syscall.EADDRINUSE) && isStale(path) {
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
+		listener, err = new(net.ListenConfig).Listen(ctx, "unix", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, socketMode); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return listener, nil
+}
+
+// isStale reports whether a socket was left behind by a process that was killed:
+// nobody accepts on it.
+func isStale(path string) bool {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode()&os.ModeSocket == 0 {
+		return false
+	}
+	conn, err := net.DialTimeout("unix", path, staleCheck)
+	if err == nil {
+		_ = conn.Close() // it was only to see whether somebody answers
+		return false
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
+}

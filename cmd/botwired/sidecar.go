@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/guard"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
+	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/selfhost"
+)
+
+// sidecar is the wiring of one botwired.
+type sidecar struct {
+	logger  *slog.Logger
+	journal *journal.Journal
+	cache   *cache.Cache
+	client  *upstream.Client
+	reader  *upstream.Reader
+	flusher *upstream.Flusher
+	proxy   *proxy.Server
+	handler http.Handler
+
+	closers []func() error // in the order of opening
+}
+
+// openSidecar opens everything and starts nothing. What it opened is closed again when
+// it fails.
+func openSidecar(ctx context.Context, c *config.Config, logger *slog.Logger, fatal func(error)) (_ *sidecar, err error) {
+	d := &sidecar{logger: logger}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.close())
+		}
+	}()
+	if err := makeDataDir(c.DataDir, logger); err != nil {
+		return nil, err
+	}
+	if d.cache, err = cache.New(c.Cache.Memory); err != nil {
+		return nil, err
+	}
+	d.onClose(func() error { d.cache.Close(); return nil })
+	if err := d.openJournal(c, fatal); err != nil {
+		return nil, err
+	}
+	if err := d.openUpstream(ctx, c); err != nil {
+		return nil, err
+	}
+	return d, d.openProxy(c)
+}
+
+func (d *sidecar) onClose(f func() error) { d.closers = append(d.closers, f) }
+
+// close closes in the reverse order of opening.
+func (d *sidecar) close() error {
+	var errs []error
+	for i := len(d.closers) - 1; i >= 0; i-- {
+		errs = append(errs, d.closers[i]())
+	}
+	d.closers = nil
+	return errors.Join(errs...)
+}
+
+// makeDataDir makes the data directory and keeps other users out of it. One that is
+// not ours to change, such as a mounted volume, is used as it is.
+func makeDataDir(dir string, logger *slog.Logger) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("data_dir = %q: %w", dir, err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("data_dir = %q: %w", dir, err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		if err := os.Chmod(dir, 0o700); err != nil {
+			logger.Warn("other users may read the data directory", "data_dir", dir, "mode", info.Mode().Perm().String())
+		}
+	}
+	return nil
+}
+
+func (d *sidecar) openJournal(c *config.Config, fatal func(error)) (err error) {
+	d.journal, err = journal.Open(journal.Options{
+		Dir:         filepath.Join(c.DataDir, "journal"),
+		MaxBytes:    c.Journal.MaxBytes,
+		DiskReserve: c.Journal.DiskReserve,
+		OnChange:    d.changed,
+		Fatal:       fatal,
+		Logger:      d.logger,
+	})
+	if errors.Is(err, journal.ErrInUse) {
+		return fmt.Errorf("data_dir = %q: another botwired uses it: stop it, or choose another directory", c.DataDir)
+	}
+	if err != nil {
+		return fmt.Errorf("data_dir = %q: %w", c.DataDir, err)
+	}
+	d.onClose(d.journal.Close)
+	return nil
+}
+
+func (d *sidecar) openUpstream(ctx context.Context, c *config.Config) error {
+	opts := upstream.ClientOptions{
+		Timeout: c.Upstream.Timeout, Concurrency: c.Upstream.Concurrency,
+		Headers: make(http.Header), UserAgent: "botwired/" + buildVersion(),
+	}
+	for name, value := range c.Upstream.Headers {
+		opts.Headers.Set(name, value)
+	}
+	var err error
+	if c.Upstream.URL == config.Embedded {
+		opts.URL = &url.URL{Scheme: "http", Host: "localhost"}
+		opts.Dial, err = d.openEmbedded(ctx, c)
+	} else {
+		opts.URL, err = url.Parse(c.Upstream.URL)
+	}
+	if err != nil {
+		return fmt.Errorf("upstream.url = %q: %w", c.Upstream.URL, err)
+	}
+	d.client = upstream.NewClient(opts)
+	d.onClose(func() error { d.client.Close(); return nil })
+	return nil
+}
+
+// openEmbedded runs the memory service in this process.
+func (d *sidecar) openEmbedded(ctx context.Context, c *config.Config) (func(context.Context) (net.Conn, error), error) {
+	service, err := selfhost.Open(ctx, selfhost.Options{
+		Path: filepath.Join(c.DataDir, "memory.db"), Latency: c.Embedded.Latency, Version: buildVersion(), Logger: d.logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.onClose(service.Close)
+	in := selfhost.ServeInProcess(service)
+	d.onClose(in.Close)
+	return in.Dial, nil
+}
+
+func (d *sidecar) openProxy(c *config.Config) (err error) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	token, err := c.Token()
+	if err != nil {
+		return err
+	}
+	d.flusher = upstream.NewFlusher(flusherOptions(d, c, registry))
+	d.reader = upstream.NewReader(upstream.ReaderOptions{
+		Client: d.client, Patience: c.Upstream.ReadPatience,
+		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax,
+		OnRecover: d.flusher.Nudge,
+	})
+	d.proxy, err = proxy.New(proxy.Options{
+		Journal: d.journal, Cache: d.cache, Upstream: d.reader, Flusher: flusher{d.flusher},
+		Forward:         upstream.NewForwarder(d.client, token != "", d.logger),
+		Policy:          func(namespace string) cache.Policy { return cachePolicy(c.For(namespace)) },
+		UpstreamURL:     c.Upstream.URL,
+		UpstreamFailing: d.upstreamFailing,
+		Version:         buildVersion(),
+		Registry:        registry,
+		Logger:          d.logger,
+	})
+	if err != nil {
+		return err
+	}
+	d.onClose(func() error { d.proxy.Close(); return nil })
+	d.handler = guard.New(guardOptions(c, token), d.proxy)
+	return nil
+}
+
+func flusherOptions(d *sidecar, c *config.Config, registry *prometheus.Registry) upstream.FlusherOptions {
+	flushes := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "botwired_flushes_total",
+		Help: "Writes sent upstream, by operation and outcome.",
+	}, []string{"op", "outcome"})
+	registry.MustRegister(flushes)
+	return upstream.FlusherOptions{
+		Journal: d.journal, Client: d.client,
+		Linger:      func(namespace string) time.Duration { return c.For(namespace).Linger },
+		Concurrency: c.Upstream.Concurrency, SettleTime: c.Upstream.SettleTime,
+		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax,
+		OnOutcome: func(op journal.Op, out upstream.Outcome) {
+			flushes.WithLabelValues(op.String(), out.Verdict.String()).Inc()
+		},
+		Logger: d.logger,
+	}
+}
+
+// guardOptions let probes that cannot send a token ask whether the daemon lives.
+func guardOptions(c *config.Config, token string) guard.Options {
+	_, socket := c.Socket()
+	return guard.Options{
+		Hosts: c.AllowedHosts, Origins: c.AllowedOrigins, Token: token, AnyHost: socket,
+		TokenExempt: func(r *http.Request) bool {
+			return strings.HasSuffix(r.URL.Path, "/livez") || strings.HasSuffix(r.URL.Path, "/readyz")
+		},
+	}
+}
+
+func cachePolicy(p config.Policy) cache.Policy {
+	out := cache.Policy{
+		FreshFor: p.FreshFor, StaleWhileRevalidate: p.StaleWhileRevalidate,
+		StaleIfError: p.StaleIfError, AbsentFor: p.AbsentFor,
+	}
+	if p.StaleIfError == config.NoLimit {
+		out.StaleIfError = cache.Forever
+	}
+	return out
+}
+
+// upstreamFailing is down if either writes or reads say so.
+func (d *sidecar) upstreamFailing() (bool, string) {
+	if failing, reason := d.flusher.Failing(); failing {
+		return true, reason
+	}
+	return d.reader.Failing()
+}
+
+// flusher gives the flusher the shape that the proxy asks for.
+type flusher struct{ *upstream.Flusher }
+
+func (f flusher) Flush(ctx context.Context, namespace string) (settled, dead, pending int, err error) {
+	p, err := f.Flusher.Flush(ctx, namespace)
+	return p.Settled, p.Dead, p.Pending, err
+}
+
+func (f flusher) Attempts(id journal.ID) (count int, last string, next time.Time) {
+	a := f.Flusher.Attempts(id)
+	return a.Count, a.Last, a.Next
+}
