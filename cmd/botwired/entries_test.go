@@ -148,6 +148,7 @@ func TestUnreachable(t *testing.T) {
 func TestRedirectsAndStrangersAreNotFollowed(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
 		"GET /_botwired/status": {http.StatusFound, ""},
+		"GET /elsewhere":        {200, `{}`},
 		"GET /memory/ns":        {502, "<html>\x1b[31mBad\nGateway"},
 		"GET /memory/null":      {500, `{"detail":null}`},
 		"GET /memory/evil":      {500, `{"detail":"a\u001b[31m\nb"}`},
