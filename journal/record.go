@@ -57,6 +57,7 @@ type version struct {
 	sum         uint32 // the record's checksum, its share of the state record's sum
 	op          Op
 	afterDelete bool // a pending delete came before it: the settled copy is not its past
+	removed     bool // its record has left the store before it was published
 }
 
 func (v *version) size(id ID) int64 {
@@ -66,6 +67,9 @@ func (v *version) size(id ID) int64 {
 // pendingOverhead is what a pending write or dead letter is counted as on top of its
 // namespace, key and value: its record's fields and its place in the index.
 const pendingOverhead = 64
+
+// pendingFields is the most that a pending record takes beside its value.
+const pendingFields = 1 + 1 + 3*8 + binary.MaxVarintLen32 + sumSize
 
 func appendPending(dst []byte, v *version, value string) []byte {
 	var flags byte
@@ -119,7 +123,7 @@ func appendRow(dst []byte, r Row) []byte {
 func decodeRow(key string, body []byte) (Row, error) {
 	d := decoder{rest: body}
 	r := Row{Key: key, ListBytes: int(d.uvarint()), UpdatedAt: d.float()}
-	if d.bad {
+	if d.bad || len(d.rest) != 0 {
 		return r, fmt.Errorf("%w: listing row does not parse", ErrCorrupt)
 	}
 	return r, nil
@@ -136,7 +140,7 @@ func appendHeader(dst []byte, fetchedAt float64, complete bool) []byte {
 func decodeHeader(body []byte) (fetchedAt float64, complete bool, err error) {
 	d := decoder{rest: body}
 	fetchedAt, complete = d.float(), d.byte()&flagComplete != 0
-	if d.bad {
+	if d.bad || len(d.rest) != 0 {
 		return 0, false, fmt.Errorf("%w: listing header does not parse", ErrCorrupt)
 	}
 	return fetchedAt, complete, nil
