@@ -91,9 +91,12 @@ func (j *Journal) removeDead(batch *pebble.Batch, seq uint64) error {
 	if err != nil {
 		return err
 	}
+	if err := batch.Delete(deadKey(seq), nil); err != nil {
+		return err
+	}
 	j.totals.dead--
 	j.totals.deadBytes -= l.size()
-	return batch.Delete(deadKey(seq), nil)
+	return nil
 }
 
 func (j *Journal) deadLetter(seq uint64) (DeadLetter, error) {

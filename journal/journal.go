@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -111,7 +112,7 @@ func Open(opts Options) (*Journal, error) {
 }
 
 func (j *Journal) open() (err error) {
-	if err := checkFormat(j.opts.FS, j.opts.Dir); err != nil {
+	if _, err := checkFormat(j.opts.FS, j.opts.Dir); err != nil {
 		return err
 	}
 	if err := j.opts.FS.MkdirAll(j.opts.Dir, 0o700); err != nil {
@@ -125,10 +126,17 @@ func (j *Journal) open() (err error) {
 			err = errors.Join(err, j.lock.Close())
 		}
 	}()
-	if err := writeFormat(j.opts.FS, j.opts.Dir); err != nil {
+	// Once more: until the lock was taken, another process could have been making it.
+	made, err := checkFormat(j.opts.FS, j.opts.Dir)
+	if err != nil {
 		return err
 	}
-	if j.db, err = j.openStore(); err != nil {
+	if !made {
+		if err := j.create(); err != nil {
+			return err
+		}
+	}
+	if j.db, err = pebble.Open(j.opts.Dir, j.storeOptions()); err != nil {
 		return err
 	}
 	j.disk = diskGauge{fs: j.opts.FS, dir: j.opts.Dir, reserve: j.opts.DiskReserve}
@@ -189,9 +197,20 @@ func (j *Journal) fail(err error) {
 		return
 	}
 	if j.opts.Fatal != nil {
-		j.opts.Fatal(fmt.Errorf("journal %s: %w", j.opts.Dir, err))
+		j.opts.Fatal(fmt.Errorf("journal %s: %w", j.opts.Dir, oneLine{err}))
 	}
 }
+
+// oneLine is an error whose text is cut to its first line: Pebble's may go on with
+// stacks and listings of directories.
+type oneLine struct{ error }
+
+func (e oneLine) Error() string {
+	text, _, _ := strings.Cut(e.error.Error(), "\n")
+	return text
+}
+
+func (e oneLine) Unwrap() error { return e.error }
 
 func (j *Journal) changed(c Change) {
 	if j.opts.OnChange != nil {

@@ -53,6 +53,10 @@ func verify(snapshot *pebble.Snapshot, found totals) error {
 	if err != nil {
 		return err
 	}
+	return compareTotals(found, want)
+}
+
+func compareTotals(found, want totals) error {
 	if found.pending != want.pending || found.pendingBytes != want.pendingBytes || found.sum != want.sum {
 		return fmt.Errorf("%w: it holds %d pending writes (%d bytes), and %d (%d bytes) were acknowledged",
 			ErrCorrupt, found.pending, found.pendingBytes, want.pending, want.pendingBytes)

@@ -39,10 +39,14 @@ func (j *Journal) Bury(w Write, status int, reason string) error {
 		if last == nil {
 			return nil
 		}
+		key := deadKey(w.Seq)
+		record := seal(key, appendDead(nil, w.ID, last, w.Value, status, reason, unixNow()))
+		if err := batch.Set(key, record, nil); err != nil {
+			return err
+		}
 		j.totals.dead++
 		j.totals.deadBytes += last.size(w.ID)
-		key := deadKey(w.Seq)
-		return batch.Set(key, seal(key, appendDead(nil, w.ID, last, w.Value, status, reason, unixNow())), nil)
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("burying write %d to %s: %w", w.Seq, w.ID, err)
@@ -67,13 +71,19 @@ func (j *Journal) retire(
 	}
 	n, last := j.ending(w)
 	batch := j.db.NewBatch()
-	err := errors.Join(fill(batch, last), batch.Delete(entryKey(sentPrefix, w.ID), nil))
-	if last != nil {
-		j.totals.remove(w.ID, last)
-		err = errors.Join(err, batch.Delete(pendingKey(w.ID, last.seq), nil))
+	err := batch.Delete(entryKey(sentPrefix, w.ID), nil)
+	if err == nil && last != nil {
+		err = batch.Delete(pendingKey(w.ID, last.seq), nil)
+	}
+	if err == nil {
+		err = fill(batch, last)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, batch.Close())
+	}
+	// Nothing fails between here and the batch: the totals must not run ahead of it.
+	if last != nil {
+		j.totals.remove(w.ID, last)
 	}
 	reveal, err = j.applyRetired(batch, w, n, last != nil, hide)
 	return batch, reveal, err
