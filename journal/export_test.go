@@ -55,6 +55,9 @@ func (j *Journal) Damage(key string, value []byte) error {
 	return j.db.Set([]byte(key), value, pebble.Sync)
 }
 
+// AloneEnv is set for a test's own process, see alone.
+const AloneEnv = "JOURNAL_TEST_ALONE"
+
 // PendingKey is the key of a pending write's record.
 func PendingKey(id ID, seq uint64) string { return string(pendingKey(id, seq)) }
 

@@ -100,10 +100,12 @@ func TestFailedLogEndsTheJournal(t *testing.T) {
 			"append": func(j *journal.Journal, _ journal.Write) error {
 				return second(j.Append(journal.NewWrite{ID: key("lost"), Op: journal.Put, Value: "1"}))
 			},
-			"settle":   (*journal.Journal).Settle,
-			"bury":     func(j *journal.Journal, w journal.Write) error { return j.Bury(w, 400, "bad") },
-			"mark":     (*journal.Journal).MarkSent,
-			"fill":     func(j *journal.Journal, _ journal.Write) error { return second(j.Fill(key("f"), observed("1"), always)) },
+			"settle": (*journal.Journal).Settle,
+			"bury":   func(j *journal.Journal, w journal.Write) error { return j.Bury(w, 400, "bad") },
+			"mark":   (*journal.Journal).MarkSent,
+			"fill": func(j *journal.Journal, _ journal.Write) error {
+				return second(j.Fill(key("f"), observed("1"), always))
+			},
 			"listing":  func(j *journal.Journal, _ journal.Write) error { return j.BeginListing("ns").Commit(rows("r"), true) },
 			"changed":  func(j *journal.Journal, w journal.Write) error { return lose(j, w.ID) },
 			"many big": func(j *journal.Journal, _ journal.Write) error { return writeMuch(j) },

@@ -50,6 +50,13 @@ func (j *Journal) storeOptions() *pebble.Options {
 // it. A full disk is waited out (contract 3).
 func (j *Journal) pebbleEvents() *pebble.EventListener {
 	return &pebble.EventListener{
+		// Pebble panics after this with a mutex that it unlocks twice, which ends the
+		// process with the stacks of all goroutines and no reason.
+		WALCreated: func(info pebble.WALCreateInfo) {
+			if info.Err != nil {
+				j.fail(info.Err)
+			}
+		},
 		BackgroundError: func(err error) {
 			switch {
 			case j.closing.Load():
