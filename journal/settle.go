@@ -16,7 +16,10 @@ func (j *Journal) Settle(w Write) error {
 	}
 	defer j.leave()
 	batch, _, err := j.retire(w, false, func(batch *pebble.Batch, _ *version) error {
-		return errors.Join(j.settleCopy(batch, w), j.settleRow(batch, w))
+		if err := j.settleCopy(batch, w); err != nil {
+			return err
+		}
+		return j.settleRow(batch, w)
 	})
 	if err != nil {
 		return fmt.Errorf("settling write %d to %s: %w", w.Seq, w.ID, err)
