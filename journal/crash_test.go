@@ -19,6 +19,7 @@ type history struct {
 	acked uint64          // highest acknowledged
 	value string          // of that
 	seqs  map[uint64]bool
+	seqOf map[string]uint64 // of the acknowledged values
 }
 
 func (h *history) write(t *testing.T, j *journal.Journal, id journal.ID, value string) {
@@ -36,6 +37,7 @@ func (h *history) write(t *testing.T, j *journal.Journal, id journal.ID, value s
 		t.Errorf("sequence number %d was given twice", w.Seq)
 	}
 	h.seqs[w.Seq] = true
+	h.seqOf[value] = w.Seq
 	if w.Seq > h.acked {
 		h.acked, h.value = w.Seq, value
 	}
@@ -62,7 +64,7 @@ func TestPowerCutsUnderLoad(t *testing.T) {
 			fs := vfs.NewCrashableMem()
 			histories := make([]*history, 6)
 			for i := range histories {
-				histories[i] = &history{begun: make(map[string]bool), seqs: make(map[uint64]bool)}
+				histories[i] = &history{begun: make(map[string]bool), seqs: make(map[uint64]bool), seqOf: make(map[string]uint64)}
 			}
 			for life := range 6 {
 				fs = cutPower(t, rng, fs, histories, life, kept)
@@ -128,12 +130,14 @@ func examine(t *testing.T, fs *vfs.MemFS, histories []*history, before []present
 			t.Errorf("entry %d: write %d is lost", e, before[e].acked)
 		case state.Kind == journal.Value && state.Seq < before[e].acked:
 			t.Errorf("entry %d: write %d came back after %d", e, state.Seq, before[e].acked)
+		case state.Kind == journal.Settled && h.seqOf[state.Value] < before[e].acked:
+			t.Errorf("entry %d: settled write %d came back after %d", e, h.seqOf[state.Value], before[e].acked)
 		case state.Kind != journal.Unknown && !h.begun[state.Value]:
 			t.Errorf("entry %d holds %q, which nobody wrote", e, state.Value)
 		}
 		// The numbers that the lost rest of that life gave out are free again: the world
 		// goes on from the crash.
 		clear(h.seqs)
-		h.acked, h.value = state.Seq, state.Value
+		h.acked, h.value = max(state.Seq, h.seqOf[state.Value]), state.Value
 	}
 }
