@@ -16,6 +16,7 @@ type ListingFill struct {
 	namespace string
 	startedAt float64
 	settled   []settledRow // guarded by j.commitMu, in the order of settling
+	overtaken bool         // likewise; another listing was taken meanwhile
 }
 
 // settledRow is a write that settled while a listing was under way.
@@ -53,8 +54,15 @@ func (f *ListingFill) leave() {
 // Commit makes upstream's rows, brought forward by what has settled since, the
 // settled listing of the namespace. complete says that upstream had no more keys. It
 // is durable when Commit returns, and not seen by readers before.
+//
+// Errors: [ErrChanged] when another listing of the namespace was taken since this one
+// was begun, as that may show what came after this one (contract 7).
 func (f *ListingFill) Commit(rows []Row, complete bool) error {
 	j := f.j
+	if err := j.enter(); err != nil {
+		return err
+	}
+	defer j.leave()
 	batch, done, err := f.begin(rows, complete)
 	if err != nil {
 		return fmt.Errorf("listing of %s: %w", f.namespace, err)
@@ -69,6 +77,9 @@ func (f *ListingFill) begin(rows []Row, complete bool) (*pebble.Batch, func(), e
 	j.commitMu.Lock()
 	defer j.commitMu.Unlock()
 	f.leave()
+	if f.overtaken {
+		return nil, nil, ErrChanged
+	}
 	past, _, err := readListing(j.db, f.namespace)
 	if err != nil {
 		return nil, nil, err
@@ -81,6 +92,9 @@ func (f *ListingFill) begin(rows []Row, complete bool) (*pebble.Batch, func(), e
 	if err := j.apply(batch); err != nil {
 		done()
 		return nil, nil, err
+	}
+	for _, other := range j.observers[f.namespace] {
+		other.overtaken = true
 	}
 	return batch, done, nil
 }
