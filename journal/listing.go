@@ -19,7 +19,7 @@ type ListingFill struct {
 	overtaken bool         // likewise; another listing was taken meanwhile
 }
 
-// settledRow is a write that settled while a listing was under way.
+// settledRow is an entry's state that became known while a listing was under way.
 type settledRow struct {
 	row  Row
 	gone bool
@@ -84,11 +84,21 @@ func (f *ListingFill) begin(rows []Row, complete bool) (*pebble.Batch, func(), e
 	if err != nil {
 		return nil, nil, err
 	}
+	now := f.bringForward(rows)
+	vanished := []ID{{Namespace: f.namespace}}
+	if complete {
+		if vanished, err = j.notListed(vanished, now); err != nil {
+			return nil, nil, err
+		}
+	}
 	batch := j.db.NewBatch()
-	if err := f.write(batch, past.Rows, f.bringForward(rows), complete); err != nil {
+	for _, id := range vanished[1:] {
+		err = errors.Join(err, batch.Delete(entryKey(settledPrefix, id), nil))
+	}
+	if err = errors.Join(err, f.write(batch, past.Rows, now, complete)); err != nil {
 		return nil, nil, errors.Join(err, batch.Close())
 	}
-	done := j.hideWhileFilling(ID{Namespace: f.namespace})
+	done := j.hideWhileFilling(vanished...)
 	if err := j.apply(batch); err != nil {
 		done()
 		return nil, nil, err
@@ -97,6 +107,24 @@ func (f *ListingFill) begin(rows []Row, complete bool) (*pebble.Batch, func(), e
 		other.overtaken = true
 	}
 	return batch, done, nil
+}
+
+// notListed adds to ids the entries with a settled copy that a complete listing does
+// not show: upstream has lost them, and a read must not bring back what a listing has
+// shown to be gone (contract 7).
+func (j *Journal) notListed(ids []ID, now map[string]Row) ([]ID, error) {
+	prefix := within(settledPrefix, ids[0].Namespace)
+	it, err := j.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	if err != nil {
+		return nil, err
+	}
+	for it.First(); it.Valid(); it.Next() {
+		key := string(it.Key()[len(prefix):])
+		if _, ok := now[key]; !ok {
+			ids = append(ids, ID{Namespace: ids[0].Namespace, Key: key})
+		}
+	}
+	return ids, errors.Join(it.Error(), it.Close())
 }
 
 // bringForward lays the writes that settled meanwhile over upstream's rows.
@@ -153,19 +181,18 @@ func setRow(batch *pebble.Batch, namespace string, row Row) error {
 	return batch.Set(key, seal(key, appendRow(nil, row)), nil)
 }
 
-// settleRow brings the namespace's listing, if there is one, and those under way
-// forward by a confirmed write. The caller holds commitMu.
-func (j *Journal) settleRow(batch *pebble.Batch, w Write) error {
-	row := Row{Key: w.Key, ListBytes: w.ListBytes, UpdatedAt: w.UpdatedAt}
-	for _, f := range j.observers[w.Namespace] {
-		f.settled = append(f.settled, settledRow{row, w.Op == Delete})
+// bringRow brings the namespace's listing, if there is one, and those under way
+// forward by what is known of one entry. The caller holds commitMu.
+func (j *Journal) bringRow(batch *pebble.Batch, namespace string, row Row, gone bool) error {
+	for _, f := range j.observers[namespace] {
+		f.settled = append(f.settled, settledRow{row, gone})
 	}
-	_, listed, err := get(j.db, headerKey(w.Namespace))
+	_, listed, err := get(j.db, headerKey(namespace))
 	if err != nil || !listed {
 		return err
 	}
-	key := rowKey(w.Namespace, w.Key)
-	if w.Op == Delete {
+	key := rowKey(namespace, row.Key)
+	if gone {
 		return batch.Delete(key, nil)
 	}
 	body, ok, err := get(j.db, key)
@@ -173,11 +200,11 @@ func (j *Journal) settleRow(batch *pebble.Batch, w Write) error {
 		return err
 	}
 	if ok {
-		old, err := decodeRow(w.Key, body)
+		old, err := decodeRow(row.Key, body)
 		if err != nil {
 			return err
 		}
 		row.UpdatedAt = max(row.UpdatedAt, old.UpdatedAt)
 	}
-	return setRow(batch, w.Namespace, row)
+	return setRow(batch, namespace, row)
 }

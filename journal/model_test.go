@@ -110,16 +110,21 @@ func (p *play) settle(id journal.ID) {
 
 // settled is what a confirmed write leaves.
 func (p *play) settled(w journal.Write) {
-	if i := slices.Index(p.model.listing, w.Key); i >= 0 {
-		p.model.listing = slices.Delete(p.model.listing, i, i+1)
-	}
+	p.row(w.Key, w.Op == journal.Put)
 	if w.Op == journal.Delete {
 		delete(p.model.settled, w.ID)
 		return
 	}
 	p.model.settled[w.ID] = w.Value
-	if p.model.listing != nil {
-		p.model.listing = append(p.model.listing, w.Key)
+}
+
+// row is what becomes of the listing when an entry's state is known.
+func (p *play) row(key string, present bool) {
+	if i := slices.Index(p.model.listing, key); i >= 0 {
+		p.model.listing = slices.Delete(p.model.listing, i, i+1)
+	}
+	if present && p.model.listing != nil {
+		p.model.listing = append(p.model.listing, key)
 	}
 }
 
@@ -141,10 +146,12 @@ func (p *play) fill(id journal.ID) {
 	if p.rng.IntN(3) == 0 {
 		no(p.t, second(p.j.Fill(id, nil, always)))
 		delete(p.model.settled, id)
+		p.row(id.Key, false)
 		return
 	}
 	no(p.t, second(p.j.Fill(id, observed("upstream's"), always)))
 	p.model.settled[id] = "upstream's"
+	p.row(id.Key, true)
 }
 
 func (p *play) list() {
@@ -152,7 +159,13 @@ func (p *play) list() {
 	p.model.listing = []string{"0", "elsewhere"}
 	upstream := rows("0", "elsewhere")
 	p.settle(key("%d", p.rng.IntN(5)))
-	no(p.t, fill.Commit(upstream, true))
+	complete := p.rng.IntN(2) == 0
+	no(p.t, fill.Commit(upstream, complete))
+	for id := range p.model.settled {
+		if complete && !slices.Contains(p.model.listing, id.Key) {
+			delete(p.model.settled, id) // upstream has lost it
+		}
+	}
 }
 
 // decide retries or discards a dead letter, or one that is not there.

@@ -19,7 +19,7 @@ func (j *Journal) Settle(w Write) error {
 		if err := j.settleCopy(batch, w); err != nil {
 			return err
 		}
-		return j.settleRow(batch, w)
+		return j.bringRow(batch, w.Namespace, Row{w.Key, w.ListBytes, w.UpdatedAt}, w.Op == Delete)
 	})
 	if err != nil {
 		return fmt.Errorf("settling write %d to %s: %w", w.Seq, w.ID, err)
@@ -162,7 +162,7 @@ func (j *Journal) settleCopy(batch *pebble.Batch, w Write) error {
 }
 
 // Fill records what upstream answered for an entry, nil for absent, as its settled
-// copy, and returns the entry's state. valid is asked, in the order of all writes,
+// copy and in the namespace's listing, and returns the entry's state. valid is asked, in the order of all writes,
 // whether the answer still stands: false when the entry was written or settled since
 // upstream was asked, and then the answer is dropped with [ErrChanged] (contract 8).
 // It is durable when Fill returns, and not seen by readers before (contract 7).
@@ -193,20 +193,23 @@ func (j *Journal) beginFill(id ID, o *Observation, valid func() bool) (*pebble.B
 		return nil, State{}, nil, err
 	}
 	state, record, err := j.copyOf(o, past)
-	if err != nil || (record == nil && !had) {
-		return nil, state, nil, err
+	if err != nil {
+		return nil, State{}, nil, err
 	}
 	key := entryKey(settledPrefix, id)
 	batch := j.db.NewBatch()
-	if record != nil {
+	switch {
+	case record != nil:
 		err = batch.Set(key, seal(key, record), nil)
-	} else {
+	case had:
 		err = batch.Delete(key, nil)
 	}
-	if err != nil {
-		return nil, State{}, nil, errors.Join(err, batch.Close())
+	row := Row{Key: id.Key, ListBytes: state.ListBytes, UpdatedAt: state.UpdatedAt}
+	err = errors.Join(err, j.bringRow(batch, id.Namespace, row, o == nil))
+	if err != nil || batch.Empty() {
+		return nil, state, nil, errors.Join(err, batch.Close())
 	}
-	done := j.hideWhileFilling(id)
+	done := j.hideWhileFilling(id, ID{Namespace: id.Namespace})
 	if err := j.apply(batch); err != nil {
 		done()
 		return nil, State{}, nil, err
@@ -236,11 +239,13 @@ func (j *Journal) copyOf(o *Observation, past Observation) (State, []byte, error
 
 // hideWhileFilling makes readers of a settled copy wait until the returned function
 // is called.
-func (j *Journal) hideWhileFilling(id ID) (done func()) {
+func (j *Journal) hideWhileFilling(ids ...ID) (done func()) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.changed(Change{ID: id})
-	return j.hide(id)
+	for _, id := range ids {
+		j.changed(Change{ID: id})
+	}
+	return j.hide(ids...)
 }
 
 // hide is hideWhileFilling for a caller that holds mu, and tells nobody.
