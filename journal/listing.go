@@ -160,7 +160,7 @@ func (j *Journal) settleRow(batch *pebble.Batch, w Write) error {
 	for _, f := range j.observers[w.Namespace] {
 		f.settled = append(f.settled, settledRow{row, w.Op == Delete})
 	}
-	_, listed, err := get(j.db, headerKey(w.Namespace))
+	listed, err := get(j.db, headerKey(w.Namespace), func([]byte) error { return nil })
 	if err != nil || !listed {
 		return err
 	}
@@ -168,16 +168,13 @@ func (j *Journal) settleRow(batch *pebble.Batch, w Write) error {
 	if w.Op == Delete {
 		return batch.Delete(key, nil)
 	}
-	body, ok, err := get(j.db, key)
+	_, err = get(j.db, key, func(body []byte) error {
+		old, err := decodeRow(w.Key, body)
+		row.UpdatedAt = max(row.UpdatedAt, old.UpdatedAt)
+		return err
+	})
 	if err != nil {
 		return err
-	}
-	if ok {
-		old, err := decodeRow(w.Key, body)
-		if err != nil {
-			return err
-		}
-		row.UpdatedAt = max(row.UpdatedAt, old.UpdatedAt)
 	}
 	return setRow(batch, w.Namespace, row)
 }
