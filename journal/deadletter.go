@@ -100,12 +100,16 @@ func (j *Journal) removeDead(batch *pebble.Batch, seq uint64) error {
 }
 
 func (j *Journal) deadLetter(seq uint64) (DeadLetter, error) {
-	body, ok, err := get(j.db, deadKey(seq))
+	var l DeadLetter
+	ok, err := get(j.db, deadKey(seq), func(body []byte) (err error) {
+		l, err = decodeDead(seq, body)
+		return err
+	})
 	if err != nil {
 		return DeadLetter{}, fmt.Errorf("dead letter %d: %w", seq, err)
 	}
 	if !ok {
 		return DeadLetter{}, fmt.Errorf("%w: %d", ErrNoDeadLetter, seq)
 	}
-	return decodeDead(seq, body)
+	return l, nil
 }

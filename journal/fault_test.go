@@ -119,6 +119,7 @@ func TestFailedLogEndsTheJournal(t *testing.T) {
 				if err := write(j, w); !errors.Is(err, journal.ErrFailed) {
 					t.Errorf("error is %v", err)
 				}
+				expect(t, j, key("lost"), journal.Unknown, "") // never durable, never visible
 				if n := j.Filling(); n != 0 {
 					t.Errorf("readers wait for %d fills", n)
 				}

@@ -187,7 +187,7 @@ func (j *Journal) bringRow(batch *pebble.Batch, namespace string, row Row, gone 
 	for _, f := range j.observers[namespace] {
 		f.settled = append(f.settled, settledRow{row, gone})
 	}
-	_, listed, err := get(j.db, headerKey(namespace))
+	listed, err := get(j.db, headerKey(namespace), func([]byte) error { return nil })
 	if err != nil || !listed {
 		return err
 	}
@@ -195,16 +195,13 @@ func (j *Journal) bringRow(batch *pebble.Batch, namespace string, row Row, gone 
 	if gone {
 		return batch.Delete(key, nil)
 	}
-	body, ok, err := get(j.db, key)
+	_, err = get(j.db, key, func(body []byte) error {
+		old, err := decodeRow(row.Key, body)
+		row.UpdatedAt = max(row.UpdatedAt, old.UpdatedAt)
+		return err
+	})
 	if err != nil {
 		return err
-	}
-	if ok {
-		old, err := decodeRow(row.Key, body)
-		if err != nil {
-			return err
-		}
-		row.UpdatedAt = max(row.UpdatedAt, old.UpdatedAt)
 	}
 	return setRow(batch, namespace, row)
 }

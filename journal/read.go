@@ -111,31 +111,40 @@ func (j *Journal) pendingState(id ID, v *version) (State, error) {
 
 // value reads the value of a pending write; ErrSuperseded says that it is gone.
 func (j *Journal) value(id ID, seq uint64) (string, error) {
-	body, ok, err := get(j.db, pendingKey(id, seq))
+	var value string
+	ok, err := get(j.db, pendingKey(id, seq), func(body []byte) error {
+		_, bytes, err := decodePending(body)
+		value = string(bytes)
+		return err
+	})
 	if err != nil {
 		return "", fmt.Errorf("pending write %d to %s: %w", seq, id, err)
 	}
 	if !ok {
 		return "", ErrSuperseded
 	}
-	_, value, err := decodePending(body)
-	if err != nil {
-		return "", fmt.Errorf("pending write %d to %s: %w", seq, id, err)
-	}
-	return string(value), nil
+	return value, nil
 }
 
 // settled is the State of an entry that has no pending write.
 func (j *Journal) settled(id ID) (State, error) {
-	body, ok, err := get(j.db, entryKey(settledPrefix, id))
+	o, confirmedAt, ok, err := j.copyOfEntry(id)
 	if err != nil || !ok {
 		return State{}, err
 	}
-	o, confirmedAt, err := decodeSettled(body)
-	if err != nil {
-		return State{}, fmt.Errorf("settled copy of %s: %w", id, err)
-	}
 	return settledState(o, confirmedAt), nil
+}
+
+// copyOfEntry reads an entry's settled copy.
+func (j *Journal) copyOfEntry(id ID) (o Observation, confirmedAt float64, ok bool, err error) {
+	ok, err = get(j.db, entryKey(settledPrefix, id), func(body []byte) (err error) {
+		o, confirmedAt, err = decodeSettled(body)
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("settled copy of %s: %w", id, err)
+	}
+	return o, confirmedAt, ok, err
 }
 
 func settledState(o Observation, confirmedAt float64) State {
@@ -146,15 +155,8 @@ func settledState(o Observation, confirmedAt float64) State {
 }
 
 func (j *Journal) observation(id ID) (Observation, bool, error) {
-	body, ok, err := get(j.db, entryKey(settledPrefix, id))
-	if err != nil || !ok {
-		return Observation{}, false, err
-	}
-	o, _, err := decodeSettled(body)
-	if err != nil {
-		return Observation{}, false, fmt.Errorf("settled copy of %s: %w", id, err)
-	}
-	return o, true, nil
+	o, _, ok, err := j.copyOfEntry(id)
+	return o, ok, err
 }
 
 // Newest returns the entry's pending write with its value, to be sent upstream; ok
@@ -262,15 +264,15 @@ func (j *Journal) durableSnapshot(id ID) *pebble.Snapshot {
 }
 
 func readListing(r pebble.Reader, namespace string) (Listing, bool, error) {
-	body, ok, err := get(r, headerKey(namespace))
+	var l Listing
+	ok, err := get(r, headerKey(namespace), func(body []byte) error {
+		fetchedAt, complete, err := decodeHeader(body)
+		l.FetchedAt, l.Complete = fromUnix(fetchedAt), complete
+		return err
+	})
 	if err != nil || !ok {
 		return Listing{}, false, err
 	}
-	fetchedAt, complete, err := decodeHeader(body)
-	if err != nil {
-		return Listing{}, false, err
-	}
-	l := Listing{FetchedAt: fromUnix(fetchedAt), Complete: complete}
 	prefix := within(rowPrefix, namespace)
 	err = scan(r, prefix, func(key, body []byte, _ uint32) error {
 		row, err := decodeRow(string(key[len(prefix):]), body)

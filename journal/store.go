@@ -92,29 +92,33 @@ func (l storeLogger) log(level slog.Level, format string, args []any) {
 	}
 }
 
-// get reads one sealed record; ok is false when there is none.
-func get(r pebble.Reader, key []byte) (body []byte, ok bool, err error) {
+// get reads one sealed record; ok is false when there is none. decode must not keep
+// the body, which is Pebble's.
+func get(r pebble.Reader, key []byte, decode func(body []byte) error) (ok bool, err error) {
 	value, closer, err := r.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, false, nil
+		return false, nil
 	}
 	if err != nil {
-		return nil, false, err
+		return false, err
 	}
-	body, err = unseal(key, append([]byte(nil), value...))
-	if err = errors.Join(err, closer.Close()); err != nil {
-		return nil, false, err
+	body, err := unseal(key, value)
+	if err == nil {
+		err = decode(body)
 	}
-	return body, true, nil
+	if closeErr := closer.Close(); err == nil {
+		err = closeErr
+	}
+	return err == nil, err
 }
 
-func readTotals(r pebble.Reader) (totals, error) {
-	body, ok, err := get(r, stateKey)
-	if err != nil {
-		return totals{}, err
+func readTotals(r pebble.Reader) (t totals, err error) {
+	ok, err := get(r, stateKey, func(body []byte) (err error) {
+		t, err = decodeTotals(body)
+		return err
+	})
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: the state record is missing", ErrCorrupt)
 	}
-	if !ok {
-		return totals{}, fmt.Errorf("%w: the state record is missing", ErrCorrupt)
-	}
-	return decodeTotals(body)
+	return t, err
 }
