@@ -148,8 +148,7 @@ func (f *Flusher) readBack(ctx context.Context, t *task, w journal.Write) error 
 	switch found := observed(o); {
 	case found != contentOf(w) && d.landed(found):
 		f.opts.Logger.Warn("an unanswered write landed late and is repaired", "namespace", w.Namespace, "key", w.Key)
-		d.watched = nil
-		f.retryAt(t, 0)
+		f.retryAt(t, d.repair(f.now(), f.opts.BackoffInitial, f.opts.BackoffMax))
 		return nil
 	case f.now() < d.watchUntil:
 		f.watchOn(t, w.Seq)

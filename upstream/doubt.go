@@ -3,6 +3,7 @@ package upstream
 import (
 	"hash/maphash"
 	"slices"
+	"time"
 
 	"github.com/botwired/botwired/journal"
 )
@@ -18,6 +19,8 @@ type doubt struct {
 	// until watchUntil; nil before.
 	watched    *journal.Write
 	watchUntil instant // 0 when nothing was confirmed since the last unanswered request
+	repairs    int
+	repaired   bool // once more after watchUntil, when all that could land had landed
 }
 
 // content identifies what an entry holds.
@@ -47,7 +50,7 @@ func (d *doubt) add(w journal.Write) {
 	if c := contentOf(w); !slices.Contains(d.states, c) {
 		d.states = append(d.states, c) // an outage of days repeats itself
 	}
-	d.watched, d.watchUntil = nil, 0
+	d.watched, d.watchUntil, d.repaired = nil, 0, false
 }
 
 // moot reports whether nothing that may land differs from w.
@@ -65,6 +68,18 @@ func (d *doubt) watch(w journal.Write, until instant) {
 	d.watched = &w
 }
 
+// repair notes that the watched write is to be sent once more, and says when: the
+// first time at once, but another host may be at work on the entry too.
+func (d *doubt) repair(now instant, initial, longest time.Duration) instant {
+	d.watched = nil
+	d.repaired = now >= d.watchUntil
+	d.repairs++
+	if d.repairs == 1 {
+		return now
+	}
+	return now + instant(min(longest, initial<<min(d.repairs, 16)))
+}
+
 // watching reports whether there is nothing to do for a newest write but to read it
 // back.
 func (d *doubt) watching(newest uint64) bool {
@@ -72,4 +87,6 @@ func (d *doubt) watching(newest uint64) bool {
 }
 
 // landed reports whether c can be the work of one of the unanswered requests.
-func (d *doubt) landed(c content) bool { return d.unknown || slices.Contains(d.states, c) }
+func (d *doubt) landed(c content) bool {
+	return !d.repaired && (d.unknown || slices.Contains(d.states, c))
+}

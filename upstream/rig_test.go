@@ -118,7 +118,10 @@ func (r *rig) append(w journal.NewWrite) journal.Write {
 	return written
 }
 
-func (r *rig) pending() int { return r.journal.Stats().Pending }
+func (r *rig) pending() int {
+	<-r.journal.Rebuilt()
+	return r.journal.Stats().Pending
+}
 
 // settleWithin lets virtual time pass until nothing is pending.
 func (r *rig) settleWithin(d time.Duration) {
