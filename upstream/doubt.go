@@ -68,16 +68,17 @@ func (d *doubt) watch(w journal.Write, until instant) {
 	d.watched = &w
 }
 
-// repair notes that the watched write is to be sent once more, and says when: the
-// first time at once, but another host may be at work on the entry too.
+// repair notes that the watched write is to be sent once more, and says when: more
+// and more slowly, as another host may be at work on the entry too, and for the last
+// time when all that can land has landed.
 func (d *doubt) repair(now instant, initial, longest time.Duration) instant {
 	d.watched = nil
 	d.repaired = now >= d.watchUntil
 	d.repairs++
-	if d.repairs == 1 {
+	if d.repaired || d.repairs == 1 {
 		return now
 	}
-	return now + instant(min(longest, initial<<min(d.repairs, 16)))
+	return min(d.watchUntil, now+instant(min(longest, initial<<min(d.repairs, 16))))
 }
 
 // watching reports whether there is nothing to do for a newest write but to read it

@@ -188,7 +188,7 @@ func TestTwoHostsDoNotRepairEachOtherForEver(t *testing.T) {
 				r.put(key("k"), "v")
 				time.Sleep(linger + time.Second)
 				r = r.reopen() // whatever is found may be from before
-				r.settleWithin(3*settleTime + 15*time.Second)
+				r.settleWithin(2*settleTime + 15*time.Second)
 				if n := len(r.requests(call.write)); n > 10 {
 					t.Errorf("%d writes", n)
 				}

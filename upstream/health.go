@@ -76,8 +76,8 @@ func (h *health) success(id journal.ID, probe bool) (before view) {
 	before = h.viewLocked()
 	delete(h.suspects, id)
 	delete(h.sick, id)
-	for s, at := range h.suspects {
-		remember(h.sick, s, at)
+	for s := range h.suspects {
+		remember(h.sick, s, time.Now()) // however long the outage was
 	}
 	clear(h.suspects)
 	h.failing, h.down, h.lastText = false, false, ""
