@@ -102,10 +102,10 @@ func (f *Flusher) blame(t *task, out Outcome) (down bool) {
 	if fell {
 		f.opts.Logger.Warn("upstream does not take writes: they wait in the journal", "reason", out.Reason)
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if down {
-		f.mu.Lock()
 		f.window = 1
-		f.mu.Unlock()
 	}
 	return down
 }

@@ -76,8 +76,13 @@ func (h *health) success(id journal.ID, probe bool) (before view) {
 	before = h.viewLocked()
 	delete(h.suspects, id)
 	delete(h.sick, id)
+	if h.down { // while it was, the sick had no turn to show that they still are
+		for s := range h.sick {
+			h.sick[s] = time.Now()
+		}
+	}
 	for s := range h.suspects {
-		remember(h.sick, s, time.Now()) // however long the outage was
+		remember(h.sick, s, time.Now())
 	}
 	clear(h.suspects)
 	h.failing, h.down, h.lastText = false, false, ""
