@@ -81,6 +81,7 @@ func newFake(t testing.TB) *fake {
 	t.Cleanup(func() {
 		_ = f.server.Close() // pipes close without an error
 		<-served
+		time.Sleep(time.Minute) // for handlers that were busy; it costs nothing in a bubble
 	})
 	return f
 }
