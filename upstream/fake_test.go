@@ -72,7 +72,7 @@ func newFake(t testing.TB) *fake {
 		t: t, listener: newPipes(), latency: 50 * time.Millisecond,
 		entries: make(map[journal.ID]string), writes: make(map[journal.ID]int), active: make(map[journal.ID]int),
 	}
-	f.server = &http.Server{Handler: f}
+	f.server = &http.Server{Handler: f, IdleTimeout: 5 * time.Second} // as its own server has it
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
