@@ -203,7 +203,7 @@ func TestReadBackThatIsLimitedWaits(t *testing.T) {
 		r.answer = func(c call) reply {
 			if c.method == http.MethodGet && !limited {
 				limited = true
-				return reply{status: 429, header: http.Header{"Retry-After": {"7"}}, body: `{"detail":"slow"}`}
+				return reply{status: 429, header: http.Header{"Retry-After": {"77"}}, body: `{"detail":"slow"}`}
 			}
 			return reply{hang: c.value == "old"}
 		}
@@ -212,8 +212,8 @@ func TestReadBackThatIsLimitedWaits(t *testing.T) {
 		r.put(key("k"), "new")
 		r.settleWithin(3 * time.Minute)
 		steps := stepsOf(r.requests(func(c call) bool { return c.method == http.MethodGet }))
-		if len(steps) < 2 || steps[1].At != 7*time.Second+r.latency {
-			t.Errorf("read back at %+v, want 7s after the 429", steps)
+		if len(steps) < 2 || steps[1].At != 77*time.Second+r.latency {
+			t.Errorf("read back at %+v, want 77s after the 429", steps)
 		}
 	})
 }
