@@ -88,19 +88,20 @@ var errTurnedAway = errors.New("it is down")
 
 // once makes one request, if upstream's health admits one, and learns from it.
 func (r *Reader) once(ctx context.Context, id journal.ID, ask func() error) error {
-	if ok, _ := r.health.admit(time.Now()); !ok {
+	ok, probe, _ := r.health.admit(time.Now())
+	if !ok {
 		return errTurnedAway
 	}
 	err := ask()
 	var failed *RequestError
 	switch {
 	case ctx.Err() != nil && err != nil:
-		r.health.release()
+		r.health.release(probe)
 		return ctx.Err()
 	case errors.As(err, &failed) && failed.verdict.blamesUpstream():
-		r.health.failure(id, failed.verdict == Unsent, failed.Error())
+		r.health.failure(id, probe, failed.unreachable, failed.Error())
 	default:
-		if r.health.success() && r.opts.OnRecover != nil {
+		if r.health.success(id, probe).failing && r.opts.OnRecover != nil {
 			r.opts.OnRecover()
 		}
 	}
