@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -205,7 +204,7 @@ func guardOptions(c *config.Config, token string) guard.Options {
 	return guard.Options{
 		Hosts: c.AllowedHosts, Origins: c.AllowedOrigins, Token: token, AnyHost: socket,
 		TokenExempt: func(r *http.Request) bool {
-			return strings.HasSuffix(r.URL.Path, "/livez") || strings.HasSuffix(r.URL.Path, "/readyz")
+			return r.URL.Path == "/_botwired/livez" || r.URL.Path == "/_botwired/readyz"
 		},
 	}
 }
