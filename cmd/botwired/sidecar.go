@@ -193,6 +193,9 @@ func flusherOptions(d *sidecar, c *config.Config, registry *prometheus.Registry)
 		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax,
 		OnOutcome: func(op journal.Op, out upstream.Outcome) {
 			flushes.WithLabelValues(op.String(), out.Verdict.String()).Inc()
+			if out.Verdict == upstream.Confirmed {
+				d.reader.WriteConfirmed()
+			}
 		},
 		Logger: d.logger,
 	}
