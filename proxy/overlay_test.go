@@ -20,9 +20,9 @@ func TestPendingIsNewerThanSettled(t *testing.T) {
 	}
 	got := overlay(settled, []journal.Pending{put("u", 2, 100.090), put("w", 3, 100.095), put("older", 4, 97)})
 	want := []wire.Item{
-		{Key: "older", Bytes: 1, UpdatedAt: 98}, // its time never decreases
-		{Key: "w", Bytes: 1, UpdatedAt: 100.095},
-		{Key: "u", Bytes: 1, UpdatedAt: 100.090},
+		{Key: "older", Bytes: 1, UpdatedAt: 100.130},
+		{Key: "w", Bytes: 1, UpdatedAt: 100.130},
+		{Key: "u", Bytes: 1, UpdatedAt: 100.130},
 		{Key: "k", Bytes: 1, UpdatedAt: 100.130},
 		{Key: "old", Bytes: 1, UpdatedAt: 99},
 	}
