@@ -136,10 +136,10 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Failing reports whether the last read found upstream unwell, and why.
+// Failing reports whether upstream is down as far as reads can tell, and why.
 func (r *Reader) Failing() (bool, string) {
 	v := r.health.view()
-	return v.failing, v.text
+	return v.down, v.text
 }
 
 // Failing reports whether the last write found upstream unwell, and why.
