@@ -162,11 +162,15 @@ func (j *Journal) follow(latest *version, w NewWrite) (*version, error) {
 	return v, nil
 }
 
+// tick is the least difference between two times, in seconds: BotWire's clock has
+// microseconds.
+const tick = 1e-6
+
 // stamp is the time of the next write: the wall clock, moved on by a tick if need be,
 // so that of two writes the later one is the newer in a listing. The caller holds
 // commitMu.
 func (j *Journal) stamp() float64 {
-	const tick, slack = 1e-6, 1 // seconds; a clock set back by more than slack is followed
+	const slack = 1 // seconds; a clock set back by more is followed
 	now := unixNow()
 	if now <= j.lastStamp && j.lastStamp-now < slack {
 		now = j.lastStamp + tick

@@ -42,7 +42,7 @@
 //	         f64 updated_at  f64 since  f64 born  uv list bytes  value
 //	sent     uv seq
 //	settled  f64 created_at  f64 updated_at  f64 confirmed_at  uv list bytes  value
-//	header   f64 fetched_at  flags (1 byte: bit 0 complete)
+//	header   f64 fetched_at  f64 newest updated_at  flags (1 byte: bit 0 complete)
 //	row      uv list bytes  f64 updated_at
 //	dead     str ns  str key  uv status  str error  f64 buried_at  pending…
 //

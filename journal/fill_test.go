@@ -2,7 +2,9 @@ package journal_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
@@ -163,5 +165,33 @@ func TestListingTimesNeverDecrease(t *testing.T) {
 	no(t, err)
 	if len(l.Rows) != 1 || l.Rows[0].UpdatedAt < w.UpdatedAt {
 		t.Errorf("rows are %+v, the write was of %v", l.Rows, w.UpdatedAt)
+	}
+}
+
+// A write that has just reached upstream is its newest, though upstream's clock may be
+// ahead of the one here.
+func TestSettledWriteIsListedFirst(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	ahead := float64(time.Now().Unix() + 3600)
+	upstream := []journal.Row{{Key: "theirs", UpdatedAt: ahead}}
+	no(t, j.BeginListing("ns").Commit(upstream, true))
+	no(t, j.Settle(put(t, j, key("first"), "1")))
+	fill := j.BeginListing("ns")
+	no(t, j.Settle(put(t, j, key("second"), "2")))
+	no(t, fill.Commit(append(upstream, journal.Row{Key: "first", UpdatedAt: ahead}), true))
+	l, _, err := j.Listing("ns")
+	no(t, err)
+	slices.SortFunc(l.Rows, func(a, b journal.Row) int {
+		if a.UpdatedAt > b.UpdatedAt {
+			return -1
+		}
+		return 1
+	})
+	var order []string
+	for _, r := range l.Rows {
+		order = append(order, r.Key)
+	}
+	if diff := cmp.Diff([]string{"second", "first", "theirs"}, order); diff != "" {
+		t.Errorf("newest first (-want +got):\n%s", diff)
 	}
 }

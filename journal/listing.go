@@ -21,8 +21,9 @@ type ListingFill struct {
 
 // settledRow is an entry's state that became known while a listing was under way.
 type settledRow struct {
-	row  Row
-	gone bool
+	row     Row
+	gone    bool
+	arrived bool // by a write of ours, just now
 }
 
 // BeginListing is to be followed by Commit or Cancel.
@@ -84,7 +85,7 @@ func (f *ListingFill) begin(rows []Row, complete bool) (*pebble.Batch, func(), e
 	if err != nil {
 		return nil, nil, err
 	}
-	now := f.bringForward(rows)
+	now, newest := f.bringForward(rows)
 	vanished := []ID{{Namespace: f.namespace}}
 	if complete {
 		if vanished, err = j.notListed(vanished, now); err != nil {
@@ -95,7 +96,7 @@ func (f *ListingFill) begin(rows []Row, complete bool) (*pebble.Batch, func(), e
 	for _, id := range vanished[1:] {
 		err = errors.Join(err, batch.Delete(entryKey(settledPrefix, id), nil))
 	}
-	if err = errors.Join(err, f.write(batch, past.Rows, now, complete)); err != nil {
+	if err = errors.Join(err, f.write(batch, past.Rows, now, header{f.startedAt, newest, complete})); err != nil {
 		return nil, nil, errors.Join(err, batch.Close())
 	}
 	done := j.hideWhileFilling(vanished...)
@@ -127,11 +128,13 @@ func (j *Journal) notListed(ids []ID, now map[string]Row) ([]ID, error) {
 	return ids, errors.Join(it.Error(), it.Close())
 }
 
-// bringForward lays the writes that settled meanwhile over upstream's rows.
-func (f *ListingFill) bringForward(rows []Row) map[string]Row {
-	now := make(map[string]Row, len(rows))
+// bringForward lays what became known meanwhile over upstream's rows. A write that
+// settled arrived later than upstream's other rows, as far as can be told.
+func (f *ListingFill) bringForward(rows []Row) (now map[string]Row, newest float64) {
+	now = make(map[string]Row, len(rows))
 	for _, r := range rows {
 		now[r.Key] = r
+		newest = max(newest, r.UpdatedAt)
 	}
 	for _, s := range f.settled {
 		if s.gone {
@@ -139,18 +142,18 @@ func (f *ListingFill) bringForward(rows []Row) map[string]Row {
 			continue
 		}
 		s.row.UpdatedAt = max(s.row.UpdatedAt, now[s.row.Key].UpdatedAt)
+		if s.arrived {
+			s.row.UpdatedAt = max(s.row.UpdatedAt, newest+tick)
+		}
 		now[s.row.Key] = s.row
+		newest = max(newest, s.row.UpdatedAt)
 	}
-	return now
+	return now, newest
 }
 
 // write turns the past rows into the present ones, touching only what differs. A
 // row's time never goes back (contract 19).
-func (f *ListingFill) write(batch *pebble.Batch, past []Row, now map[string]Row, complete bool) error {
-	key := headerKey(f.namespace)
-	if err := batch.Set(key, seal(key, appendHeader(nil, f.startedAt, complete)), nil); err != nil {
-		return err
-	}
+func (f *ListingFill) write(batch *pebble.Batch, past []Row, now map[string]Row, h header) error {
 	for _, old := range past {
 		row, ok := now[old.Key]
 		if !ok {
@@ -160,6 +163,7 @@ func (f *ListingFill) write(batch *pebble.Batch, past []Row, now map[string]Row,
 			continue
 		}
 		row.UpdatedAt = max(row.UpdatedAt, old.UpdatedAt)
+		h.newest = max(h.newest, row.UpdatedAt)
 		if now[old.Key] = row; row == old {
 			delete(now, old.Key)
 		}
@@ -169,7 +173,7 @@ func (f *ListingFill) write(batch *pebble.Batch, past []Row, now map[string]Row,
 			return err
 		}
 	}
-	return nil
+	return setHeader(batch, f.namespace, h)
 }
 
 func rowKey(namespace, key string) []byte {
@@ -181,27 +185,43 @@ func setRow(batch *pebble.Batch, namespace string, row Row) error {
 	return batch.Set(key, seal(key, appendRow(nil, row)), nil)
 }
 
+func setHeader(batch *pebble.Batch, namespace string, h header) error {
+	key := headerKey(namespace)
+	return batch.Set(key, seal(key, appendHeader(nil, h)), nil)
+}
+
 // bringRow brings the namespace's listing, if there is one, and those under way
 // forward by what is known of one entry. The caller holds commitMu.
-func (j *Journal) bringRow(batch *pebble.Batch, namespace string, row Row, gone bool) error {
+//
+// A write that has just arrived is newer than all that was listed before, whatever
+// the clocks here and upstream say.
+func (j *Journal) bringRow(batch *pebble.Batch, namespace string, s settledRow) error {
 	for _, f := range j.observers[namespace] {
-		f.settled = append(f.settled, settledRow{row, gone})
+		f.settled = append(f.settled, s)
 	}
-	listed, err := get(j.db, headerKey(namespace), func([]byte) error { return nil })
+	var h header
+	listed, err := get(j.db, headerKey(namespace), func(body []byte) (err error) {
+		h, err = decodeHeader(body)
+		return err
+	})
 	if err != nil || !listed {
 		return err
 	}
-	key := rowKey(namespace, row.Key)
-	if gone {
+	key := rowKey(namespace, s.row.Key)
+	if s.gone {
 		return batch.Delete(key, nil)
 	}
+	if s.arrived {
+		s.row.UpdatedAt = max(s.row.UpdatedAt, h.newest+tick)
+	}
 	_, err = get(j.db, key, func(body []byte) error {
-		old, err := decodeRow(row.Key, body)
-		row.UpdatedAt = max(row.UpdatedAt, old.UpdatedAt)
+		old, err := decodeRow(s.row.Key, body)
+		s.row.UpdatedAt = max(s.row.UpdatedAt, old.UpdatedAt)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return setRow(batch, namespace, row)
+	h.newest = max(h.newest, s.row.UpdatedAt)
+	return errors.Join(setRow(batch, namespace, s.row), setHeader(batch, namespace, h))
 }

@@ -266,8 +266,8 @@ func (j *Journal) durableSnapshot(id ID) *pebble.Snapshot {
 func readListing(r pebble.Reader, namespace string) (Listing, bool, error) {
 	var l Listing
 	ok, err := get(r, headerKey(namespace), func(body []byte) error {
-		fetchedAt, complete, err := decodeHeader(body)
-		l.FetchedAt, l.Complete = fromUnix(fetchedAt), complete
+		h, err := decodeHeader(body)
+		l.FetchedAt, l.Complete = fromUnix(h.fetchedAt), h.complete
 		return err
 	})
 	if err != nil || !ok {

@@ -129,21 +129,28 @@ func decodeRow(key string, body []byte) (Row, error) {
 	return r, nil
 }
 
-func appendHeader(dst []byte, fetchedAt float64, complete bool) []byte {
-	var flags byte
-	if complete {
-		flags = flagComplete
-	}
-	return append(appendFloat(dst, fetchedAt), flags)
+// header is what is known of a listing as a whole.
+type header struct {
+	fetchedAt float64 // when upstream was asked
+	newest    float64 // the latest updated_at that a row has had
+	complete  bool    // upstream had no more keys
 }
 
-func decodeHeader(body []byte) (fetchedAt float64, complete bool, err error) {
-	d := decoder{rest: body}
-	fetchedAt, complete = d.float(), d.byte()&flagComplete != 0
-	if d.bad || len(d.rest) != 0 {
-		return 0, false, fmt.Errorf("%w: listing header does not parse", ErrCorrupt)
+func appendHeader(dst []byte, h header) []byte {
+	var flags byte
+	if h.complete {
+		flags = flagComplete
 	}
-	return fetchedAt, complete, nil
+	return append(appendFloat(appendFloat(dst, h.fetchedAt), h.newest), flags)
+}
+
+func decodeHeader(body []byte) (header, error) {
+	d := decoder{rest: body}
+	h := header{fetchedAt: d.float(), newest: d.float(), complete: d.byte()&flagComplete != 0}
+	if d.bad || len(d.rest) != 0 {
+		return header{}, fmt.Errorf("%w: listing header does not parse", ErrCorrupt)
+	}
+	return h, nil
 }
 
 func appendDead(dst []byte, id ID, v *version, value string, status int, reason string, buriedAt float64) []byte {

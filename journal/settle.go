@@ -19,7 +19,9 @@ func (j *Journal) Settle(w Write) error {
 		if err := j.settleCopy(batch, w); err != nil {
 			return err
 		}
-		return j.bringRow(batch, w.Namespace, Row{w.Key, w.ListBytes, w.UpdatedAt}, w.Op == Delete)
+		return j.bringRow(batch, w.Namespace, settledRow{
+			row: Row{w.Key, w.ListBytes, w.UpdatedAt}, gone: w.Op == Delete, arrived: true,
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("settling write %d to %s: %w", w.Seq, w.ID, err)
@@ -205,7 +207,7 @@ func (j *Journal) beginFill(id ID, o *Observation, valid func() bool) (*pebble.B
 		err = batch.Delete(key, nil)
 	}
 	row := Row{Key: id.Key, ListBytes: state.ListBytes, UpdatedAt: state.UpdatedAt}
-	err = errors.Join(err, j.bringRow(batch, id.Namespace, row, o == nil))
+	err = errors.Join(err, j.bringRow(batch, id.Namespace, settledRow{row: row, gone: o == nil}))
 	if err != nil || batch.Empty() {
 		return nil, state, nil, errors.Join(err, batch.Close())
 	}

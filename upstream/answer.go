@@ -22,11 +22,11 @@ type answer struct {
 
 func (a *answer) decode(doc any) bool { return json.Unmarshal(a.body, doc) == nil }
 
-// botwires reports whether the answer is one of BotWire's refusals: they have a
-// detail, which is not always a text.
-func (a *answer) botwires() bool {
-	var doc struct{ Detail json.RawMessage }
-	return a.decode(&doc) && len(doc.Detail) > 0
+// ofService reports whether a refusal may be a memory service's own word. What comes
+// from a gateway or a portal on the way is a page.
+func (a *answer) ofService() bool {
+	var doc map[string]json.RawMessage
+	return len(a.body) == 0 || a.decode(&doc)
 }
 
 // reason is what the answer says, cut short: BotWire's detail if it is one.

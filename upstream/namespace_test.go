@@ -71,13 +71,16 @@ func TestLimitOutlivesWhatWasUnderWay(t *testing.T) {
 		for i := range 3 {
 			r.put(key(fmt.Sprint(i)), "v")
 		}
+		for i := range 20 { // more than are sent one after the other
+			r.put(key(fmt.Sprint("aside", i)), "v")
+		}
 		time.Sleep(5 * time.Second)
 		for i := range 20 {
 			r.put(key(fmt.Sprint("more", i)), "v")
 		}
 		time.Sleep(50 * time.Second)
-		if n := len(r.requests(anything)); n != 3 {
-			t.Errorf("%d requests while the namespace was to wait, want the first 3", n)
+		if n := len(r.requests(anything)); n != concurrency {
+			t.Errorf("%d requests while the namespace was to wait, want the first %d", n, concurrency)
 		}
 	})
 }
@@ -251,4 +254,26 @@ func became(r *rig) string {
 		return "after the settle time"
 	}
 	return r.left()
+}
+
+// What an agent wrote one after the other reaches upstream one after the other, though
+// some of it takes longer.
+func TestFewWritesArriveInTheirOrder(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.answer = func(c call) reply {
+			if c.id.Key == "0" {
+				return reply{after: 100 * time.Millisecond}
+			}
+			return reply{}
+		}
+		for i := range 5 {
+			r.put(key(fmt.Sprint(i)), "v")
+		}
+		time.Sleep(time.Second)
+		for i, c := range r.requests(anything) {
+			if c.id.Key != fmt.Sprint(i) {
+				t.Errorf("request %d is about %s", i, c.id)
+			}
+		}
+	})
 }

@@ -30,6 +30,7 @@ type task struct {
 	running bool  // a request is under way
 	probe   bool  // it is the probe of an outage
 	trial   bool  // it shows whether the namespace is let in again
+	orderly bool  // it counts in its namespace's orderly
 }
 
 // trouble is what a task needs only when not all went well.
@@ -68,6 +69,8 @@ type space struct {
 	tasks     map[string]*task // by key
 	waiting   taskHeap
 	running   int
+	orderly   int     // of those running, that have not failed before
+	orderlyAt instant // when the last of them was sent
 	notBefore instant // the namespace waits: Limited or Paused
 	blocked   bool    // one request at a time until one goes through
 	paused    string  // why it is Paused; empty if it is not
@@ -186,13 +189,20 @@ func (s *schedule) start(t *task, now instant) *task {
 	sp.running++
 	s.turn++
 	sp.served, sp.servedAt = s.turn, now
+	if t.orderly = t.untried(); t.orderly {
+		sp.orderly++
+		sp.orderlyAt = now
+	}
 	s.place(sp)
 	return t
 }
 
 // done ends a task's turn; it is in no line now.
 func (s *schedule) done(t *task) {
-	t.running, t.probe, t.trial = false, false, false
+	if t.orderly {
+		t.space.orderly--
+	}
+	t.running, t.probe, t.trial, t.orderly = false, false, false, false
 	t.space.running--
 	s.place(t.space)
 }
@@ -202,6 +212,17 @@ func (s *schedule) unblock(sp *space) {
 	sp.blocked, sp.paused, sp.backoff, sp.notBefore = false, "", nil, 0
 	s.place(sp)
 }
+
+// A namespace with little to send sends it one after the other, so that upstream sees
+// the writes of an agent in the order in which they were made, and lists them so.
+const (
+	// orderlyTasks is how many entries are little: beyond it, a namespace uses all of
+	// the concurrency there is.
+	orderlyTasks = 16
+	// orderlyFor is how long a request may keep the next one from being sent: some
+	// round trips. One that has failed before keeps up none, as its entry may be sick.
+	orderlyFor = 250 * time.Millisecond
+)
 
 // place puts a namespace where its next task belongs. One that was just served comes
 // after those that were not: its position is when it was served, not how long its
@@ -214,6 +235,9 @@ func (s *schedule) place(sp *space) {
 		return
 	}
 	sp.readyAt = max(sp.waiting[0].due, sp.notBefore, sp.servedAt)
+	if sp.orderly > 0 && len(sp.tasks) <= orderlyTasks {
+		sp.readyAt = max(sp.readyAt, sp.orderlyAt+instant(orderlyFor))
+	}
 	if sp.index < 0 {
 		heap.Push(&s.ready, sp)
 	} else {

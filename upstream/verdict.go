@@ -47,7 +47,7 @@ func (a *answer) classify() Verdict {
 	status := a.status
 	switch status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
-		if !a.botwires() {
+		if !a.ofService() {
 			return Unwell // a gateway's, about who knows what: nothing dies of that
 		}
 		return Refused
