@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -61,8 +62,8 @@ func unexpected() error { return &problem{} }
 
 // explain makes the Error for a problem with the value v of s.
 func explain(s Setting, v node, from Origin, err error) *Error {
-	p, ok := err.(*problem)
-	if !ok {
+	var p *problem
+	if !errors.As(err, &p) {
 		p = &problem{expected: err.Error()}
 	}
 	if p.value != nil {

@@ -159,7 +159,8 @@ func (l *loader) readFile() error {
 func (l *loader) readYAML(content []byte) error {
 	from := Origin{Layer: FromFile, Name: l.file}
 	root, err := parseYAML(content)
-	if fault, ok := err.(*syntaxError); ok {
+	var fault *syntaxError
+	if errors.As(err, &fault) {
 		from.Line = fault.line
 		return &Error{Origin: from.String(), Expected: fault.expected}
 	}

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,7 +56,7 @@ func refused(t *testing.T, src config.Sources) string {
 	if err == nil {
 		t.Fatalf("Load accepted it: %+v", loaded.Config)
 	}
-	if _, ok := err.(*config.Error); !ok {
+	if fault := new(config.Error); !errors.As(err, &fault) {
 		t.Errorf("error is %T, want *config.Error", err)
 	}
 	if strings.ContainsAny(err.Error(), "\n\r") {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 
@@ -83,7 +84,11 @@ func (l listSource) load(ctx context.Context, patient bool, seal func()) (*cache
 		return nil, err
 	}
 	seal()
-	return nil, fill.Commit(rows, complete)
+	err = fill.Commit(rows, complete)
+	if errors.Is(err, journal.ErrChanged) {
+		return nil, errOvertaken // another listing was taken meanwhile
+	}
+	return nil, err
 }
 
 // overlay lays pending writes over settled rows: tombstones hide, puts replace and

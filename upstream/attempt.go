@@ -64,9 +64,7 @@ func (f *Flusher) readBack(ctx context.Context, t *task, w journal.Write) error 
 	o, err := f.opts.Client.Get(ctx, w.ID)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		f.health.release()
-		f.retryAt(t, time.Time{})
-		return nil
+		return f.abandon(t, Outcome{Verdict: Unanswered})
 	case err != nil:
 		f.unwell(t, Outcome{Verdict: Unwell, Reason: "reading back: " + err.Error()})
 		return nil

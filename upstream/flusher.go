@@ -135,21 +135,20 @@ func (f *Flusher) recallDoubts() error {
 }
 
 func (f *Flusher) dispatch(ctx context.Context, g *errgroup.Group) error {
-	for {
+	for ctx.Err() == nil {
 		t, at := f.take()
 		if t != nil {
 			g.Go(func() error { return f.step(ctx, t) })
 			continue
 		}
-		if err := f.sleep(ctx, at); err != nil {
-			return nil //nolint:nilerr // the end of ctx is the end of the work
-		}
+		f.sleep(ctx, at)
 	}
+	return nil
 }
 
 // sleep returns when a task may have become due: at that time, if it is not zero, or
-// when signalled.
-func (f *Flusher) sleep(ctx context.Context, at time.Time) error {
+// when signalled; or else when ctx ends.
+func (f *Flusher) sleep(ctx context.Context, at time.Time) {
 	var due <-chan time.Time
 	if !at.IsZero() {
 		timer := time.NewTimer(time.Until(at))
@@ -158,11 +157,9 @@ func (f *Flusher) sleep(ctx context.Context, at time.Time) error {
 	}
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
 	case <-f.wake:
 	case <-due:
 	}
-	return nil
 }
 
 // take returns a task to be run now, or when to ask again; zero is when signalled.
@@ -237,11 +234,10 @@ func (f *Flusher) sending(t *task, w journal.Write) {
 	}
 }
 
-// abandon leaves a request that was cut off by the end of the process. Its mark
-// stays, unless it is certain that it was not sent.
+// abandon leaves a request that was cut off by the end of the process: its task runs
+// no more. Its mark stays, unless it is certain that nothing was ever sent.
 func (f *Flusher) abandon(t *task, out Outcome) error {
 	f.health.release()
-	f.retryAt(t, time.Time{})
 	if out.Verdict == Unsent && t.doubt == nil {
 		return f.opts.Journal.Unmark(t.id)
 	}

@@ -69,7 +69,10 @@ func (p *process) reportFlush(body []byte, err error, timeout time.Duration, asJ
 	}
 	var result flushResult
 	if fault := json.Unmarshal(body, &result); fault != nil || result.Pending == "" {
-		return errors.Join(err, fault)
+		if err == nil {
+			err = errors.New("the answer does not say what is pending, so it is not botwired's")
+		}
+		return err
 	}
 	if asJSON {
 		if err := printJSON(p.stdout, body); err != nil {

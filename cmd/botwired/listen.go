@@ -27,7 +27,7 @@ const (
 func listen(ctx context.Context, c *config.Config) (net.Listener, error) {
 	listener, err := listenOn(ctx, c)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("listen = %q: something else already listens there: stop it, or choose another address with the setting listen", c.Listen)
+		return nil, fmt.Errorf("listen = %q: the address is in use: stop what listens there, or choose another with the setting listen", c.Listen)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen = %q: %w", c.Listen, err)

@@ -141,6 +141,9 @@ func (d *daemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		found = answer{http.StatusTeapot, `{"detail":"not asked for: ` + target + `"}`}
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if found.status/100 == 3 {
+		w.Header().Set("Location", "/elsewhere")
+	}
 	w.WriteHeader(found.status)
 	_, _ = io.WriteString(w, found.body)
 }

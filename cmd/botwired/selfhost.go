@@ -65,7 +65,7 @@ func serveMemory(ctx context.Context, loaded *config.Loaded, path string, stderr
 		defer cancel()
 		_ = errors.Join(server.Shutdown(grace), server.Close()) // what is left is cut
 	})()
-	logger.Info("listening", "address", c.Listen, "database", path, "version", buildVersion())
+	logger.Info("listening", "address", listener.Addr().String(), "database", path, "version", buildVersion())
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return errors.Join(err, service.Close())
 	}

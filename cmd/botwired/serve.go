@@ -53,7 +53,7 @@ func serve(ctx context.Context, loaded *config.Loaded, stderr io.Writer) error {
 		return errors.Join(err, listener.Close())
 	}
 	server := newHTTPServer(d.handler, logger)
-	logger.Info("listening", "address", c.Listen, "upstream", c.Upstream.URL, "data_dir", c.DataDir,
+	logger.Info("listening", "address", listener.Addr().String(), "upstream", c.Upstream.URL, "data_dir", c.DataDir,
 		"pending", d.journal.Stats().Pending, "version", buildVersion())
 	err = d.run(ctx, c.Flush.DrainTimeout, func() error { return server.Serve(listener) }, server.Shutdown)
 	return errors.Join(err, server.Close(), d.close())

@@ -19,9 +19,8 @@ func appendString[S ~string | ~[]byte](dst []byte, s S) []byte {
 			i++
 			continue
 		}
-		size := 1
 		if c >= utf8.RuneSelf {
-			if size = runeSize(s, i); size > 0 {
+			if size := runeSize(s, i); size > 0 {
 				i += size
 				continue
 			}

@@ -22,10 +22,10 @@ type echo struct {
 
 func (e *echo) value() {
 	start := e.pos
-	switch c := e.text[start]; {
-	case c == '{':
+	switch e.text[start] {
+	case '{':
 		e.object()
-	case c == '[':
+	case '[':
 		e.array()
 	default:
 		_ = e.scanner.value()
@@ -111,7 +111,7 @@ func (e *echo) member(first bool) (m member, kept bool) {
 		e.dst = append(e.dst, ',')
 	}
 	start := e.pos
-	_ = e.scanner.string()
+	_ = e.string()
 	m.name = unquote(e.text[start:e.pos])
 	e.space()
 	e.pos++ // the colon

@@ -1,0 +1,50 @@
+# Everything the project needs is done from here. `make` lists the targets.
+
+GO        ?= go
+BIN       := bin/botwired
+TOOLS     := bin/tools
+LINT      := $(TOOLS)/golangci-lint
+LINT_AT   := v2.15.0
+RUN_DIR   ?= .run
+
+# No C compiler is needed, but by the race detector.
+export CGO_ENABLED ?= 0
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: build ## Start the daemon on its embedded upstream, with its data in .run
+	$(BIN) serve --upstream embedded --data-dir $(RUN_DIR)
+
+.PHONY: build
+build: ## Build bin/botwired
+	$(GO) build -o $(BIN) ./cmd/botwired
+
+.PHONY: test
+test: ## Run the tests
+	$(GO) test ./...
+
+.PHONY: race
+race: ## Run the tests under the race detector
+	CGO_ENABLED=1 $(GO) test -race ./...
+
+.PHONY: lint
+lint: $(LINT) ## Check format, vet and the linters' rules
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(LINT) run ./...
+
+$(LINT): tools/go.mod
+	cd tools && $(GO) build -o ../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+.PHONY: e2e
+e2e: build ## Run BotWire's own clients, Python and Node, against the daemon
+	e2e/run
+
+.PHONY: clean
+clean: ## Remove what was built, and the data of make run
+	rm -rf bin $(RUN_DIR) .venv .e2e

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func onTerminal(p *process) { p.isTerminal = func(any) bool { return true } }
+
+func stdin(s string) func(*process) {
+	return func(p *process) { p.stdin = strings.NewReader(s) }
+}
+
+func TestGet(t *testing.T) {
+	body := `{"namespace":"ns","key":"k","value":"a\nb","created_at":1.5,"updated_at":2.5}`
+	d := newDaemon(t, map[string]answer{
+		"GET /memory/ns/k":    {200, body},
+		"GET /memory/ns/gone": {404, `{"detail":"Key not found: ns/gone"}`},
+		"GET /memory/ns/none": {200, `{"namespace":"ns"}`},
+		"GET /memory/ns/html": {200, `<html>`},
+		"GET /memory/ns/down": {503, `{"detail":"upstream is down"}`},
+	})
+	wantOutput(t, at(t, d, nil, "get", "ns", "k"), "a\nb")
+	wantOutput(t, at(t, d, onTerminal, "get", "ns", "k"), "a\nb\n")
+	wantOutput(t, at(t, d, nil, "get", "ns", "k", "--json"), body+"\n")
+	wantFailure(t, at(t, d, nil, "get", "ns", "gone"), exitError, "botwired: key not found: ns/gone\n")
+	wantFailure(t, at(t, d, nil, "get", "ns", "none"), exitError, "no value")
+	wantFailure(t, at(t, d, nil, "get", "ns", "html"), exitError, "does not answer as botwired does", d.address)
+	wantFailure(t, at(t, d, nil, "get", "ns", "down"), exitError, "botwired: upstream is down (HTTP 503)\n")
+}
+
+// Keys that look like paths arrive as they are.
+func TestKeysAreNotCleaned(t *testing.T) {
+	for key, target := range map[string]string{
+		"..": "/memory/ns/..", ".": "/memory/ns/.", "...": "/memory/ns/...", "a..b": "/memory/ns/a..b",
+		"a/b": "/memory/ns/a%2Fb", "a b": "/memory/ns/a%20b", "a?b#c": "/memory/ns/a%3Fb%23c", "100%": "/memory/ns/100%25", "ü": "/memory/ns/%C3%BC",
+	} {
+		d := newDaemon(t, map[string]answer{
+			"GET " + target:    {200, `{"value":"v"}`},
+			"PUT " + target:    {200, `{}`},
+			"DELETE " + target: {200, `{}`},
+		})
+		for _, args := range [][]string{{"get", "ns", key}, {"set", "ns", key, "v"}, {"delete", "ns", key}} {
+			if got := at(t, d, nil, args...); got.code != exitOK {
+				t.Errorf("%v: %s", args, got.stderr)
+			}
+		}
+	}
+	d := newDaemon(t, map[string]answer{"GET /memory/..": {200, `{"keys":[]}`}})
+	wantOutput(t, at(t, d, nil, "list", ".."), "KEY  BYTES  UPDATED\n")
+}
+
+func TestSet(t *testing.T) {
+	answered := `{"namespace":"ns","key":"k","stored":true,"bytes":3}`
+	for _, test := range []struct {
+		name   string
+		args   []string
+		stdin  string
+		body   string
+		stdout string
+	}{
+		{"argument", []string{"<ü>"}, "ignored", `{"value":"\u003cü\u003e"}`, "stored ns/k, 3 characters\n"},
+		{"empty argument", []string{""}, "ignored", `{"value":""}`, "stored ns/k, 0 characters\n"},
+		{"dash", []string{"-"}, "a\n", `{"value":"a\n"}`, "stored ns/k, 2 characters\n"},
+		{"no argument", nil, "b", `{"value":"b"}`, "stored ns/k, 1 characters\n"},
+		{"JSON", []string{"abc", "--json"}, "", `{"value":"abc"}`, answered + "\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := newDaemon(t, map[string]answer{"PUT /memory/ns/k": {200, answered}})
+			wantOutput(t, at(t, d, stdin(test.stdin), append([]string{"set", "ns", "k"}, test.args...)...), test.stdout)
+			if got := d.only(t).Body; got != test.body {
+				t.Errorf("sent %s, want %s", got, test.body)
+			}
+		})
+	}
+}
+
+func TestSetRefuses(t *testing.T) {
+	d := newDaemon(t, map[string]answer{
+		"PUT /memory/ns/k":    {507, `{"detail":"journal is full"}`},
+		"PUT /memory/ns/list": {422, `{"detail":[{"type":"missing","loc":["body"]}]}`},
+	})
+	wantFailure(t, at(t, d, nil, "set", "ns", "k", "v"), exitError, "botwired: journal is full (HTTP 507)")
+	wantFailure(t, at(t, d, nil, "set", "ns", "list", "v"), exitError, `[{"type":"missing","loc":["body"]}] (HTTP 422)`)
+	wantFailure(t, at(t, d, stdin("\xff"), "set", "ns", "k"), exitError, "not UTF-8")
+	wantFailure(t, at(t, d, stdin(strings.Repeat("x", maxInput+1)), "set", "ns", "k"), exitError, "longer than")
+	broken := func(p *process) { p.stdin, _ = io.Pipe(); p.stdin.(*io.PipeReader).Close() }
+	wantFailure(t, at(t, d, broken, "set", "ns", "k"), exitError, "reading the value from standard input")
+}
+
+func TestDelete(t *testing.T) {
+	body := `{"deleted":true,"namespace":"ns","key":"k"}`
+	d := newDaemon(t, map[string]answer{
+		"DELETE /memory/ns/k":    {200, body},
+		"DELETE /memory/ns/gone": {404, `{"detail":"Key not found: ns/gone"}`},
+	})
+	wantOutput(t, at(t, d, nil, "delete", "ns", "k"), "deleted ns/k\n")
+	wantOutput(t, at(t, d, nil, "delete", "ns", "k", "--json"), body+"\n")
+	wantFailure(t, at(t, d, nil, "delete", "ns", "gone"), exitError, "key not found: ns/gone")
+}
+
+func TestList(t *testing.T) {
+	body := `{"namespace":"ns","count":2,"keys":[{"key":"..","bytes":12345,"updated_at":1700000000.25},{"key":"b"}]}`
+	d := newDaemon(t, map[string]answer{
+		"GET /memory/ns":         {200, body},
+		"GET /memory/ns?limit=1": {200, `{"keys":[{"key":"x","bytes":1,"updated_at":0}]}`},
+		"GET /memory/bad":        {400, `{"detail":"Invalid namespace"}`},
+	})
+	wantOutput(t, at(t, d, nil, "list", "ns"), ""+
+		"KEY  BYTES  UPDATED\n"+
+		"..   12345  2023-11-14T22:13:20Z\n"+
+		"b    -      -\n")
+	wantOutput(t, at(t, d, nil, "list", "ns", "--json"), body+"\n")
+	wantOutput(t, at(t, d, nil, "list", "ns", "--limit", "1"), "KEY  BYTES  UPDATED\nx    1      1970-01-01T00:00:00Z\n")
+	wantFailure(t, at(t, d, nil, "list", "bad"), exitError, "Invalid namespace (HTTP 400)")
+}
+
+func TestUnixSocketAndToken(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("abc\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := newSocketDaemon(t, map[string]answer{"GET /memory/ns/k": {200, `{"value":"v"}`}})
+	wantOutput(t, at(t, d, nil, "get", "ns", "k", "--auth.token_file", token), "v")
+	want := asked{Target: "GET /memory/ns/k", Host: "localhost", Authorization: "Bearer abc"}
+	if diff := cmp.Diff(want, d.only(t)); diff != "" {
+		t.Errorf("request (-want +got):\n%s", diff)
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	closed := &daemon{address: closedAddress(t)}
+	for _, args := range [][]string{{"status"}, {"flush"}, {"pending"}, {"dead-letters"}, {"dead-letters", "retry", "1", "2"},
+		{"dead-letters", "delete", "1"}, {"get", "ns", "k"}, {"set", "ns", "k", "v"}, {"delete", "ns", "k"}, {"list", "ns"}} {
+		wantFailure(t, at(t, closed, nil, args...), exitError,
+			"cannot reach botwired at "+closed.address+" (setting listen, flag --listen)")
+	}
+	socket := &daemon{address: "unix://" + filepath.Join(t.TempDir(), "none")}
+	wantFailure(t, at(t, socket, nil, "status"), exitError, "cannot reach botwired at "+socket.address)
+}
+
+func TestRedirectsAndStrangersAreNotFollowed(t *testing.T) {
+	d := newDaemon(t, map[string]answer{
+		"GET /_botwired/status": {http.StatusFound, ""},
+		"GET /elsewhere":        {200, `{}`},
+		"GET /memory/ns":        {502, "<html>\x1b[31mBad\nGateway"},
+		"GET /memory/null":      {500, `{"detail":null}`},
+		"GET /memory/evil":      {500, `{"detail":"a\u001b[31m\nb"}`},
+	})
+	wantFailure(t, at(t, d, nil, "status"), exitError, "HTTP 302", d.address)
+	wantFailure(t, at(t, d, nil, "list", "ns"), exitError, "HTTP 502", "does not answer as botwired does")
+	wantFailure(t, at(t, d, nil, "list", "null"), exitError, "HTTP 500", "does not answer as botwired does")
+	got := at(t, d, nil, "list", "evil")
+	wantFailure(t, got, exitError, "(HTTP 500)")
+	if strings.Contains(got.stderr, "\x1b") {
+		t.Errorf("a control sequence reaches the terminal: %q", got.stderr)
+	}
+}
+
+func TestWildcardListenersAreFoundOnLoopback(t *testing.T) {
+	for listen, want := range map[string]string{
+		":1": "127.0.0.1:1", "0.0.0.0:1": "127.0.0.1:1", "[::]:1": "[::1]:1",
+		"127.0.0.2:1": "127.0.0.2:1", "[::1]:1": "[::1]:1", "localhost:1": "localhost:1",
+	} {
+		if got := dialable(listen); got != want {
+			t.Errorf("dialable(%s) = %s, want %s", listen, got, want)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestFlush(t *testing.T) {
+	body := `{"settled":9,"dead":1,"pending":0}`
+	d := newDaemon(t, map[string]answer{
+		"POST /_botwired/flush?timeout=30s":                {200, body},
+		"POST /_botwired/flush?namespace=ns&timeout=1m30s": {200, `{"settled":2,"dead":0,"pending":0}`},
+		"POST /_botwired/flush?timeout=24h0m0s":            {200, body},
+	})
+	wantOutput(t, at(t, d, nil, "flush"), "9 settled, 1 dead\n")
+	wantOutput(t, at(t, d, nil, "flush", "--json"), body+"\n")
+	wantOutput(t, at(t, d, nil, "flush", "--namespace", "ns", "--timeout", "90s"), "2 settled, 0 dead\n")
+	wantOutput(t, at(t, d, nil, "flush", "--timeout", "1d"), "9 settled, 1 dead\n")
+}
+
+func TestFlushThatIsLate(t *testing.T) {
+	body := `{"settled":9,"dead":0,"pending":3}`
+	d := newDaemon(t, map[string]answer{
+		"POST /_botwired/flush?timeout=2s": {504, body},
+		"POST /_botwired/flush?timeout=3s": {504, `{"detail":"gateway timeout"}`},
+		"POST /_botwired/flush?timeout=4s": {503, `{"detail":"closing"}`},
+		"POST /_botwired/flush?timeout=5s": {200, `{}`},
+	})
+	const line = "botwired: 3 writes are still pending after 2s (9 settled, 0 dead)\n"
+	wantFailure(t, at(t, d, nil, "flush", "--timeout", "2s"), exitError, line)
+	got := at(t, d, nil, "flush", "--timeout", "2s", "--json")
+	if got.code != exitError || got.stdout != body+"\n" || got.stderr != line {
+		t.Errorf("with --json: %+v", got)
+	}
+	wantFailure(t, at(t, d, nil, "flush", "--timeout", "3s"), exitError, "gateway timeout (HTTP 504)")
+	wantFailure(t, at(t, d, nil, "flush", "--timeout", "4s"), exitError, "closing (HTTP 503)")
+	wantFailure(t, at(t, d, nil, "flush", "--timeout", "5s"), exitError, "not botwired's")
+}
+
+// On a terminal, every tick asks for the status until the flush is answered.
+func TestFlushShowsProgress(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "12 pending"},
+		{[]string{"--namespace", "ns"}, "4 pending"},
+		{[]string{"--namespace", "quiet"}, "0 pending"},
+	} {
+		tick := make(chan time.Time)
+		flushed, progress := make(chan struct{}), make(chan string)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/_botwired/status" {
+				_, _ = io.WriteString(w, `{"pending":12,"namespaces":[{"namespace":"ns","pending":4}]}`)
+				return
+			}
+			<-flushed
+			_, _ = io.WriteString(w, `{"settled":12,"dead":0,"pending":0}`)
+		}))
+		done := make(chan outcome)
+		go func() {
+			done <- at(t, &daemon{address: server.Listener.Addr().String()}, func(p *process) {
+				onTerminal(p)
+				p.stderr = writes(progress)
+				p.ticks = func() (<-chan time.Time, func()) { return tick, func() {} }
+			}, append([]string{"flush"}, test.args...)...)
+		}()
+		for range 2 {
+			tick <- time.Time{}
+			if got := <-progress; got != "\r\x1b[K"+test.want {
+				t.Errorf("%v: progress %q, want %q", test.args, got, test.want)
+			}
+		}
+		close(flushed)
+		if got := <-progress; got != "\r\x1b[K" {
+			t.Errorf("the line is left as %q", got)
+		}
+		wantOutput(t, <-done, "12 settled, 0 dead\n")
+		server.Close()
+	}
+}
+
+// writes hands every write on, as a string.
+type writes chan string
+
+func (w writes) Write(p []byte) (int, error) {
+	w <- string(p)
+	return len(p), nil
+}
+
+func TestFlushIsInterrupted(t *testing.T) {
+	arrived := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-arrived
+		cancel()
+	}()
+	var stderr strings.Builder
+	t.Setenv("HOME", t.TempDir())
+	code := run(ctx, []string{"flush", "--listen", server.Listener.Addr().String()}, io.Discard, &stderr)
+	if code != exitError || stderr.String() != "botwired: interrupted\n" {
+		t.Errorf("exit code %d, stderr %q", code, stderr.String())
+	}
+}
+
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	d := newDaemon(t, map[string]answer{
+		"POST /_botwired/flush?timeout=30s": {200, `{"settled":0,"dead":0,"pending":0}`},
+		"GET /_botwired/status":             {200, `{}`},
+		"GET /memory/ns/k":                  {200, `{"value":"v"}`},
+		"GET /memory/ns":                    {200, `{"keys":[]}`},
+		"PUT /memory/ns/k":                  {200, `{}`},
+	})
+	for _, args := range [][]string{{"flush"}, {"flush", "--json"}, {"status"}, {"get", "ns", "k"}, {"list", "ns"},
+		{"set", "ns", "k", "v"}, {"config"}, {"config", "--json"}, {"version"}} {
+		broken := func(p *process) { p.stdout = brokenPipe{} }
+		wantFailure(t, at(t, d, broken, args...), exitError, "broken pipe")
+	}
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"testing"
+
+	"github.com/botwired/botwired/config"
+)
+
+// A server announces its address in the log and ends well when it is told to.
+func TestServersListenUntilToldToStop(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	socket := filepath.Join(t.TempDir(), "s")
+	for _, args := range [][]string{
+		{"serve", "--listen", "127.0.0.1:0"},
+		{"serve", "--listen", "unix://" + socket},
+		{"selfhost", "--listen", "127.0.0.1:0", "--db", filepath.Join(t.TempDir(), "m.db")},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		read, write := io.Pipe()
+		done := make(chan int)
+		go func() {
+			done <- run(ctx, append(args, "--upstream", "embedded", "--data-dir", t.TempDir()), io.Discard, write)
+			write.Close()
+		}()
+		line, err := bufio.NewReader(read).ReadBytes('\n')
+		if err != nil {
+			t.Fatalf("%v: no log: %v", args, err)
+		}
+		var record struct{ Msg, Address string }
+		if err := json.Unmarshal(line, &record); err != nil || record.Msg != "listening" {
+			t.Errorf("%v: log %s (%v)", args, line, err)
+		}
+		go func() { _, _ = io.Copy(io.Discard, read) }()
+		cancel()
+		if code := <-done; code != exitOK {
+			t.Errorf("%v: exit code %d", args, code)
+		}
+	}
+}
+
+func TestListenerThatIsTaken(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	address := taken.Addr().String()
+	for _, command := range []string{"serve", "selfhost"} {
+		got := botwired(t, command, "--listen", address, "--upstream", "embedded")
+		wantFailure(t, got, exitError, `listen = "`+address+`"`, "in use")
+	}
+}
+
+func TestSelfhostHasItsOwnDefaults(t *testing.T) {
+	environ := []string{"HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir()}
+	loaded, err := config.Load(config.Sources{Environ: environ, Defaults: selfhostDefaults()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if loaded.Config.Listen != "127.0.0.1:2690" || loaded.Config.Embedded.Latency != 0 {
+		t.Errorf("listen %s, latency %s", loaded.Config.Listen, loaded.Config.Embedded.Latency)
+	}
+}
+
+func TestLogger(t *testing.T) {
+	for _, test := range []struct {
+		log    config.Log
+		level  slog.Level
+		isJSON bool
+	}{
+		{config.Log{Level: "info"}, slog.LevelInfo, true},
+		{config.Log{Level: "debug", Format: "json"}, slog.LevelDebug, true},
+		{config.Log{Level: "error", Format: "text"}, slog.LevelError, false},
+	} {
+		var out bytes.Buffer
+		logger := newLogger(test.log, &out)
+		logger.Log(t.Context(), test.level-1, "too quiet")
+		logger.Log(t.Context(), test.level, "loud enough")
+		if n := bytes.Count(out.Bytes(), []byte("\n")); n != 1 || !bytes.Contains(out.Bytes(), []byte("loud enough")) {
+			t.Errorf("%+v: %d lines:\n%s", test.log, n, out.String())
+		}
+		if got := json.Valid(out.Bytes()); got != test.isJSON {
+			t.Errorf("%+v: JSON is %v:\n%s", test.log, got, out.String())
+		}
+	}
+}

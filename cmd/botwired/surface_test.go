@@ -1,0 +1,118 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestStatus(t *testing.T) {
+	body := `{"version":"v1","upstream":{"url":"https://botwire.dev","state":"down","since":1},"pending":12,` +
+		`"pending_bytes":3482,"oldest_pending_seconds":2.4,"dead_letters":1,"later":{"a":[1]},"namespaces":[` +
+		`{"namespace":"a","pending":12,"pending_bytes":3482,"oldest_pending_seconds":90.2,"paused":"401 from upstream","writes_today":998},` +
+		`{"namespace":"long-name","pending":0,"pending_bytes":0,"oldest_pending_seconds":0}]}`
+	d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, body}})
+	wantOutput(t, at(t, d, nil, "status"), ""+
+		"version       v1\n"+
+		"upstream      https://botwire.dev is down\n"+
+		"pending       12 writes, 3.4KiB, the oldest 2s\n"+
+		"dead letters  1\n"+
+		"\n"+
+		"NAMESPACE  PENDING  SIZE    OLDEST  WRITES TODAY  PAUSED\n"+
+		"a          12       3.4KiB  1m30s   998           401 from upstream\n"+
+		"long-name  0        0       -       -             -\n")
+	wantOutput(t, at(t, d, nil, "status", "--json"), body+"\n")
+}
+
+func TestStatusToleratesWhatItDoesNotKnow(t *testing.T) {
+	empty := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, `{}`}})
+	wantOutput(t, at(t, empty, nil, "status"), ""+
+		"version       unknown\n"+
+		"upstream      unknown is unknown\n"+
+		"pending       unknown\n"+
+		"dead letters  unknown\n")
+	odd := newDaemon(t, map[string]answer{"GET /_botwired/status": {200,
+		`{"version":2,"upstream":{"state":null},"pending":0,"dead_letters":{"count":1},"namespaces":[{"paused":true,"pending":"many"}]}`}})
+	wantOutput(t, at(t, odd, nil, "status"), ""+
+		"version       2\n"+
+		"upstream      unknown is unknown\n"+
+		"pending       0\n"+
+		"dead letters  {\"count\":1}\n"+
+		"\n"+
+		"NAMESPACE  PENDING  SIZE  OLDEST  WRITES TODAY  PAUSED\n"+
+		"-          many     -     -       -             true\n")
+	list := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, `[]`}})
+	wantFailure(t, at(t, list, nil, "status"), exitError, "does not answer as botwired does")
+	locked := newDaemon(t, map[string]answer{"GET /_botwired/status": {401, `{"detail":"a token is needed"}`}})
+	wantFailure(t, at(t, locked, nil, "status"), exitError, "a token is needed (HTTP 401)")
+}
+
+func TestPending(t *testing.T) {
+	body := `{"pending":[{"seq":7,"namespace":"ns","key":"k","op":"put","bytes":3,"written_at":1700000000,"attempts":2,` +
+		`"last_error":"HTTP 503\nfrom \u001b[31mupstream","next_attempt_at":"2023-11-14T22:14:00Z"},` +
+		`{"seq":8,"namespace":"ns","key":"..","op":"delete","written_at":1700000001.9,"attempts":0,"last_error":null}]}`
+	d := newDaemon(t, map[string]answer{
+		"GET /_botwired/pending":                      {200, body},
+		"GET /_botwired/pending?limit=5&namespace=ns": {200, `{"pending":[]}`},
+	})
+	wantOutput(t, at(t, d, nil, "pending"), ""+
+		"SEQ  NAMESPACE  KEY  OP      BYTES  WRITTEN               ATTEMPTS  NEXT ATTEMPT          LAST ERROR\n"+
+		"7    ns         k    put     3      2023-11-14T22:13:20Z  2         2023-11-14T22:14:00Z  HTTP 503 from  [31mupstream\n"+
+		"8    ns         ..   delete  -      2023-11-14T22:13:21Z  0         -                     -\n")
+	wantOutput(t, at(t, d, nil, "pending", "--json"), body+"\n")
+	wantOutput(t, at(t, d, nil, "pending", "--limit", "5", "--namespace", "ns"),
+		"SEQ  NAMESPACE  KEY  OP  BYTES  WRITTEN  ATTEMPTS  NEXT ATTEMPT  LAST ERROR\n")
+}
+
+func TestDeadLetters(t *testing.T) {
+	body := `{"dead_letters":[{"id":"3","seq":41,"namespace":"ns","key":"k","op":"put","status":413,"error":"Value too large","written_at":1700000000}]}`
+	d := newDaemon(t, map[string]answer{"GET /_botwired/dead-letters": {200, body}})
+	wantOutput(t, at(t, d, nil, "dead-letters"), ""+
+		"ID  SEQ  NAMESPACE  KEY  OP   WRITTEN               STATUS  ERROR\n"+
+		"3   41   ns         k    put  2023-11-14T22:13:20Z  413     Value too large\n")
+	wantOutput(t, at(t, d, nil, "dead-letters", "--json"), body+"\n")
+}
+
+func TestVerdictsOnDeadLetters(t *testing.T) {
+	d := newDaemon(t, map[string]answer{
+		"POST /_botwired/dead-letters/3/retry": {200, `{}`},
+		"POST /_botwired/dead-letters/4/retry": {404, `{"detail":"no such dead letter"}`},
+		"POST /_botwired/dead-letters/5/retry": {202, `{}`},
+		"DELETE /_botwired/dead-letters/3":     {200, `{}`},
+		"DELETE /_botwired/dead-letters/a%2Fb": {200, `{}`},
+	})
+	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "3"), "retried 3\n")
+	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "3", "5", "--json"), `{"retried":["3","5"]}`+"\n")
+	wantOutput(t, at(t, d, nil, "dead-letters", "delete", "3", "a/b"), "deleted 3\ndeleted a/b\n")
+
+	partly := at(t, d, nil, "dead-letters", "retry", "3", "4", "5")
+	if partly.stdout != "retried 3\nretried 5\n" {
+		t.Errorf("stdout %q", partly.stdout)
+	}
+	partly.stdout = ""
+	wantFailure(t, partly, exitError, "botwired: dead letter 4: no such dead letter (HTTP 404)")
+	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "4", "9"), exitError, "dead letter 4: ", "; dead letter 9: ")
+	if got := at(t, d, nil, "dead-letters", "retry", "4", "--json").stdout; got != `{"retried":[]}`+"\n" {
+		t.Errorf("JSON of nothing done: %q", got)
+	}
+}
+
+func TestCellsShowNumbers(t *testing.T) {
+	type shown struct{ Moment, Age, Size string }
+	for c, want := range map[cell]shown{
+		"":                    {"", "", ""},
+		"0":                   {"1970-01-01T00:00:00Z", "0s", "0"},
+		"0.0421":              {"1970-01-01T00:00:00Z", "42ms", "0.0421"},
+		"1023":                {"1970-01-01T00:17:03Z", "17m3s", "1023"},
+		"1024":                {"1970-01-01T00:17:04Z", "17m4s", "1.0KiB"},
+		"67108864":            {"1972-02-16T17:21:04Z", "18641h21m4s", "64.0MiB"},
+		"-1":                  {"1969-12-31T23:59:59Z", "-1", "-1"},
+		"NaN":                 {"NaN", "NaN", "NaN"},
+		"1e300":               {"1e300", "1e300", "1e300"},
+		"9000000000000000000": {"9000000000000000000", "9000000000000000000", "7.8EiB"},
+	} {
+		if diff := cmp.Diff(want, shown{c.moment(), c.age(), c.size()}); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", c, diff)
+		}
+	}
+}

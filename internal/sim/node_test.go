@@ -1,0 +1,160 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
+	"github.com/botwired/botwired/upstream"
+)
+
+// The settings of the simulated daemon: the defaults.
+const (
+	requestTimeout = 10 * time.Second
+	settleTime     = 30 * time.Second
+	linger         = 100 * time.Millisecond
+	backoffMax     = 30 * time.Second
+)
+
+// node is one life of the daemon, from a start to a stop or a crash.
+type node struct {
+	journal *journal.Journal
+	cache   *cache.Cache
+	client  *upstream.Client
+	flusher *upstream.Flusher
+	proxy   *proxy.Server
+	stop    context.CancelFunc
+	ended   chan error
+
+	mu      sync.Mutex
+	conns   []net.Conn
+	severed bool
+}
+
+// dial connects to upstream, until the node is severed from it.
+func (n *node) dial(ctx context.Context, up *service) (net.Conn, error) {
+	conn, err := up.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.severed {
+		return nil, errors.Join(syscall.ECONNREFUSED, conn.Close())
+	}
+	n.conns = append(n.conns, conn)
+	return conn, nil
+}
+
+// sever cuts the node off from upstream: it has crashed, and only does not know yet.
+func (n *node) sever() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.severed = true
+	for _, c := range n.conns {
+		_ = c.Close()
+	}
+}
+
+// open wires a daemon as cmd/botwired does.
+func open(fs vfs.FS, up *service) (*node, error) {
+	n := &node{}
+	logger := slog.New(slog.NewTextHandler(up, nil))
+	var err error
+	if n.cache, err = cache.New(1 << 20); err != nil {
+		return nil, err
+	}
+	n.journal, err = journal.Open(journal.Options{
+		Dir: "data", FS: fs, Logger: logger,
+		OnChange: func(c journal.Change) {
+			n.cache.Changed(c.Namespace, c.Key)
+			n.flusher.Changed(c)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.client = upstream.NewClient(upstream.ClientOptions{
+		URL: &url.URL{Scheme: "http", Host: "localhost"}, Timeout: requestTimeout, Concurrency: 16,
+		UserAgent: "sim", Dial: func(ctx context.Context) (net.Conn, error) { return n.dial(ctx, up) },
+	})
+	n.flusher = upstream.NewFlusher(upstream.FlusherOptions{
+		Journal: n.journal, Client: n.client, Concurrency: 16, SettleTime: settleTime,
+		Linger:         func(string) time.Duration { return linger },
+		BackoffInitial: 200 * time.Millisecond, BackoffMax: backoffMax, Logger: logger,
+	})
+	reader := upstream.NewReader(upstream.ReaderOptions{
+		Client: n.client, Patience: 5 * time.Second,
+		BackoffInitial: 200 * time.Millisecond, BackoffMax: backoffMax, OnRecover: n.flusher.Nudge,
+	})
+	policy := cache.Policy{
+		FreshFor: 10 * time.Second, StaleWhileRevalidate: time.Minute, StaleIfError: cache.Forever, AbsentFor: 2 * time.Second,
+	}
+	n.proxy, err = proxy.New(proxy.Options{
+		Journal: n.journal, Cache: n.cache, Upstream: reader, Flusher: flusher{n.flusher},
+		Forward: http.NotFoundHandler(), Policy: func(string) cache.Policy { return policy },
+		UpstreamFailing: n.flusher.Failing, Registry: prometheus.NewRegistry(), Logger: logger,
+	})
+	return n, err
+}
+
+// start runs the background work.
+func (n *node) start() {
+	ctx, stop := context.WithCancel(context.Background())
+	n.stop, n.ended = stop, make(chan error, 2)
+	go func() { n.ended <- n.journal.Run(ctx) }()
+	go func() { n.ended <- n.flusher.Run(ctx) }()
+}
+
+// end stops everything without draining. What the file system holds is not looked at
+// any more when the end is a crash.
+func (n *node) end() error {
+	n.stop()
+	err := errors.Join(<-n.ended, <-n.ended)
+	n.proxy.Close()
+	n.client.Close()
+	err = errors.Join(err, n.journal.Close())
+	n.cache.Close()
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// do makes one request of an agent.
+func (n *node) do(method, path, body string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, "http://localhost"+path, strings.NewReader(body))
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	n.proxy.ServeHTTP(w, r)
+	return w
+}
+
+// flusher gives the flusher the shape that the proxy asks for.
+type flusher struct{ *upstream.Flusher }
+
+func (f flusher) Flush(ctx context.Context, namespace string) (settled, dead, pending int, err error) {
+	p, err := f.Flusher.Flush(ctx, namespace)
+	return p.Settled, p.Dead, p.Pending, err
+}
+
+func (f flusher) Attempts(id journal.ID) (count int, last string, next time.Time) {
+	a := f.Flusher.Attempts(id)
+	return a.Count, a.Last, a.Next
+}

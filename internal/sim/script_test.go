@@ -1,0 +1,128 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// action is what a step does.
+type action uint8
+
+const (
+	put      action = iota
+	remove          // DELETE
+	get             // as an agent would
+	insist          // GET with no-cache
+	list            // LIST
+	wait            // let time pass
+	become          // change upstream's health
+	crash           // lose what is not synced, and start again
+	crashIn         // crash while a write is being synced
+	restart         // stop in good order, and start again
+	forget          // upstream loses everything
+	flushAll        // POST /_botwired/flush
+	actions         // their number
+)
+
+func (a action) String() string {
+	return [...]string{"put", "remove", "get", "insist", "list", "wait", "become", "crash", "crashIn", "restart", "forget", "flushAll"}[a]
+}
+
+// weights are how often each action is drawn, against each other.
+var weights = [actions]int{
+	put: 10, remove: 4, get: 5, insist: 1, list: 2, wait: 8, become: 6, crash: 2, crashIn: 1, restart: 1, forget: 1, flushAll: 1,
+}
+
+// step is one line of a script. The fields that its action does not use are zero.
+type step struct {
+	action   action
+	id       journal.ID
+	value    string
+	fault    fault
+	duration time.Duration
+	percent  int // of the unsynced data that survives a crash
+	sync     int // which sync of the write crashes
+	seed     int64
+}
+
+func (s step) String() string {
+	switch s.action {
+	case put:
+		return fmt.Sprintf("put %s %s", s.id, s.value)
+	case remove, get, insist:
+		return fmt.Sprintf("%s %s", s.action, s.id)
+	case list:
+		return "list " + s.id.Namespace
+	case wait, flushAll:
+		return fmt.Sprintf("%s %s", s.action, s.duration)
+	case become:
+		return fmt.Sprintf("become %s (%s)", s.fault, s.duration)
+	case crash:
+		return fmt.Sprintf("crash keep=%d%% seed=%d", s.percent, s.seed)
+	case crashIn:
+		return fmt.Sprintf("crashIn put %s %s at sync %d keep=%d%% seed=%d", s.id, s.value, s.sync, s.percent, s.seed)
+	}
+	return s.action.String()
+}
+
+// script is what a seed amounts to, short enough to be read.
+type script []step
+
+func (s script) String() string {
+	var b strings.Builder
+	for _, line := range s {
+		fmt.Fprintln(&b, "  "+line.String())
+	}
+	return b.String()
+}
+
+// entries are few, so that steps meet.
+var entries = []journal.ID{
+	{Namespace: "a", Key: "x"}, {Namespace: "a", Key: "y"}, {Namespace: "b", Key: "x"}, {Namespace: "b", Key: ".."},
+}
+
+// scripts draws a script. Values are told apart by the step that wrote them.
+func scripts() *rapid.Generator[script] {
+	var deck []action
+	for a, n := range weights {
+		for range n {
+			deck = append(deck, action(a))
+		}
+	}
+	return rapid.Custom(func(t *rapid.T) script {
+		out := make(script, rapid.IntRange(1, 60).Draw(t, "steps"))
+		for i := range out {
+			out[i] = drawStep(t, deck, i)
+		}
+		return out
+	})
+}
+
+func drawStep(t *rapid.T, deck []action, i int) step {
+	s := step{action: rapid.SampledFrom(deck).Draw(t, "action")}
+	switch s.action {
+	case put, remove, get, insist, list, crashIn:
+		s.id = rapid.SampledFrom(entries).Draw(t, "entry")
+		s.value = fmt.Sprintf("v%d", i)
+	case wait:
+		s.duration = rapid.SampledFrom([]time.Duration{
+			0, time.Millisecond, 60 * time.Millisecond, linger, time.Second, 5 * time.Second, 11 * time.Second, 40 * time.Second, 5 * time.Minute,
+		}).Draw(t, "for")
+	case become:
+		s.fault = fault(rapid.IntRange(0, int(faults)-1).Draw(t, "fault"))
+		s.duration = time.Duration(rapid.IntRange(0, 29_000).Draw(t, "late")) * time.Millisecond
+	case flushAll:
+		s.duration = 2 * time.Second
+	}
+	if s.action == crash || s.action == crashIn {
+		s.percent = rapid.SampledFrom([]int{0, 50, 100}).Draw(t, "kept")
+		s.sync = rapid.IntRange(1, 3).Draw(t, "sync")
+		s.seed = rapid.Int64().Draw(t, "seed")
+	}
+	return s
+}

@@ -1,0 +1,320 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+// fault is a way for upstream to be.
+type fault uint8
+
+const (
+	healthy   fault = iota
+	slow            // answers, but takes seconds
+	down            // nobody listens
+	broken          // 500, nothing done
+	captive         // 200, but not BotWire's
+	hanging         // takes the request and never answers; nothing done
+	late            // never answers, and does it after the client has given up
+	deaf            // does it, and cuts the connection instead of answering
+	limiting        // 429
+	lockedOut       // 403
+	faults          // their number
+)
+
+func (f fault) String() string {
+	return [...]string{"healthy", "slow", "down", "broken", "captive", "hanging", "late", "deaf", "limiting", "lockedOut"}[f]
+}
+
+// stored is what upstream holds of an entry.
+type stored struct {
+	value            string
+	created, updated float64
+}
+
+// service is BotWire's memory service with faults. Unlike the real one it knows which
+// of its clients' requests overlap.
+type service struct {
+	listener *listener
+	server   *http.Server
+	done     chan struct{}
+
+	mu         sync.Mutex
+	now        fault
+	lateness   time.Duration // of a late request, from its arrival
+	entries    map[journal.ID]stored
+	clock      float64
+	underWay   map[journal.ID]int
+	violations []string
+	log        []string // what was asked and answered, for a violation's report
+	started    time.Time
+	pending    sync.WaitGroup // late requests
+	closing    chan struct{}
+}
+
+func newService() *service {
+	s := &service{
+		listener: &listener{conns: make(chan net.Conn), closed: make(chan struct{})},
+		done:     make(chan struct{}),
+		entries:  make(map[journal.ID]stored),
+		underWay: make(map[journal.ID]int),
+		closing:  make(chan struct{}),
+		started:  time.Now(),
+	}
+	s.server = &http.Server{Handler: s}
+	go func() {
+		defer close(s.done)
+		_ = s.server.Serve(s.listener)
+	}()
+	return s
+}
+
+func (s *service) close() {
+	close(s.closing)
+	_ = s.server.Close()
+	<-s.done
+	s.pending.Wait()
+}
+
+func (s *service) become(f fault, lateness time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now, s.lateness = f, lateness
+	if f == down {
+		s.listener.cut()
+	}
+}
+
+// forget empties the service, as a restart without its disk would.
+func (s *service) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.entries)
+}
+
+func (s *service) dial(ctx context.Context) (net.Conn, error) {
+	s.mu.Lock()
+	refused := s.now == down
+	s.mu.Unlock()
+	if refused {
+		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	}
+	return s.listener.dial(ctx)
+}
+
+func (s *service) snapshot() map[journal.ID]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[journal.ID]string)
+	for id, e := range s.entries {
+		out[id] = e.value
+	}
+	return out
+}
+
+func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	route := wire.ParseRoute(r.URL.Path)
+	id := journal.ID{Namespace: route.Namespace, Key: route.Key}
+	s.mu.Lock()
+	how, lateness := s.now, s.lateness
+	s.note("%s %s %s, %s", r.Method, id, body, how)
+	if r.Method != http.MethodGet {
+		s.underWay[id]++
+		if s.underWay[id] > 1 {
+			s.violations = append(s.violations, fmt.Sprintf("contract 12: two requests under way for %s", id))
+		}
+	}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.note("%s %s %s, %s: done", r.Method, id, body, how)
+		if r.Method != http.MethodGet {
+			s.underWay[id]--
+		}
+	}()
+	s.answer(w, r, id, body, how, lateness)
+}
+
+func (s *service) answer(w http.ResponseWriter, r *http.Request, id journal.ID, body []byte, how fault, lateness time.Duration) {
+	switch how {
+	case slow:
+		s.sleep(3 * time.Second)
+	case broken:
+		http.Error(w, "Internal Server Error", http.StatusInternalServerError)
+		return
+	case captive:
+		_, _ = io.WriteString(w, "<html>Please log in</html>")
+		return
+	case limiting:
+		w.Header().Set("Retry-After", "2")
+		wire.Detail(http.StatusTooManyRequests, "slow down").Write(w)
+		return
+	case lockedOut:
+		wire.Detail(http.StatusForbidden, "no").Write(w)
+		return
+	case hanging:
+		<-r.Context().Done()
+		return
+	case late:
+		s.applyLater(r.Method, id, body, lateness)
+		<-r.Context().Done()
+		return
+	case deaf:
+		s.apply(r.Method, id, body)
+		panic(http.ErrAbortHandler)
+	}
+	s.sleep(50 * time.Millisecond)
+	status, answer := s.apply(r.Method, id, body)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(answer)
+}
+
+// note adds to the log. The caller holds mu.
+func (s *service) note(format string, args ...any) {
+	s.log = append(s.log, fmt.Sprintf("%12s ", time.Since(s.started))+fmt.Sprintf(format, args...))
+}
+
+// Write makes the service's log the daemon's too.
+func (s *service) Write(line []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.note("botwired: %s", strings.TrimSpace(string(line)))
+	return len(line), nil
+}
+
+// sleep ends early when the service is closed.
+func (s *service) sleep(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-s.closing:
+	}
+}
+
+// applyLater does what a request asks for after its client has given up on it.
+func (s *service) applyLater(method string, id journal.ID, body []byte, lateness time.Duration) {
+	s.pending.Add(1)
+	go func() {
+		defer s.pending.Done()
+		select {
+		case <-time.After(lateness):
+			s.apply(method, id, body)
+		case <-s.closing:
+		}
+	}()
+}
+
+func (s *service) apply(method string, id journal.ID, body []byte) (int, []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clock = max(s.clock+1e-6, float64(time.Now().UnixMicro())/1e6)
+	e, ok := s.entries[id]
+	switch {
+	case id.Key == "":
+		return http.StatusOK, s.list(id.Namespace)
+	case method == http.MethodPut:
+		var doc struct{ Value string }
+		if err := json.Unmarshal(body, &doc); err != nil {
+			return http.StatusUnprocessableEntity, wire.Detail(422, "bad").Body
+		}
+		if !ok {
+			e.created = s.clock
+		}
+		e.value, e.updated = doc.Value, s.clock
+		s.entries[id] = e
+		return http.StatusOK, wire.AppendStored(nil, id.Namespace, id.Key, wire.CodePoints(doc.Value))
+	case !ok:
+		return http.StatusNotFound, wire.NotFound(id.Namespace, id.Key).Body
+	case method == http.MethodDelete:
+		delete(s.entries, id)
+		return http.StatusOK, wire.AppendDeleted(nil, id.Namespace, id.Key)
+	}
+	return http.StatusOK, wire.Entry{
+		Namespace: id.Namespace, Key: id.Key, Value: e.value, CreatedAt: e.created, UpdatedAt: e.updated,
+	}.AppendJSON(nil)
+}
+
+func (s *service) list(namespace string) []byte {
+	var items []wire.Item
+	for id, e := range s.entries {
+		if id.Namespace == namespace {
+			items = append(items, wire.Item{Key: id.Key, Bytes: wire.ListBytes(e.value), UpdatedAt: e.updated})
+		}
+	}
+	slices.SortFunc(items, func(a, b wire.Item) int {
+		if a.UpdatedAt > b.UpdatedAt {
+			return -1
+		}
+		return 1
+	})
+	return wire.Listing{Namespace: namespace, Items: items}.AppendJSON(nil)
+}
+
+// listener is a network of pipes, which virtual time can wait on.
+type listener struct {
+	conns  chan net.Conn
+	once   sync.Once
+	closed chan struct{}
+
+	mu   sync.Mutex
+	open []net.Conn
+}
+
+func (l *listener) dial(ctx context.Context) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case l.conns <- far:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.open = append(l.open, far)
+		return near, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// cut ends all connections, as a service that goes down does.
+func (l *listener) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.open {
+		_ = c.Close()
+	}
+	l.open = nil
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *listener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	l.cut()
+	return nil
+}
+
+func (l *listener) Addr() net.Addr { return &net.UnixAddr{Name: "sim", Net: "pipe"} }
