@@ -262,14 +262,27 @@ func TestCloseEndsRequestsUpstreamAndWaitsForCallers(t *testing.T) {
 		list := s.begin(http.MethodGet, "/memory/n", "")
 		<-held
 		<-held
-		s.server.Close()
+		// One that waits for no flight: for its write to settle.
+		proceed := make(chan struct{})
+		s.flusher.await = func(context.Context, journal.ID, uint64) bool { <-proceed; return false }
+		writer := s.begin(http.MethodPut, "/memory/n/w", putBody("v"), "Prefer", "wait=60")
+		synctest.Wait()
+		closed := make(chan struct{})
+		go func() {
+			s.server.Close()
+			close(closed)
+		}()
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("Close did not wait for a caller")
+		default:
+		}
+		close(proceed)
+		<-closed
+		wantStatus(t, <-writer, http.StatusOK)
 		for _, w := range []<-chan *httptest.ResponseRecorder{reader, list} {
-			select {
-			case answered := <-w:
-				wantStatus(t, answered, http.StatusServiceUnavailable)
-			default:
-				t.Error("Close returned before a caller had its answer")
-			}
+			wantStatus(t, <-w, http.StatusServiceUnavailable)
 		}
 		w := s.do(http.MethodPut, "/memory/n/k", putBody("v"))
 		wantStatus(t, w, http.StatusServiceUnavailable)
