@@ -65,6 +65,7 @@ type Cache struct {
 	items       *ristretto.Cache[uint64, *Item]
 	seed        maphash.Seed
 	generations [generationSlots]atomic.Uint64
+	watches     watches
 }
 
 // New returns a cache of at most memory bytes of answers, keys included.
@@ -103,6 +104,7 @@ func (c *Cache) Changed(namespace, key string) {
 		c.slot(Key{Namespace: namespace, Key: key}).Add(1)
 	}
 	c.slot(Key{Namespace: namespace}).Add(1)
+	c.watches.tell(Key{Namespace: namespace, Key: key}, Key{Namespace: namespace})
 }
 
 // Get returns the answer stored under a key, if it was made from the key's present

@@ -3,6 +3,9 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -15,18 +18,57 @@ import (
 // begin starts or joins a request upstream. Patient and impatient readers do not
 // share one: the latter would have to wait out an outage. Should two run at a time,
 // the journal drops the answer that comes second.
+//
+// A request can be joined until its answer is about to be taken: whoever comes later
+// may have seen a newer write, settled by now, and must not be given an older answer
+// (contract 5).
 func (s *Server) begin(from origin, patient bool) <-chan singleflight.Result {
-	name := from.flight()
-	if patient {
-		name += " patient"
-	}
-	return s.flights.DoChan(name, func() (any, error) {
+	name := flightName(from, patient)
+	return s.flights.DoChan(name, func() (item any, err error) {
 		if !s.enter() {
 			return nil, context.Canceled
 		}
 		defer s.background.Done()
-		return from.load(s.detached(), patient)
+		now := time.Now()
+		s.started.Store(name, now)
+		defer s.started.CompareAndDelete(name, now)
+		defer s.survive(&err)
+		return from.load(s.detached(), patient, func() { s.flights.Forget(name) })
 	})
+}
+
+func flightName(from origin, patient bool) string {
+	if patient {
+		return from.flight() + " patient"
+	}
+	return from.flight()
+}
+
+// underWayFor is how long the impatient request for the same thing has been under way
+// already; 0 if there is none.
+func (s *Server) underWayFor(from origin) time.Duration {
+	if at, ok := s.started.Load(flightName(from, false)); ok {
+		return time.Since(at.(time.Time))
+	}
+	return 0
+}
+
+// errPanicked stands for a panic in a request upstream, which would end the process.
+var errPanicked = errors.New("panic while upstream was asked")
+
+// survive makes an error of a panic. What was panicked with may hold a value, so it is
+// logged only if the runtime made it.
+func (s *Server) survive(err *error) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	what := fmt.Sprintf("%T", p)
+	if fault, ok := p.(runtime.Error); ok {
+		what = fault.Error()
+	}
+	s.opts.Logger.Error("panic while upstream was asked", "panic", what, "stack", string(debug.Stack()))
+	*err = errPanicked
 }
 
 // revalidate asks upstream in the background; an answer that fails to come is no
@@ -66,13 +108,14 @@ func entryItem(id journal.ID, state journal.State) *cache.Item {
 	return &cache.Item{Body: entry.AppendJSON(nil), ConfirmedAt: state.ConfirmedAt}
 }
 
-// load is guarded twice. The generation is taken before upstream is asked, and the
-// journal drops the answer if it has advanced: the entry was written, or settled,
-// after upstream may have made the answer. And what is cached is made from the state
-// after the fill, under a generation from after the fill.
-func (e entrySource) load(ctx context.Context, patient bool) (*cache.Item, error) {
-	s, key := e.s, entryKey(e.id)
-	generation := s.opts.Cache.Generation(key)
+// load is guarded twice. The entry is watched from before upstream is asked, and the
+// journal drops the answer if the entry was written, or settled, after upstream may
+// have made it. And what is cached is made from the state after the fill, under a
+// generation from after the fill.
+func (e entrySource) load(ctx context.Context, patient bool, seal func()) (*cache.Item, error) {
+	s := e.s
+	watch := s.opts.Cache.Watch(entryKey(e.id))
+	defer watch.Stop()
 	state, err := s.opts.Journal.Lookup(e.id)
 	if err != nil {
 		return nil, err
@@ -84,7 +127,8 @@ func (e entrySource) load(ctx context.Context, patient bool) (*cache.Item, error
 	if err != nil {
 		return nil, err
 	}
-	state, err = s.opts.Journal.Fill(e.id, seen, func() bool { return s.opts.Cache.Current(key, generation) })
+	seal()
+	state, err = s.opts.Journal.Fill(e.id, seen, func() bool { return !watch.Changed() })
 	if errors.Is(err, journal.ErrChanged) {
 		return nil, errOvertaken
 	}

@@ -74,23 +74,21 @@ func (l listSource) local() (*cache.Item, error) {
 }
 
 // load takes upstream's listing into the journal, which lays over it what settled
-// since upstream was asked (contract 8). What comes of it is then known here. Other
-// readers of this flight may want another limit.
-func (l listSource) load(ctx context.Context, patient bool) (*cache.Item, error) {
+// since upstream was asked (contract 8). What comes of it is known here then, and made
+// by each reader for itself: they may want different limits.
+func (l listSource) load(ctx context.Context, patient bool, seal func()) (*cache.Item, error) {
 	fill := l.s.opts.Journal.BeginListing(l.namespace)
+	defer fill.Cancel()
 	rows, complete, err := l.s.opts.Upstream.List(ctx, l.namespace, patient)
 	if err != nil {
-		fill.Cancel()
 		return nil, err
 	}
+	seal()
 	err = fill.Commit(rows, complete)
 	if errors.Is(err, journal.ErrChanged) {
 		return nil, errOvertaken // another listing was taken meanwhile
 	}
-	if err != nil {
-		return nil, err
-	}
-	return l.local()
+	return nil, err
 }
 
 // overlay lays pending writes over settled rows: tombstones hide, puts replace and

@@ -23,7 +23,8 @@ type metrics struct {
 
 // sourceNames are the outcomes of reads in the metrics.
 var sourceNames = map[source]string{
-	fromCache: "hit", fromPending: "pending", fromStale: "stale", fromFallback: "fallback", fromUpstream: "miss",
+	fromCache: "hit", fromPending: "pending", fromStale: "stale", fromFallback: "fallback",
+	fromUpstream: "miss", fromExpired: "expired", fromDemand: "demanded",
 }
 
 func newMetrics(opts Options) (*metrics, error) {

@@ -15,6 +15,9 @@ import (
 )
 
 const (
+	// answerTime is how long an answer may take to be sent that was waited for longer
+	// than the server's own limits allow.
+	answerTime = time.Minute
 	// flushTimeout is how long a flush request waits unless it says otherwise, and
 	// maxFlushTimeout the most that it can say.
 	flushTimeout    = time.Minute
@@ -25,31 +28,33 @@ const (
 	maxPendingLimit = 10_000
 )
 
+// surface is what the daemon answers itself, by what follows ownPrefix.
+var surface = map[string]struct {
+	method string
+	handle func(*Server, http.ResponseWriter, *http.Request) error
+}{
+	"status":       {http.MethodGet, (*Server).status},
+	"flush":        {http.MethodPost, (*Server).flush},
+	"pending":      {http.MethodGet, (*Server).pending},
+	"dead-letters": {http.MethodGet, (*Server).deadLetters},
+	"metrics":      {http.MethodGet, (*Server).exposeMetrics},
+	"livez":        {http.MethodGet, (*Server).livez},
+	"readyz":       {http.MethodGet, (*Server).readyz},
+}
+
 // own answers the daemon's own requests; path is what follows ownPrefix.
 func (s *Server) own(w http.ResponseWriter, r *http.Request, path string) error {
 	if letter, ok := strings.CutPrefix(path, "dead-letters/"); ok {
 		return s.deadLetter(w, r, letter)
 	}
-	handlers := map[string]struct {
-		method string
-		handle func(http.ResponseWriter, *http.Request) error
-	}{
-		"status":       {http.MethodGet, s.status},
-		"flush":        {http.MethodPost, s.flush},
-		"pending":      {http.MethodGet, s.pending},
-		"dead-letters": {http.MethodGet, s.deadLetters},
-		"metrics":      {http.MethodGet, s.exposeMetrics},
-		"livez":        {http.MethodGet, s.livez},
-		"readyz":       {http.MethodGet, s.readyz},
-	}
-	h, ok := handlers[path]
+	operation, ok := surface[path]
 	if !ok {
 		return wire.Detail(http.StatusNotFound, "Not Found")
 	}
-	if err := require(r, h.method); err != nil {
+	if err := require(r, operation.method); err != nil {
 		return err
 	}
-	return h.handle(w, r)
+	return operation.handle(s, w, r)
 }
 
 // require refuses other methods. HEAD is GET without the body.
@@ -97,7 +102,7 @@ func (s *Server) flush(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	// It may take longer than any other request.
-	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout + time.Minute)); err != nil &&
+	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout + answerTime)); err != nil &&
 		!errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
@@ -132,8 +137,8 @@ func timeoutParameter(r *http.Request) (time.Duration, error) {
 		return flushTimeout, nil
 	}
 	d, err := time.ParseDuration(text)
-	if seconds, numberErr := strconv.ParseFloat(text, 64); numberErr == nil {
-		d, err = time.Duration(min(seconds, maxFlushTimeout.Seconds())*float64(time.Second)), nil
+	if err != nil {
+		d, err = time.ParseDuration(text + "s")
 	}
 	if err != nil || d < 0 || d > maxFlushTimeout {
 		return 0, wire.Detail(http.StatusBadRequest,

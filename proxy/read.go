@@ -30,7 +30,9 @@ const (
 	fromPending                // a write that upstream has not confirmed
 	fromStale                  // known here, and asked for anew in the background
 	fromFallback               // known here, and upstream cannot be asked
-	fromUpstream               // upstream was asked
+	fromUpstream               // upstream was asked: nothing was known here
+	fromExpired                // upstream was asked: what was known here was too old
+	fromDemand                 // upstream was asked: the caller wanted it so
 )
 
 // cacheStatus holds the header's values, shared by all answers.
@@ -40,6 +42,8 @@ var cacheStatus = [...][]string{
 	fromStale:    {"botwired; hit; detail=stale-while-revalidate"},
 	fromFallback: {"botwired; hit; detail=stale-if-error"},
 	fromUpstream: {"botwired; fwd=miss"},
+	fromExpired:  {"botwired; fwd=stale"},
+	fromDemand:   {"botwired; fwd=request"},
 }
 
 // answer is an item and how it was come by.
@@ -69,7 +73,8 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, id journal.ID) erro
 
 func (a answer) describe(h http.Header) {
 	h["Cache-Status"] = cacheStatus[a.source]
-	if !a.item.ConfirmedAt.IsZero() {
+	// An Age says that upstream was not asked for this answer (RFC 9111, section 5.1).
+	if a.source < fromUpstream && !a.item.ConfirmedAt.IsZero() {
 		h["Age"] = []string{strconv.FormatInt(int64(min(a.age, maxAge)/time.Second), 10)}
 	}
 }
@@ -85,16 +90,20 @@ func entryKey(id journal.ID) cache.Key {
 type origin interface {
 	// local makes an answer of what is known here; nil if nothing is.
 	local() (*cache.Item, error)
-	// load asks upstream, takes the answer into the journal, and returns it;
-	// errOvertaken if it was overtaken by a write.
-	load(ctx context.Context, patient bool) (*cache.Item, error)
+	// load asks upstream and takes the answer into the journal, calling seal just
+	// before. It returns the answer, or nil if that is now known here; errOvertaken if
+	// upstream's answer was overtaken by a write.
+	load(ctx context.Context, patient bool, seal func()) (*cache.Item, error)
 	// flight names what is being asked for, among all origins.
 	flight() string
 }
 
 // read answers from what is known here while that is good enough, and else asks
-// upstream.
+// upstream. What a write overtook is looked at again: pending it is the newest, and
+// settled since the request came it is as good as asking upstream, whatever the
+// policy and the caller say. So a busy entry cannot keep a reader going round.
 func (s *Server) read(ctx context.Context, key cache.Key, d directives, from origin) (answer, error) {
+	began, overtaken := time.Now(), false
 	for {
 		item, err := s.known(key, from)
 		if err != nil {
@@ -102,7 +111,7 @@ func (s *Server) read(ctx context.Context, key cache.Key, d directives, from ori
 		}
 		a, freshness := s.judge(key, d, item)
 		switch {
-		case freshness == cache.Fresh:
+		case freshness == cache.Fresh, overtaken && item != nil && a.age <= time.Since(began):
 			return a, nil
 		case freshness == cache.Stale:
 			s.revalidate(from)
@@ -111,18 +120,36 @@ func (s *Server) read(ctx context.Context, key cache.Key, d directives, from ori
 		case d.onlyIfCached:
 			return answer{}, errNotCached
 		}
-		loaded, err := s.askFor(ctx, from, freshness)
+		loaded, err := s.askFor(ctx, key, from, freshness)
 		switch {
 		case errors.Is(err, errOvertaken):
+			overtaken = true
 			continue
-		case err != nil && freshness == cache.Fallback && ctx.Err() == nil:
+		case err != nil && freshness == cache.Fallback && ctx.Err() == nil && isNoAnswer(err):
 			a.source = fromFallback
 			return a, nil
 		case err != nil:
 			return answer{}, err
 		}
-		return answer{item: loaded, source: fromUpstream}, nil
+		return answer{item: loaded, source: d.asked(item)}, nil
 	}
+}
+
+// asked says why upstream was asked, item being what was known here.
+func (d directives) asked(item *cache.Item) source {
+	switch {
+	case item == nil:
+		return fromUpstream
+	case d.noCache, d.maxAge >= 0:
+		return fromDemand
+	}
+	return fromExpired
+}
+
+// isNoAnswer reports whether an error says that upstream gave no answer, and not that
+// something is wrong here.
+func isNoAnswer(err error) bool {
+	return isUnavailable(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // known returns what is known here, nil if nothing is, and leaves it in the cache. The
@@ -153,13 +180,23 @@ func (s *Server) judge(key cache.Key, d directives, item *cache.Item) (answer, c
 
 // askFor asks upstream for a reader. One that has an old answer to fall back on is
 // not kept waiting by an outage; one that has none waits a short one out.
-func (s *Server) askFor(ctx context.Context, from origin, freshness cache.Freshness) (*cache.Item, error) {
-	if freshness != cache.Fallback {
-		return s.ask(ctx, from, true)
+func (s *Server) askFor(ctx context.Context, key cache.Key, from origin, freshness cache.Freshness) (*cache.Item, error) {
+	patient := freshness != cache.Fallback
+	if !patient {
+		// A request that others have waited for in vain is not waited for again.
+		left := fallbackAfter - s.underWayFor(from)
+		if left <= 0 {
+			return nil, context.DeadlineExceeded
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, left)
+		defer cancel()
 	}
-	ctx, cancel := context.WithTimeout(ctx, fallbackAfter)
-	defer cancel()
-	return s.ask(ctx, from, false)
+	item, err := s.ask(ctx, from, patient)
+	if item == nil && err == nil {
+		return s.known(key, from)
+	}
+	return item, err
 }
 
 // ask joins the request upstream that is under way for the same thing, or begins it.

@@ -52,14 +52,18 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", retryAfter(later.RetryAfter()))
 		refusal = wire.Detail(http.StatusServiceUnavailable, "not known here, and "+err.Error())
 	case r.Context().Err() != nil, errors.Is(err, context.Canceled):
-		w.Header().Set("Retry-After", "1") // the caller is gone, or the daemon is going
-		refusal = wire.Detail(http.StatusServiceUnavailable, "shutting down")
+		refusal = shuttingDown(w) // or the caller is gone, and reads nothing
 	default:
 		s.metrics.failed.Inc()
 		s.opts.Logger.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 		refusal = wire.Detail(http.StatusInternalServerError, "internal error: see botwired's log")
 	}
 	refusal.Write(w)
+}
+
+func shuttingDown(w http.ResponseWriter) *wire.Refusal {
+	w.Header().Set("Retry-After", "1")
+	return wire.Detail(http.StatusServiceUnavailable, "shutting down")
 }
 
 // retryAfter is a wait as whole seconds, at least one.

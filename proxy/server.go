@@ -49,6 +49,9 @@ type Flusher interface {
 	Attempts(id journal.ID) (count int, last string, next time.Time)
 	// Paused says why a namespace's writes are not let in; empty if they are.
 	Paused(namespace string) string
+	// Await hurries an acknowledged write and returns once it, or a newer one to its
+	// entry, has settled; false when ctx ends first or the write is dead.
+	Await(ctx context.Context, id journal.ID, seq uint64) (settled bool)
 }
 
 // Options configures a server.
@@ -73,12 +76,13 @@ type Options struct {
 }
 
 // Server is the HTTP handler. It does its background work only for requests, and
-// Close waits for it.
+// Close waits for both.
 type Server struct {
 	opts    Options
 	metrics *metrics
 
 	flights singleflight.Group
+	started sync.Map // flight name → time.Time, of those under way
 	// detached makes the context of work that must outlive the request that began it.
 	detached func() context.Context
 	cancel   context.CancelFunc
@@ -104,8 +108,10 @@ func New(opts Options) (*Server, error) {
 	return s, nil
 }
 
-// Close ends the requests upstream that are under way, and waits for them. The server
-// must have no callers any more.
+// Close ends the requests upstream that are under way, and waits for them and for the
+// callers that are still here: after it, nothing touches the journal or the cache.
+// Callers that come later are turned away with 503. Whoever closes has cut the
+// connections of callers that might wait for long.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -114,7 +120,7 @@ func (s *Server) Close() {
 	s.background.Wait()
 }
 
-// enter registers work that Close has to wait for; false after Close.
+// enter registers a caller or work that Close has to wait for; false after Close.
 func (s *Server) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,14 +133,19 @@ func (s *Server) enter() bool {
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !s.enter() {
+		shuttingDown(w).Write(w)
+		return
+	}
+	defer s.background.Done()
 	if err := s.route(w, r); err != nil {
 		s.fail(w, r, err)
 	}
 }
 
 func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
-	if path, ok := strings.CutPrefix(r.URL.Path, ownPrefix); ok {
-		return s.own(w, r, path)
+	if path, ok := strings.CutPrefix(r.URL.Path+"/", ownPrefix); ok {
+		return s.own(w, r, strings.TrimSuffix(path, "/"))
 	}
 	route := wire.ParseRoute(r.URL.Path)
 	switch route.Kind {
@@ -149,8 +160,18 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(http.StatusTemporaryRedirect)
 		return nil
 	}
-	if r.Method == http.MethodConnect {
+	return s.forward(w, r)
+}
+
+// forward passes on what is neither the memory API nor the daemon's own. A TRACE
+// would have upstream recite the headers that the daemon adds, tokens among them, and
+// neither CONNECT nor the asterisk form of OPTIONS names anything of upstream's.
+func (s *Server) forward(w http.ResponseWriter, r *http.Request) error {
+	switch {
+	case r.Method == http.MethodConnect, r.Method == http.MethodTrace:
 		return wire.MethodNotAllowed()
+	case !strings.HasPrefix(r.URL.Path, "/"):
+		return wire.Detail(http.StatusNotFound, "Not Found")
 	}
 	s.metrics.forwarded.Inc()
 	lift := http.NewResponseController(w)

@@ -34,7 +34,7 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request, id journal.ID) erro
 	if err != nil {
 		return err
 	}
-	s.acknowledge(w, written, wire.AppendStored(nil, id.Namespace, id.Key, wire.CodePoints(value)))
+	s.acknowledge(w, r, written, wire.AppendStored(nil, id.Namespace, id.Key, wire.CodePoints(value)))
 	return nil
 }
 
@@ -60,9 +60,15 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-func (s *Server) acknowledge(w http.ResponseWriter, written journal.Write, body []byte) {
+// acknowledge answers a write that is durable, after waiting for upstream if the caller
+// prefers that.
+func (s *Server) acknowledge(w http.ResponseWriter, r *http.Request, written journal.Write, body []byte) {
 	s.metrics.acknowledged[written.Op].Inc()
-	w.Header().Set("Botwired-Write", "pending; seq="+strconv.FormatUint(written.Seq, 10))
+	state := "pending"
+	if wait, ok := preferredWait(r.Header); ok && s.settles(w, r, written, wait) {
+		state = "settled"
+	}
+	w.Header().Set("Botwired-Write", state+"; seq="+strconv.FormatUint(written.Seq, 10))
 	writeJSON(w, http.StatusOK, body)
 }
 
@@ -80,7 +86,7 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, id journal.ID) e
 		case err != nil:
 			return err
 		}
-		s.acknowledge(w, written, wire.AppendDeleted(nil, id.Namespace, id.Key))
+		s.acknowledge(w, r, written, wire.AppendDeleted(nil, id.Namespace, id.Key))
 		return nil
 	}
 }
@@ -88,8 +94,8 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, id journal.ID) e
 // tryDelete decides on one look at the entry, and journals the tombstone only if the
 // entry is still as it was then.
 func (s *Server) tryDelete(r *http.Request, id journal.ID) (journal.Write, error) {
-	key := entryKey(id)
-	generation := s.opts.Cache.Generation(key)
+	watch := s.opts.Cache.Watch(entryKey(id))
+	defer watch.Stop()
 	state, err := s.opts.Journal.Lookup(id)
 	if err != nil {
 		return journal.Write{}, err
@@ -104,7 +110,7 @@ func (s *Server) tryDelete(r *http.Request, id journal.ID) (journal.Write, error
 	}
 	return s.opts.Journal.Append(journal.NewWrite{
 		ID: id, Op: journal.Delete,
-		If: func(newest uint64) bool { return newest == state.Seq && s.opts.Cache.Current(key, generation) },
+		If: func(newest uint64) bool { return newest == state.Seq && !watch.Changed() },
 	})
 }
 

@@ -121,7 +121,9 @@ func newHTTPServer(handler http.Handler, logger *slog.Logger) *http.Server {
 		WriteTimeout:      time.Minute,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+		// "OPTIONS *" is answered by the handler too, which asks for the Host first.
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
 }
 

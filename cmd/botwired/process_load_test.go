@@ -1,0 +1,309 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// writers write to keys of their own until they are told to stop or the daemon is
+// gone. Acknowledged holds the newest version of each key that got its 200; an attempt
+// that got none may have been stored all the same.
+type writers struct {
+	mu           sync.Mutex
+	acknowledged map[string]int
+	attempted    map[string]int
+	wg           sync.WaitGroup
+}
+
+func newWriters() *writers {
+	return &writers{acknowledged: make(map[string]int), attempted: make(map[string]int)}
+}
+
+// run lets n writers write, each to a few keys, until ctx ends or a write fails.
+func (ws *writers) run(ctx context.Context, c *child, n int) {
+	for i := range n {
+		ws.wg.Go(func() {
+			for round := 0; ctx.Err() == nil; round++ {
+				key := fmt.Sprintf("load%d/k%d", i%3, i*10+round%10)
+				ws.mu.Lock()
+				ws.attempted[key]++
+				version := ws.attempted[key]
+				ws.mu.Unlock()
+				if err := c.put(key, strconv.Itoa(version)); err != nil {
+					return
+				}
+				ws.mu.Lock()
+				ws.acknowledged[key] = version
+				ws.mu.Unlock()
+			}
+		})
+	}
+}
+
+func (ws *writers) total() (n int) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for _, version := range ws.acknowledged {
+		n += version
+	}
+	return n
+}
+
+// check compares what is held with what was acknowledged: the newest acknowledged
+// version, or one that was attempted after it.
+func (ws *writers) check(value func(string) (string, error)) error {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	var errs []error
+	for key, least := range ws.acknowledged {
+		text, err := value(key)
+		version, parseErr := strconv.Atoi(text)
+		if err = errors.Join(err, parseErr); err != nil || version < least || version > ws.attempted[key] {
+			errs = append(errs, fmt.Errorf("%s: version %q, acknowledged was %d: %w", key, text, least, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// upTo waits until so many writes have been acknowledged.
+func (ws *writers) upTo(t *testing.T, n int) {
+	t.Helper()
+	eventually(t, func() error {
+		if got := ws.total(); got < n {
+			return fmt.Errorf("%d writes of %d were acknowledged", got, n)
+		}
+		return nil
+	})
+}
+
+func wantNothingPending(t *testing.T, c *child) {
+	t.Helper()
+	eventually(t, func() error {
+		n, err := c.pending()
+		if err == nil && n > 0 {
+			err = fmt.Errorf("%d writes are pending", n)
+		}
+		return err
+	})
+}
+
+// Contract 1, 13 and 18.
+func testKilledUnderLoad(t *testing.T, program string) {
+	service, dir, address := newMemoryService(t), t.TempDir(), freeAddress(t)
+	ws := newWriters()
+	for range 20 {
+		c := start(t, program, dir, address, service.url())
+		if err := ws.check(c.value); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		before := ws.total()
+		ws.run(ctx, c, 8)
+		ws.upTo(t, before+100)
+		c.kill() // with writes under way
+		stop()
+		ws.wg.Wait()
+	}
+	c := start(t, program, dir, address, service.url())
+	if err := ws.check(c.value); err != nil {
+		t.Fatal(err)
+	}
+	held := make(map[string]string)
+	for key := range maps.Keys(ws.acknowledged) {
+		held[key], _ = c.value(key) // checked just now
+	}
+	service.up()
+	wantNothingPending(t, c)
+	for key, want := range held {
+		if got, err := service.value(key); err != nil || got != want {
+			t.Errorf("upstream holds %q at %s, want %q (%v)", got, key, want, err)
+		}
+	}
+	t.Logf("%d acknowledged writes to %d keys, 20 kills", ws.total(), len(held))
+}
+
+func testCoalesces(t *testing.T, program string) {
+	service := newMemoryService(t).up()
+	c := start(t, program, t.TempDir(), freeAddress(t), service.url())
+	began := time.Now()
+	for i := range 1000 {
+		if err := c.put("n/k", strconv.Itoa(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	took := time.Since(began)
+	wantNothingPending(t, c)
+	if got, err := service.value("n/k"); err != nil || got != "999" {
+		t.Errorf("upstream holds %q, %v", got, err)
+	}
+	// One a second while they come, as lingerCap allows, and the last.
+	if got, most := service.putsOf("n/k"), 2+int(took/time.Second)*2; got > most {
+		t.Errorf("%d writes reached upstream in %s, want at most %d", got, took, most)
+	}
+	t.Logf("1,000 writes in %s: %d reached upstream", took, service.putsOf("n/k"))
+}
+
+func testWritesWait(t *testing.T, program string) {
+	const keys, writes = 500, 10_000
+	service, dir, address := newMemoryService(t), t.TempDir(), freeAddress(t)
+	c := start(t, program, dir, address, service.url())
+	var wg sync.WaitGroup
+	for writer := range 10 {
+		wg.Go(func() {
+			for i := writer; i < writes; i += 10 {
+				if err := c.put(fmt.Sprint("n/k", i%keys), strconv.Itoa(i)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	check := func(value func(string) (string, error)) {
+		t.Helper()
+		for i := range keys {
+			want := strconv.Itoa(writes - keys + i)
+			if got, err := value(fmt.Sprint("n/k", i)); err != nil || got != want {
+				t.Fatalf("k%d: %q, want %q (%v)", i, got, want, err)
+			}
+		}
+	}
+	check(c.value)
+	if n, err := c.pending(); err != nil || n != keys {
+		t.Errorf("%d pending, want %d (%v)", n, keys, err)
+	}
+	service.up()
+	wantNothingPending(t, c)
+	check(service.value)
+	total := 0
+	service.mu.Lock()
+	for _, n := range service.puts {
+		total += n
+	}
+	service.mu.Unlock()
+	if total > keys+keys/10 {
+		t.Errorf("%d writes reached upstream, want about %d", total, keys)
+	}
+	t.Logf("10,000 writes to 500 keys: %d reached upstream", total)
+}
+
+func testPreferWait(t *testing.T, program string) {
+	service := newMemoryService(t).up()
+	c := start(t, program, t.TempDir(), freeAddress(t), service.url(), "--flush-linger", "1h")
+	want := func(method, body, prefer, state, applied string) {
+		t.Helper()
+		status, header, err := c.ask(method, "/memory/n/k", body, "Prefer", prefer)
+		if err != nil || status != http.StatusOK {
+			t.Fatalf("%d, %v", status, err)
+		}
+		if got := header.Get("Botwired-Write"); !strings.HasPrefix(got, state+"; seq=") {
+			t.Errorf("%s with %s: %q, want %s", method, prefer, got, state)
+		}
+		if got := header.Get("Preference-Applied"); got != applied {
+			t.Errorf("applied %q, want %q", got, applied)
+		}
+	}
+	want(http.MethodPut, `{"value":"a"}`, "wait=20", "settled", "wait=20")
+	if got, err := service.value("n/k"); err != nil || got != "a" {
+		t.Errorf("upstream holds %q, %v", got, err)
+	}
+	want(http.MethodDelete, "", "wait=20", "settled", "wait=20")
+	if _, err := service.value("n/k"); err == nil {
+		t.Error("upstream holds what was deleted")
+	}
+	service.down()
+	want(http.MethodPut, `{"value":"b"}`, "wait=1", "pending", "wait=1")
+}
+
+// Contract 22, with upstream up: everything is carried there.
+func testTermDrains(t *testing.T, program string) {
+	service, ws := newMemoryService(t).up(), newWriters()
+	c := start(t, program, t.TempDir(), freeAddress(t), service.url(), "--flush-linger", "1h")
+	ws.run(t.Context(), c, 8)
+	ws.upTo(t, 200)
+	c.signal(syscall.SIGTERM)
+	c.wantExit(25*time.Second, exitOK)
+	ws.wg.Wait()
+	if err := ws.check(service.value); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(c.stderr.String(), `"pending":0`) {
+		t.Errorf("the count is not logged: %s", c.stderr)
+	}
+}
+
+// Contract 22, with upstream down: everything is kept.
+func testTermKeeps(t *testing.T, program string) {
+	service, dir, ws := newMemoryService(t), t.TempDir(), newWriters()
+	c := start(t, program, dir, freeAddress(t), service.url(), "--flush-drain-timeout", "500ms")
+	ws.run(t.Context(), c, 8)
+	ws.upTo(t, 200)
+	c.signal(syscall.SIGTERM)
+	c.wantExit(20*time.Second, exitOK)
+	ws.wg.Wait()
+	if want := fmt.Sprintf(`"pending":%d`, len(ws.attempted)); !strings.Contains(c.stderr.String(), want) {
+		t.Errorf("the log does not say %s: %s", want, c.stderr)
+	}
+	if c.put("n/k", "v") == nil {
+		t.Error("it still listens")
+	}
+	again := start(t, program, dir, freeAddress(t), service.url())
+	if err := ws.check(again.value); err != nil {
+		t.Error(err)
+	}
+}
+
+func testSecondSignal(t *testing.T, program string) {
+	service, dir, ws := newMemoryService(t), t.TempDir(), newWriters()
+	c := start(t, program, dir, freeAddress(t), service.url(), "--flush-drain-timeout", "10m")
+	ws.run(t.Context(), c, 8)
+	ws.upTo(t, 200)
+	c.signal(syscall.SIGTERM)
+	eventually(t, func() error {
+		if !strings.Contains(c.stderr.String(), `"stopping"`) {
+			return errors.New("the first signal was not heeded")
+		}
+		return nil
+	})
+	c.signal(syscall.SIGTERM)
+	c.wantExit(2*time.Second, terminated)
+	ws.wg.Wait()
+	again := start(t, program, dir, freeAddress(t), service.url())
+	if err := ws.check(again.value); err != nil {
+		t.Error(err)
+	}
+}
+
+// A request that would wait for an hour is cut at shutdown, and nothing uses what has
+// been closed.
+func testFlushAtShutdown(t *testing.T, program string) {
+	service := newMemoryService(t)
+	c := start(t, program, t.TempDir(), freeAddress(t), service.url(), "--flush-drain-timeout", "300ms", "--log-level", "debug")
+	if err := c.put("n/k", "v"); err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan error, 1)
+	go func() {
+		_, _, err := c.ask(http.MethodPost, "/_botwired/flush?timeout=1h", "")
+		answered <- err
+	}()
+	eventually(t, func() error { // the flush is under way when another answers after it
+		_, err := c.pending()
+		return err
+	})
+	c.signal(syscall.SIGTERM)
+	c.wantExit(20*time.Second, exitOK)
+	<-answered
+	if log := c.stderr.String(); strings.Contains(log, "panic") {
+		t.Error(log)
+	}
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// failing runs a command that has to fail within two seconds, with one line.
+func failing(t *testing.T, program string, args []string, code int, parts ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	cmd, stderr := command(ctx, t, program, args...)
+	began := time.Now()
+	_ = cmd.Run() // judged by its exit code
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("it took %s to fail", took)
+	}
+	wantFailure(t, outcome{cmd.ProcessState.ExitCode(), "", stderr.String()}, code, parts...)
+}
+
+// tree is what a directory holds: names, sizes and times.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := make(map[string]string)
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			files[path] = fmt.Sprint(info.Mode(), info.Size(), info.ModTime().UnixNano())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// Contract 20.
+func testOneDaemon(t *testing.T, program string) {
+	service, dir := newMemoryService(t), t.TempDir()
+	c := start(t, program, dir, freeAddress(t), service.url(), "--flush-backoff-initial", "500ms")
+	if err := c.put("n/k", "v"); err != nil {
+		t.Fatal(err)
+	}
+	before := names(tree(t, dir))
+	failing(t, program, []string{"serve", "--listen", freeAddress(t), "--data-dir", dir, "--upstream-url", service.url()},
+		exitError, "data_dir", dir, "another botwired uses it")
+	if diff := cmp.Diff(before, names(tree(t, dir))); diff != "" {
+		t.Errorf("it touched the directory (-before +after):\n%s", diff)
+	}
+	if got, err := c.value("n/k"); err != nil || got != "v" {
+		t.Errorf("the first one answers %q, %v", got, err)
+	}
+	c.kill() // its lock is left behind
+	again := start(t, program, dir, freeAddress(t), service.url())
+	if got, err := again.value("n/k"); err != nil || got != "v" {
+		t.Errorf("the next one answers %q, %v", got, err)
+	}
+}
+
+// names leaves out what the first daemon itself changes as it goes: its files grow.
+func names(tree map[string]string) map[string]bool {
+	set := make(map[string]bool)
+	for name := range tree {
+		set[name] = true
+	}
+	return set
+}
+
+func testBusyAddress(t *testing.T, program string) {
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	address, dir := listener.Addr().String(), filepath.Join(t.TempDir(), "data")
+	failing(t, program, []string{"serve", "--listen", address, "--data-dir", dir, "--upstream-url", "embedded"},
+		exitError, address, "listen")
+	if _, err := os.Lstat(dir); !os.IsNotExist(err) {
+		t.Errorf("the data directory was made: %v", err)
+	}
+	failing(t, program, []string{"selfhost", "--listen", address, "--db", filepath.Join(dir, "memory.db")},
+		exitError, address, "listen")
+	if _, err := os.Lstat(dir); !os.IsNotExist(err) {
+		t.Errorf("the database's directory was made: %v", err)
+	}
+}
+
+func testUnusableDirectory(t *testing.T, program string) {
+	file := filepath.Join(t.TempDir(), "data")
+	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{file, filepath.Join(file, "below")} {
+		failing(t, program, []string{"serve", "--listen", freeAddress(t), "--data-dir", dir, "--upstream-url", "embedded"},
+			exitError, "data_dir", dir, "not a directory")
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != "mine" {
+		t.Errorf("the file holds %q, %v", text, err)
+	}
+}
+
+func testMalformedSetting(t *testing.T, program string) {
+	dir := filepath.Join(t.TempDir(), "data")
+	for _, args := range [][]string{
+		{"--flush-linger", "soon"}, {"--upstream-url", "ftp://example"}, {"--listen", "nowhere"}, {"--cache-memory", "-1"},
+	} {
+		failing(t, program, append([]string{"serve", "--data-dir", dir}, args...), exitError, args[1])
+	}
+	if _, err := os.Lstat(dir); !os.IsNotExist(err) {
+		t.Errorf("the data directory was made: %v", err)
+	}
+}
+
+func testStaleSocket(t *testing.T, program string) {
+	// A socket's path has to be short.
+	home, err := os.MkdirTemp("", "botwired")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(home) })
+	socket, dir, service := filepath.Join(home, "s"), t.TempDir(), newMemoryService(t)
+	c := start(t, program, dir, "unix://"+socket, service.url())
+	if err := c.put("n/k", "v"); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Lstat(socket)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the socket has mode %v, %v", info.Mode(), err)
+	}
+	failing(t, program, []string{"serve", "--listen", "unix://" + socket, "--data-dir", t.TempDir(), "--upstream-url", service.url()},
+		exitError, socket, "listen") // it is alive
+	c.kill()
+	if _, err := os.Lstat(socket); err != nil {
+		t.Fatalf("the kill left no socket behind: %v", err)
+	}
+	again := start(t, program, dir, "unix://"+socket, service.url())
+	if got, err := again.value("n/k"); err != nil || got != "v" {
+		t.Errorf("it answers %q, %v", got, err)
+	}
+	again.kill()
+	if err := os.Remove(socket); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(socket, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	failing(t, program, []string{"serve", "--listen", "unix://" + socket, "--data-dir", dir, "--upstream-url", service.url()},
+		exitError, socket)
+	if text, err := os.ReadFile(socket); err != nil || !strings.Contains(string(text), "mine") {
+		t.Errorf("a file that is no socket was taken for a stale one: %q, %v", text, err)
+	}
+}

@@ -1,0 +1,344 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/botwired/botwired/upstream/selfhost"
+)
+
+// TestProcess runs the real program as a child process, in front of a memory service
+// that can be taken down. The tests share one build and run side by side.
+func TestProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the program and runs it")
+	}
+	program := filepath.Join(t.TempDir(), "botwired")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("building: %v\n%s", err, out)
+	}
+	for name, test := range map[string]func(*testing.T, string){
+		"killed under write load":        testKilledUnderLoad,
+		"coalesces writes to one key":    testCoalesces,
+		"writes wait for upstream":       testWritesWait,
+		"prefer wait":                    testPreferWait,
+		"SIGTERM drains":                 testTermDrains,
+		"SIGTERM keeps what it must":     testTermKeeps,
+		"second signal":                  testSecondSignal,
+		"one daemon a directory":         testOneDaemon,
+		"busy address":                   testBusyAddress,
+		"unusable directory":             testUnusableDirectory,
+		"malformed setting":              testMalformedSetting,
+		"stale socket":                   testStaleSocket,
+		"foreign host and origin":        testForeign,
+		"oversized bodies":               testOversized,
+		"slow headers":                   testSlowHeaders,
+		"no CORS header":                 testNoCORS,
+		"values stay out of the log":     testValuesStayOut,
+		"OPTIONS asterisk names a host":  testAsterisk,
+		"a caller of the closed journal": testFlushAtShutdown,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, program)
+		})
+	}
+}
+
+// child is a running botwired.
+type child struct {
+	t       *testing.T
+	cmd     *exec.Cmd
+	address string
+	dir     string
+	client  *http.Client
+	stderr  *safeBuffer
+	exited  chan struct{}
+}
+
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// command is botwired with nothing of this machine's configuration, and short times.
+func command(ctx context.Context, t *testing.T, program string, args ...string) (*exec.Cmd, *safeBuffer) {
+	t.Helper()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = []string{"HOME=" + t.TempDir(), "GOTRACEBACK=single"}
+	stderr := &safeBuffer{}
+	cmd.Stderr = stderr
+	return cmd, stderr
+}
+
+// start runs a daemon and waits until it answers.
+func start(t *testing.T, program, dir, address, upstream string, args ...string) *child {
+	t.Helper()
+	args = append([]string{
+		"serve", "--listen", address, "--data-dir", dir, "--upstream-url", upstream,
+		"--upstream-settle-time", "500ms", "--flush-backoff-max", "500ms", "--upstream-read-patience", "100ms",
+	}, args...)
+	c := &child{t: t, address: address, dir: dir, exited: make(chan struct{})}
+	c.cmd, c.stderr = command(t.Context(), t, program, args...)
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(c.exited)
+		_ = c.cmd.Wait() // its outcome is in ProcessState
+	}()
+	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	if socket, ok := strings.CutPrefix(address, "unix://"); ok {
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}
+	}
+	c.client = &http.Client{Transport: transport, Timeout: 30 * time.Second}
+	t.Cleanup(func() {
+		c.kill()
+		transport.CloseIdleConnections()
+	})
+	c.awaitReady()
+	return c
+}
+
+func (c *child) awaitReady() {
+	c.t.Helper()
+	eventually(c.t, func() error {
+		select {
+		case <-c.exited:
+			c.t.Fatalf("it ended: %s", c.stderr)
+		default:
+		}
+		status, _, err := c.ask(http.MethodGet, "/_botwired/readyz", "")
+		if err != nil || status != http.StatusOK {
+			return fmt.Errorf("not ready: %d %w", status, err)
+		}
+		return nil
+	})
+}
+
+// eventually tries until it goes well, for the time that a busy machine may take.
+func eventually(t *testing.T, try func() error) {
+	t.Helper()
+	end := time.Now().Add(60 * time.Second)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+		<-tick.C
+	}
+}
+
+// kill ends the process as a power cut would, as far as the process can tell.
+func (c *child) kill() {
+	_ = c.cmd.Process.Kill() // it may have ended
+	<-c.exited
+	c.client.CloseIdleConnections()
+}
+
+func (c *child) signal(s os.Signal) {
+	c.t.Helper()
+	if err := c.cmd.Process.Signal(s); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *child) wantExit(within time.Duration, code int) {
+	c.t.Helper()
+	select {
+	case <-c.exited:
+	case <-time.After(within):
+		c.t.Fatalf("it did not end within %s: %s", within, c.stderr)
+	}
+	if got := c.cmd.ProcessState.ExitCode(); got != code {
+		c.t.Fatalf("exit code %d, want %d: %s", got, code, c.stderr)
+	}
+}
+
+func (c *child) url(target string) string {
+	if strings.HasPrefix(c.address, "unix://") {
+		return "http://localhost" + target
+	}
+	return "http://" + c.address + target
+}
+
+// ask sends one request; headers are names and values in turn.
+func (c *child) ask(method, target, body string, headers ...string) (int, http.Header, error) {
+	status, header, _, err := c.exchange(method, target, strings.NewReader(body), headers...)
+	return status, header, err
+}
+
+func (c *child) exchange(method, target string, body io.Reader, headers ...string) (int, http.Header, string, error) {
+	req, err := http.NewRequestWithContext(context.Background(), method, c.url(target), body)
+	if err != nil {
+		return 0, nil, "", err
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			req.Host = headers[i+1]
+		}
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := c.client.Do(req)
+	if err != nil {
+		return 0, nil, "", err
+	}
+	text, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, resp.Header, string(text), errors.Join(err, resp.Body.Close())
+}
+
+func (c *child) put(key, value string) error {
+	status, _, err := c.ask(http.MethodPut, "/memory/"+key, `{"value":"`+value+`"}`)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("put of %s: %d", key, status)
+	}
+	return err
+}
+
+// value is an entry's value, wherever it is asked for.
+func (c *child) value(key string) (string, error) {
+	status, _, text, err := c.exchange(http.MethodGet, "/memory/"+key, nil)
+	return valueOf(key, status, text, err)
+}
+
+func valueOf(key string, status int, text string, err error) (string, error) {
+	var doc struct{ Value string }
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("%s: %d %s", key, status, text)
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &doc)
+	}
+	return doc.Value, err
+}
+
+func (c *child) pending() (int, error) {
+	_, _, text, err := c.exchange(http.MethodGet, "/_botwired/status", nil)
+	var doc struct{ Pending int }
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &doc)
+	}
+	return doc.Pending, err
+}
+
+// memoryService is BotWire's memory service in this process, at an address of its own
+// that it can stop listening on.
+type memoryService struct {
+	t       *testing.T
+	address string
+	handler http.Handler
+	server  *http.Server
+
+	mu   sync.Mutex
+	puts map[string]int // requests, by entry
+}
+
+func newMemoryService(t *testing.T) *memoryService {
+	t.Helper()
+	store, err := selfhost.Open(t.Context(), selfhost.Options{Path: filepath.Join(t.TempDir(), "memory.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &memoryService{t: t, address: freeAddress(t), puts: make(map[string]int)}
+	m.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			m.mu.Lock()
+			m.puts[strings.TrimPrefix(r.URL.Path, "/memory/")]++
+			m.mu.Unlock()
+		}
+		for _, name := range []string{"Origin", "Methods", "Headers", "Expose-Headers"} {
+			w.Header().Set("Access-Control-Allow-"+name, "*") // as BotWire does
+		}
+		w.Header().Set("Access-Control-Expose-Headers", "*")
+		store.Handler().ServeHTTP(w, r)
+	})
+	t.Cleanup(func() {
+		m.down()
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+func (m *memoryService) url() string { return "http://" + m.address }
+
+// up listens; until then connections are refused.
+func (m *memoryService) up() *memoryService {
+	m.t.Helper()
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", m.address)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.server = &http.Server{Handler: m.handler, ReadHeaderTimeout: time.Minute}
+	go func(s *http.Server) { _ = s.Serve(listener) }(m.server) // ends with down
+	return m
+}
+
+func (m *memoryService) down() {
+	if m.server != nil {
+		_ = m.server.Close() // what is under way is cut
+	}
+	m.server = nil
+}
+
+// value asks the service itself.
+func (m *memoryService) value(key string) (string, error) {
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, m.url()+"/memory/"+key, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(resp.Body)
+	return valueOf(key, resp.StatusCode, string(text), errors.Join(err, resp.Body.Close()))
+}
+
+func (m *memoryService) putsOf(key string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.puts[key]
+}
+
+// freeAddress is a loopback address that nothing listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	return closedAddress(t)
+}
+
+// terminated is the exit code of a process that a signal ended.
+const terminated = -1

@@ -1,0 +1,219 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+// unavailable is upstream's error while it cannot be asked.
+type unavailable struct{ wait time.Duration }
+
+func (u unavailable) Error() string             { return "upstream is unavailable: connection refused" }
+func (u unavailable) RetryAfter() time.Duration { return u.wait }
+
+// fakeUpstream holds entries as BotWire does. A test can take it down, and can hold
+// its answers: they are made, and given when the test says so.
+type fakeUpstream struct {
+	mu      sync.Mutex
+	entries map[journal.ID]journal.Observation
+	clock   float64
+	down    bool
+	most    int // keys that it can list
+	asked   []question
+	panics  any // what it panics with instead of an answer
+
+	held chan *question // nil: answers are given at once
+}
+
+// question is a request that upstream got.
+type question struct {
+	ID      journal.ID // without a key for a LIST
+	Patient bool
+	answer  chan struct{}
+}
+
+func newFakeUpstream() *fakeUpstream {
+	return &fakeUpstream{entries: make(map[journal.ID]journal.Observation), clock: 1e6, most: 1000}
+}
+
+func (u *fakeUpstream) Get(ctx context.Context, id journal.ID, patient bool) (*journal.Observation, error) {
+	u.mu.Lock()
+	o, ok := u.entries[id]
+	u.mu.Unlock()
+	if err := u.give(ctx, &question{ID: id, Patient: patient}); err != nil || !ok {
+		return nil, err
+	}
+	return &o, nil
+}
+
+func (u *fakeUpstream) List(ctx context.Context, namespace string, patient bool) ([]journal.Row, bool, error) {
+	u.mu.Lock()
+	var rows []journal.Row
+	for id, o := range u.entries {
+		if id.Namespace == namespace {
+			rows = append(rows, journal.Row{Key: id.Key, ListBytes: o.ListBytes, UpdatedAt: o.UpdatedAt})
+		}
+	}
+	most := u.most
+	u.mu.Unlock()
+	slices.SortFunc(rows, func(a, b journal.Row) int { return cmp.Compare(b.UpdatedAt, a.UpdatedAt) })
+	rows = rows[:min(len(rows), most)]
+	err := u.give(ctx, &question{ID: journal.ID{Namespace: namespace}, Patient: patient})
+	return rows, len(rows) < most, err
+}
+
+// give returns when an answer that has been made may be given.
+func (u *fakeUpstream) give(ctx context.Context, q *question) error {
+	u.mu.Lock()
+	u.asked = append(u.asked, *q)
+	down, held, panics := u.down, u.held, u.panics
+	u.mu.Unlock()
+	if panics != nil {
+		panic(panics)
+	}
+	if held != nil {
+		q.answer = make(chan struct{})
+		select {
+		case held <- q:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		select {
+		case <-q.answer:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if down {
+		return unavailable{1500 * time.Millisecond}
+	}
+	return nil
+}
+
+// hold makes upstream hold its answers from now on; they come through the channel.
+func (u *fakeUpstream) hold() <-chan *question {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.held = make(chan *question)
+	return u.held
+}
+
+func (u *fakeUpstream) release() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.held = nil
+}
+
+func (u *fakeUpstream) setDown(down bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.down = down
+}
+
+func (u *fakeUpstream) failing() (bool, string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.down, map[bool]string{true: "connection refused"}[u.down]
+}
+
+// set is a write that another host makes.
+func (u *fakeUpstream) set(id journal.ID, value string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.clock++
+	o := journal.Observation{
+		Value: value, ListBytes: wire.ListBytes(value), CreatedAt: u.clock, UpdatedAt: u.clock,
+	}
+	if past, ok := u.entries[id]; ok {
+		o.CreatedAt = past.CreatedAt
+	}
+	u.entries[id] = o
+}
+
+func (u *fakeUpstream) remove(id journal.ID) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.entries, id)
+}
+
+// take returns what upstream was asked since the last time.
+func (u *fakeUpstream) take() []question {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	asked := u.asked
+	u.asked = nil
+	return asked
+}
+
+// fakeFlusher settles writes when it is told to.
+type fakeFlusher struct {
+	journal  *journal.Journal
+	upstream *fakeUpstream
+
+	mu      sync.Mutex
+	await   func(ctx context.Context, id journal.ID, seq uint64) bool
+	stuck   bool // nothing can be flushed
+	flushed []string
+}
+
+// settle carries the newest write of an entry upstream; false if there is none.
+func (f *fakeFlusher) settle(id journal.ID) bool {
+	w, ok, err := f.journal.Newest(id)
+	if err != nil {
+		panic(err)
+	}
+	if !ok {
+		return false
+	}
+	if w.Op == journal.Put {
+		f.upstream.set(id, w.Value)
+	} else {
+		f.upstream.remove(id)
+	}
+	if err := f.journal.Settle(w); err != nil {
+		panic(err)
+	}
+	return true
+}
+
+func (f *fakeFlusher) Flush(ctx context.Context, namespace string) (settled, dead, pending int, err error) {
+	f.mu.Lock()
+	f.flushed = append(f.flushed, namespace)
+	stuck := f.stuck
+	f.mu.Unlock()
+	waiting := f.journal.PendingList(namespace, 1000)
+	if stuck {
+		<-ctx.Done()
+		return 0, 0, len(waiting), ctx.Err()
+	}
+	for _, p := range waiting {
+		if f.settle(p.ID) {
+			settled++
+		}
+	}
+	return settled, 0, 0, nil
+}
+
+func (f *fakeFlusher) Attempts(id journal.ID) (count int, last string, next time.Time) {
+	if id.Key == "tried" {
+		return 3, "no answer in time", time.Unix(2e9, 0).UTC()
+	}
+	return 0, "", time.Time{}
+}
+
+func (f *fakeFlusher) Paused(namespace string) string {
+	return map[string]string{"locked": "HTTP 401"}[namespace]
+}
+
+func (f *fakeFlusher) Await(ctx context.Context, id journal.ID, seq uint64) bool {
+	f.mu.Lock()
+	await := f.await
+	f.mu.Unlock()
+	return await(ctx, id, seq)
+}

@@ -1,0 +1,130 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+type listed struct {
+	Namespace string
+	Count     int
+	Keys      []listedKey
+}
+
+type listedKey struct {
+	Key       string
+	Bytes     int
+	UpdatedAt float64 `json:"updated_at"`
+}
+
+// wantKeys checks a listing's keys in their order, and what has to hold of any.
+func wantKeys(t *testing.T, w *httptest.ResponseRecorder, keys ...string) listed {
+	t.Helper()
+	wantStatus(t, w, http.StatusOK)
+	var doc listed
+	decode(t, w, &doc)
+	var got []string
+	for i, k := range doc.Keys {
+		got = append(got, k.Key)
+		if i > 0 && k.UpdatedAt > doc.Keys[i-1].UpdatedAt {
+			t.Errorf("%s is newer than %s before it", k.Key, doc.Keys[i-1].Key)
+		}
+	}
+	if diff := cmp.Diff(keys, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
+	}
+	if doc.Count != len(doc.Keys) {
+		t.Errorf("count %d of %d keys", doc.Count, len(doc.Keys))
+	}
+	return doc
+}
+
+// Contract 10.
+func TestAListingIsUpstreamsWithThePendingSetLaidOver(t *testing.T) {
+	s := newSidecar(t)
+	for _, key := range []string{"a", "b", "c"} {
+		s.upstream.set(id("n", key), "theirs")
+	}
+	wantKeys(t, s.get("/memory/n"), "c", "b", "a")
+	s.put(id("n", "a"), "two €\x00behind")
+	s.put(id("n", "new"), "")
+	wantStatus(t, s.do(http.MethodDelete, "/memory/n/c", ""), http.StatusOK)
+	s.put(id("other", "x"), "v")
+	doc := wantKeys(t, s.get("/memory/n"), "new", "a", "b")
+	if got := doc.Keys[0].Bytes; got != 0 {
+		t.Errorf("an empty value has %d bytes", got)
+	}
+	if got := doc.Keys[1].Bytes; got != 5 { // characters, up to the NUL
+		t.Errorf("the value has %d bytes, want 5", got)
+	}
+	wantKeys(t, s.get("/memory/n?limit=2"), "new", "a")
+	wantKeys(t, s.get("/memory/n?limit=1"), "new")
+
+	// The same once it has all settled, and upstream agrees.
+	before := s.get("/memory/n").Body.String()
+	for _, key := range []string{"a", "new", "c"} {
+		s.settle(id("n", key))
+	}
+	if diff := cmp.Diff(before, s.get("/memory/n").Body.String()); diff != "" {
+		t.Errorf("listing after settling (-pending +settled):\n%s", diff)
+	}
+	wantKeys(t, s.get("/memory/n", "Cache-Control", "no-cache"), "new", "a", "b")
+	wantHeader(t, s.get("/memory/n"), "Botwired-List", "")
+}
+
+func TestAnEmptyNamespaceIsListed(t *testing.T) {
+	s := newSidecar(t)
+	w := s.get("/memory/n")
+	if got, want := w.Body.String(), `{"namespace":"n","count":0,"keys":[]}`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	s.put(id("n", "k"), "v")
+	wantKeys(t, s.get("/memory/n"), "k")
+}
+
+func TestAnOldListingAnswersWhileUpstreamIsDown(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.upstream.set(id("n", "theirs"), "v")
+		wantKeys(t, s.get("/memory/n"), "theirs")
+		s.upstream.setDown(true)
+		time.Sleep(time.Hour)
+		s.put(id("n", "mine"), "v")
+		w := s.get("/memory/n")
+		wantKeys(t, w, "mine", "theirs")
+		wantHeader(t, w, "Cache-Status", "botwired; hit; detail=stale-if-error")
+		s.policy.StaleIfError = time.Minute
+		wantStatus(t, s.get("/memory/n"), http.StatusServiceUnavailable)
+	})
+}
+
+// Upstream lists no more than so many: where keys may be missing, the answer says so.
+func TestAListingThatMayLackKeysSaysSo(t *testing.T) {
+	s := newSidecar(t)
+	s.upstream.most = 5
+	for i := range 8 {
+		s.upstream.set(id("n", fmt.Sprint("k", i)), "v")
+	}
+	w := s.get("/memory/n")
+	wantKeys(t, w, "k7", "k6", "k5", "k4", "k3")
+	wantHeader(t, w, "Botwired-List", "incomplete")
+	wantHeader(t, s.get("/memory/n?limit=5"), "Botwired-List", "") // these are certain
+	wantStatus(t, s.do(http.MethodDelete, "/memory/n/k7", ""), http.StatusOK)
+	w = s.get("/memory/n?limit=5")
+	wantKeys(t, w, "k6", "k5", "k4", "k3")
+	wantHeader(t, w, "Botwired-List", "incomplete")
+	wantHeader(t, s.get("/memory/n?limit=4"), "Botwired-List", "")
+}
+
+func TestTheLimitIsCheckedBeforeTheNamespace(t *testing.T) {
+	s := newSidecar(t)
+	wantStatus(t, s.get("/memory/bad%20name?limit=0"), http.StatusUnprocessableEntity)
+	wantStatus(t, s.get("/memory/bad%20name?limit=1"), http.StatusBadRequest)
+	wantStatus(t, s.get("/memory/n?limit=1001"), http.StatusUnprocessableEntity)
+	wantAsked(t, s)
+}

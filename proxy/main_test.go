@@ -1,0 +1,221 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/journal"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// sidecar is a server over a real journal and a real cache, with an upstream and a
+// flusher that do what the test says.
+type sidecar struct {
+	t        *testing.T
+	server   *Server
+	journal  *journal.Journal
+	cache    *cache.Cache
+	upstream *fakeUpstream
+	flusher  *fakeFlusher
+	policy   cache.Policy
+	log      *lockedBuffer
+	passed   []string // what was passed on
+}
+
+// lockedBuffer is a log that the server and the test share.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// usual is the policy of the defaults.
+var usual = cache.Policy{
+	FreshFor: 10 * time.Second, StaleWhileRevalidate: time.Minute, StaleIfError: cache.Forever, AbsentFor: 2 * time.Second,
+}
+
+func newSidecar(t *testing.T, adjust ...func(*journal.Options, *Options)) *sidecar {
+	t.Helper()
+	s := &sidecar{t: t, policy: usual, log: &lockedBuffer{}, upstream: newFakeUpstream()}
+	logger := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	var err error
+	if s.cache, err = cache.New(8 << 20); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.cache.Close)
+	stored := journal.Options{
+		Dir: "journal", FS: vfs.NewMem(), Logger: logger,
+		OnChange: func(c journal.Change) { s.cache.Changed(c.Namespace, c.Key) },
+	}
+	opts := Options{
+		Cache: s.cache, Upstream: s.upstream, Logger: logger,
+		Forward: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.passed = append(s.passed, r.Method+" "+r.URL.Path)
+			w.WriteHeader(http.StatusTeapot)
+		}),
+		Policy:      func(string) cache.Policy { return s.policy },
+		UpstreamURL: "http://upstream.example", UpstreamFailing: s.upstream.failing,
+		Version: "1.2.3", Registry: prometheus.NewRegistry(),
+	}
+	for _, a := range adjust {
+		a(&stored, &opts)
+	}
+	if s.journal, err = journal.Open(stored); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.journal.Close(); err != nil {
+			t.Errorf("closing the journal: %v", err)
+		}
+	})
+	if err := s.journal.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.flusher = &fakeFlusher{journal: s.journal, upstream: s.upstream}
+	opts.Journal, opts.Flusher = s.journal, s.flusher
+	if s.server, err = New(opts); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.server.Close)
+	return s
+}
+
+// inBubble runs a test in which time is the test's own, and in which synctest.Wait
+// says that nothing moves any more.
+func inBubble(t *testing.T, test func(*testing.T, *sidecar)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, newSidecar(t)) })
+}
+
+// do sends one request; headers are names and values in turn.
+func (s *sidecar) do(method, target, body string, headers ...string) *httptest.ResponseRecorder {
+	var content io.Reader
+	if body != "" {
+		content = strings.NewReader(body)
+	}
+	r := httptest.NewRequestWithContext(s.t.Context(), method, target, content)
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.server.ServeHTTP(w, r)
+	return w
+}
+
+// begin sends a request that the test does not wait for yet.
+func (s *sidecar) begin(method, target, body string, headers ...string) <-chan *httptest.ResponseRecorder {
+	done := make(chan *httptest.ResponseRecorder, 1)
+	go func() { done <- s.do(method, target, body, headers...) }()
+	return done
+}
+
+func (s *sidecar) get(target string, headers ...string) *httptest.ResponseRecorder {
+	return s.do(http.MethodGet, target, "", headers...)
+}
+
+// put stores a value, which has to succeed.
+func (s *sidecar) put(id journal.ID, value string, headers ...string) *httptest.ResponseRecorder {
+	s.t.Helper()
+	w := s.do(http.MethodPut, "/memory/"+id.String(), putBody(value), headers...)
+	wantStatus(s.t, w, http.StatusOK)
+	return w
+}
+
+// settle carries the entry's pending write upstream and settles it.
+func (s *sidecar) settle(id journal.ID) {
+	s.t.Helper()
+	if !s.flusher.settle(id) {
+		s.t.Fatalf("%s has nothing pending", id)
+	}
+}
+
+// learn has upstream hold a value and the daemon know it as settled.
+func (s *sidecar) learn(id journal.ID, value string) {
+	s.t.Helper()
+	s.upstream.set(id, value)
+	wantValue(s.t, s.get("/memory/"+id.String()), value)
+}
+
+func putBody(value string) string {
+	body, err := json.Marshal(map[string]string{"value": value})
+	if err != nil {
+		panic(err)
+	}
+	return string(body)
+}
+
+func wantStatus(t *testing.T, w *httptest.ResponseRecorder, status int) {
+	t.Helper()
+	if w.Code != status {
+		t.Fatalf("status %d, want %d: %s", w.Code, status, w.Body)
+	}
+}
+
+func wantValue(t *testing.T, w *httptest.ResponseRecorder, value string) {
+	t.Helper()
+	wantStatus(t, w, http.StatusOK)
+	if got := valueIn(t, w); got != value {
+		t.Errorf("value %q, want %q", got, value)
+	}
+}
+
+func valueIn(t *testing.T, w *httptest.ResponseRecorder) string {
+	t.Helper()
+	var doc struct{ Value string }
+	decode(t, w, &doc)
+	return doc.Value
+}
+
+func wantHeader(t *testing.T, w *httptest.ResponseRecorder, name, value string) {
+	t.Helper()
+	if got := w.Header().Get(name); got != value {
+		t.Errorf("%s: %q, want %q", name, got, value)
+	}
+}
+
+func wantDetail(t *testing.T, w *httptest.ResponseRecorder, status int, parts ...string) {
+	t.Helper()
+	wantStatus(t, w, status)
+	var doc struct{ Detail string }
+	decode(t, w, &doc)
+	for _, part := range parts {
+		if !strings.Contains(doc.Detail, part) {
+			t.Errorf("detail %q does not contain %q", doc.Detail, part)
+		}
+	}
+}
+
+func decode(t *testing.T, w *httptest.ResponseRecorder, doc any) {
+	t.Helper()
+	if err := json.Unmarshal(w.Body.Bytes(), doc); err != nil {
+		t.Fatalf("%v in %q", err, w.Body)
+	}
+}
+
+func id(namespace, key string) journal.ID { return journal.ID{Namespace: namespace, Key: key} }

@@ -1,0 +1,228 @@
+package proxy
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func wantLogged(t *testing.T, s *sidecar, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(s.log.String(), part) {
+			t.Errorf("the log does not contain %q:\n%s", part, s.log)
+		}
+	}
+}
+
+func wantNotLogged(t *testing.T, s *sidecar, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if strings.Contains(s.log.String(), part) {
+			t.Errorf("the log contains %q:\n%s", part, s.log)
+		}
+	}
+}
+
+func TestTheOwnSurfacesMethodsAndPaths(t *testing.T) {
+	s := newSidecar(t)
+	for path, allow := range map[string]string{
+		"status": "GET", "pending": "GET", "dead-letters": "GET", "metrics": "GET", "livez": "GET", "readyz": "GET",
+		"flush": "POST", "dead-letters/7": "DELETE", "dead-letters/7/retry": "POST",
+	} {
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"} {
+			w := s.do(method, "/_botwired/"+path, "")
+			allowed := method == allow || method == "HEAD" && allow == "GET"
+			if refused := w.Code == http.StatusMethodNotAllowed; refused == allowed {
+				t.Errorf("%s %s: %d", method, path, w.Code)
+			}
+			if !allowed {
+				wantHeader(t, w, "Allow", allow)
+			}
+		}
+	}
+	for _, path := range []string{"", "nothing", "status/", "Status", "dead-letters/", "dead-letters/x", "dead-letters/-1", "dead-letters/retry"} {
+		wantDetail(t, s.get("/_botwired/"+path), http.StatusNotFound)
+	}
+	if len(s.passed) > 0 {
+		t.Errorf("passed on: %q", s.passed)
+	}
+}
+
+func TestBadParametersAreRefusedWithWhatIsAccepted(t *testing.T) {
+	s := newSidecar(t)
+	for _, text := range []string{"x", "-1s", "61m", "3601", "1e9", "NaN", "Inf", "-5"} {
+		wantDetail(t, s.do(http.MethodPost, "/_botwired/flush?timeout="+text, ""), http.StatusBadRequest, "30s", "1h0m0s")
+	}
+	for _, text := range []string{"30s", "1.5", "0", "3600", "1h"} {
+		wantStatus(t, s.do(http.MethodPost, "/_botwired/flush?timeout="+text, ""), http.StatusOK)
+	}
+	for _, text := range []string{"x", "0", "-1", "10001", "1.5"} {
+		wantDetail(t, s.get("/_botwired/pending?limit="+text), http.StatusBadRequest, "from 1 to 10000")
+	}
+	for _, target := range []string{"/_botwired/pending?namespace=a%20b", "/_botwired/pending?namespace=a/b"} {
+		wantDetail(t, s.get(target), http.StatusBadRequest, "1-64 alphanumeric")
+	}
+	wantStatus(t, s.do(http.MethodPost, "/_botwired/flush?namespace=a%20b", ""), http.StatusBadRequest)
+}
+
+func TestStatus(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.put(id("b", "k"), "v")
+		time.Sleep(90 * time.Second)
+		s.put(id("locked", "k"), "v")
+		s.upstream.setDown(true)
+		var got statusDocument
+		w := s.get("/_botwired/status")
+		decode(t, w, &got)
+		want := statusDocument{
+			Version:  "1.2.3",
+			Upstream: upstreamDocument{URL: "http://upstream.example", State: "down", Reason: "connection refused"},
+			Pending:  2, PendingBytes: 137, OldestPendingSeconds: 90, LastSeq: 2,
+			Namespaces: []namespaceDocument{
+				{Namespace: "b", Pending: 1, PendingBytes: 66 + 1, OldestPendingSeconds: 90},
+				{Namespace: "locked", Pending: 1, PendingBytes: 71 + 1, Paused: "HTTP 401"},
+			},
+		}
+		sizes := cmpopts.IgnoreFields(statusDocument{}, "PendingBytes")
+		if diff := cmp.Diff(want, got, sizes, cmpopts.IgnoreFields(namespaceDocument{}, "PendingBytes")); diff != "" {
+			t.Errorf("status (-want +got):\n%s", diff)
+		}
+		wantHeader(t, w, "Cache-Control", "no-store")
+		s.upstream.setDown(false)
+		decode(t, s.get("/_botwired/status"), &got)
+		if got.Upstream.State != "up" {
+			t.Errorf("upstream is %q", got.Upstream.State)
+		}
+	})
+}
+
+func TestPendingIsListedOldestFirst(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.put(id("n", "tried"), "secret-value")
+		time.Sleep(time.Second)
+		s.put(id("n", "fresh"), "v")
+		s.put(id("m", "other"), "v")
+		var got struct{ Pending []pendingDocument }
+		decode(t, s.get("/_botwired/pending?namespace=n"), &got)
+		due := time.Unix(2e9, 0).UTC()
+		want := []pendingDocument{
+			{Seq: 1, Namespace: "n", Key: "tried", Op: "put", Bytes: 12, WaitingFor: 1, Attempts: 3, LastError: "no answer in time", NextAttempt: &due},
+			{Seq: 2, Namespace: "n", Key: "fresh", Op: "put", Bytes: 1},
+		}
+		if diff := cmp.Diff(want, got.Pending, cmpopts.IgnoreFields(pendingDocument{}, "WrittenAt")); diff != "" {
+			t.Errorf("pending (-want +got):\n%s", diff)
+		}
+		decode(t, s.get("/_botwired/pending?limit=1"), &got)
+		if len(got.Pending) != 1 || strings.Contains(s.get("/_botwired/pending").Body.String(), "secret-value") {
+			t.Errorf("%d listed, or a value shown", len(got.Pending))
+		}
+	})
+}
+
+func TestFlush(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.put(id("n", "k"), "v")
+		s.flusher.stuck = true
+		began := time.Now()
+		w := s.do(http.MethodPost, "/_botwired/flush?namespace=n&timeout=3", "")
+		wantStatus(t, w, http.StatusGatewayTimeout)
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		var got flushDocument
+		decode(t, w, &got)
+		if diff := cmp.Diff(flushDocument{Pending: 1}, got); diff != "" {
+			t.Errorf("left (-want +got):\n%s", diff)
+		}
+		s.flusher.stuck = false
+		w = s.do(http.MethodPost, "/_botwired/flush", "")
+		wantStatus(t, w, http.StatusOK)
+		decode(t, w, &got)
+		if diff := cmp.Diff(flushDocument{Settled: 1}, got); diff != "" {
+			t.Errorf("flushed (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestDeadLetters(t *testing.T) {
+	s := newSidecar(t)
+	bury := func(key string) {
+		s.put(id("n", key), "secret-value")
+		w, _, err := s.journal.Newest(id("n", key))
+		if err == nil {
+			err = s.journal.Bury(w, 413, "HTTP 413: too large")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	bury("a")
+	bury("b")
+	var got struct {
+		DeadLetters []deadLetterDocument `json:"dead_letters"`
+	}
+	w := s.get("/_botwired/dead-letters")
+	decode(t, w, &got)
+	want := []deadLetterDocument{
+		{ID: "1", Seq: 1, Namespace: "n", Key: "a", Op: "put", Status: 413, Error: "HTTP 413: too large"},
+		{ID: "2", Seq: 2, Namespace: "n", Key: "b", Op: "put", Status: 413, Error: "HTTP 413: too large"},
+	}
+	if diff := cmp.Diff(want, got.DeadLetters, cmpopts.IgnoreFields(deadLetterDocument{}, "WrittenAt", "BuriedAt")); diff != "" {
+		t.Errorf("dead letters (-want +got):\n%s", diff)
+	}
+	if strings.Contains(w.Body.String(), "secret-value") {
+		t.Error("a value is shown")
+	}
+	wantStatus(t, s.do(http.MethodPost, "/_botwired/dead-letters/1/retry", ""), http.StatusOK)
+	wantValue(t, s.get("/memory/n/a"), "secret-value")
+	wantStatus(t, s.do(http.MethodDelete, "/_botwired/dead-letters/2", ""), http.StatusOK)
+	for _, again := range [][2]string{{http.MethodPost, "1/retry"}, {http.MethodDelete, "2"}} {
+		wantDetail(t, s.do(again[0], "/_botwired/dead-letters/"+again[1], ""), http.StatusNotFound, "no such dead letter")
+	}
+	if w := s.get("/_botwired/dead-letters"); w.Body.String() != "{\"dead_letters\":[]}\n" {
+		t.Errorf("left: %s", w.Body)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	s := newSidecar(t)
+	s.put(id("n", "k"), "v")
+	s.get("/memory/n/k")
+	s.get("/memory/n/absent")
+	s.get("/memory/bad%20name/k")
+	s.upstream.setDown(true)
+	s.get("/memory/n/unknown")
+	s.get("/health")
+	text := s.get("/_botwired/metrics").Body.String()
+	for _, line := range []string{
+		`botwired_requests_total{op="put",outcome="acknowledged"} 1`,
+		`botwired_requests_total{op="get",outcome="pending"} 1`,
+		`botwired_requests_total{op="get",outcome="miss"} 1`,
+		`botwired_requests_total{op="any",outcome="refused"} 1`,
+		`botwired_requests_total{op="any",outcome="unavailable"} 1`,
+		`botwired_requests_total{op="other",outcome="forwarded"} 1`,
+		"botwired_pending 1", "botwired_upstream_up 0", "botwired_dead_letters 0",
+	} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("no line %q in:\n%s", line, text)
+		}
+	}
+}
+
+// Values stay out of the log whatever happens to them.
+func TestNoValueReachesTheLog(t *testing.T) {
+	s := newSidecar(t)
+	const marker = "marker-of-a-value"
+	s.put(id("n", "k"), marker)
+	s.get("/memory/n/k")
+	s.do(http.MethodPut, "/memory/n/k", `{"value":["`+marker+`"]}`)
+	s.do(http.MethodPut, "/memory/n/k", `{"value":"`+marker)
+	s.do(http.MethodPut, "/memory/n/"+strings.Repeat("k", 200), putBody(marker))
+	s.settle(id("n", "k"))
+	wantNotLogged(t, s, marker)
+}

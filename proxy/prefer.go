@@ -1,0 +1,52 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// maxPreferredWait bounds how long a write can wait for upstream before it is
+// answered: a caller's preference is not to hold a connection for ever.
+const maxPreferredWait = time.Minute
+
+// preferredWait is how long the caller prefers to wait for upstream (RFC 7240, section
+// 4.3), at most maxPreferredWait; ok is false if it prefers nothing. Of repeated
+// preferences the first counts, and one that makes no sense is none.
+func preferredWait(h http.Header) (wait time.Duration, ok bool) {
+	for _, line := range h["Prefer"] {
+		for preference := range strings.SplitSeq(line, ",") {
+			preference, _, _ = strings.Cut(preference, ";")
+			name, value, _ := strings.Cut(preference, "=")
+			if !strings.EqualFold(strings.TrimSpace(name), "wait") {
+				continue
+			}
+			n, err := strconv.ParseUint(strings.Trim(strings.TrimSpace(value), `"`), 10, 64)
+			if err != nil && !errors.Is(err, strconv.ErrRange) {
+				return 0, false
+			}
+			return time.Duration(min(n, uint64(maxPreferredWait/time.Second))) * time.Second, true
+		}
+	}
+	return 0, false
+}
+
+// settles waits for upstream to confirm a write, and says in the header for how long
+// it was ready to.
+func (s *Server) settles(w http.ResponseWriter, r *http.Request, written journal.Write, wait time.Duration) bool {
+	w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))
+	if wait == 0 {
+		return false
+	}
+	// The write is acknowledged whatever comes of the waiting: should the deadline not
+	// be movable, the answer may be lost, as any can.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + answerTime))
+	ctx, cancel := context.WithTimeout(r.Context(), wait)
+	defer cancel()
+	return s.opts.Flusher.Await(ctx, written.ID, written.Seq)
+}

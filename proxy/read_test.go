@@ -1,0 +1,257 @@
+package proxy
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+var ignoreAnswer = cmpopts.IgnoreUnexported(question{})
+
+func wantAsked(t *testing.T, s *sidecar, want ...question) {
+	t.Helper()
+	if diff := cmp.Diff(want, s.upstream.take(), ignoreAnswer, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("upstream was asked (-want +got):\n%s", diff)
+	}
+}
+
+func TestAReadIsAnsweredFromThePendingSetThenFromTheSettledCopy(t *testing.T) {
+	s := newSidecar(t)
+	s.put(id("n", "k"), "mine")
+	w := s.get("/memory/n/k")
+	wantValue(t, w, "mine")
+	wantHeader(t, w, "Cache-Status", "botwired; hit; detail=pending")
+	wantHeader(t, w, "Age", "")
+	wantHeader(t, w, "Content-Type", "application/json")
+	s.settle(id("n", "k"))
+	w = s.get("/memory/n/k")
+	wantValue(t, w, "mine")
+	wantHeader(t, w, "Cache-Status", "botwired; hit")
+	wantHeader(t, w, "Age", "0")
+	wantAsked(t, s)
+}
+
+func TestAMissAsksUpstreamOnceAndIsRemembered(t *testing.T) {
+	s := newSidecar(t)
+	s.upstream.set(id("n", "k"), "theirs")
+	w := s.get("/memory/n/k")
+	wantValue(t, w, "theirs")
+	wantHeader(t, w, "Cache-Status", "botwired; fwd=miss")
+	wantHeader(t, w, "Age", "") // upstream was asked for it
+	wantValue(t, s.get("/memory/n/k"), "theirs")
+	wantAsked(t, s, question{ID: id("n", "k"), Patient: true})
+	if w.Header().Get("Content-Length") == "" {
+		t.Error("no Content-Length")
+	}
+}
+
+func TestATombstoneHidesWhatUpstreamStillHolds(t *testing.T) {
+	s := newSidecar(t)
+	s.learn(id("n", "k"), "theirs")
+	wantStatus(t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
+	s.upstream.take()
+	w := s.get("/memory/n/k", "Cache-Control", "no-cache")
+	wantDetail(t, w, http.StatusNotFound, "Key not found: n/k")
+	wantHeader(t, w, "Cache-Status", "botwired; hit; detail=pending")
+	wantAsked(t, s)
+}
+
+// Contract 9: what is not known is not denied.
+func TestNothingIsAnsweredOutOfIgnorance(t *testing.T) {
+	s := newSidecar(t)
+	s.upstream.setDown(true)
+	for _, target := range []string{"/memory/n/k", "/memory/n"} {
+		w := s.get(target)
+		wantDetail(t, w, http.StatusServiceUnavailable, "not known here", "connection refused")
+		wantHeader(t, w, "Retry-After", "2") // 1.5 s, rounded up
+	}
+	wantAsked(t, s, question{ID: id("n", "k"), Patient: true}, question{ID: id("n", ""), Patient: true})
+	// Own writes do not make a listing known.
+	s.put(id("n", "k"), "mine")
+	wantStatus(t, s.get("/memory/n"), http.StatusServiceUnavailable)
+	wantValue(t, s.get("/memory/n/k"), "mine")
+}
+
+func TestDirectivesOfACaller(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.learn(id("n", "k"), "old")
+		s.upstream.set(id("n", "k"), "new")
+		time.Sleep(5 * time.Second)
+		for _, step := range []struct{ directive, value, status string }{
+			{"", "old", "botwired; hit"},
+			{"max-age=5", "old", "botwired; hit"},
+			{`only-if-cached, MAX-AGE="60"`, "old", "botwired; hit"},
+			{"max-age=nonsense, no-store", "old", "botwired; hit"},
+			{"max-age=4", "new", "botwired; fwd=request"},
+		} {
+			w := s.get("/memory/n/k", "Cache-Control", step.directive)
+			wantValue(t, w, step.value)
+			wantHeader(t, w, "Cache-Status", step.status)
+		}
+		s.upstream.set(id("n", "k"), "newer")
+		wantValue(t, s.get("/memory/n/k", "Cache-Control", "no-cache"), "newer")
+		wantDetail(t, s.get("/memory/n/unknown", "Cache-Control", "only-if-cached"), http.StatusGatewayTimeout)
+		wantDetail(t, s.get("/memory/n/k", "Cache-Control", "no-cache, only-if-cached"), http.StatusGatewayTimeout)
+		wantDetail(t, s.get("/memory/n", "Cache-Control", "only-if-cached"), http.StatusGatewayTimeout)
+		s.upstream.setDown(true)
+		wantStatus(t, s.get("/memory/n/k", "Cache-Control", "no-cache"), http.StatusServiceUnavailable)
+	})
+}
+
+func TestFreshnessStaleWhileRevalidateAndStaleIfError(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.learn(id("n", "k"), "v1")
+		s.upstream.set(id("n", "k"), "v2")
+		s.upstream.take()
+		time.Sleep(10*time.Second - time.Millisecond)
+		w := s.get("/memory/n/k")
+		wantHeader(t, w, "Cache-Status", "botwired; hit")
+		wantHeader(t, w, "Age", "9")
+		wantAsked(t, s)
+
+		time.Sleep(time.Millisecond)
+		w = s.get("/memory/n/k")
+		wantValue(t, w, "v1")
+		wantHeader(t, w, "Cache-Status", "botwired; hit; detail=stale-while-revalidate")
+		synctest.Wait()
+		wantAsked(t, s, question{ID: id("n", "k")})
+		wantValue(t, s.get("/memory/n/k"), "v2") // fetched meanwhile
+		wantAsked(t, s)
+
+		s.upstream.set(id("n", "k"), "v3")
+		time.Sleep(70 * time.Second)
+		w = s.get("/memory/n/k")
+		wantValue(t, w, "v3")
+		wantHeader(t, w, "Cache-Status", "botwired; fwd=stale")
+
+		s.upstream.setDown(true)
+		time.Sleep(10 * time.Hour)
+		w = s.get("/memory/n/k")
+		wantValue(t, w, "v3")
+		wantHeader(t, w, "Cache-Status", "botwired; hit; detail=stale-if-error")
+		wantHeader(t, w, "Age", "36000")
+		s.policy.StaleIfError = time.Hour
+		wantStatus(t, s.get("/memory/n/k"), http.StatusServiceUnavailable)
+	})
+}
+
+func TestFreshForZeroAsksUpstreamEveryTime(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.policy.FreshFor, s.policy.StaleWhileRevalidate = 0, 0
+		s.learn(id("n", "k"), "v1")
+		s.upstream.set(id("n", "k"), "v2")
+		wantValue(t, s.get("/memory/n/k"), "v2")
+		s.upstream.setDown(true)
+		wantValue(t, s.get("/memory/n/k"), "v2")
+	})
+}
+
+func TestAnAbsenceAnswersForAWhileAndNeverLonger(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
+		s.upstream.take()
+		synctest.Wait() // the cache takes it
+		time.Sleep(2*time.Second - time.Millisecond)
+		w := s.get("/memory/n/k")
+		wantStatus(t, w, http.StatusNotFound)
+		wantHeader(t, w, "Cache-Status", "botwired; hit")
+		wantAsked(t, s)
+		time.Sleep(time.Millisecond)
+		s.upstream.setDown(true)
+		wantStatus(t, s.get("/memory/n/k"), http.StatusServiceUnavailable)
+		s.upstream.setDown(false)
+		s.upstream.set(id("n", "k"), "there")
+		wantValue(t, s.get("/memory/n/k"), "there")
+	})
+}
+
+// A reader with an old answer at hand waits a second for upstream, and not even that
+// if others have waited already.
+func TestAReaderFallsBackWhenUpstreamTakesTooLong(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.learn(id("n", "k"), "old")
+		time.Sleep(time.Hour)
+		s.upstream.set(id("n", "k"), "new")
+		held := s.upstream.hold()
+		for _, wait := range []time.Duration{time.Second, 0} {
+			began := time.Now()
+			got := s.begin(http.MethodGet, "/memory/n/k", "")
+			if wait != 0 {
+				defer func(q *question) { close(q.answer); synctest.Wait() }(<-held)
+			}
+			w := <-got
+			wantValue(t, w, "old")
+			wantHeader(t, w, "Cache-Status", "botwired; hit; detail=stale-if-error")
+			if took := time.Since(began); took != wait {
+				t.Errorf("the answer took %s, want %s", took, wait)
+			}
+		}
+	})
+}
+
+func TestBadNamesAreRefusedBeforeAnythingIsAsked(t *testing.T) {
+	s := newSidecar(t)
+	for target, status := range map[string]int{
+		"/memory/n%20s/k": http.StatusBadRequest, "/memory/n/k%20": http.StatusBadRequest, "/memory/n%0A": http.StatusBadRequest,
+		"/memory/n/a%2Fb": http.StatusNotFound, "/memory/": http.StatusNotFound, "/memory": http.StatusNotFound,
+		"/memory/n/k/": http.StatusTemporaryRedirect, "/memory/n/": http.StatusTemporaryRedirect,
+	} {
+		if w := s.get(target); w.Code != status {
+			t.Errorf("%s: %d, want %d", target, w.Code, status)
+		}
+	}
+	wantAsked(t, s)
+	wantValueAt := id("n", "..")
+	s.put(wantValueAt, "dots")
+	wantValue(t, s.get("/memory/n/.."), "dots")
+}
+
+func TestMethods(t *testing.T) {
+	s := newSidecar(t)
+	s.put(id("n", "k"), "v")
+	for _, method := range []string{"HEAD", "OPTIONS", "TRACE", "POST", "PATCH", "CONNECT", "BREW"} {
+		for _, target := range []string{"/memory/n/k", "/memory/n"} {
+			w := s.do(method, target, "")
+			wantStatus(t, w, http.StatusMethodNotAllowed)
+			wantHeader(t, w, "Allow", "GET")
+		}
+	}
+	for _, method := range []string{"PUT", "DELETE"} {
+		wantStatus(t, s.do(method, "/memory/n", ""), http.StatusMethodNotAllowed)
+	}
+}
+
+// The daemon's own headers, tokens among them, go upstream with what is passed on: a
+// TRACE would bring them back.
+func TestWhatIsPassedOn(t *testing.T) {
+	s := newSidecar(t)
+	wantStatus(t, s.get("/health"), http.StatusTeapot)
+	wantStatus(t, s.do(http.MethodPost, "/channels/x", "{}"), http.StatusTeapot)
+	wantStatus(t, s.do(http.MethodOptions, "/health", ""), http.StatusTeapot)
+	wantStatus(t, s.do(http.MethodTrace, "/health", ""), http.StatusMethodNotAllowed)
+	wantStatus(t, s.do(http.MethodOptions, "*", ""), http.StatusNotFound)
+	wantStatus(t, s.get("/_botwired"), http.StatusNotFound)
+	wantStatus(t, s.get("//memory/n/k"), http.StatusNotFound)
+	if diff := cmp.Diff([]string{"GET /health", "POST /channels/x", "OPTIONS /health"}, s.passed); diff != "" {
+		t.Errorf("passed on (-want +got):\n%s", diff)
+	}
+}
+
+// A read that fails for the daemon's own reasons is not covered up by an old copy.
+func TestAnErrorOfTheDaemonIsNotAnswered(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.learn(id("n", "k"), "old")
+		time.Sleep(time.Hour)
+		s.upstream.panics = "secret-value"
+		wantDetail(t, s.get("/memory/n/k"), http.StatusInternalServerError, "see botwired's log")
+		wantStatus(t, s.get("/memory/n/other"), http.StatusInternalServerError)
+		s.upstream.panics = nil
+		wantValue(t, s.get("/memory/n/k"), "old")
+		wantNotLogged(t, s, "secret-value")
+		wantLogged(t, s, "panic while upstream was asked", "flight.go")
+	})
+}
