@@ -90,14 +90,28 @@ func (c *client) expect(method, path string, want int) error {
 
 func (c *client) ready(want int) error { return c.expect(http.MethodGet, "/_botwired/readyz", want) }
 
-// pending is how many writes the daemon says are waiting for upstream.
-func (c *client) pending() (int, error) {
+// figures are those of the daemon's status that the tests look at.
+type figures struct {
+	Pending      int
+	PendingBytes int `json:"pending_bytes"`
+	Rebuilding   bool
+}
+
+func (c *client) status() (doc figures, err error) {
 	_, answer, err := c.do(http.MethodGet, "/_botwired/status", nil)
 	if err != nil {
-		return 0, err
+		return doc, err
 	}
-	var doc struct{ Pending int }
-	err = json.Unmarshal(answer, &doc)
+	return doc, json.Unmarshal(answer, &doc)
+}
+
+// pending is how many writes the daemon says are waiting for upstream. While it does
+// not know yet, that is an error.
+func (c *client) pending() (int, error) {
+	doc, err := c.status()
+	if err == nil && doc.Rebuilding {
+		err = errors.New("the index is being rebuilt")
+	}
 	return doc.Pending, err
 }
 

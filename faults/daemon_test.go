@@ -39,7 +39,7 @@ func start(t *testing.T, dir string, up *fakeUpstream, settings ...string) *daem
 	args := append([]string{
 		"serve", "--listen", "127.0.0.1:0", "--data-dir", dir, "--upstream-url", up.url(),
 		"--log-format", "json", "--flush-linger", "10ms", "--flush-backoff-initial", "50ms",
-		"--flush-backoff-max", "200ms", "--upstream-read-patience", "0s",
+		"--flush-backoff-max", "200ms", "--upstream-read-patience", "0s", "--upstream-settle-time", "1s",
 	}, settings...)
 	d := &daemon{cmd: exec.Command(binary, args...), exited: make(chan struct{})}
 	// Nothing of this machine's configuration reaches it, and it dies with the tests.
@@ -95,6 +95,13 @@ func (d *daemon) said() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return strings.Join(d.stderr[max(0, len(d.stderr)-20):], "\n")
+}
+
+// logged is how many lines the daemon has written to stderr.
+func (d *daemon) logged() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.stderr)
 }
 
 // complaints are the lines for a person: not of the log.

@@ -51,8 +51,9 @@ func fill(t *testing.T, l *ledger, d *daemon, prefix string, size int) (refused 
 func refuses(t *testing.T, l *ledger, d *daemon, size int) {
 	t.Helper()
 	acked := l.answered(http.StatusOK)
-	for i, key := range append(l.keys()[:8], "new-1", "new-2") {
-		if status, answer := l.put(d.client, key, size+i); status != http.StatusInsufficientStorage || !isDetail(answer) {
+	for _, key := range append(l.keys()[:8], "new-1", "new-2") {
+		// Larger than what it takes the place of: as large a one would need no room.
+		if status, answer := l.put(d.client, key, size+100); status != http.StatusInsufficientStorage || !isDetail(answer) {
 			t.Errorf("PUT while full: %d %.200s", status, answer)
 		}
 	}
@@ -110,6 +111,104 @@ func TestFullDisk(t *testing.T) {
 	d.drained(t, 60*time.Second)
 	recovers(t, l, d, 1000)
 	t.Logf("drained: %.1f MiB free, %d refusals in all", mib(freeBytes(t, disk)), l.answered(http.StatusInsufficientStorage))
+	l.audit(t, "the daemon", d.client)
+	l.audit(t, "upstream", newClient(t, up.url()))
+	d.terminate(t)
+}
+
+// Upstream comes back while there is not a byte left on the disk: flushing goes on, or
+// waits for room, but the daemon lives (contract 3).
+func TestFlushOnFullDisk(t *testing.T) {
+	disk := smallDisk(t, diskSize)
+	up := newUpstream(t)
+	up.down(t)
+	d := start(t, filepath.Join(disk, "data"), up, "--journal-disk-reserve", fmt.Sprint(diskReserve), "--journal-max-bytes", "1GiB")
+	l := newLedger()
+	fill(t, l, d, "fill", 60_000)
+	foreign := fillUp(t, disk)
+	up.up(t)
+	for range 30 { // three seconds, in which what there is may be flushed
+		time.Sleep(100 * time.Millisecond)
+		d.lives(t)
+	}
+	left, err := d.pending()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := d.logged()
+	t.Logf("%d of %d writes are still pending after 3s with no room; %d lines logged", left, l.answered(http.StatusOK), lines)
+	if lines > 500 {
+		t.Errorf("%d lines were logged in 3s: a log on the full disk, or a log that is paid for, is a fault of its own", lines)
+	}
+	l.audit(t, "the daemon while full", d.client)
+	if err := os.Remove(foreign); err != nil {
+		t.Fatal(err)
+	}
+	d.drained(t, 60*time.Second)
+	recovers(t, l, d, 1000)
+	l.audit(t, "upstream", newClient(t, up.url()))
+	d.terminate(t)
+}
+
+// A disk that fills up and drains over and over gives its room back each time: what
+// has settled must not keep the next writes out (contract 3).
+func TestFullDiskAgainAndAgain(t *testing.T) {
+	disk := smallDisk(t, diskSize)
+	up := newUpstream(t)
+	d := start(t, filepath.Join(disk, "data"), up, "--journal-disk-reserve", fmt.Sprint(diskReserve), "--journal-max-bytes", "1GiB")
+	l := newLedger()
+	first := 0
+	for round := range 5 {
+		up.down(t)
+		before := l.answered(http.StatusOK)
+		fill(t, l, d, fmt.Sprintf("round-%d", round), 60_000)
+		taken := l.answered(http.StatusOK) - before
+		up.up(t)
+		d.drained(t, 60*time.Second)
+		t.Logf("round %d: %d writes taken; drained: %.1f MiB free", round, taken, mib(freeBytes(t, disk)))
+		if first = max(first, taken); taken < first/4 {
+			t.Errorf("round %d: %d writes taken, and %d before: with nothing pending, the disk stays full", round, taken, first)
+		}
+		eventually(t, 10*time.Second, "ready with nothing pending", func() error { return d.ready(http.StatusOK) })
+	}
+	l.audit(t, "upstream", newClient(t, up.url()))
+	d.terminate(t)
+}
+
+// fillExactly leaves no byte of a budget that is nearly used up: the size of one entry
+// gives way, and another takes what is left then.
+func fillExactly(t *testing.T, l *ledger, d *daemon, budget int) {
+	t.Helper()
+	const overhead = 64 // what the budget counts for a write, beside its namespace, key and value
+	if status, answer := l.put(d.client, l.keys()[0], 5000); status != http.StatusOK {
+		t.Fatalf("a smaller write in place of a larger one: %d %.200s", status, answer)
+	}
+	status, err := d.status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := budget - status.PendingBytes - overhead - len(namespace) - len("exactly")
+	if status, answer := l.put(d.client, "exactly", left); status != http.StatusOK {
+		t.Fatalf("a write of all that is left, %d bytes: %d %.200s", left, status, answer)
+	}
+}
+
+// The journal's own budget, with a disk that has room (contract 3).
+func TestFullJournal(t *testing.T) {
+	up := newUpstream(t)
+	up.down(t)
+	d := start(t, t.TempDir(), up, "--journal-max-bytes", "1MiB")
+	l := newLedger()
+	refused := fill(t, l, d, "fill", 10_000)
+	taken := l.answered(http.StatusOK)
+	t.Logf("%d writes taken, %d refused with 507", taken, refused)
+	if taken < 90 || taken > 105 {
+		t.Errorf("%d writes of 10,000 bytes were taken into 1 MiB", taken)
+	}
+	fillExactly(t, l, d, 1<<20)
+	refuses(t, l, d, 10_000)
+	up.up(t)
+	recovers(t, l, d, 10_000)
 	l.audit(t, "the daemon", d.client)
 	l.audit(t, "upstream", newClient(t, up.url()))
 	d.terminate(t)

@@ -132,6 +132,30 @@ func (l *ledger) answered(status int) int {
 	return l.answers[status]
 }
 
+// reached fails until so many writes were answered 200.
+func (l *ledger) reached(n int) error {
+	if got := l.answered(http.StatusOK); got < n {
+		return fmt.Errorf("%d writes taken", got)
+	}
+	return nil
+}
+
+// ackedAfter counts the acknowledged writes that were begun after a moment, and says
+// when the last one of all was answered.
+func (l *ledger) ackedAfter(at time.Time) (begun int, latest time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.acks {
+		if a.asked.After(at) {
+			begun++
+		}
+		if a.answered.After(latest) {
+			latest = a.answered
+		}
+	}
+	return begun, latest
+}
+
 // audit reads every acknowledged key from a daemon or from upstream.
 func (l *ledger) audit(t *testing.T, who string, c *client) {
 	t.Helper()
