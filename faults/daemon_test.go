@@ -41,7 +41,7 @@ func start(t *testing.T, dir string, up *fakeUpstream, settings ...string) *daem
 		"--log-format", "json", "--flush-linger", "10ms", "--flush-backoff-initial", "50ms",
 		"--flush-backoff-max", "200ms", "--upstream-read-patience", "0s", "--upstream-settle-time", "1s",
 	}, settings...)
-	d := &daemon{cmd: exec.Command(binary, args...), exited: make(chan struct{})}
+	d := &daemon{cmd: exec.Command(builtBinary, args...), exited: make(chan struct{})}
 	// Nothing of this machine's configuration reaches it, and it dies with the tests.
 	d.cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

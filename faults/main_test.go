@@ -14,8 +14,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// binary is the daemon under test, built once from the source beside these tests.
-var binary string
+// builtBinary is the daemon under test, built once from the source beside these tests.
+var builtBinary string
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "botwired-faults-")
@@ -45,7 +45,7 @@ func build(path string) error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the daemon: %w\n%s", err, out)
 	}
-	binary = path
+	builtBinary = path
 	return nil
 }
 
