@@ -127,7 +127,7 @@ func TestFlushOnFullDisk(t *testing.T) {
 	fill(t, l, d, "fill", 60_000)
 	foreign := fillUp(t, disk)
 	up.up(t)
-	slowest := answersPromptly(t, d, 3*time.Second) // in which what there is may be flushed
+	slowest := answersPromptly(t, d, l.keys()[0], 3*time.Second) // in which what there is may be flushed
 	left, err := d.pending()
 	if err != nil {
 		t.Fatal(err)
@@ -148,15 +148,21 @@ func TestFlushOnFullDisk(t *testing.T) {
 	d.terminate(t)
 }
 
-// answersPromptly asks for a while whether the daemon is alive and ready, and for a
-// write: whatever the answers are, they come within a second.
-func answersPromptly(t *testing.T, d *daemon, during time.Duration) (slowest time.Duration) {
+// answersPromptly reads for a while, asks whether the daemon is ready, and writes:
+// whatever the answers are, they come within a second, and no write is taken.
+func answersPromptly(t *testing.T, d *daemon, known string, during time.Duration) (slowest time.Duration) {
 	t.Helper()
 	for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		for _, ask := range []func() (int, []byte, error){
+			func() (int, []byte, error) { return d.do(http.MethodGet, entryPath(known), nil) },
 			func() (int, []byte, error) { return d.do(http.MethodGet, "/_botwired/readyz", nil) },
 			func() (int, []byte, error) { return d.do(http.MethodGet, "/_botwired/status", nil) },
-			func() (int, []byte, error) { return d.put("prompt", value("prompt", 1, 60_000)) },
+			func() (status int, answer []byte, err error) {
+				if status, answer, err = d.put("prompt", value("prompt", 1, 60_000)); status == http.StatusOK {
+					t.Error("a write was taken with no room for it")
+				}
+				return status, answer, err
+			},
 		} {
 			began := time.Now()
 			status, answer, err := ask()
