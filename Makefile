@@ -41,6 +41,15 @@ lint: $(LINT) ## Check format, vet and the linters' rules
 $(LINT): tools/go.mod
 	cd tools && $(GO) build -o ../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
+# The binary is built by the tests themselves. Without strace, mounts or root they skip
+# what needs them, and say so.
+.PHONY: faults
+faults: build ## Test the binary on full and failing disks, under signals and clock jumps
+	@command -v strace >/dev/null || [ "$$(uname -s)" != Linux ] || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends strace; } || \
+		echo "strace is missing and cannot be installed: the tests of a failing disk will be skipped" >&2
+	$(GO) test -tags faults -count=1 -v ./faults
+
 .PHONY: e2e
 e2e: build ## Run BotWire's own clients, Python and Node, against the daemon
 	e2e/run

@@ -1,0 +1,138 @@
+//go:build faults && linux
+
+package faults
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// namespace is where all tests write.
+const namespace = "faults"
+
+// client speaks the memory API to one daemon, or to upstream itself.
+type client struct {
+	base string
+	http *http.Client
+}
+
+func newClient(t *testing.T, base string) *client {
+	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &client{base: base, http: &http.Client{Transport: transport, Timeout: 15 * time.Second}}
+}
+
+// do makes one request; its error means that there was no whole answer.
+func (c *client) do(method, path string, body []byte) (status int, answer []byte, err error) {
+	req, err := http.NewRequest(method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	answer, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, answer, errors.Join(err, resp.Body.Close())
+}
+
+func entryPath(key string) string { return "/memory/" + namespace + "/" + key }
+
+func (c *client) put(key, value string) (status int, answer []byte, err error) {
+	body, err := json.Marshal(map[string]string{"value": value})
+	if err != nil {
+		return 0, nil, err
+	}
+	return c.do(http.MethodPut, entryPath(key), body)
+}
+
+// refusal is an answer, but none to a read.
+type refusal struct {
+	key    string
+	status int
+	answer []byte
+}
+
+func (r *refusal) Error() string { return fmt.Sprintf("GET %s: %d %.200s", r.key, r.status, r.answer) }
+
+// get returns the value, "" for a 404; every other status is an error.
+func (c *client) get(key string) (string, error) {
+	status, answer, err := c.do(http.MethodGet, entryPath(key), nil)
+	if err != nil || status == http.StatusNotFound {
+		return "", err
+	}
+	if status != http.StatusOK {
+		return "", &refusal{key, status, answer}
+	}
+	var doc struct{ Value string }
+	err = json.Unmarshal(answer, &doc)
+	return doc.Value, err
+}
+
+// expect fails unless a request of the daemon's own surface has the given status.
+func (c *client) expect(method, path string, want int) error {
+	status, answer, err := c.do(method, path, nil)
+	if err != nil {
+		return err
+	}
+	if status != want {
+		return fmt.Errorf("%s %s: %d %.200s, want %d", method, path, status, answer, want)
+	}
+	return nil
+}
+
+func (c *client) ready(want int) error { return c.expect(http.MethodGet, "/_botwired/readyz", want) }
+
+// figures are those of the daemon's status that the tests look at.
+type figures struct {
+	Pending      int
+	PendingBytes int `json:"pending_bytes"`
+	Rebuilding   bool
+}
+
+func (c *client) status() (doc figures, err error) {
+	_, answer, err := c.do(http.MethodGet, "/_botwired/status", nil)
+	if err != nil {
+		return doc, err
+	}
+	return doc, json.Unmarshal(answer, &doc)
+}
+
+// pending is how many writes the daemon says are waiting for upstream. While it does
+// not know yet, that is an error.
+func (c *client) pending() (int, error) {
+	doc, err := c.status()
+	if err == nil && doc.Rebuilding {
+		err = errors.New("the index is being rebuilt")
+	}
+	return doc.Pending, err
+}
+
+// drained waits until nothing is pending.
+func (c *client) drained(t *testing.T, limit time.Duration) {
+	t.Helper()
+	eventually(t, limit, "nothing pending", func() error {
+		n, err := c.pending()
+		if err == nil && n > 0 {
+			err = fmt.Errorf("%d pending", n)
+		}
+		return err
+	})
+}
+
+// isDetail reports whether an answer is {"detail": "…"}, as all refusals are.
+func isDetail(answer []byte) bool {
+	var doc map[string]any
+	if json.Unmarshal(answer, &doc) != nil || len(doc) != 1 {
+		return false
+	}
+	text, ok := doc["detail"].(string)
+	return ok && text != ""
+}

@@ -1,0 +1,175 @@
+//go:build faults && linux
+
+package faults
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// startLimit bounds how long the daemon may take to listen, on a busy machine.
+const startLimit = 15 * time.Second
+
+// daemon is a child process.
+type daemon struct {
+	*client
+	cmd    *exec.Cmd
+	exited chan struct{} // closed once code and exitedAt are set
+	code   int
+	// exitedAt is when the process was seen to be gone.
+	exitedAt time.Time
+
+	mu     sync.Mutex
+	stderr []string
+}
+
+// start runs the daemon on a data directory and waits until it listens. What is still
+// running at the end of the test is killed.
+func start(t *testing.T, dir string, up *fakeUpstream, settings ...string) *daemon {
+	t.Helper()
+	args := append([]string{
+		"serve", "--listen", "127.0.0.1:0", "--data-dir", dir, "--upstream-url", up.url(),
+		"--log-format", "json", "--flush-linger", "10ms", "--flush-backoff-initial", "50ms",
+		"--flush-backoff-max", "200ms", "--upstream-read-patience", "0s", "--upstream-settle-time", "1s",
+	}, settings...)
+	d := &daemon{cmd: exec.Command(builtBinary, args...), exited: make(chan struct{})}
+	// Nothing of this machine's configuration reaches it, and it dies with the tests.
+	d.cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	pipe, err := d.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	listening := make(chan string, 1)
+	go d.watch(pipe, listening)
+	t.Cleanup(func() { d.end(t) })
+	select {
+	case address := <-listening:
+		d.client = newClient(t, "http://"+address)
+	case <-d.exited:
+		t.Fatalf("the daemon ended with %d instead of starting:\n%s", d.code, d.said())
+	case <-time.After(startLimit):
+		t.Fatalf("the daemon does not listen:\n%s", d.said())
+	}
+	return d
+}
+
+// watch collects stderr, reports the address when it is there, and reaps the process.
+func (d *daemon) watch(pipe io.Reader, listening chan<- string) {
+	defer close(d.exited)
+	lines := bufio.NewScanner(pipe)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		d.mu.Lock()
+		d.stderr = append(d.stderr, lines.Text())
+		d.mu.Unlock()
+		var event struct{ Msg, Address string }
+		if json.Unmarshal(lines.Bytes(), &event) == nil && event.Msg == "listening" {
+			listening <- event.Address
+		}
+	}
+	d.exitedAt = time.Now()
+	err := d.cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		d.code = -2
+		return
+	}
+	d.code = d.cmd.ProcessState.ExitCode()
+}
+
+// said is the end of what the daemon has written to stderr.
+func (d *daemon) said() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return strings.Join(d.stderr[max(0, len(d.stderr)-20):], "\n")
+}
+
+// logged is how many lines the daemon has written to stderr.
+func (d *daemon) logged() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.stderr)
+}
+
+// complaints are the lines for a person: not of the log.
+func (d *daemon) complaints() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var lines []string
+	for _, line := range d.stderr {
+		if !strings.HasPrefix(line, "{") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+func (d *daemon) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := d.cmd.Process.Signal(s); err != nil {
+		t.Fatalf("%v: %v", s, err)
+	}
+}
+
+// waitExit returns the exit code, -1 if a signal ended it.
+func (d *daemon) waitExit(t *testing.T, limit time.Duration) int {
+	t.Helper()
+	select {
+	case <-d.exited:
+	case <-time.After(limit):
+		t.Fatalf("the daemon has not ended after %s:\n%s", limit, d.said())
+	}
+	return d.code
+}
+
+// lives fails the test if the daemon has ended.
+func (d *daemon) lives(t *testing.T) {
+	t.Helper()
+	select {
+	case <-d.exited:
+		t.Fatalf("the daemon has ended with %d:\n%s", d.code, d.said())
+	default:
+	}
+}
+
+// terminate ends the daemon as a supervisor would.
+func (d *daemon) terminate(t *testing.T) {
+	t.Helper()
+	d.signal(t, syscall.SIGTERM)
+	if code := d.waitExit(t, 15*time.Second); code != 0 {
+		t.Fatalf("exit code %d after SIGTERM:\n%s", code, d.said())
+	}
+}
+
+// end makes sure that nothing is left of the process, stopped or not.
+func (d *daemon) end(t *testing.T) {
+	select {
+	case <-d.exited:
+		return
+	default:
+	}
+	if err := d.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("kill: %v", err)
+	}
+	select {
+	case <-d.exited:
+	case <-time.After(10 * time.Second):
+		t.Errorf("process %d outlives SIGKILL", d.cmd.Process.Pid)
+	}
+	if t.Failed() {
+		t.Logf("the daemon's last words:\n%s", d.said())
+	}
+}

@@ -1,0 +1,243 @@
+//go:build faults && linux
+
+package faults
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	diskSize    = 96 << 20
+	diskReserve = 32 << 20
+	// fillAtMost bounds how many writes may be needed to fill anything here.
+	fillAtMost = 20_000
+)
+
+// fill writes new keys from several callers until each is refused, checks the
+// refusals, and returns their number.
+func fill(t *testing.T, l *ledger, d *daemon, prefix string, size int) (refused int) {
+	t.Helper()
+	before := l.answered(http.StatusInsufficientStorage)
+	var writers sync.WaitGroup
+	for w := range 4 {
+		writers.Go(func() {
+			for i := range fillAtMost / 4 {
+				status, answer := l.put(d.client, fmt.Sprintf("%s-%d-%d", prefix, w, i), size)
+				if status == http.StatusOK {
+					continue
+				}
+				if status != http.StatusInsufficientStorage || !isDetail(answer) {
+					t.Errorf("a full disk is answered %d %.200s", status, answer)
+				}
+				return
+			}
+			t.Errorf("%d writes and no 507", fillAtMost)
+		})
+	}
+	writers.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	return l.answered(http.StatusInsufficientStorage) - before
+}
+
+// refuses checks that writes, old keys and new, are refused and that reads go on.
+func refuses(t *testing.T, l *ledger, d *daemon, size int) {
+	t.Helper()
+	acked := l.answered(http.StatusOK)
+	for _, key := range append(l.keys()[:8], "new-1", "new-2") {
+		// Larger than what it takes the place of: as large a one would need no room.
+		if status, answer := l.put(d.client, key, size+100); status != http.StatusInsufficientStorage || !isDetail(answer) {
+			t.Errorf("PUT while full: %d %.200s", status, answer)
+		}
+	}
+	if more := l.answered(http.StatusOK) - acked; more != 0 {
+		t.Errorf("%d writes were taken", more)
+	}
+	if err := d.ready(http.StatusServiceUnavailable); err != nil {
+		t.Error(err)
+	}
+	if err := d.expect(http.MethodGet, "/_botwired/livez", http.StatusOK); err != nil {
+		t.Error(err)
+	}
+	l.audit(t, "the daemon while full", d.client)
+	d.lives(t)
+}
+
+// recovers waits until writes are taken again, and gives every key a newer value.
+func recovers(t *testing.T, l *ledger, d *daemon, size int) {
+	t.Helper()
+	eventually(t, 30*time.Second, "ready again", func() error { d.lives(t); return d.ready(http.StatusOK) })
+	for _, key := range l.keys() {
+		eventually(t, 10*time.Second, "a write is taken again", func() error {
+			d.lives(t)
+			if status, answer := l.put(d.client, key, size); status != http.StatusOK {
+				return fmt.Errorf("PUT %s: %d %.200s", key, status, answer)
+			}
+			return nil
+		})
+	}
+	d.drained(t, 30*time.Second)
+}
+
+// The disk fills up, first down to the reserve by the daemon's own writes, then to the
+// last byte by somebody else's (contract 3).
+func TestFullDisk(t *testing.T) {
+	disk := smallDisk(t, diskSize)
+	up := newUpstream(t)
+	up.down(t)
+	d := start(t, filepath.Join(disk, "data"), up, "--journal-disk-reserve", fmt.Sprint(diskReserve), "--journal-max-bytes", "1GiB")
+	l := newLedger()
+
+	refused := fill(t, l, d, "fill", 60_000)
+	t.Logf("%d writes taken, %d refused with 507, %.1f MiB free", l.answered(200), refused, mib(freeBytes(t, disk)))
+	refuses(t, l, d, 60_000)
+
+	foreign := fillUp(t, disk)
+	refuses(t, l, d, 60_000)
+	time.Sleep(time.Second) // the flusher's probes go on: they must not need the disk
+	refuses(t, l, d, 60_000)
+
+	if err := os.Remove(foreign); err != nil {
+		t.Fatal(err)
+	}
+	up.up(t)
+	d.drained(t, 60*time.Second)
+	recovers(t, l, d, 1000)
+	t.Logf("drained: %.1f MiB free, %d refusals in all", mib(freeBytes(t, disk)), l.answered(http.StatusInsufficientStorage))
+	l.audit(t, "the daemon", d.client)
+	l.audit(t, "upstream", newClient(t, up.url()))
+	d.terminate(t)
+}
+
+// Upstream comes back while there is not a byte left on the disk: flushing goes on, or
+// waits for room, but the daemon lives (contract 3).
+func TestFlushOnFullDisk(t *testing.T) {
+	disk := smallDisk(t, 2*diskSize)
+	up := newUpstream(t)
+	up.down(t)
+	d := start(t, filepath.Join(disk, "data"), up, "--journal-disk-reserve", fmt.Sprint(diskReserve), "--journal-max-bytes", "1GiB")
+	l := newLedger()
+	fill(t, l, d, "fill", 60_000)
+	foreign := fillUp(t, disk)
+	up.up(t)
+	slowest := answersPromptly(t, d, l.keys()[0], 3*time.Second) // in which what there is may be flushed
+	left, err := d.pending()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := d.logged()
+	t.Logf("%d of %d writes are still pending after 3s with no room; %d lines logged; slowest answer %.0f ms",
+		left, l.answered(http.StatusOK), lines, ms(slowest))
+	if lines > 500 {
+		t.Errorf("%d lines were logged in 3s: a log on the full disk, or a log that is paid for, is a fault of its own", lines)
+	}
+	l.audit(t, "the daemon while full", d.client)
+	if err := os.Remove(foreign); err != nil {
+		t.Fatal(err)
+	}
+	d.drained(t, 60*time.Second)
+	recovers(t, l, d, 1000)
+	l.audit(t, "upstream", newClient(t, up.url()))
+	d.terminate(t)
+}
+
+// answersPromptly reads for a while, asks whether the daemon is ready, and writes:
+// whatever the answers are, they come within a second, and no write is taken.
+func answersPromptly(t *testing.T, d *daemon, known string, during time.Duration) (slowest time.Duration) {
+	t.Helper()
+	for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		for _, ask := range []func() (int, []byte, error){
+			func() (int, []byte, error) { return d.do(http.MethodGet, entryPath(known), nil) },
+			func() (int, []byte, error) { return d.do(http.MethodGet, "/_botwired/readyz", nil) },
+			func() (int, []byte, error) { return d.do(http.MethodGet, "/_botwired/status", nil) },
+			func() (status int, answer []byte, err error) {
+				if status, answer, err = d.put("prompt", value("prompt", 1, 60_000)); status == http.StatusOK {
+					t.Error("a write was taken with no room for it")
+				}
+				return status, answer, err
+			},
+		} {
+			began := time.Now()
+			status, answer, err := ask()
+			took := time.Since(began)
+			d.lives(t)
+			if slowest = max(slowest, took); took > time.Second {
+				t.Fatalf("no answer for %s, then %d %.200s (%v)", took, status, answer, err)
+			}
+		}
+	}
+	return slowest
+}
+
+// A disk that fills up and drains over and over gives its room back each time: what
+// has settled must not keep the next writes out (contract 3).
+func TestFullDiskAgainAndAgain(t *testing.T) {
+	disk := smallDisk(t, diskSize)
+	up := newUpstream(t)
+	d := start(t, filepath.Join(disk, "data"), up, "--journal-disk-reserve", fmt.Sprint(diskReserve), "--journal-max-bytes", "1GiB")
+	l := newLedger()
+	first := 0
+	for round := range 5 {
+		up.down(t)
+		before := l.answered(http.StatusOK)
+		fill(t, l, d, fmt.Sprintf("round-%d", round), 60_000)
+		taken := l.answered(http.StatusOK) - before
+		up.up(t)
+		d.drained(t, 60*time.Second)
+		t.Logf("round %d: %d writes taken; drained: %.1f MiB free", round, taken, mib(freeBytes(t, disk)))
+		if first = max(first, taken); taken < first/4 {
+			t.Errorf("round %d: %d writes taken, and %d before: with nothing pending, the disk stays full", round, taken, first)
+		}
+		eventually(t, 10*time.Second, "ready with nothing pending", func() error { return d.ready(http.StatusOK) })
+	}
+	l.audit(t, "upstream", newClient(t, up.url()))
+	d.terminate(t)
+}
+
+// fillExactly leaves no byte of a budget that is nearly used up: the size of one entry
+// gives way, and another takes what is left then.
+func fillExactly(t *testing.T, l *ledger, d *daemon, budget int) {
+	t.Helper()
+	const overhead = 64 // what the budget counts for a write, beside its namespace, key and value
+	if status, answer := l.put(d.client, l.keys()[0], 5000); status != http.StatusOK {
+		t.Fatalf("a smaller write in place of a larger one: %d %.200s", status, answer)
+	}
+	status, err := d.status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := budget - status.PendingBytes - overhead - len(namespace) - len("exactly")
+	if status, answer := l.put(d.client, "exactly", left); status != http.StatusOK {
+		t.Fatalf("a write of all that is left, %d bytes: %d %.200s", left, status, answer)
+	}
+}
+
+// The journal's own budget, with a disk that has room (contract 3).
+func TestFullJournal(t *testing.T) {
+	up := newUpstream(t)
+	up.down(t)
+	d := start(t, t.TempDir(), up, "--journal-max-bytes", "1MiB")
+	l := newLedger()
+	refused := fill(t, l, d, "fill", 10_000)
+	taken := l.answered(http.StatusOK)
+	t.Logf("%d writes taken, %d refused with 507", taken, refused)
+	if taken < 90 || taken > 105 {
+		t.Errorf("%d writes of 10,000 bytes were taken into 1 MiB", taken)
+	}
+	fillExactly(t, l, d, 1<<20)
+	refuses(t, l, d, 10_000)
+	up.up(t)
+	recovers(t, l, d, 10_000)
+	l.audit(t, "the daemon", d.client)
+	l.audit(t, "upstream", newClient(t, up.url()))
+	d.terminate(t)
+}
+
+func mib(n int64) float64 { return float64(n) / (1 << 20) }

@@ -1,0 +1,228 @@
+//go:build faults && linux
+
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// ledger holds what callers were told. Each key belongs to one writer, which numbers
+// its writes: what may be read of a key is its last acknowledged write, or a later one
+// whose answer was never seen.
+type ledger struct {
+	mu      sync.Mutex
+	entries map[string]*record
+	answers map[int]int // by status; 0 counts requests without an answer
+	acks    []ack
+}
+
+type record struct {
+	next    int
+	acked   int // 0: none
+	unknown map[int]bool
+}
+
+// ack is when a write that was answered 200 was asked for, and when it was answered.
+type ack struct{ asked, answered time.Time }
+
+func newLedger() *ledger {
+	return &ledger{entries: make(map[string]*record), answers: make(map[int]int)}
+}
+
+// value is the n-th value of a key, filled up to a size with text that does not
+// compress, so that it takes the room on the disk that it seems to.
+func value(key string, n, size int) string {
+	head := key + ":" + strconv.Itoa(n) + ":"
+	var b strings.Builder
+	b.WriteString(head)
+	state := uint64(n)*0x9e3779b97f4a7c15 + uint64(len(key)) + 1
+	for _, c := range []byte(key) {
+		state = state*31 + uint64(c)
+	}
+	for b.Len() < size {
+		state ^= state << 13
+		state ^= state >> 7
+		state ^= state << 17
+		b.WriteByte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[state>>58])
+	}
+	return b.String()
+}
+
+// number tells which write to a key a value is; 0 is the entry's absence. A value that
+// is not whole is an error.
+func number(key, text string) (int, error) {
+	if text == "" {
+		return 0, nil
+	}
+	rest, ok := strings.CutPrefix(text, key+":")
+	digits, _, okToo := strings.Cut(rest, ":")
+	n, err := strconv.Atoi(digits)
+	if !ok || !okToo || err != nil || text != value(key, n, len(text)) {
+		return 0, fmt.Errorf("%s holds what nobody wrote: %.60q", key, text)
+	}
+	return n, nil
+}
+
+// put writes the next value of a key and keeps the books.
+func (l *ledger) put(c *client, key string, size int) (status int, answer []byte) {
+	l.mu.Lock()
+	r := l.entries[key]
+	if r == nil {
+		r = &record{unknown: make(map[int]bool)}
+		l.entries[key] = r
+	}
+	r.next++
+	n := r.next
+	l.mu.Unlock()
+	asked := time.Now()
+	status, answer, err := c.put(key, value(key, n, size))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err != nil:
+		status = 0
+		r.unknown[n] = true
+	case status == http.StatusOK:
+		r.acked = n
+		l.acks = append(l.acks, ack{asked, time.Now()})
+	case status != http.StatusInsufficientStorage:
+		r.unknown[n] = true
+	}
+	l.answers[status]++
+	return status, answer
+}
+
+// check says whether a value may be read of a key.
+func (l *ledger) check(key, text string) error {
+	n, err := number(key, text)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.entries[key]
+	if n == r.acked || n > r.acked && r.unknown[n] {
+		return nil
+	}
+	return fmt.Errorf("%s holds write %d, and %d was acknowledged", key, n, r.acked)
+}
+
+func (l *ledger) keys() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	keys := make([]string, 0, len(l.entries))
+	for key, r := range l.entries {
+		if r.acked > 0 {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+func (l *ledger) answered(status int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.answers[status]
+}
+
+// reached fails until so many writes were answered 200.
+func (l *ledger) reached(n int) error {
+	if got := l.answered(http.StatusOK); got < n {
+		return fmt.Errorf("%d writes taken", got)
+	}
+	return nil
+}
+
+// ackedAfter counts the acknowledged writes that were begun after a moment, and says
+// when the last one of all was answered.
+func (l *ledger) ackedAfter(at time.Time) (begun int, latest time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.acks {
+		if a.asked.After(at) {
+			begun++
+		}
+		if a.answered.After(latest) {
+			latest = a.answered
+		}
+	}
+	return begun, latest
+}
+
+// audit reads every acknowledged key from a daemon or from upstream.
+func (l *ledger) audit(t *testing.T, who string, c *client) {
+	t.Helper()
+	keys := l.keys()
+	if len(keys) == 0 {
+		t.Fatal("nothing was acknowledged: the test tests nothing")
+	}
+	for _, key := range keys {
+		text, err := c.get(key)
+		if err == nil {
+			err = l.check(key, text)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", who, err)
+		}
+	}
+}
+
+// load is writers that each go round their own keys until they are told to stop.
+type load struct {
+	stop chan struct{}
+	done sync.WaitGroup
+}
+
+// write starts writers of keys with a common prefix. A writer also ends when the
+// daemon no longer answers, and reads each write back if told to.
+func (l *ledger) write(t *testing.T, c *client, prefix string, writers, keys, size int) *load {
+	w := &load{stop: make(chan struct{})}
+	for i := range writers {
+		w.done.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-w.stop:
+					return
+				default:
+				}
+				key := fmt.Sprintf("%s-%d-%d", prefix, i, n%keys)
+				status, _ := l.put(c, key, size)
+				if status == 0 {
+					return
+				}
+				if n%4 == 0 && !l.readBack(t, c, key) {
+					return
+				}
+			}
+		})
+	}
+	return w
+}
+
+// readBack checks that a writer reads its own write; false if there is no answer.
+func (l *ledger) readBack(t *testing.T, c *client, key string) bool {
+	text, err := c.get(key)
+	if err != nil {
+		if errors.As(err, new(*refusal)) {
+			t.Errorf("a writer's own read: %v", err)
+		}
+		return false
+	}
+	if err := l.check(key, text); err != nil {
+		t.Errorf("a writer's own read: %v", err)
+	}
+	return true
+}
+
+// end stops the writers and waits for them.
+func (w *load) end() {
+	close(w.stop)
+	w.done.Wait()
+}

@@ -1,0 +1,67 @@
+//go:build faults && linux
+
+package faults
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// pauseFor is how long the process stands still: BOTWIRED_FAULTS_PAUSE, such as 1m, for
+// long runs.
+func pauseFor(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv("BOTWIRED_FAULTS_PAUSE")
+	if text == "" {
+		return 3 * time.Second
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// A process that stands still while requests of its own are under way, with an upstream
+// that carries them out meanwhile: some are answered in time, some too late, and some
+// are carried out only after it goes on. No write is lost, and no old one overwrites a
+// newer one (contract 14, 17, 19).
+func TestPause(t *testing.T) {
+	for _, delay := range []time.Duration{50 * time.Millisecond, 700 * time.Millisecond} {
+		t.Run("upstream takes "+delay.String(), func(t *testing.T) { pauseAndResume(t, delay) })
+	}
+}
+
+func pauseAndResume(t *testing.T, delay time.Duration) {
+	up := newUpstream(t)
+	up.delay.Store(int64(delay))
+	// Upstream needs less than the settle time: then what comes late never comes last.
+	d := start(t, t.TempDir(), up, "--upstream-timeout", "500ms", "--upstream-settle-time", "1500ms")
+	l := newLedger()
+	writers := l.write(t, d.client, "p", 4, 5, 200)
+	eventually(t, 10*time.Second, "load", func() error { return l.reached(200) })
+	eventually(t, 10*time.Second, "requests upstream", func() error {
+		if n := up.arrived.Load(); n < 10 {
+			return fmt.Errorf("%d writes have arrived upstream", n)
+		}
+		return nil
+	})
+	for range 2 {
+		d.signal(t, syscall.SIGSTOP)
+		time.Sleep(pauseFor(t))
+		d.signal(t, syscall.SIGCONT)
+		before := l.answered(200)
+		eventually(t, 10*time.Second, "writes go on", func() error { return l.reached(before + 200) })
+	}
+	writers.end()
+	t.Logf("%d writes taken, %d arrived upstream, %d without an answer", l.answered(200), up.arrived.Load(), l.answered(0))
+	up.delay.Store(0)
+	d.drained(t, 30*time.Second)
+	up.inOrder(t)
+	l.audit(t, "the daemon", d.client)
+	l.audit(t, "upstream", newClient(t, up.url()))
+	d.terminate(t)
+}
