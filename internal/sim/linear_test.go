@@ -1,0 +1,52 @@
+package sim
+
+import (
+	"flag"
+	"testing"
+	"testing/synctest"
+)
+
+var (
+	linearRounds = flag.Int("linear.rounds", 100, "how many histories are checked, of each kind")
+	linearSeed   = flag.Uint64("linear.seed", 0, "the first of them")
+)
+
+// In virtual time everything that takes time happens: outages, doubts, late answers,
+// writes that settle, copies that grow stale, syncs that are waited for.
+func TestLinearVirtual(t *testing.T) {
+	rounds(t, true, func(c func()) { synctest.Test(t, func(*testing.T) { c() }) })
+}
+
+// In real time everything is at once, as far as there are processors.
+func TestLinearParallel(t *testing.T) {
+	rounds(t, false, func(c func()) { c() })
+}
+
+func rounds(t *testing.T, virtual bool, in func(func())) {
+	operations, lives := 0, 0
+	for i := range *linearRounds {
+		p := newPlan(*linearSeed+uint64(i), virtual)
+		c, err := round(p, in)
+		known := c.history.known()
+		operations += len(known)
+		lives += c.lived
+		switch wrong := check(known); {
+		case err != nil:
+			t.Fatalf("%s: %v", p, err)
+		case len(c.odd) > 0:
+			t.Fatalf("%s: %s", p, c.odd[0])
+		case wrong != "":
+			t.Fatalf("%s: %s", p, wrong)
+		}
+	}
+	t.Logf("%d histories, %d operations, %d lives", *linearRounds, operations, lives)
+}
+
+func round(p plan, in func(func())) (c *crowd, err error) {
+	in(func() {
+		if c, err = newCrowd(p); err == nil {
+			err = c.run()
+		}
+	})
+	return c, err
+}

@@ -1,0 +1,275 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/cache"
+)
+
+// crowd is a daemon in front of an upstream, and callers of all its lives.
+type crowd struct {
+	plan    plan
+	up      *service
+	history history
+
+	mu     sync.Mutex
+	life   *life         // nil between two
+	lived  int           // how many there were
+	awake  chan struct{} // closed when there is one
+	failed error         // there is none any more
+	odd    []string      // answers that no history explains
+}
+
+func newCrowd(p plan) (*crowd, error) {
+	c := &crowd{plan: p, up: newService(), awake: make(chan struct{})}
+	c.up.latency, c.up.tardy = p.latency, p.tardy()
+	c.prepare()
+	return c, c.wake(vfs.NewCrashableMem())
+}
+
+// prepare has upstream hold half of the entries beforehand.
+func (c *crowd) prepare() {
+	for i, id := range entries {
+		if i%2 == 0 {
+			value := fmt.Sprintf("upstream%d", i)
+			c.up.entries[id] = stored{value: value, created: 1, updated: 1}
+			c.history.add(operation{id: id, did: put, value: value, code: http.StatusOK})
+		}
+	}
+}
+
+// wake starts the next life.
+func (c *crowd) wake(fs *vfs.MemFS) error {
+	l := c.plan.life(c.lived)
+	l.fs, l.history, l.ended = fs, &c.history, make(chan struct{})
+	var err error
+	if l.node, err = open(l.disk(), c.up, c.plan.settings); err != nil {
+		err = errors.Join(fmt.Errorf("start %d", c.lived+1), err)
+	} else {
+		l.node.start()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.life, c.failed = l, err
+	c.lived++
+	close(c.awake)
+	return err
+}
+
+// enter is for a caller to begin a call with, and the life's callers are told when
+// it is over. nil is the end.
+func (c *crowd) enter() *life {
+	for {
+		c.mu.Lock()
+		l, awake, failed := c.life, c.awake, c.failed
+		if l != nil && failed == nil {
+			l.callers.Add(1)
+		}
+		c.mu.Unlock()
+		if l != nil && failed == nil {
+			return l
+		}
+		if failed != nil {
+			return nil
+		}
+		<-awake
+	}
+}
+
+// next takes the daemon from a life that is over to the one that follows.
+func (c *crowd) next() error {
+	c.mu.Lock()
+	l := c.life
+	c.life, c.awake = nil, make(chan struct{})
+	c.mu.Unlock()
+	fs, err := c.bury(l)
+	if err != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.failed = err
+		close(c.awake)
+		return err
+	}
+	return c.wake(fs)
+}
+
+// bury waits for a life's end and returns what it left on disk.
+func (c *crowd) bury(l *life) (*vfs.MemFS, error) {
+	<-l.ended
+	l.callers.Wait()
+	if err := l.node.end(); err != nil {
+		return nil, fmt.Errorf("stop %d: %w", c.lived, err)
+	}
+	if !c.plan.virtual {
+		c.up.cutOff()
+	}
+	if l.clone != nil {
+		return l.clone, nil
+	}
+	return l.fs, nil
+}
+
+// supervise starts the daemon again whenever it ends, until the callers are done.
+func (c *crowd) supervise(done <-chan struct{}) error {
+	for {
+		c.mu.Lock()
+		l := c.life
+		c.mu.Unlock()
+		select {
+		case <-done:
+			return nil
+		case <-l.ended:
+			if err := c.next(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// run lets the callers loose, ends with one more restart and a look at everything, and
+// returns what it finds wrong without the checker.
+func (c *crowd) run() error {
+	var callers sync.WaitGroup
+	for i := range c.plan.callers {
+		callers.Go(func() { c.call(i) })
+	}
+	done := make(chan struct{})
+	supervised := make(chan error, 1)
+	go func() { supervised <- c.supervise(done) }()
+	callers.Wait()
+	close(done)
+	err := <-supervised
+	if err == nil {
+		err = c.finish()
+	}
+	c.up.close()
+	return err
+}
+
+func (c *crowd) finish() error {
+	c.life.retire() // unless it has crashed
+	if err := c.next(); err != nil {
+		return err
+	}
+	last := &caller{crowd: c, number: c.plan.callers, rng: rand.New(rand.NewPCG(c.plan.seed, ^uint64(0)))}
+	for _, id := range entries {
+		last.do(get, id, "")
+	}
+	c.life.retire()
+	_, err := c.bury(c.life)
+	return err
+}
+
+// plan is what a seed amounts to.
+type plan struct {
+	settings
+	seed    uint64
+	virtual bool
+	fair    bool // upstream can be asked all the time
+	callers int
+	calls   int // of each caller
+	latency time.Duration
+}
+
+func (p plan) String() string {
+	return fmt.Sprintf("seed %d: %d callers, fair %t, cache %d, linger %s", p.seed, p.callers, p.fair, p.memory, p.linger)
+}
+
+// newPlan draws one. In virtual time a life's times are as they are by default but
+// for the cache's, which are short beside a caller's thinking; in real time all are as
+// short as can be.
+func newPlan(seed uint64, virtual bool) plan {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	p := plan{settings: usual, seed: seed, virtual: virtual, fair: rng.IntN(3) == 0}
+	p.memory = []int64{16 << 10, 1 << 20}[rng.IntN(2)]
+	p.policy = cache.Policy{StaleIfError: cache.Forever}
+	if virtual {
+		p.callers, p.calls, p.latency = 2+rng.IntN(6), 40, 50*time.Millisecond
+		p.linger = []time.Duration{0, linger}[rng.IntN(2)]
+		p.policy.FreshFor = []time.Duration{0, 100 * time.Millisecond}[rng.IntN(2)]
+		p.policy.StaleWhileRevalidate = []time.Duration{0, time.Second}[rng.IntN(2)]
+		p.policy.AbsentFor = 100 * time.Millisecond
+		return p
+	}
+	p.callers, p.calls = 4+rng.IntN(5), 150
+	p.linger = []time.Duration{0, time.Millisecond}[rng.IntN(2)]
+	p.settleTime, p.patience = time.Millisecond, time.Millisecond
+	p.backoffInitial, p.backoffMax = 100*time.Microsecond, time.Millisecond
+	p.policy.FreshFor = []time.Duration{0, time.Millisecond}[rng.IntN(2)]
+	p.policy.StaleWhileRevalidate = []time.Duration{0, time.Millisecond}[rng.IntN(2)]
+	p.policy.AbsentFor = []time.Duration{0, time.Millisecond}[rng.IntN(2)]
+	return p
+}
+
+// life draws the n-th life: when it ends, and how.
+func (p plan) life(n int) *life {
+	seed := p.seed<<8 | uint64(n)
+	rng := rand.New(rand.NewPCG(seed, 2))
+	l := &life{seed: seed, virtual: p.virtual, kept: []int{0, 50, 100}[rng.IntN(3)]}
+	about := int64(p.callers * p.calls / 4)
+	switch rng.IntN(5) {
+	case 0:
+		l.restartAt = 1 + rng.Int64N(about)
+	case 1:
+		l.crashAtCall = 1 + rng.Int64N(about)
+	case 2:
+		l.crashAtWrite = 1 + rng.Int64N(about/2)
+	default:
+		l.crashAtSync = 1 + rng.Int64N(about/2)
+	}
+	return l
+}
+
+// tardy makes some answers of upstream come long after they were made.
+func (p plan) tardy() func() {
+	return func() {
+		switch {
+		case p.virtual && rand.IntN(4) == 0:
+			time.Sleep(rand.N(2 * time.Second))
+		case !p.virtual:
+			pause(false, rand.IntN(20))
+		}
+	}
+}
+
+// weather is how upstream may be. What is refused or lost for long makes callers wait,
+// which only virtual time can afford.
+func (p plan) weather(rng *rand.Rand) fault {
+	switch {
+	case p.fair && p.virtual:
+		return []fault{healthy, healthy, slow}[rng.IntN(3)]
+	case p.fair:
+		return healthy
+	case p.virtual:
+		return fault(max(0, rng.IntN(2*int(faults))-int(faults))) // healthy half of the time
+	}
+	return []fault{healthy, healthy, healthy, down, broken, deaf, captive}[rng.IntN(7)]
+}
+
+// turn changes the weather.
+func (c *crowd) turn(rng *rand.Rand) {
+	f := c.plan.weather(rng)
+	c.up.become(f, time.Duration(rng.IntN(29_000))*time.Millisecond)
+	if f == down && !c.plan.virtual {
+		c.up.cutOff() // a late landing would be later than so short a settle time
+	}
+}
+
+// thinks is how long a caller waits before its next call, in virtual time.
+var thinks = []time.Duration{
+	0, 0, 0, time.Millisecond, time.Millisecond, 2 * time.Millisecond, 20 * time.Millisecond, 20 * time.Millisecond,
+	60 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second,
+}
+
+func (c *crowd) complain(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.odd = append(c.odd, fmt.Sprintf(format, args...))
+}
