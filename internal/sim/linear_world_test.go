@@ -29,7 +29,7 @@ type crowd struct {
 
 func newCrowd(p plan) (*crowd, error) {
 	c := &crowd{plan: p, up: newService(), awake: make(chan struct{})}
-	c.up.latency, c.up.tardy = p.latency, p.tardy()
+	c.up.latency, c.up.tardy = p.latency, p.tardy(c.up)
 	c.prepare()
 	return c, c.wake(vfs.NewCrashableMem())
 }
@@ -54,6 +54,7 @@ func (c *crowd) wake(fs *vfs.MemFS) error {
 		err = errors.Join(fmt.Errorf("start %d", c.lived+1), err)
 	} else {
 		l.node.start()
+		l.serving.Store(true)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -228,11 +229,11 @@ func (p plan) life(n int) *life {
 }
 
 // tardy makes some answers of upstream come long after they were made.
-func (p plan) tardy() func() {
+func (p plan) tardy(up *service) func() {
 	return func() {
 		switch {
 		case p.virtual && rand.IntN(4) == 0:
-			time.Sleep(rand.N(2 * time.Second))
+			up.sleep(rand.N(2 * time.Second))
 		case !p.virtual:
 			pause(false, rand.IntN(20))
 		}
