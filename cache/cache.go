@@ -108,36 +108,46 @@ func (c *Cache) Changed(namespace, key string) {
 // Get returns the answer stored under a key, if it was made from the key's present
 // state. Whether it is still fresh is for [Policy.Judge] to say.
 func (c *Cache) Get(k Key) (*Item, bool) {
-	item, ok := c.items.Get(c.hash(k))
-	if !ok || item.key != k || item.generation != c.slot(k).Load() {
+	hash, slot := c.hash(k)
+	item, ok := c.items.Get(hash)
+	if !ok || item.key != k || item.generation != slot.Load() {
 		return nil, false
 	}
 	return item, true
 }
 
-// Put stores an answer made from the state of the key at generation g. It may be
-// dropped at once, and is never returned once the key has changed.
+// Put stores an answer made from the state of the key at generation g, and returns it.
+// It may be dropped at once, and is never returned once the key has changed.
 func (c *Cache) Put(k Key, g Generation, item Item) *Item {
 	item.key, item.generation = k, uint64(g)
+	hash, slot := c.hash(k)
+	if slot.Load() != item.generation {
+		return &item // would only push out something useful
+	}
 	cost := int64(len(item.Body) + len(k.Namespace) + len(k.Key) + itemOverhead)
-	c.items.Set(c.hash(k), &item, cost)
+	c.items.Set(hash, &item, cost)
 	return &item
 }
 
-func (c *Cache) hash(k Key) uint64 {
+// hash is where the answer to a key is, and the generation that it depends on: a
+// listing's is that of its namespace, whatever its limit.
+func (c *Cache) hash(k Key) (uint64, *atomic.Uint64) {
 	var h maphash.Hash
 	h.SetSeed(c.seed)
 	writeString(&h, k.Namespace)
 	writeString(&h, k.Key)
+	hash := h.Sum64()
+	slot := &c.generations[hash%generationSlots]
 	if k.Limit != 0 {
 		maphash.WriteComparable(&h, k.Limit)
+		hash = h.Sum64()
 	}
-	return h.Sum64()
+	return hash, slot
 }
 
 func (c *Cache) slot(k Key) *atomic.Uint64 {
-	k.Limit = 0
-	return &c.generations[c.hash(k)%generationSlots]
+	_, slot := c.hash(k)
+	return slot
 }
 
 // writeString adds a string and its end to h. A slash is in no key or namespace.

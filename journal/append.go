@@ -31,16 +31,27 @@ type NewWrite struct {
 //
 // Errors: [ErrFull], [ErrChanged], [ErrFailed].
 func (j *Journal) Append(w NewWrite) (Write, error) {
-	return j.append(w, nil)
+	if err := j.enter(); err != nil {
+		return Write{}, err
+	}
+	defer j.leave()
+	return j.append(w, addition{})
 }
 
-// append is Append with room for more in the same batch.
-func (j *Journal) append(w NewWrite, also func(*pebble.Batch) error) (Write, error) {
+// addition is what else a batch does that journals a write.
+type addition struct {
+	frees int64 // what it takes off the budget
+	to    func(*pebble.Batch) error
+}
+
+func (j *Journal) append(w NewWrite, also addition) (Write, error) {
 	n, v, batch, err := j.begin(w, also)
 	if errors.Is(err, ErrChanged) {
 		// What it lost to may not be durable yet, and the caller is going to answer
 		// on the strength of it.
-		return Write{}, errors.Join(err, j.syncAll())
+		if err := j.syncAll(); err != nil {
+			return Write{}, err
+		}
 	}
 	if err != nil {
 		return Write{}, err
@@ -51,62 +62,70 @@ func (j *Journal) append(w NewWrite, also func(*pebble.Batch) error) (Write, err
 	j.publish(n, v)
 	return Write{
 		ID: w.ID, Seq: v.seq, Op: w.Op, Value: w.Value, ListBytes: w.ListBytes, UpdatedAt: v.updatedAt,
+		born: v.born, afterDelete: v.afterDelete,
 	}, nil
 }
 
 // begin gives the write its place in the order and applies it, not yet synced.
-func (j *Journal) begin(w NewWrite, also func(*pebble.Batch) error) (*node, *version, *pebble.Batch, error) {
+func (j *Journal) begin(w NewWrite, also addition) (*node, *version, *pebble.Batch, error) {
 	j.commitMu.Lock()
 	defer j.commitMu.Unlock()
 	if err := j.faultIn(w.ID); err != nil {
 		return nil, nil, nil, err
 	}
-	v, err := j.admit(w)
+	v, replaced, err := j.admit(w, also.frees)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	batch := j.db.NewBatch()
-	if also != nil {
-		if err := also(batch); err != nil {
+	if also.to != nil {
+		if err := also.to(batch); err != nil {
 			return nil, nil, nil, errors.Join(err, batch.Close())
 		}
 	}
 	key := pendingKey(w.ID, v.seq)
-	record := seal(key, appendPending(make([]byte, 0, len(w.Value)+48), v, w.Value))
+	record := seal(key, appendPending(make([]byte, 0, len(w.Value)+pendingFields), v, w.Value))
 	v.sum = sealedSum(record)
 	if err := batch.Set(key, record, nil); err != nil {
 		return nil, nil, nil, errors.Join(err, batch.Close())
 	}
 	j.totals.seq = v.seq
 	j.totals.add(w.ID, v)
-	j.mu.Lock()
-	n := j.index.ensure(w.ID)
-	n.coming = v
-	j.mu.Unlock()
-	return n, v, batch, j.apply(batch)
+	j.superseded += replaced
+	n, garbage := j.expect(w.ID, v)
+	return n, v, batch, j.applyWithout(batch, garbage)
 }
 
-// admit decides whether the write may be taken, and what it follows.
-func (j *Journal) admit(w NewWrite) (*version, error) {
+// expect notes that v is coming, and takes the garbage for the batch that v is in.
+func (j *Journal) expect(id ID, v *version) (*node, []retired) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := j.index.ensure(id)
+	n.coming = append(n.coming, v)
+	garbage := j.garbage
+	j.garbage = nil
+	return n, garbage
+}
+
+// admit decides whether the write may be taken, and what it follows: replaced is the
+// size of the write that it supersedes. Of the budget it needs only the difference,
+// but it is written to the disk in full.
+func (j *Journal) admit(w NewWrite, frees int64) (v *version, replaced int64, err error) {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	latest := j.index.get(w.ID).latest()
 	if w.If != nil && !w.If(seqOf(latest)) {
-		return nil, ErrChanged
+		return nil, 0, ErrChanged
 	}
-	v := j.follow(latest, w)
+	if v, err = j.follow(latest, w); err != nil {
+		return nil, 0, err
+	}
 	v.seq = j.totals.seq + 1
-	need := v.size(w.ID)
 	if latest != nil {
-		need -= latest.size(w.ID)
+		replaced = latest.size(w.ID)
 	}
-	for i := range j.garbage {
-		need -= j.garbage[i].v.size(j.garbage[i].id)
-	}
-	if err := j.room(need); err != nil {
-		return nil, err
-	}
-	return v, nil
+	size := v.size(w.ID)
+	return v, replaced, j.room(size-replaced-frees, size)
 }
 
 func seqOf(v *version) uint64 {
@@ -117,22 +136,30 @@ func seqOf(v *version) uint64 {
 }
 
 // follow is the version that w becomes after the entry's newest one.
-func (j *Journal) follow(latest *version, w NewWrite) *version {
+func (j *Journal) follow(latest *version, w NewWrite) (*version, error) {
 	now := j.stamp()
 	v := &version{
 		op: w.Op, bytes: int32(len(w.Value)), listBytes: int32(w.ListBytes),
 		updatedAt: now, since: now, born: now,
 	}
-	if latest == nil {
-		return v
+	switch {
+	case latest != nil:
+		v.updatedAt = max(now, latest.updatedAt)
+		v.since = latest.since
+		v.born, v.afterDelete = latest.born, latest.afterDelete
+		if latest.op == Delete {
+			v.born, v.afterDelete = v.updatedAt, true
+		}
+	case w.Op == Delete:
+		// What is put after it no longer looks at the settled copy, and must not be
+		// older all the same (contract 19).
+		settled, _, err := j.observation(w.ID)
+		if err != nil {
+			return nil, err
+		}
+		v.updatedAt = max(now, settled.UpdatedAt)
 	}
-	v.updatedAt = max(now, latest.updatedAt)
-	v.since = latest.since
-	v.born, v.afterDelete = latest.born, latest.afterDelete
-	if latest.op == Delete {
-		v.born, v.afterDelete = v.updatedAt, true
-	}
-	return v
+	return v, nil
 }
 
 // stamp is the time of the next write: the wall clock, moved on by a tick if need be,
@@ -152,6 +179,10 @@ func (j *Journal) stamp() float64 {
 func (j *Journal) publish(n *node, v *version) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	n.arrive(v)
+	if v.removed {
+		return
+	}
 	if v.seq < n.visible.seq {
 		j.garbage = append(j.garbage, retired{n.id, *v})
 		return
@@ -160,75 +191,5 @@ func (j *Journal) publish(n *node, v *version) {
 		j.garbage = append(j.garbage, retired{n.id, n.visible})
 	}
 	j.index.show(n, v)
-	if n.coming == v {
-		n.coming = nil
-	}
 	j.changed(Change{ID: n.id, Seq: v.seq, Written: true})
-}
-
-// apply adds what every batch carries, the state record and the removal of
-// superseded records, and applies it. The caller holds commitMu and, after it, has
-// to wait.
-func (j *Journal) apply(batch *pebble.Batch) error {
-	return j.applyWithout(batch, j.takeGarbage())
-}
-
-// applyLocked is apply for a caller that holds mu too.
-func (j *Journal) applyLocked(batch *pebble.Batch) error {
-	garbage := j.garbage
-	j.garbage = nil
-	return j.applyWithout(batch, garbage)
-}
-
-func (j *Journal) applyWithout(batch *pebble.Batch, garbage []retired) error {
-	if j.failed.Load() {
-		return errors.Join(ErrFailed, batch.Close())
-	}
-	for _, old := range garbage {
-		if err := batch.Delete(pendingKey(old.id, old.v.seq), nil); err != nil {
-			return errors.Join(err, batch.Close())
-		}
-		j.totals.remove(old.id, &old.v)
-	}
-	if err := batch.Set(stateKey, seal(stateKey, appendTotals(nil, &j.totals)), nil); err != nil {
-		return errors.Join(err, batch.Close())
-	}
-	if err := j.db.ApplyNoSyncWait(batch, pebble.Sync); err != nil {
-		j.fail(err)
-		return ErrFailed
-	}
-	return nil
-}
-
-func (j *Journal) takeGarbage() []retired {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	garbage := j.garbage
-	j.garbage = nil
-	return garbage
-}
-
-// wait returns when an applied batch is durable. A batch that cannot be made durable
-// is the end of the journal.
-func (j *Journal) wait(batch *pebble.Batch) error {
-	if err := batch.SyncWait(); err != nil {
-		j.fail(err)
-		return ErrFailed
-	}
-	if j.failed.Load() {
-		return ErrFailed
-	}
-	return batch.Close()
-}
-
-// syncAll returns when everything applied so far is durable.
-func (j *Journal) syncAll() error {
-	if err := j.db.LogData(nil, pebble.Sync); err != nil {
-		j.fail(err)
-		return ErrFailed
-	}
-	if j.failed.Load() {
-		return ErrFailed
-	}
-	return nil
 }

@@ -3,7 +3,6 @@ package journal
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -13,18 +12,18 @@ import (
 // written in that time by a fast disk, which is why the reserve is large.
 const diskCheckEvery = 50 * time.Millisecond
 
-// diskGauge watches the free space under a directory.
+// diskGauge watches the free space under a directory. Its methods must not overlap.
 type diskGauge struct {
 	fs      vfs.FS
 	dir     string
 	reserve int64
 
 	checked time.Time
-	free    atomic.Int64
+	free    int64 // at that time, less what was written since
 }
 
-// low reports whether less than the reserve and n bytes are free. A file system
-// that cannot tell is taken to have room. Calls must not overlap.
+// low reports whether less than the reserve and n bytes are free, and counts the n
+// bytes as written if not. A file system that cannot tell is taken to have room.
 func (g *diskGauge) low(n int64) (bool, error) {
 	if g.reserve <= 0 {
 		return false, nil
@@ -39,20 +38,25 @@ func (g *diskGauge) low(n int64) (bool, error) {
 			return false, fmt.Errorf("free space of the disk: %w", err)
 		}
 		g.checked = now
-		g.free.Store(int64(min(usage.AvailBytes, 1<<62)))
+		g.free = int64(min(usage.AvailBytes, 1<<62))
 	}
-	return g.free.Add(-n) < g.reserve, nil
+	if g.free-n < g.reserve {
+		return true, nil
+	}
+	g.free -= n
+	return false, nil
 }
 
-// room refuses a write that would take n bytes more than the budget or the disk has
-// (contract 3). The caller holds commitMu.
-func (j *Journal) room(n int64) error {
-	used := j.totals.pendingBytes + j.totals.deadBytes
-	if j.opts.MaxBytes > 0 && used+n > j.opts.MaxBytes {
+// room refuses a write that would add more to what the budget counts than is left
+// of it, or write more than the disk has (contract 3). Both are in bytes. One that
+// adds nothing is within any budget. The caller holds commitMu.
+func (j *Journal) room(adds, writes int64) error {
+	used := j.totals.pendingBytes - j.superseded + j.totals.deadBytes
+	if j.opts.MaxBytes > 0 && adds > 0 && used+adds > j.opts.MaxBytes {
 		return fmt.Errorf("%w: pending writes and dead letters take %d bytes of the %d allowed",
 			ErrFull, used, j.opts.MaxBytes)
 	}
-	low, err := j.disk.low(n)
+	low, err := j.disk.low(writes)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -10,29 +9,64 @@ import (
 
 // DeadLetters returns all dead letters, oldest first, without their values.
 func (j *Journal) DeadLetters() ([]DeadLetter, error) {
+	if err := j.enter(); err != nil {
+		return nil, err
+	}
+	defer j.leave()
 	var letters []DeadLetter
-	err := scan(j.db, []byte(deadPrefix), func(key, body []byte, _ uint32) error {
-		l, err := decodeDead(binary.BigEndian.Uint64(key[len(deadPrefix):]), body)
+	err := scanDead(j.db, func(l DeadLetter) {
 		l.Value = ""
 		letters = append(letters, l)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("dead letters: %w", err)
+	}
+	return letters, nil
+}
+
+func scanDead(r pebble.Reader, visit func(DeadLetter)) error {
+	return scan(r, []byte(deadPrefix), func(key, body []byte, _ uint32) error {
+		seq, err := parseDeadKey(key)
+		if err != nil {
+			return err
+		}
+		l, err := decodeDead(seq, body)
+		if err == nil {
+			visit(l)
+		}
 		return err
 	})
-	return letters, err
+}
+
+// size is what the dead letter counts for in the budget.
+func (l *DeadLetter) size() int64 {
+	return int64(pendingOverhead + len(l.Namespace) + len(l.Key) + len(l.Value))
 }
 
 // Retry journals a dead letter anew, as the newest write to its entry, and removes
 // it. Errors: [ErrNoDeadLetter] and those of [Journal.Append].
 func (j *Journal) Retry(seq uint64) (Write, error) {
+	if err := j.enter(); err != nil {
+		return Write{}, err
+	}
+	defer j.leave()
 	l, err := j.deadLetter(seq)
 	if err != nil {
 		return Write{}, err
 	}
 	w := NewWrite{ID: l.ID, Op: l.Op, Value: l.Value, ListBytes: l.ListBytes}
-	return j.append(w, func(batch *pebble.Batch) error { return j.removeDead(batch, seq) })
+	return j.append(w, addition{
+		frees: l.size(),
+		to:    func(batch *pebble.Batch) error { return j.removeDead(batch, seq) },
+	})
 }
 
 // Discard removes a dead letter for good. Errors: [ErrNoDeadLetter].
 func (j *Journal) Discard(seq uint64) error {
+	if err := j.enter(); err != nil {
+		return err
+	}
+	defer j.leave()
 	batch, err := j.discard(seq)
 	if err != nil {
 		return err
@@ -57,18 +91,25 @@ func (j *Journal) removeDead(batch *pebble.Batch, seq uint64) error {
 	if err != nil {
 		return err
 	}
+	if err := batch.Delete(deadKey(seq), nil); err != nil {
+		return err
+	}
 	j.totals.dead--
-	j.totals.deadBytes -= int64(pendingOverhead + len(l.Namespace) + len(l.Key) + len(l.Value))
-	return batch.Delete(deadKey(seq), nil)
+	j.totals.deadBytes -= l.size()
+	return nil
 }
 
 func (j *Journal) deadLetter(seq uint64) (DeadLetter, error) {
-	body, ok, err := get(j.db, deadKey(seq))
+	var l DeadLetter
+	ok, err := get(j.db, deadKey(seq), func(body []byte) (err error) {
+		l, err = decodeDead(seq, body)
+		return err
+	})
 	if err != nil {
 		return DeadLetter{}, fmt.Errorf("dead letter %d: %w", seq, err)
 	}
 	if !ok {
 		return DeadLetter{}, fmt.Errorf("%w: %d", ErrNoDeadLetter, seq)
 	}
-	return decodeDead(seq, body)
+	return l, nil
 }

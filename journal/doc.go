@@ -21,7 +21,7 @@
 // # Layout
 //
 // FORMAT in the directory holds one line, "botwired journal 1", and is read before
-// anything else is touched. Keys in the store, where ns and key are an entry's
+// anything else is touched; it is made last, when the store is complete. Keys in the store, where ns and key are an entry's
 // namespace and key (neither can hold a slash) and u64 is big-endian:
 //
 //	m/state          the state record, rewritten by every batch
@@ -46,7 +46,7 @@
 //	row      uv list bytes  f64 updated_at
 //	dead     str ns  str key  uv status  str error  f64 buried_at  pending…
 //
-// The state record counts the pending records in the store and adds up their
-// checksums (modulo 2^64), so that a store that lost some of them does not pass for
-// a smaller one: [Journal.Run] compares it with what it finds.
+// The state record counts the pending records and the dead letters in the store and
+// adds up the former's checksums (modulo 2^64), so that a store that lost some of
+// them does not pass for a smaller one: [Journal.Run] compares it with what it finds.
 package journal

@@ -11,8 +11,8 @@ import (
 type index struct {
 	spaces map[string]*space
 	// touched names the entries that were looked up or written before the index was
-	// rebuilt: what the rebuild finds of them is already known or already old. It is
-	// nil once the index is complete.
+	// rebuilt, and with an empty key the namespaces: what the rebuild finds of them is
+	// already known or already old. It is nil once the index is complete.
 	touched map[ID]struct{}
 }
 
@@ -31,9 +31,10 @@ type node struct {
 	// visible is the newest durable write, the one that readers see; seq is 0 while
 	// there is none.
 	visible version
-	// coming is the newest write that was given a sequence number, while it is not
-	// yet durable; nil otherwise.
-	coming *version
+	// coming are the writes that were given a sequence number and are not published
+	// yet, in that order. They are published in any order: those that a newer one
+	// has overtaken never become visible.
+	coming []*version
 	linked bool
 	older  *node
 	newer  *node
@@ -41,15 +42,21 @@ type node struct {
 
 // latest is the newest write to the entry, durable or not, and nil if there is none.
 func (n *node) latest() *version {
-	switch {
-	case n == nil:
+	if n == nil {
 		return nil
-	case n.coming != nil:
-		return n.coming
-	case n.visible.seq != 0:
+	}
+	if k := len(n.coming); k > 0 && n.coming[k-1].seq > n.visible.seq {
+		return n.coming[k-1]
+	}
+	if n.visible.seq != 0 {
 		return &n.visible
 	}
 	return nil
+}
+
+// arrive ends the coming of v.
+func (n *node) arrive(v *version) {
+	n.coming = slices.DeleteFunc(n.coming, func(c *version) bool { return c == v })
 }
 
 func newIndex() index {
@@ -63,7 +70,15 @@ func (x *index) known(id ID) bool {
 	if x.complete() {
 		return true
 	}
-	_, ok := x.touched[id]
+	return x.isTouched(id)
+}
+
+// isTouched reports whether the entry, or its whole namespace, was faulted in.
+func (x *index) isTouched(id ID) bool {
+	if _, ok := x.touched[id]; ok {
+		return true
+	}
+	_, ok := x.touched[ID{Namespace: id.Namespace}]
 	return ok
 }
 
@@ -113,6 +128,37 @@ func (x *index) drop(n *node) {
 	if len(s.nodes) == 0 {
 		delete(x.spaces, n.id.Namespace)
 	}
+}
+
+// waitsSince moves the beginning of an entry's wait on to t: all its writes from
+// before t are done with.
+func (x *index) waitsSince(n *node, t float64) {
+	for _, v := range n.coming {
+		v.since = max(v.since, t)
+	}
+	if !n.linked || n.visible.since >= t {
+		return
+	}
+	n.visible.since = t
+	s, at := x.spaces[n.id.Namespace], n
+	for at.newer != nil && at.newer.visible.since < t {
+		at = at.newer
+	}
+	if at != n {
+		s.unlink(n)
+		s.linkAfter(at, n)
+	}
+}
+
+// linkAfter puts n into the list behind at.
+func (s *space) linkAfter(at, n *node) {
+	if at.newer == nil {
+		s.link(n)
+		return
+	}
+	n.linked, n.older, n.newer = true, at, at.newer
+	at.newer.older = n
+	at.newer = n
 }
 
 func (s *space) link(n *node) {
@@ -171,7 +217,7 @@ func (n *node) pending() Pending {
 func mergeByAge(heads []*node, limit int) []Pending {
 	h := nodeHeap(heads)
 	heap.Init(&h)
-	out := make([]Pending, 0, min(limit, 1024))
+	out := make([]Pending, 0, max(0, min(limit, 1024)))
 	for len(h) > 0 && len(out) < limit {
 		n := h[0]
 		out = append(out, n.pending())

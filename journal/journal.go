@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,20 +29,27 @@ type Options struct {
 	// nil.
 	OnChange func(Change)
 	// Fatal is called once when the disk has failed. It must end the process; if it
-	// returns, the journal acknowledges nothing any more.
+	// returns, the journal acknowledges nothing any more. It is called wherever the
+	// failure is met, with locks held, and must not call the journal.
 	Fatal func(error)
 	// Logger receives what Pebble has to say; nil discards it.
 	Logger *slog.Logger
 }
 
-// Journal is the durable store. All its methods may be called concurrently, but
-// nothing may be called after Close.
+// Journal is the durable store. All its methods may be called concurrently.
 type Journal struct {
 	opts   Options
 	db     *pebble.DB
 	lock   *pebble.Lock
 	disk   diskGauge
 	failed atomic.Bool
+	wedged atomic.Bool // Pebble panicked, and may hold its locks for ever
+
+	// life is held for reading while the store is used: Close waits for that. It is
+	// taken before all other locks, and never twice.
+	life    sync.RWMutex
+	closed  bool        // guarded by life
+	closing atomic.Bool // what Pebble complains of from now on is no failure
 
 	rebuilt chan struct{} // closed when the index is complete
 
@@ -52,6 +60,10 @@ type Journal struct {
 	commitMu  sync.Mutex
 	totals    totals  // guarded by commitMu
 	lastStamp float64 // likewise
+	// superseded is how many bytes of totals belong to writes that a newer one has
+	// followed: they do not count for the budget, as they go with one of the next
+	// batches. Guarded by commitMu.
+	superseded int64
 
 	// mu guards what readers see. It is held for memory operations only, and by
 	// settling for one unsynced batch, so that a reader finds a write either pending
@@ -100,7 +112,7 @@ func Open(opts Options) (*Journal, error) {
 }
 
 func (j *Journal) open() (err error) {
-	if err := checkFormat(j.opts.FS, j.opts.Dir); err != nil {
+	if _, err := checkFormat(j.opts.FS, j.opts.Dir); err != nil {
 		return err
 	}
 	if err := j.opts.FS.MkdirAll(j.opts.Dir, 0o700); err != nil {
@@ -114,10 +126,17 @@ func (j *Journal) open() (err error) {
 			err = errors.Join(err, j.lock.Close())
 		}
 	}()
-	if err := writeFormat(j.opts.FS, j.opts.Dir); err != nil {
+	// Once more: until the lock was taken, another process could have been making it.
+	made, err := checkFormat(j.opts.FS, j.opts.Dir)
+	if err != nil {
 		return err
 	}
-	if j.db, err = j.openStore(); err != nil {
+	if !made {
+		if err := j.create(); err != nil {
+			return err
+		}
+	}
+	if j.db, err = pebble.Open(j.opts.Dir, j.storeOptions()); err != nil {
 		return err
 	}
 	j.disk = diskGauge{fs: j.opts.FS, dir: j.opts.Dir, reserve: j.opts.DiskReserve}
@@ -127,21 +146,49 @@ func (j *Journal) open() (err error) {
 	return nil
 }
 
-// Close closes the store. Acknowledged writes are durable with or without it.
+// Close waits for the calls under way and closes the store. Acknowledged writes are
+// durable with or without it. What is called afterwards returns [ErrClosed] or
+// what it finds in memory.
 func (j *Journal) Close() error {
+	j.life.Lock()
+	defer j.life.Unlock()
+	if j.closed {
+		return nil
+	}
+	j.closed = true
+	j.closing.Store(true)
+	if j.wedged.Load() {
+		return ErrFailed // closing would wait for ever, and the lock must not outlive the store
+	}
 	err := j.db.Close()
 	return errors.Join(err, j.lock.Close())
 }
 
-// Err is nil while writes can be taken: afterwards [ErrFailed], or [ErrFull] when
-// even the smallest write would be refused.
+// enter begins a use of the store, to be ended by leave.
+func (j *Journal) enter() error {
+	j.life.RLock()
+	if j.closed {
+		j.life.RUnlock()
+		return ErrClosed
+	}
+	return nil
+}
+
+func (j *Journal) leave() { j.life.RUnlock() }
+
+// Err is nil while writes can be taken; else it is [ErrFailed], [ErrClosed], or
+// [ErrFull] when even the smallest write would be refused.
 func (j *Journal) Err() error {
+	if err := j.enter(); err != nil {
+		return err
+	}
+	defer j.leave()
 	if j.failed.Load() {
 		return ErrFailed
 	}
 	j.commitMu.Lock()
 	defer j.commitMu.Unlock()
-	return j.room(pendingOverhead)
+	return j.room(pendingOverhead, 0)
 }
 
 // fail records that the disk has failed and ends the process (contract 2).
@@ -150,9 +197,20 @@ func (j *Journal) fail(err error) {
 		return
 	}
 	if j.opts.Fatal != nil {
-		j.opts.Fatal(fmt.Errorf("journal %s: %w", j.opts.Dir, err))
+		j.opts.Fatal(fmt.Errorf("journal %s: %w", j.opts.Dir, oneLine{err}))
 	}
 }
+
+// oneLine is an error whose text is cut to its first line: Pebble's may go on with
+// stacks and listings of directories.
+type oneLine struct{ error }
+
+func (e oneLine) Error() string {
+	text, _, _ := strings.Cut(e.error.Error(), "\n")
+	return text
+}
+
+func (e oneLine) Unwrap() error { return e.error }
 
 func (j *Journal) changed(c Change) {
 	if j.opts.OnChange != nil {

@@ -65,6 +65,13 @@ func parseEntryKey(prefix string, key []byte) (ID, error) {
 	return ID{Namespace: string(rest[:slash]), Key: string(rest[slash+1:])}, nil
 }
 
+func parseDeadKey(key []byte) (uint64, error) {
+	if len(key) != len(deadPrefix)+8 {
+		return 0, fmt.Errorf("%w: key %q does not parse", ErrCorrupt, key)
+	}
+	return binary.BigEndian.Uint64(key[len(deadPrefix):]), nil
+}
+
 // after is the first key beyond all that begin with prefix.
 func after(prefix []byte) []byte {
 	end := bytes.Clone(prefix)

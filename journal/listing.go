@@ -16,9 +16,10 @@ type ListingFill struct {
 	namespace string
 	startedAt float64
 	settled   []settledRow // guarded by j.commitMu, in the order of settling
+	overtaken bool         // likewise; another listing was taken meanwhile
 }
 
-// settledRow is a write that settled while a listing was under way.
+// settledRow is an entry's state that became known while a listing was under way.
 type settledRow struct {
 	row  Row
 	gone bool
@@ -53,8 +54,15 @@ func (f *ListingFill) leave() {
 // Commit makes upstream's rows, brought forward by what has settled since, the
 // settled listing of the namespace. complete says that upstream had no more keys. It
 // is durable when Commit returns, and not seen by readers before.
+//
+// Errors: [ErrChanged] when another listing of the namespace was taken since this one
+// was begun, as that may show what came after this one (contract 7).
 func (f *ListingFill) Commit(rows []Row, complete bool) error {
 	j := f.j
+	if err := j.enter(); err != nil {
+		return err
+	}
+	defer j.leave()
 	batch, done, err := f.begin(rows, complete)
 	if err != nil {
 		return fmt.Errorf("listing of %s: %w", f.namespace, err)
@@ -69,20 +77,54 @@ func (f *ListingFill) begin(rows []Row, complete bool) (*pebble.Batch, func(), e
 	j.commitMu.Lock()
 	defer j.commitMu.Unlock()
 	f.leave()
+	if f.overtaken {
+		return nil, nil, ErrChanged
+	}
 	past, _, err := readListing(j.db, f.namespace)
 	if err != nil {
 		return nil, nil, err
 	}
+	now := f.bringForward(rows)
+	vanished := []ID{{Namespace: f.namespace}}
+	if complete {
+		if vanished, err = j.notListed(vanished, now); err != nil {
+			return nil, nil, err
+		}
+	}
 	batch := j.db.NewBatch()
-	if err := f.write(batch, past.Rows, f.bringForward(rows), complete); err != nil {
+	for _, id := range vanished[1:] {
+		err = errors.Join(err, batch.Delete(entryKey(settledPrefix, id), nil))
+	}
+	if err = errors.Join(err, f.write(batch, past.Rows, now, complete)); err != nil {
 		return nil, nil, errors.Join(err, batch.Close())
 	}
-	done := j.hideWhileFilling(ID{Namespace: f.namespace})
+	done := j.hideWhileFilling(vanished...)
 	if err := j.apply(batch); err != nil {
 		done()
 		return nil, nil, err
 	}
+	for _, other := range j.observers[f.namespace] {
+		other.overtaken = true
+	}
 	return batch, done, nil
+}
+
+// notListed adds to ids the entries with a settled copy that a complete listing does
+// not show: upstream has lost them, and a read must not bring back what a listing has
+// shown to be gone (contract 7).
+func (j *Journal) notListed(ids []ID, now map[string]Row) ([]ID, error) {
+	prefix := within(settledPrefix, ids[0].Namespace)
+	it, err := j.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	if err != nil {
+		return nil, err
+	}
+	for it.First(); it.Valid(); it.Next() {
+		key := string(it.Key()[len(prefix):])
+		if _, ok := now[key]; !ok {
+			ids = append(ids, ID{Namespace: ids[0].Namespace, Key: key})
+		}
+	}
+	return ids, errors.Join(it.Error(), it.Close())
 }
 
 // bringForward lays the writes that settled meanwhile over upstream's rows.
@@ -139,31 +181,27 @@ func setRow(batch *pebble.Batch, namespace string, row Row) error {
 	return batch.Set(key, seal(key, appendRow(nil, row)), nil)
 }
 
-// settleRow brings the namespace's listing, if there is one, and those under way
-// forward by a confirmed write. The caller holds commitMu.
-func (j *Journal) settleRow(batch *pebble.Batch, w Write) error {
-	row := Row{Key: w.Key, ListBytes: w.ListBytes, UpdatedAt: w.UpdatedAt}
-	for _, f := range j.observers[w.Namespace] {
-		f.settled = append(f.settled, settledRow{row, w.Op == Delete})
+// bringRow brings the namespace's listing, if there is one, and those under way
+// forward by what is known of one entry. The caller holds commitMu.
+func (j *Journal) bringRow(batch *pebble.Batch, namespace string, row Row, gone bool) error {
+	for _, f := range j.observers[namespace] {
+		f.settled = append(f.settled, settledRow{row, gone})
 	}
-	_, listed, err := get(j.db, headerKey(w.Namespace))
+	listed, err := get(j.db, headerKey(namespace), func([]byte) error { return nil })
 	if err != nil || !listed {
 		return err
 	}
-	key := rowKey(w.Namespace, w.Key)
-	if w.Op == Delete {
+	key := rowKey(namespace, row.Key)
+	if gone {
 		return batch.Delete(key, nil)
 	}
-	body, ok, err := get(j.db, key)
+	_, err = get(j.db, key, func(body []byte) error {
+		old, err := decodeRow(row.Key, body)
+		row.UpdatedAt = max(row.UpdatedAt, old.UpdatedAt)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	if ok {
-		old, err := decodeRow(w.Key, body)
-		if err != nil {
-			return err
-		}
-		row.UpdatedAt = max(row.UpdatedAt, old.UpdatedAt)
-	}
-	return setRow(batch, w.Namespace, row)
+	return setRow(batch, namespace, row)
 }

@@ -3,7 +3,6 @@ package journal
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -11,6 +10,11 @@ import (
 // Lookup says what is known here of an entry: its pending write, else its settled
 // copy, else nothing. It sees every write that was acknowledged before it began.
 func (j *Journal) Lookup(id ID) (State, error) {
+	if err := j.enter(); err != nil {
+		return State{}, err
+	}
+	defer j.leave()
+	var missing uint64
 	for {
 		v, filling, err := j.visible(id)
 		if err != nil {
@@ -28,11 +32,21 @@ func (j *Journal) Lookup(id ID) (State, error) {
 			return state, err
 		}
 		state, err := j.pendingState(id, v)
-		if errors.Is(err, ErrSuperseded) {
-			continue // superseded or settled since the index was read
+		if errors.Is(err, ErrSuperseded) && v.seq != missing {
+			missing = v.seq // superseded or settled since the index was read
+			continue
 		}
-		return state, err
+		return state, lost(err)
 	}
+}
+
+// lost is err, or [ErrCorrupt] for a record that is not in the store though the index,
+// looked at once more, still says so: a write leaves both under one hold of mu.
+func lost(err error) error {
+	if errors.Is(err, ErrSuperseded) {
+		return fmt.Errorf("%w: a pending write is missing", ErrCorrupt)
+	}
+	return err
 }
 
 // visible is the pending write that readers see, nil if there is none.
@@ -68,6 +82,8 @@ func (j *Journal) ensureKnown(id ID) error {
 	return j.faultIn(id)
 }
 
+// pendingState reads the settled copy first: while the record of v is there, nothing
+// that came after v has settled.
 func (j *Journal) pendingState(id ID, v *version) (State, error) {
 	state := State{
 		Kind: Gone, Seq: v.seq, ListBytes: int(v.listBytes), CreatedAt: v.born, UpdatedAt: v.updatedAt,
@@ -75,52 +91,60 @@ func (j *Journal) pendingState(id ID, v *version) (State, error) {
 	if v.op == Delete {
 		return state, nil
 	}
+	if !v.afterDelete {
+		settled, ok, err := j.observation(id)
+		if err != nil {
+			return State{}, err
+		}
+		if ok {
+			state.CreatedAt = settled.CreatedAt
+			state.UpdatedAt = max(state.UpdatedAt, settled.UpdatedAt)
+		}
+	}
 	value, err := j.value(id, v.seq)
 	if err != nil {
 		return State{}, err
 	}
 	state.Kind, state.Value = Value, value
-	if v.afterDelete {
-		return state, nil
-	}
-	settled, ok, err := j.observation(id)
-	if err != nil {
-		return State{}, err
-	}
-	if ok {
-		state.CreatedAt = settled.CreatedAt
-		state.UpdatedAt = max(state.UpdatedAt, settled.UpdatedAt)
-	}
 	return state, nil
 }
 
 // value reads the value of a pending write; ErrSuperseded says that it is gone.
 func (j *Journal) value(id ID, seq uint64) (string, error) {
-	body, ok, err := get(j.db, pendingKey(id, seq))
+	var value string
+	ok, err := get(j.db, pendingKey(id, seq), func(body []byte) error {
+		_, bytes, err := decodePending(body)
+		value = string(bytes)
+		return err
+	})
 	if err != nil {
 		return "", fmt.Errorf("pending write %d to %s: %w", seq, id, err)
 	}
 	if !ok {
 		return "", ErrSuperseded
 	}
-	_, value, err := decodePending(body)
-	if err != nil {
-		return "", fmt.Errorf("pending write %d to %s: %w", seq, id, err)
-	}
-	return string(value), nil
+	return value, nil
 }
 
 // settled is the State of an entry that has no pending write.
 func (j *Journal) settled(id ID) (State, error) {
-	body, ok, err := get(j.db, entryKey(settledPrefix, id))
+	o, confirmedAt, ok, err := j.copyOfEntry(id)
 	if err != nil || !ok {
 		return State{}, err
 	}
-	o, confirmedAt, err := decodeSettled(body)
-	if err != nil {
-		return State{}, fmt.Errorf("settled copy of %s: %w", id, err)
-	}
 	return settledState(o, confirmedAt), nil
+}
+
+// copyOfEntry reads an entry's settled copy.
+func (j *Journal) copyOfEntry(id ID) (o Observation, confirmedAt float64, ok bool, err error) {
+	ok, err = get(j.db, entryKey(settledPrefix, id), func(body []byte) (err error) {
+		o, confirmedAt, err = decodeSettled(body)
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("settled copy of %s: %w", id, err)
+	}
+	return o, confirmedAt, ok, err
 }
 
 func settledState(o Observation, confirmedAt float64) State {
@@ -131,38 +155,44 @@ func settledState(o Observation, confirmedAt float64) State {
 }
 
 func (j *Journal) observation(id ID) (Observation, bool, error) {
-	body, ok, err := get(j.db, entryKey(settledPrefix, id))
-	if err != nil || !ok {
-		return Observation{}, false, err
-	}
-	o, _, err := decodeSettled(body)
-	if err != nil {
-		return Observation{}, false, fmt.Errorf("settled copy of %s: %w", id, err)
-	}
-	return o, true, nil
+	o, _, ok, err := j.copyOfEntry(id)
+	return o, ok, err
 }
 
 // Newest returns the entry's pending write with its value, to be sent upstream; ok
 // is false when the entry has none.
 func (j *Journal) Newest(id ID) (w Write, ok bool, err error) {
+	if err := j.enter(); err != nil {
+		return Write{}, false, err
+	}
+	defer j.leave()
+	var missing uint64
 	for {
 		v, _, err := j.visible(id)
 		if err != nil || v == nil {
 			return Write{}, false, err
 		}
 		value, err := j.value(id, v.seq)
-		if errors.Is(err, ErrSuperseded) {
+		if errors.Is(err, ErrSuperseded) && v.seq != missing {
+			missing = v.seq
 			continue
+		}
+		if err != nil {
+			return Write{}, false, lost(err)
 		}
 		return Write{
 			ID: id, Seq: v.seq, Op: v.op, Value: value, ListBytes: int(v.listBytes), UpdatedAt: v.updatedAt,
 			born: v.born, afterDelete: v.afterDelete,
-		}, err == nil, err
+		}, true, nil
 	}
 }
 
 // Overlay returns the pending writes of a namespace, in no particular order.
 func (j *Journal) Overlay(namespace string) ([]Pending, error) {
+	if err := j.enter(); err != nil {
+		return nil, err
+	}
+	defer j.leave()
 	if err := j.ensureSpaceKnown(namespace); err != nil {
 		return nil, err
 	}
@@ -181,14 +211,15 @@ func (j *Journal) Overlay(namespace string) ([]Pending, error) {
 
 func (j *Journal) ensureSpaceKnown(namespace string) error {
 	j.mu.RLock()
-	complete := j.index.complete()
+	whole := ID{Namespace: namespace}
+	known := j.index.known(whole)
 	j.mu.RUnlock()
-	if complete {
+	if known {
 		return nil
 	}
 	j.commitMu.Lock()
 	defer j.commitMu.Unlock()
-	return j.faultInUnder(within(pendingPrefix, namespace), ID{Namespace: namespace})
+	return j.faultInUnder(within(pendingPrefix, namespace), whole)
 }
 
 // PendingList returns up to limit pending writes, those that have waited longest
@@ -206,59 +237,13 @@ func (j *Journal) PendingList(namespace string, limit int) []Pending {
 	return mergeByAge(heads, limit)
 }
 
-// Stats is a summary of a journal.
-type Stats struct {
-	Pending      int     // entries with a pending write
-	PendingBytes int64   // as the budget counts them
-	OldestSince  float64 // Unix seconds; 0 when nothing is pending
-	DeadLetters  int
-	DeadBytes    int64
-	LastSeq      uint64
-	Rebuilding   bool // Pending and Namespaces are still growing
-	Namespaces   map[string]NamespaceStats
-}
-
-// NamespaceStats is a namespace's part of [Stats].
-type NamespaceStats struct {
-	Pending      int
-	PendingBytes int64
-	OldestSince  float64
-}
-
-// Stats summarises the journal.
-func (j *Journal) Stats() Stats {
-	j.commitMu.Lock()
-	st := Stats{DeadLetters: int(j.totals.dead), DeadBytes: j.totals.deadBytes, LastSeq: j.totals.seq}
-	j.commitMu.Unlock()
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	st.Rebuilding = !j.index.complete()
-	st.Namespaces = make(map[string]NamespaceStats, len(j.index.spaces))
-	for name, s := range j.index.spaces {
-		if s.oldest == nil {
-			continue
-		}
-		since := s.oldest.visible.since
-		st.Pending += s.count
-		st.PendingBytes += s.bytes
-		if st.OldestSince == 0 || since < st.OldestSince {
-			st.OldestSince = since
-		}
-		st.Namespaces[name] = NamespaceStats{Pending: s.count, PendingBytes: s.bytes, OldestSince: since}
-	}
-	return st
-}
-
-// LastSeq is the highest sequence number given out.
-func (j *Journal) LastSeq() uint64 {
-	j.commitMu.Lock()
-	defer j.commitMu.Unlock()
-	return j.totals.seq
-}
-
 // Listing returns the settled listing of a namespace; ok is false when upstream was
 // never asked for it.
 func (j *Journal) Listing(namespace string) (l Listing, ok bool, err error) {
+	if err := j.enter(); err != nil {
+		return Listing{}, false, err
+	}
+	defer j.leave()
 	snapshot := j.durableSnapshot(ID{Namespace: namespace})
 	l, ok, err = readListing(snapshot, namespace)
 	return l, ok, errors.Join(err, snapshot.Close())
@@ -279,15 +264,15 @@ func (j *Journal) durableSnapshot(id ID) *pebble.Snapshot {
 }
 
 func readListing(r pebble.Reader, namespace string) (Listing, bool, error) {
-	body, ok, err := get(r, headerKey(namespace))
+	var l Listing
+	ok, err := get(r, headerKey(namespace), func(body []byte) error {
+		fetchedAt, complete, err := decodeHeader(body)
+		l.FetchedAt, l.Complete = fromUnix(fetchedAt), complete
+		return err
+	})
 	if err != nil || !ok {
 		return Listing{}, false, err
 	}
-	fetchedAt, complete, err := decodeHeader(body)
-	if err != nil {
-		return Listing{}, false, err
-	}
-	l := Listing{FetchedAt: fromUnix(fetchedAt), Complete: complete}
 	prefix := within(rowPrefix, namespace)
 	err = scan(r, prefix, func(key, body []byte, _ uint32) error {
 		row, err := decodeRow(string(key[len(prefix):]), body)
@@ -296,22 +281,3 @@ func readListing(r pebble.Reader, namespace string) (Listing, bool, error) {
 	})
 	return l, err == nil, err
 }
-
-// age is the time since a wall-clock instant, at least 0.
-func age(since float64) time.Duration {
-	return max(0, time.Duration((unixNow()-since)*float64(time.Second)))
-}
-
-// Age is how long the write's entry has been waiting, at least 0.
-func (p Pending) Age() time.Duration { return age(p.Since) }
-
-// OldestAge is how long the oldest pending write has waited, 0 if there is none.
-func (s Stats) OldestAge() time.Duration {
-	if s.OldestSince == 0 {
-		return 0
-	}
-	return age(s.OldestSince)
-}
-
-// OldestAge is how long the namespace's oldest pending write has waited.
-func (s NamespaceStats) OldestAge() time.Duration { return age(s.OldestSince) }

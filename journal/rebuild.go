@@ -18,6 +18,10 @@ const rebuildChunk = 256
 // Errors: [ErrCorrupt] when the store holds fewer, other or more pending writes than
 // were acknowledged, and ctx's.
 func (j *Journal) Run(ctx context.Context) error {
+	if err := j.enter(); err != nil {
+		return err
+	}
+	defer j.leave()
 	snapshot := j.db.NewSnapshot()
 	found, err := j.rebuild(ctx, snapshot)
 	if err == nil {
@@ -28,6 +32,9 @@ func (j *Journal) Run(ctx context.Context) error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.index.complete() {
+		return nil
+	}
 	j.index.touched = nil
 	for _, s := range j.index.spaces {
 		s.sortByAge()
@@ -46,9 +53,17 @@ func verify(snapshot *pebble.Snapshot, found totals) error {
 	if err != nil {
 		return err
 	}
+	return compareTotals(found, want)
+}
+
+func compareTotals(found, want totals) error {
 	if found.pending != want.pending || found.pendingBytes != want.pendingBytes || found.sum != want.sum {
 		return fmt.Errorf("%w: it holds %d pending writes (%d bytes), and %d (%d bytes) were acknowledged",
 			ErrCorrupt, found.pending, found.pendingBytes, want.pending, want.pendingBytes)
+	}
+	if found.dead != want.dead || found.deadBytes != want.deadBytes {
+		return fmt.Errorf("%w: it holds %d dead letters (%d bytes), and there were %d (%d bytes)",
+			ErrCorrupt, found.dead, found.deadBytes, want.dead, want.deadBytes)
 	}
 	if found.seq > want.seq {
 		return fmt.Errorf("%w: it holds write %d, and the last one acknowledged is %d", ErrCorrupt, found.seq, want.seq)
@@ -72,9 +87,15 @@ func (j *Journal) rebuild(ctx context.Context, snapshot *pebble.Snapshot) (found
 		chunk = append(chunk, retired{id, v})
 		return nil
 	})
-	if err == nil {
-		j.restoreAll(chunk)
+	if err != nil {
+		return found, err
 	}
+	j.restoreAll(chunk)
+	err = scanDead(snapshot, func(l DeadLetter) {
+		found.dead++
+		found.deadBytes += l.size()
+		found.seq = max(found.seq, l.Seq)
+	})
 	return found, err
 }
 
@@ -120,22 +141,28 @@ func (j *Journal) restoreAll(records []retired) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for i := range records {
-		last := i+1 == len(records) || records[i+1].id != records[i].id
-		if _, touched := j.index.touched[records[i].id]; !touched {
-			j.restore(records[i], last)
-		}
+		j.restore(records, i)
 	}
 }
 
-// restore takes one record into the index: an entry's last is its pending write,
-// those before it were superseded and not yet removed.
-func (j *Journal) restore(r retired, last bool) {
+// restore takes one of the records into the index, unless the index speaks for its
+// entry: an entry's last is its pending write, those before it were superseded and
+// not yet removed. What a chunk of an earlier rebuild put there is the same. The
+// caller holds commitMu and mu.
+func (j *Journal) restore(records []retired, i int) (last bool) {
+	r := records[i]
+	last = i+1 == len(records) || records[i+1].id != r.id
+	if j.index.known(r.id) || j.index.get(r.id).latest() != nil {
+		return last
+	}
 	if !last {
+		j.superseded += r.v.size(r.id)
 		j.garbage = append(j.garbage, r)
-		return
+		return last
 	}
 	j.index.show(j.index.ensure(r.id), &r.v)
 	j.changed(Change{ID: r.id, Seq: r.v.seq, Written: true})
+	return last
 }
 
 // faultIn makes sure that the index speaks for the entry. The caller holds commitMu,
@@ -150,8 +177,8 @@ func (j *Journal) faultIn(id ID) error {
 	return j.faultInUnder(pendingOf(id), id)
 }
 
-// faultInUnder takes the pending records under a prefix into the index. id is marked
-// as known even if it has none.
+// faultInUnder takes the pending records under a prefix into the index. id, an entry
+// or with an empty key a namespace, is known from then on even if it has none.
 func (j *Journal) faultInUnder(prefix []byte, id ID) error {
 	var records []retired
 	err := scanPending(j.db, prefix, func(id ID, v version) error {
@@ -167,21 +194,10 @@ func (j *Journal) faultInUnder(prefix []byte, id ID) error {
 		return nil
 	}
 	for i := range records {
-		last := i+1 == len(records) || records[i+1].id != records[i].id
-		if _, touched := j.index.touched[records[i].id]; touched {
-			continue
-		}
-		// A record of the index that a chunk of the rebuild put there is not touched;
-		// it is the same record.
-		if j.index.get(records[i].id).latest() == nil {
-			j.restore(records[i], last)
-		}
-		if last {
+		if last := j.restore(records, i); last {
 			j.index.touched[records[i].id] = struct{}{}
 		}
 	}
-	if id.Key != "" {
-		j.index.touched[id] = struct{}{}
-	}
+	j.index.touched[id] = struct{}{}
 	return nil
 }

@@ -57,6 +57,7 @@ type version struct {
 	sum         uint32 // the record's checksum, its share of the state record's sum
 	op          Op
 	afterDelete bool // a pending delete came before it: the settled copy is not its past
+	removed     bool // its record has left the store before it was published
 }
 
 func (v *version) size(id ID) int64 {
@@ -66,6 +67,9 @@ func (v *version) size(id ID) int64 {
 // pendingOverhead is what a pending write or dead letter is counted as on top of its
 // namespace, key and value: its record's fields and its place in the index.
 const pendingOverhead = 64
+
+// pendingFields is the most that a pending record takes beside its value.
+const pendingFields = 1 + 1 + 3*8 + binary.MaxVarintLen32 + sumSize
 
 func appendPending(dst []byte, v *version, value string) []byte {
 	var flags byte
@@ -85,7 +89,7 @@ func decodePending(body []byte) (version, []byte, error) {
 	v := version{op: Op(d.byte())}
 	v.afterDelete = d.byte()&flagAfterDelete != 0
 	v.updatedAt, v.since, v.born = d.float(), d.float(), d.float()
-	v.listBytes = int32(d.uvarint())
+	v.listBytes = int32(d.count())
 	v.bytes = int32(len(d.rest))
 	if d.bad || (v.op != Put && v.op != Delete) {
 		return version{}, nil, fmt.Errorf("%w: pending record does not parse", ErrCorrupt)
@@ -104,7 +108,7 @@ func appendSettled(dst []byte, o Observation, confirmedAt float64) []byte {
 func decodeSettled(body []byte) (o Observation, confirmedAt float64, err error) {
 	d := decoder{rest: body}
 	o.CreatedAt, o.UpdatedAt, confirmedAt = d.float(), d.float(), d.float()
-	o.ListBytes = int(d.uvarint())
+	o.ListBytes = d.count()
 	o.Value = string(d.rest)
 	if d.bad {
 		return o, 0, fmt.Errorf("%w: settled record does not parse", ErrCorrupt)
@@ -118,8 +122,8 @@ func appendRow(dst []byte, r Row) []byte {
 
 func decodeRow(key string, body []byte) (Row, error) {
 	d := decoder{rest: body}
-	r := Row{Key: key, ListBytes: int(d.uvarint()), UpdatedAt: d.float()}
-	if d.bad {
+	r := Row{Key: key, ListBytes: d.count(), UpdatedAt: d.float()}
+	if d.bad || len(d.rest) != 0 {
 		return r, fmt.Errorf("%w: listing row does not parse", ErrCorrupt)
 	}
 	return r, nil
@@ -136,7 +140,7 @@ func appendHeader(dst []byte, fetchedAt float64, complete bool) []byte {
 func decodeHeader(body []byte) (fetchedAt float64, complete bool, err error) {
 	d := decoder{rest: body}
 	fetchedAt, complete = d.float(), d.byte()&flagComplete != 0
-	if d.bad {
+	if d.bad || len(d.rest) != 0 {
 		return 0, false, fmt.Errorf("%w: listing header does not parse", ErrCorrupt)
 	}
 	return fetchedAt, complete, nil
@@ -155,7 +159,7 @@ func decodeDead(seq uint64, body []byte) (DeadLetter, error) {
 	d := decoder{rest: body}
 	var l DeadLetter
 	l.Namespace, l.Key = d.string(), d.string()
-	l.Status = int(d.uvarint())
+	l.Status = d.count()
 	l.Error = d.string()
 	l.BuriedAt = d.float()
 	v, value, err := decodePending(d.rest)
@@ -259,6 +263,16 @@ func (d *decoder) uvarint() uint64 {
 	}
 	d.rest = d.rest[size:]
 	return n
+}
+
+// count is a length or a number of no more than 31 bits.
+func (d *decoder) count() int {
+	n := d.uvarint()
+	if n > math.MaxInt32 {
+		d.bad = true
+		return 0
+	}
+	return int(n)
 }
 
 func (d *decoder) string() string {

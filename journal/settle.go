@@ -11,8 +11,15 @@ import (
 // copy (for a delete: the copy goes), and leaves the pending set unless a newer
 // write to the entry is waiting. It is durable when Settle returns.
 func (j *Journal) Settle(w Write) error {
-	batch, err := j.retire(w, func(batch *pebble.Batch, _ *version) error {
-		return errors.Join(j.settleCopy(batch, w), j.settleRow(batch, w))
+	if err := j.enter(); err != nil {
+		return err
+	}
+	defer j.leave()
+	batch, _, err := j.retire(w, false, func(batch *pebble.Batch, _ *version) error {
+		if err := j.settleCopy(batch, w); err != nil {
+			return err
+		}
+		return j.bringRow(batch, w.Namespace, Row{w.Key, w.ListBytes, w.UpdatedAt}, w.Op == Delete)
 	})
 	if err != nil {
 		return fmt.Errorf("settling write %d to %s: %w", w.Seq, w.ID, err)
@@ -23,19 +30,31 @@ func (j *Journal) Settle(w Write) error {
 // Bury makes a write that upstream refused for good a dead letter, unless a newer
 // one to the entry is waiting: then it was superseded. status and reason are
 // upstream's. It is durable when Bury returns.
+//
+// Until then, readers of the entry wait: they are not told what it was before by an
+// answer that a power cut could take back (contract 7).
 func (j *Journal) Bury(w Write, status int, reason string) error {
-	batch, err := j.retire(w, func(batch *pebble.Batch, last *version) error {
+	if err := j.enter(); err != nil {
+		return err
+	}
+	defer j.leave()
+	batch, reveal, err := j.retire(w, true, func(batch *pebble.Batch, last *version) error {
 		if last == nil {
 			return nil
 		}
+		key := deadKey(w.Seq)
+		record := seal(key, appendDead(nil, w.ID, last, w.Value, status, reason, unixNow()))
+		if err := batch.Set(key, record, nil); err != nil {
+			return err
+		}
 		j.totals.dead++
 		j.totals.deadBytes += last.size(w.ID)
-		key := deadKey(w.Seq)
-		return batch.Set(key, seal(key, appendDead(nil, w.ID, last, w.Value, status, reason, unixNow())), nil)
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("burying write %d to %s: %w", w.Seq, w.ID, err)
 	}
+	defer reveal()
 	return j.wait(batch)
 }
 
@@ -44,47 +63,81 @@ func (j *Journal) Bury(w Write, status int, reason string) error {
 // outcome leaves behind; its version is nil when a newer write is waiting.
 //
 // The batch is applied under mu: a reader finds the entry pending before it and
-// settled after it.
-func (j *Journal) retire(w Write, fill func(*pebble.Batch, *version) error) (*pebble.Batch, error) {
+// settled after it. With hide, readers wait until the returned function is called.
+func (j *Journal) retire(
+	w Write, hide bool, fill func(*pebble.Batch, *version) error,
+) (_ *pebble.Batch, reveal func(), _ error) {
 	j.commitMu.Lock()
 	defer j.commitMu.Unlock()
 	if err := j.faultIn(w.ID); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var last *version
-	n := j.indexed(w.ID)
-	if latest := n.latest(); latest != nil && latest.seq == w.Seq {
-		last = latest
-	}
+	n, last := j.ending(w)
 	batch := j.db.NewBatch()
-	err := errors.Join(fill(batch, last), batch.Delete(entryKey(sentPrefix, w.ID), nil))
-	if last != nil {
-		j.totals.remove(w.ID, last)
-		err = errors.Join(err, batch.Delete(pendingKey(w.ID, last.seq), nil))
+	err := batch.Delete(entryKey(sentPrefix, w.ID), nil)
+	if err == nil && last != nil {
+		err = batch.Delete(pendingKey(w.ID, last.seq), nil)
+	}
+	if err == nil {
+		err = fill(batch, last)
 	}
 	if err != nil {
-		return nil, errors.Join(err, batch.Close())
+		return nil, nil, errors.Join(err, batch.Close())
 	}
-	return batch, j.applyRetired(batch, w, n, last != nil)
+	// Nothing fails between here and the batch: the totals must not run ahead of it.
+	if last != nil {
+		j.totals.remove(w.ID, last)
+	}
+	reveal, err = j.applyRetired(batch, w, n, last != nil, hide)
+	return batch, reveal, err
 }
 
-func (j *Journal) applyRetired(batch *pebble.Batch, w Write, n *node, last bool) error {
+func (j *Journal) applyRetired(batch *pebble.Batch, w Write, n *node, last, hide bool) (reveal func(), err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.applyLocked(batch); err != nil {
-		return err
-	}
 	if last {
+		j.removeOvertaken(n)
+	}
+	if err := j.applyLocked(batch); err != nil {
+		return nil, err
+	}
+	switch {
+	case last:
 		j.index.drop(n)
+	case n != nil:
+		j.index.waitsSince(n, w.UpdatedAt)
+	}
+	if hide {
+		reveal = j.hide(w.ID, ID{Namespace: w.Namespace})
 	}
 	j.changed(Change{ID: w.ID, Seq: w.Seq})
-	return nil
+	return reveal, nil
 }
 
-func (j *Journal) indexed(id ID) *node {
+// removeOvertaken has the writes that w's node overtook on their way to being
+// published removed with its last write: left behind, one would be taken for the
+// entry's pending write after a crash. The caller holds mu.
+func (j *Journal) removeOvertaken(n *node) {
+	for _, v := range n.coming {
+		if v.seq != n.latest().seq {
+			v.removed = true
+			j.garbage = append(j.garbage, retired{n.id, *v})
+		}
+	}
+}
+
+// ending returns the entry's node, and w's version if no newer write is waiting. The
+// caller holds commitMu, so that none can come.
+func (j *Journal) ending(w Write) (*node, *version) {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
-	return j.index.get(id)
+	n := j.index.get(w.ID)
+	latest := n.latest()
+	if latest == nil || latest.seq != w.Seq {
+		return n, nil
+	}
+	v := *latest
+	return n, &v
 }
 
 // settleCopy replaces the entry's settled copy by a confirmed write. What upstream
@@ -109,13 +162,17 @@ func (j *Journal) settleCopy(batch *pebble.Batch, w Write) error {
 }
 
 // Fill records what upstream answered for an entry, nil for absent, as its settled
-// copy, and returns the entry's state. valid is asked, in the order of all writes,
+// copy and in the namespace's listing, and returns the entry's state. valid is asked, in the order of all writes,
 // whether the answer still stands: false when the entry was written or settled since
 // upstream was asked, and then the answer is dropped with [ErrChanged] (contract 8).
 // It is durable when Fill returns, and not seen by readers before (contract 7).
 //
 // While the disk is nearly full, no copy is kept.
 func (j *Journal) Fill(id ID, o *Observation, valid func() bool) (State, error) {
+	if err := j.enter(); err != nil {
+		return State{}, err
+	}
+	defer j.leave()
 	batch, state, done, err := j.beginFill(id, o, valid)
 	if err != nil || batch == nil {
 		return state, err
@@ -136,20 +193,23 @@ func (j *Journal) beginFill(id ID, o *Observation, valid func() bool) (*pebble.B
 		return nil, State{}, nil, err
 	}
 	state, record, err := j.copyOf(o, past)
-	if err != nil || (record == nil && !had) {
-		return nil, state, nil, err
+	if err != nil {
+		return nil, State{}, nil, err
 	}
 	key := entryKey(settledPrefix, id)
 	batch := j.db.NewBatch()
-	if record != nil {
+	switch {
+	case record != nil:
 		err = batch.Set(key, seal(key, record), nil)
-	} else {
+	case had:
 		err = batch.Delete(key, nil)
 	}
-	if err != nil {
-		return nil, State{}, nil, errors.Join(err, batch.Close())
+	row := Row{Key: id.Key, ListBytes: state.ListBytes, UpdatedAt: state.UpdatedAt}
+	err = errors.Join(err, j.bringRow(batch, id.Namespace, row, o == nil))
+	if err != nil || batch.Empty() {
+		return nil, state, nil, errors.Join(err, batch.Close())
 	}
-	done := j.hideWhileFilling(id)
+	done := j.hideWhileFilling(id, ID{Namespace: id.Namespace})
 	if err := j.apply(batch); err != nil {
 		done()
 		return nil, State{}, nil, err
@@ -179,17 +239,28 @@ func (j *Journal) copyOf(o *Observation, past Observation) (State, []byte, error
 
 // hideWhileFilling makes readers of a settled copy wait until the returned function
 // is called.
-func (j *Journal) hideWhileFilling(id ID) (done func()) {
-	durable := make(chan struct{})
+func (j *Journal) hideWhileFilling(ids ...ID) (done func()) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.filling[id] = durable
-	j.changed(Change{ID: id})
+	for _, id := range ids {
+		j.changed(Change{ID: id})
+	}
+	return j.hide(ids...)
+}
+
+// hide is hideWhileFilling for a caller that holds mu, and tells nobody.
+func (j *Journal) hide(ids ...ID) (reveal func()) {
+	durable := make(chan struct{})
+	for _, id := range ids {
+		j.filling[id] = durable
+	}
 	return func() {
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		if j.filling[id] == durable {
-			delete(j.filling, id)
+		for _, id := range ids {
+			if j.filling[id] == durable {
+				delete(j.filling, id)
+			}
 		}
 		close(durable)
 	}
@@ -198,27 +269,37 @@ func (j *Journal) hideWhileFilling(id ID) (done func()) {
 // MarkSent records, durably, that the entry's pending write may reach upstream from
 // now on. After a crash such an entry is [Journal.InDoubt].
 func (j *Journal) MarkSent(w Write) error {
-	key := entryKey(sentPrefix, w.ID)
-	if err := j.db.Set(key, seal(key, appendSeq(nil, w.Seq)), pebble.Sync); err != nil {
-		j.fail(err)
-		return ErrFailed
+	if err := j.enter(); err != nil {
+		return err
 	}
-	return nil
+	defer j.leave()
+	key := entryKey(sentPrefix, w.ID)
+	batch := j.db.NewBatch()
+	if err := batch.Set(key, seal(key, appendSeq(nil, w.Seq)), nil); err != nil {
+		return errors.Join(err, batch.Close())
+	}
+	return j.handAndWait(batch)
 }
 
 // Unmark takes a sent mark back: the attempt is known not to have reached upstream.
 // That need not survive a crash, after which the entry is treated as in doubt.
 func (j *Journal) Unmark(id ID) error {
-	if err := j.db.Delete(entryKey(sentPrefix, id), pebble.NoSync); err != nil {
-		j.fail(err)
-		return ErrFailed
+	if err := j.enter(); err != nil {
+		return err
 	}
-	return nil
+	defer j.leave()
+	j.commitMu.Lock()
+	defer j.commitMu.Unlock()
+	return j.guard(func() error { return j.db.Delete(entryKey(sentPrefix, id), pebble.NoSync) })
 }
 
 // InDoubt returns the entries of which upstream may hold, or yet apply, a write whose
 // answer an earlier process did not see.
 func (j *Journal) InDoubt() ([]ID, error) {
+	if err := j.enter(); err != nil {
+		return nil, err
+	}
+	defer j.leave()
 	var ids []ID
 	err := scan(j.db, []byte(sentPrefix), func(key, _ []byte, _ uint32) error {
 		id, err := parseEntryKey(sentPrefix, key)

@@ -53,7 +53,7 @@ type Pending struct {
 	Bytes     int     // length of the value in UTF-8
 	ListBytes int     // the size that a listing shows
 	UpdatedAt float64 // Unix seconds
-	Since     float64 // Unix seconds: since when the entry has been waiting
+	Since     float64 // Unix seconds: since when the entry has been waiting, not later than its oldest unsettled write
 }
 
 // Kind says where an entry's state is known from.
@@ -122,6 +122,8 @@ var (
 	ErrFull = errors.New("journal full")
 	// ErrInUse says that another process has the directory open.
 	ErrInUse = errors.New("in use by another process")
+	// ErrClosed says that Close was called.
+	ErrClosed = errors.New("journal closed")
 	// ErrFailed says that the disk failed; the process is about to end.
 	ErrFailed = errors.New("journal failed")
 	// ErrCorrupt says that the store does not hold what it should.

@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 
@@ -82,7 +83,11 @@ func (l listSource) load(ctx context.Context, patient bool) (*cache.Item, error)
 		fill.Cancel()
 		return nil, err
 	}
-	if err := fill.Commit(rows, complete); err != nil {
+	err = fill.Commit(rows, complete)
+	if errors.Is(err, journal.ErrChanged) {
+		return nil, errOvertaken // another listing was taken meanwhile
+	}
+	if err != nil {
 		return nil, err
 	}
 	return l.local()

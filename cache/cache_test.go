@@ -1,0 +1,218 @@
+package cache_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/botwired/botwired/cache"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t testing.TB, memory int64) *cache.Cache {
+	t.Helper()
+	c, err := cache.New(memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func item(body string) cache.Item { return cache.Item{Body: []byte(body)} }
+
+var (
+	entry   = cache.Key{Namespace: "ns", Key: "key"}
+	listing = cache.Key{Namespace: "ns", Limit: 10}
+)
+
+// keep puts an answer until Ristretto has taken it.
+func keep(t testing.TB, c *cache.Cache, k cache.Key, body string) {
+	t.Helper()
+	for range 1_000_000 {
+		c.Put(k, c.Generation(k), item(body))
+		if got, ok := c.Get(k); ok && string(got.Body) == body {
+			return
+		}
+	}
+	t.Fatalf("%v was never kept", k)
+}
+
+func mustMiss(t *testing.T, c *cache.Cache, k cache.Key) {
+	t.Helper()
+	if got, ok := c.Get(k); ok {
+		t.Errorf("%v is %q", k, got.Body)
+	}
+}
+
+func TestKeptUntilChanged(t *testing.T) {
+	c := open(t, 1<<20)
+	mustMiss(t, c, entry)
+	keep(t, c, entry, "1")
+	generation := c.Generation(entry)
+	if !c.Current(entry, generation) {
+		t.Error("changed by itself")
+	}
+	c.Changed("ns", "key")
+	mustMiss(t, c, entry)
+	if c.Current(entry, generation) {
+		t.Error("did not change")
+	}
+	keep(t, c, entry, "2")
+	keep(t, c, entry, "3")
+}
+
+// contract 8
+func TestAnswerOfAnOldGenerationIsNeverReturned(t *testing.T) {
+	c := open(t, 1<<20)
+	old := c.Generation(entry)
+	c.Changed("ns", "key")
+	for range 10_000 {
+		if got := c.Put(entry, old, item("old")); string(got.Body) != "old" {
+			t.Fatalf("Put returned %q", got.Body)
+		}
+		mustMiss(t, c, entry)
+	}
+	keep(t, c, entry, "new")
+	c.Put(entry, old, item("old"))
+	if got, ok := c.Get(entry); !ok || string(got.Body) != "new" {
+		t.Errorf("the old answer pushed out the new one: %v, %v", got, ok)
+	}
+}
+
+func TestAbsenceIsAnAnswer(t *testing.T) {
+	c := open(t, 1<<20)
+	for range 1_000_000 {
+		c.Put(entry, c.Generation(entry), cache.Item{ConfirmedAt: time.Unix(1, 0)})
+		if got, ok := c.Get(entry); ok {
+			if got.Body != nil || got.ConfirmedAt.Unix() != 1 {
+				t.Errorf("answer is %+v", got)
+			}
+			return
+		}
+	}
+	t.Error("was never kept")
+}
+
+func TestListingsAreKeptByLimit(t *testing.T) {
+	c := open(t, 1<<20)
+	other := cache.Key{Namespace: "ns", Limit: 11}
+	elsewhere := cache.Key{Namespace: "elsewhere", Limit: 10}
+	keep(t, c, listing, "ten")
+	keep(t, c, other, "eleven")
+	keep(t, c, elsewhere, "elsewhere")
+	if got, _ := c.Get(listing); string(got.Body) != "ten" {
+		t.Errorf("answer is %q", got.Body)
+	}
+	c.Changed("ns", "key") // an entry's change is its listings'
+	mustMiss(t, c, listing)
+	mustMiss(t, c, other)
+	if _, ok := c.Get(elsewhere); !ok {
+		t.Error("another namespace's listing went too")
+	}
+	keep(t, c, entry, "entry")
+	keep(t, c, listing, "ten")
+	c.Changed("ns", "") // a listing's change is no entry's
+	mustMiss(t, c, listing)
+	if _, ok := c.Get(entry); !ok {
+		t.Error("the entry went too")
+	}
+}
+
+// The parts of a key are told apart.
+func TestKeysDoNotRunTogether(t *testing.T) {
+	c := open(t, 1<<20)
+	keys := []cache.Key{
+		{Namespace: "ab", Key: "c"}, {Namespace: "a", Key: "bc"}, {Namespace: "abc"}, {Key: "abc"},
+		{Namespace: "abc", Limit: 1}, {Namespace: "abc", Limit: 256},
+	}
+	for i, k := range keys {
+		keep(t, c, k, fmt.Sprint(i))
+	}
+	for i, k := range keys {
+		if got, ok := c.Get(k); ok && string(got.Body) != fmt.Sprint(i) {
+			t.Errorf("%+v is %q", k, got.Body)
+		}
+	}
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	const memory, size = 1 << 20, 10 << 10
+	c := open(t, memory)
+	body := make([]byte, size)
+	key := func(i int) cache.Key { return cache.Key{Namespace: "ns", Key: fmt.Sprint(i)} }
+	for i := range 2000 {
+		c.Put(key(i), c.Generation(key(i)), cache.Item{Body: body})
+	}
+	keep(t, c, entry, "the last one")
+	kept := 0
+	for i := range 2000 {
+		if _, ok := c.Get(key(i)); ok {
+			kept++
+		}
+	}
+	if kept == 0 || kept > memory/size {
+		t.Errorf("%d answers of %d bytes are kept in %d", kept, size, memory)
+	}
+}
+
+func TestTooLittleMemoryIsAnError(t *testing.T) {
+	if _, err := cache.New(0); err == nil {
+		t.Error("no error")
+	}
+}
+
+// The reader's order: generation, state, Put; the writer's: state, Changed. Once Changed
+// has returned, no reader finds an older state.
+func TestNothingOlderThanTheLastChange(t *testing.T) {
+	c := open(t, 1<<20)
+	var state atomic.Int64
+	var stop atomic.Bool
+	var fillers sync.WaitGroup
+	for range 4 {
+		fillers.Go(func() {
+			for !stop.Load() {
+				g := c.Generation(entry)
+				c.Put(entry, g, item(fmt.Sprint(state.Load())))
+			}
+		})
+	}
+	hits := 0
+	for i := range 20_000 {
+		state.Store(int64(i))
+		c.Changed("ns", "key")
+		for range 3 {
+			if got, ok := c.Get(entry); ok {
+				hits++
+				if string(got.Body) != fmt.Sprint(i) {
+					t.Fatalf("found %q after the change to %d", got.Body, i)
+				}
+			}
+		}
+	}
+	stop.Store(true)
+	fillers.Wait()
+	if hits == 0 {
+		t.Error("the test saw no hit")
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	for name, k := range map[string]cache.Key{"entry": entry, "listing": listing} {
+		b.Run(name, func(b *testing.B) {
+			c := open(b, 1<<20)
+			keep(b, c, k, "a value of some length")
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					c.Get(k)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,102 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+// fatalStatus is how a process of these tests ends when the journal calls Fatal.
+const fatalStatus = 77
+
+// alone runs the test in a process of its own and checks that it ends with the
+// status. It reports whether this is that process.
+func alone(t *testing.T, status int) bool {
+	t.Helper()
+	if os.Getenv(AloneEnv) != "" {
+		return true
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=30s")
+	cmd.Env = append(os.Environ(), AloneEnv+"=1")
+	out, err := cmd.CombinedOutput()
+	if got := cmd.ProcessState.ExitCode(); got != status {
+		t.Fatalf("ended with %d, want %d: %v\n%s", got, status, err, out)
+	}
+	return false
+}
+
+// onFailingDisk opens a journal on a disk that fails what is named once it is told to.
+func onFailingDisk(t *testing.T, fatal func(error), fails func(errorfs.Op) bool) (*Journal, *errorfs.Toggle) {
+	t.Helper()
+	fault := &errorfs.Toggle{Injector: errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if strings.HasSuffix(op.Path, ".log") && fails(op) {
+			return syscall.EIO
+		}
+		return nil
+	})}
+	j, err := Open(Options{Dir: "j", FS: errorfs.Wrap(vfs.NewMem(), fault), Fatal: fatal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return j, fault
+}
+
+var big = strings.Repeat("x", 64<<10)
+
+// contract 2: when Pebble cannot make its next log it crashes. Before that, the journal
+// says why and ends the process.
+func TestFailureToRotateTheLog(t *testing.T) {
+	if !alone(t, fatalStatus) {
+		return
+	}
+	fatal := func(err error) {
+		fmt.Println(err)
+		os.Exit(fatalStatus)
+	}
+	j, fault := onFailingDisk(t, fatal, func(op errorfs.Op) bool {
+		return op.Kind == errorfs.OpCreate || op.Kind == errorfs.OpReuseForWrite
+	})
+	fault.On()
+	for i := range 1000 {
+		_, err := j.Append(NewWrite{ID: ID{"ns", fmt.Sprint(i)}, Op: Put, Value: big})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// contract 2: Pebble panics, with its locks held, when it is given a write after its log
+// has failed and before the failure came back to whoever waited. net/http would
+// swallow that, and all later writes would hang.
+func TestWriteBehindAFailedOne(t *testing.T) {
+	if !alone(t, 0) {
+		return
+	}
+	fatal := 0
+	j, fault := onFailingDisk(t, func(error) { fatal++ }, func(op errorfs.Op) bool { return op.Kind == errorfs.OpFileWrite })
+	fault.On()
+	var err error
+	for i := 0; err == nil; i++ {
+		_, _, _, err = j.begin(NewWrite{ID: ID{"ns", fmt.Sprint(i)}, Op: Put, Value: big}, addition{})
+	}
+	if !errors.Is(err, ErrFailed) || fatal != 1 {
+		t.Errorf("error is %v, Fatal was called %d times", err, fatal)
+	}
+	w := Write{ID: ID{"ns", "0"}, Seq: 1, Op: Put}
+	for _, err := range []error{j.Settle(w), j.MarkSent(w), j.Unmark(w.ID), j.syncAll(), j.Close()} {
+		if !errors.Is(err, ErrFailed) {
+			t.Errorf("error is %v", err)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package journal_test
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+)
+
+func write(j *journal.Journal, id journal.ID, size int) error {
+	return second(j.Append(journal.NewWrite{ID: id, Op: journal.Put, Value: strings.Repeat("x", size)}))
+}
+
+// one is what a write of 100 bytes to an entry of these tests counts for.
+const one = 64 + len("ns") + len("a") + 100
+
+func budget(n int) func(*journal.Options) {
+	return func(o *journal.Options) { o.MaxBytes = int64(n) }
+}
+
+// contract 3
+func TestFullJournalRefusesAndRecovers(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	j := open(t, fs, budget(2*one))
+	a, b, c := key("a"), key("b"), key("c")
+	no(t, write(j, a, 100))
+	no(t, write(j, b, 100))
+	full := func(err error) {
+		t.Helper()
+		if !errors.Is(err, journal.ErrFull) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error is %v", err)
+		}
+	}
+	full(write(j, c, 100))
+	full(write(j, a, 101))
+	full(j.Err())
+	no(t, write(j, a, 100)) // a replacement of the same size needs nothing
+	no(t, write(j, a, 50))
+	full(write(j, c, 0))
+	expect(t, j, b, journal.Value, strings.Repeat("x", 100))
+	settle(t, j, b)
+	no(t, j.Err())
+	no(t, write(j, c, 100))
+	check(t, j)
+
+	j = open(t, crash(fs), budget(2*one))
+	full(write(j, b, 100))
+	no(t, write(j, a, 100))
+}
+
+func TestDeadLettersCount(t *testing.T) {
+	j := open(t, vfs.NewMem(), budget(one))
+	no(t, write(j, key("a"), 100))
+	w, _, err := j.Newest(key("a"))
+	no(t, err)
+	no(t, j.Bury(w, 400, "bad"))
+	if err := write(j, key("b"), 100); !errors.Is(err, journal.ErrFull) {
+		t.Errorf("error is %v", err)
+	}
+	again, err := j.Retry(w.Seq) // takes the place of its dead letter
+	no(t, err)
+	no(t, j.Bury(again, 400, "bad"))
+	no(t, j.Discard(again.Seq))
+	no(t, write(j, key("b"), 100))
+	check(t, j)
+}
+
+// disk is a file system whose free space can be set.
+type disk struct {
+	vfs.FS
+	free atomic.Int64
+	err  atomic.Pointer[error]
+}
+
+func (d *disk) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	if err := d.err.Load(); err != nil {
+		return vfs.DiskUsage{}, *err
+	}
+	return vfs.DiskUsage{AvailBytes: uint64(d.free.Load())}, nil
+}
+
+// contract 3
+func TestFullDiskRefusesAndRecovers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const reserve = 1 << 20
+		d := &disk{FS: vfs.NewMem()}
+		d.free.Store(int64(reserve + 2*one + 10))
+		j := open(t, d, func(o *journal.Options) { o.DiskReserve = reserve })
+		a, b := key("a"), key("b")
+		no(t, write(j, a, 100))
+		no(t, write(j, a, 100)) // is written in full, though it counts for nothing more
+		for range 3 {           // what is refused takes nothing
+			if err := write(j, a, 100); !errors.Is(err, journal.ErrFull) {
+				t.Errorf("error is %v", err)
+			}
+		}
+		d.free.Store(reserve - 1)
+		time.Sleep(time.Second)
+		if err := j.Err(); !errors.Is(err, journal.ErrFull) {
+			t.Errorf("Err = %v", err)
+		}
+		settle(t, j, a)
+		state, err := j.Fill(b, observed("1"), always)
+		no(t, err)
+		if state.Value != "1" {
+			t.Errorf("state is %+v", state)
+		}
+		expect(t, j, a, journal.Settled, strings.Repeat("x", 100))
+		expect(t, j, b, journal.Unknown, "") // no copy is kept
+		d.free.Store(10 * reserve)
+		time.Sleep(time.Second)
+		no(t, j.Err())
+		no(t, write(j, b, 100))
+		unknown := errors.New("cannot tell")
+		d.err.Store(&unknown)
+		time.Sleep(time.Second)
+		if err := write(j, b, 100); !errors.Is(err, unknown) {
+			t.Errorf("error is %v", err)
+		}
+		d.err.Store(&vfs.ErrUnsupported)
+		no(t, write(j, b, 100))
+		check(t, j)
+	})
+}

@@ -1,0 +1,206 @@
+package journal_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// failing is a disk that can be told to fail some operations, and what the journal
+// says of it.
+type failing struct {
+	mem   *vfs.MemFS
+	fs    vfs.FS
+	fault *errorfs.Toggle
+
+	mu    sync.Mutex
+	fatal []error
+	said  chan struct{} // closed at the first call of Fatal
+}
+
+func newFailing(err error, fails func(errorfs.Op) bool) *failing {
+	f := &failing{mem: vfs.NewCrashableMem(), said: make(chan struct{})}
+	f.fault = &errorfs.Toggle{Injector: errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if fails(op) {
+			return err
+		}
+		return nil
+	})}
+	f.fs = errorfs.Wrap(f.mem, f.fault)
+	return f
+}
+
+func (f *failing) open(t *testing.T) *journal.Journal {
+	t.Helper()
+	j, err := journal.Open(journal.Options{Dir: dir, FS: f.fs, Fatal: func(err error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.fatal = append(f.fatal, err); len(f.fatal) == 1 {
+			close(f.said)
+		}
+	}})
+	no(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	no(t, j.Run(t.Context()))
+	return j
+}
+
+// mustHaveFailed checks contract 2: Fatal was called once, with one line, and nothing
+// is acknowledged any more, though the disk works again.
+func (f *failing) mustHaveFailed(t *testing.T, j *journal.Journal) {
+	t.Helper()
+	<-f.said
+	f.fault.Off()
+	w := journal.Write{ID: key("a"), Seq: 1, Op: journal.Put, Value: "1"}
+	for what, err := range map[string]error{
+		"Append":   second(j.Append(journal.NewWrite{ID: key("after"), Op: journal.Put})),
+		"Settle":   j.Settle(w),
+		"Bury":     j.Bury(w, 400, ""),
+		"MarkSent": j.MarkSent(w),
+		"Unmark":   j.Unmark(w.ID),
+		"Fill":     second(j.Fill(key("b"), observed("1"), always)),
+		"Listing":  j.BeginListing("ns").Commit(rows("a"), true),
+		"Changed":  second(j.Append(journal.NewWrite{ID: key("a"), Op: journal.Put, If: func(uint64) bool { return false }})),
+		"Err":      j.Err(),
+	} {
+		if !errors.Is(err, journal.ErrFailed) {
+			t.Errorf("%s after the failure = %v", what, err)
+		}
+	}
+	expect(t, j, key("a"), journal.Value, "1") // reads go on
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.fatal) != 1 || strings.Contains(f.fatal[0].Error(), "\n") {
+		t.Errorf("Fatal was called with %q", f.fatal)
+	}
+	expect(t, open(t, crash(f.mem)), key("a"), journal.Value, "1")
+}
+
+func isLog(op errorfs.Op) bool { return strings.HasSuffix(op.Path, ".log") }
+
+func isSync(op errorfs.Op) bool {
+	return op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSyncTo
+}
+
+func logSync(op errorfs.Op) bool { return isLog(op) && isSync(op) }
+
+func logWrite(op errorfs.Op) bool { return isLog(op) && op.Kind == errorfs.OpFileWrite }
+
+// contract 2
+func TestFailedLogEndsTheJournal(t *testing.T) {
+	for name, fails := range map[string]func(errorfs.Op) bool{"sync": logSync, "write": logWrite} {
+		for what, write := range map[string]func(*journal.Journal, journal.Write) error{
+			"append": func(j *journal.Journal, _ journal.Write) error {
+				return second(j.Append(journal.NewWrite{ID: key("lost"), Op: journal.Put, Value: "1"}))
+			},
+			"settle": (*journal.Journal).Settle,
+			"bury":   func(j *journal.Journal, w journal.Write) error { return j.Bury(w, 400, "bad") },
+			"mark":   (*journal.Journal).MarkSent,
+			"fill": func(j *journal.Journal, _ journal.Write) error {
+				return second(j.Fill(key("f"), observed("1"), always))
+			},
+			"listing":  func(j *journal.Journal, _ journal.Write) error { return j.BeginListing("ns").Commit(rows("r"), true) },
+			"changed":  func(j *journal.Journal, w journal.Write) error { return lose(j, w.ID) },
+			"many big": func(j *journal.Journal, _ journal.Write) error { return writeMuch(j) },
+		} {
+			t.Run(name+"/"+what, func(t *testing.T) {
+				f := newFailing(syscall.EIO, fails)
+				j := f.open(t)
+				put(t, j, key("a"), "1")
+				w := put(t, j, key("b"), "2")
+				f.fault.On()
+				if err := write(j, w); !errors.Is(err, journal.ErrFailed) {
+					t.Errorf("error is %v", err)
+				}
+				expect(t, j, key("lost"), journal.Unknown, "") // never durable, never visible
+				if n := j.Filling(); n != 0 {
+					t.Errorf("readers wait for %d fills", n)
+				}
+				f.mustHaveFailed(t, j)
+			})
+		}
+	}
+}
+
+// lose loses a condition.
+func lose(j *journal.Journal, id journal.ID) error {
+	return second(j.Append(journal.NewWrite{ID: id, Op: journal.Put, If: func(uint64) bool { return false }}))
+}
+
+// writeMuch writes until it fails, at most more than a memory table and log hold.
+func writeMuch(j *journal.Journal) error {
+	value := strings.Repeat("x", 64<<10)
+	for i := range 400 {
+		if _, err := j.Append(journal.NewWrite{ID: key("%d", i), Op: journal.Put, Value: value}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A write that nobody waits for fails unseen. The next one must not run into Pebble's
+// panic, which net/http would swallow and which leaves Pebble locked.
+func TestUnseenFailureOfTheLog(t *testing.T) {
+	f := newFailing(syscall.EIO, logWrite)
+	j := f.open(t)
+	put(t, j, key("a"), "1")
+	f.fault.On()
+	no(t, j.Unmark(key("a")))
+	if err := writeMuch(j); !errors.Is(err, journal.ErrFailed) {
+		t.Errorf("error is %v", err)
+	}
+	f.mustHaveFailed(t, j)
+}
+
+// Tables and the manifest are written in the background.
+func TestFailureInTheBackgroundEndsTheJournal(t *testing.T) {
+	for name, fails := range map[string]func(errorfs.Op) bool{
+		"table":    func(op errorfs.Op) bool { return strings.HasSuffix(op.Path, ".sst") && isSync(op) },
+		"create":   func(op errorfs.Op) bool { return strings.HasSuffix(op.Path, ".sst") && op.Kind == errorfs.OpCreate },
+		"manifest": func(op errorfs.Op) bool { return strings.Contains(op.Path, "MANIFEST") && isSync(op) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFailing(syscall.EIO, fails)
+			j := f.open(t)
+			put(t, j, key("a"), "1")
+			f.fault.On()
+			go func() { _ = j.FlushTables() }()
+			f.mustHaveFailed(t, j)
+		})
+	}
+}
+
+// contract 3: a disk that is full for Pebble's background work is waited out.
+func TestFullDiskInTheBackgroundIsWaitedOut(t *testing.T) {
+	var mu sync.Mutex
+	tries := 0
+	tried := make(chan struct{})
+	f := newFailing(syscall.ENOSPC, func(op errorfs.Op) bool {
+		if !strings.HasSuffix(op.Path, ".sst") || op.Kind != errorfs.OpCreate {
+			return false
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if tries++; tries == 3 {
+			close(tried)
+		}
+		return tries <= 3
+	})
+	j := f.open(t)
+	put(t, j, key("a"), "1")
+	f.fault.On()
+	no(t, j.FlushTables())
+	<-tried
+	put(t, j, key("a"), "2")
+	expect(t, open(t, crash(f.mem)), key("a"), journal.Value, "2")
+	if len(f.fatal) != 0 {
+		t.Errorf("Fatal was called with %v", f.fatal)
+	}
+}

@@ -1,0 +1,167 @@
+package journal_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/botwired/botwired/journal"
+)
+
+func observed(value string) *journal.Observation {
+	return &journal.Observation{Value: value, ListBytes: len(value), CreatedAt: 10, UpdatedAt: 20}
+}
+
+func TestFillIsKept(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	j := open(t, fs)
+	a := key("a")
+	state, err := j.Fill(a, observed("1"), always)
+	no(t, err)
+	for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
+		kept := expect(t, j, a, journal.Settled, "1")
+		if diff := cmp.Diff(state, kept); diff != "" {
+			t.Error(diff)
+		}
+	}
+	state, err = j.Fill(a, nil, always)
+	no(t, err)
+	if state.Kind != journal.Unknown {
+		t.Errorf("state is %+v", state)
+	}
+	expect(t, open(t, crash(fs)), a, journal.Unknown, "")
+	if _, err := j.Fill(key("never there"), nil, always); err != nil {
+		t.Error(err)
+	}
+	if n := j.Filling(); n != 0 {
+		t.Errorf("readers wait for %d fills", n)
+	}
+}
+
+// contract 8
+func TestOvertakenFillIsDropped(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	a := key("a")
+	_, err := j.Fill(a, observed("1"), always)
+	no(t, err)
+	if _, err := j.Fill(a, observed("0"), func() bool { return false }); !errors.Is(err, journal.ErrChanged) {
+		t.Errorf("error is %v", err)
+	}
+	expect(t, j, a, journal.Settled, "1")
+}
+
+// A fill tells of its change, so that of two for the same entry one is overtaken.
+func TestFillIsAChange(t *testing.T) {
+	changes := 0
+	j := open(t, vfs.NewMem(), func(o *journal.Options) { o.OnChange = func(journal.Change) { changes++ } })
+	for range 2 {
+		before := changes
+		_, err := j.Fill(key("a"), observed("1"), func() bool { return changes == before })
+		no(t, err)
+		if changes == before {
+			t.Error("no change")
+		}
+	}
+}
+
+func rows(keys ...string) []journal.Row {
+	var out []journal.Row
+	for _, k := range keys {
+		out = append(out, journal.Row{Key: k, ListBytes: 1, UpdatedAt: 20})
+	}
+	return out
+}
+
+// listed is the settled listing's keys.
+func listed(t *testing.T, j *journal.Journal) []string {
+	t.Helper()
+	l, ok, err := j.Listing("ns")
+	if err != nil || !ok {
+		t.Fatalf("Listing = %v, %v", ok, err)
+	}
+	keys := []string{}
+	for _, r := range l.Rows {
+		keys = append(keys, r.Key)
+	}
+	return keys
+}
+
+func TestListingIsBroughtForward(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	j := open(t, fs)
+	if _, ok, err := j.Listing("ns"); ok || err != nil {
+		t.Fatalf("Listing = %v, %v", ok, err)
+	}
+	no(t, j.BeginListing("ns").Commit(rows("a", "b", "c"), true))
+	put(t, j, key("d"), "longer")
+	settle(t, j, key("d"))
+	remove(t, j, key("a"))
+	settle(t, j, key("a"))
+	put(t, j, key("e"), "pending is not listed")
+	for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
+		if diff := cmp.Diff([]string{"b", "c", "d"}, listed(t, j)); diff != "" {
+			t.Error(diff)
+		}
+	}
+	no(t, j.BeginListing("ns").Commit(rows("b", "x"), false))
+	l, _, err := j.Listing("ns")
+	no(t, err)
+	want := journal.Listing{Rows: rows("b", "x")}
+	if diff := cmp.Diff(want, l, cmpopts.IgnoreFields(journal.Listing{}, "FetchedAt")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// contract 8: what settles while upstream makes its listing may not be in it.
+func TestWriteSettlesWhileListing(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	put(t, j, key("old"), "1")
+	settle(t, j, key("old"))
+	put(t, j, key("new"), "1")
+	fill := j.BeginListing("ns")
+	other := j.BeginListing("elsewhere")
+	settle(t, j, key("new"))
+	remove(t, j, key("old"))
+	settle(t, j, key("old"))
+	no(t, fill.Commit(rows("old", "z"), true))
+	no(t, other.Commit(nil, true))
+	if diff := cmp.Diff([]string{"new", "z"}, listed(t, j)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// contract 7: a listing asked for before, and answered after, another one was taken may
+// be the older of the two.
+func TestOvertakenListingIsDropped(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	slow, cancelled := j.BeginListing("ns"), j.BeginListing("ns")
+	no(t, j.BeginListing("ns").Commit(rows("a", "b"), true))
+	cancelled.Cancel()
+	if err := slow.Commit(rows("a"), true); !errors.Is(err, journal.ErrChanged) {
+		t.Errorf("error is %v", err)
+	}
+	if diff := cmp.Diff([]string{"a", "b"}, listed(t, j)); diff != "" {
+		t.Error(diff)
+	}
+	no(t, j.BeginListing("ns").Commit(rows("a"), true))
+	if diff := cmp.Diff([]string{"a"}, listed(t, j)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A row's time does not go back, whatever upstream's clock does (contract 19).
+func TestListingTimesNeverDecrease(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	w := put(t, j, key("a"), "1")
+	no(t, j.BeginListing("ns").Commit(nil, true))
+	settle(t, j, key("a"))
+	no(t, j.BeginListing("ns").Commit(rows("a"), true))
+	l, _, err := j.Listing("ns")
+	no(t, err)
+	if len(l.Rows) != 1 || l.Rows[0].UpdatedAt < w.UpdatedAt {
+		t.Errorf("rows are %+v, the write was of %v", l.Rows, w.UpdatedAt)
+	}
+}

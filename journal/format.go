@@ -1,0 +1,140 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+const (
+	// formatFile names the format version in clear, so that it can be read before
+	// anything of the directory is touched (contract 21). It is there only once the
+	// store is complete, so nothing was ever acknowledged without it.
+	formatFile = "FORMAT"
+	// creatingFile is the format file until then: a store beside it is one whose
+	// creation was cut off.
+	creatingFile = "FORMAT.new"
+	formatLine   = "botwired journal "
+	// formatVersion is the version of the layout in the package's doc.
+	formatVersion = 1
+)
+
+// checkFormat refuses a directory that another format version of botwired, or
+// something else, has written. made is false for one in which the journal is yet to
+// be made.
+func checkFormat(fsys vfs.FS, dir string) (made bool, _ error) {
+	f, err := fsys.Open(fsys.PathJoin(dir, formatFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, checkEmpty(fsys, dir)
+	}
+	if err != nil {
+		return false, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, 256))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return false, err
+	}
+	number, ok := strings.CutPrefix(strings.TrimSpace(string(text)), formatLine)
+	version, err := strconv.Atoi(number)
+	if !ok || err != nil {
+		return false, fmt.Errorf("%w: file %s does not say %q and a version", ErrFormat, formatFile, strings.TrimSpace(formatLine))
+	}
+	if version != formatVersion {
+		return false, fmt.Errorf("%w: the directory has version %d, this botwired reads version %d", ErrFormat, version, formatVersion)
+	}
+	return true, nil
+}
+
+// checkEmpty refuses a directory without a format file that has a store in it: its
+// file was lost, or it is not ours.
+func checkEmpty(fsys vfs.FS, dir string) error {
+	names, err := fsys.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if slices.Contains(names, creatingFile) {
+		return nil
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, "MANIFEST-") || strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".log") {
+			return fmt.Errorf("%w: it holds %s but no file %s", ErrFormat, name, formatFile)
+		}
+	}
+	return nil
+}
+
+// create makes the store of a new directory, or of one whose creation was cut off, and
+// then the format file. It is closed again and to be opened once more: only then is
+// its log one in which a damaged middle is told from a torn end.
+func (j *Journal) create() error {
+	fsys, dir := j.opts.FS, j.opts.Dir
+	if err := writeFormat(fsys, dir); err != nil {
+		return err
+	}
+	if err := syncAncestors(fsys, dir); err != nil {
+		return err
+	}
+	db, err := pebble.Open(dir, j.storeOptions())
+	if err != nil {
+		return err
+	}
+	err = j.guard(func() error {
+		return db.Set(stateKey, seal(stateKey, appendTotals(nil, &totals{})), pebble.Sync)
+	})
+	if err = errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	if err := fsys.Rename(fsys.PathJoin(dir, creatingFile), fsys.PathJoin(dir, formatFile)); err != nil {
+		return err
+	}
+	return syncDir(fsys, dir)
+}
+
+// writeFormat writes, durably, the format file under the name that it has until the
+// store is complete.
+func writeFormat(fsys vfs.FS, dir string) error {
+	f, err := fsys.Create(fsys.PathJoin(dir, creatingFile), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "%s%d\n", formatLine, formatVersion)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return syncDir(fsys, dir)
+}
+
+func syncDir(fsys vfs.FS, dir string) error {
+	d, err := fsys.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// syncAncestors makes the directory itself durable, whoever made it and those above
+// it: a power cut must not take the journal away with its name. It ends where this
+// user may not read, and where a file system knows no such thing.
+func syncAncestors(fsys vfs.FS, dir string) error {
+	for parent := fsys.PathDir(dir); parent != dir; dir, parent = parent, fsys.PathDir(parent) {
+		err := syncDir(fsys, parent)
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EINVAL) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// contents are the files under a directory.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := make(map[string]string)
+	no(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		files[path] = string(text)
+		return err
+	}))
+	return files
+}
+
+// contract 21: what is not of this format is refused unmodified.
+func TestForeignDirectoryIsRefusedUnmodified(t *testing.T) {
+	for name, files := range map[string]map[string]string{
+		"newer format":       {"FORMAT": "botwired journal 2\n", "MANIFEST-000001": "x"},
+		"other format":       {"FORMAT": "something else\n"},
+		"empty format":       {"FORMAT": ""},
+		"another's store":    {"MANIFEST-000001": "x", "000002.log": "y"},
+		"log without format": {"000002.log": "y"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for name, text := range files {
+				no(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+			}
+			before := contents(t, dir)
+			_, err := journal.Open(journal.Options{Dir: dir})
+			if !errors.Is(err, journal.ErrFormat) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("error is %v", err)
+			}
+			if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestDirectoryIsPrivate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "made", "too")
+	j, err := journal.Open(journal.Options{Dir: dir})
+	no(t, err)
+	defer func() { no(t, j.Close()) }()
+	info, err := os.Stat(dir)
+	no(t, err)
+	if info.Mode().Perm() != 0o700 {
+		t.Errorf("mode is %v", info.Mode())
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "FORMAT")); err != nil || string(text) != "botwired journal 1\n" {
+		t.Errorf("FORMAT is %q, %v", text, err)
+	}
+}
+
+// contract 20
+func TestSecondOpenIsRefused(t *testing.T) {
+	for name, fs := range map[string]vfs.FS{"disk": nil, "memory": vfs.NewMem()} {
+		t.Run(name, func(t *testing.T) {
+			opts := journal.Options{Dir: filepath.Join(t.TempDir(), "j"), FS: fs}
+			first, err := journal.Open(opts)
+			no(t, err)
+			put(t, first, key("a"), "1")
+			before := map[string]string{}
+			if fs == nil {
+				before = contents(t, opts.Dir)
+			}
+			if _, err := journal.Open(opts); !errors.Is(err, journal.ErrInUse) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("error is %v", err)
+			}
+			if fs == nil {
+				if diff := cmp.Diff(before, contents(t, opts.Dir)); diff != "" {
+					t.Error(diff)
+				}
+			}
+			no(t, first.Close())
+			again, err := journal.Open(opts)
+			no(t, err)
+			expect(t, again, key("a"), journal.Value, "1")
+			no(t, again.Close())
+		})
+	}
+}
+
+// A power cut at any moment of the first start leaves a directory that starts.
+func TestCreationCutOff(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	mem := vfs.NewCrashableMem()
+	var clones []*vfs.MemFS
+	each := errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			for _, kept := range []int{0, 50, 100} {
+				clones = append(clones, mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: kept, RNG: rng}))
+			}
+		}
+		return nil
+	})
+	j, err := journal.Open(journal.Options{Dir: dir, FS: errorfs.Wrap(mem, each)})
+	no(t, err)
+	no(t, j.Close())
+	if len(clones) < 30 {
+		t.Fatalf("only %d moments", len(clones))
+	}
+	for i, fs := range clones {
+		j, err := journal.Open(journal.Options{Dir: dir, FS: fs})
+		if err != nil {
+			t.Errorf("clone %d of %d: %v", i, len(clones), err)
+			continue
+		}
+		err = j.Run(context.Background())
+		put(t, j, key("a"), "1")
+		if err = errors.Join(err, j.Close()); err != nil {
+			t.Errorf("clone %d of %d: %v", i, len(clones), err)
+		}
+		expect(t, open(t, crash(fs)), key("a"), journal.Value, "1")
+	}
+}

@@ -1,0 +1,118 @@
+package journal_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+)
+
+const dir = "data/journal"
+
+func key(format string, args ...any) journal.ID {
+	return journal.ID{Namespace: "ns", Key: fmt.Sprintf(format, args...)}
+}
+
+// reopen opens the journal of a file system and does not rebuild it. A disk that
+// fails is the test's failure.
+func reopen(t testing.TB, fs vfs.FS, change ...func(*journal.Options)) *journal.Journal {
+	t.Helper()
+	opts := journal.Options{
+		Dir: dir, FS: fs,
+		Fatal: func(err error) { t.Errorf("Fatal was called: %v", err) },
+	}
+	for _, c := range change {
+		c(&opts)
+	}
+	j, err := journal.Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return j
+}
+
+// open opens the journal of a file system and rebuilds it.
+func open(t testing.TB, fs vfs.FS, change ...func(*journal.Options)) *journal.Journal {
+	t.Helper()
+	j := reopen(t, fs, change...)
+	if err := j.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// crash is what a power cut leaves that keeps nothing that was not synced.
+func crash(fs *vfs.MemFS) *vfs.MemFS { return fs.CrashClone(vfs.CrashCloneCfg{}) }
+
+func put(t testing.TB, j *journal.Journal, id journal.ID, value string) journal.Write {
+	t.Helper()
+	w, err := j.Append(journal.NewWrite{ID: id, Op: journal.Put, Value: value, ListBytes: len(value)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func remove(t testing.TB, j *journal.Journal, id journal.ID) journal.Write {
+	t.Helper()
+	w, err := j.Append(journal.NewWrite{ID: id, Op: journal.Delete})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func settle(t testing.TB, j *journal.Journal, id journal.ID) journal.Write {
+	t.Helper()
+	w, ok, err := j.Newest(id)
+	if err != nil || !ok {
+		t.Fatalf("Newest(%s) = %v, %v", id, ok, err)
+	}
+	if err := j.Settle(w); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func lookup(t testing.TB, j *journal.Journal, id journal.ID) journal.State {
+	t.Helper()
+	state, err := j.Lookup(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+// expect fails the test unless the entry is of the kind and has the value.
+func expect(t testing.TB, j *journal.Journal, id journal.ID, kind journal.Kind, value string) journal.State {
+	t.Helper()
+	state := lookup(t, j, id)
+	if state.Kind != kind || state.Value != value {
+		t.Fatalf("%s is of kind %d with %q, want kind %d with %q", id, state.Kind, state.Value, kind, value)
+	}
+	return state
+}
+
+func check(t testing.TB, j *journal.Journal) {
+	t.Helper()
+	if err := j.Check(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func always() bool { return true }
+
+func no(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

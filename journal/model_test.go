@@ -1,0 +1,248 @@
+package journal_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// model is what a journal should hold, said simply.
+type model struct {
+	pending map[journal.ID]journal.Write
+	settled map[journal.ID]string
+	dead    map[uint64]journal.Write
+	listing []string // nil before the first one
+	sent    map[journal.ID]bool
+}
+
+// play is a journal and its model under random operations.
+type play struct {
+	t     *testing.T
+	rng   *rand.Rand
+	fs    *vfs.MemFS
+	j     *journal.Journal
+	model model
+	log   []string
+}
+
+// Any sequence of operations and power cuts leaves what the model says.
+func TestRandomOperations(t *testing.T) {
+	for seed := range uint64(40) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			p := &play{
+				t: t, rng: rand.New(rand.NewPCG(seed, 11)), fs: vfs.NewCrashableMem(),
+				model: model{
+					pending: make(map[journal.ID]journal.Write), settled: make(map[journal.ID]string),
+					dead: make(map[uint64]journal.Write), sent: make(map[journal.ID]bool),
+				},
+			}
+			p.j = open(t, p.fs)
+			for range 120 {
+				p.step()
+				check(t, p.j)
+			}
+			p.compare()
+			if t.Failed() {
+				t.Log(p.log)
+			}
+		})
+	}
+}
+
+func (p *play) step() {
+	id := key("%d", p.rng.IntN(5))
+	n := p.rng.IntN(100)
+	p.log = append(p.log, fmt.Sprint(n, " ", id.Key))
+	switch {
+	case n < 30:
+		p.model.pending[id] = put(p.t, p.j, id, fmt.Sprint("value ", len(p.log)))
+	case n < 40:
+		p.model.pending[id] = remove(p.t, p.j, id)
+	case n < 60:
+		p.settle(id)
+	case n < 68:
+		p.bury(id)
+	case n < 76:
+		p.fill(id)
+	case n < 82:
+		p.list()
+	case n < 90:
+		p.decide()
+	default:
+		p.crash()
+	}
+}
+
+func (p *play) settle(id journal.ID) {
+	w, ok, err := p.j.Newest(id)
+	no(p.t, err)
+	want, pending := p.model.pending[id]
+	if ok != pending || w.Seq != want.Seq || w.Value != want.Value {
+		p.t.Fatalf("Newest(%s) = %+v, want %+v", id, w, want)
+	}
+	if !ok {
+		return
+	}
+	if p.rng.IntN(2) == 0 {
+		no(p.t, p.j.MarkSent(w))
+		p.model.sent[id] = true
+	}
+	if p.rng.IntN(4) == 0 {
+		return // unanswered
+	}
+	overtaken := p.rng.IntN(3) == 0
+	if overtaken {
+		p.model.pending[id] = put(p.t, p.j, id, "overtakes")
+	} else {
+		delete(p.model.pending, id)
+	}
+	no(p.t, p.j.Settle(w))
+	delete(p.model.sent, id)
+	p.settled(w)
+}
+
+// settled is what a confirmed write leaves.
+func (p *play) settled(w journal.Write) {
+	p.row(w.Key, w.Op == journal.Put)
+	if w.Op == journal.Delete {
+		delete(p.model.settled, w.ID)
+		return
+	}
+	p.model.settled[w.ID] = w.Value
+}
+
+// row is what becomes of the listing when an entry's state is known.
+func (p *play) row(key string, present bool) {
+	if i := slices.Index(p.model.listing, key); i >= 0 {
+		p.model.listing = slices.Delete(p.model.listing, i, i+1)
+	}
+	if present && p.model.listing != nil {
+		p.model.listing = append(p.model.listing, key)
+	}
+}
+
+func (p *play) bury(id journal.ID) {
+	w, ok := p.model.pending[id]
+	if !ok {
+		return
+	}
+	no(p.t, p.j.Bury(w, 400, "bad"))
+	p.model.dead[w.Seq] = w
+	delete(p.model.pending, id)
+	delete(p.model.sent, id)
+}
+
+func (p *play) fill(id journal.ID) {
+	if _, pending := p.model.pending[id]; pending {
+		return
+	}
+	if p.rng.IntN(3) == 0 {
+		no(p.t, second(p.j.Fill(id, nil, always)))
+		delete(p.model.settled, id)
+		p.row(id.Key, false)
+		return
+	}
+	no(p.t, second(p.j.Fill(id, observed("upstream's"), always)))
+	p.model.settled[id] = "upstream's"
+	p.row(id.Key, true)
+}
+
+func (p *play) list() {
+	fill := p.j.BeginListing("ns")
+	p.model.listing = []string{"0", "elsewhere"}
+	upstream := rows("0", "elsewhere")
+	p.settle(key("%d", p.rng.IntN(5)))
+	complete := p.rng.IntN(2) == 0
+	no(p.t, fill.Commit(upstream, complete))
+	for id := range p.model.settled {
+		if complete && !slices.Contains(p.model.listing, id.Key) {
+			delete(p.model.settled, id) // upstream has lost it
+		}
+	}
+}
+
+// decide retries or discards a dead letter, or one that is not there.
+func (p *play) decide() {
+	seq := uint64(1_000_000)
+	for s := range p.model.dead {
+		seq = min(seq, s)
+	}
+	dead, ok := p.model.dead[seq]
+	var err error
+	if p.rng.IntN(2) == 0 {
+		err = p.j.Discard(seq)
+	} else {
+		var w journal.Write
+		if w, err = p.j.Retry(seq); err == nil {
+			p.model.pending[dead.ID] = w
+		}
+	}
+	if ok != (err == nil) || (!ok && !errors.Is(err, journal.ErrNoDeadLetter)) {
+		p.t.Fatalf("dead letter %d: %v", seq, err)
+	}
+	delete(p.model.dead, seq)
+}
+
+func (p *play) crash() {
+	last := p.j.LastSeq()
+	p.compare()
+	no(p.t, p.j.Close())
+	kept := p.rng.IntN(3) * 50
+	p.fs = p.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: kept, RNG: p.rng})
+	p.j = reopen(p.t, p.fs)
+	if p.rng.IntN(2) == 0 {
+		no(p.t, p.j.Run(p.t.Context()))
+	}
+	if got := p.j.LastSeq(); got != last {
+		p.t.Fatalf("last sequence number is %d, was %d", got, last)
+	}
+	p.compare()
+}
+
+func (p *play) compare() {
+	p.t.Helper()
+	var want, got []string
+	for i := range 5 {
+		id := key("%d", i)
+		state := lookup(p.t, p.j, id)
+		got = append(got, fmt.Sprint(id.Key, state.Kind, state.Seq, state.Value))
+		kind, value := journal.Unknown, p.model.settled[id]
+		if value != "" {
+			kind = journal.Settled
+		}
+		w, pending := p.model.pending[id]
+		if pending {
+			kind, value = journal.Value, w.Value
+			if w.Op == journal.Delete {
+				kind = journal.Gone
+			}
+		}
+		want = append(want, fmt.Sprint(id.Key, kind, w.Seq, value))
+	}
+	overlay, err := p.j.Overlay("ns")
+	no(p.t, err)
+	letters, err := p.j.DeadLetters()
+	no(p.t, err)
+	got = append(got, fmt.Sprint("pending ", len(overlay), " dead ", len(letters)))
+	want = append(want, fmt.Sprint("pending ", len(p.model.pending), " dead ", len(p.model.dead)))
+	ids, err := p.j.InDoubt()
+	no(p.t, err)
+	got, want = append(got, fmt.Sprint("in doubt ", len(ids))), append(want, fmt.Sprint("in doubt ", len(p.model.sent)))
+	if diff := cmp.Diff(want, got); diff != "" {
+		p.t.Fatalf("%s\n%v", diff, p.log)
+	}
+	if p.model.listing == nil {
+		return
+	}
+	slices.Sort(p.model.listing)
+	if diff := cmp.Diff(p.model.listing, listed(p.t, p.j)); diff != "" {
+		p.t.Fatalf("%s\n%v", diff, p.log)
+	}
+}
