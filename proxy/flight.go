@@ -25,7 +25,7 @@ func (s *Server) begin(from origin, patient bool) <-chan singleflight.Result {
 			return nil, context.Canceled
 		}
 		defer s.background.Done()
-		return from.load(s.detached(), patient)
+		return from.load(s.detached(), patient, func() { s.flights.Forget(name) })
 	})
 }
 
@@ -70,7 +70,11 @@ func entryItem(id journal.ID, state journal.State) *cache.Item {
 // journal drops the answer if it has advanced: the entry was written, or settled,
 // after upstream may have made the answer. And what is cached is made from the state
 // after the fill, under a generation from after the fill.
-func (e entrySource) load(ctx context.Context, patient bool) (*cache.Item, error) {
+//
+// Nobody joins from the fill on: a write may be acknowledged, and even settled, after
+// the fill and before the flight is over, and a reader that begins after it must not
+// be answered from before it (contracts 6 and 7).
+func (e entrySource) load(ctx context.Context, patient bool, seal func()) (*cache.Item, error) {
 	s, key := e.s, entryKey(e.id)
 	generation := s.opts.Cache.Generation(key)
 	state, err := s.opts.Journal.Lookup(e.id)
@@ -84,6 +88,7 @@ func (e entrySource) load(ctx context.Context, patient bool) (*cache.Item, error
 	if err != nil {
 		return nil, err
 	}
+	seal()
 	state, err = s.opts.Journal.Fill(e.id, seen, func() bool { return s.opts.Cache.Current(key, generation) })
 	if errors.Is(err, journal.ErrChanged) {
 		return nil, errOvertaken

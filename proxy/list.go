@@ -74,9 +74,10 @@ func (l listSource) local() (*cache.Item, error) {
 }
 
 // load takes upstream's listing into the journal, which lays over it what settled
-// since upstream was asked (contract 8). What comes of it is then known here. Other
-// readers of this flight may want another limit.
-func (l listSource) load(ctx context.Context, patient bool) (*cache.Item, error) {
+// since upstream was asked (contract 8). What comes of it is then known here: each
+// reader of this flight looks for itself, as one may want another limit than the
+// first, or have begun after a write that the first need not see (contract 6).
+func (l listSource) load(ctx context.Context, patient bool, _ func()) (*cache.Item, error) {
 	fill := l.s.opts.Journal.BeginListing(l.namespace)
 	rows, complete, err := l.s.opts.Upstream.List(ctx, l.namespace, patient)
 	if err != nil {
@@ -87,10 +88,7 @@ func (l listSource) load(ctx context.Context, patient bool) (*cache.Item, error)
 	if errors.Is(err, journal.ErrChanged) {
 		return nil, errOvertaken // another listing was taken meanwhile
 	}
-	if err != nil {
-		return nil, err
-	}
-	return l.local()
+	return nil, err
 }
 
 // overlay lays pending writes over settled rows: tombstones hide, puts replace and

@@ -86,8 +86,10 @@ type origin interface {
 	// local makes an answer of what is known here; nil if nothing is.
 	local() (*cache.Item, error)
 	// load asks upstream, takes the answer into the journal, and returns it;
-	// errOvertaken if it was overtaken by a write.
-	load(ctx context.Context, patient bool) (*cache.Item, error)
+	// errOvertaken if it was overtaken by a write. A nil item says that local has the
+	// answer now, which is then each reader's own. Else seal is called before the
+	// answer is made: who begins later does not join any more.
+	load(ctx context.Context, patient bool, seal func()) (*cache.Item, error)
 	// flight names what is being asked for, among all origins.
 	flight() string
 }
@@ -112,6 +114,9 @@ func (s *Server) read(ctx context.Context, key cache.Key, d directives, from ori
 			return answer{}, errNotCached
 		}
 		loaded, err := s.askFor(ctx, from, freshness)
+		if err == nil && loaded == nil {
+			loaded, err = from.local()
+		}
 		switch {
 		case errors.Is(err, errOvertaken):
 			continue
