@@ -47,6 +47,9 @@ func (a *caller) do(did action, id journal.ID, value string) bool {
 	}
 	defer l.callers.Done()
 	o := operation{id: id, caller: a.number, did: did, value: value, sure: a.crowd.plan.fair, life: l}
+	if did == list {
+		o.limit = []int{1, len(entries), len(entries)}[a.rng.IntN(3)]
+	}
 	o.call = a.crowd.history.tick()
 	r := a.request(l.node, o)
 	o.answer = a.crowd.history.tick()
@@ -63,7 +66,7 @@ func (a *caller) request(n *node, o operation) *httptest.ResponseRecorder {
 	case remove:
 		return n.do(http.MethodDelete, path(o.id), "")
 	case list:
-		return n.do(http.MethodGet, "/memory/"+o.id.Namespace, "", a.directive()...)
+		return n.do(http.MethodGet, fmt.Sprintf("/memory/%s?limit=%d", o.id.Namespace, o.limit), "", a.directive()...)
 	}
 	return n.do(http.MethodGet, path(o.id), "", a.directive()...)
 }
@@ -118,7 +121,8 @@ func (a *caller) turnedAway(o operation) {
 	}
 }
 
-// recordList takes a listing as a read of each entry of the namespace.
+// recordList takes a listing as a read of each entry of the namespace, but for those
+// that it may have had no room for.
 func (a *caller) recordList(o operation, body []byte) {
 	var doc struct {
 		Keys []struct {
@@ -126,8 +130,8 @@ func (a *caller) recordList(o operation, body []byte) {
 			Bytes int
 		}
 	}
-	if err := json.Unmarshal(body, &doc); err != nil {
-		a.crowd.complain("LIST was answered with %s", body)
+	if err := json.Unmarshal(body, &doc); err != nil || len(doc.Keys) > o.limit {
+		a.crowd.complain("LIST of at most %d was answered with %s", o.limit, body)
 		return
 	}
 	for _, id := range entries {
@@ -141,6 +145,8 @@ func (a *caller) recordList(o operation, body []byte) {
 				row.bytes = k.Bytes
 			}
 		}
-		a.crowd.history.add(row)
+		if row.bytes >= 0 || len(doc.Keys) < o.limit {
+			a.crowd.history.add(row)
+		}
 	}
 }

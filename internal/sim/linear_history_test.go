@@ -20,6 +20,7 @@ type operation struct {
 	caller int
 	did    action // put, remove, get or list
 	value  string // what a put puts
+	limit  int    // of a list
 	code   int    // the answer's status; 0 if whether it happened is not known
 	saw    string // the value that a get was answered with
 	bytes  int    // the size that a list showed; -1 if it did not show the entry

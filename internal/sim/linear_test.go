@@ -7,24 +7,24 @@ import (
 )
 
 var (
-	linearRounds = flag.Int("linear.rounds", 100, "how many histories are checked, of each kind")
+	linearRounds = flag.Int("linear.rounds", 100, "how many histories are checked in virtual time; in real time it is a third")
 	linearSeed   = flag.Uint64("linear.seed", 0, "the first of them")
 )
 
 // In virtual time everything that takes time happens: outages, doubts, late answers,
 // writes that settle, copies that grow stale, syncs that are waited for.
 func TestLinearVirtual(t *testing.T) {
-	rounds(t, true, func(c func()) { synctest.Test(t, func(*testing.T) { c() }) })
+	rounds(t, *linearRounds, true, func(c func()) { synctest.Test(t, func(*testing.T) { c() }) })
 }
 
 // In real time everything is at once, as far as there are processors.
 func TestLinearParallel(t *testing.T) {
-	rounds(t, false, func(c func()) { c() })
+	rounds(t, (*linearRounds+2)/3, false, func(c func()) { c() })
 }
 
-func rounds(t *testing.T, virtual bool, in func(func())) {
+func rounds(t *testing.T, count int, virtual bool, in func(func())) {
 	operations, lives := 0, 0
-	for i := range *linearRounds {
+	for i := range count {
 		p := newPlan(*linearSeed+uint64(i), virtual)
 		c, err := round(p, in)
 		known := c.history.known()
@@ -39,7 +39,7 @@ func rounds(t *testing.T, virtual bool, in func(func())) {
 			t.Fatalf("%s: %s", p, wrong)
 		}
 	}
-	t.Logf("%d histories, %d operations, %d lives", *linearRounds, operations, lives)
+	t.Logf("%d histories, %d operations, %d lives", count, operations, lives)
 }
 
 func round(p plan, in func(func())) (c *crowd, err error) {
