@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	linearRounds = flag.Int("linear.rounds", 100, "how many histories are checked in virtual time; in real time it is a third")
+	linearRounds = flag.Int("linear.rounds", 60, "how many histories are checked in virtual time; in real time it is a third")
 	linearSeed   = flag.Uint64("linear.seed", 0, "the first of them")
 )
 
