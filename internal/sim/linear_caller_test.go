@@ -99,26 +99,11 @@ func (a *caller) record(o operation, r *httptest.ResponseRecorder) {
 	case r.Code == http.StatusGatewayTimeout && (o.did == get || o.did == list):
 		return
 	case r.Code == http.StatusServiceUnavailable && (o.did == get || o.did == list):
-		a.turnedAway(o)
-		return
 	default:
 		a.crowd.complain("%s %s was answered %d: %s", o.did, o.id, r.Code, r.Body)
 		return
 	}
 	a.crowd.history.add(o)
-}
-
-// turnedAway is a read that was answered 503: it says nothing of the entry, and
-// something of upstream, unless the daemon was cut off by a crash (contract 9).
-func (a *caller) turnedAway(o operation) {
-	if !o.sure {
-		return
-	}
-	select {
-	case <-o.life.ended:
-	default:
-		a.crowd.complain("contract 9: %s %s was answered 503, and upstream could be asked", o.did, o.id)
-	}
 }
 
 // recordList takes a listing as a read of each entry of the namespace, but for those

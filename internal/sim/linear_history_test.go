@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -77,10 +78,12 @@ func (h *history) add(o operation) {
 // while after the moment of which the next life knows: what was answered then, nobody
 // was told. A read of that time did not happen, a write may have: by the time that the
 // file system was cloned, or never.
-func (h *history) known() []operation {
+//
+// A read that was answered 503 says nothing of its entry, but something of upstream:
+// away are those that were, though it could be asked (contract 9).
+func (h *history) known() (out, away []operation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var out []operation
 	for _, o := range h.operations {
 		if l := o.life; l != nil && l.clone != nil && o.answer > l.doomedAt {
 			if (o.did != put && o.did != remove) || o.call > l.clonedAt {
@@ -88,9 +91,14 @@ func (h *history) known() []operation {
 			}
 			o.code, o.answer = 0, l.clonedAt
 		}
-		out = append(out, o)
+		switch {
+		case o.code != http.StatusServiceUnavailable:
+			out = append(out, o)
+		case o.sure:
+			away = append(away, o)
+		}
 	}
-	return out
+	return out, away
 }
 
 // until is a history cut off at a tick, with the same standing as at a crash.

@@ -27,7 +27,7 @@ func rounds(t *testing.T, count int, virtual bool, in func(func())) {
 	for i := range count {
 		p := newPlan(*linearSeed+uint64(i), virtual)
 		c, err := round(p, in)
-		known := c.history.known()
+		known, away := c.history.known()
 		operations += len(known)
 		lives += c.lived
 		switch wrong := check(known); {
@@ -35,6 +35,8 @@ func rounds(t *testing.T, count int, virtual bool, in func(func())) {
 			t.Fatalf("%s: %v", p, err)
 		case len(c.odd) > 0:
 			t.Fatalf("%s: %s", p, c.odd[0])
+		case len(away) > 0:
+			t.Fatalf("%s: contract 9: upstream could be asked, and these were turned away:\n%s", p, excerpt(away))
 		case wrong != "":
 			t.Fatalf("%s: %s", p, wrong)
 		}
