@@ -29,7 +29,7 @@ func (f *Flusher) Await(ctx context.Context, id journal.ID, seq uint64) (settled
 func (f *Flusher) expectWrite(id journal.ID, seq uint64) (*waiter, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t := f.schedule.tasks[id]
+	t := f.schedule.find(id)
 	if t == nil {
 		return nil, false
 	}

@@ -20,18 +20,18 @@ const startupLimit = 20 * time.Second
 func TestReplayThroughServe(t *testing.T) {
 	for _, latency := range []string{"0s", "50ms"} {
 		t.Run(latency, func(t *testing.T) {
-			wiretest.Replay(t, start(t, "serve", "--upstream", "embedded", "--latency", latency))
+			wiretest.Replay(t, startInProcess(t, "serve", "--upstream", "embedded", "--latency", latency))
 		})
 	}
 }
 
 func TestReplayThroughSelfhost(t *testing.T) {
-	wiretest.Replay(t, start(t, "selfhost"))
+	wiretest.Replay(t, startInProcess(t, "selfhost"))
 }
 
-// start runs the program on a free port and in a directory of its own, and returns its URL once it
+// startInProcess runs the program on a free port and in a directory of its own, and returns its URL once it
 // answers. The program is stopped with the test, and must then exit cleanly.
-func start(t *testing.T, args ...string) string {
+func startInProcess(t *testing.T, args ...string) string {
 	t.Helper()
 	address := closedAddress(t)
 	home := t.TempDir()

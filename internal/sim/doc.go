@@ -4,5 +4,8 @@
 // faults, crashes and restarts; after each step the contract's invariants are checked
 // against a model, and at the end that both sides converge.
 //
+// Beside it, TestLinearVirtual and TestLinearParallel let callers loose on the same
+// daemon all at once, and have what they were answered checked for linearizability.
+//
 // It has tests only: see TestSimulation. make sim runs it for a chosen time.
 package sim

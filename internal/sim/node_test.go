@@ -27,8 +27,27 @@ const (
 	requestTimeout = 10 * time.Second
 	settleTime     = 30 * time.Second
 	linger         = 100 * time.Millisecond
+	backoffInitial = 200 * time.Millisecond
 	backoffMax     = 30 * time.Second
 )
+
+// settings are what differs between simulated daemons.
+type settings struct {
+	memory                     int64 // of the cache, in bytes
+	linger, settleTime         time.Duration
+	backoffInitial, backoffMax time.Duration
+	patience                   time.Duration
+	policy                     cache.Policy
+}
+
+// usual are the defaults, but for the cache's memory.
+var usual = settings{
+	memory: 1 << 20, linger: linger, settleTime: settleTime,
+	backoffInitial: backoffInitial, backoffMax: backoffMax, patience: 5 * time.Second,
+	policy: cache.Policy{
+		FreshFor: 10 * time.Second, StaleWhileRevalidate: time.Minute, StaleIfError: cache.Forever, AbsentFor: 2 * time.Second,
+	},
+}
 
 // node is one life of the daemon, from a start to a stop or a crash.
 type node struct {
@@ -71,11 +90,11 @@ func (n *node) sever() {
 }
 
 // open wires a daemon as cmd/botwired does.
-func open(fs vfs.FS, up *service) (*node, error) {
+func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	n := &node{}
 	logger := slog.New(slog.NewTextHandler(up, nil))
 	var err error
-	if n.cache, err = cache.New(1 << 20); err != nil {
+	if n.cache, err = cache.New(with.memory); err != nil {
 		return nil, err
 	}
 	n.journal, err = journal.Open(journal.Options{
@@ -93,20 +112,17 @@ func open(fs vfs.FS, up *service) (*node, error) {
 		UserAgent: "sim", Dial: func(ctx context.Context) (net.Conn, error) { return n.dial(ctx, up) },
 	})
 	n.flusher = upstream.NewFlusher(upstream.FlusherOptions{
-		Journal: n.journal, Client: n.client, Concurrency: 16, SettleTime: settleTime,
-		Linger:         func(string) time.Duration { return linger },
-		BackoffInitial: 200 * time.Millisecond, BackoffMax: backoffMax, Logger: logger,
+		Journal: n.journal, Client: n.client, Concurrency: 16, SettleTime: with.settleTime,
+		Linger:         func(string) time.Duration { return with.linger },
+		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, Logger: logger,
 	})
 	reader := upstream.NewReader(upstream.ReaderOptions{
-		Client: n.client, Patience: 5 * time.Second,
-		BackoffInitial: 200 * time.Millisecond, BackoffMax: backoffMax, OnRecover: n.flusher.Nudge,
+		Client: n.client, Patience: with.patience,
+		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, OnRecover: n.flusher.Nudge,
 	})
-	policy := cache.Policy{
-		FreshFor: 10 * time.Second, StaleWhileRevalidate: time.Minute, StaleIfError: cache.Forever, AbsentFor: 2 * time.Second,
-	}
 	n.proxy, err = proxy.New(proxy.Options{
 		Journal: n.journal, Cache: n.cache, Upstream: reader, Flusher: flusher{n.flusher},
-		Forward: http.NotFoundHandler(), Policy: func(string) cache.Policy { return policy },
+		Forward: http.NotFoundHandler(), Policy: func(string) cache.Policy { return with.policy },
 		UpstreamFailing: n.flusher.Failing, Registry: prometheus.NewRegistry(), Logger: logger,
 	})
 	return n, err

@@ -109,7 +109,7 @@ func (w *world) start() (err error) {
 		}
 		return nil
 	}))
-	if w.node, err = open(fs, w.up); err != nil {
+	if w.node, err = open(fs, w.up, usual); err != nil {
 		return err
 	}
 	w.node.start()

@@ -50,8 +50,13 @@ type service struct {
 	listener *listener
 	server   *http.Server
 	done     chan struct{}
+	// latency is from a request's arrival until it is done; tardy, if not nil, lets
+	// time pass between that and the answer.
+	latency time.Duration
+	tardy   func()
 
 	mu         sync.Mutex
+	fence      int // requests of connections made before the last fence are not done
 	now        fault
 	lateness   time.Duration // of a late request, from its arrival
 	entries    map[journal.ID]stored
@@ -72,8 +77,9 @@ func newService() *service {
 		underWay: make(map[journal.ID]int),
 		closing:  make(chan struct{}),
 		started:  time.Now(),
+		latency:  50 * time.Millisecond,
 	}
-	s.server = &http.Server{Handler: s}
+	s.server = &http.Server{Handler: s, ConnContext: s.stamp}
 	go func() {
 		defer close(s.done)
 		_ = s.server.Serve(s.listener)
@@ -95,6 +101,24 @@ func (s *service) become(f fault, lateness time.Duration) {
 	if f == down {
 		s.listener.cut()
 	}
+}
+
+// fenced is the key under which a connection's context has its fence.
+type fenced struct{}
+
+func (s *service) stamp(ctx context.Context, _ net.Conn) context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return context.WithValue(ctx, fenced{}, s.fence)
+}
+
+// cutOff ends all connections, and what came by them is not done any more: without
+// it, a request that was read and not yet carried out could still land, as a late one.
+func (s *service) cutOff() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fence++
+	s.listener.cut()
 }
 
 // forget empties the service, as a restart without its disk would.
@@ -173,15 +197,18 @@ func (s *service) answer(w http.ResponseWriter, r *http.Request, id journal.ID, 
 		<-r.Context().Done()
 		return
 	case late:
-		s.applyLater(r.Method, id, body, lateness)
+		s.applyLater(r, id, body, lateness)
 		<-r.Context().Done()
 		return
 	case deaf:
-		s.apply(r.Method, id, body)
+		s.apply(r, id, body)
 		panic(http.ErrAbortHandler)
 	}
-	s.sleep(50 * time.Millisecond)
-	status, answer := s.apply(r.Method, id, body)
+	s.sleep(s.latency)
+	status, answer := s.apply(r, id, body)
+	if s.tardy != nil {
+		s.tardy()
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(answer)
@@ -209,27 +236,30 @@ func (s *service) sleep(d time.Duration) {
 }
 
 // applyLater does what a request asks for after its client has given up on it.
-func (s *service) applyLater(method string, id journal.ID, body []byte, lateness time.Duration) {
+func (s *service) applyLater(r *http.Request, id journal.ID, body []byte, lateness time.Duration) {
 	s.pending.Add(1)
 	go func() {
 		defer s.pending.Done()
 		select {
 		case <-time.After(lateness):
-			s.apply(method, id, body)
+			s.apply(r, id, body)
 		case <-s.closing:
 		}
 	}()
 }
 
-func (s *service) apply(method string, id journal.ID, body []byte) (int, []byte) {
+func (s *service) apply(r *http.Request, id journal.ID, body []byte) (int, []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if r.Context().Value(fenced{}) != s.fence {
+		return http.StatusServiceUnavailable, nil
+	}
 	s.clock = max(s.clock+1e-6, float64(time.Now().UnixMicro())/1e6)
 	e, ok := s.entries[id]
 	switch {
 	case id.Key == "":
 		return http.StatusOK, s.list(id.Namespace)
-	case method == http.MethodPut:
+	case r.Method == http.MethodPut:
 		var doc struct{ Value string }
 		if err := json.Unmarshal(body, &doc); err != nil {
 			return http.StatusUnprocessableEntity, wire.Detail(422, "bad").Body
@@ -242,7 +272,7 @@ func (s *service) apply(method string, id journal.ID, body []byte) (int, []byte)
 		return http.StatusOK, wire.AppendStored(nil, id.Namespace, id.Key, wire.CodePoints(doc.Value))
 	case !ok:
 		return http.StatusNotFound, wire.NotFound(id.Namespace, id.Key).Body
-	case method == http.MethodDelete:
+	case r.Method == http.MethodDelete:
 		delete(s.entries, id)
 		return http.StatusOK, wire.AppendDeleted(nil, id.Namespace, id.Key)
 	}

@@ -1,0 +1,137 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// caller is an agent: one call after the other.
+type caller struct {
+	crowd  *crowd
+	number int
+	rng    *rand.Rand
+}
+
+func (c *crowd) call(number int) {
+	a := &caller{c, number, rand.New(rand.NewPCG(c.plan.seed, uint64(number)+10))}
+	deck := []action{put, put, put, remove, remove, get, get, get, get, list}
+	// Most of the callers are at one entry, so that they meet.
+	ids := []journal.ID{entries[0], entries[0], entries[0], entries[1], entries[2]}
+	for n := range c.plan.calls {
+		if a.rng.IntN(20) == 0 {
+			c.turn(a.rng)
+		}
+		// Values are told apart in a listing by their sizes, mostly.
+		value := fmt.Sprintf("v%d-%d%s", number, n, strings.Repeat(".", (number*c.plan.calls+n)%61))
+		if !a.do(deck[a.rng.IntN(len(deck))], ids[a.rng.IntN(len(ids))], value) {
+			return
+		}
+		if c.plan.virtual {
+			time.Sleep(thinks[a.rng.IntN(len(thinks))])
+		}
+	}
+}
+
+// do makes a call and records it; false when there is nobody to be called any more.
+func (a *caller) do(did action, id journal.ID, value string) bool {
+	l := a.crowd.enter()
+	if l == nil {
+		return false
+	}
+	defer l.callers.Done()
+	o := operation{id: id, caller: a.number, did: did, value: value, sure: a.crowd.plan.fair, life: l}
+	if did == list {
+		o.limit = []int{1, len(entries), len(entries)}[a.rng.IntN(3)]
+	}
+	o.call = a.crowd.history.tick()
+	r := a.request(l.node, o)
+	o.answer = a.crowd.history.tick()
+	l.called()
+	a.record(o, r)
+	return true
+}
+
+// request makes the call.
+func (a *caller) request(n *node, o operation) *httptest.ResponseRecorder {
+	switch o.did {
+	case put:
+		return n.do(http.MethodPut, path(o.id), `{"value":"`+o.value+`"}`)
+	case remove:
+		return n.do(http.MethodDelete, path(o.id), "")
+	case list:
+		return n.do(http.MethodGet, fmt.Sprintf("/memory/%s?limit=%d", o.id.Namespace, o.limit), "", a.directive()...)
+	}
+	return n.do(http.MethodGet, path(o.id), "", a.directive()...)
+}
+
+// directive is what a read asks of the cache: mostly nothing.
+func (a *caller) directive() []string {
+	switch a.rng.IntN(6) {
+	case 0:
+		return []string{"Cache-Control", "no-cache"}
+	case 1:
+		return []string{"Cache-Control", "only-if-cached"}
+	}
+	return nil
+}
+
+// record takes the answer into the history, if it says something.
+func (a *caller) record(o operation, r *httptest.ResponseRecorder) {
+	o.code = r.Code
+	switch {
+	case r.Code == http.StatusOK && o.did == list:
+		a.recordList(o, r.Body.Bytes())
+		return
+	case r.Code == http.StatusOK && o.did == get:
+		var doc struct{ Value string }
+		if err := json.Unmarshal(r.Body.Bytes(), &doc); err != nil {
+			a.crowd.complain("GET %s was answered with %s", o.id, r.Body)
+		}
+		o.saw = doc.Value
+	case r.Code == http.StatusOK, r.Code == http.StatusNotFound && (o.did == get || o.did == remove):
+	case r.Code == http.StatusGatewayTimeout && (o.did == get || o.did == list):
+		return
+	case r.Code == http.StatusServiceUnavailable && (o.did == get || o.did == list):
+	default:
+		a.crowd.complain("%s %s was answered %d: %s", o.did, o.id, r.Code, r.Body)
+		return
+	}
+	a.crowd.history.add(o)
+}
+
+// recordList takes a listing as a read of each entry of the namespace, but for those
+// that it may have had no room for.
+func (a *caller) recordList(o operation, body []byte) {
+	var doc struct {
+		Keys []struct {
+			Key   string
+			Bytes int
+		}
+	}
+	if err := json.Unmarshal(body, &doc); err != nil || len(doc.Keys) > o.limit {
+		a.crowd.complain("LIST of at most %d was answered with %s", o.limit, body)
+		return
+	}
+	for _, id := range entries {
+		if id.Namespace != o.id.Namespace {
+			continue
+		}
+		row := o
+		row.id, row.bytes = id, -1
+		for _, k := range doc.Keys {
+			if k.Key == id.Key {
+				row.bytes = k.Bytes
+			}
+		}
+		if row.bytes >= 0 || len(doc.Keys) < o.limit {
+			a.crowd.history.add(row)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// operation is one call of one caller on one entry. A LIST is one for each entry of
+// its namespace.
+type operation struct {
+	id     journal.ID
+	caller int
+	did    action // put, remove, get or list
+	value  string // what a put puts
+	limit  int    // of a list
+	code   int    // the answer's status; 0 if whether it happened is not known
+	saw    string // the value that a get was answered with
+	bytes  int    // the size that a list showed; -1 if it did not show the entry
+	// sure says that upstream could be asked all the time: a DELETE is answered 200
+	// only if there was something to delete (contract 11).
+	sure         bool
+	call, answer int64 // ticks
+	life         *life
+}
+
+func (o operation) String() string {
+	switch {
+	case o.code == 0 && o.did == remove:
+		return "remove: not known"
+	case o.code == 0:
+		return fmt.Sprintf("put %s: not known", brief(o.value))
+	case o.did == put:
+		return fmt.Sprintf("put %s: %d", brief(o.value), o.code)
+	case o.did == list && o.bytes < 0:
+		return "list: absent"
+	case o.did == list:
+		return fmt.Sprintf("list: %d bytes", o.bytes)
+	}
+	return fmt.Sprintf("%s: %d %s", o.did, o.code, brief(o.saw))
+}
+
+// brief shortens a value that was made long to be told apart by its size.
+func brief(value string) string {
+	name := strings.TrimRight(value, ".")
+	if name == value {
+		return value
+	}
+	return fmt.Sprintf("%s (%d bytes)", name, len(value))
+}
+
+// history is what callers did and were answered. Its clock only orders: a tick later
+// is later, and nothing else.
+type history struct {
+	clock atomic.Int64
+
+	mu         sync.Mutex
+	operations []operation
+}
+
+func (h *history) tick() int64 { return h.clock.Add(1) }
+
+func (h *history) add(o operation) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.operations = append(h.operations, o)
+}
+
+// known is the history without what did not happen. A life that crashed went on for a
+// while after the moment of which the next life knows: what was answered then, nobody
+// was told. A read of that time did not happen, a write may have: by the time that the
+// file system was cloned, or never.
+//
+// A read that was answered 503 says nothing of its entry, but something of upstream:
+// away are those that were, though it could be asked (contract 9).
+func (h *history) known() (out, away []operation) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, o := range h.operations {
+		if l := o.life; l != nil && l.clone != nil && o.answer > l.doomedAt {
+			if (o.did != put && o.did != remove) || o.call > l.clonedAt {
+				continue
+			}
+			o.code, o.answer = 0, l.clonedAt
+		}
+		switch {
+		case o.code != http.StatusServiceUnavailable:
+			out = append(out, o)
+		case o.sure:
+			away = append(away, o)
+		}
+	}
+	return out, away
+}
+
+// until is a history cut off at a tick, with the same standing as at a crash.
+func until(operations []operation, end int64) []operation {
+	var out []operation
+	for _, o := range operations {
+		if o.call > end {
+			continue
+		}
+		if o.answer > end {
+			if o.did != put && o.did != remove {
+				continue
+			}
+			o.code, o.answer = 0, end
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// byEntry parts a history: each entry is linearizable for itself (contract 5).
+func byEntry(operations []operation) map[journal.ID][]operation {
+	out := make(map[journal.ID][]operation)
+	for _, o := range operations {
+		out[o.id] = append(out[o.id], o)
+	}
+	return out
+}
+
+func toPorcupine(operations []operation) []porcupine.Operation {
+	out := make([]porcupine.Operation, len(operations))
+	for i, o := range operations {
+		out[i] = porcupine.Operation{ClientId: o.caller, Input: o, Call: o.call, Return: o.answer}
+	}
+	return out
+}
+
+// excerpt prints the end of a history in the order of calls.
+func excerpt(operations []operation) string {
+	const shown = 30
+	operations = slices.SortedFunc(slices.Values(operations), func(a, b operation) int { return cmp.Compare(a.answer, b.answer) })
+	operations = operations[max(0, len(operations)-shown):]
+	slices.SortFunc(operations, func(a, b operation) int { return cmp.Compare(a.call, b.call) })
+	var b strings.Builder
+	for _, o := range operations {
+		fmt.Fprintf(&b, "  %6d to %6d  caller %2d  %s\n", o.call, o.answer, o.caller, o)
+	}
+	return b.String()
+}

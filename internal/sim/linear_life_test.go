@@ -1,0 +1,105 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+// life is a daemon from a start to a restart, under callers.
+type life struct {
+	node    *node
+	fs      *vfs.MemFS
+	history *history
+	seed    uint64
+	virtual bool
+	callers sync.WaitGroup
+
+	// The life ends at whichever of these comes first; 0 never does.
+	crashAtSync, crashAtWrite int64 // of the log, counted from the start
+	crashAtCall, restartAt    int64 // of the callers
+	kept                      int   // percent of the unsynced data that survives a crash
+
+	syncs, writes, calls atomic.Int64
+	serving              atomic.Bool
+	over                 sync.Once
+	ended                chan struct{} // closed when the life is over
+	// Of a crash, and read after ended: what the next life finds, and between which
+	// ticks it was made. Nobody heard what was answered after doomedAt.
+	clone              *vfs.MemFS
+	doomedAt, clonedAt int64
+}
+
+// crash ends the life now. Callers and everything else go on meanwhile, as in a
+// process that does not know yet: what they do has no future.
+func (l *life) crash() {
+	l.over.Do(func() {
+		l.serving.Store(false)
+		l.doomedAt = l.history.tick()
+		l.node.sever()
+		l.clone = l.fs.CrashClone(vfs.CrashCloneCfg{
+			UnsyncedDataPercent: l.kept, RNG: rand.New(rand.NewPCG(l.seed, 0)),
+		})
+		l.clonedAt = l.history.tick()
+		close(l.ended)
+	})
+}
+
+// retire ends the life in good order.
+func (l *life) retire() {
+	l.over.Do(func() {
+		l.serving.Store(false)
+		close(l.ended)
+	})
+}
+
+// called counts a call, and ends the life if it is the one.
+func (l *life) called() {
+	switch l.calls.Add(1) {
+	case l.crashAtCall:
+		go l.crash()
+	case l.restartAt:
+		l.retire()
+	}
+}
+
+// disk makes the syncs of the log take a while, so that what is done too early is
+// seen, and crashes amid them. Not while the daemon starts and stops: Pebble then
+// syncs with its mutex held, for which virtual time would not go on.
+func (l *life) disk() vfs.FS {
+	return errorfs.Wrap(l.fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if !l.serving.Load() || !strings.HasSuffix(op.Path, ".log") {
+			return nil
+		}
+		switch op.Kind {
+		case errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
+			n := l.syncs.Add(1)
+			pause(l.virtual, rand.New(rand.NewPCG(l.seed, uint64(n))).IntN(4))
+			if n == l.crashAtSync {
+				l.crash()
+			}
+		case errorfs.OpFileWrite:
+			if l.writes.Add(1) == l.crashAtWrite {
+				l.crash()
+			}
+		}
+		return nil
+	}))
+}
+
+// pause lets the others go on for a while.
+func pause(virtual bool, length int) {
+	if virtual {
+		time.Sleep(time.Duration(length) * time.Millisecond)
+		return
+	}
+	for range 20 * length {
+		runtime.Gosched()
+	}
+}

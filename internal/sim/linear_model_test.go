@@ -1,0 +1,119 @@
+package sim
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+// step says what an entry may be after an operation, nothing if it cannot have had
+// this answer. One whose outcome is not known leaves both possible.
+func (s state) step(o operation) []state {
+	var after state
+	if o.did == put {
+		after = state{true, o.value}
+	}
+	if o.code == 0 {
+		return []state{s, after}
+	}
+	var possible bool
+	switch o.did {
+	case put:
+		possible = true
+	case remove:
+		possible = s.present == (o.code == http.StatusOK) || (o.code == http.StatusOK && !o.sure)
+	case get:
+		after, possible = s, s == state{o.code == http.StatusOK, o.saw}
+	case list:
+		after, possible = s, s.listed() == o.bytes
+	}
+	if !possible {
+		return nil
+	}
+	return []state{after}
+}
+
+// listed is the size that a listing shows, and -1 for what it does not show.
+func (s state) listed() int {
+	if !s.present {
+		return -1
+	}
+	return wire.ListBytes(s.value)
+}
+
+// register is the model of one entry.
+var register = (&porcupine.NondeterministicModel{
+	Init: func() []any { return []any{state{}} },
+	Step: func(s, input, _ any) []any {
+		var out []any
+		for _, next := range s.(state).step(input.(operation)) {
+			out = append(out, next)
+		}
+		return out
+	},
+	DescribeOperation: func(input, _ any) string { return input.(operation).String() },
+	DescribeState:     func(s any) string { return s.(state).String() },
+}).ToModel()
+
+// checkPatience bounds one check: a history that takes longer is too long, not wrong.
+const checkPatience = 30 * time.Second
+
+// check returns what is wrong with a history. It must not be called in a bubble,
+// where its patience would be over at once.
+func check(operations []operation) string {
+	for id, of := range byEntry(operations) {
+		switch result, _ := verdict(of); result {
+		case porcupine.Illegal:
+			return report(id, of)
+		case porcupine.Unknown:
+			return fmt.Sprintf("%s: %d operations are too many to be checked", id, len(of))
+		}
+	}
+	return ""
+}
+
+func verdict(operations []operation) (porcupine.CheckResult, porcupine.LinearizationInfo) {
+	return porcupine.CheckOperationsVerbose(register, toPorcupine(operations), checkPatience)
+}
+
+// report shows the shortest beginning of an entry's history that is wrong already,
+// and leaves a picture of it.
+func report(id journal.ID, of []operation) string {
+	var ends []int64
+	for _, o := range of {
+		ends = append(ends, o.answer)
+	}
+	slices.Sort(ends)
+	first, _ := slices.BinarySearchFunc(ends, true, func(end int64, _ bool) int {
+		if result, _ := verdict(until(of, end)); result == porcupine.Illegal {
+			return 0
+		}
+		return -1
+	})
+	wrong := until(of, ends[min(first, len(ends)-1)])
+	_, info := verdict(wrong)
+	return fmt.Sprintf("contract 5, 6, 7: %s has no order of operations that explains the last of these answers:\n%spicture: %s",
+		id, excerpt(wrong), picture(info))
+}
+
+// picture outlives the test, unlike its own directory: it is for the one who reads
+// the failure.
+func picture(info porcupine.LinearizationInfo) string {
+	dir, err := os.MkdirTemp("", "linear-")
+	if err != nil {
+		return err.Error()
+	}
+	path := filepath.Join(dir, "history.html")
+	if err := porcupine.VisualizePath(register, info, path); err != nil {
+		return err.Error()
+	}
+	return path
+}

@@ -1,0 +1,101 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/botwired/botwired/cache"
+)
+
+// plan is what a seed amounts to.
+type plan struct {
+	settings
+	seed    uint64
+	virtual bool
+	fair    bool // upstream can be asked all the time
+	callers int
+	calls   int // of each caller
+	latency time.Duration
+}
+
+func (p plan) String() string {
+	return fmt.Sprintf("seed %d: %d callers, fair %t, cache %d, linger %s", p.seed, p.callers, p.fair, p.memory, p.linger)
+}
+
+// newPlan draws one. In virtual time a life's times are as they are by default but
+// for the cache's, which are short beside a caller's thinking; in real time all are as
+// short as can be.
+func newPlan(seed uint64, virtual bool) plan {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	p := plan{settings: usual, seed: seed, virtual: virtual, fair: rng.IntN(3) == 0}
+	p.memory = []int64{16 << 10, 1 << 20}[rng.IntN(2)]
+	p.policy = cache.Policy{StaleIfError: cache.Forever}
+	if virtual {
+		p.callers, p.calls, p.latency = 2+rng.IntN(6), 40, 50*time.Millisecond
+		p.linger = []time.Duration{0, linger}[rng.IntN(2)]
+		p.policy.FreshFor = []time.Duration{0, 100 * time.Millisecond}[rng.IntN(2)]
+		p.policy.StaleWhileRevalidate = []time.Duration{0, time.Second}[rng.IntN(2)]
+		p.policy.AbsentFor = 100 * time.Millisecond
+		return p
+	}
+	p.callers, p.calls = 4+rng.IntN(5), 150
+	p.linger = []time.Duration{0, time.Millisecond}[rng.IntN(2)]
+	p.settleTime, p.patience = time.Millisecond, time.Millisecond
+	p.backoffInitial, p.backoffMax = 100*time.Microsecond, time.Millisecond
+	p.policy.FreshFor = []time.Duration{0, time.Millisecond}[rng.IntN(2)]
+	p.policy.StaleWhileRevalidate = []time.Duration{0, time.Millisecond}[rng.IntN(2)]
+	p.policy.AbsentFor = []time.Duration{0, time.Millisecond}[rng.IntN(2)]
+	return p
+}
+
+// life draws the n-th life: when it ends, and how.
+func (p plan) life(n int) *life {
+	seed := p.seed<<8 | uint64(n)
+	rng := rand.New(rand.NewPCG(seed, 2))
+	l := &life{seed: seed, virtual: p.virtual, kept: []int{0, 50, 100}[rng.IntN(3)]}
+	about := int64(p.callers * p.calls / 4)
+	switch rng.IntN(5) {
+	case 0:
+		l.restartAt = 1 + rng.Int64N(about)
+	case 1:
+		l.crashAtCall = 1 + rng.Int64N(about)
+	case 2:
+		l.crashAtWrite = 1 + rng.Int64N(about/2)
+	default:
+		l.crashAtSync = 1 + rng.Int64N(about/2)
+	}
+	return l
+}
+
+// tardy makes some answers of upstream come long after they were made.
+func (p plan) tardy(up *service) func() {
+	return func() {
+		switch {
+		case p.virtual && rand.IntN(4) == 0:
+			up.sleep(rand.N(2 * time.Second))
+		case !p.virtual:
+			pause(false, rand.IntN(20))
+		}
+	}
+}
+
+// weather is how upstream may be. What is refused or lost for long makes callers wait,
+// which only virtual time can afford.
+func (p plan) weather(rng *rand.Rand) fault {
+	switch {
+	case p.fair && p.virtual:
+		return []fault{healthy, healthy, slow}[rng.IntN(3)]
+	case p.fair:
+		return healthy
+	case p.virtual:
+		return fault(max(0, rng.IntN(2*int(faults))-int(faults))) // healthy half of the time
+	}
+	return []fault{healthy, healthy, healthy, down, broken, deaf, captive}[rng.IntN(7)]
+}
+
+// thinks is how long a caller waits before its next call, in virtual time.
+var thinks = []time.Duration{
+	0, 0, 0, time.Millisecond, time.Millisecond, 2 * time.Millisecond, 20 * time.Millisecond, 20 * time.Millisecond,
+	60 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second,
+}

@@ -1,0 +1,182 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// crowd is a daemon in front of an upstream, and callers of all its lives.
+type crowd struct {
+	plan    plan
+	up      *service
+	history history
+
+	mu     sync.Mutex
+	life   *life         // nil between two
+	lived  int           // how many there were
+	awake  chan struct{} // closed when there is one
+	failed error         // there is none any more
+	odd    []string      // answers that no history explains
+}
+
+func newCrowd(p plan) (*crowd, error) {
+	c := &crowd{plan: p, up: newService(), awake: make(chan struct{})}
+	c.up.latency, c.up.tardy = p.latency, p.tardy(c.up)
+	c.prepare()
+	return c, c.wake(vfs.NewCrashableMem())
+}
+
+// prepare has upstream hold half of the entries beforehand.
+func (c *crowd) prepare() {
+	for i, id := range entries {
+		if i%2 == 0 {
+			value := fmt.Sprintf("upstream%d", i)
+			c.up.entries[id] = stored{value: value, created: 1, updated: 1}
+			c.history.add(operation{id: id, did: put, value: value, code: http.StatusOK})
+		}
+	}
+}
+
+// wake starts the next life.
+func (c *crowd) wake(fs *vfs.MemFS) error {
+	l := c.plan.life(c.lived)
+	l.fs, l.history, l.ended = fs, &c.history, make(chan struct{})
+	var err error
+	if l.node, err = open(l.disk(), c.up, c.plan.settings); err != nil {
+		err = errors.Join(fmt.Errorf("start %d", c.lived+1), err)
+	} else {
+		l.node.start()
+		l.serving.Store(true)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.life, c.failed = l, err
+	c.lived++
+	close(c.awake)
+	return err
+}
+
+// enter is for a caller to begin a call with, and the life's callers are told when
+// it is over. nil is the end.
+func (c *crowd) enter() *life {
+	for {
+		c.mu.Lock()
+		l, awake, failed := c.life, c.awake, c.failed
+		if l != nil && failed == nil {
+			l.callers.Add(1)
+		}
+		c.mu.Unlock()
+		if l != nil && failed == nil {
+			return l
+		}
+		if failed != nil {
+			return nil
+		}
+		<-awake
+	}
+}
+
+// next takes the daemon from a life that is over to the one that follows.
+func (c *crowd) next() error {
+	c.mu.Lock()
+	l := c.life
+	c.life, c.awake = nil, make(chan struct{})
+	c.mu.Unlock()
+	fs, err := c.bury(l)
+	if err != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.failed = err
+		close(c.awake)
+		return err
+	}
+	return c.wake(fs)
+}
+
+// bury waits for a life's end and returns what it left on disk.
+func (c *crowd) bury(l *life) (*vfs.MemFS, error) {
+	<-l.ended
+	l.callers.Wait()
+	if err := l.node.end(); err != nil {
+		return nil, fmt.Errorf("stop %d: %w", c.lived, err)
+	}
+	if !c.plan.virtual {
+		c.up.cutOff()
+	}
+	if l.clone != nil {
+		return l.clone, nil
+	}
+	return l.fs, nil
+}
+
+// supervise starts the daemon again whenever it ends, until the callers are done.
+func (c *crowd) supervise(done <-chan struct{}) error {
+	for {
+		c.mu.Lock()
+		l := c.life
+		c.mu.Unlock()
+		select {
+		case <-done:
+			return nil
+		case <-l.ended:
+			if err := c.next(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// run lets the callers loose, ends with one more restart and a look at everything, and
+// returns what it finds wrong without the checker.
+func (c *crowd) run() error {
+	var callers sync.WaitGroup
+	for i := range c.plan.callers {
+		callers.Go(func() { c.call(i) })
+	}
+	done := make(chan struct{})
+	supervised := make(chan error, 1)
+	go func() { supervised <- c.supervise(done) }()
+	callers.Wait()
+	close(done)
+	err := <-supervised
+	if err == nil {
+		err = c.finish()
+	}
+	c.up.close()
+	return err
+}
+
+func (c *crowd) finish() error {
+	c.life.retire() // unless it has crashed
+	if err := c.next(); err != nil {
+		return err
+	}
+	last := &caller{crowd: c, number: c.plan.callers, rng: rand.New(rand.NewPCG(c.plan.seed, ^uint64(0)))}
+	for _, id := range entries {
+		last.do(get, id, "")
+	}
+	c.life.retire()
+	_, err := c.bury(c.life)
+	return err
+}
+
+// turn changes the weather.
+func (c *crowd) turn(rng *rand.Rand) {
+	f := c.plan.weather(rng)
+	c.up.become(f, time.Duration(rng.IntN(29_000))*time.Millisecond)
+	if f == down && !c.plan.virtual {
+		c.up.cutOff() // a late landing would be later than so short a settle time
+	}
+}
+
+func (c *crowd) complain(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.odd = append(c.odd, fmt.Sprintf(format, args...))
+}
