@@ -42,7 +42,7 @@ func (f *Flusher) send(ctx context.Context, t *task, newest uint64) error {
 	}
 	if out.Verdict != Confirmed && ctx.Err() != nil {
 		f.abandon(t)
-		return nil
+		return nil //nolint:nilerr // to end with the process is no failure
 	}
 	if f.opts.OnOutcome != nil {
 		f.opts.OnOutcome(w.Op, out)

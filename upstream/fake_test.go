@@ -216,9 +216,6 @@ func (f *fake) requests(match func(call) bool) []call {
 	return out
 }
 
-// to selects the calls for one entry.
-func to(id journal.ID) func(call) bool { return func(c call) bool { return c.id == id } }
-
 // in selects the calls for one namespace.
 func in(namespace string) func(call) bool {
 	return func(c call) bool { return c.id.Namespace == namespace }

@@ -41,7 +41,7 @@ func listenOn(ctx context.Context, c *config.Config) (net.Listener, error) {
 		return new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "unix", path)
-	if errors.Is(err, syscall.EADDRINUSE) && isStale(path) {
+	if errors.Is(err, syscall.EADDRINUSE) && isStale(ctx, path) {
 		if err := os.Remove(path); err != nil {
 			return nil, err
 		}
@@ -58,12 +58,12 @@ func listenOn(ctx context.Context, c *config.Config) (net.Listener, error) {
 
 // isStale reports whether a socket was left behind by a process that was killed:
 // nobody accepts on it.
-func isStale(path string) bool {
+func isStale(ctx context.Context, path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode()&os.ModeSocket == 0 {
 		return false
 	}
-	conn, err := net.DialTimeout("unix", path, staleCheck)
+	conn, err := (&net.Dialer{Timeout: staleCheck}).DialContext(ctx, "unix", path)
 	if err == nil {
 		_ = conn.Close() // it was only to see whether somebody answers
 		return false
