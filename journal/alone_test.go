@@ -33,11 +33,12 @@ func alone(t *testing.T, status int) bool {
 	return false
 }
 
-// onFailingDisk opens a journal on a disk that fails what is named once it is told to.
-func onFailingDisk(t *testing.T, fatal func(error), fails func(errorfs.Op) bool) (*Journal, *errorfs.Toggle) {
+// onFailingDisk opens a journal on a disk that fails what is named of a file, once it is
+// told to.
+func onFailingDisk(t *testing.T, file string, fatal func(error), fails func(errorfs.Op) bool) (*Journal, *errorfs.Toggle) {
 	t.Helper()
 	fault := &errorfs.Toggle{Injector: errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if strings.HasSuffix(op.Path, ".log") && fails(op) {
+		if strings.Contains(op.Path, file) && fails(op) {
 			return syscall.EIO
 		}
 		return nil
@@ -60,11 +61,7 @@ func TestFailureToRotateTheLog(t *testing.T) {
 	if !alone(t, fatalStatus) {
 		return
 	}
-	fatal := func(err error) {
-		fmt.Println(err)
-		os.Exit(fatalStatus)
-	}
-	j, fault := onFailingDisk(t, fatal, func(op errorfs.Op) bool {
+	j, fault := onFailingDisk(t, ".log", exit, func(op errorfs.Op) bool {
 		return op.Kind == errorfs.OpCreate || op.Kind == errorfs.OpReuseForWrite
 	})
 	fault.On()
@@ -76,6 +73,28 @@ func TestFailureToRotateTheLog(t *testing.T) {
 	}
 }
 
+// exit is what the daemon does when the disk has failed.
+func exit(err error) {
+	fmt.Println(err)
+	os.Exit(fatalStatus)
+}
+
+// contract 2: after a manifest that could not be synced Pebble does not know its own
+// tables any more. The process has to end before it goes on.
+func TestFailureOfTheManifest(t *testing.T) {
+	if !alone(t, fatalStatus) {
+		return
+	}
+	j, fault := onFailingDisk(t, "MANIFEST", exit, func(op errorfs.Op) bool {
+		return op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData
+	})
+	if _, err := j.Append(NewWrite{ID: ID{"ns", "k"}, Op: Put, Value: "1"}); err != nil {
+		t.Fatal(err)
+	}
+	fault.On()
+	t.Fatalf("the table was written: %v", j.FlushTables())
+}
+
 // contract 2: Pebble panics, with its locks held, when it is given a write after its log
 // has failed and before the failure came back to whoever waited. net/http would
 // swallow that, and all later writes would hang.
@@ -84,7 +103,7 @@ func TestWriteBehindAFailedOne(t *testing.T) {
 		return
 	}
 	fatal := 0
-	j, fault := onFailingDisk(t, func(error) { fatal++ }, func(op errorfs.Op) bool { return op.Kind == errorfs.OpFileWrite })
+	j, fault := onFailingDisk(t, ".log", func(error) { fatal++ }, func(op errorfs.Op) bool { return op.Kind == errorfs.OpFileWrite })
 	fault.On()
 	var err error
 	for i := 0; err == nil; i++ {

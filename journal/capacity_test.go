@@ -93,12 +93,15 @@ func TestFullDiskRefusesAndRecovers(t *testing.T) {
 		d.free.Store(int64(reserve + 2*one + 10))
 		j := open(t, d, func(o *journal.Options) { o.DiskReserve = reserve })
 		a, b := key("a"), key("b")
-		no(t, write(j, a, 100))
-		no(t, write(j, a, 100)) // is written in full, though it counts for nothing more
-		for range 3 {           // what is refused takes nothing
-			if err := write(j, a, 100); !errors.Is(err, journal.ErrFull) {
+		for range 3 { // what is refused takes nothing
+			if err := write(j, a, 400); !errors.Is(err, journal.ErrFull) {
 				t.Errorf("error is %v", err)
 			}
+		}
+		no(t, write(j, a, 100))
+		no(t, write(j, a, 100)) // is written in full, though it counts for nothing more
+		if err := write(j, a, 100); !errors.Is(err, journal.ErrFull) {
+			t.Errorf("error is %v", err)
 		}
 		d.free.Store(reserve - 1)
 		time.Sleep(time.Second)

@@ -44,6 +44,9 @@ func TestDamagedStoreDoesNotStart(t *testing.T) {
 	for name, damage := range map[string]func(*journal.Journal) error{
 		"lost pending write":      func(j *journal.Journal) error { return j.Damage(pending, nil) },
 		"changed pending write":   func(j *journal.Journal) error { return j.Damage(pending, []byte("not what was written")) },
+		"flipped bit":             func(j *journal.Journal) error { return j.Flip(pending) },
+		"flipped bit in a letter": func(j *journal.Journal) error { return j.Flip(journal.DeadKey(4)) },
+		"flipped bit in state":    func(j *journal.Journal) error { return j.Flip("m/state") },
 		"truncated pending write": func(j *journal.Journal) error { return j.Damage(pending, []byte("x")) },
 		"strange pending key":     func(j *journal.Journal) error { return j.Damage("p/x", []byte("x")) },
 		"lost dead letter":        func(j *journal.Journal) error { return j.Damage(journal.DeadKey(4), nil) },
@@ -63,7 +66,7 @@ func TestDamagedStoreDoesNotStart(t *testing.T) {
 
 func TestDamagedCopyIsNotAnswered(t *testing.T) {
 	j, err := damaged(t, func(j *journal.Journal) error {
-		return errors.Join(j.Damage("s/ns/c", []byte("not what was written")), j.Damage("h/ns", []byte("xxxxxxxxxx")))
+		return errors.Join(j.Flip("s/ns/c"), j.Damage("h/ns", []byte("xxxxxxxxxx")))
 	})
 	no(t, err)
 	no(t, j.Run(t.Context()))

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -53,6 +54,17 @@ func (j *Journal) Damage(key string, value []byte) error {
 		return j.db.Delete([]byte(key), pebble.Sync)
 	}
 	return j.db.Set([]byte(key), value, pebble.Sync)
+}
+
+// Flip changes one bit of a record's last field behind the journal's back.
+func (j *Journal) Flip(key string) error {
+	value, closer, err := j.db.Get([]byte(key))
+	if err != nil {
+		return err
+	}
+	changed := append([]byte(nil), value...)
+	changed[len(changed)-sumSize-1] ^= 1
+	return errors.Join(closer.Close(), j.Damage(key, changed))
 }
 
 // AloneEnv is set for a test's own process, see alone.

@@ -92,7 +92,10 @@ func (l listSource) load(ctx context.Context, patient bool, seal func()) (*cache
 }
 
 // overlay lays pending writes over settled rows: tombstones hide, puts replace and
-// add. The newest come first; of two of the same time, the one written last here.
+// add. The newest come first. Pending writes are newer than all that is settled,
+// whatever their times say: upstream's times are those of arrival, and an entry that
+// was written here before another may have reached upstream after the other was
+// written. It is shown with no older time than theirs.
 func overlay(rows []journal.Row, pending []journal.Pending) []wire.Item {
 	type line struct {
 		wire.Item
@@ -117,11 +120,14 @@ func overlay(rows []journal.Row, pending []journal.Pending) []wire.Item {
 		}
 	}
 	slices.SortStableFunc(lines, func(a, b line) int {
-		return cmp.Or(cmp.Compare(b.UpdatedAt, a.UpdatedAt), cmp.Compare(b.seq, a.seq))
+		return cmp.Or(cmp.Compare(b.seq, a.seq), cmp.Compare(b.UpdatedAt, a.UpdatedAt))
 	})
 	items := make([]wire.Item, len(lines))
-	for i := range lines {
+	newest := 0.0
+	for i := len(lines) - 1; i >= 0; i-- {
+		newest = max(newest, lines[i].UpdatedAt)
 		items[i] = lines[i].Item
+		items[i].UpdatedAt = newest
 	}
 	return items
 }

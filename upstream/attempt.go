@@ -2,10 +2,84 @@ package upstream
 
 import (
 	"context"
-	"time"
+	"errors"
 
 	"github.com/botwired/botwired/journal"
 )
+
+// step runs one task: it reads back what is being watched, or sends the newest.
+func (f *Flusher) step(ctx context.Context, t *task) error {
+	defer f.signal()
+	f.mu.Lock()
+	newest := t.seq
+	f.mu.Unlock()
+	if d := t.doubt(); d.watching(newest) {
+		return f.readBack(ctx, t, *d.watched)
+	}
+	return f.send(ctx, t, newest)
+}
+
+func (f *Flusher) send(ctx context.Context, t *task, newest uint64) error {
+	w, ok, err := f.opts.Journal.Newest(t.id())
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return f.vanished(t, newest)
+	}
+	// Durable before the request leaves: a crash must not forget that it may land.
+	if err := f.opts.Journal.MarkSent(w); err != nil {
+		return err
+	}
+	f.sending(t, w)
+	out := f.opts.Client.Send(ctx, w)
+	if out.Verdict == Unsent && t.doubt() == nil {
+		// While the task is still this goroutine's: the mark of its next attempt must
+		// not go instead.
+		if err := f.opts.Journal.Unmark(t.id()); err != nil {
+			return err
+		}
+	}
+	if out.Verdict != Confirmed && ctx.Err() != nil {
+		f.abandon(t)
+		return nil
+	}
+	if f.opts.OnOutcome != nil {
+		f.opts.OnOutcome(w.Op, out)
+	}
+	return f.conclude(ctx, t, w, out)
+}
+
+// sending notes that the entry has nothing unsent but what is newer than w.
+func (f *Flusher) sending(t *task, w journal.Write) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if t.seq <= w.Seq {
+		t.seq, t.firstAt = w.Seq, 0
+		return
+	}
+	t.firstAt = t.lastAt
+}
+
+// vanished ends a task whose entry had nothing pending: a sent mark was left behind.
+// newest is the write that the task knew of when the journal was asked.
+func (f *Flusher) vanished(t *task, newest uint64) error {
+	if err := f.opts.Journal.Unmark(t.id()); err != nil {
+		return err
+	}
+	f.health.release(t.probe)
+	id := t.id()
+	f.finish(t, newest)
+	f.tell(journal.Write{ID: id, Seq: newest}, false)
+	return nil
+}
+
+// abandon leaves a request that was cut off by the end of the process. Its sent mark
+// stays, unless it is certain that it was not sent.
+func (f *Flusher) abandon(t *task) {
+	f.health.release(t.probe)
+	f.retryAt(t, 0)
+}
 
 // conclude does what the outcome of a write request asks for.
 func (f *Flusher) conclude(ctx context.Context, t *task, w journal.Write, out Outcome) error {
@@ -26,9 +100,6 @@ func (f *Flusher) conclude(ctx context.Context, t *task, w journal.Write, out Ou
 		f.unanswered(t, w, out)
 	case Unsent, Unwell:
 		f.unwell(t, out)
-		if out.Verdict == Unsent && t.doubt == nil {
-			return f.opts.Journal.Unmark(t.id)
-		}
 	}
 	return nil
 }
@@ -36,184 +107,131 @@ func (f *Flusher) conclude(ctx context.Context, t *task, w journal.Write, out Ou
 // answered records that upstream gave a verdict. through says that the namespace is
 // let in.
 func (f *Flusher) answered(t *task, through bool) {
-	recovered := f.health.success()
+	before := f.health.success(t.id(), t.probe)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	t.probe = false
 	f.window = min(f.window+1, f.opts.Concurrency)
-	if through {
-		t.attempts, t.backoff = 0, nil
+	if through && t.trouble != nil {
+		t.trouble.attempts, t.trouble.backoff = 0, nil
+	}
+	// Only a request that left after the namespace was blocked shows that it no
+	// longer is.
+	if through && t.trial {
 		f.schedule.unblock(t.space)
 	}
-	if recovered {
-		f.opts.Logger.Info("upstream takes writes again", "pending_entries", len(f.schedule.tasks))
+	if before.down {
+		f.opts.Logger.Info("upstream takes writes again")
 	}
 }
 
 // confirmed settles a write, at once or after it has been watched.
 func (f *Flusher) confirmed(ctx context.Context, t *task, w journal.Write) error {
-	if t.doubt.moot(w) {
+	d := t.doubt()
+	if d.moot(w) {
 		return f.settle(t, w)
 	}
-	t.doubt.watch(w, time.Now().Add(f.opts.SettleTime))
+	d.watch(w, f.now()+instant(f.opts.SettleTime))
 	return f.readBack(ctx, t, w)
 }
 
 // readBack asks whether upstream still holds a confirmed write that an older,
-// unanswered one may overtake.
+// unanswered one may overtake. The write stays pending until the watch is over.
 func (f *Flusher) readBack(ctx context.Context, t *task, w journal.Write) error {
 	o, err := f.opts.Client.Get(ctx, w.ID)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return f.abandon(t, Outcome{Verdict: Unanswered})
-	case err != nil:
-		f.unwell(t, Outcome{Verdict: Unwell, Reason: "reading back: " + err.Error()})
+	if err != nil {
+		f.notReadBack(ctx, t, err)
 		return nil
 	}
-	f.health.success()
-	now := time.Now()
+	f.answered(t, false)
+	d := t.doubt()
 	switch found := observed(o); {
-	case found != contentOf(w) && t.doubt.landed(found):
+	case found != contentOf(w) && d.landed(found):
 		f.opts.Logger.Warn("an unanswered write landed late and is repaired", "namespace", w.Namespace, "key", w.Key)
-		t.doubt.watched, t.doubt.watchUntil = nil, time.Time{}
-		f.retryAt(t, now)
+		f.retryAt(t, d.repair(f.now(), f.opts.BackoffInitial, f.opts.BackoffMax))
 		return nil
-	case found == contentOf(w) && now.Before(t.doubt.watchUntil):
-		f.retryAt(t, t.doubt.watchUntil)
+	case f.now() < d.watchUntil:
+		f.watchOn(t, w.Seq)
 		return nil
 	}
-	// Either the watch is over, or upstream holds what none of ours can have left: it
-	// was confirmed, and another host has written since.
+	// Upstream holds it, or what none of ours can have left: it was confirmed, and
+	// another host has written since.
 	return f.settle(t, w)
+}
+
+func (f *Flusher) notReadBack(ctx context.Context, t *task, err error) {
+	var failed *RequestError
+	if ctx.Err() != nil || !errors.As(err, &failed) {
+		f.abandon(t)
+		return
+	}
+	out := failed.outcome()
+	out.Reason = "reading back: " + out.Reason
+	switch out.Verdict {
+	case Limited:
+		f.answered(t, false)
+		f.limited(t, out)
+	case Paused:
+		f.answered(t, false)
+		f.pause(t, out)
+	default:
+		f.unwell(t, out) // a read leaves nothing that could land
+	}
+}
+
+// watchOn puts a task in line for its next look, or for a newer write.
+func (f *Flusher) watchOn(t *task, seq uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.end(t)
+	if t.trouble.retryAt = t.trouble.doubt.watchUntil; t.seq > seq {
+		t.trouble.retryAt = 0
+	}
+	f.wait(t)
 }
 
 func (f *Flusher) settle(t *task, w journal.Write) error {
 	if err := f.opts.Journal.Settle(w); err != nil {
 		return err
 	}
-	t.doubt = nil
+	if t.trouble != nil {
+		f.mu.Lock()
+		t.trouble.doubt = nil
+		f.mu.Unlock()
+	}
 	f.finish(t, w.Seq)
 	f.tell(w, false)
 	return nil
 }
 
+// refused makes a write a dead letter. What was in doubt before it still is, for the
+// write that may follow.
 func (f *Flusher) refused(t *task, w journal.Write, out Outcome) error {
 	f.opts.Logger.Error("upstream refused a write for good: it is a dead letter now",
 		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq, "reason", out.Reason)
 	if err := f.opts.Journal.Bury(w, out.Status, out.Reason); err != nil {
 		return err
 	}
-	t.doubt = nil
 	f.finish(t, w.Seq)
 	f.tell(w, true)
 	return nil
 }
 
-// finish ends a task whose write seq is done with, unless a newer one has come.
+// finish ends a task whose writes up to seq are done with, unless a newer one has
+// come.
 func (f *Flusher) finish(t *task, seq uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.end(t)
-	t.lastText, t.retryAt, t.hurry = "", time.Time{}, false
-	if seq != 0 && t.seq > seq {
-		t.hurry = f.awaited(t.id)
-		f.wait(t)
+	if t.seq <= seq {
+		f.schedule.remove(t)
 		return
 	}
-	f.schedule.remove(t)
-}
-
-// end takes back a task from its goroutine. The caller holds mu.
-func (f *Flusher) end(t *task) {
-	f.running--
-	f.schedule.done(t)
-}
-
-// retryAt puts a task back in line.
-func (f *Flusher) retryAt(t *task, at time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.end(t)
-	t.retryAt = at
-	f.wait(t)
-}
-
-// limited makes the namespace wait as long as upstream asked, or else by a backoff.
-func (f *Flusher) limited(t *task, out Outcome) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	sp := t.space
-	wait := out.RetryAfter
-	if wait == 0 {
-		if sp.backoff == nil {
-			sp.backoff = newBackoff(f.opts.BackoffInitial, f.opts.BackoffMax)
-		}
-		wait = sp.backoff.NextBackOff()
+	if d := t.doubt(); d != nil {
+		t.trouble = &trouble{doubt: d}
+	} else {
+		t.trouble = nil
 	}
-	f.block(t, wait, out)
-}
-
-// pause makes the namespace wait for a person, trying once in a while.
-func (f *Flusher) pause(t *task, out Outcome) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if t.space.paused == "" {
-		f.opts.Logger.Error("upstream does not let a namespace in: its writes wait",
-			"namespace", t.space.name, "reason", out.Reason, "retry_every", f.opts.BackoffMax)
-	}
-	t.space.paused = out.Reason
-	f.block(t, f.opts.BackoffMax, out)
-}
-
-// block keeps a namespace from sending for a while, and to one request at a time
-// until one goes through. The caller holds mu.
-func (f *Flusher) block(t *task, wait time.Duration, out Outcome) {
-	f.end(t)
-	t.attempts++
-	t.lastText, t.retryAt = out.Reason, time.Time{}
-	t.space.blocked = true
-	t.space.notBefore = time.Now().Add(wait)
-	f.wait(t)
-}
-
-// unanswered puts a task in doubt: nothing is sent until what was sent has had its
-// time to land.
-func (f *Flusher) unanswered(t *task, w journal.Write, out Outcome) {
-	if t.doubt == nil {
-		t.doubt = &doubt{}
-	}
-	t.doubt.add(w)
-	f.failed(t, out, func() time.Duration { return f.opts.SettleTime })
-}
-
-// unwell makes a task wait: by its own backoff when it alone has failed, and by the
-// probes' when upstream is down for all.
-func (f *Flusher) unwell(t *task, out Outcome) {
-	f.failed(t, out, func() time.Duration {
-		if f.health.view().down {
-			return f.opts.BackoffInitial
-		}
-		if t.backoff == nil {
-			t.backoff = newBackoff(f.opts.BackoffInitial, f.opts.BackoffMax)
-		}
-		return max(t.backoff.NextBackOff(), out.RetryAfter)
-	})
-}
-
-func (f *Flusher) failed(t *task, out Outcome, wait func() time.Duration) {
-	before := f.health.view()
-	f.health.failure(t.id, out.Verdict == Unsent, out.Reason)
-	after := f.health.view()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if after.down {
-		f.window = 1
-	}
-	if after.down && !before.down {
-		f.opts.Logger.Warn("upstream does not take writes: they wait in the journal", "reason", out.Reason)
-	}
-	f.end(t)
-	t.attempts++
-	t.lastText = out.Reason
-	t.retryAt = time.Now().Add(wait())
+	t.hurry = f.awaited(t.id())
 	f.wait(t)
 }

@@ -30,15 +30,17 @@ func (f *Flusher) Flush(ctx context.Context, namespace string) (Progress, error)
 	case <-ctx.Done():
 		return Progress{Pending: f.opts.Journal.Stats().Pending}, ctx.Err()
 	}
-	return f.await(ctx, func(id journal.ID) bool { return namespace == "" || id.Namespace == namespace })
+	return f.await(ctx, namespace, nil)
 }
 
-// await hurries the entries that match and waits for them.
-func (f *Flusher) await(ctx context.Context, match func(journal.ID) bool) (Progress, error) {
-	w := f.expect(match)
+// await hurries the pending entries of a namespace, or of all, and waits for them,
+// unless it is told that there is no use in it.
+func (f *Flusher) await(ctx context.Context, namespace string, useless <-chan struct{}) (Progress, error) {
+	w := f.expect(namespace)
 	var err error
 	select {
 	case <-w.done:
+	case <-useless:
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -52,18 +54,13 @@ func (f *Flusher) await(ctx context.Context, match func(journal.ID) bool) (Progr
 	return w.progress, err
 }
 
-func (f *Flusher) expect(match func(journal.ID) bool) *waiter {
+func (f *Flusher) expect(namespace string) *waiter {
 	w := &waiter{outstanding: make(map[journal.ID]uint64), done: make(chan struct{})}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for id, t := range f.schedule.tasks {
-		if !match(id) {
-			continue
-		}
-		w.outstanding[id] = t.seq
-		t.hurry = true
-		if !t.running {
-			f.wait(t)
+	for name, sp := range f.schedule.spaces {
+		if namespace == "" || namespace == name {
+			f.hurry(w, sp)
 		}
 	}
 	if len(w.outstanding) == 0 {
@@ -72,6 +69,21 @@ func (f *Flusher) expect(match func(journal.ID) bool) *waiter {
 	}
 	f.waiters[w] = struct{}{}
 	return w
+}
+
+// hurry makes w wait for a namespace's writes, and them for nothing but upstream.
+// The caller holds mu.
+func (f *Flusher) hurry(w *waiter, sp *space) {
+	for _, t := range sp.tasks {
+		if t.seq == 0 {
+			continue // a sent mark that was left behind: nothing is pending
+		}
+		w.outstanding[t.id()] = t.seq
+		t.hurry = true
+		if !t.running {
+			f.wait(t)
+		}
+	}
 }
 
 // tell lets those who wait for a write know that it is done with.
@@ -106,17 +118,6 @@ func (f *Flusher) awaited(id journal.ID) bool {
 	return false
 }
 
-// Drain flushes without linger, for shutdown: until nothing is pending or ctx ends.
-func (f *Flusher) Drain(ctx context.Context) Progress {
-	f.mu.Lock()
-	f.draining = true
-	f.mu.Unlock()
-	f.health.nudge()
-	f.signal()
-	progress, _ := f.Flush(ctx, "") // what is left is in progress
-	return progress
-}
-
 // Attempts is what has become of an entry's pending write so far.
 type Attempts struct {
 	Count int       // requests that failed since the last that did not
@@ -128,22 +129,25 @@ type Attempts struct {
 func (f *Flusher) Attempts(id journal.ID) Attempts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t := f.schedule.tasks[id]
+	t := f.schedule.find(id)
 	if t == nil {
 		return Attempts{}
 	}
-	a := Attempts{Count: t.attempts, Last: t.lastText}
+	var a Attempts
+	if t.trouble != nil {
+		a.Count, a.Last = t.trouble.attempts, t.trouble.text
+	}
 	if !t.running {
-		a.Next = latest(t.due, t.space.notBefore)
+		a.Next = f.epoch.Add(time.Duration(max(t.due, t.space.notBefore)))
 	}
 	return a
 }
 
-// Paused says why a namespace's writes are not let in, empty if they are.
+// Paused says why a namespace's pending writes are not let in, empty if they are.
 func (f *Flusher) Paused(namespace string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if sp := f.schedule.spaces[namespace]; sp != nil {
+	if sp := f.schedule.spaces[namespace]; sp != nil && len(sp.tasks) > 0 {
 		return sp.paused
 	}
 	return ""

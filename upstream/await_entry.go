@@ -29,8 +29,8 @@ func (f *Flusher) Await(ctx context.Context, id journal.ID, seq uint64) (settled
 func (f *Flusher) expectWrite(id journal.ID, seq uint64) (*waiter, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t := f.schedule.tasks[id]
-	if t == nil {
+	t := f.schedule.find(id)
+	if t == nil || t.seq == 0 {
 		return nil, false
 	}
 	w := &waiter{outstanding: map[journal.ID]uint64{id: seq}, done: make(chan struct{})}

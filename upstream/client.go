@@ -1,20 +1,14 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/botwired/botwired/internal/wire"
@@ -25,8 +19,6 @@ const (
 	// maxAnswer bounds what is read of an answer. The largest entry is 100,000 code
 	// points, 12 bytes each when escaped; a listing of 1,000 keys is far smaller.
 	maxAnswer = 4 << 20
-	// maxReason bounds what is kept of an answer's text as the reason of a failure.
-	maxReason = 200
 	// listLimit is the most keys that upstream lists.
 	listLimit = 1000
 	// idleFor is how long an unused connection is kept.
@@ -87,6 +79,7 @@ func newTransport(opts ClientOptions) *http.Transport {
 		MaxIdleConns:           2 * opts.Concurrency,
 		MaxIdleConnsPerHost:    2 * opts.Concurrency,
 		IdleConnTimeout:        idleFor,
+		ResponseHeaderTimeout:  opts.Timeout, // for what is passed on, which has no other
 		MaxResponseHeaderBytes: maxResponseHeader,
 	}
 	t.Protocols = new(http.Protocols)
@@ -118,32 +111,8 @@ func (c *Client) Send(ctx context.Context, w journal.Write) Outcome {
 	if confirms(answer, w) {
 		return Outcome{Verdict: Confirmed, Status: answer.status}
 	}
-	out := Outcome{Verdict: classify(answer.status), Status: answer.status, Reason: answer.reason()}
-	out.RetryAfter = retryAfter(answer.header, time.Now())
-	return out
+	return answer.failure().outcome()
 }
-
-// confirms reports whether an answer is BotWire's own word that it holds the write.
-func confirms(a *answer, w journal.Write) bool {
-	var doc struct {
-		Namespace, Key, Detail string
-		Stored, Deleted        bool
-	}
-	if !a.decode(&doc) {
-		return false
-	}
-	named := doc.Namespace == w.Namespace && doc.Key == w.Key
-	if w.Op == journal.Put {
-		return a.status == http.StatusOK && named && doc.Stored
-	}
-	if a.status == http.StatusNotFound {
-		return doc.Detail == notFound(w.ID)
-	}
-	return a.status == http.StatusOK && named && doc.Deleted
-}
-
-// notFound is what BotWire says of an entry that it does not hold.
-func notFound(id journal.ID) string { return "Key not found: " + id.String() }
 
 // Get asks for an entry; nil without an error means that upstream does not hold it.
 // Errors are *[RequestError].
@@ -187,7 +156,8 @@ func (c *Client) List(ctx context.Context, namespace string) (rows []journal.Row
 			UpdatedAt float64 `json:"updated_at"`
 		}
 	}
-	if !answer.decode(&doc) || answer.status != http.StatusOK || doc.Namespace != namespace || doc.Count == nil {
+	if !answer.decode(&doc) || answer.status != http.StatusOK || doc.Namespace != namespace ||
+		doc.Count == nil || *doc.Count != len(doc.Keys) {
 		return nil, false, answer.failure()
 	}
 	for _, k := range doc.Keys {
@@ -199,109 +169,4 @@ func (c *Client) List(ctx context.Context, namespace string) (rows []journal.Row
 // entryURL does not clean: "." and ".." are keys.
 func (c *Client) entryURL(id journal.ID) string {
 	return c.base + "/memory/" + id.Namespace + "/" + id.Key
-}
-
-// answer is a response that was read to its end.
-type answer struct {
-	status int
-	header http.Header
-	body   []byte
-}
-
-func (a *answer) decode(doc any) bool { return json.Unmarshal(a.body, doc) == nil }
-
-// reason is what the answer says, cut short: BotWire's detail if it is one.
-func (a *answer) reason() string {
-	var doc struct{ Detail string }
-	text := "an answer that is not BotWire's"
-	if a.decode(&doc) && doc.Detail != "" {
-		text = doc.Detail
-	}
-	return fmt.Sprintf("HTTP %d: %.*s", a.status, maxReason, text)
-}
-
-func (a *answer) failure() *RequestError {
-	return &RequestError{
-		verdict: classify(a.status), status: a.status,
-		retryAfter: retryAfter(a.header, time.Now()), err: errors.New(a.reason()),
-	}
-}
-
-// RequestError is a request that brought no usable answer.
-type RequestError struct {
-	verdict    Verdict
-	status     int
-	retryAfter time.Duration
-	err        error
-}
-
-func (e *RequestError) Error() string { return e.err.Error() }
-func (e *RequestError) Unwrap() error { return e.err }
-
-func (e *RequestError) outcome() Outcome {
-	return Outcome{Verdict: e.verdict, Status: e.status, Reason: e.err.Error(), RetryAfter: e.retryAfter}
-}
-
-// do makes one request. Its failure is Unsent when the request cannot have arrived
-// whole, and Unanswered otherwise.
-func (c *Client) do(ctx context.Context, method, target string, body []byte) (*answer, *RequestError) {
-	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
-	defer cancel()
-	var sent atomic.Bool
-	req, err := c.request(httptrace.WithClientTrace(ctx, traceSent(&sent)), method, target, body)
-	if err != nil {
-		return nil, &RequestError{verdict: Unsent, err: err}
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return nil, failure(err, sent.Load())
-	}
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err = errors.Join(err, resp.Body.Close()); err != nil {
-		return nil, failure(err, true)
-	}
-	return &answer{resp.StatusCode, resp.Header, data}, nil
-}
-
-// traceSent sets sent while a request may have reached upstream whole: from the
-// moment it has a connection, unless writing it fails. A write that fails has not
-// handed over all of it, and upstream waits for the rest in vain.
-func traceSent(sent *atomic.Bool) *httptrace.ClientTrace {
-	return &httptrace.ClientTrace{
-		GotConn:      func(httptrace.GotConnInfo) { sent.Store(true) },
-		WroteRequest: func(info httptrace.WroteRequestInfo) { sent.Store(info.Err == nil) },
-	}
-}
-
-func failure(err error, sent bool) *RequestError {
-	var u *url.Error
-	if errors.As(err, &u) {
-		err = u.Err // the URL is upstream's and known
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = errors.New("no answer in time")
-	}
-	if sent {
-		return &RequestError{verdict: Unanswered, err: err}
-	}
-	return &RequestError{verdict: Unsent, err: err}
-}
-
-func (c *Client) request(ctx context.Context, method, target string, body []byte) (*http.Request, error) {
-	var content io.Reader
-	if body != nil {
-		content = bytes.NewReader(body)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, target, content)
-	if err != nil {
-		return nil, err
-	}
-	for name, values := range c.opts.Headers {
-		req.Header[name] = values
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	req.Header.Set("User-Agent", c.opts.UserAgent)
-	return req, nil
 }

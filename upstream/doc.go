@@ -16,7 +16,8 @@
 //	Unwell       again after the task's backoff
 //	Unsent       the same, and certain not to have reached upstream
 //	Unanswered   in doubt: nothing is sent for upstream.settle_time, see below
-//	Limited      the namespace waits, as long as upstream said
+//	Limited      the namespace waits, as long as upstream said, whatever requests
+//	             that were under way are told after
 //	Paused       the namespace waits, one task tries every flush.backoff_max
 //	Refused      a dead letter
 //
@@ -24,13 +25,16 @@
 // again, in its newest state, when the settle time has passed. If that is not what
 // was in doubt, it is read back, at once and once more a settle time later, and
 // stays pending until then: should the older state have landed late, the newest is
-// sent again.
+// sent again. When the watch is over, that is done once more and no oftener, as what
+// is found then is another host's.
 //
 // # Health
 //
 // Requests that fail without a verdict on the request itself say something of
-// upstream. When two entries in a row have failed, or upstream cannot be reached at
-// all, writes are down: one task at a time probes, at the pace of a backoff of its
-// own (contract 16). On recovery the number of requests under way starts at one and
-// grows with each success. Reads keep an account of their own.
+// upstream. When two entries have failed with no success in between, or upstream
+// cannot be reached at all, writes are down: one task at a time probes, at the pace
+// of a backoff of its own (contract 16). Entries that failed when others then went
+// through are sick themselves, and for a while their failures make no outage. On
+// recovery the number of requests under way starts at one and grows with each
+// success. Reads keep an account of their own.
 package upstream

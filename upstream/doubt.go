@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"hash/maphash"
+	"slices"
 	"time"
 
 	"github.com/botwired/botwired/journal"
@@ -17,7 +18,9 @@ type doubt struct {
 	// watched is the write that upstream has confirmed since, and that is read back
 	// until watchUntil; nil before.
 	watched    *journal.Write
-	watchUntil time.Time
+	watchUntil instant // 0 when nothing was confirmed since the last unanswered request
+	repairs    int
+	repaired   bool // once more after watchUntil, when all that could land had landed
 }
 
 // content identifies what an entry holds.
@@ -42,43 +45,49 @@ func observed(o *journal.Observation) content {
 	return content{true, maphash.String(contentSeed, o.Value)}
 }
 
-// add records one more unanswered request.
+// add records one more unanswered request: the watch begins anew.
 func (d *doubt) add(w journal.Write) {
-	d.states = append(d.states, contentOf(w))
-	d.watched, d.watchUntil = nil, time.Time{}
+	if c := contentOf(w); !slices.Contains(d.states, c) {
+		d.states = append(d.states, c) // an outage of days repeats itself
+	}
+	d.watched, d.watchUntil, d.repaired = nil, 0, false
 }
 
 // moot reports whether nothing that may land differs from w.
 func (d *doubt) moot(w journal.Write) bool {
-	if d == nil {
-		return true
-	}
-	for _, c := range d.states {
-		if c != contentOf(w) {
-			return false
-		}
-	}
-	return !d.unknown
+	return d == nil || !d.unknown && !slices.ContainsFunc(d.states, func(c content) bool { return c != contentOf(w) })
 }
 
 // watch begins to watch over a confirmed write. What was watched before has been
-// watched for this one too.
-func (d *doubt) watch(w journal.Write, until time.Time) {
-	if d.watchUntil.IsZero() {
+// watched for this one too: neither a newer write nor a repair prolongs it, or two
+// hosts that repair each other's writes would never end.
+func (d *doubt) watch(w journal.Write, until instant) {
+	if d.watchUntil == 0 {
 		d.watchUntil = until
 	}
 	d.watched = &w
 }
 
+// repair notes that the watched write is to be sent once more, and says when: more
+// and more slowly, as another host may be at work on the entry too, and for the last
+// time when all that can land has landed.
+func (d *doubt) repair(now instant, initial, longest time.Duration) instant {
+	d.watched = nil
+	d.repaired = now >= d.watchUntil
+	d.repairs++
+	if d.repaired || d.repairs == 1 {
+		return now
+	}
+	return min(d.watchUntil, now+instant(min(longest, initial<<min(d.repairs, 16))))
+}
+
+// watching reports whether there is nothing to do for a newest write but to read it
+// back.
+func (d *doubt) watching(newest uint64) bool {
+	return d != nil && d.watched != nil && d.watched.Seq >= newest
+}
+
 // landed reports whether c can be the work of one of the unanswered requests.
 func (d *doubt) landed(c content) bool {
-	if d.unknown {
-		return true
-	}
-	for _, s := range d.states {
-		if s == c {
-			return true
-		}
-	}
-	return false
+	return !d.repaired && (d.unknown || slices.Contains(d.states, c))
 }

@@ -33,17 +33,19 @@ type FlusherOptions struct {
 // methods may be called concurrently.
 type Flusher struct {
 	opts   FlusherOptions
+	epoch  time.Time // where instants count from
 	health *health
 	wake   chan struct{} // holds one token: something may have become due
 
 	// mu guards the schedule and what hangs on it. A task that is running belongs to
-	// its goroutine but for seq, firstAt, lastAt and hurry. It is taken after the
-	// journal's lock, so the journal is never called with it held.
+	// its goroutine, which may read it without the lock, but for seq, firstAt, lastAt
+	// and hurry; what it writes, others may read. It is taken after the journal's
+	// lock, so the journal is never called with it held.
 	mu       sync.Mutex
 	schedule *schedule
 	running  int
-	window   int // requests that may be under way: grows after an outage
-	draining bool
+	window   int    // requests that may be under way: grows after an outage
+	drain    *drain // not nil from the beginning of a drain
 	waiters  map[*waiter]struct{}
 }
 
@@ -52,6 +54,7 @@ type Flusher struct {
 func NewFlusher(opts FlusherOptions) *Flusher {
 	return &Flusher{
 		opts:     opts,
+		epoch:    time.Now(),
 		health:   newHealth(opts.BackoffInitial, opts.BackoffMax),
 		wake:     make(chan struct{}, 1),
 		schedule: newSchedule(),
@@ -60,12 +63,24 @@ func NewFlusher(opts FlusherOptions) *Flusher {
 	}
 }
 
+// now is the time on the flusher's clock, which no jump of the wall clock moves
+// (contract 19).
+func (f *Flusher) now() instant { return f.instant(time.Now()) }
+
+// instant is a time on the flusher's clock; 0 stays 0.
+func (f *Flusher) instant(t time.Time) instant {
+	if t.IsZero() {
+		return 0
+	}
+	return max(1, instant(t.Sub(f.epoch))+1)
+}
+
 // Changed is to be called by the journal on every change.
 func (f *Flusher) Changed(c journal.Change) {
 	if !c.Written {
 		return
 	}
-	now := time.Now()
+	now := f.now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.schedule.task(c.ID)
@@ -73,14 +88,14 @@ func (f *Flusher) Changed(c journal.Change) {
 		return
 	}
 	t.seq, t.lastAt = c.Seq, now
-	if t.firstAt.IsZero() {
+	if t.firstAt == 0 {
 		t.firstAt = now
 	}
 	if t.running {
 		return
 	}
-	if t.doubt != nil && t.doubt.watched != nil {
-		t.retryAt = time.Time{} // waited for a read-back; the newer write need not
+	if d := t.doubt(); d != nil && d.watched != nil {
+		t.trouble.retryAt = 0 // waited for a read-back; the newer write need not
 	}
 	f.wait(t)
 }
@@ -88,8 +103,8 @@ func (f *Flusher) Changed(c journal.Change) {
 // wait puts a task in line and wakes the dispatcher if it comes first. The caller
 // holds mu.
 func (f *Flusher) wait(t *task) {
-	linger := f.opts.Linger(t.id.Namespace)
-	if f.draining {
+	linger := f.opts.Linger(t.space.name)
+	if f.drain != nil {
 		linger = 0
 	}
 	f.schedule.wait(t, linger)
@@ -127,8 +142,8 @@ func (f *Flusher) recallDoubts() error {
 	defer f.mu.Unlock()
 	for _, id := range ids {
 		t := f.schedule.task(id)
-		t.doubt = &doubt{unknown: true}
-		t.retryAt = time.Now().Add(f.opts.SettleTime)
+		tr := t.troubled()
+		tr.doubt, tr.retryAt = &doubt{unknown: true}, f.now()+instant(f.opts.SettleTime)
 		f.wait(t)
 	}
 	return nil
@@ -137,21 +152,21 @@ func (f *Flusher) recallDoubts() error {
 func (f *Flusher) dispatch(ctx context.Context, g *errgroup.Group) error {
 	for ctx.Err() == nil {
 		t, at := f.take()
-		if t != nil {
-			g.Go(func() error { return f.step(ctx, t) })
+		if t == nil {
+			f.sleep(ctx, at)
 			continue
 		}
-		f.sleep(ctx, at)
+		g.Go(func() error { return f.step(ctx, t) })
 	}
 	return nil
 }
 
 // sleep returns when a task may have become due: at that time, if it is not zero, or
-// when signalled; or else when ctx ends.
-func (f *Flusher) sleep(ctx context.Context, at time.Time) {
+// when signalled, or at the end of ctx.
+func (f *Flusher) sleep(ctx context.Context, at instant) {
 	var due <-chan time.Time
-	if !at.IsZero() {
-		timer := time.NewTimer(time.Until(at))
+	if at != 0 {
+		timer := time.NewTimer(time.Duration(at - f.now()))
 		defer timer.Stop()
 		due = timer.C
 	}
@@ -162,84 +177,28 @@ func (f *Flusher) sleep(ctx context.Context, at time.Time) {
 	}
 }
 
-// take returns a task to be run now, or when to ask again; zero is when signalled.
-func (f *Flusher) take() (*task, time.Time) {
+// take returns a task to be run now, or when to ask again; 0 is when signalled.
+func (f *Flusher) take() (*task, instant) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := time.Now()
 	if f.running >= f.window {
-		return nil, time.Time{}
+		return nil, 0
 	}
-	if at, ok := f.schedule.readyAt(); !ok || at.After(now) {
+	now := f.now()
+	if at, ok := f.schedule.readyAt(); !ok || at > now {
+		f.judgeDrain(at)
 		return nil, at
 	}
-	if ok, at := f.health.admit(now); !ok {
-		return nil, at
-	}
-	t := f.schedule.next(now)
-	f.running++
-	return t, time.Time{}
-}
-
-// step runs one task: it reads back what is being watched, or sends the newest.
-func (f *Flusher) step(ctx context.Context, t *task) error {
-	defer f.signal()
-	f.mu.Lock()
-	newest := t.seq
-	f.mu.Unlock()
-	if d := t.doubt; d != nil && d.watched != nil && d.watched.Seq >= newest {
-		return f.readBack(ctx, t, *d.watched)
-	}
-	return f.send(ctx, t)
-}
-
-func (f *Flusher) send(ctx context.Context, t *task) error {
-	w, ok, err := f.opts.Journal.Newest(t.id)
-	if err != nil {
-		return err
-	}
+	ok, probe, at := f.health.admit(time.Now())
 	if !ok {
-		return f.vanished(t)
+		f.judgeDrain(f.instant(at))
+		return nil, f.instant(at)
 	}
-	// Durable before the request leaves: a crash must not forget that it may land.
-	if err := f.opts.Journal.MarkSent(w); err != nil {
-		return err
+	f.running++
+	if !probe {
+		return f.schedule.next(now), 0
 	}
-	f.sending(t, w)
-	out := f.opts.Client.Send(ctx, w)
-	if out.Verdict != Confirmed && ctx.Err() != nil {
-		return f.abandon(t, out)
-	}
-	if f.opts.OnOutcome != nil {
-		f.opts.OnOutcome(w.Op, out)
-	}
-	return f.conclude(ctx, t, w, out)
-}
-
-// vanished ends a task whose entry has nothing pending: a sent mark was left behind.
-func (f *Flusher) vanished(t *task) error {
-	f.health.release()
-	t.doubt = nil
-	f.finish(t, 0)
-	f.tell(journal.Write{ID: t.id, Seq: t.seq}, false)
-	return f.opts.Journal.Unmark(t.id)
-}
-
-// sending notes that the entry has nothing unsent but what is newer than w.
-func (f *Flusher) sending(t *task, w journal.Write) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if t.seq <= w.Seq {
-		t.seq, t.firstAt = w.Seq, time.Time{}
-	}
-}
-
-// abandon leaves a request that was cut off by the end of the process: its task runs
-// no more. Its mark stays, unless it is certain that nothing was ever sent.
-func (f *Flusher) abandon(t *task, out Outcome) error {
-	f.health.release()
-	if out.Verdict == Unsent && t.doubt == nil {
-		return f.opts.Journal.Unmark(t.id)
-	}
-	return nil
+	t := f.schedule.nextProbe(now)
+	t.probe = true
+	return t, 0
 }

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
@@ -15,20 +16,19 @@ const forwardBody = 32 << 20
 // Forwarder passes requests that are not for the memory API on to upstream, as they
 // came, and upstream's answers back, without its CORS headers.
 type Forwarder struct {
-	proxy *httputil.ReverseProxy
+	proxy httputil.ReverseProxy
+	base  *url.URL
 }
 
-// NewForwarder returns a forwarder that uses the client's service and headers.
-// dropAuthorization keeps the callers' Authorization from upstream: it is for this
-// daemon. logger receives failures.
+// NewForwarder returns a forwarder that uses the client's service, connections and
+// headers. dropAuthorization keeps the callers' Authorization from upstream: it is
+// for this daemon. logger receives failures.
 func NewForwarder(c *Client, dropAuthorization bool, logger *slog.Logger) *Forwarder {
-	transport := newTransport(c.opts)
-	transport.ResponseHeaderTimeout = c.opts.Timeout
-	return &Forwarder{&httputil.ReverseProxy{
-		Transport:     transport,
+	return &Forwarder{base: c.opts.URL, proxy: httputil.ReverseProxy{
+		Transport:     c.http.Transport,
 		FlushInterval: -1, // answers may be streams
 		Rewrite: func(r *httputil.ProxyRequest) {
-			redirect(r.Out, r.In, c)
+			redirect(r.Out, r.In, c.opts.URL)
 			if dropAuthorization {
 				r.Out.Header.Del("Authorization")
 			}
@@ -36,32 +36,67 @@ func NewForwarder(c *Client, dropAuthorization bool, logger *slog.Logger) *Forwa
 				r.Out.Header[name] = values
 			}
 		},
-		ModifyResponse: func(resp *http.Response) error {
-			withoutCORS(resp.Header)
-			return nil
-		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			logger.Warn("a request could not be passed on", "method", r.Method, "error", err)
-			writeUnavailable(w)
+			var large *http.MaxBytesError
+			if errors.As(err, &large) {
+				refuse(w, http.StatusRequestEntityTooLarge, "request body too large")
+				return
+			}
+			if r.Context().Err() == nil {
+				logger.Warn("a request could not be passed on", "method", r.Method, "error", err)
+			}
+			w.Header().Set("Retry-After", "1")
+			refuse(w, http.StatusServiceUnavailable, "upstream is unavailable")
 		},
 	}}
 }
 
 func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, forwardBody)
-	f.proxy.ServeHTTP(w, r)
+	proxy := f.proxy
+	proxy.ModifyResponse = func(resp *http.Response) error {
+		withoutCORS(resp.Header)
+		if here, ok := f.localize(resp.Header.Get("Location"), r); ok {
+			resp.Header.Set("Location", here)
+		}
+		return nil
+	}
+	proxy.ServeHTTP(w, r)
 }
 
 // redirect points a request at upstream without cleaning its path.
-func redirect(out, in *http.Request, c *Client) {
-	base := c.opts.URL
+func redirect(out, in *http.Request, base *url.URL) {
 	out.Host = base.Host
 	out.URL = &url.URL{
 		Scheme: base.Scheme, Host: base.Host,
-		Path:     strings.TrimSuffix(base.Path, "/") + in.URL.Path,
-		RawPath:  strings.TrimSuffix(base.EscapedPath(), "/") + in.URL.EscapedPath(),
-		RawQuery: in.URL.RawQuery,
+		Path:       strings.TrimSuffix(base.Path, "/") + in.URL.Path,
+		RawPath:    strings.TrimSuffix(base.EscapedPath(), "/") + in.URL.EscapedPath(),
+		RawQuery:   in.URL.RawQuery,
+		ForceQuery: in.URL.ForceQuery,
 	}
+}
+
+// localize turns a Location under upstream's URL into one under the address at which
+// the caller has found this daemon; ok is false if it points elsewhere, or is
+// relative and right as it is.
+func (f *Forwarder) localize(location string, r *http.Request) (here string, ok bool) {
+	to, err := url.Parse(location)
+	if err != nil || location == "" {
+		return "", false
+	}
+	prefix := strings.TrimSuffix(f.base.EscapedPath(), "/")
+	relative := to.Host == "" && (prefix == "" || !strings.HasPrefix(location, "/"))
+	path, under := strings.CutPrefix(to.EscapedPath(), prefix)
+	if relative || !under || to.Host != "" && !strings.EqualFold(to.Host, f.base.Host) ||
+		path != "" && path[0] != '/' {
+		return "", false
+	}
+	scheme := "http://"
+	if r.TLS != nil {
+		scheme = "https://"
+	}
+	to.Scheme, to.Host, to.User, to.Path, to.RawPath = "", "", nil, "", ""
+	return scheme + r.Host + path + to.String(), true
 }
 
 func withoutCORS(h http.Header) {
@@ -72,13 +107,12 @@ func withoutCORS(h http.Header) {
 	}
 }
 
-func writeUnavailable(w http.ResponseWriter) {
-	body, err := json.Marshal(map[string]string{"detail": "upstream is unavailable"})
+func refuse(w http.ResponseWriter, status int, detail string) {
+	body, err := json.Marshal(map[string]string{"detail": detail})
 	if err != nil {
 		panic(err) // a map of strings always encodes
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Retry-After", "1")
-	w.WriteHeader(http.StatusServiceUnavailable)
+	w.WriteHeader(status)
 	_, _ = w.Write(body) // the caller is gone if this fails
 }

@@ -14,13 +14,23 @@ const (
 	backoffJitter = 0.5
 	// backoffMultiplier is the growth from one wait to the next.
 	backoffMultiplier = 2
+	// outageEntries is how many entries have to fail, with no success in between, for
+	// upstream to be down: one may be at fault itself.
+	outageEntries = 2
+	// sickForBackoffs is how many of the longest backoffs after its last failure an
+	// entry is still held to be sick. A sick one is tried again in about one.
+	sickForBackoffs = 2
+	// entriesRemembered bounds the suspects and the sick, each. Beyond it, evidence
+	// is lost: a sick entry may count as a sign of an outage once more.
+	entriesRemembered = 1024
 )
 
-// newBackoff returns waits from initial to at most max, jitter included, for ever.
+// newBackoff returns waits from initial to at most longest, jitter included, for ever.
 func newBackoff(initial, longest time.Duration) *backoff.ExponentialBackOff {
+	longest = max(1, time.Duration(float64(longest)/(1+backoffJitter)))
 	return backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(min(initial, longest)),
-		backoff.WithMaxInterval(max(1, time.Duration(float64(longest)/(1+backoffJitter)))),
+		backoff.WithMaxInterval(longest),
 		backoff.WithMultiplier(backoffMultiplier),
 		backoff.WithRandomizationFactor(backoffJitter),
 		backoff.WithMaxElapsedTime(0), // its default gives up after 15 minutes
@@ -28,78 +38,128 @@ func newBackoff(initial, longest time.Duration) *backoff.ExponentialBackOff {
 }
 
 // health is what is believed of upstream on the strength of one kind of request.
-// A single failing entry makes it suspect; a second one, or a service that cannot be
-// reached, makes it down (contract 16).
+//
+// Entries that have failed since the last success are suspects. Two suspects, or a
+// service that cannot be reached, make an outage. A success shows that the other
+// suspects are sick themselves: for a while, their failures are no evidence, or a
+// few sick entries would stop the others again and again (contract 16).
 type health struct {
-	mu       sync.Mutex
-	backoff  *backoff.ExponentialBackOff
-	failing  bool // the last outcome was a failure
-	down     bool
-	suspect  journal.ID // the one entry that has failed since the last success
-	since    time.Time  // when the outage began
-	probeAt  time.Time  // when a request may be tried while down
-	probing  bool       // it is under way
-	lastText string     // the last failure, for people
+	sickFor time.Duration
+
+	mu            sync.Mutex
+	backoff       *backoff.ExponentialBackOff
+	failing       bool // the last outcome was a failure
+	down          bool
+	suspects      map[journal.ID]time.Time // when each failed
+	sick          map[journal.ID]time.Time // when each failed last
+	since         time.Time                // when failing began
+	probeAt       time.Time                // when a request may be tried while down
+	probing       bool                     // it is under way
+	probeFailedAt time.Time
+	lastText      string // the last failure, for people
 }
 
 func newHealth(initial, longest time.Duration) *health {
-	return &health{backoff: newBackoff(initial, longest)}
+	return &health{
+		sickFor:  sickForBackoffs * longest,
+		backoff:  newBackoff(initial, longest),
+		suspects: make(map[journal.ID]time.Time),
+		sick:     make(map[journal.ID]time.Time),
+	}
 }
 
-// success records a request that upstream answered sensibly, and reports whether it
-// ended an outage.
-func (h *health) success() (recovered bool) {
+// success records a request about id that upstream answered sensibly, and reports
+// what was believed before.
+func (h *health) success(id journal.ID, probe bool) (before view) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	recovered = h.failing
-	h.failing, h.down, h.probing = false, false, false
-	h.suspect, h.lastText = journal.ID{}, ""
+	before = h.viewLocked()
+	delete(h.suspects, id)
+	delete(h.sick, id)
+	if h.down { // while it was, the sick had no turn to show that they still are
+		for s := range h.sick {
+			h.sick[s] = time.Now()
+		}
+	}
+	for s := range h.suspects {
+		remember(h.sick, s, time.Now())
+	}
+	clear(h.suspects)
+	h.failing, h.down, h.lastText = false, false, ""
+	h.probing = h.probing && !probe
 	h.backoff.Reset()
-	return recovered
+	return before
 }
 
-// failure records a request about id that brought no verdict. unreachable says that
-// it did not even arrive.
-func (h *health) failure(id journal.ID, unreachable bool, text string) {
+// failure records a request about id that brought no verdict, and reports whether
+// upstream is down by it. unreachable says that there was not even a connection.
+func (h *health) failure(id journal.ID, probe, unreachable bool, text string) (fell, down bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
 	if !h.failing {
-		h.failing, h.since, h.suspect = true, now, id
+		h.failing, h.since = true, now
 	}
 	h.lastText = text
 	wasDown := h.down
-	h.down = h.down || unreachable || h.suspect != id
-	if h.down && (!wasDown || h.probing) {
+	h.down = h.down || unreachable || h.suspect(id, now)
+	if probe {
+		h.probing, h.probeFailedAt = false, now
+	}
+	if h.down && (!wasDown || probe) {
 		// Requests that were under way when it went down say nothing new.
 		h.probeAt = now.Add(h.backoff.NextBackOff())
 	}
-	h.probing = false
+	return h.down && !wasDown, h.down
 }
 
-// admit reports whether a request may be made now. While upstream is down it lets
-// one probe through at a time, and otherwise says when to ask again.
-func (h *health) admit(now time.Time) (ok bool, at time.Time) {
+// suspect notes an entry's failure and reports whether there are enough of them for
+// an outage.
+func (h *health) suspect(id journal.ID, now time.Time) bool {
+	if at, ok := h.sick[id]; ok && now.Sub(at) < h.sickFor {
+		h.sick[id] = now
+		return false
+	}
+	delete(h.sick, id)
+	remember(h.suspects, id, now)
+	return len(h.suspects) >= outageEntries
+}
+
+// remember adds to a set in which any other may have to make room.
+func remember(set map[journal.ID]time.Time, id journal.ID, at time.Time) {
+	if _, ok := set[id]; !ok && len(set) >= entriesRemembered {
+		for other := range set {
+			delete(set, other)
+			break
+		}
+	}
+	set[id] = at
+}
+
+// admit reports whether a request may be made now, and whether as a probe: the probe
+// is handed back with success, failure or release. While upstream is down it lets
+// one probe through at a time, and otherwise says when to ask again; zero is when
+// the probe is back.
+func (h *health) admit(now time.Time) (ok, probe bool, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
 	case !h.down:
-		return true, time.Time{}
+		return true, false, time.Time{}
 	case h.probing:
-		return false, time.Time{}
+		return false, false, time.Time{}
 	case now.Before(h.probeAt):
-		return false, h.probeAt
+		return false, false, h.probeAt
 	}
 	h.probing = true
-	return true, time.Time{}
+	return true, true, time.Time{}
 }
 
-// release takes back a probe that was admitted and not made, or that told nothing of
-// upstream.
-func (h *health) release() {
+// release takes back a probe that was not made, or that told nothing of upstream.
+func (h *health) release(probe bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.probing = false
+	h.probing = h.probing && !probe
 }
 
 // nudge lets the next probe go at once: there is reason to think that upstream is
@@ -112,15 +172,20 @@ func (h *health) nudge() {
 
 // view is a health as of now.
 type view struct {
-	failing bool
-	down    bool
-	since   time.Time // when the outage began, if failing
-	retryIn time.Duration
-	text    string
+	failing       bool
+	down          bool
+	since         time.Time // when failing began, if failing
+	probeFailedAt time.Time
+	retryIn       time.Duration
+	text          string
 }
 
 func (h *health) view() view {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return view{h.failing, h.down, h.since, max(0, time.Until(h.probeAt)), h.lastText}
+	return h.viewLocked()
+}
+
+func (h *health) viewLocked() view {
+	return view{h.failing, h.down, h.since, h.probeFailedAt, max(0, time.Until(h.probeAt)), h.lastText}
 }

@@ -88,19 +88,20 @@ var errTurnedAway = errors.New("it is down")
 
 // once makes one request, if upstream's health admits one, and learns from it.
 func (r *Reader) once(ctx context.Context, id journal.ID, ask func() error) error {
-	if ok, _ := r.health.admit(time.Now()); !ok {
+	ok, probe, _ := r.health.admit(time.Now())
+	if !ok {
 		return errTurnedAway
 	}
 	err := ask()
 	var failed *RequestError
 	switch {
 	case ctx.Err() != nil && err != nil:
-		r.health.release()
+		r.health.release(probe)
 		return ctx.Err()
 	case errors.As(err, &failed) && failed.verdict.blamesUpstream():
-		r.health.failure(id, failed.verdict == Unsent, failed.Error())
+		r.health.failure(id, probe, failed.unreachable, failed.Error())
 	default:
-		if r.health.success() && r.opts.OnRecover != nil {
+		if r.health.success(id, probe).failing && r.opts.OnRecover != nil {
 			r.opts.OnRecover()
 		}
 	}
@@ -135,10 +136,10 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Failing reports whether the last read found upstream unwell, and why.
+// Failing reports whether upstream is down as far as reads can tell, and why.
 func (r *Reader) Failing() (bool, string) {
 	v := r.health.view()
-	return v.failing, v.text
+	return v.down, v.text
 }
 
 // Failing reports whether the last write found upstream unwell, and why.

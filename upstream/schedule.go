@@ -11,133 +11,178 @@ import (
 // newer ones: without it a busy key would postpone itself for ever.
 const lingerCap = 10
 
-// task is an entry with a pending write, as the flusher sees it.
-type task struct {
-	id      journal.ID
-	space   *space
-	seq     uint64    // of the newest write known
-	firstAt time.Time // when the oldest write that was never sent came
-	lastAt  time.Time // when the newest came
-	retryAt time.Time // nothing is sent before: a backoff, a settle time, a read-back
-	hurry   bool      // somebody waits for it: no linger
+// instant is a time on the flusher's own monotonic clock, always above zero: a third
+// of the size of a time.Time, of which every task holds several.
+type instant time.Duration
 
-	running  bool // a request is under way
+// task is an entry with a pending write, as the flusher sees it. There may be a
+// million of them, so what few need is behind one pointer.
+type task struct {
+	key     string
+	space   *space
+	seq     uint64  // of the newest write known
+	firstAt instant // when the oldest write that was never sent came; 0 if all were
+	lastAt  instant // when the newest came
+	due     instant // position in the space's heap
+	trouble *trouble
+	index   int32 // -1 while not in it
+	hurry   bool  // somebody waits for it: no linger
+	running bool  // a request is under way
+	probe   bool  // it is the probe of an outage
+	trial   bool  // it shows whether the namespace is let in again
+}
+
+// trouble is what a task needs only when not all went well.
+type trouble struct {
+	retryAt  instant // nothing is sent before: a backoff, a settle time, a read-back
 	attempts int
-	lastText string // why the last attempt failed
+	text     string // why the last attempt failed
 	backoff  interface{ NextBackOff() time.Duration }
 	doubt    *doubt // not nil while unanswered requests may land
-
-	due   time.Time // position in the space's heap
-	index int       // -1 while not in it
 }
+
+func (t *task) id() journal.ID { return journal.ID{Namespace: t.space.name, Key: t.key} }
+
+// doubt is nil when every request was answered.
+func (t *task) doubt() *doubt {
+	if t.trouble == nil {
+		return nil
+	}
+	return t.trouble.doubt
+}
+
+// troubled returns the task's trouble, made if need be.
+func (t *task) troubled() *trouble {
+	if t.trouble == nil {
+		t.trouble = &trouble{}
+	}
+	return t.trouble
+}
+
+// untried reports whether the task's write was not attempted, or not in vain.
+func (t *task) untried() bool { return t.trouble == nil || t.trouble.attempts == 0 }
 
 // space is a namespace's tasks.
 type space struct {
 	name      string
+	tasks     map[string]*task // by key
 	waiting   taskHeap
 	running   int
-	notBefore time.Time // the namespace waits: Limited or Paused
-	blocked   bool      // one request at a time until one goes through
-	paused    string    // why it is Paused; empty if it is not
+	notBefore instant // the namespace waits: Limited or Paused
+	blocked   bool    // one request at a time until one goes through
+	paused    string  // why it is Paused; empty if it is not
 	backoff   interface{ NextBackOff() time.Duration }
 
-	readyAt  time.Time // position in the schedule's heap
-	servedAt time.Time // when it was last served
-	served   uint64    // the turn in which it was
-	index    int       // -1 while not in it
+	readyAt  instant // position in the schedule's heap
+	servedAt instant // when it was last served
+	served   uint64  // the turn in which it was
+	index    int     // -1 while not in it
 }
 
 // schedule decides which task comes next. Each namespace has a queue in order of due
 // time, and the namespaces take turns, so that none holds up another (contract 16).
-// It is not safe for concurrent use.
+// A task is in its namespace's queue unless it is running. It is not safe for
+// concurrent use.
 type schedule struct {
-	tasks  map[journal.ID]*task
 	spaces map[string]*space
 	ready  spaceHeap
 	turn   uint64
+	// fresh is the task that came into line last without a failure, nil if it is
+	// gone: the best probe, as those that have failed may be sick themselves.
+	fresh *task
 }
 
-func newSchedule() *schedule {
-	return &schedule{tasks: make(map[journal.ID]*task), spaces: make(map[string]*space)}
-}
+func newSchedule() *schedule { return &schedule{spaces: make(map[string]*space)} }
 
-// task returns the entry's task, made if need be.
-func (s *schedule) task(id journal.ID) *task {
-	if t := s.tasks[id]; t != nil {
-		return t
+// find returns the entry's task, nil if there is none.
+func (s *schedule) find(id journal.ID) *task {
+	if sp := s.spaces[id.Namespace]; sp != nil {
+		return sp.tasks[id.Key]
 	}
+	return nil
+}
+
+// task returns the entry's task, made if need be. A new one has to be put in line.
+func (s *schedule) task(id journal.ID) *task {
 	sp := s.spaces[id.Namespace]
 	if sp == nil {
-		sp = &space{name: id.Namespace, index: -1}
+		sp = &space{name: id.Namespace, tasks: make(map[string]*task), index: -1}
 		s.spaces[id.Namespace] = sp
 	}
-	t := &task{id: id, space: sp, index: -1}
-	s.tasks[id] = t
+	t := sp.tasks[id.Key]
+	if t == nil {
+		t = &task{key: id.Key, space: sp, index: -1}
+		sp.tasks[id.Key] = t
+	}
 	return t
 }
 
 // wait puts a task in line for its due time, or moves it there.
 func (s *schedule) wait(t *task, linger time.Duration) {
-	t.due = t.dueAt(linger)
+	t.due = t.dueAt(instant(linger))
 	if t.index < 0 {
 		heap.Push(&t.space.waiting, t)
 	} else {
-		heap.Fix(&t.space.waiting, t.index)
+		heap.Fix(&t.space.waiting, int(t.index))
+	}
+	if t.untried() {
+		s.fresh = t
 	}
 	s.place(t.space)
 }
 
-func (t *task) dueAt(linger time.Duration) time.Time {
-	due := t.lastAt.Add(linger)
-	if end := t.firstAt.Add(lingerCap * linger); due.After(end) {
-		due = end
+func (t *task) dueAt(linger instant) instant {
+	var due instant
+	if t.firstAt != 0 && !t.hurry {
+		due = min(t.lastAt+linger, t.firstAt+lingerCap*linger)
 	}
-	if t.hurry {
-		due = time.Time{}
+	if t.trouble != nil {
+		due = max(due, t.trouble.retryAt)
 	}
-	return latest(due, t.retryAt)
+	return due
 }
 
-func latest(times ...time.Time) time.Time {
-	out := times[0]
-	for _, t := range times[1:] {
-		if t.After(out) {
-			out = t
-		}
-	}
-	return out
-}
-
-// remove forgets a task that is in no line.
+// remove forgets a task that is in no line, and its namespace if there is nothing to
+// remember of it.
 func (s *schedule) remove(t *task) {
-	delete(s.tasks, t.id)
-	s.dropIfIdle(t.space)
-}
-
-// dropIfIdle forgets a namespace that has nothing to do and nothing to remember.
-func (s *schedule) dropIfIdle(sp *space) {
-	if sp.running > 0 || len(sp.waiting) > 0 || sp.blocked {
-		return
+	if s.fresh == t {
+		s.fresh = nil
 	}
-	if sp.index >= 0 {
-		heap.Remove(&s.ready, sp.index)
+	sp := t.space
+	delete(sp.tasks, t.key)
+	if len(sp.tasks) > 0 || sp.blocked {
+		return
 	}
 	delete(s.spaces, sp.name)
 }
 
 // readyAt is when the first task is due; ok is false if none is waiting.
-func (s *schedule) readyAt() (at time.Time, ok bool) {
+func (s *schedule) readyAt() (at instant, ok bool) {
 	if len(s.ready) == 0 {
-		return time.Time{}, false
+		return 0, false
 	}
 	return s.ready[0].readyAt, true
 }
 
 // next takes the task whose turn it is out of the line. There must be one.
-func (s *schedule) next(now time.Time) *task {
+func (s *schedule) next(now instant) *task {
 	sp := s.ready[0]
-	t := heap.Pop(&sp.waiting).(*task)
-	t.running = true
+	return s.start(heap.Pop(&sp.waiting).(*task), now)
+}
+
+// nextProbe is next, with a preference for a task that has not failed.
+func (s *schedule) nextProbe(now instant) *task {
+	t := s.fresh
+	if t == nil || t.index < 0 || t.due > now || !t.untried() || t.space.blocked {
+		return s.next(now)
+	}
+	heap.Remove(&t.space.waiting, int(t.index))
+	return s.start(t, now)
+}
+
+func (s *schedule) start(t *task, now instant) *task {
+	sp := t.space
+	t.running, t.trial = true, sp.blocked
 	sp.running++
 	s.turn++
 	sp.served, sp.servedAt = s.turn, now
@@ -147,17 +192,14 @@ func (s *schedule) next(now time.Time) *task {
 
 // done ends a task's turn; it is in no line now.
 func (s *schedule) done(t *task) {
-	t.running = false
+	t.running, t.probe, t.trial = false, false, false
 	t.space.running--
 	s.place(t.space)
 }
 
 // unblock lets a namespace send as it likes.
 func (s *schedule) unblock(sp *space) {
-	if !sp.blocked {
-		return
-	}
-	sp.blocked, sp.paused, sp.backoff, sp.notBefore = false, "", nil, time.Time{}
+	sp.blocked, sp.paused, sp.backoff, sp.notBefore = false, "", nil, 0
 	s.place(sp)
 }
 
@@ -171,74 +213,10 @@ func (s *schedule) place(sp *space) {
 		}
 		return
 	}
-	sp.readyAt = latest(sp.waiting[0].due, sp.notBefore, sp.servedAt)
+	sp.readyAt = max(sp.waiting[0].due, sp.notBefore, sp.servedAt)
 	if sp.index < 0 {
 		heap.Push(&s.ready, sp)
 	} else {
 		heap.Fix(&s.ready, sp.index)
 	}
-}
-
-// taskHeap is ordered by due time, then by age.
-type taskHeap []*task
-
-func (h taskHeap) Len() int { return len(h) }
-
-func (h taskHeap) Less(i, k int) bool {
-	if h[i].due.Equal(h[k].due) {
-		return h[i].seq < h[k].seq
-	}
-	return h[i].due.Before(h[k].due)
-}
-
-func (h taskHeap) Swap(i, k int) {
-	h[i], h[k] = h[k], h[i]
-	h[i].index, h[k].index = i, k
-}
-
-func (h *taskHeap) Push(x any) {
-	t := x.(*task)
-	t.index = len(*h)
-	*h = append(*h, t)
-}
-
-func (h *taskHeap) Pop() any {
-	old := *h
-	t := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	t.index = -1
-	return t
-}
-
-// spaceHeap is ordered by ready time, then by turns.
-type spaceHeap []*space
-
-func (h spaceHeap) Len() int { return len(h) }
-
-func (h spaceHeap) Less(i, k int) bool {
-	if h[i].readyAt.Equal(h[k].readyAt) {
-		return h[i].served < h[k].served
-	}
-	return h[i].readyAt.Before(h[k].readyAt)
-}
-
-func (h spaceHeap) Swap(i, k int) {
-	h[i], h[k] = h[k], h[i]
-	h[i].index, h[k].index = i, k
-}
-
-func (h *spaceHeap) Push(x any) {
-	sp := x.(*space)
-	sp.index = len(*h)
-	*h = append(*h, sp)
-}
-
-func (h *spaceHeap) Pop() any {
-	old := *h
-	sp := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	sp.index = -1
-	return sp
 }

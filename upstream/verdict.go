@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -37,13 +38,21 @@ type Outcome struct {
 	Status     int           // upstream's HTTP status; 0 when there was none
 	Reason     string        // for people; never holds a value
 	RetryAfter time.Duration // how long upstream asked to wait; 0 when it did not
+
+	unreachable bool // there was not even a connection
 }
 
-// classify is the verdict on an answered write that is not a confirmation.
-func classify(status int) Verdict {
+// classify is the verdict on an answer that is not the one asked for.
+func (a *answer) classify() Verdict {
+	status := a.status
 	switch status {
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		if !a.botwires() {
+			return Unwell // a gateway's, about who knows what: nothing dies of that
+		}
 		return Refused
+	case http.StatusRequestEntityTooLarge:
+		return Refused // a gateway's limit is as final
 	case http.StatusTooManyRequests:
 		return Limited
 	case http.StatusRequestTimeout, http.StatusTooEarly:
@@ -73,7 +82,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	if value == "" {
 		return 0
 	}
-	if seconds, err := strconv.ParseInt(value, 10, 64); err == nil {
+	seconds, err := strconv.ParseInt(value, 10, 64)
+	if err == nil || errors.Is(err, strconv.ErrRange) { // then it is the nearest one
 		return min(max(0, time.Duration(min(seconds, int64(maxRetryAfter/time.Second)))*time.Second), maxRetryAfter)
 	}
 	if at, err := http.ParseTime(value); err == nil {

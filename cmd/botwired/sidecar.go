@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -194,6 +193,9 @@ func flusherOptions(d *sidecar, c *config.Config, registry *prometheus.Registry)
 		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax,
 		OnOutcome: func(op journal.Op, out upstream.Outcome) {
 			flushes.WithLabelValues(op.String(), out.Verdict.String()).Inc()
+			if out.Verdict == upstream.Confirmed {
+				d.reader.WriteConfirmed()
+			}
 		},
 		Logger: d.logger,
 	}
@@ -205,7 +207,7 @@ func guardOptions(c *config.Config, token string) guard.Options {
 	return guard.Options{
 		Hosts: c.AllowedHosts, Origins: c.AllowedOrigins, Token: token, AnyHost: socket,
 		TokenExempt: func(r *http.Request) bool {
-			return strings.HasSuffix(r.URL.Path, "/livez") || strings.HasSuffix(r.URL.Path, "/readyz")
+			return r.URL.Path == "/_botwired/livez" || r.URL.Path == "/_botwired/readyz"
 		},
 	}
 }

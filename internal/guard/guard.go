@@ -3,6 +3,10 @@
 // request must name the listener by a name that is the listener's own, must not come from a foreign
 // page, and must carry the token when there is one.
 //
+// A program may send an Origin too, and a foreign one then says nothing of a page. It is answered if
+// the request carries none of the headers that browsers add to a page's requests and let no page
+// remove; a request with any of them is taken for a page's.
+//
 // Checks are made in this order, on every method: Host (403), Origin and Sec-Fetch-Site (403), a CORS
 // preflight (200, without a CORS header, so that the browser goes no further), the bearer token (401).
 // Refusals are {"detail": "…"}. No answer ever carries a CORS header. The package imports nothing of
@@ -20,7 +24,8 @@ import (
 type Options struct {
 	// Hosts are further names accepted in Host, without port.
 	Hosts []string
-	// Origins are foreign origins accepted, such as https://dash.example:8443.
+	// Origins are foreign origins accepted, of any scheme: https://dash.example:8443,
+	// chrome-extension://abcdefgh. The opaque origin "null", which any page can have, is never one.
 	Origins []string
 	// Token must come as "Authorization: Bearer …" when it is not empty.
 	Token string
@@ -28,10 +33,6 @@ type Options struct {
 	TokenExempt func(*http.Request) bool
 	// AnyHost accepts every Host: for Unix sockets, which no web page can reach.
 	AnyHost bool
-	// LenientOrigin answers a foreign Origin, without a CORS header, instead of refusing it. The page
-	// cannot read such an answer, and whatever changes anything needs a preflight first. A cross-site
-	// Sec-Fetch-Site is refused all the same.
-	LenientOrigin bool
 }
 
 // New puts the guard in front of next. It is safe for concurrent use if next is.
@@ -40,7 +41,6 @@ func New(o Options, next http.Handler) http.Handler {
 	return &guard{
 		hosts:   newHosts(o.Hosts, hostname, o.AnyHost),
 		origins: newOrigins(o.Origins),
-		lenient: o.LenientOrigin,
 		token:   newToken(o.Token, o.TokenExempt),
 		next:    next,
 	}
@@ -49,7 +49,6 @@ func New(o Options, next http.Handler) http.Handler {
 type guard struct {
 	hosts   hosts
 	origins origins
-	lenient bool
 	token   token
 	next    http.Handler
 }
@@ -64,11 +63,11 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	from := g.provenance(host, r)
-	if detail := g.crossSite(from, r); detail != "" {
+	if detail := crossSite(from, r); detail != "" {
 		refuse(w, http.StatusForbidden, detail)
 		return
 	}
-	if g.isPreflight(from, r) {
+	if isPreflight(from, r) {
 		answerPreflight(w)
 		return
 	}

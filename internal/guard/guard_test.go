@@ -97,82 +97,179 @@ func TestAnyHost(t *testing.T) {
 	h := guard.New(guard.Options{AnyHost: true}, passed)
 	checkAnswer(t, "any name", ask(h, "192.0.2.5:1", "GET", "Host", "anything.example"), http.StatusTeapot)
 	checkAnswer(t, "page of that name", ask(h, "192.0.2.5:1", "GET", "Host", "a.example", "Origin", "https://a.example"), http.StatusTeapot)
-	checkAnswer(t, "foreign page", ask(h, "192.0.2.5:1", "GET", "Host", "a.example", "Origin", "https://b.example"), http.StatusForbidden)
+	checkAnswer(t, "foreign page", ask(h, "192.0.2.5:1", "GET", "Host", "a.example", "Origin", "https://b.example", "Accept", "*/*"), http.StatusForbidden)
 }
 
+// methods are those that the rules about pages are tested with.
+var methods = []string{"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS"}
+
+// browser is what every request of a page carries.
+var browser = []string{"User-Agent", "Mozilla/5.0", "Accept", "*/*", "Accept-Encoding", "gzip, br", "Sec-Fetch-Mode", "cors"}
+
 func TestOrigin(t *testing.T) {
-	strict := guard.New(guard.Options{Origins: []string{"https://Dash.Example/", "http://dev.example:8080", "null", "nonsense"}}, passed)
-	lenient := guard.New(guard.Options{LenientOrigin: true}, passed)
-	const local = "127.0.0.1:2689"
-	for _, c := range []struct {
-		origin          string
-		strict, lenient int
-	}{
-		{"http://127.0.0.1:2689", 418, 418},
-		{"https://127.0.0.1:2689", 418, 418},
-		{"HTTP://LOCALHOST:2689", 418, 418},
-		{"http://[::1]:2689", 418, 418},
-		{"https://dash.example", 418, 418},
-		{"https://dash.example:443", 418, 418},
-		{"http://dev.example:8080", 418, 418},
-		{"http://127.0.0.1", 403, 418},
-		{"http://127.0.0.1:3000", 403, 418},
-		{"http://evil.example:2689", 403, 418},
-		{"http://127.0.0.1:2689.evil.example", 403, 418},
-		{"http://127.0.0.1:2689/", 403, 418},
-		{"http://127.0.0.1:2689@evil.example", 403, 418},
-		{"ftp://127.0.0.1:2689", 403, 418},
-		{"http://dash.example", 403, 418},
-		{"null", 403, 418},
-		{"", 403, 418},
-		{"nonsense", 403, 418},
+	h := guard.New(guard.Options{Origins: []string{
+		"https://Dash.Example/", "http://dev.example:8080",
+		"Chrome-Extension://AbcDef", "moz-extension://0a1b-2c", "tauri://localhost", "app://-", "app://.", "x-1.0+a://h:9",
+		"null", "nonsense", "*", "https://*", "://x", "file://", "file:///",
+	}}, passed)
+	for origin, status := range map[string]int{
+		"http://127.0.0.1:2689":    418,
+		"https://127.0.0.1:2689":   418,
+		"HTTP://LOCALHOST:2689":    418,
+		"http://[::1]:2689":        418,
+		"https://dash.example":     418,
+		"https://dash.example:443": 418,
+		"http://dev.example:8080":  418,
+
+		"chrome-extension://abcdef": 418,
+		"CHROME-EXTENSION://ABCDEF": 418,
+		"moz-extension://0a1b-2c":   418,
+		"tauri://localhost":         418,
+		"app://-":                   418,
+		"app://.":                   418,
+		"x-1.0+a://h:9":             418,
+
+		"http://127.0.0.1":                    403,
+		"http://127.0.0.1:3000":               403,
+		"http://evil.example:2689":            403,
+		"http://127.0.0.1:2689.evil.example":  403,
+		"http://127.0.0.1:2689/":              403,
+		"http://127.0.0.1:2689@evil.example":  403,
+		"ftp://127.0.0.1:2689":                403,
+		"http://dash.example":                 403,
+		"https://dash.example:8443":           403,
+		"https://dash.example.evil.example":   403,
+		"https://x.dash.example":              403,
+		"chrome-extension://abcde":            403,
+		"chrome-extension://abcdefg":          403,
+		"chrome-extension://abcdef/":          403,
+		"chrome-extension://abcdef:80":        403,
+		"chrome-extension://":                 403,
+		"moz-extension://abcdef":              403,
+		"http://abcdef":                       403,
+		"tauri://127.0.0.1:2689":              403,
+		"tauri://localhost.":                  403,
+		"tauri://localhost:2689":              403,
+		"app://":                              403,
+		"app:-":                               403,
+		"x-1.0+a://h":                         403,
+		"http://localhost, http://localhost":  403,
+		"https://dash.example https://a.test": 403,
+		"https://*":                           403,
+		"https://anything.example":            403,
+		"file://":                             403,
+		"null":                                403,
+		"NULL":                                403,
+		"*":                                   403,
+		"":                                    403,
+		"nonsense":                            403,
 	} {
-		for _, method := range []string{"GET", "PUT", "DELETE", "OPTIONS"} {
-			checkAnswer(t, "strict "+method+" "+c.origin, ask(strict, local, method, "Origin", c.origin), c.strict)
-			checkAnswer(t, "lenient "+method+" "+c.origin, ask(lenient, local, method, "Origin", c.origin), c.lenient)
+		for _, method := range methods {
+			checkAnswer(t, method+" "+origin, ask(h, "127.0.0.1:2689", method, append(browser, "Origin", origin)...), status)
 		}
 	}
+	twice := append(browser, "Origin", "http://127.0.0.1:2689", "Origin", "http://127.0.0.1:2689")
+	checkAnswer(t, "two origins", ask(h, "127.0.0.1:2689", "GET", twice...), 403)
+	checkAnswer(t, "port 80", ask(h, "127.0.0.1:2689", "GET", append(browser, "Host", "localhost", "Origin", "http://localhost")...), 418)
+	checkAnswer(t, "port 443", ask(h, "127.0.0.1:2689", "GET", append(browser, "Host", "localhost", "Origin", "https://localhost")...), 418)
+	checkAnswer(t, "no page's scheme", ask(h, "127.0.0.1:2689", "GET", append(browser, "Host", "localhost", "Origin", "evil://localhost")...), 403)
+}
+
+// Each header that a browser adds is enough to tell a page's request from a program's, also when the
+// page has emptied it.
+func TestForeignOrigin(t *testing.T) {
+	h := guard.New(guard.Options{}, passed)
+	names := []string{
+		"User-Agent", "Accept", "Accept-Encoding", "Accept-Language", "Referer", "Cookie", "DNT", "Upgrade-Insecure-Requests",
+		"Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest", "Sec-Fetch-User", "Sec-CH-UA", "Sec-GPC", "Sec-Purpose",
+		"Sec-WebSocket-Key", "Sec-WebSocket-Version", "sec-websocket-extensions",
+	}
+	for _, origin := range []string{"http://example.com", "https://evil.example", "null", "", "http://127.0.0.1:1", "chrome-extension://abc"} {
+		for _, method := range methods {
+			program := []string{
+				"Origin", origin, "Content-Type", "application/json", "Content-Length", "2", "Connection", "close",
+				"Authorization", "Bearer x", "Cache-Control", "no-cache", "X-Sec-Fetch-Site", "none",
+			}
+			checkAnswer(t, "program "+method+" "+origin, ask(h, "127.0.0.1:2689", method, program...), 418)
+			for _, name := range names {
+				for _, value := range []string{"none", ""} {
+					what := method + " " + origin + " with " + name + ": " + value
+					checkAnswer(t, what, ask(h, "127.0.0.1:2689", method, append(program, name, value)...), 403)
+				}
+			}
+		}
+	}
+	// Two origins are foreign too, whatever they are.
 	twice := []string{"Origin", "http://127.0.0.1:2689", "Origin", "http://127.0.0.1:2689"}
-	checkAnswer(t, "two origins", ask(strict, local, "GET", twice...), 403)
-	checkAnswer(t, "port 80", ask(strict, local, "GET", "Host", "localhost", "Origin", "http://localhost"), 418)
-	checkAnswer(t, "port 443", ask(strict, local, "GET", "Host", "localhost", "Origin", "https://localhost"), 418)
+	checkAnswer(t, "program with two origins", ask(h, "127.0.0.1:2689", "PUT", twice...), 418)
+	checkAnswer(t, "program with a foreign host", ask(h, "127.0.0.1:2689", "GET", "Origin", "http://example.com", "Host", "evil.example"), 403)
+}
+
+// A browser's requests, as Chrome and Firefox write them, come to nothing from a foreign page.
+func TestBrowserRequests(t *testing.T) {
+	h := guard.New(guard.Options{}, passed)
+	const page = "https://evil.example"
+	for _, c := range []struct {
+		what, method string
+		headers      []string
+	}{
+		{"fetch", "PUT", append(browser, "Origin", page, "Sec-Fetch-Site", "cross-site", "Content-Type", "application/json")},
+		{"fetch with emptied headers", "POST", []string{"Origin", page, "User-Agent", "", "Accept", "", "Accept-Encoding", "gzip"}},
+		{"fetch of a browser without Sec-Fetch", "DELETE", []string{"Origin", page, "User-Agent", "Mozilla/5.0", "Accept", "*/*"}},
+		{"preflight", "OPTIONS", append(browser, "Origin", page, "Access-Control-Request-Method", "PUT")},
+		{"form of a sandboxed page", "POST", append(browser, "Origin", "null", "Upgrade-Insecure-Requests", "1")},
+		{"image", "GET", append(browser, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "image")},
+		{"WebSocket", "GET", []string{
+			"Origin", page, "Connection", "Upgrade", "Upgrade", "websocket", "User-Agent", "Mozilla/5.0",
+			"Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "x3JJHMbDL1EzLkh9GBhXDw==",
+		}},
+	} {
+		checkAnswer(t, c.what, ask(h, "127.0.0.1:2689", c.method, c.headers...), 403)
+	}
 }
 
 func TestFetchSite(t *testing.T) {
 	const dash = "https://dash.example"
-	for _, lenient := range []bool{false, true} {
-		h := guard.New(guard.Options{Origins: []string{dash}, LenientOrigin: lenient}, passed)
-		for site, status := range map[string]int{
-			"same-origin": 418, "none": 418, "same-site": 403, "cross-site": 403, "": 403, "Cross-Site": 403, "new-value": 403,
-		} {
-			checkAnswer(t, "site "+site, ask(h, "127.0.0.1:1", "GET", "Sec-Fetch-Site", site), status)
-			checkAnswer(t, "listed, site "+site, ask(h, "127.0.0.1:1", "GET", "Sec-Fetch-Site", site, "Origin", dash), 418)
+	h := guard.New(guard.Options{Origins: []string{dash}}, passed)
+	for site, status := range map[string]int{
+		"same-origin": 418, "none": 418, "same-site": 403, "cross-site": 403, "": 403, "Cross-Site": 403, "new-value": 403,
+	} {
+		for _, method := range methods {
+			checkAnswer(t, method+" site "+site, ask(h, "127.0.0.1:1", method, "Sec-Fetch-Site", site), status)
+			checkAnswer(t, method+" own, site "+site, ask(h, "127.0.0.1:1", method, "Sec-Fetch-Site", site, "Origin", "http://127.0.0.1:2689"), status)
+			checkAnswer(t, method+" listed, site "+site, ask(h, "127.0.0.1:1", method, "Sec-Fetch-Site", site, "Origin", dash), 418)
+			checkAnswer(t, method+" foreign, site "+site, ask(h, "127.0.0.1:1", method, "Sec-Fetch-Site", site, "Origin", "https://x.example"), 403)
 		}
-		twice := []string{"Sec-Fetch-Site", "none", "Sec-Fetch-Site", "cross-site"}
-		checkAnswer(t, "two sites", ask(h, "127.0.0.1:1", "GET", twice...), 403)
 	}
+	twice := []string{"Sec-Fetch-Site", "none", "Sec-Fetch-Site", "cross-site"}
+	checkAnswer(t, "two sites", ask(h, "127.0.0.1:1", "GET", twice...), 403)
 }
 
 func TestPreflight(t *testing.T) {
-	const dash = "https://dash.example"
-	o := guard.Options{Origins: []string{dash}, Token: "secret"}
-	strict := guard.New(o, passed)
-	o.LenientOrigin = true
-	lenient := guard.New(o, passed)
+	const dash, extension, foreign = "https://dash.example", "chrome-extension://abc", "http://example.com"
+	h := guard.New(guard.Options{Origins: []string{dash, extension}, Token: "secret"}, passed)
+	preflight := func(origin string, more ...string) []string {
+		return append([]string{"Origin", origin, "Access-Control-Request-Method", "PUT", "Access-Control-Request-Headers", "content-type"}, more...)
+	}
 	for _, c := range []struct {
-		what    string
-		h       http.Handler
-		headers []string
-		status  int
+		what, method string
+		headers      []string
+		status       int
 	}{
-		{"listed", strict, []string{"Origin", dash, "Access-Control-Request-Method", "PUT"}, 200},
-		{"foreign", strict, []string{"Origin", "https://x.example", "Access-Control-Request-Method", "PUT"}, 403},
-		{"no preflight", strict, []string{"Origin", dash}, 401},
-		{"foreign, lenient", lenient, []string{"Origin", "https://x.example", "Access-Control-Request-Method", "PUT"}, 200},
-		{"cross-site, lenient", lenient, []string{"Origin", "https://x.example", "Access-Control-Request-Method", "PUT", "Sec-Fetch-Site", "cross-site"}, 403},
-		{"no origin, lenient", lenient, []string{"Access-Control-Request-Method", "PUT"}, 401},
+		{"program", "OPTIONS", preflight(foreign), 200},
+		{"program, null", "OPTIONS", preflight("null"), 200},
+		{"program, own", "OPTIONS", preflight("http://127.0.0.1:2689"), 200},
+		{"listed", "OPTIONS", preflight(dash, browser...), 200},
+		{"extension", "OPTIONS", preflight(extension, browser...), 200},
+		{"page", "OPTIONS", preflight(foreign, browser...), 403},
+		{"page, Accept only", "OPTIONS", preflight(foreign, "Accept", "*/*"), 403},
+		{"page, cross-site", "OPTIONS", preflight(foreign, "Sec-Fetch-Site", "cross-site"), 403},
+		{"program, no preflight", "OPTIONS", []string{"Origin", foreign}, 401},
+		{"program, another method", "GET", preflight(foreign), 401},
+		{"listed, no preflight", "OPTIONS", []string{"Origin", dash}, 401},
+		{"no origin", "OPTIONS", []string{"Access-Control-Request-Method", "PUT"}, 401},
 	} {
-		w := ask(c.h, "127.0.0.1:1", "OPTIONS", c.headers...)
+		w := ask(h, "127.0.0.1:1", c.method, c.headers...)
 		checkAnswer(t, c.what, w, c.status)
 		if c.status == 200 && (w.Body.String() != "OK" || w.Header().Get("Content-Type") != "text/plain; charset=utf-8") {
 			t.Errorf("%s: answered %v %s", c.what, w.Header(), w.Body)

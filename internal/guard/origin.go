@@ -35,10 +35,10 @@ func (g *guard) provenance(host hostPort, r *http.Request) provenance {
 	return foreign
 }
 
-// isOwn reports whether o names the listener: by the name in Host when every Host is accepted, by any
+// isOwn reports whether o is a web origin that names the listener: by the name in Host when every Host is accepted, by any
 // accepted name otherwise, and always with the port in Host.
 func (g *guard) isOwn(o origin, host hostPort, r *http.Request) bool {
-	if o.port != effectivePort(o.scheme, host.port) {
+	if !isWeb(o.scheme) || o.port != effectivePort(o.scheme, host.port) {
 		return false
 	}
 	if g.hosts.any {
@@ -48,11 +48,11 @@ func (g *guard) isOwn(o origin, host hostPort, r *http.Request) bool {
 }
 
 // crossSite says why a request from there is refused, if it is.
-func (g *guard) crossSite(from provenance, r *http.Request) refusal {
+func crossSite(from provenance, r *http.Request) refusal {
 	if from == listed {
 		return ""
 	}
-	if from == foreign && !g.lenient {
+	if from == foreign && fromBrowser(r) {
 		return "Requests from pages of another origin are refused. The Origin is neither this listener's own nor an allowed one."
 	}
 	for _, site := range r.Header.Values("Sec-Fetch-Site") {
@@ -63,29 +63,63 @@ func (g *guard) crossSite(from provenance, r *http.Request) refusal {
 	return ""
 }
 
-// isPreflight reports whether the request is a CORS preflight that the guard answers itself.
-func (g *guard) isPreflight(from provenance, r *http.Request) bool {
-	return r.Method == http.MethodOptions && len(r.Header.Values("Access-Control-Request-Method")) > 0 &&
-		(from == listed || g.lenient && from != unstated)
+// addedByBrowsers are headers that a browser puts on what pages request, and that a page can at most set
+// to another value: Accept and Accept-Encoding are on every fetch, preflights included (Fetch standard,
+// "HTTP-network-or-cache fetch" and "CORS-preflight fetch"), User-Agent also on a WebSocket handshake.
+var addedByBrowsers = []string{
+	"User-Agent", "Accept", "Accept-Encoding", "Accept-Language",
+	"Referer", "Cookie", "DNT", "Upgrade-Insecure-Requests",
 }
 
-// origin is a scheme, a host in normal form and a port that is always given.
+// fromBrowser reports whether the request carries a header that a browser adds. Names that begin with
+// Sec- are the browser's alone (Fetch standard, "forbidden request-header"). A header counts by being
+// there, even when it is empty: emptying one is within a page's power.
+func fromBrowser(r *http.Request) bool {
+	for _, name := range addedByBrowsers {
+		if len(r.Header.Values(name)) > 0 {
+			return true
+		}
+	}
+	for name := range r.Header {
+		if strings.HasPrefix(name, "Sec-") {
+			return true
+		}
+	}
+	return false
+}
+
+// isPreflight reports whether the request, having passed crossSite, is a CORS preflight that the guard
+// answers itself.
+func isPreflight(from provenance, r *http.Request) bool {
+	return from != unstated && r.Method == http.MethodOptions &&
+		len(r.Header.Values("Access-Control-Request-Method")) > 0
+}
+
+// origin is an origin in normal form: in lower case, and a web origin with its port always given. Of
+// others, such as chrome-extension://abcdefgh, the name is all that follows the scheme.
 type origin struct {
 	scheme string
 	hostPort
 }
 
-// parseOrigin reads an http or https origin; "null" and all else is none.
+// parseOrigin reads an origin; "null" is none.
 func parseOrigin(s string) (origin, bool) {
-	scheme, rest, ok := strings.Cut(s, "://")
-	scheme = strings.ToLower(scheme)
-	if !ok || scheme != "http" && scheme != "https" {
+	scheme, rest, ok := strings.Cut(strings.ToLower(s), "://")
+	if !ok || scheme == "" || strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz0123456789+-.") != "" {
 		return origin{}, false
+	}
+	if rest == "" || strings.ContainsAny(rest, "/@?#\\*, \t") {
+		return origin{}, false
+	}
+	if !isWeb(scheme) {
+		return origin{scheme, hostPort{name: rest}}, true
 	}
 	host, ok := splitHost(rest)
 	host.port = effectivePort(scheme, host.port)
 	return origin{scheme, host}, ok
 }
+
+func isWeb(scheme string) bool { return scheme == "http" || scheme == "https" }
 
 func effectivePort(scheme, port string) string {
 	switch {

@@ -3,6 +3,7 @@ package wiretest
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -26,7 +27,7 @@ func (r request) send(base, ns string, headers map[string]string) (answer, error
 	if err != nil {
 		return answer{}, err
 	}
-	conn, err := net.Dial("tcp", at.Host)
+	conn, err := new(net.Dialer).DialContext(context.Background(), "tcp", at.Host)
 	if err != nil {
 		return answer{}, err
 	}

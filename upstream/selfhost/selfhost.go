@@ -6,8 +6,8 @@
 // and each is given an updated_at later than any before it, so that a list is always in the order of
 // the writes. A request that is cancelled ends at once, but a write that has begun is completed.
 //
-// The handler admits only requests that name the listener itself (see package guard). It answers what a
-// page of another origin asks, as BotWire does, but never with a CORS header.
+// The handler admits only requests that name the listener itself and come from no foreign page (see
+// package guard), and never answers with a CORS header.
 package selfhost
 
 import (
@@ -28,7 +28,7 @@ type Options struct {
 	Latency time.Duration
 	// Version is named in the Server header.
 	Version string
-	// Guard says who is let in; LenientOrigin is always on.
+	// Guard says who is let in.
 	Guard guard.Options
 	// Logger is told of failures of the database; nil discards them.
 	Logger *slog.Logger
@@ -54,7 +54,6 @@ func Open(ctx context.Context, opts Options) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	opts.Guard.LenientOrigin = true
 	s.handler = guard.New(opts.Guard, http.HandlerFunc(s.serve))
 	return s, nil
 }

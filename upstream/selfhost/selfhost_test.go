@@ -278,6 +278,27 @@ func TestGuard(t *testing.T) {
 	}
 }
 
+// A foreign page gets nothing, not even an answer that it could not read; a program that sends an
+// Origin is answered.
+func TestForeignOrigin(t *testing.T) {
+	s := open(t, selfhost.Options{})
+	for _, method := range []string{"PUT", "GET", "DELETE", "OPTIONS"} {
+		for accept, refused := range map[string]bool{"": false, "*/*": true} {
+			r := httptest.NewRequest(method, "/memory/a/k", strings.NewReader(`{"value":"x"}`))
+			r.Host = "localhost"
+			r.Header.Set("Origin", "http://example.com")
+			if accept != "" {
+				r.Header.Set("Accept", accept)
+			}
+			w := httptest.NewRecorder()
+			s.Handler().ServeHTTP(w, r)
+			if (w.Code == http.StatusForbidden) != refused {
+				t.Errorf("%s, Accept %q: %d %s", method, accept, w.Code, w.Body)
+			}
+		}
+	}
+}
+
 func TestClose(t *testing.T) {
 	s := open(t, selfhost.Options{})
 	if err := s.Close(); err != nil {

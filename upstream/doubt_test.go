@@ -1,0 +1,219 @@
+package upstream_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// step is a request to one entry, as seen from the first one.
+type step struct {
+	Method string
+	Value  string
+	At     time.Duration
+}
+
+func stepsOf(calls []call) []step {
+	var out []step
+	for _, c := range calls {
+		out = append(out, step{c.method, c.value, c.at.Sub(calls[0].at)})
+	}
+	return out
+}
+
+func TestUnansweredWriteWaitsSettleTimeAndIsReadBack(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.answer = func(c call) reply { return reply{hang: c.value == "old"} }
+		r.put(key("k"), "old")
+		time.Sleep(time.Second)
+		r.put(key("k"), "middle")
+		time.Sleep(20 * time.Second)
+		r.put(key("k"), "new")
+		r.settleWithin(2 * time.Minute)
+		again := timeout + settleTime
+		want := []step{
+			{http.MethodPut, "old", 0},
+			{http.MethodPut, "new", again},
+			{http.MethodGet, "", again + r.latency},
+			{http.MethodGet, "", again + r.latency + settleTime},
+		}
+		if diff := cmp.Diff(want, stepsOf(r.requests(anything))); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+		r.wantHeld(key("k"), "new")
+	})
+}
+
+func TestTheSameStateAgainNeedsNoWatch(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.answer = func(c call) reply { return reply{hang: c.n == 0} }
+		r.put(key("k"), "v")
+		r.settleWithin(timeout + settleTime + time.Second)
+		if got := r.requests(anything); len(got) != 2 {
+			t.Errorf("got %+v, want two PUTs", stepsOf(got))
+		}
+	})
+}
+
+// TestLateWriteNeverWins is contract 14: the first PUT times out and is carried out
+// after the second.
+func TestLateWriteNeverWins(t *testing.T) {
+	second := timeout + settleTime // when the second one is sent, after the first
+	timings := []time.Duration{
+		timeout + time.Second,                     // before the second is sent
+		second - time.Millisecond,                 // just before
+		second,                                    // as it comes
+		second + 20*time.Millisecond,              // before it is carried out
+		second + 30*time.Millisecond,              // after, and before its answer
+		second + 60*time.Millisecond,              // before the read-back is carried out
+		second + 80*time.Millisecond,              // just after the read-back
+		second + time.Second,                      // while it is being watched
+		second + settleTime/2,                     //
+		second + settleTime,                       // a settle time after the second
+		second + settleTime + 50*time.Millisecond, // before the last look
+	}
+	bubble(t, func(t *testing.T, r *rig) {
+		late := timings[0]
+		r.answer = func(c call) reply {
+			if c.write() && c.n == 0 {
+				return reply{hang: true, late: late}
+			}
+			return reply{}
+		}
+		won := 0
+		for trial := range 110 {
+			late = timings[trial%len(timings)]
+			id := key(fmt.Sprint(trial))
+			r.put(id, "first")
+			time.Sleep(time.Second)
+			if trial%2 == 0 {
+				r.put(id, "second")
+			} else {
+				r.del(id)
+			}
+			r.settleWithin(3 * time.Minute)
+			time.Sleep(time.Minute)
+			if value, ok := r.holds(id); value == "second" && trial%2 == 0 || !ok && trial%2 == 1 {
+				won++
+				continue
+			}
+			t.Errorf("the first won when it was carried out %v after it was sent", late)
+		}
+		if won != 110 {
+			t.Errorf("the second won in %d of 110 trials", won)
+		}
+	})
+}
+
+func TestRestartWhileInDoubt(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.answer = func(c call) reply {
+			return reply{hang: c.n == 0, late: map[bool]time.Duration{true: 41 * time.Second}[c.n == 0 && c.write()]}
+		}
+		r.put(key("k"), "old")
+		time.Sleep(linger + time.Second)
+		r.put(key("k"), "new")
+		r = r.reopen()
+		restarted := time.Now()
+
+		r.settleWithin(3 * time.Minute)
+		time.Sleep(time.Minute)
+		r.wantHeld(key("k"), "new")
+		for _, c := range r.requests(anything)[1:] {
+			if c.at.Sub(restarted) < settleTime {
+				t.Errorf("%s %v after the restart, want nothing for %v", c.method, c.at.Sub(restarted), settleTime)
+			}
+		}
+	})
+}
+
+func TestNewerWriteWhileWatchedIsNotHeldUp(t *testing.T) {
+	for name, at := range map[string]time.Duration{
+		"during the read-back": timeout + settleTime + 75*time.Millisecond,
+		"between looks":        timeout + settleTime + 5*time.Second,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.answer = func(c call) reply { return reply{hang: c.value == "old"} }
+				r.put(key("k"), "old")
+				time.Sleep(linger + time.Second)
+				r.put(key("k"), "new")
+				time.Sleep(at - time.Second)
+				r.put(key("k"), "newer")
+				time.Sleep(time.Second)
+				r.wantHeld(key("k"), "newer")
+				if r.pending() == 0 {
+					t.Error("it is settled, but the old one may still land")
+				}
+				r.settleWithin(time.Minute)
+			})
+		})
+	}
+}
+
+func TestAnotherHostsWriteEndsNoWatch(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.answer = func(c call) reply { return reply{hang: c.value == "old"} }
+		r.put(key("k"), "old")
+		time.Sleep(time.Second)
+		r.put(key("k"), "new")
+		r.within(time.Minute, "new is upstream", func() bool { v, _ := r.holds(key("k")); return v == "new" })
+		r.set(func(f *fake) { f.entries[key("k")] = "foreign" })
+		time.Sleep(settleTime / 2)
+		if r.pending() == 0 {
+			t.Error("settled while the old one may still land")
+		}
+		r.settleWithin(time.Minute)
+		r.wantHeld(key("k"), "foreign")
+	})
+}
+
+func TestTwoHostsDoNotRepairEachOtherForEver(t *testing.T) {
+	for name, pause := range map[string]time.Duration{"soon": time.Second, "at once": 26 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				up := r.fake
+				up.answer = func(c call) reply {
+					if c.write() && c.n == 0 {
+						return reply{hang: true}
+					}
+					if c.write() {
+						time.AfterFunc(pause, func() { up.set(func(f *fake) { f.entries[c.id] = "foreign" }) })
+					}
+					return reply{}
+				}
+				r.put(key("k"), "v")
+				time.Sleep(linger + time.Second)
+				r = r.reopen() // whatever is found may be from before
+				r.settleWithin(2*settleTime + 15*time.Second)
+				if n := len(r.requests(call.write)); n > 10 {
+					t.Errorf("%d writes", n)
+				}
+			})
+		})
+	}
+}
+
+func TestReadBackThatIsLimitedWaits(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		limited := false
+		r.answer = func(c call) reply {
+			if c.method == http.MethodGet && !limited {
+				limited = true
+				return reply{status: 429, header: http.Header{"Retry-After": {"77"}}, body: `{"detail":"slow"}`}
+			}
+			return reply{hang: c.value == "old"}
+		}
+		r.put(key("k"), "old")
+		time.Sleep(time.Second)
+		r.put(key("k"), "new")
+		r.settleWithin(3 * time.Minute)
+		steps := stepsOf(r.requests(func(c call) bool { return c.method == http.MethodGet }))
+		if len(steps) < 2 || steps[1].At != 77*time.Second+r.latency {
+			t.Errorf("read back at %+v, want 77s after the 429", steps)
+		}
+	})
+}

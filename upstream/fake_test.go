@@ -1,0 +1,304 @@
+package upstream_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+)
+
+// call is one request that the fake upstream has received.
+type call struct {
+	at     time.Time
+	method string
+	id     journal.ID
+	value  string
+	n      int // how many the entry has had before, reads not counted
+}
+
+func (c call) write() bool { return c.method != http.MethodGet }
+
+// reply is how the fake treats a call. The zero value is BotWire's own behaviour.
+type reply struct {
+	status int         // instead of carrying the request out
+	header http.Header // with status
+	body   string      // likewise
+	hang   bool        // no answer; the client gives up
+	cut    bool        // the connection is cut after the request was read
+	after  time.Duration
+	// late carries the request out that long after it came, although it was not
+	// answered or was answered otherwise.
+	late    time.Duration
+	applied bool // carried out at once, although it was not answered properly
+}
+
+// fake is an upstream that can be slow, down, wrong and late. It runs inside a
+// synctest bubble: its connections are pipes.
+type fake struct {
+	t        testing.TB
+	server   *http.Server
+	listener *pipes
+
+	mu      sync.Mutex
+	entries map[journal.ID]string
+	calls   []call
+	dials   []time.Time
+	writes  map[journal.ID]int
+	active  map[journal.ID]int
+	running int
+	peak    int // most requests at once
+
+	// latency is between a request and its answer; half of it passes before the
+	// request is carried out.
+	latency time.Duration
+	down    bool // connections are refused
+	answer  func(call) reply
+}
+
+func newFake(t testing.TB) *fake {
+	f := &fake{
+		t: t, listener: newPipes(), latency: 50 * time.Millisecond,
+		entries: make(map[journal.ID]string), writes: make(map[journal.ID]int), active: make(map[journal.ID]int),
+	}
+	f.server = &http.Server{Handler: f, IdleTimeout: 5 * time.Second} // as its own server has it
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = f.server.Serve(f.listener) // always closed by the cleanup
+	}()
+	t.Cleanup(func() {
+		_ = f.server.Close() // pipes close without an error
+		<-served
+		time.Sleep(time.Minute) // for handlers that were busy; it costs nothing in a bubble
+	})
+	return f
+}
+
+// set changes how the fake behaves.
+func (f *fake) set(change func(*fake)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(f)
+}
+
+func (f *fake) dial(ctx context.Context) (net.Conn, error) {
+	f.mu.Lock()
+	f.dials = append(f.dials, time.Now())
+	down := f.down
+	f.mu.Unlock()
+	if down {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	}
+	return f.listener.dial(ctx)
+}
+
+func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := f.begin(r)
+	defer f.end(c)
+	f.mu.Lock()
+	answer, latency := f.answer, f.latency
+	f.mu.Unlock()
+	var rep reply
+	if answer != nil {
+		rep = answer(c)
+	}
+	if rep.late > 0 {
+		time.AfterFunc(rep.late, func() { f.apply(c) })
+	}
+	if rep.applied {
+		f.apply(c)
+	}
+	f.reply(w, r, c, rep, latency)
+}
+
+func (f *fake) reply(w http.ResponseWriter, r *http.Request, c call, rep reply, latency time.Duration) {
+	switch {
+	case rep.hang:
+		<-r.Context().Done()
+	case rep.cut:
+		panic(http.ErrAbortHandler)
+	case rep.status != 0:
+		time.Sleep(latency + rep.after)
+		for name, values := range rep.header {
+			w.Header()[name] = values
+		}
+		w.WriteHeader(rep.status)
+		_, _ = io.WriteString(w, rep.body) // the client may be gone
+	default:
+		time.Sleep(latency / 2)
+		status, body := f.apply(c)
+		time.Sleep(latency - latency/2 + rep.after)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(body) // the client may be gone
+	}
+}
+
+func (f *fake) begin(r *http.Request) call {
+	parts := strings.SplitN(strings.TrimPrefix(r.URL.Path, "/memory/"), "/", 2)
+	c := call{at: time.Now(), method: r.Method, id: journal.ID{Namespace: parts[0]}}
+	if len(parts) == 2 {
+		c.id.Key = parts[1]
+	}
+	var doc struct{ Value string }
+	if r.Method == http.MethodPut {
+		if err := json.NewDecoder(r.Body).Decode(&doc); err != nil {
+			f.t.Errorf("a request with a body that is not JSON: %v", err)
+		}
+	}
+	c.value = doc.Value
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c.n = f.writes[c.id]
+	if c.write() {
+		f.writes[c.id]++
+	}
+	f.calls = append(f.calls, c)
+	f.running++
+	f.peak = max(f.peak, f.running)
+	if f.active[c.id]++; f.active[c.id] > 1 {
+		f.t.Errorf("two requests for %s at once", c.id)
+	}
+	return c
+}
+
+func (f *fake) end(c call) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.running--
+	f.active[c.id]--
+}
+
+// apply carries a request out and gives BotWire's answer.
+func (f *fake) apply(c call) (status int, body any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	value, held := f.entries[c.id]
+	name := func(more map[string]any) map[string]any {
+		more["namespace"], more["key"] = c.id.Namespace, c.id.Key
+		return more
+	}
+	switch {
+	case c.method == http.MethodPut:
+		f.entries[c.id] = c.value
+		return http.StatusOK, name(map[string]any{"stored": true, "bytes": len(c.value)})
+	case !held:
+		return http.StatusNotFound, map[string]any{"detail": "Key not found: " + c.id.String()}
+	case c.method == http.MethodDelete:
+		delete(f.entries, c.id)
+		return http.StatusOK, name(map[string]any{"deleted": true})
+	}
+	return http.StatusOK, name(map[string]any{"value": value, "created_at": 1.5, "updated_at": 2.5})
+}
+
+// requests are the calls so far that match.
+func (f *fake) requests(match func(call) bool) []call {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []call
+	for _, c := range f.calls {
+		if match(c) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// to selects the calls for one entry.
+func to(id journal.ID) func(call) bool { return func(c call) bool { return c.id == id } }
+
+// in selects the calls for one namespace.
+func in(namespace string) func(call) bool {
+	return func(c call) bool { return c.id.Namespace == namespace }
+}
+
+func anything(call) bool { return true }
+
+// holds is what the fake has for an entry.
+func (f *fake) holds(id journal.ID) (string, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	value, ok := f.entries[id]
+	return value, ok
+}
+
+func (f *fake) client(timeout time.Duration) *upstream.Client {
+	c := upstream.NewClient(upstream.ClientOptions{
+		URL: &url.URL{Scheme: "http", Host: "upstream.test"}, Timeout: timeout, Concurrency: 16,
+		UserAgent: "test", Dial: f.dial,
+	})
+	f.t.Cleanup(c.Close)
+	return c
+}
+
+// detail is an answer of BotWire's own kind that is not a confirmation.
+func detail(status int) reply {
+	return reply{status: status, body: fmt.Sprintf(`{"detail":"status %d"}`, status)}
+}
+
+// scripted answers every connection's requests with the same bytes, as they are.
+func scripted(ctx context.Context, response string) (net.Conn, error) {
+	near, far := net.Pipe()
+	go func() {
+		defer func() { _ = far.Close() }() // pipes close without an error
+		if r, err := http.ReadRequest(bufio.NewReader(far)); err == nil {
+			_, _ = io.Copy(io.Discard, r.Body)
+			_, _ = io.WriteString(far, response)
+		}
+	}()
+	return near, ctx.Err()
+}
+
+// pipes is a listener of connections that never leave the process.
+type pipes struct {
+	conns  chan net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
+
+func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case p.conns <- far:
+		return near, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return pipeAddr{} }
+
+type pipeAddr struct{}
+
+func (pipeAddr) Network() string { return "pipe" }
+func (pipeAddr) String() string  { return "pipe" }

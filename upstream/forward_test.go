@@ -1,0 +1,132 @@
+package upstream_test
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/upstream"
+)
+
+// forwarding passes requests on to a handler under a base path.
+func forwarding(t *testing.T, base string, dropAuthorization bool, handler http.HandlerFunc) (http.Handler, *httptest.Server) {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	u, err := url.Parse(server.URL + base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := upstream.NewClient(upstream.ClientOptions{URL: u, Timeout: timeout, Concurrency: 1, Headers: http.Header{"X-Own": {"1"}}})
+	t.Cleanup(c.Close)
+	return upstream.NewForwarder(c, dropAuthorization, slog.New(slog.DiscardHandler)), server
+}
+
+func forwarded(h http.Handler, method, target string, body io.Reader) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, "http://caller.test:2689/", body)
+	r.URL, _ = url.ParseRequestURI(target)
+	r.Header.Set("Authorization", "Bearer secret")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func TestForwardLeavesTheTargetAsItIs(t *testing.T) {
+	var got string
+	for _, base := range []string{"", "/base"} {
+		h, _ := forwarding(t, base, false, func(_ http.ResponseWriter, r *http.Request) { got = r.RequestURI })
+		for _, target := range []string{
+			"/channels/a%2Fb", "/a/../b", "/a/./b/..", "//a//b", "/a%20b%41", "/x?a=1;b=2&c=%zz", "/x?", "/", "/%E2%82%AC",
+		} {
+			if forwarded(h, http.MethodGet, target, nil); got != base+target {
+				t.Errorf("%s arrived as %s", base+target, got)
+			}
+		}
+	}
+}
+
+func TestForwardHeaders(t *testing.T) {
+	for _, drop := range []bool{true, false} {
+		var got http.Header
+		h, _ := forwarding(t, "", drop, func(w http.ResponseWriter, r *http.Request) {
+			got = r.Header
+			w.Header().Set("Access-Control-Allow-Origin", "*")
+			w.Header().Set("Access-Control-Expose-Headers", "*")
+			w.Header().Set("X-Kept", "1")
+			w.WriteHeader(http.StatusTeapot)
+		})
+		w := forwarded(h, http.MethodPost, "/x", strings.NewReader("body"))
+		if (got.Get("Authorization") == "") != drop || got.Get("X-Own") != "1" {
+			t.Errorf("upstream got %v", got)
+		}
+		if w.Code != http.StatusTeapot || w.Header().Get("X-Kept") != "1" || strings.Contains(strings.Join(keysOf(w.Header()), " "), "Access-Control") {
+			t.Errorf("the caller got %d %v", w.Code, w.Header())
+		}
+	}
+}
+
+func keysOf(h http.Header) (keys []string) {
+	for k := range h {
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+func TestForwardRewritesUpstreamsOwnLocations(t *testing.T) {
+	for _, row := range []struct{ base, location, want string }{
+		{"", "UP/x/y?q=1#f", "http://caller.test:2689/x/y?q=1#f"},
+		{"", "UP//evil.test/", "http://caller.test:2689//evil.test/"},
+		{"", "UP", "http://caller.test:2689"},
+		{"", "UP/a%2Fb", "http://caller.test:2689/a%2Fb"},
+		{"", "/x", "/x"},
+		{"", "https://elsewhere.test/x", "https://elsewhere.test/x"},
+		{"/base", "UP/base/x", "http://caller.test:2689/x"},
+		{"/base", "/base/x", "http://caller.test:2689/x"},
+		{"/base", "UP/based/x", "UP/based/x"},
+		{"/base", "x", "x"},
+	} {
+		got := forwardedLocation(t, row.base, row.location)
+		if diff := cmp.Diff(row.want, got); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", row, diff)
+		}
+	}
+}
+
+func forwardedLocation(t *testing.T, base, location string) string {
+	t.Helper()
+	var up string
+	h, server := forwarding(t, base, false, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", strings.Replace(location, "UP", up, 1))
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	})
+	up = server.URL
+	got := forwarded(h, http.MethodGet, "/x/", nil).Header().Get("Location")
+	return strings.Replace(got, up, "UP", 1)
+}
+
+func TestForwardBoundsTheBody(t *testing.T) {
+	h, _ := forwarding(t, "", false, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+	w := forwarded(h, http.MethodPost, "/x", bytes.NewReader(make([]byte, 32<<20+1)))
+	if w.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("got %d, want 413", w.Code)
+	}
+}
+
+func TestForwardWhileUpstreamIsDown(t *testing.T) {
+	h, server := forwarding(t, "", false, nil)
+	server.Close()
+	start := time.Now()
+	w := forwarded(h, http.MethodGet, "/x", nil)
+	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" ||
+		w.Body.String() != `{"detail":"upstream is unavailable"}` {
+		t.Errorf("got %d %v %s after %v", w.Code, w.Header(), w.Body, time.Since(start))
+	}
+}

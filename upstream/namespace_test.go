@@ -1,0 +1,254 @@
+package upstream_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/journal"
+)
+
+func limited(retryAfter string) reply {
+	return reply{status: 429, header: http.Header{"Retry-After": {retryAfter}}, body: `{"detail":"slow down"}`}
+}
+
+func TestRetryAfterIsHonouredExactly(t *testing.T) {
+	date := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
+	for name, row := range map[string]struct {
+		header   func() string
+		from, to time.Duration
+	}{
+		"seconds":      {func() string { return "77" }, 77 * time.Second, 77 * time.Second},
+		"date":         {func() string { return date(90 * time.Second) }, 88 * time.Second, 90 * time.Second},
+		"far too long": {func() string { return "99999999" }, time.Hour, time.Hour},
+		"overflow":     {func() string { return strings.Repeat("9", 40) }, time.Hour, time.Hour},
+		"far off":      {func() string { return date(100 * 24 * time.Hour) }, time.Hour, time.Hour},
+		"past":         {func() string { return date(-time.Hour) }, backoffInitial / 2, backoffInitial * 3 / 2},
+		"negative":     {func() string { return "-5" }, backoffInitial / 2, backoffInitial * 3 / 2},
+		"nonsense":     {func() string { return "soon" }, backoffInitial / 2, backoffInitial * 3 / 2},
+		"none":         {func() string { return "" }, backoffInitial / 2, backoffInitial * 3 / 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.answer = func(c call) reply {
+					if c.n == 0 {
+						return limited(row.header())
+					}
+					return reply{}
+				}
+				r.put(key("k"), "v")
+				r.settleWithin(2 * time.Hour)
+				steps := stepsOf(r.requests(anything))
+				if got := steps[1].At - r.latency; got < row.from || got > row.to {
+					t.Errorf("waited %v, want between %v and %v", got, row.from, row.to)
+				}
+			})
+		})
+	}
+}
+
+// TestLimitOutlivesWhatWasUnderWay: of many requests at once some are let in after
+// the first is told to wait, and some are told to wait less.
+func TestLimitOutlivesWhatWasUnderWay(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.answer = func(c call) reply {
+			switch c.id.Key {
+			case "0":
+				return limited("60")
+			case "1":
+				return reply{after: time.Second}
+			case "2":
+				rep := limited("1")
+				rep.after = 2 * time.Second
+				return rep
+			}
+			return reply{}
+		}
+		for i := range 3 {
+			r.put(key(fmt.Sprint(i)), "v")
+		}
+		time.Sleep(5 * time.Second)
+		for i := range 20 {
+			r.put(key(fmt.Sprint("more", i)), "v")
+		}
+		time.Sleep(50 * time.Second)
+		if n := len(r.requests(anything)); n != 3 {
+			t.Errorf("%d requests while the namespace was to wait, want the first 3", n)
+		}
+	})
+}
+
+func TestOneNamespacesLimitDelaysNoOther(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.answer = func(c call) reply {
+			if c.id.Namespace == "limited" {
+				return limited("600")
+			}
+			return reply{}
+		}
+		for i := range 100 {
+			r.put(journal.ID{Namespace: "limited", Key: fmt.Sprint(i)}, "v")
+			r.put(key(fmt.Sprint(i)), "v")
+		}
+		time.Sleep(2 * time.Second)
+		if n := len(r.requests(in("ns"))); n != 100 {
+			t.Errorf("%d of the other namespace's 100 writes were sent", n)
+		}
+		if n := len(r.requests(in("limited"))); n > concurrency {
+			t.Errorf("%d requests of the limited namespace", n)
+		}
+		if failing, why := r.flusher.Failing(); failing {
+			t.Errorf("upstream is taken to be unwell: %s", why)
+		}
+	})
+}
+
+func TestPausedNamespaceIsTriedEveryBackoffMax(t *testing.T) {
+	for _, status := range []int{401, 402, 403, 404, 405, 451} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.answer = func(call) reply { return detail(status) }
+				for i := range 5 {
+					r.put(key(fmt.Sprint(i)), "v")
+				}
+				time.Sleep(linger + time.Second)
+				want := fmt.Sprintf("HTTP %d: status %d", status, status)
+				if got := r.flusher.Paused("ns"); got != want {
+					t.Errorf("paused: %q, want %q", got, want)
+				}
+				before := len(r.requests(anything))
+				time.Sleep(10 * backoffMax)
+				calls := r.requests(anything)[before:]
+				if len(calls) < 9 || len(calls) > 10 {
+					t.Errorf("%d attempts in ten times backoff_max", len(calls))
+				}
+				for i := 1; i < len(calls); i++ {
+					if gap := calls[i].at.Sub(calls[i-1].at); gap != backoffMax+r.latency {
+						t.Errorf("%v between two attempts", gap)
+					}
+				}
+				r.set(func(f *fake) { f.answer = nil })
+				r.settleWithin(backoffMax + time.Second)
+				if got := r.flusher.Paused("ns"); got != "" {
+					t.Errorf("still paused: %s", got)
+				}
+			})
+		})
+	}
+}
+
+func TestPausedEntryTakesItsNewestState(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.answer = func(call) reply { return detail(403) }
+		r.put(key("k"), "1")
+		time.Sleep(time.Second)
+		r.put(key("k"), "2")
+		time.Sleep(backoffMax)
+		r.set(func(f *fake) { f.answer = nil })
+		r.put(key("k"), "3")
+		r.settleWithin(2 * backoffMax)
+		r.wantHeld(key("k"), "3")
+	})
+}
+
+func TestRefusedInAPausedNamespaceLetsTheOthersGo(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.answer = func(c call) reply {
+			if c.n == 0 {
+				return detail(403)
+			}
+			return detail(400)
+		}
+		r.put(key("k"), "v")
+		r.settleWithin(2 * backoffMax)
+		r.set(func(f *fake) { f.answer = nil })
+		r.put(key("other"), "v")
+		r.settleWithin(time.Second)
+	})
+}
+
+// TestVerdicts is contract 15's table: what each answer makes of a write.
+func TestVerdicts(t *testing.T) {
+	const again, later, paused, dead = "again", "after the settle time", "paused", "dead"
+	html := "<html>Sign in to the airport</html>"
+	own := `{"detail":"no"}`
+	for _, row := range []struct {
+		name   string
+		reply  reply
+		del    bool
+		become string
+	}{
+		{"400", reply{status: 400, body: own}, false, dead},
+		{"413", reply{status: 413, body: html}, false, dead},
+		{"422", reply{status: 422, body: `{"detail":[{"type":"x"}]}`}, false, dead},
+		{"400 of a gateway", reply{status: 400, body: html}, false, again},
+		{"422 of a gateway", reply{status: 422, body: html}, false, again},
+		{"401", reply{status: 401, body: own}, false, paused},
+		{"404 to a PUT", reply{status: 404, body: `{"detail":"Not Found"}`}, false, paused},
+		{"404 to a DELETE, not about the entry", reply{status: 404, body: `{"detail":"Not Found"}`}, true, paused},
+		{"404 to a PUT, about the entry", reply{status: 404, body: `{"detail":"Key not found: ns/k"}`}, false, paused},
+		{"408", reply{status: 408, body: own}, false, again},
+		{"425", reply{status: 425, body: own}, false, again},
+		{"500", reply{status: 500, body: own}, false, again},
+		{"502", reply{status: 502, body: html}, false, again},
+		{"503", reply{status: 503, body: own}, false, again},
+		{"504", reply{status: 504, body: own}, false, later},
+		{"524", reply{status: 524, body: own}, false, later},
+		{"cut", reply{cut: true}, false, later},
+		{"timeout", reply{hang: true}, false, later},
+		{"redirect", reply{status: 307, header: http.Header{"Location": {"/elsewhere"}}}, false, again},
+		{"redirect to a GET", reply{status: 302, header: http.Header{"Location": {"/memory/ns/k"}}}, true, again},
+		{"captive portal", reply{status: 200, body: html}, false, again},
+		{"another key", reply{status: 200, body: `{"namespace":"ns","key":"j","stored":true}`}, false, again},
+		{"another namespace", reply{status: 200, body: `{"namespace":"n","key":"k","stored":true}`}, false, again},
+		{"not stored", reply{status: 200, body: `{"namespace":"ns","key":"k","stored":false}`}, false, again},
+		{"deleted, to a PUT", reply{status: 200, body: `{"namespace":"ns","key":"k","deleted":true}`}, false, again},
+		{"stored, to a DELETE", reply{status: 200, body: `{"namespace":"ns","key":"k","stored":true}`}, true, again},
+		{"empty", reply{status: 200}, false, again},
+		{"truncated JSON", reply{status: 200, body: `{"namespace":"ns","key":"k","stored":true`}, false, again},
+		{"truncated", reply{status: 200, header: http.Header{"Content-Length": {"99"}}, body: own}, false, later},
+		{"huge", reply{status: 200, body: strings.Repeat(" ", 5<<20) + `{"namespace":"ns","key":"k","stored":true}`}, false, again},
+		{"201", reply{status: 201, body: `{"namespace":"ns","key":"k","stored":true}`}, false, again},
+		{"204", reply{status: 204}, true, again},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.answer = func(c call) reply {
+					if c.n == 0 && c.write() {
+						return row.reply
+					}
+					return reply{}
+				}
+				if row.del {
+					r.del(key("k"))
+				} else {
+					r.put(key("k"), "v")
+				}
+				time.Sleep(linger + timeout + time.Millisecond)
+				got := became(r)
+				if diff := cmp.Diff(row.become, got); diff != "" {
+					t.Errorf("the write (-want +got):\n%s", diff)
+				}
+				r.settleWithin(settleTime + backoffMax + time.Second)
+			})
+		})
+	}
+}
+
+func became(r *rig) string {
+	switch n := len(r.requests(call.write)); {
+	case r.flusher.Paused("ns") != "":
+		return "paused"
+	case r.journal.Stats().DeadLetters == 1 && n == 1:
+		return "dead"
+	case n == 2 && r.pending() == 0:
+		return "again"
+	case n == 1 && time.Until(r.flusher.Attempts(key("k")).Next) > settleTime-timeout-2*time.Second:
+		return "after the settle time"
+	}
+	return r.left()
+}

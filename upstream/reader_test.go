@@ -1,0 +1,118 @@
+package upstream_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/botwired/botwired/upstream"
+)
+
+const patience = 5 * time.Second
+
+func readers(t *testing.T, test func(t *testing.T, f *fake, r *upstream.Reader, recovered *atomic.Int32)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f, recovered := newFake(t), new(atomic.Int32)
+		f.entries[key("k")] = "v"
+		test(t, f, upstream.NewReader(upstream.ReaderOptions{
+			Client: f.client(timeout), Patience: patience, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
+			OnRecover: func() { recovered.Add(1) },
+		}), recovered)
+	})
+}
+
+func TestReadsWaitOutABlip(t *testing.T) {
+	readers(t, func(t *testing.T, f *fake, r *upstream.Reader, recovered *atomic.Int32) {
+		f.down = true
+		time.AfterFunc(2*time.Second, func() { f.set(func(f *fake) { f.down = false }) })
+		o, err := r.Get(t.Context(), key("k"), true)
+		if err != nil || o == nil || o.Value != "v" {
+			t.Errorf("got %v, %v", o, err)
+		}
+		if recovered.Load() != 1 {
+			t.Errorf("told %d times that upstream is back, want once", recovered.Load())
+		}
+	})
+}
+
+func TestReadsOfAnOutageAreAnsweredAtOnceLater(t *testing.T) {
+	readers(t, func(t *testing.T, f *fake, r *upstream.Reader, _ *atomic.Int32) {
+		f.down = true
+		for _, want := range []time.Duration{patience, 0, 0} {
+			start := time.Now()
+			_, err := r.Get(t.Context(), key("k"), true)
+			var u *upstream.Unavailable
+			if !errors.As(err, &u) || time.Since(start) != want {
+				t.Errorf("%v after %v, want unavailable after %v", err, time.Since(start), want)
+			}
+		}
+		start := time.Now()
+		if _, _, err := r.List(t.Context(), "ns", false); err == nil || time.Since(start) != 0 {
+			t.Errorf("a list: %v after %v", err, time.Since(start))
+		}
+	})
+}
+
+// TestOneReadAtATimeProbes: reads that were under way when upstream went down end
+// while a probe is under way, and let no second one go.
+func TestOneReadAtATimeProbes(t *testing.T) {
+	readers(t, func(t *testing.T, f *fake, r *upstream.Reader, _ *atomic.Int32) {
+		f.answer = func(call) reply { return reply{hang: true} }
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for i := range 40 {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * 300 * time.Millisecond)
+				for ctx.Err() == nil {
+					_, _ = r.Get(ctx, key(string(rune('a'+i))), false)
+					time.Sleep(100 * time.Millisecond)
+				}
+			})
+		}
+		time.Sleep(2*timeout + 2*time.Second) // all of the first are over
+		f.set(func(f *fake) { f.peak = f.running })
+		time.Sleep(10 * time.Minute)
+		f.set(func(f *fake) {
+			if f.peak != 1 {
+				t.Errorf("%d reads at once while down, want one", f.peak)
+			}
+		})
+		cancel()
+		wg.Wait()
+	})
+}
+
+func TestCallerWhoLeavesHandsTheProbeBack(t *testing.T) {
+	readers(t, func(t *testing.T, f *fake, r *upstream.Reader, _ *atomic.Int32) {
+		f.down = true
+		_, _ = r.Get(t.Context(), key("k"), false)
+		f.set(func(f *fake) { f.down, f.answer = false, func(call) reply { return reply{hang: true} } })
+		time.Sleep(backoffMax)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := r.Get(ctx, key("k"), false); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		f.set(func(f *fake) { f.answer = nil })
+		if o, err := r.Get(t.Context(), key("k"), false); err != nil || o == nil {
+			t.Errorf("got %v, %v, want the entry", o, err)
+		}
+	})
+}
+
+func TestReadThatFindsUpstreamBackNudgesTheFlusher(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.down = true
+		r.put(key("k"), "v")
+		time.Sleep(time.Hour)
+		r.set(func(f *fake) { f.down = false })
+		r.flusher.Nudge()
+		time.Sleep(backoffInitial + 2*r.latency)
+		r.wantHeld(key("k"), "v")
+	})
+}

@@ -1,0 +1,158 @@
+package upstream_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.uber.org/goleak"
+
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The settings of a rig, DESIGN.md's defaults.
+const (
+	linger         = 100 * time.Millisecond
+	timeout        = 10 * time.Second
+	settleTime     = 30 * time.Second
+	backoffInitial = 200 * time.Millisecond
+	backoffMax     = 30 * time.Second
+	concurrency    = 16
+)
+
+// rig is a flusher on a real journal and a fake upstream, in a synctest bubble.
+type rig struct {
+	*fake
+	t       testing.TB
+	fs      vfs.FS
+	journal *journal.Journal
+	client  *upstream.Client
+	flusher *upstream.Flusher
+	stop    func() // idempotent; as in a shutdown, but without a drain
+}
+
+// bubble runs a test in virtual time.
+func bubble(t *testing.T, test func(t *testing.T, r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		test(t, newRig(t, newFake(t), vfs.NewMem()))
+	})
+}
+
+// newRig opens a journal on fs and flushes it to f.
+func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
+	t.Helper()
+	r := &rig{fake: f, t: t, fs: fs, client: f.client(timeout)}
+	var err error
+	r.journal, err = journal.Open(journal.Options{
+		Dir: "journal", FS: fs,
+		OnChange: func(c journal.Change) { r.flusher.Changed(c) },
+		Fatal:    func(err error) { t.Errorf("the journal failed: %v", err) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.flusher = upstream.NewFlusher(upstream.FlusherOptions{
+		Journal: r.journal, Client: r.client, Linger: func(string) time.Duration { return linger },
+		Concurrency: concurrency, SettleTime: settleTime, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	r.run()
+	return r
+}
+
+func (r *rig) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := r.journal.Run(ctx); err != nil {
+			r.t.Errorf("rebuilding: %v", err)
+		}
+	})
+	wg.Go(func() {
+		if err := r.flusher.Run(ctx); err != nil {
+			r.t.Errorf("flushing: %v", err)
+		}
+	})
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		wg.Wait()
+		if err := r.journal.Close(); err != nil {
+			r.t.Errorf("closing the journal: %v", err)
+		}
+	})
+	r.t.Cleanup(func() { r.stop() })
+}
+
+// reopen stops the rig and starts another on the same disk.
+func (r *rig) reopen() *rig {
+	r.t.Helper()
+	r.stop()
+	return newRig(r.t, r.fake, r.fs)
+}
+
+func (r *rig) put(id journal.ID, value string) journal.Write {
+	r.t.Helper()
+	return r.append(journal.NewWrite{ID: id, Op: journal.Put, Value: value, ListBytes: len(value)})
+}
+
+func (r *rig) del(id journal.ID) journal.Write {
+	r.t.Helper()
+	return r.append(journal.NewWrite{ID: id, Op: journal.Delete})
+}
+
+func (r *rig) append(w journal.NewWrite) journal.Write {
+	r.t.Helper()
+	written, err := r.journal.Append(w)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return written
+}
+
+func (r *rig) pending() int {
+	<-r.journal.Rebuilt()
+	return r.journal.Stats().Pending
+}
+
+// settleWithin lets virtual time pass until nothing is pending.
+func (r *rig) settleWithin(d time.Duration) {
+	r.t.Helper()
+	r.within(d, "nothing is pending", func() bool { return r.pending() == 0 })
+}
+
+// within lets virtual time pass until something is so.
+func (r *rig) within(d time.Duration, what string, is func() bool) {
+	r.t.Helper()
+	step := max(10*time.Millisecond, d/10000)
+	for end := time.Now().Add(d); !is(); time.Sleep(step) {
+		if time.Now().After(end) {
+			r.t.Fatalf("not within %v: %s (pending: %v)", d, what, r.left())
+		}
+	}
+}
+
+func (r *rig) left() string {
+	var out string
+	for _, p := range r.journal.PendingList("", 5) {
+		out += fmt.Sprintf(" %s %+v", p.ID, r.flusher.Attempts(p.ID))
+	}
+	return out
+}
+
+func (r *rig) wantHeld(id journal.ID, want string) {
+	r.t.Helper()
+	if got, ok := r.holds(id); !ok || got != want {
+		r.t.Errorf("upstream holds %q (%v) for %s, want %q", got, ok, id, want)
+	}
+}
+
+func key(k string) journal.ID { return journal.ID{Namespace: "ns", Key: k} }
