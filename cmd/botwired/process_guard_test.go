@@ -17,7 +17,7 @@ var allMethods = []string{"GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTI
 // Trust: a page anywhere, and a name that resolves to loopback.
 func testForeign(t *testing.T, program string) {
 	service := newMemoryService(t).up()
-	c := start(t, program, t.TempDir(), freeAddress(t), service.url())
+	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url())
 	if err := c.put("n/k", "v"); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func testForeign(t *testing.T, program string) {
 }
 
 func testAsterisk(t *testing.T, program string) {
-	c := start(t, program, t.TempDir(), freeAddress(t), "http://"+freeAddress(t))
+	c := startChild(t, program, t.TempDir(), freeAddress(t), "http://"+freeAddress(t))
 	if got := raw(t, c, "OPTIONS * HTTP/1.1\r\nHost: evil.example\r\n\r\n"); got != http.StatusForbidden {
 		t.Errorf("foreign Host: %d", got)
 	}
@@ -84,7 +84,7 @@ func dial(t *testing.T, c *child) net.Conn {
 // A body that no valid request has is refused while the caller has most of it still to
 // send: with its length when the headers are in, else when it has grown too large.
 func testOversized(t *testing.T, program string) {
-	c := start(t, program, t.TempDir(), freeAddress(t), "http://"+freeAddress(t))
+	c := startChild(t, program, t.TempDir(), freeAddress(t), "http://"+freeAddress(t))
 	const head = "PUT /memory/n/k HTTP/1.1\r\nHost: localhost\r\n"
 	if got := raw(t, c, head+"Content-Length: 1000000000\r\n\r\n{"); got != http.StatusRequestEntityTooLarge {
 		t.Errorf("with its length: %d", got)
@@ -101,7 +101,7 @@ func testOversized(t *testing.T, program string) {
 }
 
 func testSlowHeaders(t *testing.T, program string) {
-	c := start(t, program, t.TempDir(), freeAddress(t), "http://"+freeAddress(t))
+	c := startChild(t, program, t.TempDir(), freeAddress(t), "http://"+freeAddress(t))
 	conn := dial(t, c)
 	began := time.Now()
 	if _, err := io.WriteString(conn, "GET /memory/n/k HTTP/1.1\r\nHost: localhost\r\n"); err != nil {
@@ -116,7 +116,7 @@ func testSlowHeaders(t *testing.T, program string) {
 // What upstream allows to the whole world is not repeated.
 func testNoCORS(t *testing.T, program string) {
 	service := newMemoryService(t).up()
-	c := start(t, program, t.TempDir(), freeAddress(t), service.url())
+	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url())
 	own := "http://" + c.address
 	for _, method := range allMethods {
 		for _, target := range []string{"/memory/n/k", "/memory/n", "/memory/n/", "/health", "/nothing", "/_botwired/status", "/_botwired/nothing"} {
@@ -147,7 +147,7 @@ func testValuesStayOut(t *testing.T, program string) {
 	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := start(t, program, t.TempDir(), freeAddress(t), service.url(), "--log-level", "debug",
+	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url(), "--log-level", "debug",
 		"--auth-token-file", file, "--upstream-headers", `{"X-Key":"`+token+`"}`)
 	ask := func(method, target, body string) {
 		t.Helper()

@@ -101,7 +101,7 @@ func testKilledUnderLoad(t *testing.T, program string) {
 	service, dir, address := newMemoryService(t), t.TempDir(), freeAddress(t)
 	ws := newWriters()
 	for range 20 {
-		c := start(t, program, dir, address, service.url())
+		c := startChild(t, program, dir, address, service.url())
 		if err := ws.check(c.value); err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func testKilledUnderLoad(t *testing.T, program string) {
 		stop()
 		ws.wg.Wait()
 	}
-	c := start(t, program, dir, address, service.url())
+	c := startChild(t, program, dir, address, service.url())
 	if err := ws.check(c.value); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func testKilledUnderLoad(t *testing.T, program string) {
 
 func testCoalesces(t *testing.T, program string) {
 	service := newMemoryService(t).up()
-	c := start(t, program, t.TempDir(), freeAddress(t), service.url())
+	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url())
 	began := time.Now()
 	for i := range 1000 {
 		if err := c.put("n/k", strconv.Itoa(i)); err != nil {
@@ -155,7 +155,7 @@ func testCoalesces(t *testing.T, program string) {
 func testWritesWait(t *testing.T, program string) {
 	const keys, writes = 500, 10_000
 	service, dir, address := newMemoryService(t), t.TempDir(), freeAddress(t)
-	c := start(t, program, dir, address, service.url())
+	c := startChild(t, program, dir, address, service.url())
 	var wg sync.WaitGroup
 	for writer := range 10 {
 		wg.Go(func() {
@@ -198,7 +198,7 @@ func testWritesWait(t *testing.T, program string) {
 
 func testPreferWait(t *testing.T, program string) {
 	service := newMemoryService(t).up()
-	c := start(t, program, t.TempDir(), freeAddress(t), service.url(), "--flush-linger", "1h")
+	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url(), "--flush-linger", "1h")
 	want := func(method, body, prefer, state, applied string) {
 		t.Helper()
 		status, header, err := c.ask(method, "/memory/n/k", body, "Prefer", prefer)
@@ -227,7 +227,7 @@ func testPreferWait(t *testing.T, program string) {
 // Contract 22, with upstream up: everything is carried there.
 func testTermDrains(t *testing.T, program string) {
 	service, ws := newMemoryService(t).up(), newWriters()
-	c := start(t, program, t.TempDir(), freeAddress(t), service.url(), "--flush-linger", "1h")
+	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url(), "--flush-linger", "1h")
 	ws.run(t.Context(), c, 8)
 	ws.upTo(t, 200)
 	c.signal(syscall.SIGTERM)
@@ -244,7 +244,7 @@ func testTermDrains(t *testing.T, program string) {
 // Contract 22, with upstream down: everything is kept.
 func testTermKeeps(t *testing.T, program string) {
 	service, dir, ws := newMemoryService(t), t.TempDir(), newWriters()
-	c := start(t, program, dir, freeAddress(t), service.url(), "--flush-drain-timeout", "500ms")
+	c := startChild(t, program, dir, freeAddress(t), service.url(), "--flush-drain-timeout", "500ms")
 	ws.run(t.Context(), c, 8)
 	ws.upTo(t, 200)
 	c.signal(syscall.SIGTERM)
@@ -256,7 +256,7 @@ func testTermKeeps(t *testing.T, program string) {
 	if c.put("n/k", "v") == nil {
 		t.Error("it still listens")
 	}
-	again := start(t, program, dir, freeAddress(t), service.url())
+	again := startChild(t, program, dir, freeAddress(t), service.url())
 	if err := ws.check(again.value); err != nil {
 		t.Error(err)
 	}
@@ -264,7 +264,7 @@ func testTermKeeps(t *testing.T, program string) {
 
 func testSecondSignal(t *testing.T, program string) {
 	service, dir, ws := newMemoryService(t), t.TempDir(), newWriters()
-	c := start(t, program, dir, freeAddress(t), service.url(), "--flush-drain-timeout", "10m")
+	c := startChild(t, program, dir, freeAddress(t), service.url(), "--flush-drain-timeout", "10m")
 	ws.run(t.Context(), c, 8)
 	ws.upTo(t, 200)
 	c.signal(syscall.SIGTERM)
@@ -277,7 +277,7 @@ func testSecondSignal(t *testing.T, program string) {
 	c.signal(syscall.SIGTERM)
 	c.wantExit(2*time.Second, terminated)
 	ws.wg.Wait()
-	again := start(t, program, dir, freeAddress(t), service.url())
+	again := startChild(t, program, dir, freeAddress(t), service.url())
 	if err := ws.check(again.value); err != nil {
 		t.Error(err)
 	}
@@ -287,7 +287,7 @@ func testSecondSignal(t *testing.T, program string) {
 // been closed.
 func testFlushAtShutdown(t *testing.T, program string) {
 	service := newMemoryService(t)
-	c := start(t, program, t.TempDir(), freeAddress(t), service.url(), "--flush-drain-timeout", "300ms", "--log-level", "debug")
+	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url(), "--flush-drain-timeout", "300ms", "--log-level", "debug")
 	if err := c.put("n/k", "v"); err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func tree(t *testing.T, dir string) map[string]string {
 // Contract 20.
 func testOneDaemon(t *testing.T, program string) {
 	service, dir := newMemoryService(t), t.TempDir()
-	c := start(t, program, dir, freeAddress(t), service.url(), "--flush-backoff-initial", "500ms")
+	c := startChild(t, program, dir, freeAddress(t), service.url(), "--flush-backoff-initial", "500ms")
 	if err := c.put("n/k", "v"); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func testOneDaemon(t *testing.T, program string) {
 		t.Errorf("the first one answers %q, %v", got, err)
 	}
 	c.kill() // its lock is left behind
-	again := start(t, program, dir, freeAddress(t), service.url())
+	again := startChild(t, program, dir, freeAddress(t), service.url())
 	if got, err := again.value("n/k"); err != nil || got != "v" {
 		t.Errorf("the next one answers %q, %v", got, err)
 	}
@@ -133,7 +133,7 @@ func testStaleSocket(t *testing.T, program string) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(home) })
 	socket, dir, service := filepath.Join(home, "s"), t.TempDir(), newMemoryService(t)
-	c := start(t, program, dir, "unix://"+socket, service.url())
+	c := startChild(t, program, dir, "unix://"+socket, service.url())
 	if err := c.put("n/k", "v"); err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func testStaleSocket(t *testing.T, program string) {
 	if _, err := os.Lstat(socket); err != nil {
 		t.Fatalf("the kill left no socket behind: %v", err)
 	}
-	again := start(t, program, dir, "unix://"+socket, service.url())
+	again := startChild(t, program, dir, "unix://"+socket, service.url())
 	if got, err := again.value("n/k"); err != nil || got != "v" {
 		t.Errorf("it answers %q, %v", got, err)
 	}

@@ -96,8 +96,8 @@ func command(ctx context.Context, t *testing.T, program string, args ...string) 
 	return cmd, stderr
 }
 
-// start runs a daemon and waits until it answers.
-func start(t *testing.T, program, dir, address, upstream string, args ...string) *child {
+// startChild runs a daemon and waits until it answers.
+func startChild(t *testing.T, program, dir, address, upstream string, args ...string) *child {
 	t.Helper()
 	args = append([]string{
 		"serve", "--listen", address, "--data-dir", dir, "--upstream-url", upstream,
