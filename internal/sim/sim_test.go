@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,11 +67,11 @@ func play(t *testing.T, s script) (violation string) {
 
 // world is everything that is simulated, and the model it is held against.
 type world struct {
-	fs      *vfs.MemFS
-	syncs   func() // called before each sync of a file
-	up      *service
-	node    *node
-	beliefs map[journal.ID]*belief
+	fs       *vfs.MemFS
+	tripwire *tripwire
+	up       *service
+	node     *node
+	beliefs  map[journal.ID]*belief
 }
 
 // belief is what may be true of an entry.
@@ -102,10 +103,11 @@ func newWorld() (*world, error) {
 }
 
 func (w *world) start() (err error) {
-	w.syncs = func() {}
+	w.tripwire = &tripwire{}
+	wire := w.tripwire
 	fs := errorfs.Wrap(w.fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData {
-			w.syncs()
+			wire.tread()
 		}
 		return nil
 	}))
@@ -114,6 +116,28 @@ func (w *world) start() (err error) {
 	}
 	w.node.start()
 	return nil
+}
+
+// tripwire calls a function before one of the syncs to come.
+type tripwire struct {
+	mu   sync.Mutex
+	left int
+	trip func()
+}
+
+// set has trip called before the nth sync from now; 0 is never.
+func (t *tripwire) set(n int, trip func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.left, t.trip = n, trip
+}
+
+func (t *tripwire) tread() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.left--; t.left == 0 {
+		t.trip()
+	}
 }
 
 func (w *world) close() error {
@@ -297,17 +321,14 @@ func (w *world) crash(clone *vfs.MemFS) string {
 // there afterwards is open: nobody was told.
 func (w *world) crashIn(s step) string {
 	var clone *vfs.MemFS
-	n := 0
-	w.syncs = func() {
-		if n++; n == s.sync && clone == nil {
-			w.node.sever()
-			clone = w.clone(s)
-		}
-	}
+	w.tripwire.set(s.sync, func() {
+		w.node.sever()
+		clone = w.clone(s)
+	})
 	b := w.beliefs[s.id]
 	before := *b
 	violation := w.put(s)
-	w.syncs = func() {}
+	w.tripwire.set(0, nil)
 	if violation != "" || clone == nil {
 		return violation
 	}
