@@ -30,7 +30,7 @@ func lockError(err error) error {
 
 func (j *Journal) storeOptions() *pebble.Options {
 	opts := &pebble.Options{
-		FS:                          j.opts.FS,
+		FS:                          patientFS{j.opts.FS},
 		Lock:                        j.lock,
 		FormatMajorVersion:          pebble.FormatNewest,
 		MemTableSize:                memTableSize,
@@ -60,7 +60,7 @@ func (j *Journal) pebbleEvents() *pebble.EventListener {
 		BackgroundError: func(err error) {
 			switch {
 			case j.closing.Load():
-			case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+			case isDiskFull(err):
 				j.opts.Logger.Error("the disk is full", "error", oneLine{err})
 			default:
 				j.fail(err)

@@ -28,7 +28,10 @@ func (f *Flusher) send(ctx context.Context, t *task, newest uint64) error {
 		return f.vanished(t, newest)
 	}
 	// Durable before the request leaves: a crash must not forget that it may land.
-	if err := f.opts.Journal.MarkSent(w); err != nil {
+	if err := f.opts.Journal.MarkSent(w); errors.Is(err, journal.ErrFull) {
+		f.noRoom(t)
+		return nil
+	} else if err != nil {
 		return err
 	}
 	f.sending(t, w)
@@ -48,6 +51,12 @@ func (f *Flusher) send(ctx context.Context, t *task, newest uint64) error {
 		f.opts.OnOutcome(w.Op, out)
 	}
 	return f.conclude(ctx, t, w, out)
+}
+
+// noRoom waits for the disk, which is too full for an attempt's records.
+func (f *Flusher) noRoom(t *task) {
+	f.health.release(t.probe)
+	f.retryAt(t, f.now()+instant(fullDiskRetry))
 }
 
 // sending notes that the entry has nothing unsent but what is newer than w.

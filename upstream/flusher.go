@@ -11,6 +11,9 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
+// fullDiskRetry is how long a task waits when the disk is too full to flush.
+const fullDiskRetry = time.Second
+
 // FlusherOptions configures a flusher.
 type FlusherOptions struct {
 	Journal *journal.Journal

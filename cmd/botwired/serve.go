@@ -74,7 +74,12 @@ func (d *sidecar) run(ctx context.Context, drain time.Duration, serve func() err
 	flushing, stopFlushing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFlushing()
 	g, broken := errgroup.WithContext(flushing)
-	g.Go(func() error { return d.journal.Run(flushing) })
+	g.Go(func() error {
+		if err := d.journal.Run(flushing); err != nil {
+			return err
+		}
+		return d.journal.Tend(flushing)
+	})
 	g.Go(func() error { return d.flusher.Run(flushing) })
 	g.Go(func() error {
 		if err := serve(); !errors.Is(err, http.ErrServerClosed) {
