@@ -187,7 +187,8 @@ func flusherOptions(d *sidecar, c *config.Config, registry *prometheus.Registry)
 				d.reader.WriteConfirmed()
 			}
 		},
-		Logger: d.logger,
+		OnSettled: func(w journal.Write) { d.proxy.Settled(w) },
+		Logger:    d.logger,
 	}
 }
 
