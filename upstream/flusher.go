@@ -28,6 +28,9 @@ type FlusherOptions struct {
 	BackoffInitial, BackoffMax time.Duration
 	// OnOutcome, if not nil, is told of every write request's outcome.
 	OnOutcome func(journal.Op, Outcome)
+	// OnSettled, if not nil, is told of every write that has settled and that upstream
+	// still held when it was last asked, before those who wait for it are.
+	OnSettled func(journal.Write)
 	// Logger receives outages and refusals. It must not be nil.
 	Logger *slog.Logger
 }
