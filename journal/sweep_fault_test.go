@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -74,7 +75,7 @@ type sickDisk struct {
 	mu     sync.Mutex
 	now    int
 	hit    *errorfs.Op // the first operation that failed
-	failed string      // a file whose sync failed
+	failed string      // a file whose sync failed in this process
 	again  bool        // it was synced once more
 }
 
@@ -107,11 +108,20 @@ func (d *sickDisk) meet(op errorfs.Op) error {
 	err := d.fails(d.n, d.now)
 	if err != nil && d.hit == nil {
 		d.hit = &op
-		if isSync(op) {
+		// A table that found the disk full is made anew, and its directory synced again:
+		// that is a new entry. What is in a log or a manifest must not be tried again.
+		if isSync(op) && (errors.Is(err, syscall.EIO) || fileKind(op.Path) != "directory") {
 			d.failed = op.Path
 		}
 	}
 	return err
+}
+
+// restart forgets what was of concern to one process only.
+func (d *sickDisk) restart() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.failed = ""
 }
 
 // what names the first operation that failed.

@@ -19,9 +19,10 @@ const listedSpace = "listedSpace"
 // takes, over several lives, with logs and tables that come and go.
 type voyage struct {
 	*ledger
-	fs   vfs.FS
-	j    *journal.Journal
-	stop error // why it did not reach the end: a start or an end that failed
+	fs      vfs.FS
+	j       *journal.Journal
+	stop    error  // why it did not reach the end: a start or an end that failed
+	restart func() // told when one process has ended well and the next is to start; may be nil
 }
 
 // sail runs the scenario. It ends its goroutine early when the daemon would end.
@@ -107,10 +108,13 @@ func (v *voyage) close() {
 	if err := v.j.Close(); err != nil {
 		v.end(fmt.Errorf("close: %w", err))
 	}
+	if v.restart != nil {
+		v.restart()
+	}
 }
 
 // What Pebble makes of its tables is no business of a caller.
-func (v *voyage) flushTables()   { _ = v.j.FlushTables() }
+func (v *voyage) flushTables()   { _ = v.j.RotateLog() }
 func (v *voyage) compactTables() { _ = v.j.CompactTables(context.Background()) }
 
 func (v *voyage) append(w journal.NewWrite) {

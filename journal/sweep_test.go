@@ -78,7 +78,7 @@ func TestSweep(t *testing.T) {
 func countOperations(t *testing.T, a ailment) int {
 	t.Helper()
 	d := newSickDisk(a, 0)
-	v := &voyage{ledger: newLedger(), fs: d.fs}
+	v := &voyage{ledger: newLedger(), fs: d.fs, restart: d.restart}
 	done := make(chan struct{})
 	go func() { defer close(done); v.sail() }()
 	<-done
@@ -146,6 +146,8 @@ func crashedBy(out []byte) (what string, ok bool) {
 		text, ok = strings.CutPrefix(string(out), "panic: ")
 	}
 	what, _, _ = strings.Cut(text, "\n")
+	what, _, _ = strings.Cut(what, " 0x")
+	what = strings.TrimSuffix(what, " [recovered, repanicked]")
 	return what, ok && strings.Contains(text, "cockroachdb/pebble")
 }
 
@@ -177,7 +179,7 @@ func runCases(cases string) {
 // at what a power cut and a kill then leave.
 func runCase(a ailment, n int) (outcome string, violations []string) {
 	d := newSickDisk(a, n)
-	v := &voyage{ledger: newLedger(), fs: d.fs}
+	v := &voyage{ledger: newLedger(), fs: d.fs, restart: d.restart}
 	done := make(chan struct{})
 	go func() { defer close(done); v.sail() }()
 	select {
