@@ -50,6 +50,10 @@ faults: build ## Test the binary on full and failing disks, under signals and cl
 		echo "strace is missing and cannot be installed: the tests of a failing disk will be skipped" >&2
 	$(GO) test -tags faults -count=1 -v ./faults
 
+.PHONY: mutants
+mutants: ## Take out the guards of the contract, one at a time, and see a test fail
+	$(GO) run ./internal/mutants
+
 .PHONY: e2e
 e2e: build ## Run BotWire's own clients, Python and Node, against the daemon
 	e2e/run

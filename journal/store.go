@@ -45,6 +45,17 @@ func (j *Journal) storeOptions() *pebble.Options {
 	return opts
 }
 
+// openStore opens Pebble's store. Pebble panics when it cannot sync the directory while
+// it names a manifest: that is an error like any other of a disk that fails.
+func (j *Journal) openStore() (db *pebble.DB, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			db, err = nil, fmt.Errorf("opening the store: %v", p)
+		}
+	}()
+	return pebble.Open(j.opts.Dir, j.storeOptions())
+}
+
 // pebbleEvents makes a failed write in the background the end of the journal too
 // (contract 2): Pebble would try it again and again, and writes would stall behind
 // it. A full disk is waited out (contract 3).

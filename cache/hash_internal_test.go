@@ -1,0 +1,26 @@
+package cache
+
+import "testing"
+
+// Two keys may have one hash: the answer to one is none to the other (contract 6).
+func TestHashesThatMeet(t *testing.T) {
+	c, err := New(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	mine := Key{Namespace: "ns", Key: "mine"}
+	hash, _ := c.hash(mine)
+	for range 1_000_000 { // until Ristretto has taken it
+		c.items.Set(hash, &Item{Body: []byte("1"), key: Key{Namespace: "ns", Key: "another's"}}, 1)
+		if _, ok := c.items.Get(hash); ok {
+			break
+		}
+	}
+	if _, ok := c.items.Get(hash); !ok {
+		t.Fatal("never kept")
+	}
+	if item, ok := c.Get(mine); ok {
+		t.Errorf("it is answered with %q", item.Body)
+	}
+}

@@ -1,0 +1,154 @@
+package journal_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// stalling is a disk on which the syncs of the log can be made to wait.
+type stalling struct {
+	fs vfs.FS
+
+	mu      sync.Mutex
+	stalled chan struct{} // nil while they do not wait
+}
+
+func newStalling() *stalling {
+	s := &stalling{}
+	s.fs = errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if isSync(op) && strings.HasSuffix(op.Path, ".log") {
+			s.mu.Lock()
+			stalled := s.stalled
+			s.mu.Unlock()
+			if stalled != nil {
+				<-stalled
+			}
+		}
+		return nil
+	}))
+	return s
+}
+
+// stall makes syncs wait until goOn is called.
+func (s *stalling) stall() (goOn func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stalled := make(chan struct{})
+	s.stalled = stalled
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.stalled = nil
+		close(stalled)
+	}
+}
+
+// later runs a call aside, and returns what says whether it has ended, and how.
+func later(call func() error) (ended func() bool, err *error) {
+	err = new(error)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		*err = call()
+	}()
+	return func() bool {
+		synctest.Wait()
+		select {
+		case <-done:
+			return true
+		default:
+			return false
+		}
+	}, err
+}
+
+// What a power cut could take back is not read (contract 7).
+func TestWriteIsNotReadBeforeItIsDurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := newStalling()
+		j := open(t, disk.fs)
+		put(t, j, key("a"), "1")
+		goOn := disk.stall()
+		written, err := later(func() error { return write(j, key("a"), 2) })
+		if written() {
+			t.Error("the write was acknowledged before it was synced")
+		}
+		expect(t, j, key("a"), journal.Value, "1")
+		goOn()
+		if !written() || *err != nil {
+			t.Errorf("the write has ended: %v, %v", written(), *err)
+		}
+		if state := lookup(t, j, key("a")); state.Seq != 2 {
+			t.Errorf("state is %+v", state)
+		}
+	})
+}
+
+// A settled copy may come of upstream's answer, which nobody here has made durable
+// before: whoever reads it waits until it is (contract 7).
+func TestReadersWaitForTheFill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := newStalling()
+		j := open(t, disk.fs)
+		goOn := disk.stall()
+		filled, fillErr := later(func() error { return second(j.Fill(key("a"), observed("1"), always)) })
+		if filled() {
+			t.Error("the fill has ended before it was synced")
+		}
+		read, readErr := later(func() error { return second(j.Lookup(key("a"))) })
+		if read() {
+			t.Error("the reader did not wait")
+		}
+		goOn()
+		if !filled() || !read() || errors.Join(*fillErr, *readErr) != nil {
+			t.Errorf("ended: %v, %v; %v, %v", filled(), read(), *fillErr, *readErr)
+		}
+		expect(t, j, key("a"), journal.Settled, "1")
+	})
+}
+
+// A condition that fails because of a write tells of that write: not before it is
+// durable (contracts 1 and 7).
+func TestRefusedConditionIsDurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := newStalling()
+		j := open(t, disk.fs)
+		goOn := disk.stall()
+		written, writeErr := later(func() error { return write(j, key("a"), 1) })
+		if written() {
+			t.Error("the write was acknowledged before it was synced")
+		}
+		refused, refusal := later(func() error {
+			return second(j.Append(journal.NewWrite{
+				ID: key("a"), Op: journal.Delete, If: func(newest uint64) bool { return newest == 0 },
+			}))
+		})
+		if refused() {
+			t.Error("refused because of a write that is not durable yet")
+		}
+		goOn()
+		if !written() || !refused() || *writeErr != nil || !errors.Is(*refusal, journal.ErrChanged) {
+			t.Errorf("ended: %v, %v; %v, %v", written(), refused(), *writeErr, *refusal)
+		}
+	})
+}
+
+// A listing that shows all there is, and not this entry, has shown that it is gone: a
+// read does not bring it back (contract 7).
+func TestCopyOfWhatIsNoLongerListed(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	_, err := j.Fill(key("a"), observed("1"), always)
+	no(t, err)
+	no(t, j.BeginListing("ns").Commit(rows("b"), false))
+	expect(t, j, key("a"), journal.Settled, "1")
+	no(t, j.BeginListing("ns").Commit(rows("b"), true))
+	expect(t, j, key("a"), journal.Unknown, "")
+}
