@@ -148,7 +148,19 @@ func crashedBy(out []byte) (what string, ok bool) {
 	what, _, _ = strings.Cut(text, "\n")
 	what, _, _ = strings.Cut(what, " 0x")
 	what = strings.TrimSuffix(what, " [recovered, repanicked]")
-	return what, ok && strings.Contains(text, "cockroachdb/pebble")
+	_, stack, _ := strings.Cut(text, "\ngoroutine ")
+	stack, _, _ = strings.Cut(stack, "\n\n")
+	const pebble = "github.com/cockroachdb/pebble/v2"
+	for line := range strings.Lines(stack) {
+		if strings.HasPrefix(line, pebble) {
+			what += " in " + line[len(pebble)+1:strings.LastIndexByte(line, '(')]
+			break
+		}
+	}
+	// On a caller's goroutine, net/http would swallow it: there the journal has to. But
+	// no caller has Pebble flush or compact, only this test.
+	ours := strings.Contains(stack, ".(*DB).AsyncFlush(") || strings.Contains(stack, ".(*DB).Compact(")
+	return what, ok && (ours || strings.Contains(stack, "\ncreated by "+pebble))
 }
 
 // runCases runs cases one after the other and prints how each ended.
