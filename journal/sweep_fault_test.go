@@ -77,6 +77,8 @@ type sickDisk struct {
 	hit    *errorfs.Op // the first operation that failed
 	failed string      // a file whose sync failed in this process
 	again  bool        // it was synced once more
+	left   bool        // the process is ending by itself: it needs no other end
+	serves bool        // what failed first was a change that the store relies on, amid service
 }
 
 func newSickDisk(a ailment, n int) *sickDisk {
@@ -108,6 +110,7 @@ func (d *sickDisk) meet(op errorfs.Op) error {
 	err := d.fails(d.n, d.now)
 	if err != nil && d.hit == nil {
 		d.hit = &op
+		d.serves = !d.left && (isSync(op) || writes(op) || op.Kind == errorfs.OpCreate)
 		// A table that found the disk full is made anew, and its directory synced again:
 		// that is a new entry. What is in a log or a manifest must not be tried again.
 		if isSync(op) && (errors.Is(err, syscall.EIO) || fileKind(op.Path) != "directory") {
@@ -121,7 +124,14 @@ func (d *sickDisk) meet(op errorfs.Op) error {
 func (d *sickDisk) restart() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.failed = ""
+	d.failed, d.left = "", false
+}
+
+// leave is told that the process is ending by itself.
+func (d *sickDisk) leave() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.left = true
 }
 
 // what names the first operation that failed.

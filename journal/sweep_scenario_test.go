@@ -22,6 +22,7 @@ type voyage struct {
 	fs      vfs.FS
 	j       *journal.Journal
 	stop    error  // why it did not reach the end: a start or an end that failed
+	leave   func() // told when the process is about to end by itself; may be nil
 	restart func() // told when one process has ended well and the next is to start; may be nil
 }
 
@@ -104,6 +105,9 @@ func (v *voyage) run() {
 func (v *voyage) close() {
 	if v.hasEnded() {
 		runtime.Goexit()
+	}
+	if v.leave != nil {
+		v.leave()
 	}
 	if err := v.j.Close(); err != nil {
 		v.end(fmt.Errorf("close: %w", err))
