@@ -7,6 +7,14 @@ LINT      := $(TOOLS)/golangci-lint
 LINT_AT   := v2.15.0
 RUN_DIR   ?= .run
 
+# What the program says of itself. Without a repository it is what Go's own build knows.
+VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+
+# How long the long tests take. SIM_FOR (such as 10m) goes by time instead of by seeds.
+SIM_SEEDS ?= 10000
+SIM_FOR   ?=
+FUZZ_FOR  ?= 30s
+
 # No C compiler is needed, but by the race detector.
 export CGO_ENABLED ?= 0
 
@@ -22,7 +30,7 @@ run: build ## Start the daemon on its embedded upstream, with its data in .run
 
 .PHONY: build
 build: ## Build bin/botwired
-	$(GO) build -o $(BIN) ./cmd/botwired
+	$(GO) build -ldflags "-X main.version=$(VERSION)" -o $(BIN) ./cmd/botwired
 
 .PHONY: test
 test: ## Run the tests
@@ -40,6 +48,23 @@ lint: $(LINT) ## Check format, vet and the linters' rules
 
 $(LINT): tools/go.mod
 	cd tools && $(GO) build -o ../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+.PHONY: sim
+sim: ## Simulate SIM_SEEDS lives of the daemon under faults, or as many as fit in SIM_FOR
+	$(GO) test -count=1 -timeout 0 -run '^TestSimulation$$' ./internal/sim \
+		$(if $(SIM_FOR),-sim.for=$(SIM_FOR),-rapid.checks=$(SIM_SEEDS))
+
+.PHONY: linear
+linear: ## Check SIM_SEEDS histories of callers at work all at once for linearizability
+	$(GO) test -count=1 -timeout 0 -run '^TestLinear' ./internal/sim -linear.rounds=$(SIM_SEEDS)
+
+.PHONY: fuzz
+fuzz: ## Fuzz every target for FUZZ_FOR
+	@set -e; for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+		for target in $$(grep -h '^func Fuzz' $$dir/*_test.go | sed 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/'); do \
+			echo "$$dir $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZ_FOR) $$dir; \
+		done; \
+	done
 
 # The binary is built by the tests themselves. Without strace, mounts or root they skip
 # what needs them, and say so.

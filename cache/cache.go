@@ -92,11 +92,6 @@ func (c *Cache) Generation(k Key) Generation {
 	return Generation(c.slot(k).Load())
 }
 
-// Current reports whether nothing about the key has changed since.
-func (c *Cache) Current(k Key, g Generation) bool {
-	return c.Generation(k) == g
-}
-
 // Changed advances the generations of an entry and of its namespace's listings. It
 // is to be called inside the critical section that makes the change visible.
 func (c *Cache) Changed(namespace, key string) {

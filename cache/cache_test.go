@@ -55,12 +55,12 @@ func TestKeptUntilChanged(t *testing.T) {
 	mustMiss(t, c, entry)
 	keep(t, c, entry, "1")
 	generation := c.Generation(entry)
-	if !c.Current(entry, generation) {
+	if c.Generation(entry) != generation {
 		t.Error("changed by itself")
 	}
 	c.Changed("ns", "key")
 	mustMiss(t, c, entry)
-	if c.Current(entry, generation) {
+	if c.Generation(entry) == generation {
 		t.Error("did not change")
 	}
 	keep(t, c, entry, "2")

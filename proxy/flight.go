@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"runtime"
 	"runtime/debug"
 	"time"
@@ -53,21 +54,25 @@ func (s *Server) underWayFor(from origin) time.Duration {
 	return 0
 }
 
-// errPanicked stands for a panic in a request upstream, which would end the process.
-var errPanicked = errors.New("panic while upstream was asked")
+// errPanicked stands for a panic: one in a request upstream would end the process, and
+// one in a caller's request would have net/http log what was panicked with.
+var errPanicked = errors.New("panic")
 
 // survive makes an error of a panic. What was panicked with may hold a value, so it is
-// logged only if the runtime made it.
+// logged only if the runtime made it. An abort is no fault: it cuts a connection.
 func (s *Server) survive(err *error) {
 	p := recover()
 	if p == nil {
 		return
 	}
+	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(p)
+	}
 	what := fmt.Sprintf("%T", p)
 	if fault, ok := p.(runtime.Error); ok {
 		what = fault.Error()
 	}
-	s.opts.Logger.Error("panic while upstream was asked", "panic", what, "stack", string(debug.Stack()))
+	s.opts.Logger.Error("panic", "panic", what, "stack", string(debug.Stack()))
 	*err = errPanicked
 }
 

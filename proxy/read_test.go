@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -288,6 +290,31 @@ func TestAnErrorOfTheDaemonIsNotAnswered(t *testing.T) {
 		s.upstream.panics = nil
 		wantValue(t, s.get("/memory/n/k"), "old")
 		wantNotLogged(t, s, "secret-value")
-		wantLogged(t, s, "panic while upstream was asked", "flight.go")
+		wantLogged(t, s, "msg=panic", "flight.go")
 	})
+}
+
+// net/http would log a handler's panic with what was panicked with, and at a level that
+// nobody reads.
+func TestAPanicOfAHandlerIsLoggedWithoutAValue(t *testing.T) {
+	s := newSidecar(t, func(_ *journal.Options, o *Options) {
+		o.Policy = func(string) cache.Policy { panic("secret-value") }
+	})
+	s.put(id("n", "k"), "v")
+	wantStatus(t, s.get("/memory/n/k"), http.StatusInternalServerError)
+	wantLogged(t, s, "msg=panic", "level=ERROR", "read.go")
+	wantNotLogged(t, s, "secret-value")
+}
+
+// An answer that breaks off must not look complete: the connection is cut.
+func TestAnAbortIsPassedOn(t *testing.T) {
+	s := newSidecar(t, func(_ *journal.Options, o *Options) {
+		o.Forward = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	})
+	defer func() {
+		if err, _ := recover().(error); !errors.Is(err, http.ErrAbortHandler) {
+			t.Errorf("recovered %v", err)
+		}
+	}()
+	s.get("/channels")
 }

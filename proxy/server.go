@@ -143,7 +143,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) route(w http.ResponseWriter, r *http.Request) (err error) {
+	defer s.survive(&err)
 	if path, ok := strings.CutPrefix(r.URL.Path+"/", ownPrefix); ok {
 		return s.own(w, r, strings.TrimSuffix(path, "/"))
 	}

@@ -10,7 +10,9 @@
 // Every entry with a pending write has one task, and a task has at most one request
 // under way (contract 12). A task waits for flush.linger after the entry's last
 // write, but no longer than lingerCap times that after its first, then sends the
-// entry's newest state. What the answer means for the task:
+// entry's newest state. A namespace with few tasks sends one after the other, as the
+// writes were made, so that upstream lists them in that order; one with many uses all
+// of upstream.concurrency. What the answer means for the task:
 //
 //	Confirmed    settled; a newer write begins anew
 //	Unwell       again after the task's backoff

@@ -8,6 +8,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// version is set by the linker: see the Makefile.
+var version string
+
 // build says which program this is.
 type build struct {
 	Version  string `json:"version"`
@@ -17,15 +20,18 @@ type build struct {
 	Modified bool   `json:"modified"` // built from more than the revision
 }
 
-// thisBuild reads what the linker recorded.
+// thisBuild reads what the build recorded.
 func thisBuild() build {
 	b := build{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
+	switch {
+	case version != "":
+		b.Version = version
+	case ok && info.Main.Version != "":
+		b.Version = info.Main.Version
+	}
 	if !ok {
 		return b
-	}
-	if info.Main.Version != "" {
-		b.Version = info.Main.Version
 	}
 	for _, s := range info.Settings {
 		switch s.Key {
