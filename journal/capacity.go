@@ -25,6 +25,16 @@ type diskGauge struct {
 // low reports whether less than the reserve and n bytes are free, and counts the n
 // bytes as written if not. A file system that cannot tell is taken to have room.
 func (g *diskGauge) low(n int64) (bool, error) {
+	low, err := g.below(g.reserve + n)
+	if err != nil || low {
+		return low, err
+	}
+	g.free -= n
+	return false, nil
+}
+
+// below reports whether less than n bytes are free.
+func (g *diskGauge) below(n int64) (bool, error) {
 	if g.reserve <= 0 {
 		return false, nil
 	}
@@ -40,11 +50,7 @@ func (g *diskGauge) low(n int64) (bool, error) {
 		g.checked = now
 		g.free = int64(min(usage.AvailBytes, 1<<62))
 	}
-	if g.free-n < g.reserve {
-		return true, nil
-	}
-	g.free -= n
-	return false, nil
+	return g.free < n, nil
 }
 
 // room refuses a write that would add more to what the budget counts than is left

@@ -85,7 +85,7 @@ func (j *Journal) create() error {
 	if err := syncAncestors(fsys, dir); err != nil {
 		return err
 	}
-	db, err := pebble.Open(dir, j.storeOptions())
+	db, err := j.openStore()
 	if err != nil {
 		return err
 	}

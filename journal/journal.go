@@ -136,7 +136,7 @@ func (j *Journal) open() (err error) {
 			return err
 		}
 	}
-	if j.db, err = pebble.Open(j.opts.Dir, j.storeOptions()); err != nil {
+	if j.db, err = j.openStore(); err != nil {
 		return err
 	}
 	j.disk = diskGauge{fs: j.opts.FS, dir: j.opts.Dir, reserve: j.opts.DiskReserve}

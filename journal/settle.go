@@ -146,7 +146,8 @@ func (j *Journal) ending(w Write) (*node, *version) {
 // has as its times is not known: the write's own stand for them until it is asked.
 func (j *Journal) settleCopy(batch *pebble.Batch, w Write) error {
 	key := entryKey(settledPrefix, w.ID)
-	if w.Op == Delete {
+	low, err := j.disk.low(int64(len(w.Value)))
+	if w.Op == Delete || low || err != nil { // a copy is kept only where there surely is room
 		return batch.Delete(key, nil)
 	}
 	o := Observation{Value: w.Value, ListBytes: w.ListBytes, CreatedAt: w.born, UpdatedAt: w.UpdatedAt}
@@ -269,12 +270,16 @@ func (j *Journal) hide(ids ...ID) (reveal func()) {
 }
 
 // MarkSent records, durably, that the entry's pending write may reach upstream from
-// now on. After a crash such an entry is [Journal.InDoubt].
+// now on. After a crash such an entry is [Journal.InDoubt]. It is [ErrFull], and the
+// write is not to be sent yet, while the disk may not bear the record of its outcome.
 func (j *Journal) MarkSent(w Write) error {
 	if err := j.enter(); err != nil {
 		return err
 	}
 	defer j.leave()
+	if err := j.mayFlush(); err != nil {
+		return err
+	}
 	key := entryKey(sentPrefix, w.ID)
 	batch := j.db.NewBatch()
 	if err := batch.Set(key, seal(key, appendSeq(nil, w.Seq)), nil); err != nil {

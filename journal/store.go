@@ -30,7 +30,7 @@ func lockError(err error) error {
 
 func (j *Journal) storeOptions() *pebble.Options {
 	opts := &pebble.Options{
-		FS:                          j.opts.FS,
+		FS:                          patientFS{j.opts.FS},
 		Lock:                        j.lock,
 		FormatMajorVersion:          pebble.FormatNewest,
 		MemTableSize:                memTableSize,
@@ -43,6 +43,17 @@ func (j *Journal) storeOptions() *pebble.Options {
 	}
 	opts.WithFSDefaults()
 	return opts
+}
+
+// openStore opens Pebble's store. Pebble panics when it cannot sync the directory while
+// it names a manifest: that is an error like any other of a disk that fails.
+func (j *Journal) openStore() (db *pebble.DB, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			db, err = nil, fmt.Errorf("opening the store: %v", p)
+		}
+	}()
+	return pebble.Open(j.opts.Dir, j.storeOptions())
 }
 
 // pebbleEvents makes a failed write in the background the end of the journal too
@@ -60,7 +71,7 @@ func (j *Journal) pebbleEvents() *pebble.EventListener {
 		BackgroundError: func(err error) {
 			switch {
 			case j.closing.Load():
-			case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+			case isDiskFull(err):
 				j.opts.Logger.Error("the disk is full", "error", oneLine{err})
 			default:
 				j.fail(err)

@@ -155,6 +155,7 @@ func (u *fakeUpstream) take() []question {
 type fakeFlusher struct {
 	journal  *journal.Journal
 	upstream *fakeUpstream
+	settled  func(journal.Write) // nil: nobody is told
 
 	mu      sync.Mutex
 	await   func(ctx context.Context, id journal.ID, seq uint64) bool
@@ -178,6 +179,9 @@ func (f *fakeFlusher) settle(id journal.ID) bool {
 	}
 	if err := f.journal.Settle(w); err != nil {
 		panic(err)
+	}
+	if f.settled != nil {
+		f.settled(w)
 	}
 	return true
 }

@@ -141,8 +141,8 @@ func (e entrySource) load(ctx context.Context, patient bool, seal func()) (*cach
 	return e.rememberAbsence()
 }
 
-// rememberAbsence caches that upstream does not hold the entry: the journal has no
-// record of that.
+// rememberAbsence caches that upstream does not hold the entry, unless something newer
+// is known here: the journal has no record of absences.
 func (e entrySource) rememberAbsence() (*cache.Item, error) {
 	s, key := e.s, entryKey(e.id)
 	absent := cache.Item{ConfirmedAt: time.Now()}
@@ -155,4 +155,15 @@ func (e entrySource) rememberAbsence() (*cache.Item, error) {
 		return s.opts.Cache.Put(key, generation, absent), nil
 	}
 	return &absent, nil
+}
+
+// Settled is to be told of writes that upstream has confirmed. A delete leaves an
+// absence that upstream need not be asked about (contract 9).
+func (s *Server) Settled(w journal.Write) {
+	if w.Op != journal.Delete || !s.enter() {
+		return
+	}
+	defer s.background.Done()
+	// What cannot be looked up is not remembered, and asked for when it is wanted.
+	_, _ = entrySource{s, w.ID}.rememberAbsence()
 }

@@ -4,10 +4,15 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/botwired/botwired/journal"
 )
 
 func wantLogged(t *testing.T, s *sidecar, parts ...string) {
@@ -97,6 +102,46 @@ func TestStatus(t *testing.T) {
 		decode(t, s.get("/_botwired/status"), &got)
 		if got.Upstream.State != "up" {
 			t.Errorf("upstream is %q", got.Upstream.State)
+		}
+	})
+}
+
+// Just after a start the index is not complete: status waits a moment for it, and then
+// says that it is not.
+func TestStatusWaitsForTheIndex(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := vfs.NewMem()
+		s := newSidecar(t, func(o *journal.Options, _ *Options) { o.FS = disk })
+		s.put(id("n", "k"), "v")
+		s.server.Close()
+		if err := s.journal.Close(); err != nil {
+			t.Fatal(err)
+		}
+		again, err := journal.Open(journal.Options{Dir: "journal", FS: disk})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer again.Close()
+		opts := s.server.opts
+		opts.Journal, opts.Registry = again, prometheus.NewRegistry()
+		if s.server, err = New(opts); err != nil {
+			t.Fatal(err)
+		}
+		defer s.server.Close()
+		var got statusDocument
+		began := time.Now()
+		decode(t, s.get("/_botwired/status"), &got)
+		if waited := time.Since(began); !got.Rebuilding || waited != indexPatience {
+			t.Errorf("without an index: %+v after %v", got, waited)
+		}
+		answer := s.begin(http.MethodGet, "/_botwired/status", "")
+		synctest.Wait()
+		if err := again.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		decode(t, <-answer, &got)
+		if got.Rebuilding || got.Pending != 1 {
+			t.Errorf("with it: %+v", got)
 		}
 	})
 }

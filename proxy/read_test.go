@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/botwired/botwired/journal"
 )
 
 var ignoreAnswer = cmpopts.IgnoreUnexported(question{})
@@ -166,6 +168,40 @@ func TestAnAbsenceAnswersForAWhileAndNeverLonger(t *testing.T) {
 		s.upstream.setDown(false)
 		s.upstream.set(id("n", "k"), "there")
 		wantValue(t, s.get("/memory/n/k"), "there")
+	})
+}
+
+// Upstream has just said that it deleted the entry: it need not be asked whether it
+// holds it.
+func TestASettledDeleteLeavesAKnownAbsence(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.flusher.settled = s.server.Settled
+		s.learn(id("n", "k"), "v")
+		wantStatus(t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
+		s.upstream.take()
+		s.upstream.setDown(true)
+		s.settle(id("n", "k"))
+		synctest.Wait() // the cache takes it
+		wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
+		wantStatus(t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusNotFound)
+		time.Sleep(2 * time.Second)
+		wantAsked(t, s)
+		wantStatus(t, s.get("/memory/n/k"), http.StatusServiceUnavailable)
+	})
+}
+
+// A write that came after the delete is not hidden by its absence.
+func TestASettledDeleteHidesNoNewerWrite(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.learn(id("n", "k"), "v")
+		wantStatus(t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
+		s.flusher.settled = func(w journal.Write) {
+			s.put(id("n", "k"), "new")
+			s.server.Settled(w)
+		}
+		s.settle(id("n", "k"))
+		synctest.Wait()
+		wantValue(t, s.get("/memory/n/k"), "new")
 	})
 }
 

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"slices"
 	"time"
@@ -34,8 +35,29 @@ type namespaceDocument struct {
 	Paused               string  `json:"paused,omitempty"`
 }
 
+// indexPatience is how long, just after a start, an answer about what is pending waits
+// for the journal's index. After that it tells what is known, and that there is more.
+const indexPatience = time.Second
+
+// awaitIndex waits until it is known what is pending, if that is soon.
+func (s *Server) awaitIndex(ctx context.Context) {
+	select {
+	case <-s.opts.Journal.Rebuilt():
+		return
+	default:
+	}
+	timer := time.NewTimer(indexPatience)
+	defer timer.Stop()
+	select {
+	case <-s.opts.Journal.Rebuilt():
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
 // status describes the daemon: namespaces are those with pending writes, by name.
-func (s *Server) status(w http.ResponseWriter, _ *http.Request) error {
+func (s *Server) status(w http.ResponseWriter, r *http.Request) error {
+	s.awaitIndex(r.Context())
 	st := s.opts.Journal.Stats()
 	doc := statusDocument{
 		Version:  s.opts.Version,
@@ -85,6 +107,7 @@ func (s *Server) pending(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	s.awaitIndex(r.Context())
 	docs := []pendingDocument{}
 	for _, p := range s.opts.Journal.PendingList(namespace, limit) {
 		doc := pendingDocument{

@@ -28,7 +28,10 @@ func (f *Flusher) send(ctx context.Context, t *task, newest uint64) error {
 		return f.vanished(t, newest)
 	}
 	// Durable before the request leaves: a crash must not forget that it may land.
-	if err := f.opts.Journal.MarkSent(w); err != nil {
+	if err := f.opts.Journal.MarkSent(w); errors.Is(err, journal.ErrFull) {
+		f.noRoom(t)
+		return nil
+	} else if err != nil {
 		return err
 	}
 	f.sending(t, w)
@@ -48,6 +51,12 @@ func (f *Flusher) send(ctx context.Context, t *task, newest uint64) error {
 		f.opts.OnOutcome(w.Op, out)
 	}
 	return f.conclude(ctx, t, w, out)
+}
+
+// noRoom waits for the disk, which is too full for an attempt's records.
+func (f *Flusher) noRoom(t *task) {
+	f.health.release(t.probe)
+	f.retryAt(t, f.now()+instant(fullDiskRetry))
 }
 
 // sending notes that the entry has nothing unsent but what is newer than w.
@@ -129,7 +138,7 @@ func (f *Flusher) answered(t *task, through bool) {
 func (f *Flusher) confirmed(ctx context.Context, t *task, w journal.Write) error {
 	d := t.doubt()
 	if d.moot(w) {
-		return f.settle(t, w)
+		return f.settle(t, w, true)
 	}
 	d.watch(w, f.now()+instant(f.opts.SettleTime))
 	return f.readBack(ctx, t, w)
@@ -156,7 +165,7 @@ func (f *Flusher) readBack(ctx context.Context, t *task, w journal.Write) error 
 	}
 	// Upstream holds it, or what none of ours can have left: it was confirmed, and
 	// another host has written since.
-	return f.settle(t, w)
+	return f.settle(t, w, observed(o) == contentOf(w))
 }
 
 func (f *Flusher) notReadBack(ctx context.Context, t *task, err error) {
@@ -190,9 +199,14 @@ func (f *Flusher) watchOn(t *task, seq uint64) {
 	f.wait(t)
 }
 
-func (f *Flusher) settle(t *task, w journal.Write) error {
+// settle ends a write that upstream has confirmed; held says that this is also what
+// upstream held when it was last asked.
+func (f *Flusher) settle(t *task, w journal.Write, held bool) error {
 	if err := f.opts.Journal.Settle(w); err != nil {
 		return err
+	}
+	if held && f.opts.OnSettled != nil {
+		f.opts.OnSettled(w)
 	}
 	if t.trouble != nil {
 		f.mu.Lock()

@@ -3,6 +3,7 @@ package upstream_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -169,6 +170,33 @@ func TestAnotherHostsWriteEndsNoWatch(t *testing.T) {
 		r.settleWithin(time.Minute)
 		r.wantHeld(key("k"), "foreign")
 	})
+}
+
+// A delete that is watched settles also when another host has written since: what
+// upstream was last seen to hold is no absence then.
+func TestWhoListensIsNotToldOfWhatUpstreamDoesNotHold(t *testing.T) {
+	for name, foreign := range map[string]bool{"alone": false, "another host": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.answer = func(c call) reply { return reply{hang: c.value == "old"} }
+				r.put(key("k"), "old")
+				time.Sleep(time.Second)
+				deleted := r.del(key("k"))
+				r.within(time.Minute, "the delete is upstream", func() bool {
+					return len(r.requests(func(c call) bool { return c.method == http.MethodDelete })) > 0
+				})
+				if foreign {
+					time.Sleep(time.Second)
+					r.set(func(f *fake) { f.entries[key("k")] = "foreign" })
+				}
+				r.settleWithin(3 * time.Minute)
+				r.stop()
+				if told := slices.Contains(r.settled, deleted.Seq); told == foreign {
+					t.Errorf("told of %v, and the delete is %d", r.settled, deleted.Seq)
+				}
+			})
+		})
+	}
 }
 
 func TestTwoHostsDoNotRepairEachOtherForEver(t *testing.T) {

@@ -11,6 +11,9 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
+// fullDiskRetry is how long a task waits when the disk is too full to flush.
+const fullDiskRetry = time.Second
+
 // FlusherOptions configures a flusher.
 type FlusherOptions struct {
 	Journal *journal.Journal
@@ -25,6 +28,9 @@ type FlusherOptions struct {
 	BackoffInitial, BackoffMax time.Duration
 	// OnOutcome, if not nil, is told of every write request's outcome.
 	OnOutcome func(journal.Op, Outcome)
+	// OnSettled, if not nil, is told of every write that has settled and that upstream
+	// still held when it was last asked, before those who wait for it are.
+	OnSettled func(journal.Write)
 	// Logger receives outages and refusals. It must not be nil.
 	Logger *slog.Logger
 }

@@ -10,7 +10,6 @@ import (
 
 // Unavailable says that upstream could not be asked, or gave no usable answer.
 type Unavailable struct {
-	Status int // upstream's HTTP status, 0 when there was no answer of BotWire's
 	Wait   time.Duration
 	Reason string // for people
 }
@@ -118,9 +117,6 @@ func (r *Reader) unavailable(err error) *Unavailable {
 	var failed *RequestError
 	if errors.As(err, &failed) {
 		u.Reason, u.Wait = failed.Error(), max(u.Wait, failed.retryAfter)
-		if !failed.verdict.blamesUpstream() {
-			u.Status = failed.status
-		}
 	}
 	return u
 }

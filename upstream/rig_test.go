@@ -36,7 +36,8 @@ type rig struct {
 	journal *journal.Journal
 	client  *upstream.Client
 	flusher *upstream.Flusher
-	stop    func() // idempotent; as in a shutdown, but without a drain
+	settled []uint64 // what OnSettled was told, to be read after stop
+	stop    func()   // idempotent; as in a shutdown, but without a drain
 }
 
 // bubble runs a test in virtual time.
@@ -51,6 +52,7 @@ func bubble(t *testing.T, test func(t *testing.T, r *rig)) {
 func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
 	t.Helper()
 	r := &rig{fake: f, t: t, fs: fs, client: f.client(timeout)}
+	var mu sync.Mutex // for settled: writes settle at the same time
 	var err error
 	r.journal, err = journal.Open(journal.Options{
 		Dir: "journal", FS: fs,
@@ -63,6 +65,11 @@ func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
 	r.flusher = upstream.NewFlusher(upstream.FlusherOptions{
 		Journal: r.journal, Client: r.client, Linger: func(string) time.Duration { return linger },
 		Concurrency: concurrency, SettleTime: settleTime, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
+		OnSettled: func(w journal.Write) {
+			mu.Lock()
+			defer mu.Unlock()
+			r.settled = append(r.settled, w.Seq)
+		},
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	r.run()

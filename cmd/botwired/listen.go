@@ -40,20 +40,23 @@ func listenOn(ctx context.Context, c *config.Config) (net.Listener, error) {
 	if !ok {
 		return new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "unix", path)
+	listener, err := listenOnSocket(ctx, path)
 	if errors.Is(err, syscall.EADDRINUSE) && isStale(ctx, path) {
 		if err := os.Remove(path); err != nil {
 			return nil, err
 		}
+		listener, err = listenOnSocket(ctx, path)
+	}
+	return listener, err
+}
+
+// listenOnSocket makes the socket with its mode: given it afterwards, another user
+// could have connected before.
+func listenOnSocket(ctx context.Context, path string) (listener net.Listener, err error) {
+	withUmask(0o777&^socketMode, func() {
 		listener, err = new(net.ListenConfig).Listen(ctx, "unix", path)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(path, socketMode); err != nil {
-		return nil, errors.Join(err, listener.Close())
-	}
-	return listener, nil
+	})
+	return listener, err
 }
 
 // isStale reports whether a socket was left behind by a process that was killed:

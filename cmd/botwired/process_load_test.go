@@ -198,7 +198,7 @@ func testWritesWait(t *testing.T, program string) {
 
 func testPreferWait(t *testing.T, program string) {
 	service := newMemoryService(t).up()
-	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url(), "--flush-linger", "1h")
+	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url(), "--flush-linger", "1h", "--cache-absent-for", "1m")
 	want := func(method, body, prefer, state, applied string) {
 		t.Helper()
 		status, header, err := c.ask(method, "/memory/n/k", body, "Prefer", prefer)
@@ -221,6 +221,9 @@ func testPreferWait(t *testing.T, program string) {
 		t.Error("upstream holds what was deleted")
 	}
 	service.down()
+	if status, _, err := c.ask(http.MethodGet, "/memory/n/k", ""); err != nil || status != http.StatusNotFound {
+		t.Errorf("what upstream has just deleted is answered %d, %v", status, err)
+	}
 	want(http.MethodPut, `{"value":"b"}`, "wait=1", "pending", "wait=1")
 }
 

@@ -37,7 +37,7 @@ func newSelfhostCommand(p *process, settings *settingFlags) *cobra.Command {
 		}
 		path := *database
 		if path == "" {
-			path = filepath.Join(loaded.Config.DataDir, "memory.db")
+			path = filepath.Join(loaded.Config.DataDir, databaseFile)
 		}
 		return serveMemory(cmd.Context(), loaded, path, p.stderr)
 	}
@@ -77,7 +77,7 @@ func openService(ctx context.Context, c *config.Config, path string, logger *slo
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), dirMode); err != nil {
 		return nil, err
 	}
 	return selfhost.Open(ctx, selfhost.Options{

@@ -54,7 +54,7 @@ func serve(ctx context.Context, loaded *config.Loaded, stderr io.Writer) error {
 	}
 	server := newHTTPServer(d.handler, logger)
 	logger.Info("listening", "address", listener.Addr().String(), "upstream", c.Upstream.URL, "data_dir", c.DataDir,
-		"pending", d.journal.Stats().Pending, "version", buildVersion())
+		"version", buildVersion())
 	err = d.run(ctx, c.Flush.DrainTimeout, func() error { return server.Serve(listener) }, server.Shutdown)
 	return errors.Join(err, server.Close(), d.close())
 }
@@ -74,7 +74,12 @@ func (d *sidecar) run(ctx context.Context, drain time.Duration, serve func() err
 	flushing, stopFlushing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFlushing()
 	g, broken := errgroup.WithContext(flushing)
-	g.Go(func() error { return d.journal.Run(flushing) })
+	g.Go(func() error {
+		if err := d.readJournal(flushing); err != nil {
+			return err
+		}
+		return d.journal.Tend(flushing)
+	})
 	g.Go(func() error { return d.flusher.Run(flushing) })
 	g.Go(func() error {
 		if err := serve(); !errors.Is(err, http.ErrServerClosed) {
@@ -99,6 +104,17 @@ func (d *sidecar) run(ctx context.Context, drain time.Duration, serve func() err
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
 		return err
 	}
+	return nil
+}
+
+// readJournal rebuilds the journal's index and says what it holds. Until then it is
+// not known.
+func (d *sidecar) readJournal(ctx context.Context) error {
+	if err := d.journal.Run(ctx); err != nil {
+		return err
+	}
+	st := d.journal.Stats()
+	d.logger.Info("journal read", "pending", st.Pending, "dead_letters", st.DeadLetters)
 	return nil
 }
 

@@ -24,6 +24,12 @@ import (
 	"github.com/botwired/botwired/upstream/selfhost"
 )
 
+// What is in the data directory.
+const (
+	journalDir   = "journal"
+	databaseFile = "memory.db" // SQLite keeps others beside it, with longer names
+)
+
 // sidecar is the wiring of one botwired.
 type sidecar struct {
 	logger  *slog.Logger
@@ -47,8 +53,8 @@ func openSidecar(ctx context.Context, c *config.Config, logger *slog.Logger, fat
 			err = errors.Join(err, d.close())
 		}
 	}()
-	if err := makeDataDir(c.DataDir, logger); err != nil {
-		return nil, err
+	if err := os.MkdirAll(c.DataDir, dirMode); err != nil {
+		return nil, fmt.Errorf("data_dir = %q: %w", c.DataDir, err)
 	}
 	if d.cache, err = cache.New(c.Cache.Memory); err != nil {
 		return nil, err
@@ -57,6 +63,8 @@ func openSidecar(ctx context.Context, c *config.Config, logger *slog.Logger, fat
 	if err := d.openJournal(c, fatal); err != nil {
 		return nil, err
 	}
+	// It is certain now that the directory can be used and that no other daemon does.
+	keepOthersOut(c.DataDir, logger)
 	if err := d.openUpstream(ctx, c); err != nil {
 		return nil, err
 	}
@@ -75,27 +83,9 @@ func (d *sidecar) close() error {
 	return errors.Join(errs...)
 }
 
-// makeDataDir makes the data directory and keeps other users out of it. One that is
-// not ours to change, such as a mounted volume, is used as it is.
-func makeDataDir(dir string, logger *slog.Logger) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("data_dir = %q: %w", dir, err)
-	}
-	info, err := os.Stat(dir)
-	if err != nil {
-		return fmt.Errorf("data_dir = %q: %w", dir, err)
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		if err := os.Chmod(dir, 0o700); err != nil {
-			logger.Warn("other users may read the data directory", "data_dir", dir, "mode", info.Mode().Perm().String())
-		}
-	}
-	return nil
-}
-
 func (d *sidecar) openJournal(c *config.Config, fatal func(error)) (err error) {
 	d.journal, err = journal.Open(journal.Options{
-		Dir:         filepath.Join(c.DataDir, "journal"),
+		Dir:         filepath.Join(c.DataDir, journalDir),
 		MaxBytes:    c.Journal.MaxBytes,
 		DiskReserve: c.Journal.DiskReserve,
 		OnChange:    d.changed,
@@ -138,7 +128,7 @@ func (d *sidecar) openUpstream(ctx context.Context, c *config.Config) error {
 // openEmbedded runs the memory service in this process.
 func (d *sidecar) openEmbedded(ctx context.Context, c *config.Config) (func(context.Context) (net.Conn, error), error) {
 	service, err := selfhost.Open(ctx, selfhost.Options{
-		Path: filepath.Join(c.DataDir, "memory.db"), Latency: c.Embedded.Latency, Version: buildVersion(), Logger: d.logger,
+		Path: filepath.Join(c.DataDir, databaseFile), Latency: c.Embedded.Latency, Version: buildVersion(), Logger: d.logger,
 	})
 	if err != nil {
 		return nil, err
@@ -197,7 +187,8 @@ func flusherOptions(d *sidecar, c *config.Config, registry *prometheus.Registry)
 				d.reader.WriteConfirmed()
 			}
 		},
-		Logger: d.logger,
+		OnSettled: func(w journal.Write) { d.proxy.Settled(w) },
+		Logger:    d.logger,
 	}
 }
 

@@ -18,6 +18,7 @@ type status struct {
 	} `json:"upstream"`
 	backlog
 	DeadLetters cell              `json:"dead_letters"`
+	Rebuilding  cell              `json:"rebuilding"`
 	Namespaces  []namespaceStatus `json:"namespaces"`
 }
 
@@ -66,6 +67,9 @@ func printStatus(w io.Writer, s status) error {
 	pending := s.Pending.or("unknown")
 	if s.Pending != "" && s.Pending != "0" {
 		pending = fmt.Sprintf("%s writes, %s, the oldest %s", s.Pending, s.PendingBytes.size(), s.OldestPending.age())
+	}
+	if s.Rebuilding == "true" {
+		pending += ", and counting: the journal is being read"
 	}
 	err := printFacts(w, [][2]string{
 		{"version", s.Version.or("unknown")},

@@ -20,7 +20,7 @@ func TestStatus(t *testing.T) {
 		"\n"+
 		"NAMESPACE  PENDING  SIZE    OLDEST  WRITES TODAY  PAUSED\n"+
 		"a          12       3.4KiB  1m30s   998           401 from upstream\n"+
-		"long-name  0        0       -       -             -\n")
+		"long-name  0        0B      -       -             -\n")
 	wantOutput(t, at(t, d, nil, "status", "--json"), body+"\n")
 }
 
@@ -101,9 +101,9 @@ func TestCellsShowNumbers(t *testing.T) {
 	type shown struct{ Moment, Age, Size string }
 	for c, want := range map[cell]shown{
 		"":                    {"", "", ""},
-		"0":                   {"1970-01-01T00:00:00Z", "0s", "0"},
+		"0":                   {"1970-01-01T00:00:00Z", "0s", "0B"},
 		"0.0421":              {"1970-01-01T00:00:00Z", "42ms", "0.0421"},
-		"1023":                {"1970-01-01T00:17:03Z", "17m3s", "1023"},
+		"1023":                {"1970-01-01T00:17:03Z", "17m3s", "1023B"},
 		"1024":                {"1970-01-01T00:17:04Z", "17m4s", "1.0KiB"},
 		"67108864":            {"1972-02-16T17:21:04Z", "18641h21m4s", "64.0MiB"},
 		"-1":                  {"1969-12-31T23:59:59Z", "-1", "-1"},

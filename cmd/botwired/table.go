@@ -96,8 +96,11 @@ func (c cell) age() string {
 // size shows a number of bytes with a unit, to about three digits.
 func (c cell) size() string {
 	n, err := strconv.ParseInt(string(c), 10, 64)
-	if err != nil || n < 1<<10 {
+	if err != nil || n < 0 {
 		return string(c)
+	}
+	if n < 1<<10 {
+		return string(c) + "B"
 	}
 	value, unit := float64(n), -1
 	for value >= 1<<10 && unit < 5 {

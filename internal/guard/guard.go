@@ -20,7 +20,7 @@ import (
 )
 
 // Options say who is let in. The zero value lets in requests to loopback names, to the address a
-// connection arrived on and to this machine's hostname, from no page but the listener's own.
+// connection arrived on and, off loopback, to this machine's hostname, from no page but the listener's own.
 type Options struct {
 	// Hosts are further names accepted in Host, without port.
 	Hosts []string

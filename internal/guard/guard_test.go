@@ -93,6 +93,20 @@ func TestHost(t *testing.T) {
 	}
 }
 
+// On loopback the hostname is a name like any other: a resolver on the network answers for it.
+func TestHostnameOnLoopback(t *testing.T) {
+	hostname, err := os.Hostname()
+	if err != nil {
+		t.Skip(err)
+	}
+	h := guard.New(guard.Options{}, passed)
+	checkAnswer(t, "hostname", ask(h, "127.0.0.1:2689", "GET", "Host", hostname+":2689"), http.StatusForbidden)
+	checkAnswer(t, "its page", ask(h, "127.0.0.1:2689", "GET", append([]string{"Host", "localhost:2689",
+		"Origin", "http://" + hostname + ":2689"}, browser...)...), http.StatusForbidden)
+	h = guard.New(guard.Options{Hosts: []string{hostname}}, passed)
+	checkAnswer(t, "allowed", ask(h, "127.0.0.1:2689", "GET", "Host", hostname), http.StatusTeapot)
+}
+
 func TestAnyHost(t *testing.T) {
 	h := guard.New(guard.Options{AnyHost: true}, passed)
 	checkAnswer(t, "any name", ask(h, "192.0.2.5:1", "GET", "Host", "anything.example"), http.StatusTeapot)

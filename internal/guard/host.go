@@ -42,34 +42,36 @@ func normalName(name string) string {
 type hosts struct {
 	any      bool
 	names    map[string]bool
+	hostname string // this machine's, for those who come to another address than loopback
 	accepted string // for a person
 }
 
 func newHosts(extra []string, hostname string, any bool) hosts {
-	h := hosts{any: any, names: make(map[string]bool)}
+	h := hosts{any: any, names: map[string]bool{"localhost": true}, hostname: normalName(hostname)}
 	list := []string{"localhost"}
-	for _, name := range append([]string{hostname}, extra...) {
+	for _, name := range extra {
 		name = normalName(strings.Trim(name, "[]"))
 		if addr, err := netip.ParseAddr(name); err == nil {
 			name = addr.String()
 		}
-		if name != "" && !h.names[name] && name != "localhost" {
+		if name != "" && !h.names[name] {
 			h.names[name] = true
 			list = append(list, name)
 		}
 	}
-	h.names["localhost"] = true
 	h.accepted = strings.Join(list, ", ")
 	return h
 }
 
+// accept does not take the hostname for loopback's: whoever answers for that name on
+// the network could point it first at a page of theirs and then here.
 func (h hosts) accept(name string, r *http.Request) bool {
 	if h.any || h.names[name] {
 		return true
 	}
 	addr, err := netip.ParseAddr(name)
 	if err != nil {
-		return false
+		return name == h.hostname && fromElsewhere(r)
 	}
 	addr = addr.Unmap().WithZone("")
 	return addr.IsLoopback() || addr == arrivedOn(r)
@@ -85,10 +87,16 @@ func arrivedOn(r *http.Request) netip.Addr {
 	return tcp.AddrPort().Addr().Unmap().WithZone("")
 }
 
+// fromElsewhere reports whether the connection was made to an address off loopback.
+func fromElsewhere(r *http.Request) bool {
+	addr := arrivedOn(r)
+	return addr.IsValid() && !addr.IsLoopback()
+}
+
 func (h hosts) refusal(r *http.Request) refusal {
 	own := ""
-	if addr := arrivedOn(r); addr.IsValid() && !addr.IsLoopback() {
-		own = ", " + addr.String()
+	if fromElsewhere(r) {
+		own = strings.TrimSuffix(", "+h.hostname, ", ") + ", " + arrivedOn(r).String()
 	}
 	return refusal(fmt.Sprintf("This Host is not one of this listener's names. Accepted are: %s, loopback addresses%s.", h.accepted, own))
 }

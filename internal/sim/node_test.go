@@ -115,6 +115,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 		Journal: n.journal, Client: n.client, Concurrency: 16, SettleTime: with.settleTime,
 		Linger:         func(string) time.Duration { return with.linger },
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, Logger: logger,
+		OnSettled: func(w journal.Write) { n.proxy.Settled(w) },
 	})
 	reader := upstream.NewReader(upstream.ReaderOptions{
 		Client: n.client, Patience: with.patience,

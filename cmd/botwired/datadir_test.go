@@ -1,0 +1,45 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// A data directory that was there before becomes private, unless it is not botwired's
+// alone: closing /tmp to everybody else would be no service to its owner.
+func TestKeepOthersOut(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("modes mean something else there")
+	}
+	for name, test := range map[string]struct {
+		holds string
+		mode  os.FileMode
+	}{
+		"empty":    {"", 0o700},
+		"ours":     {"memory.db-wal", 0o700},
+		"a shared": {"somebody's", 0o755},
+	} {
+		dir := t.TempDir()
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if test.holds != "" {
+			if err := os.WriteFile(filepath.Join(dir, test.holds), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var log bytes.Buffer
+		keepOthersOut(dir, slog.New(slog.NewTextHandler(&log, nil)))
+		info, err := os.Stat(dir)
+		if err != nil || info.Mode().Perm() != test.mode {
+			t.Errorf("%s: %v, %v; want mode %v", name, info, err, test.mode)
+		}
+		if warned := log.Len() > 0; warned != (test.mode != 0o700) {
+			t.Errorf("%s: log %q", name, log.String())
+		}
+	}
+}

@@ -1,0 +1,257 @@
+package journal_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// listedSpace is the namespace of the sweeps that has a settled listing.
+const listedSpace = "listedSpace"
+
+// voyage is one run of the scenario that the sweeps repeat: every call that a journal
+// takes, over several lives, with logs and tables that come and go.
+type voyage struct {
+	*ledger
+	fs      vfs.FS
+	j       *journal.Journal
+	stop    error  // why it did not reach the end: a start or an end that failed
+	restart func() // told when one process has ended well and the next is to start; may be nil
+}
+
+// sail runs the scenario. It ends its goroutine early when the daemon would end.
+func (v *voyage) sail() {
+	a, b, c, d := key("a"), key("b"), key("c"), key("d")
+	v.start()
+	v.run()
+	v.put(a, "a1")
+	v.burst("first", 48<<10)
+	v.put(b, "b1")
+	v.put(a, "a2")
+	v.remove(b)
+	v.mark(a)
+	v.settle(a)
+	v.put(a, "a3")
+	v.mark(a)
+	v.unmark(a)
+	v.buryAndRetry(c)
+	v.buryAndDiscard(d)
+	v.fill(key("e"), &journal.Observation{Value: "e1", ListBytes: 2, CreatedAt: 1, UpdatedAt: 2})
+	v.fill(a, nil)
+	v.list([]journal.Row{{Key: "x", ListBytes: 1}, {Key: "y", ListBytes: 2}, {Key: "z", ListBytes: 3}})
+	v.put(row("x"), "x1")
+	v.settle(row("x"))
+	v.fill(row("y"), &journal.Observation{Value: "y1", ListBytes: 2, CreatedAt: 1, UpdatedAt: 2})
+	v.remove(row("z"))
+	v.settle(row("z"))
+	v.list([]journal.Row{{Key: "x", ListBytes: 7}})
+	v.put(key("huge"), strings.Repeat("h", 600<<10))
+	v.flushTables()
+	v.burst("second", 48<<10)
+	v.close()
+
+	v.start()
+	v.run()
+	v.put(a, "a4")
+	v.settle(key("burst1"))
+	v.remove(key("burst2"))
+	v.settle(key("huge"))
+	v.settle(b)
+	v.flushTables()
+	v.burst("third", 80<<10)
+	v.compactTables()
+	v.put(c, "c3")
+	v.close()
+
+	v.start()
+	v.put(a, "a5") // before the index is rebuilt
+	v.settle(key("burst3"))
+	v.run()
+	v.settle(a)
+	v.put(key("late"), "1")
+	v.close()
+}
+
+func row(k string) journal.ID { return journal.ID{Namespace: listedSpace, Key: k} }
+
+// end ends the scenario: the daemon would exit.
+func (v *voyage) end(err error) {
+	v.stop = err
+	runtime.Goexit()
+}
+
+func (v *voyage) start() {
+	j, err := journal.Open(journal.Options{Dir: dir, FS: v.fs, Fatal: v.ended})
+	if err != nil {
+		v.end(fmt.Errorf("start: %w", err))
+	}
+	v.j = j
+}
+
+func (v *voyage) run() {
+	if err := v.j.Run(context.Background()); err != nil {
+		_ = v.j.Close()
+		v.end(fmt.Errorf("rebuild: %w", err))
+	}
+}
+
+func (v *voyage) close() {
+	if v.hasEnded() {
+		runtime.Goexit()
+	}
+	if err := v.j.Close(); err != nil {
+		v.end(fmt.Errorf("close: %w", err))
+	}
+	if v.restart != nil {
+		v.restart()
+	}
+}
+
+// What Pebble makes of its tables is no business of a caller.
+func (v *voyage) flushTables()   { _ = v.j.RotateLog() }
+func (v *voyage) compactTables() { _ = v.j.CompactTables(context.Background()) }
+
+func (v *voyage) append(w journal.NewWrite) {
+	was := v.of(w.ID)
+	was.op, was.value = w.Op, w.Value
+	_ = v.do(accounts{w.ID: was}, func() error {
+		got, err := v.j.Append(w)
+		v.gave(got.Seq)
+		return err
+	})
+}
+
+// gave notes an acknowledged sequence number.
+func (v *voyage) gave(seq uint64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.last = max(v.last, seq)
+}
+
+func (v *voyage) put(id journal.ID, value string) {
+	v.append(journal.NewWrite{ID: id, Op: journal.Put, Value: value, ListBytes: len(value)})
+}
+
+func (v *voyage) remove(id journal.ID) { v.append(journal.NewWrite{ID: id, Op: journal.Delete}) }
+
+// burst is several writers at once, whose writes share a sync.
+func (v *voyage) burst(name string, size int) {
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() { v.put(key("burst%d", i), fmt.Sprint(name, i)+strings.Repeat("x", size)) })
+	}
+	wg.Wait()
+}
+
+// settle settles the entry's pending write, if it has one.
+func (v *voyage) settle(id journal.ID) {
+	w, ok, err := v.j.Newest(id)
+	if err != nil || !ok {
+		return
+	}
+	now := v.of(id)
+	now.op, now.value, now.sent, now.unsure = 0, "", false, false
+	now.copied, now.copy = w.Op == journal.Put, w.Value
+	if v.of(journal.ID{Namespace: id.Namespace}).row != "" {
+		now.row = ""
+		if w.Op == journal.Put {
+			now.row = fmt.Sprint(w.ListBytes)
+		}
+	}
+	_ = v.do(accounts{id: now}, func() error { return v.j.Settle(w) })
+}
+
+func (v *voyage) mark(id journal.ID) {
+	w, ok, err := v.j.Newest(id)
+	if err != nil || !ok {
+		return
+	}
+	now := v.of(id)
+	now.sent, now.unsure = true, false
+	_ = v.do(accounts{id: now}, func() error { return v.j.MarkSent(w) })
+}
+
+func (v *voyage) unmark(id journal.ID) {
+	now := v.of(id)
+	now.sent, now.unsure = false, true
+	_ = v.do(accounts{id: now}, func() error { return v.j.Unmark(id) })
+}
+
+// bury has a write to the entry refused and returns its number, 0 if it is not dead.
+func (v *voyage) bury(id journal.ID) uint64 {
+	v.put(id, "refused")
+	w, ok, err := v.j.Newest(id)
+	if err != nil || !ok {
+		return 0
+	}
+	now := v.of(id)
+	now.op, now.value, now.sent, now.dead = 0, "", false, w.Seq
+	if err := v.do(accounts{id: now}, func() error { return v.j.Bury(w, 422, "no") }); err != nil {
+		return 0
+	}
+	return w.Seq
+}
+
+func (v *voyage) buryAndRetry(id journal.ID) {
+	seq := v.bury(id)
+	if seq == 0 {
+		return
+	}
+	now := v.of(id)
+	now.op, now.value, now.dead = journal.Put, "refused", 0
+	_ = v.do(accounts{id: now}, func() error {
+		got, err := v.j.Retry(seq)
+		v.gave(got.Seq)
+		return err
+	})
+}
+
+func (v *voyage) buryAndDiscard(id journal.ID) {
+	seq := v.bury(id)
+	if seq == 0 {
+		return
+	}
+	now := v.of(id)
+	now.dead = 0
+	_ = v.do(accounts{id: now}, func() error { return v.j.Discard(seq) })
+}
+
+func (v *voyage) fill(id journal.ID, o *journal.Observation) {
+	now := v.of(id)
+	now.copied, now.copy = o != nil, ""
+	if o != nil {
+		now.copy = o.Value
+	}
+	if v.of(journal.ID{Namespace: id.Namespace}).row != "" {
+		now.row = ""
+		if o != nil {
+			now.row = fmt.Sprint(o.ListBytes)
+		}
+	}
+	_ = v.do(accounts{id: now}, func() error { return second(v.j.Fill(id, o, always)) })
+}
+
+// list takes a complete listing, which drops the copies that it does not show.
+func (v *voyage) list(rows []journal.Row) {
+	after := accounts{journal.ID{Namespace: listedSpace}: {row: fmt.Sprint(true)}}
+	v.mu.Lock()
+	for id, a := range v.acked {
+		if id.Namespace == listedSpace && id.Key != "" {
+			a.row, a.copied, a.copy = "", false, ""
+			after[id] = a
+		}
+	}
+	for _, r := range rows {
+		a := v.acked[row(r.Key)]
+		a.row = fmt.Sprint(r.ListBytes)
+		after[row(r.Key)] = a
+	}
+	v.mu.Unlock()
+	_ = v.do(after, func() error { return v.j.BeginListing(listedSpace).Commit(rows, true) })
+}

@@ -1,0 +1,159 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+const (
+	// tendEvery is how often the store's size is looked at.
+	tendEvery = time.Second
+	// worthCompacting is how many bytes of garbage are worth a compaction: a drained
+	// journal keeps at most that much of what it held.
+	worthCompacting = 4 << 20
+	// criticalShare of the reserve is what flushing leaves free: with less, nothing is
+	// written at all. A store that cannot write its tables stalls, reads and all.
+	criticalShare = 4
+)
+
+// Tend keeps the store small, until ctx ends: what has been carried upstream gives its
+// room back, and while the disk is nearly full the settled copies do, which upstream
+// can be asked for again. It is to be run after [Journal.Run].
+//
+// Errors: those of a failed disk. A disk that stays full is none.
+func (j *Journal) Tend(ctx context.Context) error {
+	tick := time.NewTicker(tendEvery)
+	defer tick.Stop()
+	t := tender{j, make(map[string]uint64)}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := t.look(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+}
+
+// tender is the state of one Tend.
+type tender struct {
+	*Journal
+	// shrunk says, by prefix, up to which write the garbage has been looked for.
+	shrunk map[string]uint64
+}
+
+func (j tender) look(ctx context.Context) error {
+	if err := j.enter(); err != nil {
+		return err
+	}
+	defer j.leave()
+	low, idle, err := j.strain()
+	switch {
+	case err != nil:
+		return err
+	case low:
+		return j.makeRoom(ctx)
+	case idle:
+		return j.shrink(ctx, pendingPrefix)
+	}
+	return nil
+}
+
+// strain reports whether the disk is nearly full, and whether nothing is pending.
+func (j *Journal) strain() (low, idle bool, err error) {
+	j.commitMu.Lock()
+	defer j.commitMu.Unlock()
+	low, err = j.disk.below(j.opts.DiskReserve)
+	return low, j.totals.pending == 0, err
+}
+
+// makeRoom gives up the settled copies. That is no change of what is known to be so:
+// they are asked for anew.
+func (j tender) makeRoom(ctx context.Context) error {
+	held, err := j.held(ctx, settledPrefix)
+	if err != nil {
+		return err
+	}
+	if held > worthCompacting {
+		j.opts.Logger.Warn("the disk is nearly full: settled copies are given up", "bytes", held)
+		if err := j.dropCopies(); err != nil {
+			return err
+		}
+		delete(j.shrunk, settledPrefix)
+	}
+	return errors.Join(j.shrink(ctx, settledPrefix), j.shrink(ctx, pendingPrefix))
+}
+
+func (j *Journal) dropCopies() error {
+	j.commitMu.Lock()
+	batch := j.db.NewBatch()
+	prefix := []byte(settledPrefix)
+	err := errors.Join(batch.DeleteRange(prefix, after(prefix), nil), j.apply(batch))
+	j.commitMu.Unlock()
+	if err != nil {
+		return err
+	}
+	return j.wait(batch)
+}
+
+// shrink has Pebble give back the room of what was removed under a prefix. A disk that
+// is too full for that is waited for.
+func (j tender) shrink(ctx context.Context, prefix string) error {
+	seq := j.LastSeq()
+	if j.shrunk[prefix] == seq+1 {
+		return nil
+	}
+	held, err := j.held(ctx, prefix)
+	if err != nil || held <= worthCompacting {
+		return err
+	}
+	err = j.db.Compact(ctx, []byte(prefix), after([]byte(prefix)), false)
+	if isDiskFull(err) {
+		return nil
+	}
+	j.shrunk[prefix] = seq + 1
+	return err
+}
+
+// held is what the tables of a prefix take on the disk, after what is in memory has
+// become a table.
+func (j tender) held(ctx context.Context, prefix string) (int64, error) {
+	if j.db.Metrics().MemTable.Size > worthCompacting {
+		if err := j.flushTables(ctx); err != nil {
+			return 0, err
+		}
+	}
+	n, err := j.db.EstimateDiskUsage([]byte(prefix), after([]byte(prefix)))
+	return int64(n), err
+}
+
+// flushTables writes what is in memory to tables. On a full disk that may take for ever.
+func (j tender) flushTables(ctx context.Context) error {
+	flushed, err := j.db.AsyncFlush()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-flushed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// mayFlush refuses to begin an attempt whose record-keeping the disk may not bear.
+func (j *Journal) mayFlush() error {
+	j.commitMu.Lock()
+	defer j.commitMu.Unlock()
+	critical, err := j.disk.below(j.opts.DiskReserve / criticalShare)
+	if err != nil {
+		return err
+	}
+	if critical {
+		return ErrFull
+	}
+	return nil
+}

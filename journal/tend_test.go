@@ -1,0 +1,98 @@
+package journal_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// tend runs Tend for a while of virtual time.
+func tend(t *testing.T, j *journal.Journal, d time.Duration) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), d)
+	defer stop()
+	no(t, j.Tend(ctx))
+}
+
+// size is what the files of a directory take.
+func size(t *testing.T, fs vfs.FS) (bytes int64) {
+	t.Helper()
+	names, err := fs.List(dir)
+	no(t, err)
+	for _, name := range names {
+		if info, err := fs.Stat(fs.PathJoin(dir, name)); err == nil && strings.HasSuffix(name, ".sst") {
+			bytes += info.Size()
+		}
+	}
+	return bytes
+}
+
+// noise is text that no compression makes small.
+func noise(n int) string {
+	rng := rand.New(rand.NewPCG(1, 2))
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = ' ' + byte(rng.IntN(95))
+	}
+	return string(b)
+}
+
+// What has been deleted upstream, and is pending no more, gives its room back.
+func TestDrainedJournalShrinks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewMem()
+		j := open(t, fs)
+		value := noise(100 << 10)
+		var writes []journal.Write
+		for i := range 100 {
+			writes = append(writes, put(t, j, key("%d", i), fmt.Sprint(i)+value))
+		}
+		// What follows stays in memory, and the tables as they are.
+		for _, w := range writes {
+			no(t, j.Bury(w, 400, "no"))
+			no(t, j.Discard(w.Seq))
+		}
+		tend(t, j, time.Minute)
+		if after := size(t, fs); after > 4<<20 {
+			t.Errorf("%d bytes are left", after)
+		}
+	})
+}
+
+// contract 3: while the disk is nearly full, settled copies give way to writes.
+func TestFullDiskGivesUpCopies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const reserve = 1 << 20
+		d := &disk{FS: vfs.NewMem()}
+		d.free.Store(1 << 30)
+		j := open(t, d, func(o *journal.Options) { o.DiskReserve = reserve })
+		value := noise(100 << 10)
+		for i := range 200 {
+			no(t, j.Settle(put(t, j, key("%d", i), fmt.Sprint(i)+value)))
+		}
+		waiting := put(t, j, key("waiting"), "1")
+		d.free.Store(reserve - 1)
+		tend(t, j, time.Minute)
+		if state, err := j.Lookup(key("7")); err != nil || state.Kind != journal.Unknown {
+			t.Errorf("a copy is of kind %v (%v)", state.Kind, err)
+		}
+		expect(t, j, key("waiting"), journal.Value, "1")
+		if after := size(t, d); after > 8<<20 {
+			t.Errorf("%d bytes are left", after)
+		}
+		no(t, j.MarkSent(waiting)) // flushing goes on
+		d.free.Store(10)
+		time.Sleep(time.Second)
+		if err := j.MarkSent(waiting); err == nil {
+			t.Error("an attempt was begun that the disk has no room to record")
+		}
+	})
+}
