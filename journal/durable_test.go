@@ -152,3 +152,20 @@ func TestCopyOfWhatIsNoLongerListed(t *testing.T) {
 	no(t, j.BeginListing("ns").Commit(rows("b"), true))
 	expect(t, j, key("a"), journal.Unknown, "")
 }
+
+// Upstream's clock may be set back between two answers: what is read here does not
+// grow older by it (contract 19).
+func TestTimeOfAFillNeverDecreases(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	before := observed("1")
+	after := observed("2")
+	after.UpdatedAt = before.UpdatedAt - 1
+	_, err := j.Fill(key("a"), before, always)
+	no(t, err)
+	told, err := j.Fill(key("a"), after, always)
+	no(t, err)
+	kept := expect(t, j, key("a"), journal.Settled, "2")
+	if told.UpdatedAt != before.UpdatedAt || kept.UpdatedAt != before.UpdatedAt {
+		t.Errorf("told %v, kept %v, want %v", told.UpdatedAt, kept.UpdatedAt, before.UpdatedAt)
+	}
+}

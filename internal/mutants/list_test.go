@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -44,5 +45,25 @@ func TestListIsUpToDate(t *testing.T) {
 		if !points[point] && point != fence {
 			t.Errorf("no guard of point %d is taken out", point)
 		}
+	}
+}
+
+// The table in docs/contract.md has the rows of the list, and no others.
+func TestTableIsUpToDate(t *testing.T) {
+	list, err := readList("mutants.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "docs", "contract.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range list {
+		if !strings.Contains(string(text), "\n"+list[i].head()+" `Test") {
+			t.Errorf("docs/contract.md lacks %s", list[i].head())
+		}
+	}
+	if n := strings.Count(string(text), "\n| ") - 1; n != len(list) { // but for the table's head
+		t.Errorf("docs/contract.md has %d rows, the list %d", n, len(list))
 	}
 }

@@ -154,8 +154,17 @@ func printTable(list []mutant, verdicts []verdict) {
 	}
 }
 
+// row names the subtest too if the row's test is one.
 func (m *mutant) row(failed string) string {
-	return fmt.Sprintf("| %d | %s | `%s` | `%s` `%s` |", m.point, m.guard, m.edits[0].file, m.pkg(), failed)
+	if _, pattern := m.pattern(); !strings.Contains(pattern, "/") {
+		failed, _, _ = strings.Cut(failed, "/")
+	}
+	return fmt.Sprintf("%s `%s` |", m.head(), failed)
+}
+
+// head is a row of the table as far as the list has it.
+func (m *mutant) head() string {
+	return fmt.Sprintf("| %d | %s | `%s` | `%s`", m.point, m.guard, m.edits[0].file, m.pkg())
 }
 
 // pkg is the folder whose tests are run.

@@ -1,0 +1,30 @@
+package cache_test
+
+import (
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/botwired/botwired/cache"
+)
+
+// wokenUp is a time after a suspension, during which the monotonic clock stood still. No
+// function of package time makes one.
+func wokenUp(t *testing.T, before time.Time, suspended time.Duration) time.Time {
+	t.Helper()
+	after := before.Add(suspended)
+	monotonic := (*int64)(unsafe.Add(unsafe.Pointer(&after), 8)) //nolint:gosec // the field time.Time.ext
+	*monotonic -= int64(suspended)
+	if after.Sub(before) != 0 || after.Round(0).Sub(before.Round(0)) != suspended {
+		t.Fatal("time.Time has changed its layout")
+	}
+	return after
+}
+
+// What was fresh before a suspension has aged by it (contract 19).
+func TestAgeAfterASuspension(t *testing.T) {
+	confirmed := time.Now()
+	if got := cache.Age(confirmed, wokenUp(t, confirmed, time.Hour)); got != time.Hour {
+		t.Errorf("age is %v", got)
+	}
+}
