@@ -79,6 +79,10 @@ faults: build ## Test the binary on full and failing disks, under signals and cl
 mutants: ## Take out the guards of the contract, one at a time, and see a test fail
 	$(GO) run ./internal/mutants
 
+.PHONY: sweep
+sweep: ## Fail every file operation of a scenario in turn, and cut the power at each
+	$(GO) test -tags sweep -count=1 -run Sweep ./journal
+
 .PHONY: e2e
 e2e: build ## Run BotWire's own clients, Python and Node, against the daemon
 	e2e/run

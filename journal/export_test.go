@@ -7,6 +7,12 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
+// WithoutPause is o with nothing held back on a full disk.
+func WithoutPause(o Options) Options {
+	o.fullDiskPause = 1
+	return o
+}
+
 // Check compares, at one moment, the state record in the store with what a scan of
 // the same store finds, and what the journal keeps in memory with both.
 func (j *Journal) Check() error {

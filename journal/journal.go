@@ -34,6 +34,8 @@ type Options struct {
 	Fatal func(error)
 	// Logger receives what Pebble has to say; nil discards it.
 	Logger *slog.Logger
+
+	fullDiskPause time.Duration // 0 is the constant of that name
 }
 
 // Journal is the durable store. All its methods may be called concurrently.
@@ -94,6 +96,9 @@ type retired struct {
 func Open(opts Options) (*Journal, error) {
 	if opts.FS == nil {
 		opts.FS = vfs.Default
+	}
+	if opts.fullDiskPause == 0 {
+		opts.fullDiskPause = fullDiskPause
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)

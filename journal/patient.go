@@ -19,7 +19,10 @@ func isDiskFull(err error) bool {
 
 // patientFS slows down whoever writes tables to a full disk. Tables are written in the
 // background, with no lock held; the log, for which callers wait, is left alone.
-type patientFS struct{ vfs.FS }
+type patientFS struct {
+	vfs.FS
+	pause time.Duration
+}
 
 func (p patientFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := p.FS.Create(name, category)
@@ -27,28 +30,31 @@ func (p patientFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File
 		return f, err
 	}
 	if err != nil {
-		return nil, heldBack(err)
+		return nil, p.holdBack(err)
 	}
-	return patientFile{f}, nil
+	return patientFile{f, p}, nil
 }
 
 // Unwrap lets Pebble find what is beneath.
 func (p patientFS) Unwrap() vfs.FS { return p.FS }
 
-type patientFile struct{ vfs.File }
+type patientFile struct {
+	vfs.File
+	fs patientFS
+}
 
 func (f patientFile) Write(b []byte) (int, error) {
 	n, err := f.File.Write(b)
-	return n, heldBack(err)
+	return n, f.fs.holdBack(err)
 }
 
-func (f patientFile) Sync() error { return heldBack(f.File.Sync()) }
+func (f patientFile) Sync() error { return f.fs.holdBack(f.File.Sync()) }
 
-func (f patientFile) SyncData() error { return heldBack(f.File.SyncData()) }
+func (f patientFile) SyncData() error { return f.fs.holdBack(f.File.SyncData()) }
 
-func heldBack(err error) error {
+func (p patientFS) holdBack(err error) error {
 	if isDiskFull(err) {
-		time.Sleep(fullDiskPause)
+		time.Sleep(p.pause)
 	}
 	return err
 }

@@ -1,3 +1,5 @@
+//go:build sweep
+
 package journal_test
 
 import (
@@ -139,7 +141,7 @@ func (a accounts) names() (names []string) {
 // then writes to it. The file system is changed.
 func (l *ledger) opensWith(fs vfs.FS) (err error) {
 	var said error
-	j, err := journal.Open(journal.Options{Dir: dir, FS: fs, Fatal: func(err error) { said = err }})
+	j, err := journal.Open(journal.WithoutPause(journal.Options{Dir: dir, FS: fs, Fatal: func(err error) { said = err }}))
 	if err != nil {
 		return fmt.Errorf("does not open: %w", err)
 	}

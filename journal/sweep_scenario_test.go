@@ -1,3 +1,5 @@
+//go:build sweep
+
 package journal_test
 
 import (
@@ -88,7 +90,7 @@ func (v *voyage) end(err error) {
 }
 
 func (v *voyage) start() {
-	j, err := journal.Open(journal.Options{Dir: dir, FS: v.fs, Fatal: v.ended})
+	j, err := journal.Open(journal.WithoutPause(journal.Options{Dir: dir, FS: v.fs, Fatal: v.ended}))
 	if err != nil {
 		v.end(fmt.Errorf("start: %w", err))
 	}
