@@ -13,7 +13,7 @@ import (
 func wokenUp(t *testing.T, before time.Time, suspended time.Duration) time.Time {
 	t.Helper()
 	after := before.Add(suspended)
-	monotonic := (*int64)(unsafe.Add(unsafe.Pointer(&after), 8)) //nolint:gosec // the field time.Time.ext
+	monotonic := (*int64)(unsafe.Add(unsafe.Pointer(&after), 8)) // the field time.Time.ext
 	*monotonic -= int64(suspended)
 	if after.Sub(before) != 0 || after.Round(0).Sub(before.Round(0)) != suspended {
 		t.Fatal("time.Time has changed its layout")
