@@ -28,7 +28,7 @@ const (
 )
 
 // checkFormat refuses a directory that another format version of botwired, or
-// something else, has written, and returns the version: 0 for one in which the journal
+// something else, has written, and returns the version, of a newer one too: 0 for one in which the journal
 // is yet to be made.
 func checkFormat(fsys vfs.FS, dir string) (version int, _ error) {
 	f, err := fsys.Open(fsys.PathJoin(dir, formatFile))
@@ -48,7 +48,7 @@ func checkFormat(fsys vfs.FS, dir string) (version int, _ error) {
 		return 0, fmt.Errorf("%w: file %s does not say %q and a version", ErrFormat, formatFile, strings.TrimSpace(formatLine))
 	}
 	if version < 1 || version > formatVersion {
-		return 0, fmt.Errorf("%w: the directory has version %d, this botwired reads up to version %d", ErrFormat, version, formatVersion)
+		return version, fmt.Errorf("%w: the directory has version %d, this botwired reads up to version %d", ErrFormat, version, formatVersion)
 	}
 	return version, nil
 }

@@ -93,23 +93,27 @@ type retired struct {
 //
 // Errors: [ErrInUse], [ErrFormat], [ErrCorrupt], and those of the file system.
 func Open(opts Options) (*Journal, error) {
+	j := newJournal(opts)
+	if err := j.open(); err != nil {
+		return nil, refusal(opts.Dir, err)
+	}
+	return j, nil
+}
+
+func newJournal(opts Options) *Journal {
 	if opts.FS == nil {
 		opts.FS = vfs.Default
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	j := &Journal{
+	return &Journal{
 		opts:      opts,
 		rebuilt:   make(chan struct{}),
 		index:     newIndex(),
 		filling:   make(map[ID]chan struct{}),
 		observers: make(map[string][]*ListingFill),
 	}
-	if err := j.open(); err != nil {
-		return nil, refusal(opts.Dir, err)
-	}
-	return j, nil
 }
 
 // Close waits for the calls under way and closes the store. Acknowledged writes are

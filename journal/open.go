@@ -11,7 +11,11 @@ import (
 )
 
 func (j *Journal) open() (err error) {
-	if _, err := checkFormat(j.opts.FS, j.opts.Dir); err != nil {
+	version, err := checkFormat(j.opts.FS, j.opts.Dir)
+	if err == nil && version == 0 {
+		err = checkSwap(j.opts.FS, j.opts.Dir)
+	}
+	if err != nil {
 		return err
 	}
 	if err := j.opts.FS.MkdirAll(j.opts.Dir, 0o700); err != nil {
@@ -26,8 +30,7 @@ func (j *Journal) open() (err error) {
 		}
 	}()
 	// Once more: until the lock was taken, another process could have been making it.
-	version, err := checkFormat(j.opts.FS, j.opts.Dir)
-	if err != nil {
+	if version, err = checkFormat(j.opts.FS, j.opts.Dir); err != nil {
 		return err
 	}
 	switch version {
