@@ -39,6 +39,7 @@ type Missing struct {
 	Pending     int      `json:"pending"` // pending writes
 	DeadLetters int      `json:"dead_letters"`
 	Changes     uint64   `json:"changes"`       // the last ones, writes and what became of them
+	Differs     bool     `json:"differs"`       // from what there was: what had left may be back in the place of what is missing
 	FirstSeq    uint64   `json:"first_seq"`     // of the last writes, of which nothing is known
 	LastSeq     uint64   `json:"last_seq"`      // 0 when there are none
 	Records     []string `json:"records"`       // read, and not as they were written
@@ -60,7 +61,7 @@ type Recovery struct {
 // known.
 func (r *Recovery) Complete() bool {
 	m := &r.Missing
-	return r.Healthy || m.Known && m.Pending == 0 && m.DeadLetters == 0 && m.LastSeq == 0 && m.Changes == 0 &&
+	return r.Healthy || m.Known && !m.Differs && m.Pending == 0 && m.DeadLetters == 0 && m.LastSeq == 0 && m.Changes == 0 &&
 		len(m.Records) == 0 && len(m.Files) == 0
 }
 
@@ -231,6 +232,7 @@ func (r *Recovery) account(s *salvage, kept *sifted, m mark) {
 	lost.Records, lost.Files = kept.damaged, s.unread
 	last := max(m.seq, s.newest.seq, kept.totals.seq)
 	if s.stated {
+		lost.Differs = compareTotals(kept.totals, s.newest) != nil
 		lost.Pending = max(0, int(s.newest.pending)-kept.counts.Pending)
 		lost.DeadLetters = max(0, int(s.newest.dead)-kept.counts.DeadLetters)
 	}

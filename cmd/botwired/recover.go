@@ -108,6 +108,9 @@ func printLost(w io.Writer, m *journal.Missing) error {
 	if m.LastSeq != 0 {
 		rows = append(rows, []string{"writes", fmt.Sprintf("%d to %d: nothing is known of them", m.FirstSeq, m.LastSeq)})
 	}
+	if m.Differs {
+		rows = append(rows, []string{"writes", "some of those in the middle: others that had settled or died may be pending again"})
+	}
 	if m.Changes != 0 {
 		rows = append(rows, []string{"changes", fmt.Sprintf("the last %d: what had settled or died may be pending again", m.Changes)})
 	}
