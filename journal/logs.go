@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2/batchrepr"
@@ -72,9 +73,15 @@ func checkLogs(fsys vfs.FS, dir string, m mark) error {
 	if err != nil {
 		return err
 	}
-	var next uint64
+	first, next, err := liveLogs(fsys, dir)
+	if err != nil {
+		return err
+	}
 	var newest *totals
 	for _, log := range logs {
+		if log.number < first {
+			continue // all of it is in tables; Pebble keeps the file to use it again
+		}
 		f, err := fsys.Open(fsys.PathJoin(dir, log.name))
 		if err != nil {
 			return err
@@ -84,10 +91,10 @@ func checkLogs(fsys vfs.FS, dir string, m mark) error {
 			if !ok || header.Count == 0 {
 				return nil
 			}
-			if first := uint64(header.SeqNum); next != 0 && first > next {
-				return fmt.Errorf("%w: %d records are missing before log %s", ErrCorrupt, first-next, log.name)
+			if begins := uint64(header.SeqNum); begins > next {
+				return fmt.Errorf("%w: %d records are missing before log %s", ErrCorrupt, begins-next, log.name)
 			}
-			next = uint64(header.SeqNum) + uint64(header.Count)
+			next = max(next, uint64(header.SeqNum)+uint64(header.Count))
 			return lastTotals(repr, &newest)
 		})
 		if closeErr := f.Close(); errors.Is(err, ErrCorrupt) {
@@ -99,6 +106,53 @@ func checkLogs(fsys vfs.FS, dir string, m mark) error {
 	}
 	return m.reached(*newest)
 }
+
+// What a record of the manifest begins with: numbers under these tags, and a name.
+const (
+	manifestComparer   = 1
+	manifestFirstLog   = 2 // the first log that is not in tables
+	manifestNextFile   = 3
+	manifestLastRecord = 4 // no record of that log's predecessors has a higher number
+	manifestOldLog     = 9
+)
+
+// liveLogs reads from the manifest which log is the first with records that are not in
+// tables, and with which record at the latest it begins: 0 where it does not say.
+func liveLogs(fsys vfs.FS, dir string) (first, begins uint64, err error) {
+	number, err := manifestInForce(fsys, dir)
+	if err != nil || number == 0 {
+		return 0, 0, err
+	}
+	f, err := fsys.Open(manifestPath(fsys, dir, number))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, 0, nil // Pebble says so
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	_ = readLog(f, 0, func(edit []byte) error { // as far as Pebble itself reads it
+		d := decoder{rest: edit}
+		for !d.bad && len(d.rest) > 0 {
+			switch tag := d.uvarint(); tag {
+			case manifestComparer:
+				_ = d.string()
+			case manifestNextFile, manifestOldLog:
+				_ = d.uvarint()
+			case manifestFirstLog:
+				first = d.uvarint()
+			case manifestLastRecord:
+				begins = d.uvarint() + 1
+			default:
+				return nil // the tables
+			}
+		}
+		return nil
+	})
+	return first, max(begins, firstRecord), f.Close()
+}
+
+// firstRecord is the number of the first record of any store of Pebble's.
+const firstRecord = 10
 
 // lastTotals keeps the state record of a batch, if it has one.
 func lastTotals(repr []byte, newest **totals) error {
