@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -35,9 +36,12 @@ func ofFormat(t *testing.T, version int) (mem *vfs.MemFS, want string) {
 func atEachChange(t *testing.T, mem *vfs.MemFS, use func(vfs.FS), do func(i int, fs *vfs.MemFS)) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 4))
+	var mu sync.Mutex // Pebble changes files in the background too
 	var clones []*vfs.MemFS
 	each := errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			mu.Lock()
+			defer mu.Unlock()
 			for _, kept := range []int{0, 100} {
 				clones = append(clones, mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: kept, RNG: rng}))
 			}
@@ -45,6 +49,8 @@ func atEachChange(t *testing.T, mem *vfs.MemFS, use func(vfs.FS), do func(i int,
 		return nil
 	})
 	use(errorfs.Wrap(mem, each))
+	mu.Lock()
+	defer mu.Unlock()
 	if len(clones) < 40 {
 		t.Fatalf("only %d moments", len(clones))
 	}
