@@ -66,7 +66,13 @@ func FuzzOtherRecords(f *testing.F) {
 		h, err := decodeHeader(body)
 		decoded(t, body, err, func() []byte { return appendHeader(nil, h) })
 		sums, err := decodeTotals(body)
-		decoded(t, body, err, func() []byte { return appendTotals(nil, &sums) })
+		decoded(t, body, err, func() []byte {
+			again := appendTotals(nil, &sums)
+			if sums.batches == 0 { // format 1 has no such field
+				again = again[:len(again)-1]
+			}
+			return again
+		})
 	})
 }
 
