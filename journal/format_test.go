@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -112,9 +113,12 @@ func mustBeInUse(t *testing.T, opts journal.Options) {
 func TestCreationCutOff(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	mem := vfs.NewCrashableMem()
+	var mu sync.Mutex // Pebble has goroutines of its own
 	var clones []*vfs.MemFS
 	each := errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			mu.Lock()
+			defer mu.Unlock()
 			// Not 50: Pebble relies on a directory keeping the order of its changes, and
 			// names a manifest before the manifest's own entry is synced.
 			for _, kept := range []int{0, 100} {
