@@ -30,6 +30,8 @@ func (j *Journal) applyWithout(batch *pebble.Batch, garbage []retired) error {
 		j.totals.remove(old.id, &old.v)
 		j.superseded -= old.v.size(old.id)
 	}
+	j.totals.batches++
+	j.markSoon()
 	if err := batch.Set(stateKey, seal(stateKey, appendTotals(nil, &j.totals)), nil); err != nil {
 		return errors.Join(err, batch.Close())
 	}
@@ -88,8 +90,12 @@ func (j *Journal) wait(batch *pebble.Batch) error {
 	return batch.Close()
 }
 
-// handAndWait makes a batch durable that does not concern the state record.
-func (j *Journal) handAndWait(batch *pebble.Batch) error {
+// syncAll returns when everything applied so far is durable.
+func (j *Journal) syncAll() error {
+	batch := j.db.NewBatch()
+	if err := batch.LogData(nil, nil); err != nil {
+		return errors.Join(err, batch.Close())
+	}
 	j.commitMu.Lock()
 	err := j.hand(batch)
 	j.commitMu.Unlock()
@@ -97,13 +103,4 @@ func (j *Journal) handAndWait(batch *pebble.Batch) error {
 		return err
 	}
 	return j.wait(batch)
-}
-
-// syncAll returns when everything applied so far is durable.
-func (j *Journal) syncAll() error {
-	batch := j.db.NewBatch()
-	if err := batch.LogData(nil, nil); err != nil {
-		return errors.Join(err, batch.Close())
-	}
-	return j.handAndWait(batch)
 }

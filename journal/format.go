@@ -24,33 +24,33 @@ const (
 	creatingFile = "FORMAT.new"
 	formatLine   = "botwired journal "
 	// formatVersion is the version of the layout in the package's doc.
-	formatVersion = 1
+	formatVersion = 2
 )
 
 // checkFormat refuses a directory that another format version of botwired, or
-// something else, has written. made is false for one in which the journal is yet to
-// be made.
-func checkFormat(fsys vfs.FS, dir string) (made bool, _ error) {
+// something else, has written, and returns the version, of a newer one too: 0 for one in which the journal
+// is yet to be made.
+func checkFormat(fsys vfs.FS, dir string) (version int, _ error) {
 	f, err := fsys.Open(fsys.PathJoin(dir, formatFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, checkEmpty(fsys, dir)
+		return 0, checkEmpty(fsys, dir)
 	}
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	text, err := io.ReadAll(io.LimitReader(f, 256))
 	if err = errors.Join(err, f.Close()); err != nil {
-		return false, err
+		return 0, err
 	}
 	number, ok := strings.CutPrefix(strings.TrimSpace(string(text)), formatLine)
-	version, err := strconv.Atoi(number)
+	version, err = strconv.Atoi(number)
 	if !ok || err != nil {
-		return false, fmt.Errorf("%w: file %s does not say %q and a version", ErrFormat, formatFile, strings.TrimSpace(formatLine))
+		return 0, fmt.Errorf("%w: file %s does not say %q and a version", ErrFormat, formatFile, strings.TrimSpace(formatLine))
 	}
-	if version != formatVersion {
-		return false, fmt.Errorf("%w: the directory has version %d, this botwired reads version %d", ErrFormat, version, formatVersion)
+	if version < 1 || version > formatVersion {
+		return version, fmt.Errorf("%w: the directory has version %d, this botwired reads up to version %d", ErrFormat, version, formatVersion)
 	}
-	return true, nil
+	return version, nil
 }
 
 // checkEmpty refuses a directory without a format file that has a store in it: its
@@ -85,7 +85,7 @@ func (j *Journal) create() error {
 	if err := syncAncestors(fsys, dir); err != nil {
 		return err
 	}
-	db, err := j.openStore()
+	db, err := j.makeStore()
 	if err != nil {
 		return err
 	}
@@ -95,6 +95,19 @@ func (j *Journal) create() error {
 	if err = errors.Join(err, db.Close()); err != nil {
 		return err
 	}
+	var m mark
+	if m.manifest, m.length, m.sum, err = durableManifest(fsys, dir, mark{}); err != nil {
+		return err
+	}
+	if err := createMark(fsys, dir, m); err != nil {
+		return err
+	}
+	return finishFormat(fsys, dir)
+}
+
+// finishFormat gives the format file its name: from then on the directory is a journal
+// of the present format.
+func finishFormat(fsys vfs.FS, dir string) error {
 	if err := fsys.Rename(fsys.PathJoin(dir, creatingFile), fsys.PathJoin(dir, formatFile)); err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func FuzzOtherRecords(f *testing.F) {
 	f.Add(appendSettled(nil, Observation{Value: "v", ListBytes: 1, CreatedAt: 1, UpdatedAt: 2}, 3))
 	f.Add(appendRow(nil, Row{ListBytes: 3, UpdatedAt: 4}))
 	f.Add(appendHeader(nil, header{5, 6, true}))
-	f.Add(appendTotals(nil, &totals{1, 2, 3, 4, 5, 6}))
+	f.Add(appendTotals(nil, &totals{1, 2, 3, 4, 5, 6, 7}))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		o, at, err := decodeSettled(body)
 		decoded(t, body, err, func() []byte { return appendSettled(nil, o, at) })
@@ -66,7 +66,13 @@ func FuzzOtherRecords(f *testing.F) {
 		h, err := decodeHeader(body)
 		decoded(t, body, err, func() []byte { return appendHeader(nil, h) })
 		sums, err := decodeTotals(body)
-		decoded(t, body, err, func() []byte { return appendTotals(nil, &sums) })
+		decoded(t, body, err, func() []byte {
+			again := appendTotals(nil, &sums)
+			if sums.batches == 0 { // format 1 has no such field
+				again = again[:len(again)-1]
+			}
+			return again
+		})
 	})
 }
 

@@ -44,6 +44,7 @@ type Journal struct {
 	db     *pebble.DB
 	lock   *pebble.Lock
 	disk   diskGauge
+	keeper keeper
 	failed atomic.Bool
 	wedged atomic.Bool // Pebble panicked, and may hold its locks for ever
 
@@ -94,6 +95,14 @@ type retired struct {
 //
 // Errors: [ErrInUse], [ErrFormat], [ErrCorrupt], and those of the file system.
 func Open(opts Options) (*Journal, error) {
+	j := newJournal(opts)
+	if err := j.open(); err != nil {
+		return nil, refusal(opts.Dir, err)
+	}
+	return j, nil
+}
+
+func newJournal(opts Options) *Journal {
 	if opts.FS == nil {
 		opts.FS = vfs.Default
 	}
@@ -103,58 +112,20 @@ func Open(opts Options) (*Journal, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	j := &Journal{
+	return &Journal{
 		opts:      opts,
 		rebuilt:   make(chan struct{}),
 		index:     newIndex(),
 		filling:   make(map[ID]chan struct{}),
 		observers: make(map[string][]*ListingFill),
 	}
-	if err := j.open(); err != nil {
-		return nil, fmt.Errorf("journal %s: %w", opts.Dir, err)
-	}
-	return j, nil
-}
-
-func (j *Journal) open() (err error) {
-	if _, err := checkFormat(j.opts.FS, j.opts.Dir); err != nil {
-		return err
-	}
-	if err := j.opts.FS.MkdirAll(j.opts.Dir, 0o700); err != nil {
-		return err
-	}
-	if j.lock, err = pebble.LockDirectory(j.opts.Dir, j.opts.FS); err != nil {
-		return lockError(err)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, j.lock.Close())
-		}
-	}()
-	// Once more: until the lock was taken, another process could have been making it.
-	made, err := checkFormat(j.opts.FS, j.opts.Dir)
-	if err != nil {
-		return err
-	}
-	if !made {
-		if err := j.create(); err != nil {
-			return err
-		}
-	}
-	if j.db, err = j.openStore(); err != nil {
-		return err
-	}
-	j.disk = diskGauge{fs: j.opts.FS, dir: j.opts.Dir, reserve: j.opts.DiskReserve}
-	if j.totals, err = readTotals(j.db); err != nil {
-		return errors.Join(err, j.db.Close())
-	}
-	return nil
 }
 
 // Close waits for the calls under way and closes the store. Acknowledged writes are
 // durable with or without it. What is called afterwards returns [ErrClosed] or
 // what it finds in memory.
 func (j *Journal) Close() error {
+	j.endMarks()
 	j.life.Lock()
 	defer j.life.Unlock()
 	if j.closed {
@@ -166,6 +137,9 @@ func (j *Journal) Close() error {
 		return ErrFailed // closing would wait for ever, and the lock must not outlive the store
 	}
 	err := j.db.Close()
+	if err == nil && !j.failed.Load() {
+		err = j.keepMark(j.totals) // all of it is durable now
+	}
 	return errors.Join(err, j.lock.Close())
 }
 

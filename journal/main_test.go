@@ -13,5 +13,6 @@ func TestMain(m *testing.M) {
 	if os.Getenv(journal.AloneEnv) != "" {
 		os.Exit(m.Run())
 	}
-	goleak.VerifyTestMain(m)
+	// Pebble does not stop its watch over slow disks when it cannot open a store.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/cockroachdb/pebble/v2/vfs.(*diskHealthCheckingFS).startTickerLocked.func1"))
 }

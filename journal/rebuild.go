@@ -28,7 +28,7 @@ func (j *Journal) Run(ctx context.Context) error {
 		err = verify(snapshot, found)
 	}
 	if err = errors.Join(err, snapshot.Close()); err != nil {
-		return fmt.Errorf("journal %s: %w", j.opts.Dir, err)
+		return refusal(j.opts.Dir, storeError(err))
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -71,17 +71,22 @@ func compareTotals(found, want totals) error {
 	return nil
 }
 
-func (j *Journal) rebuild(ctx context.Context, snapshot *pebble.Snapshot) (found totals, err error) {
+func (j *Journal) rebuild(ctx context.Context, snapshot *pebble.Snapshot) (totals, error) {
+	return count(ctx, snapshot, j.restoreAll)
+}
+
+// count adds up what the store holds, and hands its pending records on in chunks. An
+// entry's records stand in one run: a chunk never ends inside it.
+func count(ctx context.Context, r pebble.Reader, each func([]retired)) (found totals, err error) {
 	chunk := make([]retired, 0, rebuildChunk)
-	err = scanPending(snapshot, []byte(pendingPrefix), func(id ID, v version) error {
+	err = scanPending(r, []byte(pendingPrefix), func(id ID, v version) error {
 		found.add(id, &v)
 		found.seq = max(found.seq, v.seq)
-		// An entry's records stand in one run: a chunk never ends inside it.
 		if len(chunk) >= rebuildChunk && chunk[len(chunk)-1].id != id {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			j.restoreAll(chunk)
+			each(chunk)
 			chunk = chunk[:0]
 		}
 		chunk = append(chunk, retired{id, v})
@@ -90,8 +95,8 @@ func (j *Journal) rebuild(ctx context.Context, snapshot *pebble.Snapshot) (found
 	if err != nil {
 		return found, err
 	}
-	j.restoreAll(chunk)
-	err = scanDead(snapshot, func(l DeadLetter) {
+	each(chunk)
+	err = scanDead(r, func(l DeadLetter) {
 		found.dead++
 		found.deadBytes += l.size()
 		found.seq = max(found.seq, l.Seq)

@@ -186,6 +186,7 @@ type totals struct {
 	sum          uint64 // of their checksums
 	dead         uint64
 	deadBytes    int64
+	batches      uint64 // that rewrote this record; format 1 did not count them
 }
 
 func (t *totals) add(id ID, v *version) {
@@ -206,7 +207,8 @@ func appendTotals(dst []byte, t *totals) []byte {
 	dst = binary.AppendUvarint(dst, uint64(t.pendingBytes))
 	dst = binary.LittleEndian.AppendUint64(dst, t.sum)
 	dst = binary.AppendUvarint(dst, t.dead)
-	return binary.AppendUvarint(dst, uint64(t.deadBytes))
+	dst = binary.AppendUvarint(dst, uint64(t.deadBytes))
+	return binary.AppendUvarint(dst, t.batches)
 }
 
 func decodeTotals(body []byte) (totals, error) {
@@ -215,6 +217,9 @@ func decodeTotals(body []byte) (totals, error) {
 	t.seq, t.pending, t.pendingBytes = d.uvarint(), d.uvarint(), int64(d.uvarint())
 	t.sum = d.uint64()
 	t.dead, t.deadBytes = d.uvarint(), int64(d.uvarint())
+	if len(d.rest) > 0 { // none in what format 1 wrote, and no batch has replaced since
+		t.batches = d.uvarint()
+	}
 	if d.bad || len(d.rest) != 0 {
 		return totals{}, fmt.Errorf("%w: state record does not parse", ErrCorrupt)
 	}

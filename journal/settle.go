@@ -280,12 +280,22 @@ func (j *Journal) MarkSent(w Write) error {
 	if err := j.mayFlush(); err != nil {
 		return err
 	}
+	batch, err := j.markSent(w)
+	if err != nil {
+		return err
+	}
+	return j.wait(batch)
+}
+
+func (j *Journal) markSent(w Write) (*pebble.Batch, error) {
+	j.commitMu.Lock()
+	defer j.commitMu.Unlock()
 	key := entryKey(sentPrefix, w.ID)
 	batch := j.db.NewBatch()
 	if err := batch.Set(key, seal(key, appendSeq(nil, w.Seq)), nil); err != nil {
-		return errors.Join(err, batch.Close())
+		return nil, errors.Join(err, batch.Close())
 	}
-	return j.handAndWait(batch)
+	return batch, j.apply(batch)
 }
 
 // Unmark takes a sent mark back: the attempt is known not to have reached upstream.

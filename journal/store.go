@@ -45,9 +45,9 @@ func (j *Journal) storeOptions() *pebble.Options {
 	return opts
 }
 
-// openStore opens Pebble's store. Pebble panics when it cannot sync the directory while
+// makeStore makes Pebble's store. Pebble panics when it cannot sync the directory while
 // it names a manifest: that is an error like any other of a disk that fails.
-func (j *Journal) openStore() (db *pebble.DB, err error) {
+func (j *Journal) makeStore() (db *pebble.DB, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			db, err = nil, fmt.Errorf("opening the store: %v", p)

@@ -47,6 +47,7 @@ func newRootCommand(p *process) *cobra.Command {
 		newDeleteCommand(p, settings),
 		newListCommand(p, settings),
 		newSelfhostCommand(p, settings),
+		newRecoverCommand(p, settings),
 		newConfigCommand(p, settings),
 		newVersionCommand(p),
 	)

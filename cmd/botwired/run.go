@@ -65,6 +65,9 @@ func (p *process) run(ctx context.Context) int {
 		err = errors.New("interrupted")
 	}
 	fmt.Fprintln(p.stderr, "botwired: "+printable(err.Error()))
+	if errors.Is(err, errMissing) {
+		return exitMissing
+	}
 	var usage *usageError
 	if errors.As(err, &usage) {
 		return exitUsage

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// exitMissing is the exit code of a recovery that could not save all: the journal can
+// be used again, and somebody has to look.
+const exitMissing = 3
+
+var errMissing = errors.New("not everything could be salvaged")
+
+func newRecoverCommand(p *process, settings *settingFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "recover",
+		Short: "Salvage what checks of a damaged journal",
+		Long: `Salvage what checks of a damaged journal.
+
+The damaged directory is kept beside the journal, and what can be read of it is
+put into a new one. Every write that is still pending is sent again with a look
+at upstream first. A journal that is sound is left as it is.
+
+The exit code is 0 when everything is there, 3 when something is missing, and 1
+when it failed and nothing was changed.`,
+		Args: noArguments,
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		loaded, err := settings.load(nil)
+		if err != nil {
+			return err
+		}
+		dir := loaded.Config.DataDir
+		r, err := journal.Recover(journal.RecoverOptions{Dir: filepath.Join(dir, "journal"), Now: time.Now()})
+		switch {
+		case errors.Is(err, journal.ErrInUse):
+			return fmt.Errorf("data_dir = %q: a botwired uses it: stop it first", dir)
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("data_dir = %q: there is no journal in it", dir)
+		case err != nil:
+			return fmt.Errorf("data_dir = %q: %w", dir, err)
+		}
+		if *asJSON {
+			err = encodeJSON(p.stdout, r)
+		} else {
+			err = printRecovery(p.stdout, r)
+		}
+		if err == nil && !r.Complete() {
+			return fmt.Errorf("%w: the damaged journal is kept in %s", errMissing, r.Copy)
+		}
+		return err
+	}
+	return cmd
+}
+
+func printRecovery(w io.Writer, r *journal.Recovery) error {
+	if r.Healthy {
+		_, err := fmt.Fprintln(w, "the journal is sound; nothing was changed")
+		return err
+	}
+	facts := [][2]string{{"found", r.Found}, {"damaged copy", r.Copy}, {"next write", strconv.FormatUint(r.NextSeq, 10)}}
+	if err := printFacts(w, facts); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	m := &r.Missing
+	pending, dead := "unknown", "unknown"
+	if m.Known {
+		pending, dead = atLeast(m.Pending), atLeast(m.DeadLetters)
+	}
+	listings := "0"
+	if m.ListingsCut {
+		listings = "asked of upstream anew"
+	}
+	rows := [][]string{
+		{"pending writes", strconv.Itoa(r.Salvaged.Pending), pending},
+		{"dead letters", strconv.Itoa(r.Salvaged.DeadLetters), dead},
+		{"settled copies", strconv.Itoa(r.Salvaged.Settled), "asked of upstream anew"},
+		{"listings", strconv.Itoa(r.Salvaged.Listings), listings},
+	}
+	if err := printTable(w, []string{"RECORDS", "SALVAGED", "MISSING"}, rows); err != nil {
+		return err
+	}
+	return printLost(w, m)
+}
+
+func atLeast(n int) string {
+	if n == 0 {
+		return "0"
+	}
+	return "at least " + strconv.Itoa(n)
+}
+
+// printLost names what is lost, as far as it has names.
+func printLost(w io.Writer, m *journal.Missing) error {
+	var rows [][]string
+	if m.LastSeq != 0 {
+		rows = append(rows, []string{"writes", fmt.Sprintf("%d to %d: nothing is known of them", m.FirstSeq, m.LastSeq)})
+	}
+	if m.Differs {
+		rows = append(rows, []string{"writes", "some of those in the middle: others that had settled or died may be pending again"})
+	}
+	if m.Changes != 0 {
+		rows = append(rows, []string{"changes", fmt.Sprintf("the last %d: what had settled or died may be pending again", m.Changes)})
+	}
+	for _, r := range m.Records {
+		rows = append(rows, []string{"damaged", r})
+	}
+	for _, f := range m.Files {
+		rows = append(rows, []string{"file", strings.TrimSpace(f)})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	return printTable(w, []string{"LOST", "WHAT IS KNOWN"}, rows)
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// journalOf makes a data directory with some pending writes and leaves it as a killed
+// process does, or open.
+func journalOf(t *testing.T) (dataDir string, j *journal.Journal) {
+	t.Helper()
+	dataDir = t.TempDir()
+	j, err := journal.Open(journal.Options{Dir: filepath.Join(dataDir, "journal")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		id := journal.ID{Namespace: "ns", Key: fmt.Sprint("k", i)}
+		if _, err := j.Append(journal.NewWrite{ID: id, Op: journal.Put, Value: "v"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dataDir, j
+}
+
+func closed(t *testing.T) string {
+	t.Helper()
+	dataDir, j := journalOf(t)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dataDir
+}
+
+// cutLogs cuts the logs of a journal down to a share of their length.
+func cutLogs(t *testing.T, dataDir string, percent int) {
+	t.Helper()
+	logs, err := filepath.Glob(filepath.Join(dataDir, "journal", "*.log"))
+	if err != nil || len(logs) == 0 {
+		t.Fatal(logs, err)
+	}
+	for _, log := range logs {
+		info, err := os.Stat(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(log, info.Size()*int64(percent)/100); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestRecoverLeavesASoundJournal(t *testing.T) {
+	dataDir := closed(t)
+	wantOutput(t, botwired(t, "recover", "--data-dir", dataDir), "the journal is sound; nothing was changed\n")
+	if names, err := os.ReadDir(dataDir); err != nil || len(names) != 1 {
+		t.Errorf("%v, %v", names, err)
+	}
+}
+
+func TestRecoverRefuses(t *testing.T) {
+	dataDir, j := journalOf(t)
+	wantFailure(t, botwired(t, "recover", "--data-dir", dataDir), exitError, "data_dir = ", "a botwired uses it")
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantFailure(t, botwired(t, "recover", "--data-dir", t.TempDir()), exitError, "there is no journal in it")
+	format := filepath.Join(dataDir, "journal", "FORMAT")
+	if err := os.WriteFile(format, []byte("botwired journal 9\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantFailure(t, botwired(t, "recover", "--data-dir", dataDir), exitError, "version 9")
+}
+
+// contract 4: the start names the command, the command says what is missing, and the
+// next start goes on.
+func TestRecoverFromACutLog(t *testing.T) {
+	dataDir := closed(t)
+	cutLogs(t, dataDir, 50)
+	wantFailure(t, botwired(t, "serve", "--data-dir", dataDir, "--listen", "127.0.0.1:0", "--upstream", "embedded"),
+		exitError, dataDir, "journal corrupt", "botwired recover")
+	got := botwired(t, "recover", "--data-dir", dataDir)
+	if got.code != exitMissing || !strings.Contains(got.stderr, "not everything could be salvaged") || strings.Count(got.stderr, "\n") != 1 {
+		t.Errorf("exit code %d, stderr %q", got.code, got.stderr)
+	}
+	for _, part := range []string{"damaged copy  " + filepath.Join(dataDir, "journal.damaged-"), "pending writes  2 ", "3 to 5: nothing is known"} {
+		if !strings.Contains(got.stdout, part) {
+			t.Errorf("stdout lacks %q:\n%s", part, got.stdout)
+		}
+	}
+	wantOutput(t, botwired(t, "recover", "--data-dir", dataDir), "the journal is sound; nothing was changed\n")
+}
+
+func TestRecoverAsJSON(t *testing.T) {
+	dataDir := closed(t)
+	if err := os.Remove(filepath.Join(dataDir, "journal", "MARK")); err != nil {
+		t.Fatal(err)
+	}
+	got := botwired(t, "recover", "--data-dir", dataDir, "--json")
+	var r journal.Recovery
+	if err := json.Unmarshal([]byte(got.stdout), &r); err != nil || got.code != exitMissing {
+		t.Fatalf("exit code %d, stderr %q, %v", got.code, got.stderr, err)
+	}
+	if r.Healthy || r.Salvaged.Pending != 5 || !strings.Contains(r.Found, "MARK") || r.Complete() || len(r.Missing.Files) != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// What only Pebble needs for itself takes nothing with it.
+func TestRecoverEverything(t *testing.T) {
+	dataDir := closed(t)
+	markers, err := filepath.Glob(filepath.Join(dataDir, "journal", "marker.manifest.*"))
+	if err != nil || len(markers) != 1 {
+		t.Fatal(markers, err)
+	}
+	if err := os.Remove(markers[0]); err != nil {
+		t.Fatal(err)
+	}
+	got := botwired(t, "recover", "--data-dir", dataDir)
+	if got.code != exitOK || got.stderr != "" || !strings.Contains(got.stdout, "pending writes  5         0\n") {
+		t.Errorf("exit code %d, stderr %q\n%s", got.code, got.stderr, got.stdout)
+	}
+}

@@ -1,0 +1,266 @@
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/journal"
+)
+
+var everyDamage = flag.Bool("damage.all", false, "damage the files at every offset, not at a sample")
+
+// sampled is how many offsets of a file are tried unless all are.
+const sampled = 150
+
+// victim is a directory that is going to be damaged.
+type victim struct {
+	name  string
+	files map[string]string
+	older map[string]string // what files of the same name held before
+	want  string            // what it holds
+}
+
+func readAll(t testing.TB, fs vfs.FS) map[string]string {
+	t.Helper()
+	files := make(map[string]string)
+	names, err := fs.List(dir)
+	no(t, err)
+	for _, name := range names {
+		f, err := fs.Open(fs.PathJoin(dir, name))
+		if errors.Is(err, os.ErrNotExist) { // Pebble has tidied up meanwhile
+			return readAll(t, fs)
+		}
+		no(t, err)
+		text, err := io.ReadAll(f)
+		no(t, errors.Join(err, f.Close()))
+		files[name] = string(text)
+	}
+	delete(files, "LOCK")
+	return files
+}
+
+// later adds to older what has changed since.
+func (v *victim) later(files map[string]string) {
+	for name, text := range files {
+		if old, ok := v.older[name]; !ok || old == v.files[name] {
+			v.older[name] = text
+		}
+	}
+}
+
+// victims are a directory that was closed, one whose process was killed, and one
+// whose process was killed with several logs not yet in tables.
+func victims(t testing.TB) []*victim {
+	t.Helper()
+	var all []*victim
+	for _, name := range []string{"closed", "killed", "killed with two logs"} {
+		mem := vfs.NewMem()
+		hold := make(chan struct{})
+		held := &errorfs.Toggle{Injector: errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") {
+				<-hold
+			}
+			return nil
+		})}
+		v := &victim{name: name, older: make(map[string]string)}
+		j := open(t, errorfs.Wrap(mem, held))
+		fill(t, j)
+		j.MarkNow()
+		v.later(readAll(t, mem))
+		if name == "killed with two logs" {
+			held.On()
+			no(t, j.RotateLog())
+		}
+		put(t, j, key("pending1"), "newer")
+		settle(t, j, key("pending2"))
+		put(t, j, key("pending0"), "newest")
+		remove(t, j, key("pending3"))
+		no(t, second(j.Fill(key("filled"), observed("a newer value of filled"), always)))
+		j.MarkNow()
+		v.want = dump(t, j)
+		v.files = readAll(t, mem)
+		close(hold)
+		if name == "closed" {
+			no(t, j.Close())
+			v.files = readAll(t, mem)
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// damage is one file changed.
+type damage struct {
+	what string
+	file string
+	text string
+	gone bool
+}
+
+func (v *victim) damages(rng *rand.Rand) []damage {
+	var all []damage
+	names := slices.Sorted(maps.Keys(v.files))
+	for _, name := range names {
+		text := v.files[name]
+		all = append(all, damage{what: "deleted", file: name, gone: true}, damage{what: "emptied", file: name})
+		if old, ok := v.older[name]; ok && old != text {
+			all = append(all, damage{what: "older version", file: name, text: old})
+		}
+		for _, i := range offsets(rng, len(text)) {
+			b := []byte(text)
+			b[i] ^= 1 << rng.IntN(8)
+			all = append(all, damage{what: "flipped", file: name, text: string(b)})
+			all = append(all, damage{what: "truncated", file: name, text: text[:i]})
+		}
+	}
+	return all
+}
+
+// offsets are all of a small file, and a sample of a big one.
+func offsets(rng *rand.Rand, size int) []int {
+	if *everyDamage || size <= sampled {
+		sampleOf := make([]int, size)
+		for i := range sampleOf {
+			sampleOf[i] = i
+		}
+		return sampleOf
+	}
+	return rng.Perm(size)[:sampled]
+}
+
+// suffer opens the damaged directory, reads all of it and says how that ended.
+func (v *victim) suffer(d damage) (outcome string) {
+	defer func() {
+		if p := recover(); p != nil {
+			outcome = fmt.Sprint("PANIC: ", p)
+		}
+	}()
+	mem := vfs.NewMem()
+	if err := v.write(mem, d); err != nil {
+		return "WRONG: " + err.Error()
+	}
+	fatal := make(chan error, 1)
+	j, err := journal.Open(journal.Options{Dir: dir, FS: mem, Fatal: func(err error) { fatal <- err }})
+	if err != nil {
+		return refused("open", err)
+	}
+	defer func() { _ = j.Close() }()
+	if err := j.Run(context.Background()); err != nil {
+		return refused("run", err)
+	}
+	got, err := tryDump(j)
+	select {
+	case err := <-fatal:
+		return refused("fatal", err)
+	default:
+	}
+	if err != nil {
+		return refused("read", err)
+	}
+	if diff := cmp.Diff(v.want, got); diff != "" {
+		return "WRONG: " + diff
+	}
+	return "intact"
+}
+
+func (v *victim) write(fs vfs.FS, d damage) error {
+	err := fs.MkdirAll(dir, 0o700)
+	for name, text := range v.files {
+		if name == d.file {
+			if d.gone {
+				continue
+			}
+			text = d.text
+		}
+		f, createErr := fs.Create(fs.PathJoin(dir, name), vfs.WriteCategoryUnspecified)
+		if createErr != nil {
+			return createErr
+		}
+		_, writeErr := f.Write([]byte(text))
+		err = errors.Join(err, writeErr, f.Close())
+	}
+	return err
+}
+
+func refused(where string, err error) string {
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "\n"), where != "read" && !strings.Contains(text, dir):
+		return "UNCLEAR: " + text
+	case errors.Is(err, journal.ErrCorrupt):
+		return where + ": corrupt"
+	case errors.Is(err, journal.ErrFormat):
+		return where + ": format"
+	}
+	return where + ": other"
+}
+
+// contract 4: whatever happens to any one file, the journal is as it was or says that it
+// is not.
+func TestEveryDamageIsNoticed(t *testing.T) {
+	for _, v := range victims(t) {
+		t.Run(v.name, func(t *testing.T) {
+			if got := v.suffer(damage{}); got != "intact" {
+				t.Fatalf("undamaged, it is %s", got)
+			}
+			h := fnv.New64()
+			_, _ = h.Write([]byte(v.name))
+			v.sufferAll(t, v.damages(rand.New(rand.NewPCG(h.Sum64(), 4))))
+		})
+	}
+}
+
+func (v *victim) sufferAll(t *testing.T, all []damage) {
+	var mu sync.Mutex
+	outcomes := make(map[string]int)
+	var wg sync.WaitGroup
+	work := make(chan damage)
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for d := range work {
+				late := time.AfterFunc(30*time.Second, func() { panic(fmt.Sprint("hangs: ", d.file, " ", d.what, " ", len(d.text))) })
+				got := v.suffer(d)
+				late.Stop()
+				mu.Lock()
+				kind := strings.TrimRight(d.file, "0123456789")
+				if strings.HasSuffix(d.file, ".sst") || strings.HasSuffix(d.file, ".log") {
+					kind = d.file[len(d.file)-4:]
+				} else if strings.HasPrefix(d.file, "marker") {
+					kind = "marker"
+				}
+				if strings.ContainsAny(got[:2], "WPU") {
+					t.Errorf("%s %s to/of %d bytes: %s", d.file, d.what, len(d.text), got)
+					got = got[:5]
+				}
+				outcomes[fmt.Sprintf("%-9s %-14s %s", kind, d.what, got)]++
+				mu.Unlock()
+			}
+		})
+	}
+	for _, d := range all {
+		work <- d
+	}
+	close(work)
+	wg.Wait()
+	t.Logf("%d damages", len(all))
+	for _, line := range slices.Sorted(maps.Keys(outcomes)) {
+		t.Logf("%6d  %s", outcomes[line], line)
+	}
+}

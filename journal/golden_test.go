@@ -1,0 +1,141 @@
+package journal_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/journal"
+)
+
+var update = flag.Bool("update", false, "make the golden directory of the present format anew")
+
+// presentFormat is the version that -update makes. Those of older ones are never made
+// again: they are what released versions have left on disks.
+const presentFormat = 2
+
+// fill gives a journal some of everything, in tables and in logs.
+func fill(t testing.TB, j *journal.Journal) {
+	t.Helper()
+	listing := j.BeginListing("ns")
+	for i := range 6 {
+		put(t, j, key("settled%d", i), fmt.Sprint("value of settled ", i))
+		settle(t, j, key("settled%d", i))
+	}
+	no(t, listing.Commit(rows("other"), true))
+	for i := range 3 {
+		w := put(t, j, key("dead%d", i), fmt.Sprint("value of dead ", i))
+		no(t, j.Bury(w, 413, "too big"))
+	}
+	no(t, second(j.Fill(key("filled"), observed("value of filled"), always)))
+	put(t, j, key("rewritten"), "old")
+	no(t, j.FlushTables())
+	put(t, j, key("rewritten"), "new")
+	for i := range 8 {
+		w := put(t, j, key("pending%d", i), strings.Repeat(fmt.Sprint("value ", i, " "), 5))
+		if i%3 == 0 {
+			no(t, j.MarkSent(w))
+		}
+	}
+	remove(t, j, key("settled0"))
+	remove(t, j, key("never"))
+	settle(t, j, key("pending7"))
+	no(t, j.Discard(7))
+}
+
+// dump shows every record of a journal, a line each.
+func dump(t testing.TB, j *journal.Journal) string {
+	t.Helper()
+	text, err := tryDump(j)
+	no(t, err)
+	return text
+}
+
+func tryDump(j *journal.Journal) (string, error) {
+	var b strings.Builder
+	st := j.Stats()
+	fmt.Fprintf(&b, "seq %d pending %d (%d bytes) dead %d (%d bytes)\n", st.LastSeq, st.Pending, st.PendingBytes, st.DeadLetters, st.DeadBytes)
+	ids := []journal.ID{key("rewritten"), key("never"), key("filled"), key("other")}
+	for i := range 8 {
+		ids = append(ids, key("settled%d", i), key("dead%d", i), key("pending%d", i))
+	}
+	for _, id := range ids {
+		s, err := j.Lookup(id)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "%s kind %d seq %d %q %d %f %f\n", id, s.Kind, s.Seq, s.Value, s.ListBytes, s.CreatedAt, s.UpdatedAt)
+	}
+	letters, err := j.DeadLetters()
+	if err != nil {
+		return "", err
+	}
+	for _, l := range letters {
+		fmt.Fprintf(&b, "dead %d %s %s %d %q %f %f\n", l.Seq, l.ID, l.Op, l.Status, l.Error, l.UpdatedAt, l.BuriedAt)
+	}
+	doubt, err := j.InDoubt()
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprintf(&b, "in doubt %v\n", doubt)
+	l, ok, err := j.Listing("ns")
+	fmt.Fprintf(&b, "listing %v %v %v\n", ok, l.Complete, l.FetchedAt.UTC())
+	for _, r := range l.Rows {
+		fmt.Fprintf(&b, "row %+v\n", r)
+	}
+	return b.String(), err
+}
+
+func goldenDir(version int) string { return filepath.Join("testdata", fmt.Sprint("format-", version)) }
+
+func makeGolden(t *testing.T, version int) {
+	t.Helper()
+	at := goldenDir(version)
+	no(t, os.RemoveAll(at))
+	j, err := journal.Open(journal.Options{Dir: at})
+	no(t, err)
+	no(t, j.Run(t.Context()))
+	fill(t, j)
+	no(t, j.Close())
+	j, err = journal.Open(journal.Options{Dir: at})
+	no(t, err)
+	no(t, j.Run(t.Context()))
+	put(t, j, key("pending0"), "newest")
+	no(t, os.WriteFile(at+".txt", []byte(dump(t, j)), 0o600))
+	no(t, j.Close())
+	no(t, os.Remove(filepath.Join(at, "LOCK")))
+}
+
+// contract 21: every format that was released can be opened, and holds what it held.
+func TestGoldenDirectories(t *testing.T) {
+	if *update {
+		makeGolden(t, presentFormat)
+	}
+	for version := 1; version <= presentFormat; version++ {
+		t.Run(fmt.Sprint(version), func(t *testing.T) {
+			at := filepath.Join(t.TempDir(), "journal")
+			copied, err := vfs.Clone(vfs.Default, vfs.Default, goldenDir(version), at)
+			if err != nil || !copied {
+				t.Fatal(copied, err)
+			}
+			want, err := os.ReadFile(goldenDir(version) + ".txt")
+			no(t, err)
+			for range 2 { // as it was, and as the first opening has left it
+				j, err := journal.Open(journal.Options{Dir: at})
+				no(t, err)
+				no(t, j.Run(t.Context()))
+				check(t, j)
+				if diff := cmp.Diff(string(want), dump(t, j)); diff != "" {
+					t.Error(diff)
+				}
+				no(t, j.Close())
+			}
+		})
+	}
+}

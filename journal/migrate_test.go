@@ -1,0 +1,107 @@
+package journal_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// ofFormat is a file system with the golden directory of a format, and what it holds.
+func ofFormat(t *testing.T, version int) (mem *vfs.MemFS, want string) {
+	t.Helper()
+	mem = vfs.NewCrashableMem()
+	no(t, mem.MkdirAll(mem.PathDir(dir), 0o700))
+	_, err := vfs.Clone(vfs.Default, mem, goldenDir(version), dir, vfs.CloneSync)
+	no(t, err)
+	for _, up := range []string{"/", mem.PathDir(dir), dir} {
+		d, err := mem.OpenDir(up)
+		no(t, err)
+		no(t, errors.Join(d.Sync(), d.Close()))
+	}
+	text, err := os.ReadFile(goldenDir(version) + ".txt")
+	no(t, err)
+	return mem, string(text)
+}
+
+// atEachChange calls do with what a power cut leaves at each change that use makes to
+// the file system.
+func atEachChange(t *testing.T, mem *vfs.MemFS, use func(vfs.FS), do func(i int, fs *vfs.MemFS)) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(3, 4))
+	var mu sync.Mutex // Pebble changes files in the background too
+	var clones []*vfs.MemFS
+	each := errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, kept := range []int{0, 100} {
+				clones = append(clones, mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: kept, RNG: rng}))
+			}
+		}
+		return nil
+	})
+	use(errorfs.Wrap(mem, each))
+	mu.Lock()
+	defer mu.Unlock()
+	if len(clones) < 40 {
+		t.Fatalf("only %d moments", len(clones))
+	}
+	t.Logf("%d moments", len(clones))
+	for i, fs := range clones {
+		do(i, fs)
+	}
+}
+
+// contract 21: a migration that is cut off anywhere leaves a directory that starts with
+// all it held, and in the end no checkpoint.
+func TestMigrationCutOff(t *testing.T) {
+	mem, want := ofFormat(t, 1)
+	migrate := func(fs vfs.FS) {
+		j, err := journal.Open(journal.Options{Dir: dir, FS: fs})
+		no(t, err)
+		no(t, j.Close())
+	}
+	atEachChange(t, mem, migrate, func(i int, fs *vfs.MemFS) {
+		j, err := journal.Open(journal.Options{Dir: dir, FS: fs})
+		if err != nil {
+			t.Errorf("moment %d: %v", i, err)
+			return
+		}
+		no(t, j.Run(t.Context()))
+		check(t, j)
+		if diff := cmp.Diff(want, dump(t, j)); diff != "" {
+			t.Errorf("moment %d: %s", i, diff)
+		}
+		no(t, j.Close())
+		if names, err := fs.List(fs.PathDir(dir)); err != nil || len(names) != 1 {
+			t.Errorf("moment %d: %v, %v", i, names, err)
+		}
+	})
+}
+
+// What cannot be checked is not migrated: the directory keeps its format.
+func TestDamagedDirectoryIsNotMigrated(t *testing.T) {
+	mem, _ := ofFormat(t, 1)
+	files := readAll(t, mem)
+	v := &victim{files: files}
+	for name, text := range files {
+		if name[len(name)-4:] != ".sst" {
+			continue
+		}
+		fs := vfs.NewMem()
+		no(t, v.write(fs, damage{file: name, text: text[:30] + "damaged" + text[37:]}))
+		_, err := journal.Open(journal.Options{Dir: dir, FS: fs})
+		mustBeCorrupt(t, err)
+		if got := readAll(t, fs)["FORMAT"]; got != "botwired journal 1\n" {
+			t.Errorf("format is %q", got)
+		}
+	}
+}

@@ -1,0 +1,242 @@
+package journal_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/journal"
+)
+
+var recoveredAt = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+const copyDir = dir + ".damaged-20260102T030405Z"
+
+func recoverAll(fs vfs.FS) (*journal.Recovery, error) {
+	return journal.Recover(journal.RecoverOptions{Dir: dir, FS: fs, Now: recoveredAt})
+}
+
+// held are the pending writes and the dead letters of a journal.
+func held(t testing.TB, j *journal.Journal) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	for _, p := range j.PendingList("", 100) {
+		w, ok, err := j.Newest(p.ID)
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		all[fmt.Sprint(w.Seq, " ", w.ID, " ", w.Op)] = w.Value
+	}
+	letters, err := j.DeadLetters()
+	no(t, err)
+	for _, l := range letters {
+		all[fmt.Sprint("dead ", l.Seq, " ", l.ID)] = l.Error
+	}
+	return all
+}
+
+// contract 4: whatever happens to any one file, what can be salvaged of a journal that does
+// not start is right, what is missing is said, and the copy is what was found.
+func TestEveryDamageIsRecoveredFrom(t *testing.T) {
+	for _, v := range victims(t) {
+		t.Run(v.name, func(t *testing.T) {
+			whole := vfs.NewMem()
+			no(t, v.write(whole, damage{}))
+			want := held(t, open(t, whole))
+			rng := rand.New(rand.NewPCG(5, 6))
+			all := v.damages(rng)
+			rng.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
+			if !*everyDamage {
+				all = all[:400]
+			}
+			var mu sync.Mutex
+			outcomes := make(map[string]int)
+			together(8, func(g int) {
+				for i := g; i < len(all); i += 8 {
+					outcome := v.recoverFrom(t, all[i], want)
+					mu.Lock()
+					outcomes[outcome]++
+					mu.Unlock()
+				}
+			})
+			t.Log(outcomes)
+			if outcomes["complete"] == 0 || outcomes["missing some"] == 0 || outcomes["sound"] == 0 {
+				t.Error("not all kinds of outcome were seen")
+			}
+		})
+	}
+}
+
+func (v *victim) recoverFrom(t *testing.T, d damage, want map[string]string) string {
+	name := fmt.Sprintf("%s %s to %d bytes", d.file, d.what, len(d.text))
+	mem := vfs.NewMem()
+	no(t, v.write(mem, d))
+	before := readAll(t, mem)
+	r, err := recoverAll(mem)
+	if err != nil {
+		if errors.Is(err, journal.ErrFormat) && d.file == "FORMAT" {
+			return "newer format"
+		}
+		t.Errorf("%s: %v", name, err)
+		return "failed"
+	}
+	if r.Healthy {
+		if diff := cmp.Diff(before, readAll(t, mem)); diff != "" {
+			t.Errorf("%s: a sound journal was changed", name)
+		}
+		return "sound"
+	}
+	if diff := cmp.Diff(before, filesIn(t, mem, r.Copy)); diff != "" {
+		t.Errorf("%s: the copy differs: %s", name, diff)
+	}
+	return v.examineRecovered(t, name, mem, r, want)
+}
+
+func (v *victim) examineRecovered(t *testing.T, name string, mem vfs.FS, r *journal.Recovery, want map[string]string) string {
+	j, err := journal.Open(journal.Options{Dir: dir, FS: mem})
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return "failed"
+	}
+	defer func() { no(t, j.Close()) }()
+	no(t, j.Run(t.Context()))
+	check(t, j)
+	got := held(t, j)
+	doubt, err := j.InDoubt()
+	no(t, err)
+	if st := j.Stats(); len(doubt) < st.Pending || st.LastSeq+1 != r.NextSeq || st.LastSeq < 22 {
+		t.Errorf("%s: %d in doubt, %+v", name, len(doubt), st)
+	}
+	if r.Complete() {
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: said to be complete: %s", name, diff)
+		}
+		return "complete"
+	}
+	if !r.Missing.Differs && len(r.Missing.Files) == 0 && r.Missing.Changes == 0 && r.Missing.Pending == 0 && r.Missing.LastSeq == 0 && r.Missing.DeadLetters == 0 {
+		t.Errorf("%s: missing %+v", name, r.Missing)
+	}
+	for key, value := range got {
+		if w, ok := want[key]; ok && w != value {
+			t.Errorf("%s: %s is %q, want %q", name, key, value, w)
+		}
+	}
+	return "missing some"
+}
+
+func filesIn(t testing.TB, fs vfs.FS, at string) map[string]string {
+	t.Helper()
+	moved := vfs.NewMem()
+	no(t, moved.MkdirAll(moved.PathDir(dir), 0o700))
+	_, err := vfs.Clone(fs, moved, at, dir)
+	no(t, err)
+	return readAll(t, moved)
+}
+
+// cutVictim is a directory whose log lost its end.
+func cutVictim(t *testing.T) (*victim, damage) {
+	t.Helper()
+	v := victims(t)[1]
+	last := ""
+	for name := range v.files {
+		if strings.HasSuffix(name, ".log") {
+			last = max(last, name)
+		}
+	}
+	return v, damage{file: last, text: v.files[last][:100]}
+}
+
+// Whatever cuts a recovery off, the journal is never taken for a new one, and the next
+// recovery does what the first would have done.
+func TestRecoveryCutOff(t *testing.T) {
+	v, d := cutVictim(t)
+	synced := func() *vfs.MemFS {
+		fs := vfs.NewCrashableMem()
+		no(t, v.write(fs, d))
+		return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
+	}
+	use := func(fs vfs.FS) {
+		r, err := recoverAll(fs)
+		if err != nil || r.Complete() {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	}
+	first := synced()
+	use(first)
+	want := held(t, open(t, first))
+	refusals := 0
+	atEachChange(t, synced(), use, func(i int, fs *vfs.MemFS) {
+		if j, err := journal.Open(journal.Options{Dir: dir, FS: fs}); err == nil {
+			no(t, j.Run(t.Context()))
+			if diff := cmp.Diff(want, held(t, j)); diff != "" {
+				t.Errorf("moment %d, opened: %s", i, diff)
+			}
+			no(t, j.Close())
+		} else {
+			refusals++
+			mustBeCorrupt(t, err)
+		}
+		if _, err := recoverAll(fs); err != nil {
+			t.Errorf("moment %d: %v", i, err)
+			return
+		}
+		if diff := cmp.Diff(want, held(t, open(t, fs))); diff != "" {
+			t.Errorf("moment %d: %s", i, diff)
+		}
+	})
+	if refusals == 0 {
+		t.Error("it always started")
+	}
+}
+
+func TestRecoveryNeverOverwritesACopy(t *testing.T) {
+	v, d := cutVictim(t)
+	mem := vfs.NewMem()
+	no(t, v.write(mem, d))
+	_, err := recoverAll(mem)
+	no(t, err)
+	first := filesIn(t, mem, copyDir)
+	no(t, mem.Remove(mem.PathJoin(dir, "MARK")))
+	r, err := recoverAll(mem)
+	if err != nil || r.Copy != copyDir+"-2" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if !maps.Equal(first, filesIn(t, mem, copyDir)) {
+		t.Error("the first copy was changed")
+	}
+}
+
+func TestRecoverRefuses(t *testing.T) {
+	fs := vfs.NewMem()
+	j := open(t, fs)
+	put(t, j, key("a"), "1")
+	if _, err := recoverAll(fs); !errors.Is(err, journal.ErrInUse) {
+		t.Errorf("in use: %v", err)
+	}
+	other := vfs.NewMem()
+	v := &victim{files: map[string]string{"FORMAT": "botwired journal 3\n", "000002.log": "x"}}
+	no(t, v.write(other, damage{}))
+	if _, err := recoverAll(other); !errors.Is(err, journal.ErrFormat) {
+		t.Errorf("newer: %v", err)
+	}
+	if got := readAll(t, other); !maps.Equal(got, v.files) {
+		t.Errorf("newer: changed to %v", got)
+	}
+	foreign := vfs.NewMem()
+	v = &victim{files: map[string]string{"MANIFEST-000001": "x", "000002.log": "y"}}
+	no(t, v.write(foreign, damage{}))
+	if _, err := recoverAll(foreign); err == nil {
+		t.Error("another's store was replaced")
+	}
+	if got := readAll(t, foreign); !maps.Equal(got, v.files) {
+		t.Errorf("another's: changed to %v", got)
+	}
+}

@@ -1,0 +1,324 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/batchrepr"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// logBlock is the size of a log's blocks. No record's piece goes across them, so that
+// reading can begin anew at any.
+const logBlock = 32 << 10
+
+// salvagedRecord is what a key was last seen to hold.
+type salvagedRecord struct {
+	order   uint64 // Pebble's own sequence number: the highest is the last
+	value   []byte
+	deleted bool
+}
+
+// salvage is what can be read of a damaged store, read past Pebble: its tables and its
+// logs, one by one, whatever the manifest says of them.
+type salvage struct {
+	records map[string]salvagedRecord
+	newest  totals // the newest state record seen
+	stated  bool   // there was one
+	unread  []string
+}
+
+// readStore reads all tables and logs as far as they can be read.
+func readStore(fsys vfs.FS, dir string) (*salvage, error) {
+	s := &salvage{records: make(map[string]salvagedRecord)}
+	names, err := fsys.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		var err error
+		switch {
+		case strings.HasSuffix(name, ".sst"):
+			err = s.readTable(fsys, fsys.PathJoin(dir, name))
+		case strings.HasSuffix(name, ".log"):
+			err = s.readLog(fsys, fsys.PathJoin(dir, name), name)
+		}
+		if err != nil {
+			s.unread = append(s.unread, fmt.Sprintf("%s: %v", name, oneLine{err}))
+		}
+	}
+	return s, nil
+}
+
+// take keeps a record if it is newer than the one that is known.
+func (s *salvage) take(key, value []byte, order uint64, deleted bool) {
+	if bytes.Equal(key, stateKey) && !deleted {
+		s.state(value)
+	}
+	if old, ok := s.records[string(key)]; ok && old.order > order {
+		return
+	}
+	s.records[string(key)] = salvagedRecord{order, bytes.Clone(value), deleted}
+}
+
+func (s *salvage) state(value []byte) {
+	body, err := unseal(stateKey, value)
+	if err != nil {
+		return
+	}
+	t, err := decodeTotals(body)
+	if err != nil {
+		return
+	}
+	if !s.stated || t.batches > s.newest.batches || t.batches == s.newest.batches && t.seq >= s.newest.seq {
+		s.newest, s.stated = t, true
+	}
+}
+
+// readTable reads a table from both ends, so that one damaged block hides no more than
+// itself.
+func (s *salvage) readTable(fsys vfs.FS, path string) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%v", p)
+		}
+	}()
+	f, err := fsys.Open(path)
+	if err != nil {
+		return err
+	}
+	readable, err := sstable.NewSimpleReadable(f)
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	r, err := sstable.NewReader(context.Background(), readable, sstable.ReaderOptions{})
+	if err != nil {
+		return errors.Join(err, readable.Close())
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	return errors.Join(s.walk(r, false), s.walk(r, true))
+}
+
+func (s *salvage) walk(r *sstable.Reader, backwards bool) error {
+	it, err := r.NewIter(sstable.NoTransforms, nil, nil, sstable.AssertNoBlobHandles)
+	if err != nil {
+		return err
+	}
+	kv, step := it.First(), it.Next
+	if backwards {
+		kv, step = it.Last(), it.Prev
+	}
+	for ; kv != nil; kv = step() {
+		value, _, err := kv.Value(nil)
+		if err != nil {
+			return errors.Join(err, it.Close())
+		}
+		s.take(kv.K.UserKey, value, uint64(kv.SeqNum()), removes(kv.Kind()))
+	}
+	return errors.Join(it.Error(), it.Close())
+}
+
+func removes[K ~uint8](kind K) bool {
+	return kind == K(sstable.InternalKeyKindDelete) || kind == K(sstable.InternalKeyKindSingleDelete) ||
+		kind == K(sstable.InternalKeyKindDeleteSized)
+}
+
+// readLog reads a log, and after what cannot be read goes on with the next block. The
+// end of a log looks like damage too and is not reported: what is missing is known by
+// the state record and the mark.
+func (s *salvage) readLog(fsys vfs.FS, path, name string) error {
+	var number uint64
+	if _, err := fmt.Sscanf(name, "%d.log", &number); err != nil {
+		return err
+	}
+	f, err := fsys.Open(path)
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	for at := 0; at < len(text); at += logBlock {
+		_ = readLog(bytes.NewReader(text[at:]), number, s.takeBatch)
+	}
+	return nil
+}
+
+func (s *salvage) takeBatch(repr []byte) error {
+	header, ok := batchrepr.ReadHeader(repr)
+	if !ok {
+		return nil
+	}
+	order := uint64(header.SeqNum)
+	r := batchrepr.Read(repr)
+	for {
+		kind, key, value, ok, err := r.Next()
+		if err != nil || !ok {
+			return err
+		}
+		if kind == sstable.InternalKeyKindLogData {
+			continue
+		}
+		s.take(key, value, order, removes(kind))
+		order++
+	}
+}
+
+// addView adds what Pebble shows of the store, if it can open it: all of it when that
+// is what the newest state record says, and else what reading past Pebble has missed.
+func (s *salvage) addView(j *Journal) {
+	view := make(map[string]salvagedRecord)
+	db, err := j.openReadOnly()
+	if err != nil {
+		return
+	}
+	var whole error
+	for _, prefix := range []string{pendingPrefix, sentPrefix, settledPrefix, headerPrefix, rowPrefix, deadPrefix} {
+		whole = errors.Join(whole, viewOf(db, []byte(prefix), view))
+	}
+	if t, err := readTotals(db); err == nil {
+		s.state(seal(stateKey, appendTotals(nil, &t)))
+	}
+	whole = errors.Join(whole, db.Close())
+	if whole == nil && s.fits(view) {
+		s.records = view
+		return
+	}
+	for key, r := range view {
+		if _, ok := s.records[key]; !ok {
+			s.records[key] = r
+		}
+	}
+}
+
+func viewOf(r pebble.Reader, prefix []byte, view map[string]salvagedRecord) error {
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	if err != nil {
+		return err
+	}
+	for it.First(); it.Valid(); it.Next() {
+		view[string(it.Key())] = salvagedRecord{value: bytes.Clone(it.Value())}
+	}
+	return errors.Join(it.Error(), it.Close())
+}
+
+// fits reports whether records are what the newest state record says.
+func (s *salvage) fits(records map[string]salvagedRecord) bool {
+	kept := sift(records)
+	return s.stated && compareTotals(kept.totals, s.newest) == nil
+}
+
+// sifted is what checks of the records that were read.
+type sifted struct {
+	totals  totals
+	keys    []string // in order
+	counts  Salvaged
+	damaged []string
+	newest  map[ID]uint64 // pending write
+}
+
+// sift takes the records that check. Every kind is decoded, so that what is kept is
+// what the journal can read.
+func sift(records map[string]salvagedRecord) *sifted {
+	s := &sifted{newest: make(map[ID]uint64)}
+	for _, key := range slices.Sorted(maps.Keys(records)) {
+		r := records[key]
+		if r.deleted || key == string(stateKey) {
+			continue
+		}
+		body, err := unseal([]byte(key), r.value)
+		if err == nil {
+			err = s.add([]byte(key), body, r.value)
+		}
+		if err != nil {
+			s.damaged = append(s.damaged, nameOf(key))
+			continue
+		}
+		s.keys = append(s.keys, key)
+	}
+	return s
+}
+
+func (s *sifted) add(key, body, value []byte) error {
+	switch string(key[:min(2, len(key))]) {
+	case pendingPrefix:
+		id, seq, err := parsePendingKey(key)
+		if err != nil {
+			return err
+		}
+		v, _, err := decodePending(body)
+		if err != nil {
+			return err
+		}
+		v.seq, v.sum = seq, sealedSum(value)
+		s.totals.add(id, &v)
+		s.totals.seq = max(s.totals.seq, seq)
+		s.newest[id] = max(s.newest[id], seq)
+		s.counts.Pending++
+	case deadPrefix:
+		seq, err := parseDeadKey(key)
+		if err != nil {
+			return err
+		}
+		l, err := decodeDead(seq, body)
+		if err != nil {
+			return err
+		}
+		s.totals.dead++
+		s.totals.deadBytes += l.size()
+		s.totals.seq = max(s.totals.seq, seq)
+		s.counts.DeadLetters++
+	default:
+		return s.addCopy(key, body)
+	}
+	return nil
+}
+
+func (s *sifted) addCopy(key, body []byte) (err error) {
+	switch string(key[:min(2, len(key))]) {
+	case settledPrefix:
+		if _, _, err = decodeSettled(body); err == nil {
+			s.counts.Settled++
+		}
+	case sentPrefix:
+		s.counts.SentMarks++
+	case headerPrefix:
+		if _, err = decodeHeader(body); err == nil {
+			s.counts.Listings++
+		}
+	case rowPrefix:
+		_, err = decodeRow("", body)
+	default:
+		err = ErrCorrupt
+	}
+	return err
+}
+
+// nameOf says for a person what a record was.
+func nameOf(key string) string {
+	kinds := map[string]string{
+		pendingPrefix: "pending write", sentPrefix: "sent mark of", settledPrefix: "settled copy of",
+		headerPrefix: "listing of", rowPrefix: "listing row of", deadPrefix: "dead letter",
+	}
+	kind, ok := kinds[key[:min(2, len(key))]]
+	if !ok {
+		return fmt.Sprintf("record %q", key)
+	}
+	if id, seq, err := parsePendingKey([]byte(key)); err == nil && kind == kinds[pendingPrefix] {
+		return fmt.Sprintf("pending write %d to %s", seq, id)
+	}
+	if seq, err := parseDeadKey([]byte(key)); err == nil && kind == kinds[deadPrefix] {
+		return fmt.Sprintf("dead letter %d", seq)
+	}
+	return fmt.Sprintf("%s %s", kind, key[2:])
+}
