@@ -28,14 +28,18 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request, id journal.ID) erro
 	if refusal != nil {
 		return refusal
 	}
-	written, err := s.opts.Journal.Append(journal.NewWrite{
-		ID: id, Op: journal.Put, Value: value, ListBytes: wire.ListBytes(value),
-	})
+	written, err := s.journalPut(id, value)
 	if err != nil {
 		return err
 	}
 	s.acknowledge(w, r, written, wire.AppendStored(nil, id.Namespace, id.Key, wire.CodePoints(value)))
 	return nil
+}
+
+func (s *Server) journalPut(id journal.ID, value string) (journal.Write, error) {
+	return s.opts.Journal.Append(journal.NewWrite{
+		ID: id, Op: journal.Put, Value: value, ListBytes: wire.ListBytes(value),
+	})
 }
 
 // errTooLarge refuses a body that no valid request has.

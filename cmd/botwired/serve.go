@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/front"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -52,10 +53,12 @@ func serve(ctx context.Context, loaded *config.Loaded, stderr io.Writer) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	server := newHTTPServer(d.handler, logger)
+	server := front.New(listener, front.Options{
+		HTTP: newHTTPServer(d.guard, logger), Admits: d.guard.Admits, Quick: d.proxy.Quick, Logger: logger,
+	})
 	logger.Info("listening", "address", listener.Addr().String(), "upstream", c.Upstream.URL, "data_dir", c.DataDir,
 		"version", buildVersion())
-	err = d.run(ctx, c.Flush.DrainTimeout, func() error { return server.Serve(listener) }, server.Shutdown)
+	err = d.run(ctx, c.Flush.DrainTimeout, server.Serve, server.Shutdown)
 	return errors.Join(err, server.Close(), d.close())
 }
 

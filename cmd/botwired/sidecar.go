@@ -39,7 +39,7 @@ type sidecar struct {
 	reader  *upstream.Reader
 	flusher *upstream.Flusher
 	proxy   *proxy.Server
-	handler http.Handler
+	guard   *guard.Guard
 
 	closers []func() error // in the order of opening
 }
@@ -166,7 +166,7 @@ func (d *sidecar) openProxy(c *config.Config) (err error) {
 		return err
 	}
 	d.onClose(func() error { d.proxy.Close(); return nil })
-	d.handler = guard.New(guardOptions(c, token), d.proxy)
+	d.guard = guard.New(guardOptions(c, token), d.proxy)
 	return nil
 }
 

@@ -36,9 +36,9 @@ type Options struct {
 }
 
 // New puts the guard in front of next. It is safe for concurrent use if next is.
-func New(o Options, next http.Handler) http.Handler {
+func New(o Options, next http.Handler) *Guard {
 	hostname, _ := os.Hostname() // a machine without one has no such name to accept
-	return &guard{
+	return &Guard{
 		hosts:   newHosts(o.Hosts, hostname, o.AnyHost),
 		origins: newOrigins(o.Origins),
 		token:   newToken(o.Token, o.TokenExempt),
@@ -46,7 +46,8 @@ func New(o Options, next http.Handler) http.Handler {
 	}
 }
 
-type guard struct {
+// Guard is a handler that lets through to another what may pass.
+type Guard struct {
 	hosts   hosts
 	origins origins
 	token   token
@@ -56,27 +57,46 @@ type guard struct {
 // refusal is what a request is refused with; the empty one lets it pass.
 type refusal string
 
-func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch status, detail := g.judge(r); status {
+	case passes:
+		g.next.ServeHTTP(w, r)
+	case http.StatusOK:
+		answerPreflight(w)
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		fallthrough
+	default:
+		refuse(w, status, detail)
+	}
+}
+
+// Admits reports whether ServeHTTP would pass a request on.
+func (g *Guard) Admits(r *http.Request) bool {
+	status, _ := g.judge(r)
+	return status == passes
+}
+
+// passes is judge's status for a request that is not answered here.
+const passes = 0
+
+// judge says with which status a request is answered here, and why it is refused.
+func (g *Guard) judge(r *http.Request) (status int, detail refusal) {
 	host, ok := splitHost(r.Host)
 	if !ok || !g.hosts.accept(host.name, r) {
-		refuse(w, http.StatusForbidden, g.hosts.refusal(r))
-		return
+		return http.StatusForbidden, g.hosts.refusal(r)
 	}
 	from := g.provenance(host, r)
 	if detail := crossSite(from, r); detail != "" {
-		refuse(w, http.StatusForbidden, detail)
-		return
+		return http.StatusForbidden, detail
 	}
 	if isPreflight(from, r) {
-		answerPreflight(w)
-		return
+		return http.StatusOK, ""
 	}
 	if !g.token.accept(r) {
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		refuse(w, http.StatusUnauthorized, "This listener wants its token: Authorization: Bearer <token>.")
-		return
+		return http.StatusUnauthorized, "This listener wants its token: Authorization: Bearer <token>."
 	}
-	g.next.ServeHTTP(w, r)
+	return passes, ""
 }
 
 func refuse(w http.ResponseWriter, status int, detail refusal) {

@@ -15,7 +15,7 @@ const (
 	foreign
 )
 
-func (g *guard) provenance(host hostPort, r *http.Request) provenance {
+func (g *Guard) provenance(host hostPort, r *http.Request) provenance {
 	values := r.Header.Values("Origin")
 	switch {
 	case len(values) == 0:
@@ -37,7 +37,7 @@ func (g *guard) provenance(host hostPort, r *http.Request) provenance {
 
 // isOwn reports whether o is a web origin that names the listener: by the name in Host when every Host is accepted, by any
 // accepted name otherwise, and always with the port in Host.
-func (g *guard) isOwn(o origin, host hostPort, r *http.Request) bool {
+func (g *Guard) isOwn(o origin, host hostPort, r *http.Request) bool {
 	if !isWeb(o.scheme) || o.port != effectivePort(o.scheme, host.port) {
 		return false
 	}

@@ -1,9 +1,13 @@
 package sim
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
+	"hash/crc32"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/front"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
@@ -152,14 +157,40 @@ func (n *node) end() error {
 	return err
 }
 
-// do makes one request of an agent.
+// do makes one request of an agent: some of the plain ones by way of the quick handler,
+// as most are made in life.
 func (n *node) do(method, path, body string, header ...string) *httptest.ResponseRecorder {
+	if len(header) == 0 && crc32.ChecksumIEEE([]byte(path+body))%3 != 0 {
+		if w := n.quick(method, path, body); w != nil {
+			return w
+		}
+	}
 	r := httptest.NewRequest(method, "http://localhost"+path, strings.NewReader(body))
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
 	w := httptest.NewRecorder()
 	n.proxy.ServeHTTP(w, r)
+	return w
+}
+
+// quick is nil for what the quick handler leaves to the other one.
+func (n *node) quick(method, path, body string) *httptest.ResponseRecorder {
+	path, _, query := strings.Cut(path, "?")
+	text, ok := n.proxy.Quick(&front.Request{Method: method, Path: path, Query: query, JSON: true, Body: []byte(body)}, nil)
+	if !ok {
+		return nil
+	}
+	r, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(text)), nil)
+	if err != nil {
+		panic(err)
+	}
+	w := httptest.NewRecorder()
+	maps.Copy(w.Header(), r.Header)
+	w.WriteHeader(r.StatusCode)
+	if _, err := w.Body.ReadFrom(r.Body); err != nil {
+		panic(err)
+	}
 	return w
 }
 

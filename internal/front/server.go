@@ -1,0 +1,193 @@
+// Package front serves the connections of callers whose requests are plain: a GET, PUT
+// or DELETE under /memory/, written in the one way in which every SDK writes it, with a
+// small body that says how long it is, and with no header but those that SDKs send by
+// themselves. Such a request is read and answered with one system call each, and by
+// the goroutine that read it. The first request on a connection that is anything else
+// passes the connection on to net/http, with every byte of it, for good.
+//
+// A plain request is answered by the quick handler if that knows the answer, and else
+// by the same handler that net/http calls. So what a caller gets does not depend on
+// who serves the connection; and what has to be decided about Host and tokens is
+// decided by the guard, for each caller once on a connection. A request that a page
+// could have sent, with an Origin, a Referer, a cookie or Sec-Fetch-Site, is never
+// plain.
+//
+// The package knows nothing of memory or of the daemon.
+package front
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Options configures a server.
+type Options struct {
+	// HTTP serves what is not plain. Its handler and its timeouts, which must all be
+	// set, are those of plain requests too; the handler must not stream answers to
+	// them.
+	HTTP *http.Server
+	// Admits reports whether a request may be answered by Quick as far as its Host, its
+	// Authorization and the address that it came to are concerned. What it says holds
+	// for the connection.
+	Admits func(*http.Request) bool
+	// Quick appends the complete answer to dst, or leaves the request to the handler:
+	// then it must not have done anything that must not be done twice.
+	Quick func(r *Request, dst []byte) (answer []byte, ok bool)
+	// Logger is told of panics.
+	Logger *slog.Logger
+}
+
+// Server serves one listener.
+type Server struct {
+	opts    Options
+	http    *http.Server
+	handoff *handoff
+	closing atomic.Bool
+	// base is the context of all requests; cancel ends it.
+	base   func() context.Context
+	cancel context.CancelFunc
+
+	mu       sync.Mutex // guards what follows
+	listener net.Listener
+	conns    map[*conn]struct{}
+	gone     chan struct{} // closed when closing and conns is empty
+}
+
+// New returns a server for a listener, which it closes in the end.
+func New(listener net.Listener, opts Options) *Server {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Server{
+		opts: opts, http: opts.HTTP, handoff: newHandoff(listener.Addr()), listener: listener,
+		base: func() context.Context { return ctx }, cancel: cancel,
+		conns: make(map[*conn]struct{}), gone: make(chan struct{}),
+	}
+}
+
+// Serve accepts connections until Shutdown or Close; then it returns
+// [http.ErrServerClosed].
+func (s *Server) Serve() error {
+	served := make(chan error, 1)
+	go func() { served <- s.http.Serve(s.handoff) }()
+	err := s.accept()
+	if errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return errors.Join(err, s.Close(), ignoreClosed(<-served))
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// accept waits while the process has no file descriptors left: some will come free.
+func (s *Server) accept() error {
+	const first, last = 5 * time.Millisecond, time.Second
+	pause := first
+	for {
+		c, err := s.listener.Accept()
+		switch {
+		case err == nil:
+			pause = first
+			s.start(c)
+		case s.closing.Load():
+			return http.ErrServerClosed
+		case isPassing(err):
+			s.opts.Logger.Warn("accepting a connection", "error", err, "again_in", pause)
+			time.Sleep(pause)
+			pause = min(2*pause, last)
+		default:
+			return err
+		}
+	}
+}
+
+// isPassing reports whether accepting may go well again.
+func isPassing(err error) bool {
+	for _, passing := range []error{
+		syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED, syscall.ECONNRESET,
+	} {
+		if errors.Is(err, passing) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Server) start(accepted net.Conn) {
+	c := &conn{server: s, net: accepted}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing.Load() {
+		_ = accepted.Close() // nobody has been promised anything on it
+		return
+	}
+	s.conns[c] = struct{}{}
+	go c.run()
+}
+
+func (s *Server) forget(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	if s.closing.Load() && len(s.conns) == 0 {
+		s.sayGone()
+	}
+}
+
+// sayGone closes gone once. The caller holds mu.
+func (s *Server) sayGone() {
+	select {
+	case <-s.gone:
+	default:
+		close(s.gone)
+	}
+}
+
+// Shutdown stops listening, lets the requests under way be answered, and returns when
+// all connections are closed, or ctx's error. It closes those on which nothing is
+// under way.
+func (s *Server) Shutdown(ctx context.Context) error {
+	err := s.stop(func(c net.Conn) error { return c.SetReadDeadline(time.Unix(1, 0)) })
+	select {
+	case <-s.gone:
+	case <-ctx.Done():
+		return errors.Join(err, ctx.Err())
+	}
+	return errors.Join(err, s.http.Shutdown(ctx))
+}
+
+// Close closes the listener and all connections, and returns when no plain request is
+// being served any more.
+func (s *Server) Close() error {
+	err := s.stop(net.Conn.Close)
+	s.cancel()
+	err = errors.Join(err, s.http.Close(), s.handoff.Close())
+	<-s.gone
+	return err
+}
+
+// stop closes the listener, the first time, and does something to all connections.
+func (s *Server) stop(do func(net.Conn) error) (err error) {
+	if !s.closing.Swap(true) {
+		err = s.listener.Close()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		_ = do(c.net) // it fails if the connection has ended, which is as good
+	}
+	if len(s.conns) == 0 {
+		s.sayGone()
+	}
+	return err
+}

@@ -1,0 +1,430 @@
+package front_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/botwired/botwired/internal/front"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// pipes is a listener whose connections are made by dial.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func newPipes() *pipes { return &pipes{make(chan net.Conn), make(chan struct{})} }
+
+func (l *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipes) Close() error   { close(l.done); return nil }
+func (l *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 2689} }
+
+func (l *pipes) dial() net.Conn {
+	theirs, ours := net.Pipe()
+	l.conns <- ours
+	return theirs
+}
+
+// world is a server under test, and who answered.
+type world struct {
+	*pipes
+	server         *front.Server
+	quick, handled atomic.Int64
+	admitted       atomic.Int64 // how often the guard was asked
+	served         chan error
+}
+
+const readHeader, readAll, write, idle = 10 * time.Second, time.Minute, 50 * time.Second, 2 * time.Minute
+
+// start starts a server: /memory/quick is answered by the quick handler, unless Host is
+// stranger, and everything by handle, which by default echoes the request.
+func start(t *testing.T, handle http.HandlerFunc) *world {
+	t.Helper()
+	w := &world{pipes: newPipes(), served: make(chan error, 1)}
+	if handle == nil {
+		handle = echo
+	}
+	w.server = front.New(w.pipes, front.Options{
+		HTTP: &http.Server{
+			Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				w.handled.Add(1)
+				handle(rw, r)
+			}),
+			ReadHeaderTimeout: readHeader, ReadTimeout: readAll, WriteTimeout: write, IdleTimeout: idle,
+		},
+		Admits: func(r *http.Request) bool {
+			w.admitted.Add(1)
+			return r.Host != "stranger"
+		},
+		Quick: func(r *front.Request, dst []byte) ([]byte, bool) {
+			if !strings.HasPrefix(r.Path, "/memory/quick") {
+				return dst, false
+			}
+			w.quick.Add(1)
+			return fmt.Appendf(dst, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(r.Body), r.Body), true
+		},
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	go func() { w.served <- w.server.Serve() }()
+	t.Cleanup(func() {
+		if err := w.server.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return w
+}
+
+func echo(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain")
+	fmt.Fprintf(w, "%s %s %s %s %v %d %q", r.Method, r.URL, r.Host, r.Header.Get("Authorization"), r.Header, r.ContentLength, body)
+}
+
+func request(method, path, body string, headers ...string) string {
+	head := method + " " + path + " HTTP/1.1\r\nHost: h\r\n"
+	for _, h := range headers {
+		head += h + "\r\n"
+	}
+	if body != "" {
+		head += fmt.Sprintf("Content-Length: %d\r\n", len(body))
+	}
+	return head + "\r\n" + body
+}
+
+// exchange sends a text at once and reads n answers.
+func exchange(t *testing.T, c net.Conn, text string, n int) []string {
+	t.Helper()
+	go func() { _, _ = io.WriteString(c, text) }() // the answers show whether it arrived
+	return answers(t, bufio.NewReader(c), n)
+}
+
+func answers(t *testing.T, from *bufio.Reader, n int) (out []string) {
+	t.Helper()
+	for range n {
+		r, err := http.ReadResponse(from, nil)
+		if err != nil {
+			t.Fatalf("after %d answers: %v", len(out), err)
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		delete(r.Header, "Date")
+		out = append(out, fmt.Sprintf("%d %v close=%t %s", r.StatusCode, r.Header, r.Close, body))
+	}
+	return out
+}
+
+// What is not plain is net/http's from there on, with every byte, and what is plain is
+// answered here, by whoever knows the answer.
+func TestWhoAnswers(t *testing.T) {
+	quick := request("PUT", "/memory/quick/k", "abc")
+	slow := request("GET", "/memory/slow/k", "")
+	odd := request("GET", "/other", "")
+	for _, test := range []struct {
+		name, text string
+		quick      int64
+		answers    []string
+	}{
+		{"quick ones", quick + quick, 2, []string{"abc", "abc"}},
+		{"a slow one", slow, 0, []string{"GET /memory/slow/k h"}},
+		{"slow between quick ones", quick + slow + quick, 2, []string{"abc", "GET /memory/slow/k h", "abc"}},
+		{"an odd one", odd, 0, []string{"GET /other h"}},
+		{"an odd one ends the plain ones", quick + odd + quick, 1, []string{"abc", "GET /other h", "PUT /memory/quick/k h"}},
+		{
+			"a large body", request("PUT", "/memory/quick/k", strings.Repeat("x", 40_000)) + slow, 0,
+			[]string{"PUT /memory/quick/k h", "GET /memory/slow/k h"},
+		},
+		{
+			"the largest plain bodies", strings.Repeat(request("PUT", "/memory/quick/k", strings.Repeat("x", 32<<10)), 3), 3,
+			[]string{"xxx", "xxx", "xxx"},
+		},
+		{
+			"a stranger", strings.Replace(quick, "Host: h", "Host: stranger", 1) + quick, 1,
+			[]string{"PUT /memory/quick/k stranger", "abc"},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := start(t, nil)
+			c := w.dial()
+			got := exchange(t, c, test.text, len(test.answers))
+			for i, want := range test.answers {
+				if !strings.Contains(got[i], want) {
+					t.Errorf("answer %d is %.200s, want %s", i, got[i], want)
+				}
+			}
+			if w.quick.Load() != test.quick || w.quick.Load()+w.handled.Load() != int64(len(test.answers)) {
+				t.Errorf("%d answered quickly and %d by the handler, want %d of the former", w.quick.Load(), w.handled.Load(), test.quick)
+			}
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A caller cannot tell who serves it: the handler's answers to plain requests are what
+// net/http makes of them.
+func TestTheSameAsNetHTTP(t *testing.T) {
+	handle := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Retry-After", "7")
+		w.Header()["Cache-Status"] = []string{"one", "two"}
+		w.Header().Set("Content-Type", "application/json")
+		if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); !ok || local == nil {
+			t.Error("the request does not know where it came to")
+		}
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/empty"):
+		case strings.HasSuffix(r.URL.Path, "/refused"):
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fallthrough
+		default:
+			echo(w, r)
+		}
+	}
+	for _, text := range []string{
+		request("GET", "/memory/n/k", ""), request("GET", "/memory/n?limit=3", ""), request("GET", "/memory/n/empty", ""),
+		request("PUT", "/memory/n/refused", `{"value":"x"}`, "Content-Type: application/json", "Authorization: Bearer x"),
+		request("DELETE", "/memory/n/k", "", "Content-Length: 0", "User-Agent: u", "Accept: */*"),
+	} {
+		w := start(t, handle)
+		c := w.dial()
+		here := exchange(t, c, text, 1)
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		theirs := newPipes()
+		server := &http.Server{Handler: http.HandlerFunc(handle), ReadHeaderTimeout: readHeader}
+		go func() { _ = server.Serve(theirs) }() // Close ends it
+		c = theirs.dial()
+		if diff := cmp.Diff(exchange(t, c, text, 1), here); diff != "" {
+			t.Errorf("%q: net/http's answer (-) and ours (+):\n%s", text, diff)
+		}
+		if err := errors.Join(c.Close(), server.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Requests may arrive in any pieces.
+func TestArrivingInPieces(t *testing.T) {
+	w := start(t, nil)
+	c := w.dial()
+	text := request("PUT", "/memory/quick/k", "abc") + request("GET", "/memory/slow/k", "") + request("PATCH", "/odd", "xyz")
+	go func() {
+		for i := range len(text) {
+			if _, err := c.Write([]byte{text[i]}); err != nil {
+				t.Errorf("after %d bytes: %v", i, err)
+				return
+			}
+		}
+	}()
+	got := answers(t, bufio.NewReader(c), 3)
+	for i, want := range []string{"abc", "GET /memory/slow/k", `"xyz"`} {
+		if !strings.Contains(got[i], want) {
+			t.Errorf("answer %d is %s, want %s", i, got[i], want)
+		}
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The guard is asked once for each caller in a row on a connection, and on each
+// connection anew.
+func TestTheGuardIsAsked(t *testing.T) {
+	w := start(t, nil)
+	quick := request("GET", "/memory/quick/k", "")
+	token := request("GET", "/memory/quick/k", "", "Authorization: Bearer x")
+	for range 2 {
+		c := w.dial()
+		exchange(t, c, quick+quick+token+token+quick, 5)
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := w.admitted.Load(); got != 6 {
+		t.Errorf("the guard was asked %d times, want 6", got)
+	}
+}
+
+// What net/http bounds is bounded for plain requests too.
+func TestTimeouts(t *testing.T) {
+	quick := request("PUT", "/memory/quick/k", "abc")
+	for _, test := range []struct {
+		name, text string
+		answers    int
+		at         time.Duration
+	}{
+		{"nothing is ever sent", "", 0, readHeader},
+		{"a head that does not end", quick[:30], 0, readHeader},
+		{"a body that does not end", quick[:len(quick)-1], 0, readAll},
+		{"no next request", quick, 1, idle},
+		{"the head of the next one does not end", quick + quick[:30], 1, readHeader},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := start(t, nil)
+				c := w.dial()
+				began := time.Now()
+				if test.text != "" {
+					exchange(t, c, test.text, test.answers)
+				}
+				if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+					t.Errorf("the connection did not end: %v", err)
+				}
+				if took := time.Since(began); took > test.at || took < test.at-test.at/8 {
+					t.Errorf("it ended after %s, want %s", took, test.at)
+				}
+			})
+		})
+	}
+}
+
+// A caller that does not take its answer is not waited for longer than net/http does.
+func TestACallerThatDoesNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, nil)
+		c := w.dial()
+		if _, err := io.WriteString(c, request("GET", "/memory/quick/k", "")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(write + time.Second)
+		if _, err := c.Read(make([]byte, 1)); err == nil {
+			t.Error("the answer waited for longer")
+		}
+	})
+}
+
+// Shutdown ends idle connections at once, lets what is under way be answered, a request
+// of which only a part has come too, and says when it does not keep the connection.
+func TestShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const takes = 3 * time.Second
+		w := start(t, func(rw http.ResponseWriter, r *http.Request) {
+			time.Sleep(takes)
+			echo(rw, r)
+		})
+		idle, fresh, busy, partial := w.dial(), w.dial(), w.dial(), w.dial()
+		exchange(t, idle, request("GET", "/memory/quick/k", ""), 1)
+		for c, text := range map[net.Conn]string{
+			busy: request("GET", "/memory/slow/k", ""), partial: request("GET", "/memory/quick/k", "")[:20],
+		} {
+			if _, err := io.WriteString(c, text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		began := time.Now()
+		down := make(chan error, 1)
+		go func() { down <- w.server.Shutdown(context.Background()) }()
+		for _, c := range []net.Conn{idle, fresh} {
+			if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || time.Since(began) > 0 {
+				t.Errorf("an idle connection ended after %s with %v", time.Since(began), err)
+			}
+		}
+		for c, text := range map[net.Conn]string{busy: "", partial: request("GET", "/memory/quick/k", "")[20:]} {
+			if got := exchange(t, c, text, 1)[0]; !strings.Contains(got, "200 ") || !strings.Contains(got, "close=true") {
+				t.Errorf("what was under way is answered with %s", got)
+			}
+			if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				t.Errorf("the connection stays: %v", err)
+			}
+		}
+		if err := <-down; err != nil || time.Since(began) < takes {
+			t.Errorf("Shutdown returned %v after %s", err, time.Since(began))
+		}
+		if err := <-w.served; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("Serve returned %v", err)
+		}
+	})
+}
+
+// Shutdown does not wait longer than it is told to, and Close then ends everything.
+func TestCloseEndsWhatShutdownLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		c := w.dial()
+		if _, err := io.WriteString(c, request("GET", "/memory/slow/k", "")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := w.server.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Shutdown returned %v", err)
+		}
+		if err := w.server.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("the connection stays: %v", err)
+		}
+	})
+}
+
+// A panic costs its connection, and no other.
+func TestAPanicEndsItsConnection(t *testing.T) {
+	w := start(t, func(http.ResponseWriter, *http.Request) { panic("secret") })
+	c, other := w.dial(), w.dial()
+	if _, err := io.WriteString(c, request("GET", "/memory/slow/k", "")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the connection did not end: %v", err)
+	}
+	exchange(t, other, request("GET", "/memory/quick/k", ""), 1)
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A caller that does not wait for answers gets them all, in order, without the server
+// keeping them all in memory.
+func TestPipelining(t *testing.T) {
+	w := start(t, nil)
+	c := w.dial()
+	const n = 5000
+	var text bytes.Buffer
+	for i := range n {
+		text.WriteString(request("PUT", "/memory/quick/k", fmt.Sprintf("%08d", i)))
+	}
+	got := exchange(t, c, text.String(), n)
+	for i := range n {
+		if !strings.HasSuffix(got[i], fmt.Sprintf(" %08d", i)) {
+			t.Fatalf("answer %d is %s", i, got[i])
+		}
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
