@@ -3,7 +3,6 @@ package upstream
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -74,7 +73,7 @@ func faultsIn(detail json.RawMessage) string {
 func (a *answer) failure() *RequestError {
 	return &RequestError{
 		verdict: a.classify(), status: a.status,
-		retryAfter: retryAfter(a.header, time.Now()), err: errors.New(a.reason()),
+		retryAfter: retryAfter(a.header, time.Now()), reason: a.reason(),
 	}
 }
 
@@ -83,16 +82,15 @@ type RequestError struct {
 	verdict     Verdict
 	status      int
 	retryAfter  time.Duration
-	unreachable bool // there was not even a connection
-	err         error
+	unreachable bool   // there was not even a connection
+	reason      string // for people; never holds a value
 }
 
-func (e *RequestError) Error() string { return e.err.Error() }
-func (e *RequestError) Unwrap() error { return e.err }
+func (e *RequestError) Error() string { return e.reason }
 
 func (e *RequestError) outcome() Outcome {
 	return Outcome{
-		Verdict: e.verdict, Status: e.status, Reason: e.err.Error(), RetryAfter: e.retryAfter, unreachable: e.unreachable,
+		Verdict: e.verdict, Status: e.status, Reason: e.reason, RetryAfter: e.retryAfter, unreachable: e.unreachable,
 	}
 }
 

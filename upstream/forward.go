@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"strings"
+
+	"github.com/botwired/botwired/internal/httplog"
 )
 
 // forwardBody bounds the body of a request that is passed on, in bytes.
@@ -27,14 +30,13 @@ func NewForwarder(c *Client, dropAuthorization bool, logger *slog.Logger) *Forwa
 	return &Forwarder{base: c.opts.URL, proxy: httputil.ReverseProxy{
 		Transport:     c.http.Transport,
 		FlushInterval: -1, // answers may be streams
+		ErrorLog:      httplog.New(logger, slog.LevelWarn),
 		Rewrite: func(r *httputil.ProxyRequest) {
 			redirect(r.Out, r.In, c.opts.URL)
 			if dropAuthorization {
 				r.Out.Header.Del("Authorization")
 			}
-			for name, values := range c.opts.Headers {
-				r.Out.Header[name] = values
-			}
+			setOwn(r.Out.Header, c.opts.Headers)
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			var large *http.MaxBytesError
@@ -43,7 +45,7 @@ func NewForwarder(c *Client, dropAuthorization bool, logger *slog.Logger) *Forwa
 				return
 			}
 			if r.Context().Err() == nil {
-				logger.Warn("a request could not be passed on", "method", r.Method, "error", err)
+				logger.Warn("a request could not be passed on", "method", r.Method, "error", httplog.Unquoted(err.Error()))
 			}
 			w.Header().Set("Retry-After", "1")
 			refuse(w, http.StatusServiceUnavailable, "upstream is unavailable")
@@ -62,6 +64,18 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return nil
 	}
 	proxy.ServeHTTP(w, r)
+}
+
+// setOwn sets the configured headers in place of the caller's. To many servers "_" is "-"
+// in a name: the caller's X_Api must not stand beside a configured X-Api.
+func setOwn(h, own http.Header) {
+	folded := func(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "-")) }
+	names := make(map[string]bool, len(own))
+	for name := range own {
+		names[folded(name)] = true
+	}
+	maps.DeleteFunc(h, func(name string, _ []string) bool { return names[folded(name)] })
+	maps.Copy(h, own)
 }
 
 // redirect points a request at upstream without cleaning its path.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/httplog"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -139,7 +140,7 @@ func newHTTPServer(handler http.Handler, logger *slog.Logger) *http.Server {
 		MaxHeaderBytes:    64 << 10,
 		// "OPTIONS *" is answered by the handler too, which asks for the Host first.
 		DisableGeneralOptionsHandler: true,
-		ErrorLog:                     slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+		ErrorLog:                     httplog.New(logger, slog.LevelDebug),
 	}
 }
 
