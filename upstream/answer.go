@@ -73,7 +73,7 @@ func faultsIn(detail json.RawMessage) string {
 func (a *answer) failure() *RequestError {
 	return &RequestError{
 		verdict: a.classify(), status: a.status,
-		retryAfter: retryAfter(a.header, time.Now()), reason: a.reason(),
+		retryAfter: retryAfter(a.header, time.Now()), reason: a.reason(), body: a.forCallers(),
 	}
 }
 
@@ -84,6 +84,7 @@ type RequestError struct {
 	retryAfter  time.Duration
 	unreachable bool   // there was not even a connection
 	reason      string // for people; never holds a value
+	body        []byte // the answer, if a caller may be given it
 }
 
 func (e *RequestError) Error() string { return e.reason }

@@ -158,6 +158,7 @@ func (d *sidecar) openProxy(c *config.Config) (err error) {
 		Policy:          func(namespace string) cache.Policy { return cachePolicy(c.For(namespace)) },
 		UpstreamURL:     c.Upstream.URL,
 		UpstreamFailing: d.upstreamFailing,
+		ReadsRefused:    d.reader.Refused,
 		Version:         buildVersion(),
 		Registry:        registry,
 		Logger:          d.logger,

@@ -31,8 +31,17 @@ type backlog struct {
 type namespaceStatus struct {
 	Namespace cell `json:"namespace"`
 	backlog
-	Paused      cell `json:"paused"`
-	WritesToday cell `json:"writes_today"`
+	Paused       cell `json:"paused"`
+	ReadsRefused cell `json:"reads_refused"`
+	WritesToday  cell `json:"writes_today"`
+}
+
+// refused says why upstream does not let the namespace in, its writes or else its reads.
+func (n namespaceStatus) refused() string {
+	if n.Paused == "" && n.ReadsRefused != "" {
+		return "reads: " + string(n.ReadsRefused)
+	}
+	return string(n.Paused)
 }
 
 func newStatusCommand(p *process, settings *settingFlags) *cobra.Command {
@@ -87,7 +96,7 @@ func printStatus(w io.Writer, s status) error {
 			oldest = ""
 		}
 		rows = append(rows, []string{string(n.Namespace), string(n.Pending), n.PendingBytes.size(), oldest,
-			string(n.WritesToday), string(n.Paused)})
+			string(n.WritesToday), n.refused()})
 	}
 	fmt.Fprintln(w)
 	return printTable(w, []string{"NAMESPACE", "PENDING", "SIZE", "OLDEST", "WRITES TODAY", "PAUSED"}, rows)

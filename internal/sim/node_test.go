@@ -124,7 +124,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	n.proxy, err = proxy.New(proxy.Options{
 		Journal: n.journal, Cache: n.cache, Upstream: reader, Flusher: n.flusher,
 		Forward: http.NotFoundHandler(), Policy: func(string) cache.Policy { return with.policy },
-		UpstreamFailing: n.flusher.Failing, Registry: prometheus.NewRegistry(), Logger: logger,
+		UpstreamFailing: n.flusher.Failing, ReadsRefused: reader.Refused, Registry: prometheus.NewRegistry(), Logger: logger,
 	})
 	return n, err
 }

@@ -239,7 +239,7 @@ func (w *world) judge(id journal.ID, code int, body []byte) string {
 			return fmt.Sprintf("GET %s was answered 404, and it is %s", id, b.possible)
 		}
 		b.become(state{})
-	case http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusForbidden, http.StatusTooManyRequests:
 		known, err := w.node.journal.Lookup(id)
 		if err != nil || known.Seq != 0 {
 			return fmt.Sprintf("contract 6: GET %s was answered %d, and it is pending (%v)", id, code, err)
@@ -268,7 +268,8 @@ func (w *world) look() string {
 
 func (w *world) list(namespace string) string {
 	r := w.node.do(http.MethodGet, "/memory/"+namespace, "")
-	if r.Code == http.StatusServiceUnavailable {
+	switch r.Code {
+	case http.StatusServiceUnavailable, http.StatusForbidden, http.StatusTooManyRequests:
 		return ""
 	}
 	var doc struct {
