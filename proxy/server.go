@@ -85,6 +85,7 @@ type Options struct {
 type Server struct {
 	opts    Options
 	metrics *metrics
+	bodies  *wire.Bodies
 
 	flights singleflight.Group
 	started sync.Map // flight name → time.Time, of those under way
@@ -102,6 +103,7 @@ func New(opts Options) (*Server, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
 		opts:     opts,
+		bodies:   wire.NewBodies(),
 		detached: func() context.Context { return ctx },
 		cancel:   cancel,
 	}
