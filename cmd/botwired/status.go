@@ -44,7 +44,7 @@ func (n namespaceStatus) refused() string {
 	return string(n.Paused)
 }
 
-func newStatusCommand(p *process, settings *settingFlags) *cobra.Command {
+func newStatusCommand(settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show how the running daemon is doing",
@@ -52,27 +52,16 @@ func newStatusCommand(p *process, settings *settingFlags) *cobra.Command {
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := settings.connect()
-		if err != nil {
-			return err
-		}
-		body, err := c.do(cmd.Context(), request{method: http.MethodGet, path: surface("status")})
-		if err != nil {
-			return err
-		}
-		if *asJSON {
-			return printJSON(p.stdout, body)
-		}
-		var s status
-		if err := c.decode(body, &s); err != nil {
-			return err
-		}
-		return printStatus(p.stdout, s)
+		return settings.show(cmd.Context(), request{method: http.MethodGet, path: surface("status")}, *asJSON, printStatus)
 	}
 	return cmd
 }
 
-func printStatus(w io.Writer, s status) error {
+func printStatus(w io.Writer, c *client, body []byte) error {
+	var s status
+	if err := c.decode(body, &s); err != nil {
+		return err
+	}
 	pending := s.Pending.or("unknown")
 	if s.Pending != "" && s.Pending != "0" {
 		pending = fmt.Sprintf("%s writes, %s, the oldest %s", s.Pending, s.PendingBytes.size(), s.OldestPending.age())
