@@ -204,16 +204,9 @@ func TestOfConcurrentDeletesExactlyOneSucceeds(t *testing.T) {
 func TestOfDeletesThatAskedTogetherExactlyOneSucceeds(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.upstream.set(id("n", "k"), "v")
-		held := s.upstream.hold()
-		var deletes []<-chan *httptest.ResponseRecorder
-		for range 8 {
-			deletes = append(deletes, s.begin(http.MethodDelete, "/memory/n/k", ""))
-		}
-		synctest.Wait()
-		close((<-held).answer)
 		codes := make(map[int]int)
-		for _, w := range deletes {
-			codes[(<-w).Code]++
+		for _, w := range s.together(8, http.MethodDelete, "/memory/n/k") {
+			codes[w.Code]++
 		}
 		if diff := cmp.Diff(map[int]int{http.StatusOK: 1, http.StatusNotFound: 7}, codes); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)

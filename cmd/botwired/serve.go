@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"time"
@@ -40,12 +41,7 @@ func newServeCommand(p *process, settings *settingFlags) *cobra.Command {
 // requests flow: callers, flusher, journal (contract 22).
 func serve(ctx context.Context, loaded *config.Loaded, stderr io.Writer) error {
 	c := &loaded.Config
-	logger := newLogger(c.Log, stderr)
-	for _, warning := range loaded.Warnings {
-		logger.Warn(warning)
-	}
-	// The address comes first: if it is taken, nothing else is touched.
-	listener, err := listen(ctx, c)
+	logger, listener, err := begin(ctx, loaded, stderr)
 	if err != nil {
 		return err
 	}
@@ -58,6 +54,17 @@ func serve(ctx context.Context, loaded *config.Loaded, stderr io.Writer) error {
 		"version", buildVersion())
 	err = d.run(ctx, c.Flush.DrainTimeout, func() error { return server.Serve(listener) }, server.Shutdown)
 	return errors.Join(err, server.Close(), d.close())
+}
+
+// begin is what every server begins with: its log, what there is to say of the
+// configuration, and its address: if that is taken, nothing else is touched.
+func begin(ctx context.Context, loaded *config.Loaded, stderr io.Writer) (*slog.Logger, net.Listener, error) {
+	logger := newLogger(loaded.Config.Log, stderr)
+	for _, warning := range loaded.Warnings {
+		logger.Warn(warning)
+	}
+	listener, err := listen(ctx, &loaded.Config)
+	return logger, listener, err
 }
 
 // fatal is what happens when the disk fails: the process ends at once, before
