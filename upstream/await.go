@@ -146,3 +146,9 @@ func (f *Flusher) Paused(namespace string) string {
 	}
 	return ""
 }
+
+// Failing reports whether the last write found upstream unwell, and why.
+func (f *Flusher) Failing() (bool, string) {
+	v := f.health.view()
+	return v.failing, v.text
+}

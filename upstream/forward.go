@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"maps"
@@ -11,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/botwired/botwired/internal/httplog"
+	"github.com/botwired/botwired/internal/wire"
 )
 
 // forwardBody bounds the body of a request that is passed on, in bytes.
@@ -41,14 +41,14 @@ func NewForwarder(c *Client, dropAuthorization bool, logger *slog.Logger) *Forwa
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			var large *http.MaxBytesError
 			if errors.As(err, &large) {
-				refuse(w, http.StatusRequestEntityTooLarge, "request body too large")
+				wire.Detail(http.StatusRequestEntityTooLarge, "request body too large").Write(w)
 				return
 			}
 			if r.Context().Err() == nil {
 				logger.Warn("a request could not be passed on", "method", r.Method, "error", httplog.Unquoted(err.Error()))
 			}
 			w.Header().Set("Retry-After", "1")
-			refuse(w, http.StatusServiceUnavailable, "upstream is unavailable")
+			wire.Detail(http.StatusServiceUnavailable, "upstream is unavailable").Write(w)
 		},
 	}}
 }
@@ -119,14 +119,4 @@ func withoutCORS(h http.Header) {
 			h.Del(name)
 		}
 	}
-}
-
-func refuse(w http.ResponseWriter, status int, detail string) {
-	body, err := json.Marshal(map[string]string{"detail": detail})
-	if err != nil {
-		panic(err) // a map of strings always encodes
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // the caller is gone if this fails
 }

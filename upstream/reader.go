@@ -147,15 +147,3 @@ func (r *Reader) Failing() (bool, string) {
 	v := r.health.view()
 	return v.down, v.text
 }
-
-// Failing reports whether the last write found upstream unwell, and why.
-func (f *Flusher) Failing() (bool, string) {
-	v := f.health.view()
-	return v.failing, v.text
-}
-
-// Nudge lets the flusher try upstream at once: it has been seen to be back.
-func (f *Flusher) Nudge() {
-	f.health.nudge()
-	f.signal()
-}
