@@ -25,36 +25,32 @@ type places struct {
 // configFile is where the configuration is looked for if no file is named, or
 // "" if the user has no home.
 func (p places) configFile() string {
-	dir := ""
-	switch p.goos {
-	case "windows":
-		dir = p.getenv("AppData")
-	case "darwin", "ios":
-		dir = p.underHome("Library", "Application Support")
-	default:
-		dir = p.xdg("XDG_CONFIG_HOME", ".config")
-	}
-	if dir == "" {
-		return ""
-	}
-	return filepath.Join(dir, application, "config.yaml")
+	return below(p.platform("AppData", "XDG_CONFIG_HOME", ".config"), application, "config.yaml")
 }
 
 // stateDir is the default of data_dir, or "" if the user has no home.
 func (p places) stateDir() string {
-	dir := ""
+	return below(p.platform("LocalAppData", "XDG_STATE_HOME", ".local", "state"), application)
+}
+
+// platform is the directory that the platform has for a kind of file, or "": on Windows
+// a variable names it, and elsewhere XDG's does, or else it is under the home directory.
+func (p places) platform(windows, xdg string, underHome ...string) string {
 	switch p.goos {
 	case "windows":
-		dir = p.getenv("LocalAppData")
+		return p.getenv(windows)
 	case "darwin", "ios":
-		dir = p.underHome("Library", "Application Support")
-	default:
-		dir = p.xdg("XDG_STATE_HOME", ".local", "state")
+		return p.underHome("Library", "Application Support")
 	}
+	return p.xdg(xdg, underHome...)
+}
+
+// below is a path in dir, or "" if there is no dir.
+func below(dir string, elem ...string) string {
 	if dir == "" {
 		return ""
 	}
-	return filepath.Join(dir, application)
+	return filepath.Join(dir, filepath.Join(elem...))
 }
 
 // xdg ignores a relative path in the variable, as the XDG base directory
@@ -66,13 +62,7 @@ func (p places) xdg(variable string, underHome ...string) string {
 	return p.underHome(underHome...)
 }
 
-func (p places) underHome(elem ...string) string {
-	home := p.home()
-	if home == "" {
-		return ""
-	}
-	return filepath.Join(append([]string{home}, elem...)...)
-}
+func (p places) underHome(elem ...string) string { return below(p.home(), elem...) }
 
 func (p places) home() string {
 	if p.goos == "windows" {
@@ -107,11 +97,11 @@ func directory(at func(*Config) *string) codec {
 		expected: "the path of a directory",
 		print:    func(c *Config) string { return *at(c) },
 		parse: func(c *Config, v node, p places) error {
-			dir, err := p.path(v)
+			name, err := p.path(v)
 			if err != nil {
 				return err
 			}
-			*at(c) = dir
+			*at(c) = name
 			return nil
 		},
 	}
@@ -121,23 +111,17 @@ func directory(at func(*Config) *string) codec {
 // the configuration file names. Whether the file is there is checked later,
 // by what reads it.
 func file(at func(*Config) *string) codec {
-	return codec{
-		kind:     "path",
-		expected: "the path of a file",
-		print:    func(c *Config) string { return *at(c) },
-		parse: func(c *Config, v node, p places) error {
-			if v.kind == isText && v.text == "" {
-				*at(c) = ""
-				return nil
-			}
-			name, err := p.path(v)
-			if err != nil {
-				return err
-			}
-			*at(c) = name
+	named := directory(at)
+	named.expected = "the path of a file"
+	parse := named.parse
+	named.parse = func(c *Config, v node, p places) error {
+		if v.kind == isText && v.text == "" {
+			*at(c) = ""
 			return nil
-		},
+		}
+		return parse(c, v, p)
 	}
+	return named
 }
 
 // readFile reads a small file whole. Its errors do not repeat the name.

@@ -37,14 +37,6 @@ func (s Setting) Flag() string { return FlagName(s.Name) }
 // Kind returns the word for the setting's values in a usage line.
 func (s Setting) Kind() string { return s.codec.kind }
 
-// DefaultDoc returns the default as documented, in Markdown.
-func (s Setting) DefaultDoc() string {
-	if s.Documented != "" {
-		return s.Documented
-	}
-	return "`" + s.Default + "`"
-}
-
 // FlagName turns any spelling of a setting's name ("flush.drain_timeout") into
 // that of its flag ("flush-drain-timeout").
 func FlagName(name string) string {

@@ -24,9 +24,12 @@ type fakeUpstream struct {
 	entries map[journal.ID]journal.Observation
 	clock   float64
 	down    bool
-	most    int // keys that it can list
+	refusal error // what it answers instead; nil: nothing
+	most    int   // keys that it can list
 	asked   []question
 	panics  any // what it panics with instead of an answer
+
+	refusals map[string]string // of reads, as the status is told
 
 	held chan *question // nil: answers are given at once
 }
@@ -72,7 +75,7 @@ func (u *fakeUpstream) List(ctx context.Context, namespace string, patient bool)
 func (u *fakeUpstream) give(ctx context.Context, q *question) error {
 	u.mu.Lock()
 	u.asked = append(u.asked, *q)
-	down, held, panics := u.down, u.held, u.panics
+	down, refusal, held, panics := u.down, u.refusal, u.held, u.panics
 	u.mu.Unlock()
 	if panics != nil {
 		panic(panics)
@@ -93,8 +96,16 @@ func (u *fakeUpstream) give(ctx context.Context, q *question) error {
 	if down {
 		return unavailable{1500 * time.Millisecond}
 	}
-	return nil
+	return refusal
 }
+
+func (u *fakeUpstream) refuse(with error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.refusal = with
+}
+
+func (u *fakeUpstream) readsRefused() map[string]string { return u.refusals }
 
 // hold makes upstream hold its answers from now on; they come through the channel.
 func (u *fakeUpstream) hold() <-chan *question {

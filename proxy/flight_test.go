@@ -16,15 +16,8 @@ import (
 func TestAllWhoWaitShareOneRequestUpstream(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.upstream.set(id("n", "k"), "v")
-		held := s.upstream.hold()
-		var waiting []<-chan *httptest.ResponseRecorder
-		for range 50 {
-			waiting = append(waiting, s.begin(http.MethodGet, "/memory/n/k", ""))
-		}
-		synctest.Wait()
-		close((<-held).answer)
-		for _, w := range waiting {
-			wantValue(t, <-w, "v")
+		for _, w := range s.together(50, http.MethodGet, "/memory/n/k") {
+			wantValue(t, w, "v")
 		}
 		wantAsked(t, s, question{ID: id("n", "k"), Patient: true})
 	})
@@ -93,9 +86,7 @@ func TestARequestUpstreamGoesOnWhenAllCallersAreGone(t *testing.T) {
 func TestAnAnswerOvertakenByAWriteIsDropped(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.upstream.set(id("n", "k"), "old")
-		held := s.upstream.hold()
-		reader := s.begin(http.MethodGet, "/memory/n/k", "")
-		q := <-held
+		reader, q := s.asking("/memory/n/k")
 		s.put(id("n", "k"), "mine")
 		close(q.answer)
 		wantValue(t, <-reader, "mine")
@@ -108,9 +99,7 @@ func TestAnAnswerOvertakenByAWriteIsDropped(t *testing.T) {
 func TestAnAnswerOvertakenByASettledWriteIsDropped(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.upstream.set(id("n", "k"), "old")
-		held := s.upstream.hold()
-		reader := s.begin(http.MethodGet, "/memory/n/k", "")
-		q := <-held
+		reader, q := s.asking("/memory/n/k")
 		s.put(id("n", "k"), "mine")
 		s.settle(id("n", "k"))
 		close(q.answer)
@@ -122,9 +111,7 @@ func TestAnAnswerOvertakenByASettledWriteIsDropped(t *testing.T) {
 
 func TestAnAbsenceOvertakenByASettledWriteIsDropped(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
-		held := s.upstream.hold()
-		reader := s.begin(http.MethodGet, "/memory/n/k", "")
-		q := <-held
+		reader, q := s.asking("/memory/n/k")
 		s.put(id("n", "k"), "mine")
 		s.settle(id("n", "k"))
 		close(q.answer)
@@ -157,9 +144,7 @@ func TestAReaderOfABusyEntryIsAnswered(t *testing.T) {
 		s.learn(id("n", "k"), "v0")
 		time.Sleep(time.Minute)
 		for _, directive := range []string{"", "no-cache", "max-age=0"} {
-			held := s.upstream.hold()
-			reader := s.begin(http.MethodGet, "/memory/n/k", "", "Cache-Control", directive)
-			q := <-held
+			reader, q := s.asking("/memory/n/k", "Cache-Control", directive)
 			time.Sleep(50 * time.Millisecond)
 			s.put(id("n", "k"), "mine"+directive)
 			s.settle(id("n", "k"))
@@ -177,9 +162,7 @@ func TestAReaderOfABusyEntryIsAnswered(t *testing.T) {
 func TestABusyNeighbourDoesNotHoldUpARead(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.upstream.set(id("n", "quiet"), "v")
-		held := s.upstream.hold()
-		reader := s.begin(http.MethodGet, "/memory/n/quiet", "")
-		q := <-held
+		reader, q := s.asking("/memory/n/quiet")
 		// As many as it takes for every generation to advance.
 		for i := range 1 << 20 {
 			s.cache.Changed("busy", strconv.Itoa(i))
@@ -237,9 +220,7 @@ func TestADeleteDuringAListingsRequestHidesTheKey(t *testing.T) {
 			inBubble(t, func(t *testing.T, s *sidecar) {
 				s.learn(id("n", "goes"), "v")
 				s.upstream.set(id("n", "stays"), "v")
-				held := s.upstream.hold()
-				list := s.begin(http.MethodGet, "/memory/n", "")
-				q := <-held
+				list, q := s.asking("/memory/n")
 				wantStatus(t, s.do(http.MethodDelete, "/memory/n/goes", ""), http.StatusOK)
 				s.put(id("n", "comes"), "v")
 				if settles {

@@ -80,7 +80,7 @@ func newSidecar(t *testing.T, adjust ...func(*journal.Options, *Options)) *sidec
 			w.WriteHeader(http.StatusTeapot)
 		}),
 		Policy:      func(string) cache.Policy { return s.policy },
-		UpstreamURL: "http://upstream.example", UpstreamFailing: s.upstream.failing,
+		UpstreamURL: "http://upstream.example", UpstreamFailing: s.upstream.failing, ReadsRefused: s.upstream.readsRefused,
 		Version: "1.2.3", Registry: prometheus.NewRegistry(),
 	}
 	for _, a := range adjust {
@@ -133,6 +133,28 @@ func (s *sidecar) begin(method, target, body string, headers ...string) <-chan *
 	done := make(chan *httptest.ResponseRecorder, 1)
 	go func() { done <- s.do(method, target, body, headers...) }()
 	return done
+}
+
+// asking begins a read of which upstream holds its answer: that has been made already.
+func (s *sidecar) asking(target string, headers ...string) (reader <-chan *httptest.ResponseRecorder, held *question) {
+	questions := s.upstream.hold()
+	reader = s.begin(http.MethodGet, target, "", headers...)
+	return reader, <-questions
+}
+
+// together sends requests that all wait for one answer of upstream's.
+func (s *sidecar) together(n int, method, target string) (answers []*httptest.ResponseRecorder) {
+	questions := s.upstream.hold()
+	var waiting []<-chan *httptest.ResponseRecorder
+	for range n {
+		waiting = append(waiting, s.begin(method, target, ""))
+	}
+	synctest.Wait()
+	close((<-questions).answer)
+	for _, w := range waiting {
+		answers = append(answers, <-w)
+	}
+	return answers
 }
 
 func (s *sidecar) get(target string, headers ...string) *httptest.ResponseRecorder {

@@ -16,15 +16,15 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// answered is an answer as a caller sees it.
-type answered struct {
+// seen is an answer as a caller sees it.
+type seen struct {
 	Status int
 	Header http.Header
 	Body   string
 }
 
 // quickly asks the quick handler; nil is what it leaves to the other one.
-func (s *sidecar) quickly(r front.Request) *answered {
+func (s *sidecar) quickly(r front.Request) *seen {
 	s.t.Helper()
 	text, ok := s.server.Quick(&r, []byte("before"))
 	text, found := bytes.CutPrefix(text, []byte("before"))
@@ -46,13 +46,13 @@ func (s *sidecar) quickly(r front.Request) *answered {
 		s.t.Errorf("Date: %q", response.Header.Get("Date"))
 	}
 	response.Header.Del("Date") // net/http's part, of which a recorder knows nothing
-	return &answered{response.StatusCode, response.Header, string(body)}
+	return &seen{response.StatusCode, response.Header, string(body)}
 }
 
 // fully asks the handler.
-func (s *sidecar) fully(method, path, body string) *answered {
+func (s *sidecar) fully(method, path, body string) *seen {
 	w := s.do(method, path, body, "Content-Type", "application/json")
-	return &answered{w.Code, w.Header(), w.Body.String()}
+	return &seen{w.Code, w.Header(), w.Body.String()}
 }
 
 func TestAQuickReadIsTheSameAnswer(t *testing.T) {
@@ -81,7 +81,7 @@ func TestAQuickWriteIsTheSameAnswer(t *testing.T) {
 		body := putBody(value)
 		full := s.fully(http.MethodPut, path, body)
 		quick := s.quickly(front.Request{Method: http.MethodPut, Path: path, JSON: true, Body: []byte(body)})
-		for _, a := range []*answered{full, quick} {
+		for _, a := range []*seen{full, quick} {
 			if !strings.HasPrefix(a.Header.Get("Botwired-Write"), "pending; seq=") {
 				t.Errorf("Botwired-Write: %q", a.Header.Get("Botwired-Write"))
 			}

@@ -39,6 +39,7 @@ func writeDocument(w http.ResponseWriter, status int, doc any) error {
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var refusal *wire.Refusal
 	var later interface{ RetryAfter() time.Duration }
+	var said answered
 	switch {
 	case errors.As(err, &refusal):
 		s.metrics.refused.Inc()
@@ -47,6 +48,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		refusal = wire.Detail(http.StatusInsufficientStorage, "the write was not taken: "+err.Error())
 	case errors.Is(err, journal.ErrNoDeadLetter):
 		refusal = wire.Detail(http.StatusNotFound, err.Error())
+	case errors.As(err, &said):
+		s.metrics.refused.Inc()
+		refusal = passedOn(w, said)
 	case errors.As(err, &later):
 		s.metrics.unavailable.Inc()
 		w.Header().Set("Retry-After", retryAfter(later.RetryAfter()))
@@ -59,6 +63,20 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		refusal = wire.Detail(http.StatusInternalServerError, "internal error: see botwired's log")
 	}
 	refusal.Write(w)
+}
+
+// answered is an error that has upstream's own answer with it.
+type answered interface {
+	RetryAfter() time.Duration // 0 if upstream named no time
+	Answer() (status int, body []byte)
+}
+
+func passedOn(w http.ResponseWriter, said answered) *wire.Refusal {
+	if wait := said.RetryAfter(); wait > 0 {
+		w.Header().Set("Retry-After", retryAfter(wait))
+	}
+	status, body := said.Answer()
+	return &wire.Refusal{Status: status, Body: body}
 }
 
 func shuttingDown(w http.ResponseWriter) *wire.Refusal {

@@ -30,8 +30,10 @@ import (
 const ownPrefix = "/_botwired/"
 
 // Upstream is asked what is not known here. An error that has a method
-// RetryAfter() time.Duration says that upstream cannot be asked now. A patient call
-// waits out a short outage.
+// RetryAfter() time.Duration says that upstream cannot be asked now. If it also has a
+// method Answer() (status int, body []byte), upstream has answered with that, and a
+// caller for whom nothing is known here is given it. A patient call waits out a short
+// outage.
 type Upstream interface {
 	// Get returns nil without an error when upstream does not hold the entry.
 	Get(ctx context.Context, id journal.ID, patient bool) (*journal.Observation, error)
@@ -67,6 +69,9 @@ type Options struct {
 	// UpstreamURL and UpstreamFailing describe upstream in the status.
 	UpstreamURL     string
 	UpstreamFailing func() (failing bool, reason string)
+	// ReadsRefused says, by namespace, why upstream does not answer reads though it is
+	// there.
+	ReadsRefused func() map[string]string
 	// Version is the daemon's.
 	Version string
 	// Registry receives the metrics.
@@ -80,6 +85,7 @@ type Options struct {
 type Server struct {
 	opts    Options
 	metrics *metrics
+	bodies  *wire.Bodies
 
 	flights singleflight.Group
 	started sync.Map // flight name → time.Time, of those under way
@@ -97,6 +103,7 @@ func New(opts Options) (*Server, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
 		opts:     opts,
+		bodies:   wire.NewBodies(),
 		detached: func() context.Context { return ctx },
 		cancel:   cancel,
 	}

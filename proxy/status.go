@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/botwired/botwired/journal"
 )
 
 type statusDocument struct {
@@ -33,6 +35,7 @@ type namespaceDocument struct {
 	PendingBytes         int64   `json:"pending_bytes"`
 	OldestPendingSeconds float64 `json:"oldest_pending_seconds"`
 	Paused               string  `json:"paused,omitempty"`
+	ReadsRefused         string  `json:"reads_refused,omitempty"`
 }
 
 // indexPatience is how long, just after a start, an answer about what is pending waits
@@ -55,7 +58,7 @@ func (s *Server) awaitIndex(ctx context.Context) {
 	}
 }
 
-// status describes the daemon: namespaces are those with pending writes, by name.
+// status describes the daemon.
 func (s *Server) status(w http.ResponseWriter, r *http.Request) error {
 	s.awaitIndex(r.Context())
 	st := s.opts.Journal.Stats()
@@ -66,19 +69,32 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) error {
 		OldestPendingSeconds: seconds(st.OldestAge()),
 		DeadLetters:          st.DeadLetters, DeadLetterBytes: st.DeadBytes,
 		LastSeq: st.LastSeq, Rebuilding: st.Rebuilding,
-		Namespaces: make([]namespaceDocument, 0, len(st.Namespaces)),
+		Namespaces: s.namespaces(st),
 	}
 	if failing, reason := s.opts.UpstreamFailing(); failing {
 		doc.Upstream.State, doc.Upstream.Reason = "down", reason
 	}
+	return writeDocument(w, http.StatusOK, doc)
+}
+
+// namespaces describes those with pending writes and those that upstream lets nobody
+// read, by name.
+func (s *Server) namespaces(st journal.Stats) []namespaceDocument {
+	refused := s.opts.ReadsRefused()
+	docs := make([]namespaceDocument, 0, len(st.Namespaces))
 	for name, n := range st.Namespaces {
-		doc.Namespaces = append(doc.Namespaces, namespaceDocument{
+		docs = append(docs, namespaceDocument{
 			Namespace: name, Pending: n.Pending, PendingBytes: n.PendingBytes,
-			OldestPendingSeconds: seconds(n.OldestAge()), Paused: s.opts.Flusher.Paused(name),
+			OldestPendingSeconds: seconds(n.OldestAge()), Paused: s.opts.Flusher.Paused(name), ReadsRefused: refused[name],
 		})
 	}
-	slices.SortFunc(doc.Namespaces, func(a, b namespaceDocument) int { return cmp.Compare(a.Namespace, b.Namespace) })
-	return writeDocument(w, http.StatusOK, doc)
+	for name, why := range refused {
+		if _, ok := st.Namespaces[name]; !ok {
+			docs = append(docs, namespaceDocument{Namespace: name, ReadsRefused: why})
+		}
+	}
+	slices.SortFunc(docs, func(a, b namespaceDocument) int { return cmp.Compare(a.Namespace, b.Namespace) })
+	return docs
 }
 
 // seconds rounds to milliseconds.

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -14,10 +13,11 @@ import (
 
 // put journals a value. The order of the checks is BotWire's.
 func (s *Server) put(w http.ResponseWriter, r *http.Request, id journal.ID) error {
-	body, err := readBody(w, r)
-	if err != nil {
-		return err
+	body, room, refusal := s.bodies.Read(w, r)
+	if refusal != nil {
+		return refusal
 	}
+	defer room.Release()
 	value, refusal := wire.DecodePut(r.Header, body)
 	if refusal == nil {
 		refusal = wire.CheckEntry(id.Namespace, id.Key)
@@ -32,6 +32,7 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request, id journal.ID) erro
 	if err != nil {
 		return err
 	}
+	room.Release() // what follows may wait for upstream
 	s.acknowledge(w, r, written, wire.AppendStored(nil, id.Namespace, id.Key, wire.CodePoints(value)))
 	return nil
 }
@@ -40,28 +41,6 @@ func (s *Server) journalPut(id journal.ID, value string) (journal.Write, error) 
 	return s.opts.Journal.Append(journal.NewWrite{
 		ID: id, Op: journal.Put, Value: value, ListBytes: wire.ListBytes(value),
 	})
-}
-
-// errTooLarge refuses a body that no valid request has.
-var errTooLarge = wire.Detail(http.StatusRequestEntityTooLarge,
-	"the body is larger than any valid one: "+strconv.Itoa(wire.MaxBodyBytes)+" bytes")
-
-// readBody does not read on once the body is known to be too large, and has the
-// connection closed then.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if r.ContentLength > wire.MaxBodyBytes {
-		w.Header().Set("Connection", "close")
-		return nil, errTooLarge
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, wire.MaxBodyBytes))
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		return nil, errTooLarge
-	}
-	if err != nil {
-		return nil, wire.Detail(http.StatusBadRequest, "the body ended early")
-	}
-	return body, nil
 }
 
 // acknowledge answers a write that is durable, after waiting for upstream if the caller

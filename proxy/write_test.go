@@ -77,7 +77,7 @@ func TestABodyThatIsTooLargeIsNotReadOn(t *testing.T) {
 		r.ContentLength = length
 		w := httptest.NewRecorder()
 		s.server.ServeHTTP(w, r)
-		wantDetail(t, w, http.StatusRequestEntityTooLarge, "larger than any valid one")
+		wantDetail(t, w, http.StatusRequestEntityTooLarge, "too large", "5242880")
 		if got, most := body.read.Load(), max(0, min(-length, 1)*(wire.MaxBodyBytes+1<<20)); got > most {
 			t.Errorf("%s: %d bytes were read", name, got)
 		}
@@ -90,7 +90,7 @@ func TestABodyThatEndsEarlyIsNotStored(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/memory/n/k", body)
 	w := httptest.NewRecorder()
 	s.server.ServeHTTP(w, r)
-	wantDetail(t, w, http.StatusBadRequest, "ended early")
+	wantDetail(t, w, http.StatusBadRequest, "error parsing the body")
 	if n := s.journal.Stats().Pending; n != 0 {
 		t.Errorf("%d writes are pending", n)
 	}
@@ -204,16 +204,9 @@ func TestOfConcurrentDeletesExactlyOneSucceeds(t *testing.T) {
 func TestOfDeletesThatAskedTogetherExactlyOneSucceeds(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.upstream.set(id("n", "k"), "v")
-		held := s.upstream.hold()
-		var deletes []<-chan *httptest.ResponseRecorder
-		for range 8 {
-			deletes = append(deletes, s.begin(http.MethodDelete, "/memory/n/k", ""))
-		}
-		synctest.Wait()
-		close((<-held).answer)
 		codes := make(map[int]int)
-		for _, w := range deletes {
-			codes[(<-w).Code]++
+		for _, w := range s.together(8, http.MethodDelete, "/memory/n/k") {
+			codes[w.Code]++
 		}
 		if diff := cmp.Diff(map[int]int{http.StatusOK: 1, http.StatusNotFound: 7}, codes); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)

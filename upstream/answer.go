@@ -1,10 +1,11 @@
 package upstream
 
 import (
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/botwired/botwired/journal"
@@ -31,18 +32,48 @@ func (a *answer) ofService() bool {
 
 // reason is what the answer says, cut short: BotWire's detail if it is one.
 func (a *answer) reason() string {
-	var doc struct{ Detail string }
-	text := "an answer that is not BotWire's"
-	if a.decode(&doc) && doc.Detail != "" {
-		text = doc.Detail
+	var doc struct{ Detail json.RawMessage }
+	text := ""
+	if a.decode(&doc) && json.Unmarshal(doc.Detail, &text) != nil {
+		text = faultsIn(doc.Detail)
 	}
-	return fmt.Sprintf("HTTP %d: %.*s", a.status, maxReason, text)
+	return fmt.Sprintf("HTTP %d: %.*s", a.status, maxReason, cmp.Or(text, "an answer that is not BotWire's"))
+}
+
+// faultsIn tells the list of faults that BotWire's framework finds in a request; empty
+// if it is none. What a fault quotes of the request is left out: it may be a value.
+func faultsIn(detail json.RawMessage) string {
+	var faults []struct {
+		Type, Msg string
+		Loc       []any // names and positions
+	}
+	if json.Unmarshal(detail, &faults) != nil {
+		return ""
+	}
+	var told []string
+	for _, f := range faults {
+		var where []string
+		for _, step := range f.Loc {
+			where = append(where, fmt.Sprint(step))
+		}
+		text := f.Type
+		if len(where) > 0 {
+			text += " at " + strings.Join(where, ".")
+		}
+		if f.Msg != "" {
+			text += ": " + f.Msg
+		}
+		if text = strings.TrimLeft(text, ": "); text != "" {
+			told = append(told, text)
+		}
+	}
+	return strings.Join(told, "; ")
 }
 
 func (a *answer) failure() *RequestError {
 	return &RequestError{
 		verdict: a.classify(), status: a.status,
-		retryAfter: retryAfter(a.header, time.Now()), err: errors.New(a.reason()),
+		retryAfter: retryAfter(a.header, time.Now()), reason: a.reason(), body: a.forCallers(),
 	}
 }
 
@@ -51,16 +82,16 @@ type RequestError struct {
 	verdict     Verdict
 	status      int
 	retryAfter  time.Duration
-	unreachable bool // there was not even a connection
-	err         error
+	unreachable bool   // there was not even a connection
+	reason      string // for people; never holds a value
+	body        []byte // the answer, if a caller may be given it
 }
 
-func (e *RequestError) Error() string { return e.err.Error() }
-func (e *RequestError) Unwrap() error { return e.err }
+func (e *RequestError) Error() string { return e.reason }
 
 func (e *RequestError) outcome() Outcome {
 	return Outcome{
-		Verdict: e.verdict, Status: e.status, Reason: e.err.Error(), RetryAfter: e.retryAfter, unreachable: e.unreachable,
+		Verdict: e.verdict, Status: e.status, Reason: e.reason, RetryAfter: e.retryAfter, unreachable: e.unreachable,
 	}
 }
 

@@ -99,12 +99,8 @@ func (f *Flusher) conclude(ctx context.Context, t *task, w journal.Write, out Ou
 	case Refused:
 		f.answered(t, true)
 		return f.refused(t, w, out)
-	case Limited:
-		f.answered(t, false)
-		f.limited(t, out)
-	case Paused:
-		f.answered(t, false)
-		f.pause(t, out)
+	case Limited, Paused:
+		f.shutOut(t, out)
 	case Unanswered:
 		f.unanswered(t, w, out)
 	case Unsent, Unwell:
@@ -176,16 +172,11 @@ func (f *Flusher) notReadBack(ctx context.Context, t *task, err error) {
 	}
 	out := failed.outcome()
 	out.Reason = "reading back: " + out.Reason
-	switch out.Verdict {
-	case Limited:
-		f.answered(t, false)
-		f.limited(t, out)
-	case Paused:
-		f.answered(t, false)
-		f.pause(t, out)
-	default:
-		f.unwell(t, out) // a read leaves nothing that could land
+	if out.Verdict == Limited || out.Verdict == Paused {
+		f.shutOut(t, out)
+		return
 	}
+	f.unwell(t, out) // a read leaves nothing that could land
 }
 
 // watchOn puts a task in line for its next look, or for a newer write.

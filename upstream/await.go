@@ -16,21 +16,21 @@ type waiter struct {
 
 // Progress is how far a wait for pending writes has come, in entries.
 type Progress struct {
-	Settled int `json:"settled"`
-	Dead    int `json:"dead"`
-	Pending int `json:"pending"`
+	Settled, Dead, Pending int
 }
 
 // Flush returns when every write that was acknowledged before the call, of one
 // namespace or, with "", of all, has settled or is dead: with no linger, but at
-// upstream's pace. When ctx ends first, its error comes with what is left.
-func (f *Flusher) Flush(ctx context.Context, namespace string) (Progress, error) {
+// upstream's pace. When ctx ends first, its error comes with what is left. It counts
+// entries.
+func (f *Flusher) Flush(ctx context.Context, namespace string) (settled, dead, pending int, err error) {
 	select {
 	case <-f.opts.Journal.Rebuilt():
 	case <-ctx.Done():
-		return Progress{Pending: f.opts.Journal.Stats().Pending}, ctx.Err()
+		return 0, 0, f.opts.Journal.Stats().Pending, ctx.Err()
 	}
-	return f.await(ctx, namespace, nil)
+	p, err := f.await(ctx, namespace, nil)
+	return p.Settled, p.Dead, p.Pending, err
 }
 
 // await hurries the pending entries of a namespace, or of all, and waits for them,
@@ -118,29 +118,23 @@ func (f *Flusher) awaited(id journal.ID) bool {
 	return false
 }
 
-// Attempts is what has become of an entry's pending write so far.
-type Attempts struct {
-	Count int       // requests that failed since the last that did not
-	Last  string    // why the last one failed
-	Next  time.Time // when the next one is due, at the earliest; zero while one is under way
-}
-
-// Attempts describes an entry's task; it is zero for an entry without one.
-func (f *Flusher) Attempts(id journal.ID) Attempts {
+// Attempts says how many requests for an entry's pending write failed since the last that
+// did not, why the last one did, and when the next is due at the earliest: zero while one
+// is under way. All is zero for an entry with nothing pending.
+func (f *Flusher) Attempts(id journal.ID) (count int, last string, next time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.schedule.find(id)
 	if t == nil {
-		return Attempts{}
+		return 0, "", time.Time{}
 	}
-	var a Attempts
 	if t.trouble != nil {
-		a.Count, a.Last = t.trouble.attempts, t.trouble.text
+		count, last = t.trouble.attempts, t.trouble.text
 	}
 	if !t.running {
-		a.Next = f.epoch.Add(time.Duration(max(t.due, t.space.notBefore)))
+		next = f.epoch.Add(time.Duration(max(t.due, t.space.notBefore)))
 	}
-	return a
+	return count, last, next
 }
 
 // Paused says why a namespace's pending writes are not let in, empty if they are.
@@ -151,4 +145,10 @@ func (f *Flusher) Paused(namespace string) string {
 		return sp.paused
 	}
 	return ""
+}
+
+// Failing reports whether the last write found upstream unwell, and why.
+func (f *Flusher) Failing() (bool, string) {
+	v := f.health.view()
+	return v.failing, v.text
 }

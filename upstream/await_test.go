@@ -21,8 +21,8 @@ func flush(t *testing.T, r *rig, namespace string, limit time.Duration) (_ upstr
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	start := time.Now()
-	p, err := r.flusher.Flush(ctx, namespace)
-	return p, time.Since(start), err
+	settled, dead, pending, err := r.flusher.Flush(ctx, namespace)
+	return upstream.Progress{Settled: settled, Dead: dead, Pending: pending}, time.Since(start), err
 }
 
 func TestFlush(t *testing.T) {

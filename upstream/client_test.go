@@ -117,6 +117,37 @@ func TestKeepAliveConnectionClosedByUpstream(t *testing.T) {
 	})
 }
 
+// TestReasonOfAValidationError: the list that BotWire's framework gives instead of a
+// sentence is told without what it quotes of the request.
+func TestReasonOfAValidationError(t *testing.T) {
+	item := `{"type":"string_type","loc":["body","value",0],"msg":"Input should be a valid string","input":"secret-value","ctx":{"x":"secret-value"}}`
+	for name, row := range map[string]struct{ body, want string }{
+		"one": {`{"detail":[` + item + `]}`, "HTTP 422: string_type at body.value.0: Input should be a valid string"},
+		"several": {
+			`{"detail":[` + item + `,{"type":"missing","loc":["body"]},{"msg":"no"}]}`,
+			"HTTP 422: string_type at body.value.0: Input should be a valid string; missing at body; no",
+		},
+		"a sentence":        {`{"detail":"no"}`, "HTTP 422: no"},
+		"no list of faults": {`{"detail":["secret-value",1]}`, "HTTP 422: an answer that is not BotWire's"},
+		"an empty list":     {`{"detail":[]}`, "HTTP 422: an answer that is not BotWire's"},
+		"nothing in it":     {`{"detail":[{"input":"secret-value"}]}`, "HTTP 422: an answer that is not BotWire's"},
+		"an object":         {`{"detail":{"input":"secret-value"}}`, "HTTP 422: an answer that is not BotWire's"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			response := "HTTP/1.1 422 Unprocessable Entity\r\nConnection: close\r\n\r\n" + row.body
+			out := answering(t, response).Send(t.Context(), journal.Write{ID: key("k"), Op: journal.Put, Value: "secret-value"})
+			if out.Verdict != upstream.Refused || out.Reason != row.want {
+				t.Errorf("%v: %q, want %q", out.Verdict, out.Reason, row.want)
+			}
+		})
+	}
+	long := `{"detail":[` + strings.TrimSuffix(strings.Repeat(strings.ReplaceAll(item, "valid", strings.Repeat("valid", 100))+",", 1000), ",") + `]}`
+	out := answering(t, "HTTP/1.1 422 No\r\nConnection: close\r\n\r\n"+long).Send(t.Context(), journal.Write{ID: key("k"), Op: journal.Put})
+	if n := len(out.Reason); n < 200 || n > 220 {
+		t.Errorf("a reason of %d bytes", n)
+	}
+}
+
 func FuzzAnswers(f *testing.F) {
 	f.Add(ok(`{"namespace":"ns","key":"k","stored":true}`), true)
 	f.Add(ok(`{"namespace":"ns","key":"k","deleted":true}`), false)

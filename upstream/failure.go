@@ -23,6 +23,17 @@ func (f *Flusher) retryAt(t *task, at instant) {
 	f.wait(t)
 }
 
+// shutOut makes a namespace wait that is Limited or Paused. Upstream is well: it has said
+// so itself.
+func (f *Flusher) shutOut(t *task, out Outcome) {
+	f.answered(t, false)
+	if out.Verdict == Limited {
+		f.limited(t, out)
+		return
+	}
+	f.pause(t, out)
+}
+
 // limited makes the namespace wait as long as upstream asked, or else by a backoff.
 func (f *Flusher) limited(t *task, out Outcome) {
 	f.mu.Lock()

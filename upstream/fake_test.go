@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/botwired/botwired/internal/pipe"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
 )
@@ -49,7 +50,7 @@ type reply struct {
 type fake struct {
 	t        testing.TB
 	server   *http.Server
-	listener *pipes
+	listener *pipe.Listener
 
 	mu      sync.Mutex
 	entries map[journal.ID]string
@@ -69,7 +70,7 @@ type fake struct {
 
 func newFake(t testing.TB) *fake {
 	f := &fake{
-		t: t, listener: newPipes(), latency: 50 * time.Millisecond,
+		t: t, listener: pipe.Listen(), latency: 50 * time.Millisecond,
 		entries: make(map[journal.ID]string), writes: make(map[journal.ID]int), active: make(map[journal.ID]int),
 	}
 	f.server = &http.Server{Handler: f, IdleTimeout: 5 * time.Second} // as its own server has it
@@ -101,7 +102,7 @@ func (f *fake) dial(ctx context.Context) (net.Conn, error) {
 	if down {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	}
-	return f.listener.dial(ctx)
+	return f.listener.Dial(ctx)
 }
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -257,45 +258,3 @@ func scripted(ctx context.Context, response string) (net.Conn, error) {
 	}()
 	return near, ctx.Err()
 }
-
-// pipes is a listener of connections that never leave the process.
-type pipes struct {
-	conns  chan net.Conn
-	once   sync.Once
-	closed chan struct{}
-}
-
-func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
-
-func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case p.conns <- far:
-		return near, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case conn := <-p.conns:
-		return conn, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return pipeAddr{} }
-
-type pipeAddr struct{}
-
-func (pipeAddr) Network() string { return "pipe" }
-func (pipeAddr) String() string  { return "pipe" }

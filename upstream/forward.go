@@ -1,13 +1,16 @@
 package upstream
 
 import (
-	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"strings"
+
+	"github.com/botwired/botwired/internal/httplog"
+	"github.com/botwired/botwired/internal/wire"
 )
 
 // forwardBody bounds the body of a request that is passed on, in bytes.
@@ -27,26 +30,25 @@ func NewForwarder(c *Client, dropAuthorization bool, logger *slog.Logger) *Forwa
 	return &Forwarder{base: c.opts.URL, proxy: httputil.ReverseProxy{
 		Transport:     c.http.Transport,
 		FlushInterval: -1, // answers may be streams
+		ErrorLog:      httplog.New(logger, slog.LevelWarn),
 		Rewrite: func(r *httputil.ProxyRequest) {
 			redirect(r.Out, r.In, c.opts.URL)
 			if dropAuthorization {
 				r.Out.Header.Del("Authorization")
 			}
-			for name, values := range c.opts.Headers {
-				r.Out.Header[name] = values
-			}
+			setOwn(r.Out.Header, c.opts.Headers)
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			var large *http.MaxBytesError
 			if errors.As(err, &large) {
-				refuse(w, http.StatusRequestEntityTooLarge, "request body too large")
+				wire.Detail(http.StatusRequestEntityTooLarge, "request body too large").Write(w)
 				return
 			}
 			if r.Context().Err() == nil {
-				logger.Warn("a request could not be passed on", "method", r.Method, "error", err)
+				logger.Warn("a request could not be passed on", "method", r.Method, "error", httplog.Unquoted(err.Error()))
 			}
 			w.Header().Set("Retry-After", "1")
-			refuse(w, http.StatusServiceUnavailable, "upstream is unavailable")
+			wire.Detail(http.StatusServiceUnavailable, "upstream is unavailable").Write(w)
 		},
 	}}
 }
@@ -62,6 +64,18 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return nil
 	}
 	proxy.ServeHTTP(w, r)
+}
+
+// setOwn sets the configured headers in place of the caller's. To many servers "_" is "-"
+// in a name: the caller's X_Api must not stand beside a configured X-Api.
+func setOwn(h, own http.Header) {
+	folded := func(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "-")) }
+	names := make(map[string]bool, len(own))
+	for name := range own {
+		names[folded(name)] = true
+	}
+	maps.DeleteFunc(h, func(name string, _ []string) bool { return names[folded(name)] })
+	maps.Copy(h, own)
 }
 
 // redirect points a request at upstream without cleaning its path.
@@ -105,14 +119,4 @@ func withoutCORS(h http.Header) {
 			h.Del(name)
 		}
 	}
-}
-
-func refuse(w http.ResponseWriter, status int, detail string) {
-	body, err := json.Marshal(map[string]string{"detail": detail})
-	if err != nil {
-		panic(err) // a map of strings always encodes
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // the caller is gone if this fails
 }

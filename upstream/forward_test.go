@@ -2,6 +2,8 @@ package upstream_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -69,6 +71,62 @@ func TestForwardHeaders(t *testing.T) {
 		}
 		if w.Code != http.StatusTeapot || w.Header().Get("X-Kept") != "1" || strings.Contains(strings.Join(keysOf(w.Header()), " "), "Access-Control") {
 			t.Errorf("the caller got %d %v", w.Code, w.Header())
+		}
+	}
+}
+
+// Many servers take X_Own for X-Own: a caller must not be able to send one beside it.
+func TestForwardSendsNoHeaderThatPassesForAConfiguredOne(t *testing.T) {
+	var got http.Header
+	h, _ := forwarding(t, "", false, func(_ http.ResponseWriter, r *http.Request) { got = r.Header })
+	r := httptest.NewRequest(http.MethodGet, "http://caller.test:2689/x", nil)
+	for _, name := range []string{"X_Own", "x_own", "X-Own", "x-oWN"} {
+		r.Header[name] = []string{"the caller's"}
+	}
+	r.Header.Set("X_Other", "2")
+	h.ServeHTTP(httptest.NewRecorder(), r)
+	var own []string
+	for name := range got {
+		if strings.EqualFold(strings.ReplaceAll(name, "_", "-"), "X-Own") {
+			own = append(own, name)
+		}
+	}
+	if diff := cmp.Diff([]string{"X-Own"}, own); diff != "" || got.Get("X-Own") != "1" || got.Get("X_Other") != "2" {
+		t.Errorf("upstream got %v (-want +got):\n%s", got, diff)
+	}
+}
+
+// An answer that breaks off is told in the log, without what upstream sent: it may be a
+// value.
+func TestForwardLogsAnAnswerThatBreaksOff(t *testing.T) {
+	var log bytes.Buffer
+	c := answering(t, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nsecret-value\r\n\r\n")
+	h := upstream.NewForwarder(c, false, slog.New(slog.NewTextHandler(&log, nil)))
+	defer func() {
+		if err, _ := recover().(error); !errors.Is(err, http.ErrAbortHandler) {
+			t.Errorf("recovered %v", err)
+		}
+		if !strings.Contains(log.String(), "level=WARN") || strings.Contains(log.String(), "secret-value") {
+			t.Errorf("logged: %s", &log)
+		}
+	}()
+	r := httptest.NewRequest(http.MethodGet, "http://caller.test:2689/x", nil)
+	ctx := context.WithValue(t.Context(), http.ServerContextKey, &http.Server{}) // as a server has it
+	h.ServeHTTP(httptest.NewRecorder(), r.WithContext(ctx))
+}
+
+// Nor does the reason why there was no answer at all.
+func TestForwardLogsNothingOfAnAnswerThatIsNone(t *testing.T) {
+	for _, response := range []string{"secret-value\r\n\r\n", "HTTP/1.1 secret-value\r\n\r\n", "HTTP/1.1 200 OK\r\nsecret-value\r\n\r\n"} {
+		var log bytes.Buffer
+		h := upstream.NewForwarder(answering(t, response), false, slog.New(slog.NewTextHandler(&log, nil)))
+		w := forwarded(h, http.MethodGet, "/x", nil)
+		if w.Code != http.StatusServiceUnavailable || !strings.Contains(log.String(), "could not be passed on") ||
+			strings.Contains(log.String()+w.Body.String(), "secret-value") {
+			t.Errorf("%q: %d %s, logged: %s", response, w.Code, w.Body, &log)
+		}
+		if _, err := answering(t, response).Get(t.Context(), key("k")); err == nil || strings.Contains(err.Error(), "secret-value") {
+			t.Errorf("%q: a read says %v", response, err)
 		}
 	}
 }

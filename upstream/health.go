@@ -20,8 +20,9 @@ const (
 	// sickForBackoffs is how many of the longest backoffs after its last failure an
 	// entry is still held to be sick. A sick one is tried again in about one.
 	sickForBackoffs = 2
-	// entriesRemembered bounds the suspects and the sick, each. Beyond it, evidence
-	// is lost: a sick entry may count as a sign of an outage once more.
+	// entriesRemembered bounds the suspects and the sick, each, and the namespaces that
+	// are not let in. Beyond it, evidence is lost: a sick entry may count as a sign of an
+	// outage once more.
 	entriesRemembered = 1024
 )
 
@@ -126,14 +127,14 @@ func (h *health) suspect(id journal.ID, now time.Time) bool {
 }
 
 // remember adds to a set in which any other may have to make room.
-func remember(set map[journal.ID]time.Time, id journal.ID, at time.Time) {
-	if _, ok := set[id]; !ok && len(set) >= entriesRemembered {
+func remember[K comparable, V any](set map[K]V, key K, value V) {
+	if _, ok := set[key]; !ok && len(set) >= entriesRemembered {
 		for other := range set {
 			delete(set, other)
 			break
 		}
 	}
-	set[id] = at
+	set[key] = value
 }
 
 // admit reports whether a request may be made now, and whether as a probe: the probe

@@ -1,65 +1,54 @@
 package upstream
 
-// taskHeap is ordered by due time, then by age.
-type taskHeap []*task
-
-func (h taskHeap) Len() int { return len(h) }
-
-func (h taskHeap) Less(i, k int) bool {
-	if h[i].due == h[k].due {
-		return h[i].seq < h[k].seq
-	}
-	return h[i].due < h[k].due
+// ordered is what can stand in a heap and knows where it does.
+type ordered[T any] interface {
+	before(other T) bool
+	placed(index int) // -1 is in no heap
 }
 
-func (h taskHeap) Swap(i, k int) {
+// heapOf is a heap.Interface whose elements can be moved and taken from its middle.
+type heapOf[T ordered[T]] []T
+
+func (h heapOf[T]) Len() int           { return len(h) }
+func (h heapOf[T]) Less(i, k int) bool { return h[i].before(h[k]) }
+
+func (h heapOf[T]) Swap(i, k int) {
 	h[i], h[k] = h[k], h[i]
-	h[i].index, h[k].index = int32(i), int32(k)
+	h[i].placed(i)
+	h[k].placed(k)
 }
 
-func (h *taskHeap) Push(x any) {
-	t := x.(*task)
-	t.index = int32(len(*h))
-	*h = append(*h, t)
+func (h *heapOf[T]) Push(x any) {
+	last := x.(T)
+	last.placed(len(*h))
+	*h = append(*h, last)
 }
 
-func (h *taskHeap) Pop() any {
+func (h *heapOf[T]) Pop() any {
 	old := *h
-	t := old[len(old)-1]
-	old[len(old)-1] = nil
+	last := old[len(old)-1]
+	clear(old[len(old)-1:]) // so that it can be collected
 	*h = old[:len(old)-1]
-	t.index = -1
-	return t
+	last.placed(-1)
+	return last
 }
 
-// spaceHeap is ordered by ready time, then by turns.
-type spaceHeap []*space
-
-func (h spaceHeap) Len() int { return len(h) }
-
-func (h spaceHeap) Less(i, k int) bool {
-	if h[i].readyAt == h[k].readyAt {
-		return h[i].served < h[k].served
+// before is by due time, then by age.
+func (t *task) before(other *task) bool {
+	if t.due == other.due {
+		return t.seq < other.seq
 	}
-	return h[i].readyAt < h[k].readyAt
+	return t.due < other.due
 }
 
-func (h spaceHeap) Swap(i, k int) {
-	h[i], h[k] = h[k], h[i]
-	h[i].index, h[k].index = i, k
+func (t *task) placed(index int) { t.index = int32(index) }
+
+// before is by ready time, then by turns.
+func (sp *space) before(other *space) bool {
+	if sp.readyAt == other.readyAt {
+		return sp.served < other.served
+	}
+	return sp.readyAt < other.readyAt
 }
 
-func (h *spaceHeap) Push(x any) {
-	sp := x.(*space)
-	sp.index = len(*h)
-	*h = append(*h, sp)
-}
-
-func (h *spaceHeap) Pop() any {
-	old := *h
-	sp := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	sp.index = -1
-	return sp
-}
+func (sp *space) placed(index int) { sp.index = index }

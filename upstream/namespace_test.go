@@ -242,6 +242,7 @@ func TestVerdicts(t *testing.T) {
 }
 
 func became(r *rig) string {
+	_, _, next := r.flusher.Attempts(key("k"))
 	switch n := len(r.requests(call.write)); {
 	case r.flusher.Paused("ns") != "":
 		return "paused"
@@ -249,7 +250,7 @@ func became(r *rig) string {
 		return "dead"
 	case n == 2 && r.pending() == 0:
 		return "again"
-	case n == 1 && time.Until(r.flusher.Attempts(key("k")).Next) > settleTime-timeout-2*time.Second:
+	case n == 1 && time.Until(next) > settleTime-timeout-2*time.Second:
 		return "after the settle time"
 	}
 	return r.left()

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/botwired/botwired/journal"
@@ -36,15 +37,20 @@ type ReaderOptions struct {
 type Reader struct {
 	opts   ReaderOptions
 	health *health
+
+	mu       sync.Mutex // guards refusals
+	refusals map[string]refusal
 }
 
 // NewReader returns a reader.
 func NewReader(opts ReaderOptions) *Reader {
-	return &Reader{opts: opts, health: newHealth(opts.BackoffInitial, opts.BackoffMax)}
+	return &Reader{
+		opts: opts, health: newHealth(opts.BackoffInitial, opts.BackoffMax), refusals: make(map[string]refusal),
+	}
 }
 
 // Get asks for an entry; nil without an error means that upstream does not hold it.
-// Errors are *[Unavailable] and ctx's.
+// Errors are *[Unavailable], *[Denied] and ctx's.
 func (r *Reader) Get(ctx context.Context, id journal.ID, patient bool) (o *journal.Observation, err error) {
 	err = r.try(ctx, id, patient, func() error {
 		o, err = r.opts.Client.Get(ctx, id)
@@ -68,6 +74,9 @@ func (r *Reader) try(ctx context.Context, id journal.ID, patient bool, ask func(
 		err := r.once(ctx, id, ask)
 		if err == nil || ctx.Err() != nil {
 			return err
+		}
+		if denied := denial(err); denied != nil {
+			return denied
 		}
 		u := r.unavailable(err)
 		now := time.Now()
@@ -100,6 +109,7 @@ func (r *Reader) once(ctx context.Context, id journal.ID, ask func() error) erro
 	case errors.As(err, &failed) && failed.verdict.blamesUpstream():
 		r.health.failure(id, probe, failed.unreachable, failed.Error())
 	default:
+		r.refused(id.Namespace, failed)
 		if r.health.success(id, probe).failing && r.opts.OnRecover != nil {
 			r.opts.OnRecover()
 		}
@@ -136,16 +146,4 @@ func pause(ctx context.Context, d time.Duration) error {
 func (r *Reader) Failing() (bool, string) {
 	v := r.health.view()
 	return v.down, v.text
-}
-
-// Failing reports whether the last write found upstream unwell, and why.
-func (f *Flusher) Failing() (bool, string) {
-	v := f.health.view()
-	return v.failing, v.text
-}
-
-// Nudge lets the flusher try upstream at once: it has been seen to be back.
-func (f *Flusher) Nudge() {
-	f.health.nudge()
-	f.signal()
 }

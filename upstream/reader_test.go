@@ -3,6 +3,8 @@ package upstream_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -101,6 +103,77 @@ func TestCallerWhoLeavesHandsTheProbeBack(t *testing.T) {
 		f.set(func(f *fake) { f.answer = nil })
 		if o, err := r.Get(t.Context(), key("k"), false); err != nil || o == nil {
 			t.Errorf("got %v, %v, want the entry", o, err)
+		}
+	})
+}
+
+// TestRefusedReads: what upstream says of the request is for the caller, and nothing else
+// is. A 404 that is not about the entry would be taken for its absence (contract 9).
+func TestRefusedReads(t *testing.T) {
+	long := `{"detail":"` + strings.Repeat("x", 64<<10) + `"}`
+	for name, row := range map[string]struct {
+		rep      reply
+		passedOn bool
+		told     bool // in the status
+	}{
+		"400":            {detail(400), true, false},
+		"401":            {detail(401), true, true},
+		"402":            {reply{status: 402, body: `{"x402Version":1}`}, true, true},
+		"403":            {detail(403), true, true},
+		"422":            {detail(422), true, false},
+		"429":            {limited("7"), true, false},
+		"a page":         {reply{status: 403, body: "<html>"}, false, true},
+		"nothing":        {reply{status: 403}, false, true},
+		"a long one":     {reply{status: 403, body: long}, false, true},
+		"404":            {detail(404), false, true},
+		"410":            {detail(410), false, true},
+		"500":            {detail(500), false, false},
+		"a page for 400": {reply{status: 400, body: "<html>"}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			readers(t, func(t *testing.T, f *fake, r *upstream.Reader, _ *atomic.Int32) {
+				f.answer = func(call) reply { return row.rep }
+				_, err := r.Get(t.Context(), key("k"), false)
+				var said interface {
+					RetryAfter() time.Duration
+					Answer() (int, []byte)
+				}
+				if errors.As(err, &said) != row.passedOn {
+					t.Fatalf("passed on: %t, want %t (%v)", !row.passedOn, row.passedOn, err)
+				}
+				if row.passedOn {
+					status, body := said.Answer()
+					if status != row.rep.status || string(body) != row.rep.body || (said.RetryAfter() == 7*time.Second) != (status == 429) {
+						t.Errorf("%d %s after %v", status, body, said.RetryAfter())
+					}
+				}
+				why := r.Refused()["ns"]
+				if (why != "") != row.told || row.told && !strings.HasPrefix(why, fmt.Sprintf("HTTP %d: ", row.rep.status)) {
+					t.Errorf("the status says %q", why)
+				}
+			})
+		})
+	}
+}
+
+// TestRefusedReadsAreForgotten when one is answered, and when nobody has asked for long.
+func TestRefusedReadsAreForgotten(t *testing.T) {
+	readers(t, func(t *testing.T, f *fake, r *upstream.Reader, _ *atomic.Int32) {
+		refuse := func(in string) {
+			f.set(func(f *fake) { f.answer = func(call) reply { return detail(403) } })
+			if _, _, err := r.List(t.Context(), in, true); err == nil || r.Refused()[in] == "" {
+				t.Fatalf("%v, refused: %v", err, r.Refused())
+			}
+			f.set(func(f *fake) { f.answer = nil })
+		}
+		refuse("ns")
+		refuse("other")
+		if _, err := r.Get(t.Context(), key("k"), true); err != nil || len(r.Refused()) != 1 {
+			t.Errorf("%v, refused: %v", err, r.Refused())
+		}
+		time.Sleep(time.Hour)
+		if len(r.Refused()) != 0 {
+			t.Errorf("an hour later: %v", r.Refused())
 		}
 	})
 }

@@ -16,3 +16,9 @@ func (h *health) lift() {
 		h.backoff.Reset()
 	}
 }
+
+// Nudge lets the flusher try upstream at once: it has been seen to be back.
+func (f *Flusher) Nudge() {
+	f.health.nudge()
+	f.signal()
+}

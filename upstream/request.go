@@ -9,6 +9,8 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"sync/atomic"
+
+	"github.com/botwired/botwired/internal/httplog"
 )
 
 // do makes one request. Its failure is Unsent when the request cannot have arrived
@@ -60,13 +62,15 @@ func (p *progress) failure(err error) *RequestError {
 	if errors.As(err, &u) {
 		err = u.Err // the URL is upstream's and known
 	}
+	// What upstream sent that is no answer stays out of it: it may be a value.
+	reason := httplog.Unquoted(err.Error())
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = errors.New("no answer in time")
+		reason = "no answer in time"
 	}
 	if p.sent.Load() {
-		return &RequestError{verdict: Unanswered, err: err}
+		return &RequestError{verdict: Unanswered, reason: reason}
 	}
-	return &RequestError{verdict: Unsent, unreachable: !p.connected.Load(), err: err}
+	return &RequestError{verdict: Unsent, unreachable: !p.connected.Load(), reason: reason}
 }
 
 func (c *Client) request(ctx context.Context, method, target string, body []byte) (*http.Request, error) {

@@ -150,7 +150,8 @@ func (r *rig) within(d time.Duration, what string, is func() bool) {
 func (r *rig) left() string {
 	var out string
 	for _, p := range r.journal.PendingList("", 5) {
-		out += fmt.Sprintf(" %s %+v", p.ID, r.flusher.Attempts(p.ID))
+		count, last, next := r.flusher.Attempts(p.ID)
+		out += fmt.Sprintf(" %s: %d attempts, %q, next %v", p.ID, count, last, next)
 	}
 	return out
 }

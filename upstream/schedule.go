@@ -67,7 +67,7 @@ func (t *task) untried() bool { return t.trouble == nil || t.trouble.attempts ==
 type space struct {
 	name      string
 	tasks     map[string]*task // by key
-	waiting   taskHeap
+	waiting   heapOf[*task]
 	running   int
 	orderly   int     // of those running, that have not failed before
 	orderlyAt instant // when the last of them was sent
@@ -88,7 +88,7 @@ type space struct {
 // concurrent use.
 type schedule struct {
 	spaces map[string]*space
-	ready  spaceHeap
+	ready  heapOf[*space]
 	turn   uint64
 	// fresh is the task that came into line last without a failure, nil if it is
 	// gone: the best probe, as those that have failed may be sick themselves.

@@ -66,6 +66,22 @@ func (f *settingFlags) connect() (*client, error) {
 	return newClient(loaded)
 }
 
+// show asks the daemon and prints the answer: as it came, or what print makes of it.
+func (f *settingFlags) show(ctx context.Context, r request, asJSON bool, print func(io.Writer, *client, []byte) error) error {
+	c, err := f.connect()
+	if err != nil {
+		return err
+	}
+	body, err := c.do(ctx, r)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(f.process.stdout, body)
+	}
+	return print(f.process.stdout, c, body)
+}
+
 // dialable turns an address to listen on into one to connect to: a listener on
 // all interfaces is found on loopback.
 func dialable(listen string) string {

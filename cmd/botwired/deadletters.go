@@ -20,18 +20,7 @@ func newDeadLettersCommand(p *process, settings *settingFlags) *cobra.Command {
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := settings.connect()
-		if err != nil {
-			return err
-		}
-		body, err := c.do(cmd.Context(), request{method: http.MethodGet, path: surface("dead-letters")})
-		if err != nil {
-			return err
-		}
-		if *asJSON {
-			return printJSON(p.stdout, body)
-		}
-		return printDeadLetters(p.stdout, c, body)
+		return settings.show(cmd.Context(), request{method: http.MethodGet, path: surface("dead-letters")}, *asJSON, printDeadLetters)
 	}
 	cmd.AddCommand(
 		newVerdictCommand(p, settings, verdict{

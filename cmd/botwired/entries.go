@@ -136,7 +136,7 @@ func (f *settingFlags) entry(ctx context.Context, method, namespace, key string,
 	return answer, err
 }
 
-func newListCommand(p *process, settings *settingFlags) *cobra.Command {
+func newListCommand(settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list NAMESPACE",
 		Short: "List the keys of a namespace, newest first",
@@ -145,22 +145,12 @@ func newListCommand(p *process, settings *settingFlags) *cobra.Command {
 	asJSON := jsonFlag(cmd)
 	limit := limitFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := settings.connect()
-		if err != nil {
-			return err
-		}
 		query, err := limit()
 		if err != nil {
 			return err
 		}
-		body, err := c.do(cmd.Context(), request{method: http.MethodGet, path: []string{"memory", args[0]}, query: query})
-		if err != nil {
-			return err
-		}
-		if *asJSON {
-			return printJSON(p.stdout, body)
-		}
-		return printKeys(p.stdout, c, body)
+		r := request{method: http.MethodGet, path: []string{"memory", args[0]}, query: query}
+		return settings.show(cmd.Context(), r, *asJSON, printKeys)
 	}
 	return cmd
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func newPendingCommand(p *process, settings *settingFlags) *cobra.Command {
+func newPendingCommand(settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pending",
 		Short: "List the writes that upstream has not confirmed yet",
@@ -24,18 +24,8 @@ func newPendingCommand(p *process, settings *settingFlags) *cobra.Command {
 		if *namespace != "" {
 			query.Set("namespace", *namespace)
 		}
-		c, err := settings.connect()
-		if err != nil {
-			return err
-		}
-		body, err := c.do(cmd.Context(), request{method: http.MethodGet, path: surface("pending"), query: query})
-		if err != nil {
-			return err
-		}
-		if *asJSON {
-			return printJSON(p.stdout, body)
-		}
-		return printPending(p.stdout, c, body)
+		r := request{method: http.MethodGet, path: surface("pending"), query: query}
+		return settings.show(cmd.Context(), r, *asJSON, printPending)
 	}
 	return cmd
 }

@@ -42,7 +42,7 @@ when it failed and nothing was changed.`,
 			return err
 		}
 		dir := loaded.Config.DataDir
-		r, err := journal.Recover(journal.RecoverOptions{Dir: filepath.Join(dir, "journal"), Now: time.Now()})
+		r, err := journal.Recover(journal.RecoverOptions{Dir: filepath.Join(dir, journalDir), Now: time.Now()})
 		switch {
 		case errors.Is(err, journal.ErrInUse):
 			return fmt.Errorf("data_dir = %q: a botwired uses it: stop it first", dir)

@@ -38,14 +38,14 @@ func newRootCommand(p *process) *cobra.Command {
 	addSettings(root.PersistentFlags(), settings)
 	root.AddCommand(
 		newServeCommand(p, settings),
-		newStatusCommand(p, settings),
+		newStatusCommand(settings),
 		newFlushCommand(p, settings),
-		newPendingCommand(p, settings),
+		newPendingCommand(settings),
 		newDeadLettersCommand(p, settings),
 		newGetCommand(p, settings),
 		newSetCommand(p, settings),
 		newDeleteCommand(p, settings),
-		newListCommand(p, settings),
+		newListCommand(settings),
 		newSelfhostCommand(p, settings),
 		newRecoverCommand(p, settings),
 		newConfigCommand(p, settings),

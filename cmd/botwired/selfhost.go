@@ -47,11 +47,7 @@ func newSelfhostCommand(p *process, settings *settingFlags) *cobra.Command {
 // serveMemory serves the memory service from the database file until ctx ends.
 func serveMemory(ctx context.Context, loaded *config.Loaded, path string, stderr io.Writer) error {
 	c := &loaded.Config
-	logger := newLogger(c.Log, stderr)
-	for _, warning := range loaded.Warnings {
-		logger.Warn(warning)
-	}
-	listener, err := listen(ctx, c)
+	logger, listener, err := begin(ctx, loaded, stderr)
 	if err != nil {
 		return err
 	}

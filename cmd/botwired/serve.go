@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/front"
+	"github.com/botwired/botwired/internal/httplog"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -40,12 +42,7 @@ func newServeCommand(p *process, settings *settingFlags) *cobra.Command {
 // requests flow: callers, flusher, journal (contract 22).
 func serve(ctx context.Context, loaded *config.Loaded, stderr io.Writer) error {
 	c := &loaded.Config
-	logger := newLogger(c.Log, stderr)
-	for _, warning := range loaded.Warnings {
-		logger.Warn(warning)
-	}
-	// The address comes first: if it is taken, nothing else is touched.
-	listener, err := listen(ctx, c)
+	logger, listener, err := begin(ctx, loaded, stderr)
 	if err != nil {
 		return err
 	}
@@ -60,6 +57,17 @@ func serve(ctx context.Context, loaded *config.Loaded, stderr io.Writer) error {
 		"version", buildVersion())
 	err = d.run(ctx, c.Flush.DrainTimeout, server.Serve, server.Shutdown)
 	return errors.Join(err, server.Close(), d.close())
+}
+
+// begin is what every server begins with: its log, what there is to say of the
+// configuration, and its address: if that is taken, nothing else is touched.
+func begin(ctx context.Context, loaded *config.Loaded, stderr io.Writer) (*slog.Logger, net.Listener, error) {
+	logger := newLogger(loaded.Config.Log, stderr)
+	for _, warning := range loaded.Warnings {
+		logger.Warn(warning)
+	}
+	listener, err := listen(ctx, &loaded.Config)
+	return logger, listener, err
 }
 
 // fatal is what happens when the disk fails: the process ends at once, before
@@ -142,7 +150,7 @@ func newHTTPServer(handler http.Handler, logger *slog.Logger) *http.Server {
 		MaxHeaderBytes:    64 << 10,
 		// "OPTIONS *" is answered by the handler too, which asks for the Host first.
 		DisableGeneralOptionsHandler: true,
-		ErrorLog:                     slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+		ErrorLog:                     httplog.New(logger, slog.LevelDebug),
 	}
 }
 

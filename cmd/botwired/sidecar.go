@@ -153,11 +153,12 @@ func (d *sidecar) openProxy(c *config.Config) (err error) {
 		OnRecover: d.flusher.Nudge,
 	})
 	d.proxy, err = proxy.New(proxy.Options{
-		Journal: d.journal, Cache: d.cache, Upstream: d.reader, Flusher: flusher{d.flusher},
+		Journal: d.journal, Cache: d.cache, Upstream: d.reader, Flusher: d.flusher,
 		Forward:         upstream.NewForwarder(d.client, token != "", d.logger),
 		Policy:          func(namespace string) cache.Policy { return cachePolicy(c.For(namespace)) },
 		UpstreamURL:     c.Upstream.URL,
 		UpstreamFailing: d.upstreamFailing,
+		ReadsRefused:    d.reader.Refused,
 		Version:         buildVersion(),
 		Registry:        registry,
 		Logger:          d.logger,
@@ -220,17 +221,4 @@ func (d *sidecar) upstreamFailing() (bool, string) {
 		return true, reason
 	}
 	return d.reader.Failing()
-}
-
-// flusher gives the flusher the shape that the proxy asks for.
-type flusher struct{ *upstream.Flusher }
-
-func (f flusher) Flush(ctx context.Context, namespace string) (settled, dead, pending int, err error) {
-	p, err := f.Flusher.Flush(ctx, namespace)
-	return p.Settled, p.Dead, p.Pending, err
-}
-
-func (f flusher) Attempts(id journal.ID) (count int, last string, next time.Time) {
-	a := f.Flusher.Attempts(id)
-	return a.Count, a.Last, a.Next
 }

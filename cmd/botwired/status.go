@@ -31,11 +31,20 @@ type backlog struct {
 type namespaceStatus struct {
 	Namespace cell `json:"namespace"`
 	backlog
-	Paused      cell `json:"paused"`
-	WritesToday cell `json:"writes_today"`
+	Paused       cell `json:"paused"`
+	ReadsRefused cell `json:"reads_refused"`
+	WritesToday  cell `json:"writes_today"`
 }
 
-func newStatusCommand(p *process, settings *settingFlags) *cobra.Command {
+// refused says why upstream does not let the namespace in, its writes or else its reads.
+func (n namespaceStatus) refused() string {
+	if n.Paused == "" && n.ReadsRefused != "" {
+		return "reads: " + string(n.ReadsRefused)
+	}
+	return string(n.Paused)
+}
+
+func newStatusCommand(settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show how the running daemon is doing",
@@ -43,27 +52,16 @@ func newStatusCommand(p *process, settings *settingFlags) *cobra.Command {
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := settings.connect()
-		if err != nil {
-			return err
-		}
-		body, err := c.do(cmd.Context(), request{method: http.MethodGet, path: surface("status")})
-		if err != nil {
-			return err
-		}
-		if *asJSON {
-			return printJSON(p.stdout, body)
-		}
-		var s status
-		if err := c.decode(body, &s); err != nil {
-			return err
-		}
-		return printStatus(p.stdout, s)
+		return settings.show(cmd.Context(), request{method: http.MethodGet, path: surface("status")}, *asJSON, printStatus)
 	}
 	return cmd
 }
 
-func printStatus(w io.Writer, s status) error {
+func printStatus(w io.Writer, c *client, body []byte) error {
+	var s status
+	if err := c.decode(body, &s); err != nil {
+		return err
+	}
 	pending := s.Pending.or("unknown")
 	if s.Pending != "" && s.Pending != "0" {
 		pending = fmt.Sprintf("%s writes, %s, the oldest %s", s.Pending, s.PendingBytes.size(), s.OldestPending.age())
@@ -87,7 +85,7 @@ func printStatus(w io.Writer, s status) error {
 			oldest = ""
 		}
 		rows = append(rows, []string{string(n.Namespace), string(n.Pending), n.PendingBytes.size(), oldest,
-			string(n.WritesToday), string(n.Paused)})
+			string(n.WritesToday), n.refused()})
 	}
 	fmt.Fprintln(w)
 	return printTable(w, []string{"NAMESPACE", "PENDING", "SIZE", "OLDEST", "WRITES TODAY", "PAUSED"}, rows)

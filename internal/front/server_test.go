@@ -20,39 +20,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/botwired/botwired/internal/front"
+	"github.com/botwired/botwired/internal/pipe"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// pipes is a listener whose connections are made by dial.
-type pipes struct {
-	conns chan net.Conn
-	done  chan struct{}
-}
-
-func newPipes() *pipes { return &pipes{make(chan net.Conn), make(chan struct{})} }
-
-func (l *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipes) Close() error   { close(l.done); return nil }
-func (l *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 2689} }
-
-func (l *pipes) dial() net.Conn {
-	theirs, ours := net.Pipe()
-	l.conns <- ours
-	return theirs
-}
-
 // world is a server under test, and who answered.
 type world struct {
-	*pipes
+	listener       *pipe.Listener
 	server         *front.Server
 	quick, handled atomic.Int64
 	admitted       atomic.Int64 // how often the guard was asked
@@ -65,11 +40,11 @@ const readHeader, readAll, write, idle = 10 * time.Second, time.Minute, 50 * tim
 // stranger, and everything by handle, which by default echoes the request.
 func start(t *testing.T, handle http.HandlerFunc) *world {
 	t.Helper()
-	w := &world{pipes: newPipes(), served: make(chan error, 1)}
+	w := &world{listener: pipe.Listen(), served: make(chan error, 1)}
 	if handle == nil {
 		handle = echo
 	}
-	w.server = front.New(w.pipes, front.Options{
+	w.server = front.New(w.listener, front.Options{
 		HTTP: &http.Server{
 			Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				w.handled.Add(1)
@@ -97,6 +72,17 @@ func start(t *testing.T, handle http.HandlerFunc) *world {
 		}
 	})
 	return w
+}
+
+func (w *world) dial(t *testing.T) net.Conn { return dial(t, w.listener) }
+
+func dial(t *testing.T, l *pipe.Listener) net.Conn {
+	t.Helper()
+	c, err := l.Dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 func echo(w http.ResponseWriter, r *http.Request) {
@@ -175,7 +161,7 @@ func TestWhoAnswers(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := start(t, nil)
-			c := w.dial()
+			c := w.dial(t)
 			got := exchange(t, c, test.text, len(test.answers))
 			for i, want := range test.answers {
 				if !strings.Contains(got[i], want) {
@@ -217,15 +203,15 @@ func TestTheSameAsNetHTTP(t *testing.T) {
 		request("DELETE", "/memory/n/k", "", "Content-Length: 0", "User-Agent: u", "Accept: */*"),
 	} {
 		w := start(t, handle)
-		c := w.dial()
+		c := w.dial(t)
 		here := exchange(t, c, text, 1)
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
-		theirs := newPipes()
+		theirs := pipe.Listen()
 		server := &http.Server{Handler: http.HandlerFunc(handle), ReadHeaderTimeout: readHeader}
 		go func() { _ = server.Serve(theirs) }() // Close ends it
-		c = theirs.dial()
+		c = dial(t, theirs)
 		if diff := cmp.Diff(exchange(t, c, text, 1), here); diff != "" {
 			t.Errorf("%q: net/http's answer (-) and ours (+):\n%s", text, diff)
 		}
@@ -238,7 +224,7 @@ func TestTheSameAsNetHTTP(t *testing.T) {
 // Requests may arrive in any pieces.
 func TestArrivingInPieces(t *testing.T) {
 	w := start(t, nil)
-	c := w.dial()
+	c := w.dial(t)
 	text := request("PUT", "/memory/quick/k", "abc") + request("GET", "/memory/slow/k", "") + request("PATCH", "/odd", "xyz")
 	go func() {
 		for i := range len(text) {
@@ -266,7 +252,7 @@ func TestTheGuardIsAsked(t *testing.T) {
 	quick := request("GET", "/memory/quick/k", "")
 	token := request("GET", "/memory/quick/k", "", "Authorization: Bearer x")
 	for range 2 {
-		c := w.dial()
+		c := w.dial(t)
 		exchange(t, c, quick+quick+token+token+quick, 5)
 		if err := c.Close(); err != nil {
 			t.Error(err)
@@ -294,7 +280,7 @@ func TestTimeouts(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := start(t, nil)
-				c := w.dial()
+				c := w.dial(t)
 				began := time.Now()
 				if test.text != "" {
 					exchange(t, c, test.text, test.answers)
@@ -314,7 +300,7 @@ func TestTimeouts(t *testing.T) {
 func TestACallerThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, nil)
-		c := w.dial()
+		c := w.dial(t)
 		if _, err := io.WriteString(c, request("GET", "/memory/quick/k", "")); err != nil {
 			t.Fatal(err)
 		}
@@ -334,7 +320,7 @@ func TestShutdown(t *testing.T) {
 			time.Sleep(takes)
 			echo(rw, r)
 		})
-		idle, fresh, busy, partial := w.dial(), w.dial(), w.dial(), w.dial()
+		idle, fresh, busy, partial := w.dial(t), w.dial(t), w.dial(t), w.dial(t)
 		exchange(t, idle, request("GET", "/memory/quick/k", ""), 1)
 		for c, text := range map[net.Conn]string{
 			busy: request("GET", "/memory/slow/k", ""), partial: request("GET", "/memory/quick/k", "")[:20],
@@ -373,7 +359,7 @@ func TestShutdown(t *testing.T) {
 func TestCloseEndsWhatShutdownLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-		c := w.dial()
+		c := w.dial(t)
 		if _, err := io.WriteString(c, request("GET", "/memory/slow/k", "")); err != nil {
 			t.Fatal(err)
 		}
@@ -395,7 +381,7 @@ func TestCloseEndsWhatShutdownLeaves(t *testing.T) {
 // A panic costs its connection, and no other.
 func TestAPanicEndsItsConnection(t *testing.T) {
 	w := start(t, func(http.ResponseWriter, *http.Request) { panic("secret") })
-	c, other := w.dial(), w.dial()
+	c, other := w.dial(t), w.dial(t)
 	if _, err := io.WriteString(c, request("GET", "/memory/slow/k", "")); err != nil {
 		t.Fatal(err)
 	}
@@ -412,7 +398,7 @@ func TestAPanicEndsItsConnection(t *testing.T) {
 // keeping them all in memory.
 func TestPipelining(t *testing.T) {
 	w := start(t, nil)
-	c := w.dial()
+	c := w.dial(t)
 	const n = 5000
 	var text bytes.Buffer
 	for i := range n {

@@ -127,9 +127,9 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, OnRecover: n.flusher.Nudge,
 	})
 	n.proxy, err = proxy.New(proxy.Options{
-		Journal: n.journal, Cache: n.cache, Upstream: reader, Flusher: flusher{n.flusher},
+		Journal: n.journal, Cache: n.cache, Upstream: reader, Flusher: n.flusher,
 		Forward: http.NotFoundHandler(), Policy: func(string) cache.Policy { return with.policy },
-		UpstreamFailing: n.flusher.Failing, Registry: prometheus.NewRegistry(), Logger: logger,
+		UpstreamFailing: n.flusher.Failing, ReadsRefused: reader.Refused, Registry: prometheus.NewRegistry(), Logger: logger,
 	})
 	return n, err
 }
@@ -192,17 +192,4 @@ func (n *node) quick(method, path, body string) *httptest.ResponseRecorder {
 		panic(err)
 	}
 	return w
-}
-
-// flusher gives the flusher the shape that the proxy asks for.
-type flusher struct{ *upstream.Flusher }
-
-func (f flusher) Flush(ctx context.Context, namespace string) (settled, dead, pending int, err error) {
-	p, err := f.Flusher.Flush(ctx, namespace)
-	return p.Settled, p.Dead, p.Pending, err
-}
-
-func (f flusher) Attempts(id journal.ID) (count int, last string, next time.Time) {
-	a := f.Flusher.Attempts(id)
-	return a.Count, a.Last, a.Next
 }

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/botwired/botwired/internal/pipe"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
@@ -71,7 +72,7 @@ type service struct {
 
 func newService() *service {
 	s := &service{
-		listener: &listener{conns: make(chan net.Conn), closed: make(chan struct{})},
+		listener: &listener{Listener: pipe.Listen()},
 		done:     make(chan struct{}),
 		entries:  make(map[journal.ID]stored),
 		underWay: make(map[journal.ID]int),
@@ -135,7 +136,7 @@ func (s *service) dial(ctx context.Context) (net.Conn, error) {
 	if refused {
 		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 	}
-	return s.listener.dial(ctx)
+	return s.listener.Dial(ctx)
 }
 
 func (s *service) snapshot() map[journal.ID]string {
@@ -297,29 +298,23 @@ func (s *service) list(namespace string) []byte {
 	return wire.Listing{Namespace: namespace, Items: items}.AppendJSON(nil)
 }
 
-// listener is a network of pipes, which virtual time can wait on.
+// listener is a network whose connections can be cut.
 type listener struct {
-	conns  chan net.Conn
-	once   sync.Once
-	closed chan struct{}
+	*pipe.Listener
 
 	mu   sync.Mutex
 	open []net.Conn
 }
 
-func (l *listener) dial(ctx context.Context) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case l.conns <- far:
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.open = append(l.open, far)
-		return near, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
+func (l *listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open = append(l.open, c)
+	return c, nil
 }
 
 // cut ends all connections, as a service that goes down does.
@@ -332,19 +327,7 @@ func (l *listener) cut() {
 	l.open = nil
 }
 
-func (l *listener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
 func (l *listener) Close() error {
-	l.once.Do(func() { close(l.closed) })
 	l.cut()
-	return nil
+	return l.Listener.Close()
 }
-
-func (l *listener) Addr() net.Addr { return &net.UnixAddr{Name: "sim", Net: "pipe"} }

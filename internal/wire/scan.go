@@ -84,9 +84,9 @@ func (s *scanner) value() error {
 	case '"':
 		return s.string()
 	case '{':
-		return s.nested((*scanner).object)
+		return s.nested('}')
 	case '[':
-		return s.nested((*scanner).array)
+		return s.nested(']')
 	case 'n', 't', 'f', 'N', 'I', '-':
 		if s.word() {
 			return nil
@@ -105,28 +105,29 @@ func (s *scanner) word() bool {
 	return false
 }
 
-func (s *scanner) nested(body func(*scanner) error) error {
+// nested checks the object or the array that starts here and that closing ends.
+func (s *scanner) nested(closing byte) error {
 	if s.depth++; s.depth > maxDepth {
 		return unreadable{}
 	}
 	s.pos++
 	s.space()
-	err := body(s)
+	err := s.members(closing)
 	s.depth--
 	return err
 }
 
-func (s *scanner) object() error {
-	if s.at('}') {
+func (s *scanner) members(closing byte) error {
+	if s.at(closing) {
 		s.pos++
 		return nil
 	}
 	for {
-		if err := s.pair(); err != nil {
+		if err := s.one(closing); err != nil {
 			return err
 		}
 		s.space()
-		if s.at('}') {
+		if s.at(closing) {
 			s.pos++
 			return nil
 		}
@@ -136,6 +137,14 @@ func (s *scanner) object() error {
 		s.pos++
 		s.space()
 	}
+}
+
+// one checks a member of an object, or of an array.
+func (s *scanner) one(closing byte) error {
+	if closing == '}' {
+		return s.pair()
+	}
+	return s.value()
 }
 
 func (s *scanner) pair() error {
@@ -169,28 +178,6 @@ func isValueName(quoted []byte) bool {
 		return string(quoted) == `"value"`
 	}
 	return string(unquote(quoted)) == "value"
-}
-
-func (s *scanner) array() error {
-	if s.at(']') {
-		s.pos++
-		return nil
-	}
-	for {
-		if err := s.value(); err != nil {
-			return err
-		}
-		s.space()
-		if s.at(']') {
-			s.pos++
-			return nil
-		}
-		if !s.at(',') {
-			return s.fail("Expecting ',' delimiter", s.pos)
-		}
-		s.pos++
-		s.space()
-	}
 }
 
 // number takes the longest number that starts here; what it leaves is the caller's to refuse.

@@ -22,7 +22,7 @@ const patience = 30 * time.Second
 
 // send makes the request on a connection of its own. It is written as it was recorded: the target
 // untouched, and no header added but Host and Content-Length.
-func (r request) send(base, ns string, headers map[string]string) (answer, error) {
+func (r request) send(base, ns string) (answer, error) {
 	at, err := url.Parse(base)
 	if err != nil {
 		return answer{}, err
@@ -35,7 +35,7 @@ func (r request) send(base, ns string, headers map[string]string) (answer, error
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return answer{}, err
 	}
-	if _, err := conn.Write(r.bytes(at.Host, ns, headers)); err != nil {
+	if _, err := conn.Write(r.bytes(at.Host, ns)); err != nil {
 		return answer{}, err
 	}
 	response, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: r.Method})
@@ -50,14 +50,11 @@ func (r request) send(base, ns string, headers map[string]string) (answer, error
 	return outcome(response, body, base, ns), nil
 }
 
-func (r request) bytes(host, ns string, headers map[string]string) []byte {
+func (r request) bytes(host, ns string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", r.Method, strings.ReplaceAll(r.Target, "NS", ns), host)
-	all := make(map[string]string)
-	maps.Copy(all, headers)
-	maps.Copy(all, r.Headers)
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		fmt.Fprintf(&b, "%s: %s\r\n", name, all[name])
+	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
+		fmt.Fprintf(&b, "%s: %s\r\n", name, r.Headers[name])
 	}
 	if r.Body == nil {
 		b.WriteString("\r\n")

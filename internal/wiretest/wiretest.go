@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,46 +51,22 @@ type answer struct {
 	Text    string            `json:"text"`
 }
 
-// An Option changes what [Replay] replays.
-type Option func(*options)
-
-type options struct {
-	except  []string
-	headers map[string]string
-}
-
-// Except leaves out scenarios, by name.
-func Except(names ...string) Option {
-	return func(o *options) { o.except = append(o.except, names...) }
-}
-
-// Header sends a header with every request, beside the recorded ones.
-func Header(name, value string) Option {
-	return func(o *options) { o.headers[name] = value }
-}
-
 // Replay sends every recorded scenario to the server at base, such as http://127.0.0.1:2689, one
 // subtest each and in a namespace of its own, and reports each step that is answered otherwise than
 // BotWire did. Times, the wording of JSON errors and BotWire's own crashes are compared loosely; of
 // the headers, content-type, allow and location count.
-func Replay(t *testing.T, base string, opts ...Option) {
+func Replay(t *testing.T, base string) {
 	t.Helper()
-	o := options{headers: make(map[string]string)}
-	for _, opt := range opts {
-		opt(&o)
-	}
 	for _, s := range load(t) {
-		if !slices.Contains(o.except, s.Name) {
-			t.Run(s.Name, func(t *testing.T) { s.replay(t, base, o.headers) })
-		}
+		t.Run(s.Name, func(t *testing.T) { s.replay(t, base) })
 	}
 }
 
-func (s scenario) replay(t *testing.T, base string, headers map[string]string) {
+func (s scenario) replay(t *testing.T, base string) {
 	ns := fmt.Sprintf("w-%08x-%s", rand.Uint32(), strings.ReplaceAll(s.Name, "_", "-"))
 	ns = ns[:min(len(ns), 60)]
 	for i, step := range s.Steps {
-		got, err := step.Request.send(base, ns, headers)
+		got, err := step.Request.send(base, ns)
 		if err != nil {
 			t.Errorf("step %d: %s %.80s: %v", i, step.Request.Method, step.Request.Target, err)
 			continue

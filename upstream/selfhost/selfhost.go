@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/internal/guard"
+	"github.com/botwired/botwired/internal/wire"
 )
 
 // Options say which database to serve, and how.
@@ -41,6 +42,7 @@ type Server struct {
 	version string
 	log     *slog.Logger
 	handler http.Handler
+	bodies  *wire.Bodies
 }
 
 // Open opens or creates the database. Its errors name the file; a file that is no database is
@@ -50,7 +52,7 @@ func Open(ctx context.Context, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{store: store, latency: opts.Latency, version: opts.Version, log: opts.Logger}
+	s := &Server{store: store, latency: opts.Latency, version: opts.Version, log: opts.Logger, bodies: wire.NewBodies()}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -124,10 +123,11 @@ func (s *Server) get(ctx context.Context, ns, key string) ([]byte, error) {
 }
 
 func (s *Server) put(w http.ResponseWriter, r *http.Request, ns, key string) ([]byte, error) {
-	body, refusal := readBody(w, r)
+	body, room, refusal := s.bodies.Read(w, r)
 	if refusal != nil {
 		return nil, refusal
 	}
+	defer room.Release()
 	value, refusal := wire.DecodePut(r.Header, body)
 	if refusal == nil {
 		refusal = wire.CheckEntry(ns, key)
@@ -166,24 +166,6 @@ func (s *Server) list(r *http.Request, ns string) ([]byte, error) {
 	}
 	listing, err := s.store.list(r.Context(), ns, limit)
 	return listing.AppendJSON(nil), err
-}
-
-// readBody reads no further than the largest body that can be valid; the connection of a longer one
-// is closed.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *wire.Refusal) {
-	tooLarge := r.ContentLength > wire.MaxBodyBytes
-	if !tooLarge {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, wire.MaxBodyBytes))
-		if err == nil {
-			return body, nil
-		}
-		tooLarge = errors.As(err, new(*http.MaxBytesError))
-	}
-	w.Header().Set("Connection", "close")
-	if tooLarge {
-		return nil, wire.Detail(http.StatusRequestEntityTooLarge, fmt.Sprintf("Request body too large. Max %d bytes.", wire.MaxBodyBytes))
-	}
-	return nil, wire.Detail(http.StatusBadRequest, "There was an error parsing the body")
 }
 
 // refusal turns an error into an answer. A failure of the database is logged here, and told to the

@@ -1,0 +1,62 @@
+// Package pipe is a network that never leaves the process: the embedded upstream's, and
+// that of tests in virtual time, which can wait for pipes and not for sockets. It imports
+// nothing of the project.
+package pipe
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+)
+
+// Listener accepts the connections that are dialled to it. Its methods may be called
+// concurrently.
+type Listener struct {
+	conns  chan net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+// Listen returns a listener; Close ends it.
+func Listen() *Listener {
+	return &Listener{conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+// Dial connects to the listener once that accepts. Its errors are [net.ErrClosed] and
+// ctx's.
+func (l *Listener) Dial(ctx context.Context) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case l.conns <- far:
+		return near, nil
+	case <-l.closed:
+		return nil, errors.Join(net.ErrClosed, near.Close(), far.Close())
+	case <-ctx.Done():
+		return nil, errors.Join(ctx.Err(), near.Close(), far.Close())
+	}
+}
+
+// Accept waits for the next connection; its error is [net.ErrClosed].
+func (l *Listener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends Accept and Dial; connections stay. It may be called again.
+func (l *Listener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+// Addr names no place: there is one.
+func (l *Listener) Addr() net.Addr { return addr{} }
+
+type addr struct{}
+
+func (addr) Network() string { return "pipe" }
+func (addr) String() string  { return "in process" }

@@ -1,0 +1,123 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/botwired/botwired/journal"
+)
+
+func (w *world) put(s step) string {
+	r := w.node.do(http.MethodPut, path(s.id), `{"value":"`+s.value+`"}`)
+	if r.Code != http.StatusOK {
+		return fmt.Sprintf("PUT was answered %d: %s", r.Code, r.Body)
+	}
+	w.beliefs[s.id].become(state{true, s.value})
+	return ""
+}
+
+func (w *world) remove(id journal.ID) string {
+	b := w.beliefs[id]
+	r := w.node.do(http.MethodDelete, path(id), "")
+	switch {
+	case r.Code == http.StatusOK:
+	case r.Code == http.StatusNotFound && b.allows(state{}):
+	default:
+		return fmt.Sprintf("DELETE was answered %d: %s, and it is %s", r.Code, r.Body, b.possible)
+	}
+	b.become(state{})
+	return ""
+}
+
+func (w *world) get(id journal.ID, header ...string) string {
+	r := w.node.do(http.MethodGet, path(id), "", header...)
+	return w.judge(id, r.Code, r.Body.Bytes())
+}
+
+// judge holds an answer to a GET against what is possible.
+func (w *world) judge(id journal.ID, code int, body []byte) string {
+	b := w.beliefs[id]
+	switch code {
+	case http.StatusOK:
+		var doc struct {
+			Value     string
+			UpdatedAt float64 `json:"updated_at"`
+		}
+		if err := json.Unmarshal(body, &doc); err != nil {
+			return fmt.Sprintf("GET %s was answered with %s", id, body)
+		}
+		if !b.allows(state{true, doc.Value}) {
+			return fmt.Sprintf("GET %s was answered with %s, and it is %s", id, doc.Value, b.possible)
+		}
+		if doc.UpdatedAt < b.updatedAt {
+			return fmt.Sprintf("contract 19: updated_at of %s went from %f back to %f", id, b.updatedAt, doc.UpdatedAt)
+		}
+		b.settleOn(state{true, doc.Value})
+		b.updatedAt = doc.UpdatedAt
+	case http.StatusNotFound:
+		if !b.allows(state{}) {
+			return fmt.Sprintf("GET %s was answered 404, and it is %s", id, b.possible)
+		}
+		b.become(state{})
+	case http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusForbidden, http.StatusTooManyRequests:
+		known, err := w.node.journal.Lookup(id)
+		if err != nil || known.Seq != 0 {
+			return fmt.Sprintf("contract 6: GET %s was answered %d, and it is pending (%v)", id, code, err)
+		}
+	default:
+		return fmt.Sprintf("GET %s was answered %d: %s", id, code, body)
+	}
+	return ""
+}
+
+// look reads every entry without letting upstream be waited for: what is known here
+// must be right at all times.
+func (w *world) look() string {
+	for _, id := range entries {
+		if violation := w.get(id, "Cache-Control", "only-if-cached"); violation != "" {
+			return violation
+		}
+	}
+	w.up.mu.Lock()
+	defer w.up.mu.Unlock()
+	if len(w.up.violations) > 0 {
+		return w.up.violations[0]
+	}
+	return ""
+}
+
+func (w *world) list(namespace string) string {
+	r := w.node.do(http.MethodGet, "/memory/"+namespace, "")
+	switch r.Code {
+	case http.StatusServiceUnavailable, http.StatusForbidden, http.StatusTooManyRequests:
+		return ""
+	}
+	var doc struct {
+		Count int
+		Keys  []struct {
+			Key       string
+			Bytes     int
+			UpdatedAt float64 `json:"updated_at"`
+		}
+	}
+	if err := json.Unmarshal(r.Body.Bytes(), &doc); r.Code != http.StatusOK || err != nil || doc.Count != len(doc.Keys) {
+		return fmt.Sprintf("LIST was answered %d: %s", r.Code, r.Body)
+	}
+	listed := make(map[string]int)
+	for i, k := range doc.Keys {
+		listed[k.Key] = k.Bytes
+		if i > 0 && k.UpdatedAt > doc.Keys[i-1].UpdatedAt {
+			return fmt.Sprintf("contract 10: LIST is not newest first: %s", r.Body)
+		}
+	}
+	for _, id := range entries {
+		bytes, ok := listed[id.Key]
+		if id.Namespace == namespace && !w.beliefs[id].allowsRow(ok, bytes) {
+			return fmt.Sprintf("contract 10: LIST says %v (%d bytes) of %s, and it is %s", ok, bytes, id, w.beliefs[id].possible)
+		}
+	}
+	return ""
+}
+
+func path(id journal.ID) string { return "/memory/" + id.Namespace + "/" + id.Key }

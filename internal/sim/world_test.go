@@ -1,0 +1,165 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// world is everything that is simulated, and the model it is held against.
+type world struct {
+	fs       *vfs.MemFS
+	tripwire *tripwire
+	up       *service
+	node     *node
+	beliefs  map[journal.ID]*belief
+}
+
+func newWorld() (*world, error) {
+	w := &world{fs: vfs.NewCrashableMem(), up: newService(), beliefs: make(map[journal.ID]*belief)}
+	for _, id := range entries {
+		w.beliefs[id] = &belief{possible: []state{{}}}
+	}
+	return w, w.start()
+}
+
+func (w *world) start() (err error) {
+	w.tripwire = &tripwire{}
+	wire := w.tripwire
+	fs := errorfs.Wrap(w.fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData {
+			wire.tread()
+		}
+		return nil
+	}))
+	if w.node, err = open(fs, w.up, usual); err != nil {
+		return err
+	}
+	w.node.start()
+	return nil
+}
+
+// tripwire calls a function before one of the syncs to come.
+type tripwire struct {
+	mu   sync.Mutex
+	left int
+	trip func()
+}
+
+// set has trip called before the nth sync from now; 0 is never.
+func (t *tripwire) set(n int, trip func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.left, t.trip = n, trip
+}
+
+func (t *tripwire) tread() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.left--; t.left == 0 {
+		t.trip()
+	}
+}
+
+func (w *world) close() error {
+	err := w.node.end()
+	w.up.close()
+	return err
+}
+
+func (w *world) step(s step) string {
+	violation := w.act(s)
+	if violation == "" {
+		violation = w.look()
+	}
+	return violation
+}
+
+func (w *world) act(s step) string {
+	switch s.action {
+	case put:
+		return w.put(s)
+	case remove:
+		return w.remove(s.id)
+	case get:
+		return w.get(s.id)
+	case insist:
+		return w.get(s.id, "Cache-Control", "no-cache")
+	case list:
+		return w.list(s.id.Namespace)
+	case wait:
+		time.Sleep(s.duration)
+	case become:
+		w.up.become(s.fault, s.duration)
+	case crash:
+		return w.crash(w.clone(s))
+	case crashIn:
+		return w.crashIn(s)
+	case restart:
+		return w.restart()
+	case forget:
+		w.up.forget()
+		for _, b := range w.beliefs {
+			b.forgotten = true
+		}
+	case flushAll:
+		w.node.do(http.MethodPost, "/_botwired/flush?timeout="+s.duration.String(), "")
+	}
+	return ""
+}
+
+// clone is the file system as a power cut would leave it now.
+func (w *world) clone(s step) *vfs.MemFS {
+	return w.fs.CrashClone(vfs.CrashCloneCfg{
+		UnsyncedDataPercent: s.percent, RNG: rand.New(rand.NewPCG(uint64(s.seed), 0)),
+	})
+}
+
+// crash goes on from a clone of the file system.
+func (w *world) crash(clone *vfs.MemFS) string {
+	if err := w.node.end(); err != nil {
+		return "ending: " + err.Error()
+	}
+	w.fs = clone
+	if err := w.start(); err != nil {
+		return "starting again: " + err.Error()
+	}
+	return ""
+}
+
+// crashIn crashes before one of the syncs that a put waits for. Whether the put is
+// there afterwards is open: nobody was told.
+func (w *world) crashIn(s step) string {
+	var clone *vfs.MemFS
+	w.tripwire.set(s.sync, func() {
+		w.node.sever()
+		clone = w.clone(s)
+	})
+	b := w.beliefs[s.id]
+	before := *b
+	violation := w.put(s)
+	w.tripwire.set(0, nil)
+	if violation != "" || clone == nil {
+		return violation
+	}
+	*b = before
+	b.possible = append(slices.Clone(b.possible), state{true, s.value})
+	return w.crash(clone)
+}
+
+func (w *world) restart() string {
+	if err := w.node.end(); err != nil {
+		return "stopping: " + err.Error()
+	}
+	if err := w.start(); err != nil {
+		return "starting again: " + err.Error()
+	}
+	return ""
+}

@@ -1,0 +1,105 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+const (
+	// smallBody is the largest body, in bytes, that takes no room: all connections
+	// together can hold few enough of them, and they are nearly all there are.
+	smallBody = 64 << 10
+	// bodiesRoom bounds the larger bodies that are under way at a time, in bytes. What is
+	// made of a body takes about as much again.
+	bodiesRoom = 64 << 20
+	// roomPatience is how long a body waits for room.
+	roomPatience = 5 * time.Second
+	// bodyTime is how long a body that has room may take to come: who sends it byte by
+	// byte would keep the others out. The largest takes milliseconds on a loopback.
+	bodyTime = 15 * time.Second
+)
+
+var (
+	errTooLarge = Detail(http.StatusRequestEntityTooLarge, "Request body too large. Max "+strconv.Itoa(MaxBodyBytes)+" bytes.")
+	errTooSlow  = Detail(http.StatusRequestTimeout, "The body took too long to come.")
+	errCutShort = Detail(http.StatusBadRequest, "There was an error parsing the body")
+	errNoRoom   = Detail(http.StatusServiceUnavailable, "Too many large bodies are being read: try again.")
+)
+
+// Bodies reads the bodies of a server's requests, and bounds what they take: each by
+// [MaxBodyBytes], and the large ones and those of unknown length together. Its methods
+// may be called concurrently.
+type Bodies struct{ room *semaphore.Weighted }
+
+// NewBodies returns the bodies of one server.
+func NewBodies() *Bodies { return &Bodies{semaphore.NewWeighted(bodiesRoom)} }
+
+// Room is what a body takes of what all may take together; the zero value is none.
+type Room struct {
+	of    *Bodies
+	bytes int64
+}
+
+// Release gives the room back, once the body and what was made of it are done with. It
+// may be called again.
+func (r *Room) Release() {
+	if r.bytes > 0 {
+		r.of.room.Release(r.bytes)
+		r.bytes = 0
+	}
+}
+
+// Read returns a request's body, and the room that it takes until that is released. It
+// does not read on once the body is known to be too large, and has the connection closed
+// then. A body that takes room waits for it, and is refused with 503 and Retry-After when
+// there is none in time.
+func (b *Bodies) Read(w http.ResponseWriter, r *http.Request) (body []byte, room Room, refusal *Refusal) {
+	if r.ContentLength > MaxBodyBytes {
+		w.Header().Set("Connection", "close")
+		return nil, Room{}, errTooLarge
+	}
+	if r.ContentLength < 0 || r.ContentLength > smallBody {
+		if room = b.admit(r); room.bytes == 0 {
+			w.Header().Set("Connection", "close") // the body is not read
+			w.Header().Set("Retry-After", "1")
+			return nil, Room{}, errNoRoom
+		}
+		// net/http lifts it when the body is in. Should it not be movable, the server's own
+		// bounds the time.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
+	if err == nil {
+		return body, room, nil
+	}
+	room.Release()
+	w.Header().Set("Connection", "close")
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		return nil, Room{}, errTooLarge
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, Room{}, errTooSlow
+	}
+	return nil, Room{}, errCutShort
+}
+
+// admit waits for room; it returns none when there is none in time.
+func (b *Bodies) admit(r *http.Request) Room {
+	room := Room{b, r.ContentLength}
+	if room.bytes < 0 {
+		room.bytes = MaxBodyBytes
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), roomPatience)
+	defer cancel()
+	if b.room.Acquire(ctx, room.bytes) != nil {
+		return Room{}
+	}
+	return room
+}

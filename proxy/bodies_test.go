@@ -1,0 +1,102 @@
+package proxy
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/botwired/botwired/internal/pipe"
+	"github.com/botwired/botwired/internal/wire"
+)
+
+// Bodies are bounded together, and not only one by one: what is too much waits, and is
+// told to come back.
+func TestBodiesUnderWayAreBoundedTogether(t *testing.T) {
+	for name, length := range map[string]int64{"large": wire.MaxBodyBytes, "of unknown length": -1} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *sidecar) {
+				var refused atomic.Int32
+				var bodies []*io.PipeWriter
+				for i := range 20 {
+					content, body := io.Pipe()
+					r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, fmt.Sprintf("/memory/n/k%d", i), content)
+					r.ContentLength = length
+					bodies = append(bodies, body)
+					go func() {
+						w := httptest.NewRecorder()
+						s.server.ServeHTTP(w, r)
+						if w.Code == http.StatusServiceUnavailable && w.Header().Get("Retry-After") != "" && w.Header().Get("Connection") == "close" {
+							refused.Add(1)
+						}
+					}()
+					synctest.Wait()
+				}
+				s.put(id("n", "small"), strings.Repeat("v", 60_000)) // is not held up
+				if time.Sleep(10 * time.Second); refused.Load() != 8 {
+					t.Errorf("%d of 20 bodies of %d bytes were refused, want 8", refused.Load(), wire.MaxBodyBytes)
+				}
+				for _, body := range bodies {
+					_ = body.Close()
+				}
+				synctest.Wait()
+				wantStatus(t, s.do(http.MethodPut, "/memory/n/large", putBody(strings.Repeat("€", 90_000))), http.StatusOK)
+			})
+		})
+	}
+}
+
+// A large body that comes too slowly does not keep the others out for long.
+func TestASlowBodyGivesItsRoomUp(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		listener := serve(t, s)
+		began := time.Now()
+		answers := make(chan *http.Response)
+		for i := range 12 {
+			conn, err := listener.Dial(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				_, _ = fmt.Fprintf(conn, "PUT /memory/n/k%d HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n", i, wire.MaxBodyBytes)
+				for {
+					time.Sleep(time.Second)
+					if _, err := io.WriteString(conn, " "); err != nil {
+						return
+					}
+				}
+			}()
+			go func() {
+				r, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					t.Error(err)
+				}
+				answers <- r
+				_ = conn.Close()
+			}()
+		}
+		for range 12 {
+			if r := <-answers; r.StatusCode != http.StatusRequestTimeout || time.Since(began) > 20*time.Second {
+				t.Errorf("answered %s after %s", r.Status, time.Since(began))
+			}
+		}
+		wantStatus(t, s.do(http.MethodPut, "/memory/n/large", putBody(strings.Repeat("€", 90_000))), http.StatusOK)
+	})
+}
+
+// serve has the sidecar's server behind connections, as in the daemon.
+func serve(t *testing.T, s *sidecar) *pipe.Listener {
+	listener, server := pipe.Listen(), &http.Server{Handler: s.server, ReadTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		time.Sleep(time.Minute) // for its connections to end; it costs nothing in a bubble
+	})
+	return listener
+}
