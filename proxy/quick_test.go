@@ -26,6 +26,7 @@ type seen struct {
 // quickly asks the quick handler; nil is what it leaves to the other one.
 func (s *sidecar) quickly(r front.Request) *seen {
 	s.t.Helper()
+	r.Date = "Date: today\r\n"
 	text, ok := s.server.Quick(&r, []byte("before"))
 	text, found := bytes.CutPrefix(text, []byte("before"))
 	if !found || (!ok && len(text) > 0) {
@@ -42,8 +43,8 @@ func (s *sidecar) quickly(r front.Request) *seen {
 	if err != nil {
 		s.t.Fatalf("%v in %q", err, text)
 	}
-	if date, err := http.ParseTime(response.Header.Get("Date")); err != nil || time.Since(date).Abs() > 2*time.Second {
-		s.t.Errorf("Date: %q", response.Header.Get("Date"))
+	if got := response.Header.Get("Date"); got != "today" {
+		s.t.Errorf("Date: %q", got)
 	}
 	response.Header.Del("Date") // net/http's part, of which a recorder knows nothing
 	return &seen{response.StatusCode, response.Header, string(body)}

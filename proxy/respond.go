@@ -60,9 +60,13 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	default:
 		s.metrics.failed.Inc()
 		s.opts.Logger.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", err)
-		refusal = wire.Detail(http.StatusInternalServerError, "internal error: see botwired's log")
+		refusal = internalError()
 	}
 	refusal.Write(w)
+}
+
+func internalError() *wire.Refusal {
+	return wire.Detail(http.StatusInternalServerError, "internal error: see botwired's log")
 }
 
 // answered is an error that has upstream's own answer with it.

@@ -65,7 +65,11 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, id journal.ID) e
 		written, err := s.tryDelete(r, id)
 		switch {
 		case errors.Is(err, journal.ErrChanged), errors.Is(err, errOvertaken):
-			continue // another write was faster: what it left decides
+			// Another write was faster: what it left decides, if anybody still asks.
+			if err := r.Context().Err(); err != nil {
+				return err
+			}
+			continue
 		case err != nil:
 			return err
 		}

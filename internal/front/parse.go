@@ -20,6 +20,8 @@ type Request struct {
 	Query  bool   // whether there was a query
 	JSON   bool   // whether Content-Type is application/json and nothing more
 	Body   []byte // complete
+	// Date is the line of the header Date, to be part of the answer.
+	Date string
 
 	host          []byte
 	authorization []byte
@@ -83,7 +85,7 @@ func parse(input []byte, r *Request) (size int, v verdict) {
 	if len(rest) < length {
 		return 0, noBody
 	}
-	r.Body = rest[:length]
+	r.Body = rest[:length:length]
 	return len(input) - len(rest) + length, whole
 }
 

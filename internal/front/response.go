@@ -4,19 +4,22 @@ import (
 	"bytes"
 	"net/http"
 	"strconv"
-	"sync/atomic"
-	"time"
 )
 
-// response collects what a handler answers.
+// largeAnswer is from how many bytes on a body is sent as it is written: no connection
+// keeps a copy of it for a caller that is slow to take it.
+const largeAnswer = 16 << 10
+
+// response is the http.ResponseWriter of a plain request.
 type response struct {
+	conn   *conn
 	header http.Header // the handler's
 	sent   http.Header // what header was when the status was written
 	status int
 	body   bytes.Buffer
+	last   bool // whether the connection ends with this answer
+	done   bool // whether the answer has been sent or put into the connection's out
 }
-
-func newResponse() *response { return &response{header: make(http.Header)} }
 
 func (w *response) Header() http.Header { return w.header }
 
@@ -26,47 +29,46 @@ func (w *response) WriteHeader(status int) {
 	}
 }
 
+// Write keeps what is written, unless that is the whole of a large body.
 func (w *response) Write(b []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
-	return w.body.Write(b)
+	switch {
+	case w.done:
+		return 0, http.ErrContentLength
+	case len(b) < largeAnswer || w.body.Len() > 0 || w.sent.Get("Content-Length") != strconv.Itoa(len(b)):
+		return w.body.Write(b)
+	}
+	w.appendHead(len(b))
+	if !w.conn.send(b) {
+		w.last = true
+		return 0, http.ErrHandlerTimeout
+	}
+	return len(b), nil
 }
 
-// append appends the answer as it goes over the wire, and reports whether it is the
-// last one of its connection: because of last, or because the handler wants it so.
-func (w *response) append(dst []byte, last bool) ([]byte, bool) {
+// finish puts an answer that has not been sent into the connection's out.
+func (w *response) finish() {
+	if w.done {
+		return
+	}
 	w.WriteHeader(http.StatusOK)
-	if last {
+	w.appendHead(w.body.Len())
+	w.conn.out = append(w.conn.out, w.body.Bytes()...)
+}
+
+// appendHead appends the status line and the header to the connection's out.
+func (w *response) appendHead(length int) {
+	server := w.conn.server
+	if server.closing.Load() {
 		w.sent.Set("Connection", "close")
 	}
-	w.sent.Set("Content-Length", strconv.Itoa(w.body.Len()))
-	var head bytes.Buffer
-	_ = w.sent.Write(&head) // a buffer takes everything
-	dst = append(dst, "HTTP/1.1 "...)
-	dst = strconv.AppendInt(dst, int64(w.status), 10)
-	dst = append(dst, ' ')
-	dst = append(dst, http.StatusText(w.status)...)
-	dst = append(dst, "\r\n"...)
-	dst = append(dst, head.Bytes()...)
-	dst = AppendDate(dst)
-	dst = append(dst, "\r\n"...)
-	return append(dst, w.body.Bytes()...), w.sent.Get("Connection") == "close"
-}
-
-// date is the Date header of one second.
-type date struct {
-	second int64
-	line   string
-}
-
-var lastDate atomic.Pointer[date]
-
-// AppendDate appends the line of the header Date (RFC 9110, section 6.6.1).
-func AppendDate(dst []byte) []byte {
-	now := time.Now()
-	d := lastDate.Load()
-	if d == nil || d.second != now.Unix() {
-		d = &date{now.Unix(), "Date: " + now.UTC().Format(http.TimeFormat) + "\r\n"}
-		lastDate.Store(d)
-	}
-	return append(dst, d.line...)
+	w.last = w.sent.Get("Connection") == "close"
+	w.sent.Set("Content-Length", strconv.Itoa(length))
+	w.done = true
+	head := bytes.NewBuffer(w.conn.out)
+	head.WriteString("HTTP/1.1 " + strconv.Itoa(w.status) + " " + http.StatusText(w.status) + "\r\n")
+	_ = w.sent.Write(head) // a buffer takes everything
+	head.WriteString(server.date())
+	head.WriteString("\r\n")
+	w.conn.out = head.Bytes()
 }

@@ -7,10 +7,9 @@
 //
 // A plain request is answered by the quick handler if that knows the answer, and else
 // by the same handler that net/http calls. So what a caller gets does not depend on
-// who serves the connection; and what has to be decided about Host and tokens is
-// decided by the guard, for each caller once on a connection. A request that a page
-// could have sent, with an Origin, a Referer, a cookie or Sec-Fetch-Site, is never
-// plain.
+// who serves the connection. What has to be decided about Host and tokens is decided by
+// the guard, for each caller once on a connection; what else the guard looks at, an
+// Origin or Sec-Fetch-Site, is in no plain request.
 //
 // The package knows nothing of memory or of the daemon.
 package front
@@ -30,12 +29,11 @@ import (
 // Options configures a server.
 type Options struct {
 	// HTTP serves what is not plain. Its handler and its timeouts, which must all be
-	// set, are those of plain requests too; the handler must not stream answers to
-	// them.
+	// set, are those of plain requests too. To them the handler must give a
+	// Content-Type, a final status that allows a body, and no stream.
 	HTTP *http.Server
-	// Admits reports whether a request may be answered by Quick as far as its Host, its
-	// Authorization and the address that it came to are concerned. What it says holds
-	// for the connection.
+	// Admits reports whether requests with this one's Host and Authorization may be
+	// answered by Quick, on the connection that this one came by.
 	Admits func(*http.Request) bool
 	// Quick appends the complete answer to dst, or leaves the request to the handler:
 	// then it must not have done anything that must not be done twice.
@@ -51,8 +49,9 @@ type Server struct {
 	handoff *handoff
 	closing atomic.Bool
 	// base is the context of all requests; cancel ends it.
-	base   func() context.Context
-	cancel context.CancelFunc
+	base     func() context.Context
+	cancel   context.CancelFunc
+	lastDate atomic.Pointer[date]
 
 	mu       sync.Mutex // guards what follows
 	listener net.Listener
@@ -71,22 +70,10 @@ func New(listener net.Listener, opts Options) *Server {
 }
 
 // Serve accepts connections until Shutdown or Close; then it returns
-// [http.ErrServerClosed].
+// [http.ErrServerClosed]. Any other error leaves the connections that there are.
 func (s *Server) Serve() error {
-	served := make(chan error, 1)
-	go func() { served <- s.http.Serve(s.handoff) }()
-	err := s.accept()
-	if errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return errors.Join(err, s.Close(), ignoreClosed(<-served))
-}
-
-func ignoreClosed(err error) error {
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
+	go func() { _ = s.http.Serve(s.handoff) }() // it ends because the server is closed, and for no other reason
+	return s.accept()
 }
 
 // accept waits while the process has no file descriptors left: some will come free.
@@ -155,15 +142,16 @@ func (s *Server) sayGone() {
 
 // Shutdown stops listening, lets the requests under way be answered, and returns when
 // all connections are closed, or ctx's error. It closes those on which nothing is
-// under way.
+// under way: not even the head of a request has come whole.
 func (s *Server) Shutdown(ctx context.Context) error {
-	err := s.stop(func(c net.Conn) error { return c.SetReadDeadline(time.Unix(1, 0)) })
+	err := s.stop(func(c net.Conn) error { return c.SetReadDeadline(longAgo) })
+	err = errors.Join(err, s.http.Shutdown(ctx))
 	select {
 	case <-s.gone:
+		return err
 	case <-ctx.Done():
 		return errors.Join(err, ctx.Err())
 	}
-	return errors.Join(err, s.http.Shutdown(ctx))
 }
 
 // Close closes the listener and all connections, and returns when no plain request is
@@ -190,4 +178,21 @@ func (s *Server) stop(do func(net.Conn) error) (err error) {
 		s.sayGone()
 	}
 	return err
+}
+
+// date is the header Date of one second.
+type date struct {
+	second int64
+	line   string
+}
+
+// date is the line of the header Date (RFC 9110, section 6.6.1).
+func (s *Server) date() string {
+	now := time.Now()
+	d := s.lastDate.Load()
+	if d == nil || d.second != now.Unix() {
+		d = &date{now.Unix(), "Date: " + now.UTC().Format(http.TimeFormat) + "\r\n"}
+		s.lastDate.Store(d)
+	}
+	return d.line
 }

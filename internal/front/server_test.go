@@ -10,8 +10,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,7 +64,14 @@ func start(t *testing.T, handle http.HandlerFunc) *world {
 				return dst, false
 			}
 			w.quick.Add(1)
-			return fmt.Appendf(dst, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(r.Body), r.Body), true
+			if strings.HasSuffix(r.Path, "/panic") {
+				panic("secret")
+			}
+			body := r.Body
+			if strings.HasSuffix(r.Path, "/large") {
+				body = large
+			}
+			return fmt.Appendf(dst, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%s\r\n%s", len(body), r.Date, body), true
 		},
 		Logger: slog.New(slog.DiscardHandler),
 	})
@@ -84,6 +94,9 @@ func dial(t *testing.T, l *pipe.Listener) net.Conn {
 	}
 	return c
 }
+
+// large is an answer that does not fit into any buffer.
+var large = bytes.Repeat([]byte("large"), 20_000)
 
 func echo(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
@@ -123,6 +136,9 @@ func answers(t *testing.T, from *bufio.Reader, n int) (out []string) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if date, err := http.ParseTime(r.Header.Get("Date")); err != nil || time.Since(date).Abs() > 2*time.Second {
+			t.Errorf("Date: %q", r.Header.Get("Date"))
 		}
 		delete(r.Header, "Date")
 		out = append(out, fmt.Sprintf("%d %v close=%t %s", r.StatusCode, r.Header, r.Close, body))
@@ -190,6 +206,17 @@ func TestTheSameAsNetHTTP(t *testing.T) {
 		}
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/empty"):
+		case strings.HasSuffix(r.URL.Path, "/close"):
+			w.Header().Set("Connection", "close")
+			echo(w, r)
+		case strings.HasSuffix(r.URL.Path, "/large"):
+			w.Header().Set("Content-Length", strconv.Itoa(len(large)))
+			if n, err := w.Write(large); n != len(large) || err != nil {
+				t.Errorf("%d bytes written: %v", n, err)
+			}
+			if _, err := w.Write([]byte("more")); !errors.Is(err, http.ErrContentLength) {
+				t.Errorf("more than was announced is written: %v", err)
+			}
 		case strings.HasSuffix(r.URL.Path, "/refused"):
 			w.WriteHeader(http.StatusServiceUnavailable)
 			fallthrough
@@ -199,6 +226,7 @@ func TestTheSameAsNetHTTP(t *testing.T) {
 	}
 	for _, text := range []string{
 		request("GET", "/memory/n/k", ""), request("GET", "/memory/n?limit=3", ""), request("GET", "/memory/n/empty", ""),
+		request("GET", "/memory/n/large", ""), request("GET", "/memory/n/close", ""),
 		request("PUT", "/memory/n/refused", `{"value":"x"}`, "Content-Type: application/json", "Authorization: Bearer x"),
 		request("DELETE", "/memory/n/k", "", "Content-Length: 0", "User-Agent: u", "Accept: */*"),
 	} {
@@ -312,7 +340,8 @@ func TestACallerThatDoesNotRead(t *testing.T) {
 }
 
 // Shutdown ends idle connections at once, lets what is under way be answered, a request
-// of which only a part has come too, and says when it does not keep the connection.
+// of which all but the end of its body has come too, and says when it does not keep the
+// connection.
 func TestShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const takes = 3 * time.Second
@@ -320,10 +349,13 @@ func TestShutdown(t *testing.T) {
 			time.Sleep(takes)
 			echo(rw, r)
 		})
-		idle, fresh, busy, partial := w.dial(t), w.dial(t), w.dial(t), w.dial(t)
+		put := request("PUT", "/memory/quick/k", "abc")
+		idle, fresh, head, theirs := w.dial(t), w.dial(t), w.dial(t), w.dial(t)
+		busy, partial := w.dial(t), w.dial(t)
 		exchange(t, idle, request("GET", "/memory/quick/k", ""), 1)
+		exchange(t, theirs, request("GET", "/other", ""), 1)
 		for c, text := range map[net.Conn]string{
-			busy: request("GET", "/memory/slow/k", ""), partial: request("GET", "/memory/quick/k", "")[:20],
+			busy: request("GET", "/memory/slow/k", ""), partial: put[:len(put)-1], head: put[:20],
 		} {
 			if _, err := io.WriteString(c, text); err != nil {
 				t.Fatal(err)
@@ -333,12 +365,12 @@ func TestShutdown(t *testing.T) {
 		began := time.Now()
 		down := make(chan error, 1)
 		go func() { down <- w.server.Shutdown(context.Background()) }()
-		for _, c := range []net.Conn{idle, fresh} {
-			if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || time.Since(began) > 0 {
-				t.Errorf("an idle connection ended after %s with %v", time.Since(began), err)
+		for what, c := range map[string]net.Conn{"idle": idle, "fresh": fresh, "head": head, "net/http's": theirs} {
+			if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || time.Since(began) > time.Second {
+				t.Errorf("%s: the connection ended after %s with %v", what, time.Since(began), err)
 			}
 		}
-		for c, text := range map[net.Conn]string{busy: "", partial: request("GET", "/memory/quick/k", "")[20:]} {
+		for c, text := range map[net.Conn]string{busy: "", partial: put[len(put)-1:]} {
 			if got := exchange(t, c, text, 1)[0]; !strings.Contains(got, "200 ") || !strings.Contains(got, "close=true") {
 				t.Errorf("what was under way is answered with %s", got)
 			}
@@ -378,36 +410,170 @@ func TestCloseEndsWhatShutdownLeaves(t *testing.T) {
 	})
 }
 
-// A panic costs its connection, and no other.
+// A panic costs its request and its connection, and nothing else.
 func TestAPanicEndsItsConnection(t *testing.T) {
 	w := start(t, func(http.ResponseWriter, *http.Request) { panic("secret") })
-	c, other := w.dial(t), w.dial(t)
-	if _, err := io.WriteString(c, request("GET", "/memory/slow/k", "")); err != nil {
-		t.Fatal(err)
+	for _, path := range []string{"/memory/slow/k", "/memory/quick/panic"} {
+		c := w.dial(t)
+		exchange(t, c, request("GET", "/memory/quick/k", "")+request("GET", path, ""), 1)
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("%s: the connection did not end: %v", path, err)
+		}
 	}
-	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("the connection did not end: %v", err)
-	}
+	other := w.dial(t)
 	exchange(t, other, request("GET", "/memory/quick/k", ""), 1)
 	if err := other.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// A caller that does not wait for answers gets them all, in order, without the server
-// keeping them all in memory.
+// A handler learns that its caller has left, and what a caller sends meanwhile is not
+// lost.
+func TestWhileARequestIsHandled(t *testing.T) {
+	begun, release := make(chan struct{}), make(chan struct{})
+	w := start(t, func(rw http.ResponseWriter, r *http.Request) {
+		begun <- struct{}{}
+		select {
+		case <-release:
+			echo(rw, r)
+		case <-r.Context().Done():
+			begun <- struct{}{}
+		}
+	})
+	c := w.dial(t)
+	slow, quick := request("GET", "/memory/slow/k", ""), request("PUT", "/memory/quick/k", "abc")
+	for range 3 {
+		if _, err := io.WriteString(c, slow); err != nil {
+			t.Fatal(err)
+		}
+		<-begun
+		go func() {
+			if _, err := c.Write([]byte(quick[:1])); err != nil {
+				t.Error(err)
+			}
+			release <- struct{}{}
+			if _, err := io.WriteString(c, quick[1:]); err != nil {
+				t.Error(err)
+			}
+		}()
+		got := answers(t, bufio.NewReader(c), 2)
+		if !strings.Contains(got[0], "GET /memory/slow/k") || !strings.HasSuffix(got[1], " abc") {
+			t.Errorf("the answers are %q", got)
+		}
+	}
+	if _, err := io.WriteString(c, slow); err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	<-begun // the handler has heard of it
+}
+
+// troubled is a listener that first fails as told.
+type troubled struct {
+	*pipe.Listener
+	errs chan error
+}
+
+func (l troubled) Accept() (net.Conn, error) {
+	select {
+	case err := <-l.errs:
+		return nil, err
+	default:
+		return l.Listener.Accept()
+	}
+}
+
+// A process that has no file descriptors left goes on when there are some again.
+func TestAcceptFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := troubled{pipe.Listen(), make(chan error, 20)}
+		for range 10 {
+			l.errs <- os.NewSyscallError("accept4", syscall.EMFILE)
+		}
+		server := front.New(l, front.Options{
+			HTTP:   &http.Server{Handler: http.HandlerFunc(echo), ReadHeaderTimeout: readHeader},
+			Admits: func(*http.Request) bool { return false }, Logger: slog.New(slog.DiscardHandler),
+		})
+		served := make(chan error, 1)
+		go func() { served <- server.Serve() }()
+		c := dial(t, l.Listener)
+		exchange(t, c, request("GET", "/other", ""), 1)
+		l.errs <- io.ErrUnexpectedEOF
+		other := dial(t, l.Listener)
+		if err := <-served; !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("Serve returned %v", err)
+		}
+		exchange(t, c, request("GET", "/other", ""), 1)
+		if err := errors.Join(server.Close(), c.Close(), other.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// late is a listener on which a connection comes while it is being closed.
+type late struct {
+	*pipe.Listener
+	conn chan net.Conn
+}
+
+func (l late) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		return c, nil
+	}
+	select {
+	case c := <-l.conn:
+		return c, nil
+	default:
+		return nil, err
+	}
+}
+
+func TestAConnectionThatComesTooLate(t *testing.T) {
+	near, far := net.Pipe()
+	l := late{pipe.Listen(), make(chan net.Conn, 1)}
+	l.conn <- far
+	server := front.New(l, front.Options{HTTP: &http.Server{Handler: http.HandlerFunc(echo), ReadHeaderTimeout: readHeader}})
+	served := make(chan error, 1)
+	go func() { served <- server.Serve() }()
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		t.Errorf("Serve returned %v", err)
+	}
+	if _, err := near.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the connection stays: %v", err)
+	}
+}
+
+// A caller that does not wait for answers gets them all, in order.
 func TestPipelining(t *testing.T) {
 	w := start(t, nil)
 	c := w.dial(t)
-	const n = 5000
+	const n = 3000
 	var text bytes.Buffer
 	for i := range n {
-		text.WriteString(request("PUT", "/memory/quick/k", fmt.Sprintf("%08d", i)))
+		path := "/memory/quick/k"
+		switch i % 100 {
+		case 50:
+			path = "/memory/quick/large"
+		case 70:
+			path = "/memory/slow/k"
+		}
+		text.WriteString(request("PUT", path, fmt.Sprintf("%08d", i)))
 	}
 	got := exchange(t, c, text.String(), n)
 	for i := range n {
-		if !strings.HasSuffix(got[i], fmt.Sprintf(" %08d", i)) {
-			t.Fatalf("answer %d is %s", i, got[i])
+		want := fmt.Sprintf("%08d", i)
+		if i%100 == 50 {
+			want = string(large)
+		}
+		if !strings.HasSuffix(strings.TrimSuffix(got[i], `"`), want) {
+			t.Fatalf("answer %d is %.100s", i, got[i])
 		}
 	}
 	if err := c.Close(); err != nil {

@@ -58,45 +58,54 @@ type Guard struct {
 type refusal string
 
 func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	switch status, detail := g.judge(r); status {
-	case passes:
+	decision, detail := g.judge(r)
+	switch decision {
+	case pass:
 		g.next.ServeHTTP(w, r)
-	case http.StatusOK:
+	case preflight:
 		answerPreflight(w)
-	case http.StatusUnauthorized:
+	case forbid:
+		refuse(w, http.StatusForbidden, detail)
+	case wantToken:
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		fallthrough
-	default:
-		refuse(w, status, detail)
+		refuse(w, http.StatusUnauthorized, "This listener wants its token: Authorization: Bearer <token>.")
 	}
 }
 
-// Admits reports whether ServeHTTP would pass a request on.
+// Admits reports whether ServeHTTP would pass on a request, even if its path were not
+// exempt from the token: so it would pass on any with the same headers that came by the
+// same connection.
 func (g *Guard) Admits(r *http.Request) bool {
-	status, _ := g.judge(r)
-	return status == passes
+	decision, _ := g.judge(r)
+	return decision == pass && g.token.shown(r)
 }
 
-// passes is judge's status for a request that is not answered here.
-const passes = 0
+// decision is what is done with a request.
+type decision uint8
 
-// judge says with which status a request is answered here, and why it is refused.
-func (g *Guard) judge(r *http.Request) (status int, detail refusal) {
+const (
+	pass decision = iota
+	preflight
+	forbid // for a reason
+	wantToken
+)
+
+func (g *Guard) judge(r *http.Request) (decision, refusal) {
 	host, ok := splitHost(r.Host)
 	if !ok || !g.hosts.accept(host.name, r) {
-		return http.StatusForbidden, g.hosts.refusal(r)
+		return forbid, g.hosts.refusal(r)
 	}
 	from := g.provenance(host, r)
 	if detail := crossSite(from, r); detail != "" {
-		return http.StatusForbidden, detail
+		return forbid, detail
 	}
 	if isPreflight(from, r) {
-		return http.StatusOK, ""
+		return preflight, ""
 	}
 	if !g.token.accept(r) {
-		return http.StatusUnauthorized, "This listener wants its token: Authorization: Bearer <token>."
+		return wantToken, ""
 	}
-	return passes, ""
+	return pass, ""
 }
 
 func refuse(w http.ResponseWriter, status int, detail refusal) {

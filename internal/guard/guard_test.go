@@ -3,6 +3,7 @@ package guard_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -34,6 +35,10 @@ func ask(h http.Handler, local, method string, headers ...string) *httptest.Resp
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
+	g, ok := h.(*guard.Guard)
+	if ok && method != http.MethodHead && g.Admits(r) != (w.Code == http.StatusTeapot) {
+		panic(fmt.Sprintf("%s %q is answered with %d, and Admits is %t", method, headers, w.Code, g.Admits(r)))
+	}
 	return w
 }
 
@@ -327,6 +332,9 @@ func TestToken(t *testing.T) {
 		}
 	}
 	checkAnswer(t, "exempt", ask(h, "127.0.0.1:1", "HEAD"), 418)
+	if h.Admits(httptest.NewRequest(http.MethodHead, "http://localhost/memory/ns/k", nil)) {
+		t.Error("what is exempt is admitted for what is not")
+	}
 	checkAnswer(t, "exempt from the token alone", ask(h, "127.0.0.1:1", "HEAD", "Host", "evil.example"), 403)
 	checkAnswer(t, "no token wanted", ask(guard.New(guard.Options{}, passed), "127.0.0.1:1", "GET"), 418)
 }
