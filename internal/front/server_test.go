@@ -233,6 +233,9 @@ func TestTheSameAsNetHTTP(t *testing.T) {
 		w := start(t, handle)
 		c := w.dial(t)
 		here := exchange(t, c, text, 1)
+		if _, err := c.Write([]byte("G")); (err != nil) != strings.Contains(here[0], "close=true") {
+			t.Errorf("%q: after %.200s the connection takes more with %v", text, here, err)
+		}
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
