@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,6 +69,7 @@ func play(t *testing.T, s script) (violation string) {
 // world is everything that is simulated, and the model it is held against.
 type world struct {
 	fs       *vfs.MemFS
+	free     atomic.Int64 // on the disk
 	tripwire *tripwire
 	up       *service
 	node     *node
@@ -99,13 +101,40 @@ func newWorld() (*world, error) {
 	for _, id := range entries {
 		w.beliefs[id] = &belief{possible: []state{{}}}
 	}
+	w.free.Store(roomy)
 	return w, w.start()
 }
+
+const (
+	// roomy is a disk that is nearly empty.
+	roomy = 1 << 40
+	// noticed is how long the journal may take to see what the disk has left.
+	noticed = 50 * time.Millisecond
+)
+
+// disk is a file system with as much free space as the world says.
+type disk struct {
+	vfs.FS
+	free *atomic.Int64
+}
+
+func (d disk) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	return vfs.DiskUsage{AvailBytes: uint64(d.free.Load())}, nil
+}
+
+// squeeze leaves so much room on the disk.
+func (w *world) squeeze(free int64) {
+	w.free.Store(free)
+	time.Sleep(noticed)
+}
+
+// full reports whether writes are to be refused (contract 3).
+func (w *world) full() bool { return w.free.Load() < diskReserve }
 
 func (w *world) start() (err error) {
 	w.tripwire = &tripwire{}
 	wire := w.tripwire
-	fs := errorfs.Wrap(w.fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+	fs := errorfs.Wrap(disk{w.fs, &w.free}, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData {
 			wire.tread()
 		}
@@ -181,6 +210,8 @@ func (w *world) act(s step) string {
 		for _, b := range w.beliefs {
 			b.forgotten = true
 		}
+	case squeeze:
+		w.squeeze(s.free)
 	case flushAll:
 		w.node.do(http.MethodPost, "/_botwired/flush?timeout="+s.duration.String(), "")
 	}
@@ -189,7 +220,10 @@ func (w *world) act(s step) string {
 
 func (w *world) put(s step) string {
 	r := w.node.do(http.MethodPut, path(s.id), `{"value":"`+s.value+`"}`)
-	if r.Code != http.StatusOK {
+	if w.full() && r.Code == http.StatusInsufficientStorage {
+		return ""
+	}
+	if w.full() || r.Code != http.StatusOK {
 		return fmt.Sprintf("PUT was answered %d: %s", r.Code, r.Body)
 	}
 	w.beliefs[s.id].become(state{true, s.value})
@@ -200,7 +234,9 @@ func (w *world) remove(id journal.ID) string {
 	b := w.beliefs[id]
 	r := w.node.do(http.MethodDelete, path(id), "")
 	switch {
-	case r.Code == http.StatusOK:
+	case w.full() && r.Code == http.StatusInsufficientStorage:
+		return ""
+	case r.Code == http.StatusOK && !w.full():
 	case r.Code == http.StatusNotFound && b.allows(state{}):
 	default:
 		return fmt.Sprintf("DELETE was answered %d: %s, and it is %s", r.Code, r.Body, b.possible)
@@ -355,6 +391,7 @@ const patience = 10 * time.Minute
 // (contract 18).
 func (w *world) converge() string {
 	w.up.become(healthy, 0)
+	w.squeeze(roomy)
 	for end := time.Now().Add(patience); w.node.journal.Stats().Pending > 0; time.Sleep(time.Second) {
 		if time.Now().After(end) {
 			return fmt.Sprintf("contract 18: %s after upstream has recovered, pending: %+v", patience, w.node.journal.PendingList("", 10))
