@@ -47,6 +47,7 @@ type Config struct {
 // patiently it is asked.
 type Upstream struct {
 	URL          string            // without a trailing slash, or Embedded
+	MovedFrom    string            // the URL that the same service had before, or Embedded, or ""
 	Timeout      time.Duration     // one attempt; positive
 	SettleTime   time.Duration     // contract 14
 	ReadPatience time.Duration     // contract 9

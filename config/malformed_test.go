@@ -21,6 +21,7 @@ func malformed() map[string][]string {
 		"allowed_origins":              append([]string{`["*"]`, `["null"]`, `["https://a/"]`, `["https://a/b"]`, `["https://u@a"]`, `["a.b"]`}, lists...),
 		"data_dir":                     {"", "a\x00b"},
 		"upstream.url":                 {"", "botwire.dev", "ftp://a", "https://", "https:a", "https://a?b", "https://a#", "https://u:p@a", "http://botwire.dev", "http://10.0.0.1", "https://a:99999", "https://a:", "https://a b", "Embedded"},
+		"upstream.moved_from":          {"botwire.dev", "https://a?b", "https://u:p@a", "http://botwire.dev", "Embedded", "none"},
 		"upstream.timeout":             positive,
 		"upstream.settle_time":         durations,
 		"upstream.read_patience":       durations,

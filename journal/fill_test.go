@@ -69,6 +69,27 @@ func TestFillIsAChange(t *testing.T) {
 	}
 }
 
+// So does one that keeps nothing: on a nearly full disk, what upstream has answered is
+// not here, and yet an answer from before it, an absence too, must not be given again
+// (contract 7).
+func TestFillThatKeepsNothingIsAChange(t *testing.T) {
+	var changes []journal.ID
+	d := &disk{FS: vfs.NewMem()}
+	j := open(t, d, func(o *journal.Options) {
+		o.DiskReserve = 1 << 20
+		o.OnChange = func(c journal.Change) { changes = append(changes, c.ID) }
+	})
+	for _, o := range []*journal.Observation{observed("1"), nil} {
+		changes = nil
+		_, err := j.Fill(key("a"), o, always)
+		no(t, err)
+		expect(t, j, key("a"), journal.Unknown, "")
+		if !slices.Contains(changes, key("a")) {
+			t.Errorf("%v: told of %v", o, changes)
+		}
+	}
+}
+
 func rows(keys ...string) []journal.Row {
 	var out []journal.Row
 	for _, k := range keys {

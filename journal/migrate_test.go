@@ -87,6 +87,39 @@ func TestMigrationCutOff(t *testing.T) {
 	})
 }
 
+// contract 21: from before the format changes until the migrated store is in use, all
+// of the older one is kept beside it, and would survive a power cut.
+func TestMigrationKeepsACheckpoint(t *testing.T) {
+	mem, want := ofFormat(t, 1)
+	migrate := func(fs vfs.FS) {
+		j, err := journal.Open(journal.Options{Dir: dir, FS: fs})
+		no(t, err)
+		no(t, j.Close())
+	}
+	changing := 0
+	atEachChange(t, mem, migrate, func(i int, fs *vfs.MemFS) {
+		if _, err := fs.Stat(fs.PathJoin(dir, "FORMAT.new")); err != nil {
+			return
+		}
+		changing++
+		kept := vfs.NewMem()
+		no(t, kept.MkdirAll(kept.PathDir(dir), 0o700))
+		if ok, err := vfs.Clone(fs, kept, dir+".format-1", dir); err != nil || !ok {
+			t.Errorf("moment %d: there is no checkpoint (%v)", i, err)
+			return
+		}
+		if got := readAll(t, kept)["FORMAT"]; got != "botwired journal 1\n" {
+			t.Errorf("moment %d: the checkpoint's format is %q", i, got)
+		}
+		if diff := cmp.Diff(want, dump(t, open(t, kept))); diff != "" {
+			t.Errorf("moment %d: %s", i, diff)
+		}
+	})
+	if changing == 0 {
+		t.Error("the format never changed")
+	}
+}
+
 // What cannot be checked is not migrated: the directory keeps its format.
 func TestDamagedDirectoryIsNotMigrated(t *testing.T) {
 	mem, _ := ofFormat(t, 1)

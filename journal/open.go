@@ -18,7 +18,7 @@ func (j *Journal) open() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := j.opts.FS.MkdirAll(j.opts.Dir, 0o700); err != nil {
+	if err := j.opts.FS.MkdirAll(j.opts.Dir, dirMode); err != nil {
 		return err
 	}
 	if j.lock, err = pebble.LockDirectory(j.opts.Dir, j.opts.FS); err != nil {
@@ -33,6 +33,7 @@ func (j *Journal) open() (err error) {
 	if version, err = checkFormat(j.opts.FS, j.opts.Dir); err != nil {
 		return err
 	}
+	keepPrivate(j.opts.FS, j.opts.Dir, j.opts.Logger)
 	switch version {
 	case formatVersion:
 	case 0:

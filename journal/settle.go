@@ -209,8 +209,15 @@ func (j *Journal) beginFill(id ID, o *Observation, valid func() bool) (*pebble.B
 	}
 	row := Row{Key: id.Key, ListBytes: state.ListBytes, UpdatedAt: state.UpdatedAt}
 	err = errors.Join(err, j.bringRow(batch, id.Namespace, settledRow{row: row, gone: o == nil}))
-	if err != nil || batch.Empty() {
-		return nil, state, nil, errors.Join(err, batch.Close())
+	if err != nil {
+		return nil, State{}, nil, errors.Join(err, batch.Close())
+	}
+	if batch.Empty() {
+		// Nothing of it is kept, but what was answered before it is old all the same.
+		j.mu.Lock()
+		j.changed(Change{ID: id})
+		j.mu.Unlock()
+		return nil, state, nil, batch.Close()
 	}
 	done := j.hideWhileFilling(id, ID{Namespace: id.Namespace})
 	if err := j.apply(batch); err != nil {

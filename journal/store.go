@@ -30,7 +30,7 @@ func lockError(err error) error {
 
 func (j *Journal) storeOptions() *pebble.Options {
 	opts := &pebble.Options{
-		FS:                          patientFS{j.opts.FS, j.opts.fullDiskPause},
+		FS:                          patientFS{privateFS{j.opts.FS}, j.opts.fullDiskPause},
 		Lock:                        j.lock,
 		FormatMajorVersion:          pebble.FormatNewest,
 		MemTableSize:                memTableSize,

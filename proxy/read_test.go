@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -172,6 +173,24 @@ func TestAnAbsenceAnswersForAWhileAndNeverLonger(t *testing.T) {
 		wantValue(t, s.get("/memory/n/k"), "there")
 	})
 }
+
+// On a nearly full disk what upstream answers is not kept, and yet a known absence does
+// not outlive it (contract 7).
+func TestAnAbsenceEndsWithAnAnswerThatIsNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSidecar(t, func(o *journal.Options, _ *Options) { o.FS, o.DiskReserve = fullDisk{o.FS}, 1<<20 })
+		wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
+		synctest.Wait() // the cache takes it
+		s.upstream.set(id("n", "k"), "there")
+		wantValue(t, s.get("/memory/n/k", "Cache-Control", "no-cache"), "there")
+		wantValue(t, s.get("/memory/n/k"), "there")
+	})
+}
+
+// fullDisk has nothing free.
+type fullDisk struct{ vfs.FS }
+
+func (fullDisk) GetDiskUsage(string) (vfs.DiskUsage, error) { return vfs.DiskUsage{}, nil }
 
 // Upstream has just said that it deleted the entry: it need not be asked whether it
 // holds it.

@@ -61,8 +61,8 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, id journal.ID) e
 	if refusal := wire.CheckEntry(id.Namespace, id.Key); refusal != nil {
 		return refusal
 	}
-	for {
-		written, err := s.tryDelete(r, id)
+	for look := 1; ; look++ {
+		written, err := s.tryDelete(r, id, look > looksForNews)
 		switch {
 		case errors.Is(err, journal.ErrChanged), errors.Is(err, errOvertaken):
 			// Another write was faster: what it left decides, if anybody still asks.
@@ -78,9 +78,15 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, id journal.ID) e
 	}
 }
 
+// looksForNews is how often a DELETE looks at an entry that is known neither before nor
+// after upstream was asked for it. An answer of upstream's is news; it is usually kept
+// and makes the entry known, but not on a nearly full disk.
+const looksForNews = 2
+
 // tryDelete decides on one look at the entry, and journals the tombstone only if the
-// entry is still as it was then.
-func (s *Server) tryDelete(r *http.Request, id journal.ID) (journal.Write, error) {
+// entry is still as it was then. With askedBefore, what upstream answers is no news, and
+// neither is what else leaves no trace here.
+func (s *Server) tryDelete(r *http.Request, id journal.ID, askedBefore bool) (journal.Write, error) {
 	watch := s.opts.Cache.Watch(entryKey(id))
 	defer watch.Stop()
 	state, err := s.opts.Journal.Lookup(id)
@@ -97,7 +103,9 @@ func (s *Server) tryDelete(r *http.Request, id journal.ID) (journal.Write, error
 	}
 	return s.opts.Journal.Append(journal.NewWrite{
 		ID: id, Op: journal.Delete,
-		If: func(newest uint64) bool { return newest == state.Seq && !watch.Changed() },
+		If: func(newest uint64) bool {
+			return newest == state.Seq && (!watch.Changed() || askedBefore && state.Kind == journal.Unknown)
+		},
 	})
 }
 

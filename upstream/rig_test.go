@@ -26,6 +26,7 @@ const (
 	backoffInitial = 200 * time.Millisecond
 	backoffMax     = 30 * time.Second
 	concurrency    = 16
+	diskReserve    = 64 << 20
 )
 
 // rig is a flusher on a real journal and a fake upstream, in a synctest bubble.
@@ -55,7 +56,7 @@ func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
 	var mu sync.Mutex // for settled: writes settle at the same time
 	var err error
 	r.journal, err = journal.Open(journal.Options{
-		Dir: "journal", FS: fs,
+		Dir: "journal", FS: fs, DiskReserve: diskReserve,
 		OnChange: func(c journal.Change) { r.flusher.Changed(c) },
 		Fatal:    func(err error) { t.Errorf("the journal failed: %v", err) },
 	})

@@ -4,11 +4,15 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 )
 
 // dirMode keeps other users out of the data directory.
 const dirMode = 0o700
+
+// ours are the names in a data directory; what belongs to one has its name and a dot.
+var ours = []string{journalDir, upstreamFile}
 
 // errShared says that a data directory is not botwired's alone.
 var errShared = errors.New("it holds other files too")
@@ -33,15 +37,16 @@ func keepOthersOut(dir string, logger *slog.Logger) {
 	}
 }
 
-// onlyOurs is an error if the directory holds anything but the journal and the
-// embedded upstream's database.
+// onlyOurs is an error if the directory holds anything but the journal, what recoveries
+// and migrations keep beside it, the embedded upstream's database, and upstreamFile.
 func onlyOurs(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if e.Name() != journalDir && !strings.HasPrefix(e.Name(), databaseFile) {
+		isOurs := func(name string) bool { return e.Name() == name || strings.HasPrefix(e.Name(), name+".") }
+		if !strings.HasPrefix(e.Name(), databaseFile) && !slices.ContainsFunc(ours, isOurs) {
 			return errShared
 		}
 	}

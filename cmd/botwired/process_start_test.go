@@ -125,6 +125,42 @@ func testMalformedSetting(t *testing.T, program string) {
 	}
 }
 
+// One data directory is of one upstream: neither what is pending for it nor the copies
+// of what it holds come to another, unless that is said to be the same.
+func testAnotherUpstream(t *testing.T, program string) {
+	dir, old, other := t.TempDir(), newMemoryService(t), newMemoryService(t).up()
+	c := startChild(t, program, dir, freeAddress(t), old.url())
+	if err := c.put("n/k", "v"); err != nil {
+		t.Fatal(err)
+	}
+	c.kill()
+	serve := []string{"serve", "--listen", freeAddress(t), "--data-dir", dir, "--upstream-url", other.url()}
+	failing(t, program, serve, exitError, "data_dir", dir, "1 pending write,", old.url(), other.url(), "upstream.moved_from")
+	if t.Failed() {
+		return // what follows would go wrong slowly
+	}
+	if err := os.Remove(filepath.Join(dir, "journal", "MARK")); err != nil {
+		t.Fatal(err)
+	}
+	cmd, stderr := command(t.Context(), t, program, "recover", "--data-dir", dir)
+	if err := cmd.Run(); cmd.ProcessState.ExitCode() != exitMissing {
+		t.Fatalf("recover: %v %s", err, stderr)
+	}
+	failing(t, program, serve, exitError, "1 pending write,") // a recovered journal is of the same one
+	if n := other.putsOf("n/k"); n != 0 {
+		t.Errorf("the other upstream was sent %d writes", n)
+	}
+	moved := startChild(t, program, dir, freeAddress(t), other.url(), "--upstream-moved-from", old.url())
+	eventually(t, func() error { _, err := other.value("n/k"); return err })
+	moved.kill()
+	failing(t, program, []string{"serve", "--listen", freeAddress(t), "--data-dir", dir, "--upstream-url", old.url()},
+		exitError, old.url(), other.url(), "copies of its entries")
+	again := startChild(t, program, dir, freeAddress(t), other.url())
+	if got, err := again.value("n/k"); err != nil || got != "v" {
+		t.Errorf("it answers %q, %v", got, err)
+	}
+}
+
 func testStaleSocket(t *testing.T, program string) {
 	// A socket's path has to be short.
 	home, err := os.MkdirTemp("", "botwired")

@@ -42,6 +42,7 @@ func TestProcess(t *testing.T) {
 		"busy address":                   testBusyAddress,
 		"unusable directory":             testUnusableDirectory,
 		"malformed setting":              testMalformedSetting,
+		"another upstream":               testAnotherUpstream,
 		"stale socket":                   testStaleSocket,
 		"foreign host and origin":        testForeign,
 		"oversized bodies":               testOversized,

@@ -65,6 +65,9 @@ func openSidecar(ctx context.Context, c *config.Config, logger *slog.Logger, fat
 	}
 	// It is certain now that the directory can be used and that no other daemon does.
 	keepOthersOut(c.DataDir, logger)
+	if err := bindUpstream(c, d.journal, logger); err != nil {
+		return nil, fmt.Errorf("data_dir = %q: %w", c.DataDir, err)
+	}
 	if err := d.openUpstream(ctx, c); err != nil {
 		return nil, err
 	}

@@ -34,6 +34,7 @@ const (
 	linger         = 100 * time.Millisecond
 	backoffInitial = 200 * time.Millisecond
 	backoffMax     = 30 * time.Second
+	diskReserve    = 64 << 20
 )
 
 // settings are what differs between simulated daemons.
@@ -103,7 +104,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 		return nil, err
 	}
 	n.journal, err = journal.Open(journal.Options{
-		Dir: "data", FS: fs, Logger: logger,
+		Dir: "data", FS: fs, Logger: logger, DiskReserve: diskReserve,
 		OnChange: func(c journal.Change) {
 			n.cache.Changed(c.Namespace, c.Key)
 			n.flusher.Changed(c)
@@ -138,7 +139,13 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 func (n *node) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	n.stop, n.ended = stop, make(chan error, 2)
-	go func() { n.ended <- n.journal.Run(ctx) }()
+	go func() {
+		err := n.journal.Run(ctx)
+		if err == nil {
+			err = n.journal.Tend(ctx)
+		}
+		n.ended <- err
+	}()
 	go func() { n.ended <- n.flusher.Run(ctx) }()
 }
 

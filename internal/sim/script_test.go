@@ -26,16 +26,17 @@ const (
 	restart         // stop in good order, and start again
 	forget          // upstream loses everything
 	flushAll        // POST /_botwired/flush
+	squeeze         // somebody else fills the disk, or makes room
 	actions         // their number
 )
 
 func (a action) String() string {
-	return [...]string{"put", "remove", "get", "insist", "list", "wait", "become", "crash", "crashIn", "restart", "forget", "flushAll"}[a]
+	return [...]string{"put", "remove", "get", "insist", "list", "wait", "become", "crash", "crashIn", "restart", "forget", "flushAll", "squeeze"}[a]
 }
 
 // weights are how often each action is drawn, against each other.
 var weights = [actions]int{
-	put: 10, remove: 4, get: 5, insist: 1, list: 2, wait: 8, become: 6, crash: 2, crashIn: 1, restart: 1, forget: 1, flushAll: 1,
+	put: 10, remove: 4, get: 5, insist: 1, list: 2, wait: 8, become: 6, crash: 2, crashIn: 1, restart: 1, forget: 1, flushAll: 1, squeeze: 2,
 }
 
 // step is one line of a script. The fields that its action does not use are zero.
@@ -45,8 +46,9 @@ type step struct {
 	value    string
 	fault    fault
 	duration time.Duration
-	percent  int // of the unsynced data that survives a crash
-	sync     int // which sync of the write crashes
+	free     int64 // on the disk
+	percent  int   // of the unsynced data that survives a crash
+	sync     int   // which sync of the write crashes
 	seed     int64
 }
 
@@ -62,6 +64,8 @@ func (s step) String() string {
 		return fmt.Sprintf("%s %s", s.action, s.duration)
 	case become:
 		return fmt.Sprintf("become %s (%s)", s.fault, s.duration)
+	case squeeze:
+		return fmt.Sprintf("squeeze to %d", s.free)
 	case crash:
 		return fmt.Sprintf("crash keep=%d%% seed=%d", s.percent, s.seed)
 	case crashIn:
@@ -118,6 +122,8 @@ func drawStep(t *rapid.T, deck []action, i int) step {
 		s.duration = time.Duration(rapid.IntRange(0, 29_000).Draw(t, "late")) * time.Millisecond
 	case flushAll:
 		s.duration = 2 * time.Second
+	case squeeze:
+		s.free = rapid.SampledFrom([]int64{roomy, diskReserve - 1, 1}).Draw(t, "free")
 	}
 	if s.action == crash || s.action == crashIn {
 		s.percent = rapid.SampledFrom([]int{0, 50, 100}).Draw(t, "kept")

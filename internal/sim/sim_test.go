@@ -64,6 +64,7 @@ const patience = 10 * time.Minute
 // (contract 18).
 func (w *world) converge() string {
 	w.up.become(healthy, 0)
+	w.squeeze(roomy)
 	for end := time.Now().Add(patience); w.node.journal.Stats().Pending > 0; time.Sleep(time.Second) {
 		if time.Now().After(end) {
 			return fmt.Sprintf("contract 18: %s after upstream has recovered, pending: %+v", patience, w.node.journal.PendingList("", 10))

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -16,6 +17,7 @@ import (
 // world is everything that is simulated, and the model it is held against.
 type world struct {
 	fs       *vfs.MemFS
+	free     atomic.Int64 // on the disk
 	tripwire *tripwire
 	up       *service
 	node     *node
@@ -27,13 +29,40 @@ func newWorld() (*world, error) {
 	for _, id := range entries {
 		w.beliefs[id] = &belief{possible: []state{{}}}
 	}
+	w.free.Store(roomy)
 	return w, w.start()
 }
+
+const (
+	// roomy is a disk that is nearly empty.
+	roomy = 1 << 40
+	// noticed is how long the journal may take to see what the disk has left.
+	noticed = 50 * time.Millisecond
+)
+
+// disk is a file system with as much free space as the world says.
+type disk struct {
+	vfs.FS
+	free *atomic.Int64
+}
+
+func (d disk) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	return vfs.DiskUsage{AvailBytes: uint64(d.free.Load())}, nil
+}
+
+// squeeze leaves so much room on the disk.
+func (w *world) squeeze(free int64) {
+	w.free.Store(free)
+	time.Sleep(noticed)
+}
+
+// full reports whether writes are to be refused (contract 3).
+func (w *world) full() bool { return w.free.Load() < diskReserve }
 
 func (w *world) start() (err error) {
 	w.tripwire = &tripwire{}
 	wire := w.tripwire
-	fs := errorfs.Wrap(w.fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+	fs := errorfs.Wrap(disk{w.fs, &w.free}, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData {
 			wire.tread()
 		}
@@ -109,6 +138,8 @@ func (w *world) act(s step) string {
 		for _, b := range w.beliefs {
 			b.forgotten = true
 		}
+	case squeeze:
+		w.squeeze(s.free)
 	case flushAll:
 		w.node.do(http.MethodPost, "/_botwired/flush?timeout="+s.duration.String(), "")
 	}
