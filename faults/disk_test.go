@@ -89,9 +89,9 @@ func refuses(t *testing.T, l *ledger, d *daemon, size int) {
 // recovers waits until writes are taken again, and gives every key a newer value.
 func recovers(t *testing.T, l *ledger, d *daemon, size int) {
 	t.Helper()
-	eventually(t, 30*time.Second, "ready again", func() error { d.lives(t); return d.ready(http.StatusOK) })
+	eventually(t, time.Minute, "ready again", func() error { d.lives(t); return d.ready(http.StatusOK) })
 	for _, key := range l.keys() {
-		eventually(t, 10*time.Second, "a write is taken again", func() error {
+		eventually(t, time.Minute, "a write is taken again", func() error {
 			d.lives(t)
 			if status, answer := l.put(d.client, key, size); status != http.StatusOK {
 				return fmt.Errorf("PUT %s: %d %.200s", key, status, answer)
@@ -99,12 +99,13 @@ func recovers(t *testing.T, l *ledger, d *daemon, size int) {
 			return nil
 		})
 	}
-	d.drained(t, 30*time.Second)
+	d.drained(t, drainLimit)
 }
 
 // The disk fills up, first down to the reserve by the daemon's own writes, then to the
 // last byte by somebody else's (contract 3).
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	disk := smallDisk(t, diskSize)
 	up := newUpstream(t)
 	up.down(t)
@@ -124,7 +125,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	up.up(t)
-	d.drained(t, 60*time.Second)
+	d.drained(t, drainLimit)
 	recovers(t, l, d, 1000)
 	t.Logf("drained: %.1f MiB free, %d refusals in all", mib(freeBytes(t, disk)), l.answered(http.StatusInsufficientStorage))
 	l.audit(t, "the daemon", d.client)
@@ -158,7 +159,7 @@ func TestFlushOnFullDisk(t *testing.T) {
 	if err := os.Remove(foreign); err != nil {
 		t.Fatal(err)
 	}
-	d.drained(t, 60*time.Second)
+	d.drained(t, drainLimit)
 	recovers(t, l, d, 1000)
 	l.audit(t, "upstream", newClient(t, up.url()))
 	d.terminate(t)
@@ -184,7 +185,7 @@ func answersPromptly(t *testing.T, d *daemon, known string, during time.Duration
 			status, answer, err := ask()
 			took := time.Since(began)
 			d.lives(t)
-			if slowest = max(slowest, took); took > time.Second {
+			if slowest = max(slowest, took); took > time.Second && took > time.Second+slack(t) {
 				t.Fatalf("no answer for %s, then %d %.200s (%v)", took, status, answer, err)
 			}
 		}
@@ -195,6 +196,7 @@ func answersPromptly(t *testing.T, d *daemon, known string, during time.Duration
 // A disk that fills up and drains over and over gives its room back each time: what
 // has settled must not keep the next writes out (contract 3).
 func TestFullDiskAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	disk := smallDisk(t, diskSize)
 	up := newUpstream(t)
 	d := start(t, filepath.Join(disk, "data"), up, "--journal-disk-reserve", fmt.Sprint(diskReserve), "--journal-max-bytes", "1GiB")
@@ -206,12 +208,12 @@ func TestFullDiskAgainAndAgain(t *testing.T) {
 		fillForGood(t, l, d, fmt.Sprintf("round-%d", round), 60_000)
 		taken := l.answered(http.StatusOK) - before
 		up.up(t)
-		d.drained(t, 60*time.Second)
+		d.drained(t, drainLimit)
 		t.Logf("round %d: %d writes taken; drained: %.1f MiB free", round, taken, mib(freeBytes(t, disk)))
 		if first = max(first, taken); taken < first/4 {
 			t.Errorf("round %d: %d writes taken, and %d before: with nothing pending, the disk stays full", round, taken, first)
 		}
-		eventually(t, 10*time.Second, "ready with nothing pending", func() error { return d.ready(http.StatusOK) })
+		eventually(t, time.Minute, "ready with nothing pending", func() error { return d.ready(http.StatusOK) })
 	}
 	l.audit(t, "upstream", newClient(t, up.url()))
 	d.terminate(t)
@@ -237,6 +239,7 @@ func fillExactly(t *testing.T, l *ledger, d *daemon, budget int) {
 
 // The journal's own budget, with a disk that has room (contract 3).
 func TestFullJournal(t *testing.T) {
+	t.Parallel()
 	up := newUpstream(t)
 	up.down(t)
 	d := start(t, t.TempDir(), up, "--journal-max-bytes", "1MiB")
