@@ -36,7 +36,7 @@ const (
 	sweepSample     = 60 // of the operations of a kind that is sampled
 	sweepSeed       = 11
 	// A case that takes longer hangs. It is far from what a slow machine needs.
-	sweepPatience = 30 * time.Second
+	sweepPatience = 2 * time.Minute
 )
 
 // Whatever operation of a disk fails, and however, nothing acknowledged is lost or
