@@ -29,7 +29,7 @@ const (
 func (j *Journal) Tend(ctx context.Context) error {
 	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
-	t := &tender{Journal: j, shrunk: make(map[string]uint64)}
+	t := &tender{Journal: j, shrunk: make(map[string]extent)}
 	for {
 		select {
 		case <-ctx.Done():
@@ -45,12 +45,25 @@ func (j *Journal) Tend(ctx context.Context) error {
 // tender is the state of one Tend.
 type tender struct {
 	*Journal
-	// shrunk says, by prefix, up to which write the garbage has been looked for.
-	shrunk map[string]uint64
+	// shrunk says, by prefix, what there was when it was last rid of its garbage.
+	shrunk map[string]extent
 	// After a compaction that found no room, none is tried before notBefore; each
 	// further one doubles the pause.
 	notBefore time.Time
 	pause     time.Duration
+}
+
+// extent is the last write, and the bytes that were pending. More garbage has come when
+// there is a newer write, or when much less is pending.
+type extent struct {
+	seq     uint64
+	pending int64
+}
+
+func (j *tender) extent() extent {
+	j.commitMu.Lock()
+	defer j.commitMu.Unlock()
+	return extent{j.totals.seq, j.totals.pendingBytes}
 }
 
 func (j *tender) look(ctx context.Context) error {
@@ -113,8 +126,9 @@ func (j *Journal) dropCopies() error {
 // shrink has Pebble give back the room of what was removed under a prefix. A disk that
 // is too full for that is waited for.
 func (j *tender) shrink(ctx context.Context, prefix string) error {
-	seq := j.LastSeq()
-	if j.shrunk[prefix] == seq+1 || time.Now().Before(j.notBefore) {
+	now := j.extent()
+	last, ok := j.shrunk[prefix]
+	if ok && last.seq == now.seq && last.pending-now.pending <= worthCompacting || time.Now().Before(j.notBefore) {
 		return nil
 	}
 	held, err := j.held(ctx, prefix)
@@ -127,7 +141,7 @@ func (j *tender) shrink(ctx context.Context, prefix string) error {
 		j.notBefore = time.Now().Add(j.pause)
 		return nil
 	}
-	j.shrunk[prefix], j.pause = seq+1, 0
+	j.shrunk[prefix], j.pause = now, 0
 	return err
 }
 
