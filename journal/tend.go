@@ -15,7 +15,7 @@ const (
 	// compactAgainAtMost bounds the wait after a compaction that found no room. While it
 	// tries, it takes what room there is from flushing, which needs little of it and
 	// gives back more.
-	compactAgainAtMost = time.Minute
+	compactAgainAtMost = 15 * time.Second
 	// criticalShare of the reserve is what flushing leaves free: with less, nothing is
 	// written at all. A store that cannot write its tables stalls, reads and all.
 	criticalShare = 4
@@ -107,6 +107,7 @@ func (j *tender) makeRoom(ctx context.Context) error {
 			return err
 		}
 		delete(j.shrunk, settledPrefix)
+		j.notBefore = time.Time{} // there is something to gain
 	}
 	return errors.Join(j.shrink(ctx, settledPrefix), j.shrink(ctx, pendingPrefix))
 }
