@@ -25,7 +25,7 @@ type client struct {
 func newClient(t *testing.T, base string) *client {
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &client{base: base, http: &http.Client{Transport: transport, Timeout: 15 * time.Second}}
+	return &client{base: base, http: &http.Client{Transport: transport, Timeout: time.Minute}}
 }
 
 // do makes one request; its error means that there was no whole answer.

@@ -38,7 +38,7 @@ func isOff(t *testing.T, c *client, l *ledger, key string, want time.Duration) {
 		t.Fatalf("PUT: %d %.200s", status, answer)
 	}
 	now := float64(time.Now().UnixMicro()) / 1e6
-	if off := updatedAt(t, c, key) - now; math.Abs(off-want.Seconds()) > 5 {
+	if off := updatedAt(t, c, key) - now; math.Abs(off-want.Seconds()) > 60 {
 		t.Fatalf("the daemon's clock is off by %.0f s, want %.0f: the test tests nothing", off, want.Seconds())
 	}
 }
@@ -64,9 +64,9 @@ func TestWallClockJumps(t *testing.T) {
 	clock.set(t, d, year)
 	up.down(t)
 	before := l.answered(http.StatusOK)
-	eventually(t, 10*time.Second, "writes while upstream is down", func() error { return l.reached(before + 200) })
+	eventually(t, time.Minute, "writes while upstream is down", func() error { return l.reached(before + 200) })
 	d.signal(t, syscall.SIGKILL)
-	d.waitExit(t, 5*time.Second)
+	d.waitExit(t, time.Minute)
 	writers.end()
 
 	d = start(t, dir, up) // with the right time: a year back
@@ -99,7 +99,7 @@ func writeWhile(t *testing.T, d *daemon, l *ledger, up *fakeUpstream, newest map
 		}
 		neverBack(t, d.client, newest)
 	}
-	d.drained(t, 10*time.Second)
+	d.drained(t, drainLimit)
 	neverBack(t, d.client, newest)
 }
 
@@ -125,7 +125,7 @@ func TestClockSetBackKeepsNothingFresh(t *testing.T) {
 			other := newClient(t, up.url())
 			l := newLedger()
 			l.put(d.client, "mine", 100)
-			d.drained(t, 10*time.Second)
+			d.drained(t, drainLimit)
 			l.put(other, "theirs", 100)
 			for _, key := range []string{"mine", "theirs", "absent"} {
 				if _, err := d.get(key); err != nil {
@@ -135,7 +135,7 @@ func TestClockSetBackKeepsNothingFresh(t *testing.T) {
 			clock.set(t, d, offset)
 			for _, key := range []string{"mine", "theirs", "absent"} {
 				l.put(other, key, 200)
-				eventually(t, 3*time.Second, "another host's write to "+key+" is seen", func() error {
+				eventually(t, time.Minute, "another host's write to "+key+" is seen", func() error {
 					text, err := d.get(key)
 					if err == nil {
 						err = l.check(key, text)

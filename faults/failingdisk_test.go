@@ -11,7 +11,7 @@ import (
 )
 
 // answerSlack is how long an answer that was given before a failure may take to be
-// seen here: the daemon is traced, and the machine busy.
+// seen here, beside what a busy machine adds: the daemon is traced.
 const answerSlack = 250 * time.Millisecond
 
 // A disk that fails in one way or the other, under load: nothing is acknowledged any
@@ -35,13 +35,13 @@ func TestFailingDisk(t *testing.T) {
 			d := start(t, dir, up)
 			l := newLedger()
 			writers := l.write(t, d.client, "k", 8, 10, 500)
-			eventually(t, 10*time.Second, "load", func() error { return l.reached(200) })
+			eventually(t, time.Minute, "load", func() error { return l.reached(200) })
 			file := ""
 			if fault.log {
 				file = activeLog(t, dir)
 			}
 			tr := inject(t, d.cmd.Process.Pid, fault.expression, file)
-			code := d.waitExit(t, 20*time.Second)
+			code := d.waitExit(t, time.Minute)
 			writers.end()
 			tr.end(t)
 			diedOfIt(t, d, tr, l, code, fault.says)
@@ -71,13 +71,14 @@ func diedOfIt(t *testing.T, d *daemon, tr *tracer, l *ledger, code int, says str
 	late, latest := l.ackedAfter(failedAt)
 	t.Logf("%d writes taken, %d calls failed, exit %d after %.1f ms; last answer %.1f ms after the failure",
 		l.answered(http.StatusOK), failures, code, ms(took), ms(latest.Sub(failedAt)))
-	if took > time.Second {
-		t.Errorf("the process ended %s after the failure", took)
+	busy := slack(t)
+	if took > time.Second+busy {
+		t.Errorf("the process ended %s after the failure, on a machine that may add %s", took, busy)
 	}
 	if late > 0 {
 		t.Errorf("%d writes that were begun after the failure were acknowledged", late)
 	}
-	if latest.Sub(failedAt) > answerSlack {
+	if latest.Sub(failedAt) > answerSlack+busy {
 		t.Errorf("a write was acknowledged %s after the failure", latest.Sub(failedAt))
 	}
 	lines := d.complaints()
@@ -95,7 +96,7 @@ func soundAfterwards(t *testing.T, dir string, up *fakeUpstream, l *ledger) {
 		t.Errorf("a write after the restart: %d %.200s", status, answer)
 	}
 	up.up(t)
-	d.drained(t, 30*time.Second)
+	d.drained(t, drainLimit)
 	l.audit(t, "upstream", newClient(t, up.url()))
 	d.terminate(t)
 }

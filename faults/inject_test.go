@@ -59,7 +59,7 @@ func inject(t *testing.T, pid int, expression, file string) *tracer {
 	case <-tr.attached:
 	case <-tr.exited:
 		t.Skipf("strace cannot attach here: %s", said())
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("strace does not attach")
 	}
 	return tr

@@ -66,6 +66,25 @@ func eventually(t *testing.T, limit time.Duration, what string, cond func() erro
 	}
 }
 
+// drainLimit ends a hang: how fast a daemon drains on a busy machine is no part of any
+// test.
+const drainLimit = 4 * time.Minute
+
+// slack is what a busy machine adds to a time that the contract bounds: a multiple of
+// what it takes now to run a process that does nothing. On an idle one it is little.
+func slack(t *testing.T) time.Duration {
+	t.Helper()
+	var slowest time.Duration
+	for range 3 {
+		began := time.Now()
+		if out, err := exec.Command(builtBinary, "version").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		slowest = max(slowest, time.Since(began))
+	}
+	return 10 * slowest
+}
+
 // needRoot skips what only root can arrange.
 func needRoot(t *testing.T, what string) {
 	t.Helper()

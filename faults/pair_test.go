@@ -42,6 +42,7 @@ func (a *author) sees(i int, own bool) error {
 // writes while they are pending, both drain, and all three end up with the same
 // (contract 6, 17, 18).
 func TestTwoDaemons(t *testing.T) {
+	t.Parallel()
 	const keys, fresh = 20, time.Second
 	up := newUpstream(t)
 	settings := []string{"--cache-fresh-for", fresh.String(), "--cache-stale-while-revalidate", "0s"}
@@ -64,7 +65,7 @@ func TestTwoDaemons(t *testing.T) {
 	}
 	up.up(t)
 	for _, a := range authors {
-		a.drained(t, 30*time.Second)
+		a.drained(t, drainLimit)
 	}
 	time.Sleep(fresh + 100*time.Millisecond) // all copies are stale now: upstream is asked
 	agree(t, authors, newClient(t, up.url()))

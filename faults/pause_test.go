@@ -30,8 +30,9 @@ func pauseFor(t *testing.T) time.Duration {
 // are carried out only after it goes on. No write is lost, and no old one overwrites a
 // newer one (contract 14, 17, 19).
 func TestPause(t *testing.T) {
+	t.Parallel()
 	for _, delay := range []time.Duration{50 * time.Millisecond, 700 * time.Millisecond} {
-		t.Run("upstream takes "+delay.String(), func(t *testing.T) { pauseAndResume(t, delay) })
+		t.Run("upstream takes "+delay.String(), func(t *testing.T) { t.Parallel(); pauseAndResume(t, delay) })
 	}
 }
 
@@ -42,8 +43,8 @@ func pauseAndResume(t *testing.T, delay time.Duration) {
 	d := start(t, t.TempDir(), up, "--upstream-timeout", "500ms", "--upstream-settle-time", "1500ms")
 	l := newLedger()
 	writers := l.write(t, d.client, "p", 4, 5, 200)
-	eventually(t, 10*time.Second, "load", func() error { return l.reached(200) })
-	eventually(t, 10*time.Second, "requests upstream", func() error {
+	eventually(t, time.Minute, "load", func() error { return l.reached(200) })
+	eventually(t, time.Minute, "requests upstream", func() error {
 		if n := up.arrived.Load(); n < 10 {
 			return fmt.Errorf("%d writes have arrived upstream", n)
 		}
@@ -54,12 +55,12 @@ func pauseAndResume(t *testing.T, delay time.Duration) {
 		time.Sleep(pauseFor(t))
 		d.signal(t, syscall.SIGCONT)
 		before := l.answered(200)
-		eventually(t, 10*time.Second, "writes go on", func() error { return l.reached(before + 200) })
+		eventually(t, time.Minute, "writes go on", func() error { return l.reached(before + 200) })
 	}
 	writers.end()
 	t.Logf("%d writes taken, %d arrived upstream, %d without an answer", l.answered(200), up.arrived.Load(), l.answered(0))
 	up.delay.Store(0)
-	d.drained(t, 30*time.Second)
+	d.drained(t, drainLimit)
 	up.inOrder(t)
 	l.audit(t, "the daemon", d.client)
 	l.audit(t, "upstream", newClient(t, up.url()))

@@ -12,22 +12,21 @@ import (
 // time with 0, keeps what is left, and a restart carries it on (contract 22).
 func TestTerminateUnderLoad(t *testing.T) {
 	const drain = 2 * time.Second
-	// Callers' requests may take 2 s to end; here they take milliseconds, but a busy
-	// machine is slow to reap.
-	const slack = 2 * time.Second
+	// Callers' requests may take 2 s to end.
+	const grace = 2 * time.Second
 	up := newUpstream(t)
 	up.delay.Store(int64(400 * time.Millisecond))
 	dir := t.TempDir()
 	d := start(t, dir, up, "--flush-drain-timeout", drain.String(), "--upstream-concurrency", "2")
 	l := newLedger()
 	writers := l.write(t, d.client, "s", 8, 20, 200)
-	eventually(t, 10*time.Second, "load", func() error { return l.reached(500) })
+	eventually(t, time.Minute, "load", func() error { return l.reached(500) })
 	asked := time.Now()
 	d.signal(t, syscall.SIGTERM)
-	code := d.waitExit(t, 20*time.Second)
+	code := d.waitExit(t, time.Minute)
 	took := d.exitedAt.Sub(asked)
 	writers.end()
-	if code != 0 || took > drain+slack {
+	if code != 0 || took > drain+grace+slack(t) {
 		t.Errorf("exit code %d after %s, want 0 within %s and a little:\n%s", code, took, drain, d.said())
 	}
 	if lines := d.complaints(); len(lines) > 0 {
@@ -36,7 +35,7 @@ func TestTerminateUnderLoad(t *testing.T) {
 	up.down(t) // what is there afterwards, is there of the daemon's own
 	d = start(t, dir, up)
 	var kept int
-	eventually(t, 10*time.Second, "the pending writes are counted", func() (err error) {
+	eventually(t, time.Minute, "the pending writes are counted", func() (err error) {
 		kept, err = d.pending()
 		return err
 	})
@@ -47,7 +46,7 @@ func TestTerminateUnderLoad(t *testing.T) {
 	t.Logf("%d writes taken, ended after %.0f ms, %d entries kept", l.answered(200), ms(took), kept)
 	up.delay.Store(0)
 	up.up(t)
-	d.drained(t, 30*time.Second)
+	d.drained(t, drainLimit)
 	up.inOrder(t)
 	l.audit(t, "upstream", newClient(t, up.url()))
 	d.terminate(t)
@@ -62,17 +61,17 @@ func TestSecondSignal(t *testing.T) {
 	d := start(t, dir, up, "--flush-drain-timeout", "1m", "--upstream-concurrency", "1")
 	l := newLedger()
 	writers := l.write(t, d.client, "s", 4, 100, 200)
-	eventually(t, 10*time.Second, "load", func() error { return l.reached(400) })
+	eventually(t, time.Minute, "load", func() error { return l.reached(400) })
 	d.signal(t, syscall.SIGTERM)
 	time.Sleep(300 * time.Millisecond)
 	d.lives(t)
 	asked := time.Now()
 	d.signal(t, syscall.SIGTERM)
-	d.waitExit(t, 10*time.Second)
+	d.waitExit(t, time.Minute)
 	took := d.exitedAt.Sub(asked)
 	writers.end()
 	t.Logf("ended %.1f ms after the second signal", ms(took))
-	if took > time.Second {
+	if took > time.Second+slack(t) {
 		t.Errorf("ended %s after the second signal", took)
 	}
 	up.down(t)

@@ -53,14 +53,25 @@ func (j *Journal) hand(batch *pebble.Batch) error {
 }
 
 // guard makes every way in which Pebble refuses a write the end of the journal: an
-// error, a Fatalf, and the panic with which it answers a log that it cannot go on
-// with. net/http would swallow the panic, and Pebble keeps its locks after it: all
-// later writes would hang. The caller holds commitMu, so nobody is in Pebble's
+// error, a Fatalf, and a panic. The caller holds commitMu, so nobody is in Pebble's
 // commit behind it.
-func (j *Journal) guard(write func() error) (err error) {
+func (j *Journal) guard(write func() error) error {
 	if j.failed.Load() {
 		return ErrFailed
 	}
+	if err := j.catch(write); err != nil {
+		j.fail(err)
+	}
+	if j.failed.Load() {
+		return ErrFailed
+	}
+	return nil
+}
+
+// catch makes a panic of Pebble's the end of the journal: it is how Pebble answers a
+// log that it cannot go on with. net/http would swallow it, and Pebble keeps its locks
+// after it: all later writes would hang.
+func (j *Journal) catch(call func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			j.wedged.Store(true)
@@ -68,13 +79,7 @@ func (j *Journal) guard(write func() error) (err error) {
 			err = ErrFailed
 		}
 	}()
-	if err := write(); err != nil {
-		j.fail(err)
-	}
-	if j.failed.Load() {
-		return ErrFailed
-	}
-	return nil
+	return call()
 }
 
 // wait returns when an applied batch is durable. A batch that cannot be made durable

@@ -16,6 +16,13 @@
 //   - A write leaves the pending set only by [Journal.Settle], by [Journal.Bury],
 //     or because a newer write to the same entry took its place (contract 13).
 //
+// A log or a directory that fails is noticed beneath Pebble, which panics about some of
+// it on a goroutine of its own: Fatal is called first, and the process ends with one
+// line. One way is left in which it ends with stacks and a non-zero code instead: when
+// the disk fails amid [Open], Pebble closes its cache under a goroutine of its own that
+// still reads tables. Nothing has been acknowledged then, and what is on the disk is
+// left as by a kill.
+//
 // It knows nothing of HTTP, of retries or of what upstream is.
 //
 // # Layout

@@ -94,8 +94,7 @@ func (j *Journal) FlushTables() error { return j.db.Flush() }
 
 // RotateLog has Pebble begin a new log, and write the old one's records into a table.
 func (j *Journal) RotateLog() error {
-	_, err := j.db.AsyncFlush()
-	return err
+	return j.catch(func() error { _, err := j.db.AsyncFlush(); return err })
 }
 
 // MarkNow marks what is durable, as happens by itself after a second.

@@ -46,13 +46,18 @@ type Journal struct {
 	disk   diskGauge
 	keeper keeper
 	failed atomic.Bool
-	wedged atomic.Bool // Pebble panicked, and may hold its locks for ever
+	// failing has Fatal called once.
+	failing sync.Once
+	wedged  atomic.Bool // Pebble panicked, and may hold its locks for ever
 
 	// life is held for reading while the store is used: Close waits for that. It is
 	// taken before all other locks, and never twice.
 	life    sync.RWMutex
 	closed  bool        // guarded by life
-	closing atomic.Bool // what Pebble complains of from now on is no failure
+	closing atomic.Bool // what Pebble complains of from now on does not end the process
+	// endError is the first failure of the disk that Pebble met while closing, in what it
+	// does in the background, which its Close does not tell.
+	endError atomic.Pointer[error]
 
 	rebuilt chan struct{} // closed when the index is complete
 
@@ -137,6 +142,12 @@ func (j *Journal) Close() error {
 		return ErrFailed // closing would wait for ever, and the lock must not outlive the store
 	}
 	err := j.db.Close()
+	if late := j.endError.Load(); late != nil {
+		err = errors.Join(err, *late)
+	}
+	if err != nil && j.failed.Load() {
+		err = fmt.Errorf("%w: %w", ErrFailed, err)
+	}
 	if err == nil && !j.failed.Load() {
 		err = j.keepMark(j.totals) // all of it is durable now
 	}
@@ -170,14 +181,15 @@ func (j *Journal) Err() error {
 	return j.room(pendingOverhead, 0)
 }
 
-// fail records that the disk has failed and ends the process (contract 2).
+// fail records that the disk has failed and ends the process (contract 2). Whoever
+// meets the next failure waits meanwhile: Pebble may be about to panic over it.
 func (j *Journal) fail(err error) {
-	if j.failed.Swap(true) {
-		return
-	}
-	if j.opts.Fatal != nil {
-		j.opts.Fatal(fmt.Errorf("journal %s: %w", j.opts.Dir, oneLine{err}))
-	}
+	j.failed.Store(true)
+	j.failing.Do(func() {
+		if j.opts.Fatal != nil {
+			j.opts.Fatal(fmt.Errorf("journal %s: %w", j.opts.Dir, oneLine{err}))
+		}
+	})
 }
 
 // oneLine is an error whose text is cut to its first line: Pebble's may go on with

@@ -123,9 +123,10 @@ func liveLogs(fsys vfs.FS, dir string) (first, begins uint64, err error) {
 	if err != nil || number == 0 {
 		return 0, 0, err
 	}
-	f, err := fsys.Open(manifestPath(fsys, dir, number))
+	path := manifestPath(fsys, dir, number)
+	f, err := fsys.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, 0, nil // Pebble says so
+		return 0, 0, fmt.Errorf("%w: the manifest %s is missing", ErrCorrupt, path)
 	}
 	if err != nil {
 		return 0, 0, err

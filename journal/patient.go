@@ -19,20 +19,41 @@ func isDiskFull(err error) bool {
 
 // patientFS slows down whoever writes tables to a full disk. Tables are written in the
 // background, with no lock held; the log, for which callers wait, is left alone.
+//
+// It also tells lost of a log or a directory that cannot be written or synced. Pebble
+// panics about some of that, where nobody can recover: the process would end with the
+// stacks of all goroutines and no reason.
 type patientFS struct {
 	vfs.FS
 	pause time.Duration
+	lost  func(error)
 }
 
 func (p patientFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := p.FS.Create(name, category)
-	if !strings.HasSuffix(name, ".sst") {
+	switch {
+	case strings.HasSuffix(name, ".log"):
+		return p.watch(f, err)
+	case !strings.HasSuffix(name, ".sst"):
 		return f, err
-	}
-	if err != nil {
+	case err != nil:
 		return nil, p.holdBack(err)
 	}
 	return patientFile{f, p}, nil
+}
+
+// ReuseForWrite makes a log of an old one.
+func (p patientFS) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return p.watch(p.FS.ReuseForWrite(from, to, category))
+}
+
+func (p patientFS) OpenDir(name string) (vfs.File, error) { return p.watch(p.FS.OpenDir(name)) }
+
+func (p patientFS) watch(f vfs.File, err error) (vfs.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return watchedFile{f, p.lost}, nil
 }
 
 // Unwrap lets Pebble find what is beneath.
@@ -55,6 +76,33 @@ func (f patientFile) SyncData() error { return f.fs.holdBack(f.File.SyncData()) 
 func (p patientFS) holdBack(err error) error {
 	if isDiskFull(err) {
 		time.Sleep(p.pause)
+	}
+	return err
+}
+
+// watchedFile is one that must not fail.
+type watchedFile struct {
+	vfs.File
+	lost func(error)
+}
+
+func (f watchedFile) Write(b []byte) (int, error) {
+	n, err := f.File.Write(b)
+	return n, f.tell(err)
+}
+
+func (f watchedFile) Sync() error { return f.tell(f.File.Sync()) }
+
+func (f watchedFile) SyncData() error { return f.tell(f.File.SyncData()) }
+
+func (f watchedFile) SyncTo(length int64) (fullSync bool, err error) {
+	fullSync, err = f.File.SyncTo(length)
+	return fullSync, f.tell(err)
+}
+
+func (f watchedFile) tell(err error) error {
+	if err != nil {
+		f.lost(err)
 	}
 	return err
 }

@@ -30,7 +30,7 @@ func lockError(err error) error {
 
 func (j *Journal) storeOptions() *pebble.Options {
 	opts := &pebble.Options{
-		FS:                          patientFS{privateFS{j.opts.FS}, j.opts.fullDiskPause},
+		FS:                          patientFS{privateFS{j.opts.FS}, j.opts.fullDiskPause, j.failInBackground},
 		Lock:                        j.lock,
 		FormatMajorVersion:          pebble.FormatNewest,
 		MemTableSize:                memTableSize,
@@ -69,14 +69,26 @@ func (j *Journal) pebbleEvents() *pebble.EventListener {
 			}
 		},
 		BackgroundError: func(err error) {
-			switch {
-			case j.closing.Load():
-			case isDiskFull(err):
+			if isDiskFull(err) && !j.closing.Load() {
 				j.opts.Logger.Error("the disk is full", "error", oneLine{err})
-			default:
-				j.fail(err)
+				return
 			}
+			j.failInBackground(err)
 		},
+	}
+}
+
+// failInBackground is the end of the journal, or of its end: a table that could not be
+// written while the store is being closed loses nothing, as the log has it all, but
+// the disk has failed and the process must not end as if it had not.
+func (j *Journal) failInBackground(err error) {
+	if !j.closing.Load() {
+		j.fail(err)
+		return
+	}
+	// What else there is at the end are compactions that were called off.
+	if errors.As(err, new(syscall.Errno)) && !isDiskFull(err) {
+		j.endError.CompareAndSwap(nil, &err)
 	}
 }
 

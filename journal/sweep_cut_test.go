@@ -62,7 +62,7 @@ func TestPowerCutSweep(t *testing.T) {
 			}
 		})
 	}
-	mem, n := vfs.NewCrashableMem(), 0
+	mem, n := newCalmFS(), 0
 	v := &voyage{ledger: newLedger()}
 	var amid sync.Mutex
 	v.fs = errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -90,7 +90,7 @@ func TestPowerCutSweep(t *testing.T) {
 
 // cutsNow are the power cuts at this moment. Other callers may go on meanwhile: a clone
 // is of use only if what is known did not change while it was made.
-func (v *voyage) cutsNow(mem *vfs.MemFS, n int) []cut {
+func (v *voyage) cutsNow(mem *calmFS, n int) []cut {
 	rng := rand.New(rand.NewPCG(sweepSeed, uint64(n)))
 	for {
 		known, moment := v.now()

@@ -9,5 +9,5 @@ func (j *Journal) CompactTables(ctx context.Context) error {
 	if err := j.RotateLog(); err != nil {
 		return err
 	}
-	return j.db.Compact(ctx, []byte("a"), []byte("z"), false)
+	return j.catch(func() error { return j.db.Compact(ctx, []byte("a"), []byte("z"), false) })
 }

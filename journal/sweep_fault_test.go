@@ -71,7 +71,7 @@ func ever(err error) func(n, now int) error { return func(int, int) error { retu
 type sickDisk struct {
 	ailment
 	n   int
-	mem *vfs.MemFS
+	mem *calmFS
 	fs  vfs.FS
 
 	mu     sync.Mutex
@@ -84,7 +84,7 @@ type sickDisk struct {
 }
 
 func newSickDisk(a ailment, n int) *sickDisk {
-	d := &sickDisk{ailment: a, n: n, mem: vfs.NewCrashableMem()}
+	d := &sickDisk{ailment: a, n: n, mem: newCalmFS()}
 	if a.torn {
 		d.fs = tornFS{d.mem, d}
 	} else {
@@ -176,6 +176,28 @@ func fileKind(path string) string {
 		}
 	}
 	return "directory"
+}
+
+// calmFS is a crashable file system on which a clone can be made at any moment. In
+// MemFS, ReuseForWrite takes a lock for reading twice, one within the other: a clone that
+// comes in between waits for it, and it for the clone, for ever.
+type calmFS struct {
+	*vfs.MemFS
+	mu sync.Mutex
+}
+
+func newCalmFS() *calmFS { return &calmFS{MemFS: vfs.NewCrashableMem()} }
+
+func (c *calmFS) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.MemFS.ReuseForWrite(from, to, category)
+}
+
+func (c *calmFS) CrashClone(cfg vfs.CrashCloneCfg) *vfs.MemFS {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.MemFS.CrashClone(cfg)
 }
 
 // tornFS is a file system whose writes arrive by half.

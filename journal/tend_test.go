@@ -67,6 +67,37 @@ func TestDrainedJournalShrinks(t *testing.T) {
 	})
 }
 
+// contract 3: what was still pending when the disk became full gives its room back once
+// it is drained, though no write has come since.
+func TestFullDiskGivesBackWhatIsDrained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const reserve = 1 << 20
+		d := &disk{FS: vfs.NewMem()}
+		d.free.Store(1 << 30)
+		j := open(t, d, func(o *journal.Options) { o.DiskReserve = reserve })
+		value := noise(100 << 10)
+		var writes []journal.Write
+		for i := range 200 {
+			writes = append(writes, put(t, j, key("%d", i), fmt.Sprint(i)+value))
+		}
+		d.free.Store(reserve - 1)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		ended := make(chan error)
+		go func() { ended <- j.Tend(ctx) }()
+		time.Sleep(time.Minute)
+		for _, w := range writes {
+			no(t, j.Settle(w))
+		}
+		time.Sleep(time.Minute)
+		stop()
+		no(t, <-ended)
+		if after := size(t, d); after > 8<<20 {
+			t.Errorf("%d bytes are left", after)
+		}
+	})
+}
+
 // contract 3: while the disk is nearly full, settled copies give way to writes.
 func TestFullDiskGivesUpCopies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -275,3 +275,30 @@ func TestACallerWhoWaitsMayGo(t *testing.T) {
 		wantValue(t, s.get("/memory/n/k"), "v")
 	})
 }
+
+// On a nearly full disk upstream's answer cannot be kept, and is a change all the same:
+// it must not be asked for again and again.
+func TestADeleteOnAFullDiskIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSidecar(t, func(o *journal.Options, _ *Options) { o.FS, o.DiskReserve = fullDisk{o.FS}, 1<<20 })
+		s.upstream.set(id("n", "k"), "theirs")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r := httptest.NewRequestWithContext(ctx, http.MethodDelete, "/memory/n/k", nil)
+		held := s.upstream.hold()
+		go func() {
+			defer cancel() // who is asked so often is asked for ever
+			for range 10 {
+				select {
+				case q := <-held:
+					close(q.answer)
+				case <-t.Context().Done():
+					return
+				}
+			}
+		}()
+		w := httptest.NewRecorder()
+		s.server.ServeHTTP(w, r)
+		wantStatus(t, w, http.StatusInsufficientStorage)
+	})
+}
