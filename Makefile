@@ -83,6 +83,16 @@ mutants: ## Take out the guards of the contract, one at a time, and see a test f
 sweep: ## Fail every file operation of a scenario in turn, and cut the power at each
 	$(GO) test -tags sweep -count=1 -run Sweep ./journal
 
+# What is compared, and how, is said in internal/bench/doc.go. BENCH are its flags, such
+# as -rounds 9, -only GET or -quick. Without Redis its columns are left out.
+.PHONY: bench
+bench: build ## Measure botwired beside net/http, Redis and upstream; BENCH=-quick to try it
+	@command -v redis-server >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server; } >&2 || \
+		echo "redis-server is missing and cannot be installed: it is left out" >&2
+	@$(GO) build -o bin/bench ./internal/bench
+	@bin/bench $(BENCH)
+
 .PHONY: e2e
 e2e: build ## Run BotWire's own clients, Python and Node, against the daemon
 	e2e/run
