@@ -19,10 +19,8 @@ const (
 	referenceSize = 1000
 	// drainsWithin bounds the wait until upstream has everything.
 	drainsWithin = time.Hour
-	// quietFor is how long the disk has to stay as it is to be taken for at rest, and
-	// quietWithin how long that is waited for.
-	quietFor    = 3 * time.Second
-	quietWithin = time.Minute
+	// quietFor is how long the disk has to stay as it is to be taken for at rest.
+	quietFor = 3 * time.Second
 	// stride leads from one entry read to the next: a prime, so that all are read.
 	stride = 999_983
 )
@@ -167,7 +165,7 @@ func (g *grower) measure(ctx context.Context, d *subjectOfGrowth, state string) 
 	p := &point{Entries: d.size, State: state}
 	var err error
 	g.progress.show("%d entries, %s: waiting for the disk to come to rest", d.size, state)
-	if p.Disk, err = diskAtRest(ctx, d.dir); err != nil {
+	if p.Disk, err = diskAtRest(ctx, d.dir, g.options.Rest); err != nil {
 		return nil, err
 	}
 	g.progress.show("%d entries, %s: restarting", d.size, state)
@@ -248,8 +246,9 @@ func (g *grower) load(ctx context.Context, d *subjectOfGrowth, request requester
 	return figuresOf(result), nil
 }
 
-// diskAtRest waits until a folder's size no longer changes, and returns it in bytes.
-func diskAtRest(ctx context.Context, dir string) (int64, error) {
+// diskAtRest waits, within limits, until a folder's size no longer changes, and returns
+// it in bytes.
+func diskAtRest(ctx context.Context, dir string, within time.Duration) (int64, error) {
 	began, last := time.Now(), int64(-1)
 	for since := began; ; {
 		size, err := sizeOf(dir)
@@ -260,7 +259,7 @@ func diskAtRest(ctx context.Context, dir string) (int64, error) {
 		if size != last {
 			last, since = size, now
 		}
-		if now.Sub(since) >= quietFor || now.Sub(began) >= quietWithin {
+		if now.Sub(since) >= quietFor || now.Sub(began) >= within {
 			return size, nil
 		}
 		if err := sleep(ctx, quietFor/10); err != nil {

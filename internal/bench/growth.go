@@ -55,6 +55,7 @@ type growthSettings struct {
 	Rounds   int           `json:"rounds"`
 	For      time.Duration `json:"for"` // ns; of GET, and as long of PUT, in a round
 	Restarts int           `json:"restarts"`
+	Rest     time.Duration `json:"rest"` // ns; how long the disk is waited for at most before its size is taken
 }
 
 type growthOptions struct {
@@ -70,17 +71,18 @@ func parseGrowthOptions(args []string) (*growthOptions, error) {
 	flags.IntVar(&o.Rounds, "rounds", 5, "rounds")
 	flags.DurationVar(&o.For, "for", time.Second, "how long GET is measured in a round, and PUT")
 	flags.IntVar(&o.Restarts, "restarts", 3, "how often the daemon is killed and started again; the slowest counts")
+	flags.DurationVar(&o.Rest, "rest", 20*time.Second, "how long to wait at most for the disk to come to rest")
 	flags.StringVar(&o.program, "program", "bin/botwired", "the botwired that is measured")
 	flags.StringVar(&o.dir, "dir", "bin", "folder for the daemons' data, on the disk that counts")
 	flags.StringVar(&o.json, "json", "bin/growth.json", "file for the figures in JSON")
 	flags.StringVar(&o.svg, "svg", "docs/growth.svg", "file for the plot")
 	flags.BoolVar(&o.strict, "strict", false, "fail when a figure falls short of what it has to be")
-	quick := flags.Bool("quick", false, "small sizes and short rounds, to see that everything works; no plot in docs")
+	quick := flags.Bool("quick", false, "small sizes and short rounds, to see that everything works; its figures say nothing")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
 	if *quick {
-		*sizes, o.Rounds, o.For, o.Restarts, o.svg = "1000,5000", 1, 100*time.Millisecond, 1, "bin/growth.svg"
+		*sizes, o.Rounds, o.For, o.Restarts, o.Rest = "1000,5000", 1, 100*time.Millisecond, 1, time.Second
 	}
 	if o.Rounds < 1 || o.For <= 0 || o.Restarts < 1 || flags.NArg() > 0 {
 		return nil, errors.New("expected at least one round and one restart, a time above zero and no argument")
