@@ -61,7 +61,7 @@ func (g *grower) begin(ctx context.Context, size int) (*subjectOfGrowth, error) 
 	if err != nil {
 		return nil, err
 	}
-	d.filledAt = result.PerSecond()
+	d.filledAt = result.PerSecond
 	return d, d.sample()
 }
 

@@ -100,7 +100,7 @@ func measure(ctx context.Context, s *stage, w *workload, c contender, connection
 
 func figuresOf(r *load.Result) figures {
 	return figures{
-		PerSecond: r.PerSecond(),
+		PerSecond: r.PerSecond,
 		P50:       microseconds(r.Latency.Percentile(50)),
 		P99:       microseconds(r.Latency.Percentile(99)),
 	}

@@ -35,7 +35,7 @@ type Options struct {
 	// Warmup is how long requests are made before they count.
 	Warmup time.Duration
 	// Duration is how long they are made and count. A request counts if it began in
-	// that time.
+	// that time; of a slow server at least one of each connection does.
 	Duration time.Duration
 	// Requests, if not 0, is how many each connection makes at most. Without a
 	// Duration all of them are made.
@@ -54,17 +54,11 @@ type Parser func(read []byte) (length int, err error)
 
 // Result is what came of a run.
 type Result struct {
-	Requests int           // that count
-	Elapsed  time.Duration // in which they were made
-	Latency  Histogram     // from before a request was sent until its answer was read
-}
-
-// PerSecond is the throughput.
-func (r *Result) PerSecond() float64 {
-	if r.Elapsed <= 0 {
-		return 0
-	}
-	return float64(r.Requests) / r.Elapsed.Seconds()
+	Requests int // that count
+	// PerSecond is the throughput: the sum of the connections', each of them over the
+	// time from its first request that counts to its last answer.
+	PerSecond float64
+	Latency   Histogram // from before a request was sent until its answer was read
 }
 
 // Run puts the load on the server and returns when it is over. All connections are
@@ -101,14 +95,13 @@ func run(ctx context.Context, o *Options, callers []*caller) (*Result, error) {
 		return nil, errors.Join(err, context.Cause(ctx))
 	}
 	result := &Result{}
-	last := begin
 	for _, c := range callers {
 		result.Latency.Add(&c.latency)
-		if c.ended.After(last) {
-			last = c.ended
+		if n := c.latency.Count(); n > 0 {
+			result.PerSecond += float64(n) / c.last.Sub(c.first).Seconds()
 		}
 	}
-	result.Requests, result.Elapsed = result.Latency.Count(), last.Sub(begin)
+	result.Requests = result.Latency.Count()
 	return result, nil
 }
 
@@ -120,7 +113,8 @@ type caller struct {
 	out     []byte
 	in      []byte
 	latency Histogram
-	ended   time.Time // when the last answer came
+	first   time.Time // when the first request that counts was made
+	last    time.Time // when the last answer came
 }
 
 func (c *caller) run(begin time.Time) error {
@@ -132,17 +126,20 @@ func (c *caller) run(begin time.Time) error {
 		}
 	}
 	now := time.Now()
-	for n := 0; (o.Requests == 0 || n < o.Requests) && (o.Duration == 0 || now.Before(end)); n++ {
+	for n := 0; (o.Requests == 0 || n < o.Requests) && (o.Duration == 0 || now.Before(end) || c.latency.Count() == 0); n++ {
 		if err := c.call(n); err != nil {
 			return fmt.Errorf("request %d of connection %d: %w", n, c.number, err)
 		}
 		answered := time.Now()
 		if !now.Before(begin) {
+			if c.latency.Count() == 0 {
+				c.first = now
+			}
 			c.latency.Record(answered.Sub(now))
+			c.last = answered
 		}
 		now = answered
 	}
-	c.ended = now
 	return nil
 }
 
