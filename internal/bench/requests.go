@@ -3,19 +3,14 @@ package main
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/botwired/botwired/internal/load"
 )
 
 const (
-	// valueSize is how long every value is, in bytes.
-	valueSize = 200
 	// entries is how many are read: those of a hundred agents.
 	entries = 1000
 	agents  = 100
-	// stampSize is how much of a value tells it from others, in bytes.
-	stampSize = 20
 )
 
 // requester makes the n-th request of a connection, as [load.Options] wants it.
@@ -78,33 +73,23 @@ func existing() naming {
 }
 
 func httpPuts(host string, name naming) requester {
-	body := []byte(`{"value":"` + strings.Repeat("v", valueSize) + `"}`)
+	const before, after = `{"value":"`, `"}`
+	v := newValues()
 	return func(dst []byte, connection, n int) []byte {
 		dst = name(append(load.AppendPut(dst), "/memory/"...), connection, n)
-		dst = load.AppendBody(dst, host, body)
-		stamp(dst[len(dst)-len(`"}`)-stampSize:], connection, n)
-		return dst
+		dst = load.AppendBody(dst, host, len(before)+valueSize+len(after))
+		return append(v.append(append(dst, before...), connection, n), after...)
 	}
 }
 
 func redisSets(name naming) requester {
-	value := []byte(strings.Repeat("v", valueSize))
+	v := newValues()
 	return func(dst []byte, connection, n int) []byte {
 		dst = load.AppendWord(load.AppendCommand(dst, 3), "SET")
 		// The name is made twice, so that its length is known without allocating.
 		dst = load.AppendLength(dst, len(name(dst, connection, n))-len(dst))
 		dst = append(name(dst, connection, n), "\r\n"...)
-		dst = load.AppendWord(dst, value)
-		stamp(dst[len(dst)-len("\r\n")-stampSize:], connection, n)
-		return dst
-	}
-}
-
-// stamp makes the value of a write its own.
-func stamp(dst []byte, connection, n int) {
-	for i, rest := stampSize-1, connection<<40+n; i >= 0; i-- {
-		dst[i] = byte('0' + rest%10)
-		rest /= 10
+		return append(v.append(load.AppendLength(dst, valueSize), connection, n), "\r\n"...)
 	}
 }
 

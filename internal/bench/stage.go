@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/botwired/botwired/internal/load"
 )
@@ -109,6 +110,11 @@ func (s *stage) fill(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("filling: %w", err)
 	}
+	return s.learn(ctx)
+}
+
+// learn has the daemons read everything, and looks at what they answer then.
+func (s *stage) learn(ctx context.Context) error {
 	for _, daemon := range []*server{s.daemon, s.uncached} {
 		gets := func(dst []byte, connection, n int) []byte {
 			return append(dst, get(daemon.address, "/memory/"+entryPath(connection+n*fillers))...)
@@ -117,12 +123,15 @@ func (s *stage) fill(ctx context.Context) error {
 			return err
 		}
 	}
-	paths := []string{"/memory/" + entryPath(0)}
+	keys := map[string]int{"/memory/" + entryPath(0): 1}
 	for _, n := range listed {
-		paths = append(paths, listPath(n))
+		keys[listPath(n)] = n
 	}
-	for _, path := range paths {
+	for path, want := range keys {
 		body, err := ask(ctx, "GET", s.daemon.address, path)
+		if got := strings.Count(body, `"key":`); err == nil && got != want {
+			err = fmt.Errorf("%s: %d keys, want %d", path, got, want)
+		}
 		if err != nil {
 			return err
 		}

@@ -51,11 +51,11 @@ func AppendHost(dst []byte, host string) []byte {
 	return append(appendHost(dst, host), "\r\n"...)
 }
 
-// AppendBody ends the head of a request and appends its body of JSON.
-func AppendBody(dst []byte, host string, body []byte) []byte {
+// AppendBody ends the head of a request with a body of n bytes of JSON, which have to
+// follow.
+func AppendBody(dst []byte, host string, n int) []byte {
 	dst = append(appendHost(dst, host), "Content-Type: application/json\r\nContent-Length: "...)
-	dst = strconv.AppendInt(dst, int64(len(body)), 10)
-	return append(append(dst, headerEnd...), body...)
+	return append(strconv.AppendInt(dst, int64(n), 10), headerEnd...)
 }
 
 func appendHost(dst []byte, host string) []byte {

@@ -46,8 +46,8 @@ func TestAppending(t *testing.T) {
 	if string(get) != "GET /memory/ns/k HTTP/1.1\r\nHost: h:1\r\n\r\n" {
 		t.Errorf("%q", get)
 	}
-	put := AppendBody(append(AppendPut(nil), "/memory/ns/k"...), "h:1", []byte("{}"))
-	if string(put) != "PUT /memory/ns/k HTTP/1.1\r\nHost: h:1\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}" {
+	put := AppendBody(append(AppendPut(nil), "/memory/ns/k"...), "h:1", 2)
+	if string(put) != "PUT /memory/ns/k HTTP/1.1\r\nHost: h:1\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n" {
 		t.Errorf("%q", put)
 	}
 	set := AppendWord(AppendWord(AppendWord(AppendCommand(nil, 3), "SET"), "k"), []byte("value"))
