@@ -39,7 +39,7 @@ type subjectOfGrowth struct {
 	size     int
 	upstream string // its address; nothing listens there at first
 	filledAt float64
-	most     int64 // the most memory that was seen resident, in bytes
+	most     int64 // the most memory that was seen resident in this state, in bytes
 }
 
 // begin starts a daemon whose upstream is down and has it take so many writes.
@@ -109,6 +109,7 @@ func (g *grower) measureSize(ctx context.Context, size int) ([]*point, error) {
 	if err != nil {
 		return nil, err
 	}
+	pending.RSS, d.most = d.most, 0 // what draining takes is for what is pending
 	settled, err := g.measure(ctx, d, "settled")
 	if err != nil {
 		return nil, err
@@ -174,7 +175,6 @@ func (g *grower) measure(ctx context.Context, d *subjectOfGrowth, state string) 
 			return nil, err
 		}
 	}
-	d.most = 0 // of this life from here on, and of the last one above
 	for round := range g.options.Rounds {
 		g.progress.show("%d entries, %s: round %d/%d", d.size, state, round+1, g.options.Rounds)
 		if err := g.round(ctx, d, p, round); err != nil {
@@ -184,14 +184,13 @@ func (g *grower) measure(ctx context.Context, d *subjectOfGrowth, state string) 
 			return nil, err
 		}
 	}
-	p.RSS = max(p.RSS, d.most)
+	p.RSS = d.most
 	p.sum()
 	return p, nil
 }
 
 // restart kills the daemon and starts it again on the same data.
 func (g *grower) restart(ctx context.Context, d *subjectOfGrowth, p *point) error {
-	p.RSS = max(p.RSS, d.most)
 	d.kill()
 	again, err := g.lab.start(ctx, g.daemon(d))
 	if err != nil {
