@@ -58,10 +58,9 @@ func (r *growthReport) plot(name string) (err error) {
 	panels := []panel{
 		r.panel("GET p50", duration, func(p *point) float64 { return p.Get.P50 }),
 		r.panel("PUT p50", duration, func(p *point) float64 { return p.Put.P50 }),
-		r.panel("resident memory", func(v float64) string { return megabytes(int64(v)) }, func(p *point) float64 { return float64(p.RSS) }),
+		r.panel("resident memory", bytesShown, func(p *point) float64 { return float64(p.RSS) }),
 		r.panel("ready after a kill", func(v float64) string { return duration(v * 1e6) }, func(p *point) float64 { return p.Ready }),
-		r.panel("on disk, for each entry", func(v float64) string { return thousands(v) + " B" },
-			func(p *point) float64 { return float64(p.Disk) / float64(p.Entries) }),
+		r.panel("on disk", bytesShown, func(p *point) float64 { return float64(p.Disk) }),
 	}
 	for i := range panels {
 		panels[i].X = panelLeft + float64(i%panelsInRow)*panelEvery
@@ -79,6 +78,8 @@ func (r *growthReport) plot(name string) (err error) {
 		"LegendX": panelLeft + 2*panelEvery, "LegendY": panelTop + rowEvery,
 	})
 }
+
+func bytesShown(v float64) string { return megabytes(int64(v)) }
 
 // panel places the points: the number of entries goes by its logarithm, the figure
 // from zero.
