@@ -5,6 +5,7 @@ BIN       := bin/botwired
 TOOLS     := bin/tools
 LINT      := $(TOOLS)/golangci-lint
 LINT_AT   := v2.15.0
+BENCHSTAT := $(TOOLS)/benchstat
 RUN_DIR   ?= .run
 
 # What the program says of itself. Without a repository it is what Go's own build knows.
@@ -15,6 +16,11 @@ SIM_SEEDS ?= 10000
 SIM_FOR   ?=
 FUZZ_FOR  ?= 30s
 
+# What make microbench runs, and how often.
+ROUNDS    ?= 6
+BASE      ?=
+MICRO     := $(GO) test -run '^$$' -bench . -benchtime 500ms ./cache ./journal ./proxy ./internal/wire ./internal/load
+
 # No C compiler is needed, but by the race detector.
 export CGO_ENABLED ?= 0
 
@@ -22,7 +28,7 @@ export CGO_ENABLED ?= 0
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: build ## Start the daemon on its embedded upstream, with its data in .run
@@ -82,6 +88,37 @@ mutants: ## Take out the guards of the contract, one at a time, and see a test f
 .PHONY: sweep
 sweep: ## Fail every file operation of a scenario in turn, and cut the power at each
 	$(GO) test -tags sweep -count=1 -run Sweep ./journal
+
+# What is compared, and how, is said in internal/bench/doc.go. BENCH are its flags, such
+# as -rounds 9, -only GET or -quick. Without Redis its columns are left out.
+.PHONY: bench
+bench: build ## Measure botwired beside net/http, Redis and upstream; BENCH=-quick to try it
+	@command -v redis-server >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server; } >&2 || \
+		echo "redis-server is missing and cannot be installed: it is left out" >&2
+	@$(GO) build -o bin/bench ./internal/bench
+	@bin/bench $(BENCH)
+
+# GROWTH are the flags, such as -sizes 1000,100000 or -quick.
+.PHONY: growth
+growth: build ## Measure botwired with ever more entries, and draw docs/growth.svg
+	@$(GO) build -o bin/bench ./internal/bench
+	@bin/bench growth $(GROWTH)
+
+# With BASE, a commit, both are run in turns and compared.
+.PHONY: microbench
+microbench: $(BENCHSTAT) ## Run the packages' benchmarks ROUNDS times; BASE=main compares with it
+	@mkdir -p bin && rm -f bin/micro-*.txt
+	@$(if $(BASE),git worktree remove --force bin/base 2>/dev/null; git worktree add -q --detach bin/base $(BASE))
+	@for round in $$(seq $(ROUNDS)); do \
+		$(if $(BASE),(cd bin/base && $(MICRO)) >> bin/micro-base.txt;) \
+		$(MICRO) >> bin/micro-here.txt || { cat bin/micro-here.txt; exit 1; }; \
+	done
+	@$(if $(BASE),git worktree remove --force bin/base)
+	@$(BENCHSTAT) $(if $(BASE),$(BASE)=bin/micro-base.txt) here=bin/micro-here.txt
+
+$(BENCHSTAT): tools/go.mod
+	cd tools && $(GO) build -o ../$(BENCHSTAT) golang.org/x/perf/cmd/benchstat
 
 .PHONY: e2e
 e2e: build ## Run BotWire's own clients, Python and Node, against the daemon

@@ -34,6 +34,7 @@ func TestProcess(t *testing.T) {
 		"killed under write load":        testKilledUnderLoad,
 		"coalesces writes to one key":    testCoalesces,
 		"writes wait for upstream":       testWritesWait,
+		"bench":                          testBench,
 		"prefer wait":                    testPreferWait,
 		"SIGTERM drains":                 testTermDrains,
 		"SIGTERM keeps what it must":     testTermKeeps,

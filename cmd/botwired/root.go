@@ -48,6 +48,7 @@ func newRootCommand(p *process) *cobra.Command {
 		newListCommand(settings),
 		newSelfhostCommand(p, settings),
 		newRecoverCommand(p, settings),
+		newBenchCommand(p, settings),
 		newConfigCommand(p, settings),
 		newVersionCommand(p),
 	)

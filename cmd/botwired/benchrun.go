@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/load"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+)
+
+const (
+	// benchValueSize is the size of the values that bench writes, in bytes.
+	benchValueSize = 200
+	// benchCleanup bounds how long the daemon is waited for to remove them upstream.
+	benchCleanup = 10 * time.Second
+)
+
+// bench measures upstream and the daemon with the same client: the daemon's own for
+// upstream, which believes no answer that is not BotWire's.
+type bench struct {
+	plan           benchPlan
+	upstreamURL    string
+	listen         string // for messages
+	namespace      string
+	direct, daemon *upstream.Client
+	control        *client // for what is not measured
+
+	wroteDirect, wroteDaemon bool
+}
+
+// newBench sees that the daemon runs and that its upstream can be asked directly.
+func newBench(ctx context.Context, settings *settingFlags, plan benchPlan) (*bench, error) {
+	loaded, err := settings.load(nil)
+	if err != nil {
+		return nil, err
+	}
+	c := &loaded.Config
+	if c.Upstream.URL == config.Embedded {
+		return nil, errors.New("upstream.url = \"embedded\": it is inside the daemon and cannot be asked directly; " +
+			"run botwired selfhost to have one that can")
+	}
+	b := &bench{plan: plan, upstreamURL: c.Upstream.URL, namespace: "botwired-bench-" + strings.ToLower(rand.Text()[:8])}
+	if b.control, err = newClient(loaded); err != nil {
+		return nil, err
+	}
+	b.listen = b.control.listen
+	if err := b.checkDaemon(ctx); err != nil {
+		return nil, err
+	}
+	return b, b.openClients(c)
+}
+
+// checkDaemon sees that the daemon stands in front of the upstream that is measured.
+func (b *bench) checkDaemon(ctx context.Context) error {
+	body, err := b.control.do(ctx, request{method: http.MethodGet, path: surface("status")})
+	if err != nil {
+		return err
+	}
+	var s status
+	if err := b.control.decode(body, &s); err != nil {
+		return err
+	}
+	if string(s.Upstream.URL) != b.upstreamURL {
+		return fmt.Errorf("botwired at %s stands in front of %s, and upstream.url is %s: set it to the same", b.listen, s.Upstream.URL, b.upstreamURL)
+	}
+	return nil
+}
+
+func (b *bench) openClients(c *config.Config) error {
+	up, err := url.Parse(c.Upstream.URL)
+	if err != nil {
+		return fmt.Errorf("upstream.url = %q: %w", c.Upstream.URL, err)
+	}
+	opts := upstream.ClientOptions{
+		URL: up, Timeout: c.Upstream.Timeout, Concurrency: 1, Headers: make(http.Header), UserAgent: "botwired/" + buildVersion(),
+	}
+	for name, value := range c.Upstream.Headers {
+		opts.Headers.Set(name, value)
+	}
+	b.direct = upstream.NewClient(opts)
+	opts.URL, opts.Headers = &url.URL{Scheme: "http", Host: b.control.host}, make(http.Header)
+	if b.control.token != "" {
+		opts.Headers.Set("Authorization", "Bearer "+b.control.token)
+	}
+	opts.Dial = func(ctx context.Context) (net.Conn, error) {
+		if socket, ok := c.Socket(); ok {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}
+		return new(net.Dialer).DialContext(ctx, "tcp", b.control.host)
+	}
+	b.daemon = upstream.NewClient(opts)
+	return nil
+}
+
+func (b *bench) close() {
+	b.direct.Close()
+	b.daemon.Close()
+}
+
+func (b *bench) id(key string) journal.ID { return journal.ID{Namespace: b.namespace, Key: key} }
+
+// run reads and writes one entry on each side, one request after another.
+func (b *bench) run(ctx context.Context) ([]benchRow, error) {
+	direct, err := side(ctx, b.direct, b.id("direct"), b.plan.reads, b.plan.writes, &b.wroteDirect)
+	if err != nil {
+		return nil, fmt.Errorf("upstream at %s: %w", b.upstreamURL, err)
+	}
+	daemon, err := side(ctx, b.daemon, b.id("botwired"), b.plan.local, b.plan.local, &b.wroteDaemon)
+	if err != nil {
+		return nil, fmt.Errorf("botwired at %s: %w", b.listen, err)
+	}
+	return []benchRow{{"GET", direct.get, daemon.get}, {"PUT", direct.put, daemon.put}}, nil
+}
+
+type benchSide struct{ get, put benchCell }
+
+func side(ctx context.Context, c *upstream.Client, id journal.ID, reads, writes int, wrote *bool) (s benchSide, err error) {
+	// The first request opens the connection and is not measured.
+	if _, err := c.Get(ctx, id); err != nil {
+		return s, errors.Join(ctx.Err(), err)
+	}
+	*wrote = true
+	if s.put, err = timed(writes, func(n int) error { return putNumbered(ctx, c, id, n) }); err == nil {
+		s.get, err = timed(reads, func(int) error { return getPresent(ctx, c, id) })
+	}
+	return s, errors.Join(ctx.Err(), err)
+}
+
+// timed makes n calls, one after another.
+func timed(n int, call func(int) error) (benchCell, error) {
+	var h load.Histogram
+	for i := range n {
+		began := time.Now()
+		if err := call(i); err != nil {
+			return benchCell{}, err
+		}
+		h.Record(time.Since(began))
+	}
+	return benchCell{h.Count(), milliseconds(h.Percentile(50)), milliseconds(h.Percentile(99))}, nil
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func putNumbered(ctx context.Context, c *upstream.Client, id journal.ID, n int) error {
+	value := strconv.Itoa(n) + " "
+	value += strings.Repeat("v", benchValueSize-len(value))
+	return confirmed(c.Send(ctx, journal.Write{ID: id, Op: journal.Put, Value: value}))
+}
+
+func getPresent(ctx context.Context, c *upstream.Client, id journal.ID) error {
+	found, err := c.Get(ctx, id)
+	if err == nil && found == nil {
+		err = errors.New("what was written is not there")
+	}
+	return err
+}
+
+// confirmed makes an error of an attempt that did not succeed.
+func confirmed(out upstream.Outcome) error {
+	if out.Verdict == upstream.Confirmed {
+		return nil
+	}
+	return errors.New(out.Reason)
+}
+
+// clean removes what was written, also when ctx has ended. It reports whether the
+// daemon has yet to carry that upstream.
+func (b *bench) clean(ctx context.Context) (left bool, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*benchCleanup)
+	defer cancel()
+	if b.wroteDirect {
+		err = b.remove(ctx, b.direct, "direct")
+	}
+	if !b.wroteDaemon {
+		return false, err
+	}
+	if err := errors.Join(err, b.remove(ctx, b.daemon, "botwired")); err != nil {
+		return false, err
+	}
+	_, err = flush(ctx, b.control, b.namespace, benchCleanup)
+	var late *refusal
+	if errors.As(err, &late) && late.status == http.StatusGatewayTimeout {
+		return true, nil
+	}
+	return false, err
+}
+
+func (b *bench) remove(ctx context.Context, c *upstream.Client, key string) error {
+	if err := confirmed(c.Send(ctx, journal.Write{ID: b.id(key), Op: journal.Delete})); err != nil {
+		return fmt.Errorf("removing %s/%s: %w", b.namespace, key, err)
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+
+	"github.com/botwired/botwired/internal/wire"
+)
+
+// longest bounds what the bare handler answers, in bytes.
+const longest = 1 << 20
+
+// serveAt serves until ctx ends.
+func serveAt(ctx context.Context, args []string, handler http.Handler) error {
+	if len(args) != 1 {
+		return errors.New("expected an address to listen on")
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", args[0])
+	if err != nil {
+		return err
+	}
+	s := &http.Server{Handler: handler}
+	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
+	if err := s.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// bareHandler answers a GET of /N with N bytes, the way botwired answers and with
+// nothing else to do. It is what net/http costs.
+func bareHandler() http.Handler {
+	body := bytes.Repeat([]byte("x"), longest)
+	contentType := []string{"application/json"}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, err := strconv.Atoi(r.URL.Path[1:])
+		if err != nil || n < 0 || n > longest {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		h := w.Header()
+		h["Content-Type"] = contentType
+		h["Content-Length"] = []string{strconv.Itoa(n)}
+		w.WriteHeader(http.StatusOK)
+		_, _ = w.Write(body[:n]) // if this fails the caller is gone
+	})
+}
+
+// sinkHandler is an upstream that takes every write at once and holds nothing: what a
+// daemon can flush is bounded by the daemon alone.
+func sinkHandler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		route := wire.ParseRoute(r.URL.Path)
+		var body []byte
+		switch {
+		case route.Kind == wire.EntryRoute && r.Method == http.MethodPut:
+			sent, err := io.ReadAll(r.Body)
+			value, refusal := wire.DecodePut(r.Header, sent)
+			if err != nil || refusal != nil {
+				wire.Detail(http.StatusBadRequest, fmt.Sprint("not a write: ", err)).Write(w)
+				return
+			}
+			body = wire.AppendStored(nil, route.Namespace, route.Key, wire.CodePoints(value))
+		case route.Kind == wire.EntryRoute:
+			wire.NotFound(route.Namespace, route.Key).Write(w)
+			return
+		default:
+			body = []byte(`{"status":"ok"}`)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		_, _ = w.Write(body) // if this fails the caller is gone
+	})
+}

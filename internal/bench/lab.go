@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// startsWithin bounds how long a server may take to answer.
+const startsWithin = 2 * time.Minute
+
+// lab starts servers, gives each a folder of its own and clears all of it away.
+type lab struct {
+	program string // botwired
+	self    string // this program
+	dir     string
+
+	mu      sync.Mutex
+	servers map[*server]struct{}
+	started int
+}
+
+// newLab makes a folder for everything inside dir.
+func newLab(program, dir string) (*lab, error) {
+	program, err := filepath.Abs(program)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(program); err != nil {
+		return nil, fmt.Errorf("%w: make build makes it", err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
+	if dir, err = os.MkdirTemp(dir, "bench-"); err != nil {
+		return nil, err
+	}
+	return &lab{program: program, self: self, dir: dir, servers: make(map[*server]struct{})}, nil
+}
+
+// close ends all servers and removes their data.
+func (l *lab) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for s := range l.servers {
+		s.kill()
+	}
+	return os.RemoveAll(l.dir)
+}
+
+// server is a process that was started here.
+type server struct {
+	lab     *lab
+	cmd     *exec.Cmd
+	address string
+	dir     string
+	began   time.Time // when it was started
+	exited  chan struct{}
+	output  bytes.Buffer // to be read once it has exited
+}
+
+// command is how a server is started. Probe asks it whether it is ready.
+type command struct {
+	program string
+	args    func(address, dir string) []string
+	probe   func(ctx context.Context, address string) error
+	address string // if empty, one that is free
+	dir     string // if empty, a new one
+}
+
+// start returns when the server is ready.
+func (l *lab) start(ctx context.Context, c command) (*server, error) {
+	s, err := l.launch(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startsWithin)
+	defer cancel()
+	for tick := time.NewTicker(time.Millisecond); ; {
+		if err = c.probe(ctx, s.address); err == nil {
+			tick.Stop()
+			return s, nil
+		}
+		select {
+		case <-tick.C:
+			continue
+		case <-s.exited:
+			err = fmt.Errorf("%s ended: %s", filepath.Base(c.program), s.output.Bytes())
+		case <-ctx.Done():
+			err = fmt.Errorf("%s is not ready: %w", filepath.Base(c.program), err)
+		}
+		tick.Stop()
+		return nil, errors.Join(err, s.remove())
+	}
+}
+
+// launch starts the process and does not wait.
+func (l *lab) launch(ctx context.Context, c command) (*server, error) {
+	s := &server{lab: l, address: c.address, dir: c.dir, exited: make(chan struct{})}
+	var err error
+	if s.address == "" {
+		if s.address, err = freeAddress(ctx); err != nil {
+			return nil, err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.started++
+	if s.dir == "" {
+		s.dir = filepath.Join(l.dir, fmt.Sprint(l.started))
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return nil, err
+	}
+	s.cmd = exec.CommandContext(ctx, c.program, c.args(s.address, s.dir)...)
+	// Nothing of this machine's configuration.
+	s.cmd.Env = []string{"HOME=" + s.dir, "PATH=" + os.Getenv("PATH")}
+	s.cmd.Dir = s.dir
+	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
+	s.began = time.Now()
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(s.exited)
+		_ = s.cmd.Wait() // how it ended is of no interest
+	}()
+	l.servers[s] = struct{}{}
+	return s, nil
+}
+
+// kill ends the process as a power cut would.
+func (s *server) kill() {
+	_ = s.cmd.Process.Kill() // it may have ended
+	<-s.exited
+}
+
+// remove ends the process and takes its data away.
+func (s *server) remove() error {
+	s.kill()
+	s.lab.mu.Lock()
+	delete(s.lab.servers, s)
+	s.lab.mu.Unlock()
+	return os.RemoveAll(s.dir)
+}
+
+// freeAddress is one on loopback that nothing listens on.
+func freeAddress(ctx context.Context) (string, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// settings are what the figures depend on. Times are in nanoseconds in JSON.
+type settings struct {
+	Rounds      int           `json:"rounds"`
+	For         time.Duration `json:"for"`    // how long a cell is measured in a round
+	Warmup      time.Duration `json:"warmup"` // and loaded before that
+	Connections []int         `json:"connections"`
+	Latency     time.Duration `json:"latency"` // of upstream
+	Idle        time.Duration `json:"idle"`    // how long the idle daemon is watched
+}
+
+// options are what the command line says.
+type options struct {
+	settings
+	program string // botwired
+	redis   string // redis-server
+	dir     string // where the servers keep their data
+	json    string // where the figures go
+	only    *regexp.Regexp
+	strict  bool
+}
+
+func parseOptions(args []string) (*options, error) {
+	o := &options{}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.IntVar(&o.Rounds, "rounds", 5, "rounds")
+	flags.DurationVar(&o.For, "for", 2*time.Second, "how long a cell is measured in a round")
+	flags.DurationVar(&o.Warmup, "warmup", 300*time.Millisecond, "how long it is loaded before that")
+	flags.DurationVar(&o.Latency, "latency", 50*time.Millisecond, "how far away upstream is")
+	flags.DurationVar(&o.Idle, "idle", 20*time.Second, "how long the idle daemon is watched")
+	connections := flags.String("connections", "1,8,64", "numbers of connections")
+	flags.StringVar(&o.program, "program", "bin/botwired", "the botwired that is measured")
+	flags.StringVar(&o.redis, "redis", "redis-server", "the Redis that it is compared with")
+	flags.StringVar(&o.dir, "dir", "bin", "folder for the servers' data, on the disk that counts")
+	flags.StringVar(&o.json, "json", "bin/bench.json", "file for the figures in JSON")
+	only := flags.String("only", "", "only the workloads that match this regular expression")
+	flags.BoolVar(&o.strict, "strict", false, "fail when a figure falls short of what it has to be")
+	quick := flags.Bool("quick", false, "one short round, to see that everything works; its figures say nothing")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	if *quick {
+		o.Rounds, o.For, o.Warmup, o.Idle = 1, 100*time.Millisecond, 20*time.Millisecond, time.Second
+	}
+	if o.Rounds < 1 || o.For <= 0 || o.Warmup < 0 || o.Idle <= 0 || flags.NArg() > 0 {
+		return nil, fmt.Errorf("expected at least one round, times above zero and no argument")
+	}
+	var err error
+	if o.only, err = regexp.Compile(*only); err != nil {
+		return nil, err
+	}
+	o.Connections, err = counts("connections", *connections)
+	return o, err
+}
+
+// counts reads a list of numbers of at least 1.
+func counts(name, list string) (numbers []int, err error) {
+	for text := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("-%s = %q: expected numbers of 1 or more, such as 1,8,64", name, list)
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers, nil
+}

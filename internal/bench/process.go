@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// settleDown is how long a daemon may take to come to rest after its start.
+const settleDown = 3 * time.Second
+
+// idle is what a daemon takes that nobody talks to.
+type idle struct {
+	RSS int64   `json:"rss"` // bytes
+	CPU float64 `json:"cpu"` // share of one core, 1 is all of it; below 0: not known
+}
+
+// measureIdle watches a daemon that is new, in front of an upstream that answers.
+func measureIdle(ctx context.Context, l *lab, watched time.Duration) (_ *idle, err error) {
+	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
+		return nil, nil // not measured on this system
+	}
+	up, err := l.start(ctx, l.upstream(0))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, up.remove()) }()
+	daemon, err := l.start(ctx, l.botwired(up.address))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, daemon.remove()) }()
+	if err := sleep(ctx, settleDown); err != nil {
+		return nil, err
+	}
+	before, err := daemon.cpuTime()
+	if err != nil {
+		return nil, err
+	}
+	if err := sleep(ctx, watched); err != nil {
+		return nil, err
+	}
+	after, err := daemon.cpuTime()
+	if err != nil {
+		return nil, err
+	}
+	rss, err := daemon.memory("VmRSS")
+	return &idle{RSS: rss, CPU: (after - before).Seconds() / watched.Seconds()}, err
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// cpuTime is what the threads of a process have used, to the nanosecond: the usual
+// hundredths of a second are too coarse for an idle process. Go's runtime ends no
+// thread that matters here.
+func (s *server) cpuTime() (total time.Duration, err error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", s.cmd.Process.Pid))
+	if err != nil || len(threads) == 0 {
+		return 0, errors.Join(err, errors.New("no schedstat"))
+	}
+	for _, name := range threads {
+		words := firstWords(readFile(name), 1)
+		if len(words) == 0 {
+			continue // the thread has ended
+		}
+		ns, err := strconv.ParseInt(words[0], 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", name, err)
+		}
+		total += time.Duration(ns)
+	}
+	return total, nil
+}
+
+// memory is a line of the process's status, in bytes: VmRSS is what is resident, VmHWM
+// the most that ever was.
+func (s *server) memory(line string) (int64, error) {
+	for each := range strings.Lines(readFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))) {
+		if value, ok := strings.CutPrefix(each, line+":"); ok {
+			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, fmt.Errorf("no %s: the process is gone, or this system does not tell", line)
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+// report is all that a run found out: the JSON.
+type report struct {
+	Machine machine  `json:"machine"`
+	Redis   string   `json:"redis,omitempty"` // version
+	Options settings `json:"settings"`
+	Idle    *idle    `json:"idle"`
+	Cells   []*cell  `json:"cells"`
+	Ratios  []ratio  `json:"ratios"`
+	Goals   []goal   `json:"goals"`
+}
+
+// ratio compares botwired with another contender: the median of the ratios within the
+// rounds. Above 1, throughput is better and a time is worse.
+type ratio struct {
+	Workload    string    `json:"workload"`
+	Connections int       `json:"connections"`
+	Against     contender `json:"against"`
+	PerSecond   float64   `json:"per_second"` // botwired's / the other's
+	P50         float64   `json:"p50"`        // botwired's / the other's
+}
+
+// compare makes the ratios.
+func (r *report) compare() {
+	for _, ours := range r.Cells {
+		if ours.Contender != botwired {
+			continue
+		}
+		for _, other := range r.Cells {
+			if other != ours && other.Workload == ours.Workload && other.Connections == ours.Connections {
+				r.Ratios = append(r.Ratios, ratioOf(ours, other))
+			}
+		}
+	}
+}
+
+func ratioOf(ours, other *cell) ratio {
+	out := ratio{Workload: ours.Workload, Connections: ours.Connections, Against: other.Contender}
+	var perSecond, p50 []float64
+	for i := range min(len(ours.Rounds), len(other.Rounds)) {
+		perSecond = append(perSecond, ours.Rounds[i].PerSecond/other.Rounds[i].PerSecond)
+		p50 = append(p50, ours.Rounds[i].P50/other.Rounds[i].P50)
+	}
+	out.PerSecond, out.P50 = median(perSecond), median(p50)
+	return out
+}
+
+// ratio returns the one of that name, nil if it was not measured.
+func (r *report) ratio(workload string, connections int, against contender) *ratio {
+	i := slices.IndexFunc(r.Ratios, func(each ratio) bool {
+		return each.Workload == workload && each.Connections == connections && each.Against == against
+	})
+	if i < 0 {
+		return nil
+	}
+	return &r.Ratios[i]
+}
+
+// print writes the table and the goals, in Markdown.
+func (r *report) print(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Requests a second, p50 and p99; × is botwired's throughput over the other's. %s.\n\n", r.describe())
+	b.WriteString("| | c | botwired | bare net/http | × | Redis | × | upstream | × |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|\n")
+	for _, c := range r.Cells {
+		if c.Contender == r.firstOf(c.Workload, c.Connections) {
+			r.row(&b, c.Workload, c.Connections)
+		}
+	}
+	if r.Idle != nil {
+		fmt.Fprintf(&b, "\nIdle: %s resident, %.3f %% of a core.\n", megabytes(r.Idle.RSS), 100*r.Idle.CPU)
+	}
+	printGoals(&b, r.Goals)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// firstOf is the contender that was measured first: each row is printed once.
+func (r *report) firstOf(workload string, connections int) contender {
+	for _, c := range r.Cells {
+		if c.Workload == workload && c.Connections == connections {
+			return c.Contender
+		}
+	}
+	return ""
+}
+
+func (r *report) row(b *strings.Builder, workload string, connections int) {
+	fmt.Fprintf(b, "| %s | %d |", workload, connections)
+	for _, name := range contenders {
+		i := slices.IndexFunc(r.Cells, func(c *cell) bool {
+			return c.Workload == workload && c.Connections == connections && c.Contender == name
+		})
+		if i < 0 {
+			b.WriteString(" – |")
+		} else {
+			fmt.Fprintf(b, " %s |", r.Cells[i].Median)
+		}
+		if name == botwired {
+			continue
+		}
+		if ratio := r.ratio(workload, connections, name); ratio != nil {
+			fmt.Fprintf(b, " %s |", significant(ratio.PerSecond))
+		} else {
+			b.WriteString(" – |")
+		}
+	}
+	b.WriteString("\n")
+}
+
+// describe says what was run where.
+func (r *report) describe() string {
+	o := r.Options
+	redis := "no Redis"
+	if r.Redis != "" {
+		redis = "Redis " + r.Redis
+	}
+	return fmt.Sprintf("%d rounds of %s, values of %d bytes, upstream %s away; %s, %s",
+		o.Rounds, o.For, valueSize, o.Latency, redis, r.Machine)
+}
+
+// String is a machine on one line.
+func (m machine) String() string {
+	return fmt.Sprintf("%s, %d cores, %s, %s, %s, botwired %s, %s, load %s before",
+		m.CPU, m.Cores, m.Kernel, m.Disk, m.Go, m.Commit, m.Date, m.Load)
+}
+
+// String is a cell's text in the table.
+func (f figures) String() string {
+	return fmt.Sprintf("%s/s, %s, %s", thousands(f.PerSecond), duration(f.P50), duration(f.P99))
+}
+
+// duration shows microseconds to three digits.
+func duration(us float64) string {
+	switch {
+	case us < 1000:
+		return significant(us) + " µs"
+	case us < 1e6:
+		return significant(us/1e3) + " ms"
+	}
+	return significant(us/1e6) + " s"
+}
+
+// significant shows a number to three digits, and whole if it has more.
+func significant(v float64) string {
+	switch {
+	case v < 10:
+		return fmt.Sprintf("%.2f", v)
+	case v < 100:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return thousands(v)
+}
+
+// thousands shows a whole number with commas.
+func thousands(v float64) string {
+	s := fmt.Sprintf("%.0f", v)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// megabytes shows bytes in MB of 10^6.
+func megabytes(n int64) string { return significant(float64(n)/1e6) + " MB" }
+
+func writeJSON(name string, v any) error {
+	content, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, append(content, '\n'), 0o600)
+}

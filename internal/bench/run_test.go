@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The program itself, with all its servers, for as short as can be: that every cell
+// works and is checked. What the figures are is not looked at.
+func TestQuickRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the program and runs it")
+	}
+	dir := t.TempDir()
+	build := func(name, pkg string) string {
+		out := filepath.Join(dir, name)
+		if text, err := exec.CommandContext(t.Context(), "go", "build", "-o", out, pkg).CombinedOutput(); err != nil {
+			t.Fatalf("building %s: %v\n%s", pkg, err, text)
+		}
+		return out
+	}
+	program, bench := build("botwired", "../../cmd/botwired"), build("bench", ".")
+	run := func(t *testing.T, args ...string) string {
+		var stdout, stderr bytes.Buffer
+		cmd := exec.CommandContext(t.Context(), bench, append(args, "-program", program, "-dir", t.TempDir(), "-quick")...)
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%v\n%s", err, stderr.Bytes())
+		}
+		return stdout.String()
+	}
+	t.Run("comparison", func(t *testing.T) {
+		file := filepath.Join(dir, "bench.json")
+		// Redis is not needed for the tests to pass, nor is it installed for them.
+		table := run(t, "-json", file, "-connections", "1,8", "-redis", filepath.Join(dir, "none"))
+		var r report
+		readJSON(t, file, &r)
+		if want := 2 * (3 + 2 + 2 + 2 + 2 + 3 + 3); len(r.Cells) != want {
+			t.Errorf("%d cells, want %d", len(r.Cells), want)
+		}
+		for _, c := range r.Cells {
+			if c.Median.PerSecond <= 0 || c.Median.P50 <= 0 || c.Median.P99 < c.Median.P50 {
+				t.Errorf("%s, %d connections, %s: %+v", c.Workload, c.Connections, c.Contender, c.Median)
+			}
+			if !strings.Contains(table, "| "+c.Workload+" |") {
+				t.Errorf("%s is not in the table", c.Workload)
+			}
+		}
+	})
+	t.Run("growth", func(t *testing.T) {
+		if _, err := os.Stat("/proc/self/status"); err != nil {
+			t.Skip("this system does not tell how much memory a process takes")
+		}
+		file, plot := filepath.Join(dir, "growth.json"), filepath.Join(dir, "growth.svg")
+		run(t, "growth", "-json", file, "-svg", plot)
+		var r growthReport
+		readJSON(t, file, &r)
+		if len(r.Points) != 4 {
+			t.Errorf("%d points, want 4", len(r.Points))
+		}
+		for _, p := range r.Points {
+			if p.Disk <= 0 || p.Ready <= 0 || p.Counted < p.Ready || p.GetRatio <= 0 || p.PutRatio <= 0 || p.PerSecond <= 0 {
+				t.Errorf("%+v", p)
+			}
+		}
+		wantXML(t, plot)
+	})
+}
+
+func readJSON(t *testing.T, name string, into any) {
+	t.Helper()
+	content, err := os.ReadFile(name)
+	if err == nil {
+		err = json.Unmarshal(content, into)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantXML(t *testing.T, name string) {
+	t.Helper()
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for d := xml.NewDecoder(file); err == nil; {
+		_, err = d.Token()
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Errorf("%s: %v", name, err)
+	}
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os/exec"
+	"regexp"
+	"time"
+
+	"github.com/botwired/botwired/internal/load"
+)
+
+// botwired is a daemon in front of an upstream. Nothing goes stale while it is
+// measured, and it logs what is wrong only; else it is as it comes.
+func (l *lab) botwired(upstream string, settings ...string) command {
+	return command{
+		program: l.program,
+		args: func(address, dir string) []string {
+			return append([]string{
+				"serve", "--listen", address, "--data-dir", dir, "--upstream-url", "http://" + upstream,
+				"--cache-fresh-for", "24h", "--log-level", "error",
+			}, settings...)
+		},
+		probe: httpProbe("/_botwired/readyz"),
+	}
+}
+
+// upstream is the memory service, so far away.
+func (l *lab) upstream(latency time.Duration) command {
+	return command{
+		program: l.program,
+		args: func(address, dir string) []string {
+			return []string{
+				"selfhost", "--listen", address, "--data-dir", dir, "--embedded-latency", latency.String(), "--log-level", "error",
+			}
+		},
+		probe: httpProbe("/health"),
+	}
+}
+
+func (l *lab) bare() command {
+	return command{
+		program: l.self,
+		args:    func(address, _ string) []string { return []string{"bare", address} },
+		probe:   httpProbe("/0"),
+	}
+}
+
+// sink is an upstream at no distance: see sinkHandler.
+func (l *lab) sink(address string) command {
+	return command{
+		program: l.self,
+		args:    func(address, _ string) []string { return []string{"sink", address} },
+		probe:   httpProbe("/health"),
+		address: address,
+	}
+}
+
+// redisReads keeps nothing on the disk.
+func redisReads(program string) command {
+	return redisServer(program, "--appendonly", "no")
+}
+
+// redisWrites has each write on the disk before it answers, as botwired has.
+func redisWrites(program string) command {
+	return redisServer(program, "--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0")
+}
+
+func redisServer(program string, settings ...string) command {
+	return command{
+		program: program,
+		args: func(address, dir string) []string {
+			host, port, _ := net.SplitHostPort(address) // it is one of freeAddress
+			return append([]string{"--bind", host, "--port", port, "--dir", dir, "--save", ""}, settings...)
+		},
+		probe: func(ctx context.Context, address string) error {
+			return once(ctx, address, load.RedisAnswer, load.AppendWord(load.AppendCommand(nil, 1), "PING"))
+		},
+	}
+}
+
+var redisVersion = regexp.MustCompile(`v=(\S+)`)
+
+// findRedis returns the version of the Redis that is there.
+func findRedis(ctx context.Context, program string) (string, error) {
+	out, err := exec.CommandContext(ctx, program, "--version").Output()
+	if err != nil {
+		return "", err
+	}
+	version := redisVersion.FindSubmatch(out)
+	if version == nil {
+		return "", fmt.Errorf("%s --version says %q", program, out)
+	}
+	return string(version[1]), nil
+}
+
+func httpProbe(path string) func(context.Context, string) error {
+	return func(ctx context.Context, address string) error {
+		return once(ctx, address, load.HTTPAnswer, get(address, path))
+	}
+}
+
+// once makes one request, which has to succeed.
+func once(ctx context.Context, address string, answer load.Parser, request []byte) error {
+	_, err := load.Run(ctx, load.Options{
+		Address: address, Connections: 1, Requests: 1, Answer: answer,
+		Request: func(dst []byte, _, _ int) []byte { return append(dst, request...) },
+	})
+	return err
+}
+
+// get is a GET of a path.
+func get(address, path string) []byte {
+	return load.AppendHost(append(load.AppendGet(nil), path...), address)
+}

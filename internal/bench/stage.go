@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/botwired/botwired/internal/load"
+)
+
+// contender is one of the servers that are compared: a column of the table.
+type contender string
+
+// The contenders, in the order of the columns.
+const (
+	botwired contender = "botwired"
+	bare     contender = "bare"
+	redis    contender = "redis"
+	upstream contender = "upstream"
+)
+
+var contenders = []contender{botwired, bare, redis, upstream}
+
+// stage has the servers that live through the whole run, filled and checked.
+type stage struct {
+	lab     *lab
+	options *options
+
+	upstream     *server
+	daemon       *server // as it comes
+	uncached     *server // a daemon whose cache holds nothing
+	bare         *server
+	redisReads   *server // nil, as redisWrites, if there is no Redis
+	redisWrites  *server
+	redisVersion string
+
+	bodySize map[string]int // of the daemon's answer to a path, in bytes
+}
+
+// uncachedMemory is too little for any answer: each is made from the settled copy.
+const uncachedMemory = "1B"
+
+func openStage(ctx context.Context, l *lab, o *options) (*stage, error) {
+	s := &stage{lab: l, options: o, bodySize: make(map[string]int)}
+	var err error
+	if s.upstream, err = l.start(ctx, l.upstream(o.Latency)); err != nil {
+		return nil, err
+	}
+	if s.bare, err = l.start(ctx, l.bare()); err != nil {
+		return nil, err
+	}
+	if s.daemon, err = l.start(ctx, l.botwired(s.upstream.address)); err != nil {
+		return nil, err
+	}
+	if s.uncached, err = l.start(ctx, l.botwired(s.upstream.address, "--cache-memory", uncachedMemory)); err != nil {
+		return nil, err
+	}
+	if err := s.openRedis(ctx); err != nil {
+		return nil, err
+	}
+	return s, s.fill(ctx)
+}
+
+func (s *stage) openRedis(ctx context.Context) (err error) {
+	program := s.options.redis
+	if s.redisVersion, err = findRedis(ctx, program); err != nil {
+		fmt.Fprintln(os.Stderr, "Redis is left out:", err)
+		return nil
+	}
+	if s.redisReads, err = s.lab.start(ctx, redisReads(program)); err != nil {
+		return err
+	}
+	s.redisWrites, err = s.lab.start(ctx, redisWrites(program))
+	return err
+}
+
+// fillers is how many connections fill a store. All that is filled in divides by it.
+const fillers = 50
+
+// listed are the namespaces that are listed, by how many keys they have.
+var listed = []int{100, 1000}
+
+func listPath(n int) string { return fmt.Sprintf("/memory/list-%d?limit=%d", n, n) }
+
+// listedEntry names the i-th entry of the namespace of n keys.
+func listedEntry(n int) naming {
+	return func(dst []byte, connection, i int) []byte {
+		dst = strconv.AppendInt(append(dst, "list-"...), int64(n), 10)
+		return strconv.AppendInt(append(dst, "/key-"...), int64(connection+i*fillers), 10)
+	}
+}
+
+// fill gives upstream and Redis the entries that are read, and has the daemons learn
+// them from upstream.
+func (s *stage) fill(ctx context.Context) error {
+	each := func(dst []byte, connection, n int) []byte { return append(dst, entryPath(connection+n*fillers)...) }
+	err := fill(ctx, s.upstream.address, load.HTTPAnswer, entries, httpPuts(s.upstream.address, each))
+	for _, n := range listed {
+		if err == nil {
+			err = fill(ctx, s.upstream.address, load.HTTPAnswer, n, httpPuts(s.upstream.address, listedEntry(n)))
+		}
+	}
+	for _, r := range []*server{s.redisReads, s.redisWrites} {
+		if err == nil && r != nil {
+			err = fill(ctx, r.address, load.RedisAnswer, entries, redisSets(each))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("filling: %w", err)
+	}
+	return s.learn(ctx)
+}
+
+// learn has the daemons read everything, and looks at what they answer then.
+func (s *stage) learn(ctx context.Context) error {
+	for _, daemon := range []*server{s.daemon, s.uncached} {
+		gets := func(dst []byte, connection, n int) []byte {
+			return append(dst, get(daemon.address, "/memory/"+entryPath(connection+n*fillers))...)
+		}
+		if err := fill(ctx, daemon.address, load.HTTPAnswer, entries, gets); err != nil {
+			return err
+		}
+	}
+	keys := map[string]int{"/memory/" + entryPath(0): 1}
+	for _, n := range listed {
+		keys[listPath(n)] = n
+	}
+	for path, want := range keys {
+		body, err := ask(ctx, "GET", s.daemon.address, path)
+		if got := strings.Count(body, `"key":`); err == nil && got != want {
+			err = fmt.Errorf("%s: %d keys, want %d", path, got, want)
+		}
+		if err != nil {
+			return err
+		}
+		s.bodySize[path] = len(body)
+	}
+	return nil
+}
+
+// fill makes n requests.
+func fill(ctx context.Context, address string, answer load.Parser, n int, request requester) error {
+	_, err := load.Run(ctx, load.Options{
+		Address: address, Connections: fillers, Requests: n / fillers, Answer: answer, Request: request,
+	})
+	return err
+}
