@@ -107,7 +107,7 @@ func TestWriteBehindAFailedOne(t *testing.T) {
 	fault.On()
 	var err error
 	for i := 0; err == nil; i++ {
-		_, _, _, err = j.begin(NewWrite{ID: ID{"ns", fmt.Sprint(i)}, Op: Put, Value: big}, addition{})
+		_, err = j.begin([]*appending{{NewWrite: NewWrite{ID: ID{"ns", fmt.Sprint(i)}, Op: Put, Value: big}}})
 	}
 	if !errors.Is(err, ErrFailed) || fatal != 1 {
 		t.Errorf("error is %v, Fatal was called %d times", err, fatal)

@@ -26,9 +26,6 @@ type NewWrite struct {
 // Append journals a write. When it returns nil the write is fsynced, visible to
 // readers and ahead of every write to its entry that began later (contract 1, 5).
 //
-// A batch is applied in the order of sequence numbers under commitMu, and its fsync
-// is waited for outside: Pebble syncs its log once for all that wait.
-//
 // Errors: [ErrFull], [ErrChanged], [ErrFailed].
 func (j *Journal) Append(w NewWrite) (Write, error) {
 	if err := j.enter(); err != nil {
@@ -45,87 +42,101 @@ type addition struct {
 }
 
 func (j *Journal) append(w NewWrite, also addition) (Write, error) {
-	n, v, batch, err := j.begin(w, also)
-	if errors.Is(err, ErrChanged) {
-		// What it lost to may not be durable yet, and the caller is going to answer
-		// on the strength of it.
-		if err := j.syncAll(); err != nil {
-			return Write{}, err
-		}
+	a := &appending{NewWrite: w, also: also, err: ErrFailed}
+	if j.line.join(a) {
+		j.lead()
 	}
-	if err != nil {
-		return Write{}, err
+	if a.err != nil {
+		return Write{}, a.err
 	}
-	if err := j.wait(batch); err != nil {
-		return Write{}, err
-	}
-	j.publish(n, v)
+	v := a.version
 	return Write{
 		ID: w.ID, Seq: v.seq, Op: w.Op, Value: w.Value, ListBytes: w.ListBytes, UpdatedAt: v.updatedAt,
 		born: v.born, afterDelete: v.afterDelete,
 	}, nil
 }
 
-// begin gives the write its place in the order and applies it, not yet synced.
-func (j *Journal) begin(w NewWrite, also addition) (*node, *version, *pebble.Batch, error) {
+// begin gives the writes of a group their places in the order and applies them in one
+// batch, not yet synced. Those that are refused get their errors. The batch is nil
+// when nobody has to wait for a sync.
+func (j *Journal) begin(group []*appending) (*pebble.Batch, error) {
 	j.commitMu.Lock()
 	defer j.commitMu.Unlock()
-	if err := j.faultIn(w.ID); err != nil {
-		return nil, nil, nil, err
-	}
-	v, replaced, err := j.admit(w, also.frees)
-	if err != nil {
-		return nil, nil, nil, err
-	}
 	batch := j.db.NewBatch()
-	if also.to != nil {
-		if err := also.to(batch); err != nil {
-			return nil, nil, nil, errors.Join(err, batch.Close())
+	placed, changed := false, false
+	for _, a := range group {
+		a.err = j.place(a, batch)
+		placed = placed || a.err == nil
+		changed = changed || errors.Is(a.err, ErrChanged)
+	}
+	switch {
+	case placed:
+		return batch, j.apply(batch)
+	case !changed:
+		return nil, batch.Close()
+	}
+	// What a write lost to may not be durable yet, and its caller is going to answer on
+	// the strength of it.
+	if err := batch.LogData(nil, nil); err != nil {
+		return nil, errors.Join(err, batch.Close())
+	}
+	return batch, j.hand(batch)
+}
+
+// place puts a write into the batch, behind all that are there. An error leaves no
+// trace of it but what its addition has put into the batch.
+func (j *Journal) place(a *appending, batch *pebble.Batch) error {
+	if err := j.faultIn(a.ID); err != nil {
+		return err
+	}
+	n, v, replaced, err := j.admit(a.NewWrite, a.also.frees)
+	if err != nil {
+		return err
+	}
+	if a.also.to != nil {
+		if err := a.also.to(batch); err != nil {
+			return err
 		}
 	}
-	key := pendingKey(w.ID, v.seq)
-	record := seal(key, appendPending(make([]byte, 0, len(w.Value)+pendingFields), v, w.Value))
+	key := pendingKey(a.ID, v.seq)
+	record := seal(key, appendPending(make([]byte, 0, len(a.Value)+pendingFields), v, a.Value))
 	v.sum = sealedSum(record)
 	if err := batch.Set(key, record, nil); err != nil {
-		return nil, nil, nil, errors.Join(err, batch.Close())
+		return err
 	}
 	j.totals.seq = v.seq
-	j.totals.add(w.ID, v)
+	j.totals.add(a.ID, v)
 	j.superseded += replaced
-	n, garbage := j.expect(w.ID, v)
-	return n, v, batch, j.applyWithout(batch, garbage)
-}
-
-// expect notes that v is coming, and takes the garbage for the batch that v is in.
-func (j *Journal) expect(id ID, v *version) (*node, []retired) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	n := j.index.ensure(id)
+	if n == nil {
+		n = j.index.ensure(a.ID)
+	}
 	n.coming = append(n.coming, v)
-	garbage := j.garbage
-	j.garbage = nil
-	return n, garbage
+	a.node, a.version = n, v
+	return nil
 }
 
-// admit decides whether the write may be taken, and what it follows: replaced is the
-// size of the write that it supersedes. Of the budget it needs only the difference,
-// but it is written to the disk in full.
-func (j *Journal) admit(w NewWrite, frees int64) (v *version, replaced int64, err error) {
+// admit decides whether the write may be taken, and what it follows: n is the entry's
+// node, nil if it has none, and replaced the size of the write that is superseded. Of the
+// budget a write needs only the difference, but it is written to the disk in full.
+func (j *Journal) admit(w NewWrite, frees int64) (n *node, v *version, replaced int64, err error) {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
-	latest := j.index.get(w.ID).latest()
+	n = j.index.get(w.ID)
+	latest := n.latest()
 	if w.If != nil && !w.If(seqOf(latest)) {
-		return nil, 0, ErrChanged
+		return nil, nil, 0, ErrChanged
 	}
 	if v, err = j.follow(latest, w); err != nil {
-		return nil, 0, err
+		return nil, nil, 0, err
 	}
 	v.seq = j.totals.seq + 1
 	if latest != nil {
 		replaced = latest.size(w.ID)
 	}
 	size := v.size(w.ID)
-	return v, replaced, j.room(size-replaced-frees, size)
+	return n, v, replaced, j.room(size-replaced-frees, size)
 }
 
 func seqOf(v *version) uint64 {
@@ -179,10 +190,19 @@ func (j *Journal) stamp() float64 {
 	return now
 }
 
-// publish makes a durable write visible, unless a newer one already is.
-func (j *Journal) publish(n *node, v *version) {
+// publish makes durable writes visible.
+func (j *Journal) publish(group []*appending) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	for _, a := range group {
+		if a.err == nil {
+			j.show(a.node, a.version)
+		}
+	}
+}
+
+// show makes a write visible, unless a newer one already is.
+func (j *Journal) show(n *node, v *version) {
 	n.arrive(v)
 	if v.removed {
 		return

@@ -11,7 +11,7 @@ import (
 // disk is not trusted any more (contract 2).
 func TestNothingIsAcknowledgedBesideAFailure(t *testing.T) {
 	j := openOn(t, vfs.NewMem())
-	_, _, batch, err := j.begin(NewWrite{ID: ID{"ns", "key"}, Op: Put, Value: "1"}, addition{})
+	batch, err := j.begin([]*appending{{NewWrite: NewWrite{ID: ID{"ns", "key"}, Op: Put, Value: "1"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,6 +61,8 @@ type Journal struct {
 
 	rebuilt chan struct{} // closed when the index is complete
 
+	line line
+
 	// commitMu puts batches in order: whoever holds it is the only one that assigns
 	// sequence numbers and applies batches, so that the state record of each batch
 	// is true of the store as that batch leaves it. It is taken before mu and never

@@ -13,14 +13,15 @@ import (
 // is slow to be woken after the fsync.
 func begun(t *testing.T, j *Journal, id ID, value string) (publish func()) {
 	t.Helper()
-	n, v, batch, err := j.begin(NewWrite{ID: id, Op: Put, Value: value}, addition{})
-	if err != nil {
-		t.Fatal(err)
+	group := []*appending{{NewWrite: NewWrite{ID: id, Op: Put, Value: value}}}
+	batch, err := j.begin(group)
+	if err != nil || group[0].err != nil {
+		t.Fatal(err, group[0].err)
 	}
 	if err := j.wait(batch); err != nil {
 		t.Fatal(err)
 	}
-	return func() { j.publish(n, v) }
+	return func() { j.publish(group) }
 }
 
 func openOn(t *testing.T, fs vfs.FS) *Journal {

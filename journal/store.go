@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// memTableSize bounds what Pebble keeps in memory before it writes a table. Four
-	// of them may wait, which absorbs a burst of writes without a stall.
-	memTableSize      = 8 << 20
-	memTablesAtMost   = 4
+	// memTableSize bounds what Pebble keeps in memory before it writes a table. One fills
+	// while one is being written; what settles before is never written at all.
+	memTableSize      = 16 << 20
+	memTablesAtMost   = 2
 	blockCacheSize    = 16 << 20
 	openFilesAtMost   = 256
 	bytesPerSyncTable = 1 << 20

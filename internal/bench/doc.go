@@ -5,7 +5,8 @@
 //   - botwired: the program itself, on the disk, in front of the memory service,
 //   - bare: an HTTP server of Go's that answers as many bytes and does nothing else,
 //   - redis: in memory for reads, with appendfsync always for writes,
-//   - upstream: the memory service itself ("botwired selfhost"), 50 ms away,
+//   - upstream: the memory service itself ("botwired selfhost"), 50 ms away, with its
+//     data in memory, as another machine's disk is not this one's,
 //
 // each a process of its own. It goes round by round: in each all cells are measured
 // once, those to be compared one right after the other and in another order each

@@ -36,6 +36,7 @@ func (l *lab) upstream(latency time.Duration) command {
 			}
 		},
 		probe: httpProbe("/health"),
+		far:   true,
 	}
 }
 
