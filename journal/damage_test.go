@@ -65,12 +65,13 @@ func (v *victim) later(files map[string]string) {
 	}
 }
 
-// victims are a directory that was closed, one whose process was killed, and one
-// whose process was killed with several logs not yet in tables.
+// victims are a directory that was closed, one whose process was killed, one whose
+// process was killed with several logs not yet in tables, and one whose log has room
+// left, as it has on a real file system.
 func victims(t testing.TB) []*victim {
 	t.Helper()
 	var all []*victim
-	for _, name := range []string{"closed", "killed", "killed with two logs"} {
+	for _, name := range []string{"closed", "killed", "killed with two logs", "killed with room left"} {
 		mem := vfs.NewMem()
 		hold := make(chan struct{})
 		held := &errorfs.Toggle{Injector: errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -100,6 +101,10 @@ func victims(t testing.TB) []*victim {
 		if name == "closed" {
 			no(t, j.Close())
 			v.files = readAll(t, mem)
+		}
+		if name == "killed with room left" {
+			logs := slices.DeleteFunc(slices.Sorted(maps.Keys(v.files)), func(n string) bool { return !strings.HasSuffix(n, ".log") })
+			v.files[logs[len(logs)-1]] += strings.Repeat("\x00", 40_000) // more than one of a log's blocks
 		}
 		all = append(all, v)
 	}

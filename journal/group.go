@@ -90,23 +90,27 @@ func (l *line) pass(group []*appending) {
 func (j *Journal) lead() {
 	group := j.line.take()
 	defer j.line.pass(group)
+	if err := j.store(group); err != nil {
+		refuse(group, err)
+		return
+	}
+	j.publish(group)
+}
+
+// store makes a group durable.
+func (j *Journal) store(group []*appending) (err error) {
 	defer func() {
-		// A batch that is half made is not to be made good for.
 		if p := recover(); p != nil {
-			refuse(group, ErrFailed)
+			// A batch that is half made is not to be made good for.
 			j.fail(fmt.Errorf("journaling: panic: %T", p))
-			panic(p)
+			err = ErrFailed
 		}
 	}()
 	batch, err := j.begin(group)
 	if batch != nil && err == nil {
 		err = j.wait(batch)
 	}
-	if err != nil {
-		refuse(group, err)
-		return
-	}
-	j.publish(group)
+	return err
 }
 
 // refuse gives an error to those of a group that have none, and to those whose own

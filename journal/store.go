@@ -19,6 +19,9 @@ const (
 	blockCacheSize    = 16 << 20
 	openFilesAtMost   = 256
 	bytesPerSyncTable = 1 << 20
+	// tablesToMerge is how many layers of tables lie over each other before they are
+	// merged: most of what is in them leaves soon, and a reader looks into each.
+	tablesToMerge = 8
 )
 
 func lockError(err error) error {
@@ -37,10 +40,16 @@ func (j *Journal) storeOptions() *pebble.Options {
 		MemTableStopWritesThreshold: memTablesAtMost,
 		MaxOpenFiles:                openFilesAtMost,
 		BytesPerSync:                bytesPerSyncTable,
+		L0CompactionThreshold:       tablesToMerge,
+		L0StopWritesThreshold:       3 * tablesToMerge,
 		CacheSize:                   blockCacheSize,
 		Logger:                      storeLogger{j},
 		EventListener:               j.pebbleEvents(),
 	}
+	opts.CompactionConcurrencyRange = func() (lower, upper int) { return 1, 1 }
+	// Of any but one compaction at a time Pebble's own scheduler would have to find out
+	// when there may be more, by looking ten times a second, in an idle daemon too.
+	opts.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
 	opts.WithFSDefaults()
 	return opts
 }

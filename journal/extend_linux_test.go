@@ -1,0 +1,57 @@
+package journal_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// A log that is longer than what was written to it, as logs are on a real file system,
+// is read up to its end, by the next start and by a recovery.
+func TestLogWithRoomLeft(t *testing.T) {
+	from := filepath.Join(t.TempDir(), "journal")
+	j, err := journal.Open(journal.Options{Dir: from})
+	no(t, err)
+	t.Cleanup(func() { no(t, j.Close()) })
+	const n = 50
+	for i := range n {
+		put(t, j, key("%d", i), "value")
+	}
+	longest := int64(0)
+	logs, err := filepath.Glob(filepath.Join(from, "*.log"))
+	no(t, err)
+	for _, name := range logs {
+		info, err := os.Stat(name)
+		no(t, err)
+		longest = max(longest, info.Size())
+	}
+	if longest < 1<<20 {
+		t.Skipf("the file system does not give files room ahead: the longest log has %d bytes", longest)
+	}
+	check := func(dir string) {
+		t.Helper()
+		j, err := journal.Open(journal.Options{Dir: dir})
+		no(t, err)
+		defer func() { no(t, j.Close()) }()
+		for i := range n {
+			expect(t, j, key("%d", i), journal.Value, "value")
+		}
+		no(t, j.Check())
+	}
+	killed := filepath.Join(t.TempDir(), "journal") // as if the process had been
+	no(t, os.CopyFS(killed, os.DirFS(from)))
+	check(killed)
+	check(killed) // what the first start made of it
+	recovered := filepath.Join(t.TempDir(), "journal")
+	no(t, os.CopyFS(recovered, os.DirFS(from)))
+	no(t, os.Remove(filepath.Join(recovered, "MARK")))
+	report, err := journal.Recover(journal.RecoverOptions{Dir: recovered, Now: time.Now()})
+	no(t, err)
+	if report.Healthy || report.Salvaged.Pending != n {
+		t.Errorf("the recovery says %+v", report)
+	}
+	check(recovered)
+}
