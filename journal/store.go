@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
 )
 
 const (
@@ -22,6 +23,9 @@ const (
 	// tablesToMerge is how many layers of tables lie over each other before they are
 	// merged: most of what is in them leaves soon, and a reader looks into each.
 	tablesToMerge = 8
+	// filterBits for each key of a table spare a reader nearly all tables that lack it: 1
+	// in 100 is looked into all the same.
+	filterBits = 10
 )
 
 func lockError(err error) error {
@@ -45,6 +49,9 @@ func (j *Journal) storeOptions() *pebble.Options {
 		CacheSize:                   blockCacheSize,
 		Logger:                      storeLogger{j},
 		EventListener:               j.pebbleEvents(),
+	}
+	for i := range opts.Levels {
+		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(filterBits)
 	}
 	opts.CompactionConcurrencyRange = func() (lower, upper int) { return 1, 1 }
 	// Of any but one compaction at a time Pebble's own scheduler would have to find out

@@ -8,7 +8,9 @@
 //   - upstream: the memory service itself ("botwired selfhost"), 50 ms away, with its
 //     data in memory, as another machine's disk is not this one's,
 //
-// each a process of its own. It goes round by round: in each all cells are measured
+// each a process of its own. What a daemon flushes while its writes are measured goes to
+// a sink as far away, which only confirms: the work of another machine is not done on
+// this one. It goes round by round: in each all cells are measured
 // once, those to be compared one right after the other and in another order each
 // time, so that what disturbs the machine disturbs all of them alike. A figure is the
 // median of the rounds; a ratio is the median of the ratios within the rounds.

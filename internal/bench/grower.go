@@ -101,7 +101,7 @@ func (g *grower) measureSize(ctx context.Context, size int) ([]*point, error) {
 		return nil, err
 	}
 	pending.PerSecond = d.filledAt
-	sink, err := g.lab.start(ctx, g.lab.sink(d.upstream))
+	sink, err := g.lab.start(ctx, g.lab.sink(d.upstream, 0))
 	if err != nil {
 		return nil, err
 	}

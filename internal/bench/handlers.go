@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/botwired/botwired/internal/wire"
 )
@@ -16,10 +17,18 @@ import (
 // longest bounds what the bare handler answers, in bytes.
 const longest = 1 << 20
 
-// serveAt serves until ctx ends.
+// serveAt serves until ctx ends. The arguments are an address and how long each answer
+// is to take at least.
 func serveAt(ctx context.Context, args []string, handler http.Handler) error {
-	if len(args) != 1 {
-		return errors.New("expected an address to listen on")
+	if len(args) != 2 {
+		return errors.New("expected an address to listen on, and a latency")
+	}
+	latency, err := time.ParseDuration(args[1])
+	if err != nil {
+		return err
+	}
+	if latency > 0 {
+		handler = delayed(handler, latency)
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", args[0])
 	if err != nil {
@@ -31,6 +40,17 @@ func serveAt(ctx context.Context, args []string, handler http.Handler) error {
 		return err
 	}
 	return nil
+}
+
+// delayed has a handler's answers come from far away.
+func delayed(handler http.Handler, latency time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(latency):
+			handler.ServeHTTP(w, r)
+		case <-r.Context().Done():
+		}
+	})
 }
 
 // bareHandler answers a GET of /N with N bytes, the way botwired answers and with

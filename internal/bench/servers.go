@@ -43,16 +43,16 @@ func (l *lab) upstream(latency time.Duration) command {
 func (l *lab) bare() command {
 	return command{
 		program: l.self,
-		args:    func(address, _ string) []string { return []string{"bare", address} },
+		args:    func(address, _ string) []string { return []string{"bare", address, "0s"} },
 		probe:   httpProbe("/0"),
 	}
 }
 
-// sink is an upstream at no distance: see sinkHandler.
-func (l *lab) sink(address string) command {
+// sink is an upstream so far away: see sinkHandler. The address may be empty.
+func (l *lab) sink(address string, latency time.Duration) command {
 	return command{
 		program: l.self,
-		args:    func(address, _ string) []string { return []string{"sink", address} },
+		args:    func(address, _ string) []string { return []string{"sink", address, latency.String()} },
 		probe:   httpProbe("/health"),
 		address: address,
 	}

@@ -29,6 +29,7 @@ type stage struct {
 	options *options
 
 	upstream     *server
+	sink         *server // takes what daemons flush while they are measured
 	daemon       *server // as it comes
 	uncached     *server // a daemon whose cache holds nothing
 	bare         *server
@@ -46,6 +47,9 @@ func openStage(ctx context.Context, l *lab, o *options) (*stage, error) {
 	s := &stage{lab: l, options: o, bodySize: make(map[string]int)}
 	var err error
 	if s.upstream, err = l.start(ctx, l.upstream(o.Latency)); err != nil {
+		return nil, err
+	}
+	if s.sink, err = l.start(ctx, l.sink("", o.Latency)); err != nil {
 		return nil, err
 	}
 	if s.bare, err = l.start(ctx, l.bare()); err != nil {

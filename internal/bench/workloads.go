@@ -107,7 +107,7 @@ func writes(name naming) map[contender]func(context.Context, *stage) (*subject, 
 	puts := func(host string) requester { return httpPuts(host, name) }
 	return map[contender]func(context.Context, *stage) (*subject, error){
 		botwired: func(ctx context.Context, s *stage) (*subject, error) {
-			return fresh(ctx, s, s.lab.botwired(s.upstream.address), load.HTTPAnswer, puts)
+			return fresh(ctx, s, s.lab.botwired(s.sink.address), load.HTTPAnswer, puts)
 		},
 		redis: func(ctx context.Context, s *stage) (*subject, error) {
 			if s.redisWrites == nil {
