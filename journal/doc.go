@@ -12,7 +12,8 @@
 //   - When the budget or the disk is full, Append returns [ErrFull] before
 //     anything is written, and works again once there is room (contract 3).
 //   - All callers see the writes to an entry in one order, the order of their
-//     sequence numbers (contract 5).
+//     sequence numbers (contract 5). Those who write at the same time share a batch and
+//     its fsync.
 //   - A write leaves the pending set only by [Journal.Settle], by [Journal.Bury],
 //     or because a newer write to the same entry took its place (contract 13).
 //
@@ -40,6 +41,9 @@
 // It is written when the store is opened and closed, and within a second after a
 // batch, by a timer: all that was applied is made durable first, so that the mark is
 // never ahead of the store. No acknowledgement waits for it.
+//
+// Pebble's logs are as long as they may get before anything is written to them, and read
+// as zeros behind their last record, or as what they held in an earlier use.
 //
 // Keys in the store, where ns and key are an entry's
 // namespace and key (neither can hold a slash) and u64 is big-endian:

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -23,14 +24,17 @@ type outcome struct {
 	stdout, stderr string
 }
 
-// botwired runs the program in an empty home directory.
+// botwired runs the program in an empty home directory, for as long as any command that
+// ends by itself may take.
 func botwired(t *testing.T, args ...string) outcome {
 	t.Helper()
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_CONFIG_HOME", "")
 	t.Setenv("XDG_STATE_HOME", "")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), args, &stdout, &stderr)
+	code := run(ctx, args, &stdout, &stderr)
 	return outcome{code, stdout.String(), stderr.String()}
 }
 
