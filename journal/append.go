@@ -57,30 +57,26 @@ func (j *Journal) append(w NewWrite, also addition) (Write, error) {
 }
 
 // begin gives the writes of a group their places in the order and applies them in one
-// batch, not yet synced. Those that are refused get their errors. The batch is nil
-// when nobody has to wait for a sync.
+// batch, not yet synced. Those that are refused get their errors. The batch is nil when
+// all are: then nobody has to wait for a sync. A condition may have been refused because
+// of a write that is not durable yet, and its caller is going to answer on the strength
+// of that; but it is one of this group then, as groups wait for each other.
 func (j *Journal) begin(group []*appending) (*pebble.Batch, error) {
 	j.commitMu.Lock()
 	defer j.commitMu.Unlock()
 	batch := j.db.NewBatch()
-	placed, changed := false, false
+	placed := false
 	for _, a := range group {
 		a.err = j.place(a, batch)
 		placed = placed || a.err == nil
-		changed = changed || errors.Is(a.err, ErrChanged)
 	}
 	switch {
 	case placed:
 		return batch, j.apply(batch)
-	case !changed:
-		return nil, batch.Close()
+	case j.failed.Load():
+		return nil, errors.Join(ErrFailed, batch.Close())
 	}
-	// What a write lost to may not be durable yet, and its caller is going to answer on
-	// the strength of it.
-	if err := batch.LogData(nil, nil); err != nil {
-		return nil, errors.Join(err, batch.Close())
-	}
-	return batch, j.hand(batch)
+	return nil, batch.Close()
 }
 
 // place puts a write into the batch, behind all that are there. An error leaves no
