@@ -107,7 +107,6 @@ func TestFailedLogEndsTheJournal(t *testing.T) {
 				return second(j.Fill(key("f"), observed("1"), always))
 			},
 			"listing":  func(j *journal.Journal, _ journal.Write) error { return j.BeginListing("ns").Commit(rows("r"), true) },
-			"changed":  func(j *journal.Journal, w journal.Write) error { return lose(j, w.ID) },
 			"many big": func(j *journal.Journal, _ journal.Write) error { return writeMuch(j) },
 		} {
 			t.Run(name+"/"+what, func(t *testing.T) {
