@@ -128,11 +128,6 @@ func TestFailedLogEndsTheJournal(t *testing.T) {
 	}
 }
 
-// lose loses a condition.
-func lose(j *journal.Journal, id journal.ID) error {
-	return second(j.Append(journal.NewWrite{ID: id, Op: journal.Put, If: func(uint64) bool { return false }}))
-}
-
 // writeMuch writes until it fails, at most more than a memory table and log hold.
 func writeMuch(j *journal.Journal) error {
 	value := strings.Repeat("x", 64<<10)
