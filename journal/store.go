@@ -13,16 +13,15 @@ import (
 )
 
 const (
-	// memTableSize bounds what Pebble keeps in memory before it writes a table. One fills
-	// while one is being written; what settles before is never written at all.
-	memTableSize      = 16 << 20
-	memTablesAtMost   = 2
+	// memTableSize bounds what Pebble keeps in memory before it writes a table. Four
+	// of them may wait, which absorbs a burst of writes without a stall. It is the size of
+	// a log too, and as many logs and one more are kept for reuse: they must not take what
+	// a small disk has above its reserve.
+	memTableSize      = 8 << 20
+	memTablesAtMost   = 4
 	blockCacheSize    = 16 << 20
 	openFilesAtMost   = 256
 	bytesPerSyncTable = 1 << 20
-	// tablesToMerge is how many layers of tables lie over each other before they are
-	// merged: most of what is in them leaves soon, and a reader looks into each.
-	tablesToMerge = 8
 	// filterBits for each key of a table spare a reader nearly all tables that lack it: 1
 	// in 100 is looked into all the same.
 	filterBits = 10
@@ -44,8 +43,6 @@ func (j *Journal) storeOptions() *pebble.Options {
 		MemTableStopWritesThreshold: memTablesAtMost,
 		MaxOpenFiles:                openFilesAtMost,
 		BytesPerSync:                bytesPerSyncTable,
-		L0CompactionThreshold:       tablesToMerge,
-		L0StopWritesThreshold:       3 * tablesToMerge,
 		CacheSize:                   blockCacheSize,
 		Logger:                      storeLogger{j},
 		EventListener:               j.pebbleEvents(),
