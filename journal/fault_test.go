@@ -102,7 +102,10 @@ func TestFailedLogEndsTheJournal(t *testing.T) {
 			},
 			"settle": (*journal.Journal).Settle,
 			"bury":   func(j *journal.Journal, w journal.Write) error { return j.Bury(w, 400, "bad") },
-			"mark":   (*journal.Journal).MarkSent,
+			"bury in doubt": func(j *journal.Journal, w journal.Write) error {
+				return j.BuryInDoubt(w, 400, "bad")
+			},
+			"mark": (*journal.Journal).MarkSent,
 			"fill": func(j *journal.Journal, _ journal.Write) error {
 				return second(j.Fill(key("f"), observed("1"), always))
 			},

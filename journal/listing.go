@@ -16,7 +16,7 @@ type ListingFill struct {
 	namespace string
 	startedAt float64
 	settled   []settledRow // guarded by j.commitMu, in the order of settling
-	overtaken bool         // likewise; another listing was taken meanwhile
+	overtaken bool         // likewise; what was taken or forgotten meanwhile is newer
 }
 
 // settledRow is an entry's state that became known while a listing was under way.
@@ -56,8 +56,9 @@ func (f *ListingFill) leave() {
 // settled listing of the namespace. complete says that upstream had no more keys. It
 // is durable when Commit returns, and not seen by readers before.
 //
-// Errors: [ErrChanged] when another listing of the namespace was taken since this one
-// was begun, as that may show what came after this one (contract 7).
+// Errors: [ErrChanged] when, since this one was begun, another listing of the namespace
+// was taken, as that may show what came after this one, or an entry was buried in doubt
+// (contract 7).
 func (f *ListingFill) Commit(rows []Row, complete bool) error {
 	j := f.j
 	if err := j.enter(); err != nil {
@@ -199,11 +200,7 @@ func (j *Journal) bringRow(batch *pebble.Batch, namespace string, s settledRow) 
 	for _, f := range j.observers[namespace] {
 		f.settled = append(f.settled, s)
 	}
-	var h header
-	listed, err := get(j.db, headerKey(namespace), func(body []byte) (err error) {
-		h, err = decodeHeader(body)
-		return err
-	})
+	h, listed, err := readHeader(j.db, namespace)
 	if err != nil || !listed {
 		return err
 	}
@@ -224,4 +221,28 @@ func (j *Journal) bringRow(batch *pebble.Batch, namespace string, s settledRow) 
 	}
 	h.newest = max(h.newest, s.row.UpdatedAt)
 	return errors.Join(setRow(batch, namespace, s.row), setHeader(batch, namespace, h))
+}
+
+// forgetRow takes an entry out of the namespace's listing, as nobody knows what upstream
+// holds of it. The listing says from then on that it lacks keys, and is so old that
+// upstream is asked for another as soon as it can be. Those under way may have been made
+// before what readers have seen since, and are dropped. The caller holds commitMu.
+func (j *Journal) forgetRow(batch *pebble.Batch, id ID) error {
+	for _, f := range j.observers[id.Namespace] {
+		f.overtaken = true
+	}
+	h, listed, err := readHeader(j.db, id.Namespace)
+	if err != nil || !listed {
+		return err
+	}
+	h.fetchedAt, h.complete = 0, false
+	return errors.Join(batch.Delete(rowKey(id.Namespace, id.Key), nil), setHeader(batch, id.Namespace, h))
+}
+
+func readHeader(r pebble.Reader, namespace string) (h header, ok bool, err error) {
+	ok, err = get(r, headerKey(namespace), func(body []byte) (err error) {
+		h, err = decodeHeader(body)
+		return err
+	})
+	return h, ok, err
 }

@@ -264,15 +264,11 @@ func (j *Journal) durableSnapshot(id ID) *pebble.Snapshot {
 }
 
 func readListing(r pebble.Reader, namespace string) (Listing, bool, error) {
-	var l Listing
-	ok, err := get(r, headerKey(namespace), func(body []byte) error {
-		h, err := decodeHeader(body)
-		l.FetchedAt, l.Complete = fromUnix(h.fetchedAt), h.complete
-		return err
-	})
+	h, ok, err := readHeader(r, namespace)
 	if err != nil || !ok {
 		return Listing{}, false, err
 	}
+	l := Listing{FetchedAt: fromUnix(h.fetchedAt), Complete: h.complete}
 	prefix := within(rowPrefix, namespace)
 	err = scan(r, prefix, func(key, body []byte, _ uint32) error {
 		row, err := decodeRow(string(key[len(prefix):]), body)

@@ -36,13 +36,27 @@ func (j *Journal) Settle(w Write) error {
 // Until then, readers of the entry wait: they are not told what it was before by an
 // answer that a power cut could take back (contract 7).
 func (j *Journal) Bury(w Write, status int, reason string) error {
+	return j.bury(w, status, reason, func(*pebble.Batch, ID, uint64, bool) error { return nil })
+}
+
+// BuryInDoubt is [Journal.Bury] while upstream may hold an older write to the entry
+// that was never settled. Readers have been answered with that write, so what settled
+// before it is not for them again (contract 7): the copy goes, and its row. When a newer
+// write is waiting, the entry stays [Journal.InDoubt].
+func (j *Journal) BuryInDoubt(w Write, status int, reason string) error {
+	return j.bury(w, status, reason, j.forget)
+}
+
+func (j *Journal) bury(
+	w Write, status int, reason string, past func(_ *pebble.Batch, _ ID, seq uint64, last bool) error,
+) error {
 	if err := j.enter(); err != nil {
 		return err
 	}
 	defer j.leave()
 	batch, reveal, err := j.retire(w, true, func(batch *pebble.Batch, last *version) error {
-		if last == nil {
-			return nil
+		if err := past(batch, w.ID, w.Seq, last != nil); err != nil || last == nil {
+			return err
 		}
 		key := deadKey(w.Seq)
 		record := seal(key, appendDead(nil, w.ID, last, w.Value, status, reason, unixNow()))
@@ -58,6 +72,16 @@ func (j *Journal) Bury(w Write, status int, reason string) error {
 	}
 	defer reveal()
 	return j.wait(batch)
+}
+
+// forget drops what settled of an entry of which upstream may hold something newer.
+// While a newer write is waiting, nobody reads it, and the mark of the doubt is kept for
+// that write's sake.
+func (j *Journal) forget(batch *pebble.Batch, id ID, seq uint64, last bool) error {
+	if !last {
+		return setSent(batch, id, seq)
+	}
+	return errors.Join(batch.Delete(entryKey(settledPrefix, id), nil), j.forgetRow(batch, id))
 }
 
 // retire ends an attempt at a write whose outcome is known. With it go the sent mark
@@ -297,12 +321,16 @@ func (j *Journal) MarkSent(w Write) error {
 func (j *Journal) markSent(w Write) (*pebble.Batch, error) {
 	j.commitMu.Lock()
 	defer j.commitMu.Unlock()
-	key := entryKey(sentPrefix, w.ID)
 	batch := j.db.NewBatch()
-	if err := batch.Set(key, seal(key, appendSeq(nil, w.Seq)), nil); err != nil {
+	if err := setSent(batch, w.ID, w.Seq); err != nil {
 		return nil, errors.Join(err, batch.Close())
 	}
 	return batch, j.apply(batch)
+}
+
+func setSent(batch *pebble.Batch, id ID, seq uint64) error {
+	key := entryKey(sentPrefix, id)
+	return batch.Set(key, seal(key, appendSeq(nil, seq)), nil)
 }
 
 // Unmark takes a sent mark back: the attempt is known not to have reached upstream.

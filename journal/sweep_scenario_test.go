@@ -53,6 +53,7 @@ func (v *voyage) sail() {
 	v.fill(row("y"), &journal.Observation{Value: "y1", ListBytes: 2, CreatedAt: 1, UpdatedAt: 2})
 	v.remove(row("z"))
 	v.settle(row("z"))
+	v.buryInDoubt(row("x"))
 	v.list([]journal.Row{{Key: "x", ListBytes: 7}})
 	v.put(key("huge"), strings.Repeat("h", 600<<10))
 	v.flushTables()
@@ -202,6 +203,23 @@ func (v *voyage) bury(id journal.ID) uint64 {
 		return 0
 	}
 	return w.Seq
+}
+
+// buryInDoubt is bury of an entry with a copy and a row, which go.
+func (v *voyage) buryInDoubt(id journal.ID) {
+	v.put(id, "refused")
+	w, ok, err := v.j.Newest(id)
+	if err != nil || !ok {
+		return
+	}
+	now, listing := v.of(id), v.of(journal.ID{Namespace: id.Namespace})
+	now.op, now.value, now.sent, now.dead = 0, "", false, w.Seq
+	now.copied, now.copy, now.row = false, "", ""
+	if listing.row != "" {
+		listing.row = fmt.Sprint(false)
+	}
+	after := accounts{id: now, {Namespace: id.Namespace}: listing}
+	_ = v.do(after, func() error { return v.j.BuryInDoubt(w, 422, "no") })
 }
 
 func (v *voyage) buryAndRetry(id journal.ID) {

@@ -98,7 +98,7 @@ type Row struct {
 type Listing struct {
 	Rows      []Row     // in order of key
 	FetchedAt time.Time // when upstream was asked
-	Complete  bool      // upstream had no more keys than it could list
+	Complete  bool      // it has all of upstream's keys, as far as is known
 }
 
 // DeadLetter is an acknowledged write that upstream refused for good.

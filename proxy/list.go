@@ -86,7 +86,7 @@ func (l listSource) load(ctx context.Context, patient bool, seal func()) (*cache
 	seal()
 	err = fill.Commit(rows, complete)
 	if errors.Is(err, journal.ErrChanged) {
-		return nil, errOvertaken // another listing was taken meanwhile
+		return nil, errOvertaken // what is known here is newer
 	}
 	return nil, err
 }

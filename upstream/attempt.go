@@ -97,7 +97,6 @@ func (f *Flusher) conclude(ctx context.Context, t *task, w journal.Write, out Ou
 		f.answered(t, true)
 		return f.confirmed(ctx, t, w)
 	case Refused:
-		f.answered(t, true)
 		return f.refused(t, w, out)
 	case Limited, Paused:
 		f.shutOut(t, out)
@@ -211,10 +210,18 @@ func (f *Flusher) settle(t *task, w journal.Write, held bool) error {
 
 // refused makes a write a dead letter. What was in doubt before it still is, for the
 // write that may follow.
+//
+// A watched write was confirmed, but is not settled in its place: it is watched because
+// an older one may have landed over it since. The next read asks upstream.
 func (f *Flusher) refused(t *task, w journal.Write, out Outcome) error {
+	bury := f.opts.Journal.Bury
+	if t.unsure() { // asked before answered forgets what was tried in vain
+		bury = f.opts.Journal.BuryInDoubt
+	}
+	f.answered(t, true)
 	f.opts.Logger.Error("upstream refused a write for good: it is a dead letter now",
 		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq, "reason", out.Reason)
-	if err := f.opts.Journal.Bury(w, out.Status, out.Reason); err != nil {
+	if err := bury(w, out.Status, out.Reason); err != nil {
 		return err
 	}
 	f.finish(t, w.Seq)

@@ -91,3 +91,10 @@ func (d *doubt) watching(newest uint64) bool {
 func (d *doubt) landed(c content) bool {
 	return !d.repaired && (d.unknown || slices.Contains(d.states, c))
 }
+
+// unsure reports whether upstream may hold a write to the entry that has not settled: one
+// that was not answered, one that is watched, or one that upstream failed over, of which
+// nobody knows how far it got.
+func (t *task) unsure() bool {
+	return t.trouble != nil && (t.trouble.doubt != nil || t.trouble.attempts > 0)
+}

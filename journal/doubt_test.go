@@ -1,0 +1,63 @@
+package journal_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// contract 7: upstream may hold what readers have seen since the copy was made.
+func TestBuriedInDoubt(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	j := open(t, fs)
+	a := key("a")
+	put(t, j, a, "settled")
+	settle(t, j, a)
+	no(t, j.BeginListing("ns").Commit(rows("a", "b"), true))
+	w := put(t, j, a, "refused")
+	early := j.BeginListing("ns")
+	no(t, j.BuryInDoubt(w, 422, "no"))
+	check(t, j)
+	if err := early.Commit(rows("a"), true); !errors.Is(err, journal.ErrChanged) {
+		t.Errorf("a listing from before: %v", err)
+	}
+	for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
+		expect(t, j, a, journal.Unknown, "")
+		l, ok, err := j.Listing("ns")
+		no(t, err)
+		if !ok || l.Complete || time.Since(l.FetchedAt) < time.Hour || len(l.Rows) != 1 || l.Rows[0].Key != "b" {
+			t.Errorf("the listing is %+v", l)
+		}
+		if n := j.Stats().DeadLetters; n != 1 {
+			t.Errorf("%d dead letters", n)
+		}
+	}
+	no(t, j.BeginListing("ns").Commit(rows("a"), true))
+	if l, _, err := j.Listing("ns"); err != nil || !l.Complete || len(l.Rows) != 1 {
+		t.Errorf("the next listing is %+v, %v", l, err)
+	}
+}
+
+// The doubt is not over with a write that a newer one has superseded.
+func TestSupersededInDoubtStaysInDoubt(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	j := open(t, fs)
+	a := key("a")
+	older := put(t, j, a, "1")
+	no(t, j.MarkSent(older))
+	put(t, j, a, "2")
+	no(t, j.BuryInDoubt(older, 422, "no"))
+	check(t, j)
+	j = open(t, crash(fs))
+	expect(t, j, a, journal.Value, "2")
+	ids, err := j.InDoubt()
+	no(t, err)
+	if diff := cmp.Diff([]journal.ID{a}, ids); diff != "" {
+		t.Error(diff)
+	}
+}
