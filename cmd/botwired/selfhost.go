@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -56,16 +57,28 @@ func serveMemory(ctx context.Context, loaded *config.Loaded, path string, stderr
 		return errors.Join(err, listener.Close())
 	}
 	server := newHTTPServer(service.Handler(), logger)
-	defer context.AfterFunc(ctx, func() {
+	logger.Info("listening", "address", listener.Addr().String(), "database", path, "version", buildVersion())
+	return errors.Join(serveUntil(ctx, server, listener), service.Close())
+}
+
+// serveUntil serves until ctx ends, and returns when its callers have their answers.
+func serveUntil(ctx context.Context, server *http.Server, listener net.Listener) error {
+	stopped := make(chan struct{})
+	remain := context.AfterFunc(ctx, func() {
+		defer close(stopped)
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), callersGrace)
 		defer cancel()
 		_ = errors.Join(server.Shutdown(grace), server.Close()) // what is left is cut
-	})()
-	logger.Info("listening", "address", listener.Addr().String(), "database", path, "version", buildVersion())
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return errors.Join(err, service.Close())
+	})
+	err := server.Serve(listener)
+	if remain() {
+		return errors.Join(err, server.Close())
 	}
-	return service.Close()
+	<-stopped // Serve returns as soon as that begins
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
 }
 
 func openService(ctx context.Context, c *config.Config, path string, logger *slog.Logger) (*selfhost.Server, error) {
