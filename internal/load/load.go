@@ -83,11 +83,11 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 }
 
 func run(ctx context.Context, o *Options, callers []*caller) (*Result, error) {
-	g, ctx := errgroup.WithContext(ctx)
+	g, running := errgroup.WithContext(ctx)
 	begin := time.Now().Add(o.Warmup)
 	for _, c := range callers {
 		g.Go(func() error {
-			defer context.AfterFunc(ctx, func() { _ = c.conn.SetDeadline(time.Unix(1, 0)) })()
+			defer context.AfterFunc(running, func() { _ = c.conn.SetDeadline(time.Unix(1, 0)) })()
 			return c.run(begin)
 		})
 	}
