@@ -147,8 +147,9 @@ func (f *Flusher) Paused(namespace string) string {
 	return ""
 }
 
-// Failing reports whether the last write found upstream unwell, and why.
+// Failing reports whether upstream is down as far as writes can tell, and why: an entry
+// that fails while others do not is no outage (contract 16).
 func (f *Flusher) Failing() (bool, string) {
 	v := f.health.view()
-	return v.failing, v.text
+	return v.down, v.text
 }
