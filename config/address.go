@@ -57,8 +57,8 @@ func isHostPort(s string) bool {
 }
 
 func isPort(s string) bool {
-	n, err := strconv.ParseUint(s, 10, 16)
-	return err == nil && n <= 65535
+	_, err := strconv.ParseUint(s, 10, 16)
+	return err == nil
 }
 
 // Socket returns the path of the Unix socket to listen on, or false if the

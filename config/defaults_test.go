@@ -48,9 +48,6 @@ func TestDefaults(t *testing.T) {
 			t.Errorf("%s comes from %q, want default", v.Name, v.Origin)
 		}
 	}
-	if loaded.File != "" {
-		t.Errorf("File = %q, want none", loaded.File)
-	}
 }
 
 func TestQuotaFollowsUpstream(t *testing.T) {

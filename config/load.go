@@ -22,7 +22,6 @@ type Sources struct {
 // Loaded is a configuration together with where each of its values came from.
 type Loaded struct {
 	Config   Config
-	File     string   // the file that was read, absolute; "" if there was none
 	Values   []Value  // one for each setting, in the order of Settings
 	Warnings []string // for the log, one line each
 }
@@ -100,7 +99,6 @@ type loader struct {
 	table   []Setting
 	places  places
 	config  Config
-	file    string
 	origins map[string]Origin // by setting name
 }
 
@@ -152,12 +150,11 @@ func (l *loader) readFile() error {
 		return &Error{Setting: "configuration file", Value: strconv.Quote(path), Origin: named.String(),
 			Expected: fmt.Sprintf("a readable file, which gives: %v", err)}
 	}
-	l.file = path
-	return l.readYAML(content)
+	return l.readYAML(path, content)
 }
 
-func (l *loader) readYAML(content []byte) error {
-	from := Origin{Layer: FromFile, Name: l.file}
+func (l *loader) readYAML(path string, content []byte) error {
+	from := Origin{Layer: FromFile, Name: path}
 	root, err := parseYAML(content)
 	var fault *syntaxError
 	if errors.As(err, &fault) {
@@ -238,7 +235,7 @@ func (l *loader) finish() error {
 }
 
 func (l *loader) loaded() *Loaded {
-	out := &Loaded{Config: l.config, File: l.file}
+	out := &Loaded{Config: l.config}
 	for _, s := range l.table {
 		out.Values = append(out.Values, Value{Name: s.Name, Value: s.codec.print(&l.config), Origin: l.origins[s.Name]})
 	}

@@ -91,7 +91,7 @@ func storeSettings() []Setting {
 			Doc:   "at shutdown, how long pending writes are still carried upstream; the rest is kept",
 			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.Flush.DrainTimeout })},
 		{Name: "quota.writes_per_day", Documented: "`1000` for botwire.dev, else none (`0`)", Overridable: true,
-			Doc:    "per namespace, upstream writes",
+			Doc:    "per namespace, upstream writes; not paced yet, so it has no effect",
 			codec:  count(0, maxQuota, func(c *Config) *int { return &c.Quota.WritesPerDay }),
 			derive: func(c *Config, _ places) { c.Quota.WritesPerDay = freeTier(c.Upstream.URL) }},
 		{Name: "auth.token_file", Documented: "none",

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -206,7 +205,7 @@ func (j *Journal) markNow() {
 	err := j.keepMark(now)
 	switch {
 	case err == nil:
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case isDiskFull(err):
 		j.opts.Logger.Error("the high-water mark could not be written", "error", oneLine{err})
 		j.commitMu.Lock()
 		defer j.commitMu.Unlock()

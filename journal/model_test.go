@@ -191,7 +191,7 @@ func (p *play) decide() {
 }
 
 func (p *play) crash() {
-	last := p.j.LastSeq()
+	last := p.j.Stats().LastSeq
 	p.compare()
 	no(p.t, p.j.Close())
 	kept := p.rng.IntN(3) * 50
@@ -200,7 +200,7 @@ func (p *play) crash() {
 	if p.rng.IntN(2) == 0 {
 		no(p.t, p.j.Run(p.t.Context()))
 	}
-	if got := p.j.LastSeq(); got != last {
+	if got := p.j.Stats().LastSeq; got != last {
 		p.t.Fatalf("last sequence number is %d, was %d", got, last)
 	}
 	p.compare()

@@ -9,8 +9,8 @@ type Stats struct {
 	OldestSince  float64 // Unix seconds; 0 when nothing is pending
 	DeadLetters  int
 	DeadBytes    int64
-	LastSeq      uint64
-	Rebuilding   bool // Pending and Namespaces are still growing
+	LastSeq      uint64 // the highest sequence number given out
+	Rebuilding   bool   // Pending and Namespaces are still growing
 	Namespaces   map[string]NamespaceStats
 }
 
@@ -43,13 +43,6 @@ func (j *Journal) Stats() Stats {
 		st.Namespaces[name] = NamespaceStats{Pending: s.count, PendingBytes: s.bytes, OldestSince: since}
 	}
 	return st
-}
-
-// LastSeq is the highest sequence number given out.
-func (j *Journal) LastSeq() uint64 {
-	j.commitMu.Lock()
-	defer j.commitMu.Unlock()
-	return j.totals.seq
 }
 
 // age is the time since a wall-clock instant, at least 0.

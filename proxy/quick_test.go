@@ -93,7 +93,7 @@ func TestAQuickWriteIsTheSameAnswer(t *testing.T) {
 		}
 		wantValue(t, s.get(path), value)
 	}
-	if got := s.journal.LastSeq(); got != 6 {
+	if got := s.journal.Stats().LastSeq; got != 6 {
 		t.Errorf("6 writes have made %d", got)
 	}
 }
@@ -109,7 +109,7 @@ func TestWhatIsNotAnsweredQuickly(t *testing.T) {
 		s.put(id("n", "gone"), "mine")
 		wantStatus(t, s.do(http.MethodDelete, "/memory/n/gone", ""), http.StatusOK)
 		s.upstream.take()
-		before := s.journal.LastSeq()
+		before := s.journal.Stats().LastSeq
 		get := func(path string) front.Request { return front.Request{Method: http.MethodGet, Path: path} }
 		put := func(path, body string) front.Request {
 			return front.Request{Method: http.MethodPut, Path: path, JSON: true, Body: []byte(body)}
@@ -140,7 +140,7 @@ func TestWhatIsNotAnsweredQuickly(t *testing.T) {
 				t.Errorf("%s is answered with %+v", what, a)
 			}
 		}
-		if got := s.journal.LastSeq(); got != before {
+		if got := s.journal.Stats().LastSeq; got != before {
 			t.Errorf("%d writes were made", got-before)
 		}
 		wantAsked(t, s)

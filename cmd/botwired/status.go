@@ -33,7 +33,6 @@ type namespaceStatus struct {
 	backlog
 	Paused       cell `json:"paused"`
 	ReadsRefused cell `json:"reads_refused"`
-	WritesToday  cell `json:"writes_today"`
 }
 
 // refused says why upstream does not let the namespace in, its writes or else its reads.
@@ -84,9 +83,8 @@ func printStatus(w io.Writer, c *client, body []byte) error {
 		if n.Pending == "0" {
 			oldest = ""
 		}
-		rows = append(rows, []string{string(n.Namespace), string(n.Pending), n.PendingBytes.size(), oldest,
-			string(n.WritesToday), n.refused()})
+		rows = append(rows, []string{string(n.Namespace), string(n.Pending), n.PendingBytes.size(), oldest, n.refused()})
 	}
 	fmt.Fprintln(w)
-	return printTable(w, []string{"NAMESPACE", "PENDING", "SIZE", "OLDEST", "WRITES TODAY", "PAUSED"}, rows)
+	return printTable(w, []string{"NAMESPACE", "PENDING", "SIZE", "OLDEST", "PAUSED"}, rows)
 }

@@ -9,7 +9,7 @@ import (
 func TestStatus(t *testing.T) {
 	body := `{"version":"v1","upstream":{"url":"https://botwire.dev","state":"down","since":1},"pending":12,` +
 		`"pending_bytes":3482,"oldest_pending_seconds":2.4,"dead_letters":1,"later":{"a":[1]},"namespaces":[` +
-		`{"namespace":"a","pending":12,"pending_bytes":3482,"oldest_pending_seconds":90.2,"paused":"401 from upstream","writes_today":998},` +
+		`{"namespace":"a","pending":12,"pending_bytes":3482,"oldest_pending_seconds":90.2,"paused":"401 from upstream"},` +
 		`{"namespace":"long-name","pending":0,"pending_bytes":0,"oldest_pending_seconds":0,"reads_refused":"HTTP 403: no"}]}`
 	d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, body}})
 	wantOutput(t, at(t, d, nil, "status"), ""+
@@ -18,9 +18,9 @@ func TestStatus(t *testing.T) {
 		"pending       12 writes, 3.4KiB, the oldest 2s\n"+
 		"dead letters  1\n"+
 		"\n"+
-		"NAMESPACE  PENDING  SIZE    OLDEST  WRITES TODAY  PAUSED\n"+
-		"a          12       3.4KiB  1m30s   998           401 from upstream\n"+
-		"long-name  0        0B      -       -             reads: HTTP 403: no\n")
+		"NAMESPACE  PENDING  SIZE    OLDEST  PAUSED\n"+
+		"a          12       3.4KiB  1m30s   401 from upstream\n"+
+		"long-name  0        0B      -       reads: HTTP 403: no\n")
 	wantOutput(t, at(t, d, nil, "status", "--json"), body+"\n")
 }
 
@@ -39,8 +39,8 @@ func TestStatusToleratesWhatItDoesNotKnow(t *testing.T) {
 		"pending       0\n"+
 		"dead letters  {\"count\":1}\n"+
 		"\n"+
-		"NAMESPACE  PENDING  SIZE  OLDEST  WRITES TODAY  PAUSED\n"+
-		"-          many     -     -       -             true\n")
+		"NAMESPACE  PENDING  SIZE  OLDEST  PAUSED\n"+
+		"-          many     -     -       true\n")
 	list := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, `[]`}})
 	wantFailure(t, at(t, list, nil, "status"), exitError, "does not answer as botwired does")
 	locked := newDaemon(t, map[string]answer{"GET /_botwired/status": {401, `{"detail":"a token is needed"}`}})

@@ -33,8 +33,8 @@ func (v verdict) String() string {
 	return "caught by " + v.failed
 }
 
-// judge applies a mutant to a fresh copy of the tree and runs its tests there; with a
-// nil mutant's changes, as in a trial, the tests run as they are.
+// judge applies a mutant to a fresh copy of the tree and runs its tests there; in a
+// trial the tests run as they are.
 func judge(ctx context.Context, root, scratch string, m *mutant, trial bool) (verdict, error) {
 	if err := copyTree(root, scratch); err != nil {
 		return verdict{}, err
