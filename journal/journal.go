@@ -32,7 +32,7 @@ type Options struct {
 	// returns, the journal acknowledges nothing any more. It is called wherever the
 	// failure is met, with locks held, and must not call the journal.
 	Fatal func(error)
-	// Logger receives what Pebble has to say; nil discards it.
+	// Logger receives what Pebble has to say, and of damaged copies; nil discards it.
 	Logger *slog.Logger
 
 	fullDiskPause time.Duration // 0 is the constant of that name

@@ -82,7 +82,7 @@ func (f *ListingFill) begin(rows []Row, complete bool) (*pebble.Batch, func(), e
 	if f.overtaken {
 		return nil, nil, ErrChanged
 	}
-	past, _, err := readListing(j.db, f.namespace)
+	past, _, damaged, err := j.readListing(j.db, f.namespace)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -94,6 +94,9 @@ func (f *ListingFill) begin(rows []Row, complete bool) (*pebble.Batch, func(), e
 		}
 	}
 	batch := j.db.NewBatch()
+	if damaged {
+		err = j.dropListing(batch, f.namespace)
+	}
 	for _, id := range vanished[1:] {
 		err = errors.Join(err, batch.Delete(entryKey(settledPrefix, id), nil))
 	}
@@ -116,17 +119,14 @@ func (f *ListingFill) begin(rows []Row, complete bool) (*pebble.Batch, func(), e
 // shown to be gone (contract 7).
 func (j *Journal) notListed(ids []ID, now map[string]Row) ([]ID, error) {
 	prefix := within(settledPrefix, ids[0].Namespace)
-	it, err := j.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
-	if err != nil {
-		return nil, err
-	}
-	for it.First(); it.Valid(); it.Next() {
-		key := string(it.Key()[len(prefix):])
-		if _, ok := now[key]; !ok {
-			ids = append(ids, ID{Namespace: ids[0].Namespace, Key: key})
+	err := each(j.db, prefix, func(key, _ []byte) error {
+		name := string(key[len(prefix):])
+		if _, ok := now[name]; !ok {
+			ids = append(ids, ID{Namespace: ids[0].Namespace, Key: name})
 		}
-	}
-	return ids, errors.Join(it.Error(), it.Close())
+		return nil
+	})
+	return ids, err
 }
 
 // bringForward lays what became known meanwhile over upstream's rows. A write that
@@ -200,7 +200,7 @@ func (j *Journal) bringRow(batch *pebble.Batch, namespace string, s settledRow) 
 	for _, f := range j.observers[namespace] {
 		f.settled = append(f.settled, s)
 	}
-	h, listed, err := readHeader(j.db, namespace)
+	h, listed, err := j.headerToChange(batch, namespace)
 	if err != nil || !listed {
 		return err
 	}
@@ -216,7 +216,7 @@ func (j *Journal) bringRow(batch *pebble.Batch, namespace string, s settledRow) 
 		s.row.UpdatedAt = max(s.row.UpdatedAt, old.UpdatedAt)
 		return err
 	})
-	if err != nil {
+	if _, err := j.spare(err); err != nil {
 		return err
 	}
 	h.newest = max(h.newest, s.row.UpdatedAt)
@@ -231,7 +231,7 @@ func (j *Journal) forgetRow(batch *pebble.Batch, id ID) error {
 	for _, f := range j.observers[id.Namespace] {
 		f.overtaken = true
 	}
-	h, listed, err := readHeader(j.db, id.Namespace)
+	h, listed, err := j.headerToChange(batch, id.Namespace)
 	if err != nil || !listed {
 		return err
 	}
@@ -245,4 +245,23 @@ func readHeader(r pebble.Reader, namespace string) (h header, ok bool, err error
 		return err
 	})
 	return h, ok, err
+}
+
+// headerToChange reads the header of a listing that is about to be brought forward. A
+// damaged one is no listing any more.
+func (j *Journal) headerToChange(batch *pebble.Batch, namespace string) (header, bool, error) {
+	h, ok, err := readHeader(j.db, namespace)
+	damaged, err := j.spare(err)
+	if damaged {
+		err = j.dropListing(batch, namespace)
+	}
+	return h, ok, err
+}
+
+// dropListing removes a listing, however damaged its records are.
+func (j *Journal) dropListing(batch *pebble.Batch, namespace string) error {
+	err := batch.Delete(headerKey(namespace), nil)
+	return errors.Join(err, each(j.db, within(rowPrefix, namespace), func(key, _ []byte) error {
+		return batch.Delete(key, nil)
+	}))
 }

@@ -128,23 +128,33 @@ func (j *Journal) value(id ID, seq uint64) (string, error) {
 
 // settled is the State of an entry that has no pending write.
 func (j *Journal) settled(id ID) (State, error) {
-	o, confirmedAt, ok, err := j.copyOfEntry(id)
-	if err != nil || !ok {
+	c, err := j.copyOf(id)
+	if err != nil || !c.intact {
 		return State{}, err
 	}
-	return settledState(o, confirmedAt), nil
+	return settledState(c.Observation, c.confirmedAt), nil
 }
 
-// copyOfEntry reads an entry's settled copy.
-func (j *Journal) copyOfEntry(id ID) (o Observation, confirmedAt float64, ok bool, err error) {
-	ok, err = get(j.db, entryKey(settledPrefix, id), func(body []byte) (err error) {
-		o, confirmedAt, err = decodeSettled(body)
+// settledCopy is an entry's settled copy.
+type settledCopy struct {
+	Observation
+	confirmedAt float64
+	kept        bool // there is a record of it
+	intact      bool // and it can be read
+}
+
+// copyOf reads an entry's settled copy.
+func (j *Journal) copyOf(id ID) (c settledCopy, err error) {
+	c.kept, err = get(j.db, entryKey(settledPrefix, id), func(body []byte) (err error) {
+		c.Observation, c.confirmedAt, err = decodeSettled(body)
 		return err
 	})
-	if err != nil {
-		err = fmt.Errorf("settled copy of %s: %w", id, err)
+	if err == nil {
+		c.intact = c.kept
+		return c, nil
 	}
-	return o, confirmedAt, ok, err
+	damaged, err := j.spare(fmt.Errorf("settled copy of %s: %w", id, err))
+	return settledCopy{kept: damaged}, err
 }
 
 func settledState(o Observation, confirmedAt float64) State {
@@ -155,8 +165,8 @@ func settledState(o Observation, confirmedAt float64) State {
 }
 
 func (j *Journal) observation(id ID) (Observation, bool, error) {
-	o, _, ok, err := j.copyOfEntry(id)
-	return o, ok, err
+	c, err := j.copyOf(id)
+	return c.Observation, c.intact, err
 }
 
 // Newest returns the entry's pending write with its value, to be sent upstream; ok
@@ -180,10 +190,15 @@ func (j *Journal) Newest(id ID) (w Write, ok bool, err error) {
 		if err != nil {
 			return Write{}, false, lost(err)
 		}
-		return Write{
-			ID: id, Seq: v.seq, Op: v.op, Value: value, ListBytes: int(v.listBytes), UpdatedAt: v.updatedAt,
-			born: v.born, afterDelete: v.afterDelete,
-		}, true, nil
+		return v.write(id, value), true, nil
+	}
+}
+
+// write is the write that v is of.
+func (v *version) write(id ID, value string) Write {
+	return Write{
+		ID: id, Seq: v.seq, Op: v.op, Value: value, ListBytes: int(v.listBytes), UpdatedAt: v.updatedAt,
+		born: v.born, afterDelete: v.afterDelete,
 	}
 }
 
@@ -238,14 +253,14 @@ func (j *Journal) PendingList(namespace string, limit int) []Pending {
 }
 
 // Listing returns the settled listing of a namespace; ok is false when upstream was
-// never asked for it.
+// never asked for it, or the listing is damaged.
 func (j *Journal) Listing(namespace string) (l Listing, ok bool, err error) {
 	if err := j.enter(); err != nil {
 		return Listing{}, false, err
 	}
 	defer j.leave()
 	snapshot := j.durableSnapshot(ID{Namespace: namespace})
-	l, ok, err = readListing(snapshot, namespace)
+	l, ok, _, err = j.readListing(snapshot, namespace)
 	return l, ok, errors.Join(err, snapshot.Close())
 }
 
@@ -261,6 +276,14 @@ func (j *Journal) durableSnapshot(id ID) *pebble.Snapshot {
 		j.mu.RUnlock()
 		<-filling
 	}
+}
+
+func (j *Journal) readListing(r pebble.Reader, namespace string) (l Listing, ok, damaged bool, err error) {
+	if l, ok, err = readListing(r, namespace); err != nil {
+		damaged, err = j.spare(fmt.Errorf("listing of %s: %w", namespace, err))
+		return Listing{}, false, damaged, err
+	}
+	return l, ok, false, nil
 }
 
 func readListing(r pebble.Reader, namespace string) (Listing, bool, error) {

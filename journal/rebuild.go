@@ -108,32 +108,48 @@ func count(ctx context.Context, r pebble.Reader, each func([]retired)) (found to
 // entry and sequence number.
 func scanPending(r pebble.Reader, prefix []byte, visit func(ID, version) error) error {
 	return scan(r, prefix, func(key, body []byte, sum uint32) error {
-		id, seq, err := parsePendingKey(key)
+		id, v, err := readPending(key, body, sum)
 		if err != nil {
 			return err
 		}
-		v, _, err := decodePending(body)
-		if err != nil {
-			return fmt.Errorf("%w (write %d to %s)", err, seq, id)
-		}
-		v.seq, v.sum = seq, sum
 		return visit(id, v)
 	})
+}
+
+// readPending is the pending write that a record is of.
+func readPending(key, body []byte, sum uint32) (ID, version, error) {
+	id, seq, err := parsePendingKey(key)
+	if err != nil {
+		return ID{}, version{}, err
+	}
+	v, _, err := decodePending(body)
+	if err != nil {
+		return ID{}, version{}, fmt.Errorf("%w (write %d to %s)", err, seq, id)
+	}
+	v.seq, v.sum = seq, sum
+	return id, v, nil
 }
 
 // scan calls visit for every sealed record under a prefix. Key and body are valid
 // only during the call.
 func scan(r pebble.Reader, prefix []byte, visit func(key, body []byte, sum uint32) error) error {
+	return each(r, prefix, func(key, value []byte) error {
+		body, err := unseal(key, value)
+		if err != nil {
+			return err
+		}
+		return visit(key, body, sealedSum(value))
+	})
+}
+
+// each is scan of records as they are.
+func each(r pebble.Reader, prefix []byte, visit func(key, value []byte) error) error {
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
 	if err != nil {
 		return err
 	}
 	for it.First(); it.Valid(); it.Next() {
-		body, err := unseal(it.Key(), it.Value())
-		if err == nil {
-			err = visit(it.Key(), body, sealedSum(it.Value()))
-		}
-		if err != nil {
+		if err := visit(it.Key(), it.Value()); err != nil {
 			return errors.Join(err, it.Close())
 		}
 	}

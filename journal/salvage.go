@@ -202,14 +202,10 @@ func (s *salvage) addView(j *Journal) {
 }
 
 func viewOf(r pebble.Reader, prefix []byte, view map[string]salvagedRecord) error {
-	it, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
-	if err != nil {
-		return err
-	}
-	for it.First(); it.Valid(); it.Next() {
-		view[string(it.Key())] = salvagedRecord{value: bytes.Clone(it.Value())}
-	}
-	return errors.Join(it.Error(), it.Close())
+	return each(r, prefix, func(key, value []byte) error {
+		view[string(key)] = salvagedRecord{value: bytes.Clone(value)}
+		return nil
+	})
 }
 
 // fits reports whether records are what the newest state record says.
@@ -252,18 +248,13 @@ func sift(records map[string]salvagedRecord) *sifted {
 func (s *sifted) add(key, body, value []byte) error {
 	switch string(key[:min(2, len(key))]) {
 	case pendingPrefix:
-		id, seq, err := parsePendingKey(key)
+		id, v, err := readPending(key, body, sealedSum(value))
 		if err != nil {
 			return err
 		}
-		v, _, err := decodePending(body)
-		if err != nil {
-			return err
-		}
-		v.seq, v.sum = seq, sealedSum(value)
 		s.totals.add(id, &v)
-		s.totals.seq = max(s.totals.seq, seq)
-		s.newest[id] = max(s.newest[id], seq)
+		s.totals.seq = max(s.totals.seq, v.seq)
+		s.newest[id] = max(s.newest[id], v.seq)
 		s.counts.Pending++
 	case deadPrefix:
 		seq, err := parseDeadKey(key)

@@ -215,11 +215,11 @@ func (j *Journal) beginFill(id ID, o *Observation, valid func() bool) (*pebble.B
 	if !valid() {
 		return nil, State{}, nil, ErrChanged
 	}
-	past, had, err := j.observation(id)
+	past, err := j.copyOf(id)
 	if err != nil {
 		return nil, State{}, nil, err
 	}
-	state, record, err := j.copyOf(o, past)
+	state, record, err := j.copyToKeep(o, past.Observation)
 	if err != nil {
 		return nil, State{}, nil, err
 	}
@@ -228,7 +228,7 @@ func (j *Journal) beginFill(id ID, o *Observation, valid func() bool) (*pebble.B
 	switch {
 	case record != nil:
 		err = batch.Set(key, seal(key, record), nil)
-	case had:
+	case past.kept:
 		err = batch.Delete(key, nil)
 	}
 	row := Row{Key: id.Key, ListBytes: state.ListBytes, UpdatedAt: state.UpdatedAt}
@@ -251,9 +251,9 @@ func (j *Journal) beginFill(id ID, o *Observation, valid func() bool) (*pebble.B
 	return batch, state, done, nil
 }
 
-// copyOf is the state that an observation amounts to, and its record: nil for an
+// copyToKeep is the state that an observation amounts to, and its record: nil for an
 // absence, and while the disk is nearly full, when upstream can be asked again.
-func (j *Journal) copyOf(o *Observation, past Observation) (State, []byte, error) {
+func (j *Journal) copyToKeep(o *Observation, past Observation) (State, []byte, error) {
 	if o == nil {
 		return State{}, nil, nil
 	}

@@ -148,6 +148,17 @@ func get(r pebble.Reader, key []byte, decode func(body []byte) error) (ok bool, 
 	return err == nil, err
 }
 
+// spare reports whether err is damage to a copy of what upstream holds, and logs it: such
+// a copy is as good as none, as upstream can be asked for another (contract 4). Any other
+// error is returned.
+func (j *Journal) spare(err error) (damaged bool, _ error) {
+	if !errors.Is(err, ErrCorrupt) && !errors.Is(err, pebble.ErrCorruption) {
+		return false, err
+	}
+	j.opts.Logger.Error("a damaged copy is given up", "error", oneLine{err})
+	return true, nil
+}
+
 func readTotals(r pebble.Reader) (t totals, err error) {
 	ok, err := get(r, stateKey, func(body []byte) (err error) {
 		t, err = decodeTotals(body)
