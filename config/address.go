@@ -113,16 +113,8 @@ func upstreamURL(at func(*Config) *string) codec {
 
 // formerURL accepts an empty text too, which takes back what a lower layer has set.
 func formerURL(at func(*Config) *string) codec {
-	c := upstreamURL(at)
+	c := orNothing(at, upstreamURL(at))
 	c.expected += ", or nothing"
-	one := c.parse
-	c.parse = func(c *Config, v node, p places) error {
-		if v.kind == isText && v.text == "" {
-			*at(c) = ""
-			return nil
-		}
-		return one(c, v, p)
-	}
 	return c
 }
 

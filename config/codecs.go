@@ -168,3 +168,16 @@ func marshal(v any) string {
 	}
 	return strings.TrimSpace(b.String())
 }
+
+// orNothing is a codec that accepts an empty text too.
+func orNothing(at func(*Config) *string, c codec) codec {
+	parse := c.parse
+	c.parse = func(c *Config, v node, p places) error {
+		if v.kind == isText && v.text == "" {
+			*at(c) = ""
+			return nil
+		}
+		return parse(c, v, p)
+	}
+	return c
+}

@@ -111,16 +111,8 @@ func directory(at func(*Config) *string) codec {
 // the configuration file names. Whether the file is there is checked later,
 // by what reads it.
 func file(at func(*Config) *string) codec {
-	named := directory(at)
+	named := orNothing(at, directory(at))
 	named.expected = "the path of a file"
-	parse := named.parse
-	named.parse = func(c *Config, v node, p places) error {
-		if v.kind == isText && v.text == "" {
-			*at(c) = ""
-			return nil
-		}
-		return parse(c, v, p)
-	}
 	return named
 }
 

@@ -21,10 +21,7 @@ func (s *Server) listing(w http.ResponseWriter, r *http.Request, namespace strin
 	if r.Method != http.MethodGet {
 		return wire.MethodNotAllowed()
 	}
-	limit, refusal := wire.ParseLimit(r.URL.RawQuery)
-	if refusal == nil {
-		refusal = wire.CheckNamespace(namespace)
-	}
+	limit, refusal := wire.ParseList(r.URL.RawQuery, namespace)
 	if refusal != nil {
 		return refusal
 	}

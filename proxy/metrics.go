@@ -11,20 +11,14 @@ import (
 // metrics are the counters of requests, by what became of them. Labels are resolved
 // once: a request only adds one.
 type metrics struct {
-	reads        map[source]prometheus.Counter
-	lists        map[source]prometheus.Counter
-	acknowledged map[journal.Op]prometheus.Counter
+	reads        [sources]prometheus.Counter
+	lists        [sources]prometheus.Counter
+	acknowledged [journal.Delete + 1]prometheus.Counter // by journal.Op
 	forwarded    prometheus.Counter
 	refused      prometheus.Counter
 	full         prometheus.Counter
 	unavailable  prometheus.Counter
 	failed       prometheus.Counter
-}
-
-// sourceNames are the outcomes of reads in the metrics.
-var sourceNames = map[source]string{
-	fromCache: "hit", fromPending: "pending", fromStale: "stale", fromFallback: "fallback",
-	fromUpstream: "miss", fromExpired: "expired", fromDemand: "demanded",
 }
 
 func newMetrics(opts Options) (*metrics, error) {
@@ -33,18 +27,15 @@ func newMetrics(opts Options) (*metrics, error) {
 		Help: "Requests of agents, by operation and outcome.",
 	}, []string{"op", "outcome"})
 	m := &metrics{
-		reads:        make(map[source]prometheus.Counter),
-		lists:        make(map[source]prometheus.Counter),
-		acknowledged: make(map[journal.Op]prometheus.Counter),
-		forwarded:    requests.WithLabelValues("other", "forwarded"),
-		refused:      requests.WithLabelValues("any", "refused"),
-		full:         requests.WithLabelValues("any", "full"),
-		unavailable:  requests.WithLabelValues("any", "unavailable"),
-		failed:       requests.WithLabelValues("any", "failed"),
+		forwarded:   requests.WithLabelValues("other", "forwarded"),
+		refused:     requests.WithLabelValues("any", "refused"),
+		full:        requests.WithLabelValues("any", "full"),
+		unavailable: requests.WithLabelValues("any", "unavailable"),
+		failed:      requests.WithLabelValues("any", "failed"),
 	}
-	for from, name := range sourceNames {
-		m.reads[from] = requests.WithLabelValues("get", name)
-		m.lists[from] = requests.WithLabelValues("list", name)
+	for from, as := range told {
+		m.reads[from] = requests.WithLabelValues("get", as.name)
+		m.lists[from] = requests.WithLabelValues("list", as.name)
 	}
 	for _, op := range []journal.Op{journal.Put, journal.Delete} {
 		m.acknowledged[op] = requests.WithLabelValues(op.String(), "acknowledged")

@@ -3,7 +3,6 @@ package proxy
 import (
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/front"
@@ -69,13 +68,13 @@ func (s *Server) quickGet(id journal.ID, date string, dst []byte) (answer []byte
 	}
 	s.metrics.reads[a.source].Inc()
 	dst = append(dst, "HTTP/1.1 200 OK\r\n"...)
-	if !item.ConfirmedAt.IsZero() {
+	if seconds, ok := a.ageHeader(); ok {
 		dst = append(dst, "Age: "...)
-		dst = strconv.AppendInt(dst, int64(min(a.age, maxAge)/time.Second), 10)
+		dst = strconv.AppendInt(dst, seconds, 10)
 		dst = append(dst, "\r\n"...)
 	}
 	dst = append(dst, "Cache-Status: "...)
-	dst = append(dst, cacheStatus[a.source][0]...)
+	dst = append(dst, told[a.source].header[0]...)
 	dst = append(dst, "\r\n"...)
 	return appendBody(dst, date, item.Body), true
 }

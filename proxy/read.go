@@ -33,17 +33,22 @@ const (
 	fromUpstream               // upstream was asked: nothing was known here
 	fromExpired                // upstream was asked: what was known here was too old
 	fromDemand                 // upstream was asked: the caller wanted it so
+	sources                    // their number
 )
 
-// cacheStatus holds the header's values, shared by all answers.
-var cacheStatus = [...][]string{
-	fromCache:    {"botwired; hit"},
-	fromPending:  {"botwired; hit; detail=pending"},
-	fromStale:    {"botwired; hit; detail=stale-while-revalidate"},
-	fromFallback: {"botwired; hit; detail=stale-if-error"},
-	fromUpstream: {"botwired; fwd=miss"},
-	fromExpired:  {"botwired; fwd=stale"},
-	fromDemand:   {"botwired; fwd=request"},
+// told is how each source is told of: in Cache-Status, whose values all answers share,
+// and in the metrics.
+var told = [sources]struct {
+	header []string
+	name   string
+}{
+	fromCache:    {[]string{"botwired; hit"}, "hit"},
+	fromPending:  {[]string{"botwired; hit; detail=pending"}, "pending"},
+	fromStale:    {[]string{"botwired; hit; detail=stale-while-revalidate"}, "stale"},
+	fromFallback: {[]string{"botwired; hit; detail=stale-if-error"}, "fallback"},
+	fromUpstream: {[]string{"botwired; fwd=miss"}, "miss"},
+	fromExpired:  {[]string{"botwired; fwd=stale"}, "expired"},
+	fromDemand:   {[]string{"botwired; fwd=request"}, "demanded"},
 }
 
 // answer is an item and how it was come by.
@@ -72,11 +77,16 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, id journal.ID) erro
 }
 
 func (a answer) describe(h http.Header) {
-	h["Cache-Status"] = cacheStatus[a.source]
-	// An Age says that upstream was not asked for this answer (RFC 9111, section 5.1).
-	if a.source < fromUpstream && !a.item.ConfirmedAt.IsZero() {
-		h["Age"] = []string{strconv.FormatInt(int64(min(a.age, maxAge)/time.Second), 10)}
+	h["Cache-Status"] = told[a.source].header
+	if seconds, ok := a.ageHeader(); ok {
+		h["Age"] = []string{strconv.FormatInt(seconds, 10)}
 	}
+}
+
+// ageHeader is the Age to be told, which says that upstream was not asked for this answer
+// (RFC 9111, section 5.1).
+func (a answer) ageHeader() (seconds int64, ok bool) {
+	return int64(min(a.age, maxAge) / time.Second), a.source < fromUpstream && !a.item.ConfirmedAt.IsZero()
 }
 
 // maxAge is the largest age that is put in a header (RFC 9111, section 1.2.2).

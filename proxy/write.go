@@ -11,23 +11,13 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// put journals a value. The order of the checks is BotWire's.
+// put journals a value.
 func (s *Server) put(w http.ResponseWriter, r *http.Request, id journal.ID) error {
-	body, room, refusal := s.bodies.Read(w, r)
+	value, room, refusal := s.bodies.ReadPut(w, r, id.Namespace, id.Key)
 	if refusal != nil {
 		return refusal
 	}
 	defer room.Release()
-	value, refusal := wire.DecodePut(r.Header, body)
-	if refusal == nil {
-		refusal = wire.CheckEntry(id.Namespace, id.Key)
-	}
-	if refusal == nil {
-		refusal = wire.CheckSize(value)
-	}
-	if refusal != nil {
-		return refusal
-	}
 	written, err := s.journalPut(id, value)
 	if err != nil {
 		return err

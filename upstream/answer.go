@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -109,10 +110,7 @@ func confirms(a *answer, w journal.Write) bool {
 		return a.status == http.StatusOK && named && doc.Stored
 	}
 	if a.status == http.StatusNotFound {
-		return doc.Detail == notFound(w.ID)
+		return doc.Detail == wire.NotFoundDetail(w.Namespace, w.Key)
 	}
 	return a.status == http.StatusOK && named && doc.Deleted
 }
-
-// notFound is what BotWire says of an entry that it does not hold.
-func notFound(id journal.ID) string { return "Key not found: " + id.String() }

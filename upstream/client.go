@@ -128,7 +128,7 @@ func (c *Client) Get(ctx context.Context, id journal.ID) (*journal.Observation, 
 		UpdatedAt              *float64 `json:"updated_at"`
 	}
 	ok := answer.decode(&doc)
-	if ok && answer.status == http.StatusNotFound && doc.Detail == notFound(id) {
+	if ok && answer.status == http.StatusNotFound && doc.Detail == wire.NotFoundDetail(id.Namespace, id.Key) {
 		return nil, nil
 	}
 	if !ok || answer.status != http.StatusOK || doc.Namespace != id.Namespace || doc.Key != id.Key ||

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -81,23 +80,14 @@ func (b *bench) openClients(c *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("upstream.url = %q: %w", c.Upstream.URL, err)
 	}
-	opts := upstream.ClientOptions{
-		URL: up, Timeout: c.Upstream.Timeout, Concurrency: 1, Headers: make(http.Header), UserAgent: "botwired/" + buildVersion(),
-	}
-	for name, value := range c.Upstream.Headers {
-		opts.Headers.Set(name, value)
-	}
+	opts := clientOptions(c)
+	opts.URL, opts.Concurrency = up, 1
 	b.direct = upstream.NewClient(opts)
 	opts.URL, opts.Headers = &url.URL{Scheme: "http", Host: b.control.host}, make(http.Header)
 	if b.control.token != "" {
 		opts.Headers.Set("Authorization", "Bearer "+b.control.token)
 	}
-	opts.Dial = func(ctx context.Context) (net.Conn, error) {
-		if socket, ok := c.Socket(); ok {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
-		}
-		return new(net.Dialer).DialContext(ctx, "tcp", b.control.host)
-	}
+	opts.Dial = b.control.dial
 	b.daemon = upstream.NewClient(opts)
 	return nil
 }

@@ -28,6 +28,7 @@ const (
 // client talks to the running daemon that the configuration describes.
 type client struct {
 	http   http.Client
+	dial   func(context.Context) (net.Conn, error)
 	host   string // the authority of its URLs, which becomes the Host header
 	listen string // for messages: the address and where it is from
 	token  string
@@ -43,12 +44,14 @@ func newClient(loaded *config.Loaded) (*client, error) {
 		listen: fmt.Sprintf("%s (setting listen, %s)", loaded.Config.Listen, loaded.Origin("listen")),
 		token:  token,
 	}
-	transport := &http.Transport{DisableKeepAlives: true} // and no proxy, whatever the environment says
+	network, address := "tcp", c.host
 	if socket, ok := loaded.Config.Socket(); ok {
-		c.host = "localhost"
-		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
-		}
+		c.host, network, address = "localhost", "unix", socket
+	}
+	c.dial = func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, network, address) }
+	transport := &http.Transport{ // and no proxy, whatever the environment says
+		DisableKeepAlives: true,
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) },
 	}
 	c.http = http.Client{
 		Transport:     transport,

@@ -106,14 +106,8 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error)) (err error) {
 }
 
 func (d *sidecar) openUpstream(ctx context.Context, c *config.Config) error {
-	opts := upstream.ClientOptions{
-		Timeout: c.Upstream.Timeout, Concurrency: c.Upstream.Concurrency,
-		Headers: make(http.Header), UserAgent: "botwired/" + buildVersion(),
-	}
-	for name, value := range c.Upstream.Headers {
-		opts.Headers.Set(name, value)
-	}
 	var err error
+	opts := clientOptions(c)
 	if c.Upstream.URL == config.Embedded {
 		opts.URL = &url.URL{Scheme: "http", Host: "localhost"}
 		opts.Dial, err = d.openEmbedded(ctx, c)
@@ -126,6 +120,18 @@ func (d *sidecar) openUpstream(ctx context.Context, c *config.Config) error {
 	d.client = upstream.NewClient(opts)
 	d.onClose(func() error { d.client.Close(); return nil })
 	return nil
+}
+
+// clientOptions are those of a client of upstream, but for where that is.
+func clientOptions(c *config.Config) upstream.ClientOptions {
+	headers := make(http.Header)
+	for name, value := range c.Upstream.Headers {
+		headers.Set(name, value)
+	}
+	return upstream.ClientOptions{
+		Timeout: c.Upstream.Timeout, Concurrency: c.Upstream.Concurrency,
+		Headers: headers, UserAgent: "botwired/" + buildVersion(),
+	}
 }
 
 // openEmbedded runs the memory service in this process.

@@ -29,7 +29,6 @@ const (
 var (
 	errTooLarge = Detail(http.StatusRequestEntityTooLarge, "Request body too large. Max "+strconv.Itoa(MaxBodyBytes)+" bytes.")
 	errTooSlow  = Detail(http.StatusRequestTimeout, "The body took too long to come.")
-	errCutShort = Detail(http.StatusBadRequest, "There was an error parsing the body")
 	errNoRoom   = Detail(http.StatusServiceUnavailable, "Too many large bodies are being read: try again.")
 )
 
@@ -87,7 +86,7 @@ func (b *Bodies) Read(w http.ResponseWriter, r *http.Request) (body []byte, room
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, Room{}, errTooSlow
 	}
-	return nil, Room{}, errCutShort
+	return nil, Room{}, errUnreadable // it was cut short
 }
 
 // admit waits for room; it returns none when there is none in time.

@@ -12,6 +12,15 @@ const (
 	maxLimit     = 1000
 )
 
+// ParseList takes the limit of a LIST of a namespace out of a raw query. BotWire checks it before the
+// namespace.
+func ParseList(rawQuery, ns string) (limit int, refusal *Refusal) {
+	if limit, refusal = ParseLimit(rawQuery); refusal == nil {
+		refusal = CheckNamespace(ns)
+	}
+	return limit, refusal
+}
+
 // ParseLimit takes the limit of a list out of a raw query: 100 when there is none, the last when there
 // are several. What counts as an integer is BotWire's validator's rule: white space around it, a plus
 // sign, leading zeros, single underscores between digits and a fraction of zeros are accepted.

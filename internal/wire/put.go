@@ -25,16 +25,39 @@ func DecodePut(header http.Header, body []byte) (value string, refusal *Refusal)
 	}
 	text, ok := decodeText(body)
 	if !ok {
-		return "", unreadableBody()
+		return "", errUnreadable
 	}
 	doc, err := scan(text)
 	if syntax := (*syntaxError)(nil); errors.As(err, &syntax) {
 		return "", invalidJSON(text, syntax)
 	}
 	if err != nil {
-		return "", unreadableBody()
+		return "", errUnreadable
 	}
 	return doc.decodeValue()
+}
+
+// ReadPut reads a PUT of an entry and checks it as BotWire does, in its order: the body's
+// shape, the names, the value's size. It returns the value, and the room that it takes
+// until that is released.
+func (b *Bodies) ReadPut(w http.ResponseWriter, r *http.Request, ns, key string) (value string, room Room, refusal *Refusal) {
+	body, held, refusal := b.Read(w, r)
+	if refusal != nil {
+		return "", Room{}, refusal
+	}
+	defer func() { held.Release() }()
+	value, refusal = DecodePut(r.Header, body)
+	if refusal == nil {
+		refusal = CheckEntry(ns, key)
+	}
+	if refusal == nil {
+		refusal = CheckSize(value)
+	}
+	if refusal != nil {
+		return "", Room{}, refusal
+	}
+	room, held = held, Room{}
+	return value, room, nil
 }
 
 func (d document) decodeValue() (string, *Refusal) {
@@ -120,6 +143,4 @@ func countCharacters(text []byte) int {
 	return n
 }
 
-func unreadableBody() *Refusal {
-	return Detail(http.StatusBadRequest, "There was an error parsing the body")
-}
+var errUnreadable = Detail(http.StatusBadRequest, "There was an error parsing the body")

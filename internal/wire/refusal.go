@@ -40,8 +40,11 @@ func Detail(status int, detail string) *Refusal {
 
 // NotFound is BotWire's 404 for an entry that does not exist.
 func NotFound(ns, key string) *Refusal {
-	return Detail(http.StatusNotFound, "Key not found: "+ns+"/"+key)
+	return Detail(http.StatusNotFound, NotFoundDetail(ns, key))
 }
+
+// NotFoundDetail is what BotWire says of an entry that does not exist.
+func NotFoundDetail(ns, key string) string { return "Key not found: " + ns + "/" + key }
 
 // MethodNotAllowed is BotWire's 405. It allows GET alone, whichever route was asked: the framework
 // names the methods of the first route that matches the path.

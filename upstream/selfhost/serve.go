@@ -123,21 +123,11 @@ func (s *Server) get(ctx context.Context, ns, key string) ([]byte, error) {
 }
 
 func (s *Server) put(w http.ResponseWriter, r *http.Request, ns, key string) ([]byte, error) {
-	body, room, refusal := s.bodies.Read(w, r)
+	value, room, refusal := s.bodies.ReadPut(w, r, ns, key)
 	if refusal != nil {
 		return nil, refusal
 	}
 	defer room.Release()
-	value, refusal := wire.DecodePut(r.Header, body)
-	if refusal == nil {
-		refusal = wire.CheckEntry(ns, key)
-	}
-	if refusal == nil {
-		refusal = wire.CheckSize(value)
-	}
-	if refusal != nil {
-		return nil, refusal
-	}
 	err := s.store.set(context.WithoutCancel(r.Context()), ns, key, value)
 	return wire.AppendStored(nil, ns, key, wire.CodePoints(value)), err
 }
@@ -157,10 +147,7 @@ func (s *Server) list(r *http.Request, ns string) ([]byte, error) {
 	if r.Method != http.MethodGet {
 		return nil, wire.MethodNotAllowed()
 	}
-	limit, refusal := wire.ParseLimit(r.URL.RawQuery)
-	if refusal == nil {
-		refusal = wire.CheckNamespace(ns)
-	}
+	limit, refusal := wire.ParseList(r.URL.RawQuery, ns)
 	if refusal != nil {
 		return nil, refusal
 	}
