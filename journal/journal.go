@@ -66,7 +66,7 @@ type Journal struct {
 	// commitMu puts batches in order: whoever holds it is the only one that assigns
 	// sequence numbers and applies batches, so that the state record of each batch
 	// is true of the store as that batch leaves it. It is taken before mu and never
-	// held during an fsync.
+	// held during an fsync, but by a recovery, which nobody waits for.
 	commitMu  sync.Mutex
 	totals    totals  // guarded by commitMu
 	lastStamp float64 // likewise

@@ -1,10 +1,12 @@
 // Package proxy answers agents: BotWire's memory API, to the byte where a client can
 // see it, and the daemon's own surface under /_botwired/.
 //
-// It owns the order in which things are looked at. A read is answered from the
-// pending set, else from the cache, else from the settled copy while that is fresh,
-// else by one request upstream for all who wait, whose answer is dropped if a write
-// came in between. A write is validated as BotWire would, journaled, and
+// It owns the order in which things are looked at. A read is answered from the cache,
+// else from the pending set, else from the settled copy while that is fresh, else by
+// one request upstream for all who wait, whose answer is dropped if a write came in
+// between. The cache may come first because no write is visible before it is void
+// there: the journal tells of each with its lock held, and that advances the
+// generation of all that was made before (contract 6). A write is validated as BotWire would, journaled, and
 // acknowledged. The proxy knows nothing of Pebble, of retries, or of how upstream is
 // reached.
 package proxy
