@@ -40,6 +40,20 @@ func listenOn(ctx context.Context, c *config.Config) (net.Listener, error) {
 	if !ok {
 		return new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
 	}
+	lock, err := lockSocket(path)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := takeSocket(ctx, path)
+	if err != nil {
+		return nil, errors.Join(err, unlock(lock))
+	}
+	return &lockedListener{listener, lock}, nil
+}
+
+// takeSocket listens on a socket, also where one was left behind. Nobody else may
+// meanwhile.
+func takeSocket(ctx context.Context, path string) (net.Listener, error) {
 	listener, err := listenOnSocket(ctx, path)
 	if errors.Is(err, syscall.EADDRINUSE) && isStale(ctx, path) {
 		if err := os.Remove(path); err != nil {
@@ -48,6 +62,24 @@ func listenOn(ctx context.Context, c *config.Config) (net.Listener, error) {
 		listener, err = listenOnSocket(ctx, path)
 	}
 	return listener, err
+}
+
+// lockedListener is a listener on a socket whose name is locked.
+type lockedListener struct {
+	net.Listener
+	lock *os.File
+}
+
+// Close removes the socket before another may take its name.
+func (l *lockedListener) Close() error {
+	return errors.Join(l.Listener.Close(), unlock(l.lock))
+}
+
+func unlock(lock *os.File) error {
+	if lock == nil {
+		return nil // where there are no locks
+	}
+	return lock.Close()
 }
 
 // listenOnSocket makes the socket with its mode: given it afterwards, another user
