@@ -6,6 +6,10 @@ import "syscall"
 // length to record, for which file systems make a commit of their own. Where nothing
 // has been written yet, zeros are read; like what is left of an earlier use of the
 // file, they end the log. Pebble asks for this and goes on when it cannot be had.
-func (f watchedFile) Preallocate(offset, length int64) error {
-	return syscall.Fallocate(int(f.Fd()), 0, offset, length)
+func (f *newLog) Preallocate(offset, length int64) error {
+	err := syscall.Fallocate(int(f.Fd()), 0, offset, length)
+	if err == nil {
+		f.room = offset + length
+	}
+	return err
 }
