@@ -32,91 +32,72 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 		return Write{}, err
 	}
 	defer j.leave()
-	return j.append(w, addition{})
-}
-
-// addition is what else a batch does that journals a write.
-type addition struct {
-	frees int64 // what it takes off the budget
-	to    func(*pebble.Batch) error
-}
-
-func (j *Journal) append(w NewWrite, also addition) (Write, error) {
-	a := &appending{NewWrite: w, also: also, err: ErrFailed}
-	if j.line.join(a) {
-		j.lead()
+	v, t, err := j.enlist(&w)
+	if failed := j.await(t); failed != nil {
+		return Write{}, failed
 	}
-	if a.err != nil {
-		return Write{}, a.err
+	if err != nil {
+		return Write{}, err
 	}
-	v := a.version
-	return Write{
-		ID: w.ID, Seq: v.seq, Op: w.Op, Value: w.Value, ListBytes: w.ListBytes, UpdatedAt: v.updatedAt,
-		born: v.born, afterDelete: v.afterDelete,
-	}, nil
+	return v.write(w.ID, w.Value), nil
 }
 
-// begin gives the writes of a group their places in the order and applies them in one
-// batch, not yet synced. Those that are refused get their errors. The batch is nil when
-// all are: then nobody has to wait for a sync. A condition may have been refused because
-// of a write that is not durable yet, and its caller is going to answer on the strength
-// of that; but it is one of this group then, as groups wait for each other.
-func (j *Journal) begin(group []*appending) (*pebble.Batch, error) {
+// enlist gives a write its place in the order, and the ticket of the group that it is
+// in. A condition may have been refused because of a write that is not durable yet, and
+// its caller is going to answer on the strength of that: it has a ticket too.
+func (j *Journal) enlist(w *NewWrite) (v *version, t ticket, err error) {
 	j.commitMu.Lock()
 	defer j.commitMu.Unlock()
-	batch := j.db.NewBatch()
-	placed := false
-	for _, a := range group {
-		a.err = j.place(a, batch)
-		placed = placed || a.err == nil
+	defer j.survive(&err)
+	if j.failed.Load() {
+		return nil, ticket{}, ErrFailed // a condition may not hold because of a write that was lost
 	}
-	switch {
-	case placed:
-		return batch, j.apply(batch)
-	case j.failed.Load():
-		return nil, errors.Join(ErrFailed, batch.Close())
+	batch := j.gathered()
+	a, err := j.place(batch, w, 0)
+	if errors.Is(err, ErrChanged) {
+		return nil, j.newest(), err
 	}
-	return nil, batch.Close()
-}
-
-// place puts a write into the batch, behind all that are there. An error leaves no
-// trace of it but what its addition has put into the batch.
-func (j *Journal) place(a *appending, batch *pebble.Batch) error {
-	if err := j.faultIn(a.ID); err != nil {
-		return err
-	}
-	n, v, replaced, err := j.admit(a.NewWrite, a.also.frees)
 	if err != nil {
-		return err
+		return nil, ticket{}, err
 	}
-	if a.also.to != nil {
-		if err := a.also.to(batch); err != nil {
-			return err
+	if batch.Len() > groupBytes {
+		if err := j.applyGathered(); err != nil {
+			return nil, ticket{}, err
 		}
 	}
-	key := pendingKey(a.ID, v.seq)
-	record := seal(key, appendPending(make([]byte, 0, len(a.Value)+pendingFields), v, a.Value))
-	v.sum = sealedSum(record)
-	if err := batch.Set(key, record, nil); err != nil {
-		return err
+	return a.version, j.join(a), nil
+}
+
+// place puts a write into a batch, behind all that are there; frees is what else the
+// batch takes off the budget. A write that is refused leaves no trace. The caller holds
+// commitMu.
+func (j *Journal) place(batch *pebble.Batch, w *NewWrite, frees int64) (arrival, error) {
+	if err := j.faultIn(w.ID); err != nil {
+		return arrival{}, err
+	}
+	n, v, replaced, err := j.admit(w, frees)
+	if err != nil {
+		return arrival{}, err
+	}
+	if err := setPending(batch, w.ID, v, w.Value); err != nil {
+		return arrival{}, err
 	}
 	j.totals.seq = v.seq
-	j.totals.add(a.ID, v)
+	j.totals.add(w.ID, v)
 	j.superseded += replaced
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if n == nil {
-		n = j.index.ensure(a.ID)
+		n = j.index.ensure(w.ID)
 	}
 	n.coming = append(n.coming, v)
-	a.node, a.version = n, v
-	return nil
+	return arrival{n, v}, nil
 }
 
 // admit decides whether the write may be taken, and what it follows: n is the entry's
 // node, nil if it has none, and replaced the size of the write that is superseded. Of the
 // budget a write needs only the difference, but it is written to the disk in full.
-func (j *Journal) admit(w NewWrite, frees int64) (n *node, v *version, replaced int64, err error) {
+func (j *Journal) admit(w *NewWrite, frees int64) (n *node, v *version, replaced int64, err error) {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	n = j.index.get(w.ID)
@@ -143,7 +124,7 @@ func seqOf(v *version) uint64 {
 }
 
 // follow is the version that w becomes after the entry's newest one.
-func (j *Journal) follow(latest *version, w NewWrite) (*version, error) {
+func (j *Journal) follow(latest *version, w *NewWrite) (*version, error) {
 	now := j.stamp()
 	v := &version{
 		op: w.Op, bytes: int32(len(w.Value)), listBytes: int32(w.ListBytes),
@@ -186,27 +167,18 @@ func (j *Journal) stamp() float64 {
 	return now
 }
 
-// publish makes durable writes visible.
-func (j *Journal) publish(group []*appending) {
+// publish makes durable writes visible, in their order.
+func (j *Journal) publish(writes []arrival) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, a := range group {
-		if a.err == nil {
-			j.show(a.node, a.version)
-		}
+	for _, a := range writes {
+		j.show(a.node, a.version)
 	}
 }
 
-// show makes a write visible, unless a newer one already is.
+// show makes the first of an entry's coming writes visible. The caller holds mu.
 func (j *Journal) show(n *node, v *version) {
-	n.arrive(v)
-	if v.removed {
-		return
-	}
-	if v.seq < n.visible.seq {
-		j.garbage = append(j.garbage, retired{n.id, *v})
-		return
-	}
+	n.arrive()
 	if n.visible.seq != 0 {
 		j.garbage = append(j.garbage, retired{n.id, n.visible})
 	}

@@ -7,21 +7,25 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// apply adds what every batch carries, the state record and the removal of
-// superseded records, and applies it. The caller holds commitMu and, after it, has
-// to wait.
-func (j *Journal) apply(batch *pebble.Batch) error {
-	return j.applyWithout(batch, j.takeGarbage())
+// apply adds what every batch carries, the state record and the removal of superseded
+// records, and applies it. Unless it is to be synced, it is closed then. The caller holds
+// commitMu.
+func (j *Journal) apply(batch *pebble.Batch, how *pebble.WriteOptions) error {
+	j.mu.Lock()
+	garbage := j.garbage
+	j.garbage = nil
+	j.mu.Unlock()
+	return j.applyWithout(batch, garbage, how)
 }
 
-// applyLocked is apply for a caller that holds mu too.
+// applyLocked is apply, without a sync, for a caller that holds mu too.
 func (j *Journal) applyLocked(batch *pebble.Batch) error {
 	garbage := j.garbage
 	j.garbage = nil
-	return j.applyWithout(batch, garbage)
+	return j.applyWithout(batch, garbage, pebble.NoSync)
 }
 
-func (j *Journal) applyWithout(batch *pebble.Batch, garbage []retired) error {
+func (j *Journal) applyWithout(batch *pebble.Batch, garbage []retired, how *pebble.WriteOptions) error {
 	for i := range garbage {
 		old := &garbage[i]
 		if err := batch.Delete(pendingKey(old.id, old.v.seq), nil); err != nil {
@@ -35,21 +39,18 @@ func (j *Journal) applyWithout(batch *pebble.Batch, garbage []retired) error {
 	if err := batch.Set(stateKey, seal(stateKey, appendTotals(nil, &j.totals)), nil); err != nil {
 		return errors.Join(err, batch.Close())
 	}
-	return j.hand(batch)
+	return j.hand(batch, how)
 }
 
-func (j *Journal) takeGarbage() []retired {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	garbage := j.garbage
-	j.garbage = nil
-	return garbage
-}
-
-// hand gives a batch to Pebble, which applies it and begins to sync it. The caller
-// holds commitMu.
-func (j *Journal) hand(batch *pebble.Batch) error {
-	return j.guard(func() error { return j.db.ApplyNoSyncWait(batch, pebble.Sync) })
+// hand gives a batch to Pebble, which applies it. One that is to be synced has to be
+// waited for; else the next one that is makes it durable too. The caller holds commitMu.
+func (j *Journal) hand(batch *pebble.Batch, how *pebble.WriteOptions) error {
+	return j.guard(func() error {
+		if how.Sync {
+			return j.db.ApplyNoSyncWait(batch, how)
+		}
+		return errors.Join(j.db.Apply(batch, how), batch.Close())
+	})
 }
 
 // guard makes every way in which Pebble refuses a write the end of the journal: an
@@ -82,7 +83,7 @@ func (j *Journal) catch(call func() error) (err error) {
 	return call()
 }
 
-// wait returns when an applied batch is durable. A batch that cannot be made durable
+// wait returns when a batch that is being synced is durable. A batch that cannot be made durable
 // is the end of the journal.
 func (j *Journal) wait(batch *pebble.Batch) error {
 	if err := batch.SyncWait(); err != nil {
@@ -93,19 +94,4 @@ func (j *Journal) wait(batch *pebble.Batch) error {
 		return ErrFailed
 	}
 	return batch.Close()
-}
-
-// syncAll returns when everything applied so far is durable.
-func (j *Journal) syncAll() error {
-	batch := j.db.NewBatch()
-	if err := batch.LogData(nil, nil); err != nil {
-		return errors.Join(err, batch.Close())
-	}
-	j.commitMu.Lock()
-	err := j.hand(batch)
-	j.commitMu.Unlock()
-	if err != nil {
-		return err
-	}
-	return j.wait(batch)
 }

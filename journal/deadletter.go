@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -50,47 +49,42 @@ func (j *Journal) Retry(seq uint64) (Write, error) {
 		return Write{}, err
 	}
 	defer j.leave()
-	l, err := j.deadLetter(seq)
+	var w *NewWrite
+	var a arrival
+	t, err := j.begin(func(batch *pebble.Batch) ([]arrival, error) {
+		l, err := j.deadLetter(seq)
+		if err != nil {
+			return nil, err
+		}
+		w = &NewWrite{ID: l.ID, Op: l.Op, Value: l.Value, ListBytes: l.ListBytes}
+		if a, err = j.place(batch, w, l.size()); err != nil {
+			return nil, err
+		}
+		return []arrival{a}, j.removeDead(batch, seq, &l)
+	})
+	if err == nil {
+		err = j.await(t)
+	}
 	if err != nil {
 		return Write{}, err
 	}
-	w := NewWrite{ID: l.ID, Op: l.Op, Value: l.Value, ListBytes: l.ListBytes}
-	return j.append(w, addition{
-		frees: l.size(),
-		to:    func(batch *pebble.Batch) error { return j.removeDead(batch, seq) },
-	})
+	return a.version.write(w.ID, w.Value), nil
 }
 
 // Discard removes a dead letter for good. Errors: [ErrNoDeadLetter].
 func (j *Journal) Discard(seq uint64) error {
-	if err := j.enter(); err != nil {
-		return err
-	}
-	defer j.leave()
-	batch, err := j.discard(seq)
-	if err != nil {
-		return err
-	}
-	return j.wait(batch)
-}
-
-func (j *Journal) discard(seq uint64) (*pebble.Batch, error) {
-	j.commitMu.Lock()
-	defer j.commitMu.Unlock()
-	batch := j.db.NewBatch()
-	if err := j.removeDead(batch, seq); err != nil {
-		return nil, errors.Join(err, batch.Close())
-	}
-	return batch, j.apply(batch)
+	return j.change(func(batch *pebble.Batch) error {
+		l, err := j.deadLetter(seq)
+		if err != nil {
+			return err
+		}
+		return j.removeDead(batch, seq, &l)
+	})
 }
 
 // removeDead takes a dead letter out of the store and the totals. The caller holds
 // commitMu.
-func (j *Journal) removeDead(batch *pebble.Batch, seq uint64) error {
-	l, err := j.deadLetter(seq)
-	if err != nil {
-		return err
-	}
+func (j *Journal) removeDead(batch *pebble.Batch, seq uint64, l *DeadLetter) error {
 	if err := batch.Delete(deadKey(seq), nil); err != nil {
 		return err
 	}

@@ -18,6 +18,9 @@ func WithoutPause(o Options) Options {
 func (j *Journal) Check() error {
 	j.commitMu.Lock()
 	defer j.commitMu.Unlock()
+	if err := j.applyGathered(); err != nil {
+		return err
+	}
 	snapshot := j.db.NewSnapshot()
 	defer func() { _ = snapshot.Close() }()
 	want, err := readTotals(snapshot)

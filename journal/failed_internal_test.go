@@ -11,12 +11,17 @@ import (
 // disk is not trusted any more (contract 2).
 func TestNothingIsAcknowledgedBesideAFailure(t *testing.T) {
 	j := openOn(t, vfs.NewMem())
-	batch, err := j.begin([]*appending{{NewWrite: NewWrite{ID: ID{"ns", "key"}, Op: Put, Value: "1"}}})
+	end := held(j)
+	w := putOf("key", "1")
+	_, waiting, err := j.enlist(&w)
 	if err != nil {
 		t.Fatal(err)
 	}
+	g := j.next() // applied
 	j.fail(errors.New("elsewhere"))
-	if err := j.wait(batch); !errors.Is(err, ErrFailed) {
+	j.finish(g)
+	if err := j.await(waiting); !errors.Is(err, ErrFailed) {
 		t.Errorf("error is %v", err)
 	}
+	end()
 }

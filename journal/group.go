@@ -3,122 +3,247 @@ package journal
 import (
 	"errors"
 	"fmt"
-	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
 )
 
-const (
-	// groupWrites and groupBytes bound what is journaled in one batch: writes, and bytes
-	// of their values. Pebble takes batches of half a memtable and more another way.
-	groupWrites = 1024
-	groupBytes  = 2 << 20
-)
+// groupBytes bounds what gathers in one batch, in bytes: Pebble takes batches of half a
+// memtable and more another way.
+const groupBytes = 2 << 20
 
-// appending is a write on its way into the journal.
-type appending struct {
-	NewWrite
-	also addition
+// returning is how many quarters of those who were answered together are waited for: to
+// wait for all would be to wait for those who have something else to do.
+const returning = 3
 
-	// turn tells whoever waits in line that it has to lead, or else that err and, if
-	// that is nil, version are set.
-	turn    chan bool
-	err     error
-	version *version
+// group is what one sync makes durable: the writes and other changes of callers who wait
+// at the same time. Each puts its own part into the batch that gathers; one of them, and
+// then a goroutine of its own as long as others follow, applies it and has it synced.
+type group struct {
+	batch  *pebble.Batch // what of it has not been applied; nil if all has
+	writes []arrival     // that become visible then, in their order
+	joined int           // how many wait for it
+	done   chan struct{} // closed when all of it is durable and visible, or err is set
+	err    error
+
+	enough chan struct{} // not nil while its leader waits: closed when wanted have joined
+	wanted int
+}
+
+// arrival is a write on its way to being visible.
+type arrival struct {
 	node    *node
+	version *version
 }
 
-// line is where writers wait to be journaled together: all that come during one sync
-// share the next. Whoever finds nobody at work leads: it journals those in line, itself
-// among them, and then passes the lead on. So one writer alone waits for no other
-// goroutine, and many take turns at the locks as one.
-type line struct {
-	mu      sync.Mutex
-	waiting []*appending // the leader is the first until it takes its group
-	led     bool         // whether somebody leads
+// ticket is a caller's place in a group. That of nobody waits for nothing.
+type ticket struct {
+	group *group
+	leads bool
 }
 
-// join puts a write in line and returns when it has to lead, or false when it has been
-// journaled or refused.
-func (l *line) join(a *appending) (leads bool) {
-	l.mu.Lock()
-	l.waiting = append(l.waiting, a)
-	if !l.led {
-		l.led = true
-		l.mu.Unlock()
-		return true
+// gathered is the batch of the group that the next sync makes durable. The caller holds
+// commitMu, and joins the group after it has put something in.
+func (j *Journal) gathered() *pebble.Batch {
+	g := j.gather()
+	if g.batch == nil {
+		g.batch = j.db.NewBatch()
 	}
-	a.turn = make(chan bool, 1)
-	l.mu.Unlock()
-	return <-a.turn
+	return g.batch
 }
 
-// take takes the group of whoever leads out of the line: as many as make one batch. A
-// write with an addition is a group alone: if the addition fails, the batch is dropped.
-func (l *line) take() []*appending {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n, bytes := 1, len(l.waiting[0].Value)
-	if l.waiting[0].also.to == nil {
-		for n < len(l.waiting) && n < groupWrites && l.waiting[n].also.to == nil {
-			if bytes += len(l.waiting[n].Value); bytes > groupBytes {
-				break
-			}
-			n++
+func (j *Journal) gather() *group {
+	if j.gathering == nil {
+		j.gathering = &group{done: make(chan struct{})}
+	}
+	return j.gathering
+}
+
+// join has the caller wait for all that has been put into batches so far, and makes its
+// writes visible then. Whoever comes while no sync is under way leads: its group sets out
+// at once. So one caller alone waits for nobody else, and those who come during one sync
+// share the next. The caller holds commitMu, and awaits the ticket without it.
+func (j *Journal) join(writes ...arrival) ticket {
+	g := j.gather()
+	g.writes = append(g.writes, writes...)
+	if g.joined++; g.enough != nil && g.joined == g.wanted {
+		close(g.enough)
+	}
+	leads := j.syncing == nil
+	if leads {
+		j.setOut()
+	}
+	return ticket{g, leads}
+}
+
+// newest is the ticket of whoever waits for others only: for all that has joined so far.
+// The caller holds commitMu.
+func (j *Journal) newest() ticket {
+	if j.gathering != nil && j.gathering.joined > 0 {
+		return ticket{group: j.gathering}
+	}
+	return ticket{group: j.syncing}
+}
+
+// await returns when what the ticket is for is durable and visible.
+func (j *Journal) await(t ticket) error {
+	if t.group == nil {
+		return nil
+	}
+	if t.leads {
+		j.finish(t.group)
+		if j.others() {
+			go j.lead()
 		}
 	}
-	group := l.waiting[:n:n]
-	l.waiting = l.waiting[n:]
-	return group
+	<-t.group.done
+	return t.group.err
 }
 
-// pass makes the next in line lead, and ends the wait of a group.
-func (l *line) pass(group []*appending) {
-	l.mu.Lock()
-	var next *appending
-	if l.led = len(l.waiting) > 0; l.led {
-		next = l.waiting[0]
+// others reports whether a group has gathered meanwhile, which has to be led.
+func (j *Journal) others() bool {
+	j.commitMu.Lock()
+	defer j.commitMu.Unlock()
+	if j.gathering == nil || j.gathering.joined == 0 {
+		j.syncing = nil
 	}
-	l.mu.Unlock()
-	if next != nil {
-		next.turn <- true
-	}
-	for _, a := range group[1:] {
-		a.turn <- false
-	}
+	return j.syncing != nil
 }
 
-// lead journals a group, and returns when it is durable and visible, or refused.
+// lead makes groups durable as long as callers gather, none of whom has to be woken for
+// the next one to set out.
 func (j *Journal) lead() {
-	group := j.line.take()
-	defer j.line.pass(group)
-	if err := j.store(group); err != nil {
-		refuse(group, err)
+	for g := j.next(); g != nil; g = j.next() {
+		began := time.Now()
+		j.finish(g)
+		j.muster(g.joined*returning/4, time.Since(began))
+	}
+}
+
+// muster waits until n callers have joined the next group, but no longer than patience.
+// Those who were answered together are about to come back together: if the first of them
+// set out alone, the others would wait for its sync and then share one, during which
+// nobody is left to come.
+func (j *Journal) muster(n int, patience time.Duration) {
+	enough := j.expect(n)
+	if enough == nil {
 		return
 	}
-	j.publish(group)
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-enough:
+	case <-timer.C:
+	}
 }
 
-// store makes a group durable.
-func (j *Journal) store(group []*appending) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			// A batch that is half made is not to be made good for.
-			j.fail(fmt.Errorf("journaling: panic: %T", p))
-			err = ErrFailed
-		}
-	}()
-	batch, err := j.begin(group)
-	if batch != nil && err == nil {
-		err = j.wait(batch)
+// expect returns a channel that is closed when n callers have joined the next group, nil
+// if they have.
+func (j *Journal) expect(n int) <-chan struct{} {
+	j.commitMu.Lock()
+	defer j.commitMu.Unlock()
+	g := j.gather()
+	if g.joined >= n {
+		return nil
 	}
-	return err
+	g.wanted, g.enough = n, make(chan struct{})
+	return g.enough
 }
 
-// refuse gives an error to those of a group that have none, and to those whose own
-// would be an answer: what they lost to may not be durable.
-func refuse(group []*appending, err error) {
-	for _, a := range group {
-		if a.err == nil || errors.Is(a.err, ErrChanged) {
-			a.err = err
+func (j *Journal) next() *group {
+	j.commitMu.Lock()
+	defer j.commitMu.Unlock()
+	return j.setOut()
+}
+
+// setOut begins to make the group durable that has gathered, if there is one, and
+// returns it. The caller holds commitMu.
+func (j *Journal) setOut() *group {
+	g := j.gathering
+	if g == nil || g.joined == 0 {
+		j.syncing = nil
+		return nil
+	}
+	j.gathering, j.syncing = nil, g
+	switch {
+	case g.batch != nil:
+		g.err = j.apply(g.batch, pebble.Sync)
+	default: // all of it has been applied: what is left is to sync it
+		g.batch = j.db.NewBatch()
+		if g.err = g.batch.LogData(nil, nil); g.err == nil {
+			g.err = j.hand(g.batch, pebble.Sync)
 		}
 	}
+	return g
+}
+
+// applyGathered applies what has gathered so far, so that the store is what the totals
+// say. The caller holds commitMu.
+func (j *Journal) applyGathered() error {
+	g := j.gathering
+	if g == nil || g.batch == nil {
+		return nil
+	}
+	batch := g.batch
+	g.batch = nil
+	return j.apply(batch, pebble.NoSync)
+}
+
+// finish ends the wait of a group that has set out.
+func (j *Journal) finish(g *group) {
+	defer close(g.done)
+	defer j.survive(&g.err)
+	if g.err == nil {
+		g.err = j.wait(g.batch)
+	}
+	if g.err == nil {
+		j.publish(g.writes)
+	}
+}
+
+// survive makes a panic the end of the journal: a batch that is half made is not to be
+// made good for.
+func (j *Journal) survive(err *error) {
+	if p := recover(); p != nil {
+		j.fail(fmt.Errorf("journaling: panic: %T", p))
+		*err = ErrFailed
+	}
+}
+
+// change makes a batch of what fill puts into it, and returns when it is durable.
+func (j *Journal) change(fill func(*pebble.Batch) error) error {
+	t, err := j.begin(func(batch *pebble.Batch) ([]arrival, error) { return nil, fill(batch) })
+	if err != nil {
+		return err
+	}
+	return j.await(t)
+}
+
+// begin applies a batch of what fill puts into it. If fill fails it has to leave no trace
+// elsewhere.
+func (j *Journal) begin(fill func(*pebble.Batch) ([]arrival, error)) (t ticket, err error) {
+	j.commitMu.Lock()
+	defer j.commitMu.Unlock()
+	defer j.survive(&err)
+	batch, err := j.newBatch()
+	if err != nil {
+		return ticket{}, err
+	}
+	writes, err := fill(batch)
+	if err != nil {
+		return ticket{}, errors.Join(err, batch.Close())
+	}
+	if err := j.apply(batch, pebble.NoSync); err != nil {
+		return ticket{}, err
+	}
+	return j.join(writes...), nil
+}
+
+// newBatch is a batch of its own, to be applied under the same hold of commitMu. All
+// that came before is in the store.
+func (j *Journal) newBatch() (*pebble.Batch, error) {
+	if err := j.applyGathered(); err != nil {
+		return nil, err
+	}
+	return j.db.NewBatch(), nil
 }

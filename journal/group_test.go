@@ -1,49 +1,87 @@
 package journal
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// inLine has writes wait in line behind one that leads, and then lets that go: what it
-// returns are their errors, in the order of the line.
-func inLine(j *Journal, writes ...*appending) []error {
-	first := &appending{}
-	j.line.join(first)
-	group := j.line.take()
-	var all sync.WaitGroup
-	for i, a := range writes {
-		a.err = ErrFailed
-		all.Go(func() {
-			if j.line.join(a) {
-				j.lead()
-			}
-		})
-		for length := 0; length <= i; { // until it is in line
-			j.line.mu.Lock()
-			length = len(j.line.waiting)
-			j.line.mu.Unlock()
-		}
+func openOn(t *testing.T, fs vfs.FS) *Journal {
+	t.Helper()
+	j, err := Open(Options{Dir: "j", FS: fs})
+	if err != nil {
+		t.Fatal(err)
 	}
-	j.line.pass(group)
-	all.Wait()
-	var errs []error
-	for _, a := range writes {
-		errs = append(errs, a.err)
+	t.Cleanup(func() { _ = j.Close() })
+	if err := j.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func mustCheck(t *testing.T, j *Journal) {
+	t.Helper()
+	if err := j.Check(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustAppend(t *testing.T, j *Journal, id ID, value string) {
+	t.Helper()
+	if _, err := j.Append(NewWrite{ID: id, Op: Put, Value: value}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mustAddUp compares what is in the store with its state record: a power cut may leave it
+// as it is now.
+func mustAddUp(t *testing.T, j *Journal) {
+	t.Helper()
+	snapshot := j.db.NewSnapshot()
+	defer func() { _ = snapshot.Close() }()
+	found, err := count(context.Background(), snapshot, func([]retired) {})
+	if err == nil {
+		err = verify(snapshot, found)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// held is as if a sync were under way until the returned function is called: what joins
+// meanwhile gathers.
+func held(j *Journal) (end func()) {
+	j.commitMu.Lock()
+	defer j.commitMu.Unlock()
+	j.syncing = &group{}
+	return j.lead
+}
+
+// together has writes gather in one group, and returns their errors.
+func together(j *Journal, writes ...NewWrite) []error {
+	end := held(j)
+	errs, tickets := make([]error, len(writes)), make([]ticket, len(writes))
+	for i := range writes {
+		_, tickets[i], errs[i] = j.enlist(&writes[i])
+	}
+	end()
+	for i, t := range tickets {
+		if err := j.await(t); err != nil {
+			errs[i] = err
+		}
 	}
 	return errs
 }
 
-func putOf(key, value string) *appending {
-	return &appending{NewWrite: NewWrite{ID: ID{"ns", key}, Op: Put, Value: value}}
-}
+func putOf(key, value string) NewWrite { return NewWrite{ID: ID{"ns", key}, Op: Put, Value: value} }
 
 func batches(j *Journal) uint64 {
 	j.commitMu.Lock()
@@ -51,15 +89,15 @@ func batches(j *Journal) uint64 {
 	return j.totals.batches
 }
 
-// Those who wait together are journaled in one batch, in the order of the line, and each
-// gets its own answer.
+// Those who wait together are journaled in one batch, in their order, and each gets its
+// own answer.
 func TestGroup(t *testing.T) {
 	j := openOn(t, vfs.NewMem())
 	j.opts.MaxBytes = 5000
 	before := batches(j)
 	late := putOf("a", "late")
 	late.If = func(newest uint64) bool { return newest == 0 }
-	errs := inLine(j, putOf("a", "1"), putOf("b", "1"), late, putOf("c", strings.Repeat("x", 5000)), putOf("a", "2"))
+	errs := together(j, putOf("a", "1"), putOf("b", "1"), late, putOf("c", strings.Repeat("x", 5000)), putOf("a", "2"))
 	for i, want := range []error{nil, nil, ErrChanged, ErrFull, nil} {
 		if !errors.Is(errs[i], want) {
 			t.Errorf("write %d: %v, want %v", i, errs[i], want)
@@ -76,70 +114,231 @@ func TestGroup(t *testing.T) {
 	mustCheck(t, j)
 }
 
-// A group is as large as its batch may be, and what follows is the next one's.
-func TestGroupsAreBounded(t *testing.T) {
+// What gathers is applied when it is as large as a batch may be.
+func TestBatchesAreBounded(t *testing.T) {
 	j := openOn(t, vfs.NewMem())
 	before := batches(j)
 	large := strings.Repeat("x", groupBytes/3)
-	inLine(j, putOf("1", large), putOf("2", large), putOf("3", large), putOf("4", large), putOf("5", large))
-	if got := batches(j) - before; got != 2 {
-		t.Errorf("%d batches were made of 5 large writes", got)
-	}
-	before = batches(j)
-	var many []*appending
-	for i := range groupWrites + 1 {
-		many = append(many, putOf(fmt.Sprint("k", i), "v"))
-	}
-	inLine(j, many...)
-	if got := batches(j) - before; got != 2 {
-		t.Errorf("%d batches were made of %d writes", got, len(many))
-	}
-	mustCheck(t, j)
-}
-
-// A write whose addition fails leaves nothing, and takes nobody with it.
-func TestAdditionFails(t *testing.T) {
-	j := openOn(t, vfs.NewMem())
-	before := batches(j)
-	broken := errors.New("broken")
-	failing := putOf("b", "1")
-	failing.also.to = func(batch *pebble.Batch) error {
-		return errors.Join(batch.Set([]byte("left behind"), nil, nil), broken)
-	}
-	errs := inLine(j, putOf("a", "1"), failing, putOf("c", "1"))
-	if errs[0] != nil || !errors.Is(errs[1], broken) || errs[2] != nil {
-		t.Errorf("the errors are %v", errs)
-	}
-	if got := batches(j) - before; got != 2 {
-		t.Errorf("%d batches were made", got)
-	}
-	if _, _, err := j.db.Get([]byte("left behind")); !errors.Is(err, pebble.ErrNotFound) {
-		t.Errorf("what the addition left: %v", err)
-	}
-	mustCheck(t, j)
-}
-
-// Whoever waits in line is let go when making the batch panics, and nobody is told that
-// anything is durable.
-func TestPanicInAGroup(t *testing.T) {
-	var fatal atomic.Int32
-	j, err := Open(Options{Dir: "j", FS: vfs.NewMem(), Fatal: func(error) { fatal.Add(1) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := j.Close(); err != nil && !errors.Is(err, ErrFailed) {
-			t.Error(err)
-		}
-	}()
-	mad := putOf("b", "1")
-	mad.If = func(uint64) bool { panic("mad") }
-	for i, err := range inLine(j, putOf("a", "1"), mad, putOf("c", "1")) {
-		if !errors.Is(err, ErrFailed) {
+	for i, err := range together(j, putOf("1", large), putOf("2", large), putOf("3", large), putOf("4", large), putOf("5", large)) {
+		if err != nil {
 			t.Errorf("write %d: %v", i, err)
 		}
 	}
-	if _, err := j.Append(NewWrite{ID: ID{"ns", "d"}, Op: Put, Value: "1"}); !errors.Is(err, ErrFailed) || fatal.Load() != 1 {
-		t.Errorf("afterwards a write gets %v, and Fatal was called %d times", err, fatal.Load())
+	if got := batches(j) - before; got != 2 {
+		t.Errorf("%d batches were made of 5 large writes", got)
+	}
+	mustCheck(t, j)
+}
+
+// Other changes than writes find in the store what gathered before them, and wait for the
+// same sync.
+func TestChangesBetweenWrites(t *testing.T) {
+	j := openOn(t, vfs.NewMem())
+	mustAppend(t, j, ID{"ns", "settles"}, "1")
+	w, _, err := j.Newest(ID{"ns", "settles"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := held(j)
+	first, second := putOf("a", "1"), putOf("a", "2")
+	_, one, err := j.enlist(&first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settled := make(chan error, 1)
+	go func() { settled <- j.Settle(w) }()
+	for joined := 0; joined < 2; time.Sleep(time.Millisecond) {
+		j.commitMu.Lock()
+		joined = j.gathering.joined
+		j.commitMu.Unlock()
+	}
+	mustAddUp(t, j)
+	_, two, err := j.enlist(&second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if one.group != two.group {
+		t.Error("they do not wait for the same sync")
+	}
+	select {
+	case <-settled:
+		t.Error("settled before the sync")
+	default:
+	}
+	end()
+	if err := errors.Join(j.await(one), j.await(two), <-settled); err != nil {
+		t.Fatal(err)
+	}
+	if w, ok, err := j.Newest(ID{"ns", "a"}); err != nil || !ok || w.Value != "2" {
+		t.Errorf("a is %+v, %t, %v", w, ok, err)
+	}
+	mustAppend(t, j, ID{"ns", "b"}, "1") // takes the superseded record along
+	mustCheck(t, j)
+	if j.totals.pending != 2 || j.superseded != 0 {
+		t.Errorf("totals are %+v, %d bytes superseded", j.totals, j.superseded)
+	}
+}
+
+// A change that cannot be made leaves nothing, and takes nobody with it.
+func TestChangeFails(t *testing.T) {
+	j := openOn(t, vfs.NewMem())
+	broken := errors.New("broken")
+	end := held(j)
+	before, after := putOf("a", "1"), putOf("c", "1")
+	_, one, _ := j.enlist(&before)
+	err := j.change(func(batch *pebble.Batch) error {
+		return errors.Join(batch.Set([]byte("left behind"), nil, nil), broken)
+	})
+	if !errors.Is(err, broken) {
+		t.Errorf("the change's error is %v", err)
+	}
+	_, two, _ := j.enlist(&after)
+	end()
+	if err := errors.Join(j.await(one), j.await(two)); err != nil {
+		t.Errorf("the others got %v", err)
+	}
+	if _, _, err := j.db.Get([]byte("left behind")); !errors.Is(err, pebble.ErrNotFound) {
+		t.Errorf("what the change left: %v", err)
+	}
+	mustCheck(t, j)
+}
+
+// Nobody is told that anything is durable when making a batch panics, or what follows its
+// sync, and nobody waits for ever.
+func TestPanicInAGroup(t *testing.T) {
+	for name, mad := range map[string]func(*Journal, *NewWrite){
+		"placing": func(_ *Journal, w *NewWrite) { w.If = func(uint64) bool { panic("mad") } },
+		"publishing": func(j *Journal, w *NewWrite) {
+			j.opts.OnChange = func(c Change) {
+				if c.ID == w.ID {
+					panic("mad")
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var fatal atomic.Int32
+			j, err := Open(Options{Dir: "j", FS: vfs.NewMem(), Fatal: func(error) { fatal.Add(1) }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := j.Close(); err != nil && !errors.Is(err, ErrFailed) {
+					t.Error(err)
+				}
+			}()
+			second := putOf("b", "1")
+			mad(j, &second)
+			for i, err := range together(j, putOf("a", "1"), second, putOf("c", "1")) {
+				if !errors.Is(err, ErrFailed) {
+					t.Errorf("write %d: %v", i, err)
+				}
+			}
+			if _, err := j.Append(putOf("d", "1")); !errors.Is(err, ErrFailed) || fatal.Load() != 1 {
+				t.Errorf("afterwards a write gets %v, and Fatal was called %d times", err, fatal.Load())
+			}
+		})
+	}
+}
+
+// A write that is refused leaves no group behind that somebody would wait for.
+func TestRefusedAlone(t *testing.T) {
+	j := openOn(t, vfs.NewMem())
+	never := putOf("a", "1")
+	never.If = func(uint64) bool { return false }
+	before := batches(j)
+	for range 2 {
+		if _, err := j.Append(never); !errors.Is(err, ErrChanged) {
+			t.Errorf("error is %v", err)
+		}
+	}
+	if got := batches(j) - before; got != 0 {
+		t.Errorf("%d batches were made", got)
+	}
+	mustAppend(t, j, ID{"ns", "a"}, "1")
+	mustCheck(t, j)
+}
+
+// Whoever leads waits for as many as it expects, or for as long as a sync took.
+func TestMuster(t *testing.T) {
+	const patience = time.Minute
+	for _, come := range []int{0, 1, 3, 5} {
+		t.Run(fmt.Sprint(come), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j := newJournal(Options{})
+				j.syncing = &group{}
+				began := time.Now()
+				for i := range come {
+					time.AfterFunc(time.Duration(i+1)*time.Second, func() {
+						j.commitMu.Lock()
+						defer j.commitMu.Unlock()
+						j.join()
+					})
+				}
+				j.muster(3, patience)
+				want := patience
+				if come >= 3 {
+					want = 3 * time.Second
+				}
+				if waited := time.Since(began); waited != want {
+					t.Errorf("it waited %v, and should have %v", waited, want)
+				}
+				time.Sleep(patience)
+				if joined := j.gathering.joined; joined != come {
+					t.Errorf("%d joined", joined)
+				}
+				began = time.Now()
+				j.muster(come, patience)
+				if waited := time.Since(began); waited != 0 {
+					t.Errorf("for those who were there it waited %v", waited)
+				}
+				if come == 0 && j.next() != nil {
+					t.Error("nobody sets out")
+				}
+			})
+		})
+	}
+}
+
+// Nobody leads when nobody has come: who comes then leads itself.
+func TestLeadEnds(t *testing.T) {
+	j := openOn(t, vfs.NewMem())
+	for i, err := range together(j, putOf("a", "1"), putOf("b", "1"), putOf("c", "1")) {
+		if err != nil {
+			t.Errorf("write %d: %v", i, err)
+		}
+	}
+	for i := range 3 {
+		mustAppend(t, j, ID{"ns", fmt.Sprint(i)}, "1")
+	}
+	if j.syncing != nil || j.others() {
+		t.Error("somebody leads")
+	}
+	mustCheck(t, j)
+}
+
+// A write that waits for its fsync replaces another one: only the newest counts.
+func TestBudgetCountsAnEntryOnce(t *testing.T) {
+	j := openOn(t, vfs.NewMem())
+	j.opts.MaxBytes = 2 * (pendingOverhead + 5 + 10)
+	id := ID{"ns", "key"}
+	begin := held(j)
+	for range 4 {
+		put := putOf("key", "0123456789")
+		if _, _, err := j.enlist(&put); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := putOf("two", "0123456789")
+	_, waiting, err := j.enlist(&other)
+	if err != nil {
+		t.Error(err)
+	}
+	begin()
+	if err := j.await(waiting); err != nil {
+		t.Error(err)
+	}
+	if _, err := j.Append(NewWrite{ID: id, Op: Put, Value: "9876543210"}); err != nil {
+		t.Error(err)
 	}
 }

@@ -27,13 +27,13 @@ type space struct {
 
 // node is an entry with at least one write that has not settled.
 type node struct {
-	id ID
+	id    ID
+	space *space
 	// visible is the newest durable write, the one that readers see; seq is 0 while
 	// there is none.
 	visible version
-	// coming are the writes that were given a sequence number and are not published
-	// yet, in that order. They are published in any order: those that a newer one
-	// has overtaken never become visible.
+	// coming are the writes that were given a sequence number and are not visible yet, in
+	// that order, in which they become so.
 	coming []*version
 	linked bool
 	older  *node
@@ -45,7 +45,7 @@ func (n *node) latest() *version {
 	if n == nil {
 		return nil
 	}
-	if k := len(n.coming); k > 0 && n.coming[k-1].seq > n.visible.seq {
+	if k := len(n.coming); k > 0 {
 		return n.coming[k-1]
 	}
 	if n.visible.seq != 0 {
@@ -54,9 +54,11 @@ func (n *node) latest() *version {
 	return nil
 }
 
-// arrive ends the coming of v.
-func (n *node) arrive(v *version) {
-	n.coming = slices.DeleteFunc(n.coming, func(c *version) bool { return c == v })
+// arrive ends the coming of the first write.
+func (n *node) arrive() {
+	if n.coming = n.coming[1:]; len(n.coming) == 0 {
+		n.coming = nil
+	}
 }
 
 func newIndex() index {
@@ -99,7 +101,7 @@ func (x *index) ensure(id ID) *node {
 	}
 	n := s.nodes[id.Key]
 	if n == nil {
-		n = &node{id: id}
+		n = &node{id: id, space: s}
 		s.nodes[id.Key] = n
 	}
 	return n
@@ -107,7 +109,7 @@ func (x *index) ensure(id ID) *node {
 
 // show makes v the write that readers of the entry see.
 func (x *index) show(n *node, v *version) {
-	s := x.spaces[n.id.Namespace]
+	s := n.space
 	if n.visible.seq != 0 {
 		s.bytes -= n.visible.size(n.id)
 	} else {
@@ -120,7 +122,7 @@ func (x *index) show(n *node, v *version) {
 
 // drop forgets a node whose last write has left the pending set.
 func (x *index) drop(n *node) {
-	s := x.spaces[n.id.Namespace]
+	s := n.space
 	s.count--
 	s.bytes -= n.visible.size(n.id)
 	s.unlink(n)
@@ -140,7 +142,7 @@ func (x *index) waitsSince(n *node, t float64) {
 		return
 	}
 	n.visible.since = t
-	s, at := x.spaces[n.id.Namespace], n
+	s, at := n.space, n
 	for at.newer != nil && at.newer.visible.since < t {
 		at = at.newer
 	}

@@ -61,15 +61,16 @@ type Journal struct {
 
 	rebuilt chan struct{} // closed when the index is complete
 
-	line line
-
 	// commitMu puts batches in order: whoever holds it is the only one that assigns
 	// sequence numbers and applies batches, so that the state record of each batch
 	// is true of the store as that batch leaves it. It is taken before mu and never
 	// held during an fsync, but by a recovery, which nobody waits for.
 	commitMu  sync.Mutex
-	totals    totals  // guarded by commitMu
+	totals    totals  // guarded by commitMu; counts what gathers too
 	lastStamp float64 // likewise
+	// gathering is the group that the next sync makes durable, and syncing the one that
+	// a sync is under way for; nil if there is none. Guarded by commitMu.
+	gathering, syncing *group
 	// superseded is how many bytes of totals belong to writes that a newer one has
 	// followed: they do not count for the budget, as they go with one of the next
 	// batches. Guarded by commitMu.

@@ -20,16 +20,24 @@ const (
 )
 
 func entryKey(prefix string, id ID) []byte {
-	key := make([]byte, 0, len(prefix)+len(id.Namespace)+len(id.Key)+1+1+8)
-	key = append(key, prefix...)
-	key = append(key, id.Namespace...)
-	key = append(key, '/')
-	return append(key, id.Key...)
+	return appendEntryKey(make([]byte, 0, len(prefix)+len(id.Namespace)+1+len(id.Key)+pendingSuffix), prefix, id)
 }
+
+func appendEntryKey(dst []byte, prefix string, id ID) []byte {
+	dst = append(append(dst, prefix...), id.Namespace...)
+	return append(append(dst, '/'), id.Key...)
+}
+
+// pendingSuffix is how much longer the key of a pending write is than its entry's.
+const pendingSuffix = 1 + 8
 
 // pendingKey is the key of one pending write.
 func pendingKey(id ID, seq uint64) []byte {
-	return binary.BigEndian.AppendUint64(append(entryKey(pendingPrefix, id), '/'), seq)
+	return appendSuffix(entryKey(pendingPrefix, id), seq)
+}
+
+func appendSuffix(dst []byte, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(dst, '/'), seq)
 }
 
 // pendingOf is what the keys of an entry's pending writes begin with.

@@ -65,35 +65,37 @@ func (f *ListingFill) Commit(rows []Row, complete bool) error {
 		return err
 	}
 	defer j.leave()
-	batch, done, err := f.begin(rows, complete)
+	t, done, err := f.begin(rows, complete)
 	if err != nil {
 		return fmt.Errorf("listing of %s: %w", f.namespace, err)
 	}
-	err = j.wait(batch)
-	done()
-	return err
+	defer done()
+	return j.await(t)
 }
 
-func (f *ListingFill) begin(rows []Row, complete bool) (*pebble.Batch, func(), error) {
+func (f *ListingFill) begin(rows []Row, complete bool) (t ticket, done func(), err error) {
 	j := f.j
 	j.commitMu.Lock()
 	defer j.commitMu.Unlock()
 	f.leave()
 	if f.overtaken {
-		return nil, nil, ErrChanged
+		return ticket{}, nil, ErrChanged
 	}
 	past, _, damaged, err := j.readListing(j.db, f.namespace)
 	if err != nil {
-		return nil, nil, err
+		return ticket{}, nil, err
 	}
 	now, newest := f.bringForward(rows)
 	vanished := []ID{{Namespace: f.namespace}}
 	if complete {
 		if vanished, err = j.notListed(vanished, now); err != nil {
-			return nil, nil, err
+			return ticket{}, nil, err
 		}
 	}
-	batch := j.db.NewBatch()
+	batch, err := j.newBatch()
+	if err != nil {
+		return ticket{}, nil, err
+	}
 	if damaged {
 		err = j.dropListing(batch, f.namespace)
 	}
@@ -101,17 +103,17 @@ func (f *ListingFill) begin(rows []Row, complete bool) (*pebble.Batch, func(), e
 		err = errors.Join(err, batch.Delete(entryKey(settledPrefix, id), nil))
 	}
 	if err = errors.Join(err, f.write(batch, past.Rows, now, header{f.startedAt, newest, complete})); err != nil {
-		return nil, nil, errors.Join(err, batch.Close())
+		return ticket{}, nil, errors.Join(err, batch.Close())
 	}
-	done := j.hideWhileFilling(vanished...)
-	if err := j.apply(batch); err != nil {
+	done = j.hideWhileFilling(vanished...)
+	if err := j.apply(batch, pebble.NoSync); err != nil {
 		done()
-		return nil, nil, err
+		return ticket{}, nil, err
 	}
 	for _, other := range j.observers[f.namespace] {
 		other.overtaken = true
 	}
-	return batch, done, nil
+	return j.join(), done, nil
 }
 
 // notListed adds to ids the entries with a settled copy that a complete listing does

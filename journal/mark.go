@@ -195,12 +195,13 @@ func (j *Journal) markNow() {
 		return
 	}
 	j.keeper.timer = nil
-	now, done := j.totals, make(chan struct{})
+	done := make(chan struct{})
 	j.keeper.running = done
+	now, t := j.totals, j.join()
 	j.commitMu.Unlock()
 	defer close(done)
-	if j.failed.Load() || j.syncAll() != nil {
-		return
+	if j.await(t) != nil {
+		return // it was the end of the journal
 	}
 	err := j.keepMark(now)
 	switch {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+
+	"github.com/cockroachdb/pebble/v2"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -57,7 +59,6 @@ type version struct {
 	sum         uint32 // the record's checksum, its share of the state record's sum
 	op          Op
 	afterDelete bool // a pending delete came before it: the settled copy is not its past
-	removed     bool // its record has left the store before it was published
 }
 
 func (v *version) size(id ID) int64 {
@@ -82,6 +83,18 @@ func appendPending(dst []byte, v *version, value string) []byte {
 	dst = appendFloat(dst, v.born)
 	dst = binary.AppendUvarint(dst, uint64(v.listBytes))
 	return append(dst, value...)
+}
+
+// setPending puts the record of a pending write into a batch, and its checksum into v.
+func setPending(batch *pebble.Batch, id ID, v *version, value string) error {
+	var scratch [pendingFields]byte
+	fields := appendPending(scratch[:0], v, "")
+	keySize := len(pendingPrefix) + len(id.Namespace) + 1 + len(id.Key) + pendingSuffix
+	op := batch.SetDeferred(keySize, len(fields)+len(value)+sumSize)
+	key := appendSuffix(appendEntryKey(op.Key[:0], pendingPrefix, id), v.seq)
+	record := seal(key, append(append(op.Value[:0], fields...), value...))
+	v.sum = sealedSum(record)
+	return op.Finish()
 }
 
 func decodePending(body []byte) (version, []byte, error) {

@@ -314,7 +314,7 @@ func (j *Journal) refill(s *salvage, kept *sifted, r *Recovery) error {
 	kept.totals.batches = max(s.newest.batches, j.totals.batches)
 	kept.totals.seq = r.NextSeq - 1
 	j.totals = kept.totals
-	if err := j.apply(batch); err != nil {
+	if err := j.apply(batch, pebble.Sync); err != nil {
 		return err
 	}
 	return j.wait(batch)

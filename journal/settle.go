@@ -15,7 +15,7 @@ func (j *Journal) Settle(w Write) error {
 		return err
 	}
 	defer j.leave()
-	batch, _, err := j.retire(w, false, func(batch *pebble.Batch, _ *version) error {
+	t, _, err := j.retire(w, false, func(batch *pebble.Batch, _ *version) error {
 		if err := j.settleCopy(batch, w); err != nil {
 			return err
 		}
@@ -26,7 +26,7 @@ func (j *Journal) Settle(w Write) error {
 	if err != nil {
 		return fmt.Errorf("settling write %d to %s: %w", w.Seq, w.ID, err)
 	}
-	return j.wait(batch)
+	return j.await(t)
 }
 
 // Bury makes a write that upstream refused for good a dead letter, unless a newer
@@ -54,7 +54,7 @@ func (j *Journal) bury(
 		return err
 	}
 	defer j.leave()
-	batch, reveal, err := j.retire(w, true, func(batch *pebble.Batch, last *version) error {
+	t, reveal, err := j.retire(w, true, func(batch *pebble.Batch, last *version) error {
 		if err := past(batch, w.ID, w.Seq, last != nil); err != nil || last == nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (j *Journal) bury(
 		return fmt.Errorf("burying write %d to %s: %w", w.Seq, w.ID, err)
 	}
 	defer reveal()
-	return j.wait(batch)
+	return j.await(t)
 }
 
 // forget drops what settled of an entry of which upstream may hold something newer.
@@ -92,15 +92,18 @@ func (j *Journal) forget(batch *pebble.Batch, id ID, seq uint64, last bool) erro
 // settled after it. With hide, readers wait until the returned function is called.
 func (j *Journal) retire(
 	w Write, hide bool, fill func(*pebble.Batch, *version) error,
-) (_ *pebble.Batch, reveal func(), _ error) {
+) (t ticket, reveal func(), err error) {
 	j.commitMu.Lock()
 	defer j.commitMu.Unlock()
 	if err := j.faultIn(w.ID); err != nil {
-		return nil, nil, err
+		return ticket{}, nil, err
+	}
+	batch, err := j.newBatch()
+	if err != nil {
+		return ticket{}, nil, err
 	}
 	n, last := j.ending(w)
-	batch := j.db.NewBatch()
-	err := batch.Delete(entryKey(sentPrefix, w.ID), nil)
+	err = batch.Delete(entryKey(sentPrefix, w.ID), nil)
 	if err == nil && last != nil {
 		err = batch.Delete(pendingKey(w.ID, last.seq), nil)
 	}
@@ -108,22 +111,21 @@ func (j *Journal) retire(
 		err = fill(batch, last)
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, batch.Close())
+		return ticket{}, nil, errors.Join(err, batch.Close())
 	}
 	// Nothing fails between here and the batch: the totals must not run ahead of it.
 	if last != nil {
 		j.totals.remove(w.ID, last)
 	}
-	reveal, err = j.applyRetired(batch, w, n, last != nil, hide)
-	return batch, reveal, err
+	if reveal, err = j.applyRetired(batch, w, n, last != nil, hide); err != nil {
+		return ticket{}, nil, err
+	}
+	return j.join(), reveal, nil
 }
 
 func (j *Journal) applyRetired(batch *pebble.Batch, w Write, n *node, last, hide bool) (reveal func(), err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if last {
-		j.removeOvertaken(n)
-	}
 	if err := j.applyLocked(batch); err != nil {
 		return nil, err
 	}
@@ -138,18 +140,6 @@ func (j *Journal) applyRetired(batch *pebble.Batch, w Write, n *node, last, hide
 	}
 	j.changed(Change{ID: w.ID, Seq: w.Seq})
 	return reveal, nil
-}
-
-// removeOvertaken has the writes that w's node overtook on their way to being
-// published removed with its last write: left behind, one would be taken for the
-// entry's pending write after a crash. The caller holds mu.
-func (j *Journal) removeOvertaken(n *node) {
-	for _, v := range n.coming {
-		if v.seq != n.latest().seq {
-			v.removed = true
-			j.garbage = append(j.garbage, retired{n.id, *v})
-		}
-	}
 }
 
 // ending returns the entry's node, and w's version if no newer write is waiting. The
@@ -200,31 +190,33 @@ func (j *Journal) Fill(id ID, o *Observation, valid func() bool) (State, error) 
 		return State{}, err
 	}
 	defer j.leave()
-	batch, state, done, err := j.beginFill(id, o, valid)
-	if err != nil || batch == nil {
+	t, state, done, err := j.beginFill(id, o, valid)
+	if err != nil {
 		return state, err
 	}
-	err = j.wait(batch)
-	done()
-	return state, err
+	defer done()
+	return state, j.await(t)
 }
 
-func (j *Journal) beginFill(id ID, o *Observation, valid func() bool) (*pebble.Batch, State, func(), error) {
+func (j *Journal) beginFill(id ID, o *Observation, valid func() bool) (t ticket, state State, done func(), err error) {
 	j.commitMu.Lock()
 	defer j.commitMu.Unlock()
 	if !valid() {
-		return nil, State{}, nil, ErrChanged
+		return t, state, nil, ErrChanged
 	}
 	past, err := j.copyOf(id)
 	if err != nil {
-		return nil, State{}, nil, err
+		return t, state, nil, err
 	}
 	state, record, err := j.copyToKeep(o, past.Observation)
 	if err != nil {
-		return nil, State{}, nil, err
+		return t, State{}, nil, err
+	}
+	batch, err := j.newBatch()
+	if err != nil {
+		return t, State{}, nil, err
 	}
 	key := entryKey(settledPrefix, id)
-	batch := j.db.NewBatch()
 	switch {
 	case record != nil:
 		err = batch.Set(key, seal(key, record), nil)
@@ -234,21 +226,21 @@ func (j *Journal) beginFill(id ID, o *Observation, valid func() bool) (*pebble.B
 	row := Row{Key: id.Key, ListBytes: state.ListBytes, UpdatedAt: state.UpdatedAt}
 	err = errors.Join(err, j.bringRow(batch, id.Namespace, settledRow{row: row, gone: o == nil}))
 	if err != nil {
-		return nil, State{}, nil, errors.Join(err, batch.Close())
+		return t, State{}, nil, errors.Join(err, batch.Close())
 	}
 	if batch.Empty() {
 		// Nothing of it is kept, but what was answered before it is old all the same.
 		j.mu.Lock()
 		j.changed(Change{ID: id})
 		j.mu.Unlock()
-		return nil, state, nil, batch.Close()
+		return t, state, func() {}, batch.Close()
 	}
-	done := j.hideWhileFilling(id, ID{Namespace: id.Namespace})
-	if err := j.apply(batch); err != nil {
+	done = j.hideWhileFilling(id, ID{Namespace: id.Namespace})
+	if err := j.apply(batch, pebble.NoSync); err != nil {
 		done()
-		return nil, State{}, nil, err
+		return t, State{}, nil, err
 	}
-	return batch, state, done, nil
+	return j.join(), state, done, nil
 }
 
 // copyToKeep is the state that an observation amounts to, and its record: nil for an
@@ -311,21 +303,7 @@ func (j *Journal) MarkSent(w Write) error {
 	if err := j.mayFlush(); err != nil {
 		return err
 	}
-	batch, err := j.markSent(w)
-	if err != nil {
-		return err
-	}
-	return j.wait(batch)
-}
-
-func (j *Journal) markSent(w Write) (*pebble.Batch, error) {
-	j.commitMu.Lock()
-	defer j.commitMu.Unlock()
-	batch := j.db.NewBatch()
-	if err := setSent(batch, w.ID, w.Seq); err != nil {
-		return nil, errors.Join(err, batch.Close())
-	}
-	return batch, j.apply(batch)
+	return j.change(func(batch *pebble.Batch) error { return setSent(batch, w.ID, w.Seq) })
 }
 
 func setSent(batch *pebble.Batch, id ID, seq uint64) error {

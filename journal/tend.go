@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2"
 )
 
 const (
@@ -113,15 +115,8 @@ func (j *tender) makeRoom(ctx context.Context) error {
 }
 
 func (j *Journal) dropCopies() error {
-	j.commitMu.Lock()
-	batch := j.db.NewBatch()
 	prefix := []byte(settledPrefix)
-	err := errors.Join(batch.DeleteRange(prefix, after(prefix), nil), j.apply(batch))
-	j.commitMu.Unlock()
-	if err != nil {
-		return err
-	}
-	return j.wait(batch)
+	return j.change(func(batch *pebble.Batch) error { return batch.DeleteRange(prefix, after(prefix), nil) })
 }
 
 // shrink has Pebble give back the room of what was removed under a prefix. A disk that
