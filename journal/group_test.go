@@ -65,6 +65,13 @@ func held(j *Journal) (end func()) {
 	return j.lead
 }
 
+// joined is how many wait for the group that gathers.
+func joined(j *Journal) int {
+	j.commitMu.Lock()
+	defer j.commitMu.Unlock()
+	return j.gather().joined
+}
+
 // together has writes gather in one group, and returns their errors.
 func together(j *Journal, writes ...NewWrite) []error {
 	end := held(j)
@@ -147,10 +154,8 @@ func TestChangesBetweenWrites(t *testing.T) {
 	}
 	settled := make(chan error, 1)
 	go func() { settled <- j.Settle(w) }()
-	for joined := 0; joined < 2; time.Sleep(time.Millisecond) {
-		j.commitMu.Lock()
-		joined = j.gathering.joined
-		j.commitMu.Unlock()
+	for joined(j) < 2 {
+		time.Sleep(time.Millisecond)
 	}
 	mustAddUp(t, j)
 	_, two, err := j.enlist(&second)
@@ -284,7 +289,7 @@ func TestMuster(t *testing.T) {
 					t.Errorf("it waited %v, and should have %v", waited, want)
 				}
 				time.Sleep(patience)
-				if joined := j.gathering.joined; joined != come {
+				if joined := joined(j); joined != come {
 					t.Errorf("%d joined", joined)
 				}
 				began = time.Now()
