@@ -33,10 +33,7 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 	}
 	defer j.leave()
 	v, t, err := j.enlist(&w)
-	if failed := j.await(t); failed != nil {
-		return Write{}, failed
-	}
-	if err != nil {
+	if err := j.outcome(t, err); err != nil {
 		return Write{}, err
 	}
 	return v.write(w.ID, w.Value), nil

@@ -45,3 +45,42 @@ func TestTableThatFailsWhileClosing(t *testing.T) {
 		t.Error("the process would have been ended amid its end")
 	}
 }
+
+// What is called after Close finds the journal closed, and no failure of the disk.
+func TestCallsAfterClose(t *testing.T) {
+	j, err := Open(Options{Dir: "j", FS: vfs.NewMem(), Fatal: func(err error) { t.Errorf("the disk failed: %v", err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listing := j.BeginListing("ns")
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	id := ID{"ns", "key"}
+	w := Write{ID: id, Seq: 1, Op: Put, Value: "1"}
+	for name, call := range map[string]func() error{
+		"Append":      func() error { _, err := j.Append(NewWrite{ID: id, Op: Put, Value: "1"}); return err },
+		"Bury":        func() error { return j.Bury(w, 422, "no") },
+		"BuryInDoubt": func() error { return j.BuryInDoubt(w, 422, "no") },
+		"Commit":      func() error { return listing.Commit(nil, true) },
+		"DeadLetters": func() error { _, err := j.DeadLetters(); return err },
+		"Discard":     func() error { return j.Discard(1) },
+		"Err":         j.Err,
+		"Fill":        func() error { _, err := j.Fill(id, nil, func() bool { return true }); return err },
+		"Holdings":    func() error { _, err := j.Holdings(); return err },
+		"InDoubt":     func() error { _, err := j.InDoubt(); return err },
+		"Listing":     func() error { _, _, err := j.Listing("ns"); return err },
+		"Lookup":      func() error { _, err := j.Lookup(id); return err },
+		"MarkSent":    func() error { return j.MarkSent(w) },
+		"Newest":      func() error { _, _, err := j.Newest(id); return err },
+		"Overlay":     func() error { _, err := j.Overlay("ns"); return err },
+		"Retry":       func() error { _, err := j.Retry(1); return err },
+		"Run":         func() error { return j.Run(t.Context()) },
+		"Settle":      func() error { return j.Settle(w) },
+		"Unmark":      func() error { return j.Unmark(id) },
+	} {
+		if err := call(); !errors.Is(err, ErrClosed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -62,10 +62,7 @@ func (j *Journal) Retry(seq uint64) (Write, error) {
 		}
 		return []arrival{a}, j.removeDead(batch, seq, &l)
 	})
-	if err == nil {
-		err = j.await(t)
-	}
-	if err != nil {
+	if err := j.outcome(t, err); err != nil {
 		return Write{}, err
 	}
 	return a.version.write(w.ID, w.Value), nil
@@ -73,6 +70,10 @@ func (j *Journal) Retry(seq uint64) (Write, error) {
 
 // Discard removes a dead letter for good. Errors: [ErrNoDeadLetter].
 func (j *Journal) Discard(seq uint64) error {
+	if err := j.enter(); err != nil {
+		return err
+	}
+	defer j.leave()
 	return j.change(func(batch *pebble.Batch) error {
 		l, err := j.deadLetter(seq)
 		if err != nil {

@@ -12,21 +12,26 @@ import (
 // memtable and more another way.
 const groupBytes = 2 << 20
 
-// returning is how many quarters of those who were answered together are waited for: to
-// wait for all would be to wait for those who have something else to do.
-const returning = 3
+const (
+	// returning is how many quarters of those whose writes were answered together are
+	// waited for: to wait for all would be to wait for those who have something else to do.
+	returning = 3
+	// musterAtMost bounds that wait: after a sync that took long for once, the next one
+	// will not.
+	musterAtMost = 2 * time.Millisecond
+)
 
 // group is what one sync makes durable: the writes and other changes of callers who wait
 // at the same time. Each puts its own part into the batch that gathers; one of them, and
 // then a goroutine of its own as long as others follow, applies it and has it synced.
 type group struct {
-	batch  *pebble.Batch // what of it has not been applied; nil if all has
+	batch  *pebble.Batch // what of it has not been applied; nil or empty if all has
 	writes []arrival     // that become visible then, in their order
 	joined int           // how many wait for it
 	done   chan struct{} // closed when all of it is durable and visible, or err is set
 	err    error
 
-	enough chan struct{} // not nil while its leader waits: closed when wanted have joined
+	enough chan struct{} // not nil while its leader waits: closed when it has wanted writes
 	wanted int
 }
 
@@ -66,8 +71,10 @@ func (j *Journal) gather() *group {
 func (j *Journal) join(writes ...arrival) ticket {
 	g := j.gather()
 	g.writes = append(g.writes, writes...)
-	if g.joined++; g.enough != nil && g.joined == g.wanted {
+	g.joined++
+	if g.enough != nil && len(g.writes) >= g.wanted {
 		close(g.enough)
+		g.enough = nil
 	}
 	leads := j.syncing == nil
 	if leads {
@@ -92,39 +99,33 @@ func (j *Journal) await(t ticket) error {
 	}
 	if t.leads {
 		j.finish(t.group)
-		if j.others() {
-			go j.lead()
+		if next := j.next(); next != nil {
+			go j.lead(next)
 		}
 	}
 	<-t.group.done
 	return t.group.err
 }
 
-// others reports whether a group has gathered meanwhile, which has to be led.
-func (j *Journal) others() bool {
-	j.commitMu.Lock()
-	defer j.commitMu.Unlock()
-	if j.gathering == nil || j.gathering.joined == 0 {
-		j.syncing = nil
-	}
-	return j.syncing != nil
-}
-
-// lead makes groups durable as long as callers gather, none of whom has to be woken for
-// the next one to set out.
-func (j *Journal) lead() {
-	for g := j.next(); g != nil; g = j.next() {
+// lead makes a group durable that has set out, and then those that follow: nobody has to
+// be woken for the next one to set out.
+func (j *Journal) lead(g *group) {
+	for g != nil {
 		began := time.Now()
 		j.finish(g)
-		j.muster(g.joined*returning/4, time.Since(began))
+		j.muster(len(g.writes)*returning/4, min(time.Since(began), musterAtMost))
+		g = j.next()
 	}
 }
 
-// muster waits until n callers have joined the next group, but no longer than patience.
+// muster waits until n writes have joined the next group, but no longer than patience.
 // Those who were answered together are about to come back together: if the first of them
 // set out alone, the others would wait for its sync and then share one, during which
 // nobody is left to come.
 func (j *Journal) muster(n int, patience time.Duration) {
+	if n == 0 {
+		return
+	}
 	enough := j.expect(n)
 	if enough == nil {
 		return
@@ -137,13 +138,13 @@ func (j *Journal) muster(n int, patience time.Duration) {
 	}
 }
 
-// expect returns a channel that is closed when n callers have joined the next group, nil
+// expect returns a channel that is closed when n writes have joined the next group, nil
 // if they have.
 func (j *Journal) expect(n int) <-chan struct{} {
 	j.commitMu.Lock()
 	defer j.commitMu.Unlock()
 	g := j.gather()
-	if g.joined >= n {
+	if len(g.writes) >= n {
 		return nil
 	}
 	g.wanted, g.enough = n, make(chan struct{})
@@ -165,23 +166,30 @@ func (j *Journal) setOut() *group {
 		return nil
 	}
 	j.gathering, j.syncing = nil, g
-	switch {
-	case g.batch != nil:
-		g.err = j.apply(g.batch, pebble.Sync)
-	default: // all of it has been applied: what is left is to sync it
-		g.batch = j.db.NewBatch()
-		if g.err = g.batch.LogData(nil, nil); g.err == nil {
-			g.err = j.hand(g.batch, pebble.Sync)
-		}
-	}
+	g.err = j.beginSync(g)
 	return g
+}
+
+// beginSync applies what of a group has not been applied, and has all of it synced.
+func (j *Journal) beginSync(g *group) (err error) {
+	defer j.survive(&err)
+	if g.batch == nil {
+		g.batch = j.db.NewBatch()
+	}
+	if !g.batch.Empty() {
+		return j.apply(g.batch, pebble.Sync)
+	}
+	if err := g.batch.LogData(nil, nil); err != nil {
+		return err
+	}
+	return j.hand(g.batch, pebble.Sync)
 }
 
 // applyGathered applies what has gathered so far, so that the store is what the totals
 // say. The caller holds commitMu.
 func (j *Journal) applyGathered() error {
 	g := j.gathering
-	if g == nil || g.batch == nil {
+	if g == nil || g.batch == nil || g.batch.Empty() {
 		return nil
 	}
 	batch := g.batch
@@ -213,14 +221,20 @@ func (j *Journal) survive(err *error) {
 // change makes a batch of what fill puts into it, and returns when it is durable.
 func (j *Journal) change(fill func(*pebble.Batch) error) error {
 	t, err := j.begin(func(batch *pebble.Batch) ([]arrival, error) { return nil, fill(batch) })
-	if err != nil {
-		return err
+	return j.outcome(t, err)
+}
+
+// outcome is the error of what has a ticket: also of what was refused, perhaps because of
+// something that is not durable yet.
+func (j *Journal) outcome(t ticket, err error) error {
+	if failed := j.await(t); failed != nil {
+		return failed
 	}
-	return j.await(t)
+	return err
 }
 
 // begin applies a batch of what fill puts into it. If fill fails it has to leave no trace
-// elsewhere.
+// elsewhere; there is a ticket then too.
 func (j *Journal) begin(fill func(*pebble.Batch) ([]arrival, error)) (t ticket, err error) {
 	j.commitMu.Lock()
 	defer j.commitMu.Unlock()
@@ -231,7 +245,7 @@ func (j *Journal) begin(fill func(*pebble.Batch) ([]arrival, error)) (t ticket, 
 	}
 	writes, err := fill(batch)
 	if err != nil {
-		return ticket{}, errors.Join(err, batch.Close())
+		return j.newest(), errors.Join(err, batch.Close())
 	}
 	if err := j.apply(batch, pebble.NoSync); err != nil {
 		return ticket{}, err
@@ -242,6 +256,9 @@ func (j *Journal) begin(fill func(*pebble.Batch) ([]arrival, error)) (t ticket, 
 // newBatch is a batch of its own, to be applied under the same hold of commitMu. All
 // that came before is in the store.
 func (j *Journal) newBatch() (*pebble.Batch, error) {
+	if j.failed.Load() {
+		return nil, ErrFailed // what is read for it may have been lost
+	}
 	if err := j.applyGathered(); err != nil {
 		return nil, err
 	}

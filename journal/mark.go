@@ -197,7 +197,8 @@ func (j *Journal) markNow() {
 	j.keeper.timer = nil
 	done := make(chan struct{})
 	j.keeper.running = done
-	now, t := j.totals, j.join()
+	now := j.totals
+	t := j.join()
 	j.commitMu.Unlock()
 	defer close(done)
 	if j.await(t) != nil {

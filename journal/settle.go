@@ -201,6 +201,9 @@ func (j *Journal) Fill(id ID, o *Observation, valid func() bool) (State, error) 
 func (j *Journal) beginFill(id ID, o *Observation, valid func() bool) (t ticket, state State, done func(), err error) {
 	j.commitMu.Lock()
 	defer j.commitMu.Unlock()
+	if j.failed.Load() {
+		return t, state, nil, ErrFailed
+	}
 	if !valid() {
 		return t, state, nil, ErrChanged
 	}
@@ -233,7 +236,7 @@ func (j *Journal) beginFill(id ID, o *Observation, valid func() bool) (t ticket,
 		j.mu.Lock()
 		j.changed(Change{ID: id})
 		j.mu.Unlock()
-		return t, state, func() {}, batch.Close()
+		return j.newest(), state, func() {}, batch.Close()
 	}
 	done = j.hideWhileFilling(id, ID{Namespace: id.Namespace})
 	if err := j.apply(batch, pebble.NoSync); err != nil {
