@@ -102,3 +102,6 @@ func (j *Journal) RotateLog() error {
 
 // MarkNow marks what is durable, as happens by itself after a second.
 func (j *Journal) MarkNow() { j.markNow() }
+
+// DropCopies gives up the settled copies, as happens when the disk is nearly full.
+func (j *Journal) DropCopies() error { return j.dropCopies() }

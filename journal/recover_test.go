@@ -244,3 +244,42 @@ func TestRecoverRefuses(t *testing.T) {
 		t.Errorf("another's: changed to %v", got)
 	}
 }
+
+// Copies that were given up do not come back, and that they were is no damage.
+func TestRecoveryLeavesWhatWasGivenUp(t *testing.T) {
+	for name, flush := range map[string]func(j *journal.Journal) error{
+		"in a log":  func(*journal.Journal) error { return nil },
+		"in tables": (*journal.Journal).FlushTables,
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs := vfs.NewCrashableMem()
+			j := open(t, fs)
+			for _, id := range []journal.ID{key("a"), key("z")} {
+				put(t, j, id, "1")
+				settle(t, j, id)
+			}
+			no(t, flush(j))
+			no(t, j.DropCopies())
+			put(t, j, key("b"), "2")
+			settle(t, j, key("b"))
+			no(t, flush(j))
+			crashed := fs.CrashClone(vfs.CrashCloneCfg{})
+			names, err := crashed.List(dir)
+			no(t, err)
+			for _, name := range names {
+				if strings.HasPrefix(name, "MANIFEST") {
+					no(t, crashed.Remove(crashed.PathJoin(dir, name))) // so that Pebble shows nothing of it
+				}
+			}
+			report, err := recoverAll(crashed)
+			no(t, err)
+			if len(report.Missing.Records) > 0 || report.Salvaged.Settled != 1 {
+				t.Errorf("the recovery says %+v", report)
+			}
+			recovered := open(t, crashed)
+			expect(t, recovered, key("a"), journal.Unknown, "")
+			expect(t, recovered, key("z"), journal.Unknown, "")
+			expect(t, recovered, key("b"), journal.Settled, "2")
+		})
+	}
+}

@@ -27,10 +27,17 @@ type salvagedRecord struct {
 	deleted bool
 }
 
+// salvagedRange is a range of keys that was removed at once.
+type salvagedRange struct {
+	order    uint64
+	from, to []byte
+}
+
 // salvage is what can be read of a damaged store, read past Pebble: its tables and its
 // logs, one by one, whatever the manifest says of them.
 type salvage struct {
 	records map[string]salvagedRecord
+	ranges  []salvagedRange
 	newest  totals // the newest state record seen
 	stated  bool   // there was one
 	unread  []string
@@ -56,7 +63,21 @@ func readStore(fsys vfs.FS, dir string) (*salvage, error) {
 			s.unread = append(s.unread, fmt.Sprintf("%s: %v", name, oneLine{err}))
 		}
 	}
+	s.removeRanges()
 	return s, nil
+}
+
+// removeRanges removes what a range took that was removed after it.
+func (s *salvage) removeRanges() {
+	for _, r := range s.ranges {
+		maps.DeleteFunc(s.records, func(key string, record salvagedRecord) bool {
+			return record.order < r.order && key >= string(r.from) && key < string(r.to)
+		})
+	}
+}
+
+func (s *salvage) takeRange(from, to []byte, order uint64) {
+	s.ranges = append(s.ranges, salvagedRange{order, bytes.Clone(from), bytes.Clone(to)})
 }
 
 // take keeps a record if it is newer than the one that is known.
@@ -105,7 +126,20 @@ func (s *salvage) readTable(fsys vfs.FS, path string) (err error) {
 		return errors.Join(err, readable.Close())
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	return errors.Join(s.walk(r, false), s.walk(r, true))
+	return errors.Join(s.walk(r, false), s.walk(r, true), s.readRanges(r))
+}
+
+func (s *salvage) readRanges(r *sstable.Reader) error {
+	it, err := r.NewRawRangeDelIter(context.Background(), sstable.NoFragmentTransforms, sstable.NoReadEnv)
+	if err != nil || it == nil {
+		return err
+	}
+	defer it.Close()
+	span, err := it.First()
+	for ; span != nil; span, err = it.Next() {
+		s.takeRange(span.Start, span.End, uint64(span.LargestSeqNum()))
+	}
+	return err
 }
 
 func (s *salvage) walk(r *sstable.Reader, backwards bool) error {
@@ -166,10 +200,14 @@ func (s *salvage) takeBatch(repr []byte) error {
 		if err != nil || !ok {
 			return err
 		}
-		if kind == sstable.InternalKeyKindLogData {
+		switch kind {
+		case sstable.InternalKeyKindLogData:
 			continue
+		case sstable.InternalKeyKindRangeDelete:
+			s.takeRange(key, value, order)
+		default:
+			s.take(key, value, order, removes(kind))
 		}
-		s.take(key, value, order, removes(kind))
 		order++
 	}
 }
