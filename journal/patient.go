@@ -3,46 +3,56 @@ package journal
 import (
 	"errors"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// fullDiskPause is how long a table's failure for want of room is held back. Pebble
-// tries again at once, and would do nothing else, and log each time.
+// fullDiskPause is how long nothing of what has been written is tried again after it found
+// no room. Pebble tries again at once, and would do nothing else, and log each time.
 const fullDiskPause = 500 * time.Millisecond
+
+// mergePauses is how many such pauses merging tables waits: to write what is in memory
+// goes first. It takes little room and may say what of the tables is garbage, where
+// merging takes all the room there is, and gives none of it back if it is not enough.
+const mergePauses = 4
+
+// flushCategory is Pebble's name for what is written from memory to a table.
+const flushCategory = "pebble-memtable-flush"
 
 func isDiskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// patientFS slows down whoever writes tables to a full disk. Tables are written in the
-// background, with no lock held; the log, for which callers wait, is left alone.
+// patientFS has those who write tables to a full disk take turns. Tables are written in
+// the background, with no lock held; the log, for which callers wait, is left alone.
 //
 // It also tells lost of a log or a directory that cannot be written or synced. Pebble
 // panics about some of that, where nobody can recover: the process would end with the
 // stacks of all goroutines and no reason.
 type patientFS struct {
 	vfs.FS
-	pause time.Duration
+	turns *turns
 	lost  func(error)
 }
 
 func (p patientFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	flush, table := category == flushCategory, strings.HasSuffix(name, ".sst")
+	if table && !p.turns.wait(flush) {
+		return nil, syscall.ENOSPC
+	}
 	f, err := p.FS.Create(name, category)
 	switch {
-	case strings.HasSuffix(name, ".log"):
-		if err != nil {
-			return nil, err
-		}
+	case table && err != nil:
+		return nil, p.turns.tell(flush, err)
+	case table:
+		return patientFile{f, p.turns, flush}, nil
+	case err == nil && strings.HasSuffix(name, ".log"):
 		return &newLog{watchedFile: watchedFile{f, p.lost}}, nil
-	case !strings.HasSuffix(name, ".sst"):
-		return f, err
-	case err != nil:
-		return nil, p.holdBack(err)
 	}
-	return patientFile{f, p}, nil
+	return f, err
 }
 
 // ReuseForWrite makes a log of an old one.
@@ -62,26 +72,66 @@ func (p patientFS) watch(f vfs.File, err error) (vfs.File, error) {
 // Unwrap lets Pebble find what is beneath.
 func (p patientFS) Unwrap() vfs.FS { return p.FS }
 
+// turns says who may write a table when, once there was no room for one.
+type turns struct {
+	pause time.Duration
+
+	mu       sync.Mutex
+	flushing time.Time // when one from memory last found no room
+	merging  time.Time // when a merged one did
+	giveWay  bool      // whether a merge under way has to give back what it has taken
+}
+
+// wait returns when a table may be begun, false if a merge is to be given up: while it
+// waited it would keep its room.
+func (t *turns) wait(flush bool) bool {
+	t.mu.Lock()
+	free := t.flushing.Add(t.pause)
+	gives := t.giveWay && !flush
+	if !flush {
+		t.giveWay = false
+		free = t.merging.Add(mergePauses * t.pause)
+		if after := t.flushing.Add(mergePauses * t.pause); after.After(free) {
+			free = after
+		}
+	}
+	t.mu.Unlock()
+	if !gives {
+		time.Sleep(time.Until(free))
+	}
+	return !gives
+}
+
+// tell notes what came of writing a table.
+func (t *turns) tell(flush bool, err error) error {
+	if !isDiskFull(err) {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if flush {
+		t.flushing, t.giveWay = time.Now(), true
+	} else {
+		t.merging = time.Now()
+	}
+	return err
+}
+
+// patientFile is a table that is being written.
 type patientFile struct {
 	vfs.File
-	fs patientFS
+	turns *turns
+	flush bool
 }
 
 func (f patientFile) Write(b []byte) (int, error) {
 	n, err := f.File.Write(b)
-	return n, f.fs.holdBack(err)
+	return n, f.turns.tell(f.flush, err)
 }
 
-func (f patientFile) Sync() error { return f.fs.holdBack(f.File.Sync()) }
+func (f patientFile) Sync() error { return f.turns.tell(f.flush, f.File.Sync()) }
 
-func (f patientFile) SyncData() error { return f.fs.holdBack(f.File.SyncData()) }
-
-func (p patientFS) holdBack(err error) error {
-	if isDiskFull(err) {
-		time.Sleep(p.pause)
-	}
-	return err
-}
+func (f patientFile) SyncData() error { return f.turns.tell(f.flush, f.File.SyncData()) }
 
 // watchedFile is one that must not fail.
 type watchedFile struct {

@@ -36,7 +36,7 @@ func lockError(err error) error {
 
 func (j *Journal) storeOptions() *pebble.Options {
 	opts := &pebble.Options{
-		FS:                          patientFS{privateFS{j.opts.FS}, j.opts.fullDiskPause, j.failInBackground},
+		FS:                          patientFS{privateFS{j.opts.FS}, &turns{pause: j.opts.fullDiskPause}, j.failInBackground},
 		Lock:                        j.lock,
 		FormatMajorVersion:          pebble.FormatNewest,
 		MemTableSize:                memTableSize,
