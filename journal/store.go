@@ -25,6 +25,11 @@ const (
 	// filterBits for each key of a table spare a reader nearly all tables that lack it: 1
 	// in 100 is looked into all the same.
 	filterBits = 10
+	// mergeAfter is how many layers of new tables, twice over, are let be before they are
+	// merged. Most of what is in them is about to be removed: to merge it early is work for
+	// nothing, at the expense of those who write. At layersAtMost writers wait.
+	mergeAfter   = 8
+	layersAtMost = 24
 )
 
 func lockError(err error) error {
@@ -54,6 +59,8 @@ func (j *Journal) storeOptions() *pebble.Options {
 	// Of any but one compaction at a time Pebble's own scheduler would have to find out
 	// when there may be more, by looking ten times a second, in an idle daemon too.
 	opts.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
+	opts.L0CompactionThreshold = mergeAfter
+	opts.L0StopWritesThreshold = layersAtMost
 	opts.WithFSDefaults()
 	return opts
 }

@@ -1,0 +1,45 @@
+package journal
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Who found no room to write what is in memory tries again before tables are merged, and
+// a merge under way gives back what it has taken (contract 3).
+func TestTurnsOnAFullDisk(t *testing.T) {
+	const pause = time.Second
+	synctest.Test(t, func(t *testing.T) {
+		turns := &turns{pause: pause}
+		full := func(flush bool) {
+			t.Helper()
+			if err := turns.tell(flush, syscall.ENOSPC); !errors.Is(err, syscall.ENOSPC) {
+				t.Errorf("the error became %v", err)
+			}
+		}
+		expect := func(flush, may bool, after time.Duration) {
+			t.Helper()
+			began := time.Now()
+			if got := turns.wait(flush); got != may || time.Since(began) != after {
+				t.Errorf("flush %t: may write %t after %v; should be %t after %v", flush, got, time.Since(began), may, after)
+			}
+		}
+		expect(true, true, 0)
+		expect(false, true, 0)
+		if err := turns.tell(true, errors.New("another")); err == nil || isDiskFull(err) {
+			t.Error(err)
+		}
+		expect(false, true, 0)
+		full(false)
+		expect(true, true, 0)
+		expect(false, true, mergePauses*pause)
+		full(true)
+		expect(false, false, 0) // it has tables of its own
+		expect(true, true, pause)
+		expect(false, true, (mergePauses-1)*pause)
+		expect(false, true, 0)
+	})
+}
