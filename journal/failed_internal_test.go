@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -24,4 +25,24 @@ func TestNothingIsAcknowledgedBesideAFailure(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	end()
+}
+
+// What had gathered when the disk failed is not handed to Pebble any more, which may be
+// about to panic (contract 2).
+func TestNothingIsHandedOnAfterAFailure(t *testing.T) {
+	j := openOn(t, vfs.NewMem())
+	end := held(j)
+	w := putOf("key", "1")
+	v, waiting, err := j.enlist(&w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.fail(errors.New("elsewhere"))
+	end()
+	if err := j.await(waiting); !errors.Is(err, ErrFailed) {
+		t.Errorf("error is %v", err)
+	}
+	if _, _, err := j.db.Get(pendingKey(w.ID, v.seq)); !errors.Is(err, pebble.ErrNotFound) {
+		t.Errorf("the record in the store: %v", err)
+	}
 }
