@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -40,6 +41,9 @@ type fakeUpstream struct {
 
 type applied struct{ key, value string }
 
+// upstreams counts the fakes.
+var upstreams atomic.Int32
+
 func newUpstream(t *testing.T) *fakeUpstream {
 	t.Helper()
 	service, err := selfhost.Open(t.Context(), selfhost.Options{Path: filepath.Join(fastDir(t), "upstream.db")})
@@ -54,7 +58,9 @@ func newUpstream(t *testing.T) *fakeUpstream {
 			t.Error(err)
 		}
 	})
-	u.address = "127.0.0.1:0"
+	// An address of its own: while it is down, none of the other tests may be given its
+	// port and take its writes.
+	u.address = fmt.Sprintf("127.1.0.%d:0", upstreams.Add(1))
 	u.up(t)
 	return u
 }
