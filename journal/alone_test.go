@@ -116,7 +116,7 @@ func TestWriteBehindAFailedOne(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	w := Write{ID: ID{"ns", "0"}, Seq: 1, Op: Put}
-	for _, err := range []error{j.Settle(w), j.MarkSent(w), j.Unmark(w.ID), j.Close()} {
+	for _, err := range []error{j.Settle(w), j.MarkSent(w), j.UnmarkSent(w.ID), j.Close()} {
 		if !errors.Is(err, ErrFailed) {
 			t.Errorf("error is %v", err)
 		}

@@ -125,15 +125,15 @@ func (j *Journal) follow(latest *version, w *NewWrite) (*version, error) {
 	now := j.stamp()
 	v := &version{
 		op: w.Op, bytes: int32(len(w.Value)), listBytes: int32(w.ListBytes),
-		updatedAt: now, since: now, born: now,
+		updatedAt: now, since: now, createdAt: now,
 	}
 	switch {
 	case latest != nil:
 		v.updatedAt = max(now, latest.updatedAt)
 		v.since = latest.since
-		v.born, v.afterDelete = latest.born, latest.afterDelete
+		v.createdAt, v.afterDelete = latest.createdAt, latest.afterDelete
 		if latest.op == Delete {
-			v.born, v.afterDelete = v.updatedAt, true
+			v.createdAt, v.afterDelete = v.updatedAt, true
 		}
 	case w.Op == Delete:
 		// What is put after it no longer looks at the settled copy, and must not be

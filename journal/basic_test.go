@@ -46,7 +46,7 @@ func TestSettledWriteLeavesThePendingSet(t *testing.T) {
 			t.Errorf("state is %+v", state)
 		}
 		expect(t, j, b, journal.Unknown, "")
-		if pending, err := j.Overlay("ns"); len(pending) != 0 || err != nil {
+		if pending, err := overlayOf(j, "ns"); len(pending) != 0 || err != nil {
 			t.Errorf("pending are %v, %v", pending, err)
 		}
 		if _, ok, err := j.Newest(a); ok || err != nil {
@@ -72,24 +72,24 @@ func TestSettlingAnOlderWriteLeavesTheNewerPending(t *testing.T) {
 	expect(t, j, a, journal.Settled, "2")
 }
 
-func TestBuryRetryDiscard(t *testing.T) {
+func TestDeadLetterRetryDiscard(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)
 	a, b := key("a"), key("b")
 	put(t, j, a, "old")
 	settle(t, j, a)
 	wa, wb := put(t, j, a, "new"), put(t, j, b, "b")
-	no(t, j.Bury(wa, 422, "no such"))
-	no(t, j.Bury(wb, 400, "bad"))
+	no(t, j.DeadLetter(wa, journal.Failure{Status: 422, Reason: "no such"}))
+	no(t, j.DeadLetter(wb, journal.Failure{Status: 400, Reason: "bad"}))
 	check(t, j)
 	expect(t, j, a, journal.Settled, "old")
 	expect(t, j, b, journal.Unknown, "")
 
 	j = open(t, crash(fs))
-	letters, err := j.DeadLetters()
+	letters, err := j.DeadLetters(0, 1000)
 	no(t, err)
 	if len(letters) != 2 || letters[0].Seq != wa.Seq || letters[1].Status != 400 ||
-		letters[1].Error != "bad" || letters[0].ID != a || letters[0].Value != "" || letters[0].BuriedAt == 0 {
+		letters[1].Error != "bad" || letters[0].ID != a || letters[0].Value != "" || letters[0].RefusedAt == 0 {
 		t.Fatalf("dead letters are %+v", letters)
 	}
 	again, err := j.Retry(wa.Seq)
@@ -112,14 +112,14 @@ func TestBuryRetryDiscard(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-func TestBuryingASupersededWriteLeavesNoDeadLetter(t *testing.T) {
+func TestSupersededWriteLeavesNoDeadLetter(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	a := key("a")
 	older := put(t, j, a, "1")
 	put(t, j, a, "2")
-	no(t, j.Bury(older, 400, "bad"))
+	no(t, j.DeadLetter(older, journal.Failure{Status: 400, Reason: "bad"}))
 	expect(t, j, a, journal.Value, "2")
-	if letters, err := j.DeadLetters(); len(letters) != 0 || err != nil {
+	if letters, err := j.DeadLetters(0, 1000); len(letters) != 0 || err != nil {
 		t.Errorf("dead letters are %v, %v", letters, err)
 	}
 	check(t, j)
@@ -156,8 +156,8 @@ func TestInDoubtSurvivesACrash(t *testing.T) {
 	settle(t, j, key("settled"))
 	w, _, err := j.Newest(key("buried"))
 	no(t, err)
-	no(t, j.Unmark(key("taken back")))
-	no(t, j.Bury(w, 400, ""))
+	no(t, j.UnmarkSent(key("taken back")))
+	no(t, j.DeadLetter(w, journal.Failure{Status: 400, Reason: ""}))
 	ids, err := open(t, crash(fs)).InDoubt()
 	no(t, err)
 	if diff := cmp.Diff([]journal.ID{key("sent")}, ids); diff != "" {

@@ -59,13 +59,13 @@ func TestDeadLettersCount(t *testing.T) {
 	no(t, write(j, key("a"), 100))
 	w, _, err := j.Newest(key("a"))
 	no(t, err)
-	no(t, j.Bury(w, 400, "bad"))
+	no(t, j.DeadLetter(w, journal.Failure{Status: 400, Reason: "bad"}))
 	if err := write(j, key("b"), 100); !errors.Is(err, journal.ErrFull) {
 		t.Errorf("error is %v", err)
 	}
 	again, err := j.Retry(w.Seq) // takes the place of its dead letter
 	no(t, err)
-	no(t, j.Bury(again, 400, "bad"))
+	no(t, j.DeadLetter(again, journal.Failure{Status: 400, Reason: "bad"}))
 	no(t, j.Discard(again.Seq))
 	no(t, write(j, key("b"), 100))
 	check(t, j)

@@ -83,8 +83,8 @@ func (j *Journal) catch(call func() error) (err error) {
 	return call()
 }
 
-// wait returns when a batch that is being synced is durable. A batch that cannot be made durable
-// is the end of the journal.
+// wait returns when a batch that is being synced is durable. One that cannot be made
+// durable is the end of the journal.
 func (j *Journal) wait(batch *pebble.Batch) error {
 	if err := batch.SyncWait(); err != nil {
 		j.fail(err)

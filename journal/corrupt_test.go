@@ -21,7 +21,7 @@ func damaged(t *testing.T, damage func(*journal.Journal) error) (*journal.Journa
 	}
 	w, _, err := j.Newest(key("dead"))
 	no(t, err)
-	no(t, j.Bury(w, 400, "bad"))
+	no(t, j.DeadLetter(w, journal.Failure{Status: 400, Reason: "bad"}))
 	settle(t, j, key("c"))
 	no(t, damage(j))
 	j, err = journal.Open(journal.Options{Dir: dir, FS: crash(fs)})
@@ -95,7 +95,7 @@ func TestDamagedCopyIsReplaced(t *testing.T) {
 			expect(t, j, c, journal.Unknown, "")
 		},
 		"buried in doubt": func(t *testing.T, j *journal.Journal) {
-			no(t, j.BuryInDoubt(put(t, j, c, "1"), 422, "no"))
+			no(t, j.DeadLetter(put(t, j, c, "1"), journal.Failure{Status: 422, Reason: "no", InDoubt: true}))
 			expect(t, j, c, journal.Unknown, "")
 		},
 	} {

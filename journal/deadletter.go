@@ -1,39 +1,75 @@
 package journal
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// DeadLetters returns all dead letters, oldest first, without their values.
-func (j *Journal) DeadLetters() ([]DeadLetter, error) {
+// DeadLetters returns up to limit dead letters of writes after a sequence number,
+// oldest first, without their values.
+func (j *Journal) DeadLetters(after uint64, limit int) ([]DeadLetter, error) {
 	if err := j.enter(); err != nil {
 		return nil, err
 	}
 	defer j.leave()
 	var letters []DeadLetter
-	err := scanDead(j.db, func(l DeadLetter) {
+	err := scanDeadFrom(j.db, after+1, func(l DeadLetter) error {
+		if len(letters) >= limit {
+			return errEnough
+		}
 		l.Value = ""
 		letters = append(letters, l)
+		return nil
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errEnough) {
 		return nil, fmt.Errorf("dead letters: %w", err)
 	}
 	return letters, nil
 }
 
+// IsDead reports whether a dead letter holds this write, or a newer one to its entry.
+// It reads the dead letters of younger writes only.
+func (j *Journal) IsDead(id ID, seq uint64) (bool, error) {
+	if err := j.enter(); err != nil {
+		return false, err
+	}
+	defer j.leave()
+	err := scanDeadFrom(j.db, seq, func(l DeadLetter) error {
+		if l.ID == id {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("dead letters: %w", err)
+	}
+	return false, nil
+}
+
+// errEnough ends a scan early.
+var errEnough = errors.New("enough")
+
 func scanDead(r pebble.Reader, visit func(DeadLetter)) error {
-	return scan(r, []byte(deadPrefix), func(key, body []byte, _ uint32) error {
+	return scanDeadFrom(r, 0, func(l DeadLetter) error { visit(l); return nil })
+}
+
+// scanDeadFrom calls visit for the dead letters from a sequence number on.
+func scanDeadFrom(r pebble.Reader, first uint64, visit func(DeadLetter) error) error {
+	return scanRange(r, deadKey(first), after([]byte(deadPrefix)), func(key, body []byte, _ uint32) error {
 		seq, err := parseDeadKey(key)
 		if err != nil {
 			return err
 		}
 		l, err := decodeDead(seq, body)
-		if err == nil {
-			visit(l)
+		if err != nil {
+			return err
 		}
-		return err
+		return visit(l)
 	})
 }
 
@@ -60,7 +96,7 @@ func (j *Journal) Retry(seq uint64) (Write, error) {
 		if a, err = j.place(batch, w, l.size()); err != nil {
 			return nil, err
 		}
-		return []arrival{a}, j.removeDead(batch, seq, &l)
+		return []arrival{a}, j.removeDead(batch, &l)
 	})
 	if err := j.outcome(t, err); err != nil {
 		return Write{}, err
@@ -79,14 +115,14 @@ func (j *Journal) Discard(seq uint64) error {
 		if err != nil {
 			return err
 		}
-		return j.removeDead(batch, seq, &l)
+		return j.removeDead(batch, &l)
 	})
 }
 
 // removeDead takes a dead letter out of the store and the totals. The caller holds
 // commitMu.
-func (j *Journal) removeDead(batch *pebble.Batch, seq uint64, l *DeadLetter) error {
-	if err := batch.Delete(deadKey(seq), nil); err != nil {
+func (j *Journal) removeDead(batch *pebble.Batch, l *DeadLetter) error {
+	if err := batch.Delete(deadKey(l.Seq), nil); err != nil {
 		return err
 	}
 	j.totals.dead--

@@ -14,7 +14,7 @@
 //   - All callers see the writes to an entry in one order, the order of their
 //     sequence numbers (contract 5). Those who write at the same time share a batch and
 //     its fsync.
-//   - A write leaves the pending set only by [Journal.Settle], by [Journal.Bury],
+//   - A write leaves the pending set only by [Journal.Settle], by [Journal.DeadLetter],
 //     or because a newer write to the same entry took its place (contract 13).
 //
 // A log or a directory that fails is noticed beneath Pebble, which panics about some of
@@ -63,12 +63,12 @@
 //	state    uv seq  uv pending records  uv pending bytes  u64le sum
 //	         uv dead letters  uv dead-letter bytes  uv batches
 //	pending  op (1 byte: 1 put, 2 delete)  flags (1 byte: bit 0 follows a delete)
-//	         f64 updated_at  f64 since  f64 born  uv list bytes  value
+//	         f64 updated_at  f64 since  f64 createdAt  uv list bytes  value
 //	sent     uv seq
 //	settled  f64 created_at  f64 updated_at  f64 confirmed_at  uv list bytes  value
 //	header   f64 fetched_at  f64 newest updated_at  flags (1 byte: bit 0 complete)
 //	row      uv list bytes  f64 updated_at
-//	dead     str ns  str key  uv status  str error  f64 buried_at  pending…
+//	dead     str ns  str key  uv status  str error  f64 refused_at  pending…
 //
 // The state record counts the pending records and the dead letters in the store and
 // adds up the former's checksums (modulo 2^64), so that a store that lost some of

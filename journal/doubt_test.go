@@ -21,7 +21,7 @@ func TestBuriedInDoubt(t *testing.T) {
 	no(t, j.BeginListing("ns").Commit(rows("a", "b"), true))
 	w := put(t, j, a, "refused")
 	early := j.BeginListing("ns")
-	no(t, j.BuryInDoubt(w, 422, "no"))
+	no(t, j.DeadLetter(w, journal.Failure{Status: 422, Reason: "no", InDoubt: true}))
 	check(t, j)
 	if err := early.Commit(rows("a"), true); !errors.Is(err, journal.ErrChanged) {
 		t.Errorf("a listing from before: %v", err)
@@ -51,7 +51,7 @@ func TestSupersededInDoubtStaysInDoubt(t *testing.T) {
 	older := put(t, j, a, "1")
 	no(t, j.MarkSent(older))
 	put(t, j, a, "2")
-	no(t, j.BuryInDoubt(older, 422, "no"))
+	no(t, j.DeadLetter(older, journal.Failure{Status: 422, Reason: "no", InDoubt: true}))
 	check(t, j)
 	j = open(t, crash(fs))
 	expect(t, j, a, journal.Value, "2")

@@ -60,15 +60,15 @@ func (f *failing) mustHaveFailed(t *testing.T, j *journal.Journal) {
 	f.fault.Off()
 	w := journal.Write{ID: key("a"), Seq: 1, Op: journal.Put, Value: "1"}
 	for what, err := range map[string]error{
-		"Append":   second(j.Append(journal.NewWrite{ID: key("after"), Op: journal.Put})),
-		"Settle":   j.Settle(w),
-		"Bury":     j.Bury(w, 400, ""),
-		"MarkSent": j.MarkSent(w),
-		"Unmark":   j.Unmark(w.ID),
-		"Fill":     second(j.Fill(key("b"), observed("1"), always)),
-		"Listing":  j.BeginListing("ns").Commit(rows("a"), true),
-		"Changed":  second(j.Append(journal.NewWrite{ID: key("a"), Op: journal.Put, If: func(uint64) bool { return false }})),
-		"Err":      j.Err(),
+		"Append":     second(j.Append(journal.NewWrite{ID: key("after"), Op: journal.Put})),
+		"Settle":     j.Settle(w),
+		"DeadLetter": j.DeadLetter(w, journal.Failure{Status: 400, Reason: ""}),
+		"MarkSent":   j.MarkSent(w),
+		"UnmarkSent": j.UnmarkSent(w.ID),
+		"Fill":       second(j.Fill(key("b"), observed("1"), always)),
+		"Listing":    j.BeginListing("ns").Commit(rows("a"), true),
+		"Changed":    second(j.Append(journal.NewWrite{ID: key("a"), Op: journal.Put, If: func(uint64) bool { return false }})),
+		"Err":        j.Err(),
 	} {
 		if !errors.Is(err, journal.ErrFailed) {
 			t.Errorf("%s after the failure = %v", what, err)
@@ -101,9 +101,11 @@ func TestFailedLogEndsTheJournal(t *testing.T) {
 				return second(j.Append(journal.NewWrite{ID: key("lost"), Op: journal.Put, Value: "1"}))
 			},
 			"settle": (*journal.Journal).Settle,
-			"bury":   func(j *journal.Journal, w journal.Write) error { return j.Bury(w, 400, "bad") },
+			"bury": func(j *journal.Journal, w journal.Write) error {
+				return j.DeadLetter(w, journal.Failure{Status: 400, Reason: "bad"})
+			},
 			"bury in doubt": func(j *journal.Journal, w journal.Write) error {
-				return j.BuryInDoubt(w, 400, "bad")
+				return j.DeadLetter(w, journal.Failure{Status: 400, Reason: "bad", InDoubt: true})
 			},
 			"mark": (*journal.Journal).MarkSent,
 			"fill": func(j *journal.Journal, _ journal.Write) error {
@@ -149,7 +151,7 @@ func TestUnseenFailureOfTheLog(t *testing.T) {
 	j := f.open(t)
 	put(t, j, key("a"), "1")
 	f.fault.On()
-	no(t, j.Unmark(key("a")))
+	no(t, j.UnmarkSent(key("a")))
 	if err := writeMuch(j); !errors.Is(err, journal.ErrFailed) {
 		t.Errorf("error is %v", err)
 	}

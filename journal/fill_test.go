@@ -58,7 +58,8 @@ func TestOvertakenFillIsDropped(t *testing.T) {
 // A fill tells of its change, so that of two for the same entry one is overtaken.
 func TestFillIsAChange(t *testing.T) {
 	changes := 0
-	j := open(t, vfs.NewMem(), func(o *journal.Options) { o.OnChange = func(journal.Change) { changes++ } })
+	j := open(t, vfs.NewMem())
+	j.Subscribe(func(journal.Change) { changes++ })
 	for range 2 {
 		before := changes
 		_, err := j.Fill(key("a"), observed("1"), func() bool { return changes == before })
@@ -75,10 +76,8 @@ func TestFillIsAChange(t *testing.T) {
 func TestFillThatKeepsNothingIsAChange(t *testing.T) {
 	var changes []journal.ID
 	d := &disk{FS: vfs.NewMem()}
-	j := open(t, d, func(o *journal.Options) {
-		o.DiskReserve = 1 << 20
-		o.OnChange = func(c journal.Change) { changes = append(changes, c.ID) }
-	})
+	j := open(t, d, func(o *journal.Options) { o.DiskReserve = 1 << 20 })
+	j.Subscribe(func(c journal.Change) { changes = append(changes, c.ID) })
 	for _, o := range []*journal.Observation{observed("1"), nil} {
 		changes = nil
 		_, err := j.Fill(key("a"), o, always)

@@ -23,7 +23,7 @@ func decoded(t *testing.T, body []byte, err error, encode func() []byte) {
 }
 
 func FuzzPendingRecord(f *testing.F) {
-	f.Add(appendPending(nil, &version{op: Put, updatedAt: 1.5, since: 1, born: 1, listBytes: 7, afterDelete: true}, `"value"`))
+	f.Add(appendPending(nil, &version{op: Put, updatedAt: 1.5, since: 1, createdAt: 1, listBytes: 7, afterDelete: true}, `"value"`))
 	f.Add(appendPending(nil, &version{op: Delete, updatedAt: 2}, ""))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		v, value, err := decodePending(body)
@@ -44,7 +44,7 @@ func FuzzDeadLetter(f *testing.F) {
 		l, err := decodeDead(7, body)
 		decoded(t, body, err, func() []byte {
 			v := version{op: l.Op, updatedAt: l.UpdatedAt, listBytes: int32(l.ListBytes)}
-			again := appendDead(nil, l.ID, &v, l.Value, l.Status, l.Error, l.BuriedAt)
+			again := appendDead(nil, l.ID, &v, l.Value, l.Status, l.Error, l.RefusedAt)
 			if same, err := decodeDead(7, again); err != nil || same.Value != l.Value || same.ID != l.ID || same.Error != l.Error {
 				t.Errorf("%+v became %+v, %v", l, same, err)
 			}

@@ -31,7 +31,7 @@ func fill(t testing.TB, j *journal.Journal) {
 	no(t, listing.Commit(rows("other"), true))
 	for i := range 3 {
 		w := put(t, j, key("dead%d", i), fmt.Sprint("value of dead ", i))
-		no(t, j.Bury(w, 413, "too big"))
+		no(t, j.DeadLetter(w, journal.Failure{Status: 413, Reason: "too big"}))
 	}
 	no(t, second(j.Fill(key("filled"), observed("value of filled"), always)))
 	put(t, j, key("rewritten"), "old")
@@ -72,12 +72,12 @@ func tryDump(j *journal.Journal) (string, error) {
 		}
 		fmt.Fprintf(&b, "%s kind %d seq %d %q %d %f %f\n", id, s.Kind, s.Seq, s.Value, s.ListBytes, s.CreatedAt, s.UpdatedAt)
 	}
-	letters, err := j.DeadLetters()
+	letters, err := j.DeadLetters(0, 1000)
 	if err != nil {
 		return "", err
 	}
 	for _, l := range letters {
-		fmt.Fprintf(&b, "dead %d %s %s %d %q %f %f\n", l.Seq, l.ID, l.Op, l.Status, l.Error, l.UpdatedAt, l.BuriedAt)
+		fmt.Fprintf(&b, "dead %d %s %s %d %q %f %f\n", l.Seq, l.ID, l.Op, l.Status, l.Error, l.UpdatedAt, l.RefusedAt)
 	}
 	doubt, err := j.InDoubt()
 	if err != nil {

@@ -214,11 +214,11 @@ func TestPanicInAGroup(t *testing.T) {
 	for name, mad := range map[string]func(*Journal, *NewWrite){
 		"placing": func(_ *Journal, w *NewWrite) { w.If = func(uint64) bool { panic("mad") } },
 		"publishing": func(j *Journal, w *NewWrite) {
-			j.opts.OnChange = func(c Change) {
+			j.Subscribe(func(c Change) {
 				if c.ID == w.ID {
 					panic("mad")
 				}
-			}
+			})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

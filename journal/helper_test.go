@@ -108,6 +108,12 @@ func check(t testing.TB, j *journal.Journal) {
 	}
 }
 
+// overlayOf is the pending writes of a namespace.
+func overlayOf(j *journal.Journal, namespace string) (pending []journal.Pending, err error) {
+	err = j.VisitPending(namespace, func(p journal.Pending) { pending = append(pending, p) })
+	return pending, err
+}
+
 func always() bool { return true }
 
 func no(t testing.TB, err error) {

@@ -20,7 +20,9 @@ func TestHoldings(t *testing.T) {
 			put(t, j, key("a"), "2")
 			remove(t, j, key("b"))
 		}, journal.Holdings{Pending: 2}},
-		"dead": {func(j *journal.Journal) { no(t, j.Bury(put(t, j, key("a"), "1"), 400, "no")) }, journal.Holdings{DeadLetters: 1}},
+		"dead": {func(j *journal.Journal) {
+			no(t, j.DeadLetter(put(t, j, key("a"), "1"), journal.Failure{Status: 400, Reason: "no"}))
+		}, journal.Holdings{DeadLetters: 1}},
 		"copy": {func(j *journal.Journal) {
 			put(t, j, key("a"), "1")
 			settle(t, j, key("a"))

@@ -24,10 +24,6 @@ type Options struct {
 	MaxBytes int64
 	// DiskReserve is the free space, in bytes, below which writes are refused.
 	DiskReserve int64
-	// OnChange is called after every change to what is known of an entry, with the
-	// journal's lock held: it must be quick and must not call the journal. It may be
-	// nil.
-	OnChange func(Change)
 	// Fatal is called once when the disk has failed. It must end the process; if it
 	// returns, the journal acknowledges nothing any more. It is called wherever the
 	// failure is met, with locks held, and must not call the journal.
@@ -41,6 +37,7 @@ type Options struct {
 // Journal is the durable store. All its methods may be called concurrently.
 type Journal struct {
 	opts   Options
+	notify func(Change) // see Subscribe
 	db     *pebble.DB
 	lock   *pebble.Lock
 	disk   diskGauge
@@ -206,9 +203,15 @@ func (e oneLine) Error() string {
 
 func (e oneLine) Unwrap() error { return e.error }
 
+// Subscribe has notify called after every change to what is known of an entry, with
+// the journal's lock held: it must be quick and must not call the journal. There is
+// one subscriber, which subscribes before anything else but [Journal.Holdings] is
+// called: so everybody it tells exists already.
+func (j *Journal) Subscribe(notify func(Change)) { j.notify = notify }
+
 func (j *Journal) changed(c Change) {
-	if j.opts.OnChange != nil {
-		j.opts.OnChange(c)
+	if j.notify != nil {
+		j.notify(c)
 	}
 }
 

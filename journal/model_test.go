@@ -133,7 +133,7 @@ func (p *play) bury(id journal.ID) {
 	if !ok {
 		return
 	}
-	no(p.t, p.j.Bury(w, 400, "bad"))
+	no(p.t, p.j.DeadLetter(w, journal.Failure{Status: 400, Reason: "bad"}))
 	p.model.dead[w.Seq] = w
 	delete(p.model.pending, id)
 	delete(p.model.sent, id)
@@ -226,9 +226,9 @@ func (p *play) compare() {
 		}
 		want = append(want, fmt.Sprint(id.Key, kind, w.Seq, value))
 	}
-	overlay, err := p.j.Overlay("ns")
+	overlay, err := overlayOf(p.j, "ns")
 	no(p.t, err)
-	letters, err := p.j.DeadLetters()
+	letters, err := p.j.DeadLetters(0, 1000)
 	no(p.t, err)
 	got = append(got, fmt.Sprint("pending ", len(overlay), " dead ", len(letters)))
 	want = append(want, fmt.Sprint("pending ", len(p.model.pending), " dead ", len(p.model.dead)))

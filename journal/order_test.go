@@ -97,7 +97,7 @@ func TestWritersRaceWithSettling(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			_, _ = j.Overlay("ns")
+			_, _ = overlayOf(j, "ns")
 			_, _ = j.PendingList("", 10), j.Stats()
 		}
 	})
@@ -135,7 +135,7 @@ func carry(t *testing.T, j *journal.Journal, id journal.ID, stop chan struct{}) 
 		case !ok:
 			continue
 		case n%5 == 0 && !stopped:
-			if err = j.Bury(w, 400, "bad"); err == nil {
+			if err = j.DeadLetter(w, journal.Failure{Status: 400, Reason: "bad"}); err == nil {
 				_, err = j.Retry(w.Seq)
 				if errors.Is(err, journal.ErrNoDeadLetter) {
 					err = nil // a newer write was waiting

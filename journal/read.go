@@ -86,7 +86,7 @@ func (j *Journal) ensureKnown(id ID) error {
 // that came after v has settled.
 func (j *Journal) pendingState(id ID, v *version) (State, error) {
 	state := State{
-		Kind: Gone, Seq: v.seq, ListBytes: int(v.listBytes), CreatedAt: v.born, UpdatedAt: v.updatedAt,
+		Kind: Gone, Seq: v.seq, ListBytes: int(v.listBytes), CreatedAt: v.createdAt, UpdatedAt: v.updatedAt,
 	}
 	if v.op == Delete {
 		return state, nil
@@ -198,30 +198,32 @@ func (j *Journal) Newest(id ID) (w Write, ok bool, err error) {
 func (v *version) write(id ID, value string) Write {
 	return Write{
 		ID: id, Seq: v.seq, Op: v.op, Value: value, ListBytes: int(v.listBytes), UpdatedAt: v.updatedAt,
-		born: v.born, afterDelete: v.afterDelete,
+		createdAt: v.createdAt, afterDelete: v.afterDelete,
 	}
 }
 
-// Overlay returns the pending writes of a namespace, in no particular order.
-func (j *Journal) Overlay(namespace string) ([]Pending, error) {
+// VisitPending calls visit for the pending writes of a namespace, in no particular
+// order: at least once for every one that was acknowledged before the call and is
+// still pending when it returns. An entry that is written meanwhile may be visited
+// with both writes. visit must not call the journal.
+func (j *Journal) VisitPending(namespace string, visit func(Pending)) error {
 	if err := j.enter(); err != nil {
-		return nil, err
+		return err
 	}
 	defer j.leave()
 	if err := j.ensureSpaceKnown(namespace); err != nil {
-		return nil, err
+		return err
 	}
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	s := j.index.spaces[namespace]
 	if s == nil {
-		return nil, nil
+		return nil
 	}
-	out := make([]Pending, 0, s.count)
 	for n := s.oldest; n != nil; n = n.newer {
-		out = append(out, n.pending())
+		visit(n.pending())
 	}
-	return out, nil
+	return nil
 }
 
 func (j *Journal) ensureSpaceKnown(namespace string) error {

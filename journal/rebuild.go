@@ -133,7 +133,12 @@ func readPending(key, body []byte, sum uint32) (ID, version, error) {
 // scan calls visit for every sealed record under a prefix. Key and body are valid
 // only during the call.
 func scan(r pebble.Reader, prefix []byte, visit func(key, body []byte, sum uint32) error) error {
-	return each(r, prefix, func(key, value []byte) error {
+	return scanRange(r, prefix, after(prefix), visit)
+}
+
+// scanRange is scan of the keys from one up to another.
+func scanRange(r pebble.Reader, from, to []byte, visit func(key, body []byte, sum uint32) error) error {
+	return eachIn(r, from, to, func(key, value []byte) error {
 		body, err := unseal(key, value)
 		if err != nil {
 			return err
@@ -144,7 +149,11 @@ func scan(r pebble.Reader, prefix []byte, visit func(key, body []byte, sum uint3
 
 // each is scan of records as they are.
 func each(r pebble.Reader, prefix []byte, visit func(key, value []byte) error) error {
-	it, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	return eachIn(r, prefix, after(prefix), visit)
+}
+
+func eachIn(r pebble.Reader, from, to []byte, visit func(key, value []byte) error) error {
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {
 		return err
 	}

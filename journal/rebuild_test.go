@@ -43,7 +43,7 @@ func TestRebuildWhileServing(t *testing.T) {
 	wg.Go(func() {
 		for n := range 5 {
 			ns := fmt.Sprint("ns", n%spaces)
-			overlay, err := j.Overlay(ns)
+			overlay, err := overlayOf(j, ns)
 			if err != nil || len(overlay) < entries/spaces*8/10 {
 				t.Errorf("%d pending in %s, %v", len(overlay), ns, err)
 			}

@@ -53,7 +53,7 @@ type version struct {
 	seq         uint64
 	updatedAt   float64
 	since       float64 // when the entry began to wait
-	born        float64 // when the entry was first put, since nothing or since a delete
+	createdAt   float64 // when the entry was first put, since nothing or since a delete
 	bytes       int32   // of the value
 	listBytes   int32
 	sum         uint32 // the record's checksum, its share of the state record's sum
@@ -80,7 +80,7 @@ func appendPending(dst []byte, v *version, value string) []byte {
 	dst = append(dst, byte(v.op), flags)
 	dst = appendFloat(dst, v.updatedAt)
 	dst = appendFloat(dst, v.since)
-	dst = appendFloat(dst, v.born)
+	dst = appendFloat(dst, v.createdAt)
 	dst = binary.AppendUvarint(dst, uint64(v.listBytes))
 	return append(dst, value...)
 }
@@ -101,7 +101,7 @@ func decodePending(body []byte) (version, []byte, error) {
 	d := decoder{rest: body}
 	v := version{op: Op(d.byte())}
 	v.afterDelete = d.byte()&flagAfterDelete != 0
-	v.updatedAt, v.since, v.born = d.float(), d.float(), d.float()
+	v.updatedAt, v.since, v.createdAt = d.float(), d.float(), d.float()
 	v.listBytes = int32(d.count())
 	v.bytes = int32(len(d.rest))
 	if d.bad || (v.op != Put && v.op != Delete) {
@@ -166,12 +166,12 @@ func decodeHeader(body []byte) (header, error) {
 	return h, nil
 }
 
-func appendDead(dst []byte, id ID, v *version, value string, status int, reason string, buriedAt float64) []byte {
+func appendDead(dst []byte, id ID, v *version, value string, status int, reason string, refusedAt float64) []byte {
 	dst = appendString(dst, id.Namespace)
 	dst = appendString(dst, id.Key)
 	dst = binary.AppendUvarint(dst, uint64(status))
 	dst = appendString(dst, reason)
-	dst = appendFloat(dst, buriedAt)
+	dst = appendFloat(dst, refusedAt)
 	return appendPending(dst, v, value)
 }
 
@@ -181,7 +181,7 @@ func decodeDead(seq uint64, body []byte) (DeadLetter, error) {
 	l.Namespace, l.Key = d.string(), d.string()
 	l.Status = d.count()
 	l.Error = d.string()
-	l.BuriedAt = d.float()
+	l.RefusedAt = d.float()
 	v, value, err := decodePending(d.rest)
 	if d.bad || err != nil {
 		return l, fmt.Errorf("%w: dead letter %d does not parse", ErrCorrupt, seq)

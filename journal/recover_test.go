@@ -35,7 +35,7 @@ func held(t testing.TB, j *journal.Journal) map[string]string {
 		}
 		all[fmt.Sprint(w.Seq, " ", w.ID, " ", w.Op)] = w.Value
 	}
-	letters, err := j.DeadLetters()
+	letters, err := j.DeadLetters(0, 1000)
 	no(t, err)
 	for _, l := range letters {
 		all[fmt.Sprint("dead ", l.Seq, " ", l.ID)] = l.Error

@@ -29,37 +29,39 @@ func (j *Journal) Settle(w Write) error {
 	return j.await(t)
 }
 
-// Bury makes a write that upstream refused for good a dead letter, unless a newer
-// one to the entry is waiting: then it was superseded. status and reason are
-// upstream's. It is durable when Bury returns.
+// Failure is why upstream will never take a write.
+type Failure struct {
+	Status int    // upstream's HTTP status; 0 when it has none
+	Reason string // for people; never holds a value
+	// InDoubt says that upstream may hold an older write to the entry that never
+	// settled.
+	InDoubt bool
+}
+
+// DeadLetter makes a write that upstream refused for good a dead letter, unless a
+// newer write to the entry is pending: then it was superseded. It is durable when
+// DeadLetter returns.
 //
-// Until then, readers of the entry wait: they are not told what it was before by an
-// answer that a power cut could take back (contract 7).
-func (j *Journal) Bury(w Write, status int, reason string) error {
-	return j.bury(w, status, reason, func(*pebble.Batch, ID, uint64, bool) error { return nil })
-}
-
-// BuryInDoubt is [Journal.Bury] while upstream may hold an older write to the entry
-// that was never settled. Readers have been answered with that write, so what settled
-// before it is not for them again (contract 7): the copy goes, and its row. When a newer
-// write is waiting, the entry stays [Journal.InDoubt].
-func (j *Journal) BuryInDoubt(w Write, status int, reason string) error {
-	return j.bury(w, status, reason, j.forget)
-}
-
-func (j *Journal) bury(
-	w Write, status int, reason string, past func(_ *pebble.Batch, _ ID, seq uint64, last bool) error,
-) error {
+// Until then, readers of the entry wait: no answer may show them an older state that
+// a power cut could take back (contract 7). With Failure.InDoubt readers have been
+// answered with the older write, so the settled copy from before it is removed, and
+// its row. When a newer write is pending, the entry stays [Journal.InDoubt].
+func (j *Journal) DeadLetter(w Write, why Failure) error {
 	if err := j.enter(); err != nil {
 		return err
 	}
 	defer j.leave()
 	t, reveal, err := j.retire(w, true, func(batch *pebble.Batch, last *version) error {
-		if err := past(batch, w.ID, w.Seq, last != nil); err != nil || last == nil {
-			return err
+		if why.InDoubt {
+			if err := j.forget(batch, w.ID, w.Seq, last != nil); err != nil {
+				return err
+			}
+		}
+		if last == nil {
+			return nil
 		}
 		key := deadKey(w.Seq)
-		record := seal(key, appendDead(nil, w.ID, last, w.Value, status, reason, unixNow()))
+		record := seal(key, appendDead(nil, w.ID, last, w.Value, why.Status, why.Reason, unixNow()))
 		if err := batch.Set(key, record, nil); err != nil {
 			return err
 		}
@@ -68,7 +70,7 @@ func (j *Journal) bury(
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("burying write %d to %s: %w", w.Seq, w.ID, err)
+		return fmt.Errorf("dead-lettering write %d to %s: %w", w.Seq, w.ID, err)
 	}
 	defer reveal()
 	return j.await(t)
@@ -164,7 +166,7 @@ func (j *Journal) settleCopy(batch *pebble.Batch, w Write) error {
 	if w.Op == Delete || low || err != nil { // a copy is kept only where there surely is room
 		return batch.Delete(key, nil)
 	}
-	o := Observation{Value: w.Value, ListBytes: w.ListBytes, CreatedAt: w.born, UpdatedAt: w.UpdatedAt}
+	o := Observation{Value: w.Value, ListBytes: w.ListBytes, CreatedAt: w.createdAt, UpdatedAt: w.UpdatedAt}
 	past, ok, err := j.observation(w.ID)
 	if err != nil {
 		return err
@@ -314,9 +316,9 @@ func setSent(batch *pebble.Batch, id ID, seq uint64) error {
 	return batch.Set(key, seal(key, appendSeq(nil, seq)), nil)
 }
 
-// Unmark takes a sent mark back: the attempt is known not to have reached upstream.
+// UnmarkSent takes a sent mark back: the attempt is known not to have reached upstream.
 // That need not survive a crash, after which the entry is treated as in doubt.
-func (j *Journal) Unmark(id ID) error {
+func (j *Journal) UnmarkSent(id ID) error {
 	if err := j.enter(); err != nil {
 		return err
 	}

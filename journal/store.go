@@ -48,6 +48,8 @@ func (j *Journal) storeOptions() *pebble.Options {
 		MemTableStopWritesThreshold: memTablesAtMost,
 		MaxOpenFiles:                openFilesAtMost,
 		BytesPerSync:                bytesPerSyncTable,
+		L0CompactionThreshold:       mergeAfter,
+		L0StopWritesThreshold:       layersAtMost,
 		CacheSize:                   blockCacheSize,
 		Logger:                      storeLogger{j},
 		EventListener:               j.pebbleEvents(),
@@ -59,8 +61,6 @@ func (j *Journal) storeOptions() *pebble.Options {
 	// Of any but one compaction at a time Pebble's own scheduler would have to find out
 	// when there may be more, by looking ten times a second, in an idle daemon too.
 	opts.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
-	opts.L0CompactionThreshold = mergeAfter
-	opts.L0StopWritesThreshold = layersAtMost
 	opts.WithFSDefaults()
 	return opts
 }

@@ -244,7 +244,7 @@ func observe(j *journal.Journal, ids accounts) (accounts, error) {
 			return nil, fmt.Errorf("%s is pending, and nobody wrote it", p.ID)
 		}
 	}
-	letters, err := j.DeadLetters()
+	letters, err := j.DeadLetters(0, 1000)
 	if err != nil {
 		return nil, err
 	}

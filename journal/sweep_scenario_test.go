@@ -187,7 +187,7 @@ func (v *voyage) mark(id journal.ID) {
 func (v *voyage) unmark(id journal.ID) {
 	now := v.of(id)
 	now.sent, now.unsure = false, true
-	_ = v.do(accounts{id: now}, func() error { return v.j.Unmark(id) })
+	_ = v.do(accounts{id: now}, func() error { return v.j.UnmarkSent(id) })
 }
 
 // bury has a write to the entry refused and returns its number, 0 if it is not dead.
@@ -199,7 +199,7 @@ func (v *voyage) bury(id journal.ID) uint64 {
 	}
 	now := v.of(id)
 	now.op, now.value, now.sent, now.dead = 0, "", false, w.Seq
-	if err := v.do(accounts{id: now}, func() error { return v.j.Bury(w, 422, "no") }); err != nil {
+	if err := v.do(accounts{id: now}, func() error { return v.j.DeadLetter(w, journal.Failure{Status: 422, Reason: "no"}) }); err != nil {
 		return 0
 	}
 	return w.Seq
@@ -219,7 +219,7 @@ func (v *voyage) buryInDoubt(id journal.ID) {
 		listing.row = fmt.Sprint(false)
 	}
 	after := accounts{id: now, {Namespace: id.Namespace}: listing}
-	_ = v.do(after, func() error { return v.j.BuryInDoubt(w, 422, "no") })
+	_ = v.do(after, func() error { return v.j.DeadLetter(w, journal.Failure{Status: 422, Reason: "no", InDoubt: true}) })
 }
 
 func (v *voyage) buryAndRetry(id journal.ID) {

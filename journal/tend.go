@@ -23,12 +23,12 @@ const (
 	criticalShare = 4
 )
 
-// Tend keeps the store small, until ctx ends: what has been carried upstream gives its
+// Maintain keeps the store small, until ctx ends: what has been carried upstream gives its
 // room back, and while the disk is nearly full the settled copies do, which upstream
 // can be asked for again. It is to be run after [Journal.Run].
 //
 // Errors: those of a failed disk. A disk that stays full is none.
-func (j *Journal) Tend(ctx context.Context) error {
+func (j *Journal) Maintain(ctx context.Context) error {
 	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
 	t := &tender{Journal: j, shrunk: make(map[string]extent)}
@@ -44,7 +44,7 @@ func (j *Journal) Tend(ctx context.Context) error {
 	}
 }
 
-// tender is the state of one Tend.
+// tender is the state of one Maintain.
 type tender struct {
 	*Journal
 	// shrunk says, by prefix, what there was when it was last rid of its garbage.

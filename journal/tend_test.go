@@ -14,12 +14,12 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// tend runs Tend for a while of virtual time.
+// tend runs Maintain for a while of virtual time.
 func tend(t *testing.T, j *journal.Journal, d time.Duration) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), d)
 	defer stop()
-	no(t, j.Tend(ctx))
+	no(t, j.Maintain(ctx))
 }
 
 // size is what the files of a directory take.
@@ -57,7 +57,7 @@ func TestDrainedJournalShrinks(t *testing.T) {
 		}
 		// What follows stays in memory, and the tables as they are.
 		for _, w := range writes {
-			no(t, j.Bury(w, 400, "no"))
+			no(t, j.DeadLetter(w, journal.Failure{Status: 400, Reason: "no"}))
 			no(t, j.Discard(w.Seq))
 		}
 		tend(t, j, time.Minute)
@@ -84,7 +84,7 @@ func TestFullDiskGivesBackWhatIsDrained(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		ended := make(chan error)
-		go func() { ended <- j.Tend(ctx) }()
+		go func() { ended <- j.Maintain(ctx) }()
 		time.Sleep(time.Minute)
 		for _, w := range writes {
 			no(t, j.Settle(w))

@@ -59,13 +59,13 @@ func TestPutAfterDeleteBeginsAnew(t *testing.T) {
 				remove(t, j, a)
 				deleted(t, j, a)
 				tick()
-				born := put(t, j, a, "2").UpdatedAt
+				createdAt := put(t, j, a, "2").UpdatedAt
 				tick()
 				put(t, j, a, "3")
 				want := func(j *journal.Journal) {
 					t.Helper()
-					if state := lookup(t, j, a); state.CreatedAt != born {
-						t.Errorf("created %v, want %v", state.CreatedAt, born)
+					if state := lookup(t, j, a); state.CreatedAt != createdAt {
+						t.Errorf("created %v, want %v", state.CreatedAt, createdAt)
 					}
 				}
 				want(j)
@@ -92,14 +92,14 @@ func TestDeleteSettlesBeforeThePutAfterIt(t *testing.T) {
 		tombstone, _, err := j.Newest(a)
 		no(t, err)
 		tick()
-		born := put(t, j, a, "2").UpdatedAt
+		createdAt := put(t, j, a, "2").UpdatedAt
 		no(t, j.Settle(tombstone))
-		if state := expect(t, j, a, journal.Value, "2"); state.CreatedAt != born {
-			t.Errorf("created %v, want %v", state.CreatedAt, born)
+		if state := expect(t, j, a, journal.Value, "2"); state.CreatedAt != createdAt {
+			t.Errorf("created %v, want %v", state.CreatedAt, createdAt)
 		}
 		settle(t, j, a)
-		if state := expect(t, j, a, journal.Settled, "2"); state.CreatedAt != born {
-			t.Errorf("created %v, want %v", state.CreatedAt, born)
+		if state := expect(t, j, a, journal.Settled, "2"); state.CreatedAt != createdAt {
+			t.Errorf("created %v, want %v", state.CreatedAt, createdAt)
 		}
 		check(t, j)
 	})

@@ -41,7 +41,7 @@ type Write struct {
 	ListBytes int     // the size that a listing shows for Value
 	UpdatedAt float64 // when it was journaled; never before the entry's previous write
 
-	born        float64 // when the entry was first put, since nothing or since a delete
+	createdAt   float64 // when the entry was first put, since nothing or since a delete
 	afterDelete bool    // the settled copy is not its past
 }
 
@@ -104,9 +104,9 @@ type Listing struct {
 // DeadLetter is an acknowledged write that upstream refused for good.
 type DeadLetter struct {
 	Write
-	Status   int     // upstream's HTTP status
-	Error    string  // upstream's reason; never holds a value
-	BuriedAt float64 // Unix seconds
+	Status    int     // upstream's HTTP status
+	Error     string  // upstream's reason; never holds a value
+	RefusedAt float64 // Unix seconds
 }
 
 // Change tells a watcher that what is known of an entry changed.

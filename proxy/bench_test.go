@@ -21,10 +21,9 @@ func onDisk(b *testing.B) *Server {
 	answers, err := cache.New(64 << 20)
 	noError(b, err)
 	b.Cleanup(answers.Close)
-	j, err := journal.Open(journal.Options{
-		Dir: b.TempDir(), OnChange: func(c journal.Change) { answers.Changed(c.Namespace, c.Key) },
-	})
+	j, err := journal.Open(journal.Options{Dir: b.TempDir()})
 	noError(b, err)
+	j.Subscribe(func(c journal.Change) { answers.Changed(c.Namespace, c.Key) })
 	b.Cleanup(func() { noError(b, j.Close()) })
 	noError(b, j.Run(b.Context()))
 	up := newFakeUpstream()

@@ -17,12 +17,12 @@ type deadLetterDocument struct {
 	Status    int     `json:"status"`
 	Error     string  `json:"error"`
 	WrittenAt float64 `json:"written_at"` // Unix seconds
-	BuriedAt  float64 `json:"buried_at"`  // Unix seconds
+	RefusedAt float64 `json:"refused_at"` // Unix seconds
 }
 
 // deadLetters lists all dead letters, oldest first.
 func (s *Server) deadLetters(w http.ResponseWriter, _ *http.Request) error {
-	letters, err := s.opts.Journal.DeadLetters()
+	letters, err := s.opts.Journal.DeadLetters(0, maxPendingLimit)
 	if err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func (s *Server) deadLetters(w http.ResponseWriter, _ *http.Request) error {
 	for _, l := range letters {
 		docs = append(docs, deadLetterDocument{
 			ID: strconv.FormatUint(l.Seq, 10), Seq: l.Seq, Namespace: l.Namespace, Key: l.Key, Op: l.Op.String(),
-			Status: l.Status, Error: l.Error, WrittenAt: l.UpdatedAt, BuriedAt: l.BuriedAt,
+			Status: l.Status, Error: l.Error, WrittenAt: l.UpdatedAt, RefusedAt: l.RefusedAt,
 		})
 	}
 	return writeDocument(w, http.StatusOK, map[string]any{"dead_letters": docs})

@@ -52,7 +52,8 @@ func (l listSource) flight() string { return l.namespace + "/" }
 
 func (l listSource) local() (*cache.Item, error) {
 	// The pending set comes first: a write that settles in between is in both.
-	pending, err := l.s.opts.Journal.Overlay(l.namespace)
+	var pending []journal.Pending
+	err := l.s.opts.Journal.VisitPending(l.namespace, func(p journal.Pending) { pending = append(pending, p) })
 	if err != nil {
 		return nil, err
 	}

@@ -69,10 +69,7 @@ func newSidecar(t *testing.T, adjust ...func(*journal.Options, *Options)) *sidec
 		t.Fatal(err)
 	}
 	t.Cleanup(s.cache.Close)
-	stored := journal.Options{
-		Dir: "journal", FS: vfs.NewMem(), Logger: logger,
-		OnChange: func(c journal.Change) { s.cache.Changed(c.Namespace, c.Key) },
-	}
+	stored := journal.Options{Dir: "journal", FS: vfs.NewMem(), Logger: logger}
 	opts := Options{
 		Cache: s.cache, Upstream: s.upstream, Logger: logger,
 		Forward: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -89,6 +86,7 @@ func newSidecar(t *testing.T, adjust ...func(*journal.Options, *Options)) *sidec
 	if s.journal, err = journal.Open(stored); err != nil {
 		t.Fatal(err)
 	}
+	s.journal.Subscribe(func(c journal.Change) { s.cache.Changed(c.Namespace, c.Key) })
 	t.Cleanup(func() {
 		if err := s.journal.Close(); err != nil {
 			t.Errorf("closing the journal: %v", err)

@@ -200,7 +200,7 @@ func TestDeadLetters(t *testing.T) {
 		s.put(id("n", key), "secret-value")
 		w, _, err := s.journal.Newest(id("n", key))
 		if err == nil {
-			err = s.journal.Bury(w, 413, "HTTP 413: too large")
+			err = s.journal.DeadLetter(w, journal.Failure{Status: 413, Reason: "HTTP 413: too large"})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -217,7 +217,7 @@ func TestDeadLetters(t *testing.T) {
 		{ID: "1", Seq: 1, Namespace: "n", Key: "a", Op: "put", Status: 413, Error: "HTTP 413: too large"},
 		{ID: "2", Seq: 2, Namespace: "n", Key: "b", Op: "put", Status: 413, Error: "HTTP 413: too large"},
 	}
-	if diff := cmp.Diff(want, got.DeadLetters, cmpopts.IgnoreFields(deadLetterDocument{}, "WrittenAt", "BuriedAt")); diff != "" {
+	if diff := cmp.Diff(want, got.DeadLetters, cmpopts.IgnoreFields(deadLetterDocument{}, "WrittenAt", "RefusedAt")); diff != "" {
 		t.Errorf("dead letters (-want +got):\n%s", diff)
 	}
 	if strings.Contains(w.Body.String(), "secret-value") {

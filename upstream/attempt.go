@@ -39,7 +39,7 @@ func (f *Flusher) send(ctx context.Context, t *task, newest uint64) error {
 	if out.Verdict == Unsent && t.doubt() == nil {
 		// While the task is still this goroutine's: the mark of its next attempt must
 		// not go instead.
-		if err := f.opts.Journal.Unmark(t.id()); err != nil {
+		if err := f.opts.Journal.UnmarkSent(t.id()); err != nil {
 			return err
 		}
 	}
@@ -73,7 +73,7 @@ func (f *Flusher) sending(t *task, w journal.Write) {
 // vanished ends a task whose entry had nothing pending: a sent mark was left behind.
 // newest is the write that the task knew of when the journal was asked.
 func (f *Flusher) vanished(t *task, newest uint64) error {
-	if err := f.opts.Journal.Unmark(t.id()); err != nil {
+	if err := f.opts.Journal.UnmarkSent(t.id()); err != nil {
 		return err
 	}
 	f.health.release(t.probe)
@@ -214,14 +214,12 @@ func (f *Flusher) settle(t *task, w journal.Write, held bool) error {
 // A watched write was confirmed, but is not settled in its place: it is watched because
 // an older one may have landed over it since. The next read asks upstream.
 func (f *Flusher) refused(t *task, w journal.Write, out Outcome) error {
-	bury := f.opts.Journal.Bury
-	if t.unsure() { // asked before answered forgets what was tried in vain
-		bury = f.opts.Journal.BuryInDoubt
-	}
+	why := journal.Failure{Status: out.Status, Reason: out.Reason}
+	why.InDoubt = t.unsure() // asked before answered forgets what was tried in vain
 	f.answered(t, true)
 	f.opts.Logger.Error("upstream refused a write for good: it is a dead letter now",
 		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq, "reason", out.Reason)
-	if err := bury(w, out.Status, out.Reason); err != nil {
+	if err := f.opts.Journal.DeadLetter(w, why); err != nil {
 		return err
 	}
 	f.finish(t, w.Seq)

@@ -45,11 +45,6 @@ func (f *Flusher) expectWrite(id journal.ID, seq uint64) (*waiter, bool) {
 // isDead reports whether a write that is not pending any more was refused. It is asked
 // when a write went upstream before its caller began to wait: hardly ever.
 func (f *Flusher) isDead(id journal.ID, seq uint64) bool {
-	letters, err := f.opts.Journal.DeadLetters()
-	for _, l := range letters {
-		if l.ID == id && l.Seq >= seq {
-			return true
-		}
-	}
-	return err != nil // not known to have settled
+	dead, err := f.opts.Journal.IsDead(id, seq)
+	return dead || err != nil // not known to have settled
 }

@@ -57,8 +57,7 @@ func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
 	var err error
 	r.journal, err = journal.Open(journal.Options{
 		Dir: "journal", FS: fs, DiskReserve: diskReserve,
-		OnChange: func(c journal.Change) { r.flusher.Changed(c) },
-		Fatal:    func(err error) { t.Errorf("the journal failed: %v", err) },
+		Fatal: func(err error) { t.Errorf("the journal failed: %v", err) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -73,6 +72,7 @@ func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
 		},
 		Logger: slog.New(slog.DiscardHandler),
 	})
+	r.journal.Subscribe(r.flusher.Changed)
 	r.run()
 	return r
 }

@@ -92,7 +92,7 @@ func TestDirectoryIsOfItsUpstream(t *testing.T) {
 	}{
 		"pending": {func(b *binding) { b.write("k"); b.write("k"); b.write("l") },
 			[]string{"2 pending writes, 0 dead letters;", "flush with upstream.url = " + oldURL}},
-		"dead letter": {func(b *binding) { check(b.t, b.j.Bury(b.write("k"), 400, "no")) },
+		"dead letter": {func(b *binding) { check(b.t, b.j.DeadLetter(b.write("k"), journal.Failure{Status: 400, Reason: "no"})) },
 			[]string{"0 pending writes, 1 dead letter; choose another data_dir"}},
 		"copies": {func(b *binding) { check(b.t, b.j.Settle(b.write("k"))) }, []string{"copies of its entries; choose"}},
 	} {

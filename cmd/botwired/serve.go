@@ -90,7 +90,7 @@ func (d *sidecar) run(ctx context.Context, drain time.Duration, serve func() err
 		if err := d.readJournal(flushing); err != nil {
 			return err
 		}
-		return d.journal.Tend(flushing)
+		return d.journal.Maintain(flushing)
 	})
 	g.Go(func() error { return d.flusher.Run(flushing) })
 	g.Go(func() error {

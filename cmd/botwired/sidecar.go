@@ -91,7 +91,6 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error)) (err error) {
 		Dir:         filepath.Join(c.DataDir, journalDir),
 		MaxBytes:    c.Journal.MaxBytes,
 		DiskReserve: c.Journal.DiskReserve,
-		OnChange:    d.changed,
 		Fatal:       fatal,
 		Logger:      d.logger,
 	})
@@ -156,6 +155,7 @@ func (d *sidecar) openProxy(c *config.Config) (err error) {
 		return err
 	}
 	d.flusher = upstream.NewFlusher(flusherOptions(d, c, registry))
+	d.journal.Subscribe(d.changed)
 	d.reader = upstream.NewReader(upstream.ReaderOptions{
 		Client: d.client, Patience: c.Upstream.ReadPatience,
 		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax,

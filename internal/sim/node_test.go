@@ -105,10 +105,6 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	}
 	n.journal, err = journal.Open(journal.Options{
 		Dir: "data", FS: fs, Logger: logger, DiskReserve: diskReserve,
-		OnChange: func(c journal.Change) {
-			n.cache.Changed(c.Namespace, c.Key)
-			n.flusher.Changed(c)
-		},
 	})
 	if err != nil {
 		return nil, err
@@ -122,6 +118,10 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 		Linger:         func(string) time.Duration { return with.linger },
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, Logger: logger,
 		OnSettled: func(w journal.Write) { n.proxy.Settled(w) },
+	})
+	n.journal.Subscribe(func(c journal.Change) {
+		n.cache.Changed(c.Namespace, c.Key)
+		n.flusher.Changed(c)
 	})
 	reader := upstream.NewReader(upstream.ReaderOptions{
 		Client: n.client, Patience: with.patience,
@@ -142,7 +142,7 @@ func (n *node) start() {
 	go func() {
 		err := n.journal.Run(ctx)
 		if err == nil {
-			err = n.journal.Tend(ctx)
+			err = n.journal.Maintain(ctx)
 		}
 		n.ended <- err
 	}()
