@@ -1,0 +1,158 @@
+// Package hashtable finds elements by their keys at the price of two words each: one in
+// the element, one in the table. A Go map from string takes about five. With a million
+// entries pending, in the journal's index and again in the flusher's schedule, that is
+// most of what a daemon holds in memory.
+//
+// A [Table] hashes linearly (Litwin, 1980): an insertion splits at most one bucket, so no
+// caller ever waits for a whole table to be hashed anew. Chains run through the elements,
+// which embed a [Node]. Tables do not shrink; an empty one is to be dropped by its owner.
+package hashtable
+
+import "hash/maphash"
+
+// Node is embedded in the elements of a table.
+type Node[E any] struct {
+	key  string
+	next *E
+}
+
+// Key is the name under which the element was inserted.
+func (n *Node[E]) Key() string { return n.key }
+
+func (n *Node[E]) node() *Node[E] { return n }
+
+// Element is a pointer to a type that embeds a [Node] of itself.
+type Element[E any] interface {
+	*E
+	node() *Node[E]
+}
+
+// segmentSize bounds how many buckets are allocated, or moved, at once.
+const segmentSize = 512
+
+// Table is a set of elements with distinct keys. The zero table is empty and ready. It is
+// not safe for concurrent use.
+type Table[E any, P Element[E]] struct {
+	seed maphash.Seed
+	// segments hold the buckets, and each bucket the first element of its chain. There
+	// are base+split of them: base is a power of two, and those before split, and behind
+	// base, are hashed by one bit more.
+	segments    [][]P
+	base, split uint64
+	count       int
+}
+
+// Len is the number of elements.
+func (t *Table[E, P]) Len() int { return t.count }
+
+// Get returns the element of a key, nil if there is none.
+func (t *Table[E, P]) Get(key string) P {
+	if t.count == 0 {
+		return nil
+	}
+	e := *t.bucket(key)
+	for e != nil && e.node().key != key {
+		e = e.node().next
+	}
+	return e
+}
+
+// Insert adds an element under a key that the table does not hold.
+func (t *Table[E, P]) Insert(key string, e P) {
+	if t.base == 0 {
+		t.seed, t.base = maphash.MakeSeed(), 1
+		t.grow()
+	}
+	first := t.bucket(key)
+	n := e.node()
+	n.key, n.next = key, *first
+	*first = e
+	if t.count++; uint64(t.count) > t.base+t.split {
+		t.splitBucket()
+	}
+}
+
+// Delete removes the element of a key, if there is one.
+func (t *Table[E, P]) Delete(key string) {
+	if t.count == 0 {
+		return
+	}
+	first := t.bucket(key)
+	var before P
+	for e := *first; e != nil; before, e = e, e.node().next {
+		n := e.node()
+		if n.key != key {
+			continue
+		}
+		if before == nil {
+			*first = n.next
+		} else {
+			before.node().next = n.next
+		}
+		n.next = nil
+		t.count--
+		return
+	}
+}
+
+// Walk visits the elements of some buckets, from a cursor on, until it has visited about
+// n, and returns the cursor from which to go on; done says that there are no more. It
+// begins with cursor 0. The table may change between two calls: an element that stays
+// in it from the first call to the last is visited at least once, perhaps twice.
+func (t *Table[E, P]) Walk(cursor, n int, visit func(P)) (next int, done bool) {
+	buckets := int(t.base + t.split)
+	for visited := 0; cursor < buckets && visited < n; cursor++ {
+		visited++ // an empty bucket is work too
+		for e := *t.at(uint64(cursor)); e != nil; e = e.node().next {
+			visit(e)
+			visited++
+		}
+	}
+	return cursor, cursor >= buckets
+}
+
+// bucket is where the chain of a key begins.
+func (t *Table[E, P]) bucket(key string) *P {
+	hash := maphash.String(t.seed, key)
+	i := hash & (2*t.base - 1)
+	if i >= t.base+t.split {
+		i -= t.base
+	}
+	return t.at(i)
+}
+
+func (t *Table[E, P]) at(i uint64) *P { return &t.segments[i/segmentSize][i%segmentSize] }
+
+// splitBucket adds a bucket and moves into it what belongs there of the bucket whose turn
+// it is. An element only ever moves to a higher bucket: [Table.Walk] relies on that.
+func (t *Table[E, P]) splitBucket() {
+	t.grow()
+	from := t.at(t.split)
+	e := *from
+	*from = nil
+	if t.split++; t.split == t.base {
+		t.base, t.split = 2*t.base, 0
+	}
+	for e != nil {
+		n := e.node()
+		next := n.next
+		first := t.bucket(n.key)
+		n.next = *first
+		*first = e
+		e = next
+	}
+}
+
+// grow adds an empty bucket behind the last. Only the first segment is ever moved.
+func (t *Table[E, P]) grow() {
+	last := len(t.segments) - 1
+	if last < 0 || len(t.segments[last]) == segmentSize {
+		size := segmentSize
+		if last < 0 {
+			size = 1
+		}
+		t.segments = append(t.segments, make([]P, 0, size))
+		last++
+	}
+	t.segments[last] = append(t.segments[last], nil)
+}
