@@ -1,0 +1,76 @@
+package record
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+func appendFloat(dst []byte, f float64) []byte {
+	return binary.LittleEndian.AppendUint64(dst, math.Float64bits(f))
+}
+
+func appendString(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+// decoder takes fields off the front of a body. After the first field that is not
+// there, bad is set and every further field is zero.
+type decoder struct {
+	rest []byte
+	bad  bool
+}
+
+func (d *decoder) take(n int) []byte {
+	if d.bad || n < 0 || len(d.rest) < n {
+		d.bad = true
+		return nil
+	}
+	head := d.rest[:n]
+	d.rest = d.rest[n:]
+	return head
+}
+
+func (d *decoder) byte() byte {
+	if b := d.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (d *decoder) uint64() uint64 {
+	if b := d.take(8); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+func (d *decoder) float() float64 { return math.Float64frombits(d.uint64()) }
+
+func (d *decoder) uvarint() uint64 {
+	n, size := binary.Uvarint(d.rest)
+	if size <= 0 {
+		d.bad = true
+		return 0
+	}
+	d.rest = d.rest[size:]
+	return n
+}
+
+// count is a length or a number of no more than 31 bits.
+func (d *decoder) count() int {
+	n := d.uvarint()
+	if n > math.MaxInt32 {
+		d.bad = true
+		return 0
+	}
+	return int(n)
+}
+
+func (d *decoder) string() string {
+	n := d.uvarint()
+	if n > uint64(len(d.rest)) {
+		d.bad = true
+		return ""
+	}
+	return string(d.take(int(n)))
+}

@@ -1,0 +1,34 @@
+// Package record is the layout of a journal on the disk: what its keys and values are, byte
+// by byte, and what they add up to. It is pure: it reads and writes no files.
+//
+// # Layout
+//
+// Keys, where ns and key are an entry's namespace and key (neither can hold a slash) and
+// u64 is big-endian:
+//
+//	m/state          the state record, rewritten by every batch
+//	p/ns/key/u64     pending write, u64 its sequence number
+//	a/ns/key         sent mark: upstream may hold or yet apply a pending write
+//	s/ns/key         settled copy of an entry
+//	h/ns             header of a settled listing
+//	l/ns/key         row of a settled listing
+//	d/u64            dead letter, u64 the sequence number of the refused write
+//
+// Every value ends in the CRC-32C (Castagnoli, 4 bytes, little-endian) of its key
+// followed by the rest of the value. The rest is, field by field (uv: unsigned
+// varint; f64: IEEE 754 bits, 8 bytes, little-endian; str: uv length, bytes):
+//
+//	state    uv seq  uv pending records  uv pending bytes  u64le sum
+//	         uv dead letters  uv dead-letter bytes  uv batches
+//	pending  op (1 byte: 1 put, 2 delete)  flags (1 byte: bit 0 follows a delete)
+//	         f64 updated_at  f64 since  f64 created_at  uv list bytes  value
+//	sent     uv seq
+//	settled  f64 created_at  f64 updated_at  f64 confirmed_at  uv list bytes  value
+//	header   f64 fetched_at  f64 newest updated_at  flags (1 byte: bit 0 complete)
+//	row      uv list bytes  f64 updated_at
+//	dead     str ns  str key  uv status  str error  f64 refused_at  pending…
+//
+// The state record counts the pending records and the dead letters in the store and
+// adds up the former's checksums (modulo 2^64), so that a store that lost some of
+// them does not pass for a smaller one.
+package record

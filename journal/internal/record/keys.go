@@ -1,0 +1,109 @@
+package record
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+)
+
+// StateKey is where the state record is.
+var StateKey = []byte("m/state")
+
+// The first bytes of the keys of each kind of record.
+const (
+	PendingPrefix = "p/"
+	SentPrefix    = "a/"
+	SettledPrefix = "s/"
+	HeaderPrefix  = "h/"
+	RowPrefix     = "l/"
+	DeadPrefix    = "d/"
+)
+
+// EntryKey is the key of an entry's record of one kind.
+func EntryKey(prefix string, id ID) []byte {
+	return appendEntryKey(make([]byte, 0, len(prefix)+len(id.Namespace)+1+len(id.Key)+pendingSuffix), prefix, id)
+}
+
+func appendEntryKey(dst []byte, prefix string, id ID) []byte {
+	dst = append(append(dst, prefix...), id.Namespace...)
+	return append(append(dst, '/'), id.Key...)
+}
+
+// RowKey is the key of one row of a namespace's listing.
+func RowKey(namespace, key string) []byte {
+	return EntryKey(RowPrefix, ID{Namespace: namespace, Key: key})
+}
+
+// pendingSuffix is how much longer the key of a pending write is than its entry's.
+const pendingSuffix = 1 + 8
+
+// PendingKey is the key of one pending write.
+func PendingKey(id ID, seq uint64) []byte {
+	return appendSuffix(EntryKey(PendingPrefix, id), seq)
+}
+
+// AppendPendingKey appends what PendingKey returns.
+func AppendPendingKey(dst []byte, id ID, seq uint64) []byte {
+	return appendSuffix(appendEntryKey(dst, PendingPrefix, id), seq)
+}
+
+// PendingKeySize is the length of a pending write's key.
+func PendingKeySize(id ID) int {
+	return len(PendingPrefix) + len(id.Namespace) + 1 + len(id.Key) + pendingSuffix
+}
+
+func appendSuffix(dst []byte, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(dst, '/'), seq)
+}
+
+// PendingOf is the prefix of the keys of an entry's pending writes.
+func PendingOf(id ID) []byte { return append(EntryKey(PendingPrefix, id), '/') }
+
+// Within is the prefix of the keys of a namespace's records of one kind.
+func Within(prefix, namespace string) []byte {
+	return append([]byte(prefix+namespace), '/')
+}
+
+// HeaderKey is the key of the header of a namespace's listing.
+func HeaderKey(namespace string) []byte { return []byte(HeaderPrefix + namespace) }
+
+// DeadKey is the key of the dead letter of a write.
+func DeadKey(seq uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte(DeadPrefix), seq)
+}
+
+// ParsePendingKey takes the key of a pending write apart. Errors: [ErrCorrupt].
+func ParsePendingKey(key []byte) (ID, uint64, error) {
+	rest := key[len(PendingPrefix):]
+	slash := bytes.IndexByte(rest, '/')
+	if slash < 0 || len(rest) < slash+1+1+8 || rest[len(rest)-9] != '/' {
+		return ID{}, 0, fmt.Errorf("%w: key %q does not parse", ErrCorrupt, key)
+	}
+	id := ID{Namespace: string(rest[:slash]), Key: string(rest[slash+1 : len(rest)-9])}
+	return id, binary.BigEndian.Uint64(rest[len(rest)-8:]), nil
+}
+
+// ParseEntryKey takes a key of [EntryKey] apart. Errors: [ErrCorrupt].
+func ParseEntryKey(prefix string, key []byte) (ID, error) {
+	rest := key[len(prefix):]
+	slash := bytes.IndexByte(rest, '/')
+	if slash < 0 {
+		return ID{}, fmt.Errorf("%w: key %q does not parse", ErrCorrupt, key)
+	}
+	return ID{Namespace: string(rest[:slash]), Key: string(rest[slash+1:])}, nil
+}
+
+// ParseDeadKey is the sequence number in a key of [DeadKey]. Errors: [ErrCorrupt].
+func ParseDeadKey(key []byte) (uint64, error) {
+	if len(key) != len(DeadPrefix)+8 {
+		return 0, fmt.Errorf("%w: key %q does not parse", ErrCorrupt, key)
+	}
+	return binary.BigEndian.Uint64(key[len(DeadPrefix):]), nil
+}
+
+// After is the first key behind all keys that begin with prefix.
+func After(prefix []byte) []byte {
+	end := bytes.Clone(prefix)
+	end[len(end)-1]++
+	return end
+}

@@ -1,0 +1,89 @@
+package record
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Version is a pending write without its value, as the index keeps it.
+type Version struct {
+	Seq         uint64
+	UpdatedAt   float64 // Unix seconds
+	Since       float64 // Unix seconds: since when the entry has been waiting
+	CreatedAt   float64 // Unix seconds: when the entry was first put, since nothing or since a delete
+	Bytes       int32   // length of the value in UTF-8
+	ListBytes   int32   // the size that a listing shows
+	Sum         uint32  // the record's checksum, its share of the state record's sum
+	Op          Op
+	AfterDelete bool // a pending delete came before it: the settled copy is not its past
+}
+
+// Overhead is what the state record counts for a pending write or a dead letter, in
+// bytes, beside its namespace, key and value. It is part of the format.
+const Overhead = 64
+
+// Size is what the state record counts for the write.
+func (v *Version) Size(id ID) int64 {
+	return int64(Overhead + len(id.Namespace) + len(id.Key) + int(v.Bytes))
+}
+
+const flagAfterDelete = 1 << 0
+
+// PendingFields is the most that a pending record takes beside its value.
+const PendingFields = 1 + 1 + 3*8 + binary.MaxVarintLen32 + sumSize
+
+// AppendPendingFields appends what a pending record holds before its value.
+func AppendPendingFields(dst []byte, v *Version) []byte {
+	var flags byte
+	if v.AfterDelete {
+		flags = flagAfterDelete
+	}
+	dst = append(dst, byte(v.Op), flags)
+	dst = appendFloat(dst, v.UpdatedAt)
+	dst = appendFloat(dst, v.Since)
+	dst = appendFloat(dst, v.CreatedAt)
+	return binary.AppendUvarint(dst, uint64(v.ListBytes))
+}
+
+// PendingSize is the length of the record whose fields were appended.
+func PendingSize(fields []byte, value string) int { return len(fields) + len(value) + sumSize }
+
+// EncodePending writes the record into dst, which has room for it, and its checksum into
+// v.
+func EncodePending(dst, key, fields []byte, v *Version, value string) {
+	v.Sum = Sum(Seal(key, append(append(dst[:0], fields...), value...)))
+}
+
+// ReadPending is the pending write of a record, given apart from its checksum. Errors:
+// [ErrCorrupt].
+func ReadPending(key, body []byte, sum uint32) (ID, Version, error) {
+	id, seq, err := ParsePendingKey(key)
+	if err != nil {
+		return ID{}, Version{}, err
+	}
+	v, _, err := DecodePending(body)
+	if err != nil {
+		return ID{}, Version{}, fmt.Errorf("%w (write %d to %s)", err, seq, id)
+	}
+	v.Seq, v.Sum = seq, sum
+	return id, v, nil
+}
+
+// DecodePending takes the body of a pending record apart. The value is a part of it.
+func DecodePending(body []byte) (Version, []byte, error) {
+	d := decoder{rest: body}
+	v := Version{Op: Op(d.byte())}
+	v.AfterDelete = d.byte()&flagAfterDelete != 0
+	v.UpdatedAt, v.Since, v.CreatedAt = d.float(), d.float(), d.float()
+	v.ListBytes = int32(d.count())
+	v.Bytes = int32(len(d.rest))
+	if d.bad || (v.Op != Put && v.Op != Delete) {
+		return Version{}, nil, fmt.Errorf("%w: pending record does not parse", ErrCorrupt)
+	}
+	return v, d.rest, nil
+}
+
+// EncodeSent is a sent mark for the write of a sequence number.
+func EncodeSent(key []byte, seq uint64) []byte {
+	return Seal(key, binary.AppendUvarint(nil, seq))
+}

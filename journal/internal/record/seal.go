@@ -1,0 +1,41 @@
+package record
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+)
+
+// Castagnoli is the polynomial of every checksum of the journal.
+var Castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sumSize is the length, in bytes, of the checksum that ends every value.
+const sumSize = 4
+
+// checksum is the CRC-32C of a record's key and body.
+func checksum(key, body []byte) uint32 {
+	return crc32.Update(crc32.Update(0, Castagnoli, key), Castagnoli, body)
+}
+
+// Seal appends to body the checksum that binds it to its key.
+func Seal(key, body []byte) []byte {
+	return binary.LittleEndian.AppendUint32(body, checksum(key, body))
+}
+
+// Unseal returns the body of a sealed value, or [ErrCorrupt] when it is not the value
+// that was written under this key.
+func Unseal(key, value []byte) ([]byte, error) {
+	if len(value) < sumSize {
+		return nil, fmt.Errorf("%w: record %q is %d bytes long", ErrCorrupt, key, len(value))
+	}
+	body := value[:len(value)-sumSize]
+	if checksum(key, body) != Sum(value) {
+		return nil, fmt.Errorf("%w: checksum of record %q does not match", ErrCorrupt, key)
+	}
+	return body, nil
+}
+
+// Sum is the checksum that a sealed value carries.
+func Sum(value []byte) uint32 {
+	return binary.LittleEndian.Uint32(value[len(value)-sumSize:])
+}

@@ -1,0 +1,89 @@
+package record
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Totals is the state record: what the store must be found to hold.
+type Totals struct {
+	Seq          uint64 // highest sequence number given out
+	Pending      uint64 // pending records, superseded ones that await removal included
+	PendingBytes int64  // their sizes
+	Sum          uint64 // of their checksums
+	Dead         uint64 // dead letters
+	DeadBytes    int64
+	Batches      uint64 // that rewrote this record; format 1 did not count them
+}
+
+// Add counts a pending record.
+func (t *Totals) Add(id ID, v *Version) {
+	t.Pending++
+	t.PendingBytes += v.Size(id)
+	t.Sum += uint64(v.Sum)
+}
+
+// Remove takes a pending record out of the count.
+func (t *Totals) Remove(id ID, v *Version) {
+	t.Pending--
+	t.PendingBytes -= v.Size(id)
+	t.Sum -= uint64(v.Sum)
+}
+
+// AddDead counts a dead letter.
+func (t *Totals) AddDead(l *Dead) {
+	t.Dead++
+	t.DeadBytes += l.Size()
+}
+
+// RemoveDead takes a dead letter out of the count.
+func (t *Totals) RemoveDead(l *Dead) {
+	t.Dead--
+	t.DeadBytes -= l.Size()
+}
+
+// Compare is [ErrCorrupt] when a scan has found something else than the state record
+// says.
+func (t *Totals) Compare(found Totals) error {
+	if found.Pending != t.Pending || found.PendingBytes != t.PendingBytes || found.Sum != t.Sum {
+		return fmt.Errorf("%w: it holds %d pending writes (%d bytes), and %d (%d bytes) were acknowledged",
+			ErrCorrupt, found.Pending, found.PendingBytes, t.Pending, t.PendingBytes)
+	}
+	if found.Dead != t.Dead || found.DeadBytes != t.DeadBytes {
+		return fmt.Errorf("%w: it holds %d dead letters (%d bytes), and there were %d (%d bytes)",
+			ErrCorrupt, found.Dead, found.DeadBytes, t.Dead, t.DeadBytes)
+	}
+	if found.Seq > t.Seq {
+		return fmt.Errorf("%w: it holds write %d, and the last one acknowledged is %d", ErrCorrupt, found.Seq, t.Seq)
+	}
+	return nil
+}
+
+// EncodeTotals is the value of the state record.
+func EncodeTotals(t *Totals) []byte {
+	dst := make([]byte, 0, 6*binary.MaxVarintLen64+8+sumSize)
+	dst = binary.AppendUvarint(dst, t.Seq)
+	dst = binary.AppendUvarint(dst, t.Pending)
+	dst = binary.AppendUvarint(dst, uint64(t.PendingBytes))
+	dst = binary.LittleEndian.AppendUint64(dst, t.Sum)
+	dst = binary.AppendUvarint(dst, t.Dead)
+	dst = binary.AppendUvarint(dst, uint64(t.DeadBytes))
+	dst = binary.AppendUvarint(dst, t.Batches)
+	return Seal(StateKey, dst)
+}
+
+// DecodeTotals takes the body of the state record apart.
+func DecodeTotals(body []byte) (Totals, error) {
+	d := decoder{rest: body}
+	var t Totals
+	t.Seq, t.Pending, t.PendingBytes = d.uvarint(), d.uvarint(), int64(d.uvarint())
+	t.Sum = d.uint64()
+	t.Dead, t.DeadBytes = d.uvarint(), int64(d.uvarint())
+	if len(d.rest) > 0 { // none in what format 1 wrote, and no batch has replaced since
+		t.Batches = d.uvarint()
+	}
+	if d.bad || len(d.rest) != 0 {
+		return Totals{}, fmt.Errorf("%w: state record does not parse", ErrCorrupt)
+	}
+	return t, nil
+}

@@ -1,0 +1,81 @@
+// Package diskfs stands between Pebble and the disk. It makes Pebble behave where Pebble
+// alone would not:
+//
+//   - On a full disk, tables that are written from memory go before merged ones, and a
+//     table that found no room is tried again after a pause. Pebble alone tries again at
+//     once, and merging takes the room that writing from memory needs (contract 3).
+//   - A log or a directory that cannot be written or synced is reported before Pebble sees
+//     the error: Pebble panics about some of these where nobody can recover (contract 2).
+//   - A log is as long as it may get, and filled with zeros, ahead of its records: a sync
+//     then has no new length and no new extent to record.
+//   - Directories are readable by their owner only.
+package diskfs
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// FullDiskPause is how long nothing is tried again that found no room.
+const FullDiskPause = 500 * time.Millisecond
+
+// IsFull reports whether an error says that the disk, or the user's share of it, is full.
+func IsFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// New returns a view of fs for Pebble. pause is [FullDiskPause] but in tests. lost is
+// called with the error of a log or a directory that cannot be written or synced; it may
+// be called on any goroutine, with Pebble's locks held.
+func New(fs vfs.FS, pause time.Duration, lost func(error)) vfs.FS {
+	return diskFS{privateFS{fs}, &turns{pause: pause}, lost}
+}
+
+// flushCategory is Pebble's name for a table that it writes from memory.
+const flushCategory = "pebble-memtable-flush"
+
+type diskFS struct {
+	vfs.FS
+	turns *turns
+	lost  func(error)
+}
+
+// Create wraps tables, which the background writes with no lock held, and logs, for which
+// callers wait.
+func (d diskFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	fromMemory, table := category == flushCategory, strings.HasSuffix(name, ".sst")
+	if table && !d.turns.wait(fromMemory) {
+		return nil, syscall.ENOSPC
+	}
+	f, err := d.FS.Create(name, category)
+	switch {
+	case table && err != nil:
+		return nil, d.turns.note(fromMemory, err)
+	case table:
+		return pacedTable{f, d.turns, fromMemory}, nil
+	case err == nil && strings.HasSuffix(name, ".log"):
+		return &zeroedLog{watchedFile: watchedFile{f, d.lost}}, nil
+	}
+	return f, err
+}
+
+// ReuseForWrite makes a log of an old one, which is full of what it held before.
+func (d diskFS) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return d.watch(d.FS.ReuseForWrite(from, to, category))
+}
+
+func (d diskFS) OpenDir(name string) (vfs.File, error) { return d.watch(d.FS.OpenDir(name)) }
+
+func (d diskFS) watch(f vfs.File, err error) (vfs.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return watchedFile{f, d.lost}, nil
+}
+
+// Unwrap lets Pebble find the file system beneath.
+func (d diskFS) Unwrap() vfs.FS { return d.FS }

@@ -1,0 +1,38 @@
+package diskfs
+
+// zeroAhead is how much of a log, in bytes, is filled with zeros at a time.
+const zeroAhead = 256 << 10
+
+// zeroedLog is a new log. It fills allocated room with zeros ahead of the records. Without
+// them, each sync has to record that another piece of the file was written to, which takes
+// nearly as long again as the rest of it. A log that is used again needs none.
+type zeroedLog struct {
+	watchedFile
+	written int64 // up to where there are records
+	zeroed  int64 // up to where something has been written
+	room    int64 // up to where the file has been allocated
+}
+
+func (f *zeroedLog) Write(b []byte) (int, error) {
+	f.fill(f.written + int64(len(b)))
+	n, err := f.watchedFile.Write(b)
+	f.written += int64(n)
+	return n, err
+}
+
+// fill writes zeros behind the bytes that are about to be written. Its failure does not
+// matter: zeros are there for speed only, and a disk that fails fails the records too.
+func (f *zeroedLog) fill(end int64) {
+	if end <= f.zeroed || f.zeroed >= f.room {
+		return
+	}
+	from := max(f.zeroed, end)
+	if f.zeroed = min(from+zeroAhead, f.room); from >= f.zeroed {
+		return
+	}
+	if _, err := f.WriteAt(zeros[:f.zeroed-from], from); err != nil {
+		f.room = 0
+	}
+}
+
+var zeros [zeroAhead]byte

@@ -1,0 +1,44 @@
+package diskfs
+
+import (
+	"io/fs"
+	"log/slog"
+	"os"
+	"runtime"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// DirMode keeps other users out of every directory that the journal makes: the files
+// in them have the modes that the process's umask leaves.
+const DirMode fs.FileMode = 0o700
+
+// privateFS makes every directory with [DirMode].
+type privateFS struct{ vfs.FS }
+
+// Private returns a view of fs that makes every directory with [DirMode], for callers
+// that would choose a mode of their own.
+func Private(fs vfs.FS) vfs.FS { return privateFS{fs} }
+
+func (p privateFS) MkdirAll(dir string, _ fs.FileMode) error { return p.FS.MkdirAll(dir, DirMode) }
+
+// Unwrap lets Pebble find the file system beneath.
+func (p privateFS) Unwrap() vfs.FS { return p.FS }
+
+// MakePrivate gives a directory that exists [DirMode]. Where it cannot, such as on a
+// volume without modes, the directory is used as it is.
+func MakePrivate(fsys vfs.FS, dir string, logger *slog.Logger) {
+	if fsys != vfs.Default || runtime.GOOS == "windows" {
+		return // others know no modes
+	}
+	info, err := os.Stat(dir)
+	if err == nil && info.Mode().Perm() == DirMode {
+		return
+	}
+	if err == nil {
+		err = os.Chmod(dir, DirMode)
+	}
+	if err != nil {
+		logger.Warn("other users may look into the journal", "dir", dir, "error", err)
+	}
+}

@@ -1,0 +1,82 @@
+package diskfs
+
+import (
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// mergePauses is how many pauses merging tables waits: tables from memory go first. They
+// take little room and may say what of the other tables is garbage. Merging takes all
+// the room there is, and gives none of it back if it is not enough.
+const mergePauses = 4
+
+// turns says who may write a table when, once there was no room for one.
+type turns struct {
+	pause time.Duration
+
+	mu         sync.Mutex
+	fromMemory time.Time // when a table from memory last found no room
+	merging    time.Time // when a merged one did
+	giveWay    bool      // a merge under way has to give back the room it has taken
+}
+
+// wait returns when a table may be begun, false if a merge is to be given up: while it
+// waited it would keep its room.
+func (t *turns) wait(fromMemory bool) bool {
+	after, ok := t.next(fromMemory)
+	if ok {
+		time.Sleep(time.Until(after))
+	}
+	return ok
+}
+
+// next is when a table may be begun, and whether it may.
+func (t *turns) next(fromMemory bool) (after time.Time, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if fromMemory {
+		return t.fromMemory.Add(t.pause), true
+	}
+	if t.giveWay {
+		t.giveWay = false
+		return time.Time{}, false
+	}
+	last := t.fromMemory
+	if t.merging.After(last) {
+		last = t.merging
+	}
+	return last.Add(mergePauses * t.pause), true
+}
+
+// note remembers an attempt at a table that found no room. It returns err.
+func (t *turns) note(fromMemory bool, err error) error {
+	if !IsFull(err) {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if fromMemory {
+		t.fromMemory, t.giveWay = time.Now(), true
+	} else {
+		t.merging = time.Now()
+	}
+	return err
+}
+
+// pacedTable is a table that is being written.
+type pacedTable struct {
+	vfs.File
+	turns      *turns
+	fromMemory bool
+}
+
+func (f pacedTable) Write(b []byte) (int, error) {
+	n, err := f.File.Write(b)
+	return n, f.turns.note(f.fromMemory, err)
+}
+
+func (f pacedTable) Sync() error { return f.turns.note(f.fromMemory, f.File.Sync()) }
+
+func (f pacedTable) SyncData() error { return f.turns.note(f.fromMemory, f.File.SyncData()) }
