@@ -1,0 +1,49 @@
+package store
+
+import (
+	"context"
+
+	"github.com/botwired/botwired/journal/internal/record"
+)
+
+// Usage is how many bytes the tables of the records under a prefix take on the disk.
+// Records that are still in memory are not among them.
+func (s *Store) Usage(prefix string) (int64, error) {
+	n, err := s.db.EstimateDiskUsage(bounds(prefix))
+	return int64(n), err
+}
+
+// InMemory is how many bytes of records are not in tables yet.
+func (s *Store) InMemory() int64 { return int64(s.db.Metrics().MemTable.Size) }
+
+// Flush writes the records that are in memory to tables. On a full disk that may take
+// until ctx ends.
+func (s *Store) Flush(ctx context.Context) error {
+	var flushed <-chan struct{}
+	if err := s.catch(func() (err error) { flushed, err = s.db.AsyncFlush(); return err }); err != nil {
+		return err
+	}
+	select {
+	case <-flushed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Compact gives back the room of what was removed under a prefix.
+func (s *Store) Compact(ctx context.Context, prefix string) error {
+	from, to := bounds(prefix)
+	return s.catch(func() error { return s.db.Compact(ctx, from, to, false) })
+}
+
+// Totals is what the store holds, changes that are not durable yet included.
+func (s *Store) Totals() record.Totals {
+	s.order.Lock()
+	defer s.order.Unlock()
+	return s.totals
+}
+
+func bounds(prefix string) (from, to []byte) {
+	return []byte(prefix), record.After([]byte(prefix))
+}

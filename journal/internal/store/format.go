@@ -1,0 +1,133 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+const (
+	// FormatFile names the format version in clear, so that it can be read before
+	// anything of the directory is touched (contract 21). It is there only once the
+	// store is complete, so nothing was ever acknowledged without it.
+	FormatFile = "FORMAT"
+	// creatingFile is the format file until then: a store beside it is one whose
+	// creation was cut off.
+	creatingFile = "FORMAT.new"
+	formatLine   = "botwired journal "
+	// FormatVersion is the version of the layout in the docs of this package and of
+	// package record.
+	FormatVersion = 2
+)
+
+// CheckFormat refuses a directory that another format version of botwired, or
+// something else, has written, and returns the version, of a newer one too: 0 for one in
+// which the store is yet to be made. Errors: [ErrFormat] and those of the file system.
+func CheckFormat(fsys vfs.FS, dir string) (version int, _ error) {
+	f, err := fsys.Open(fsys.PathJoin(dir, FormatFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, checkEmpty(fsys, dir)
+	}
+	if err != nil {
+		return 0, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, 256))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return 0, err
+	}
+	number, ok := strings.CutPrefix(strings.TrimSpace(string(text)), formatLine)
+	version, err = strconv.Atoi(number)
+	if !ok || err != nil {
+		return 0, fmt.Errorf("%w: file %s does not say %q and a version", ErrFormat, FormatFile, strings.TrimSpace(formatLine))
+	}
+	if version < 1 || version > FormatVersion {
+		return version, fmt.Errorf("%w: the directory has version %d, this botwired reads up to version %d", ErrFormat, version, FormatVersion)
+	}
+	return version, nil
+}
+
+// checkEmpty refuses a directory without a format file that has a store in it: its
+// file was lost, or it is not ours.
+func checkEmpty(fsys vfs.FS, dir string) error {
+	names, err := fsys.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if slices.Contains(names, creatingFile) {
+		return nil
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, "MANIFEST-") || strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".log") {
+			return fmt.Errorf("%w: it holds %s but no file %s", ErrFormat, name, FormatFile)
+		}
+	}
+	return nil
+}
+
+// Finish makes a complete store in dir one of the present format, durably: it makes its
+// mark and then its format file. Until the rename at its end the directory is of the
+// older format, which a file more does not disturb, or none.
+func Finish(fsys vfs.FS, dir string, m Mark) (err error) {
+	if m.manifestMark, err = (manifestMark{}).next(fsys, dir); err != nil {
+		return err
+	}
+	if err := createMark(fsys, dir, &m); err != nil {
+		return err
+	}
+	if err := writeFormat(fsys, dir); err != nil {
+		return err
+	}
+	if err := fsys.Rename(fsys.PathJoin(dir, creatingFile), fsys.PathJoin(dir, FormatFile)); err != nil {
+		return err
+	}
+	return SyncDir(fsys, dir)
+}
+
+// writeFormat writes, durably, the format file under the name that it has until the
+// store is complete.
+func writeFormat(fsys vfs.FS, dir string) error {
+	f, err := fsys.Create(fsys.PathJoin(dir, creatingFile), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "%s%d\n", formatLine, FormatVersion)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return SyncDir(fsys, dir)
+}
+
+// SyncDir makes the names in a directory durable.
+func SyncDir(fsys vfs.FS, dir string) error {
+	d, err := fsys.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// syncAncestors makes the directory itself durable, whoever made it and those above
+// it: a power cut must not take the journal away with its name. It ends where this
+// user may not read, and where a file system knows no such thing.
+func syncAncestors(fsys vfs.FS, dir string) error {
+	for parent := fsys.PathDir(dir); parent != dir; dir, parent = parent, fsys.PathDir(parent) {
+		err := SyncDir(fsys, parent)
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EINVAL) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+const (
+	// gaugeFresh is how long one look at the free space is believed. Much can be written
+	// in that time by a fast disk, which is why the reserve is large.
+	gaugeFresh = 50 * time.Millisecond
+	// gaugeUsable is how old a look may be while another caller is taking the next one.
+	// A caller with an older one waits.
+	gaugeUsable = time.Second
+)
+
+// gauge watches the free space under a directory. Its methods may be called concurrently.
+type gauge struct {
+	fs      vfs.FS
+	dir     string
+	reserve int64
+	epoch   time.Time
+
+	looking sync.Mutex   // held during a look, which may take long on a bad disk
+	checked atomic.Int64 // nanoseconds after epoch of the last look, 0 if there was none
+	free    atomic.Int64 // at that time, less what was written since
+}
+
+// Look looks at the free space, unless that was done just now. It is to be called with no
+// lock held, before anything that asks [Store.Low].
+func (s *Store) Look() error { return s.gauge.look() }
+
+// Low reports whether less than the reserve and n bytes are free, and counts the n
+// bytes as written if not. A file system that cannot tell is taken to have room.
+func (s *Store) Low(n int64) bool {
+	g := &s.gauge
+	if g.below(g.reserve + n) {
+		return true
+	}
+	g.free.Add(-n)
+	return false
+}
+
+// Pressure reports whether less than the reserve divided by share is free.
+func (s *Store) Pressure(share int64) bool { return s.gauge.below(s.gauge.reserve / share) }
+
+func (g *gauge) below(n int64) bool {
+	return g.reserve > 0 && g.checked.Load() != 0 && g.free.Load() < n
+}
+
+func (g *gauge) look() error {
+	if g.reserve <= 0 || g.age() < gaugeFresh {
+		return nil
+	}
+	if !g.looking.TryLock() {
+		if g.age() < gaugeUsable {
+			return nil
+		}
+		g.looking.Lock()
+	}
+	defer g.looking.Unlock()
+	if g.age() < gaugeFresh {
+		return nil // another caller has looked meanwhile
+	}
+	usage, err := g.fs.GetDiskUsage(g.dir)
+	if errors.Is(err, vfs.ErrUnsupported) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("free space of the disk: %w", err)
+	}
+	g.free.Store(int64(min(usage.AvailBytes, 1<<62)))
+	g.checked.Store(max(1, int64(time.Since(g.epoch))))
+	return nil
+}
+
+// age is how old the last look is.
+func (g *gauge) age() time.Duration {
+	checked := g.checked.Load()
+	if checked == 0 {
+		return gaugeUsable
+	}
+	return time.Since(g.epoch) - time.Duration(checked)
+}

@@ -1,0 +1,171 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal/internal/record"
+)
+
+// manifestMark is what a mark knows of Pebble's manifest, which names the store's tables.
+type manifestMark struct {
+	number uint64
+	length uint64
+	sum    uint32 // CRC-32C of that much of it
+}
+
+// manifestPath is where Pebble's manifest of a number is.
+func manifestPath(fsys vfs.FS, dir string, number uint64) string {
+	return fsys.PathJoin(dir, fmt.Sprintf("MANIFEST-%06d", number))
+}
+
+// manifestInForce is the number of the manifest that Pebble's marker names, 0 if there
+// is none.
+func manifestInForce(fsys vfs.FS, dir string) (number uint64, _ error) {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return 0, err
+	}
+	var newest uint64
+	for _, name := range names {
+		var turn, n uint64
+		if k, _ := fmt.Sscanf(name, "marker.manifest.%d.MANIFEST-%d", &turn, &n); k == 2 && turn >= newest {
+			newest, number = turn, n
+		}
+	}
+	return number, nil
+}
+
+// sumManifest is the length and the checksum of a manifest, or of no more than the
+// first limit bytes.
+func sumManifest(f io.Reader, limit uint64) (length uint64, sum uint32, err error) {
+	h := crc32.New(record.Castagnoli)
+	n, err := io.Copy(h, io.LimitReader(f, int64(limit)))
+	return uint64(n), h.Sum32(), err
+}
+
+// check is [record.ErrCorrupt] when the manifest lacks, or has otherwise, what the mark
+// knows of it: Pebble takes a damaged manifest for one that ends there, and then removes
+// the tables that it does not know. A manifest that came after the mark is not looked at.
+func (m manifestMark) check(fsys vfs.FS, dir string) error {
+	number, err := manifestInForce(fsys, dir)
+	if err != nil || number > m.number {
+		return err
+	}
+	damaged := fmt.Errorf("%w: the manifest is not the one that was written", record.ErrCorrupt)
+	if number < m.number {
+		return damaged
+	}
+	f, err := fsys.Open(manifestPath(fsys, dir, number))
+	if errors.Is(err, fs.ErrNotExist) {
+		return damaged
+	}
+	if err != nil {
+		return err
+	}
+	length, sum, err := sumManifest(f, m.length)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if length != m.length || sum != m.sum {
+		return damaged
+	}
+	return nil
+}
+
+// next is what the next mark says of the manifest. It is synced first if it has grown
+// since this mark: Pebble may be about to.
+func (m manifestMark) next(fsys vfs.FS, dir string) (now manifestMark, err error) {
+	if now.number, err = manifestInForce(fsys, dir); err != nil {
+		return manifestMark{}, err
+	}
+	f, err := fsys.Open(manifestPath(fsys, dir, now.number))
+	if err != nil {
+		return manifestMark{}, err
+	}
+	info, err := f.Stat()
+	if err == nil && now.number == m.number && uint64(info.Size()) == m.length {
+		return m, f.Close()
+	}
+	if err == nil {
+		now.length, now.sum, err = sumManifest(f, uint64(info.Size()))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return now, errors.Join(err, f.Close())
+}
+
+// Each record of the manifest begins with numbers under these tags, and a name.
+const (
+	manifestComparer   = 1
+	manifestFirstLog   = 2 // the first log that is not in tables
+	manifestNextFile   = 3
+	manifestLastRecord = 4 // no record of that log's predecessors has a higher number
+	manifestOldLog     = 9
+)
+
+// firstRecord is the number of the first record of any store of Pebble's.
+const firstRecord = 10
+
+// liveLogs reads from the manifest which log is the first with records that are not in
+// tables, and with which record at the latest it begins: 0 where it does not say.
+func liveLogs(fsys vfs.FS, dir string) (first, begins uint64, err error) {
+	number, err := manifestInForce(fsys, dir)
+	if err != nil || number == 0 {
+		return 0, 0, err
+	}
+	path := manifestPath(fsys, dir, number)
+	f, err := fsys.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, 0, fmt.Errorf("%w: the manifest %s is missing", record.ErrCorrupt, path)
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	_ = ReadLog(f, 0, func(edit []byte) error { // as far as Pebble itself reads it
+		readEdit(edit, func(tag, n uint64) {
+			switch tag {
+			case manifestFirstLog:
+				first = n
+			case manifestLastRecord:
+				begins = n + 1
+			}
+		})
+		return nil
+	})
+	return first, max(begins, firstRecord), f.Close()
+}
+
+// readEdit visits the numbers with which a record of the manifest begins, up to the
+// tables.
+func readEdit(edit []byte, visit func(tag, n uint64)) {
+	for len(edit) > 0 {
+		tag, size := binary.Uvarint(edit)
+		if size <= 0 {
+			return
+		}
+		n, more := binary.Uvarint(edit[size:])
+		if more <= 0 {
+			return
+		}
+		edit = edit[size+more:]
+		switch tag {
+		case manifestComparer: // n is the length of a name
+			if n > uint64(len(edit)) {
+				return
+			}
+			edit = edit[n:]
+		case manifestFirstLog, manifestNextFile, manifestLastRecord, manifestOldLog:
+			visit(tag, n)
+		default:
+			return
+		}
+	}
+}

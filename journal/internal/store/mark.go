@@ -1,0 +1,127 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal/internal/record"
+)
+
+const (
+	// markFile is the high-water mark: what was durable at some moment, kept where no
+	// damage to the store can take it back with the store.
+	markFile = "MARK"
+	// slotAt is the distance between the file's two slots. They take turns and lie in
+	// different pages, so that a torn write leaves one of them.
+	slotAt = 4096
+	// slotSize is a slot's length: six numbers, a checksum and the slot's own.
+	slotSize = 5*8 + 2*4
+)
+
+// Mark is what was durable when it was made.
+type Mark struct {
+	Round   uint64 // how many marks came before, which tells the newer slot
+	Seq     uint64 // highest sequence number
+	Batches uint64 // of the state record
+	manifestMark
+}
+
+func (m *Mark) encode() []byte {
+	b := make([]byte, 0, slotSize)
+	for _, n := range []uint64{m.Round, m.Seq, m.Batches, m.number, m.length} {
+		b = binary.LittleEndian.AppendUint64(b, n)
+	}
+	b = binary.LittleEndian.AppendUint32(b, m.sum)
+	return record.Seal([]byte(markFile), b)
+}
+
+func decodeMark(slot []byte) (m Mark, ok bool) {
+	body, err := record.Unseal([]byte(markFile), slot)
+	if err != nil || len(slot) != slotSize {
+		return Mark{}, false
+	}
+	for i, n := range []*uint64{&m.Round, &m.Seq, &m.Batches, &m.number, &m.length} {
+		*n = binary.LittleEndian.Uint64(body[8*i:])
+	}
+	m.sum = binary.LittleEndian.Uint32(body[5*8:])
+	return m, true
+}
+
+// ReadMark returns the newer of the slots that check.
+func ReadMark(fsys vfs.FS, dir string) (Mark, error) {
+	f, err := fsys.Open(fsys.PathJoin(dir, markFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Mark{}, fmt.Errorf("%w: the file %s is missing", record.ErrCorrupt, markFile)
+	}
+	if err != nil {
+		return Mark{}, err
+	}
+	var newest Mark
+	found := false
+	for i := range 2 {
+		slot := make([]byte, slotSize)
+		n, err := f.ReadAt(slot, int64(i*slotAt))
+		if err != nil && !errors.Is(err, io.EOF) {
+			return Mark{}, errors.Join(err, f.Close())
+		}
+		if m, ok := decodeMark(slot[:n]); ok && (!found || m.Round > newest.Round) {
+			newest, found = m, true
+		}
+	}
+	if err := f.Close(); err != nil {
+		return Mark{}, err
+	}
+	if !found {
+		return Mark{}, fmt.Errorf("%w: the file %s does not check", record.ErrCorrupt, markFile)
+	}
+	return newest, nil
+}
+
+// Reached is [record.ErrCorrupt] for a store that is behind the mark.
+func (m *Mark) Reached(t record.Totals) error {
+	switch {
+	case t.Seq < m.Seq:
+		return fmt.Errorf("%w: at least %d acknowledged writes are missing: it ends with write %d, and write %d was durable",
+			record.ErrCorrupt, m.Seq-t.Seq, t.Seq, m.Seq)
+	case t.Batches < m.Batches:
+		return fmt.Errorf("%w: at least the last %d changes are missing, though no new write is among them",
+			record.ErrCorrupt, m.Batches-t.Batches)
+	}
+	return nil
+}
+
+// writeMark writes a mark, durably, over the older slot.
+func writeMark(fsys vfs.FS, dir string, m *Mark) error {
+	f, err := fsys.OpenReadWrite(fsys.PathJoin(dir, markFile), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(m.encode(), int64(m.Round%2)*slotAt)
+	if err == nil {
+		err = f.SyncData()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// createMark makes the file of a mark anew, durably, with the mark in both slots.
+func createMark(fsys vfs.FS, dir string, m *Mark) error {
+	f, err := fsys.Create(fsys.PathJoin(dir, markFile), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	padding := strings.Repeat("\x00", slotAt-slotSize)
+	_, err = f.Write(append(append(m.encode(), padding...), m.encode()...))
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return SyncDir(fsys, dir)
+}

@@ -1,0 +1,94 @@
+package store
+
+import (
+	"errors"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/botwired/botwired/journal/internal/record"
+)
+
+func newStore(opts Options) *Store { return &Store{opts: opts} }
+
+// Create makes the store of a new directory, or of one whose creation was cut off. It is
+// closed again and to be opened once more: only then is its log one in which a damaged
+// middle is told from a torn end. The caller keeps the lock.
+func Create(opts Options) error {
+	s := newStore(opts)
+	if err := writeFormat(opts.FS, opts.Dir); err != nil {
+		return err
+	}
+	if err := syncAncestors(opts.FS, opts.Dir); err != nil {
+		return err
+	}
+	db, err := s.create()
+	if err != nil {
+		return err
+	}
+	err = s.guard(func() error {
+		return db.Set(record.StateKey, record.EncodeTotals(&record.Totals{}), pebble.Sync)
+	})
+	if err = errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	return Finish(opts.FS, opts.Dir, Mark{})
+}
+
+// Open opens a store of the present format. It first looks for damage that Pebble does
+// not see, and would make worse: to open is to remove logs and tables. When it fails, the
+// caller keeps the lock.
+//
+// Errors: [record.ErrCorrupt] and those of the file system.
+func Open(opts Options) (*Store, error) {
+	s := newStore(opts)
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Store) open() (err error) {
+	fsys, dir := s.opts.FS, s.opts.Dir
+	if s.marker.last, err = Check(s.opts); err != nil {
+		return err
+	}
+	if s.db, err = openPebble(dir, s.pebbleOptions()); err != nil {
+		return err
+	}
+	s.gauge = gauge{fs: fsys, dir: dir, reserve: s.opts.DiskReserve, epoch: time.Now()}
+	if s.totals, err = ReadTotals(s.db); err == nil {
+		err = s.marker.last.Reached(s.totals)
+	}
+	if err == nil {
+		err = s.keepMark(s.totals) // Pebble has made all that it found durable
+	}
+	if err != nil {
+		s.closing.Store(true)
+		return errors.Join(Classify(err), s.db.Close())
+	}
+	return nil
+}
+
+// Check looks, before Pebble opens the store, for damage that Pebble does not see, and
+// returns the mark.
+func Check(opts Options) (Mark, error) {
+	m, err := ReadMark(opts.FS, opts.Dir)
+	if err != nil {
+		return m, err
+	}
+	if err := m.check(opts.FS, opts.Dir); err != nil {
+		return m, err
+	}
+	return m, CheckLogs(opts.FS, opts.Dir, &m)
+}
+
+// OpenPebble opens Pebble's store in a directory, without any check, for those who examine,
+// migrate or salvage it. The caller closes it, and keeps the lock.
+func OpenPebble(opts Options, readOnly bool) (*pebble.DB, error) {
+	s := newStore(opts)
+	s.closing.Store(true) // what Pebble complains of is the caller's to judge
+	pebbleOpts := s.pebbleOptions()
+	pebbleOpts.ReadOnly = readOnly
+	return openPebble(opts.Dir, pebbleOpts)
+}

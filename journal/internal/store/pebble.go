@@ -1,0 +1,155 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"strings"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store/diskfs"
+)
+
+const (
+	// pebbleFormat is the version of Pebble's own format. It is pinned: a newer one can
+	// not be taken back, and would make an older botwired call a healthy store damaged.
+	// Raising it is a new format of the journal's (contract 21).
+	pebbleFormat = pebble.FormatValueSeparation
+	// memTableSize bounds what Pebble keeps in memory before it writes a table. Four
+	// of them may wait, which absorbs a burst of writes without a stall. It is the size of
+	// a log too, and as many logs and one more are kept for reuse: they must not take what
+	// a small disk has above its reserve.
+	memTableSize      = 8 << 20
+	memTablesAtMost   = 4
+	blockCacheSize    = 16 << 20
+	openFilesAtMost   = 256
+	bytesPerSyncTable = 1 << 20
+	// filterBits for each key of a table spare a reader nearly all tables that lack it:
+	// 1 in 100 is looked into all the same.
+	filterBits = 10
+	// mergeAfter is how many layers of new tables, twice over, Pebble leaves alone before
+	// it merges them. Most of their records are about to be removed: to merge them early
+	// is work for nothing, at the expense of writers. At layersAtMost writers wait.
+	mergeAfter   = 8
+	layersAtMost = 24
+)
+
+func isLocked(err error) bool {
+	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) || strings.Contains(err.Error(), "lock held")
+}
+
+func (s *Store) pebbleOptions() *pebble.Options {
+	opts := &pebble.Options{
+		FS:                          diskfs.New(s.opts.FS, s.opts.FullDiskPause, s.failInBackground),
+		Lock:                        s.opts.Lock,
+		FormatMajorVersion:          pebbleFormat,
+		MemTableSize:                memTableSize,
+		MemTableStopWritesThreshold: memTablesAtMost,
+		MaxOpenFiles:                openFilesAtMost,
+		BytesPerSync:                bytesPerSyncTable,
+		L0CompactionThreshold:       mergeAfter,
+		L0StopWritesThreshold:       layersAtMost,
+		CacheSize:                   blockCacheSize,
+		Logger:                      pebbleLogger{s},
+		EventListener:               s.pebbleEvents(),
+	}
+	for i := range opts.Levels {
+		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(filterBits)
+	}
+	opts.CompactionConcurrencyRange = func() (lower, upper int) { return 1, 1 }
+	// With more than one compaction at a time, Pebble's own scheduler looks ten times a
+	// second whether there may be more, in an idle daemon too.
+	opts.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
+	opts.WithFSDefaults()
+	return opts
+}
+
+// pebbleEvents makes a failed write in the background the end of the journal too
+// (contract 2): Pebble would try it again and again, and writes would stall behind
+// it. A full disk is waited out (contract 3).
+func (s *Store) pebbleEvents() *pebble.EventListener {
+	return &pebble.EventListener{
+		// Pebble panics after this with a mutex that it unlocks twice, which ends the
+		// process with the stacks of all goroutines and no reason.
+		WALCreated: func(info pebble.WALCreateInfo) {
+			if info.Err != nil {
+				s.fail(info.Err)
+			}
+		},
+		BackgroundError: func(err error) {
+			if diskfs.IsFull(err) && !s.closing.Load() {
+				s.opts.Logger.Error("the disk is full", "error", OneLine{err})
+				return
+			}
+			s.failInBackground(err)
+		},
+	}
+}
+
+// pebbleLogger is Pebble's logger. Pebble reports a failed log write by Fatalf and
+// goes on to acknowledge if that returns, so it has to end the process here.
+type pebbleLogger struct{ s *Store }
+
+func (l pebbleLogger) Infof(format string, args ...any) { l.log(slog.LevelDebug, format, args) }
+
+func (l pebbleLogger) Errorf(format string, args ...any) { l.log(slog.LevelError, format, args) }
+
+func (l pebbleLogger) Fatalf(format string, args ...any) { l.s.fail(fmt.Errorf(format, args...)) }
+
+func (l pebbleLogger) log(level slog.Level, format string, args []any) {
+	logger, ctx := l.s.opts.Logger, context.Background()
+	if logger.Enabled(ctx, level) {
+		logger.Log(ctx, level, "pebble", "message", fmt.Sprintf(format, args...))
+	}
+}
+
+// create makes Pebble's store. Pebble panics when it cannot sync the directory while
+// it names a manifest: that is an error like any other of a disk that fails.
+func (s *Store) create() (db *pebble.DB, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			db, err = nil, fmt.Errorf("opening the store: %v", p)
+		}
+	}()
+	return pebble.Open(s.opts.Dir, s.pebbleOptions())
+}
+
+// openPebble opens a store that must be there. Pebble panics about some of what it does
+// not understand.
+func openPebble(dir string, opts *pebble.Options) (db *pebble.DB, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", record.ErrCorrupt, p)
+		}
+	}()
+	opts.ErrorIfNotExists = true
+	db, err = pebble.Open(dir, opts)
+	return db, Classify(err)
+}
+
+// Classify tells apart the damage that Pebble meets, which is [record.ErrCorrupt], from
+// what the operating system says of the disk.
+func Classify(err error) error {
+	switch {
+	case err == nil, errors.Is(err, record.ErrCorrupt), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case IsDamage(err), errors.Is(err, fs.ErrNotExist):
+	case isErrno(err):
+		return err
+	}
+	return fmt.Errorf("%w: %w", record.ErrCorrupt, OneLine{err})
+}
+
+// IsDamage reports whether an error says that records, or Pebble's blocks, are not as they
+// were written.
+func IsDamage(err error) bool {
+	return errors.Is(err, record.ErrCorrupt) || errors.Is(err, pebble.ErrCorruption)
+}
+
+func isErrno(err error) bool { return errors.As(err, new(syscall.Errno)) }

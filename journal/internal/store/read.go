@@ -1,0 +1,136 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/botwired/botwired/journal/internal/record"
+)
+
+// DB reads the store as it is now. It is used between [Store.Acquire] and
+// [Store.Release].
+func (s *Store) DB() pebble.Reader { return s.db }
+
+// Snapshot is the store as it is now, to be closed by the caller.
+func (s *Store) Snapshot() *pebble.Snapshot { return s.db.NewSnapshot() }
+
+// Get reads one sealed record; ok is false when there is none. decode must not keep
+// the body, which is Pebble's.
+func Get(r pebble.Reader, key []byte, decode func(body []byte) error) (ok bool, err error) {
+	value, closer, err := r.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	body, err := record.Unseal(key, value)
+	if err == nil {
+		err = decode(body)
+	}
+	if closeErr := closer.Close(); err == nil {
+		err = closeErr
+	}
+	return err == nil, err
+}
+
+// ScanPrefix is [Scan] of the keys that begin with prefix.
+func ScanPrefix(r pebble.Reader, prefix []byte, visit func(key, body []byte, sum uint32) error) error {
+	return Scan(r, prefix, record.After(prefix), visit)
+}
+
+// Scan calls visit for every sealed record from one key up to another, which is not
+// visited. Key and body are valid only during the call.
+func Scan(r pebble.Reader, from, to []byte, visit func(key, body []byte, sum uint32) error) error {
+	return Each(r, from, to, func(key, value []byte) error {
+		body, err := record.Unseal(key, value)
+		if err != nil {
+			return err
+		}
+		return visit(key, body, record.Sum(value))
+	})
+}
+
+// Each is [Scan] of records as they are, sealed or not.
+func Each(r pebble.Reader, from, to []byte, visit func(key, value []byte) error) error {
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
+	if err != nil {
+		return err
+	}
+	for it.First(); it.Valid(); it.Next() {
+		if err := visit(it.Key(), it.Value()); err != nil {
+			return errors.Join(err, it.Close())
+		}
+	}
+	return errors.Join(it.Error(), it.Close())
+}
+
+// HoldsAny reports whether there is a record under a prefix.
+func HoldsAny(r pebble.Reader, prefix []byte) (bool, error) {
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: record.After(prefix)})
+	if err != nil {
+		return false, err
+	}
+	found := it.First()
+	return found, errors.Join(it.Error(), it.Close())
+}
+
+// ScanPending calls visit for every pending record under a prefix, in the order of
+// entry and sequence number.
+func ScanPending(r pebble.Reader, prefix []byte, visit func(record.ID, record.Version) error) error {
+	return ScanPrefix(r, prefix, func(key, body []byte, sum uint32) error {
+		id, v, err := record.ReadPending(key, body, sum)
+		if err != nil {
+			return err
+		}
+		return visit(id, v)
+	})
+}
+
+// ScanDead calls visit for the dead letters from a sequence number on, in their order.
+func ScanDead(r pebble.Reader, first uint64, visit func(*record.Dead) error) error {
+	return Scan(r, record.DeadKey(first), record.After([]byte(record.DeadPrefix)), func(key, body []byte, _ uint32) error {
+		seq, err := record.ParseDeadKey(key)
+		if err != nil {
+			return err
+		}
+		l, err := record.DecodeDead(seq, body)
+		if err != nil {
+			return err
+		}
+		return visit(&l)
+	})
+}
+
+// ReadTotals reads the state record. Errors: [record.ErrCorrupt] also when it is missing.
+func ReadTotals(r pebble.Reader) (t record.Totals, err error) {
+	ok, err := Get(r, record.StateKey, func(body []byte) (err error) {
+		t, err = record.DecodeTotals(body)
+		return err
+	})
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: the state record is missing", record.ErrCorrupt)
+	}
+	return t, err
+}
+
+// Count adds up the pending records and dead letters that the store holds, and calls
+// visit for each of the former, in the order of entry and sequence number.
+func Count(r pebble.Reader, visit func(record.ID, record.Version) error) (found record.Totals, err error) {
+	err = ScanPending(r, []byte(record.PendingPrefix), func(id record.ID, v record.Version) error {
+		found.Add(id, &v)
+		found.Seq = max(found.Seq, v.Seq)
+		return visit(id, v)
+	})
+	if err != nil {
+		return found, err
+	}
+	err = ScanDead(r, 0, func(l *record.Dead) error {
+		found.AddDead(l)
+		found.Seq = max(found.Seq, l.Seq)
+		return nil
+	})
+	return found, err
+}

@@ -1,0 +1,212 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/botwired/botwired/journal/internal/record"
+)
+
+// Change is one atomic change of the store.
+type Change interface {
+	// Fill puts the change into the batch that gathers. It is called in the one order of
+	// all updates, and must return an error before it puts anything in. It may take
+	// Options.Readers.
+	Fill(tx *Tx) error
+	// Durable makes the change visible. It is called once the change is durable, in the
+	// order of all updates, with Options.Readers held.
+	Durable()
+}
+
+// Early is a change that readers see before it is durable: it must tell them nothing that
+// a power cut could take back.
+type Early interface {
+	Change
+	// Applied is called as soon as the store shows the change, under the same hold of
+	// Options.Readers: a reader that holds the lock sees both or neither.
+	Applied()
+}
+
+// ChangeFunc is a change with nothing to make visible.
+type ChangeFunc func(tx *Tx) error
+
+// Fill calls f.
+func (f ChangeFunc) Fill(tx *Tx) error { return f(tx) }
+
+// Durable does nothing.
+func (ChangeFunc) Durable() {}
+
+// Update makes a change, and returns when it is durable and visible. When Fill refuses
+// the change, its error is returned once everything is durable that Fill may have seen.
+//
+// Errors: Fill's, and [ErrFailed].
+func (s *Store) Update(c Change) error {
+	t, err := s.enqueue(c)
+	if failed := s.await(t); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// Later makes a change that may be lost in a crash: it becomes durable with the next
+// update.
+func (s *Store) Later(c ChangeFunc) error {
+	s.order.Lock()
+	defer s.order.Unlock()
+	_, err := s.fill(c)
+	return err
+}
+
+// enqueue gives a change its place in the order, and the ticket of the group that makes
+// it durable.
+func (s *Store) enqueue(c Change) (t ticket, err error) {
+	s.order.Lock()
+	defer s.order.Unlock()
+	early, isEarly := c.(Early)
+	if isEarly { // readers wait for its own part only
+		if err := s.applyGathered(); err != nil {
+			return ticket{}, err
+		}
+	}
+	changed, err := s.fill(c)
+	switch {
+	case errors.Is(err, ErrFailed):
+		return ticket{}, err
+	case err != nil, !changed:
+		return s.newest(), err
+	}
+	if isEarly {
+		err = s.applyEarly(early)
+	} else if s.gathering.batch.Len() > groupBytes {
+		err = s.applyGathered()
+	}
+	if err != nil {
+		return ticket{}, err
+	}
+	return s.join(c), nil
+}
+
+// fill reports whether the change is one. A batch that is half filled is never applied: a
+// panic, or a record that Pebble does not take, is the end of the journal. The caller
+// holds order.
+func (s *Store) fill(c Change) (changed bool, err error) {
+	defer s.recoverPanic(&err)
+	if s.failed.Load() {
+		return false, ErrFailed // what Fill reads may have been lost
+	}
+	s.tx = Tx{s: s}
+	if err := c.Fill(&s.tx); err != nil {
+		return false, err
+	}
+	if s.tx.err != nil {
+		s.fail(s.tx.err)
+		return false, ErrFailed
+	}
+	return s.tx.changed, nil
+}
+
+// recoverPanic makes a panic the end of the journal. Its text may hold a value.
+func (s *Store) recoverPanic(err *error) {
+	if p := recover(); p != nil {
+		s.fail(fmt.Errorf("journaling: panic: %T", p))
+		*err = ErrFailed
+	}
+}
+
+// applyEarly applies a change, before which nothing has gathered, and shows it.
+func (s *Store) applyEarly(c Early) error {
+	s.opts.Readers.Lock()
+	defer s.opts.Readers.Unlock()
+	if err := s.applyGathered(); err != nil {
+		return err
+	}
+	c.Applied()
+	return nil
+}
+
+// Tx is an update that is being filled. It is valid until Fill returns.
+type Tx struct {
+	s       *Store
+	changed bool
+	err     error // the first failure to fill the batch
+}
+
+// Reader is the store as all earlier updates have left it. It is to be used before the
+// transaction changes anything.
+func (tx *Tx) Reader() (pebble.Reader, error) {
+	if err := tx.s.applyGathered(); err != nil {
+		return nil, err
+	}
+	return tx.s.db, nil
+}
+
+// Totals is what the store holds, with everything that this transaction has changed.
+func (tx *Tx) Totals() record.Totals { return tx.s.totals }
+
+// NextSeq is the sequence number of the next write.
+func (tx *Tx) NextSeq() uint64 { return tx.s.totals.Seq + 1 }
+
+// SetPending adds the record of a write, which takes the next sequence number, and sets
+// the version's checksum.
+func (tx *Tx) SetPending(id record.ID, v *record.Version, value string) {
+	var scratch [record.PendingFields]byte
+	fields := record.AppendPendingFields(scratch[:0], v)
+	op := tx.batch().SetDeferred(record.PendingKeySize(id), record.PendingSize(fields, value))
+	record.AppendPendingKey(op.Key[:0], id, v.Seq)
+	record.EncodePending(op.Value, op.Key, fields, v, value)
+	tx.note(op.Finish())
+	tx.s.totals.Seq = v.Seq
+	tx.s.totals.Add(id, v)
+	tx.s.gathering.writes++
+}
+
+// DeletePending removes the record of a write.
+func (tx *Tx) DeletePending(id record.ID, v *record.Version) {
+	tx.Delete(record.PendingKey(id, v.Seq))
+	tx.s.totals.Remove(id, v)
+}
+
+// SetDead adds a dead letter.
+func (tx *Tx) SetDead(l *record.Dead) {
+	key := record.DeadKey(l.Seq)
+	tx.Set(key, record.EncodeDead(key, l))
+	tx.s.totals.AddDead(l)
+}
+
+// DeleteDead removes a dead letter.
+func (tx *Tx) DeleteDead(l *record.Dead) {
+	tx.Delete(record.DeadKey(l.Seq))
+	tx.s.totals.RemoveDead(l)
+}
+
+// Set adds a sealed record that the state record does not count.
+func (tx *Tx) Set(key, sealed []byte) { tx.note(tx.batch().Set(key, sealed, nil)) }
+
+// Delete removes a record that the state record does not count.
+func (tx *Tx) Delete(key []byte) { tx.note(tx.batch().Delete(key, nil)) }
+
+// DeleteRange removes the records under a prefix, which the state record does not count.
+func (tx *Tx) DeleteRange(prefix []byte) {
+	tx.note(tx.batch().DeleteRange(prefix, record.After(prefix), nil))
+}
+
+// Sync has the update wait for a sync though it changes nothing.
+func (tx *Tx) Sync() { tx.changed = true; tx.s.gather() }
+
+func (tx *Tx) note(err error) {
+	tx.changed = true
+	if tx.err == nil {
+		tx.err = err
+	}
+}
+
+// batch is the one that gathers.
+func (tx *Tx) batch() *pebble.Batch {
+	g := tx.s.gather()
+	if g.batch == nil {
+		g.batch = tx.s.db.NewBatch()
+	}
+	return g.batch
+}
