@@ -1,4 +1,4 @@
-package journal
+package journal_test
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/botwired/botwired/journal"
 )
 
 // fatalStatus is how a process of these tests ends when the journal calls Fatal.
@@ -22,11 +24,11 @@ const fatalStatus = 77
 // status. It reports whether this is that process.
 func alone(t *testing.T, status int) bool {
 	t.Helper()
-	if os.Getenv(AloneEnv) != "" {
+	if os.Getenv(journal.AloneEnv) != "" {
 		return true
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=30s")
-	cmd.Env = append(os.Environ(), AloneEnv+"=1")
+	cmd.Env = append(os.Environ(), journal.AloneEnv+"=1")
 	out, err := cmd.CombinedOutput()
 	if got := cmd.ProcessState.ExitCode(); got != status {
 		t.Fatalf("ended with %d, want %d: %v\n%s", got, status, err, out)
@@ -36,7 +38,7 @@ func alone(t *testing.T, status int) bool {
 
 // onFailingDisk opens a journal on a disk that fails what is named of a file, once it is
 // told to.
-func onFailingDisk(t *testing.T, file string, fatal func(error), fails func(errorfs.Op) bool) (*Journal, *errorfs.Toggle) {
+func onFailingDisk(t *testing.T, file string, fatal func(error), fails func(errorfs.Op) bool) (*journal.Journal, *errorfs.Toggle) {
 	t.Helper()
 	fault := &errorfs.Toggle{Injector: errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if strings.Contains(op.Path, file) && fails(op) {
@@ -44,7 +46,7 @@ func onFailingDisk(t *testing.T, file string, fatal func(error), fails func(erro
 		}
 		return nil
 	})}
-	j, err := Open(Options{Dir: "j", FS: errorfs.Wrap(vfs.NewMem(), fault), Fatal: fatal})
+	j, err := journal.Open(journal.Options{Dir: "j", FS: errorfs.Wrap(vfs.NewMem(), fault), Fatal: fatal})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,10 +69,7 @@ func TestFailureToRotateTheLog(t *testing.T) {
 	})
 	fault.On()
 	for i := range 1000 {
-		_, err := j.Append(NewWrite{ID: ID{"ns", fmt.Sprint(i)}, Op: Put, Value: big})
-		if err != nil {
-			t.Fatal(err)
-		}
+		no(t, putting(j, key("%d", i), big)())
 	}
 }
 
@@ -89,9 +88,7 @@ func TestFailureOfTheManifest(t *testing.T) {
 	j, fault := onFailingDisk(t, "MANIFEST", exit, func(op errorfs.Op) bool {
 		return op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData
 	})
-	if _, err := j.Append(NewWrite{ID: ID{"ns", "k"}, Op: Put, Value: "1"}); err != nil {
-		t.Fatal(err)
-	}
+	put(t, j, key("k"), "1")
 	fault.On()
 	t.Fatalf("the table was written: %v", j.FlushTables())
 }
@@ -106,18 +103,26 @@ func TestWriteBehindAFailedOne(t *testing.T) {
 	fatal := make(chan error, 2) // it may be Pebble's goroutine that meets the failure
 	j, fault := onFailingDisk(t, ".log", func(err error) { fatal <- err }, func(op errorfs.Op) bool { return op.Kind == errorfs.OpFileWrite })
 	fault.On()
-	var err error
-	for i := 0; err == nil; i++ {
-		w := putOf(fmt.Sprint(i), big)
-		_, _, err = j.enlist(&w) // nobody waits for the sync
-		runtime.Gosched()        // one processor would fill the log before anything of it is written
+	ended := make(chan error, 1000)
+	for i := range cap(ended) { // nobody waits for the sync of another
+		go func() { ended <- putting(j, key("%d", i), big)() }()
+		runtime.Gosched() // one processor would fill the log before anything of it is written
 	}
-	if <-fatal; !errors.Is(err, ErrFailed) {
-		t.Errorf("error is %v", err)
+	<-fatal
+	failed := 0
+	for range cap(ended) {
+		if err := <-ended; errors.Is(err, journal.ErrFailed) {
+			failed++
+		} else if err != nil {
+			t.Errorf("error is %v", err)
+		}
 	}
-	w := Write{ID: ID{"ns", "0"}, Seq: 1, Op: Put}
+	if failed == 0 {
+		t.Error("no write was refused")
+	}
+	w := journal.Write{ID: key("0"), Seq: 1, Op: journal.Put}
 	for _, err := range []error{j.Settle(w), j.MarkSent(w), j.UnmarkSent(w.ID), j.Close()} {
-		if !errors.Is(err, ErrFailed) {
+		if !errors.Is(err, journal.ErrFailed) {
 			t.Errorf("error is %v", err)
 		}
 	}

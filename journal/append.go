@@ -1,150 +1,110 @@
 package journal
 
 import (
-	"errors"
-
-	"github.com/cockroachdb/pebble/v2"
+	"github.com/botwired/botwired/journal/internal/pending"
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
 )
-
-// ErrChanged says that the condition of an [Journal.Append] no longer held: the
-// entry was written in between. Look again and decide anew.
-var ErrChanged = errors.New("entry changed meanwhile")
-
-// NewWrite is a write to be journaled.
-type NewWrite struct {
-	ID
-	Op        Op
-	Value     string
-	ListBytes int
-	// If, when not nil, is asked with the sequence number of the entry's newest
-	// pending write (0 if there is none) whether to go on, in the order of all
-	// writes. A false is [ErrChanged]. It must be quick and must not call the
-	// journal.
-	If func(newest uint64) bool
-}
 
 // Append journals a write. When it returns nil the write is fsynced, visible to
 // readers and ahead of every write to its entry that began later (contract 1, 5).
 //
-// Errors: [ErrFull], [ErrChanged], [ErrFailed].
+// Errors: [ErrFull], [ErrChanged], [ErrFailed], [ErrClosed].
 func (j *Journal) Append(w NewWrite) (Write, error) {
-	if err := j.enter(); err != nil {
+	if err := j.store.Acquire(); err != nil {
 		return Write{}, err
 	}
-	defer j.leave()
-	v, t, err := j.enlist(&w)
-	if err := j.outcome(t, err); err != nil {
+	defer j.store.Release()
+	if err := j.pending.ready(w.ID); err != nil {
 		return Write{}, err
 	}
-	return v.write(w.ID, w.Value), nil
-}
-
-// enlist gives a write its place in the order, and the ticket of the group that it is
-// in. A condition may have been refused because of a write that is not durable yet, and
-// its caller is going to answer on the strength of that: it has a ticket too.
-func (j *Journal) enlist(w *NewWrite) (v *version, t ticket, err error) {
-	j.commitMu.Lock()
-	defer j.commitMu.Unlock()
-	defer j.survive(&err)
-	if j.failed.Load() {
-		return nil, ticket{}, ErrFailed // a condition may not hold because of a write that was lost
-	}
-	batch := j.gathered()
-	a, err := j.place(batch, w, 0)
-	if errors.Is(err, ErrChanged) {
-		return nil, j.newest(), err
-	}
-	if err != nil {
-		return nil, ticket{}, err
-	}
-	if batch.Len() > groupBytes {
-		if err := j.applyGathered(); err != nil {
-			return nil, ticket{}, err
+	a := &appending{set: j.pending, NewWrite: w}
+	if w.Op == Delete {
+		a.unlock = j.copies.lock(w.Namespace)
+		defer a.unlock()
+		var err error
+		if a.notBefore, err = j.copies.updatedAt(w.ID); err != nil {
+			return Write{}, err
 		}
 	}
-	return a.version, j.join(a), nil
+	if err := j.store.Update(a); err != nil {
+		return Write{}, err
+	}
+	return writeOf(w.ID, &a.write.Version, w.Value), nil
 }
 
-// place puts a write into a batch, behind all that are there; frees is what else the
-// batch takes off the budget. A write that is refused leaves no trace. The caller holds
-// commitMu.
-func (j *Journal) place(batch *pebble.Batch, w *NewWrite, frees int64) (arrival, error) {
-	if err := j.faultIn(w.ID); err != nil {
-		return arrival{}, err
-	}
-	n, v, replaced, err := j.admit(w, frees)
-	if err != nil {
-		return arrival{}, err
-	}
-	if err := setPending(batch, w.ID, v, w.Value); err != nil {
-		return arrival{}, err
-	}
-	j.totals.seq = v.seq
-	j.totals.add(w.ID, v)
-	j.superseded += replaced
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if n == nil {
-		n = j.index.ensure(w.ID)
-	}
-	n.coming = append(n.coming, v)
-	return arrival{n, v}, nil
+// appending is a write on its way into the journal.
+type appending struct {
+	NewWrite
+	set       *pendingSet
+	notBefore float64 // Unix seconds: its updated_at is no earlier
+	frees     int64   // bytes that the same change takes off the budget
+	write     pending.Write
+	unlock    func() // lets go of what must not change before the write has its place; may be nil
 }
 
-// admit decides whether the write may be taken, and what it follows: n is the entry's
-// node, nil if it has none, and replaced the size of the write that is superseded. Of the
-// budget a write needs only the difference, but it is written to the disk in full.
-func (j *Journal) admit(w *NewWrite, frees int64) (n *node, v *version, replaced int64, err error) {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	n = j.index.get(w.ID)
-	latest := n.latest()
-	if w.If != nil && !w.If(seqOf(latest)) {
-		return nil, nil, 0, ErrChanged
+// Fill admits the write and gives it its place in the order, behind all that are there.
+func (a *appending) Fill(tx *store.Tx) error {
+	if err := a.set.admit(tx, a); err != nil {
+		return err
 	}
-	if v, err = j.follow(latest, w); err != nil {
-		return nil, nil, 0, err
+	tx.SetPending(a.ID, &a.write.Version, a.Value)
+	a.set.add(a.ID, &a.write)
+	if a.unlock != nil {
+		a.unlock()
 	}
-	v.seq = j.totals.seq + 1
-	if latest != nil {
-		replaced = latest.size(w.ID)
-	}
-	size := v.size(w.ID)
-	return n, v, replaced, j.room(size-replaced-frees, size)
+	return nil
 }
 
-func seqOf(v *version) uint64 {
-	if v == nil {
-		return 0
+// Durable makes the write visible.
+func (a *appending) Durable() { a.set.show(a.ID, &a.write) }
+
+// admit decides whether the write may be taken, and what it becomes. Of the budget a
+// write needs only what it adds to the one that it supersedes, but it is written to the
+// disk in full.
+func (p *pendingSet) admit(tx *store.Tx, a *appending) error {
+	p.readers.RLock()
+	latest, exists := p.index.Get(a.ID).Latest()
+	p.readers.RUnlock()
+	if a.If != nil && !a.If(latest.Seq) {
+		return ErrChanged
 	}
-	return v.seq
+	v := p.nextVersion(tx, a, latest, exists)
+	size := v.Size(a.ID)
+	adds := size - a.frees + entryMemory - record.Overhead
+	if exists {
+		adds = size - a.frees - latest.Size(a.ID)
+	}
+	if err := p.room(tx.Totals(), adds, size); err != nil {
+		return err
+	}
+	if exists {
+		p.superseded.add(latest.Size(a.ID))
+	}
+	a.write.Version = v
+	return nil
 }
 
-// follow is the version that w becomes after the entry's newest one.
-func (j *Journal) follow(latest *version, w *NewWrite) (*version, error) {
-	now := j.stamp()
-	v := &version{
-		op: w.Op, bytes: int32(len(w.Value)), listBytes: int32(w.ListBytes),
-		updatedAt: now, since: now, createdAt: now,
+// nextVersion is the version that the write becomes after the entry's latest one.
+func (p *pendingSet) nextVersion(tx *store.Tx, a *appending, latest record.Version, exists bool) record.Version {
+	now := p.stamp()
+	v := record.Version{
+		Seq: tx.NextSeq(), Op: a.Op, Bytes: int32(len(a.Value)), ListBytes: int32(a.ListBytes),
+		UpdatedAt: now, Since: now, CreatedAt: now,
 	}
-	switch {
-	case latest != nil:
-		v.updatedAt = max(now, latest.updatedAt)
-		v.since = latest.since
-		v.createdAt, v.afterDelete = latest.createdAt, latest.afterDelete
-		if latest.op == Delete {
-			v.createdAt, v.afterDelete = v.updatedAt, true
-		}
-	case w.Op == Delete:
-		// What is put after it no longer looks at the settled copy, and must not be
+	if !exists {
+		// What is put after a delete no longer looks at the settled copy, and must not be
 		// older all the same (contract 19).
-		settled, _, err := j.observation(w.ID)
-		if err != nil {
-			return nil, err
-		}
-		v.updatedAt = max(now, settled.UpdatedAt)
+		v.UpdatedAt = max(now, a.notBefore)
+		return v
 	}
-	return v, nil
+	v.UpdatedAt = max(now, latest.UpdatedAt)
+	v.Since = latest.Since
+	v.CreatedAt, v.AfterDelete = latest.CreatedAt, latest.AfterDelete
+	if latest.Op == Delete {
+		v.CreatedAt, v.AfterDelete = v.UpdatedAt, true
+	}
+	return v
 }
 
 // tick is the least difference between two times, in seconds: BotWire's clock has
@@ -152,33 +112,14 @@ func (j *Journal) follow(latest *version, w *NewWrite) (*version, error) {
 const tick = 1e-6
 
 // stamp is the time of the next write: the wall clock, moved on by a tick if need be,
-// so that of two writes the later one is the newer in a listing. The caller holds
-// commitMu.
-func (j *Journal) stamp() float64 {
+// so that of two writes the later one is the newer in a listing. The caller is in the
+// store's order.
+func (p *pendingSet) stamp() float64 {
 	const slack = 1 // seconds; a clock set back by more is followed
 	now := unixNow()
-	if now <= j.lastStamp && j.lastStamp-now < slack {
-		now = j.lastStamp + tick
+	if now <= p.lastStamp && p.lastStamp-now < slack {
+		now = p.lastStamp + tick
 	}
-	j.lastStamp = now
+	p.lastStamp = now
 	return now
-}
-
-// publish makes durable writes visible, in their order.
-func (j *Journal) publish(writes []arrival) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, a := range writes {
-		j.show(a.node, a.version)
-	}
-}
-
-// show makes the first of an entry's coming writes visible. The caller holds mu.
-func (j *Journal) show(n *node, v *version) {
-	n.arrive()
-	if n.visible.seq != 0 {
-		j.garbage = append(j.garbage, retired{n.id, n.visible})
-	}
-	j.index.show(n, v)
-	j.changed(Change{ID: n.id, Seq: v.seq, Written: true})
 }

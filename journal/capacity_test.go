@@ -17,8 +17,12 @@ func write(j *journal.Journal, id journal.ID, size int) error {
 	return second(j.Append(journal.NewWrite{ID: id, Op: journal.Put, Value: strings.Repeat("x", size)}))
 }
 
-// one is what a write of 100 bytes to an entry of these tests counts for.
-const one = 64 + len("ns") + len("a") + 100
+// one is what a write of 100 bytes to an entry of these tests counts for, and written how
+// much of the disk it is taken to need.
+const (
+	one     = journal.EntryMemory + len("ns") + len("a") + 100
+	written = 64 + len("ns") + len("a") + 100
+)
 
 func budget(n int) func(*journal.Options) {
 	return func(o *journal.Options) { o.MaxBytes = int64(n) }
@@ -90,7 +94,7 @@ func TestFullDiskRefusesAndRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const reserve = 1 << 20
 		d := &disk{FS: vfs.NewMem()}
-		d.free.Store(int64(reserve + 2*one + 10))
+		d.free.Store(int64(reserve + 2*written + 10))
 		j := open(t, d, func(o *journal.Options) { o.DiskReserve = reserve })
 		a, b := key("a"), key("b")
 		for range 3 { // what is refused takes nothing

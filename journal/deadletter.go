@@ -5,22 +5,29 @@ import (
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
 )
+
+// errEnough ends a scan early.
+var errEnough = errors.New("enough")
 
 // DeadLetters returns up to limit dead letters of writes after a sequence number,
 // oldest first, without their values.
 func (j *Journal) DeadLetters(after uint64, limit int) ([]DeadLetter, error) {
-	if err := j.enter(); err != nil {
+	if err := j.store.Acquire(); err != nil {
 		return nil, err
 	}
-	defer j.leave()
+	defer j.store.Release()
 	var letters []DeadLetter
-	err := scanDeadFrom(j.db, after+1, func(l DeadLetter) error {
+	err := store.ScanDead(j.store.DB(), after+1, func(l *record.Dead) error {
 		if len(letters) >= limit {
 			return errEnough
 		}
-		l.Value = ""
-		letters = append(letters, l)
+		letters = append(letters, DeadLetter{
+			Write: writeOf(l.ID, &l.Version, ""), Status: l.Status, Error: l.Error, RefusedAt: l.RefusedAt,
+		})
 		return nil
 	})
 	if err != nil && !errors.Is(err, errEnough) {
@@ -32,11 +39,11 @@ func (j *Journal) DeadLetters(after uint64, limit int) ([]DeadLetter, error) {
 // IsDead reports whether a dead letter holds this write, or a newer one to its entry.
 // It reads the dead letters of younger writes only.
 func (j *Journal) IsDead(id ID, seq uint64) (bool, error) {
-	if err := j.enter(); err != nil {
+	if err := j.store.Acquire(); err != nil {
 		return false, err
 	}
-	defer j.leave()
-	err := scanDeadFrom(j.db, seq, func(l DeadLetter) error {
+	defer j.store.Release()
+	err := store.ScanDead(j.store.DB(), seq, func(l *record.Dead) error {
 		if l.ID == id {
 			return errEnough
 		}
@@ -51,96 +58,91 @@ func (j *Journal) IsDead(id ID, seq uint64) (bool, error) {
 	return false, nil
 }
 
-// errEnough ends a scan early.
-var errEnough = errors.New("enough")
-
-func scanDead(r pebble.Reader, visit func(DeadLetter)) error {
-	return scanDeadFrom(r, 0, func(l DeadLetter) error { visit(l); return nil })
-}
-
-// scanDeadFrom calls visit for the dead letters from a sequence number on.
-func scanDeadFrom(r pebble.Reader, first uint64, visit func(DeadLetter) error) error {
-	return scanRange(r, deadKey(first), after([]byte(deadPrefix)), func(key, body []byte, _ uint32) error {
-		seq, err := parseDeadKey(key)
-		if err != nil {
-			return err
-		}
-		l, err := decodeDead(seq, body)
-		if err != nil {
-			return err
-		}
-		return visit(l)
-	})
-}
-
-// size is what the dead letter counts for in the budget.
-func (l *DeadLetter) size() int64 {
-	return int64(pendingOverhead + len(l.Namespace) + len(l.Key) + len(l.Value))
-}
-
 // Retry journals a dead letter anew, as the newest write to its entry, and removes
 // it. Errors: [ErrNoDeadLetter] and those of [Journal.Append].
 func (j *Journal) Retry(seq uint64) (Write, error) {
-	if err := j.enter(); err != nil {
+	if err := j.store.Acquire(); err != nil {
 		return Write{}, err
 	}
-	defer j.leave()
-	var w *NewWrite
-	var a arrival
-	t, err := j.begin(func(batch *pebble.Batch) ([]arrival, error) {
-		l, err := j.deadLetter(seq)
-		if err != nil {
-			return nil, err
-		}
-		w = &NewWrite{ID: l.ID, Op: l.Op, Value: l.Value, ListBytes: l.ListBytes}
-		if a, err = j.place(batch, w, l.size()); err != nil {
-			return nil, err
-		}
-		return []arrival{a}, j.removeDead(batch, &l)
-	})
-	if err := j.outcome(t, err); err != nil {
+	defer j.store.Release()
+	l, err := readDead(j.store.DB(), seq)
+	if err != nil {
 		return Write{}, err
 	}
-	return a.version.write(w.ID, w.Value), nil
+	if err := j.pending.ready(l.ID); err != nil {
+		return Write{}, err
+	}
+	unlock := j.copies.lock(l.Namespace)
+	defer unlock()
+	r := &retrying{dead: l, appending: appending{
+		set: j.pending, frees: l.Size(),
+		NewWrite: NewWrite{ID: l.ID, Op: l.Op, Value: l.Value, ListBytes: int(l.ListBytes)},
+	}}
+	if r.notBefore, err = j.copies.updatedAt(l.ID); err != nil {
+		return Write{}, err
+	}
+	if err := j.store.Update(r); err != nil {
+		return Write{}, err
+	}
+	return writeOf(l.ID, &r.write.Version, l.Value), nil
+}
+
+// retrying is a dead letter on its way back into the pending set.
+type retrying struct {
+	appending
+	dead record.Dead
+}
+
+// Fill admits the write, unless somebody else has retried or discarded it.
+func (r *retrying) Fill(tx *store.Tx) error {
+	if err := stillDead(tx, r.dead.Seq); err != nil {
+		return err
+	}
+	if err := r.appending.Fill(tx); err != nil {
+		return err
+	}
+	tx.DeleteDead(&r.dead)
+	return nil
 }
 
 // Discard removes a dead letter for good. Errors: [ErrNoDeadLetter].
 func (j *Journal) Discard(seq uint64) error {
-	if err := j.enter(); err != nil {
+	if err := j.store.Acquire(); err != nil {
 		return err
 	}
-	defer j.leave()
-	return j.change(func(batch *pebble.Batch) error {
-		l, err := j.deadLetter(seq)
-		if err != nil {
+	defer j.store.Release()
+	l, err := readDead(j.store.DB(), seq)
+	if err != nil {
+		return err
+	}
+	return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+		if err := stillDead(tx, seq); err != nil {
 			return err
 		}
-		return j.removeDead(batch, &l)
-	})
+		tx.DeleteDead(&l)
+		return nil
+	}))
 }
 
-// removeDead takes a dead letter out of the store and the totals. The caller holds
-// commitMu.
-func (j *Journal) removeDead(batch *pebble.Batch, l *DeadLetter) error {
-	if err := batch.Delete(deadKey(l.Seq), nil); err != nil {
-		return err
+// stillDead is [ErrNoDeadLetter] when the dead letter is not there any more.
+func stillDead(tx *store.Tx, seq uint64) error {
+	r, err := tx.Reader()
+	if err == nil {
+		_, err = readDead(r, seq)
 	}
-	j.totals.dead--
-	j.totals.deadBytes -= l.size()
-	return nil
+	return err
 }
 
-func (j *Journal) deadLetter(seq uint64) (DeadLetter, error) {
-	var l DeadLetter
-	ok, err := get(j.db, deadKey(seq), func(body []byte) (err error) {
-		l, err = decodeDead(seq, body)
+func readDead(r pebble.Reader, seq uint64) (l record.Dead, err error) {
+	ok, err := store.Get(r, record.DeadKey(seq), func(body []byte) (err error) {
+		l, err = record.DecodeDead(seq, body)
 		return err
 	})
 	if err != nil {
-		return DeadLetter{}, fmt.Errorf("dead letter %d: %w", seq, err)
+		return l, fmt.Errorf("dead letter %d: %w", seq, err)
 	}
 	if !ok {
-		return DeadLetter{}, fmt.Errorf("%w: %d", ErrNoDeadLetter, seq)
+		return l, fmt.Errorf("%w: %d", ErrNoDeadLetter, seq)
 	}
 	return l, nil
 }

@@ -1,11 +1,19 @@
 package journal
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
 )
+
+// EntryMemory is what the budget counts for a pending write beside its namespace, key and
+// value.
+const EntryMemory = entryMemory
 
 // WithoutPause is o with nothing held back on a full disk.
 func WithoutPause(o Options) Options {
@@ -13,31 +21,40 @@ func WithoutPause(o Options) Options {
 	return o
 }
 
+// errChecked refuses the change in whose place a check was made.
+var errChecked = errors.New("checked")
+
 // Check compares, at one moment, the state record in the store with what a scan of
 // the same store finds, and what the journal keeps in memory with both.
 func (j *Journal) Check() error {
-	j.commitMu.Lock()
-	defer j.commitMu.Unlock()
-	if err := j.applyGathered(); err != nil {
+	var found error
+	err := j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+		found = j.check(tx)
+		return errChecked
+	}))
+	if !errors.Is(err, errChecked) {
 		return err
 	}
-	snapshot := j.db.NewSnapshot()
-	defer func() { _ = snapshot.Close() }()
-	want, err := readTotals(snapshot)
+	return found
+}
+
+func (j *Journal) check(tx *store.Tx) error {
+	db, err := tx.Reader()
 	if err != nil {
 		return err
 	}
-	if want != j.totals {
-		return fmt.Errorf("totals are %+v in memory and %+v in the store", j.totals, want)
+	want, err := store.ReadTotals(db)
+	if err != nil {
+		return err
 	}
-	var found totals
-	var superseded int64
+	if want != tx.Totals() {
+		return fmt.Errorf("totals are %+v in memory and %+v in the store", tx.Totals(), want)
+	}
+	var supersededBytes, supersededWrites int64
 	var last retired
-	err = scanPending(snapshot, []byte(pendingPrefix), func(id ID, v version) error {
-		found.add(id, &v)
-		found.seq = max(found.seq, v.seq)
+	found, err := store.Count(db, func(id ID, v record.Version) error {
 		if last.id == id {
-			superseded += last.v.size(id)
+			supersededWrites, supersededBytes = supersededWrites+1, supersededBytes+last.v.Size(id)
 		}
 		last = retired{id, v}
 		return nil
@@ -45,34 +62,39 @@ func (j *Journal) Check() error {
 	if err != nil {
 		return err
 	}
-	if err := scanDead(snapshot, func(l DeadLetter) { found.dead++; found.deadBytes += l.size() }); err != nil {
+	if err := want.Compare(found); err != nil {
 		return err
 	}
-	if err := compareTotals(found, want); err != nil {
-		return err
-	}
-	if j.index.complete() && superseded != j.superseded {
-		return fmt.Errorf("%d bytes are superseded in memory and %d in the store", j.superseded, superseded)
+	s := &j.pending.superseded
+	if !j.pending.rebuilding() && (s.bytes.Load() != supersededBytes || s.writes.Load() != supersededWrites) {
+		return fmt.Errorf("%d bytes of %d writes are superseded in memory and %d of %d in the store",
+			s.bytes.Load(), s.writes.Load(), supersededBytes, supersededWrites)
 	}
 	return nil
 }
 
+// DB is Pebble, behind the journal's back.
+func (j *Journal) DB() *pebble.DB { return j.store.DB().(*pebble.DB) }
+
+// Batches is how many batches were applied.
+func (j *Journal) Batches() uint64 { return j.store.Totals().Batches }
+
 // Damage changes the store behind the journal's back: value nil removes the record.
 func (j *Journal) Damage(key string, value []byte) error {
 	if value == nil {
-		return j.db.Delete([]byte(key), pebble.Sync)
+		return j.DB().Delete([]byte(key), pebble.Sync)
 	}
-	return j.db.Set([]byte(key), value, pebble.Sync)
+	return j.DB().Set([]byte(key), value, pebble.Sync)
 }
 
 // Flip changes one bit of a record's last field behind the journal's back.
 func (j *Journal) Flip(key string) error {
-	value, closer, err := j.db.Get([]byte(key))
+	value, closer, err := j.DB().Get([]byte(key))
 	if err != nil {
 		return err
 	}
 	changed := append([]byte(nil), value...)
-	changed[len(changed)-sumSize-1] ^= 1
+	changed[len(changed)-4-1] ^= 1 // before the checksum
 	return errors.Join(closer.Close(), j.Damage(key, changed))
 }
 
@@ -80,28 +102,33 @@ func (j *Journal) Flip(key string) error {
 const AloneEnv = "JOURNAL_TEST_ALONE"
 
 // PendingKey is the key of a pending write's record.
-func PendingKey(id ID, seq uint64) string { return string(pendingKey(id, seq)) }
+func PendingKey(id ID, seq uint64) string { return string(record.PendingKey(id, seq)) }
 
 // DeadKey is the key of a dead letter's record.
-func DeadKey(seq uint64) string { return string(deadKey(seq)) }
+func DeadKey(seq uint64) string { return string(record.DeadKey(seq)) }
 
 // Filling is how many entries and listings readers wait for.
 func (j *Journal) Filling() int {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	return len(j.filling)
+	j.pending.readers.RLock()
+	defer j.pending.readers.RUnlock()
+	return len(j.copies.filling)
 }
 
 // FlushTables has Pebble write its tables.
-func (j *Journal) FlushTables() error { return j.db.Flush() }
+func (j *Journal) FlushTables() error { return j.DB().Flush() }
 
 // RotateLog has Pebble begin a new log, and write the old one's records into a table.
 func (j *Journal) RotateLog() error {
-	return j.catch(func() error { _, err := j.db.AsyncFlush(); return err })
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // the table is not waited for
+	if err := j.store.Flush(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
 }
 
 // MarkNow marks what is durable, as happens by itself after a second.
-func (j *Journal) MarkNow() { j.markNow() }
+func (j *Journal) MarkNow() { j.store.MarkNow() }
 
-// DropCopies gives up the settled copies, as happens when the disk is nearly full.
-func (j *Journal) DropCopies() error { return j.dropCopies() }
+// DropCopies gives up the settled copies, as happens under disk pressure.
+func (j *Journal) DropCopies() error { return j.dropCopies(context.Background()) }

@@ -60,7 +60,8 @@ func dump(t testing.TB, j *journal.Journal) string {
 func tryDump(j *journal.Journal) (string, error) {
 	var b strings.Builder
 	st := j.Stats()
-	fmt.Fprintf(&b, "seq %d pending %d (%d bytes) dead %d (%d bytes)\n", st.LastSeq, st.Pending, st.PendingBytes, st.DeadLetters, st.DeadBytes)
+	onDisk := st.PendingBytes - int64(st.Pending)*(journal.EntryMemory-64) // as the format counts
+	fmt.Fprintf(&b, "seq %d pending %d (%d bytes) dead %d (%d bytes)\n", st.LastSeq, st.Pending, onDisk, st.DeadLetters, st.DeadBytes)
 	ids := []journal.ID{key("rewritten"), key("never"), key("filled"), key("other")}
 	for i := range 8 {
 		ids = append(ids, key("settled%d", i), key("dead%d", i), key("pending%d", i))

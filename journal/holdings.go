@@ -3,7 +3,8 @@ package journal
 import (
 	"errors"
 
-	"github.com/cockroachdb/pebble/v2"
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
 )
 
 // Holdings is what a journal has of one upstream, or for it.
@@ -15,37 +16,25 @@ type Holdings struct {
 
 // Holdings looks into the store, also before [Journal.Run].
 func (j *Journal) Holdings() (h Holdings, err error) {
-	if err := j.enter(); err != nil {
+	if err := j.store.Acquire(); err != nil {
 		return h, err
 	}
-	defer j.leave()
-	snapshot := j.db.NewSnapshot()
+	defer j.store.Release()
+	snapshot := j.store.Snapshot()
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
 	var last ID
-	err = scanPending(snapshot, []byte(pendingPrefix), func(id ID, _ version) error {
+	found, err := store.Count(snapshot, func(id record.ID, _ record.Version) error {
 		if id != last {
 			h.Pending++
 		}
 		last = id
 		return nil
 	})
-	if err == nil {
-		err = scanDead(snapshot, func(DeadLetter) { h.DeadLetters++ })
-	}
-	for _, prefix := range []string{settledPrefix, headerPrefix, rowPrefix, sentPrefix} {
+	h.DeadLetters = int(found.Dead)
+	for _, prefix := range []string{record.SettledPrefix, record.HeaderPrefix, record.RowPrefix, record.SentPrefix} {
 		if err == nil && !h.Copies {
-			h.Copies, err = holdsAny(snapshot, []byte(prefix))
+			h.Copies, err = store.HoldsAny(snapshot, []byte(prefix))
 		}
 	}
-	return h, storeError(err)
-}
-
-// holdsAny reports whether there is a record under a prefix.
-func holdsAny(r pebble.Reader, prefix []byte) (bool, error) {
-	it, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
-	if err != nil {
-		return false, err
-	}
-	found := it.First()
-	return found, errors.Join(it.Error(), it.Close())
+	return h, store.Classify(err)
 }

@@ -6,7 +6,59 @@ import (
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
 )
+
+// Listing returns the settled listing of a namespace; ok is false when upstream was
+// never asked for it, or the listing is damaged.
+func (j *Journal) Listing(namespace string) (l Listing, ok bool, err error) {
+	if err := j.store.Acquire(); err != nil {
+		return Listing{}, false, err
+	}
+	defer j.store.Release()
+	listing := ID{Namespace: namespace}
+	snapshot := j.copies.snapshot(listing)
+	l, ok, _, err = j.copies.listing(snapshot, namespace)
+	noted := j.copies.seen.use(listing, unixNow())
+	if at := fromUnix(noted.confirmedAt); ok && at.After(l.FetchedAt) {
+		l.FetchedAt = at
+	}
+	return l, ok, errors.Join(err, snapshot.Close())
+}
+
+// listing reads a listing; damaged says that there is a record of one that cannot be read.
+func (c *copies) listing(r pebble.Reader, namespace string) (l Listing, ok, damaged bool, err error) {
+	if l, ok, err = readListing(r, namespace); err != nil {
+		damaged, err = c.giveUp(fmt.Errorf("listing of %s: %w", namespace, err))
+		return Listing{}, false, damaged, err
+	}
+	return l, ok, false, nil
+}
+
+func readListing(r pebble.Reader, namespace string) (Listing, bool, error) {
+	h, ok, err := readHeader(r, namespace)
+	if err != nil || !ok {
+		return Listing{}, false, err
+	}
+	l := Listing{FetchedAt: fromUnix(h.FetchedAt), Complete: h.Complete}
+	prefix := record.Within(record.RowPrefix, namespace)
+	err = store.ScanPrefix(r, prefix, func(key, body []byte, _ uint32) error {
+		row, err := record.DecodeRow(string(key[len(prefix):]), body)
+		l.Rows = append(l.Rows, row)
+		return err
+	})
+	return l, err == nil, err
+}
+
+func readHeader(r pebble.Reader, namespace string) (h record.Header, ok bool, err error) {
+	ok, err = store.Get(r, record.HeaderKey(namespace), func(body []byte) (err error) {
+		h, err = record.DecodeHeader(body)
+		return err
+	})
+	return h, ok, err
+}
 
 // ListingFill takes upstream's listing of a namespace into the journal. It is begun
 // before upstream is asked, so that the writes that settle meanwhile are laid over
@@ -15,120 +67,68 @@ type ListingFill struct {
 	j         *Journal
 	namespace string
 	startedAt float64
-	settled   []settledRow // guarded by j.commitMu, in the order of settling
-	overtaken bool         // likewise; what was taken or forgotten meanwhile is newer
-}
-
-// settledRow is an entry's state that became known while a listing was under way.
-type settledRow struct {
-	row     Row
-	gone    bool
-	arrived bool // by a write of ours, just now
+	known     []knownRow // guarded by the copies lock, in the order in which they became known
+	overtaken bool       // likewise; what was taken or forgotten meanwhile is newer
 }
 
 // BeginListing is to be followed by Commit or Cancel.
 func (j *Journal) BeginListing(namespace string) *ListingFill {
 	f := &ListingFill{j: j, namespace: namespace, startedAt: unixNow()}
-	j.commitMu.Lock()
-	defer j.commitMu.Unlock()
-	j.observers[namespace] = append(j.observers[namespace], f)
+	defer j.copies.lock(namespace)()
+	s := j.copies.stripe(namespace)
+	if s.observers == nil {
+		s.observers = make(map[string][]*ListingFill)
+	}
+	s.observers[namespace] = append(s.observers[namespace], f)
 	return f
 }
 
 // Cancel ends the fill without an answer.
 func (f *ListingFill) Cancel() {
-	f.j.commitMu.Lock()
-	defer f.j.commitMu.Unlock()
+	defer f.j.copies.lock(f.namespace)()
 	f.leave()
 }
 
-// leave is idempotent; the caller holds commitMu.
+// leave is idempotent; the caller holds the copies lock.
 func (f *ListingFill) leave() {
-	rest := slices.DeleteFunc(f.j.observers[f.namespace], func(o *ListingFill) bool { return o == f })
+	s := f.j.copies.stripe(f.namespace)
+	rest := slices.DeleteFunc(s.observers[f.namespace], func(o *ListingFill) bool { return o == f })
 	if len(rest) == 0 {
-		delete(f.j.observers, f.namespace)
+		delete(s.observers, f.namespace)
 		return
 	}
-	f.j.observers[f.namespace] = rest
+	s.observers[f.namespace] = rest
 }
 
 // Commit makes upstream's rows, brought forward by what has settled since, the
-// settled listing of the namespace. complete says that upstream had no more keys. It
-// is durable when Commit returns, and not seen by readers before.
+// settled listing of the namespace. complete says that upstream had no more keys. What
+// it changed is durable when Commit returns, and not seen by readers before; a listing
+// that changed nothing is noted in memory only.
 //
 // Errors: [ErrChanged] when, since this one was begun, another listing of the namespace
-// was taken, as that may show what came after this one, or an entry was buried in doubt
-// (contract 7).
+// was taken, as that may show what came after this one, or an entry was dead-lettered in
+// doubt (contract 7).
 func (f *ListingFill) Commit(rows []Row, complete bool) error {
-	j := f.j
-	if err := j.enter(); err != nil {
+	if err := f.j.store.Acquire(); err != nil {
 		return err
 	}
-	defer j.leave()
-	t, done, err := f.begin(rows, complete)
+	defer f.j.store.Release()
+	unlock := f.j.copies.lock(f.namespace)
+	defer unlock()
+	f.leave()
+	if f.overtaken {
+		return fmt.Errorf("listing of %s: %w", f.namespace, ErrChanged)
+	}
+	c := &listed{copies: f.j.copies, fill: f, unlock: unlock}
+	err := c.prepare(rows, complete)
+	if err == nil {
+		err = f.j.store.Update(c)
+		c.reveal()
+	}
 	if err != nil {
 		return fmt.Errorf("listing of %s: %w", f.namespace, err)
 	}
-	defer done()
-	return j.await(t)
-}
-
-func (f *ListingFill) begin(rows []Row, complete bool) (t ticket, done func(), err error) {
-	j := f.j
-	j.commitMu.Lock()
-	defer j.commitMu.Unlock()
-	f.leave()
-	if f.overtaken {
-		return ticket{}, nil, ErrChanged
-	}
-	past, _, damaged, err := j.readListing(j.db, f.namespace)
-	if err != nil {
-		return ticket{}, nil, err
-	}
-	now, newest := f.bringForward(rows)
-	vanished := []ID{{Namespace: f.namespace}}
-	if complete {
-		if vanished, err = j.notListed(vanished, now); err != nil {
-			return ticket{}, nil, err
-		}
-	}
-	batch, err := j.newBatch()
-	if err != nil {
-		return ticket{}, nil, err
-	}
-	if damaged {
-		err = j.dropListing(batch, f.namespace)
-	}
-	for _, id := range vanished[1:] {
-		err = errors.Join(err, batch.Delete(entryKey(settledPrefix, id), nil))
-	}
-	if err = errors.Join(err, f.write(batch, past.Rows, now, header{f.startedAt, newest, complete})); err != nil {
-		return ticket{}, nil, errors.Join(err, batch.Close())
-	}
-	done = j.hideWhileFilling(vanished...)
-	if err := j.apply(batch, pebble.NoSync); err != nil {
-		done()
-		return ticket{}, nil, err
-	}
-	for _, other := range j.observers[f.namespace] {
-		other.overtaken = true
-	}
-	return j.join(), done, nil
-}
-
-// notListed adds to ids the entries with a settled copy that a complete listing does
-// not show: upstream has lost them, and a read must not bring back what a listing has
-// shown to be gone (contract 7).
-func (j *Journal) notListed(ids []ID, now map[string]Row) ([]ID, error) {
-	prefix := within(settledPrefix, ids[0].Namespace)
-	err := each(j.db, prefix, func(key, _ []byte) error {
-		name := string(key[len(prefix):])
-		if _, ok := now[name]; !ok {
-			ids = append(ids, ID{Namespace: ids[0].Namespace, Key: name})
-		}
-		return nil
-	})
-	return ids, err
+	return nil
 }
 
 // bringForward lays what became known meanwhile over upstream's rows. A write that
@@ -139,131 +139,17 @@ func (f *ListingFill) bringForward(rows []Row) (now map[string]Row, newest float
 		now[r.Key] = r
 		newest = max(newest, r.UpdatedAt)
 	}
-	for _, s := range f.settled {
-		if s.gone {
-			delete(now, s.row.Key)
+	for _, k := range f.known {
+		if k.gone {
+			delete(now, k.Key)
 			continue
 		}
-		s.row.UpdatedAt = max(s.row.UpdatedAt, now[s.row.Key].UpdatedAt)
-		if s.arrived {
-			s.row.UpdatedAt = max(s.row.UpdatedAt, newest+tick)
+		k.UpdatedAt = max(k.UpdatedAt, now[k.Key].UpdatedAt)
+		if k.arrived {
+			k.UpdatedAt = max(k.UpdatedAt, newest+tick)
 		}
-		now[s.row.Key] = s.row
-		newest = max(newest, s.row.UpdatedAt)
+		now[k.Key] = k.Row
+		newest = max(newest, k.UpdatedAt)
 	}
 	return now, newest
-}
-
-// write turns the past rows into the present ones, touching only what differs. A
-// row's time never goes back (contract 19).
-func (f *ListingFill) write(batch *pebble.Batch, past []Row, now map[string]Row, h header) error {
-	for _, old := range past {
-		row, ok := now[old.Key]
-		if !ok {
-			if err := batch.Delete(rowKey(f.namespace, old.Key), nil); err != nil {
-				return err
-			}
-			continue
-		}
-		row.UpdatedAt = max(row.UpdatedAt, old.UpdatedAt)
-		h.newest = max(h.newest, row.UpdatedAt)
-		if now[old.Key] = row; row == old {
-			delete(now, old.Key)
-		}
-	}
-	for _, row := range now {
-		if err := setRow(batch, f.namespace, row); err != nil {
-			return err
-		}
-	}
-	return setHeader(batch, f.namespace, h)
-}
-
-func rowKey(namespace, key string) []byte {
-	return entryKey(rowPrefix, ID{Namespace: namespace, Key: key})
-}
-
-func setRow(batch *pebble.Batch, namespace string, row Row) error {
-	key := rowKey(namespace, row.Key)
-	return batch.Set(key, seal(key, appendRow(nil, row)), nil)
-}
-
-func setHeader(batch *pebble.Batch, namespace string, h header) error {
-	key := headerKey(namespace)
-	return batch.Set(key, seal(key, appendHeader(nil, h)), nil)
-}
-
-// bringRow brings the namespace's listing, if there is one, and those under way
-// forward by what is known of one entry. The caller holds commitMu.
-//
-// A write that has just arrived is newer than all that was listed before, whatever
-// the clocks here and upstream say.
-func (j *Journal) bringRow(batch *pebble.Batch, namespace string, s settledRow) error {
-	for _, f := range j.observers[namespace] {
-		f.settled = append(f.settled, s)
-	}
-	h, listed, err := j.headerToChange(batch, namespace)
-	if err != nil || !listed {
-		return err
-	}
-	key := rowKey(namespace, s.row.Key)
-	if s.gone {
-		return batch.Delete(key, nil)
-	}
-	if s.arrived {
-		s.row.UpdatedAt = max(s.row.UpdatedAt, h.newest+tick)
-	}
-	_, err = get(j.db, key, func(body []byte) error {
-		old, err := decodeRow(s.row.Key, body)
-		s.row.UpdatedAt = max(s.row.UpdatedAt, old.UpdatedAt)
-		return err
-	})
-	if _, err := j.spare(err); err != nil {
-		return err
-	}
-	h.newest = max(h.newest, s.row.UpdatedAt)
-	return errors.Join(setRow(batch, namespace, s.row), setHeader(batch, namespace, h))
-}
-
-// forgetRow takes an entry out of the namespace's listing, as nobody knows what upstream
-// holds of it. The listing says from then on that it lacks keys, and is so old that
-// upstream is asked for another as soon as it can be. Those under way may have been made
-// before what readers have seen since, and are dropped. The caller holds commitMu.
-func (j *Journal) forgetRow(batch *pebble.Batch, id ID) error {
-	for _, f := range j.observers[id.Namespace] {
-		f.overtaken = true
-	}
-	h, listed, err := j.headerToChange(batch, id.Namespace)
-	if err != nil || !listed {
-		return err
-	}
-	h.fetchedAt, h.complete = 0, false
-	return errors.Join(batch.Delete(rowKey(id.Namespace, id.Key), nil), setHeader(batch, id.Namespace, h))
-}
-
-func readHeader(r pebble.Reader, namespace string) (h header, ok bool, err error) {
-	ok, err = get(r, headerKey(namespace), func(body []byte) (err error) {
-		h, err = decodeHeader(body)
-		return err
-	})
-	return h, ok, err
-}
-
-// headerToChange reads the header of a listing that is about to be brought forward. A
-// damaged one is no listing any more.
-func (j *Journal) headerToChange(batch *pebble.Batch, namespace string) (header, bool, error) {
-	h, ok, err := readHeader(j.db, namespace)
-	damaged, err := j.spare(err)
-	if damaged {
-		err = j.dropListing(batch, namespace)
-	}
-	return h, ok, err
-}
-
-// dropListing removes a listing, however damaged its records are.
-func (j *Journal) dropListing(batch *pebble.Batch, namespace string) error {
-	err := batch.Delete(headerKey(namespace), nil)
-	return errors.Join(err, each(j.db, within(rowPrefix, namespace), func(key, _ []byte) error {
-		return batch.Delete(key, nil)
-	}))
 }

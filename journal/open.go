@@ -1,116 +1,91 @@
 package journal
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"syscall"
 
-	"github.com/cockroachdb/pebble/v2"
+	"github.com/botwired/botwired/journal/internal/recovery"
+	"github.com/botwired/botwired/journal/internal/store"
+	"github.com/botwired/botwired/journal/internal/store/diskfs"
 )
 
-func (j *Journal) open() (err error) {
-	version, err := checkFormat(j.opts.FS, j.opts.Dir)
+// Open opens the journal of a directory, made if it does not exist. It does no
+// background work: the pending index is complete only after [Journal.Run] has
+// rebuilt it, but every method gives right answers before.
+//
+// Errors: [ErrInUse], [ErrFormat], [ErrCorrupt], and those of the file system.
+func Open(opts Options) (*Journal, error) {
+	opts = opts.withDefaults()
+	readers := &readersLock{}
+	pending := newPendingSet(readers, opts.MaxBytes, opts.DiskReserve)
+	s, err := open(opts, store.Options{
+		Dir: opts.Dir, FS: opts.FS, DiskReserve: opts.DiskReserve, Fatal: opts.Fatal, Logger: opts.Logger,
+		Readers: readers, BeforeApply: pending.removeGarbage, FullDiskPause: opts.fullDiskPause,
+	})
+	if err != nil {
+		return nil, refusedStart(opts.Dir, err)
+	}
+	pending.store = s
+	return &Journal{
+		opts: opts, store: s, pending: pending, copies: newCopies(s, readers, opts.Logger),
+		rebuilt: make(chan struct{}),
+	}, nil
+}
+
+func open(opts Options, storeOpts store.Options) (_ *store.Store, err error) {
+	fsys, dir := opts.FS, opts.Dir
+	version, err := store.CheckFormat(fsys, dir)
 	if err == nil && version == 0 {
-		err = checkSwap(j.opts.FS, j.opts.Dir)
+		err = recovery.CheckSwap(fsys, dir)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := j.opts.FS.MkdirAll(j.opts.Dir, dirMode); err != nil {
-		return err
+	if err := fsys.MkdirAll(dir, diskfs.DirMode); err != nil {
+		return nil, err
 	}
-	if j.lock, err = pebble.LockDirectory(j.opts.Dir, j.opts.FS); err != nil {
-		return lockError(err)
+	if storeOpts.Lock, err = store.LockDir(fsys, dir); err != nil {
+		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, j.lock.Close())
-		}
-	}()
+	s, err := openLocked(storeOpts)
+	if err != nil {
+		err = errors.Join(err, storeOpts.Lock.Close())
+	}
+	return s, err
+}
+
+// openLocked makes or migrates the store if need be, and opens it.
+func openLocked(opts store.Options) (*store.Store, error) {
 	// Once more: until the lock was taken, another process could have been making it.
-	if version, err = checkFormat(j.opts.FS, j.opts.Dir); err != nil {
-		return err
+	version, err := store.CheckFormat(opts.FS, opts.Dir)
+	if err != nil {
+		return nil, err
 	}
-	keepPrivate(j.opts.FS, j.opts.Dir, j.opts.Logger)
+	diskfs.MakePrivate(opts.FS, opts.Dir, opts.Logger)
 	switch version {
-	case formatVersion:
+	case store.FormatVersion:
 	case 0:
-		err = j.create()
+		err = store.Create(opts)
 	default:
-		err = j.migrate(version)
+		err = recovery.Migrate(opts, version)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := j.openStore(); err != nil {
-		return err
-	}
-	return j.removeCheckpoints()
-}
-
-// openStore opens a store of the present format, after it was looked at for what
-// Pebble does not see, and would make worse: to open is to remove logs and tables.
-func (j *Journal) openStore() (err error) {
-	fsys, dir := j.opts.FS, j.opts.Dir
-	if j.keeper.last, err = readMark(fsys, dir); err != nil {
-		return err
-	}
-	if err := j.keeper.last.checkManifest(fsys, dir); err != nil {
-		return err
-	}
-	if err := checkLogs(fsys, dir, j.keeper.last); err != nil {
-		return err
-	}
-	if j.db, err = openPebble(dir, j.storeOptions()); err != nil {
-		return err
-	}
-	j.disk = diskGauge{fs: fsys, dir: dir, reserve: j.opts.DiskReserve}
-	if j.totals, err = readTotals(j.db); err == nil {
-		err = j.keeper.last.reached(j.totals)
-	}
-	if err == nil {
-		err = j.keepMark(j.totals) // Pebble has made all that it found durable
-	}
+	s, err := store.Open(opts)
 	if err != nil {
-		j.closing.Store(true)
-		return errors.Join(storeError(err), j.db.Close())
+		return nil, err
 	}
-	return nil
-}
-
-// openPebble opens a store that must be there. What Pebble does not understand, it
-// sometimes panics about.
-func openPebble(dir string, opts *pebble.Options) (db *pebble.DB, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %v", ErrCorrupt, p)
-		}
-	}()
-	opts.ErrorIfNotExists = true
-	db, err = pebble.Open(dir, opts)
-	return db, storeError(err)
-}
-
-// storeError tells apart the damage that Pebble meets, which is [ErrCorrupt], from
-// what the operating system says of the disk.
-func storeError(err error) error {
-	var errno syscall.Errno
-	switch {
-	case err == nil, errors.Is(err, ErrCorrupt), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return err
-	case errors.Is(err, pebble.ErrCorruption), errors.Is(err, fs.ErrNotExist):
-	case errors.As(err, &errno):
-		return err
+	if err := recovery.RemoveCheckpoints(opts); err != nil {
+		opts.Logger.Warn("the copy that a migration made cannot be removed: the next start tries again", "error", err)
 	}
-	return fmt.Errorf("%w: %w", ErrCorrupt, oneLine{err})
+	return s, nil
 }
 
-// refusal is how a journal that cannot be used says so, in one line with what to do.
-func refusal(dir string, err error) error {
+// refusedStart is how a journal that cannot be used says so, in one line with what to do.
+func refusedStart(dir string, err error) error {
 	if errors.Is(err, ErrCorrupt) {
-		return fmt.Errorf("journal %s: %w; nothing was removed: \"botwired recover\" keeps a copy and salvages what it can", dir, oneLine{err})
+		return fmt.Errorf("journal %s: %w; nothing was removed: \"botwired recover\" keeps a copy and salvages what it can", dir, store.OneLine(err))
 	}
 	return fmt.Errorf("journal %s: %w", dir, err)
 }

@@ -1,6 +1,11 @@
 package journal
 
-import "time"
+import (
+	"time"
+
+	"github.com/botwired/botwired/journal/internal/pending"
+	"github.com/botwired/botwired/journal/internal/record"
+)
 
 // Stats is a summary of a journal.
 type Stats struct {
@@ -21,38 +26,6 @@ type NamespaceStats struct {
 	OldestSince  float64
 }
 
-// Stats summarises the journal.
-func (j *Journal) Stats() Stats {
-	j.commitMu.Lock()
-	st := Stats{DeadLetters: int(j.totals.dead), DeadBytes: j.totals.deadBytes, LastSeq: j.totals.seq}
-	j.commitMu.Unlock()
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	st.Rebuilding = !j.index.complete()
-	st.Namespaces = make(map[string]NamespaceStats, len(j.index.spaces))
-	for name, s := range j.index.spaces {
-		if s.oldest == nil {
-			continue
-		}
-		since := s.oldest.visible.since
-		st.Pending += s.count
-		st.PendingBytes += s.bytes
-		if st.OldestSince == 0 || since < st.OldestSince {
-			st.OldestSince = since
-		}
-		st.Namespaces[name] = NamespaceStats{Pending: s.count, PendingBytes: s.bytes, OldestSince: since}
-	}
-	return st
-}
-
-// age is the time since a wall-clock instant, at least 0.
-func age(since float64) time.Duration {
-	return max(0, time.Duration((unixNow()-since)*float64(time.Second)))
-}
-
-// Age is how long the write's entry has been waiting, at least 0.
-func (p Pending) Age() time.Duration { return age(p.Since) }
-
 // OldestAge is how long the oldest pending write has waited, 0 if there is none.
 func (s Stats) OldestAge() time.Duration {
 	if s.OldestSince == 0 {
@@ -63,3 +36,65 @@ func (s Stats) OldestAge() time.Duration {
 
 // OldestAge is how long the namespace's oldest pending write has waited.
 func (s NamespaceStats) OldestAge() time.Duration { return age(s.OldestSince) }
+
+// Stats summarises the journal, namespace by namespace: what changes meanwhile may be in
+// it or not.
+func (j *Journal) Stats() Stats {
+	totals := j.store.Totals()
+	st := Stats{
+		DeadLetters: int(totals.Dead), DeadBytes: totals.DeadBytes, LastSeq: totals.Seq,
+		Rebuilding: j.pending.rebuilding(), Namespaces: make(map[string]NamespaceStats),
+	}
+	for _, space := range j.pending.spaces() {
+		n := j.pending.summary(space)
+		if n.Pending == 0 {
+			continue
+		}
+		st.Pending += n.Pending
+		st.PendingBytes += n.PendingBytes
+		if st.OldestSince == 0 || n.OldestSince < st.OldestSince {
+			st.OldestSince = n.OldestSince
+		}
+		st.Namespaces[space.Name()] = n
+	}
+	return st
+}
+
+func (p *pendingSet) rebuilding() bool {
+	p.readers.RLock()
+	defer p.readers.RUnlock()
+	return !p.index.Complete()
+}
+
+// summary describes a namespace. Once its oldest entry has left, the next oldest is looked
+// for, but not all the time: a little too old is said meanwhile.
+func (p *pendingSet) summary(space *pending.Space) NamespaceStats {
+	p.searching.Lock()
+	defer p.searching.Unlock()
+	p.readers.RLock()
+	_, exact := space.Oldest()
+	p.readers.RUnlock()
+	if began := time.Now(); !exact && p.searchPace.Ready(began) {
+		p.findOldest(space)
+		p.searchPace.Took(time.Since(began), time.Now())
+	}
+	p.readers.RLock()
+	defer p.readers.RUnlock()
+	since, _ := space.Oldest()
+	return NamespaceStats{
+		Pending: space.Len(), OldestSince: since,
+		PendingBytes: space.Bytes() + int64(space.Len())*(entryMemory-record.Overhead),
+	}
+}
+
+// findOldest searches a namespace, a part of it under each hold of the readers' lock.
+func (p *pendingSet) findOldest(space *pending.Space) {
+	p.readers.Lock()
+	search := space.NewSearch()
+	p.readers.Unlock()
+	for done := false; !done; {
+		p.readers.Lock()
+		done = search.Step(walkChunk)
+		p.readers.Unlock()
+	}
+}

@@ -2,12 +2,23 @@
 
 package journal
 
-import "context"
+import (
+	"context"
+
+	"github.com/botwired/botwired/journal/internal/record"
+)
 
 // CompactTables has Pebble merge all its tables.
 func (j *Journal) CompactTables(ctx context.Context) error {
 	if err := j.RotateLog(); err != nil {
 		return err
 	}
-	return j.catch(func() error { return j.db.Compact(ctx, []byte("a"), []byte("z"), false) })
+	for _, prefix := range []string{
+		record.SentPrefix, record.DeadPrefix, record.HeaderPrefix, record.RowPrefix, "m/", record.PendingPrefix, record.SettledPrefix,
+	} {
+		if err := j.store.Compact(ctx, prefix); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -3,33 +3,40 @@ package journal
 import (
 	"errors"
 	"time"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
 )
 
 // ID names an entry: one value under a namespace and a key.
-type ID struct {
-	Namespace string
-	Key       string
-}
-
-func (id ID) String() string { return id.Namespace + "/" + id.Key }
+type ID = record.ID
 
 // Op is what a write does to its entry.
-type Op uint8
+type Op = record.Op
 
-// The operations. Their numbers are part of the record format.
+// The operations.
 const (
-	Put    Op = 1
-	Delete Op = 2
+	Put    = record.Put
+	Delete = record.Delete
 )
 
-func (op Op) String() string {
-	switch op {
-	case Put:
-		return "put"
-	case Delete:
-		return "delete"
-	}
-	return "unknown"
+// Observation is a present entry as upstream showed it.
+type Observation = record.Observation
+
+// Row is one line of a listing.
+type Row = record.Row
+
+// NewWrite is a write to be journaled.
+type NewWrite struct {
+	ID
+	Op        Op
+	Value     string
+	ListBytes int // the size that a listing shows for Value
+	// If, when not nil, is asked with the sequence number of the entry's newest
+	// pending write (0 if there is none) whether to go on, in the order of all
+	// writes. A false is [ErrChanged]. It must be quick and must not call the
+	// journal.
+	If func(newest uint64) bool
 }
 
 // Write is one acknowledged write. Times are Unix seconds, as BotWire prints them.
@@ -45,6 +52,13 @@ type Write struct {
 	afterDelete bool    // the settled copy is not its past
 }
 
+func writeOf(id ID, v *record.Version, value string) Write {
+	return Write{
+		ID: id, Seq: v.Seq, Op: v.Op, Value: value, ListBytes: int(v.ListBytes), UpdatedAt: v.UpdatedAt,
+		createdAt: v.CreatedAt, afterDelete: v.AfterDelete,
+	}
+}
+
 // Pending is what the index knows of a pending write: everything but the value.
 type Pending struct {
 	ID
@@ -55,6 +69,9 @@ type Pending struct {
 	UpdatedAt float64 // Unix seconds
 	Since     float64 // Unix seconds: since when the entry has been waiting, not later than its oldest unsettled write
 }
+
+// Age is how long the write's entry has been waiting, at least 0.
+func (p Pending) Age() time.Duration { return age(p.Since) }
 
 // Kind says where an entry's state is known from.
 type Kind uint8
@@ -78,21 +95,6 @@ type State struct {
 	ConfirmedAt time.Time
 }
 
-// Observation is a present entry as upstream showed it.
-type Observation struct {
-	Value     string
-	ListBytes int
-	CreatedAt float64 // Unix seconds
-	UpdatedAt float64 // Unix seconds
-}
-
-// Row is one line of a listing.
-type Row struct {
-	Key       string
-	ListBytes int
-	UpdatedAt float64 // Unix seconds
-}
-
 // Listing is the last listing of a namespace that upstream gave, brought forward
 // by the writes that have settled since.
 type Listing struct {
@@ -109,7 +111,7 @@ type DeadLetter struct {
 	RefusedAt float64 // Unix seconds
 }
 
-// Change tells a watcher that what is known of an entry changed.
+// Change tells the subscriber that what is known of an entry changed.
 type Change struct {
 	ID
 	Seq     uint64 // of the write concerned
@@ -120,19 +122,29 @@ var (
 	// ErrFull refuses a write because the budget or the disk is full. Nothing was
 	// written; the same write may be accepted later (contract 3).
 	ErrFull = errors.New("journal full")
+	// ErrChanged says that the condition of an [Journal.Append] no longer held, or that
+	// an answer of upstream's was overtaken: look again and decide anew.
+	ErrChanged = errors.New("entry changed meanwhile")
 	// ErrInUse says that another process has the directory open.
-	ErrInUse = errors.New("in use by another process")
+	ErrInUse = store.ErrInUse
 	// ErrClosed says that Close was called.
-	ErrClosed = errors.New("journal closed")
+	ErrClosed = store.ErrClosed
 	// ErrFailed says that the disk failed; the process is about to end.
-	ErrFailed = errors.New("journal failed")
+	ErrFailed = store.ErrFailed
 	// ErrCorrupt says that the store does not hold what it should.
-	ErrCorrupt = errors.New("journal corrupt")
+	ErrCorrupt = record.ErrCorrupt
 	// ErrFormat says that the directory was written by another format version.
-	ErrFormat = errors.New("journal format not supported")
+	ErrFormat = store.ErrFormat
 	// ErrNoDeadLetter says that there is no dead letter of that number.
 	ErrNoDeadLetter = errors.New("no such dead letter")
-	// ErrSuperseded says that a pending write has left the pending set, or is no
-	// longer its entry's newest.
-	ErrSuperseded = errors.New("write superseded")
 )
+
+// age is the time since a wall-clock instant, at least 0.
+func age(since float64) time.Duration {
+	return max(0, time.Duration((unixNow()-since)*float64(time.Second)))
+}
+
+// unixNow is the wall clock in BotWire's unit.
+func unixNow() float64 { return float64(time.Now().UnixMicro()) / 1e6 }
+
+func fromUnix(seconds float64) time.Time { return time.UnixMicro(int64(seconds * 1e6)) }

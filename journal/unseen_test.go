@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -140,8 +141,8 @@ func TestManifestCutShortIsNoticed(t *testing.T) {
 	h.rotate()
 	h.allow <- struct{}{}
 	<-h.waiting // the third log's table; the second's is entered
-	for range 20 {
-		h.learn("other", "1")
+	for i := range 20 {
+		h.learn("other", fmt.Sprint("1 ", i))
 		h.rotate() // which takes the file of an old log
 	}
 	h.j.MarkNow()

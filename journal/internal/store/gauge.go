@@ -67,14 +67,15 @@ func (g *gauge) look() error {
 	if g.age() < gaugeFresh {
 		return nil // another caller has looked meanwhile
 	}
+	const plenty = 1 << 62
 	usage, err := g.fs.GetDiskUsage(g.dir)
 	if errors.Is(err, vfs.ErrUnsupported) {
-		return nil
+		usage.AvailBytes, err = plenty, nil
 	}
 	if err != nil {
 		return fmt.Errorf("free space of the disk: %w", err)
 	}
-	g.free.Store(int64(min(usage.AvailBytes, 1<<62)))
+	g.free.Store(int64(min(usage.AvailBytes, plenty)))
 	g.checked.Store(max(1, int64(time.Since(g.epoch))))
 	return nil
 }

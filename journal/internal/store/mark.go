@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// markFile is the high-water mark: what was durable at some moment, kept where no
+	// MarkFile is the high-water mark: what was durable at some moment, kept where no
 	// damage to the store can take it back with the store.
-	markFile = "MARK"
+	MarkFile = "MARK"
 	// slotAt is the distance between the file's two slots. They take turns and lie in
 	// different pages, so that a torn write leaves one of them.
 	slotAt = 4096
@@ -38,11 +38,11 @@ func (m *Mark) encode() []byte {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
 	b = binary.LittleEndian.AppendUint32(b, m.sum)
-	return record.Seal([]byte(markFile), b)
+	return record.Seal([]byte(MarkFile), b)
 }
 
 func decodeMark(slot []byte) (m Mark, ok bool) {
-	body, err := record.Unseal([]byte(markFile), slot)
+	body, err := record.Unseal([]byte(MarkFile), slot)
 	if err != nil || len(slot) != slotSize {
 		return Mark{}, false
 	}
@@ -55,9 +55,9 @@ func decodeMark(slot []byte) (m Mark, ok bool) {
 
 // ReadMark returns the newer of the slots that check.
 func ReadMark(fsys vfs.FS, dir string) (Mark, error) {
-	f, err := fsys.Open(fsys.PathJoin(dir, markFile))
+	f, err := fsys.Open(fsys.PathJoin(dir, MarkFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return Mark{}, fmt.Errorf("%w: the file %s is missing", record.ErrCorrupt, markFile)
+		return Mark{}, fmt.Errorf("%w: the file %s is missing", record.ErrCorrupt, MarkFile)
 	}
 	if err != nil {
 		return Mark{}, err
@@ -78,7 +78,7 @@ func ReadMark(fsys vfs.FS, dir string) (Mark, error) {
 		return Mark{}, err
 	}
 	if !found {
-		return Mark{}, fmt.Errorf("%w: the file %s does not check", record.ErrCorrupt, markFile)
+		return Mark{}, fmt.Errorf("%w: the file %s does not check", record.ErrCorrupt, MarkFile)
 	}
 	return newest, nil
 }
@@ -98,7 +98,7 @@ func (m *Mark) Reached(t record.Totals) error {
 
 // writeMark writes a mark, durably, over the older slot.
 func writeMark(fsys vfs.FS, dir string, m *Mark) error {
-	f, err := fsys.OpenReadWrite(fsys.PathJoin(dir, markFile), vfs.WriteCategoryUnspecified)
+	f, err := fsys.OpenReadWrite(fsys.PathJoin(dir, MarkFile), vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func writeMark(fsys vfs.FS, dir string, m *Mark) error {
 
 // createMark makes the file of a mark anew, durably, with the mark in both slots.
 func createMark(fsys vfs.FS, dir string, m *Mark) error {
-	f, err := fsys.Create(fsys.PathJoin(dir, markFile), vfs.WriteCategoryUnspecified)
+	f, err := fsys.Create(fsys.PathJoin(dir, MarkFile), vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}

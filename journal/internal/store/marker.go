@@ -60,7 +60,7 @@ func (s *Store) MarkNow() {
 		s.fail(err)
 		return
 	}
-	s.opts.Logger.Error("the high-water mark could not be written", "error", OneLine{err})
+	s.opts.Logger.Error("the high-water mark could not be written", "error", OneLine(err))
 	s.order.Lock()
 	defer s.order.Unlock()
 	s.markSoon()
@@ -95,7 +95,7 @@ func (s *Store) keepMark(t record.Totals) error {
 		return nil
 	}
 	if err := writeMark(s.opts.FS, s.opts.Dir, &next); err != nil {
-		return fmt.Errorf("file %s: %w", markFile, err)
+		return fmt.Errorf("file %s: %w", MarkFile, err)
 	}
 	m.last = next
 	return nil

@@ -84,7 +84,7 @@ func (s *Store) pebbleEvents() *pebble.EventListener {
 		},
 		BackgroundError: func(err error) {
 			if diskfs.IsFull(err) && !s.closing.Load() {
-				s.opts.Logger.Error("the disk is full", "error", OneLine{err})
+				s.opts.Logger.Error("the disk is full", "error", OneLine(err))
 				return
 			}
 			s.failInBackground(err)
@@ -143,7 +143,7 @@ func Classify(err error) error {
 	case isErrno(err):
 		return err
 	}
-	return fmt.Errorf("%w: %w", record.ErrCorrupt, OneLine{err})
+	return fmt.Errorf("%w: %w", record.ErrCorrupt, OneLine(err))
 }
 
 // IsDamage reports whether an error says that records, or Pebble's blocks, are not as they

@@ -149,7 +149,7 @@ func (s *Store) fail(err error) {
 	s.failed.Store(true)
 	s.failing.Do(func() {
 		if s.opts.Fatal != nil {
-			s.opts.Fatal(fmt.Errorf("journal %s: %w", s.opts.Dir, OneLine{err}))
+			s.opts.Fatal(fmt.Errorf("journal %s: %w", s.opts.Dir, OneLine(err)))
 		}
 	})
 }
@@ -168,13 +168,15 @@ func (s *Store) failInBackground(err error) {
 	}
 }
 
-// OneLine is an error whose text is cut to its first line: Pebble's may go on with
-// stacks and listings of directories.
-type OneLine struct{ Err error }
+// OneLine is err with its text cut to the first line: Pebble's may go on with stacks and
+// listings of directories.
+func OneLine(err error) error { return oneLine{err} }
 
-func (e OneLine) Error() string {
-	text, _, _ := strings.Cut(e.Err.Error(), "\n")
+type oneLine struct{ error }
+
+func (e oneLine) Error() string {
+	text, _, _ := strings.Cut(e.error.Error(), "\n")
 	return text
 }
 
-func (e OneLine) Unwrap() error { return e.Err }
+func (e oneLine) Unwrap() error { return e.error }

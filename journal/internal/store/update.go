@@ -79,7 +79,7 @@ func (s *Store) enqueue(c Change) (t ticket, err error) {
 	}
 	if isEarly {
 		err = s.applyEarly(early)
-	} else if s.gathering.batch.Len() > groupBytes {
+	} else if batch := s.gathering.batch; batch != nil && batch.Len() > groupBytes {
 		err = s.applyGathered()
 	}
 	if err != nil {
@@ -187,10 +187,12 @@ func (tx *Tx) Set(key, sealed []byte) { tx.note(tx.batch().Set(key, sealed, nil)
 // Delete removes a record that the state record does not count.
 func (tx *Tx) Delete(key []byte) { tx.note(tx.batch().Delete(key, nil)) }
 
-// DeleteRange removes the records under a prefix, which the state record does not count.
-func (tx *Tx) DeleteRange(prefix []byte) {
-	tx.note(tx.batch().DeleteRange(prefix, record.After(prefix), nil))
-}
+// DeletePrefix removes the records under a prefix, which the state record does not count.
+func (tx *Tx) DeletePrefix(prefix []byte) { tx.DeleteSpan(prefix, record.After(prefix)) }
+
+// DeleteSpan removes the records from one key up to another, which stays. The state record
+// does not count them.
+func (tx *Tx) DeleteSpan(from, to []byte) { tx.note(tx.batch().DeleteRange(from, to, nil)) }
 
 // Sync has the update wait for a sync though it changes nothing.
 func (tx *Tx) Sync() { tx.changed = true; tx.s.gather() }

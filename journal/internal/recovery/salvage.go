@@ -1,4 +1,4 @@
-package journal
+package recovery
 
 import (
 	"bytes"
@@ -14,6 +14,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/batchrepr"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
 )
 
 // logBlock is the size of a log's blocks. No record's piece goes across them, so that
@@ -38,8 +41,8 @@ type salvagedRange struct {
 type salvage struct {
 	records map[string]salvagedRecord
 	ranges  []salvagedRange
-	newest  totals // the newest state record seen
-	stated  bool   // there was one
+	newest  record.Totals // the newest state record seen
+	stated  bool          // there was one
 	unread  []string
 }
 
@@ -60,7 +63,7 @@ func readStore(fsys vfs.FS, dir string) (*salvage, error) {
 			err = s.readLog(fsys, fsys.PathJoin(dir, name), name)
 		}
 		if err != nil {
-			s.unread = append(s.unread, fmt.Sprintf("%s: %v", name, oneLine{err}))
+			s.unread = append(s.unread, fmt.Sprintf("%s: %v", name, store.OneLine(err)))
 		}
 	}
 	s.removeRanges()
@@ -82,7 +85,7 @@ func (s *salvage) takeRange(from, to []byte, order uint64) {
 
 // take keeps a record if it is newer than the one that is known.
 func (s *salvage) take(key, value []byte, order uint64, deleted bool) {
-	if bytes.Equal(key, stateKey) && !deleted {
+	if bytes.Equal(key, record.StateKey) && !deleted {
 		s.state(value)
 	}
 	if old, ok := s.records[string(key)]; ok && old.order > order {
@@ -92,15 +95,15 @@ func (s *salvage) take(key, value []byte, order uint64, deleted bool) {
 }
 
 func (s *salvage) state(value []byte) {
-	body, err := unseal(stateKey, value)
+	body, err := record.Unseal(record.StateKey, value)
 	if err != nil {
 		return
 	}
-	t, err := decodeTotals(body)
+	t, err := record.DecodeTotals(body)
 	if err != nil {
 		return
 	}
-	if !s.stated || t.batches > s.newest.batches || t.batches == s.newest.batches && t.seq >= s.newest.seq {
+	if !s.stated || t.Batches > s.newest.Batches || t.Batches == s.newest.Batches && t.Seq >= s.newest.Seq {
 		s.newest, s.stated = t, true
 	}
 }
@@ -183,7 +186,7 @@ func (s *salvage) readLog(fsys vfs.FS, path, name string) error {
 		return err
 	}
 	for at := 0; at < len(text); at += logBlock {
-		_ = readLog(bytes.NewReader(text[at:]), number, s.takeBatch)
+		_ = store.ReadLog(bytes.NewReader(text[at:]), number, s.takeBatch)
 	}
 	return nil
 }
@@ -214,18 +217,18 @@ func (s *salvage) takeBatch(repr []byte) error {
 
 // addView adds what Pebble shows of the store, if it can open it: all of it when that
 // is what the newest state record says, and else what reading past Pebble has missed.
-func (s *salvage) addView(j *Journal) {
+func (s *salvage) addView(opts store.Options) {
 	view := make(map[string]salvagedRecord)
-	db, err := j.openReadOnly()
+	db, err := store.OpenPebble(opts, true)
 	if err != nil {
 		return
 	}
 	var whole error
-	for _, prefix := range []string{pendingPrefix, sentPrefix, settledPrefix, headerPrefix, rowPrefix, deadPrefix} {
+	for _, prefix := range []string{record.PendingPrefix, record.SentPrefix, record.SettledPrefix, record.HeaderPrefix, record.RowPrefix, record.DeadPrefix} {
 		whole = errors.Join(whole, viewOf(db, []byte(prefix), view))
 	}
-	if t, err := readTotals(db); err == nil {
-		s.state(seal(stateKey, appendTotals(nil, &t)))
+	if t, err := store.ReadTotals(db); err == nil {
+		s.state(record.EncodeTotals(&t))
 	}
 	whole = errors.Join(whole, db.Close())
 	if whole == nil && s.fits(view) {
@@ -240,7 +243,7 @@ func (s *salvage) addView(j *Journal) {
 }
 
 func viewOf(r pebble.Reader, prefix []byte, view map[string]salvagedRecord) error {
-	return each(r, prefix, func(key, value []byte) error {
+	return store.Each(r, prefix, record.After(prefix), func(key, value []byte) error {
 		view[string(key)] = salvagedRecord{value: bytes.Clone(value)}
 		return nil
 	})
@@ -249,28 +252,28 @@ func viewOf(r pebble.Reader, prefix []byte, view map[string]salvagedRecord) erro
 // fits reports whether records are what the newest state record says.
 func (s *salvage) fits(records map[string]salvagedRecord) bool {
 	kept := sift(records)
-	return s.stated && compareTotals(kept.totals, s.newest) == nil
+	return s.stated && s.newest.Compare(kept.totals) == nil
 }
 
 // sifted is what checks of the records that were read.
 type sifted struct {
-	totals  totals
+	totals  record.Totals
 	keys    []string // in order
 	counts  Salvaged
 	damaged []string
-	newest  map[ID]uint64 // pending write
+	newest  map[record.ID]uint64 // pending write
 }
 
 // sift takes the records that check. Every kind is decoded, so that what is kept is
 // what the journal can read.
 func sift(records map[string]salvagedRecord) *sifted {
-	s := &sifted{newest: make(map[ID]uint64)}
+	s := &sifted{newest: make(map[record.ID]uint64)}
 	for _, key := range slices.Sorted(maps.Keys(records)) {
 		r := records[key]
-		if r.deleted || key == string(stateKey) {
+		if r.deleted || key == string(record.StateKey) {
 			continue
 		}
-		body, err := unseal([]byte(key), r.value)
+		body, err := record.Unseal([]byte(key), r.value)
 		if err == nil {
 			err = s.add([]byte(key), body, r.value)
 		}
@@ -285,27 +288,26 @@ func sift(records map[string]salvagedRecord) *sifted {
 
 func (s *sifted) add(key, body, value []byte) error {
 	switch string(key[:min(2, len(key))]) {
-	case pendingPrefix:
-		id, v, err := readPending(key, body, sealedSum(value))
+	case record.PendingPrefix:
+		id, v, err := record.ReadPending(key, body, record.Sum(value))
 		if err != nil {
 			return err
 		}
-		s.totals.add(id, &v)
-		s.totals.seq = max(s.totals.seq, v.seq)
-		s.newest[id] = max(s.newest[id], v.seq)
+		s.totals.Add(id, &v)
+		s.totals.Seq = max(s.totals.Seq, v.Seq)
+		s.newest[id] = max(s.newest[id], v.Seq)
 		s.counts.Pending++
-	case deadPrefix:
-		seq, err := parseDeadKey(key)
+	case record.DeadPrefix:
+		seq, err := record.ParseDeadKey(key)
 		if err != nil {
 			return err
 		}
-		l, err := decodeDead(seq, body)
+		l, err := record.DecodeDead(seq, body)
 		if err != nil {
 			return err
 		}
-		s.totals.dead++
-		s.totals.deadBytes += l.size()
-		s.totals.seq = max(s.totals.seq, seq)
+		s.totals.AddDead(&l)
+		s.totals.Seq = max(s.totals.Seq, seq)
 		s.counts.DeadLetters++
 	default:
 		return s.addCopy(key, body)
@@ -315,20 +317,20 @@ func (s *sifted) add(key, body, value []byte) error {
 
 func (s *sifted) addCopy(key, body []byte) (err error) {
 	switch string(key[:min(2, len(key))]) {
-	case settledPrefix:
-		if _, _, err = decodeSettled(body); err == nil {
+	case record.SettledPrefix:
+		if _, _, err = record.DecodeSettled(body); err == nil {
 			s.counts.Settled++
 		}
-	case sentPrefix:
+	case record.SentPrefix:
 		s.counts.SentMarks++
-	case headerPrefix:
-		if _, err = decodeHeader(body); err == nil {
+	case record.HeaderPrefix:
+		if _, err = record.DecodeHeader(body); err == nil {
 			s.counts.Listings++
 		}
-	case rowPrefix:
-		_, err = decodeRow("", body)
+	case record.RowPrefix:
+		_, err = record.DecodeRow("", body)
 	default:
-		err = ErrCorrupt
+		err = record.ErrCorrupt
 	}
 	return err
 }
@@ -336,17 +338,17 @@ func (s *sifted) addCopy(key, body []byte) (err error) {
 // nameOf says for a person what a record was.
 func nameOf(key string) string {
 	kinds := map[string]string{
-		pendingPrefix: "pending write", sentPrefix: "sent mark of", settledPrefix: "settled copy of",
-		headerPrefix: "listing of", rowPrefix: "listing row of", deadPrefix: "dead letter",
+		record.PendingPrefix: "pending write", record.SentPrefix: "sent mark of", record.SettledPrefix: "settled copy of",
+		record.HeaderPrefix: "listing of", record.RowPrefix: "listing row of", record.DeadPrefix: "dead letter",
 	}
 	kind, ok := kinds[key[:min(2, len(key))]]
 	if !ok {
 		return fmt.Sprintf("record %q", key)
 	}
-	if id, seq, err := parsePendingKey([]byte(key)); err == nil && kind == kinds[pendingPrefix] {
+	if id, seq, err := record.ParsePendingKey([]byte(key)); err == nil && kind == kinds[record.PendingPrefix] {
 		return fmt.Sprintf("pending write %d to %s", seq, id)
 	}
-	if seq, err := parseDeadKey([]byte(key)); err == nil && kind == kinds[deadPrefix] {
+	if seq, err := record.ParseDeadKey([]byte(key)); err == nil && kind == kinds[record.DeadPrefix] {
 		return fmt.Sprintf("dead letter %d", seq)
 	}
 	return fmt.Sprintf("%s %s", kind, key[2:])

@@ -1,4 +1,4 @@
-package journal
+package diskfs
 
 import (
 	"errors"
@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// Who found no room to write what is in memory tries again before tables are merged, and
+// A table from memory that found no room is tried again before tables are merged, and
 // a merge under way gives back what it has taken (contract 3).
 func TestTurnsOnAFullDisk(t *testing.T) {
 	const pause = time.Second
 	synctest.Test(t, func(t *testing.T) {
 		turns := &turns{pause: pause}
-		full := func(flush bool) {
+		full := func(fromMemory bool) {
 			t.Helper()
-			if err := turns.tell(flush, syscall.ENOSPC); !errors.Is(err, syscall.ENOSPC) {
+			if err := turns.note(fromMemory, syscall.ENOSPC); !errors.Is(err, syscall.ENOSPC) {
 				t.Errorf("the error became %v", err)
 			}
 		}
-		expect := func(flush, may bool, after time.Duration) {
+		expect := func(fromMemory, may bool, after time.Duration) {
 			t.Helper()
 			began := time.Now()
-			if got := turns.wait(flush); got != may || time.Since(began) != after {
-				t.Errorf("flush %t: may write %t after %v; should be %t after %v", flush, got, time.Since(began), may, after)
+			if got := turns.wait(fromMemory); got != may || time.Since(began) != after {
+				t.Errorf("from memory %t: may write %t after %v; should be %t after %v", fromMemory, got, time.Since(began), may, after)
 			}
 		}
 		expect(true, true, 0)
 		expect(false, true, 0)
-		if err := turns.tell(true, errors.New("another")); err == nil || isDiskFull(err) {
+		if err := turns.note(true, errors.New("another")); err == nil || IsFull(err) {
 			t.Error(err)
 		}
 		expect(false, true, 0)

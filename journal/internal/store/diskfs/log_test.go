@@ -1,4 +1,4 @@
-package journal
+package diskfs
 
 import (
 	"bytes"
@@ -56,7 +56,7 @@ func TestNewLogIsFilledAhead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := &recorder{fails: test.fails}
-			log := &newLog{watchedFile: watchedFile{file, func(err error) { t.Error(err) }}, room: test.room}
+			log := &zeroedLog{watchedFile: watchedFile{file, func(err error) { t.Error(err) }}, room: test.room}
 			var want []byte
 			record := bytes.Repeat([]byte("r"), test.write)
 			for len(want) < 4*zeroAhead {

@@ -1,0 +1,170 @@
+package journal
+
+import (
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+)
+
+// copies are the settled copies of entries and listings.
+type copies struct {
+	store   *store.Store
+	readers *readersLock
+	logger  *slog.Logger
+
+	// stripes are the copies locks: a namespace has one of them. Its holder alone changes
+	// the namespace's copies and listing, and reads them as all changes have left them.
+	stripes [copiesLocks]stripe
+	seed    maphash.Seed
+	// filling has an open channel for each entry (or, with an empty key, listing)
+	// whose settled copy was replaced and is not yet durable: readers wait for it,
+	// so that nothing is answered that a power cut could take back (contract 7).
+	// Guarded by readers.
+	filling map[ID]chan struct{}
+
+	seen    seen         // what upstream confirmed without a change, and what was used
+	written atomic.Int64 // bytes of copies since they were last measured
+}
+
+// copiesLocks is how many namespaces can change their copies at once, at the most.
+const copiesLocks = 64
+
+type stripe struct {
+	sync.Mutex
+	// observers are the listings under way, by namespace: every write that settles
+	// meanwhile is laid over them (contract 8).
+	observers map[string][]*ListingFill
+}
+
+func newCopies(s *store.Store, readers *readersLock, logger *slog.Logger) *copies {
+	return &copies{
+		store: s, readers: readers, logger: logger, seed: maphash.MakeSeed(), filling: make(map[ID]chan struct{}),
+	}
+}
+
+func (c *copies) stripe(namespace string) *stripe {
+	return &c.stripes[maphash.String(c.seed, namespace)%copiesLocks]
+}
+
+// lock takes the namespace's copies lock. The function that it returns lets go of it, the
+// first time that it is called.
+func (c *copies) lock(namespace string) (unlock func()) {
+	s := c.stripe(namespace)
+	s.Lock()
+	return sync.OnceFunc(s.Unlock)
+}
+
+// settledCopy is an entry's settled copy.
+type settledCopy struct {
+	Observation
+	confirmedAt float64
+	kept        bool // there is a record of it
+	intact      bool // and it can be read
+}
+
+// read reads an entry's settled copy.
+func (c *copies) read(id ID) (found settledCopy, err error) {
+	found.kept, err = store.Get(c.store.DB(), record.EntryKey(record.SettledPrefix, id), func(body []byte) (err error) {
+		found.Observation, found.confirmedAt, err = record.DecodeSettled(body)
+		return err
+	})
+	if err == nil {
+		found.intact = found.kept
+		return found, nil
+	}
+	damaged, err := c.giveUp(fmt.Errorf("settled copy of %s: %w", id, err))
+	return settledCopy{kept: damaged}, err
+}
+
+// updatedAt is the time of an entry's settled copy, 0 if there is none.
+func (c *copies) updatedAt(id ID) (float64, error) {
+	found, err := c.read(id)
+	return found.UpdatedAt, err
+}
+
+// state is the State of an entry that has no pending write.
+func (c *copies) state(id ID) (State, error) {
+	found, err := c.read(id)
+	if err != nil || !found.intact {
+		return State{}, err
+	}
+	noted := c.seen.use(id, unixNow())
+	return settledState(found.Observation, max(found.confirmedAt, noted.confirmedAt)), nil
+}
+
+func settledState(o Observation, confirmedAt float64) State {
+	return State{
+		Kind: Settled, Value: o.Value, ListBytes: o.ListBytes,
+		CreatedAt: o.CreatedAt, UpdatedAt: o.UpdatedAt, ConfirmedAt: fromUnix(confirmedAt),
+	}
+}
+
+// giveUp reports whether err is damage to a copy of what upstream holds, and logs it: such
+// a copy is as good as none, as upstream can be asked for another (contract 4). Any other
+// error is returned.
+func (c *copies) giveUp(err error) (damaged bool, _ error) {
+	if !store.IsDamage(err) {
+		return false, err
+	}
+	c.logger.Error("a damaged copy is given up", "error", store.OneLine(err))
+	return true, nil
+}
+
+// set puts an entry's settled copy, confirmed at a time in Unix seconds, into a batch.
+func (c *copies) set(tx *store.Tx, id ID, o *Observation, confirmedAt float64) {
+	key := record.EntryKey(record.SettledPrefix, id)
+	value := record.EncodeSettled(key, o, confirmedAt)
+	tx.Set(key, value)
+	c.written.Add(int64(len(key) + len(value)))
+}
+
+// hide has readers of entries and listings wait until the returned function is called. The
+// caller holds the readers' lock.
+func (c *copies) hide(ids ...ID) (reveal func()) {
+	durable := make(chan struct{})
+	for _, id := range ids {
+		c.filling[id] = durable
+	}
+	return func() {
+		c.readers.Lock()
+		defer c.readers.Unlock()
+		for _, id := range ids {
+			if c.filling[id] == durable {
+				delete(c.filling, id)
+			}
+		}
+		close(durable)
+	}
+}
+
+// hidden is what readers of an entry's copy, or of a listing, have to wait for; nil if
+// there is nothing.
+func (c *copies) hidden(id ID) <-chan struct{} {
+	c.readers.RLock()
+	defer c.readers.RUnlock()
+	if durable, ok := c.filling[id]; ok {
+		return durable
+	}
+	return nil
+}
+
+// snapshot is a snapshot in which the listing of a namespace is durable.
+func (c *copies) snapshot(listing ID) *pebble.Snapshot {
+	for {
+		c.readers.RLock()
+		durable := c.filling[listing]
+		if durable == nil {
+			defer c.readers.RUnlock()
+			return c.store.Snapshot()
+		}
+		c.readers.RUnlock()
+		<-durable
+	}
+}

@@ -1,0 +1,258 @@
+package journal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+)
+
+const (
+	// copiesChunk is how many copies are removed by one change.
+	copiesChunk = 1024
+	// evictTo is the part of their budget, in percent, down to which settled copies are
+	// removed once they exceed it: they are measured and compacted once for that much.
+	evictTo = 80
+	// evictSamples bounds how many copies the age of the oldest ones is judged by. Up to
+	// so many copies, the judgement is exact.
+	evictSamples = 1 << 16
+)
+
+// copyOnDisk is a settled copy, or with an empty key a listing, as a pass over them finds
+// it.
+type copyOnDisk struct {
+	id   ID
+	size int64   // bytes of its records
+	used float64 // when it was last written, confirmed or read, in Unix seconds
+}
+
+// boundCopies keeps the settled copies and listings within their budget.
+func (m *maintainer) boundCopies(ctx context.Context) error {
+	budget := m.opts.CopiesBytes
+	if budget == 0 {
+		return nil
+	}
+	if !m.measured {
+		usage, err := m.copiesUsage()
+		if err != nil || usage+m.copies.written.Load() < budget*evictTo/100 {
+			return err // it cannot exceed the budget yet, and need not be measured
+		}
+	} else if m.copiesSize+m.copies.written.Load() <= budget {
+		return nil
+	}
+	return m.evict(ctx, budget)
+}
+
+// copiesUsage is what the tables of copies take on the disk.
+func (m *maintainer) copiesUsage() (sum int64, err error) {
+	for _, prefix := range []string{record.SettledPrefix, record.HeaderPrefix, record.RowPrefix} {
+		n, usageErr := m.store.Usage(prefix)
+		sum, err = sum+n, errors.Join(err, usageErr)
+	}
+	return sum, err
+}
+
+// evict measures the copies and, if they exceed the budget, removes those that were not
+// used for the longest time, down to evictTo percent of it.
+func (m *maintainer) evict(ctx context.Context, budget int64) error {
+	m.copies.written.Store(0)
+	var sample sampler
+	err := m.visitCopies(ctx, func(batch []copyOnDisk) error {
+		for _, c := range batch {
+			sample.add(c)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	m.copiesSize, m.measured = sample.size, true
+	if sample.size <= budget {
+		return nil
+	}
+	limit := sample.usedSince(budget * evictTo / 100)
+	removed, bytesRemoved := 0, int64(0)
+	err = m.visitCopies(ctx, func(batch []copyOnDisk) error {
+		old := slices.DeleteFunc(batch, func(c copyOnDisk) bool { return c.used >= limit })
+		if len(old) == 0 {
+			return nil
+		}
+		return m.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+			n, size := m.removeCopies(tx, old)
+			removed, bytesRemoved = removed+n, bytesRemoved+size
+			return nil
+		}))
+	})
+	if err != nil {
+		return err
+	}
+	m.copiesSize -= bytesRemoved
+	m.opts.Logger.Info("settled copies that were not used lately are removed", "copies", removed, "bytes", bytesRemoved)
+	for _, prefix := range []string{record.SettledPrefix, record.RowPrefix} {
+		delete(m.compacted, prefix)
+		if err := m.compact(ctx, prefix); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// visitCopies calls visit for the settled copies and the listings, a chunk at a time and
+// no two namespaces together. visit may change the chunk. Where a chunk holds listings,
+// the namespace's copies lock is held.
+func (j *Journal) visitCopies(ctx context.Context, visit func(chunk []copyOnDisk) error) (err error) {
+	snapshot := j.store.Snapshot()
+	defer func() { err = errors.Join(err, snapshot.Close()) }()
+	if err := j.visitSettled(ctx, snapshot, visit); err != nil {
+		return err
+	}
+	return j.visitListings(ctx, snapshot, visit)
+}
+
+func (j *Journal) visitSettled(ctx context.Context, r pebble.Reader, visit func([]copyOnDisk) error) error {
+	chunk := make([]copyOnDisk, 0, copiesChunk)
+	prefix := []byte(record.SettledPrefix)
+	err := store.Each(r, prefix, record.After(prefix), func(key, value []byte) error {
+		id, err := record.ParseEntryKey(record.SettledPrefix, key)
+		if err != nil {
+			return err
+		}
+		found := copyOnDisk{id: id, size: int64(len(key) + len(value))}
+		// One that is damaged is as old as can be.
+		if body, err := record.Unseal(key, value); err == nil {
+			found.used, _ = record.SettledTimes(body)
+			found.used = max(found.used, j.copies.seen.get(id).last())
+		}
+		if chunk = append(chunk, found); len(chunk) < copiesChunk {
+			return nil
+		}
+		err = errors.Join(ctx.Err(), visit(chunk))
+		chunk = chunk[:0]
+		return err
+	})
+	if err != nil || len(chunk) == 0 {
+		return err
+	}
+	return visit(chunk)
+}
+
+// visitListings visits each listing under its copies lock, so that nothing brings a
+// listing forward while it is removed.
+func (j *Journal) visitListings(ctx context.Context, r pebble.Reader, visit func([]copyOnDisk) error) error {
+	prefix := []byte(record.HeaderPrefix)
+	return store.Each(r, prefix, record.After(prefix), func(key, value []byte) error {
+		namespace := string(key[len(prefix):])
+		listing := ID{Namespace: namespace}
+		found := copyOnDisk{id: listing, size: int64(len(key) + len(value))}
+		if body, err := record.Unseal(key, value); err == nil {
+			h, _ := record.DecodeHeader(body)
+			found.used = max(h.FetchedAt, j.copies.seen.get(listing).last())
+		}
+		rows := record.Within(record.RowPrefix, namespace)
+		err := store.Each(r, rows, record.After(rows), func(key, value []byte) error {
+			found.size += int64(len(key) + len(value))
+			return nil
+		})
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return err
+		}
+		defer j.copies.lock(namespace)()
+		return visit([]copyOnDisk{found})
+	})
+}
+
+// removeCopies removes copies and listings, but for the copies of entries with a pending
+// write, which take their created_at from them.
+func (j *Journal) removeCopies(tx *store.Tx, all []copyOnDisk) (removed int, size int64) {
+	j.pending.readers.RLock()
+	defer j.pending.readers.RUnlock()
+	for _, c := range all {
+		switch {
+		case c.id.Key == "":
+			dropListing(tx, c.id.Namespace)
+		case j.pending.waits(c.id):
+			continue
+		default:
+			tx.Delete(record.EntryKey(record.SettledPrefix, c.id))
+		}
+		removed, size = removed+1, size+c.size
+	}
+	return removed, size
+}
+
+// dropCopies removes the settled copies of entries with nothing pending, neighbours as one
+// range: under disk pressure a record for each would be too much.
+func (j *Journal) dropCopies(ctx context.Context) (err error) {
+	snapshot := j.store.Snapshot()
+	defer func() { err = errors.Join(err, snapshot.Close()) }()
+	return j.visitSettled(ctx, snapshot, func(chunk []copyOnDisk) error {
+		return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+			j.pending.readers.RLock()
+			defer j.pending.readers.RUnlock()
+			for len(chunk) > 0 {
+				n := slices.IndexFunc(chunk, func(c copyOnDisk) bool { return j.pending.waits(c.id) })
+				if n < 0 {
+					n = len(chunk)
+				}
+				if n > 0 {
+					key := func(i int) []byte { return record.EntryKey(record.SettledPrefix, chunk[i].id) }
+					tx.DeleteSpan(key(0), append(key(n-1), 0))
+				}
+				chunk = chunk[min(n+1, len(chunk)):]
+			}
+			return nil
+		}))
+	})
+}
+
+// waits reports whether the entry has a pending write. The caller holds the readers' lock.
+func (p *pendingSet) waits(id ID) bool {
+	_, ok := p.index.Get(id).Latest()
+	return ok
+}
+
+// sampler judges the ages of copies by some of them.
+type sampler struct {
+	size  int64 // of all copies
+	seen  int
+	every int // one in so many copies is kept
+	kept  []copyOnDisk
+}
+
+func (s *sampler) add(c copyOnDisk) {
+	s.size += c.size
+	s.every = max(1, s.every)
+	if s.seen++; s.seen%s.every != 0 {
+		return
+	}
+	s.kept = append(s.kept, copyOnDisk{size: c.size, used: c.used})
+	if len(s.kept) < evictSamples {
+		return
+	}
+	half := s.kept[:0]
+	for i := 0; i < len(s.kept); i += 2 {
+		half = append(half, s.kept[i])
+	}
+	s.kept, s.every = half, 2*s.every
+}
+
+// usedSince is a time such that the copies that were used since take no more than so many
+// bytes.
+func (s *sampler) usedSince(budget int64) float64 {
+	slices.SortFunc(s.kept, func(a, b copyOnDisk) int { return cmp.Compare(b.used, a.used) })
+	total := int64(0)
+	for i, c := range s.kept {
+		if total += c.size * int64(s.every); total > budget {
+			if i == 0 {
+				return c.used
+			}
+			return s.kept[i-1].used
+		}
+	}
+	return 0
+}

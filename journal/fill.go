@@ -1,0 +1,122 @@
+package journal
+
+import (
+	"fmt"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+)
+
+// Fill records what upstream answered for an entry, nil for absent, as its settled
+// copy and in the namespace's listing, and returns the entry's state. valid is asked, in
+// the order of all writes, whether the answer still stands: false when the entry was
+// written or settled since upstream was asked, and then the answer is dropped with
+// [ErrChanged] (contract 8). What Fill changed is durable when it returns, and not seen
+// by readers before (contract 7). An answer that changes nothing is noted in memory
+// only: reading does not wear out the disk.
+//
+// While the disk is nearly full, no copy is kept.
+func (j *Journal) Fill(id ID, o *Observation, valid func() bool) (State, error) {
+	if err := j.store.Acquire(); err != nil {
+		return State{}, err
+	}
+	defer j.store.Release()
+	if err := j.store.Look(); err != nil {
+		return State{}, err
+	}
+	unlock := j.copies.lock(id.Namespace)
+	defer unlock()
+	f := &filling{copies: j.copies, id: id, valid: valid, unlock: unlock}
+	if err := f.prepare(o); err != nil {
+		return State{}, fmt.Errorf("keeping upstream's answer for %s: %w", id, err)
+	}
+	err := j.store.Update(f)
+	f.reveal()
+	if err != nil {
+		return State{}, err
+	}
+	return f.state, nil
+}
+
+// filling is an answer of upstream's on its way into the journal.
+type filling struct {
+	*copies
+	id     ID
+	valid  func() bool
+	unlock func() // lets go of the copies lock
+
+	confirmedAt float64 // Unix seconds
+	state       State
+	setCopy     func(*store.Tx) // nil if the settled copy stays as it is
+	row         *rowChange
+	revealed    func()
+}
+
+// prepare compares the answer with what is kept. The caller holds the copies lock.
+func (f *filling) prepare(o *Observation) error {
+	past, err := f.read(f.id)
+	if err != nil {
+		return err
+	}
+	key := record.EntryKey(record.SettledPrefix, f.id)
+	drop := func(tx *store.Tx) { tx.Delete(key) }
+	if o == nil {
+		if past.kept {
+			f.setCopy = drop
+		}
+		f.row, err = f.bringRow(f.id.Namespace, knownRow{Row: Row{Key: f.id.Key}, gone: true})
+		return err
+	}
+	now := *o
+	now.UpdatedAt = max(now.UpdatedAt, past.UpdatedAt)
+	f.confirmedAt = unixNow()
+	f.state = settledState(now, f.confirmedAt)
+	switch {
+	case past.intact && past.Observation == now:
+	case !f.store.Low(int64(len(now.Value))):
+		f.setCopy = func(tx *store.Tx) { f.set(tx, f.id, &now, f.confirmedAt) }
+	case past.kept:
+		f.setCopy = drop
+	}
+	f.row, err = f.bringRow(f.id.Namespace, knownRow{
+		Row: Row{Key: f.id.Key, ListBytes: now.ListBytes, UpdatedAt: now.UpdatedAt},
+	})
+	return err
+}
+
+// Fill asks whether the answer stands. One that changes nothing on the disk makes what was
+// answered before it old all the same.
+func (f *filling) Fill(tx *store.Tx) error {
+	if !f.valid() {
+		return ErrChanged
+	}
+	if f.setCopy != nil {
+		f.setCopy(tx)
+	} else if f.state.Kind == Settled {
+		f.seen.confirm(f.id, f.confirmedAt)
+	}
+	f.row.fill(tx)
+	if f.setCopy == nil && !f.row.changes() {
+		f.readers.Lock()
+		defer f.readers.Unlock()
+		f.readers.changed(Change{ID: f.id})
+	}
+	return nil
+}
+
+// Applied has readers wait until the change is durable.
+func (f *filling) Applied() {
+	f.readers.changed(Change{ID: f.id})
+	f.revealed = f.hide(f.id, ID{Namespace: f.id.Namespace})
+	f.unlock()
+}
+
+// Durable has nothing left to show.
+func (f *filling) Durable() {}
+
+// reveal ends the wait of readers, if there is one.
+func (f *filling) reveal() {
+	if f.revealed != nil {
+		f.revealed()
+	}
+}

@@ -1,0 +1,116 @@
+package pending
+
+import (
+	"github.com/botwired/botwired/internal/hashtable"
+	"github.com/botwired/botwired/journal/internal/record"
+)
+
+// Entry is an entry with at least one write that has not settled. Its size is what a
+// pending write costs in memory, so most entries do without their past.
+type Entry struct {
+	hashtable.Node[Entry]
+	space     *Space
+	seq       uint64 // of the visible write; 0 while there is none
+	updatedAt float64
+	past      *past // nil for an entry that was written once, and has no write coming
+	bytes     int32
+	listBytes int32
+	sum       uint32
+	op        record.Op
+}
+
+// past is what sets an entry apart from one that was written once.
+type past struct {
+	since       float64
+	createdAt   float64
+	first, last *Write // writes that are not visible yet, in their order
+	afterDelete bool
+}
+
+// Write is a write on its way to being visible.
+type Write struct {
+	record.Version
+	entry *Entry
+	next  *Write
+}
+
+// ID names the entry.
+func (e *Entry) ID() record.ID { return record.ID{Namespace: e.space.name, Key: e.Key()} }
+
+// Seq is the sequence number of the visible write, 0 if there is none.
+func (e *Entry) Seq() uint64 {
+	if e == nil {
+		return 0
+	}
+	return e.seq
+}
+
+// Visible is the write that readers see; ok is false while there is none.
+func (e *Entry) Visible() (v record.Version, ok bool) {
+	if e == nil || e.seq == 0 {
+		return record.Version{}, false
+	}
+	v = record.Version{
+		Seq: e.seq, UpdatedAt: e.updatedAt, Since: e.updatedAt, CreatedAt: e.updatedAt,
+		Bytes: e.bytes, ListBytes: e.listBytes, Sum: e.sum, Op: e.op,
+	}
+	if p := e.past; p != nil {
+		v.Since, v.CreatedAt, v.AfterDelete = p.since, p.createdAt, p.afterDelete
+	}
+	return v, true
+}
+
+// Latest is the newest write, visible or not; ok is false if there is none.
+func (e *Entry) Latest() (v record.Version, ok bool) {
+	if e != nil && e.past != nil && e.past.last != nil {
+		return e.past.last.Version, true
+	}
+	return e.Visible()
+}
+
+// set makes v the visible write.
+func (e *Entry) set(v record.Version) {
+	e.seq, e.updatedAt, e.op = v.Seq, v.UpdatedAt, v.Op
+	e.bytes, e.listBytes, e.sum = v.Bytes, v.ListBytes, v.Sum
+	once := v.Since == v.UpdatedAt && v.CreatedAt == v.UpdatedAt && !v.AfterDelete
+	if once && (e.past == nil || e.past.first == nil) {
+		e.past = nil
+		return
+	}
+	p := e.ensurePast()
+	p.since, p.createdAt, p.afterDelete = v.Since, v.CreatedAt, v.AfterDelete
+}
+
+// ensurePast returns the entry's past, made if need be from what is visible.
+func (e *Entry) ensurePast() *past {
+	if e.past == nil {
+		e.past = &past{since: e.updatedAt, createdAt: e.updatedAt}
+	}
+	return e.past
+}
+
+func (e *Entry) enqueue(w *Write) {
+	p := e.ensurePast()
+	if p.last == nil {
+		p.first = w
+	} else {
+		p.last.next = w
+	}
+	p.last = w
+}
+
+func (e *Entry) dequeue() {
+	p := e.past
+	if p.first = p.first.next; p.first == nil {
+		p.last = nil
+	}
+}
+
+func (e *Entry) coming(visit func(*Write)) {
+	if e.past == nil {
+		return
+	}
+	for w := e.past.first; w != nil; w = w.next {
+		visit(w)
+	}
+}

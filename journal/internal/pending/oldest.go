@@ -1,0 +1,76 @@
+package pending
+
+import (
+	"math"
+	"time"
+)
+
+// oldest knows since when a namespace's oldest entry has been waiting. It is kept up to
+// date while that entry stays; once it has left, the namespace has to be searched.
+type oldest struct {
+	since  float64 // Unix seconds; not later than the oldest entry's
+	stale  bool    // the entry that it was of has left
+	search *Search // under way, nil if there is none
+}
+
+func (o *oldest) came(since float64) {
+	if o.since == 0 || since < o.since {
+		o.since, o.stale = since, false
+	}
+	if o.search != nil {
+		o.search.since = min(o.search.since, since)
+	}
+}
+
+func (o *oldest) left(since float64) {
+	o.stale = o.stale || since <= o.since || o.search != nil && since <= o.search.since
+}
+
+// Oldest is since when the namespace's oldest entry has been waiting, in Unix seconds.
+// exact is false when the entry that it was of has left: the oldest is no older than
+// that, and a [Search] finds it.
+func (s *Space) Oldest() (since float64, exact bool) { return s.oldest.since, !s.oldest.stale }
+
+// Search finds a namespace's oldest entry in steps, between which the index may change. A
+// namespace has one search at a time.
+type Search struct {
+	space  *Space
+	cursor int
+	since  float64
+}
+
+// NewSearch begins a search, in place of any that is under way.
+func (s *Space) NewSearch() *Search {
+	q := &Search{space: s, since: math.Inf(1)}
+	s.oldest.search, s.oldest.stale = q, false
+	return q
+}
+
+// Step walks over about n entries, and reports whether the search is over.
+func (q *Search) Step(n int) (done bool) {
+	o := &q.space.oldest
+	if o.search != q {
+		return true // another one has begun
+	}
+	q.cursor, done = q.space.Walk(q.cursor, n, func(e *Entry) {
+		v, _ := e.Visible()
+		q.since = min(q.since, v.Since)
+	})
+	if !done {
+		return false
+	}
+	if o.search = nil; !math.IsInf(q.since, 1) {
+		o.since = q.since
+	}
+	return true
+}
+
+// Pace says when an expensive search may be made again: it takes at most one part in
+// twenty of the time. The zero Pace is ready.
+type Pace struct{ notBefore time.Time }
+
+// Ready reports whether a search may begin.
+func (p *Pace) Ready(now time.Time) bool { return !now.Before(p.notBefore) }
+
+// Took notes how long a search took that is over now.
+func (p *Pace) Took(d time.Duration, now time.Time) { p.notBefore = now.Add(20 * d) }

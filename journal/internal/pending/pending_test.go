@@ -1,0 +1,117 @@
+package pending_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"github.com/botwired/botwired/journal/internal/pending"
+	"github.com/botwired/botwired/journal/internal/record"
+)
+
+func id(n int) record.ID { return record.ID{Namespace: "ns", Key: fmt.Sprint("key", n)} }
+
+// oldestOf is since when the oldest entry of a namespace waits, found the slow way.
+func oldestOf(s *pending.Space) float64 {
+	oldest := math.Inf(1)
+	s.Walk(0, math.MaxInt, func(e *pending.Entry) {
+		v, _ := e.Visible()
+		oldest = min(oldest, v.Since)
+	})
+	return oldest
+}
+
+// The oldest entry is known or said to be unknown, and a search finds it, whatever comes
+// and leaves while it is under way.
+func TestOldest(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		x := pending.New()
+		seq := uint64(0)
+		change := func() {
+			i := id(random.IntN(30))
+			e := x.Get(i)
+			switch v, ok := e.Visible(); {
+			case !ok:
+				seq++
+				x.Restore(i, record.Version{Seq: seq, Since: float64(1 + random.IntN(50)), UpdatedAt: 60, Op: record.Put})
+			case random.IntN(2) == 0:
+				x.Drop(e)
+			default:
+				x.WaitsSince(e, v.Since+float64(random.IntN(5)))
+			}
+		}
+		for range 60 {
+			change()
+		}
+		for range 200 {
+			s := x.Space("ns")
+			if s == nil {
+				change()
+				continue
+			}
+			since, exact := s.Oldest()
+			if want := oldestOf(s); exact && since != want || since > want {
+				t.Fatalf("seed %d: %v, exact %v, want %v", seed, since, exact, want)
+			}
+			if !exact {
+				for q := s.NewSearch(); !q.Step(3); {
+					change()
+				}
+			}
+			change()
+		}
+	}
+}
+
+// A write in flight is the latest at once, and visible when it is shown.
+func TestWritesOnTheirWay(t *testing.T) {
+	x := pending.New()
+	a := id(1)
+	writes := []*pending.Write{
+		{Version: record.Version{Seq: 1, Op: record.Put, UpdatedAt: 1, Since: 1, CreatedAt: 1, Bytes: 3}},
+		{Version: record.Version{Seq: 2, Op: record.Delete, UpdatedAt: 2, Since: 1, CreatedAt: 1}},
+		{Version: record.Version{Seq: 3, Op: record.Put, UpdatedAt: 3, Since: 1, CreatedAt: 3, AfterDelete: true}},
+	}
+	for _, w := range writes {
+		x.Add(a, w)
+		if latest, ok := x.Get(a).Latest(); !ok || latest != w.Version {
+			t.Errorf("latest is %+v", latest)
+		}
+		if _, ok := x.Get(a).Visible(); ok || x.Len() != 0 {
+			t.Error("visible before it is shown")
+		}
+	}
+	var before record.Version
+	for i, w := range writes {
+		replaced, ok := x.Show(w)
+		if ok != (i > 0) || ok && replaced != before {
+			t.Errorf("replaced %+v, %v", replaced, ok)
+		}
+		if v, ok := x.Get(a).Visible(); !ok || v != w.Version {
+			t.Errorf("visible is %+v, want %+v", v, w.Version)
+		}
+		before = w.Version
+	}
+	x.WaitsSince(x.Get(a), 2.5)
+	if v, _ := x.Get(a).Visible(); v.Since != 2.5 || v.CreatedAt != 3 {
+		t.Errorf("%+v", v)
+	}
+	s := x.Space("ns")
+	if x.Len() != 1 || s.Len() != 1 || s.Bytes() != writes[2].Size(a) {
+		t.Errorf("%d entries of %d bytes", s.Len(), s.Bytes())
+	}
+	x.Drop(x.Get(a))
+	if x.Len() != 0 || x.Space("ns") != nil || x.Get(a) != nil {
+		t.Error("it is still there")
+	}
+}
+
+// There may be a million entries.
+func TestEntryIsSmall(t *testing.T) {
+	if size := unsafe.Sizeof(pending.Entry{}); size > 80 {
+		t.Errorf("an entry takes %d bytes", size)
+	}
+}

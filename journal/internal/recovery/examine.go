@@ -1,0 +1,54 @@
+package recovery
+
+import (
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+)
+
+// examine says what is wrong with a store, and changes nothing.
+func examine(opts store.Options, version int) error {
+	var m store.Mark
+	var err error
+	if version == store.FormatVersion {
+		m, err = store.Check(opts)
+	} else {
+		err = store.CheckLogs(opts.FS, opts.Dir, &m)
+	}
+	if err != nil {
+		return err
+	}
+	db, err := store.OpenPebble(opts, true)
+	if err != nil {
+		return err
+	}
+	return store.Classify(errors.Join(examineRecords(db, &m), db.Close()))
+}
+
+func examineRecords(db *pebble.DB, m *store.Mark) error {
+	t, err := store.ReadTotals(db)
+	if err != nil {
+		return err
+	}
+	if err := m.Reached(t); err != nil {
+		return err
+	}
+	found, err := store.Count(db, func(record.ID, record.Version) error { return nil })
+	if err != nil {
+		return err
+	}
+	if err := t.Compare(found); err != nil {
+		return err
+	}
+	var s sifted
+	for _, prefix := range []string{record.SettledPrefix, record.SentPrefix, record.HeaderPrefix, record.RowPrefix} {
+		err := store.ScanPrefix(db, []byte(prefix), func(key, body []byte, _ uint32) error { return s.addCopy(key, body) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

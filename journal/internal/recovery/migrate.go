@@ -1,0 +1,87 @@
+package recovery
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal/internal/store"
+)
+
+// checkpointOf is where a migration keeps the directory as it was until the migrated
+// one is in use.
+func checkpointOf(dir string, version int) string { return fmt.Sprintf("%s.format-%d", dir, version) }
+
+// Migrate brings a directory of an older format to the present one (contract 21). The
+// format file changes hands by one rename at the end: until then the directory is one of
+// the older format, which a file more does not disturb, and a migration that is cut off
+// is begun anew.
+//
+// Format 2 is format 1 with a mark and with a count of batches in the state record,
+// which the next batch adds.
+func Migrate(opts store.Options, from int) error {
+	opts.Logger.Info("migrating the journal", "dir", opts.Dir, "from", from, "to", store.FormatVersion,
+		"checkpoint", checkpointOf(opts.Dir, from))
+	m, err := checkpoint(opts, from)
+	if err != nil {
+		return fmt.Errorf("migrating from format %d: %w", from, err)
+	}
+	if err := store.Finish(opts.FS, opts.Dir, m); err != nil {
+		return err
+	}
+	opts.Logger.Info("migrated the journal", "dir", opts.Dir, "to", store.FormatVersion, "last_seq", m.Seq)
+	return nil
+}
+
+// checkpoint verifies the store before anything of it is touched, copies it aside and
+// says what it has reached.
+func checkpoint(opts store.Options, from int) (m store.Mark, err error) {
+	if err := examine(opts, from); err != nil {
+		return m, err
+	}
+	db, err := store.OpenPebble(opts, false)
+	if err != nil {
+		return m, err
+	}
+	err = copyAside(opts, db, from)
+	if err == nil {
+		totals, readErr := store.ReadTotals(db)
+		m.Seq, m.Batches, err = totals.Seq, totals.Batches, readErr
+	}
+	return m, errors.Join(err, db.Close())
+}
+
+// copyAside makes the checkpoint anew: one that is there was cut off, or is of the same
+// store.
+func copyAside(opts store.Options, db *pebble.DB, from int) error {
+	fsys, to := opts.FS, checkpointOf(opts.Dir, from)
+	if err := fsys.RemoveAll(to); err != nil {
+		return err
+	}
+	if err := db.Checkpoint(to, pebble.WithFlushedWAL()); err != nil {
+		return err
+	}
+	if err := vfs.Copy(fsys, fsys.PathJoin(opts.Dir, store.FormatFile), fsys.PathJoin(to, store.FormatFile)); err != nil {
+		return err
+	}
+	return errors.Join(store.SyncDir(fsys, to), store.SyncDir(fsys, fsys.PathDir(to)))
+}
+
+// RemoveCheckpoints removes what a migration has kept, once the store of the present
+// format is open.
+func RemoveCheckpoints(opts store.Options) error {
+	for version := 1; version < store.FormatVersion; version++ {
+		old := checkpointOf(opts.Dir, version)
+		if _, err := opts.FS.Stat(old); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := opts.FS.RemoveAll(old); err != nil {
+			return err
+		}
+		opts.Logger.Info("removed the checkpoint of a migration", "dir", old)
+	}
+	return nil
+}

@@ -1,0 +1,293 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/botwired/botwired/journal/internal/record"
+)
+
+// Changes that gather are applied when they are as much as a batch may hold.
+func TestBatchesAreBounded(t *testing.T) {
+	s := openStore(t, vfs.NewMem())
+	before := s.Totals().Batches
+	large := strings.Repeat("x", groupBytes/3)
+	end := held(s)
+	tickets, errs := enqueued(s, put("1", large), put("2", large), put("3", large), put("4", large), put("5", large))
+	end()
+	for i, ticket := range tickets {
+		if err := errors.Join(errs[i], s.await(ticket)); err != nil {
+			t.Errorf("write %d: %v", i, err)
+		}
+	}
+	if got := s.Totals().Batches - before; got != 2 {
+		t.Errorf("%d batches were made of 5 large writes", got)
+	}
+	addsUp(t, s)
+}
+
+// early is a change that is applied at once.
+type early struct {
+	ChangeFunc
+	applied func()
+}
+
+func (e early) Applied() { e.applied() }
+
+// An early change finds in the store what gathered before it, and waits for the same sync.
+func TestEarlyChangeBetweenOthers(t *testing.T) {
+	s := openStore(t, vfs.NewMem())
+	end := held(s)
+	before, errs := enqueued(s, put("a", "1"))
+	no(t, errs[0])
+	seen, applied := false, false
+	key := record.EntryKey(record.SentPrefix, record.ID{Namespace: "ns", Key: "a"})
+	change := early{
+		ChangeFunc: func(tx *Tx) error {
+			seen = holds(t, s, record.PendingKey(record.ID{Namespace: "ns", Key: "a"}, 1))
+			tx.Set(key, record.EncodeSent(key, 1))
+			return nil
+		},
+		applied: func() { applied = holds(t, s, key) },
+	}
+	waiting, err := s.enqueue(change)
+	no(t, err)
+	if !seen || !applied {
+		t.Errorf("it saw what was before it: %v; it is in the store when it is shown: %v", seen, applied)
+	}
+	addsUp(t, s)
+	after, errs := enqueued(s, put("a", "2"))
+	no(t, errs[0])
+	if before[0].group != waiting.group || waiting.group != after[0].group {
+		t.Error("they do not wait for the same sync")
+	}
+	end()
+	no(t, errors.Join(s.await(before[0]), s.await(waiting), s.await(after[0])))
+	addsUp(t, s)
+}
+
+// A change that is refused leaves nothing, takes no other with it, and is answered when
+// everything is durable that it may have been refused for.
+func TestRefusedChange(t *testing.T) {
+	s := openStore(t, vfs.NewMem())
+	broken := errors.New("broken")
+	end := held(s)
+	tickets, errs := enqueued(s,
+		put("a", "1"), ChangeFunc(func(*Tx) error { return broken }), put("c", "1"))
+	if tickets[1].group != tickets[0].group {
+		t.Error("the refusal does not wait for what was before it")
+	}
+	end()
+	for i, want := range []error{nil, broken, nil} {
+		if err := s.await(tickets[i]); err != nil || !errors.Is(errs[i], want) {
+			t.Errorf("change %d: %v, and after the sync %v", i, errs[i], err)
+		}
+	}
+	if got := s.Totals(); got.Pending != 2 || got.Seq != 2 {
+		t.Errorf("totals are %+v", got)
+	}
+	addsUp(t, s)
+}
+
+// A refused change leaves no group behind that somebody would wait for, and one that
+// changes nothing makes no batch.
+func TestNothingToSync(t *testing.T) {
+	s := openStore(t, vfs.NewMem())
+	before := s.Totals().Batches
+	for range 2 {
+		if err := s.Update(ChangeFunc(func(*Tx) error { return ErrClosed })); !errors.Is(err, ErrClosed) {
+			t.Errorf("error is %v", err)
+		}
+		no(t, s.Update(ChangeFunc(func(*Tx) error { return nil })))
+	}
+	if got := s.Totals().Batches - before; got != 0 {
+		t.Errorf("%d batches were made of nothing", got)
+	}
+	no(t, s.Update(put("a", "1")))
+	addsUp(t, s)
+}
+
+// A change that nobody waits for becomes durable with the next one that somebody does.
+func TestLater(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	s := openStore(t, mem)
+	key := record.EntryKey(record.SentPrefix, record.ID{Namespace: "ns", Key: "a"})
+	no(t, s.Update(ChangeFunc(func(tx *Tx) error { tx.Set(key, record.EncodeSent(key, 1)); return nil })))
+	no(t, s.Later(func(tx *Tx) error { tx.Delete(key); return nil }))
+	no(t, s.Update(put("b", "1")))
+	if holds(t, openStore(t, mem.CrashClone(vfs.CrashCloneCfg{})), key) {
+		t.Error("it was lost though a later change was durable")
+	}
+}
+
+// panicking is a change that panics when it becomes visible.
+type panicking struct{ ChangeFunc }
+
+func (panicking) Durable() { panic("no") }
+
+// Nobody is told that anything is durable when filling a batch panics, or making it
+// visible, and nobody waits for ever (contract 2).
+func TestPanicInAGroup(t *testing.T) {
+	for name, mad := range map[string]Change{
+		"filling":    ChangeFunc(func(tx *Tx) error { _ = put("b", "1")(tx); panic("no") }),
+		"publishing": panicking{put("b", "1")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var fatal atomic.Int32
+			s := openStore(t, vfs.NewMem(), func(o *Options) { o.Fatal = func(error) { fatal.Add(1) } })
+			end := held(s)
+			tickets, errs := enqueued(s, put("a", "1"), mad, put("c", "1"))
+			end()
+			for i := range tickets {
+				err := errs[i]
+				if err == nil {
+					err = s.await(tickets[i])
+				}
+				if !errors.Is(err, ErrFailed) {
+					t.Errorf("change %d: %v", i, err)
+				}
+			}
+			if err := s.Update(put("d", "1")); !errors.Is(err, ErrFailed) || fatal.Load() != 1 {
+				t.Errorf("afterwards a write gets %v, and Fatal was called %d times", err, fatal.Load())
+			}
+			if err := s.Close(); !errors.Is(err, ErrFailed) && err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A leader waits for as many writes as it expects, or for as long as a sync took.
+func TestCommitDelay(t *testing.T) {
+	const atMost = time.Minute
+	for _, come := range []int{0, 1, 3, 5} {
+		t.Run(fmt.Sprint(come), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &Store{syncing: &group{}}
+				began := time.Now()
+				for i := range come {
+					time.AfterFunc(time.Duration(i+1)*time.Second, func() {
+						s.order.Lock()
+						defer s.order.Unlock()
+						s.gather().writes++
+						s.join(ChangeFunc(nil))
+						s.join(ChangeFunc(nil)) // the delay is not for changes that journal no write
+					})
+				}
+				s.delayCommit(3, atMost)
+				want := atMost
+				if come >= 3 {
+					want = 3 * time.Second
+				}
+				if waited := time.Since(began); waited != want {
+					t.Errorf("it waited %v, and should have %v", waited, want)
+				}
+				time.Sleep(atMost)
+				if joined := len(s.gather().changes); joined != 2*come {
+					t.Errorf("%d joined", joined)
+				}
+				began = time.Now()
+				s.delayCommit(come, atMost)
+				if waited := time.Since(began); waited != 0 {
+					t.Errorf("for writes that were there it waited %v", waited)
+				}
+				if come == 0 && s.next() != nil {
+					t.Error("an empty group starts a sync")
+				}
+			})
+		})
+	}
+}
+
+// Nobody leads when nobody has come: the next caller then leads itself.
+func TestLeadEnds(t *testing.T) {
+	s := openStore(t, vfs.NewMem())
+	end := held(s)
+	tickets, errs := enqueued(s, put("a", "1"), put("b", "1"), put("c", "1"))
+	end()
+	for i, ticket := range tickets {
+		no(t, errors.Join(errs[i], s.await(ticket)))
+	}
+	for i := range 3 {
+		no(t, s.Update(put(fmt.Sprint(i), "1")))
+	}
+	s.order.Lock()
+	defer s.order.Unlock()
+	if s.syncing != nil {
+		t.Error("somebody leads")
+	}
+}
+
+// A write whose own sync goes well is not acknowledged once another has failed: the
+// disk is not trusted any more (contract 2).
+func TestNothingIsAcknowledgedBesideAFailure(t *testing.T) {
+	s := openStore(t, vfs.NewMem())
+	end := held(s)
+	tickets, errs := enqueued(s, put("a", "1"))
+	no(t, errs[0])
+	g := s.next() // applied
+	s.fail(errors.New("elsewhere"))
+	s.finish(g)
+	if err := s.await(tickets[0]); !errors.Is(err, ErrFailed) {
+		t.Errorf("error is %v", err)
+	}
+	end()
+}
+
+// Changes that had gathered when the disk failed are not handed to Pebble any more, which
+// may be about to panic (contract 2).
+func TestNothingIsHandedOnAfterAFailure(t *testing.T) {
+	s := openStore(t, vfs.NewMem())
+	end := held(s)
+	tickets, errs := enqueued(s, put("a", "1"))
+	no(t, errs[0])
+	s.fail(errors.New("elsewhere"))
+	end()
+	if err := s.await(tickets[0]); !errors.Is(err, ErrFailed) {
+		t.Errorf("error is %v", err)
+	}
+	if holds(t, s, record.PendingKey(record.ID{Namespace: "ns", Key: "a"}, 1)) {
+		t.Error("the record is in the store")
+	}
+}
+
+// contract 2: a table that cannot be written while the store is being closed loses
+// nothing, but the process must not end as if the disk were well.
+func TestTableThatFailsWhileClosing(t *testing.T) {
+	begun, fail := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	armed := false
+	fs := errorfs.Wrap(vfs.NewCrashableMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if !armed || op.Kind != errorfs.OpCreate || !strings.HasSuffix(op.Path, ".sst") {
+			return nil
+		}
+		once.Do(func() { close(begun) })
+		<-fail
+		return syscall.EIO
+	}))
+	s := openStore(t, fs)
+	no(t, s.Update(put("a", "1")))
+	armed = true
+	no(t, s.catch(func() error { _, err := s.db.AsyncFlush(); return err }))
+	<-begun
+	s.closing.Store(true) // as Close does, before it waits for the table
+	closed := make(chan error)
+	go func() { closed <- s.Close() }()
+	close(fail)
+	if err := <-closed; !errors.Is(err, syscall.EIO) {
+		t.Errorf("closing: %v", err)
+	}
+	if s.Failed() {
+		t.Error("the process would have been ended amid its end")
+	}
+}

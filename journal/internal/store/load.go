@@ -1,0 +1,48 @@
+package store
+
+import (
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/botwired/botwired/journal/internal/record"
+)
+
+// loadBytes bounds one batch of a [Load], in bytes.
+const loadBytes = 1 << 20
+
+// Load fills a store with records that exist already, past the order of updates: the
+// store is not used by anybody else meanwhile, and is not complete before Finish.
+type Load struct {
+	s     *Store
+	batch *pebble.Batch
+}
+
+// Load begins to fill the store.
+func (s *Store) Load() *Load { return &Load{s: s, batch: s.db.NewBatch()} }
+
+// Set adds a sealed record.
+func (l *Load) Set(key, sealed []byte) error {
+	if err := l.batch.Set(key, sealed, nil); err != nil {
+		return err
+	}
+	if l.batch.Len() < loadBytes {
+		return nil
+	}
+	if err := l.batch.Commit(pebble.Sync); err != nil {
+		return err
+	}
+	l.batch = l.s.db.NewBatch()
+	return nil
+}
+
+// Finish makes everything durable, and the totals the store's.
+func (l *Load) Finish(t record.Totals) error {
+	l.s.order.Lock()
+	defer l.s.order.Unlock()
+	t.Batches++
+	l.s.totals = t
+	l.s.markSoon()
+	if err := l.batch.Set(record.StateKey, record.EncodeTotals(&t), nil); err != nil {
+		return err
+	}
+	return l.batch.Commit(pebble.Sync)
+}

@@ -1,0 +1,110 @@
+package journal
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+
+	"github.com/botwired/botwired/journal/internal/pending"
+)
+
+// walkChunk is how many entries are visited under one hold of the readers' lock: writers
+// wait no longer than that takes.
+const walkChunk = 512
+
+// VisitPending calls visit for the pending writes of a namespace, in no particular
+// order: at least once for every one that was acknowledged before the call and is
+// still pending when it returns. An entry that is written meanwhile may be visited
+// with both writes. visit must not call the journal.
+func (j *Journal) VisitPending(namespace string, visit func(Pending)) error {
+	if err := j.store.Acquire(); err != nil {
+		return err
+	}
+	defer j.store.Release()
+	if err := j.pending.faultInSpace(namespace); err != nil {
+		return err
+	}
+	j.pending.readers.RLock()
+	space := j.pending.index.Space(namespace)
+	j.pending.readers.RUnlock()
+	if space != nil {
+		j.pending.walk(space, visit)
+	}
+	return nil
+}
+
+// walk visits the entries of a namespace, some under each hold of the readers' lock. What
+// a namespace held that has become empty, and perhaps was made anew, is not pending any
+// more.
+func (p *pendingSet) walk(space *pending.Space, visit func(Pending)) {
+	for cursor, done := 0, false; !done; {
+		p.readers.RLock()
+		cursor, done = space.Walk(cursor, walkChunk, func(e *pending.Entry) { visit(pendingOf(e)) })
+		p.readers.RUnlock()
+	}
+}
+
+func pendingOf(e *pending.Entry) Pending {
+	v, _ := e.Visible()
+	return Pending{
+		ID: e.ID(), Seq: v.Seq, Op: v.Op, Bytes: int(v.Bytes), ListBytes: int(v.ListBytes),
+		UpdatedAt: v.UpdatedAt, Since: v.Since,
+	}
+}
+
+// PendingList returns up to limit pending writes, those that have waited longest
+// first, of one namespace or, with "", of all. While the index is being rebuilt it
+// may not hold all.
+func (j *Journal) PendingList(namespace string, limit int) []Pending {
+	longest := &waiters{limit: limit, held: make(map[ID]bool)}
+	for _, space := range j.pending.spaces() {
+		if namespace == "" || namespace == space.Name() {
+			j.pending.walk(space, longest.offer)
+		}
+	}
+	return slices.SortedFunc(slices.Values(longest.all), olderFirst)
+}
+
+func olderFirst(a, b Pending) int {
+	return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.Seq, b.Seq))
+}
+
+// spaces are the namespaces that have pending writes.
+func (p *pendingSet) spaces() []*pending.Space {
+	p.readers.RLock()
+	defer p.readers.RUnlock()
+	return p.index.Spaces(nil)
+}
+
+// waiters are the pending writes, of those offered, that have waited longest: a heap with
+// the youngest on top.
+type waiters struct {
+	limit int
+	all   []Pending
+	held  map[ID]bool // a walk may offer an entry twice
+}
+
+func (w *waiters) offer(p Pending) {
+	if w.held[p.ID] || w.limit <= 0 {
+		return
+	}
+	if len(w.all) == w.limit {
+		if olderFirst(p, w.all[0]) >= 0 {
+			return
+		}
+		delete(w.held, heap.Pop(w).(Pending).ID)
+	}
+	w.held[p.ID] = true
+	heap.Push(w, p)
+}
+
+func (w *waiters) Len() int           { return len(w.all) }
+func (w *waiters) Less(i, k int) bool { return olderFirst(w.all[i], w.all[k]) > 0 }
+func (w *waiters) Swap(i, k int)      { w.all[i], w.all[k] = w.all[k], w.all[i] }
+func (w *waiters) Push(x any)         { w.all = append(w.all, x.(Pending)) }
+
+func (w *waiters) Pop() any {
+	last := w.all[len(w.all)-1]
+	w.all = w.all[:len(w.all)-1]
+	return last
+}

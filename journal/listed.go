@@ -1,0 +1,139 @@
+package journal
+
+import (
+	"slices"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+)
+
+// listed is a listing of upstream's on its way into the journal.
+type listed struct {
+	*copies
+	fill   *ListingFill
+	unlock func() // lets go of the copies lock
+
+	header   record.Header
+	changed  []Row    // rows that differ from what is kept
+	removed  []string // keys of rows that go
+	lost     []ID     // entries with a settled copy that upstream no longer holds
+	damaged  bool     // what is kept cannot be read
+	same     bool     // nothing on the disk changes
+	revealed func()
+}
+
+// prepare compares upstream's rows with what is kept. The caller holds the copies lock.
+func (l *listed) prepare(rows []Row, complete bool) error {
+	namespace := l.fill.namespace
+	past, ok, damaged, err := l.listing(l.store.DB(), namespace)
+	if err != nil {
+		return err
+	}
+	var before record.Header
+	if ok {
+		if before, _, err = readHeader(l.store.DB(), namespace); err != nil {
+			return err
+		}
+	}
+	now, newest := l.fill.bringForward(rows)
+	if complete {
+		if l.lost, err = l.notListed(now); err != nil {
+			return err
+		}
+	}
+	l.damaged = damaged
+	l.header = record.Header{FetchedAt: l.fill.startedAt, Newest: newest, Complete: complete}
+	l.compare(past.Rows, now)
+	// A header that was written as one to be replaced is replaced.
+	l.same = ok && before.FetchedAt != 0 && before.Complete == complete && before.Newest == l.header.Newest &&
+		len(l.changed)+len(l.removed)+len(l.lost) == 0
+	return nil
+}
+
+// compare turns the past rows into the present ones, touching only what differs. A
+// row's time never goes back (contract 19).
+func (l *listed) compare(past []Row, now map[string]Row) {
+	for _, old := range past {
+		row, ok := now[old.Key]
+		if !ok {
+			l.removed = append(l.removed, old.Key)
+			continue
+		}
+		row.UpdatedAt = max(row.UpdatedAt, old.UpdatedAt)
+		l.header.Newest = max(l.header.Newest, row.UpdatedAt)
+		if now[old.Key] = row; row == old {
+			delete(now, old.Key)
+		}
+	}
+	for _, row := range now {
+		l.changed = append(l.changed, row)
+	}
+}
+
+// notListed are the entries with a settled copy that a complete listing does not show:
+// upstream has lost them, and a read must not bring back what a listing has shown to be
+// gone (contract 7).
+func (l *listed) notListed(now map[string]Row) (lost []ID, err error) {
+	prefix := record.Within(record.SettledPrefix, l.fill.namespace)
+	err = store.Each(l.store.DB(), prefix, record.After(prefix), func(key, _ []byte) error {
+		if name := string(key[len(prefix):]); !has(now, name) {
+			lost = append(lost, ID{Namespace: l.fill.namespace, Key: name})
+		}
+		return nil
+	})
+	return lost, err
+}
+
+func has(rows map[string]Row, name string) bool {
+	_, ok := rows[name]
+	return ok
+}
+
+// Fill puts the rows that differ into the batch, if any do.
+func (l *listed) Fill(tx *store.Tx) error {
+	namespace := l.fill.namespace
+	for _, other := range l.stripe(namespace).observers[namespace] {
+		other.overtaken = true
+	}
+	if l.same {
+		l.seen.confirm(ID{Namespace: namespace}, l.header.FetchedAt)
+		l.readers.Lock()
+		defer l.readers.Unlock()
+		l.readers.changed(Change{ID: ID{Namespace: namespace}})
+		return nil
+	}
+	if l.damaged {
+		dropListing(tx, namespace)
+	}
+	for _, id := range l.lost {
+		tx.Delete(record.EntryKey(record.SettledPrefix, id))
+	}
+	for _, key := range l.removed {
+		tx.Delete(record.RowKey(namespace, key))
+	}
+	for _, row := range l.changed {
+		l.setRow(tx, namespace, row)
+	}
+	setHeader(tx, namespace, l.header)
+	return nil
+}
+
+// Applied has readers wait until the change is durable.
+func (l *listed) Applied() {
+	hidden := slices.Concat([]ID{{Namespace: l.fill.namespace}}, l.lost)
+	for _, id := range hidden {
+		l.readers.changed(Change{ID: id})
+	}
+	l.revealed = l.hide(hidden...)
+	l.unlock()
+}
+
+// Durable has nothing left to show.
+func (l *listed) Durable() {}
+
+// reveal ends the wait of readers, if there is one.
+func (l *listed) reveal() {
+	if l.revealed != nil {
+		l.revealed()
+	}
+}

@@ -1,0 +1,151 @@
+package journal
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/botwired/botwired/journal/internal/pending"
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+)
+
+// entryMemory is what a pending write is counted as on top of its namespace, key and
+// value: its places in the index and in the flusher's schedule, and what the garbage
+// collector needs beside them. TestPendingMemory holds it against the process.
+const entryMemory = 384
+
+// pendingSet is the pending writes: the index, and how writes come into it.
+type pendingSet struct {
+	store   *store.Store
+	readers *readersLock
+	index   *pending.Index // guarded by readers
+	budget  int64          // 0 is no bound
+	reserve int64          // of the disk, for people
+	// lastStamp belongs to whoever is in the store's order.
+	lastStamp float64
+
+	// superseded are the writes that a newer one has followed. They do not count for the
+	// budget, as one of the next batches removes them.
+	superseded superseded
+	garbage    garbage
+
+	searching  sync.Mutex   // one search for the oldest entry at a time; taken before readers
+	searchPace pending.Pace // guarded by searching
+}
+
+func newPendingSet(readers *readersLock, budget, reserve int64) *pendingSet {
+	return &pendingSet{readers: readers, index: pending.New(), budget: budget, reserve: reserve}
+}
+
+// retired is a pending record that a newer one has taken the place of.
+type retired struct {
+	id ID
+	v  record.Version
+}
+
+// garbage are the retired records that the next batch removes. It has a lock of its own:
+// writes become garbage under the readers' lock, and are removed in the store's order.
+type garbage struct {
+	mu      sync.Mutex
+	records []retired
+}
+
+func (g *garbage) add(r retired) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.records = append(g.records, r)
+}
+
+// removedAtOnce bounds how much garbage one batch removes.
+const removedAtOnce = 4096
+
+func (g *garbage) take() []retired {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	records := g.records
+	if g.records = nil; len(records) > removedAtOnce {
+		records, g.records = records[:removedAtOnce], records[removedAtOnce:]
+	}
+	return records
+}
+
+// superseded counts writes and their sizes in bytes.
+type superseded struct{ writes, bytes atomic.Int64 }
+
+func (s *superseded) add(size int64) {
+	s.writes.Add(1)
+	s.bytes.Add(size)
+}
+
+func (s *superseded) remove(size int64) {
+	s.writes.Add(-1)
+	s.bytes.Add(-size)
+}
+
+// removeGarbage adds the removal of garbage to a batch.
+func (p *pendingSet) removeGarbage(tx *store.Tx) {
+	records := p.garbage.take()
+	for i := range records {
+		old := &records[i]
+		tx.DeletePending(old.id, &old.v)
+		p.superseded.remove(old.v.Size(old.id))
+	}
+}
+
+// ready prepares for a write to the entry: the index speaks for it, and the free space was
+// looked at.
+func (p *pendingSet) ready(id ID) error {
+	if p.store.Failed() {
+		return ErrFailed
+	}
+	if err := p.store.Look(); err != nil {
+		return err
+	}
+	return p.faultIn(id)
+}
+
+// used is what counts for the budget.
+func (p *pendingSet) used(t record.Totals) int64 {
+	writes := int64(t.Pending) - p.superseded.writes.Load()
+	return t.PendingBytes - p.superseded.bytes.Load() + writes*(entryMemory-record.Overhead) + t.DeadBytes
+}
+
+// room refuses a write that would add more to what the budget counts than is left
+// of it, or write more than the disk has (contract 3). Both are in bytes. One that
+// adds nothing is within any budget.
+func (p *pendingSet) room(t record.Totals, adds, writes int64) error {
+	if used := p.used(t); p.budget > 0 && adds > 0 && used+adds > p.budget {
+		return fmt.Errorf("%w: pending writes and dead letters take %d bytes of the %d allowed", ErrFull, used, p.budget)
+	}
+	if p.store.Low(writes) {
+		return fmt.Errorf("%w: the disk has less than the reserve of %d bytes free", ErrFull, p.reserve)
+	}
+	return nil
+}
+
+// add notes a write that is on its way to being visible.
+func (p *pendingSet) add(id ID, w *pending.Write) {
+	p.readers.Lock()
+	defer p.readers.Unlock()
+	p.index.Add(id, w)
+}
+
+// show makes a durable write visible. The caller holds the readers' lock.
+func (p *pendingSet) show(id ID, w *pending.Write) {
+	if replaced, ok := p.index.Show(w); ok {
+		p.garbage.add(retired{id, replaced})
+	}
+	p.readers.changed(Change{ID: id, Seq: w.Seq, Written: true})
+}
+
+// visible is the pending write that readers see; ok is false if there is none.
+func (p *pendingSet) visible(id ID) (v record.Version, ok bool, err error) {
+	if err := p.faultIn(id); err != nil {
+		return v, false, err
+	}
+	p.readers.RLock()
+	defer p.readers.RUnlock()
+	v, ok = p.index.Get(id).Visible()
+	return v, ok, nil
+}

@@ -1,0 +1,139 @@
+package journal
+
+import (
+	"fmt"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+)
+
+// knownRow is an entry's row in its namespace's listing, as it became known.
+type knownRow struct {
+	Row
+	gone    bool
+	arrived bool // by a write of ours, just now
+}
+
+// rowChange is what becomes of a namespace's listing, and of those under way, when one
+// entry becomes known.
+type rowChange struct {
+	observe func(*ListingFill)
+	stripe  *stripe
+	listing string
+	write   func(*store.Tx) // nil if the listing on the disk stays as it is
+}
+
+func (r *rowChange) changes() bool { return r.write != nil }
+
+// fill makes the change. The copies lock is held.
+func (r *rowChange) fill(tx *store.Tx) {
+	for _, f := range r.stripe.observers[r.listing] {
+		r.observe(f)
+	}
+	if r.write != nil {
+		r.write(tx)
+	}
+}
+
+// bringRow brings the namespace's listing, if there is one, and those under way
+// forward by what is known of one entry. The caller holds the copies lock.
+//
+// A write that has just arrived is newer than all that was listed before, whatever
+// the clocks here and upstream say.
+func (c *copies) bringRow(namespace string, k knownRow) (*rowChange, error) {
+	change := &rowChange{stripe: c.stripe(namespace), listing: namespace}
+	change.observe = func(f *ListingFill) { f.known = append(f.known, k) }
+	h, listed, err := c.header(namespace, change)
+	if err != nil || !listed {
+		return change, err
+	}
+	key := record.RowKey(namespace, k.Key)
+	old, kept, err := c.row(key, k.Key)
+	if err != nil {
+		return nil, err
+	}
+	if k.gone {
+		if kept {
+			change.write = func(tx *store.Tx) { tx.Delete(key) }
+		}
+		return change, nil
+	}
+	row, newest := k.Row, h.Newest
+	if k.arrived {
+		row.UpdatedAt = max(row.UpdatedAt, newest+tick)
+	}
+	row.UpdatedAt = max(row.UpdatedAt, old.UpdatedAt)
+	h.Newest = max(newest, row.UpdatedAt)
+	if row == old && h.Newest == newest {
+		return change, nil
+	}
+	change.write = func(tx *store.Tx) {
+		c.setRow(tx, namespace, row)
+		setHeader(tx, namespace, h)
+	}
+	return change, nil
+}
+
+// row reads a row; kept says that there is a record of it, perhaps a damaged one.
+func (c *copies) row(key []byte, name string) (row Row, kept bool, err error) {
+	kept, err = store.Get(c.store.DB(), key, func(body []byte) (err error) {
+		row, err = record.DecodeRow(name, body)
+		return err
+	})
+	if damaged, err := c.giveUp(err); damaged || err != nil {
+		return Row{}, damaged, err
+	}
+	return row, kept, nil
+}
+
+// forgetRow takes an entry out of the namespace's listing, as nobody knows what upstream
+// holds of it. The listing says from then on that it lacks keys, and is so old that
+// upstream is asked for another as soon as it can be. Those under way may have been made
+// before what readers have seen since, and are dropped. The caller holds the copies lock.
+func (c *copies) forgetRow(id ID) (*rowChange, error) {
+	change := &rowChange{stripe: c.stripe(id.Namespace), listing: id.Namespace}
+	change.observe = func(f *ListingFill) { f.overtaken = true }
+	h, listed, err := c.header(id.Namespace, change)
+	if err != nil || !listed {
+		return change, err
+	}
+	h.FetchedAt, h.Complete = 0, false
+	change.write = func(tx *store.Tx) {
+		tx.Delete(record.RowKey(id.Namespace, id.Key))
+		setHeader(tx, id.Namespace, h)
+		c.seen.confirm(ID{Namespace: id.Namespace}, 0)
+	}
+	return change, nil
+}
+
+// header reads the header of a listing that is about to change. A damaged one is no listing
+// any more, and the change removes it.
+func (c *copies) header(namespace string, change *rowChange) (h record.Header, listed bool, err error) {
+	h, listed, err = readHeader(c.store.DB(), namespace)
+	damaged, err := c.giveUp(err)
+	if err == nil && damaged {
+		change.write = func(tx *store.Tx) { dropListing(tx, namespace) }
+	}
+	if err != nil {
+		return h, false, fmt.Errorf("listing of %s: %w", namespace, err)
+	}
+	return h, listed && !damaged, nil
+}
+
+func (c *copies) setRow(tx *store.Tx, namespace string, row Row) {
+	key := record.RowKey(namespace, row.Key)
+	value := record.EncodeRow(key, row)
+	tx.Set(key, value)
+	c.written.Add(int64(len(key) + len(value)))
+}
+
+func setHeader(tx *store.Tx, namespace string, h record.Header) {
+	key := record.HeaderKey(namespace)
+	tx.Set(key, record.EncodeHeader(key, h))
+}
+
+// dropListing removes a listing, however damaged its records are.
+func dropListing(tx *store.Tx, namespace string) {
+	tx.Delete(record.HeaderKey(namespace))
+	tx.DeletePrefix(record.Within(record.RowPrefix, namespace))
+}

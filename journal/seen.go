@@ -1,0 +1,59 @@
+package journal
+
+import "sync"
+
+// seenAtMost bounds how many copies are remembered to have been confirmed or used. A copy
+// that is forgotten costs a request upstream too many, or looks unused.
+const seenAtMost = 1 << 15
+
+// seen remembers what is not worth a write to the disk: that upstream has confirmed copies
+// and listings (ID with an empty key) as they are, and when they were last read. A restart
+// forgets it: copies then are as old as the disk says. Its methods may be called
+// concurrently.
+type seen struct {
+	mu sync.Mutex
+	// Notes are made in young. When it is full it becomes old, whose notes are forgotten:
+	// so the copies that were noted last are remembered.
+	young, old map[ID]sighting
+}
+
+// sighting is what is known of a copy beside its record, in Unix seconds.
+type sighting struct{ confirmedAt, usedAt float64 }
+
+// last is when the copy was last confirmed or read.
+func (s sighting) last() float64 { return max(s.confirmedAt, s.usedAt) }
+
+func (s *seen) get(id ID) sighting {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.find(id)
+}
+
+// use notes that a copy was read, and returns what is known of it.
+func (s *seen) use(id ID, now float64) sighting {
+	return s.note(id, func(n *sighting) { n.usedAt = now })
+}
+
+// confirm notes that upstream has confirmed a copy as it is.
+func (s *seen) confirm(id ID, at float64) {
+	s.note(id, func(n *sighting) { n.confirmedAt = at })
+}
+
+func (s *seen) note(id ID, change func(*sighting)) sighting {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.find(id)
+	change(&n)
+	if s.young == nil || len(s.young) >= seenAtMost/2 {
+		s.young, s.old = make(map[ID]sighting), s.young
+	}
+	s.young[id] = n
+	return n
+}
+
+func (s *seen) find(id ID) sighting {
+	if n, ok := s.young[id]; ok {
+		return n
+	}
+	return s.old[id]
+}
