@@ -8,6 +8,12 @@ type RecoverOptions = recovery.Options
 // Recovery is what [Recover] found and did.
 type Recovery = recovery.Recovery
 
+// Salvaged counts records.
+type Salvaged = recovery.Salvaged
+
+// Missing is what is known to be lost.
+type Missing = recovery.Missing
+
 // Recover makes a journal that can be opened of one that cannot: it copies the
 // directory aside, reads what checks, and puts it into a new journal that takes the
 // place of the old one by a rename. Every entry with a pending write is in doubt
