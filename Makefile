@@ -57,12 +57,12 @@ $(LINT): tools/go.mod
 
 .PHONY: sim
 sim: ## Simulate SIM_SEEDS lives of the daemon under faults, or as many as fit in SIM_FOR
-	$(GO) test -count=1 -timeout 0 -run '^TestSimulation$$' ./internal/sim \
+	$(GO) test -count=1 -timeout 0 -run '^TestSimulation$$' ./proof/sim \
 		$(if $(SIM_FOR),-sim.for=$(SIM_FOR),-rapid.checks=$(SIM_SEEDS))
 
 .PHONY: linear
 linear: ## Check SIM_SEEDS histories of callers at work all at once for linearizability
-	$(GO) test -count=1 -timeout 0 -run '^TestLinear' ./internal/sim -linear.rounds=$(SIM_SEEDS)
+	$(GO) test -count=1 -timeout 0 -run '^TestLinear' ./proof/sim -linear.rounds=$(SIM_SEEDS)
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZ_FOR
@@ -79,30 +79,30 @@ faults: build ## Test the binary on full and failing disks, under signals and cl
 	@command -v strace >/dev/null || [ "$$(uname -s)" != Linux ] || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends strace; } || \
 		echo "strace is missing and cannot be installed: the tests of a failing disk will be skipped" >&2
-	$(GO) test -tags faults -count=1 -v ./faults
+	$(GO) test -tags faults -count=1 -v ./proof/faults
 
 .PHONY: mutants
 mutants: ## Take out the guards of the contract, one at a time, and see a test fail
-	$(GO) run ./internal/mutants
+	$(GO) run ./proof/mutants
 
 .PHONY: sweep
 sweep: ## Fail every file operation of a scenario in turn, and cut the power at each
 	$(GO) test -tags sweep -count=1 -run Sweep ./journal
 
-# What is compared, and how, is said in internal/bench/doc.go. BENCH are its flags, such
+# What is compared, and how, is said in proof/bench/doc.go. BENCH are its flags, such
 # as -rounds 9, -only GET or -quick. Without Redis its columns are left out.
 .PHONY: bench
 bench: build ## Measure botwired beside net/http, Redis and upstream; BENCH=-quick to try it
 	@command -v redis-server >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server; } >&2 || \
 		echo "redis-server is missing and cannot be installed: it is left out" >&2
-	@$(GO) build -o bin/bench ./internal/bench
+	@$(GO) build -o bin/bench ./proof/bench
 	@bin/bench $(BENCH)
 
 # GROWTH are the flags, such as -sizes 1000,100000 or -quick.
 .PHONY: growth
 growth: build ## Measure botwired with ever more entries, and draw docs/growth.svg
-	@$(GO) build -o bin/bench ./internal/bench
+	@$(GO) build -o bin/bench ./proof/bench
 	@bin/bench growth $(GROWTH)
 
 # With BASE, a commit, both are run in turns and compared.
@@ -122,7 +122,7 @@ $(BENCHSTAT): tools/go.mod
 
 .PHONY: e2e
 e2e: build ## Run BotWire's own clients, Python and Node, against the daemon
-	e2e/run
+	proof/e2e/run
 
 .PHONY: clean
 clean: ## Remove what was built, and the data of make run

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/config"
-	"github.com/botwired/botwired/internal/wiretest"
+	"github.com/botwired/botwired/proof/wiretest"
 )
 
 // startupLimit bounds how long the program may take until it answers.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/botwired/botwired/internal/guard"
 	"github.com/botwired/botwired/internal/wire"
-	"github.com/botwired/botwired/internal/wiretest"
+	"github.com/botwired/botwired/proof/wiretest"
 	"github.com/botwired/botwired/upstream/selfhost"
 )
 

@@ -1,5 +1,5 @@
 // What agents do from Node with plain fetch, checked step by step. The counterpart of client.py, which
-// says how e2e/run talks to it.
+// says how proof/e2e/run talks to it.
 import { createInterface } from "node:readline";
 import { isDeepStrictEqual } from "node:util";
 

@@ -1,6 +1,6 @@
 """What agents do with BotWire's own Python client, checked step by step.
 
-Started by e2e/run with BOTWIRE_URL set to the daemon. Every scenario is a generator in three parts:
+Started by proof/e2e/run with BOTWIRE_URL set to the daemon. Every scenario is a generator in three parts:
 the first half, the second half, and a last look. After a part this program prints `PART` and waits for
 a line on stdin; at the end it prints `STORED` and, as JSON, what upstream must hold. With the argument
 `outage`, upstream is down during the second half. Checks are reported as `ok NAME` or `not ok NAME`.

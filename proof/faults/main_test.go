@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 func build(path string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "../cmd/botwired")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "../../cmd/botwired")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the daemon: %w\n%s", err, out)
 	}

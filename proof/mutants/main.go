@@ -36,7 +36,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	list, err := readList(filepath.Join(*root, "internal", "mutants", "mutants.txt"))
+	list, err := readList(filepath.Join(*root, "proof", "mutants", "mutants.txt"))
 	if err != nil {
 		return err
 	}
