@@ -81,9 +81,11 @@ faults: build ## Test the binary on full and failing disks, under signals and cl
 		echo "strace is missing and cannot be installed: the tests of a failing disk will be skipped" >&2
 	$(GO) test -tags faults -count=1 -v ./proof/faults
 
+# ONLY is a regular expression, such as '8: .*listing': only those rows. TABLE=1 writes
+# the table in docs/contract.md.
 .PHONY: mutants
 mutants: ## Take out the guards of the contract, one at a time, and see a test fail
-	$(GO) run ./proof/mutants
+	@$(GO) run ./proof/mutants $(if $(TABLE),-table) $(if $(ONLY),-run '$(ONLY)')
 
 .PHONY: sweep
 sweep: ## Fail every file operation of a scenario in turn, and cut the power at each

@@ -1,5 +1,5 @@
 // Command mutants takes the guards of the contract out, one at a time, and sees that a
-// test fails each time: a guard that no test misses is one that anybody may lose.
+// test fails each time: anybody may lose a guard that no test misses.
 //
 // mutants.txt is the list. A row names the point of docs/contract.md and the guard,
 // shows the lines that go and the lines that come, and says what to give to go test:
@@ -10,10 +10,13 @@
 //	+	if !valid() && false {
 //	test ./journal -run ^TestOvertakenFillIsDropped$
 //
-// Lines that begin with # are comments. A row may change more than one file. The
-// lines that go have to be in the file exactly once, or the row is out of date.
+// Lines that begin with # are comments. A row may change more than one file. The file
+// must contain the lines that go exactly once, or the row is out of date.
 //
-// Each row is applied to a copy of the tree, never to the tree itself. First every
-// test is seen to pass there as it is. The command fails if a test fails then, if a
-// row no longer applies or compiles, or if a guard was not missed.
+// The tree itself is never changed: the build lays the changed files over it (go build
+// -overlay), so a row recompiles only the package that it changes and those that import
+// it. The row then runs only the tests that it names, and ends at the first failure.
+//
+// First the command sees every named test pass as the tree is. It fails if a test fails
+// then, if a row no longer applies or compiles, or if no test failed for a row.
 package main

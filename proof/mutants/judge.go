@@ -3,8 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,14 +13,15 @@ import (
 	"time"
 )
 
-// testTimeout bounds one run of a row's tests: a guard may be one against waiting for
-// ever.
-const testTimeout = 90 * time.Second
+// testTimeout bounds one run of a row's tests: the guard that a row takes out may be one
+// against waiting for ever.
+const testTimeout = 60 * time.Second
 
-// verdict is what became of one row.
+// verdict says what became of one row.
 type verdict struct {
-	failed string // the first test that failed; empty if none did
-	broken string // why the row says nothing
+	failed            string // the first test that failed; empty if none did
+	broken            string // why the row says nothing
+	building, testing time.Duration
 }
 
 func (v verdict) String() string {
@@ -33,27 +34,102 @@ func (v verdict) String() string {
 	return "caught by " + v.failed
 }
 
-// judge applies a mutant to a fresh copy of the tree and runs its tests there; in a
-// trial the tests run as they are.
-func judge(ctx context.Context, root, scratch string, m *mutant, trial bool) (verdict, error) {
-	if err := copyTree(root, scratch); err != nil {
-		return verdict{}, err
+// lab is where rows are tried.
+type lab struct {
+	root    string // the tree, absolute
+	scratch string
+}
+
+func newLab(root string) (*lab, error) {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return nil, err
 	}
-	if !trial {
-		if err := m.apply(scratch); err != nil {
-			return verdict{broken: err.Error()}, nil
+	scratch, err := os.MkdirTemp("", "mutants")
+	return &lab{root: root, scratch: scratch}, err
+}
+
+func (l *lab) close() { _ = os.RemoveAll(l.scratch) }
+
+// judge lays a row's changes over the tree, builds its tests and runs them. The rows
+// that are judged at the same time have directories of their own.
+func (l *lab) judge(ctx context.Context, dir string, m *mutant) (v verdict, err error) {
+	dir = filepath.Join(l.scratch, dir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return v, err
+	}
+	changed, err := m.apply(l.root)
+	if err != nil {
+		v.broken = err.Error()
+		return v, nil
+	}
+	overlay, err := l.overlay(dir, changed)
+	if err != nil {
+		return v, err
+	}
+	for _, pkg := range m.test.packages {
+		program, began := filepath.Join(dir, "row.test"), time.Now()
+		out, err := l.build(ctx, overlay, pkg, m.test.tags, program)
+		v.building += time.Since(began)
+		if ctx.Err() != nil {
+			return v, ctx.Err()
+		}
+		if err != nil {
+			v.broken = fmt.Sprintf("it does not compile (%v):\n%s", err, out)
+			return v, nil
+		}
+		began = time.Now()
+		out, err = l.test(ctx, overlay, pkg, program, m.test)
+		v.testing += time.Since(began)
+		if ctx.Err() != nil {
+			return v, ctx.Err()
+		}
+		if v.failed, v.broken = read(out, err); v.failed != "" || v.broken != "" {
+			return v, nil
 		}
 	}
-	args := append([]string{"test", "-count=1", "-vet=off", "-failfast", "-timeout", testTimeout.String()}, m.test...)
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = scratch
+	return v, nil
+}
+
+// overlay writes the changed files, and the file that tells the go command which files
+// of the tree they replace.
+func (l *lab) overlay(dir string, changed map[string]string) (string, error) {
+	replace := make(map[string]string, len(changed))
+	for file, text := range changed {
+		name := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			return "", err
+		}
+		replace[filepath.Join(l.root, filepath.FromSlash(file))] = name
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "overlay.json")
+	return path, os.WriteFile(path, text, 0o600)
+}
+
+func (l *lab) build(ctx context.Context, overlay, pkg, tags, program string) (string, error) {
+	// Nobody debugs the program, and without symbols it links in half the time.
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-tags", tags, "-overlay", overlay, "-o", program, pkg)
+	cmd.Dir = l.root
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// test runs the tests that a row names. Some of them build the daemon themselves: they
+// find the changes by GOFLAGS.
+func (l *lab) test(ctx context.Context, overlay, pkg, program string, t test) (string, error) {
+	args := append([]string{"-test.run", t.pattern, "-test.failfast", "-test.timeout", testTimeout.String()}, t.flags...)
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = filepath.Join(l.root, filepath.FromSlash(pkg))
+	cmd.Env = append(os.Environ(), strings.TrimSpace("GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay))
+	cmd.WaitDelay = time.Second // what a test has started and left behind may hold its output open
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
-	if ctx.Err() != nil {
-		return verdict{}, ctx.Err()
-	}
-	return read(out.String(), err), nil
+	return out.String(), err
 }
 
 var (
@@ -63,17 +139,15 @@ var (
 	mention = regexp.MustCompile(`\b(Test\w+|Fuzz\w+)\b`)
 )
 
-// read makes a verdict of what go test has said.
-func read(out string, err error) verdict {
-	switch {
-	case strings.Contains(out, "[no tests to run]"), strings.Contains(out, "[no test files]"):
-		return verdict{broken: "there is no such test"}
-	case strings.Contains(out, "[build failed]"), strings.Contains(out, "[setup failed]"):
-		return verdict{broken: "it does not compile:\n" + out}
-	case err == nil && strings.Contains(out, "ok"):
-		return verdict{}
+// read finds the first test that failed in what a test program has printed, or says why
+// the program tells nothing. Both are empty if all tests passed.
+func read(out string, err error) (failed, broken string) {
+	if strings.Contains(out, "warning: no tests to run") {
+		return "", "there is no such test"
 	}
-	var failed string
+	if err == nil {
+		return "", ""
+	}
 	for _, match := range failure.FindAllStringSubmatch(out, -1) {
 		if failed == "" || strings.HasPrefix(match[1], failed+"/") {
 			failed = match[1]
@@ -83,37 +157,7 @@ func read(out string, err error) verdict {
 		failed = mention.FindString(out)
 	}
 	if failed == "" {
-		return verdict{broken: fmt.Sprintf("no test has failed, but the command (%v):\n%s", err, out)}
+		return "", fmt.Sprintf("no test has failed, but the program has (%v):\n%s", err, out)
 	}
-	return verdict{failed: failed}
-}
-
-// copyTree makes to a copy of what the build needs of from.
-func copyTree(from, to string) error {
-	if err := os.RemoveAll(to); err != nil {
-		return err
-	}
-	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			if hidden := strings.HasPrefix(d.Name(), ".") && name != "."; hidden || name == "bin" {
-				return filepath.SkipDir
-			}
-			return os.MkdirAll(filepath.Join(to, name), 0o700)
-		}
-		if !d.Type().IsRegular() {
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(filepath.Join(to, name), text, 0o600)
-	})
+	return failed, ""
 }

@@ -15,13 +15,21 @@ type mutant struct {
 	point int
 	guard string
 	edits []edit
-	test  []string // arguments of go test
+	test  test
 }
 
 // edit replaces some lines of a file.
 type edit struct {
 	file      string // slash-separated, from the root of the tree
 	old, with string
+}
+
+// test says which tests can see a row. Its line in the list has go test's arguments.
+type test struct {
+	packages []string // such as ./journal
+	tags     string   // build tags
+	pattern  string   // -run
+	flags    []string // the test program's own
 }
 
 func (m *mutant) String() string { return fmt.Sprintf("%d: %s", m.point, m.guard) }
@@ -46,7 +54,7 @@ func readList(path string) ([]mutant, error) {
 	}
 	for i := range list {
 		m := &list[i]
-		if at := slices.Index(m.test, "-run"); len(m.edits) == 0 || at < 0 || at+1 == len(m.test) {
+		if len(m.edits) == 0 || len(m.test.packages) == 0 || m.test.pattern == "" {
 			return nil, fmt.Errorf("%s: %s: no change, or no test", path, m)
 		}
 	}
@@ -68,8 +76,8 @@ func readLine(list []mutant, line string) ([]mutant, error) {
 		m.edits = append(m.edits, edit{file: file})
 		return list, nil
 	}
-	if test, ok := strings.CutPrefix(line, "test "); ok {
-		m.test = strings.Fields(test)
+	if args, ok := strings.CutPrefix(line, "test "); ok {
+		m.test = readTest(strings.Fields(args))
 		return list, nil
 	}
 	if len(m.edits) == 0 {
@@ -87,23 +95,47 @@ func readLine(list []mutant, line string) ([]mutant, error) {
 	return list, nil
 }
 
-// apply makes the mutant's changes in a tree.
-func (m *mutant) apply(root string) error {
-	for _, e := range m.edits {
-		path := filepath.Join(root, filepath.FromSlash(e.file))
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		changed, err := e.apply(string(text))
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
-			return err
+// readTest tells the arguments of go test from those of the test program.
+func readTest(args []string) (t test) {
+	for i := 0; i < len(args); i++ {
+		switch value := i + 1; {
+		case strings.HasPrefix(args[i], "./"):
+			t.packages = append(t.packages, args[i])
+		case args[i] == "-tags" && value < len(args):
+			t.tags, i = args[value], value
+		case args[i] == "-run" && value < len(args):
+			t.pattern, i = args[value], value
+		default:
+			t.flags = append(t.flags, args[i])
 		}
 	}
-	return nil
+	return t
+}
+
+// runsWith reports whether one run of one program can run the tests of both.
+func (t test) runsWith(o test) bool {
+	return slices.Equal(t.packages, o.packages) && t.tags == o.tags && slices.Equal(t.flags, o.flags)
+}
+
+// apply returns the files that the mutant changes, as they are with the changes.
+func (m *mutant) apply(root string) (map[string]string, error) {
+	changed := make(map[string]string)
+	for _, e := range m.edits {
+		text, ok := changed[e.file]
+		if !ok {
+			read, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(e.file)))
+			if err != nil {
+				return nil, err
+			}
+			text = string(read)
+		}
+		text, err := e.apply(text)
+		if err != nil {
+			return nil, err
+		}
+		changed[e.file] = text
+	}
+	return changed, nil
 }
 
 func (e *edit) apply(text string) (string, error) {
