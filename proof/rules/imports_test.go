@@ -1,0 +1,136 @@
+package rules
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// A layer is what a folder may import of the project. Everything that a folder may not
+// import is a reason to think again about who knows whom.
+type layer struct {
+	folder string   // such as journal, or journal/... with all beneath it
+	may    []string // in the same form
+}
+
+// layers has the most particular folder first: the first that fits counts. Tests may
+// import what they like.
+var layers = []layer{
+	{"proof/...", []string{"..."}},
+
+	// Only the command knows all packages, and only it translates the configuration.
+	{"cmd/botwired", []string{"cache", "config", "internal/...", "journal", "proxy/...", "upstream/..."}},
+
+	// The proxy knows upstream by an interface of its own.
+	{"proxy/...", []string{"proxy/...", "cache", "internal/...", "journal"}},
+
+	// The engines know upstream, and upstream knows no engine and no caller.
+	{"upstream/selfhost", []string{"internal/..."}},
+	{"upstream/botwire", []string{"upstream", "internal/...", "journal"}},
+	{"upstream/...", []string{"upstream/internal/...", "internal/...", "journal"}},
+
+	// Leaves: their own layers, and what knows nothing of the project either.
+	{"journal/...", []string{"journal/internal/...", "internal/hashtable"}},
+	{"cache", nil},
+	{"config", nil},
+	{"internal/...", nil},
+	{"docs", nil},
+}
+
+// A module is used in its own field only.
+var modules = map[string][]string{
+	"github.com/cockroachdb/pebble/v2":    {"journal/..."},
+	"github.com/dgraph-io/ristretto/v2":   {"cache"},
+	"github.com/cenkalti/backoff/v4":      {"upstream"},
+	"modernc.org/sqlite":                  {"upstream/selfhost"},
+	"github.com/goccy/go-yaml":            {"config"},
+	"github.com/spf13/cobra":              {"cmd/botwired"},
+	"github.com/spf13/pflag":              {"cmd/botwired"},
+	"github.com/prometheus/client_golang": {"cmd/botwired", "proxy/..."},
+	"golang.org/x/net":                    {"cmd/botwired"},
+	"golang.org/x/sync":                   {"..."},
+	"github.com/google/go-cmp":            {"proof/..."},
+	"github.com/anishathalye/porcupine":   {"proof/..."},
+	"go.uber.org/goleak":                  {"proof/..."},
+	"pgregory.net/rapid":                  {"proof/..."},
+}
+
+func TestImports(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		for _, spec := range s.file.Imports {
+			path, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if wrong := judge(s.folder, path); wrong != "" {
+				t.Errorf("%s: %s", s.path, wrong)
+			}
+		}
+	}
+}
+
+// judge says what is wrong with an import; empty if nothing is.
+func judge(folder, path string) string {
+	if own, ok := strings.CutPrefix(path, module+"/"); ok {
+		i := slices.IndexFunc(layers, func(l layer) bool { return fits(l.folder, folder) })
+		if i < 0 {
+			return folder + " has no place among the layers"
+		}
+		if !fitsAny(layers[i].may, own) {
+			return folder + " may not import " + own
+		}
+		return ""
+	}
+	first, _, _ := strings.Cut(path, "/")
+	if !strings.Contains(first, ".") {
+		return "" // the standard library
+	}
+	for name, where := range modules {
+		if path == name || strings.HasPrefix(path, name+"/") {
+			if !fitsAny(where, folder) {
+				return folder + " may not use " + name
+			}
+			return ""
+		}
+	}
+	return path + " is of a module that nobody has agreed to"
+}
+
+func fitsAny(patterns []string, folder string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return fits(p, folder) })
+}
+
+func fits(pattern, folder string) bool {
+	above, all := strings.CutSuffix(pattern, "...")
+	if !all {
+		return pattern == folder
+	}
+	return strings.HasPrefix(folder+"/", above)
+}
+
+// The rule itself refuses what it is there for.
+func TestForbiddenImportsAreSeen(t *testing.T) {
+	for _, c := range [][2]string{
+		{"journal", module + "/upstream"},
+		{"journal/internal/store", module + "/journal"},
+		{"cache", module + "/journal"},
+		{"proxy", module + "/upstream"},
+		{"proxy", module + "/journal/internal/store"},
+		{"proxy", module + "/config"},
+		{"upstream", module + "/upstream/botwire"},
+		{"upstream/selfhost", module + "/upstream"},
+		{"cmd/botwired", module + "/proof/bench"},
+		{"other", module + "/cache"},
+		{"proxy", "github.com/cockroachdb/pebble/v2/vfs"},
+		{"cmd/botwired", "pgregory.net/rapid"},
+		{"journal", "github.com/another/module"},
+	} {
+		if judge(c[0], c[1]) == "" {
+			t.Errorf("%s may import %s", c[0], c[1])
+		}
+	}
+}
