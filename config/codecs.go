@@ -21,13 +21,18 @@ type lowest int64
 const (
 	zeroOrMore lowest = 0
 	positive   lowest = 1
+	oneMiB     lowest = 1 << 20 // of sizes where zero might be taken for "no limit"
 )
 
 func (l lowest) String() string {
-	if l == positive {
+	switch l {
+	case zeroOrMore:
+		return ", zero or more,"
+	case positive:
 		return " above zero"
+	default:
+		return ", at least " + FormatSize(int64(l)) + ","
 	}
-	return ", zero or more,"
 }
 
 func duration(least lowest, at func(*Config) *time.Duration) codec {

@@ -49,7 +49,7 @@ type Upstream struct {
 	URL          string            // without a trailing slash, or Embedded
 	MovedFrom    string            // the URL that the same service had before, or Embedded, or ""
 	Timeout      time.Duration     // one attempt; positive
-	SettleTime   time.Duration     // contract 14
+	LateWindow   time.Duration     // contract 14
 	ReadPatience time.Duration     // contract 9
 	Concurrency  int               // requests under way at once; at least 1
 	Headers      map[string]string // canonical name to value; the values are secrets
@@ -60,9 +60,11 @@ type EmbeddedUpstream struct {
 	Latency time.Duration
 }
 
-// Cache bounds the answers kept in memory and their freshness.
+// Cache bounds the answers kept in memory, their freshness, and the settled copies on
+// the disk.
 type Cache struct {
 	Memory               int64 // bytes of entries; positive
+	Disk                 int64 // bytes of settled copies; at least 1 MiB
 	FreshFor             time.Duration
 	StaleWhileRevalidate time.Duration // counted from the end of FreshFor
 	StaleIfError         time.Duration // or NoLimit

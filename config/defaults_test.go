@@ -20,12 +20,12 @@ func TestDefaults(t *testing.T) {
 		AllowedOrigins: []string{},
 		DataDir:        filepath.Join(state, "botwired"),
 		Upstream: config.Upstream{
-			URL: "https://botwire.dev", Timeout: 10 * time.Second, SettleTime: 30 * time.Second,
+			URL: "https://botwire.dev", Timeout: 10 * time.Second, LateWindow: 30 * time.Second,
 			ReadPatience: 5 * time.Second, Concurrency: 16, Headers: map[string]string{},
 		},
 		Embedded: config.EmbeddedUpstream{Latency: 50 * time.Millisecond},
 		Cache: config.Cache{
-			Memory: 64 << 20, FreshFor: 10 * time.Second, StaleWhileRevalidate: time.Minute,
+			Memory: 64 << 20, Disk: 1 << 30, FreshFor: 10 * time.Second, StaleWhileRevalidate: time.Minute,
 			StaleIfError: config.NoLimit, AbsentFor: 2 * time.Second,
 		},
 		Journal: config.Journal{MaxBytes: 256 << 20, DiskReserve: 64 << 20},

@@ -23,7 +23,7 @@ func malformed() map[string][]string {
 		"upstream.url":                 {"", "botwire.dev", "ftp://a", "https://", "https:a", "https://a?b", "https://a#", "https://u:p@a", "http://botwire.dev", "http://10.0.0.1", "https://a:99999", "https://a:", "https://a b", "Embedded"},
 		"upstream.moved_from":          {"botwire.dev", "https://a?b", "https://u:p@a", "http://botwire.dev", "Embedded", "none"},
 		"upstream.timeout":             positive,
-		"upstream.settle_time":         durations,
+		"upstream.late_window":         durations,
 		"upstream.read_patience":       durations,
 		"upstream.concurrency":         append([]string{"0", "1025"}, counts...),
 		"upstream.headers":             {"", "Authorization: x", `["a"]`, `{"a":1}`, `{"a":null}`, `{"a":{}}`, `{"a":{"file":"x","b":"y"}}`, `{"a":{"path":"x"}}`, `{"a":""}`, `{"a":" b"}`, `{"a":"b\nc"}`, `{"a b":"c"}`, `{"":"c"}`, `{"host":"c"}`, `{"Transfer-Encoding":"c"}`, `{"content-length":"1"}`, `{"a":"1","A":"2"}`, `{"a":"1","a":"2"}`, `{"a":{"file":"/nonexistent"}}`, `{"a":{"file":""}}`},
@@ -33,6 +33,7 @@ func malformed() map[string][]string {
 		"cache.stale_while_revalidate": durations,
 		"cache.stale_if_error":         durations,
 		"cache.absent_for":             durations,
+		"cache.disk":                   append([]string{"0", "1023KiB"}, sizes...),
 		"journal.max_bytes":            append([]string{"0"}, sizes...),
 		"journal.disk_reserve":         sizes,
 		"flush.linger":                 durations,
@@ -71,7 +72,7 @@ func TestMalformedValues(t *testing.T) {
 // In a file, a value that is a number, a boolean or a structure by mistake is
 // refused in the same words.
 func TestMalformedTypesInFile(t *testing.T) {
-	numbers := map[string]bool{"upstream.concurrency": true, "cache.memory": true, "journal.max_bytes": true,
+	numbers := map[string]bool{"upstream.concurrency": true, "cache.memory": true, "cache.disk": true, "journal.max_bytes": true,
 		"journal.disk_reserve": true, "quota.writes_per_day": true}
 	for _, setting := range config.Settings() {
 		bad := []string{"true", "null", "~", "", ".nan", "1.5", "[[1]]", "[true]"}

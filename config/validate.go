@@ -40,7 +40,9 @@ func (l *loader) refuse(name, expected string) error {
 // unknown is the error for a name that is no setting's.
 func unknown(name string, v node, from Origin, table []Setting) error {
 	expected := `one of the settings that "botwired config" lists`
-	if isGroup(table, name) {
+	if now, ok := renamed()[name]; ok {
+		expected = newName(now)
+	} else if isGroup(table, name) {
 		expected = "a mapping of settings below it"
 	} else if near := Suggest(name, names(table)); near != "" {
 		expected += "; did you mean " + near + "?"
@@ -54,7 +56,9 @@ func unknownVariable(name, value string, table []Setting) error {
 		variables = append(variables, s.Env())
 	}
 	expected := `a variable of one of the settings that "botwired config" lists`
-	if near := Suggest(name, variables); near != "" {
+	if now, ok := renamedAs(name, Setting.Env); ok {
+		expected = newName(now)
+	} else if near := Suggest(name, variables); near != "" {
 		expected += "; did you mean " + near + "?"
 	}
 	return &Error{Setting: shorten(name), Value: unknownValue(name, node{text: value}),
@@ -68,7 +72,10 @@ func UnknownFlag(name, value string, known []string) *Error {
 	if value != "" {
 		e.Value = unknownValue(name, node{text: value})
 	}
-	if near := Suggest(strings.TrimLeft(name, "-"), known); near != "" {
+	plain := FlagName(strings.TrimLeft(name, "-"))
+	if now, ok := renamedAs(plain, Setting.Flag); ok {
+		e.Expected = newName("--" + now)
+	} else if near := Suggest(plain, known); near != "" {
 		e.Expected += "; did you mean --" + near + "?"
 	}
 	return e

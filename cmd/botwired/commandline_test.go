@@ -98,7 +98,7 @@ func TestSpellingsOfFlags(t *testing.T) {
 		"--latency":              {"embedded.latency", "7s", "flag --embedded-latency"},
 		"--flush.drain_timeout":  {"flush.drain_timeout", "7s", "flag --flush-drain-timeout"},
 		"--cache.stale-if_error": {"cache.stale_if_error", "7s", "flag --cache-stale-if-error"},
-		"--upstream.settle_time": {"upstream.settle_time", "7s", "flag --upstream-settle-time"},
+		"--upstream.late_window": {"upstream.late_window", "7s", "flag --upstream-late-window"},
 		"--embedded.latency":     {"embedded.latency", "7s", "flag --embedded-latency"},
 	} {
 		if got := settingsOf(t, flag, "7s")[want.Name]; got != want {

@@ -189,7 +189,7 @@ func flusherOptions(d *sidecar, c *config.Config, registry *prometheus.Registry)
 	return upstream.FlusherOptions{
 		Journal: d.journal, Client: d.client,
 		Linger:      func(namespace string) time.Duration { return c.For(namespace).Linger },
-		Concurrency: c.Upstream.Concurrency, SettleTime: c.Upstream.SettleTime,
+		Concurrency: c.Upstream.Concurrency, SettleTime: c.Upstream.LateWindow,
 		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax,
 		OnOutcome: func(op journal.Op, out upstream.Outcome) {
 			flushes.WithLabelValues(op.String(), out.Verdict.String()).Inc()

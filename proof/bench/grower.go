@@ -70,7 +70,7 @@ func (g *grower) begin(ctx context.Context, size int) (*subjectOfGrowth, error) 
 // may have cut short.
 func (g *grower) daemon(d *subjectOfGrowth) command {
 	c := g.lab.botwired(d.upstream,
-		"--journal-max-bytes", "64GiB", "--flush-backoff-max", "1s", "--upstream-settle-time", "1s")
+		"--journal-max-bytes", "64GiB", "--flush-backoff-max", "1s", "--upstream-late-window", "1s")
 	if d.server != nil {
 		c.dir, c.address = d.dir, d.address
 	}

@@ -39,8 +39,8 @@ func TestPause(t *testing.T) {
 func pauseAndResume(t *testing.T, delay time.Duration) {
 	up := newUpstream(t)
 	up.delay.Store(int64(delay))
-	// Upstream needs less than the settle time: then what comes late never comes last.
-	d := start(t, t.TempDir(), up, "--upstream-timeout", "500ms", "--upstream-settle-time", "1500ms")
+	// Upstream needs less than the late window: then what comes late never comes last.
+	d := start(t, t.TempDir(), up, "--upstream-timeout", "500ms", "--upstream-late-window", "1500ms")
 	l := newLedger()
 	writers := l.write(t, d.client, "p", 4, 5, 200)
 	eventually(t, time.Minute, "load", func() error { return l.reached(200) })

@@ -41,7 +41,7 @@ func newPlan(seed uint64, virtual bool) plan {
 	}
 	p.callers, p.calls = 4+rng.IntN(5), 150
 	p.linger = []time.Duration{0, time.Millisecond}[rng.IntN(2)]
-	p.settleTime, p.patience = time.Millisecond, time.Millisecond
+	p.lateWindow, p.patience = time.Millisecond, time.Millisecond
 	p.backoffInitial, p.backoffMax = 100*time.Microsecond, time.Millisecond
 	p.policy.FreshFor = []time.Duration{0, time.Millisecond}[rng.IntN(2)]
 	p.policy.StaleWhileRevalidate = []time.Duration{0, time.Millisecond}[rng.IntN(2)]

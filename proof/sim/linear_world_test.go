@@ -171,7 +171,7 @@ func (c *crowd) turn(rng *rand.Rand) {
 	f := c.plan.weather(rng)
 	c.up.become(f, time.Duration(rng.IntN(29_000))*time.Millisecond)
 	if f == down && !c.plan.virtual {
-		c.up.cutOff() // a late landing would be later than so short a settle time
+		c.up.cutOff() // a late landing would be later than so short a late window
 	}
 }
 

@@ -30,7 +30,7 @@ import (
 // The settings of the simulated daemon: the defaults.
 const (
 	requestTimeout = 10 * time.Second
-	settleTime     = 30 * time.Second
+	lateWindow     = 30 * time.Second
 	linger         = 100 * time.Millisecond
 	backoffInitial = 200 * time.Millisecond
 	backoffMax     = 30 * time.Second
@@ -40,7 +40,7 @@ const (
 // settings are what differs between simulated daemons.
 type settings struct {
 	memory                     int64 // of the cache, in bytes
-	linger, settleTime         time.Duration
+	linger, lateWindow         time.Duration
 	backoffInitial, backoffMax time.Duration
 	patience                   time.Duration
 	policy                     cache.Policy
@@ -48,7 +48,7 @@ type settings struct {
 
 // usual are the defaults, but for the cache's memory.
 var usual = settings{
-	memory: 1 << 20, linger: linger, settleTime: settleTime,
+	memory: 1 << 20, linger: linger, lateWindow: lateWindow,
 	backoffInitial: backoffInitial, backoffMax: backoffMax, patience: 5 * time.Second,
 	policy: cache.Policy{
 		FreshFor: 10 * time.Second, StaleWhileRevalidate: time.Minute, StaleIfError: cache.Forever, AbsentFor: 2 * time.Second,
@@ -114,7 +114,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 		UserAgent: "sim", Dial: func(ctx context.Context) (net.Conn, error) { return n.dial(ctx, up) },
 	})
 	n.flusher = upstream.NewFlusher(upstream.FlusherOptions{
-		Journal: n.journal, Client: n.client, Concurrency: 16, SettleTime: with.settleTime,
+		Journal: n.journal, Client: n.client, Concurrency: 16, SettleTime: with.lateWindow,
 		Linger:         func(string) time.Duration { return with.linger },
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, Logger: logger,
 		OnSettled: func(w journal.Write) { n.proxy.Settled(w) },

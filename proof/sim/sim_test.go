@@ -70,7 +70,7 @@ func (w *world) converge() string {
 			return fmt.Sprintf("contract 18: %s after upstream has recovered, pending: %+v", patience, w.node.journal.PendingList("", 10))
 		}
 	}
-	time.Sleep(settleTime) // whatever is late has landed by now
+	time.Sleep(lateWindow) // whatever is late has landed by now
 	holds := w.up.snapshot()
 	for _, id := range entries {
 		value, ok := holds[id]
