@@ -11,8 +11,8 @@ import (
 
 const unixScheme = "unix://"
 
-// maxSocketPath is the longest path that every platform accepts for a Unix
-// socket, in bytes: macOS has room for 104 and a terminating zero.
+// maxSocketPath is the longest path of a Unix socket that every platform accepts, in
+// bytes: macOS has room for 104 with a terminating zero.
 const maxSocketPath = 103
 
 func listenAddress(at func(*Config) *string) codec {
@@ -65,7 +65,7 @@ func isPort(s string) bool {
 // daemon listens on TCP.
 func (c *Config) Socket() (string, bool) { return strings.CutPrefix(c.Listen, unixScheme) }
 
-// onLoopback says whether only this machine can reach the listener.
+// onLoopback reports whether only this machine can reach the listener.
 func (c *Config) onLoopback() bool {
 	if _, ok := c.Socket(); ok {
 		return true
@@ -74,8 +74,8 @@ func (c *Config) onLoopback() bool {
 	return err == nil && isLoopback(host)
 }
 
-// isLoopback trusts the name localhost and no other: what any other name
-// resolves to is not known before it is too late.
+// isLoopback trusts no name but localhost: nobody knows in time what another name
+// resolves to.
 func isLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	if err != nil {
@@ -111,7 +111,7 @@ func upstreamURL(at func(*Config) *string) codec {
 	}
 }
 
-// formerURL accepts an empty text too, which takes back what a lower layer has set.
+// formerURL accepts an empty text, too: it takes back the value of a lower layer.
 func formerURL(at func(*Config) *string) codec {
 	c := orNothing(at, upstreamURL(at))
 	c.expected += ", or nothing"
@@ -126,8 +126,8 @@ func isPlainURL(u *url.URL) bool {
 	return (err == nil || isHostName(u.Hostname())) && (u.Port() == "" && !strings.HasSuffix(u.Host, ":") || isPort(u.Port()))
 }
 
-// hideURLSecrets leaves out what may hold a password or a token: everything
-// before an @ and everything in a query or fragment.
+// hideURLSecrets redacts the parts that may hold a password or a token: everything before
+// an @ and everything in a query or fragment.
 func hideURLSecrets(s string) string {
 	if i := strings.IndexAny(s, "?#"); i >= 0 {
 		s = s[:i+1] + redacted
@@ -144,11 +144,11 @@ func hideURLSecrets(s string) string {
 	return s
 }
 
-// freeWritesPerDay is what BotWire documents for its free tier, per namespace.
+// freeWritesPerDay is the quota of BotWire's free tier per namespace, as documented.
 const freeWritesPerDay = 1000
 
-// freeTier is the daily quota to begin with: BotWire's own service has one, any
-// other service none that is known.
+// freeTier returns the default of the daily quota: BotWire's own service has one, and
+// botwired knows of none elsewhere.
 func freeTier(upstream string) int {
 	u, err := url.Parse(upstream)
 	if err != nil {
@@ -189,8 +189,8 @@ func originName() element {
 	}
 }
 
-// isHostName accepts DNS names and what compose files and Kubernetes call
-// services, underscores included.
+// isHostName accepts DNS names, and the names of services in compose files and
+// Kubernetes, which may have underscores.
 func isHostName(s string) bool {
 	if s == "" || len(s) > 253 || s[0] == '.' || strings.Contains(s, "..") {
 		return false

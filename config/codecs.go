@@ -104,7 +104,7 @@ func count(least, most int, at func(*Config) *int) codec {
 	}
 }
 
-// oneOf accepts the words. The word auto is kept as "", the field's zero value.
+// oneOf accepts the words. It keeps the word auto as "", the field's zero value.
 func oneOf(auto string, words []string, at func(*Config) *string) codec {
 	last := len(words) - 1
 	return codec{
@@ -129,7 +129,7 @@ func oneOf(auto string, words []string, at func(*Config) *string) codec {
 	}
 }
 
-// element is what a list of texts consists of.
+// element is one text of a list.
 type element struct {
 	name     string // completes "a list of …"
 	example  string
@@ -163,7 +163,7 @@ func list(of element, at func(*Config) *[]string) codec {
 
 func (n node) isScalarOf(kinds ...nodeKind) bool { return slices.Contains(kinds, n.kind) }
 
-// marshal prints lists and maps as anyone may write them in the environment.
+// marshal prints lists and maps as a person may write them in the environment.
 func marshal(v any) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -174,7 +174,7 @@ func marshal(v any) string {
 	return strings.TrimSpace(b.String())
 }
 
-// orNothing is a codec that accepts an empty text too.
+// orNothing returns a codec that accepts an empty text, too.
 func orNothing(at func(*Config) *string, c codec) codec {
 	parse := c.parse
 	c.parse = func(c *Config, v node, p places) error {

@@ -1,15 +1,16 @@
 // Package config owns botwired's settings: their names, defaults, meanings and
-// limits, and where each value in force came from.
+// limits, and the source of each value in force.
 //
-// There is one table of settings (settings.go). Command-line flags, environment
-// variables, the keys of the configuration file, the output of
-// "botwired config", the README's table and every error message are made from
-// it, so they cannot disagree.
+// There is one table of settings (settings.go). The command line's flags, the
+// environment's variables, the keys of the configuration file, the output of
+// "botwired config", the README's table and every error message come from it, so
+// they cannot disagree.
 //
-// A value comes from, in order: a flag, the environment, the file, the default.
-// Every value of every layer is checked, also one that a higher layer replaces,
-// and the first unknown or malformed one stops the load with an *Error, which
-// is one line and holds no secret.
+// A flag wins over the environment, the environment over the file, and the file
+// over the default. Load checks every value of every layer, even one that a higher
+// layer replaces. The first unknown or malformed one ends Load with an *Error,
+// which is one line and holds no secret. A setting that was renamed is refused
+// under its old name (renamed.go).
 package config
 
 import (
@@ -17,15 +18,15 @@ import (
 	"time"
 )
 
-// NoLimit as StaleIfError means that a settled copy answers however old it is.
+// NoLimit as StaleIfError means that a settled copy of any age answers.
 const NoLimit time.Duration = -1
 
 // Embedded is the value of upstream.url that runs the memory service inside the
 // daemon instead of asking one over the network.
 const Embedded = "embedded"
 
-// Config is a complete, validated configuration. Load makes it; after that
-// nothing changes it, so it may be read from any goroutine.
+// Config is a complete, validated configuration. Nothing changes it after Load, so any
+// goroutine may read it.
 type Config struct {
 	Listen         string   // "host:port", or "unix://" and an absolute path
 	AllowedHosts   []string // further names accepted in Host, lower case, without ports
@@ -43,15 +44,15 @@ type Config struct {
 	Namespaces []Override // in file order; the first match wins
 }
 
-// Upstream says which memory service the daemon stands in front of and how
-// patiently it is asked.
+// Upstream says which memory service the daemon stands in front of, and how patient the
+// daemon is with it.
 type Upstream struct {
 	URL          string            // without a trailing slash, or Embedded
-	MovedFrom    string            // the URL that the same service had before, or Embedded, or ""
+	MovedFrom    string            // the former URL of the same service, or Embedded, or ""
 	Timeout      time.Duration     // one attempt; positive
-	LateWindow   time.Duration     // contract 14
-	ReadPatience time.Duration     // contract 9
-	Concurrency  int               // requests under way at once; at least 1
+	LateWindow   time.Duration     // how long an unanswered request may still land (contract 14)
+	ReadPatience time.Duration     // how long a read of something unknown waits (contract 9)
+	Concurrency  int               // requests in flight at once; at least 1
 	Headers      map[string]string // canonical name to value; the values are secrets
 }
 
@@ -71,13 +72,13 @@ type Cache struct {
 	AbsentFor            time.Duration
 }
 
-// Journal bounds what is kept on disk (contract 3).
+// Journal bounds the journal on the disk (contract 3).
 type Journal struct {
 	MaxBytes    int64 // pending writes and dead letters; positive
-	DiskReserve int64 // bytes left free on the file system
+	DiskReserve int64 // bytes that stay free on the file system
 }
 
-// Flush paces the way upstream.
+// Flush paces the writes upstream.
 type Flush struct {
 	Linger         time.Duration
 	BackoffInitial time.Duration // positive, at most BackoffMax
@@ -92,10 +93,10 @@ type Quota struct {
 
 // Auth says what callers must send.
 type Auth struct {
-	TokenFile string // absolute, or "" if no token is asked for; see Config.Token
+	TokenFile string // absolute, or "" if callers need no token; see Config.Token
 }
 
-// Log says what is logged and how.
+// Log says what the daemon logs, and in which format.
 type Log struct {
 	Level  string // debug, info, warn or error
 	Format string // text, json, or "": text on a terminal and JSON elsewhere
@@ -104,11 +105,11 @@ type Log struct {
 // Override replaces some settings for the namespaces that match a pattern.
 type Override struct {
 	Match  string            // a pattern of path.Match
-	Set    map[string]string // what is overridden, by setting name, as printed
-	Policy Policy            // resolved: everything not in Set is as elsewhere
+	Set    map[string]string // the overridden settings by name, with their values as printed
+	Policy Policy            // complete: settings that are not in Set have their general values
 }
 
-// Policy is what applies to one namespace.
+// Policy holds the settings of one namespace.
 type Policy struct {
 	FreshFor             time.Duration
 	StaleWhileRevalidate time.Duration
@@ -118,8 +119,8 @@ type Policy struct {
 	WritesPerDay         int // 0 is no quota
 }
 
-// For returns what applies to a namespace: the first override that matches it,
-// or else the general settings. It does not allocate.
+// For returns the settings of a namespace: those of the first override that matches it,
+// or else the general ones. It does not allocate.
 func (c *Config) For(namespace string) Policy {
 	for i := range c.Namespaces {
 		if ok, _ := path.Match(c.Namespaces[i].Match, namespace); ok {

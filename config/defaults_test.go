@@ -44,8 +44,8 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("defaults (-want +got):\n%s", diff)
 	}
 	for _, v := range loaded.Values {
-		if v.Origin.String() != "default" {
-			t.Errorf("%s comes from %q, want default", v.Name, v.Origin)
+		if v.Source.String() != "default" {
+			t.Errorf("%s comes from %q, want default", v.Name, v.Source)
 		}
 	}
 }
@@ -77,8 +77,8 @@ func TestDefaultsOfOneCommand(t *testing.T) {
 	if loaded.Config.Listen != "127.0.0.1:2690" || loaded.Config.Embedded.Latency != 0 {
 		t.Errorf("listen %s, latency %s", loaded.Config.Listen, loaded.Config.Embedded.Latency)
 	}
-	if got := loaded.Origin("listen").Layer; got != config.FromDefault {
-		t.Errorf("origin of listen = %s", got)
+	if got := loaded.Source("listen").Layer; got != config.FromDefault {
+		t.Errorf("source of listen = %s", got)
 	}
 	src.Flags = map[string]string{"listen": "127.0.0.1:1"}
 	if got := load(t, src).Config.Listen; got != "127.0.0.1:1" {

@@ -31,8 +31,8 @@ func ParseDuration(s string) (time.Duration, error) {
 	return whole*24 + part, nil
 }
 
-// FormatDuration is the shortest text that ParseDuration reads as exactly d:
-// "1m", "90s", "36h", "2d". Of equally short ones it takes the larger unit.
+// FormatDuration returns the shortest text that ParseDuration reads as exactly d: "1m",
+// "90s", "36h", "2d". Of equally short texts it returns the one with the larger unit.
 func FormatDuration(d time.Duration) string {
 	best := trimZeroes(d.String())
 	for _, unit := range []struct {

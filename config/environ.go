@@ -11,8 +11,8 @@ const (
 	EnvFile = "BOTWIRED_CONFIG"
 )
 
-// environment is a copy of the process's variables. If one is there twice, the
-// first counts, as with os.Getenv.
+// environment is a copy of the process's variables. Of two with the same name, the first
+// counts, as with os.Getenv.
 type environment struct {
 	names  []string // in order
 	values map[string]string
@@ -42,16 +42,16 @@ func (e environment) spelling(name string) string {
 
 func (e environment) get(name string) string { return e.values[e.spelling(name)] }
 
-// isInjected says whether a variable describes a network service called
-// botwired, or botwired-something, to its neighbours: Kubernetes and compose
-// links put them into every container beside it.
+// isInjected reports whether a variable describes a network service called botwired, or
+// botwired-something, to its neighbours. Kubernetes and compose links put such variables
+// into every container beside it.
 func isInjected(name, value string) bool {
 	switch {
 	case regexp.MustCompile(`^BOTWIRED_([A-Z0-9_]+_)?SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)$`).MatchString(name),
 		regexp.MustCompile(`^BOTWIRED_([A-Z0-9_]+_)?PORT_[0-9]+_(TCP|UDP|SCTP)(_(START|END|PROTO|PORT|PORT_START|PORT_END|ADDR))?$`).MatchString(name):
 		return true
 	case regexp.MustCompile(`^BOTWIRED_([A-Z0-9_]+_)?PORT$`).MatchString(name):
-		// A bare number is not from them but from someone who means "listen".
+		// A person wrote a bare number, and meant the setting listen.
 		return regexp.MustCompile(`^(tcp|udp|sctp)://`).MatchString(value)
 	case strings.HasPrefix(name, "BOTWIRED_ENV_"), name == "BOTWIRED_NAME" && strings.HasPrefix(value, "/"):
 		return true // compose links only

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Error says why a configuration is refused. Its text is one line with the
-// setting's name, the value, where that came from and what was expected.
-// Secrets are already replaced by "(redacted)" in all of its fields.
+// Error says why Load refuses a configuration. Its text is one line with the setting's
+// name, the value, its source and what was expected. No field holds a secret: each is
+// already replaced by "(redacted)".
 type Error struct {
-	Setting  string // as the user wrote it if there is no such setting; "" if it is not about one
-	Item     string // the part of the value that is wrong, such as a header's name; or ""
+	Setting  string // as the user wrote it, if there is no such setting; "" if the error is about none
+	Item     string // the wrong part of the value, such as a header's name; or ""
 	Value    string // quoted; "" if there is none to show
-	Origin   string // "file /path:3", "environment BOTWIRED_LISTEN", "flag --listen" or "default"
+	Source   string // "file /path:3", "environment BOTWIRED_LISTEN", "flag --listen" or "default"
 	Expected string // completes "expected …"
 }
 
@@ -27,9 +27,9 @@ func (e *Error) Error() string {
 		b.WriteString(" = " + e.Value)
 	}
 	if b.Len() > 0 {
-		fmt.Fprintf(&b, " (%s)", e.Origin)
+		fmt.Fprintf(&b, " (%s)", e.Source)
 	} else {
-		b.WriteString(e.Origin)
+		b.WriteString(e.Source)
 	}
 	b.WriteString(": expected " + e.Expected)
 	return oneLine(b.String())
@@ -37,31 +37,31 @@ func (e *Error) Error() string {
 
 const redacted = "(redacted)"
 
-// maxShown bounds a rejected value in a message, in bytes: a whole file passed
-// by mistake must not end up in a log.
+// maxShown bounds a rejected value in a message, in bytes: a whole file given by mistake
+// must not fill a log.
 const maxShown = 200
 
-// problem is what a codec reports; the loader, which knows the setting and the
-// source, makes an Error of it.
+// problem is a codec's error. The loader, which knows the setting and the source, makes
+// an Error of it.
 type problem struct {
 	item     string // "" for the value as a whole
-	value    *node  // the offending part, if it is not the whole value
-	line     int    // in the file, if it is not that of the whole value
+	value    *node  // the wrong part, if it is not the whole value
+	line     int    // in the file, if the whole value begins on another
 	expected string // "" for the setting's usual expectation
 }
 
 func (p *problem) Error() string { return p.expected }
 
-// expect reports that the value as a whole is not what it should be.
+// expect is the problem of a whole value, in words of its own.
 func expect(format string, args ...any) error {
 	return &problem{expected: fmt.Sprintf(format, args...)}
 }
 
-// unexpected reports it in the setting's usual words.
+// unexpected is the problem of a whole value, in the setting's usual words.
 func unexpected() error { return &problem{} }
 
-// explain makes the Error for a problem with the value v of s.
-func explain(s Setting, v node, from Origin, err error) *Error {
+// explain makes an Error of a problem with the value v of s.
+func explain(s Setting, v node, from Source, err error) *Error {
 	var p *problem
 	if !errors.As(err, &p) {
 		p = &problem{expected: err.Error()}
@@ -75,10 +75,10 @@ func explain(s Setting, v node, from Origin, err error) *Error {
 	if p.expected == "" {
 		p.expected = s.codec.expected
 	}
-	return &Error{Setting: s.Name, Item: p.item, Value: s.shown(v), Origin: from.String(), Expected: p.expected}
+	return &Error{Setting: s.Name, Item: p.item, Value: s.shown(v), Source: from.String(), Expected: p.expected}
 }
 
-// shown is a rejected value as an error may show it.
+// shown returns a rejected value as an error may show it.
 func (s Setting) shown(v node) string {
 	if s.Secret {
 		return redacted
@@ -96,7 +96,7 @@ func shorten(s string) string {
 	return strings.ToValidUTF8(s[:maxShown], "") + "…"
 }
 
-// oneLine keeps a message on one line whatever was in it.
+// oneLine keeps a message on one line.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == '\u2028' || r == '\u2029' {

@@ -11,7 +11,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// syntaxError is a fault of the file as YAML.
+// syntaxError is a mistake in the file as YAML.
 type syntaxError struct {
 	line     int
 	expected string
@@ -19,13 +19,13 @@ type syntaxError struct {
 
 func (e *syntaxError) Error() string { return fmt.Sprintf("line %d: expected %s", e.line, e.expected) }
 
-// parseYAML reads a configuration file: one document, a mapping at its root.
-// What YAML has beyond that (anchors, aliases, merge keys, tags) is refused
-// rather than half supported. Its errors are of type *syntaxError.
+// parseYAML reads a configuration file: one document, with a mapping at its root. It
+// refuses anchors, aliases, merge keys and tags rather than support them by half. Its
+// errors are of type *syntaxError.
 func parseYAML(content []byte) (node, error) {
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
-	// Duplicates are looked for after flattening, where "a: {b: 1}" and
-	// "a.b: 2" are the same key.
+	// repeated looks for duplicates after flattening, where "a: {b: 1}" and "a.b: 2" are
+	// the same key.
 	parsed, err := parser.ParseBytes(content, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		return node{}, yamlFault(err)
@@ -117,10 +117,9 @@ func mappingOf(values []*ast.MappingValueNode, line int) (node, error) {
 	return out, nil
 }
 
-// flatten turns nested keys into dotted ones. It goes down only where a group of
-// settings is, so that the mapping that is a setting's value stays whole, and
-// leaves it to the caller to judge the names. An empty group holds nothing: its
-// lines may all be commented out.
+// flatten turns nested keys into dotted ones. It descends only into groups of settings,
+// so a mapping that is itself a setting's value stays whole. The caller judges the
+// names. A group may be empty: its lines may all be commented out.
 func flatten(table []Setting, n node) []pair {
 	var leaves []pair
 	for _, p := range n.pairs {
@@ -136,7 +135,7 @@ func flatten(table []Setting, n node) []pair {
 	return leaves
 }
 
-// repeated returns the first key that comes a second time.
+// repeated returns the first key that occurs a second time.
 func repeated(leaves []pair) (pair, bool) {
 	seen := make(map[string]bool, len(leaves))
 	for _, leaf := range leaves {

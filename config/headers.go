@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// reservedHeaders are those that the connection, the HTTP library or the daemon
-// sets; a value of one's own would break the request or leak between hops
-// (RFC 9110 section 7.6.1).
+// reservedHeaders returns the headers that the connection, the HTTP library or the daemon
+// sets. A configured value would break the request or leak between hops (RFC 9110
+// section 7.6.1).
 func reservedHeaders() []string {
 	return []string{
 		"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization",
@@ -92,8 +92,8 @@ func printHeaders(all map[string]string) string {
 	return marshal(shown)
 }
 
-// quoteName shows a header's name in an error, unless it is none: then it may
-// be a value that went astray.
+// quoteName returns a header's name for an error. A text that cannot be a name is
+// redacted: it may be a misplaced value.
 func quoteName(name string) string {
 	if !isToken(name) {
 		return redacted
@@ -112,8 +112,8 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-// isHeaderValue is the rule for field values (RFC 9110 section 5.5): what a
-// server would cut off at the ends is refused rather than changed silently.
+// isHeaderValue is the rule for field values (RFC 9110 section 5.5). It refuses space at
+// the ends, which a server would cut off silently.
 func isHeaderValue(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' && s[i] != '\t' || s[i] == 0x7f {

@@ -5,12 +5,11 @@ import (
 	"strings"
 )
 
-// Identity is what tells one upstream from another: its URL with everything left out
-// that does not change which service it is. Two spellings of one URL have the same.
-// A data directory is bound to it.
+// Identity tells one upstream from another: it is the URL in one spelling, so that all
+// spellings of a URL have the same identity. A data directory is bound to it.
 func (u *Upstream) Identity() string { return identity(u.URL) }
 
-// FormerIdentity is the identity that upstream had before it moved, "" if it did not.
+// FormerIdentity returns the identity that upstream had before it moved, or "".
 func (u *Upstream) FormerIdentity() string { return identity(u.MovedFrom) }
 
 func identity(text string) string {

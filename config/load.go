@@ -10,37 +10,37 @@ import (
 	"strconv"
 )
 
-// Sources is everything a configuration is made of. Load looks nowhere else
-// but at the files named here and by the settings.
+// Sources holds everything that Load makes a configuration of. Load reads no other files
+// than those named here and by the settings.
 type Sources struct {
-	Flags    map[string]string // what the command line gives, by setting name
+	Flags    map[string]string // the command line's values, by setting name
 	Environ  []string          // as of os.Environ
-	File     string            // what --config gives; "" leaves it to BOTWIRED_CONFIG and the default place
-	Defaults map[string]string // by setting name; replace those of the table for one command
+	File     string            // the value of --config; "" leaves it to BOTWIRED_CONFIG and the default place
+	Defaults map[string]string // by setting name; they replace those of the table for one command
 }
 
-// Loaded is a configuration together with where each of its values came from.
+// Loaded is a configuration with the source of each of its values.
 type Loaded struct {
 	Config   Config
 	Values   []Value  // one for each setting, in the order of Settings
 	Warnings []string // for the log, one line each
 }
 
-// Value is one setting as it is in force.
+// Value is one setting in force.
 type Value struct {
 	Name   string
-	Value  string // as anyone would write it; secrets are redacted
-	Origin Origin
+	Value  string // as a person writes it; secrets are redacted
+	Source Source
 }
 
-// Origin says where a value came from.
-type Origin struct {
+// Source is where a value came from.
+type Source struct {
 	Layer Layer
 	Name  string // the file's path, the variable or the flag
 	Line  int    // in the file, from 1
 }
 
-// Layer is a place for values. A later one replaces an earlier one.
+// Layer is a kind of source.
 type Layer string
 
 // The layers, in ascending order of precedence.
@@ -53,7 +53,7 @@ const (
 
 // String is "default", "file /path:3", "environment BOTWIRED_LISTEN" or
 // "flag --listen".
-func (o Origin) String() string {
+func (o Source) String() string {
 	switch {
 	case o.Name == "":
 		return string(o.Layer)
@@ -64,18 +64,18 @@ func (o Origin) String() string {
 	}
 }
 
-// Origin returns where the value of a setting came from; for a name that is no
-// setting's it is the zero Origin.
-func (l *Loaded) Origin(name string) Origin {
+// Source returns the source of a setting's value; the zero Source if there is no such
+// setting.
+func (l *Loaded) Source(name string) Source {
 	for _, v := range l.Values {
 		if v.Name == name {
-			return v.Origin
+			return v.Source
 		}
 	}
-	return Origin{}
+	return Source{}
 }
 
-// Load makes a configuration of its sources. An error is of type *Error.
+// Load makes a configuration of its sources. Its errors are of type *Error.
 func Load(src Sources) (*Loaded, error) {
 	env := newEnvironment(src.Environ, runtime.GOOS)
 	l := &loader{
@@ -83,7 +83,7 @@ func Load(src Sources) (*Loaded, error) {
 		env:     env,
 		table:   Settings(),
 		places:  places{goos: runtime.GOOS, getenv: env.get},
-		origins: map[string]Origin{},
+		sources: map[string]Source{},
 	}
 	for _, layer := range []func() error{l.readDefaults, l.readFile, l.readEnvironment, l.readFlags, l.finish} {
 		if err := layer(); err != nil {
@@ -99,14 +99,14 @@ type loader struct {
 	table   []Setting
 	places  places
 	config  Config
-	origins map[string]Origin // by setting name
+	sources map[string]Source // by setting name
 }
 
-func (l *loader) assign(s Setting, v node, from Origin) error {
+func (l *loader) assign(s Setting, v node, from Source) error {
 	if err := s.codec.parse(&l.config, v, l.places); err != nil {
 		return explain(s, v, from, err)
 	}
-	l.origins[s.Name] = from
+	l.sources[s.Name] = from
 	return nil
 }
 
@@ -116,11 +116,11 @@ func (l *loader) readDefaults() error {
 		if other, ok := l.src.Defaults[s.Name]; ok {
 			value = other
 		}
-		l.origins[s.Name] = Origin{Layer: FromDefault}
+		l.sources[s.Name] = Source{Layer: FromDefault}
 		if value == "" {
-			continue // worked out in finish, or the field's zero value
+			continue // finish derives it, or it is the field's zero value
 		}
-		if err := l.assign(s, node{text: value, raw: true}, Origin{Layer: FromDefault}); err != nil {
+		if err := l.assign(s, node{text: value, raw: true}, Source{Layer: FromDefault}); err != nil {
 			return err
 		}
 	}
@@ -128,38 +128,38 @@ func (l *loader) readDefaults() error {
 }
 
 func (l *loader) readFile() error {
-	name, named := l.src.File, Origin{Layer: FromFlag, Name: "--config"}
+	name, named := l.src.File, Source{Layer: FromFlag, Name: "--config"}
 	if name == "" {
-		name, named = l.env.get(EnvFile), Origin{Layer: FromEnvironment, Name: EnvFile}
+		name, named = l.env.get(EnvFile), Source{Layer: FromEnvironment, Name: EnvFile}
 	}
 	if name == "" {
-		name, named = l.places.configFile(), Origin{Layer: FromDefault}
+		name, named = l.places.configFile(), Source{Layer: FromDefault}
 	}
 	if name == "" {
 		return nil
 	}
 	path, err := l.places.absolute(name)
 	if err != nil {
-		return &Error{Setting: "configuration file", Value: strconv.Quote(name), Origin: named.String(), Expected: err.Error()}
+		return &Error{Setting: "configuration file", Value: strconv.Quote(name), Source: named.String(), Expected: err.Error()}
 	}
 	content, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) && named.Layer == FromDefault {
 		return nil
 	}
 	if err != nil {
-		return &Error{Setting: "configuration file", Value: strconv.Quote(path), Origin: named.String(),
+		return &Error{Setting: "configuration file", Value: strconv.Quote(path), Source: named.String(),
 			Expected: fmt.Sprintf("a readable file, which gives: %v", err)}
 	}
 	return l.readYAML(path, content)
 }
 
 func (l *loader) readYAML(path string, content []byte) error {
-	from := Origin{Layer: FromFile, Name: path}
+	from := Source{Layer: FromFile, Name: path}
 	root, err := parseYAML(content)
 	var fault *syntaxError
 	if errors.As(err, &fault) {
 		from.Line = fault.line
-		return &Error{Origin: from.String(), Expected: fault.expected}
+		return &Error{Source: from.String(), Expected: fault.expected}
 	}
 	leaves := flatten(l.table, root)
 	again, twice := repeated(leaves)
@@ -171,7 +171,7 @@ func (l *loader) readYAML(path string, content []byte) error {
 		}
 		if twice && leaf.key == again.key {
 			from.Line = again.line
-			return &Error{Setting: s.Name, Value: s.shown(again.value), Origin: from.String(),
+			return &Error{Setting: s.Name, Value: s.shown(again.value), Source: from.String(),
 				Expected: fmt.Sprintf("each setting once, but line %d has it already", leaf.line)}
 		}
 		if err := l.assign(s, leaf.value, from); err != nil {
@@ -191,7 +191,7 @@ func (l *loader) readEnvironment() error {
 		if len(name) <= len(envPrefix) || name[:len(envPrefix)] != envPrefix || name == EnvFile || isInjected(name, value) {
 			continue
 		}
-		from := Origin{Layer: FromEnvironment, Name: name}
+		from := Source{Layer: FromEnvironment, Name: name}
 		s, ok := byVariable[name]
 		if !ok {
 			return unknownVariable(name, value, l.table)
@@ -206,7 +206,7 @@ func (l *loader) readEnvironment() error {
 func (l *loader) readFlags() error {
 	for _, name := range slices.Sorted(maps.Keys(l.src.Flags)) {
 		v := node{text: l.src.Flags[name], raw: true}
-		from := Origin{Layer: FromFlag, Name: "--" + FlagName(name)}
+		from := Source{Layer: FromFlag, Name: "--" + FlagName(name)}
 		s, ok := find(l.table, name)
 		if !ok {
 			return unknown(name, v, from, l.table)
@@ -218,12 +218,12 @@ func (l *loader) readFlags() error {
 	return nil
 }
 
-// finish works out the defaults that depend on other settings or the platform,
-// and checks what no setting can check alone.
+// finish derives the defaults that depend on other settings or the platform, and checks
+// the settings against each other.
 func (l *loader) finish() error {
 	for _, s := range l.table {
 		_, replaced := l.src.Defaults[s.Name]
-		if s.derive != nil && !replaced && l.origins[s.Name].Layer == FromDefault {
+		if s.derive != nil && !replaced && l.sources[s.Name].Layer == FromDefault {
 			s.derive(&l.config, l.places)
 		}
 	}
@@ -237,7 +237,7 @@ func (l *loader) finish() error {
 func (l *loader) loaded() *Loaded {
 	out := &Loaded{Config: l.config}
 	for _, s := range l.table {
-		out.Values = append(out.Values, Value{Name: s.Name, Value: s.codec.print(&l.config), Origin: l.origins[s.Name]})
+		out.Values = append(out.Values, Value{Name: s.Name, Value: s.codec.print(&l.config), Source: l.sources[s.Name]})
 	}
 	if warning := l.config.tokenWarning(l.places); warning != "" {
 		out.Warnings = append(out.Warnings, warning)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// overrides reads the setting "namespaces". The policies are resolved later
-// (resolveOverrides), once all general settings are known.
+// overrides parses the setting "namespaces". resolveOverrides completes the policies
+// later, once all general settings are known.
 func overrides(at func(*Config) *[]Override) codec {
 	return codec{
 		kind:     "json",
@@ -75,8 +75,8 @@ func (o *Override) read(leaf pair, p places) *problem {
 	return nil
 }
 
-// isPattern refuses, besides malformed patterns, those that no namespace can
-// match because of a character that namespaces do not have.
+// isPattern refuses malformed patterns, and patterns with a character that no namespace
+// can have.
 func isPattern(s string) bool {
 	_, err := path.Match(s, "")
 	return err == nil && s != "" && strings.Trim(s, namespaceChars+`*?[]^`) == ""
@@ -91,7 +91,7 @@ func resolveOverrides(c *Config, p places) {
 		merged := *c
 		for _, row := range overridable() {
 			if value, ok := o.Set[row.Name]; ok {
-				// What a row prints it also reads: see TestPrintedValuesCanBeRead.
+				// A row parses everything that it prints: see TestPrintedValuesCanBeRead.
 				_ = row.codec.parse(&merged, node{text: value}, p)
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// node is a value before it is understood, from whichever source: a scalar with
-// the text as it was written, a list or a mapping.
+// node is a value from any source before a codec parses it: a scalar with its text as
+// written, a list or a mapping.
 type node struct {
 	kind  nodeKind
 	text  string // of a scalar
@@ -36,8 +36,8 @@ const (
 	isMapping
 )
 
-// structured reads the JSON of a flag or an environment variable; a node from a
-// file, which has its structure already, is returned as it is.
+// structured parses the JSON of a flag or an environment variable. It returns a node from
+// a file, which has its structure already, as it is.
 func (n node) structured() (node, error) {
 	if !n.raw {
 		return n, nil
@@ -54,8 +54,8 @@ func (n node) structured() (node, error) {
 	return out, nil
 }
 
-// readJSON reads one value. Unlike encoding/json's own maps, it keeps the order
-// of keys and duplicates, so that they can be refused.
+// readJSON reads one value. Unlike encoding/json's own maps, it keeps the order of keys,
+// and it keeps duplicates, so that the caller can refuse them.
 func readJSON(dec *json.Decoder) (node, error) {
 	token, err := dec.Token()
 	if err != nil {
@@ -109,8 +109,8 @@ func readJSONMapping(dec *json.Decoder) (node, error) {
 	return out, err
 }
 
-// String renders the node for an error message, on one line and as it was
-// written as far as that is known.
+// String renders the node for an error message, on one line and as far as possible as it
+// was written.
 func (n node) String() string {
 	switch n.kind {
 	case isText:

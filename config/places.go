@@ -12,29 +12,29 @@ import (
 
 const application = "botwired"
 
-// maxFile bounds every file that is read whole, in bytes: a path that points at
-// a log or a device by mistake must not fill the memory.
+// maxFile bounds every file that Load reads, in bytes: a path that names a log or a device
+// by mistake must not fill the memory.
 const maxFile = 1 << 20
 
-// places knows where a platform keeps things for the user whose environment it is.
+// places knows where a platform keeps a user's files.
 type places struct {
 	goos   string
 	getenv func(string) string
 }
 
-// configFile is where the configuration is looked for if no file is named, or
-// "" if the user has no home.
+// configFile returns the default place of the configuration file, or "" if the user has no
+// home.
 func (p places) configFile() string {
 	return below(p.platform("AppData", "XDG_CONFIG_HOME", ".config"), application, "config.yaml")
 }
 
-// stateDir is the default of data_dir, or "" if the user has no home.
+// stateDir returns the default of data_dir, or "" if the user has no home.
 func (p places) stateDir() string {
 	return below(p.platform("LocalAppData", "XDG_STATE_HOME", ".local", "state"), application)
 }
 
-// platform is the directory that the platform has for a kind of file, or "": on Windows
-// a variable names it, and elsewhere XDG's does, or else it is under the home directory.
+// platform returns the platform's directory for a kind of file, or "". On Windows a
+// variable names it; elsewhere XDG's variable does, or else it is in the home directory.
 func (p places) platform(windows, xdg string, underHome ...string) string {
 	switch p.goos {
 	case "windows":
@@ -45,7 +45,7 @@ func (p places) platform(windows, xdg string, underHome ...string) string {
 	return p.xdg(xdg, underHome...)
 }
 
-// below is a path in dir, or "" if there is no dir.
+// below returns a path in dir, or "" if there is no dir.
 func below(dir string, elem ...string) string {
 	if dir == "" {
 		return ""
@@ -71,8 +71,8 @@ func (p places) home() string {
 	return p.getenv("HOME")
 }
 
-// absolute expands a leading "~/" and makes a relative path one from the
-// working directory.
+// absolute expands a leading "~/", and resolves a relative path from the working
+// directory.
 func (p places) absolute(name string) (string, error) {
 	if rest, ok := strings.CutPrefix(name, "~/"); ok {
 		home := p.home()
@@ -107,9 +107,8 @@ func directory(at func(*Config) *string) codec {
 	}
 }
 
-// file accepts an empty text as "no file", so that a flag can take back what
-// the configuration file names. Whether the file is there is checked later,
-// by what reads it.
+// file accepts an empty text as "no file", so that a flag can take back the value of the
+// configuration file. The reader of the file finds out whether it exists.
 func file(at func(*Config) *string) codec {
 	named := orNothing(at, directory(at))
 	named.expected = "the path of a file"

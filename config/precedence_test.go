@@ -18,7 +18,7 @@ func TestPrecedence(t *testing.T) {
 	flags := map[string]string{"flush.linger": "3s"}
 	for _, test := range []struct {
 		src           config.Sources
-		value, origin string
+		value, source string
 	}{
 		{config.Sources{}, "100ms", "default"},
 		{config.Sources{File: file}, "1s", "file " + file + ":3"},
@@ -29,10 +29,10 @@ func TestPrecedence(t *testing.T) {
 	} {
 		loaded := load(t, test.src)
 		if got := value(loaded, "flush.linger"); got != test.value {
-			t.Errorf("%s: flush.linger = %s, want %s", test.origin, got, test.value)
+			t.Errorf("%s: flush.linger = %s, want %s", test.source, got, test.value)
 		}
-		if got := loaded.Origin("flush.linger").String(); got != test.origin {
-			t.Errorf("origin %q, want %q", got, test.origin)
+		if got := loaded.Source("flush.linger").String(); got != test.source {
+			t.Errorf("source %q, want %q", got, test.source)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func TestWhichFile(t *testing.T) {
 		{config.Sources{Environ: home(t, xdg, "BOTWIRED_CONFIG="+byEnv)}, byEnv},
 		{config.Sources{Environ: home(t, xdg, "BOTWIRED_CONFIG="+byEnv), File: byFlag}, byFlag},
 	} {
-		if got := load(t, test.src).Origin("log.level"); got.Name != test.want {
+		if got := load(t, test.src).Source("log.level"); got.Name != test.want {
 			t.Errorf("read %s, want %s", got, test.want)
 		}
 	}
@@ -110,7 +110,7 @@ namespaces:
 	if got := nested.Config.Upstream.Headers["X-Team"]; got != "red" {
 		t.Errorf("X-Team: %q", got)
 	}
-	if got := nested.Origin("upstream.headers").Line; got != 5 {
+	if got := nested.Source("upstream.headers").Line; got != 5 {
 		t.Errorf("upstream.headers is from line %d, want 5", got)
 	}
 }

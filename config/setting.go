@@ -2,24 +2,23 @@ package config
 
 import "strings"
 
-// Setting is one row of the table: everything there is to know about a setting
-// except its value.
+// Setting is one row of the table: everything about a setting except its value.
 type Setting struct {
 	Name        string // as in the file and in error messages: "flush.linger"
 	Alias       string // a short flag for it, or ""
 	Doc         string // one line of Markdown
-	Default     string // as anyone would write it; "" if it is worked out at load
-	Documented  string // Markdown for the default, where the bare value would not say enough
-	Secret      bool   // its values are never shown
-	Overridable bool   // may be set for single namespaces
+	Default     string // as a person writes it; "" if Load derives it
+	Documented  string // Markdown for the default, where the bare value does not say enough
+	Secret      bool   // nothing ever shows its values
+	Overridable bool   // a namespace may have a value of its own
 
 	codec  codec
-	derive func(c *Config, p places) // works out a default that is not always the same
+	derive func(c *Config, p places) // computes a default that depends on other settings or the platform
 }
 
 // codec reads and prints the values of one setting.
 type codec struct {
-	kind     string // what --help calls a value: "duration"
+	kind     string // the word for a value in --help: "duration"
 	expected string // completes "expected …"
 	parse    func(c *Config, v node, p places) error
 	print    func(c *Config) string
@@ -53,7 +52,7 @@ func find(table []Setting, name string) (Setting, bool) {
 	return Setting{}, false
 }
 
-// isGroup says whether name is what some settings' names have before their dot.
+// isGroup reports whether some settings have name before their dot.
 func isGroup(table []Setting, name string) bool {
 	for _, s := range table {
 		if strings.HasPrefix(s.Name, name+".") {
@@ -63,7 +62,7 @@ func isGroup(table []Setting, name string) bool {
 	return false
 }
 
-// overridable returns the settings that a namespace may have of its own.
+// overridable returns the settings that a namespace may override.
 func overridable() []Setting {
 	var rows []Setting
 	for _, s := range Settings() {

@@ -2,8 +2,8 @@ package config
 
 import "time"
 
-// Settings returns the table of all settings, in the order in which they are
-// documented. A new setting is a row here and a field in Config.
+// Settings returns the table of all settings, in the order of the documentation. A new
+// setting is a row here and a field in Config.
 func Settings() []Setting {
 	return append(append(surfaceSettings(), upstreamSettings()...), storeSettings()...)
 }

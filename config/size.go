@@ -12,8 +12,8 @@ type sizeUnit struct {
 	bytes int64
 }
 
-// sizeUnits lists the units from the largest, powers of 1024 before powers of
-// 1000. "M" and "Mi" alone are not among them: they mean both to different people.
+// sizeUnits lists the units from the largest, powers of 1024 before powers of 1000. It
+// lacks "M" and "Mi": people disagree on which of the two they mean.
 func sizeUnits() []sizeUnit {
 	return []sizeUnit{
 		{"TiB", 1 << 40}, {"TB", 1e12},
@@ -47,8 +47,8 @@ func ParseSize(s string) (int64, error) {
 	return 0, errors.New("not a size")
 }
 
-// FormatSize is the shortest text that ParseSize reads as exactly n: "64MiB",
-// "1500kB", "1000001". Of equally short ones it takes the larger unit.
+// FormatSize returns the shortest text that ParseSize reads as exactly n: "64MiB",
+// "1500kB", "1000001". Of equally short texts it returns the one with the larger unit.
 func FormatSize(n int64) string {
 	best := strconv.FormatInt(n, 10)
 	if n == 0 {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Suggest returns the one of the candidates that a misspelled name most likely
-// means, or "" if none is near. Separators and case do not count; a name without
-// its group is recognised too if only one group has it.
+// Suggest returns the candidate that a misspelled name most likely means, or "" if none is
+// near. It ignores separators and case. It recognises a name without its group, too, if
+// only one group has such a name.
 func Suggest(name string, candidates []string) string {
 	plain := strings.ToLower(FlagName(name))
 	best, least := "", max(2, len(plain)/5)+1
@@ -52,8 +52,8 @@ func distance(a, b string) int {
 	return previous[len(b)]
 }
 
-// looksSecret says whether the value of an unknown setting had better not be
-// shown: the name, or the setting that was meant, is one that secrets go by.
+// looksSecret reports whether the value of an unknown setting may be a secret, judged by
+// its name.
 func looksSecret(name string) bool {
 	lower := strings.ToLower(name)
 	return slices.ContainsFunc([]string{"token", "secret", "password", "passwd", "header", "auth", "key", "credential", "cookie"},

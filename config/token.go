@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Token reads the bearer token that callers must send from auth.token_file. It
-// returns "" if none is asked for. Every call reads the file anew, so a caller
-// decides when a changed token counts. The error holds no part of the token.
+// Token reads the bearer token that callers must send from auth.token_file. It returns ""
+// if callers need none. Every call reads the file anew, so the daemon decides when a
+// changed token counts. The error holds no part of the token.
 func (c *Config) Token() (string, error) {
 	if c.Auth.TokenFile == "" {
 		return "", nil
@@ -39,9 +39,9 @@ func readToken(name string) (string, error) {
 	return token, nil
 }
 
-// tokenWarning is what to tell the operator about the token file's mode, or "".
-// A file that others may read is not refused: secrets mounted into containers
-// commonly have mode 0444, and nobody else is in there.
+// tokenWarning returns a warning about the mode of the token file, or "". A file that
+// other users may read is not refused: secrets mounted into containers commonly have
+// mode 0444, and no other user is in there.
 func (c *Config) tokenWarning(p places) string {
 	if c.Auth.TokenFile == "" || p.goos == "windows" {
 		return ""
@@ -50,6 +50,6 @@ func (c *Config) tokenWarning(p places) string {
 	if err != nil || info.Mode().Perm()&0o077 == 0 {
 		return ""
 	}
-	return fmt.Sprintf("auth.token_file: %s has mode %04o, which lets other users of this machine at it; 0600 is enough",
+	return fmt.Sprintf("auth.token_file: %s has mode %04o, so other users of this machine can read it; 0600 is enough",
 		c.Auth.TokenFile, info.Mode().Perm())
 }

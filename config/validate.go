@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// validate checks the settings against each other. Its errors name all the
-// settings that are involved.
+// validate checks the settings against each other. Its errors name every setting
+// involved.
 func (l *loader) validate() error {
 	c := &l.config
 	if c.DataDir == "" {
@@ -14,7 +14,7 @@ func (l *loader) validate() error {
 	}
 	if c.Flush.BackoffInitial > c.Flush.BackoffMax {
 		return l.refuse("flush.backoff_initial", fmt.Sprintf("at most flush.backoff_max, which is %s (%s)",
-			FormatDuration(c.Flush.BackoffMax), l.origins["flush.backoff_max"]))
+			FormatDuration(c.Flush.BackoffMax), l.sources["flush.backoff_max"]))
 	}
 	if c.Auth.TokenFile != "" {
 		if _, err := readToken(c.Auth.TokenFile); err != nil {
@@ -34,11 +34,11 @@ func (l *loader) refuse(name, expected string) error {
 	if printed := s.codec.print(&l.config); printed != "" {
 		value = s.shown(node{text: printed})
 	}
-	return &Error{Setting: name, Value: value, Origin: l.origins[name].String(), Expected: expected}
+	return &Error{Setting: name, Value: value, Source: l.sources[name].String(), Expected: expected}
 }
 
-// unknown is the error for a name that is no setting's.
-func unknown(name string, v node, from Origin, table []Setting) error {
+// unknown is the error for a name that no setting has.
+func unknown(name string, v node, from Source, table []Setting) error {
 	expected := `one of the settings that "botwired config" lists`
 	if now, ok := renamed()[name]; ok {
 		expected = newName(now)
@@ -47,7 +47,7 @@ func unknown(name string, v node, from Origin, table []Setting) error {
 	} else if near := Suggest(name, names(table)); near != "" {
 		expected += "; did you mean " + near + "?"
 	}
-	return &Error{Setting: shorten(name), Value: unknownValue(name, v), Origin: from.String(), Expected: expected}
+	return &Error{Setting: shorten(name), Value: unknownValue(name, v), Source: from.String(), Expected: expected}
 }
 
 func unknownVariable(name, value string, table []Setting) error {
@@ -62,13 +62,13 @@ func unknownVariable(name, value string, table []Setting) error {
 		expected += "; did you mean " + near + "?"
 	}
 	return &Error{Setting: shorten(name), Value: unknownValue(name, node{text: value}),
-		Origin: string(FromEnvironment), Expected: expected}
+		Source: string(FromEnvironment), Expected: expected}
 }
 
-// UnknownFlag is the error for a flag that there is none of. The value is ""
-// if it is not known; known lists the flags' names.
+// UnknownFlag returns the error for a flag that does not exist. value is "" if the
+// caller does not know it; known lists the names of the flags that exist.
 func UnknownFlag(name, value string, known []string) *Error {
-	e := &Error{Setting: shorten(name), Origin: string(FromFlag), Expected: "one of the flags that --help lists"}
+	e := &Error{Setting: shorten(name), Source: string(FromFlag), Expected: "one of the flags that --help lists"}
 	if value != "" {
 		e.Value = unknownValue(name, node{text: value})
 	}
@@ -81,7 +81,7 @@ func UnknownFlag(name, value string, known []string) *Error {
 	return e
 }
 
-// unknownValue shows the value of an unknown setting unless it may be a secret.
+// unknownValue shows the value of an unknown setting, unless it may be a secret.
 func unknownValue(name string, v node) string {
 	if looksSecret(name) || v.kind == isMapping || v.kind == isList {
 		return redacted

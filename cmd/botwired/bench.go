@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// maxBenchRequests bounds each of the counts that bench is given.
+// maxBenchRequests bounds each number of requests that bench's flags ask for.
 const maxBenchRequests = 100_000
 
 // benchPlan is how many requests bench makes.
@@ -20,8 +20,8 @@ func newBenchCommand(p *process, settings *settingFlags) *cobra.Command {
 		Use:   "bench",
 		Short: "Measure upstream directly and through the running daemon",
 		Long: "Measure GET and PUT against upstream directly, and the same through the running daemon.\n" +
-			"Upstream is written to --writes times, which counts against its quota, and a few times by\n" +
-			"the daemon. All is written to a namespace of its own and removed at the end.",
+			"bench writes to upstream --writes times, and the daemon a few times more: both count against\n" +
+			"the quota. bench uses a namespace of its own, and removes at the end what it wrote.",
 		Args: noArguments,
 	}
 	plan := &benchPlan{}
@@ -38,14 +38,14 @@ func newBenchCommand(p *process, settings *settingFlags) *cobra.Command {
 			return err
 		}
 		defer b.close()
-		fmt.Fprintf(p.stderr, "%d writes to %s, and a few more by botwired, count against its quota\n", plan.writes, b.upstreamURL)
+		fmt.Fprintf(p.stderr, "bench makes %d writes to %s, and botwired a few more: they count against the quota\n", plan.writes, b.upstreamURL)
 		rows, err := b.run(cmd.Context())
 		left, cleanErr := b.clean(cmd.Context())
 		if err := errors.Join(err, cleanErr); err != nil {
 			return err
 		}
 		if left {
-			fmt.Fprintf(p.stderr, "upstream has not removed %s yet: botwired sees to it\n", b.namespace)
+			fmt.Fprintf(p.stderr, "upstream still holds the namespace %s: botwired goes on deleting it\n", b.namespace)
 		}
 		if *asJSON {
 			return encodeJSON(p.stdout, map[string]any{"upstream": b.upstreamURL, "measured": rows})
@@ -64,7 +64,7 @@ func (p *benchPlan) check() error {
 	return nil
 }
 
-// benchRow is one operation, directly and through the daemon. Times are in
+// benchRow has the figures of one operation, directly and through the daemon. Times are in
 // milliseconds.
 type benchRow struct {
 	Op       string    `json:"op"`

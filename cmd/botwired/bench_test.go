@@ -45,7 +45,7 @@ func testBench(t *testing.T, program string) {
 	args := []string{"bench", "--upstream", service.url(), "--auth-token-file", token, "--writes", "3", "--reads", "4", "--local", "50"}
 
 	got := at(t, &daemon{address: c.address}, nil, args...)
-	if got.code != exitOK || !strings.HasPrefix(got.stderr, "3 writes to "+service.url()) || strings.Count(got.stderr, "\n") != 1 {
+	if got.code != exitOK || !strings.HasPrefix(got.stderr, "bench makes 3 writes to "+service.url()) || strings.Count(got.stderr, "\n") != 1 {
 		t.Errorf("exit code %d, stderr %q", got.code, got.stderr)
 	}
 	lines := strings.Split(got.stdout, "\n")

@@ -20,24 +20,24 @@ import (
 const (
 	// benchValueSize is the size of the values that bench writes, in bytes.
 	benchValueSize = 200
-	// benchCleanup bounds how long the daemon is waited for to remove them upstream.
+	// benchCleanup bounds how long bench waits for the daemon to delete them upstream.
 	benchCleanup = 10 * time.Second
 )
 
-// bench measures upstream and the daemon with the same client: the daemon's own for
-// upstream, which believes no answer that is not BotWire's.
+// bench measures upstream and the daemon with one kind of client, the daemon's own for
+// upstream: it believes no answer but BotWire's.
 type bench struct {
 	plan           benchPlan
 	upstreamURL    string
 	listen         string // for messages
 	namespace      string
 	direct, daemon *upstream.Client
-	control        *client // for what is not measured
+	control        *client // for requests that bench does not measure
 
 	wroteDirect, wroteDaemon bool
 }
 
-// newBench sees that the daemon runs and that its upstream can be asked directly.
+// newBench fails unless the daemon runs and bench can ask its upstream directly.
 func newBench(ctx context.Context, settings *settingFlags, plan benchPlan) (*bench, error) {
 	loaded, err := settings.load(nil)
 	if err != nil {
@@ -45,8 +45,8 @@ func newBench(ctx context.Context, settings *settingFlags, plan benchPlan) (*ben
 	}
 	c := &loaded.Config
 	if c.Upstream.URL == config.Embedded {
-		return nil, errors.New("upstream.url = \"embedded\": it is inside the daemon and cannot be asked directly; " +
-			"run botwired selfhost to have one that can")
+		return nil, errors.New("upstream.url = \"embedded\": it is inside the daemon, so it cannot be asked directly; " +
+			"run botwired selfhost, and set upstream.url to its address")
 	}
 	b := &bench{plan: plan, upstreamURL: c.Upstream.URL, namespace: "botwired-bench-" + strings.ToLower(rand.Text()[:8])}
 	if b.control, err = newClient(loaded); err != nil {
@@ -59,7 +59,7 @@ func newBench(ctx context.Context, settings *settingFlags, plan benchPlan) (*ben
 	return b, b.openClients(c)
 }
 
-// checkDaemon sees that the daemon stands in front of the upstream that is measured.
+// checkDaemon fails if the daemon stands in front of another upstream than upstream.url.
 func (b *bench) checkDaemon(ctx context.Context) error {
 	body, err := b.control.do(ctx, request{method: http.MethodGet, path: surface("status")})
 	if err != nil {
@@ -70,7 +70,7 @@ func (b *bench) checkDaemon(ctx context.Context) error {
 		return err
 	}
 	if string(s.Upstream.URL) != b.upstreamURL {
-		return fmt.Errorf("botwired at %s stands in front of %s, and upstream.url is %s: set it to the same", b.listen, s.Upstream.URL, b.upstreamURL)
+		return fmt.Errorf("botwired at %s stands in front of %s, but upstream.url is %s: set it to the upstream of botwired", b.listen, s.Upstream.URL, b.upstreamURL)
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ func putNumbered(ctx context.Context, c *upstream.Client, id journal.ID, n int) 
 func getPresent(ctx context.Context, c *upstream.Client, id journal.ID) error {
 	found, err := c.Get(ctx, id)
 	if err == nil && found == nil {
-		err = errors.New("what was written is not there")
+		err = errors.New("the entry that bench has just written is missing")
 	}
 	return err
 }
@@ -163,8 +163,8 @@ func confirmed(out upstream.Outcome) error {
 	return errors.New(out.Reason)
 }
 
-// clean removes what was written, also when ctx has ended. It reports whether the
-// daemon has yet to carry that upstream.
+// clean deletes what bench wrote, even when ctx has ended. It reports whether the daemon
+// has still to carry its delete upstream.
 func (b *bench) clean(ctx context.Context) (left bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*benchCleanup)
 	defer cancel()
@@ -178,7 +178,7 @@ func (b *bench) clean(ctx context.Context) (left bool, err error) {
 		return false, err
 	}
 	_, err = flush(ctx, b.control, b.namespace, benchCleanup)
-	var late *refusal
+	var late *statusError
 	if errors.As(err, &late) && late.status == http.StatusGatewayTimeout {
 		return true, nil
 	}

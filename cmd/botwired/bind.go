@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// upstreamFile holds, in clear, the identity of the upstream that the journal
-	// beside it is of. It stands outside of the journal: an older botwired does not
-	// mind it, and a recovered journal is still of the same upstream.
+	// upstreamFile holds, as text, the identity of the upstream that the journal beside
+	// it belongs to. It is not in the journal itself: an older botwired ignores the
+	// file, and a recovered journal still belongs to the same upstream.
 	upstreamFile = "UPSTREAM"
-	// upstreamFileLimit bounds what is read of it, in bytes.
+	// upstreamFileLimit bounds how much botwired reads of it, in bytes.
 	upstreamFileLimit = 4 << 10
 )
 
-// bindUpstream makes sure that the journal is of the configured upstream, before that
-// is asked anything: else the pending writes of one service would be sent to another,
-// and the copies of one be answered as the other's. A journal with nothing in it, or
-// of a botwired that did not record its upstream, becomes the configured one's.
+// bindUpstream makes sure that the journal belongs to the configured upstream before the
+// daemon asks that anything. Otherwise the daemon would send the pending writes of one
+// service to another, and answer for one from copies of the other. bindUpstream binds an
+// empty journal, and one of a botwired that recorded no upstream, to the configured one.
 func bindUpstream(c *config.Config, j *journal.Journal, logger *slog.Logger) error {
 	wanted, former := c.Upstream.Identity(), c.Upstream.FormerIdentity()
 	bound, err := readUpstream(c.DataDir)
@@ -49,7 +49,7 @@ func bindUpstream(c *config.Config, j *journal.Journal, logger *slog.Logger) err
 	return writeUpstream(c.DataDir, wanted)
 }
 
-// otherUpstream says what is at stake and what can be done.
+// otherUpstream is the error that says what is at stake and what to do.
 func otherUpstream(bound, wanted string, h journal.Holdings) error {
 	held := []string{plural(h.Pending, "pending write"), plural(h.DeadLetters, "dead letter")}
 	if h.Copies {
@@ -59,8 +59,8 @@ func otherUpstream(bound, wanted string, h journal.Holdings) error {
 	if h.Pending > 0 {
 		first = "flush with upstream.url = " + bound + " first, then "
 	}
-	return fmt.Errorf("upstream.url is %s, and what it holds is of %s: %s; %schoose another data_dir, "+
-		"or set upstream.moved_from = %s if that is the same service under a new address",
+	return fmt.Errorf("upstream.url is %s, but the directory belongs to %s and holds %s: %schoose another data_dir, "+
+		"or, if the same service has a new address, set upstream.moved_from = %s",
 		wanted, bound, strings.Join(held, ", "), first, bound)
 }
 
@@ -71,7 +71,7 @@ func plural(n int, what string) string {
 	return fmt.Sprint(n, " ", what)
 }
 
-// readUpstream is the recorded identity, "" if there is none.
+// readUpstream returns the recorded identity, or "" if there is none.
 func readUpstream(dataDir string) (string, error) {
 	name := filepath.Join(dataDir, upstreamFile)
 	info, err := os.Stat(name)
@@ -87,13 +87,13 @@ func readUpstream(dataDir string) (string, error) {
 	}
 	bound := strings.TrimSpace(string(text))
 	if bound == "" || strings.ContainsFunc(bound, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", fmt.Errorf("the file %s does not say of which upstream the journal is: write that URL into it", upstreamFile)
+		return "", fmt.Errorf("the file %s names no upstream, so nobody knows whose entries the journal holds: write the URL of that upstream into it", upstreamFile)
 	}
 	return bound, nil
 }
 
-// writeUpstream records an identity, durably: a power cut leaves this one or the one
-// before.
+// writeUpstream records an identity durably: after a power cut, the file holds this one
+// or the one before.
 func writeUpstream(dataDir, identity string) error {
 	name := filepath.Join(dataDir, upstreamFile)
 	f, err := os.OpenFile(name+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
@@ -110,7 +110,7 @@ func writeUpstream(dataDir, identity string) error {
 	return syncDirectory(dataDir)
 }
 
-// syncDirectory makes the names in a directory durable, where that can be asked for.
+// syncDirectory makes the names in a directory durable, where the platform can.
 func syncDirectory(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil

@@ -91,10 +91,10 @@ func TestDirectoryIsOfItsUpstream(t *testing.T) {
 		parts []string
 	}{
 		"pending": {func(b *binding) { b.write("k"); b.write("k"); b.write("l") },
-			[]string{"2 pending writes, 0 dead letters;", "flush with upstream.url = " + oldURL}},
+			[]string{"2 pending writes, 0 dead letters:", "flush with upstream.url = " + oldURL}},
 		"dead letter": {func(b *binding) { check(b.t, b.j.DeadLetter(b.write("k"), journal.Failure{Status: 400, Reason: "no"})) },
-			[]string{"0 pending writes, 1 dead letter; choose another data_dir"}},
-		"copies": {func(b *binding) { check(b.t, b.j.Settle(b.write("k"))) }, []string{"copies of its entries; choose"}},
+			[]string{"0 pending writes, 1 dead letter: choose another data_dir"}},
+		"copies": {func(b *binding) { check(b.t, b.j.Settle(b.write("k"))) }, []string{"copies of its entries: choose"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBinding(t)
@@ -146,6 +146,6 @@ func TestRecordThatCannotBeRead(t *testing.T) {
 	b.write("k")
 	for _, text := range []string{"", "\n", "two\nlines", "nul\x00", strings.Repeat("x", 5000)} {
 		check(t, os.WriteFile(filepath.Join(b.dir, "UPSTREAM"), []byte(text), 0o600))
-		b.wantRefused(b.to(oldURL, ""), "UPSTREAM does not say")
+		b.wantRefused(b.to(oldURL, ""), "UPSTREAM names no upstream")
 	}
 }

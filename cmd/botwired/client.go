@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// answerTimeout bounds one request to the daemon. It is longer than the
-	// daemon waits for upstream under any sensible configuration.
+	// answerTimeout bounds one request to the daemon. Under any sensible configuration,
+	// the daemon waits less than that for upstream.
 	answerTimeout = 2 * time.Minute
-	// maxAnswer bounds an answer, in bytes: whatever listens at the address, it
-	// must not fill the memory.
+	// maxAnswer bounds an answer, in bytes: another program at the address must not
+	// fill the memory.
 	maxAnswer = 256 << 20
 )
 
@@ -30,7 +30,7 @@ type client struct {
 	http   http.Client
 	dial   func(context.Context) (net.Conn, error)
 	host   string // the authority of its URLs, which becomes the Host header
-	listen string // for messages: the address and where it is from
+	listen string // for messages: the address and its source
 	token  string
 }
 
@@ -41,7 +41,7 @@ func newClient(loaded *config.Loaded) (*client, error) {
 	}
 	c := &client{
 		host:   dialable(loaded.Config.Listen),
-		listen: fmt.Sprintf("%s (setting listen, %s)", loaded.Config.Listen, loaded.Origin("listen")),
+		listen: fmt.Sprintf("%s (setting listen, %s)", loaded.Config.Listen, loaded.Source("listen")),
 		token:  token,
 	}
 	network, address := "tcp", c.host
@@ -69,7 +69,7 @@ func (f *settingFlags) connect() (*client, error) {
 	return newClient(loaded)
 }
 
-// show asks the daemon and prints the answer: as it came, or what print makes of it.
+// show asks the daemon and prints the answer: the JSON as it came, or a table by print.
 func (f *settingFlags) show(ctx context.Context, r request, asJSON bool, print func(io.Writer, *client, []byte) error) error {
 	c, err := f.connect()
 	if err != nil {
@@ -85,8 +85,8 @@ func (f *settingFlags) show(ctx context.Context, r request, asJSON bool, print f
 	return print(f.process.stdout, c, body)
 }
 
-// dialable turns an address to listen on into one to connect to: a listener on
-// all interfaces is found on loopback.
+// dialable turns an address to listen on into one to connect to: loopback reaches a
+// listener on all interfaces.
 func dialable(listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -101,8 +101,8 @@ func dialable(listen string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// request is one request to the daemon. The path is given in segments, each of
-// which arrives as it is, be it "..".
+// request is one request to the daemon. The path is in segments, and each arrives as it
+// is, even "..".
 type request struct {
 	method string
 	path   []string
@@ -110,30 +110,30 @@ type request struct {
 	body   []byte // JSON, or nil
 }
 
-// refusal is an answer other than 2xx.
-type refusal struct {
+// statusError is an answer with another status than 2xx.
+type statusError struct {
 	status int
 	body   []byte
 	from   string
 }
 
-// Error is the answer's detail.
-func (r *refusal) Error() string {
+// Error returns the answer's detail.
+func (r *statusError) Error() string {
 	var answer struct {
 		Detail json.RawMessage `json:"detail"`
 	}
 	var detail string
 	if json.Unmarshal(r.body, &answer) == nil && json.Unmarshal(answer.Detail, &detail) != nil {
-		detail = string(answer.Detail) // a list of faults, as BotWire's 422 has
+		detail = string(answer.Detail) // BotWire's 422 has a list
 	}
 	if detail == "" {
-		return fmt.Sprintf("HTTP %d from %s, which does not answer as botwired does", r.status, r.from)
+		return fmt.Sprintf("HTTP %d from %s: another program than botwired listens there", r.status, r.from)
 	}
 	return fmt.Sprintf("%s (HTTP %d)", detail, r.status)
 }
 
 // do returns the body of a 2xx answer, which is JSON. Any other answer is a
-// *refusal.
+// *statusError.
 func (c *client) do(ctx context.Context, r request) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -156,10 +156,10 @@ func (c *client) wait(ctx context.Context, r request) ([]byte, error) {
 		return nil, c.unreachable(ctx, err)
 	}
 	if resp.StatusCode/100 != 2 {
-		return nil, &refusal{status: resp.StatusCode, body: body, from: c.listen}
+		return nil, &statusError{status: resp.StatusCode, body: body, from: c.listen}
 	}
 	if len(body) > maxAnswer || !json.Valid(body) {
-		return nil, fmt.Errorf("what listens at %s does not answer as botwired does", c.listen)
+		return nil, fmt.Errorf("another program than botwired listens at %s: its answer is not one of botwired's", c.listen)
 	}
 	return body, nil
 }
@@ -197,17 +197,17 @@ func (c *client) unreachable(ctx context.Context, err error) error {
 // decode reads an answer of the daemon.
 func (c *client) decode(body []byte, into any) error {
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("what listens at %s does not answer as botwired does: %w", c.listen, err)
+		return fmt.Errorf("another program than botwired listens at %s: %w", c.listen, err)
 	}
 	return nil
 }
 
-// surface is a path of the daemon's own.
+// surface returns a path of the daemon's own surface.
 func surface(segments ...string) []string { return append([]string{"_botwired"}, segments...) }
 
-// isMissing says whether the answer was 404.
+// isMissing reports whether the answer was 404.
 func isMissing(err error) bool {
-	var r *refusal
+	var r *statusError
 	return errors.As(err, &r) && r.status == http.StatusNotFound
 }
 

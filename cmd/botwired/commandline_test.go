@@ -130,7 +130,7 @@ func TestConfigCommand(t *testing.T) {
 		rows[fields[0]] = strings.Join(fields[1:], " ")
 	}
 	for name, want := range map[string]string{
-		"SETTING":          "VALUE ORIGIN",
+		"SETTING":          "VALUE SOURCE",
 		"listen":           "127.0.0.1:2689 default",
 		"log.level":        "warn file " + file + ":2",
 		"upstream.headers": `{"Authorization":"(redacted)"} file ` + file + ":3",

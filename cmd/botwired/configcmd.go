@@ -9,7 +9,7 @@ import (
 func newConfigCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Show the settings in force and where each comes from",
+		Short: "Show every setting in force and its source",
 		Args:  noArguments,
 	}
 	asJSON := jsonFlag(cmd)
@@ -27,9 +27,9 @@ func newConfigCommand(p *process, settings *settingFlags) *cobra.Command {
 			if value == "" {
 				value = "none"
 			}
-			rows = append(rows, []string{v.Name, value, v.Origin.String()})
+			rows = append(rows, []string{v.Name, value, v.Source.String()})
 		}
-		return printTable(p.stdout, []string{"SETTING", "VALUE", "ORIGIN"}, rows)
+		return printTable(p.stdout, []string{"SETTING", "VALUE", "SOURCE"}, rows)
 	}
 	return cmd
 }
@@ -37,13 +37,13 @@ func newConfigCommand(p *process, settings *settingFlags) *cobra.Command {
 type settingJSON struct {
 	Name   string `json:"name"`
 	Value  string `json:"value"`
-	Origin string `json:"origin"`
+	Source string `json:"source"`
 }
 
 func settingsAsJSON(loaded *config.Loaded) map[string][]settingJSON {
 	out := make([]settingJSON, 0, len(loaded.Values))
 	for _, v := range loaded.Values {
-		out = append(out, settingJSON{Name: v.Name, Value: v.Value, Origin: v.Origin.String()})
+		out = append(out, settingJSON{Name: v.Name, Value: v.Value, Source: v.Source.String()})
 	}
 	return map[string][]settingJSON{"settings": out}
 }

@@ -11,15 +11,16 @@ import (
 // dirMode keeps other users out of the data directory.
 const dirMode = 0o700
 
-// ours are the names in a data directory; what belongs to one has its name and a dot.
+// ours are the names that botwired gives in a data directory. A file that belongs to one
+// of them has its name, a dot and more.
 var ours = []string{journalDir, upstreamFile}
 
-// errShared says that a data directory is not botwired's alone.
+// errShared says that other programs keep files in a data directory, too.
 var errShared = errors.New("it holds other files too")
 
-// keepOthersOut gives a data directory that was there before its mode. One that is
-// not ours to change, such as a mounted volume or /tmp, is used as it is: what
-// botwired keeps in it is private all the same.
+// keepOthersOut gives dirMode to a data directory that existed before. botwired uses a
+// directory that it may not change, such as a mounted volume or /tmp, as it is: its own
+// files in it are private all the same.
 func keepOthersOut(dir string, logger *slog.Logger) {
 	info, err := os.Stat(dir)
 	if err == nil && info.Mode().Perm()&^dirMode == 0 {
@@ -32,13 +33,14 @@ func keepOthersOut(dir string, logger *slog.Logger) {
 		err = os.Chmod(dir, dirMode)
 	}
 	if err != nil {
-		logger.Warn("other users may look into the data directory, though not into the files that botwired keeps there",
+		logger.Warn("other users can list the data directory, but cannot read botwired's files in it",
 			"data_dir", dir, "error", err)
 	}
 }
 
-// onlyOurs is an error if the directory holds anything but the journal, what recoveries
-// and migrations keep beside it, the embedded upstream's database, and upstreamFile.
+// onlyOurs returns an error if the directory holds anything but the journal, the copies
+// that recoveries and migrations keep beside it, the embedded upstream's database, and
+// upstreamFile.
 func onlyOurs(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

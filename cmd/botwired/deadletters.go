@@ -102,7 +102,7 @@ func (v verdict) carryOut(ctx context.Context, c *client, ids []string) (done []
 	var refused []string
 	for _, id := range ids {
 		_, err := c.do(ctx, v.request(id))
-		var no *refusal
+		var no *statusError
 		switch {
 		case err == nil:
 			done = append(done, id)

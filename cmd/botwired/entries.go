@@ -14,15 +14,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// maxInput bounds a value read from standard input, in bytes: 100,000 code
-// points of UTF-8 fit ten times over, and the daemon says what is too long.
+// maxInput bounds a value read from standard input, in bytes. The longest value that
+// BotWire takes, 100,000 code points, fits ten times; the daemon refuses longer ones.
 const maxInput = 4 << 20
 
 func newGetCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get NAMESPACE KEY",
 		Short: "Print a value",
-		Long:  "Print a value as it is; a newline is added only on a terminal.",
+		Long:  "Print a value to the byte. On a terminal, a newline follows it.",
 		Args:  arguments(2, 2),
 	}
 	asJSON := jsonFlag(cmd)
@@ -38,7 +38,7 @@ func newGetCommand(p *process, settings *settingFlags) *cobra.Command {
 			Value *string `json:"value"`
 		}
 		if err := json.Unmarshal(body, &answer); err != nil || answer.Value == nil {
-			return errors.New("the answer has no value in it")
+			return errors.New("the answer holds no value: another program than botwired listens there")
 		}
 		if p.isTerminal(p.stdout) {
 			*answer.Value += "\n"
@@ -53,8 +53,8 @@ func newSetCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set NAMESPACE KEY [VALUE|-]",
 		Short: "Write a value",
-		Long: "Write a value. Without one, or with -, it is read from standard input, to the byte.\n" +
-			"A value that begins with a dash goes after two: botwired set NAMESPACE KEY -- -5",
+		Long: "Write a value. Without VALUE, or with -, botwired reads it from standard input, to the byte.\n" +
+			"Put two dashes before a value that begins with one: botwired set NAMESPACE KEY -- -5",
 		Args: arguments(2, 3),
 	}
 	asJSON := jsonFlag(cmd)
@@ -80,8 +80,8 @@ func newSetCommand(p *process, settings *settingFlags) *cobra.Command {
 	return cmd
 }
 
-// valueFrom takes the value from the arguments left, or else from stdin. What
-// is not UTF-8 is refused: JSON cannot carry it unchanged.
+// valueFrom takes the value from the remaining arguments, or else from stdin. It refuses
+// text that is not UTF-8: JSON cannot carry that unchanged.
 func valueFrom(args []string, stdin io.Reader) (string, error) {
 	value := ""
 	if len(args) > 0 && args[0] != "-" {
@@ -123,7 +123,7 @@ func newDeleteCommand(p *process, settings *settingFlags) *cobra.Command {
 	return cmd
 }
 
-// entry asks for one entry.
+// entry makes a request about one entry.
 func (f *settingFlags) entry(ctx context.Context, method, namespace, key string, body []byte) ([]byte, error) {
 	c, err := f.connect()
 	if err != nil {
@@ -173,10 +173,10 @@ func printKeys(w io.Writer, c *client, body []byte) error {
 	return printTable(w, []string{"KEY", "BYTES", "UPDATED"}, rows)
 }
 
-// limitFlag adds --limit. What it returns makes the query of it once the flags
+// limitFlag adds --limit. The function that it returns makes the query, once the flags
 // are parsed.
 func limitFlag(cmd *cobra.Command) func() (url.Values, error) {
-	limit := cmd.Flags().Int("limit", 0, "the most to print; botwired's own limit if it is not given")
+	limit := cmd.Flags().Int("limit", 0, "how many to print at most (default: as many as botwired gives)")
 	return func() (url.Values, error) {
 		if !cmd.Flags().Changed("limit") {
 			return url.Values{}, nil

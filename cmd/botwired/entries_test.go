@@ -31,7 +31,7 @@ func TestGet(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "get", "ns", "k", "--json"), body+"\n")
 	wantFailure(t, at(t, d, nil, "get", "ns", "gone"), exitError, "botwired: key not found: ns/gone\n")
 	wantFailure(t, at(t, d, nil, "get", "ns", "none"), exitError, "no value")
-	wantFailure(t, at(t, d, nil, "get", "ns", "html"), exitError, "does not answer as botwired does", d.address)
+	wantFailure(t, at(t, d, nil, "get", "ns", "html"), exitError, "another program than botwired listens", d.address)
 	wantFailure(t, at(t, d, nil, "get", "ns", "down"), exitError, "botwired: upstream is down (HTTP 503)\n")
 }
 
@@ -154,8 +154,8 @@ func TestRedirectsAndStrangersAreNotFollowed(t *testing.T) {
 		"GET /memory/evil":      {500, `{"detail":"a\u001b[31m\nb"}`},
 	})
 	wantFailure(t, at(t, d, nil, "status"), exitError, "HTTP 302", d.address)
-	wantFailure(t, at(t, d, nil, "list", "ns"), exitError, "HTTP 502", "does not answer as botwired does")
-	wantFailure(t, at(t, d, nil, "list", "null"), exitError, "HTTP 500", "does not answer as botwired does")
+	wantFailure(t, at(t, d, nil, "list", "ns"), exitError, "HTTP 502", "another program than botwired listens")
+	wantFailure(t, at(t, d, nil, "list", "null"), exitError, "HTTP 500", "another program than botwired listens")
 	got := at(t, d, nil, "list", "evil")
 	wantFailure(t, got, exitError, "(HTTP 500)")
 	if strings.Contains(got.stderr, "\x1b") {

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/botwired/botwired/config"
 )
 
-// flushGrace is how much longer than asked for the daemon may take to answer.
+// flushGrace is how much longer than the timeout the daemon may take to answer.
 const flushGrace = 15 * time.Second
 
 // flushResult counts what became of the writes acknowledged before the flush.
@@ -25,9 +27,9 @@ type flushResult struct {
 func newFlushCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "flush",
-		Short: "Wait until every write so far is settled or dead",
-		Long: "Carry every write acknowledged so far upstream, without lingering, and wait until each is\n" +
-			"settled or dead. Fails if some are still pending after the timeout; they stay pending.",
+		Short: "Carry every write so far upstream, and wait for it",
+		Long: "Carry every write acknowledged so far upstream at once, and wait until each is settled or dead.\n" +
+			"If some are still pending after the timeout, flush fails, and botwired goes on with them.",
 		Args: noArguments,
 	}
 	asJSON := jsonFlag(cmd)
@@ -61,7 +63,7 @@ func flush(ctx context.Context, c *client, namespace string, timeout time.Durati
 }
 
 func (p *process) reportFlush(body []byte, err error, timeout time.Duration, asJSON bool) error {
-	var late *refusal
+	var late *statusError
 	if errors.As(err, &late) && late.status == http.StatusGatewayTimeout {
 		body = late.body
 	} else if err != nil {
@@ -70,7 +72,7 @@ func (p *process) reportFlush(body []byte, err error, timeout time.Duration, asJ
 	var result flushResult
 	if fault := json.Unmarshal(body, &result); fault != nil || result.Pending == "" {
 		if err == nil {
-			err = errors.New("the answer does not say what is pending, so it is not botwired's")
+			err = errors.New("the answer counts no pending writes, so it is not botwired's: another program listens there")
 		}
 		return err
 	}
@@ -80,8 +82,12 @@ func (p *process) reportFlush(body []byte, err error, timeout time.Duration, asJ
 		}
 	}
 	if late != nil {
-		return fmt.Errorf("%s writes are still pending after %s (%s settled, %s dead)",
-			result.Pending, timeout, result.Settled.or("0"), result.Dead.or("0"))
+		are := "writes are"
+		if result.Pending == "1" {
+			are = "write is"
+		}
+		return fmt.Errorf("%s %s still pending after %s (%s settled, %s dead); botwired goes on trying",
+			result.Pending, are, config.FormatDuration(timeout), result.Settled.or("0"), result.Dead.or("0"))
 	}
 	if asJSON {
 		return nil
@@ -90,8 +96,8 @@ func (p *process) reportFlush(body []byte, err error, timeout time.Duration, asJ
 	return err
 }
 
-// showProgress keeps a line on the terminal that says what is still pending. It
-// shows nothing elsewhere. The returned function ends it and clears the line.
+// showProgress keeps a line on the terminal that counts the pending writes. Where there
+// is no terminal it shows nothing. The returned function ends it and clears the line.
 func (p *process) showProgress(ctx context.Context, c *client, namespace string) (stop func()) {
 	if !p.isTerminal(p.stderr) {
 		return func() {}
@@ -120,7 +126,7 @@ func (p *process) showProgress(ctx context.Context, c *client, namespace string)
 	}
 }
 
-// pendingNow is "" if it cannot be told: progress is not worth an error.
+// pendingNow returns "" if the daemon does not say: the line is not worth an error.
 func pendingNow(ctx context.Context, c *client, namespace string) cell {
 	body, err := c.do(ctx, request{method: http.MethodGet, path: surface("status")})
 	var s status

@@ -32,7 +32,7 @@ func TestFlushThatIsLate(t *testing.T) {
 		"POST /_botwired/flush?timeout=4s": {503, `{"detail":"closing"}`},
 		"POST /_botwired/flush?timeout=5s": {200, `{}`},
 	})
-	const line = "botwired: 3 writes are still pending after 2s (9 settled, 0 dead)\n"
+	const line = "botwired: 3 writes are still pending after 2s (9 settled, 0 dead); botwired goes on trying\n"
 	wantFailure(t, at(t, d, nil, "flush", "--timeout", "2s"), exitError, line)
 	got := at(t, d, nil, "flush", "--timeout", "2s", "--json")
 	if got.code != exitError || got.stdout != body+"\n" || got.stderr != line {

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// maxConnections bounds the connections that callers hold; more wait.
+	// maxConnections bounds the connections that callers hold; further callers wait.
 	maxConnections = 4096
-	// socketMode lets only the user that runs the daemon connect to its socket.
+	// socketMode lets only the daemon's own user connect to its socket.
 	socketMode = 0o600
-	// staleCheck bounds how long it takes to find out whether a socket is alive.
+	// staleCheck bounds the attempt to connect to a socket that may be stale.
 	staleCheck = time.Second
 )
 
@@ -27,7 +27,7 @@ const (
 func listen(ctx context.Context, c *config.Config) (net.Listener, error) {
 	listener, err := listenOn(ctx, c)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("listen = %q: the address is in use: stop what listens there, or choose another with the setting listen", c.Listen)
+		return nil, fmt.Errorf("listen = %q: the address is in use: stop the program that listens there, or choose another address", c.Listen)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen = %q: %w", c.Listen, err)
@@ -51,8 +51,8 @@ func listenOn(ctx context.Context, c *config.Config) (net.Listener, error) {
 	return &lockedListener{listener, lock}, nil
 }
 
-// takeSocket listens on a socket, also where one was left behind. Nobody else may
-// meanwhile.
+// takeSocket listens on a socket. It removes one that a killed process left behind. The
+// caller holds the lock on the name.
 func takeSocket(ctx context.Context, path string) (net.Listener, error) {
 	listener, err := listenOnSocket(ctx, path)
 	if errors.Is(err, syscall.EADDRINUSE) && isStale(ctx, path) {
@@ -82,8 +82,8 @@ func unlock(lock *os.File) error {
 	return lock.Close()
 }
 
-// listenOnSocket makes the socket with its mode: given it afterwards, another user
-// could have connected before.
+// listenOnSocket creates the socket with its mode from the start: another user could
+// connect before a later chmod.
 func listenOnSocket(ctx context.Context, path string) (listener net.Listener, err error) {
 	withUmask(0o777&^socketMode, func() {
 		listener, err = new(net.ListenConfig).Listen(ctx, "unix", path)
@@ -91,8 +91,7 @@ func listenOnSocket(ctx context.Context, path string) (listener net.Listener, er
 	return listener, err
 }
 
-// isStale reports whether a socket was left behind by a process that was killed:
-// nobody accepts on it.
+// isStale reports whether a killed process left a socket behind: nobody accepts on it.
 func isStale(ctx context.Context, path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode()&os.ModeSocket == 0 {
@@ -100,7 +99,7 @@ func isStale(ctx context.Context, path string) bool {
 	}
 	conn, err := (&net.Dialer{Timeout: staleCheck}).DialContext(ctx, "unix", path)
 	if err == nil {
-		_ = conn.Close() // it was only to see whether somebody answers
+		_ = conn.Close() // somebody answers, and that was the question
 		return false
 	}
 	return errors.Is(err, syscall.ECONNREFUSED)

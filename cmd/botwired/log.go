@@ -7,8 +7,8 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
-// newLogger writes text if stderr is a terminal and JSON elsewhere, unless
-// log.format says which.
+// newLogger returns a logger that writes text to a terminal and JSON elsewhere, or as
+// log.format says.
 func newLogger(c config.Log, stderr io.Writer) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.Level)) // config accepts only what slog does

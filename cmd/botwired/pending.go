@@ -52,6 +52,6 @@ func printPending(w io.Writer, c *client, body []byte) error {
 		rows = append(rows, []string{string(w.Seq), string(w.Namespace), string(w.Key), string(w.Op), string(w.Bytes),
 			w.WrittenAt.moment(), string(w.Attempts), w.NextAttempt.moment(), string(w.LastError)})
 	}
-	header := []string{"SEQ", "NAMESPACE", "KEY", "OP", "BYTES", "WRITTEN", "ATTEMPTS", "NEXT ATTEMPT", "LAST ERROR"}
-	return printTable(w, header, rows)
+	columns := []string{"SEQ", "NAMESPACE", "KEY", "OP", "BYTES", "WRITTEN", "ATTEMPTS", "NEXT ATTEMPT", "LAST ERROR"}
+	return printTable(w, columns, rows)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// exitMissing is the exit code of a recovery that could not save all: the journal can
-// be used again, and somebody has to look.
+// exitMissing is the exit code of a recovery that could not save everything: the journal
+// is usable again, and a person has to look at what is missing.
 const exitMissing = 3
 
 var errMissing = errors.New("not everything could be salvaged")
@@ -24,15 +24,15 @@ var errMissing = errors.New("not everything could be salvaged")
 func newRecoverCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "recover",
-		Short: "Salvage what checks of a damaged journal",
-		Long: `Salvage what checks of a damaged journal.
+		Short: "Repair a damaged journal, and keep a copy of it",
+		Long: `Repair a damaged journal, and keep a copy of it.
 
-The damaged directory is kept beside the journal, and what can be read of it is
-put into a new one. Every write that is still pending is sent again with a look
-at upstream first. A journal that is sound is left as it is.
+recover puts every record that is intact into a new journal, and keeps the damaged
+directory beside it. The next daemon looks at upstream before it sends a pending
+write again. recover leaves a sound journal as it is.
 
-The exit code is 0 when everything is there, 3 when something is missing, and 1
-when it failed and nothing was changed.`,
+The exit code is 0 when nothing is missing, 3 when something is, and 1 when recover
+failed and changed nothing.`,
 		Args: noArguments,
 	}
 	asJSON := jsonFlag(cmd)
@@ -45,7 +45,7 @@ when it failed and nothing was changed.`,
 		r, err := journal.Recover(journal.RecoverOptions{Dir: filepath.Join(dir, journalDir), Now: time.Now()})
 		switch {
 		case errors.Is(err, journal.ErrInUse):
-			return fmt.Errorf("data_dir = %q: a botwired uses it: stop it first", dir)
+			return fmt.Errorf("data_dir = %q: a running botwired uses it: stop it first", dir)
 		case errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("data_dir = %q: there is no journal in it", dir)
 		case err != nil:
@@ -102,7 +102,7 @@ func atLeast(n int) string {
 	return "at least " + strconv.Itoa(n)
 }
 
-// printLost names what is lost, as far as it has names.
+// printLost lists what is lost, as far as the journal knows.
 func printLost(w io.Writer, m *journal.Missing) error {
 	var rows [][]string
 	if m.LastSeq != 0 {

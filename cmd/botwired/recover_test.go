@@ -68,7 +68,7 @@ func TestRecoverLeavesASoundJournal(t *testing.T) {
 
 func TestRecoverRefuses(t *testing.T) {
 	dataDir, j := journalOf(t)
-	wantFailure(t, botwired(t, "recover", "--data-dir", dataDir), exitError, "data_dir = ", "a botwired uses it")
+	wantFailure(t, botwired(t, "recover", "--data-dir", dataDir), exitError, "data_dir = ", "a running botwired uses it")
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}

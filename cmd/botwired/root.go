@@ -11,12 +11,12 @@ import (
 )
 
 const about = `botwired runs beside a process that hosts AI agents and speaks BotWire's memory
-API on loopback. Reads are answered from memory, writes are made durable on the
-local disk and acknowledged, and carried to BotWire in the background.
+API on loopback. It answers reads from memory. It makes writes durable on the
+local disk, acknowledges them, and carries them to BotWire in the background.
 
-Every setting may be given as a flag, in the environment (BOTWIRED_FLUSH_LINGER
-for --flush-linger) or in a YAML file; "botwired config" shows what is in force
-and why.`
+You can give every setting as a flag, in the environment (BOTWIRED_FLUSH_LINGER
+for --flush-linger) or in a YAML file; "botwired config" shows the values in
+force and their sources.`
 
 func newRootCommand(p *process) *cobra.Command {
 	settings := &settingFlags{process: p, values: map[string]string{}}
@@ -56,7 +56,7 @@ func newRootCommand(p *process) *cobra.Command {
 	return root
 }
 
-// addSettings makes a flag of every setting.
+// addSettings adds a flag for every setting.
 func addSettings(flags *pflag.FlagSet, into *settingFlags) {
 	for _, s := range config.Settings() {
 		usage := strings.ReplaceAll(s.Doc, "`", "")
@@ -76,8 +76,8 @@ func addSettings(flags *pflag.FlagSet, into *settingFlags) {
 	}
 }
 
-// settingValue hands a flag's text on as it is: config judges it, together with
-// what the other sources say.
+// settingValue passes a flag's text on as it is: config judges it, together with the
+// values of the other sources.
 type settingValue struct {
 	name, kind string
 	into       map[string]string
@@ -91,8 +91,8 @@ func (v *settingValue) Set(text string) error {
 	return nil
 }
 
-// flagSpelling accepts a setting's flag also with its dots and underscores, and
-// by its short form.
+// flagSpelling accepts a setting's flag with dots and underscores, too, and its short
+// form.
 func flagSpelling() func(*pflag.FlagSet, string) pflag.NormalizedName {
 	aliases := map[string]string{}
 	for _, s := range config.Settings() {
@@ -126,7 +126,8 @@ func (p *process) flagError(cmd *cobra.Command, err error) error {
 	return &usageError{config.UnknownFlag(flag, value, known)}
 }
 
-// noArguments also is the answer to a command that there is none of.
+// noArguments refuses arguments. An unknown command arrives here as an argument of the
+// command above it.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -145,8 +146,8 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return usagef("unknown command %q: expected one of those that %q lists%s", args[0], cmd.CommandPath()+" --help", hint)
 }
 
-// arguments accepts from least to most arguments. The ones that must be there
-// must not be empty either.
+// arguments accepts from least to most arguments. The first ones, up to least, must not
+// be empty.
 func arguments(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {

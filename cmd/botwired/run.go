@@ -22,12 +22,12 @@ import (
 // Exit codes.
 const (
 	exitOK    = 0
-	exitError = 1 // what was asked for failed, or the configuration is refused
-	exitUsage = 2 // the command line is not one of botwired's
+	exitError = 1 // the command failed, or the configuration is not valid
+	exitUsage = 2 // botwired does not understand the command line
 )
 
-// run is the program: it returns the exit code once everything has ended. The
-// first SIGINT or SIGTERM cancels what runs; a second ends the process at once
+// run is the whole program. It returns the exit code once everything has ended. The
+// first SIGINT or SIGTERM cancels the command; a second ends the process at once
 // (contract 22).
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
@@ -45,13 +45,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return p.run(ctx)
 }
 
-// process is what the program has of the outside world.
+// process holds everything by which the commands reach the outside world.
 type process struct {
 	args, environ  []string
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	isTerminal     func(stream any) bool
-	ticks          func() (tick <-chan time.Time, stop func()) // for progress
+	ticks          func() (tick <-chan time.Time, stop func()) // for the line of showProgress
 }
 
 func (p *process) run(ctx context.Context) int {
@@ -75,7 +75,7 @@ func (p *process) run(ctx context.Context) int {
 	return exitError
 }
 
-// usageError is a fault of the command line.
+// usageError is a mistake in the command line.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
@@ -92,8 +92,8 @@ type settingFlags struct {
 	file    string            // --config
 }
 
-// load makes the configuration in force. The defaults replace those of single
-// settings for one command; they may be nil.
+// load makes the configuration in force. defaults replaces the defaults of single
+// settings for one command; it may be nil.
 func (f *settingFlags) load(defaults map[string]string) (*config.Loaded, error) {
 	return config.Load(config.Sources{
 		Flags:    f.values,
@@ -103,8 +103,8 @@ func (f *settingFlags) load(defaults map[string]string) (*config.Loaded, error) 
 	})
 }
 
-// isTerminal says whether a stream is a character device, which in practice is
-// a terminal. The null device is one too, where it makes no difference.
+// isTerminal reports whether a stream is a character device: in practice a terminal, or
+// the null device, where it makes no difference.
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	if !ok {
@@ -119,8 +119,8 @@ func everySecond() (<-chan time.Time, func()) {
 	return t.C, t.Stop
 }
 
-// printable keeps text from elsewhere on one line and away from the terminal's
-// control sequences.
+// printable makes foreign text safe for a terminal: it stays on one line and controls
+// nothing.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' {

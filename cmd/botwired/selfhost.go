@@ -26,8 +26,8 @@ func newSelfhostCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "selfhost",
 		Short: "Run BotWire's memory service itself",
-		Long: "Run BotWire's memory service itself, in an SQLite file of the layout that BotWire's own\n" +
-			"server uses. Unless set, listen is 127.0.0.1:2690 and embedded.latency 0s.",
+		Long: "Run BotWire's memory service itself, on an SQLite file in the layout of BotWire's own server.\n" +
+			"The default of listen is 127.0.0.1:2690 here, and that of embedded.latency 0s.",
 		Args: noArguments,
 	}
 	database := cmd.Flags().String("db", "", "database file (default memory.db in data_dir)")
@@ -45,7 +45,7 @@ func newSelfhostCommand(p *process, settings *settingFlags) *cobra.Command {
 	return cmd
 }
 
-// serveMemory serves the memory service from the database file until ctx ends.
+// serveMemory runs the memory service on a database file until ctx ends.
 func serveMemory(ctx context.Context, loaded *config.Loaded, path string, stderr io.Writer) error {
 	c := &loaded.Config
 	logger, listener, err := begin(ctx, loaded, stderr)
@@ -61,20 +61,20 @@ func serveMemory(ctx context.Context, loaded *config.Loaded, path string, stderr
 	return errors.Join(serveUntil(ctx, server, listener), service.Close())
 }
 
-// serveUntil serves until ctx ends, and returns when its callers have their answers.
+// serveUntil serves until ctx ends. It returns when the callers have their answers.
 func serveUntil(ctx context.Context, server *http.Server, listener net.Listener) error {
 	stopped := make(chan struct{})
 	remain := context.AfterFunc(ctx, func() {
 		defer close(stopped)
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), callersGrace)
 		defer cancel()
-		_ = errors.Join(server.Shutdown(grace), server.Close()) // what is left is cut
+		_ = errors.Join(server.Shutdown(grace), server.Close()) // Close cuts the connections that are left
 	})
 	err := server.Serve(listener)
 	if remain() {
 		return errors.Join(err, server.Close())
 	}
-	<-stopped // Serve returns as soon as that begins
+	<-stopped // Serve returns as soon as Shutdown begins
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

@@ -60,8 +60,9 @@ func serve(ctx context.Context, loaded *config.Loaded, stderr io.Writer) error {
 	return errors.Join(err, server.Close(), d.close())
 }
 
-// begin is what every server begins with: its log, what there is to say of the
-// configuration, and its address: if that is taken, nothing else is touched.
+// begin opens what every server needs first: its log, with the warnings about the
+// configuration, and its listener. If the address is taken, the server touches nothing
+// else.
 func begin(ctx context.Context, loaded *config.Loaded, stderr io.Writer) (*slog.Logger, net.Listener, error) {
 	logger := newLogger(loaded.Config.Log, stderr)
 	for _, warning := range loaded.Warnings {
@@ -71,18 +72,18 @@ func begin(ctx context.Context, loaded *config.Loaded, stderr io.Writer) (*slog.
 	return logger, listener, err
 }
 
-// fatal is what happens when the disk fails: the process ends at once, before
-// anything more can be acknowledged (contract 2).
+// fatal returns what the journal calls when the disk fails: a function that ends the
+// process at once, before the daemon can acknowledge anything more (contract 2).
 func fatal(stderr io.Writer) func(error) {
 	return func(err error) {
-		fmt.Fprintf(stderr, "botwired: the disk failed, and it is not tried again: %v\n", err)
+		fmt.Fprintf(stderr, "botwired: the disk failed: %v: botwired ends without another try; check the disk before you start it again\n", err)
 		os.Exit(exitError)
 	}
 }
 
 // run serves until ctx or one of the daemon's parts ends.
 func (d *sidecar) run(ctx context.Context, drain time.Duration, serve func() error, shutdown func(context.Context) error) error {
-	// The flusher outlives ctx: it drains what the callers have left.
+	// The flusher outlives ctx: it drains the writes that the callers leave.
 	flushing, stopFlushing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFlushing()
 	g, broken := errgroup.WithContext(flushing)
@@ -119,24 +120,24 @@ func (d *sidecar) run(ctx context.Context, drain time.Duration, serve func() err
 	return nil
 }
 
-// readJournal rebuilds the journal's index and says what it holds. Until then it is
-// not known.
+// readJournal rebuilds the journal's index and logs how much is pending; nobody knows
+// that before.
 func (d *sidecar) readJournal(ctx context.Context) error {
 	if err := d.journal.Run(ctx); err != nil {
 		return err
 	}
-	debug.FreeOSMemory() // reading a large journal takes twice what it leaves
+	debug.FreeOSMemory() // reading a large journal takes twice the memory that its index needs
 	st := d.journal.Stats()
 	d.logger.Info("journal read", "pending", st.Pending, "dead_letters", st.DeadLetters)
 	return nil
 }
 
-// drain flushes what it can in the given time and says what it leaves.
+// drain flushes for as long as it is allowed to, and logs how much it leaves pending.
 func (d *sidecar) drain(ctx context.Context, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	progress := d.flusher.Drain(ctx)
-	d.logger.Info("stopped", "settled", progress.Settled, "dead", progress.Dead, "pending", progress.Pending)
+	left := d.flusher.Drain(ctx)
+	d.logger.Info("stopped", "settled", left.Settled, "dead", left.Dead, "pending", left.Pending)
 }
 
 // newHTTPServer bounds what a caller can hold: header size and times. Bodies are
@@ -156,8 +157,8 @@ func newHTTPServer(handler http.Handler, logger *slog.Logger) *http.Server {
 	}
 }
 
-// changed is how the journal's changes reach those who must know of each before it
-// can be seen.
+// changed passes a change of the journal to those who must know of it before a reader
+// can see it.
 func (d *sidecar) changed(c journal.Change) {
 	d.cache.Changed(c.Namespace, c.Key)
 	d.flusher.Changed(c)

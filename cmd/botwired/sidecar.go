@@ -24,13 +24,13 @@ import (
 	"github.com/botwired/botwired/upstream/selfhost"
 )
 
-// What is in the data directory.
+// The names in the data directory.
 const (
 	journalDir   = "journal"
-	databaseFile = "memory.db" // SQLite keeps others beside it, with longer names
+	databaseFile = "memory.db" // SQLite keeps files with longer names beside it
 )
 
-// sidecar is the wiring of one botwired.
+// sidecar holds the parts of one daemon.
 type sidecar struct {
 	logger  *slog.Logger
 	journal *journal.Journal
@@ -44,8 +44,8 @@ type sidecar struct {
 	closers []func() error // in the order of opening
 }
 
-// openSidecar opens everything and starts nothing. What it opened is closed again when
-// it fails.
+// openSidecar opens every part and starts none. When it fails, it closes again what it
+// has opened.
 func openSidecar(ctx context.Context, c *config.Config, logger *slog.Logger, fatal func(error)) (_ *sidecar, err error) {
 	d := &sidecar{logger: logger}
 	defer func() {
@@ -63,7 +63,7 @@ func openSidecar(ctx context.Context, c *config.Config, logger *slog.Logger, fat
 	if err := d.openJournal(c, fatal); err != nil {
 		return nil, err
 	}
-	// It is certain now that the directory can be used and that no other daemon does.
+	// The journal's lock is ours: no other daemon uses the directory.
 	keepOthersOut(c.DataDir, logger)
 	if err := bindUpstream(c, d.journal, logger); err != nil {
 		return nil, fmt.Errorf("data_dir = %q: %w", c.DataDir, err)
@@ -121,7 +121,7 @@ func (d *sidecar) openUpstream(ctx context.Context, c *config.Config) error {
 	return nil
 }
 
-// clientOptions are those of a client of upstream, but for where that is.
+// clientOptions returns the options of a client of upstream, without its address.
 func clientOptions(c *config.Config) upstream.ClientOptions {
 	headers := make(http.Header)
 	for name, value := range c.Upstream.Headers {
@@ -155,7 +155,7 @@ func (d *sidecar) openProxy(c *config.Config) (err error) {
 		return err
 	}
 	d.flusher = upstream.NewFlusher(flusherOptions(d, c, registry))
-	d.journal.Subscribe(d.changed)
+	d.journal.Subscribe(d.changed) // the cache and the flusher exist, and nothing runs yet
 	d.reader = upstream.NewReader(upstream.ReaderOptions{
 		Client: d.client, Patience: c.Upstream.ReadPatience,
 		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax,
@@ -202,7 +202,7 @@ func flusherOptions(d *sidecar, c *config.Config, registry *prometheus.Registry)
 	}
 }
 
-// guardOptions let probes that cannot send a token ask whether the daemon lives.
+// guardOptions lets probes, which cannot send a token, ask whether the daemon lives.
 func guardOptions(c *config.Config, token string) guard.Options {
 	_, socket := c.Socket()
 	return guard.Options{
@@ -224,7 +224,7 @@ func cachePolicy(p config.Policy) cache.Policy {
 	return out
 }
 
-// upstreamFailing is down if either writes or reads say so.
+// upstreamFailing reports whether writes or reads upstream fail, and why.
 func (d *sidecar) upstreamFailing() (bool, string) {
 	if failing, reason := d.flusher.Failing(); failing {
 		return true, reason

@@ -4,5 +4,5 @@ package main
 
 import "os"
 
-// lockSocket takes nothing: there are no locks of that kind here.
+// lockSocket does nothing: this platform has no such locks.
 func lockSocket(string) (*os.File, error) { return nil, nil }

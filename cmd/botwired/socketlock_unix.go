@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// lockSocket takes the name of a socket for as long as the file that it returns is open:
-// of two processes that find a socket left behind, one may remove it. The file stays
-// when it is closed, and the lock goes with its process. The error is EADDRINUSE when
-// another has it.
+// lockSocket locks the name of a socket until the returned file is closed or the process
+// ends. Of two processes that find the same stale socket, only the one with the lock may
+// remove it. The lock file itself stays. If another process has the lock, the error is
+// EADDRINUSE.
 func lockSocket(path string) (*os.File, error) {
 	f, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, socketMode)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// status is what the daemon says of itself, as far as it is shown. All fields
-// may be absent.
+// status is the daemon's status, as far as the commands show it. Any field may be
+// absent.
 type status struct {
 	Version  cell `json:"version"`
 	Upstream struct {
@@ -35,7 +35,8 @@ type namespaceStatus struct {
 	ReadsRefused cell `json:"reads_refused"`
 }
 
-// refused says why upstream does not let the namespace in, its writes or else its reads.
+// refused returns why upstream does not let the namespace in: its writes, or else its
+// reads.
 func (n namespaceStatus) refused() string {
 	if n.Paused == "" && n.ReadsRefused != "" {
 		return "reads: " + string(n.ReadsRefused)
@@ -46,7 +47,7 @@ func (n namespaceStatus) refused() string {
 func newStatusCommand(settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show how the running daemon is doing",
+		Short: "Show the state of the running daemon",
 		Args:  noArguments,
 	}
 	asJSON := jsonFlag(cmd)
@@ -63,10 +64,14 @@ func printStatus(w io.Writer, c *client, body []byte) error {
 	}
 	pending := s.Pending.or("unknown")
 	if s.Pending != "" && s.Pending != "0" {
-		pending = fmt.Sprintf("%s writes, %s, the oldest %s", s.Pending, s.PendingBytes.size(), s.OldestPending.age())
+		writes := "writes"
+		if s.Pending == "1" {
+			writes = "write"
+		}
+		pending = fmt.Sprintf("%s %s, %s, the oldest %s", s.Pending, writes, s.PendingBytes.size(), s.OldestPending.age())
 	}
 	if s.Rebuilding == "true" {
-		pending += ", and counting: the journal is being read"
+		pending += ", so far: botwired is still reading its journal"
 	}
 	err := printFacts(w, [][2]string{
 		{"version", s.Version.or("unknown")},

@@ -42,7 +42,7 @@ func TestStatusToleratesWhatItDoesNotKnow(t *testing.T) {
 		"NAMESPACE  PENDING  SIZE  OLDEST  PAUSED\n"+
 		"-          many     -     -       true\n")
 	list := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, `[]`}})
-	wantFailure(t, at(t, list, nil, "status"), exitError, "does not answer as botwired does")
+	wantFailure(t, at(t, list, nil, "status"), exitError, "another program than botwired listens")
 	locked := newDaemon(t, map[string]answer{"GET /_botwired/status": {401, `{"detail":"a token is needed"}`}})
 	wantFailure(t, at(t, locked, nil, "status"), exitError, "a token is needed (HTTP 401)")
 }

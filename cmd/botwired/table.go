@@ -13,10 +13,10 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
-// printTable aligns the rows under the header. An empty cell becomes a dash.
-func printTable(w io.Writer, header []string, rows [][]string) error {
+// printTable aligns the rows under the names of the columns. An empty cell becomes a dash.
+func printTable(w io.Writer, columns []string, rows [][]string) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, row := range append([][]string{header}, rows...) {
+	for _, row := range append([][]string{columns}, rows...) {
 		for i, cell := range row {
 			if i > 0 {
 				fmt.Fprint(tw, "\t")
@@ -31,7 +31,7 @@ func printTable(w io.Writer, header []string, rows [][]string) error {
 	return tw.Flush()
 }
 
-// printFacts aligns names and values, without a header.
+// printFacts aligns names and values.
 func printFacts(w io.Writer, facts [][2]string) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, fact := range facts {
@@ -40,7 +40,7 @@ func printFacts(w io.Writer, facts [][2]string) error {
 	return tw.Flush()
 }
 
-// printJSON prints what botwired answered as it came.
+// printJSON prints botwired's answer as it came.
 func printJSON(w io.Writer, body []byte) error {
 	_, err := fmt.Fprintf(w, "%s\n", strings.TrimRight(string(body), "\n"))
 	return err
@@ -52,11 +52,10 @@ func encodeJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// cell is a JSON scalar as it is shown. Null, and a field that is not there,
-// are empty.
+// cell is a JSON scalar as a table shows it. Null and an absent field are empty.
 type cell string
 
-// UnmarshalJSON never refuses: a newer daemon may say more than is known here.
+// UnmarshalJSON takes any value: a newer daemon may say more than this program knows.
 func (c *cell) UnmarshalJSON(data []byte) error {
 	var s string
 	switch {
@@ -80,7 +79,7 @@ func (c cell) moment() string {
 	return time.UnixMilli(int64(seconds * 1000)).UTC().Format(time.RFC3339)
 }
 
-// age shows a number of seconds as a duration.
+// age shows a number of seconds as people write it: 250ms, 3m, 1h20m5s.
 func (c cell) age() string {
 	seconds, err := strconv.ParseFloat(string(c), 64)
 	if err != nil || math.IsNaN(seconds) || seconds < 0 || seconds > 1e9 {
@@ -90,7 +89,14 @@ func (c cell) age() string {
 	if d < time.Second {
 		return d.Round(time.Millisecond).String()
 	}
-	return d.Round(time.Second).String()
+	text := d.Round(time.Second).String()
+	if short, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = short + "m"
+	}
+	if short, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = short + "h"
+	}
+	return text
 }
 
 // size shows a number of bytes with a unit, to about three digits.
@@ -110,7 +116,7 @@ func (c cell) size() string {
 	return strconv.FormatFloat(value, 'f', 1, 64) + string("KMGTPE"[unit]) + "iB"
 }
 
-// or returns the text, or another if there is none.
+// or returns the text, or other if there is none.
 func (c cell) or(other string) string {
 	if c == "" {
 		return other

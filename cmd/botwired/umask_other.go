@@ -2,5 +2,5 @@
 
 package main
 
-// withUmask runs f: there is no umask here.
+// withUmask just runs f: this platform has no umask.
 func withUmask(_ int, f func()) { f() }

@@ -4,8 +4,8 @@ package main
 
 import "syscall"
 
-// withUmask runs f with the process's umask, which new files are createdAt with. Nothing
-// else may make files meanwhile.
+// withUmask runs f under another umask, which the whole process then creates files with:
+// nothing else may create files meanwhile.
 func withUmask(mask int, f func()) {
 	defer syscall.Umask(syscall.Umask(mask))
 	f()

@@ -11,16 +11,16 @@ import (
 // version is set by the linker: see the Makefile.
 var version string
 
-// build says which program this is.
+// build identifies the program.
 type build struct {
 	Version  string `json:"version"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 	Revision string `json:"revision"` // "" if it was not built from a repository
-	Modified bool   `json:"modified"` // built from more than the revision
+	Modified bool   `json:"modified"` // built with uncommitted changes
 }
 
-// thisBuild reads what the build recorded.
+// thisBuild reads what the linker recorded.
 func thisBuild() build {
 	b := build{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
@@ -68,5 +68,5 @@ func newVersionCommand(p *process) *cobra.Command {
 	return cmd
 }
 
-// buildVersion is the version that the daemon names itself by.
+// buildVersion is the version that the daemon gives as its own.
 func buildVersion() string { return thisBuild().Version }
