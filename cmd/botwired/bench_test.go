@@ -23,7 +23,7 @@ func TestBenchRefuses(t *testing.T) {
 
 	unreachable := at(t, d, nil, "bench", "--upstream", up)
 	announced, failed, _ := strings.Cut(unreachable.stderr, "\n")
-	if !strings.HasPrefix(announced, "20 writes to "+up) {
+	if !strings.HasPrefix(announced, "bench makes 20 writes to "+up) {
 		t.Errorf("announced %q", announced)
 	}
 	wantFailure(t, outcome{unreachable.code, unreachable.stdout, failed}, exitError, "upstream at "+up, "refused")
