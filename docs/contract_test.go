@@ -1,4 +1,4 @@
-// Package docs holds what is written about botwired, and tests that it is true.
+// Package docs holds the documents about botwired, and tests that they are true.
 package docs
 
 import (
@@ -22,7 +22,7 @@ var (
 	named  = regexp.MustCompile(`^(Test|Fuzz)[A-Z]`)
 )
 
-// Every test that the contract names is in the package that it is said to be in.
+// Every test that the contract names is in the package that it names.
 func TestContractNamesTestsThatExist(t *testing.T) {
 	text, err := os.ReadFile("contract.md")
 	if err != nil {
@@ -52,17 +52,17 @@ func TestContractNamesTestsThatExist(t *testing.T) {
 	}
 }
 
-// tests are a package's test functions, and all the strings in them: subtests are
-// named by one.
+// tests holds a package's test functions, and all strings in them: one of the strings
+// names a subtest.
 type tests map[string]bool
 
-// have looks at the name of a subtest as go test prints it, and as it is written.
+// have takes the name of a subtest as go test prints it, and as the source has it.
 func (ts tests) have(name string) bool {
 	top, sub, nested := strings.Cut(name, "/")
 	if !ts[top] || !nested {
 		return ts[top]
 	}
-	// A number is made while the test runs.
+	// A test makes its numbers while it runs.
 	sub = strings.TrimLeft(sub, "0123456789")
 	for text := range ts {
 		if strings.HasSuffix(strings.ReplaceAll(text, " ", "_"), strings.ReplaceAll(sub, " ", "_")) {
@@ -72,12 +72,12 @@ func (ts tests) have(name string) bool {
 	return false
 }
 
-// testsOf reads a folder; one that is none has no tests.
+// testsOf reads a folder's tests. A word that is no folder has none.
 func testsOf(t *testing.T, folder string) tests {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(folder), "*_test.go"))
 	if err != nil {
-		return tests{} // not a folder's name at all
+		return tests{} // the word is no folder's name
 	}
 	found := make(tests)
 	for _, name := range files {

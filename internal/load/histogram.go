@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	// subBits is how finely an octave is divided: a recorded time is off by less than
-	// 1 in 2^(subBits+1), 0.4 %. Ratios of a few per cent are judged by it.
+	// subBits says how finely an octave is divided: a recorded time is off by less than
+	// 1 in 2^(subBits+1), 0.4 %. Ratios of a few per cent depend on it.
 	subBits = 7
 	subs    = 1 << subBits
-	// topBit bounds what is told apart: times of 2^topBit ns, 18 minutes, and more
-	// are counted as the longest.
+	// topBit bounds the buckets: times of 2^topBit ns (18 minutes) and more count as
+	// the longest.
 	topBit  = 40
 	buckets = (topBit - subBits + 1) * subs
 )
@@ -30,7 +30,7 @@ func (h *Histogram) Record(d time.Duration) {
 	h.total++
 }
 
-// Add counts everything that another histogram has counted.
+// Add adds the counts of another histogram.
 func (h *Histogram) Add(other *Histogram) {
 	for i, n := range other.counts {
 		h.counts[i] += n
@@ -38,11 +38,11 @@ func (h *Histogram) Add(other *Histogram) {
 	h.total += other.total
 }
 
-// Count is how many times have been recorded.
+// Count returns the number of recorded times.
 func (h *Histogram) Count() int { return int(h.total) }
 
-// Percentile is the least time that p per cent of those recorded do not exceed, to the
-// histogram's precision; 0 if there are none. p is above 0 and at most 100.
+// Percentile returns the least time that p per cent of the recorded ones do not exceed,
+// to the histogram's precision; 0 if there are none. p is above 0 and at most 100.
 func (h *Histogram) Percentile(p float64) time.Duration {
 	if h.total == 0 {
 		return 0
@@ -57,15 +57,15 @@ func (h *Histogram) Percentile(p float64) time.Duration {
 	return middleOf(buckets - 1)
 }
 
-// bucketOf is where a time is counted. The first 2·subs buckets are 1 ns wide, the next
-// subs 2 ns, the next 4 ns, and so on.
+// bucketOf returns the bucket of a time. The first 2·subs buckets are 1 ns wide, the
+// next subs 2 ns, the next 4 ns, and so on.
 func bucketOf(d time.Duration) int {
 	v := uint64(min(max(d, 0), 1<<topBit-1))
 	shift := max(0, bits.Len64(v)-subBits-1)
 	return shift*subs + int(v>>shift)
 }
 
-// middleOf is the middle of the times that a bucket counts.
+// middleOf returns the middle of the times in a bucket.
 func middleOf(bucket int) time.Duration {
 	shift := max(0, bucket/subs-1)
 	low := int64(bucket-shift*subs) << shift

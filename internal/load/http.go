@@ -12,11 +12,11 @@ var (
 	lengthField = []byte("\r\nContent-Length: ")
 )
 
-// maxShown bounds what an error shows of an answer, in bytes.
+// maxShown bounds the part of an answer in an error, in bytes.
 const maxShown = 200
 
-// HTTPAnswer is the [Parser] of HTTP/1.1: a 200 with a Content-Length, as Go's server
-// writes it. Anything else is refused.
+// HTTPAnswer is the [Parser] of HTTP/1.1. It takes a 200 with a Content-Length, as Go's
+// server writes it, and refuses anything else.
 func HTTPAnswer(read []byte) (length int, err error) {
 	end := bytes.Index(read, headerEnd)
 	if end < 0 {

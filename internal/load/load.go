@@ -2,9 +2,9 @@
 //
 // It is a closed loop: each connection sends a request, reads the whole answer, and
 // sends the next. It speaks as little of HTTP/1.1 and of Redis's protocol as that
-// needs, over raw connections and without allocating, so that it costs little and the
-// same whatever it is put on: it shares the machine with the server. Every answer is
-// checked, and the first that is not a success ends the run with an error.
+// needs, over raw connections and without allocating. It shares the machine with the
+// server, so it has to cost little, and the same for every server. It checks every
+// answer, and the first that is not a success ends the run with an error.
 package load
 
 import (
@@ -19,56 +19,56 @@ import (
 )
 
 const (
-	// readBuffer is how much is read at a time, in bytes.
+	// readBuffer is the size of one read, in bytes.
 	readBuffer = 64 << 10
-	// stuckAfter bounds the wait for one answer once the run should be over: a server
-	// that hangs fails the run.
+	// stuckAfter bounds the wait for one answer after the end of the run: a server that
+	// hangs fails the run.
 	stuckAfter = 30 * time.Second
 )
 
-// Options say what load is put on which server.
+// Options say which load goes to which server.
 type Options struct {
 	// Address is the server's TCP address.
 	Address string
-	// Connections is how many requests are under way at any time; at least 1.
+	// Connections is the number of requests in flight at any time; at least 1.
 	Connections int
-	// Warmup is how long requests are made before they count.
+	// Warmup is how long Run makes requests before they count.
 	Warmup time.Duration
-	// Duration is how long they are made and count. A request counts if it began in
-	// that time; of a slow server at least one of each connection does.
+	// Duration is how long Run makes requests that count. A request counts if it began
+	// in that time; at least one of each connection does, even if the server is slow.
 	Duration time.Duration
-	// Requests, if not 0, is how many each connection makes at most. Without a
-	// Duration all of them are made.
+	// Requests, if not 0, is the most requests that each connection makes. Without a
+	// Duration it makes all of them.
 	Requests int
 	// Request makes the n-th request of a connection, both counted from 0, in the
 	// empty slice dst.
 	Request func(dst []byte, connection, n int) []byte
-	// Answer recognizes an answer.
+	// Answer recognises an answer.
 	Answer Parser
 }
 
-// Parser finds the end of the first answer in what has been read: its length, which
-// may be more than is there yet, or 0 if that cannot be told yet. It refuses what is
-// not a success.
+// Parser finds the end of the first answer in the bytes read so far. It returns the
+// answer's length, which may be more than those bytes, or 0 if it does not know it yet.
+// It refuses an answer that is not a success.
 type Parser func(read []byte) (length int, err error)
 
-// Result is what came of a run.
+// Result holds the figures of a run.
 type Result struct {
-	Requests int // that count
-	// PerSecond is the throughput: the sum of the connections', each of them over the
-	// time from its first request that counts to its last answer.
+	Requests int // those that count
+	// PerSecond is the throughput: the sum over the connections, each over the time
+	// from its first request that counts to its last answer.
 	PerSecond float64
 	Latency   Histogram // from before a request was sent until its answer was read
 }
 
-// Run puts the load on the server and returns when it is over. All connections are
-// open before the first request is made.
+// Run puts the load on the server and returns when it is over. It opens all connections
+// before it makes the first request.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	callers := make([]*caller, o.Connections)
 	defer func() {
 		for _, c := range callers {
 			if c != nil {
-				_ = c.conn.Close() // nothing is under way
+				_ = c.conn.Close() // no request is in flight
 			}
 		}
 	}()
@@ -170,7 +170,7 @@ func (c *caller) call(n int) error {
 	return nil
 }
 
-// endOf says in words that a server hung up.
+// endOf is an error's text for a server that hung up.
 func endOf(err error) error {
 	if errors.Is(err, io.EOF) {
 		return errors.New("the server closed the connection")

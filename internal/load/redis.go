@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// RedisAnswer is the [Parser] of Redis's protocol (RESP2) for a simple string or a
-// bulk string. An error, and a value that is not there, are refused.
+// RedisAnswer is the [Parser] of Redis's protocol (RESP2) for a simple string or a bulk
+// string. It refuses an error and an absent value.
 func RedisAnswer(read []byte) (length int, err error) {
 	line := bytes.IndexByte(read, '\n') + 1
 	if line < len("+\r\n") {
@@ -36,8 +36,8 @@ func AppendWord[S ~string | ~[]byte](dst []byte, word S) []byte {
 	return append(append(AppendLength(dst, len(word)), word...), "\r\n"...)
 }
 
-// AppendLength appends what stands before a word of n bytes. The word and a line end
-// have to follow.
+// AppendLength appends the head of a word of n bytes. The word and a line end have to
+// follow.
 func AppendLength(dst []byte, n int) []byte { return appendLength(dst, '$', n) }
 
 func appendLength(dst []byte, kind byte, n int) []byte {

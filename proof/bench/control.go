@@ -13,7 +13,7 @@ import (
 // settleWithin bounds the wait until the daemon has carried its writes upstream.
 const settleWithin = 2 * time.Minute
 
-// ask makes one request outside of what is measured and returns the body of a 200.
+// ask makes one request that nobody measures, and returns the body of a 200.
 func ask(ctx context.Context, method, address, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
@@ -75,7 +75,7 @@ func containsAll(s string, parts []string) bool {
 	return true
 }
 
-// elsewhere counts the reads that the daemon did not answer by what it has.
+// elsewhere counts the reads that the daemon did not answer from its own copies.
 func elsewhere(ctx context.Context, address string) (n float64, err error) {
 	all, err := metric(ctx, address, "botwired_requests_total{")
 	if err != nil {

@@ -1,4 +1,4 @@
-// Command bench measures botwired, and says next to what.
+// Command bench measures botwired beside other servers.
 //
 // Without an argument it puts the same load, in one run, on
 //
@@ -6,20 +6,21 @@
 //   - bare: an HTTP server of Go's that answers as many bytes and does nothing else,
 //   - redis: in memory for reads, with appendfsync always for writes,
 //   - upstream: the memory service itself ("botwired selfhost"), 50 ms away, with its
-//     data in memory, as another machine's disk is not this one's,
+//     data in memory, as it would use another machine's disk and not this one's,
 //
-// each a process of its own. What a daemon flushes while its writes are measured goes to
-// a sink as far away, which only confirms: the work of another machine is not done on
-// this one. It goes round by round: in each all cells are measured
-// once, those to be compared one right after the other and in another order each
-// time, so that what disturbs the machine disturbs all of them alike. A figure is the
-// median of the rounds; a ratio is the median of the ratios within the rounds.
+// each a process of its own. While bench measures writes, the daemon flushes to a sink
+// as far away, which only confirms them: this machine does not do the work of another.
 //
-// Every answer is checked, and so is where it came from: a GET that is to be a hit and
-// went upstream fails the run, as one refused write does. Servers that are written to
-// start empty in every cell. What the run has to show is listed at its end; that a
-// figure falls short ends the program with 1 only when -strict is given.
+// bench goes round by round, and measures all cells once in each. It measures the cells
+// to compare right after each other, in another order each time, so that a disturbance
+// of the machine hits all of them alike. A figure is the median of the rounds; a ratio is
+// the median of the ratios within the rounds.
 //
-// "bench growth" measures how one daemon fares with ever more entries: see growth.go.
-// "bench bare" and "bench sink" are servers that the program starts for itself.
+// bench checks every answer and its source: a GET that should be a hit and went upstream
+// fails the run, and so does a refused write. Servers for writes start empty in every
+// cell. The goals stand at the end of the report. A missed goal makes the exit code 1
+// only with -strict.
+//
+// "bench growth" measures one daemon with ever more entries: see growth.go. "bench bare"
+// and "bench sink" are servers that the program starts for itself.
 package main

@@ -31,8 +31,8 @@ func TestMedianOfTakesEachFigureByItself(t *testing.T) {
 	}
 }
 
-// The ratio is taken within rounds: a round in which the machine was slow for both
-// says the same as one in which it was not.
+// The ratio is the one within a round: a round in which the machine was slow for both
+// has the same ratio as any other.
 func TestRatioIsTakenWithinRounds(t *testing.T) {
 	r := &report{Cells: []*cell{
 		{Workload: "w", Connections: 1, Contender: botwired, Rounds: []figures{{PerSecond: 90, P50: 20}, {PerSecond: 9, P50: 200}, {PerSecond: 80, P50: 30}}},
@@ -66,10 +66,10 @@ func TestGoals(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if verdict(all, false) != nil || verdict(all, true) == nil {
+	if checkGoals(all, false) != nil || checkGoals(all, true) == nil {
 		t.Error("missed goals fail a strict run and no other")
 	}
-	if err := verdict([]goal{goal{What: "wished", Limit: 1, Stretch: true}.measured(0, true)}, true); err != nil {
+	if err := checkGoals([]goal{goal{What: "wished", Limit: 1, Stretch: true}.measured(0, true)}, true); err != nil {
 		t.Error(err)
 	}
 }

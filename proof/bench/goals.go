@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// goal is something that has to hold, or is wished for.
+// goal is a limit that a figure has to keep, or should.
 type goal struct {
 	What     string  `json:"what"`
 	Limit    float64 `json:"limit"`
 	AtMost   bool    `json:"at_most"` // else at least
-	Stretch  bool    `json:"stretch"` // wished for only
+	Stretch  bool    `json:"stretch"` // should hold, and fails no run
 	Measured float64 `json:"measured"`
-	Known    bool    `json:"known"` // it was measured
+	Known    bool    `json:"known"` // whether it was measured
 	Unit     string  `json:"unit"`  // of limit and measured
 }
 
@@ -23,13 +23,13 @@ func (g *goal) held() bool {
 	return g.Known && g.Measured >= g.Limit
 }
 
-// measured fills a goal in.
+// measured sets a goal's figure.
 func (g goal) measured(v float64, known bool) goal {
 	g.Measured, g.Known = v, known
 	return g
 }
 
-// goals are those of a comparison.
+// goals returns the goals of a comparison.
 func goals(r *report) []goal {
 	throughput := func(workload string, connections int, against contender) (float64, bool) {
 		if found := r.ratio(workload, connections, against); found != nil {
@@ -104,8 +104,9 @@ func (g *goal) outcome() string {
 	return "**not held**"
 }
 
-// verdict is an error if a goal was missed that has to hold, and that matters.
-func verdict(goals []goal, strict bool) error {
+// checkGoals returns an error if the run missed a goal that has to hold, and strict says
+// that this matters.
+func checkGoals(goals []goal, strict bool) error {
 	if !strict {
 		return nil
 	}

@@ -14,14 +14,16 @@ import (
 )
 
 const (
-	// referenceSize is how many pending writes the daemon holds that all others are
-	// compared with.
+	// referenceSize is the number of pending writes in the daemon that bench compares
+	// all others with.
 	referenceSize = 1000
 	// drainsWithin bounds the wait until upstream has everything.
 	drainsWithin = time.Hour
-	// quietFor is how long the disk has to stay as it is to be taken for at rest.
+	// quietFor is how long the size of the disk must not change before bench takes it
+	// for at rest.
 	quietFor = 3 * time.Second
-	// stride leads from one entry read to the next: a prime, so that all are read.
+	// stride leads from one entry that bench reads to the next. It is a prime, so that
+	// bench reads all of them.
 	stride = 999_983
 )
 
@@ -37,12 +39,12 @@ type grower struct {
 type subjectOfGrowth struct {
 	*server
 	size     int
-	upstream string // its address; nothing listens there at first
+	upstream string // the address; nothing listens there at first
 	filledAt float64
-	most     int64 // the most memory that was seen resident in this state, in bytes
+	most     int64 // the most resident memory in this state, in bytes
 }
 
-// begin starts a daemon whose upstream is down and has it take so many writes.
+// begin starts a daemon with its upstream down, and gives it so many writes.
 func (g *grower) begin(ctx context.Context, size int) (*subjectOfGrowth, error) {
 	up, err := freeAddress(ctx)
 	if err != nil {
@@ -65,9 +67,9 @@ func (g *grower) begin(ctx context.Context, size int) (*subjectOfGrowth, error) 
 	return d, d.sample()
 }
 
-// daemon has room for whatever is written. It tries upstream every second, so that it
-// is not long before it finds it, and it waits no longer for the attempt that a kill
-// may have cut short.
+// daemon returns a command with room for any number of writes. The daemon tries
+// upstream every second, so that it soon finds it, and it waits no longer for an
+// attempt that a kill may have cut short.
 func (g *grower) daemon(d *subjectOfGrowth) command {
 	c := g.lab.botwired(d.upstream,
 		"--journal-max-bytes", "64GiB", "--flush-backoff-max", "1s", "--upstream-late-window", "1s")
@@ -77,20 +79,21 @@ func (g *grower) daemon(d *subjectOfGrowth) command {
 	return c
 }
 
-// grown names the i-th entry, one of a thousand agents'.
+// grown names the i-th entry, of a thousand agents.
 func grown(dst []byte, i int) []byte {
 	dst = strconv.AppendInt(append(dst, "agent-"...), int64(i%1000), 10)
 	return strconv.AppendInt(append(dst, "/item-"...), int64(i), 10)
 }
 
-// sample notes how much memory the daemon has resident now.
+// sample notes the resident memory of the daemon.
 func (d *subjectOfGrowth) sample() error {
 	rss, err := d.memory("VmRSS")
 	d.most = max(d.most, rss)
 	return err
 }
 
-// measureSize measures a daemon of that size twice: all pending, and all settled.
+// measureSize measures a daemon of that size twice: with all entries pending, and with
+// all settled.
 func (g *grower) measureSize(ctx context.Context, size int) ([]*point, error) {
 	d, err := g.begin(ctx, size)
 	if err != nil {
@@ -109,7 +112,7 @@ func (g *grower) measureSize(ctx context.Context, size int) ([]*point, error) {
 	if err != nil {
 		return nil, err
 	}
-	pending.RSS, d.most = d.most, 0 // what draining takes is for what is pending
+	pending.RSS, d.most = d.most, 0 // draining takes its memory for the pending writes
 	settled, err := g.measure(ctx, d, "settled")
 	if err != nil {
 		return nil, err
@@ -118,7 +121,8 @@ func (g *grower) measureSize(ctx context.Context, size int) ([]*point, error) {
 	return []*point{pending, settled}, errors.Join(d.remove(), sink.remove())
 }
 
-// drain returns how many writes a second went upstream.
+// drain waits until nothing is pending, and returns how many writes a second went
+// upstream.
 func (g *grower) drain(ctx context.Context, d *subjectOfGrowth) (perSecond float64, err error) {
 	began, all := time.Now(), 0
 	for {
@@ -141,7 +145,8 @@ func (g *grower) drain(ctx context.Context, d *subjectOfGrowth) (perSecond float
 	}
 }
 
-// pendingAt asks a daemon how much is pending, and whether it is still counting.
+// pendingAt returns a daemon's number of pending writes, and whether it is still
+// counting them.
 func pendingAt(ctx context.Context, address string) (n int, counting bool, err error) {
 	body, err := ask(ctx, "GET", address, "/_botwired/status")
 	if err != nil {
@@ -161,7 +166,7 @@ func pendingAt(ctx context.Context, address string) (n int, counting bool, err e
 	return status.Pending, status.Rebuilding, nil
 }
 
-// measure restarts the daemon, asks it for entries and writes to them.
+// measure restarts the daemon, and reads and writes entries.
 func (g *grower) measure(ctx context.Context, d *subjectOfGrowth, state string) (*point, error) {
 	p := &point{Entries: d.size, State: state}
 	var err error
@@ -267,7 +272,8 @@ func diskAtRest(ctx context.Context, dir string, within time.Duration) (int64, e
 	}
 }
 
-// sizeOf is how long the files in a folder are. Some may be removed meanwhile.
+// sizeOf returns the length of all files in a folder. The daemon may remove some
+// meanwhile.
 func sizeOf(dir string) (total int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.Type().IsRegular() {

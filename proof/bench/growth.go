@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// growth measures a daemon that holds ever more. For each size a new daemon takes so
-// many writes of distinct entries while its upstream is down, is killed and started
-// again, and is measured with all of them pending. Then upstream comes up, the daemon
-// carries everything there, is killed and started again, and is measured with all of
-// them settled.
+// growth measures a daemon that holds ever more. For each size, a new daemon takes so
+// many writes of distinct entries while its upstream is down. growth kills it, starts
+// it again, and measures it with all of them pending. Then upstream comes up, and the
+// daemon carries everything there. growth kills it, starts it again, and measures it
+// with all of them settled.
 //
-// Whatever is measured is measured in turns with a second daemon that holds 1,000
-// pending writes all the time: what disturbs the machine disturbs both, and the ratio
-// of the two is what growth costs.
+// Every measurement takes turns with a second daemon, which holds 1,000 pending writes
+// all the time. A disturbance of the machine hits both, and the ratio of the two is the
+// cost of growth.
 func growth(ctx context.Context, args []string) (err error) {
 	o, err := parseGrowthOptions(args)
 	if err != nil {
@@ -46,16 +46,16 @@ func growth(ctx context.Context, args []string) (err error) {
 	if err := r.print(os.Stdout); err != nil {
 		return err
 	}
-	return errors.Join(writeJSON(o.json, r), r.plot(o.svg), verdict(r.Goals, o.strict))
+	return errors.Join(writeJSON(o.json, r), r.plot(o.svg), checkGoals(r.Goals, o.strict))
 }
 
-// growthSettings are what the figures depend on.
+// growthSettings are the settings that the figures depend on.
 type growthSettings struct {
 	Sizes    []int         `json:"sizes"`
 	Rounds   int           `json:"rounds"`
 	For      time.Duration `json:"for"` // ns; of GET, and as long of PUT, in a round
 	Restarts int           `json:"restarts"`
-	Rest     time.Duration `json:"rest"` // ns; how long the disk is waited for at most before its size is taken
+	Rest     time.Duration `json:"rest"` // ns; the longest wait for the disk before bench takes its size
 }
 
 type growthOptions struct {
@@ -69,15 +69,15 @@ func parseGrowthOptions(args []string) (*growthOptions, error) {
 	flags := flag.NewFlagSet("bench growth", flag.ContinueOnError)
 	sizes := flags.String("sizes", "1000,100000,1000000", "how many entries")
 	flags.IntVar(&o.Rounds, "rounds", 5, "rounds")
-	flags.DurationVar(&o.For, "for", time.Second, "how long GET is measured in a round, and PUT")
-	flags.IntVar(&o.Restarts, "restarts", 3, "how often the daemon is killed and started again; the slowest counts")
-	flags.DurationVar(&o.Rest, "rest", 20*time.Second, "how long to wait at most for the disk to come to rest")
-	flags.StringVar(&o.program, "program", "bin/botwired", "the botwired that is measured")
-	flags.StringVar(&o.dir, "dir", "bin", "folder for the daemons' data, on the disk that counts")
+	flags.DurationVar(&o.For, "for", time.Second, "how long a round measures GET, and as long PUT")
+	flags.IntVar(&o.Restarts, "restarts", 3, "how often bench kills the daemon and starts it again; the slowest start counts")
+	flags.DurationVar(&o.Rest, "rest", 20*time.Second, "the longest wait for the disk to come to rest")
+	flags.StringVar(&o.program, "program", "bin/botwired", "the botwired to measure")
+	flags.StringVar(&o.dir, "dir", "bin", "folder for the daemons' data, on the disk to measure")
 	flags.StringVar(&o.json, "json", "bin/growth.json", "file for the figures in JSON")
 	flags.StringVar(&o.svg, "svg", "docs/growth.svg", "file for the plot")
-	flags.BoolVar(&o.strict, "strict", false, "fail when a figure falls short of what it has to be")
-	quick := flags.Bool("quick", false, "small sizes and short rounds, to see that everything works; its figures say nothing")
+	flags.BoolVar(&o.strict, "strict", false, "fail when a figure misses its goal")
+	quick := flags.Bool("quick", false, "small sizes and short rounds, to see that everything works; its figures mean nothing")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}

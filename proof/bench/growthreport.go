@@ -13,9 +13,9 @@ type point struct {
 	State     string  `json:"state"`      // "pending" or "settled"
 	PerSecond float64 `json:"per_second"` // writes acknowledged, or carried upstream, on the way there
 	Disk      int64   `json:"disk"`       // bytes in the data directory
-	RSS       int64   `json:"rss"`        // bytes resident: the most that was seen
+	RSS       int64   `json:"rss"`        // resident bytes: the most
 	Ready     float64 `json:"ready"`      // seconds from exec to ready, after a SIGKILL
-	Counted   float64 `json:"counted"`    // and until it is known what is pending
+	Counted   float64 `json:"counted"`    // and until the daemon has counted its pending writes
 	Get       figures `json:"get"`        // one connection
 	Put       figures `json:"put"`
 	GetRatio  float64 `json:"get_ratio"` // p50 over the reference's, in the same rounds
@@ -24,14 +24,14 @@ type point struct {
 	gets, puts, referenceGets, referencePuts []figures // by round
 }
 
-// sum makes medians of the rounds.
+// sum takes the medians of the rounds.
 func (p *point) sum() {
 	p.Get, p.Put = medianOf(p.gets), medianOf(p.puts)
 	p.GetRatio = medianRatio(p.gets, p.referenceGets)
 	p.PutRatio = medianRatio(p.puts, p.referencePuts)
 }
 
-// medianRatio is the median of the ratios of the p50 within the rounds.
+// medianRatio returns the median of the ratios of the p50 within the rounds.
 func medianRatio(ours, theirs []figures) float64 {
 	ratios := make([]float64, min(len(ours), len(theirs)))
 	for i := range ratios {
@@ -40,7 +40,7 @@ func medianRatio(ours, theirs []figures) float64 {
 	return median(ratios)
 }
 
-// growthReport is all that a run found out: the JSON.
+// growthReport holds all figures of a run, for the JSON.
 type growthReport struct {
 	Machine machine        `json:"machine"`
 	Options growthSettings `json:"settings"`
@@ -67,7 +67,7 @@ func (r *growthReport) print(w io.Writer) error {
 	return err
 }
 
-// goalSize is the number of pending writes that the goals are about.
+// goalSize is the number of pending writes in the goals.
 const goalSize = 1_000_000
 
 func growthGoals(r *growthReport) []goal {

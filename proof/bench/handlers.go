@@ -14,11 +14,11 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 )
 
-// longest bounds what the bare handler answers, in bytes.
+// longest bounds an answer of the bare handler, in bytes.
 const longest = 1 << 20
 
-// serveAt serves until ctx ends. The arguments are an address and how long each answer
-// is to take at least.
+// serveAt serves until ctx ends. The arguments are an address and the least time of
+// each answer.
 func serveAt(ctx context.Context, args []string, handler http.Handler) error {
 	if len(args) != 2 {
 		return errors.New("expected an address to listen on, and a latency")
@@ -42,7 +42,7 @@ func serveAt(ctx context.Context, args []string, handler http.Handler) error {
 	return nil
 }
 
-// delayed has a handler's answers come from far away.
+// delayed makes a handler's answers come from far away.
 func delayed(handler http.Handler, latency time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -53,8 +53,8 @@ func delayed(handler http.Handler, latency time.Duration) http.Handler {
 	})
 }
 
-// bareHandler answers a GET of /N with N bytes, the way botwired answers and with
-// nothing else to do. It is what net/http costs.
+// bareHandler answers a GET of /N with N bytes, with botwired's headers, and does
+// nothing else. Its figures are the cost of net/http.
 func bareHandler() http.Handler {
 	body := bytes.Repeat([]byte("x"), longest)
 	contentType := []string{"application/json"}
@@ -72,8 +72,8 @@ func bareHandler() http.Handler {
 	})
 }
 
-// sinkHandler is an upstream that takes every write at once and holds nothing: what a
-// daemon can flush is bounded by the daemon alone.
+// sinkHandler is an upstream that takes every write at once and holds nothing: only the
+// daemon itself bounds how much it flushes.
 func sinkHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		route := wire.ParseRoute(r.URL.Path)

@@ -16,23 +16,23 @@ import (
 // startsWithin bounds how long a server may take to answer.
 const startsWithin = 2 * time.Minute
 
-// lab starts servers, gives each a folder of its own and clears all of it away.
+// lab starts servers, each with a folder of its own, and removes all of it at the end.
 type lab struct {
 	program string // botwired
 	self    string // this program
 	dir     string
-	far     string // for what stands for another machine
+	far     string // for servers that stand for another machine
 
 	mu      sync.Mutex
 	servers map[*server]struct{}
 	started int
 }
 
-// memory is a file system in memory, where there is one: the disk that is measured is not
-// also that of what stands for another machine.
+// memory is a file system in memory, where there is one: servers that stand for another
+// machine do not use the disk to measure.
 const memory = "/dev/shm"
 
-// newLab makes a folder for everything inside dir.
+// newLab makes a folder for everything in dir.
 func newLab(program, dir string) (*lab, error) {
 	program, err := filepath.Abs(program)
 	if err != nil {
@@ -70,23 +70,23 @@ func (l *lab) close() error {
 	return errors.Join(os.RemoveAll(l.dir), os.RemoveAll(l.far))
 }
 
-// server is a process that was started here.
+// server is a process that the lab has started.
 type server struct {
 	lab     *lab
 	cmd     *exec.Cmd
 	address string
 	dir     string
-	began   time.Time // when it was started
+	began   time.Time // the time of its start
 	exited  chan struct{}
-	output  bytes.Buffer // to be read once it has exited
+	output  bytes.Buffer // read it only after the exit
 }
 
-// command is how a server is started. Probe asks it whether it is ready.
+// command says how to start a server. probe asks the server whether it is ready.
 type command struct {
 	program string
 	args    func(address, dir string) []string
 	probe   func(ctx context.Context, address string) error
-	address string // if empty, one that is free
+	address string // if empty, a free one
 	dir     string // if empty, a new one
 	far     bool   // whether it stands for another machine
 }
@@ -140,7 +140,7 @@ func (l *lab) launch(ctx context.Context, c command) (*server, error) {
 		return nil, err
 	}
 	s.cmd = exec.CommandContext(ctx, c.program, c.args(s.address, s.dir)...)
-	// Nothing of this machine's configuration.
+	// The server sees nothing of this machine's configuration.
 	s.cmd.Env = []string{"HOME=" + s.dir, "PATH=" + os.Getenv("PATH")}
 	s.cmd.Dir = s.dir
 	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
@@ -150,19 +150,19 @@ func (l *lab) launch(ctx context.Context, c command) (*server, error) {
 	}
 	go func() {
 		defer close(s.exited)
-		_ = s.cmd.Wait() // how it ended is of no interest
+		_ = s.cmd.Wait() // nobody asks how it ended
 	}()
 	l.servers[s] = struct{}{}
 	return s, nil
 }
 
-// kill ends the process as a power cut would.
+// kill ends the process with SIGKILL.
 func (s *server) kill() {
 	_ = s.cmd.Process.Kill() // it may have ended
 	<-s.exited
 }
 
-// remove ends the process and takes its data away.
+// remove ends the process and removes its data.
 func (s *server) remove() error {
 	s.kill()
 	s.lab.mu.Lock()
@@ -171,7 +171,7 @@ func (s *server) remove() error {
 	return os.RemoveAll(s.dir)
 }
 
-// freeAddress is one on loopback that nothing listens on.
+// freeAddress returns an address on loopback that nobody listens on.
 func freeAddress(ctx context.Context) (string, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

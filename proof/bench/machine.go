@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// machine is where and when figures were taken. What cannot be found out is empty.
+// machine says where and when a run took its figures. Unknown fields are empty.
 type machine struct {
 	CPU    string `json:"cpu"`
 	Cores  int    `json:"cores"`
@@ -18,7 +18,7 @@ type machine struct {
 	Go     string `json:"go"`
 	Commit string `json:"commit"`
 	Date   string `json:"date"`
-	Load   string `json:"load"` // before the start: what else the machine was doing
+	Load   string `json:"load"` // before the start, by other programs
 }
 
 func thisMachine(ctx context.Context, dir string) machine {
@@ -42,7 +42,7 @@ func cpuModel() string {
 	return runtime.GOARCH
 }
 
-// fileSystem is the kind that a folder is on.
+// fileSystem returns the kind of a folder's file system.
 func fileSystem(ctx context.Context, dir string) string {
 	words := strings.Fields(output(ctx, "df", "-PT", dir))
 	if len(words) == 0 {
@@ -51,7 +51,7 @@ func fileSystem(ctx context.Context, dir string) string {
 	return words[min(1, len(words)-1)]
 }
 
-// output is the last line of what a program says, if it is there and goes well.
+// output returns the last line of a program's output, or "" if the program fails.
 func output(ctx context.Context, name string, args ...string) string {
 	out, err := exec.CommandContext(ctx, name, args...).Output()
 	if err != nil {

@@ -37,7 +37,7 @@ func run(ctx context.Context, args []string) error {
 	return compare(ctx, args)
 }
 
-// compare is the program without an argument.
+// compare runs the program without an argument.
 func compare(ctx context.Context, args []string) (err error) {
 	o, err := parseOptions(args)
 	if err != nil {
@@ -65,5 +65,5 @@ func compare(ctx context.Context, args []string) (err error) {
 	if err := report.print(os.Stdout); err != nil {
 		return err
 	}
-	return errors.Join(writeJSON(o.json, report), verdict(report.Goals, o.strict))
+	return errors.Join(writeJSON(o.json, report), checkGoals(report.Goals, o.strict))
 }

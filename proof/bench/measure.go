@@ -11,7 +11,7 @@ import (
 	"github.com/botwired/botwired/internal/load"
 )
 
-// figures are what a cell comes to. Times are in microseconds.
+// figures are the results of a cell. Times are in microseconds.
 type figures struct {
 	PerSecond float64 `json:"per_second"`
 	P50       float64 `json:"p50_us"`
@@ -56,13 +56,13 @@ func measureAll(ctx context.Context, s *stage) ([]*cell, error) {
 	return cells, nil
 }
 
-// rotated has each element first in turn.
+// rotated puts each element first in turn.
 func rotated[T any](all []T, by int) []T {
 	by %= len(all)
 	return slices.Concat(all[by:], all[:by])
 }
 
-// find returns the cell of that name, which it makes if there is none.
+// find returns the cell of that name, and makes it if there is none.
 func find(cells *[]*cell, workload string, connections int, c contender) *cell {
 	for _, each := range *cells {
 		if each.Workload == workload && each.Connections == connections && each.Contender == c {
@@ -124,7 +124,7 @@ func medianOf(rounds []figures) figures {
 	}
 }
 
-// median is 0 of nothing, and the mean of the two in the middle of an even number.
+// median returns 0 for nothing, and the mean of the two in the middle for an even number.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0

@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// settings are what the figures depend on. Times are in nanoseconds in JSON.
+// settings are the settings that the figures depend on. Times are nanoseconds in JSON.
 type settings struct {
 	Rounds      int           `json:"rounds"`
-	For         time.Duration `json:"for"`    // how long a cell is measured in a round
-	Warmup      time.Duration `json:"warmup"` // and loaded before that
+	For         time.Duration `json:"for"`    // of a cell in a round
+	Warmup      time.Duration `json:"warmup"` // of the load before that
 	Connections []int         `json:"connections"`
 	Latency     time.Duration `json:"latency"` // of upstream
-	Idle        time.Duration `json:"idle"`    // how long the idle daemon is watched
+	Idle        time.Duration `json:"idle"`    // the time of the idle daemon
 }
 
-// options are what the command line says.
+// options are the command line's.
 type options struct {
 	settings
 	program string // botwired
 	redis   string // redis-server
-	dir     string // where the servers keep their data
-	json    string // where the figures go
+	dir     string // the servers' data
+	json    string // the file for the figures
 	only    *regexp.Regexp
 	strict  bool
 }
@@ -34,18 +34,18 @@ func parseOptions(args []string) (*options, error) {
 	o := &options{}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.IntVar(&o.Rounds, "rounds", 5, "rounds")
-	flags.DurationVar(&o.For, "for", 2*time.Second, "how long a cell is measured in a round")
-	flags.DurationVar(&o.Warmup, "warmup", 300*time.Millisecond, "how long it is loaded before that")
+	flags.DurationVar(&o.For, "for", 2*time.Second, "how long a round measures a cell")
+	flags.DurationVar(&o.Warmup, "warmup", 300*time.Millisecond, "how long the load lasts before that")
 	flags.DurationVar(&o.Latency, "latency", 50*time.Millisecond, "how far away upstream is")
-	flags.DurationVar(&o.Idle, "idle", 20*time.Second, "how long the idle daemon is watched")
+	flags.DurationVar(&o.Idle, "idle", 20*time.Second, "how long to measure the idle daemon")
 	connections := flags.String("connections", "1,8,64", "numbers of connections")
-	flags.StringVar(&o.program, "program", "bin/botwired", "the botwired that is measured")
-	flags.StringVar(&o.redis, "redis", "redis-server", "the Redis that it is compared with")
-	flags.StringVar(&o.dir, "dir", "bin", "folder for the servers' data, on the disk that counts")
+	flags.StringVar(&o.program, "program", "bin/botwired", "the botwired to measure")
+	flags.StringVar(&o.redis, "redis", "redis-server", "the Redis to compare it with")
+	flags.StringVar(&o.dir, "dir", "bin", "folder for the servers' data, on the disk to measure")
 	flags.StringVar(&o.json, "json", "bin/bench.json", "file for the figures in JSON")
 	only := flags.String("only", "", "only the workloads that match this regular expression")
-	flags.BoolVar(&o.strict, "strict", false, "fail when a figure falls short of what it has to be")
-	quick := flags.Bool("quick", false, "one short round, to see that everything works; its figures say nothing")
+	flags.BoolVar(&o.strict, "strict", false, "fail when a figure misses its goal")
+	quick := flags.Bool("quick", false, "one short round, to see that everything works; its figures mean nothing")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}

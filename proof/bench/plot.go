@@ -31,7 +31,7 @@ type panel struct {
 	Curves []curve
 }
 
-// tick is a place on an axis and what is written there.
+// tick is a place on an axis, with a text.
 type tick struct {
 	At   float64
 	Text string
@@ -45,7 +45,7 @@ type curve struct {
 
 type dot struct{ X, Y float64 }
 
-// Path is the points as a polyline wants them.
+// Path returns the points in a polyline's form.
 func (c curve) Path() (path string) {
 	for _, d := range c.Dots {
 		path += fmt.Sprintf("%.1f,%.1f ", d.X, d.Y)
@@ -53,7 +53,7 @@ func (c curve) Path() (path string) {
 	return path
 }
 
-// plot draws the points as an SVG that reads on light and dark ground.
+// plot draws the points as an SVG, legible on light and on dark ground.
 func (r *growthReport) plot(name string) (err error) {
 	panels := []panel{
 		r.panel("GET p50", duration, func(p *point) float64 { return p.Get.P50 }),
@@ -81,8 +81,8 @@ func (r *growthReport) plot(name string) (err error) {
 
 func bytesShown(v float64) string { return megabytes(int64(v)) }
 
-// panel places the points: the number of entries goes by its logarithm, the figure
-// from zero.
+// panel places the points. The horizontal axis is logarithmic in the number of entries,
+// and the vertical one begins at zero.
 func (r *growthReport) panel(title string, show func(float64) string, figure func(*point) float64) panel {
 	p := panel{Title: title}
 	least, most, highest := math.Inf(1), math.Inf(-1), 0.0
@@ -116,8 +116,8 @@ func (r *growthReport) panel(title string, show func(float64) string, figure fun
 	return p
 }
 
-// niceAbove is the least of 1, 2, 4 and 6 times a power of ten that is no less than v:
-// its half is as round.
+// niceAbove returns the least of 1, 2, 4 and 6 times a power of ten that is not below
+// v: half of it is round, too.
 func niceAbove(v float64) float64 {
 	if v <= 0 {
 		return 1

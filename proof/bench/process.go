@@ -14,16 +14,16 @@ import (
 // settleDown is how long a daemon may take to come to rest after its start.
 const settleDown = 3 * time.Second
 
-// idle is what a daemon takes that nobody talks to.
+// idle is the cost of a daemon without callers.
 type idle struct {
 	RSS int64   `json:"rss"` // bytes
-	CPU float64 `json:"cpu"` // share of one core, 1 is all of it; below 0: not known
+	CPU float64 `json:"cpu"` // share of one core, 1 for all of it; below 0 if unknown
 }
 
-// measureIdle watches a daemon that is new, in front of an upstream that answers.
+// measureIdle measures a new daemon in front of an upstream that answers.
 func measureIdle(ctx context.Context, l *lab, watched time.Duration) (_ *idle, err error) {
 	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
-		return nil, nil // not measured on this system
+		return nil, nil // this system has no such figures
 	}
 	up, err := l.start(ctx, l.upstream(0))
 	if err != nil {
@@ -62,9 +62,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// cpuTime is what the threads of a process have used, to the nanosecond: the usual
-// hundredths of a second are too coarse for an idle process. Go's runtime ends no
-// thread that matters here.
+// cpuTime returns the time that the threads of a process have used, to the nanosecond:
+// the usual hundredths of a second are too coarse for an idle process. Go's runtime
+// ends no thread that matters here.
 func (s *server) cpuTime() (total time.Duration, err error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", s.cmd.Process.Pid))
 	if err != nil || len(threads) == 0 {
@@ -84,8 +84,8 @@ func (s *server) cpuTime() (total time.Duration, err error) {
 	return total, nil
 }
 
-// memory is a line of the process's status, in bytes: VmRSS is what is resident, VmHWM
-// the most that ever was.
+// memory returns a line of the process's status, in bytes: VmRSS is the resident
+// memory, VmHWM the most that it ever was.
 func (s *server) memory(line string) (int64, error) {
 	for each := range strings.Lines(readFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))) {
 		if value, ok := strings.CutPrefix(each, line+":"); ok {
@@ -93,5 +93,5 @@ func (s *server) memory(line string) (int64, error) {
 			return kib << 10, err
 		}
 	}
-	return 0, fmt.Errorf("no %s: the process is gone, or this system does not tell", line)
+	return 0, fmt.Errorf("no %s: the process is gone, or this system has no such figure", line)
 }

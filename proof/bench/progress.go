@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// progress is one line on a terminal that says what is under way. Elsewhere it says
-// nothing.
+// progress is one line on a terminal that names the running step. Where there is no
+// terminal it prints nothing.
 type progress struct{ to *os.File }
 
 func newProgress(to *os.File) progress {
@@ -17,7 +17,7 @@ func newProgress(to *os.File) progress {
 	return progress{to}
 }
 
-// clearLine goes to the beginning of the line and empties it.
+// clearLine returns to the beginning of the line and empties it.
 const clearLine = "\r\x1b[K"
 
 func (p progress) show(format string, args ...any) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// report is all that a run found out: the JSON.
+// report holds all figures of a run, for the JSON.
 type report struct {
 	Machine machine  `json:"machine"`
 	Redis   string   `json:"redis,omitempty"` // version
@@ -30,7 +30,7 @@ type ratio struct {
 	P50         float64   `json:"p50"`        // botwired's / the other's
 }
 
-// compare makes the ratios.
+// compare computes the ratios.
 func (r *report) compare() {
 	for _, ours := range r.Cells {
 		if ours.Contender != botwired {
@@ -55,7 +55,7 @@ func ratioOf(ours, other *cell) ratio {
 	return out
 }
 
-// ratio returns the one of that name, nil if it was not measured.
+// ratio returns the ratio of that name, or nil if nobody measured it.
 func (r *report) ratio(workload string, connections int, against contender) *ratio {
 	i := slices.IndexFunc(r.Ratios, func(each ratio) bool {
 		return each.Workload == workload && each.Connections == connections && each.Against == against
@@ -85,7 +85,7 @@ func (r *report) print(w io.Writer) error {
 	return err
 }
 
-// firstOf is the contender that was measured first: each row is printed once.
+// firstOf returns the contender that came first, so that the table has each row once.
 func (r *report) firstOf(workload string, connections int) contender {
 	for _, c := range r.Cells {
 		if c.Workload == workload && c.Connections == connections {
@@ -118,7 +118,7 @@ func (r *report) row(b *strings.Builder, workload string, connections int) {
 	b.WriteString("\n")
 }
 
-// describe says what was run where.
+// describe says what ran where.
 func (r *report) describe() string {
 	o := r.Options
 	redis := "no Redis"
@@ -129,13 +129,13 @@ func (r *report) describe() string {
 		o.Rounds, o.For, valueSize, o.Latency, redis, r.Machine)
 }
 
-// String is a machine on one line.
+// String returns a machine on one line.
 func (m machine) String() string {
 	return fmt.Sprintf("%s, %d cores, %s, %s, %s, botwired %s, %s, load %s before",
 		m.CPU, m.Cores, m.Kernel, m.Disk, m.Go, m.Commit, m.Date, m.Load)
 }
 
-// String is a cell's text in the table.
+// String returns a cell's text in the table.
 func (f figures) String() string {
 	return fmt.Sprintf("%s/s, %s, %s", thousands(f.PerSecond), duration(f.P50), duration(f.P99))
 }

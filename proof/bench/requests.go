@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// entries is how many are read: those of a hundred agents.
+	// entries is the number of entries that bench reads: those of a hundred agents.
 	entries = 1000
 	agents  = 100
 )
@@ -16,15 +16,15 @@ const (
 // requester makes the n-th request of a connection, as [load.Options] wants it.
 type requester func(dst []byte, connection, n int) []byte
 
-// entryPath names the i-th of the entries that are read.
+// entryPath names the i-th entry that bench reads.
 func entryPath(i int) string {
 	return fmt.Sprintf("agent-%03d/fact-%04d", i%agents, i)
 }
 
-// spread picks an entry for a request: each connection goes its own way through all.
+// spread picks an entry for a request. Each connection goes its own way through all.
 func spread(connection, n int) int { return (connection*389 + n*7) % entries }
 
-// prepared picks from requests that were made beforehand.
+// prepared picks a request from a list.
 func prepared(make func(i int) []byte) requester {
 	all := [entries][]byte{}
 	for i := range all {
@@ -35,7 +35,7 @@ func prepared(make func(i int) []byte) requester {
 	}
 }
 
-// always is the same request each time.
+// always returns the same request each time.
 func always(request []byte) requester {
 	return func(dst []byte, _, _ int) []byte { return append(dst, request...) }
 }
@@ -50,7 +50,7 @@ func redisGets() requester {
 	})
 }
 
-// naming names what a request writes.
+// naming names the entry that a request writes.
 type naming func(dst []byte, connection, n int) []byte
 
 // distinct names an entry for each request, of a thousand agents.
@@ -63,7 +63,7 @@ func distinct(dst []byte, connection, n int) []byte {
 // oneKey names the same entry each time.
 func oneKey(dst []byte, _, _ int) []byte { return append(dst, "agent-0/counter"...) }
 
-// existing names one of the entries that are read.
+// existing names one of the entries that bench reads.
 func existing() naming {
 	var names [entries]string
 	for i := range names {
@@ -86,14 +86,14 @@ func redisSets(name naming) requester {
 	v := newValues()
 	return func(dst []byte, connection, n int) []byte {
 		dst = load.AppendWord(load.AppendCommand(dst, 3), "SET")
-		// The name is made twice, so that its length is known without allocating.
+		// naming runs twice: the first run gives the length without an allocation.
 		dst = load.AppendLength(dst, len(name(dst, connection, n))-len(dst))
 		dst = append(name(dst, connection, n), "\r\n"...)
 		return append(v.append(load.AppendLength(dst, valueSize), connection, n), "\r\n"...)
 	}
 }
 
-// mixed writes once in ten times, each connection at another time.
+// mixed makes every tenth request a write, each connection at another time.
 func mixed(read, write requester) requester {
 	return func(dst []byte, connection, n int) []byte {
 		if (connection+n)%10 == 0 {

@@ -89,7 +89,7 @@ func TestOneInTenIsAWrite(t *testing.T) {
 	}
 }
 
-// What makes requests must cost little, or it is measured too.
+// Making a request must cost little, or the figures would include it.
 func TestRequestsDoNotAllocate(t *testing.T) {
 	for name, make := range map[string]requester{
 		"get": getEntries("h"), "put": httpPuts("h", distinct), "redis get": redisGets(), "redis set": redisSets(distinct),

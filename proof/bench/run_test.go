@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The program itself, with all its servers, for as short as can be: that every cell
-// works and is checked. What the figures are is not looked at.
+// The program works with all its servers: every cell is measured and checked, for as
+// short a time as possible. Nobody looks at the figures.
 func TestQuickRuns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs it")

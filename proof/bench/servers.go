@@ -11,8 +11,8 @@ import (
 	"github.com/botwired/botwired/internal/load"
 )
 
-// botwired is a daemon in front of an upstream. Nothing goes stale while it is
-// measured, and it logs what is wrong only; else it is as it comes.
+// botwired is a daemon in front of an upstream. Nothing grows stale during a
+// measurement, and it logs only warnings; its other settings are the defaults.
 func (l *lab) botwired(upstream string, settings ...string) command {
 	return command{
 		program: l.program,
@@ -26,7 +26,7 @@ func (l *lab) botwired(upstream string, settings ...string) command {
 	}
 }
 
-// upstream is the memory service, so far away.
+// upstream is the memory service at a distance.
 func (l *lab) upstream(latency time.Duration) command {
 	return command{
 		program: l.program,
@@ -48,7 +48,7 @@ func (l *lab) bare() command {
 	}
 }
 
-// sink is an upstream so far away: see sinkHandler. The address may be empty.
+// sink is an upstream at a distance: see sinkHandler. The address may be empty.
 func (l *lab) sink(address string, latency time.Duration) command {
 	return command{
 		program: l.self,
@@ -63,7 +63,7 @@ func redisReads(program string) command {
 	return redisServer(program, "--appendonly", "no")
 }
 
-// redisWrites has each write on the disk before it answers, as botwired has.
+// redisWrites puts each write on the disk before it answers, as botwired does.
 func redisWrites(program string) command {
 	return redisServer(program, "--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0")
 }
@@ -72,7 +72,7 @@ func redisServer(program string, settings ...string) command {
 	return command{
 		program: program,
 		args: func(address, dir string) []string {
-			host, port, _ := net.SplitHostPort(address) // it is one of freeAddress
+			host, port, _ := net.SplitHostPort(address) // the address is freeAddress's
 			return append([]string{"--bind", host, "--port", port, "--dir", dir, "--save", ""}, settings...)
 		},
 		probe: func(ctx context.Context, address string) error {
@@ -83,7 +83,7 @@ func redisServer(program string, settings ...string) command {
 
 var redisVersion = regexp.MustCompile(`v=(\S+)`)
 
-// findRedis returns the version of the Redis that is there.
+// findRedis returns the version of the installed Redis.
 func findRedis(ctx context.Context, program string) (string, error) {
 	out, err := exec.CommandContext(ctx, program, "--version").Output()
 	if err != nil {
@@ -102,7 +102,7 @@ func httpProbe(path string) func(context.Context, string) error {
 	}
 }
 
-// once makes one request, which has to succeed.
+// once makes one request, and it has to succeed.
 func once(ctx context.Context, address string, answer load.Parser, request []byte) error {
 	_, err := load.Run(ctx, load.Options{
 		Address: address, Connections: 1, Requests: 1, Answer: answer,

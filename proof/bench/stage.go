@@ -10,7 +10,7 @@ import (
 	"github.com/botwired/botwired/internal/load"
 )
 
-// contender is one of the servers that are compared: a column of the table.
+// contender is one of the compared servers: a column of the table.
 type contender string
 
 // The contenders, in the order of the columns.
@@ -23,14 +23,14 @@ const (
 
 var contenders = []contender{botwired, bare, redis, upstream}
 
-// stage has the servers that live through the whole run, filled and checked.
+// stage holds the servers that live through the whole run, filled and checked.
 type stage struct {
 	lab     *lab
 	options *options
 
 	upstream     *server
-	sink         *server // takes what daemons flush while they are measured
-	daemon       *server // as it comes
+	sink         *server // for the flushes of daemons during a measurement
+	daemon       *server // with the default settings
 	uncached     *server // a daemon whose cache holds nothing
 	bare         *server
 	redisReads   *server // nil, as redisWrites, if there is no Redis
@@ -40,7 +40,7 @@ type stage struct {
 	bodySize map[string]int // of the daemon's answer to a path, in bytes
 }
 
-// uncachedMemory is too little for any answer: each is made from the settled copy.
+// uncachedMemory is too little for any answer: each comes from the settled copy.
 const uncachedMemory = "1B"
 
 func openStage(ctx context.Context, l *lab, o *options) (*stage, error) {
@@ -80,10 +80,11 @@ func (s *stage) openRedis(ctx context.Context) (err error) {
 	return err
 }
 
-// fillers is how many connections fill a store. All that is filled in divides by it.
+// fillers is the number of connections that fill a store. It divides the number of
+// entries.
 const fillers = 50
 
-// listed are the namespaces that are listed, by how many keys they have.
+// listed names the namespaces for LIST by their number of keys.
 var listed = []int{100, 1000}
 
 func listPath(n int) string { return fmt.Sprintf("/memory/list-%d?limit=%d", n, n) }
@@ -96,8 +97,8 @@ func listedEntry(n int) naming {
 	}
 }
 
-// fill gives upstream and Redis the entries that are read, and has the daemons learn
-// them from upstream.
+// fill gives upstream and Redis the entries that bench reads. The daemons learn them
+// from upstream.
 func (s *stage) fill(ctx context.Context) error {
 	each := func(dst []byte, connection, n int) []byte { return append(dst, entryPath(connection+n*fillers)...) }
 	err := fill(ctx, s.upstream.address, load.HTTPAnswer, entries, httpPuts(s.upstream.address, each))
@@ -117,7 +118,7 @@ func (s *stage) fill(ctx context.Context) error {
 	return s.learn(ctx)
 }
 
-// learn has the daemons read everything, and looks at what they answer then.
+// learn makes the daemons read everything, and checks the answers.
 func (s *stage) learn(ctx context.Context) error {
 	for _, daemon := range []*server{s.daemon, s.uncached} {
 		gets := func(dst []byte, connection, n int) []byte {

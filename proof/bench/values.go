@@ -3,21 +3,22 @@ package main
 import "math/rand/v2"
 
 const (
-	// valueSize is how long every value is, in bytes.
+	// valueSize is the length of every value, in bytes.
 	valueSize = 200
-	// stampSize is how much of a value tells it from all others, in bytes.
+	// stampSize is the length of the part that tells a value from all others, in bytes.
 	stampSize = 20
-	// textSize is how much text values are cut from, in bytes: so much that what is
-	// stored together has next to nothing in common and does not compress.
+	// textSize is the length of the text that values are cut from, in bytes. It is so
+	// long that neighbours in a store have next to nothing in common, and do not
+	// compress.
 	textSize = 1 << 20
 )
 
-// values is random text that values are cut from.
+// values cuts values from random text.
 type values []byte
 
 func newValues() values {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 ."
-	random := rand.New(rand.NewPCG(1, 2)) // each run writes the same
+	random := rand.New(rand.NewPCG(1, 2)) // the same values in each run
 	v := make(values, textSize)
 	for i := range v {
 		v[i] = letters[random.IntN(len(letters))]

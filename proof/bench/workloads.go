@@ -8,7 +8,7 @@ import (
 	"github.com/botwired/botwired/internal/load"
 )
 
-// subject is a server and what is asked of it.
+// subject is a server and its load.
 type subject struct {
 	address string
 	answer  load.Parser
@@ -17,14 +17,14 @@ type subject struct {
 	done func(context.Context) error
 }
 
-// workload is a kind of load, and how each contender comes by it. A contender that is
-// not in the map, or that gives nil, does not take part.
+// workload is a kind of load, and says how each contender comes by it. A contender that
+// is not in the map, or whose function returns nil, does not take part.
 type workload struct {
 	name string
 	on   map[contender]func(context.Context, *stage) (*subject, error)
 }
 
-// The names of workloads that goals are about.
+// The names of the workloads in the goals.
 const (
 	getHit      = "GET hit"
 	putDistinct = "PUT durable, distinct keys"
@@ -60,7 +60,7 @@ func ofHTTP(s *server, request requester) *subject {
 	return &subject{address: s.address, answer: load.HTTPAnswer, request: request}
 }
 
-// ofRedis is nil if there is no Redis.
+// ofRedis returns nil if there is no Redis.
 func (s *stage) ofRedis(r *server, request requester) *subject {
 	if r == nil {
 		return nil
@@ -68,14 +68,14 @@ func (s *stage) ofRedis(r *server, request requester) *subject {
 	return &subject{address: r.address, answer: load.RedisAnswer, request: request}
 }
 
-// bareAnswers has the bare handler answer as many bytes as the daemon does.
+// bareAnswers makes the bare handler answer as many bytes as the daemon.
 func bareAnswers(path string) func(context.Context, *stage) (*subject, error) {
 	return func(_ context.Context, s *stage) (*subject, error) {
 		return ofHTTP(s.bare, always(get(s.bare.address, fmt.Sprintf("/%d", s.bodySize[path])))), nil
 	}
 }
 
-// readHere reads from a daemon, and sees that all came from what the daemon has.
+// readHere reads from a daemon, and fails if the daemon asked upstream.
 func (s *stage) readHere(ctx context.Context, daemon *server) (*subject, error) {
 	return answeredHere(ctx, ofHTTP(daemon, getEntries(daemon.address)))
 }
@@ -85,14 +85,14 @@ func answeredHere(ctx context.Context, on *subject) (*subject, error) {
 	on.done = func(ctx context.Context) error {
 		after, err := elsewhere(ctx, on.address)
 		if err == nil && after != before {
-			err = fmt.Errorf("%.0f requests were not answered by what botwired has", after-before)
+			err = fmt.Errorf("botwired asked upstream for %.0f of the requests", after-before)
 		}
 		return err
 	}
 	return on, err
 }
 
-// writes go to a store that is new each time, but upstream's.
+// writes go to a new store each time, except upstream's.
 func writes(name naming) map[contender]func(context.Context, *stage) (*subject, error) {
 	fresh := func(ctx context.Context, s *stage, c command, answer load.Parser, request func(host string) requester) (*subject, error) {
 		server, err := s.lab.start(ctx, c)

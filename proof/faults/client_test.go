@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// namespace is where all tests write.
+// namespace is the one that all tests write to.
 const namespace = "faults"
 
 // client speaks the memory API to one daemon, or to upstream itself.
@@ -53,23 +53,25 @@ func (c *client) put(key, value string) (status int, answer []byte, err error) {
 	return c.do(http.MethodPut, entryPath(key), body)
 }
 
-// refusal is an answer, but none to a read.
-type refusal struct {
+// unexpected is an answer that no read should get.
+type unexpected struct {
 	key    string
 	status int
 	answer []byte
 }
 
-func (r *refusal) Error() string { return fmt.Sprintf("GET %s: %d %.200s", r.key, r.status, r.answer) }
+func (r *unexpected) Error() string {
+	return fmt.Sprintf("GET %s: %d %.200s", r.key, r.status, r.answer)
+}
 
-// get returns the value, "" for a 404; every other status is an error.
+// get returns the value, or "" for a 404. Every other status is an error.
 func (c *client) get(key string) (string, error) {
 	status, answer, err := c.do(http.MethodGet, entryPath(key), nil)
 	if err != nil || status == http.StatusNotFound {
 		return "", err
 	}
 	if status != http.StatusOK {
-		return "", &refusal{key, status, answer}
+		return "", &unexpected{key, status, answer}
 	}
 	var doc struct{ Value string }
 	err = json.Unmarshal(answer, &doc)
@@ -90,7 +92,7 @@ func (c *client) expect(method, path string, want int) error {
 
 func (c *client) ready(want int) error { return c.expect(http.MethodGet, "/_botwired/readyz", want) }
 
-// figures are those of the daemon's status that the tests look at.
+// figures are the part of the daemon's status that the tests read.
 type figures struct {
 	Pending      int
 	PendingBytes int `json:"pending_bytes"`
@@ -105,8 +107,8 @@ func (c *client) status() (doc figures, err error) {
 	return doc, json.Unmarshal(answer, &doc)
 }
 
-// pending is how many writes the daemon says are waiting for upstream. While it does
-// not know yet, that is an error.
+// pending returns the daemon's number of pending writes, or an error as long as the
+// daemon does not know it.
 func (c *client) pending() (int, error) {
 	doc, err := c.status()
 	if err == nil && doc.Rebuilding {
@@ -127,7 +129,7 @@ func (c *client) drained(t *testing.T, limit time.Duration) {
 	})
 }
 
-// isDetail reports whether an answer is {"detail": "…"}, as all refusals are.
+// isDetail reports whether an answer is {"detail": "…"}, as every error of botwired is.
 func isDetail(answer []byte) bool {
 	var doc map[string]any
 	if json.Unmarshal(answer, &doc) != nil || len(doc) != 1 {

@@ -14,7 +14,8 @@ import (
 
 const year = 365 * 24 * time.Hour
 
-// updatedAt is what a read says of an entry's last write, in Unix seconds.
+// updatedAt returns the time of an entry's last write as a read gives it, in Unix
+// seconds.
 func updatedAt(t *testing.T, c *client, key string) float64 {
 	t.Helper()
 	status, answer, err := c.do(http.MethodGet, entryPath(key), nil)
@@ -30,8 +31,8 @@ func updatedAt(t *testing.T, c *client, key string) float64 {
 	return doc.UpdatedAt
 }
 
-// isOff checks that the daemon's clock is where the test wants it, by the time that it
-// gives a write.
+// isOff checks that the daemon's clock is off by as much as the test wants, by the time
+// that the daemon gives a write.
 func isOff(t *testing.T, c *client, l *ledger, key string, want time.Duration) {
 	t.Helper()
 	if status, answer := l.put(c, key, 100); status != http.StatusOK {
@@ -43,9 +44,9 @@ func isOff(t *testing.T, c *client, l *ledger, key string, want time.Duration) {
 	}
 }
 
-// The wall clock jumps a year ahead, two years back, and is right again after the
-// process was killed: writes keep their order and are carried upstream in it, and no
-// entry's updated_at goes backwards (contract 19).
+// The wall clock jumps a year ahead, then two years back, and is right again after a
+// kill. Writes keep their order and go upstream in it, and the updated_at of an entry
+// never goes backwards (contract 19).
 func TestWallClockJumps(t *testing.T) {
 	up := newUpstream(t)
 	dir := t.TempDir()
@@ -80,8 +81,8 @@ func TestWallClockJumps(t *testing.T) {
 	d.terminate(t)
 }
 
-// writeWhile writes with upstream up, down and up again, to keys that are written in
-// every phase, and waits until all is carried upstream.
+// writeWhile writes with upstream up, down and up again, to the same keys in every
+// phase, and waits until everything is upstream.
 func writeWhile(t *testing.T, d *daemon, l *ledger, up *fakeUpstream, newest map[string]float64) {
 	t.Helper()
 	for _, change := range []func(*testing.T){nil, up.down, up.up} {
@@ -114,8 +115,8 @@ func neverBack(t *testing.T, c *client, newest map[string]float64) {
 	}
 }
 
-// A copy does not stay fresh for a year because the clock was set back by one: what
-// another host writes is seen as soon as ever (contract 19).
+// A copy does not stay fresh for a year after somebody set the clock back by one: a
+// read sees another host's write as soon as ever (contract 19).
 func TestClockSetBackKeepsNothingFresh(t *testing.T) {
 	for _, offset := range []time.Duration{year, -year} {
 		t.Run("by "+offset.String(), func(t *testing.T) {

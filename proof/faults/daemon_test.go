@@ -25,15 +25,15 @@ type daemon struct {
 	cmd    *exec.Cmd
 	exited chan struct{} // closed once code and exitedAt are set
 	code   int
-	// exitedAt is when the process was seen to be gone.
+	// exitedAt is when the test noticed the end of the process.
 	exitedAt time.Time
 
 	mu     sync.Mutex
 	stderr []string
 }
 
-// start runs the daemon on a data directory and waits until it listens. What is still
-// running at the end of the test is killed.
+// start runs the daemon on a data directory and waits until it listens. The end of the
+// test kills it if it still runs.
 func start(t *testing.T, dir string, up *fakeUpstream, settings ...string) *daemon {
 	t.Helper()
 	args := append([]string{
@@ -42,7 +42,7 @@ func start(t *testing.T, dir string, up *fakeUpstream, settings ...string) *daem
 		"--flush-backoff-max", "200ms", "--upstream-read-patience", "0s", "--upstream-late-window", "1s",
 	}, settings...)
 	d := &daemon{cmd: exec.Command(builtBinary, args...), exited: make(chan struct{})}
-	// Nothing of this machine's configuration reaches it, and it dies with the tests.
+	// The daemon sees nothing of this machine's configuration, and dies with the tests.
 	d.cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	pipe, err := d.cmd.StderrPipe()
@@ -53,7 +53,7 @@ func start(t *testing.T, dir string, up *fakeUpstream, settings ...string) *daem
 		t.Fatal(err)
 	}
 	listening := make(chan string, 1)
-	go d.watch(pipe, listening)
+	go d.attend(pipe, listening)
 	t.Cleanup(func() { d.end(t) })
 	select {
 	case address := <-listening:
@@ -66,8 +66,8 @@ func start(t *testing.T, dir string, up *fakeUpstream, settings ...string) *daem
 	return d
 }
 
-// watch collects stderr, reports the address when it is there, and reaps the process.
-func (d *daemon) watch(pipe io.Reader, listening chan<- string) {
+// attend collects stderr, reports the address when it is there, and reaps the process.
+func (d *daemon) attend(pipe io.Reader, listening chan<- string) {
 	defer close(d.exited)
 	lines := bufio.NewScanner(pipe)
 	lines.Buffer(nil, 1<<20)
@@ -90,21 +90,21 @@ func (d *daemon) watch(pipe io.Reader, listening chan<- string) {
 	d.code = d.cmd.ProcessState.ExitCode()
 }
 
-// said is the end of what the daemon has written to stderr.
+// said returns the end of the daemon's stderr.
 func (d *daemon) said() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return strings.Join(d.stderr[max(0, len(d.stderr)-20):], "\n")
 }
 
-// logged is how many lines the daemon has written to stderr.
+// logged returns the number of lines that the daemon has written to stderr.
 func (d *daemon) logged() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.stderr)
 }
 
-// complaints are the lines for a person: not of the log.
+// complaints returns the lines for a person, which are not the log's.
 func (d *daemon) complaints() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -145,7 +145,7 @@ func (d *daemon) lives(t *testing.T) {
 	}
 }
 
-// terminate ends the daemon as a supervisor would.
+// terminate ends the daemon with SIGTERM, like a supervisor.
 func (d *daemon) terminate(t *testing.T) {
 	t.Helper()
 	d.signal(t, syscall.SIGTERM)
@@ -154,7 +154,7 @@ func (d *daemon) terminate(t *testing.T) {
 	}
 }
 
-// end makes sure that nothing is left of the process, stopped or not.
+// end kills the process if it is still there, even a stopped one.
 func (d *daemon) end(t *testing.T) {
 	select {
 	case <-d.exited:

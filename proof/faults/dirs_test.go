@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// fastDir is a directory in memory where there is one: for upstream's database, whose
-// speed is no part of any test.
+// fastDir returns a directory in memory where there is one. Upstream's database is
+// there: its speed is no part of any test.
 func fastDir(t *testing.T) string {
 	t.Helper()
 	const memory = "/dev/shm"
@@ -32,8 +32,8 @@ func fastDir(t *testing.T) string {
 	return dir
 }
 
-// smallDisk mounts a file system of its own, and unmounts it at the end of the test,
-// after what was started later has ended.
+// smallDisk mounts a file system for one test. It unmounts it after the end of
+// everything that the test starts later.
 func smallDisk(t *testing.T, size int) string {
 	t.Helper()
 	needRoot(t, "mounting a small disk")
@@ -58,7 +58,7 @@ func freeBytes(t *testing.T, dir string) int64 {
 	return int64(fs.Bavail) * fs.Bsize
 }
 
-// fillUp takes all the room that is left with somebody else's file.
+// fillUp fills the rest of the disk with another program's file.
 func fillUp(t *testing.T, dir string) (foreign string) {
 	t.Helper()
 	foreign = filepath.Join(dir, "foreign")

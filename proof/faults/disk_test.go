@@ -15,7 +15,7 @@ import (
 const (
 	diskSize    = 96 << 20
 	diskReserve = 32 << 20
-	// fillAtMost bounds how many writes may be needed to fill anything here.
+	// fillAtMost bounds the number of writes that fill anything here.
 	fillAtMost = 20_000
 )
 
@@ -47,8 +47,8 @@ func fill(t *testing.T, l *ledger, d *daemon, prefix string, size int) (refused 
 	return l.answered(http.StatusInsufficientStorage) - before
 }
 
-// fillForGood fills a disk on which the daemon makes room for a while, by giving up
-// garbage and copies, until there is nothing left to give up.
+// fillForGood fills a disk until the daemon has nothing left to give up. For a while it
+// makes room from garbage and copies.
 func fillForGood(t *testing.T, l *ledger, d *daemon, prefix string, size int) (refused int) {
 	t.Helper()
 	dry := 0
@@ -66,12 +66,13 @@ func fillForGood(t *testing.T, l *ledger, d *daemon, prefix string, size int) (r
 	return 0
 }
 
-// refuses checks that writes, old keys and new, are refused and that reads go on.
+// refuses checks that the daemon refuses writes, to old keys and new, and that reads go
+// on.
 func refuses(t *testing.T, l *ledger, d *daemon, size int) {
 	t.Helper()
 	acked := l.answered(http.StatusOK)
 	for _, key := range append(l.keys()[:8], "new-1", "new-2") {
-		// Larger than what it takes the place of: as large a one would need no room.
+		// Larger than the value that it replaces: one of the same size would need no room.
 		if status, answer := l.put(d.client, key, size+100); status != http.StatusInsufficientStorage || !isDetail(answer) {
 			t.Errorf("PUT while full: %d %.200s", status, answer)
 		}
@@ -89,7 +90,8 @@ func refuses(t *testing.T, l *ledger, d *daemon, size int) {
 	d.lives(t)
 }
 
-// recovers waits until writes are taken again, and gives every key a newer value.
+// recovers waits until the daemon takes writes again, and gives every key a newer
+// value.
 func recovers(t *testing.T, l *ledger, d *daemon, size int) {
 	t.Helper()
 	eventually(t, time.Minute, "ready again", func() error { d.lives(t); return d.ready(http.StatusOK) })
@@ -105,8 +107,8 @@ func recovers(t *testing.T, l *ledger, d *daemon, size int) {
 	d.drained(t, drainLimit)
 }
 
-// The disk fills up, first down to the reserve by the daemon's own writes, then to the
-// last byte by somebody else's (contract 3).
+// The disk fills up: down to the reserve by the daemon's own writes, then to the last
+// byte by another program (contract 3).
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t, diskSize)
@@ -136,8 +138,8 @@ func TestFullDisk(t *testing.T) {
 	d.terminate(t)
 }
 
-// Upstream comes back while there is not a byte left on the disk: flushing goes on, or
-// waits for room, but the daemon lives (contract 3).
+// Upstream comes back while not a byte is left on the disk. Flushing goes on or waits
+// for room, and the daemon lives (contract 3).
 func TestFlushOnFullDisk(t *testing.T) {
 	disk := smallDisk(t, 2*diskSize)
 	up := newUpstream(t)
@@ -147,7 +149,7 @@ func TestFlushOnFullDisk(t *testing.T) {
 	fill(t, l, d, "fill", 60_000)
 	foreign := fillUp(t, disk)
 	up.up(t)
-	slowest := answersPromptly(t, d, disk, l.keys()[0], 3*time.Second) // in which what there is may be flushed
+	slowest := answersPromptly(t, d, disk, l.keys()[0], 3*time.Second) // the flusher may carry everything upstream in that time
 	left, err := d.pending()
 	if err != nil {
 		t.Fatal(err)
@@ -168,9 +170,9 @@ func TestFlushOnFullDisk(t *testing.T) {
 	d.terminate(t)
 }
 
-// answersPromptly reads for a while, asks whether the daemon is ready, and writes:
-// whatever the answers are, they come within a second, and no write is taken but into
-// room that the daemon has made meanwhile.
+// answersPromptly reads for a while, asks whether the daemon is ready, and writes.
+// Every answer comes within a second, and the daemon takes a write only if it has made
+// room meanwhile.
 func answersPromptly(t *testing.T, d *daemon, disk, known string, during time.Duration) (slowest time.Duration) {
 	t.Helper()
 	for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
@@ -199,8 +201,8 @@ func answersPromptly(t *testing.T, d *daemon, disk, known string, during time.Du
 	return slowest
 }
 
-// A disk that fills up and drains over and over gives its room back each time: what
-// has settled must not keep the next writes out (contract 3).
+// A disk that fills up and drains over and over has its room again each time: settled
+// copies must not keep the next writes out (contract 3).
 func TestFullDiskAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t, diskSize)
@@ -225,11 +227,11 @@ func TestFullDiskAgainAndAgain(t *testing.T) {
 	d.terminate(t)
 }
 
-// fillExactly leaves no byte of a budget that is nearly used up: the size of one entry
-// gives way, and another takes what is left then.
+// fillExactly uses a budget up to the last byte: one entry shrinks, and another takes
+// the rest.
 func fillExactly(t *testing.T, l *ledger, d *daemon, budget int) {
 	t.Helper()
-	const overhead = 64 // what the budget counts for a write, beside its namespace, key and value
+	const overhead = 64 // the budget's share for a write beside its namespace, key and value
 	if status, answer := l.put(d.client, l.keys()[0], 5000); status != http.StatusOK {
 		t.Fatalf("a smaller write in place of a larger one: %d %.200s", status, answer)
 	}

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// answerSlack is how long an answer that was given before a failure may take to be
-// seen here, beside what a busy machine adds: the daemon is traced.
+// answerSlack is how late this test may see an answer that the daemon gave before the
+// failure, beside the slack of a busy machine: the daemon is traced.
 const answerSlack = 250 * time.Millisecond
 
-// A disk that fails in one way or the other, under load: nothing is acknowledged any
-// more, the process ends within a second with one line that says why, and a restart
-// has everything that was acknowledged (contract 2).
+// A disk fails under load, in one way or another. The daemon acknowledges nothing more,
+// and the process ends within a second with one line that says why. A restart has every
+// acknowledged write (contract 2).
 func TestFailingDisk(t *testing.T) {
 	for _, fault := range []struct {
 		name, expression, says string
@@ -30,7 +30,7 @@ func TestFailingDisk(t *testing.T) {
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			up := newUpstream(t)
-			up.down(t) // the journal is all there is
+			up.down(t) // so that every write is only in the journal
 			dir := t.TempDir()
 			d := start(t, dir, up)
 			l := newLedger()
@@ -50,7 +50,7 @@ func TestFailingDisk(t *testing.T) {
 	}
 }
 
-// activeLog is the newest of the journal's logs: the one that is written.
+// activeLog returns the newest of the journal's logs, which the daemon writes to.
 func activeLog(t *testing.T, dir string) string {
 	t.Helper()
 	logs, err := filepath.Glob(filepath.Join(dir, "journal", "*.log"))
@@ -87,7 +87,7 @@ func diedOfIt(t *testing.T, d *daemon, tr *tracer, l *ledger, code int, says str
 	}
 }
 
-// soundAfterwards restarts the daemon on the directory, with a disk that is well again.
+// soundAfterwards restarts the daemon on the directory, with a healthy disk.
 func soundAfterwards(t *testing.T, dir string, up *fakeUpstream, l *ledger) {
 	t.Helper()
 	d := start(t, dir, up)

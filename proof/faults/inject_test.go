@@ -25,8 +25,8 @@ type tracer struct {
 }
 
 // inject attaches to a running process. expression is strace's, such as
-// "fdatasync:error=EIO:when=20+"; only calls on the given file are touched, if one is
-// given. The calls are counted for each thread of the process by itself.
+// "fdatasync:error=EIO:when=20+". If there is a file, only calls on it fail. Each
+// thread of the process counts its calls by itself.
 func inject(t *testing.T, pid int, expression, file string) *tracer {
 	t.Helper()
 	path, err := exec.LookPath("strace")
@@ -54,7 +54,7 @@ func inject(t *testing.T, pid int, expression, file string) *tracer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { tr.end(t) })
-	said := tr.watch(pipe)
+	said := tr.attend(pipe)
 	select {
 	case <-tr.attached:
 	case <-tr.exited:
@@ -65,8 +65,8 @@ func inject(t *testing.T, pid int, expression, file string) *tracer {
 	return tr
 }
 
-// watch waits for strace's word that it has attached, and for its end.
-func (tr *tracer) watch(pipe io.Reader) (said func() string) {
+// attend waits for strace's word that it has attached, and for its end.
+func (tr *tracer) attend(pipe io.Reader) (said func() string) {
 	var mu sync.Mutex
 	var text strings.Builder
 	go func() {
@@ -90,7 +90,7 @@ func (tr *tracer) watch(pipe io.Reader) (said func() string) {
 	}
 }
 
-// end detaches: strace lets go of the process when it is interrupted.
+// end detaches: an interrupt makes strace let go of the process.
 func (tr *tracer) end(t *testing.T) {
 	t.Helper()
 	select {
@@ -98,7 +98,7 @@ func (tr *tracer) end(t *testing.T) {
 		return
 	default:
 	}
-	_ = tr.cmd.Process.Signal(syscall.SIGINT) // it may just have ended
+	_ = tr.cmd.Process.Signal(syscall.SIGINT) // strace may just have ended
 	select {
 	case <-tr.exited:
 	case <-time.After(5 * time.Second):
@@ -107,7 +107,7 @@ func (tr *tracer) end(t *testing.T) {
 	}
 }
 
-// first is when the first call was made to fail, and how many were.
+// first returns the time of the first failed call, and the number of failed calls.
 func (tr *tracer) first(t *testing.T) (at time.Time, count int) {
 	t.Helper()
 	text, err := os.ReadFile(tr.out)

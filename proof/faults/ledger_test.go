@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// ledger holds what callers were told. Each key belongs to one writer, which numbers
-// its writes: what may be read of a key is its last acknowledged write, or a later one
-// whose answer was never seen.
+// ledger holds the answers that callers got. Each key belongs to one writer, which
+// numbers its writes. A read of a key may return its last acknowledged write, or a
+// later one whose answer nobody saw.
 type ledger struct {
 	mu      sync.Mutex
 	entries map[string]*record
@@ -29,15 +29,15 @@ type record struct {
 	unknown map[int]bool
 }
 
-// ack is when a write that was answered 200 was asked for, and when it was answered.
+// ack holds the times of a request that got 200, and of its answer.
 type ack struct{ asked, answered time.Time }
 
 func newLedger() *ledger {
 	return &ledger{entries: make(map[string]*record), answers: make(map[int]int)}
 }
 
-// value is the n-th value of a key, filled up to a size with text that does not
-// compress, so that it takes the room on the disk that it seems to.
+// value returns the n-th value of a key. Text that does not compress brings it up to
+// its size, so that it takes as much room on the disk.
 func value(key string, n, size int) string {
 	head := key + ":" + strconv.Itoa(n) + ":"
 	var b strings.Builder
@@ -55,8 +55,8 @@ func value(key string, n, size int) string {
 	return b.String()
 }
 
-// number tells which write to a key a value is; 0 is the entry's absence. A value that
-// is not whole is an error.
+// number returns which write to a key a value is from; 0 for an absent entry. A value
+// that is not whole is an error.
 func number(key, text string) (int, error) {
 	if text == "" {
 		return 0, nil
@@ -99,7 +99,7 @@ func (l *ledger) put(c *client, key string, size int) (status int, answer []byte
 	return status, answer
 }
 
-// check says whether a value may be read of a key.
+// check returns an error if no read of the key may return the value.
 func (l *ledger) check(key, text string) error {
 	n, err := number(key, text)
 	if err != nil {
@@ -132,7 +132,7 @@ func (l *ledger) answered(status int) int {
 	return l.answers[status]
 }
 
-// reached fails until so many writes were answered 200.
+// reached fails until the daemon has answered so many writes with 200.
 func (l *ledger) reached(n int) error {
 	if got := l.answered(http.StatusOK); got < n {
 		return fmt.Errorf("%d writes taken", got)
@@ -140,8 +140,8 @@ func (l *ledger) reached(n int) error {
 	return nil
 }
 
-// ackedAfter counts the acknowledged writes that were begun after a moment, and says
-// when the last one of all was answered.
+// ackedAfter counts the acknowledged writes that began after a moment, and returns the
+// time of the last answer of all.
 func (l *ledger) ackedAfter(at time.Time) (begun int, latest time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -174,14 +174,14 @@ func (l *ledger) audit(t *testing.T, who string, c *client) {
 	}
 }
 
-// load is writers that each go round their own keys until they are told to stop.
+// load is a group of writers. Each goes round its own keys until the test stops it.
 type load struct {
 	stop chan struct{}
 	done sync.WaitGroup
 }
 
-// write starts writers of keys with a common prefix. A writer also ends when the
-// daemon no longer answers, and reads each write back if told to.
+// write starts writers of keys with a common prefix. A writer also ends when the daemon
+// no longer answers. If asked to, it reads each write back.
 func (l *ledger) write(t *testing.T, c *client, prefix string, writers, keys, size int) *load {
 	w := &load{stop: make(chan struct{})}
 	for i := range writers {
@@ -210,7 +210,7 @@ func (l *ledger) write(t *testing.T, c *client, prefix string, writers, keys, si
 func (l *ledger) readBack(t *testing.T, c *client, key string) bool {
 	text, err := c.get(key)
 	if err != nil {
-		if errors.As(err, new(*refusal)) {
+		if errors.As(err, new(*unexpected)) {
 			t.Errorf("a writer's own read: %v", err)
 		}
 		return false

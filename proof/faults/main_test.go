@@ -49,8 +49,9 @@ func build(path string) error {
 	return nil
 }
 
-// eventually asks until cond is nil, and fails the test with cond's last word when it
-// takes longer than limit. Another process offers nothing to wait on but its answers.
+// eventually asks until cond returns nil, and fails the test with cond's last error
+// when that takes longer than limit. Another process offers nothing to wait for but its
+// answers.
 func eventually(t *testing.T, limit time.Duration, what string, cond func() error) {
 	t.Helper()
 	deadline := time.Now().Add(limit)
@@ -70,8 +71,9 @@ func eventually(t *testing.T, limit time.Duration, what string, cond func() erro
 // test.
 const drainLimit = 4 * time.Minute
 
-// slack is what a busy machine adds to a time that the contract bounds: a multiple of
-// what it takes now to run a process that does nothing. On an idle one it is little.
+// slack returns the time that a busy machine adds to a bound of the contract: a
+// multiple of the time that a process takes now that does nothing. On an idle machine
+// it is little.
 func slack(t *testing.T) time.Duration {
 	t.Helper()
 	var slowest time.Duration
@@ -85,7 +87,7 @@ func slack(t *testing.T) time.Duration {
 	return 10 * slowest
 }
 
-// needRoot skips what only root can arrange.
+// needRoot skips a test that needs root.
 func needRoot(t *testing.T, what string) {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// author is one of several daemons, with the number that it wrote last to each key.
+// author is one of several daemons, with the number of its last write to each key.
 type author struct {
 	*daemon
 	name string
@@ -19,8 +19,8 @@ func pairKey(i int) string { return fmt.Sprintf("shared-%d", i) }
 
 func (a *author) text(i int) string { return fmt.Sprintf("%s wrote %d", a.name, a.last[i]) }
 
-// write gives a key its next value and reads it back: while upstream is down it is
-// pending, and a caller of this daemon must see it.
+// write gives a key its next value and reads it back: a caller of this daemon must see
+// it, even while upstream is down.
 func (a *author) write(i int, mustSee bool) error {
 	a.last[i]++
 	status, answer, err := a.put(pairKey(i), a.text(i))
@@ -38,8 +38,8 @@ func (a *author) sees(i int, own bool) error {
 	return nil
 }
 
-// Two daemons on two machines, as it were, write the same entries: each reads its own
-// writes while they are pending, both drain, and all three end up with the same
+// Two daemons, as on two machines, write the same entries. Each reads its own writes
+// while they are pending, both drain, and both and upstream end up with the same
 // (contract 6, 17, 18).
 func TestTwoDaemons(t *testing.T) {
 	t.Parallel()

@@ -25,10 +25,10 @@ func pauseFor(t *testing.T) time.Duration {
 	return d
 }
 
-// A process that stands still while requests of its own are under way, with an upstream
-// that carries them out meanwhile: some are answered in time, some too late, and some
-// are carried out only after it goes on. No write is lost, and no old one overwrites a
-// newer one (contract 14, 17, 19).
+// A process stands still with requests in flight, and upstream carries them out
+// meanwhile. Some answers come in time, some too late, and upstream carries some
+// requests out only after the process goes on. No write is lost, and no old one
+// overwrites a newer one (contract 14, 17, 19).
 func TestPause(t *testing.T) {
 	t.Parallel()
 	for _, delay := range []time.Duration{50 * time.Millisecond, 700 * time.Millisecond} {
@@ -39,7 +39,7 @@ func TestPause(t *testing.T) {
 func pauseAndResume(t *testing.T, delay time.Duration) {
 	up := newUpstream(t)
 	up.delay.Store(int64(delay))
-	// Upstream needs less than the late window: then what comes late never comes last.
+	// Upstream needs less than the late window, so a late request never comes last.
 	d := start(t, t.TempDir(), up, "--upstream-timeout", "500ms", "--upstream-late-window", "1500ms")
 	l := newLedger()
 	writers := l.write(t, d.client, "p", 4, 5, 200)

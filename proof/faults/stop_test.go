@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// SIGTERM under load, with an upstream too slow to take all of it: the daemon ends in
-// time with 0, keeps what is left, and a restart carries it on (contract 22).
+// SIGTERM comes under load, with an upstream too slow for all writes. The daemon ends
+// in time with 0 and keeps the rest, and a restart carries it upstream (contract 22).
 func TestTerminateUnderLoad(t *testing.T) {
 	const drain = 2 * time.Second
 	// Callers' requests may take 2 s to end.
@@ -32,7 +32,7 @@ func TestTerminateUnderLoad(t *testing.T) {
 	if lines := d.complaints(); len(lines) > 0 {
 		t.Errorf("said on stderr: %q", lines)
 	}
-	up.down(t) // what is there afterwards, is there of the daemon's own
+	up.down(t) // from here on, every answer is the daemon's own
 	d = start(t, dir, up)
 	var kept int
 	eventually(t, time.Minute, "the pending writes are counted", func() (err error) {
@@ -52,8 +52,8 @@ func TestTerminateUnderLoad(t *testing.T) {
 	d.terminate(t)
 }
 
-// A second signal ends the daemon at once, and nothing that was acknowledged is lost
-// (contract 22).
+// A second signal ends the daemon at once, and no acknowledged write is lost (contract
+// 22).
 func TestSecondSignal(t *testing.T) {
 	up := newUpstream(t)
 	up.delay.Store(int64(400 * time.Millisecond))

@@ -22,21 +22,22 @@ import (
 	"github.com/botwired/botwired/upstream/selfhost"
 )
 
-// fakeUpstream is BotWire's memory service on loopback, on an address that stays the
-// same while it goes down and comes back.
+// fakeUpstream is BotWire's memory service on loopback. It has the same address when it
+// comes back after it was down.
 type fakeUpstream struct {
 	address string
 	service http.Handler
-	// delay is how long a request is on its way, in nanoseconds, before it is carried
-	// out. One that has arrived is carried out even if the client has gone.
+	// delay is the time of a request on its way, in nanoseconds, before the service
+	// carries it out. The service carries out every request that has arrived, even if
+	// the client has gone.
 	delay   atomic.Int64
-	arrived atomic.Int64 // writes that have arrived, carried out or not
+	arrived atomic.Int64 // the number of writes that have arrived
 
 	mu      sync.Mutex
 	server  *http.Server
-	applied []applied // all writes, in the order in which they were carried out
+	applied []applied // all writes, in the order in which the service carried them out
 
-	under sync.WaitGroup // requests under way
+	under sync.WaitGroup // requests in flight
 }
 
 type applied struct{ key, value string }
@@ -58,8 +59,8 @@ func newUpstream(t *testing.T) *fakeUpstream {
 			t.Error(err)
 		}
 	})
-	// An address of its own: while it is down, none of the other tests may be given its
-	// port and take its writes.
+	// It has an address of its own: while it is down, no other test may get its port
+	// and take its writes.
 	u.address = fmt.Sprintf("127.1.0.%d:0", upstreams.Add(1))
 	u.up(t)
 	return u
@@ -86,7 +87,7 @@ func (u *fakeUpstream) up(t *testing.T) {
 	})
 }
 
-// down refuses connections and cuts those that are there.
+// down refuses connections and cuts the open ones.
 func (u *fakeUpstream) down(t *testing.T) {
 	t.Helper()
 	u.mu.Lock()
@@ -106,7 +107,7 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer u.under.Done()
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the client has not sent all of it: nobody can carry it out
+		return // the client has not sent the whole request
 	}
 	write := r.Method == http.MethodPut || r.Method == http.MethodDelete
 	if write {
@@ -128,7 +129,7 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.Body.Bytes()) // the client may have gone
 }
 
-// apply carries out one write after the other, so that their order is known.
+// apply carries out one write after the other, and records their order.
 func (u *fakeUpstream) apply(answer *httptest.ResponseRecorder, r *http.Request, body []byte) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

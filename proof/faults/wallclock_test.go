@@ -20,12 +20,12 @@ import (
 
 // wallClock shifts one process's wall clock, and no other's.
 //
-// A Go program asks the time of a function that the kernel maps into every process,
-// the vDSO's clock_gettime; there is no library to put in between, and no time
-// namespace has a wall clock of its own. So the function itself is replaced, in the
-// pages of this one process, by one that makes the system call and adds an offset to
-// the wall clock. The monotonic clock stays true, as it does on a machine whose clock
-// is set.
+// A Go program gets the time from a function that the kernel maps into every process,
+// the vDSO's clock_gettime. There is no library to put in between, and no time
+// namespace has a wall clock of its own. So wallClock replaces the function itself, in
+// the pages of this one process, by one that makes the system call and adds an offset
+// to the wall clock. The monotonic clock stays right, as on a machine whose clock
+// somebody sets.
 type wallClock struct {
 	pid         int
 	from, to    uint64 // where the vDSO is mapped
@@ -89,8 +89,8 @@ func (w *wallClock) findEntry() (err error) {
 	return errors.Join(err, errors.New("the vDSO has no clock_gettime"))
 }
 
-// set shifts the clock to be off by whole seconds from now on. The process stands
-// still meanwhile, with no thread in what is replaced.
+// set makes the clock wrong by whole seconds from now on. It stops the process
+// meanwhile, with no thread in the code that it replaces.
 func (w *wallClock) set(t *testing.T, d *daemon, offset time.Duration) {
 	t.Helper()
 	code := append([]byte(nil), shiftedGettime...)
@@ -122,7 +122,7 @@ func (w *wallClock) write(code []byte) error {
 	return errors.Join(err, memory.Close())
 }
 
-// threads calls f with what a file in /proc says of each thread.
+// threads calls f with the content of a file in /proc for each thread.
 func (w *wallClock) threads(file string, f func(text string)) error {
 	paths, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/%s", w.pid, file))
 	if err != nil || len(paths) == 0 {

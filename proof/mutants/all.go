@@ -24,34 +24,34 @@ func (l *lab) trials(ctx context.Context, list []mutant, parallel int) error {
 		}
 		trials[i].test.pattern += "|" + m.test.pattern
 	}
-	verdicts := make([]verdict, len(trials))
+	results := make([]result, len(trials))
 	err := l.each(ctx, len(trials), parallel, func(ctx context.Context, dir string, i int) (err error) {
-		verdicts[i], err = l.judge(ctx, dir, &trials[i])
+		results[i], err = l.judge(ctx, dir, &trials[i])
 		return err
 	})
-	for i, v := range verdicts {
-		if v.failed != "" || v.broken != "" {
-			err = errors.Join(err, fmt.Errorf("with nothing taken out, the tests of %s: %s", trials[i].pkg(), v))
+	for i, r := range results {
+		if r.failed != "" || r.broken != "" {
+			err = errors.Join(err, fmt.Errorf("with nothing taken out, the tests of %s: %s", trials[i].pkg(), r))
 		}
 	}
 	return err
 }
 
 // all judges every row, and tells how far it is.
-func (l *lab) all(ctx context.Context, list []mutant, parallel int) ([]verdict, error) {
-	verdicts := make([]verdict, len(list))
+func (l *lab) all(ctx context.Context, list []mutant, parallel int) ([]result, error) {
+	results := make([]result, len(list))
 	began, done := time.Now(), new(atomic.Int64)
 	err := l.each(ctx, len(list), parallel, func(ctx context.Context, dir string, i int) (err error) {
-		if verdicts[i], err = l.judge(ctx, dir, &list[i]); err != nil {
+		if results[i], err = l.judge(ctx, dir, &list[i]); err != nil {
 			return err
 		}
 		n := done.Add(1)
 		left := time.Since(began) / time.Duration(n) * time.Duration(int64(len(list))-n)
 		fmt.Fprintf(os.Stderr, "%3d of %d, %s left: %s: %s (%.1fs)\n", n, len(list), round(left),
-			&list[i], verdicts[i], (verdicts[i].building + verdicts[i].testing).Seconds())
+			&list[i], results[i], (results[i].building + results[i].testing).Seconds())
 		return nil
 	})
-	return verdicts, err
+	return results, err
 }
 
 // each does n jobs in order, some at a time. Jobs of the same directory follow each other.

@@ -17,21 +17,21 @@ import (
 // against waiting for ever.
 const testTimeout = 60 * time.Second
 
-// verdict says what became of one row.
-type verdict struct {
+// result says what became of one row.
+type result struct {
 	failed            string // the first test that failed; empty if none did
 	broken            string // why the row says nothing
 	building, testing time.Duration
 }
 
-func (v verdict) String() string {
+func (r result) String() string {
 	switch {
-	case v.broken != "":
-		return "BROKEN: " + v.broken
-	case v.failed == "":
+	case r.broken != "":
+		return "BROKEN: " + r.broken
+	case r.failed == "":
 		return "SURVIVED"
 	}
-	return "caught by " + v.failed
+	return "caught by " + r.failed
 }
 
 // lab is where rows are tried.
@@ -53,42 +53,42 @@ func (l *lab) close() { _ = os.RemoveAll(l.scratch) }
 
 // judge lays a row's changes over the tree, builds its tests and runs them. The rows
 // that are judged at the same time have directories of their own.
-func (l *lab) judge(ctx context.Context, dir string, m *mutant) (v verdict, err error) {
+func (l *lab) judge(ctx context.Context, dir string, m *mutant) (r result, err error) {
 	dir = filepath.Join(l.scratch, dir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return v, err
+		return r, err
 	}
 	changed, err := m.apply(l.root)
 	if err != nil {
-		v.broken = err.Error()
-		return v, nil
+		r.broken = err.Error()
+		return r, nil
 	}
 	overlay, err := l.overlay(dir, changed)
 	if err != nil {
-		return v, err
+		return r, err
 	}
 	for _, pkg := range m.test.packages {
 		program, began := filepath.Join(dir, "row.test"), time.Now()
 		out, err := l.build(ctx, overlay, pkg, m.test.tags, program)
-		v.building += time.Since(began)
+		r.building += time.Since(began)
 		if ctx.Err() != nil {
-			return v, ctx.Err()
+			return r, ctx.Err()
 		}
 		if err != nil {
-			v.broken = fmt.Sprintf("it does not compile (%v):\n%s", err, out)
-			return v, nil
+			r.broken = fmt.Sprintf("it does not compile (%r):\n%s", err, out)
+			return r, nil
 		}
 		began = time.Now()
 		out, err = l.test(ctx, overlay, pkg, program, m.test)
-		v.testing += time.Since(began)
+		r.testing += time.Since(began)
 		if ctx.Err() != nil {
-			return v, ctx.Err()
+			return r, ctx.Err()
 		}
-		if v.failed, v.broken = read(out, err); v.failed != "" || v.broken != "" {
-			return v, nil
+		if r.failed, r.broken = read(out, err); r.failed != "" || r.broken != "" {
+			return r, nil
 		}
 	}
-	return v, nil
+	return r, nil
 }
 
 // overlay writes the changed files, and the file that tells the go command which files

@@ -53,28 +53,28 @@ func run(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "with nothing taken out, every test passes (%s)\n", since(began))
-	verdicts, err := lab.all(ctx, list, *parallel)
+	results, err := lab.all(ctx, list, *parallel)
 	if err != nil {
 		return err
 	}
-	if err := summary(list, verdicts, began); err != nil {
+	if err := summary(list, results, began); err != nil {
 		return err
 	}
 	if *table {
-		return writeTable(filepath.Join(*root, "docs", "contract.md"), list, verdicts)
+		return writeTable(filepath.Join(*root, "docs", "contract.md"), list, results)
 	}
 	return nil
 }
 
 // summary is the command's last line, or the rows that went wrong as an error.
-func summary(list []mutant, verdicts []verdict, began time.Time) error {
+func summary(list []mutant, results []result, began time.Time) error {
 	var wrong []string
 	var building, testing time.Duration
-	for i, v := range verdicts {
-		building += v.building
-		testing += v.testing
-		if v.failed == "" {
-			wrong = append(wrong, fmt.Sprintf("%s: %s", &list[i], v))
+	for i, r := range results {
+		building += r.building
+		testing += r.testing
+		if r.failed == "" {
+			wrong = append(wrong, fmt.Sprintf("%s: %s", &list[i], r))
 		}
 	}
 	if len(wrong) > 0 {

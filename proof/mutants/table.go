@@ -13,7 +13,7 @@ const (
 )
 
 // writeTable puts the rows in the place of those that the page has.
-func writeTable(page string, list []mutant, verdicts []verdict) error {
+func writeTable(page string, list []mutant, results []result) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err
@@ -26,7 +26,7 @@ func writeTable(page string, list []mutant, verdicts []verdict) error {
 	var b strings.Builder
 	b.WriteString("| point | guard taken out | in | test that failed |\n|---|---|---|---|\n")
 	for i, m := range list {
-		b.WriteString(m.row(verdicts[i].failed) + "\n")
+		b.WriteString(m.row(results[i].failed) + "\n")
 	}
 	return os.WriteFile(page, []byte(before+tableBegins+b.String()+tableEnds+after), 0o600)
 }

@@ -40,7 +40,7 @@ func (w *world) get(id journal.ID, header ...string) string {
 	return w.judge(id, r.Code, r.Body.Bytes())
 }
 
-// judge holds an answer to a GET against what is possible.
+// judge compares an answer to a GET with the possible states.
 func (w *world) judge(id journal.ID, code int, body []byte) string {
 	b := w.beliefs[id]
 	switch code {
@@ -76,7 +76,7 @@ func (w *world) judge(id journal.ID, code int, body []byte) string {
 	return ""
 }
 
-// look reads every entry without letting upstream be waited for: what is known here
+// look reads every entry, and no read may wait for upstream: the daemon's own knowledge
 // must be right at all times.
 func (w *world) look() string {
 	for _, id := range entries {

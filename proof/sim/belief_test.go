@@ -2,11 +2,11 @@ package sim
 
 import "slices"
 
-// belief is what may be true of an entry.
+// belief holds everything that may be true of an entry.
 type belief struct {
-	possible  []state // one, but after a crash amid a write
+	possible  []state // more than one only after a crash amid a write
 	forgotten bool    // upstream has lost it: absence is possible too
-	updatedAt float64 // the last that was seen, while it was present
+	updatedAt float64 // the last one that an answer showed, while the entry was present
 }
 
 // state is absence, or a value.
@@ -22,13 +22,13 @@ func (s state) String() string {
 	return s.value
 }
 
-// become makes a state the only possible one: it was acknowledged.
+// become makes an acknowledged state the only possible one.
 func (b *belief) become(s state) {
 	b.settleOn(s)
 	b.forgotten = false
 }
 
-// settleOn makes a state the one that was seen.
+// settleOn makes the state in an answer the only possible one.
 func (b *belief) settleOn(s state) {
 	b.possible = []state{s}
 	if !s.present {
@@ -40,7 +40,7 @@ func (b *belief) allows(s state) bool {
 	return slices.Contains(b.possible, s) || (b.forgotten && !s.present)
 }
 
-// allowsRow is allows for what a listing shows.
+// allowsRow is allows for a row of a listing.
 func (b *belief) allowsRow(present bool, bytes int) bool {
 	if b.forgotten && !present {
 		return true

@@ -1,11 +1,11 @@
-// Package sim is a simulation: the real journal, cache, flusher, reader and proxy, on
-// a file system in memory that can crash and in front of an upstream that can fail in
-// every way that is known, in virtual time. A seeded adversary draws operations,
-// faults, crashes and restarts; after each step the contract's invariants are checked
+// Package sim is a simulation: the real journal, cache, flusher, reader and proxy, in
+// virtual time, on a file system in memory that can crash and in front of an upstream
+// that can fail in every known way. A seeded adversary draws operations, faults,
+// crashes and restarts. After each step the simulation checks the contract's invariants
 // against a model, and at the end that both sides converge.
 //
-// Beside it, TestLinearVirtual and TestLinearParallel let callers loose on the same
-// daemon all at once, and have what they were answered checked for linearizability.
+// TestLinearVirtual and TestLinearParallel let many callers work on one daemon at once,
+// and check the answers for linearizability.
 //
-// It has tests only: see TestSimulation. make sim runs it for a chosen time.
+// The package has tests only: see TestSimulation. make sim runs it for a chosen time.
 package sim

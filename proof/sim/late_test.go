@@ -6,8 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The late window is how long upstream is thought to be able to sit on a request, and
-// what it does later still, until the read-back is over, is repaired (contract 14).
+// Upstream may sit on a request for longer than the late window. As long as the
+// read-back is not over, the daemon repairs what lands then (contract 14).
 func TestLaterThanTheLateWindow(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := scripts().Draw(rt, "script")

@@ -22,13 +22,13 @@ type caller struct {
 func (c *crowd) call(number int) {
 	a := &caller{c, number, rand.New(rand.NewPCG(c.plan.seed, uint64(number)+10))}
 	deck := []action{put, put, put, remove, remove, get, get, get, get, list}
-	// Most of the callers are at one entry, so that they meet.
+	// Most callers work on one entry, so that they meet.
 	ids := []journal.ID{entries[0], entries[0], entries[0], entries[1], entries[2]}
 	for n := range c.plan.calls {
 		if a.rng.IntN(20) == 0 {
 			c.turn(a.rng)
 		}
-		// Values are told apart in a listing by their sizes, mostly.
+		// In a listing, values mostly differ by their sizes.
 		value := fmt.Sprintf("v%d-%d%s", number, n, strings.Repeat(".", (number*c.plan.calls+n)%61))
 		if !a.do(deck[a.rng.IntN(len(deck))], ids[a.rng.IntN(len(ids))], value) {
 			return
@@ -39,7 +39,7 @@ func (c *crowd) call(number int) {
 	}
 }
 
-// do makes a call and records it; false when there is nobody to be called any more.
+// do makes a call and records it. It returns false when there will be no daemon any more.
 func (a *caller) do(did action, id journal.ID, value string) bool {
 	l := a.crowd.enter()
 	if l == nil {
@@ -71,7 +71,7 @@ func (a *caller) request(n *node, o operation) *httptest.ResponseRecorder {
 	return n.do(http.MethodGet, path(o.id), "", a.directive()...)
 }
 
-// directive is what a read asks of the cache: mostly nothing.
+// directive returns a read's Cache-Control: mostly none.
 func (a *caller) directive() []string {
 	switch a.rng.IntN(6) {
 	case 0:
@@ -82,7 +82,7 @@ func (a *caller) directive() []string {
 	return nil
 }
 
-// record takes the answer into the history, if it says something.
+// record adds the answer to the history, if it says something.
 func (a *caller) record(o operation, r *httptest.ResponseRecorder) {
 	o.code = r.Code
 	switch {
@@ -107,8 +107,8 @@ func (a *caller) record(o operation, r *httptest.ResponseRecorder) {
 	a.crowd.history.add(o)
 }
 
-// recordList takes a listing as a read of each entry of the namespace, but for those
-// that it may have had no room for.
+// recordList records a listing as a read of each entry of the namespace, except those
+// that may have had no room in it.
 func (a *caller) recordList(o operation, body []byte) {
 	var doc struct {
 		Keys []struct {

@@ -22,11 +22,11 @@ type operation struct {
 	did    action // put, remove, get or list
 	value  string // what a put puts
 	limit  int    // of a list
-	code   int    // the answer's status; 0 if whether it happened is not known
-	saw    string // the value that a get was answered with
-	bytes  int    // the size that a list showed; -1 if it did not show the entry
-	// sure says that upstream could be asked all the time: a DELETE is answered 200
-	// only if there was something to delete (contract 11).
+	code   int    // the answer's status; 0 if nobody knows whether the operation happened
+	saw    string // the value in the answer to a get
+	bytes  int    // the size in a list; -1 if the list lacks the entry
+	// sure says that upstream was reachable all the time: then a DELETE is answered 200
+	// only if the entry existed (contract 11).
 	sure         bool
 	call, answer int64 // ticks
 	life         *life
@@ -48,7 +48,7 @@ func (o operation) String() string {
 	return fmt.Sprintf("%s: %d %s", o.did, o.code, brief(o.saw))
 }
 
-// brief shortens a value that was made long to be told apart by its size.
+// brief shortens a value that is long only to have a size of its own.
 func brief(value string) string {
 	name := strings.TrimRight(value, ".")
 	if name == value {
@@ -57,8 +57,8 @@ func brief(value string) string {
 	return fmt.Sprintf("%s (%d bytes)", name, len(value))
 }
 
-// history is what callers did and were answered. Its clock only orders: a tick later
-// is later, and nothing else.
+// history holds the callers' operations and the answers. Its clock only orders: a tick
+// later is later, and nothing else.
 type history struct {
 	clock atomic.Int64
 
@@ -74,13 +74,14 @@ func (h *history) add(o operation) {
 	h.operations = append(h.operations, o)
 }
 
-// known is the history without what did not happen. A life that crashed went on for a
-// while after the moment of which the next life knows: what was answered then, nobody
-// was told. A read of that time did not happen, a write may have: by the time that the
-// file system was cloned, or never.
+// known returns the history without the operations that did not happen. A life that
+// crashed went on for a while after the moment from which the next life begins, and its
+// answers of that while reached nobody. A read of that while did not happen. A write
+// may have happened: before the file system was cloned, or never.
 //
-// A read that was answered 503 says nothing of its entry, but something of upstream:
-// away are those that were, though it could be asked (contract 9).
+// A read with the answer 503 says nothing about its entry, but something about
+// upstream: away are the reads that got a 503 although upstream was reachable (contract
+// 9).
 func (h *history) known() (out, away []operation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -101,7 +102,7 @@ func (h *history) known() (out, away []operation) {
 	return out, away
 }
 
-// until is a history cut off at a tick, with the same standing as at a crash.
+// until cuts a history off at a tick, as a crash does.
 func until(operations []operation, end int64) []operation {
 	var out []operation
 	for _, o := range operations {
@@ -119,7 +120,8 @@ func until(operations []operation, end int64) []operation {
 	return out
 }
 
-// byEntry parts a history: each entry is linearizable for itself (contract 5).
+// byEntry splits a history by entry: each entry is linearizable for itself (contract
+// 5).
 func byEntry(operations []operation) map[journal.ID][]operation {
 	out := make(map[journal.ID][]operation)
 	for _, o := range operations {

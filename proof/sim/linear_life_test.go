@@ -21,7 +21,7 @@ type life struct {
 	virtual bool
 	callers sync.WaitGroup
 
-	// The life ends at whichever of these comes first; 0 never does.
+	// The life ends at the first of these; 0 never comes.
 	crashAtSync, crashAtWrite int64 // of the log, counted from the start
 	crashAtCall, restartAt    int64 // of the callers
 	kept                      int   // percent of the unsynced data that survives a crash
@@ -30,14 +30,14 @@ type life struct {
 	serving              atomic.Bool
 	over                 sync.Once
 	ended                chan struct{} // closed when the life is over
-	// Of a crash, and read after ended: what the next life finds, and between which
-	// ticks it was made. Nobody heard what was answered after doomedAt.
+	// Set by a crash, and read after ended: the file system of the next life, and the
+	// ticks between which it was cloned. No answer after doomedAt reached anybody.
 	clone              *vfs.MemFS
 	doomedAt, clonedAt int64
 }
 
-// crash ends the life now. Callers and everything else go on meanwhile, as in a
-// process that does not know yet: what they do has no future.
+// crash ends the life now. The callers and all else go on meanwhile, as in a process
+// that does not know yet; none of it has a future.
 func (l *life) crash() {
 	l.over.Do(func() {
 		l.serving.Store(false)
@@ -59,7 +59,7 @@ func (l *life) retire() {
 	})
 }
 
-// called counts a call, and ends the life if it is the one.
+// called counts a call, and ends the life if this is its last.
 func (l *life) called() {
 	switch l.calls.Add(1) {
 	case l.crashAtCall:
@@ -69,9 +69,9 @@ func (l *life) called() {
 	}
 }
 
-// disk makes the syncs of the log take a while, so that what is done too early is
-// seen, and crashes amid them. Not while the daemon starts and stops: Pebble then
-// syncs with its mutex held, for which virtual time would not go on.
+// disk makes the syncs of the log take a while, so that a step too early is seen, and
+// crashes amid them. It does neither while the daemon starts and stops: Pebble then
+// syncs with its mutex held, and virtual time would stand still.
 func (l *life) disk() vfs.FS {
 	return errorfs.Wrap(l.fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if !l.serving.Load() || !strings.HasSuffix(op.Path, ".log") {

@@ -14,8 +14,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// step says what an entry may be after an operation, nothing if it cannot have had
-// this answer. One whose outcome is not known leaves both possible.
+// step returns the possible states of an entry after an operation: none if the
+// operation cannot have had this answer, two if its outcome is unknown.
 func (s state) step(o operation) []state {
 	var after state
 	if o.did == put {
@@ -41,7 +41,7 @@ func (s state) step(o operation) []state {
 	return []state{after}
 }
 
-// listed is the size that a listing shows, and -1 for what it does not show.
+// listed returns the size that a listing shows, or -1 for an entry that it lacks.
 func (s state) listed() int {
 	if !s.present {
 		return -1
@@ -70,7 +70,7 @@ const checkPatience = 30 * time.Second
 // where its patience would be over at once.
 func check(operations []operation) string {
 	for id, of := range byEntry(operations) {
-		switch result, _ := verdict(of); result {
+		switch result, _ := linearize(of); result {
 		case porcupine.Illegal:
 			return report(id, of)
 		case porcupine.Unknown:
@@ -80,12 +80,12 @@ func check(operations []operation) string {
 	return ""
 }
 
-func verdict(operations []operation) (porcupine.CheckResult, porcupine.LinearizationInfo) {
+func linearize(operations []operation) (porcupine.CheckResult, porcupine.LinearizationInfo) {
 	return porcupine.CheckOperationsVerbose(register, toPorcupine(operations), checkPatience)
 }
 
-// report shows the shortest beginning of an entry's history that is wrong already,
-// and leaves a picture of it.
+// report shows the shortest beginning of an entry's history that is already wrong, and
+// keeps a picture of it.
 func report(id journal.ID, of []operation) string {
 	var ends []int64
 	for _, o := range of {
@@ -93,19 +93,19 @@ func report(id journal.ID, of []operation) string {
 	}
 	slices.Sort(ends)
 	first, _ := slices.BinarySearchFunc(ends, true, func(end int64, _ bool) int {
-		if result, _ := verdict(until(of, end)); result == porcupine.Illegal {
+		if result, _ := linearize(until(of, end)); result == porcupine.Illegal {
 			return 0
 		}
 		return -1
 	})
 	wrong := until(of, ends[min(first, len(ends)-1)])
-	_, info := verdict(wrong)
+	_, info := linearize(wrong)
 	return fmt.Sprintf("contract 5, 6, 7: %s has no order of operations that explains the last of these answers:\n%spicture: %s",
 		id, excerpt(wrong), picture(info))
 }
 
-// picture outlives the test, unlike its own directory: it is for the one who reads
-// the failure.
+// picture puts the picture where it outlives the test, for the person who reads the
+// failure.
 func picture(info porcupine.LinearizationInfo) string {
 	dir, err := os.MkdirTemp("", "linear-")
 	if err != nil {

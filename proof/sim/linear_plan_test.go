@@ -8,12 +8,12 @@ import (
 	"github.com/botwired/botwired/cache"
 )
 
-// plan is what a seed amounts to.
+// plan holds all that a seed decides.
 type plan struct {
 	settings
 	seed    uint64
 	virtual bool
-	fair    bool // upstream can be asked all the time
+	fair    bool // upstream is reachable all the time
 	callers int
 	calls   int // of each caller
 	latency time.Duration
@@ -23,9 +23,9 @@ func (p plan) String() string {
 	return fmt.Sprintf("seed %d: %d callers, fair %t, cache %d, linger %s", p.seed, p.callers, p.fair, p.memory, p.linger)
 }
 
-// newPlan draws one. In virtual time a life's times are as they are by default but
-// for the cache's, which are short beside a caller's thinking; in real time all are as
-// short as can be.
+// newPlan draws a plan. In virtual time a life has the default times, except those of
+// the cache, which are short beside a caller's pauses. In real time all times are as
+// short as possible.
 func newPlan(seed uint64, virtual bool) plan {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	p := plan{settings: usual, seed: seed, virtual: virtual, fair: rng.IntN(3) == 0}
@@ -68,7 +68,7 @@ func (p plan) life(n int) *life {
 	return l
 }
 
-// tardy makes some answers of upstream come long after they were made.
+// tardy delays some answers of upstream for long.
 func (p plan) tardy(up *service) func() {
 	return func() {
 		switch {
@@ -80,8 +80,8 @@ func (p plan) tardy(up *service) func() {
 	}
 }
 
-// weather is how upstream may be. What is refused or lost for long makes callers wait,
-// which only virtual time can afford.
+// weather draws a fault of upstream. Some faults make callers wait for long: only
+// virtual time has room for them.
 func (p plan) weather(rng *rand.Rand) fault {
 	switch {
 	case p.fair && p.virtual:
@@ -94,7 +94,7 @@ func (p plan) weather(rng *rand.Rand) fault {
 	return []fault{healthy, healthy, healthy, down, broken, deaf, captive}[rng.IntN(7)]
 }
 
-// thinks is how long a caller waits before its next call, in virtual time.
+// thinks returns how long a caller waits before its next call, in virtual time.
 var thinks = []time.Duration{
 	0, 0, 0, time.Millisecond, time.Millisecond, 2 * time.Millisecond, 20 * time.Millisecond, 20 * time.Millisecond,
 	60 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second,

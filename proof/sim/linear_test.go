@@ -11,13 +11,13 @@ var (
 	linearSeed   = flag.Uint64("linear.seed", 0, "the first of them")
 )
 
-// In virtual time everything that takes time happens: outages, doubts, late answers,
-// writes that settle, copies that grow stale, syncs that are waited for.
+// In virtual time there is time for everything: outages, doubts, late answers, writes
+// that settle, copies that grow stale, callers who wait for a sync.
 func TestLinearVirtual(t *testing.T) {
 	rounds(t, *linearRounds, true, func(c func()) { synctest.Test(t, func(*testing.T) { c() }) })
 }
 
-// In real time everything is at once, as far as there are processors.
+// In real time everything happens at once, as far as there are processors.
 func TestLinearParallel(t *testing.T) {
 	rounds(t, (*linearRounds+2)/3, false, func(c func()) { c() })
 }

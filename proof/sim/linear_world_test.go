@@ -11,7 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// crowd is a daemon in front of an upstream, and callers of all its lives.
+// crowd is a daemon in front of an upstream, and the callers of all its lives.
 type crowd struct {
 	plan    plan
 	up      *service
@@ -19,9 +19,9 @@ type crowd struct {
 
 	mu     sync.Mutex
 	life   *life         // nil between two
-	lived  int           // how many there were
-	awake  chan struct{} // closed when there is one
-	failed error         // there is none any more
+	lived  int           // the number of lives so far
+	awake  chan struct{} // closed when the next life begins
+	failed error         // why there is no next life
 	odd    []string      // answers that no history explains
 }
 
@@ -32,7 +32,7 @@ func newCrowd(p plan) (*crowd, error) {
 	return c, c.wake(vfs.NewCrashableMem())
 }
 
-// prepare has upstream hold half of the entries beforehand.
+// prepare gives upstream half of the entries beforehand.
 func (c *crowd) prepare() {
 	for i, id := range entries {
 		if i%2 == 0 {
@@ -62,8 +62,8 @@ func (c *crowd) wake(fs *vfs.MemFS) error {
 	return err
 }
 
-// enter is for a caller to begin a call with, and the life's callers are told when
-// it is over. nil is the end.
+// enter begins a caller's call in the present life, which tells its callers when it is
+// over. It returns nil when there is no life any more.
 func (c *crowd) enter() *life {
 	for {
 		c.mu.Lock()
@@ -82,7 +82,7 @@ func (c *crowd) enter() *life {
 	}
 }
 
-// next takes the daemon from a life that is over to the one that follows.
+// next leads from a life that is over to the one that follows.
 func (c *crowd) next() error {
 	c.mu.Lock()
 	l := c.life
@@ -99,7 +99,7 @@ func (c *crowd) next() error {
 	return c.wake(fs)
 }
 
-// bury waits for a life's end and returns what it left on disk.
+// bury waits for a life's end and returns its file system.
 func (c *crowd) bury(l *life) (*vfs.MemFS, error) {
 	<-l.ended
 	l.callers.Wait()
@@ -132,8 +132,8 @@ func (c *crowd) supervise(done <-chan struct{}) error {
 	}
 }
 
-// run lets the callers loose, ends with one more restart and a look at everything, and
-// returns what it finds wrong without the checker.
+// run lets the callers work, ends with one more restart and a look at everything, and
+// returns the errors that need no checker.
 func (c *crowd) run() error {
 	var callers sync.WaitGroup
 	for i := range c.plan.callers {
@@ -153,7 +153,7 @@ func (c *crowd) run() error {
 }
 
 func (c *crowd) finish() error {
-	c.life.retire() // unless it has crashed
+	c.life.retire() // it may have crashed
 	if err := c.next(); err != nil {
 		return err
 	}

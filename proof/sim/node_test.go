@@ -37,7 +37,7 @@ const (
 	diskReserve    = 64 << 20
 )
 
-// settings are what differs between simulated daemons.
+// settings are those in which simulated daemons differ.
 type settings struct {
 	memory                     int64 // of the cache, in bytes
 	linger, lateWindow         time.Duration
@@ -70,7 +70,7 @@ type node struct {
 	severed bool
 }
 
-// dial connects to upstream, until the node is severed from it.
+// dial connects to upstream until sever.
 func (n *node) dial(ctx context.Context, up *service) (net.Conn, error) {
 	conn, err := up.dial(ctx)
 	if err != nil {
@@ -85,7 +85,7 @@ func (n *node) dial(ctx context.Context, up *service) (net.Conn, error) {
 	return conn, nil
 }
 
-// sever cuts the node off from upstream: it has crashed, and only does not know yet.
+// sever cuts the node off from upstream: it has crashed and does not know it yet.
 func (n *node) sever() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -149,8 +149,8 @@ func (n *node) start() {
 	go func() { n.ended <- n.flusher.Run(ctx) }()
 }
 
-// end stops everything without draining. What the file system holds is not looked at
-// any more when the end is a crash.
+// end stops everything without draining. After a crash nobody looks at the file system
+// any more.
 func (n *node) end() error {
 	n.stop()
 	err := errors.Join(<-n.ended, <-n.ended)
@@ -181,7 +181,7 @@ func (n *node) do(method, path, body string, header ...string) *httptest.Respons
 	return w
 }
 
-// quick is nil for what the quick handler leaves to the other one.
+// quick returns nil for a request that the quick handler leaves to the other one.
 func (n *node) quick(method, path, body string) *httptest.ResponseRecorder {
 	path, _, query := strings.Cut(path, "?")
 	text, ok := n.proxy.Quick(&front.Request{Method: method, Path: path, Query: query, JSON: true, Body: []byte(body)}, nil)

@@ -10,7 +10,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// action is what a step does.
+// action is the kind of a step.
 type action uint8
 
 const (
@@ -34,7 +34,7 @@ func (a action) String() string {
 	return [...]string{"put", "remove", "get", "insist", "list", "wait", "become", "crash", "crashIn", "restart", "forget", "flushAll", "squeeze"}[a]
 }
 
-// weights are how often each action is drawn, against each other.
+// weights are the relative frequencies of the actions.
 var weights = [actions]int{
 	put: 10, remove: 4, get: 5, insist: 1, list: 2, wait: 8, become: 6, crash: 2, crashIn: 1, restart: 1, forget: 1, flushAll: 1, squeeze: 2,
 }
@@ -74,7 +74,7 @@ func (s step) String() string {
 	return s.action.String()
 }
 
-// script is what a seed amounts to, short enough to be read.
+// script is the whole plan of a seed, short enough to read.
 type script []step
 
 func (s script) String() string {
@@ -90,7 +90,7 @@ var entries = []journal.ID{
 	{Namespace: "a", Key: "x"}, {Namespace: "a", Key: "y"}, {Namespace: "b", Key: "x"}, {Namespace: "b", Key: ".."},
 }
 
-// scripts draws a script. Values are told apart by the step that wrote them.
+// scripts draws a script. A value names the step that wrote it.
 func scripts() *rapid.Generator[script] {
 	var deck []action
 	for a, n := range weights {

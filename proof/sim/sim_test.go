@@ -13,7 +13,7 @@ import (
 
 var simulateFor = flag.Duration("sim.for", 0, "how long to go on drawing scripts, in rounds of -rapid.checks; 0 is one round")
 
-// The contract holds whatever is done, in whatever order, and whatever fails.
+// The contract holds for any operations in any order, under any fault.
 func TestSimulation(t *testing.T) {
 	end := time.Now().Add(*simulateFor)
 	for {
@@ -56,8 +56,8 @@ func play(t *testing.T, s script) (violation string) {
 	return violation
 }
 
-// patience is how long after the last fault everything must have settled: a settle
-// time and a watch as long, and the pauses before and between.
+// patience is how long after the last fault everything must have settled: a late
+// window, a read-back of the same length, and the pauses before and between.
 const patience = 10 * time.Minute
 
 // converge heals upstream and expects both sides to come to hold the same
@@ -70,7 +70,7 @@ func (w *world) converge() string {
 			return fmt.Sprintf("contract 18: %s after upstream has recovered, pending: %+v", patience, w.node.journal.PendingList("", 10))
 		}
 	}
-	time.Sleep(lateWindow) // whatever is late has landed by now
+	time.Sleep(lateWindow) // every late request has landed by now
 	holds := w.up.snapshot()
 	for _, id := range entries {
 		value, ok := holds[id]

@@ -18,7 +18,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// fault is a way for upstream to be.
+// fault is a state of upstream.
 type fault uint8
 
 const (
@@ -39,14 +39,14 @@ func (f fault) String() string {
 	return [...]string{"healthy", "slow", "down", "broken", "captive", "hanging", "late", "deaf", "limiting", "lockedOut"}[f]
 }
 
-// stored is what upstream holds of an entry.
+// stored is an entry upstream.
 type stored struct {
 	value            string
 	created, updated float64
 }
 
-// service is BotWire's memory service with faults. Unlike the real one it knows which
-// of its clients' requests overlap.
+// service is BotWire's memory service with faults. Unlike the real one, it notices when
+// two requests of its clients overlap.
 type service struct {
 	listener *listener
 	server   *http.Server
@@ -57,14 +57,14 @@ type service struct {
 	tardy   func()
 
 	mu         sync.Mutex
-	fence      int // requests of connections made before the last fence are not done
+	fence      int // no request on a connection from before the last fence is carried out
 	now        fault
 	lateness   time.Duration // of a late request, from its arrival
 	entries    map[journal.ID]stored
 	clock      float64
 	underWay   map[journal.ID]int
 	violations []string
-	log        []string // what was asked and answered, for a violation's report
+	log        []string // the requests and answers, for the report of a violation
 	started    time.Time
 	pending    sync.WaitGroup // late requests
 	closing    chan struct{}
@@ -113,8 +113,8 @@ func (s *service) stamp(ctx context.Context, _ net.Conn) context.Context {
 	return context.WithValue(ctx, fenced{}, s.fence)
 }
 
-// cutOff ends all connections, and what came by them is not done any more: without
-// it, a request that was read and not yet carried out could still land, as a late one.
+// cutOff ends all connections, and their requests are no longer carried out. Otherwise
+// a request that was read and not yet carried out could still land late.
 func (s *service) cutOff() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *service) cutOff() {
 	s.listener.cut()
 }
 
-// forget empties the service, as a restart without its disk would.
+// forget empties the service, like a restart without its disk.
 func (s *service) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,7 +220,7 @@ func (s *service) note(format string, args ...any) {
 	s.log = append(s.log, fmt.Sprintf("%12s ", time.Since(s.started))+fmt.Sprintf(format, args...))
 }
 
-// Write makes the service's log the daemon's too.
+// Write adds the daemon's log to the service's.
 func (s *service) Write(line []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,7 +236,7 @@ func (s *service) sleep(d time.Duration) {
 	}
 }
 
-// applyLater does what a request asks for after its client has given up on it.
+// applyLater carries a request out after its client has given up on it.
 func (s *service) applyLater(r *http.Request, id journal.ID, body []byte, lateness time.Duration) {
 	s.pending.Add(1)
 	go func() {
@@ -317,7 +317,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// cut ends all connections, as a service that goes down does.
+// cut ends all connections, like a service that goes down.
 func (l *listener) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// world is everything that is simulated, and the model it is held against.
+// world is the simulated world, and the model to compare it with.
 type world struct {
 	fs       *vfs.MemFS
 	free     atomic.Int64 // on the disk
@@ -36,11 +36,11 @@ func newWorld() (*world, error) {
 const (
 	// roomy is a disk that is nearly empty.
 	roomy = 1 << 40
-	// noticed is how long the journal may take to see what the disk has left.
+	// noticed is how long the journal may take to notice the free space on the disk.
 	noticed = 50 * time.Millisecond
 )
 
-// disk is a file system with as much free space as the world says.
+// disk is a file system with the world's free space.
 type disk struct {
 	vfs.FS
 	free *atomic.Int64
@@ -50,13 +50,13 @@ func (d disk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{AvailBytes: uint64(d.free.Load())}, nil
 }
 
-// squeeze leaves so much room on the disk.
+// squeeze sets the free space on the disk.
 func (w *world) squeeze(free int64) {
 	w.free.Store(free)
 	time.Sleep(noticed)
 }
 
-// full reports whether writes are to be refused (contract 3).
+// full reports whether the daemon has to refuse writes (contract 3).
 func (w *world) full() bool { return w.free.Load() < diskReserve }
 
 func (w *world) start() (err error) {
@@ -82,7 +82,7 @@ type tripwire struct {
 	trip func()
 }
 
-// set has trip called before the nth sync from now; 0 is never.
+// set makes the nth sync from now call trip first; 0 is never.
 func (t *tripwire) set(n int, trip func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -146,14 +146,14 @@ func (w *world) act(s step) string {
 	return ""
 }
 
-// clone is the file system as a power cut would leave it now.
+// clone returns the file system as a power cut would leave it now.
 func (w *world) clone(s step) *vfs.MemFS {
 	return w.fs.CrashClone(vfs.CrashCloneCfg{
 		UnsyncedDataPercent: s.percent, RNG: rand.New(rand.NewPCG(uint64(s.seed), 0)),
 	})
 }
 
-// crash goes on from a clone of the file system.
+// crash restarts the daemon on a clone of the file system.
 func (w *world) crash(clone *vfs.MemFS) string {
 	if err := w.node.end(); err != nil {
 		return "ending: " + err.Error()
@@ -165,8 +165,8 @@ func (w *world) crash(clone *vfs.MemFS) string {
 	return ""
 }
 
-// crashIn crashes before one of the syncs that a put waits for. Whether the put is
-// there afterwards is open: nobody was told.
+// crashIn crashes before one of the syncs that a put waits for. The put may be there
+// afterwards or not: nobody got an answer.
 func (w *world) crashIn(s step) string {
 	var clone *vfs.MemFS
 	w.tripwire.set(s.sync, func() {

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// recordings holds one scenario a line. In targets and answers, NS stands for the scenario's namespace,
+// recordings holds one scenario a line. In targets and answers, NS is the scenario's namespace,
 // BASE for the server's URL and <now> for a time close to now.
 //
 //go:embed testdata/botwire-memory.jsonl.gz
