@@ -75,7 +75,7 @@ func (l *lab) judge(ctx context.Context, dir string, m *mutant) (r result, err e
 			return r, ctx.Err()
 		}
 		if err != nil {
-			r.broken = fmt.Sprintf("it does not compile (%r):\n%s", err, out)
+			r.broken = fmt.Sprintf("it does not compile (%v):\n%s", err, out)
 			return r, nil
 		}
 		began = time.Now()
