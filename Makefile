@@ -1,4 +1,4 @@
-# Everything the project needs is done from here. `make` lists the targets.
+# Every task of the project has a target here. `make` lists them.
 
 GO        ?= go
 BIN       := bin/botwired
@@ -8,20 +8,20 @@ LINT_AT   := v2.15.0
 BENCHSTAT := $(TOOLS)/benchstat
 RUN_DIR   ?= .run
 
-# What the program says of itself. Without a repository it is what Go's own build knows.
+# The version that the program reports. Without a repository, Go's build knows its own.
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 
-# How long the long tests take. SIM_FOR (such as 10m) goes by time instead of by seeds.
+# How long the long tests run. SIM_FOR (such as 10m) counts time instead of seeds.
 SIM_SEEDS ?= 10000
 SIM_FOR   ?=
 FUZZ_FOR  ?= 30s
 
-# What make microbench runs, and how often.
+# The benchmarks of make microbench, and how often they run.
 ROUNDS    ?= 6
 BASE      ?=
 MICRO     := $(GO) test -run '^$$' -bench . -benchtime 500ms ./cache ./journal ./proxy ./internal/wire ./internal/load
 
-# No C compiler is needed, but by the race detector.
+# Only the race detector needs a C compiler.
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
@@ -72,8 +72,8 @@ fuzz: ## Fuzz every target for FUZZ_FOR
 		done; \
 	done
 
-# The binary is built by the tests themselves. Without strace, mounts or root they skip
-# what needs them, and say so.
+# The tests build the binary themselves. A test that needs strace, mounts or root skips
+# without them, and says so.
 .PHONY: faults
 faults: build ## Test the binary on full and failing disks, under signals and clock jumps
 	@command -v strace >/dev/null || [ "$$(uname -s)" != Linux ] || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
@@ -91,13 +91,13 @@ mutants: ## Take out the guards of the contract, one at a time, and see a test f
 sweep: ## Fail every file operation of a scenario in turn, and cut the power at each
 	$(GO) test -tags sweep -count=1 -run Sweep ./journal
 
-# What is compared, and how, is said in proof/bench/doc.go. BENCH are its flags, such
-# as -rounds 9, -only GET or -quick. Without Redis its columns are left out.
+# proof/bench/doc.go says what bench compares, and how. BENCH are its flags, such as
+# -rounds 9, -only GET or -quick. Without Redis, the table lacks its columns.
 .PHONY: bench
 bench: build ## Measure botwired beside net/http, Redis and upstream; BENCH=-quick to try it
 	@command -v redis-server >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server; } >&2 || \
-		echo "redis-server is missing and cannot be installed: it is left out" >&2
+		echo "redis-server is missing and cannot be installed: the table will lack it" >&2
 	@$(GO) build -o bin/bench ./proof/bench
 	@bin/bench $(BENCH)
 
@@ -107,7 +107,7 @@ growth: build ## Measure botwired with ever more entries, and draw docs/growth.s
 	@$(GO) build -o bin/bench ./proof/bench
 	@bin/bench growth $(GROWTH)
 
-# With BASE, a commit, both are run in turns and compared.
+# With BASE, a commit, it runs both in turns and compares them.
 .PHONY: microbench
 microbench: $(BENCHSTAT) ## Run the packages' benchmarks ROUNDS times; BASE=main compares with it
 	@mkdir -p bin && rm -f bin/micro-*.txt
@@ -127,5 +127,5 @@ e2e: build ## Run BotWire's own clients, Python and Node, against the daemon
 	proof/e2e/run
 
 .PHONY: clean
-clean: ## Remove what was built, and the data of make run
+clean: ## Remove the builds, and the data of make run
 	rm -rf bin $(RUN_DIR) .venv .e2e
