@@ -46,7 +46,7 @@ func loadYAML(t *testing.T, content string) *config.Loaded {
 	return load(t, config.Sources{File: write(t, "config.yaml", content)})
 }
 
-// refused returns the error of Load, having checked that it is one line.
+// refused returns the error of Load, after checking that it is one line.
 func refused(t *testing.T, src config.Sources) string {
 	t.Helper()
 	if src.Environ == nil {

@@ -123,8 +123,7 @@ func TestEmptyFiles(t *testing.T) {
 	}
 }
 
-// What is printed can be put into a file or the environment as it is, and
-// overrides rely on it.
+// A printed value works as it is in a file and in the environment. Overrides rely on it.
 func TestPrintedValuesCanBeRead(t *testing.T) {
 	first := loadYAML(t, `
 allowed_origins: [tauri://localhost, chrome-extension://abc]

@@ -34,7 +34,8 @@ func TestBenchRefuses(t *testing.T) {
 	}
 }
 
-// testBench has a daemon with a token, and finds upstream as it was.
+// testBench measures through a daemon with a token, and finds upstream as it was
+// before.
 func testBench(t *testing.T, program string) {
 	service := newMemoryService(t).up()
 	token := filepath.Join(t.TempDir(), "token")
@@ -70,7 +71,7 @@ func testBench(t *testing.T, program string) {
 	service.wantEmpty(t)
 }
 
-// wantEmpty checks that what was written has been removed again.
+// wantEmpty checks that bench has deleted its entries.
 func (m *memoryService) wantEmpty(t *testing.T) {
 	t.Helper()
 	m.mu.Lock()

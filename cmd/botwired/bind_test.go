@@ -40,7 +40,7 @@ func newBinding(t *testing.T) *binding {
 	return b
 }
 
-// to binds the directory to a URL that was another before.
+// to binds the directory to a URL; former is upstream.moved_from.
 func (b *binding) to(url, movedFrom string) error {
 	c := config.Config{DataDir: b.dir, Upstream: config.Upstream{URL: url, MovedFrom: movedFrom}}
 	return bindUpstream(&c, b.j, slog.New(slog.NewTextHandler(&b.log, nil)))
@@ -83,8 +83,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// What a journal holds of one upstream is not for another: neither what is pending, nor
-// what was refused, nor what was copied.
+// botwired gives nothing of one upstream to another: no pending write, no dead letter
+// and no copy.
 func TestDirectoryIsOfItsUpstream(t *testing.T) {
 	for name, test := range map[string]struct {
 		fill  func(*binding)
@@ -117,7 +117,7 @@ func TestDirectoryIsOfItsUpstream(t *testing.T) {
 	}
 }
 
-// An empty journal has nothing that could go astray.
+// An empty journal has nothing to protect.
 func TestEmptyDirectoryTakesAnyUpstream(t *testing.T) {
 	b := newBinding(t)
 	for _, url := range []string{oldURL, newURL, "embedded"} {
@@ -126,8 +126,8 @@ func TestEmptyDirectoryTakesAnyUpstream(t *testing.T) {
 	}
 }
 
-// A directory of a botwired that did not record its upstream is taken for what the
-// configuration says.
+// A directory without a record, from an older botwired, is bound to the configured
+// upstream.
 func TestOlderDirectoryIsBound(t *testing.T) {
 	b := newBinding(t)
 	b.write("k")
@@ -136,8 +136,8 @@ func TestOlderDirectoryIsBound(t *testing.T) {
 	b.wantRefused(b.to(newURL, ""))
 }
 
-// What a power cut has left of an earlier recording is no obstacle, and a file that
-// says nothing is not taken for none.
+// A record that a power cut has left half written is no obstacle. A file that names no
+// upstream does not count as a missing one.
 func TestRecordThatCannotBeRead(t *testing.T) {
 	b := newBinding(t)
 	check(t, os.WriteFile(filepath.Join(b.dir, "UPSTREAM.new"), []byte("https://torn"), 0o600))

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A data directory that was there before becomes private, unless it is not botwired's
-// alone: closing /tmp to everybody else would be no service to its owner.
+// A data directory that existed before becomes private, unless other programs use it,
+// too: closing /tmp to everybody else would do its owner no service.
 func TestKeepOthersOut(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes mean something else there")

@@ -43,7 +43,7 @@ func TestFlushThatIsLate(t *testing.T) {
 	wantFailure(t, at(t, d, nil, "flush", "--timeout", "5s"), exitError, "not botwired's")
 }
 
-// On a terminal, every tick asks for the status until the flush is answered.
+// On a terminal, every tick asks for the status until the answer to the flush comes.
 func TestFlushShowsProgress(t *testing.T) {
 	for _, test := range []struct {
 		args []string
@@ -86,7 +86,7 @@ func TestFlushShowsProgress(t *testing.T) {
 	}
 }
 
-// writes hands every write on, as a string.
+// writes passes every write on, as a string.
 type writes chan string
 
 func (w writes) Write(p []byte) (int, error) {

@@ -18,14 +18,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// outcome is what a command leaves behind.
+// outcome holds the exit code and the output of a command.
 type outcome struct {
 	code           int
 	stdout, stderr string
 }
 
-// botwired runs the program in an empty home directory, for as long as any command that
-// ends by itself may take.
+// botwired runs the program in an empty home directory, for no longer than any command
+// should take that ends by itself.
 func botwired(t *testing.T, args ...string) outcome {
 	t.Helper()
 	t.Setenv("HOME", t.TempDir())
@@ -38,7 +38,8 @@ func botwired(t *testing.T, args ...string) outcome {
 	return outcome{code, stdout.String(), stderr.String()}
 }
 
-// at runs the program against a daemon, with what a test needs of the outside.
+// at runs the program against a daemon. It replaces the parts of the outside world that
+// a test needs.
 func at(t *testing.T, d *daemon, adjust func(*process), args ...string) outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -87,8 +88,8 @@ func wantOutput(t *testing.T, got outcome, stdout string) {
 	}
 }
 
-// daemon is a stand-in for a running botwired: it knows one answer for each
-// "METHOD target" and remembers what it was asked.
+// daemon is a stand-in for a running botwired. It has one answer for each "METHOD
+// target", and remembers the requests.
 type daemon struct {
 	address string // as the setting listen
 	mu      sync.Mutex

@@ -81,8 +81,9 @@ func dial(t *testing.T, c *child) net.Conn {
 	return conn
 }
 
-// A body that no valid request has is refused while the caller has most of it still to
-// send: with its length when the headers are in, else when it has grown too large.
+// The daemon refuses a body that no valid request has before the caller has sent most
+// of it: with a length, when the headers are in, and otherwise when it has grown too
+// large.
 func testOversized(t *testing.T, program string) {
 	c := startChild(t, program, t.TempDir(), freeAddress(t), "http://"+freeAddress(t))
 	const head = "PUT /memory/n/k HTTP/1.1\r\nHost: localhost\r\n"
@@ -113,7 +114,7 @@ func testSlowHeaders(t *testing.T, program string) {
 	}
 }
 
-// What upstream allows to the whole world is not repeated.
+// botwired does not repeat the headers by which upstream opens itself to all pages.
 func testNoCORS(t *testing.T, program string) {
 	service := newMemoryService(t).up()
 	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url())
@@ -138,8 +139,7 @@ func testNoCORS(t *testing.T, program string) {
 	}
 }
 
-// Values and tokens are not logged, however talkative the daemon is and whatever
-// becomes of them.
+// Values and tokens reach no log, at any level and whatever becomes of them.
 func testValuesStayOut(t *testing.T, program string) {
 	const value, token = "marker-of-a-value", "marker-of-a-token"
 	service := newMemoryService(t)

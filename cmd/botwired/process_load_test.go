@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// writers write to keys of their own until they are told to stop or the daemon is
-// gone. Acknowledged holds the newest version of each key that got its 200; an attempt
-// that got none may have been stored all the same.
+// writers write to keys of their own until the test stops them or the daemon is gone.
+// acknowledged holds the newest version of each key that got its 200; a write without
+// an answer may be stored all the same.
 type writers struct {
 	mu           sync.Mutex
 	acknowledged map[string]int
@@ -58,8 +58,8 @@ func (ws *writers) total() (n int) {
 	return n
 }
 
-// check compares what is held with what was acknowledged: the newest acknowledged
-// version, or one that was attempted after it.
+// check compares the entries with the acknowledgements: each key has its newest
+// acknowledged version, or one attempted after it.
 func (ws *writers) check(value func(string) (string, error)) error {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -74,7 +74,7 @@ func (ws *writers) check(value func(string) (string, error)) error {
 	return errors.Join(errs...)
 }
 
-// upTo waits until so many writes have been acknowledged.
+// upTo waits until the daemon has acknowledged so many writes.
 func (ws *writers) upTo(t *testing.T, n int) {
 	t.Helper()
 	eventually(t, func() error {
@@ -227,7 +227,7 @@ func testPreferWait(t *testing.T, program string) {
 	want(http.MethodPut, `{"value":"b"}`, "wait=1", "pending", "wait=1")
 }
 
-// Contract 22, with upstream up: everything is carried there.
+// Contract 22, with upstream up: the daemon carries everything there.
 func testTermDrains(t *testing.T, program string) {
 	service, ws := newMemoryService(t).up(), newWriters()
 	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url(), "--flush-linger", "1h")
@@ -244,7 +244,7 @@ func testTermDrains(t *testing.T, program string) {
 	}
 }
 
-// Contract 22, with upstream down: everything is kept.
+// Contract 22, with upstream down: the daemon keeps everything.
 func testTermKeeps(t *testing.T, program string) {
 	service, dir, ws := newMemoryService(t), t.TempDir(), newWriters()
 	c := startChild(t, program, dir, freeAddress(t), service.url(), "--flush-drain-timeout", "500ms")
@@ -286,8 +286,8 @@ func testSecondSignal(t *testing.T, program string) {
 	}
 }
 
-// A request that would wait for an hour is cut at shutdown, and nothing uses what has
-// been closed.
+// Shutdown cuts a request that would wait for an hour, and nothing uses the closed
+// journal.
 func testFlushAtShutdown(t *testing.T, program string) {
 	service := newMemoryService(t)
 	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url(), "--flush-drain-timeout", "300ms", "--log-level", "debug")

@@ -28,7 +28,7 @@ func failing(t *testing.T, program string, args []string, code int, parts ...str
 	wantFailure(t, outcome{cmd.ProcessState.ExitCode(), "", stderr.String()}, code, parts...)
 }
 
-// tree is what a directory holds: names, sizes and times.
+// tree lists the names, sizes and times of the files in a directory.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
@@ -71,7 +71,7 @@ func testOneDaemon(t *testing.T, program string) {
 	}
 }
 
-// names leaves out what the first daemon itself changes as it goes: its files grow.
+// names drops what the first daemon itself changes meanwhile: its files grow.
 func names(tree map[string]string) map[string]bool {
 	set := make(map[string]bool)
 	for name := range tree {
@@ -125,8 +125,8 @@ func testMalformedSetting(t *testing.T, program string) {
 	}
 }
 
-// One data directory is of one upstream: neither what is pending for it nor the copies
-// of what it holds come to another, unless that is said to be the same.
+// A data directory belongs to one upstream: neither its pending writes nor its copies
+// reach another, unless the configuration says that the two are the same.
 func testAnotherUpstream(t *testing.T, program string) {
 	dir, old, other := t.TempDir(), newMemoryService(t), newMemoryService(t).up()
 	c := startChild(t, program, dir, freeAddress(t), old.url())

@@ -21,7 +21,7 @@ import (
 )
 
 // TestProcess runs the real program as a child process, in front of a memory service
-// that can be taken down. The tests share one build and run side by side.
+// that it can take down. The tests share one build and run side by side.
 func TestProcess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs it")
@@ -145,7 +145,7 @@ func (c *child) awaitReady() {
 	})
 }
 
-// eventually tries until it goes well, for the time that a busy machine may take.
+// eventually tries until it succeeds, for the time that a busy machine may take.
 func eventually(t *testing.T, try func() error) {
 	t.Helper()
 	end := time.Now().Add(60 * time.Second)
@@ -163,7 +163,7 @@ func eventually(t *testing.T, try func() error) {
 	}
 }
 
-// kill ends the process as a power cut would, as far as the process can tell.
+// kill ends the process with SIGKILL, which the process cannot tell from a power cut.
 func (c *child) kill() {
 	_ = c.cmd.Process.Kill() // it may have ended
 	<-c.exited
@@ -229,7 +229,7 @@ func (c *child) put(key, value string) error {
 	return err
 }
 
-// value is an entry's value, wherever it is asked for.
+// value returns an entry's value from anywhere that answers like BotWire.
 func (c *child) value(key string) (string, error) {
 	status, _, text, err := c.exchange(http.MethodGet, "/memory/"+key, nil)
 	return valueOf(key, status, text, err)
@@ -297,7 +297,7 @@ func newMemoryService(t *testing.T) *memoryService {
 
 func (m *memoryService) url() string { return "http://" + m.address }
 
-// up listens; until then connections are refused.
+// up begins to listen; before that, connections are refused.
 func (m *memoryService) up() *memoryService {
 	m.t.Helper()
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", m.address)
@@ -336,7 +336,7 @@ func (m *memoryService) putsOf(key string) int {
 	return m.puts[key]
 }
 
-// freeAddress is a loopback address that nothing listens on.
+// freeAddress returns a loopback address that nobody listens on.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	return closedAddress(t)

@@ -114,7 +114,7 @@ func TestRecoverAsJSON(t *testing.T) {
 	}
 }
 
-// What only Pebble needs for itself takes nothing with it.
+// A lost file that only Pebble needs takes no record with it.
 func TestRecoverEverything(t *testing.T) {
 	dataDir := closed(t)
 	markers, err := filepath.Glob(filepath.Join(dataDir, "journal", "marker.manifest.*"))

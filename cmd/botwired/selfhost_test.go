@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Those who wait for the latency when the memory service is told to stop get their answers.
+// Callers who wait for the latency when the memory service stops get their answers.
 func TestSelfhostAnswersBeforeItStops(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())

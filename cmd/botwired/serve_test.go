@@ -14,7 +14,7 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
-// A server announces its address in the log and ends well when it is told to.
+// A server logs its address, and ends with 0 when a signal stops it.
 func TestServersListenUntilToldToStop(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	socket := filepath.Join(t.TempDir(), "s")

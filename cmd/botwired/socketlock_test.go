@@ -13,8 +13,8 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
-// Whoever listens on a socket has its name for good, though another may find the path
-// free for a moment, or find there a socket that was left behind.
+// The process that listens on a socket keeps its name, though another may find the path
+// free for a moment, or find a stale socket there.
 func TestSocketIsOfOne(t *testing.T) {
 	home, err := os.MkdirTemp("", "botwired") // a socket's path has to be short
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// trials sees every test of the list pass as the tree is. What one program can run at
-// once, it does.
+// trials sees every test of the list pass as the tree is. Rows whose tests one program
+// can run share a run.
 func (l *lab) trials(ctx context.Context, list []mutant, parallel int) error {
 	var trials []mutant
 	for _, m := range list {

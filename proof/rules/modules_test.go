@@ -44,7 +44,7 @@ func TestModulesAreTheAgreedOnes(t *testing.T) {
 	}
 }
 
-// What only tests need is not in the program.
+// The program contains no module that only tests need.
 func TestProgramHasNoTestModules(t *testing.T) {
 	out, err := goCommand(t, "list", "-deps", "./cmd/botwired")
 	if err != nil {

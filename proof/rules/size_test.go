@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What is larger is read by nobody in one go.
+// Nobody reads larger ones in one go.
 const (
 	maxFile     = 450 // lines
 	maxFunction = 70  // lines
