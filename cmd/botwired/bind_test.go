@@ -40,7 +40,7 @@ func newBinding(t *testing.T) *binding {
 	return b
 }
 
-// to binds the directory to a URL; former is upstream.moved_from.
+// to binds the directory to a URL; movedFrom is upstream.moved_from.
 func (b *binding) to(url, movedFrom string) error {
 	c := config.Config{DataDir: b.dir, Upstream: config.Upstream{URL: url, MovedFrom: movedFrom}}
 	return bindUpstream(&c, b.j, slog.New(slog.NewTextHandler(&b.log, nil)))
