@@ -30,8 +30,15 @@ var layers = []layer{
 	{"upstream/botwire", []string{"upstream", "internal/...", "journal"}},
 	{"upstream/...", []string{"upstream/internal/...", "internal/...", "journal"}},
 
-	// Leaves: their own layers, and what knows nothing of the project either.
-	{"journal/...", []string{"journal/internal/...", "internal/hashtable"}},
+	// The journal knows nothing of the project but its own layers, and they look down only.
+	{"journal", []string{"journal/internal/..."}},
+	{"journal/internal/recovery", []string{"journal/internal/store/...", "journal/internal/record"}},
+	{"journal/internal/pending", []string{"journal/internal/record", "internal/hashtable"}},
+	{"journal/internal/store", []string{"journal/internal/store/diskfs", "journal/internal/record"}},
+	{"journal/internal/store/diskfs", nil},
+	{"journal/internal/record", nil},
+
+	// Leaves.
 	{"cache", nil},
 	{"config", nil},
 	{"internal/...", nil},
@@ -117,6 +124,8 @@ func TestForbiddenImportsAreSeen(t *testing.T) {
 	for _, c := range [][2]string{
 		{"journal", module + "/upstream"},
 		{"journal/internal/store", module + "/journal"},
+		{"journal/internal/store", module + "/journal/internal/pending"},
+		{"journal/internal/new", module + "/journal/internal/record"},
 		{"cache", module + "/journal"},
 		{"proxy", module + "/upstream"},
 		{"proxy", module + "/journal/internal/store"},
