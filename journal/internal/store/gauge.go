@@ -27,7 +27,7 @@ type gauge struct {
 	epoch   time.Time
 
 	looking sync.Mutex   // held during a look, which may take long on a bad disk
-	checked atomic.Int64 // nanoseconds after epoch of the last look, 0 if there was none
+	checked atomic.Int64 // when the last look was: nanoseconds after epoch and 1; 0 if there was none
 	free    atomic.Int64 // at that time, less what was written since
 }
 
@@ -76,7 +76,7 @@ func (g *gauge) look() error {
 		return fmt.Errorf("free space of the disk: %w", err)
 	}
 	g.free.Store(int64(min(usage.AvailBytes, plenty)))
-	g.checked.Store(max(1, int64(time.Since(g.epoch))))
+	g.checked.Store(int64(time.Since(g.epoch)) + 1)
 	return nil
 }
 
@@ -86,5 +86,5 @@ func (g *gauge) age() time.Duration {
 	if checked == 0 {
 		return gaugeUsable
 	}
-	return time.Since(g.epoch) - time.Duration(checked)
+	return time.Since(g.epoch) + 1 - time.Duration(checked)
 }
