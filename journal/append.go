@@ -18,7 +18,7 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 	if err := j.pending.ready(w.ID); err != nil {
 		return Write{}, err
 	}
-	a := &appending{set: j.pending, NewWrite: w}
+	a := &appending{set: j.pending, NewWrite: w, unlock: func() {}}
 	if w.Op == Delete {
 		a.unlock = j.copies.lock(w.Namespace)
 		defer a.unlock()
@@ -40,19 +40,17 @@ type appending struct {
 	notBefore float64 // Unix seconds: its updated_at is no earlier
 	frees     int64   // bytes that the same change takes off the budget
 	write     pending.Write
-	unlock    func() // lets go of what must not change before the write has its place; may be nil
+	unlock    func() // lets go of what must not change before the write has its place
 }
 
 // Fill admits the write and gives it its place in the order, behind all that are there.
 func (a *appending) Fill(tx *store.Tx) error {
+	defer a.unlock() // a refusal too waits for a sync
 	if err := a.set.admit(tx, a); err != nil {
 		return err
 	}
 	tx.SetPending(a.ID, &a.write.Version, a.Value)
 	a.set.add(a.ID, &a.write)
-	if a.unlock != nil {
-		a.unlock()
-	}
 	return nil
 }
 

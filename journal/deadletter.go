@@ -75,7 +75,7 @@ func (j *Journal) Retry(seq uint64) (Write, error) {
 	unlock := j.copies.lock(l.Namespace)
 	defer unlock()
 	r := &retrying{dead: l, appending: appending{
-		set: j.pending, frees: l.Size(),
+		set: j.pending, frees: l.Size(), unlock: unlock,
 		NewWrite: NewWrite{ID: l.ID, Op: l.Op, Value: l.Value, ListBytes: int(l.ListBytes)},
 	}}
 	if r.notBefore, err = j.copies.updatedAt(l.ID); err != nil {
@@ -96,6 +96,7 @@ type retrying struct {
 // Fill admits the write, unless somebody else has retried or discarded it.
 func (r *retrying) Fill(tx *store.Tx) error {
 	if err := stillDead(tx, r.dead.Seq); err != nil {
+		r.unlock()
 		return err
 	}
 	if err := r.appending.Fill(tx); err != nil {

@@ -88,6 +88,7 @@ func (f *filling) prepare(o *Observation) error {
 // answered before it old all the same.
 func (f *filling) Fill(tx *store.Tx) error {
 	if !f.valid() {
+		f.unlock() // a refusal waits for a sync
 		return ErrChanged
 	}
 	if f.setCopy != nil {
@@ -97,6 +98,7 @@ func (f *filling) Fill(tx *store.Tx) error {
 	}
 	f.row.fill(tx)
 	if f.setCopy == nil && !f.row.changes() {
+		defer f.unlock()
 		f.readers.Lock()
 		defer f.readers.Unlock()
 		f.readers.changed(Change{ID: f.id})

@@ -96,6 +96,7 @@ func (l *listed) Fill(tx *store.Tx) error {
 		other.overtaken = true
 	}
 	if l.same {
+		defer l.unlock()
 		l.seen.confirm(ID{Namespace: namespace}, l.header.FetchedAt)
 		l.readers.Lock()
 		defer l.readers.Unlock()
