@@ -29,8 +29,9 @@ type copies struct {
 	// Guarded by readers.
 	filling map[ID]chan struct{}
 
-	seen    seen         // what upstream confirmed without a change, and what was used
-	written atomic.Int64 // bytes of copies since they were last measured
+	seen     seen         // what upstream confirmed without a change, and what was used
+	written  atomic.Int64 // bytes of copies since they were last measured
+	measured atomic.Int64 // bytes of copies when they were last measured; 0 before the first time
 }
 
 // copiesLocks is how many namespaces can change their copies at once, at the most.

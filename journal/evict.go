@@ -37,12 +37,13 @@ func (m *maintainer) boundCopies(ctx context.Context) error {
 	if budget == 0 {
 		return nil
 	}
-	if !m.measured {
+	measured := m.copies.measured.Load()
+	if measured == 0 {
 		usage, err := m.copiesUsage()
 		if err != nil || usage+m.copies.written.Load() < budget*evictTo/100 {
 			return err // it cannot exceed the budget yet, and need not be measured
 		}
-	} else if m.copiesSize+m.copies.written.Load() <= budget {
+	} else if measured+m.copies.written.Load() <= budget {
 		return nil
 	}
 	return m.evict(ctx, budget)
@@ -71,7 +72,7 @@ func (m *maintainer) evict(ctx context.Context, budget int64) error {
 	if err != nil {
 		return err
 	}
-	m.copiesSize, m.measured = sample.size, true
+	m.copies.measured.Store(sample.size)
 	if sample.size <= budget {
 		return nil
 	}
@@ -91,7 +92,7 @@ func (m *maintainer) evict(ctx context.Context, budget int64) error {
 	if err != nil {
 		return err
 	}
-	m.copiesSize -= bytesRemoved
+	m.copies.measured.Add(-bytesRemoved)
 	m.opts.Logger.Info("settled copies that were not used lately are removed", "copies", removed, "bytes", bytesRemoved)
 	for _, prefix := range []string{record.SettledPrefix, record.RowPrefix} {
 		delete(m.compacted, prefix)

@@ -54,9 +54,6 @@ type maintainer struct {
 	// further one doubles the pause.
 	notBefore time.Time
 	pause     time.Duration
-
-	copiesSize int64 // of the settled copies, when they were last measured
-	measured   bool  // since the start
 }
 
 // extent is the last write, and the bytes that were pending. More garbage has come when

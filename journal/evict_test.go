@@ -1,0 +1,149 @@
+package journal_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// maintained runs Maintain in a bubble for a while of virtual time.
+func maintained(t *testing.T, j *journal.Journal, d time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	no(t, j.Maintain(ctx))
+}
+
+const copySize = 10 << 10
+
+func copies(o *journal.Options) { o.CopiesBytes = 100 * copySize }
+
+// learn keeps upstream's answer for an entry.
+func learn(t *testing.T, j *journal.Journal, id journal.ID) {
+	t.Helper()
+	no(t, second(j.Fill(id, observed(strings.Repeat("x", copySize)), always)))
+}
+
+// Settled copies stay within their budget: the ones that were not used for the longest time
+// go, and others than copies stay.
+func TestCopiesStayWithinTheirBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewMem()
+		j := open(t, fs, copies)
+		put(t, j, key("pending"), "1")
+		for i := range 90 {
+			learn(t, j, key("copy%02d", i))
+			time.Sleep(time.Second)
+		}
+		maintained(t, j, 5*time.Second)
+		for i := range 90 {
+			expect(t, j, key("copy%02d", i), journal.Settled, strings.Repeat("x", copySize))
+			time.Sleep(time.Second)
+		}
+		for i := range 20 { // read last
+			lookup(t, j, key("copy%02d", i))
+		}
+		time.Sleep(time.Second)
+		for i := range 30 {
+			learn(t, j, key("more%02d", i))
+		}
+		maintained(t, j, 5*time.Second)
+		kept := 0
+		for i := range 90 {
+			state := lookup(t, j, key("copy%02d", i))
+			if state.Kind == journal.Settled {
+				kept++
+			}
+			if i < 20 && state.Kind != journal.Settled {
+				t.Errorf("copy %d was read last and is gone", i)
+			}
+		}
+		for i := range 30 {
+			if lookup(t, j, key("more%02d", i)).Kind != journal.Settled {
+				t.Errorf("copy %d was made last and is gone", i)
+			}
+		}
+		if kept < 20 || kept > 50 {
+			t.Errorf("%d of 90 older copies are kept, beside 30 newer ones, with room for 100", kept)
+		}
+		expect(t, j, key("pending"), journal.Value, "1")
+		check(t, j)
+		no(t, j.FlushTables())
+		if used, err := j.DB().EstimateDiskUsage([]byte("s/"), []byte("s0")); err != nil || used > 110*copySize {
+			t.Errorf("they take %d bytes on the disk, %v", used, err)
+		}
+	})
+}
+
+// Listings count, and go whole.
+func TestListingsStayWithinTheBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := open(t, vfs.NewMem(), copies)
+		var listing []journal.Row
+		for i := range 1000 {
+			listing = append(listing, journal.Row{Key: fmt.Sprintf("%0100d", i), ListBytes: 1, UpdatedAt: 20})
+		}
+		for i := range 12 {
+			no(t, j.BeginListing(fmt.Sprint("ns", i)).Commit(listing, true))
+			time.Sleep(time.Second)
+		}
+		maintained(t, j, 5*time.Second)
+		kept := 0
+		for i := range 12 {
+			l, ok, err := j.Listing(fmt.Sprint("ns", i))
+			no(t, err)
+			if ok && len(l.Rows) != len(listing) {
+				t.Errorf("listing %d has %d rows", i, len(l.Rows))
+			}
+			if ok {
+				kept++
+			} else if i > 8 {
+				t.Errorf("listing %d is gone, which was made late", i)
+			}
+		}
+		if kept < 3 || kept > 8 {
+			t.Errorf("%d listings are kept, with room for 8", kept)
+		}
+	})
+}
+
+// A pending entry has its created_at from its copy: that one stays, whoever makes room.
+func TestPendingEntryKeepsItsCreatedAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := open(t, vfs.NewMem(), copies)
+		a := key("copy50")
+		for i := range 99 {
+			learn(t, j, key("copy%02d", i))
+		}
+		time.Sleep(time.Hour)
+		put(t, j, a, "new")
+		before := lookup(t, j, a)
+		if before.CreatedAt != 10 {
+			t.Fatalf("created at %v", before.CreatedAt)
+		}
+		no(t, j.DropCopies())
+		if after := lookup(t, j, a); after != before {
+			t.Errorf("it was %+v and is %+v", before, after)
+		}
+		for i := range 99 {
+			if kind := lookup(t, j, key("copy%02d", i)).Kind; kind == journal.Settled {
+				t.Errorf("copy %d is still there", i)
+			}
+		}
+		for i := range 150 {
+			learn(t, j, key("more%02d", i))
+		}
+		maintained(t, j, 5*time.Second)
+		if after := lookup(t, j, a); after != before {
+			t.Errorf("it was %+v and is %+v", before, after)
+		}
+		check(t, j)
+	})
+}
