@@ -90,6 +90,7 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error)) (err error) {
 	d.journal, err = journal.Open(journal.Options{
 		Dir:         filepath.Join(c.DataDir, journalDir),
 		MaxBytes:    c.Journal.MaxBytes,
+		CopiesBytes: c.Cache.Disk,
 		DiskReserve: c.Journal.DiskReserve,
 		Fatal:       fatal,
 		Logger:      d.logger,

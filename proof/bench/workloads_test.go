@@ -31,7 +31,7 @@ func TestReadsThatWentUpstreamAreNoticed(t *testing.T) {
 		t.Errorf("hits are refused: %v", err)
 	}
 	misses++
-	if err := on.done(t.Context()); err == nil || !strings.Contains(err.Error(), "1 requests were not answered") {
+	if err := on.done(t.Context()); err == nil || !strings.Contains(err.Error(), "botwired asked upstream for 1 of the requests") {
 		t.Errorf("a miss gives %v", err)
 	}
 }

@@ -227,21 +227,24 @@ func TestFullDiskAgainAndAgain(t *testing.T) {
 	d.terminate(t)
 }
 
-// fillExactly uses a budget up to the last byte: one entry shrinks, and another takes
-// the rest.
+// fillExactly uses a budget up to the last byte: one entry shrinks, and another grows
+// until it has the rest.
 func fillExactly(t *testing.T, l *ledger, d *daemon, budget int) {
 	t.Helper()
-	const overhead = 64 // the budget's share for a write beside its namespace, key and value
+	const small = 1000 // bytes, and less than the first entry gives up
 	if status, answer := l.put(d.client, l.keys()[0], 5000); status != http.StatusOK {
 		t.Fatalf("a smaller write in place of a larger one: %d %.200s", status, answer)
+	}
+	if status, answer := l.put(d.client, "exactly", small); status != http.StatusOK {
+		t.Fatalf("a write of %d bytes in the room of a smaller one: %d %.200s", small, status, answer)
 	}
 	status, err := d.status()
 	if err != nil {
 		t.Fatal(err)
 	}
-	left := budget - status.PendingBytes - overhead - len(namespace) - len("exactly")
-	if status, answer := l.put(d.client, "exactly", left); status != http.StatusOK {
-		t.Fatalf("a write of all that is left, %d bytes: %d %.200s", left, status, answer)
+	rest := small + budget - status.PendingBytes
+	if status, answer := l.put(d.client, "exactly", rest); status != http.StatusOK {
+		t.Fatalf("a write that grows to %d bytes, and takes all that is left: %d %.200s", rest, status, answer)
 	}
 }
 

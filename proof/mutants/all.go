@@ -13,7 +13,7 @@ import (
 )
 
 // trials sees every test of the list pass as the tree is. Rows whose tests one program
-// can run share a run.
+// can run share a run, and no row may take much longer than that run did.
 func (l *lab) trials(ctx context.Context, list []mutant, parallel int) error {
 	var trials []mutant
 	for _, m := range list {
@@ -33,6 +33,10 @@ func (l *lab) trials(ctx context.Context, list []mutant, parallel int) error {
 		if r.failed != "" || r.broken != "" {
 			err = errors.Join(err, fmt.Errorf("with nothing taken out, the tests of %s: %s", trials[i].pkg(), r))
 		}
+	}
+	for i := range list {
+		at := slices.IndexFunc(trials, func(o mutant) bool { return o.test.runsWith(list[i].test) })
+		list[i].limit = min(testTimeout, 10*time.Second+5*results[at].testing)
 	}
 	return err
 }

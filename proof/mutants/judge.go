@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,7 +15,7 @@ import (
 )
 
 // testTimeout bounds one run of a row's tests: the guard that a row takes out may be one
-// against waiting for ever.
+// against waiting for ever. trials gives most rows a shorter limit.
 const testTimeout = 60 * time.Second
 
 // result says what became of one row.
@@ -79,7 +80,7 @@ func (l *lab) judge(ctx context.Context, dir string, m *mutant) (r result, err e
 			return r, nil
 		}
 		began = time.Now()
-		out, err = l.test(ctx, overlay, pkg, program, m.test)
+		out, err = l.test(ctx, overlay, pkg, program, m)
 		r.testing += time.Since(began)
 		if ctx.Err() != nil {
 			return r, ctx.Err()
@@ -120,8 +121,9 @@ func (l *lab) build(ctx context.Context, overlay, pkg, tags, program string) (st
 
 // test runs the tests that a row names. Some of them build the daemon themselves: they
 // find the changes by GOFLAGS.
-func (l *lab) test(ctx context.Context, overlay, pkg, program string, t test) (string, error) {
-	args := append([]string{"-test.run", t.pattern, "-test.failfast", "-test.timeout", testTimeout.String()}, t.flags...)
+func (l *lab) test(ctx context.Context, overlay, pkg, program string, m *mutant) (string, error) {
+	limit := cmp.Or(m.limit, testTimeout)
+	args := append([]string{"-test.run", m.test.pattern, "-test.failfast", "-test.timeout", limit.String()}, m.test.flags...)
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = filepath.Join(l.root, filepath.FromSlash(pkg))
 	cmd.Env = append(os.Environ(), strings.TrimSpace("GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay))

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // mutant is one guard taken out.
@@ -16,6 +17,7 @@ type mutant struct {
 	guard string
 	edits []edit
 	test  test
+	limit time.Duration // of a run of its tests; 0 is testTimeout
 }
 
 // edit replaces some lines of a file.
