@@ -16,7 +16,7 @@ func examine(opts store.Options, version int) error {
 	if version == store.FormatVersion {
 		m, err = store.Check(opts)
 	} else {
-		err = store.CheckLogs(opts.FS, opts.Dir, &m)
+		_, _, err = store.CheckLogs(opts.FS, opts.Dir)
 	}
 	if err != nil {
 		return err

@@ -186,7 +186,7 @@ func (s *salvage) readLog(fsys vfs.FS, path, name string) error {
 		return err
 	}
 	for at := 0; at < len(text); at += logBlock {
-		_ = store.ReadLog(bytes.NewReader(text[at:]), number, s.takeBatch)
+		_, _ = store.ReadLog(bytes.NewReader(text[at:]), number, s.takeBatch)
 	}
 	return nil
 }
