@@ -43,9 +43,9 @@ func examineRecords(db *pebble.DB, m *store.Mark) error {
 	if err := t.Compare(found); err != nil {
 		return err
 	}
-	var s sifted
+	var s sifter
 	for _, prefix := range []string{record.SettledPrefix, record.SentPrefix, record.HeaderPrefix, record.RowPrefix} {
-		err := store.ScanPrefix(db, []byte(prefix), func(key, body []byte, _ uint32) error { return s.addCopy(key, body) })
+		err := store.ScanPrefix(db, []byte(prefix), func(_, body []byte, _ uint32) error { return s.addCopy(prefix, body) })
 		if err != nil {
 			return err
 		}

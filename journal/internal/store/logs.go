@@ -45,7 +45,7 @@ func newLogReader[N ~uint64](of func(io.Reader, N) *pebblelog.Reader, r io.Reade
 }
 
 // ReadLog calls visit for every batch of a log up to its end, for which the error is nil,
-// or up to damage. end is the offset at which the next batch would begin.
+// or up to damage. end is where the last batch ended, or at the log's end its trailer is.
 func ReadLog(r io.Reader, number uint64, visit func(repr []byte) error) (end int64, err error) {
 	records := newLogReader(pebblelog.NewReader, r, number)
 	var buf bytes.Buffer
@@ -62,8 +62,9 @@ func ReadLog(r io.Reader, number uint64, visit func(repr []byte) error) (end int
 			err = visit(buf.Bytes())
 		}
 		if err != nil {
-			return records.Offset(), err
+			return end, err
 		}
+		end = records.Offset()
 	}
 }
 
