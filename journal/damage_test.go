@@ -39,21 +39,33 @@ type victim struct {
 
 func readAll(t testing.TB, fs vfs.FS) map[string]string {
 	t.Helper()
+	files, err := tryReadAll(fs)
+	no(t, err)
+	return files
+}
+
+func tryReadAll(fs vfs.FS) (map[string]string, error) {
 	files := make(map[string]string)
 	names, err := fs.List(dir)
-	no(t, err)
+	if err != nil {
+		return nil, err
+	}
 	for _, name := range names {
 		f, err := fs.Open(fs.PathJoin(dir, name))
 		if errors.Is(err, os.ErrNotExist) { // Pebble has tidied up meanwhile
-			return readAll(t, fs)
+			return tryReadAll(fs)
 		}
-		no(t, err)
+		if err != nil {
+			return nil, err
+		}
 		text, err := io.ReadAll(f)
-		no(t, errors.Join(err, f.Close()))
+		if err := errors.Join(err, f.Close()); err != nil {
+			return nil, err
+		}
 		files[name] = string(text)
 	}
 	delete(files, "LOCK")
-	return files
+	return files, nil
 }
 
 // later adds to older what has changed since.
@@ -164,6 +176,9 @@ func (v *victim) suffer(d damage) (outcome string) {
 	fatal := make(chan error, 1)
 	j, err := journal.Open(journal.Options{Dir: dir, FS: mem, Fatal: func(err error) { fatal <- err }})
 	if err != nil {
+		if removed := v.removedFrom(mem, d); removed != "" {
+			return "WRONG: it does not start, and " + removed + " is not what it was"
+		}
 		return refused("open", err)
 	}
 	defer func() { _ = j.Close() }()
@@ -183,6 +198,23 @@ func (v *victim) suffer(d damage) (outcome string) {
 		return "WRONG: " + diff
 	}
 	return "intact"
+}
+
+// removedFrom names a file that is not there any more, or not as the damage left it.
+func (v *victim) removedFrom(fs vfs.FS, d damage) string {
+	left, err := tryReadAll(fs)
+	if err != nil {
+		return err.Error()
+	}
+	for name, text := range v.files {
+		if name == d.file {
+			text = d.text
+		}
+		if now, ok := left[name]; now != text || ok == (name == d.file && d.gone) {
+			return name
+		}
+	}
+	return ""
 }
 
 func (v *victim) write(fs vfs.FS, d damage) error {
@@ -244,17 +276,11 @@ func (v *victim) sufferAll(t *testing.T, all []damage) {
 				got := v.suffer(d)
 				late.Stop()
 				mu.Lock()
-				kind := strings.TrimRight(d.file, "0123456789")
-				if strings.HasSuffix(d.file, ".sst") || strings.HasSuffix(d.file, ".log") {
-					kind = d.file[len(d.file)-4:]
-				} else if strings.HasPrefix(d.file, "marker") {
-					kind = "marker"
-				}
 				if strings.ContainsAny(got[:2], "WPU") {
 					t.Errorf("%s %s to/of %d bytes: %s", d.file, d.what, len(d.text), got)
 					got = got[:5]
 				}
-				outcomes[fmt.Sprintf("%-9s %-14s %s", kind, d.what, got)]++
+				outcomes[fmt.Sprintf("%-9s %-14s %s", kindOf(d.file), d.what, got)]++
 				mu.Unlock()
 			}
 		})

@@ -76,8 +76,8 @@ func openLocked(opts store.Options) (*store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := recovery.RemoveCheckpoints(opts); err != nil {
-		opts.Logger.Warn("the copy that a migration made cannot be removed: the next start tries again", "error", err)
+	if err := recovery.RemoveLeftovers(opts); err != nil {
+		opts.Logger.Warn("what a migration or a recovery left beside the journal cannot be removed: the next start tries again", "error", err)
 	}
 	return s, nil
 }

@@ -1,7 +1,8 @@
 package journal_test
 
 import (
-	"fmt"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -63,6 +64,17 @@ func (h *heldTables) learn(name, value string) {
 	no(h.t, second(h.j.Fill(key("%s", name), observed(value), always)))
 }
 
+// enter writes the table that waits, and returns when the manifest names it.
+func (h *heldTables) enter() {
+	h.t.Helper()
+	name, before := newest(h.t, readAll(h.t, h.FS), "MANIFEST-", "")
+	h.allow <- struct{}{}
+	for now := before; now == before; {
+		runtime.Gosched()
+		now = readAll(h.t, h.FS)[name]
+	}
+}
+
 func (h *heldTables) rotate() {
 	h.t.Helper()
 	no(h.t, h.j.RotateLog())
@@ -109,49 +121,149 @@ func refuses(t *testing.T, files map[string]string, d damage, what string) {
 	}
 }
 
-// contract 4: an older log that ends too early is noticed though the newer one, and all
-// that is counted, is whole.
-func TestGapBetweenLogsIsNoticed(t *testing.T) {
+// threeLogs is a journal with three logs of which no record is in tables: an older copy of
+// k in the first, the newer one in the second, and nothing of k in the third.
+func threeLogs(t *testing.T) (files map[string]string, logs []string) {
+	t.Helper()
 	h := holdTables(t)
+	h.learn("other", "1")
 	h.learn("k", "old")
-	log, whole := newest(t, readAll(t, h.FS), "", ".log")
+	h.rotate()
+	h.learn("other", "2")
 	h.learn("k", "new")
 	h.rotate()
-	h.learn("other", "1")
+	h.learn("other", "3")
 	h.j.MarkNow()
-	files := readAll(t, h.FS)
+	files = readAll(t, h.FS)
 	reads(t, files, "new")
-	refuses(t, files, damage{file: log, text: files[log][:len(whole)]}, "records are missing before log")
+	return files, logsOf(t, files, 3)
 }
 
-// contract 4: a manifest that ends too early is noticed though the logs have no gap: as
-// the one before its last table was entered late, it covers records of the next log too.
-func TestManifestCutShortIsNoticed(t *testing.T) {
+// logsOf are the last n logs.
+func logsOf(t *testing.T, files map[string]string, n int) []string {
+	t.Helper()
+	var logs []string
+	for name := range files {
+		if kindOf(name) == ".log" {
+			logs = append(logs, name)
+		}
+	}
+	slices.Sort(logs)
+	if len(logs) < n {
+		t.Fatalf("the logs are %v", logs)
+	}
+	return logs[len(logs)-n:]
+}
+
+// contract 4: an older log that ends too early is noticed though the newer one, and all
+// that is counted, is whole. Nobody but the log's own trailer tells: the record that is
+// missing may be the last before the manifest's number.
+func TestCutLogIsNoticed(t *testing.T) {
+	files, logs := threeLogs(t)
+	at := boundaries(logs[1], files[logs[1]])
+	lastRecord := at[len(at)-2]
+	cut := damage{file: logs[1], text: files[logs[1]][:lastRecord]}
+	refuses(t, files, cut, logs[1]+" ends too early")
+	cut.text = files[logs[1]][:at[len(at)-1]] // its trailer only
+	refuses(t, files, cut, logs[1]+" ends too early")
+}
+
+// contract 4: Pebble takes a chunk for the end of the log when one byte is damaged, that of
+// the log's number, and happens to be the next number.
+func TestFlippedLogNumberIsNoticed(t *testing.T) {
+	files, logs := threeLogs(t)
+	b := []byte(files[logs[1]])
+	b[boundaries(logs[1], files[logs[1]])[0]+logNumberAt]++
+	refuses(t, files, damage{file: logs[1], text: string(b)}, logs[1]+" ends too early")
+}
+
+// contract 4: a log that is gone from between two others is noticed.
+func TestGapBetweenLogsIsNoticed(t *testing.T) {
+	files, logs := threeLogs(t)
+	refuses(t, files, damage{file: logs[1], gone: true}, "records are missing in or before log "+logs[2])
+}
+
+// contract 4: so is the first log that is not in tables, though the manifest was last
+// written when that log had ended, and says so of its records.
+func TestMissingFirstLogIsNoticed(t *testing.T) {
 	h := holdTables(t)
 	h.learn("k", "old")
 	h.rotate()
-	<-h.waiting // the first log's table
-	log, _ := newest(t, readAll(t, h.FS), "", ".log")
+	<-h.waiting
 	h.learn("k", "new")
 	h.rotate()
 	h.allow <- struct{}{}
 	<-h.waiting // the second log's table; the first's is entered
-	manifest, before := newest(t, readAll(t, h.FS), "MANIFEST-", "")
-	h.learn("other", "0")
-	h.rotate()
-	h.allow <- struct{}{}
-	<-h.waiting // the third log's table; the second's is entered
-	for i := range 20 {
-		h.learn("other", fmt.Sprint("1 ", i))
-		h.rotate() // which takes the file of an old log
-	}
+	h.learn("other", "1")
 	h.j.MarkNow()
 	files := readAll(t, h.FS)
-	if _, ok := files[log]; ok || len(files[manifest]) <= len(before) {
-		t.Fatalf("%s is there, or nothing was entered in %s after its first %d bytes", log, manifest, len(before))
-	}
 	reads(t, files, "new")
-	refuses(t, files, damage{file: manifest, text: before}, "manifest")
+	log := logsOf(t, files, 2)[0]
+	refuses(t, files, damage{file: log, gone: true}, "log "+strings.TrimSuffix(log, ".log")+" is missing")
+}
+
+// contract 4: a start makes tables of the logs, and enters them in a new manifest. When
+// that is gone back to what the one before it was, only the mark tells: the manifest
+// before was last written when the log had ended of which the table is now missing.
+func TestOlderManifestIsNoticed(t *testing.T) {
+	h := holdTables(t)
+	h.learn("k", "old")
+	h.rotate()
+	<-h.waiting
+	h.learn("k", "new")
+	before, _ := newest(t, readAll(t, h.FS), "MANIFEST-", "")
+	h.enter()
+	mem := vfs.NewMem()
+	killed := readAll(t, h.FS)
+	no(t, (&victim{files: killed}).write(mem, damage{}))
+	j := open(t, mem)
+	no(t, second(j.Fill(key("other"), observed("1"), always)))
+	j.MarkNow()
+	files := readAll(t, mem)
+	reads(t, files, "new")
+	now, _ := newest(t, files, "MANIFEST-", "")
+	if now == before {
+		t.Fatal("the start has made no manifest")
+	}
+	refuses(t, files, damage{file: now, text: killed[before]}, "manifest")
+}
+
+// contract 4: the end of the last log is missing, and no write is among it.
+func TestLostChangesAreNoticed(t *testing.T) {
+	h := holdTables(t)
+	put(t, h.j, key("pending"), "1")
+	h.learn("k", "old")
+	log := logsOf(t, readAll(t, h.FS), 1)[0]
+	before := readAll(t, h.FS)[log]
+	h.learn("k", "new")
+	h.j.MarkNow()
+	files := readAll(t, h.FS)
+	reads(t, files, "new")
+	refuses(t, files, damage{file: log, text: before}, "changes are missing")
+}
+
+// contract 4: when Pebble can read nothing of the last log, it takes it for one that was
+// cut off by a kill, and removes it with all the writes behind the damage.
+func TestDamagedLogIsNotRemoved(t *testing.T) {
+	mem := vfs.NewMem()
+	j := open(t, mem)
+	for i := range 3 {
+		put(t, j, key("%d", i), "1")
+	}
+	j.MarkNow()
+	files := readAll(t, mem)
+	log := logsOf(t, files, 1)[0]
+	v := &victim{files: files}
+	d := damage{file: log, text: strings.Repeat("\x00", 30) + files[log][30:]}
+	refuses(t, files, d, "acknowledged writes are missing")
+	left := vfs.NewMem()
+	no(t, v.write(left, d))
+	if _, err := journal.Open(journal.Options{Dir: dir, FS: left}); err == nil {
+		t.Fatal("it starts")
+	}
+	if removed := v.removedFrom(left, d); removed != "" {
+		t.Errorf("%s is not what it was", removed)
+	}
 }
 
 // contract 1: a mark that was made while a write waited for its sync is not ahead of

@@ -16,7 +16,7 @@ func examine(opts store.Options, version int) error {
 	if version == store.FormatVersion {
 		m, err = store.Check(opts)
 	} else {
-		err = store.CheckLogs(opts.FS, opts.Dir, &m)
+		_, _, err = store.CheckLogs(opts.FS, opts.Dir)
 	}
 	if err != nil {
 		return err
@@ -43,9 +43,9 @@ func examineRecords(db *pebble.DB, m *store.Mark) error {
 	if err := t.Compare(found); err != nil {
 		return err
 	}
-	var s sifted
+	var s sifter
 	for _, prefix := range []string{record.SettledPrefix, record.SentPrefix, record.HeaderPrefix, record.RowPrefix} {
-		err := store.ScanPrefix(db, []byte(prefix), func(key, body []byte, _ uint32) error { return s.addCopy(key, body) })
+		err := store.ScanPrefix(db, []byte(prefix), func(_, body []byte, _ uint32) error { return s.addCopy(prefix, body) })
 		if err != nil {
 			return err
 		}

@@ -70,9 +70,12 @@ func copyAside(opts store.Options, db *pebble.DB, from int) error {
 	return errors.Join(store.SyncDir(fsys, to), store.SyncDir(fsys, fsys.PathDir(to)))
 }
 
-// RemoveCheckpoints removes what a migration has kept, once the store of the present
-// format is open.
-func RemoveCheckpoints(opts store.Options) error {
+// RemoveLeftovers removes what a migration has kept, and what a recovery that was cut off
+// has left, once the store of the present format is open.
+func RemoveLeftovers(opts store.Options) error {
+	if err := removeWork(opts.FS, opts.Dir); err != nil {
+		return err
+	}
 	for version := 1; version < store.FormatVersion; version++ {
 		old := checkpointOf(opts.Dir, version)
 		if _, err := opts.FS.Stat(old); errors.Is(err, fs.ErrNotExist) {

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/batchrepr"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -23,15 +21,8 @@ import (
 // reading can begin anew at any.
 const logBlock = 32 << 10
 
-// salvagedRecord is what a key was last seen to hold.
-type salvagedRecord struct {
-	order   uint64 // Pebble's own sequence number: the highest is the last
-	value   []byte
-	deleted bool
-}
-
-// salvagedRange is a range of keys that was removed at once.
-type salvagedRange struct {
+// removedRange is a range of keys that was removed at once.
+type removedRange struct {
 	order    uint64
 	from, to []byte
 }
@@ -39,77 +30,75 @@ type salvagedRange struct {
 // salvage is what can be read of a damaged store, read past Pebble: its tables and its
 // logs, one by one, whatever the manifest says of them.
 type salvage struct {
-	records map[string]salvagedRecord
-	ranges  []salvagedRange
+	records *sorter
+	ranges  []removedRange
 	newest  record.Totals // the newest state record seen
 	stated  bool          // there was one
 	unread  []string
+	failure error // of what the records are sorted with; nothing is missing in the store for it
 }
 
 // readStore reads all tables and logs as far as they can be read.
-func readStore(fsys vfs.FS, dir string) (*salvage, error) {
-	s := &salvage{records: make(map[string]salvagedRecord)}
+func (t *task) readStore() (*salvage, error) {
+	fsys, dir := t.opts.FS, t.opts.Dir
+	s := &salvage{records: &sorter{fs: fsys, dir: sortingName(dir), limit: sortBytes}}
 	names, err := fsys.List(dir)
 	if err != nil {
 		return nil, err
 	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return !strings.HasSuffix(name, ".sst") && !strings.HasSuffix(name, ".log")
+	})
 	slices.Sort(names)
+	t.progress.OfFiles = len(names)
 	for _, name := range names {
-		var err error
-		switch {
-		case strings.HasSuffix(name, ".sst"):
-			err = s.readTable(fsys, fsys.PathJoin(dir, name))
-		case strings.HasSuffix(name, ".log"):
-			err = s.readLog(fsys, fsys.PathJoin(dir, name), name)
+		path := fsys.PathJoin(dir, name)
+		if strings.HasSuffix(name, ".sst") {
+			err = s.readTable(fsys, path)
+		} else {
+			err = s.readLog(fsys, path, name)
+		}
+		if s.failure != nil {
+			return nil, s.failure
 		}
 		if err != nil {
 			s.unread = append(s.unread, fmt.Sprintf("%s: %v", name, store.OneLine(err)))
 		}
+		t.progress.Files++
+		t.tell()
 	}
-	s.removeRanges()
+	slices.SortFunc(s.ranges, func(a, b removedRange) int { return bytes.Compare(a.from, b.from) })
 	return s, nil
 }
 
-// removeRanges removes what a range took that was removed after it.
-func (s *salvage) removeRanges() {
-	for _, r := range s.ranges {
-		maps.DeleteFunc(s.records, func(key string, record salvagedRecord) bool {
-			return record.order < r.order && key >= string(r.from) && key < string(r.to)
-		})
-	}
-}
-
 func (s *salvage) takeRange(from, to []byte, order uint64) {
-	s.ranges = append(s.ranges, salvagedRange{order, bytes.Clone(from), bytes.Clone(to)})
+	s.ranges = append(s.ranges, removedRange{order, bytes.Clone(from), bytes.Clone(to)})
 }
 
-// take keeps a record if it is newer than the one that is known.
-func (s *salvage) take(key, value []byte, order uint64, deleted bool) {
-	if bytes.Equal(key, record.StateKey) && !deleted {
-		s.state(value)
+func (s *salvage) take(key, value []byte, order uint64, deleted bool) error {
+	if !bytes.Equal(key, record.StateKey) {
+		s.failure = s.records.add(key, value, order, deleted)
+		return s.failure
 	}
-	if old, ok := s.records[string(key)]; ok && old.order > order {
-		return
+	body, err := record.Unseal(key, value)
+	if err != nil || deleted {
+		return nil
 	}
-	s.records[string(key)] = salvagedRecord{order, bytes.Clone(value), deleted}
+	if t, err := record.DecodeTotals(body); err == nil {
+		s.state(&t)
+	}
+	return nil
 }
 
-func (s *salvage) state(value []byte) {
-	body, err := record.Unseal(record.StateKey, value)
-	if err != nil {
-		return
-	}
-	t, err := record.DecodeTotals(body)
-	if err != nil {
-		return
-	}
+// state keeps a state record if it is the newest so far.
+func (s *salvage) state(t *record.Totals) {
 	if !s.stated || t.Batches > s.newest.Batches || t.Batches == s.newest.Batches && t.Seq >= s.newest.Seq {
-		s.newest, s.stated = t, true
+		s.newest, s.stated = *t, true
 	}
 }
 
-// readTable reads a table from both ends, so that one damaged block hides no more than
-// itself.
+// readTable reads a table, and from its other end too if it has a damaged block, so that
+// that hides no more than itself.
 func (s *salvage) readTable(fsys vfs.FS, path string) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -129,7 +118,11 @@ func (s *salvage) readTable(fsys vfs.FS, path string) (err error) {
 		return errors.Join(err, readable.Close())
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	return errors.Join(s.walk(r, false), s.walk(r, true), s.readRanges(r))
+	err = s.walk(r, false)
+	if err != nil {
+		err = errors.Join(err, s.walk(r, true))
+	}
+	return errors.Join(err, s.readRanges(r))
 }
 
 func (s *salvage) readRanges(r *sstable.Reader) error {
@@ -159,7 +152,9 @@ func (s *salvage) walk(r *sstable.Reader, backwards bool) error {
 		if err != nil {
 			return errors.Join(err, it.Close())
 		}
-		s.take(kv.K.UserKey, value, uint64(kv.SeqNum()), removes(kv.Kind()))
+		if err := s.take(kv.K.UserKey, value, uint64(kv.SeqNum()), removes(kv.Kind())); err != nil {
+			return errors.Join(err, it.Close())
+		}
 	}
 	return errors.Join(it.Error(), it.Close())
 }
@@ -181,14 +176,15 @@ func (s *salvage) readLog(fsys vfs.FS, path, name string) error {
 	if err != nil {
 		return err
 	}
-	text, err := io.ReadAll(f)
+	text, err := io.ReadAll(f) // no longer than what Pebble keeps in memory
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	for at := 0; at < len(text); at += logBlock {
-		_ = store.ReadLog(bytes.NewReader(text[at:]), number, s.takeBatch)
+	for at := int64(0); at < int64(len(text)); {
+		end, _ := store.ReadLog(bytes.NewReader(text[at:]), number, s.takeBatch)
+		at = (at + end + logBlock) &^ (logBlock - 1)
 	}
-	return nil
+	return s.failure
 }
 
 func (s *salvage) takeBatch(repr []byte) error {
@@ -209,147 +205,10 @@ func (s *salvage) takeBatch(repr []byte) error {
 		case sstable.InternalKeyKindRangeDelete:
 			s.takeRange(key, value, order)
 		default:
-			s.take(key, value, order, removes(kind))
+			if err := s.take(key, value, order, removes(kind)); err != nil {
+				return err
+			}
 		}
 		order++
 	}
-}
-
-// addView adds what Pebble shows of the store, if it can open it: all of it when that
-// is what the newest state record says, and else what reading past Pebble has missed.
-func (s *salvage) addView(opts store.Options) {
-	view := make(map[string]salvagedRecord)
-	db, err := store.OpenPebble(opts, true)
-	if err != nil {
-		return
-	}
-	var whole error
-	for _, prefix := range []string{record.PendingPrefix, record.SentPrefix, record.SettledPrefix, record.HeaderPrefix, record.RowPrefix, record.DeadPrefix} {
-		whole = errors.Join(whole, viewOf(db, []byte(prefix), view))
-	}
-	if t, err := store.ReadTotals(db); err == nil {
-		s.state(record.EncodeTotals(&t))
-	}
-	whole = errors.Join(whole, db.Close())
-	if whole == nil && s.fits(view) {
-		s.records = view
-		return
-	}
-	for key, r := range view {
-		if _, ok := s.records[key]; !ok {
-			s.records[key] = r
-		}
-	}
-}
-
-func viewOf(r pebble.Reader, prefix []byte, view map[string]salvagedRecord) error {
-	return store.Each(r, prefix, record.After(prefix), func(key, value []byte) error {
-		view[string(key)] = salvagedRecord{value: bytes.Clone(value)}
-		return nil
-	})
-}
-
-// fits reports whether records are what the newest state record says.
-func (s *salvage) fits(records map[string]salvagedRecord) bool {
-	kept := sift(records)
-	return s.stated && s.newest.Compare(kept.totals) == nil
-}
-
-// sifted is what checks of the records that were read.
-type sifted struct {
-	totals  record.Totals
-	keys    []string // in order
-	counts  Salvaged
-	damaged []string
-	newest  map[record.ID]uint64 // pending write
-}
-
-// sift takes the records that check. Every kind is decoded, so that what is kept is
-// what the journal can read.
-func sift(records map[string]salvagedRecord) *sifted {
-	s := &sifted{newest: make(map[record.ID]uint64)}
-	for _, key := range slices.Sorted(maps.Keys(records)) {
-		r := records[key]
-		if r.deleted || key == string(record.StateKey) {
-			continue
-		}
-		body, err := record.Unseal([]byte(key), r.value)
-		if err == nil {
-			err = s.add([]byte(key), body, r.value)
-		}
-		if err != nil {
-			s.damaged = append(s.damaged, nameOf(key))
-			continue
-		}
-		s.keys = append(s.keys, key)
-	}
-	return s
-}
-
-func (s *sifted) add(key, body, value []byte) error {
-	switch string(key[:min(2, len(key))]) {
-	case record.PendingPrefix:
-		id, v, err := record.ReadPending(key, body, record.Sum(value))
-		if err != nil {
-			return err
-		}
-		s.totals.Add(id, &v)
-		s.totals.Seq = max(s.totals.Seq, v.Seq)
-		s.newest[id] = max(s.newest[id], v.Seq)
-		s.counts.Pending++
-	case record.DeadPrefix:
-		seq, err := record.ParseDeadKey(key)
-		if err != nil {
-			return err
-		}
-		l, err := record.DecodeDead(seq, body)
-		if err != nil {
-			return err
-		}
-		s.totals.AddDead(&l)
-		s.totals.Seq = max(s.totals.Seq, seq)
-		s.counts.DeadLetters++
-	default:
-		return s.addCopy(key, body)
-	}
-	return nil
-}
-
-func (s *sifted) addCopy(key, body []byte) (err error) {
-	switch string(key[:min(2, len(key))]) {
-	case record.SettledPrefix:
-		if _, _, err = record.DecodeSettled(body); err == nil {
-			s.counts.Settled++
-		}
-	case record.SentPrefix:
-		s.counts.SentMarks++
-	case record.HeaderPrefix:
-		if _, err = record.DecodeHeader(body); err == nil {
-			s.counts.Listings++
-		}
-	case record.RowPrefix:
-		_, err = record.DecodeRow("", body)
-	default:
-		err = record.ErrCorrupt
-	}
-	return err
-}
-
-// nameOf says for a person what a record was.
-func nameOf(key string) string {
-	kinds := map[string]string{
-		record.PendingPrefix: "pending write", record.SentPrefix: "sent mark of", record.SettledPrefix: "settled copy of",
-		record.HeaderPrefix: "listing of", record.RowPrefix: "listing row of", record.DeadPrefix: "dead letter",
-	}
-	kind, ok := kinds[key[:min(2, len(key))]]
-	if !ok {
-		return fmt.Sprintf("record %q", key)
-	}
-	if id, seq, err := record.ParsePendingKey([]byte(key)); err == nil && kind == kinds[record.PendingPrefix] {
-		return fmt.Sprintf("pending write %d to %s", seq, id)
-	}
-	if seq, err := record.ParseDeadKey([]byte(key)); err == nil && kind == kinds[record.DeadPrefix] {
-		return fmt.Sprintf("dead letter %d", seq)
-	}
-	return fmt.Sprintf("%s %s", kind, key[2:])
 }

@@ -40,21 +40,22 @@
 //
 // # Damage
 //
-// A store that is behind its mark, a manifest that is not the one that the mark knows,
-// a gap between the batches of the logs, a record or block whose checksum does not
-// hold, and records that do not add up to the state record are [record.ErrCorrupt]: at
-// [Open], before Pebble removes anything, or when the records are read.
+// These are [record.ErrCorrupt] at [Open], before Pebble changes anything:
+//
+//   - a store that is behind its mark, by what its logs and tables say
+//   - a manifest that is not the one that the mark knows
+//   - a log that is missing, or that ends before its trailer
+//   - a gap between the numbers of the records in the logs
+//
+// A record or a block whose checksum does not hold, and records that do not add up to the
+// state record, are [record.ErrCorrupt] when the records are read.
 //
 // What remains unnoticed when one file is damaged:
 //
 //   - After an unclean end, the loss of the end of the last log as far as it is
 //     younger than the mark, which is a second: it cannot be told from a write that
 //     was under way.
-//   - After an unclean end with several logs, the loss of the whole first one, or of
-//     a part at its beginning, as far as it holds only settled copies, listings and
-//     sent marks, which the state record does not count. Reads may then go back to
-//     an older copy, and a write that was under way is not known to be in doubt.
-//   - The same of a manifest whose last entries are younger than the mark.
+//   - A table in whose place there is another one of the same size.
 //   - The return of the whole directory, MARK included, to an earlier time: that is
 //     not one file, and nothing in the directory can tell.
 package store

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -43,9 +44,9 @@ func newLogReader[N ~uint64](of func(io.Reader, N) *pebblelog.Reader, r io.Reade
 	return of(r, N(number))
 }
 
-// ReadLog calls visit for every batch of a log up to its end, which is nil, or up to
-// what cannot be read.
-func ReadLog(r io.Reader, number uint64, visit func(repr []byte) error) error {
+// ReadLog calls visit for every batch of a log up to its end, for which the error is nil,
+// or up to damage. end is where the last batch ended, or at the log's end its trailer is.
+func ReadLog(r io.Reader, number uint64, visit func(repr []byte) error) (end int64, err error) {
 	records := newLogReader(pebblelog.NewReader, r, number)
 	var buf bytes.Buffer
 	for {
@@ -55,62 +56,93 @@ func ReadLog(r io.Reader, number uint64, visit func(repr []byte) error) error {
 			_, err = io.Copy(&buf, one)
 		}
 		if errors.Is(err, io.EOF) {
-			return nil
+			return records.Offset(), nil
 		}
 		if err == nil {
 			err = visit(buf.Bytes())
 		}
 		if err != nil {
-			return err
+			return end, err
 		}
+		end = records.Offset()
 	}
 }
 
-// CheckLogs is [record.ErrCorrupt] when batches are missing between those that the logs
-// hold, which Pebble does not notice: it takes a log that was cut between two records, or
-// is not there, for one that ends there. The mark tells what is cut off the end of the
-// last log. Logs are checked before Pebble opens the store, as that removes them.
-func CheckLogs(fsys vfs.FS, dir string, m *Mark) error {
+// CheckLogs is [record.ErrCorrupt] when the logs that are not in tables yet have lost
+// something that Pebble does not miss: it takes a log that was cut between two records, or
+// is not there, for one that ends there. What is cut off the end of the last log is for
+// the mark to tell. Logs are checked before Pebble opens the store, as that removes them.
+//
+// Pebble begins a log in two ways. When it opens a store, it first makes tables of all
+// older logs. Later, it first ends the log in use with a trailer, and syncs that. So every
+// log but the last has its trailer, and the numbers of the records go on from each log to
+// the next. stated says whether the logs hold a state record; newest is the last one.
+func CheckLogs(fsys vfs.FS, dir string) (newest record.Totals, stated bool, err error) {
 	logs, err := listLogs(fsys, dir)
 	if err != nil {
-		return err
+		return newest, false, err
 	}
-	first, next, err := liveLogs(fsys, dir)
+	live, err := readLiveLogs(fsys, dir)
 	if err != nil {
-		return err
+		return newest, false, err
 	}
-	c := logCheck{next: next}
-	for _, log := range logs {
-		if log.number < first {
-			continue // all of it is in tables; Pebble keeps the file to use it again
+	logs = slices.DeleteFunc(logs, func(log logFile) bool {
+		return log.number < live.first // all of it is in tables; Pebble keeps the file to use it again
+	})
+	if len(logs) == 0 {
+		return newest, false, nil
+	}
+	c := logCheck{next: live.begins}
+	switch first := logs[0].number; {
+	case first == live.first:
+		c.next = 0 // where its first record says
+	case first < live.nextFile:
+		return newest, false, fmt.Errorf("%w: log %06d is missing", record.ErrCorrupt, live.first)
+	}
+	for i, log := range logs {
+		if err := c.read(fsys, dir, log, i == len(logs)-1); err != nil {
+			return newest, false, err
 		}
-		if err := c.read(fsys, dir, log); err != nil {
-			return err
-		}
 	}
-	if !c.stated {
-		return nil
-	}
-	return m.Reached(c.newest)
+	return c.newest, c.stated, nil
 }
 
 // logCheck is a pass over the logs in their order.
 type logCheck struct {
-	next   uint64 // the number of the record that must not be missing
+	next   uint64 // the number of the record that must not be missing; 0: any
 	newest record.Totals
 	stated bool // newest was read
 }
 
-func (c *logCheck) read(fsys vfs.FS, dir string, log logFile) error {
+func (c *logCheck) read(fsys vfs.FS, dir string, log logFile, last bool) error {
 	f, err := fsys.Open(fsys.PathJoin(dir, log.name))
 	if err != nil {
 		return err
 	}
-	err = ReadLog(f, log.number, func(repr []byte) error { return c.batch(repr, log.name) })
+	end, err := ReadLog(f, log.number, func(repr []byte) error { return c.batch(repr, log.name) })
+	if err == nil && !last && !endsAt(f, end, log.number) {
+		err = fmt.Errorf("%w: log %s ends too early", record.ErrCorrupt, log.name)
+	}
 	if closeErr := f.Close(); errors.Is(err, record.ErrCorrupt) {
 		return errors.Join(err, closeErr)
 	}
 	return nil // Pebble itself judges a log that cannot be read
+}
+
+const (
+	trailerSize = 11
+	trailerKind = 5 // a whole chunk, of a log that may be in its second use
+)
+
+// endsAt reports whether the trailer of a log is at an offset: an empty chunk without a
+// checksum, with the number after the log's. Pebble looks at the number only, and so takes
+// a chunk with one flipped bit for it.
+func endsAt(f io.ReaderAt, offset int64, number uint64) bool {
+	var found, want [trailerSize]byte
+	want[6] = trailerKind
+	binary.LittleEndian.PutUint32(want[7:], uint32(number)+1)
+	n, _ := f.ReadAt(found[:], offset)
+	return n == trailerSize && found == want
 }
 
 func (c *logCheck) batch(repr []byte, log string) error {
@@ -118,8 +150,8 @@ func (c *logCheck) batch(repr []byte, log string) error {
 	if !ok || header.Count == 0 {
 		return nil
 	}
-	if begins := uint64(header.SeqNum); begins > c.next {
-		return fmt.Errorf("%w: %d records are missing before log %s", record.ErrCorrupt, begins-c.next, log)
+	if begins := uint64(header.SeqNum); c.next != 0 && begins > c.next {
+		return fmt.Errorf("%w: %d records are missing in or before log %s", record.ErrCorrupt, begins-c.next, log)
 	}
 	c.next = max(c.next, uint64(header.SeqNum)+uint64(header.Count))
 	return c.state(repr)

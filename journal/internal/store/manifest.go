@@ -114,33 +114,54 @@ const (
 // firstRecord is the number of the first record of any store of Pebble's.
 const firstRecord = 10
 
-// liveLogs reads from the manifest which log is the first with records that are not in
-// tables, and with which record at the latest it begins: 0 where it does not say.
-func liveLogs(fsys vfs.FS, dir string) (first, begins uint64, err error) {
+// liveLogs is what the manifest says of the logs that are not in tables. Numbers are 0
+// where it does not say.
+type liveLogs struct {
+	// first is the number of the first of them, and no log has a number below it that is
+	// not in tables. After Pebble has opened a store, it is a number that no log has.
+	first uint64
+	// begins is the number of a record: no record before it is in these logs only.
+	begins uint64
+	// nextFile is a number that all files made after first was set have, or a higher one.
+	nextFile uint64
+}
+
+func readLiveLogs(fsys vfs.FS, dir string) (live liveLogs, err error) {
+	live.begins = firstRecord
 	number, err := manifestInForce(fsys, dir)
 	if err != nil || number == 0 {
-		return 0, 0, err
+		return live, err
 	}
 	path := manifestPath(fsys, dir, number)
 	f, err := fsys.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, 0, fmt.Errorf("%w: the manifest %s is missing", record.ErrCorrupt, path)
+		return live, fmt.Errorf("%w: the manifest %s is missing", record.ErrCorrupt, path)
 	}
 	if err != nil {
-		return 0, 0, err
+		return live, err
 	}
-	_ = ReadLog(f, 0, func(edit []byte) error { // as far as Pebble itself reads it
-		readEdit(edit, func(tag, n uint64) {
-			switch tag {
-			case manifestFirstLog:
-				first = n
-			case manifestLastRecord:
-				begins = n + 1
-			}
-		})
+	edits := 0
+	_, _ = ReadLog(f, 0, func(edit []byte) error { // as far as Pebble itself reads it
+		live.take(edit, edits == 0)
+		edits++
 		return nil
 	})
-	return first, max(begins, firstRecord), f.Close()
+	return live, f.Close()
+}
+
+// take reads one record of the manifest. The first one repeats what an earlier manifest
+// said, beside the next file of its own time.
+func (l *liveLogs) take(edit []byte, repeats bool) {
+	numbers := make(map[uint64]uint64)
+	readEdit(edit, func(tag, n uint64) { numbers[tag] = n })
+	first, ok := numbers[manifestFirstLog]
+	if !ok {
+		return
+	}
+	*l = liveLogs{first: first, begins: max(numbers[manifestLastRecord]+1, firstRecord)}
+	if !repeats {
+		l.nextFile = numbers[manifestNextFile]
+	}
 }
 
 // readEdit visits the numbers with which a record of the manifest begins, up to the

@@ -83,17 +83,18 @@ func ReadMark(fsys vfs.FS, dir string) (Mark, error) {
 	return newest, nil
 }
 
-// Reached is [record.ErrCorrupt] for a store that is behind the mark.
+// Reached is [record.ErrCorrupt] for a store that is behind the mark. Every write is in a
+// batch, so that batches tell of missing writes too.
 func (m *Mark) Reached(t record.Totals) error {
 	switch {
+	case t.Batches >= m.Batches && t.Seq >= m.Seq:
+		return nil
 	case t.Seq < m.Seq:
 		return fmt.Errorf("%w: at least %d acknowledged writes are missing: it ends with write %d, and write %d was durable",
 			record.ErrCorrupt, m.Seq-t.Seq, t.Seq, m.Seq)
-	case t.Batches < m.Batches:
-		return fmt.Errorf("%w: at least the last %d changes are missing, though no new write is among them",
-			record.ErrCorrupt, m.Batches-t.Batches)
 	}
-	return nil
+	return fmt.Errorf("%w: at least the last %d changes are missing, though no new write is among them",
+		record.ErrCorrupt, m.Batches-t.Batches)
 }
 
 // writeMark writes a mark, durably, over the older slot.

@@ -58,9 +58,6 @@ func (s *Store) open() (err error) {
 	}
 	s.gauge = gauge{fs: fsys, dir: dir, reserve: s.opts.DiskReserve, epoch: time.Now()}
 	if s.totals, err = ReadTotals(s.db); err == nil {
-		err = s.marker.last.Reached(s.totals)
-	}
-	if err == nil {
 		err = s.keepMark(s.totals) // Pebble has made all that it found durable
 	}
 	if err != nil {
@@ -71,7 +68,8 @@ func (s *Store) open() (err error) {
 }
 
 // Check looks, before Pebble opens the store, for damage that Pebble does not see, and
-// returns the mark.
+// returns the mark. Nothing is changed: once Pebble has opened a store it has removed the
+// logs, with everything in them behind the damage.
 func Check(opts Options) (Mark, error) {
 	m, err := ReadMark(opts.FS, opts.Dir)
 	if err != nil {
@@ -80,7 +78,24 @@ func Check(opts Options) (Mark, error) {
 	if err := m.check(opts.FS, opts.Dir); err != nil {
 		return m, err
 	}
-	return m, CheckLogs(opts.FS, opts.Dir, &m)
+	newest, stated, err := CheckLogs(opts.FS, opts.Dir)
+	if err == nil && !stated {
+		newest, err = readTotalsOnly(opts) // what is in tables is all that there is
+	}
+	if err != nil {
+		return m, err
+	}
+	return m, m.Reached(newest)
+}
+
+// readTotalsOnly reads the state record of a store that is not open, and changes nothing.
+func readTotalsOnly(opts Options) (record.Totals, error) {
+	db, err := OpenPebble(opts, true)
+	if err != nil {
+		return record.Totals{}, err
+	}
+	t, err := ReadTotals(db)
+	return t, Classify(errors.Join(err, db.Close()))
 }
 
 // OpenPebble opens Pebble's store in a directory, without any check, for those who examine,

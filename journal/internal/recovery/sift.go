@@ -1,0 +1,119 @@
+package recovery
+
+import (
+	"fmt"
+
+	"github.com/botwired/botwired/journal/internal/record"
+)
+
+// namedAtMost bounds how many damaged records a report names.
+const namedAtMost = 1000
+
+// sifter tells records that check from others. Every kind is decoded: the journal must be
+// able to read what is kept.
+type sifter struct {
+	totals  record.Totals
+	counts  Salvaged
+	records int
+	damaged []string
+	unnamed int // damaged records beyond namedAtMost
+}
+
+// sift adds up what checks of a source.
+func sift(from source) (*sifter, error) {
+	s := new(sifter)
+	return s, from.each(func(key, value []byte) error { s.take(key, value); return nil })
+}
+
+// take returns a record's kind, and whether the record checks.
+func (s *sifter) take(key, value []byte) (kind string, ok bool) {
+	kind = string(key[:min(2, len(key))])
+	body, err := record.Unseal(key, value)
+	if err == nil {
+		err = s.add(kind, key, body, value)
+	}
+	if err == nil {
+		s.records++
+		return kind, true
+	}
+	if len(s.damaged) < namedAtMost {
+		s.damaged = append(s.damaged, nameOf(string(key)))
+	} else {
+		s.unnamed++
+	}
+	return kind, false
+}
+
+func (s *sifter) damagedNames() []string {
+	if s.unnamed == 0 {
+		return s.damaged
+	}
+	return append(s.damaged, fmt.Sprintf("and %d more", s.unnamed))
+}
+
+func (s *sifter) add(kind string, key, body, value []byte) error {
+	switch kind {
+	case record.PendingPrefix:
+		id, v, err := record.ReadPending(key, body, record.Sum(value))
+		if err != nil {
+			return err
+		}
+		s.totals.Add(id, &v)
+		s.totals.Seq = max(s.totals.Seq, v.Seq)
+		s.counts.Pending++
+	case record.DeadPrefix:
+		seq, err := record.ParseDeadKey(key)
+		if err != nil {
+			return err
+		}
+		l, err := record.DecodeDead(seq, body)
+		if err != nil {
+			return err
+		}
+		s.totals.AddDead(&l)
+		s.totals.Seq = max(s.totals.Seq, seq)
+		s.counts.DeadLetters++
+	default:
+		return s.addCopy(kind, body)
+	}
+	return nil
+}
+
+func (s *sifter) addCopy(kind string, body []byte) (err error) {
+	switch kind {
+	case record.SettledPrefix:
+		if _, _, err = record.DecodeSettled(body); err == nil {
+			s.counts.Settled++
+		}
+	case record.SentPrefix:
+		s.counts.SentMarks++
+	case record.HeaderPrefix:
+		if _, err = record.DecodeHeader(body); err == nil {
+			s.counts.Listings++
+		}
+	case record.RowPrefix:
+		_, err = record.DecodeRow("", body)
+	default:
+		err = record.ErrCorrupt
+	}
+	return err
+}
+
+// nameOf says for a person what a record was.
+func nameOf(key string) string {
+	kinds := map[string]string{
+		record.PendingPrefix: "pending write", record.SentPrefix: "sent mark of", record.SettledPrefix: "settled copy of",
+		record.HeaderPrefix: "listing of", record.RowPrefix: "listing row of", record.DeadPrefix: "dead letter",
+	}
+	kind, ok := kinds[key[:min(2, len(key))]]
+	if !ok {
+		return fmt.Sprintf("record %q", key)
+	}
+	if id, seq, err := record.ParsePendingKey([]byte(key)); err == nil && kind == kinds[record.PendingPrefix] {
+		return fmt.Sprintf("pending write %d to %s", seq, id)
+	}
+	if seq, err := record.ParseDeadKey([]byte(key)); err == nil && kind == kinds[record.DeadPrefix] {
+		return fmt.Sprintf("dead letter %d", seq)
+	}
+	return fmt.Sprintf("%s %s", kind, key[2:])
+}

@@ -1,0 +1,93 @@
+package recovery
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+	"github.com/botwired/botwired/journal/internal/store/diskfs"
+)
+
+// replacedName is where a journal is while the recovered one takes its place. As long
+// as it is there and the journal is not, [Open] refuses to make a new one.
+func replacedName(dir string) string { return dir + ".replaced" }
+
+// sortingName is where the records are sorted, and madeName is where the new journal is
+// made.
+func sortingName(dir string) string { return dir + ".sorting" }
+func madeName(dir string) string    { return dir + ".recovering" }
+
+// removeWork removes what a recovery that was cut off has left.
+func removeWork(fsys vfs.FS, dir string) error {
+	return errors.Join(fsys.RemoveAll(sortingName(dir)), fsys.RemoveAll(madeName(dir)))
+}
+
+// undoSwap takes back a replacement that was cut off between its two renames, and
+// removes what one that was cut off after them has left.
+func undoSwap(fsys vfs.FS, dir string) error {
+	replaced := replacedName(dir)
+	if _, err := fsys.Stat(replaced); errors.Is(err, fs.ErrNotExist) {
+		_, err := fsys.Stat(dir)
+		return err
+	}
+	if _, err := fsys.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(err, fsys.RemoveAll(replaced))
+	}
+	if err := fsys.Rename(replaced, dir); err != nil {
+		return err
+	}
+	return store.SyncDir(fsys, fsys.PathDir(dir))
+}
+
+// CheckSwap refuses to make a journal where a recovery was cut off.
+func CheckSwap(fsys vfs.FS, dir string) error {
+	if _, err := fsys.Stat(replacedName(dir)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: a recovery was cut off, and is to be begun again", record.ErrCorrupt)
+}
+
+// copyDamaged copies a directory, durably, to a name that is free.
+func copyDamaged(fsys vfs.FS, dir string, now time.Time) (string, error) {
+	base := dir + ".damaged-" + now.UTC().Format("20060102T150405Z")
+	to := base
+	for i := 2; ; i++ {
+		if _, err := fsys.Stat(to); errors.Is(err, fs.ErrNotExist) {
+			break
+		} else if err != nil {
+			return "", err
+		}
+		to = fmt.Sprint(base, "-", i)
+	}
+	isLock := func(path string) bool { return fsys.PathBase(path) == "LOCK" }
+	if _, err := vfs.Clone(fsys, diskfs.Private(fsys), dir, to, vfs.CloneSync, vfs.CloneSkip(isLock)); err != nil {
+		return "", err
+	}
+	return to, errors.Join(store.SyncDir(fsys, to), store.SyncDir(fsys, fsys.PathDir(to)))
+}
+
+// swap puts made in the place of dir. Whatever cuts it off, one of the two is there, or
+// [Open] refuses and [Recover] begins again.
+func swap(fsys vfs.FS, dir, made string) error {
+	parent := fsys.PathDir(dir)
+	if err := fsys.Rename(dir, replacedName(dir)); err != nil {
+		return err
+	}
+	if err := store.SyncDir(fsys, parent); err != nil {
+		return err
+	}
+	if err := fsys.Rename(made, dir); err != nil {
+		return err
+	}
+	if err := store.SyncDir(fsys, parent); err != nil {
+		return err
+	}
+	return fsys.RemoveAll(replacedName(dir))
+}

@@ -1,0 +1,267 @@
+package journal_test
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/record"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// layout makes a victim with its records in such tables and logs as Pebble seldom brings
+// about.
+type layout struct {
+	*heldTables
+	victim *victim
+	steps  int
+	fill   func(*layout)
+}
+
+// copies makes changes that the state record does not count.
+func (l *layout) copies() {
+	no(l.t, second(l.j.Fill(key("filled"), observed(fmt.Sprint("filled, step ", l.steps)), always)))
+	no(l.t, second(l.j.Fill(key("settled%d", l.steps%8), observed(fmt.Sprint("copy, step ", l.steps)), always)))
+}
+
+// everything makes some of each kind of change.
+func (l *layout) everything() {
+	t, j, i := l.t, l.j, l.steps
+	l.copies()
+	put(t, j, key("pending%d", i%8), fmt.Sprint("pending, step ", i))
+	put(t, j, key("settled%d", i%8), fmt.Sprint("settled, step ", i))
+	settle(t, j, key("settled%d", i%8))
+	w := put(t, j, key("dead%d", i%8), fmt.Sprint("dead, step ", i))
+	no(t, j.DeadLetter(w, journal.Failure{Status: 413, Reason: "too big"}))
+	no(t, j.MarkSent(put(t, j, key("pending%d", (i+3)%8), fmt.Sprint("sent, step ", i))))
+	no(t, j.BeginListing("ns").Commit(rows("other", fmt.Sprint(i)), true))
+}
+
+func (l *layout) writes() {
+	put(l.t, l.j, key("pending%d", l.steps%8), fmt.Sprint("pending, step ", l.steps))
+}
+
+// step makes changes of the layout's kind.
+func (l *layout) step() {
+	l.t.Helper()
+	l.steps++
+	l.fill(l)
+	l.victim.later(readAll(l.t, l.FS))
+}
+
+// other makes a change that hides nothing.
+func (l *layout) other() { l.learn("other", "other") }
+
+// nextLog begins a log. The table of the one before waits.
+func (l *layout) nextLog() {
+	l.t.Helper()
+	l.rotate()
+	<-l.waiting
+}
+
+// table writes the table that waits, and has the next one wait.
+func (l *layout) table() {
+	l.allow <- struct{}{}
+	<-l.waiting
+	l.victim.later(readAll(l.t, l.FS))
+}
+
+// lastTable writes the table that waits, when there is no next one.
+func (l *layout) lastTable() {
+	l.t.Helper()
+	l.enter()
+	l.victim.later(readAll(l.t, l.FS))
+}
+
+func layouts(t *testing.T) []*victim {
+	t.Helper()
+	var all []*victim
+	for what, fill := range map[string]func(*layout){
+		"copies": (*layout).copies, "everything": (*layout).everything, "writes": (*layout).writes,
+	} {
+		for where, lay := range map[string]func(*layout){
+			"in three logs": func(l *layout) {
+				l.step()
+				l.nextLog()
+				l.step()
+				l.step()
+				l.rotate()
+				l.step()
+				l.other()
+			},
+			"in all logs but the last": func(l *layout) {
+				l.step()
+				l.nextLog()
+				l.step()
+				l.step()
+				l.rotate()
+				l.other()
+			},
+			"in a log that ended before the last table": func(l *layout) {
+				l.other()
+				l.nextLog()
+				l.step()
+				l.step()
+				l.rotate()
+				l.table()
+				l.other()
+			},
+			"in a log of which all is older than the last table": func(l *layout) {
+				l.other()
+				l.nextLog()
+				l.step()
+				l.step()
+				l.lastTable()
+				l.nextLog()
+			},
+			"in late tables, and logs used again": func(l *layout) {
+				l.step()
+				l.nextLog()
+				l.step()
+				l.rotate()
+				l.table()
+				l.other()
+				l.rotate()
+				l.table()
+				for range 6 {
+					l.other()
+					l.rotate()
+				}
+			},
+			"in tables and a log": func(l *layout) {
+				for range 3 {
+					l.step()
+					l.nextLog()
+					l.lastTable()
+				}
+				l.step()
+				l.other()
+			},
+		} {
+			l := &layout{heldTables: holdTables(t), fill: fill, victim: &victim{name: what + " " + where, older: make(map[string]string)}}
+			lay(l)
+			l.j.MarkNow()
+			l.victim.want = dump(t, l.j)
+			l.victim.files = readAll(t, l.FS)
+			all = append(all, l.victim, startedAgain(t, l.victim))
+		}
+	}
+	slices.SortFunc(all, func(a, b *victim) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// startedAgain is what is left of a victim that was started and killed once more.
+func startedAgain(t *testing.T, of *victim) *victim {
+	t.Helper()
+	v := &victim{name: of.name + ", started again", older: make(map[string]string)}
+	mem := vfs.NewMem()
+	no(t, of.write(mem, damage{}))
+	j := open(t, mem)
+	v.later(readAll(t, mem))
+	no(t, second(j.Fill(key("other"), observed("after the start"), always)))
+	j.MarkNow()
+	v.want = dump(t, j)
+	v.files = readAll(t, mem)
+	return v
+}
+
+// newLogReader reads a log or a manifest by the type that Pebble gives a log's number and
+// hides.
+func newLogReader[N ~uint64](of func(io.Reader, N) *record.Reader, r io.Reader, number uint64) *record.Reader {
+	return of(r, N(number))
+}
+
+// boundaries are where the records of a log or a manifest begin, and where the last one
+// ends.
+func boundaries(name, text string) (at []int) {
+	var number uint64
+	_, _ = fmt.Sscanf(name, "%d.log", &number)
+	r := newLogReader(record.NewReader, strings.NewReader(text), number)
+	for {
+		at = append(at, int(r.Offset()))
+		one, err := r.Next()
+		if err == nil {
+			_, err = io.Copy(io.Discard, one)
+		}
+		if err != nil {
+			return at
+		}
+	}
+}
+
+const (
+	page        = 4096
+	chunkHeader = 19 // the longest that a record begins with
+	logNumberAt = 7  // where in it the log's number is
+)
+
+// faults are damages that whole pages or records suffer, and the bits of the headers of
+// records: all of them if every is set, else those that make a log's number another one.
+func (v *victim) faults(every bool) []damage {
+	var all []damage
+	for name, text := range v.files {
+		for other, its := range v.files {
+			// Of two tables of one length, Pebble takes either for the other.
+			if other != name && kindOf(other) == kindOf(name) && (kindOf(name) != ".sst" || len(its) != len(text)) {
+				all = append(all, damage{what: "swapped", file: name, text: its})
+			}
+		}
+		for at := 0; at < len(text); at += page {
+			end := min(at+page, len(text))
+			all = append(all, damage{what: "zeroed page", file: name, text: text[:at] + strings.Repeat("\x00", end-at) + text[end:]})
+		}
+		if kind := kindOf(name); kind != ".log" && kind != "MANIFEST" {
+			continue
+		}
+		for _, at := range boundaries(name, text) {
+			all = append(all, damage{what: "cut at record", file: name, text: text[:at]})
+			all = append(all, damage{what: "zeroed to end", file: name, text: text[:at] + strings.Repeat("\x00", len(text)-at)})
+			header := text[at:min(at+chunkHeader, len(text))]
+			for i := range header {
+				for bit := range 8 {
+					if every || i == logNumberAt && bit < 2 {
+						b := []byte(text)
+						b[at+i] ^= 1 << bit
+						all = append(all, damage{what: "flipped header", file: name, text: string(b)})
+					}
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b damage) int { return strings.Compare(a.file+a.what, b.file+b.what) })
+	return all
+}
+
+func kindOf(name string) string {
+	switch {
+	case strings.HasSuffix(name, ".log"), strings.HasSuffix(name, ".sst"):
+		return name[len(name)-4:]
+	case strings.HasPrefix(name, "marker"):
+		return "marker"
+	}
+	return strings.TrimRight(name, "-0123456789")
+}
+
+// contract 4: whatever happens to any one file, however the records lie in tables and
+// logs, the journal is as it was or says that it is not.
+func TestEveryFaultOfALayoutIsNoticed(t *testing.T) {
+	for _, v := range append(layouts(t), victims(t)...) {
+		t.Run(v.name, func(t *testing.T) {
+			if got := v.suffer(damage{}); got != "intact" {
+				t.Fatalf("undamaged, it is %s", got)
+			}
+			all := v.faults(*everyDamage)
+			for name := range v.files {
+				all = append(all, damage{what: "deleted", file: name, gone: true}, damage{what: "emptied", file: name})
+				if old, ok := v.older[name]; ok && old != v.files[name] {
+					all = append(all, damage{what: "older version", file: name, text: old})
+				}
+			}
+			v.sufferAll(t, all)
+		})
+	}
+}
