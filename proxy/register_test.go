@@ -79,7 +79,7 @@ func (r *register) read(s *sidecar, directive string) error {
 func (r *register) list(s *sidecar, directive string) error {
 	least := r.certain.Load()
 	w := s.do(http.MethodGet, "/memory/"+r.id.Namespace, "", "Cache-Control", directive)
-	var doc listed
+	var doc listDocument
 	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil || w.Code != http.StatusOK {
 		return fmt.Errorf("listing: %d, %w", w.Code, err)
 	}

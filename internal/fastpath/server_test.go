@@ -1,4 +1,4 @@
-package front_test
+package fastpath_test
 
 import (
 	"bufio"
@@ -22,7 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/botwired/botwired/internal/front"
+	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/internal/pipe"
 )
 
@@ -30,24 +30,25 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is a server under test, and who answered.
 type world struct {
-	listener       *pipe.Listener
-	server         *front.Server
-	quick, handled atomic.Int64
-	admitted       atomic.Int64 // how often the guard was asked
-	served         chan error
+	listener               *pipe.Listener
+	server                 *fastpath.Server
+	quick, waited, handled atomic.Int64
+	admitted               atomic.Int64 // how often the guard was asked
+	served                 chan error
 }
 
 const readHeader, readAll, write, idle = 10 * time.Second, time.Minute, 50 * time.Second, 2 * time.Minute
 
-// start starts a server: /memory/quick is answered by the quick handler, unless Host is
-// stranger, and everything by handle, which by default echoes the request.
+// start starts a server. Unless Host is stranger, it answers /memory/quick at once and
+// /memory/later later, in the words of handle; handle answers everything else, and by
+// default echoes the request.
 func start(t *testing.T, handle http.HandlerFunc) *world {
 	t.Helper()
 	w := &world{listener: pipe.Listen(), served: make(chan error, 1)}
 	if handle == nil {
 		handle = echo
 	}
-	w.server = front.New(w.listener, front.Options{
+	w.server = fastpath.New(w.listener, fastpath.Options{
 		HTTP: &http.Server{
 			Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				w.handled.Add(1)
@@ -59,9 +60,12 @@ func start(t *testing.T, handle http.HandlerFunc) *world {
 			w.admitted.Add(1)
 			return r.Host != "stranger"
 		},
-		Quick: func(r *front.Request, dst []byte) ([]byte, bool) {
+		Answer: func(r *fastpath.Request, dst []byte) ([]byte, fastpath.Later) {
+			if strings.HasPrefix(r.Path, "/memory/later") {
+				return nil, w.later(r, handle)
+			}
 			if !strings.HasPrefix(r.Path, "/memory/quick") {
-				return dst, false
+				return nil, nil
 			}
 			w.quick.Add(1)
 			if strings.HasSuffix(r.Path, "/panic") {
@@ -71,7 +75,7 @@ func start(t *testing.T, handle http.HandlerFunc) *world {
 			if strings.HasSuffix(r.Path, "/large") {
 				body = large
 			}
-			return fmt.Appendf(dst, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%s\r\n%s", len(body), r.Date, body), true
+			return fmt.Appendf(dst, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%s\r\n%s", len(body), r.Date, body), nil
 		},
 		Logger: slog.New(slog.DiscardHandler),
 	})
@@ -82,6 +86,20 @@ func start(t *testing.T, handle http.HandlerFunc) *world {
 		}
 	})
 	return w
+}
+
+// later has handle answer a request that says as much as there is of it later.
+func (w *world) later(r *fastpath.Request, handle http.HandlerFunc) fastpath.Later {
+	method, path, body := r.Method, r.Path, bytes.Clone(r.Body)
+	return func(ctx context.Context, rw http.ResponseWriter) {
+		w.waited.Add(1)
+		request, err := http.NewRequestWithContext(ctx, method, path, bytes.NewReader(body))
+		if err != nil {
+			panic(err)
+		}
+		request.Host = "h"
+		handle(rw, request)
+	}
 }
 
 func (w *world) dial(t *testing.T) net.Conn { return dial(t, w.listener) }
@@ -146,32 +164,34 @@ func answers(t *testing.T, from *bufio.Reader, n int) (out []string) {
 	return out
 }
 
-// What is not plain is net/http's from there on, with every byte, and what is plain is
-// answered here, by whoever knows the answer.
+// From a request that is not simple on, net/http has the connection, with every byte.
+// Simple requests are answered here.
 func TestWhoAnswers(t *testing.T) {
 	quick := request("PUT", "/memory/quick/k", "abc")
-	slow := request("GET", "/memory/slow/k", "")
+	slow, later := request("GET", "/memory/slow/k", ""), request("GET", "/memory/later/k", "")
 	odd := request("GET", "/other", "")
 	for _, test := range []struct {
-		name, text string
-		quick      int64
-		answers    []string
+		name, text    string
+		quick, waited int64
+		answers       []string
 	}{
-		{"quick ones", quick + quick, 2, []string{"abc", "abc"}},
-		{"a slow one", slow, 0, []string{"GET /memory/slow/k h"}},
-		{"slow between quick ones", quick + slow + quick, 2, []string{"abc", "GET /memory/slow/k h", "abc"}},
-		{"an odd one", odd, 0, []string{"GET /other h"}},
-		{"an odd one ends the plain ones", quick + odd + quick, 1, []string{"abc", "GET /other h", "PUT /memory/quick/k h"}},
+		{"quick ones", quick + quick, 2, 0, []string{"abc", "abc"}},
+		{"a slow one", slow, 0, 0, []string{"GET /memory/slow/k h"}},
+		{"one that waits", later, 0, 1, []string{"GET /memory/later/k h"}},
+		{"waiting between quick ones", quick + later + later + slow + quick, 2, 2, []string{"abc", "GET /memory/later/k h", "GET /memory/later/k h", "GET /memory/slow/k h", "abc"}},
+		{"slow between quick ones", quick + slow + quick, 2, 0, []string{"abc", "GET /memory/slow/k h", "abc"}},
+		{"an odd one", odd, 0, 0, []string{"GET /other h"}},
+		{"an odd one ends the simple ones", quick + odd + quick, 1, 0, []string{"abc", "GET /other h", "PUT /memory/quick/k h"}},
 		{
-			"a large body", request("PUT", "/memory/quick/k", strings.Repeat("x", 40_000)) + slow, 0,
+			"a large body", request("PUT", "/memory/quick/k", strings.Repeat("x", 40_000)) + slow, 0, 0,
 			[]string{"PUT /memory/quick/k h", "GET /memory/slow/k h"},
 		},
 		{
-			"the largest plain bodies", strings.Repeat(request("PUT", "/memory/quick/k", strings.Repeat("x", 32<<10)), 3), 3,
+			"the largest simple bodies", strings.Repeat(request("PUT", "/memory/quick/k", strings.Repeat("x", 32<<10)), 3), 3, 0,
 			[]string{"xxx", "xxx", "xxx"},
 		},
 		{
-			"a stranger", strings.Replace(quick, "Host: h", "Host: stranger", 1) + quick, 1,
+			"a stranger", strings.Replace(quick, "Host: h", "Host: stranger", 1) + quick, 1, 0,
 			[]string{"PUT /memory/quick/k stranger", "abc"},
 		},
 	} {
@@ -184,8 +204,10 @@ func TestWhoAnswers(t *testing.T) {
 					t.Errorf("answer %d is %.200s, want %s", i, got[i], want)
 				}
 			}
-			if w.quick.Load() != test.quick || w.quick.Load()+w.handled.Load() != int64(len(test.answers)) {
-				t.Errorf("%d answered quickly and %d by the handler, want %d of the former", w.quick.Load(), w.handled.Load(), test.quick)
+			quick, waited, handled := w.quick.Load(), w.waited.Load(), w.handled.Load()
+			if quick != test.quick || waited != test.waited || quick+waited+handled != int64(len(test.answers)) {
+				t.Errorf("%d answered at once, %d later and %d by the handler, want %d and %d of the former",
+					quick, waited, handled, test.quick, test.waited)
 			}
 			if err := c.Close(); err != nil {
 				t.Error(err)
@@ -194,7 +216,7 @@ func TestWhoAnswers(t *testing.T) {
 	}
 }
 
-// A caller cannot tell who serves it: the handler's answers to plain requests are what
+// A caller cannot tell who serves it: the handler's answers to simple requests are what
 // net/http makes of them.
 func TestTheSameAsNetHTTP(t *testing.T) {
 	handle := func(w http.ResponseWriter, r *http.Request) {
@@ -294,7 +316,7 @@ func TestTheGuardIsAsked(t *testing.T) {
 	}
 }
 
-// What net/http bounds is bounded for plain requests too.
+// Simple requests have the bounds that net/http has.
 func TestTimeouts(t *testing.T) {
 	quick := request("PUT", "/memory/quick/k", "abc")
 	for _, test := range []struct {
@@ -354,11 +376,12 @@ func TestShutdown(t *testing.T) {
 		})
 		put := request("PUT", "/memory/quick/k", "abc")
 		idle, fresh, head, theirs := w.dial(t), w.dial(t), w.dial(t), w.dial(t)
-		busy, partial := w.dial(t), w.dial(t)
+		busy, waiting, partial := w.dial(t), w.dial(t), w.dial(t)
 		exchange(t, idle, request("GET", "/memory/quick/k", ""), 1)
 		exchange(t, theirs, request("GET", "/other", ""), 1)
 		for c, text := range map[net.Conn]string{
-			busy: request("GET", "/memory/slow/k", ""), partial: put[:len(put)-1], head: put[:20],
+			busy: request("GET", "/memory/slow/k", ""), waiting: request("GET", "/memory/later/k", ""),
+			partial: put[:len(put)-1], head: put[:20],
 		} {
 			if _, err := io.WriteString(c, text); err != nil {
 				t.Fatal(err)
@@ -373,7 +396,7 @@ func TestShutdown(t *testing.T) {
 				t.Errorf("%s: the connection ended after %s with %v", what, time.Since(began), err)
 			}
 		}
-		for c, text := range map[net.Conn]string{busy: "", partial: put[len(put)-1:]} {
+		for c, text := range map[net.Conn]string{busy: "", waiting: "", partial: put[len(put)-1:]} {
 			if got := exchange(t, c, text, 1)[0]; !strings.Contains(got, "200 ") || !strings.Contains(got, "close=true") {
 				t.Errorf("what was under way is answered with %s", got)
 			}
@@ -394,9 +417,11 @@ func TestShutdown(t *testing.T) {
 func TestCloseEndsWhatShutdownLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-		c := w.dial(t)
-		if _, err := io.WriteString(c, request("GET", "/memory/slow/k", "")); err != nil {
-			t.Fatal(err)
+		slow, later := w.dial(t), w.dial(t)
+		for c, path := range map[net.Conn]string{slow: "/memory/slow/k", later: "/memory/later/k"} {
+			if _, err := io.WriteString(c, request("GET", path, "")); err != nil {
+				t.Fatal(err)
+			}
 		}
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -407,8 +432,10 @@ func TestCloseEndsWhatShutdownLeaves(t *testing.T) {
 		if err := w.server.Close(); err != nil {
 			t.Error(err)
 		}
-		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-			t.Errorf("the connection stays: %v", err)
+		for _, c := range []net.Conn{slow, later} {
+			if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				t.Errorf("the connection stays: %v", err)
+			}
 		}
 	})
 }
@@ -416,7 +443,7 @@ func TestCloseEndsWhatShutdownLeaves(t *testing.T) {
 // A panic costs its request and its connection, and nothing else.
 func TestAPanicEndsItsConnection(t *testing.T) {
 	w := start(t, func(http.ResponseWriter, *http.Request) { panic("secret") })
-	for _, path := range []string{"/memory/slow/k", "/memory/quick/panic"} {
+	for _, path := range []string{"/memory/slow/k", "/memory/later/k", "/memory/quick/panic"} {
 		c := w.dial(t)
 		exchange(t, c, request("GET", "/memory/quick/k", "")+request("GET", path, ""), 1)
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
@@ -443,35 +470,37 @@ func TestWhileARequestIsHandled(t *testing.T) {
 			begun <- struct{}{}
 		}
 	})
-	c := w.dial(t)
-	slow, quick := request("GET", "/memory/slow/k", ""), request("PUT", "/memory/quick/k", "abc")
-	for range 3 {
+	for _, path := range []string{"/memory/slow/k", "/memory/later/k"} {
+		c := w.dial(t)
+		slow, quick := request("GET", path, ""), request("PUT", "/memory/quick/k", "abc")
+		for range 3 {
+			if _, err := io.WriteString(c, slow); err != nil {
+				t.Fatal(err)
+			}
+			<-begun
+			go func() {
+				if _, err := c.Write([]byte(quick[:1])); err != nil {
+					t.Error(err)
+				}
+				release <- struct{}{}
+				if _, err := io.WriteString(c, quick[1:]); err != nil {
+					t.Error(err)
+				}
+			}()
+			got := answers(t, bufio.NewReader(c), 2)
+			if !strings.Contains(got[0], "GET "+path) || !strings.HasSuffix(got[1], " abc") {
+				t.Errorf("the answers are %q", got)
+			}
+		}
 		if _, err := io.WriteString(c, slow); err != nil {
 			t.Fatal(err)
 		}
 		<-begun
-		go func() {
-			if _, err := c.Write([]byte(quick[:1])); err != nil {
-				t.Error(err)
-			}
-			release <- struct{}{}
-			if _, err := io.WriteString(c, quick[1:]); err != nil {
-				t.Error(err)
-			}
-		}()
-		got := answers(t, bufio.NewReader(c), 2)
-		if !strings.Contains(got[0], "GET /memory/slow/k") || !strings.HasSuffix(got[1], " abc") {
-			t.Errorf("the answers are %q", got)
+		if err := c.Close(); err != nil {
+			t.Error(err)
 		}
+		<-begun // the handler has noticed
 	}
-	if _, err := io.WriteString(c, slow); err != nil {
-		t.Fatal(err)
-	}
-	<-begun
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
-	<-begun // the handler has heard of it
 }
 
 // troubled is a listener that first fails as told.
@@ -496,7 +525,7 @@ func TestAcceptFails(t *testing.T) {
 		for range 10 {
 			l.errs <- os.NewSyscallError("accept4", syscall.EMFILE)
 		}
-		server := front.New(l, front.Options{
+		server := fastpath.New(l, fastpath.Options{
 			HTTP:   &http.Server{Handler: http.HandlerFunc(echo), ReadHeaderTimeout: readHeader},
 			Admits: func(*http.Request) bool { return false }, Logger: slog.New(slog.DiscardHandler),
 		})
@@ -539,7 +568,7 @@ func TestAConnectionThatComesTooLate(t *testing.T) {
 	near, far := net.Pipe()
 	l := late{pipe.Listen(), make(chan net.Conn, 1)}
 	l.conn <- far
-	server := front.New(l, front.Options{HTTP: &http.Server{Handler: http.HandlerFunc(echo), ReadHeaderTimeout: readHeader}})
+	server := fastpath.New(l, fastpath.Options{HTTP: &http.Server{Handler: http.HandlerFunc(echo), ReadHeaderTimeout: readHeader}})
 	served := make(chan error, 1)
 	go func() { served <- server.Serve() }()
 	if err := server.Close(); err != nil {
@@ -566,6 +595,8 @@ func TestPipelining(t *testing.T) {
 			path = "/memory/quick/large"
 		case 70:
 			path = "/memory/slow/k"
+		case 90:
+			path = "/memory/later/k"
 		}
 		text.WriteString(request("PUT", path, fmt.Sprintf("%08d", i)))
 	}
