@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -194,6 +195,20 @@ func TestAnAnswerThatHasBeenTakenIsNotJoined(t *testing.T) {
 		later <- struct{}{}
 		<-first
 	})
+}
+
+// A write that came after the reader looked, and before upstream is asked, is the answer.
+func TestAWriteSinceTheReaderLookedIsTheAnswer(t *testing.T) {
+	s := newSidecar(t)
+	k := id("n", "k")
+	s.upstream.set(k, "theirs")
+	looked := s.cache.Generation(entryKey(k))
+	s.put(k, "mine")
+	got, err := s.server.memory.fetches.wait(t.Context(), &entry{s.server.memory, k, looked}, true)
+	if err != nil || !got.overtaken || !strings.Contains(string(got.item(entryKey(k)).Body), `"mine"`) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	wantAsked(t, s)
 }
 
 // delayed stops just before its answer is taken.

@@ -50,7 +50,7 @@ func (m *memory) answerListing(w http.ResponseWriter, r *http.Request, namespace
 	}
 	a := found.answer()
 	if found.freshness != cache.Fresh {
-		if a, err = m.ask(r.Context(), d, found, &listing{m, namespace, limit}); err != nil {
+		if a, err = m.askUpstream(r.Context(), d, found, &listing{m, namespace, limit}); err != nil {
 			return err
 		}
 	}
@@ -80,7 +80,7 @@ func (m *memory) finishGet(ctx context.Context, w http.ResponseWriter, id journa
 	a := found.answer()
 	if found.freshness != cache.Fresh {
 		var err error
-		if a, err = m.ask(ctx, d, found, &entry{m, id, found.generation}); err != nil {
+		if a, err = m.askUpstream(ctx, d, found, &entry{m, id, found.generation}); err != nil {
 			return err
 		}
 	}

@@ -102,9 +102,9 @@ func (f found) isNewerThan(moment time.Time) bool {
 	return f.item != nil && f.age <= time.Since(moment)
 }
 
-// ask answers a read for which what was found here is not fresh: a stale answer while
+// askUpstream answers a read for which what was found here is not fresh: a stale answer while
 // upstream is asked in the background, else upstream's answer, else an old one.
-func (m *memory) ask(ctx context.Context, d directives, found found, from resource) (answer, error) {
+func (m *memory) askUpstream(ctx context.Context, d directives, found found, from resource) (answer, error) {
 	a := found.answer()
 	switch {
 	case found.freshness == cache.Stale:
@@ -114,7 +114,7 @@ func (m *memory) ask(ctx context.Context, d directives, found found, from resour
 	case d.onlyIfCached:
 		return answer{}, errNotCached
 	}
-	got, err := m.fetch(ctx, found.freshness, from)
+	got, err := m.fetchFor(ctx, found.freshness, from)
 	key := from.key()
 	switch {
 	case err == nil && got.overtaken:
@@ -128,9 +128,9 @@ func (m *memory) ask(ctx context.Context, d directives, found found, from resour
 	return answer{}, err
 }
 
-// fetch asks upstream for a reader. One that has an old answer to fall back on is not
+// fetchFor asks upstream for a reader. One that has an old answer to fall back on is not
 // kept waiting by an outage; one that has none waits until a short one is over.
-func (m *memory) fetch(ctx context.Context, freshness cache.Freshness, from resource) (fetched, error) {
+func (m *memory) fetchFor(ctx context.Context, freshness cache.Freshness, from resource) (fetched, error) {
 	if freshness != cache.Fallback {
 		return m.fetches.wait(ctx, from, true)
 	}

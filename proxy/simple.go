@@ -21,7 +21,7 @@ func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, l
 		return nil, nil
 	}
 	defer s.tasks.done()
-	answer, rest, err := s.answerEntry(journal.ID{Namespace: route.Namespace, Key: route.Key}, r, dst)
+	answer, rest, err := s.atOnce(journal.ID{Namespace: route.Namespace, Key: route.Key}, r, dst)
 	switch {
 	case err != nil:
 		return nil, s.later(r, func(context.Context, http.ResponseWriter) error { return err })
@@ -34,8 +34,8 @@ func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, l
 // finish is the rest of the way of a request, for which upstream may be asked.
 type finish func(ctx context.Context, w http.ResponseWriter) error
 
-// answerEntry makes an error of a panic.
-func (s *Server) answerEntry(id journal.ID, r *fastpath.Request, dst []byte) (answer []byte, rest finish, err error) {
+// atOnce answers as far as it can without waiting.
+func (s *Server) atOnce(id journal.ID, r *fastpath.Request, dst []byte) (answer []byte, rest finish, err error) {
 	defer recoverPanic(s.logger, &err)
 	if r.Method == http.MethodPut {
 		answer, err = s.memory.putSimple(id, r, dst)
