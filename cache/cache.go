@@ -1,12 +1,15 @@
-// Package cache keeps answers in memory: bounded in bytes, judged for freshness, and
-// guarded against answers that a write has overtaken.
+// Package cache keeps answers in memory. It bounds them in bytes, judges their
+// freshness, and drops an answer that a write has overtaken.
 //
-// It is a cache and nothing is proved by it: Ristretto drops what it is given under
-// load, may keep the older of two quick Sets, and may show a value that was just
-// deleted. What makes it safe is the generation: every change of a key advances it,
-// an answer is stored with the generation it was made from, and Get returns an
-// answer only while its generation is the present one. So an answer made before a
-// write never outlives it, whatever Ristretto does (contracts 6 and 8).
+// Nothing may be proved by a cache: Ristretto drops Sets under load, may keep the older
+// of two quick Sets, and may show a value that was just deleted. The generation makes
+// it safe. Every change of a key advances the key's generation, Put stores an answer
+// with the generation that it was made from, and Get returns an answer only while its
+// generation is the present one. So an answer made before a write never outlives the
+// write, whatever Ristretto does (contracts 6 and 8).
+//
+// A generation is shared by many keys, so it may advance for another key. A [Lease]
+// tells exactly whether one key has changed.
 //
 // The cache knows nothing of HTTP and nothing of durability.
 package cache
@@ -22,11 +25,11 @@ import (
 
 const (
 	// generationSlots is how many generations there are. Keys share them by hash: a
-	// change of one key costs the answers of those that share its slot, a needless
-	// miss each. 64 Ki of them take 512 KiB.
+	// change of one key makes the answers of the keys in its slot miss needlessly.
+	// 64 Ki of them take 512 KiB.
 	generationSlots = 1 << 16
 	// typicalItem is the size, in bytes, of the answers that the admission counters
-	// are dimensioned for. Smaller ones make eviction less exact, nothing else.
+	// are dimensioned for. Smaller answers only make eviction less exact.
 	typicalItem = 1 << 10
 	// countersPerItem is Ristretto's recommendation.
 	countersPerItem = 10
@@ -47,10 +50,10 @@ type Key struct {
 type Item struct {
 	// Body is the encoded answer; nil says that upstream has no such entry.
 	Body []byte
-	// ConfirmedAt is when upstream was last known to hold this. It is zero for what
-	// is pending here, which is right until the next change.
+	// ConfirmedAt is when upstream was last known to hold this. It is zero for a
+	// pending write, which is right until the next change.
 	ConfirmedAt time.Time
-	// Incomplete marks a listing of which upstream could not show all.
+	// Incomplete marks a listing that upstream could not show whole.
 	Incomplete bool
 
 	key        Key
@@ -65,7 +68,7 @@ type Cache struct {
 	items       *ristretto.Cache[uint64, *Item]
 	seed        maphash.Seed
 	generations [generationSlots]atomic.Uint64
-	watches     watches
+	leases      leases
 }
 
 // New returns a cache of at most memory bytes of answers, keys included.
@@ -85,49 +88,52 @@ func New(memory int64) (*Cache, error) {
 // Close ends the cache's goroutines. Nothing may be called after it.
 func (c *Cache) Close() { c.items.Close() }
 
-// Generation is the present generation of a key. Take it before looking at what an
-// answer is made of, and hand it to [Cache.Put] with the answer. All listings of a
-// namespace share one.
+// Generation returns the present generation of a key. Take it before looking at the
+// state that an answer is made from, and hand it to [Cache.Put] with the answer. All
+// listings of a namespace share one.
 func (c *Cache) Generation(k Key) Generation {
 	return Generation(c.slot(k).Load())
 }
 
-// Changed advances the generations of an entry and of its namespace's listings. It
-// is to be called inside the critical section that makes the change visible.
+// Changed advances the generations of an entry and of its namespace's listings. Call
+// it inside the critical section that makes the change visible.
 func (c *Cache) Changed(namespace, key string) {
 	if key != "" {
 		c.slot(Key{Namespace: namespace, Key: key}).Add(1)
 	}
 	c.slot(Key{Namespace: namespace}).Add(1)
-	c.watches.tell(Key{Namespace: namespace, Key: key}, Key{Namespace: namespace})
+	c.leases.revoke(Key{Namespace: namespace, Key: key}, Key{Namespace: namespace})
 }
 
 // Get returns the answer stored under a key, if it was made from the key's present
-// state. Whether it is still fresh is for [Policy.Judge] to say.
-func (c *Cache) Get(k Key) (*Item, bool) {
+// state, and else nil. [Policy.Judge] says whether it is still fresh. The generation is
+// the key's present one, from before Get looked: with nil, a caller makes the answer
+// and hands both to [Cache.Put].
+func (c *Cache) Get(k Key) (*Item, Generation) {
 	hash, slot := c.hash(k)
+	present := slot.Load()
 	item, ok := c.items.Get(hash)
-	if !ok || item.key != k || item.generation != slot.Load() {
-		return nil, false
+	if !ok || item.key != k || item.generation != present {
+		return nil, Generation(present)
 	}
-	return item, true
+	return item, Generation(present)
 }
 
 // Put stores an answer made from the state of the key at generation g, and returns it.
-// It may be dropped at once, and is never returned once the key has changed.
+// The cache may drop it at once. Get never returns it once the key has changed.
 func (c *Cache) Put(k Key, g Generation, item Item) *Item {
 	item.key, item.generation = k, uint64(g)
 	hash, slot := c.hash(k)
 	if slot.Load() != item.generation {
-		return &item // would only push out something useful
+		return &item // storing it would only push out something useful
 	}
 	cost := int64(len(item.Body) + len(k.Namespace) + len(k.Key) + itemOverhead)
 	c.items.Set(hash, &item, cost)
 	return &item
 }
 
-// hash is where the answer to a key is, and the generation that it depends on: a
-// listing's is that of its namespace, whatever its limit.
+// hash returns where the answer to a key is, and the generation that it depends on.
+// Listings of a namespace share one, whatever their limits.
 func (c *Cache) hash(k Key) (uint64, *atomic.Uint64) {
 	var h maphash.Hash
 	h.SetSeed(c.seed)
@@ -147,7 +153,7 @@ func (c *Cache) slot(k Key) *atomic.Uint64 {
 	return slot
 }
 
-// writeString adds a string and its end to h. A slash is in no key or namespace.
+// writeString adds a string and its end to h. No key or namespace holds a slash, and
 // maphash never fails to write.
 func writeString(h *maphash.Hash, s string) {
 	_, _ = h.WriteString(s)

@@ -27,7 +27,7 @@ const (
 	Worthless                  // ask upstream; never answer
 )
 
-// Judge says what an answer of the given age is good for.
+// Judge returns what an answer of the given age is good for.
 func (p Policy) Judge(present bool, age time.Duration) Freshness {
 	switch {
 	case !present && age < p.AbsentFor:
@@ -48,10 +48,10 @@ func (p Policy) Judge(present bool, age time.Duration) Freshness {
 // clocks are corrected by a little all the time.
 const clockSlack = time.Second
 
-// Age is how long ago upstream confirmed something. It goes by whichever of the
-// monotonic and the wall clock says longer, so that neither a suspended machine nor
-// a clock set back makes an old answer young; a confirmation from the future is as
-// old as can be.
+// Age returns how long ago upstream confirmed something. It takes the longer of what
+// the monotonic and the wall clock say, so that neither a suspended machine nor a clock
+// set back makes an old answer young. A confirmation from the future is as old as can
+// be.
 func Age(confirmedAt, now time.Time) time.Duration {
 	wall := now.Round(0).Sub(confirmedAt.Round(0))
 	if wall < -clockSlack {

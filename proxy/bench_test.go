@@ -1,36 +1,47 @@
 package proxy
 
 import (
+	"bytes"
+	"context"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/journal"
 )
 
 // onDisk is a server over a journal on the real disk, with an upstream that a
 // benchmark does not ask.
 func onDisk(b *testing.B) *Server {
+	up := newFakeUpstream()
+	return benched(b, journal.Options{Dir: b.TempDir()}, up, up)
+}
+
+func benched(b *testing.B, stored journal.Options, up Upstream, fake *fakeUpstream) *Server {
 	b.Helper()
 	answers, err := cache.New(64 << 20)
 	noError(b, err)
 	b.Cleanup(answers.Close)
-	j, err := journal.Open(journal.Options{Dir: b.TempDir()})
+	j, err := journal.Open(stored)
 	noError(b, err)
 	j.Subscribe(func(c journal.Change) { answers.Changed(c.Namespace, c.Key) })
 	b.Cleanup(func() { noError(b, j.Close()) })
 	noError(b, j.Run(b.Context()))
-	up := newFakeUpstream()
 	s, err := New(Options{
-		Journal: j, Cache: answers, Upstream: up, Flusher: &fakeFlusher{journal: j, upstream: up},
+		Journal: j, Cache: answers, Upstream: up, Flusher: &fakeFlusher{journal: j, upstream: fake},
 		Forward: http.NotFoundHandler(), Policy: func(string) cache.Policy { return usual },
-		UpstreamFailing: up.failing, Registry: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+		UpstreamFailing: fake.failing, Registry: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
 	})
 	noError(b, err)
 	b.Cleanup(s.Close)
@@ -116,4 +127,67 @@ func BenchmarkPutTogether(b *testing.B) {
 			send(b, s, d, r)
 		}
 	})
+}
+
+// full is an upstream that holds every entry and answers at once.
+type full struct{ *fakeUpstream }
+
+func (full) Get(context.Context, journal.ID, bool) (*journal.Observation, error) {
+	return &journal.Observation{Value: "v", ListBytes: 1, CreatedAt: 1, UpdatedAt: 1}, nil
+}
+
+// connected returns a function that sends requests over one connection to the server, as
+// callers have, and reads their answers. The journal is in memory.
+func connected(b *testing.B) func(request string) {
+	b.Helper()
+	fake := newFakeUpstream()
+	s := benched(b, journal.Options{Dir: "journal", FS: vfs.NewMem()}, full{fake}, fake)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	noError(b, err)
+	server := fastpath.New(listener, fastpath.Options{
+		HTTP:   &http.Server{Handler: s, ReadHeaderTimeout: time.Hour, ReadTimeout: time.Hour, WriteTimeout: time.Hour, IdleTimeout: time.Hour},
+		Admits: func(*http.Request) bool { return true }, Answer: s.AnswerSimple, Logger: slog.New(slog.DiscardHandler),
+	})
+	go func() { _ = server.Serve() }() // Close ends it
+	b.Cleanup(func() { noError(b, server.Close()) })
+	c, err := net.Dial("tcp", listener.Addr().String())
+	noError(b, err)
+	buffer := make([]byte, 4<<10)
+	return func(request string) {
+		_, err := io.WriteString(c, request)
+		noError(b, err)
+		n, err := c.Read(buffer)
+		noError(b, err)
+		if !bytes.HasPrefix(buffer[:n], []byte("HTTP/1.1 200 ")) {
+			b.Fatalf("answered %q", buffer[:n])
+		}
+	}
+}
+
+const getHead = " HTTP/1.1\r\nHost: 127.0.0.1:2689\r\nUser-Agent: python-requests/2.32\r\nAccept: */*\r\n\r\n"
+
+func BenchmarkConnectedGet(b *testing.B) {
+	send := connected(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		send("GET /memory/ns/k" + getHead)
+	}
+}
+
+func BenchmarkConnectedGetMiss(b *testing.B) {
+	send := connected(b)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		send("GET /memory/ns/k" + strconv.Itoa(i) + getHead)
+	}
+}
+
+func BenchmarkConnectedPut(b *testing.B) {
+	send := connected(b)
+	request := "PUT /memory/ns/k HTTP/1.1\r\nHost: 127.0.0.1:2689\r\nContent-Type: application/json\r\nContent-Length: " +
+		strconv.Itoa(len(benchBody)) + "\r\n\r\n" + benchBody
+	b.ReportAllocs()
+	for b.Loop() {
+		send(request)
+	}
 }

@@ -16,9 +16,12 @@ type directives struct {
 	maxAge       time.Duration // no older answer will do; negative: any
 }
 
-// parseDirectives ignores what it does not know, as the RFC asks.
+// anyAge are the directives of a caller that asks nothing of the cache.
+var anyAge = directives{maxAge: -1}
+
+// parseDirectives ignores directives that it does not know, as the RFC asks.
 func parseDirectives(h http.Header) directives {
-	d := directives{maxAge: -1}
+	d := anyAge
 	for _, line := range h["Cache-Control"] {
 		for part := range strings.SplitSeq(line, ",") {
 			d.add(strings.ToLower(strings.TrimSpace(part)))
@@ -42,8 +45,8 @@ func (d *directives) add(part string) {
 	}
 }
 
-// judge says what an answer is good for under a policy and a caller's directives.
-// What is pending here is the newest there is, whatever was asked for.
+// judge returns what an answer is good for under a policy and a caller's directives.
+// A pending write is the newest there is, whatever the caller asks for.
 func (d directives) judge(p cache.Policy, item *cache.Item, now time.Time) (cache.Freshness, time.Duration) {
 	if item.ConfirmedAt.IsZero() {
 		return cache.Fresh, 0

@@ -36,26 +36,26 @@ type fakeUpstream struct {
 
 // question is a request that upstream got.
 type question struct {
-	ID      journal.ID // without a key for a LIST
-	Patient bool
-	answer  chan struct{}
+	ID     journal.ID // without a key for a LIST
+	Waits  bool       // it waits out a short outage
+	answer chan struct{}
 }
 
 func newFakeUpstream() *fakeUpstream {
 	return &fakeUpstream{entries: make(map[journal.ID]journal.Observation), clock: 1e6, most: 1000}
 }
 
-func (u *fakeUpstream) Get(ctx context.Context, id journal.ID, patient bool) (*journal.Observation, error) {
+func (u *fakeUpstream) Get(ctx context.Context, id journal.ID, waitOutOutage bool) (*journal.Observation, error) {
 	u.mu.Lock()
 	o, ok := u.entries[id]
 	u.mu.Unlock()
-	if err := u.give(ctx, &question{ID: id, Patient: patient}); err != nil || !ok {
+	if err := u.give(ctx, &question{ID: id, Waits: waitOutOutage}); err != nil || !ok {
 		return nil, err
 	}
 	return &o, nil
 }
 
-func (u *fakeUpstream) List(ctx context.Context, namespace string, patient bool) ([]journal.Row, bool, error) {
+func (u *fakeUpstream) List(ctx context.Context, namespace string, waitOutOutage bool) ([]journal.Row, bool, error) {
 	u.mu.Lock()
 	var rows []journal.Row
 	for id, o := range u.entries {
@@ -67,7 +67,7 @@ func (u *fakeUpstream) List(ctx context.Context, namespace string, patient bool)
 	u.mu.Unlock()
 	slices.SortFunc(rows, func(a, b journal.Row) int { return cmp.Compare(b.UpdatedAt, a.UpdatedAt) })
 	rows = rows[:min(len(rows), most)]
-	err := u.give(ctx, &question{ID: journal.ID{Namespace: namespace}, Patient: patient})
+	err := u.give(ctx, &question{ID: journal.ID{Namespace: namespace}, Waits: waitOutOutage})
 	return rows, len(rows) < most, err
 }
 

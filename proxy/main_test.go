@@ -28,6 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type sidecar struct {
 	t        *testing.T
 	server   *Server
+	opts     Options
 	journal  *journal.Journal
 	cache    *cache.Cache
 	upstream *fakeUpstream
@@ -97,6 +98,7 @@ func newSidecar(t *testing.T, adjust ...func(*journal.Options, *Options)) *sidec
 	}
 	s.flusher = &fakeFlusher{journal: s.journal, upstream: s.upstream}
 	opts.Journal, opts.Flusher = s.journal, s.flusher
+	s.opts = opts
 	if s.server, err = New(opts); err != nil {
 		t.Fatal(err)
 	}

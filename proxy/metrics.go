@@ -8,8 +8,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// metrics are the counters of requests, by what became of them. Labels are resolved
-// once: a request only adds one.
+// metrics counts requests by their outcome. Labels are resolved once, so that a request
+// only adds one.
 type metrics struct {
 	reads        [sources]prometheus.Counter
 	lists        [sources]prometheus.Counter
@@ -33,9 +33,9 @@ func newMetrics(opts Options) (*metrics, error) {
 		unavailable: requests.WithLabelValues("any", "unavailable"),
 		failed:      requests.WithLabelValues("any", "failed"),
 	}
-	for from, as := range told {
-		m.reads[from] = requests.WithLabelValues("get", as.name)
-		m.lists[from] = requests.WithLabelValues("list", as.name)
+	for from, names := range sourceNames {
+		m.reads[from] = requests.WithLabelValues("get", names.label)
+		m.lists[from] = requests.WithLabelValues("list", names.label)
 	}
 	for _, op := range []journal.Op{journal.Put, journal.Delete} {
 		m.acknowledged[op] = requests.WithLabelValues(op.String(), "acknowledged")

@@ -36,17 +36,17 @@ func preferredWait(h http.Header) (wait time.Duration, ok bool) {
 	return 0, false
 }
 
-// settles waits for upstream to confirm a write, and says in the header for how long
-// it was ready to.
-func (s *Server) settles(w http.ResponseWriter, r *http.Request, written journal.Write, wait time.Duration) bool {
+// settles waits for upstream to confirm a write, and says in the answer's header for how
+// long it was ready to.
+func (m *memory) settles(w http.ResponseWriter, r *http.Request, written journal.Write, wait time.Duration) bool {
 	w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))
 	if wait == 0 {
 		return false
 	}
-	// The write is acknowledged whatever comes of the waiting: should the deadline not
-	// be movable, the answer may be lost, as any can.
+	// The write is acknowledged whatever comes of the wait. If the deadline cannot be
+	// moved, the answer may be lost, as any can.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + answerTime))
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
-	return s.opts.Flusher.Await(ctx, written.ID, written.Seq)
+	return m.flusher.Await(ctx, written.ID, written.Seq)
 }

@@ -9,20 +9,16 @@ import (
 
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/wire"
-	"github.com/botwired/botwired/journal"
 )
 
-// fallbackAfter is how long a read waits for upstream when an old answer is at hand
-// that may be given if upstream cannot be asked. The request upstream goes on.
+// fallbackAfter is how long a read waits for upstream when it has an old answer that it
+// may give if upstream cannot be asked. The request upstream goes on.
 const fallbackAfter = time.Second
-
-// errOvertaken says that a write came in while upstream was asked: look again.
-var errOvertaken = errors.New("overtaken by a write")
 
 // errNotCached refuses to ask upstream for a caller that forbade it.
 var errNotCached = wire.Detail(http.StatusGatewayTimeout, "not cached, and the request says only-if-cached")
 
-// source says how an answer was come by, for Cache-Status (RFC 9211).
+// source is where an answer is from, for Cache-Status (RFC 9211).
 type source uint8
 
 const (
@@ -31,16 +27,16 @@ const (
 	fromStale                  // known here, and asked for anew in the background
 	fromFallback               // known here, and upstream cannot be asked
 	fromUpstream               // upstream was asked: nothing was known here
-	fromExpired                // upstream was asked: what was known here was too old
-	fromDemand                 // upstream was asked: the caller wanted it so
+	fromExpired                // upstream was asked: the answer known here was too old
+	fromDemand                 // upstream was asked: the caller demanded it
 	sources                    // their number
 )
 
-// told is how each source is told of: in Cache-Status, whose values all answers share,
-// and in the metrics.
-var told = [sources]struct {
-	header []string
-	name   string
+// sourceNames has the names of each source: its Cache-Status, whose value all answers
+// share, and its label in the metrics.
+var sourceNames = [sources]struct {
+	cacheStatus []string
+	label       string
 }{
 	fromCache:    {[]string{"botwired; hit"}, "hit"},
 	fromPending:  {[]string{"botwired; hit; detail=pending"}, "pending"},
@@ -51,40 +47,22 @@ var told = [sources]struct {
 	fromDemand:   {[]string{"botwired; fwd=request"}, "demanded"},
 }
 
-// answer is an item and how it was come by.
+// answer is an item and where it is from.
 type answer struct {
 	item   *cache.Item
 	source source
 	age    time.Duration
 }
 
-func (s *Server) get(w http.ResponseWriter, r *http.Request, id journal.ID) error {
-	if refusal := wire.CheckEntry(id.Namespace, id.Key); refusal != nil {
-		return refusal
-	}
-	a, err := s.read(r.Context(), entryKey(id), parseDirectives(r.Header), entrySource{s, id})
-	if err != nil {
-		return err
-	}
-	s.metrics.reads[a.source].Inc()
-	a.describe(w.Header())
-	if a.item.Body == nil {
-		wire.NotFound(id.Namespace, id.Key).Write(w)
-		return nil
-	}
-	writeJSON(w, http.StatusOK, a.item.Body)
-	return nil
-}
-
 func (a answer) describe(h http.Header) {
-	h["Cache-Status"] = told[a.source].header
+	h["Cache-Status"] = sourceNames[a.source].cacheStatus
 	if seconds, ok := a.ageHeader(); ok {
 		h["Age"] = []string{strconv.FormatInt(seconds, 10)}
 	}
 }
 
-// ageHeader is the Age to be told, which says that upstream was not asked for this answer
-// (RFC 9111, section 5.1).
+// ageHeader is the value of the header Age. An answer has one if upstream was not asked
+// for it (RFC 9111, section 5.1).
 func (a answer) ageHeader() (seconds int64, ok bool) {
 	return int64(min(a.age, maxAge) / time.Second), a.source < fromUpstream && !a.item.ConfirmedAt.IsZero()
 }
@@ -92,61 +70,82 @@ func (a answer) ageHeader() (seconds int64, ok bool) {
 // maxAge is the largest age that is put in a header (RFC 9111, section 1.2.2).
 const maxAge = time.Second << 31
 
-func entryKey(id journal.ID) cache.Key {
-	return cache.Key{Namespace: id.Namespace, Key: id.Key}
+// found is what is known here, and what that is good for.
+type found struct {
+	item       *cache.Item      // nil if nothing is known
+	generation cache.Generation // of the key, from before the look
+	freshness  cache.Freshness
+	age        time.Duration
 }
 
-// origin is what can be read: an entry or a listing.
-type origin interface {
-	// local makes an answer of what is known here; nil if nothing is.
-	local() (*cache.Item, error)
-	// load asks upstream and takes the answer into the journal, calling seal just
-	// before. It returns the answer, or nil if that is now known here; errOvertaken if
-	// upstream's answer was overtaken by a write.
-	load(ctx context.Context, patient bool, seal func()) (*cache.Item, error)
-	// flight names what is being asked for, among all origins.
-	flight() string
-}
-
-// read answers from what is known here while that is good enough, and else asks
-// upstream. What a write overtook is looked at again: pending it is the newest, and
-// settled since the request came it is as good as asking upstream, whatever the
-// policy and the caller say. So a busy entry cannot keep a reader going round.
-func (s *Server) read(ctx context.Context, key cache.Key, d directives, from origin) (answer, error) {
-	began, overtaken := time.Now(), false
-	for {
-		item, err := s.known(key, from)
-		if err != nil {
-			return answer{}, err
-		}
-		a, freshness := s.judge(key, d, item)
-		switch {
-		case freshness == cache.Fresh, overtaken && item != nil && a.age <= time.Since(began):
-			return a, nil
-		case freshness == cache.Stale:
-			s.revalidate(from)
-			a.source = fromStale
-			return a, nil
-		case d.onlyIfCached:
-			return answer{}, errNotCached
-		}
-		loaded, err := s.askFor(ctx, key, from, freshness)
-		switch {
-		case errors.Is(err, errOvertaken):
-			overtaken = true
-			continue
-		case err != nil && freshness == cache.Fallback && ctx.Err() == nil && isNoAnswer(err):
-			a.source = fromFallback
-			return a, nil
-		case err != nil:
-			return answer{}, err
-		}
-		return answer{item: loaded, source: d.asked(item)}, nil
+// judge judges an item that was found under a generation; nil is no item.
+func (m *memory) judge(namespace string, d directives, item *cache.Item, g cache.Generation) found {
+	if item == nil {
+		return found{generation: g, freshness: cache.Worthless}
 	}
+	freshness, age := d.judge(m.policy(namespace), item, time.Now())
+	return found{item, g, freshness, age}
 }
 
-// asked says why upstream was asked, item being what was known here.
-func (d directives) asked(item *cache.Item) source {
+// answer is the item as an answer that upstream is not asked for.
+func (f found) answer() answer {
+	if f.item != nil && f.item.ConfirmedAt.IsZero() {
+		return answer{item: f.item, source: fromPending}
+	}
+	return answer{item: f.item, source: fromCache, age: f.age}
+}
+
+// isNewerThan reports whether upstream has confirmed the item since a moment, or the
+// item is pending. Then it is as good as an answer from upstream that was asked for at
+// that moment.
+func (f found) isNewerThan(moment time.Time) bool {
+	return f.item != nil && f.age <= time.Since(moment)
+}
+
+// askUpstream answers a read for which what was found here is not fresh: a stale answer while
+// upstream is asked in the background, else upstream's answer, else an old one.
+func (m *memory) askUpstream(ctx context.Context, d directives, found found, from resource) (answer, error) {
+	a := found.answer()
+	switch {
+	case found.freshness == cache.Stale:
+		m.fetches.begin(from, false) // if no answer comes, nothing is lost yet
+		a.source = fromStale
+		return a, nil
+	case d.onlyIfCached:
+		return answer{}, errNotCached
+	}
+	got, err := m.fetchFor(ctx, found.freshness, from)
+	key := from.key()
+	switch {
+	case err == nil && got.overtaken:
+		return m.judge(key.Namespace, d, got.item(key), found.generation).answer(), nil
+	case err == nil:
+		return answer{item: got.item(key), source: d.askedBecause(found.item)}, nil
+	case found.freshness == cache.Fallback && ctx.Err() == nil && isNoAnswer(err):
+		a.source = fromFallback
+		return a, nil
+	}
+	return answer{}, err
+}
+
+// fetchFor asks upstream for a reader. One that has an old answer to fall back on is not
+// kept waiting by an outage; one that has none waits until a short one is over.
+func (m *memory) fetchFor(ctx context.Context, freshness cache.Freshness, from resource) (fetched, error) {
+	if freshness != cache.Fallback {
+		return m.fetches.wait(ctx, from, true)
+	}
+	// Nobody waits again for a request that others have waited for in vain.
+	left := fallbackAfter - m.fetches.underWayFor(from)
+	if left <= 0 {
+		return fetched{}, context.DeadlineExceeded
+	}
+	ctx, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	return m.fetches.wait(ctx, from, false)
+}
+
+// askedBecause is why upstream was asked, item being what was known here.
+func (d directives) askedBecause(item *cache.Item) source {
 	switch {
 	case item == nil:
 		return fromUpstream
@@ -156,69 +155,13 @@ func (d directives) asked(item *cache.Item) source {
 	return fromExpired
 }
 
-// isNoAnswer reports whether an error says that upstream gave no answer, and not that
-// something is wrong here.
+// isNoAnswer reports whether an error says that upstream gave no answer, rather than
+// that something is wrong here.
 func isNoAnswer(err error) bool {
 	return isUnavailable(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// known returns what is known here, nil if nothing is, and leaves it in the cache. The
-// generation is taken first: if anything changes meanwhile, what is cached is void.
-func (s *Server) known(key cache.Key, from origin) (*cache.Item, error) {
-	if item, ok := s.opts.Cache.Get(key); ok {
-		return item, nil
-	}
-	generation := s.opts.Cache.Generation(key)
-	item, err := from.local()
-	if err != nil || item == nil {
-		return nil, err
-	}
-	return s.opts.Cache.Put(key, generation, *item), nil
-}
-
-func (s *Server) judge(key cache.Key, d directives, item *cache.Item) (answer, cache.Freshness) {
-	if item == nil {
-		return answer{}, cache.Worthless
-	}
-	freshness, age := d.judge(s.opts.Policy(key.Namespace), item, time.Now())
-	a := answer{item: item, age: age}
-	if item.ConfirmedAt.IsZero() {
-		a.source = fromPending
-	}
-	return a, freshness
-}
-
-// askFor asks upstream for a reader. One that has an old answer to fall back on is
-// not kept waiting by an outage; one that has none waits a short one out.
-func (s *Server) askFor(ctx context.Context, key cache.Key, from origin, freshness cache.Freshness) (*cache.Item, error) {
-	patient := freshness != cache.Fallback
-	if !patient {
-		// A request that others have waited for in vain is not waited for again.
-		left := fallbackAfter - s.underWayFor(from)
-		if left <= 0 {
-			return nil, context.DeadlineExceeded
-		}
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, left)
-		defer cancel()
-	}
-	item, err := s.ask(ctx, from, patient)
-	if item == nil && err == nil {
-		return s.known(key, from)
-	}
-	return item, err
-}
-
-// ask joins the request upstream that is under way for the same thing, or begins it.
-// The request does not depend on any one caller: when a caller goes, it goes on.
-func (s *Server) ask(ctx context.Context, from origin, patient bool) (*cache.Item, error) {
-	select {
-	case r := <-s.begin(from, patient):
-		if r.Err != nil {
-			return nil, r.Err
-		}
-		return r.Val.(*cache.Item), nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+func isUnavailable(err error) bool {
+	var later interface{ RetryAfter() time.Duration }
+	return errors.As(err, &later)
 }

@@ -48,7 +48,7 @@ func TestAMissAsksUpstreamOnceAndIsRemembered(t *testing.T) {
 	wantHeader(t, w, "Cache-Status", "botwired; fwd=miss")
 	wantHeader(t, w, "Age", "") // upstream was asked for it
 	wantValue(t, s.get("/memory/n/k"), "theirs")
-	wantAsked(t, s, question{ID: id("n", "k"), Patient: true})
+	wantAsked(t, s, question{ID: id("n", "k"), Waits: true})
 	if w.Header().Get("Content-Length") == "" {
 		t.Error("no Content-Length")
 	}
@@ -74,7 +74,7 @@ func TestNothingIsAnsweredOutOfIgnorance(t *testing.T) {
 		wantDetail(t, w, http.StatusServiceUnavailable, "not known here", "connection refused")
 		wantHeader(t, w, "Retry-After", "2") // 1.5 s, rounded up
 	}
-	wantAsked(t, s, question{ID: id("n", "k"), Patient: true}, question{ID: id("n", ""), Patient: true})
+	wantAsked(t, s, question{ID: id("n", "k"), Waits: true}, question{ID: id("n", ""), Waits: true})
 	// Own writes do not make a listing known.
 	s.put(id("n", "k"), "mine")
 	wantStatus(t, s.get("/memory/n"), http.StatusServiceUnavailable)
@@ -309,7 +309,7 @@ func TestAnErrorOfTheDaemonIsNotAnswered(t *testing.T) {
 		s.upstream.panics = nil
 		wantValue(t, s.get("/memory/n/k"), "old")
 		wantNotLogged(t, s, "secret-value")
-		wantLogged(t, s, "msg=panic", "flight.go")
+		wantLogged(t, s, "msg=panic", "fetch.go")
 	})
 }
 

@@ -79,7 +79,7 @@ func (r *register) read(s *sidecar, directive string) error {
 func (r *register) list(s *sidecar, directive string) error {
 	least := r.certain.Load()
 	w := s.do(http.MethodGet, "/memory/"+r.id.Namespace, "", "Cache-Control", directive)
-	var doc listed
+	var doc listDocument
 	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil || w.Code != http.StatusOK {
 		return fmt.Errorf("listing: %d, %w", w.Code, err)
 	}
@@ -155,3 +155,42 @@ func checkRegisters(t *testing.T, s *sidecar) {
 }
 
 func pick(from ...string) string { return from[rand.IntN(len(from))] }
+
+// Several writes become visible one right after another. An answer that a reader makes
+// in between must not be kept beyond the next (contracts 6 and 8).
+func TestAnAnswerMadeBeforeAWriteIsNotKept(t *testing.T) {
+	s := newSidecar(t)
+	m := s.server.memory
+	for round := range 100 {
+		k := id("n", strconv.Itoa(round))
+		var writing, reading sync.WaitGroup
+		var stop atomic.Bool
+		for range 2 {
+			reading.Go(func() {
+				for !stop.Load() {
+					if _, err := m.findEntry(k, anyAge); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		for i := range 4 {
+			writing.Go(func() {
+				if _, err := m.store(k, strconv.Itoa(i)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		writing.Wait()
+		stop.Store(true)
+		reading.Wait()
+		newest, _, err := s.journal.Newest(k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := valueIn(t, s.get("/memory/"+k.String())); got != newest.Value {
+			t.Fatalf("round %d: %q is read, %q was written last", round, got, newest.Value)
+		}
+	}
+}

@@ -13,7 +13,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// jsonType is shared by all answers: a header's values are never changed in place.
+// jsonType is shared by all answers: nobody changes the values of a header in place.
 var jsonType = []string{"application/json"}
 
 func writeJSON(w http.ResponseWriter, status int, body []byte) {
@@ -35,8 +35,8 @@ func writeDocument(w http.ResponseWriter, status int, doc any) error {
 	return nil
 }
 
-// fail turns an error into an answer, and logs those that are this daemon's fault.
-func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+// fail turns an error into an answer, and logs errors that are this daemon's fault.
+func (s *Server) fail(ctx context.Context, w http.ResponseWriter, method, path string, err error) {
 	var refusal *wire.Refusal
 	var later interface{ RetryAfter() time.Duration }
 	var said answered
@@ -55,18 +55,14 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		s.metrics.unavailable.Inc()
 		w.Header().Set("Retry-After", retryAfter(later.RetryAfter()))
 		refusal = wire.Detail(http.StatusServiceUnavailable, "not known here, and "+err.Error())
-	case r.Context().Err() != nil, errors.Is(err, context.Canceled):
+	case ctx.Err() != nil, errors.Is(err, context.Canceled):
 		refusal = shuttingDown(w) // or the caller is gone, and reads nothing
 	default:
 		s.metrics.failed.Inc()
-		s.opts.Logger.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", err)
-		refusal = internalError()
+		s.logger.Error("request failed", "method", method, "path", path, "error", err)
+		refusal = wire.Detail(http.StatusInternalServerError, "internal error: see botwired's log")
 	}
 	refusal.Write(w)
-}
-
-func internalError() *wire.Refusal {
-	return wire.Detail(http.StatusInternalServerError, "internal error: see botwired's log")
 }
 
 // answered is an error that has upstream's own answer with it.

@@ -1,13 +1,17 @@
 // Package proxy answers agents: BotWire's memory API, to the byte where a client can
 // see it, and the daemon's own surface under /_botwired/.
 //
-// It owns the order in which things are looked at. A read is answered from the cache,
-// else from the pending set, else from the settled copy while that is fresh, else by
-// one request upstream for all who wait, whose answer is dropped if a write came in
-// between. The cache may come first because no write is visible before it is void
-// there: the journal tells of each with its lock held, and that advances the
-// generation of all that was made before (contract 6). A write is validated as BotWire would, journaled, and
-// acknowledged. The proxy knows nothing of Pebble, of retries, or of how upstream is
+// It owns the order in which a read looks for its answer: in the cache, else among the
+// pending writes, else in the settled copy while that is fresh, else upstream, with one
+// request for all who wait. An answer from upstream is dropped if a write came in
+// between. The cache may come first, because no write is visible before the cache drops
+// what the write has made old: the journal announces each change with its lock held, and
+// that advances the generation of all answers made before (contract 6). A write is
+// validated as BotWire would, journaled, and acknowledged.
+//
+// [Server] routes requests. Behind it, memory is the memory API, fetches are the
+// requests upstream, surface is what is under /_botwired/, and tasks are what Close
+// waits for. The package knows nothing of Pebble, of retries, or of how upstream is
 // reached.
 package proxy
 
@@ -17,30 +21,25 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
 
-// ownPrefix is where the daemon's own surface begins.
-const ownPrefix = "/_botwired/"
-
-// Upstream is asked what is not known here. An error that has a method
+// Upstream is asked for what is not known here. An error that has a method
 // RetryAfter() time.Duration says that upstream cannot be asked now. If it also has a
 // method Answer() (status int, body []byte), upstream has answered with that, and a
-// caller for whom nothing is known here is given it. A patient call waits out a short
-// outage.
+// caller for whom nothing is known here gets that answer. With waitOutOutage, a call
+// waits until a short outage is over.
 type Upstream interface {
 	// Get returns nil without an error when upstream does not hold the entry.
-	Get(ctx context.Context, id journal.ID, patient bool) (*journal.Observation, error)
-	// List returns all keys that upstream can list, and whether those are all.
-	List(ctx context.Context, namespace string, patient bool) (rows []journal.Row, complete bool, err error)
+	Get(ctx context.Context, id journal.ID, waitOutOutage bool) (*journal.Observation, error)
+	// List returns all keys that upstream can list, and whether upstream has no more.
+	List(ctx context.Context, namespace string, waitOutOutage bool) (rows []journal.Row, complete bool, err error)
 }
 
 // Flusher carries pending writes upstream.
@@ -48,13 +47,13 @@ type Flusher interface {
 	// Flush returns when the writes acknowledged before the call, of one namespace or
 	// with "" of all, are settled or dead, or with ctx's error and what is left.
 	Flush(ctx context.Context, namespace string) (settled, dead, pending int, err error)
-	// Attempts says how often an entry's pending write was tried since it last went
-	// well, why the last attempt failed, and when the next is due.
+	// Attempts returns how often an entry's pending write was tried since an attempt last
+	// went well, why the last attempt failed, and when the next is due.
 	Attempts(id journal.ID) (count int, last string, next time.Time)
-	// Paused says why a namespace's writes are not let in; empty if they are.
+	// Paused returns why upstream does not let a namespace's writes in; empty if it does.
 	Paused(namespace string) string
-	// Await hurries an acknowledged write and returns once it, or a newer one to its
-	// entry, has settled; false when ctx ends first or the write is dead.
+	// Await has an acknowledged write sent at once and returns once it, or a newer one to
+	// its entry, has settled. It returns false when ctx ends first or the write is dead.
 	Await(ctx context.Context, id journal.ID, seq uint64) (settled bool)
 }
 
@@ -64,7 +63,7 @@ type Options struct {
 	Cache    *cache.Cache
 	Upstream Upstream
 	Flusher  Flusher
-	// Forward receives what is neither the memory API nor the daemon's own.
+	// Forward receives the requests that are neither the memory API's nor the daemon's own.
 	Forward http.Handler
 	// Policy says how long answers of a namespace are good.
 	Policy func(namespace string) cache.Policy
@@ -82,87 +81,69 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Server is the HTTP handler. It does its background work only for requests, and
-// Close waits for both.
+// Server is the HTTP handler. It works in the background only for requests, and Close
+// waits for both.
 type Server struct {
-	opts    Options
+	tasks   *tasks
+	memory  *memory
+	surface *surface
+	forward http.Handler
 	metrics *metrics
-	bodies  *wire.Bodies
-
-	flights singleflight.Group
-	started sync.Map // flight name → time.Time, of those under way
-	// detached makes the context of work that must outlive the request that began it.
-	detached func() context.Context
-	cancel   context.CancelFunc
-
-	mu         sync.Mutex // guards closed, so that nothing is added while Close waits
-	closed     bool
-	background sync.WaitGroup
+	logger  *slog.Logger
 }
 
 // New returns a server; it is an error to register its metrics twice.
 func New(opts Options) (*Server, error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	s := &Server{
-		opts:     opts,
-		bodies:   wire.NewBodies(),
-		detached: func() context.Context { return ctx },
-		cancel:   cancel,
-	}
-	var err error
-	if s.metrics, err = newMetrics(opts); err != nil {
-		cancel()
+	counters, err := newMetrics(opts)
+	if err != nil {
 		return nil, err
 	}
-	return s, nil
+	running := newTasks()
+	return &Server{
+		tasks: running,
+		memory: &memory{
+			journal: opts.Journal, cache: opts.Cache, upstream: opts.Upstream, flusher: opts.Flusher,
+			policy: opts.Policy, metrics: counters, bodies: wire.NewBodies(),
+			fetches: &fetches{tasks: running, logger: opts.Logger},
+		},
+		surface: newSurface(opts),
+		forward: opts.Forward, metrics: counters, logger: opts.Logger,
+	}, nil
 }
 
 // Close ends the requests upstream that are under way, and waits for them and for the
 // callers that are still here: after it, nothing touches the journal or the cache.
-// Callers that come later are turned away with 503. Whoever closes has cut the
-// connections of callers that might wait for long.
-func (s *Server) Close() {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.cancel()
-	s.background.Wait()
-}
-
-// enter registers a caller or work that Close has to wait for; false after Close.
-func (s *Server) enter() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
-	s.background.Add(1)
-	return true
-}
+// Callers that come later are turned away with 503. Before it closes the server, the
+// daemon cuts the connections of callers that might wait for long.
+func (s *Server) Close() { s.tasks.close() }
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !s.enter() {
+	s.serve(r.Context(), w, r.Method, r.URL.Path, func() error { return s.route(w, r) })
+}
+
+// serve has handle answer a request, and turns its error or its panic into an answer.
+func (s *Server) serve(ctx context.Context, w http.ResponseWriter, method, path string, handle func() error) {
+	if !s.tasks.start() {
 		shuttingDown(w).Write(w)
 		return
 	}
-	defer s.background.Done()
-	if err := s.route(w, r); err != nil {
-		s.fail(w, r, err)
+	defer s.tasks.done()
+	if err := recovered(s.logger, handle); err != nil {
+		s.fail(ctx, w, method, path, err)
 	}
 }
 
-func (s *Server) route(w http.ResponseWriter, r *http.Request) (err error) {
-	defer s.survive(&err)
-	if path, ok := strings.CutPrefix(r.URL.Path+"/", ownPrefix); ok {
-		return s.own(w, r, strings.TrimSuffix(path, "/"))
+func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
+	if path, ok := strings.CutPrefix(r.URL.Path+"/", surfacePrefix); ok {
+		return s.surface.answer(w, r, strings.TrimSuffix(path, "/"))
 	}
 	route := wire.ParseRoute(r.URL.Path)
 	switch route.Kind {
 	case wire.EntryRoute:
-		return s.entry(w, r, journal.ID{Namespace: route.Namespace, Key: route.Key})
+		return s.memory.answerEntry(w, r, journal.ID{Namespace: route.Namespace, Key: route.Key})
 	case wire.ListRoute:
-		return s.listing(w, r, route.Namespace)
+		return s.memory.answerListing(w, r, route.Namespace)
 	case wire.Missing:
 		return wire.Detail(http.StatusNotFound, "Not Found")
 	case wire.Redirect:
@@ -170,13 +151,13 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) (err error) {
 		w.WriteHeader(http.StatusTemporaryRedirect)
 		return nil
 	}
-	return s.forward(w, r)
+	return s.passOn(w, r)
 }
 
-// forward passes on what is neither the memory API nor the daemon's own. A TRACE
-// would have upstream recite the headers that the daemon adds, tokens among them, and
-// neither CONNECT nor the asterisk form of OPTIONS names anything of upstream's.
-func (s *Server) forward(w http.ResponseWriter, r *http.Request) error {
+// passOn forwards a request that is neither the memory API's nor the daemon's own. A
+// TRACE would have upstream recite the headers that the daemon adds, tokens among them,
+// and neither CONNECT nor the asterisk form of OPTIONS names anything of upstream's.
+func (s *Server) passOn(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case r.Method == http.MethodConnect, r.Method == http.MethodTrace:
 		return wire.MethodNotAllowed()
@@ -184,24 +165,23 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) error {
 		return wire.Detail(http.StatusNotFound, "Not Found")
 	}
 	s.metrics.forwarded.Inc()
-	lift := http.NewResponseController(w)
-	// What is passed on may be a stream; the forwarder bounds it.
-	if err := errors.Join(lift.SetReadDeadline(time.Time{}), lift.SetWriteDeadline(time.Time{})); err != nil &&
+	control := http.NewResponseController(w)
+	// The answer may be a stream; the forwarder bounds it.
+	if err := errors.Join(control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Time{})); err != nil &&
 		!errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
-	s.opts.Forward.ServeHTTP(w, r)
+	s.forward.ServeHTTP(w, r)
 	return nil
 }
 
-func (s *Server) entry(w http.ResponseWriter, r *http.Request, id journal.ID) error {
-	switch r.Method {
-	case http.MethodGet:
-		return s.get(w, r, id)
-	case http.MethodPut:
-		return s.put(w, r, id)
-	case http.MethodDelete:
-		return s.delete(w, r, id)
+// Settled must be called for each write that upstream has confirmed. A delete leaves an
+// absence that upstream need not be asked about (contract 9).
+func (s *Server) Settled(w journal.Write) {
+	if w.Op != journal.Delete || !s.tasks.start() {
+		return
 	}
-	return wire.MethodNotAllowed()
+	defer s.tasks.done()
+	// An absence that cannot be looked up is not remembered. The next read asks upstream.
+	_, _ = s.memory.rememberAbsence(w.ID)
 }

@@ -38,54 +38,55 @@ type namespaceDocument struct {
 	ReadsRefused         string  `json:"reads_refused,omitempty"`
 }
 
-// indexPatience is how long, just after a start, an answer about what is pending waits
-// for the journal's index. After that it tells what is known, and that there is more.
+// indexPatience is how long, just after a start, an answer about pending writes waits for
+// the journal's index. After that it shows the writes that are known, and says that there
+// are more.
 const indexPatience = time.Second
 
-// awaitIndex waits until it is known what is pending, if that is soon.
-func (s *Server) awaitIndex(ctx context.Context) {
+// awaitIndex waits until all pending writes are known, if that is soon.
+func (s *surface) awaitIndex(ctx context.Context) {
 	select {
-	case <-s.opts.Journal.Rebuilt():
+	case <-s.journal.Rebuilt():
 		return
 	default:
 	}
 	timer := time.NewTimer(indexPatience)
 	defer timer.Stop()
 	select {
-	case <-s.opts.Journal.Rebuilt():
+	case <-s.journal.Rebuilt():
 	case <-timer.C:
 	case <-ctx.Done():
 	}
 }
 
 // status describes the daemon.
-func (s *Server) status(w http.ResponseWriter, r *http.Request) error {
+func (s *surface) status(w http.ResponseWriter, r *http.Request) error {
 	s.awaitIndex(r.Context())
-	st := s.opts.Journal.Stats()
+	st := s.journal.Stats()
 	doc := statusDocument{
-		Version:  s.opts.Version,
-		Upstream: upstreamDocument{URL: s.opts.UpstreamURL, State: "up"},
+		Version:  s.version,
+		Upstream: upstreamDocument{URL: s.upstreamURL, State: "up"},
 		Pending:  st.Pending, PendingBytes: st.PendingBytes,
 		OldestPendingSeconds: seconds(st.OldestAge()),
 		DeadLetters:          st.DeadLetters, DeadLetterBytes: st.DeadBytes,
 		LastSeq: st.LastSeq, Rebuilding: st.Rebuilding,
 		Namespaces: s.namespaces(st),
 	}
-	if failing, reason := s.opts.UpstreamFailing(); failing {
+	if failing, reason := s.upstreamFailing(); failing {
 		doc.Upstream.State, doc.Upstream.Reason = "down", reason
 	}
 	return writeDocument(w, http.StatusOK, doc)
 }
 
-// namespaces describes those with pending writes and those that upstream lets nobody
-// read, by name.
-func (s *Server) namespaces(st journal.Stats) []namespaceDocument {
-	refused := s.opts.ReadsRefused()
+// namespaces describes the namespaces with pending writes and those that upstream lets
+// nobody read, by name.
+func (s *surface) namespaces(st journal.Stats) []namespaceDocument {
+	refused := s.readsRefused()
 	docs := make([]namespaceDocument, 0, len(st.Namespaces))
 	for name, n := range st.Namespaces {
 		docs = append(docs, namespaceDocument{
 			Namespace: name, Pending: n.Pending, PendingBytes: n.PendingBytes,
-			OldestPendingSeconds: seconds(n.OldestAge()), Paused: s.opts.Flusher.Paused(name), ReadsRefused: refused[name],
+			OldestPendingSeconds: seconds(n.OldestAge()), Paused: s.flusher.Paused(name), ReadsRefused: refused[name],
 		})
 	}
 	for name, why := range refused {
@@ -113,8 +114,8 @@ type pendingDocument struct {
 	NextAttempt *time.Time `json:"next_attempt_at"` // null while one is under way
 }
 
-// pending lists what is waiting for upstream, the longest first.
-func (s *Server) pending(w http.ResponseWriter, r *http.Request) error {
+// pending lists the writes that wait for upstream, the longest waiting first.
+func (s *surface) pending(w http.ResponseWriter, r *http.Request) error {
 	namespace, err := namespaceParameter(r)
 	if err != nil {
 		return err
@@ -125,13 +126,13 @@ func (s *Server) pending(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.awaitIndex(r.Context())
 	docs := []pendingDocument{}
-	for _, p := range s.opts.Journal.PendingList(namespace, limit) {
+	for _, p := range s.journal.PendingList(namespace, limit) {
 		doc := pendingDocument{
 			Seq: p.Seq, Namespace: p.Namespace, Key: p.Key, Op: p.Op.String(), Bytes: p.Bytes,
 			WrittenAt: p.UpdatedAt, WaitingFor: seconds(p.Age()),
 		}
 		var next time.Time
-		doc.Attempts, doc.LastError, next = s.opts.Flusher.Attempts(p.ID)
+		doc.Attempts, doc.LastError, next = s.flusher.Attempts(p.ID)
 		if !next.IsZero() {
 			doc.NextAttempt = &next
 		}

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,16 +24,27 @@ func newDeadLettersCommand(p *process, settings *settingFlags) *cobra.Command {
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return settings.show(cmd.Context(), request{method: http.MethodGet, path: surface("dead-letters")}, *asJSON, printDeadLetters)
+		c, err := settings.connect()
+		if err != nil {
+			return err
+		}
+		letters, err := allDeadLetters(cmd.Context(), c)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return printJSON(p.stdout, fmt.Appendf(nil, `{"dead_letters":[%s]}`, bytes.Join(letters, []byte(","))))
+		}
+		return printDeadLetters(p.stdout, c, letters)
 	}
 	cmd.AddCommand(
-		newVerdictCommand(p, settings, verdict{
+		newDecisionCommand(p, settings, decision{
 			name: "retry", short: "Make dead letters pending again", done: "retried",
 			request: func(id string) request {
 				return request{method: http.MethodPost, path: surface("dead-letters", id, "retry")}
 			},
 		}),
-		newVerdictCommand(p, settings, verdict{
+		newDecisionCommand(p, settings, decision{
 			name: "delete", short: "Give dead letters up", done: "deleted",
 			request: func(id string) request {
 				return request{method: http.MethodDelete, path: surface("dead-letters", id)}
@@ -39,9 +54,54 @@ func newDeadLettersCommand(p *process, settings *settingFlags) *cobra.Command {
 	return cmd
 }
 
-func printDeadLetters(w io.Writer, c *client, body []byte) error {
+// deadLettersPage is how many dead letters are asked for at a time.
+const deadLettersPage = 1000
+
+// allDeadLetters asks for one page after another, each after the last dead letter of the
+// one before.
+func allDeadLetters(ctx context.Context, c *client) (letters [][]byte, err error) {
+	query := url.Values{"limit": {strconv.Itoa(deadLettersPage)}}
+	for {
+		page, last, err := deadLetters(ctx, c, query)
+		if err != nil {
+			return nil, err
+		}
+		letters = append(letters, page...)
+		if len(page) < deadLettersPage || last == query.Get("after") {
+			return letters, nil
+		}
+		query.Set("after", last)
+	}
+}
+
+// deadLetters asks for one page and returns it and the ID of its last dead letter.
+func deadLetters(ctx context.Context, c *client, query url.Values) (page [][]byte, last string, err error) {
+	body, err := c.do(ctx, request{method: http.MethodGet, path: surface("dead-letters"), query: query})
+	if err != nil {
+		return nil, "", err
+	}
 	var answer struct {
-		DeadLetters []struct {
+		DeadLetters []json.RawMessage `json:"dead_letters"`
+	}
+	if err := c.decode(body, &answer); err != nil {
+		return nil, "", err
+	}
+	var letter struct {
+		ID cell `json:"id"`
+	}
+	for _, raw := range answer.DeadLetters {
+		if err := c.decode(raw, &letter); err != nil {
+			return nil, "", err
+		}
+		page = append(page, raw)
+	}
+	return page, string(letter.ID), nil
+}
+
+func printDeadLetters(w io.Writer, c *client, letters [][]byte) error {
+	rows := make([][]string, 0, len(letters))
+	for _, raw := range letters {
+		var d struct {
 			ID        cell `json:"id"`
 			Seq       cell `json:"seq"`
 			Namespace cell `json:"namespace"`
@@ -50,13 +110,10 @@ func printDeadLetters(w io.Writer, c *client, body []byte) error {
 			WrittenAt cell `json:"written_at"`
 			Status    cell `json:"status"`
 			Error     cell `json:"error"`
-		} `json:"dead_letters"`
-	}
-	if err := c.decode(body, &answer); err != nil {
-		return err
-	}
-	rows := make([][]string, 0, len(answer.DeadLetters))
-	for _, d := range answer.DeadLetters {
+		}
+		if err := c.decode(raw, &d); err != nil {
+			return err
+		}
 		rows = append(rows, []string{string(d.ID), string(d.Seq), string(d.Namespace), string(d.Key), string(d.Op),
 			d.WrittenAt.moment(), string(d.Status), string(d.Error)})
 	}
@@ -64,16 +121,16 @@ func printDeadLetters(w io.Writer, c *client, body []byte) error {
 	return printTable(w, header, rows)
 }
 
-// verdict is what a person decides about dead letters.
-type verdict struct {
+// decision is what a person decides about dead letters.
+type decision struct {
 	name, short, done string
 	request           func(id string) request
 }
 
-func newVerdictCommand(p *process, settings *settingFlags, v verdict) *cobra.Command {
+func newDecisionCommand(p *process, settings *settingFlags, d decision) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   v.name + " ID...",
-		Short: v.short,
+		Use:   d.name + " ID...",
+		Short: d.short,
 		Args:  arguments(1, math.MaxInt),
 	}
 	asJSON := jsonFlag(cmd)
@@ -82,12 +139,12 @@ func newVerdictCommand(p *process, settings *settingFlags, v verdict) *cobra.Com
 		if err != nil {
 			return err
 		}
-		done, failed := v.carryOut(cmd.Context(), c, ids)
+		done, failed := d.carryOut(cmd.Context(), c, ids)
 		if *asJSON {
-			return errors.Join(encodeJSON(p.stdout, map[string][]string{v.done: done}), failed)
+			return errors.Join(encodeJSON(p.stdout, map[string][]string{d.done: done}), failed)
 		}
 		for _, id := range done {
-			fmt.Fprintf(p.stdout, "%s %s\n", v.done, printable(id))
+			fmt.Fprintf(p.stdout, "%s %s\n", d.done, printable(id))
 		}
 		return failed
 	}
@@ -97,11 +154,11 @@ func newVerdictCommand(p *process, settings *settingFlags, v verdict) *cobra.Com
 // carryOut goes on after a refusal, so that one stale ID does not keep the
 // others waiting, and reports all refusals in one line. It stops when the
 // daemon cannot be reached.
-func (v verdict) carryOut(ctx context.Context, c *client, ids []string) (done []string, err error) {
+func (d decision) carryOut(ctx context.Context, c *client, ids []string) (done []string, err error) {
 	done = []string{}
 	var refused []string
 	for _, id := range ids {
-		_, err := c.do(ctx, v.request(id))
+		_, err := c.do(ctx, d.request(id))
 		var no *statusError
 		switch {
 		case err == nil:

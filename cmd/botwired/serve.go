@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/botwired/botwired/config"
-	"github.com/botwired/botwired/internal/front"
+	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/internal/httplog"
 	"github.com/botwired/botwired/journal"
 )
@@ -51,8 +51,8 @@ func serve(ctx context.Context, loaded *config.Loaded, stderr io.Writer) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	server := front.New(listener, front.Options{
-		HTTP: newHTTPServer(d.guard, logger), Admits: d.guard.Admits, Quick: d.proxy.Quick, Logger: logger,
+	server := fastpath.New(listener, fastpath.Options{
+		HTTP: newHTTPServer(d.guard, logger), Admits: d.guard.Admits, Answer: d.proxy.AnswerSimple, Logger: logger,
 	})
 	logger.Info("listening", "address", listener.Addr().String(), "upstream", c.Upstream.URL, "data_dir", c.DataDir,
 		"version", buildVersion())

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -66,14 +68,34 @@ func TestPending(t *testing.T) {
 
 func TestDeadLetters(t *testing.T) {
 	body := `{"dead_letters":[{"id":"3","seq":41,"namespace":"ns","key":"k","op":"put","status":413,"error":"Value too large","written_at":1700000000}]}`
-	d := newDaemon(t, map[string]answer{"GET /_botwired/dead-letters": {200, body}})
+	d := newDaemon(t, map[string]answer{"GET /_botwired/dead-letters?limit=1000": {200, body}})
 	wantOutput(t, at(t, d, nil, "dead-letters"), ""+
 		"ID  SEQ  NAMESPACE  KEY  OP   WRITTEN               STATUS  ERROR\n"+
 		"3   41   ns         k    put  2023-11-14T22:13:20Z  413     Value too large\n")
 	wantOutput(t, at(t, d, nil, "dead-letters", "--json"), body+"\n")
 }
 
-func TestVerdictsOnDeadLetters(t *testing.T) {
+// The command asks for page after page.
+func TestDeadLettersOnManyPages(t *testing.T) {
+	page := func(first, n int) answer {
+		letters := make([]string, n)
+		for i := range letters {
+			letters[i] = fmt.Sprintf(`{"id":"%d","namespace":"<ns>"}`, first+i)
+		}
+		return answer{200, `{"dead_letters":[` + strings.Join(letters, ",") + `]}`}
+	}
+	d := newDaemon(t, map[string]answer{
+		"GET /_botwired/dead-letters?limit=1000":            page(1, 1000),
+		"GET /_botwired/dead-letters?after=1000&limit=1000": page(1001, 1000),
+		"GET /_botwired/dead-letters?after=2000&limit=1000": page(2001, 2),
+	})
+	wantOutput(t, at(t, d, nil, "dead-letters", "--json"), page(1, 2002).body+"\n")
+	if got := strings.Count(at(t, d, nil, "dead-letters").stdout, "\n"); got != 1+2002 {
+		t.Errorf("%d lines", got)
+	}
+}
+
+func TestDecisionsOnDeadLetters(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
 		"POST /_botwired/dead-letters/3/retry": {200, `{}`},
 		"POST /_botwired/dead-letters/4/retry": {404, `{"detail":"no such dead letter"}`},

@@ -1,16 +1,16 @@
 // Package guard decides who may talk to a listener. A web page anywhere can make its visitor's browser
-// send requests to loopback, and a name that resolves to loopback makes them look same-origin; so every
-// request must name the listener by a name that is the listener's own, must not come from a foreign
-// page, and must carry the token when there is one.
+// send requests to loopback, and a name that resolves to loopback makes them look same-origin. So every
+// request must name the listener by one of the listener's own names, must not come from a foreign page,
+// and must carry the token if there is one.
 //
-// A program may send an Origin too, and a foreign one then says nothing of a page. It is answered if
-// the request carries none of the headers that browsers add to a page's requests and let no page
-// remove; a request with any of them is taken for a page's.
+// A program may send a foreign Origin too. The guard lets such a request in if it carries none of the
+// headers that browsers add to a page's requests and let no page remove. It takes a request with any of
+// them for a page's.
 //
-// Checks are made in this order, on every method: Host (403), Origin and Sec-Fetch-Site (403), a CORS
+// The guard checks every method in this order: Host (403), Origin and Sec-Fetch-Site (403), a CORS
 // preflight (200, without a CORS header, so that the browser goes no further), the bearer token (401).
-// Refusals are {"detail": "…"}. No answer ever carries a CORS header. The package imports nothing of
-// the project.
+// A request that it does not let in gets {"detail": "…"}. No answer ever carries a CORS header. The
+// package imports nothing of the project.
 package guard
 
 import (
@@ -19,15 +19,16 @@ import (
 	"os"
 )
 
-// Options say who is let in. The zero value lets in requests to loopback names, to the address a
-// connection arrived on and, off loopback, to this machine's hostname, from no page but the listener's own.
+// Options say whom the guard lets in. The zero value lets in requests to loopback names, to the address
+// that the connection was made to and, off loopback, to this machine's hostname, and of pages only the
+// listener's own.
 type Options struct {
 	// Hosts are further names accepted in Host, without port.
 	Hosts []string
-	// Origins are foreign origins accepted, of any scheme: https://dash.example:8443,
-	// chrome-extension://abcdefgh. The opaque origin "null", which any page can have, is never one.
+	// Origins are accepted foreign origins, of any scheme: https://dash.example:8443,
+	// chrome-extension://abcdefgh. The opaque origin "null", which any page can have, is never accepted.
 	Origins []string
-	// Token must come as "Authorization: Bearer …" when it is not empty.
+	// Token, if not empty, must come as "Authorization: Bearer …".
 	Token string
 	// TokenExempt, if not nil, says which requests need no token.
 	TokenExempt func(*http.Request) bool
@@ -46,7 +47,7 @@ func New(o Options, next http.Handler) *Guard {
 	}
 }
 
-// Guard is a handler that lets through to another what may pass.
+// Guard is a handler that passes on to another the requests that it lets in.
 type Guard struct {
 	hosts   hosts
 	origins origins
@@ -54,18 +55,18 @@ type Guard struct {
 	next    http.Handler
 }
 
-// refusal is what a request is refused with; the empty one lets it pass.
-type refusal string
+// reason is why a request is not let in; empty if it is.
+type reason string
 
 func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	decision, detail := g.judge(r)
+	decision, why := g.judge(r)
 	switch decision {
 	case pass:
 		g.next.ServeHTTP(w, r)
 	case preflight:
 		answerPreflight(w)
 	case forbid:
-		refuse(w, http.StatusForbidden, detail)
+		refuse(w, http.StatusForbidden, why)
 	case wantToken:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		refuse(w, http.StatusUnauthorized, "This listener wants its token: Authorization: Bearer <token>.")
@@ -73,31 +74,31 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Admits reports whether ServeHTTP would pass on a request, even if its path were not
-// exempt from the token: so it would pass on any with the same headers that came by the
+// exempt from the token. If so, it would pass on any request with the same headers by the
 // same connection.
 func (g *Guard) Admits(r *http.Request) bool {
 	decision, _ := g.judge(r)
 	return decision == pass && g.token.shown(r)
 }
 
-// decision is what is done with a request.
+// decision is what the guard does with a request.
 type decision uint8
 
 const (
 	pass decision = iota
 	preflight
-	forbid // for a reason
+	forbid // with a reason
 	wantToken
 )
 
-func (g *Guard) judge(r *http.Request) (decision, refusal) {
+func (g *Guard) judge(r *http.Request) (decision, reason) {
 	host, ok := splitHost(r.Host)
 	if !ok || !g.hosts.accept(host.name, r) {
-		return forbid, g.hosts.refusal(r)
+		return forbid, g.hosts.unknownHost(r)
 	}
 	from := g.provenance(host, r)
-	if detail := crossSite(from, r); detail != "" {
-		return forbid, detail
+	if why := crossSite(from, r); why != "" {
+		return forbid, why
 	}
 	if isPreflight(from, r) {
 		return preflight, ""
@@ -108,8 +109,8 @@ func (g *Guard) judge(r *http.Request) (decision, refusal) {
 	return pass, ""
 }
 
-func refuse(w http.ResponseWriter, status int, detail refusal) {
-	body, _ := json.Marshal(map[string]string{"detail": string(detail)}) // strings always marshal
+func refuse(w http.ResponseWriter, status int, why reason) {
+	body, _ := json.Marshal(map[string]string{"detail": string(why)}) // strings always marshal
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(body)

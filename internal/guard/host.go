@@ -38,11 +38,11 @@ func normalName(name string) string {
 	return strings.ToLower(strings.TrimSuffix(name, "."))
 }
 
-// hosts knows by which names the listener may be called.
+// hosts are the names of the listener.
 type hosts struct {
 	any      bool
 	names    map[string]bool
-	hostname string // this machine's, for those who come to another address than loopback
+	hostname string // this machine's, accepted off loopback
 	accepted string // for a person
 }
 
@@ -63,8 +63,8 @@ func newHosts(extra []string, hostname string, any bool) hosts {
 	return h
 }
 
-// accept does not take the hostname for loopback's: whoever answers for that name on
-// the network could point it first at a page of theirs and then here.
+// accept does not accept the hostname on loopback: whoever answers for that name on the
+// network could point it first at a page of theirs and then here.
 func (h hosts) accept(name string, r *http.Request) bool {
 	if h.any || h.names[name] {
 		return true
@@ -93,10 +93,11 @@ func fromElsewhere(r *http.Request) bool {
 	return addr.IsValid() && !addr.IsLoopback()
 }
 
-func (h hosts) refusal(r *http.Request) refusal {
+// unknownHost is the reason when accept does not accept the Host.
+func (h hosts) unknownHost(r *http.Request) reason {
 	own := ""
 	if fromElsewhere(r) {
 		own = strings.TrimSuffix(", "+h.hostname, ", ") + ", " + arrivedOn(r).String()
 	}
-	return refusal(fmt.Sprintf("This Host is not one of this listener's names. Accepted are: %s, loopback addresses%s.", h.accepted, own))
+	return reason(fmt.Sprintf("This Host is not one of this listener's names. Accepted are: %s, loopback addresses%s.", h.accepted, own))
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// provenance is where a request comes from, as far as its Origin tells.
+// provenance is where a request comes from, as far as its Origin says.
 type provenance uint8
 
 const (
@@ -35,8 +35,8 @@ func (g *Guard) provenance(host hostPort, r *http.Request) provenance {
 	return foreign
 }
 
-// isOwn reports whether o is a web origin that names the listener: by the name in Host when every Host is accepted, by any
-// accepted name otherwise, and always with the port in Host.
+// isOwn reports whether o is a web origin that names the listener: with the port in Host, and with the
+// name in Host if every Host is accepted, else with any accepted name.
 func (g *Guard) isOwn(o origin, host hostPort, r *http.Request) bool {
 	if !isWeb(o.scheme) || o.port != effectivePort(o.scheme, host.port) {
 		return false
@@ -47,8 +47,8 @@ func (g *Guard) isOwn(o origin, host hostPort, r *http.Request) bool {
 	return g.hosts.accept(o.name, r)
 }
 
-// crossSite says why a request from there is refused, if it is.
-func crossSite(from provenance, r *http.Request) refusal {
+// crossSite returns why a request from there is not let in; empty if it may be.
+func crossSite(from provenance, r *http.Request) reason {
 	if from == listed {
 		return ""
 	}
@@ -63,17 +63,17 @@ func crossSite(from provenance, r *http.Request) refusal {
 	return ""
 }
 
-// addedByBrowsers are headers that a browser puts on what pages request, and that a page can at most set
-// to another value: Accept and Accept-Encoding are on every fetch, preflights included (Fetch standard,
+// addedByBrowsers are headers that a browser adds to the requests of pages. A page can set them to
+// another value and cannot remove them: Accept and Accept-Encoding are on every fetch, preflights included (Fetch standard,
 // "HTTP-network-or-cache fetch" and "CORS-preflight fetch"), User-Agent also on a WebSocket handshake.
 var addedByBrowsers = []string{
 	"User-Agent", "Accept", "Accept-Encoding", "Accept-Language",
 	"Referer", "Cookie", "DNT", "Upgrade-Insecure-Requests",
 }
 
-// fromBrowser reports whether the request carries a header that a browser adds. Names that begin with
-// Sec- are the browser's alone (Fetch standard, "forbidden request-header"). A header counts by being
-// there, even when it is empty: emptying one is within a page's power.
+// fromBrowser reports whether the request carries a header that a browser adds. Only browsers set names
+// that begin with Sec- (Fetch standard, "forbidden request-header"). An empty header counts too, because
+// a page can empty one.
 func fromBrowser(r *http.Request) bool {
 	for _, name := range addedByBrowsers {
 		if len(r.Header.Values(name)) > 0 {
@@ -95,8 +95,8 @@ func isPreflight(from provenance, r *http.Request) bool {
 		len(r.Header.Values("Access-Control-Request-Method")) > 0
 }
 
-// origin is an origin in normal form: in lower case, and a web origin with its port always given. Of
-// others, such as chrome-extension://abcdefgh, the name is all that follows the scheme.
+// origin is an origin in normal form: in lower case, and a web origin with its port. In others, such as
+// chrome-extension://abcdefgh, the name is everything after the scheme.
 type origin struct {
 	scheme string
 	hostPort
@@ -133,7 +133,7 @@ func effectivePort(scheme, port string) string {
 
 type origins map[origin]bool
 
-// newOrigins keeps what is an origin; anything else could never be matched.
+// newOrigins leaves out strings that are no origins: nothing could match them.
 func newOrigins(list []string) origins {
 	set := make(origins)
 	for _, s := range list {

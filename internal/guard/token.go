@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// token checks the bearer token. Digests are compared, in constant time, so that neither the token's
-// bytes nor its length show in how long a refusal takes.
+// token checks the bearer token. It compares digests, in constant time, so that the time that a check
+// takes shows neither the token's bytes nor its length.
 type token struct {
 	required bool
 	digest   [sha256.Size]byte
@@ -23,7 +23,7 @@ func (t token) accept(r *http.Request) bool {
 	return t.exempt != nil && t.exempt(r) || t.shown(r)
 }
 
-// shown reports whether the request has the token, if there is one.
+// shown reports whether the request has the token, or there is none.
 func (t token) shown(r *http.Request) bool {
 	if !t.required {
 		return true

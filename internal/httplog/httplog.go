@@ -1,6 +1,7 @@
-// Package httplog takes what net/http says of trouble into the daemon's log. It says it
-// with what came by the wire, or with what a handler panicked with, and either may be a
-// value, which never reaches a log. The package imports nothing of the project.
+// Package httplog brings net/http's error messages into the daemon's log. Such a message
+// may quote bytes from the wire or the value of a handler's panic, and either may hold an
+// entry's value, which must not reach a log. So the package leaves them out. It imports
+// nothing of the project.
 package httplog
 
 import (
@@ -11,8 +12,8 @@ import (
 	"strings"
 )
 
-// New is an ErrorLog for a server or a proxy: its lines are logged at a level, but for a
-// panic of a handler, which is an error.
+// New returns an ErrorLog for a server or a proxy. It logs lines at a level, and a panic of
+// a handler as an error.
 func New(logger *slog.Logger, level slog.Level) *log.Logger {
 	return log.New(&lines{logger, level}, "", 0)
 }
@@ -26,7 +27,7 @@ type lines struct {
 func (l *lines) Write(line []byte) (int, error) {
 	text := strings.TrimSuffix(string(line), "\n")
 	if strings.HasPrefix(text, "http: panic serving ") {
-		// What it panicked with comes before the stack, whatever it looks like.
+		// The value of the panic comes before the stack, whatever it looks like.
 		stack := text[max(0, strings.LastIndex(text, "\ngoroutine ")):]
 		l.logger.Error("panic", "stack", strings.TrimPrefix(stack, "\n"))
 		return len(line), nil
@@ -35,8 +36,8 @@ func (l *lines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// quoted is a Go string literal: net/http writes what came by the wire as one.
+// quoted matches a Go string literal: net/http writes bytes from the wire as one.
 var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
-// Unquoted leaves out what an error or a message of net/http quotes.
+// Unquoted leaves the quoted parts out of an error or a message of net/http.
 func Unquoted(text string) string { return quoted.ReplaceAllString(text, `"…"`) }

@@ -1,6 +1,6 @@
-// Package pipe is a network that never leaves the process: the embedded upstream's, and
-// that of tests in virtual time, which can wait for pipes and not for sockets. It imports
-// nothing of the project.
+// Package pipe is a network inside the process. The embedded upstream uses it, and tests
+// in virtual time, which can wait for pipes but not for sockets. It imports nothing of
+// the project.
 package pipe
 
 import (
@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// Listener accepts the connections that are dialled to it. Its methods may be called
+// Listener accepts the connections that Dial makes. Its methods may be called
 // concurrently.
 type Listener struct {
 	conns  chan net.Conn
@@ -23,8 +23,8 @@ func Listen() *Listener {
 	return &Listener{conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// Dial connects to the listener once that accepts. Its errors are [net.ErrClosed] and
-// ctx's.
+// Dial connects to the listener, as soon as that accepts. Its errors are
+// [net.ErrClosed] and ctx's.
 func (l *Listener) Dial(ctx context.Context) (net.Conn, error) {
 	near, far := net.Pipe()
 	select {
@@ -47,13 +47,13 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends Accept and Dial; connections stay. It may be called again.
+// Close ends Accept and Dial; connections stay open. It may be called again.
 func (l *Listener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return nil
 }
 
-// Addr names no place: there is one.
+// Addr returns the same address for all listeners.
 func (l *Listener) Addr() net.Addr { return addr{} }
 
 type addr struct{}

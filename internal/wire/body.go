@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// smallBody is the largest body, in bytes, that takes no room: all connections
-	// together can hold few enough of them, and they are nearly all there are.
+	// smallBody is the largest body, in bytes, that takes no room: nearly all bodies are
+	// small, and all connections together can hold only so many.
 	smallBody = 64 << 10
-	// bodiesRoom bounds the larger bodies that are under way at a time, in bytes. What is
-	// made of a body takes about as much again.
+	// bodiesRoom bounds the larger bodies that are under way at a time, in bytes. The
+	// values decoded from them take about as much again.
 	bodiesRoom = 64 << 20
 	// roomPatience is how long a body waits for room.
 	roomPatience = 5 * time.Second
-	// bodyTime is how long a body that has room may take to come: who sends it byte by
-	// byte would keep the others out. The largest takes milliseconds on a loopback.
+	// bodyTime is how long a body that has room may take to come: a caller that sends it
+	// byte by byte would keep the others out. The largest takes milliseconds on a loopback.
 	bodyTime = 15 * time.Second
 )
 
@@ -32,22 +32,23 @@ var (
 	errNoRoom   = Detail(http.StatusServiceUnavailable, "Too many large bodies are being read: try again.")
 )
 
-// Bodies reads the bodies of a server's requests, and bounds what they take: each by
-// [MaxBodyBytes], and the large ones and those of unknown length together. Its methods
-// may be called concurrently.
+// Bodies reads the bodies of a server's requests, and bounds the memory that they take:
+// each by [MaxBodyBytes], and large bodies and bodies of unknown length together. Its
+// methods may be called concurrently.
 type Bodies struct{ room *semaphore.Weighted }
 
 // NewBodies returns the bodies of one server.
 func NewBodies() *Bodies { return &Bodies{semaphore.NewWeighted(bodiesRoom)} }
 
-// Room is what a body takes of what all may take together; the zero value is none.
+// Room is the share of a body in the memory that all bodies may take together. The zero
+// value is none.
 type Room struct {
 	of    *Bodies
 	bytes int64
 }
 
-// Release gives the room back, once the body and what was made of it are done with. It
-// may be called again.
+// Release gives the room back. Call it when neither the body nor its value is needed any
+// more. It may be called again.
 func (r *Room) Release() {
 	if r.bytes > 0 {
 		r.of.room.Release(r.bytes)
@@ -70,8 +71,8 @@ func (b *Bodies) Read(w http.ResponseWriter, r *http.Request) (body []byte, room
 			w.Header().Set("Retry-After", "1")
 			return nil, Room{}, errNoRoom
 		}
-		// net/http lifts it when the body is in. Should it not be movable, the server's own
-		// bounds the time.
+		// net/http lifts the deadline when the body is in. If it cannot be moved, the server's
+		// own deadline bounds the time.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBodyBytes))

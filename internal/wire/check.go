@@ -46,6 +46,15 @@ func CheckSize(value string) *Refusal {
 	return Detail(http.StatusBadRequest, "Value too large. Max 100KB.")
 }
 
+// CheckPut checks the names, then the value's size, as BotWire does once it has decoded
+// the body.
+func CheckPut(ns, key, value string) *Refusal {
+	if r := CheckEntry(ns, key); r != nil {
+		return r
+	}
+	return CheckSize(value)
+}
+
 // CodePoints is the size of a value as the answer to a PUT counts it.
 func CodePoints(s string) int { return utf8.RuneCountInString(s) }
 

@@ -95,7 +95,7 @@ func parseInteger(s string) (n int, result integerResult) {
 	if !ok {
 		return 0, notInteger
 	}
-	// Too long once cleaned is no longer told apart.
+	// The validator calls an integer that is too long once cleaned no integer.
 	if n, result = parseDigits(cleaned); result == integerTooLong {
 		result = notInteger
 	}

@@ -48,10 +48,7 @@ func (b *Bodies) ReadPut(w http.ResponseWriter, r *http.Request, ns, key string)
 	defer func() { held.Release() }()
 	value, refusal = DecodePut(r.Header, body)
 	if refusal == nil {
-		refusal = CheckEntry(ns, key)
-	}
-	if refusal == nil {
-		refusal = CheckSize(value)
+		refusal = CheckPut(ns, key, value)
 	}
 	if refusal != nil {
 		return "", Room{}, refusal

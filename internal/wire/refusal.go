@@ -6,21 +6,21 @@ import (
 	"strconv"
 )
 
-// Refusal is a complete answer other than success. Body is the JSON document; Allow is sent when it
-// is not empty.
+// Refusal is the complete answer to a request that is refused. Body is the JSON document; Allow is
+// sent when it is not empty.
 type Refusal struct {
 	Status int
 	Allow  string
 	Body   []byte
 }
 
-// Error gives the status only: the body may echo what the caller sent, which has no place in a log.
+// Error names the status only: the body may echo the caller's value, which has no place in a log.
 func (r *Refusal) Error() string {
 	return fmt.Sprintf("refused with %d %s", r.Status, http.StatusText(r.Status))
 }
 
-// Write sends the refusal. Headers already set on w stay; an error of the connection is not reported,
-// there being nobody left to tell.
+// Write sends the refusal. Headers already set on w stay. An error of the connection is dropped: the
+// caller has gone.
 func (r *Refusal) Write(w http.ResponseWriter) {
 	h := w.Header()
 	if r.Allow != "" {
@@ -32,21 +32,21 @@ func (r *Refusal) Write(w http.ResponseWriter) {
 	_, _ = w.Write(r.Body)
 }
 
-// Detail is a refusal whose body is {"detail": detail}.
+// Detail returns a refusal whose body is {"detail": detail}.
 func Detail(status int, detail string) *Refusal {
 	body := appendString([]byte(`{"detail":`), detail)
 	return &Refusal{Status: status, Body: append(body, '}')}
 }
 
-// NotFound is BotWire's 404 for an entry that does not exist.
+// NotFound returns BotWire's 404 for an entry that does not exist.
 func NotFound(ns, key string) *Refusal {
 	return Detail(http.StatusNotFound, NotFoundDetail(ns, key))
 }
 
-// NotFoundDetail is what BotWire says of an entry that does not exist.
+// NotFoundDetail returns the detail of [NotFound].
 func NotFoundDetail(ns, key string) string { return "Key not found: " + ns + "/" + key }
 
-// MethodNotAllowed is BotWire's 405. It allows GET alone, whichever route was asked: the framework
+// MethodNotAllowed returns BotWire's 405. It allows GET alone, for every route: BotWire's framework
 // names the methods of the first route that matches the path.
 func MethodNotAllowed() *Refusal {
 	r := Detail(http.StatusMethodNotAllowed, "Method Not Allowed")

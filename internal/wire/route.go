@@ -1,14 +1,14 @@
 // Package wire is BotWire's memory API as it is on the wire: which path is which route, what a body
 // or a limit may hold, and every answer byte for byte. The proxy and the self-hosted server share it,
-// so that neither can be told from BotWire by a client.
+// so that a client cannot tell either from BotWire.
 //
-// Checks are made in BotWire's order: routing (404, 405, 307), then the body (422, or 400 when it
+// The checks come in BotWire's order: routing (404, 405, 307), then the body (422, or 400 when it
 // cannot be decoded), then the namespace, the key and the size (400 each). A list checks its limit
-// (422) before its namespace. Each check answers with a [Refusal] that holds the complete answer.
+// (422) before its namespace. A check that fails returns a [Refusal], which holds the complete answer.
 //
-// It differs from BotWire on purpose in three places: a namespace or key that ends in a newline is
-// refused, a value that is not valid Unicode is refused with 422 where BotWire crashes, and an echo
-// that JSON cannot carry (NaN, an infinity) reads null.
+// The package differs from BotWire on purpose in three places: it refuses a namespace or key that ends
+// in a newline, it refuses with 422 a value that is not valid Unicode where BotWire crashes, and it
+// echoes as null what JSON cannot carry (NaN, an infinity).
 //
 // The package imports nothing of the project and everything in it is safe for concurrent use.
 package wire
@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// Kind says what a path asks for.
+// Kind is what a path asks for.
 type Kind uint8
 
 const (

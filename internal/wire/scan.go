@@ -10,7 +10,7 @@ const (
 	maxDigits = 4300
 )
 
-// syntaxError is text that is not JSON, told as BotWire's parser tells it; pos counts bytes.
+// syntaxError is text that is not JSON, in the words of BotWire's parser; pos counts bytes.
 type syntaxError struct {
 	msg string
 	pos int
@@ -180,7 +180,7 @@ func isValueName(quoted []byte) bool {
 	return string(unquote(quoted)) == "value"
 }
 
-// number takes the longest number that starts here; what it leaves is the caller's to refuse.
+// number takes the longest number that starts here. The caller refuses what follows if it must not.
 func (s *scanner) number() error {
 	start := s.pos
 	if s.at('-') {

@@ -27,8 +27,8 @@ func appendRune(dst []byte, r rune) []byte {
 	return utf8.AppendRune(dst, r)
 }
 
-// decodeText turns a JSON body into WTF-8, without copying when it is UTF-8 already. The encoding is
-// told by the byte order mark, or by where the zero bytes stand among the first four; lone surrogates
+// decodeText turns a JSON body into WTF-8, without copying when it is UTF-8 already. The byte order
+// mark shows the encoding, or else the places of the zero bytes among the first four. Lone surrogates
 // pass. ok is false when the bytes are not text in that encoding.
 func decodeText(body []byte) (text []byte, ok bool) {
 	switch {

@@ -21,7 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/botwired/botwired/cache"
-	"github.com/botwired/botwired/internal/front"
+	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
@@ -164,11 +164,11 @@ func (n *node) end() error {
 	return err
 }
 
-// do makes one request of an agent: some of the plain ones by way of the quick handler,
-// as most are made in life.
+// do makes one request of an agent: some of the simple ones by way of the fast path, as
+// most are made in life.
 func (n *node) do(method, path, body string, header ...string) *httptest.ResponseRecorder {
 	if len(header) == 0 && crc32.ChecksumIEEE([]byte(path+body))%3 != 0 {
-		if w := n.quick(method, path, body); w != nil {
+		if w := n.simple(method, path, body); w != nil {
 			return w
 		}
 	}
@@ -181,18 +181,22 @@ func (n *node) do(method, path, body string, header ...string) *httptest.Respons
 	return w
 }
 
-// quick returns nil for a request that the quick handler leaves to the other one.
-func (n *node) quick(method, path, body string) *httptest.ResponseRecorder {
+// simple returns nil for a request that the fast path leaves to the handler.
+func (n *node) simple(method, path, body string) *httptest.ResponseRecorder {
 	path, _, query := strings.Cut(path, "?")
-	text, ok := n.proxy.Quick(&front.Request{Method: method, Path: path, Query: query, JSON: true, Body: []byte(body)}, nil)
-	if !ok {
+	w := httptest.NewRecorder()
+	text, later := n.proxy.AnswerSimple(&fastpath.Request{Method: method, Path: path, Query: query, JSON: true, Body: []byte(body)}, nil)
+	if later != nil {
+		later(context.Background(), w)
+		return w
+	}
+	if text == nil {
 		return nil
 	}
 	r, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(text)), nil)
 	if err != nil {
 		panic(err)
 	}
-	w := httptest.NewRecorder()
 	maps.Copy(w.Header(), r.Header)
 	w.WriteHeader(r.StatusCode)
 	if _, err := w.Body.ReadFrom(r.Body); err != nil {

@@ -1,18 +1,18 @@
-// Package front serves the connections of callers whose requests are plain: a GET, PUT
-// or DELETE under /memory/, written in the one way in which every SDK writes it, with a
-// small body that says how long it is, and with no header but those that SDKs send by
-// themselves. Such a request is read and answered with one system call each, and by
-// the goroutine that read it. The first request on a connection that is anything else
-// passes the connection on to net/http, with every byte of it, for good.
+// Package fastpath serves the connections of callers that send simple requests: a GET,
+// PUT or DELETE under /memory/, written in the one way in which every SDK writes it, with
+// a small body of a stated length, and with no header but those that SDKs send by
+// themselves. The goroutine that reads such a request also answers it, with one system
+// call each. The first request on a connection that is not simple passes the connection
+// on to net/http for good, with every byte of it.
 //
-// A plain request is answered by the quick handler if that knows the answer, and else
-// by the same handler that net/http calls. So what a caller gets does not depend on
-// who serves the connection. What has to be decided about Host and tokens is decided by
-// the guard, for each caller once on a connection; what else the guard looks at, an
-// Origin or Sec-Fetch-Site, is in no plain request.
+// [Options.Answer] answers a simple request at once, or later if it has to wait, or leaves
+// it to the handler that net/http calls too. So a caller's answer does not depend on who
+// serves the connection. The guard decides about Host and tokens, for each caller once
+// on a connection; no simple request has the other headers that the guard looks at, an
+// Origin or Sec-Fetch-Site.
 //
 // The package knows nothing of memory or of the daemon.
-package front
+package fastpath
 
 import (
 	"context"
@@ -28,19 +28,25 @@ import (
 
 // Options configures a server.
 type Options struct {
-	// HTTP serves what is not plain. Its handler and its timeouts, which must all be
-	// set, are those of plain requests too. To them the handler must give a
-	// Content-Type, a final status that allows a body, and no stream.
+	// HTTP serves the connections whose requests are not simple. Its handler and its
+	// timeouts, which must all be set, serve simple requests too. The handler must answer
+	// a simple request with a Content-Type, with a final status that allows a body, and
+	// not with a stream.
 	HTTP *http.Server
-	// Admits reports whether requests with this one's Host and Authorization may be
-	// answered by Quick, on the connection that this one came by.
+	// Admits reports whether Answer may answer requests with this one's Host and
+	// Authorization, on the connection that this one came by.
 	Admits func(*http.Request) bool
-	// Quick appends the complete answer to dst, or leaves the request to the handler:
-	// then it must not have done anything that must not be done twice.
-	Quick func(r *Request, dst []byte) (answer []byte, ok bool)
-	// Logger is told of panics.
+	// Answer appends the complete answer to dst and returns both. An answer that must wait
+	// is made later: then the answer is nil. If later is nil too, the handler answers, and
+	// Answer must not have done anything that must not be done twice.
+	Answer func(r *Request, dst []byte) (answer []byte, later Later)
+	// Logger logs panics.
 	Logger *slog.Logger
 }
+
+// Later makes an answer that may take a while, under the same rules as the handler. Its
+// context ends when the caller leaves. The request is not valid any more.
+type Later func(ctx context.Context, w http.ResponseWriter)
 
 // Server serves one listener.
 type Server struct {
@@ -72,7 +78,7 @@ func New(listener net.Listener, opts Options) *Server {
 // Serve accepts connections until Shutdown or Close; then it returns
 // [http.ErrServerClosed]. Any other error leaves the connections that there are.
 func (s *Server) Serve() error {
-	go func() { _ = s.http.Serve(s.handoff) }() // it ends because the server is closed, and for no other reason
+	go func() { _ = s.http.Serve(s.handoff) }() // it ends only because the server is closed
 	return s.accept()
 }
 
@@ -98,7 +104,7 @@ func (s *Server) accept() error {
 	}
 }
 
-// isPassing reports whether accepting may go well again.
+// isPassing reports whether accepting may succeed again.
 func isPassing(err error) bool {
 	for _, passing := range []error{
 		syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED, syscall.ECONNRESET,
@@ -115,7 +121,7 @@ func (s *Server) start(accepted net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing.Load() {
-		_ = accepted.Close() // nobody has been promised anything on it
+		_ = accepted.Close() // no request on it has been read
 		return
 	}
 	s.conns[c] = struct{}{}
@@ -127,12 +133,12 @@ func (s *Server) forget(c *conn) {
 	defer s.mu.Unlock()
 	delete(s.conns, c)
 	if s.closing.Load() && len(s.conns) == 0 {
-		s.sayGone()
+		s.closeGone()
 	}
 }
 
-// sayGone closes gone once. The caller holds mu.
-func (s *Server) sayGone() {
+// closeGone closes gone once. The caller holds mu.
+func (s *Server) closeGone() {
 	select {
 	case <-s.gone:
 	default:
@@ -141,8 +147,8 @@ func (s *Server) sayGone() {
 }
 
 // Shutdown stops listening, lets the requests under way be answered, and returns when
-// all connections are closed, or ctx's error. It closes those on which nothing is
-// under way: not even the head of a request has come whole.
+// all connections are closed, or ctx's error. A connection on which not even the head of
+// a request has come whole is closed at once.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.stop(func(c net.Conn) error { return c.SetReadDeadline(longAgo) })
 	err = errors.Join(err, s.http.Shutdown(ctx))
@@ -154,7 +160,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// Close closes the listener and all connections, and returns when no plain request is
+// Close closes the listener and all connections, and returns when no simple request is
 // being served any more.
 func (s *Server) Close() error {
 	err := s.stop(net.Conn.Close)
@@ -164,7 +170,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// stop closes the listener, the first time, and does something to all connections.
+// stop closes the listener, the first time, and calls do for all connections.
 func (s *Server) stop(do func(net.Conn) error) (err error) {
 	if !s.closing.Swap(true) {
 		err = s.listener.Close()
@@ -175,7 +181,7 @@ func (s *Server) stop(do func(net.Conn) error) (err error) {
 		_ = do(c.net) // it fails if the connection has ended, which is as good
 	}
 	if len(s.conns) == 0 {
-		s.sayGone()
+		s.closeGone()
 	}
 	return err
 }

@@ -11,23 +11,23 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-type listed struct {
+type listDocument struct {
 	Namespace string
 	Count     int
-	Keys      []listedKey
+	Keys      []listKeyDocument
 }
 
-type listedKey struct {
+type listKeyDocument struct {
 	Key       string
 	Bytes     int
 	UpdatedAt float64 `json:"updated_at"`
 }
 
 // wantKeys checks a listing's keys in their order, and what has to hold of any.
-func wantKeys(t *testing.T, w *httptest.ResponseRecorder, keys ...string) listed {
+func wantKeys(t *testing.T, w *httptest.ResponseRecorder, keys ...string) listDocument {
 	t.Helper()
 	wantStatus(t, w, http.StatusOK)
-	var doc listed
+	var doc listDocument
 	decode(t, w, &doc)
 	var got []string
 	for i, k := range doc.Keys {

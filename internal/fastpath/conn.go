@@ -1,4 +1,4 @@
-package front
+package fastpath
 
 import (
 	"bufio"
@@ -15,16 +15,16 @@ import (
 const (
 	// keptBuffer is how large a buffer may stay when it is empty, in bytes.
 	keptBuffer = 16 << 10
-	// maxUnsent bounds the answers, in bytes, that wait to be sent together to a caller
-	// that sends requests without waiting for answers.
+	// maxUnsent bounds the answers, in bytes, that are sent together to a caller that
+	// sends requests without waiting for answers.
 	maxUnsent = 64 << 10
-	// slack is the part of a limit by which a deadline may be early: to move it costs as
-	// much as to read a request, so it is not moved for every one.
+	// slack is the part of a limit by which a deadline may be early: moving it costs as
+	// much as reading a request, so it is not moved for every one.
 	slack = 16
 )
 
-// conn is a connection as long as its requests are plain. One goroutine uses it, but
-// for net, which may be closed and given a deadline by others.
+// conn is a connection as long as its requests are simple. One goroutine uses it. Others
+// may close net and set its deadlines.
 type conn struct {
 	server *Server
 	net    net.Conn
@@ -38,26 +38,26 @@ type conn struct {
 	readBy   time.Time // the read deadline, zero if it is not known
 	writeBy  time.Time
 	served   bool   // whether a request has been answered
-	admitted caller // who was let in last
+	admitted caller // the caller that the guard let in last
 }
 
-// caller is what the guard decides by, of a plain request.
+// caller is the part of a simple request that the guard decides by.
 type caller struct{ host, authorization []byte }
 
-// next is what becomes of a connection.
+// next is what happens to a connection next.
 type next uint8
 
 const (
 	goOn     next = iota
 	end           // close it
-	handOver      // it is net/http's from here on
+	handOver      // net/http serves it from here on
 )
 
-// serve answers plain requests until the connection ends or brings something else.
+// serve answers simple requests until the connection ends or brings another request.
 func (c *conn) serve() next {
 	for {
-		size, v := parse(c.in, &c.request)
-		switch v {
+		size, p := parse(c.in, &c.request)
+		switch p {
 		case whole:
 			if n := c.answer(size); n != goOn {
 				return n
@@ -74,67 +74,79 @@ func (c *conn) serve() next {
 			}
 			return end
 		}
-		if !c.flush() || !c.receive(v) {
+		if !c.flush() || !c.receive(p) {
 			return end
 		}
 	}
 }
 
-// answer answers the request that in begins with.
+// answer answers the request that in begins with. Earlier answers do not wait for one
+// that is made later or by the handler.
 func (c *conn) answer(size int) next {
 	c.began = time.Time{}
+	var later Later
 	if !c.server.closing.Load() && c.admit() {
 		c.request.Date = c.server.date()
-		if out, ok := c.server.opts.Quick(&c.request, c.out); ok {
+		var out []byte
+		if out, later = c.server.opts.Answer(&c.request, c.out); out != nil {
 			c.out = out
 			c.consume(size)
 			return goOn
 		}
 	}
-	return c.handle(size)
+	if !c.flush() {
+		return end
+	}
+	c.makeRoom()
+	if later == nil {
+		r, err := c.read(c.in[:size])
+		if err != nil {
+			return handOver // net/http knows how to say what is wrong with it
+		}
+		later = func(ctx context.Context, w http.ResponseWriter) {
+			c.server.http.Handler.ServeHTTP(w, r.WithContext(c.withAddress(ctx)))
+		}
+	}
+	return c.answerLater(size, later)
 }
 
-// admit asks the guard about whoever sends the request, unless it did so last time.
+// admit asks the guard about the caller, unless it let the same caller in last time.
 func (c *conn) admit() bool {
 	r, last := &c.request, &c.admitted
 	if last.host != nil && bytes.Equal(r.host, last.host) && subtle.ConstantTimeCompare(r.authorization, last.authorization) == 1 {
 		return true
 	}
-	parsed, err := c.read(c.server.base(), c.in)
-	if err != nil || !c.server.opts.Admits(parsed) {
+	parsed, err := c.read(c.in)
+	if err != nil || !c.server.opts.Admits(parsed.WithContext(c.withAddress(c.server.base()))) {
 		return false
 	}
 	*last = caller{bytes.Clone(r.host), bytes.Clone(r.authorization)}
 	return true
 }
 
-// read makes of a plain request what net/http makes of it.
-func (c *conn) read(ctx context.Context, request []byte) (*http.Request, error) {
+// read makes of a simple request what net/http makes of it.
+func (c *conn) read(request []byte) (*http.Request, error) {
 	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(request)))
 	if err != nil {
 		return nil, err
 	}
 	r.RemoteAddr = c.net.RemoteAddr().String()
-	return r.WithContext(context.WithValue(ctx, http.LocalAddrContextKey, c.net.LocalAddr())), nil
+	return r, nil
 }
 
-// handle has the handler answer the request. What was answered before does not wait
-// for it, and its context ends if the caller leaves.
-func (c *conn) handle(size int) next {
-	if !c.flush() {
-		return end
-	}
-	c.makeRoom()
+// withAddress adds the address that the caller connected to, as net/http does.
+func (c *conn) withAddress(ctx context.Context) context.Context {
+	return context.WithValue(ctx, http.LocalAddrContextKey, c.net.LocalAddr())
+}
+
+// answerLater has the answer made that may take a while.
+func (c *conn) answerLater(size int, later Later) next {
 	ctx, cancel := context.WithCancel(c.server.base())
 	defer cancel()
-	r, err := c.read(ctx, c.in[:size])
-	if err != nil {
-		return handOver // net/http knows how to say what is wrong with it
-	}
-	stop := c.watch(cancel)
-	defer stop() // also of a panic
+	stop := c.onHangUp(cancel)
+	defer stop() // also when later panics
 	w := &response{conn: c, header: make(http.Header)}
-	c.server.http.Handler.ServeHTTP(w, r)
+	later(ctx, w)
 	w.finish()
 	stop()
 	c.consume(size)
@@ -145,7 +157,7 @@ func (c *conn) handle(size int) next {
 	return goOn
 }
 
-// consume forgets an answered request.
+// consume drops an answered request.
 func (c *conn) consume(size int) {
 	c.served = true
 	c.in = c.in[size:]
@@ -158,12 +170,12 @@ func (c *conn) consume(size int) {
 	c.in = c.buf[:0]
 }
 
-// flush sends what was answered.
+// flush sends the answers that were made.
 func (c *conn) flush() bool {
 	return len(c.out) == 0 || c.send(nil)
 }
 
-// send sends what was answered and, without keeping a copy, more.
+// send sends the answers that were made and, without keeping a copy, more.
 func (c *conn) send(more []byte) bool {
 	limit := c.server.http.WriteTimeout
 	if now := time.Now(); c.writeBy.Sub(now) < limit-limit/slack {
@@ -186,17 +198,17 @@ func (c *conn) send(more []byte) bool {
 // run serves the connection to its end or hands it over.
 func (c *conn) run() {
 	defer c.server.forget(c)
-	defer c.survive()
+	defer c.recoverPanic()
 	if c.serve() == handOver && c.net.SetDeadline(time.Time{}) == nil &&
 		c.server.handoff.give(&replayed{Conn: c.net, read: c.in}) {
 		return
 	}
-	_ = c.net.Close() // the caller has gone, or has been told all that there is to tell
+	_ = c.net.Close() // the caller has gone, or has all its answers
 }
 
-// survive ends a connection, and nothing else, if a handler panicked. What was panicked
-// with may hold a value, which has no place in a log.
-func (c *conn) survive() {
+// recoverPanic ends a connection, and nothing else, if a handler panicked. The value of
+// the panic may hold an entry's value, which has no place in a log.
+func (c *conn) recoverPanic() {
 	p := recover()
 	if p == nil {
 		return
@@ -205,5 +217,5 @@ func (c *conn) survive() {
 		c.server.opts.Logger.Error("request panicked", "panic", fmt.Sprintf("%T", p))
 	}
 	c.flush()         // earlier requests were answered
-	_ = c.net.Close() // this one is not: nothing is known of it
+	_ = c.net.Close() // this one is not: the caller must not take it for answered
 }

@@ -1,4 +1,4 @@
-package front
+package fastpath
 
 import (
 	"net"
@@ -43,8 +43,8 @@ func (h *handoff) give(c net.Conn) bool {
 	}
 }
 
-// replayed is a connection of which some bytes have been read already. Only one
-// goroutine at a time reads from it.
+// replayed is a connection that first gives again the bytes that were read from it. Only
+// one goroutine at a time reads from it.
 type replayed struct {
 	net.Conn
 	read []byte

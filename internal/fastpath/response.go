@@ -1,4 +1,4 @@
-package front
+package fastpath
 
 import (
 	"bytes"
@@ -6,15 +6,15 @@ import (
 	"strconv"
 )
 
-// largeAnswer is from how many bytes on a body is sent as it is written: no connection
-// keeps a copy of it for a caller that is slow to take it.
+// largeAnswer is the size, in bytes, from which on a body is sent as it is written: no
+// connection keeps a copy of a large body for a caller that is slow to take it.
 const largeAnswer = 16 << 10
 
-// response is the http.ResponseWriter of a plain request.
+// response is the http.ResponseWriter of a simple request.
 type response struct {
 	conn   *conn
 	header http.Header // the handler's
-	sent   http.Header // what header was when the status was written
+	sent   http.Header // a copy of header from when the status was written
 	status int
 	body   bytes.Buffer
 	last   bool // whether the connection ends with this answer
@@ -29,7 +29,7 @@ func (w *response) WriteHeader(status int) {
 	}
 }
 
-// Write keeps what is written, unless that is the whole of a large body.
+// Write keeps a part of a body, and sends a large body that is written whole.
 func (w *response) Write(b []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	switch {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -68,6 +69,10 @@ func TestBadParametersAreRefusedWithWhatIsAccepted(t *testing.T) {
 	}
 	for _, text := range []string{"x", "0", "-1", "10001", "1.5"} {
 		wantDetail(t, s.get("/_botwired/pending?limit="+text), http.StatusBadRequest, "from 1 to 10000")
+		wantDetail(t, s.get("/_botwired/dead-letters?limit="+text), http.StatusBadRequest, "from 1 to 10000")
+	}
+	for _, text := range []string{"x", "-1", "1.5", "99999999999999999999"} {
+		wantDetail(t, s.get("/_botwired/dead-letters?after="+text), http.StatusBadRequest, "id of a dead letter")
 	}
 	for _, target := range []string{"/_botwired/pending?namespace=a%20b", "/_botwired/pending?namespace=a/b"} {
 		wantDetail(t, s.get(target), http.StatusBadRequest, "1-64 alphanumeric")
@@ -122,9 +127,8 @@ func TestStatusWaitsForTheIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer again.Close()
-		opts := s.server.opts
-		opts.Journal, opts.Registry = again, prometheus.NewRegistry()
-		if s.server, err = New(opts); err != nil {
+		s.opts.Journal, s.opts.Registry = again, prometheus.NewRegistry()
+		if s.server, err = New(s.opts); err != nil {
 			t.Fatal(err)
 		}
 		defer s.server.Close()
@@ -194,28 +198,64 @@ func TestFlush(t *testing.T) {
 	})
 }
 
-func TestDeadLetters(t *testing.T) {
+// deadLetter has upstream refuse a write for good.
+func (s *sidecar) deadLetter(key string) {
+	s.t.Helper()
+	s.put(id("n", key), "secret-value")
+	w, _, err := s.journal.Newest(id("n", key))
+	if err == nil {
+		err = s.journal.DeadLetter(w, journal.Failure{Status: 413, Reason: "HTTP 413: too large"})
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Without a limit of its own, the list has 100. The next page begins after the last id.
+func TestDeadLettersAreListedInPages(t *testing.T) {
 	s := newSidecar(t)
-	bury := func(key string) {
-		s.put(id("n", key), "secret-value")
-		w, _, err := s.journal.Newest(id("n", key))
-		if err == nil {
-			err = s.journal.DeadLetter(w, journal.Failure{Status: 413, Reason: "HTTP 413: too large"})
+	for i := range 103 {
+		s.deadLetter(fmt.Sprint("k", i))
+	}
+	page := func(query string) (ids []string) {
+		t.Helper()
+		var got struct {
+			DeadLetters []deadLetterDocument `json:"dead_letters"`
 		}
-		if err != nil {
-			t.Fatal(err)
+		decode(t, s.get("/_botwired/dead-letters"+query), &got)
+		for _, l := range got.DeadLetters {
+			ids = append(ids, l.ID)
+		}
+		return ids
+	}
+	if got := page(""); len(got) != 100 || got[0] != "1" || got[99] != "100" {
+		t.Errorf("the first page is %q", got)
+	}
+	for query, want := range map[string][]string{
+		"?after=100": {"101", "102", "103"}, "?after=100&limit=2": {"101", "102"}, "?limit=1": {"1"},
+		"?after=103": nil, "?after=18446744073709551614": nil,
+	} {
+		if diff := cmp.Diff(want, page(query)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", query, diff)
 		}
 	}
-	bury("a")
-	bury("b")
+	if got := page("?limit=10000"); len(got) != 103 {
+		t.Errorf("%d of 103 are listed", len(got))
+	}
+}
+
+func TestDeadLetters(t *testing.T) {
+	s := newSidecar(t)
+	s.deadLetter("a")
+	s.deadLetter("b")
 	var got struct {
 		DeadLetters []deadLetterDocument `json:"dead_letters"`
 	}
 	w := s.get("/_botwired/dead-letters")
 	decode(t, w, &got)
 	want := []deadLetterDocument{
-		{ID: "1", Seq: 1, Namespace: "n", Key: "a", Op: "put", Status: 413, Error: "HTTP 413: too large"},
-		{ID: "2", Seq: 2, Namespace: "n", Key: "b", Op: "put", Status: 413, Error: "HTTP 413: too large"},
+		{ID: "1", Kind: "refused", Seq: 1, Namespace: "n", Key: "a", Op: "put", Status: 413, Error: "HTTP 413: too large"},
+		{ID: "2", Kind: "refused", Seq: 2, Namespace: "n", Key: "b", Op: "put", Status: 413, Error: "HTTP 413: too large"},
 	}
 	if diff := cmp.Diff(want, got.DeadLetters, cmpopts.IgnoreFields(deadLetterDocument{}, "WrittenAt", "RefusedAt")); diff != "" {
 		t.Errorf("dead letters (-want +got):\n%s", diff)

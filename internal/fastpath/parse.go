@@ -1,75 +1,75 @@
-package front
+package fastpath
 
 import "bytes"
 
 const (
-	// maxHead bounds the request line and the headers of a plain request, in bytes.
-	// What SDKs send is a few hundred; anything longer is net/http's, with its bound.
+	// maxHead bounds the request line and the headers of a simple request, in bytes. SDKs
+	// send a few hundred; net/http reads a longer head, with its own bound.
 	maxHead = 8 << 10
-	// maxBody bounds the body of a plain request, in bytes, and so what the buffers of
-	// all connections can take together. A larger one is net/http's.
+	// maxBody bounds the body of a simple request, in bytes, and so what the buffers of
+	// all connections can take together. net/http reads a larger one.
 	maxBody = 32 << 10
-	// prefix is what the path of a plain request begins with.
+	// prefix is what the path of a simple request begins with.
 	prefix = "/memory/"
 )
 
-// Request is a plain request. It is valid until its answer has been made.
+// Request is a simple request. It is valid until Answer returns.
 type Request struct {
 	Method string // GET, PUT or DELETE
-	Path   string // as it came, which is as it is decoded; without the query
+	Path   string // without the query; nothing in it is escaped
 	Query  bool   // whether there was a query
 	JSON   bool   // whether Content-Type is application/json and nothing more
 	Body   []byte // complete
-	// Date is the line of the header Date, to be part of the answer.
+	// Date is the line of the header Date, which the answer must have.
 	Date string
 
 	host          []byte
 	authorization []byte
 	length        int // of the body; -1 is not given
-	seen          header
+	seen          headerSet
 }
 
-// header is a set of the headers that decide about a request, and may come only once.
-type header uint8
+// headerSet is a set of the headers that decide about a request, and may come only once.
+type headerSet uint8
 
 const (
-	host header = 1 << iota
+	host headerSet = 1 << iota
 	authorization
 	connection
 	contentLength
 	contentType
 )
 
-// verdict is what the beginning of a connection's input is.
-type verdict uint8
+// part says how much of a simple request a connection's input begins with.
+type part uint8
 
 const (
-	whole   verdict = iota // a plain request, complete
-	noHead                 // it may be one: the rest of its head has not arrived
-	noBody                 // it is one, but for the rest of its body
-	unusual                // anything else
+	whole   part = iota // all of it
+	noHead              // perhaps one: the rest of its head has not arrived
+	noBody              // all but the rest of its body
+	unusual             // it is no simple request
 )
 
 // parse reads the request that input begins with. size is that of a whole one.
 //
-// What it takes for whole, net/http reads as the same request: it knows one way of
-// writing each thing and no other, so that whatever two readers might understand
-// differently is left to one of them.
-func parse(input []byte, r *Request) (size int, v verdict) {
-	line, rest, v := cutLine(input)
-	if v != whole {
-		return 0, v
+// net/http reads every whole one as the same request: parse knows one way of writing
+// each thing and no other, and leaves to net/http whatever two readers might understand
+// differently.
+func parse(input []byte, r *Request) (size int, p part) {
+	line, rest, p := cutLine(input)
+	if p != whole {
+		return 0, p
 	}
 	*r = Request{length: -1}
 	if !r.readLine(line) {
 		return 0, unusual
 	}
 	for {
-		if line, rest, v = cutLine(rest); v != whole {
+		if line, rest, p = cutLine(rest); p != whole {
 			if len(input) > maxHead {
-				v = unusual
+				p = unusual
 			}
-			return 0, v
+			return 0, p
 		}
 		if len(line) == 0 {
 			break
@@ -89,8 +89,8 @@ func parse(input []byte, r *Request) (size int, v verdict) {
 	return len(input) - len(rest) + length, whole
 }
 
-// cutLine takes the first line off b. A line feed alone ends no plain line.
-func cutLine(b []byte) (line, rest []byte, v verdict) {
+// cutLine takes the first line off b. In a simple request, no line feed comes alone.
+func cutLine(b []byte) (line, rest []byte, p part) {
 	i := bytes.IndexByte(b, '\n')
 	switch {
 	case i < 0 && len(b) > maxHead:
@@ -124,15 +124,15 @@ func (r *Request) readLine(line []byte) bool {
 		return false
 	}
 	path, query, found := bytes.Cut(target, []byte{'?'})
-	if !all(path, plainInPath) || !all(query, plainInQuery) {
+	if !all(path, simpleInPath) || !all(query, simpleInQuery) {
 		return false
 	}
 	r.Path, r.Query = string(path), found
 	return true
 }
 
-// readHeader reads a header line, of which there may be only those that change nothing
-// about a request or that are understood here.
+// readHeader reads a header line. A simple request has only headers that change nothing
+// about it or that are understood here.
 func (r *Request) readHeader(line []byte) bool {
 	name, value, ok := bytes.Cut(line, []byte{':'})
 	if !ok || !all(value, printable) {
@@ -142,7 +142,7 @@ func (r *Request) readHeader(line []byte) bool {
 	switch {
 	case is(name, "host"):
 		r.host = value
-		return r.once(host) && len(value) > 0 && all(value, plainInHost)
+		return r.once(host) && len(value) > 0 && all(value, simpleInHost)
 	case is(name, "content-length"):
 		return r.once(contentLength) && r.readLength(value)
 	case is(name, "content-type"):
@@ -160,14 +160,14 @@ func (r *Request) readHeader(line []byte) bool {
 	return false
 }
 
-func (r *Request) once(h header) bool {
+func (r *Request) once(h headerSet) bool {
 	first := r.seen&h == 0
 	r.seen |= h
 	return first
 }
 
 func (r *Request) readLength(digits []byte) bool {
-	const most = 6 // digits: no length that can be plain has more
+	const most = 6 // digits: no length of a simple request has more
 	if len(digits) == 0 || len(digits) > most {
 		return false
 	}
@@ -181,8 +181,8 @@ func (r *Request) readLength(digits []byte) bool {
 	return r.length <= maxBody
 }
 
-// isSound reports whether the head as a whole is plain: it names a host, and there is
-// a body where there should be one and only there.
+// isSound reports whether the head as a whole is simple: it names a host, and announces a
+// body for a PUT and for nothing else.
 func (r *Request) isSound() bool {
 	if r.seen&host == 0 {
 		return false
@@ -214,10 +214,10 @@ func is(b []byte, name string) bool {
 type class [256]bool
 
 var (
-	plainInPath  = classOf("/_-.~")
-	plainInQuery = classOf("=&_-.~")
-	plainInHost  = classOf(".:[]-_")
-	printable    = func() (c class) {
+	simpleInPath  = classOf("/_-.~")
+	simpleInQuery = classOf("=&_-.~")
+	simpleInHost  = classOf(".:[]-_")
+	printable     = func() (c class) {
 		for b := ' '; b <= '~'; b++ {
 			c[b] = true
 		}
@@ -225,7 +225,7 @@ var (
 	}()
 )
 
-// classOf is the ASCII letters, the digits and what else is given.
+// classOf is the class of the ASCII letters, the digits and the others.
 func classOf(others string) (c class) {
 	for _, b := range "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789" + others {
 		c[b] = true

@@ -1,4 +1,4 @@
-package front
+package fastpath
 
 import (
 	"errors"
@@ -18,15 +18,15 @@ const (
 // longAgo as a deadline ends a read at once.
 var longAgo = time.Unix(1, 0)
 
-// receive reads more of the input, v being what there is of it; false when nothing
+// receive reads more of the input, p being the part that there is; false when nothing
 // more will come in time.
-func (c *conn) receive(v verdict) bool {
+func (c *conn) receive(p part) bool {
 	c.makeRoom()
 	for {
-		if !c.setReadDeadline(v) {
+		if !c.setReadDeadline(p) {
 			return false
 		}
-		if v != noBody && c.server.closing.Load() {
+		if p != noBody && c.server.closing.Load() {
 			return false // Shutdown's own deadline may have been overwritten just now
 		}
 		n, err := c.net.Read(c.buf[len(c.in):cap(c.buf)])
@@ -34,16 +34,16 @@ func (c *conn) receive(v verdict) bool {
 		switch {
 		case n > 0:
 			return true
-		case v == noBody && errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(c.readBy):
-			c.readBy = time.Time{} // Shutdown woke this up: a request that has come but for its end may come
+		case p == noBody && errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(c.readBy):
+			c.readBy = time.Time{} // Shutdown woke this up: the rest of a body may still come
 		default:
 			return false
 		}
 	}
 }
 
-// makeRoom puts in at the start of a buffer with room behind it. Before more than a byte
-// is read, whatever in holds whole has been answered, so the buffer stays small.
+// makeRoom puts in at the start of a buffer with room behind it. All whole requests in
+// it are answered before more than a byte is read, so the buffer stays small.
 func (c *conn) makeRoom() {
 	if c.buf == nil {
 		c.buf = make([]byte, firstBuffer)
@@ -54,8 +54,8 @@ func (c *conn) makeRoom() {
 	c.in = c.buf[:copy(c.buf, c.in)]
 }
 
-// setReadDeadline bounds how long the next bytes may take: what net/http allows for.
-func (c *conn) setReadDeadline(v verdict) bool {
+// setReadDeadline bounds how long the next bytes may take, as net/http does.
+func (c *conn) setReadDeadline(p part) bool {
 	now, limits := time.Now(), c.server.http
 	by := now.Add(limits.IdleTimeout)
 	switch {
@@ -64,7 +64,7 @@ func (c *conn) setReadDeadline(v verdict) bool {
 			c.began = now
 		}
 		by = c.began.Add(limits.ReadHeaderTimeout)
-		if v == noBody {
+		if p == noBody {
 			by = c.began.Add(limits.ReadTimeout)
 		}
 	case !c.served:
@@ -76,10 +76,11 @@ func (c *conn) setReadDeadline(v verdict) bool {
 	return c.net.SetReadDeadline(by) == nil
 }
 
-// watch reads on while a request is being handled, and calls leave if the connection
-// ends. It takes one byte at most: what callers send ahead must not pile up here. stop
-// ends the watch and adds the byte to in; it may be called again.
-func (c *conn) watch(leave func()) (stop func()) {
+// onHangUp calls leave if the caller ends the connection while its request is being
+// handled. To notice, it reads on, but one byte at most: requests that callers send
+// ahead must not pile up here. stop ends this and adds the byte to in; it may be called
+// again.
+func (c *conn) onHangUp(leave func()) (stop func()) {
 	room := c.buf[len(c.in) : len(c.in)+1]
 	c.readBy = time.Time{}
 	_ = c.net.SetReadDeadline(c.readBy) // if it cannot be moved the connection has ended

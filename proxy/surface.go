@@ -12,49 +12,75 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
 )
+
+// surfacePrefix is where the daemon's own surface begins.
+const surfacePrefix = "/_botwired/"
 
 const (
-	// answerTime is how long an answer may take to be sent that was waited for longer
+	// answerTime is how long sending an answer may take when the wait for it was longer
 	// than the server's own limits allow.
 	answerTime = time.Minute
-	// flushTimeout is how long a flush request waits unless it says otherwise, and
-	// maxFlushTimeout the most that it can say.
+	// flushTimeout is how long a flush request waits by default, and maxFlushTimeout the
+	// most that it can ask for.
 	flushTimeout    = time.Minute
 	maxFlushTimeout = time.Hour
-	// pendingLimit is how many pending writes are listed unless the request says
-	// otherwise, and maxPendingLimit the most that it can say.
-	pendingLimit    = 100
-	maxPendingLimit = 10_000
+	// defaultLimit is how many pending writes or dead letters a request lists by default,
+	// and maxLimit the most that it can ask for.
+	defaultLimit = 100
+	maxLimit     = 10_000
 )
 
-// surface is what the daemon answers itself, by what follows ownPrefix.
-var surface = map[string]struct {
-	method string
-	handle func(*Server, http.ResponseWriter, *http.Request) error
-}{
-	"status":       {http.MethodGet, (*Server).status},
-	"flush":        {http.MethodPost, (*Server).flush},
-	"pending":      {http.MethodGet, (*Server).pending},
-	"dead-letters": {http.MethodGet, (*Server).deadLetters},
-	"metrics":      {http.MethodGet, (*Server).exposeMetrics},
-	"livez":        {http.MethodGet, (*Server).livez},
-	"readyz":       {http.MethodGet, (*Server).readyz},
+// surface answers what is under /_botwired/.
+type surface struct {
+	journal         *journal.Journal
+	flusher         Flusher
+	upstreamURL     string
+	upstreamFailing func() (failing bool, reason string)
+	readsRefused    func() map[string]string
+	version         string
+	metrics         http.Handler
+	operations      map[string]operation // by path
 }
 
-// own answers the daemon's own requests; path is what follows ownPrefix.
-func (s *Server) own(w http.ResponseWriter, r *http.Request, path string) error {
+// operation is a method on a path of the surface.
+type operation struct {
+	method string
+	handle func(http.ResponseWriter, *http.Request) error
+}
+
+func newSurface(opts Options) *surface {
+	s := &surface{
+		journal: opts.Journal, flusher: opts.Flusher,
+		upstreamURL: opts.UpstreamURL, upstreamFailing: opts.UpstreamFailing, readsRefused: opts.ReadsRefused,
+		version: opts.Version, metrics: promhttp.HandlerFor(opts.Registry, promhttp.HandlerOpts{}),
+	}
+	s.operations = map[string]operation{
+		"status":       {http.MethodGet, s.status},
+		"flush":        {http.MethodPost, s.flush},
+		"pending":      {http.MethodGet, s.pending},
+		"dead-letters": {http.MethodGet, s.deadLetters},
+		"metrics":      {http.MethodGet, s.exposeMetrics},
+		"livez":        {http.MethodGet, s.livez},
+		"readyz":       {http.MethodGet, s.readyz},
+	}
+	return s
+}
+
+// answer answers a request for a path under surfacePrefix.
+func (s *surface) answer(w http.ResponseWriter, r *http.Request, path string) error {
 	if letter, ok := strings.CutPrefix(path, "dead-letters/"); ok {
 		return s.deadLetter(w, r, letter)
 	}
-	operation, ok := surface[path]
+	operation, ok := s.operations[path]
 	if !ok {
 		return wire.Detail(http.StatusNotFound, "Not Found")
 	}
 	if err := require(r, operation.method); err != nil {
 		return err
 	}
-	return operation.handle(s, w, r)
+	return operation.handle(w, r)
 }
 
 // require refuses other methods. HEAD is GET without the body.
@@ -67,20 +93,20 @@ func require(r *http.Request, method string) error {
 	return refusal
 }
 
-func (s *Server) livez(w http.ResponseWriter, _ *http.Request) error {
+func (s *surface) livez(w http.ResponseWriter, _ *http.Request) error {
 	return writeDocument(w, http.StatusOK, map[string]string{"status": "alive"})
 }
 
-// readyz is ready when a write could be taken now.
-func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) error {
-	if err := s.opts.Journal.Err(); err != nil {
+// readyz answers 200 when the journal could take a write now.
+func (s *surface) readyz(w http.ResponseWriter, _ *http.Request) error {
+	if err := s.journal.Err(); err != nil {
 		return wire.Detail(http.StatusServiceUnavailable, "not ready: "+err.Error())
 	}
 	return writeDocument(w, http.StatusOK, map[string]string{"status": "ready"})
 }
 
-func (s *Server) exposeMetrics(w http.ResponseWriter, r *http.Request) error {
-	promhttp.HandlerFor(s.opts.Registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+func (s *surface) exposeMetrics(w http.ResponseWriter, r *http.Request) error {
+	s.metrics.ServeHTTP(w, r)
 	return nil
 }
 
@@ -90,9 +116,9 @@ type flushDocument struct {
 	Pending int `json:"pending"`
 }
 
-// flush answers when all that was acknowledged before is settled or dead, or when its
-// time is up.
-func (s *Server) flush(w http.ResponseWriter, r *http.Request) error {
+// flush answers when all writes acknowledged before are settled or dead, or when its time
+// is up.
+func (s *surface) flush(w http.ResponseWriter, r *http.Request) error {
 	namespace, err := namespaceParameter(r)
 	if err != nil {
 		return err
@@ -108,7 +134,7 @@ func (s *Server) flush(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	settled, dead, pending, err := s.opts.Flusher.Flush(ctx, namespace)
+	settled, dead, pending, err := s.flusher.Flush(ctx, namespace)
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
@@ -150,12 +176,12 @@ func timeoutParameter(r *http.Request) (time.Duration, error) {
 func limitParameter(r *http.Request) (int, error) {
 	text := r.URL.Query().Get("limit")
 	if text == "" {
-		return pendingLimit, nil
+		return defaultLimit, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > maxPendingLimit {
+	if err != nil || n < 1 || n > maxLimit {
 		return 0, wire.Detail(http.StatusBadRequest,
-			fmt.Sprintf("limit=%q: expected a whole number from 1 to %d", text, maxPendingLimit))
+			fmt.Sprintf("limit=%q: expected a whole number from 1 to %d", text, maxLimit))
 	}
 	return n, nil
 }

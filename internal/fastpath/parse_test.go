@@ -1,4 +1,4 @@
-package front
+package fastpath
 
 import (
 	"bufio"
@@ -20,15 +20,15 @@ var sdkRequests = []string{
 	"DELETE /memory/a/.. HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer secret\r\nContent-Length: 0\r\n\r\n",
 }
 
-func TestWhatSDKsSendIsPlain(t *testing.T) {
+func TestWhatSDKsSendIsSimple(t *testing.T) {
 	for _, text := range sdkRequests {
 		var r Request
 		if size, v := parse([]byte(text), &r); v != whole || size != len(text) {
-			t.Errorf("%q: verdict %d, %d of %d bytes", text, v, size, len(text))
+			t.Errorf("%q: part %d, %d of %d bytes", text, v, size, len(text))
 		}
 		var pipelined Request
 		if size, v := parse([]byte(text+text), &pipelined); v != whole || size != len(text) {
-			t.Errorf("followed by another, %q: verdict %d, %d of %d bytes", text, v, size, len(text))
+			t.Errorf("followed by another, %q: part %d, %d of %d bytes", text, v, size, len(text))
 		}
 	}
 }
@@ -44,7 +44,7 @@ func TestPartialRequests(t *testing.T) {
 			}
 			var r Request
 			if _, v := parse([]byte(text[:n]), &r); v != want {
-				t.Errorf("%q: verdict %d, want %d", text[:n], v, want)
+				t.Errorf("%q: part %d, want %d", text[:n], v, want)
 			}
 		}
 	}
@@ -107,15 +107,14 @@ func TestWhatIsUnusual(t *testing.T) {
 	} {
 		var r Request
 		if _, v := parse([]byte(text), &r); v != unusual {
-			t.Errorf("%s: verdict %d", name, v)
+			t.Errorf("%s: part %d", name, v)
 		}
 	}
 }
 
-// FuzzPlainIsPlain holds what is taken for plain against net/http's reading of it: a
-// request on whose extent or meaning the two differed could smuggle another past the
-// guard.
-func FuzzPlainIsPlain(f *testing.F) {
+// FuzzSimpleRequests holds the reading of a simple request against net/http's: a request
+// on whose extent or meaning the two differed could smuggle another past the guard.
+func FuzzSimpleRequests(f *testing.F) {
 	for _, text := range sdkRequests {
 		f.Add([]byte(text))
 		f.Add([]byte(text + sdkRequests[0]))

@@ -1,8 +1,9 @@
-package front
+package fastpath
 
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -27,19 +28,22 @@ func TestBuffersStaySmall(t *testing.T) {
 			Handler: http.HandlerFunc(handle), ReadHeaderTimeout: time.Hour, ReadTimeout: time.Hour, WriteTimeout: time.Hour, IdleTimeout: time.Hour,
 		},
 		Admits: func(*http.Request) bool { return true },
-		Quick: func(r *Request, dst []byte) ([]byte, bool) {
-			if strings.HasSuffix(r.Path, "/slow") {
-				return dst, false
+		Answer: func(r *Request, dst []byte) ([]byte, Later) {
+			switch {
+			case strings.HasSuffix(r.Path, "/slow"):
+				return nil, nil
+			case strings.HasSuffix(r.Path, "/later"):
+				return nil, func(_ context.Context, w http.ResponseWriter) { handle(w, nil) }
 			}
 			if len(dst) > maxUnsent {
 				t.Errorf("%d bytes of answers are kept", len(dst))
 			}
 			dst = fmt.Appendf(dst, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", len(answer))
-			return append(dst, answer...), true
+			return append(dst, answer...), nil
 		},
 		Logger: slog.New(slog.DiscardHandler),
 	})
-	for _, path := range []string{"quick", "slow"} {
+	for _, path := range []string{"quick", "slow", "later"} {
 		near, far := net.Pipe()
 		c := &conn{server: server, net: far}
 		const n = 500

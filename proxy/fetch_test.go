@@ -5,11 +5,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/botwired/botwired/cache"
+	"golang.org/x/sync/singleflight"
+
 	"github.com/botwired/botwired/journal"
 )
 
@@ -19,7 +21,7 @@ func TestAllWhoWaitShareOneRequestUpstream(t *testing.T) {
 		for _, w := range s.together(50, http.MethodGet, "/memory/n/k") {
 			wantValue(t, w, "v")
 		}
-		wantAsked(t, s, question{ID: id("n", "k"), Patient: true})
+		wantAsked(t, s, question{ID: id("n", "k"), Waits: true})
 	})
 }
 
@@ -39,7 +41,7 @@ func TestReadersOfOneListingKeepTheirLimits(t *testing.T) {
 		wantKeys(t, <-one, "c")
 		wantKeys(t, <-all, "c", "b", "a")
 		wantKeys(t, <-two, "c", "b")
-		wantAsked(t, s, question{ID: id("n", ""), Patient: true})
+		wantAsked(t, s, question{ID: id("n", ""), Waits: true})
 	})
 }
 
@@ -61,7 +63,7 @@ func TestARequestUpstreamOutlivesTheCallerWhoBeganIt(t *testing.T) {
 		wantStatus(t, <-gone, http.StatusServiceUnavailable)
 		close(q.answer)
 		wantValue(t, <-stays, "v")
-		wantAsked(t, s, question{ID: id("n", "k"), Patient: true})
+		wantAsked(t, s, question{ID: id("n", "k"), Waits: true})
 	})
 }
 
@@ -105,7 +107,7 @@ func TestAnAnswerOvertakenByASettledWriteIsDropped(t *testing.T) {
 		close(q.answer)
 		wantValue(t, <-reader, "mine")
 		wantValue(t, s.get("/memory/n/k"), "mine")
-		wantAsked(t, s, question{ID: id("n", "k"), Patient: true})
+		wantAsked(t, s, question{ID: id("n", "k"), Waits: true})
 	})
 }
 
@@ -169,7 +171,7 @@ func TestABusyNeighbourDoesNotHoldUpARead(t *testing.T) {
 		}
 		close(q.answer)
 		wantValue(t, <-reader, "v")
-		wantAsked(t, s, question{ID: id("n", "quiet"), Patient: true})
+		wantAsked(t, s, question{ID: id("n", "quiet"), Waits: true})
 	})
 }
 
@@ -179,13 +181,14 @@ func TestAnAnswerThatHasBeenTakenIsNotJoined(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.policy.FreshFor, s.policy.StaleWhileRevalidate = 0, 0
 		s.upstream.set(id("n", "k"), "v")
-		from := entrySource{s.server, id("n", "k")}
+		begin := func(from resource) <-chan singleflight.Result { return s.server.memory.fetches.begin(from, false) }
+		from := &entry{m: s.server.memory, id: id("n", "k")}
 		later := make(chan struct{})
 		held := s.upstream.hold()
-		first := s.server.begin(sealed{from, later}, false)
+		first := begin(delayed{from, later})
 		close((<-held).answer)
 		<-later // the first is about to be taken
-		second := s.server.begin(from, false)
+		second := begin(from)
 		q := <-held // so the second asks anew
 		close(q.answer)
 		<-second
@@ -194,18 +197,33 @@ func TestAnAnswerThatHasBeenTakenIsNotJoined(t *testing.T) {
 	})
 }
 
-// sealed stops just after its flight was sealed.
-type sealed struct {
-	entrySource
+// A write that came after the reader looked, and before upstream is asked, is the answer.
+func TestAWriteSinceTheReaderLookedIsTheAnswer(t *testing.T) {
+	s := newSidecar(t)
+	k := id("n", "k")
+	s.upstream.set(k, "theirs")
+	looked := s.cache.Generation(entryKey(k))
+	s.put(k, "mine")
+	got, err := s.server.memory.fetches.wait(t.Context(), &entry{s.server.memory, k, looked}, true)
+	if err != nil || !got.overtaken || !strings.Contains(string(got.item(entryKey(k)).Body), `"mine"`) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	wantAsked(t, s)
+}
+
+// delayed stops just before its answer is taken.
+type delayed struct {
+	*entry
 	later chan struct{}
 }
 
-func (o sealed) load(ctx context.Context, patient bool, seal func()) (*cache.Item, error) {
-	return o.entrySource.load(ctx, patient, func() {
-		seal()
-		o.later <- struct{}{}
-		<-o.later
-	})
+func (d delayed) ask(ctx context.Context, waitOutOutage bool) (func() (fetched, error), error) {
+	take, err := d.entry.ask(ctx, waitOutOutage)
+	return func() (fetched, error) {
+		d.later <- struct{}{}
+		<-d.later
+		return take()
+	}, err
 }
 
 func hangingUp(t *testing.T, target string) (*http.Request, context.CancelFunc) {

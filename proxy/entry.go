@@ -1,0 +1,141 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+func entryKey(id journal.ID) cache.Key {
+	return cache.Key{Namespace: id.Namespace, Key: id.Key}
+}
+
+// findEntry looks at what is known here of an entry, and leaves it in the cache.
+func (m *memory) findEntry(id journal.ID, d directives) (found, error) {
+	key := entryKey(id)
+	item, generation := m.cache.Get(key)
+	if item == nil {
+		state, err := m.journal.Lookup(id)
+		if err != nil {
+			return found{}, err
+		}
+		if made, ok := entryItem(id, state); ok {
+			item = m.cache.Put(key, generation, made)
+		}
+	}
+	return m.judge(id.Namespace, d, item, generation), nil
+}
+
+// entryItem is the answer that a state amounts to; ok is false if it is Unknown.
+func entryItem(id journal.ID, state journal.State) (item cache.Item, ok bool) {
+	switch state.Kind {
+	case journal.Unknown:
+		return cache.Item{}, false
+	case journal.Gone:
+		return cache.Item{}, true
+	}
+	e := wire.Entry{
+		Namespace: id.Namespace, Key: id.Key, Value: state.Value,
+		CreatedAt: state.CreatedAt, UpdatedAt: state.UpdatedAt,
+	}
+	return cache.Item{Body: e.AppendJSON(nil), ConfirmedAt: state.ConfirmedAt}, true
+}
+
+// entry is a resource: one entry of which no write was pending under a generation.
+type entry struct {
+	m          *memory
+	id         journal.ID
+	generation cache.Generation
+}
+
+func (e *entry) key() cache.Key { return entryKey(e.id) }
+
+func (e *entry) name() string { return e.id.String() }
+
+// ask guards the answer twice. It takes a lease on the entry before it asks, so that the
+// journal drops the answer if the entry was written, or settled, after upstream may have
+// made it. And a write that was pending before the lease is newer than any answer: the
+// generation tells whether one may have come since the reader looked.
+func (e *entry) ask(ctx context.Context, waitOutOutage bool) (take func() (fetched, error), err error) {
+	asked := time.Now()
+	lease := e.m.cache.Lease(e.key())
+	defer func() {
+		if take == nil {
+			lease.Release()
+		}
+	}()
+	if e.m.cache.Generation(e.key()) != e.generation {
+		state, err := e.m.journal.Lookup(e.id)
+		if err != nil {
+			return nil, err
+		}
+		if state.Seq != 0 {
+			return func() (fetched, error) {
+				defer lease.Release()
+				return e.overtaken(asked)
+			}, nil
+		}
+	}
+	seen, err := e.m.upstream.Get(ctx, e.id, waitOutOutage)
+	if err != nil {
+		return nil, err
+	}
+	return func() (fetched, error) {
+		defer lease.Release()
+		return e.take(seen, lease, asked)
+	}, nil
+}
+
+func (e *entry) take(seen *journal.Observation, lease *cache.Lease, asked time.Time) (fetched, error) {
+	state, err := e.m.journal.Fill(e.id, seen, func() bool { return !lease.Revoked() })
+	switch {
+	case errors.Is(err, journal.ErrChanged):
+		return e.overtaken(asked)
+	case err != nil:
+		return fetched{}, err
+	case seen == nil:
+		absent, err := e.m.rememberAbsence(e.id)
+		return fetchedEntry(absent, false), err
+	}
+	item, _ := entryItem(e.id, state)
+	return fetchedEntry(&item, false), nil
+}
+
+// overtaken answers with what is known here instead of with an answer that was asked for
+// at some moment: a pending write is the newest there is, and a copy confirmed since that
+// moment is as good as asking upstream, whatever the policy and the caller say. So a busy
+// entry cannot keep its readers waiting.
+func (e *entry) overtaken(asked time.Time) (fetched, error) {
+	now, err := e.m.findEntry(e.id, anyAge)
+	if err != nil {
+		return fetched{}, err
+	}
+	if !now.isNewerThan(asked) {
+		e.generation = now.generation
+		return fetched{}, errOvertaken
+	}
+	return fetchedEntry(now.item, true), nil
+}
+
+func fetchedEntry(item *cache.Item, overtaken bool) fetched {
+	return fetched{item: func(cache.Key) *cache.Item { return item }, overtaken: overtaken}
+}
+
+// rememberAbsence caches that upstream does not hold the entry, unless something newer
+// is known here: the journal keeps no record of absences.
+func (m *memory) rememberAbsence(id journal.ID) (*cache.Item, error) {
+	absent := cache.Item{ConfirmedAt: time.Now()}
+	generation := m.cache.Generation(entryKey(id))
+	state, err := m.journal.Lookup(id)
+	if err != nil {
+		return nil, err
+	}
+	if state.Kind == journal.Unknown {
+		return m.cache.Put(entryKey(id), generation, absent), nil
+	}
+	return &absent, nil
+}

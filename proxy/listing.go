@@ -1,0 +1,119 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+const (
+	// listingIncomplete marks the answer to a LIST that may lack keys: upstream holds more
+	// than it can list (contract 10).
+	listingIncomplete = "incomplete"
+	// maxListLimit is the largest limit that a LIST can have.
+	maxListLimit = 1000
+)
+
+// findListing looks at what is known here of a listing, and leaves it in the cache.
+func (m *memory) findListing(namespace string, limit int, d directives) (found, error) {
+	key := cache.Key{Namespace: namespace, Limit: limit}
+	item, generation := m.cache.Get(key)
+	if item == nil {
+		l, err := m.list(namespace, limit, generation)
+		if err != nil {
+			return found{}, err
+		}
+		if l != nil {
+			item = m.cache.Put(key, generation, l.item(limit))
+		}
+	}
+	return m.judge(namespace, d, item, generation), nil
+}
+
+// list makes a listing of what is known here, nil if upstream was never asked for it.
+// The generation is the namespace's from before.
+func (m *memory) list(namespace string, limit int, generation cache.Generation) (*listed, error) {
+	return list(m.journal, namespace, limit, func() bool {
+		return m.cache.Generation(cache.Key{Namespace: namespace}) == generation
+	})
+}
+
+// listed is a namespace's listing, of which each reader takes as much as it wants.
+type listed struct {
+	namespace   string
+	items       []wire.Item // newest first; all, or as many as the limit that it was made for
+	complete    bool
+	confirmedAt time.Time
+}
+
+func (l *listed) item(limit int) cache.Item {
+	items := l.items[:min(len(l.items), limit)]
+	return cache.Item{
+		Body:        wire.Listing{Namespace: l.namespace, Items: items}.AppendJSON(nil),
+		ConfirmedAt: l.confirmedAt,
+		Incomplete:  !l.complete && len(items) < limit,
+	}
+}
+
+// listing is a resource: one namespace's listing, for a reader with a limit.
+type listing struct {
+	m         *memory
+	namespace string
+	limit     int
+}
+
+func (l *listing) key() cache.Key { return cache.Key{Namespace: l.namespace, Limit: l.limit} }
+
+// name cannot be an entry's: no key is empty.
+func (l *listing) name() string { return l.namespace + "/" }
+
+// ask begins the fill before it asks, so that the journal lays over upstream's listing
+// the writes that settle meanwhile (contract 8).
+func (l *listing) ask(ctx context.Context, waitOutOutage bool) (take func() (fetched, error), err error) {
+	asked := time.Now()
+	fill := l.m.journal.BeginListing(l.namespace)
+	defer func() {
+		if take == nil {
+			fill.Cancel()
+		}
+	}()
+	rows, complete, err := l.m.upstream.List(ctx, l.namespace, waitOutOutage)
+	if err != nil {
+		return nil, err
+	}
+	return func() (fetched, error) {
+		defer fill.Cancel()
+		return l.take(fill, rows, complete, asked)
+	}, nil
+}
+
+// take makes the answer of what is known here once the journal has upstream's listing,
+// or a newer one.
+func (l *listing) take(fill *journal.ListingFill, rows []journal.Row, complete bool, asked time.Time) (fetched, error) {
+	err := fill.Commit(rows, complete)
+	overtaken := errors.Is(err, journal.ErrChanged)
+	if err != nil && !overtaken {
+		return fetched{}, err
+	}
+	generation := l.m.cache.Generation(l.key())
+	now, err := l.m.list(l.namespace, maxListLimit, generation)
+	if err != nil {
+		return fetched{}, err
+	}
+	switch {
+	case overtaken && (now == nil || cache.Age(now.confirmedAt, time.Now()) > time.Since(asked)):
+		return fetched{}, errOvertaken
+	case now == nil:
+		return fetched{}, errors.New("the journal has not kept upstream's listing")
+	}
+	return fetched{
+		item: func(k cache.Key) *cache.Item {
+			return l.m.cache.Put(k, generation, now.item(k.Limit))
+		},
+		overtaken: overtaken,
+	}, nil
+}

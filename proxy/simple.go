@@ -1,0 +1,122 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/fastpath"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+// AnswerSimple answers a simple request that the guard lets in, if it is a GET or a PUT
+// of an entry: at once from memory or with an acknowledgement, and else later. It leaves
+// any other to ServeHTTP, which answers all, these with the same bytes.
+func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, later fastpath.Later) {
+	route := wire.ParseRoute(r.Path)
+	isPut := r.Method == http.MethodPut && r.JSON
+	if r.Query || route.Kind != wire.EntryRoute || r.Method != http.MethodGet && !isPut || !s.tasks.start() {
+		return nil, nil
+	}
+	defer s.tasks.done()
+	answer, rest, err := s.atOnce(journal.ID{Namespace: route.Namespace, Key: route.Key}, r, dst)
+	switch {
+	case err != nil:
+		return nil, s.later(r, func(context.Context, http.ResponseWriter) error { return err })
+	case rest != nil:
+		return nil, s.later(r, rest)
+	}
+	return answer, nil
+}
+
+// finish is the rest of the way of a request, for which upstream may be asked.
+type finish func(ctx context.Context, w http.ResponseWriter) error
+
+// atOnce answers as far as it can without waiting.
+func (s *Server) atOnce(id journal.ID, r *fastpath.Request, dst []byte) (answer []byte, rest finish, err error) {
+	defer recoverPanic(s.logger, &err)
+	if r.Method == http.MethodPut {
+		answer, err = s.memory.putSimple(id, r, dst)
+		return answer, nil, err
+	}
+	return s.memory.getSimple(id, r.Date, dst)
+}
+
+func (s *Server) later(r *fastpath.Request, rest finish) fastpath.Later {
+	method, path := r.Method, r.Path
+	return func(ctx context.Context, w http.ResponseWriter) {
+		s.serve(ctx, w, method, path, func() error { return rest(ctx, w) })
+	}
+}
+
+// copiedValue is the size, in bytes, of the largest answer that is copied to be sent:
+// copies of large ones would add up over connections whose callers are slow.
+const copiedValue = 16 << 10
+
+// getSimple answers a GET at once if a fresh value is known here. Else the rest goes on
+// from what was found.
+func (m *memory) getSimple(id journal.ID, date string, dst []byte) (answer []byte, rest finish, err error) {
+	if refusal := wire.CheckEntry(id.Namespace, id.Key); refusal != nil {
+		return nil, nil, refusal
+	}
+	found, err := m.findEntry(id, anyAge)
+	if err != nil {
+		return nil, nil, err
+	}
+	if found.freshness != cache.Fresh || found.item.Body == nil || len(found.item.Body) > copiedValue {
+		return nil, func(ctx context.Context, w http.ResponseWriter) error {
+			return m.finishGet(ctx, w, id, anyAge, found)
+		}, nil
+	}
+	a := found.answer()
+	m.metrics.reads[a.source].Inc()
+	dst = append(dst, "HTTP/1.1 200 OK\r\n"...)
+	if seconds, ok := a.ageHeader(); ok {
+		dst = append(dst, "Age: "...)
+		dst = strconv.AppendInt(dst, seconds, 10)
+		dst = append(dst, "\r\n"...)
+	}
+	dst = append(dst, "Cache-Status: "...)
+	dst = append(dst, sourceNames[a.source].cacheStatus[0]...)
+	dst = append(dst, "\r\n"...)
+	return appendBody(dst, date, a.item.Body), nil, nil
+}
+
+// jsonHeader is the part of a simple request's header that says how to read its body.
+var jsonHeader = http.Header{"Content-Type": jsonType}
+
+// putSimple checks in the order of [wire.Bodies.ReadPut].
+func (m *memory) putSimple(id journal.ID, r *fastpath.Request, dst []byte) ([]byte, error) {
+	value, refusal := wire.DecodePut(jsonHeader, r.Body)
+	if refusal == nil {
+		refusal = wire.CheckPut(id.Namespace, id.Key, value)
+	}
+	if refusal != nil {
+		return nil, refusal
+	}
+	written, err := m.store(id, value)
+	if err != nil {
+		return nil, err
+	}
+	dst = append(dst, "HTTP/1.1 200 OK\r\nBotwired-Write: pending; seq="...)
+	dst = strconv.AppendUint(dst, written.Seq, 10)
+	dst = append(dst, "\r\n"...)
+	var stored [storedSize]byte
+	return appendBody(dst, r.Date, wire.AppendStored(stored[:0], id.Namespace, id.Key, wire.CodePoints(value))), nil
+}
+
+// storedSize is the size, in bytes, of the longest answer to a PUT: with the longest
+// names, in which nothing is escaped, and the largest value.
+const storedSize = 256
+
+// appendBody ends the head of an answer and appends its body.
+func appendBody(dst []byte, date string, body []byte) []byte {
+	dst = append(dst, "Content-Length: "...)
+	dst = strconv.AppendInt(dst, int64(len(body)), 10)
+	dst = append(dst, "\r\nContent-Type: application/json\r\n"...)
+	dst = append(dst, date...)
+	dst = append(dst, "\r\n"...)
+	return append(dst, body...)
+}
