@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -20,6 +21,9 @@ func (j *Journal) DeadLetters(after uint64, limit int) ([]DeadLetter, error) {
 		return nil, err
 	}
 	defer j.store.Release()
+	if after == math.MaxUint64 {
+		return nil, nil
+	}
 	var letters []DeadLetter
 	err := store.ScanDead(j.store.DB(), after+1, func(l *record.Dead) error {
 		if len(letters) >= limit {

@@ -15,7 +15,7 @@ const walkChunk = 512
 // VisitPending calls visit for the pending writes of a namespace, in no particular
 // order: at least once for every one that was acknowledged before the call and is
 // still pending when it returns. An entry that is written meanwhile may be visited
-// with both writes. visit must not call the journal.
+// with both writes, the newer one after the older. visit is called with no lock held.
 func (j *Journal) VisitPending(namespace string, visit func(Pending)) error {
 	if err := j.store.Acquire(); err != nil {
 		return err
@@ -37,10 +37,15 @@ func (j *Journal) VisitPending(namespace string, visit func(Pending)) error {
 // a namespace held that has become empty, and perhaps was made anew, is not pending any
 // more.
 func (p *pendingSet) walk(space *pending.Space, visit func(Pending)) {
+	chunk := make([]Pending, 0, walkChunk)
 	for cursor, done := 0, false; !done; {
 		p.readers.RLock()
-		cursor, done = space.Walk(cursor, walkChunk, func(e *pending.Entry) { visit(pendingOf(e)) })
+		cursor, done = space.Walk(cursor, walkChunk, func(e *pending.Entry) { chunk = append(chunk, pendingOf(e)) })
 		p.readers.RUnlock()
+		for _, w := range chunk {
+			visit(w)
+		}
+		chunk = chunk[:0]
 	}
 }
 
