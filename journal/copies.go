@@ -100,6 +100,20 @@ func (c *copies) state(id ID) (State, error) {
 	return settledState(found.Observation, max(found.confirmedAt, noted.confirmedAt)), nil
 }
 
+// durableState is the State of an entry with no pending write. While the copy, or what has
+// just been read of it, is not durable, it waits, and done is false: look again.
+func (c *copies) durableState(id ID) (state State, done bool, err error) {
+	if durable := c.hidden(id); durable != nil {
+		<-durable
+		return State{}, false, nil
+	}
+	state, err = c.state(id)
+	if err != nil {
+		return State{}, false, err
+	}
+	return state, c.hidden(id) == nil, nil
+}
+
 func settledState(o Observation, confirmedAt float64) State {
 	return State{
 		Kind: Settled, Value: o.Value, ListBytes: o.ListBytes,

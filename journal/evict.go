@@ -31,28 +31,36 @@ type copyOnDisk struct {
 	used float64 // when it was last written, confirmed or read, in Unix seconds
 }
 
-// boundCopies keeps the settled copies and listings within their budget.
-func (m *maintainer) boundCopies(ctx context.Context) error {
-	budget := m.opts.CopiesBytes
-	if budget == 0 {
-		return nil
-	}
-	measured := m.copies.measured.Load()
-	if measured == 0 {
-		usage, err := m.copiesUsage()
-		if err != nil || usage+m.copies.written.Load() < budget*evictTo/100 {
-			return err // it cannot exceed the budget yet, and need not be measured
-		}
-	} else if measured+m.copies.written.Load() <= budget {
-		return nil
-	}
-	return m.evict(ctx, budget)
+// evictor removes settled copies and listings, which upstream can be asked for again.
+type evictor struct {
+	copies  *copies
+	pending *pendingSet
+	budget  int64 // 0 is no bound
 }
 
-// copiesUsage is what the tables of copies take on the disk.
-func (m *maintainer) copiesUsage() (sum int64, err error) {
+// bound keeps the settled copies and listings within their budget. It reports whether it
+// removed any.
+func (e *evictor) bound(ctx context.Context) (removed bool, err error) {
+	budget := e.budget
+	if budget == 0 {
+		return false, nil
+	}
+	measured := e.copies.measured.Load()
+	if measured == 0 {
+		usage, err := e.usage()
+		if err != nil || usage+e.copies.written.Load() < budget*evictTo/100 {
+			return false, err // it cannot exceed the budget yet, and need not be measured
+		}
+	} else if measured+e.copies.written.Load() <= budget {
+		return false, nil
+	}
+	return e.evict(ctx, budget)
+}
+
+// usage is what the tables of copies take on the disk.
+func (e *evictor) usage() (sum int64, err error) {
 	for _, prefix := range []string{record.SettledPrefix, record.HeaderPrefix, record.RowPrefix} {
-		n, usageErr := m.store.Usage(prefix)
+		n, usageErr := e.copies.store.Usage(prefix)
 		sum, err = sum+n, errors.Join(err, usageErr)
 	}
 	return sum, err
@@ -60,62 +68,53 @@ func (m *maintainer) copiesUsage() (sum int64, err error) {
 
 // evict measures the copies and, if they exceed the budget, removes those that were not
 // used for the longest time, down to evictTo percent of it.
-func (m *maintainer) evict(ctx context.Context, budget int64) error {
-	m.copies.written.Store(0)
+func (e *evictor) evict(ctx context.Context, budget int64) (removed bool, err error) {
+	e.copies.written.Store(0)
 	var sample sampler
-	err := m.visitCopies(ctx, func(batch []copyOnDisk) error {
+	err = e.visitCopies(ctx, func(batch []copyOnDisk) error {
 		for _, c := range batch {
 			sample.add(c)
 		}
 		return nil
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
-	m.copies.measured.Store(sample.size)
+	e.copies.measured.Store(sample.size)
 	if sample.size <= budget {
-		return nil
+		return false, nil
 	}
 	limit := sample.usedSince(budget * evictTo / 100)
-	removed, bytesRemoved := 0, int64(0)
-	err = m.visitCopies(ctx, func(batch []copyOnDisk) error {
+	count, size := 0, int64(0)
+	err = e.visitCopies(ctx, func(batch []copyOnDisk) error {
 		old := slices.DeleteFunc(batch, func(c copyOnDisk) bool { return c.used >= limit })
 		if len(old) == 0 {
 			return nil
 		}
-		return m.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
-			n, size := m.removeCopies(tx, old)
-			removed, bytesRemoved = removed+n, bytesRemoved+size
+		return e.copies.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+			n, bytes := e.remove(tx, old)
+			count, size = count+n, size+bytes
 			return nil
 		}))
 	})
-	if err != nil {
-		return err
-	}
-	m.copies.measured.Add(-bytesRemoved)
-	m.opts.Logger.Info("settled copies that were not used lately are removed", "copies", removed, "bytes", bytesRemoved)
-	for _, prefix := range []string{record.SettledPrefix, record.RowPrefix} {
-		delete(m.compacted, prefix)
-		if err := m.compact(ctx, prefix); err != nil {
-			return err
-		}
-	}
-	return nil
+	e.copies.measured.Add(-size)
+	e.copies.logger.Info("settled copies that were not used lately are removed", "copies", count, "bytes", size)
+	return count > 0, err
 }
 
 // visitCopies calls visit for the settled copies and the listings, a chunk at a time and
 // no two namespaces together. visit may change the chunk. Where a chunk holds listings,
 // the namespace's copies lock is held.
-func (j *Journal) visitCopies(ctx context.Context, visit func(chunk []copyOnDisk) error) (err error) {
-	snapshot := j.store.Snapshot()
+func (e *evictor) visitCopies(ctx context.Context, visit func(chunk []copyOnDisk) error) (err error) {
+	snapshot := e.copies.store.Snapshot()
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	if err := j.visitSettled(ctx, snapshot, visit); err != nil {
+	if err := e.visitSettled(ctx, snapshot, visit); err != nil {
 		return err
 	}
-	return j.visitListings(ctx, snapshot, visit)
+	return e.visitListings(ctx, snapshot, visit)
 }
 
-func (j *Journal) visitSettled(ctx context.Context, r pebble.Reader, visit func([]copyOnDisk) error) error {
+func (e *evictor) visitSettled(ctx context.Context, r pebble.Reader, visit func([]copyOnDisk) error) error {
 	chunk := make([]copyOnDisk, 0, copiesChunk)
 	prefix := []byte(record.SettledPrefix)
 	err := store.Each(r, prefix, record.After(prefix), func(key, value []byte) error {
@@ -127,7 +126,7 @@ func (j *Journal) visitSettled(ctx context.Context, r pebble.Reader, visit func(
 		// One that is damaged is as old as can be.
 		if body, err := record.Unseal(key, value); err == nil {
 			found.used, _ = record.SettledTimes(body)
-			found.used = max(found.used, j.copies.seen.get(id).last())
+			found.used = max(found.used, e.copies.seen.get(id).last())
 		}
 		if chunk = append(chunk, found); len(chunk) < copiesChunk {
 			return nil
@@ -144,7 +143,7 @@ func (j *Journal) visitSettled(ctx context.Context, r pebble.Reader, visit func(
 
 // visitListings visits each listing under its copies lock, so that nothing brings a
 // listing forward while it is removed.
-func (j *Journal) visitListings(ctx context.Context, r pebble.Reader, visit func([]copyOnDisk) error) error {
+func (e *evictor) visitListings(ctx context.Context, r pebble.Reader, visit func([]copyOnDisk) error) error {
 	prefix := []byte(record.HeaderPrefix)
 	return store.Each(r, prefix, record.After(prefix), func(key, value []byte) error {
 		namespace := string(key[len(prefix):])
@@ -152,7 +151,7 @@ func (j *Journal) visitListings(ctx context.Context, r pebble.Reader, visit func
 		found := copyOnDisk{id: listing, size: int64(len(key) + len(value))}
 		if body, err := record.Unseal(key, value); err == nil {
 			h, _ := record.DecodeHeader(body)
-			found.used = max(h.FetchedAt, j.copies.seen.get(listing).last())
+			found.used = max(h.FetchedAt, e.copies.seen.get(listing).last())
 		}
 		rows := record.Within(record.RowPrefix, namespace)
 		err := store.Each(r, rows, record.After(rows), func(key, value []byte) error {
@@ -162,21 +161,21 @@ func (j *Journal) visitListings(ctx context.Context, r pebble.Reader, visit func
 		if err = errors.Join(err, ctx.Err()); err != nil {
 			return err
 		}
-		defer j.copies.lock(namespace)()
+		defer e.copies.lock(namespace)()
 		return visit([]copyOnDisk{found})
 	})
 }
 
-// removeCopies removes copies and listings, but for the copies of entries with a pending
+// remove removes copies and listings, but for the copies of entries with a pending
 // write, which take their created_at from them.
-func (j *Journal) removeCopies(tx *store.Tx, all []copyOnDisk) (removed int, size int64) {
-	j.pending.readers.RLock()
-	defer j.pending.readers.RUnlock()
+func (e *evictor) remove(tx *store.Tx, all []copyOnDisk) (removed int, size int64) {
+	e.pending.readers.RLock()
+	defer e.pending.readers.RUnlock()
 	for _, c := range all {
 		switch {
 		case c.id.Key == "":
 			dropListing(tx, c.id.Namespace)
-		case j.pending.waits(c.id):
+		case e.pending.waits(c.id):
 			continue
 		default:
 			tx.Delete(record.EntryKey(record.SettledPrefix, c.id))
@@ -186,17 +185,17 @@ func (j *Journal) removeCopies(tx *store.Tx, all []copyOnDisk) (removed int, siz
 	return removed, size
 }
 
-// dropCopies removes the settled copies of entries with nothing pending, neighbours as one
+// dropAll removes the settled copies of entries with nothing pending, neighbours as one
 // range: under disk pressure a record for each would be too much.
-func (j *Journal) dropCopies(ctx context.Context) (err error) {
-	snapshot := j.store.Snapshot()
+func (e *evictor) dropAll(ctx context.Context) (err error) {
+	snapshot := e.copies.store.Snapshot()
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	return j.visitSettled(ctx, snapshot, func(chunk []copyOnDisk) error {
-		return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
-			j.pending.readers.RLock()
-			defer j.pending.readers.RUnlock()
+	return e.visitSettled(ctx, snapshot, func(chunk []copyOnDisk) error {
+		return e.copies.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+			e.pending.readers.RLock()
+			defer e.pending.readers.RUnlock()
 			for len(chunk) > 0 {
-				n := slices.IndexFunc(chunk, func(c copyOnDisk) bool { return j.pending.waits(c.id) })
+				n := slices.IndexFunc(chunk, func(c copyOnDisk) bool { return e.pending.waits(c.id) })
 				if n < 0 {
 					n = len(chunk)
 				}

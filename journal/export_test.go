@@ -131,4 +131,4 @@ func (j *Journal) RotateLog() error {
 func (j *Journal) MarkNow() { j.store.MarkNow() }
 
 // DropCopies gives up the settled copies, as happens under disk pressure.
-func (j *Journal) DropCopies() error { return j.dropCopies(context.Background()) }
+func (j *Journal) DropCopies() error { return j.evictor.dropAll(context.Background()) }

@@ -55,6 +55,7 @@ type Journal struct {
 	store   *store.Store
 	pending *pendingSet
 	copies  *copies
+	evictor *evictor
 	rebuilt chan struct{} // closed when the index is complete
 }
 

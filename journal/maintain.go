@@ -88,6 +88,21 @@ func (m *maintainer) look(ctx context.Context) error {
 	return nil
 }
 
+// boundCopies keeps the settled copies within their budget, on the disk too.
+func (m *maintainer) boundCopies(ctx context.Context) error {
+	removed, err := m.evictor.bound(ctx)
+	if err != nil || !removed {
+		return err
+	}
+	for _, prefix := range []string{record.SettledPrefix, record.RowPrefix} {
+		delete(m.compacted, prefix)
+		if err := m.compact(ctx, prefix); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // makeRoom gives up the settled copies, but for those of entries with a pending write,
 // which take their created_at from them. That is no change of what is known to be so: the
 // others are asked for anew.
@@ -98,7 +113,7 @@ func (m *maintainer) makeRoom(ctx context.Context) error {
 	}
 	if held > worthCompacting {
 		m.opts.Logger.Warn("the disk is nearly full: settled copies are given up", "bytes", held)
-		if err := m.dropCopies(ctx); err != nil {
+		if err := m.evictor.dropAll(ctx); err != nil {
 			return err
 		}
 		delete(m.compacted, record.SettledPrefix)

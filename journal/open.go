@@ -26,8 +26,10 @@ func Open(opts Options) (*Journal, error) {
 		return nil, refusedStart(opts.Dir, err)
 	}
 	pending.store = s
+	copies := newCopies(s, readers, opts.Logger)
 	return &Journal{
-		opts: opts, store: s, pending: pending, copies: newCopies(s, readers, opts.Logger),
+		opts: opts, store: s, pending: pending, copies: copies,
+		evictor: &evictor{copies: copies, pending: pending, budget: opts.CopiesBytes},
 		rebuilt: make(chan struct{}),
 	}, nil
 }

@@ -25,7 +25,7 @@ func (j *Journal) Lookup(id ID) (State, error) {
 			return State{}, err
 		}
 		if !ok {
-			state, done, err := j.lookupCopy(id)
+			state, done, err := j.copies.durableState(id)
 			if err != nil || done {
 				return state, err
 			}
@@ -38,20 +38,6 @@ func (j *Journal) Lookup(id ID) (State, error) {
 		}
 		return state, damagedIf(err)
 	}
-}
-
-// lookupCopy reads the settled copy of an entry with no pending write. While the copy, or
-// what has just been read of it, is not durable, it waits, and done is false: look again.
-func (j *Journal) lookupCopy(id ID) (state State, done bool, err error) {
-	if durable := j.copies.hidden(id); durable != nil {
-		<-durable
-		return State{}, false, nil
-	}
-	state, err = j.copies.state(id)
-	if err != nil {
-		return State{}, false, err
-	}
-	return state, j.copies.hidden(id) == nil, nil
 }
 
 // damagedIf is err, or [ErrCorrupt] for a record that is not in the store though the

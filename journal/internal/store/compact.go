@@ -37,13 +37,6 @@ func (s *Store) Compact(ctx context.Context, prefix string) error {
 	return s.catch(func() error { return s.db.Compact(ctx, from, to, false) })
 }
 
-// Totals is what the store holds, changes that are not durable yet included.
-func (s *Store) Totals() record.Totals {
-	s.order.Lock()
-	defer s.order.Unlock()
-	return s.totals
-}
-
 func bounds(prefix string) (from, to []byte) {
 	return []byte(prefix), record.After([]byte(prefix))
 }

@@ -33,12 +33,16 @@ type gauge struct {
 
 // Look looks at the free space, unless that was done just now. It is to be called with no
 // lock held, before anything that asks [Store.Low].
-func (s *Store) Look() error { return s.gauge.look() }
+func (g *gauge) Look() error {
+	if g.reserve <= 0 || g.age() < gaugeFresh {
+		return nil
+	}
+	return g.look()
+}
 
 // Low reports whether less than the reserve and n bytes are free, and counts the n
 // bytes as written if not. A file system that cannot tell is taken to have room.
-func (s *Store) Low(n int64) bool {
-	g := &s.gauge
+func (g *gauge) Low(n int64) bool {
 	if g.below(g.reserve + n) {
 		return true
 	}
@@ -47,16 +51,13 @@ func (s *Store) Low(n int64) bool {
 }
 
 // Pressure reports whether less than the reserve divided by share is free.
-func (s *Store) Pressure(share int64) bool { return s.gauge.below(s.gauge.reserve / share) }
+func (g *gauge) Pressure(share int64) bool { return g.below(g.reserve / share) }
 
 func (g *gauge) below(n int64) bool {
 	return g.reserve > 0 && g.checked.Load() != 0 && g.free.Load() < n
 }
 
 func (g *gauge) look() error {
-	if g.reserve <= 0 || g.age() < gaugeFresh {
-		return nil
-	}
 	if !g.looking.TryLock() {
 		if g.age() < gaugeUsable {
 			return nil

@@ -1,9 +1,12 @@
 package store
 
 import (
+	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/botwired/botwired/journal/internal/record"
 )
 
 // groupBytes bounds one batch, in bytes: Pebble handles batches of half a memtable and
@@ -22,6 +25,26 @@ const (
 	// readers' lock.
 	publishedAtOnce = 64
 )
+
+// pipeline puts changes in order, and makes those of callers that come at the same time
+// durable by one sync.
+type pipeline struct {
+	*engine
+	readers     sync.Locker // Options.Readers
+	beforeApply func(*Tx)   // Options.BeforeApply
+	applied     func()      // called with order held after each batch
+
+	// order puts updates in order: its holder is the only one that assigns sequence
+	// numbers and applies batches, so that the state record of each batch is true of the
+	// store as that batch leaves it. It is taken before readers and never held during an
+	// fsync, nor while Pebble reads for a caller that can wait.
+	order  sync.Mutex
+	totals record.Totals // guarded by order; counts what gathers too
+	tx     Tx            // guarded by order
+	// gathering is the group that the next sync makes durable, and syncing the one that
+	// a sync is under way for; nil if there is none. Guarded by order.
+	gathering, syncing *group
+}
 
 // group is what one sync makes durable: the changes of callers that wait at the same time.
 // Each fills its own part into the batch. One of them leads: it applies the batch and has
@@ -44,49 +67,49 @@ type ticket struct {
 }
 
 // gather is the group that the next sync makes durable. The caller holds order.
-func (s *Store) gather() *group {
-	if s.gathering == nil {
-		s.gathering = &group{done: make(chan struct{})}
+func (p *pipeline) gather() *group {
+	if p.gathering == nil {
+		p.gathering = &group{done: make(chan struct{})}
 	}
-	return s.gathering
+	return p.gathering
 }
 
 // join has the caller wait for everything that was filled so far. A caller that comes
 // while no sync is under way leads: its group starts at once. So one caller alone waits
 // for nobody else, and callers that come during one sync share the next. The caller holds
 // order, and awaits the ticket without it.
-func (s *Store) join(c Change) ticket {
-	g := s.gather()
+func (p *pipeline) join(c Change) ticket {
+	g := p.gather()
 	g.changes = append(g.changes, c)
 	if g.enough != nil && g.writes >= g.wanted {
 		close(g.enough)
 		g.enough = nil
 	}
-	leads := s.syncing == nil
+	leads := p.syncing == nil
 	if leads {
-		s.startSync()
+		p.startSync()
 	}
 	return ticket{g, leads}
 }
 
 // newest is the ticket of a caller with nothing of its own to make durable: it waits for
 // everything that has joined so far. The caller holds order.
-func (s *Store) newest() ticket {
-	if s.gathering != nil && len(s.gathering.changes) > 0 {
-		return ticket{group: s.gathering}
+func (p *pipeline) newest() ticket {
+	if p.gathering != nil && len(p.gathering.changes) > 0 {
+		return ticket{group: p.gathering}
 	}
-	return ticket{group: s.syncing}
+	return ticket{group: p.syncing}
 }
 
 // await returns when the ticket's group is durable and visible.
-func (s *Store) await(t ticket) error {
+func (p *pipeline) await(t ticket) error {
 	if t.group == nil {
 		return nil
 	}
 	if t.leads {
-		s.finish(t.group)
-		if next := s.next(); next != nil {
-			go s.lead(next)
+		p.finish(t.group)
+		if next := p.next(); next != nil {
+			go p.lead(next)
 		}
 	}
 	<-t.group.done
@@ -95,12 +118,12 @@ func (s *Store) await(t ticket) error {
 
 // lead makes a started group durable, and then those that follow: nobody has to be woken
 // for the next one to start.
-func (s *Store) lead(g *group) {
+func (p *pipeline) lead(g *group) {
 	for g != nil {
 		began := time.Now()
-		s.finish(g)
-		s.delayCommit(g.writes*returning/4, min(time.Since(began), maxCommitDelay))
-		g = s.next()
+		p.finish(g)
+		p.delayCommit(g.writes*returning/4, min(time.Since(began), maxCommitDelay))
+		g = p.next()
 	}
 }
 
@@ -108,11 +131,11 @@ func (s *Store) lead(g *group) {
 // Writers that were answered together are about to come back together: if the first of
 // them started a sync alone, the others would wait for it and then share one, during which
 // nobody is left to come.
-func (s *Store) delayCommit(n int, atMost time.Duration) {
+func (p *pipeline) delayCommit(n int, atMost time.Duration) {
 	if n == 0 {
 		return
 	}
-	enough := s.expect(n)
+	enough := p.expect(n)
 	if enough == nil {
 		return
 	}
@@ -126,10 +149,10 @@ func (s *Store) delayCommit(n int, atMost time.Duration) {
 
 // expect returns a channel that is closed when n writes have joined the next group, nil
 // if they have.
-func (s *Store) expect(n int) <-chan struct{} {
-	s.order.Lock()
-	defer s.order.Unlock()
-	g := s.gather()
+func (p *pipeline) expect(n int) <-chan struct{} {
+	p.order.Lock()
+	defer p.order.Unlock()
+	g := p.gather()
 	if g.writes >= n {
 		return nil
 	}
@@ -137,57 +160,57 @@ func (s *Store) expect(n int) <-chan struct{} {
 	return g.enough
 }
 
-func (s *Store) next() *group {
-	s.order.Lock()
-	defer s.order.Unlock()
-	return s.startSync()
+func (p *pipeline) next() *group {
+	p.order.Lock()
+	defer p.order.Unlock()
+	return p.startSync()
 }
 
 // startSync begins to make the gathering group durable, if anybody waits for it, and
 // returns it. The caller holds order.
-func (s *Store) startSync() *group {
-	g := s.gathering
+func (p *pipeline) startSync() *group {
+	g := p.gathering
 	if g == nil || len(g.changes) == 0 {
-		s.syncing = nil
+		p.syncing = nil
 		return nil
 	}
-	g.err = s.beginSync(g)
-	s.gathering, s.syncing = nil, g
+	g.err = p.beginSync(g)
+	p.gathering, p.syncing = nil, g
 	return g
 }
 
 // beginSync applies the rest of the gathering group, and has all of it synced.
-func (s *Store) beginSync(g *group) (err error) {
-	defer s.recoverPanic(&err)
+func (p *pipeline) beginSync(g *group) (err error) {
+	defer p.recoverPanic(&err)
 	if g.batch != nil && !g.batch.Empty() {
-		return s.apply(g, pebble.Sync)
+		return p.apply(g, pebble.Sync)
 	}
 	if g.batch == nil {
-		g.batch = s.db.NewBatch()
+		g.batch = p.db.NewBatch()
 	}
 	if err := g.batch.LogData(nil, nil); err != nil {
 		return err
 	}
-	return s.hand(g.batch, pebble.Sync)
+	return p.hand(g.batch, pebble.Sync)
 }
 
 // finish ends the wait of a started group.
-func (s *Store) finish(g *group) {
+func (p *pipeline) finish(g *group) {
 	defer close(g.done)
-	defer s.recoverPanic(&g.err)
+	defer p.recoverPanic(&g.err)
 	if g.err == nil {
-		g.err = s.wait(g.batch)
+		g.err = p.wait(g.batch)
 	}
 	for rest := g.changes; g.err == nil && len(rest) > 0; {
 		n := min(len(rest), publishedAtOnce)
-		s.publish(rest[:n])
+		p.publish(rest[:n])
 		rest = rest[n:]
 	}
 }
 
-func (s *Store) publish(changes []Change) {
-	s.opts.Readers.Lock()
-	defer s.opts.Readers.Unlock()
+func (p *pipeline) publish(changes []Change) {
+	p.readers.Lock()
+	defer p.readers.Unlock()
 	for _, c := range changes {
 		c.Durable()
 	}

@@ -173,7 +173,7 @@ func TestCommitDelay(t *testing.T) {
 	for _, come := range []int{0, 1, 3, 5} {
 		t.Run(fmt.Sprint(come), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &Store{syncing: &group{}}
+				s := &pipeline{syncing: &group{}}
 				began := time.Now()
 				for i := range come {
 					time.AfterFunc(time.Duration(i+1)*time.Second, func() {

@@ -40,7 +40,7 @@ func (l *Load) Finish(t record.Totals) error {
 	defer l.s.order.Unlock()
 	t.Batches++
 	l.s.totals = t
-	l.s.markSoon()
+	l.s.marker.soon()
 	if err := l.batch.Set(record.StateKey, record.EncodeTotals(&t), nil); err != nil {
 		return err
 	}

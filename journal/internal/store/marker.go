@@ -15,6 +15,7 @@ const markEvery = time.Second
 
 // marker writes the mark.
 type marker struct {
+	store *Store
 	mu    sync.Mutex // one mark at a time
 	last  Mark
 	timer *time.Timer // guarded by order; nil while nothing is to be marked
@@ -24,28 +25,28 @@ type marker struct {
 	ended   bool
 }
 
-// markSoon has a batch marked within markEvery. The caller holds order.
-func (s *Store) markSoon() {
-	if s.marker.timer == nil && !s.marker.ended {
-		s.marker.timer = time.AfterFunc(markEvery, s.MarkNow)
+// soon has a batch marked within markEvery. The caller holds order.
+func (m *marker) soon() {
+	if m.timer == nil && !m.ended {
+		m.timer = time.AfterFunc(markEvery, m.MarkNow)
 	}
 }
 
 // MarkNow makes all that was applied so far durable, which costs writers nothing, and
 // then marks it. It happens by itself, markEvery after a batch.
-func (s *Store) MarkNow() {
-	if s.Acquire() != nil {
+func (m *marker) MarkNow() {
+	if m.store.Acquire() != nil {
 		return
 	}
-	defer s.Release()
+	defer m.store.Release()
 	var now record.Totals
 	done := make(chan struct{})
 	defer close(done)
-	err := s.Update(ChangeFunc(func(tx *Tx) error {
-		if s.marker.ended {
+	err := m.store.Update(ChangeFunc(func(tx *Tx) error {
+		if m.ended {
 			return ErrClosed
 		}
-		s.marker.timer, s.marker.running = nil, done
+		m.timer, m.running = nil, done
 		now = tx.Totals()
 		tx.Sync()
 		return nil
@@ -53,48 +54,47 @@ func (s *Store) MarkNow() {
 	if err != nil {
 		return // it is the end of the store
 	}
-	if err = s.keepMark(now); err == nil {
+	if err = m.keep(now); err == nil {
 		return
 	}
 	if !diskfs.IsFull(err) {
-		s.fail(err)
+		m.store.fail(err)
 		return
 	}
-	s.opts.Logger.Error("the high-water mark could not be written", "error", OneLine(err))
-	s.order.Lock()
-	defer s.order.Unlock()
-	s.markSoon()
+	m.store.opts.Logger.Error("the high-water mark could not be written", "error", OneLine(err))
+	m.store.order.Lock()
+	defer m.store.order.Unlock()
+	m.soon()
 }
 
-// endMarks waits for the mark that is being written, and has the timer write no more.
-func (s *Store) endMarks() {
-	s.order.Lock()
-	s.marker.ended = true
-	if s.marker.timer != nil {
-		s.marker.timer.Stop()
+// end waits for the mark that is being written, and has the timer write no more.
+func (m *marker) end() {
+	m.store.order.Lock()
+	m.ended = true
+	if m.timer != nil {
+		m.timer.Stop()
 	}
-	running := s.marker.running
-	s.order.Unlock()
+	running := m.running
+	m.store.order.Unlock()
 	if running != nil {
 		<-running
 	}
 }
 
-// keepMark marks a state of the store that is durable. The mark never goes back.
-func (s *Store) keepMark(t record.Totals) error {
-	m := &s.marker
+// keep marks a state of the store that is durable. The mark never goes back.
+func (m *marker) keep(t record.Totals) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	next := Mark{Round: m.last.Round + 1, Seq: max(t.Seq, m.last.Seq), Batches: max(t.Batches, m.last.Batches)}
 	var err error
-	if next.manifestMark, err = m.last.next(s.opts.FS, s.opts.Dir); err != nil {
+	if next.manifestMark, err = m.last.next(m.store.opts.FS, m.store.opts.Dir); err != nil {
 		return err
 	}
 	same := next
 	if same.Round = m.last.Round; same == m.last {
 		return nil
 	}
-	if err := writeMark(s.opts.FS, s.opts.Dir, &next); err != nil {
+	if err := writeMark(m.store.opts.FS, m.store.opts.Dir, &next); err != nil {
 		return fmt.Errorf("file %s: %w", MarkFile, err)
 	}
 	m.last = next

@@ -9,8 +9,6 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-func newStore(opts Options) *Store { return &Store{opts: opts} }
-
 // Create makes the store of a new directory, or of one whose creation was cut off. It is
 // closed again and to be opened once more: only then is its log one in which a damaged
 // middle is told from a torn end. The caller keeps the lock.
@@ -58,7 +56,7 @@ func (s *Store) open() (err error) {
 	}
 	s.gauge = gauge{fs: fsys, dir: dir, reserve: s.opts.DiskReserve, epoch: time.Now()}
 	if s.totals, err = ReadTotals(s.db); err == nil {
-		err = s.keepMark(s.totals) // Pebble has made all that it found durable
+		err = s.marker.keep(s.totals) // Pebble has made all that it found durable
 	}
 	if err != nil {
 		s.closing.Store(true)
@@ -101,9 +99,9 @@ func readTotalsOnly(opts Options) (record.Totals, error) {
 // OpenPebble opens Pebble's store in a directory, without any check, for those who examine,
 // migrate or salvage it. The caller closes it, and keeps the lock.
 func OpenPebble(opts Options, readOnly bool) (*pebble.DB, error) {
-	s := newStore(opts)
-	s.closing.Store(true) // what Pebble complains of is the caller's to judge
-	pebbleOpts := s.pebbleOptions()
+	e := &engine{opts: opts}
+	e.closing.Store(true) // what Pebble complains of is the caller's to judge
+	pebbleOpts := e.pebbleOptions()
 	pebbleOpts.ReadOnly = readOnly
 	return openPebble(opts.Dir, pebbleOpts)
 }

@@ -44,10 +44,10 @@ func isLocked(err error) bool {
 	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) || strings.Contains(err.Error(), "lock held")
 }
 
-func (s *Store) pebbleOptions() *pebble.Options {
+func (e *engine) pebbleOptions() *pebble.Options {
 	opts := &pebble.Options{
-		FS:                          diskfs.New(s.opts.FS, s.opts.FullDiskPause, s.failInBackground),
-		Lock:                        s.opts.Lock,
+		FS:                          diskfs.New(e.opts.FS, e.opts.FullDiskPause, e.failInBackground),
+		Lock:                        e.opts.Lock,
 		FormatMajorVersion:          pebbleFormat,
 		MemTableSize:                memTableSize,
 		MemTableStopWritesThreshold: memTablesAtMost,
@@ -56,8 +56,8 @@ func (s *Store) pebbleOptions() *pebble.Options {
 		L0CompactionThreshold:       mergeAfter,
 		L0StopWritesThreshold:       layersAtMost,
 		CacheSize:                   blockCacheSize,
-		Logger:                      pebbleLogger{s},
-		EventListener:               s.pebbleEvents(),
+		Logger:                      pebbleLogger{e},
+		EventListener:               e.pebbleEvents(),
 	}
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(filterBits)
@@ -73,37 +73,37 @@ func (s *Store) pebbleOptions() *pebble.Options {
 // pebbleEvents makes a failed write in the background the end of the journal too
 // (contract 2): Pebble would try it again and again, and writes would stall behind
 // it. A full disk is waited out (contract 3).
-func (s *Store) pebbleEvents() *pebble.EventListener {
+func (e *engine) pebbleEvents() *pebble.EventListener {
 	return &pebble.EventListener{
 		// Pebble panics after this with a mutex that it unlocks twice, which ends the
 		// process with the stacks of all goroutines and no reason.
 		WALCreated: func(info pebble.WALCreateInfo) {
 			if info.Err != nil {
-				s.fail(info.Err)
+				e.fail(info.Err)
 			}
 		},
 		BackgroundError: func(err error) {
-			if diskfs.IsFull(err) && !s.closing.Load() {
-				s.opts.Logger.Error("the disk is full", "error", OneLine(err))
+			if diskfs.IsFull(err) && !e.closing.Load() {
+				e.opts.Logger.Error("the disk is full", "error", OneLine(err))
 				return
 			}
-			s.failInBackground(err)
+			e.failInBackground(err)
 		},
 	}
 }
 
 // pebbleLogger is Pebble's logger. Pebble reports a failed log write by Fatalf and
 // goes on to acknowledge if that returns, so it has to end the process here.
-type pebbleLogger struct{ s *Store }
+type pebbleLogger struct{ e *engine }
 
 func (l pebbleLogger) Infof(format string, args ...any) { l.log(slog.LevelDebug, format, args) }
 
 func (l pebbleLogger) Errorf(format string, args ...any) { l.log(slog.LevelError, format, args) }
 
-func (l pebbleLogger) Fatalf(format string, args ...any) { l.s.fail(fmt.Errorf(format, args...)) }
+func (l pebbleLogger) Fatalf(format string, args ...any) { l.e.fail(fmt.Errorf(format, args...)) }
 
 func (l pebbleLogger) log(level slog.Level, format string, args []any) {
-	logger, ctx := l.s.opts.Logger, context.Background()
+	logger, ctx := l.e.opts.Logger, context.Background()
 	if logger.Enabled(ctx, level) {
 		logger.Log(ctx, level, "pebble", "message", fmt.Sprintf(format, args...))
 	}
@@ -111,13 +111,13 @@ func (l pebbleLogger) log(level slog.Level, format string, args []any) {
 
 // create makes Pebble's store. Pebble panics when it cannot sync the directory while
 // it names a manifest: that is an error like any other of a disk that fails.
-func (s *Store) create() (db *pebble.DB, err error) {
+func (e *engine) create() (db *pebble.DB, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			db, err = nil, fmt.Errorf("opening the store: %v", p)
 		}
 	}()
-	return pebble.Open(s.opts.Dir, s.pebbleOptions())
+	return pebble.Open(e.opts.Dir, e.pebbleOptions())
 }
 
 // openPebble opens a store that must be there. Pebble panics about some of what it does

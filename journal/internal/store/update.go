@@ -42,9 +42,9 @@ func (ChangeFunc) Durable() {}
 // the change, its error is returned once everything is durable that Fill may have seen.
 //
 // Errors: Fill's, and [ErrFailed].
-func (s *Store) Update(c Change) error {
-	t, err := s.enqueue(c)
-	if failed := s.await(t); failed != nil {
+func (p *pipeline) Update(c Change) error {
+	t, err := p.enqueue(c)
+	if failed := p.await(t); failed != nil {
 		return failed
 	}
 	return err
@@ -52,74 +52,74 @@ func (s *Store) Update(c Change) error {
 
 // Later makes a change that may be lost in a crash: it becomes durable with the next
 // update.
-func (s *Store) Later(c ChangeFunc) error {
-	s.order.Lock()
-	defer s.order.Unlock()
-	_, err := s.fill(c)
+func (p *pipeline) Later(c ChangeFunc) error {
+	p.order.Lock()
+	defer p.order.Unlock()
+	_, err := p.fill(c)
 	return err
 }
 
 // enqueue gives a change its place in the order, and the ticket of the group that makes
 // it durable.
-func (s *Store) enqueue(c Change) (t ticket, err error) {
-	s.order.Lock()
-	defer s.order.Unlock()
+func (p *pipeline) enqueue(c Change) (t ticket, err error) {
+	p.order.Lock()
+	defer p.order.Unlock()
 	early, isEarly := c.(Early)
 	if isEarly { // readers wait for its own part only
-		if err := s.applyGathered(); err != nil {
+		if err := p.applyGathered(); err != nil {
 			return ticket{}, err
 		}
 	}
-	changed, err := s.fill(c)
+	changed, err := p.fill(c)
 	switch {
 	case errors.Is(err, ErrFailed):
 		return ticket{}, err
 	case err != nil, !changed:
-		return s.newest(), err
+		return p.newest(), err
 	}
 	if isEarly {
-		err = s.applyEarly(early)
-	} else if batch := s.gathering.batch; batch != nil && batch.Len() > groupBytes {
-		err = s.applyGathered()
+		err = p.applyEarly(early)
+	} else if batch := p.gathering.batch; batch != nil && batch.Len() > groupBytes {
+		err = p.applyGathered()
 	}
 	if err != nil {
 		return ticket{}, err
 	}
-	return s.join(c), nil
+	return p.join(c), nil
 }
 
 // fill reports whether the change is one. A batch that is half filled is never applied: a
 // panic, or a record that Pebble does not take, is the end of the journal. The caller
 // holds order.
-func (s *Store) fill(c Change) (changed bool, err error) {
-	defer s.recoverPanic(&err)
-	if s.failed.Load() {
+func (p *pipeline) fill(c Change) (changed bool, err error) {
+	defer p.recoverPanic(&err)
+	if p.failed.Load() {
 		return false, ErrFailed // what Fill reads may have been lost
 	}
-	s.tx = Tx{s: s}
-	if err := c.Fill(&s.tx); err != nil {
+	p.tx = Tx{p: p}
+	if err := c.Fill(&p.tx); err != nil {
 		return false, err
 	}
-	if s.tx.err != nil {
-		s.fail(s.tx.err)
+	if p.tx.err != nil {
+		p.fail(p.tx.err)
 		return false, ErrFailed
 	}
-	return s.tx.changed, nil
+	return p.tx.changed, nil
 }
 
 // recoverPanic makes a panic the end of the journal. Its text may hold a value.
-func (s *Store) recoverPanic(err *error) {
-	if p := recover(); p != nil {
-		s.fail(fmt.Errorf("journaling: panic: %T", p))
+func (p *pipeline) recoverPanic(err *error) {
+	if r := recover(); r != nil {
+		p.fail(fmt.Errorf("journaling: panic: %T", r))
 		*err = ErrFailed
 	}
 }
 
 // applyEarly applies a change, before which nothing has gathered, and shows it.
-func (s *Store) applyEarly(c Early) error {
-	s.opts.Readers.Lock()
-	defer s.opts.Readers.Unlock()
-	if err := s.applyGathered(); err != nil {
+func (p *pipeline) applyEarly(c Early) error {
+	p.readers.Lock()
+	defer p.readers.Unlock()
+	if err := p.applyGathered(); err != nil {
 		return err
 	}
 	c.Applied()
@@ -128,7 +128,7 @@ func (s *Store) applyEarly(c Early) error {
 
 // Tx is an update that is being filled. It is valid until Fill returns.
 type Tx struct {
-	s       *Store
+	p       *pipeline
 	changed bool
 	err     error // the first failure to fill the batch
 }
@@ -136,17 +136,17 @@ type Tx struct {
 // Reader is the store as all earlier updates have left it. It is to be used before the
 // transaction changes anything.
 func (tx *Tx) Reader() (pebble.Reader, error) {
-	if err := tx.s.applyGathered(); err != nil {
+	if err := tx.p.applyGathered(); err != nil {
 		return nil, err
 	}
-	return tx.s.db, nil
+	return tx.p.db, nil
 }
 
 // Totals is what the store holds, with everything that this transaction has changed.
-func (tx *Tx) Totals() record.Totals { return tx.s.totals }
+func (tx *Tx) Totals() record.Totals { return tx.p.totals }
 
 // NextSeq is the sequence number of the next write.
-func (tx *Tx) NextSeq() uint64 { return tx.s.totals.Seq + 1 }
+func (tx *Tx) NextSeq() uint64 { return tx.p.totals.Seq + 1 }
 
 // SetPending adds the record of a write, which takes the next sequence number, and sets
 // the version's checksum.
@@ -157,28 +157,28 @@ func (tx *Tx) SetPending(id record.ID, v *record.Version, value string) {
 	record.AppendPendingKey(op.Key[:0], id, v.Seq)
 	record.EncodePending(op.Value, op.Key, fields, v, value)
 	tx.note(op.Finish())
-	tx.s.totals.Seq = v.Seq
-	tx.s.totals.Add(id, v)
-	tx.s.gathering.writes++
+	tx.p.totals.Seq = v.Seq
+	tx.p.totals.Add(id, v)
+	tx.p.gathering.writes++
 }
 
 // DeletePending removes the record of a write.
 func (tx *Tx) DeletePending(id record.ID, v *record.Version) {
 	tx.Delete(record.PendingKey(id, v.Seq))
-	tx.s.totals.Remove(id, v)
+	tx.p.totals.Remove(id, v)
 }
 
 // SetDead adds a dead letter.
 func (tx *Tx) SetDead(l *record.Dead) {
 	key := record.DeadKey(l.Seq)
 	tx.Set(key, record.EncodeDead(key, l))
-	tx.s.totals.AddDead(l)
+	tx.p.totals.AddDead(l)
 }
 
 // DeleteDead removes a dead letter.
 func (tx *Tx) DeleteDead(l *record.Dead) {
 	tx.Delete(record.DeadKey(l.Seq))
-	tx.s.totals.RemoveDead(l)
+	tx.p.totals.RemoveDead(l)
 }
 
 // Set adds a sealed record that the state record does not count.
@@ -195,7 +195,7 @@ func (tx *Tx) DeletePrefix(prefix []byte) { tx.DeleteSpan(prefix, record.After(p
 func (tx *Tx) DeleteSpan(from, to []byte) { tx.note(tx.batch().DeleteRange(from, to, nil)) }
 
 // Sync has the update wait for a sync though it changes nothing.
-func (tx *Tx) Sync() { tx.changed = true; tx.s.gather() }
+func (tx *Tx) Sync() { tx.changed = true; tx.p.gather() }
 
 func (tx *Tx) note(err error) {
 	tx.changed = true
@@ -206,9 +206,9 @@ func (tx *Tx) note(err error) {
 
 // batch is the one that gathers.
 func (tx *Tx) batch() *pebble.Batch {
-	g := tx.s.gather()
+	g := tx.p.gather()
 	if g.batch == nil {
-		g.batch = tx.s.db.NewBatch()
+		g.batch = tx.p.db.NewBatch()
 	}
 	return g.batch
 }

@@ -1,0 +1,135 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/botwired/botwired/journal/internal/store/diskfs"
+)
+
+// engine is Pebble, and the end of the process when the disk fails under it.
+type engine struct {
+	opts Options
+	db   *pebble.DB
+
+	failed  atomic.Bool
+	failing sync.Once   // has Fatal called once
+	wedged  atomic.Bool // Pebble panicked, and may hold its locks for ever
+	closing atomic.Bool // what Pebble complains of from now on does not end the process
+	// endError is the first failure of the disk that Pebble met in the background while
+	// closing: its Close does not return it.
+	endError atomic.Pointer[error]
+}
+
+// Failed reports whether the disk has failed.
+func (e *engine) Failed() bool { return e.failed.Load() }
+
+// fail records that the disk has failed and ends the process (contract 2). A goroutine
+// that meets the next failure waits meanwhile: Pebble may be about to panic over it.
+func (e *engine) fail(err error) {
+	e.failed.Store(true)
+	e.failing.Do(func() {
+		if e.opts.Fatal != nil {
+			e.opts.Fatal(fmt.Errorf("journal %s: %w", e.opts.Dir, OneLine(err)))
+		}
+	})
+}
+
+// failInBackground ends the journal, unless it is being closed: a table that cannot be
+// written then loses nothing, as the log has it all, but the disk has failed and the
+// process must not end as if it had not.
+func (e *engine) failInBackground(err error) {
+	if !e.closing.Load() {
+		e.fail(err)
+		return
+	}
+	// Other errors at the end are of compactions that were called off.
+	if isErrno(err) && !diskfs.IsFull(err) {
+		e.endError.CompareAndSwap(nil, &err)
+	}
+}
+
+// hand gives a batch to Pebble, which applies it. A synced one has to be waited for and
+// closed; any other is closed here, and the next sync makes it durable too. The caller
+// holds order.
+func (e *engine) hand(batch *pebble.Batch, how *pebble.WriteOptions) error {
+	return e.guard(func() error {
+		if how.Sync {
+			return e.db.ApplyNoSyncWait(batch, how)
+		}
+		return errors.Join(e.db.Apply(batch, how), batch.Close())
+	})
+}
+
+// guard makes every way in which Pebble refuses a write the end of the journal: an
+// error, a Fatalf, and a panic. The caller holds order, so nobody is in Pebble's commit
+// behind it.
+func (e *engine) guard(write func() error) error {
+	if e.failed.Load() {
+		return ErrFailed
+	}
+	if err := e.catch(write); err != nil {
+		e.fail(err)
+	}
+	if e.failed.Load() {
+		return ErrFailed
+	}
+	return nil
+}
+
+// catch makes a panic of Pebble's the end of the journal: Pebble answers so when it
+// cannot go on with a log. net/http would swallow it, and Pebble keeps its locks after
+// it: all later writes would hang.
+func (e *engine) catch(call func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			e.wedged.Store(true)
+			e.fail(fmt.Errorf("writing to the store: %v", p))
+			err = ErrFailed
+		}
+	}()
+	return call()
+}
+
+// wait returns when a batch that is being synced is durable. Its failure is the end of
+// the journal.
+func (e *engine) wait(batch *pebble.Batch) error {
+	if err := batch.SyncWait(); err != nil {
+		e.fail(err)
+		return ErrFailed
+	}
+	if e.failed.Load() {
+		return ErrFailed
+	}
+	return batch.Close()
+}
+
+// close closes Pebble. It returns every failure of the disk that was met meanwhile.
+func (e *engine) close() error {
+	err := e.db.Close()
+	if late := e.endError.Load(); late != nil {
+		err = errors.Join(err, *late)
+	}
+	if err != nil && e.failed.Load() {
+		err = fmt.Errorf("%w: %w", ErrFailed, err)
+	}
+	return err
+}
+
+// OneLine is err with its text cut to the first line: Pebble's may go on with stacks and
+// listings of directories.
+func OneLine(err error) error { return oneLine{err} }
+
+type oneLine struct{ error }
+
+func (e oneLine) Error() string {
+	text, _, _ := strings.Cut(e.error.Error(), "\n")
+	return text
+}
+
+func (e oneLine) Unwrap() error { return e.error }
