@@ -175,7 +175,7 @@ func TestRefusedInAPausedNamespaceLetsTheOthersGo(t *testing.T) {
 
 // TestVerdicts is contract 15's table: what each answer makes of a write.
 func TestVerdicts(t *testing.T) {
-	const again, later, paused, dead = "again", "after the settle time", "paused", "dead"
+	const again, later, paused, dead = "again", "after the late window", "paused", "dead"
 	html := "<html>Sign in to the airport</html>"
 	own := `{"detail":"no"}`
 	for _, row := range []struct {
@@ -235,7 +235,7 @@ func TestVerdicts(t *testing.T) {
 				if diff := cmp.Diff(row.become, got); diff != "" {
 					t.Errorf("the write (-want +got):\n%s", diff)
 				}
-				r.settleWithin(settleTime + backoffMax + time.Second)
+				r.settleWithin(lateWindow + backoffMax + time.Second)
 			})
 		})
 	}
@@ -250,8 +250,8 @@ func became(r *rig) string {
 		return "dead"
 	case n == 2 && r.pending() == 0:
 		return "again"
-	case n == 1 && time.Until(next) > settleTime-timeout-2*time.Second:
-		return "after the settle time"
+	case n == 1 && time.Until(next) > lateWindow-timeout-2*time.Second:
+		return "after the late window"
 	}
 	return r.left()
 }

@@ -22,7 +22,7 @@ func readers(t *testing.T, test func(t *testing.T, f *fake, r *upstream.Reader, 
 		f, recovered := newFake(t), new(atomic.Int32)
 		f.entries[key("k")] = "v"
 		test(t, f, upstream.NewReader(upstream.ReaderOptions{
-			Client: f.client(timeout), Patience: patience, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
+			Engine: f.client(timeout), Patience: patience, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
 			OnRecover: func() { recovered.Add(1) },
 		}), recovered)
 	})

@@ -12,7 +12,7 @@ import (
 // A refused write may follow one of which upstream holds nobody knows what. Readers have
 // seen both, and what settled before them is not for them again (contract 7).
 func TestRefusedInDoubtLeavesNoOldCopy(t *testing.T) {
-	const confirmed = timeout + settleTime + 5*time.Second
+	const confirmed = timeout + lateWindow + 5*time.Second
 	for name, test := range map[string]struct {
 		first reply
 		then  func(*rig) *rig // until the refused write is put

@@ -14,6 +14,7 @@ import (
 
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/botwire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const (
 	linger         = 100 * time.Millisecond
 	timeout        = 10 * time.Second
-	settleTime     = 30 * time.Second
+	lateWindow     = 30 * time.Second
 	backoffInitial = 200 * time.Millisecond
 	backoffMax     = 30 * time.Second
 	concurrency    = 16
@@ -35,7 +36,7 @@ type rig struct {
 	t       testing.TB
 	fs      vfs.FS
 	journal *journal.Journal
-	client  *upstream.Client
+	client  *botwire.Client
 	flusher *upstream.Flusher
 	settled []uint64 // what OnSettled was told, to be read after stop
 	stop    func()   // idempotent; as in a shutdown, but without a drain
@@ -63,8 +64,8 @@ func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
 		t.Fatal(err)
 	}
 	r.flusher = upstream.NewFlusher(upstream.FlusherOptions{
-		Journal: r.journal, Client: r.client, Linger: func(string) time.Duration { return linger },
-		Concurrency: concurrency, SettleTime: settleTime, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
+		Journal: r.journal, Engine: r.client, Linger: func(string) time.Duration { return linger },
+		Concurrency: concurrency, LateWindow: lateWindow, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
 		OnSettled: func(w journal.Write) {
 			mu.Lock()
 			defer mu.Unlock()
