@@ -132,7 +132,7 @@ func (f *Flusher) Run(ctx context.Context) error {
 }
 
 // recallChunk is how many entries are put in doubt under one hold of the lock.
-const recallChunk = 256
+const recallChunk = 128
 
 // recallDoubts puts in doubt the entries of which an earlier process did not see an
 // answer.

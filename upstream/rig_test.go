@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,8 +39,9 @@ type rig struct {
 	journal *journal.Journal
 	client  *botwire.Client
 	flusher *upstream.Flusher
-	settled []uint64 // what OnSettled was told, to be read after stop
-	stop    func()   // idempotent; as in a shutdown, but without a drain
+	linger  atomic.Int64 // in nanoseconds
+	settled []uint64     // what OnSettled was called with, to be read after stop
+	stop    func()       // idempotent; as in a shutdown, but without a drain
 }
 
 // bubble runs a test in virtual time.
@@ -54,6 +56,7 @@ func bubble(t *testing.T, test func(t *testing.T, r *rig)) {
 func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
 	t.Helper()
 	r := &rig{fake: f, t: t, fs: fs, client: f.client(timeout)}
+	r.linger.Store(int64(linger))
 	var mu sync.Mutex // for settled: writes settle at the same time
 	var err error
 	r.journal, err = journal.Open(journal.Options{
@@ -64,7 +67,7 @@ func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
 		t.Fatal(err)
 	}
 	r.flusher = upstream.NewFlusher(upstream.FlusherOptions{
-		Journal: r.journal, Engine: r.client, Linger: func(string) time.Duration { return linger },
+		Journal: r.journal, Engine: r.client, Linger: func(string) time.Duration { return time.Duration(r.linger.Load()) },
 		Concurrency: concurrency, LateWindow: lateWindow, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
 		OnSettled: func(w journal.Write) {
 			mu.Lock()

@@ -147,7 +147,7 @@ func (s *schedule) expediteTask(q *queue, t *task) {
 
 // expediteChunk is how many queues a flush of all namespaces looks at under one hold of
 // the lock.
-const expediteChunk = 256
+const expediteChunk = 128
 
 // expediteSome makes urgent what waits in some of the queues, from a cursor on that
 // begins with 0. The schedule may change between two calls.
