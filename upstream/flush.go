@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"github.com/botwired/botwired/journal"
@@ -56,6 +57,7 @@ func (f *Flusher) expedite(namespace string) *flushWait {
 		f.mu.Lock()
 		cursor, done = f.schedule.expediteSome(cursor)
 		f.mu.Unlock()
+		runtime.Gosched() // or this goroutine takes the lock again before a writer wakes up
 	}
 	return w
 }

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"log/slog"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -148,6 +149,7 @@ func (f *Flusher) recallDoubts() error {
 			f.schedule.doubtful(id, now+instant(f.opts.LateWindow), now)
 		}
 		f.mu.Unlock()
+		runtime.Gosched() // or this goroutine takes the lock again before a writer wakes up
 	}
 	return nil
 }
