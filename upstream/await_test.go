@@ -96,7 +96,7 @@ func TestDrain(t *testing.T) {
 	}{
 		"up":        {nil, false, 500 * time.Millisecond, 0}, // the last few one after the other
 		"down":      {nil, true, 100 * time.Millisecond, 20},
-		"unwell":    {func(call) reply { return reply{status: 503} }, false, 2 * time.Second, 20},
+		"transient": {func(call) reply { return reply{status: 503} }, false, 2 * time.Second, 20},
 		"silent":    {func(call) reply { return reply{hang: true} }, false, limit, 20},
 		"forbidden": {func(call) reply { return detail(403) }, false, time.Second, 20},
 	} {

@@ -48,7 +48,7 @@ func TestUnansweredWriteWaitsLateWindowAndIsReadBack(t *testing.T) {
 	})
 }
 
-func TestTheSameStateAgainNeedsNoWatch(t *testing.T) {
+func TestTheSameStateAgainNeedsNoReadBack(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply { return reply{hang: c.n == 0} }
 		r.put(key("k"), "v")
@@ -71,7 +71,7 @@ func TestLateWriteNeverWins(t *testing.T) {
 		second + 30*time.Millisecond,              // after, and before its answer
 		second + 60*time.Millisecond,              // before the read-back is carried out
 		second + 80*time.Millisecond,              // just after the read-back
-		second + time.Second,                      // while it is being watched
+		second + time.Second,                      // while it is being read back
 		second + lateWindow/2,                     //
 		second + lateWindow,                       // a late window after the second
 		second + lateWindow + 50*time.Millisecond, // before the last look
@@ -131,7 +131,7 @@ func TestRestartWhileInDoubt(t *testing.T) {
 	})
 }
 
-func TestNewerWriteWhileWatchedIsNotHeldUp(t *testing.T) {
+func TestNewerWriteWhileReadBackIsNotHeldUp(t *testing.T) {
 	for name, at := range map[string]time.Duration{
 		"during the read-back": timeout + lateWindow + 75*time.Millisecond,
 		"between looks":        timeout + lateWindow + 5*time.Second,
@@ -155,7 +155,7 @@ func TestNewerWriteWhileWatchedIsNotHeldUp(t *testing.T) {
 	}
 }
 
-func TestAnotherHostsWriteEndsNoWatch(t *testing.T) {
+func TestAnotherHostsWriteEndsNoReadBack(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply { return reply{hang: c.value == "old"} }
 		r.put(key("k"), "old")
@@ -172,9 +172,9 @@ func TestAnotherHostsWriteEndsNoWatch(t *testing.T) {
 	})
 }
 
-// A delete that is watched settles also when another host has written since: what
-// upstream was last seen to hold is no absence then.
-func TestWhoListensIsNotToldOfWhatUpstreamDoesNotHold(t *testing.T) {
+// A delete that is read back settles also when another host has written since. Upstream
+// was last seen to hold something then.
+func TestOnSettledGetsOnlyWhatUpstreamHolds(t *testing.T) {
 	for name, foreign := range map[string]bool{"alone": false, "another host": true} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
@@ -191,8 +191,8 @@ func TestWhoListensIsNotToldOfWhatUpstreamDoesNotHold(t *testing.T) {
 				}
 				r.settleWithin(3 * time.Minute)
 				r.stop()
-				if told := slices.Contains(r.settled, deleted.Seq); told == foreign {
-					t.Errorf("told of %v, and the delete is %d", r.settled, deleted.Seq)
+				if called := slices.Contains(r.settled, deleted.Seq); called == foreign {
+					t.Errorf("OnSettled got %v, and the delete is %d", r.settled, deleted.Seq)
 				}
 			})
 		})
@@ -225,12 +225,12 @@ func TestTwoHostsDoNotRepairEachOtherForEver(t *testing.T) {
 	}
 }
 
-func TestReadBackThatIsLimitedWaits(t *testing.T) {
+func TestReadBackThatIsThrottledWaits(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		limited := false
+		throttled := false
 		r.answer = func(c call) reply {
-			if c.method == http.MethodGet && !limited {
-				limited = true
+			if c.method == http.MethodGet && !throttled {
+				throttled = true
 				return reply{status: 429, header: http.Header{"Retry-After": {"77"}}, body: `{"detail":"slow"}`}
 			}
 			return reply{hang: c.value == "old"}

@@ -8,8 +8,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// refusedFor is how long the status shows a refused read that nobody has tried again:
-// what has become of it is not known any more.
+// refusedFor is how long the status shows a refused read that nobody has tried again.
+// After that it is not known whether upstream still refuses it.
 const refusedFor = 10 * time.Minute
 
 // Unavailable says that upstream could not be asked, or gave no usable answer.
@@ -23,17 +23,19 @@ func (u *Unavailable) Error() string { return "upstream is unavailable: " + u.Re
 // RetryAfter is when it makes sense to ask again.
 func (u *Unavailable) RetryAfter() time.Duration { return u.Wait }
 
-// Refused is upstream's own answer to a read that it does not carry out. Upstream is not
-// down.
-type Refused struct{ answer *Error }
+// ServiceAnswer is upstream's own answer to a read that it does not carry out. Upstream is
+// not down, and the answer is for the caller.
+type ServiceAnswer struct{ failed *Error }
 
-func (r *Refused) Error() string { return "upstream refuses the read: " + r.answer.Reason }
+func (a *ServiceAnswer) Error() string {
+	return "upstream does not carry out the read: " + a.failed.Reason
+}
 
 // RetryAfter is how long upstream asked to wait; 0 when it did not.
-func (r *Refused) RetryAfter() time.Duration { return r.answer.RetryAfter }
+func (a *ServiceAnswer) RetryAfter() time.Duration { return a.failed.RetryAfter }
 
 // Answer is what upstream answered, for the caller.
-func (r *Refused) Answer() (status int, body []byte) { return r.answer.Status, r.answer.Answer }
+func (a *ServiceAnswer) Answer() (status int, body []byte) { return a.failed.Status, a.failed.Answer }
 
 // ReaderOptions configures a reader.
 type ReaderOptions struct {
@@ -59,8 +61,7 @@ type Reader struct {
 	refused map[string]refusedRead
 }
 
-// refusedRead is the last read of a namespace that upstream, though it is there, did not
-// let in.
+// refusedRead is the last read of a namespace that upstream does not let in.
 type refusedRead struct {
 	at     time.Time
 	reason string
@@ -74,7 +75,7 @@ func NewReader(opts ReaderOptions) *Reader {
 }
 
 // Get asks for an entry; nil without an error means that upstream does not hold it.
-// Errors are *[Unavailable], *[Refused] and ctx's.
+// Errors are *[Unavailable], *[ServiceAnswer] and ctx's.
 func (r *Reader) Get(ctx context.Context, id journal.ID, waitOutOutage bool) (o *journal.Observation, err error) {
 	err = r.try(ctx, id, waitOutOutage, func() error {
 		o, err = r.opts.Engine.Get(ctx, id)
@@ -102,7 +103,7 @@ func (r *Reader) try(ctx context.Context, id journal.ID, waitOutOutage bool, ask
 		case failed == nil:
 			return nil
 		case failed.Answer != nil:
-			return &Refused{failed}
+			return &ServiceAnswer{failed}
 		}
 		v := r.health.view()
 		u := &Unavailable{Wait: max(v.retryIn, failed.RetryAfter), Reason: failed.Reason}
@@ -139,7 +140,8 @@ func (r *Reader) once(ctx context.Context, id journal.ID, ask func() error) (fai
 	return failed, nil
 }
 
-// noteRefused notes that upstream does not let a namespace in, and with nil that it does.
+// noteRefused notes that upstream does not let reads of a namespace in, and with nil that
+// it does.
 func (r *Reader) noteRefused(namespace string, failed *Error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -151,8 +153,8 @@ func (r *Reader) noteRefused(namespace string, failed *Error) {
 	}
 }
 
-// Refused says, by namespace, why upstream did not answer the last read though it is
-// there (contract 15).
+// Refused says, by namespace, why upstream does not let reads in though it is not down
+// (contract 15).
 func (r *Reader) Refused() map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

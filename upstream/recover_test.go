@@ -25,17 +25,17 @@ func TestConfirmedWriteLetsReadsGo(t *testing.T) {
 	client := switchedClient(t, &up)
 	reader := upstream.NewReader(upstream.ReaderOptions{Engine: client, BackoffInitial: time.Hour, BackoffMax: time.Hour})
 	unknown := journal.ID{Namespace: "ns", Key: "unknown"}
-	refused := func(when string) {
+	wantUnavailable := func(when string) {
 		t.Helper()
 		if _, err := reader.Get(t.Context(), unknown, true); !errors.As(err, new(*upstream.Unavailable)) {
 			t.Errorf("%s: %v, want that upstream is unavailable", when, err)
 		}
 	}
-	refused("down")
+	wantUnavailable("down")
 	reader.WriteConfirmed()
-	refused("still down")
+	wantUnavailable("still down")
 	up.Store(true)
-	refused("until the next probe")
+	wantUnavailable("until the next probe")
 	if failing, _ := reader.Failing(); !failing {
 		t.Error("reads are not failing")
 	}

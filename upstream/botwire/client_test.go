@@ -129,7 +129,7 @@ func TestUnsentAndUnanswered(t *testing.T) {
 }
 
 // TestReasonOfAValidationError: the list that BotWire's framework gives instead of a
-// sentence is told without what it quotes of the request.
+// sentence is put into words without what it quotes of the request.
 func TestReasonOfAValidationError(t *testing.T) {
 	item := `{"type":"string_type","loc":["body","value",0],"msg":"Input should be a valid string","input":"secret-value","ctx":{"x":"secret-value"}}`
 	for name, row := range map[string]struct{ body, want string }{

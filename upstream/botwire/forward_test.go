@@ -96,7 +96,7 @@ func TestForwardSendsNoHeaderThatPassesForAConfiguredOne(t *testing.T) {
 	}
 }
 
-// An answer that breaks off is told in the log, without what upstream sent: it may be a
+// An answer that breaks off is logged without what upstream sent: it may be a
 // value.
 func TestForwardLogsAnAnswerThatBreaksOff(t *testing.T) {
 	var log bytes.Buffer
