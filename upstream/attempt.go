@@ -3,245 +3,255 @@ package upstream
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/botwired/botwired/journal"
 )
 
-// step runs one task: it reads back what is being watched, or sends the newest.
-func (f *Flusher) step(ctx context.Context, t *task) error {
-	defer f.signal()
-	f.mu.Lock()
-	newest := t.seq
-	f.mu.Unlock()
-	if d := t.doubt(); d.watching(newest) {
-		return f.readBack(ctx, t, *d.watched)
-	}
-	return f.send(ctx, t, newest)
+// fullDiskRetry is how long a task waits when the disk is too full to flush.
+const fullDiskRetry = time.Second
+
+// attempt is one run of a task: it sends the entry's newest write, or reads back what was
+// confirmed, and decides what the answer means for the entry, for its namespace and for
+// what is believed of upstream. The task is the attempt's own until it ends.
+type attempt struct {
+	f     *Flusher
+	queue *queue
+	task  *task
+
+	newest  uint64 // the task's newest write when the attempt began
+	newer   uint64 // position of the first write that this attempt does not send; 0 if there is none
+	probe   bool   // it finds out whether an outage is over
+	trial   bool   // it finds out whether the namespace is let in again
+	inOrder bool   // it counts in its queue's inOrder
 }
 
-func (f *Flusher) send(ctx context.Context, t *task, newest uint64) error {
-	w, ok, err := f.opts.Journal.Newest(t.id())
+func (a *attempt) id() journal.ID { return a.queue.id(a.task) }
+
+// newerWrite takes in a write that the journal announces during the attempt. The caller
+// holds mu.
+func (a *attempt) newerWrite(position uint64, now instant) {
+	if a.newer == 0 {
+		a.newer = position
+		a.task.begin(now)
+	}
+}
+
+// run makes the attempt. Its errors are the journal's.
+func (a *attempt) run(ctx context.Context) error {
+	defer a.f.signal()
+	if d := a.task.doubt(); d.verifying(a.newest) {
+		return a.readBack(ctx, *d.confirmed)
+	}
+	return a.send(ctx)
+}
+
+func (a *attempt) send(ctx context.Context) error {
+	w, ok, err := a.f.opts.Journal.Newest(a.id())
 	if err != nil {
 		return err
 	}
 	if !ok {
-		return f.vanished(t, newest)
+		return a.vanished()
 	}
 	// Durable before the request leaves: a crash must not forget that it may land.
-	if err := f.opts.Journal.MarkSent(w); errors.Is(err, journal.ErrFull) {
-		f.noRoom(t)
+	if err := a.f.opts.Journal.MarkSent(w); errors.Is(err, journal.ErrFull) {
+		a.noRoom()
 		return nil
 	} else if err != nil {
 		return err
 	}
-	f.sending(t, w)
-	out := f.opts.Client.Send(ctx, w)
-	if out.Verdict == Unsent && t.doubt() == nil {
-		// While the task is still this goroutine's: the mark of its next attempt must
-		// not go instead.
-		if err := f.opts.Journal.UnmarkSent(t.id()); err != nil {
+	a.sending(w)
+	failed := a.request(ctx, w)
+	if failed != nil && failed.Verdict == Unsent && a.task.doubt() == nil {
+		// While the task is still this attempt's: the mark of the next one must not go
+		// instead.
+		if err := a.f.opts.Journal.UnmarkSent(w.ID); err != nil {
 			return err
 		}
 	}
-	if out.Verdict != Confirmed && ctx.Err() != nil {
-		f.abandon(t)
+	if failed != nil && ctx.Err() != nil {
+		a.abandon()
 		return nil //nolint:nilerr // to end with the process is no failure
 	}
-	if f.opts.OnOutcome != nil {
-		f.opts.OnOutcome(w.Op, out)
+	verdict := Confirmed
+	if failed != nil {
+		verdict = failed.Verdict
 	}
-	return f.conclude(ctx, t, w, out)
+	if a.f.opts.OnOutcome != nil {
+		a.f.opts.OnOutcome(w.Op, verdict)
+	}
+	return a.conclude(ctx, w, verdict, failed)
+}
+
+func (a *attempt) request(ctx context.Context, w journal.Write) *Error {
+	if w.Op == journal.Delete {
+		return errorOf(a.f.opts.Engine.Delete(ctx, w.ID))
+	}
+	return errorOf(a.f.opts.Engine.Put(ctx, w.ID, w.Value))
 }
 
 // noRoom waits for the disk, which is too full for an attempt's records.
-func (f *Flusher) noRoom(t *task) {
-	f.health.release(t.probe)
-	f.retryAt(t, f.now()+instant(fullDiskRetry))
+func (a *attempt) noRoom() {
+	a.f.health.release(a.probe)
+	a.retryAt(a.f.now() + instant(fullDiskRetry))
 }
 
-// sending notes that the entry has nothing unsent but what is newer than w.
-func (f *Flusher) sending(t *task, w journal.Write) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if t.seq <= w.Seq {
-		t.seq, t.firstAt = w.Seq, 0
-		return
+// sending notes that only a write newer than w is still to be sent.
+func (a *attempt) sending(w journal.Write) {
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	if a.task.seq <= w.Seq {
+		a.task.seq, a.newer = w.Seq, 0
 	}
-	t.firstAt = t.lastAt
 }
 
-// vanished ends a task whose entry had nothing pending: a sent mark was left behind.
-// newest is the write that the task knew of when the journal was asked.
-func (f *Flusher) vanished(t *task, newest uint64) error {
-	if err := f.opts.Journal.UnmarkSent(t.id()); err != nil {
+// vanished ends a task whose entry has nothing pending: a sent mark was left behind.
+func (a *attempt) vanished() error {
+	if err := a.f.opts.Journal.UnmarkSent(a.id()); err != nil {
 		return err
 	}
-	f.health.release(t.probe)
-	id := t.id()
-	f.finish(t, newest)
-	f.tell(journal.Write{ID: id, Seq: newest}, false)
+	a.f.health.release(a.probe)
+	a.finish(a.newest, false)
 	return nil
 }
 
 // abandon leaves a request that was cut off by the end of the process. Its sent mark
 // stays, unless it is certain that it was not sent.
-func (f *Flusher) abandon(t *task) {
-	f.health.release(t.probe)
-	f.retryAt(t, 0)
+func (a *attempt) abandon() {
+	a.f.health.release(a.probe)
+	a.retryAt(atOnce)
 }
 
-// conclude does what the outcome of a write request asks for.
-func (f *Flusher) conclude(ctx context.Context, t *task, w journal.Write, out Outcome) error {
-	switch out.Verdict {
+// conclude does what the verdict on a write request asks for.
+func (a *attempt) conclude(ctx context.Context, w journal.Write, verdict Verdict, failed *Error) error {
+	switch verdict {
 	case Confirmed:
-		f.answered(t, true)
-		return f.confirmed(ctx, t, w)
-	case Refused:
-		return f.refused(t, w, out)
-	case Limited, Paused:
-		f.shutOut(t, out)
+		a.answered(true)
+		return a.confirmed(ctx, w)
+	case Permanent:
+		return a.deadLetter(w, failed)
+	case Throttled, Paused:
+		a.shutOut(failed)
 	case Unanswered:
-		f.unanswered(t, w, out)
-	case Unsent, Unwell:
-		f.unwell(t, out)
+		a.unanswered(w, failed)
+	case Unsent, Transient:
+		a.transient(failed)
 	}
 	return nil
 }
 
-// answered records that upstream gave a verdict. through says that the namespace is
-// let in.
-func (f *Flusher) answered(t *task, through bool) {
-	before := f.health.success(t.id(), t.probe)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	t.probe = false
-	f.window = min(f.window+1, f.opts.Concurrency)
-	if through && t.trouble != nil {
-		t.trouble.attempts, t.trouble.backoff = 0, nil
-	}
-	// Only a request that left after the namespace was blocked shows that it no
-	// longer is.
-	if through && t.trial {
-		f.schedule.unblock(t.space)
-	}
-	if before.down {
-		f.opts.Logger.Info("upstream takes writes again")
-	}
-}
-
-// confirmed settles a write, at once or after it has been watched.
-func (f *Flusher) confirmed(ctx context.Context, t *task, w journal.Write) error {
-	d := t.doubt()
+// confirmed settles a write, at once or after it has been read back.
+func (a *attempt) confirmed(ctx context.Context, w journal.Write) error {
+	d := a.task.doubt()
 	if d.moot(w) {
-		return f.settle(t, w, true)
+		return a.settle(w, true)
 	}
-	d.watch(w, f.now()+instant(f.opts.SettleTime))
-	return f.readBack(ctx, t, w)
+	d.verify(w, a.f.now()+instant(a.f.opts.LateWindow))
+	return a.readBack(ctx, w)
 }
 
-// readBack asks whether upstream still holds a confirmed write that an older,
-// unanswered one may overtake. The write stays pending until the watch is over.
-func (f *Flusher) readBack(ctx context.Context, t *task, w journal.Write) error {
-	o, err := f.opts.Client.Get(ctx, w.ID)
+// readBack asks whether upstream still holds a confirmed write that an older, unanswered
+// one may overtake. The write stays pending until verifyUntil.
+func (a *attempt) readBack(ctx context.Context, w journal.Write) error {
+	o, err := a.f.opts.Engine.Get(ctx, w.ID)
 	if err != nil {
-		f.notReadBack(ctx, t, err)
+		a.notReadBack(ctx, errorOf(err))
 		return nil
 	}
-	f.answered(t, false)
-	d := t.doubt()
+	a.answered(false)
+	d := a.task.doubt()
 	switch found := observed(o); {
-	case found != contentOf(w) && d.landed(found):
-		f.opts.Logger.Warn("an unanswered write landed late and is repaired", "namespace", w.Namespace, "key", w.Key)
-		f.retryAt(t, d.repair(f.now(), f.opts.BackoffInitial, f.opts.BackoffMax))
+	case found != contentOf(w) && d.mayBe(found):
+		a.f.opts.Logger.Warn("an unanswered write was carried out late: the newer one is sent again",
+			"namespace", w.Namespace, "key", w.Key)
+		a.retryAt(d.repair(a.f.now(), a.f.opts.BackoffInitial, a.f.opts.BackoffMax))
 		return nil
-	case f.now() < d.watchUntil:
-		f.watchOn(t, w.Seq)
+	case a.f.now() < d.verifyUntil:
+		a.verifyOn(w.Seq)
 		return nil
 	}
-	// Upstream holds it, or what none of ours can have left: it was confirmed, and
-	// another host has written since.
-	return f.settle(t, w, observed(o) == contentOf(w))
+	// Upstream holds the write, or what none of ours can have left. Then another host
+	// has written since the write was confirmed.
+	return a.settle(w, observed(o) == contentOf(w))
 }
 
-func (f *Flusher) notReadBack(ctx context.Context, t *task, err error) {
-	var failed *RequestError
-	if ctx.Err() != nil || !errors.As(err, &failed) {
-		f.abandon(t)
+func (a *attempt) notReadBack(ctx context.Context, failed *Error) {
+	if ctx.Err() != nil {
+		a.abandon()
 		return
 	}
-	out := failed.outcome()
-	out.Reason = "reading back: " + out.Reason
-	if out.Verdict == Limited || out.Verdict == Paused {
-		f.shutOut(t, out)
+	read := *failed
+	read.Reason = "reading back: " + failed.Reason
+	if read.Verdict == Throttled || read.Verdict == Paused {
+		a.shutOut(&read)
 		return
 	}
-	f.unwell(t, out) // a read leaves nothing that could land
+	a.transient(&read) // a read leaves nothing that could land
 }
 
-// watchOn puts a task in line for its next look, or for a newer write.
-func (f *Flusher) watchOn(t *task, seq uint64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.end(t)
-	if t.trouble.retryAt = t.trouble.doubt.watchUntil; t.seq > seq {
-		t.trouble.retryAt = 0
+// verifyOn puts the task in line for its next read-back, or for a newer write.
+func (a *attempt) verifyOn(seq uint64) {
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	at := a.task.retry.doubt.verifyUntil
+	if a.task.seq > seq {
+		at = 0
 	}
-	f.wait(t)
+	a.stop(at)
 }
 
 // settle ends a write that upstream has confirmed; held says that this is also what
 // upstream held when it was last asked.
-func (f *Flusher) settle(t *task, w journal.Write, held bool) error {
-	if err := f.opts.Journal.Settle(w); err != nil {
+func (a *attempt) settle(w journal.Write, held bool) error {
+	if err := a.f.opts.Journal.Settle(w); err != nil {
 		return err
 	}
-	if held && f.opts.OnSettled != nil {
-		f.opts.OnSettled(w)
+	if held && a.f.opts.OnSettled != nil {
+		a.f.opts.OnSettled(w)
 	}
-	if t.trouble != nil {
-		f.mu.Lock()
-		t.trouble.doubt = nil
-		f.mu.Unlock()
+	if a.task.retry != nil {
+		a.f.mu.Lock()
+		a.task.retry.doubt = nil
+		a.f.mu.Unlock()
 	}
-	f.finish(t, w.Seq)
-	f.tell(w, false)
+	a.finish(w.Seq, false)
 	return nil
 }
 
-// refused makes a write a dead letter. What was in doubt before it still is, for the
-// write that may follow.
+// deadLetter ends a write that upstream will never take. Unanswered requests from before
+// it stay in doubt, for the write that may follow.
 //
-// A watched write was confirmed, but is not settled in its place: it is watched because
-// an older one may have landed over it since. The next read asks upstream.
-func (f *Flusher) refused(t *task, w journal.Write, out Outcome) error {
-	why := journal.Failure{Status: out.Status, Reason: out.Reason}
-	why.InDoubt = t.unsure() // asked before answered forgets what was tried in vain
-	f.answered(t, true)
-	f.opts.Logger.Error("upstream refused a write for good: it is a dead letter now",
-		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq, "reason", out.Reason)
-	if err := f.opts.Journal.DeadLetter(w, why); err != nil {
+// A confirmed write that is being read back does not settle in its place: an older one
+// may have landed over it. The next read asks upstream.
+func (a *attempt) deadLetter(w journal.Write, failed *Error) error {
+	why := journal.Failure{Status: failed.Status, Reason: failed.Reason}
+	why.InDoubt = a.task.mayHaveLanded() // asked before answered forgets the failures
+	a.answered(true)
+	a.f.opts.Logger.Error("upstream refused a write for good: it is a dead letter now",
+		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq, "reason", failed.Reason)
+	if err := a.f.opts.Journal.DeadLetter(w, why); err != nil {
 		return err
 	}
-	f.finish(t, w.Seq)
-	f.tell(w, true)
+	a.finish(w.Seq, true)
 	return nil
 }
 
-// finish ends a task whose writes up to seq are done with, unless a newer one has
-// come.
-func (f *Flusher) finish(t *task, seq uint64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.end(t)
-	if t.seq <= seq {
-		f.schedule.remove(t)
+// finish ends a task whose writes up to seq are done with, unless a newer one has come.
+func (a *attempt) finish(seq uint64, dead bool) {
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	a.f.schedule.stop(a)
+	from, to, left := a.f.schedule.complete(a, seq)
+	a.f.waiters.completed(a.id(), seq, from, to, dead)
+	if !left {
 		return
 	}
-	if d := t.doubt(); d != nil {
-		t.trouble = &trouble{doubt: d}
-	} else {
-		t.trouble = nil
+	doubt := a.task.doubt()
+	a.task.retry = nil
+	if doubt != nil {
+		retryOf(a.task).doubt = doubt
 	}
-	t.hurry = f.awaited(t.id())
-	f.wait(t)
+	a.task.urgent = a.f.waiters.waitFor(a.id())
+	a.f.schedule.enqueue(a.queue, a.task, a.f.now())
 }

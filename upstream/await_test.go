@@ -16,13 +16,13 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-func flush(t *testing.T, r *rig, namespace string, limit time.Duration) (_ upstream.Progress, took time.Duration, _ error) {
+func flush(t *testing.T, r *rig, namespace string, limit time.Duration) (_ upstream.FlushResult, took time.Duration, _ error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	start := time.Now()
 	settled, dead, pending, err := r.flusher.Flush(ctx, namespace)
-	return upstream.Progress{Settled: settled, Dead: dead, Pending: pending}, time.Since(start), err
+	return upstream.FlushResult{Settled: settled, Dead: dead, Pending: pending}, time.Since(start), err
 }
 
 func TestFlush(t *testing.T) {
@@ -42,7 +42,7 @@ func TestFlush(t *testing.T) {
 		}
 		r.put(other, "v")
 		p, took, err := flush(t, r, "ns", time.Minute)
-		if diff := cmp.Diff(upstream.Progress{Settled: 2, Dead: 1}, p); diff != "" || err != nil {
+		if diff := cmp.Diff(upstream.FlushResult{Settled: 2, Dead: 1}, p); diff != "" || err != nil {
 			t.Errorf("%v (-want +got):\n%s", err, diff)
 		}
 		if took > 3*r.latency+time.Millisecond { // one after the other
@@ -56,7 +56,7 @@ func TestFlush(t *testing.T) {
 		if p, _, err = flush(t, r, "", time.Hour); err != nil || p.Settled != 1 {
 			t.Errorf("got %+v, %v", p, err)
 		}
-		if p, took, err = flush(t, r, "", time.Hour); err != nil || took != 0 || p != (upstream.Progress{}) {
+		if p, took, err = flush(t, r, "", time.Hour); err != nil || took != 0 || p != (upstream.FlushResult{}) {
 			t.Errorf("with nothing pending: %+v, %v after %v", p, took, err)
 		}
 	})
@@ -96,7 +96,7 @@ func TestDrain(t *testing.T) {
 	}{
 		"up":        {nil, false, 500 * time.Millisecond, 0}, // the last few one after the other
 		"down":      {nil, true, 100 * time.Millisecond, 20},
-		"unwell":    {func(call) reply { return reply{status: 503} }, false, 2 * time.Second, 20},
+		"transient": {func(call) reply { return reply{status: 503} }, false, 2 * time.Second, 20},
 		"silent":    {func(call) reply { return reply{hang: true} }, false, limit, 20},
 		"forbidden": {func(call) reply { return detail(403) }, false, time.Second, 20},
 	} {

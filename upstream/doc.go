@@ -1,42 +1,53 @@
-// Package upstream speaks to the memory service that botwired stands in front of.
+// Package upstream carries pending writes to the memory service behind botwired, and asks
+// it what is not known here.
 //
-// It owns the client, what an answer means ([Verdict]), what is believed of
-// upstream's health, and the [Flusher] that carries pending writes there. It knows
-// of the journal its entries and sequence numbers, and nothing of the callers whose
-// writes these are.
+// It owns the [Flusher], the [Reader], what is believed of upstream's health, and the
+// words in which an [Engine] says what a failure means ([Verdict]). An engine speaks to
+// one kind of service: package upstream/botwire to BotWire over HTTP. This package knows
+// no protocol, of the journal its entries and sequence numbers, and nothing of the callers
+// who write and read.
 //
 // # Flushing
 //
-// Every entry with a pending write has one task, and a task has at most one request
-// under way (contract 12). A task waits for flush.linger after the entry's last
-// write, but no longer than lingerCap times that after its first, then sends the
-// entry's newest state. A namespace with few tasks sends one after the other, as the
-// writes were made, so that upstream lists them in that order; one with many uses all
-// of upstream.concurrency. What the answer means for the task:
+// Every entry with a pending write has one task, and a task has at most one request under
+// way (contract 12). A task waits for flush.linger after the entry's last write. However
+// often the entry is written, it waits no longer than lingerCap times that after the first
+// write that was not sent. Then it sends the entry's newest state. A namespace with few
+// tasks sends one after the other, as the writes were made, so that upstream lists them in
+// that order; a namespace with many uses all of upstream.concurrency. A flush and a drain
+// end every linger, and a caller that waits for one entry ends its linger.
 //
-//	Confirmed    settled; a newer write begins anew
-//	Unwell       again after the task's backoff
-//	Unsent       the same, and certain not to have reached upstream
-//	Unanswered   in doubt: nothing is sent for upstream.settle_time, see below
-//	Limited      the namespace waits, as long as upstream said, whatever requests
-//	             that were under way are told after
-//	Paused       the namespace waits, one task tries every flush.backoff_max
-//	Refused      a dead letter
+// The engine's verdict decides what follows:
 //
-// An unanswered request may still land (contract 14). An entry in doubt is sent
-// again, in its newest state, when the settle time has passed. If that is not what
-// was in doubt, it is read back, at once and once more a settle time later, and
-// stays pending until then: should the older state have landed late, the newest is
-// sent again. When the watch is over, that is done once more and no oftener, as what
-// is found then is another host's.
+//	Confirmed    the write settles; a newer write begins anew
+//	Transient    the task tries again after its backoff
+//	Unsent       the same, and it is certain that nothing reached upstream
+//	Unanswered   the entry is in doubt: nothing is sent for upstream.late_window
+//	Throttled    the namespace waits as long as upstream said, whatever the answers to
+//	             requests that were under way
+//	Paused       the namespace waits, and one task tries every flush.backoff_max
+//	Permanent    the write becomes a dead letter
+//
+// An unanswered request may still be carried out (contract 14). When the late window has
+// passed, an entry in doubt is sent in its newest state. If that is not the state in
+// doubt, the entry is read back, at once and again one late window later, and stays
+// pending until then. If the older state has landed late, the newest is sent again. After
+// the second late window that happens once more and no oftener: what is found then is
+// another host's.
 //
 // # Health
 //
-// Requests that fail without a verdict on the request itself say something of
-// upstream. When two entries have failed with no success in between, or upstream
-// cannot be reached at all, writes are down: one task at a time probes, at the pace
-// of a backoff of its own (contract 16). Entries that failed when others then went
-// through are sick themselves, and for a while their failures make no outage. On
-// recovery the number of requests under way starts at one and grows with each
-// success. Reads keep an account of their own.
+// A request that fails as Transient, Unsent or Unanswered says something of upstream. When
+// two entries have failed with no success in between, or upstream cannot be reached at
+// all, writes are down: one task at a time probes, at the pace of a backoff of its own
+// (contract 16). Entries that failed when others then went through are sick themselves,
+// and for a while their failures make no outage. On recovery the number of requests under
+// way starts at one and grows with each success. Reads keep an account of their own.
+//
+// # Parts
+//
+// The flusher is three things under one lock. A schedule decides which task is due, in
+// queues of one namespace each. An attempt is one run of a task: it makes the request and
+// decides what the verdict means for the task, the namespace and the health. Waiters are
+// the callers of Flush, Drain and Await.
 package upstream

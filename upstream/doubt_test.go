@@ -25,7 +25,7 @@ func stepsOf(calls []call) []step {
 	return out
 }
 
-func TestUnansweredWriteWaitsSettleTimeAndIsReadBack(t *testing.T) {
+func TestUnansweredWriteWaitsLateWindowAndIsReadBack(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply { return reply{hang: c.value == "old"} }
 		r.put(key("k"), "old")
@@ -34,12 +34,12 @@ func TestUnansweredWriteWaitsSettleTimeAndIsReadBack(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		r.put(key("k"), "new")
 		r.settleWithin(2 * time.Minute)
-		again := timeout + settleTime
+		again := timeout + lateWindow
 		want := []step{
 			{http.MethodPut, "old", 0},
 			{http.MethodPut, "new", again},
 			{http.MethodGet, "", again + r.latency},
-			{http.MethodGet, "", again + r.latency + settleTime},
+			{http.MethodGet, "", again + r.latency + lateWindow},
 		}
 		if diff := cmp.Diff(want, stepsOf(r.requests(anything))); diff != "" {
 			t.Errorf("requests (-want +got):\n%s", diff)
@@ -48,11 +48,11 @@ func TestUnansweredWriteWaitsSettleTimeAndIsReadBack(t *testing.T) {
 	})
 }
 
-func TestTheSameStateAgainNeedsNoWatch(t *testing.T) {
+func TestTheSameStateAgainNeedsNoReadBack(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply { return reply{hang: c.n == 0} }
 		r.put(key("k"), "v")
-		r.settleWithin(timeout + settleTime + time.Second)
+		r.settleWithin(timeout + lateWindow + time.Second)
 		if got := r.requests(anything); len(got) != 2 {
 			t.Errorf("got %+v, want two PUTs", stepsOf(got))
 		}
@@ -62,7 +62,7 @@ func TestTheSameStateAgainNeedsNoWatch(t *testing.T) {
 // TestLateWriteNeverWins is contract 14: the first PUT times out and is carried out
 // after the second.
 func TestLateWriteNeverWins(t *testing.T) {
-	second := timeout + settleTime // when the second one is sent, after the first
+	second := timeout + lateWindow // when the second one is sent, after the first
 	timings := []time.Duration{
 		timeout + time.Second,                     // before the second is sent
 		second - time.Millisecond,                 // just before
@@ -71,10 +71,10 @@ func TestLateWriteNeverWins(t *testing.T) {
 		second + 30*time.Millisecond,              // after, and before its answer
 		second + 60*time.Millisecond,              // before the read-back is carried out
 		second + 80*time.Millisecond,              // just after the read-back
-		second + time.Second,                      // while it is being watched
-		second + settleTime/2,                     //
-		second + settleTime,                       // a settle time after the second
-		second + settleTime + 50*time.Millisecond, // before the last look
+		second + time.Second,                      // while it is being read back
+		second + lateWindow/2,                     //
+		second + lateWindow,                       // a late window after the second
+		second + lateWindow + 50*time.Millisecond, // before the last look
 	}
 	bubble(t, func(t *testing.T, r *rig) {
 		late := timings[0]
@@ -124,17 +124,17 @@ func TestRestartWhileInDoubt(t *testing.T) {
 		time.Sleep(time.Minute)
 		r.wantHeld(key("k"), "new")
 		for _, c := range r.requests(anything)[1:] {
-			if c.at.Sub(restarted) < settleTime {
-				t.Errorf("%s %v after the restart, want nothing for %v", c.method, c.at.Sub(restarted), settleTime)
+			if c.at.Sub(restarted) < lateWindow {
+				t.Errorf("%s %v after the restart, want nothing for %v", c.method, c.at.Sub(restarted), lateWindow)
 			}
 		}
 	})
 }
 
-func TestNewerWriteWhileWatchedIsNotHeldUp(t *testing.T) {
+func TestNewerWriteWhileReadBackIsNotHeldUp(t *testing.T) {
 	for name, at := range map[string]time.Duration{
-		"during the read-back": timeout + settleTime + 75*time.Millisecond,
-		"between looks":        timeout + settleTime + 5*time.Second,
+		"during the read-back": timeout + lateWindow + 75*time.Millisecond,
+		"between looks":        timeout + lateWindow + 5*time.Second,
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
@@ -155,7 +155,7 @@ func TestNewerWriteWhileWatchedIsNotHeldUp(t *testing.T) {
 	}
 }
 
-func TestAnotherHostsWriteEndsNoWatch(t *testing.T) {
+func TestAnotherHostsWriteEndsNoReadBack(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply { return reply{hang: c.value == "old"} }
 		r.put(key("k"), "old")
@@ -163,7 +163,7 @@ func TestAnotherHostsWriteEndsNoWatch(t *testing.T) {
 		r.put(key("k"), "new")
 		r.within(time.Minute, "new is upstream", func() bool { v, _ := r.holds(key("k")); return v == "new" })
 		r.set(func(f *fake) { f.entries[key("k")] = "foreign" })
-		time.Sleep(settleTime / 2)
+		time.Sleep(lateWindow / 2)
 		if r.pending() == 0 {
 			t.Error("settled while the old one may still land")
 		}
@@ -172,9 +172,9 @@ func TestAnotherHostsWriteEndsNoWatch(t *testing.T) {
 	})
 }
 
-// A delete that is watched settles also when another host has written since: what
-// upstream was last seen to hold is no absence then.
-func TestWhoListensIsNotToldOfWhatUpstreamDoesNotHold(t *testing.T) {
+// A delete that is read back settles also when another host has written since. Upstream
+// was last seen to hold something then.
+func TestOnSettledGetsOnlyWhatUpstreamHolds(t *testing.T) {
 	for name, foreign := range map[string]bool{"alone": false, "another host": true} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
@@ -191,8 +191,8 @@ func TestWhoListensIsNotToldOfWhatUpstreamDoesNotHold(t *testing.T) {
 				}
 				r.settleWithin(3 * time.Minute)
 				r.stop()
-				if told := slices.Contains(r.settled, deleted.Seq); told == foreign {
-					t.Errorf("told of %v, and the delete is %d", r.settled, deleted.Seq)
+				if called := slices.Contains(r.settled, deleted.Seq); called == foreign {
+					t.Errorf("OnSettled got %v, and the delete is %d", r.settled, deleted.Seq)
 				}
 			})
 		})
@@ -216,7 +216,7 @@ func TestTwoHostsDoNotRepairEachOtherForEver(t *testing.T) {
 				r.put(key("k"), "v")
 				time.Sleep(linger + time.Second)
 				r = r.reopen() // whatever is found may be from before
-				r.settleWithin(2*settleTime + 15*time.Second)
+				r.settleWithin(2*lateWindow + 15*time.Second)
 				if n := len(r.requests(call.write)); n > 10 {
 					t.Errorf("%d writes", n)
 				}
@@ -225,12 +225,12 @@ func TestTwoHostsDoNotRepairEachOtherForEver(t *testing.T) {
 	}
 }
 
-func TestReadBackThatIsLimitedWaits(t *testing.T) {
+func TestReadBackThatIsThrottledWaits(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		limited := false
+		throttled := false
 		r.answer = func(c call) reply {
-			if c.method == http.MethodGet && !limited {
-				limited = true
+			if c.method == http.MethodGet && !throttled {
+				throttled = true
 				return reply{status: 429, header: http.Header{"Retry-After": {"77"}}, body: `{"detail":"slow"}`}
 			}
 			return reply{hang: c.value == "old"}

@@ -6,125 +6,143 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// end takes back a task from its goroutine. The caller holds mu.
-func (f *Flusher) end(t *task) {
-	f.running--
-	f.schedule.done(t)
-}
-
-// retryAt puts a task back in line.
-func (f *Flusher) retryAt(t *task, at instant) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.end(t)
-	if t.trouble != nil || at != 0 {
-		t.troubled().retryAt = at
+// stop ends the attempt and puts its task back in line, for a time if it is not 0. The
+// caller holds mu.
+func (a *attempt) stop(at instant) {
+	a.f.schedule.stop(a)
+	if a.task.retry != nil || at != 0 {
+		retryOf(a.task).at = at
 	}
-	f.wait(t)
+	a.f.schedule.enqueue(a.queue, a.task, a.f.now())
 }
 
-// shutOut makes a namespace wait that is Limited or Paused. Upstream is well: it has said
-// so itself.
-func (f *Flusher) shutOut(t *task, out Outcome) {
-	f.answered(t, false)
-	if out.Verdict == Limited {
-		f.limited(t, out)
+// retryAt puts the task back in line for a time.
+func (a *attempt) retryAt(at instant) {
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	a.stop(at)
+}
+
+// failed ends an attempt in vain. The caller holds mu.
+func (a *attempt) failed(failed *Error, retryAt instant) {
+	r := retryOf(a.task)
+	r.attempts++
+	r.reason = failed.Reason
+	a.stop(retryAt)
+}
+
+// answered records that upstream gave a verdict. through says that the namespace is let
+// in.
+func (a *attempt) answered(through bool) {
+	before := a.f.health.success(a.id(), a.probe)
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	a.probe = false
+	a.f.window = min(a.f.window+1, a.f.opts.Concurrency)
+	if r := a.task.retry; through && r != nil {
+		r.attempts, r.backoff = 0, nil
+	}
+	// Only a request that left after the namespace was blocked shows that it no longer is.
+	if through && a.trial {
+		a.f.schedule.unblock(a.queue)
+	}
+	if before.down {
+		a.f.opts.Logger.Info("upstream takes writes again")
+	}
+}
+
+// shutOut makes a namespace wait that is throttled or paused. Upstream is well: it has
+// answered so itself.
+func (a *attempt) shutOut(failed *Error) {
+	a.answered(false)
+	if failed.Verdict == Throttled {
+		a.throttled(failed)
 		return
 	}
-	f.pause(t, out)
+	a.paused(failed)
 }
 
-// limited makes the namespace wait as long as upstream asked, or else by a backoff.
-func (f *Flusher) limited(t *task, out Outcome) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	sp := t.space
-	if t.trial {
-		sp.paused = "" // it is let in, if not now
+// throttled makes the namespace wait as long as upstream asked, or else by a backoff.
+func (a *attempt) throttled(failed *Error) {
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	q := a.queue
+	if a.trial {
+		q.paused = "" // it is let in, if not now
 	}
-	wait := out.RetryAfter
-	// Of all that were under way when it was first limited, one raises the backoff.
-	if wait == 0 && (t.trial || !sp.blocked) {
-		if sp.backoff == nil {
-			sp.backoff = newBackoff(f.opts.BackoffInitial, f.opts.BackoffMax)
+	wait := failed.RetryAfter
+	// Of all requests that were under way when the namespace was first throttled, one
+	// raises the backoff.
+	if wait == 0 && (a.trial || !q.blocked) {
+		if q.backoff == nil {
+			q.backoff = newBackoff(a.f.opts.BackoffInitial, a.f.opts.BackoffMax)
 		}
-		wait = sp.backoff.NextBackOff()
+		wait = q.backoff.NextBackOff()
 	}
-	f.block(t, wait, out)
+	a.block(wait, failed)
 }
 
-// pause makes the namespace wait for a person, trying once in a while.
-func (f *Flusher) pause(t *task, out Outcome) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if t.space.paused == "" {
-		f.opts.Logger.Error("upstream does not let a namespace in: its writes wait",
-			"namespace", t.space.name, "reason", out.Reason, "retry_every", f.opts.BackoffMax)
+// paused makes the namespace wait for a person, with one attempt every backoff_max.
+func (a *attempt) paused(failed *Error) {
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	if a.queue.paused == "" {
+		a.f.opts.Logger.Error("upstream does not let a namespace in: its writes wait",
+			"namespace", a.queue.Key(), "reason", failed.Reason, "retry_every", a.f.opts.BackoffMax)
 	}
-	t.space.paused = out.Reason
-	f.block(t, f.opts.BackoffMax, out)
+	a.queue.paused = failed.Reason
+	a.block(a.f.opts.BackoffMax, failed)
 }
 
-// block keeps a namespace from sending for a while, and to one request at a time
-// until one goes through. What an earlier answer asked for stands if it is longer.
-// The caller holds mu.
-func (f *Flusher) block(t *task, wait time.Duration, out Outcome) {
-	f.failed(t, out, 0)
-	t.space.blocked = true
-	t.space.notBefore = max(t.space.notBefore, f.now()+instant(wait))
-	f.wait(t)
+// block keeps a namespace from sending for a while, and to one request at a time until
+// one goes through. If an earlier answer asked for longer, that stands. The caller holds
+// mu.
+func (a *attempt) block(wait time.Duration, failed *Error) {
+	a.queue.blocked = true
+	a.queue.notBefore = max(a.queue.notBefore, a.f.now()+instant(wait))
+	a.failed(failed, atOnce)
 }
 
-// unanswered puts a task in doubt: nothing is sent until what was sent has had its
-// time to land.
-func (f *Flusher) unanswered(t *task, w journal.Write, out Outcome) {
-	f.blame(t, out)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	tr := t.troubled()
-	if tr.doubt == nil {
-		tr.doubt = &doubt{}
+// unanswered puts the entry in doubt: nothing is sent until upstream has carried out what
+// was sent, or never will.
+func (a *attempt) unanswered(w journal.Write, failed *Error) {
+	a.blame(failed)
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	r := retryOf(a.task)
+	if r.doubt == nil {
+		r.doubt = &doubt{}
 	}
-	tr.doubt.add(w)
-	f.failed(t, out, f.now()+instant(f.opts.SettleTime))
-	f.wait(t)
+	r.doubt.add(w)
+	a.failed(failed, a.f.now()+instant(a.f.opts.LateWindow))
 }
 
-// unwell makes a task wait: by its own backoff when it alone has failed, and by the
+// transient makes the task wait: by its own backoff when it alone has failed, and by the
 // probes' when upstream is down for all.
-func (f *Flusher) unwell(t *task, out Outcome) {
-	down := f.blame(t, out)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	wait := f.opts.BackoffInitial
-	if tr := t.troubled(); !down {
-		if tr.backoff == nil {
-			tr.backoff = newBackoff(f.opts.BackoffInitial, f.opts.BackoffMax)
+func (a *attempt) transient(failed *Error) {
+	down := a.blame(failed)
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	wait := a.f.opts.BackoffInitial
+	if r := retryOf(a.task); !down {
+		if r.backoff == nil {
+			r.backoff = newBackoff(a.f.opts.BackoffInitial, a.f.opts.BackoffMax)
 		}
-		wait = max(tr.backoff.NextBackOff(), min(out.RetryAfter, f.opts.BackoffMax))
+		wait = max(r.backoff.NextBackOff(), min(failed.RetryAfter, a.f.opts.BackoffMax))
 	}
-	f.failed(t, out, f.now()+instant(wait))
-	f.wait(t)
+	a.failed(failed, a.f.now()+instant(wait))
 }
 
 // blame records a failure that says something of upstream's health.
-func (f *Flusher) blame(t *task, out Outcome) (down bool) {
-	fell, down := f.health.failure(t.id(), t.probe, out.unreachable, out.Reason)
+func (a *attempt) blame(failed *Error) (down bool) {
+	fell, down := a.f.health.failure(a.id(), a.probe, failed.Unreachable, failed.Reason)
 	if fell {
-		f.opts.Logger.Warn("upstream does not take writes: they wait in the journal", "reason", out.Reason)
+		a.f.opts.Logger.Warn("upstream does not take writes: they wait in the journal", "reason", failed.Reason)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
 	if down {
-		f.window = 1
+		a.f.window = 1
 	}
 	return down
-}
-
-// failed ends an attempt in vain. The caller holds mu and puts the task in line.
-func (f *Flusher) failed(t *task, out Outcome, retryAt instant) {
-	f.end(t)
-	tr := t.troubled()
-	tr.attempts++
-	tr.text, tr.retryAt = out.Reason, retryAt
 }

@@ -1,7 +1,6 @@
 package upstream_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,7 +16,7 @@ import (
 
 	"github.com/botwired/botwired/internal/pipe"
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/botwire"
 )
 
 // call is one request that the fake upstream has received.
@@ -232,8 +231,8 @@ func (f *fake) holds(id journal.ID) (string, bool) {
 	return value, ok
 }
 
-func (f *fake) client(timeout time.Duration) *upstream.Client {
-	c := upstream.NewClient(upstream.ClientOptions{
+func (f *fake) client(timeout time.Duration) *botwire.Client {
+	c := botwire.NewClient(botwire.Options{
 		URL: &url.URL{Scheme: "http", Host: "upstream.test"}, Timeout: timeout, Concurrency: 16,
 		UserAgent: "test", Dial: f.dial,
 	})
@@ -244,17 +243,4 @@ func (f *fake) client(timeout time.Duration) *upstream.Client {
 // detail is an answer of BotWire's own kind that is not a confirmation.
 func detail(status int) reply {
 	return reply{status: status, body: fmt.Sprintf(`{"detail":"status %d"}`, status)}
-}
-
-// scripted answers every connection's requests with the same bytes, as they are.
-func scripted(ctx context.Context, response string) (net.Conn, error) {
-	near, far := net.Pipe()
-	go func() {
-		defer func() { _ = far.Close() }() // pipes close without an error
-		if r, err := http.ReadRequest(bufio.NewReader(far)); err == nil {
-			_, _ = io.Copy(io.Discard, r.Body)
-			_, _ = io.WriteString(far, response)
-		}
-	}()
-	return near, ctx.Err()
 }

@@ -3,6 +3,8 @@ package upstream
 import (
 	"context"
 	"log/slog"
+	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,27 +13,37 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// fullDiskRetry is how long a task waits when the disk is too full to flush.
-const fullDiskRetry = time.Second
+// Journal is what the flusher needs of the journal, which explains each method.
+type Journal interface {
+	Rebuilt() <-chan struct{}
+	Newest(journal.ID) (w journal.Write, ok bool, err error)
+	MarkSent(journal.Write) error
+	UnmarkSent(journal.ID) error
+	InDoubt() ([]journal.ID, error)
+	Settle(journal.Write) error
+	DeadLetter(journal.Write, journal.Failure) error
+	IsDead(id journal.ID, seq uint64) (bool, error)
+}
 
 // FlusherOptions configures a flusher.
 type FlusherOptions struct {
-	Journal *journal.Journal
-	Client  *Client
+	Journal Journal
+	Engine  Engine
 	// Linger is how long a write to a namespace waits for a newer one to its entry.
 	Linger func(namespace string) time.Duration
 	// Concurrency is the most requests under way.
 	Concurrency int
-	// SettleTime is how long an unanswered request may still be carried out.
-	SettleTime time.Duration
+	// LateWindow is how long an unanswered request may still be carried out.
+	LateWindow time.Duration
 	// BackoffInitial and BackoffMax bound the wait between attempts.
 	BackoffInitial, BackoffMax time.Duration
-	// OnOutcome, if not nil, is told of every write request's outcome.
-	OnOutcome func(journal.Op, Outcome)
-	// OnSettled, if not nil, is told of every write that has settled and that upstream
-	// still held when it was last asked, before those who wait for it are.
+	// OnOutcome, if not nil, is called with the verdict on every write request.
+	OnOutcome func(journal.Op, Verdict)
+	// OnSettled, if not nil, is called with every write that has settled and that
+	// upstream still held when it was last asked, before those who wait for the write
+	// go on.
 	OnSettled func(journal.Write)
-	// Logger receives outages and refusals. It must not be nil.
+	// Logger receives outages and dead letters. It must not be nil.
 	Logger *slog.Logger
 }
 
@@ -43,30 +55,33 @@ type Flusher struct {
 	health *health
 	wake   chan struct{} // holds one token: something may have become due
 
-	// mu guards the schedule and what hangs on it. A task that is running belongs to
-	// its goroutine, which may read it without the lock, but for seq, firstAt, lastAt
-	// and hurry; what it writes, others may read. It is taken after the journal's
-	// lock, so the journal is never called with it held.
+	// mu guards what follows. A task that is running belongs to its attempt, which may
+	// read the task without the lock, but for what a new write or a caller changes: seq,
+	// first, writtenAt, waited and urgent. Others may read what the attempt writes.
+	//
+	// Writers wait for this lock: the journal announces writes with its own lock held.
+	// So it is held for a few steps only, however many entries are pending, and the
+	// journal is never called with it held.
 	mu       sync.Mutex
 	schedule *schedule
-	running  int
+	waiters  *waiters
 	window   int    // requests that may be under way: grows after an outage
-	drain    *drain // not nil from the beginning of a drain
-	waiters  map[*waiter]struct{}
+	drain    *drain // not nil once a drain has begun
 }
 
-// NewFlusher returns a flusher that does nothing until it is run. Its Changed has to
-// be told of all changes from before the journal's index is rebuilt.
+// NewFlusher returns a flusher that does nothing until it is run. Its Changed has to be
+// subscribed to the journal before the journal's index is rebuilt.
 func NewFlusher(opts FlusherOptions) *Flusher {
-	return &Flusher{
-		opts:     opts,
-		epoch:    time.Now(),
-		health:   newHealth(opts.BackoffInitial, opts.BackoffMax),
-		wake:     make(chan struct{}, 1),
-		schedule: newSchedule(),
-		window:   opts.Concurrency,
-		waiters:  make(map[*waiter]struct{}),
+	f := &Flusher{
+		opts:    opts,
+		epoch:   time.Now(),
+		health:  newHealth(opts.BackoffInitial, opts.BackoffMax),
+		wake:    make(chan struct{}, 1),
+		waiters: newWaiters(),
+		window:  opts.Concurrency,
 	}
+	f.schedule = newSchedule(f.signal)
+	return f
 }
 
 // now is the time on the flusher's clock, which no jump of the wall clock moves
@@ -81,44 +96,18 @@ func (f *Flusher) instant(t time.Time) instant {
 	return max(1, instant(t.Sub(f.epoch))+1)
 }
 
-// Changed is to be called by the journal on every change.
+// Changed takes in a change of the journal, which is to call it on every change.
 func (f *Flusher) Changed(c journal.Change) {
 	if !c.Written {
 		return
 	}
-	now := f.now()
+	linger, now := instant(f.opts.Linger(c.Namespace)), f.now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t := f.schedule.task(c.ID)
-	if c.Seq < t.seq {
-		return
-	}
-	t.seq, t.lastAt = c.Seq, now
-	if t.firstAt == 0 {
-		t.firstAt = now
-	}
-	if t.running {
-		return
-	}
-	if d := t.doubt(); d != nil && d.watched != nil {
-		t.trouble.retryAt = 0 // waited for a read-back; the newer write need not
-	}
-	f.wait(t)
+	f.schedule.written(c.ID, c.Seq, linger, now)
 }
 
-// wait puts a task in line and wakes the dispatcher if it comes first. The caller
-// holds mu.
-func (f *Flusher) wait(t *task) {
-	linger := f.opts.Linger(t.space.name)
-	if f.drain != nil {
-		linger = 0
-	}
-	f.schedule.wait(t, linger)
-	if t.space.index == 0 && t.index == 0 {
-		f.signal()
-	}
-}
-
+// signal wakes the dispatcher.
 func (f *Flusher) signal() {
 	select {
 	case f.wake <- struct{}{}:
@@ -126,8 +115,14 @@ func (f *Flusher) signal() {
 	}
 }
 
-// Run flushes until ctx ends or the journal fails. It waits for the requests under
-// way, which end with ctx.
+// Nudge lets the flusher try upstream at once: it has been seen to be back.
+func (f *Flusher) Nudge() {
+	f.health.nudge()
+	f.signal()
+}
+
+// Run flushes until ctx ends or the journal fails. It waits for the requests under way,
+// which end with ctx.
 func (f *Flusher) Run(ctx context.Context) error {
 	if err := f.recallDoubts(); err != nil {
 		return err
@@ -137,6 +132,9 @@ func (f *Flusher) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
+// recallChunk is how many entries are put in doubt under one hold of the lock.
+const recallChunk = 128
+
 // recallDoubts puts in doubt the entries of which an earlier process did not see an
 // answer.
 func (f *Flusher) recallDoubts() error {
@@ -144,25 +142,26 @@ func (f *Flusher) recallDoubts() error {
 	if err != nil {
 		return err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, id := range ids {
-		t := f.schedule.task(id)
-		tr := t.troubled()
-		tr.doubt, tr.retryAt = &doubt{unknown: true}, f.now()+instant(f.opts.SettleTime)
-		f.wait(t)
+	now := f.now()
+	for chunk := range slices.Chunk(ids, recallChunk) {
+		f.mu.Lock()
+		for _, id := range chunk {
+			f.schedule.doubtful(id, now+instant(f.opts.LateWindow), now)
+		}
+		f.mu.Unlock()
+		runtime.Gosched() // or this goroutine takes the lock again before a writer wakes up
 	}
 	return nil
 }
 
 func (f *Flusher) dispatch(ctx context.Context, g *errgroup.Group) error {
 	for ctx.Err() == nil {
-		t, at := f.take()
-		if t == nil {
+		a, at := f.take()
+		if a == nil {
 			f.sleep(ctx, at)
 			continue
 		}
-		g.Go(func() error { return f.step(ctx, t) })
+		g.Go(func() error { return a.run(ctx) })
 	}
 	return nil
 }
@@ -183,11 +182,11 @@ func (f *Flusher) sleep(ctx context.Context, at instant) {
 	}
 }
 
-// take returns a task to be run now, or when to ask again; 0 is when signalled.
-func (f *Flusher) take() (*task, instant) {
+// take returns an attempt to be made now, or when to ask again; 0 is when signalled.
+func (f *Flusher) take() (*attempt, instant) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.running >= f.window {
+	if len(f.schedule.running) >= f.window {
 		return nil, 0
 	}
 	now := f.now()
@@ -200,11 +199,43 @@ func (f *Flusher) take() (*task, instant) {
 		f.judgeDrain(f.instant(at))
 		return nil, f.instant(at)
 	}
-	f.running++
-	if !probe {
-		return f.schedule.next(now), 0
+	a := f.schedule.start(now, probe)
+	a.f = f
+	return a, 0
+}
+
+// Attempts says how many requests for an entry's pending write failed since the last that
+// did not, why the last one did, and when the next is due at the earliest: zero while one
+// is under way. All is zero for an entry with nothing pending.
+func (f *Flusher) Attempts(id journal.ID) (count int, last string, next time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	q, t := f.schedule.find(id)
+	if t == nil {
+		return 0, "", time.Time{}
 	}
-	t := f.schedule.nextProbe(now)
-	t.probe = true
-	return t, 0
+	if t.retry != nil {
+		count, last = t.retry.attempts, t.retry.reason
+	}
+	if !t.running {
+		next = f.epoch.Add(time.Duration(max(q.due(t), q.notBefore)))
+	}
+	return count, last, next
+}
+
+// Paused says why a namespace's pending writes are not let in, empty if they are.
+func (f *Flusher) Paused(namespace string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if q := f.schedule.queues.Get(namespace); q != nil && q.tasks.Len() > 0 {
+		return q.paused
+	}
+	return ""
+}
+
+// Failing reports whether upstream is down as far as writes can tell, and why: an entry
+// that fails while others do not is no outage (contract 16).
+func (f *Flusher) Failing() (bool, string) {
+	v := f.health.view()
+	return v.down, v.reason
 }

@@ -10,39 +10,23 @@ import (
 )
 
 const (
-	// backoffJitter spreads each wait by this share to both sides.
-	backoffJitter = 0.5
-	// backoffMultiplier is the growth from one wait to the next.
-	backoffMultiplier = 2
 	// outageEntries is how many entries have to fail, with no success in between, for
 	// upstream to be down: one may be at fault itself.
 	outageEntries = 2
-	// sickForBackoffs is how many of the longest backoffs after its last failure an
-	// entry is still held to be sick. A sick one is tried again in about one.
+	// sickForBackoffs is for how many of the longest backoffs after its last failure an
+	// entry still counts as sick. A sick entry is tried again in about one.
 	sickForBackoffs = 2
-	// entriesRemembered bounds the suspects and the sick, each, and the namespaces that
-	// are not let in. Beyond it, evidence is lost: a sick entry may count as a sign of an
+	// entriesRemembered bounds the suspects, the sick entries, and the namespaces with
+	// refused reads. Beyond it, evidence is lost: a sick entry may count as a sign of an
 	// outage once more.
 	entriesRemembered = 1024
 )
 
-// newBackoff returns waits from initial to at most longest, jitter included, for ever.
-func newBackoff(initial, longest time.Duration) *backoff.ExponentialBackOff {
-	longest = max(1, time.Duration(float64(longest)/(1+backoffJitter)))
-	return backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(min(initial, longest)),
-		backoff.WithMaxInterval(longest),
-		backoff.WithMultiplier(backoffMultiplier),
-		backoff.WithRandomizationFactor(backoffJitter),
-		backoff.WithMaxElapsedTime(0), // its default gives up after 15 minutes
-	)
-}
-
 // health is what is believed of upstream on the strength of one kind of request.
 //
-// Entries that have failed since the last success are suspects. Two suspects, or a
-// service that cannot be reached, make an outage. A success shows that the other
-// suspects are sick themselves: for a while, their failures are no evidence, or a
+// Entries that have failed since the last success are suspects. Two suspects make an
+// outage, and so does a service that cannot be reached. A success shows that the other
+// suspects are sick themselves: for a while, their failures are no evidence. Otherwise a
 // few sick entries would stop the others again and again (contract 16).
 type health struct {
 	sickFor time.Duration
@@ -57,7 +41,7 @@ type health struct {
 	probeAt       time.Time                // when a request may be tried while down
 	probing       bool                     // it is under way
 	probeFailedAt time.Time
-	lastText      string // the last failure, for people
+	reason        string // of the last failure, for people
 }
 
 func newHealth(initial, longest time.Duration) *health {
@@ -77,7 +61,7 @@ func (h *health) success(id journal.ID, probe bool) (before view) {
 	before = h.viewLocked()
 	delete(h.suspects, id)
 	delete(h.sick, id)
-	if h.down { // while it was, the sick had no turn to show that they still are
+	if h.down { // during an outage, the sick entries had no turn to show that they still are
 		for s := range h.sick {
 			h.sick[s] = time.Now()
 		}
@@ -86,22 +70,23 @@ func (h *health) success(id journal.ID, probe bool) (before view) {
 		remember(h.sick, s, time.Now())
 	}
 	clear(h.suspects)
-	h.failing, h.down, h.lastText = false, false, ""
+	h.failing, h.down, h.reason = false, false, ""
 	h.probing = h.probing && !probe
 	h.backoff.Reset()
 	return before
 }
 
-// failure records a request about id that brought no verdict, and reports whether
-// upstream is down by it. unreachable says that there was not even a connection.
-func (h *health) failure(id journal.ID, probe, unreachable bool, text string) (fell, down bool) {
+// failure records a request about id that says more of upstream than of the entry. It
+// reports whether upstream is down, and whether it fell by this request. unreachable says
+// that there was not even a connection.
+func (h *health) failure(id journal.ID, probe, unreachable bool, reason string) (fell, down bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
 	if !h.failing {
 		h.failing, h.since = true, now
 	}
-	h.lastText = text
+	h.reason = reason
 	wasDown := h.down
 	h.down = h.down || unreachable || h.suspect(id, now)
 	if probe {
@@ -126,7 +111,7 @@ func (h *health) suspect(id journal.ID, now time.Time) bool {
 	return len(h.suspects) >= outageEntries
 }
 
-// remember adds to a set in which any other may have to make room.
+// remember adds to a set of bounded size: any other element may have to make room.
 func remember[K comparable, V any](set map[K]V, key K, value V) {
 	if _, ok := set[key]; !ok && len(set) >= entriesRemembered {
 		for other := range set {
@@ -137,10 +122,9 @@ func remember[K comparable, V any](set map[K]V, key K, value V) {
 	set[key] = value
 }
 
-// admit reports whether a request may be made now, and whether as a probe: the probe
-// is handed back with success, failure or release. While upstream is down it lets
-// one probe through at a time, and otherwise says when to ask again; zero is when
-// the probe is back.
+// admit reports whether a request may be made now, and whether it is a probe, which ends
+// with success, failure or release. While upstream is down, admit lets one probe through
+// at a time, and else says when to ask again; zero is when the probe has ended.
 func (h *health) admit(now time.Time) (ok, probe bool, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -156,29 +140,40 @@ func (h *health) admit(now time.Time) (ok, probe bool, at time.Time) {
 	return true, true, time.Time{}
 }
 
-// release takes back a probe that was not made, or that told nothing of upstream.
+// release ends a probe that was not made, or that shows nothing of upstream.
 func (h *health) release(probe bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.probing = h.probing && !probe
 }
 
-// nudge lets the next probe go at once: there is reason to think that upstream is
-// back.
+// nudge lets the next probe go at once: there is reason to think that upstream is back.
 func (h *health) nudge() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.probeAt = time.Time{}
 }
 
-// view is a health as of now.
+// endOutage ends an outage because requests of another kind go through. Requests of this
+// kind stay suspect until one succeeds: their outage has lasted since its beginning, and
+// a probe that is under way still has to come back.
+func (h *health) endOutage() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.down {
+		h.down = false
+		h.backoff.Reset()
+	}
+}
+
+// view is what is believed now.
 type view struct {
 	failing       bool
 	down          bool
 	since         time.Time // when failing began, if failing
 	probeFailedAt time.Time
 	retryIn       time.Duration
-	text          string
+	reason        string
 }
 
 func (h *health) view() view {
@@ -188,5 +183,5 @@ func (h *health) view() view {
 }
 
 func (h *health) viewLocked() view {
-	return view{h.failing, h.down, h.since, h.probeFailedAt, max(0, time.Until(h.probeAt)), h.lastText}
+	return view{h.failing, h.down, h.since, h.probeFailedAt, max(0, time.Until(h.probeAt)), h.reason}
 }

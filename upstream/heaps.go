@@ -6,49 +6,92 @@ type ordered[T any] interface {
 	placed(index int) // -1 is in no heap
 }
 
-// heapOf is a heap.Interface whose elements can be moved and taken from its middle.
-type heapOf[T ordered[T]] []T
+// heapBlock is how many elements a block of a heap holds. It bounds how much a push ever
+// copies: the flusher's lock is held meanwhile.
+const heapBlock = 1024
 
-func (h heapOf[T]) Len() int           { return len(h) }
-func (h heapOf[T]) Less(i, k int) bool { return h[i].before(h[k]) }
-
-func (h heapOf[T]) Swap(i, k int) {
-	h[i], h[k] = h[k], h[i]
-	h[i].placed(i)
-	h[k].placed(k)
+// heapOf is a binary heap from whose middle elements can be taken. It grows by blocks.
+type heapOf[T ordered[T]] struct {
+	blocks [][]T
+	len    int
 }
 
-func (h *heapOf[T]) Push(x any) {
-	last := x.(T)
-	last.placed(len(*h))
-	*h = append(*h, last)
+func (h *heapOf[T]) at(i int) T { return h.blocks[i/heapBlock][i%heapBlock] }
+
+func (h *heapOf[T]) set(i int, x T) {
+	h.blocks[i/heapBlock][i%heapBlock] = x
+	x.placed(i)
 }
 
-func (h *heapOf[T]) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	clear(old[len(old)-1:]) // so that it can be collected
-	*h = old[:len(old)-1]
-	last.placed(-1)
-	return last
-}
+// first is the element that comes before all others. There must be one.
+func (h *heapOf[T]) first() T { return h.at(0) }
 
-// before is by due time, then by age.
-func (t *task) before(other *task) bool {
-	if t.due == other.due {
-		return t.seq < other.seq
+func (h *heapOf[T]) push(x T) {
+	if h.len%heapBlock == 0 {
+		h.blocks = append(h.blocks, nil)
 	}
-	return t.due < other.due
+	last := &h.blocks[len(h.blocks)-1]
+	*last = append(*last, x)
+	x.placed(h.len)
+	h.len++
+	h.up(h.len - 1)
 }
 
-func (t *task) placed(index int) { t.index = int32(index) }
-
-// before is by ready time, then by turns.
-func (sp *space) before(other *space) bool {
-	if sp.readyAt == other.readyAt {
-		return sp.served < other.served
+// remove takes out the element at an index.
+func (h *heapOf[T]) remove(i int) T {
+	x := h.at(i)
+	h.len--
+	moved := h.at(h.len)
+	last := &h.blocks[h.len/heapBlock]
+	clear((*last)[h.len%heapBlock:]) // so that it can be collected
+	*last = (*last)[:h.len%heapBlock]
+	if len(*last) == 0 {
+		h.blocks = h.blocks[:len(h.blocks)-1]
 	}
-	return sp.readyAt < other.readyAt
+	if i < h.len {
+		h.set(i, moved)
+		h.fix(i)
+	}
+	x.placed(-1)
+	return x
 }
 
-func (sp *space) placed(index int) { sp.index = index }
+// fix moves an element whose order has changed to where it belongs.
+func (h *heapOf[T]) fix(i int) {
+	if !h.up(i) {
+		h.down(i)
+	}
+}
+
+func (h *heapOf[T]) up(i int) (moved bool) {
+	x := h.at(i)
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !x.before(h.at(parent)) {
+			break
+		}
+		h.set(i, h.at(parent))
+		i, moved = parent, true
+	}
+	h.set(i, x)
+	return moved
+}
+
+func (h *heapOf[T]) down(i int) {
+	x := h.at(i)
+	for {
+		child := 2*i + 1
+		if child >= h.len {
+			break
+		}
+		if child+1 < h.len && h.at(child+1).before(h.at(child)) {
+			child++
+		}
+		if !h.at(child).before(x) {
+			break
+		}
+		h.set(i, h.at(child))
+		i = child
+	}
+	h.set(i, x)
+}

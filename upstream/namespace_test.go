@@ -12,7 +12,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-func limited(retryAfter string) reply {
+func throttled(retryAfter string) reply {
 	return reply{status: 429, header: http.Header{"Retry-After": {retryAfter}}, body: `{"detail":"slow down"}`}
 }
 
@@ -36,7 +36,7 @@ func TestRetryAfterIsHonouredExactly(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
 				r.answer = func(c call) reply {
 					if c.n == 0 {
-						return limited(row.header())
+						return throttled(row.header())
 					}
 					return reply{}
 				}
@@ -51,20 +51,20 @@ func TestRetryAfterIsHonouredExactly(t *testing.T) {
 	}
 }
 
-// TestLimitOutlivesWhatWasUnderWay: of many requests at once some are let in after
-// the first is told to wait, and some are told to wait less.
-func TestLimitOutlivesWhatWasUnderWay(t *testing.T) {
+// TestThrottlingOutlivesRequestsUnderWay: of many requests at once some are let in after
+// the first is throttled, and some are to wait less long.
+func TestThrottlingOutlivesRequestsUnderWay(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply {
 			switch c.id.Key {
 			case "0":
-				rep := limited("60")
+				rep := throttled("60")
 				rep.after = time.Second // the others are sent meanwhile
 				return rep
 			case "1":
 				return reply{after: 1500 * time.Millisecond}
 			case "2":
-				rep := limited("1")
+				rep := throttled("1")
 				rep.after = 2 * time.Second
 				return rep
 			}
@@ -84,27 +84,27 @@ func TestLimitOutlivesWhatWasUnderWay(t *testing.T) {
 	})
 }
 
-func TestOneNamespacesLimitDelaysNoOther(t *testing.T) {
+func TestThrottledNamespaceDelaysNoOther(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply {
-			if c.id.Namespace == "limited" {
-				return limited("600")
+			if c.id.Namespace == "throttled" {
+				return throttled("600")
 			}
 			return reply{}
 		}
 		for i := range 100 {
-			r.put(journal.ID{Namespace: "limited", Key: fmt.Sprint(i)}, "v")
+			r.put(journal.ID{Namespace: "throttled", Key: fmt.Sprint(i)}, "v")
 			r.put(key(fmt.Sprint(i)), "v")
 		}
 		time.Sleep(2 * time.Second)
 		if n := len(r.requests(in("ns"))); n != 100 {
 			t.Errorf("%d of the other namespace's 100 writes were sent", n)
 		}
-		if n := len(r.requests(in("limited"))); n > concurrency {
-			t.Errorf("%d requests of the limited namespace", n)
+		if n := len(r.requests(in("throttled"))); n > concurrency {
+			t.Errorf("%d requests of the throttled namespace", n)
 		}
 		if failing, why := r.flusher.Failing(); failing {
-			t.Errorf("upstream is taken to be unwell: %s", why)
+			t.Errorf("upstream is taken to be down: %s", why)
 		}
 	})
 }
@@ -157,7 +157,7 @@ func TestPausedEntryTakesItsNewestState(t *testing.T) {
 	})
 }
 
-func TestRefusedInAPausedNamespaceLetsTheOthersGo(t *testing.T) {
+func TestDeadLetterInAPausedNamespaceLetsTheOthersGo(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply {
 			if c.n == 0 {
@@ -175,7 +175,7 @@ func TestRefusedInAPausedNamespaceLetsTheOthersGo(t *testing.T) {
 
 // TestVerdicts is contract 15's table: what each answer makes of a write.
 func TestVerdicts(t *testing.T) {
-	const again, later, paused, dead = "again", "after the settle time", "paused", "dead"
+	const again, later, paused, dead = "again", "after the late window", "paused", "dead"
 	html := "<html>Sign in to the airport</html>"
 	own := `{"detail":"no"}`
 	for _, row := range []struct {
@@ -235,7 +235,7 @@ func TestVerdicts(t *testing.T) {
 				if diff := cmp.Diff(row.become, got); diff != "" {
 					t.Errorf("the write (-want +got):\n%s", diff)
 				}
-				r.settleWithin(settleTime + backoffMax + time.Second)
+				r.settleWithin(lateWindow + backoffMax + time.Second)
 			})
 		})
 	}
@@ -250,8 +250,8 @@ func became(r *rig) string {
 		return "dead"
 	case n == 2 && r.pending() == 0:
 		return "again"
-	case n == 1 && time.Until(next) > settleTime-timeout-2*time.Second:
-		return "after the settle time"
+	case n == 1 && time.Until(next) > lateWindow-timeout-2*time.Second:
+		return "after the late window"
 	}
 	return r.left()
 }

@@ -22,7 +22,7 @@ func readers(t *testing.T, test func(t *testing.T, f *fake, r *upstream.Reader, 
 		f, recovered := newFake(t), new(atomic.Int32)
 		f.entries[key("k")] = "v"
 		test(t, f, upstream.NewReader(upstream.ReaderOptions{
-			Client: f.client(timeout), Patience: patience, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
+			Engine: f.client(timeout), Patience: patience, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
 			OnRecover: func() { recovered.Add(1) },
 		}), recovered)
 	})
@@ -37,7 +37,7 @@ func TestReadsWaitOutABlip(t *testing.T) {
 			t.Errorf("got %v, %v", o, err)
 		}
 		if recovered.Load() != 1 {
-			t.Errorf("told %d times that upstream is back, want once", recovered.Load())
+			t.Errorf("OnRecover was called %d times, want once", recovered.Load())
 		}
 	})
 }
@@ -107,21 +107,21 @@ func TestCallerWhoLeavesHandsTheProbeBack(t *testing.T) {
 	})
 }
 
-// TestRefusedReads: what upstream says of the request is for the caller, and nothing else
+// TestRefusedReads: a caller gets what upstream says of the request, and nothing else
 // is. A 404 that is not about the entry would be taken for its absence (contract 9).
 func TestRefusedReads(t *testing.T) {
 	long := `{"detail":"` + strings.Repeat("x", 64<<10) + `"}`
 	for name, row := range map[string]struct {
 		rep      reply
 		passedOn bool
-		told     bool // in the status
+		shown    bool // in the status
 	}{
 		"400":            {detail(400), true, false},
 		"401":            {detail(401), true, true},
 		"402":            {reply{status: 402, body: `{"x402Version":1}`}, true, true},
 		"403":            {detail(403), true, true},
 		"422":            {detail(422), true, false},
-		"429":            {limited("7"), true, false},
+		"429":            {throttled("7"), true, false},
 		"a page":         {reply{status: 403, body: "<html>"}, false, true},
 		"nothing":        {reply{status: 403}, false, true},
 		"a long one":     {reply{status: 403, body: long}, false, true},
@@ -148,7 +148,7 @@ func TestRefusedReads(t *testing.T) {
 					}
 				}
 				why := r.Refused()["ns"]
-				if (why != "") != row.told || row.told && !strings.HasPrefix(why, fmt.Sprintf("HTTP %d: ", row.rep.status)) {
+				if (why != "") != row.shown || row.shown && !strings.HasPrefix(why, fmt.Sprintf("HTTP %d: ", row.rep.status)) {
 					t.Errorf("the status says %q", why)
 				}
 			})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/botwire"
 	"github.com/botwired/botwired/upstream/selfhost"
 )
 
@@ -22,19 +23,19 @@ import (
 func TestConfirmedWriteLetsReadsGo(t *testing.T) {
 	var up atomic.Bool
 	client := switchedClient(t, &up)
-	reader := upstream.NewReader(upstream.ReaderOptions{Client: client, BackoffInitial: time.Hour, BackoffMax: time.Hour})
+	reader := upstream.NewReader(upstream.ReaderOptions{Engine: client, BackoffInitial: time.Hour, BackoffMax: time.Hour})
 	unknown := journal.ID{Namespace: "ns", Key: "unknown"}
-	refused := func(when string) {
+	wantUnavailable := func(when string) {
 		t.Helper()
 		if _, err := reader.Get(t.Context(), unknown, true); !errors.As(err, new(*upstream.Unavailable)) {
 			t.Errorf("%s: %v, want that upstream is unavailable", when, err)
 		}
 	}
-	refused("down")
+	wantUnavailable("down")
 	reader.WriteConfirmed()
-	refused("still down")
+	wantUnavailable("still down")
 	up.Store(true)
-	refused("until the next probe")
+	wantUnavailable("until the next probe")
 	if failing, _ := reader.Failing(); !failing {
 		t.Error("reads are not failing")
 	}
@@ -50,14 +51,14 @@ func TestConfirmedWriteLetsReadsGo(t *testing.T) {
 }
 
 // switchedClient is a client of a memory service that can be reached while up.
-func switchedClient(t *testing.T, up *atomic.Bool) *upstream.Client {
+func switchedClient(t *testing.T, up *atomic.Bool) *botwire.Client {
 	t.Helper()
 	service, err := selfhost.Open(t.Context(), selfhost.Options{Path: filepath.Join(t.TempDir(), "memory.db")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(service.Handler())
-	client := upstream.NewClient(upstream.ClientOptions{
+	client := botwire.NewClient(botwire.Options{
 		URL: &url.URL{Scheme: "http", Host: "localhost"}, Timeout: 10 * time.Second, Concurrency: 4, Headers: http.Header{},
 		Dial: func(ctx context.Context) (net.Conn, error) {
 			if !up.Load() {

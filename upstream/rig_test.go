@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/botwire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -22,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const (
 	linger         = 100 * time.Millisecond
 	timeout        = 10 * time.Second
-	settleTime     = 30 * time.Second
+	lateWindow     = 30 * time.Second
 	backoffInitial = 200 * time.Millisecond
 	backoffMax     = 30 * time.Second
 	concurrency    = 16
@@ -35,10 +37,11 @@ type rig struct {
 	t       testing.TB
 	fs      vfs.FS
 	journal *journal.Journal
-	client  *upstream.Client
+	client  *botwire.Client
 	flusher *upstream.Flusher
-	settled []uint64 // what OnSettled was told, to be read after stop
-	stop    func()   // idempotent; as in a shutdown, but without a drain
+	linger  atomic.Int64 // in nanoseconds
+	settled []uint64     // what OnSettled was called with, to be read after stop
+	stop    func()       // idempotent; as in a shutdown, but without a drain
 }
 
 // bubble runs a test in virtual time.
@@ -53,6 +56,7 @@ func bubble(t *testing.T, test func(t *testing.T, r *rig)) {
 func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
 	t.Helper()
 	r := &rig{fake: f, t: t, fs: fs, client: f.client(timeout)}
+	r.linger.Store(int64(linger))
 	var mu sync.Mutex // for settled: writes settle at the same time
 	var err error
 	r.journal, err = journal.Open(journal.Options{
@@ -63,8 +67,8 @@ func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
 		t.Fatal(err)
 	}
 	r.flusher = upstream.NewFlusher(upstream.FlusherOptions{
-		Journal: r.journal, Client: r.client, Linger: func(string) time.Duration { return linger },
-		Concurrency: concurrency, SettleTime: settleTime, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
+		Journal: r.journal, Engine: r.client, Linger: func(string) time.Duration { return time.Duration(r.linger.Load()) },
+		Concurrency: concurrency, LateWindow: lateWindow, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
 		OnSettled: func(w journal.Write) {
 			mu.Lock()
 			defer mu.Unlock()

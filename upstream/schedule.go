@@ -1,246 +1,269 @@
 package upstream
 
 import (
-	"container/heap"
-	"time"
+	"math"
 
+	"github.com/botwired/botwired/internal/hashtable"
 	"github.com/botwired/botwired/journal"
 )
 
-// lingerCap is how many lingers an entry's first unsent write waits at most for
-// newer ones: without it a busy key would postpone itself for ever.
-const lingerCap = 10
-
-// instant is a time on the flusher's own monotonic clock, always above zero: a third
-// of the size of a time.Time, of which every task holds several.
-type instant time.Duration
-
-// task is an entry with a pending write, as the flusher sees it. There may be a
-// million of them, so what few need is behind one pointer.
-type task struct {
-	key     string
-	space   *space
-	seq     uint64  // of the newest write known
-	firstAt instant // when the oldest write that was never sent came; 0 if all were
-	lastAt  instant // when the newest came
-	due     instant // position in the space's heap
-	trouble *trouble
-	index   int32 // -1 while not in it
-	hurry   bool  // somebody waits for it: no linger
-	running bool  // a request is under way
-	probe   bool  // it is the probe of an outage
-	trial   bool  // it shows whether the namespace is let in again
-	orderly bool  // it counts in its namespace's orderly
-}
-
-// trouble is what a task needs only when not all went well.
-type trouble struct {
-	retryAt  instant // nothing is sent before: a backoff, a settle time, a read-back
-	attempts int
-	text     string // why the last attempt failed
-	backoff  interface{ NextBackOff() time.Duration }
-	doubt    *doubt // not nil while unanswered requests may land
-}
-
-func (t *task) id() journal.ID { return journal.ID{Namespace: t.space.name, Key: t.key} }
-
-// doubt is nil when every request was answered.
-func (t *task) doubt() *doubt {
-	if t.trouble == nil {
-		return nil
-	}
-	return t.trouble.doubt
-}
-
-// troubled returns the task's trouble, made if need be.
-func (t *task) troubled() *trouble {
-	if t.trouble == nil {
-		t.trouble = &trouble{}
-	}
-	return t.trouble
-}
-
-// untried reports whether the task's write was not attempted, or not in vain.
-func (t *task) untried() bool { return t.trouble == nil || t.trouble.attempts == 0 }
-
-// space is a namespace's tasks.
-type space struct {
-	name      string
-	tasks     map[string]*task // by key
-	waiting   heapOf[*task]
-	running   int
-	orderly   int     // of those running, that have not failed before
-	orderlyAt instant // when the last of them was sent
-	notBefore instant // the namespace waits: Limited or Paused
-	blocked   bool    // one request at a time until one goes through
-	paused    string  // why it is Paused; empty if it is not
-	backoff   interface{ NextBackOff() time.Duration }
-
-	readyAt  instant // position in the schedule's heap
-	servedAt instant // when it was last served
-	served   uint64  // the turn in which it was
-	index    int     // -1 while not in it
-}
+// noPosition is behind all writes that are ever announced.
+const noPosition = math.MaxUint64
 
 // schedule decides which task comes next. Each namespace has a queue in order of due
-// time, and the namespaces take turns, so that none holds up another (contract 16).
-// A task is in its namespace's queue unless it is running. It is not safe for
-// concurrent use.
+// time, and the queues take turns, so that no namespace holds up another (contract 16).
+//
+// It is not safe for concurrent use. No method but [schedule.expediteSome] looks at more
+// than a few tasks, however many there are.
 type schedule struct {
-	spaces map[string]*space
-	ready  heapOf[*space]
-	turn   uint64
-	// fresh is the task that came into line last without a failure, nil if it is
-	// gone: the best probe, as those that have failed may be sick themselves.
-	fresh *task
+	queues    hashtable.Table[queue, *queue] // by namespace
+	ready     heapOf[*queue]
+	running   map[*task]*attempt
+	announced uint64 // how many writes the journal has announced
+	pending   int    // tasks with a write
+	draining  bool   // nothing lingers any more
+	turn      uint64
+	// fresh is the queue that an untried task has joined last: the best place for a
+	// probe to come from, as tasks that have failed may be sick themselves.
+	fresh *queue
+	// onSooner is called when something is due earlier than all was before.
+	onSooner func()
 }
 
-func newSchedule() *schedule { return &schedule{spaces: make(map[string]*space)} }
-
-// find returns the entry's task, nil if there is none.
-func (s *schedule) find(id journal.ID) *task {
-	if sp := s.spaces[id.Namespace]; sp != nil {
-		return sp.tasks[id.Key]
-	}
-	return nil
+func newSchedule(onSooner func()) *schedule {
+	return &schedule{running: make(map[*task]*attempt), onSooner: onSooner}
 }
 
-// task returns the entry's task, made if need be. A new one has to be put in line.
-func (s *schedule) task(id journal.ID) *task {
-	sp := s.spaces[id.Namespace]
-	if sp == nil {
-		sp = &space{name: id.Namespace, tasks: make(map[string]*task), index: -1}
-		s.spaces[id.Namespace] = sp
+// find returns the entry's task and its queue; nil if there is none.
+func (s *schedule) find(id journal.ID) (*queue, *task) {
+	q := s.queues.Get(id.Namespace)
+	if q == nil {
+		return nil, nil
 	}
-	t := sp.tasks[id.Key]
-	if t == nil {
-		t = &task{key: id.Key, space: sp, index: -1}
-		sp.tasks[id.Key] = t
-	}
-	return t
+	return q, q.tasks.Get(id.Key)
 }
 
-// wait puts a task in line for its due time, or moves it there.
-func (s *schedule) wait(t *task, linger time.Duration) {
-	t.due = t.dueAt(instant(linger))
-	if t.index < 0 {
-		heap.Push(&t.space.waiting, t)
-	} else {
-		heap.Fix(&t.space.waiting, int(t.index))
+// ensure returns the entry's task and its queue. A task that was made has to be put in
+// line.
+func (s *schedule) ensure(id journal.ID) (q *queue, t *task, made bool) {
+	if q = s.queues.Get(id.Namespace); q == nil {
+		q = &queue{index: -1}
+		s.queues.Insert(id.Namespace, q)
 	}
-	if t.untried() {
-		s.fresh = t
+	if t = q.tasks.Get(id.Key); t == nil {
+		t, made = &task{}, true
+		q.tasks.Insert(id.Key, t)
 	}
-	s.place(t.space)
+	return q, t, made
 }
 
-func (t *task) dueAt(linger instant) instant {
-	var due instant
-	if t.firstAt != 0 && !t.hurry {
-		due = min(t.lastAt+linger, t.firstAt+lingerCap*linger)
-	}
-	if t.trouble != nil {
-		due = max(due, t.trouble.retryAt)
-	}
-	return due
-}
-
-// remove forgets a task that is in no line, and its namespace if there is nothing to
-// remember of it.
-func (s *schedule) remove(t *task) {
-	if s.fresh == t {
-		s.fresh = nil
-	}
-	sp := t.space
-	delete(sp.tasks, t.key)
-	if len(sp.tasks) > 0 || sp.blocked {
+// written takes in a write that the journal announces.
+func (s *schedule) written(id journal.ID, seq uint64, linger, now instant) {
+	q, t, made := s.ensure(id)
+	if seq < t.seq {
 		return
 	}
-	delete(s.spaces, sp.name)
+	t.seq = seq
+	s.announced++
+	if t.first == 0 {
+		t.first = s.announced
+		s.pending++
+		q.pending++
+	}
+	if q.linger != linger {
+		q.linger = linger
+		s.place(q)
+	}
+	switch {
+	case t.running:
+		s.running[t].newerWrite(s.announced, now)
+	case made:
+		t.begin(now)
+		s.enqueue(q, t, now)
+	case t.retrying():
+		if d := t.retry.doubt; d != nil && d.confirmed != nil {
+			// The task waited for a read-back, and the newer write need not.
+			q.leave(t)
+			t.retry.at = 0
+			t.begin(now)
+			s.enqueue(q, t, now)
+			break
+		}
+		q.retries.fix(t.retry.index)
+	case !q.isUrgent(t) && t.waitedFor(now)+linger <= lingerCap*linger:
+		q.lingering.remove(t)
+		s.enqueue(q, t, now)
+	}
+}
+
+// enqueue puts a task in line.
+func (s *schedule) enqueue(q *queue, t *task, now instant) {
+	t.urgent = t.urgent || s.draining
+	switch {
+	case t.retry != nil && t.retry.at != 0:
+		q.retries.push(t.retry)
+	case q.isUrgent(t):
+		q.urgent.push(t)
+	default:
+		t.postpone(now)
+		q.lingering.push(t)
+	}
+	if !t.retrying() && t.untried() {
+		s.fresh = q
+	}
+	s.place(q)
+}
+
+// doubtful makes a task wait, of whose entry an earlier process has not seen an answer.
+func (s *schedule) doubtful(id journal.ID, until, now instant) {
+	q, t, made := s.ensure(id)
+	if !made {
+		q.leave(t)
+	}
+	r := retryOf(t)
+	r.doubt, r.at = &doubt{unknown: true}, until
+	s.enqueue(q, t, now)
+}
+
+// expedite makes all that waits in a queue urgent.
+func (s *schedule) expedite(q *queue) {
+	q.urgentUpTo = s.announced
+	q.urgent.take(&q.lingering)
+	s.place(q)
+}
+
+// expediteTask makes one task urgent.
+func (s *schedule) expediteTask(q *queue, t *task) {
+	lingers := !t.running && !t.retrying() && !q.isUrgent(t)
+	if lingers {
+		q.lingering.remove(t)
+	}
+	t.urgent = true
+	if lingers {
+		q.urgent.push(t)
+		s.place(q)
+	}
+}
+
+// expediteChunk is how many queues a flush of all namespaces looks at under one hold of
+// the lock.
+const expediteChunk = 128
+
+// expediteSome makes urgent what waits in some of the queues, from a cursor on that
+// begins with 0. The schedule may change between two calls.
+func (s *schedule) expediteSome(cursor int) (next int, done bool) {
+	return s.queues.Walk(cursor, expediteChunk, s.expedite)
 }
 
 // readyAt is when the first task is due; ok is false if none is waiting.
 func (s *schedule) readyAt() (at instant, ok bool) {
-	if len(s.ready) == 0 {
+	if s.ready.len == 0 {
 		return 0, false
 	}
-	return s.ready[0].readyAt, true
+	return s.ready.first().readyAt, true
 }
 
-// next takes the task whose turn it is out of the line. There must be one.
-func (s *schedule) next(now instant) *task {
-	sp := s.ready[0]
-	return s.start(heap.Pop(&sp.waiting).(*task), now)
-}
-
-// nextProbe is next, with a preference for a task that has not failed.
-func (s *schedule) nextProbe(now instant) *task {
-	t := s.fresh
-	if t == nil || t.index < 0 || t.due > now || !t.untried() || t.space.blocked {
-		return s.next(now)
+// start takes the task whose turn it is out of its line. There must be one. A probe is
+// made by a task that has not failed, if one is due.
+func (s *schedule) start(now instant, probe bool) *attempt {
+	q := s.ready.first()
+	t := q.first(false)
+	if f := s.fresh; probe && f != nil && !f.blocked {
+		if untried := f.first(true); untried != nil && untried.untried() && f.due(untried) <= now {
+			q, t = f, untried
+		}
 	}
-	heap.Remove(&t.space.waiting, int(t.index))
-	return s.start(t, now)
-}
-
-func (s *schedule) start(t *task, now instant) *task {
-	sp := t.space
-	t.running, t.trial = true, sp.blocked
-	sp.running++
+	q.leave(t)
+	a := &attempt{queue: q, task: t, newest: t.seq, probe: probe, trial: q.blocked, inOrder: t.untried()}
+	t.running = true
+	s.running[t] = a
+	q.running++
 	s.turn++
-	sp.served, sp.servedAt = s.turn, now
-	if t.orderly = t.untried(); t.orderly {
-		sp.orderly++
-		sp.orderlyAt = now
+	q.served, q.servedAt = s.turn, now
+	if a.inOrder {
+		q.inOrder++
+		q.inOrderAt = now
 	}
-	s.place(sp)
-	return t
+	s.place(q)
+	return a
 }
 
-// done ends a task's turn; it is in no line now.
-func (s *schedule) done(t *task) {
-	if t.orderly {
-		t.space.orderly--
+// stop ends an attempt; its task is in no line now.
+func (s *schedule) stop(a *attempt) {
+	if a.inOrder {
+		a.queue.inOrder--
 	}
-	t.running, t.probe, t.trial, t.orderly = false, false, false, false
-	t.space.running--
-	s.place(t.space)
+	a.task.running = false
+	delete(s.running, a.task)
+	a.queue.running--
+	s.place(a.queue)
+}
+
+// complete notes that a stopped task's writes up to seq are done with. It returns the
+// range of positions that this takes out of the pending ones, and reports whether a newer
+// write is left, whose task has to be put in line.
+func (s *schedule) complete(a *attempt, seq uint64) (from, to uint64, left bool) {
+	q, t := a.queue, a.task
+	from = t.first
+	if t.seq > seq {
+		t.first = a.newer
+		return from, t.first, true
+	}
+	if from != 0 {
+		s.pending--
+		q.pending--
+	}
+	q.tasks.Delete(t.Key())
+	s.discard(q)
+	return from, noPosition, false
+}
+
+// discard forgets a queue when there is nothing to remember of its namespace.
+func (s *schedule) discard(q *queue) {
+	if q.tasks.Len() > 0 {
+		return
+	}
+	q.tasks = hashtable.Table[task, *task]{} // a table does not shrink by itself
+	if q.blocked {
+		return
+	}
+	s.queues.Delete(q.Key())
+	if s.fresh == q {
+		s.fresh = nil
+	}
+	if s.queues.Len() == 0 {
+		s.queues = hashtable.Table[queue, *queue]{}
+	}
 }
 
 // unblock lets a namespace send as it likes.
-func (s *schedule) unblock(sp *space) {
-	sp.blocked, sp.paused, sp.backoff, sp.notBefore = false, "", nil, 0
-	s.place(sp)
+func (s *schedule) unblock(q *queue) {
+	q.blocked, q.paused, q.backoff, q.notBefore = false, "", nil, 0
+	s.place(q)
 }
 
-// A namespace with little to send sends it one after the other, so that upstream sees
-// the writes of an agent in the order in which they were made, and lists them so.
-const (
-	// orderlyTasks is how many entries are little: beyond it, a namespace uses all of
-	// the concurrency there is.
-	orderlyTasks = 16
-	// orderlyFor is how long a request may keep the next one from being sent: some
-	// round trips. One that has failed before keeps up none, as its entry may be sick.
-	orderlyFor = 250 * time.Millisecond
-)
-
-// place puts a namespace where its next task belongs. One that was just served comes
-// after those that were not: its position is when it was served, not how long its
-// next task has been due.
-func (s *schedule) place(sp *space) {
-	if len(sp.waiting) == 0 || (sp.blocked && sp.running > 0) {
-		if sp.index >= 0 {
-			heap.Remove(&s.ready, sp.index)
+// place puts a queue where its next task belongs. A queue that was just served comes
+// after those that were not: its position is when it was served, not how long its next
+// task has been due.
+func (s *schedule) place(q *queue) {
+	before, waiting := s.readyAt()
+	t := q.first(false)
+	if t == nil || q.blocked && q.running > 0 {
+		if q.index >= 0 {
+			s.ready.remove(q.index)
 		}
 		return
 	}
-	sp.readyAt = max(sp.waiting[0].due, sp.notBefore, sp.servedAt)
-	if sp.orderly > 0 && len(sp.tasks) <= orderlyTasks {
-		sp.readyAt = max(sp.readyAt, sp.orderlyAt+instant(orderlyFor))
+	q.readyAt = max(q.due(t), q.notBefore, q.servedAt)
+	if q.inOrder > 0 && q.tasks.Len() <= inOrderTasks {
+		q.readyAt = max(q.readyAt, q.inOrderAt+instant(inOrderFor))
 	}
-	if sp.index < 0 {
-		heap.Push(&s.ready, sp)
+	if q.index < 0 {
+		s.ready.push(q)
 	} else {
-		heap.Fix(&s.ready, sp.index)
+		s.ready.fix(q.index)
+	}
+	if after, _ := s.readyAt(); !waiting || after < before {
+		s.onSooner()
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/load"
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/botwire"
 )
 
 const (
@@ -31,7 +31,7 @@ type bench struct {
 	upstreamURL    string
 	listen         string // for messages
 	namespace      string
-	direct, daemon *upstream.Client
+	direct, daemon *botwire.Client
 	control        *client // for requests that bench does not measure
 
 	wroteDirect, wroteDaemon bool
@@ -80,15 +80,15 @@ func (b *bench) openClients(c *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("upstream.url = %q: %w", c.Upstream.URL, err)
 	}
-	opts := clientOptions(c)
+	opts := engineOptions(c)
 	opts.URL, opts.Concurrency = up, 1
-	b.direct = upstream.NewClient(opts)
+	b.direct = botwire.NewClient(opts)
 	opts.URL, opts.Headers = &url.URL{Scheme: "http", Host: b.control.host}, make(http.Header)
 	if b.control.token != "" {
 		opts.Headers.Set("Authorization", "Bearer "+b.control.token)
 	}
 	opts.Dial = b.control.dial
-	b.daemon = upstream.NewClient(opts)
+	b.daemon = botwire.NewClient(opts)
 	return nil
 }
 
@@ -114,7 +114,7 @@ func (b *bench) run(ctx context.Context) ([]benchRow, error) {
 
 type benchSide struct{ get, put benchCell }
 
-func side(ctx context.Context, c *upstream.Client, id journal.ID, reads, writes int, wrote *bool) (s benchSide, err error) {
+func side(ctx context.Context, c *botwire.Client, id journal.ID, reads, writes int, wrote *bool) (s benchSide, err error) {
 	// The first request opens the connection and is not measured.
 	if _, err := c.Get(ctx, id); err != nil {
 		return s, errors.Join(ctx.Err(), err)
@@ -141,26 +141,18 @@ func timed(n int, call func(int) error) (benchCell, error) {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-func putNumbered(ctx context.Context, c *upstream.Client, id journal.ID, n int) error {
+func putNumbered(ctx context.Context, c *botwire.Client, id journal.ID, n int) error {
 	value := strconv.Itoa(n) + " "
 	value += strings.Repeat("v", benchValueSize-len(value))
-	return confirmed(c.Send(ctx, journal.Write{ID: id, Op: journal.Put, Value: value}))
+	return c.Put(ctx, id, value)
 }
 
-func getPresent(ctx context.Context, c *upstream.Client, id journal.ID) error {
+func getPresent(ctx context.Context, c *botwire.Client, id journal.ID) error {
 	found, err := c.Get(ctx, id)
 	if err == nil && found == nil {
 		err = errors.New("the entry that bench has just written is missing")
 	}
 	return err
-}
-
-// confirmed makes an error of an attempt that did not succeed.
-func confirmed(out upstream.Outcome) error {
-	if out.Verdict == upstream.Confirmed {
-		return nil
-	}
-	return errors.New(out.Reason)
 }
 
 // clean deletes what bench wrote, even when ctx has ended. It reports whether the daemon
@@ -185,8 +177,8 @@ func (b *bench) clean(ctx context.Context) (left bool, err error) {
 	return false, err
 }
 
-func (b *bench) remove(ctx context.Context, c *upstream.Client, key string) error {
-	if err := confirmed(c.Send(ctx, journal.Write{ID: b.id(key), Op: journal.Delete})); err != nil {
+func (b *bench) remove(ctx context.Context, c *botwire.Client, key string) error {
+	if err := c.Delete(ctx, b.id(key)); err != nil {
 		return fmt.Errorf("removing %s/%s: %w", b.namespace, key, err)
 	}
 	return nil

@@ -21,6 +21,7 @@ import (
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/botwire"
 	"github.com/botwired/botwired/upstream/selfhost"
 )
 
@@ -35,7 +36,7 @@ type sidecar struct {
 	logger  *slog.Logger
 	journal *journal.Journal
 	cache   *cache.Cache
-	client  *upstream.Client
+	engine  *botwire.Client
 	reader  *upstream.Reader
 	flusher *upstream.Flusher
 	proxy   *proxy.Server
@@ -107,7 +108,7 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error)) (err error) {
 
 func (d *sidecar) openUpstream(ctx context.Context, c *config.Config) error {
 	var err error
-	opts := clientOptions(c)
+	opts := engineOptions(c)
 	if c.Upstream.URL == config.Embedded {
 		opts.URL = &url.URL{Scheme: "http", Host: "localhost"}
 		opts.Dial, err = d.openEmbedded(ctx, c)
@@ -117,18 +118,18 @@ func (d *sidecar) openUpstream(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("upstream.url = %q: %w", c.Upstream.URL, err)
 	}
-	d.client = upstream.NewClient(opts)
-	d.onClose(func() error { d.client.Close(); return nil })
+	d.engine = botwire.NewClient(opts)
+	d.onClose(func() error { d.engine.Close(); return nil })
 	return nil
 }
 
-// clientOptions returns the options of a client of upstream, without its address.
-func clientOptions(c *config.Config) upstream.ClientOptions {
+// engineOptions returns the options of the engine, without its address.
+func engineOptions(c *config.Config) botwire.Options {
 	headers := make(http.Header)
 	for name, value := range c.Upstream.Headers {
 		headers.Set(name, value)
 	}
-	return upstream.ClientOptions{
+	return botwire.Options{
 		Timeout: c.Upstream.Timeout, Concurrency: c.Upstream.Concurrency,
 		Headers: headers, UserAgent: "botwired/" + buildVersion(),
 	}
@@ -158,13 +159,13 @@ func (d *sidecar) openProxy(c *config.Config) (err error) {
 	d.flusher = upstream.NewFlusher(flusherOptions(d, c, registry))
 	d.journal.Subscribe(d.changed) // the cache and the flusher exist, and nothing runs yet
 	d.reader = upstream.NewReader(upstream.ReaderOptions{
-		Client: d.client, Patience: c.Upstream.ReadPatience,
+		Engine: d.engine, Patience: c.Upstream.ReadPatience,
 		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax,
 		OnRecover: d.flusher.Nudge,
 	})
 	d.proxy, err = proxy.New(proxy.Options{
 		Journal: d.journal, Cache: d.cache, Upstream: d.reader, Flusher: d.flusher,
-		Forward:         upstream.NewForwarder(d.client, token != "", d.logger),
+		Forward:         botwire.NewForwarder(d.engine, token != "", d.logger),
 		Policy:          func(namespace string) cache.Policy { return cachePolicy(c.For(namespace)) },
 		UpstreamURL:     c.Upstream.URL,
 		UpstreamFailing: d.upstreamFailing,
@@ -188,13 +189,13 @@ func flusherOptions(d *sidecar, c *config.Config, registry *prometheus.Registry)
 	}, []string{"op", "outcome"})
 	registry.MustRegister(flushes)
 	return upstream.FlusherOptions{
-		Journal: d.journal, Client: d.client,
+		Journal: d.journal, Engine: d.engine,
 		Linger:      func(namespace string) time.Duration { return c.For(namespace).Linger },
-		Concurrency: c.Upstream.Concurrency, SettleTime: c.Upstream.LateWindow,
+		Concurrency: c.Upstream.Concurrency, LateWindow: c.Upstream.LateWindow,
 		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax,
-		OnOutcome: func(op journal.Op, out upstream.Outcome) {
-			flushes.WithLabelValues(op.String(), out.Verdict.String()).Inc()
-			if out.Verdict == upstream.Confirmed {
+		OnOutcome: func(op journal.Op, verdict upstream.Verdict) {
+			flushes.WithLabelValues(op.String(), verdict.String()).Inc()
+			if verdict == upstream.Confirmed {
 				d.reader.WriteConfirmed()
 			}
 		},

@@ -93,6 +93,9 @@ func judge(folder, path string) string {
 		return ""
 	}
 	first, _, _ := strings.Cut(path, "/")
+	if folder == "upstream" && first == "net" {
+		return "upstream may not use " + path + ": only its engines speak a protocol"
+	}
 	if !strings.Contains(first, ".") {
 		return "" // the standard library
 	}
@@ -131,6 +134,7 @@ func TestForbiddenImportsAreSeen(t *testing.T) {
 		{"proxy", module + "/journal/internal/store"},
 		{"proxy", module + "/config"},
 		{"upstream", module + "/upstream/botwire"},
+		{"upstream", "net/http"},
 		{"upstream/selfhost", module + "/upstream"},
 		{"cmd/botwired", module + "/proof/bench"},
 		{"other", module + "/cache"},

@@ -25,6 +25,7 @@ import (
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/botwire"
 )
 
 // The settings of the simulated daemon: the defaults.
@@ -59,7 +60,7 @@ var usual = settings{
 type node struct {
 	journal *journal.Journal
 	cache   *cache.Cache
-	client  *upstream.Client
+	engine  *botwire.Client
 	flusher *upstream.Flusher
 	proxy   *proxy.Server
 	stop    context.CancelFunc
@@ -109,12 +110,12 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.client = upstream.NewClient(upstream.ClientOptions{
+	n.engine = botwire.NewClient(botwire.Options{
 		URL: &url.URL{Scheme: "http", Host: "localhost"}, Timeout: requestTimeout, Concurrency: 16,
 		UserAgent: "sim", Dial: func(ctx context.Context) (net.Conn, error) { return n.dial(ctx, up) },
 	})
 	n.flusher = upstream.NewFlusher(upstream.FlusherOptions{
-		Journal: n.journal, Client: n.client, Concurrency: 16, SettleTime: with.lateWindow,
+		Journal: n.journal, Engine: n.engine, Concurrency: 16, LateWindow: with.lateWindow,
 		Linger:         func(string) time.Duration { return with.linger },
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, Logger: logger,
 		OnSettled: func(w journal.Write) { n.proxy.Settled(w) },
@@ -124,7 +125,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 		n.flusher.Changed(c)
 	})
 	reader := upstream.NewReader(upstream.ReaderOptions{
-		Client: n.client, Patience: with.patience,
+		Engine: n.engine, Patience: with.patience,
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, OnRecover: n.flusher.Nudge,
 	})
 	n.proxy, err = proxy.New(proxy.Options{
@@ -155,7 +156,7 @@ func (n *node) end() error {
 	n.stop()
 	err := errors.Join(<-n.ended, <-n.ended)
 	n.proxy.Close()
-	n.client.Close()
+	n.engine.Close()
 	err = errors.Join(err, n.journal.Close())
 	n.cache.Close()
 	if errors.Is(err, context.Canceled) {

@@ -1,4 +1,4 @@
-package upstream
+package botwire
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
 )
 
 const (
@@ -27,8 +28,8 @@ const (
 	maxResponseHeader = 64 << 10
 )
 
-// ClientOptions configures a client.
-type ClientOptions struct {
+// Options configures a client.
+type Options struct {
 	// URL is the service's base: scheme, host and perhaps a path.
 	URL *url.URL
 	// Timeout bounds one request, its answer included.
@@ -43,17 +44,19 @@ type ClientOptions struct {
 	Dial func(ctx context.Context) (net.Conn, error)
 }
 
-// Client makes single requests to upstream. It never retries, never follows a
-// redirect and never believes an answer that is not BotWire's. It may be used
+// Client is the engine: it makes single requests to BotWire. It never retries, never
+// follows a redirect and never believes an answer that is not BotWire's. It may be used
 // concurrently.
 type Client struct {
-	opts ClientOptions
+	opts Options
 	base string // scheme, host and path, without a slash at the end
 	http *http.Client
 }
 
+var _ upstream.Engine = (*Client)(nil)
+
 // NewClient returns a client; Close releases its connections.
-func NewClient(opts ClientOptions) *Client {
+func NewClient(opts Options) *Client {
 	return &Client{
 		opts: opts,
 		base: opts.URL.Scheme + "://" + opts.URL.Host + strings.TrimSuffix(opts.URL.EscapedPath(), "/"),
@@ -67,9 +70,9 @@ func NewClient(opts ClientOptions) *Client {
 	}
 }
 
-// newTransport is HTTP/1.1 only: one request a connection makes it certain whether a
-// request that failed was sent.
-func newTransport(opts ClientOptions) *http.Transport {
+// newTransport speaks HTTP/1.1 only. One request at a time on a connection makes it
+// certain whether a request that failed was sent.
+func newTransport(opts Options) *http.Transport {
 	dialer := &net.Dialer{Timeout: opts.Timeout}
 	t := &http.Transport{
 		DialContext:            dialer.DialContext,
@@ -79,7 +82,7 @@ func newTransport(opts ClientOptions) *http.Transport {
 		MaxIdleConns:           2 * opts.Concurrency,
 		MaxIdleConnsPerHost:    2 * opts.Concurrency,
 		IdleConnTimeout:        idleFor,
-		ResponseHeaderTimeout:  opts.Timeout, // for what is passed on, which has no other
+		ResponseHeaderTimeout:  opts.Timeout, // a forwarded request has no other
 		MaxResponseHeaderBytes: maxResponseHeader,
 	}
 	t.Protocols = new(http.Protocols)
@@ -94,44 +97,50 @@ func newTransport(opts ClientOptions) *http.Transport {
 // Close closes the idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Send carries a write upstream, once.
-func (c *Client) Send(ctx context.Context, w journal.Write) Outcome {
-	method, body := http.MethodDelete, []byte(nil)
-	if w.Op == journal.Put {
-		var err error
-		method = http.MethodPut
-		if body, err = json.Marshal(map[string]string{"value": w.Value}); err != nil {
-			return Outcome{Verdict: Refused, Reason: "value cannot be encoded"}
-		}
-	}
-	answer, err := c.do(ctx, method, c.entryURL(w.ID), body)
+// Put implements [upstream.Engine].
+func (c *Client) Put(ctx context.Context, id journal.ID, value string) error {
+	body, err := json.Marshal(map[string]string{"value": value})
 	if err != nil {
-		return err.outcome()
+		return &upstream.Error{Verdict: upstream.Permanent, Reason: "the value cannot be encoded"}
 	}
-	if confirms(answer, w) {
-		return Outcome{Verdict: Confirmed, Status: answer.status}
+	answer, failed := c.do(ctx, http.MethodPut, c.entryURL(id), body)
+	switch {
+	case failed != nil:
+		return failed
+	case !answer.confirmsPut(id):
+		return answer.failure()
 	}
-	return answer.failure().outcome()
+	return nil
 }
 
-// Get asks for an entry; nil without an error means that upstream does not hold it.
-// Errors are *[RequestError].
+// Delete implements [upstream.Engine].
+func (c *Client) Delete(ctx context.Context, id journal.ID) error {
+	answer, failed := c.do(ctx, http.MethodDelete, c.entryURL(id), nil)
+	switch {
+	case failed != nil:
+		return failed
+	case !answer.confirmsDelete(id):
+		return answer.failure()
+	}
+	return nil
+}
+
+// Get implements [upstream.Engine].
 func (c *Client) Get(ctx context.Context, id journal.ID) (*journal.Observation, error) {
 	answer, failed := c.do(ctx, http.MethodGet, c.entryURL(id), nil)
 	if failed != nil {
 		return nil, failed
 	}
-	var doc struct {
-		Namespace, Key, Detail string
-		Value                  *string
-		CreatedAt              *float64 `json:"created_at"`
-		UpdatedAt              *float64 `json:"updated_at"`
-	}
-	ok := answer.decode(&doc)
-	if ok && answer.status == http.StatusNotFound && doc.Detail == wire.NotFoundDetail(id.Namespace, id.Key) {
+	if answer.saysAbsent(id) {
 		return nil, nil
 	}
-	if !ok || answer.status != http.StatusOK || doc.Namespace != id.Namespace || doc.Key != id.Key ||
+	var doc struct {
+		Namespace, Key string
+		Value          *string
+		CreatedAt      *float64 `json:"created_at"`
+		UpdatedAt      *float64 `json:"updated_at"`
+	}
+	if !answer.decode(&doc) || answer.status != http.StatusOK || doc.Namespace != id.Namespace || doc.Key != id.Key ||
 		doc.Value == nil || doc.CreatedAt == nil || doc.UpdatedAt == nil {
 		return nil, answer.failure()
 	}
@@ -140,8 +149,7 @@ func (c *Client) Get(ctx context.Context, id journal.ID) (*journal.Observation, 
 	}, nil
 }
 
-// List asks for all keys of a namespace that upstream can list; complete is false if
-// there may be more. Errors are *[RequestError].
+// List implements [upstream.Engine]. BotWire lists 1,000 keys at most.
 func (c *Client) List(ctx context.Context, namespace string) (rows []journal.Row, complete bool, err error) {
 	answer, failed := c.do(ctx, http.MethodGet, c.base+"/memory/"+namespace+"?limit="+strconv.Itoa(listLimit), nil)
 	if failed != nil {

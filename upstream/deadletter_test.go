@@ -9,20 +9,20 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// A refused write may follow one of which upstream holds nobody knows what. Readers have
+// A dead letter may follow a write of which nobody knows how much upstream holds. Readers have
 // seen both, and what settled before them is not for them again (contract 7).
-func TestRefusedInDoubtLeavesNoOldCopy(t *testing.T) {
-	const confirmed = timeout + settleTime + 5*time.Second
+func TestDeadLetterInDoubtLeavesNoOldCopy(t *testing.T) {
+	const confirmed = timeout + lateWindow + 5*time.Second
 	for name, test := range map[string]struct {
 		first reply
-		then  func(*rig) *rig // until the refused write is put
+		then  func(*rig) *rig // until the write is put that becomes a dead letter
 	}{
 		"unanswered": {reply{hang: true, applied: true}, func(r *rig) *rig { return r }},
 		"after a restart": {reply{hang: true, applied: true}, func(r *rig) *rig {
 			time.Sleep(time.Second)
 			return r.reopen()
 		}},
-		"watched": {reply{hang: true}, func(r *rig) *rig {
+		"read back": {reply{hang: true}, func(r *rig) *rig {
 			r.put(key("k"), "second")
 			time.Sleep(confirmed)
 			r.wantHeld(key("k"), "second")
@@ -39,7 +39,7 @@ func TestRefusedInDoubtLeavesNoOldCopy(t *testing.T) {
 					switch c.value {
 					case "first":
 						return test.first
-					case "refused":
+					case "dead":
 						return detail(http.StatusUnprocessableEntity)
 					}
 					return reply{}
@@ -48,7 +48,7 @@ func TestRefusedInDoubtLeavesNoOldCopy(t *testing.T) {
 				time.Sleep(linger + 60*time.Millisecond)
 				r = test.then(r)
 				early := r.journal.BeginListing("ns")
-				r.put(key("k"), "refused")
+				r.put(key("k"), "dead")
 				r.settleWithin(2 * time.Minute)
 				if n := r.journal.Stats().DeadLetters; n != 1 {
 					t.Fatalf("%d dead letters", n)
@@ -84,12 +84,12 @@ func list(t *testing.T, r *rig, rows ...journal.Row) {
 	}
 }
 
-func TestRefusedWithoutDoubtKeepsTheCopy(t *testing.T) {
+func TestDeadLetterWithoutDoubtKeepsTheCopy(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.put(key("k"), "settled")
 		r.settleWithin(time.Second)
 		r.answer = func(call) reply { return detail(http.StatusUnprocessableEntity) }
-		r.put(key("k"), "refused")
+		r.put(key("k"), "dead")
 		r.settleWithin(time.Second)
 		if state, err := r.journal.Lookup(key("k")); err != nil || state.Value != "settled" {
 			t.Errorf("it is %+v, %v", state, err)

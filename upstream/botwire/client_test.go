@@ -1,10 +1,13 @@
-package upstream_test
+package botwire_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -12,21 +15,42 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
 
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/botwire"
 )
 
-func clientOf(t testing.TB, dial func(context.Context) (net.Conn, error)) *upstream.Client {
-	c := upstream.NewClient(upstream.ClientOptions{
+const timeout = 10 * time.Second
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func key(k string) journal.ID { return journal.ID{Namespace: "ns", Key: k} }
+
+func clientOf(t testing.TB, dial func(context.Context) (net.Conn, error)) *botwire.Client {
+	c := botwire.NewClient(botwire.Options{
 		URL: &url.URL{Scheme: "http", Host: "upstream.test"}, Timeout: timeout, Concurrency: 1, UserAgent: "test", Dial: dial,
 	})
 	t.Cleanup(c.Close)
 	return c
 }
 
-func answering(t testing.TB, response string) *upstream.Client {
+func answering(t testing.TB, response string) *botwire.Client {
 	return clientOf(t, func(ctx context.Context) (net.Conn, error) { return scripted(ctx, response) })
+}
+
+// scripted answers every connection's requests with the same bytes, as they are.
+func scripted(ctx context.Context, response string) (net.Conn, error) {
+	near, far := net.Pipe()
+	go func() {
+		defer func() { _ = far.Close() }() // pipes close without an error
+		if r, err := http.ReadRequest(bufio.NewReader(far)); err == nil {
+			_, _ = io.Copy(io.Discard, r.Body)
+			_, _ = io.WriteString(far, response)
+		}
+	}()
+	return near, ctx.Err()
 }
 
 func ok(body string) string {
@@ -95,8 +119,8 @@ func TestUnsentAndUnanswered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := journal.Write{ID: key("k"), Op: journal.Put, Value: string(make([]byte, 50000))}
-				if got := clientOf(t, row.dial).Send(t.Context(), w); got.Verdict != row.want {
+				got := failureOf(clientOf(t, row.dial).Put(t.Context(), key("k"), string(make([]byte, 50000))))
+				if got.Verdict != row.want {
 					t.Errorf("got %v (%s), want %v", got.Verdict, got.Reason, row.want)
 				}
 			})
@@ -104,21 +128,8 @@ func TestUnsentAndUnanswered(t *testing.T) {
 	}
 }
 
-func TestKeepAliveConnectionClosedByUpstream(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		for i := range 20 {
-			r.put(key(fmt.Sprint(i)), "v")
-			time.Sleep(time.Second + time.Duration(i%2)*(5*time.Second))
-			r.wantHeld(key(fmt.Sprint(i)), "v")
-		}
-		if n := len(r.requests(anything)); n != 20 {
-			t.Errorf("%d requests for 20 writes", n)
-		}
-	})
-}
-
 // TestReasonOfAValidationError: the list that BotWire's framework gives instead of a
-// sentence is told without what it quotes of the request.
+// sentence is put into words without what it quotes of the request.
 func TestReasonOfAValidationError(t *testing.T) {
 	item := `{"type":"string_type","loc":["body","value",0],"msg":"Input should be a valid string","input":"secret-value","ctx":{"x":"secret-value"}}`
 	for name, row := range map[string]struct{ body, want string }{
@@ -135,14 +146,14 @@ func TestReasonOfAValidationError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			response := "HTTP/1.1 422 Unprocessable Entity\r\nConnection: close\r\n\r\n" + row.body
-			out := answering(t, response).Send(t.Context(), journal.Write{ID: key("k"), Op: journal.Put, Value: "secret-value"})
-			if out.Verdict != upstream.Refused || out.Reason != row.want {
+			out := failureOf(answering(t, response).Put(t.Context(), key("k"), "secret-value"))
+			if out.Verdict != upstream.Permanent || out.Status != 422 || out.Reason != row.want {
 				t.Errorf("%v: %q, want %q", out.Verdict, out.Reason, row.want)
 			}
 		})
 	}
 	long := `{"detail":[` + strings.TrimSuffix(strings.Repeat(strings.ReplaceAll(item, "valid", strings.Repeat("valid", 100))+",", 1000), ",") + `]}`
-	out := answering(t, "HTTP/1.1 422 No\r\nConnection: close\r\n\r\n"+long).Send(t.Context(), journal.Write{ID: key("k"), Op: journal.Put})
+	out := failureOf(answering(t, "HTTP/1.1 422 No\r\nConnection: close\r\n\r\n"+long).Put(t.Context(), key("k"), ""))
 	if n := len(out.Reason); n < 200 || n > 220 {
 		t.Errorf("a reason of %d bytes", n)
 	}
@@ -158,28 +169,45 @@ func FuzzAnswers(f *testing.F) {
 	f.Add("HTTP/1.1 429 No\r\nRetry-After: -99999999999999999999\r\n\r\n", true)
 	f.Fuzz(func(t *testing.T, response string, put bool) {
 		c := answering(t, response)
-		w := journal.Write{ID: key("k"), Op: journal.Delete}
-		word := []byte("deleted")
+		word, err := "deleted", error(nil)
 		if put {
-			w.Op, word = journal.Put, []byte("stored")
+			word, err = "stored", c.Put(t.Context(), key("k"), "v")
+		} else {
+			err = c.Delete(t.Context(), key("k"))
 		}
-		out := c.Send(t.Context(), w)
-		if out.RetryAfter < 0 || out.RetryAfter > time.Hour {
-			t.Errorf("a wait of %v", out.RetryAfter)
-		}
-		if out.Verdict == upstream.Confirmed && !mentions(response, string(word), "Key not found: ns/k") {
+		if err == nil && !mentions(response, word, "Key not found: ns/k") {
 			t.Errorf("%q passes for a confirmation", response)
 		}
-		if _, err := c.Get(t.Context(), w.ID); err != nil {
-			var failed *upstream.RequestError
-			if !errors.As(err, &failed) {
-				t.Errorf("an error of type %T", err)
-			}
-		}
-		if rows, _, err := c.List(t.Context(), "ns"); err != nil && rows != nil {
+		wantFailure(t, err)
+		_, err = c.Get(t.Context(), key("k"))
+		wantFailure(t, err)
+		rows, _, err := c.List(t.Context(), "ns")
+		wantFailure(t, err)
+		if err != nil && rows != nil {
 			t.Error("rows with an error")
 		}
 	})
+}
+
+// wantFailure expects an error, if there is one, to say what it means.
+func wantFailure(t *testing.T, err error) {
+	t.Helper()
+	var failed *upstream.Error
+	switch {
+	case err == nil:
+	case !errors.As(err, &failed):
+		t.Errorf("an error of type %T", err)
+	case failed.Verdict == upstream.Confirmed, failed.RetryAfter < 0, failed.RetryAfter > time.Hour:
+		t.Errorf("%v, and a wait of %v", failed.Verdict, failed.RetryAfter)
+	}
+}
+
+// failureOf is the engine's error; its verdict is Confirmed if there is none.
+func failureOf(err error) (failed upstream.Error) {
+	if e := new(upstream.Error); errors.As(err, &e) {
+		failed = *e
+	}
+	return failed
 }
 
 // mentions reports whether a confirmation can be in the response at all: only an

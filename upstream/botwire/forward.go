@@ -1,4 +1,4 @@
-package upstream
+package botwire
 
 import (
 	"errors"
@@ -13,30 +13,30 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 )
 
-// forwardBody bounds the body of a request that is passed on, in bytes.
+// forwardBody bounds the body of a forwarded request, in bytes.
 const forwardBody = 32 << 20
 
-// Forwarder passes requests that are not for the memory API on to upstream, as they
-// came, and upstream's answers back, without its CORS headers.
+// Forwarder passes requests that are not for the memory API on to upstream as they came,
+// and upstream's answers back without its CORS headers.
 type Forwarder struct {
 	proxy httputil.ReverseProxy
 	base  *url.URL
 }
 
 // NewForwarder returns a forwarder that uses the client's service, connections and
-// headers. dropAuthorization keeps the callers' Authorization from upstream: it is
-// for this daemon. logger receives failures.
+// headers. dropAuthorization keeps the callers' Authorization from upstream, for a daemon
+// that asks callers for one itself. logger receives failures.
 func NewForwarder(c *Client, dropAuthorization bool, logger *slog.Logger) *Forwarder {
 	return &Forwarder{base: c.opts.URL, proxy: httputil.ReverseProxy{
 		Transport:     c.http.Transport,
 		FlushInterval: -1, // answers may be streams
 		ErrorLog:      httplog.New(logger, slog.LevelWarn),
 		Rewrite: func(r *httputil.ProxyRequest) {
-			redirect(r.Out, r.In, c.opts.URL)
+			pointAt(c.opts.URL, r.Out, r.In)
 			if dropAuthorization {
 				r.Out.Header.Del("Authorization")
 			}
-			setOwn(r.Out.Header, c.opts.Headers)
+			setConfigured(r.Out.Header, c.opts.Headers)
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			var large *http.MaxBytesError
@@ -66,20 +66,20 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	proxy.ServeHTTP(w, r)
 }
 
-// setOwn sets the configured headers in place of the caller's. To many servers "_" is "-"
-// in a name: the caller's X_Api must not stand beside a configured X-Api.
-func setOwn(h, own http.Header) {
+// setConfigured sets the configured headers in place of the caller's. Many servers read
+// "_" in a name as "-": the caller's X_Api must not stand beside a configured X-Api.
+func setConfigured(h, configured http.Header) {
 	folded := func(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "-")) }
-	names := make(map[string]bool, len(own))
-	for name := range own {
+	names := make(map[string]bool, len(configured))
+	for name := range configured {
 		names[folded(name)] = true
 	}
 	maps.DeleteFunc(h, func(name string, _ []string) bool { return names[folded(name)] })
-	maps.Copy(h, own)
+	maps.Copy(h, configured)
 }
 
-// redirect points a request at upstream without cleaning its path.
-func redirect(out, in *http.Request, base *url.URL) {
+// pointAt makes out a request to upstream's base without cleaning its path.
+func pointAt(base *url.URL, out, in *http.Request) {
 	out.Host = base.Host
 	out.URL = &url.URL{
 		Scheme: base.Scheme, Host: base.Host,
@@ -90,9 +90,9 @@ func redirect(out, in *http.Request, base *url.URL) {
 	}
 }
 
-// localize turns a Location under upstream's URL into one under the address at which
-// the caller has found this daemon; ok is false if it points elsewhere, or is
-// relative and right as it is.
+// localize turns a Location under upstream's URL into one under the address by which the
+// caller reached this daemon; ok is false if it points elsewhere, or is relative and
+// right as it is.
 func (f *Forwarder) localize(location string, r *http.Request) (here string, ok bool) {
 	to, err := url.Parse(location)
 	if err != nil || location == "" {

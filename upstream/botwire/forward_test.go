@@ -1,4 +1,4 @@
-package upstream_test
+package botwire_test
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/botwire"
 )
 
 // forwarding passes requests on to a handler under a base path.
@@ -27,9 +27,9 @@ func forwarding(t *testing.T, base string, dropAuthorization bool, handler http.
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := upstream.NewClient(upstream.ClientOptions{URL: u, Timeout: timeout, Concurrency: 1, Headers: http.Header{"X-Own": {"1"}}})
+	c := botwire.NewClient(botwire.Options{URL: u, Timeout: timeout, Concurrency: 1, Headers: http.Header{"X-Own": {"1"}}})
 	t.Cleanup(c.Close)
-	return upstream.NewForwarder(c, dropAuthorization, slog.New(slog.DiscardHandler)), server
+	return botwire.NewForwarder(c, dropAuthorization, slog.New(slog.DiscardHandler)), server
 }
 
 func forwarded(h http.Handler, method, target string, body io.Reader) *httptest.ResponseRecorder {
@@ -96,12 +96,12 @@ func TestForwardSendsNoHeaderThatPassesForAConfiguredOne(t *testing.T) {
 	}
 }
 
-// An answer that breaks off is told in the log, without what upstream sent: it may be a
+// An answer that breaks off is logged without what upstream sent: it may be a
 // value.
 func TestForwardLogsAnAnswerThatBreaksOff(t *testing.T) {
 	var log bytes.Buffer
 	c := answering(t, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nsecret-value\r\n\r\n")
-	h := upstream.NewForwarder(c, false, slog.New(slog.NewTextHandler(&log, nil)))
+	h := botwire.NewForwarder(c, false, slog.New(slog.NewTextHandler(&log, nil)))
 	defer func() {
 		if err, _ := recover().(error); !errors.Is(err, http.ErrAbortHandler) {
 			t.Errorf("recovered %v", err)
@@ -119,7 +119,7 @@ func TestForwardLogsAnAnswerThatBreaksOff(t *testing.T) {
 func TestForwardLogsNothingOfAnAnswerThatIsNone(t *testing.T) {
 	for _, response := range []string{"secret-value\r\n\r\n", "HTTP/1.1 secret-value\r\n\r\n", "HTTP/1.1 200 OK\r\nsecret-value\r\n\r\n"} {
 		var log bytes.Buffer
-		h := upstream.NewForwarder(answering(t, response), false, slog.New(slog.NewTextHandler(&log, nil)))
+		h := botwire.NewForwarder(answering(t, response), false, slog.New(slog.NewTextHandler(&log, nil)))
 		w := forwarded(h, http.MethodGet, "/x", nil)
 		if w.Code != http.StatusServiceUnavailable || !strings.Contains(log.String(), "could not be passed on") ||
 			strings.Contains(log.String()+w.Body.String(), "secret-value") {

@@ -1,0 +1,77 @@
+package botwire
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/botwired/botwired/upstream"
+)
+
+// classify is the verdict on an answer that is not the one asked for.
+func (a *answer) classify() upstream.Verdict {
+	switch a.status {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		if !a.fromService() {
+			return upstream.Transient // a gateway's page: no write becomes a dead letter for it
+		}
+		return upstream.Permanent
+	case http.StatusRequestEntityTooLarge:
+		return upstream.Permanent // a gateway's limit is as final
+	case http.StatusTooManyRequests:
+		return upstream.Throttled
+	case http.StatusRequestTimeout, http.StatusTooEarly:
+		return upstream.Transient
+	case http.StatusGatewayTimeout, statusOriginTimeout:
+		return upstream.Unanswered
+	}
+	if a.status >= 400 && a.status < 500 {
+		// 401, 402, 403, a 404 that is not about the entry, and whatever else a gateway
+		// may say: it is not the fault of this write, and asking often does not help.
+		return upstream.Paused
+	}
+	return upstream.Transient
+}
+
+// statusOriginTimeout is what a well-known content network says for 504.
+const statusOriginTimeout = 524
+
+// maxRetryAfter bounds how long upstream can ask to wait: a date far off is a mistake,
+// and the write would look forgotten.
+const maxRetryAfter = time.Hour
+
+// retryAfter reads the header of that name (RFC 9110, section 10.2.3): seconds or a
+// date. It is 0 when there is none that makes sense.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	value := h.Get("Retry-After")
+	if value == "" {
+		return 0
+	}
+	seconds, err := strconv.ParseInt(value, 10, 64)
+	if err == nil || errors.Is(err, strconv.ErrRange) { // out of range, it is the nearest number
+		return min(max(0, time.Duration(min(seconds, int64(maxRetryAfter/time.Second)))*time.Second), maxRetryAfter)
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return min(max(0, at.Sub(now)), maxRetryAfter)
+	}
+	return 0
+}
+
+// maxPassedOn bounds an answer that a caller is given as it is, in bytes.
+const maxPassedOn = 64 << 10
+
+// forCallers is the body of an answer that a caller may be given as it is, nil if it may
+// not: the answer is about the request, and it is in JSON as BotWire's are. A 404 that is
+// not about the entry is never given: a caller would take it for the entry's absence
+// (contract 9).
+func (a *answer) forCallers() []byte {
+	switch a.status {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden,
+		http.StatusUnprocessableEntity, http.StatusTooManyRequests:
+		if a.fromService() && len(a.body) > 0 && len(a.body) <= maxPassedOn {
+			return a.body
+		}
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package botwire
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync/atomic"
+
+	"github.com/botwired/botwired/internal/httplog"
+	"github.com/botwired/botwired/upstream"
+)
+
+// do makes one request. It fails as Unsent when the request cannot have arrived whole,
+// and as Unanswered otherwise.
+func (c *Client) do(ctx context.Context, method, target string, body []byte) (*answer, *upstream.Error) {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	var t transfer
+	req, err := c.request(httptrace.WithClientTrace(ctx, t.trace()), method, target, body)
+	if err != nil {
+		return nil, t.failure(err)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, t.failure(err)
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		t.sent.Store(true)
+		return nil, t.failure(err)
+	}
+	return &answer{resp.StatusCode, resp.Header, data}, nil
+}
+
+// transfer is how far a request has come on its way to upstream.
+type transfer struct {
+	connected atomic.Bool // it has had a connection
+	// sent is true while the request may have reached upstream whole: from the moment
+	// it has a connection, unless writing it fails. After a write that failed, upstream
+	// has only part of the request and waits for the rest in vain. The transport takes a
+	// second connection only if nothing went out on the first, or for a read, which
+	// leaves nothing behind.
+	sent atomic.Bool
+}
+
+func (t *transfer) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		GetConn: func(string) { t.sent.Store(false) },
+		GotConn: func(httptrace.GotConnInfo) {
+			t.connected.Store(true)
+			t.sent.Store(true)
+		},
+		WroteRequest: func(info httptrace.WroteRequestInfo) { t.sent.Store(info.Err == nil) },
+	}
+}
+
+func (t *transfer) failure(err error) *upstream.Error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err // the URL is upstream's and known
+	}
+	// The error may quote bytes of upstream's that are no answer: they may be a value.
+	reason := httplog.Unquoted(err.Error())
+	if errors.Is(err, context.DeadlineExceeded) {
+		reason = "no answer in time"
+	}
+	if t.sent.Load() {
+		return &upstream.Error{Verdict: upstream.Unanswered, Reason: reason}
+	}
+	return &upstream.Error{Verdict: upstream.Unsent, Unreachable: !t.connected.Load(), Reason: reason}
+}
+
+func (c *Client) request(ctx context.Context, method, target string, body []byte) (*http.Request, error) {
+	var content io.Reader
+	if body != nil {
+		content = bytes.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, content)
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range c.opts.Headers {
+		req.Header[name] = values
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("User-Agent", c.opts.UserAgent)
+	return req, nil
+}
