@@ -8,6 +8,9 @@ type RecoverOptions = recovery.Options
 // Recovery is what [Recover] found and did.
 type Recovery = recovery.Recovery
 
+// Progress is how far a recovery is.
+type Progress = recovery.Progress
+
 // Salvaged counts records.
 type Salvaged = recovery.Salvaged
 

@@ -42,7 +42,9 @@ failed and changed nothing.`,
 			return err
 		}
 		dir := loaded.Config.DataDir
-		r, err := journal.Recover(journal.RecoverOptions{Dir: filepath.Join(dir, journalDir), Now: time.Now()})
+		progress, clearLine := p.recoverProgress()
+		r, err := journal.Recover(journal.RecoverOptions{Dir: filepath.Join(dir, journalDir), Now: time.Now(), Progress: progress})
+		clearLine()
 		switch {
 		case errors.Is(err, journal.ErrInUse):
 			return fmt.Errorf("data_dir = %q: a running botwired uses it: stop it first", dir)
@@ -62,6 +64,28 @@ failed and changed nothing.`,
 		return err
 	}
 	return cmd
+}
+
+// recoverProgress keeps a line on the terminal that says how far the recovery is. Where
+// there is no terminal it shows nothing. clearLine removes the line.
+func (p *process) recoverProgress() (show func(journal.Progress), clearLine func()) {
+	if !p.isTerminal(p.stderr) {
+		return nil, func() {}
+	}
+	shown := false
+	show = func(now journal.Progress) {
+		shown = true
+		line := fmt.Sprintf("%d of %d files read", now.Files, now.OfFiles)
+		if now.Records > 0 {
+			line = fmt.Sprintf("%d records written", now.Records)
+		}
+		fmt.Fprint(p.stderr, "\r\x1b[K"+line)
+	}
+	return show, func() {
+		if shown {
+			fmt.Fprint(p.stderr, "\r\x1b[K")
+		}
+	}
 }
 
 func printRecovery(w io.Writer, r *journal.Recovery) error {

@@ -129,3 +129,25 @@ func TestRecoverEverything(t *testing.T) {
 		t.Errorf("exit code %d, stderr %q\n%s", got.code, got.stderr, got.stdout)
 	}
 }
+
+// On a terminal, one line says how far the recovery is, and is cleared in the end.
+func TestRecoverShowsProgress(t *testing.T) {
+	for name, test := range map[string]struct {
+		adjust func(*process)
+		want   bool
+	}{
+		"on a terminal": {onTerminal, true},
+		"elsewhere":     {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dataDir := closed(t)
+			if err := os.Remove(filepath.Join(dataDir, "journal", "MARK")); err != nil {
+				t.Fatal(err)
+			}
+			got := at(t, newDaemon(t, nil), test.adjust, "recover", "--data-dir", dataDir)
+			if shown := strings.Contains(got.stderr, " files read\r\x1b[K") && strings.Contains(got.stderr, "\r\x1b[K5 records written\r\x1b[K"); shown != test.want {
+				t.Errorf("stderr is %q", got.stderr)
+			}
+		})
+	}
+}

@@ -2,4 +2,26 @@
 // without changing it, salvages what checks of a damaged one into a new store that takes
 // its place, and brings a store of an older format to the present one. It works on
 // directories that no process has open, whose lock the caller or [Recover] holds.
+//
+// # Steps of a recovery
+//
+// Whatever cuts a recovery off, either the damaged directory or the new journal is in its
+// place, or nothing is and a start refuses to make a journal; the next recovery begins
+// again.
+//
+//  1. The tables and logs are read past Pebble, one by one. What they are seen to hold is
+//     sorted: the newest version of each key, by Pebble's own sequence number.
+//  2. If Pebble can open the store, and shows all that the newest state record counts,
+//     the records are taken from there. Else the sorted ones are, and those that only
+//     Pebble shows.
+//  3. One pass over the records counts what checks, and so what is missing.
+//  4. The damaged directory is copied aside: dir.damaged-TIME.
+//  5. A second pass writes the records that check to a new journal: dir.recovering. Each
+//     entry with a pending write gets a sent mark, as upstream may hold the write.
+//  6. The new journal takes the place of the old directory, which is dir.replaced
+//     meanwhile, by two renames.
+//
+// Memory is bounded, however large the journal is: sorting holds 16 MiB, and puts the
+// rest into files in dir.sorting. On the disk a recovery takes up to three times what the
+// directory does: the copy, the sorted records and the new journal.
 package recovery

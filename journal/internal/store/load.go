@@ -1,6 +1,8 @@
 package store
 
 import (
+	"errors"
+
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/botwired/botwired/journal/internal/record"
@@ -19,7 +21,7 @@ type Load struct {
 // Load begins to fill the store.
 func (s *Store) Load() *Load { return &Load{s: s, batch: s.db.NewBatch()} }
 
-// Set adds a sealed record.
+// Set adds a sealed record. Errors: [ErrFailed], after Options.Fatal was called.
 func (l *Load) Set(key, sealed []byte) error {
 	if err := l.batch.Set(key, sealed, nil); err != nil {
 		return err
@@ -27,11 +29,16 @@ func (l *Load) Set(key, sealed []byte) error {
 	if l.batch.Len() < loadBytes {
 		return nil
 	}
-	if err := l.batch.Commit(pebble.Sync); err != nil {
-		return err
-	}
+	l.s.order.Lock()
+	defer l.s.order.Unlock()
+	return l.commit()
+}
+
+// commit makes the batch durable. The caller holds order.
+func (l *Load) commit() error {
+	batch := l.batch
 	l.batch = l.s.db.NewBatch()
-	return nil
+	return l.s.guard(func() error { return errors.Join(batch.Commit(pebble.Sync), batch.Close()) })
 }
 
 // Finish makes everything durable, and the totals the store's.
@@ -44,5 +51,5 @@ func (l *Load) Finish(t record.Totals) error {
 	if err := l.batch.Set(record.StateKey, record.EncodeTotals(&t), nil); err != nil {
 		return err
 	}
-	return l.batch.Commit(pebble.Sync)
+	return l.commit()
 }
