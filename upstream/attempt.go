@@ -56,13 +56,13 @@ func (a *attempt) send(ctx context.Context) error {
 	}
 	// Durable before the request leaves: a crash must not forget that it may land.
 	if err := a.f.opts.Journal.MarkSent(w); errors.Is(err, journal.ErrFull) {
-		a.noRoom()
+		a.putBack(a.f.now() + instant(fullDiskRetry))
 		return nil
 	} else if err != nil {
 		return err
 	}
 	a.sending(w)
-	failed := a.request(ctx, w)
+	failed := request(ctx, a.f.opts.Engine, w)
 	if failed != nil && failed.Verdict == Unsent && a.task.doubt() == nil {
 		// While the task is still this attempt's: the mark of the next one must not go
 		// instead.
@@ -71,7 +71,8 @@ func (a *attempt) send(ctx context.Context) error {
 		}
 	}
 	if failed != nil && ctx.Err() != nil {
-		a.abandon()
+		// The sent mark stays, unless it is certain that the request was not sent.
+		a.putBack(atOnce)
 		return nil //nolint:nilerr // to end with the process is no failure
 	}
 	verdict := Confirmed
@@ -84,17 +85,11 @@ func (a *attempt) send(ctx context.Context) error {
 	return a.conclude(ctx, w, verdict, failed)
 }
 
-func (a *attempt) request(ctx context.Context, w journal.Write) *Error {
+func request(ctx context.Context, engine Engine, w journal.Write) *Error {
 	if w.Op == journal.Delete {
-		return errorOf(a.f.opts.Engine.Delete(ctx, w.ID))
+		return errorOf(engine.Delete(ctx, w.ID))
 	}
-	return errorOf(a.f.opts.Engine.Put(ctx, w.ID, w.Value))
-}
-
-// noRoom waits for the disk, which is too full for an attempt's records.
-func (a *attempt) noRoom() {
-	a.f.health.release(a.probe)
-	a.retryAt(a.f.now() + instant(fullDiskRetry))
+	return errorOf(engine.Put(ctx, w.ID, w.Value))
 }
 
 // sending notes that only a write newer than w is still to be sent.
@@ -114,13 +109,6 @@ func (a *attempt) vanished() error {
 	a.f.health.release(a.probe)
 	a.finish(a.newest, false)
 	return nil
-}
-
-// abandon leaves a request that was cut off by the end of the process. Its sent mark
-// stays, unless it is certain that it was not sent.
-func (a *attempt) abandon() {
-	a.f.health.release(a.probe)
-	a.retryAt(atOnce)
 }
 
 // conclude does what the verdict on a write request asks for.
@@ -165,7 +153,7 @@ func (a *attempt) readBack(ctx context.Context, w journal.Write) error {
 	case found != contentOf(w) && d.mayBe(found):
 		a.f.opts.Logger.Warn("an unanswered write was carried out late: the newer one is sent again",
 			"namespace", w.Namespace, "key", w.Key)
-		a.retryAt(d.repair(a.f.now(), a.f.opts.BackoffInitial, a.f.opts.BackoffMax))
+		a.putBack(d.repair(a.f.now(), a.f.opts.BackoffInitial, a.f.opts.BackoffMax))
 		return nil
 	case a.f.now() < d.verifyUntil:
 		a.verifyOn(w.Seq)
@@ -178,7 +166,7 @@ func (a *attempt) readBack(ctx context.Context, w journal.Write) error {
 
 func (a *attempt) notReadBack(ctx context.Context, failed *Error) {
 	if ctx.Err() != nil {
-		a.abandon()
+		a.putBack(atOnce)
 		return
 	}
 	read := *failed

@@ -16,8 +16,10 @@ func (a *attempt) stop(at instant) {
 	a.f.schedule.enqueue(a.queue, a.task, a.f.now())
 }
 
-// retryAt puts the task back in line for a time.
-func (a *attempt) retryAt(at instant) {
+// putBack ends an attempt that shows nothing of upstream, or no more than is recorded
+// already, and puts its task back in line for a time.
+func (a *attempt) putBack(at instant) {
+	a.f.health.release(a.probe)
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	a.stop(at)
