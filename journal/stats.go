@@ -92,9 +92,9 @@ func (p *pendingSet) findOldest(space *pending.Space) {
 	p.readers.Lock()
 	search := space.NewSearch()
 	p.readers.Unlock()
-	for done := false; !done; {
-		p.readers.Lock()
+	for done := false; !done; { // a writer that waits goes before the next step
+		p.readers.RLock()
 		done = search.Step(walkChunk)
-		p.readers.Unlock()
+		p.readers.RUnlock()
 	}
 }

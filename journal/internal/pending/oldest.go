@@ -46,7 +46,8 @@ func (s *Space) NewSearch() *Search {
 	return q
 }
 
-// Step walks over about n entries, and reports whether the search is over.
+// Step walks over about n entries, and reports whether the search is over. Readers of
+// the index may work beside it, but for [Space.Oldest].
 func (q *Search) Step(n int) (done bool) {
 	o := &q.space.oldest
 	if o.search != q {
