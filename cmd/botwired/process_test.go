@@ -35,6 +35,7 @@ func TestProcess(t *testing.T) {
 		"coalesces writes to one key":    testCoalesces,
 		"writes wait for upstream":       testWritesWait,
 		"bench":                          testBench,
+		"the budget bounds memory":       testPendingMemory,
 		"prefer wait":                    testPreferWait,
 		"SIGTERM drains":                 testTermDrains,
 		"SIGTERM keeps what it must":     testTermKeeps,
