@@ -77,71 +77,74 @@ func (l *layout) lastTable() {
 	l.victim.later(readAll(l.t, l.FS))
 }
 
+// lays say in which tables and logs the steps come to lie.
+var lays = map[string]func(*layout){
+	"in three logs": func(l *layout) {
+		l.step()
+		l.nextLog()
+		l.step()
+		l.step()
+		l.rotate()
+		l.step()
+		l.other()
+	},
+	"in all logs but the last": func(l *layout) {
+		l.step()
+		l.nextLog()
+		l.step()
+		l.step()
+		l.rotate()
+		l.other()
+	},
+	"in a log that ended before the last table": func(l *layout) {
+		l.other()
+		l.nextLog()
+		l.step()
+		l.step()
+		l.rotate()
+		l.table()
+		l.other()
+	},
+	"in a log of which all is older than the last table": func(l *layout) {
+		l.other()
+		l.nextLog()
+		l.step()
+		l.step()
+		l.lastTable()
+		l.nextLog()
+	},
+	"in late tables, and logs used again": func(l *layout) {
+		l.step()
+		l.nextLog()
+		l.step()
+		l.rotate()
+		l.table()
+		l.other()
+		l.rotate()
+		l.table()
+		for range 6 {
+			l.other()
+			l.rotate()
+		}
+	},
+	"in tables and a log": func(l *layout) {
+		for range 3 {
+			l.step()
+			l.nextLog()
+			l.lastTable()
+		}
+		l.step()
+		l.other()
+	},
+}
+
 func layouts(t *testing.T) []*victim {
 	t.Helper()
 	var all []*victim
 	for what, fill := range map[string]func(*layout){
 		"copies": (*layout).copies, "everything": (*layout).everything, "writes": (*layout).writes,
 	} {
-		for where, lay := range map[string]func(*layout){
-			"in three logs": func(l *layout) {
-				l.step()
-				l.nextLog()
-				l.step()
-				l.step()
-				l.rotate()
-				l.step()
-				l.other()
-			},
-			"in all logs but the last": func(l *layout) {
-				l.step()
-				l.nextLog()
-				l.step()
-				l.step()
-				l.rotate()
-				l.other()
-			},
-			"in a log that ended before the last table": func(l *layout) {
-				l.other()
-				l.nextLog()
-				l.step()
-				l.step()
-				l.rotate()
-				l.table()
-				l.other()
-			},
-			"in a log of which all is older than the last table": func(l *layout) {
-				l.other()
-				l.nextLog()
-				l.step()
-				l.step()
-				l.lastTable()
-				l.nextLog()
-			},
-			"in late tables, and logs used again": func(l *layout) {
-				l.step()
-				l.nextLog()
-				l.step()
-				l.rotate()
-				l.table()
-				l.other()
-				l.rotate()
-				l.table()
-				for range 6 {
-					l.other()
-					l.rotate()
-				}
-			},
-			"in tables and a log": func(l *layout) {
-				for range 3 {
-					l.step()
-					l.nextLog()
-					l.lastTable()
-				}
-				l.step()
-				l.other()
-			},
-		} {
+		for where, lay := range lays {
 			l := &layout{heldTables: holdTables(t), fill: fill, victim: &victim{name: what + " " + where, older: make(map[string]string)}}
 			lay(l)
 			l.j.MarkNow()

@@ -264,6 +264,11 @@ func TestDamagedLogIsNotRemoved(t *testing.T) {
 	if removed := v.removedFrom(left, d); removed != "" {
 		t.Errorf("%s is not what it was", removed)
 	}
+	r, err := recoverAll(left)
+	no(t, err)
+	if r.Salvaged.Pending != 2 || r.Missing.Pending != 1 {
+		t.Errorf("the recovery says %+v", r)
+	}
 }
 
 // contract 1: a mark that was made while a write waited for its sync is not ahead of

@@ -29,7 +29,8 @@ func newRecoverCommand(p *process, settings *settingFlags) *cobra.Command {
 
 recover puts every record that is intact into a new journal, and keeps the damaged
 directory beside it. The next daemon looks at upstream before it sends a pending
-write again. recover leaves a sound journal as it is.
+write again. recover leaves a sound journal as it is. While it works, it needs up to
+three times the room of the journal on the disk.
 
 The exit code is 0 when nothing is missing, 3 when something is, and 1 when recover
 failed and changed nothing.`,

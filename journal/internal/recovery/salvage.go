@@ -3,8 +3,10 @@ package recovery
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"slices"
 	"strings"
@@ -164,9 +166,8 @@ func removes[K ~uint8](kind K) bool {
 		kind == K(sstable.InternalKeyKindDeleteSized)
 }
 
-// readLog reads a log, and after what cannot be read goes on with the next block. The
-// end of a log looks like damage too and is not reported: what is missing is known by
-// the state record and the mark.
+// readLog reads a log, and after damage goes on behind it. The end of a log looks like
+// damage too and is not reported: the state record and the mark tell what is missing.
 func (s *salvage) readLog(fsys vfs.FS, path, name string) error {
 	var number uint64
 	if _, err := fmt.Sscanf(name, "%d.log", &number); err != nil {
@@ -180,11 +181,58 @@ func (s *salvage) readLog(fsys vfs.FS, path, name string) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	for at := int64(0); at < int64(len(text)); {
-		end, _ := store.ReadLog(bytes.NewReader(text[at:]), number, s.takeBatch)
-		at = (at + end + logBlock) &^ (logBlock - 1)
+	for len(text) > 0 {
+		end, _ := store.ReadLog(bytes.NewReader(text), number, s.takeBatch)
+		next := min((end+logBlock)&^(logBlock-1), int64(len(text)))
+		s.readChunks(text[end:next], number)
+		text = text[next:]
 	}
 	return s.failure
+}
+
+// readChunks takes the batches that are whole in the rest of a damaged block.
+func (s *salvage) readChunks(rest []byte, number uint64) {
+	for len(rest) >= chunkHeader {
+		batch, size := readChunk(rest, uint32(number))
+		if size == 0 {
+			size = 1
+		} else {
+			_ = s.takeBatch(batch) // as far as it parses
+		}
+		rest = rest[size:]
+	}
+}
+
+const (
+	chunkHeader  = 11 // checksum, length, kind, number of the log
+	syncedHeader = chunkHeader + 8
+	wholeChunk   = 5 // the kind of a chunk that holds all of a batch
+	wholeSynced  = 9 // likewise, with the offset up to which the log was synced
+)
+
+// readChunk is the batch of the chunk that text begins with, and the chunk's size: 0 if
+// there is none that checks.
+func readChunk(text []byte, number uint32) (batch []byte, size int) {
+	if binary.LittleEndian.Uint32(text[7:]) != number {
+		return nil, 0
+	}
+	header := chunkHeader
+	switch text[6] {
+	case wholeChunk:
+	case wholeSynced:
+		header = syncedHeader
+	default:
+		return nil, 0
+	}
+	size = header + int(binary.LittleEndian.Uint16(text[4:]))
+	if size > len(text) {
+		return nil, 0
+	}
+	sum := crc32.Checksum(text[6:size], record.Castagnoli)
+	if masked := (sum>>15 | sum<<17) + 0xa282ead8; masked != binary.LittleEndian.Uint32(text) {
+		return nil, 0
+	}
+	return text[header:size], size
 }
 
 func (s *salvage) takeBatch(repr []byte) error {
