@@ -140,3 +140,34 @@ func TestGoldenDirectories(t *testing.T) {
 		})
 	}
 }
+
+// pebbleVersion is the version of Pebble's format that the names of a directory show.
+func pebbleVersion(t *testing.T, names []string) string {
+	t.Helper()
+	version := ""
+	for _, name := range names {
+		if strings.HasPrefix(name, "marker.format-version.") {
+			version = name[strings.LastIndexByte(name, '.')+1:]
+		}
+	}
+	if version == "" {
+		t.Fatalf("no version in %v", names)
+	}
+	return version
+}
+
+// contract 21: the version of Pebble's own format is pinned. A newer library that raised it
+// would make every older botwired call a healthy journal damaged.
+func TestPebbleFormatIsPinned(t *testing.T) {
+	fs := vfs.NewMem()
+	open(t, fs)
+	made, err := fs.List(dir)
+	no(t, err)
+	for version := 1; version <= presentFormat; version++ {
+		golden, err := vfs.Default.List(goldenDir(version))
+		no(t, err)
+		if got, want := pebbleVersion(t, made), pebbleVersion(t, golden); got != want {
+			t.Errorf("a new journal has Pebble's format %s, one of format %d has %s", got, version, want)
+		}
+	}
+}
