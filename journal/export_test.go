@@ -132,3 +132,19 @@ func (j *Journal) MarkNow() { j.store.MarkNow() }
 
 // DropCopies gives up the settled copies, as happens under disk pressure.
 func (j *Journal) DropCopies() error { return j.evictor.dropAll(context.Background()) }
+
+// CopiesLocked reports whether anybody holds the copies lock of a namespace.
+func (j *Journal) CopiesLocked(namespace string) bool {
+	s := j.copies.stripe(namespace)
+	if !s.TryLock() {
+		return true
+	}
+	s.Unlock()
+	return false
+}
+
+// PendingRecords is how many records of pending writes the store holds.
+func (j *Journal) PendingRecords() (n int, err error) {
+	_, err = store.Count(j.DB(), func(ID, record.Version) error { n++; return nil })
+	return n, err
+}

@@ -2,10 +2,14 @@ package journal_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/botwired/botwired/journal"
 )
@@ -123,4 +127,115 @@ func TestWorkBeforeTheRebuild(t *testing.T) {
 	if st := j.Stats(); st.Pending != 1 {
 		t.Errorf("stats are %+v", st)
 	}
+}
+
+// slowReads is a disk on which one read of a table waits, once it is told to.
+type slowReads struct {
+	vfs.FS
+	countdown atomic.Int64 // how many more reads there are up to the one that waits
+	reached   chan struct{}
+	goOn      chan struct{}
+}
+
+func newSlowReads(fs vfs.FS) *slowReads {
+	s := &slowReads{reached: make(chan struct{}), goOn: make(chan struct{})}
+	s.FS = errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".sst") && s.countdown.Add(-1) == 0 {
+			close(s.reached)
+			<-s.goOn
+		}
+		return nil
+	}))
+	return s
+}
+
+// An entry that another caller looks up, and that settles, while its record is on its way
+// from the disk into the index, is not pending again.
+func TestEntrySettlesWhileItIsReadFromTheStore(t *testing.T) {
+	for name, read := range map[string]func(*journal.Journal) error{
+		"rebuild":   func(j *journal.Journal) error { return j.Run(t.Context()) },
+		"namespace": func(j *journal.Journal) error { return j.VisitPending("ns", func(journal.Pending) {}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem := vfs.NewMem()
+			j := open(t, mem)
+			a := key("000") // in the first block of many
+			for i := range 200 {
+				put(t, j, key("%03d", i), noise(4<<10))
+			}
+			w, _, err := j.Newest(a)
+			no(t, err)
+			no(t, j.FlushTables())
+			no(t, j.Close())
+
+			disk := newSlowReads(mem)
+			j = reopen(t, disk)
+			no(t, second(j.Lookup(key("of the tables, the parts that are always read")))) // the filter and the index
+			disk.countdown.Store(50)
+			ended := make(chan error)
+			go func() { ended <- read(j) }()
+			<-disk.reached
+			expect(t, j, a, journal.Value, w.Value)
+			no(t, j.Settle(w))
+			close(disk.goOn)
+			no(t, <-ended)
+			expect(t, j, a, journal.Settled, w.Value)
+			no(t, j.Run(t.Context()))
+			if n := j.Stats().Pending; n != 199 {
+				t.Errorf("%d are pending", n)
+			}
+			check(t, j)
+		})
+	}
+}
+
+// Records that were superseded, and not yet removed when the journal was closed, are
+// garbage at the next start, wherever the rebuild makes a pause.
+func TestSupersededRecordsAtTheStart(t *testing.T) {
+	const entries = 300
+	disk := newStalling()
+	synctest.Test(t, func(t *testing.T) {
+		j := open(t, disk.fs)
+		goOn := disk.stall()
+		var calls []func() error
+		for i := range entries {
+			if i > 0 { // the first entry has one record, all others two
+				calls = append(calls, putting(j, key("%03d", i), "old"))
+			}
+			calls = append(calls, putting(j, key("%03d", i), "new"))
+		}
+		for _, call := range calls {
+			ended, _ := later(call)
+			ended()
+		}
+		goOn()
+		synctest.Wait()
+		no(t, j.Close())
+	})
+	j := reopen(t, disk.fs)
+	if n, err := j.PendingRecords(); err != nil || n != 2*entries-1 {
+		t.Fatalf("%d records, %v", n, err)
+	}
+	no(t, j.Run(t.Context()))
+	for i := range entries {
+		expect(t, j, key("%03d", i), journal.Value, "new")
+	}
+	check(t, j)
+	put(t, j, key("another"), "1")
+	if n, err := j.PendingRecords(); err != nil || n != entries+1 {
+		t.Errorf("%d records, %v", n, err)
+	}
+	check(t, j)
+}
+
+// A superseded record does not stay on the disk.
+func TestSupersededRecordsAreRemoved(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	for range 100 {
+		put(t, j, key("a"), "1")
+	}
+	if n, err := j.PendingRecords(); err != nil || n > 2 {
+		t.Errorf("100 writes to one entry have %d records, %v", n, err)
+	}
+	check(t, j)
 }

@@ -1,0 +1,133 @@
+package journal_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// Nobody holds a namespace's copies lock while a sync is under way: not for a change, not
+// for an answer that changes nothing, and not for a refusal.
+func TestCopiesLockIsNotHeldDuringASync(t *testing.T) {
+	never := func() bool { return false }
+	for name, call := range map[string]func(*journal.Journal, journal.Write) func() error{
+		"settle": func(j *journal.Journal, w journal.Write) func() error {
+			return func() error { return j.Settle(w) }
+		},
+		"dead letter": func(j *journal.Journal, w journal.Write) func() error {
+			return func() error { return j.DeadLetter(w, journal.Failure{Status: 400, InDoubt: true}) }
+		},
+		"delete": func(j *journal.Journal, w journal.Write) func() error {
+			return func() error { return second(j.Append(journal.NewWrite{ID: w.ID, Op: journal.Delete})) }
+		},
+		"refused delete": func(j *journal.Journal, w journal.Write) func() error {
+			refuse := func(uint64) bool { return false }
+			return func() error { return second(j.Append(journal.NewWrite{ID: w.ID, Op: journal.Delete, If: refuse})) }
+		},
+		"answer": func(j *journal.Journal, _ journal.Write) func() error {
+			return func() error { return second(j.Fill(key("copy"), observed("2"), always)) }
+		},
+		"unchanged answer": func(j *journal.Journal, _ journal.Write) func() error {
+			return func() error { return second(j.Fill(key("copy"), observed("1"), always)) }
+		},
+		"overtaken answer": func(j *journal.Journal, _ journal.Write) func() error {
+			return func() error { return second(j.Fill(key("copy"), observed("2"), never)) }
+		},
+		"listing": func(j *journal.Journal, _ journal.Write) func() error {
+			return func() error { return j.BeginListing("ns").Commit(rows("copy", "other"), true) }
+		},
+		"unchanged listing": func(j *journal.Journal, _ journal.Write) func() error {
+			return func() error { return j.BeginListing("ns").Commit(rows("copy"), true) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				disk := newStalling()
+				j := open(t, disk.fs)
+				no(t, second(j.Fill(key("copy"), observed("1"), always)))
+				no(t, j.BeginListing("ns").Commit(rows("copy"), true))
+				w := put(t, j, key("a"), "1")
+				goOn := disk.stall()
+				first, _ := later(putting(j, key("first"), "1"))
+				waiting, _ := later(putting(j, key("waiting"), "1"))
+				ended, _ := later(call(j, w))
+				if first() || waiting() || ended() {
+					t.Error("it did not wait for the sync")
+				}
+				if j.CopiesLocked("ns") {
+					t.Error("and meanwhile nobody else can change a copy")
+				}
+				goOn()
+				if !ended() || !waiting() {
+					t.Error("it did not end")
+				}
+				if j.CopiesLocked("ns") {
+					t.Error("the lock is never let go")
+				}
+			})
+		})
+	}
+}
+
+// Of two who retry a dead letter at the same time, the second one is refused, and holds up
+// nobody while it waits for the first one's sync.
+func TestRefusedRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := newStalling()
+		j := open(t, disk.fs)
+		w := put(t, j, key("a"), "1")
+		no(t, j.DeadLetter(w, journal.Failure{Status: 400}))
+		goOn := disk.stall()
+		leads, _ := later(putting(j, key("leads"), "1"))
+		leads()
+		first, firstErr := later(func() error { return second(j.Retry(w.Seq)) })
+		first()
+		again, againErr := later(func() error { return second(j.Retry(w.Seq)) })
+		if first() || again() {
+			t.Error("they did not wait for the sync")
+		}
+		if j.CopiesLocked("ns") {
+			t.Error("and meanwhile nobody else can change a copy")
+		}
+		goOn()
+		if !first() || !again() {
+			t.Error("they did not end")
+		}
+		if *firstErr != nil || !errors.Is(*againErr, journal.ErrNoDeadLetter) {
+			t.Errorf("%v, %v", *firstErr, *againErr)
+		}
+		expect(t, j, key("a"), journal.Value, "1")
+		check(t, j)
+	})
+}
+
+// While a namespace is walked over, its entries can be written: a walk holds the lock for
+// some hundreds of entries at a time.
+func TestWalkLetsWritersIn(t *testing.T) {
+	const entries, atOnce = 3000, 1024
+	j := open(t, vfs.NewMem())
+	last := uint64(0)
+	for i := range entries {
+		last = put(t, j, key("%d", i), "old").Seq
+	}
+	old, renewed := 0, 0
+	no(t, j.VisitPending("ns", func(p journal.Pending) {
+		if old+renewed == 0 {
+			for i := range entries {
+				put(t, j, key("%d", i), "new")
+			}
+		}
+		if p.Seq <= last {
+			old++
+		} else {
+			renewed++
+		}
+	}))
+	if old > atOnce || old+renewed < entries {
+		t.Errorf("%d entries were visited as they were before all were written, and %d as they are now", old, renewed)
+	}
+}
