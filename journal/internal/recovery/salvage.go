@@ -82,12 +82,11 @@ func (s *salvage) take(key, value []byte, order uint64, deleted bool) error {
 		s.failure = s.records.add(key, value, order, deleted)
 		return s.failure
 	}
-	body, err := record.Unseal(key, value)
-	if err != nil || deleted {
-		return nil
-	}
-	if t, err := record.DecodeTotals(body); err == nil {
-		s.state(&t)
+	// One that does not check is none.
+	if body, err := record.Unseal(key, value); err == nil && !deleted {
+		if t, err := record.DecodeTotals(body); err == nil {
+			s.state(&t)
+		}
 	}
 	return nil
 }

@@ -109,8 +109,8 @@ func (e *engine) wait(batch *pebble.Batch) error {
 	return batch.Close()
 }
 
-// close closes Pebble. It returns every failure of the disk that was met meanwhile.
-func (e *engine) close() error {
+// closePebble closes Pebble. It returns every failure of the disk that was met meanwhile.
+func (e *engine) closePebble() error {
 	err := e.db.Close()
 	if late := e.endError.Load(); late != nil {
 		err = errors.Join(err, *late)

@@ -28,13 +28,13 @@ type marker struct {
 // soon has a batch marked within markEvery. The caller holds order.
 func (m *marker) soon() {
 	if m.timer == nil && !m.ended {
-		m.timer = time.AfterFunc(markEvery, m.MarkNow)
+		m.timer = time.AfterFunc(markEvery, m.mark)
 	}
 }
 
-// MarkNow makes all that was applied so far durable, which costs writers nothing, and
+// mark makes all that was applied so far durable, which costs writers nothing, and
 // then marks it. It happens by itself, markEvery after a batch.
-func (m *marker) MarkNow() {
+func (m *marker) mark() {
 	if m.store.Acquire() != nil {
 		return
 	}

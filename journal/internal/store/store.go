@@ -49,8 +49,8 @@ type Options struct {
 type Store struct {
 	*engine
 	*pipeline
-	marker
 	gauge
+	marker marker
 
 	// life is held for reading while the store is used: Close waits for that. It is
 	// taken before all other locks, and never twice.
@@ -105,9 +105,13 @@ func (s *Store) Close() error {
 		return ErrFailed // closing would wait for ever, and the lock must not outlive the store
 	}
 	s.applyRest()
-	err := s.engine.close()
+	err := s.closePebble()
 	if err == nil && !s.failed.Load() {
 		err = s.marker.keep(s.totals) // all of it is durable now
 	}
 	return errors.Join(err, s.opts.Lock.Close())
 }
+
+// MarkNow makes all that was applied so far durable, and then marks it. It happens by
+// itself, within a second after a batch.
+func (s *Store) MarkNow() { s.marker.mark() }
