@@ -13,7 +13,7 @@ import (
 // entryMemory is what a pending write is counted as on top of its namespace, key and
 // value: its places in the index and in the flusher's schedule, and what the garbage
 // collector needs beside them. A test of the whole process holds it against its memory.
-const entryMemory = 384
+const entryMemory = 512
 
 // pendingSet is the pending writes: the index, and how writes come into it.
 type pendingSet struct {
