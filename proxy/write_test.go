@@ -102,10 +102,10 @@ func (failingReader) Read([]byte) (int, error) { return 0, errors.New("connectio
 
 // Contract 3.
 func TestAFullJournalRefusesAndRecovers(t *testing.T) {
-	s := newSidecar(t, func(stored *journal.Options, _ *Options) { stored.MaxBytes = 1300 })
-	s.put(id("n", "k"), strings.Repeat("x", 900))
+	s := newSidecar(t, func(stored *journal.Options, _ *Options) { stored.MaxBytes = 10_000 })
+	s.put(id("n", "k"), strings.Repeat("x", 9_000))
 	w := s.do(http.MethodPut, "/memory/n/other", putBody("v"))
-	wantDetail(t, w, http.StatusInsufficientStorage, "not taken", "1300 allowed")
+	wantDetail(t, w, http.StatusInsufficientStorage, "not taken", "10000 allowed")
 	wantStatus(t, s.get("/memory/n/other"), http.StatusNotFound)
 	wantDetail(t, s.get("/_botwired/readyz"), http.StatusServiceUnavailable, "not ready")
 	s.settle(id("n", "k"))
