@@ -58,6 +58,18 @@ func TestFullJournalRefusesAndRecovers(t *testing.T) {
 	no(t, write(j, a, 100))
 }
 
+// What an entry takes in memory counts for the budget before the write is taken, and not
+// only afterwards.
+func TestBudgetCountsMemory(t *testing.T) {
+	j := open(t, vfs.NewMem(), budget(2*one-1))
+	no(t, write(j, key("a"), 100))
+	if err := write(j, key("b"), 100); !errors.Is(err, journal.ErrFull) {
+		t.Errorf("error is %v", err)
+	}
+	no(t, write(j, key("b"), 99))
+	check(t, j)
+}
+
 func TestDeadLettersCount(t *testing.T) {
 	j := open(t, vfs.NewMem(), budget(one))
 	no(t, write(j, key("a"), 100))

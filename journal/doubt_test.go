@@ -61,3 +61,34 @@ func TestSupersededInDoubtStaysInDoubt(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// A listing that was confirmed time and again is old all the same when an entry of it is in
+// doubt, and the next one is a new one though it shows the same.
+func TestListingInDoubtIsReplaced(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	j := open(t, fs)
+	for range 2 {
+		no(t, j.BeginListing("ns").Commit(rows("b"), false))
+	}
+	age := func(j *journal.Journal) time.Duration {
+		t.Helper()
+		l, ok, err := j.Listing("ns")
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		return time.Since(l.FetchedAt)
+	}
+	w := put(t, j, key("a"), "refused")
+	no(t, j.DeadLetter(w, journal.Failure{Status: 422, Reason: "no", InDoubt: true}))
+	for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
+		if age(j) < time.Hour {
+			t.Error("the listing from before is believed")
+		}
+	}
+	no(t, j.BeginListing("ns").Commit(rows("b"), false))
+	for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
+		if age(j) > time.Hour {
+			t.Error("the listing from afterwards is not believed")
+		}
+	}
+}

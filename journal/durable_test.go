@@ -104,14 +104,40 @@ func TestReadersWaitForTheFill(t *testing.T) {
 			t.Error("the fill has ended before it was synced")
 		}
 		read, readErr := later(func() error { return second(j.Lookup(key("a"))) })
-		if read() {
-			t.Error("the reader did not wait")
+		list, listErr := later(func() error { _, _, err := j.Listing("ns"); return err })
+		if read() || list() {
+			t.Error("the readers did not wait")
 		}
 		goOn()
-		if !filled() || !read() || errors.Join(*fillErr, *readErr) != nil {
-			t.Errorf("ended: %v, %v; %v, %v", filled(), read(), *fillErr, *readErr)
+		if !filled() || !read() || !list() || errors.Join(*fillErr, *readErr, *listErr) != nil {
+			t.Errorf("ended: %v, %v, %v; %v, %v, %v", filled(), read(), list(), *fillErr, *readErr, *listErr)
 		}
 		expect(t, j, key("a"), journal.Settled, "1")
+	})
+}
+
+// Nobody reads a listing that a power cut could take back, nor from an entry's copy being
+// gone that the listing does not show it (contract 7).
+func TestReadersWaitForTheListing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := newStalling()
+		j := open(t, disk.fs)
+		no(t, second(j.Fill(key("a"), observed("1"), always)))
+		goOn := disk.stall()
+		taken, takeErr := later(func() error { return j.BeginListing("ns").Commit(rows("b"), true) })
+		if taken() {
+			t.Error("the listing was taken before it was synced")
+		}
+		read, readErr := later(func() error { return second(j.Lookup(key("a"))) })
+		list, listErr := later(func() error { _, _, err := j.Listing("ns"); return err })
+		if read() || list() {
+			t.Errorf("readers did not wait: of the entry %v, of the listing %v", !read(), !list())
+		}
+		goOn()
+		if !taken() || !read() || !list() || errors.Join(*takeErr, *readErr, *listErr) != nil {
+			t.Errorf("ended: %v, %v, %v; %v, %v, %v", taken(), read(), list(), *takeErr, *readErr, *listErr)
+		}
+		expect(t, j, key("a"), journal.Unknown, "")
 	})
 }
 

@@ -53,7 +53,9 @@ func TestCopiesLockIsNotHeldDuringASync(t *testing.T) {
 				w := put(t, j, key("a"), "1")
 				goOn := disk.stall()
 				first, _ := later(putting(j, key("first"), "1"))
+				first()
 				waiting, _ := later(putting(j, key("waiting"), "1"))
+				waiting()
 				ended, _ := later(call(j, w))
 				if first() || waiting() || ended() {
 					t.Error("it did not wait for the sync")

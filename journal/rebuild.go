@@ -121,9 +121,7 @@ func (p *pendingSet) faultInUnder(prefix func(ID) []byte, id ID) error {
 	}
 	p.readers.Lock()
 	defer p.readers.Unlock()
-	if p.index.Known(id) {
-		return nil // another caller was faster, and the entry may have been written since
-	}
+	// Another caller may have been faster, and the entry was written or settled since.
 	for i := range records {
 		if !p.index.Known(records[i].id) {
 			p.restore(records, i)

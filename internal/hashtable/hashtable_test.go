@@ -50,14 +50,18 @@ func TestWalkAmidChanges(t *testing.T) {
 		tab.Insert(fmt.Sprint("goes", i), &element{})
 	}
 	visited := make(map[string]bool)
-	gone := 0
+	come, gone := 0, 0
 	for cursor, done := 0, false; !done; {
 		cursor, done = tab.Walk(cursor, 10, func(e *element) { visited[e.Key()] = true })
-		for range 5 {
-			tab.Insert(fmt.Sprint("comes", gone), &element{})
-			tab.Delete(fmt.Sprint("goes", gone))
-			gone++
+		for range 3 { // faster than this, the walk would never end
+			tab.Insert(fmt.Sprint("comes", come), &element{})
+			come++
 		}
+		tab.Delete(fmt.Sprint("goes", gone))
+		gone++
+	}
+	if come < 3_000 {
+		t.Fatalf("the table has grown by %d only", come)
 	}
 	for i := range 3_000 {
 		if key := fmt.Sprint("stays", i); !visited[key] {

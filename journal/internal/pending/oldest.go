@@ -8,7 +8,7 @@ import (
 // oldest knows since when a namespace's oldest entry has been waiting. It is kept up to
 // date while that entry stays; once it has left, the namespace has to be searched.
 type oldest struct {
-	since  float64 // Unix seconds; not later than the oldest entry's
+	since  float64 // Unix seconds; not later than the oldest entry's; 0 if there is none
 	stale  bool    // the entry that it was of has left
 	search *Search // under way, nil if there is none
 }
@@ -60,8 +60,9 @@ func (q *Search) Step(n int) (done bool) {
 	if !done {
 		return false
 	}
-	if o.search = nil; !math.IsInf(q.since, 1) {
-		o.since = q.since
+	o.search, o.since = nil, q.since
+	if math.IsInf(o.since, 1) {
+		o.since = 0 // the next write that becomes visible is the oldest
 	}
 	return true
 }

@@ -66,6 +66,39 @@ func TestOldest(t *testing.T) {
 	}
 }
 
+// A step of a search is short, however many entries there are.
+func TestSearchIsMadeOfSteps(t *testing.T) {
+	const entries, atOnce = 10_000, 100
+	x := pending.New()
+	for i := range entries {
+		x.Restore(id(i), record.Version{Seq: uint64(i + 1), Since: float64(i + 1), UpdatedAt: float64(i + 1), Op: record.Put})
+	}
+	steps := 0
+	for q := x.Space("ns").NewSearch(); !q.Step(atOnce); {
+		steps++
+	}
+	if steps < entries/atOnce/4 {
+		t.Errorf("%d entries were searched in %d steps", entries, steps)
+	}
+}
+
+// A namespace of which no write is visible for a moment has no oldest one, and the next
+// that becomes visible is.
+func TestOldestAfterNone(t *testing.T) {
+	x := pending.New()
+	x.Restore(id(1), record.Version{Seq: 1, Since: 5, UpdatedAt: 5, CreatedAt: 5, Op: record.Put})
+	coming := &pending.Write{Version: record.Version{Seq: 2, Since: 100, UpdatedAt: 100, CreatedAt: 100, Op: record.Put}}
+	x.Add(id(2), coming)
+	x.Drop(x.Get(id(1)))
+	s := x.Space("ns")
+	for q := s.NewSearch(); !q.Step(10); {
+	}
+	x.Show(coming)
+	if since, exact := s.Oldest(); exact && since != 100 {
+		t.Errorf("the oldest is said to wait since %v, and waits since 100", since)
+	}
+}
+
 // A write in flight is the latest at once, and visible when it is shown.
 func TestWritesOnTheirWay(t *testing.T) {
 	x := pending.New()

@@ -76,6 +76,41 @@ func TestEarlyChangeBetweenOthers(t *testing.T) {
 	addsUp(t, s)
 }
 
+// An early change is applied and shown under one hold of the readers' lock: a reader never
+// sees one without the other.
+func TestEarlyChangeIsAppliedUnderTheReadersLock(t *testing.T) {
+	readers, armed := new(sync.Mutex), false
+	locked := func() bool {
+		if readers.TryLock() {
+			readers.Unlock()
+			return false
+		}
+		return true
+	}
+	batches := 0
+	s := openStore(t, vfs.NewMem(), func(o *Options) {
+		o.Readers = readers
+		o.BeforeApply = func(*Tx) {
+			if armed {
+				batches++
+				if !locked() {
+					t.Error("a batch is applied without the lock")
+				}
+			}
+		}
+	})
+	armed = true
+	no(t, s.Update(early{ChangeFunc: put("a", "1"), applied: func() {
+		if !locked() {
+			t.Error("it is shown without the lock")
+		}
+	}}))
+	armed = false
+	if batches != 1 {
+		t.Errorf("%d batches were applied", batches)
+	}
+}
+
 // A change that is refused leaves nothing, takes no other with it, and is answered when
 // everything is durable that it may have been refused for.
 func TestRefusedChange(t *testing.T) {
@@ -141,6 +176,7 @@ func TestPanicInAGroup(t *testing.T) {
 	for name, mad := range map[string]Change{
 		"filling":    ChangeFunc(func(tx *Tx) error { _ = put("b", "1")(tx); panic("no") }),
 		"publishing": panicking{put("b", "1")},
+		"showing":    early{put("b", "1"), func() { panic("no") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var fatal atomic.Int32

@@ -116,9 +116,10 @@ func (p *pipeline) recoverPanic(err *error) {
 }
 
 // applyEarly applies a change, before which nothing has gathered, and shows it.
-func (p *pipeline) applyEarly(c Early) error {
+func (p *pipeline) applyEarly(c Early) (err error) {
 	p.readers.Lock()
 	defer p.readers.Unlock()
+	defer p.recoverPanic(&err)
 	if err := p.applyGathered(); err != nil {
 		return err
 	}

@@ -1,0 +1,97 @@
+package store
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// slowDisk is a file system whose free space can be set, and whose answer can be held up.
+type slowDisk struct {
+	vfs.FS
+	free  atomic.Int64
+	looks atomic.Int64
+	hold  chan struct{} // nil, or an answer waits for it
+}
+
+func (d *slowDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	d.looks.Add(1)
+	if d.hold != nil {
+		<-d.hold
+	}
+	return vfs.DiskUsage{AvailBytes: uint64(d.free.Load())}, nil
+}
+
+func newGauge(d *slowDisk) *gauge { return &gauge{fs: d, reserve: 1000, epoch: time.Now()} }
+
+// One look is believed for a moment and no longer, less what was written since.
+func TestGaugeIsFresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &slowDisk{}
+		d.free.Store(1100)
+		g := newGauge(d)
+		for range 10 {
+			no(t, g.Look())
+		}
+		if n := d.looks.Load(); n != 1 {
+			t.Errorf("%d looks in no time", n)
+		}
+		if g.Low(60) || !g.Low(60) {
+			t.Error("what is written does not count")
+		}
+		time.Sleep(gaugeFresh)
+		no(t, g.Look())
+		if g.Low(60) {
+			t.Error("the look from before is believed")
+		}
+		d.free.Store(0)
+		time.Sleep(gaugeFresh)
+		no(t, g.Look())
+		if !g.Low(0) || !g.Pressure(1) {
+			t.Error("a full disk is not noticed")
+		}
+	})
+}
+
+// While a look takes long, others go by the last one for a while, and then wait.
+func TestGaugeOnASlowDisk(t *testing.T) {
+	d := &slowDisk{}
+	d.free.Store(1 << 30)
+	g := newGauge(d)
+	no(t, g.Look())
+	age := func(by time.Duration) { g.checked.Add(-int64(by)) }
+	age(gaugeFresh)
+	d.hold = make(chan struct{})
+	d.free.Store(0)
+	looked := make(chan error)
+	go func() { looked <- g.Look() }()
+	for d.looks.Load() < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	no(t, g.Look()) // does not wait
+	if g.Low(0) {
+		t.Error("the last look does not count while another one is under way")
+	}
+	age(gaugeUsable)
+	low := make(chan bool)
+	go func() {
+		no(t, g.Look())
+		low <- g.Low(0)
+	}()
+	select {
+	case <-low:
+		t.Error("a caller goes by an old look")
+	case <-time.After(50 * time.Millisecond):
+		close(d.hold)
+		if !<-low {
+			t.Error("a caller that waited goes by an old look")
+		}
+		no(t, <-looked)
+		return
+	}
+	close(d.hold)
+	no(t, <-looked)
+}

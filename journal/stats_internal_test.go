@@ -1,0 +1,44 @@
+package journal
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/botwired/botwired/journal/internal/record"
+)
+
+// A search for the oldest of very many entries holds the readers' lock for some of them at
+// a time: others get it meanwhile.
+func TestSearchLetsReadersIn(t *testing.T) {
+	p := newPendingSet(&readersLock{}, 0, 0)
+	id := func(i int) ID { return ID{Namespace: "ns", Key: fmt.Sprint(i)} }
+	for i := range 200_000 {
+		at := float64(i + 1)
+		p.index.Restore(id(i), record.Version{Seq: uint64(i + 1), Op: Put, UpdatedAt: at, Since: at, CreatedAt: at})
+	}
+	p.index.Drop(p.index.Get(id(0)))
+	space := p.index.Space("ns")
+	held, ended := 0, make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.findOldest(space)
+	}()
+	for searching := true; searching; {
+		p.readers.Lock()
+		if _, begun := space.Oldest(); begun {
+			held++
+		}
+		p.readers.Unlock()
+		select {
+		case <-ended:
+			searching = false
+		default:
+		}
+	}
+	if held < 5 {
+		t.Errorf("others had the lock %d times during the search", held)
+	}
+	if since, exact := space.Oldest(); since != 2 || !exact {
+		t.Errorf("oldest is %v, exact: %v", since, exact)
+	}
+}
