@@ -91,7 +91,13 @@ func (e *evictor) evict(ctx context.Context, budget int64) (removed bool, err er
 		if len(old) == 0 {
 			return nil
 		}
+		unlock := func() {}
+		if old[0].id.Key == "" { // nothing brings a listing forward that is being removed
+			unlock = e.copies.lock(old[0].id.Namespace)
+			defer unlock()
+		}
 		return e.copies.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+			defer unlock()
 			n, bytes := e.remove(tx, old)
 			count, size = count+n, size+bytes
 			return nil
@@ -102,9 +108,8 @@ func (e *evictor) evict(ctx context.Context, budget int64) (removed bool, err er
 	return count > 0, err
 }
 
-// visitCopies calls visit for the settled copies and the listings, a chunk at a time and
-// no two namespaces together. visit may change the chunk. Where a chunk holds listings,
-// the namespace's copies lock is held.
+// visitCopies calls visit for the settled copies, a chunk at a time, and for the listings,
+// one at a time. visit may change the chunk.
 func (e *evictor) visitCopies(ctx context.Context, visit func(chunk []copyOnDisk) error) (err error) {
 	snapshot := e.copies.store.Snapshot()
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
@@ -141,8 +146,7 @@ func (e *evictor) visitSettled(ctx context.Context, r pebble.Reader, visit func(
 	return visit(chunk)
 }
 
-// visitListings visits each listing under its copies lock, so that nothing brings a
-// listing forward while it is removed.
+// visitListings visits each listing in a chunk of its own.
 func (e *evictor) visitListings(ctx context.Context, r pebble.Reader, visit func([]copyOnDisk) error) error {
 	prefix := []byte(record.HeaderPrefix)
 	return store.Each(r, prefix, record.After(prefix), func(key, value []byte) error {
@@ -161,7 +165,6 @@ func (e *evictor) visitListings(ctx context.Context, r pebble.Reader, visit func
 		if err = errors.Join(err, ctx.Err()); err != nil {
 			return err
 		}
-		defer e.copies.lock(namespace)()
 		return visit([]copyOnDisk{found})
 	})
 }
