@@ -2,8 +2,8 @@ package journal
 
 import (
 	"context"
-	"errors"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -33,16 +33,23 @@ func TestListingIsRemovedUnderTheCopiesLock(t *testing.T) {
 	if err := j.BeginListing("ns").Commit([]Row{{Key: "a", ListBytes: 1, UpdatedAt: 20}}, true); err != nil {
 		t.Fatal(err)
 	}
-	snapshot := j.store.Snapshot()
-	visited := 0
-	err := j.evictor.visitListings(t.Context(), snapshot, func(chunk []copyOnDisk) error {
-		visited++
-		if !j.CopiesLocked("ns") {
-			t.Errorf("%v is visited without the lock", chunk[0].id)
-		}
-		return nil
-	})
-	if err = errors.Join(err, snapshot.Close()); err != nil || visited != 1 || j.CopiesLocked("ns") {
-		t.Errorf("%d listings were visited, %v; the lock is still held: %v", visited, err, j.CopiesLocked("ns"))
+	unlock := j.copies.lock("ns")
+	evicted := make(chan error, 1)
+	go func() {
+		_, err := j.evictor.evict(context.Background(), 1)
+		evicted <- err
+	}()
+	select {
+	case err := <-evicted:
+		t.Errorf("it was removed while the lock was held, %v", err)
+		evicted <- err
+	case <-time.After(50 * time.Millisecond):
+	}
+	unlock()
+	if err := <-evicted; err != nil {
+		t.Error(err)
+	}
+	if _, ok, err := j.Listing("ns"); ok || err != nil || j.CopiesLocked("ns") {
+		t.Errorf("the listing is there: %v, %v; the lock is still held: %v", ok, err, j.CopiesLocked("ns"))
 	}
 }
