@@ -179,6 +179,28 @@ func TestCopyOfWhatIsNoLongerListed(t *testing.T) {
 	expect(t, j, key("a"), journal.Unknown, "")
 }
 
+// A listing that shows that many entries are gone is no long wait for anybody: their copies
+// go by changes of their own, and all of them do.
+func TestManyCopiesThatAreNoLongerListed(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	const n = 1000
+	for i := range n {
+		no(t, second(j.Fill(key("%d", i), observed("1"), always)))
+	}
+	before := j.Batches()
+	no(t, j.BeginListing("ns").Commit(nil, true))
+	if batches := j.Batches() - before; batches < n/500 {
+		t.Errorf("%d copies went by %d batches", n, batches)
+	}
+	for i := range n {
+		expect(t, j, key("%d", i), journal.Unknown, "")
+	}
+	if hidden := j.Filling(); hidden != 0 {
+		t.Errorf("readers of %d go on waiting", hidden)
+	}
+	check(t, j)
+}
+
 // Upstream's clock may be set back between two answers: what is read here does not
 // grow older by it (contract 19).
 func TestTimeOfAFillNeverDecreases(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -36,13 +37,19 @@ type evictor struct {
 	copies  *copies
 	pending *pendingSet
 	budget  int64 // 0 is no bound
+	// notBefore is when copies are looked at again after a pass that could remove too few,
+	// as entries with a pending write keep theirs.
+	notBefore time.Time
 }
+
+// evictAgain is the pause after such a pass.
+const evictAgain = time.Minute
 
 // bound keeps the settled copies and listings within their budget. It reports whether it
 // removed any.
 func (e *evictor) bound(ctx context.Context) (removed bool, err error) {
 	budget := e.budget
-	if budget == 0 {
+	if budget == 0 || time.Now().Before(e.notBefore) {
 		return false, nil
 	}
 	measured := e.copies.measured.Load()
@@ -104,8 +111,14 @@ func (e *evictor) evict(ctx context.Context, budget int64) (removed bool, err er
 		}))
 	})
 	e.copies.measured.Add(-size)
+	if e.copies.measured.Load() > budget {
+		e.notBefore = time.Now().Add(evictAgain)
+	}
+	if count == 0 {
+		return false, err
+	}
 	e.copies.logger.Info("settled copies that were not used lately are removed", "copies", count, "bytes", size)
-	return count > 0, err
+	return true, err
 }
 
 // visitCopies calls visit for the settled copies, a chunk at a time, and for the listings,

@@ -33,6 +33,10 @@ func TestListingIsRemovedUnderTheCopiesLock(t *testing.T) {
 	if err := j.BeginListing("ns").Commit([]Row{{Key: "a", ListBytes: 1, UpdatedAt: 20}}, true); err != nil {
 		t.Fatal(err)
 	}
+	time.Sleep(time.Millisecond)
+	if _, err := j.Fill(ID{Namespace: "other", Key: "a"}, &Observation{Value: "younger"}, func() bool { return true }); err != nil {
+		t.Fatal(err)
+	}
 	unlock := j.copies.lock("ns")
 	evicted := make(chan error, 1)
 	go func() {

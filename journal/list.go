@@ -24,10 +24,10 @@ func (j *Journal) VisitPending(namespace string, visit func(Pending)) error {
 	if err := j.pending.faultInSpace(namespace); err != nil {
 		return err
 	}
-	j.pending.readers.RLock()
-	space := j.pending.index.Space(namespace)
-	j.pending.readers.RUnlock()
-	if space != nil {
+	if namespace == "" {
+		return nil // no namespace has this name
+	}
+	for _, space := range j.pending.spaces(namespace) {
 		j.pending.walk(space, visit)
 	}
 	return nil
@@ -62,10 +62,8 @@ func pendingOf(e *pending.Entry) Pending {
 // may not hold all.
 func (j *Journal) PendingList(namespace string, limit int) []Pending {
 	longest := &waiters{limit: limit, held: make(map[ID]bool)}
-	for _, space := range j.pending.spaces() {
-		if namespace == "" || namespace == space.Name() {
-			j.pending.walk(space, longest.offer)
-		}
+	for _, space := range j.pending.spaces(namespace) {
+		j.pending.walk(space, longest.offer)
 	}
 	return slices.SortedFunc(slices.Values(longest.all), olderFirst)
 }
@@ -74,11 +72,20 @@ func olderFirst(a, b Pending) int {
 	return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.Seq, b.Seq))
 }
 
-// spaces are the namespaces that have pending writes.
-func (p *pendingSet) spaces() []*pending.Space {
-	p.readers.RLock()
-	defer p.readers.RUnlock()
-	return p.index.Spaces(nil)
+// spaces are the namespaces that have pending writes: of one namespace or, with "", of all.
+// A namespace may be among them twice.
+func (p *pendingSet) spaces(namespace string) (all []*pending.Space) {
+	add := func(s *pending.Space) { all = append(all, s) }
+	for cursor, done := 0, false; !done; {
+		p.readers.RLock()
+		if namespace == "" {
+			cursor, done = p.index.WalkSpaces(cursor, walkChunk, add)
+		} else if done = true; p.index.Space(namespace) != nil {
+			add(p.index.Space(namespace))
+		}
+		p.readers.RUnlock()
+	}
+	return all
 }
 
 // waiters are the pending writes, of those offered, that have waited longest: a heap with

@@ -106,9 +106,7 @@ func (l *listed) Fill(tx *store.Tx) error {
 	if l.damaged {
 		dropListing(tx, namespace)
 	}
-	for _, id := range l.lost {
-		tx.Delete(record.EntryKey(record.SettledPrefix, id))
-	}
+	l.dropCopies(tx)
 	for _, key := range l.removed {
 		tx.Delete(record.RowKey(namespace, key))
 	}
@@ -116,6 +114,40 @@ func (l *listed) Fill(tx *store.Tx) error {
 		l.setRow(tx, namespace, row)
 	}
 	setHeader(tx, namespace, l.header)
+	return nil
+}
+
+// dropCopies removes the copies of entries that upstream no longer holds.
+func (l *listed) dropCopies(tx *store.Tx) {
+	for _, id := range l.lost {
+		tx.Delete(record.EntryKey(record.SettledPrefix, id))
+	}
+}
+
+// lostAtOnce bounds how many copies one change removes: readers wait for it.
+const lostAtOnce = 256
+
+// dropMost removes copies of entries that upstream no longer holds, by changes of their
+// own, until few enough are left to go with the listing. The caller holds the copies lock.
+func (l *listed) dropMost() error {
+	for len(l.lost) > lostAtOnce {
+		some := &losing{listed: listed{copies: l.copies, fill: l.fill, lost: l.lost[:lostAtOnce], unlock: func() {}}}
+		err := l.store.Update(some)
+		some.reveal()
+		if err != nil {
+			return err
+		}
+		l.lost = l.lost[lostAtOnce:]
+	}
+	return nil
+}
+
+// losing is the part of a listing that says what upstream no longer holds.
+type losing struct{ listed }
+
+// Fill puts the removals into the batch.
+func (l *losing) Fill(tx *store.Tx) error {
+	l.dropCopies(tx)
 	return nil
 }
 

@@ -122,6 +122,9 @@ func (f *ListingFill) Commit(rows []Row, complete bool) error {
 	c := &listed{copies: f.j.copies, fill: f, unlock: unlock}
 	err := c.prepare(rows, complete)
 	if err == nil {
+		err = c.dropMost()
+	}
+	if err == nil {
 		err = f.j.store.Update(c)
 		c.reveal()
 	}

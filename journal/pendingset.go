@@ -57,15 +57,19 @@ func (g *garbage) add(r retired) {
 	g.records = append(g.records, r)
 }
 
-// removedAtOnce bounds how much garbage one batch removes.
-const removedAtOnce = 4096
+const (
+	// removedAtOnce bounds how much garbage one batch removes.
+	removedAtOnce = 4096
+	// removedBriefly bounds it while readers wait for the batch.
+	removedBriefly = 64
+)
 
-func (g *garbage) take() []retired {
+func (g *garbage) take(atMost int) []retired {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	records := g.records
-	if g.records = nil; len(records) > removedAtOnce {
-		records, g.records = records[:removedAtOnce], records[removedAtOnce:]
+	if g.records = nil; len(records) > atMost {
+		records, g.records = records[:atMost], records[atMost:]
 	}
 	return records
 }
@@ -84,8 +88,12 @@ func (s *superseded) remove(size int64) {
 }
 
 // removeGarbage adds the removal of garbage to a batch.
-func (p *pendingSet) removeGarbage(tx *store.Tx) {
-	records := p.garbage.take()
+func (p *pendingSet) removeGarbage(tx *store.Tx, brief bool) {
+	atMost := removedAtOnce
+	if brief {
+		atMost = removedBriefly
+	}
+	records := p.garbage.take(atMost)
 	for i := range records {
 		old := &records[i]
 		tx.DeletePending(old.id, &old.v)

@@ -45,9 +45,9 @@ func (j *Journal) Stats() Stats {
 		DeadLetters: int(totals.Dead), DeadBytes: totals.DeadBytes, LastSeq: totals.Seq,
 		Rebuilding: j.pending.rebuilding(), Namespaces: make(map[string]NamespaceStats),
 	}
-	for _, space := range j.pending.spaces() {
+	for _, space := range j.pending.spaces("") {
 		n := j.pending.summary(space)
-		if n.Pending == 0 {
+		if _, twice := st.Namespaces[space.Name()]; twice || n.Pending == 0 {
 			continue
 		}
 		st.Pending += n.Pending

@@ -124,11 +124,18 @@ func (r *Reader) once(ctx context.Context, id journal.ID, ask func() error) (fai
 	if !ok {
 		return &Error{Verdict: Transient, Reason: r.health.view().reason}, nil
 	}
+	learned := false
+	defer func() {
+		if !learned { // by its end, or by a panic that is recovered elsewhere
+			r.health.release(probe)
+		}
+	}()
 	failed = errorOf(ask())
-	switch {
-	case ctx.Err() != nil && failed != nil:
-		r.health.release(probe)
+	if ctx.Err() != nil && failed != nil {
 		return nil, ctx.Err()
+	}
+	learned = true
+	switch {
 	case failed != nil && failed.Verdict.blamesUpstream():
 		r.health.failure(id, probe, failed.Unreachable, failed.Reason)
 	default:

@@ -35,7 +35,7 @@ type Write struct {
 }
 
 // ID names the entry.
-func (e *Entry) ID() record.ID { return record.ID{Namespace: e.space.name, Key: e.Key()} }
+func (e *Entry) ID() record.ID { return record.ID{Namespace: e.space.Key(), Key: e.Key()} }
 
 // Seq is the sequence number of the visible write, 0 if there is none.
 func (e *Entry) Seq() uint64 {

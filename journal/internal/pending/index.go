@@ -8,15 +8,13 @@
 package pending
 
 import (
-	"slices"
-
 	"github.com/botwired/botwired/internal/hashtable"
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
 // Index is the pending set.
 type Index struct {
-	spaces map[string]*Space
+	spaces hashtable.Table[Space, *Space]
 	count  int // entries with a visible write
 	// touched names the entries that were looked up or written before the index was
 	// rebuilt, and with an empty key the namespaces: what the rebuild finds of them is
@@ -26,7 +24,7 @@ type Index struct {
 
 // Space is a namespace's share of the index.
 type Space struct {
-	name    string
+	hashtable.Node[Space]
 	entries hashtable.Table[Entry, *Entry]
 	count   int   // entries with a visible write
 	bytes   int64 // their sizes, as [record.Version.Size] counts them
@@ -35,7 +33,7 @@ type Space struct {
 
 // New returns an empty index that is not complete.
 func New() *Index {
-	return &Index{spaces: make(map[string]*Space), touched: make(map[record.ID]struct{})}
+	return &Index{touched: make(map[record.ID]struct{})}
 }
 
 // Len is the number of entries with a visible write.
@@ -69,7 +67,7 @@ func (x *Index) Touch(id record.ID) {
 
 // Get returns the entry, nil if it has no write.
 func (x *Index) Get(id record.ID) *Entry {
-	s := x.spaces[id.Namespace]
+	s := x.spaces.Get(id.Namespace)
 	if s == nil {
 		return nil
 	}
@@ -118,7 +116,7 @@ func (x *Index) Drop(e *Entry) {
 	s.oldest.left(v.Since)
 	s.entries.Delete(e.Key())
 	if s.entries.Len() == 0 {
-		delete(x.spaces, s.name)
+		x.spaces.Delete(s.Key())
 	}
 }
 
@@ -137,10 +135,10 @@ func (x *Index) WaitsSince(e *Entry, t float64) {
 }
 
 func (x *Index) ensure(id record.ID) *Entry {
-	s := x.spaces[id.Namespace]
+	s := x.spaces.Get(id.Namespace)
 	if s == nil {
-		s = &Space{name: id.Namespace}
-		x.spaces[id.Namespace] = s
+		s = &Space{}
+		x.spaces.Insert(id.Namespace, s)
 	}
 	e := s.entries.Get(id.Key)
 	if e == nil {
@@ -151,19 +149,16 @@ func (x *Index) ensure(id record.ID) *Entry {
 }
 
 // Space returns a namespace's share, nil if it has none.
-func (x *Index) Space(namespace string) *Space { return x.spaces[namespace] }
+func (x *Index) Space(namespace string) *Space { return x.spaces.Get(namespace) }
 
-// Spaces returns the shares of all namespaces, in no order, in a slice with room for them.
-func (x *Index) Spaces(room []*Space) []*Space {
-	room = slices.Grow(room[:0], len(x.spaces))
-	for _, s := range x.spaces {
-		room = append(room, s)
-	}
-	return room
+// WalkSpaces visits the shares of about n namespaces, from a cursor on. See
+// [hashtable.Table.Walk]: the index may change between two calls.
+func (x *Index) WalkSpaces(cursor, n int, visit func(*Space)) (next int, done bool) {
+	return x.spaces.Walk(cursor, n, visit)
 }
 
 // Name is the namespace.
-func (s *Space) Name() string { return s.name }
+func (s *Space) Name() string { return s.Key() }
 
 // Len is the number of entries with a visible write, and Bytes their sizes.
 func (s *Space) Len() int { return s.count }

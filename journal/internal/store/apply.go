@@ -23,7 +23,7 @@ func (p *pipeline) applyGathered() error {
 func (p *pipeline) apply(g *group, how *pebble.WriteOptions) error {
 	if p.beforeApply != nil {
 		tx := Tx{p: p} // the present one may be being filled
-		p.beforeApply(&tx)
+		p.beforeApply(&tx, p.showing)
 		if tx.err != nil {
 			p.fail(tx.err)
 			return ErrFailed

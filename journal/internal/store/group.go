@@ -30,9 +30,9 @@ const (
 // durable by one sync.
 type pipeline struct {
 	*engine
-	readers     sync.Locker // Options.Readers
-	beforeApply func(*Tx)   // Options.BeforeApply
-	applied     func()      // called with order held after each batch
+	readers     sync.Locker              // Options.Readers
+	beforeApply func(tx *Tx, brief bool) // Options.BeforeApply
+	applied     func()                   // called with order held after each batch
 
 	// order puts updates in order: its holder is the only one that assigns sequence
 	// numbers and applies batches, so that the state record of each batch is true of the
@@ -41,6 +41,8 @@ type pipeline struct {
 	order  sync.Mutex
 	totals record.Totals // guarded by order; counts what gathers too
 	tx     Tx            // guarded by order
+	// showing is true while the holder of order holds readers too: batches are brief then.
+	showing bool
 	// gathering is the group that the next sync makes durable, and syncing the one that
 	// a sync is under way for; nil if there is none. Guarded by order.
 	gathering, syncing *group

@@ -90,7 +90,7 @@ func TestEarlyChangeIsAppliedUnderTheReadersLock(t *testing.T) {
 	batches := 0
 	s := openStore(t, vfs.NewMem(), func(o *Options) {
 		o.Readers = readers
-		o.BeforeApply = func(*Tx) {
+		o.BeforeApply = func(*Tx, bool) {
 			if armed {
 				batches++
 				if !locked() {

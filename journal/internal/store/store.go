@@ -33,8 +33,8 @@ type Options struct {
 	// Readers is the lock under which changes become visible to readers.
 	Readers sync.Locker
 	// BeforeApply, if not nil, adds to every batch before it is applied, in the order of
-	// all updates.
-	BeforeApply func(*Tx)
+	// all updates: little when brief says that readers wait.
+	BeforeApply func(tx *Tx, brief bool)
 	// Fatal is called once when the disk has failed. It must end the process; if it
 	// returns, the store makes nothing durable any more. It is called wherever the
 	// failure is met, with locks held, and must not call the store.

@@ -120,6 +120,8 @@ func (p *pipeline) applyEarly(c Early) (err error) {
 	p.readers.Lock()
 	defer p.readers.Unlock()
 	defer p.recoverPanic(&err)
+	p.showing = true
+	defer func() { p.showing = false }()
 	if err := p.applyGathered(); err != nil {
 		return err
 	}
