@@ -1,9 +1,14 @@
 package upstream
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/botwired/botwired/journal"
 )
 
 // An engine that fails without saying how may have carried the request out.
@@ -18,4 +23,44 @@ func TestAnErrorOfNoKindIsUnanswered(t *testing.T) {
 	if got := errorOf(nil); got != nil {
 		t.Errorf("got %+v for no error", got)
 	}
+}
+
+// unsteady is an engine whose reads do what the test says.
+type unsteady struct {
+	Engine
+	get func() (*journal.Observation, error)
+}
+
+func (u *unsteady) Get(context.Context, journal.ID) (*journal.Observation, error) { return u.get() }
+
+// A read that panics while it probes hands its probe back: the next one finds upstream well
+// (contract 16).
+func TestPanicDuringAProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := &unsteady{}
+		r := NewReader(ReaderOptions{Engine: engine, BackoffInitial: time.Second, BackoffMax: time.Minute})
+		read := func() (err error) {
+			defer func() {
+				if p := recover(); p != nil {
+					err = errors.New("panicked")
+				}
+			}()
+			_, err = r.Get(t.Context(), journal.ID{Namespace: "n", Key: "k"}, false)
+			return err
+		}
+		engine.get = func() (*journal.Observation, error) { return nil, &Error{Verdict: Unsent, Unreachable: true} }
+		if read() == nil {
+			t.Error("an upstream that is down answers")
+		}
+		time.Sleep(time.Hour)
+		engine.get = func() (*journal.Observation, error) { panic("broken") }
+		if read() == nil {
+			t.Error("a panic is no error")
+		}
+		time.Sleep(time.Hour)
+		engine.get = func() (*journal.Observation, error) { return nil, nil }
+		if err := read(); err != nil {
+			t.Errorf("upstream is well, and a read says %v", err)
+		}
+	})
 }
