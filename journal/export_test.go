@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -147,4 +148,14 @@ func (j *Journal) CopiesLocked(namespace string) bool {
 func (j *Journal) PendingRecords() (n int, err error) {
 	_, err = store.Count(j.DB(), func(ID, record.Version) error { n++; return nil })
 	return n, err
+}
+
+// ConfirmedAt makes a copy, and the header of its namespace's listing, those of a time.
+func (j *Journal) ConfirmedAt(id ID, o *Observation, at time.Time) error {
+	seconds := float64(at.UnixMicro()) / 1e6
+	return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+		j.copies.set(tx, id, o, seconds)
+		setHeader(tx, id.Namespace, record.Header{FetchedAt: seconds, Newest: o.UpdatedAt, Complete: true})
+		return nil
+	}))
 }

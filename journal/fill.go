@@ -72,7 +72,7 @@ func (f *filling) prepare(o *Observation) error {
 	f.confirmedAt = unixNow()
 	f.state = settledState(now, f.confirmedAt)
 	switch {
-	case past.intact && past.Observation == now:
+	case past.intact && past.Observation == now && past.confirmedAt <= f.confirmedAt: // the clock was not set back
 	case !f.store.Low(int64(len(now.Value))):
 		f.setCopy = func(tx *store.Tx) { f.set(tx, f.id, &now, f.confirmedAt) }
 	case past.kept:

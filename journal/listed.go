@@ -44,8 +44,10 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 	l.damaged = damaged
 	l.header = record.Header{FetchedAt: l.fill.startedAt, Newest: newest, Complete: complete}
 	l.compare(past.Rows, now)
-	// A header that was written as one to be replaced is replaced.
-	l.same = ok && before.FetchedAt != 0 && before.Complete == complete && before.Newest == l.header.Newest &&
+	// A header is replaced that was written as one to be replaced, or before the clock was
+	// set back.
+	l.same = ok && before.FetchedAt != 0 && before.FetchedAt <= l.header.FetchedAt &&
+		before.Complete == complete && before.Newest == l.header.Newest &&
 		len(l.changed)+len(l.removed)+len(l.lost) == 0
 	return nil
 }

@@ -89,3 +89,22 @@ func TestUnchangedAnswerAfterARestart(t *testing.T) {
 		}
 	})
 }
+
+// After the clock was set back, copies and listings are of the future. Once upstream has
+// confirmed them they are of now, though they are unchanged: they would be of no use until
+// the clock has caught up (contract 19).
+func TestUnchangedAnswerAfterTheClockWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := open(t, vfs.NewMem())
+		no(t, j.BeginListing("ns").Commit(rows("a"), true))
+		no(t, j.ConfirmedAt(key("a"), observed("1"), time.Now().Add(time.Hour)))
+		no(t, second(j.Fill(key("a"), observed("1"), always)))
+		no(t, j.BeginListing("ns").Commit(rows("a"), true))
+		if state := expect(t, j, key("a"), journal.Settled, "1"); state.ConfirmedAt.After(time.Now()) {
+			t.Errorf("confirmed at %v, and it is %v", state.ConfirmedAt, time.Now())
+		}
+		if l, _, err := j.Listing("ns"); err != nil || l.FetchedAt.After(time.Now()) {
+			t.Errorf("fetched at %v, and it is %v; %v", l.FetchedAt, time.Now(), err)
+		}
+	})
+}
