@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -98,17 +99,17 @@ func (e *evictor) evict(ctx context.Context, budget int64) (removed bool, err er
 		if len(old) == 0 {
 			return nil
 		}
-		unlock := func() {}
-		if old[0].id.Key == "" { // nothing brings a listing forward that is being removed
-			unlock = e.copies.lock(old[0].id.Namespace)
-			defer unlock()
-		}
-		return e.copies.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
-			defer unlock()
+		removal := store.ChangeFunc(func(tx *store.Tx) error {
 			n, bytes := e.remove(tx, old)
 			count, size = count+n, size+bytes
 			return nil
-		}))
+		})
+		if old[0].id.Key != "" {
+			return e.copies.store.Update(removal)
+		}
+		unlock := e.copies.lock(old[0].id.Namespace)
+		defer unlock()
+		return e.copies.store.Update(listingRemoval{removal, unlock})
 	})
 	e.copies.measured.Add(-size)
 	if e.copies.measured.Load() > budget {
@@ -120,6 +121,16 @@ func (e *evictor) evict(ctx context.Context, budget int64) (removed bool, err er
 	e.copies.logger.Info("settled copies that were not used lately are removed", "copies", count, "bytes", size)
 	return true, err
 }
+
+// listingRemoval is applied at once: whoever brings the listing forward next, once the copies
+// lock is let go, must find it gone.
+type listingRemoval struct {
+	store.ChangeFunc
+	unlock func()
+}
+
+// Applied lets go of the copies lock.
+func (r listingRemoval) Applied() { r.unlock() }
 
 // visitCopies calls visit for the settled copies, a chunk at a time, and for the listings,
 // one at a time. visit may change the chunk.
@@ -265,7 +276,7 @@ func (s *sampler) usedSince(budget int64) float64 {
 	for i, c := range s.kept {
 		if total += c.size * int64(s.every); total > budget {
 			if i == 0 {
-				return c.used
+				return math.Inf(1)
 			}
 			return s.kept[i-1].used
 		}

@@ -159,3 +159,9 @@ func (j *Journal) ConfirmedAt(id ID, o *Observation, at time.Time) error {
 		return nil
 	}))
 }
+
+// Evict removes copies and listings down to a budget.
+func (j *Journal) Evict(budget int64) error {
+	_, err := j.evictor.evict(context.Background(), budget)
+	return err
+}
