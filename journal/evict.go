@@ -20,6 +20,10 @@ const (
 	// evictTo is the part of their budget, in percent, down to which settled copies are
 	// removed once they exceed it: they are measured and compacted once for that much.
 	evictTo = 80
+	// evictFrom is the part of their budget, in percent, from which on measured copies are
+	// removed. With copies that just fit, each of a few more would cost another measurement,
+	// which reads them all.
+	evictFrom = 95
 	// evictSamples bounds how many copies the age of the oldest ones is judged by. Up to
 	// so many copies, the judgement is exact.
 	evictSamples = 1 << 16
@@ -74,8 +78,8 @@ func (e *evictor) usage() (sum int64, err error) {
 	return sum, err
 }
 
-// evict measures the copies and, if they exceed the budget, removes those that were not
-// used for the longest time, down to evictTo percent of it.
+// evict measures the copies and, if they exceed evictFrom percent of the budget, removes
+// those that were not used for the longest time, down to evictTo percent of it.
 func (e *evictor) evict(ctx context.Context, budget int64) (removed bool, err error) {
 	e.copies.written.Store(0)
 	var sample sampler
@@ -89,7 +93,7 @@ func (e *evictor) evict(ctx context.Context, budget int64) (removed bool, err er
 		return false, err
 	}
 	e.copies.measured.Store(sample.size)
-	if sample.size <= budget {
+	if sample.size <= budget*evictFrom/100 {
 		return false, nil
 	}
 	limit := sample.usedSince(budget * evictTo / 100)

@@ -82,6 +82,28 @@ func TestCopiesStayWithinTheirBudget(t *testing.T) {
 	})
 }
 
+// Copies that just fit are removed too: else they would all be read again for each that
+// comes.
+func TestCopiesThatJustFit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := open(t, vfs.NewMem())
+		for i := range 98 {
+			learn(t, j, key("copy%02d", i))
+			time.Sleep(time.Second)
+		}
+		no(t, j.Evict(100*copySize))
+		kept := 0
+		for i := range 98 {
+			if lookup(t, j, key("copy%02d", i)).Kind == journal.Settled {
+				kept++
+			}
+		}
+		if kept < 70 || kept > 80 {
+			t.Errorf("%d of 98 copies are kept, with room for 100", kept)
+		}
+	})
+}
+
 // Listings count, and go whole.
 func TestListingsStayWithinTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
