@@ -15,7 +15,8 @@ const walkChunk = 512
 // VisitPending calls visit for the pending writes of a namespace, in no particular
 // order: at least once for every one that was acknowledged before the call and is
 // still pending when it returns. An entry that is written meanwhile may be visited
-// with both writes, the newer one after the older. visit is called with no lock held.
+// with both writes, the newer one after the older. Writers do not wait for visit, but
+// Close does: it must not call the journal.
 func (j *Journal) VisitPending(namespace string, visit func(Pending)) error {
 	if err := j.store.Acquire(); err != nil {
 		return err
