@@ -8,8 +8,8 @@ import (
 
 // Lease lets its holder keep an answer only if the key has not changed since the lease
 // was taken (as leases in memcached do). A generation may advance for another key that
-// shares it. That does for an answer that is cheap to make again, and not for one that
-// took a request upstream: beside a busy key such answers would be dropped for ever.
+// shares it. The cache may drop an answer for that if it is cheap to make again, but not if
+// it took a request upstream: beside a busy key such answers would be dropped for ever.
 type Lease struct {
 	leases  *leases
 	key     Key
@@ -33,8 +33,8 @@ func (l *Lease) Revoked() bool { return l.revoked.Load() }
 func (l *Lease) Release() { l.leases.remove(l) }
 
 // leases holds all leases that have not been released. Changes are frequent and leases
-// are rare, so count spares a change the lock. A change that reads 0 is visible before
-// the holder of a lease that begins at the same time can look.
+// are rare, so count lets a change go without the lock. A change that reads 0 is visible
+// before the holder of a lease that begins at the same time can look.
 type leases struct {
 	count atomic.Int64
 	mu    sync.Mutex // guards byKey

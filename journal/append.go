@@ -40,12 +40,12 @@ type appending struct {
 	notBefore float64 // Unix seconds: its updated_at is no earlier
 	frees     int64   // bytes that the same change takes off the budget
 	write     pending.Write
-	unlock    func() // lets go of what must not change before the write has its place
+	unlock    func() // releases the copies lock, if the write needs it
 }
 
-// Fill admits the write and gives it its place in the order, behind all that are there.
+// Fill admits the write and gives it its place in the order, behind all earlier writes.
 func (a *appending) Fill(tx *store.Tx) error {
-	defer a.unlock() // a refusal too waits for a sync
+	defer a.unlock() // a refused change too waits for a sync
 	if err := a.set.admit(tx, a); err != nil {
 		return err
 	}
@@ -57,9 +57,9 @@ func (a *appending) Fill(tx *store.Tx) error {
 // Durable makes the write visible.
 func (a *appending) Durable() { a.set.show(a.ID, &a.write) }
 
-// admit decides whether the write may be taken, and what it becomes. Of the budget a
-// write needs only what it adds to the one that it supersedes, but it is written to the
-// disk in full.
+// admit decides whether the journal takes the write, and makes its version. The budget
+// counts only what the write adds to the one that it supersedes; the disk must have room
+// for all of it.
 func (p *pendingSet) admit(tx *store.Tx, a *appending) error {
 	p.readers.RLock()
 	latest, exists := p.index.Get(a.ID).Latest()
@@ -83,7 +83,7 @@ func (p *pendingSet) admit(tx *store.Tx, a *appending) error {
 	return nil
 }
 
-// nextVersion is the version that the write becomes after the entry's latest one.
+// nextVersion makes the write's version, which follows the entry's latest one.
 func (p *pendingSet) nextVersion(tx *store.Tx, a *appending, latest record.Version, exists bool) record.Version {
 	now := p.stamp()
 	v := record.Version{
@@ -91,8 +91,8 @@ func (p *pendingSet) nextVersion(tx *store.Tx, a *appending, latest record.Versi
 		UpdatedAt: now, Since: now, CreatedAt: now,
 	}
 	if !exists {
-		// What is put after a delete no longer looks at the settled copy, and must not be
-		// older all the same (contract 19).
+		// A put after a delete does not look at the settled copy. So the delete itself must
+		// not be older than the copy (contract 19).
 		v.UpdatedAt = max(now, a.notBefore)
 		return v
 	}
@@ -110,10 +110,10 @@ func (p *pendingSet) nextVersion(tx *store.Tx, a *appending, latest record.Versi
 const tick = 1e-6
 
 // stamp is the time of the next write: the wall clock, moved on by a tick if need be,
-// so that of two writes the later one is the newer in a listing. The caller is in the
+// so that a listing shows the later of two writes as the newer. The caller is in the
 // store's order.
 func (p *pendingSet) stamp() float64 {
-	const slack = 1 // seconds; a clock set back by more is followed
+	const slack = 1 // seconds; if the clock is set back by more, stamps follow it
 	now := unixNow()
 	if now <= p.lastStamp && p.lastStamp-now < slack {
 		now = p.lastStamp + tick

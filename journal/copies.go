@@ -19,17 +19,17 @@ type copies struct {
 	readers *readersLock
 	logger  *slog.Logger
 
-	// stripes are the copies locks: a namespace has one of them. Its holder alone changes
-	// the namespace's copies and listing, and reads them as all changes have left them.
+	// stripes are the copies locks: each namespace belongs to one. Only its holder changes
+	// the namespace's copies and listing, and reads them as all earlier changes left them.
 	stripes [copiesLocks]stripe
 	seed    maphash.Seed
-	// filling has an open channel for each entry (or, with an empty key, listing)
-	// whose settled copy was replaced and is not yet durable: readers wait for it,
-	// so that nothing is answered that a power cut could take back (contract 7).
+	// notDurable has an open channel for each entry (or, with an empty key, listing)
+	// whose settled copy was replaced and is not durable yet. Readers wait for it, so
+	// that no answer shows a state that a power cut could take back (contract 7).
 	// Guarded by readers.
-	filling map[ID]chan struct{}
+	notDurable map[ID]chan struct{}
 
-	seen     seen         // what upstream confirmed without a change, and what was used
+	seen     seen         // confirmations and reads that the disk does not record
 	written  atomic.Int64 // bytes of copies since they were last measured
 	measured atomic.Int64 // bytes of copies when they were last measured; 0 before the first time
 }
@@ -46,7 +46,7 @@ type stripe struct {
 
 func newCopies(s *store.Store, readers *readersLock, logger *slog.Logger) *copies {
 	return &copies{
-		store: s, readers: readers, logger: logger, seed: maphash.MakeSeed(), filling: make(map[ID]chan struct{}),
+		store: s, readers: readers, logger: logger, seed: maphash.MakeSeed(), notDurable: make(map[ID]chan struct{}),
 	}
 }
 
@@ -54,8 +54,8 @@ func (c *copies) stripe(namespace string) *stripe {
 	return &c.stripes[maphash.String(c.seed, namespace)%copiesLocks]
 }
 
-// lock takes the namespace's copies lock. The function that it returns lets go of it, the
-// first time that it is called.
+// lock takes the namespace's copies lock. The first call of the function that it returns
+// releases the lock.
 func (c *copies) lock(namespace string) (unlock func()) {
 	s := c.stripe(namespace)
 	s.Lock()
@@ -100,8 +100,8 @@ func (c *copies) state(id ID) (State, error) {
 	return settledState(found.Observation, max(found.confirmedAt, noted.confirmedAt)), nil
 }
 
-// durableState is the State of an entry with no pending write. While the copy, or what has
-// just been read of it, is not durable, it waits, and done is false: look again.
+// durableState is the State of an entry with no pending write. It waits for a copy that
+// is not durable. done is false if the state was not durable: the caller looks again.
 func (c *copies) durableState(id ID) (state State, done bool, err error) {
 	if durable := c.hidden(id); durable != nil {
 		<-durable
@@ -121,9 +121,8 @@ func settledState(o Observation, confirmedAt float64) State {
 	}
 }
 
-// giveUp reports whether err is damage to a copy of what upstream holds, and logs it: such
-// a copy is as good as none, as upstream can be asked for another (contract 4). Any other
-// error is returned.
+// giveUp reports whether err is damage to a copy, and logs it. A damaged copy counts as
+// none: upstream can be asked for another (contract 4). giveUp returns any other error.
 func (c *copies) giveUp(err error) (damaged bool, _ error) {
 	if !store.IsDamage(err) {
 		return false, err
@@ -140,31 +139,47 @@ func (c *copies) set(tx *store.Tx, id ID, o *Observation, confirmedAt float64) {
 	c.written.Add(int64(len(key) + len(value)))
 }
 
-// hide has readers of entries and listings wait until the returned function is called. The
-// caller holds the readers' lock.
+// hide makes readers of entries and listings wait until the caller calls the returned
+// function. The caller holds the readers' lock.
 func (c *copies) hide(ids ...ID) (reveal func()) {
 	durable := make(chan struct{})
 	for _, id := range ids {
-		c.filling[id] = durable
+		c.notDurable[id] = durable
 	}
 	return func() {
 		c.readers.Lock()
 		defer c.readers.Unlock()
 		for _, id := range ids {
-			if c.filling[id] == durable {
-				delete(c.filling, id)
+			if c.notDurable[id] == durable {
+				delete(c.notDurable, id)
 			}
 		}
 		close(durable)
 	}
 }
 
-// hidden is what readers of an entry's copy, or of a listing, have to wait for; nil if
-// there is nothing.
+// hiding is the part of a change that readers see before it is durable and have to wait
+// for: see [copies.hide].
+type hiding struct {
+	revealed func() // nil while no reader waits
+}
+
+// Durable has nothing left to show.
+func (*hiding) Durable() {}
+
+// reveal ends the wait of readers, if there is one.
+func (h *hiding) reveal() {
+	if h.revealed != nil {
+		h.revealed()
+	}
+}
+
+// hidden returns the channel that readers of an entry's copy, or of a listing, wait for;
+// nil if they need not wait.
 func (c *copies) hidden(id ID) <-chan struct{} {
 	c.readers.RLock()
 	defer c.readers.RUnlock()
-	if durable, ok := c.filling[id]; ok {
+	if durable, ok := c.notDurable[id]; ok {
 		return durable
 	}
 	return nil
@@ -174,7 +189,7 @@ func (c *copies) hidden(id ID) <-chan struct{} {
 func (c *copies) snapshot(listing ID) *pebble.Snapshot {
 	for {
 		c.readers.RLock()
-		durable := c.filling[listing]
+		durable := c.notDurable[listing]
 		if durable == nil {
 			defer c.readers.RUnlock()
 			return c.store.Snapshot()

@@ -17,7 +17,8 @@
 //   - A write leaves the pending set only by [Journal.Settle], by [Journal.DeadLetter],
 //     or because a newer write to the same entry took its place (contract 13).
 //
-// It knows nothing of HTTP, of retries or of what upstream is.
+// It knows nothing of HTTP, of retries or of what upstream is. A dead letter keeps the
+// status with which upstream refused the write; the journal does not interpret it.
 //
 // # Layers
 //
@@ -26,16 +27,17 @@
 //	internal/store    one order, one sync for all, marks and checks, over Pebble
 //	internal/store/diskfs  the file system beneath Pebble
 //	internal/record   keys, values and checksums, byte by byte: pure
-//	internal/recovery examines, salvages and migrates what is not as it should be
+//	internal/recovery examines, salvages and migrates directories
 //
 // A PUT goes straight down and up: [Journal.Append] hands the store a change; the store
-// gives it its place in the order, has it admitted and put into the batch that gathers;
-// one sync makes the batch durable; the change shows itself in the index.
+// gives the change its place in the order; the change admits the write and puts it into
+// the gathering batch; one sync makes the batch durable; the change shows the write in the
+// index.
 //
 // # Locks
 //
-// They are taken in this order, and none is held for longer than it takes to change some
-// hundreds of entries in memory, whatever the number of pending writes:
+// Callers take the locks in this order, and hold none for longer than it takes to change
+// some hundreds of entries in memory, whatever the number of pending writes:
 //
 //   - a namespace's copies lock: settled copies and listings of the namespace change one
 //     after the other, and are read from the disk before the next lock is taken;

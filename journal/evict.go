@@ -17,15 +17,15 @@ import (
 const (
 	// copiesChunk is how many copies are removed by one change.
 	copiesChunk = 1024
-	// evictTo is the part of their budget, in percent, down to which settled copies are
-	// removed once they exceed it: they are measured and compacted once for that much.
+	// evictTo is the percentage of their budget down to which settled copies are removed
+	// once they exceed it. One measurement and one compaction then free that much.
 	evictTo = 80
-	// evictFrom is the part of their budget, in percent, from which on measured copies are
-	// removed. With copies that just fit, each of a few more would cost another measurement,
-	// which reads them all.
+	// evictFrom is the percentage of their budget from which on measured copies are removed.
+	// If copies that just fit were left alone, every few more would cost another
+	// measurement, which reads them all.
 	evictFrom = 95
-	// evictSamples bounds how many copies the age of the oldest ones is judged by. Up to
-	// so many copies, the judgement is exact.
+	// evictSamples bounds how many copies are sampled to find the age of the oldest ones.
+	// With no more copies than that, the result is exact.
 	evictSamples = 1 << 16
 )
 
@@ -42,8 +42,8 @@ type evictor struct {
 	copies  *copies
 	pending *pendingSet
 	budget  int64 // 0 is no bound
-	// notBefore is when copies are looked at again after a pass that could remove too few,
-	// as entries with a pending write keep theirs.
+	// notBefore is when bound looks at the copies again after a pass that could remove too
+	// few of them, as entries with a pending write keep theirs.
 	notBefore time.Time
 }
 
@@ -79,7 +79,7 @@ func (e *evictor) usage() (sum int64, err error) {
 }
 
 // evict measures the copies and, if they exceed evictFrom percent of the budget, removes
-// those that were not used for the longest time, down to evictTo percent of it.
+// the least recently used ones, down to evictTo percent of it.
 func (e *evictor) evict(ctx context.Context, budget int64) (removed bool, err error) {
 	e.copies.written.Store(0)
 	var sample sampler
@@ -126,14 +126,14 @@ func (e *evictor) evict(ctx context.Context, budget int64) (removed bool, err er
 	return true, err
 }
 
-// listingRemoval is applied at once: whoever brings the listing forward next, once the copies
-// lock is let go, must find it gone.
+// listingRemoval is applied before the copies lock is released: the next holder of the lock,
+// which may bring the listing forward, must find it gone.
 type listingRemoval struct {
 	store.ChangeFunc
 	unlock func()
 }
 
-// Applied lets go of the copies lock.
+// Applied releases the copies lock.
 func (r listingRemoval) Applied() { r.unlock() }
 
 // visitCopies calls visit for the settled copies, a chunk at a time, and for the listings,
@@ -156,7 +156,7 @@ func (e *evictor) visitSettled(ctx context.Context, r pebble.Reader, visit func(
 			return err
 		}
 		found := copyOnDisk{id: id, size: int64(len(key) + len(value))}
-		// One that is damaged is as old as can be.
+		// A damaged copy counts as the oldest.
 		if body, err := record.Unseal(key, value); err == nil {
 			found.used, _ = record.SettledTimes(body)
 			found.used = max(found.used, e.copies.seen.get(id).last())
@@ -197,8 +197,8 @@ func (e *evictor) visitListings(ctx context.Context, r pebble.Reader, visit func
 	})
 }
 
-// remove removes copies and listings, but for the copies of entries with a pending
-// write, which take their created_at from them.
+// remove removes copies and listings. It leaves the copies of entries with a pending
+// write, which takes its created_at from the copy.
 func (e *evictor) remove(tx *store.Tx, all []copyOnDisk) (removed int, size int64) {
 	e.pending.readers.RLock()
 	defer e.pending.readers.RUnlock()
@@ -216,8 +216,8 @@ func (e *evictor) remove(tx *store.Tx, all []copyOnDisk) (removed int, size int6
 	return removed, size
 }
 
-// dropAll removes the settled copies of entries with nothing pending, neighbours as one
-// range: under disk pressure a record for each would be too much.
+// dropAll removes the settled copies of entries with nothing pending. It removes
+// neighbours as one range: under disk pressure a record for each would take too much room.
 func (e *evictor) dropAll(ctx context.Context) (err error) {
 	snapshot := e.copies.store.Snapshot()
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
@@ -272,8 +272,8 @@ func (s *sampler) add(c copyOnDisk) {
 	s.kept, s.every = half, 2*s.every
 }
 
-// usedSince is a time such that the copies that were used since take no more than so many
-// bytes.
+// usedSince returns a time. The copies that were used since then take no more bytes than
+// the budget.
 func (s *sampler) usedSince(budget int64) float64 {
 	slices.SortFunc(s.kept, func(a, b copyOnDisk) int { return cmp.Compare(b.used, a.used) })
 	total := int64(0)

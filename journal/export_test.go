@@ -108,11 +108,11 @@ func PendingKey(id ID, seq uint64) string { return string(record.PendingKey(id, 
 // DeadKey is the key of a dead letter's record.
 func DeadKey(seq uint64) string { return string(record.DeadKey(seq)) }
 
-// Filling is how many entries and listings readers wait for.
-func (j *Journal) Filling() int {
+// NotDurable is how many entries and listings readers wait for.
+func (j *Journal) NotDurable() int {
 	j.pending.readers.RLock()
 	defer j.pending.readers.RUnlock()
-	return len(j.copies.filling)
+	return len(j.copies.notDurable)
 }
 
 // FlushTables has Pebble write its tables.

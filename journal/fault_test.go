@@ -124,7 +124,7 @@ func TestFailedLogEndsTheJournal(t *testing.T) {
 					t.Errorf("error is %v", err)
 				}
 				expect(t, j, key("lost"), journal.Unknown, "") // never durable, never visible
-				if n := j.Filling(); n != 0 {
+				if n := j.NotDurable(); n != 0 {
 					t.Errorf("readers wait for %d fills", n)
 				}
 				f.mustHaveFailed(t, j)

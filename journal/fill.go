@@ -8,14 +8,14 @@ import (
 )
 
 // Fill records what upstream answered for an entry, nil for absent, as its settled
-// copy and in the namespace's listing, and returns the entry's state. valid is asked, in
-// the order of all writes, whether the answer still stands: false when the entry was
-// written or settled since upstream was asked, and then the answer is dropped with
-// [ErrChanged] (contract 8). What Fill changed is durable when it returns, and not seen
-// by readers before (contract 7). An answer that changes nothing is noted in memory
-// only: reading does not wear out the disk.
+// copy and in the namespace's listing, and returns the entry's state. It calls valid, in
+// the order of all writes, to ask whether the answer still stands. If the entry was
+// written or settled since upstream was asked, valid returns false, and Fill drops the
+// answer with [ErrChanged] (contract 8). Fill's changes are durable when it returns, and
+// readers do not see them before (contract 7). Fill notes an answer that changes nothing
+// in memory only: reading does not wear out the disk.
 //
-// While the disk is nearly full, no copy is kept.
+// While the disk is nearly full, Fill keeps no copy.
 func (j *Journal) Fill(id ID, o *Observation, valid func() bool) (State, error) {
 	if err := j.store.Acquire(); err != nil {
 		return State{}, err
@@ -41,15 +41,15 @@ func (j *Journal) Fill(id ID, o *Observation, valid func() bool) (State, error) 
 // filling is an answer of upstream's on its way into the journal.
 type filling struct {
 	*copies
+	hiding
 	id     ID
 	valid  func() bool
-	unlock func() // lets go of the copies lock
+	unlock func() // releases the copies lock
 
 	confirmedAt float64 // Unix seconds
 	state       State
 	setCopy     func(*store.Tx) // nil if the settled copy stays as it is
 	row         *rowChange
-	revealed    func()
 }
 
 // prepare compares the answer with what is kept. The caller holds the copies lock.
@@ -84,11 +84,11 @@ func (f *filling) prepare(o *Observation) error {
 	return err
 }
 
-// Fill asks whether the answer stands. One that changes nothing on the disk makes what was
-// answered before it old all the same.
+// Fill asks whether the answer still stands. It tells the subscriber also of an answer that
+// changes nothing on the disk: earlier answers are older than it.
 func (f *filling) Fill(tx *store.Tx) error {
 	if !f.valid() {
-		f.unlock() // a refusal waits for a sync
+		f.unlock() // a refused change waits for a sync
 		return ErrChanged
 	}
 	if f.setCopy != nil {
@@ -106,19 +106,9 @@ func (f *filling) Fill(tx *store.Tx) error {
 	return nil
 }
 
-// Applied has readers wait until the change is durable.
+// Applied makes readers wait until the change is durable.
 func (f *filling) Applied() {
 	f.readers.changed(Change{ID: f.id})
 	f.revealed = f.hide(f.id, ID{Namespace: f.id.Namespace})
 	f.unlock()
-}
-
-// Durable has nothing left to show.
-func (f *filling) Durable() {}
-
-// reveal ends the wait of readers, if there is one.
-func (f *filling) reveal() {
-	if f.revealed != nil {
-		f.revealed()
-	}
 }

@@ -38,7 +38,7 @@ func TestFillIsKept(t *testing.T) {
 	if _, err := j.Fill(key("never there"), nil, always); err != nil {
 		t.Error(err)
 	}
-	if n := j.Filling(); n != 0 {
+	if n := j.NotDurable(); n != 0 {
 		t.Errorf("readers wait for %d fills", n)
 	}
 }

@@ -145,7 +145,7 @@ func TestReadersWaitForTheDeadLetter(t *testing.T) {
 			t.Errorf("%v, %v, %v", *deadErr, *readErr, *listErr)
 		}
 		expect(t, j, key("a"), journal.Unknown, "")
-		if n := j.Filling(); n != 0 {
+		if n := j.NotDurable(); n != 0 {
 			t.Errorf("readers of %d go on waiting", n)
 		}
 	})

@@ -22,7 +22,7 @@ type Options struct {
 	// what it takes in memory beside; 0 means no bound.
 	MaxBytes int64
 	// CopiesBytes bounds the settled copies and listings on the disk, in bytes; 0 means
-	// no bound. The least recently used give way, in the background.
+	// no bound. In the background, Maintain removes the least recently used.
 	CopiesBytes int64
 	// DiskReserve is the free space, in bytes, below which writes are refused.
 	DiskReserve int64
@@ -30,7 +30,7 @@ type Options struct {
 	// returns, the journal acknowledges nothing any more. It is called wherever the
 	// failure is met, with locks held, and must not call the journal.
 	Fatal func(error)
-	// Logger receives what Pebble has to say, and of damaged copies; nil discards it.
+	// Logger receives Pebble's messages and reports of damaged copies; nil discards them.
 	Logger *slog.Logger
 
 	fullDiskPause time.Duration // 0 is diskfs.FullDiskPause
@@ -60,8 +60,9 @@ type Journal struct {
 }
 
 // readersLock guards what readers see: the index, and which copies are not to be read yet.
-// It is held for memory operations only, and by settling for one small unsynced batch, so
-// that a reader finds a write either pending or settled, never neither.
+// Its holders work in memory only. Settle, DeadLetter, Fill and a listing's Commit also
+// apply one unsynced batch under it, so that a reader finds a write either pending or
+// settled, never neither.
 type readersLock struct {
 	sync.RWMutex
 	notify func(Change) // see Subscribe
@@ -76,8 +77,8 @@ func (l *readersLock) changed(c Change) {
 
 // Subscribe has notify called after every change to what is known of an entry, with
 // the readers' lock held: it must be quick and must not call the journal. There is
-// one subscriber, which subscribes before anything else but [Journal.Holdings] is
-// called: so everybody it tells exists already.
+// one subscriber. It subscribes before any method but [Journal.Holdings] is called, so
+// that it misses no change.
 func (j *Journal) Subscribe(notify func(Change)) { j.pending.readers.notify = notify }
 
 // Close waits for the calls under way and closes the store. Acknowledged writes are

@@ -34,9 +34,9 @@ func (j *Journal) VisitPending(namespace string, visit func(Pending)) error {
 	return nil
 }
 
-// walk visits the entries of a namespace, some under each hold of the readers' lock. What
-// a namespace held that has become empty, and perhaps was made anew, is not pending any
-// more.
+// walk visits the entries of a namespace, some under each hold of the readers' lock. The
+// namespace may become empty meanwhile, and come back with a new share of the index. walk
+// misses only the new share, whose writes all came later.
 func (p *pendingSet) walk(space *pending.Space, visit func(Pending)) {
 	chunk := make([]Pending, 0, walkChunk)
 	for cursor, done := 0, false; !done; {
@@ -58,9 +58,9 @@ func pendingOf(e *pending.Entry) Pending {
 	}
 }
 
-// PendingList returns up to limit pending writes, those that have waited longest
-// first, of one namespace or, with "", of all. While the index is being rebuilt it
-// may not hold all.
+// PendingList returns up to limit pending writes, the longest waiting first, of one
+// namespace or, with "", of all. While the index is being rebuilt, the list may lack
+// some.
 func (j *Journal) PendingList(namespace string, limit int) []Pending {
 	longest := &waiters{limit: limit, held: make(map[ID]bool)}
 	for _, space := range j.pending.spaces(namespace) {
@@ -89,7 +89,7 @@ func (p *pendingSet) spaces(namespace string) (all []*pending.Space) {
 	return all
 }
 
-// waiters are the pending writes, of those offered, that have waited longest: a heap with
+// waiters are the longest waiting of the pending writes that were offered: a heap with
 // the youngest on top.
 type waiters struct {
 	limit int

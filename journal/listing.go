@@ -28,7 +28,7 @@ func (j *Journal) Listing(namespace string) (l Listing, ok bool, err error) {
 	return l, ok, errors.Join(err, snapshot.Close())
 }
 
-// listing reads a listing; damaged says that there is a record of one that cannot be read.
+// listing reads a listing; damaged says that it is there and cannot be read.
 func (c *copies) listing(r pebble.Reader, namespace string) (l Listing, ok, damaged bool, err error) {
 	if l, ok, err = readListing(r, namespace); err != nil {
 		damaged, err = c.giveUp(fmt.Errorf("listing of %s: %w", namespace, err))
@@ -68,10 +68,10 @@ type ListingFill struct {
 	namespace string
 	startedAt float64
 	known     []knownRow // guarded by the copies lock, in the order in which they became known
-	overtaken bool       // likewise; what was taken or forgotten meanwhile is newer
+	overtaken bool       // likewise; the journal took a newer listing, or forgot an entry
 }
 
-// BeginListing is to be followed by Commit or Cancel.
+// BeginListing begins a fill. The caller ends it with Commit or Cancel.
 func (j *Journal) BeginListing(namespace string) *ListingFill {
 	f := &ListingFill{j: j, namespace: namespace, startedAt: unixNow()}
 	defer j.copies.lock(namespace)()
@@ -101,13 +101,12 @@ func (f *ListingFill) leave() {
 }
 
 // Commit makes upstream's rows, brought forward by what has settled since, the
-// settled listing of the namespace. complete says that upstream had no more keys. What
-// it changed is durable when Commit returns, and not seen by readers before; a listing
-// that changed nothing is noted in memory only.
+// settled listing of the namespace. complete says that upstream had no more keys.
+// Commit's changes are durable when it returns, and readers do not see them before. It
+// notes a listing that changes nothing in memory only.
 //
-// Errors: [ErrChanged] when, since this one was begun, another listing of the namespace
-// was taken, as that may show what came after this one, or an entry was dead-lettered in
-// doubt (contract 7).
+// Errors: [ErrChanged] when, since this one was begun, the journal took another listing of
+// the namespace, which may be newer, or dead-lettered an entry in doubt (contract 7).
 func (f *ListingFill) Commit(rows []Row, complete bool) error {
 	if err := f.j.store.Acquire(); err != nil {
 		return err
@@ -134,8 +133,8 @@ func (f *ListingFill) Commit(rows []Row, complete bool) error {
 	return nil
 }
 
-// bringForward lays what became known meanwhile over upstream's rows. A write that
-// settled arrived later than upstream's other rows, as far as can be told.
+// bringForward lays the rows that became known meanwhile over upstream's rows. It takes a
+// write that settled meanwhile for newer than all of upstream's rows.
 func (f *ListingFill) bringForward(rows []Row) (now map[string]Row, newest float64) {
 	now = make(map[string]Row, len(rows))
 	for _, r := range rows {

@@ -15,20 +15,21 @@ const (
 	// worthCompacting is how many bytes of garbage are worth a compaction: a drained
 	// journal keeps at most that much of what it held.
 	worthCompacting = 4 << 20
-	// maxCompactionPause bounds the wait after a compaction that found no room. While it
-	// tries, it takes what room there is from flushing, which needs little of it and
-	// gives back more.
+	// maxCompactionPause bounds the wait after a compaction that found no room. A
+	// compaction takes the room that is left from flushing, which needs little and gives
+	// back more.
 	maxCompactionPause = 15 * time.Second
-	// criticalShare of the reserve is what flushing leaves free: with less, nothing is
-	// written at all. A store that cannot write its tables stalls, reads and all.
+	// criticalShare divides the reserve. With less than that part free, flushing waits
+	// too: a store that cannot write its tables stalls, reads included.
 	criticalShare = 4
 )
 
-// Maintain keeps the store small, until ctx ends: settled copies stay within their budget,
-// what has been carried upstream gives its room back, and under disk pressure the settled
-// copies do, which upstream can be asked for again. It is to be run after [Journal.Run].
+// Maintain keeps the store small until ctx ends. It keeps the settled copies within their
+// budget and gives back the room of writes that have left the journal. Under disk pressure
+// it removes settled copies, which upstream can be asked for again. The caller runs it
+// after [Journal.Run].
 //
-// Errors: those of a failed disk. A disk that stays full is none.
+// Errors: those of a failed disk. A disk that stays full is no error.
 func (j *Journal) Maintain(ctx context.Context) error {
 	tick := time.NewTicker(maintainEvery)
 	defer tick.Stop()
@@ -48,7 +49,7 @@ func (j *Journal) Maintain(ctx context.Context) error {
 // maintainer is the state of one Maintain.
 type maintainer struct {
 	*Journal
-	// compacted says, by prefix, what there was when it was last rid of its garbage.
+	// compacted has, by prefix, the extent at the last compaction.
 	compacted map[string]extent
 	// After a compaction that found no room, none is tried before notBefore; each
 	// further one doubles the pause.
@@ -103,9 +104,9 @@ func (m *maintainer) boundCopies(ctx context.Context) error {
 	return nil
 }
 
-// makeRoom gives up the settled copies, but for those of entries with a pending write,
-// which take their created_at from them. That is no change of what is known to be so: the
-// others are asked for anew.
+// makeRoom removes the settled copies, except those of entries with a pending write, which
+// takes its created_at from the copy. No answer changes: a read asks upstream for a copy
+// that was removed.
 func (m *maintainer) makeRoom(ctx context.Context) error {
 	held, err := m.held(ctx, record.SettledPrefix)
 	if err != nil {
@@ -122,8 +123,8 @@ func (m *maintainer) makeRoom(ctx context.Context) error {
 	return errors.Join(m.compact(ctx, record.SettledPrefix), m.compact(ctx, record.PendingPrefix))
 }
 
-// compact has Pebble give back the room of what was removed under a prefix. A disk that
-// is too full for that is waited for.
+// compact makes Pebble give back the room of the records that were removed under a prefix.
+// If the disk is too full for that, a later call tries again.
 func (m *maintainer) compact(ctx context.Context, prefix string) error {
 	totals := m.store.Totals()
 	now := extent{totals.Seq, totals.PendingBytes}
@@ -144,8 +145,8 @@ func (m *maintainer) compact(ctx context.Context, prefix string) error {
 	return err
 }
 
-// held is what the tables of a prefix take on the disk, after what is in memory has
-// become a table.
+// held is how many bytes the tables of a prefix take on the disk. If much is in memory,
+// held writes it to tables first.
 func (m *maintainer) held(ctx context.Context, prefix string) (int64, error) {
 	if m.store.InMemory() > worthCompacting {
 		if err := m.store.Flush(ctx); err != nil {

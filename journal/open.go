@@ -58,7 +58,7 @@ func open(opts Options, storeOpts store.Options) (_ *store.Store, err error) {
 
 // openLocked makes or migrates the store if need be, and opens it.
 func openLocked(opts store.Options) (*store.Store, error) {
-	// Once more: until the lock was taken, another process could have been making it.
+	// Once more: another process may have made the store before this one took the lock.
 	version, err := store.CheckFormat(opts.FS, opts.Dir)
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func openLocked(opts store.Options) (*store.Store, error) {
 	return s, nil
 }
 
-// refusedStart is how a journal that cannot be used says so, in one line with what to do.
+// refusedStart says in one line why a journal cannot be used, and what to do.
 func refusedStart(dir string, err error) error {
 	if errors.Is(err, ErrCorrupt) {
 		return fmt.Errorf("journal %s: %w; nothing was removed: \"botwired recover\" keeps a copy and salvages what it can", dir, store.OneLine(err))

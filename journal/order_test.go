@@ -176,7 +176,7 @@ func TestConcurrentFills(t *testing.T) {
 			}
 		}
 	})
-	if n := j.Filling(); n != 0 {
+	if n := j.NotDurable(); n != 0 {
 		t.Errorf("readers wait for %d fills", n)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// entryMemory is what a pending write is counted as on top of its namespace, key and
+// entryMemory is what the budget counts for a pending write beside its namespace, key and
 // value: its places in the index and in the flusher's schedule, and what the garbage
-// collector needs beside them. A test of the whole process holds it against its memory.
+// collector needs for them. A test compares it with the memory of the whole process.
 const entryMemory = 512
 
 // pendingSet is the pending writes: the index, and how writes come into it.
@@ -22,10 +22,10 @@ type pendingSet struct {
 	index   *pending.Index // guarded by readers
 	budget  int64          // 0 is no bound
 	reserve int64          // of the disk, for people
-	// lastStamp belongs to whoever is in the store's order.
+	// lastStamp is guarded by the store's order.
 	lastStamp float64
 
-	// superseded are the writes that a newer one has followed. They do not count for the
+	// superseded are the writes that a newer one has replaced. They do not count for the
 	// budget, as one of the next batches removes them.
 	superseded superseded
 	garbage    garbage
@@ -101,8 +101,8 @@ func (p *pendingSet) removeGarbage(tx *store.Tx, brief bool) {
 	}
 }
 
-// ready prepares for a write to the entry: the index speaks for it, and the free space was
-// looked at.
+// ready prepares a write to the entry: it makes the index speak for the entry, and looks at
+// the free space.
 func (p *pendingSet) ready(id ID) error {
 	if p.store.Failed() {
 		return ErrFailed
@@ -113,15 +113,15 @@ func (p *pendingSet) ready(id ID) error {
 	return p.faultIn(id)
 }
 
-// used is what counts for the budget.
+// used is how many bytes of the budget are taken.
 func (p *pendingSet) used(t record.Totals) int64 {
 	writes := int64(t.Pending) - p.superseded.writes.Load()
 	return t.PendingBytes - p.superseded.bytes.Load() + writes*(entryMemory-record.Overhead) + t.DeadBytes
 }
 
-// room refuses a write that would add more to what the budget counts than is left
-// of it, or write more than the disk has (contract 3). Both are in bytes. One that
-// adds nothing is within any budget.
+// room refuses a write that adds more bytes than the budget has left, or that writes more
+// bytes than the disk has free (contract 3). A write that adds nothing is within any
+// budget.
 func (p *pendingSet) room(t record.Totals, adds, writes int64) error {
 	if used := p.used(t); p.budget > 0 && adds > 0 && used+adds > p.budget {
 		return fmt.Errorf("%w: pending writes and dead letters take %d bytes of the %d allowed", ErrFull, used, p.budget)
@@ -132,7 +132,7 @@ func (p *pendingSet) room(t record.Totals, adds, writes int64) error {
 	return nil
 }
 
-// add notes a write that is on its way to being visible.
+// add notes a write that is not visible yet.
 func (p *pendingSet) add(id ID, w *pending.Write) {
 	p.readers.Lock()
 	defer p.readers.Unlock()

@@ -40,9 +40,9 @@ func (j *Journal) Lookup(id ID) (State, error) {
 	}
 }
 
-// damagedIf is err, or [ErrCorrupt] for a record that is not in the store though the
-// index, looked at once more, still says so: a write leaves both under one hold of the
-// readers' lock.
+// damagedIf is err, and [ErrCorrupt] too if err is errGone. The caller has looked twice at
+// the index, which still holds the write. A write leaves the index and the store under one
+// hold of the readers' lock: so the store has lost it.
 func damagedIf(err error) error {
 	if errors.Is(err, errGone) {
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
@@ -50,8 +50,8 @@ func damagedIf(err error) error {
 	return err
 }
 
-// pendingState reads the settled copy first: while the record of v is there, nothing
-// that came after v has settled.
+// pendingState reads the settled copy first: while the record of v is there, no newer
+// write has settled.
 func (j *Journal) pendingState(id ID, v *record.Version) (State, error) {
 	state := State{
 		Kind: Gone, Seq: v.Seq, ListBytes: int(v.ListBytes), CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,

@@ -13,7 +13,7 @@ import (
 const rebuildChunk = 256
 
 // Run rebuilds the pending index and checks the store against its state record.
-// Until it has finished, an entry that is asked for is looked up in the store.
+// Until it has finished, the journal looks up in the store each entry that is asked for.
 //
 // Errors: [ErrCorrupt] when the store holds fewer, other or more pending writes than
 // were acknowledged, and ctx's.
@@ -77,9 +77,9 @@ func (p *pendingSet) restoreAll(records []retired) {
 	}
 }
 
-// restore takes one of the records into the index, unless an earlier rebuild did: an
-// entry's last is its pending write, those before it were superseded and not yet removed.
-// The caller holds the readers' lock, and the index does not speak for the entry.
+// restore takes one of the records into the index, unless an earlier rebuild did. An
+// entry's last record is its pending write; the earlier ones are superseded and await
+// removal. The caller holds the readers' lock, and the index does not speak for the entry.
 func (p *pendingSet) restore(records []retired, i int) {
 	r := records[i]
 	if _, ok := p.index.Get(r.id).Latest(); ok {
@@ -102,8 +102,8 @@ func (p *pendingSet) faultInSpace(namespace string) error {
 	return p.faultInUnder(func(id ID) []byte { return record.Within(record.PendingPrefix, id.Namespace) }, ID{Namespace: namespace})
 }
 
-// faultInUnder takes the pending records under a prefix into the index. Until the index
-// speaks for an entry nothing of it is written, so that what was read stays true.
+// faultInUnder takes the pending records under a prefix into the index. Nobody writes to an
+// entry before the index speaks for it, so the records that were read stay true.
 func (p *pendingSet) faultInUnder(prefix func(ID) []byte, id ID) error {
 	p.readers.RLock()
 	known := p.index.Known(id)
@@ -121,7 +121,7 @@ func (p *pendingSet) faultInUnder(prefix func(ID) []byte, id ID) error {
 	}
 	p.readers.Lock()
 	defer p.readers.Unlock()
-	// Another caller may have been faster, and the entry was written or settled since.
+	// Another caller may have been faster, and have written or settled the entry since.
 	for i := range records {
 		if !p.index.Known(records[i].id) {
 			p.restore(records, i)

@@ -18,9 +18,9 @@ type Salvaged = recovery.Salvaged
 type Missing = recovery.Missing
 
 // Recover makes a journal that can be opened of one that cannot: it copies the
-// directory aside, reads what checks, and puts it into a new journal that takes the
-// place of the old one by a rename. Every entry with a pending write is in doubt
-// afterwards. A journal that is as it should be is left as it is.
+// directory aside, reads the records that check, and puts them into a new journal that
+// takes the place of the old one by a rename. Every entry with a pending write is in doubt
+// afterwards. Recover leaves a healthy journal as it is.
 //
 // Errors: [ErrInUse], [ErrFormat] for a newer format, [ErrCorrupt] when nothing of a
 // journal is found, and those of the file system; then the directory is as it was.

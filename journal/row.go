@@ -14,7 +14,7 @@ type knownRow struct {
 	arrived bool // by a write of ours, just now
 }
 
-// rowChange is what becomes of a namespace's listing, and of those under way, when one
+// rowChange is the change of a namespace's listing, and of the listings under way, when one
 // entry becomes known.
 type rowChange struct {
 	observe func(*ListingFill)
@@ -35,11 +35,11 @@ func (r *rowChange) fill(tx *store.Tx) {
 	}
 }
 
-// bringRow brings the namespace's listing, if there is one, and those under way
-// forward by what is known of one entry. The caller holds the copies lock.
+// bringRow brings the namespace's listing, if there is one, and the listings under way
+// forward by one entry. The caller holds the copies lock.
 //
-// A write that has just arrived is newer than all that was listed before, whatever
-// the clocks here and upstream say.
+// A write that has just arrived is newer than all rows listed before, whatever the clocks
+// here and upstream say.
 func (c *copies) bringRow(namespace string, k knownRow) (*rowChange, error) {
 	change := &rowChange{stripe: c.stripe(namespace), listing: namespace}
 	change.observe = func(f *ListingFill) { f.known = append(f.known, k) }
@@ -86,10 +86,10 @@ func (c *copies) row(key []byte, name string) (row Row, kept bool, err error) {
 	return row, kept, nil
 }
 
-// forgetRow takes an entry out of the namespace's listing, as nobody knows what upstream
-// holds of it. The listing says from then on that it lacks keys, and is so old that
-// upstream is asked for another as soon as it can be. Those under way may have been made
-// before what readers have seen since, and are dropped. The caller holds the copies lock.
+// forgetRow takes an entry out of the namespace's listing when nobody knows what upstream
+// holds of it. From then on the listing says that it lacks keys, and is so old that the
+// next reader asks upstream for another. forgetRow drops the listings under way, which may
+// be older than what readers have seen. The caller holds the copies lock.
 func (c *copies) forgetRow(id ID) (*rowChange, error) {
 	change := &rowChange{stripe: c.stripe(id.Namespace), listing: id.Namespace}
 	change.observe = func(f *ListingFill) { f.overtaken = true }

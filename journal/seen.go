@@ -12,8 +12,8 @@ const seenAtMost = 1 << 15
 // concurrently.
 type seen struct {
 	mu sync.Mutex
-	// Notes are made in young. When it is full it becomes old, whose notes are forgotten:
-	// so the copies that were noted last are remembered.
+	// New notes go to young. When young is full it replaces old, whose notes are
+	// forgotten: so the latest notes are kept.
 	young, old map[ID]sighting
 }
 

@@ -67,7 +67,9 @@ func (c *copies) settled(w Write) (fill func(*store.Tx), err error) {
 
 // Failure is why upstream will never take a write.
 type Failure struct {
-	Status int    // upstream's HTTP status; 0 when it has none
+	// Status is the one with which upstream refused the write, HTTP's for BotWire; 0 when
+	// there is none. The journal does not interpret it.
+	Status int
 	Reason string // for people; never holds a value
 	// InDoubt says that upstream may hold an older write to the entry that never
 	// settled.
@@ -79,9 +81,9 @@ type Failure struct {
 // DeadLetter returns.
 //
 // Until then, readers of the entry wait: no answer may show them an older state that
-// a power cut could take back (contract 7). With Failure.InDoubt readers have been
-// answered with the older write, so the settled copy from before it is removed, and
-// its row. When a newer write is pending, the entry stays [Journal.InDoubt].
+// a power cut could take back (contract 7). With Failure.InDoubt, readers may have seen
+// the older write: DeadLetter then removes the settled copy from before it, and its row.
+// When a newer write is pending, the entry stays [Journal.InDoubt].
 func (j *Journal) DeadLetter(w Write, why Failure) error {
 	if err := j.store.Acquire(); err != nil {
 		return err
@@ -124,25 +126,25 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 	return nil
 }
 
-// retiring ends an attempt at a write whose outcome is known. With it go the sent mark
-// and, when no newer write is waiting, the pending record. fill adds what the outcome
-// leaves behind; its version is nil when a newer write is waiting.
+// retiring ends an attempt at a write whose outcome is known. It removes the sent mark
+// and, when no newer write is waiting, the pending record. fill adds the records that the
+// outcome leaves behind; its version is nil when a newer write is waiting.
 //
 // It is applied under the readers' lock: a reader finds the entry pending before it and
 // settled after it.
 type retiring struct {
 	*Journal
+	hiding
 	w      Write
 	fill   func(tx *store.Tx, last *record.Version)
 	hide   bool   // readers wait until it is durable
-	unlock func() // lets go of the copies lock
+	unlock func() // releases the copies lock
 
-	entry    *pending.Entry
-	last     bool
-	revealed func()
+	entry *pending.Entry
+	last  bool // no newer write is waiting
 }
 
-// Fill comes in the order of all writes, so that no newer one can come behind its back.
+// Fill runs in the order of all writes, so no newer write can come in between.
 func (r *retiring) Fill(tx *store.Tx) error {
 	p := r.pending
 	p.readers.RLock()
@@ -174,19 +176,9 @@ func (r *retiring) Applied() {
 	r.unlock()
 }
 
-// Durable has nothing left to show.
-func (r *retiring) Durable() {}
-
-// reveal ends the wait of readers, if there is one.
-func (r *retiring) reveal() {
-	if r.revealed != nil {
-		r.revealed()
-	}
-}
-
 // MarkSent records, durably, that the entry's pending write may reach upstream from
-// now on. After a crash such an entry is [Journal.InDoubt]. It is [ErrFull], and the
-// write is not to be sent yet, while the disk may not bear the record of its outcome.
+// now on. After a crash such an entry is [Journal.InDoubt]. It returns [ErrFull] while the
+// disk may lack the room to record the outcome: the caller must not send the write yet.
 func (j *Journal) MarkSent(w Write) error {
 	if err := j.store.Acquire(); err != nil {
 		return err
@@ -209,8 +201,8 @@ func setSent(tx *store.Tx, id ID, seq uint64) {
 	tx.Set(key, record.EncodeSent(key, seq))
 }
 
-// UnmarkSent takes a sent mark back: the attempt is known not to have reached upstream.
-// That need not survive a crash, after which the entry is treated as in doubt.
+// UnmarkSent takes a sent mark back: the caller knows that the attempt did not reach
+// upstream. A crash may bring the mark back; the entry is then [Journal.InDoubt].
 func (j *Journal) UnmarkSent(id ID) error {
 	if err := j.store.Acquire(); err != nil {
 		return err

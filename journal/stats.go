@@ -37,8 +37,8 @@ func (s Stats) OldestAge() time.Duration {
 // OldestAge is how long the namespace's oldest pending write has waited.
 func (s NamespaceStats) OldestAge() time.Duration { return age(s.OldestSince) }
 
-// Stats summarises the journal, namespace by namespace: what changes meanwhile may be in
-// it or not.
+// Stats summarises the journal, namespace by namespace. It may show a change that is made
+// meanwhile, or not.
 func (j *Journal) Stats() Stats {
 	totals := j.store.Totals()
 	st := Stats{
@@ -66,8 +66,9 @@ func (p *pendingSet) rebuilding() bool {
 	return !p.index.Complete()
 }
 
-// summary describes a namespace. Once its oldest entry has left, the next oldest is looked
-// for, but not all the time: a little too old is said meanwhile.
+// summary describes a namespace. Once the oldest entry has left, summary searches for the
+// next oldest, but only now and then: between searches, OldestSince may be a little too
+// early.
 func (p *pendingSet) summary(space *pending.Space) NamespaceStats {
 	p.searching.Lock()
 	defer p.searching.Unlock()

@@ -32,10 +32,10 @@ type NewWrite struct {
 	Op        Op
 	Value     string
 	ListBytes int // the size that a listing shows for Value
-	// If, when not nil, is asked with the sequence number of the entry's newest
-	// pending write (0 if there is none) whether to go on, in the order of all
-	// writes. A false is [ErrChanged]. It must be quick and must not call the
-	// journal.
+	// If, when not nil, decides in the order of all writes whether to go on. newest is
+	// the sequence number of the entry's newest pending write, 0 if there is none. When
+	// If returns false, the write is refused with [ErrChanged]. If must be quick and must
+	// not call the journal.
 	If func(newest uint64) bool
 }
 
@@ -48,7 +48,7 @@ type Write struct {
 	ListBytes int     // the size that a listing shows for Value
 	UpdatedAt float64 // when it was journaled; never before the entry's previous write
 
-	createdAt   float64 // when the entry was first put, since nothing or since a delete
+	createdAt   float64 // when the entry was put first, or first after a delete
 	afterDelete bool    // the settled copy is not its past
 }
 
@@ -106,7 +106,7 @@ type Listing struct {
 // DeadLetter is an acknowledged write that upstream refused for good.
 type DeadLetter struct {
 	Write
-	Status    int     // upstream's HTTP status
+	Status    int     // see Failure.Status
 	Error     string  // upstream's reason; never holds a value
 	RefusedAt float64 // Unix seconds
 }

@@ -36,21 +36,21 @@ func (m *memory) findListing(namespace string, limit int, d directives) (found, 
 
 // list makes a listing of what is known here, nil if upstream was never asked for it.
 // The generation is the namespace's from before.
-func (m *memory) list(namespace string, limit int, generation cache.Generation) (*listed, error) {
+func (m *memory) list(namespace string, limit int, generation cache.Generation) (*localListing, error) {
 	return list(m.journal, namespace, limit, func() bool {
 		return m.cache.Generation(cache.Key{Namespace: namespace}) == generation
 	})
 }
 
-// listed is a namespace's listing, of which each reader takes as much as it wants.
-type listed struct {
+// localListing is a namespace's listing, of which each reader takes as much as it wants.
+type localListing struct {
 	namespace   string
 	items       []wire.Item // newest first; all, or as many as the limit that it was made for
 	complete    bool
 	confirmedAt time.Time
 }
 
-func (l *listed) item(limit int) cache.Item {
+func (l *localListing) item(limit int) cache.Item {
 	items := l.items[:min(len(l.items), limit)]
 	return cache.Item{
 		Body:        wire.Listing{Namespace: l.namespace, Items: items}.AppendJSON(nil),

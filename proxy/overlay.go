@@ -25,7 +25,7 @@ type lister interface {
 // key would come back. So the rows are read again after the visit, unless nothing has
 // changed since before the first reading. An entry whose put settles during all this is
 // in the second reading, or the visit has seen its put.
-func list(from lister, namespace string, limit int, unchanged func() bool) (*listed, error) {
+func list(from lister, namespace string, limit int, unchanged func() bool) (*localListing, error) {
 	settled, ok, err := from.Listing(namespace)
 	if err != nil || !ok {
 		return nil, err
@@ -39,7 +39,7 @@ func list(from lister, namespace string, limit int, unchanged func() bool) (*lis
 			return nil, err
 		}
 	}
-	return &listed{
+	return &localListing{
 		namespace: namespace, items: pending.over(settled.Rows, limit),
 		complete: settled.Complete, confirmedAt: settled.FetchedAt,
 	}, nil

@@ -120,7 +120,7 @@ func (a *attempt) conclude(ctx context.Context, w journal.Write, verdict Verdict
 	case Permanent:
 		return a.deadLetter(w, failed)
 	case Throttled, Paused:
-		a.shutOut(failed)
+		a.keepWaiting(failed)
 	case Unanswered:
 		a.unanswered(w, failed)
 	case Unsent, Transient:
@@ -132,7 +132,7 @@ func (a *attempt) conclude(ctx context.Context, w journal.Write, verdict Verdict
 // confirmed settles a write, at once or after it has been read back.
 func (a *attempt) confirmed(ctx context.Context, w journal.Write) error {
 	d := a.task.doubt()
-	if d.moot(w) {
+	if d.allLeave(w) {
 		return a.settle(w, true)
 	}
 	d.verify(w, a.f.now()+instant(a.f.opts.LateWindow))
@@ -159,8 +159,8 @@ func (a *attempt) readBack(ctx context.Context, w journal.Write) error {
 		a.verifyOn(w.Seq)
 		return nil
 	}
-	// Upstream holds the write, or what none of ours can have left. Then another host
-	// has written since the write was confirmed.
+	// Upstream holds the write, or a state that none of our requests can have left: then
+	// another host has written since the write was confirmed.
 	return a.settle(w, observed(o) == contentOf(w))
 }
 
@@ -172,7 +172,7 @@ func (a *attempt) notReadBack(ctx context.Context, failed *Error) {
 	read := *failed
 	read.Reason = "reading back: " + failed.Reason
 	if read.Verdict == Throttled || read.Verdict == Paused {
-		a.shutOut(&read)
+		a.keepWaiting(&read)
 		return
 	}
 	a.transient(&read) // a read leaves nothing that could land
@@ -231,7 +231,7 @@ func (a *attempt) finish(seq uint64, dead bool) {
 	defer a.f.mu.Unlock()
 	a.f.schedule.stop(a)
 	from, to, left := a.f.schedule.complete(a, seq)
-	a.f.waiters.completed(a.id(), seq, from, to, dead)
+	a.f.callers.completed(a.id(), seq, from, to, dead)
 	if !left {
 		return
 	}
@@ -240,6 +240,6 @@ func (a *attempt) finish(seq uint64, dead bool) {
 	if doubt != nil {
 		retryOf(a.task).doubt = doubt
 	}
-	a.task.urgent = a.f.waiters.waitFor(a.id())
+	a.task.urgent = a.f.callers.waitFor(a.id())
 	a.f.schedule.enqueue(a.queue, a.task, a.f.now())
 }

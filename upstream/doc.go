@@ -1,11 +1,11 @@
 // Package upstream carries pending writes to the memory service behind botwired, and asks
-// it what is not known here.
+// it for entries and listings that are not known here.
 //
 // It owns the [Flusher], the [Reader], what is believed of upstream's health, and the
 // words in which an [Engine] says what a failure means ([Verdict]). An engine speaks to
 // one kind of service: package upstream/botwire to BotWire over HTTP. This package knows
-// no protocol, of the journal its entries and sequence numbers, and nothing of the callers
-// who write and read.
+// no protocol and none of the callers who write and read. Of the journal it knows entries
+// and sequence numbers.
 //
 // # Flushing
 //
@@ -32,22 +32,22 @@
 // passed, an entry in doubt is sent in its newest state. If that is not the state in
 // doubt, the entry is read back, at once and again one late window later, and stays
 // pending until then. If the older state has landed late, the newest is sent again. After
-// the second late window that happens once more and no oftener: what is found then is
-// another host's.
+// the second late window the flusher does so once more and no oftener: if it finds the
+// older state even then, another host has written it.
 //
 // # Health
 //
 // A request that fails as Transient, Unsent or Unanswered says something of upstream. When
 // two entries have failed with no success in between, or upstream cannot be reached at
 // all, writes are down: one task at a time probes, at the pace of a backoff of its own
-// (contract 16). Entries that failed when others then went through are sick themselves,
-// and for a while their failures make no outage. On recovery the number of requests under
+// (contract 16). If others then go through, the entries that failed are sick themselves:
+// for a while, their failures make no outage. On recovery the number of requests under
 // way starts at one and grows with each success. Reads keep an account of their own.
 //
 // # Parts
 //
 // The flusher is three things under one lock. A schedule decides which task is due, in
 // queues of one namespace each. An attempt is one run of a task: it makes the request and
-// decides what the verdict means for the task, the namespace and the health. Waiters are
-// the callers of Flush, Drain and Await.
+// decides what the verdict means for the task, the namespace and the health. Callers wait
+// in Flush, Drain and Await.
 package upstream

@@ -53,8 +53,8 @@ func (d *doubt) add(w journal.Write) {
 	d.confirmed, d.verifyUntil, d.repaired = nil, 0, false
 }
 
-// moot reports whether no request that may still land would leave anything else than w.
-func (d *doubt) moot(w journal.Write) bool {
+// allLeave reports whether every request that may still land would leave what w does.
+func (d *doubt) allLeave(w journal.Write) bool {
 	return d == nil || !d.unknown && !slices.ContainsFunc(d.states, func(c content) bool { return c != contentOf(w) })
 }
 

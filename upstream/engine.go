@@ -19,8 +19,8 @@ import (
 // BotWire, the only engine so far, has neither revisions nor a way to watch entries, so
 // nothing here asks for them. An engine that has them offers them in interfaces of their
 // own beside this one: a put and a delete that hold only for a known revision, for the
-// flusher, and a stream of changes, for the cache. Whoever uses one asks for it by a type
-// assertion, and does without it where it is missing.
+// flusher, and a stream of changes, for the cache. The flusher and the cache ask for them by
+// a type assertion, and do without them where they are missing.
 type Engine interface {
 	// Get asks for an entry; nil without an error means that upstream does not hold it.
 	Get(ctx context.Context, id journal.ID) (*journal.Observation, error)
@@ -67,7 +67,7 @@ func errorOf(err error) *Error {
 	return &Error{Verdict: Unanswered, Reason: err.Error()}
 }
 
-// Verdict is the class of what became of a request (contract 15).
+// Verdict is the class of a request's outcome (contract 15).
 type Verdict uint8
 
 // The verdicts. The engine decides between them; the flusher and the reader know no

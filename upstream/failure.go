@@ -25,7 +25,7 @@ func (a *attempt) putBack(at instant) {
 	a.stop(at)
 }
 
-// failed ends an attempt in vain. The caller holds mu.
+// failed ends an attempt that has failed, and notes why. The caller holds mu.
 func (a *attempt) failed(failed *Error, retryAt instant) {
 	r := retryOf(a.task)
 	r.attempts++
@@ -53,9 +53,9 @@ func (a *attempt) answered(through bool) {
 	}
 }
 
-// shutOut makes a namespace wait that is throttled or paused. Upstream is well: it has
+// keepWaiting makes a namespace wait that is throttled or paused. Upstream is well: it has
 // answered so itself.
-func (a *attempt) shutOut(failed *Error) {
+func (a *attempt) keepWaiting(failed *Error) {
 	a.answered(false)
 	if failed.Verdict == Throttled {
 		a.throttled(failed)
@@ -73,8 +73,8 @@ func (a *attempt) throttled(failed *Error) {
 		q.paused = "" // it is let in, if not now
 	}
 	wait := failed.RetryAfter
-	// Of all requests that were under way when the namespace was first throttled, one
-	// raises the backoff.
+	// Of the requests that were under way when the namespace was first throttled, only
+	// one raises the backoff.
 	if wait == 0 && (a.trial || !q.blocked) {
 		if q.backoff == nil {
 			q.backoff = newBackoff(a.f.opts.BackoffInitial, a.f.opts.BackoffMax)
@@ -105,8 +105,8 @@ func (a *attempt) block(wait time.Duration, failed *Error) {
 	a.failed(failed, atOnce)
 }
 
-// unanswered puts the entry in doubt: nothing is sent until upstream has carried out what
-// was sent, or never will.
+// unanswered puts the entry in doubt: its task sends nothing until upstream has carried out
+// the request, or never will.
 func (a *attempt) unanswered(w journal.Write, failed *Error) {
 	a.blame(failed)
 	a.f.mu.Lock()

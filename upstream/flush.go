@@ -51,7 +51,7 @@ func (f *Flusher) expedite(namespace string) *flushWait {
 		return f.expediteNamespace(namespace)
 	}
 	f.mu.Lock()
-	w := f.waiters.flush("", f.schedule.announced, f.schedule.pending)
+	w := f.callers.flush("", f.schedule.announced, f.schedule.pending)
 	f.mu.Unlock()
 	for cursor, done := 0, false; !done; {
 		f.mu.Lock()
@@ -68,17 +68,17 @@ func (f *Flusher) expediteNamespace(namespace string) *flushWait {
 	s := f.schedule
 	q := s.queues.Get(namespace)
 	if q == nil {
-		return f.waiters.flush(namespace, s.announced, 0)
+		return f.callers.flush(namespace, s.announced, 0)
 	}
 	s.expedite(q)
-	return f.waiters.flush(namespace, s.announced, q.pending)
+	return f.callers.flush(namespace, s.announced, q.pending)
 }
 
 // leave ends a wait and returns what it has counted.
 func (f *Flusher) leave(w *flushWait) FlushResult {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.waiters.leaveFlush(w)
+	f.callers.leaveFlush(w)
 	return w.result
 }
 
@@ -98,7 +98,7 @@ func (f *Flusher) Await(ctx context.Context, id journal.ID, seq uint64) (settled
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.waiters.leaveEntry(w)
+	f.callers.leaveEntry(w)
 	return w.settled
 }
 
@@ -112,7 +112,7 @@ func (f *Flusher) expediteEntry(id journal.ID, seq uint64) *entryWait {
 		return nil
 	}
 	f.schedule.expediteTask(q, t)
-	return f.waiters.entry(id, seq)
+	return f.callers.entry(id, seq)
 }
 
 // drain is a flush at the end of the process.
@@ -124,9 +124,9 @@ type drain struct {
 }
 
 // Drain flushes without linger, for shutdown. It returns when nothing is pending, when
-// nothing more can be done by ctx's deadline, or when ctx ends. Upstream that is down is
-// tried once more at once; if it still is down, Drain does not wait for it. Drain is to
-// be called once.
+// nothing more can be done by ctx's deadline, or when ctx ends. If upstream is down, Drain
+// tries it once more at once, and does not wait for it after that. Drain is to be called
+// once.
 func (f *Flusher) Drain(ctx context.Context) FlushResult {
 	if f.rebuilt(ctx) != nil {
 		return FlushResult{Pending: f.pendingEntries()}
@@ -153,7 +153,7 @@ func (f *Flusher) beginDrain(d *drain) *flushWait {
 	w := f.expedite("")
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.drain = d // only now: before, what lingers is no reason to give up
+	f.drain = d // only now: before, tasks that linger are no reason to give up
 	return w
 }
 

@@ -40,8 +40,8 @@ type FlusherOptions struct {
 	// OnOutcome, if not nil, is called with the verdict on every write request.
 	OnOutcome func(journal.Op, Verdict)
 	// OnSettled, if not nil, is called with every write that has settled and that
-	// upstream still held when it was last asked, before those who wait for the write
-	// go on.
+	// upstream still held when it was last asked, before the callers that wait for the
+	// write go on.
 	OnSettled func(journal.Write)
 	// Logger receives outages and dead letters. It must not be nil.
 	Logger *slog.Logger
@@ -55,7 +55,7 @@ type Flusher struct {
 	health *health
 	wake   chan struct{} // holds one token: something may have become due
 
-	// mu guards what follows. A task that is running belongs to its attempt, which may
+	// mu guards the fields below. A task that is running belongs to its attempt, which may
 	// read the task without the lock, but for what a new write or a caller changes: seq,
 	// first, writtenAt, waited and urgent. Others may read what the attempt writes.
 	//
@@ -64,7 +64,7 @@ type Flusher struct {
 	// journal is never called with it held.
 	mu       sync.Mutex
 	schedule *schedule
-	waiters  *waiters
+	callers  *callers
 	window   int    // requests that may be under way: grows after an outage
 	drain    *drain // not nil once a drain has begun
 }
@@ -77,7 +77,7 @@ func NewFlusher(opts FlusherOptions) *Flusher {
 		epoch:   time.Now(),
 		health:  newHealth(opts.BackoffInitial, opts.BackoffMax),
 		wake:    make(chan struct{}, 1),
-		waiters: newWaiters(),
+		callers: newCallers(),
 		window:  opts.Concurrency,
 	}
 	f.schedule = newSchedule(f.signal)
@@ -115,7 +115,7 @@ func (f *Flusher) signal() {
 	}
 }
 
-// Nudge lets the flusher try upstream at once: it has been seen to be back.
+// Nudge lets the flusher try upstream at once: the caller has seen that it is back.
 func (f *Flusher) Nudge() {
 	f.health.nudge()
 	f.signal()
@@ -182,7 +182,7 @@ func (f *Flusher) sleep(ctx context.Context, at instant) {
 	}
 }
 
-// take returns an attempt to be made now, or when to ask again; 0 is when signalled.
+// take returns an attempt to be made now, or the time to ask again; 0 means when signalled.
 func (f *Flusher) take() (*attempt, instant) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -204,9 +204,9 @@ func (f *Flusher) take() (*attempt, instant) {
 	return a, 0
 }
 
-// Attempts says how many requests for an entry's pending write failed since the last that
-// did not, why the last one did, and when the next is due at the earliest: zero while one
-// is under way. All is zero for an entry with nothing pending.
+// Attempts says how many requests for an entry's pending write failed since the last
+// success, why the last one failed, and when the next is due at the earliest: zero while
+// one is under way. All results are zero for an entry with nothing pending.
 func (f *Flusher) Attempts(id journal.ID) (count int, last string, next time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,6 +1,6 @@
 package upstream
 
-// ordered is what can stand in a heap and knows where it does.
+// ordered is an element of a heap, which knows its place there.
 type ordered[T any] interface {
 	before(other T) bool
 	placed(index int) // -1 is in no heap
@@ -10,7 +10,7 @@ type ordered[T any] interface {
 // copies: the flusher's lock is held meanwhile.
 const heapBlock = 1024
 
-// heapOf is a binary heap from whose middle elements can be taken. It grows by blocks.
+// heapOf is a binary heap that can remove any of its elements. It grows by blocks.
 type heapOf[T ordered[T]] struct {
 	blocks [][]T
 	len    int

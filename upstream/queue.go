@@ -12,8 +12,8 @@ import (
 // A namespace with little to send sends one entry after the other, so that upstream sees
 // an agent's writes in the order in which they were made, and lists them so.
 const (
-	// inOrderTasks is how many entries are little: a namespace with more uses all of the
-	// concurrency there is.
+	// inOrderTasks is the most entries that count as little: a namespace with more uses
+	// all of the concurrency there is.
 	inOrderTasks = 16
 	// inOrderFor is how long a request may keep the next one from being sent: some round
 	// trips. A task that has failed before holds up no other: its entry may be sick.

@@ -17,7 +17,7 @@ const (
 // lingers there.
 const atOnce instant = 1
 
-// retryState is what a task needs only when not all went well.
+// retryState holds the fields that a task needs only once something went wrong.
 type retryState struct {
 	task     *task
 	at       instant // nothing is sent before: a backoff, a late window, a read-back; 0 if there is no such time

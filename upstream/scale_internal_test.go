@@ -240,7 +240,7 @@ func BenchmarkWaiters(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i := range b.N {
-				f.waiters.completed(id, uint64(i), 1, 2, false)
+				f.callers.completed(id, uint64(i), 1, 2, false)
 			}
 		})
 	}

@@ -114,7 +114,8 @@ func (s *schedule) enqueue(q *queue, t *task, now instant) {
 	s.place(q)
 }
 
-// doubtful makes a task wait, of whose entry an earlier process has not seen an answer.
+// doubtful makes an entry's task wait: an earlier process did not see the answer to one of
+// its requests.
 func (s *schedule) doubtful(id journal.ID, until, now instant) {
 	q, t, made := s.ensure(id)
 	if !made {

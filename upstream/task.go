@@ -16,7 +16,7 @@ type instant time.Duration
 const lingerCap = 10
 
 // task is an entry with a pending write, as the schedule sees it. There may be a million
-// of them: a task takes 80 bytes, and what few tasks need is behind one pointer.
+// of them: a task takes 80 bytes, and the fields that few tasks need are behind one pointer.
 type task struct {
 	hashtable.Node[task] // in its queue's table, by the entry's key
 

@@ -51,8 +51,8 @@ func (a *answer) reason() string {
 }
 
 // validationErrors puts the list of errors that BotWire's framework finds in a request
-// into words; it is empty if detail is no such list. It leaves out what an error quotes
-// of the request: that may be a value.
+// into words; it is empty if detail is no such list. It leaves out the parts of the
+// request that an error quotes: they may hold a value.
 func validationErrors(detail json.RawMessage) string {
 	var list []struct {
 		Type, Msg string

@@ -6,7 +6,7 @@
 // passes on what is not the memory API. BotWire has no revisions and tells of no changes.
 //
 // An answer is BotWire's own only if it names the entry that was asked for: a captive
-// portal answers 200 to anything. The statuses, where the answer is not the one hoped for:
+// portal answers 200 to anything. The verdicts on all other answers:
 //
 //	no connection, cut while writing       Unsent
 //	no answer, cut afterwards, 504, 524    Unanswered

@@ -31,7 +31,7 @@ type Options struct {
 	Version string
 	// Guard says who is let in.
 	Guard guard.Options
-	// Logger is told of failures of the database; nil discards them.
+	// Logger receives failures of the database; nil discards them.
 	Logger *slog.Logger
 }
 

@@ -5,8 +5,8 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// Entry is an entry with at least one write that has not settled. Its size is what a
-// pending write costs in memory, so most entries do without their past.
+// Entry is an entry with at least one write that has not settled. Its size decides how much
+// memory a pending write takes, so most entries have no past.
 type Entry struct {
 	hashtable.Node[Entry]
 	space     *Space
@@ -19,7 +19,7 @@ type Entry struct {
 	op        record.Op
 }
 
-// past is what sets an entry apart from one that was written once.
+// past holds the fields that an entry needs once it is written again.
 type past struct {
 	since       float64
 	createdAt   float64
@@ -27,7 +27,7 @@ type past struct {
 	afterDelete bool
 }
 
-// Write is a write on its way to being visible.
+// Write is a write that is not visible yet.
 type Write struct {
 	record.Version
 	entry *Entry

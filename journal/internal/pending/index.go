@@ -17,8 +17,8 @@ type Index struct {
 	spaces hashtable.Table[Space, *Space]
 	count  int // entries with a visible write
 	// touched names the entries that were looked up or written before the index was
-	// rebuilt, and with an empty key the namespaces: what the rebuild finds of them is
-	// already known or already old. It is nil once the index is complete.
+	// rebuilt, and with an empty key the namespaces. The rebuild skips their records,
+	// which are known or out of date. It is nil once the index is complete.
 	touched map[record.ID]struct{}
 }
 
@@ -83,8 +83,8 @@ func (x *Index) Add(id record.ID, w *Write) {
 // Restore makes a write the visible one of an entry that has none.
 func (x *Index) Restore(id record.ID, v record.Version) { x.setVisible(x.ensure(id), v) }
 
-// Show makes the first of an entry's coming writes visible. It returns the write in whose
-// place it is, if there is one.
+// Show makes the first of an entry's coming writes visible. It returns the write that this
+// one replaces, if there is one.
 func (x *Index) Show(w *Write) (replaced record.Version, ok bool) {
 	e := w.entry
 	replaced, ok = e.Visible()

@@ -9,7 +9,7 @@ import (
 // date while that entry stays; once it has left, the namespace has to be searched.
 type oldest struct {
 	since  float64 // Unix seconds; not later than the oldest entry's; 0 if there is none
-	stale  bool    // the entry that it was of has left
+	stale  bool    // the entry that waited since then has left
 	search *Search // under way, nil if there is none
 }
 
@@ -27,8 +27,8 @@ func (o *oldest) left(since float64) {
 }
 
 // Oldest is since when the namespace's oldest entry has been waiting, in Unix seconds.
-// exact is false when the entry that it was of has left: the oldest is no older than
-// that, and a [Search] finds it.
+// exact is false when that entry has left: the next oldest is no older, and a [Search]
+// finds it.
 func (s *Space) Oldest() (since float64, exact bool) { return s.oldest.since, !s.oldest.stale }
 
 // Search finds a namespace's oldest entry in steps, between which the index may change. A
@@ -67,8 +67,8 @@ func (q *Search) Step(n int) (done bool) {
 	return true
 }
 
-// Pace says when an expensive search may be made again: it takes at most one part in
-// twenty of the time. The zero Pace is ready.
+// Pace says when an expensive search may be made again, so that searches take at most a
+// twentieth of the time. The zero Pace is ready.
 type Pace struct{ notBefore time.Time }
 
 // Ready reports whether a search may begin.

@@ -10,7 +10,7 @@ type Dead struct {
 	ID
 	Version
 	Value     string
-	Status    int     // upstream's HTTP status
+	Status    int     // with which upstream refused the write; the journal does not interpret it
 	Error     string  // upstream's reason; never holds a value
 	RefusedAt float64 // Unix seconds
 }

@@ -10,7 +10,7 @@ type Version struct {
 	Seq         uint64
 	UpdatedAt   float64 // Unix seconds
 	Since       float64 // Unix seconds: since when the entry has been waiting
-	CreatedAt   float64 // Unix seconds: when the entry was first put, since nothing or since a delete
+	CreatedAt   float64 // Unix seconds: when the entry was put first, or first after a delete
 	Bytes       int32   // length of the value in UTF-8
 	ListBytes   int32   // the size that a listing shows
 	Sum         uint32  // the record's checksum, its share of the state record's sum

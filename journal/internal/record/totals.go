@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Totals is the state record: what the store must be found to hold.
+// Totals is the state record: it counts the records that the store must hold.
 type Totals struct {
 	Seq          uint64 // highest sequence number given out
 	Pending      uint64 // pending records, superseded ones that await removal included
@@ -13,7 +13,7 @@ type Totals struct {
 	Sum          uint64 // of their checksums
 	Dead         uint64 // dead letters
 	DeadBytes    int64
-	Batches      uint64 // that rewrote this record; format 1 did not count them
+	Batches      uint64 // batches that rewrote this record; format 1 did not count them
 }
 
 // Add counts a pending record.
@@ -79,7 +79,7 @@ func DecodeTotals(body []byte) (Totals, error) {
 	t.Seq, t.Pending, t.PendingBytes = d.uvarint(), d.uvarint(), int64(d.uvarint())
 	t.Sum = d.uint64()
 	t.Dead, t.DeadBytes = d.uvarint(), int64(d.uvarint())
-	if len(d.rest) > 0 { // none in what format 1 wrote, and no batch has replaced since
+	if len(d.rest) > 0 { // a record of format 1 lacks it until a batch replaces the record
 		t.Batches = d.uvarint()
 	}
 	if d.bad || len(d.rest) != 0 {

@@ -1,20 +1,20 @@
-// Package recovery handles directories that are not as they should be: it examines a store
-// without changing it, salvages what checks of a damaged one into a new store that takes
-// its place, and brings a store of an older format to the present one. It works on
-// directories that no process has open, whose lock the caller or [Recover] holds.
+// Package recovery handles stores that are damaged or of an older format. It examines a
+// store without changing it, salvages the records of a damaged store into a new one that
+// takes its place, and brings a store of an older format to the present one. It works on
+// directories that no process has open; the caller or [Recover] holds the lock.
 //
 // # Steps of a recovery
 //
-// Whatever cuts a recovery off, either the damaged directory or the new journal is in its
-// place, or nothing is and a start refuses to make a journal; the next recovery begins
-// again.
+// A recovery may be cut off at any moment. Then either the damaged directory or the new
+// journal is in its place, or neither is and a start refuses to make a journal. The next
+// recovery begins again.
 //
-//  1. The tables and logs are read past Pebble, one by one. What they are seen to hold is
-//     sorted: the newest version of each key, by Pebble's own sequence number.
+//  1. The tables and logs are read past Pebble, one by one. The records found are sorted,
+//     and the newest version of each key counts, by Pebble's own sequence number.
 //  2. If Pebble can open the store, and shows all that the newest state record counts,
 //     the records are taken from there. Else the sorted ones are, and those that only
 //     Pebble shows.
-//  3. One pass over the records counts what checks, and so what is missing.
+//  3. One pass over the records counts those that check, and so those that are missing.
 //  4. The damaged directory is copied aside: dir.damaged-TIME.
 //  5. A second pass writes the records that check to a new journal: dir.recovering. Each
 //     entry with a pending write gets a sent mark, as upstream may hold the write.

@@ -16,9 +16,9 @@ import (
 func checkpointOf(dir string, version int) string { return fmt.Sprintf("%s.format-%d", dir, version) }
 
 // Migrate brings a directory of an older format to the present one (contract 21). The
-// format file changes hands by one rename at the end: until then the directory is one of
-// the older format, which a file more does not disturb, and a migration that is cut off
-// is begun anew.
+// format file is replaced by one rename at the end. Until then the directory is of the
+// older format, which the additional files do not disturb, and the next start begins a
+// migration that was cut off anew.
 //
 // Format 2 is format 1 with a mark and with a count of batches in the state record,
 // which the next batch adds.
@@ -54,8 +54,7 @@ func checkpoint(opts store.Options, from int) (m store.Mark, err error) {
 	return m, errors.Join(err, db.Close())
 }
 
-// copyAside makes the checkpoint anew: one that is there was cut off, or is of the same
-// store.
+// copyAside makes the checkpoint anew: an existing one was cut off, or is of the same store.
 func copyAside(opts store.Options, db *pebble.DB, from int) error {
 	fsys, to := opts.FS, checkpointOf(opts.Dir, from)
 	if err := fsys.RemoveAll(to); err != nil {
@@ -70,8 +69,8 @@ func copyAside(opts store.Options, db *pebble.DB, from int) error {
 	return errors.Join(store.SyncDir(fsys, to), store.SyncDir(fsys, fsys.PathDir(to)))
 }
 
-// RemoveLeftovers removes what a migration has kept, and what a recovery that was cut off
-// has left, once the store of the present format is open.
+// RemoveLeftovers removes the checkpoint of a migration and the files of a recovery that was
+// cut off, once the store of the present format is open.
 func RemoveLeftovers(opts store.Options) error {
 	if err := removeWork(opts.FS, opts.Dir); err != nil {
 		return err

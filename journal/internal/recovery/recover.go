@@ -35,9 +35,9 @@ type Progress struct {
 }
 
 // Recover makes a journal that can be opened of one that cannot: it copies the
-// directory aside, reads what checks, and puts it into a new journal that takes the
-// place of the old one by a rename. Every entry with a pending write is in doubt
-// afterwards. A journal that is as it should be is left as it is.
+// directory aside, reads the records that check, and puts them into a new journal that
+// takes the place of the old one by a rename. Every entry with a pending write is in doubt
+// afterwards. Recover leaves a healthy journal as it is.
 //
 // Errors: [store.ErrInUse], [store.ErrFormat] for a newer format, [record.ErrCorrupt] when nothing of a
 // journal is found, and those of the file system; then the directory is as it was.
@@ -97,7 +97,7 @@ type task struct {
 // recordsBetween is how many records are written between two reports of the progress.
 const recordsBetween = 1000
 
-func (t *task) tell() {
+func (t *task) reportProgress() {
 	if t.opts.Progress != nil {
 		t.opts.Progress(t.progress)
 	}
@@ -105,7 +105,7 @@ func (t *task) tell() {
 
 func (t *task) written() {
 	if t.progress.Records++; t.progress.Records%recordsBetween == 0 {
-		t.tell()
+		t.reportProgress()
 	}
 }
 
@@ -134,9 +134,9 @@ func salvaged(stored store.Options, version int, opts Options, damage error) (_ 
 	return &t.report, swap(fsys, dir, madeName(dir))
 }
 
-// choose decides where the records come from, and returns what checks of them. It is
-// Pebble's view of the store, if that is all that the newest state record says; else what
-// was found in the files, and in the view as far as the files did not show it.
+// choose decides where the records come from, and sifts them. The source is Pebble's view
+// of the store, if it shows all that the newest state record counts. Else it is the records
+// found in the files, and those that only the view shows.
 func (t *task) choose(v *view) (*sifter, error) {
 	if v != nil {
 		if totals, err := store.ReadTotals(v.db); err == nil {
@@ -166,6 +166,6 @@ func (t *task) replacement(version int, kept *sifter) (err error) {
 	if err := build(fsys, made, t); err != nil {
 		return fmt.Errorf("making the new journal: %w", errors.Join(err, fsys.RemoveAll(made)))
 	}
-	t.tell()
+	t.reportProgress()
 	return nil
 }

@@ -11,13 +11,13 @@ type Salvaged struct {
 	Listings    int `json:"listings"`
 }
 
-// Missing is what is known to be lost. Counts are the least that it can be.
+// Missing is what is known to be missing. Counts are the least that it can be.
 type Missing struct {
 	Known       bool     `json:"known"`   // a state record was found: the counts are of its moment
 	Pending     int      `json:"pending"` // pending writes
 	DeadLetters int      `json:"dead_letters"`
 	Changes     uint64   `json:"changes"`       // the last ones, writes and what became of them
-	Differs     bool     `json:"differs"`       // from what there was: what had left may be back in the place of what is missing
+	Differs     bool     `json:"differs"`       // from what there was: removed records may be back in place of missing ones
 	FirstSeq    uint64   `json:"first_seq"`     // of the last writes, of which nothing is known
 	LastSeq     uint64   `json:"last_seq"`      // 0 when there are none
 	Records     []string `json:"records"`       // read, and not as they were written
@@ -46,23 +46,23 @@ func (r *Recovery) Complete() bool {
 // account says what was salvaged and what is missing.
 func (r *Recovery) account(found *salvage, kept *sifter, m store.Mark) {
 	r.Salvaged = kept.counts
-	lost := &r.Missing
-	lost.Known = found.stated
-	lost.Records, lost.Files = kept.damagedNames(), found.unread
+	missing := &r.Missing
+	missing.Known = found.stated
+	missing.Records, missing.Files = kept.damagedNames(), found.unread
 	last := max(m.Seq, found.newest.Seq, kept.totals.Seq)
 	if found.stated {
-		lost.Differs = found.newest.Compare(kept.totals) != nil
-		lost.Pending = max(0, int(found.newest.Pending)-kept.counts.Pending)
-		lost.DeadLetters = max(0, int(found.newest.Dead)-kept.counts.DeadLetters)
+		missing.Differs = found.newest.Compare(kept.totals) != nil
+		missing.Pending = max(0, int(found.newest.Pending)-kept.counts.Pending)
+		missing.DeadLetters = max(0, int(found.newest.Dead)-kept.counts.DeadLetters)
 	}
 	if known := max(found.newest.Seq, kept.totals.Seq); m.Seq > known {
-		lost.FirstSeq, lost.LastSeq = known+1, m.Seq
+		missing.FirstSeq, missing.LastSeq = known+1, m.Seq
 	}
 	if m.Batches > found.newest.Batches {
-		lost.Changes = m.Batches - found.newest.Batches
+		missing.Changes = m.Batches - found.newest.Batches
 	}
 	if !r.Complete() {
-		lost.ListingsCut = r.Salvaged.Listings > 0
+		missing.ListingsCut = r.Salvaged.Listings > 0
 		r.Salvaged.Listings = 0
 	}
 	r.NextSeq = last + recoveryGap + 1

@@ -37,7 +37,7 @@ type salvage struct {
 	newest  record.Totals // the newest state record seen
 	stated  bool          // there was one
 	unread  []string
-	failure error // of what the records are sorted with; nothing is missing in the store for it
+	failure error // the sorter's: no damage of the store
 }
 
 // readStore reads all tables and logs as far as they can be read.
@@ -67,7 +67,7 @@ func (t *task) readStore() (*salvage, error) {
 			s.unread = append(s.unread, fmt.Sprintf("%s: %v", name, store.OneLine(err)))
 		}
 		t.progress.Files++
-		t.tell()
+		t.reportProgress()
 	}
 	slices.SortFunc(s.ranges, func(a, b removedRange) int { return bytes.Compare(a.from, b.from) })
 	return s, nil
@@ -82,7 +82,7 @@ func (s *salvage) take(key, value []byte, order uint64, deleted bool) error {
 		s.failure = s.records.add(key, value, order, deleted)
 		return s.failure
 	}
-	// One that does not check is none.
+	// A state record that does not check is ignored.
 	if body, err := record.Unseal(key, value); err == nil && !deleted {
 		if t, err := record.DecodeTotals(body); err == nil {
 			s.state(&t)
@@ -98,8 +98,8 @@ func (s *salvage) state(t *record.Totals) {
 	}
 }
 
-// readTable reads a table, and from its other end too if it has a damaged block, so that
-// that hides no more than itself.
+// readTable reads a table. If a block is damaged, readTable reads from the other end too,
+// so that the block hides no records but its own.
 func (s *salvage) readTable(fsys vfs.FS, path string) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -9,8 +9,8 @@ import (
 // namedAtMost bounds how many damaged records a report names.
 const namedAtMost = 1000
 
-// sifter tells records that check from others. Every kind is decoded: the journal must be
-// able to read what is kept.
+// sifter tells records that check from others. It decodes every kind: the journal must be
+// able to read each record that is kept.
 type sifter struct {
 	totals  record.Totals
 	counts  Salvaged
@@ -19,7 +19,7 @@ type sifter struct {
 	unnamed int // damaged records beyond namedAtMost
 }
 
-// sift adds up what checks of a source.
+// sift adds up the records of a source that check.
 func sift(from source) (*sifter, error) {
 	s := new(sifter)
 	return s, from.each(func(key, value []byte) error { s.take(key, value); return nil })
@@ -99,7 +99,7 @@ func (s *sifter) addCopy(kind string, body []byte) (err error) {
 	return err
 }
 
-// nameOf says for a person what a record was.
+// nameOf names a damaged record for a person.
 func nameOf(key string) string {
 	kinds := map[string]string{
 		record.PendingPrefix: "pending write", record.SentPrefix: "sent mark of", record.SettledPrefix: "settled copy of",

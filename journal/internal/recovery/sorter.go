@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// sortBytes is how much of what was found is held in memory.
+	// sortBytes bounds the records that are held in memory, in bytes.
 	sortBytes = 16 << 20
 	// heldOverhead is what a record takes in memory beside its key and value.
 	heldOverhead = 128
@@ -27,7 +27,7 @@ const (
 	runBuffer = 64 << 10
 )
 
-// version is what a key was seen to hold.
+// version is one version of a record, as a file showed it.
 type version struct {
 	key     []byte
 	order   uint64 // Pebble's own sequence number: the highest is the last
@@ -220,15 +220,15 @@ func (r *run) next() error {
 	return err
 }
 
-// bytes reads into what an earlier version used.
+// bytes reads into the memory of an earlier version.
 func (r *run) bytes(into []byte, size uint64) ([]byte, error) {
 	into = slices.Grow(into[:0], int(size))[:size]
 	_, err := io.ReadFull(r.from, into)
 	return into, err
 }
 
-// runHeap has the run with the next version first: the lowest key, of one key the newest
-// version, of one order that of the later run. Runs that have ended come last.
+// runHeap has the run with the next version first: the one with the lowest key, then the
+// one with the newest version, then the later one. Runs that have ended come last.
 type runHeap []*run
 
 func (h runHeap) Len() int { return len(h) }

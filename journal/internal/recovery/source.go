@@ -104,8 +104,7 @@ func (i *viewIter) close() error {
 	return err
 }
 
-// merged is what was found in the files, and where they show nothing of a key, what Pebble
-// shows of it.
+// merged shows the records found in the files, and those whose keys only Pebble's view has.
 type merged struct {
 	found *salvage
 	view  *view

@@ -14,7 +14,7 @@ import (
 )
 
 // replacedName is where a journal is while the recovered one takes its place. As long
-// as it is there and the journal is not, [Open] refuses to make a new one.
+// as it is there and the journal is not, [CheckSwap] refuses to make a new one.
 func replacedName(dir string) string { return dir + ".replaced" }
 
 // sortingName is where the records are sorted, and madeName is where the new journal is
@@ -22,13 +22,13 @@ func replacedName(dir string) string { return dir + ".replaced" }
 func sortingName(dir string) string { return dir + ".sorting" }
 func madeName(dir string) string    { return dir + ".recovering" }
 
-// removeWork removes what a recovery that was cut off has left.
+// removeWork removes the files of a recovery that was cut off.
 func removeWork(fsys vfs.FS, dir string) error {
 	return errors.Join(fsys.RemoveAll(sortingName(dir)), fsys.RemoveAll(madeName(dir)))
 }
 
-// undoSwap takes back a replacement that was cut off between its two renames, and
-// removes what one that was cut off after them has left.
+// undoSwap takes back a replacement that was cut off between its two renames, and removes
+// the remains of one that was cut off after them.
 func undoSwap(fsys vfs.FS, dir string) error {
 	replaced := replacedName(dir)
 	if _, err := fsys.Stat(replaced); errors.Is(err, fs.ErrNotExist) {
@@ -73,8 +73,8 @@ func copyDamaged(fsys vfs.FS, dir string, now time.Time) (string, error) {
 	return to, errors.Join(store.SyncDir(fsys, to), store.SyncDir(fsys, fsys.PathDir(to)))
 }
 
-// swap puts made in the place of dir. Whatever cuts it off, one of the two is there, or
-// [Open] refuses and [Recover] begins again.
+// swap puts made in the place of dir. If it is cut off, one of the two is there, or
+// [CheckSwap] refuses a start and [Recover] begins again.
 func swap(fsys vfs.FS, dir, made string) error {
 	parent := fsys.PathDir(dir)
 	if err := fsys.Rename(dir, replacedName(dir)); err != nil {

@@ -1,6 +1,6 @@
 // Package store keeps records in a Pebble store: it puts updates in one order, makes those of
-// callers who come at the same time durable by one sync, notices a store that is not what it
-// was, and ends the process when the disk fails.
+// callers who come at the same time durable by one sync, notices damage, and ends the
+// process when the disk fails.
 //
 // # Updates
 //
@@ -11,12 +11,12 @@
 // Callers that come during a sync share the next one. Every batch also rewrites the state
 // record, which says what the store holds.
 //
-// A log or a directory that fails is noticed beneath Pebble, which panics about some of
-// it on a goroutine of its own: Options.Fatal is called first, and the process ends with one
-// line. One way is left in which it ends with stacks and a non-zero code instead: when
-// the disk fails during [Open], Pebble closes its cache under a goroutine of its own that
-// still reads tables. Nothing has been acknowledged then, and the disk is left as by a
-// kill.
+// Package diskfs notices a log or a directory that fails before Pebble does, which panics
+// about some failures on a goroutine of its own. So the store calls Options.Fatal first, and
+// the process ends with one line. In one case it ends with stacks and a non-zero code
+// instead: when the disk fails during [Open], Pebble closes its cache under a goroutine of
+// its own that still reads tables. Nothing has been acknowledged then, and the disk is left
+// as by a kill.
 //
 // # Files
 //
@@ -50,12 +50,12 @@
 // A record or a block whose checksum does not hold, and records that do not add up to the
 // state record, are [record.ErrCorrupt] when the records are read.
 //
-// What remains unnoticed when one file is damaged:
+// The store does not notice these kinds of damage:
 //
 //   - After an unclean end, the loss of the end of the last log as far as it is
 //     younger than the mark, which is a second: it cannot be told from a write that
 //     was under way.
 //   - A table in whose place there is another one of the same size.
-//   - The return of the whole directory, MARK included, to an earlier time: that is
-//     not one file, and nothing in the directory can tell.
+//   - The return of the whole directory, MARK included, to an earlier time: nothing in
+//     the directory can tell.
 package store

@@ -17,10 +17,10 @@ type engine struct {
 	opts Options
 	db   *pebble.DB
 
-	failed  atomic.Bool
-	failing sync.Once   // has Fatal called once
-	wedged  atomic.Bool // Pebble panicked, and may hold its locks for ever
-	closing atomic.Bool // what Pebble complains of from now on does not end the process
+	failed   atomic.Bool
+	failing  sync.Once   // has Fatal called once
+	panicked atomic.Bool // Pebble did, and may hold its locks for ever
+	closing  atomic.Bool // errors of Pebble no longer end the process
 	// endError is the first failure of the disk that Pebble met in the background while
 	// closing: its Close does not return it.
 	endError atomic.Pointer[error]
@@ -40,9 +40,9 @@ func (e *engine) fail(err error) {
 	})
 }
 
-// failInBackground ends the journal, unless it is being closed: a table that cannot be
-// written then loses nothing, as the log has it all, but the disk has failed and the
-// process must not end as if it had not.
+// failInBackground ends the journal. While the store is being closed it only keeps the
+// error: the log has all records of a table that cannot be written, but the process must
+// not end as if the disk had not failed.
 func (e *engine) failInBackground(err error) {
 	if !e.closing.Load() {
 		e.fail(err)
@@ -88,7 +88,7 @@ func (e *engine) guard(write func() error) error {
 func (e *engine) catch(call func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			e.wedged.Store(true)
+			e.panicked.Store(true)
 			e.fail(fmt.Errorf("writing to the store: %v", p))
 			err = ErrFailed
 		}

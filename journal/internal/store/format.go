@@ -27,9 +27,9 @@ const (
 	FormatVersion = 2
 )
 
-// CheckFormat refuses a directory that another format version of botwired, or
-// something else, has written, and returns the version, of a newer one too: 0 for one in
-// which the store is yet to be made. Errors: [ErrFormat] and those of the file system.
+// CheckFormat refuses a directory that another format version of botwired, or something
+// else, has written. It returns the version, also a newer one that it refuses; 0 means that
+// the store is yet to be made. Errors: [ErrFormat] and those of the file system.
 func CheckFormat(fsys vfs.FS, dir string) (version int, _ error) {
 	f, err := fsys.Open(fsys.PathJoin(dir, FormatFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -76,7 +76,7 @@ func checkEmpty(fsys vfs.FS, dir string) error {
 
 // Finish makes a complete store in dir one of the present format, durably: it makes its
 // mark and then its format file. Until the rename at its end the directory is of the
-// older format, which a file more does not disturb, or none.
+// older format, which the additional files do not disturb, or of none.
 func Finish(fsys vfs.FS, dir string, m Mark) (err error) {
 	if m.manifestMark, err = (manifestMark{}).next(fsys, dir); err != nil {
 		return err
@@ -116,9 +116,9 @@ func SyncDir(fsys vfs.FS, dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// syncAncestors makes the directory itself durable, whoever made it and those above
-// it: a power cut must not take the journal away with its name. It ends where this
-// user may not read, and where a file system knows no such thing.
+// syncAncestors makes the names of the directory and of all directories above it durable,
+// whoever made them: a power cut must not take the journal away with its name. It stops
+// where this user may not read, or where the file system cannot sync a directory.
 func syncAncestors(fsys vfs.FS, dir string) error {
 	for parent := fsys.PathDir(dir); parent != dir; dir, parent = parent, fsys.PathDir(parent) {
 		err := SyncDir(fsys, parent)

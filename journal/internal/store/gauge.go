@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// gaugeFresh is how long one look at the free space is believed. Much can be written
-	// in that time by a fast disk, which is why the reserve is large.
+	// gaugeFresh is how long one look at the free space is believed. A fast disk can write
+	// much in that time, so the reserve is large.
 	gaugeFresh = 50 * time.Millisecond
 	// gaugeUsable is how old a look may be while another caller is taking the next one.
 	// A caller with an older one waits.
@@ -31,8 +31,8 @@ type gauge struct {
 	free    atomic.Int64 // at that time, less what was written since
 }
 
-// Look looks at the free space, unless that was done just now. It is to be called with no
-// lock held, before anything that asks [Store.Low].
+// Look looks at the free space, unless a caller did so just now. Callers hold no lock, and
+// call it before they ask [Store.Low].
 func (g *gauge) Look() error {
 	if g.reserve <= 0 || g.age() < gaugeFresh {
 		return nil

@@ -11,8 +11,8 @@ import (
 // loadBytes bounds one batch of a [Load], in bytes.
 const loadBytes = 1 << 20
 
-// Load fills a store with records that exist already, past the order of updates: the
-// store is not used by anybody else meanwhile, and is not complete before Finish.
+// Load fills a store with records that exist already, past the order of updates. Nobody
+// else uses the store meanwhile, and it is not complete before Finish.
 type Load struct {
 	s     *Store
 	batch *pebble.Batch

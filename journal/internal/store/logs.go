@@ -44,8 +44,9 @@ func newLogReader[N ~uint64](of func(io.Reader, N) *pebblelog.Reader, r io.Reade
 	return of(r, N(number))
 }
 
-// ReadLog calls visit for every batch of a log up to its end, for which the error is nil,
-// or up to damage. end is where the last batch ended, or at the log's end its trailer is.
+// ReadLog calls visit for every batch of a log, up to its end or up to damage. At the end
+// of the log, err is nil and end is where the trailer is. At damage, end is where the last
+// batch ended.
 func ReadLog(r io.Reader, number uint64, visit func(repr []byte) error) (end int64, err error) {
 	records := newLogReader(pebblelog.NewReader, r, number)
 	var buf bytes.Buffer
@@ -69,9 +70,9 @@ func ReadLog(r io.Reader, number uint64, visit func(repr []byte) error) (end int
 }
 
 // CheckLogs is [record.ErrCorrupt] when the logs that are not in tables yet have lost
-// something that Pebble does not miss: it takes a log that was cut between two records, or
-// is not there, for one that ends there. What is cut off the end of the last log is for
-// the mark to tell. Logs are checked before Pebble opens the store, as that removes them.
+// records and Pebble would not notice: Pebble takes a log that was cut between two records,
+// or is missing, for one that ends there. The mark tells whether the end of the last log
+// was cut off. The caller checks logs before Pebble opens the store and removes them.
 //
 // Pebble begins a log in two ways. When it opens a store, it first makes tables of all
 // older logs. Later, it first ends the log in use with a trailer, and syncs that. So every

@@ -50,9 +50,9 @@ func sumManifest(f io.Reader, limit uint64) (length uint64, sum uint32, err erro
 	return uint64(n), h.Sum32(), err
 }
 
-// check is [record.ErrCorrupt] when the manifest lacks, or has otherwise, what the mark
-// knows of it: Pebble takes a damaged manifest for one that ends there, and then removes
-// the tables that it does not know. A manifest that came after the mark is not looked at.
+// check is [record.ErrCorrupt] when the manifest does not begin as the mark knows it: Pebble
+// takes a damaged manifest for one that ends there, and then removes the tables that it
+// does not know. check does not look at a manifest that came after the mark.
 func (m manifestMark) check(fsys vfs.FS, dir string) error {
 	number, err := manifestInForce(fsys, dir)
 	if err != nil || number > m.number {
@@ -79,8 +79,8 @@ func (m manifestMark) check(fsys vfs.FS, dir string) error {
 	return nil
 }
 
-// next is what the next mark says of the manifest. It is synced first if it has grown
-// since this mark: Pebble may be about to.
+// next is what the next mark says of the manifest. If the manifest has grown since this
+// mark, next syncs it first: Pebble may not have done so yet.
 func (m manifestMark) next(fsys vfs.FS, dir string) (now manifestMark, err error) {
 	if now.number, err = manifestInForce(fsys, dir); err != nil {
 		return manifestMark{}, err
@@ -117,12 +117,12 @@ const firstRecord = 10
 // liveLogs is what the manifest says of the logs that are not in tables. Numbers are 0
 // where it does not say.
 type liveLogs struct {
-	// first is the number of the first of them, and no log has a number below it that is
-	// not in tables. After Pebble has opened a store, it is a number that no log has.
+	// first is the number of the first of them: every log with a lower number is in
+	// tables. Right after Pebble has opened a store, no log has this number.
 	first uint64
-	// begins is the number of a record: no record before it is in these logs only.
+	// begins is the number of a record: all records before it are in tables.
 	begins uint64
-	// nextFile is a number that all files made after first was set have, or a higher one.
+	// nextFile bounds the numbers of files from below that were made after first was set.
 	nextFile uint64
 }
 

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// MarkFile is the high-water mark: what was durable at some moment, kept where no
-	// damage to the store can take it back with the store.
+	// MarkFile holds the high-water mark, which says what was durable at some moment. It
+	// is no file of Pebble's: damage to those does not take the mark back.
 	MarkFile = "MARK"
 	// slotAt is the distance between the file's two slots. They take turns and lie in
 	// different pages, so that a torn write leaves one of them.

@@ -19,8 +19,8 @@ type marker struct {
 	mu    sync.Mutex // one mark at a time
 	last  Mark
 	timer *time.Timer // guarded by order; nil while nothing is to be marked
-	// running is closed when the mark that is being written is; ended says that there
-	// are to be no more. Both are guarded by order.
+	// running is closed when the mark under way is written; ended says that no more
+	// follow. Both are guarded by order.
 	running chan struct{}
 	ended   bool
 }
@@ -33,7 +33,7 @@ func (m *marker) soon() {
 }
 
 // mark makes all that was applied so far durable, which costs writers nothing, and
-// then marks it. It happens by itself, markEvery after a batch.
+// then marks it. The timer calls it, markEvery after a batch.
 func (m *marker) mark() {
 	if m.store.Acquire() != nil {
 		return

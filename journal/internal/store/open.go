@@ -9,9 +9,9 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// Create makes the store of a new directory, or of one whose creation was cut off. It is
-// closed again and to be opened once more: only then is its log one in which a damaged
-// middle is told from a torn end. The caller keeps the lock.
+// Create makes the store of a new directory, or of one whose creation was cut off. It
+// closes the store, and the caller opens it again: only the log of that second opening
+// shows whether its middle is damaged or its end is torn. The caller keeps the lock.
 func Create(opts Options) error {
 	s := newStore(opts)
 	if err := writeFormat(opts.FS, opts.Dir); err != nil {
@@ -66,8 +66,8 @@ func (s *Store) open() (err error) {
 }
 
 // Check looks, before Pebble opens the store, for damage that Pebble does not see, and
-// returns the mark. Nothing is changed: once Pebble has opened a store it has removed the
-// logs, with everything in them behind the damage.
+// returns the mark. It changes nothing. When Pebble opens a store it removes the logs, with
+// everything in them behind the damage.
 func Check(opts Options) (Mark, error) {
 	m, err := ReadMark(opts.FS, opts.Dir)
 	if err != nil {
@@ -78,7 +78,7 @@ func Check(opts Options) (Mark, error) {
 	}
 	newest, stated, err := CheckLogs(opts.FS, opts.Dir)
 	if err == nil && !stated {
-		newest, err = readTotalsOnly(opts) // what is in tables is all that there is
+		newest, err = readTotalsOnly(opts) // the tables hold all that there is
 	}
 	if err != nil {
 		return m, err
@@ -96,11 +96,11 @@ func readTotalsOnly(opts Options) (record.Totals, error) {
 	return t, Classify(errors.Join(err, db.Close()))
 }
 
-// OpenPebble opens Pebble's store in a directory, without any check, for those who examine,
-// migrate or salvage it. The caller closes it, and keeps the lock.
+// OpenPebble opens Pebble's store in a directory without any check, to examine, migrate or
+// salvage it. The caller closes it, and keeps the lock.
 func OpenPebble(opts Options, readOnly bool) (*pebble.DB, error) {
 	e := &engine{opts: opts}
-	e.closing.Store(true) // what Pebble complains of is the caller's to judge
+	e.closing.Store(true) // the caller judges Pebble's errors
 	pebbleOpts := e.pebbleOptions()
 	pebbleOpts.ReadOnly = readOnly
 	return openPebble(opts.Dir, pebbleOpts)

@@ -30,8 +30,8 @@ const (
 	blockCacheSize    = 16 << 20
 	openFilesAtMost   = 256
 	bytesPerSyncTable = 1 << 20
-	// filterBits for each key of a table spare a reader nearly all tables that lack it:
-	// 1 in 100 is looked into all the same.
+	// filterBits for each key of a table let a reader skip nearly all tables that lack
+	// the key: it looks into 1 in 100 in vain.
 	filterBits = 10
 	// mergeAfter is how many layers of new tables, twice over, Pebble leaves alone before
 	// it merges them. Most of their records are about to be removed: to merge them early

@@ -90,7 +90,7 @@ func (s *Store) Acquire() error {
 // Release ends a use of the store.
 func (s *Store) Release() { s.life.RUnlock() }
 
-// Close waits for the calls under way and closes the store. What was made durable is so
+// Close waits for the calls under way and closes the store. Durable updates stay durable
 // with or without it.
 func (s *Store) Close() error {
 	s.marker.end()
@@ -101,7 +101,7 @@ func (s *Store) Close() error {
 	}
 	s.closed = true
 	s.closing.Store(true)
-	if s.wedged.Load() {
+	if s.panicked.Load() {
 		return ErrFailed // closing would wait for ever, and the lock must not outlive the store
 	}
 	s.applyRest()
@@ -112,6 +112,6 @@ func (s *Store) Close() error {
 	return errors.Join(err, s.opts.Lock.Close())
 }
 
-// MarkNow makes all that was applied so far durable, and then marks it. It happens by
-// itself, within a second after a batch.
+// MarkNow makes all that was applied so far durable, and then marks it. A timer does so
+// too, within a second after a batch.
 func (s *Store) MarkNow() { s.marker.mark() }

@@ -39,7 +39,7 @@ func (f ChangeFunc) Fill(tx *Tx) error { return f(tx) }
 func (ChangeFunc) Durable() {}
 
 // Update makes a change, and returns when it is durable and visible. When Fill refuses
-// the change, its error is returned once everything is durable that Fill may have seen.
+// the change, Update returns Fill's error once everything that Fill may have seen is durable.
 //
 // Errors: Fill's, and [ErrFailed].
 func (p *pipeline) Update(c Change) error {
@@ -88,9 +88,9 @@ func (p *pipeline) enqueue(c Change) (t ticket, err error) {
 	return p.join(c), nil
 }
 
-// fill reports whether the change is one. A batch that is half filled is never applied: a
-// panic, or a record that Pebble does not take, is the end of the journal. The caller
-// holds order.
+// fill reports whether there is anything to apply. A batch that is half filled is never
+// applied: a panic, or a record that Pebble does not take, is the end of the journal. The
+// caller holds order.
 func (p *pipeline) fill(c Change) (changed bool, err error) {
 	defer p.recoverPanic(&err)
 	if p.failed.Load() {

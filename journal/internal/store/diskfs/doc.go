@@ -20,7 +20,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// FullDiskPause is how long nothing is tried again that found no room.
+// FullDiskPause is the pause after a table found no room on the disk, until the next attempt.
 const FullDiskPause = 500 * time.Millisecond
 
 // IsFull reports whether an error says that the disk, or the user's share of it, is full.
@@ -28,11 +28,11 @@ func IsFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// New returns a view of fs for Pebble. pause is [FullDiskPause] but in tests. lost is
+// New returns a view of fs for Pebble. pause is [FullDiskPause] but in tests. onFailure is
 // called with the error of a log or a directory that cannot be written or synced; it may
 // be called on any goroutine, with Pebble's locks held.
-func New(fs vfs.FS, pause time.Duration, lost func(error)) vfs.FS {
-	return diskFS{privateFS{fs}, &turns{pause: pause}, lost}
+func New(fs vfs.FS, pause time.Duration, onFailure func(error)) vfs.FS {
+	return diskFS{privateFS{fs}, &turns{pause: pause}, onFailure}
 }
 
 // flushCategory is Pebble's name for a table that it writes from memory.
@@ -40,12 +40,12 @@ const flushCategory = "pebble-memtable-flush"
 
 type diskFS struct {
 	vfs.FS
-	turns *turns
-	lost  func(error)
+	turns     *turns
+	onFailure func(error)
 }
 
-// Create wraps tables, which the background writes with no lock held, and logs, for which
-// callers wait.
+// Create wraps tables, which Pebble writes in the background with no lock held, and logs,
+// for which callers wait.
 func (d diskFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	fromMemory, table := category == flushCategory, strings.HasSuffix(name, ".sst")
 	if table && !d.turns.wait(fromMemory) {
@@ -58,7 +58,7 @@ func (d diskFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 	case table:
 		return pacedTable{f, d.turns, fromMemory}, nil
 	case err == nil && strings.HasSuffix(name, ".log"):
-		return &zeroedLog{watchedFile: watchedFile{f, d.lost}}, nil
+		return &zeroedLog{watchedFile: watchedFile{f, d.onFailure}}, nil
 	}
 	return f, err
 }
@@ -74,7 +74,7 @@ func (d diskFS) watch(f vfs.File, err error) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return watchedFile{f, d.lost}, nil
+	return watchedFile{f, d.onFailure}, nil
 }
 
 // Unwrap lets Pebble find the file system beneath.

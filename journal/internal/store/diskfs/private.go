@@ -29,7 +29,7 @@ func (p privateFS) Unwrap() vfs.FS { return p.FS }
 // volume without modes, the directory is used as it is.
 func MakePrivate(fsys vfs.FS, dir string, logger *slog.Logger) {
 	if fsys != vfs.Default || runtime.GOOS == "windows" {
-		return // others know no modes
+		return // other file systems know no modes
 	}
 	info, err := os.Stat(dir)
 	if err == nil && info.Mode().Perm() == DirMode {

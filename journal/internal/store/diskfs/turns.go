@@ -12,7 +12,7 @@ import (
 // the room there is, and gives none of it back if it is not enough.
 const mergePauses = 4
 
-// turns says who may write a table when, once there was no room for one.
+// turns decides which table may be written when, once there was no room for one.
 type turns struct {
 	pause time.Duration
 

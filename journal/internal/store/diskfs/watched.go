@@ -5,7 +5,7 @@ import "github.com/cockroachdb/pebble/v2/vfs"
 // watchedFile is a file whose failure ends the journal.
 type watchedFile struct {
 	vfs.File
-	lost func(error)
+	onFailure func(error)
 }
 
 func (f watchedFile) Write(b []byte) (int, error) {
@@ -24,7 +24,7 @@ func (f watchedFile) SyncTo(length int64) (fullSync bool, err error) {
 
 func (f watchedFile) report(err error) error {
 	if err != nil {
-		f.lost(err)
+		f.onFailure(err)
 	}
 	return err
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// tend runs Maintain for a while of virtual time.
-func tend(t *testing.T, j *journal.Journal, d time.Duration) {
+// maintain runs Maintain for a while of virtual time.
+func maintain(t *testing.T, j *journal.Journal, d time.Duration) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), d)
 	defer stop()
@@ -60,7 +60,7 @@ func TestDrainedJournalShrinks(t *testing.T) {
 			no(t, j.DeadLetter(w, journal.Failure{Status: 400, Reason: "no"}))
 			no(t, j.Discard(w.Seq))
 		}
-		tend(t, j, time.Minute)
+		maintain(t, j, time.Minute)
 		if after := size(t, fs); after > 4<<20 {
 			t.Errorf("%d bytes are left", after)
 		}
@@ -111,7 +111,7 @@ func TestFullDiskGivesUpCopies(t *testing.T) {
 		}
 		waiting := put(t, j, key("waiting"), "1")
 		d.free.Store(reserve - 1)
-		tend(t, j, time.Minute)
+		maintain(t, j, time.Minute)
 		if state, err := j.Lookup(key("7")); err != nil || state.Kind != journal.Unknown {
 			t.Errorf("a copy is of kind %v (%v)", state.Kind, err)
 		}
