@@ -195,7 +195,7 @@ func TestManyCopiesThatAreNoLongerListed(t *testing.T) {
 	for i := range n {
 		expect(t, j, key("%d", i), journal.Unknown, "")
 	}
-	if hidden := j.Filling(); hidden != 0 {
+	if hidden := j.NotDurable(); hidden != 0 {
 		t.Errorf("readers of %d go on waiting", hidden)
 	}
 	check(t, j)

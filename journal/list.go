@@ -73,8 +73,8 @@ func olderFirst(a, b Pending) int {
 	return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.Seq, b.Seq))
 }
 
-// spaces are the namespaces that have pending writes: of one namespace or, with "", of all.
-// A namespace may be among them twice.
+// spaces are the shares of the index of one namespace or, with "", of all that have pending
+// writes. A namespace may be among them twice.
 func (p *pendingSet) spaces(namespace string) (all []*pending.Space) {
 	add := func(s *pending.Space) { all = append(all, s) }
 	for cursor, done := 0, false; !done; {

@@ -10,16 +10,16 @@ import (
 // listed is a listing of upstream's on its way into the journal.
 type listed struct {
 	*copies
+	hiding
 	fill   *ListingFill
-	unlock func() // lets go of the copies lock
+	unlock func() // releases the copies lock
 
-	header   record.Header
-	changed  []Row    // rows that differ from what is kept
-	removed  []string // keys of rows that go
-	lost     []ID     // entries with a settled copy that upstream no longer holds
-	damaged  bool     // what is kept cannot be read
-	same     bool     // nothing on the disk changes
-	revealed func()
+	header  record.Header
+	changed []Row    // rows that differ from the kept ones
+	removed []string // keys of rows that go
+	absent  []ID     // entries with a settled copy that upstream no longer holds
+	damaged bool     // the kept listing cannot be read
+	same    bool     // nothing on the disk changes
 }
 
 // prepare compares upstream's rows with what is kept. The caller holds the copies lock.
@@ -37,23 +37,23 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 	}
 	now, newest := l.fill.bringForward(rows)
 	if complete {
-		if l.lost, err = l.notListed(now); err != nil {
+		if l.absent, err = l.notListed(now); err != nil {
 			return err
 		}
 	}
 	l.damaged = damaged
 	l.header = record.Header{FetchedAt: l.fill.startedAt, Newest: newest, Complete: complete}
 	l.compare(past.Rows, now)
-	// A header is replaced that was written as one to be replaced, or before the clock was
-	// set back.
+	// A header that forgetRow wrote, or that is from before the clock was set back, is
+	// replaced.
 	l.same = ok && before.FetchedAt != 0 && before.FetchedAt <= l.header.FetchedAt &&
 		before.Complete == complete && before.Newest == l.header.Newest &&
-		len(l.changed)+len(l.removed)+len(l.lost) == 0
+		len(l.changed)+len(l.removed)+len(l.absent) == 0
 	return nil
 }
 
-// compare turns the past rows into the present ones, touching only what differs. A
-// row's time never goes back (contract 19).
+// compare finds the rows that turn the past ones into the present ones. A row's time never
+// goes back (contract 19).
 func (l *listed) compare(past []Row, now map[string]Row) {
 	for _, old := range past {
 		row, ok := now[old.Key]
@@ -72,18 +72,18 @@ func (l *listed) compare(past []Row, now map[string]Row) {
 	}
 }
 
-// notListed are the entries with a settled copy that a complete listing does not show:
-// upstream has lost them, and a read must not bring back what a listing has shown to be
-// gone (contract 7).
-func (l *listed) notListed(now map[string]Row) (lost []ID, err error) {
+// notListed returns the entries with a settled copy that a complete listing does not show.
+// Upstream no longer holds them, and a read must not bring back an entry that a listing
+// has shown to be gone (contract 7).
+func (l *listed) notListed(now map[string]Row) (absent []ID, err error) {
 	prefix := record.Within(record.SettledPrefix, l.fill.namespace)
 	err = store.Each(l.store.DB(), prefix, record.After(prefix), func(key, _ []byte) error {
 		if name := string(key[len(prefix):]); !has(now, name) {
-			lost = append(lost, ID{Namespace: l.fill.namespace, Key: name})
+			absent = append(absent, ID{Namespace: l.fill.namespace, Key: name})
 		}
 		return nil
 	})
-	return lost, err
+	return absent, err
 }
 
 func has(rows map[string]Row, name string) bool {
@@ -121,54 +121,44 @@ func (l *listed) Fill(tx *store.Tx) error {
 
 // dropCopies removes the copies of entries that upstream no longer holds.
 func (l *listed) dropCopies(tx *store.Tx) {
-	for _, id := range l.lost {
+	for _, id := range l.absent {
 		tx.Delete(record.EntryKey(record.SettledPrefix, id))
 	}
 }
 
-// lostAtOnce bounds how many copies one change removes: readers wait for it.
-const lostAtOnce = 256
+// droppedAtOnce bounds how many copies one change removes: readers wait for it.
+const droppedAtOnce = 256
 
 // dropMost removes copies of entries that upstream no longer holds, by changes of their
 // own, until few enough are left to go with the listing. The caller holds the copies lock.
 func (l *listed) dropMost() error {
-	for len(l.lost) > lostAtOnce {
-		some := &losing{listed: listed{copies: l.copies, fill: l.fill, lost: l.lost[:lostAtOnce], unlock: func() {}}}
+	for len(l.absent) > droppedAtOnce {
+		some := &dropping{listed: listed{copies: l.copies, fill: l.fill, absent: l.absent[:droppedAtOnce], unlock: func() {}}}
 		err := l.store.Update(some)
 		some.reveal()
 		if err != nil {
 			return err
 		}
-		l.lost = l.lost[lostAtOnce:]
+		l.absent = l.absent[droppedAtOnce:]
 	}
 	return nil
 }
 
-// losing is the part of a listing that says what upstream no longer holds.
-type losing struct{ listed }
+// dropping is a part of a listing's change: it only removes copies.
+type dropping struct{ listed }
 
 // Fill puts the removals into the batch.
-func (l *losing) Fill(tx *store.Tx) error {
+func (l *dropping) Fill(tx *store.Tx) error {
 	l.dropCopies(tx)
 	return nil
 }
 
-// Applied has readers wait until the change is durable.
+// Applied makes readers wait until the change is durable.
 func (l *listed) Applied() {
-	hidden := slices.Concat([]ID{{Namespace: l.fill.namespace}}, l.lost)
+	hidden := slices.Concat([]ID{{Namespace: l.fill.namespace}}, l.absent)
 	for _, id := range hidden {
 		l.readers.changed(Change{ID: id})
 	}
 	l.revealed = l.hide(hidden...)
 	l.unlock()
-}
-
-// Durable has nothing left to show.
-func (l *listed) Durable() {}
-
-// reveal ends the wait of readers, if there is one.
-func (l *listed) reveal() {
-	if l.revealed != nil {
-		l.revealed()
-	}
 }

@@ -37,14 +37,6 @@ type Write struct {
 // ID names the entry.
 func (e *Entry) ID() record.ID { return record.ID{Namespace: e.space.Key(), Key: e.Key()} }
 
-// Seq is the sequence number of the visible write, 0 if there is none.
-func (e *Entry) Seq() uint64 {
-	if e == nil {
-		return 0
-	}
-	return e.seq
-}
-
 // Visible is the write that readers see; ok is false while there is none.
 func (e *Entry) Visible() (v record.Version, ok bool) {
 	if e == nil || e.seq == 0 {

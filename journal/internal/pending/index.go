@@ -15,7 +15,6 @@ import (
 // Index is the pending set.
 type Index struct {
 	spaces hashtable.Table[Space, *Space]
-	count  int // entries with a visible write
 	// touched names the entries that were looked up or written before the index was
 	// rebuilt, and with an empty key the namespaces. The rebuild skips their records,
 	// which are known or out of date. It is nil once the index is complete.
@@ -35,9 +34,6 @@ type Space struct {
 func New() *Index {
 	return &Index{touched: make(map[record.ID]struct{})}
 }
-
-// Len is the number of entries with a visible write.
-func (x *Index) Len() int { return x.count }
 
 // Complete reports whether the index speaks for every entry.
 func (x *Index) Complete() bool { return x.touched == nil }
@@ -99,7 +95,6 @@ func (x *Index) setVisible(e *Entry, v record.Version) {
 		s.bytes -= old.Size(e.ID())
 	} else {
 		s.count++
-		x.count++
 	}
 	s.bytes += v.Size(e.ID())
 	e.set(v)
@@ -111,7 +106,6 @@ func (x *Index) Drop(e *Entry) {
 	s := e.space
 	v, _ := e.Visible()
 	s.count--
-	x.count--
 	s.bytes -= v.Size(e.ID())
 	s.oldest.left(v.Since)
 	s.entries.Delete(e.Key())
@@ -160,7 +154,7 @@ func (x *Index) WalkSpaces(cursor, n int, visit func(*Space)) (next int, done bo
 // Name is the namespace.
 func (s *Space) Name() string { return s.Key() }
 
-// Len is the number of entries with a visible write, and Bytes their sizes.
+// Len is the number of entries with a visible write.
 func (s *Space) Len() int { return s.count }
 
 // Bytes adds up the sizes of the visible writes, as [record.Version.Size] counts them.

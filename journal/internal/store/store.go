@@ -33,7 +33,7 @@ type Options struct {
 	// Readers is the lock under which changes become visible to readers.
 	Readers sync.Locker
 	// BeforeApply, if not nil, adds to every batch before it is applied, in the order of
-	// all updates: little when brief says that readers wait.
+	// all updates. It adds little when brief says that readers wait.
 	BeforeApply func(tx *Tx, brief bool)
 	// Fatal is called once when the disk has failed. It must end the process; if it
 	// returns, the store makes nothing durable any more. It is called wherever the
