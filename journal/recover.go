@@ -14,7 +14,7 @@ type Progress = recovery.Progress
 // Salvaged counts records.
 type Salvaged = recovery.Salvaged
 
-// Missing is what is known to be lost.
+// Missing counts the records that are known to be missing.
 type Missing = recovery.Missing
 
 // Recover makes a journal that can be opened of one that cannot: it copies the

@@ -69,7 +69,7 @@ func ReadPending(key, body []byte, sum uint32) (ID, Version, error) {
 	return id, v, nil
 }
 
-// DecodePending takes the body of a pending record apart. The value is a part of it.
+// DecodePending takes the body of a pending record apart. The value is a slice of the body.
 func DecodePending(body []byte) (Version, []byte, error) {
 	d := decoder{rest: body}
 	v := Version{Op: Op(d.byte())}

@@ -39,8 +39,9 @@ type Progress struct {
 // takes the place of the old one by a rename. Every entry with a pending write is in doubt
 // afterwards. Recover leaves a healthy journal as it is.
 //
-// Errors: [store.ErrInUse], [store.ErrFormat] for a newer format, [record.ErrCorrupt] when nothing of a
-// journal is found, and those of the file system; then the directory is as it was.
+// Errors: [store.ErrInUse], [store.ErrFormat] for a newer format, [record.ErrCorrupt] when
+// nothing of a journal is found, and those of the file system; then the directory is as it
+// was.
 func Recover(opts Options) (*Recovery, error) {
 	if opts.FS == nil {
 		opts.FS = vfs.Default

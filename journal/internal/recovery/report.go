@@ -11,7 +11,7 @@ type Salvaged struct {
 	Listings    int `json:"listings"`
 }
 
-// Missing is what is known to be missing. Counts are the least that it can be.
+// Missing counts the records that are known to be missing: at least so many are.
 type Missing struct {
 	Known       bool     `json:"known"`   // a state record was found: the counts are of its moment
 	Pending     int      `json:"pending"` // pending writes

@@ -29,8 +29,8 @@ type removedRange struct {
 	from, to []byte
 }
 
-// salvage is what can be read of a damaged store, read past Pebble: its tables and its
-// logs, one by one, whatever the manifest says of them.
+// salvage holds the records of a damaged store. It reads them past Pebble, from the tables
+// and logs one by one, whatever the manifest says of them.
 type salvage struct {
 	records *sorter
 	ranges  []removedRange

@@ -14,9 +14,8 @@ import (
 const groupBytes = 2 << 20
 
 const (
-	// returning is how many quarters of the writers that were answered together the next
-	// group waits for: to wait for all would be to wait for those with something else to
-	// do.
+	// returning is a number of quarters. The next group waits for that share of the
+	// writers that were answered together; the others may have something else to do.
 	returning = 3
 	// maxCommitDelay bounds that wait: a sync that was slow for once does not make the
 	// next one late.

@@ -122,7 +122,7 @@ type liveLogs struct {
 	first uint64
 	// begins is the number of a record: all records before it are in tables.
 	begins uint64
-	// nextFile bounds the numbers of files from below that were made after first was set.
+	// nextFile is the least number that a file made after first was set can have.
 	nextFile uint64
 }
 

@@ -50,7 +50,7 @@ func (p *pipeline) Update(c Change) error {
 	return err
 }
 
-// Later makes a change that may be lost in a crash: it becomes durable with the next
+// Later makes a change that a crash may take back: it becomes durable with the next
 // update.
 func (p *pipeline) Later(c ChangeFunc) error {
 	p.order.Lock()
