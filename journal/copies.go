@@ -158,8 +158,8 @@ func (c *copies) hide(ids ...ID) (reveal func()) {
 	}
 }
 
-// hiding is the part of a change that readers see before it is durable and have to wait
-// for: see [copies.hide].
+// hiding is embedded in a change that the store shows before it is durable: readers wait
+// for it, see [copies.hide].
 type hiding struct {
 	revealed func() // nil while no reader waits
 }

@@ -53,8 +53,8 @@ func (a *attempt) answered(through bool) {
 	}
 }
 
-// keepWaiting makes a namespace wait that is throttled or paused. Upstream is well: it has
-// answered so itself.
+// keepWaiting makes a throttled or paused namespace wait. Upstream is well: it has answered
+// so itself.
 func (a *attempt) keepWaiting(failed *Error) {
 	a.answered(false)
 	if failed.Verdict == Throttled {
