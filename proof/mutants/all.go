@@ -31,7 +31,7 @@ func (l *lab) trials(ctx context.Context, list []mutant, parallel int) error {
 	})
 	for i, r := range results {
 		if r.failed != "" || r.broken != "" {
-			err = errors.Join(err, fmt.Errorf("with nothing taken out, the tests of %s: %s", trials[i].pkg(), r))
+			err = errors.Join(err, fmt.Errorf("with nothing taken out, the tests of %s: %s\n%s", trials[i].pkg(), r, r.output))
 		}
 	}
 	for i := range list {

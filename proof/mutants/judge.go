@@ -22,6 +22,7 @@ const testTimeout = 60 * time.Second
 type result struct {
 	failed            string // the first test that failed; empty if none did
 	broken            string // why the row says nothing
+	output            string // of the tests, if one failed
 	building, testing time.Duration
 }
 
@@ -86,6 +87,7 @@ func (l *lab) judge(ctx context.Context, dir string, m *mutant) (r result, err e
 			return r, ctx.Err()
 		}
 		if r.failed, r.broken = read(out, err); r.failed != "" || r.broken != "" {
+			r.output = out
 			return r, nil
 		}
 	}
