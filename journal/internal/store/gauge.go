@@ -10,14 +10,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-const (
-	// gaugeFresh is how long one look at the free space is believed. A fast disk can write
-	// much in that time, so the reserve is large.
-	gaugeFresh = 50 * time.Millisecond
-	// gaugeUsable is how old a look may be while another caller is taking the next one.
-	// A caller with an older one waits.
-	gaugeUsable = time.Second
-)
+// gaugeFresh is how long one look at the free space is believed. Much can be written in
+// that time by a fast disk, which is why the reserve is large.
+const gaugeFresh = 50 * time.Millisecond
 
 // gauge watches the free space under a directory. Its methods may be called concurrently.
 type gauge struct {
@@ -26,7 +21,7 @@ type gauge struct {
 	reserve int64
 	epoch   time.Time
 
-	looking sync.Mutex   // held during a look, which may take long on a bad disk
+	looking sync.Mutex   // held during a look: callers with an old one wait for it
 	checked atomic.Int64 // when the last look was: nanoseconds after epoch and 1; 0 if there was none
 	free    atomic.Int64 // at that time, less what was written since
 }
@@ -58,12 +53,7 @@ func (g *gauge) below(n int64) bool {
 }
 
 func (g *gauge) look() error {
-	if !g.looking.TryLock() {
-		if g.age() < gaugeUsable {
-			return nil
-		}
-		g.looking.Lock()
-	}
+	g.looking.Lock()
 	defer g.looking.Unlock()
 	if g.age() < gaugeFresh {
 		return nil // another caller has looked meanwhile
@@ -85,7 +75,7 @@ func (g *gauge) look() error {
 func (g *gauge) age() time.Duration {
 	checked := g.checked.Load()
 	if checked == 0 {
-		return gaugeUsable
+		return gaugeFresh
 	}
 	return time.Since(g.epoch) + 1 - time.Duration(checked)
 }
