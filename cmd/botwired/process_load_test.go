@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -266,8 +267,12 @@ func testTermKeeps(t *testing.T, program string) {
 }
 
 func testSecondSignal(t *testing.T, program string) {
-	service, dir, ws := newMemoryService(t), t.TempDir(), newWriters()
-	c := startChild(t, program, dir, freeAddress(t), service.url(), "--flush-drain-timeout", "10m")
+	// An upstream that never answers: the drain is not over before the second signal.
+	release := make(chan struct{})
+	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	t.Cleanup(func() { close(release); upstream.Close() })
+	dir, ws := t.TempDir(), newWriters()
+	c := startChild(t, program, dir, freeAddress(t), upstream.URL, "--flush-drain-timeout", "10m")
 	ws.run(t.Context(), c, 8)
 	ws.upTo(t, 200)
 	c.signal(syscall.SIGTERM)
@@ -280,7 +285,7 @@ func testSecondSignal(t *testing.T, program string) {
 	c.signal(syscall.SIGTERM)
 	c.wantExit(2*time.Second, terminated)
 	ws.wg.Wait()
-	again := startChild(t, program, dir, freeAddress(t), service.url())
+	again := startChild(t, program, dir, freeAddress(t), upstream.URL)
 	if err := ws.check(again.value); err != nil {
 		t.Error(err)
 	}
