@@ -229,7 +229,10 @@ func TestCommitDelay(t *testing.T) {
 					t.Errorf("it waited %v, and should have %v", waited, want)
 				}
 				time.Sleep(atMost)
-				if joined := len(s.gather().changes); joined != 2*come {
+				s.order.Lock()
+				joined := len(s.gather().changes)
+				s.order.Unlock()
+				if joined != 2*come {
 					t.Errorf("%d joined", joined)
 				}
 				began = time.Now()
@@ -302,9 +305,9 @@ func TestNothingIsHandedOnAfterAFailure(t *testing.T) {
 func TestTableThatFailsWhileClosing(t *testing.T) {
 	begun, fail := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	armed := false
+	var armed atomic.Bool
 	fs := errorfs.Wrap(vfs.NewCrashableMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if !armed || op.Kind != errorfs.OpCreate || !strings.HasSuffix(op.Path, ".sst") {
+		if !armed.Load() || op.Kind != errorfs.OpCreate || !strings.HasSuffix(op.Path, ".sst") {
 			return nil
 		}
 		once.Do(func() { close(begun) })
@@ -313,7 +316,7 @@ func TestTableThatFailsWhileClosing(t *testing.T) {
 	}))
 	s := openStore(t, fs)
 	no(t, s.Update(put("a", "1")))
-	armed = true
+	armed.Store(true)
 	no(t, s.catch(func() error { _, err := s.db.AsyncFlush(); return err }))
 	<-begun
 	s.closing.Store(true) // as Close does, before it waits for the table
