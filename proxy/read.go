@@ -128,7 +128,7 @@ func (m *memory) askUpstream(ctx context.Context, d directives, found found, fro
 	return answer{}, err
 }
 
-// fetchFor asks upstream for a reader. One that has an old answer to fall back on is not
+// fetchFor asks upstream for a reader. A reader with an old answer to fall back on is not
 // kept waiting by an outage; one that has none waits until a short one is over.
 func (m *memory) fetchFor(ctx context.Context, freshness cache.Freshness, from resource) (fetched, error) {
 	if freshness != cache.Fallback {
