@@ -273,6 +273,27 @@ func TestTwoHostsDoNotRepairEachOtherForEver(t *testing.T) {
 	}
 }
 
+// Another host may write just what an unanswered request of ours would have left: it is
+// repaired once.
+func TestOneRepairIsEnough(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		up := r.fake
+		up.answer = func(c call) reply {
+			if c.value == "new" {
+				time.AfterFunc(time.Second, func() { up.set(func(f *fake) { f.entries[c.id] = "old" }) })
+			}
+			return reply{hang: c.value == "old"}
+		}
+		r.put(key("k"), "old")
+		time.Sleep(time.Second)
+		r.put(key("k"), "new")
+		r.settleWithin(timeout + lateWindow + 2*time.Second)
+		if n := len(r.requests(call.write)); n != 3 {
+			t.Errorf("%d writes, want one that is not answered, one, and its repair", n)
+		}
+	})
+}
+
 func TestReadBackThatIsThrottledWaits(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		throttled := false

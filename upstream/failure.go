@@ -104,7 +104,7 @@ func (a *attempt) throttle(failed *Error) {
 	a.block(wait, failed, atOnce)
 	if begins {
 		a.f.opts.Logger.Warn("upstream throttles a namespace: its writes wait",
-			"namespace", q.Key(), "reason", failed.Reason, "until", a.f.clock(q.notBefore))
+			"namespace", q.Key(), "reason", failed.Reason, "until", a.f.wall(q.notBefore))
 	}
 }
 
@@ -118,7 +118,7 @@ func (a *attempt) pause(failed *Error) {
 	if begins {
 		a.f.opts.Logger.Error("upstream does not let a namespace in: its writes wait",
 			"namespace", q.Key(), "reason", failed.Reason, "retry_every", a.f.opts.BackoffMax.String(),
-			"until", a.f.clock(q.notBefore))
+			"until", a.f.wall(q.notBefore))
 	}
 }
 
@@ -141,26 +141,22 @@ func (a *attempt) unanswered(w journal.Write, failed *Error) {
 	}
 	r.doubt.add(contentOf(w), a.f.now()+instant(a.f.opts.LateWindow))
 	a.f.mu.Unlock()
-	a.transient(failed)
-}
-
-// arrived notes that upstream, or something in its place, may have carried the request out
-// though it failed.
-func (a *attempt) arrived(mayHave bool) {
-	if !mayHave {
-		return
-	}
-	a.f.mu.Lock()
-	defer a.f.mu.Unlock()
-	retryOf(a.task).arrived = true
-}
-
-// transient makes the task wait: by its own backoff when it alone has failed, and by the
-// probes' when upstream is down for all.
-func (a *attempt) transient(failed *Error) {
 	a.tryAgain(failed, a.blame(failed))
 }
 
+// transient makes a write wait. Upstream, or something in its place, may have carried it out
+// though it failed, unless it is certain that nothing was sent.
+func (a *attempt) transient(failed *Error) {
+	if failed.Verdict == Transient {
+		a.f.mu.Lock()
+		retryOf(a.task).arrived = true
+		a.f.mu.Unlock()
+	}
+	a.tryAgain(failed, a.blame(failed))
+}
+
+// tryAgain makes the task wait: by its own backoff when it alone has failed, and by the
+// probes' when upstream is down for all.
 func (a *attempt) tryAgain(failed *Error, down bool) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()

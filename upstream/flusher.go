@@ -51,8 +51,8 @@ type FlusherOptions struct {
 // Flusher carries pending writes upstream. See the package's doc for its rules. Its
 // methods may be called concurrently.
 type Flusher struct {
+	clock
 	opts   FlusherOptions
-	epoch  time.Time // where instants count from
 	health *health
 	wake   chan struct{} // holds one token: something may have become due
 
@@ -66,10 +66,10 @@ type Flusher struct {
 	mu       sync.Mutex
 	schedule *schedule
 	callers  *callers
-	drain    *drain              // not nil once a drain has begun
-	hanging  bool                // the last failure that blamed upstream was a request that it did not answer
-	diskFull bool                // the last attempt found the disk too full
-	refusals map[string]refusals // by namespace
+	drain    *drain     // not nil once a drain has begun
+	hanging  bool       // the last failure that blamed upstream was a request that it did not answer
+	diskFull bool       // the last attempt found the disk too full
+	refusals refusalsOf // by namespace
 }
 
 // NewFlusher returns a flusher that does nothing until it is run. Its Changed has to be
@@ -77,34 +77,14 @@ type Flusher struct {
 func NewFlusher(opts FlusherOptions) *Flusher {
 	f := &Flusher{
 		opts:    opts,
-		epoch:   time.Now(),
+		clock:   clock{epoch: time.Now()},
 		health:  newHealth(opts.BackoffInitial, opts.BackoffMax),
 		wake:    make(chan struct{}, 1),
-		callers: newCallers(), refusals: make(map[string]refusals),
+		callers: newCallers(), refusals: make(refusalsOf),
 	}
 	f.health.backoff = newBackoff(opts.BackoffInitial, min(opts.BackoffMax, probeMax))
 	f.schedule = newSchedule(opts.Concurrency, f.signal)
 	return f
-}
-
-// now is the time on the flusher's clock, which no jump of the wall clock moves
-// (contract 19).
-func (f *Flusher) now() instant { return f.instant(time.Now()) }
-
-// instant is a time on the flusher's clock; 0 stays 0.
-func (f *Flusher) instant(t time.Time) instant {
-	if t.IsZero() {
-		return 0
-	}
-	return max(1, instant(t.Sub(f.epoch))+1)
-}
-
-// clock is the time of an instant on the wall clock, zero if there is none.
-func (f *Flusher) clock(at instant) time.Time {
-	if at == 0 {
-		return time.Time{}
-	}
-	return f.epoch.Add(time.Duration(at) - 1).Round(0)
 }
 
 // Changed takes in a change of the journal, which is to call it on every change.
@@ -254,7 +234,7 @@ func (f *Flusher) Attempts(id journal.ID) (count int, last string, next time.Tim
 		count, last = t.retry.attempts, t.retry.reason
 	}
 	if !t.running {
-		next = f.epoch.Add(time.Duration(max(q.due(t), q.notBefore)))
+		next = f.wall(max(q.due(t), q.notBefore))
 	}
 	return count, last, next
 }
