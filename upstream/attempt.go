@@ -245,7 +245,7 @@ func (a *attempt) settle(w journal.Write, held bool) error {
 func (a *attempt) finish(seq uint64, dead bool) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
-	a.f.schedule.stop(a)
+	a.f.schedule.stop(a, a.f.now())
 	from, to, left := a.f.schedule.complete(a, seq)
 	a.f.callers.completed(a.id(), seq, from, to, dead)
 	if left {

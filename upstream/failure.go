@@ -12,7 +12,7 @@ const fullDiskRetry = time.Second
 // stop ends the attempt and puts its task back in line, for a time if it is not 0. The
 // caller holds mu.
 func (a *attempt) stop(why waiting, at instant) {
-	a.f.schedule.stop(a)
+	a.f.schedule.stop(a, a.f.now())
 	if a.task.retry != nil || at != 0 {
 		r := retryOf(a.task)
 		r.waiting, r.at = why, at
@@ -55,10 +55,14 @@ func (a *attempt) answered(through bool) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	s := a.f.schedule
-	a.probe, a.f.hanging = false, false
+	a.probe, s.hanging = false, false
 	s.window = min(s.window+1, a.f.opts.Concurrency)
 	s.fails(a.queue, false)
-	if r := a.task.retry; through && r != nil {
+	r := a.task.retry
+	if r != nil {
+		r.hung = false
+	}
+	if through && r != nil {
 		r.attempts, r.backoff = 0, nil
 	}
 	// Only a request that left after the namespace was blocked shows that it no longer is.
@@ -175,8 +179,9 @@ func (a *attempt) tryAgain(failed *Error, down bool) {
 		}
 		wait = max(wait, min(failed.RetryAfter, a.f.opts.BackoffMax))
 	}
+	r.hung = r.hung || failed.Verdict == Unanswered && now-a.startedAt > a.f.schedule.patience()
 	why := backingOff
-	if failed.Verdict == Unanswered {
+	if r.hung {
 		why = silent
 	}
 	a.failed(failed, why, now+instant(wait))
@@ -191,7 +196,10 @@ func (a *attempt) blame(failed *Error) (down bool) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	a.f.schedule.fails(a.queue, true)
-	a.f.hanging = down && failed.Verdict == Unanswered
+	a.queue.reason = failed.Reason
+	if fell {
+		a.f.schedule.hanging = failed.Verdict == Unanswered
+	}
 	if down {
 		a.f.schedule.window = 1
 	}

@@ -67,7 +67,6 @@ type Flusher struct {
 	schedule *schedule
 	callers  *callers
 	drain    *drain     // not nil once a drain has begun
-	hanging  bool       // the last failure that blamed upstream was a request that it did not answer
 	diskFull bool       // the last attempt found the disk too full
 	refusals refusalsOf // by namespace
 }
@@ -181,14 +180,10 @@ func (f *Flusher) take() (*attempt, instant) {
 	if s.wakeAt = 0; len(s.running) >= f.opts.Concurrency {
 		return nil, 0 // when a request has ended
 	}
-	now := f.now()
-	q, at := s.next(now)
-	if q != nil {
-		var a *attempt
-		if a, at = f.begin(q, now); a != nil {
-			a.f = f
-			return a, 0
-		}
+	a, at := f.begin(f.now())
+	if a != nil {
+		a.f = f
+		return a, 0
 	}
 	f.judgeDrain(at)
 	if s.wakeAt = at; at == 0 {
@@ -200,17 +195,18 @@ func (f *Flusher) take() (*attempt, instant) {
 // begin starts an attempt of the queue whose turn it is, if upstream's health admits one,
 // or else of a queue that is hopeful. If it starts none, it says when to ask again. The
 // caller holds mu.
-func (f *Flusher) begin(q *queue, now instant) (a *attempt, at instant) {
+func (f *Flusher) begin(now instant) (a *attempt, at instant) {
 	s := f.schedule
-	if len(s.running) < s.window {
+	q, at := s.next(now)
+	if q != nil && len(s.running) < s.window {
 		ok, probe, retryAt := f.health.admit(time.Now())
 		if ok {
-			return s.start(q, now, probe), 0
+			if a = s.start(q, now, probe); probe {
+				s.probing = a
+			}
+			return a, 0
 		}
 		at = f.instant(retryAt)
-	}
-	if !f.hanging {
-		return nil, at
 	}
 	q, again := s.hopeful(now)
 	if q == nil {

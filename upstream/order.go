@@ -44,10 +44,13 @@ func (s *schedule) followsAt(q *queue) instant {
 		return 0
 	}
 	if s.inOrder(q) {
-		return q.inOrderAt + max(instant(overtakeAfter), overtakeTrips*s.roundTrip)
+		return q.inOrderAt + s.patience()
 	}
 	return q.inOrderAt + s.roundTrip/instant(max(1, s.window))
 }
+
+// patience is how long a request may take before others need not wait for it.
+func (s *schedule) patience() instant { return max(instant(overtakeAfter), overtakeTrips*s.roundTrip) }
 
 // confirmedIn takes in how long a request took that upstream carried out.
 func (s *schedule) confirmedIn(took instant) {

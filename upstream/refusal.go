@@ -106,7 +106,7 @@ func (a *attempt) superseded(w journal.Write) (bool, error) {
 	}
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
-	a.f.schedule.stop(a)
+	a.f.schedule.stop(a, a.f.now())
 	a.beginAnew()
 	return true, nil
 }

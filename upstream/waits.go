@@ -19,8 +19,12 @@ func (f *Flusher) Waits(namespace string) (why string, until time.Time) {
 	}
 	now := f.now()
 	why, at := q.waits(now)
-	if why == "" && q.running == 0 {
+	switch {
+	case why != "":
+	case q.running == 0:
 		why, at = q.taskWaits(q.first(), now, v)
+	case q.failing: // and tried again
+		why = "failed: " + q.reason
 	}
 	return why, f.wall(at)
 }
@@ -32,7 +36,10 @@ func (f *Flusher) EntryWaits(id journal.ID) (why string, until time.Time) {
 	defer f.mu.Unlock()
 	q, t := f.schedule.find(id)
 	if t == nil || t.running {
-		return "", time.Time{}
+		if t != nil && !t.untried() {
+			why = "failed: " + t.retry.reason // and tried again
+		}
+		return why, time.Time{}
 	}
 	now := f.now()
 	why, at := q.waits(now)
