@@ -56,6 +56,10 @@ func (e *entry) key() cache.Key { return entryKey(e.id) }
 
 func (e *entry) name() string { return e.id.String() }
 
+func (e *entry) patience() time.Duration { return e.m.upstream.Patience(e.id) }
+
+func (e *entry) tooLong() error { return e.m.upstream.TooLong() }
+
 // ask guards the answer twice. It takes a lease on the entry before it asks, so that the
 // journal drops the answer if the entry was written, or settled, after upstream may have
 // made it. And a write that was pending before the lease is newer than any answer: the

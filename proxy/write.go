@@ -54,7 +54,7 @@ func (m *memory) delete(w http.ResponseWriter, r *http.Request, id journal.ID) e
 		return refusal
 	}
 	for look := 1; ; look++ {
-		written, err := m.tryDelete(r, id, look > looksForNews)
+		written, err := m.tryDelete(id, look > looksForNews)
 		switch {
 		case errors.Is(err, journal.ErrChanged), errors.Is(err, errOvertaken):
 			// Another write was faster. It decides what this one finds, if anybody still asks.
@@ -78,7 +78,7 @@ const looksForNews = 2
 // tryDelete decides on one look at the entry, and journals the tombstone only if the
 // entry is still as it was then. With askedBefore, an answer of upstream's is no news,
 // and neither is any other change that leaves no trace here.
-func (m *memory) tryDelete(r *http.Request, id journal.ID, askedBefore bool) (journal.Write, error) {
+func (m *memory) tryDelete(id journal.ID, askedBefore bool) (journal.Write, error) {
 	lease := m.cache.Lease(entryKey(id))
 	defer lease.Release()
 	generation := m.cache.Generation(entryKey(id))
@@ -90,7 +90,7 @@ func (m *memory) tryDelete(r *http.Request, id journal.ID, askedBefore bool) (jo
 	case journal.Gone:
 		return journal.Write{}, wire.NotFound(id.Namespace, id.Key)
 	case journal.Unknown:
-		if err := m.mayExist(r, id, generation); err != nil {
+		if err := m.mayExist(id, generation); err != nil {
 			return journal.Write{}, err
 		}
 	}
@@ -109,11 +109,12 @@ func (m *memory) tryDelete(r *http.Request, id journal.ID, askedBefore bool) (jo
 // mayExist refuses with 404 an entry that is known to be absent. If that is not known, it
 // asks upstream, and if upstream cannot be asked, the entry may exist. The generation is
 // the entry's from before it was looked up.
-func (m *memory) mayExist(r *http.Request, id journal.ID, generation cache.Generation) error {
+func (m *memory) mayExist(id journal.ID, generation cache.Generation) error {
 	key := entryKey(id)
 	item, _ := m.cache.Get(key)
 	if m.judge(id.Namespace, anyAge, item, generation).freshness != cache.Fresh {
-		got, err := m.fetches.wait(r.Context(), &entry{m, id, generation}, false)
+		from := &entry{m, id, generation}
+		got, err := m.fetches.wait(from, false, from.patience())
 		if isUnavailable(err) {
 			return nil
 		}

@@ -39,6 +39,7 @@ type rig struct {
 	journal *journal.Journal
 	client  *botwire.Client
 	flusher *upstream.Flusher
+	health  *upstream.Health
 	linger  atomic.Int64 // in nanoseconds
 	settled []uint64     // what OnSettled was called with, to be read after stop
 	stop    func()       // idempotent; as in a shutdown, but without a drain
@@ -55,6 +56,11 @@ func bubble(t *testing.T, test func(t *testing.T, r *rig)) {
 // newRig opens a journal on fs and flushes it to f.
 func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
 	t.Helper()
+	return newLoggingRig(t, f, fs, slog.New(slog.DiscardHandler))
+}
+
+func newLoggingRig(t testing.TB, f *fake, fs vfs.FS, health *slog.Logger) *rig {
+	t.Helper()
 	r := &rig{fake: f, t: t, fs: fs, client: f.client(timeout)}
 	r.linger.Store(int64(linger))
 	var mu sync.Mutex // for settled: writes settle at the same time
@@ -66,8 +72,11 @@ func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.health = upstream.NewHealth(upstream.HealthOptions{
+		BackoffInitial: backoffInitial, BackoffMax: backoffMax, Logger: health,
+	})
 	r.flusher = upstream.NewFlusher(upstream.FlusherOptions{
-		Journal: r.journal, Engine: r.client, Linger: func(string) time.Duration { return time.Duration(r.linger.Load()) },
+		Journal: r.journal, Engine: r.client, Health: r.health, Linger: func(string) time.Duration { return time.Duration(r.linger.Load()) },
 		Concurrency: concurrency, LateWindow: lateWindow, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
 		OnSettled: func(w journal.Write) {
 			mu.Lock()

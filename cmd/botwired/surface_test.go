@@ -9,14 +9,15 @@ import (
 )
 
 func TestStatus(t *testing.T) {
-	body := `{"version":"v1","upstream":{"url":"https://botwire.dev","state":"down","since":1},"pending":12,` +
+	body := `{"version":"v1","upstream":{"url":"https://botwire.dev","state":"down","since":"2026-11-21T23:00:00Z",` +
+		`"reason":"no answer within 10s","last_success_at":"2026-11-21T22:59:00Z"},"pending":12,` +
 		`"pending_bytes":3482,"oldest_pending_seconds":2.4,"dead_letters":1,"later":{"a":[1]},"namespaces":[` +
 		`{"namespace":"a","pending":12,"pending_bytes":3482,"oldest_pending_seconds":90.2,"paused":"401 from upstream"},` +
 		`{"namespace":"long-name","pending":0,"pending_bytes":0,"oldest_pending_seconds":0,"reads_refused":"HTTP 403: no"}]}`
 	d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, body}})
 	wantOutput(t, at(t, d, nil, "status"), ""+
 		"version       v1\n"+
-		"upstream      https://botwire.dev is down\n"+
+		"upstream      https://botwire.dev is down since 2026-11-21T23:00:00Z: no answer within 10s (it last answered: 2026-11-21T22:59:00Z)\n"+
 		"pending       12 writes, 3.4KiB, the oldest 2s\n"+
 		"dead letters  1\n"+
 		"\n"+

@@ -32,11 +32,19 @@ func (a *answer) fromService() bool {
 	return len(a.body) == 0 || a.decode(&doc)
 }
 
+// own reports whether the answer is in BotWire's own shape: a gateway's JSON has other
+// fields.
+func (a *answer) own() bool {
+	var doc struct{ Detail json.RawMessage }
+	return a.decode(&doc) && (doc.Detail != nil || a.status == http.StatusPaymentRequired)
+}
+
 // failure is the answer as an error.
 func (a *answer) failure() *upstream.Error {
 	return &upstream.Error{
 		Verdict: a.classify(), Status: a.status, Reason: a.reason(),
 		RetryAfter: retryAfter(a.header, time.Now()), Answer: a.forCallers(),
+		Answered: a.own(),
 	}
 }
 
