@@ -56,6 +56,7 @@ func TestReadsOfAHangingUpstreamAreAnswered(t *testing.T) {
 			time.Sleep(300 * time.Millisecond)
 		}
 		w.wantWithin(t, usual.patience, http.StatusServiceUnavailable, http.MethodGet, "/memory/n/another")
+		time.Sleep(time.Millisecond) // the daemon knows now that this one hangs too
 		for i := range 20 {
 			w.wantWithin(t, soon, http.StatusServiceUnavailable, http.MethodGet, fmt.Sprint("/memory/n/other", i))
 			w.wantWithin(t, soon, http.StatusServiceUnavailable, http.MethodGet, fmt.Sprint("/memory/namespace", i))
@@ -136,10 +137,10 @@ func TestReadsAndWritesShareTheConcurrency(t *testing.T) {
 			go w.readAtOnce(paths)
 			synctest.Wait()
 			for i := range 40 {
-				w.node.do(http.MethodPut, fmt.Sprint("/memory/other/", name, i), `{"value":"v"}`)
+				w.node.do(http.MethodPut, fmt.Sprint("/memory/", name, i, "/k"), `{"value":"v"}`)
 			}
 			w.wantWithin(t, time.Second, http.StatusNotFound, http.MethodGet, "/memory/other/unknown"+name)
-			time.Sleep(linger)
+			time.Sleep(linger + time.Second/2)
 			if p := w.node.journal.Stats().Pending; p != 0 {
 				t.Errorf("%s: %d writes wait behind the reads", name, p)
 			}
@@ -161,6 +162,7 @@ func TestThrottledReadsWait(t *testing.T) {
 		from := w.logged()
 		for range 3 {
 			w.readAtOnce(paths)
+			synctest.Wait() // for what goes on in the background
 		}
 		for i := range 50 {
 			r := w.wantWithin(t, soon, http.StatusTooManyRequests, http.MethodGet, fmt.Sprint("/memory/n/unknown", i))
@@ -175,6 +177,7 @@ func TestThrottledReadsWait(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		from = w.logged()
 		w.readAtOnce(paths)
+		synctest.Wait()
 		if n := w.asked(from, "GET n/"); n != 1 {
 			t.Errorf("%d requests find out whether the namespace may be read again, want one", n)
 		}
