@@ -196,5 +196,6 @@ func (s *Server) Settled(w journal.Write) {
 	}
 	defer s.tasks.done()
 	// An absence that cannot be looked up is not remembered. The next read asks upstream.
-	_, _ = s.memory.rememberAbsence(w.ID)
+	// Nothing newer can have settled: the flusher sends the entry's next write after this.
+	_, _ = s.memory.rememberAbsence(w.ID, func() bool { return true })
 }
