@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/wire"
@@ -53,8 +54,9 @@ func (m *memory) delete(w http.ResponseWriter, r *http.Request, id journal.ID) e
 	if refusal := wire.CheckEntry(id.Namespace, id.Key); refusal != nil {
 		return refusal
 	}
+	began := time.Now()
 	for look := 1; ; look++ {
-		written, err := m.tryDelete(id, look > looksForNews)
+		written, err := m.tryDelete(id, look > looksForNews, began)
 		switch {
 		case errors.Is(err, journal.ErrChanged), errors.Is(err, errOvertaken):
 			// Another write was faster. It decides what this one finds, if anybody still asks.
@@ -78,7 +80,7 @@ const looksForNews = 2
 // tryDelete decides on one look at the entry, and journals the tombstone only if the
 // entry is still as it was then. With askedBefore, an answer of upstream's is no news,
 // and neither is any other change that leaves no trace here.
-func (m *memory) tryDelete(id journal.ID, askedBefore bool) (journal.Write, error) {
+func (m *memory) tryDelete(id journal.ID, askedBefore bool, began time.Time) (journal.Write, error) {
 	lease := m.cache.Lease(entryKey(id))
 	defer lease.Release()
 	generation := m.cache.Generation(entryKey(id))
@@ -90,7 +92,7 @@ func (m *memory) tryDelete(id journal.ID, askedBefore bool) (journal.Write, erro
 	case journal.Gone:
 		return journal.Write{}, wire.NotFound(id.Namespace, id.Key)
 	case journal.Unknown:
-		if err := m.mayExist(id, generation); err != nil {
+		if err := m.mayExist(id, generation, began); err != nil {
 			return journal.Write{}, err
 		}
 	}
@@ -107,14 +109,15 @@ func (m *memory) tryDelete(id journal.ID, askedBefore bool) (journal.Write, erro
 }
 
 // mayExist refuses with 404 an entry that is known to be absent. If that is not known, it
-// asks upstream, and if upstream cannot be asked, the entry may exist. The generation is
-// the entry's from before it was looked up.
-func (m *memory) mayExist(id journal.ID, generation cache.Generation) error {
+// asks upstream, and if upstream cannot be asked, or not in the time that is left of the
+// caller's patience since the DELETE began, the entry may exist. The generation is the
+// entry's from before it was looked up.
+func (m *memory) mayExist(id journal.ID, generation cache.Generation, began time.Time) error {
 	key := entryKey(id)
 	item, _ := m.cache.Get(key)
 	if m.judge(id.Namespace, anyAge, item, generation).freshness != cache.Fresh {
 		from := &entry{m, id, generation}
-		got, err := m.fetches.wait(from, false, from.patience())
+		got, err := m.fetches.wait(from, false, from.patience()-time.Since(began))
 		if isUnavailable(err) {
 			return nil
 		}

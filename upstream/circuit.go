@@ -216,7 +216,7 @@ func (c *circuit) endOutage() {
 }
 
 // knownToFail reports whether a request about id would fail as far as can be told, and
-// since when: for a sick entry that is long ago.
+// since when. For a sick entry it names a time long ago.
 func (c *circuit) knownToFail(id journal.ID, now time.Time) (since time.Time, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -73,8 +73,8 @@ func (r *requests) want(t *testing.T, when string, want map[lane]int) {
 	}
 }
 
-// Whoever comes first may use what the other does not want, but for a part that is kept.
-// Once both want more than there is, each comes to have half.
+// The first to come may use the slots that the other does not want, but for a part that is
+// kept. Once both want more than there are, each comes to have half.
 func TestReadsAndWritesHaveAFairPart(t *testing.T) {
 	for _, order := range [][2]lane{{writeLane, readLane}, {refreshLane, writeLane}} {
 		first, second := order[0], order[1]
@@ -120,7 +120,7 @@ func TestRefreshesComeLastAndAreBounded(t *testing.T) {
 	})
 }
 
-// One who leaves, in line or just as the slot is given, leaves no slot behind.
+// A request that leaves, in line or just as it is given a slot, keeps none.
 func TestWhoLeavesTakesNoSlot(t *testing.T) {
 	for range 200 {
 		underWay(t, 1, func(t *testing.T, r *requests) {

@@ -55,9 +55,8 @@ func (ts *throttles) begin(namespace string) (refusal *Error, trial bool) {
 	return nil, true
 }
 
-// end takes in how a read has ended. A trial that was let in, or dead for another reason,
-// says nothing against the namespace; of the reads that were under way when the namespace
-// was throttled, a success is no sign that it no longer is.
+// end takes in how a read has ended. Only a trial's success ends the wait: the reads that
+// were under way when the namespace was throttled left before upstream said so.
 func (ts *throttles) end(namespace string, trial bool, failed *Error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()

@@ -39,7 +39,7 @@ func start(t *testing.T, dir string, up *fakeUpstream, settings ...string) *daem
 	args := append([]string{
 		"serve", "--listen", "127.0.0.1:0", "--data-dir", dir, "--upstream-url", up.url(),
 		"--log-format", "json", "--flush-linger", "10ms", "--flush-backoff-initial", "50ms",
-		"--flush-backoff-max", "200ms", "--upstream-read-patience", "0s", "--upstream-late-window", "1s",
+		"--flush-backoff-max", "200ms", "--upstream-read-patience", "1s", "--upstream-late-window", "1s",
 	}, settings...)
 	d := &daemon{cmd: exec.Command(builtBinary, args...), exited: make(chan struct{})}
 	// The daemon sees nothing of this machine's configuration, and dies with the tests.
