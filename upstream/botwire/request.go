@@ -83,7 +83,7 @@ func (c *Client) request(ctx context.Context, method, target string, body []byte
 	if err != nil {
 		return nil, err
 	}
-	for name, values := range c.opts.Headers {
+	for name, values := range *c.headers.Load() {
 		req.Header[name] = values
 	}
 	if body != nil {

@@ -8,6 +8,8 @@
 //     the error: Pebble panics about some of these where nobody can recover (contract 2).
 //   - A log is as long as it may get, and filled with zeros, ahead of its records: a sync
 //     then has no new length and no new extent to record.
+//   - Whoever opens a file while the process has no descriptor left waits for one: that is
+//     no failure of the disk.
 //   - Directories are readable by their owner only.
 package diskfs
 
