@@ -36,7 +36,8 @@ run: build ## Start the daemon on its embedded upstream, with its data in .run
 
 .PHONY: build
 build: ## Build bin/botwired
-	$(GO) build -ldflags "-X main.version=$(VERSION)" -o $(BIN) ./cmd/botwired
+	@[ -e $(BIN) ] || echo "The first build compiles some 250 packages, which takes minutes on a small machine. Later ones take seconds."
+	$(GO) build $(if $(wildcard $(BIN)),,-v) -ldflags "-X main.version=$(VERSION)" -o $(BIN) ./cmd/botwired
 
 .PHONY: test
 test: ## Run the tests
@@ -123,7 +124,7 @@ $(BENCHSTAT): tools/go.mod
 	cd tools && $(GO) build -o ../$(BENCHSTAT) golang.org/x/perf/cmd/benchstat
 
 .PHONY: e2e
-e2e: build ## Run BotWire's own clients, Python and Node, against the daemon
+e2e: ## Run BotWire's own clients, Python and Node, against the daemon
 	proof/e2e/run
 
 .PHONY: clean

@@ -29,7 +29,7 @@ func surfaceSettings() []Setting {
 func upstreamSettings() []Setting {
 	return []Setting{
 		{Name: "upstream.url", Default: "https://botwire.dev", Alias: "upstream",
-			Doc:   "or any BotWire-compatible URL, or `embedded`",
+			Doc:   "or any BotWire-compatible URL (plain `http` only on loopback), or `embedded`",
 			codec: upstreamURL(func(c *Config) *string { return &c.Upstream.URL })},
 		{Name: "upstream.moved_from", Documented: "none",
 			Doc:   "what `upstream.url` was before, when the same service has got a new address: what `data_dir` holds of it is kept",

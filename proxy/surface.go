@@ -168,7 +168,7 @@ func timeoutParameter(r *http.Request) (time.Duration, error) {
 	}
 	if err != nil || d < 0 || d > maxFlushTimeout {
 		return 0, wire.Detail(http.StatusBadRequest,
-			fmt.Sprintf("timeout=%q: expected a duration such as 30s, from 0 to %s", text, maxFlushTimeout))
+			fmt.Sprintf("timeout=%q: expected a duration such as 30s, from 0 to 1h", text))
 	}
 	return d, nil
 }

@@ -52,18 +52,41 @@ func newStatusCommand(settings *settingFlags) *cobra.Command {
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return settings.show(cmd.Context(), request{method: http.MethodGet, path: surface("status")}, *asJSON, printStatus)
+		print := printStatus
+		if *asJSON {
+			print = printStatusJSON
+		}
+		return settings.show(cmd.Context(), request{method: http.MethodGet, path: surface("status")}, false, print)
 	}
 	return cmd
 }
 
-func printStatus(w io.Writer, c *client, body []byte) error {
-	var s status
+// readStatus fails if the answer is not botwired's: another program may answer every
+// request with some JSON.
+func readStatus(c *client, body []byte) (s status, err error) {
 	if err := c.decode(body, &s); err != nil {
+		return s, err
+	}
+	if s.Version == "" || s.Pending == "" {
+		return s, fmt.Errorf("another program than botwired listens at %s: its answer is no status of botwired's", c.listen)
+	}
+	return s, nil
+}
+
+func printStatusJSON(w io.Writer, c *client, body []byte) error {
+	if _, err := readStatus(c, body); err != nil {
 		return err
 	}
-	pending := s.Pending.or("unknown")
-	if s.Pending != "" && s.Pending != "0" {
+	return printJSON(w, body)
+}
+
+func printStatus(w io.Writer, c *client, body []byte) error {
+	s, err := readStatus(c, body)
+	if err != nil {
+		return err
+	}
+	pending := string(s.Pending)
+	if s.Pending != "0" {
 		writes := "writes"
 		if s.Pending == "1" {
 			writes = "write"
@@ -73,8 +96,8 @@ func printStatus(w io.Writer, c *client, body []byte) error {
 	if s.Rebuilding == "true" {
 		pending += ", so far: botwired is still reading its journal"
 	}
-	err := printFacts(w, [][2]string{
-		{"version", s.Version.or("unknown")},
+	err = printFacts(w, [][2]string{
+		{"version", string(s.Version)},
 		{"upstream", s.Upstream.URL.or("unknown") + " is " + s.Upstream.State.or("unknown")},
 		{"pending", pending},
 		{"dead letters", s.DeadLetters.or("unknown")},

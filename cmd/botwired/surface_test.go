@@ -27,11 +27,11 @@ func TestStatus(t *testing.T) {
 }
 
 func TestStatusToleratesWhatItDoesNotKnow(t *testing.T) {
-	empty := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, `{}`}})
-	wantOutput(t, at(t, empty, nil, "status"), ""+
-		"version       unknown\n"+
+	least := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, `{"version":"v1","pending":0}`}})
+	wantOutput(t, at(t, least, nil, "status"), ""+
+		"version       v1\n"+
 		"upstream      unknown is unknown\n"+
-		"pending       unknown\n"+
+		"pending       0\n"+
 		"dead letters  unknown\n")
 	odd := newDaemon(t, map[string]answer{"GET /_botwired/status": {200,
 		`{"version":2,"upstream":{"state":null},"pending":0,"dead_letters":{"count":1},"namespaces":[{"paused":true,"pending":"many"}]}`}})
@@ -43,6 +43,11 @@ func TestStatusToleratesWhatItDoesNotKnow(t *testing.T) {
 		"\n"+
 		"NAMESPACE  PENDING  SIZE  OLDEST  PAUSED\n"+
 		"-          many     -     -       true\n")
+	for _, other := range []string{`{}`, `{"status":"ok"}`, `{"version":"9.1"}`, `"hello"`} {
+		d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, other}})
+		wantFailure(t, at(t, d, nil, "status"), exitError, "another program than botwired listens", d.address)
+		wantFailure(t, at(t, d, nil, "status", "--json"), exitError, "another program than botwired listens", d.address)
+	}
 	list := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, `[]`}})
 	wantFailure(t, at(t, list, nil, "status"), exitError, "another program than botwired listens")
 	locked := newDaemon(t, map[string]answer{"GET /_botwired/status": {401, `{"detail":"a token is needed"}`}})

@@ -9,6 +9,7 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/botwired/botwired/internal/httplog"
 	"github.com/botwired/botwired/upstream"
@@ -65,8 +66,11 @@ func (t *transfer) failure(err error) *upstream.Error {
 	}
 	// The error may quote bytes of upstream's that are no answer: they may be a value.
 	reason := httplog.Unquoted(err.Error())
-	if errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
 		reason = "no answer in time"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		reason = "upstream closed the connection before its answer was whole"
 	}
 	if t.sent.Load() {
 		return &upstream.Error{Verdict: upstream.Unanswered, Reason: reason}
