@@ -42,7 +42,7 @@ func startDaemon(ctx context.Context, binary, dir, address, upstreamAddress stri
 	if address == "" {
 		address = "127.0.0.1:0"
 	}
-	d := &daemon{exited: make(chan struct{}), cmd: exec.CommandContext(context.WithoutCancel(ctx), binary,
+	d := &daemon{exited: make(chan struct{}), cmd: exec.CommandContext(context.WithoutCancel(ctx), binary, //nolint:gosec // the one that the caller built
 		"serve", "--listen", address, "--data-dir", dir, "--upstream-url", "http://"+upstreamAddress, "--log-format", "json",
 		"--journal-max-bytes", "64MiB", "--journal-disk-reserve", strconv.Itoa(diskReserve), "--cache-disk", "8MiB",
 		"--cache-memory", "4MiB", "--cache-fresh-for", "500ms", "--upstream-timeout", upstreamTimeout.String(), "--upstream-read-patience", "500ms",
