@@ -15,6 +15,8 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 SIM_SEEDS ?= 10000
 SIM_FOR   ?=
 FUZZ_FOR  ?= 30s
+SOAK_FOR  ?= 5m
+SOAK      ?=
 
 # The benchmarks of make microbench, and how often they run.
 ROUNDS    ?= 6
@@ -81,6 +83,12 @@ faults: build ## Test the binary on full and failing disks, under signals and cl
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends strace; } || \
 		echo "strace is missing and cannot be installed: the tests of a failing disk will be skipped" >&2
 	$(GO) test -tags faults -count=1 -v ./proof/faults
+
+# SOAK are further flags, such as -seed 7.
+.PHONY: soak
+soak: build ## Live for SOAK_FOR with callers, kills, upstream's faults and a disk that fills
+	@$(GO) build -o bin/soak ./proof/soak
+	@bin/soak -for $(SOAK_FOR) $(SOAK)
 
 # ONLY is a regular expression, such as '8: .*listing': only those rows. TABLE=1 writes
 # the table in docs/contract.md.
