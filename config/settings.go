@@ -98,7 +98,7 @@ func storeSettings() []Setting {
 			codec:  count(0, maxQuota, func(c *Config) *int { return &c.Quota.WritesPerDay }),
 			derive: func(c *Config, _ places) { c.Quota.WritesPerDay = freeTier(c.Upstream.URL) }},
 		{Name: "auth.token_file", Documented: "none", Live: true,
-			Doc:   "file that holds the bearer token callers must send",
+			Doc:   "file that holds the token callers must send, as `Bearer TOKEN` or as the password of a URL",
 			codec: file(func(c *Config) *string { return &c.Auth.TokenFile })},
 		{Name: "log.level", Default: "info", Live: true,
 			Doc:   "`debug`, `info`, `warn` or `error`",

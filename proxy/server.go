@@ -163,6 +163,8 @@ func (s *Server) passOn(w http.ResponseWriter, r *http.Request) error {
 		return wire.MethodNotAllowed()
 	case !strings.HasPrefix(r.URL.Path, "/"):
 		return wire.Detail(http.StatusNotFound, "Not Found")
+	case mayLeadToMemory(r.URL.Path):
+		return errUncertainPath
 	}
 	s.metrics.forwarded.Inc()
 	control := http.NewResponseController(w)

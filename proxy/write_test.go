@@ -147,6 +147,44 @@ func TestDelete(t *testing.T) {
 	}
 }
 
+// While upstream cannot be asked, a DELETE goes by the namespace's listing as long as a
+// LIST would, and says when it knows nothing.
+func TestADeleteInAnOutageGoesByTheListing(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.upstream.most = 3
+		for _, key := range []string{"a", "b", "c"} {
+			s.upstream.set(id("long", key), "v") // and there may be more
+		}
+		s.upstream.set(id("short", "theirs"), "v")
+		s.upstream.set(id("short", "theirs2"), "v")
+		wantKeys(t, s.get("/memory/short"), "theirs2", "theirs")
+		wantStatus(t, s.get("/memory/long"), http.StatusOK)
+		s.upstream.setDown(true)
+		time.Sleep(time.Hour)
+		remove := func(target, write string) {
+			t.Helper()
+			w := s.do(http.MethodDelete, target, "")
+			if write == "" {
+				wantStatus(t, w, http.StatusNotFound)
+			} else {
+				wantStatus(t, w, http.StatusOK)
+			}
+			wantHeader(t, w, "Botwired-Write", write)
+		}
+		remove("/memory/short/never", "")
+		remove("/memory/short/theirs", "pending; seq=1")
+		remove("/memory/short/theirs", "") // there is a tombstone now
+		s.put(id("short", "mine"), "v")
+		remove("/memory/short/mine", "pending; seq=3")
+		remove("/memory/long/never", "pending; assumed; seq=4")
+		remove("/memory/long/a", "pending; seq=5")
+		remove("/memory/unlisted/never", "pending; assumed; seq=6")
+		s.policy.StaleIfError = time.Minute
+		remove("/memory/short/never2", "pending; assumed; seq=7")
+		remove("/memory/short/theirs2", "pending; assumed; seq=8")
+	})
+}
+
 func TestAKnownAbsenceIsNotAskedForAgainByDelete(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
