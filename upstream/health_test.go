@@ -2,10 +2,8 @@ package upstream_test
 
 import (
 	"fmt"
-	"log/slog"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,41 +15,17 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// watched is a rig with a reader, and with a log of what is believed of upstream.
+// watched is a rig with a reader.
 type watched struct {
 	*rig
 	reader *upstream.Reader
-	log    logBuffer
-}
-
-// logBuffer is a log that many write to.
-type logBuffer struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (b *logBuffer) Write(line []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.text = append(b.text, line...)
-	return len(line), nil
-}
-
-// take returns the log since the last time.
-func (b *logBuffer) take() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	text := string(b.text)
-	b.text = nil
-	return text
 }
 
 // watching runs a test on a flusher and a reader that share their health.
 func watching(t *testing.T, test func(t *testing.T, w *watched)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &watched{}
-		w.rig = newLoggingRig(t, newFake(t), vfs.NewMem(), slog.New(slog.NewTextHandler(&w.log, nil)))
+		w := &watched{rig: newRig(t, newFake(t), vfs.NewMem())}
 		w.reader = upstream.NewReader(upstream.ReaderOptions{
 			Engine: w.client, Health: w.health, Patience: patience, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -42,7 +43,8 @@ type rig struct {
 	health  *upstream.Health
 	linger  atomic.Int64 // in nanoseconds
 	settled []uint64     // what OnSettled was called with, to be read after stop
-	stop    func()       // idempotent; as in a shutdown, but without a drain
+	log     *logged
+	stop    func() // idempotent; as in a shutdown, but without a drain
 }
 
 // bubble runs a test in virtual time.
@@ -56,12 +58,7 @@ func bubble(t *testing.T, test func(t *testing.T, r *rig)) {
 // newRig opens a journal on fs and flushes it to f.
 func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
 	t.Helper()
-	return newLoggingRig(t, f, fs, slog.New(slog.DiscardHandler))
-}
-
-func newLoggingRig(t testing.TB, f *fake, fs vfs.FS, health *slog.Logger) *rig {
-	t.Helper()
-	r := &rig{fake: f, t: t, fs: fs, client: f.client(timeout)}
+	r := &rig{fake: f, t: t, fs: fs, client: f.client(timeout), log: &logged{}}
 	r.linger.Store(int64(linger))
 	var mu sync.Mutex // for settled: writes settle at the same time
 	var err error
@@ -72,8 +69,9 @@ func newLoggingRig(t testing.TB, f *fake, fs vfs.FS, health *slog.Logger) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	logger := slog.New(slog.NewTextHandler(r.log, nil))
 	r.health = upstream.NewHealth(upstream.HealthOptions{
-		BackoffInitial: backoffInitial, BackoffMax: backoffMax, Logger: health,
+		BackoffInitial: backoffInitial, BackoffMax: backoffMax, Logger: logger,
 	})
 	r.flusher = upstream.NewFlusher(upstream.FlusherOptions{
 		Journal: r.journal, Engine: r.client, Health: r.health, Linger: func(string) time.Duration { return time.Duration(r.linger.Load()) },
@@ -83,11 +81,44 @@ func newLoggingRig(t testing.TB, f *fake, fs vfs.FS, health *slog.Logger) *rig {
 			defer mu.Unlock()
 			r.settled = append(r.settled, w.Seq)
 		},
-		Logger: slog.New(slog.DiscardHandler),
+		Logger: logger,
 	})
 	r.journal.Subscribe(r.flusher.Changed)
 	r.run()
 	return r
+}
+
+// logged is the log of a flusher and of the health.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+// take returns the log since the last time.
+func (l *logged) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text := l.text.String()
+	l.text.Reset()
+	return text
+}
+
+// lines counts the lines that contain something.
+func (l *logged) lines(part string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		if strings.Contains(line, part) {
+			n++
+		}
+	}
+	return n
 }
 
 func (r *rig) run() {

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,7 +40,14 @@ type sidecar struct {
 	health  *upstream.Health
 	flusher *upstream.Flusher
 	proxy   *proxy.Server
-	guard   *guard.Guard
+	door    door
+
+	config   atomic.Pointer[config.Config] // in force; see configure
+	hasToken atomic.Bool
+	token    string // of configure's caller
+	readmit  func() // has the server ask the guard anew about callers that it knows
+	// setHeaders gives the requests upstream other headers.
+	setHeaders func(http.Header)
 
 	closers []func() error // in the order of opening
 }
@@ -119,25 +127,26 @@ func (d *sidecar) openUpstream(ctx context.Context, c *config.Config) (engine up
 	if err != nil {
 		return nil, nil, fmt.Errorf("upstream.url = %q: %w", c.Upstream.URL, err)
 	}
-	token, err := c.Token()
-	if err != nil {
-		return nil, nil, err
-	}
 	client := botwire.NewClient(opts)
 	d.onClose(func() error { client.Close(); return nil })
-	return client, botwire.NewForwarder(client, token != "", d.logger), nil
+	d.setHeaders = client.SetHeaders
+	return client, botwire.NewForwarder(client, d.hasToken.Load, d.logger), nil
 }
 
 // engineOptions returns the options of the engine, without its address.
 func engineOptions(c *config.Config) botwire.Options {
+	return botwire.Options{
+		Timeout: c.Upstream.Timeout, Concurrency: c.Upstream.Concurrency,
+		Headers: upstreamHeaders(c), UserAgent: "botwired/" + buildVersion(),
+	}
+}
+
+func upstreamHeaders(c *config.Config) http.Header {
 	headers := make(http.Header)
 	for name, value := range c.Upstream.Headers {
 		headers.Set(name, value)
 	}
-	return botwire.Options{
-		Timeout: c.Upstream.Timeout, Concurrency: c.Upstream.Concurrency,
-		Headers: headers, UserAgent: "botwired/" + buildVersion(),
-	}
+	return headers
 }
 
 // openEmbedded runs the memory service in this process.
@@ -157,10 +166,7 @@ func (d *sidecar) openEmbedded(ctx context.Context, c *config.Config) (func(cont
 func (d *sidecar) openProxy(c *config.Config, engine upstream.Engine, forward http.Handler) (err error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	token, err := c.Token()
-	if err != nil {
-		return err
-	}
+	d.config.Store(c)
 	d.health = upstream.NewHealth(upstream.HealthOptions{
 		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax, Logger: d.logger,
 	})
@@ -174,7 +180,7 @@ func (d *sidecar) openProxy(c *config.Config, engine upstream.Engine, forward ht
 	d.proxy, err = proxy.New(proxy.Options{
 		Journal: d.journal, Cache: d.cache, Upstream: reader, Flusher: d.flusher,
 		Forward:       forward,
-		Policy:        func(namespace string) cache.Policy { return cachePolicy(c.For(namespace)) },
+		Policy:        func(namespace string) cache.Policy { return cachePolicy(d.config.Load().For(namespace)) },
 		UpstreamURL:   c.Upstream.URL,
 		UpstreamState: d.upstreamState,
 		ReadsRefused:  reader.Refused,
@@ -186,8 +192,8 @@ func (d *sidecar) openProxy(c *config.Config, engine upstream.Engine, forward ht
 		return err
 	}
 	d.onClose(func() error { d.proxy.Close(); return nil })
-	d.guard = guard.New(guardOptions(c, token), d.proxy)
-	return nil
+	_, err = d.configure(c)
+	return err
 }
 
 func flusherOptions(
@@ -200,7 +206,7 @@ func flusherOptions(
 	registry.MustRegister(flushes)
 	return upstream.FlusherOptions{
 		Journal: d.journal, Engine: engine, Health: d.health,
-		Linger:      func(namespace string) time.Duration { return c.For(namespace).Linger },
+		Linger:      func(namespace string) time.Duration { return d.config.Load().For(namespace).Linger },
 		Concurrency: c.Upstream.Concurrency, LateWindow: c.Upstream.LateWindow,
 		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax,
 		OnOutcome: func(op journal.Op, verdict upstream.Verdict) {

@@ -104,6 +104,7 @@ func (f failure) play(t *testing.T) (e effects) {
 	if err := w.close(); err != nil {
 		t.Error(err)
 	}
+	time.Sleep(2 * time.Minute) // for upstream's side of the connections
 	return e
 }
 

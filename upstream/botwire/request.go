@@ -32,7 +32,7 @@ func (c *Client) do(ctx context.Context, method, target string, body []byte) (*a
 		t.sent.Store(true)
 		return nil, t.failure(err, c.opts.Timeout)
 	}
-	return &answer{resp.StatusCode, resp.Header, data}, nil
+	return &answer{method, resp.StatusCode, resp.Header, data}, nil
 }
 
 // transfer is how far a request has come on its way to upstream.
@@ -74,7 +74,7 @@ func (c *Client) request(ctx context.Context, method, target string, body []byte
 	if err != nil {
 		return nil, err
 	}
-	for name, values := range c.opts.Headers {
+	for name, values := range *c.headers.Load() {
 		req.Header[name] = values
 	}
 	if body != nil {
