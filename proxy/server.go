@@ -17,7 +17,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -64,6 +63,7 @@ type Options struct {
 	Upstream Upstream
 	Flusher  Flusher
 	// Forward receives the requests that are neither the memory API's nor the daemon's own.
+	// It bounds their time itself, in both directions: an answer may be a stream.
 	Forward http.Handler
 	// Policy says how long answers of a namespace are good.
 	Policy func(namespace string) cache.Policy
@@ -167,12 +167,6 @@ func (s *Server) passOn(w http.ResponseWriter, r *http.Request) error {
 		return errUncertainPath
 	}
 	s.metrics.forwarded.Inc()
-	control := http.NewResponseController(w)
-	// The answer may be a stream; the forwarder bounds it.
-	if err := errors.Join(control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Time{})); err != nil &&
-		!errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
 	s.forward.ServeHTTP(w, r)
 	return nil
 }
