@@ -43,8 +43,8 @@ func (m *memory) store(id journal.ID, value string) (journal.Write, error) {
 // prefers that.
 func (m *memory) acknowledge(w http.ResponseWriter, r *http.Request, written journal.Write, parameter string, body []byte) {
 	state := "pending"
-	if wait, ok := preferredWait(r.Header); ok && m.settles(w, r, written, wait) {
-		state = "settled"
+	if wait, ok := preferredWait(r.Header); ok {
+		state = m.outcome(w, r, written, wait)
 	}
 	w.Header().Set("Botwired-Write", state+parameter+"; seq="+strconv.FormatUint(written.Seq, 10))
 	writeJSON(w, http.StatusOK, body)

@@ -105,7 +105,7 @@ func TestAFullJournalRefusesAndRecovers(t *testing.T) {
 	s := newSidecar(t, func(stored *journal.Options, _ *Options) { stored.MaxBytes = 10_000 })
 	s.put(id("n", "k"), strings.Repeat("x", 9_000))
 	w := s.do(http.MethodPut, "/memory/n/other", putBody("v"))
-	wantDetail(t, w, http.StatusInsufficientStorage, "not taken", "10000 allowed")
+	wantDetail(t, w, http.StatusInsufficientStorage, "not taken", "of the 10000 bytes that journal.max_bytes allows")
 	wantStatus(t, s.get("/memory/n/other"), http.StatusNotFound)
 	wantDetail(t, s.get("/_botwired/readyz"), http.StatusServiceUnavailable, "not ready")
 	s.settle(id("n", "k"))
@@ -292,6 +292,25 @@ func TestAWriteMayWaitForUpstream(t *testing.T) {
 		w := s.do(http.MethodDelete, "/memory/n/k", "", "Prefer", "wait=10")
 		wantStatus(t, w, http.StatusOK)
 		wantHeader(t, w, "Botwired-Write", "settled; seq=10")
+	})
+}
+
+// A caller that waits hears of a write that upstream has refused for good.
+func TestPreferWaitSaysDead(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.flusher.await = func(_ context.Context, id journal.ID, seq uint64) bool {
+			w, err := s.journal.Lookup(id)
+			if err == nil {
+				err = s.journal.DeadLetter(journal.Write{ID: id, Seq: seq, Op: journal.Put, Value: w.Value}, journal.Failure{Status: 400, Reason: "bad"})
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			return false
+		}
+		w := s.put(id("n", "k"), "v", "Prefer", "wait=10")
+		wantStatus(t, w, http.StatusOK)
+		wantHeader(t, w, "Botwired-Write", "dead; seq=1")
 	})
 }
 

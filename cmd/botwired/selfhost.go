@@ -48,7 +48,7 @@ func newSelfhostCommand(p *process, settings *settingFlags) *cobra.Command {
 // serveMemory runs the memory service on a database file until ctx ends.
 func serveMemory(ctx context.Context, loaded *config.Loaded, path string, stderr io.Writer) error {
 	c := &loaded.Config
-	logger, listener, err := begin(ctx, loaded, stderr)
+	logger, listener, err := begin(ctx, loaded, new(slog.LevelVar), stderr)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,20 +32,24 @@ func newServeCommand(p *process, settings *settingFlags) *cobra.Command {
 		Short: "Run the daemon",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			loaded, err := settings.load(nil)
-			if err != nil {
-				return err
-			}
-			return serve(cmd.Context(), loaded, p.stderr)
+			return serve(cmd.Context(), func() (*config.Loaded, error) { return settings.load(nil) }, p.stderr)
 		},
 	}
 }
 
 // serve runs the daemon until ctx ends, and then stops it in the order in which
-// requests flow: callers, flusher, journal (contract 22).
-func serve(ctx context.Context, loaded *config.Loaded, stderr io.Writer) error {
-	c := &loaded.Config
-	logger, listener, err := begin(ctx, loaded, stderr)
+// requests flow: callers, flusher, journal (contract 22). At SIGHUP it loads the
+// configuration anew.
+func serve(ctx context.Context, load func() (*config.Loaded, error), stderr io.Writer) error {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	loaded, err := load()
+	if err != nil {
+		return err
+	}
+	c, level := &loaded.Config, new(slog.LevelVar)
+	logger, listener, err := begin(ctx, loaded, level, stderr)
 	if err != nil {
 		return err
 	}
@@ -52,23 +58,29 @@ func serve(ctx context.Context, loaded *config.Loaded, stderr io.Writer) error {
 		return errors.Join(err, listener.Close())
 	}
 	server := fastpath.New(listener, fastpath.Options{
-		HTTP: newHTTPServer(d.guard, logger), Admits: d.guard.Admits, Answer: d.proxy.AnswerSimple, Logger: logger,
+		HTTP: newHTTPServer(&d.door, logger), Admits: d.door.Admits, Answer: d.proxy.AnswerSimple, Logger: logger,
 	})
+	d.readmit = server.Readmit
+	stopReloading := (&reloader{load: load, running: loaded, level: level, sidecar: d, logger: logger}).on(hangups)
+	defer stopReloading()
 	logger.Info("listening", "address", listener.Addr().String(), "upstream", c.Upstream.URL, "data_dir", c.DataDir,
 		"version", buildVersion())
-	err = d.run(ctx, c.Flush.DrainTimeout, server.Serve, server.Shutdown)
+	err = d.run(ctx, server.Serve, server.Shutdown)
 	return errors.Join(err, server.Close(), d.close())
 }
 
 // begin opens what every server needs first: its log, with the warnings about the
 // configuration, and its listener. If the address is taken, the server touches nothing
-// else.
-func begin(ctx context.Context, loaded *config.Loaded, stderr io.Writer) (*slog.Logger, net.Listener, error) {
-	logger := newLogger(loaded.Config.Log, stderr)
+// else. The reader of the log may go away: a server does not end with it.
+func begin(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, stderr io.Writer) (*slog.Logger, net.Listener, error) {
+	signal.Ignore(syscall.SIGPIPE)
+	level.Set(levelOf(loaded.Config.Log))
+	logger := newLogger(loaded.Config.Log, level, stderr)
 	for _, warning := range loaded.Warnings {
 		logger.Warn(warning)
 	}
-	listener, err := listen(ctx, &loaded.Config)
+	c := &loaded.Config
+	listener, err := listen(ctx, c, connectionBound(openFilesLimit(), c.Upstream.Concurrency, logger))
 	return logger, listener, err
 }
 
@@ -82,7 +94,7 @@ func fatal(stderr io.Writer) func(error) {
 }
 
 // run serves until ctx or one of the daemon's parts ends.
-func (d *sidecar) run(ctx context.Context, drain time.Duration, serve func() error, shutdown func(context.Context) error) error {
+func (d *sidecar) run(ctx context.Context, serve func() error, shutdown func(context.Context) error) error {
 	// The flusher outlives ctx: it drains the writes that the callers leave.
 	flushing, stopFlushing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFlushing()
@@ -111,7 +123,7 @@ func (d *sidecar) run(ctx context.Context, drain time.Duration, serve func() err
 		d.logger.Warn("stopping the server", "error", err)
 	}
 	if broken.Err() == nil {
-		d.drain(flushing, drain)
+		d.drain(flushing, d.config.Load().Flush.DrainTimeout)
 	}
 	stopFlushing()
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {

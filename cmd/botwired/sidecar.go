@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,7 +41,12 @@ type sidecar struct {
 	reader  *upstream.Reader
 	flusher *upstream.Flusher
 	proxy   *proxy.Server
-	guard   *guard.Guard
+	door    door
+
+	config   atomic.Pointer[config.Config] // in force; see configure
+	hasToken atomic.Bool
+	token    string // of configure's caller
+	readmit  func() // has the server ask the guard anew about callers that it knows
 
 	closers []func() error // in the order of opening
 }
@@ -125,14 +131,18 @@ func (d *sidecar) openUpstream(ctx context.Context, c *config.Config) error {
 
 // engineOptions returns the options of the engine, without its address.
 func engineOptions(c *config.Config) botwire.Options {
+	return botwire.Options{
+		Timeout: c.Upstream.Timeout, Concurrency: c.Upstream.Concurrency,
+		Headers: upstreamHeaders(c), UserAgent: "botwired/" + buildVersion(),
+	}
+}
+
+func upstreamHeaders(c *config.Config) http.Header {
 	headers := make(http.Header)
 	for name, value := range c.Upstream.Headers {
 		headers.Set(name, value)
 	}
-	return botwire.Options{
-		Timeout: c.Upstream.Timeout, Concurrency: c.Upstream.Concurrency,
-		Headers: headers, UserAgent: "botwired/" + buildVersion(),
-	}
+	return headers
 }
 
 // openEmbedded runs the memory service in this process.
@@ -152,10 +162,7 @@ func (d *sidecar) openEmbedded(ctx context.Context, c *config.Config) (func(cont
 func (d *sidecar) openProxy(c *config.Config) (err error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	token, err := c.Token()
-	if err != nil {
-		return err
-	}
+	d.config.Store(c)
 	d.flusher = upstream.NewFlusher(flusherOptions(d, c, registry))
 	d.journal.Subscribe(d.changed) // the cache and the flusher exist, and nothing runs yet
 	d.reader = upstream.NewReader(upstream.ReaderOptions{
@@ -165,8 +172,8 @@ func (d *sidecar) openProxy(c *config.Config) (err error) {
 	})
 	d.proxy, err = proxy.New(proxy.Options{
 		Journal: d.journal, Cache: d.cache, Upstream: d.reader, Flusher: d.flusher,
-		Forward:         botwire.NewForwarder(d.engine, token != "", d.logger),
-		Policy:          func(namespace string) cache.Policy { return cachePolicy(c.For(namespace)) },
+		Forward:         botwire.NewForwarder(d.engine, d.hasToken.Load, d.logger),
+		Policy:          func(namespace string) cache.Policy { return cachePolicy(d.config.Load().For(namespace)) },
 		UpstreamURL:     c.Upstream.URL,
 		UpstreamFailing: d.upstreamFailing,
 		ReadsRefused:    d.reader.Refused,
@@ -178,8 +185,8 @@ func (d *sidecar) openProxy(c *config.Config) (err error) {
 		return err
 	}
 	d.onClose(func() error { d.proxy.Close(); return nil })
-	d.guard = guard.New(guardOptions(c, token), d.proxy)
-	return nil
+	_, err = d.configure(c)
+	return err
 }
 
 func flusherOptions(d *sidecar, c *config.Config, registry *prometheus.Registry) upstream.FlusherOptions {
@@ -190,7 +197,7 @@ func flusherOptions(d *sidecar, c *config.Config, registry *prometheus.Registry)
 	registry.MustRegister(flushes)
 	return upstream.FlusherOptions{
 		Journal: d.journal, Engine: d.engine,
-		Linger:      func(namespace string) time.Duration { return c.For(namespace).Linger },
+		Linger:      func(namespace string) time.Duration { return d.config.Load().For(namespace).Linger },
 		Concurrency: c.Upstream.Concurrency, LateWindow: c.Upstream.LateWindow,
 		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax,
 		OnOutcome: func(op journal.Op, verdict upstream.Verdict) {

@@ -31,14 +31,18 @@ type backlog struct {
 type namespaceStatus struct {
 	Namespace cell `json:"namespace"`
 	backlog
-	Paused       cell `json:"paused"`
+	Waits        wait `json:"waits"`
+	Paused       cell `json:"paused"` // an older daemon says no more
 	ReadsRefused cell `json:"reads_refused"`
 }
 
-// refused returns why upstream does not let the namespace in: its writes, or else its
-// reads.
-func (n namespaceStatus) refused() string {
-	if n.Paused == "" && n.ReadsRefused != "" {
+// waits returns why nothing of the namespace goes upstream, or else why upstream refuses
+// its reads.
+func (n namespaceStatus) waits() string {
+	switch {
+	case n.Waits.Why != "":
+		return n.Waits.String()
+	case n.Paused == "" && n.ReadsRefused != "":
 		return "reads: " + string(n.ReadsRefused)
 	}
 	return string(n.Paused)
@@ -52,18 +56,41 @@ func newStatusCommand(settings *settingFlags) *cobra.Command {
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return settings.show(cmd.Context(), request{method: http.MethodGet, path: surface("status")}, *asJSON, printStatus)
+		print := printStatus
+		if *asJSON {
+			print = printStatusJSON
+		}
+		return settings.show(cmd.Context(), request{method: http.MethodGet, path: surface("status")}, false, print)
 	}
 	return cmd
 }
 
-func printStatus(w io.Writer, c *client, body []byte) error {
-	var s status
+// readStatus fails if the answer is not botwired's: another program may answer every
+// request with some JSON.
+func readStatus(c *client, body []byte) (s status, err error) {
 	if err := c.decode(body, &s); err != nil {
+		return s, err
+	}
+	if s.Version == "" || s.Pending == "" {
+		return s, fmt.Errorf("another program than botwired listens at %s: its answer is no status of botwired's", c.listen)
+	}
+	return s, nil
+}
+
+func printStatusJSON(w io.Writer, c *client, body []byte) error {
+	if _, err := readStatus(c, body); err != nil {
 		return err
 	}
-	pending := s.Pending.or("unknown")
-	if s.Pending != "" && s.Pending != "0" {
+	return printJSON(w, body)
+}
+
+func printStatus(w io.Writer, c *client, body []byte) error {
+	s, err := readStatus(c, body)
+	if err != nil {
+		return err
+	}
+	pending := string(s.Pending)
+	if s.Pending != "0" {
 		writes := "writes"
 		if s.Pending == "1" {
 			writes = "write"
@@ -73,8 +100,8 @@ func printStatus(w io.Writer, c *client, body []byte) error {
 	if s.Rebuilding == "true" {
 		pending += ", so far: botwired is still reading its journal"
 	}
-	err := printFacts(w, [][2]string{
-		{"version", s.Version.or("unknown")},
+	err = printFacts(w, [][2]string{
+		{"version", string(s.Version)},
 		{"upstream", s.Upstream.URL.or("unknown") + " is " + s.Upstream.State.or("unknown")},
 		{"pending", pending},
 		{"dead letters", s.DeadLetters.or("unknown")},
@@ -88,8 +115,8 @@ func printStatus(w io.Writer, c *client, body []byte) error {
 		if n.Pending == "0" {
 			oldest = ""
 		}
-		rows = append(rows, []string{string(n.Namespace), string(n.Pending), n.PendingBytes.size(), oldest, n.refused()})
+		rows = append(rows, []string{string(n.Namespace), string(n.Pending), n.PendingBytes.size(), oldest, n.waits()})
 	}
 	fmt.Fprintln(w)
-	return printTable(w, []string{"NAMESPACE", "PENDING", "SIZE", "OLDEST", "PAUSED"}, rows)
+	return printTable(w, []string{"NAMESPACE", "PENDING", "SIZE", "OLDEST", "WAITS"}, rows)
 }

@@ -43,8 +43,12 @@ type conn struct {
 	admitted caller // the caller that the guard let in last
 }
 
-// caller is the part of a simple request that the guard decides by.
-type caller struct{ host, authorization []byte }
+// caller is the part of a simple request that the guard decides by, and when it did, by
+// Server.admits.
+type caller struct {
+	host, authorization []byte
+	asked               uint64
+}
 
 // next is what happens to a connection next.
 type next uint8
@@ -123,15 +127,15 @@ func (c *conn) answer(size int) next {
 
 // admit asks the guard about the caller, unless it let the same caller in last time.
 func (c *conn) admit() bool {
-	r, last := &c.request, &c.admitted
-	if last.host != nil && bytes.Equal(r.host, last.host) && subtle.ConstantTimeCompare(r.authorization, last.authorization) == 1 {
+	r, last, now := &c.request, &c.admitted, c.server.admits.Load()
+	if last.host != nil && last.asked == now && bytes.Equal(r.host, last.host) && subtle.ConstantTimeCompare(r.authorization, last.authorization) == 1 {
 		return true
 	}
 	parsed, err := c.read(c.in)
 	if err != nil || !c.server.opts.Admits(parsed.WithContext(c.withAddress(c.server.base()))) {
 		return false
 	}
-	*last = caller{bytes.Clone(r.host), bytes.Clone(r.authorization)}
+	*last = caller{bytes.Clone(r.host), bytes.Clone(r.authorization), now}
 	return true
 }
 

@@ -56,6 +56,7 @@ type Server struct {
 	http    *http.Server
 	handoff *handoff
 	closing atomic.Bool
+	admits  atomic.Uint64 // how often Readmit was called
 	// base is the context of all requests; cancel ends it.
 	base     func() context.Context
 	cancel   context.CancelFunc
@@ -130,6 +131,10 @@ func (s *Server) start(accepted net.Conn) {
 	s.conns[c] = struct{}{}
 	go c.run()
 }
+
+// Readmit has Admits asked anew about every caller: the server does not go by what it said
+// before.
+func (s *Server) Readmit() { s.admits.Add(1) }
 
 func (s *Server) forget(c *conn) {
 	s.mu.Lock()

@@ -313,8 +313,8 @@ func TestArrivingInPieces(t *testing.T) {
 	}
 }
 
-// The guard is asked once for each caller in a row on a connection, and on each
-// connection anew.
+// The guard is asked once for each caller in a row on a connection, on each connection
+// anew, and of everybody after Readmit.
 func TestTheGuardIsAsked(t *testing.T) {
 	w := start(t, nil)
 	quick := request("GET", "/memory/quick/k", "")
@@ -322,12 +322,14 @@ func TestTheGuardIsAsked(t *testing.T) {
 	for range 2 {
 		c := w.dial(t)
 		exchange(t, c, quick+quick+token+token+quick, 5)
+		w.server.Readmit()
+		exchange(t, c, quick+quick, 2)
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
 	}
-	if got := w.admitted.Load(); got != 6 {
-		t.Errorf("the guard was asked %d times, want 6", got)
+	if got := w.admitted.Load(); got != 8 {
+		t.Errorf("the guard was asked %d times, want 8", got)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/botwired/botwired/internal/httplog"
 	"github.com/botwired/botwired/upstream"
@@ -33,7 +34,7 @@ func (c *Client) do(ctx context.Context, method, target string, body []byte) (*a
 		t.sent.Store(true)
 		return nil, t.failure(err)
 	}
-	return &answer{resp.StatusCode, resp.Header, data}, nil
+	return &answer{method, resp.StatusCode, resp.Header, data}, nil
 }
 
 // transfer is how far a request has come on its way to upstream.
@@ -65,8 +66,11 @@ func (t *transfer) failure(err error) *upstream.Error {
 	}
 	// The error may quote bytes of upstream's that are no answer: they may be a value.
 	reason := httplog.Unquoted(err.Error())
-	if errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
 		reason = "no answer in time"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		reason = "upstream closed the connection before its answer was whole"
 	}
 	if t.sent.Load() {
 		return &upstream.Error{Verdict: upstream.Unanswered, Reason: reason}
@@ -83,7 +87,7 @@ func (c *Client) request(ctx context.Context, method, target string, body []byte
 	if err != nil {
 		return nil, err
 	}
-	for name, values := range c.opts.Headers {
+	for name, values := range *c.headers.Load() {
 		req.Header[name] = values
 	}
 	if body != nil {
