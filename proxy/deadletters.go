@@ -1,10 +1,13 @@
 package proxy
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
@@ -69,8 +72,89 @@ func afterParameter(r *http.Request) (uint64, error) {
 	return seq, nil
 }
 
-// deadLetter answers POST {id}/retry and DELETE {id}.
+const (
+	// retryPage is how many dead letters are looked at at a time.
+	retryPage = 1000
+	// retryTime bounds how long a retry of all may take.
+	retryTime = 10 * time.Minute
+)
+
+type retriedDocument struct {
+	Retried int `json:"retried"`
+	Skipped int `json:"skipped"` // a newer write to the entry is known: the retry would undo it
+}
+
+// retryAll journals all dead letters anew, or those of a namespace: the oldest first, so
+// that of several to an entry the newest one stays. It leaves out those that come while it
+// is at work.
+func (s *surface) retryAll(w http.ResponseWriter, r *http.Request) error {
+	namespace, err := namespaceParameter(r)
+	if err != nil {
+		return err
+	}
+	if err := allow(w, retryTime); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), retryTime)
+	defer cancel()
+	last := s.journal.Stats().LastSeq
+	doc, retried := retriedDocument{}, make(map[journal.ID]bool)
+	for after := uint64(0); after < last; {
+		letters, err := s.journal.DeadLetters(after, retryPage)
+		if err != nil {
+			return err
+		}
+		if len(letters) == 0 {
+			break
+		}
+		for _, l := range letters {
+			if after = l.Seq; l.Seq > last {
+				break
+			}
+			if namespace != "" && l.Namespace != namespace {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := s.retryUnlessOlder(l, retried, &doc); err != nil {
+				return err
+			}
+		}
+	}
+	return writeDocument(w, http.StatusOK, doc)
+}
+
+// retryUnlessOlder retries a dead letter, unless what is known of its entry is newer.
+// retried are the entries that have been written by this retry themselves.
+func (s *surface) retryUnlessOlder(l journal.DeadLetter, retried map[journal.ID]bool, doc *retriedDocument) error {
+	state, err := s.journal.Lookup(l.ID)
+	if err != nil {
+		return err
+	}
+	if !retried[l.ID] && (state.Seq > l.Seq || state.Kind == journal.Settled && state.UpdatedAt > l.UpdatedAt) {
+		doc.Skipped++
+		return nil
+	}
+	switch _, err := s.journal.Retry(l.Seq); {
+	case errors.Is(err, journal.ErrNoDeadLetter): // somebody else was faster
+	case err != nil:
+		return err
+	default:
+		retried[l.ID] = true
+		doc.Retried++
+	}
+	return nil
+}
+
+// deadLetter answers POST retry, POST {id}/retry and DELETE {id}.
 func (s *surface) deadLetter(w http.ResponseWriter, r *http.Request, path string) error {
+	if path == "retry" {
+		if err := require(r, http.MethodPost); err != nil {
+			return err
+		}
+		return s.retryAll(w, r)
+	}
 	number, retry := strings.CutSuffix(path, "/retry")
 	seq, err := strconv.ParseUint(number, 10, 64)
 	if err != nil {

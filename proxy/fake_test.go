@@ -172,6 +172,7 @@ type fakeFlusher struct {
 	await   func(ctx context.Context, id journal.ID, seq uint64) bool
 	stuck   bool // nothing can be flushed
 	flushed []string
+	tried   []string // what TryNow was called with
 }
 
 // settle carries the newest write of an entry upstream; false if there is none.
@@ -224,6 +225,23 @@ func (f *fakeFlusher) Attempts(id journal.ID) (count int, last string, next time
 
 func (f *fakeFlusher) Paused(namespace string) string {
 	return map[string]string{"locked": "HTTP 401"}[namespace]
+}
+
+func (f *fakeFlusher) Waits(namespace string) (why string, until time.Time) {
+	if why := f.Paused(namespace); why != "" {
+		return "paused: " + why, time.Unix(2e9, 0)
+	}
+	return "", time.Time{}
+}
+
+func (f *fakeFlusher) EntryWaits(id journal.ID) (why string, until time.Time) {
+	return f.Waits(id.Namespace)
+}
+
+func (f *fakeFlusher) TryNow(namespace string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tried = append(f.tried, namespace)
 }
 
 func (f *fakeFlusher) Await(ctx context.Context, id journal.ID, seq uint64) bool {

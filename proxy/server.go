@@ -52,6 +52,13 @@ type Flusher interface {
 	Attempts(id journal.ID) (count int, last string, next time.Time)
 	// Paused returns why upstream does not let a namespace's writes in; empty if it does.
 	Paused(namespace string) string
+	// Waits returns why nothing of a namespace is sent now, and until when; a time of zero
+	// is not known. Why is empty if the namespace waits for nothing but its linger.
+	Waits(namespace string) (why string, until time.Time)
+	// EntryWaits returns the same for an entry.
+	EntryWaits(id journal.ID) (why string, until time.Time)
+	// TryNow ends the waits of a namespace, or with "" of all, that only time would end.
+	TryNow(namespace string)
 	// Await has an acknowledged write sent at once and returns once it, or a newer one to
 	// its entry, has settled. It returns false when ctx ends first or the write is dead.
 	Await(ctx context.Context, id journal.ID, seq uint64) (settled bool)

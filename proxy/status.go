@@ -30,12 +30,13 @@ type upstreamDocument struct {
 }
 
 type namespaceDocument struct {
-	Namespace            string  `json:"namespace"`
-	Pending              int     `json:"pending"`
-	PendingBytes         int64   `json:"pending_bytes"`
-	OldestPendingSeconds float64 `json:"oldest_pending_seconds"`
-	Paused               string  `json:"paused,omitempty"`
-	ReadsRefused         string  `json:"reads_refused,omitempty"`
+	Namespace            string        `json:"namespace"`
+	Pending              int           `json:"pending"`
+	PendingBytes         int64         `json:"pending_bytes"`
+	OldestPendingSeconds float64       `json:"oldest_pending_seconds"`
+	Waits                *waitDocument `json:"waits"` // null if it waits for nothing
+	Paused               string        `json:"paused,omitempty"`
+	ReadsRefused         string        `json:"reads_refused,omitempty"`
 }
 
 // indexPatience is how long, just after a start, an answer about pending writes waits for
@@ -87,6 +88,7 @@ func (s *surface) namespaces(st journal.Stats) []namespaceDocument {
 		docs = append(docs, namespaceDocument{
 			Namespace: name, Pending: n.Pending, PendingBytes: n.PendingBytes,
 			OldestPendingSeconds: seconds(n.OldestAge()), Paused: s.flusher.Paused(name), ReadsRefused: refused[name],
+			Waits: newWaitDocument(s.flusher.Waits(name)),
 		})
 	}
 	for name, why := range refused {
@@ -102,16 +104,17 @@ func (s *surface) namespaces(st journal.Stats) []namespaceDocument {
 func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1e3 }
 
 type pendingDocument struct {
-	Seq         uint64     `json:"seq"`
-	Namespace   string     `json:"namespace"`
-	Key         string     `json:"key"`
-	Op          string     `json:"op"`
-	Bytes       int        `json:"bytes"`
-	WrittenAt   float64    `json:"written_at"` // Unix seconds
-	WaitingFor  float64    `json:"waiting_seconds"`
-	Attempts    int        `json:"attempts"`
-	LastError   string     `json:"last_error"`
-	NextAttempt *time.Time `json:"next_attempt_at"` // null while one is under way
+	Seq         uint64        `json:"seq"`
+	Namespace   string        `json:"namespace"`
+	Key         string        `json:"key"`
+	Op          string        `json:"op"`
+	Bytes       int           `json:"bytes"`
+	WrittenAt   float64       `json:"written_at"` // Unix seconds
+	WaitingFor  float64       `json:"waiting_seconds"`
+	Attempts    int           `json:"attempts"`
+	LastError   string        `json:"last_error"`
+	NextAttempt *time.Time    `json:"next_attempt_at"` // null while one is under way
+	Waits       *waitDocument `json:"waits"`           // null if it waits for nothing
 }
 
 // pending lists the writes that wait for upstream, the longest waiting first.
@@ -129,7 +132,7 @@ func (s *surface) pending(w http.ResponseWriter, r *http.Request) error {
 	for _, p := range s.journal.PendingList(namespace, limit) {
 		doc := pendingDocument{
 			Seq: p.Seq, Namespace: p.Namespace, Key: p.Key, Op: p.Op.String(), Bytes: p.Bytes,
-			WrittenAt: p.UpdatedAt, WaitingFor: seconds(p.Age()),
+			WrittenAt: p.UpdatedAt, WaitingFor: seconds(p.Age()), Waits: newWaitDocument(s.flusher.EntryWaits(p.ID)),
 		}
 		var next time.Time
 		doc.Attempts, doc.LastError, next = s.flusher.Attempts(p.ID)

@@ -111,13 +111,14 @@ func (s *surface) exposeMetrics(w http.ResponseWriter, r *http.Request) error {
 }
 
 type flushDocument struct {
-	Settled int `json:"settled"`
-	Dead    int `json:"dead"`
-	Pending int `json:"pending"`
+	Settled int             `json:"settled"`
+	Dead    int             `json:"dead"`
+	Pending int             `json:"pending"`
+	Waits   []namespaceWait `json:"waits,omitempty"` // of what is pending
 }
 
 // flush answers when all writes acknowledged before are settled or dead, or when its time
-// is up.
+// is up. With the parameter now it also tries what waits for a time.
 func (s *surface) flush(w http.ResponseWriter, r *http.Request) error {
 	namespace, err := namespaceParameter(r)
 	if err != nil {
@@ -127,10 +128,15 @@ func (s *surface) flush(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	// It may take longer than any other request.
-	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout + answerTime)); err != nil &&
-		!errors.Is(err, http.ErrNotSupported) {
+	now, err := nowParameter(r)
+	if err != nil {
 		return err
+	}
+	if err := allow(w, timeout); err != nil {
+		return err
+	}
+	if now {
+		s.flusher.TryNow(namespace)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
@@ -138,11 +144,32 @@ func (s *surface) flush(w http.ResponseWriter, r *http.Request) error {
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
-	status := http.StatusOK
 	if pending > 0 || err != nil {
-		status = http.StatusGatewayTimeout
+		return writeDocument(w, http.StatusGatewayTimeout, flushDocument{settled, dead, pending, s.waits(namespace)})
 	}
-	return writeDocument(w, status, flushDocument{settled, dead, pending})
+	return writeDocument(w, http.StatusOK, flushDocument{Settled: settled, Dead: dead})
+}
+
+// allow gives a request that may take longer than others its time.
+func allow(w http.ResponseWriter, d time.Duration) error {
+	err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d + answerTime))
+	if errors.Is(err, http.ErrNotSupported) {
+		return nil
+	}
+	return err
+}
+
+// nowParameter is true or false, and false if it is not given.
+func nowParameter(r *http.Request) (bool, error) {
+	text := r.URL.Query().Get("now")
+	if text == "" {
+		return false, nil
+	}
+	now, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, wire.Detail(http.StatusBadRequest, fmt.Sprintf("now=%q: expected true or false", text))
+	}
+	return now, nil
 }
 
 func namespaceParameter(r *http.Request) (string, error) {

@@ -39,6 +39,7 @@ func TestTheOwnSurfacesMethodsAndPaths(t *testing.T) {
 	for path, allow := range map[string]string{
 		"status": "GET", "pending": "GET", "dead-letters": "GET", "metrics": "GET", "livez": "GET", "readyz": "GET",
 		"flush": "POST", "dead-letters/7": "DELETE", "dead-letters/7/retry": "POST",
+		"dead-letters/retry": "POST",
 	} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"} {
 			w := s.do(method, "/_botwired/"+path, "")
@@ -51,7 +52,7 @@ func TestTheOwnSurfacesMethodsAndPaths(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"", "nothing", "status/", "Status", "dead-letters/", "dead-letters/x", "dead-letters/-1", "dead-letters/retry"} {
+	for _, path := range []string{"", "nothing", "status/", "Status", "dead-letters/", "dead-letters/x", "dead-letters/-1", "dead-letters/x/retry"} {
 		wantDetail(t, s.get("/_botwired/"+path), http.StatusNotFound)
 	}
 	if len(s.passed) > 0 {
@@ -64,6 +65,7 @@ func TestBadParametersAreRefusedWithWhatIsAccepted(t *testing.T) {
 	for _, text := range []string{"x", "-1s", "61m", "3601", "1e9", "NaN", "Inf", "-5"} {
 		wantDetail(t, s.do(http.MethodPost, "/_botwired/flush?timeout="+text, ""), http.StatusBadRequest, "30s", "0 to 1h")
 	}
+	wantDetail(t, s.do(http.MethodPost, "/_botwired/flush?now=soon", ""), http.StatusBadRequest, "true or false")
 	for _, text := range []string{"30s", "1.5", "0", "3600", "1h"} {
 		wantStatus(t, s.do(http.MethodPost, "/_botwired/flush?timeout="+text, ""), http.StatusOK)
 	}
@@ -89,13 +91,17 @@ func TestStatus(t *testing.T) {
 		var got statusDocument
 		w := s.get("/_botwired/status")
 		decode(t, w, &got)
+		until := time.Unix(2e9, 0).UTC()
 		want := statusDocument{
 			Version:  "1.2.3",
 			Upstream: upstreamDocument{URL: "http://upstream.example", State: "down", Reason: "connection refused"},
 			Pending:  2, PendingBytes: 137, OldestPendingSeconds: 90, LastSeq: 2,
 			Namespaces: []namespaceDocument{
 				{Namespace: "b", Pending: 1, PendingBytes: 66 + 1, OldestPendingSeconds: 90},
-				{Namespace: "locked", Pending: 1, PendingBytes: 71 + 1, Paused: "HTTP 401"},
+				{
+					Namespace: "locked", Pending: 1, PendingBytes: 71 + 1, Paused: "HTTP 401",
+					Waits: &waitDocument{Why: "paused: HTTP 401", Until: &until},
+				},
 			},
 		}
 		sizes := cmpopts.IgnoreFields(statusDocument{}, "PendingBytes")
@@ -188,6 +194,18 @@ func TestFlush(t *testing.T) {
 		if diff := cmp.Diff(flushDocument{Pending: 1}, got); diff != "" {
 			t.Errorf("left (-want +got):\n%s", diff)
 		}
+		s.put(id("locked", "k"), "v")
+		decode(t, s.do(http.MethodPost, "/_botwired/flush?now=true&timeout=3", ""), &got)
+		until := time.Unix(2e9, 0).UTC()
+		wait := namespaceWait{"locked", waitDocument{"paused: HTTP 401", &until}}
+		if diff := cmp.Diff(flushDocument{Pending: 2, Waits: []namespaceWait{wait}}, got, cmp.AllowUnexported(namespaceWait{})); diff != "" {
+			t.Errorf("why it waits (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{""}, s.flusher.tried); diff != "" {
+			t.Errorf("tried at once (-want +got):\n%s", diff)
+		}
+		s.settle(id("locked", "k"))
+		got = flushDocument{}
 		s.flusher.stuck = false
 		w = s.do(http.MethodPost, "/_botwired/flush", "")
 		wantStatus(t, w, http.StatusOK)
@@ -271,6 +289,53 @@ func TestDeadLetters(t *testing.T) {
 	}
 	if w := s.get("/_botwired/dead-letters"); w.Body.String() != "{\"dead_letters\":[]}\n" {
 		t.Errorf("left: %s", w.Body)
+	}
+}
+
+// All dead letters are retried in the order of their writes, but for those to an entry that
+// has been written since.
+func TestRetryOfAllDeadLetters(t *testing.T) {
+	s := newSidecar(t)
+	for i := range 1200 {
+		s.deadLetter(fmt.Sprint("k", i))
+	}
+	other := id("other", "k")
+	s.put(other, "v")
+	w, _, err := s.journal.Newest(other)
+	if err == nil {
+		err = s.journal.DeadLetter(w, journal.Failure{Status: 400})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.put(id("n", "k7"), "newer")
+	s.put(id("n", "k8"), "newer")
+	s.settle(id("n", "k8"))
+	for _, again := range []string{"first", "second"} { // two dead letters of one entry
+		s.put(id("n", "twice"), again)
+		w, _, err := s.journal.Newest(id("n", "twice"))
+		if err == nil {
+			err = s.journal.DeadLetter(w, journal.Failure{Status: 400})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got retriedDocument
+	decode(t, s.do(http.MethodPost, "/_botwired/dead-letters/retry?namespace=n", ""), &got)
+	if diff := cmp.Diff(retriedDocument{Retried: 1200, Skipped: 2}, got); diff != "" {
+		t.Errorf("retried (-want +got):\n%s", diff)
+	}
+	wantValue(t, s.get("/memory/n/k7"), "newer")
+	wantValue(t, s.get("/memory/n/k8"), "newer")
+	wantValue(t, s.get("/memory/n/k1199"), "secret-value")
+	wantValue(t, s.get("/memory/n/twice"), "second")
+	decode(t, s.do(http.MethodPost, "/_botwired/dead-letters/retry", ""), &got)
+	if diff := cmp.Diff(retriedDocument{Retried: 1, Skipped: 2}, got); diff != "" {
+		t.Errorf("the rest (-want +got):\n%s", diff)
+	}
+	if n := s.journal.Stats().DeadLetters; n != 2 {
+		t.Errorf("%d dead letters are left", n)
 	}
 }
 

@@ -3,13 +3,9 @@ package upstream
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/botwired/botwired/journal"
 )
-
-// fullDiskRetry is how long a task waits when the disk is too full to flush.
-const fullDiskRetry = time.Second
 
 // attempt is one run of a task: it sends the entry's newest write, or reads back what was
 // confirmed, and decides what the answer means for the entry, for its namespace and for
@@ -19,11 +15,14 @@ type attempt struct {
 	queue *queue
 	task  *task
 
-	newest  uint64 // the task's newest write when the attempt began
-	newer   uint64 // position of the first write that this attempt does not send; 0 if there is none
-	probe   bool   // it finds out whether an outage is over
-	trial   bool   // it finds out whether the namespace is let in again
-	inOrder bool   // it counts in its queue's inOrder
+	newest    uint64 // the task's newest write when the attempt began
+	newer     uint64 // position of the first write that this attempt does not send; 0 if there is none
+	startedAt instant
+	probe     bool // it finds out whether an outage is over
+	early     bool // it is a probe before its turn
+	trial     bool // it finds out whether the namespace is let in again
+	silent    bool // the entry's last request was not answered
+	inOrder   bool // the namespace's next request follows this one
 }
 
 func (a *attempt) id() journal.ID { return a.queue.id(a.task) }
@@ -40,8 +39,8 @@ func (a *attempt) newerWrite(position uint64, now instant) {
 // run makes the attempt. Its errors are the journal's.
 func (a *attempt) run(ctx context.Context) error {
 	defer a.f.signal()
-	if d := a.task.doubt(); d.verifying(a.newest) {
-		return a.readBack(ctx, *d.confirmed)
+	if a.task.doubt().verifying(a.newest) {
+		return a.readBack(ctx)
 	}
 	return a.send(ctx)
 }
@@ -56,23 +55,23 @@ func (a *attempt) send(ctx context.Context) error {
 	}
 	// Durable before the request leaves: a crash must not forget that it may land.
 	if err := a.f.opts.Journal.MarkSent(w); errors.Is(err, journal.ErrFull) {
-		a.putBack(a.f.now() + instant(fullDiskRetry))
+		a.waitForRoom()
 		return nil
 	} else if err != nil {
 		return err
 	}
-	a.sending(w)
+	sentAt := a.sending(w)
 	failed := request(ctx, a.f.opts.Engine, w)
-	if failed != nil && failed.Verdict == Unsent && a.task.doubt() == nil {
+	if failed != nil && failed.Verdict == Unsent && !a.task.mayHaveLanded() {
 		// While the task is still this attempt's: the mark of the next one must not go
-		// instead.
+		// instead. The mark of an earlier request stays, if it may have arrived.
 		if err := a.f.opts.Journal.UnmarkSent(w.ID); err != nil {
 			return err
 		}
 	}
 	if failed != nil && ctx.Err() != nil {
 		// The sent mark stays, unless it is certain that the request was not sent.
-		a.putBack(atOnce)
+		a.putBack()
 		return nil //nolint:nilerr // to end with the process is no failure
 	}
 	verdict := Confirmed
@@ -82,7 +81,7 @@ func (a *attempt) send(ctx context.Context) error {
 	if a.f.opts.OnOutcome != nil {
 		a.f.opts.OnOutcome(w.Op, verdict)
 	}
-	return a.conclude(ctx, w, verdict, failed)
+	return a.conclude(w, sentAt, verdict, failed)
 }
 
 func request(ctx context.Context, engine Engine, w journal.Write) *Error {
@@ -92,13 +91,18 @@ func request(ctx context.Context, engine Engine, w journal.Write) *Error {
 	return errorOf(engine.Put(ctx, w.ID, w.Value))
 }
 
-// sending notes that only a write newer than w is still to be sent.
-func (a *attempt) sending(w journal.Write) {
+// sending notes that only a write newer than w is still to be sent, and when w is sent.
+func (a *attempt) sending(w journal.Write) (at instant) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	if a.task.seq <= w.Seq {
 		a.task.seq, a.newer = w.Seq, 0
 	}
+	if a.f.diskFull {
+		a.f.diskFull = false
+		a.f.opts.Logger.Info("there is room on the disk again: writes go upstream")
+	}
+	return a.f.now()
 }
 
 // vanished ends a task whose entry has nothing pending: a sent mark was left behind.
@@ -112,81 +116,118 @@ func (a *attempt) vanished() error {
 }
 
 // conclude does what the verdict on a write request asks for.
-func (a *attempt) conclude(ctx context.Context, w journal.Write, verdict Verdict, failed *Error) error {
+func (a *attempt) conclude(w journal.Write, sentAt instant, verdict Verdict, failed *Error) error {
 	switch verdict {
 	case Confirmed:
 		a.answered(true)
-		return a.confirmed(ctx, w)
+		return a.confirmed(w, sentAt)
 	case Permanent:
-		return a.deadLetter(w, failed)
+		return a.refused(w, failed)
 	case Throttled, Paused:
 		a.keepWaiting(failed)
 	case Unanswered:
 		a.unanswered(w, failed)
 	case Unsent, Transient:
+		a.arrived(verdict == Transient)
 		a.transient(failed)
 	}
 	return nil
 }
 
-// confirmed settles a write, at once or after it has been read back.
-func (a *attempt) confirmed(ctx context.Context, w journal.Write) error {
-	d := a.task.doubt()
-	if d.allLeave(w) {
-		return a.settle(w, true)
+// confirmed settles a write, at once or after it has been read back: it stays pending while
+// an older request may still be carried out over it.
+func (a *attempt) confirmed(w journal.Write, sentAt instant) error {
+	if a.staysPending(w, sentAt) {
+		return nil
 	}
-	d.verify(w, a.f.now()+instant(a.f.opts.LateWindow))
-	return a.readBack(ctx, w)
+	return a.settle(w, true)
 }
 
-// readBack asks whether upstream still holds a confirmed write that an older, unanswered
-// one may overtake. The write stays pending until verifyUntil.
-func (a *attempt) readBack(ctx context.Context, w journal.Write) error {
-	o, err := a.f.opts.Engine.Get(ctx, w.ID)
+// staysPending ends the attempt if its confirmed write is not to settle yet: an older
+// request may still be carried out over it, or it is to be sent again.
+func (a *attempt) staysPending(w journal.Write, sentAt instant) bool {
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	a.f.schedule.confirmedIn(a.f.now() - sentAt)
+	if a.early {
+		// Upstream would list it as older than what was written before: it is sent again
+		// in its turn.
+		a.stop(backingOff, atOnce)
+		return true
+	}
+	d := a.task.doubt()
+	if d == nil {
+		return false
+	}
+	c := contentOf(w)
+	if d.sentAt(sentAt); d.allLeave(c) {
+		return false
+	}
+	d.confirmed = &confirmation{w.Seq, c}
+	at := d.until()
+	if a.task.seq > w.Seq {
+		at = 0 // the newer write need not wait
+	}
+	a.stop(doubting, at)
+	return true
+}
+
+// readBack asks whether upstream still holds a confirmed write, now that all older requests
+// must have been carried out, if they ever are.
+func (a *attempt) readBack(ctx context.Context) error {
+	confirmed := a.task.doubt().confirmed
+	o, err := a.f.opts.Engine.Get(ctx, a.id())
 	if err != nil {
 		a.notReadBack(ctx, errorOf(err))
 		return nil
 	}
 	a.answered(false)
-	d := a.task.doubt()
-	switch found := observed(o); {
-	case found != contentOf(w) && d.mayBe(found):
+	found := observed(o)
+	if found != confirmed.content && a.task.doubt().mayLeave(found) {
 		a.f.opts.Logger.Warn("an unanswered write was carried out late: the newer one is sent again",
-			"namespace", w.Namespace, "key", w.Key)
-		a.putBack(d.repair(a.f.now(), a.f.opts.BackoffInitial, a.f.opts.BackoffMax))
-		return nil
-	case a.f.now() < d.verifyUntil:
-		a.verifyOn(w.Seq)
+			"namespace", a.id().Namespace, "key", a.id().Key)
+		a.sendAgain()
 		return nil
 	}
 	// Upstream holds the write, or a state that none of our requests can have left: then
 	// another host has written since the write was confirmed.
-	return a.settle(w, observed(o) == contentOf(w))
+	w, ok, err := a.f.opts.Journal.Newest(a.id())
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return a.vanished()
+	case w.Seq != confirmed.seq: // a newer one has come, and is to be sent
+		a.sendAgain()
+		return nil
+	}
+	return a.settle(w, found == confirmed.content)
+}
+
+// sendAgain puts the task in line to send its newest write.
+func (a *attempt) sendAgain() {
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	a.task.retry.doubt.confirmed = nil
+	a.stop(backingOff, atOnce)
 }
 
 func (a *attempt) notReadBack(ctx context.Context, failed *Error) {
 	if ctx.Err() != nil {
-		a.putBack(atOnce)
+		a.putBack()
 		return
 	}
 	read := *failed
 	read.Reason = "reading back: " + failed.Reason
-	if read.Verdict == Throttled || read.Verdict == Paused {
+	switch read.Verdict {
+	case Throttled, Paused:
 		a.keepWaiting(&read)
-		return
+	case Permanent: // upstream is well, and the write stays pending until it can be read
+		a.answered(false)
+		a.tryAgain(&read, false)
+	default:
+		a.transient(&read) // a read leaves nothing that could land
 	}
-	a.transient(&read) // a read leaves nothing that could land
-}
-
-// verifyOn puts the task in line for its next read-back, or for a newer write.
-func (a *attempt) verifyOn(seq uint64) {
-	a.f.mu.Lock()
-	defer a.f.mu.Unlock()
-	at := a.task.retry.doubt.verifyUntil
-	if a.task.seq > seq {
-		at = 0
-	}
-	a.stop(at)
 }
 
 // settle ends a write that upstream has confirmed; held says that this is also what
@@ -207,24 +248,6 @@ func (a *attempt) settle(w journal.Write, held bool) error {
 	return nil
 }
 
-// deadLetter ends a write that upstream will never take. Unanswered requests from before
-// it stay in doubt, for the write that may follow.
-//
-// A confirmed write that is being read back does not settle in its place: an older one
-// may have landed over it. The next read asks upstream.
-func (a *attempt) deadLetter(w journal.Write, failed *Error) error {
-	why := journal.Failure{Status: failed.Status, Reason: failed.Reason}
-	why.InDoubt = a.task.mayHaveLanded() // asked before answered forgets the failures
-	a.answered(true)
-	a.f.opts.Logger.Error("upstream refused a write for good: it is a dead letter now",
-		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq, "reason", failed.Reason)
-	if err := a.f.opts.Journal.DeadLetter(w, why); err != nil {
-		return err
-	}
-	a.finish(w.Seq, true)
-	return nil
-}
-
 // finish ends a task whose writes up to seq are done with, unless a newer one has come.
 func (a *attempt) finish(seq uint64, dead bool) {
 	a.f.mu.Lock()
@@ -232,9 +255,13 @@ func (a *attempt) finish(seq uint64, dead bool) {
 	a.f.schedule.stop(a)
 	from, to, left := a.f.schedule.complete(a, seq)
 	a.f.callers.completed(a.id(), seq, from, to, dead)
-	if !left {
-		return
+	if left {
+		a.beginAnew()
 	}
+}
+
+// beginAnew puts a stopped task in line for its newer write. The caller holds mu.
+func (a *attempt) beginAnew() {
 	doubt := a.task.doubt()
 	a.task.retry = nil
 	if doubt != nil {

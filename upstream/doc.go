@@ -12,35 +12,39 @@
 // Every entry with a pending write has one task, and a task has at most one request under
 // way (contract 12). A task waits for flush.linger after the entry's last write. However
 // often the entry is written, it waits no longer than lingerCap times that after the first
-// write that was not sent. Then it sends the entry's newest state. A namespace with few
-// tasks sends one after the other, as the writes were made, so that upstream lists them in
-// that order; a namespace with many uses all of upstream.concurrency. A flush and a drain
-// end every linger, and a caller that waits for one entry ends its linger.
+// write that was not sent. Then it sends the entry's newest state. A namespace whose backlog
+// takes some seconds sends one entry after the other, in the order of the writes, so that
+// upstream lists them in that order; a namespace with more staggers its requests and uses
+// its part of upstream.concurrency. A flush and a drain end every linger, and a caller that
+// waits for one entry ends its linger.
 //
 // The engine's verdict decides what follows:
 //
 //	Confirmed    the write settles; a newer write begins anew
 //	Transient    the task tries again after its backoff
 //	Unsent       the same, and it is certain that nothing reached upstream
-//	Unanswered   the entry is in doubt: nothing is sent for upstream.late_window
+//	Unanswered   the same, and the entry is in doubt for upstream.late_window
 //	Throttled    the namespace waits as long as upstream said, whatever the answers to
 //	             requests that were under way
 //	Paused       the namespace waits, and one task tries every flush.backoff_max
-//	Permanent    the write becomes a dead letter
+//	Permanent    the write becomes a dead letter; if too many do, the namespace is paused
 //
-// An unanswered request may still be carried out (contract 14). When the late window has
-// passed, an entry in doubt is sent in its newest state. If that is not the state in
-// doubt, the entry is read back, at once and again one late window later, and stays
-// pending until then. If the older state has landed late, the newest is sent again. After
-// the second late window the flusher does so once more and no oftener: if it finds the
-// older state even then, another host has written it.
+// An unanswered request may still be carried out until its late window has passed (contract
+// 14). The entry's newest state is sent as soon as upstream answers again. If it is not the
+// state in doubt, the write stays pending once upstream has confirmed it, and is read back
+// when the last window has passed. If upstream then holds what one of the unanswered
+// requests leaves, that has landed late, and the newest state is sent again: nothing can
+// land over it any more. Any other state is another host's, and stays. After a restart
+// nobody knows what the unanswered requests of the earlier process leave, and so could not
+// tell it from another host's write: then the newest state is sent when the window has
+// passed.
 //
 // # Health
 //
 // A request that fails as Transient, Unsent or Unanswered says something of upstream. When
 // two entries have failed with no success in between, or upstream cannot be reached at
 // all, writes are down: one task at a time probes, at the pace of a backoff of its own
-// (contract 16). If others then go through, the entries that failed are sick themselves:
+// (contract 16), and at least every probeMax. If others then go through, the entries that failed are sick themselves:
 // for a while, their failures make no outage. On recovery the number of requests under
 // way starts at one and grows with each success. Reads keep an account of their own.
 //

@@ -3,24 +3,33 @@ package upstream
 import (
 	"hash/maphash"
 	"slices"
-	"time"
 
 	"github.com/botwired/botwired/journal"
 )
 
-// doubt is what is known of an entry's requests that were sent and not answered: upstream
-// may still carry out any of them (contract 14).
+// doubt is what is known of an entry's requests that were sent and not answered: until the
+// late window of each has passed, upstream may still carry it out (contract 14).
 type doubt struct {
-	// states are what those requests would leave upstream. unknown says that there may
-	// be others, from before a restart.
-	states  []content
-	unknown bool
-	// confirmed is the write that upstream has confirmed since. It is read back until
-	// verifyUntil. nil before.
-	confirmed   *journal.Write
-	verifyUntil instant // 0 when nothing was confirmed since the last unanswered request
-	repairs     int
-	repaired    bool // once more after verifyUntil, when all that could land had landed
+	// landings are what those requests would leave upstream. It keeps no values.
+	landings []landing
+	// unknownUntil is when the requests of an earlier process can no longer land; 0 if
+	// there are none. What they would leave is not known.
+	unknownUntil instant
+	// confirmed is the write that upstream has confirmed since. It is read back when
+	// nothing can land any more. nil before.
+	confirmed *confirmation
+}
+
+// landing is an unanswered request.
+type landing struct {
+	content content
+	until   instant // it can land before that
+}
+
+// confirmation is a write that upstream has confirmed.
+type confirmation struct {
+	seq     uint64
+	content content
 }
 
 // content identifies what an entry holds.
@@ -45,48 +54,42 @@ func observed(o *journal.Observation) content {
 	return content{true, maphash.String(contentSeed, o.Value)}
 }
 
-// add records one more unanswered request: the reading back begins anew.
-func (d *doubt) add(w journal.Write) {
-	if c := contentOf(w); !slices.Contains(d.states, c) {
-		d.states = append(d.states, c) // an outage of days repeats itself
-	}
-	d.confirmed, d.verifyUntil, d.repaired = nil, 0, false
+// add records one more unanswered request. What was confirmed before it says nothing now.
+func (d *doubt) add(c content, until instant) {
+	d.landings = slices.DeleteFunc(d.landings, func(l landing) bool { return l.content == c }) // an outage of days repeats itself
+	d.landings = append(d.landings, landing{c, until})
+	d.confirmed = nil
 }
 
-// allLeave reports whether every request that may still land would leave what w does.
-func (d *doubt) allLeave(w journal.Write) bool {
-	return d == nil || !d.unknown && !slices.ContainsFunc(d.states, func(c content) bool { return c != contentOf(w) })
+// sentAt forgets the requests that could no longer land when a newer one was sent: that
+// one came after them.
+func (d *doubt) sentAt(at instant) {
+	d.landings = slices.DeleteFunc(d.landings, func(l landing) bool { return l.until <= at })
+	if d.unknownUntil <= at {
+		d.unknownUntil = 0
+	}
 }
 
-// verify has a confirmed write read back until a time. The time does not move when a
-// newer write or a repair takes the first one's place: the requests in doubt are the
-// same, and two hosts that repair each other's writes would never end.
-func (d *doubt) verify(w journal.Write, until instant) {
-	if d.verifyUntil == 0 {
-		d.verifyUntil = until
+// allLeave reports whether every request that may still land would leave c.
+func (d *doubt) allLeave(c content) bool {
+	return d.unknownUntil == 0 && !slices.ContainsFunc(d.landings, func(l landing) bool { return l.content != c })
+}
+
+// until is when nothing can land any more.
+func (d *doubt) until() instant {
+	at := d.unknownUntil
+	for _, l := range d.landings {
+		at = max(at, l.until)
 	}
-	d.confirmed = &w
+	return at
 }
 
 // verifying reports whether an entry's newest write needs nothing but to be read back.
 func (d *doubt) verifying(newest uint64) bool {
-	return d != nil && d.confirmed != nil && d.confirmed.Seq >= newest
+	return d != nil && d.confirmed != nil && d.confirmed.seq >= newest
 }
 
-// mayBe reports whether one of the unanswered requests can have left c.
-func (d *doubt) mayBe(c content) bool {
-	return !d.repaired && (d.unknown || slices.Contains(d.states, c))
-}
-
-// repair notes that the confirmed write is to be sent once more, and says when: more and
-// more slowly, as another host may be at work on the entry too, and for the last time
-// when all that can land has landed.
-func (d *doubt) repair(now instant, initial, longest time.Duration) instant {
-	d.confirmed = nil
-	d.repaired = now >= d.verifyUntil
-	d.repairs++
-	if d.repaired || d.repairs == 1 {
-		return now
-	}
-	return min(d.verifyUntil, now+instant(min(longest, initial<<min(d.repairs, 16))))
+// mayLeave reports whether one of the unanswered requests can have left c.
+func (d *doubt) mayLeave(c content) bool {
+	return slices.ContainsFunc(d.landings, func(l landing) bool { return l.content == c })
 }

@@ -6,31 +6,46 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
+// fullDiskRetry is how long a task waits when the disk is too full to flush.
+const fullDiskRetry = time.Second
+
 // stop ends the attempt and puts its task back in line, for a time if it is not 0. The
 // caller holds mu.
-func (a *attempt) stop(at instant) {
+func (a *attempt) stop(why waiting, at instant) {
 	a.f.schedule.stop(a)
 	if a.task.retry != nil || at != 0 {
-		retryOf(a.task).at = at
+		r := retryOf(a.task)
+		r.waiting, r.at = why, at
 	}
 	a.f.schedule.enqueue(a.queue, a.task, a.f.now())
 }
 
-// putBack ends an attempt that shows nothing of upstream, or no more than is recorded
-// already, and puts its task back in line for a time.
-func (a *attempt) putBack(at instant) {
+// putBack ends an attempt that shows nothing of upstream, and puts its task back in line.
+func (a *attempt) putBack() {
 	a.f.health.release(a.probe)
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
-	a.stop(at)
+	a.stop(backingOff, atOnce)
+}
+
+// waitForRoom ends an attempt that was not made, as the disk has no room for its outcome.
+func (a *attempt) waitForRoom() {
+	a.f.health.release(a.probe)
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	if !a.f.diskFull {
+		a.f.diskFull = true
+		a.f.opts.Logger.Warn("the disk is full: writes go upstream when there is room for the record that they did")
+	}
+	a.stop(noRoom, a.f.now()+instant(fullDiskRetry))
 }
 
 // failed ends an attempt that has failed, and notes why. The caller holds mu.
-func (a *attempt) failed(failed *Error, retryAt instant) {
+func (a *attempt) failed(failed *Error, why waiting, retryAt instant) {
 	r := retryOf(a.task)
 	r.attempts++
 	r.reason = failed.Reason
-	a.stop(retryAt)
+	a.stop(why, retryAt)
 }
 
 // answered records that upstream gave a verdict. through says that the namespace is let
@@ -39,14 +54,16 @@ func (a *attempt) answered(through bool) {
 	before := a.f.health.success(a.id(), a.probe)
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
-	a.probe = false
-	a.f.window = min(a.f.window+1, a.f.opts.Concurrency)
+	s := a.f.schedule
+	a.probe, a.f.hanging = false, false
+	s.window = min(s.window+1, a.f.opts.Concurrency)
+	s.fails(a.queue, false)
 	if r := a.task.retry; through && r != nil {
 		r.attempts, r.backoff = 0, nil
 	}
 	// Only a request that left after the namespace was blocked shows that it no longer is.
 	if through && a.trial {
-		a.f.schedule.unblock(a.queue)
+		s.unblock(a.queue)
 	}
 	if before.down {
 		a.f.opts.Logger.Info("upstream takes writes again")
@@ -57,17 +74,18 @@ func (a *attempt) answered(through bool) {
 // so itself.
 func (a *attempt) keepWaiting(failed *Error) {
 	a.answered(false)
-	if failed.Verdict == Throttled {
-		a.throttled(failed)
-		return
-	}
-	a.paused(failed)
-}
-
-// throttled makes the namespace wait as long as upstream asked, or else by a backoff.
-func (a *attempt) throttled(failed *Error) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
+	if failed.Verdict == Throttled {
+		a.throttle(failed)
+		return
+	}
+	a.pause(failed)
+}
+
+// throttle makes the namespace wait as long as upstream asked, or else by a backoff. The
+// caller holds mu.
+func (a *attempt) throttle(failed *Error) {
 	q := a.queue
 	if a.trial {
 		q.paused = "" // it is let in, if not now
@@ -81,58 +99,91 @@ func (a *attempt) throttled(failed *Error) {
 		}
 		wait = q.backoff.NextBackOff()
 	}
-	a.block(wait, failed)
+	begins := q.throttled == ""
+	q.throttled = failed.Reason
+	a.block(wait, failed, atOnce)
+	if begins {
+		a.f.opts.Logger.Warn("upstream throttles a namespace: its writes wait",
+			"namespace", q.Key(), "reason", failed.Reason, "until", a.f.clock(q.notBefore))
+	}
 }
 
-// paused makes the namespace wait for a person, with one attempt every backoff_max.
-func (a *attempt) paused(failed *Error) {
-	a.f.mu.Lock()
-	defer a.f.mu.Unlock()
-	if a.queue.paused == "" {
+// pause makes the namespace wait for a person, with one attempt every backoff_max. Each is
+// made by another task, as it may be this entry that is not let in. The caller holds mu.
+func (a *attempt) pause(failed *Error) {
+	q := a.queue
+	begins := q.paused == ""
+	q.paused, q.throttled = failed.Reason, ""
+	a.block(a.f.opts.BackoffMax, failed, a.f.now()+instant(a.f.opts.BackoffMax))
+	if begins {
 		a.f.opts.Logger.Error("upstream does not let a namespace in: its writes wait",
-			"namespace", a.queue.Key(), "reason", failed.Reason, "retry_every", a.f.opts.BackoffMax)
+			"namespace", q.Key(), "reason", failed.Reason, "retry_every", a.f.opts.BackoffMax.String(),
+			"until", a.f.clock(q.notBefore))
 	}
-	a.queue.paused = failed.Reason
-	a.block(a.f.opts.BackoffMax, failed)
 }
 
 // block keeps a namespace from sending for a while, and to one request at a time until
 // one goes through. If an earlier answer asked for longer, that stands. The caller holds
 // mu.
-func (a *attempt) block(wait time.Duration, failed *Error) {
+func (a *attempt) block(wait time.Duration, failed *Error, retryAt instant) {
 	a.queue.blocked = true
 	a.queue.notBefore = max(a.queue.notBefore, a.f.now()+instant(wait))
-	a.failed(failed, atOnce)
+	a.failed(failed, backingOff, retryAt)
 }
 
-// unanswered puts the entry in doubt: its task sends nothing until upstream has carried out
-// the request, or never will.
+// unanswered puts the entry in doubt: upstream may carry out the request for a late window.
+// The newest write is sent as soon as upstream answers again all the same (contract 14).
 func (a *attempt) unanswered(w journal.Write, failed *Error) {
-	a.blame(failed)
 	a.f.mu.Lock()
-	defer a.f.mu.Unlock()
 	r := retryOf(a.task)
 	if r.doubt == nil {
 		r.doubt = &doubt{}
 	}
-	r.doubt.add(w)
-	a.failed(failed, a.f.now()+instant(a.f.opts.LateWindow))
+	r.doubt.add(contentOf(w), a.f.now()+instant(a.f.opts.LateWindow))
+	a.f.mu.Unlock()
+	a.transient(failed)
+}
+
+// arrived notes that upstream, or something in its place, may have carried the request out
+// though it failed.
+func (a *attempt) arrived(mayHave bool) {
+	if !mayHave {
+		return
+	}
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	retryOf(a.task).arrived = true
 }
 
 // transient makes the task wait: by its own backoff when it alone has failed, and by the
 // probes' when upstream is down for all.
 func (a *attempt) transient(failed *Error) {
-	down := a.blame(failed)
+	a.tryAgain(failed, a.blame(failed))
+}
+
+func (a *attempt) tryAgain(failed *Error, down bool) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
+	now, r := a.f.now(), retryOf(a.task)
+	if r.attempts == 0 {
+		r.since = now
+	}
 	wait := a.f.opts.BackoffInitial
-	if r := retryOf(a.task); !down {
+	if !down {
 		if r.backoff == nil {
 			r.backoff = newBackoff(a.f.opts.BackoffInitial, a.f.opts.BackoffMax)
 		}
-		wait = max(r.backoff.NextBackOff(), min(failed.RetryAfter, a.f.opts.BackoffMax))
+		wait = r.backoff.NextBackOff()
+		if v := a.f.health.view(); v.failing && a.f.instant(v.since) <= r.since {
+			wait = min(wait, probeMax) // nothing went through since: it may be the only one that upstream is asked for
+		}
+		wait = max(wait, min(failed.RetryAfter, a.f.opts.BackoffMax))
 	}
-	a.failed(failed, a.f.now()+instant(wait))
+	why := backingOff
+	if failed.Verdict == Unanswered {
+		why = silent
+	}
+	a.failed(failed, why, now+instant(wait))
 }
 
 // blame records a failure that says something of upstream's health.
@@ -143,8 +194,10 @@ func (a *attempt) blame(failed *Error) (down bool) {
 	}
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
+	a.f.schedule.fails(a.queue, true)
+	a.f.hanging = down && failed.Verdict == Unanswered
 	if down {
-		a.f.window = 1
+		a.f.schedule.window = 1
 	}
 	return down
 }

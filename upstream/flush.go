@@ -53,13 +53,18 @@ func (f *Flusher) expedite(namespace string) *flushWait {
 	f.mu.Lock()
 	w := f.callers.flush("", f.schedule.announced, f.schedule.pending)
 	f.mu.Unlock()
+	f.inSome(f.schedule.expediteSome)
+	return w
+}
+
+// inSome does something in all queues, in some of them at a time.
+func (f *Flusher) inSome(some func(cursor int) (next int, done bool)) {
 	for cursor, done := 0, false; !done; {
 		f.mu.Lock()
-		cursor, done = f.schedule.expediteSome(cursor)
+		cursor, done = some(cursor)
 		f.mu.Unlock()
 		runtime.Gosched() // or this goroutine takes the lock again before a writer wakes up
 	}
-	return w
 }
 
 func (f *Flusher) expediteNamespace(namespace string) *flushWait {

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"log/slog"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -65,8 +66,10 @@ type Flusher struct {
 	mu       sync.Mutex
 	schedule *schedule
 	callers  *callers
-	window   int    // requests that may be under way: grows after an outage
-	drain    *drain // not nil once a drain has begun
+	drain    *drain              // not nil once a drain has begun
+	hanging  bool                // the last failure that blamed upstream was a request that it did not answer
+	diskFull bool                // the last attempt found the disk too full
+	refusals map[string]refusals // by namespace
 }
 
 // NewFlusher returns a flusher that does nothing until it is run. Its Changed has to be
@@ -77,10 +80,10 @@ func NewFlusher(opts FlusherOptions) *Flusher {
 		epoch:   time.Now(),
 		health:  newHealth(opts.BackoffInitial, opts.BackoffMax),
 		wake:    make(chan struct{}, 1),
-		callers: newCallers(),
-		window:  opts.Concurrency,
+		callers: newCallers(), refusals: make(map[string]refusals),
 	}
-	f.schedule = newSchedule(f.signal)
+	f.health.backoff = newBackoff(opts.BackoffInitial, min(opts.BackoffMax, probeMax))
+	f.schedule = newSchedule(opts.Concurrency, f.signal)
 	return f
 }
 
@@ -94,6 +97,14 @@ func (f *Flusher) instant(t time.Time) instant {
 		return 0
 	}
 	return max(1, instant(t.Sub(f.epoch))+1)
+}
+
+// clock is the time of an instant on the wall clock, zero if there is none.
+func (f *Flusher) clock(at instant) time.Time {
+	if at == 0 {
+		return time.Time{}
+	}
+	return f.epoch.Add(time.Duration(at) - 1).Round(0)
 }
 
 // Changed takes in a change of the journal, which is to call it on every change.
@@ -186,22 +197,47 @@ func (f *Flusher) sleep(ctx context.Context, at instant) {
 func (f *Flusher) take() (*attempt, instant) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.schedule.running) >= f.window {
-		return nil, 0
+	s := f.schedule
+	if s.wakeAt = 0; len(s.running) >= f.opts.Concurrency {
+		return nil, 0 // when a request has ended
 	}
 	now := f.now()
-	if at, ok := f.schedule.readyAt(); !ok || at > now {
-		f.judgeDrain(at)
+	q, at := s.next(now)
+	if q != nil {
+		var a *attempt
+		if a, at = f.begin(q, now); a != nil {
+			a.f = f
+			return a, 0
+		}
+	}
+	f.judgeDrain(at)
+	if s.wakeAt = at; at == 0 {
+		s.wakeAt = math.MaxInt64
+	}
+	return nil, at
+}
+
+// begin starts an attempt of the queue whose turn it is, if upstream's health admits one,
+// or else of a queue that is hopeful. If it starts none, it says when to ask again. The
+// caller holds mu.
+func (f *Flusher) begin(q *queue, now instant) (a *attempt, at instant) {
+	s := f.schedule
+	if len(s.running) < s.window {
+		ok, probe, retryAt := f.health.admit(time.Now())
+		if ok {
+			return s.start(q, now, probe), 0
+		}
+		at = f.instant(retryAt)
+	}
+	if !f.hanging {
 		return nil, at
 	}
-	ok, probe, at := f.health.admit(time.Now())
-	if !ok {
-		f.judgeDrain(f.instant(at))
-		return nil, f.instant(at)
+	q, again := s.hopeful(now)
+	if q == nil {
+		return nil, sooner(at, again)
 	}
-	a := f.schedule.start(now, probe)
-	a.f = f
-	return a, 0
+	s.hoping = s.start(q, now, false)
+	return s.hoping, 0
 }
 
 // Attempts says how many requests for an entry's pending write failed since the last

@@ -25,12 +25,15 @@ func TestOneProbeAtATimeWhileDown(t *testing.T) {
 				}
 				time.Sleep(time.Minute) // what was under way when it went down is over
 				r.set(func(f *fake) { f.peak, f.calls, f.dials = 0, nil, nil })
-				time.Sleep(6 * time.Hour)
-				wantProbes(t, r, 6*time.Hour)
+				time.Sleep(time.Hour)
+				wantProbes(t, r, time.Hour)
 			})
 		})
 	}
 }
+
+// probeMax is the longest wait between two probes, and so backoffMax has no say here.
+const probeMax = 4 * time.Second
 
 func wantProbes(t *testing.T, r *rig, d time.Duration) {
 	t.Helper()
@@ -46,14 +49,14 @@ func wantProbes(t *testing.T, r *rig, d time.Duration) {
 			t.Errorf("%d requests at once, want one", r.peak)
 		}
 	}
-	if least, most := int(d/(backoffMax+timeout)), int(d/(backoffMax/3)); len(at) < least || len(at) > most {
+	if least, most := int(d/(probeMax+timeout)), int(d/(probeMax/3)); len(at) < least || len(at) > most {
 		t.Errorf("%d probes in %v, want between %d and %d", len(at), d, least, most)
 	}
 	gaps := make(map[time.Duration]int)
 	for i := 1; i < len(at); i++ {
 		gap := at[i].Sub(at[i-1])
 		gaps[gap]++
-		if gap > backoffMax+timeout {
+		if gap > probeMax+timeout {
 			t.Errorf("%v between two probes", gap)
 		}
 	}
@@ -66,18 +69,18 @@ func TestBackoffGrowsWithJitterForEver(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.down = true
 		r.put(key("k"), "v")
-		time.Sleep(48 * time.Hour)
+		time.Sleep(12 * time.Hour)
 		r.stop()
 		want := backoffInitial
 		for i := 1; i < len(r.dials); i++ {
 			gap := r.dials[i].Sub(r.dials[i-1])
-			if gap < want/2-time.Millisecond || gap > min(want*3/2+backoffInitial, backoffMax)+time.Millisecond {
+			if gap < want/2-time.Millisecond || gap > min(want*3/2+backoffInitial, probeMax)+time.Millisecond {
 				t.Fatalf("wait %d is %v, want about %v", i, gap, want)
 			}
-			want = min(2*want, backoffMax*2/3)
+			want = min(2*want, probeMax*2/3)
 		}
-		if len(r.dials) < 48*60*2 { // and it did not give up
-			t.Errorf("%d attempts in two days", len(r.dials))
+		if len(r.dials) < 12*60*15 { // and it did not give up
+			t.Errorf("%d attempts in half a day", len(r.dials))
 		}
 	})
 }
@@ -124,8 +127,8 @@ func TestRecoveryRampsUp(t *testing.T) {
 		if inSecond[0] != 1 || inSecond[1] > 2 || inSecond[2] > 4 || inSecond[3] > 8 {
 			t.Errorf("requests by second: %v, want 1, 2, 4, 8 at most", inSecond)
 		}
-		if r.peak != concurrency {
-			t.Errorf("%d at once at most, want %d in the end", r.peak, concurrency)
+		if most := concurrency * 3 / 4; r.peak != most { // the rest is for other namespaces
+			t.Errorf("%d at once at most, want %d in the end", r.peak, most)
 		}
 	})
 }

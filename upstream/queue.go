@@ -1,23 +1,10 @@
 package upstream
 
 import (
-	"time"
-
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/botwired/botwired/internal/hashtable"
 	"github.com/botwired/botwired/journal"
-)
-
-// A namespace with little to send sends one entry after the other, so that upstream sees
-// an agent's writes in the order in which they were made, and lists them so.
-const (
-	// inOrderTasks is the most entries that count as little: a namespace with more uses
-	// all of the concurrency there is.
-	inOrderTasks = 16
-	// inOrderFor is how long a request may keep the next one from being sent: some round
-	// trips. A task that has failed before holds up no other: its entry may be sick.
-	inOrderFor = 250 * time.Millisecond
 )
 
 // queue is the tasks of a namespace. A task that is not running stands in one of three
@@ -33,21 +20,28 @@ type queue struct {
 	linger     instant
 	urgent     line
 	lingering  line
-	retries    heapOf[*retryState]
+	retries    [waitings]heapOf[*retryState]
 	urgentUpTo uint64 // tasks whose first is not above it are urgent
 
 	running   int
-	inOrder   int     // of those running, the ones that had not failed before
+	silent    int     // of those running, the ones whose last request was not answered
+	inOrder   int     // of those running, the ones that the next one follows
 	inOrderAt instant // when the last of them was sent
+	staggered bool    // it has too much to send one entry after the other
+	failing   bool    // the last answer, or its lack, blames upstream
+
 	notBefore instant // the namespace waits: it is throttled or paused
 	blocked   bool    // one request at a time until one goes through
 	paused    string  // why the namespace is paused; empty if it is not
+	throttled string  // likewise
+	refusing  bool    // it is paused because upstream refuses one write after another
 	backoff   *backoff.ExponentialBackOff
 
 	readyAt  instant // position in the schedule's heap
 	servedAt instant // when it was last served
 	served   uint64  // the turn in which it was
-	index    int     // in the schedule's heap; -1 while it is not there
+	heap     *heapOf[*queue]
+	index    int // in the heap; -1 while it is in none
 }
 
 func (q *queue) id(t *task) journal.ID { return journal.ID{Namespace: q.Key(), Key: t.Key()} }
@@ -58,7 +52,7 @@ func (q *queue) isUrgent(t *task) bool { return t.urgent || t.first <= q.urgentU
 func (q *queue) leave(t *task) {
 	switch {
 	case t.retrying():
-		q.retries.remove(t.retry.index)
+		q.retries[t.retry.waiting].remove(t.retry.index)
 	case q.isUrgent(t):
 		q.urgent.remove(t)
 	default:
@@ -77,24 +71,73 @@ func (q *queue) due(t *task) instant {
 	return t.writtenAt + q.linger
 }
 
-// first is the task that is due first, or with untried the first that stands in a line
-// and not among the retries; nil if there is none.
-func (q *queue) first(untried bool) *task {
-	t := q.urgent.front
-	if t == nil {
-		t = q.lingering.front
+// untried is the first task that stands in a line and not among the retries; nil if there
+// is none.
+func (q *queue) untried() *task {
+	if q.urgent.front != nil {
+		return q.urgent.front
 	}
-	if untried || q.retries.len == 0 {
-		return t
-	}
-	retry := q.retries.first().task
-	if t == nil {
-		return retry
-	}
-	if a, b := q.due(t), q.due(retry); b < a || a == b && retry.first < t.first {
-		return retry
+	return q.lingering.front
+}
+
+// first is the task that is due first; nil if none waits, or only silent ones while
+// another silent one is tried.
+func (q *queue) first() *task {
+	t := q.untried()
+	for kind := range q.retries {
+		if q.retries[kind].len == 0 || waiting(kind) == silent && q.silent > 0 {
+			continue
+		}
+		retry := q.retries[kind].first().task
+		if t == nil || q.due(retry) < q.due(t) || q.due(retry) == q.due(t) && retry.first < t.first {
+			t = retry
+		}
 	}
 	return t
+}
+
+// oldest is, of the tasks that are due, the one whose newest write is the oldest, so that
+// upstream gets the writes in the order in which they were made. One at least must be due.
+// It looks at every task that is due.
+func (q *queue) oldest(now instant) *task {
+	oldest := q.first()
+	if oldest.isSilent() {
+		return oldest
+	}
+	look := func(t *task) {
+		if t.seq < oldest.seq {
+			oldest = t
+		}
+	}
+	for t := q.untried(); t != nil && q.due(t) <= now; t = t.next {
+		look(t)
+	}
+	for _, kind := range []waiting{backingOff, noRoom} {
+		for i := range q.retries[kind].len {
+			if r := q.retries[kind].at(i); r.at <= now {
+				look(r.task)
+			}
+		}
+	}
+	return oldest
+}
+
+// tryNow ends the waits that only time would end. What is in doubt goes on waiting: it
+// would be overtaken.
+func (q *queue) tryNow() {
+	q.notBefore = 0
+	for _, kind := range []waiting{backingOff, silent} {
+		h := &q.retries[kind]
+		var all []*retryState
+		for h.len > 0 {
+			all = append(all, h.first())
+			h.remove(0)
+		}
+		for _, r := range all {
+			r.at = atOnce
+			h.push(r)
+		}
+	}
 }
 
 // before is by ready time, then by turns.

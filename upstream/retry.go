@@ -11,21 +11,44 @@ const (
 	backoffJitter = 0.5
 	// backoffMultiplier is the growth from one wait to the next.
 	backoffMultiplier = 2
+	// probeMax bounds the wait between two probes while upstream may be down for all, so
+	// that upstream holds the newest writes within 5 s of its return. Such a probe is one
+	// request, and costs upstream next to nothing.
+	probeMax = 4 * time.Second
 )
 
 // atOnce is the time of a retry that waits only for its namespace: before all that
 // lingers there.
 const atOnce instant = 1
 
+// waiting is what a task among its queue's retries waits for.
+type waiting uint8
+
+const (
+	backingOff waiting = iota // the end of its backoff
+	// silent is the same after a request that was not answered. Of a queue's silent tasks
+	// one is tried at a time: the next request may be unanswered as long.
+	silent
+	doubting // the end of the late windows of its requests
+	noRoom   // room on the disk
+	waitings
+)
+
 // retryState holds the fields that a task needs only once something went wrong.
 type retryState struct {
 	task     *task
-	at       instant // nothing is sent before: a backoff, a late window, a read-back; 0 if there is no such time
-	index    int     // in its queue's heap of retries; -1 while it is not there
+	at       instant // nothing is sent before; 0 if there is no such time
+	waiting  waiting // for what, until then
+	index    int     // in its queue's heap of those that wait for the same; -1 while it is not there
 	attempts int     // failures since the last success
+	since    instant // the first of them
 	reason   string  // why the last attempt failed
+	arrived  bool    // upstream failed over a request, and nobody knows how far it got
 	backoff  *backoff.ExponentialBackOff
 	doubt    *doubt // not nil while an unanswered request may still be carried out
+
+	refusedSeq uint64  // the write that upstream refused while its namespace was refused everything
+	refusedAt  instant // when it first did
 }
 
 // retryOf returns the task's retry state, made if need be.
@@ -48,11 +71,14 @@ func (t *task) doubt() *doubt {
 // settled: one that was not answered, one that is being read back, or one that upstream
 // failed over, and nobody knows how far that got.
 func (t *task) mayHaveLanded() bool {
-	return t.retry != nil && (t.retry.doubt != nil || t.retry.attempts > 0)
+	return t.retry != nil && (t.retry.doubt != nil || t.retry.arrived)
 }
 
 // retrying reports whether the task stands among its queue's retries.
 func (t *task) retrying() bool { return t.retry != nil && t.retry.index >= 0 }
+
+// isSilent reports whether the task waits after a request that was not answered.
+func (t *task) isSilent() bool { return t.retrying() && t.retry.waiting == silent }
 
 // before is by time, then by age.
 func (r *retryState) before(other *retryState) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -41,7 +42,8 @@ type rig struct {
 	flusher *upstream.Flusher
 	linger  atomic.Int64 // in nanoseconds
 	settled []uint64     // what OnSettled was called with, to be read after stop
-	stop    func()       // idempotent; as in a shutdown, but without a drain
+	log     *logged
+	stop    func() // idempotent; as in a shutdown, but without a drain
 }
 
 // bubble runs a test in virtual time.
@@ -55,7 +57,7 @@ func bubble(t *testing.T, test func(t *testing.T, r *rig)) {
 // newRig opens a journal on fs and flushes it to f.
 func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
 	t.Helper()
-	r := &rig{fake: f, t: t, fs: fs, client: f.client(timeout)}
+	r := &rig{fake: f, t: t, fs: fs, client: f.client(timeout), log: &logged{}}
 	r.linger.Store(int64(linger))
 	var mu sync.Mutex // for settled: writes settle at the same time
 	var err error
@@ -74,11 +76,35 @@ func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
 			defer mu.Unlock()
 			r.settled = append(r.settled, w.Seq)
 		},
-		Logger: slog.New(slog.DiscardHandler),
+		Logger: slog.New(slog.NewTextHandler(r.log, nil)),
 	})
 	r.journal.Subscribe(r.flusher.Changed)
 	r.run()
 	return r
+}
+
+// logged is a flusher's log.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+// lines counts the lines that contain something.
+func (l *logged) lines(part string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		if strings.Contains(line, part) {
+			n++
+		}
+	}
+	return n
 }
 
 func (r *rig) run() {

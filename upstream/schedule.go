@@ -16,22 +16,27 @@ const noPosition = math.MaxUint64
 // It is not safe for concurrent use. No method but [schedule.expediteSome] looks at more
 // than a few tasks, however many there are.
 type schedule struct {
-	queues    hashtable.Table[queue, *queue] // by namespace
-	ready     heapOf[*queue]
-	running   map[*task]*attempt
-	announced uint64 // how many writes the journal has announced
-	pending   int    // tasks with a write
-	draining  bool   // nothing lingers any more
-	turn      uint64
+	queues         hashtable.Table[queue, *queue] // by namespace
+	turns          turns
+	running        map[*task]*attempt
+	failingRunning int      // those of queues that are failing
+	hoping         *attempt // the one that hopes while upstream is believed down
+	window         int      // requests that may be under way: grows after an outage
+	roundTrip      instant  // the usual one
+	announced      uint64   // how many writes the journal has announced
+	pending        int      // tasks with a write
+	draining       bool     // nothing lingers any more
+	wakeAt         instant  // when the dispatcher looks again by itself
+	turn           uint64
 	// fresh is the queue that an untried task has joined last: the best place for a
 	// probe to come from, as tasks that have failed may be sick themselves.
 	fresh *queue
-	// onSooner is called when something is due earlier than all was before.
+	// onSooner is called when a queue is ready before wakeAt.
 	onSooner func()
 }
 
-func newSchedule(onSooner func()) *schedule {
-	return &schedule{running: make(map[*task]*attempt), onSooner: onSooner}
+func newSchedule(window int, onSooner func()) *schedule {
+	return &schedule{running: make(map[*task]*attempt), window: window, roundTrip: instant(firstRoundTrip), onSooner: onSooner}
 }
 
 // find returns the entry's task and its queue; nil if there is none.
@@ -82,14 +87,14 @@ func (s *schedule) written(id journal.ID, seq uint64, linger, now instant) {
 		s.enqueue(q, t, now)
 	case t.retrying():
 		if d := t.retry.doubt; d != nil && d.confirmed != nil {
-			// The task waited for a read-back, and the newer write need not.
+			// The task waited to be read back, and the newer write need not.
 			q.leave(t)
 			t.retry.at = 0
 			t.begin(now)
 			s.enqueue(q, t, now)
 			break
 		}
-		q.retries.fix(t.retry.index)
+		q.retries[t.retry.waiting].fix(t.retry.index)
 	case !q.isUrgent(t) && t.waitedFor(now)+linger <= lingerCap*linger:
 		q.lingering.remove(t)
 		s.enqueue(q, t, now)
@@ -101,7 +106,7 @@ func (s *schedule) enqueue(q *queue, t *task, now instant) {
 	t.urgent = t.urgent || s.draining
 	switch {
 	case t.retry != nil && t.retry.at != 0:
-		q.retries.push(t.retry)
+		q.retries[t.retry.waiting].push(t.retry)
 	case q.isUrgent(t):
 		q.urgent.push(t)
 	default:
@@ -122,7 +127,7 @@ func (s *schedule) doubtful(id journal.ID, until, now instant) {
 		q.leave(t)
 	}
 	r := retryOf(t)
-	r.doubt, r.at = &doubt{unknown: true}, until
+	r.doubt, r.at, r.waiting = &doubt{unknownUntil: until}, until, doubting
 	s.enqueue(q, t, now)
 }
 
@@ -156,29 +161,45 @@ func (s *schedule) expediteSome(cursor int) (next int, done bool) {
 	return s.queues.Walk(cursor, expediteChunk, s.expedite)
 }
 
-// readyAt is when the first task is due; ok is false if none is waiting.
-func (s *schedule) readyAt() (at instant, ok bool) {
-	if s.ready.len == 0 {
-		return 0, false
-	}
-	return s.ready.first().readyAt, true
+// tryNow ends all waits of a queue that only time would end.
+func (s *schedule) tryNow(q *queue) {
+	q.tryNow()
+	s.place(q)
 }
 
-// start takes the task whose turn it is out of its line. There must be one. A probe is
-// made by a task that has not failed, if one is due.
-func (s *schedule) start(now instant, probe bool) *attempt {
-	q := s.ready.first()
-	t := q.first(false)
+// tryNowSome does so in some of the queues, as expediteSome does.
+func (s *schedule) tryNowSome(cursor int) (next int, done bool) {
+	return s.queues.Walk(cursor, expediteChunk, s.tryNow)
+}
+
+// start takes a task of a queue out of its line: one that is due. A probe is made by a task
+// that has not failed, if one is due, of whatever queue.
+func (s *schedule) start(q *queue, now instant, probe bool) *attempt {
+	t := q.first()
 	if f := s.fresh; probe && f != nil && !f.blocked {
-		if untried := f.first(true); untried != nil && untried.untried() && f.due(untried) <= now {
+		if untried := f.untried(); untried != nil && untried.untried() && f.due(untried) <= now {
 			q, t = f, untried
 		}
 	}
+	early := false
+	if !q.blocked && s.inOrder(q) {
+		oldest := q.oldest(now)
+		if early = probe && t.seq > oldest.seq; !early {
+			t = oldest
+		}
+	}
+	a := &attempt{queue: q, task: t, newest: t.seq, startedAt: now, probe: probe, early: early, trial: q.blocked, silent: t.isSilent()}
+	a.inOrder = !t.retrying() || t.retry.waiting != silent && t.retry.waiting != doubting
 	q.leave(t)
-	a := &attempt{queue: q, task: t, newest: t.seq, probe: probe, trial: q.blocked, inOrder: t.untried()}
 	t.running = true
 	s.running[t] = a
 	q.running++
+	if q.failing {
+		s.failingRunning++
+	}
+	if a.silent {
+		q.silent++
+	}
 	s.turn++
 	q.served, q.servedAt = s.turn, now
 	if a.inOrder {
@@ -191,13 +212,23 @@ func (s *schedule) start(now instant, probe bool) *attempt {
 
 // stop ends an attempt; its task is in no line now.
 func (s *schedule) stop(a *attempt) {
+	q := a.queue
 	if a.inOrder {
-		a.queue.inOrder--
+		q.inOrder--
+	}
+	if a.silent {
+		q.silent--
+	}
+	if q.failing {
+		s.failingRunning--
+	}
+	if s.hoping == a {
+		s.hoping = nil
 	}
 	a.task.running = false
 	delete(s.running, a.task)
-	a.queue.running--
-	s.place(a.queue)
+	q.running--
+	s.place(q)
 }
 
 // complete notes that a stopped task's writes up to seq are done with. It returns the
@@ -239,7 +270,7 @@ func (s *schedule) discard(q *queue) {
 
 // unblock lets a namespace send as it likes.
 func (s *schedule) unblock(q *queue) {
-	q.blocked, q.paused, q.backoff, q.notBefore = false, "", nil, 0
+	q.blocked, q.paused, q.throttled, q.refusing, q.backoff, q.notBefore = false, "", "", false, nil, 0
 	s.place(q)
 }
 
@@ -247,24 +278,23 @@ func (s *schedule) unblock(q *queue) {
 // after those that were not: its position is when it was served, not how long its next
 // task has been due.
 func (s *schedule) place(q *queue) {
-	before, waiting := s.readyAt()
-	t := q.first(false)
-	if t == nil || q.blocked && q.running > 0 {
-		if q.index >= 0 {
-			s.ready.remove(q.index)
-		}
+	h := s.turnsOf(q)
+	t := q.first()
+	waits := t != nil && (!q.blocked || q.running == 0)
+	if q.index >= 0 && (!waits || q.heap != h) {
+		q.heap.remove(q.index)
+	}
+	if !waits {
 		return
 	}
-	q.readyAt = max(q.due(t), q.notBefore, q.servedAt)
-	if q.inOrder > 0 && q.tasks.Len() <= inOrderTasks {
-		q.readyAt = max(q.readyAt, q.inOrderAt+instant(inOrderFor))
-	}
-	if q.index < 0 {
-		s.ready.push(q)
+	q.readyAt = max(q.due(t), q.notBefore, q.servedAt, s.followsAt(q))
+	if q.heap = h; q.index < 0 {
+		h.push(q)
 	} else {
-		s.ready.fix(q.index)
+		h.fix(q.index)
 	}
-	if after, _ := s.readyAt(); !waiting || after < before {
+	if q.readyAt < s.wakeAt {
+		s.wakeAt = q.readyAt
 		s.onSooner()
 	}
 }

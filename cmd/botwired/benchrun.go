@@ -169,7 +169,7 @@ func (b *bench) clean(ctx context.Context) (left bool, err error) {
 	if err := errors.Join(err, b.remove(ctx, b.daemon, "botwired")); err != nil {
 		return false, err
 	}
-	_, err = flush(ctx, b.control, b.namespace, benchCleanup)
+	_, err = flush(ctx, b.control, b.namespace, benchCleanup, false)
 	var late *statusError
 	if errors.As(err, &late) && late.status == http.StatusGatewayTimeout {
 		return true, nil

@@ -38,12 +38,7 @@ func newDeadLettersCommand(p *process, settings *settingFlags) *cobra.Command {
 		return printDeadLetters(p.stdout, c, letters)
 	}
 	cmd.AddCommand(
-		newDecisionCommand(p, settings, decision{
-			name: "retry", short: "Make dead letters pending again", done: "retried",
-			request: func(id string) request {
-				return request{method: http.MethodPost, path: surface("dead-letters", id, "retry")}
-			},
-		}),
+		newRetryCommand(p, settings),
 		newDecisionCommand(p, settings, decision{
 			name: "delete", short: "Give dead letters up", done: "deleted",
 			request: func(id string) request {
@@ -119,6 +114,70 @@ func printDeadLetters(w io.Writer, c *client, letters [][]byte) error {
 	}
 	header := []string{"ID", "SEQ", "NAMESPACE", "KEY", "OP", "WRITTEN", "STATUS", "ERROR"}
 	return printTable(w, header, rows)
+}
+
+// newRetryCommand retries the dead letters of the given IDs, or all of them.
+func newRetryCommand(p *process, settings *settingFlags) *cobra.Command {
+	some := newDecisionCommand(p, settings, decision{
+		name: "retry", short: "Make dead letters pending again", done: "retried",
+		request: func(id string) request {
+			return request{method: http.MethodPost, path: surface("dead-letters", id, "retry")}
+		},
+	})
+	some.Use = "retry ID... | --all"
+	some.Long = "Make dead letters pending again: those of the given IDs, or all of them, of one namespace if it is named.\n" +
+		"--all leaves out a dead letter if a newer write to its entry is known: the retry would undo that one."
+	all := some.Flags().Bool("all", false, "all dead letters, instead of the given ones")
+	namespace := some.Flags().String("namespace", "", "with --all: only those of this namespace")
+	byID, retryByID := some.Args, some.RunE
+	some.Args = func(cmd *cobra.Command, ids []string) error {
+		switch {
+		case *all:
+			return noArguments(cmd, ids)
+		case *namespace != "":
+			return usagef("--namespace is for --all: an ID names its dead letter")
+		}
+		return byID(cmd, ids)
+	}
+	some.RunE = func(cmd *cobra.Command, ids []string) error {
+		if !*all {
+			return retryByID(cmd, ids)
+		}
+		asJSON, err := cmd.Flags().GetBool("json")
+		if err != nil {
+			return err
+		}
+		return retryAll(cmd.Context(), p, settings, *namespace, asJSON)
+	}
+	return some
+}
+
+func retryAll(ctx context.Context, p *process, settings *settingFlags, namespace string, asJSON bool) error {
+	c, err := settings.connect()
+	if err != nil {
+		return err
+	}
+	r := request{method: http.MethodPost, path: surface("dead-letters", "retry")}
+	if namespace != "" {
+		r.query = url.Values{"namespace": {namespace}}
+	}
+	body, err := c.wait(ctx, r) // for as long as it takes
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(p.stdout, body)
+	}
+	var done struct{ Retried, Skipped cell }
+	if err := c.decode(body, &done); err != nil {
+		return err
+	}
+	text := string(done.Retried.or("0")) + " retried"
+	if done.Skipped != "" && done.Skipped != "0" {
+		text += ", " + string(done.Skipped) + " skipped: a newer write to the same entry is known"
+	}
+	_, err = fmt.Fprintln(p.stdout, text)
+	return err
 }
 
 // decision is what a person decides about dead letters.

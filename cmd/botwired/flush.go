@@ -17,11 +17,32 @@ import (
 // flushGrace is how much longer than the timeout the daemon may take to answer.
 const flushGrace = 15 * time.Second
 
+// flushWaits is for how many namespaces a flush that fails says why they wait.
+const flushWaits = 3
+
 // flushResult counts what became of the writes acknowledged before the flush.
 type flushResult struct {
 	Settled cell `json:"settled"`
 	Dead    cell `json:"dead"`
 	Pending cell `json:"pending"`
+	Waits   []struct {
+		Namespace cell `json:"namespace"`
+		wait
+	} `json:"waits"`
+}
+
+// wait is why something is not sent upstream now.
+type wait struct {
+	Why   cell `json:"why"`
+	Until cell `json:"until"`
+}
+
+// String is empty for what waits for nothing.
+func (w wait) String() string {
+	if w.Until == "" {
+		return string(w.Why)
+	}
+	return string(w.Why) + ", until " + w.Until.moment()
 }
 
 func newFlushCommand(p *process, settings *settingFlags) *cobra.Command {
@@ -35,6 +56,7 @@ func newFlushCommand(p *process, settings *settingFlags) *cobra.Command {
 	asJSON := jsonFlag(cmd)
 	namespace := cmd.Flags().String("namespace", "", "only the writes to this namespace")
 	timeout := cmd.Flags().String("timeout", "30s", "how long to wait")
+	now := cmd.Flags().Bool("now", false, "try at once what only waits for a time: throttled, paused, or after a failure")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		limit, err := parseTimeout(*timeout)
 		if err != nil {
@@ -45,19 +67,22 @@ func newFlushCommand(p *process, settings *settingFlags) *cobra.Command {
 			return err
 		}
 		stop := p.showProgress(cmd.Context(), c, *namespace)
-		body, err := flush(cmd.Context(), c, *namespace, limit)
+		body, err := flush(cmd.Context(), c, *namespace, limit, *now)
 		stop()
 		return p.reportFlush(body, err, limit, *asJSON)
 	}
 	return cmd
 }
 
-func flush(ctx context.Context, c *client, namespace string, timeout time.Duration) ([]byte, error) {
+func flush(ctx context.Context, c *client, namespace string, timeout time.Duration, now bool) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout+flushGrace)
 	defer cancel()
 	query := url.Values{"timeout": {timeout.String()}}
 	if namespace != "" {
 		query.Set("namespace", namespace)
+	}
+	if now {
+		query.Set("now", "true")
 	}
 	return c.wait(ctx, request{method: http.MethodPost, path: surface("flush"), query: query})
 }
@@ -86,8 +111,15 @@ func (p *process) reportFlush(body []byte, err error, timeout time.Duration, asJ
 		if result.Pending == "1" {
 			are = "write is"
 		}
-		return fmt.Errorf("%s %s still pending after %s (%s settled, %s dead); botwired goes on trying",
-			result.Pending, are, config.FormatDuration(timeout), result.Settled.or("0"), result.Dead.or("0"))
+		waits := ""
+		for i := range min(len(result.Waits), flushWaits) {
+			waits += fmt.Sprintf("; namespace %s: %s", result.Waits[i].Namespace, result.Waits[i])
+		}
+		if more := len(result.Waits) - flushWaits; more > 0 {
+			waits += fmt.Sprintf("; more namespaces wait (%d): see botwired status", more)
+		}
+		return fmt.Errorf("%s %s still pending after %s (%s settled, %s dead); botwired goes on trying%s",
+			result.Pending, are, config.FormatDuration(timeout), result.Settled.or("0"), result.Dead.or("0"), printable(waits))
 	}
 	if asJSON {
 		return nil

@@ -17,7 +17,9 @@ func TestFlush(t *testing.T) {
 		"POST /_botwired/flush?timeout=30s":                {200, body},
 		"POST /_botwired/flush?namespace=ns&timeout=1m30s": {200, `{"settled":2,"dead":0,"pending":0}`},
 		"POST /_botwired/flush?timeout=24h0m0s":            {200, body},
+		"POST /_botwired/flush?now=true&timeout=30s":       {200, `{"settled":3,"dead":0,"pending":0}`},
 	})
+	wantOutput(t, at(t, d, nil, "flush", "--now"), "3 settled, 0 dead\n")
 	wantOutput(t, at(t, d, nil, "flush"), "9 settled, 1 dead\n")
 	wantOutput(t, at(t, d, nil, "flush", "--json"), body+"\n")
 	wantOutput(t, at(t, d, nil, "flush", "--namespace", "ns", "--timeout", "90s"), "2 settled, 0 dead\n")
@@ -31,7 +33,12 @@ func TestFlushThatIsLate(t *testing.T) {
 		"POST /_botwired/flush?timeout=3s": {504, `{"detail":"gateway timeout"}`},
 		"POST /_botwired/flush?timeout=4s": {503, `{"detail":"closing"}`},
 		"POST /_botwired/flush?timeout=5s": {200, `{}`},
+		"POST /_botwired/flush?timeout=6s": {504, `{"settled":0,"dead":0,"pending":1,"waits":[` +
+			`{"namespace":"a","why":"throttled: HTTP 429: no","until":"2023-11-14T22:14:00Z"},{"namespace":"b","why":"upstream is down: x","until":null},` +
+			`{"namespace":"c","why":"w"},{"namespace":"d","why":"w"}]}`},
 	})
+	wantFailure(t, at(t, d, nil, "flush", "--timeout", "6s"), exitError, "1 write is still pending", "botwired goes on trying; "+
+		"namespace a: throttled: HTTP 429: no, until 2023-11-14T22:14:00Z; namespace b: upstream is down: x; namespace c: w; more namespaces wait (1): see botwired status")
 	const line = "botwired: 3 writes are still pending after 2s (9 settled, 0 dead); botwired goes on trying\n"
 	wantFailure(t, at(t, d, nil, "flush", "--timeout", "2s"), exitError, line)
 	got := at(t, d, nil, "flush", "--timeout", "2s", "--json")

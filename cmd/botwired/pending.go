@@ -42,6 +42,7 @@ func printPending(w io.Writer, c *client, body []byte) error {
 			Attempts    cell `json:"attempts"`
 			NextAttempt cell `json:"next_attempt_at"`
 			LastError   cell `json:"last_error"`
+			Waits       wait `json:"waits"`
 		} `json:"pending"`
 	}
 	if err := c.decode(body, &answer); err != nil {
@@ -50,8 +51,8 @@ func printPending(w io.Writer, c *client, body []byte) error {
 	rows := make([][]string, 0, len(answer.Pending))
 	for _, w := range answer.Pending {
 		rows = append(rows, []string{string(w.Seq), string(w.Namespace), string(w.Key), string(w.Op), string(w.Bytes),
-			w.WrittenAt.moment(), string(w.Attempts), w.NextAttempt.moment(), string(w.LastError)})
+			w.WrittenAt.moment(), string(w.Attempts), w.NextAttempt.moment(), string(w.LastError), w.Waits.String()})
 	}
-	columns := []string{"SEQ", "NAMESPACE", "KEY", "OP", "BYTES", "WRITTEN", "ATTEMPTS", "NEXT ATTEMPT", "LAST ERROR"}
+	columns := []string{"SEQ", "NAMESPACE", "KEY", "OP", "BYTES", "WRITTEN", "ATTEMPTS", "NEXT ATTEMPT", "LAST ERROR", "WAITS"}
 	return printTable(w, columns, rows)
 }

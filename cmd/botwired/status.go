@@ -31,14 +31,18 @@ type backlog struct {
 type namespaceStatus struct {
 	Namespace cell `json:"namespace"`
 	backlog
-	Paused       cell `json:"paused"`
+	Waits        wait `json:"waits"`
+	Paused       cell `json:"paused"` // an older daemon says no more
 	ReadsRefused cell `json:"reads_refused"`
 }
 
-// refused returns why upstream does not let the namespace in: its writes, or else its
-// reads.
-func (n namespaceStatus) refused() string {
-	if n.Paused == "" && n.ReadsRefused != "" {
+// waits returns why nothing of the namespace goes upstream, or else why upstream refuses
+// its reads.
+func (n namespaceStatus) waits() string {
+	switch {
+	case n.Waits.Why != "":
+		return n.Waits.String()
+	case n.Paused == "" && n.ReadsRefused != "":
 		return "reads: " + string(n.ReadsRefused)
 	}
 	return string(n.Paused)
@@ -111,8 +115,8 @@ func printStatus(w io.Writer, c *client, body []byte) error {
 		if n.Pending == "0" {
 			oldest = ""
 		}
-		rows = append(rows, []string{string(n.Namespace), string(n.Pending), n.PendingBytes.size(), oldest, n.refused()})
+		rows = append(rows, []string{string(n.Namespace), string(n.Pending), n.PendingBytes.size(), oldest, n.waits()})
 	}
 	fmt.Fprintln(w)
-	return printTable(w, []string{"NAMESPACE", "PENDING", "SIZE", "OLDEST", "PAUSED"}, rows)
+	return printTable(w, []string{"NAMESPACE", "PENDING", "SIZE", "OLDEST", "WAITS"}, rows)
 }

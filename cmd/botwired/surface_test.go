@@ -12,6 +12,7 @@ func TestStatus(t *testing.T) {
 	body := `{"version":"v1","upstream":{"url":"https://botwire.dev","state":"down","since":1},"pending":12,` +
 		`"pending_bytes":3482,"oldest_pending_seconds":2.4,"dead_letters":1,"later":{"a":[1]},"namespaces":[` +
 		`{"namespace":"a","pending":12,"pending_bytes":3482,"oldest_pending_seconds":90.2,"paused":"401 from upstream"},` +
+		`{"namespace":"b","pending":1,"pending_bytes":4,"oldest_pending_seconds":1,"waits":{"why":"throttled: HTTP 429: no","until":"2023-11-14T22:14:00Z"}},` +
 		`{"namespace":"long-name","pending":0,"pending_bytes":0,"oldest_pending_seconds":0,"reads_refused":"HTTP 403: no"}]}`
 	d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, body}})
 	wantOutput(t, at(t, d, nil, "status"), ""+
@@ -20,8 +21,9 @@ func TestStatus(t *testing.T) {
 		"pending       12 writes, 3.4KiB, the oldest 2s\n"+
 		"dead letters  1\n"+
 		"\n"+
-		"NAMESPACE  PENDING  SIZE    OLDEST  PAUSED\n"+
+		"NAMESPACE  PENDING  SIZE    OLDEST  WAITS\n"+
 		"a          12       3.4KiB  1m30s   401 from upstream\n"+
+		"b          1        4B      1s      throttled: HTTP 429: no, until 2023-11-14T22:14:00Z\n"+
 		"long-name  0        0B      -       reads: HTTP 403: no\n")
 	wantOutput(t, at(t, d, nil, "status", "--json"), body+"\n")
 }
@@ -41,7 +43,7 @@ func TestStatusToleratesWhatItDoesNotKnow(t *testing.T) {
 		"pending       0\n"+
 		"dead letters  {\"count\":1}\n"+
 		"\n"+
-		"NAMESPACE  PENDING  SIZE  OLDEST  PAUSED\n"+
+		"NAMESPACE  PENDING  SIZE  OLDEST  WAITS\n"+
 		"-          many     -     -       true\n")
 	for _, other := range []string{`{}`, `{"status":"ok"}`, `{"version":"9.1"}`, `"hello"`} {
 		d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, other}})
@@ -56,19 +58,20 @@ func TestStatusToleratesWhatItDoesNotKnow(t *testing.T) {
 
 func TestPending(t *testing.T) {
 	body := `{"pending":[{"seq":7,"namespace":"ns","key":"k","op":"put","bytes":3,"written_at":1700000000,"attempts":2,` +
-		`"last_error":"HTTP 503\nfrom \u001b[31mupstream","next_attempt_at":"2023-11-14T22:14:00Z"},` +
+		`"last_error":"HTTP 503\nfrom \u001b[31mupstream","next_attempt_at":"2023-11-14T22:14:00Z",` +
+		`"waits":{"why":"paused: HTTP 403: no","until":null}},` +
 		`{"seq":8,"namespace":"ns","key":"..","op":"delete","written_at":1700000001.9,"attempts":0,"last_error":null}]}`
 	d := newDaemon(t, map[string]answer{
 		"GET /_botwired/pending":                      {200, body},
 		"GET /_botwired/pending?limit=5&namespace=ns": {200, `{"pending":[]}`},
 	})
 	wantOutput(t, at(t, d, nil, "pending"), ""+
-		"SEQ  NAMESPACE  KEY  OP      BYTES  WRITTEN               ATTEMPTS  NEXT ATTEMPT          LAST ERROR\n"+
-		"7    ns         k    put     3      2023-11-14T22:13:20Z  2         2023-11-14T22:14:00Z  HTTP 503 from  [31mupstream\n"+
-		"8    ns         ..   delete  -      2023-11-14T22:13:21Z  0         -                     -\n")
+		"SEQ  NAMESPACE  KEY  OP      BYTES  WRITTEN               ATTEMPTS  NEXT ATTEMPT          LAST ERROR                   WAITS\n"+
+		"7    ns         k    put     3      2023-11-14T22:13:20Z  2         2023-11-14T22:14:00Z  HTTP 503 from  [31mupstream  paused: HTTP 403: no\n"+
+		"8    ns         ..   delete  -      2023-11-14T22:13:21Z  0         -                     -                            -\n")
 	wantOutput(t, at(t, d, nil, "pending", "--json"), body+"\n")
 	wantOutput(t, at(t, d, nil, "pending", "--limit", "5", "--namespace", "ns"),
-		"SEQ  NAMESPACE  KEY  OP  BYTES  WRITTEN  ATTEMPTS  NEXT ATTEMPT  LAST ERROR\n")
+		"SEQ  NAMESPACE  KEY  OP  BYTES  WRITTEN  ATTEMPTS  NEXT ATTEMPT  LAST ERROR  WAITS\n")
 }
 
 func TestDeadLetters(t *testing.T) {
@@ -122,6 +125,19 @@ func TestDecisionsOnDeadLetters(t *testing.T) {
 	if got := at(t, d, nil, "dead-letters", "retry", "4", "--json").stdout; got != `{"retried":[]}`+"\n" {
 		t.Errorf("JSON of nothing done: %q", got)
 	}
+}
+
+func TestRetryOfAllDeadLetters(t *testing.T) {
+	d := newDaemon(t, map[string]answer{
+		"POST /_botwired/dead-letters/retry":              {200, `{"retried":300,"skipped":0}`},
+		"POST /_botwired/dead-letters/retry?namespace=ns": {200, `{"retried":2,"skipped":1}`},
+	})
+	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--all"), "300 retried\n")
+	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--all", "--namespace", "ns"),
+		"2 retried, 1 skipped: a newer write to the same entry is known\n")
+	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--all", "--json"), `{"retried":300,"skipped":0}`+"\n")
+	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "--namespace", "ns", "3"), exitUsage, "--namespace is for --all")
+	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "--all", "3"), exitUsage)
 }
 
 func TestCellsShowNumbers(t *testing.T) {

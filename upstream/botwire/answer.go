@@ -18,6 +18,7 @@ const maxReason = 200
 
 // answer is a response that was read to its end.
 type answer struct {
+	method string // the request's
 	status int
 	header http.Header
 	body   []byte
@@ -25,11 +26,56 @@ type answer struct {
 
 func (a *answer) decode(doc any) bool { return json.Unmarshal(a.body, doc) == nil }
 
-// fromService reports whether a memory service can have given the answer. A gateway or a
-// portal on the way answers with a page.
-func (a *answer) fromService() bool {
+// isObject reports whether the answer is a JSON object. A portal on the way answers with a
+// page.
+func (a *answer) isObject() bool {
 	var doc map[string]json.RawMessage
-	return len(a.body) == 0 || a.decode(&doc)
+	return a.decode(&doc) && doc != nil
+}
+
+// refusesRequest reports whether the answer is BotWire's own refusal of this very request:
+// in BotWire's form, with a status with which BotWire refuses such a request. A DELETE has
+// neither a body nor parameters in which anything could be wrong.
+//
+// BotWire's form is an object with the one member detail: a sentence, or the list of faults
+// that its framework has found in the request. A gateway's error has other members, also
+// where it has a detail (RFC 9457), or is no object, or is empty.
+func (a *answer) refusesRequest() bool {
+	var doc map[string]json.RawMessage
+	if !a.decode(&doc) || len(doc) != 1 {
+		return false
+	}
+	detail := doc["detail"]
+	var sentence string
+	isSentence := json.Unmarshal(detail, &sentence) == nil && sentence != ""
+	switch a.status {
+	case http.StatusBadRequest:
+		return isSentence
+	case http.StatusRequestEntityTooLarge:
+		return isSentence && a.method == http.MethodPut
+	case http.StatusUnprocessableEntity:
+		return isSentence && a.method != http.MethodDelete || faultsInRequest(detail, a.method)
+	}
+	return false
+}
+
+// faultsInRequest reports whether detail is a list of faults, each in a part that a request
+// of the method has.
+func faultsInRequest(detail json.RawMessage, method string) bool {
+	part := map[string]string{http.MethodPut: "body", http.MethodGet: "query"}[method]
+	var faults []struct {
+		Type, Msg string
+		Loc       []any
+	}
+	if json.Unmarshal(detail, &faults) != nil || len(faults) == 0 {
+		return false
+	}
+	for _, f := range faults {
+		if f.Type+f.Msg == "" || len(f.Loc) > 0 && f.Loc[0] != part && f.Loc[0] != "path" {
+			return false
+		}
+	}
+	return true
 }
 
 // failure is the answer as an error.

@@ -11,14 +11,12 @@ import (
 
 // classify is the verdict on an answer that is not the one asked for.
 func (a *answer) classify() upstream.Verdict {
-	switch a.status {
-	case http.StatusBadRequest, http.StatusUnprocessableEntity:
-		if !a.fromService() {
-			return upstream.Transient // a gateway's page: no write becomes a dead letter for it
-		}
+	if a.refusesRequest() {
 		return upstream.Permanent
-	case http.StatusRequestEntityTooLarge:
-		return upstream.Permanent // a gateway's limit is as final
+	}
+	switch a.status {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+		return upstream.Transient // somebody on the way: no write becomes a dead letter for it
 	case http.StatusTooManyRequests:
 		return upstream.Throttled
 	case http.StatusRequestTimeout, http.StatusTooEarly:
@@ -62,16 +60,17 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 const maxPassedOn = 64 << 10
 
 // forCallers is the body of an answer that a caller may be given as it is, nil if it may
-// not: the answer is about the request, and it is in JSON as BotWire's are. A 404 that is
-// not about the entry is never given: a caller would take it for the entry's absence
-// (contract 9).
+// not: BotWire's own refusal of the request, or somebody's word in JSON that the caller is
+// not let in. A 404 that is not about the entry is never given: a caller would take it for
+// the entry's absence (contract 9).
 func (a *answer) forCallers() []byte {
+	given := a.refusesRequest()
 	switch a.status {
-	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden,
-		http.StatusUnprocessableEntity, http.StatusTooManyRequests:
-		if a.fromService() && len(a.body) > 0 && len(a.body) <= maxPassedOn {
-			return a.body
-		}
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusTooManyRequests:
+		given = a.isObject()
+	}
+	if given && len(a.body) <= maxPassedOn {
+		return a.body
 	}
 	return nil
 }

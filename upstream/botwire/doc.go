@@ -12,6 +12,11 @@
 //	no answer, cut afterwards, 504, 524    Unanswered
 //	408, 425, other 5xx, redirects, pages  Transient
 //	429                                    Throttled, for Retry-After
-//	400, 422 in BotWire's JSON; 413        Permanent
+//	400, 413, 422, BotWire's own refusal   Permanent
+//	400, 413, 422 in any other form        Transient
 //	any other 4xx                          Paused
+//
+// A refusal is BotWire's own if it has BotWire's form and BotWire refuses such requests
+// with its status. Otherwise a gateway that is set up wrongly would turn every write into
+// a dead letter.
 package botwire

@@ -34,7 +34,7 @@ func (c *Client) do(ctx context.Context, method, target string, body []byte) (*a
 		t.sent.Store(true)
 		return nil, t.failure(err)
 	}
-	return &answer{resp.StatusCode, resp.Header, data}, nil
+	return &answer{method, resp.StatusCode, resp.Header, data}, nil
 }
 
 // transfer is how far a request has come on its way to upstream.

@@ -1,0 +1,55 @@
+package upstream
+
+import "time"
+
+// A namespace with little to send sends one entry after the other, in the order of the
+// writes, and upstream lists them so. A namespace with much uses all of its part of the
+// concurrency: its requests begin in the order of the writes, one a moment after the other.
+const (
+	// inOrderBacklog is how long a backlog may take one entry after the other to count as
+	// little. Its last writes reach upstream that much later than they could.
+	inOrderBacklog = 10 * time.Second
+	// inOrderTasks is the most entries that count as little, however fast upstream is:
+	// each request looks at all of them for the oldest write.
+	inOrderTasks = 1000
+	// overtakeAfter is how long a request may at least keep the next one from being sent,
+	// and overtakeTrips for how many of the usual round trips. The entry of a request that
+	// takes longer may be sick.
+	overtakeAfter = 250 * time.Millisecond
+	overtakeTrips = 4
+	// inOrderAgain is how few entries are left of a backlog that was much, when they count as
+	// little again. Were it more, the end of a backlog would take as long as all before.
+	inOrderAgain = 16
+	// firstRoundTrip stands for the usual round trip before there was one.
+	firstRoundTrip = 50 * time.Millisecond
+	// roundTripWeight is the share of a new round trip in the usual one: 1 in so many.
+	roundTripWeight = 8
+)
+
+// inOrder reports whether a queue sends one entry after the other.
+func (s *schedule) inOrder(q *queue) bool {
+	n := q.tasks.Len()
+	switch {
+	case n > inOrderTasks || instant(n)*s.roundTrip > instant(inOrderBacklog):
+		q.staggered = true
+	case n <= inOrderAgain:
+		q.staggered = false
+	}
+	return !s.draining && !q.staggered
+}
+
+// followsAt is when a queue may send another entry while one of its requests is under way.
+func (s *schedule) followsAt(q *queue) instant {
+	if q.inOrder == 0 {
+		return 0
+	}
+	if s.inOrder(q) {
+		return q.inOrderAt + max(instant(overtakeAfter), overtakeTrips*s.roundTrip)
+	}
+	return q.inOrderAt + s.roundTrip/instant(max(1, s.window))
+}
+
+// confirmedIn takes in how long a request took that upstream carried out.
+func (s *schedule) confirmedIn(took instant) {
+	s.roundTrip += (took - s.roundTrip) / roundTripWeight
+}

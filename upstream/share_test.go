@@ -1,0 +1,87 @@
+package upstream_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// contract 16: entries that upstream never answers leave room for other namespaces, from
+// their first requests on, and while they alone make upstream look as if it were down.
+func TestHangingNamespacesDelayNoOther(t *testing.T) {
+	for _, sick := range []int{1, 2} {
+		for _, entries := range []int{40, 400} {
+			t.Run(fmt.Sprint(sick, "of", entries), func(t *testing.T) {
+				bubble(t, func(t *testing.T, r *rig) {
+					r.answer = func(c call) reply { return reply{hang: c.id.Namespace != "healthy"} }
+					for i := range entries {
+						for n := range sick {
+							r.put(journal.ID{Namespace: fmt.Sprint("sick", n), Key: fmt.Sprint(i)}, "v")
+						}
+					}
+					for i := range 100 {
+						time.Sleep(3700 * time.Millisecond)
+						id, written := journal.ID{Namespace: "healthy", Key: fmt.Sprint(i)}, time.Now()
+						r.put(id, "v")
+						r.within(20*time.Second, "a healthy write is upstream", held(r, id))
+						if took := time.Since(written); took > linger+r.latency+100*time.Millisecond {
+							t.Errorf("a healthy write took %v at %v", took, time.Now())
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// Of the entries that upstream did not answer, one of a namespace is tried at a time: the
+// others of the namespace have its slots.
+func TestEntriesThatTimedOutAreTriedAlone(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.answer = func(c call) reply { return reply{hang: c.id.Key[0] == 's'} }
+		for i := range 40 {
+			r.put(key(fmt.Sprint("sick", i)), "v")
+		}
+		time.Sleep(15 * time.Minute) // each has been tried
+		late := 0
+		for i := range 1000 {
+			time.Sleep(500 * time.Millisecond)
+			id, written := key(fmt.Sprint(i)), time.Now()
+			r.put(id, "v")
+			r.within(3*timeout, "a healthy write is upstream", held(r, id))
+			if i > 0 && time.Since(written) > linger+r.latency+overtake {
+				late++
+			}
+		}
+		r.set(func(f *fake) { f.peak = f.running })
+		time.Sleep(10 * time.Minute)
+		if late > 0 || r.peak > 2 {
+			t.Errorf("%d healthy writes were late; %d requests at once in the end", late, r.peak)
+		}
+	})
+}
+
+// overtake is the longest that an untried entry keeps the next one waiting.
+const overtake = 500 * time.Millisecond
+
+// No namespace holds all slots, so that what comes next finds one.
+func TestOneNamespaceHoldsNoMoreThanItsPart(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.latency = time.Second
+		for i := range 2000 {
+			r.put(journal.ID{Namespace: "flood", Key: fmt.Sprint(i)}, "v")
+		}
+		time.Sleep(30 * time.Second)
+		for i := range 5 {
+			time.Sleep(1234 * time.Millisecond)
+			id, written := key(fmt.Sprint(i)), time.Now()
+			r.put(id, "v")
+			r.within(5*time.Second, "the other's write is upstream", held(r, id))
+			if took := time.Since(written); took > linger+r.latency+50*time.Millisecond {
+				t.Errorf("it took %v", took)
+			}
+		}
+	})
+}
