@@ -15,6 +15,8 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 SIM_SEEDS ?= 10000
 SIM_FOR   ?=
 FUZZ_FOR  ?= 30s
+SOAK_FOR  ?= 5m
+SOAK      ?=
 
 # The benchmarks of make microbench, and how often they run.
 ROUNDS    ?= 6
@@ -36,7 +38,8 @@ run: build ## Start the daemon on its embedded upstream, with its data in .run
 
 .PHONY: build
 build: ## Build bin/botwired
-	$(GO) build -ldflags "-X main.version=$(VERSION)" -o $(BIN) ./cmd/botwired
+	@[ -e $(BIN) ] || echo "The first build compiles some 250 packages, which takes minutes on a small machine. Later ones take seconds."
+	$(GO) build $(if $(wildcard $(BIN)),,-v) -ldflags "-X main.version=$(VERSION)" -o $(BIN) ./cmd/botwired
 
 .PHONY: test
 test: ## Run the tests
@@ -60,6 +63,10 @@ sim: ## Simulate SIM_SEEDS lives of the daemon under faults, or as many as fit i
 	$(GO) test -count=1 -timeout 0 -run '^TestSimulation$$' ./proof/sim \
 		$(if $(SIM_FOR),-sim.for=$(SIM_FOR),-rapid.checks=$(SIM_SEEDS))
 
+.PHONY: failures
+failures: ## Play every failure of upstream's, and write docs/upstream-failures.md
+	$(GO) test -count=1 -run '^TestUpstreamsFailures$$' ./proof/sim -sim.failures
+
 .PHONY: linear
 linear: ## Check SIM_SEEDS histories of callers at work all at once for linearizability
 	$(GO) test -count=1 -timeout 0 -run '^TestLinear' ./proof/sim -linear.rounds=$(SIM_SEEDS)
@@ -80,6 +87,12 @@ faults: build ## Test the binary on full and failing disks, under signals and cl
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends strace; } || \
 		echo "strace is missing and cannot be installed: the tests of a failing disk will be skipped" >&2
 	$(GO) test -tags faults -count=1 -v ./proof/faults
+
+# SOAK are further flags, such as -seed 7.
+.PHONY: soak
+soak: build ## Live for SOAK_FOR with callers, kills, upstream's faults and a disk that fills
+	@$(GO) build -o bin/soak ./proof/soak
+	@bin/soak -for $(SOAK_FOR) $(SOAK)
 
 # ONLY is a regular expression, such as '8: .*listing': only those rows. TABLE=1 writes
 # the table in docs/contract.md.
@@ -123,7 +136,7 @@ $(BENCHSTAT): tools/go.mod
 	cd tools && $(GO) build -o ../$(BENCHSTAT) golang.org/x/perf/cmd/benchstat
 
 .PHONY: e2e
-e2e: build ## Run BotWire's own clients, Python and Node, against the daemon
+e2e: ## Run BotWire's own clients, Python and Node, against the daemon
 	proof/e2e/run
 
 .PHONY: clean

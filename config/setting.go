@@ -11,6 +11,7 @@ type Setting struct {
 	Documented  string // Markdown for the default, where the bare value does not say enough
 	Secret      bool   // nothing ever shows its values
 	Overridable bool   // a namespace may have a value of its own
+	Live        bool   // a running daemon can change it: see Reload
 
 	codec  codec
 	derive func(c *Config, p places) // computes a default that depends on other settings or the platform

@@ -14,6 +14,8 @@ func TestUnknownSettings(t *testing.T) {
 	}{
 		{"variable", config.Sources{Environ: home(t, "BOTWIRED_FLUSH_LINGR=1s")},
 			[]string{`BOTWIRED_FLUSH_LINGR = "1s" (environment): expected`, "did you mean BOTWIRED_FLUSH_LINGER?"}},
+		{"variable without group", config.Sources{Environ: home(t, "BOTWIRED_UPSTREAM=http://127.0.0.1:1")}, []string{"did you mean BOTWIRED_UPSTREAM_URL?"}},
+		{"short variable", config.Sources{Environ: home(t, "BOTWIRED_LATENCY=0s")}, []string{"did you mean BOTWIRED_EMBEDDED_LATENCY?"}},
 		{"far variable", config.Sources{Environ: home(t, "BOTWIRED_COLOUR=red")}, []string{`BOTWIRED_COLOUR = "red"`, "botwired config"}},
 		{"port that is meant", config.Sources{Environ: home(t, "BOTWIRED_PORT=2689")}, []string{`BOTWIRED_PORT = "2689"`}},
 		{"flag", config.Sources{Flags: map[string]string{"listne": "x"}}, []string{`listne = "x" (flag --listne)`, "did you mean listen?"}},

@@ -50,13 +50,25 @@ func unknown(name string, v node, from Source, table []Setting) error {
 	return &Error{Setting: shorten(name), Value: unknownValue(name, v), Source: from.String(), Expected: expected}
 }
 
+// aliased finds the setting whose short flag a variable spells.
+func aliased(variable string, table []Setting) (Setting, bool) {
+	for _, s := range table {
+		if s.Alias != "" && variable == (Setting{Name: s.Alias}).Env() {
+			return s, true
+		}
+	}
+	return Setting{}, false
+}
+
 func unknownVariable(name, value string, table []Setting) error {
 	variables := []string{EnvFile}
 	for _, s := range table {
 		variables = append(variables, s.Env())
 	}
 	expected := `a variable of one of the settings that "botwired config" lists`
-	if now, ok := renamedAs(name, Setting.Env); ok {
+	if s, ok := aliased(name, table); ok {
+		expected += "; did you mean " + s.Env() + "?"
+	} else if now, ok := renamedAs(name, Setting.Env); ok {
 		expected = newName(now)
 	} else if near := Suggest(name, variables); near != "" {
 		expected += "; did you mean " + near + "?"

@@ -46,6 +46,7 @@ func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	o.FS = diskfs.Patient(o.FS, o.Logger)
 	return o
 }
 

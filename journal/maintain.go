@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store/diskfs"
 )
@@ -19,31 +21,46 @@ const (
 	// compaction takes the room that is left from flushing, which needs little and gives
 	// back more.
 	maxCompactionPause = 15 * time.Second
-	// criticalShare divides the reserve. With less than that part free, flushing waits
-	// too: a store that cannot write its tables stalls, reads included.
-	criticalShare = 4
 )
 
 // Maintain keeps the store small until ctx ends. It keeps the settled copies within their
 // budget and gives back the room of writes that have left the journal. Under disk pressure
-// it removes settled copies, which upstream can be asked for again. The caller runs it
-// after [Journal.Run].
+// it removes settled copies, which upstream can be asked for again, and gives up the room
+// that it keeps for this. The caller runs it after [Journal.Run].
 //
 // Errors: those of a failed disk. A disk that stays full is no error.
 func (j *Journal) Maintain(ctx context.Context) error {
+	m := &maintainer{Journal: j, compacted: make(map[string]extent)}
+	tasks, ctx := errgroup.WithContext(ctx)
+	// On a full disk, look waits for the room that only ballast can give.
+	tasks.Go(func() error { return j.everySecond(ctx, j.store.Ballast) })
+	tasks.Go(func() error { return j.everySecond(ctx, func() error { return m.look(ctx) }) })
+	return tasks.Wait()
+}
+
+// everySecond calls task once in maintainEvery until it fails or ctx ends.
+func (j *Journal) everySecond(ctx context.Context, task func() error) error {
 	tick := time.NewTicker(maintainEvery)
 	defer tick.Stop()
-	m := &maintainer{Journal: j, compacted: make(map[string]extent)}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		if err := m.look(ctx); err != nil && ctx.Err() == nil {
+		if err := j.use(task); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
+}
+
+// use calls task with the store open.
+func (j *Journal) use(task func() error) error {
+	if err := j.store.Acquire(); err != nil {
+		return err
+	}
+	defer j.store.Release()
+	return task()
 }
 
 // maintainer is the state of one Maintain.
@@ -65,10 +82,6 @@ type extent struct {
 }
 
 func (m *maintainer) look(ctx context.Context) error {
-	if err := m.store.Acquire(); err != nil {
-		return err
-	}
-	defer m.store.Release()
 	if err := m.store.Look(); err != nil {
 		return err
 	}
@@ -77,7 +90,7 @@ func (m *maintainer) look(ctx context.Context) error {
 	if idle {
 		m.notBefore = time.Time{} // nobody needs the room that a compaction takes
 	}
-	if m.store.Pressure(1) {
+	if m.store.Pressure() {
 		return m.makeRoom(ctx)
 	}
 	if err := m.boundCopies(ctx); err != nil {

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -124,12 +125,21 @@ func (p *pendingSet) used(t record.Totals) int64 {
 // budget.
 func (p *pendingSet) room(t record.Totals, adds, writes int64) error {
 	if used := p.used(t); p.budget > 0 && adds > 0 && used+adds > p.budget {
-		return fmt.Errorf("%w: pending writes and dead letters take %d bytes of the %d allowed", ErrFull, used, p.budget)
+		return fmt.Errorf("%w: pending writes and dead letters take %s of the %s that journal.max_bytes allows; it takes writes again when upstream has taken some of them, or dead letters are deleted",
+			ErrFull, mebibytes(used), mebibytes(p.budget))
 	}
 	if p.store.Low(writes) {
-		return fmt.Errorf("%w: the disk has less than the reserve of %d bytes free", ErrFull, p.reserve)
+		return fmt.Errorf("%w: the disk has less than the %s free that journal.disk_reserve keeps; it takes writes again when there is room", ErrFull, mebibytes(p.reserve))
 	}
 	return nil
+}
+
+// mebibytes is a number of bytes as a person reads it.
+func mebibytes(n int64) string {
+	if n < 1<<20 {
+		return strconv.FormatInt(n, 10) + " bytes"
+	}
+	return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MiB"
 }
 
 // add notes a write that is not visible yet.

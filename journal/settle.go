@@ -187,7 +187,7 @@ func (j *Journal) MarkSent(w Write) error {
 	if err := j.store.Look(); err != nil {
 		return err
 	}
-	if j.store.Pressure(criticalShare) {
+	if j.store.Critical() {
 		return ErrFull
 	}
 	return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {

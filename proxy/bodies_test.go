@@ -19,7 +19,7 @@ import (
 // Bodies are bounded together, and not only one by one: what is too much waits, and is
 // told to come back.
 func TestBodiesUnderWayAreBoundedTogether(t *testing.T) {
-	for name, length := range map[string]int64{"large": wire.MaxBodyBytes, "of unknown length": -1} {
+	for name, length := range map[string]int64{"large": wire.MaxBodyBytes, "of unknown length, and large": -1} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, s *sidecar) {
 				var refused atomic.Int32
@@ -36,10 +36,13 @@ func TestBodiesUnderWayAreBoundedTogether(t *testing.T) {
 							refused.Add(1)
 						}
 					}()
+					if length < 0 {
+						go func() { _, _ = body.Write(make([]byte, wire.MaxBodyBytes-1)) }() // none comes if it is refused
+					}
 					synctest.Wait()
 				}
 				s.put(id("n", "small"), strings.Repeat("v", 60_000)) // is not held up
-				if time.Sleep(10 * time.Second); refused.Load() != 8 {
+				if time.Sleep(12 * time.Second); refused.Load() != 8 {
 					t.Errorf("%d of 20 bodies of %d bytes were refused, want 8", refused.Load(), wire.MaxBodyBytes)
 				}
 				for _, body := range bodies {
@@ -47,6 +50,48 @@ func TestBodiesUnderWayAreBoundedTogether(t *testing.T) {
 				}
 				synctest.Wait()
 				wantStatus(t, s.do(http.MethodPut, "/memory/n/large", putBody(strings.Repeat("€", 90_000))), http.StatusOK)
+			})
+		})
+	}
+}
+
+// A body of unknown length keeps no more room than it fills: those that stall after a few
+// bytes, or after many, shut nobody out.
+func TestStalledBodiesOfUnknownLength(t *testing.T) {
+	for name, c := range map[string]struct{ sent, bodies int }{"small": {10, 1000}, "over 64 KiB": {65 << 10, 400}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *sidecar) {
+				var stalled []*io.PipeWriter
+				defer func() {
+					for _, body := range stalled {
+						_ = body.Close()
+					}
+					synctest.Wait()
+				}()
+				for range c.bodies {
+					content, body := io.Pipe()
+					r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/memory/n/k", content)
+					r.ContentLength = -1
+					stalled = append(stalled, body)
+					go func() {
+						s.server.ServeHTTP(httptest.NewRecorder(), r)
+						_ = content.Close() // it is refused: the test does not wait for it
+					}()
+					if _, err := body.Write(make([]byte, c.sent)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				synctest.Wait()
+				began := time.Now()
+				chunked := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/memory/n/large", strings.NewReader(putBody(strings.Repeat("€", 90_000))))
+				chunked.ContentLength = -1
+				w := httptest.NewRecorder()
+				s.server.ServeHTTP(w, chunked)
+				wantStatus(t, w, http.StatusOK)
+				wantStatus(t, s.do(http.MethodPut, "/memory/n/larger", putBody(strings.Repeat("€", 99_000))), http.StatusOK)
+				if took := time.Since(began); took > 0 {
+					t.Errorf("they waited %s", took)
+				}
 			})
 		})
 	}

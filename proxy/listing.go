@@ -55,7 +55,7 @@ func (l *localListing) item(limit int) cache.Item {
 	return cache.Item{
 		Body:        wire.Listing{Namespace: l.namespace, Items: items}.AppendJSON(nil),
 		ConfirmedAt: l.confirmedAt,
-		Incomplete:  !l.complete && len(items) < limit,
+		Incomplete:  !l.complete,
 	}
 }
 
@@ -70,6 +70,12 @@ func (l *listing) key() cache.Key { return cache.Key{Namespace: l.namespace, Lim
 
 // name cannot be an entry's: no key is empty.
 func (l *listing) name() string { return l.namespace + "/" }
+
+func (l *listing) patience() time.Duration {
+	return l.m.upstream.Patience(journal.ID{Namespace: l.namespace})
+}
+
+func (l *listing) tooLong() error { return l.m.upstream.TooLong() }
 
 // ask begins the fill before it asks, so that the journal lays over upstream's listing
 // the writes that settle meanwhile (contract 8).

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -36,17 +35,23 @@ func preferredWait(h http.Header) (wait time.Duration, ok bool) {
 	return 0, false
 }
 
-// settles waits for upstream to confirm a write, and says in the answer's header for how
-// long it was ready to.
-func (m *memory) settles(w http.ResponseWriter, r *http.Request, written journal.Write, wait time.Duration) bool {
+// outcome waits for upstream to confirm or refuse a write, and says in the answer's header
+// for how long it was ready to. It returns what has become of the write by then.
+func (m *memory) outcome(w http.ResponseWriter, r *http.Request, written journal.Write, wait time.Duration) string {
 	w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))
 	if wait == 0 {
-		return false
+		return "pending"
 	}
 	// The write is acknowledged whatever comes of the wait. If the deadline cannot be
 	// moved, the answer may be lost, as any can.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + answerTime))
-	ctx, cancel := context.WithTimeout(r.Context(), wait)
+	ctx, cancel := m.tasks.patience(r.Context(), wait)
 	defer cancel()
-	return m.flusher.Await(ctx, written.ID, written.Seq)
+	if m.flusher.Await(ctx, written.ID, written.Seq) {
+		return "settled"
+	}
+	if dead, err := m.journal.IsDead(written.ID, written.Seq); err == nil && dead {
+		return "dead"
+	}
+	return "pending" // also when nobody knows: the caller can ask again
 }

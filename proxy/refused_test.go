@@ -55,11 +55,30 @@ func TestAnOldCopyAnswersWhileUpstreamRefuses(t *testing.T) {
 	})
 }
 
-// Contract 11: what cannot be known may exist.
-func TestADeleteIsJournaledWhileUpstreamRefuses(t *testing.T) {
+// Upstream is there and says no: the caller of a DELETE is told so, and nothing is
+// journaled. A 429 says that it is there and has no time: what cannot be known may exist
+// (contract 11).
+func TestADeleteThatUpstreamRefuses(t *testing.T) {
 	s := newSidecar(t)
-	s.upstream.refuse(refused{status: http.StatusForbidden, body: `{"detail":"no"}`})
-	wantStatus(t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
+	for _, status := range []int{http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusBadRequest} {
+		const body = `{"detail":"no","accepts":[]}`
+		s.upstream.refuse(refused{status: status, body: body})
+		w := s.do(http.MethodDelete, "/memory/n/k", "")
+		wantStatus(t, w, status)
+		wantHeader(t, w, "Botwired-Write", "")
+		if got := w.Body.String(); got != body {
+			t.Errorf("%d is answered with %s", status, got)
+		}
+	}
+	if n := s.journal.Stats().LastSeq; n != 0 {
+		t.Errorf("%d writes were made", n)
+	}
+	s.put(id("n", "mine"), "v")
+	wantStatus(t, s.do(http.MethodDelete, "/memory/n/mine", ""), http.StatusOK) // nobody has to be asked
+	s.upstream.refuse(refused{unavailable{time.Second}, http.StatusTooManyRequests, `{"detail":"slow down"}`})
+	w := s.do(http.MethodDelete, "/memory/n/k", "")
+	wantStatus(t, w, http.StatusOK)
+	wantHeader(t, w, "Botwired-Write", "pending; assumed; seq=3")
 }
 
 // Contract 15: the status names the namespaces that upstream lets nobody read.

@@ -17,7 +17,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -40,6 +39,11 @@ type Upstream interface {
 	Get(ctx context.Context, id journal.ID, waitOutOutage bool) (*journal.Observation, error)
 	// List returns all keys that upstream can list, and whether upstream has no more.
 	List(ctx context.Context, namespace string, waitOutOutage bool) (rows []journal.Row, complete bool, err error)
+	// Patience returns how long a caller to whom nothing else can be given waits for an
+	// answer about an entry or, without a key, a listing. The request goes on.
+	Patience(id journal.ID) time.Duration
+	// TooLong returns the error for a caller who has waited so long.
+	TooLong() error
 }
 
 // Flusher carries pending writes upstream.
@@ -64,6 +68,14 @@ type Flusher interface {
 	Await(ctx context.Context, id journal.ID, seq uint64) (settled bool)
 }
 
+// UpstreamState says how upstream does.
+type UpstreamState struct {
+	State       string    // up, degraded or down
+	Since       time.Time // when that began
+	Reason      string    // for people; empty if it is up
+	LastSuccess time.Time // zero if there was none yet
+}
+
 // Options configures a server.
 type Options struct {
 	Journal  *journal.Journal
@@ -71,12 +83,13 @@ type Options struct {
 	Upstream Upstream
 	Flusher  Flusher
 	// Forward receives the requests that are neither the memory API's nor the daemon's own.
+	// It bounds their time itself, in both directions: an answer may be a stream.
 	Forward http.Handler
 	// Policy says how long answers of a namespace are good.
 	Policy func(namespace string) cache.Policy
-	// UpstreamURL and UpstreamFailing describe upstream in the status.
-	UpstreamURL     string
-	UpstreamFailing func() (failing bool, reason string)
+	// UpstreamURL and UpstreamState describe upstream in the status.
+	UpstreamURL   string
+	UpstreamState func() UpstreamState
 	// ReadsRefused says, by namespace, why upstream does not answer reads though it is
 	// there.
 	ReadsRefused func() map[string]string
@@ -110,18 +123,25 @@ func New(opts Options) (*Server, error) {
 		tasks: running,
 		memory: &memory{
 			journal: opts.Journal, cache: opts.Cache, upstream: opts.Upstream, flusher: opts.Flusher,
-			policy: opts.Policy, metrics: counters, bodies: wire.NewBodies(),
+			policy: opts.Policy, metrics: counters, bodies: wire.NewBodies(), tasks: running,
 			fetches: &fetches{tasks: running, logger: opts.Logger},
 		},
-		surface: newSurface(opts),
+		surface: newSurface(opts, running),
 		forward: opts.Forward, metrics: counters, logger: opts.Logger,
 	}, nil
 }
 
-// Close ends the requests upstream that are under way, and waits for them and for the
-// callers that are still here: after it, nothing touches the journal or the cache.
-// Callers that come later are turned away with 503. Before it closes the server, the
-// daemon cuts the connections of callers that might wait for long.
+// BeginStop has readyz say 503, so that nobody sends more callers here. Everybody else is
+// answered as before.
+func (s *Server) BeginStop() { s.surface.stopping.Store(true) }
+
+// EndWaits answers the callers that wait for upstream, and all that come later, with what
+// is known here: a write that they prefer to see settled is pending.
+func (s *Server) EndWaits() { s.tasks.endWaits() }
+
+// Close ends the waits, and waits for the requests upstream that are under way and for
+// the callers that are still here: after it, nothing touches the journal or the cache.
+// Callers that come later are turned away with 503.
 func (s *Server) Close() { s.tasks.close() }
 
 // ServeHTTP answers one request.
@@ -170,14 +190,10 @@ func (s *Server) passOn(w http.ResponseWriter, r *http.Request) error {
 		return wire.MethodNotAllowed()
 	case !strings.HasPrefix(r.URL.Path, "/"):
 		return wire.Detail(http.StatusNotFound, "Not Found")
+	case mayLeadToMemory(r.URL.Path):
+		return errUncertainPath
 	}
 	s.metrics.forwarded.Inc()
-	control := http.NewResponseController(w)
-	// The answer may be a stream; the forwarder bounds it.
-	if err := errors.Join(control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Time{})); err != nil &&
-		!errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
 	s.forward.ServeHTTP(w, r)
 	return nil
 }
@@ -190,5 +206,6 @@ func (s *Server) Settled(w journal.Write) {
 	}
 	defer s.tasks.done()
 	// An absence that cannot be looked up is not remembered. The next read asks upstream.
-	_, _ = s.memory.rememberAbsence(w.ID)
+	// Nothing newer can have settled: the flusher sends the entry's next write after this.
+	_, _ = s.memory.rememberAbsence(w.ID, func() bool { return true })
 }

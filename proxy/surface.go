@@ -1,12 +1,12 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -34,14 +34,16 @@ const (
 
 // surface answers what is under /_botwired/.
 type surface struct {
-	journal         *journal.Journal
-	flusher         Flusher
-	upstreamURL     string
-	upstreamFailing func() (failing bool, reason string)
-	readsRefused    func() map[string]string
-	version         string
-	metrics         http.Handler
-	operations      map[string]operation // by path
+	journal       *journal.Journal
+	flusher       Flusher
+	upstreamURL   string
+	upstreamState func() UpstreamState
+	readsRefused  func() map[string]string
+	version       string
+	metrics       http.Handler
+	tasks         *tasks
+	stopping      atomic.Bool
+	operations    map[string]operation // by path
 }
 
 // operation is a method on a path of the surface.
@@ -50,10 +52,11 @@ type operation struct {
 	handle func(http.ResponseWriter, *http.Request) error
 }
 
-func newSurface(opts Options) *surface {
+func newSurface(opts Options, running *tasks) *surface {
 	s := &surface{
+		tasks:   running,
 		journal: opts.Journal, flusher: opts.Flusher,
-		upstreamURL: opts.UpstreamURL, upstreamFailing: opts.UpstreamFailing, readsRefused: opts.ReadsRefused,
+		upstreamURL: opts.UpstreamURL, upstreamState: opts.UpstreamState, readsRefused: opts.ReadsRefused,
 		version: opts.Version, metrics: promhttp.HandlerFor(opts.Registry, promhttp.HandlerOpts{}),
 	}
 	s.operations = map[string]operation{
@@ -97,10 +100,20 @@ func (s *surface) livez(w http.ResponseWriter, _ *http.Request) error {
 	return writeDocument(w, http.StatusOK, map[string]string{"status": "alive"})
 }
 
-// readyz answers 200 when the journal could take a write now.
+// errStopping says at readyz that the daemon is about to end.
+var errStopping = wire.Detail(http.StatusServiceUnavailable,
+	"not ready: botwired is stopping. It answers requests until it has flushed what is pending, or flush.drain_timeout is over.")
+
+// readyz answers 200 when the journal could take a write now and the daemon is to stay.
 func (s *surface) readyz(w http.ResponseWriter, _ *http.Request) error {
-	if err := s.journal.Err(); err != nil {
+	err := s.journal.Err()
+	switch {
+	case errors.Is(err, journal.ErrFull):
+		return wire.Detail(http.StatusServiceUnavailable, "not ready: "+err.Error()+". "+whileFull)
+	case err != nil:
 		return wire.Detail(http.StatusServiceUnavailable, "not ready: "+err.Error())
+	case s.stopping.Load():
+		return errStopping
 	}
 	return writeDocument(w, http.StatusOK, map[string]string{"status": "ready"})
 }
@@ -138,7 +151,7 @@ func (s *surface) flush(w http.ResponseWriter, r *http.Request) error {
 	if now {
 		s.flusher.TryNow(namespace)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	ctx, cancel := s.tasks.patience(r.Context(), timeout)
 	defer cancel()
 	settled, dead, pending, err := s.flusher.Flush(ctx, namespace)
 	if err != nil && ctx.Err() == nil {
@@ -195,7 +208,7 @@ func timeoutParameter(r *http.Request) (time.Duration, error) {
 	}
 	if err != nil || d < 0 || d > maxFlushTimeout {
 		return 0, wire.Detail(http.StatusBadRequest,
-			fmt.Sprintf("timeout=%q: expected a duration such as 30s, from 0 to %s", text, maxFlushTimeout))
+			fmt.Sprintf("timeout=%q: expected a duration such as 30s, from 0 to 1h", text))
 	}
 	return d, nil
 }

@@ -63,7 +63,7 @@ func TestTheOwnSurfacesMethodsAndPaths(t *testing.T) {
 func TestBadParametersAreRefusedWithWhatIsAccepted(t *testing.T) {
 	s := newSidecar(t)
 	for _, text := range []string{"x", "-1s", "61m", "3601", "1e9", "NaN", "Inf", "-5"} {
-		wantDetail(t, s.do(http.MethodPost, "/_botwired/flush?timeout="+text, ""), http.StatusBadRequest, "30s", "1h0m0s")
+		wantDetail(t, s.do(http.MethodPost, "/_botwired/flush?timeout="+text, ""), http.StatusBadRequest, "30s", "0 to 1h")
 	}
 	wantDetail(t, s.do(http.MethodPost, "/_botwired/flush?now=soon", ""), http.StatusBadRequest, "true or false")
 	for _, text := range []string{"30s", "1.5", "0", "3600", "1h"} {
@@ -94,7 +94,7 @@ func TestStatus(t *testing.T) {
 		until := time.Unix(2e9, 0).UTC()
 		want := statusDocument{
 			Version:  "1.2.3",
-			Upstream: upstreamDocument{URL: "http://upstream.example", State: "down", Reason: "connection refused"},
+			Upstream: upstreamDocument{URL: "http://upstream.example", State: "down", Since: time.Unix(2e9, 0).UTC(), Reason: "connection refused"},
 			Pending:  2, PendingBytes: 137, OldestPendingSeconds: 90, LastSeq: 2,
 			Namespaces: []namespaceDocument{
 				{Namespace: "b", Pending: 1, PendingBytes: 66 + 1, OldestPendingSeconds: 90},

@@ -1,9 +1,12 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/wire"
@@ -22,7 +25,7 @@ func (m *memory) put(w http.ResponseWriter, r *http.Request, id journal.ID) erro
 		return err
 	}
 	room.Release() // acknowledging may wait for upstream
-	m.acknowledge(w, r, written, wire.AppendStored(nil, id.Namespace, id.Key, wire.CodePoints(value)))
+	m.acknowledge(w, r, written, "", wire.AppendStored(nil, id.Namespace, id.Key, wire.CodePoints(value)))
 	return nil
 }
 
@@ -38,14 +41,18 @@ func (m *memory) store(id journal.ID, value string) (journal.Write, error) {
 
 // acknowledge answers a write that is durable. It first waits for upstream if the caller
 // prefers that.
-func (m *memory) acknowledge(w http.ResponseWriter, r *http.Request, written journal.Write, body []byte) {
+func (m *memory) acknowledge(w http.ResponseWriter, r *http.Request, written journal.Write, parameter string, body []byte) {
 	state := "pending"
-	if wait, ok := preferredWait(r.Header); ok && m.settles(w, r, written, wait) {
-		state = "settled"
+	if wait, ok := preferredWait(r.Header); ok {
+		state = m.outcome(w, r, written, wait)
 	}
-	w.Header().Set("Botwired-Write", state+"; seq="+strconv.FormatUint(written.Seq, 10))
+	w.Header().Set("Botwired-Write", state+parameter+"; seq="+strconv.FormatUint(written.Seq, 10))
 	writeJSON(w, http.StatusOK, body)
 }
+
+// assumed marks the answer to a DELETE that says, without knowing it, that the entry
+// existed.
+const assumed = "; assumed"
 
 // delete journals a tombstone for an entry that exists, as far as can be told
 // (contract 11).
@@ -53,8 +60,9 @@ func (m *memory) delete(w http.ResponseWriter, r *http.Request, id journal.ID) e
 	if refusal := wire.CheckEntry(id.Namespace, id.Key); refusal != nil {
 		return refusal
 	}
+	began := time.Now()
 	for look := 1; ; look++ {
-		written, err := m.tryDelete(r, id, look > looksForNews)
+		written, parameter, err := m.tryDelete(id, look > looksForNews, began)
 		switch {
 		case errors.Is(err, journal.ErrChanged), errors.Is(err, errOvertaken):
 			// Another write was faster. It decides what this one finds, if anybody still asks.
@@ -65,7 +73,7 @@ func (m *memory) delete(w http.ResponseWriter, r *http.Request, id journal.ID) e
 		case err != nil:
 			return err
 		}
-		m.acknowledge(w, r, written, wire.AppendDeleted(nil, id.Namespace, id.Key))
+		m.acknowledge(w, r, written, parameter, wire.AppendDeleted(nil, id.Namespace, id.Key))
 		return nil
 	}
 }
@@ -77,24 +85,27 @@ const looksForNews = 2
 
 // tryDelete decides on one look at the entry, and journals the tombstone only if the
 // entry is still as it was then. With askedBefore, an answer of upstream's is no news,
-// and neither is any other change that leaves no trace here.
-func (m *memory) tryDelete(r *http.Request, id journal.ID, askedBefore bool) (journal.Write, error) {
+// and neither is any other change that leaves no trace here. The parameter is for the
+// answer.
+func (m *memory) tryDelete(
+	id journal.ID, askedBefore bool, began time.Time,
+) (w journal.Write, parameter string, err error) {
 	lease := m.cache.Lease(entryKey(id))
 	defer lease.Release()
 	generation := m.cache.Generation(entryKey(id))
 	state, err := m.journal.Lookup(id)
 	if err != nil {
-		return journal.Write{}, err
+		return journal.Write{}, "", err
 	}
 	switch state.Kind {
 	case journal.Gone:
-		return journal.Write{}, wire.NotFound(id.Namespace, id.Key)
+		return journal.Write{}, "", wire.NotFound(id.Namespace, id.Key)
 	case journal.Unknown:
-		if err := m.mayExist(r, id, generation); err != nil {
-			return journal.Write{}, err
+		if parameter, err = m.mayExist(id, generation, began); err != nil {
+			return journal.Write{}, "", err
 		}
 	}
-	w, err := m.journal.Append(journal.NewWrite{
+	w, err = m.journal.Append(journal.NewWrite{
 		ID: id, Op: journal.Delete,
 		If: func(newest uint64) bool {
 			return newest == state.Seq && (!lease.Revoked() || askedBefore && state.Kind == journal.Unknown)
@@ -103,27 +114,61 @@ func (m *memory) tryDelete(r *http.Request, id journal.ID, askedBefore bool) (jo
 	if err == nil {
 		m.metrics.acknowledged[journal.Delete].Inc()
 	}
-	return w, err
+	return w, parameter, err
 }
 
 // mayExist refuses with 404 an entry that is known to be absent. If that is not known, it
-// asks upstream, and if upstream cannot be asked, the entry may exist. The generation is
-// the entry's from before it was looked up.
-func (m *memory) mayExist(r *http.Request, id journal.ID, generation cache.Generation) error {
+// asks upstream, and if upstream cannot be asked, or not in the time that is left of the
+// caller's patience since the DELETE began, it goes by the listing. The generation is the
+// entry's from before it was looked up.
+func (m *memory) mayExist(id journal.ID, generation cache.Generation, began time.Time) (parameter string, err error) {
 	key := entryKey(id)
 	item, _ := m.cache.Get(key)
 	if m.judge(id.Namespace, anyAge, item, generation).freshness != cache.Fresh {
-		got, err := m.fetches.wait(r.Context(), &entry{m, id, generation}, false)
-		if isUnavailable(err) {
-			return nil
+		from := &entry{m, id, generation}
+		got, err := m.fetches.wait(from, false, from.patience()-time.Since(began))
+		if isUnavailable(err) && !refusesCaller(err) {
+			return m.mayBeListed(id)
 		}
 		if err != nil {
-			return err
+			return "", err
 		}
 		item = got.item(key)
 	}
 	if item.Body == nil {
-		return wire.NotFound(id.Namespace, id.Key)
+		return "", wire.NotFound(id.Namespace, id.Key)
 	}
-	return nil
+	return "", nil
+}
+
+// refusesCaller reports whether upstream is there and says no. A 429 says that it has no
+// time, which passes.
+func refusesCaller(err error) bool {
+	var said answered
+	if !errors.As(err, &said) {
+		return false
+	}
+	status, _ := said.Answer()
+	return status != http.StatusTooManyRequests
+}
+
+// mayBeListed decides for an entry of which nothing else is known, by its namespace's
+// listing, as long as a LIST would be answered with that. A listing that lacks nothing
+// knows which entries upstream does not hold.
+func (m *memory) mayBeListed(id journal.ID) (parameter string, err error) {
+	l, ok, err := m.journal.Listing(id.Namespace)
+	if err != nil {
+		return "", err
+	}
+	if !ok || m.policy(id.Namespace).Judge(true, cache.Age(l.FetchedAt, time.Now())) == cache.Worthless {
+		return assumed, nil
+	}
+	_, listed := slices.BinarySearchFunc(l.Rows, id.Key, func(row journal.Row, key string) int { return cmp.Compare(row.Key, key) })
+	switch {
+	case listed:
+		return "", nil
+	case l.Complete:
+		return "", wire.NotFound(id.Namespace, id.Key)
+	}
+	return assumed, nil
 }

@@ -105,7 +105,7 @@ func TestAFullJournalRefusesAndRecovers(t *testing.T) {
 	s := newSidecar(t, func(stored *journal.Options, _ *Options) { stored.MaxBytes = 10_000 })
 	s.put(id("n", "k"), strings.Repeat("x", 9_000))
 	w := s.do(http.MethodPut, "/memory/n/other", putBody("v"))
-	wantDetail(t, w, http.StatusInsufficientStorage, "not taken", "10000 allowed")
+	wantDetail(t, w, http.StatusInsufficientStorage, "not taken", "of the 10000 bytes that journal.max_bytes allows")
 	wantStatus(t, s.get("/memory/n/other"), http.StatusNotFound)
 	wantDetail(t, s.get("/_botwired/readyz"), http.StatusServiceUnavailable, "not ready")
 	s.settle(id("n", "k"))
@@ -145,6 +145,44 @@ func TestDelete(t *testing.T) {
 			t.Errorf("%s: kind %d, %v; want %d", key, state.Kind, err, kind)
 		}
 	}
+}
+
+// While upstream cannot be asked, a DELETE goes by the namespace's listing as long as a
+// LIST would, and says when it knows nothing.
+func TestADeleteInAnOutageGoesByTheListing(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.upstream.most = 3
+		for _, key := range []string{"a", "b", "c"} {
+			s.upstream.set(id("long", key), "v") // and there may be more
+		}
+		s.upstream.set(id("short", "theirs"), "v")
+		s.upstream.set(id("short", "theirs2"), "v")
+		wantKeys(t, s.get("/memory/short"), "theirs2", "theirs")
+		wantStatus(t, s.get("/memory/long"), http.StatusOK)
+		s.upstream.setDown(true)
+		time.Sleep(time.Hour)
+		remove := func(target, write string) {
+			t.Helper()
+			w := s.do(http.MethodDelete, target, "")
+			if write == "" {
+				wantStatus(t, w, http.StatusNotFound)
+			} else {
+				wantStatus(t, w, http.StatusOK)
+			}
+			wantHeader(t, w, "Botwired-Write", write)
+		}
+		remove("/memory/short/never", "")
+		remove("/memory/short/theirs", "pending; seq=1")
+		remove("/memory/short/theirs", "") // there is a tombstone now
+		s.put(id("short", "mine"), "v")
+		remove("/memory/short/mine", "pending; seq=3")
+		remove("/memory/long/never", "pending; assumed; seq=4")
+		remove("/memory/long/a", "pending; seq=5")
+		remove("/memory/unlisted/never", "pending; assumed; seq=6")
+		s.policy.StaleIfError = time.Minute
+		remove("/memory/short/never2", "pending; assumed; seq=7")
+		remove("/memory/short/theirs2", "pending; assumed; seq=8")
+	})
 }
 
 func TestAKnownAbsenceIsNotAskedForAgainByDelete(t *testing.T) {
@@ -254,6 +292,25 @@ func TestAWriteMayWaitForUpstream(t *testing.T) {
 		w := s.do(http.MethodDelete, "/memory/n/k", "", "Prefer", "wait=10")
 		wantStatus(t, w, http.StatusOK)
 		wantHeader(t, w, "Botwired-Write", "settled; seq=10")
+	})
+}
+
+// A caller that waits hears of a write that upstream has refused for good.
+func TestPreferWaitSaysDead(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.flusher.await = func(_ context.Context, id journal.ID, seq uint64) bool {
+			w, err := s.journal.Lookup(id)
+			if err == nil {
+				err = s.journal.DeadLetter(journal.Write{ID: id, Seq: seq, Op: journal.Put, Value: w.Value}, journal.Failure{Status: 400, Reason: "bad"})
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			return false
+		}
+		w := s.put(id("n", "k"), "v", "Prefer", "wait=10")
+		wantStatus(t, w, http.StatusOK)
+		wantHeader(t, w, "Botwired-Write", "dead; seq=1")
 	})
 }
 

@@ -294,7 +294,7 @@ func TestOneRepairIsEnough(t *testing.T) {
 		up := r.fake
 		up.answer = func(c call) reply {
 			if c.value == "new" {
-				time.AfterFunc(time.Second, func() { up.set(func(f *fake) { f.entries[c.id] = "old" }) })
+				time.AfterFunc(30*time.Millisecond, func() { up.set(func(f *fake) { f.entries[c.id] = "old" }) })
 			}
 			return reply{hang: c.value == "old"}
 		}

@@ -53,6 +53,9 @@ func (s *schedule) followsAt(q *queue) instant {
 // patience is how long a request may take before others need not wait for it.
 func (s *schedule) patience() instant { return max(instant(overtakeAfter), overtakeTrips*s.roundTrip) }
 
+// hung reports whether an attempt took longer than that.
+func (s *schedule) hung(a *attempt, now instant) bool { return now-a.startedAt > s.patience() }
+
 // confirmedIn takes in how long a request took that upstream carried out.
 func (s *schedule) confirmedIn(took instant) {
 	s.roundTrip += (took - s.roundTrip) / roundTripWeight

@@ -123,6 +123,7 @@ func TestAMarkStaysWhenALaterAttemptIsNotSent(t *testing.T) {
 		time.Sleep(linger + 60*time.Millisecond)
 		r.set(func(f *fake) { f.down = true })
 		time.Sleep(time.Minute)
+		r.put(key("other"), "v") // a mark is taken back with the next change of the journal
 		ids, err := r.journal.InDoubt()
 		if diff := cmp.Diff([]journal.ID{key("k")}, ids); diff != "" || err != nil {
 			t.Errorf("%v; in doubt (-want +got):\n%s", err, diff)
@@ -147,8 +148,8 @@ func TestARefusedReadBackIsNoOutage(t *testing.T) {
 			r.put(key(k), "new")
 		}
 		time.Sleep(timeout + lateWindow + 5*time.Second)
-		if failing, why := r.flusher.Failing(); failing || r.pending() != 2 {
-			t.Errorf("upstream is taken to be down: %q; %d are pending", why, r.pending())
+		if got := r.health.Report(); got.State == upstream.Down || r.pending() != 2 {
+			t.Errorf("upstream is taken to be %s: %q; %d are pending", got.State, got.Reason, r.pending())
 		}
 		r.set(func(f *fake) { f.answer = nil })
 		r.settleWithin(backoffMax + time.Second)

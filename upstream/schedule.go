@@ -228,7 +228,7 @@ func (s *schedule) stop(a *attempt, now instant) {
 	case s.hoping:
 		s.hoping = nil
 	case s.probing:
-		s.probing, s.hanging = nil, now-a.startedAt > s.patience()
+		s.probing, s.hanging = nil, s.hung(a, now)
 	}
 	a.task.running = false
 	delete(s.running, a.task)

@@ -38,7 +38,7 @@ func newBenchCommand(p *process, settings *settingFlags) *cobra.Command {
 			return err
 		}
 		defer b.close()
-		fmt.Fprintf(p.stderr, "bench makes %d writes to %s, and botwired a few more: they count against the quota\n", plan.writes, b.upstreamURL)
+		fmt.Fprintf(p.stderr, "bench makes %s to %s, and botwired a few more: they count against the quota\n", plural(plan.writes, "write"), b.upstreamURL)
 		rows, err := b.run(cmd.Context())
 		left, cleanErr := b.clean(cmd.Context())
 		if err := errors.Join(err, cleanErr); err != nil {

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -22,8 +24,9 @@ func newGetCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get NAMESPACE KEY",
 		Short: "Print a value",
-		Long:  "Print a value to the byte. On a terminal, a newline follows it.",
-		Args:  arguments(2, 2),
+		Long: "Print a value to the byte. On a terminal, control characters other than tabs and newlines\n" +
+			"are shown as escapes such as \\x1b, and a newline follows.",
+		Args: arguments(2, 2),
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -41,12 +44,26 @@ func newGetCommand(p *process, settings *settingFlags) *cobra.Command {
 			return errors.New("the answer holds no value: another program than botwired listens there")
 		}
 		if p.isTerminal(p.stdout) {
-			*answer.Value += "\n"
+			*answer.Value = harmless(*answer.Value) + "\n"
 		}
 		_, err = io.WriteString(p.stdout, *answer.Value)
 		return err
 	}
 	return cmd
+}
+
+// harmless replaces what would control a terminal, and so could hide what a value says or
+// type for its reader.
+func harmless(value string) string {
+	var b strings.Builder
+	for _, r := range value {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+	}
+	return b.String()
 }
 
 func newSetCommand(p *process, settings *settingFlags) *cobra.Command {
@@ -74,7 +91,7 @@ func newSetCommand(p *process, settings *settingFlags) *cobra.Command {
 		if *asJSON {
 			return printJSON(p.stdout, body)
 		}
-		_, err = fmt.Fprintf(p.stdout, "stored %s, %d characters\n", printable(joinNames(args[:2]...)), utf8.RuneCountInString(value))
+		_, err = fmt.Fprintf(p.stdout, "stored %s, %s\n", printable(joinNames(args[:2]...)), plural(utf8.RuneCountInString(value), "character"))
 		return err
 	}
 	return cmd
@@ -150,19 +167,53 @@ func newListCommand(settings *settingFlags) *cobra.Command {
 			return err
 		}
 		r := request{method: http.MethodGet, path: []string{"memory", args[0]}, query: query}
-		return settings.show(cmd.Context(), r, *asJSON, printKeys)
+		print := printKeys
+		if *asJSON {
+			print = func(w io.Writer, _ *client, body []byte) error { return printJSON(w, body) }
+		}
+		return settings.show(cmd.Context(), r, false, func(w io.Writer, c *client, body []byte) error {
+			if err := print(w, c, body); err != nil {
+				return err
+			}
+			return settings.process.tellOfMore(c, body, query)
+		})
 	}
 	return cmd
 }
 
-func printKeys(w io.Writer, c *client, body []byte) error {
-	var answer struct {
-		Keys []struct {
-			Key     cell `json:"key"`
-			Bytes   cell `json:"bytes"`
-			Updated cell `json:"updated_at"`
-		} `json:"keys"`
+const (
+	// listedKeys is how many keys BotWire lists unless it is asked for another number, and
+	// maxListedKeys the most that it lists.
+	listedKeys    = 100
+	maxListedKeys = 1000
+)
+
+type keysAnswer struct {
+	Keys []struct {
+		Key     cell `json:"key"`
+		Bytes   cell `json:"bytes"`
+		Updated cell `json:"updated_at"`
+	} `json:"keys"`
+}
+
+// tellOfMore says on stderr that a list may not be all: one of nobody's choice of a limit, or
+// one as long as BotWire's can be.
+func (p *process) tellOfMore(c *client, body []byte, query url.Values) error {
+	var answer keysAnswer
+	if err := c.decode(body, &answer); err != nil {
+		return err
 	}
+	switch n := len(answer.Keys); {
+	case n >= maxListedKeys:
+		fmt.Fprintf(p.stderr, "these are the newest %d keys, and there may be more: BotWire lists no others\n", n)
+	case n >= listedKeys && !query.Has("limit"):
+		fmt.Fprintf(p.stderr, "these are the newest %d keys, and there may be more: --limit %d lists as many\n", n, maxListedKeys)
+	}
+	return nil
+}
+
+func printKeys(w io.Writer, c *client, body []byte) error {
+	var answer keysAnswer
 	if err := c.decode(body, &answer); err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ func TestGet(t *testing.T) {
 	body := `{"namespace":"ns","key":"k","value":"a\nb","created_at":1.5,"updated_at":2.5}`
 	d := newDaemon(t, map[string]answer{
 		"GET /memory/ns/k":    {200, body},
+		"GET /memory/ns/evil": {200, `{"value":"a\tü\u001b[2J\u009b\r\u202e"}`},
 		"GET /memory/ns/gone": {404, `{"detail":"Key not found: ns/gone"}`},
 		"GET /memory/ns/none": {200, `{"namespace":"ns"}`},
 		"GET /memory/ns/html": {200, `<html>`},
@@ -29,6 +30,8 @@ func TestGet(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "get", "ns", "k"), "a\nb")
 	wantOutput(t, at(t, d, onTerminal, "get", "ns", "k"), "a\nb\n")
 	wantOutput(t, at(t, d, nil, "get", "ns", "k", "--json"), body+"\n")
+	wantOutput(t, at(t, d, nil, "get", "ns", "evil"), "a\tü\x1b[2J\u009b\r\u202e")
+	wantOutput(t, at(t, d, onTerminal, "get", "ns", "evil"), "a\tü\\x1b[2J\\u009b\\r\\u202e\n")
 	wantFailure(t, at(t, d, nil, "get", "ns", "gone"), exitError, "botwired: key not found: ns/gone\n")
 	wantFailure(t, at(t, d, nil, "get", "ns", "none"), exitError, "no value")
 	wantFailure(t, at(t, d, nil, "get", "ns", "html"), exitError, "another program than botwired listens", d.address)
@@ -68,7 +71,7 @@ func TestSet(t *testing.T) {
 		{"argument", []string{"<ü>"}, "ignored", `{"value":"\u003cü\u003e"}`, "stored ns/k, 3 characters\n"},
 		{"empty argument", []string{""}, "ignored", `{"value":""}`, "stored ns/k, 0 characters\n"},
 		{"dash", []string{"-"}, "a\n", `{"value":"a\n"}`, "stored ns/k, 2 characters\n"},
-		{"no argument", nil, "b", `{"value":"b"}`, "stored ns/k, 1 characters\n"},
+		{"no argument", nil, "b", `{"value":"b"}`, "stored ns/k, 1 character\n"},
 		{"JSON", []string{"abc", "--json"}, "", `{"value":"abc"}`, answered + "\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -119,6 +122,32 @@ func TestList(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "list", "ns", "--json"), body+"\n")
 	wantOutput(t, at(t, d, nil, "list", "ns", "--limit", "1"), "KEY  BYTES  UPDATED\nx    1      1970-01-01T00:00:00Z\n")
 	wantFailure(t, at(t, d, nil, "list", "bad"), exitError, "Invalid namespace (HTTP 400)")
+}
+
+// A list that may not be all says so, beside the list.
+func TestListTellsOfMore(t *testing.T) {
+	keys := func(n int) answer {
+		return answer{200, `{"keys":[` + strings.TrimSuffix(strings.Repeat(`{"key":"k"},`, n), ",") + `]}`}
+	}
+	d := newDaemon(t, map[string]answer{
+		"GET /memory/few": keys(99), "GET /memory/many": keys(100),
+		"GET /memory/many?limit=100": keys(100), "GET /memory/many?limit=1000": keys(1000),
+	})
+	for _, test := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"few"}, ""},
+		{[]string{"many"}, "these are the newest 100 keys, and there may be more: --limit 1000 lists as many\n"},
+		{[]string{"many", "--limit", "100"}, ""},
+		{[]string{"many", "--limit", "1000"}, "these are the newest 1000 keys, and there may be more: BotWire lists no others\n"},
+	} {
+		for _, args := range [][]string{test.args, append(test.args, "--json")} {
+			if got := at(t, d, nil, append([]string{"list"}, args...)...); got.stderr != test.says || got.code != exitOK {
+				t.Errorf("%v: exit code %d, stderr %q", args, got.code, got.stderr)
+			}
+		}
+	}
 }
 
 func TestUnixSocketAndToken(t *testing.T) {

@@ -128,7 +128,7 @@ func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe
 func TestOutputThatCannotBeWritten(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
 		"POST /_botwired/flush?timeout=30s": {200, `{"settled":0,"dead":0,"pending":0}`},
-		"GET /_botwired/status":             {200, `{}`},
+		"GET /_botwired/status":             {200, `{"version":"v1","pending":0}`},
 		"GET /memory/ns/k":                  {200, `{"value":"v"}`},
 		"GET /memory/ns":                    {200, `{"keys":[]}`},
 		"PUT /memory/ns/k":                  {200, `{}`},

@@ -9,14 +9,10 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/botwired/botwired/config"
 )
 
 const (
-	// maxConnections bounds the connections that callers hold; further callers wait.
-	maxConnections = 4096
 	// socketMode lets only the daemon's own user connect to its socket.
 	socketMode = 0o600
 	// staleCheck bounds the attempt to connect to a socket that may be stale.
@@ -32,13 +28,13 @@ func listen(ctx context.Context, c *config.Config) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen = %q: %w", c.Listen, err)
 	}
-	return netutil.LimitListener(listener, maxConnections), nil
+	return listener, nil
 }
 
 func listenOn(ctx context.Context, c *config.Config) (net.Listener, error) {
 	path, ok := c.Socket()
 	if !ok {
-		return new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
+		return new(net.ListenConfig).Listen(ctx, network(c.Listen), c.Listen)
 	}
 	lock, err := lockSocket(path)
 	if err != nil {
@@ -49,6 +45,16 @@ func listenOn(ctx context.Context, c *config.Config) (net.Listener, error) {
 		return nil, errors.Join(err, unlock(lock))
 	}
 	return &lockedListener{listener, lock}, nil
+}
+
+// network keeps a listener on an IPv4 address, such as 0.0.0.0, off IPv6: Go would listen
+// on all addresses of both.
+func network(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err == nil && ip != nil && ip.To4() != nil {
+		return "tcp4"
+	}
+	return "tcp"
 }
 
 // takeSocket listens on a socket. It removes one that a killed process left behind. The

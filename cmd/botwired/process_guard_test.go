@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
@@ -155,11 +156,12 @@ func testValuesStayOut(t *testing.T, program string) {
 			t.Fatal(err)
 		}
 	}
-	wrong := func() {
+	basic := func(pair string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(pair)) }
+	want := func(authorization string, status int) {
 		t.Helper()
-		status, _, err := c.ask(http.MethodGet, "/memory/n/k", "", "Authorization", "Bearer wrong-"+token)
-		if err != nil || status != http.StatusUnauthorized {
-			t.Errorf("with a wrong token: %d, %v", status, err)
+		got, _, err := c.ask(http.MethodGet, "/memory/n/k", "", "Authorization", authorization)
+		if err != nil || got != status {
+			t.Errorf("%d, %v, want %d", got, err, status)
 		}
 	}
 	body := `{"value":"` + value + `"}`
@@ -172,10 +174,12 @@ func testValuesStayOut(t *testing.T, program string) {
 	ask(http.MethodPost, "/_botwired/flush?timeout=20s", "")
 	ask(http.MethodGet, "/memory/n/k", "")
 	ask(http.MethodPost, "/channels/x", body)
-	wrong()
+	want(basic("x:"+token), http.StatusOK)
+	want(basic("x:wrong-"+token), http.StatusUnauthorized)
+	want("Bearer wrong-"+token, http.StatusUnauthorized)
 	c.kill()
 	log := c.stderr.String()
-	for _, marker := range []string{value, token} {
+	for _, marker := range []string{value, token, basic("x:" + token)[len("Basic "):]} {
 		if strings.Contains(log, marker) {
 			t.Errorf("the log contains %q:\n%s", marker, log)
 		}

@@ -39,6 +39,7 @@ func TestProcess(t *testing.T) {
 		"prefer wait":                    testPreferWait,
 		"SIGTERM drains":                 testTermDrains,
 		"SIGTERM keeps what it must":     testTermKeeps,
+		"SIGTERM serves while it drains": testTermServes,
 		"second signal":                  testSecondSignal,
 		"one daemon a directory":         testOneDaemon,
 		"busy address":                   testBusyAddress,
@@ -53,6 +54,10 @@ func TestProcess(t *testing.T) {
 		"values stay out of the log":     testValuesStayOut,
 		"OPTIONS asterisk names a host":  testAsterisk,
 		"a caller of the closed journal": testFlushAtShutdown,
+		"SIGHUP reloads":                 testReload,
+		"a bad reload changes nothing":   testBadReload,
+		"the log's reader goes away":     testLogReaderGone,
+		"one IPv4 address":               testListensOnIPv4,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -102,19 +107,19 @@ func command(ctx context.Context, t *testing.T, program string, args ...string) 
 // startChild runs a daemon and waits until it answers.
 func startChild(t *testing.T, program, dir, address, upstream string, args ...string) *child {
 	t.Helper()
+	c := prepareChild(t, program, dir, address, upstream, args...)
+	c.start()
+	return c
+}
+
+func prepareChild(t *testing.T, program, dir, address, upstream string, args ...string) *child {
+	t.Helper()
 	args = append([]string{
 		"serve", "--listen", address, "--data-dir", dir, "--upstream-url", upstream,
-		"--upstream-late-window", "500ms", "--flush-backoff-max", "500ms", "--upstream-read-patience", "100ms",
+		"--upstream-late-window", "500ms", "--flush-backoff-max", "500ms", "--upstream-read-patience", "1s",
 	}, args...)
 	c := &child{t: t, address: address, dir: dir, exited: make(chan struct{})}
 	c.cmd, c.stderr = command(t.Context(), t, program, args...)
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(c.exited)
-		_ = c.cmd.Wait() // its outcome is in ProcessState
-	}()
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
 	if socket, ok := strings.CutPrefix(address, "unix://"); ok {
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -122,12 +127,20 @@ func startChild(t *testing.T, program, dir, address, upstream string, args ...st
 		}
 	}
 	c.client = &http.Client{Transport: transport, Timeout: 30 * time.Second}
-	t.Cleanup(func() {
-		c.kill()
-		transport.CloseIdleConnections()
-	})
-	c.awaitReady()
 	return c
+}
+
+func (c *child) start() {
+	c.t.Helper()
+	if err := c.cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	go func() {
+		defer close(c.exited)
+		_ = c.cmd.Wait() // its outcome is in ProcessState
+	}()
+	c.t.Cleanup(c.kill)
+	c.awaitReady()
 }
 
 func (c *child) awaitReady() {

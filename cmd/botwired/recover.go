@@ -78,7 +78,7 @@ func (p *process) recoverProgress() (show func(journal.Progress), clearLine func
 		shown = true
 		line := fmt.Sprintf("%d of %d files read", now.Files, now.OfFiles)
 		if now.Records > 0 {
-			line = fmt.Sprintf("%d records written", now.Records)
+			line = plural(now.Records, "record") + " written"
 		}
 		fmt.Fprint(p.stderr, "\r\x1b[K"+line)
 	}

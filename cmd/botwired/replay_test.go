@@ -1,11 +1,17 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,6 +96,46 @@ func TestProbesNeedNoToken(t *testing.T) {
 	} {
 		if got := exempt(&http.Request{URL: &url.URL{Path: path}}); got != want {
 			t.Errorf("%s: exempt is %v", path, got)
+		}
+	}
+}
+
+// BotWire takes a "%" that begins no escape for itself, and says what is wrong with the
+// name. The connection goes on.
+func TestBrokenEscapesAreInvalidNames(t *testing.T) {
+	base := startInProcess(t, "serve", "--upstream", "embedded", "--latency", "0s")
+	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	answers := bufio.NewReader(conn)
+	for _, c := range []struct{ request, answer string }{
+		{"GET /memory/ns/a%zz", "400 application/json Invalid key"},
+		{"DELETE /memory/ns/%", "400 application/json Invalid key"},
+		{"GET /memory/n%g0/k", "400 application/json Invalid namespace"},
+		{"GET /memory/n%2?limit=3", "400 application/json Invalid namespace"},
+		{"GET /memory/ns/%41", "404 application/json Key not found: ns/A"},
+		{"PUT /memory/ns/%4", "422 application/json"},
+	} {
+		if _, err := io.WriteString(conn, c.request+" HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", c.request, err)
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var doc struct{ Detail any }
+		if err := json.Unmarshal(body, &doc); err != nil {
+			t.Errorf("%s: %v in %q", c.request, err, body)
+		}
+		got := fmt.Sprintf("%d %s %v", r.StatusCode, r.Header.Get("Content-Type"), doc.Detail)
+		if !strings.HasPrefix(got, c.answer) {
+			t.Errorf("%s: %s, want %s", c.request, got, c.answer)
 		}
 	}
 }

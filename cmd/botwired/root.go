@@ -151,7 +151,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 func arguments(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
-			return usagef("%d arguments: expected %q", len(args), cmd.UseLine())
+			return usagef("%s: expected %q", plural(len(args), "argument"), cmd.UseLine())
 		}
 		for i, arg := range args[:least] {
 			if arg == "" {

@@ -9,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,10 +21,16 @@ import (
 	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/internal/httplog"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
 )
 
-// callersGrace is how long, at shutdown, requests under way may take to end.
-const callersGrace = 2 * time.Second
+// callersGrace is how long, when the daemon stops, the requests under way may take to end
+// after its listener is closed. Of a short flush.drain_timeout it is one part in
+// callersShare.
+const (
+	callersGrace = 2 * time.Second
+	callersShare = 4
+)
 
 func newServeCommand(p *process, settings *settingFlags) *cobra.Command {
 	return &cobra.Command{
@@ -30,20 +38,24 @@ func newServeCommand(p *process, settings *settingFlags) *cobra.Command {
 		Short: "Run the daemon",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			loaded, err := settings.load(nil)
-			if err != nil {
-				return err
-			}
-			return serve(cmd.Context(), loaded, p.stderr)
+			return serve(cmd.Context(), func() (*config.Loaded, error) { return settings.load(nil) }, p.stderr)
 		},
 	}
 }
 
 // serve runs the daemon until ctx ends, and then stops it in the order in which
-// requests flow: callers, flusher, journal (contract 22).
-func serve(ctx context.Context, loaded *config.Loaded, stderr io.Writer) error {
-	c := &loaded.Config
-	logger, listener, err := begin(ctx, loaded, stderr)
+// requests flow: callers, flusher, journal (contract 22). At SIGHUP it loads the
+// configuration anew.
+func serve(ctx context.Context, load func() (*config.Loaded, error), stderr io.Writer) error {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	loaded, err := load()
+	if err != nil {
+		return err
+	}
+	c, level := &loaded.Config, new(slog.LevelVar)
+	logger, listener, err := begin(ctx, loaded, level, stderr)
 	if err != nil {
 		return err
 	}
@@ -52,19 +64,25 @@ func serve(ctx context.Context, loaded *config.Loaded, stderr io.Writer) error {
 		return errors.Join(err, listener.Close())
 	}
 	server := fastpath.New(listener, fastpath.Options{
-		HTTP: newHTTPServer(d.guard, logger), Admits: d.guard.Admits, Answer: d.proxy.AnswerSimple, Logger: logger,
+		HTTP: newHTTPServer(&d.door, logger), Admits: d.door.Admits, Answer: d.proxy.AnswerSimple, Logger: logger,
+		MaxConns: connectionBound(openFilesLimit(), c.Upstream.Concurrency, logger),
 	})
+	d.readmit = server.Readmit
+	stopReloading := (&reloader{load: load, running: loaded, level: level, sidecar: d, logger: logger}).on(hangups)
+	defer stopReloading()
 	logger.Info("listening", "address", listener.Addr().String(), "upstream", c.Upstream.URL, "data_dir", c.DataDir,
 		"version", buildVersion())
-	err = d.run(ctx, c.Flush.DrainTimeout, server.Serve, server.Shutdown)
+	err = d.run(ctx, server.Serve, server.Shutdown)
 	return errors.Join(err, server.Close(), d.close())
 }
 
 // begin opens what every server needs first: its log, with the warnings about the
 // configuration, and its listener. If the address is taken, the server touches nothing
-// else.
-func begin(ctx context.Context, loaded *config.Loaded, stderr io.Writer) (*slog.Logger, net.Listener, error) {
-	logger := newLogger(loaded.Config.Log, stderr)
+// else. The reader of the log may go away: a server does not end with it.
+func begin(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, stderr io.Writer) (*slog.Logger, net.Listener, error) {
+	signal.Ignore(syscall.SIGPIPE)
+	level.Set(levelOf(loaded.Config.Log))
+	logger := newLogger(loaded.Config.Log, level, stderr)
 	for _, warning := range loaded.Warnings {
 		logger.Warn(warning)
 	}
@@ -82,7 +100,7 @@ func fatal(stderr io.Writer) func(error) {
 }
 
 // run serves until ctx or one of the daemon's parts ends.
-func (d *sidecar) run(ctx context.Context, drain time.Duration, serve func() error, shutdown func(context.Context) error) error {
+func (d *sidecar) run(ctx context.Context, serve func() error, shutdown func(context.Context) error) error {
 	// The flusher outlives ctx: it drains the writes that the callers leave.
 	flushing, stopFlushing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFlushing()
@@ -103,15 +121,9 @@ func (d *sidecar) run(ctx context.Context, drain time.Duration, serve func() err
 	select {
 	case <-ctx.Done():
 		d.logger.Info("stopping")
+		d.stop(broken, d.config.Load().Flush.DrainTimeout, shutdown)
 	case <-broken.Done():
-	}
-	grace, cancel := context.WithTimeout(flushing, callersGrace)
-	defer cancel()
-	if err := shutdown(grace); err != nil && !errors.Is(err, context.DeadlineExceeded) && broken.Err() == nil {
-		d.logger.Warn("stopping the server", "error", err)
-	}
-	if broken.Err() == nil {
-		d.drain(flushing, drain)
+		d.shutDown(flushing, shutdown)
 	}
 	stopFlushing()
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
@@ -132,12 +144,39 @@ func (d *sidecar) readJournal(ctx context.Context) error {
 	return nil
 }
 
-// drain flushes for as long as it is allowed to, and logs how much it leaves pending.
-func (d *sidecar) drain(ctx context.Context, limit time.Duration) {
+// stop flushes, and serves until that is over: a caller must not be refused as long as
+// there is somebody who can take its write. It closes the listener last, and then flushes
+// the writes that it took meanwhile. All this takes no longer than the limit, of which the
+// answers to the last callers have a part, unless a part of the daemon breaks (contract
+// 22).
+func (d *sidecar) stop(ctx context.Context, limit time.Duration, shutdown func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	left := d.flusher.Drain(ctx)
-	d.logger.Info("stopped", "settled", left.Settled, "dead", left.Dead, "pending", left.Pending)
+	d.proxy.BeginStop()
+	flushed := d.drain(ctx, limit-min(callersGrace, limit/callersShare))
+	d.proxy.EndWaits()
+	d.shutDown(ctx, shutdown)
+	if flushed.Pending == 0 {
+		last := d.drain(ctx, limit)
+		flushed.Settled += last.Settled
+		flushed.Dead += last.Dead
+	}
+	d.logger.Info("stopped", "settled", flushed.Settled, "dead", flushed.Dead, "pending", d.journal.Stats().Pending)
+}
+
+// shutDown closes the listener and gives the last callers their grace.
+func (d *sidecar) shutDown(ctx context.Context, shutdown func(context.Context) error) {
+	grace, cancel := context.WithTimeout(ctx, callersGrace)
+	defer cancel()
+	if err := shutdown(grace); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+		d.logger.Warn("stopping the server", "error", err)
+	}
+}
+
+func (d *sidecar) drain(ctx context.Context, limit time.Duration) upstream.FlushResult {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return d.flusher.Drain(ctx)
 }
 
 // newHTTPServer bounds what a caller can hold: header size and times. Bodies are

@@ -9,7 +9,10 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/botwired/botwired/config"
 )
@@ -70,6 +73,22 @@ func TestSelfhostHasItsOwnDefaults(t *testing.T) {
 	}
 }
 
+// A person reads the log: no nanoseconds.
+func TestLogIsReadable(t *testing.T) {
+	for _, format := range []string{"json", "text"} {
+		var out bytes.Buffer
+		newLogger(config.Log{Format: format}, slog.LevelInfo, &out).Info("said", "every", 30*time.Second, "took", 1234567891*time.Nanosecond)
+		for _, part := range []string{"30s", "1.235s"} {
+			if !strings.Contains(out.String(), part) {
+				t.Errorf("%s without %s: %s", format, part, &out)
+			}
+		}
+		if moment := regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[Z+-]`); !moment.Match(out.Bytes()) {
+			t.Errorf("%s: the time is not to the millisecond: %s", format, &out)
+		}
+	}
+}
+
 func TestLogger(t *testing.T) {
 	for _, test := range []struct {
 		log    config.Log
@@ -81,7 +100,7 @@ func TestLogger(t *testing.T) {
 		{config.Log{Level: "error", Format: "text"}, slog.LevelError, false},
 	} {
 		var out bytes.Buffer
-		logger := newLogger(test.log, &out)
+		logger := newLogger(test.log, levelOf(test.log), &out)
 		logger.Log(t.Context(), test.level-1, "too quiet")
 		logger.Log(t.Context(), test.level, "loud enough")
 		if n := bytes.Count(out.Bytes(), []byte("\n")); n != 1 || !bytes.Contains(out.Bytes(), []byte("loud enough")) {

@@ -13,8 +13,11 @@ import (
 type status struct {
 	Version  cell `json:"version"`
 	Upstream struct {
-		URL   cell `json:"url"`
-		State cell `json:"state"`
+		URL         cell `json:"url"`
+		State       cell `json:"state"`
+		Since       cell `json:"since"`
+		Reason      cell `json:"reason"`
+		LastSuccess cell `json:"last_success_at"`
 	} `json:"upstream"`
 	backlog
 	DeadLetters cell              `json:"dead_letters"`
@@ -48,6 +51,16 @@ func (n namespaceStatus) waits() string {
 	return string(n.Paused)
 }
 
+// upstream says how upstream does, and since when and why if it does not do well.
+func (s *status) upstream() string {
+	u := s.Upstream
+	text := u.URL.or("unknown") + " is " + u.State.or("unknown")
+	if u.Reason == "" {
+		return text
+	}
+	return fmt.Sprintf("%s since %s: %s (it last answered: %s)", text, u.Since.moment(), u.Reason, u.LastSuccess.or("not since the start"))
+}
+
 func newStatusCommand(settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -56,18 +69,41 @@ func newStatusCommand(settings *settingFlags) *cobra.Command {
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return settings.show(cmd.Context(), request{method: http.MethodGet, path: surface("status")}, *asJSON, printStatus)
+		print := printStatus
+		if *asJSON {
+			print = printStatusJSON
+		}
+		return settings.show(cmd.Context(), request{method: http.MethodGet, path: surface("status")}, false, print)
 	}
 	return cmd
 }
 
-func printStatus(w io.Writer, c *client, body []byte) error {
-	var s status
+// readStatus fails if the answer is not botwired's: another program may answer every
+// request with some JSON.
+func readStatus(c *client, body []byte) (s status, err error) {
 	if err := c.decode(body, &s); err != nil {
+		return s, err
+	}
+	if s.Version == "" || s.Pending == "" {
+		return s, fmt.Errorf("another program than botwired listens at %s: its answer is no status of botwired's", c.listen)
+	}
+	return s, nil
+}
+
+func printStatusJSON(w io.Writer, c *client, body []byte) error {
+	if _, err := readStatus(c, body); err != nil {
 		return err
 	}
-	pending := s.Pending.or("unknown")
-	if s.Pending != "" && s.Pending != "0" {
+	return printJSON(w, body)
+}
+
+func printStatus(w io.Writer, c *client, body []byte) error {
+	s, err := readStatus(c, body)
+	if err != nil {
+		return err
+	}
+	pending := string(s.Pending)
+	if s.Pending != "0" {
 		writes := "writes"
 		if s.Pending == "1" {
 			writes = "write"
@@ -77,9 +113,9 @@ func printStatus(w io.Writer, c *client, body []byte) error {
 	if s.Rebuilding == "true" {
 		pending += ", so far: botwired is still reading its journal"
 	}
-	err := printFacts(w, [][2]string{
-		{"version", s.Version.or("unknown")},
-		{"upstream", s.Upstream.URL.or("unknown") + " is " + s.Upstream.State.or("unknown")},
+	err = printFacts(w, [][2]string{
+		{"version", string(s.Version)},
+		{"upstream", s.upstream()},
 		{"pending", pending},
 		{"dead letters", s.DeadLetters.or("unknown")},
 	})

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -28,6 +29,10 @@ const (
 type conn struct {
 	server *Server
 	net    net.Conn
+	away   atomic.Bool // net/http has the connection
+	// idleSince is when the connection began to wait for the head of a request, in Unix
+	// nanoseconds, or busy or evicted.
+	idleSince atomic.Int64
 
 	buf     []byte // in is a part of it
 	in      []byte // received and not yet answered
@@ -41,8 +46,12 @@ type conn struct {
 	admitted caller // the caller that the guard let in last
 }
 
-// caller is the part of a simple request that the guard decides by.
-type caller struct{ host, authorization []byte }
+// caller is the part of a simple request that the guard decides by, and when it did, by
+// Server.admits.
+type caller struct {
+	host, authorization []byte
+	asked               uint64
+}
 
 // next is what happens to a connection next.
 type next uint8
@@ -51,6 +60,7 @@ const (
 	goOn     next = iota
 	end           // close it
 	handOver      // net/http serves it from here on
+	leave         // net/http has served it to its end
 )
 
 // serve answers simple requests until the connection ends or brings another request.
@@ -68,6 +78,14 @@ func (c *conn) serve() next {
 				}
 				continue // there may be another one already
 			}
+		case foreign:
+			if !c.flush() {
+				return end
+			}
+			if n := c.lend(size); n != goOn {
+				return n
+			}
+			continue
 		case unusual:
 			if c.flush() {
 				return handOver
@@ -112,15 +130,15 @@ func (c *conn) answer(size int) next {
 
 // admit asks the guard about the caller, unless it let the same caller in last time.
 func (c *conn) admit() bool {
-	r, last := &c.request, &c.admitted
-	if last.host != nil && bytes.Equal(r.host, last.host) && subtle.ConstantTimeCompare(r.authorization, last.authorization) == 1 {
+	r, last, now := &c.request, &c.admitted, c.server.admits.Load()
+	if last.host != nil && last.asked == now && bytes.Equal(r.host, last.host) && subtle.ConstantTimeCompare(r.authorization, last.authorization) == 1 {
 		return true
 	}
 	parsed, err := c.read(c.in)
 	if err != nil || !c.server.opts.Admits(parsed.WithContext(c.withAddress(c.server.base()))) {
 		return false
 	}
-	*last = caller{bytes.Clone(r.host), bytes.Clone(r.authorization)}
+	*last = caller{bytes.Clone(r.host), bytes.Clone(r.authorization), now}
 	return true
 }
 
@@ -195,13 +213,45 @@ func (c *conn) send(more []byte) bool {
 	return err == nil
 }
 
-// run serves the connection to its end or hands it over.
+// lend has net/http answer the request that in begins with, and takes the connection back.
+func (c *conn) lend(size int) next {
+	have := min(size, len(c.in))
+	b := &borrowed{read: withWholeEscapes(c.in[:have]), left: size - have, ahead: c.in[have:len(c.in):len(c.in)]}
+	if !c.give(b) {
+		return end
+	}
+	if !b.done.Load() {
+		return leave
+	}
+	c.readBy, c.writeBy, c.began = time.Time{}, time.Time{}, time.Time{} // net/http has moved the deadlines
+	c.consume(have)
+	if len(c.in) == 0 {
+		c.in = append(c.in, b.ahead...)
+	}
+	return goOn
+}
+
+// give has net/http serve the connection, and returns when that is over; false if net/http
+// is closed.
+func (c *conn) give(b *borrowed) bool {
+	b.Conn, b.owner, b.over = c.net, c, make(chan struct{})
+	c.away.Store(true)
+	defer c.away.Store(false)
+	if c.net.SetDeadline(time.Time{}) != nil || !c.server.handoff.give(b) {
+		return false
+	}
+	<-b.over
+	return true
+}
+
+// run serves the connection to its end.
 func (c *conn) run() {
 	defer c.server.forget(c)
 	defer c.recoverPanic()
-	if c.serve() == handOver && c.net.SetDeadline(time.Time{}) == nil &&
-		c.server.handoff.give(&replayed{Conn: c.net, read: c.in}) {
-		return
+	if c.serve() == handOver {
+		read := withWholeEscapes(c.in)
+		c.buf, c.in = nil, nil
+		c.give(&borrowed{forGood: true, read: read})
 	}
 	_ = c.net.Close() // the caller has gone, or has all its answers
 }

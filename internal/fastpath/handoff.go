@@ -1,8 +1,11 @@
 package fastpath
 
 import (
+	"io"
 	"net"
+	"net/http"
 	"sync"
+	"sync/atomic"
 )
 
 // handoff is the listener through which net/http gets its connections.
@@ -43,20 +46,80 @@ func (h *handoff) give(c net.Conn) bool {
 	}
 }
 
-// replayed is a connection that first gives again the bytes that were read from it. Only
-// one goroutine at a time reads from it.
-type replayed struct {
+// borrowed is a connection while net/http has it: for one request, or for good. net/http
+// first gets the bytes that have been read already.
+//
+// For one request, it gets that request and no byte more, and the end of the connection
+// when it comes back for the next one. While it handles the request, it reads a byte ahead
+// to notice that the caller leaves.
+type borrowed struct {
 	net.Conn
-	read []byte
+	owner   *conn
+	forGood bool
+
+	// net/http never reads twice at a time.
+	read  []byte // read from the connection and not yet by net/http
+	left  int    // of the request, still to be read from the connection
+	ahead []byte // what follows the request, as far as it is known
+
+	done atomic.Bool // net/http has answered the request
+	once sync.Once
+	over chan struct{} // closed when net/http has no more use for the connection
 }
 
-func (c *replayed) Read(p []byte) (int, error) {
-	if len(c.read) == 0 {
-		return c.Conn.Read(p)
+func (b *borrowed) Read(p []byte) (n int, err error) {
+	switch {
+	case len(b.read) > 0:
+		n = copy(p, b.read)
+		if b.read = b.read[n:]; len(b.read) == 0 {
+			b.read = nil
+		}
+		return n, nil
+	case b.forGood:
+		return b.Conn.Read(p)
+	case b.left > 0:
+		n, err = b.Conn.Read(p[:min(len(p), b.left)])
+		b.left -= n
+		return n, err
+	case b.done.Load():
+		return 0, io.EOF
+	case len(b.ahead) == 0:
+		n, err = b.Conn.Read(p[:min(len(p), 1)])
+		b.ahead = append(b.ahead, p[:n]...)
+		return n, err
 	}
-	n := copy(p, c.read)
-	if c.read = c.read[n:]; len(c.read) == 0 {
-		c.read = nil
+	return copy(p, b.ahead[:1]), nil
+}
+
+// Close closes the connection, unless net/http has answered its request and would keep
+// the connection.
+func (b *borrowed) Close() (err error) {
+	if b.forGood || !b.done.Load() {
+		err = b.Conn.Close()
 	}
-	return n, nil
+	b.once.Do(func() { close(b.over) })
+	return err
+}
+
+// CloseWrite lets net/http wait for its answer to arrive before it closes a connection
+// on which more is coming.
+func (b *borrowed) CloseWrite() error {
+	if half, ok := b.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// changed hears from net/http what it does with a connection.
+func changed(c net.Conn, state http.ConnState) {
+	b, ok := c.(*borrowed)
+	switch {
+	case !ok:
+	case state == http.StateIdle && b.forGood:
+		b.owner.rest()
+	case state == http.StateIdle:
+		b.done.Store(true)
+	case state == http.StateActive:
+		b.owner.wake() // a request on a connection that was closed meanwhile gets no answer
+	}
 }

@@ -78,12 +78,14 @@ func TestShutdown(t *testing.T) {
 		})
 		put := request("PUT", "/memory/quick/k", "abc")
 		idle, fresh, head, theirs := w.dial(t), w.dial(t), w.dial(t), w.dial(t)
-		busy, waiting, partial := w.dial(t), w.dial(t), w.dial(t)
+		busy, waiting, lent, partial := w.dial(t), w.dial(t), w.dial(t), w.dial(t)
+		given := w.dial(t)
 		exchange(t, idle, request("GET", "/memory/quick/k", ""), 1)
 		exchange(t, theirs, request("GET", "/other", ""), 1)
+		exchange(t, given, chunked, 1)
 		for c, text := range map[net.Conn]string{
 			busy: request("GET", "/memory/slow/k", ""), waiting: request("GET", "/memory/later/k", ""),
-			partial: put[:len(put)-1], head: put[:20],
+			lent: request("POST", "/other", "abc"), partial: put[:len(put)-1], head: put[:20],
 		} {
 			if _, err := io.WriteString(c, text); err != nil {
 				t.Fatal(err)
@@ -93,13 +95,13 @@ func TestShutdown(t *testing.T) {
 		began := time.Now()
 		down := make(chan error, 1)
 		go func() { down <- w.server.Shutdown(context.Background()) }()
-		for what, c := range map[string]net.Conn{"idle": idle, "fresh": fresh, "head": head, "net/http's": theirs} {
+		for what, c := range map[string]net.Conn{"idle": idle, "fresh": fresh, "head": head, "lent before": theirs, "net/http's": given} {
 			if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || time.Since(began) > time.Second {
 				t.Errorf("%s: the connection ended after %s with %v", what, time.Since(began), err)
 			}
 		}
 		rest := map[net.Conn]string{partial: put[len(put)-1:]} // of its request
-		for _, c := range []net.Conn{busy, waiting, partial} {
+		for _, c := range []net.Conn{busy, waiting, lent, partial} {
 			if got := exchange(t, c, rest[c], 1)[0]; !strings.Contains(got, "200 ") || !strings.Contains(got, "close=true") {
 				t.Errorf("what was under way is answered with %s", got)
 			}
@@ -166,7 +168,9 @@ func TestAcceptFails(t *testing.T) {
 			l.errs <- os.NewSyscallError("accept4", syscall.EMFILE)
 		}
 		server := fastpath.New(l, fastpath.Options{
-			HTTP:   &http.Server{Handler: http.HandlerFunc(echo), ReadHeaderTimeout: readHeader},
+			HTTP: &http.Server{
+				Handler: http.HandlerFunc(echo), ReadHeaderTimeout: readHeader, ReadTimeout: readAll, WriteTimeout: write, IdleTimeout: idle,
+			},
 			Admits: func(*http.Request) bool { return false }, Logger: slog.New(slog.DiscardHandler),
 		})
 		served := make(chan error, 1)

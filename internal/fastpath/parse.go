@@ -11,6 +11,8 @@ const (
 	maxBody = 32 << 10
 	// prefix is what the path of a simple request begins with.
 	prefix = "/memory/"
+	// version is what the first line of a request ends with.
+	version = " HTTP/1.1"
 )
 
 // Request is a simple request. It is valid until Answer returns.
@@ -27,6 +29,7 @@ type Request struct {
 	authorization []byte
 	length        int // of the body; -1 is not given
 	seen          headerSet
+	odd           bool // net/http has to answer it
 }
 
 // headerSet is a set of the headers that decide about a request, and may come only once.
@@ -47,14 +50,16 @@ const (
 	whole   part = iota // all of it
 	noHead              // perhaps one: the rest of its head has not arrived
 	noBody              // all but the rest of its body
-	unusual             // it is no simple request
+	foreign             // it is no simple request, and it is certain where it ends
+	unusual             // it is no simple request, and net/http has to find out where it ends
 )
 
-// parse reads the request that input begins with. size is that of a whole one.
+// parse reads the request that input begins with. size is that of a whole one, and of a
+// foreign one, whose body may still have to come.
 //
-// net/http reads every whole one as the same request: parse knows one way of writing
-// each thing and no other, and leaves to net/http whatever two readers might understand
-// differently.
+// net/http reads every whole one as the same request, and finds the end of every foreign
+// one at the same place: parse knows one way of writing each thing and no other, and
+// leaves to net/http whatever two readers might understand differently.
 func parse(input []byte, r *Request) (size int, p part) {
 	line, rest, p := cutLine(input)
 	if p != whole {
@@ -78,15 +83,19 @@ func parse(input []byte, r *Request) (size int, p part) {
 			return 0, unusual
 		}
 	}
-	if !r.isSound() || len(input)-len(rest) > maxHead {
+	if r.seen&host == 0 || len(input)-len(rest) > maxHead {
 		return 0, unusual
 	}
 	length := max(0, r.length)
-	if len(rest) < length {
+	size = len(input) - len(rest) + length
+	switch {
+	case r.odd || !r.hasUsualBody():
+		return size, foreign
+	case len(rest) < length:
 		return 0, noBody
 	}
 	r.Body = rest[:length:length]
-	return len(input) - len(rest) + length, whole
+	return size, whole
 }
 
 // cutLine takes the first line off b. In a simple request, no line feed comes alone.
@@ -103,14 +112,14 @@ func cutLine(b []byte) (line, rest []byte, p part) {
 	return b[:i-1], b[i+1:], whole
 }
 
-// readLine reads a request line.
+// readLine reads a request line; false says that the request is unusual.
 func (r *Request) readLine(line []byte) bool {
-	line, ok := bytes.CutSuffix(line, []byte(" HTTP/1.1"))
+	line, ok := bytes.CutSuffix(line, []byte(version))
 	if !ok {
 		return false
 	}
 	method, target, ok := bytes.Cut(line, []byte{' '})
-	if !ok || !bytes.HasPrefix(target, []byte(prefix)) {
+	if !ok || !bytes.HasPrefix(target, []byte{'/'}) || !all(target, visible) {
 		return false
 	}
 	switch string(method) {
@@ -121,22 +130,30 @@ func (r *Request) readLine(line []byte) bool {
 	case "DELETE":
 		r.Method = "DELETE"
 	default:
-		return false
+		if !all(method, upper) || string(method) == "CONNECT" {
+			return false
+		}
+		r.odd = true
+		return true
 	}
 	path, query, found := bytes.Cut(target, []byte{'?'})
-	if !all(path, simpleInPath) || !all(query, simpleInQuery) {
-		return false
+	if !bytes.HasPrefix(path, []byte(prefix)) || !all(path, simpleInPath) || !all(query, simpleInQuery) {
+		r.odd = true
+		return true
 	}
 	r.Path, r.Query = string(path), found
 	return true
 }
 
-// readHeader reads a header line. A simple request has only headers that change nothing
-// about it or that are understood here.
+// readHeader reads a header line; false says that the request is unusual. A simple
+// request has only headers that change nothing about it or that are understood here.
 func (r *Request) readHeader(line []byte) bool {
 	name, value, ok := bytes.Cut(line, []byte{':'})
-	if !ok || !all(value, printable) {
+	if !ok || len(name) == 0 || !all(name, inName) || !all(value, inValue) {
 		return false
+	}
+	if !all(value, printable) {
+		r.odd = true
 	}
 	value = bytes.Trim(value, " ")
 	switch {
@@ -145,19 +162,20 @@ func (r *Request) readHeader(line []byte) bool {
 		return r.once(host) && len(value) > 0 && all(value, simpleInHost)
 	case is(name, "content-length"):
 		return r.once(contentLength) && r.readLength(value)
-	case is(name, "content-type"):
-		r.JSON = string(value) == "application/json"
-		return r.once(contentType)
-	case is(name, "authorization"):
-		r.authorization = value
-		return r.once(authorization)
 	case is(name, "connection"):
 		return r.once(connection) && is(value, "keep-alive")
-	case is(name, "user-agent"), is(name, "accept"), is(name, "accept-encoding"), is(name, "accept-language"),
-		is(name, "sec-fetch-mode"):
-		return true
+	case endsElsewhere(name):
+		return false
+	case is(name, "content-type"):
+		r.JSON = string(value) == "application/json"
+		r.odd = r.odd || !r.once(contentType)
+	case is(name, "authorization"):
+		r.authorization = value
+		r.odd = r.odd || !r.once(authorization)
+	case !isHarmless(name):
+		r.odd = true
 	}
-	return false
+	return true
 }
 
 func (r *Request) once(h headerSet) bool {
@@ -167,7 +185,7 @@ func (r *Request) once(h headerSet) bool {
 }
 
 func (r *Request) readLength(digits []byte) bool {
-	const most = 6 // digits: no length of a simple request has more
+	const most = 9 // digits: no body has more
 	if len(digits) == 0 || len(digits) > most {
 		return false
 	}
@@ -178,17 +196,14 @@ func (r *Request) readLength(digits []byte) bool {
 		}
 		r.length = r.length*10 + int(c-'0')
 	}
-	return r.length <= maxBody
+	return true
 }
 
-// isSound reports whether the head as a whole is simple: it names a host, and announces a
-// body for a PUT and for nothing else.
-func (r *Request) isSound() bool {
-	if r.seen&host == 0 {
-		return false
-	}
+// hasUsualBody reports whether the body is that of a simple request: a PUT has one, which
+// is not large, and no other method does.
+func (r *Request) hasUsualBody() bool {
 	if r.Method == "PUT" {
-		return r.length >= 0
+		return 0 <= r.length && r.length <= maxBody
 	}
 	return r.length <= 0
 }
@@ -217,13 +232,30 @@ var (
 	simpleInPath  = classOf("/_-.~")
 	simpleInQuery = classOf("=&_-.~")
 	simpleInHost  = classOf(".:[]-_")
-	printable     = func() (c class) {
-		for b := ' '; b <= '~'; b++ {
-			c[b] = true
-		}
-		return c
-	}()
+	inName        = classOf("!#$%&'*+-.^_`|~") // RFC 9110, section 5.6.2
+	printable     = between(' ', '~')
+	visible       = between('!', 0xff).without(0x7f)
+	inValue       = between(' ', 0xff).without(0x7f).with('\t')
+	upper         = between('A', 'Z')
 )
+
+// between is the class of the bytes from one to another.
+func between(first, last int) (c class) {
+	for b := first; b <= last; b++ {
+		c[b] = true
+	}
+	return c
+}
+
+func (c class) with(b byte) class {
+	c[b] = true
+	return c
+}
+
+func (c class) without(b byte) class {
+	c[b] = false
+	return c
+}
 
 // classOf is the class of the ASCII letters, the digits and the others.
 func classOf(others string) (c class) {

@@ -18,6 +18,9 @@ var sdkRequests = []string{
 	"GET /memory/agent-1?limit=10 HTTP/1.1\r\nhost: [::1]:2689\r\nconnection: keep-alive\r\naccept: */*\r\n" +
 		"accept-language: *\r\nsec-fetch-mode: cors\r\nuser-agent: node\r\naccept-encoding: gzip, deflate\r\n\r\n",
 	"DELETE /memory/a/.. HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer secret\r\nContent-Length: 0\r\n\r\n",
+	"GET /memory/a/b HTTP/1.1\r\nHost: h\r\nTraceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n" +
+		"tracestate: a=b,c=d\r\ntracestate: e=f\r\nBaggage: user=1;x\r\nX-Request-ID: 7\r\npriority: u=1, i\r\n" +
+		"X-Stainless-Lang: js\r\nx-stainless-retry-count: 0\r\nX-B3-TraceId: 1\r\n\r\n",
 }
 
 func TestWhatSDKsSendIsSimple(t *testing.T) {
@@ -50,60 +53,103 @@ func TestPartialRequests(t *testing.T) {
 	}
 }
 
-func TestWhatIsUnusual(t *testing.T) {
-	const host = "Host: h\r\n"
-	get := func(headers string) string { return "GET /memory/n/k HTTP/1.1\r\n" + headers + "\r\n" }
-	put := func(headers, body string) string { return "PUT /memory/n/k HTTP/1.1\r\n" + headers + "\r\n" + body }
+const hostLine = "Host: h\r\n"
+
+func getWith(headers string) string { return "GET /memory/n/k HTTP/1.1\r\n" + headers + "\r\n" }
+
+func putWith(headers, body string) string {
+	return "PUT /memory/n/k HTTP/1.1\r\n" + headers + "\r\n" + body
+}
+
+// A request whose end is certain, and that net/http has to answer.
+func TestWhatIsForeign(t *testing.T) {
 	for name, text := range map[string]string{
-		"another method":           "POST /memory/n/k HTTP/1.1\r\n" + host + "\r\n",
-		"a method in lower case":   "get /memory/n/k HTTP/1.1\r\n" + host + "\r\n",
-		"another path":             "GET /_botwired/status HTTP/1.1\r\n" + host + "\r\n",
-		"an absolute target":       "GET http://h/memory/n/k HTTP/1.1\r\n" + host + "\r\n",
-		"an escape in the path":    "GET /memory/n/%6b HTTP/1.1\r\n" + host + "\r\n",
-		"a fragment":               "GET /memory/n/k#x HTTP/1.1\r\n" + host + "\r\n",
-		"an escape in the query":   "GET /memory/n?limit=%31 HTTP/1.1\r\n" + host + "\r\n",
-		"a plus in the query":      "GET /memory/n?limit=+1 HTTP/1.1\r\n" + host + "\r\n",
-		"a space in the path":      "GET /memory/n /k HTTP/1.1\r\n" + host + "\r\n",
-		"two spaces":               "GET  /memory/n/k HTTP/1.1\r\n" + host + "\r\n",
-		"HTTP/1.0":                 "GET /memory/n/k HTTP/1.0\r\n" + host + "\r\n",
+		"another method":            "POST /memory/n/k HTTP/1.1\r\n" + hostLine + "\r\n",
+		"another path":              "GET /_botwired/status HTTP/1.1\r\n" + hostLine + "\r\n",
+		"an escape in the path":     "GET /memory/n/%6b HTTP/1.1\r\n" + hostLine + "\r\n",
+		"a fragment":                "GET /memory/n/k#x HTTP/1.1\r\n" + hostLine + "\r\n",
+		"an escape in the query":    "GET /memory/n?limit=%31 HTTP/1.1\r\n" + hostLine + "\r\n",
+		"a plus in the query":       "GET /memory/n?limit=+1 HTTP/1.1\r\n" + hostLine + "\r\n",
+		"a tab":                     getWith(hostLine + "Accept:\ta\r\n"),
+		"a byte that is not ASCII":  getWith(hostLine + "User-Agent: \xe9\r\n"),
+		"an Origin":                 getWith(hostLine + "Origin: http://h\r\n"),
+		"a Referer":                 getWith(hostLine + "Referer: http://h\r\n"),
+		"a cookie":                  getWith(hostLine + "Cookie: a=b\r\n"),
+		"Sec-Fetch-Site":            getWith(hostLine + "Sec-Fetch-Site: none\r\n"),
+		"cache directives":          getWith(hostLine + "Cache-Control: no-cache\r\n"),
+		"a preference":              putWith(hostLine+"Prefer: wait=1\r\nContent-Length: 1\r\n", "1"),
+		"two authorizations":        getWith(hostLine + "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n"),
+		"a GET with a body":         getWith(hostLine+"Content-Length: 1\r\n") + "x",
+		"a PUT without length":      putWith(hostLine, ""),
+		"an encoding":               putWith(hostLine+"Content-Encoding: gzip\r\nContent-Length: 1\r\n", "1"),
+		"a large body":              putWith(hostLine+"Content-Length: 32769\r\n", ""),
+		"a broken escape":           "GET /memory/n/a%zz HTTP/1.1\r\n" + hostLine + "\r\n",
+		"a method in the extension": "PROPFIND /x HTTP/1.1\r\n" + hostLine + "\r\n",
+		"a post with a body":        "POST /_botwired/flush HTTP/1.1\r\n" + hostLine + "Content-Length: 3\r\n\r\nabc",
+		"an unknown header":         getWith(hostLine + "X-Mine: 1\r\n"),
+		"a prefix and nothing more": getWith(hostLine + "X-Stainless-: 1\r\n"),
+	} {
+		var r Request
+		size, v := parse([]byte(text+"rest"), &r)
+		if v != foreign || size != len(text)+r.missing(text) {
+			t.Errorf("%s: part %d, %d of %d bytes", name, v, size, len(text))
+		}
+		head := strings.Index(text, "\r\n\r\n") + 4
+		for n := range head {
+			if _, v := parse([]byte(text[:n]), &r); v != noHead {
+				t.Errorf("%s: the first %d bytes are part %d", name, n, v)
+			}
+		}
+	}
+}
+
+// missing is how much of a request's body is not in its text.
+func (r *Request) missing(text string) int {
+	_, body, _ := strings.Cut(text, "\r\n\r\n")
+	return max(0, r.length) - len(body)
+}
+
+func TestWhatIsUnusual(t *testing.T) {
+	for name, text := range map[string]string{
+		"a method in lower case":   "get /memory/n/k HTTP/1.1\r\n" + hostLine + "\r\n",
+		"an absolute target":       "GET http://h/memory/n/k HTTP/1.1\r\n" + hostLine + "\r\n",
+		"a space in the path":      "GET /memory/n /k HTTP/1.1\r\n" + hostLine + "\r\n",
+		"two spaces":               "GET  /memory/n/k HTTP/1.1\r\n" + hostLine + "\r\n",
+		"HTTP/1.0":                 "GET /memory/n/k HTTP/1.0\r\n" + hostLine + "\r\n",
 		"HTTP/2's preface":         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-		"an empty first line":      "\r\n" + get(host),
+		"an empty first line":      "\r\n" + getWith(hostLine),
 		"a bare line feed":         "GET /memory/n/k HTTP/1.1\nHost: h\n\n",
-		"a bare carriage return":   get("Host: h\r\nAccept: a\rb\r\n"),
-		"no host":                  get(""),
-		"an empty host":            get("Host: \r\n"),
-		"two hosts":                get(host + host),
-		"a host with a path":       get("Host: h/x\r\n"),
-		"a folded header":          get(host + "Accept: a\r\n b\r\n"),
-		"a space before the colon": get("Host : h\r\n"),
-		"no colon":                 get(host + "Accept\r\n"),
-		"a tab":                    get(host + "Accept:\ta\r\n"),
-		"a byte that is not ASCII": get(host + "User-Agent: \xe9\r\n"),
-		"close":                    get(host + "Connection: close\r\n"),
-		"an upgrade":               get(host + "Connection: upgrade\r\n"),
-		"two connections":          get(host + "Connection: keep-alive\r\nConnection: keep-alive\r\n"),
-		"an Origin":                get(host + "Origin: http://h\r\n"),
-		"a Referer":                get(host + "Referer: http://h\r\n"),
-		"a cookie":                 get(host + "Cookie: a=b\r\n"),
-		"Sec-Fetch-Site":           get(host + "Sec-Fetch-Site: none\r\n"),
-		"cache directives":         get(host + "Cache-Control: no-cache\r\n"),
-		"a preference":             put(host+"Prefer: wait=1\r\nContent-Length: 1\r\n", "1"),
-		"two authorizations":       get(host + "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n"),
-		"a GET with a body":        get(host+"Content-Length: 1\r\n") + "x",
-		"a PUT without length":     put(host, ""),
-		"two lengths":              put(host+"Content-Length: 1\r\nContent-Length: 1\r\n", "1"),
-		"a signed length":          put(host+"Content-Length: +1\r\n", "1"),
-		"a list of lengths":        put(host+"Content-Length: 1, 1\r\n", "1"),
-		"an empty length":          put(host+"Content-Length:\r\n", ""),
-		"chunks":                   put(host+"Transfer-Encoding: chunked\r\n", "1\r\na\r\n0\r\n\r\n"),
-		"chunks and a length":      put(host+"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
-		"an expectation":           put(host+"Expect: 100-continue\r\nContent-Length: 1\r\n", ""),
-		"an encoding":              put(host+"Content-Encoding: gzip\r\nContent-Length: 1\r\n", "1"),
-		"a large body":             put(host+"Content-Length: 32769\r\n", ""),
-		"a huge length":            put(host+"Content-Length: 99999999999999999999\r\n", ""),
+		"a bare carriage return":   getWith("Host: h\r\nAccept: a\rb\r\n"),
+		"no host":                  getWith(""),
+		"an empty host":            getWith("Host: \r\n"),
+		"two hosts":                getWith(hostLine + hostLine),
+		"a host with a path":       getWith("Host: h/x\r\n"),
+		"a folded header":          getWith(hostLine + "Accept: a\r\n b\r\n"),
+		"a space before the colon": getWith("Host : h\r\n"),
+		"no colon":                 getWith(hostLine + "Accept\r\n"),
+		"close":                    getWith(hostLine + "Connection: close\r\n"),
+		"an upgrade":               getWith(hostLine + "Connection: upgrade\r\n"),
+		"two connections":          getWith(hostLine + "Connection: keep-alive\r\nConnection: keep-alive\r\n"),
+		"two lengths":              putWith(hostLine+"Content-Length: 1\r\nContent-Length: 1\r\n", "1"),
+		"a signed length":          putWith(hostLine+"Content-Length: +1\r\n", "1"),
+		"a list of lengths":        putWith(hostLine+"Content-Length: 1, 1\r\n", "1"),
+		"an empty length":          putWith(hostLine+"Content-Length:\r\n", ""),
+		"chunks":                   putWith(hostLine+"Transfer-Encoding: chunked\r\n", "1\r\na\r\n0\r\n\r\n"),
+		"chunks and a length":      putWith(hostLine+"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
+		"an expectation":           putWith(hostLine+"Expect: 100-continue\r\nContent-Length: 1\r\n", ""),
+		"a huge length":            putWith(hostLine+"Content-Length: 99999999999999999999\r\n", ""),
 		"a long line":              "GET /memory/n/" + strings.Repeat("k", maxHead),
 		"a long head":              "GET /memory/n/k HTTP/1.1\r\n" + strings.Repeat("Accept: a\r\n", maxHead/10),
-		"a long head, complete":    get(host + strings.Repeat("Accept: a\r\n", maxHead/10)),
+		"a long head, complete":    getWith(hostLine + strings.Repeat("Accept: a\r\n", maxHead/10)),
+		"a length of ten digits":   putWith(hostLine+"Content-Length: 1000000000\r\n", ""),
+		"a trailer":                putWith(hostLine+"Trailer: X\r\nContent-Length: 1\r\n", "1"),
+		"an Upgrade":               getWith(hostLine + "Upgrade: h2c\r\n"),
+		"an unnamed header":        getWith(hostLine + ": a\r\n"),
+		"a tunnel":                 "CONNECT /x HTTP/1.1\r\n" + hostLine + "\r\n",
+		"an asterisk":              "OPTIONS * HTTP/1.1\r\n" + hostLine + "\r\n",
+		"foreign, and in chunks":   "POST /x HTTP/1.1\r\n" + hostLine + "Transfer-Encoding: chunked\r\n\r\n",
+		"a NUL":                    getWith(hostLine + "X-Mine: \x00\r\n"),
+		"a space in a name":        getWith(hostLine + "X Mine: 1\r\n"),
 	} {
 		var r Request
 		if _, v := parse([]byte(text), &r); v != unusual {
@@ -125,6 +171,9 @@ func FuzzSimpleRequests(f *testing.F) {
 	f.Fuzz(func(t *testing.T, input []byte) {
 		var r Request
 		size, v := parse(input, &r)
+		if v == foreign {
+			endsThere(t, input, size)
+		}
 		if v != whole {
 			return
 		}
@@ -156,4 +205,30 @@ func FuzzSimpleRequests(f *testing.F) {
 			}
 		}
 	})
+}
+
+// endsThere holds the end of a foreign request against net/http's, if net/http takes it at
+// all: it gets the rest of the connection only if the two agree.
+func endsThere(t *testing.T, input []byte, size int) {
+	theirs, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(withWholeEscapes(input))))
+	if err != nil {
+		return // it closes the connection
+	}
+	head := bytes.Index(input, []byte("\r\n\r\n")) + 4
+	if theirs.ContentLength != int64(size-head) || len(theirs.TransferEncoding) > 0 || theirs.ProtoMinor != 1 {
+		t.Errorf("it ends after %d bytes, of which %d are its head; net/http says %+v", size, head, theirs)
+	}
+}
+
+// BotWire takes a "%" that begins no escape for itself.
+func TestBrokenEscapes(t *testing.T) {
+	for target, want := range map[string]string{
+		"/memory/n/k": "/memory/n/k", "/a%zz": "/a%25zz", "/a%": "/a%25", "/a%4": "/a%254", "/%4g%41": "/%254g%41", "/%%%": "/%25%25%25",
+		"/a?b=%zz": "/a?b=%zz", "/%?%": "/%25?%", "/%25zz": "/%25zz", "/%e2%82%ac": "/%e2%82%ac",
+	} {
+		const rest = " HTTP/1.1\r\nX-A: %zz\r\n\r\n%zz"
+		if got := string(withWholeEscapes([]byte("GET " + target + rest))); got != "GET "+want+rest {
+			t.Errorf("%s is %q", target, got)
+		}
+	}
 }

@@ -1,9 +1,11 @@
 // Package fastpath serves the connections of callers that send simple requests: a GET,
 // PUT or DELETE under /memory/, written in the one way in which every SDK writes it, with
-// a small body of a stated length, and with no header but those that SDKs send by
-// themselves. The goroutine that reads such a request also answers it, with one system
-// call each. The first request on a connection that is not simple passes the connection
-// on to net/http for good, with every byte of it.
+// a small body of a stated length, and with no header but those that SDKs and tracers
+// send by themselves. The goroutine that reads such a request also answers it, with one
+// system call each. Any other request is answered by net/http, which borrows the
+// connection for that one request. If only net/http can find out where the request ends
+// (it comes in chunks, say), net/http has the connection from there on for good, with
+// every byte of it.
 //
 // [Options.Answer] answers a simple request at once, or later if it has to wait, or leaves
 // it to the handler that net/http calls too. So a caller's answer does not depend on who
@@ -28,10 +30,10 @@ import (
 
 // Options configures a server.
 type Options struct {
-	// HTTP serves the connections whose requests are not simple. Its handler and its
-	// timeouts, which must all be set, serve simple requests too. The handler must answer
-	// a simple request with a Content-Type, with a final status that allows a body, and
-	// not with a stream.
+	// HTTP answers the requests that are not simple. Its handler and its timeouts, which
+	// must all be set, serve simple requests too. The handler must answer a simple request
+	// with a Content-Type, with a final status that allows a body, and not with a stream.
+	// Its ConnState is the Server's to set.
 	HTTP *http.Server
 	// Admits reports whether Answer may answer requests with this one's Host and
 	// Authorization, on the connection that this one came by.
@@ -40,6 +42,9 @@ type Options struct {
 	// is made later: then the answer is nil. If later is nil too, the handler answers, and
 	// Answer must not have done anything that must not be done twice.
 	Answer func(r *Request, dst []byte) (answer []byte, later Later)
+	// MaxConns bounds the connections; 0 means no bound. At the bound, a newcomer takes the
+	// place of the connection that has been idle for longest, or waits while all are busy.
+	MaxConns int
 	// Logger logs panics.
 	Logger *slog.Logger
 }
@@ -54,6 +59,7 @@ type Server struct {
 	http    *http.Server
 	handoff *handoff
 	closing atomic.Bool
+	admits  atomic.Uint64 // how often Readmit was called
 	// base is the context of all requests; cancel ends it.
 	base     func() context.Context
 	cancel   context.CancelFunc
@@ -63,16 +69,23 @@ type Server struct {
 	listener net.Listener
 	conns    map[*conn]struct{}
 	gone     chan struct{} // closed when closing and conns is empty
+	room     sync.Cond     // a connection has ended or rests, or the server is closing
+	evicting bool          // a connection that was closed for a newcomer has yet to end
+
+	crowded atomic.Bool // a newcomer waits for room
 }
 
 // New returns a server for a listener, which it closes in the end.
 func New(listener net.Listener, opts Options) *Server {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Server{
+	opts.HTTP.ConnState = changed
+	s := &Server{
 		opts: opts, http: opts.HTTP, handoff: newHandoff(listener.Addr()), listener: listener,
 		base: func() context.Context { return ctx }, cancel: cancel,
 		conns: make(map[*conn]struct{}), gone: make(chan struct{}),
 	}
+	s.room.L = &s.mu
+	return s
 }
 
 // Serve accepts connections until Shutdown or Close; then it returns
@@ -118,8 +131,10 @@ func isPassing(err error) bool {
 
 func (s *Server) start(accepted net.Conn) {
 	c := &conn{server: s, net: accepted}
+	c.idleSince.Store(time.Now().UnixNano())
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.makeWay()
 	if s.closing.Load() {
 		_ = accepted.Close() // no request on it has been read
 		return
@@ -128,10 +143,18 @@ func (s *Server) start(accepted net.Conn) {
 	go c.run()
 }
 
+// Readmit has Admits asked anew about every caller: the server does not go by what it said
+// before.
+func (s *Server) Readmit() { s.admits.Add(1) }
+
 func (s *Server) forget(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
+	if c.idleSince.Load() == evicted {
+		s.evicting = false
+	}
+	s.room.Broadcast()
 	if s.closing.Load() && len(s.conns) == 0 {
 		s.closeGone()
 	}
@@ -150,7 +173,12 @@ func (s *Server) closeGone() {
 // all connections are closed, or ctx's error. A connection on which not even the head of
 // a request has come whole is closed at once.
 func (s *Server) Shutdown(ctx context.Context) error {
-	err := s.stop(func(c net.Conn) error { return c.SetReadDeadline(longAgo) })
+	err := s.stop(func(c *conn) error {
+		if c.away.Load() {
+			return nil // net/http closes it, or gives it back, and it ends then
+		}
+		return c.net.SetReadDeadline(longAgo)
+	})
 	err = errors.Join(err, s.http.Shutdown(ctx))
 	select {
 	case <-s.gone:
@@ -163,7 +191,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // Close closes the listener and all connections, and returns when no simple request is
 // being served any more.
 func (s *Server) Close() error {
-	err := s.stop(net.Conn.Close)
+	err := s.stop(func(c *conn) error { return c.net.Close() })
 	s.cancel()
 	err = errors.Join(err, s.http.Close(), s.handoff.Close())
 	<-s.gone
@@ -171,14 +199,15 @@ func (s *Server) Close() error {
 }
 
 // stop closes the listener, the first time, and calls do for all connections.
-func (s *Server) stop(do func(net.Conn) error) (err error) {
+func (s *Server) stop(do func(*conn) error) (err error) {
 	if !s.closing.Swap(true) {
 		err = s.listener.Close()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.room.Broadcast()
 	for c := range s.conns {
-		_ = do(c.net) // it fails if the connection has ended, which is as good
+		_ = do(c) // it fails if the connection has ended, which is as good
 	}
 	if len(s.conns) == 0 {
 		s.closeGone()

@@ -41,11 +41,16 @@ const readHeader, readAll, write, idle = 10 * time.Second, time.Minute, 50 * tim
 // default echoes the request.
 func start(t *testing.T, handle http.HandlerFunc) *world {
 	t.Helper()
+	return startWith(t, handle, func(*fastpath.Options) {})
+}
+
+func startWith(t *testing.T, handle http.HandlerFunc, adjust func(*fastpath.Options)) *world {
+	t.Helper()
 	w := &world{listener: pipe.Listen(), served: make(chan error, 1)}
 	if handle == nil {
 		handle = echo
 	}
-	w.server = fastpath.New(w.listener, fastpath.Options{
+	opts := fastpath.Options{
 		HTTP: &http.Server{
 			Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				w.handled.Add(1)
@@ -75,7 +80,9 @@ func start(t *testing.T, handle http.HandlerFunc) *world {
 			return fmt.Appendf(dst, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%s\r\n%s", len(body), r.Date, body), nil
 		},
 		Logger: slog.New(slog.DiscardHandler),
-	})
+	}
+	adjust(&opts)
+	w.server = fastpath.New(w.listener, opts)
 	go func() { w.served <- w.server.Serve() }()
 	t.Cleanup(func() {
 		if err := w.server.Close(); err != nil {
@@ -110,10 +117,18 @@ func dial(t *testing.T, l *pipe.Listener) net.Conn {
 	return c
 }
 
+// chunked is a request whose end net/http has to find.
+const chunked = "POST /other HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nxyz\r\n0\r\n\r\n"
+
 // large is an answer that does not fit into any buffer.
 var large = bytes.Repeat([]byte("large"), 20_000)
 
 func echo(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/unread" {
+		w.Header().Set("Content-Type", "text/plain")
+		_, _ = io.WriteString(w, "unread")
+		return
+	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -161,8 +176,8 @@ func answers(t *testing.T, from *bufio.Reader, n int) (out []string) {
 	return out
 }
 
-// From a request that is not simple on, net/http has the connection, with every byte.
-// Simple requests are answered here.
+// Simple requests are answered here. net/http answers the others, and from one whose end
+// only net/http can find on, it has the connection, with every byte.
 func TestWhoAnswers(t *testing.T) {
 	quick := request("PUT", "/memory/quick/k", "abc")
 	slow, later := request("GET", "/memory/slow/k", ""), request("GET", "/memory/later/k", "")
@@ -178,7 +193,17 @@ func TestWhoAnswers(t *testing.T) {
 		{"waiting between quick ones", quick + later + later + slow + quick, 2, 2, []string{"abc", "GET /memory/later/k h", "GET /memory/later/k h", "GET /memory/slow/k h", "abc"}},
 		{"slow between quick ones", quick + slow + quick, 2, 0, []string{"abc", "GET /memory/slow/k h", "abc"}},
 		{"an odd one", odd, 0, 0, []string{"GET /other h"}},
-		{"an odd one ends the simple ones", quick + odd + quick, 1, 0, []string{"abc", "GET /other h", "PUT /memory/quick/k h"}},
+		{"odd ones between quick ones", quick + odd + quick + odd + odd + later, 2, 1, []string{"abc", "GET /other h", "abc", "GET /other h", "GET /other h", "GET /memory/later/k h"}},
+		{"an odd one with a body", request("POST", "/other", "xyz") + quick, 1, 0, []string{`"xyz"`, "abc"}},
+		{"an odd one with a body that nobody reads", request("POST", "/unread", strings.Repeat("x", 200_000)) + quick, 1, 0, []string{"unread", "abc"}},
+		{"a header that is not known", request("GET", "/memory/quick/k", "", "Cache-Control: no-cache") + quick, 1, 0, []string{"GET /memory/quick/k h", "abc"}},
+		{
+			"headers of tracers and SDKs", request("PUT", "/memory/quick/k", "abc", "traceparent: 00-1-1-01", "baggage: a=b", "X-Stainless-OS: x", "priority: u=1"), 1, 0,
+			[]string{"abc"},
+		},
+		{"a broken escape", request("GET", "/memory/n/a%zz", "") + quick, 1, 0, []string{"GET /memory/n/a%25zz h", "abc"}},
+		{"a broken escape, and the connection ends", request("GET", "/memory/n/a%zz", "", "Connection: close"), 0, 0, []string{"GET /memory/n/a%25zz h"}},
+		{"one in chunks ends the simple ones", quick + chunked + quick, 1, 0, []string{"abc", `"xyz"`, "PUT /memory/quick/k h"}},
 		{
 			"a large body", request("PUT", "/memory/quick/k", strings.Repeat("x", 40_000)) + slow, 0, 0,
 			[]string{"PUT /memory/quick/k h", "GET /memory/slow/k h"},
@@ -295,8 +320,8 @@ func TestArrivingInPieces(t *testing.T) {
 	}
 }
 
-// The guard is asked once for each caller in a row on a connection, and on each
-// connection anew.
+// The guard is asked once for each caller in a row on a connection, on each connection
+// anew, and of everybody after Readmit.
 func TestTheGuardIsAsked(t *testing.T) {
 	w := start(t, nil)
 	quick := request("GET", "/memory/quick/k", "")
@@ -304,19 +329,21 @@ func TestTheGuardIsAsked(t *testing.T) {
 	for range 2 {
 		c := w.dial(t)
 		exchange(t, c, quick+quick+token+token+quick, 5)
+		w.server.Readmit()
+		exchange(t, c, quick+quick, 2)
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
 	}
-	if got := w.admitted.Load(); got != 6 {
-		t.Errorf("the guard was asked %d times, want 6", got)
+	if got := w.admitted.Load(); got != 8 {
+		t.Errorf("the guard was asked %d times, want 8", got)
 	}
 }
 
 // A panic costs its request and its connection, and nothing else.
 func TestAPanicEndsItsConnection(t *testing.T) {
 	w := start(t, func(http.ResponseWriter, *http.Request) { panic("secret") })
-	for _, path := range []string{"/memory/slow/k", "/memory/later/k", "/memory/quick/panic"} {
+	for _, path := range []string{"/memory/slow/k", "/memory/later/k", "/memory/quick/panic", "/other"} {
 		c := w.dial(t)
 		exchange(t, c, request("GET", "/memory/quick/k", "")+request("GET", path, ""), 1)
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
@@ -343,7 +370,7 @@ func TestWhileARequestIsHandled(t *testing.T) {
 			begun <- struct{}{}
 		}
 	})
-	for _, path := range []string{"/memory/slow/k", "/memory/later/k"} {
+	for _, path := range []string{"/memory/slow/k", "/memory/later/k", "/other"} {
 		c := w.dial(t)
 		slow, quick := request("GET", path, ""), request("PUT", "/memory/quick/k", "abc")
 		for range 3 {
@@ -391,6 +418,8 @@ func TestPipelining(t *testing.T) {
 			path = "/memory/slow/k"
 		case 90:
 			path = "/memory/later/k"
+		case 30, 31:
+			path = "/other"
 		}
 		text.WriteString(request("PUT", path, fmt.Sprintf("%08d", i)))
 	}

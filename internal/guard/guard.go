@@ -8,7 +8,7 @@
 // them for a page's.
 //
 // The guard checks every method in this order: Host (403), Origin and Sec-Fetch-Site (403), a CORS
-// preflight (200, without a CORS header, so that the browser goes no further), the bearer token (401).
+// preflight (200, without a CORS header, so that the browser goes no further), the token (401).
 // A request that it does not let in gets {"detail": "…"}. No answer ever carries a CORS header. The
 // package imports nothing of the project.
 package guard
@@ -28,7 +28,8 @@ type Options struct {
 	// Origins are accepted foreign origins, of any scheme: https://dash.example:8443,
 	// chrome-extension://abcdefgh. The opaque origin "null", which any page can have, is never accepted.
 	Origins []string
-	// Token, if not empty, must come as "Authorization: Bearer …".
+	// Token, if not empty, must come as "Authorization: Bearer …", or as the password of
+	// "Authorization: Basic …".
 	Token string
 	// TokenExempt, if not nil, says which requests need no token.
 	TokenExempt func(*http.Request) bool
@@ -69,7 +70,8 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusForbidden, why)
 	case wantToken:
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		refuse(w, http.StatusUnauthorized, "This listener wants its token: Authorization: Bearer <token>.")
+		refuse(w, http.StatusUnauthorized, "This listener wants its token: send Authorization: Bearer <token>, "+
+			"or put it into the URL as the password, http://x:<token>@host:port.")
 	}
 }
 

@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -296,6 +297,9 @@ func TestPreflight(t *testing.T) {
 	}
 }
 
+// basic is the header that HTTP clients make of a user and a password in a URL.
+func basic(pair string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(pair)) }
+
 func TestToken(t *testing.T) {
 	h := guard.New(guard.Options{
 		Token:       "s3cret",
@@ -308,6 +312,9 @@ func TestToken(t *testing.T) {
 		{[]string{"Bearer s3cret"}, 418},
 		{[]string{"bearer   s3cret"}, 418},
 		{[]string{"BEARER s3cret"}, 418},
+		{[]string{basic("x:s3cret")}, 418},
+		{[]string{basic(":s3cret")}, 418},
+		{[]string{strings.Replace(basic("x:s3cret"), "Basic ", "bAsIc   ", 1)}, 418},
 		{nil, 401},
 		{[]string{""}, 401},
 		{[]string{"Bearer"}, 401},
@@ -317,6 +324,18 @@ func TestToken(t *testing.T) {
 		{[]string{"Basic s3cret"}, 401},
 		{[]string{"s3cret"}, 401},
 		{[]string{"Bearer s3cret", "Bearer s3cret"}, 401},
+		{[]string{"Basic"}, 401},
+		{[]string{basic("")}, 401},
+		{[]string{basic(":")}, 401},
+		{[]string{basic("s3cret")}, 401},
+		{[]string{basic("s3cret:")}, 401},
+		{[]string{basic("s3cret:x")}, 401},
+		{[]string{basic("x:s3cre")}, 401},
+		{[]string{basic("x:s3cretx")}, 401},
+		{[]string{basic("x:y:s3cret")}, 401}, // the password is all behind the first colon
+		{[]string{basic("x:s3cret") + "!"}, 401},
+		{[]string{basic("x:s3cret"), basic("x:s3cret")}, 401},
+		{[]string{strings.Replace(basic("x:s3cret"), "Basic", "Bearer", 1)}, 401},
 	} {
 		var headers []string
 		for _, v := range c.values {
@@ -329,6 +348,17 @@ func TestToken(t *testing.T) {
 		}
 		if strings.Contains(w.Body.String(), "s3cret") {
 			t.Errorf("the answer holds the token: %s", w.Body)
+		}
+	}
+	// A browser attaches a stored password by itself: the token lets in no page of another site.
+	for what, headers := range map[string][]string{
+		"foreign host": {"Host", "evil.example"},
+		"foreign page": append([]string{"Origin", "https://evil.example"}, browser...),
+		"image":        append([]string{"Sec-Fetch-Site", "cross-site"}, browser...),
+	} {
+		for _, method := range methods {
+			w := ask(h, "127.0.0.1:1", method, append(headers, "Authorization", basic("x:s3cret"))...)
+			checkAnswer(t, method+" by "+what+" with the token", w, 403)
 		}
 	}
 	checkAnswer(t, "exempt", ask(h, "127.0.0.1:1", "HEAD"), 418)

@@ -3,12 +3,13 @@ package guard
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/base64"
 	"net/http"
 	"strings"
 )
 
-// token checks the bearer token. It compares digests, in constant time, so that the time that a check
-// takes shows neither the token's bytes nor its length.
+// token checks the token. It compares digests, in constant time, so that the time that a check takes shows
+// neither the token's bytes nor its length.
 type token struct {
 	required bool
 	digest   [sha256.Size]byte
@@ -32,10 +33,29 @@ func (t token) shown(r *http.Request) bool {
 	if len(values) != 1 {
 		return false
 	}
-	scheme, credentials, _ := strings.Cut(values[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return false
-	}
-	given := sha256.Sum256([]byte(strings.TrimLeft(credentials, " ")))
+	given := sha256.Sum256([]byte(credential(values[0])))
 	return subtle.ConstantTimeCompare(given[:], t.digest[:]) == 1
+}
+
+// credential returns the token that an Authorization header holds; empty if it holds none. HTTP clients
+// make a Basic one of the user and the password in a URL (RFC 7617): the password is the token, and the
+// user may be anybody. An SDK that sends no header of its caller's can get in by that.
+//
+// A browser stores a password and then sends it with the requests of other sites' pages, but only for a
+// listener that has asked it for Basic credentials. The guard never asks for them.
+func credential(authorization string) string {
+	scheme, credentials, _ := strings.Cut(authorization, " ")
+	credentials = strings.TrimLeft(credentials, " ")
+	switch {
+	case strings.EqualFold(scheme, "Bearer"):
+		return credentials
+	case strings.EqualFold(scheme, "Basic"):
+		pair, err := base64.StdEncoding.DecodeString(credentials)
+		if err != nil {
+			return ""
+		}
+		_, password, _ := strings.Cut(string(pair), ":")
+		return password
+	}
+	return ""
 }

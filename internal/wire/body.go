@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -33,8 +34,8 @@ var (
 )
 
 // Bodies reads the bodies of a server's requests, and bounds the memory that they take:
-// each by [MaxBodyBytes], and large bodies and bodies of unknown length together. Its
-// methods may be called concurrently.
+// each by [MaxBodyBytes], and large bodies together. A body of unknown length is as large
+// as what has come of it. Its methods may be called concurrently.
 type Bodies struct{ room *semaphore.Weighted }
 
 // NewBodies returns the bodies of one server.
@@ -61,45 +62,66 @@ func (r *Room) Release() {
 // then. A body that takes room waits for it, and is refused with 503 and Retry-After when
 // there is none in time.
 func (b *Bodies) Read(w http.ResponseWriter, r *http.Request) (body []byte, room Room, refusal *Refusal) {
-	if r.ContentLength > MaxBodyBytes {
-		w.Header().Set("Connection", "close")
-		return nil, Room{}, errTooLarge
-	}
-	if r.ContentLength < 0 || r.ContentLength > smallBody {
-		if room = b.admit(r); room.bytes == 0 {
-			w.Header().Set("Connection", "close") // the body is not read
-			w.Header().Set("Retry-After", "1")
-			return nil, Room{}, errNoRoom
-		}
-		// net/http lifts the deadline when the body is in. If it cannot be moved, the server's
-		// own deadline bounds the time.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
+	room.of = b
+	body, err := b.read(w, r, &room)
 	if err == nil {
 		return body, room, nil
 	}
 	room.Release()
-	w.Header().Set("Connection", "close")
+	w.Header().Set("Connection", "close") // the rest of the body is not read
 	switch {
+	case errors.As(err, &refusal):
 	case errors.As(err, new(*http.MaxBytesError)):
-		return nil, Room{}, errTooLarge
+		refusal = errTooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, Room{}, errTooSlow
+		refusal = errTooSlow
+	default:
+		refusal = errUnreadable // it was cut short
 	}
-	return nil, Room{}, errUnreadable // it was cut short
+	if refusal == errNoRoom {
+		w.Header().Set("Retry-After", "1")
+	}
+	return nil, Room{}, refusal
 }
 
-// admit waits for room; it returns none when there is none in time.
-func (b *Bodies) admit(r *http.Request) Room {
-	room := Room{b, r.ContentLength}
-	if room.bytes < 0 {
-		room.bytes = MaxBodyBytes
+// read takes the room for a body of known length before it reads it. Else it reads what
+// may come without room, and doubles that as long as the body goes on: a caller that
+// begins a body and stalls keeps no more room than it has filled.
+func (b *Bodies) read(w http.ResponseWriter, r *http.Request, room *Room) ([]byte, error) {
+	if r.ContentLength > MaxBodyBytes {
+		return nil, errTooLarge
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), roomPatience)
+	most := max(smallBody, r.ContentLength)
+	var body bytes.Buffer
+	from := http.MaxBytesReader(w, r.Body, MaxBodyBytes)
+	for ; ; most *= 2 {
+		if most > smallBody {
+			if err := room.grow(w, r, min(most, MaxBodyBytes)); err != nil {
+				return nil, err
+			}
+		}
+		_, err := io.CopyN(&body, from, most-int64(body.Len()))
+		if err == io.EOF || err == nil && r.ContentLength >= 0 {
+			return body.Bytes(), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// grow waits until there is room for so many bytes.
+func (r *Room) grow(w http.ResponseWriter, request *http.Request, bytes int64) error {
+	ctx, cancel := context.WithTimeout(request.Context(), roomPatience)
 	defer cancel()
-	if b.room.Acquire(ctx, room.bytes) != nil {
-		return Room{}
+	if r.of.room.Acquire(ctx, bytes-r.bytes) != nil {
+		return errNoRoom
 	}
-	return room
+	if r.bytes == 0 {
+		// net/http lifts the deadline when the body is in. If it cannot be moved, the server's
+		// own deadline bounds the time.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
+	}
+	r.bytes = bytes
+	return nil
 }

@@ -1,9 +1,16 @@
 // What agents do from Node with plain fetch, checked step by step. The counterpart of client.py, which
 // says how proof/e2e/run talks to it.
+import dns from "node:dns";
 import { createInterface } from "node:readline";
 import { isDeepStrictEqual } from "node:util";
 
-const base = process.env.BOTWIRE_URL;
+// fetch takes no URL with a user and a password in it: the password becomes a header.
+const [, userInfo, address] = process.env.BOTWIRE_URL.match(/^http:\/\/(?:([^@]*)@)?(.*)$/);
+const base = `http://${address}`;
+const credentials = userInfo ? { authorization: `Bearer ${decodeURIComponent(userInfo.split(":")[1])}` } : {};
+// In place of the name server of a compose project.
+const { lookup } = dns;
+dns.lookup = (host, ...rest) => lookup(host === process.env.E2E_SERVICE ? "127.0.0.1" : host, ...rest);
 const outage = process.argv.includes("outage");
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 const stored = {}; // namespace -> key -> text: what upstream must hold in the end
@@ -42,7 +49,7 @@ function shortened(value) {
 
 /** One request: status, and the JSON of the answer. */
 async function ask(method, path, body) {
-  const headers = body === undefined ? {} : { "content-type": "application/json" };
+  const headers = body === undefined ? { ...credentials } : { ...credentials, "content-type": "application/json" };
   const answer = await fetch(`${base}/memory/${path}`, { method, headers, body: body && JSON.stringify(body) });
   return { status: answer.status, ...(await answer.json()) };
 }

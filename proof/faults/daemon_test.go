@@ -36,12 +36,19 @@ type daemon struct {
 // test kills it if it still runs.
 func start(t *testing.T, dir string, up *fakeUpstream, settings ...string) *daemon {
 	t.Helper()
-	args := append([]string{
+	return startBy(t, []string{builtBinary}, dir, up, settings...)
+}
+
+// startBy is start by a command that runs the daemon, which is its last argument, in place
+// of itself.
+func startBy(t *testing.T, command []string, dir string, up *fakeUpstream, settings ...string) *daemon {
+	t.Helper()
+	args := append(command[1:len(command):len(command)], append([]string{
 		"serve", "--listen", "127.0.0.1:0", "--data-dir", dir, "--upstream-url", up.url(),
 		"--log-format", "json", "--flush-linger", "10ms", "--flush-backoff-initial", "50ms",
-		"--flush-backoff-max", "200ms", "--upstream-read-patience", "0s", "--upstream-late-window", "1s",
-	}, settings...)
-	d := &daemon{cmd: exec.Command(builtBinary, args...), exited: make(chan struct{})}
+		"--flush-backoff-max", "200ms", "--upstream-read-patience", "1s", "--upstream-late-window", "1s",
+	}, settings...)...)
+	d := &daemon{cmd: exec.Command(command[0], args...), exited: make(chan struct{})}
 	// The daemon sees nothing of this machine's configuration, and dies with the tests.
 	d.cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -37,6 +37,9 @@ func newPlan(seed uint64, virtual bool) plan {
 		p.policy.FreshFor = []time.Duration{0, 100 * time.Millisecond}[rng.IntN(2)]
 		p.policy.StaleWhileRevalidate = []time.Duration{0, time.Second}[rng.IntN(2)]
 		p.policy.AbsentFor = 100 * time.Millisecond
+		if p.fair {
+			p.patience = time.Minute // longer than upstream is ever slow
+		}
 		return p
 	}
 	p.callers, p.calls = 4+rng.IntN(5), 150
@@ -89,7 +92,11 @@ func (p plan) weather(rng *rand.Rand) fault {
 	case p.fair:
 		return healthy
 	case p.virtual:
-		return fault(max(0, rng.IntN(2*int(faults))-int(faults))) // healthy half of the time
+		f := fault(max(0, rng.IntN(2*int(faults))-int(faults))) // healthy half of the time
+		if f == refusing {
+			return gateway // a write that BotWire itself refuses is taken back
+		}
+		return f
 	}
 	return []fault{healthy, healthy, healthy, down, broken, deaf, captive}[rng.IntN(7)]
 }

@@ -35,14 +35,19 @@ type service struct {
 	latency time.Duration
 	tardy   func()
 
-	mu         sync.Mutex
-	fence      int // no request on a connection from before the last fence is carried out
-	now        condition
-	in         map[string]condition // namespaces whose health is another
+	mu    sync.Mutex
+	fence int // no request on a connection from before the last fence is carried out
+	now   condition
+	in    map[string]condition // namespaces whose health is another
+	// dialing and answering, if not nil, stand for the service.
+	dialing    func(context.Context) (net.Conn, error)
+	answering  func(http.ResponseWriter, *http.Request)
 	entries    map[journal.ID]stored
 	judged     judged
 	clock      float64
 	underWay   map[journal.ID]int
+	running    int // requests under way, and the most there were at once
+	peak       int
 	violations []string
 	log        []string // the requests and answers, for the report of a violation
 	started    time.Time
@@ -126,8 +131,11 @@ func (s *service) forget() {
 
 func (s *service) dial(ctx context.Context) (net.Conn, error) {
 	s.mu.Lock()
-	refused := s.now.fault == down
+	refused, dialing := s.now.fault == down, s.dialing
 	s.mu.Unlock()
+	if dialing != nil {
+		return dialing(ctx)
+	}
 	if refused {
 		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 	}
@@ -152,8 +160,10 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	route := wire.ParseRoute(r.URL.Path)
 	id := journal.ID{Namespace: route.Namespace, Key: route.Key}
 	s.mu.Lock()
-	how := s.condition(id.Namespace)
+	how, answering := s.condition(id.Namespace), s.answering
 	s.note("%s %s %s, %s", r.Method, id, body, how.fault)
+	s.running++
+	s.peak = max(s.peak, s.running)
 	s.mu.Unlock()
 	if r.Method != http.MethodGet {
 		defer s.underWayUntilGivenUp(r, id)()
@@ -161,8 +171,13 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		s.running--
 		s.note("%s %s %s, %s: done", r.Method, id, body, how.fault)
 	}()
+	if answering != nil {
+		answering(w, r)
+		return
+	}
 	s.answer(w, r, id, body, how)
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/botwired/botwired/internal/wire"
@@ -34,7 +35,7 @@ type Options struct {
 	URL *url.URL
 	// Timeout bounds one request, its answer included.
 	Timeout time.Duration
-	// Headers are sent with every request.
+	// Headers are sent with every request; see SetHeaders.
 	Headers http.Header
 	// Concurrency is how many connections are kept open.
 	Concurrency int
@@ -51,13 +52,15 @@ type Client struct {
 	opts Options
 	base string // scheme, host and path, without a slash at the end
 	http *http.Client
+
+	headers atomic.Pointer[http.Header]
 }
 
 var _ upstream.Engine = (*Client)(nil)
 
 // NewClient returns a client; Close releases its connections.
 func NewClient(opts Options) *Client {
-	return &Client{
+	c := &Client{
 		opts: opts,
 		base: opts.URL.Scheme + "://" + opts.URL.Host + strings.TrimSuffix(opts.URL.EscapedPath(), "/"),
 		http: &http.Client{
@@ -68,7 +71,13 @@ func NewClient(opts Options) *Client {
 			},
 		},
 	}
+	c.SetHeaders(opts.Headers)
+	return c
 }
+
+// SetHeaders replaces the headers that are sent with every request from now on. The caller
+// does not change them any more.
+func (c *Client) SetHeaders(h http.Header) { c.headers.Store(&h) }
 
 // newTransport speaks HTTP/1.1 only. One request at a time on a connection makes it
 // certain whether a request that failed was sent.

@@ -24,24 +24,29 @@ type Forwarder struct {
 }
 
 // NewForwarder returns a forwarder that uses the client's service, connections and
-// headers. dropAuthorization keeps the callers' Authorization from upstream, for a daemon
-// that asks callers for one itself. logger receives failures.
-func NewForwarder(c *Client, dropAuthorization bool, logger *slog.Logger) *Forwarder {
+// headers. While dropAuthorization says so, the callers' Authorization is kept from
+// upstream: the daemon itself asks callers for one. logger receives failures.
+func NewForwarder(c *Client, dropAuthorization func() bool, logger *slog.Logger) *Forwarder {
 	return &Forwarder{base: c.opts.URL, proxy: httputil.ReverseProxy{
 		Transport:     c.http.Transport,
 		FlushInterval: -1, // answers may be streams
 		ErrorLog:      httplog.New(logger, slog.LevelWarn),
 		Rewrite: func(r *httputil.ProxyRequest) {
 			pointAt(c.opts.URL, r.Out, r.In)
-			if dropAuthorization {
+			if dropAuthorization() {
 				r.Out.Header.Del("Authorization")
 			}
-			setConfigured(r.Out.Header, c.opts.Headers)
+			setConfigured(r.Out.Header, *c.headers.Load())
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			var large *http.MaxBytesError
-			if errors.As(err, &large) {
+			switch {
+			case errors.As(err, &large):
 				wire.Detail(http.StatusRequestEntityTooLarge, "request body too large").Write(w)
+				return
+			case errors.Is(err, errSlowCaller):
+				w.Header().Set("Connection", "close") // the rest of the body is not read
+				wire.Detail(http.StatusRequestTimeout, "The body took too long to come.").Write(w)
 				return
 			}
 			if r.Context().Err() == nil {
@@ -54,7 +59,11 @@ func NewForwarder(c *Client, dropAuthorization bool, logger *slog.Logger) *Forwa
 }
 
 func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, forwardBody)
+	control := http.NewResponseController(w)
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = &callersBody{ReadCloser: http.MaxBytesReader(w, r.Body, forwardBody), control: control, left: callersTime}
+	}
+	w = &callersAnswer{w, control}
 	proxy := f.proxy
 	proxy.ModifyResponse = func(resp *http.Response) error {
 		withoutCORS(resp.Header)

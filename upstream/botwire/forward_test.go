@@ -29,7 +29,7 @@ func forwarding(t *testing.T, base string, dropAuthorization bool, handler http.
 	}
 	c := botwire.NewClient(botwire.Options{URL: u, Timeout: timeout, Concurrency: 1, Headers: http.Header{"X-Own": {"1"}}})
 	t.Cleanup(c.Close)
-	return botwire.NewForwarder(c, dropAuthorization, slog.New(slog.DiscardHandler)), server
+	return botwire.NewForwarder(c, func() bool { return dropAuthorization }, slog.New(slog.DiscardHandler)), server
 }
 
 func forwarded(h http.Handler, method, target string, body io.Reader) *httptest.ResponseRecorder {
@@ -101,7 +101,7 @@ func TestForwardSendsNoHeaderThatPassesForAConfiguredOne(t *testing.T) {
 func TestForwardLogsAnAnswerThatBreaksOff(t *testing.T) {
 	var log bytes.Buffer
 	c := answering(t, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nsecret-value\r\n\r\n")
-	h := botwire.NewForwarder(c, false, slog.New(slog.NewTextHandler(&log, nil)))
+	h := botwire.NewForwarder(c, func() bool { return false }, slog.New(slog.NewTextHandler(&log, nil)))
 	defer func() {
 		if err, _ := recover().(error); !errors.Is(err, http.ErrAbortHandler) {
 			t.Errorf("recovered %v", err)
@@ -119,7 +119,7 @@ func TestForwardLogsAnAnswerThatBreaksOff(t *testing.T) {
 func TestForwardLogsNothingOfAnAnswerThatIsNone(t *testing.T) {
 	for _, response := range []string{"secret-value\r\n\r\n", "HTTP/1.1 secret-value\r\n\r\n", "HTTP/1.1 200 OK\r\nsecret-value\r\n\r\n"} {
 		var log bytes.Buffer
-		h := botwire.NewForwarder(answering(t, response), false, slog.New(slog.NewTextHandler(&log, nil)))
+		h := botwire.NewForwarder(answering(t, response), func() bool { return false }, slog.New(slog.NewTextHandler(&log, nil)))
 		w := forwarded(h, http.MethodGet, "/x", nil)
 		if w.Code != http.StatusServiceUnavailable || !strings.Contains(log.String(), "could not be passed on") ||
 			strings.Contains(log.String()+w.Body.String(), "secret-value") {

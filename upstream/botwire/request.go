@@ -7,10 +7,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
 	"sync/atomic"
+	"time"
 
-	"github.com/botwired/botwired/internal/httplog"
 	"github.com/botwired/botwired/upstream"
 )
 
@@ -22,16 +21,16 @@ func (c *Client) do(ctx context.Context, method, target string, body []byte) (*a
 	var t transfer
 	req, err := c.request(httptrace.WithClientTrace(ctx, t.trace()), method, target, body)
 	if err != nil {
-		return nil, t.failure(err)
+		return nil, t.failure(err, c.opts.Timeout)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, t.failure(err)
+		return nil, t.failure(err, c.opts.Timeout)
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err = errors.Join(err, resp.Body.Close()); err != nil {
 		t.sent.Store(true)
-		return nil, t.failure(err)
+		return nil, t.failure(err, c.opts.Timeout)
 	}
 	return &answer{method, resp.StatusCode, resp.Header, data}, nil
 }
@@ -58,16 +57,8 @@ func (t *transfer) trace() *httptrace.ClientTrace {
 	}
 }
 
-func (t *transfer) failure(err error) *upstream.Error {
-	var u *url.Error
-	if errors.As(err, &u) {
-		err = u.Err // the URL is upstream's and known
-	}
-	// The error may quote bytes of upstream's that are no answer: they may be a value.
-	reason := httplog.Unquoted(err.Error())
-	if errors.Is(err, context.DeadlineExceeded) {
-		reason = "no answer in time"
-	}
+func (t *transfer) failure(err error, timeout time.Duration) *upstream.Error {
+	reason := explain(err, t.connected.Load(), timeout)
 	if t.sent.Load() {
 		return &upstream.Error{Verdict: upstream.Unanswered, Reason: reason}
 	}
@@ -83,7 +74,7 @@ func (c *Client) request(ctx context.Context, method, target string, body []byte
 	if err != nil {
 		return nil, err
 	}
-	for name, values := range c.opts.Headers {
+	for name, values := range *c.headers.Load() {
 		req.Header[name] = values
 	}
 	if body != nil {

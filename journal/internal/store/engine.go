@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -14,8 +15,9 @@ import (
 
 // engine is Pebble, and the end of the process when the disk fails under it.
 type engine struct {
-	opts Options
-	db   *pebble.DB
+	opts      Options
+	db        *pebble.DB
+	mergeable func() bool // whether there is room to merge tables; nil when nobody keeps room
 
 	failed   atomic.Bool
 	failing  sync.Once   // has Fatal called once
@@ -24,6 +26,7 @@ type engine struct {
 	// endError is the first failure of the disk that Pebble met in the background while
 	// closing: its Close does not return it.
 	endError atomic.Pointer[error]
+	toldFull atomic.Pointer[time.Time] // when the log last said that the disk is full
 }
 
 // Failed reports whether the disk has failed.

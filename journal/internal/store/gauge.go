@@ -45,8 +45,21 @@ func (g *gauge) Low(n int64) bool {
 	return false
 }
 
-// Pressure reports whether less than the reserve divided by share is free.
-func (g *gauge) Pressure(share int64) bool { return g.below(g.reserve / share) }
+// Pressure reports whether less than the reserve is free.
+func (g *gauge) Pressure() bool { return g.below(g.reserve) }
+
+// Critical reports whether so little is free that the outcome of a request upstream may
+// not fit.
+func (g *gauge) Critical() bool { return g.below(g.reserve / criticalShare) }
+
+// mergeable reports whether tables may be merged. While they are, they take twice their
+// room: they leave half the reserve to what callers and the flusher write.
+func (g *gauge) mergeable() bool {
+	return g.Look() != nil || !g.below(g.reserve/2)
+}
+
+// forget makes the next caller look again: the free space has changed at once.
+func (g *gauge) forget() { g.checked.Store(0) }
 
 func (g *gauge) below(n int64) bool {
 	return g.reserve > 0 && g.checked.Load() != 0 && g.free.Load() < n

@@ -50,7 +50,7 @@ func TestGaugeIsFresh(t *testing.T) {
 		d.free.Store(0)
 		time.Sleep(gaugeFresh)
 		no(t, g.Look())
-		if !g.Low(0) || !g.Pressure(1) {
+		if !g.Low(0) || !g.Pressure() || !g.Critical() {
 			t.Error("a full disk is not noticed")
 		}
 	})

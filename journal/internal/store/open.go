@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -47,14 +46,15 @@ func Open(opts Options) (*Store, error) {
 }
 
 func (s *Store) open() (err error) {
-	fsys, dir := s.opts.FS, s.opts.Dir
+	if err := s.findBallast(); err != nil {
+		return err
+	}
 	if s.marker.last, err = Check(s.opts); err != nil {
 		return err
 	}
-	if s.db, err = openPebble(dir, s.pebbleOptions()); err != nil {
+	if s.db, err = openPebble(s.opts.Dir, s.pebbleOptions()); err != nil {
 		return err
 	}
-	s.gauge = gauge{fs: fsys, dir: dir, reserve: s.opts.DiskReserve, epoch: time.Now()}
 	if s.totals, err = ReadTotals(s.db); err == nil {
 		err = s.marker.keep(s.totals) // Pebble has made all that it found durable
 	}

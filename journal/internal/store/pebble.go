@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -38,6 +39,8 @@ const (
 	// is work for nothing, at the expense of writers. At layersAtMost writers wait.
 	mergeAfter   = 8
 	layersAtMost = 24
+	// tellFullEvery is how often the log says that the disk is full.
+	tellFullEvery = time.Minute
 )
 
 func isLocked(err error) bool {
@@ -46,7 +49,7 @@ func isLocked(err error) bool {
 
 func (e *engine) pebbleOptions() *pebble.Options {
 	opts := &pebble.Options{
-		FS:                          diskfs.New(e.opts.FS, e.opts.FullDiskPause, e.failInBackground),
+		FS:                          diskfs.New(e.opts.FS, diskfs.Options{Pause: e.opts.FullDiskPause, Mergeable: e.mergeable, OnFailure: e.failInBackground}),
 		Lock:                        e.opts.Lock,
 		FormatMajorVersion:          pebbleFormat,
 		MemTableSize:                memTableSize,
@@ -84,11 +87,21 @@ func (e *engine) pebbleEvents() *pebble.EventListener {
 		},
 		BackgroundError: func(err error) {
 			if diskfs.IsFull(err) && !e.closing.Load() {
-				e.opts.Logger.Error("the disk is full", "error", OneLine(err))
+				e.tellFull(err)
 				return
 			}
 			e.failInBackground(err)
 		},
+	}
+}
+
+// tellFull logs that a table found no room, once in tellFullEvery: Pebble tries again and
+// again.
+func (e *engine) tellFull(err error) {
+	now := time.Now()
+	if last := e.toldFull.Load(); last == nil || now.Sub(*last) >= tellFullEvery {
+		e.toldFull.Store(&now)
+		e.opts.Logger.Error("the disk is full", "error", OneLine(err))
 	}
 }
 

@@ -50,7 +50,8 @@ type Store struct {
 	*engine
 	*pipeline
 	gauge
-	marker marker
+	marker  marker
+	ballast ballast
 
 	// life is held for reading while the store is used: Close waits for that. It is
 	// taken before all other locks, and never twice.
@@ -61,6 +62,8 @@ type Store struct {
 func newStore(opts Options) *Store {
 	e := &engine{opts: opts}
 	s := &Store{engine: e, pipeline: &pipeline{engine: e, readers: opts.Readers, beforeApply: opts.BeforeApply}}
+	s.gauge = gauge{fs: opts.FS, dir: opts.Dir, reserve: opts.DiskReserve, epoch: time.Now()}
+	e.mergeable = s.gauge.mergeable
 	s.marker.store = s
 	s.applied = s.marker.soon
 	return s

@@ -2,12 +2,15 @@
 // alone would not:
 //
 //   - On a full disk, tables that are written from memory go before merged ones, and a
-//     table that found no room is tried again after a pause. Pebble alone tries again at
-//     once, and merging takes the room that writing from memory needs (contract 3).
+//     table that found no room is tried again after a pause. Merged ones never take the
+//     last room. Pebble alone tries again at once, and merging takes the room that writing
+//     from memory needs (contract 3).
 //   - A log or a directory that cannot be written or synced is reported before Pebble sees
 //     the error: Pebble panics about some of these where nobody can recover (contract 2).
 //   - A log is as long as it may get, and filled with zeros, ahead of its records: a sync
 //     then has no new length and no new extent to record.
+//   - Whoever opens a file while the process has no descriptor left waits for one: that is
+//     no failure of the disk.
 //   - Directories are readable by their owner only.
 package diskfs
 
@@ -28,11 +31,21 @@ func IsFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// New returns a view of fs for Pebble. pause is [FullDiskPause] but in tests. onFailure is
-// called with the error of a log or a directory that cannot be written or synced; it may
-// be called on any goroutine, with Pebble's locks held.
-func New(fs vfs.FS, pause time.Duration, onFailure func(error)) vfs.FS {
-	return diskFS{privateFS{fs}, &turns{pause: pause}, onFailure}
+// Options configures a view of a file system. Its functions may be called on any goroutine.
+type Options struct {
+	// Pause is [FullDiskPause] but in tests.
+	Pause time.Duration
+	// Mergeable reports whether the disk has room to merge tables. If it is nil, merging
+	// may take all the room there is.
+	Mergeable func() bool
+	// OnFailure is called with the error of a log or a directory that cannot be written or
+	// synced, with Pebble's locks held.
+	OnFailure func(error)
+}
+
+// New returns a view of fs for Pebble.
+func New(fs vfs.FS, opts Options) vfs.FS {
+	return diskFS{privateFS{fs}, &turns{pause: opts.Pause, mergeable: opts.Mergeable}, opts.OnFailure}
 }
 
 // flushCategory is Pebble's name for a table that it writes from memory.

@@ -28,7 +28,7 @@ func (p privateFS) Unwrap() vfs.FS { return p.FS }
 // MakePrivate gives a directory that exists [DirMode]. Where it cannot, such as on a
 // volume without modes, the directory is used as it is.
 func MakePrivate(fsys vfs.FS, dir string, logger *slog.Logger) {
-	if fsys != vfs.Default || runtime.GOOS == "windows" {
+	if vfs.Root(fsys) != vfs.Default || runtime.GOOS == "windows" {
 		return // other file systems know no modes
 	}
 	info, err := os.Stat(dir)

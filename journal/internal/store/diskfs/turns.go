@@ -1,7 +1,9 @@
 package diskfs
 
 import (
+	"fmt"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -12,9 +14,13 @@ import (
 // the room there is, and gives none of it back if it is not enough.
 const mergePauses = 4
 
+// errLastRoom refuses a merge while callers and the flusher need the room that is left.
+var errLastRoom = fmt.Errorf("merging tables waits for room on the disk: %w", syscall.ENOSPC)
+
 // turns decides which table may be written when, once there was no room for one.
 type turns struct {
-	pause time.Duration
+	pause     time.Duration
+	mergeable func() bool // nil is always
 
 	mu         sync.Mutex
 	fromMemory time.Time // when a table from memory last found no room
@@ -72,7 +78,11 @@ type pacedTable struct {
 	fromMemory bool
 }
 
+// Write refuses a merge that would take the last room.
 func (f pacedTable) Write(b []byte) (int, error) {
+	if !f.fromMemory && f.turns.mergeable != nil && !f.turns.mergeable() {
+		return 0, f.turns.note(false, errLastRoom)
+	}
 	n, err := f.File.Write(b)
 	return n, f.turns.note(f.fromMemory, err)
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // A table from memory that found no room is tried again before tables are merged, and
@@ -41,5 +43,31 @@ func TestTurnsOnAFullDisk(t *testing.T) {
 		expect(true, true, pause)
 		expect(false, true, (mergePauses-1)*pause)
 		expect(false, true, 0)
+	})
+}
+
+// Merging leaves the last room on the disk to tables from memory (contract 3).
+func TestMergesLeaveTheLastRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mergeable bool
+		fs := New(vfs.NewMem(), Options{Pause: time.Second, Mergeable: func() bool { return mergeable }})
+		write := func(name string, category vfs.DiskWriteCategory) error {
+			f, err := fs.Create(name, category)
+			if err != nil {
+				return err
+			}
+			_, err = f.Write([]byte("block"))
+			return errors.Join(err, f.Close())
+		}
+		if err := write("1.sst", "pebble-compaction"); !IsFull(err) {
+			t.Errorf("a merge takes the last room (%v)", err)
+		}
+		if err := write("2.sst", flushCategory); err != nil {
+			t.Errorf("a table from memory finds no room: %v", err)
+		}
+		mergeable = true
+		if err := write("3.sst", "pebble-compaction"); err != nil {
+			t.Errorf("a merge finds no room: %v", err)
+		}
 	})
 }

@@ -1,0 +1,37 @@
+package main
+
+import "log/slog"
+
+const (
+	// maxConnections bounds the connections that callers hold.
+	maxConnections = 4096
+	// minConnections is the bound however few descriptors there are: the journal waits
+	// then for one that is free.
+	minConnections = 16
+	// journalDescriptors are kept for the journal's tables and logs, for the embedded
+	// upstream's database and for what every process has open.
+	journalDescriptors = 256 + 64
+)
+
+// connectionBound returns how many connections callers may hold, so that a crowd of them
+// leaves the descriptors that the journal and upstream need. A request that is passed on
+// has a connection upstream of its own. limit is the number of files that the process may
+// have open; 0 means that there is no such number.
+func connectionBound(limit uint64, concurrency int, logger *slog.Logger) int {
+	if limit == 0 {
+		return maxConnections
+	}
+	reserved := uint64(journalDescriptors + 2*concurrency) // as many as are kept open upstream, idle ones included
+	if limit >= reserved+2*maxConnections {
+		return maxConnections
+	}
+	bound := minConnections
+	if limit > reserved+2*minConnections {
+		bound = int(limit-reserved) / 2
+	} else {
+		logger.Warn("the limit of open files is low: raise it (ulimit -n, LimitNOFILE), or botwired may have to wait for a free descriptor",
+			"limit", limit, "enough", reserved+2*minConnections)
+	}
+	logger.Info("the limit of open files bounds the connections of callers", "limit", limit, "connections", bound)
+	return bound
+}

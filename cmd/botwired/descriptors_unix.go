@@ -1,0 +1,15 @@
+//go:build unix
+
+package main
+
+import "syscall"
+
+// openFilesLimit returns how many files the process may have open. Go's runtime has raised
+// the soft limit to the hard one before main. Where the system does not say, it is 0.
+func openFilesLimit() uint64 {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return 0
+	}
+	return uint64(limit.Cur) //nolint:unconvert // its type depends on the platform
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// configured is a daemon with a configuration file and a token file, which it can reload.
+type configured struct {
+	*child
+	file, tokenFile string
+}
+
+func startConfigured(t *testing.T, program, content string) *configured {
+	t.Helper()
+	dir := t.TempDir()
+	c := &configured{file: filepath.Join(dir, "config.yaml"), tokenFile: filepath.Join(dir, "token")}
+	c.write(t, c.tokenFile, "first")
+	c.write(t, c.file, content)
+	service := newMemoryService(t).up()
+	c.child = startChild(t, program, filepath.Join(dir, "data"), freeAddress(t), service.url(),
+		"--config", c.file, "--auth-token-file", c.tokenFile)
+	return c
+}
+
+func (c *configured) write(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// reload sends SIGHUP and waits for a line of the log.
+func (c *configured) reload(t *testing.T, says string) {
+	t.Helper()
+	before := strings.Count(c.stderr.String(), says)
+	c.signal(syscall.SIGHUP)
+	eventually(t, func() error {
+		select {
+		case <-c.exited:
+			t.Fatalf("SIGHUP ended it: %s", c.stderr)
+		default:
+		}
+		if strings.Count(c.stderr.String(), says) == before {
+			return fmt.Errorf("the log does not say %q: %s", says, c.stderr)
+		}
+		return nil
+	})
+}
+
+// wants checks the status that a token gets, on a connection of before the reload, of
+// simple requests and of others.
+func (c *configured) wants(t *testing.T, token string, status int) {
+	t.Helper()
+	for _, target := range []string{"/memory/n/absent", "/_botwired/status"} {
+		got, _, err := c.ask(http.MethodGet, target, "", "Authorization", "Bearer "+token)
+		if target != "/_botwired/status" && status == http.StatusOK && got == http.StatusNotFound {
+			got = http.StatusOK // the guard let it in
+		}
+		if err != nil || got != status {
+			t.Errorf("%s with the token %q: %d, %v; want %d", target, token, got, err, status)
+		}
+	}
+}
+
+// SIGHUP takes over the token and the settings that can change while the daemon runs, says
+// which others wait for a restart, and ends nothing.
+func testReload(t *testing.T, program string) {
+	c := startConfigured(t, program, "log.level: error\n")
+	c.wants(t, "first", http.StatusOK)
+	if status, _, err := c.ask(http.MethodGet, "/memory/n/k", "", "Host", "dash.example", "Authorization", "Bearer first"); err != nil || status != http.StatusForbidden {
+		t.Fatalf("an unknown Host: %d, %v", status, err)
+	}
+	c.write(t, c.tokenFile, "second")
+	c.write(t, c.file, "log.level: info\nallowed_hosts: [dash.example]\ncache: {memory: 1MiB}\n")
+	c.reload(t, "these settings have another value now")
+	c.wants(t, "first", http.StatusUnauthorized)
+	c.wants(t, "second", http.StatusOK)
+	if status, _, err := c.ask(http.MethodGet, "/memory/n/absent", "", "Host", "dash.example", "Authorization", "Bearer second"); err != nil || status == http.StatusForbidden {
+		t.Errorf("the Host that is allowed now: %d, %v", status, err)
+	}
+	log := c.stderr.String()
+	for _, part := range []string{`"changed":["allowed_hosts","log.level"]`, `"new_token":true`, `"settings":["cache.memory"]`} {
+		if !strings.Contains(log, part) {
+			t.Errorf("the log does not say %s: %s", part, log)
+		}
+	}
+	if strings.Contains(log, "second") {
+		t.Errorf("the token is in the log: %s", log)
+	}
+}
+
+// A configuration with any mistake changes nothing, whatever else is in it.
+func testBadReload(t *testing.T, program string) {
+	c := startConfigured(t, program, "")
+	for name, spoil := range map[string]func(){
+		"malformed setting": func() { c.write(t, c.file, "log.level: debug\nflush.linger: soon\n") },
+		"empty token":       func() { c.write(t, c.tokenFile, "\n") },
+		"no token":          func() { no(t, os.Remove(c.tokenFile)) },
+	} {
+		c.write(t, c.file, "log.level: debug\n")
+		c.write(t, c.tokenFile, "second")
+		spoil()
+		c.reload(t, "nothing has changed")
+		c.wants(t, "first", http.StatusOK)
+		if strings.Contains(c.stderr.String(), `"level":"DEBUG"`) {
+			t.Errorf("%s: the level of the log has changed: %s", name, c.stderr)
+		}
+	}
+	if err := c.put("n/k", "v"); err == nil {
+		t.Error("a write without a token was taken")
+	}
+}
+
+func no(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The program that reads the log ends. The daemon goes on, however much it logs.
+func testLogReaderGone(t *testing.T, program string) {
+	read, write, err := os.Pipe()
+	no(t, err)
+	service := newMemoryService(t).up()
+	c := prepareChild(t, program, t.TempDir(), freeAddress(t), service.url(), "--log-level", "debug")
+	c.cmd.Stderr = write
+	c.start()
+	no(t, errors.Join(write.Close(), read.Close()))
+	for i := range 20 {
+		no(t, c.put("n/k", fmt.Sprint(i)))
+		if _, _, err := c.ask(http.MethodPost, "/_botwired/flush?timeout=20s", ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.signal(syscall.SIGHUP) // which is logged in any case
+	c.signal(syscall.SIGHUP)
+	no(t, c.put("n/k", "last"))
+	c.signal(syscall.SIGTERM)
+	c.wantExit(30*time.Second, exitOK)
+}
+
+// 0.0.0.0 is every IPv4 address, and no IPv6 one; the log says what the setting says.
+func testListensOnIPv4(t *testing.T, program string) {
+	address := freeAddress(t)
+	_, port, _ := strings.Cut(address, ":")
+	token := filepath.Join(t.TempDir(), "token")
+	no(t, os.WriteFile(token, []byte("secret"), 0o600))
+	c := prepareChild(t, program, t.TempDir(), address, newMemoryService(t).url(),
+		"--listen", "0.0.0.0:"+port, "--auth-token-file", token)
+	c.start()
+	if log := c.stderr.String(); !strings.Contains(log, `"0.0.0.0:`+port) {
+		t.Errorf("the log does not name the address as it was set: %s", log)
+	}
+}

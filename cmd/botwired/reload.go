@@ -1,0 +1,96 @@
+package main
+
+import (
+	"log/slog"
+	"net/http"
+	"os"
+	"sync/atomic"
+
+	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/guard"
+)
+
+// reloader loads the configuration anew for a running daemon.
+type reloader struct {
+	load    func() (*config.Loaded, error)
+	running *config.Loaded
+	level   *slog.LevelVar
+	sidecar *sidecar
+	logger  *slog.Logger
+}
+
+// on reloads at each signal. The returned function waits for the reload under way and
+// ends this.
+func (r *reloader) on(signals <-chan os.Signal) (stop func()) {
+	stopped, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-stopped:
+				return
+			case <-signals:
+				r.reload()
+			}
+		}
+	}()
+	return func() {
+		close(stopped)
+		<-ended
+	}
+}
+
+// reload puts the settings in force that a running daemon can change, and logs which
+// others have another value now. If anything is wrong, all stays as it is.
+func (r *reloader) reload() {
+	next, err := r.load()
+	var got *config.Reloaded
+	if err == nil {
+		got, err = config.Reload(r.running, next)
+	}
+	var newToken bool
+	if err == nil {
+		newToken, err = r.sidecar.configure(&got.Loaded.Config)
+	}
+	if err != nil {
+		r.logger.Error("the configuration was not reloaded, and nothing has changed", "error", err)
+		return
+	}
+	r.running = got.Loaded
+	r.level.Set(levelOf(got.Loaded.Config.Log))
+	for _, warning := range got.Loaded.Warnings {
+		r.logger.Warn(warning)
+	}
+	r.logger.Info("the configuration was reloaded", "changed", got.Changed, "new_token", newToken)
+	if len(got.Restart) > 0 {
+		r.logger.Warn("these settings have another value now, which counts after a restart only", "settings", got.Restart)
+	}
+}
+
+// door is the guard in force. It changes with the configuration.
+type door struct{ now atomic.Pointer[guard.Guard] }
+
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.now.Load().ServeHTTP(w, r) }
+
+// Admits is that of the guard in force.
+func (d *door) Admits(r *http.Request) bool { return d.now.Load().Admits(r) }
+
+// configure puts a configuration in force: its token, and the settings that a running
+// daemon can change. newToken reports whether callers need another token now. If the token
+// cannot be read, nothing changes.
+func (d *sidecar) configure(c *config.Config) (newToken bool, err error) {
+	token, err := c.Token()
+	if err != nil {
+		return false, err
+	}
+	newToken = token != d.token
+	d.token = token
+	d.config.Store(c)
+	d.hasToken.Store(token != "")
+	d.setHeaders(upstreamHeaders(c))
+	d.door.now.Store(guard.New(guardOptions(c, token), d.proxy))
+	if d.readmit != nil {
+		d.readmit()
+	}
+	return newToken, nil
+}

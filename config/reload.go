@@ -1,0 +1,58 @@
+package config
+
+import (
+	"maps"
+	"runtime"
+)
+
+// Reloaded is what a running daemon makes of a configuration that was loaded anew.
+type Reloaded struct {
+	// Loaded is the configuration in force from now on: the settings that a running daemon
+	// can change as they were loaded, and all others as they were.
+	Loaded *Loaded
+	// Changed and Restart name the settings with another value: those that are in force
+	// now, and those that wait for a restart.
+	Changed, Restart []string
+}
+
+// Reload lays the settings of next that a running daemon can change over the running
+// configuration. It checks the settings of the outcome against each other, as Load does: a
+// listener off loopback does not lose its token because the next configuration would
+// listen elsewhere. The error is of type *Error; then nothing is to change.
+func Reload(running, next *Loaded) (*Reloaded, error) {
+	l := &loader{
+		table:   Settings(),
+		config:  next.Config,
+		places:  places{goos: runtime.GOOS, getenv: func(string) string { return "" }}, // all paths are absolute
+		sources: map[string]Source{},
+	}
+	out := &Reloaded{}
+	for _, s := range l.table {
+		if s.Live {
+			l.sources[s.Name] = next.Source(s.Name)
+		} else if err := l.assign(s, node{text: s.codec.print(&running.Config), raw: true}, running.Source(s.Name)); err != nil {
+			return nil, err // impossible: a row parses what it prints, see TestPrintedValuesCanBeRead
+		}
+		switch {
+		case s.same(&running.Config, &next.Config):
+		case s.Live:
+			out.Changed = append(out.Changed, s.Name)
+		default:
+			out.Restart = append(out.Restart, s.Name)
+		}
+	}
+	if err := l.validate(); err != nil {
+		return nil, err
+	}
+	resolveOverrides(&l.config, l.places)
+	out.Loaded = l.loaded()
+	return out, nil
+}
+
+// same reports whether two configurations have the same value of the setting.
+func (s Setting) same(a, b *Config) bool {
+	if s.Secret { // which does not print its values
+		return maps.Equal(a.Upstream.Headers, b.Upstream.Headers)
+	}
+	return s.codec.print(a) == s.codec.print(b)
+}

@@ -1,0 +1,94 @@
+package config_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/config"
+)
+
+// A reload takes over the settings that a running daemon can change, leaves the others as
+// they were, and names both.
+func TestReload(t *testing.T) {
+	running := loadYAML(t, "cache: {memory: 64MiB, fresh_for: 10s}\nupstream.headers: {a: one}\nnamespaces: [{match: x, flush.linger: 1s}]\n")
+	next := loadYAML(t, "cache: {memory: 1GiB, fresh_for: 20s}\nupstream: {headers: {a: two}, timeout: 1s}\nallowed_hosts: [h]\n")
+	got, err := config.Reload(running, next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &config.Reloaded{
+		Changed: []string{"allowed_hosts", "upstream.headers", "cache.fresh_for", "namespaces"},
+		Restart: []string{"data_dir", "upstream.timeout", "cache.memory"}, // each Load has a home of its own
+	}
+	if diff := cmp.Diff(want.Changed, got.Changed); diff != "" {
+		t.Errorf("changed (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want.Restart, got.Restart); diff != "" {
+		t.Errorf("waits for a restart (-want +got):\n%s", diff)
+	}
+	c := got.Loaded.Config
+	if c.For("x").FreshFor != 20*time.Second || c.For("x").Linger != running.Config.Flush.Linger ||
+		c.Upstream.Headers["A"] != "two" || c.AllowedHosts[0] != "h" {
+		t.Errorf("these are not in force: %+v", c)
+	}
+	if c.Cache.Memory != 64<<20 || c.Upstream.Timeout != running.Config.Upstream.Timeout || c.DataDir != running.Config.DataDir {
+		t.Errorf("these changed: %+v", c)
+	}
+	if value(got.Loaded, "cache.memory") != "64MiB" || !strings.HasSuffix(got.Loaded.Source("cache.memory").Name, "config.yaml") {
+		t.Errorf("the sources are not those of the values: %+v", got.Loaded.Values)
+	}
+	again, err := config.Reload(got.Loaded, got.Loaded)
+	if err != nil || len(again.Changed)+len(again.Restart) > 0 {
+		t.Errorf("of the same configuration, %+v changed: %v", again, err)
+	}
+	if diff := cmp.Diff(got.Loaded, again.Loaded); diff != "" {
+		t.Errorf("the same configuration is another (-before +after):\n%s", diff)
+	}
+}
+
+// A configuration that is right by itself must also be right with what a running daemon
+// cannot change: the daemon still listens off loopback, and so it keeps its token.
+func TestReloadChecksTheOutcome(t *testing.T) {
+	token := write(t, "token", secret)
+	running := loadYAML(t, "listen: 0.0.0.0:2689\nauth.token_file: "+token+"\n")
+	next := loadYAML(t, "listen: 127.0.0.1:2689\n")
+	_, err := config.Reload(running, next)
+	if err == nil {
+		t.Fatal("a listener off loopback lost its token")
+	}
+	wantAll(t, err.Error(), "listen", "0.0.0.0:2689", "auth.token_file")
+}
+
+// The README names every setting that a reload changes, and no other.
+func TestReadmeListsWhatAReloadChanges(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, begins := strings.Cut(string(readme), "<!-- reload -->")
+	section, _, ends := strings.Cut(after, "<!-- /reload -->")
+	if !begins || !ends {
+		t.Fatal("README.md has no <!-- reload --> … <!-- /reload --> section")
+	}
+	var want, got []string
+	for _, s := range config.Settings() {
+		if s.Live {
+			want = append(want, s.Name)
+		}
+	}
+	for i, word := range strings.Split(section, "`") {
+		if i%2 == 1 {
+			got = append(got, word)
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("README.md's list (-settings +README):\n%s", diff)
+	}
+}

@@ -1,0 +1,70 @@
+package fastpath
+
+import "bytes"
+
+// harmless are the headers, in lower case, that change nothing about a request to the
+// memory: neither its handler nor the guard looks at them. SDKs and browsers' fetch send
+// the first ones by themselves, tracers the others.
+var harmless = [...]string{
+	"user-agent", "accept", "accept-encoding", "accept-language", "accept-charset", "sec-fetch-mode", "priority",
+	"keep-alive", "from", "date", "dnt",
+	"traceparent", "tracestate", "baggage", "x-request-id", "request-id", "x-correlation-id", "correlation-id",
+	"correlation-context", "request-context", "idempotency-key", "x-idempotency-key", "x-trace-id", "x-span-id",
+	"b3", "uber-trace-id", "sentry-trace", "newrelic", "elastic-apm-traceparent",
+	"x-amzn-trace-id", "x-cloud-trace-context", "grpc-trace-bin",
+}
+
+// harmlessPrefixes are what further harmless headers begin with.
+var harmlessPrefixes = [...]string{"x-stainless-", "x-b3-", "x-datadog-", "x-ot-span-", "uberctx-", "ot-baggage-"}
+
+// isHarmless reports whether a header changes nothing about a request to the memory.
+func isHarmless(name []byte) bool {
+	for _, known := range harmless {
+		if is(name, known) {
+			return true
+		}
+	}
+	for _, known := range harmlessPrefixes {
+		if len(name) > len(known) && is(name[:len(known)], known) {
+			return true
+		}
+	}
+	return false
+}
+
+// endsElsewhere reports whether a request with a header may end elsewhere than its
+// Content-Length says, or may be no request any more once it is answered.
+func endsElsewhere(name []byte) bool {
+	return is(name, "transfer-encoding") || is(name, "expect") || is(name, "upgrade") || is(name, "trailer")
+}
+
+// withWholeEscapes makes the target in a request's first line one that net/http can
+// read. BotWire takes a "%" that begins no escape for itself, and net/http refuses it. A
+// query has no such rule.
+func withWholeEscapes(request []byte) []byte {
+	end := bytes.IndexByte(request, '\n')
+	if end < 0 {
+		return request
+	}
+	if query := bytes.IndexByte(request[:end], '?'); query >= 0 {
+		end = query
+	}
+	var out []byte
+	done := 0
+	for i := range end {
+		if request[i] == '%' && !isEscape(request[i:end]) {
+			out = append(append(out, request[done:i]...), "%25"...)
+			done = i + 1
+		}
+	}
+	if out == nil {
+		return request
+	}
+	return append(out, request[done:]...)
+}
+
+func isEscape(b []byte) bool { return len(b) > 2 && isHex(b[1]) && isHex(b[2]) }
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}

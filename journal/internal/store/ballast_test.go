@@ -1,0 +1,71 @@
+package store
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// The store keeps room for a disk that other programs fill, and gives it up in time: while
+// it runs, and before it opens (contract 3).
+func TestBallast(t *testing.T) {
+	const reserve = 1 << 20
+	const size = reserve * 3 / 4
+	d := &slowDisk{FS: vfs.Default}
+	dir := filepath.Join(t.TempDir(), "s")
+	at := func(free int64, reserve int64) *Store {
+		t.Helper()
+		d.free.Store(free)
+		return openStore(t, d, func(o *Options) { o.Dir, o.DiskReserve = dir, reserve })
+	}
+	expect := func(when string, want bool) {
+		t.Helper()
+		info, err := vfs.Default.Stat(dir + ".ballast")
+		if (err == nil) != want || want && info.Size() != size {
+			t.Errorf("%s, there is a ballast: %t (%v)", when, err == nil, info)
+		}
+	}
+	s := at(10*reserve, reserve)
+	expect("before the store is open", false)
+	for _, step := range []struct {
+		free int64
+		want bool
+	}{
+		{2*reserve - 1, false}, {2 * reserve, true}, {reserve - 1, true}, {reserve / 4, true},
+		{reserve/4 - 1, false}, {reserve, false}, {2*reserve - 1, false}, {3 * reserve, true},
+	} {
+		d.free.Store(step.free)
+		s.forget()
+		no(t, s.Ballast())
+		expect("while the store is open", step.want)
+	}
+	no(t, s.Close())
+	no(t, at(reserve/4, reserve).Close())
+	expect("after a restart", true)
+	no(t, at(reserve/4-1, reserve).Close())
+	expect("after a restart on a full disk", false)
+
+	s = at(3*reserve, reserve)
+	no(t, s.Ballast())
+	expect("once there is room", true)
+	no(t, s.Close())
+	no(t, at(3*reserve, 2*reserve).Close())
+	expect("with another reserve", false)
+	s = at(3*reserve, 0)
+	no(t, s.Ballast())
+	expect("with no reserve", false)
+	no(t, s.Close())
+}
+
+// A disk that has no room for a ballast keeps no part of one.
+func TestBallastThatDoesNotFit(t *testing.T) {
+	d := &slowDisk{FS: vfs.Default}
+	d.free.Store(1 << 62)
+	dir := filepath.Join(t.TempDir(), "s")
+	s := openStore(t, d, func(o *Options) { o.Dir, o.DiskReserve = dir, 1<<61 })
+	no(t, s.Ballast())
+	if _, err := vfs.Default.Stat(dir + ".ballast"); err == nil || s.ballast.held {
+		t.Error("the disk has room for 1.7 exabytes")
+	}
+}

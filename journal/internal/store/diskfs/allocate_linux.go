@@ -1,0 +1,25 @@
+package diskfs
+
+import (
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// allocate gives a part of a file its room on the disk. Where nothing has been written,
+// a reader finds zeros.
+func allocate(f vfs.File, offset, length int64) error {
+	return syscall.Fallocate(int(f.Fd()), 0, offset, length)
+}
+
+// Preallocate gives a log its length ahead of what is written: a sync then has no new
+// length to record, for which file systems make a commit of their own. The zeros behind
+// what was written end the log, as do the remains of an earlier use of the file. When
+// Preallocate fails, Pebble goes on without it.
+func (f *zeroedLog) Preallocate(offset, length int64) error {
+	err := allocate(f, offset, length)
+	if err == nil {
+		f.room = offset + length
+	}
+	return err
+}

@@ -1,0 +1,95 @@
+package diskfs
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// The pause between two attempts to open a file while no descriptor is free.
+const (
+	firstOpenPause = 5 * time.Millisecond
+	lastOpenPause  = time.Second
+)
+
+// Patient returns a view of fs that waits while the process or the system has no file
+// descriptor left. Such an error says nothing about the disk, so the journal must not end
+// over it (contract 2); one who waits has acknowledged nothing. Every other error comes
+// back at once. logger hears once of each shortage.
+func Patient(fs vfs.FS, logger *slog.Logger) vfs.FS {
+	return patientFS{fs, &shortage{logger: logger}}
+}
+
+type patientFS struct {
+	vfs.FS
+	*shortage
+}
+
+// Unwrap lets Pebble find the file system beneath.
+func (p patientFS) Unwrap() vfs.FS { return p.FS }
+
+func (p patientFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return wait(p.shortage, func() (vfs.File, error) { return p.FS.Create(name, category) })
+}
+
+func (p patientFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	return wait(p.shortage, func() (vfs.File, error) { return p.FS.Open(name, opts...) })
+}
+
+func (p patientFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	return wait(p.shortage, func() (vfs.File, error) { return p.FS.OpenReadWrite(name, category, opts...) })
+}
+
+func (p patientFS) OpenDir(name string) (vfs.File, error) {
+	return wait(p.shortage, func() (vfs.File, error) { return p.FS.OpenDir(name) })
+}
+
+// ReuseForWrite renames the file before it opens it: after a first attempt, the file has
+// its new name already.
+func (p patientFS) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := p.FS.ReuseForWrite(from, to, category)
+	if !noDescriptor(err) {
+		return f, err
+	}
+	return p.OpenReadWrite(to, category)
+}
+
+func (p patientFS) Lock(name string) (io.Closer, error) {
+	return wait(p.shortage, func() (io.Closer, error) { return p.FS.Lock(name) })
+}
+
+func (p patientFS) List(dir string) ([]string, error) {
+	return wait(p.shortage, func() ([]string, error) { return p.FS.List(dir) })
+}
+
+// shortage is a time without free descriptors.
+type shortage struct {
+	logger *slog.Logger
+	said   atomic.Bool // since the last file that could be opened
+}
+
+// wait opens as soon as a descriptor is free.
+func wait[T any](s *shortage, open func() (T, error)) (T, error) {
+	for pause := firstOpenPause; ; pause = min(2*pause, lastOpenPause) {
+		opened, err := open()
+		if !noDescriptor(err) {
+			s.said.Store(false)
+			return opened, err
+		}
+		if !s.said.Swap(true) {
+			s.logger.Error("no file descriptor is free: the journal waits for one, and so do writes; raise the limit of open files (ulimit -n)", "error", err)
+		}
+		time.Sleep(pause)
+	}
+}
+
+// noDescriptor reports whether an error says that the process, or the system, has as many
+// files open as it may.
+func noDescriptor(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	namespaces = 4
+	writers    = 8
+	keysEach   = 40 // of a writer's, in one namespace
+	readers    = 8
+	listers    = 2
+)
+
+// newModel is the model of all keys. A writer's keys lie side by side.
+func newModel() *model {
+	m := &model{}
+	for w := range writers {
+		for k := range keysEach {
+			m.keys = append(m.keys, newEntry(fmt.Sprintf("soak-%d", w%namespaces), fmt.Sprintf("w%d-k%d", w, k)))
+		}
+	}
+	return m
+}
+
+// caller speaks HTTP to the daemon.
+type caller struct {
+	base func() string
+	http *http.Client
+}
+
+func newCaller(base func() string) *caller {
+	return &caller{base, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: time.Minute}}
+}
+
+// do makes one request. Its error means that there was no whole answer.
+func (c *caller) do(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, method, c.base()+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := c.http.Do(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	answer, err = io.ReadAll(response.Body)
+	return response.StatusCode, answer, errors.Join(err, response.Body.Close())
+}
+
+// load is the callers at work, and what they were answered.
+type load struct {
+	*model
+	caller *caller
+	seed   uint64
+
+	asked   atomic.Int64
+	unheard atomic.Int64 // requests that got no answer: the daemon was killed
+	full    atomic.Int64 // writes refused with 507
+	unknown atomic.Int64 // reads answered 503
+}
+
+// run works until ctx ends.
+func (l *load) run(ctx context.Context) {
+	var group sync.WaitGroup
+	work := func(n uint64, task func(ctx context.Context, rng *rand.Rand) bool) {
+		rng := rand.New(rand.NewPCG(l.seed, n))
+		group.Go(func() {
+			for ctx.Err() == nil {
+				// A request under way is waited for: its writer has to know its outcome.
+				if !task(context.WithoutCancel(ctx), rng) {
+					pause(ctx, 50*time.Millisecond) // nobody listens just now
+				}
+			}
+		})
+	}
+	for w := range writers {
+		own := l.keys[w*keysEach : (w+1)*keysEach]
+		work(uint64(w), func(ctx context.Context, rng *rand.Rand) bool { return l.write(ctx, own[pick(rng)], rng) })
+	}
+	for r := range readers {
+		work(uint64(100+r), func(ctx context.Context, rng *rand.Rand) bool {
+			return l.read(ctx, l.keys[rng.IntN(len(l.keys))])
+		})
+	}
+	for r := range listers {
+		work(uint64(200+r), func(ctx context.Context, rng *rand.Rand) bool {
+			return l.list(ctx, fmt.Sprintf("soak-%d", rng.IntN(namespaces)))
+		})
+	}
+	group.Wait()
+}
+
+// pick prefers few of a writer's keys, as agents do.
+func pick(rng *rand.Rand) int {
+	if rng.IntN(2) == 0 {
+		return rng.IntN(4)
+	}
+	return rng.IntN(keysEach)
+}
+
+// size is a value's, in bytes: most are small.
+func size(rng *rand.Rand) int {
+	switch rng.IntN(50) {
+	case 0:
+		return 60_000
+	case 1, 2, 3, 4:
+		return 5_000
+	}
+	return 20 + rng.IntN(400)
+}
+
+// write writes or deletes, and reports whether there was an answer.
+func (l *load) write(ctx context.Context, e *entry, rng *rand.Rand) bool {
+	if rng.IntN(8) == 0 {
+		return l.delete(ctx, e)
+	}
+	n := e.begin(false)
+	body, err := json.Marshal(map[string]string{"value": value(e.key, n, size(rng))})
+	if err != nil {
+		l.wrong("%s: %v", e.key, err)
+		return false
+	}
+	status, answer, err := l.ask(ctx, http.MethodPut, e.path(), body)
+	switch {
+	case err != nil:
+		return false
+	case status == http.StatusOK:
+		e.acknowledged(n)
+	case status == http.StatusInsufficientStorage:
+		e.refused(n)
+		l.full.Add(1)
+	case isUnknown(status): // it is stopping
+	default:
+		l.wrong("PUT %s: %d %.200s", e.key, status, answer)
+	}
+	return true
+}
+
+func (l *load) delete(ctx context.Context, e *entry) bool {
+	oldest, n := e.oldest(), e.begin(true)
+	status, answer, err := l.ask(ctx, http.MethodDelete, e.path(), nil)
+	switch {
+	case err != nil:
+		return false
+	case status == http.StatusOK:
+		e.acknowledged(n)
+	case status == http.StatusNotFound:
+		e.refused(n)
+		l.judge(e, oldest, "", false)
+	case status == http.StatusInsufficientStorage:
+		e.refused(n)
+		l.full.Add(1)
+	case isUnknown(status):
+	default:
+		l.wrong("DELETE %s: %d %.200s", e.key, status, answer)
+	}
+	return true
+}
+
+// read reads an entry, and reports whether there was an answer.
+func (l *load) read(ctx context.Context, e *entry) bool {
+	oldest := e.oldest()
+	status, answer, err := l.ask(ctx, http.MethodGet, e.path(), nil)
+	switch {
+	case err != nil:
+		return false
+	case status == http.StatusOK || status == http.StatusNotFound:
+		var doc struct{ Value string }
+		if status == http.StatusOK {
+			err = json.Unmarshal(answer, &doc)
+		}
+		if err != nil {
+			l.wrong("GET %s: %v: %.200s", e.key, err, answer)
+			return true
+		}
+		l.judge(e, oldest, doc.Value, status == http.StatusOK)
+	case isUnknown(status):
+		l.unknown.Add(1)
+	default:
+		l.wrong("GET %s: %d %.200s", e.key, status, answer)
+	}
+	return true
+}
+
+// isUnknown reports whether an answer says that nobody knows: a copy was given up, and
+// upstream cannot be asked, or is asked too often.
+func isUnknown(status int) bool {
+	return status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests
+}
+
+func (l *load) judge(e *entry, oldest int, text string, found bool) {
+	if err := e.show(oldest, text, found); err != nil {
+		l.wrong("%s/%s %v", e.namespace, e.key, err)
+	}
+}
+
+// listed is what is known of an entry when a listing begins.
+type listed struct {
+	*entry
+	writes int
+	there  bool
+}
+
+// list compares a listing with all entries that nobody wrote to meanwhile.
+func (l *load) list(ctx context.Context, namespace string) bool {
+	var before []listed
+	for _, e := range l.keys {
+		if there, known, writes := e.certain(); known && e.namespace == namespace {
+			before = append(before, listed{e, writes, there})
+		}
+	}
+	status, answer, err := l.ask(ctx, http.MethodGet, "/memory/"+namespace+"?limit=1000", nil)
+	if err != nil {
+		return false
+	}
+	if isUnknown(status) {
+		l.unknown.Add(1)
+		return true
+	}
+	var doc struct{ Keys []struct{ Key string } }
+	if err := json.Unmarshal(answer, &doc); status != http.StatusOK || err != nil {
+		l.wrong("LIST %s: %d %.200s (%v)", namespace, status, answer, err)
+		return true
+	}
+	shown := make(map[string]bool, len(doc.Keys))
+	for _, k := range doc.Keys {
+		shown[k.Key] = true
+	}
+	for _, e := range before {
+		if _, _, writes := e.certain(); writes == e.writes && shown[e.key] != e.there {
+			l.wrong("LIST %s: %s is shown: %t, and is there: %t", namespace, e.key, shown[e.key], e.there)
+		}
+	}
+	return true
+}
+
+// ask makes a request and counts it.
+func (l *load) ask(ctx context.Context, method, path string, body []byte) (int, []byte, error) {
+	status, answer, err := l.caller.do(ctx, method, path, body)
+	l.asked.Add(1)
+	if err != nil {
+		l.unheard.Add(1)
+	}
+	return status, answer, err
+}
+
+// pause waits, and reports whether ctx goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,21 @@
+//go:build !linux
+
+package main
+
+import "os"
+
+type disk struct {
+	dir     string
+	mounted bool
+}
+
+func newDisk() (*disk, error) {
+	dir, err := os.MkdirTemp("", "botwired-soak-")
+	return &disk{dir: dir}, err
+}
+
+func (d *disk) fill(int64) error { return nil }
+
+func (d *disk) free() error { return nil }
+
+func (d *disk) remove() error { return os.RemoveAll(d.dir) }

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// What one process may grow by between the ends of its first round and of its last.
+// Connections upstream come and go, with two goroutines each.
+const (
+	growsAtMost       = 64 << 20 // bytes resident: Go returns memory late
+	descriptorsAtMost = 64
+	goroutinesAtMost  = 64
+)
+
+func main() {
+	lasts := flag.Duration("for", 5*time.Minute, "how long it lasts")
+	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "how the surroundings change")
+	binary := flag.String("binary", "bin/botwired", "the daemon")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Stdout, *binary, *lasts, *seed); err != nil {
+		fmt.Fprintln(os.Stderr, "soak:", err)
+		stop()
+		os.Exit(1) //nolint:gocritic // stop has been called
+	}
+}
+
+func run(ctx context.Context, out io.Writer, binary string, lasts time.Duration, seed uint64) (err error) {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	d, err := newDisk()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.remove()) }()
+	if !d.mounted {
+		fmt.Fprintln(out, "no disk can be mounted here: none is filled")
+	}
+	apart, err := os.MkdirTemp("", "botwired-soak-upstream-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(apart)) }()
+	up, err := newUpstream(ctx, apart, rand.New(rand.NewPCG(seed, 1)))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, up.end()) }()
+	s := &soak{binary: binary, disk: d, up: up, rng: rng, direct: newCaller(func() string { return "http://" + up.address })}
+	s.load = &load{model: newModel(), caller: newCaller(s.base), seed: seed}
+	if err := s.restart(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.daemon.Load().kill()) }()
+	fmt.Fprintf(out, "seed %d\n", seed)
+	err = s.live(ctx, out, lasts)
+	return errors.Join(err, s.summarize(out, err == nil))
+}
+
+// live goes through the rounds: with kills in the first half of the time, then one life.
+func (s *soak) live(ctx context.Context, out io.Writer, lasts time.Duration) error {
+	began := time.Now()
+	for time.Since(began) < lasts/2 {
+		if _, err := s.report(ctx, out, began, true); err != nil {
+			return err
+		}
+	}
+	var first, last figures
+	for n := 0; n < 2 || time.Since(began) < lasts; n++ {
+		f, err := s.report(ctx, out, began, false)
+		if err != nil {
+			return err
+		}
+		if last = f; n == 0 {
+			first = f
+		}
+	}
+	return grown(first, last)
+}
+
+// report goes through one round and says how it was.
+func (s *soak) report(ctx context.Context, out io.Writer, began time.Time, kill bool) (figures, error) {
+	f, err := s.round(ctx, kill)
+	if err != nil {
+		return f, err
+	}
+	fmt.Fprintf(out, "%6s: %d rounds, %d requests, %d kills, %d fillings of the disk; %d wrong; %d MB resident, %d descriptors, %d goroutines\n",
+		time.Since(began).Round(time.Second), s.rounds, s.load.asked.Load(), s.kills, s.fills, s.load.wrongCount(),
+		f.resident>>20, f.descriptors, f.goroutines)
+	if n := s.load.wrongCount(); n >= toldAtMost {
+		return f, fmt.Errorf("%d answers were wrong", n)
+	}
+	return f, nil
+}
+
+// grown is an error if a process takes more at the end of its life.
+func grown(first, last figures) error {
+	var errs []error
+	for _, f := range []struct {
+		name           string
+		first, last    int64
+		atMost, divide int64
+		unit           string
+	}{
+		{"resident memory", first.resident, last.resident, growsAtMost, 1 << 20, " MB"},
+		{"open descriptors", first.descriptors, last.descriptors, descriptorsAtMost, 1, ""},
+		{"goroutines", first.goroutines, last.goroutines, goroutinesAtMost, 1, ""},
+	} {
+		if f.last-f.first > f.atMost {
+			errs = append(errs, fmt.Errorf("%s grew from %d%s to %d%s", f.name, f.first/f.divide, f.unit, f.last/f.divide, f.unit))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// summarize says what was seen. Its error is that something was wrong, or that nothing
+// was tried.
+func (s *soak) summarize(out io.Writer, whole bool) error {
+	l := s.load
+	fmt.Fprintf(out, "%d requests: %d without an answer, %d writes refused by a full disk, %d reads of what nobody could know; %d kills, %d fillings\n",
+		l.asked.Load(), l.unheard.Load(), l.full.Load(), l.unknown.Load(), s.kills, s.fills)
+	for _, text := range l.wrongs {
+		fmt.Fprintln(out, "wrong:", text)
+	}
+	if n := l.wrongCount(); n > 0 {
+		return fmt.Errorf("%d answers were wrong", n)
+	}
+	if l.asked.Load() == 0 {
+		return errors.New("nobody asked anything")
+	}
+	if whole {
+		fmt.Fprintln(out, "nothing was lost, came back or was misread; nothing has grown")
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// model knows which answers about its keys may be true. Each key has one writer, which
+// numbers its writes from 1 on and waits for each answer.
+type model struct {
+	keys []*entry
+
+	mu     sync.Mutex
+	count  int
+	wrongs []string // the first ones
+}
+
+// toldAtMost is how many wrong answers are told.
+const toldAtMost = 20
+
+// entry is what is known of a key. Write 0 is its absence at the beginning.
+type entry struct {
+	namespace, key string
+
+	mu     sync.Mutex
+	writes []write // by number
+	floor  int     // no read that begins now may show an older write
+}
+
+// write is a write as its writer knows it.
+type write struct{ deletes, refused bool }
+
+func newEntry(namespace, key string) *entry {
+	return &entry{namespace: namespace, key: key, writes: []write{{deletes: true}}}
+}
+
+func (e *entry) path() string { return "/memory/" + e.namespace + "/" + e.key }
+
+// begin begins a write and returns its number.
+func (e *entry) begin(deletes bool) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.writes = append(e.writes, write{deletes: deletes})
+	return len(e.writes) - 1
+}
+
+// acknowledged says that a write was answered with 200.
+func (e *entry) acknowledged(n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.floor = max(e.floor, n)
+}
+
+// refused says that nothing was kept of a write.
+func (e *entry) refused(n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.writes[n].refused = true
+}
+
+// oldest is the oldest write that a read may show if it begins now.
+func (e *entry) oldest() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.floor
+}
+
+// show judges what a read showed: a value, or absence. oldest is that of its beginning.
+// Later reads show nothing older.
+func (e *entry) show(oldest int, value string, found bool) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !found {
+		return e.absent(oldest)
+	}
+	n, err := number(e.key, value)
+	switch {
+	case err != nil:
+		return err
+	case n >= len(e.writes) || e.writes[n].deletes:
+		return fmt.Errorf("shows write %d, which nobody made", n)
+	case e.writes[n].refused:
+		return fmt.Errorf("shows write %d, which was refused", n)
+	case n < oldest:
+		return fmt.Errorf("shows write %d, and %d was acknowledged or read before", n, oldest)
+	}
+	e.floor = max(e.floor, n)
+	return nil
+}
+
+// absent finds a write by which the entry may be absent. The caller holds mu.
+func (e *entry) absent(oldest int) error {
+	for n := oldest; n < len(e.writes); n++ {
+		if e.writes[n].deletes && !e.writes[n].refused {
+			e.floor = max(e.floor, n)
+			return nil
+		}
+	}
+	return fmt.Errorf("is absent, and write %d was acknowledged or read before", oldest)
+}
+
+// certain reports whether the entry is certainly there, or certainly absent, as far as
+// all writes up to the last one are known; writes is their number.
+func (e *entry) certain() (there, known bool, writes int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, w := range e.writes[e.floor+1:] {
+		if !w.refused {
+			return false, false, len(e.writes)
+		}
+	}
+	return !e.writes[e.floor].deletes, true, len(e.writes)
+}
+
+// wrong notes that something is not as it must be.
+func (m *model) wrong(format string, args ...any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.count++; m.count <= toldAtMost {
+		m.wrongs = append(m.wrongs, fmt.Sprintf(format, args...))
+	}
+}
+
+func (m *model) wrongCount() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.count
+}
+
+// value is the n-th value of a key, brought up to a size by text that does not compress.
+func value(key string, n, size int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s:%d:", key, n)
+	state := uint64(n)*0x9e3779b97f4a7c15 + 1
+	for _, c := range []byte(key) {
+		state = state*31 + uint64(c)
+	}
+	for b.Len() < size {
+		state ^= state << 13
+		state ^= state >> 7
+		state ^= state << 17
+		b.WriteByte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[state>>58])
+	}
+	return b.String()
+}
+
+// number is which of a key's values a text is. A text that is not whole is an error.
+func number(key, text string) (int, error) {
+	rest, ours := strings.CutPrefix(text, key+":")
+	digits, _, numbered := strings.Cut(rest, ":")
+	n, err := strconv.Atoi(digits)
+	if !ours || !numbered || err != nil || n < 1 || text != value(key, n, len(text)) {
+		return 0, fmt.Errorf("shows what nobody wrote: %.60q", text)
+	}
+	return n, nil
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	loadFor = 12 * time.Second // of a round
+	// healLimit is how long the daemon may take, on a busy machine, to carry upstream what
+	// it holds once everything is healthy.
+	healLimit = 2 * time.Minute
+)
+
+// soak is one run.
+type soak struct {
+	binary string
+	disk   *disk
+	up     *upstream
+	load   *load
+	direct *caller // upstream itself
+	rng    *rand.Rand
+
+	daemon atomic.Pointer[daemon]
+	kills  int
+	fills  int
+	rounds int
+}
+
+func (s *soak) base() string { return s.daemon.Load().base }
+
+// restart starts the daemon, at the address that it had before.
+func (s *soak) restart(ctx context.Context) error {
+	address := ""
+	if old := s.daemon.Load(); old != nil {
+		address = old.address()
+	}
+	d, err := startDaemon(ctx, s.binary, s.disk.dir+"/data", address, s.up.address)
+	if err != nil {
+		return err
+	}
+	s.daemon.Store(d)
+	return nil
+}
+
+// round works, heals and compares. It returns what the daemon takes at its end.
+func (s *soak) round(ctx context.Context, kill bool) (figures, error) {
+	working, done := context.WithTimeout(ctx, loadFor)
+	defer done()
+	var callers sync.WaitGroup
+	callers.Go(func() { s.load.run(working) })
+	err := s.disturb(working, kill)
+	done()
+	callers.Wait()
+	s.rounds++
+	if err = errors.Join(err, ctx.Err(), s.daemon.Load().alive()); err != nil {
+		return figures{}, err
+	}
+	if err := errors.Join(s.disk.free(), s.up.be(healthy)); err != nil {
+		return figures{}, err
+	}
+	if err := s.drained(ctx); err != nil {
+		return figures{}, err
+	}
+	if err := s.compare(ctx); err != nil {
+		return figures{}, err
+	}
+	s.load.caller.http.CloseIdleConnections()
+	pause(ctx, upstreamTimeout+time.Second) // the last requests that hang end
+	return s.daemon.Load().measure(ctx, s.load.caller)
+}
+
+// disturb changes the daemon's surroundings until ctx ends.
+func (s *soak) disturb(ctx context.Context, kill bool) error {
+	for pause(ctx, time.Duration(500+s.rng.IntN(1500))*time.Millisecond) {
+		if err := s.daemon.Load().alive(); err != nil {
+			return err
+		}
+		if err := s.up.be(moods[s.rng.IntN(len(moods))]); err != nil {
+			return err
+		}
+		switch n := s.rng.IntN(6); {
+		case n == 0 && s.disk.mounted:
+			// What the daemon itself leaves alone is filled, too, now and then.
+			if err := errors.Join(s.disk.free(), s.disk.fill(s.rng.Int64N(2*diskReserve))); err != nil {
+				return err
+			}
+			s.fills++
+		case n == 1:
+			if err := s.disk.free(); err != nil {
+				return err
+			}
+		case n < 4 && kill:
+			if err := s.daemon.Load().kill(); err != nil {
+				return err
+			}
+			s.kills++
+			if err := s.restart(context.WithoutCancel(ctx)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// status is the part of the daemon's status that is looked at.
+type status struct {
+	Pending     int
+	Rebuilding  bool
+	DeadLetters int `json:"dead_letters"`
+}
+
+// drained waits until the daemon has carried upstream what it holds.
+func (s *soak) drained(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, healLimit)
+	defer cancel()
+	var last status
+	for {
+		code, answer, err := s.load.caller.do(ctx, http.MethodGet, "/_botwired/status", nil)
+		if err == nil && code == http.StatusOK {
+			err = json.Unmarshal(answer, &last)
+		}
+		if err != nil {
+			return fmt.Errorf("status: %w\n%s", errors.Join(err, s.daemon.Load().alive()), s.daemon.Load().log())
+		}
+		if last.Pending == 0 && !last.Rebuilding {
+			break
+		}
+		if !pause(ctx, 100*time.Millisecond) {
+			return fmt.Errorf("%d writes are pending %s after everything was healthy again:\n%s", last.Pending, healLimit, s.daemon.Load().log())
+		}
+	}
+	if last.DeadLetters > 0 {
+		s.load.wrong("%d dead letters: upstream refuses no write for good", last.DeadLetters)
+	}
+	return nil
+}
+
+// compare reads every entry from upstream and from the daemon.
+func (s *soak) compare(ctx context.Context) error {
+	for _, e := range s.load.keys {
+		oldest := e.oldest()
+		code, there, err := s.direct.do(ctx, http.MethodGet, e.path(), nil)
+		if err != nil {
+			return fmt.Errorf("upstream: %w", err)
+		}
+		var doc struct{ Value string }
+		if code == http.StatusOK {
+			err = json.Unmarshal(there, &doc)
+		}
+		if err == nil {
+			err = e.show(oldest, doc.Value, code == http.StatusOK)
+		}
+		if err != nil {
+			s.load.wrong("upstream: %s/%s %v", e.namespace, e.key, err)
+		}
+		if !s.load.read(ctx, e) {
+			return errors.Join(errors.New("the daemon does not answer"), s.daemon.Load().alive())
+		}
+	}
+	return nil
+}
