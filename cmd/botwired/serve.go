@@ -66,6 +66,7 @@ func serve(ctx context.Context, load func() (*config.Loaded, error), stderr io.W
 	}
 	server := fastpath.New(listener, fastpath.Options{
 		HTTP: newHTTPServer(&d.door, logger), Admits: d.door.Admits, Answer: d.proxy.AnswerSimple, Logger: logger,
+		MaxConns: connectionBound(openFilesLimit(), c.Upstream.Concurrency, logger),
 	})
 	d.readmit = server.Readmit
 	stopReloading := (&reloader{load: load, running: loaded, level: level, sidecar: d, logger: logger}).on(hangups)
@@ -86,8 +87,7 @@ func begin(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, std
 	for _, warning := range loaded.Warnings {
 		logger.Warn(warning)
 	}
-	c := &loaded.Config
-	listener, err := listen(ctx, c, connectionBound(openFilesLimit(), c.Upstream.Concurrency, logger))
+	listener, err := listen(ctx, &loaded.Config)
 	return logger, listener, err
 }
 

@@ -9,7 +9,8 @@ import (
 )
 
 func TestStatus(t *testing.T) {
-	body := `{"version":"v1","upstream":{"url":"https://botwire.dev","state":"down","since":1},"pending":12,` +
+	body := `{"version":"v1","upstream":{"url":"https://botwire.dev","state":"down","since":"2026-11-21T23:00:00Z",` +
+		`"reason":"no answer within 10s","last_success_at":"2026-11-21T22:59:00Z"},"pending":12,` +
 		`"pending_bytes":3482,"oldest_pending_seconds":2.4,"dead_letters":1,"later":{"a":[1]},"namespaces":[` +
 		`{"namespace":"a","pending":12,"pending_bytes":3482,"oldest_pending_seconds":90.2,"paused":"401 from upstream"},` +
 		`{"namespace":"b","pending":1,"pending_bytes":4,"oldest_pending_seconds":1,"waits":{"why":"throttled: HTTP 429: no","until":"2023-11-14T22:14:00Z"}},` +
@@ -17,7 +18,7 @@ func TestStatus(t *testing.T) {
 	d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, body}})
 	wantOutput(t, at(t, d, nil, "status"), ""+
 		"version       v1\n"+
-		"upstream      https://botwire.dev is down\n"+
+		"upstream      https://botwire.dev is down since 2026-11-21T23:00:00Z: no answer within 10s (it last answered: 2026-11-21T22:59:00Z)\n"+
 		"pending       12 writes, 3.4KiB, the oldest 2s\n"+
 		"dead letters  1\n"+
 		"\n"+
@@ -143,16 +144,17 @@ func TestRetryOfAllDeadLetters(t *testing.T) {
 func TestCellsShowNumbers(t *testing.T) {
 	type shown struct{ Moment, Age, Size string }
 	for c, want := range map[cell]shown{
-		"":                    {"", "", ""},
-		"0":                   {"1970-01-01T00:00:00Z", "0s", "0B"},
-		"0.0421":              {"1970-01-01T00:00:00Z", "42ms", "0.0421"},
-		"1023":                {"1970-01-01T00:17:03Z", "17m3s", "1023B"},
-		"1024":                {"1970-01-01T00:17:04Z", "17m4s", "1.0KiB"},
-		"67108864":            {"1972-02-16T17:21:04Z", "18641h21m4s", "64.0MiB"},
-		"-1":                  {"1969-12-31T23:59:59Z", "-1", "-1"},
-		"NaN":                 {"NaN", "NaN", "NaN"},
-		"1e300":               {"1e300", "1e300", "1e300"},
-		"9000000000000000000": {"9000000000000000000", "9000000000000000000", "7.8EiB"},
+		"":                                    {"", "", ""},
+		"0":                                   {"1970-01-01T00:00:00Z", "0s", "0B"},
+		"0.0421":                              {"1970-01-01T00:00:00Z", "42ms", "0.0421"},
+		"1023":                                {"1970-01-01T00:17:03Z", "17m3s", "1023B"},
+		"1024":                                {"1970-01-01T00:17:04Z", "17m4s", "1.0KiB"},
+		"67108864":                            {"1972-02-16T17:21:04Z", "18641h21m4s", "64.0MiB"},
+		"2023-11-14T23:14:00.123456789+01:00": {"2023-11-14T22:14:00Z", "2023-11-14T23:14:00.123456789+01:00", "2023-11-14T23:14:00.123456789+01:00"},
+		"-1":                                  {"1969-12-31T23:59:59Z", "-1", "-1"},
+		"NaN":                                 {"NaN", "NaN", "NaN"},
+		"1e300":                               {"1e300", "1e300", "1e300"},
+		"9000000000000000000":                 {"9000000000000000000", "9000000000000000000", "7.8EiB"},
 	} {
 		if diff := cmp.Diff(want, shown{c.moment(), c.age(), c.size()}); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", c, diff)

@@ -31,7 +31,7 @@ func passing(t *testing.T, upstream func(net.Conn, *http.Request)) net.Conn {
 		return near, ctx.Err()
 	})
 	server := &http.Server{
-		Handler:           botwire.NewForwarder(c, false, slog.New(slog.DiscardHandler)),
+		Handler:           botwire.NewForwarder(c, func() bool { return false }, slog.New(slog.DiscardHandler)),
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
 	}
 	listener := pipe.Listen()
