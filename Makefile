@@ -63,6 +63,10 @@ sim: ## Simulate SIM_SEEDS lives of the daemon under faults, or as many as fit i
 	$(GO) test -count=1 -timeout 0 -run '^TestSimulation$$' ./proof/sim \
 		$(if $(SIM_FOR),-sim.for=$(SIM_FOR),-rapid.checks=$(SIM_SEEDS))
 
+.PHONY: failures
+failures: ## Play every failure of upstream's, and write docs/upstream-failures.md
+	$(GO) test -count=1 -run '^TestUpstreamsFailures$$' ./proof/sim -sim.failures
+
 .PHONY: linear
 linear: ## Check SIM_SEEDS histories of callers at work all at once for linearizability
 	$(GO) test -count=1 -timeout 0 -run '^TestLinear' ./proof/sim -linear.rounds=$(SIM_SEEDS)

@@ -13,7 +13,7 @@ import (
 type Lease struct {
 	leases  *leases
 	key     Key
-	revoked atomic.Bool
+	changes atomic.Int64
 }
 
 // Lease takes a lease on a key; all listings of a namespace are one key. The caller
@@ -27,7 +27,11 @@ func (c *Cache) Lease(k Key) *Lease {
 
 // Revoked reports whether the key has changed since the lease was taken. Inside the
 // critical section that makes changes visible, the answer is exact.
-func (l *Lease) Revoked() bool { return l.revoked.Load() }
+func (l *Lease) Revoked() bool { return l.Changes() > 0 }
+
+// Changes returns how often the key has changed since the lease was taken: its holder's own
+// change is one, and another is somebody else's.
+func (l *Lease) Changes() int64 { return l.changes.Load() }
 
 // Release ends the lease.
 func (l *Lease) Release() { l.leases.remove(l) }
@@ -72,7 +76,7 @@ func (s *leases) revoke(keys ...Key) {
 	defer s.mu.Unlock()
 	for _, k := range keys {
 		for _, l := range s.byKey[k] {
-			l.revoked.Store(true)
+			l.changes.Add(1)
 		}
 	}
 }

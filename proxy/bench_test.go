@@ -41,7 +41,7 @@ func benched(b *testing.B, stored journal.Options, up Upstream, fake *fakeUpstre
 	s, err := New(Options{
 		Journal: j, Cache: answers, Upstream: up, Flusher: &fakeFlusher{journal: j, upstream: fake},
 		Forward: http.NotFoundHandler(), Policy: func(string) cache.Policy { return usual },
-		UpstreamFailing: fake.failing, Registry: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+		UpstreamState: fake.state, Registry: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
 	})
 	noError(b, err)
 	b.Cleanup(s.Close)

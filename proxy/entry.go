@@ -56,6 +56,10 @@ func (e *entry) key() cache.Key { return entryKey(e.id) }
 
 func (e *entry) name() string { return e.id.String() }
 
+func (e *entry) patience() time.Duration { return e.m.upstream.Patience(e.id) }
+
+func (e *entry) tooLong() error { return e.m.upstream.TooLong() }
+
 // ask guards the answer twice. It takes a lease on the entry before it asks, so that the
 // journal drops the answer if the entry was written, or settled, after upstream may have
 // made it. And a write that was pending before the lease is newer than any answer: the
@@ -98,7 +102,7 @@ func (e *entry) take(seen *journal.Observation, lease *cache.Lease, asked time.T
 	case err != nil:
 		return fetched{}, err
 	case seen == nil:
-		absent, err := e.m.rememberAbsence(e.id)
+		absent, err := e.m.rememberAbsence(e.id, func() bool { return lease.Changes() == 1 }) // that of the fill
 		return fetchedEntry(absent, false), err
 	}
 	item, _ := entryItem(e.id, state)
@@ -126,10 +130,15 @@ func fetchedEntry(item *cache.Item, overtaken bool) fetched {
 }
 
 // rememberAbsence caches that upstream does not hold the entry, unless something newer
-// is known here: the journal keeps no record of absences.
-func (m *memory) rememberAbsence(id journal.ID) (*cache.Item, error) {
+// is known here: the journal keeps no record of absences. unchanged reports whether it is
+// certain that nothing newer has left no trace: on a nearly full disk a write may settle
+// without a copy.
+func (m *memory) rememberAbsence(id journal.ID, unchanged func() bool) (*cache.Item, error) {
 	absent := cache.Item{ConfirmedAt: time.Now()}
-	generation := m.cache.Generation(entryKey(id))
+	generation := m.cache.Generation(entryKey(id)) // first: a later change makes it old
+	if !unchanged() {
+		return &absent, nil
+	}
 	state, err := m.journal.Lookup(id)
 	if err != nil {
 		return nil, err

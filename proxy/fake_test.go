@@ -71,6 +71,12 @@ func (u *fakeUpstream) List(ctx context.Context, namespace string, waitOutOutage
 	return rows, len(rows) < most, err
 }
 
+const fakePatience = 5 * time.Second
+
+func (u *fakeUpstream) Patience(journal.ID) time.Duration { return fakePatience }
+
+func (u *fakeUpstream) TooLong() error { return unavailable{time.Second} }
+
 // give returns when an answer that has been made may be given.
 func (u *fakeUpstream) give(ctx context.Context, q *question) error {
 	u.mu.Lock()
@@ -127,10 +133,13 @@ func (u *fakeUpstream) setDown(down bool) {
 	u.down = down
 }
 
-func (u *fakeUpstream) failing() (bool, string) {
+func (u *fakeUpstream) state() UpstreamState {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.down, map[bool]string{true: "connection refused"}[u.down]
+	if u.down {
+		return UpstreamState{State: "down", Since: time.Unix(2e9, 0), Reason: "connection refused"}
+	}
+	return UpstreamState{State: "up", Since: time.Unix(1e9, 0), LastSuccess: time.Unix(2e9, 0)}
 }
 
 // set is a write that another host makes.

@@ -19,6 +19,10 @@ type resource interface {
 	// name names the resource among all. Listings of a namespace have one name: upstream
 	// is always asked for all keys that it lists.
 	name() string
+	// patience is how long a caller to whom nothing else can be given waits for an answer,
+	// and tooLong the error for one who has waited so long.
+	patience() time.Duration
+	tooLong() error
 	// ask asks upstream. The function that it returns takes upstream's answer into the
 	// journal, and must be called. Its error is errOvertaken if a write came in between
 	// and left nothing here that could answer instead.
@@ -47,16 +51,26 @@ type fetches struct {
 	began  sync.Map // name of a fetch under way → time.Time
 }
 
-// wait begins or joins a fetch and waits for it.
-func (f *fetches) wait(ctx context.Context, from resource, waitOutOutage bool) (fetched, error) {
+// wait begins or joins a fetch and waits for it, but not for longer than some time, and not
+// at all if the fetch has been under way for as long: nobody waits again for a request that
+// others have waited for in vain. It does not look at whether its caller is still there: one
+// that has closed only its sending side is still to be answered, and looks the same.
+func (f *fetches) wait(from resource, waitOutOutage bool, longest time.Duration) (fetched, error) {
+	inVain := f.underWayFor(from, waitOutOutage) >= longest
+	result := f.begin(from, waitOutOutage)
+	if inVain {
+		return fetched{}, from.tooLong()
+	}
+	timer := time.NewTimer(longest)
+	defer timer.Stop()
 	select {
-	case r := <-f.begin(from, waitOutOutage):
+	case r := <-result:
 		if r.Err != nil {
 			return fetched{}, r.Err
 		}
 		return r.Val.(fetched), nil
-	case <-ctx.Done():
-		return fetched{}, ctx.Err()
+	case <-timer.C:
+		return fetched{}, from.tooLong()
 	}
 }
 
@@ -102,10 +116,9 @@ func fetchName(from resource, waitOutOutage bool) string {
 	return from.name()
 }
 
-// underWayFor is how long the fetch that does not wait out an outage has been under way;
-// 0 if there is none.
-func (f *fetches) underWayFor(from resource) time.Duration {
-	if at, ok := f.began.Load(fetchName(from, false)); ok {
+// underWayFor is how long a fetch has been under way; 0 if there is none.
+func (f *fetches) underWayFor(from resource, waitOutOutage bool) time.Duration {
+	if at, ok := f.began.Load(fetchName(from, waitOutOutage)); ok {
 		return time.Since(at.(time.Time))
 	}
 	return 0

@@ -78,7 +78,7 @@ func newSidecar(t *testing.T, adjust ...func(*journal.Options, *Options)) *sidec
 			w.WriteHeader(http.StatusTeapot)
 		}),
 		Policy:      func(string) cache.Policy { return s.policy },
-		UpstreamURL: "http://upstream.example", UpstreamFailing: s.upstream.failing, ReadsRefused: s.upstream.readsRefused,
+		UpstreamURL: "http://upstream.example", UpstreamState: s.upstream.state, ReadsRefused: s.upstream.readsRefused,
 		Version: "1.2.3", Registry: prometheus.NewRegistry(),
 	}
 	for _, a := range adjust {

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/botwired/botwired/cache"
@@ -50,7 +49,7 @@ func (m *memory) answerListing(w http.ResponseWriter, r *http.Request, namespace
 	}
 	a := found.answer()
 	if found.freshness != cache.Fresh {
-		if a, err = m.askUpstream(r.Context(), d, found, &listing{m, namespace, limit}); err != nil {
+		if a, err = m.askUpstream(d, found, &listing{m, namespace, limit}); err != nil {
 			return err
 		}
 	}
@@ -72,15 +71,15 @@ func (m *memory) get(w http.ResponseWriter, r *http.Request, id journal.ID) erro
 	if err != nil {
 		return err
 	}
-	return m.finishGet(r.Context(), w, id, d, found)
+	return m.finishGet(w, id, d, found)
 }
 
 // finishGet answers a GET, given what was found here.
-func (m *memory) finishGet(ctx context.Context, w http.ResponseWriter, id journal.ID, d directives, found found) error {
+func (m *memory) finishGet(w http.ResponseWriter, id journal.ID, d directives, found found) error {
 	a := found.answer()
 	if found.freshness != cache.Fresh {
 		var err error
-		if a, err = m.askUpstream(ctx, d, found, &entry{m, id, found.generation}); err != nil {
+		if a, err = m.askUpstream(d, found, &entry{m, id, found.generation}); err != nil {
 			return err
 		}
 	}

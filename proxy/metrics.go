@@ -53,7 +53,7 @@ var (
 	pendingBytesDesc  = desc("botwired_pending_bytes", "Size of the pending writes, as journal.max_bytes counts them.")
 	oldestPendingDesc = desc("botwired_oldest_pending_seconds", "How long the oldest pending write has been waiting.")
 	deadLettersDesc   = desc("botwired_dead_letters", "Writes that upstream refused for good and nobody has decided on.")
-	upstreamUpDesc    = desc("botwired_upstream_up", "1 while upstream answers, 0 while it does not.")
+	upstreamUpDesc    = desc("botwired_upstream_up", "0 while upstream is down, else 1.")
 )
 
 func desc(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
@@ -66,7 +66,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeBy
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	st := c.opts.Journal.Stats()
 	up := 1.0
-	if failing, _ := c.opts.UpstreamFailing(); failing {
+	if c.opts.UpstreamState().State == "down" {
 		up = 0
 	}
 	gauge := func(d *prometheus.Desc, v float64) {

@@ -104,7 +104,7 @@ func (f found) isNewerThan(moment time.Time) bool {
 
 // askUpstream answers a read for which what was found here is not fresh: a stale answer while
 // upstream is asked in the background, else upstream's answer, else an old one.
-func (m *memory) askUpstream(ctx context.Context, d directives, found found, from resource) (answer, error) {
+func (m *memory) askUpstream(d directives, found found, from resource) (answer, error) {
 	a := found.answer()
 	switch {
 	case found.freshness == cache.Stale:
@@ -114,14 +114,14 @@ func (m *memory) askUpstream(ctx context.Context, d directives, found found, fro
 	case d.onlyIfCached:
 		return answer{}, errNotCached
 	}
-	got, err := m.fetchFor(ctx, found.freshness, from)
+	got, err := m.fetchFor(found.freshness, from)
 	key := from.key()
 	switch {
 	case err == nil && got.overtaken:
 		return m.judge(key.Namespace, d, got.item(key), found.generation).answer(), nil
 	case err == nil:
 		return answer{item: got.item(key), source: d.askedBecause(found.item)}, nil
-	case found.freshness == cache.Fallback && ctx.Err() == nil && isNoAnswer(err):
+	case found.freshness == cache.Fallback && isNoAnswer(err):
 		a.source = fromFallback
 		return a, nil
 	}
@@ -130,18 +130,11 @@ func (m *memory) askUpstream(ctx context.Context, d directives, found found, fro
 
 // fetchFor asks upstream for a reader. A reader with an old answer to fall back on is not
 // kept waiting by an outage; one that has none waits until a short one is over.
-func (m *memory) fetchFor(ctx context.Context, freshness cache.Freshness, from resource) (fetched, error) {
-	if freshness != cache.Fallback {
-		return m.fetches.wait(ctx, from, true)
+func (m *memory) fetchFor(freshness cache.Freshness, from resource) (fetched, error) {
+	if freshness == cache.Fallback {
+		return m.fetches.wait(from, false, min(fallbackAfter, from.patience()))
 	}
-	// Nobody waits again for a request that others have waited for in vain.
-	left := fallbackAfter - m.fetches.underWayFor(from)
-	if left <= 0 {
-		return fetched{}, context.DeadlineExceeded
-	}
-	ctx, cancel := context.WithTimeout(ctx, left)
-	defer cancel()
-	return m.fetches.wait(ctx, from, false)
+	return m.fetches.wait(from, true, from.patience())
 }
 
 // askedBecause is why upstream was asked, item being what was known here.
@@ -157,9 +150,7 @@ func (d directives) askedBecause(item *cache.Item) source {
 
 // isNoAnswer reports whether an error says that upstream gave no answer, rather than
 // that something is wrong here.
-func isNoAnswer(err error) bool {
-	return isUnavailable(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
-}
+func isNoAnswer(err error) bool { return isUnavailable(err) || errors.Is(err, context.Canceled) }
 
 func isUnavailable(err error) bool {
 	var later interface{ RetryAfter() time.Duration }

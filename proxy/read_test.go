@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -185,6 +186,43 @@ func TestAnAbsenceEndsWithAnAnswerThatIsNotKept(t *testing.T) {
 		wantValue(t, s.get("/memory/n/k", "Cache-Control", "no-cache"), "there")
 		wantValue(t, s.get("/memory/n/k"), "there")
 	})
+}
+
+// A write that settles without a copy, just after upstream has said that there is no such
+// entry, is not hidden by that absence.
+func TestAnAbsenceHidesNoWriteThatLeftNoCopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := &fillingDisk{}
+		s := newSidecar(t, func(o *journal.Options, _ *Options) { free.FS, o.FS, o.DiskReserve = o.FS, free, 1<<20 })
+		k := id("n", "k")
+		lease := s.cache.Lease(entryKey(k))
+		defer lease.Release()
+		if _, err := s.journal.Fill(k, nil, func() bool { return !lease.Revoked() }); err != nil {
+			t.Fatal(err)
+		}
+		s.put(k, "mine")
+		free.full.Store(true)
+		time.Sleep(time.Second) // the journal notices
+		s.settle(k)
+		if _, err := s.server.memory.rememberAbsence(k, func() bool { return lease.Changes() == 1 }); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // the cache takes it
+		wantValue(t, s.get("/memory/n/k"), "mine")
+	})
+}
+
+// fillingDisk has nothing free once it is full.
+type fillingDisk struct {
+	vfs.FS
+	full atomic.Bool
+}
+
+func (d *fillingDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	if d.full.Load() {
+		return vfs.DiskUsage{}, nil
+	}
+	return vfs.DiskUsage{AvailBytes: 1 << 40}, nil
 }
 
 // fullDisk has nothing free.

@@ -40,6 +40,11 @@ type Upstream interface {
 	Get(ctx context.Context, id journal.ID, waitOutOutage bool) (*journal.Observation, error)
 	// List returns all keys that upstream can list, and whether upstream has no more.
 	List(ctx context.Context, namespace string, waitOutOutage bool) (rows []journal.Row, complete bool, err error)
+	// Patience returns how long a caller to whom nothing else can be given waits for an
+	// answer about an entry or, without a key, a listing. The request goes on.
+	Patience(id journal.ID) time.Duration
+	// TooLong returns the error for a caller who has waited so long.
+	TooLong() error
 }
 
 // Flusher carries pending writes upstream.
@@ -64,6 +69,14 @@ type Flusher interface {
 	Await(ctx context.Context, id journal.ID, seq uint64) (settled bool)
 }
 
+// UpstreamState says how upstream does.
+type UpstreamState struct {
+	State       string    // up, degraded or down
+	Since       time.Time // when that began
+	Reason      string    // for people; empty if it is up
+	LastSuccess time.Time // zero if there was none yet
+}
+
 // Options configures a server.
 type Options struct {
 	Journal  *journal.Journal
@@ -74,9 +87,9 @@ type Options struct {
 	Forward http.Handler
 	// Policy says how long answers of a namespace are good.
 	Policy func(namespace string) cache.Policy
-	// UpstreamURL and UpstreamFailing describe upstream in the status.
-	UpstreamURL     string
-	UpstreamFailing func() (failing bool, reason string)
+	// UpstreamURL and UpstreamState describe upstream in the status.
+	UpstreamURL   string
+	UpstreamState func() UpstreamState
 	// ReadsRefused says, by namespace, why upstream does not answer reads though it is
 	// there.
 	ReadsRefused func() map[string]string
@@ -192,5 +205,6 @@ func (s *Server) Settled(w journal.Write) {
 	}
 	defer s.tasks.done()
 	// An absence that cannot be looked up is not remembered. The next read asks upstream.
-	_, _ = s.memory.rememberAbsence(w.ID)
+	// Nothing newer can have settled: the flusher sends the entry's next write after this.
+	_, _ = s.memory.rememberAbsence(w.ID, func() bool { return true })
 }

@@ -66,8 +66,8 @@ func (m *memory) getSimple(id journal.ID, date string, dst []byte) (answer []byt
 		return nil, nil, err
 	}
 	if found.freshness != cache.Fresh || found.item.Body == nil || len(found.item.Body) > copiedValue {
-		return nil, func(ctx context.Context, w http.ResponseWriter) error {
-			return m.finishGet(ctx, w, id, anyAge, found)
+		return nil, func(_ context.Context, w http.ResponseWriter) error {
+			return m.finishGet(w, id, anyAge, found)
 		}, nil
 	}
 	a := found.answer()

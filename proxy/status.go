@@ -24,9 +24,21 @@ type statusDocument struct {
 }
 
 type upstreamDocument struct {
-	URL    string `json:"url"`
-	State  string `json:"state"` // "up" or "down"
-	Reason string `json:"reason,omitempty"`
+	URL           string     `json:"url"`
+	State         string     `json:"state"` // "up", "degraded" or "down"
+	Since         time.Time  `json:"since"`
+	Reason        string     `json:"reason,omitempty"`
+	LastSuccessAt *time.Time `json:"last_success_at"` // null if there was none since the start
+}
+
+func (s *surface) upstream() upstreamDocument {
+	now := s.upstreamState()
+	doc := upstreamDocument{URL: s.upstreamURL, State: now.State, Since: now.Since.UTC().Round(time.Millisecond), Reason: now.Reason}
+	if !now.LastSuccess.IsZero() {
+		last := now.LastSuccess.UTC().Round(time.Millisecond)
+		doc.LastSuccessAt = &last
+	}
+	return doc
 }
 
 type namespaceDocument struct {
@@ -66,15 +78,12 @@ func (s *surface) status(w http.ResponseWriter, r *http.Request) error {
 	st := s.journal.Stats()
 	doc := statusDocument{
 		Version:  s.version,
-		Upstream: upstreamDocument{URL: s.upstreamURL, State: "up"},
+		Upstream: s.upstream(),
 		Pending:  st.Pending, PendingBytes: st.PendingBytes,
 		OldestPendingSeconds: seconds(st.OldestAge()),
 		DeadLetters:          st.DeadLetters, DeadLetterBytes: st.DeadBytes,
 		LastSeq: st.LastSeq, Rebuilding: st.Rebuilding,
 		Namespaces: s.namespaces(st),
-	}
-	if failing, reason := s.upstreamFailing(); failing {
-		doc.Upstream.State, doc.Upstream.Reason = "down", reason
 	}
 	return writeDocument(w, http.StatusOK, doc)
 }

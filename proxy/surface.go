@@ -34,14 +34,14 @@ const (
 
 // surface answers what is under /_botwired/.
 type surface struct {
-	journal         *journal.Journal
-	flusher         Flusher
-	upstreamURL     string
-	upstreamFailing func() (failing bool, reason string)
-	readsRefused    func() map[string]string
-	version         string
-	metrics         http.Handler
-	operations      map[string]operation // by path
+	journal       *journal.Journal
+	flusher       Flusher
+	upstreamURL   string
+	upstreamState func() UpstreamState
+	readsRefused  func() map[string]string
+	version       string
+	metrics       http.Handler
+	operations    map[string]operation // by path
 }
 
 // operation is a method on a path of the surface.
@@ -53,7 +53,7 @@ type operation struct {
 func newSurface(opts Options) *surface {
 	s := &surface{
 		journal: opts.Journal, flusher: opts.Flusher,
-		upstreamURL: opts.UpstreamURL, upstreamFailing: opts.UpstreamFailing, readsRefused: opts.ReadsRefused,
+		upstreamURL: opts.UpstreamURL, upstreamState: opts.UpstreamState, readsRefused: opts.ReadsRefused,
 		version: opts.Version, metrics: promhttp.HandlerFor(opts.Registry, promhttp.HandlerOpts{}),
 	}
 	s.operations = map[string]operation{

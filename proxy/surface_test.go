@@ -94,7 +94,7 @@ func TestStatus(t *testing.T) {
 		until := time.Unix(2e9, 0).UTC()
 		want := statusDocument{
 			Version:  "1.2.3",
-			Upstream: upstreamDocument{URL: "http://upstream.example", State: "down", Reason: "connection refused"},
+			Upstream: upstreamDocument{URL: "http://upstream.example", State: "down", Since: time.Unix(2e9, 0).UTC(), Reason: "connection refused"},
 			Pending:  2, PendingBytes: 137, OldestPendingSeconds: 90, LastSeq: 2,
 			Namespaces: []namespaceDocument{
 				{Namespace: "b", Pending: 1, PendingBytes: 66 + 1, OldestPendingSeconds: 90},

@@ -60,8 +60,9 @@ func (m *memory) delete(w http.ResponseWriter, r *http.Request, id journal.ID) e
 	if refusal := wire.CheckEntry(id.Namespace, id.Key); refusal != nil {
 		return refusal
 	}
+	began := time.Now()
 	for look := 1; ; look++ {
-		written, parameter, err := m.tryDelete(r, id, look > looksForNews)
+		written, parameter, err := m.tryDelete(id, look > looksForNews, began)
 		switch {
 		case errors.Is(err, journal.ErrChanged), errors.Is(err, errOvertaken):
 			// Another write was faster. It decides what this one finds, if anybody still asks.
@@ -86,7 +87,9 @@ const looksForNews = 2
 // entry is still as it was then. With askedBefore, an answer of upstream's is no news,
 // and neither is any other change that leaves no trace here. The parameter is for the
 // answer.
-func (m *memory) tryDelete(r *http.Request, id journal.ID, askedBefore bool) (w journal.Write, parameter string, err error) {
+func (m *memory) tryDelete(
+	id journal.ID, askedBefore bool, began time.Time,
+) (w journal.Write, parameter string, err error) {
 	lease := m.cache.Lease(entryKey(id))
 	defer lease.Release()
 	generation := m.cache.Generation(entryKey(id))
@@ -98,7 +101,7 @@ func (m *memory) tryDelete(r *http.Request, id journal.ID, askedBefore bool) (w 
 	case journal.Gone:
 		return journal.Write{}, "", wire.NotFound(id.Namespace, id.Key)
 	case journal.Unknown:
-		if parameter, err = m.mayExist(r, id, generation); err != nil {
+		if parameter, err = m.mayExist(id, generation, began); err != nil {
 			return journal.Write{}, "", err
 		}
 	}
@@ -115,13 +118,15 @@ func (m *memory) tryDelete(r *http.Request, id journal.ID, askedBefore bool) (w 
 }
 
 // mayExist refuses with 404 an entry that is known to be absent. If that is not known, it
-// asks upstream, and if upstream cannot be asked, it goes by the listing. The generation
-// is the entry's from before it was looked up.
-func (m *memory) mayExist(r *http.Request, id journal.ID, generation cache.Generation) (parameter string, err error) {
+// asks upstream, and if upstream cannot be asked, or not in the time that is left of the
+// caller's patience since the DELETE began, it goes by the listing. The generation is the
+// entry's from before it was looked up.
+func (m *memory) mayExist(id journal.ID, generation cache.Generation, began time.Time) (parameter string, err error) {
 	key := entryKey(id)
 	item, _ := m.cache.Get(key)
 	if m.judge(id.Namespace, anyAge, item, generation).freshness != cache.Fresh {
-		got, err := m.fetches.wait(r.Context(), &entry{m, id, generation}, false)
+		from := &entry{m, id, generation}
+		got, err := m.fetches.wait(from, false, from.patience()-time.Since(began))
 		if isUnavailable(err) && !refusesCaller(err) {
 			return m.mayBeListed(id)
 		}

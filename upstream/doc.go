@@ -1,7 +1,7 @@
 // Package upstream carries pending writes to the memory service behind botwired, and asks
 // it for entries and listings that are not known here.
 //
-// It owns the [Flusher], the [Reader], what is believed of upstream's health, and the
+// It owns the [Flusher], the [Reader], what is believed of upstream's [Health], and the
 // words in which an [Engine] says what a failure means ([Verdict]). An engine speaks to
 // one kind of service: package upstream/botwire to BotWire over HTTP. This package knows
 // no protocol and none of the callers who write and read. Of the journal it knows entries
@@ -46,7 +46,10 @@
 // all, writes are down: one task at a time probes, at the pace of a backoff of its own
 // (contract 16), and at least every probeMax. If others then go through, the entries that failed are sick themselves:
 // for a while, their failures make no outage. On recovery the number of requests under
-// way starts at one and grows with each success. Reads keep an account of their own.
+// way starts at one and grows with each success.
+//
+// [Health] has a circuit each for reads and for writes, and makes one state of both for
+// people. [Slots] bound the requests of both under way.
 //
 // # Parts
 //

@@ -45,6 +45,8 @@ type Error struct {
 	RetryAfter time.Duration
 	// Unreachable says that there was not even a connection.
 	Unreachable bool
+	// Answered says that the service itself has answered, and nobody in its place.
+	Answered bool
 	// Status is the engine's own number for the answer, for a person who reads the dead
 	// letter; 0 when there is none.
 	Status int
@@ -54,6 +56,10 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.Reason }
+
+// says reports whether a request has brought upstream's own word, if not the one that was
+// asked for: upstream is well. No failure is such a word.
+func (e *Error) says() bool { return e == nil || e.Answered && !e.Verdict.blamesUpstream() }
 
 // errorOf is the failure of a request; nil if there is none.
 func errorOf(err error) *Error {

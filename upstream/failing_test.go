@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/botwired/botwired/upstream"
 )
 
 // contract 16: an entry that always fails is no outage, however quiet it is around it.
@@ -17,14 +19,14 @@ func TestOneSickEntryIsNoOutage(t *testing.T) {
 		}
 		r.put(key("sick"), "v")
 		time.Sleep(time.Minute)
-		if failing, why := r.flusher.Failing(); failing {
-			t.Errorf("upstream is taken to be down: %s", why)
+		if got := r.health.Report(); got.State != upstream.Degraded || got.Reason != "writes fail: HTTP 500: status 500" {
+			t.Errorf("upstream is taken to be %s: %s", got.State, got.Reason)
 		}
 		r.set(func(f *fake) { f.down = true })
 		r.put(key("other"), "v")
 		time.Sleep(time.Minute)
-		if failing, _ := r.flusher.Failing(); !failing {
-			t.Error("upstream is not taken to be down, and nobody listens")
+		if got := r.health.Report(); got.State != upstream.Down {
+			t.Errorf("upstream is taken to be %s, and nobody listens", got.State)
 		}
 	})
 }

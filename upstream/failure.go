@@ -51,7 +51,7 @@ func (a *attempt) failed(failed *Error, why waiting, retryAt instant) {
 // answered records that upstream gave a verdict. through says that the namespace is let
 // in.
 func (a *attempt) answered(through bool) {
-	before := a.f.health.success(a.id(), a.probe)
+	a.f.health.success(a.id(), a.probe)
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	s := a.f.schedule
@@ -65,15 +65,16 @@ func (a *attempt) answered(through bool) {
 	if through && a.trial {
 		s.unblock(a.queue)
 	}
-	if before.down {
-		a.f.opts.Logger.Info("upstream takes writes again")
-	}
 }
 
 // keepWaiting makes a throttled or paused namespace wait. Upstream is well: it has answered
 // so itself.
 func (a *attempt) keepWaiting(failed *Error) {
-	a.answered(false)
+	if failed.says() {
+		a.answered(false)
+	} else {
+		a.f.health.failure(a.id(), a.probe, failed)
+	}
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	if failed.Verdict == Throttled {
@@ -188,10 +189,7 @@ func (a *attempt) tryAgain(failed *Error, down bool) {
 
 // blame records a failure that says something of upstream's health.
 func (a *attempt) blame(failed *Error) (down bool) {
-	fell, down := a.f.health.failure(a.id(), a.probe, failed.Unreachable, failed.Reason)
-	if fell {
-		a.f.opts.Logger.Warn("upstream does not take writes: they wait in the journal", "reason", failed.Reason)
-	}
+	down = a.f.health.failure(a.id(), a.probe, failed)
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	a.f.schedule.fails(a.queue, true)

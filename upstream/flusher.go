@@ -30,6 +30,9 @@ type Journal interface {
 type FlusherOptions struct {
 	Journal Journal
 	Engine  Engine
+	// Health is told how requests end, and stops all but one while upstream is down; nil
+	// is one of the flusher's own.
+	Health *Health
 	// Linger is how long a write to a namespace waits for a newer one to its entry.
 	Linger func(namespace string) time.Duration
 	// Concurrency is the most requests under way.
@@ -44,7 +47,7 @@ type FlusherOptions struct {
 	// upstream still held when it was last asked, before the callers that wait for the
 	// write go on.
 	OnSettled func(journal.Write)
-	// Logger receives outages and dead letters. It must not be nil.
+	// Logger receives dead letters. It must not be nil.
 	Logger *slog.Logger
 }
 
@@ -53,7 +56,7 @@ type FlusherOptions struct {
 type Flusher struct {
 	opts   FlusherOptions
 	epoch  time.Time // where instants count from
-	health *health
+	health *circuit
 	wake   chan struct{} // holds one token: something may have become due
 
 	// mu guards the fields below. A task that is running belongs to its attempt, which may
@@ -75,15 +78,21 @@ type Flusher struct {
 // NewFlusher returns a flusher that does nothing until it is run. Its Changed has to be
 // subscribed to the journal before the journal's index is rebuilt.
 func NewFlusher(opts FlusherOptions) *Flusher {
+	if opts.Health == nil {
+		opts.Health = NewHealth(HealthOptions{
+			BackoffInitial: opts.BackoffInitial, BackoffMax: opts.BackoffMax, Logger: opts.Logger,
+		})
+	}
 	f := &Flusher{
 		opts:    opts,
 		epoch:   time.Now(),
-		health:  newHealth(opts.BackoffInitial, opts.BackoffMax),
+		health:  &opts.Health.writes,
 		wake:    make(chan struct{}, 1),
 		callers: newCallers(), refusals: make(map[string]refusals),
 	}
 	f.health.backoff = newBackoff(opts.BackoffInitial, min(opts.BackoffMax, probeMax))
 	f.schedule = newSchedule(opts.Concurrency, f.signal)
+	f.health.onNudge = f.signal
 	return f
 }
 
@@ -124,12 +133,6 @@ func (f *Flusher) signal() {
 	case f.wake <- struct{}{}:
 	default:
 	}
-}
-
-// Nudge lets the flusher try upstream at once: the caller has seen that it is back.
-func (f *Flusher) Nudge() {
-	f.health.nudge()
-	f.signal()
 }
 
 // Run flushes until ctx ends or the journal fails. It waits for the requests under way,
@@ -267,11 +270,4 @@ func (f *Flusher) Paused(namespace string) string {
 		return q.paused
 	}
 	return ""
-}
-
-// Failing reports whether upstream is down as far as writes can tell, and why: an entry
-// that fails while others do not is no outage (contract 16).
-func (f *Flusher) Failing() (bool, string) {
-	v := f.health.view()
-	return v.down, v.reason
 }

@@ -1,187 +1,225 @@
 package upstream
 
 import (
+	"cmp"
+	"log/slog"
 	"sync"
 	"time"
-
-	"github.com/cenkalti/backoff/v4"
-
-	"github.com/botwired/botwired/journal"
 )
 
+// State is how upstream does, for people and for monitoring.
+type State string
+
+// The states.
 const (
-	// outageEntries is how many entries have to fail, with no success in between, for
-	// upstream to be down: one may be at fault itself.
-	outageEntries = 2
-	// sickForBackoffs is for how many of the longest backoffs after its last failure an
-	// entry still counts as sick. A sick entry is tried again in about one.
-	sickForBackoffs = 2
-	// entriesRemembered bounds the suspects, the sick entries, and the namespaces with
-	// refused reads. Beyond it, evidence is lost: a sick entry may count as a sign of an
-	// outage once more.
-	entriesRemembered = 1024
+	// Up: requests go well. One that fails and then goes well changes nothing.
+	Up State = "up"
+	// Degraded: some requests fail again and again, and others do not, or nobody has
+	// tried others.
+	Degraded State = "degraded"
+	// Down: no request goes well.
+	Down State = "down"
 )
 
-// health is what is believed of upstream on the strength of one kind of request.
-//
-// Entries that have failed since the last success are suspects. Two suspects make an
-// outage, and so does a service that cannot be reached. A success shows that the other
-// suspects are sick themselves: for a while, their failures are no evidence. Otherwise a
-// few sick entries would stop the others again and again (contract 16).
-type health struct {
-	sickFor time.Duration
+// worse orders the states.
+var worse = map[State]int{Up: 0, Degraded: 1, Down: 2}
 
-	mu            sync.Mutex
-	backoff       *backoff.ExponentialBackOff
-	failing       bool // the last outcome was a failure
-	down          bool
-	suspects      map[journal.ID]time.Time // when each failed
-	sick          map[journal.ID]time.Time // when each failed last
-	since         time.Time                // when failing began
-	probeAt       time.Time                // when a request may be tried while down
-	probing       bool                     // it is under way
-	probeFailedAt time.Time
-	reason        string // of the last failure, for people
+// failuresTell is how many failures with no success in between are no blip, even if all are
+// about one entry. They are an outage unless upstream itself has answered some of them.
+const failuresTell = 3
+
+// Report is how upstream does at some moment.
+type Report struct {
+	State State
+	// Since is when the state began: if upstream is not up, with the first request that
+	// failed.
+	Since time.Time
+	// Reason says why upstream is not up, for people; empty if it is.
+	Reason string
+	// LastSuccess is when upstream last answered sensibly; zero if it has not yet.
+	LastSuccess time.Time
 }
 
-func newHealth(initial, longest time.Duration) *health {
-	return &health{
-		sickFor:  sickForBackoffs * longest,
-		backoff:  newBackoff(initial, longest),
-		suspects: make(map[journal.ID]time.Time),
-		sick:     make(map[journal.ID]time.Time),
-	}
+// HealthOptions configures a health.
+type HealthOptions struct {
+	// BackoffInitial and BackoffMax bound the wait between probes.
+	BackoffInitial, BackoffMax time.Duration
+	// Logger receives one line when the state becomes worse, and one when upstream is up
+	// again. It must not be nil.
+	Logger *slog.Logger
 }
 
-// success records a request about id that upstream answered sensibly, and reports
-// what was believed before.
-func (h *health) success(id journal.ID, probe bool) (before view) {
+// Health is what is believed of upstream on the strength of all requests. Reads and
+// writes have a circuit each, as one kind may fail while the other goes well; the state is
+// that of both together. Its methods may be called concurrently.
+type Health struct {
+	logger *slog.Logger
+
+	mu            sync.Mutex // guards the circuits and the fields below
+	reads, writes circuit
+	state         State
+	worst         State     // that the log was told of since upstream was up
+	since         time.Time // when upstream came to be up, or ceased to be
+	lastSuccess   time.Time
+	// failures since upstream was up
+	failedReads, failedWrites int
+}
+
+// NewHealth returns the health of an upstream that nothing bad is known of.
+func NewHealth(opts HealthOptions) *Health {
+	h := &Health{logger: opts.Logger, state: Up, worst: Up, since: time.Now()}
+	h.reads.init(h, opts.BackoffInitial, opts.BackoffMax)
+	h.writes.init(h, opts.BackoffInitial, opts.BackoffMax)
+	return h
+}
+
+// Report says how upstream does.
+func (h *Health) Report() Report {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	before = h.viewLocked()
-	delete(h.suspects, id)
-	delete(h.sick, id)
-	if h.down { // during an outage, the sick entries had no turn to show that they still are
-		for s := range h.sick {
-			h.sick[s] = time.Now()
-		}
-	}
-	for s := range h.suspects {
-		remember(h.sick, s, time.Now())
-	}
-	clear(h.suspects)
-	h.failing, h.down, h.reason = false, false, ""
-	h.probing = h.probing && !probe
-	h.backoff.Reset()
-	return before
+	h.update() // a sick entry that nobody has tried again is forgotten
+	return Report{State: h.state, Since: h.since, Reason: h.reason(), LastSuccess: h.lastSuccess}
 }
 
-// failure records a request about id that says more of upstream than of the entry. It
-// reports whether upstream is down, and whether it fell by this request. unreachable says
-// that there was not even a connection.
-func (h *health) failure(id journal.ID, probe, unreachable bool, reason string) (fell, down bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := time.Now()
-	if !h.failing {
-		h.failing, h.since = true, now
+// succeeded notes a success of one circuit, and what that means for the other. A write
+// that goes through lets reads go again at once: the pause before their next probe was for
+// a service that is down, and a caller who has just flushed expects an answer. A read is no
+// such sign for writes, but their probe need not wait. Of an outage that both have seen, the
+// first success is the end, until there are new failures. The caller holds mu.
+func (h *Health) succeeded(c *circuit, wasFailing bool) {
+	h.lastSuccess = time.Now()
+	other := h.other(c)
+	if wasFailing {
+		other.failures, other.kept = 0, false
 	}
-	h.reason = reason
-	wasDown := h.down
-	h.down = h.down || unreachable || h.suspect(id, now)
-	if probe {
-		h.probing, h.probeFailedAt = false, now
-	}
-	if h.down && (!wasDown || probe) {
-		// Requests that were under way when it went down say nothing new.
-		h.probeAt = now.Add(h.backoff.NextBackOff())
-	}
-	return h.down && !wasDown, h.down
-}
-
-// suspect notes an entry's failure and reports whether there are enough of them for
-// an outage.
-func (h *health) suspect(id journal.ID, now time.Time) bool {
-	if at, ok := h.sick[id]; ok && now.Sub(at) < h.sickFor {
-		h.sick[id] = now
-		return false
-	}
-	delete(h.sick, id)
-	remember(h.suspects, id, now)
-	return len(h.suspects) >= outageEntries
-}
-
-// remember adds to a set of bounded size: any other element may have to make room.
-func remember[K comparable, V any](set map[K]V, key K, value V) {
-	if _, ok := set[key]; !ok && len(set) >= entriesRemembered {
-		for other := range set {
-			delete(set, other)
-			break
-		}
-	}
-	set[key] = value
-}
-
-// admit reports whether a request may be made now, and whether it is a probe, which ends
-// with success, failure or release. While upstream is down, admit lets one probe through
-// at a time, and else says when to ask again; zero is when the probe has ended.
-func (h *health) admit(now time.Time) (ok, probe bool, at time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	switch {
-	case !h.down:
-		return true, false, time.Time{}
-	case h.probing:
-		return false, false, time.Time{}
-	case now.Before(h.probeAt):
-		return false, false, h.probeAt
+	case other == &h.reads:
+		other.endOutage()
+	case wasFailing:
+		other.probeAt = time.Time{}
+		if other.onNudge != nil {
+			other.onNudge()
+		}
 	}
-	h.probing = true
-	return true, true, time.Time{}
+	h.update()
 }
 
-// release ends a probe that was not made, or that shows nothing of upstream.
-func (h *health) release(probe bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.probing = h.probing && !probe
+func (h *Health) other(c *circuit) *circuit {
+	if c == &h.reads {
+		return &h.writes
+	}
+	return &h.reads
 }
 
-// nudge lets the next probe go at once: there is reason to think that upstream is back.
-func (h *health) nudge() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.probeAt = time.Time{}
+// failed notes a failure of one circuit. The caller holds mu.
+func (h *Health) failed(c *circuit) {
+	if c == &h.reads {
+		h.failedReads++
+	} else {
+		h.failedWrites++
+	}
+	h.update()
 }
 
-// endOutage ends an outage because requests of another kind go through. Requests of this
-// kind stay suspect until one succeeds: their outage has lasted since its beginning, and
-// a probe that is under way still has to come back.
-func (h *health) endOutage() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.down {
-		h.down = false
-		h.backoff.Reset()
+// update finds the state anew, and logs it if it is worse than before, or well again.
+func (h *Health) update() {
+	state := h.judge()
+	if state == h.state {
+		if state == Up && !h.reads.failing && !h.writes.failing {
+			h.failedReads, h.failedWrites = 0, 0 // it was a blip
+		}
+		return
+	}
+	if h.state == Up {
+		h.since = h.failingSince()
+	}
+	h.state = state
+	switch {
+	case state == Up:
+		h.logger.Info("upstream is up again", "after", time.Since(h.since).Round(time.Millisecond).String(),
+			"failed_reads", h.failedReads, "failed_writes", h.failedWrites)
+		h.since, h.worst, h.failedReads, h.failedWrites = time.Now(), Up, 0, 0
+	case worse[state] > worse[h.worst]:
+		h.worst = state
+		h.logger.Warn(logged[state], "reason", h.reason())
 	}
 }
 
-// view is what is believed now.
-type view struct {
-	failing       bool
-	down          bool
-	since         time.Time // when failing began, if failing
-	probeFailedAt time.Time
-	retryIn       time.Duration
-	reason        string
+// logged are the lines of the log by the state that began.
+var logged = map[State]string{
+	Degraded: "upstream is degraded: some requests fail and are tried again",
+	Down:     "upstream is down: reads are answered with what is known here, and writes wait in the journal",
 }
 
-func (h *health) view() view {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.viewLocked()
+// judge finds the state.
+func (h *Health) judge() State {
+	reads, writes := h.stateOf(&h.reads), h.stateOf(&h.writes)
+	switch {
+	case reads == Up && writes == Up:
+		return Up
+	case reads == Down && !h.writes.wellSince(h.reads.since), writes == Down && !h.reads.wellSince(h.writes.since):
+		return Down
+	}
+	return Degraded
 }
 
-func (h *health) viewLocked() view {
-	return view{h.failing, h.down, h.since, h.probeFailedAt, max(0, time.Until(h.probeAt)), h.reason}
+// stateOf is what one circuit says of upstream. Failures that nobody has repeated for long
+// are forgotten if the other kind of request goes well.
+func (h *Health) stateOf(c *circuit) State {
+	repeated := time.Since(c.lastFailure) < c.sickFor || !h.other(c).wellSince(c.lastFailure)
+	switch {
+	case repeated && (c.down || c.foreign && c.failures >= failuresTell):
+		return Down
+	case repeated && (c.kept || c.failures >= failuresTell), c.sickAgain():
+		return Degraded
+	}
+	return Up
+}
+
+// sickAgain reports whether an entry fails that failed before, while others do not.
+func (c *circuit) sickAgain() bool {
+	s, ok := c.sick[c.lastSick]
+	return ok && s.again && time.Since(s.at) < c.sickFor
+}
+
+// wellSince reports whether a request has gone well since a time, and none has failed
+// after it.
+func (c *circuit) wellSince(t time.Time) bool { return !c.failing && c.lastSuccess.After(t) }
+
+// failingSince is when the first request failed of those that keep upstream from being up.
+func (h *Health) failingSince() time.Time {
+	since := time.Now()
+	for _, c := range []*circuit{&h.reads, &h.writes} {
+		if c.failing && c.since.Before(since) {
+			since = c.since
+		}
+	}
+	return since
+}
+
+// reason says why upstream is not up.
+func (h *Health) reason() string {
+	reads, writes := h.why(&h.reads), h.why(&h.writes)
+	switch {
+	case h.state == Up:
+		return ""
+	case reads == writes, h.state == Down:
+		return cmp.Or(reads, writes)
+	case writes == "":
+		return "reads fail: " + reads
+	case reads == "":
+		return "writes fail: " + writes
+	}
+	return "reads fail: " + reads + "; writes fail: " + writes
+}
+
+// why is the reason of a circuit's last failure; empty if it says that upstream is up.
+func (h *Health) why(c *circuit) string {
+	switch {
+	case h.stateOf(c) == Up:
+		return ""
+	case !c.failing:
+		return "those of " + c.lastSick.String() + ", and others do not: " + c.lastReason
+	}
+	return c.lastReason
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
 )
 
 func throttled(retryAfter string) reply {
@@ -103,8 +104,8 @@ func TestThrottledNamespaceDelaysNoOther(t *testing.T) {
 		if n := len(r.requests(in("throttled"))); n > concurrency {
 			t.Errorf("%d requests of the throttled namespace", n)
 		}
-		if failing, why := r.flusher.Failing(); failing {
-			t.Errorf("upstream is taken to be down: %s", why)
+		if got := r.health.Report(); got.State != upstream.Up {
+			t.Errorf("upstream is taken to be %s: %s", got.State, got.Reason)
 		}
 	})
 }

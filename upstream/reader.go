@@ -1,7 +1,10 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -40,13 +43,16 @@ func (a *ServiceAnswer) Answer() (status int, body []byte) { return a.failed.Sta
 // ReaderOptions configures a reader.
 type ReaderOptions struct {
 	Engine Engine
-	// Patience is how long after the start of an outage a read that waits for its end
-	// keeps trying.
+	// Health is told how requests end, and stops all but one while upstream is down; nil
+	// is one of the reader's own.
+	Health *Health
+	// Slots bound the requests under way; nil is no bound.
+	Slots *Slots
+	// Patience is how long a caller to whom nothing else can be given waits for an answer,
+	// and how long after the start of an outage a read that waits for its end keeps trying.
 	Patience time.Duration
 	// BackoffInitial and BackoffMax bound the wait between attempts.
 	BackoffInitial, BackoffMax time.Duration
-	// OnRecover, if not nil, is called when a read finds upstream back.
-	OnRecover func()
 }
 
 // Reader asks upstream for entries and listings. During an outage one read at a time
@@ -54,8 +60,9 @@ type ReaderOptions struct {
 // when Patience has passed since its start (contract 9). Its methods may be called
 // concurrently.
 type Reader struct {
-	opts   ReaderOptions
-	health *health
+	opts      ReaderOptions
+	health    *circuit
+	throttles throttles
 
 	mu      sync.Mutex // guards refused
 	refused map[string]refusedRead
@@ -69,10 +76,46 @@ type refusedRead struct {
 
 // NewReader returns a reader.
 func NewReader(opts ReaderOptions) *Reader {
+	if opts.Health == nil {
+		opts.Health = NewHealth(HealthOptions{
+			BackoffInitial: opts.BackoffInitial, BackoffMax: opts.BackoffMax, Logger: slog.New(slog.DiscardHandler),
+		})
+	}
 	return &Reader{
-		opts: opts, health: newHealth(opts.BackoffInitial, opts.BackoffMax), refused: make(map[string]refusedRead),
+		opts: opts, health: &opts.Health.reads, refused: make(map[string]refusedRead),
+		throttles: throttles{
+			initial: opts.BackoffInitial, longest: opts.BackoffMax, byNamespace: make(map[string]*throttle),
+		},
 	}
 }
+
+// leastPatience is how long a caller waits for an answer at least. Even while reads are
+// known to fail, the request that finds upstream back is some caller's.
+const leastPatience = 250 * time.Millisecond
+
+// patience is how long a request may take before its callers are turned away.
+func (r *Reader) patience() time.Duration { return max(leastPatience, r.opts.Patience) }
+
+// Patience returns how long a caller to whom nothing else can be given waits for an answer
+// about an entry or, without a key, a listing: less while reads are known to fail. The
+// request itself may take longer; its answer is for the next caller (contract 9).
+func (r *Reader) Patience(id journal.ID) time.Duration {
+	now := time.Now()
+	since, known := r.health.knownToFail(id, now)
+	if !known {
+		return r.patience()
+	}
+	return min(r.patience(), max(leastPatience, r.opts.Patience-now.Sub(since)))
+}
+
+// TooLong is the error for a caller who has waited for as long as Patience said.
+func (r *Reader) TooLong() error {
+	v := r.health.view()
+	return &Unavailable{Wait: v.retryIn, Reason: cmp.Or(v.reason, noAnswerWithin(r.patience()))}
+}
+
+// noAnswerWithin is the reason of a failure, for people.
+func noAnswerWithin(d time.Duration) string { return "no answer within " + d.String() }
 
 // Get asks for an entry; nil without an error means that upstream does not hold it.
 // Errors are *[Unavailable], *[ServiceAnswer] and ctx's.
@@ -96,7 +139,7 @@ func (r *Reader) List(ctx context.Context, namespace string, waitOutOutage bool)
 
 func (r *Reader) try(ctx context.Context, id journal.ID, waitOutOutage bool, ask func() error) error {
 	for {
-		failed, err := r.once(ctx, id, ask)
+		failed, err := r.once(ctx, id, waitOutOutage, ask)
 		switch {
 		case err != nil:
 			return err
@@ -108,7 +151,7 @@ func (r *Reader) try(ctx context.Context, id journal.ID, waitOutOutage bool, ask
 		v := r.health.view()
 		u := &Unavailable{Wait: max(v.retryIn, failed.RetryAfter), Reason: failed.Reason}
 		now, end := time.Now(), v.since.Add(r.opts.Patience)
-		if !waitOutOutage || !v.failing || !now.Before(end) {
+		if !waitOutOutage || !v.failing || !now.Before(end) || !failed.Verdict.blamesUpstream() {
 			return u
 		}
 		if err := sleep(ctx, min(max(u.Wait, r.opts.BackoffInitial/4), end.Sub(now))); err != nil {
@@ -117,34 +160,96 @@ func (r *Reader) try(ctx context.Context, id journal.ID, waitOutOutage bool, ask
 	}
 }
 
-// once makes one request, if upstream's health admits one, and learns from it. The error
-// is ctx's.
-func (r *Reader) once(ctx context.Context, id journal.ID, ask func() error) (failed *Error, err error) {
+// once makes one request, if nothing is known to stand against it. The error is ctx's.
+func (r *Reader) once(ctx context.Context, id journal.ID, waitOutOutage bool, ask func() error) (failed *Error, err error) {
+	if failed := r.hopeless(id.Namespace); failed != nil {
+		return failed, nil // without a wait for a slot
+	}
+	release, err := r.slot(ctx, waitOutOutage)
+	switch {
+	case errors.Is(err, errBusy):
+		return &Error{Verdict: Unsent, Reason: err.Error()}, nil
+	case err != nil:
+		return nil, err
+	}
+	defer release()
+	refusal, trial := r.throttles.begin(id.Namespace)
+	if refusal != nil {
+		return refusal, nil
+	}
+	ended := &Error{Verdict: Unanswered} // if it panics
+	defer func() { r.throttles.end(id.Namespace, trial, ended) }()
 	ok, probe, _ := r.health.admit(time.Now())
 	if !ok {
 		return &Error{Verdict: Transient, Reason: r.health.view().reason}, nil
 	}
+	ended, err = r.request(ctx, id, probe, ask)
+	return ended, err
+}
+
+// hopeless returns why no read of the namespace would be made now; nil if one might be.
+func (r *Reader) hopeless(namespace string) *Error {
+	if refusal := r.throttles.refuses(namespace); refusal != nil {
+		return refusal
+	}
+	if v := r.health.view(); v.blocked {
+		return &Error{Verdict: Transient, Reason: v.reason}
+	}
+	return nil
+}
+
+// slot waits until one more request may be under way.
+func (r *Reader) slot(ctx context.Context, waitOutOutage bool) (release func(), err error) {
+	switch {
+	case r.opts.Slots == nil:
+		return func() {}, nil
+	case waitOutOutage:
+		return r.opts.Slots.acquire(ctx, readLane)
+	}
+	return r.opts.Slots.acquire(ctx, refreshLane)
+}
+
+// request makes a request and learns from it. The error is ctx's.
+func (r *Reader) request(ctx context.Context, id journal.ID, probe bool, ask func() error) (failed *Error, err error) {
 	learned := false
 	defer func() {
 		if !learned { // by its end, or by a panic that is recovered elsewhere
 			r.health.release(probe)
 		}
 	}()
+	sent := time.Now()
+	answered := r.watch(id, sent)
+	defer answered()
 	failed = errorOf(ask())
+	answered()
 	if ctx.Err() != nil && failed != nil {
-		return nil, ctx.Err()
+		return failed, ctx.Err()
 	}
 	learned = true
-	switch {
-	case failed != nil && failed.Verdict.blamesUpstream():
-		r.health.failure(id, probe, failed.Unreachable, failed.Reason)
-	default:
+	if failed == nil || !failed.Verdict.blamesUpstream() {
 		r.noteRefused(id.Namespace, failed)
-		if r.health.success(id, probe).failing && r.opts.OnRecover != nil {
-			r.opts.OnRecover()
-		}
+	}
+	if failed.says() {
+		r.health.success(id, probe)
+	} else {
+		r.health.failureSince(id, probe, failed, sent)
 	}
 	return failed, nil
+}
+
+// watch tells the health of a request that takes longer than its callers wait, until
+// answered is called.
+func (r *Reader) watch(id journal.ID, sent time.Time) (answered func()) {
+	told := make(chan struct{})
+	timer := time.AfterFunc(r.patience(), func() {
+		defer close(told)
+		r.health.overdue(id, &Error{Verdict: Unanswered, Reason: noAnswerWithin(r.patience())}, sent)
+	})
+	return sync.OnceFunc(func() {
+		if !timer.Stop() {
+			<-told // the answer is the later news
+		}
+	})
 }
 
 // noteRefused notes that upstream does not let reads of a namespace in, and with nil that
@@ -175,17 +280,6 @@ func (r *Reader) Refused() map[string]string {
 	}
 	return out
 }
-
-// Failing reports whether upstream is down as far as reads can tell, and why.
-func (r *Reader) Failing() (bool, string) {
-	v := r.health.view()
-	return v.down, v.reason
-}
-
-// WriteConfirmed lets reads go again at once: upstream is there. The pause before the
-// next probe, up to the longest backoff, was for a service that is down, and a caller who
-// has just flushed expects an answer. It is to be called before the write settles.
-func (r *Reader) WriteConfirmed() { r.health.endOutage() }
 
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,34 +15,30 @@ import (
 
 const patience = 5 * time.Second
 
-func readers(t *testing.T, test func(t *testing.T, f *fake, r *upstream.Reader, recovered *atomic.Int32)) {
+func readers(t *testing.T, test func(t *testing.T, f *fake, r *upstream.Reader)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f, recovered := newFake(t), new(atomic.Int32)
+		f := newFake(t)
 		f.entries[key("k")] = "v"
 		test(t, f, upstream.NewReader(upstream.ReaderOptions{
 			Engine: f.client(timeout), Patience: patience, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
-			OnRecover: func() { recovered.Add(1) },
-		}), recovered)
+		}))
 	})
 }
 
 func TestReadsWaitOutABlip(t *testing.T) {
-	readers(t, func(t *testing.T, f *fake, r *upstream.Reader, recovered *atomic.Int32) {
+	readers(t, func(t *testing.T, f *fake, r *upstream.Reader) {
 		f.down = true
 		time.AfterFunc(2*time.Second, func() { f.set(func(f *fake) { f.down = false }) })
 		o, err := r.Get(t.Context(), key("k"), true)
 		if err != nil || o == nil || o.Value != "v" {
 			t.Errorf("got %v, %v", o, err)
 		}
-		if recovered.Load() != 1 {
-			t.Errorf("OnRecover was called %d times, want once", recovered.Load())
-		}
 	})
 }
 
 func TestReadsOfAnOutageAreAnsweredAtOnceLater(t *testing.T) {
-	readers(t, func(t *testing.T, f *fake, r *upstream.Reader, _ *atomic.Int32) {
+	readers(t, func(t *testing.T, f *fake, r *upstream.Reader) {
 		f.down = true
 		for _, want := range []time.Duration{patience, 0, 0} {
 			start := time.Now()
@@ -63,7 +58,7 @@ func TestReadsOfAnOutageAreAnsweredAtOnceLater(t *testing.T) {
 // TestOneReadAtATimeProbes: reads that were under way when upstream went down end
 // while a probe is under way, and let no second one go.
 func TestOneReadAtATimeProbes(t *testing.T) {
-	readers(t, func(t *testing.T, f *fake, r *upstream.Reader, _ *atomic.Int32) {
+	readers(t, func(t *testing.T, f *fake, r *upstream.Reader) {
 		f.answer = func(call) reply { return reply{hang: true} }
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -90,7 +85,7 @@ func TestOneReadAtATimeProbes(t *testing.T) {
 }
 
 func TestCallerWhoLeavesHandsTheProbeBack(t *testing.T) {
-	readers(t, func(t *testing.T, f *fake, r *upstream.Reader, _ *atomic.Int32) {
+	readers(t, func(t *testing.T, f *fake, r *upstream.Reader) {
 		f.down = true
 		_, _ = r.Get(t.Context(), key("k"), false)
 		f.set(func(f *fake) { f.down, f.answer = false, func(call) reply { return reply{hang: true} } })
@@ -131,7 +126,7 @@ func TestRefusedReads(t *testing.T) {
 		"a page for 400": {reply{status: 400, body: "<html>"}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			readers(t, func(t *testing.T, f *fake, r *upstream.Reader, _ *atomic.Int32) {
+			readers(t, func(t *testing.T, f *fake, r *upstream.Reader) {
 				f.answer = func(call) reply { return row.rep }
 				_, err := r.Get(t.Context(), key("k"), false)
 				var said interface {
@@ -158,7 +153,7 @@ func TestRefusedReads(t *testing.T) {
 
 // TestRefusedReadsAreForgotten when one is answered, and when nobody has asked for long.
 func TestRefusedReadsAreForgotten(t *testing.T) {
-	readers(t, func(t *testing.T, f *fake, r *upstream.Reader, _ *atomic.Int32) {
+	readers(t, func(t *testing.T, f *fake, r *upstream.Reader) {
 		refuse := func(in string) {
 			f.set(func(f *fake) { f.answer = func(call) reply { return detail(403) } })
 			if _, _, err := r.List(t.Context(), in, true); err == nil || r.Refused()[in] == "" {
@@ -183,8 +178,15 @@ func TestReadThatFindsUpstreamBackNudgesTheFlusher(t *testing.T) {
 		r.down = true
 		r.put(key("k"), "v")
 		time.Sleep(time.Hour)
+		reader := upstream.NewReader(upstream.ReaderOptions{
+			Engine: r.client, Health: r.health, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
+		})
+		if _, err := reader.Get(t.Context(), key("other"), true); err == nil {
+			t.Error("an upstream that is down answers")
+		}
 		r.set(func(f *fake) { f.down = false })
-		r.flusher.Nudge()
+		time.Sleep(2 * backoffInitial)
+		_, _ = reader.Get(t.Context(), key("other"), true)
 		time.Sleep(backoffInitial + 2*r.latency)
 		r.wantHeld(key("k"), "v")
 	})

@@ -147,8 +147,8 @@ func TestARefusedReadBackIsNoOutage(t *testing.T) {
 			r.put(key(k), "new")
 		}
 		time.Sleep(timeout + lateWindow + 5*time.Second)
-		if failing, why := r.flusher.Failing(); failing || r.pending() != 2 {
-			t.Errorf("upstream is taken to be down: %q; %d are pending", why, r.pending())
+		if got := r.health.Report(); got.State == upstream.Down || r.pending() != 2 {
+			t.Errorf("upstream is taken to be %s: %q; %d are pending", got.State, got.Reason, r.pending())
 		}
 		r.set(func(f *fake) { f.answer = nil })
 		r.settleWithin(backoffMax + time.Second)

@@ -40,6 +40,7 @@ type rig struct {
 	journal *journal.Journal
 	client  *botwire.Client
 	flusher *upstream.Flusher
+	health  *upstream.Health
 	linger  atomic.Int64 // in nanoseconds
 	settled []uint64     // what OnSettled was called with, to be read after stop
 	log     *logged
@@ -68,22 +69,26 @@ func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	logger := slog.New(slog.NewTextHandler(r.log, nil))
+	r.health = upstream.NewHealth(upstream.HealthOptions{
+		BackoffInitial: backoffInitial, BackoffMax: backoffMax, Logger: logger,
+	})
 	r.flusher = upstream.NewFlusher(upstream.FlusherOptions{
-		Journal: r.journal, Engine: r.client, Linger: func(string) time.Duration { return time.Duration(r.linger.Load()) },
+		Journal: r.journal, Engine: r.client, Health: r.health, Linger: func(string) time.Duration { return time.Duration(r.linger.Load()) },
 		Concurrency: concurrency, LateWindow: lateWindow, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
 		OnSettled: func(w journal.Write) {
 			mu.Lock()
 			defer mu.Unlock()
 			r.settled = append(r.settled, w.Seq)
 		},
-		Logger: slog.New(slog.NewTextHandler(r.log, nil)),
+		Logger: logger,
 	})
 	r.journal.Subscribe(r.flusher.Changed)
 	r.run()
 	return r
 }
 
-// logged is a flusher's log.
+// logged is the log of a flusher and of the health.
 type logged struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -93,6 +98,15 @@ func (l *logged) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(line)
+}
+
+// take returns the log since the last time.
+func (l *logged) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text := l.text.String()
+	l.text.Reset()
+	return text
 }
 
 // lines counts the lines that contain something.

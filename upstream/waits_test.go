@@ -23,7 +23,7 @@ func TestWaitsSayWhyAndUntilWhen(t *testing.T) {
 		"throttled": {func(call) reply { return throttled("3000") }, false, "throttled: HTTP 429: slow down", 3000 * time.Second, "throttles"},
 		"paused":    {func(call) reply { return detail(403) }, false, "paused: HTTP 403: status 403", backoffMax, "does not let"},
 		"failing":   {func(call) reply { return detail(500) }, false, "failed: HTTP 500: status 500", backoffMax, ""},
-		"down":      {nil, true, "upstream is down: ", probeMax, "does not take writes"},
+		"down":      {nil, true, "upstream is down: ", probeMax, "upstream is down"},
 		"in doubt":  {hang, false, "in doubt: upstream has confirmed it", lateWindow, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -132,14 +132,21 @@ func testKilledUnderLoad(t *testing.T, program string) {
 	t.Logf("%d acknowledged writes to %d keys, 20 kills", ws.total(), len(held))
 }
 
+// linger is flush.linger's default.
+const linger = 100 * time.Millisecond
+
 func testCoalesces(t *testing.T, program string) {
 	service := newMemoryService(t).up()
 	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url())
-	began := time.Now()
+	began, last, rests := time.Now(), time.Now(), 0
 	for i := range 1000 {
 		if err := c.put("n/k", strconv.Itoa(i)); err != nil {
 			t.Fatal(err)
 		}
+		if time.Since(last) > linger/2 {
+			rests++ // the machine was busy: the write before may have gone
+		}
+		last = time.Now()
 	}
 	took := time.Since(began)
 	wantNothingPending(t, c)
@@ -147,8 +154,8 @@ func testCoalesces(t *testing.T, program string) {
 		t.Errorf("upstream holds %q, %v", got, err)
 	}
 	// One a second while they come, as lingerCap allows, and the last.
-	if got, most := service.putsOf("n/k"), 2+int(took/time.Second)*2; got > most {
-		t.Errorf("%d writes reached upstream in %s, want at most %d", got, took, most)
+	if got, most := service.putsOf("n/k"), 2+int(took/time.Second)*2+rests; got > most {
+		t.Errorf("%d writes reached upstream in %s with %d rests, want at most %d", got, took, rests, most)
 	}
 	t.Logf("1,000 writes in %s: %d reached upstream", took, service.putsOf("n/k"))
 }

@@ -115,7 +115,7 @@ func prepareChild(t *testing.T, program, dir, address, upstream string, args ...
 	t.Helper()
 	args = append([]string{
 		"serve", "--listen", address, "--data-dir", dir, "--upstream-url", upstream,
-		"--upstream-late-window", "500ms", "--flush-backoff-max", "500ms", "--upstream-read-patience", "100ms",
+		"--upstream-late-window", "500ms", "--flush-backoff-max", "500ms", "--upstream-read-patience", "1s",
 	}, args...)
 	c := &child{t: t, address: address, dir: dir, exited: make(chan struct{})}
 	c.cmd, c.stderr = command(t.Context(), t, program, args...)

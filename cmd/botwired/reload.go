@@ -87,7 +87,7 @@ func (d *sidecar) configure(c *config.Config) (newToken bool, err error) {
 	d.token = token
 	d.config.Store(c)
 	d.hasToken.Store(token != "")
-	d.engine.SetHeaders(upstreamHeaders(c))
+	d.setHeaders(upstreamHeaders(c))
 	d.door.now.Store(guard.New(guardOptions(c, token), d.proxy))
 	if d.readmit != nil {
 		d.readmit()

@@ -37,8 +37,7 @@ type sidecar struct {
 	logger  *slog.Logger
 	journal *journal.Journal
 	cache   *cache.Cache
-	engine  *botwire.Client
-	reader  *upstream.Reader
+	health  *upstream.Health
 	flusher *upstream.Flusher
 	proxy   *proxy.Server
 	door    door
@@ -47,6 +46,8 @@ type sidecar struct {
 	hasToken atomic.Bool
 	token    string // of configure's caller
 	readmit  func() // has the server ask the guard anew about callers that it knows
+	// setHeaders gives the requests upstream other headers.
+	setHeaders func(http.Header)
 
 	closers []func() error // in the order of opening
 }
@@ -75,10 +76,11 @@ func openSidecar(ctx context.Context, c *config.Config, logger *slog.Logger, fat
 	if err := bindUpstream(c, d.journal, logger); err != nil {
 		return nil, fmt.Errorf("data_dir = %q: %w", c.DataDir, err)
 	}
-	if err := d.openUpstream(ctx, c); err != nil {
+	engine, forward, err := d.openUpstream(ctx, c)
+	if err != nil {
 		return nil, err
 	}
-	return d, d.openProxy(c)
+	return d, d.openProxy(c, engine, forward)
 }
 
 func (d *sidecar) onClose(f func() error) { d.closers = append(d.closers, f) }
@@ -112,8 +114,9 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error)) (err error) {
 	return nil
 }
 
-func (d *sidecar) openUpstream(ctx context.Context, c *config.Config) error {
-	var err error
+// openUpstream returns the engine that keeps the memory upstream, and what passes on the
+// requests that are not for the memory API.
+func (d *sidecar) openUpstream(ctx context.Context, c *config.Config) (engine upstream.Engine, forward http.Handler, err error) {
 	opts := engineOptions(c)
 	if c.Upstream.URL == config.Embedded {
 		opts.URL = &url.URL{Scheme: "http", Host: "localhost"}
@@ -122,11 +125,12 @@ func (d *sidecar) openUpstream(ctx context.Context, c *config.Config) error {
 		opts.URL, err = url.Parse(c.Upstream.URL)
 	}
 	if err != nil {
-		return fmt.Errorf("upstream.url = %q: %w", c.Upstream.URL, err)
+		return nil, nil, fmt.Errorf("upstream.url = %q: %w", c.Upstream.URL, err)
 	}
-	d.engine = botwire.NewClient(opts)
-	d.onClose(func() error { d.engine.Close(); return nil })
-	return nil
+	client := botwire.NewClient(opts)
+	d.onClose(func() error { client.Close(); return nil })
+	d.setHeaders = client.SetHeaders
+	return client, botwire.NewForwarder(client, d.hasToken.Load, d.logger), nil
 }
 
 // engineOptions returns the options of the engine, without its address.
@@ -159,27 +163,30 @@ func (d *sidecar) openEmbedded(ctx context.Context, c *config.Config) (func(cont
 	return in.Dial, nil
 }
 
-func (d *sidecar) openProxy(c *config.Config) (err error) {
+func (d *sidecar) openProxy(c *config.Config, engine upstream.Engine, forward http.Handler) (err error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	d.config.Store(c)
-	d.flusher = upstream.NewFlusher(flusherOptions(d, c, registry))
+	d.health = upstream.NewHealth(upstream.HealthOptions{
+		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax, Logger: d.logger,
+	})
+	slots := upstream.NewSlots(c.Upstream.Concurrency)
+	d.flusher = upstream.NewFlusher(flusherOptions(d, c, slots.ForWrites(engine), registry))
 	d.journal.Subscribe(d.changed) // the cache and the flusher exist, and nothing runs yet
-	d.reader = upstream.NewReader(upstream.ReaderOptions{
-		Engine: d.engine, Patience: c.Upstream.ReadPatience,
+	reader := upstream.NewReader(upstream.ReaderOptions{
+		Engine: engine, Health: d.health, Slots: slots, Patience: c.Upstream.ReadPatience,
 		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax,
-		OnRecover: d.flusher.Nudge,
 	})
 	d.proxy, err = proxy.New(proxy.Options{
-		Journal: d.journal, Cache: d.cache, Upstream: d.reader, Flusher: d.flusher,
-		Forward:         botwire.NewForwarder(d.engine, d.hasToken.Load, d.logger),
-		Policy:          func(namespace string) cache.Policy { return cachePolicy(d.config.Load().For(namespace)) },
-		UpstreamURL:     c.Upstream.URL,
-		UpstreamFailing: d.upstreamFailing,
-		ReadsRefused:    d.reader.Refused,
-		Version:         buildVersion(),
-		Registry:        registry,
-		Logger:          d.logger,
+		Journal: d.journal, Cache: d.cache, Upstream: reader, Flusher: d.flusher,
+		Forward:       forward,
+		Policy:        func(namespace string) cache.Policy { return cachePolicy(d.config.Load().For(namespace)) },
+		UpstreamURL:   c.Upstream.URL,
+		UpstreamState: d.upstreamState,
+		ReadsRefused:  reader.Refused,
+		Version:       buildVersion(),
+		Registry:      registry,
+		Logger:        d.logger,
 	})
 	if err != nil {
 		return err
@@ -189,22 +196,21 @@ func (d *sidecar) openProxy(c *config.Config) (err error) {
 	return err
 }
 
-func flusherOptions(d *sidecar, c *config.Config, registry *prometheus.Registry) upstream.FlusherOptions {
+func flusherOptions(
+	d *sidecar, c *config.Config, engine upstream.Engine, registry *prometheus.Registry,
+) upstream.FlusherOptions {
 	flushes := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "botwired_flushes_total",
 		Help: "Writes sent upstream, by operation and outcome.",
 	}, []string{"op", "outcome"})
 	registry.MustRegister(flushes)
 	return upstream.FlusherOptions{
-		Journal: d.journal, Engine: d.engine,
+		Journal: d.journal, Engine: engine, Health: d.health,
 		Linger:      func(namespace string) time.Duration { return d.config.Load().For(namespace).Linger },
 		Concurrency: c.Upstream.Concurrency, LateWindow: c.Upstream.LateWindow,
 		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax,
 		OnOutcome: func(op journal.Op, verdict upstream.Verdict) {
 			flushes.WithLabelValues(op.String(), verdict.String()).Inc()
-			if verdict == upstream.Confirmed {
-				d.reader.WriteConfirmed()
-			}
 		},
 		OnSettled: func(w journal.Write) { d.proxy.Settled(w) },
 		Logger:    d.logger,
@@ -233,10 +239,8 @@ func cachePolicy(p config.Policy) cache.Policy {
 	return out
 }
 
-// upstreamFailing reports whether writes or reads upstream fail, and why.
-func (d *sidecar) upstreamFailing() (bool, string) {
-	if failing, reason := d.flusher.Failing(); failing {
-		return true, reason
-	}
-	return d.reader.Failing()
+// upstreamState says how upstream does.
+func (d *sidecar) upstreamState() proxy.UpstreamState {
+	r := d.health.Report()
+	return proxy.UpstreamState{State: string(r.State), Since: r.Since, Reason: r.Reason, LastSuccess: r.LastSuccess}
 }

@@ -13,8 +13,11 @@ import (
 type status struct {
 	Version  cell `json:"version"`
 	Upstream struct {
-		URL   cell `json:"url"`
-		State cell `json:"state"`
+		URL         cell `json:"url"`
+		State       cell `json:"state"`
+		Since       cell `json:"since"`
+		Reason      cell `json:"reason"`
+		LastSuccess cell `json:"last_success_at"`
 	} `json:"upstream"`
 	backlog
 	DeadLetters cell              `json:"dead_letters"`
@@ -46,6 +49,16 @@ func (n namespaceStatus) waits() string {
 		return "reads: " + string(n.ReadsRefused)
 	}
 	return string(n.Paused)
+}
+
+// upstream says how upstream does, and since when and why if it does not do well.
+func (s *status) upstream() string {
+	u := s.Upstream
+	text := u.URL.or("unknown") + " is " + u.State.or("unknown")
+	if u.Reason == "" {
+		return text
+	}
+	return fmt.Sprintf("%s since %s: %s (it last answered: %s)", text, u.Since.moment(), u.Reason, u.LastSuccess.or("not since the start"))
 }
 
 func newStatusCommand(settings *settingFlags) *cobra.Command {
@@ -102,7 +115,7 @@ func printStatus(w io.Writer, c *client, body []byte) error {
 	}
 	err = printFacts(w, [][2]string{
 		{"version", string(s.Version)},
-		{"upstream", s.Upstream.URL.or("unknown") + " is " + s.Upstream.State.or("unknown")},
+		{"upstream", s.upstream()},
 		{"pending", pending},
 		{"dead letters", s.DeadLetters.or("unknown")},
 	})

@@ -46,7 +46,7 @@ func startBy(t *testing.T, command []string, dir string, up *fakeUpstream, setti
 	args := append(command[1:len(command):len(command)], append([]string{
 		"serve", "--listen", "127.0.0.1:0", "--data-dir", dir, "--upstream-url", up.url(),
 		"--log-format", "json", "--flush-linger", "10ms", "--flush-backoff-initial", "50ms",
-		"--flush-backoff-max", "200ms", "--upstream-read-patience", "0s", "--upstream-late-window", "1s",
+		"--flush-backoff-max", "200ms", "--upstream-read-patience", "1s", "--upstream-late-window", "1s",
 	}, settings...)...)
 	d := &daemon{cmd: exec.Command(command[0], args...), exited: make(chan struct{})}
 	// The daemon sees nothing of this machine's configuration, and dies with the tests.

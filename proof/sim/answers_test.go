@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"time"
 
 	"github.com/botwired/botwired/journal"
 )
@@ -20,10 +22,23 @@ func (w *world) put(s step) string {
 	return ""
 }
 
+// ask makes a request that is not a PUT. Contract 9: whatever upstream does, it is answered
+// within upstream.read_patience.
+func (w *world) ask(method, path string, header ...string) (r *httptest.ResponseRecorder, violation string) {
+	began := time.Now()
+	r = w.node.do(method, path, "", header...)
+	if took := time.Since(began); took > usual.patience {
+		violation = fmt.Sprintf("contract 9: %s %s was answered after %s", method, path, took)
+	}
+	return r, violation
+}
+
 func (w *world) remove(id journal.ID) string {
 	b := w.beliefs[id]
-	r := w.node.do(http.MethodDelete, path(id), "")
+	r, violation := w.ask(http.MethodDelete, path(id))
 	switch {
+	case violation != "":
+		return violation
 	case w.full() && r.Code == http.StatusInsufficientStorage:
 		return ""
 	case r.Code == http.StatusForbidden: // upstream's: it was asked
@@ -42,7 +57,10 @@ func (w *world) remove(id journal.ID) string {
 }
 
 func (w *world) get(id journal.ID, header ...string) string {
-	r := w.node.do(http.MethodGet, path(id), "", header...)
+	r, violation := w.ask(http.MethodGet, path(id), header...)
+	if violation != "" {
+		return violation
+	}
 	return w.judge(id, r.Code, r.Body.Bytes())
 }
 
@@ -99,7 +117,10 @@ func (w *world) look() string {
 }
 
 func (w *world) list(namespace string) string {
-	r := w.node.do(http.MethodGet, "/memory/"+namespace, "")
+	r, violation := w.ask(http.MethodGet, "/memory/"+namespace)
+	if violation != "" {
+		return violation
+	}
 	switch r.Code {
 	case http.StatusServiceUnavailable, http.StatusForbidden, http.StatusTooManyRequests:
 		return ""

@@ -37,6 +37,9 @@ func newPlan(seed uint64, virtual bool) plan {
 		p.policy.FreshFor = []time.Duration{0, 100 * time.Millisecond}[rng.IntN(2)]
 		p.policy.StaleWhileRevalidate = []time.Duration{0, time.Second}[rng.IntN(2)]
 		p.policy.AbsentFor = 100 * time.Millisecond
+		if p.fair {
+			p.patience = time.Minute // longer than upstream is ever slow
+		}
 		return p
 	}
 	p.callers, p.calls = 4+rng.IntN(5), 150

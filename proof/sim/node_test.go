@@ -3,6 +3,7 @@ package sim
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"hash/crc32"
@@ -31,6 +32,7 @@ import (
 // The settings of the simulated daemon: the defaults.
 const (
 	requestTimeout = 10 * time.Second
+	concurrency    = 16
 	lateWindow     = 30 * time.Second
 	linger         = 100 * time.Millisecond
 	backoffInitial = 200 * time.Millisecond
@@ -40,7 +42,8 @@ const (
 
 // settings are those in which simulated daemons differ.
 type settings struct {
-	memory                     int64 // of the cache, in bytes
+	scheme                     string // of upstream's URL; empty is http
+	memory                     int64  // of the cache, in bytes
 	linger, lateWindow         time.Duration
 	backoffInitial, backoffMax time.Duration
 	patience                   time.Duration
@@ -61,6 +64,7 @@ type node struct {
 	journal *journal.Journal
 	cache   *cache.Cache
 	engine  *botwire.Client
+	health  *upstream.Health
 	flusher *upstream.Flusher
 	proxy   *proxy.Server
 	stop    context.CancelFunc
@@ -111,11 +115,15 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 		return nil, err
 	}
 	n.engine = botwire.NewClient(botwire.Options{
-		URL: &url.URL{Scheme: "http", Host: "localhost"}, Timeout: requestTimeout, Concurrency: 16,
+		URL: &url.URL{Scheme: cmp.Or(with.scheme, "http"), Host: "localhost"}, Timeout: requestTimeout, Concurrency: concurrency,
 		UserAgent: "sim", Dial: func(ctx context.Context) (net.Conn, error) { return n.dial(ctx, up) },
 	})
+	n.health = upstream.NewHealth(upstream.HealthOptions{
+		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, Logger: logger,
+	})
+	slots := upstream.NewSlots(concurrency)
 	n.flusher = upstream.NewFlusher(upstream.FlusherOptions{
-		Journal: n.journal, Engine: n.engine, Concurrency: 16, LateWindow: with.lateWindow,
+		Journal: n.journal, Engine: slots.ForWrites(n.engine), Health: n.health, Concurrency: concurrency, LateWindow: with.lateWindow,
 		Linger:         func(string) time.Duration { return with.linger },
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, Logger: logger,
 		OnSettled: func(w journal.Write) { n.proxy.Settled(w) },
@@ -125,15 +133,20 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 		n.flusher.Changed(c)
 	})
 	reader := upstream.NewReader(upstream.ReaderOptions{
-		Engine: n.engine, Patience: with.patience,
-		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, OnRecover: n.flusher.Nudge,
+		Engine: n.engine, Health: n.health, Slots: slots, Patience: with.patience,
+		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax,
 	})
 	n.proxy, err = proxy.New(proxy.Options{
 		Journal: n.journal, Cache: n.cache, Upstream: reader, Flusher: n.flusher,
 		Forward: http.NotFoundHandler(), Policy: func(string) cache.Policy { return with.policy },
-		UpstreamFailing: n.flusher.Failing, ReadsRefused: reader.Refused, Registry: prometheus.NewRegistry(), Logger: logger,
+		UpstreamState: n.upstreamState, ReadsRefused: reader.Refused, Registry: prometheus.NewRegistry(), Logger: logger,
 	})
 	return n, err
+}
+
+func (n *node) upstreamState() proxy.UpstreamState {
+	r := n.health.Report()
+	return proxy.UpstreamState{State: string(r.State), Since: r.Since, Reason: r.Reason, LastSuccess: r.LastSuccess}
 }
 
 // start runs the background work.

@@ -56,13 +56,18 @@ type service struct {
 	latency time.Duration
 	tardy   func()
 
-	mu         sync.Mutex
-	fence      int // no request on a connection from before the last fence is carried out
-	now        fault
-	lateness   time.Duration // of a late request, from its arrival
+	mu       sync.Mutex
+	fence    int // no request on a connection from before the last fence is carried out
+	now      fault
+	lateness time.Duration // of a late request, from its arrival
+	// dialing and answering, if not nil, stand for the service.
+	dialing    func(context.Context) (net.Conn, error)
+	answering  func(http.ResponseWriter, *http.Request)
 	entries    map[journal.ID]stored
 	clock      float64
 	underWay   map[journal.ID]int
+	running    int // requests under way, and the most there were at once
+	peak       int
 	violations []string
 	log        []string // the requests and answers, for the report of a violation
 	started    time.Time
@@ -131,8 +136,11 @@ func (s *service) forget() {
 
 func (s *service) dial(ctx context.Context) (net.Conn, error) {
 	s.mu.Lock()
-	refused := s.now == down
+	refused, dialing := s.now == down, s.dialing
 	s.mu.Unlock()
+	if dialing != nil {
+		return dialing(ctx)
+	}
 	if refused {
 		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 	}
@@ -157,8 +165,10 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	route := wire.ParseRoute(r.URL.Path)
 	id := journal.ID{Namespace: route.Namespace, Key: route.Key}
 	s.mu.Lock()
-	how, lateness := s.now, s.lateness
+	how, lateness, answering := s.now, s.lateness, s.answering
 	s.note("%s %s %s, %s", r.Method, id, body, how)
+	s.running++
+	s.peak = max(s.peak, s.running)
 	if r.Method != http.MethodGet {
 		s.underWay[id]++
 		if s.underWay[id] > 1 {
@@ -169,11 +179,16 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		s.running--
 		s.note("%s %s %s, %s: done", r.Method, id, body, how)
 		if r.Method != http.MethodGet {
 			s.underWay[id]--
 		}
 	}()
+	if answering != nil {
+		answering(w, r)
+		return
+	}
 	s.answer(w, r, id, body, how, lateness)
 }
 

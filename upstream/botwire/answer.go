@@ -78,11 +78,19 @@ func faultsInRequest(detail json.RawMessage, method string) bool {
 	return true
 }
 
+// own reports whether the answer is in BotWire's own shape: a gateway's JSON has other
+// fields.
+func (a *answer) own() bool {
+	var doc map[string]json.RawMessage
+	return a.decode(&doc) && (len(doc) == 1 && doc["detail"] != nil || a.status == http.StatusPaymentRequired)
+}
+
 // failure is the answer as an error.
 func (a *answer) failure() *upstream.Error {
 	return &upstream.Error{
 		Verdict: a.classify(), Status: a.status, Reason: a.reason(),
 		RetryAfter: retryAfter(a.header, time.Now()), Answer: a.forCallers(),
+		Answered: a.own(),
 	}
 }
 

@@ -7,11 +7,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
 	"sync/atomic"
-	"syscall"
+	"time"
 
-	"github.com/botwired/botwired/internal/httplog"
 	"github.com/botwired/botwired/upstream"
 )
 
@@ -23,16 +21,16 @@ func (c *Client) do(ctx context.Context, method, target string, body []byte) (*a
 	var t transfer
 	req, err := c.request(httptrace.WithClientTrace(ctx, t.trace()), method, target, body)
 	if err != nil {
-		return nil, t.failure(err)
+		return nil, t.failure(err, c.opts.Timeout)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, t.failure(err)
+		return nil, t.failure(err, c.opts.Timeout)
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err = errors.Join(err, resp.Body.Close()); err != nil {
 		t.sent.Store(true)
-		return nil, t.failure(err)
+		return nil, t.failure(err, c.opts.Timeout)
 	}
 	return &answer{method, resp.StatusCode, resp.Header, data}, nil
 }
@@ -59,19 +57,8 @@ func (t *transfer) trace() *httptrace.ClientTrace {
 	}
 }
 
-func (t *transfer) failure(err error) *upstream.Error {
-	var u *url.Error
-	if errors.As(err, &u) {
-		err = u.Err // the URL is upstream's and known
-	}
-	// The error may quote bytes of upstream's that are no answer: they may be a value.
-	reason := httplog.Unquoted(err.Error())
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		reason = "no answer in time"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		reason = "upstream closed the connection before its answer was whole"
-	}
+func (t *transfer) failure(err error, timeout time.Duration) *upstream.Error {
+	reason := explain(err, t.connected.Load(), timeout)
 	if t.sent.Load() {
 		return &upstream.Error{Verdict: upstream.Unanswered, Reason: reason}
 	}

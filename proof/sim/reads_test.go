@@ -1,0 +1,188 @@
+package sim
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// inWorld runs a test on a daemon in front of an upstream that is well, in virtual time.
+func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w, err := newWorld()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			w.up.become(healthy, 0)
+			if err := w.close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		test(t, w)
+	})
+}
+
+// wantWithin makes a request that has to get a status within a time.
+func (w *world) wantWithin(t *testing.T, longest time.Duration, status int, method, path string, header ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	began := time.Now()
+	r := w.node.do(method, path, "", header...)
+	if took := time.Since(began); took > longest || r.Code != status {
+		t.Errorf("%s %s: %d after %s, want %d within %s: %s", method, path, r.Code, took, status, longest, r.Body)
+	}
+	return r
+}
+
+// soon is some round trips: what a reader waits who cannot expect an answer.
+const soon = 250 * time.Millisecond
+
+// Contract 9: a hanging upstream keeps nobody waiting for longer than
+// upstream.read_patience, and hardly anybody once the last reads have hung.
+func TestReadsOfAHangingUpstreamAreAnswered(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.up.become(hanging, 0)
+		w.wantWithin(t, usual.patience, http.StatusServiceUnavailable, http.MethodGet, "/memory/n/polled")
+		for range 200 {
+			w.wantWithin(t, soon, http.StatusServiceUnavailable, http.MethodGet, "/memory/n/polled")
+			time.Sleep(300 * time.Millisecond)
+		}
+		w.wantWithin(t, usual.patience, http.StatusServiceUnavailable, http.MethodGet, "/memory/n/another")
+		time.Sleep(time.Millisecond) // the daemon knows now that this one hangs too
+		for i := range 20 {
+			w.wantWithin(t, soon, http.StatusServiceUnavailable, http.MethodGet, fmt.Sprint("/memory/n/other", i))
+			w.wantWithin(t, soon, http.StatusServiceUnavailable, http.MethodGet, fmt.Sprint("/memory/namespace", i))
+			w.wantWithin(t, soon, http.StatusOK, http.MethodDelete, fmt.Sprint("/memory/n/other", i))
+		}
+		w.up.become(healthy, 0)
+		time.Sleep(backoffMax + requestTimeout)
+		w.wantWithin(t, usual.patience, http.StatusNotFound, http.MethodGet, "/memory/n/polled")
+		w.wantWithin(t, soon, http.StatusNotFound, http.MethodGet, "/memory/n/unknown")
+	})
+}
+
+// A DELETE of something unknown waits no longer than a read.
+func TestADeleteInFrontOfAHangingUpstreamIsAnswered(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.up.become(hanging, 0)
+		w.wantWithin(t, usual.patience, http.StatusOK, http.MethodDelete, "/memory/n/unknown")
+	})
+}
+
+// An answer that comes after its reader has gone is there for the next one.
+func TestALateAnswerIsKept(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.up.entries[journal.ID{Namespace: "n", Key: "k"}] = stored{value: "v", created: 1, updated: 1}
+		w.up.latency = 7 * time.Second
+		w.wantWithin(t, usual.patience, http.StatusServiceUnavailable, http.MethodGet, "/memory/n/k")
+		time.Sleep(3 * time.Second)
+		w.wantWithin(t, 0, http.StatusOK, http.MethodGet, "/memory/n/k", "Cache-Control", "only-if-cached")
+	})
+}
+
+// prepared gives upstream entries that the daemon then reads.
+func (w *world) prepared(t *testing.T, count int) (paths []string) {
+	t.Helper()
+	for i := range count {
+		id := journal.ID{Namespace: "n", Key: fmt.Sprint("k", i)}
+		w.up.entries[id] = stored{value: "v", created: 1, updated: 1}
+		w.wantWithin(t, soon, http.StatusOK, http.MethodGet, path(id))
+		paths = append(paths, path(id))
+	}
+	return paths
+}
+
+func (w *world) readAtOnce(paths []string) {
+	var readers sync.WaitGroup
+	for _, p := range paths {
+		readers.Go(func() { w.node.do(http.MethodGet, p, "") })
+	}
+	readers.Wait()
+}
+
+// asked counts the requests upstream that begin with some text, since a line of the log.
+func (w *world) asked(from int, text string) (count int) {
+	w.up.mu.Lock()
+	defer w.up.mu.Unlock()
+	for _, line := range w.up.log[from:] {
+		if strings.Contains(line, text) && !strings.HasSuffix(line, ": done") {
+			count++
+		}
+	}
+	return count
+}
+
+func (w *world) logged() int {
+	w.up.mu.Lock()
+	defer w.up.mu.Unlock()
+	return len(w.up.log)
+}
+
+// upstream.concurrency bounds reads and writes together, and neither keeps the other
+// from going.
+func TestReadsAndWritesShareTheConcurrency(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		paths := w.prepared(t, 600)
+		for name, age := range map[string]time.Duration{"stale": 30 * time.Second, "expired": 10 * time.Minute} {
+			time.Sleep(age)
+			w.up.peak = 0
+			go w.readAtOnce(paths)
+			synctest.Wait()
+			for i := range 40 {
+				w.node.do(http.MethodPut, fmt.Sprint("/memory/", name, i, "/k"), `{"value":"v"}`)
+			}
+			w.wantWithin(t, time.Second, http.StatusNotFound, http.MethodGet, "/memory/other/unknown"+name)
+			time.Sleep(linger + time.Second/2)
+			if p := w.node.journal.Stats().Pending; p != 0 {
+				t.Errorf("%s: %d writes wait behind the reads", name, p)
+			}
+			time.Sleep(10 * time.Second)
+			if w.up.peak > concurrency {
+				t.Errorf("%s: %d requests at once, want %d at most", name, w.up.peak, concurrency)
+			}
+		}
+	})
+}
+
+// Contract 15: a namespace whose reads are throttled is not asked before the time that
+// upstream named, whether or not a copy answers.
+func TestThrottledReadsWait(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		paths := w.prepared(t, 50)
+		time.Sleep(30 * time.Second)
+		w.up.become(limiting, 0) // Retry-After: 2
+		from := w.logged()
+		for range 3 {
+			w.readAtOnce(paths)
+			synctest.Wait() // for what goes on in the background
+		}
+		for i := range 50 {
+			r := w.wantWithin(t, soon, http.StatusTooManyRequests, http.MethodGet, fmt.Sprint("/memory/n/unknown", i))
+			if after := r.Header().Get("Retry-After"); after != "2" {
+				t.Fatalf("Retry-After: %q", after)
+			}
+		}
+		w.wantWithin(t, soon, http.StatusTooManyRequests, http.MethodGet, "/memory/elsewhere/k")
+		if n := w.asked(from, "GET n/"); n > concurrency {
+			t.Errorf("%d requests for a namespace that is to wait, want those that were under way", n)
+		}
+		time.Sleep(2 * time.Second)
+		from = w.logged()
+		w.readAtOnce(paths)
+		synctest.Wait()
+		if n := w.asked(from, "GET n/"); n != 1 {
+			t.Errorf("%d requests find out whether the namespace may be read again, want one", n)
+		}
+		w.up.become(healthy, 0)
+		time.Sleep(3 * time.Second)
+		w.wantWithin(t, soon, http.StatusNotFound, http.MethodGet, "/memory/n/unknown")
+	})
+}

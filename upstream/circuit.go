@@ -1,0 +1,253 @@
+package upstream
+
+import (
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/botwired/botwired/journal"
+)
+
+const (
+	// outageEntries is how many entries have to fail, with no success in between, for
+	// upstream to be down: one may be at fault itself.
+	outageEntries = 2
+	// sickForBackoffs is for how many of the longest backoffs after its last failure an
+	// entry still counts as sick. A sick entry is tried again in about one.
+	sickForBackoffs = 2
+	// entriesRemembered bounds the suspects, the sick entries, and the namespaces with
+	// refused reads. Beyond it, evidence is lost: a sick entry may count as a sign of an
+	// outage once more.
+	entriesRemembered = 1024
+)
+
+// circuit is what is believed of upstream on the strength of one kind of request, and
+// the breaker that stops such requests while upstream is down.
+//
+// Entries that have failed since the last success are suspects. Two suspects make an
+// outage, and so does a service that cannot be reached. A success shows that the other
+// suspects are sick themselves: for a while, their failures are no evidence. Otherwise a
+// few sick entries would stop the others again and again (contract 16).
+type circuit struct {
+	sickFor time.Duration
+	health  *Health // told of each outcome
+
+	mu       *sync.Mutex // health's, which guards the fields below
+	backoff  *backoff.ExponentialBackOff
+	failing  bool // the last outcome was a failure
+	down     bool
+	suspects map[journal.ID]time.Time // when each failed first
+	sick     map[journal.ID]sickness
+	since    time.Time // when failing began
+
+	probeAt       time.Time // when a request may be tried while down
+	probing       bool      // it is under way
+	probeFailedAt time.Time
+	onNudge       func() // called when a probe may go at once; may be nil
+
+	failures    int    // since the last success
+	foreign     bool   // none of them was an answer of upstream's own
+	kept        bool   // one of them has kept somebody waiting for long
+	reason      string // of the last failure, for people
+	lastSuccess time.Time
+	lastReason  string // like reason, and kept when another request goes well
+	lastFailure time.Time
+	lastSick    journal.ID // the sick entry that has failed again last
+}
+
+// sickness is of an entry that fails while others do not.
+type sickness struct {
+	at    time.Time // of its last failure
+	again bool      // it has failed since the others went well
+}
+
+func (c *circuit) init(h *Health, initial, longest time.Duration) {
+	*c = circuit{
+		sickFor:  sickForBackoffs * longest,
+		health:   h,
+		mu:       &h.mu,
+		backoff:  newBackoff(initial, longest),
+		suspects: make(map[journal.ID]time.Time),
+		sick:     make(map[journal.ID]sickness),
+	}
+}
+
+// success records a request about id that upstream itself answered sensibly.
+func (c *circuit) success(id journal.ID, probe bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, wasFailing := time.Now(), c.failing
+	delete(c.suspects, id)
+	delete(c.sick, id)
+	if c.down { // during an outage, the sick entries had no turn to show that they still are
+		for s, sickness := range c.sick {
+			sickness.at = now
+			c.sick[s] = sickness
+		}
+	}
+	for s := range c.suspects {
+		remember(c.sick, s, sickness{at: now})
+	}
+	clear(c.suspects)
+	c.failing, c.down, c.failures, c.kept, c.reason = false, false, 0, false, ""
+	c.lastSuccess = now
+	c.probing = c.probing && !probe
+	c.backoff.Reset()
+	c.health.succeeded(c, wasFailing)
+}
+
+// failure records a request about id that upstream itself has not answered, or that says
+// more of upstream than of the entry. It reports whether upstream is down.
+func (c *circuit) failure(id journal.ID, probe bool, failed *Error) (down bool) {
+	return c.failureSince(id, probe, failed, time.Now())
+}
+
+// failureSince is failure for a request that was sent some time ago.
+func (c *circuit) failureSince(id journal.ID, probe bool, failed *Error, sent time.Time) (down bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	wasDown := c.down
+	c.fail(id, failed, sent, now)
+	if probe {
+		c.probing, c.probeFailedAt = false, now
+	}
+	if c.down && (!wasDown || probe) {
+		// Requests that were under way when it went down say nothing new.
+		c.probeAt = now.Add(c.backoff.NextBackOff())
+	}
+	c.health.failed(c)
+	return c.down
+}
+
+// overdue records a request about id that has kept its callers waiting for as long as
+// they wait. It is still under way, and ends with success, failure or release.
+func (c *circuit) overdue(id journal.ID, failed *Error, sent time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	wasDown := c.down
+	c.fail(id, failed, sent, now)
+	c.kept = true
+	if c.down && !wasDown {
+		c.probeAt = now.Add(c.backoff.NextBackOff())
+	}
+	c.health.failed(c)
+}
+
+// fail notes a failure. The caller holds mu.
+func (c *circuit) fail(id journal.ID, failed *Error, sent, now time.Time) {
+	if !c.failing {
+		c.failing, c.since, c.foreign = true, sent, true
+	}
+	c.lastFailure = now
+	c.reason, c.lastReason = failed.Reason, failed.Reason
+	c.down = c.down || failed.Unreachable
+	if s, ok := c.sick[id]; ok && now.Sub(s.at) < c.sickFor {
+		c.sick[id] = sickness{at: now, again: true}
+		c.lastSick = id
+		return
+	}
+	delete(c.sick, id)
+	if _, ok := c.suspects[id]; !ok {
+		remember(c.suspects, id, sent)
+	}
+	c.failures++
+	c.foreign = c.foreign && !failed.Answered
+	if !failed.Verdict.blamesUpstream() {
+		return // perhaps only the namespace is refused on the way
+	}
+	c.kept = c.kept || failed.Verdict == Unanswered && c == &c.health.writes // its entry waits for the late window
+	c.down = c.down || len(c.suspects) >= outageEntries
+}
+
+// remember adds to a set of bounded size: any other element may have to make room.
+func remember[K comparable, V any](set map[K]V, key K, value V) {
+	if _, ok := set[key]; !ok && len(set) >= entriesRemembered {
+		for other := range set {
+			delete(set, other)
+			break
+		}
+	}
+	set[key] = value
+}
+
+// admit reports whether a request may be made now, and whether it is a probe, which ends
+// with success, failure or release. While upstream is down, admit lets one probe through
+// at a time, and else says when to ask again; zero is when the probe has ended.
+func (c *circuit) admit(now time.Time) (ok, probe bool, at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case !c.down:
+		return true, false, time.Time{}
+	case c.probing:
+		return false, false, time.Time{}
+	case now.Before(c.probeAt):
+		return false, false, c.probeAt
+	}
+	c.probing = true
+	return true, true, time.Time{}
+}
+
+// release ends a probe that was not made, or that shows nothing of upstream.
+func (c *circuit) release(probe bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.probing = c.probing && !probe
+}
+
+// nudge lets the next probe go at once: there is reason to think that upstream is back.
+func (c *circuit) nudge() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.probeAt = time.Time{}
+}
+
+// endOutage ends an outage because requests of another kind go through. Requests of this
+// kind stay suspect until one succeeds: their outage has lasted since its beginning, and
+// a probe that is under way still has to come back. The caller holds mu.
+func (c *circuit) endOutage() {
+	if c.down {
+		c.down = false
+		c.backoff.Reset()
+	}
+}
+
+// knownToFail reports whether a request about id would fail as far as can be told, and
+// since when. For a sick entry it names a time long ago.
+func (c *circuit) knownToFail(id journal.ID, now time.Time) (since time.Time, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.down {
+		return c.since, true
+	}
+	if at, ok := c.suspects[id]; ok {
+		return at, true
+	}
+	s, ok := c.sick[id]
+	return time.Time{}, ok && s.again && now.Sub(s.at) < c.sickFor
+}
+
+// view is what is believed now.
+type view struct {
+	failing       bool
+	down          bool
+	blocked       bool      // no request would be admitted
+	since         time.Time // when failing began, if failing
+	probeFailedAt time.Time
+	retryIn       time.Duration
+	reason        string
+}
+
+func (c *circuit) view() view {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.viewLocked()
+}
+
+func (c *circuit) viewLocked() view {
+	retryIn := max(0, time.Until(c.probeAt))
+	return view{c.failing, c.down, c.down && (c.probing || retryIn > 0), c.since, c.probeFailedAt, retryIn, c.reason}
+}

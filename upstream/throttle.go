@@ -1,0 +1,102 @@
+package upstream
+
+import (
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// answerKept bounds the answer of upstream's, in bytes, that the reads of a throttled
+// namespace are given without another request. Longer ones are left out.
+const answerKept = 4 << 10
+
+// throttles are the namespaces whose reads wait because upstream said so. Its methods may
+// be called concurrently.
+type throttles struct {
+	initial, longest time.Duration // bounds of the wait where upstream names none
+
+	mu          sync.Mutex // guards byNamespace
+	byNamespace map[string]*throttle
+}
+
+// throttle is one namespace's wait. When it is over, one read at a time finds out whether
+// the namespace is let in again.
+type throttle struct {
+	until   time.Time
+	trial   bool   // that read is under way
+	said    *Error // upstream's answer
+	backoff *backoff.ExponentialBackOff
+}
+
+// refuses returns why a read of the namespace may not be made now; nil if it may.
+func (ts *throttles) refuses(namespace string) *Error {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if t := ts.byNamespace[namespace]; t != nil && (t.trial || time.Now().Before(t.until)) {
+		return t.refusal()
+	}
+	return nil
+}
+
+// begin is refuses for a read that is made at once if it may be. trial says that the read
+// is the one that finds out, and that end must be called for it.
+func (ts *throttles) begin(namespace string) (refusal *Error, trial bool) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t := ts.byNamespace[namespace]
+	switch {
+	case t == nil:
+		return nil, false
+	case t.trial, time.Now().Before(t.until):
+		return t.refusal(), false
+	}
+	t.trial = true
+	return nil, true
+}
+
+// end takes in how a read has ended. Only a trial's success ends the wait: the reads that
+// were under way when the namespace was throttled left before upstream said so.
+func (ts *throttles) end(namespace string, trial bool, failed *Error) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t := ts.byNamespace[namespace]
+	switch {
+	case failed != nil && failed.Verdict == Throttled:
+		ts.throttled(namespace, t, trial, failed)
+	case trial && failed == nil:
+		delete(ts.byNamespace, namespace)
+	case trial:
+		t.trial = false
+	}
+}
+
+// throttled makes a namespace wait for as long as upstream asked, or else by a backoff. If
+// an earlier answer asked for longer, that stands. The caller holds mu.
+func (ts *throttles) throttled(namespace string, t *throttle, trial bool, failed *Error) {
+	first := t == nil
+	if first {
+		t = &throttle{backoff: newBackoff(ts.initial, ts.longest)}
+		remember(ts.byNamespace, namespace, t)
+	}
+	t.trial = t.trial && !trial
+	wait := failed.RetryAfter
+	if wait == 0 && (first || trial) { // of those under way, only one raises the backoff
+		wait = t.backoff.NextBackOff()
+	}
+	if until := time.Now().Add(wait); until.After(t.until) {
+		t.until = until
+	}
+	said := *failed
+	if len(said.Answer) > answerKept {
+		said.Answer = nil
+	}
+	t.said = &said
+}
+
+// refusal is upstream's answer with the wait that is left.
+func (t *throttle) refusal() *Error {
+	again := *t.said
+	again.RetryAfter = max(0, time.Until(t.until))
+	return &again
+}
