@@ -25,7 +25,7 @@ const (
 	startLimit      = time.Minute
 	// stopLimit is how long the daemon may take to stop, on a busy machine.
 	stopLimit = time.Minute
-	tailLines       = 30
+	tailLines = 30
 )
 
 // daemon is a child process.
