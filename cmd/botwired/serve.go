@@ -37,7 +37,10 @@ func newServeCommand(p *process, settings *settingFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "serve",
 		Short: "Run the daemon",
-		Args:  noArguments,
+		Long: "Run the daemon until SIGTERM or SIGINT. It then flushes for up to flush.drain_timeout; a second\n" +
+			"signal ends it at once. At SIGHUP it reads its configuration anew, and logs what has changed\n" +
+			"and what waits for a restart.",
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return serve(cmd.Context(), func() (*config.Loaded, error) { return settings.load(nil) }, p.stderr)
 		},
