@@ -218,7 +218,7 @@ func (h *Health) why(c *circuit) string {
 	switch {
 	case h.stateOf(c) == Up:
 		return ""
-	case !c.failing:
+	case !c.down && !c.kept && c.failures < failuresTell:
 		return "those of " + c.lastSick.String() + ", and others do not: " + c.lastReason
 	}
 	return c.lastReason

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	urlpath "path"
 	"strings"
 	"sync"
 	"testing"
@@ -184,5 +185,31 @@ func TestThrottledReadsWait(t *testing.T) {
 		w.up.become(healthy, 0)
 		time.Sleep(3 * time.Second)
 		w.wantWithin(t, soon, http.StatusNotFound, http.MethodGet, "/memory/n/unknown")
+	})
+}
+
+// Contract 16: a namespace whose reads hang holds up no other's.
+func TestReadsThatHangHoldUpNoOthers(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.up.answering = func(rw http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.URL.Path, "/memory/hangs/") {
+				<-r.Context().Done()
+				return
+			}
+			w.up.answer(rw, r, journal.ID{Namespace: "n", Key: urlpath.Base(r.URL.Path)}, nil, healthy, 0)
+		}
+		for round := range 5 {
+			var unknown []string
+			for i := range 40 {
+				unknown = append(unknown, fmt.Sprintf("/memory/hangs/%d-%d", round, i))
+			}
+			go w.readAtOnce(unknown)
+			synctest.Wait()
+			for i := range 20 {
+				w.wantWithin(t, soon, http.StatusNotFound, http.MethodGet, fmt.Sprintf("/memory/n/%d-%d", round, i))
+				time.Sleep(100 * time.Millisecond)
+			}
+			time.Sleep(time.Minute)
+		}
 	})
 }
