@@ -81,7 +81,7 @@ func (c *circuit) init(h *Health, initial, longest time.Duration) {
 // success records a request about id that upstream itself answered sensibly.
 func (c *circuit) success(id journal.ID, probe bool) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.health.unlock()
 	now, wasFailing := time.Now(), c.failing
 	delete(c.suspects, id)
 	delete(c.sick, id)
@@ -112,7 +112,7 @@ func (c *circuit) failure(id journal.ID, probe bool, failed *Error) (down bool) 
 // failureSince is failure for a request that was sent some time ago.
 func (c *circuit) failureSince(id journal.ID, probe bool, failed *Error, sent time.Time) (down bool) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.health.unlock()
 	now := time.Now()
 	wasDown := c.down
 	c.fail(id, failed, sent, now)
@@ -131,7 +131,7 @@ func (c *circuit) failureSince(id journal.ID, probe bool, failed *Error, sent ti
 // they wait. It is still under way, and ends with success, failure or release.
 func (c *circuit) overdue(id journal.ID, failed *Error, sent time.Time) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.health.unlock()
 	now := time.Now()
 	wasDown := c.down
 	c.fail(id, failed, sent, now)
