@@ -146,6 +146,7 @@ func (s *surface) pending(w http.ResponseWriter, r *http.Request) error {
 		var next time.Time
 		doc.Attempts, doc.LastError, next = s.flusher.Attempts(p.ID)
 		if !next.IsZero() {
+			next = next.UTC().Truncate(time.Millisecond)
 			doc.NextAttempt = &next
 		}
 		docs = append(docs, doc)

@@ -3,7 +3,7 @@ package main
 import "log/slog"
 
 const (
-	// maxConnections bounds the connections that callers hold; further callers wait.
+	// maxConnections bounds the connections that callers hold.
 	maxConnections = 4096
 	// minConnections is the bound however few descriptors there are: the journal waits
 	// then for one that is free.

@@ -11,5 +11,5 @@ func openFilesLimit() uint64 {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return 0
 	}
-	return uint64(limit.Cur) // its type depends on the platform
+	return uint64(limit.Cur) //nolint:unconvert // its type depends on the platform
 }

@@ -9,8 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/botwired/botwired/config"
 )
 
@@ -21,9 +19,8 @@ const (
 	staleCheck = time.Second
 )
 
-// listen opens the listener that the setting listen names. It accepts no more than a
-// number of connections at a time.
-func listen(ctx context.Context, c *config.Config, connections int) (net.Listener, error) {
+// listen opens the listener that the setting listen names.
+func listen(ctx context.Context, c *config.Config) (net.Listener, error) {
 	listener, err := listenOn(ctx, c)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("listen = %q: the address is in use: stop the program that listens there, or choose another address", c.Listen)
@@ -31,7 +28,7 @@ func listen(ctx context.Context, c *config.Config, connections int) (net.Listene
 	if err != nil {
 		return nil, fmt.Errorf("listen = %q: %w", c.Listen, err)
 	}
-	return netutil.LimitListener(listener, connections), nil
+	return listener, nil
 }
 
 func listenOn(ctx context.Context, c *config.Config) (net.Listener, error) {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/net/netutil"
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/upstream/selfhost"
@@ -57,6 +58,7 @@ func serveMemory(ctx context.Context, loaded *config.Loaded, path string, stderr
 		return errors.Join(err, listener.Close())
 	}
 	server := newHTTPServer(service.Handler(), logger)
+	listener = netutil.LimitListener(listener, connectionBound(openFilesLimit(), 0, logger))
 	logger.Info("listening", "address", listener.Addr().String(), "database", path, "version", buildVersion())
 	return errors.Join(serveUntil(ctx, server, listener), service.Close())
 }

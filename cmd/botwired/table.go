@@ -69,9 +69,12 @@ func (c *cell) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// moment shows a time given in Unix seconds as RFC 3339 in UTC, and one given
-// as a string as it is.
+// moment shows a time given in Unix seconds or as RFC 3339 to the second and in UTC, and
+// any other text as it is.
 func (c cell) moment() string {
+	if t, err := time.Parse(time.RFC3339, string(c)); err == nil {
+		return t.UTC().Format(time.RFC3339)
+	}
 	seconds, err := strconv.ParseFloat(string(c), 64)
 	if err != nil || math.IsNaN(seconds) || math.Abs(seconds) > 1e11 {
 		return string(c)

@@ -30,6 +30,9 @@ type conn struct {
 	server *Server
 	net    net.Conn
 	away   atomic.Bool // net/http has the connection
+	// idleSince is when the connection began to wait for the head of a request, in Unix
+	// nanoseconds, or busy or evicted.
+	idleSince atomic.Int64
 
 	buf     []byte // in is a part of it
 	in      []byte // received and not yet answered
@@ -231,7 +234,7 @@ func (c *conn) lend(size int) next {
 // give has net/http serve the connection, and returns when that is over; false if net/http
 // is closed.
 func (c *conn) give(b *borrowed) bool {
-	b.Conn, b.over = c.net, make(chan struct{})
+	b.Conn, b.owner, b.over = c.net, c, make(chan struct{})
 	c.away.Store(true)
 	defer c.away.Store(false)
 	if c.net.SetDeadline(time.Time{}) != nil || !c.server.handoff.give(b) {

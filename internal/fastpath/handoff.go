@@ -54,6 +54,7 @@ func (h *handoff) give(c net.Conn) bool {
 // to notice that the caller leaves.
 type borrowed struct {
 	net.Conn
+	owner   *conn
 	forGood bool
 
 	// net/http never reads twice at a time.
@@ -111,7 +112,14 @@ func (b *borrowed) CloseWrite() error {
 
 // changed hears from net/http what it does with a connection.
 func changed(c net.Conn, state http.ConnState) {
-	if b, ok := c.(*borrowed); ok && state == http.StateIdle {
+	b, ok := c.(*borrowed)
+	switch {
+	case !ok:
+	case state == http.StateIdle && b.forGood:
+		b.owner.rest()
+	case state == http.StateIdle:
 		b.done.Store(true)
+	case state == http.StateActive:
+		b.owner.wake() // a request on a connection that was closed meanwhile gets no answer
 	}
 }

@@ -22,6 +22,9 @@ var longAgo = time.Unix(1, 0)
 // more will come in time.
 func (c *conn) receive(p part) bool {
 	c.makeRoom()
+	if p != noBody {
+		c.rest()
+	}
 	for {
 		if !c.setReadDeadline(p) {
 			return false
@@ -33,7 +36,7 @@ func (c *conn) receive(p part) bool {
 		c.in = c.buf[:len(c.in)+n]
 		switch {
 		case n > 0:
-			return true
+			return c.wake()
 		case p == noBody && errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(c.readBy):
 			c.readBy = time.Time{} // Shutdown woke this up: the rest of a body may still come
 		default:

@@ -42,6 +42,9 @@ type Options struct {
 	// is made later: then the answer is nil. If later is nil too, the handler answers, and
 	// Answer must not have done anything that must not be done twice.
 	Answer func(r *Request, dst []byte) (answer []byte, later Later)
+	// MaxConns bounds the connections; 0 means no bound. At the bound, a newcomer takes the
+	// place of the connection that has been idle for longest, or waits while all are busy.
+	MaxConns int
 	// Logger logs panics.
 	Logger *slog.Logger
 }
@@ -66,17 +69,23 @@ type Server struct {
 	listener net.Listener
 	conns    map[*conn]struct{}
 	gone     chan struct{} // closed when closing and conns is empty
+	room     sync.Cond     // a connection has ended or rests, or the server is closing
+	evicting bool          // a connection that was closed for a newcomer has yet to end
+
+	crowded atomic.Bool // a newcomer waits for room
 }
 
 // New returns a server for a listener, which it closes in the end.
 func New(listener net.Listener, opts Options) *Server {
 	ctx, cancel := context.WithCancel(context.Background())
 	opts.HTTP.ConnState = changed
-	return &Server{
+	s := &Server{
 		opts: opts, http: opts.HTTP, handoff: newHandoff(listener.Addr()), listener: listener,
 		base: func() context.Context { return ctx }, cancel: cancel,
 		conns: make(map[*conn]struct{}), gone: make(chan struct{}),
 	}
+	s.room.L = &s.mu
+	return s
 }
 
 // Serve accepts connections until Shutdown or Close; then it returns
@@ -122,8 +131,10 @@ func isPassing(err error) bool {
 
 func (s *Server) start(accepted net.Conn) {
 	c := &conn{server: s, net: accepted}
+	c.idleSince.Store(time.Now().UnixNano())
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.makeWay()
 	if s.closing.Load() {
 		_ = accepted.Close() // no request on it has been read
 		return
@@ -140,6 +151,10 @@ func (s *Server) forget(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
+	if c.idleSince.Load() == evicted {
+		s.evicting = false
+	}
+	s.room.Broadcast()
 	if s.closing.Load() && len(s.conns) == 0 {
 		s.closeGone()
 	}
@@ -190,6 +205,7 @@ func (s *Server) stop(do func(*conn) error) (err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.room.Broadcast()
 	for c := range s.conns {
 		_ = do(c) // it fails if the connection has ended, which is as good
 	}

@@ -41,11 +41,16 @@ const readHeader, readAll, write, idle = 10 * time.Second, time.Minute, 50 * tim
 // default echoes the request.
 func start(t *testing.T, handle http.HandlerFunc) *world {
 	t.Helper()
+	return startWith(t, handle, func(*fastpath.Options) {})
+}
+
+func startWith(t *testing.T, handle http.HandlerFunc, adjust func(*fastpath.Options)) *world {
+	t.Helper()
 	w := &world{listener: pipe.Listen(), served: make(chan error, 1)}
 	if handle == nil {
 		handle = echo
 	}
-	w.server = fastpath.New(w.listener, fastpath.Options{
+	opts := fastpath.Options{
 		HTTP: &http.Server{
 			Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				w.handled.Add(1)
@@ -75,7 +80,9 @@ func start(t *testing.T, handle http.HandlerFunc) *world {
 			return fmt.Appendf(dst, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%s\r\n%s", len(body), r.Date, body), nil
 		},
 		Logger: slog.New(slog.DiscardHandler),
-	})
+	}
+	adjust(&opts)
+	w.server = fastpath.New(w.listener, opts)
 	go func() { w.served <- w.server.Serve() }()
 	t.Cleanup(func() {
 		if err := w.server.Close(); err != nil {

@@ -76,6 +76,9 @@ func TestCrowdOfConnections(t *testing.T) {
 			t.Fatalf("PUT %d in a crowd: %d %.200s", n, status, answer)
 		}
 	}
+	if err := newClient(t, d.base).expect(http.MethodGet, "/_botwired/livez", http.StatusOK); err != nil {
+		t.Errorf("a newcomer behind the crowd: %v", err)
+	}
 	d.drained(t, drainLimit)
 	t.Logf("%d files are open of %d allowed", d.openFiles(t), limit)
 	if lines := d.saidOf("descriptor"); len(lines) > 0 {

@@ -128,6 +128,18 @@ func TestUnsentAndUnanswered(t *testing.T) {
 	}
 }
 
+// A person reads the reason: "EOF" says nothing.
+func TestReasonOfAClosedConnection(t *testing.T) {
+	for _, response := range []string{"", "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"} {
+		synctest.Test(t, func(t *testing.T) {
+			err := answering(t, response).Put(t.Context(), key("k"), "v")
+			if got := failureOf(err); !strings.Contains(got.Reason, "upstream closed the connection") {
+				t.Errorf("after %q the reason is %q", response, got.Reason)
+			}
+		})
+	}
+}
+
 // TestReasonOfAValidationError: the list that BotWire's framework gives instead of a
 // sentence is put into words without what it quotes of the request.
 func TestReasonOfAValidationError(t *testing.T) {

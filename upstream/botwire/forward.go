@@ -40,8 +40,13 @@ func NewForwarder(c *Client, dropAuthorization func() bool, logger *slog.Logger)
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			var large *http.MaxBytesError
-			if errors.As(err, &large) {
+			switch {
+			case errors.As(err, &large):
 				wire.Detail(http.StatusRequestEntityTooLarge, "request body too large").Write(w)
+				return
+			case errors.Is(err, errSlowCaller):
+				w.Header().Set("Connection", "close") // the rest of the body is not read
+				wire.Detail(http.StatusRequestTimeout, "The body took too long to come.").Write(w)
 				return
 			}
 			if r.Context().Err() == nil {
@@ -54,7 +59,11 @@ func NewForwarder(c *Client, dropAuthorization func() bool, logger *slog.Logger)
 }
 
 func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, forwardBody)
+	control := http.NewResponseController(w)
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = &callersBody{ReadCloser: http.MaxBytesReader(w, r.Body, forwardBody), control: control, left: callersTime}
+	}
+	w = &callersAnswer{w, control}
 	proxy := f.proxy
 	proxy.ModifyResponse = func(resp *http.Response) error {
 		withoutCORS(resp.Header)

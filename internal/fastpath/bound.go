@@ -1,0 +1,60 @@
+package fastpath
+
+import "time"
+
+// The values of conn.idleSince beside a time.
+const (
+	busy    = 0
+	evicted = -1
+)
+
+// rest says that the connection waits for the head of a request: it may be closed for
+// another caller's sake.
+func (c *conn) rest() {
+	c.idleSince.CompareAndSwap(busy, time.Now().UnixNano())
+	if s := c.server; s.crowded.Load() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.room.Broadcast()
+	}
+}
+
+// wake says that a request is on its way; false if the connection has been closed for
+// another caller's sake, and the request must not be answered.
+func (c *conn) wake() bool {
+	since := c.idleSince.Load()
+	return since == busy || since != evicted && c.idleSince.CompareAndSwap(since, busy)
+}
+
+// makeWay returns when there is room for another connection. For its sake, the idlest
+// connection is closed: whoever comes is answered sooner than somebody who says nothing. While
+// all are busy, newcomers wait. The caller holds mu.
+func (s *Server) makeWay() {
+	if s.opts.MaxConns == 0 {
+		return
+	}
+	s.crowded.Store(true) // before a look at who is idle
+	defer s.crowded.Store(false)
+	for len(s.conns) >= s.opts.MaxConns && !s.closing.Load() {
+		if !s.evicting {
+			s.evicting = s.evict()
+		}
+		s.room.Wait()
+	}
+}
+
+// evict closes the idlest connection, if any is idle. The caller holds mu.
+func (s *Server) evict() bool {
+	var idlest *conn
+	var since int64
+	for c := range s.conns {
+		if t := c.idleSince.Load(); t > busy && (idlest == nil || t < since) {
+			idlest, since = c, t
+		}
+	}
+	if idlest == nil || !idlest.idleSince.CompareAndSwap(since, evicted) {
+		return false // one that has just woken up says when it rests again
+	}
+	_ = idlest.net.Close() // it fails if the connection has ended, which is as good
+	return true
+}
