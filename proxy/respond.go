@@ -65,9 +65,9 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, method, path s
 	refusal.Write(w)
 }
 
-// whileFull says what a full disk or a full journal means and what happens next (contract
-// 3).
-const whileFull = "Reads and flushing go on, and writes are taken again as soon as there is room: make some, or let upstream catch up."
+// whileFull says what else a full disk or a full journal means (contract 3). The journal's
+// error says what happens next.
+const whileFull = "Reads and flushing go on."
 
 // answered is an error that has upstream's own answer with it.
 type answered interface {

@@ -57,7 +57,8 @@ func newGetCommand(p *process, settings *settingFlags) *cobra.Command {
 func harmless(value string) string {
 	var b strings.Builder
 	for _, r := range value {
-		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+		const joiner, nonJoiner = '\u200d', '\u200c' // letters and emoji need them
+		if r == '\n' || r == '\t' || r == joiner || r == nonJoiner || unicode.IsGraphic(r) {
 			b.WriteRune(r)
 			continue
 		}

@@ -21,7 +21,7 @@ func TestGet(t *testing.T) {
 	body := `{"namespace":"ns","key":"k","value":"a\nb","created_at":1.5,"updated_at":2.5}`
 	d := newDaemon(t, map[string]answer{
 		"GET /memory/ns/k":    {200, body},
-		"GET /memory/ns/evil": {200, `{"value":"a\tü\u001b[2J\u009b\r\u202e"}`},
+		"GET /memory/ns/evil": {200, `{"value":"a\tü\u200d\u00a0\u001b[2J\u009b\r\u202e"}`},
 		"GET /memory/ns/gone": {404, `{"detail":"Key not found: ns/gone"}`},
 		"GET /memory/ns/none": {200, `{"namespace":"ns"}`},
 		"GET /memory/ns/html": {200, `<html>`},
@@ -30,8 +30,8 @@ func TestGet(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "get", "ns", "k"), "a\nb")
 	wantOutput(t, at(t, d, onTerminal, "get", "ns", "k"), "a\nb\n")
 	wantOutput(t, at(t, d, nil, "get", "ns", "k", "--json"), body+"\n")
-	wantOutput(t, at(t, d, nil, "get", "ns", "evil"), "a\tü\x1b[2J\u009b\r\u202e")
-	wantOutput(t, at(t, d, onTerminal, "get", "ns", "evil"), "a\tü\\x1b[2J\\u009b\\r\\u202e\n")
+	wantOutput(t, at(t, d, nil, "get", "ns", "evil"), "a\tü\u200d\u00a0\x1b[2J\u009b\r\u202e")
+	wantOutput(t, at(t, d, onTerminal, "get", "ns", "evil"), "a\tü\u200d\u00a0\\x1b[2J\\u009b\\r\\u202e\n")
 	wantFailure(t, at(t, d, nil, "get", "ns", "gone"), exitError, "botwired: key not found: ns/gone\n")
 	wantFailure(t, at(t, d, nil, "get", "ns", "none"), exitError, "no value")
 	wantFailure(t, at(t, d, nil, "get", "ns", "html"), exitError, "another program than botwired listens", d.address)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -189,8 +190,11 @@ func testWritesWait(t *testing.T, program string) {
 	if n, err := c.pending(); err != nil || n != keys {
 		t.Errorf("%d pending, want %d (%v)", n, keys, err)
 	}
+	wantStatus(t, c, "/memory/n/unknown", 503)
+	wantUpstream(t, c, "down", "connection refused", "botwired_upstream_up 0")
 	service.up()
 	wantNothingPending(t, c)
+	wantUpstream(t, c, "up", "", "botwired_upstream_up 1")
 	check(service.value)
 	total := 0
 	service.mu.Lock()
@@ -202,6 +206,32 @@ func testWritesWait(t *testing.T, program string) {
 		t.Errorf("%d writes reached upstream, want about %d", total, keys)
 	}
 	t.Logf("10,000 writes to 500 keys: %d reached upstream", total)
+}
+
+func wantStatus(t *testing.T, c *child, target string, want int) {
+	t.Helper()
+	if status, _, err := c.ask(http.MethodGet, target, ""); status != want || err != nil {
+		t.Errorf("GET %s: %d (%v), want %d", target, status, err, want)
+	}
+}
+
+// wantUpstream compares what the status and the metrics say of upstream.
+func wantUpstream(t *testing.T, c *child, state, reason, metric string) {
+	t.Helper()
+	_, _, status, err := c.exchange(http.MethodGet, "/_botwired/status", nil)
+	_, _, metrics, err2 := c.exchange(http.MethodGet, "/_botwired/metrics", nil)
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Upstream struct{ State, Reason string }
+	}
+	if err := json.Unmarshal([]byte(status), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.Upstream.State != state || !strings.Contains(doc.Upstream.Reason, reason) || !strings.Contains(metrics, metric+"\n") {
+		t.Errorf("upstream: %+v, want %s (%s) and %s in the metrics", doc.Upstream, state, reason, metric)
+	}
 }
 
 func testPreferWait(t *testing.T, program string) {

@@ -26,17 +26,21 @@ import (
 
 // callersGrace is how long, when the daemon stops, the requests under way may take to end
 // after its listener is closed. Of a short flush.drain_timeout it is one part in
-// callersShare.
+// callersShare. A drain that takes less than shortDrain keeps nobody out.
 const (
 	callersGrace = 2 * time.Second
 	callersShare = 4
+	shortDrain   = 200 * time.Millisecond
 )
 
 func newServeCommand(p *process, settings *settingFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "serve",
 		Short: "Run the daemon",
-		Args:  noArguments,
+		Long: "Run the daemon until SIGTERM or SIGINT. It then flushes for up to flush.drain_timeout; a second\n" +
+			"signal ends it at once. At SIGHUP it reads its configuration anew, and logs what has changed\n" +
+			"and what waits for a restart.",
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return serve(cmd.Context(), func() (*config.Loaded, error) { return settings.load(nil) }, p.stderr)
 		},
@@ -147,21 +151,38 @@ func (d *sidecar) readJournal(ctx context.Context) error {
 // stop flushes, and serves until that is over: a caller must not be refused as long as
 // there is somebody who can take its write. It closes the listener last, and then flushes
 // the writes that it took meanwhile. All this takes no longer than the limit, of which the
-// answers to the last callers have a part, unless a part of the daemon breaks (contract
-// 22).
+// last callers and their writes have a part (contract 22).
 func (d *sidecar) stop(ctx context.Context, limit time.Duration, shutdown func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	d.proxy.BeginStop()
-	flushed := d.drain(ctx, limit-min(callersGrace, limit/callersShare))
+	flushed := d.drainWhileServing(ctx, limit-min(callersGrace, limit/callersShare))
 	d.proxy.EndWaits()
 	d.shutDown(ctx, shutdown)
 	if flushed.Pending == 0 {
-		last := d.drain(ctx, limit)
-		flushed.Settled += last.Settled
-		flushed.Dead += last.Dead
+		flushed = sum(flushed, d.drain(ctx, limit))
 	}
 	d.logger.Info("stopped", "settled", flushed.Settled, "dead", flushed.Dead, "pending", d.journal.Stats().Pending)
+}
+
+// drainWhileServing drains again what callers write meanwhile, as long as that takes less
+// time than before: the last of it, for which there is no serving, keeps callers out for
+// no longer than it must.
+func (d *sidecar) drainWhileServing(ctx context.Context, limit time.Duration) (flushed upstream.FlushResult) {
+	end, last := time.Now().Add(limit), limit
+	for {
+		began := time.Now()
+		flushed = sum(flushed, d.drain(ctx, time.Until(end)))
+		took := time.Since(began)
+		if flushed.Pending > 0 || took < shortDrain || took >= last {
+			return flushed
+		}
+		last = took
+	}
+}
+
+func sum(a, b upstream.FlushResult) upstream.FlushResult {
+	return upstream.FlushResult{Settled: a.Settled + b.Settled, Dead: a.Dead + b.Dead, Pending: b.Pending}
 }
 
 // shutDown closes the listener and gives the last callers their grace.

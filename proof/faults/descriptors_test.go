@@ -131,3 +131,23 @@ func (d *daemon) saidOf(text string) (lines []string) {
 	}
 	return lines
 }
+
+// A shell's soft limit does not bind the daemon: only the hard one does.
+func TestSoftLimitIsRaised(t *testing.T) {
+	const soft, hard = 256, 700
+	d := startBy(t, []string{"/bin/sh", "-c", fmt.Sprintf(`ulimit -Sn %d && ulimit -Hn %d && exec "$0" "$@"`, soft, hard), builtBinary}, t.TempDir(), newUpstream(t))
+	limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", d.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const raised = hard - 1 // as Go's runtime does it
+	for line := range strings.Lines(string(limits)) {
+		if rest, ok := strings.CutPrefix(line, "Max open files"); ok && strings.Fields(rest)[0] != fmt.Sprint(raised) {
+			t.Errorf("the daemon may open %s files, and could have %d", strings.Fields(rest)[0], hard)
+		}
+	}
+	if said := d.saidOf("the limit of open files bounds the connections"); len(said) != 1 || !strings.Contains(said[0], fmt.Sprint(raised)) {
+		t.Errorf("the bound is not that of the hard limit: %q", said)
+	}
+	d.terminate(t)
+}

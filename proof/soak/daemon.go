@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -22,7 +23,9 @@ const (
 	// upstreamTimeout is its upstream.timeout.
 	upstreamTimeout = 2 * time.Second
 	startLimit      = time.Minute
-	tailLines       = 30
+	// stopLimit is how long the daemon may take to stop, on a busy machine.
+	stopLimit = time.Minute
+	tailLines = 30
 )
 
 // daemon is a child process.
@@ -47,7 +50,7 @@ func startDaemon(ctx context.Context, binary, dir, address, upstreamAddress stri
 		"--journal-max-bytes", "64MiB", "--journal-disk-reserve", strconv.Itoa(diskReserve), "--cache-disk", "8MiB",
 		"--cache-memory", "4MiB", "--cache-fresh-for", "500ms", "--upstream-timeout", upstreamTimeout.String(), "--upstream-read-patience", "500ms",
 		"--upstream-late-window", lateWindow.String(), "--flush-linger", "20ms", "--flush-backoff-initial", "50ms",
-		"--flush-backoff-max", "1s",
+		"--flush-backoff-max", "1s", "--flush-drain-timeout", "1s",
 	)}
 	d.cmd.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}
 	d.cmd.SysProcAttr = diesWithParent()
@@ -116,6 +119,22 @@ func (d *daemon) kill() error {
 		return nil
 	}
 	return err
+}
+
+// terminate ends the process as a supervisor does: it stops by itself, with 0.
+func (d *daemon) terminate() error {
+	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return errors.Join(err, d.alive())
+	}
+	select {
+	case <-d.exited:
+	case <-time.After(stopLimit):
+		return errors.Join(fmt.Errorf("the daemon has not stopped %s after SIGTERM:\n%s", stopLimit, d.log()), d.kill())
+	}
+	if d.err != nil {
+		return fmt.Errorf("the daemon was to stop, and ended with %w:\n%s", d.err, d.log())
+	}
+	return nil
 }
 
 // figures are what must not grow.

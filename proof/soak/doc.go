@@ -9,7 +9,7 @@
 // daemon with what a model of its keys says may be true, and every entry upstream with
 // what the daemon answers.
 //
-// In the first half of the rounds, the command kills the daemon at random moments. In the
+// In the first half of the rounds, the command kills or stops the daemon at random moments. In the
 // second half one process lives through all of them: its memory, descriptors and
 // goroutines at the end of its last round must be about those at the end of its first.
 //

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -97,8 +98,16 @@ func (s *soak) disturb(ctx context.Context, kill bool) error {
 			if err := s.disk.free(); err != nil {
 				return err
 			}
-		case n < 4 && kill:
-			if err := s.daemon.Load().kill(); err != nil {
+		case n == 2:
+			if err := s.daemon.Load().cmd.Process.Signal(syscall.SIGHUP); err != nil {
+				return err
+			}
+		case n < 5 && kill:
+			end := s.daemon.Load().kill
+			if n == 4 {
+				end = s.daemon.Load().terminate
+			}
+			if err := end(); err != nil {
 				return err
 			}
 			s.kills++

@@ -40,13 +40,8 @@ func NewForwarder(c *Client, dropAuthorization func() bool, logger *slog.Logger)
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			var large *http.MaxBytesError
-			switch {
-			case errors.As(err, &large):
+			if errors.As(err, &large) {
 				wire.Detail(http.StatusRequestEntityTooLarge, "request body too large").Write(w)
-				return
-			case errors.Is(err, errSlowCaller):
-				w.Header().Set("Connection", "close") // the rest of the body is not read
-				wire.Detail(http.StatusRequestTimeout, "The body took too long to come.").Write(w)
 				return
 			}
 			if r.Context().Err() == nil {
@@ -60,11 +55,20 @@ func NewForwarder(c *Client, dropAuthorization func() bool, logger *slog.Logger)
 
 func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
+	body := &callersBody{ReadCloser: http.MaxBytesReader(w, r.Body, forwardBody), control: control, left: callersTime}
 	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &callersBody{ReadCloser: http.MaxBytesReader(w, r.Body, forwardBody), control: control, left: callersTime}
+		r.Body = body
 	}
 	w = &callersAnswer{w, control}
 	proxy := f.proxy
+	proxy.ErrorHandler = func(w http.ResponseWriter, r *http.Request, err error) {
+		if !body.isLate() {
+			f.proxy.ErrorHandler(w, r, err)
+			return
+		}
+		w.Header().Set("Connection", "close") // the rest of the body is not read
+		wire.Detail(http.StatusRequestTimeout, "The body took too long to come.").Write(w)
+	}
 	proxy.ModifyResponse = func(resp *http.Response) error {
 		withoutCORS(resp.Header)
 		if here, ok := f.localize(resp.Header.Get("Location"), r); ok {

@@ -188,3 +188,39 @@ func TestForwardWhileUpstreamIsDown(t *testing.T) {
 		t.Errorf("got %d %v %s after %v", w.Code, w.Header(), w.Body, time.Since(start))
 	}
 }
+
+// Headers that change while the daemon runs count for its own requests and for those that it
+// passes on, and so does its wish for the callers' Authorization.
+func TestHeadersChange(t *testing.T) {
+	var seen []http.Header
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = append(seen, r.Header) }))
+	t.Cleanup(server.Close)
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := botwire.NewClient(botwire.Options{URL: u, Timeout: timeout, Concurrency: 1, Headers: http.Header{"X-Old": {"1"}}})
+	t.Cleanup(c.Close)
+	drop := false
+	h := botwire.NewForwarder(c, func() bool { return drop }, slog.New(slog.DiscardHandler))
+	for _, now := range []string{"X-Old", "X-New"} {
+		seen = nil
+		_, _ = c.Get(t.Context(), key("k")) // the answer is not BotWire's
+		forwarded(h, http.MethodGet, "/health", nil)
+		if len(seen) != 2 {
+			t.Fatalf("%d requests came", len(seen))
+		}
+		for i, header := range seen {
+			for _, name := range []string{"X-Old", "X-New"} {
+				if (header.Get(name) != "") != (name == now) {
+					t.Errorf("request %d with only %s configured: %v", i, now, header)
+				}
+			}
+		}
+		if (seen[1].Get("Authorization") == "") != drop {
+			t.Errorf("drops %t: %v", drop, seen[1])
+		}
+		c.SetHeaders(http.Header{"X-New": {"1"}})
+		drop = true
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,15 +15,22 @@ import (
 // not count: an answer may be a stream, and a body goes at upstream's pace.
 const callersTime = time.Minute
 
-// errSlowCaller says that the caller has not sent its body in time.
-var errSlowCaller = errors.New("the caller's body took too long to come")
-
 // callersBody is a body that may take callersTime to come.
 type callersBody struct {
 	io.ReadCloser
 	control *http.ResponseController
 	left    time.Duration
 	over    bool // net/http watches for the caller's leaving, without a deadline
+
+	late atomic.Pointer[time.Time] // when the read under way, or that failed, was too slow
+}
+
+// isLate reports whether the caller has kept upstream waiting for too long. net/http ends
+// the request's context before Read returns, so the reason why the request has failed may
+// be that.
+func (b *callersBody) isLate() bool {
+	late := b.late.Load()
+	return late != nil && !time.Now().Before(*late)
 }
 
 func (b *callersBody) Read(p []byte) (int, error) {
@@ -30,14 +38,16 @@ func (b *callersBody) Read(p []byte) (int, error) {
 		return b.ReadCloser.Read(p)
 	}
 	began := time.Now()
-	if err := b.control.SetReadDeadline(began.Add(b.left)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	late := began.Add(b.left)
+	b.late.Store(&late)
+	if err := b.control.SetReadDeadline(late); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, err
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.left -= time.Since(began)
 	b.over = err != nil
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = errSlowCaller
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		b.late.Store(nil)
 	}
 	return n, err
 }
