@@ -88,7 +88,7 @@ func storeSettings() []Setting {
 			Doc:   "first pause between attempts while upstream fails",
 			codec: duration(positive, func(c *Config) *time.Duration { return &c.Flush.BackoffInitial })},
 		{Name: "flush.backoff_max", Default: "30s",
-			Doc:   "longest pause between attempts while upstream fails",
+			Doc:   "longest pause between attempts while upstream fails; while it may be down for all, 4 s at most",
 			codec: duration(positive, func(c *Config) *time.Duration { return &c.Flush.BackoffMax })},
 		{Name: "flush.drain_timeout", Default: "10s", Live: true,
 			Doc:   "at shutdown, how long pending writes are still carried upstream; the rest is kept",

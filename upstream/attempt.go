@@ -160,6 +160,9 @@ func (a *attempt) staysPending(w journal.Write, sentAt instant) bool {
 	at := d.until()
 	if a.task.seq > w.Seq {
 		at = 0 // the newer write need not wait
+	} else {
+		a.f.opts.Logger.Info("upstream holds a write, which stays pending: an earlier request to its entry was not answered",
+			"namespace", w.Namespace, "key", w.Key, "until", a.f.wall(at))
 	}
 	a.stop(doubting, at)
 	return true

@@ -1,6 +1,7 @@
 package upstream_test
 
 import (
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -29,6 +30,13 @@ func TestFullDiskIsWaitedOutByTheFlusher(t *testing.T) {
 		r.put(key("a"), "1")
 		d.free.Store(1 << 20)
 		time.Sleep(time.Minute)
+		why, until := r.flusher.Waits("ns")
+		if entry, _ := r.flusher.EntryWaits(key("a")); !strings.HasPrefix(why, "disk full: ") || entry != why || time.Until(until) > time.Second {
+			t.Errorf("it waits until %v because %q", until, why)
+		}
+		if n := r.log.lines("the disk is full"); n != 1 {
+			t.Errorf("%d lines in the log say that the disk is full", n)
+		}
 		if _, ok := r.holds(key("a")); ok || r.pending() != 1 {
 			t.Errorf("upstream holds it: %v; %d are pending", ok, r.pending())
 		}

@@ -24,7 +24,7 @@ func TestWaitsSayWhyAndUntilWhen(t *testing.T) {
 		"paused":    {func(call) reply { return detail(403) }, false, "paused: HTTP 403: status 403", backoffMax, "does not let"},
 		"failing":   {func(call) reply { return detail(500) }, false, "failed: HTTP 500: status 500", backoffMax, ""},
 		"down":      {nil, true, "upstream is down: ", probeMax, "upstream is down"},
-		"in doubt":  {hang, false, "in doubt: upstream has confirmed it", lateWindow, ""},
+		"in doubt":  {hang, false, "in doubt: upstream has confirmed it", lateWindow, "stays pending"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
