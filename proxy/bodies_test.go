@@ -62,6 +62,12 @@ func TestStalledBodiesOfUnknownLength(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, s *sidecar) {
 				var stalled []*io.PipeWriter
+				defer func() {
+					for _, body := range stalled {
+						_ = body.Close()
+					}
+					synctest.Wait()
+				}()
 				for range c.bodies {
 					content, body := io.Pipe()
 					r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/memory/n/k", content)
@@ -86,10 +92,6 @@ func TestStalledBodiesOfUnknownLength(t *testing.T) {
 				if took := time.Since(began); took > 0 {
 					t.Errorf("they waited %s", took)
 				}
-				for _, body := range stalled {
-					_ = body.Close()
-				}
-				synctest.Wait()
 			})
 		})
 	}

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -95,7 +94,7 @@ func (s *surface) retryAll(w http.ResponseWriter, r *http.Request) error {
 	if err := allow(w, retryTime); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), retryTime)
+	ctx, cancel := s.tasks.patience(r.Context(), retryTime)
 	defer cancel()
 	last := s.journal.Stats().LastSeq
 	doc, retried := retriedDocument{}, make(map[journal.ID]bool)

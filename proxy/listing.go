@@ -55,7 +55,7 @@ func (l *localListing) item(limit int) cache.Item {
 	return cache.Item{
 		Body:        wire.Listing{Namespace: l.namespace, Items: items}.AppendJSON(nil),
 		ConfirmedAt: l.confirmedAt,
-		Incomplete:  !l.complete && len(items) < limit,
+		Incomplete:  !l.complete,
 	}
 }
 

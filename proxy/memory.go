@@ -16,6 +16,7 @@ type memory struct {
 	upstream Upstream
 	flusher  Flusher
 	policy   func(namespace string) cache.Policy
+	tasks    *tasks
 	fetches  *fetches
 	bodies   *wire.Bodies
 	metrics  *metrics

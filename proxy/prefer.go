@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -46,7 +45,7 @@ func (m *memory) outcome(w http.ResponseWriter, r *http.Request, written journal
 	// The write is acknowledged whatever comes of the wait. If the deadline cannot be
 	// moved, the answer may be lost, as any can.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + answerTime))
-	ctx, cancel := context.WithTimeout(r.Context(), wait)
+	ctx, cancel := m.tasks.patience(r.Context(), wait)
 	defer cancel()
 	if m.flusher.Await(ctx, written.ID, written.Seq) {
 		return "settled"

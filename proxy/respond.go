@@ -45,7 +45,7 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, method, path s
 		s.metrics.refused.Inc()
 	case errors.Is(err, journal.ErrFull):
 		s.metrics.full.Inc()
-		refusal = wire.Detail(http.StatusInsufficientStorage, "the write was not taken: "+err.Error())
+		refusal = wire.Detail(http.StatusInsufficientStorage, "the write was not taken, and nothing of it is kept: "+err.Error()+". "+whileFull)
 	case errors.Is(err, journal.ErrNoDeadLetter):
 		refusal = wire.Detail(http.StatusNotFound, err.Error())
 	case errors.As(err, &said):
@@ -64,6 +64,10 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, method, path s
 	}
 	refusal.Write(w)
 }
+
+// whileFull says what else a full disk or a full journal means (contract 3). The journal's
+// error says what happens next.
+const whileFull = "Reads and flushing go on."
 
 // answered is an error that has upstream's own answer with it.
 type answered interface {

@@ -17,7 +17,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -84,6 +83,7 @@ type Options struct {
 	Upstream Upstream
 	Flusher  Flusher
 	// Forward receives the requests that are neither the memory API's nor the daemon's own.
+	// It bounds their time itself, in both directions: an answer may be a stream.
 	Forward http.Handler
 	// Policy says how long answers of a namespace are good.
 	Policy func(namespace string) cache.Policy
@@ -123,18 +123,25 @@ func New(opts Options) (*Server, error) {
 		tasks: running,
 		memory: &memory{
 			journal: opts.Journal, cache: opts.Cache, upstream: opts.Upstream, flusher: opts.Flusher,
-			policy: opts.Policy, metrics: counters, bodies: wire.NewBodies(),
+			policy: opts.Policy, metrics: counters, bodies: wire.NewBodies(), tasks: running,
 			fetches: &fetches{tasks: running, logger: opts.Logger},
 		},
-		surface: newSurface(opts),
+		surface: newSurface(opts, running),
 		forward: opts.Forward, metrics: counters, logger: opts.Logger,
 	}, nil
 }
 
-// Close ends the requests upstream that are under way, and waits for them and for the
-// callers that are still here: after it, nothing touches the journal or the cache.
-// Callers that come later are turned away with 503. Before it closes the server, the
-// daemon cuts the connections of callers that might wait for long.
+// BeginStop has readyz say 503, so that nobody sends more callers here. Everybody else is
+// answered as before.
+func (s *Server) BeginStop() { s.surface.stopping.Store(true) }
+
+// EndWaits answers the callers that wait for upstream, and all that come later, with what
+// is known here: a write that they prefer to see settled is pending.
+func (s *Server) EndWaits() { s.tasks.endWaits() }
+
+// Close ends the waits, and waits for the requests upstream that are under way and for
+// the callers that are still here: after it, nothing touches the journal or the cache.
+// Callers that come later are turned away with 503.
 func (s *Server) Close() { s.tasks.close() }
 
 // ServeHTTP answers one request.
@@ -187,12 +194,6 @@ func (s *Server) passOn(w http.ResponseWriter, r *http.Request) error {
 		return errUncertainPath
 	}
 	s.metrics.forwarded.Inc()
-	control := http.NewResponseController(w)
-	// The answer may be a stream; the forwarder bounds it.
-	if err := errors.Join(control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Time{})); err != nil &&
-		!errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
 	s.forward.ServeHTTP(w, r)
 	return nil
 }

@@ -1,12 +1,12 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -41,6 +41,8 @@ type surface struct {
 	readsRefused  func() map[string]string
 	version       string
 	metrics       http.Handler
+	tasks         *tasks
+	stopping      atomic.Bool
 	operations    map[string]operation // by path
 }
 
@@ -50,8 +52,9 @@ type operation struct {
 	handle func(http.ResponseWriter, *http.Request) error
 }
 
-func newSurface(opts Options) *surface {
+func newSurface(opts Options, running *tasks) *surface {
 	s := &surface{
+		tasks:   running,
 		journal: opts.Journal, flusher: opts.Flusher,
 		upstreamURL: opts.UpstreamURL, upstreamState: opts.UpstreamState, readsRefused: opts.ReadsRefused,
 		version: opts.Version, metrics: promhttp.HandlerFor(opts.Registry, promhttp.HandlerOpts{}),
@@ -97,10 +100,20 @@ func (s *surface) livez(w http.ResponseWriter, _ *http.Request) error {
 	return writeDocument(w, http.StatusOK, map[string]string{"status": "alive"})
 }
 
-// readyz answers 200 when the journal could take a write now.
+// errStopping says at readyz that the daemon is about to end.
+var errStopping = wire.Detail(http.StatusServiceUnavailable,
+	"not ready: botwired is stopping. It answers requests until it has flushed what is pending, or flush.drain_timeout is over.")
+
+// readyz answers 200 when the journal could take a write now and the daemon is to stay.
 func (s *surface) readyz(w http.ResponseWriter, _ *http.Request) error {
-	if err := s.journal.Err(); err != nil {
+	err := s.journal.Err()
+	switch {
+	case errors.Is(err, journal.ErrFull):
+		return wire.Detail(http.StatusServiceUnavailable, "not ready: "+err.Error()+". "+whileFull)
+	case err != nil:
 		return wire.Detail(http.StatusServiceUnavailable, "not ready: "+err.Error())
+	case s.stopping.Load():
+		return errStopping
 	}
 	return writeDocument(w, http.StatusOK, map[string]string{"status": "ready"})
 }
@@ -138,7 +151,7 @@ func (s *surface) flush(w http.ResponseWriter, r *http.Request) error {
 	if now {
 		s.flusher.TryNow(namespace)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	ctx, cancel := s.tasks.patience(r.Context(), timeout)
 	defer cancel()
 	settled, dead, pending, err := s.flusher.Flush(ctx, namespace)
 	if err != nil && ctx.Err() == nil {

@@ -9,13 +9,15 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"time"
 )
 
 // tasks are the callers that are here and the requests upstream that are under way.
 type tasks struct {
-	// detached returns the context of work that must outlive the request that began it.
+	// detached returns the context of work that must outlive the request that began it. It
+	// ends with endWaits.
 	detached func() context.Context
-	cancel   context.CancelFunc
+	endWaits context.CancelFunc
 
 	mu      sync.Mutex // guards closed, so that no task starts while close waits
 	closed  bool
@@ -24,7 +26,18 @@ type tasks struct {
 
 func newTasks() *tasks {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &tasks{detached: func() context.Context { return ctx }, cancel: cancel}
+	return &tasks{detached: func() context.Context { return ctx }, endWaits: cancel}
+}
+
+// patience bounds how long a caller waits for upstream: to a time, until the caller
+// leaves, and until endWaits.
+func (t *tasks) patience(caller context.Context, most time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(caller, most)
+	stop := context.AfterFunc(t.detached(), cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
 }
 
 // start reports whether a task may start; it does not after close. done ends the task.
@@ -45,7 +58,7 @@ func (t *tasks) close() {
 	t.mu.Lock()
 	t.closed = true
 	t.mu.Unlock()
-	t.cancel()
+	t.endWaits()
 	t.running.Wait()
 }
 

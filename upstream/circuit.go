@@ -46,6 +46,10 @@ type circuit struct {
 	probeFailedAt time.Time
 	onNudge       func() // called when a probe may go at once; may be nil
 
+	hanging  bool                 // the last failure was a request that was not answered
+	hoping   bool                 // a request goes beside the probe: see hope
+	failedIn map[string]time.Time // by namespace, when an entry last failed that has not gone well since
+
 	failures    int    // since the last success
 	foreign     bool   // none of them was an answer of upstream's own
 	kept        bool   // one of them has kept somebody waiting for long
@@ -70,16 +74,18 @@ func (c *circuit) init(h *Health, initial, longest time.Duration) {
 		backoff:  newBackoff(initial, longest),
 		suspects: make(map[journal.ID]time.Time),
 		sick:     make(map[journal.ID]sickness),
+		failedIn: make(map[string]time.Time),
 	}
 }
 
 // success records a request about id that upstream itself answered sensibly.
 func (c *circuit) success(id journal.ID, probe bool) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.health.unlock()
 	now, wasFailing := time.Now(), c.failing
 	delete(c.suspects, id)
 	delete(c.sick, id)
+	delete(c.failedIn, id.Namespace)
 	if c.down { // during an outage, the sick entries had no turn to show that they still are
 		for s, sickness := range c.sick {
 			sickness.at = now
@@ -106,7 +112,7 @@ func (c *circuit) failure(id journal.ID, probe bool, failed *Error) (down bool) 
 // failureSince is failure for a request that was sent some time ago.
 func (c *circuit) failureSince(id journal.ID, probe bool, failed *Error, sent time.Time) (down bool) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.health.unlock()
 	now := time.Now()
 	wasDown := c.down
 	c.fail(id, failed, sent, now)
@@ -125,7 +131,7 @@ func (c *circuit) failureSince(id journal.ID, probe bool, failed *Error, sent ti
 // they wait. It is still under way, and ends with success, failure or release.
 func (c *circuit) overdue(id journal.ID, failed *Error, sent time.Time) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.health.unlock()
 	now := time.Now()
 	wasDown := c.down
 	c.fail(id, failed, sent, now)
@@ -144,6 +150,8 @@ func (c *circuit) fail(id journal.ID, failed *Error, sent, now time.Time) {
 	c.lastFailure = now
 	c.reason, c.lastReason = failed.Reason, failed.Reason
 	c.down = c.down || failed.Unreachable
+	c.hanging = failed.Verdict == Unanswered
+	remember(c.failedIn, id.Namespace, now)
 	if s, ok := c.sick[id]; ok && now.Sub(s.at) < c.sickFor {
 		c.sick[id] = sickness{at: now, again: true}
 		c.lastSick = id
@@ -191,6 +199,36 @@ func (c *circuit) admit(now time.Time) (ok, probe bool, at time.Time) {
 	return true, true, time.Time{}
 }
 
+// hope reports whether a request may be made though upstream is believed down, because the
+// requests of other namespaces hang, the probe among them, and nothing of its own has failed.
+// One at a time keeps a namespace that is well from waiting for those that are not. It ends
+// with hoped.
+func (c *circuit) hope(namespace string, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ok := c.mayHope(namespace, now)
+	c.hoping = c.hoping || ok
+	return ok
+}
+
+func (c *circuit) hoped() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hoping = false
+}
+
+func (c *circuit) mayHope(namespace string, now time.Time) bool {
+	at, failed := c.failedIn[namespace]
+	return c.down && c.hanging && !c.hoping && (!failed || now.Sub(at) >= c.sickFor)
+}
+
+// blocks reports whether no request about the namespace would be admitted now.
+func (c *circuit) blocks(namespace string, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.down && (c.probing || now.Before(c.probeAt)) && !c.mayHope(namespace, now)
+}
+
 // release ends a probe that was not made, or that shows nothing of upstream.
 func (c *circuit) release(probe bool) {
 	c.mu.Lock()
@@ -234,7 +272,6 @@ func (c *circuit) knownToFail(id journal.ID, now time.Time) (since time.Time, kn
 type view struct {
 	failing       bool
 	down          bool
-	blocked       bool      // no request would be admitted
 	since         time.Time // when failing began, if failing
 	probeFailedAt time.Time
 	retryIn       time.Duration
@@ -248,6 +285,5 @@ func (c *circuit) view() view {
 }
 
 func (c *circuit) viewLocked() view {
-	retryIn := max(0, time.Until(c.probeAt))
-	return view{c.failing, c.down, c.down && (c.probing || retryIn > 0), c.since, c.probeFailedAt, retryIn, c.reason}
+	return view{c.failing, c.down, c.since, c.probeFailedAt, max(0, time.Until(c.probeAt)), c.reason}
 }

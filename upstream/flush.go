@@ -130,8 +130,8 @@ type drain struct {
 
 // Drain flushes without linger, for shutdown. It returns when nothing is pending, when
 // nothing more can be done by ctx's deadline, or when ctx ends. If upstream is down, Drain
-// tries it once more at once, and does not wait for it after that. Drain is to be called
-// once.
+// tries it once more at once, and does not wait for it after that. From its first call on,
+// no write lingers. There is to be one call at a time.
 func (f *Flusher) Drain(ctx context.Context) FlushResult {
 	if f.rebuilt(ctx) != nil {
 		return FlushResult{Pending: f.pendingEntries()}

@@ -63,6 +63,7 @@ type Health struct {
 	lastSuccess   time.Time
 	// failures since upstream was up
 	failedReads, failedWrites int
+	line                      func() // to be logged; nil if there is nothing
 }
 
 // NewHealth returns the health of an upstream that nothing bad is known of.
@@ -76,9 +77,19 @@ func NewHealth(opts HealthOptions) *Health {
 // Report says how upstream does.
 func (h *Health) Report() Report {
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	defer h.unlock()
 	h.update() // a sick entry that nobody has tried again is forgotten
 	return Report{State: h.state, Since: h.since, Reason: h.reason(), LastSuccess: h.lastSuccess}
+}
+
+// unlock releases mu, and then logs: a log whose reader stalls must not stop all requests.
+func (h *Health) unlock() {
+	line := h.line
+	h.line = nil
+	h.mu.Unlock()
+	if line != nil {
+		line()
+	}
 }
 
 // succeeded notes a success of one circuit, and what that means for the other. A write
@@ -121,7 +132,7 @@ func (h *Health) failed(c *circuit) {
 	h.update()
 }
 
-// update finds the state anew, and logs it if it is worse than before, or well again.
+// update finds the state anew. It has it logged if it is worse than before, or well again.
 func (h *Health) update() {
 	state := h.judge()
 	if state == h.state {
@@ -136,12 +147,15 @@ func (h *Health) update() {
 	h.state = state
 	switch {
 	case state == Up:
-		h.logger.Info("upstream is up again", "after", time.Since(h.since).Round(time.Millisecond).String(),
-			"failed_reads", h.failedReads, "failed_writes", h.failedWrites)
+		after, reads, writes := time.Since(h.since).Round(time.Millisecond).String(), h.failedReads, h.failedWrites
+		h.line = func() {
+			h.logger.Info("upstream is up again", "after", after, "failed_reads", reads, "failed_writes", writes)
+		}
 		h.since, h.worst, h.failedReads, h.failedWrites = time.Now(), Up, 0, 0
 	case worse[state] > worse[h.worst]:
 		h.worst = state
-		h.logger.Warn(logged[state], "reason", h.reason())
+		reason := h.reason()
+		h.line = func() { h.logger.Warn(logged[state], "reason", reason) }
 	}
 }
 
@@ -218,7 +232,7 @@ func (h *Health) why(c *circuit) string {
 	switch {
 	case h.stateOf(c) == Up:
 		return ""
-	case !c.failing:
+	case !c.down && !c.kept && c.failures < failuresTell:
 		return "those of " + c.lastSick.String() + ", and others do not: " + c.lastReason
 	}
 	return c.lastReason

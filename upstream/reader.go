@@ -165,7 +165,7 @@ func (r *Reader) once(ctx context.Context, id journal.ID, waitOutOutage bool, as
 	if failed := r.hopeless(id.Namespace); failed != nil {
 		return failed, nil // without a wait for a slot
 	}
-	release, err := r.slot(ctx, waitOutOutage)
+	release, err := r.slot(ctx, id.Namespace, waitOutOutage)
 	switch {
 	case errors.Is(err, errBusy):
 		return &Error{Verdict: Unsent, Reason: err.Error()}, nil
@@ -181,7 +181,10 @@ func (r *Reader) once(ctx context.Context, id journal.ID, waitOutOutage bool, as
 	defer func() { r.throttles.end(id.Namespace, trial, ended) }()
 	ok, probe, _ := r.health.admit(time.Now())
 	if !ok {
-		return &Error{Verdict: Transient, Reason: r.health.view().reason}, nil
+		if !r.health.hope(id.Namespace, time.Now()) {
+			return &Error{Verdict: Transient, Reason: r.health.view().reason}, nil
+		}
+		defer r.health.hoped()
 	}
 	ended, err = r.request(ctx, id, probe, ask)
 	return ended, err
@@ -192,21 +195,21 @@ func (r *Reader) hopeless(namespace string) *Error {
 	if refusal := r.throttles.refuses(namespace); refusal != nil {
 		return refusal
 	}
-	if v := r.health.view(); v.blocked {
-		return &Error{Verdict: Transient, Reason: v.reason}
+	if r.health.blocks(namespace, time.Now()) {
+		return &Error{Verdict: Transient, Reason: r.health.view().reason}
 	}
 	return nil
 }
 
 // slot waits until one more request may be under way.
-func (r *Reader) slot(ctx context.Context, waitOutOutage bool) (release func(), err error) {
+func (r *Reader) slot(ctx context.Context, namespace string, waitOutOutage bool) (release func(), err error) {
 	switch {
 	case r.opts.Slots == nil:
 		return func() {}, nil
 	case waitOutOutage:
-		return r.opts.Slots.acquire(ctx, readLane)
+		return r.opts.Slots.acquire(ctx, readLane, namespace)
 	}
-	return r.opts.Slots.acquire(ctx, refreshLane)
+	return r.opts.Slots.acquire(ctx, refreshLane, namespace)
 }
 
 // request makes a request and learns from it. The error is ctx's.

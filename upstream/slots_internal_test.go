@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 
@@ -14,6 +15,7 @@ type requests struct {
 	slots  *Slots
 	ending map[lane]chan struct{}
 	got    chan lane
+	about  int
 }
 
 // underWay runs a test with requests that wait for slots.
@@ -34,10 +36,18 @@ func underWay(t *testing.T, total int, test func(t *testing.T, r *requests)) {
 	})
 }
 
+// begin puts requests in line, each about a namespace of its own.
 func (r *requests) begin(l lane, count int) {
 	for range count {
+		r.about++
+		r.beginIn(fmt.Sprint(r.about), l, 1)
+	}
+}
+
+func (r *requests) beginIn(namespace string, l lane, count int) {
+	for range count {
 		go func() {
-			release, err := r.slots.acquire(context.Background(), l)
+			release, err := r.slots.acquire(context.Background(), l, namespace)
 			if err != nil {
 				return
 			}
@@ -110,7 +120,7 @@ func TestOneSlotIsSharedInTurns(t *testing.T) {
 func TestRefreshesComeLastAndAreBounded(t *testing.T) {
 	underWay(t, 1, func(t *testing.T, r *requests) {
 		r.begin(refreshLane, 1+refreshesWaiting)
-		if _, err := r.slots.acquire(t.Context(), refreshLane); !errors.Is(err, errBusy) {
+		if _, err := r.slots.acquire(t.Context(), refreshLane, "ns"); !errors.Is(err, errBusy) {
 			t.Errorf("one more: %v, want that there are too many", err)
 		}
 		r.begin(readLane, 1)
@@ -129,7 +139,7 @@ func TestWhoLeavesTakesNoSlot(t *testing.T) {
 			left := make(chan struct{})
 			go func() {
 				defer close(left)
-				if release, err := r.slots.acquire(ctx, readLane); err == nil {
+				if release, err := r.slots.acquire(ctx, readLane, "ns"); err == nil {
 					release()
 				}
 			}()
@@ -142,4 +152,17 @@ func TestWhoLeavesTakesNoSlot(t *testing.T) {
 			r.want(t, "after all", map[lane]int{writeLane: 1})
 		})
 	}
+}
+
+// Reads that hang cannot be taken back: those of one namespace leave room for the others.
+func TestReadsOfOneNamespaceHoldNotAll(t *testing.T) {
+	underWay(t, 16, func(t *testing.T, r *requests) {
+		r.beginIn("hangs", readLane, 100)
+		r.beginIn("hangs too", refreshLane, 100)
+		r.want(t, "the first two", map[lane]int{readLane: 10, refreshLane: 3})
+		r.begin(readLane, 2)
+		r.want(t, "another", map[lane]int{readLane: 1})
+		r.begin(writeLane, 2)
+		r.want(t, "writes", map[lane]int{writeLane: 2})
+	})
 }

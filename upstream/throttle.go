@@ -55,8 +55,8 @@ func (ts *throttles) begin(namespace string) (refusal *Error, trial bool) {
 	return nil, true
 }
 
-// end takes in how a read has ended. Only a trial's success ends the wait: the reads that
-// were under way when the namespace was throttled left before upstream said so.
+// end takes in how a read has ended. Only upstream's word to a trial ends the wait: the reads
+// that were under way when the namespace was throttled left before upstream said so.
 func (ts *throttles) end(namespace string, trial bool, failed *Error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -64,7 +64,7 @@ func (ts *throttles) end(namespace string, trial bool, failed *Error) {
 	switch {
 	case failed != nil && failed.Verdict == Throttled:
 		ts.throttled(namespace, t, trial, failed)
-	case trial && failed == nil:
+	case trial && failed.says():
 		delete(ts.byNamespace, namespace)
 	case trial:
 		t.trial = false

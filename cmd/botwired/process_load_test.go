@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -189,8 +190,11 @@ func testWritesWait(t *testing.T, program string) {
 	if n, err := c.pending(); err != nil || n != keys {
 		t.Errorf("%d pending, want %d (%v)", n, keys, err)
 	}
+	wantStatus(t, c, "/memory/n/unknown", 503)
+	wantUpstream(t, c, "down", "connection refused", "botwired_upstream_up 0")
 	service.up()
 	wantNothingPending(t, c)
+	wantUpstream(t, c, "up", "", "botwired_upstream_up 1")
 	check(service.value)
 	total := 0
 	service.mu.Lock()
@@ -202,6 +206,32 @@ func testWritesWait(t *testing.T, program string) {
 		t.Errorf("%d writes reached upstream, want about %d", total, keys)
 	}
 	t.Logf("10,000 writes to 500 keys: %d reached upstream", total)
+}
+
+func wantStatus(t *testing.T, c *child, target string, want int) {
+	t.Helper()
+	if status, _, err := c.ask(http.MethodGet, target, ""); status != want || err != nil {
+		t.Errorf("GET %s: %d (%v), want %d", target, status, err, want)
+	}
+}
+
+// wantUpstream compares what the status and the metrics say of upstream.
+func wantUpstream(t *testing.T, c *child, state, reason, metric string) {
+	t.Helper()
+	_, _, status, err := c.exchange(http.MethodGet, "/_botwired/status", nil)
+	_, _, metrics, err2 := c.exchange(http.MethodGet, "/_botwired/metrics", nil)
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Upstream struct{ State, Reason string }
+	}
+	if err := json.Unmarshal([]byte(status), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.Upstream.State != state || !strings.Contains(doc.Upstream.Reason, reason) || !strings.Contains(metrics, metric+"\n") {
+		t.Errorf("upstream: %+v, want %s (%s) and %s in the metrics", doc.Upstream, state, reason, metric)
+	}
 }
 
 func testPreferWait(t *testing.T, program string) {
@@ -273,6 +303,60 @@ func testTermKeeps(t *testing.T, program string) {
 	}
 }
 
+// Contract 22: the daemon serves while it drains, and answers those who wait. Only readyz
+// sends new callers elsewhere.
+func testTermServes(t *testing.T, program string) {
+	// An upstream that never answers: the drain takes as long as it may.
+	release := make(chan struct{})
+	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	t.Cleanup(func() { close(release); upstream.Close() })
+	dir := t.TempDir()
+	c := startChild(t, program, dir, freeAddress(t), upstream.URL, "--flush-drain-timeout", "8s")
+	if err := c.put("n/before", "v"); err != nil {
+		t.Fatal(err)
+	}
+	waited := make(chan string, 1)
+	go func() {
+		status, header, err := c.ask(http.MethodPut, "/memory/n/waits", `{"value":"v"}`, "Prefer", "wait=60")
+		waited <- fmt.Sprintf("%d %s %v", status, header.Get("Botwired-Write"), err)
+	}()
+	eventually(t, func() error { // it is taken, and waits
+		_, err := c.value("n/waits")
+		return err
+	})
+	c.signal(syscall.SIGTERM)
+	eventually(t, func() error {
+		if status, _, err := c.ask(http.MethodGet, "/_botwired/readyz", ""); err != nil || status != http.StatusServiceUnavailable {
+			return fmt.Errorf("readyz: %d, %w", status, err)
+		}
+		return nil
+	})
+	if err := c.put("n/meanwhile", "v"); err != nil {
+		t.Error(err)
+	}
+	for _, key := range []string{"n/before", "n/meanwhile"} {
+		if got, err := c.value(key); err != nil || got != "v" {
+			t.Errorf("%s: %q, %v", key, got, err)
+		}
+	}
+	if status, _, err := c.ask(http.MethodGet, "/_botwired/livez", ""); err != nil || status != http.StatusOK {
+		t.Errorf("livez: %d, %v", status, err)
+	}
+	if got := <-waited; !strings.HasPrefix(got, "200 pending; seq=") {
+		t.Errorf("who waits for upstream is answered %s", got)
+	}
+	c.wantExit(25*time.Second, exitOK)
+	if !strings.Contains(c.stderr.String(), `"pending":3`) {
+		t.Errorf("the log does not say what is kept: %s", c.stderr)
+	}
+	again := startChild(t, program, dir, freeAddress(t), upstream.URL)
+	for _, key := range []string{"n/before", "n/meanwhile", "n/waits"} {
+		if got, err := again.value(key); err != nil || got != "v" {
+			t.Errorf("after the restart, %s: %q, %v", key, got, err)
+		}
+	}
+}
+
 func testSecondSignal(t *testing.T, program string) {
 	// An upstream that never answers: the drain is not over before the second signal.
 	release := make(chan struct{})
@@ -298,8 +382,8 @@ func testSecondSignal(t *testing.T, program string) {
 	}
 }
 
-// Shutdown cuts a request that would wait for an hour, and nothing uses the closed
-// journal.
+// A request that would wait for an hour is answered when the daemon stops, and nothing
+// uses the closed journal.
 func testFlushAtShutdown(t *testing.T, program string) {
 	service := newMemoryService(t)
 	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url(), "--flush-drain-timeout", "300ms", "--log-level", "debug")
@@ -308,7 +392,10 @@ func testFlushAtShutdown(t *testing.T, program string) {
 	}
 	answered := make(chan error, 1)
 	go func() {
-		_, _, err := c.ask(http.MethodPost, "/_botwired/flush?timeout=1h", "")
+		status, _, err := c.ask(http.MethodPost, "/_botwired/flush?timeout=1h", "")
+		if err == nil && status != http.StatusGatewayTimeout {
+			err = fmt.Errorf("answered %d", status)
+		}
 		answered <- err
 	}()
 	eventually(t, func() error { // the flush is under way when another answers after it
@@ -317,7 +404,9 @@ func testFlushAtShutdown(t *testing.T, program string) {
 	})
 	c.signal(syscall.SIGTERM)
 	c.wantExit(20*time.Second, exitOK)
-	<-answered
+	if err := <-answered; err != nil {
+		t.Errorf("who waits for a flush is not told what is left: %v", err)
+	}
 	if log := c.stderr.String(); strings.Contains(log, "panic") {
 		t.Error(log)
 	}

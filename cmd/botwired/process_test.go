@@ -39,6 +39,7 @@ func TestProcess(t *testing.T) {
 		"prefer wait":                    testPreferWait,
 		"SIGTERM drains":                 testTermDrains,
 		"SIGTERM keeps what it must":     testTermKeeps,
+		"SIGTERM serves while it drains": testTermServes,
 		"second signal":                  testSecondSignal,
 		"one daemon a directory":         testOneDaemon,
 		"busy address":                   testBusyAddress,

@@ -21,10 +21,17 @@ import (
 	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/internal/httplog"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
 )
 
-// callersGrace is how long, at shutdown, requests under way may take to end.
-const callersGrace = 2 * time.Second
+// callersGrace is how long, when the daemon stops, the requests under way may take to end
+// after its listener is closed. Of a short flush.drain_timeout it is one part in
+// callersShare. A drain that takes less than shortDrain keeps nobody out.
+const (
+	callersGrace = 2 * time.Second
+	callersShare = 4
+	shortDrain   = 200 * time.Millisecond
+)
 
 func newServeCommand(p *process, settings *settingFlags) *cobra.Command {
 	return &cobra.Command{
@@ -118,15 +125,9 @@ func (d *sidecar) run(ctx context.Context, serve func() error, shutdown func(con
 	select {
 	case <-ctx.Done():
 		d.logger.Info("stopping")
+		d.stop(broken, d.config.Load().Flush.DrainTimeout, shutdown)
 	case <-broken.Done():
-	}
-	grace, cancel := context.WithTimeout(flushing, callersGrace)
-	defer cancel()
-	if err := shutdown(grace); err != nil && !errors.Is(err, context.DeadlineExceeded) && broken.Err() == nil {
-		d.logger.Warn("stopping the server", "error", err)
-	}
-	if broken.Err() == nil {
-		d.drain(flushing, d.config.Load().Flush.DrainTimeout)
+		d.shutDown(flushing, shutdown)
 	}
 	stopFlushing()
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
@@ -147,12 +148,56 @@ func (d *sidecar) readJournal(ctx context.Context) error {
 	return nil
 }
 
-// drain flushes for as long as it is allowed to, and logs how much it leaves pending.
-func (d *sidecar) drain(ctx context.Context, limit time.Duration) {
+// stop flushes, and serves until that is over: a caller must not be refused as long as
+// there is somebody who can take its write. It closes the listener last, and then flushes
+// the writes that it took meanwhile. All this takes no longer than the limit, of which the
+// last callers and their writes have a part (contract 22).
+func (d *sidecar) stop(ctx context.Context, limit time.Duration, shutdown func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	left := d.flusher.Drain(ctx)
-	d.logger.Info("stopped", "settled", left.Settled, "dead", left.Dead, "pending", left.Pending)
+	d.proxy.BeginStop()
+	flushed := d.drainWhileServing(ctx, limit-min(callersGrace, limit/callersShare))
+	d.proxy.EndWaits()
+	d.shutDown(ctx, shutdown)
+	if flushed.Pending == 0 {
+		flushed = sum(flushed, d.drain(ctx, limit))
+	}
+	d.logger.Info("stopped", "settled", flushed.Settled, "dead", flushed.Dead, "pending", d.journal.Stats().Pending)
+}
+
+// drainWhileServing drains again what callers write meanwhile, as long as that takes less
+// time than before: the last of it, for which there is no serving, keeps callers out for
+// no longer than it must.
+func (d *sidecar) drainWhileServing(ctx context.Context, limit time.Duration) (flushed upstream.FlushResult) {
+	end, last := time.Now().Add(limit), limit
+	for {
+		began := time.Now()
+		flushed = sum(flushed, d.drain(ctx, time.Until(end)))
+		took := time.Since(began)
+		if flushed.Pending > 0 || took < shortDrain || took >= last {
+			return flushed
+		}
+		last = took
+	}
+}
+
+func sum(a, b upstream.FlushResult) upstream.FlushResult {
+	return upstream.FlushResult{Settled: a.Settled + b.Settled, Dead: a.Dead + b.Dead, Pending: b.Pending}
+}
+
+// shutDown closes the listener and gives the last callers their grace.
+func (d *sidecar) shutDown(ctx context.Context, shutdown func(context.Context) error) {
+	grace, cancel := context.WithTimeout(ctx, callersGrace)
+	defer cancel()
+	if err := shutdown(grace); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+		d.logger.Warn("stopping the server", "error", err)
+	}
+}
+
+func (d *sidecar) drain(ctx context.Context, limit time.Duration) upstream.FlushResult {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return d.flusher.Drain(ctx)
 }
 
 // newHTTPServer bounds what a caller can hold: header size and times. Bodies are

@@ -5,7 +5,7 @@ import "bytes"
 // harmless are the headers, in lower case, that change nothing about a request to the
 // memory: neither its handler nor the guard looks at them. SDKs and browsers' fetch send
 // the first ones by themselves, tracers the others.
-var harmless = [...]string{
+var harmless = []string{
 	"user-agent", "accept", "accept-encoding", "accept-language", "accept-charset", "sec-fetch-mode", "priority",
 	"keep-alive", "from", "date", "dnt",
 	"traceparent", "tracestate", "baggage", "x-request-id", "request-id", "x-correlation-id", "correlation-id",
@@ -15,7 +15,7 @@ var harmless = [...]string{
 }
 
 // harmlessPrefixes are what further harmless headers begin with.
-var harmlessPrefixes = [...]string{"x-stainless-", "x-b3-", "x-datadog-", "x-ot-span-", "uberctx-", "ot-baggage-"}
+var harmlessPrefixes = []string{"x-stainless-", "x-b3-", "x-datadog-", "x-ot-span-", "uberctx-", "ot-baggage-"}
 
 // isHarmless reports whether a header changes nothing about a request to the memory.
 func isHarmless(name []byte) bool {

@@ -119,7 +119,7 @@ func (r *Request) readLine(line []byte) bool {
 		return false
 	}
 	method, target, ok := bytes.Cut(line, []byte{' '})
-	if !ok || !bytes.HasPrefix(target, []byte{'/'}) || !all(target, visible) {
+	if !ok || !bytes.HasPrefix(target, []byte{'/'}) || !all(target, &visible) {
 		return false
 	}
 	switch string(method) {
@@ -130,14 +130,14 @@ func (r *Request) readLine(line []byte) bool {
 	case "DELETE":
 		r.Method = "DELETE"
 	default:
-		if !all(method, upper) || string(method) == "CONNECT" {
+		if !all(method, &upper) || string(method) == "CONNECT" {
 			return false
 		}
 		r.odd = true
 		return true
 	}
 	path, query, found := bytes.Cut(target, []byte{'?'})
-	if !bytes.HasPrefix(path, []byte(prefix)) || !all(path, simpleInPath) || !all(query, simpleInQuery) {
+	if !bytes.HasPrefix(path, []byte(prefix)) || !all(path, &simpleInPath) || !all(query, &simpleInQuery) {
 		r.odd = true
 		return true
 	}
@@ -149,17 +149,20 @@ func (r *Request) readLine(line []byte) bool {
 // request has only headers that change nothing about it or that are understood here.
 func (r *Request) readHeader(line []byte) bool {
 	name, value, ok := bytes.Cut(line, []byte{':'})
-	if !ok || len(name) == 0 || !all(name, inName) || !all(value, inValue) {
+	if !ok || len(name) == 0 || !all(name, &inName) {
 		return false
 	}
-	if !all(value, printable) {
+	if !all(value, &printable) {
+		if !all(value, &inValue) {
+			return false
+		}
 		r.odd = true
 	}
 	value = bytes.Trim(value, " ")
 	switch {
 	case is(name, "host"):
 		r.host = value
-		return r.once(host) && len(value) > 0 && all(value, simpleInHost)
+		return r.once(host) && len(value) > 0 && all(value, &simpleInHost)
 	case is(name, "content-length"):
 		return r.once(contentLength) && r.readLength(value)
 	case is(name, "connection"):
@@ -265,7 +268,7 @@ func classOf(others string) (c class) {
 	return c
 }
 
-func all(b []byte, of class) bool {
+func all(b []byte, of *class) bool {
 	for _, c := range b {
 		if !of[c] {
 			return false

@@ -142,8 +142,9 @@ async function* unknown() {
   yield;
   // Nobody can know, while upstream is down, what it holds: an answer would be a guess.
   check(`${name}: get of what was never asked for`, (await ask("GET", `${name}/never-2`)).status, outage ? 503 : 404);
-  check(`${name}: delete of what was never asked for`, await memory.delete(name, "never-3"), outage ? 200 : 404);
-  check(`${name}: it is deleted`, await memory.get(name, "never-3", "default"), "default");
+  check(`${name}: delete of what the listing lacks`, await memory.delete(name, "never-3"), 404);
+  check("node-unlisted: delete of what was never asked for", await memory.delete("node-unlisted", "never"), outage ? 200 : 404);
+  check("node-unlisted: it is deleted", await memory.get("node-unlisted", "never", "default"), "default");
   check(`${name}: no string`, (await ask("PUT", `${name}/known`, { value: 1 })).status, 422);
   await ns.look("second half");
   yield;

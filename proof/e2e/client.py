@@ -158,8 +158,10 @@ def unknown():
     yield
     # Nobody can know, while upstream is down, what it holds: an answer would be a guess.
     check("py-unknown: get of what was never asked for", status(ns.memory.get, "never-2"), 503 if OUTAGE else None)
-    check("py-unknown: delete of what was never asked for", ns.memory.delete("never-3"), OUTAGE)
-    check("py-unknown: it is deleted", ns.memory.get("never-3", "default"), "default")
+    check("py-unknown: delete of what the listing lacks", ns.memory.delete("never-3"), False)
+    unlisted = Memory("py-unlisted")
+    check("py-unlisted: delete of what was never asked for", unlisted.delete("never"), OUTAGE)
+    check("py-unlisted: it is deleted", unlisted.get("never", "default"), "default")
     check("py-unknown: too long", status(ns.memory.set, "known", "x" * 100_001), 400)
     ns.look("second half")
     yield

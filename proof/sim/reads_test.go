@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	urlpath "path"
 	"strings"
 	"sync"
 	"testing"
@@ -120,6 +121,15 @@ func (w *world) asked(from int, text string) (count int) {
 	return count
 }
 
+// takePeak is how many requests upstream had at once at most since the last time.
+func (w *world) takePeak() int {
+	w.up.mu.Lock()
+	defer w.up.mu.Unlock()
+	peak := w.up.peak
+	w.up.peak = 0
+	return peak
+}
+
 func (w *world) logged() int {
 	w.up.mu.Lock()
 	defer w.up.mu.Unlock()
@@ -133,7 +143,7 @@ func TestReadsAndWritesShareTheConcurrency(t *testing.T) {
 		paths := w.prepared(t, 600)
 		for name, age := range map[string]time.Duration{"stale": 30 * time.Second, "expired": 10 * time.Minute} {
 			time.Sleep(age)
-			w.up.peak = 0
+			w.takePeak()
 			go w.readAtOnce(paths)
 			synctest.Wait()
 			for i := range 40 {
@@ -145,8 +155,8 @@ func TestReadsAndWritesShareTheConcurrency(t *testing.T) {
 				t.Errorf("%s: %d writes wait behind the reads", name, p)
 			}
 			time.Sleep(10 * time.Second)
-			if w.up.peak > concurrency {
-				t.Errorf("%s: %d requests at once, want %d at most", name, w.up.peak, concurrency)
+			if peak := w.takePeak(); peak > concurrency {
+				t.Errorf("%s: %d requests at once, want %d at most", name, peak, concurrency)
 			}
 		}
 	})
@@ -184,5 +194,31 @@ func TestThrottledReadsWait(t *testing.T) {
 		w.up.become(healthy, 0)
 		time.Sleep(3 * time.Second)
 		w.wantWithin(t, soon, http.StatusNotFound, http.MethodGet, "/memory/n/unknown")
+	})
+}
+
+// Contract 16: a namespace whose reads hang holds up no other's.
+func TestReadsThatHangHoldUpNoOthers(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.up.answering = func(rw http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.URL.Path, "/memory/hangs/") {
+				<-r.Context().Done()
+				return
+			}
+			w.up.answer(rw, r, journal.ID{Namespace: "n", Key: urlpath.Base(r.URL.Path)}, nil, healthy, 0)
+		}
+		for round := range 5 {
+			var unknown []string
+			for i := range 40 {
+				unknown = append(unknown, fmt.Sprintf("/memory/hangs/%d-%d", round, i))
+			}
+			go w.readAtOnce(unknown)
+			synctest.Wait()
+			for i := range 20 {
+				w.wantWithin(t, soon, http.StatusNotFound, http.MethodGet, fmt.Sprintf("/memory/n/%d-%d", round, i))
+				time.Sleep(100 * time.Millisecond)
+			}
+			time.Sleep(time.Minute)
+		}
 	})
 }

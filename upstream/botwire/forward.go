@@ -54,8 +54,21 @@ func NewForwarder(c *Client, dropAuthorization func() bool, logger *slog.Logger)
 }
 
 func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, forwardBody)
+	control := http.NewResponseController(w)
+	body := &callersBody{ReadCloser: http.MaxBytesReader(w, r.Body, forwardBody), control: control, left: callersTime}
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = body
+	}
+	w = &callersAnswer{w, control}
 	proxy := f.proxy
+	proxy.ErrorHandler = func(w http.ResponseWriter, r *http.Request, err error) {
+		if !body.isLate() {
+			f.proxy.ErrorHandler(w, r, err)
+			return
+		}
+		w.Header().Set("Connection", "close") // the rest of the body is not read
+		wire.Detail(http.StatusRequestTimeout, "The body took too long to come.").Write(w)
+	}
 	proxy.ModifyResponse = func(resp *http.Response) error {
 		withoutCORS(resp.Header)
 		if here, ok := f.localize(resp.Header.Get("Location"), r); ok {

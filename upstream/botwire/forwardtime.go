@@ -1,0 +1,91 @@
+package botwire
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// callersTime bounds how long upstream waits for a caller whose request is passed on: in
+// all for the body, and for each part of the answer to be taken. A caller that stalls
+// would keep its connection, and one upstream, for ever. Time that upstream takes does
+// not count: an answer may be a stream, and a body goes at upstream's pace.
+const callersTime = time.Minute
+
+// callersBody is a body that may take callersTime to come.
+type callersBody struct {
+	io.ReadCloser
+	control *http.ResponseController
+	left    time.Duration
+	over    bool // net/http watches for the caller's leaving, without a deadline
+
+	late atomic.Pointer[time.Time] // when the read under way, or that failed, was too slow
+}
+
+// isLate reports whether the caller has kept upstream waiting for too long. net/http ends
+// the request's context before Read returns, so the reason why the request has failed may
+// be that.
+func (b *callersBody) isLate() bool {
+	late := b.late.Load()
+	return late != nil && !time.Now().Before(*late)
+}
+
+func (b *callersBody) Read(p []byte) (int, error) {
+	if b.over {
+		return b.ReadCloser.Read(p)
+	}
+	began := time.Now()
+	late := began.Add(b.left)
+	b.late.Store(&late)
+	if err := b.control.SetReadDeadline(late); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return 0, err
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.left -= time.Since(began)
+	b.over = err != nil
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		b.late.Store(nil)
+	}
+	return n, err
+}
+
+// callersAnswer is an answer of which each part may take callersTime to be taken.
+type callersAnswer struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+// Unwrap lets an http.ResponseController reach the server's own writer.
+func (a *callersAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// WriteHeader gives the header its time, too.
+func (a *callersAnswer) WriteHeader(status int) {
+	_ = a.extend() // if it fails the connection has ended
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *callersAnswer) Write(p []byte) (int, error) {
+	if err := a.extend(); err != nil {
+		return 0, err
+	}
+	return a.ResponseWriter.Write(p)
+}
+
+// FlushError is what an http.ResponseController calls. It sends what Write has kept.
+func (a *callersAnswer) FlushError() error {
+	if err := a.extend(); err != nil {
+		return err
+	}
+	return a.control.Flush()
+}
+
+func (a *callersAnswer) extend() error {
+	err := a.control.SetWriteDeadline(time.Now().Add(callersTime))
+	if errors.Is(err, http.ErrNotSupported) {
+		return nil
+	}
+	return err
+}
