@@ -120,7 +120,10 @@ func (a *attempt) conclude(w journal.Write, sentAt instant, verdict Verdict, fai
 	switch verdict {
 	case Confirmed:
 		a.answered(true)
-		return a.confirmed(w, sentAt)
+		if a.staysPending(w, sentAt) {
+			return nil
+		}
+		return a.settle(w, true)
 	case Permanent:
 		return a.refused(w, failed)
 	case Throttled, Paused:
@@ -128,19 +131,9 @@ func (a *attempt) conclude(w journal.Write, sentAt instant, verdict Verdict, fai
 	case Unanswered:
 		a.unanswered(w, failed)
 	case Unsent, Transient:
-		a.arrived(verdict == Transient)
 		a.transient(failed)
 	}
 	return nil
-}
-
-// confirmed settles a write, at once or after it has been read back: it stays pending while
-// an older request may still be carried out over it.
-func (a *attempt) confirmed(w journal.Write, sentAt instant) error {
-	if a.staysPending(w, sentAt) {
-		return nil
-	}
-	return a.settle(w, true)
 }
 
 // staysPending ends the attempt if its confirmed write is not to settle yet: an older
@@ -226,7 +219,7 @@ func (a *attempt) notReadBack(ctx context.Context, failed *Error) {
 		a.answered(false)
 		a.tryAgain(&read, false)
 	default:
-		a.transient(&read) // a read leaves nothing that could land
+		a.tryAgain(&read, a.blame(&read)) // a read leaves nothing that could land
 	}
 }
 
@@ -252,7 +245,7 @@ func (a *attempt) settle(w journal.Write, held bool) error {
 func (a *attempt) finish(seq uint64, dead bool) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
-	a.f.schedule.stop(a)
+	a.f.schedule.stop(a, a.f.now())
 	from, to, left := a.f.schedule.complete(a, seq)
 	a.f.callers.completed(a.id(), seq, from, to, dead)
 	if left {

@@ -166,7 +166,7 @@ func (c *circuit) fail(id journal.ID, failed *Error, sent, now time.Time) {
 	if !failed.Verdict.blamesUpstream() {
 		return // perhaps only the namespace is refused on the way
 	}
-	c.kept = c.kept || failed.Verdict == Unanswered && c == &c.health.writes // its entry waits for the late window
+	c.kept = c.kept || failed.Verdict == Unanswered && c == &c.health.writes // its entry is in doubt
 	c.down = c.down || len(c.suspects) >= outageEntries
 }
 

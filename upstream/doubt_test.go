@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/journal"
 )
 
 // step is a request to one entry, as seen from the first one.
@@ -70,15 +72,24 @@ func TestNewestIsSentAtOnceAndReadBackAfterTheLateWindow(t *testing.T) {
 // A service that dies with a request under way, and is back after a while, holds the newest
 // state within five seconds.
 func TestUpstreamHoldsTheNewestSoonAfterItsReturn(t *testing.T) {
-	for _, outage := range []time.Duration{time.Second, 12 * time.Second, 2 * time.Minute, 3 * time.Hour} {
+	for _, outage := range []time.Duration{time.Second, 3 * time.Second, 12 * time.Second, 2 * time.Minute, 3 * time.Hour} {
 		for name, gone := range map[string]func(*fake){
 			"refusing": func(f *fake) { f.down = true },
 			"failing":  func(f *fake) { f.answer = func(call) reply { return reply{status: 502, body: "<html>"} } },
 			"cutting":  func(f *fake) { f.answer = func(call) reply { return reply{cut: true} } },
+			"refusing, beside a namespace that hangs": func(f *fake) { f.down = true },
 		} {
 			t.Run(fmt.Sprint(name, outage), func(t *testing.T) {
 				bubble(t, func(t *testing.T, r *rig) {
-					r.answer = func(call) reply { return reply{cut: true} }
+					hangs := func(c call) reply { return reply{hang: c.id.Namespace == "sick"} }
+					if strings.Contains(name, "hangs") {
+						r.answer = hangs
+						for i := range 40 {
+							r.put(journal.ID{Namespace: "sick", Key: fmt.Sprint(i)}, "v")
+						}
+						time.Sleep(10 * time.Minute)
+					}
+					r.set(func(f *fake) { f.answer = func(call) reply { return reply{cut: true} } })
 					r.put(key("hot"), "0")
 					time.Sleep(linger + time.Millisecond)
 					r.set(gone)
@@ -86,10 +97,13 @@ func TestUpstreamHoldsTheNewestSoonAfterItsReturn(t *testing.T) {
 						time.Sleep(outage / 50)
 						r.put(key("hot"), fmt.Sprint(i))
 					}
-					r.set(func(f *fake) { f.down, f.answer = false, nil })
+					r.set(func(f *fake) { f.down, f.answer = false, hangs })
 					time.Sleep(5 * time.Second)
 					r.wantHeld(key("hot"), "49")
-					r.settleWithin(lateWindow + time.Second)
+					time.Sleep(lateWindow)
+					if left := r.journal.PendingList("ns", 1); len(left) > 0 {
+						t.Errorf("after the late window it is pending: %s", r.left())
+					}
 				})
 			})
 		}
@@ -271,6 +285,27 @@ func TestTwoHostsDoNotRepairEachOtherForEver(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Another host may write just what an unanswered request of ours would have left: it is
+// repaired once.
+func TestOneRepairIsEnough(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		up := r.fake
+		up.answer = func(c call) reply {
+			if c.value == "new" {
+				time.AfterFunc(30*time.Millisecond, func() { up.set(func(f *fake) { f.entries[c.id] = "old" }) })
+			}
+			return reply{hang: c.value == "old"}
+		}
+		r.put(key("k"), "old")
+		time.Sleep(time.Second)
+		r.put(key("k"), "new")
+		r.settleWithin(timeout + lateWindow + 2*time.Second)
+		if n := len(r.requests(call.write)); n != 3 {
+			t.Errorf("%d writes, want one that is not answered, one, and its repair", n)
+		}
+	})
 }
 
 func TestReadBackThatIsThrottledWaits(t *testing.T) {

@@ -12,7 +12,7 @@ const fullDiskRetry = time.Second
 // stop ends the attempt and puts its task back in line, for a time if it is not 0. The
 // caller holds mu.
 func (a *attempt) stop(why waiting, at instant) {
-	a.f.schedule.stop(a)
+	a.f.schedule.stop(a, a.f.now())
 	if a.task.retry != nil || at != 0 {
 		r := retryOf(a.task)
 		r.waiting, r.at = why, at
@@ -55,10 +55,14 @@ func (a *attempt) answered(through bool) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	s := a.f.schedule
-	a.probe, a.f.hanging = false, false
+	a.probe, s.hanging = false, false
 	s.window = min(s.window+1, a.f.opts.Concurrency)
 	s.fails(a.queue, false)
-	if r := a.task.retry; through && r != nil {
+	r := a.task.retry
+	if r != nil {
+		r.hung = false
+	}
+	if through && r != nil {
 		r.attempts, r.backoff = 0, nil
 	}
 	// Only a request that left after the namespace was blocked shows that it no longer is.
@@ -105,7 +109,7 @@ func (a *attempt) throttle(failed *Error) {
 	a.block(wait, failed, atOnce)
 	if begins {
 		a.f.opts.Logger.Warn("upstream throttles a namespace: its writes wait",
-			"namespace", q.Key(), "reason", failed.Reason, "until", a.f.clock(q.notBefore))
+			"namespace", q.Key(), "reason", failed.Reason, "until", a.f.wall(q.notBefore))
 	}
 }
 
@@ -119,7 +123,7 @@ func (a *attempt) pause(failed *Error) {
 	if begins {
 		a.f.opts.Logger.Error("upstream does not let a namespace in: its writes wait",
 			"namespace", q.Key(), "reason", failed.Reason, "retry_every", a.f.opts.BackoffMax.String(),
-			"until", a.f.clock(q.notBefore))
+			"until", a.f.wall(q.notBefore))
 	}
 }
 
@@ -142,26 +146,22 @@ func (a *attempt) unanswered(w journal.Write, failed *Error) {
 	}
 	r.doubt.add(contentOf(w), a.f.now()+instant(a.f.opts.LateWindow))
 	a.f.mu.Unlock()
-	a.transient(failed)
-}
-
-// arrived notes that upstream, or something in its place, may have carried the request out
-// though it failed.
-func (a *attempt) arrived(mayHave bool) {
-	if !mayHave {
-		return
-	}
-	a.f.mu.Lock()
-	defer a.f.mu.Unlock()
-	retryOf(a.task).arrived = true
-}
-
-// transient makes the task wait: by its own backoff when it alone has failed, and by the
-// probes' when upstream is down for all.
-func (a *attempt) transient(failed *Error) {
 	a.tryAgain(failed, a.blame(failed))
 }
 
+// transient makes a write wait. Upstream, or something in its place, may have carried it out
+// though it failed, unless it is certain that nothing was sent.
+func (a *attempt) transient(failed *Error) {
+	if failed.Verdict == Transient {
+		a.f.mu.Lock()
+		retryOf(a.task).arrived = true
+		a.f.mu.Unlock()
+	}
+	a.tryAgain(failed, a.blame(failed))
+}
+
+// tryAgain makes the task wait: by its own backoff when it alone has failed, and by the
+// probes' when upstream is down for all.
 func (a *attempt) tryAgain(failed *Error, down bool) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
@@ -180,8 +180,9 @@ func (a *attempt) tryAgain(failed *Error, down bool) {
 		}
 		wait = max(wait, min(failed.RetryAfter, a.f.opts.BackoffMax))
 	}
+	r.hung = r.hung || failed.Verdict == Unanswered && a.f.schedule.hung(a, now)
 	why := backingOff
-	if failed.Verdict == Unanswered {
+	if r.hung {
 		why = silent
 	}
 	a.failed(failed, why, now+instant(wait))
@@ -192,8 +193,10 @@ func (a *attempt) blame(failed *Error) (down bool) {
 	down = a.f.health.failure(a.id(), a.probe, failed)
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
-	a.f.schedule.fails(a.queue, true)
-	a.f.hanging = down && failed.Verdict == Unanswered
+	s := a.f.schedule
+	s.fails(a.queue, true)
+	a.queue.reason = failed.Reason
+	s.hanging = s.hanging || down && s.hung(a, a.f.now())
 	if down {
 		a.f.schedule.window = 1
 	}

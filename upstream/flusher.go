@@ -54,8 +54,8 @@ type FlusherOptions struct {
 // Flusher carries pending writes upstream. See the package's doc for its rules. Its
 // methods may be called concurrently.
 type Flusher struct {
+	clock
 	opts   FlusherOptions
-	epoch  time.Time // where instants count from
 	health *circuit
 	wake   chan struct{} // holds one token: something may have become due
 
@@ -69,10 +69,9 @@ type Flusher struct {
 	mu       sync.Mutex
 	schedule *schedule
 	callers  *callers
-	drain    *drain              // not nil once a drain has begun
-	hanging  bool                // the last failure that blamed upstream was a request that it did not answer
-	diskFull bool                // the last attempt found the disk too full
-	refusals map[string]refusals // by namespace
+	drain    *drain     // not nil once a drain has begun
+	diskFull bool       // the last attempt found the disk too full
+	refusals refusalsOf // by namespace
 }
 
 // NewFlusher returns a flusher that does nothing until it is run. Its Changed has to be
@@ -85,35 +84,15 @@ func NewFlusher(opts FlusherOptions) *Flusher {
 	}
 	f := &Flusher{
 		opts:    opts,
-		epoch:   time.Now(),
+		clock:   clock{epoch: time.Now()},
 		health:  &opts.Health.writes,
 		wake:    make(chan struct{}, 1),
-		callers: newCallers(), refusals: make(map[string]refusals),
+		callers: newCallers(), refusals: make(refusalsOf),
 	}
 	f.health.backoff = newBackoff(opts.BackoffInitial, min(opts.BackoffMax, probeMax))
 	f.schedule = newSchedule(opts.Concurrency, f.signal)
 	f.health.onNudge = f.signal
 	return f
-}
-
-// now is the time on the flusher's clock, which no jump of the wall clock moves
-// (contract 19).
-func (f *Flusher) now() instant { return f.instant(time.Now()) }
-
-// instant is a time on the flusher's clock; 0 stays 0.
-func (f *Flusher) instant(t time.Time) instant {
-	if t.IsZero() {
-		return 0
-	}
-	return max(1, instant(t.Sub(f.epoch))+1)
-}
-
-// clock is the time of an instant on the wall clock, zero if there is none.
-func (f *Flusher) clock(at instant) time.Time {
-	if at == 0 {
-		return time.Time{}
-	}
-	return f.epoch.Add(time.Duration(at) - 1).Round(0)
 }
 
 // Changed takes in a change of the journal, which is to call it on every change.
@@ -204,14 +183,10 @@ func (f *Flusher) take() (*attempt, instant) {
 	if s.wakeAt = 0; len(s.running) >= f.opts.Concurrency {
 		return nil, 0 // when a request has ended
 	}
-	now := f.now()
-	q, at := s.next(now)
-	if q != nil {
-		var a *attempt
-		if a, at = f.begin(q, now); a != nil {
-			a.f = f
-			return a, 0
-		}
+	a, at := f.begin(f.now())
+	if a != nil {
+		a.f = f
+		return a, 0
 	}
 	f.judgeDrain(at)
 	if s.wakeAt = at; at == 0 {
@@ -223,17 +198,18 @@ func (f *Flusher) take() (*attempt, instant) {
 // begin starts an attempt of the queue whose turn it is, if upstream's health admits one,
 // or else of a queue that is hopeful. If it starts none, it says when to ask again. The
 // caller holds mu.
-func (f *Flusher) begin(q *queue, now instant) (a *attempt, at instant) {
+func (f *Flusher) begin(now instant) (a *attempt, at instant) {
 	s := f.schedule
-	if len(s.running) < s.window {
+	q, at := s.next(now)
+	if q != nil && len(s.running) < s.window {
 		ok, probe, retryAt := f.health.admit(time.Now())
 		if ok {
-			return s.start(q, now, probe), 0
+			if a = s.start(q, now, probe); probe {
+				s.probing = a
+			}
+			return a, 0
 		}
 		at = f.instant(retryAt)
-	}
-	if !f.hanging {
-		return nil, at
 	}
 	q, again := s.hopeful(now)
 	if q == nil {
@@ -257,7 +233,7 @@ func (f *Flusher) Attempts(id journal.ID) (count int, last string, next time.Tim
 		count, last = t.retry.attempts, t.retry.reason
 	}
 	if !t.running {
-		next = f.epoch.Add(time.Duration(max(q.due(t), q.notBefore)))
+		next = f.wall(max(q.due(t), q.notBefore))
 	}
 	return count, last, next
 }

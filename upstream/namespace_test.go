@@ -174,67 +174,74 @@ func TestDeadLetterInAPausedNamespaceLetsTheOthersGo(t *testing.T) {
 	})
 }
 
-// TestVerdicts is contract 15's table: what each answer makes of a write.
+// What becomes of a write.
+const again, later, paused, dead = "again", "again, and in doubt", "paused", "dead"
+
+const (
+	html = "<html>Sign in to the airport</html>"
+	own  = `{"detail":"no"}`
+)
+
+// verdictRows is contract 15's table: what each answer makes of a write.
+var verdictRows = []struct {
+	name   string
+	reply  reply
+	del    bool
+	become string
+}{
+	{"400", reply{status: 400, body: own}, false, dead},
+	{"400 to a DELETE", reply{status: 400, body: own}, true, dead},
+	{"413", reply{status: 413, body: own}, false, dead},
+	{"422", reply{status: 422, body: `{"detail":[{"type":"missing","loc":["body","value"],"msg":"Field required"}]}`}, false, dead},
+	{"422 in a sentence", reply{status: 422, body: own}, false, dead},
+	{"422 without a place", reply{status: 422, body: `{"detail":[{"type":"x"}]}`}, false, dead},
+	{"400 of a gateway", reply{status: 400, body: html}, false, again},
+	{"400 of a gateway, in JSON", reply{status: 400, body: `{"message":"no"}`}, false, again},
+	{"400 of a gateway, empty", reply{status: 400}, false, again},
+	{"400 of a gateway, a problem (RFC 9457)", reply{status: 400, body: `{"type":"about:blank","status":400,"detail":"no"}`}, false, again},
+	{"400 with a list", reply{status: 400, body: `{"detail":[{"type":"x"}]}`}, false, again},
+	{"400 of nothing", reply{status: 400, body: `{"detail":""}`}, false, again},
+	{"400 in capitals", reply{status: 400, body: `{"Detail":"no"}`}, false, again},
+	{"413 of a gateway", reply{status: 413, body: html}, false, again},
+	{"413 of a gateway, empty", reply{status: 413}, false, again},
+	{"413 to a DELETE, which has nothing large", reply{status: 413, body: own}, true, again},
+	{"422 of a gateway", reply{status: 422, body: html}, false, again},
+	{"422 of a gateway, in JSON", reply{status: 422, body: `{"errors":[]}`}, false, again},
+	{"422 with no fault", reply{status: 422, body: `{"detail":[]}`}, false, again},
+	{"422 about another request", reply{status: 422, body: `{"detail":[{"type":"missing","loc":["query","token"],"msg":"x"}]}`}, false, again},
+	{"422 to a DELETE, about a body", reply{status: 422, body: `{"detail":[{"type":"missing","loc":["body"],"msg":"x"}]}`}, true, again},
+	{"422 to a DELETE, in a sentence", reply{status: 422, body: own}, true, again},
+	{"401", reply{status: 401, body: own}, false, paused},
+	{"404 to a PUT", reply{status: 404, body: `{"detail":"Not Found"}`}, false, paused},
+	{"404 to a DELETE, not about the entry", reply{status: 404, body: `{"detail":"Not Found"}`}, true, paused},
+	{"404 to a PUT, about the entry", reply{status: 404, body: `{"detail":"Key not found: ns/k"}`}, false, paused},
+	{"408", reply{status: 408, body: own}, false, again},
+	{"425", reply{status: 425, body: own}, false, again},
+	{"500", reply{status: 500, body: own}, false, again},
+	{"502", reply{status: 502, body: html}, false, again},
+	{"503", reply{status: 503, body: own}, false, again},
+	{"504", reply{status: 504, body: own}, false, later},
+	{"524", reply{status: 524, body: own}, false, later},
+	{"cut", reply{cut: true}, false, later},
+	{"timeout", reply{hang: true}, false, later},
+	{"redirect", reply{status: 307, header: http.Header{"Location": {"/elsewhere"}}}, false, again},
+	{"redirect to a GET", reply{status: 302, header: http.Header{"Location": {"/memory/ns/k"}}}, true, again},
+	{"captive portal", reply{status: 200, body: html}, false, again},
+	{"another key", reply{status: 200, body: `{"namespace":"ns","key":"j","stored":true}`}, false, again},
+	{"another namespace", reply{status: 200, body: `{"namespace":"n","key":"k","stored":true}`}, false, again},
+	{"not stored", reply{status: 200, body: `{"namespace":"ns","key":"k","stored":false}`}, false, again},
+	{"deleted, to a PUT", reply{status: 200, body: `{"namespace":"ns","key":"k","deleted":true}`}, false, again},
+	{"stored, to a DELETE", reply{status: 200, body: `{"namespace":"ns","key":"k","stored":true}`}, true, again},
+	{"empty", reply{status: 200}, false, again},
+	{"truncated JSON", reply{status: 200, body: `{"namespace":"ns","key":"k","stored":true`}, false, again},
+	{"truncated", reply{status: 200, header: http.Header{"Content-Length": {"99"}}, body: own}, false, later},
+	{"huge", reply{status: 200, body: strings.Repeat(" ", 5<<20) + `{"namespace":"ns","key":"k","stored":true}`}, false, again},
+	{"201", reply{status: 201, body: `{"namespace":"ns","key":"k","stored":true}`}, false, again},
+	{"204", reply{status: 204}, true, again},
+}
+
 func TestVerdicts(t *testing.T) {
-	const again, later, paused, dead = "again", "again, and in doubt", "paused", "dead"
-	html := "<html>Sign in to the airport</html>"
-	own := `{"detail":"no"}`
-	for _, row := range []struct {
-		name   string
-		reply  reply
-		del    bool
-		become string
-	}{
-		{"400", reply{status: 400, body: own}, false, dead},
-		{"400 to a DELETE", reply{status: 400, body: own}, true, dead},
-		{"413", reply{status: 413, body: own}, false, dead},
-		{"422", reply{status: 422, body: `{"detail":[{"type":"missing","loc":["body","value"],"msg":"Field required"}]}`}, false, dead},
-		{"422 in a sentence", reply{status: 422, body: own}, false, dead},
-		{"422 without a place", reply{status: 422, body: `{"detail":[{"type":"x"}]}`}, false, dead},
-		{"400 of a gateway", reply{status: 400, body: html}, false, again},
-		{"400 of a gateway, in JSON", reply{status: 400, body: `{"message":"no"}`}, false, again},
-		{"400 of a gateway, empty", reply{status: 400}, false, again},
-		{"400 of a gateway, a problem (RFC 9457)", reply{status: 400, body: `{"type":"about:blank","status":400,"detail":"no"}`}, false, again},
-		{"400 with a list", reply{status: 400, body: `{"detail":[{"type":"x"}]}`}, false, again},
-		{"400 of nothing", reply{status: 400, body: `{"detail":""}`}, false, again},
-		{"400 in capitals", reply{status: 400, body: `{"Detail":"no"}`}, false, again},
-		{"413 of a gateway", reply{status: 413, body: html}, false, again},
-		{"413 of a gateway, empty", reply{status: 413}, false, again},
-		{"413 to a DELETE, which has nothing large", reply{status: 413, body: own}, true, again},
-		{"422 of a gateway", reply{status: 422, body: html}, false, again},
-		{"422 of a gateway, in JSON", reply{status: 422, body: `{"errors":[]}`}, false, again},
-		{"422 with no fault", reply{status: 422, body: `{"detail":[]}`}, false, again},
-		{"422 about another request", reply{status: 422, body: `{"detail":[{"type":"missing","loc":["query","token"],"msg":"x"}]}`}, false, again},
-		{"422 to a DELETE, about a body", reply{status: 422, body: `{"detail":[{"type":"missing","loc":["body"],"msg":"x"}]}`}, true, again},
-		{"422 to a DELETE, in a sentence", reply{status: 422, body: own}, true, again},
-		{"401", reply{status: 401, body: own}, false, paused},
-		{"404 to a PUT", reply{status: 404, body: `{"detail":"Not Found"}`}, false, paused},
-		{"404 to a DELETE, not about the entry", reply{status: 404, body: `{"detail":"Not Found"}`}, true, paused},
-		{"404 to a PUT, about the entry", reply{status: 404, body: `{"detail":"Key not found: ns/k"}`}, false, paused},
-		{"408", reply{status: 408, body: own}, false, again},
-		{"425", reply{status: 425, body: own}, false, again},
-		{"500", reply{status: 500, body: own}, false, again},
-		{"502", reply{status: 502, body: html}, false, again},
-		{"503", reply{status: 503, body: own}, false, again},
-		{"504", reply{status: 504, body: own}, false, later},
-		{"524", reply{status: 524, body: own}, false, later},
-		{"cut", reply{cut: true}, false, later},
-		{"timeout", reply{hang: true}, false, later},
-		{"redirect", reply{status: 307, header: http.Header{"Location": {"/elsewhere"}}}, false, again},
-		{"redirect to a GET", reply{status: 302, header: http.Header{"Location": {"/memory/ns/k"}}}, true, again},
-		{"captive portal", reply{status: 200, body: html}, false, again},
-		{"another key", reply{status: 200, body: `{"namespace":"ns","key":"j","stored":true}`}, false, again},
-		{"another namespace", reply{status: 200, body: `{"namespace":"n","key":"k","stored":true}`}, false, again},
-		{"not stored", reply{status: 200, body: `{"namespace":"ns","key":"k","stored":false}`}, false, again},
-		{"deleted, to a PUT", reply{status: 200, body: `{"namespace":"ns","key":"k","deleted":true}`}, false, again},
-		{"stored, to a DELETE", reply{status: 200, body: `{"namespace":"ns","key":"k","stored":true}`}, true, again},
-		{"empty", reply{status: 200}, false, again},
-		{"truncated JSON", reply{status: 200, body: `{"namespace":"ns","key":"k","stored":true`}, false, again},
-		{"truncated", reply{status: 200, header: http.Header{"Content-Length": {"99"}}, body: own}, false, later},
-		{"huge", reply{status: 200, body: strings.Repeat(" ", 5<<20) + `{"namespace":"ns","key":"k","stored":true}`}, false, again},
-		{"201", reply{status: 201, body: `{"namespace":"ns","key":"k","stored":true}`}, false, again},
-		{"204", reply{status: 204}, true, again},
-	} {
+	for _, row := range verdictRows {
 		t.Run(row.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
 				r.answer = func(c call) reply {

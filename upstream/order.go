@@ -7,8 +7,9 @@ import "time"
 // concurrency: its requests begin in the order of the writes, one a moment after the other.
 const (
 	// inOrderBacklog is how long a backlog may take one entry after the other to count as
-	// little. Its last writes reach upstream that much later than they could.
-	inOrderBacklog = 10 * time.Second
+	// little: some 10 s on a machine that is busy. Its last writes reach upstream that much
+	// later than they could.
+	inOrderBacklog = 15 * time.Second
 	// inOrderTasks is the most entries that count as little, however fast upstream is:
 	// each request looks at all of them for the oldest write.
 	inOrderTasks = 1000
@@ -44,10 +45,16 @@ func (s *schedule) followsAt(q *queue) instant {
 		return 0
 	}
 	if s.inOrder(q) {
-		return q.inOrderAt + max(instant(overtakeAfter), overtakeTrips*s.roundTrip)
+		return q.inOrderAt + s.patience()
 	}
 	return q.inOrderAt + s.roundTrip/instant(max(1, s.window))
 }
+
+// patience is how long a request may take before others need not wait for it.
+func (s *schedule) patience() instant { return max(instant(overtakeAfter), overtakeTrips*s.roundTrip) }
+
+// hung reports whether an attempt took longer than that.
+func (s *schedule) hung(a *attempt, now instant) bool { return now-a.startedAt > s.patience() }
 
 // confirmedIn takes in how long a request took that upstream carried out.
 func (s *schedule) confirmedIn(took instant) {

@@ -24,11 +24,12 @@ type queue struct {
 	urgentUpTo uint64 // tasks whose first is not above it are urgent
 
 	running   int
-	silent    int     // of those running, the ones whose last request was not answered
+	silent    int     // of those running, the ones that were silent
 	inOrder   int     // of those running, the ones that the next one follows
 	inOrderAt instant // when the last of them was sent
 	staggered bool    // it has too much to send one entry after the other
 	failing   bool    // the last answer, or its lack, blames upstream
+	reason    string  // why it does
 
 	notBefore instant // the namespace waits: it is throttled or paused
 	blocked   bool    // one request at a time until one goes through

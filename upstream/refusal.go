@@ -21,10 +21,24 @@ const (
 	refusalBelieved = time.Hour
 )
 
-// refusals counts the dead letters of a namespace since a time.
+// refusals counts the refused writes of a namespace since a time.
 type refusals struct {
 	since instant
 	count int
+}
+
+// refusalsOf are those of all namespaces.
+type refusalsOf map[string]refusals
+
+// mayKill counts a refusal, and reports whether its write may become a dead letter.
+func (all refusalsOf) mayKill(namespace string, now instant) bool {
+	r, ok := all[namespace]
+	if !ok || now-r.since >= instant(refusalSpan) {
+		r = refusals{since: now}
+	}
+	r.count++
+	remember(all, namespace, r)
+	return r.count <= refusalsAllowed
 }
 
 // refused ends an attempt whose write upstream refuses for good: the write becomes a dead
@@ -42,13 +56,8 @@ func (a *attempt) refused(w journal.Write, failed *Error) error {
 	if err := a.f.opts.Journal.DeadLetter(w, why); err != nil {
 		return err
 	}
-	superseded, err := a.superseded(w)
-	switch {
-	case err != nil:
+	if superseded, err := a.superseded(w); superseded || err != nil {
 		return err
-	case superseded:
-		a.replaced()
-		return nil
 	}
 	a.f.opts.Logger.Error("upstream refused a write for good: it is a dead letter now",
 		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq, "reason", failed.Reason)
@@ -66,7 +75,7 @@ func (a *attempt) tooMany(w journal.Write, failed *Error) bool {
 	if r.refusedSeq != w.Seq {
 		r.refusedSeq, r.refusedAt = w.Seq, now
 	}
-	if !q.refusing && a.f.refusal(q.Key(), now) {
+	if !q.refusing && a.f.refusals.mayKill(q.Key(), now) {
 		if a.trial {
 			a.f.schedule.unblock(q) // it is let in
 		}
@@ -83,20 +92,8 @@ func (a *attempt) tooMany(w journal.Write, failed *Error) bool {
 	return true
 }
 
-// refusal counts a refusal, and reports whether it may become a dead letter. The caller
-// holds mu.
-func (f *Flusher) refusal(namespace string, now instant) bool {
-	r, ok := f.refusals[namespace]
-	if !ok || now-r.since >= instant(refusalSpan) {
-		r = refusals{since: now}
-	}
-	r.count++
-	remember(f.refusals, namespace, r)
-	return r.count <= refusalsAllowed
-}
-
-// superseded reports whether a refused write became no dead letter, because a newer write
-// to the entry was pending.
+// superseded ends the attempt if its refused write became no dead letter, because a newer
+// write to the entry was pending: callers wait for that one.
 func (a *attempt) superseded(w journal.Write) (bool, error) {
 	a.f.mu.Lock()
 	newer := a.task.seq > w.Seq
@@ -104,14 +101,12 @@ func (a *attempt) superseded(w journal.Write) (bool, error) {
 	if !newer {
 		return false, nil
 	}
-	dead, err := a.f.opts.Journal.IsDead(w.ID, w.Seq)
-	return !dead, err
-}
-
-// replaced ends an attempt whose write a newer one has superseded: callers wait for that.
-func (a *attempt) replaced() {
+	if dead, err := a.f.opts.Journal.IsDead(w.ID, w.Seq); dead || err != nil {
+		return false, err
+	}
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
-	a.f.schedule.stop(a)
+	a.f.schedule.stop(a, a.f.now())
 	a.beginAnew()
+	return true, nil
 }

@@ -118,11 +118,14 @@ func TestARefusedWriteThatIsSupersededIsNotDead(t *testing.T) {
 // A write that may have arrived stays marked, though a later attempt did not.
 func TestAMarkStaysWhenALaterAttemptIsNotSent(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.answer = func(call) reply { return reply{status: http.StatusInternalServerError, applied: true} }
+		r.answer = func(call) reply {
+			return reply{status: http.StatusInternalServerError, header: http.Header{"Connection": {"close"}}, applied: true}
+		}
 		r.put(key("k"), "v")
 		time.Sleep(linger + 60*time.Millisecond)
 		r.set(func(f *fake) { f.down = true })
 		time.Sleep(time.Minute)
+		r.put(key("other"), "v") // a mark is taken back with the next change of the journal
 		ids, err := r.journal.InDoubt()
 		if diff := cmp.Diff([]journal.ID{key("k")}, ids); diff != "" || err != nil {
 			t.Errorf("%v; in doubt (-want +got):\n%s", err, diff)

@@ -26,8 +26,8 @@ type waiting uint8
 
 const (
 	backingOff waiting = iota // the end of its backoff
-	// silent is the same after a request that was not answered. Of a queue's silent tasks
-	// one is tried at a time: the next request may be unanswered as long.
+	// silent is the same for an entry of which a request hung. Of a queue's silent tasks one
+	// is tried at a time: the next request may hang as long.
 	silent
 	doubting // the end of the late windows of its requests
 	noRoom   // room on the disk
@@ -44,6 +44,7 @@ type retryState struct {
 	since    instant // the first of them
 	reason   string  // why the last attempt failed
 	arrived  bool    // upstream failed over a request, and nobody knows how far it got
+	hung     bool    // a request had no answer for long, and none has had one since
 	backoff  *backoff.ExponentialBackOff
 	doubt    *doubt // not nil while an unanswered request may still be carried out
 
@@ -77,7 +78,7 @@ func (t *task) mayHaveLanded() bool {
 // retrying reports whether the task stands among its queue's retries.
 func (t *task) retrying() bool { return t.retry != nil && t.retry.index >= 0 }
 
-// isSilent reports whether the task waits after a request that was not answered.
+// isSilent reports whether the task waits after a request that hung.
 func (t *task) isSilent() bool { return t.retrying() && t.retry.waiting == silent }
 
 // before is by time, then by age.

@@ -20,7 +20,9 @@ type schedule struct {
 	turns          turns
 	running        map[*task]*attempt
 	failingRunning int      // those of queues that are failing
-	hoping         *attempt // the one that hopes while upstream is believed down
+	probing        *attempt // the one that probes while upstream is believed down
+	hanging        bool     // the last that did was not answered for long
+	hoping         *attempt // the one that is hopeful meanwhile
 	window         int      // requests that may be under way: grows after an outage
 	roundTrip      instant  // the usual one
 	announced      uint64   // how many writes the journal has announced
@@ -211,7 +213,7 @@ func (s *schedule) start(q *queue, now instant, probe bool) *attempt {
 }
 
 // stop ends an attempt; its task is in no line now.
-func (s *schedule) stop(a *attempt) {
+func (s *schedule) stop(a *attempt, now instant) {
 	q := a.queue
 	if a.inOrder {
 		q.inOrder--
@@ -222,8 +224,11 @@ func (s *schedule) stop(a *attempt) {
 	if q.failing {
 		s.failingRunning--
 	}
-	if s.hoping == a {
+	switch a {
+	case s.hoping:
 		s.hoping = nil
+	case s.probing:
+		s.probing, s.hanging = nil, s.hung(a, now)
 	}
 	a.task.running = false
 	delete(s.running, a.task)

@@ -44,17 +44,23 @@ func (s *schedule) next(now instant) (q *queue, at instant) {
 }
 
 // choose returns the first queue of a heap that does not hold its part of the slots
-// already; nil if there is none. It passes over no more queues than have requests under way.
-func (s *schedule) choose(h *heapOf[*queue]) (q *queue) {
-	var over []*queue
+// already; nil if there is none.
+func (s *schedule) choose(h *heapOf[*queue]) *queue {
+	return s.pick(h, func(q *queue) bool { return !s.over(q) })
+}
+
+// pick returns the first queue of a heap that will do; nil if there is none. Every queue that
+// has no request under way has to do: pick passes over no more queues than requests.
+func (s *schedule) pick(h *heapOf[*queue], does func(*queue) bool) (q *queue) {
+	var passed []*queue
 	for h.len > 0 && q == nil {
-		if q = h.first(); s.over(q) {
+		if q = h.first(); !does(q) {
 			h.remove(q.index)
-			over = append(over, q)
+			passed = append(passed, q)
 			q = nil
 		}
 	}
-	for _, other := range over {
+	for _, other := range passed {
 		h.push(other)
 	}
 	return q
@@ -89,25 +95,47 @@ func (s *schedule) fails(q *queue, failing bool) {
 	s.place(q)
 }
 
-// hopeful returns a queue that may send a request though upstream is believed down, because
-// the requests of others hang: nothing of its own has failed, and its task is untried. One
-// such request at a time keeps a namespace that is well from waiting for those that are not.
-//
-// at is when to ask again; 0 is when something has changed.
+// hopeful returns a queue that may send a request beside a probe that hangs, or while probes
+// are known to: one of which the last request did not fail, or else one with a task that has
+// failed quickly. One such request at a time keeps a namespace
+// that is well, or well again, from waiting for those that are not. at is when to ask again;
+// 0 is when something has changed.
 func (s *schedule) hopeful(now instant) (q *queue, at instant) {
-	if s.hoping != nil {
+	if s.hoping != nil || s.probing == nil && !s.hanging {
 		return nil, 0
 	}
-	if q = s.choose(&s.turns.well); q == nil || q.running > 0 {
-		return nil, 0
+	if s.probing != nil {
+		if at = s.probing.startedAt + s.patience(); at > now {
+			return nil, at
+		}
 	}
-	if q.readyAt > now {
-		return nil, q.readyAt
+	at = 0
+	for _, h := range []*heapOf[*queue]{&s.turns.well, &s.turns.failing} {
+		q := s.idle(h)
+		switch {
+		case q == nil:
+		case q.readyAt > now:
+			at = sooner(at, q.readyAt)
+		case q.hopes():
+			return q, 0
+		}
 	}
-	if t := q.untried(); t == nil || !t.untried() || q.due(t) > now {
-		return nil, 0
+	return nil, at
+}
+
+// hopes reports whether the task that a queue would send next may well be answered.
+func (q *queue) hopes() bool {
+	t := q.first()
+	if q.failing {
+		return t.retrying() && t.retry.waiting == backingOff && t.retry.attempts > 0
 	}
-	return q, 0
+	return !t.isSilent()
+}
+
+// idle returns the first queue of a heap that has no request under way; nil if there is
+// none.
+func (s *schedule) idle(h *heapOf[*queue]) *queue {
+	return s.pick(h, func(q *queue) bool { return q.running == 0 })
 }
 
 // sooner is the earlier of two times, of which 0 is none.

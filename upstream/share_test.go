@@ -85,3 +85,51 @@ func TestOneNamespaceHoldsNoMoreThanItsPart(t *testing.T) {
 		}
 	})
 }
+
+// Namespaces that are all busy have about as many requests each, whoever wrote first: those
+// with much to send, and those that send one entry after the other.
+func TestBusyNamespacesShareEqually(t *testing.T) {
+	for namespaces, entries := range map[int]int{5: 1000, 24: 100} {
+		t.Run(fmt.Sprint(namespaces), func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				for n := range namespaces {
+					for i := range entries {
+						r.put(journal.ID{Namespace: fmt.Sprint("busy", n), Key: fmt.Sprint(i)}, "v")
+					}
+					time.Sleep(time.Millisecond)
+				}
+				time.Sleep(3 * time.Second)
+				all := len(r.requests(anything))
+				for n := range namespaces {
+					if got := len(r.requests(in(fmt.Sprint("busy", n)))); got < all/namespaces/2 {
+						t.Errorf("namespace %d has had %d of %d requests", n, got, all)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A namespace that fails, if slowly, has one request under way: upstream has others.
+func TestANamespaceThatFailsHasOneRequestUnderWay(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.answer = func(c call) reply {
+			if c.id.Namespace == "sick" {
+				return reply{status: 500, body: "oops", after: 5 * time.Second}
+			}
+			return reply{}
+		}
+		for i := range 400 {
+			r.put(journal.ID{Namespace: "sick", Key: fmt.Sprint(i)}, "v")
+		}
+		for i := range 180 {
+			time.Sleep(time.Second)
+			r.put(key(fmt.Sprint(i)), "v")
+		}
+		began := time.Now().Add(-time.Minute)
+		n := len(r.requests(func(c call) bool { return c.id.Namespace == "sick" && c.at.After(began) }))
+		if n > 13 {
+			t.Errorf("%d requests of the namespace in the last minute, of 5 s each", n)
+		}
+	})
+}

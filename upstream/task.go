@@ -7,10 +7,6 @@ import (
 	"github.com/botwired/botwired/internal/hashtable"
 )
 
-// instant is a time on the flusher's own monotonic clock, always above zero: a third of
-// the size of a time.Time.
-type instant time.Duration
-
 // lingerCap is how many lingers an entry's oldest unsent write waits at most for newer
 // ones. Without it a busy entry would postpone itself for ever.
 const lingerCap = 10

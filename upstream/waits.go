@@ -10,96 +10,93 @@ import (
 // time of zero is when something else has happened. Why is empty if the namespace waits for
 // nothing, or only for its linger.
 func (f *Flusher) Waits(namespace string) (why string, until time.Time) {
+	v := f.health.view()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	q := f.schedule.queues.Get(namespace)
 	if q == nil || q.tasks.Len() == 0 {
 		return "", time.Time{}
 	}
-	if why, until = f.blocked(q); why != "" {
-		return why, until
+	now := f.now()
+	why, at := q.waits(now)
+	switch {
+	case why != "":
+	case q.running == 0:
+		why, at = q.taskWaits(q.first(), now, v)
+	case q.failing: // and tried again
+		why = "failed: " + q.reason
 	}
-	if q.running > 0 {
-		return "", time.Time{}
-	}
-	return f.taskWaits(q, q.first())
+	return why, f.wall(at)
 }
 
 // EntryWaits is Waits for one entry's pending write.
 func (f *Flusher) EntryWaits(id journal.ID) (why string, until time.Time) {
+	v := f.health.view()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	q, t := f.schedule.find(id)
 	if t == nil || t.running {
-		return "", time.Time{}
+		if t != nil && !t.untried() {
+			why = "failed: " + t.retry.reason // and tried again
+		}
+		return why, time.Time{}
 	}
-	if why, until = f.taskWaits(q, t); t.retrying() && t.retry.waiting == doubting && why != "" {
-		return why, until // also in a namespace that waits
+	now := f.now()
+	why, at := q.waits(now)
+	if why == "" || t.retrying() && t.retry.waiting == doubting && t.retry.at > now { // its doubt outlasts the other reason
+		why, at = q.taskWaits(t, now, v)
 	}
-	if why, until := f.blocked(q); why != "" {
-		return why, until
-	}
-	return why, until
+	return why, f.wall(at)
 }
 
-// blocked says why a whole namespace waits. The caller holds mu.
-func (f *Flusher) blocked(q *queue) (why string, until time.Time) {
+// waits says why the whole namespace waits; until is 0 while it is tried again.
+func (q *queue) waits(now instant) (why string, until instant) {
 	switch {
 	case !q.blocked:
-		return "", time.Time{}
+		return "", 0
 	case q.paused != "":
 		why = "paused: " + q.paused
 	default:
 		why = "throttled: " + q.throttled
 	}
-	if q.notBefore > f.now() {
-		until = f.clock(q.notBefore)
+	if q.notBefore > now {
+		until = q.notBefore
 	}
 	return why, until
 }
 
-// taskWaits says why a task that is not running waits. The caller holds mu.
-func (f *Flusher) taskWaits(q *queue, t *task) (why string, until time.Time) {
-	now := f.now()
+// taskWaits says why a task that is not running waits, nil for none.
+func (q *queue) taskWaits(t *task, now instant, upstream view) (why string, until instant) {
 	switch {
 	case t == nil:
+		return "", 0
 	case t.retrying() && t.retry.at > now:
-		return f.retryWaits(t.retry)
-	case q.due(t) > now:
-	default:
-		if v := f.health.view(); v.down {
-			return "upstream is down: " + v.reason, now.in(f, v.retryIn)
-		}
+		return t.retry.waits(), t.retry.at
+	case q.due(t) <= now && upstream.down:
+		return "upstream is down: " + upstream.reason, now + instant(upstream.retryIn)
 	}
-	return "", time.Time{}
+	return "", 0
 }
 
-func (f *Flusher) retryWaits(r *retryState) (why string, until time.Time) {
-	until = f.clock(r.at)
+// waits says what the task waits for.
+func (r *retryState) waits() string {
 	switch {
 	case r.waiting == noRoom:
-		return "disk full: it is sent when there is room for the record of its outcome", until
+		return "disk full: it is sent when there is room for the record of its outcome"
 	case r.waiting != doubting:
-		return "failed: " + r.reason, until
+		return "failed: " + r.reason
 	case r.doubt != nil && r.doubt.confirmed != nil:
-		return "in doubt: upstream has confirmed it, and may still carry out an earlier request that it did not answer", until
+		return "in doubt: upstream has confirmed it, and may still carry out an earlier request that it did not answer"
 	}
-	return "in doubt: upstream may still carry out a request that an earlier process sent", until
+	return "in doubt: upstream may still carry out a request that an earlier process sent"
 }
-
-// in is the time on the wall clock some time after an instant.
-func (at instant) in(f *Flusher, d time.Duration) time.Time { return f.clock(at + instant(d)) }
 
 // TryNow has what waits only for a time tried at once, of one namespace or, with "", of
 // all: what is throttled, paused, or waits after a failure. What is in doubt goes on
 // waiting.
 func (f *Flusher) TryNow(namespace string) {
+	defer f.signal()
 	f.health.nudge()
-	f.tryNow(namespace)
-	f.signal()
-}
-
-func (f *Flusher) tryNow(namespace string) {
 	if namespace == "" {
 		f.inSome(f.schedule.tryNowSome)
 		return

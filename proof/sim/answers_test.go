@@ -18,7 +18,20 @@ func (w *world) put(s step) string {
 	if w.full() || r.Code != http.StatusOK {
 		return fmt.Sprintf("PUT was answered %d: %s", r.Code, r.Body)
 	}
-	w.beliefs[s.id].become(state{true, s.value})
+	return w.acknowledge(s.id, state{true, s.value})
+}
+
+// acknowledge takes in an acknowledged write.
+func (w *world) acknowledge(id journal.ID, s state) string {
+	w.beliefs[id].become(s)
+	w.up.excuse(id)
+	known, err := w.node.journal.Lookup(id)
+	if err != nil {
+		return "looking up: " + err.Error()
+	}
+	if known.Seq != 0 {
+		w.acknowledged[known.Seq] = s
+	}
 	return ""
 }
 
@@ -48,12 +61,20 @@ func (w *world) remove(id journal.ID) string {
 		}
 		return ""
 	case r.Code == http.StatusOK && !w.full():
-	case r.Code == http.StatusNotFound && b.allows(state{}):
+	case r.Code == http.StatusNotFound && w.allowed(id, state{}):
+		b.settleOn(state{})
+		b.forgotten = false
+		return ""
 	default:
-		return fmt.Sprintf("DELETE was answered %d: %s, and it is %s", r.Code, r.Body, b.possible)
+		return fmt.Sprintf("DELETE was answered %d: %s, and it is %s", r.Code, r.Body, b.all())
 	}
-	b.become(state{})
-	return ""
+	return w.acknowledge(id, state{})
+}
+
+// allowed reports whether an answer is possible, also by a dead letter that has just come.
+func (w *world) allowed(id journal.ID, s state) bool {
+	b := w.beliefs[id]
+	return b.allows(s) || w.burials() == "" && b.allows(s)
 }
 
 func (w *world) get(id journal.ID, header ...string) string {
@@ -67,6 +88,9 @@ func (w *world) get(id journal.ID, header ...string) string {
 // judge compares an answer to a GET with the possible states.
 func (w *world) judge(id journal.ID, code int, body []byte) string {
 	b := w.beliefs[id]
+	if violation := w.burials(); violation != "" {
+		return violation
+	}
 	switch code {
 	case http.StatusOK:
 		var doc struct {
@@ -77,7 +101,7 @@ func (w *world) judge(id journal.ID, code int, body []byte) string {
 			return fmt.Sprintf("GET %s was answered with %s", id, body)
 		}
 		if !b.allows(state{true, doc.Value}) {
-			return fmt.Sprintf("GET %s was answered with %s, and it is %s", id, doc.Value, b.possible)
+			return fmt.Sprintf("GET %s was answered with %s, and it is %s", id, doc.Value, b.all())
 		}
 		if doc.UpdatedAt < b.updatedAt {
 			return fmt.Sprintf("contract 19: updated_at of %s went from %f back to %f", id, b.updatedAt, doc.UpdatedAt)
@@ -86,9 +110,10 @@ func (w *world) judge(id journal.ID, code int, body []byte) string {
 		b.updatedAt = doc.UpdatedAt
 	case http.StatusNotFound:
 		if !b.allows(state{}) {
-			return fmt.Sprintf("GET %s was answered 404, and it is %s", id, b.possible)
+			return fmt.Sprintf("GET %s was answered 404, and it is %s", id, b.all())
 		}
-		b.become(state{})
+		b.settleOn(state{})
+		b.forgotten = false
 	case http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusForbidden, http.StatusTooManyRequests:
 		known, err := w.node.journal.Lookup(id)
 		if err != nil || known.Seq != 0 {
@@ -136,6 +161,9 @@ func (w *world) list(namespace string) string {
 	if err := json.Unmarshal(r.Body.Bytes(), &doc); r.Code != http.StatusOK || err != nil || doc.Count != len(doc.Keys) {
 		return fmt.Sprintf("LIST was answered %d: %s", r.Code, r.Body)
 	}
+	if violation := w.burials(); violation != "" {
+		return violation
+	}
 	listed := make(map[string]int)
 	for i, k := range doc.Keys {
 		listed[k.Key] = k.Bytes
@@ -146,7 +174,7 @@ func (w *world) list(namespace string) string {
 	for _, id := range entries {
 		bytes, ok := listed[id.Key]
 		if id.Namespace == namespace && !w.beliefs[id].allowsRow(ok, bytes) {
-			return fmt.Sprintf("contract 10: LIST says %v (%d bytes) of %s, and it is %s", ok, bytes, id, w.beliefs[id].possible)
+			return fmt.Sprintf("contract 10: LIST says %v (%d bytes) of %s, and it is %s", ok, bytes, id, w.beliefs[id].all())
 		}
 	}
 	return ""

@@ -6,6 +6,10 @@ import "slices"
 type belief struct {
 	possible  []state // more than one only after a crash amid a write
 	forgotten bool    // upstream has lost it: absence is possible too
+	newest    state   // what was acknowledged last
+	foreign   []state // what other hosts have written since: any of it is possible too
+	history   []state // all that it ever was, or may have been
+	buried    bool    // a dead letter has come since: any of that is possible
 	updatedAt float64 // the last one that an answer showed, while the entry was present
 }
 
@@ -25,7 +29,15 @@ func (s state) String() string {
 // become makes an acknowledged state the only possible one.
 func (b *belief) become(s state) {
 	b.settleOn(s)
-	b.forgotten = false
+	b.forgotten, b.foreign, b.buried = false, nil, false
+	b.newest = s
+	b.history = append(slices.Clone(b.history), s)
+}
+
+// maybeForeign makes another host's write possible.
+func (b *belief) maybeForeign(s state) {
+	b.foreign = append(slices.Clone(b.foreign), s)
+	b.history = append(slices.Clone(b.history), s)
 }
 
 // settleOn makes the state in an answer the only possible one.
@@ -37,15 +49,24 @@ func (b *belief) settleOn(s state) {
 }
 
 func (b *belief) allows(s state) bool {
-	return slices.Contains(b.possible, s) || (b.forgotten && !s.present)
+	return slices.Contains(b.all(), s)
+}
+
+// all is what is possible.
+func (b *belief) all() []state {
+	all := slices.Concat(b.possible, b.foreign)
+	if b.forgotten {
+		all = append(all, state{})
+	}
+	if b.buried {
+		all = append(append(all, state{}), b.history...)
+	}
+	return all
 }
 
 // allowsRow is allows for a row of a listing.
 func (b *belief) allowsRow(present bool, bytes int) bool {
-	if b.forgotten && !present {
-		return true
-	}
-	return slices.ContainsFunc(b.possible, func(s state) bool {
+	return slices.ContainsFunc(b.all(), func(s state) bool {
 		return s.present == present && (!present || len(s.value) == bytes)
 	})
 }

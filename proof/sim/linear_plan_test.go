@@ -92,7 +92,11 @@ func (p plan) weather(rng *rand.Rand) fault {
 	case p.fair:
 		return healthy
 	case p.virtual:
-		return fault(max(0, rng.IntN(2*int(faults))-int(faults))) // healthy half of the time
+		f := fault(max(0, rng.IntN(2*int(faults))-int(faults))) // healthy half of the time
+		if f == refusing {
+			return gateway // a write that BotWire itself refuses is taken back
+		}
+		return f
 	}
 	return []fault{healthy, healthy, healthy, down, broken, deaf, captive}[rng.IntN(7)]
 }

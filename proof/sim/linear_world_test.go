@@ -169,7 +169,7 @@ func (c *crowd) finish() error {
 // turn changes the weather.
 func (c *crowd) turn(rng *rand.Rand) {
 	f := c.plan.weather(rng)
-	c.up.become(f, time.Duration(rng.IntN(29_000))*time.Millisecond)
+	c.up.become(condition{fault: f, lateness: time.Duration(rng.IntN(29_000)) * time.Millisecond}, "")
 	if f == down && !c.plan.virtual {
 		c.up.cutOff() // a late landing would be later than so short a late window
 	}

@@ -23,7 +23,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 			t.Fatal(err)
 		}
 		defer func() {
-			w.up.become(healthy, 0)
+			w.up.become(condition{fault: healthy}, "")
 			if err := w.close(); err != nil {
 				t.Error(err)
 			}
@@ -50,7 +50,7 @@ const soon = 250 * time.Millisecond
 // upstream.read_patience, and hardly anybody once the last reads have hung.
 func TestReadsOfAHangingUpstreamAreAnswered(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.up.become(hanging, 0)
+		w.up.become(condition{fault: hanging}, "")
 		w.wantWithin(t, usual.patience, http.StatusServiceUnavailable, http.MethodGet, "/memory/n/polled")
 		for range 200 {
 			w.wantWithin(t, soon, http.StatusServiceUnavailable, http.MethodGet, "/memory/n/polled")
@@ -63,7 +63,7 @@ func TestReadsOfAHangingUpstreamAreAnswered(t *testing.T) {
 			w.wantWithin(t, soon, http.StatusServiceUnavailable, http.MethodGet, fmt.Sprint("/memory/namespace", i))
 			w.wantWithin(t, soon, http.StatusOK, http.MethodDelete, fmt.Sprint("/memory/n/other", i))
 		}
-		w.up.become(healthy, 0)
+		w.up.become(condition{fault: healthy}, "")
 		time.Sleep(backoffMax + requestTimeout)
 		w.wantWithin(t, usual.patience, http.StatusNotFound, http.MethodGet, "/memory/n/polled")
 		w.wantWithin(t, soon, http.StatusNotFound, http.MethodGet, "/memory/n/unknown")
@@ -73,7 +73,7 @@ func TestReadsOfAHangingUpstreamAreAnswered(t *testing.T) {
 // A DELETE of something unknown waits no longer than a read.
 func TestADeleteInFrontOfAHangingUpstreamIsAnswered(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.up.become(hanging, 0)
+		w.up.become(condition{fault: hanging}, "")
 		w.wantWithin(t, usual.patience, http.StatusOK, http.MethodDelete, "/memory/n/unknown")
 	})
 }
@@ -168,7 +168,7 @@ func TestThrottledReadsWait(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		paths := w.prepared(t, 50)
 		time.Sleep(30 * time.Second)
-		w.up.become(limiting, 0) // Retry-After: 2
+		w.up.become(condition{fault: limiting}, "") // Retry-After: 2
 		from := w.logged()
 		for range 3 {
 			w.readAtOnce(paths)
@@ -191,7 +191,7 @@ func TestThrottledReadsWait(t *testing.T) {
 		if n := w.asked(from, "GET n/"); n != 1 {
 			t.Errorf("%d requests find out whether the namespace may be read again, want one", n)
 		}
-		w.up.become(healthy, 0)
+		w.up.become(condition{fault: healthy}, "")
 		time.Sleep(3 * time.Second)
 		w.wantWithin(t, soon, http.StatusNotFound, http.MethodGet, "/memory/n/unknown")
 	})
@@ -205,7 +205,7 @@ func TestReadsThatHangHoldUpNoOthers(t *testing.T) {
 				<-r.Context().Done()
 				return
 			}
-			w.up.answer(rw, r, journal.ID{Namespace: "n", Key: urlpath.Base(r.URL.Path)}, nil, healthy, 0)
+			w.up.answer(rw, r, journal.ID{Namespace: "n", Key: urlpath.Base(r.URL.Path)}, nil, condition{})
 		}
 		for round := range 5 {
 			var unknown []string

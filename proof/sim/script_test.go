@@ -27,16 +27,17 @@ const (
 	forget          // upstream loses everything
 	flushAll        // POST /_botwired/flush
 	squeeze         // somebody else fills the disk, or makes room
+	foreign         // another host writes to an entry upstream
 	actions         // their number
 )
 
 func (a action) String() string {
-	return [...]string{"put", "remove", "get", "insist", "list", "wait", "become", "crash", "crashIn", "restart", "forget", "flushAll", "squeeze"}[a]
+	return [...]string{"put", "remove", "get", "insist", "list", "wait", "become", "crash", "crashIn", "restart", "forget", "flushAll", "squeeze", "foreign"}[a]
 }
 
 // weights are the relative frequencies of the actions.
 var weights = [actions]int{
-	put: 10, remove: 4, get: 5, insist: 1, list: 2, wait: 8, become: 6, crash: 2, crashIn: 1, restart: 1, forget: 1, flushAll: 1, squeeze: 2,
+	put: 10, remove: 4, get: 5, insist: 1, list: 2, wait: 8, become: 6, crash: 2, crashIn: 1, restart: 1, forget: 1, flushAll: 1, squeeze: 2, foreign: 2,
 }
 
 // step is one line of a script. The fields that its action does not use are zero.
@@ -45,6 +46,7 @@ type step struct {
 	id       journal.ID
 	value    string
 	fault    fault
+	page     int // of a gateway's or a refusal
 	duration time.Duration
 	free     int64 // on the disk
 	percent  int   // of the unsynced data that survives a crash
@@ -54,8 +56,8 @@ type step struct {
 
 func (s step) String() string {
 	switch s.action {
-	case put:
-		return fmt.Sprintf("put %s %s", s.id, s.value)
+	case put, foreign:
+		return fmt.Sprintf("%s %s %s", s.action, s.id, s.value)
 	case remove, get, insist:
 		return fmt.Sprintf("%s %s", s.action, s.id)
 	case list:
@@ -63,7 +65,7 @@ func (s step) String() string {
 	case wait, flushAll:
 		return fmt.Sprintf("%s %s", s.action, s.duration)
 	case become:
-		return fmt.Sprintf("become %s (%s)", s.fault, s.duration)
+		return fmt.Sprintf("become %s (%s, page %d) %s", s.fault, s.duration, s.page, s.id.Namespace)
 	case squeeze:
 		return fmt.Sprintf("squeeze to %d", s.free)
 	case crash:
@@ -110,7 +112,7 @@ func scripts() *rapid.Generator[script] {
 func drawStep(t *rapid.T, deck []action, i int) step {
 	s := step{action: rapid.SampledFrom(deck).Draw(t, "action")}
 	switch s.action {
-	case put, remove, get, insist, list, crashIn:
+	case put, remove, get, insist, list, crashIn, foreign:
 		s.id = rapid.SampledFrom(entries).Draw(t, "entry")
 		s.value = fmt.Sprintf("v%d", i)
 	case wait:
@@ -120,6 +122,10 @@ func drawStep(t *rapid.T, deck []action, i int) step {
 	case become:
 		s.fault = fault(rapid.IntRange(0, int(faults)-1).Draw(t, "fault"))
 		s.duration = time.Duration(rapid.IntRange(0, 29_000).Draw(t, "late")) * time.Millisecond
+		s.page = rapid.IntRange(0, len(gatewayPages)-1).Draw(t, "page")
+		if s.fault != down { // the network is the same for all
+			s.id.Namespace = rapid.SampledFrom([]string{"", "", "a", "b"}).Draw(t, "of")
+		}
 	case flushAll:
 		s.duration = 2 * time.Second
 	case squeeze:

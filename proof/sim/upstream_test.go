@@ -18,27 +18,6 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// fault is a state of upstream.
-type fault uint8
-
-const (
-	healthy   fault = iota
-	slow            // answers, but takes seconds
-	down            // nobody listens
-	broken          // 500, nothing done
-	captive         // 200, but not BotWire's
-	hanging         // takes the request and never answers; nothing done
-	late            // never answers, and does it after the client has given up
-	deaf            // does it, and cuts the connection instead of answering
-	limiting        // 429
-	lockedOut       // 403
-	faults          // their number
-)
-
-func (f fault) String() string {
-	return [...]string{"healthy", "slow", "down", "broken", "captive", "hanging", "late", "deaf", "limiting", "lockedOut"}[f]
-}
-
 // stored is an entry upstream.
 type stored struct {
 	value            string
@@ -56,14 +35,15 @@ type service struct {
 	latency time.Duration
 	tardy   func()
 
-	mu       sync.Mutex
-	fence    int // no request on a connection from before the last fence is carried out
-	now      fault
-	lateness time.Duration // of a late request, from its arrival
+	mu    sync.Mutex
+	fence int // no request on a connection from before the last fence is carried out
+	now   condition
+	in    map[string]condition // namespaces whose health is another
 	// dialing and answering, if not nil, stand for the service.
 	dialing    func(context.Context) (net.Conn, error)
 	answering  func(http.ResponseWriter, *http.Request)
 	entries    map[journal.ID]stored
+	judged     judged
 	clock      float64
 	underWay   map[journal.ID]int
 	running    int // requests under way, and the most there were at once
@@ -80,6 +60,8 @@ func newService() *service {
 		listener: &listener{Listener: pipe.Listen()},
 		done:     make(chan struct{}),
 		entries:  make(map[journal.ID]stored),
+		in:       make(map[string]condition),
+		judged:   newJudged(),
 		underWay: make(map[journal.ID]int),
 		closing:  make(chan struct{}),
 		started:  time.Now(),
@@ -100,13 +82,26 @@ func (s *service) close() {
 	s.pending.Wait()
 }
 
-func (s *service) become(f fault, lateness time.Duration) {
+// become changes the health of a namespace, or with "" of all.
+func (s *service) become(c condition, namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.now, s.lateness = f, lateness
-	if f == down {
+	if namespace != "" {
+		s.in[namespace] = c
+		return
+	}
+	clear(s.in)
+	if s.now = c; c.fault == down {
 		s.listener.cut()
 	}
+}
+
+// condition is the health of a namespace. The caller holds mu.
+func (s *service) condition(namespace string) condition {
+	if c, ok := s.in[namespace]; ok {
+		return c
+	}
+	return s.now
 }
 
 // fenced is the key under which a connection's context has its fence.
@@ -136,7 +131,7 @@ func (s *service) forget() {
 
 func (s *service) dial(ctx context.Context) (net.Conn, error) {
 	s.mu.Lock()
-	refused, dialing := s.now == down, s.dialing
+	refused, dialing := s.now.fault == down, s.dialing
 	s.mu.Unlock()
 	if dialing != nil {
 		return dialing(ctx)
@@ -165,63 +160,51 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	route := wire.ParseRoute(r.URL.Path)
 	id := journal.ID{Namespace: route.Namespace, Key: route.Key}
 	s.mu.Lock()
-	how, lateness, answering := s.now, s.lateness, s.answering
-	s.note("%s %s %s, %s", r.Method, id, body, how)
+	how, answering := s.condition(id.Namespace), s.answering
+	s.note("%s %s %s, %s", r.Method, id, body, how.fault)
 	s.running++
 	s.peak = max(s.peak, s.running)
-	if r.Method != http.MethodGet {
-		s.underWay[id]++
-		if s.underWay[id] > 1 {
-			s.violations = append(s.violations, fmt.Sprintf("contract 12: two requests under way for %s", id))
-		}
-	}
 	s.mu.Unlock()
+	if r.Method != http.MethodGet {
+		defer s.underWayUntilGivenUp(r, id)()
+	}
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.running--
-		s.note("%s %s %s, %s: done", r.Method, id, body, how)
-		if r.Method != http.MethodGet {
-			s.underWay[id]--
-		}
+		s.note("%s %s %s, %s: done", r.Method, id, body, how.fault)
 	}()
 	if answering != nil {
 		answering(w, r)
 		return
 	}
-	s.answer(w, r, id, body, how, lateness)
+	s.answer(w, r, id, body, how)
 }
 
-func (s *service) answer(w http.ResponseWriter, r *http.Request, id journal.ID, body []byte, how fault, lateness time.Duration) {
-	switch how {
-	case slow:
-		s.sleep(3 * time.Second)
-	case broken:
-		http.Error(w, "Internal Server Error", http.StatusInternalServerError)
+// underWayUntilGivenUp counts a write until it is over, or its client no longer waits for
+// the answer: then the next one may come while the service is still at work on this one.
+func (s *service) underWayUntilGivenUp(r *http.Request, id journal.ID) (over func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.underWay[id]++
+	if s.underWay[id] > 1 {
+		s.violations = append(s.violations, fmt.Sprintf("contract 12: two requests under way for %s", id))
+	}
+	over = sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.underWay[id]--
+	})
+	context.AfterFunc(r.Context(), over)
+	return over
+}
+
+func (s *service) answer(w http.ResponseWriter, r *http.Request, id journal.ID, body []byte, how condition) {
+	if s.fails(w, r, id, body, how) {
 		return
-	case captive:
-		_, _ = io.WriteString(w, "<html>Please log in</html>")
-		return
-	case limiting:
-		w.Header().Set("Retry-After", "2")
-		wire.Detail(http.StatusTooManyRequests, "slow down").Write(w)
-		return
-	case lockedOut:
-		wire.Detail(http.StatusForbidden, "no").Write(w)
-		return
-	case hanging:
-		<-r.Context().Done()
-		return
-	case late:
-		s.applyLater(r, id, body, lateness)
-		<-r.Context().Done()
-		return
-	case deaf:
-		s.apply(r, id, body)
-		panic(http.ErrAbortHandler)
 	}
 	s.sleep(s.latency)
-	status, answer := s.apply(r, id, body)
+	status, answer := s.apply(r, id, body, true)
 	if s.tardy != nil {
 		s.tardy()
 	}
@@ -251,46 +234,74 @@ func (s *service) sleep(d time.Duration) {
 	}
 }
 
-// applyLater carries a request out after its client has given up on it.
-func (s *service) applyLater(r *http.Request, id journal.ID, body []byte, lateness time.Duration) {
+// applyLater carries a request out when its client has given up on it: some time after its
+// arrival, or after its end.
+func (s *service) applyLater(r *http.Request, id journal.ID, body []byte, lateness time.Duration, fromEnd bool) {
 	s.pending.Add(1)
 	go func() {
 		defer s.pending.Done()
+		if fromEnd {
+			select {
+			case <-r.Context().Done():
+			case <-s.closing:
+				return
+			}
+		}
 		select {
 		case <-time.After(lateness):
-			s.apply(r, id, body)
+			s.apply(r, id, body, false)
 		case <-s.closing:
 		}
 	}()
 }
 
-func (s *service) apply(r *http.Request, id journal.ID, body []byte) (int, []byte) {
+// apply carries a request out. answered says that its client learns of it.
+func (s *service) apply(r *http.Request, id journal.ID, body []byte, answered bool) (int, []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.Context().Value(fenced{}) != s.fence {
 		return http.StatusServiceUnavailable, nil
 	}
-	s.clock = max(s.clock+1e-6, float64(time.Now().UnixMicro())/1e6)
-	e, ok := s.entries[id]
+	var doc struct{ Value string }
 	switch {
 	case id.Key == "":
 		return http.StatusOK, s.list(id.Namespace)
+	case r.Method == http.MethodGet:
+		return s.show(id)
 	case r.Method == http.MethodPut:
-		var doc struct{ Value string }
 		if err := json.Unmarshal(body, &doc); err != nil {
 			return http.StatusUnprocessableEntity, wire.Detail(422, "bad").Body
 		}
-		if !ok {
-			e.created = s.clock
-		}
-		e.value, e.updated = doc.Value, s.clock
-		s.entries[id] = e
+	}
+	if violation := s.judged.write(id, state{r.Method == http.MethodPut, doc.Value}, answered); violation != "" {
+		s.violations = append(s.violations, violation)
+	}
+	if r.Method == http.MethodPut {
+		s.set(id, doc.Value)
 		return http.StatusOK, wire.AppendStored(nil, id.Namespace, id.Key, wire.CodePoints(doc.Value))
-	case !ok:
+	}
+	if _, ok := s.entries[id]; !ok {
 		return http.StatusNotFound, wire.NotFound(id.Namespace, id.Key).Body
-	case r.Method == http.MethodDelete:
-		delete(s.entries, id)
-		return http.StatusOK, wire.AppendDeleted(nil, id.Namespace, id.Key)
+	}
+	delete(s.entries, id)
+	return http.StatusOK, wire.AppendDeleted(nil, id.Namespace, id.Key)
+}
+
+// set stores a value. The caller holds mu.
+func (s *service) set(id journal.ID, value string) {
+	s.clock = max(s.clock+1e-6, float64(time.Now().UnixMicro())/1e6)
+	e, ok := s.entries[id]
+	if !ok {
+		e.created = s.clock
+	}
+	e.value, e.updated = value, s.clock
+	s.entries[id] = e
+}
+
+func (s *service) show(id journal.ID) (int, []byte) {
+	e, ok := s.entries[id]
+	if !ok {
+		return http.StatusNotFound, wire.NotFound(id.Namespace, id.Key).Body
 	}
 	return http.StatusOK, wire.Entry{
 		Namespace: id.Namespace, Key: id.Key, Value: e.value, CreatedAt: e.created, UpdatedAt: e.updated,

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,10 +23,13 @@ type world struct {
 	up       *service
 	node     *node
 	beliefs  map[journal.ID]*belief
+
+	acknowledged map[uint64]state // by sequence number
+	lastDead     uint64           // the newest dead letter known
 }
 
 func newWorld() (*world, error) {
-	w := &world{fs: vfs.NewCrashableMem(), up: newService(), beliefs: make(map[journal.ID]*belief)}
+	w := &world{fs: vfs.NewCrashableMem(), up: newService(), beliefs: make(map[journal.ID]*belief), acknowledged: make(map[uint64]state)}
 	for _, id := range entries {
 		w.beliefs[id] = &belief{possible: []state{{}}}
 	}
@@ -126,7 +130,7 @@ func (w *world) act(s step) string {
 	case wait:
 		time.Sleep(s.duration)
 	case become:
-		w.up.become(s.fault, s.duration)
+		w.up.become(condition{s.fault, s.duration, s.page}, s.id.Namespace)
 	case crash:
 		return w.crash(w.clone(s))
 	case crashIn:
@@ -138,12 +142,26 @@ func (w *world) act(s step) string {
 		for _, b := range w.beliefs {
 			b.forgotten = true
 		}
+	case foreign:
+		w.foreign(s)
 	case squeeze:
 		w.squeeze(s.free)
 	case flushAll:
 		w.node.do(http.MethodPost, "/_botwired/flush?timeout="+s.duration.String(), "")
 	}
 	return ""
+}
+
+// foreign has another host write to an entry.
+func (w *world) foreign(s step) {
+	b := w.beliefs[s.id]
+	b.maybeForeign(state{true, s.value})
+	rests := true
+	if known, err := w.node.journal.Lookup(s.id); err != nil || known.Seq != 0 {
+		why, _ := w.node.flusher.EntryWaits(s.id)
+		rests = strings.HasPrefix(why, "in doubt: upstream has confirmed it")
+	}
+	w.up.foreign(s.id, s.value, b.newest, rests)
 }
 
 // clone returns the file system as a power cut would leave it now.
@@ -158,6 +176,7 @@ func (w *world) crash(clone *vfs.MemFS) string {
 	if err := w.node.end(); err != nil {
 		return "ending: " + err.Error()
 	}
+	w.up.excuse(entries...)
 	w.fs = clone
 	if err := w.start(); err != nil {
 		return "starting again: " + err.Error()
@@ -182,6 +201,7 @@ func (w *world) crashIn(s step) string {
 	}
 	*b = before
 	b.possible = append(slices.Clone(b.possible), state{true, s.value})
+	b.history = append(slices.Clone(b.history), state{true, s.value})
 	return w.crash(clone)
 }
 
@@ -189,6 +209,7 @@ func (w *world) restart() string {
 	if err := w.node.end(); err != nil {
 		return "stopping: " + err.Error()
 	}
+	w.up.excuse(entries...)
 	if err := w.start(); err != nil {
 		return "starting again: " + err.Error()
 	}

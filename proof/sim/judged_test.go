@@ -1,0 +1,96 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// judged is what the service remembers to judge its client by. The service's lock guards it.
+type judged struct {
+	confirmed map[journal.ID]state          // the last write that was answered
+	foreign   map[journal.ID]bool           // another host's write is to stay
+	refused   map[journal.ID]map[state]bool // the writes that BotWire itself refused
+}
+
+func newJudged() judged {
+	return judged{make(map[journal.ID]state), make(map[journal.ID]bool), make(map[journal.ID]map[state]bool)}
+}
+
+// write takes in a write of the client's that is carried out, and returns a violation. Once
+// the newest write was confirmed, another host's write after it stays: the client has no
+// reason to send anything, unless an older request of its own has landed since.
+func (j judged) write(id journal.ID, s state, answered bool) (violation string) {
+	if j.foreign[id] && answered {
+		violation = fmt.Sprintf("contract 14: %s of %s overwrites what another host wrote", s, id)
+	}
+	delete(j.foreign, id)
+	delete(j.confirmed, id)
+	if answered {
+		j.confirmed[id] = s
+	}
+	return violation
+}
+
+// refuse takes in that BotWire refused a write.
+func (j judged) refuse(id journal.ID, body []byte) {
+	var doc struct{ Value *string }
+	s := state{}
+	if json.Unmarshal(body, &doc) == nil && doc.Value != nil {
+		s = state{true, *doc.Value}
+	}
+	if j.refused[id] == nil {
+		j.refused[id] = make(map[state]bool)
+	}
+	j.refused[id][s] = true
+}
+
+// foreign has another host write to an entry. newest is what the daemon's callers wrote
+// last, and rests says that the daemon does nothing about the entry, or only waits to read
+// it back.
+func (s *service) foreign(id journal.ID, value string, newest state, rests bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.set(id, value)
+	s.note("another host: PUT %s %s", id, value)
+	confirmed, ok := s.judged.confirmed[id]
+	s.judged.foreign[id] = rests && ok && confirmed == newest
+}
+
+// excuse takes back that other hosts' writes are to stay: of one entry that is written
+// anew, or of all when the daemon restarts and forgets what it knew.
+func (s *service) excuse(ids ...journal.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		delete(s.judged.foreign, id)
+	}
+}
+
+// wasRefused reports whether BotWire itself refused a write.
+func (s *service) wasRefused(id journal.ID, what state) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.judged.refused[id][what]
+}
+
+// burials takes in the dead letters that have come since it looked last. Each must be of a
+// write that BotWire itself refused. Nothing of its entry is certain then: upstream may hold
+// any state from before.
+func (w *world) burials() string {
+	letters, err := w.node.journal.DeadLetters(w.lastDead, 1000)
+	if err != nil {
+		return "dead letters: " + err.Error()
+	}
+	for _, l := range letters {
+		w.lastDead = l.Seq
+		what, ok := w.acknowledged[l.Seq]
+		if ok && !w.up.wasRefused(l.ID, what) {
+			return fmt.Sprintf("contract 15: write %d to %s (%s) is a dead letter, and BotWire has not refused it", l.Seq, l.ID, what)
+		}
+		b := w.beliefs[l.ID]
+		b.buried, b.updatedAt = true, 0
+	}
+	return ""
+}
