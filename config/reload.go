@@ -26,7 +26,7 @@ func Reload(running, next *Loaded) (*Reloaded, error) {
 		places:  places{goos: runtime.GOOS, getenv: func(string) string { return "" }}, // all paths are absolute
 		sources: map[string]Source{},
 	}
-	out := &Reloaded{}
+	out := &Reloaded{Changed: []string{}} // for a log: none is no null
 	for _, s := range l.table {
 		if s.Live {
 			l.sources[s.Name] = next.Source(s.Name)

@@ -23,6 +23,10 @@ type copies struct {
 	// the namespace's copies and listing, and reads them as all earlier changes left them.
 	stripes [copiesLocks]stripe
 	seed    maphash.Seed
+	// dropping is set while copies are given up, and fresh has those that came since. Both
+	// are guarded by the store's order.
+	dropping bool
+	fresh    map[ID]bool
 	// notDurable has an open channel for each entry (or, with an empty key, listing)
 	// whose settled copy was replaced and is not durable yet. Readers wait for it, so
 	// that no answer shows a state that a power cut could take back (contract 7).
@@ -31,6 +35,7 @@ type copies struct {
 
 	seen     seen         // confirmations and reads that the disk does not record
 	written  atomic.Int64 // bytes of copies since they were last measured
+	damaged  atomic.Int64 // damaged copies and listings that were given up
 	measured atomic.Int64 // bytes of copies when they were last measured; 0 before the first time
 }
 
@@ -127,7 +132,8 @@ func (c *copies) giveUp(err error) (damaged bool, _ error) {
 	if !store.IsDamage(err) {
 		return false, err
 	}
-	c.logger.Error("a damaged copy is given up", "error", store.OneLine(err))
+	c.damaged.Add(1)
+	c.logger.Error("a damaged copy is given up: upstream is asked for another", "error", store.OneLine(err))
 	return true, nil
 }
 
@@ -137,6 +143,9 @@ func (c *copies) set(tx *store.Tx, id ID, o *Observation, confirmedAt float64) {
 	value := record.EncodeSettled(key, o, confirmedAt)
 	tx.Set(key, value)
 	c.written.Add(int64(len(key) + len(value)))
+	if c.dropping {
+		c.fresh[id] = true
+	}
 }
 
 // hide makes readers of entries and listings wait until the caller calls the returned

@@ -129,6 +129,7 @@ type damage struct {
 	file string
 	text string
 	gone bool
+	turn int // counts the damages of a test that takes turns
 }
 
 func (v *victim) damages(rng *rand.Rand) []damage {
@@ -194,10 +195,41 @@ func (v *victim) suffer(d damage) (outcome string) {
 	if err != nil {
 		return refused("read", err)
 	}
+	if onlyCopiesAreUnknown(v.want, got) {
+		return "asked anew"
+	}
 	if diff := cmp.Diff(v.want, got); diff != "" {
 		return "WRONG: " + diff
 	}
 	return "intact"
+}
+
+// onlyCopiesAreUnknown reports whether a dump differs from another one in copies of which
+// nothing is known, or a listing (contract 4), and in nothing else.
+func onlyCopiesAreUnknown(want, got string) bool {
+	if want == got {
+		return false
+	}
+	const copied, unknown = " kind 1 ", ` kind 0 seq 0 "" 0 0.000000 0.000000`
+	rest := strings.Split(got, "\n")
+	noListing := slices.ContainsFunc(rest, func(line string) bool { return strings.HasPrefix(line, "listing false") })
+	for line := range strings.SplitSeq(want, "\n") {
+		if noListing && strings.HasPrefix(line, "row ") {
+			continue
+		}
+		entry, _, isCopy := strings.Cut(line, copied)
+		switch {
+		case len(rest) == 0:
+			return false
+		case rest[0] == line:
+		case isCopy && rest[0] == entry+unknown:
+		case noListing && strings.HasPrefix(line, "listing ") && strings.HasPrefix(rest[0], "listing "):
+		default:
+			return false
+		}
+		rest = rest[1:]
+	}
+	return len(rest) == 0
 }
 
 // removedFrom names a file that is not there any more, or not as the damage left it.

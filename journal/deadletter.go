@@ -15,7 +15,7 @@ import (
 var errEnough = errors.New("enough")
 
 // DeadLetters returns up to limit dead letters of writes after a sequence number,
-// oldest first, without their values.
+// oldest first, without their values. All of them are durable.
 func (j *Journal) DeadLetters(after uint64, limit int) ([]DeadLetter, error) {
 	if err := j.store.Acquire(); err != nil {
 		return nil, err
@@ -34,14 +34,17 @@ func (j *Journal) DeadLetters(after uint64, limit int) ([]DeadLetter, error) {
 		})
 		return nil
 	})
-	if err != nil && !errors.Is(err, errEnough) {
+	if err == nil || errors.Is(err, errEnough) {
+		err = j.store.AwaitDurable()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("dead letters: %w", err)
 	}
 	return letters, nil
 }
 
-// IsDead reports whether a dead letter holds this write, or a newer one to its entry.
-// It reads the dead letters of younger writes only.
+// IsDead reports whether a durable dead letter holds this write, or a newer one to its
+// entry. It reads the dead letters of younger writes only.
 func (j *Journal) IsDead(id ID, seq uint64) (bool, error) {
 	if err := j.store.Acquire(); err != nil {
 		return false, err
@@ -53,13 +56,14 @@ func (j *Journal) IsDead(id ID, seq uint64) (bool, error) {
 		}
 		return nil
 	})
-	if errors.Is(err, errEnough) {
-		return true, nil
+	found := errors.Is(err, errEnough)
+	if found {
+		err = j.store.AwaitDurable()
 	}
 	if err != nil {
 		return false, fmt.Errorf("dead letters: %w", err)
 	}
-	return false, nil
+	return found, nil
 }
 
 // Retry journals a dead letter anew, as the newest write to its entry, and removes

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -153,7 +154,7 @@ func (e *evictor) visitSettled(ctx context.Context, r pebble.Reader, visit func(
 	err := store.Each(r, prefix, record.After(prefix), func(key, value []byte) error {
 		id, err := record.ParseEntryKey(record.SettledPrefix, key)
 		if err != nil {
-			return err
+			return nil // nobody reads it
 		}
 		found := copyOnDisk{id: id, size: int64(len(key) + len(value))}
 		// A damaged copy counts as the oldest.
@@ -218,27 +219,61 @@ func (e *evictor) remove(tx *store.Tx, all []copyOnDisk) (removed int, size int6
 
 // dropAll removes the settled copies of entries with nothing pending. It removes
 // neighbours as one range: under disk pressure a record for each would take too much room.
+// Copies that come meanwhile stay.
 func (e *evictor) dropAll(ctx context.Context) (err error) {
+	e.copies.store.InOrder(func(record.Totals) { e.copies.dropping, e.copies.fresh = true, make(map[ID]bool) })
+	defer e.copies.store.InOrder(func(record.Totals) { e.copies.dropping, e.copies.fresh = false, nil })
 	snapshot := e.copies.store.Snapshot()
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
 	return e.visitSettled(ctx, snapshot, func(chunk []copyOnDisk) error {
 		return e.copies.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
-			e.pending.readers.RLock()
-			defer e.pending.readers.RUnlock()
-			for len(chunk) > 0 {
-				n := slices.IndexFunc(chunk, func(c copyOnDisk) bool { return e.pending.waits(c.id) })
-				if n < 0 {
-					n = len(chunk)
-				}
-				if n > 0 {
-					key := func(i int) []byte { return record.EntryKey(record.SettledPrefix, chunk[i].id) }
-					tx.DeleteSpan(key(0), append(key(n-1), 0))
-				}
-				chunk = chunk[min(n+1, len(chunk)):]
-			}
+			e.drop(tx, chunk)
 			return nil
 		}))
 	})
+}
+
+// drop removes some copies that follow each other.
+func (e *evictor) drop(tx *store.Tx, chunk []copyOnDisk) {
+	e.pending.readers.RLock()
+	defer e.pending.readers.RUnlock()
+	var from, to []byte // the range that grows
+	end := func() {
+		if from != nil {
+			tx.DeleteSpan(from, to)
+		}
+		from, to = nil, nil
+	}
+	stay := e.copies.freshAmong(chunk)
+	for _, c := range chunk {
+		key := record.EntryKey(record.SettledPrefix, c.id)
+		for len(stay) > 0 && bytes.Compare(stay[0], key) <= 0 {
+			end()
+			stay = stay[1:]
+		}
+		if e.copies.fresh[c.id] || e.pending.waits(c.id) {
+			end()
+			continue
+		}
+		if from == nil {
+			from = key
+		}
+		to = append(bytes.Clone(key), 0)
+	}
+	end()
+}
+
+// freshAmong are the keys of the copies that have come among some that follow each other
+// since copies began to be given up.
+func (c *copies) freshAmong(chunk []copyOnDisk) (keys [][]byte) {
+	last := record.EntryKey(record.SettledPrefix, chunk[len(chunk)-1].id)
+	for id := range c.fresh {
+		if key := record.EntryKey(record.SettledPrefix, id); bytes.Compare(key, last) <= 0 {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, bytes.Compare)
+	return keys
 }
 
 // waits reports whether the entry has a pending write. The caller holds the readers' lock.

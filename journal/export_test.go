@@ -165,3 +165,9 @@ func (j *Journal) Evict(budget int64) error {
 	_, err := j.evictor.evict(context.Background(), budget)
 	return err
 }
+
+// MaintainOnce does what Maintain does once a second.
+func (j *Journal) MaintainOnce() error {
+	m := &maintainer{Journal: j, compacted: make(map[string]extent)}
+	return m.once(context.Background())
+}

@@ -34,7 +34,13 @@ func (j *Journal) Holdings() (h Holdings, err error) {
 	for _, prefix := range []string{record.SettledPrefix, record.HeaderPrefix, record.RowPrefix, record.SentPrefix} {
 		if err == nil && !h.Copies {
 			h.Copies, err = store.HoldsAny(snapshot, []byte(prefix))
+			if prefix != record.SentPrefix && store.IsDamage(err) {
+				h.Copies, err = true, nil
+			}
 		}
 	}
-	return h, store.Classify(err)
+	if err != nil {
+		return h, refusedStart(j.opts.Dir, store.Classify(err))
+	}
+	return h, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
 	"github.com/botwired/botwired/journal/internal/store/diskfs"
 )
@@ -100,5 +101,7 @@ func (j *Journal) Err() error {
 	if err := j.store.Look(); err != nil {
 		return err
 	}
-	return j.pending.room(j.store.Totals(), entryMemory, 0)
+	var err error
+	j.store.InOrder(func(t record.Totals) { err = j.pending.room(t, entryMemory, 0) })
+	return err
 }

@@ -19,6 +19,7 @@ type listed struct {
 	removed []string // keys of rows that go
 	absent  []ID     // entries with a settled copy that upstream no longer holds
 	damaged bool     // the kept listing cannot be read
+	unread  bool     // nor can some settled copies of the namespace
 	same    bool     // nothing on the disk changes
 }
 
@@ -37,7 +38,8 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 	}
 	now, newest := l.fill.bringForward(rows)
 	if complete {
-		if l.absent, err = l.notListed(now); err != nil {
+		l.absent, err = l.notListed(now)
+		if l.unread, err = l.giveUp(err); err != nil {
 			return err
 		}
 	}
@@ -48,7 +50,7 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 	// replaced.
 	l.same = ok && before.FetchedAt != 0 && before.FetchedAt <= l.header.FetchedAt &&
 		before.Complete == complete && before.Newest == l.header.Newest &&
-		len(l.changed)+len(l.removed)+len(l.absent) == 0
+		len(l.changed)+len(l.removed)+len(l.absent) == 0 && !l.unread
 	return nil
 }
 
@@ -74,7 +76,7 @@ func (l *listed) compare(past []Row, now map[string]Row) {
 
 // notListed returns the entries with a settled copy that a complete listing does not show.
 // Upstream no longer holds them, and a read must not bring back an entry that a listing
-// has shown to be gone (contract 7).
+// has shown to be gone (contract 7). At damage it returns those before it.
 func (l *listed) notListed(now map[string]Row) (absent []ID, err error) {
 	prefix := record.Within(record.SettledPrefix, l.fill.namespace)
 	err = store.Each(l.store.DB(), prefix, record.After(prefix), func(key, _ []byte) error {
@@ -119,8 +121,13 @@ func (l *listed) Fill(tx *store.Tx) error {
 	return nil
 }
 
-// dropCopies removes the copies of entries that upstream no longer holds.
+// dropCopies removes the copies of entries that upstream no longer holds. When some copies
+// cannot be read, it removes all: which of them upstream holds is not known.
 func (l *listed) dropCopies(tx *store.Tx) {
+	if l.unread {
+		tx.DeletePrefix(record.Within(record.SettledPrefix, l.fill.namespace))
+		return
+	}
 	for _, id := range l.absent {
 		tx.Delete(record.EntryKey(record.SettledPrefix, id))
 	}

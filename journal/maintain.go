@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
 	"github.com/botwired/botwired/journal/internal/store/diskfs"
 )
 
@@ -26,20 +27,22 @@ const (
 // Maintain keeps the store small until ctx ends. It keeps the settled copies within their
 // budget and gives back the room of writes that have left the journal. Under disk pressure
 // it removes settled copies, which upstream can be asked for again, and gives up the room
-// that it keeps for this. The caller runs it after [Journal.Run].
+// that it keeps for this. It replaces the tables in which damage was met. The caller runs it
+// after [Journal.Run].
 //
-// Errors: those of a failed disk. A disk that stays full is no error.
+// Errors: those of a failed disk, and [ErrCorrupt] when pending writes or dead letters are
+// damaged. A disk that stays full is no error.
 func (j *Journal) Maintain(ctx context.Context) error {
 	m := &maintainer{Journal: j, compacted: make(map[string]extent)}
 	tasks, ctx := errgroup.WithContext(ctx)
 	// On a full disk, look waits for the room that only ballast can give.
-	tasks.Go(func() error { return j.everySecond(ctx, j.store.Ballast) })
-	tasks.Go(func() error { return j.everySecond(ctx, func() error { return m.look(ctx) }) })
+	tasks.Go(func() error { return everySecond(ctx, func() error { return j.use(j.store.Ballast) }) })
+	tasks.Go(func() error { return everySecond(ctx, func() error { return m.once(ctx) }) })
 	return tasks.Wait()
 }
 
 // everySecond calls task once in maintainEvery until it fails or ctx ends.
-func (j *Journal) everySecond(ctx context.Context, task func() error) error {
+func everySecond(ctx context.Context, task func() error) error {
 	tick := time.NewTicker(maintainEvery)
 	defer tick.Stop()
 	for {
@@ -48,7 +51,7 @@ func (j *Journal) everySecond(ctx context.Context, task func() error) error {
 			return nil
 		case <-tick.C:
 		}
-		if err := j.use(task); err != nil && ctx.Err() == nil {
+		if err := task(); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
@@ -79,6 +82,18 @@ type maintainer struct {
 type extent struct {
 	seq     uint64
 	pending int64
+}
+
+// once does what is to be done now.
+func (m *maintainer) once(ctx context.Context) error {
+	if err := m.store.Repair(ctx); err != nil {
+		return refusedStart(m.opts.Dir, err)
+	}
+	err := m.use(func() error { return m.look(ctx) })
+	if store.IsDamage(err) {
+		return nil // the next repair replaces the table
+	}
+	return err
 }
 
 func (m *maintainer) look(ctx context.Context) error {

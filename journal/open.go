@@ -86,7 +86,7 @@ func openLocked(opts store.Options) (*store.Store, error) {
 
 // refusedStart says in one line why a journal cannot be used, and what to do.
 func refusedStart(dir string, err error) error {
-	if errors.Is(err, ErrCorrupt) {
+	if errors.Is(err, ErrCorrupt) || errors.Is(err, store.ErrNoFormat) {
 		return fmt.Errorf("journal %s: %w; nothing was removed: \"botwired recover\" keeps a copy and salvages what it can", dir, store.OneLine(err))
 	}
 	return fmt.Errorf("journal %s: %w", dir, err)

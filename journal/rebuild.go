@@ -12,18 +12,29 @@ import (
 // readers' lock: callers wait no longer than that takes.
 const rebuildChunk = 256
 
-// Run rebuilds the pending index and checks the store against its state record.
-// Until it has finished, the journal looks up in the store each entry that is asked for.
+// Run looks for damage, rebuilds the pending index and checks the store against its state
+// record. Until it has finished, the journal looks up in the store each entry that is asked
+// for. Run replaces damaged tables of which it can read all but settled copies and listings.
 //
 // Errors: [ErrCorrupt] when the store holds fewer, other or more pending writes than
 // were acknowledged, and ctx's.
 func (j *Journal) Run(ctx context.Context) error {
-	if err := j.store.Acquire(); err != nil {
-		return err
+	err := j.use(func() error { return j.store.FindDamage(ctx) })
+	if err == nil {
+		err = j.store.Repair(ctx)
 	}
-	defer j.store.Release()
+	if err == nil {
+		err = j.use(func() error { return j.rebuild(ctx) })
+	}
+	if err != nil {
+		return refusedStart(j.opts.Dir, err)
+	}
+	return nil
+}
+
+func (j *Journal) rebuild(ctx context.Context) error {
 	if err := j.pending.rebuild(ctx); err != nil {
-		return refusedStart(j.opts.Dir, store.Classify(err))
+		return store.Classify(err)
 	}
 	j.pending.readers.Lock()
 	defer j.pending.readers.Unlock()

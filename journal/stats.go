@@ -15,8 +15,12 @@ type Stats struct {
 	DeadLetters  int
 	DeadBytes    int64
 	LastSeq      uint64 // the highest sequence number given out
-	Rebuilding   bool   // Pending and Namespaces are still growing
-	Namespaces   map[string]NamespaceStats
+	// DamagedCopies is how many settled copies and listings were found damaged since the
+	// journal was opened, and DamagedTables how many files that hold records.
+	DamagedCopies int64
+	DamagedTables int64
+	Rebuilding    bool // Pending and Namespaces are still growing
+	Namespaces    map[string]NamespaceStats
 }
 
 // NamespaceStats is a namespace's part of [Stats].
@@ -43,6 +47,7 @@ func (j *Journal) Stats() Stats {
 	totals := j.store.Totals()
 	st := Stats{
 		DeadLetters: int(totals.Dead), DeadBytes: totals.DeadBytes, LastSeq: totals.Seq,
+		DamagedCopies: j.copies.damaged.Load(), DamagedTables: j.store.DamagedTables(),
 		Rebuilding: j.pending.rebuilding(), Namespaces: make(map[string]NamespaceStats),
 	}
 	for _, space := range j.pending.spaces("") {

@@ -53,6 +53,8 @@ var (
 	pendingBytesDesc  = desc("botwired_pending_bytes", "Size of the pending writes, as journal.max_bytes counts them.")
 	oldestPendingDesc = desc("botwired_oldest_pending_seconds", "How long the oldest pending write has been waiting.")
 	deadLettersDesc   = desc("botwired_dead_letters", "Writes that upstream refused for good and nobody has decided on.")
+	damagedCopiesDesc = desc("botwired_damaged_copies_total", "Settled copies and listings that were found damaged since the start and asked of upstream anew.")
+	damagedTablesDesc = desc("botwired_damaged_tables_total", "Tables of the journal that were found damaged since the start.")
 	upstreamUpDesc    = desc("botwired_upstream_up", "0 while upstream is down, else 1.")
 )
 
@@ -77,4 +79,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(oldestPendingDesc, st.OldestAge().Seconds())
 	gauge(deadLettersDesc, float64(st.DeadLetters))
 	gauge(upstreamUpDesc, up)
+	counter := func(d *prometheus.Desc, n int64) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n))
+	}
+	counter(damagedCopiesDesc, st.DamagedCopies)
+	counter(damagedTablesDesc, st.DamagedTables)
 }

@@ -20,6 +20,8 @@ type statusDocument struct {
 	DeadLetterBytes      int64               `json:"dead_letter_bytes"`
 	LastSeq              uint64              `json:"last_seq"`
 	Rebuilding           bool                `json:"rebuilding"`
+	DamagedCopies        int64               `json:"damaged_copies"` // found since the start
+	DamagedTables        int64               `json:"damaged_tables"`
 	Namespaces           []namespaceDocument `json:"namespaces"`
 }
 
@@ -82,7 +84,7 @@ func (s *surface) status(w http.ResponseWriter, r *http.Request) error {
 		Pending:  st.Pending, PendingBytes: st.PendingBytes,
 		OldestPendingSeconds: seconds(st.OldestAge()),
 		DeadLetters:          st.DeadLetters, DeadLetterBytes: st.DeadBytes,
-		LastSeq: st.LastSeq, Rebuilding: st.Rebuilding,
+		LastSeq: st.LastSeq, Rebuilding: st.Rebuilding, DamagedCopies: st.DamagedCopies, DamagedTables: st.DamagedTables,
 		Namespaces: s.namespaces(st),
 	}
 	return writeDocument(w, http.StatusOK, doc)

@@ -357,6 +357,7 @@ func TestMetrics(t *testing.T) {
 		`botwired_requests_total{op="any",outcome="unavailable"} 1`,
 		`botwired_requests_total{op="other",outcome="forwarded"} 1`,
 		"botwired_pending 1", "botwired_upstream_up 0", "botwired_dead_letters 0",
+		"botwired_damaged_copies_total 0", "botwired_damaged_tables_total 0",
 	} {
 		if !strings.Contains(text, line+"\n") {
 			t.Errorf("no line %q in:\n%s", line, text)

@@ -172,7 +172,7 @@ func retryAll(ctx context.Context, p *process, settings *settingFlags, namespace
 	if err := c.decode(body, &done); err != nil {
 		return err
 	}
-	text := string(done.Retried.or("0")) + " retried"
+	text := done.Retried.or("0") + " retried"
 	if done.Skipped != "" && done.Skipped != "0" {
 		text += ", " + string(done.Skipped) + " skipped: a newer write to the same entry is known"
 	}

@@ -32,6 +32,8 @@ directory beside it. The next daemon looks at upstream before it sends a pending
 write again. recover leaves a sound journal as it is. While it works, it needs up to
 three times the room of the journal on the disk.
 
+The report is also kept beside the damaged directory, as a file that ends in .json.
+
 The exit code is 0 when nothing is missing, 3 when something is, and 1 when recover
 failed and changed nothing.`,
 		Args: noArguments,
@@ -102,16 +104,19 @@ func printRecovery(w io.Writer, r *journal.Recovery) error {
 	m := &r.Missing
 	pending, dead := "unknown", "unknown"
 	if m.Known {
-		pending, dead = atLeast(m.Pending), atLeast(m.DeadLetters)
+		pending, dead = atLeast(m.Pending, m.Differs), atLeast(m.DeadLetters, m.Differs)
 	}
-	listings := "0"
+	listings, copies := "0", "0"
+	if m.CopiesCut {
+		copies = "asked of upstream anew"
+	}
 	if m.ListingsCut {
 		listings = "asked of upstream anew"
 	}
 	rows := [][]string{
 		{"pending writes", strconv.Itoa(r.Salvaged.Pending), pending},
 		{"dead letters", strconv.Itoa(r.Salvaged.DeadLetters), dead},
-		{"settled copies", strconv.Itoa(r.Salvaged.Settled), "asked of upstream anew"},
+		{"settled copies", strconv.Itoa(r.Salvaged.Settled), copies},
 		{"listings", strconv.Itoa(r.Salvaged.Listings), listings},
 	}
 	if err := printTable(w, []string{"RECORDS", "SALVAGED", "MISSING"}, rows); err != nil {
@@ -120,8 +125,13 @@ func printRecovery(w io.Writer, r *journal.Recovery) error {
 	return printLost(w, m)
 }
 
-func atLeast(n int) string {
-	if n == 0 {
+// atLeast says how many records are missing. Where the journal differs from what there was,
+// others that are back may stand in the place of missing ones.
+func atLeast(n int, differs bool) string {
+	switch {
+	case n == 0 && differs:
+		return "unknown"
+	case n == 0:
 		return "0"
 	}
 	return "at least " + strconv.Itoa(n)

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -205,7 +206,8 @@ func TestReadsThatHangHoldUpNoOthers(t *testing.T) {
 				<-r.Context().Done()
 				return
 			}
-			w.up.answer(rw, r, journal.ID{Namespace: "n", Key: urlpath.Base(r.URL.Path)}, nil, condition{})
+			w.up.sleep(w.up.latency)
+			wire.NotFound("n", urlpath.Base(r.URL.Path)).Write(rw)
 		}
 		for round := range 5 {
 			var unknown []string

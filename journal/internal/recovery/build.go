@@ -73,7 +73,8 @@ type filler struct {
 
 func (f *filler) take(key, value []byte) error {
 	kind, ok := f.sifter.take(key, value)
-	if !ok || f.report.Missing.ListingsCut && (kind == record.HeaderPrefix || kind == record.RowPrefix) {
+	listing := kind == record.HeaderPrefix || kind == record.RowPrefix
+	if !ok || listing && f.report.Salvaged.Listings == 0 || kind == record.SettledPrefix && f.report.Salvaged.Settled == 0 {
 		return nil
 	}
 	if kind == record.PendingPrefix {

@@ -13,9 +13,10 @@
 //     and the newest version of each key counts, by Pebble's own sequence number.
 //  2. If Pebble can open the store, and shows all that the newest state record counts,
 //     the records are taken from there. Else the sorted ones are, and those that only
-//     Pebble shows.
+//     Pebble shows; copies among them may be old, and are dropped.
 //  3. One pass over the records counts those that check, and so those that are missing.
-//  4. The damaged directory is copied aside: dir.damaged-TIME.
+//  4. The damaged directory is copied aside: dir.damaged-TIME. Before the last step the
+//     report is written beside it: dir.damaged-TIME.json.
 //  5. A second pass writes the records that check to a new journal: dir.recovering. Each
 //     entry with a pending write gets a sent mark, as upstream may hold the write.
 //  6. The new journal takes the place of the old directory, which is dir.replaced

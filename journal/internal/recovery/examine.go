@@ -25,7 +25,11 @@ func examine(opts store.Options, version int) error {
 	if err != nil {
 		return err
 	}
-	return store.Classify(errors.Join(examineRecords(db, &m), db.Close()))
+	err = examineRecords(db, &m)
+	if err == nil {
+		err = store.CheckTables(opts, db)
+	}
+	return store.Classify(errors.Join(err, db.Close()))
 }
 
 func examineRecords(db *pebble.DB, m *store.Mark) error {

@@ -54,7 +54,8 @@ func Recover(opts Options) (*Recovery, error) {
 }
 
 func recoverDir(opts Options) (_ *Recovery, err error) {
-	if err := undoSwap(opts.FS, opts.Dir); err != nil {
+	finished, err := undoSwap(opts.FS, opts.Dir)
+	if err != nil {
 		return nil, err
 	}
 	stored := storeOptions(opts.FS, opts.Dir)
@@ -71,6 +72,9 @@ func recoverDir(opts Options) (_ *Recovery, err error) {
 	}
 	if damage == nil {
 		damage = examine(stored, version)
+	}
+	if damage == nil && finished {
+		return lastReport(opts.FS, opts.Dir)
 	}
 	if damage == nil {
 		return &Recovery{Healthy: true}, nil
@@ -91,6 +95,8 @@ type task struct {
 	opts     Options
 	found    *salvage
 	source   source // of the records
+	whole    bool   // the source lacks no change, as far as the files tell
+	newest   bool   // and shows all copies
 	report   Recovery
 	progress Progress
 }
@@ -129,7 +135,10 @@ func salvaged(stored store.Options, version int, opts Options, damage error) (_ 
 	if err == nil {
 		err = t.replacement(version, kept)
 	}
-	if err = errors.Join(err, v.close()); err != nil {
+	if err = errors.Join(err, v.close()); err == nil {
+		err = keepReport(fsys, &t.report)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return &t.report, swap(fsys, dir, madeName(dir))
@@ -138,16 +147,23 @@ func salvaged(stored store.Options, version int, opts Options, damage error) (_ 
 // choose decides where the records come from, and sifts them. The source is Pebble's view
 // of the store, if it shows all that the newest state record counts. Else it is the records
 // found in the files, and those that only the view shows.
+//
+// The state record counts pending writes and dead letters. Of a copy, only the view knows
+// which version is the newest, and only if it can read all of them and lacks no change.
 func (t *task) choose(v *view) (*sifter, error) {
 	if v != nil {
-		if totals, err := store.ReadTotals(v.db); err == nil {
+		totals, err := store.ReadTotals(v.db)
+		if err == nil {
 			t.found.state(&totals)
 		}
+		t.whole = err == nil && totals.Batches == t.found.newest.Batches
 		t.source = v
-		if kept, err := sift(v); err == nil && t.found.stated && t.found.newest.Compare(kept.totals) == nil {
+		if kept, err := sift(v); t.found.stated && t.found.newest.Compare(kept.totals) == nil && v.hasWrites() {
+			t.newest = t.whole && err == nil && len(v.unread) == 0
 			return kept, nil
 		}
 	}
+	t.whole = false
 	t.source = &merged{found: t.found, view: v}
 	return sift(t.source)
 }
@@ -162,7 +178,8 @@ func (t *task) replacement(version int, kept *sifter) (err error) {
 	if version == store.FormatVersion && err != nil {
 		t.found.unread = append(t.found.unread, store.MarkFile+": whether writes came after the last state record is not known")
 	}
-	t.report.account(t.found, kept, m)
+	t.whole = t.whole && err == nil
+	t.account(kept, m)
 	made := madeName(dir)
 	if err := build(fsys, made, t); err != nil {
 		return fmt.Errorf("making the new journal: %w", errors.Join(err, fsys.RemoveAll(made)))

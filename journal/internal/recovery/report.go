@@ -1,6 +1,15 @@
 package recovery
 
-import "github.com/botwired/botwired/journal/internal/store"
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal/internal/store"
+)
 
 // Salvaged counts records.
 type Salvaged struct {
@@ -23,6 +32,7 @@ type Missing struct {
 	Records     []string `json:"records"`       // read, and not as they were written
 	Files       []string `json:"files"`         // that could not be read in full
 	ListingsCut bool     `json:"listings_lost"` // given up: a listing that lacks a row would deny an entry
+	CopiesCut   bool     `json:"copies_lost"`   // given up: they may be older than what readers have seen
 }
 
 // Recovery is what [Recover] found and did.
@@ -44,7 +54,8 @@ func (r *Recovery) Complete() bool {
 }
 
 // account says what was salvaged and what is missing.
-func (r *Recovery) account(found *salvage, kept *sifter, m store.Mark) {
+func (t *task) account(kept *sifter, m store.Mark) {
+	r, found := &t.report, t.found
 	r.Salvaged = kept.counts
 	missing := &r.Missing
 	missing.Known = found.stated
@@ -52,7 +63,7 @@ func (r *Recovery) account(found *salvage, kept *sifter, m store.Mark) {
 	last := max(m.Seq, found.newest.Seq, kept.totals.Seq)
 	if found.stated {
 		missing.Differs = found.newest.Compare(kept.totals) != nil
-		missing.Pending = max(0, int(found.newest.Pending)-kept.counts.Pending)
+		missing.Pending = max(0, int(found.newest.Pending)-kept.counts.Pending, kept.damagedPending)
 		missing.DeadLetters = max(0, int(found.newest.Dead)-kept.counts.DeadLetters)
 	}
 	if known := max(found.newest.Seq, kept.totals.Seq); m.Seq > known {
@@ -61,9 +72,71 @@ func (r *Recovery) account(found *salvage, kept *sifter, m store.Mark) {
 	if m.Batches > found.newest.Batches {
 		missing.Changes = m.Batches - found.newest.Batches
 	}
-	if !r.Complete() {
-		missing.ListingsCut = r.Salvaged.Listings > 0
+	t.whole = t.whole && missing.LastSeq == 0 && missing.Changes == 0
+	if t.whole {
+		missing.Files = nil // only copies and old versions of records cannot be read
+	}
+	t.cutCopies()
+	r.NextSeq = last + recoveryGap + 1
+}
+
+// cutCopies gives up the copies that may be older than what readers have seen.
+func (t *task) cutCopies() {
+	r, newest := &t.report, t.whole && t.newest
+	if !newest {
+		r.Missing.CopiesCut = r.Salvaged.Settled > 0
+		r.Salvaged.Settled = 0
+	}
+	if !newest || !r.Complete() {
+		r.Missing.ListingsCut = r.Salvaged.Listings > 0
 		r.Salvaged.Listings = 0
 	}
-	r.NextSeq = last + recoveryGap + 1
+}
+
+// reportSuffix makes the name of a report of that of the copy.
+const reportSuffix = ".json"
+
+// keepReport writes a report, durably, beside the copy.
+func keepReport(fsys vfs.FS, r *Recovery) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	f, err := fsys.Create(r.Copy+reportSuffix, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(text, '\n'))
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close(), store.SyncDir(fsys, fsys.PathDir(r.Copy)))
+}
+
+// lastReport reads the report of the latest recovery.
+func lastReport(fsys vfs.FS, dir string) (*Recovery, error) {
+	parent := fsys.PathDir(dir)
+	names, err := fsys.List(parent)
+	if err != nil {
+		return nil, err
+	}
+	last := ""
+	for _, name := range names {
+		if strings.HasPrefix(name, fsys.PathBase(damagedName(dir))) && strings.HasSuffix(name, reportSuffix) {
+			last = max(last, strings.TrimSuffix(name, reportSuffix))
+		}
+	}
+	if last == "" {
+		return &Recovery{Healthy: true}, nil // an older botwired wrote none
+	}
+	f, err := fsys.Open(fsys.PathJoin(parent, last+reportSuffix))
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(f)
+	r := new(Recovery)
+	if err == nil {
+		err = json.Unmarshal(text, r)
+	}
+	return r, errors.Join(err, f.Close())
 }

@@ -23,17 +23,10 @@ import (
 // reading can begin anew at any.
 const logBlock = 32 << 10
 
-// removedRange is a range of keys that was removed at once.
-type removedRange struct {
-	order    uint64
-	from, to []byte
-}
-
 // salvage holds the records of a damaged store. It reads them past Pebble, from the tables
 // and logs one by one, whatever the manifest says of them.
 type salvage struct {
 	records *sorter
-	ranges  []removedRange
 	newest  record.Totals // the newest state record seen
 	stated  bool          // there was one
 	unread  []string
@@ -69,12 +62,7 @@ func (t *task) readStore() (*salvage, error) {
 		t.progress.Files++
 		t.reportProgress()
 	}
-	slices.SortFunc(s.ranges, func(a, b removedRange) int { return bytes.Compare(a.from, b.from) })
 	return s, nil
-}
-
-func (s *salvage) takeRange(from, to []byte, order uint64) {
-	s.ranges = append(s.ranges, removedRange{order, bytes.Clone(from), bytes.Clone(to)})
 }
 
 func (s *salvage) take(key, value []byte, order uint64, deleted bool) error {
@@ -122,19 +110,6 @@ func (s *salvage) readTable(fsys vfs.FS, path string) (err error) {
 	err = s.walk(r, false)
 	if err != nil {
 		err = errors.Join(err, s.walk(r, true))
-	}
-	return errors.Join(err, s.readRanges(r))
-}
-
-func (s *salvage) readRanges(r *sstable.Reader) error {
-	it, err := r.NewRawRangeDelIter(context.Background(), sstable.NoFragmentTransforms, sstable.NoReadEnv)
-	if err != nil || it == nil {
-		return err
-	}
-	defer it.Close()
-	span, err := it.First()
-	for ; span != nil; span, err = it.Next() {
-		s.takeRange(span.Start, span.End, uint64(span.LargestSeqNum()))
 	}
 	return err
 }
@@ -249,8 +224,7 @@ func (s *salvage) takeBatch(repr []byte) error {
 		switch kind {
 		case sstable.InternalKeyKindLogData:
 			continue
-		case sstable.InternalKeyKindRangeDelete:
-			s.takeRange(key, value, order)
+		case sstable.InternalKeyKindRangeDelete: // of copies only
 		default:
 			if err := s.take(key, value, order, removes(kind)); err != nil {
 				return err

@@ -17,6 +17,8 @@ type sifter struct {
 	records int
 	damaged []string
 	unnamed int // damaged records beyond namedAtMost
+
+	damagedPending int
 }
 
 // sift adds up the records of a source that check.
@@ -35,6 +37,9 @@ func (s *sifter) take(key, value []byte) (kind string, ok bool) {
 	if err == nil {
 		s.records++
 		return kind, true
+	}
+	if kind == record.PendingPrefix {
+		s.damagedPending++
 	}
 	if len(s.damaged) < namedAtMost {
 		s.damaged = append(s.damaged, nameOf(string(key)))

@@ -61,17 +61,3 @@ func TestSorter(t *testing.T) {
 		})
 	}
 }
-
-// What was removed with a range is not found again; what came later is.
-func TestRangeSweep(t *testing.T) {
-	s := rangeSweep{rest: []removedRange{{5, []byte("b"), []byte("d")}, {9, []byte("c"), []byte("e")}}}
-	got := ""
-	for _, v := range []version{{key: []byte("a"), order: 1}, {key: []byte("b"), order: 4}, {key: []byte("b2"), order: 6}, {key: []byte("c"), order: 6}, {key: []byte("d"), order: 8}, {key: []byte("e"), order: 1}} {
-		if s.remove(&v) {
-			got += string(v.key) + " "
-		}
-	}
-	if got != "b c d " {
-		t.Errorf("removed are %s", got)
-	}
-}

@@ -23,7 +23,16 @@ var viewPrefixes = []string{
 }
 
 // view is what Pebble shows of a store that it can open.
-type view struct{ db *pebble.DB }
+type view struct {
+	db *pebble.DB
+	// unread has the kinds of records of which the last pass could not read all.
+	unread map[string]bool
+}
+
+// hasWrites reports whether the last pass has read everything but copies.
+func (v *view) hasWrites() bool {
+	return !v.unread[record.SentPrefix] && !v.unread[record.DeadPrefix] && !v.unread[record.PendingPrefix]
+}
 
 // openView returns nil if Pebble cannot open the store.
 func openView(opts store.Options) *view {
@@ -31,7 +40,7 @@ func openView(opts store.Options) *view {
 	if err != nil {
 		return nil
 	}
-	return &view{db}
+	return &view{db: db}
 }
 
 func (v *view) close() error {
@@ -48,7 +57,8 @@ func (v *view) each(visit func(key, value []byte) error) error {
 			return errors.Join(err, it.close())
 		}
 	}
-	return errors.Join(it.damage, it.close())
+	v.unread = it.unread
+	return nil
 }
 
 // viewIter goes through a view as far as Pebble can read it: where it cannot, the iterator
@@ -56,8 +66,8 @@ func (v *view) each(visit func(key, value []byte) error) error {
 type viewIter struct {
 	*view  // nil is one without records
 	it     *pebble.Iterator
-	kinds  int // that were begun
-	damage error
+	kinds  int             // that were begun
+	unread map[string]bool // kinds of which Pebble could not read all
 }
 
 func (i *viewIter) next() bool {
@@ -69,7 +79,7 @@ func (i *viewIter) next() bool {
 			return true
 		}
 		if err := i.close(); err != nil {
-			i.damage = errors.Join(i.damage, err)
+			i.lacks(viewPrefixes[i.kinds-1])
 		}
 		if i.kinds == len(viewPrefixes) {
 			return false
@@ -78,11 +88,18 @@ func (i *viewIter) next() bool {
 		i.kinds++
 		it, err := i.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: record.After(prefix)})
 		if err != nil {
-			i.damage = errors.Join(i.damage, err)
+			i.lacks(string(prefix))
 			continue
 		}
 		i.it = it
 	}
+}
+
+func (i *viewIter) lacks(kind string) {
+	if i.unread == nil {
+		i.unread = make(map[string]bool)
+	}
+	i.unread[kind] = true
 }
 
 func (i *viewIter) advance() bool {
@@ -105,6 +122,7 @@ func (i *viewIter) close() error {
 }
 
 // merged shows the records found in the files, and those whose keys only Pebble's view has.
+// Copies among them may have been removed with a range of keys, or be old: they are dropped.
 type merged struct {
 	found *salvage
 	view  *view
@@ -114,16 +132,12 @@ func (m *merged) each(visit func(key, value []byte) error) (err error) {
 	it := viewIter{view: m.view}
 	defer func() { err = errors.Join(err, it.close()) }()
 	more := it.next()
-	ranges := rangeSweep{rest: m.found.ranges}
 	err = m.found.records.each(func(v *version) error {
 		for more && bytes.Compare(it.key(), v.key) < 0 {
 			if err := visit(it.key(), it.value()); err != nil {
 				return err
 			}
 			more = it.next()
-		}
-		if ranges.remove(v) {
-			return nil // the view is newer, if it has the key
 		}
 		if more && bytes.Equal(it.key(), v.key) {
 			more = it.next()
@@ -137,27 +151,4 @@ func (m *merged) each(visit func(key, value []byte) error) (err error) {
 		err = visit(it.key(), it.value())
 	}
 	return err
-}
-
-// rangeSweep tells which versions were removed with a range. It is asked in the order of
-// keys, and holds the ranges that the present key is in.
-type rangeSweep struct {
-	rest, open []removedRange
-}
-
-func (s *rangeSweep) remove(v *version) bool {
-	for len(s.rest) > 0 && bytes.Compare(s.rest[0].from, v.key) <= 0 {
-		s.open = append(s.open, s.rest[0])
-		s.rest = s.rest[1:]
-	}
-	removed := false
-	open := s.open[:0]
-	for _, r := range s.open {
-		if bytes.Compare(v.key, r.to) < 0 {
-			open = append(open, r)
-			removed = removed || v.order < r.order
-		}
-	}
-	s.open = open
-	return removed
 }

@@ -22,26 +22,30 @@ func replacedName(dir string) string { return dir + ".replaced" }
 func sortingName(dir string) string { return dir + ".sorting" }
 func madeName(dir string) string    { return dir + ".recovering" }
 
+// damagedName is what the names of all copies of damaged directories begin with.
+func damagedName(dir string) string { return dir + ".damaged-" }
+
 // removeWork removes the files of a recovery that was cut off.
 func removeWork(fsys vfs.FS, dir string) error {
 	return errors.Join(fsys.RemoveAll(sortingName(dir)), fsys.RemoveAll(madeName(dir)))
 }
 
 // undoSwap takes back a replacement that was cut off between its two renames, and removes
-// the remains of one that was cut off after them.
-func undoSwap(fsys vfs.FS, dir string) error {
+// the remains of one that was cut off after them: then finished is true, and nobody may have
+// seen its report.
+func undoSwap(fsys vfs.FS, dir string) (finished bool, _ error) {
 	replaced := replacedName(dir)
 	if _, err := fsys.Stat(replaced); errors.Is(err, fs.ErrNotExist) {
 		_, err := fsys.Stat(dir)
-		return err
+		return false, err
 	}
 	if _, err := fsys.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(err, fsys.RemoveAll(replaced))
+		return true, errors.Join(err, fsys.RemoveAll(replaced))
 	}
 	if err := fsys.Rename(replaced, dir); err != nil {
-		return err
+		return false, err
 	}
-	return store.SyncDir(fsys, fsys.PathDir(dir))
+	return false, store.SyncDir(fsys, fsys.PathDir(dir))
 }
 
 // CheckSwap refuses to make a journal where a recovery was cut off.
@@ -56,7 +60,7 @@ func CheckSwap(fsys vfs.FS, dir string) error {
 
 // copyDamaged copies a directory, durably, to a name that is free.
 func copyDamaged(fsys vfs.FS, dir string, now time.Time) (string, error) {
-	base := dir + ".damaged-" + now.UTC().Format("20060102T150405Z")
+	base := damagedName(dir) + now.UTC().Format("20060102T150405Z")
 	to := base
 	for i := 2; ; i++ {
 		if _, err := fsys.Stat(to); errors.Is(err, fs.ErrNotExist) {

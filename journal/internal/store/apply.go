@@ -46,8 +46,27 @@ func (p *pipeline) applyRest() {
 }
 
 // Totals is what the store holds, changes that are not durable yet included.
-func (p *pipeline) Totals() record.Totals {
+func (p *pipeline) Totals() (now record.Totals) {
+	p.InOrder(func(t record.Totals) { now = t })
+	return now
+}
+
+// InOrder calls look with what the store holds, between two updates: what they change
+// together, look sees together. look must be quick.
+func (p *pipeline) InOrder(look func(record.Totals)) {
 	p.order.Lock()
 	defer p.order.Unlock()
-	return p.totals
+	look(p.totals)
+}
+
+// AwaitDurable returns when everything that the store shows is durable. Errors:
+// [ErrFailed].
+func (p *pipeline) AwaitDurable() error {
+	p.order.Lock()
+	newest := p.newest()
+	p.order.Unlock()
+	if err := p.await(newest); err != nil || p.failed.Load() {
+		return ErrFailed
+	}
+	return nil
 }

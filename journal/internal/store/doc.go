@@ -48,7 +48,10 @@
 //   - a gap between the numbers of the records in the logs
 //
 // A record or a block whose checksum does not hold, and records that do not add up to the
-// state record, are [record.ErrCorrupt] when the records are read.
+// state record, are [record.ErrCorrupt] when the records are read. Damage that Pebble meets
+// ends neither the process nor the merging of tables for good: [Store.Repair] replaces the
+// damaged table. [Store.FindDamage] looks for damage in what is no copy, where nobody but a
+// merge of tables may read it: in old versions of records.
 //
 // The store does not notice these kinds of damage:
 //

@@ -19,6 +19,7 @@ type engine struct {
 	db        *pebble.DB
 	mergeable func() bool // whether there is room to merge tables; nil when nobody keeps room
 
+	damage   damage
 	failed   atomic.Bool
 	failing  sync.Once   // has Fatal called once
 	panicked atomic.Bool // Pebble did, and may hold its locks for ever

@@ -45,7 +45,7 @@ func CheckFormat(fsys vfs.FS, dir string) (version int, _ error) {
 	number, ok := strings.CutPrefix(strings.TrimSpace(string(text)), formatLine)
 	version, err = strconv.Atoi(number)
 	if !ok || err != nil {
-		return 0, fmt.Errorf("%w: file %s does not say %q and a version", ErrFormat, FormatFile, strings.TrimSpace(formatLine))
+		return 0, fmt.Errorf("%w: file %s does not say %q and a version", ErrNoFormat, FormatFile, strings.TrimSpace(formatLine))
 	}
 	if version < 1 || version > FormatVersion {
 		return version, fmt.Errorf("%w: the directory has version %d, this botwired reads up to version %d", ErrFormat, version, FormatVersion)
@@ -68,7 +68,7 @@ func checkEmpty(fsys vfs.FS, dir string) error {
 	}
 	for _, name := range names {
 		if strings.HasPrefix(name, "MANIFEST-") || strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".log") {
-			return fmt.Errorf("%w: it holds %s but no file %s", ErrFormat, name, FormatFile)
+			return fmt.Errorf("%w: it holds %s but no file %s", ErrNoFormat, name, FormatFile)
 		}
 	}
 	return nil

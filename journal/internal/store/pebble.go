@@ -85,7 +85,11 @@ func (e *engine) pebbleEvents() *pebble.EventListener {
 				e.fail(info.Err)
 			}
 		},
+		DataCorruption: e.meetDamage, // by default, Pebble calls Fatalf
 		BackgroundError: func(err error) {
+			if IsDamage(err) {
+				return // meetDamage has noted it, and nothing was to be written
+			}
 			if diskfs.IsFull(err) && !e.closing.Load() {
 				e.tellFull(err)
 				return
@@ -162,7 +166,7 @@ func Classify(err error) error {
 // IsDamage reports whether an error says that records, or Pebble's blocks, are not as they
 // were written.
 func IsDamage(err error) bool {
-	return errors.Is(err, record.ErrCorrupt) || errors.Is(err, pebble.ErrCorruption)
+	return errors.Is(err, record.ErrCorrupt) || pebble.IsCorruptionError(err)
 }
 
 func isErrno(err error) bool { return errors.As(err, new(syscall.Errno)) }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -19,6 +20,8 @@ var (
 	ErrFailed = errors.New("journal failed")
 	// ErrFormat says that the directory was written by another format version.
 	ErrFormat = errors.New("journal format not supported")
+	// ErrNoFormat is an [ErrFormat] of a directory that does not say its version.
+	ErrNoFormat = fmt.Errorf("%w", ErrFormat)
 )
 
 // Options configures a store.

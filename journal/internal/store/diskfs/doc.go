@@ -11,6 +11,7 @@
 //     then has no new length and no new extent to record.
 //   - Whoever opens a file while the process has no descriptor left waits for one: that is
 //     no failure of the disk.
+//   - A part of a table that the disk cannot read is damage, not a disk that fails.
 //   - Directories are readable by their owner only.
 package diskfs
 

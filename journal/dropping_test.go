@@ -1,0 +1,105 @@
+package journal_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// A copy that comes while copies are given up stays: the entry's pending write, which comes
+// after it, has its created_at from there.
+func TestCopyThatComesWhileCopiesAreGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := newStalling()
+		j := open(t, disk.fs)
+		for i := range 1100 { // more than one change removes
+			no(t, second(j.Fill(key("copy%04d", i), observed("old"), always)))
+		}
+		goOn := disk.stall()
+		dropped, dropErr := later(j.DropCopies)
+		if dropped() {
+			t.Fatal("it did not wait for the disk")
+		}
+		late := key("copy1050-late")
+		filled, fillErr := later(func() error { return second(j.Fill(late, observed("upstream's"), always)) })
+		filled()
+		written, writeErr := later(putting(j, late, "new"))
+		written()
+		goOn()
+		if !dropped() || !filled() || !written() || errors.Join(*dropErr, *fillErr, *writeErr) != nil {
+			t.Fatal(*dropErr, *fillErr, *writeErr)
+		}
+		if state := expect(t, j, late, journal.Value, "new"); state.CreatedAt != 10 {
+			t.Errorf("created at %v", state.CreatedAt)
+		}
+		for i := range 1100 {
+			expect(t, j, key("copy%04d", i), journal.Unknown, "")
+		}
+	})
+}
+
+// contract 7: nobody is told of a dead letter that a power cut could take back.
+func TestDeadLetterIsNotShownBeforeItIsDurable(t *testing.T) {
+	for name, read := range map[string]func(*journal.Journal, journal.Write) (shown bool, err error){
+		"list": func(j *journal.Journal, _ journal.Write) (bool, error) {
+			letters, err := j.DeadLetters(0, 10)
+			return len(letters) == 1, err
+		},
+		"receipt": func(j *journal.Journal, w journal.Write) (bool, error) { return j.IsDead(w.ID, w.Seq) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				disk := newStalling()
+				j := open(t, disk.fs)
+				w := put(t, j, key("a"), "1")
+				goOn := disk.stall()
+				buried, buryErr := later(func() error { return j.DeadLetter(w, journal.Failure{Status: 400, Reason: "no"}) })
+				buried()
+				shown := false
+				answered, readErr := later(func() (err error) { shown, err = read(j, w); return err })
+				if answered() && shown {
+					t.Error("it was shown before the sync")
+				}
+				goOn()
+				if !buried() || !answered() || *buryErr != nil || *readErr != nil || !shown {
+					t.Errorf("%v, %v, shown: %v", *buryErr, *readErr, shown)
+				}
+			})
+		})
+	}
+}
+
+// Whether there is room is judged of one moment: not of what was pending before a batch,
+// and what of it was superseded after it.
+func TestRoomIsJudgedOfOneMoment(t *testing.T) {
+	const value = 1000
+	j := open(t, vfs.NewMem(), func(o *journal.Options) { o.MaxBytes = 4*(value+journal.EntryMemory+10) + 2*journal.EntryMemory })
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+					no(t, putting(j, key("%d", g), fmt.Sprintf("%0*d", value, i))())
+				}
+			}
+		})
+	}
+	for range 200_000 {
+		if err := j.Err(); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	close(stop)
+	wg.Wait()
+}

@@ -1,0 +1,287 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal/internal/record"
+)
+
+const (
+	// repairFile is where [Store.Repair] writes the records that it keeps.
+	repairFile = "repair.new"
+	// repairPatience bounds how long everybody waits for the tables of what is in memory. A
+	// disk that is full or very slow postpones the repair.
+	repairPatience = 5 * time.Second
+	// damagePause is how long another reading of a damaged table takes. Pebble merges tables
+	// again and again without a pause, even if it cannot read them.
+	damagePause = 50 * time.Millisecond
+)
+
+// damage is the tables in which Pebble has met damage since the store was opened. Its methods
+// may be called concurrently.
+type damage struct {
+	mu    sync.Mutex
+	files map[string]bool // true: [Store.Repair] is to look at it
+	count atomic.Int64    // of tables
+}
+
+// note reports whether the table is not known to be damaged yet.
+func (d *damage) note(file string) (first bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.files == nil {
+		d.files = make(map[string]bool)
+	}
+	_, known := d.files[file] // a merge of tables may still read a table that was replaced
+	d.files[file] = true
+	if !known {
+		d.count.Add(1)
+	}
+	return !known
+}
+
+func (d *damage) has(file string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.files[file]
+}
+
+func (d *damage) any() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, noted := range d.files {
+		if noted {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *damage) clear() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for file := range d.files {
+		d.files[file] = false
+	}
+}
+
+// meetDamage notes the damage that Pebble meets in a table. It does not end the journal:
+// whoever reads a record judges that, and [Store.Repair] mends the table.
+func (e *engine) meetDamage(info pebble.DataCorruptionInfo) {
+	file := e.opts.FS.PathBase(info.Path)
+	if !e.damage.note(file) {
+		time.Sleep(damagePause)
+		return
+	}
+	e.opts.Logger.Error("a table of the journal is damaged: settled copies in it are asked of upstream anew; "+
+		"if pending writes are damaged too, botwired ends, and \"botwired recover\" salvages what it can",
+		"file", file, "error", OneLine(info.Details))
+}
+
+// DamagedTables is how many tables were found damaged since the store was opened.
+func (s *Store) DamagedTables() int64 { return s.damage.count.Load() }
+
+// FindDamage reads every block of the tables that hold more than copies, for [Store.Repair]:
+// a merge of tables reads what nobody else does.
+func (s *Store) FindDamage(ctx context.Context) error {
+	tables, err := liveTables(s.db)
+	if err != nil {
+		return err
+	}
+	for _, t := range tables {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if t.copiesOnly() {
+			continue
+		}
+		if bad, err := s.isDamaged(t); err != nil {
+			return err
+		} else if bad {
+			s.damage.note(t.file)
+		}
+	}
+	return nil
+}
+
+// isDamaged reads every block of a table.
+func (s *Store) isDamaged(t table) (bool, error) {
+	err := checkTable(s.opts.FS, s.opts.Dir, t.file)
+	switch {
+	case errors.Is(err, record.ErrCorrupt):
+		return true, nil
+	case errors.Is(err, fs.ErrNotExist): // Pebble has merged it into others meanwhile
+		return false, nil
+	}
+	return false, err
+}
+
+// Repair replaces the tables in which damage was met, so that no merge of tables meets it
+// again. It gives up the settled copies and listings in their range of keys: upstream has
+// them. It writes all other records of that range anew, in the same atomic change. Nobody
+// uses the store meanwhile. The caller holds no use of the store.
+//
+// Errors: [record.ErrCorrupt] when other records than copies cannot be read; then nothing is
+// changed.
+func (s *Store) Repair(ctx context.Context) error {
+	if !s.damage.any() {
+		return nil
+	}
+	if ready, err := s.readyToRepair(ctx); err != nil || !ready {
+		return err
+	}
+	s.life.Lock()
+	defer s.life.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	tables, err := liveTables(s.db)
+	if err != nil {
+		return err
+	}
+	damaged, found, err := s.damagedSpan(tables)
+	if err != nil || !found {
+		return err
+	}
+	// Pebble gives the change a number of its own, which no log has. Behind this flush a new
+	// log begins, so that the gap lies between two logs of which only the later one counts.
+	if s.flushSoon(ctx) != nil {
+		return ctx.Err()
+	}
+	if err := s.replace(ctx, damaged); err != nil {
+		return err
+	}
+	s.damage.clear()
+	s.opts.Logger.Warn("damaged tables were replaced: settled copies in them are asked of upstream anew")
+	return nil
+}
+
+// readyToRepair has most of what is in memory written to tables before everybody waits for
+// that. A repair needs room, so that a disk that is nearly full postpones it.
+func (s *Store) readyToRepair(ctx context.Context) (bool, error) {
+	if err := s.Acquire(); err != nil {
+		return false, err
+	}
+	defer s.Release()
+	if err := s.Look(); err != nil {
+		return false, err
+	}
+	if s.Pressure() || s.flushSoon(ctx) != nil {
+		return false, ctx.Err()
+	}
+	return true, nil
+}
+
+func (s *Store) flushSoon(ctx context.Context) error {
+	soon, cancel := context.WithTimeout(ctx, repairPatience)
+	defer cancel()
+	return s.Flush(soon)
+}
+
+// damagedSpan is a range of keys that holds every damaged table as a whole. Pebble cuts the
+// tables that only a part of the range is in: those it can read. found is false if no table
+// is damaged any more.
+func (s *Store) damagedSpan(tables []table) (all span, found bool, err error) {
+	sound := make(map[string]bool)
+	for changed := true; changed; {
+		changed = false
+		for _, t := range tables {
+			cut := found && all.overlaps(t.span)
+			if sound[t.file] || found && all.contains(t.span) || !cut && !s.damage.has(t.file) {
+				continue
+			}
+			bad, err := s.isDamaged(t)
+			if err != nil {
+				return all, false, err
+			}
+			if sound[t.file] = !bad; !bad {
+				continue
+			}
+			if !found {
+				all = t.span
+			}
+			all, found, changed = all.union(t.span), true, true
+			if listings := copySpans[0]; all.overlaps(listings) { // a listing goes whole
+				all = all.union(listings)
+			}
+		}
+	}
+	if !found {
+		s.damage.clear()
+	}
+	return all, found, nil
+}
+
+// replace gives up everything in a range of keys but the records that are no copies.
+func (s *Store) replace(ctx context.Context, all span) error {
+	fsys := s.opts.FS
+	path := fsys.PathJoin(s.opts.Dir, repairFile)
+	kept, err := s.writeKept(path, all)
+	if err != nil {
+		return Classify(errors.Join(err, fsys.Remove(path)))
+	}
+	keys := pebble.KeyRange{Start: all.from, End: append(bytes.Clone(all.to), 0)}
+	return s.catch(func() error {
+		if kept == 0 {
+			return errors.Join(s.db.Excise(ctx, keys), fsys.Remove(path))
+		}
+		_, err := s.db.IngestAndExcise(ctx, []string{path}, nil, nil, keys)
+		return err
+	})
+}
+
+// writeKept writes a table of the records of a range that are no copies.
+func (s *Store) writeKept(path string, all span) (n int, err error) {
+	f, err := s.opts.FS.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return 0, err
+	}
+	w := sstable.NewWriter(objstorageprovider.NewFileWritable(f), sstable.WriterOptions{
+		TableFormat: s.db.TableFormat(), FilterPolicy: bloom.FilterPolicy(filterBits), FilterType: sstable.TableFilter,
+	})
+	for _, part := range all.withoutCopies() {
+		err = Each(s.db, part.from, part.to, func(key, value []byte) error {
+			if _, err := record.Unseal(key, value); err != nil {
+				return fmt.Errorf("record %q: %w", key[:min(2, len(key))], err)
+			}
+			n++
+			return w.Set(key, value)
+		})
+		if err != nil {
+			return n, errors.Join(err, w.Close())
+		}
+	}
+	return n, w.Close()
+}
+
+// withoutCopies are the parts of a span in which no copies are. The end of each is not
+// included.
+func (s span) withoutCopies() (parts []span) {
+	rest := span{s.from, append(bytes.Clone(s.to), 0)}
+	for _, copies := range copySpans {
+		if !rest.overlaps(copies) {
+			continue
+		}
+		if bytes.Compare(rest.from, copies.from) < 0 {
+			parts = append(parts, span{rest.from, copies.from})
+		}
+		rest.from = copies.to
+	}
+	if bytes.Compare(rest.from, rest.to) < 0 {
+		parts = append(parts, rest)
+	}
+	return parts
+}

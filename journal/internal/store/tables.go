@@ -1,0 +1,138 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store/diskfs"
+)
+
+// span is a range of keys, both ends included.
+type span struct{ from, to []byte }
+
+// copySpans hold the settled copies and the listings, which upstream can be asked for again.
+var copySpans = []span{
+	{[]byte(record.HeaderPrefix), record.After([]byte(record.RowPrefix))},
+	{[]byte(record.SettledPrefix), record.After([]byte(record.SettledPrefix))},
+}
+
+func (s span) overlaps(o span) bool {
+	return bytes.Compare(s.from, o.to) <= 0 && bytes.Compare(o.from, s.to) <= 0
+}
+
+func (s span) contains(o span) bool {
+	return bytes.Compare(s.from, o.from) <= 0 && bytes.Compare(o.to, s.to) <= 0
+}
+
+func (s span) union(o span) span {
+	if bytes.Compare(o.from, s.from) < 0 {
+		s.from = o.from
+	}
+	if bytes.Compare(o.to, s.to) > 0 {
+		s.to = o.to
+	}
+	return s
+}
+
+// copiesOnly reports whether nothing but copies can be in a span.
+func (s span) copiesOnly() bool {
+	return copySpans[0].contains(s) || copySpans[1].contains(s)
+}
+
+// table is one of the tables that Pebble reads.
+type table struct {
+	span
+	file string
+}
+
+// liveTables are the tables that Pebble reads now.
+func liveTables(db *pebble.DB) ([]table, error) {
+	levels, err := db.SSTables()
+	if err != nil {
+		return nil, err
+	}
+	var tables []table
+	for _, level := range levels {
+		for _, t := range level {
+			tables = append(tables, table{
+				span: span{t.Smallest.UserKey, t.Largest.UserKey}, file: fmt.Sprintf("%06d.sst", uint64(t.BackingSSTNum)),
+			})
+		}
+	}
+	return tables, nil
+}
+
+// CheckTables reads every block of every table that Pebble reads. A record of a newer table
+// or log hides an older one from readers, but not from Pebble when it merges tables.
+// Errors: [record.ErrCorrupt].
+func CheckTables(opts Options, db *pebble.DB) error {
+	tables, err := liveTables(db)
+	if err != nil {
+		return err
+	}
+	for _, t := range tables {
+		if err := checkTable(opts.FS, opts.Dir, t.file); err != nil {
+			return Classify(err)
+		}
+	}
+	return nil
+}
+
+// checkTable reads every block of a table past Pebble's cache. Errors: [record.ErrCorrupt]
+// for a block that is damaged or that the disk cannot read, and those of the file system.
+func checkTable(fsys vfs.FS, dir, name string) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: table %s: %v", record.ErrCorrupt, name, p)
+		}
+	}()
+	f, err := fsys.Open(fsys.PathJoin(dir, name))
+	if err != nil {
+		return err
+	}
+	readable, err := sstable.NewSimpleReadable(f)
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	r, err := sstable.NewReader(context.Background(), readable, sstable.ReaderOptions{})
+	if err != nil {
+		return errors.Join(damagedTable(name, err), readable.Close())
+	}
+	return errors.Join(damagedTable(name, checkBlocks(r)), r.Close())
+}
+
+func checkBlocks(r *sstable.Reader) error {
+	if err := r.ValidateBlockChecksums(); err != nil {
+		return err
+	}
+	layout, err := r.Layout()
+	if err != nil || len(layout.ValueBlock) == 0 {
+		return err
+	}
+	it, err := r.NewIter(sstable.NoTransforms, nil, nil, sstable.AssertNoBlobHandles)
+	if err != nil {
+		return err
+	}
+	for kv := it.First(); kv != nil; kv = it.Next() { // the checksums above are of all other blocks
+		if _, _, err := kv.Value(nil); err != nil {
+			return errors.Join(err, it.Close())
+		}
+	}
+	return errors.Join(it.Error(), it.Close())
+}
+
+func damagedTable(name string, err error) error {
+	if err == nil || isErrno(err) && !diskfs.IsUnreadable(err) {
+		return err
+	}
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	return fmt.Errorf("%w: table %s is damaged: %s", record.ErrCorrupt, name, text)
+}

@@ -1,0 +1,406 @@
+package journal_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/sstable/block"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// flawless makes the directory of a killed process: in one table there are pending writes, a
+// dead letter and copies.
+func flawless(t *testing.T) map[string]string {
+	t.Helper()
+	mem := vfs.NewMem()
+	j := open(t, mem)
+	for i := range 5 {
+		no(t, j.MarkSent(put(t, j, key("pending%d", i), fmt.Sprint(i)+noise(8<<10))))
+	}
+	no(t, j.DeadLetter(put(t, j, key("dead"), "x"), journal.Failure{Status: 413, Reason: "too big"}))
+	for i := range 40 {
+		no(t, second(j.Fill(key("copy%02d", i), observed(fmt.Sprint(i)+noise(8<<10)), always)))
+	}
+	no(t, j.FlushTables())
+	j.MarkNow()
+	return readAll(t, mem)
+}
+
+// flawed is the same directory with a damaged block, of the copies or of the writes.
+func flawed(t *testing.T, of string) map[string]string {
+	t.Helper()
+	files := flawless(t)
+	name := largest(files)
+	files[name] = flip(t, files[name], of)
+	return files
+}
+
+// largest names the table that holds most.
+func largest(files map[string]string) (name string) {
+	for n, text := range files {
+		if strings.HasSuffix(n, ".sst") && (name == "" || len(text) > len(files[name])) {
+			name = n
+		}
+	}
+	return name
+}
+
+// flip changes a byte of a table: in the middle block of the copies or of the writes.
+func flip(t *testing.T, text, of string) string {
+	t.Helper()
+	mem := vfs.NewMem()
+	v := &victim{files: map[string]string{"000001.sst": text}}
+	no(t, v.write(mem, damage{}))
+	var hit []block.Handle
+	for _, h := range layoutOf(t, mem, "000001.sst")["data"] {
+		if strings.Contains(text[h.Offset:h.Offset+h.Length], of) {
+			hit = append(hit, h)
+		}
+	}
+	if len(hit) < 3 {
+		t.Fatalf("%d blocks of %s", len(hit), of)
+	}
+	flipped := []byte(text)
+	h := hit[len(hit)/2]
+	flipped[h.Offset+h.Length/2] ^= 1
+	return string(flipped)
+}
+
+// overwrite damages a table under an open journal.
+func overwrite(t *testing.T, mem vfs.FS, name, text string) {
+	t.Helper()
+	f, err := mem.OpenReadWrite(mem.PathJoin(dir, name), vfs.WriteCategoryUnspecified)
+	no(t, err)
+	no(t, second(f.WriteAt([]byte(text), 0)))
+	no(t, f.Close())
+}
+
+// holds checks that the directory starts with all that was acknowledged in it, and reports
+// how many copies it has.
+func holds(t *testing.T, fs vfs.FS, more ...string) (copies int) {
+	t.Helper()
+	j := open(t, fs)
+	for i := range 5 {
+		expect(t, j, key("pending%d", i), journal.Value, fmt.Sprint(i)+noise(8<<10))
+	}
+	for _, name := range more {
+		expect(t, j, key("%s", name), journal.Value, name)
+	}
+	letters, err := j.DeadLetters(0, 10)
+	if err != nil || len(letters) != 1 || letters[0].ID != key("dead") {
+		t.Errorf("dead letters are %+v, %v", letters, err)
+	}
+	doubt, err := j.InDoubt()
+	if err != nil || len(doubt) != 5 {
+		t.Errorf("%d are in doubt, %v", len(doubt), err)
+	}
+	for i := range 40 {
+		switch state := lookup(t, j, key("copy%02d", i)); {
+		case state.Kind == journal.Settled && state.Value == fmt.Sprint(i)+noise(8<<10):
+			copies++
+		case state.Kind != journal.Unknown:
+			t.Errorf("copy %d is %+v", i, state.Kind)
+		}
+	}
+	check(t, j)
+	return copies
+}
+
+// contract 4: copies that are damaged in a table that holds pending writes too stop nobody:
+// the table is replaced at the start, and the writes are in its place.
+func TestDamagedCopiesBesideWrites(t *testing.T) {
+	mem := vfs.NewMem()
+	no(t, (&victim{files: flawed(t, "s/ns/copy")}).write(mem, damage{}))
+	if n := holds(t, mem); n != 0 {
+		t.Errorf("%d copies are left", n)
+	}
+	if r, err := recoverAll(mem); !errors.Is(err, journal.ErrInUse) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// contract 4: a pending write that is damaged stops the start. A recovery has the others.
+func TestDamagedWriteStopsTheStart(t *testing.T) {
+	mem := vfs.NewMem()
+	no(t, (&victim{files: flawed(t, "p/ns/pending")}).write(mem, damage{}))
+	j, err := journal.Open(journal.Options{Dir: dir, FS: mem})
+	no(t, err)
+	err = j.Run(t.Context())
+	no(t, j.Close())
+	mustBeCorrupt(t, err)
+	r, err := recoverAll(mem)
+	if err != nil || r.Healthy || r.Complete() || r.Salvaged.Pending != 4 || r.Missing.Pending != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// Damage that comes while the journal is open is met by a reader, and then mended. Writes
+// before and after that are there, though the process is killed.
+func TestDamageWhileOpen(t *testing.T) {
+	mem := vfs.NewMem()
+	no(t, (&victim{files: flawless(t)}).write(mem, damage{}))
+	j := open(t, mem)
+	put(t, j, key("before"), "before")
+	files := readAll(t, mem)
+	name := largest(files)
+	overwrite(t, mem, name, flip(t, files[name], "s/ns/copy"))
+	unknown := 0
+	for i := range 40 {
+		if lookup(t, j, key("copy%02d", i)).Kind == journal.Unknown {
+			unknown++
+		}
+	}
+	if unknown == 0 || unknown > 3 {
+		t.Errorf("%d copies are unknown", unknown)
+	}
+	if st := j.Stats(); st.DamagedTables != 1 || st.DamagedCopies != int64(unknown) {
+		t.Errorf("stats are %+v", st)
+	}
+	put(t, j, key("between"), "between")
+	no(t, j.MaintainOnce())
+	put(t, j, key("after"), "after")
+	expect(t, j, key("copy00"), journal.Unknown, "")
+	killed := vfs.NewMem()
+	no(t, (&victim{files: readAll(t, mem)}).write(killed, damage{}))
+	if n := holds(t, killed, "before", "between", "after"); n != 0 {
+		t.Errorf("%d copies are left", n)
+	}
+}
+
+// A repair amid readers and writers: everybody gets right answers before, during and after.
+func TestRepairUnderLoad(t *testing.T) {
+	mem := vfs.NewMem()
+	no(t, (&victim{files: flawless(t)}).write(mem, damage{}))
+	j := open(t, mem)
+	files := readAll(t, mem)
+	overwrite(t, mem, largest(files), flip(t, files[largest(files)], "s/ns/copy"))
+	together(6, func(g int) {
+		for i := range 150 {
+			switch id := key("load%d", g); g {
+			case 0:
+				for j.Stats().DamagedTables == 0 {
+					runtime.Gosched() // until a reader has met the damage
+				}
+				no(t, j.MaintainOnce())
+			case 1:
+				for k := range 40 {
+					fillUnknown(t, j, k)
+				}
+			case 2:
+				if l, ok, err := j.Listing("ns"); err != nil || ok && l.Complete && len(l.Rows) < 40 {
+					t.Errorf("a listing of %d rows, %v", len(l.Rows), err)
+				}
+				no(t, j.BeginListing("ns").Commit(upstreamRows(), true))
+			default:
+				value := fmt.Sprint(i)
+				no(t, putting(j, id, value)())
+				expect(t, j, id, journal.Value, value)
+				settle(t, j, id)
+				expect(t, j, id, journal.Settled, value)
+			}
+		}
+	})
+	if st := j.Stats(); st.DamagedTables != 1 {
+		t.Errorf("%d damaged tables were met", st.DamagedTables)
+	}
+	check(t, j)
+	no(t, j.DB().Compact(t.Context(), []byte("a"), []byte("z"), false))
+	for i := range 5 {
+		expect(t, j, key("pending%d", i), journal.Value, fmt.Sprint(i)+noise(8<<10))
+	}
+}
+
+// fillUnknown reads a copy, and takes upstream's if there is none.
+func fillUnknown(t *testing.T, j *journal.Journal, i int) {
+	t.Helper()
+	id, value := key("copy%02d", i), fmt.Sprint(i)+noise(8<<10)
+	switch state := lookup(t, j, id); {
+	case state.Kind == journal.Unknown:
+		no(t, second(j.Fill(id, observed(value), always)))
+	case state.Kind != journal.Settled || state.Value != value:
+		t.Errorf("copy %d is of kind %d", i, state.Kind)
+	}
+}
+
+// upstreamRows are all that upstream holds there.
+func upstreamRows() []journal.Row {
+	var keys []string
+	for i := range 40 {
+		keys = append(keys, fmt.Sprintf("copy%02d", i))
+	}
+	for g := range 6 {
+		keys = append(keys, fmt.Sprint("load", g))
+	}
+	return rows(keys...)
+}
+
+// contract 2: a read that fails is no write that fails. A block that the disk cannot read is
+// as a damaged one.
+func TestUnreadableBlock(t *testing.T) {
+	mem := vfs.NewMem()
+	no(t, (&victim{files: flawless(t)}).write(mem, damage{}))
+	var lost atomic.Pointer[string]
+	fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if name := lost.Load(); name != nil && op.Kind == errorfs.OpFileReadAt && op.Offset > 100_000 && strings.HasSuffix(op.Path, *name) {
+			return syscall.EIO
+		}
+		return nil
+	}))
+	j := open(t, fs)
+	put(t, j, key("late"), "late")
+	name := largest(readAll(t, mem))
+	lost.Store(&name)
+	unknown := 0
+	for i := range 40 {
+		if lookup(t, j, key("copy%02d", i)).Kind == journal.Unknown {
+			unknown++
+		}
+	}
+	if unknown == 0 || unknown == 40 {
+		t.Errorf("%d copies are unknown", unknown)
+	}
+	_ = j.DB().Compact(t.Context(), []byte("a"), []byte("z"), false) // whatever it says, the journal goes on
+	no(t, j.MaintainOnce())
+	no(t, j.DB().Compact(t.Context(), []byte("a"), []byte("z"), false))
+	for i := range 5 {
+		expect(t, j, key("pending%d", i), journal.Value, fmt.Sprint(i)+noise(8<<10))
+	}
+	expect(t, j, key("late"), journal.Value, "late")
+	check(t, j)
+}
+
+// Whatever cuts a repair off, the journal starts with all that was acknowledged.
+func TestRepairCutOff(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	no(t, (&victim{files: flawed(t, "s/ns/copy")}).write(mem, damage{}))
+	mem = mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
+	use := func(fs vfs.FS) {
+		j, err := journal.Open(journal.Options{Dir: dir, FS: fs})
+		no(t, err)
+		no(t, j.Run(t.Context()))
+		put(t, j, key("late"), "late")
+		no(t, j.Close())
+	}
+	atEachChange(t, mem, use, func(i int, fs *vfs.MemFS) {
+		if n := holds(t, fs); n != 0 {
+			t.Errorf("moment %d: %d copies are left", i, n)
+		}
+	})
+}
+
+// A complete listing drops the copies of what upstream no longer holds, though it cannot
+// read all of them.
+func TestListingOverDamagedCopies(t *testing.T) {
+	mem := vfs.NewMem()
+	no(t, (&victim{files: flawless(t)}).write(mem, damage{}))
+	j := open(t, mem)
+	files := readAll(t, mem)
+	overwrite(t, mem, largest(files), flip(t, files[largest(files)], "s/ns/copy"))
+	no(t, j.BeginListing("ns").Commit(rows("copy00"), true))
+	for _, i := range []int{1, 20, 39} {
+		expect(t, j, key("copy%02d", i), journal.Unknown, "")
+	}
+	if l, ok, err := j.Listing("ns"); !ok || err != nil || len(l.Rows) != 1 {
+		t.Errorf("the listing is %+v, %v, %v", l.Rows, ok, err)
+	}
+	check(t, j)
+}
+
+// A listing of which a repair gives up some rows is given up whole: else it would deny the
+// entries of the others.
+func TestRepairedListingIsWhole(t *testing.T) {
+	mem := vfs.NewMem()
+	j := open(t, mem)
+	var listing []journal.Row
+	long := noise(20_200)
+	for i := range 20_000 { // more than one table
+		listing = append(listing, journal.Row{Key: fmt.Sprintf("%05d%x", i*7919%65536, long[i:i+120]), ListBytes: 1, UpdatedAt: 20})
+	}
+	no(t, j.BeginListing("ns").Commit(listing, true))
+	no(t, j.FlushTables())
+	name := tableFrom(t, j, "l/")
+	overwrite(t, mem, name, flip(t, readAll(t, mem)[name], "")) // any of its blocks
+	if _, ok, err := j.Listing("ns"); ok || err != nil {
+		t.Fatalf("the damaged listing is answered: %v", err)
+	}
+	no(t, j.MaintainOnce())
+	if l, ok, err := j.Listing("ns"); ok || err != nil {
+		t.Errorf("a listing of %d rows is answered, %v", len(l.Rows), err)
+	}
+	no(t, j.BeginListing("ns").Commit(rows("a"), true))
+	if l, ok, err := j.Listing("ns"); !ok || err != nil || len(l.Rows) != 1 {
+		t.Errorf("the next listing has %d rows, %v, %v", len(l.Rows), ok, err)
+	}
+}
+
+// tableFrom names the youngest table that begins with such a record.
+func tableFrom(t *testing.T, j *journal.Journal, kind string) (name string) {
+	t.Helper()
+	levels, err := j.DB().SSTables()
+	no(t, err)
+	for _, level := range levels {
+		for _, table := range level {
+			if strings.HasPrefix(string(table.Smallest.UserKey), kind) {
+				name = max(name, fmt.Sprintf("%06d.sst", uint64(table.BackingSSTNum)))
+			}
+		}
+	}
+	if name == "" {
+		t.Fatalf("no table begins with %s: %s", kind, j.DB().DebugString())
+	}
+	return name
+}
+
+// Pebble cuts a table that a repair needs a part of, and takes a block that it cannot read
+// for one without records. So the repair reads such a table first: the pending writes in it
+// stay, though it is damaged too.
+func TestRepairReadsWhatItCuts(t *testing.T) {
+	mem := vfs.NewMem()
+	j := open(t, mem)
+	manyCopies(t, j, 0)
+	no(t, j.FlushTables())
+	for i := range 5 {
+		put(t, j, key("pending%d", i), fmt.Sprint(i)+noise(8<<10))
+	}
+	for i := 0; i < 250; i += 3 {
+		no(t, second(j.Fill(key("copy%d", i), observed("newer"+noise(5<<10)), always)))
+	}
+	no(t, j.FlushTables())
+	upper, lower := tableFrom(t, j, "h/"), tableFrom(t, j, "s/")
+	files := readAll(t, mem)
+	damaged := []byte(files[upper])
+	text := func(h block.Handle) string { return files[upper][h.Offset : h.Offset+h.Length] }
+	blocks := layoutOf(t, mem, upper)["data"]
+	for i, h := range blocks { // all of copies but the first, which Pebble reads to end a pass over the writes
+		if i > 0 && strings.Contains(text(blocks[i-1]), "s/ns/copy") {
+			damaged[h.Offset+h.Length/2] ^= 1
+		}
+	}
+	overwrite(t, mem, upper, string(damaged))
+	overwrite(t, mem, lower, flip(t, files[lower], "s/ns/copy"))
+	for i := 55; i < 100; i++ {
+		// Copies that the upper table has not. Its filter may let Pebble look for one of
+		// them all the same, so the first that is damaged is enough.
+		if i%3 != 0 && j.Stats().DamagedTables == 0 {
+			lookup(t, j, key("copy%d", i))
+		}
+	}
+	if st := j.Stats(); st.DamagedTables != 1 {
+		t.Fatalf("%d damaged tables are known", st.DamagedTables)
+	}
+	no(t, j.MaintainOnce())
+	for i := range 5 {
+		expect(t, j, key("pending%d", i), journal.Value, fmt.Sprint(i)+noise(8<<10))
+	}
+	check(t, j)
+	no(t, j.DB().Compact(t.Context(), []byte("a"), []byte("z"), false))
+}
