@@ -79,12 +79,15 @@ func (s *service) wasRefused(id journal.ID, what state) bool {
 // write that BotWire itself refused. Nothing of its entry is certain then: upstream may hold
 // any state from before.
 func (w *world) burials() string {
-	letters, err := w.node.journal.DeadLetters(w.lastDead, 1000)
+	letters, err := w.node.journal.DeadLetters(0, 1000) // an older write may die after a newer one
 	if err != nil {
 		return "dead letters: " + err.Error()
 	}
 	for _, l := range letters {
-		w.lastDead = l.Seq
+		if w.dead[l.Seq] {
+			continue
+		}
+		w.dead[l.Seq] = true
 		what, ok := w.acknowledged[l.Seq]
 		if ok && !w.up.wasRefused(l.ID, what) {
 			return fmt.Sprintf("contract 15: write %d to %s (%s) is a dead letter, and BotWire has not refused it", l.Seq, l.ID, what)

@@ -25,11 +25,11 @@ type world struct {
 	beliefs  map[journal.ID]*belief
 
 	acknowledged map[uint64]state // by sequence number
-	lastDead     uint64           // the newest dead letter known
+	dead         map[uint64]bool  // the dead letters that are known
 }
 
 func newWorld() (*world, error) {
-	w := &world{fs: vfs.NewCrashableMem(), up: newService(), beliefs: make(map[journal.ID]*belief), acknowledged: make(map[uint64]state)}
+	w := &world{fs: vfs.NewCrashableMem(), up: newService(), beliefs: make(map[journal.ID]*belief), acknowledged: make(map[uint64]state), dead: make(map[uint64]bool)}
 	for _, id := range entries {
 		w.beliefs[id] = &belief{possible: []state{{}}}
 	}
