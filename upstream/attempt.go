@@ -153,7 +153,7 @@ func (a *attempt) staysPending(w journal.Write, sentAt instant) bool {
 		return false
 	}
 	c := contentOf(w)
-	if d.sentAt(sentAt); d.allLeave(c) {
+	if d.sentAt(sentAt); d.over() {
 		return false
 	}
 	d.confirmed = &confirmation{w.Seq, c}
