@@ -139,32 +139,37 @@ func (a *attempt) conclude(w journal.Write, sentAt instant, verdict Verdict, fai
 // staysPending ends the attempt if its confirmed write is not to settle yet: an older
 // request may still be carried out over it, or it is to be sent again.
 func (a *attempt) staysPending(w journal.Write, sentAt instant) bool {
+	d, c := a.task.doubt(), content{}
+	if d != nil {
+		c = contentOf(w)
+	}
 	a.f.mu.Lock()
-	defer a.f.mu.Unlock()
 	a.f.schedule.confirmedIn(a.f.now() - sentAt)
 	if a.early {
 		// Upstream would list it as older than what was written before: it is sent again
 		// in its turn.
 		a.stop(backingOff, atOnce)
+		a.f.mu.Unlock()
 		return true
 	}
-	d := a.task.doubt()
-	if d == nil {
-		return false
+	if d != nil {
+		d.sentAt(sentAt)
 	}
-	c := contentOf(w)
-	if d.sentAt(sentAt); d.over() {
+	if d == nil || d.over() {
+		a.f.mu.Unlock()
 		return false
 	}
 	d.confirmed = &confirmation{w.Seq, c}
 	at := d.until()
 	if a.task.seq > w.Seq {
 		at = 0 // the newer write need not wait
-	} else {
+	}
+	a.stop(doubting, at)
+	a.f.mu.Unlock()
+	if at != 0 {
 		a.f.opts.Logger.Info("upstream holds a write, which stays pending: an earlier request to its entry was not answered",
 			"namespace", w.Namespace, "key", w.Key, "until", a.f.wall(at))
 	}
-	a.stop(doubting, at)
 	return true
 }
 
