@@ -155,7 +155,7 @@ func (a *attempt) staysPending(w journal.Write, sentAt instant) bool {
 	if d != nil {
 		d.sentAt(sentAt)
 	}
-	if d == nil || d.allLeave(c) {
+	if d == nil || d.over() {
 		a.f.mu.Unlock()
 		return false
 	}

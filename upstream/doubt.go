@@ -70,10 +70,9 @@ func (d *doubt) sentAt(at instant) {
 	}
 }
 
-// allLeave reports whether every request that may still land would leave c.
-func (d *doubt) allLeave(c content) bool {
-	return d.unknownUntil == 0 && !slices.ContainsFunc(d.landings, func(l landing) bool { return l.content != c })
-}
+// over reports whether nothing can land any more. A request that would leave what upstream
+// holds already counts, too: a newer write may come before it lands.
+func (d *doubt) over() bool { return d.unknownUntil == 0 && len(d.landings) == 0 }
 
 // until is when nothing can land any more.
 func (d *doubt) until() instant {
