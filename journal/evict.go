@@ -154,7 +154,7 @@ func (e *evictor) visitSettled(ctx context.Context, r pebble.Reader, visit func(
 	err := store.Each(r, prefix, record.After(prefix), func(key, value []byte) error {
 		id, err := record.ParseEntryKey(record.SettledPrefix, key)
 		if err != nil {
-			return nil // nobody reads it
+			return nil //nolint:nilerr // a damaged key: nobody reads its copy
 		}
 		found := copyOnDisk{id: id, size: int64(len(key) + len(value))}
 		// A damaged copy counts as the oldest.

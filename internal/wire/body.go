@@ -101,7 +101,7 @@ func (b *Bodies) read(w http.ResponseWriter, r *http.Request, room *Room) ([]byt
 			}
 		}
 		_, err := io.CopyN(&body, from, most-int64(body.Len()))
-		if err == io.EOF || err == nil && r.ContentLength >= 0 {
+		if errors.Is(err, io.EOF) || err == nil && r.ContentLength >= 0 {
 			return body.Bytes(), nil
 		}
 		if err != nil {
