@@ -175,7 +175,7 @@ func (v *victim) suffer(d damage) (outcome string) {
 		return "WRONG: " + err.Error()
 	}
 	fatal := make(chan error, 1)
-	j, err := journal.Open(journal.Options{Dir: dir, FS: mem, Fatal: func(err error) { fatal <- err }})
+	j, err := journal.Open(journal.WithoutPause(journal.Options{Dir: dir, FS: mem, Fatal: func(err error) { fatal <- err }}))
 	if err != nil {
 		if removed := v.removedFrom(mem, d); removed != "" {
 			return "WRONG: it does not start, and " + removed + " is not what it was"

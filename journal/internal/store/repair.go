@@ -25,9 +25,10 @@ const (
 	// repairPatience bounds how long everybody waits for the tables of what is in memory. A
 	// disk that is full or very slow postpones the repair.
 	repairPatience = 5 * time.Second
-	// damagePause is how long another reading of a damaged table takes. Pebble merges tables
-	// again and again without a pause, even if it cannot read them.
-	damagePause = 50 * time.Millisecond
+	// damageShare divides the pause of a full disk into the one that another reading of a
+	// damaged table takes. Pebble merges tables again and again without a pause, even if it
+	// cannot read them.
+	damageShare = 10
 )
 
 // damage is the tables in which Pebble has met damage since the store was opened. Its methods
@@ -83,7 +84,7 @@ func (d *damage) clear() {
 func (e *engine) meetDamage(info pebble.DataCorruptionInfo) {
 	file := e.opts.FS.PathBase(info.Path)
 	if !e.damage.note(file) {
-		time.Sleep(damagePause)
+		time.Sleep(e.opts.FullDiskPause / damageShare)
 		return
 	}
 	e.opts.Logger.Error("a table of the journal is damaged: settled copies in it are asked of upstream anew; "+

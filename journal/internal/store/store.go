@@ -44,7 +44,8 @@ type Options struct {
 	Fatal func(error)
 	// Logger receives Pebble's messages. It must not be nil.
 	Logger *slog.Logger
-	// FullDiskPause is [diskfs.FullDiskPause] but in tests.
+	// FullDiskPause is [diskfs.FullDiskPause] but in tests. A damaged table makes its readers
+	// wait for a part of it.
 	FullDiskPause time.Duration
 }
 
