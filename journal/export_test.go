@@ -22,6 +22,11 @@ func WithoutPause(o Options) Options {
 	return o
 }
 
+// Rebuild is the part of [Journal.Run] that makes the index.
+func (j *Journal) Rebuild(ctx context.Context) error {
+	return j.use(func() error { return j.rebuild(ctx) })
+}
+
 // errChecked refuses the change in whose place a check was made.
 var errChecked = errors.New("checked")
 

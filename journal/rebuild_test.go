@@ -153,7 +153,7 @@ func newSlowReads(fs vfs.FS) *slowReads {
 // from the disk into the index, is not pending again.
 func TestEntrySettlesWhileItIsReadFromTheStore(t *testing.T) {
 	for name, read := range map[string]func(*journal.Journal) error{
-		"rebuild":   func(j *journal.Journal) error { return j.Run(t.Context()) },
+		"rebuild":   func(j *journal.Journal) error { return j.Rebuild(t.Context()) },
 		"namespace": func(j *journal.Journal) error { return j.VisitPending("ns", func(journal.Pending) {}) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -182,6 +182,10 @@ func TestAnAbsenceEndsWithAnAnswerThatIsNotKept(t *testing.T) {
 		s := newSidecar(t, func(o *journal.Options, _ *Options) { o.FS, o.DiskReserve = fullDisk{o.FS}, 1<<20 })
 		wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
 		synctest.Wait() // the cache takes it
+		wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
+		if asked := s.upstream.take(); len(asked) != 1 {
+			t.Errorf("the absence is not remembered: upstream was asked %d times", len(asked))
+		}
 		s.upstream.set(id("n", "k"), "there")
 		wantValue(t, s.get("/memory/n/k", "Cache-Control", "no-cache"), "there")
 		wantValue(t, s.get("/memory/n/k"), "there")

@@ -260,6 +260,9 @@ func TestVerdicts(t *testing.T) {
 					wantBecome(t, row.become, first)
 					return
 				}
+				if r.pending() != 1 {
+					t.Error("the answer is taken for a confirmation")
+				}
 				r.put(key("k"), "newer") // a request in doubt may leave another state
 				time.Sleep(timeout + 2*backoffInitial + linger)
 				got := "again"
@@ -267,6 +270,9 @@ func TestVerdicts(t *testing.T) {
 					got = "again, and in doubt"
 				}
 				wantBecome(t, row.become, got)
+				if reads := r.requests(func(c call) bool { return !c.write() }); len(reads) > 0 {
+					t.Errorf("a write was answered, and upstream was asked %+v", stepsOf(reads))
+				}
 				r.settleWithin(lateWindow + backoffMax + time.Second)
 			})
 		})
