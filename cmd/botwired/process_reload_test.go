@@ -157,7 +157,10 @@ func testListensOnIPv4(t *testing.T, program string) {
 	c := prepareChild(t, program, t.TempDir(), address, newMemoryService(t).url(),
 		"--listen", "0.0.0.0:"+port, "--auth-token-file", token)
 	c.start()
-	if log := c.stderr.String(); !strings.Contains(log, `"0.0.0.0:`+port) {
-		t.Errorf("the log does not name the address as it was set: %s", log)
-	}
+	eventually(t, func() error {
+		if log := c.stderr.String(); !strings.Contains(log, `"0.0.0.0:`+port) {
+			return fmt.Errorf("the log does not name the address as it was set: %s", log)
+		}
+		return nil
+	})
 }
