@@ -29,6 +29,9 @@ var everyDamage = flag.Bool("damage.all", false, "damage the files at every offs
 // sampled is how many offsets of a file are tried unless all are.
 const sampled = 150
 
+// fewer divides the numbers of damages that are tried.
+var fewer = 1
+
 // victim is a directory that is going to be damaged.
 type victim struct {
 	name  string
@@ -158,9 +161,9 @@ func offsets(rng *rand.Rand, size int) []int {
 		for i := range sampleOf {
 			sampleOf[i] = i
 		}
-		return sampleOf
+		return sampleOf[:(size+fewer-1)/fewer]
 	}
-	return rng.Perm(size)[:sampled]
+	return rng.Perm(size)[:sampled/fewer]
 }
 
 // suffer opens the damaged directory, reads all of it and says how that ended.

@@ -56,7 +56,7 @@ func TestEveryDamageIsRecoveredFrom(t *testing.T) {
 			all := v.damages(rng)
 			rng.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
 			if !*everyDamage {
-				all = all[:400]
+				all = all[:400/fewer]
 			}
 			var mu sync.Mutex
 			outcomes := make(map[string]int)
