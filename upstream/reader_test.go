@@ -95,6 +95,7 @@ func TestCallerWhoLeavesHandsTheProbeBack(t *testing.T) {
 		if _, err := r.Get(ctx, key("k"), false); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
+		time.Sleep(time.Millisecond) // upstream notices that the caller has left
 		f.set(func(f *fake) { f.answer = nil })
 		if o, err := r.Get(t.Context(), key("k"), false); err != nil || o == nil {
 			t.Errorf("got %v, %v, want the entry", o, err)
