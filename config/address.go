@@ -20,6 +20,7 @@ func listenAddress(at func(*Config) *string) codec {
 		kind:     "address",
 		expected: "host:port, such as 127.0.0.1:2689, or unix:///absolute/path",
 		print:    func(c *Config) string { return *at(c) },
+		copy:     copies(at),
 		parse: func(c *Config, v node, _ places) error {
 			if v.kind != isText {
 				return unexpected()
@@ -89,6 +90,7 @@ func upstreamURL(at func(*Config) *string) codec {
 		kind:     "url",
 		expected: "http(s)://host[:port][/base] without user, query or fragment, or " + Embedded,
 		print:    func(c *Config) string { return *at(c) },
+		copy:     copies(at),
 		show:     hideURLSecrets,
 		parse: func(c *Config, v node, _ places) error {
 			if v.kind != isText {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,12 @@ const maxConcurrency = 1024
 
 // maxQuota bounds quota.writes_per_day to what an int holds on every platform.
 const maxQuota = 1<<31 - 1
+
+// maxDuration is 100 years: a few of them still fit 63 bits of nanoseconds.
+const maxDuration = 36_500 * day
+
+// maxSize bounds every number of bytes: sums and multiples of it still fit 63 bits.
+const maxSize = 1 << 50
 
 // lowest is the least that a duration or a size may be.
 type lowest int64
@@ -40,10 +47,14 @@ func duration(least lowest, at func(*Config) *time.Duration) codec {
 		kind:     "duration",
 		expected: "a duration" + least.String() + " such as 200ms, 1m30s or 2d",
 		print:    func(c *Config) string { return FormatDuration(*at(c)) },
+		copy:     copies(at),
 		parse: func(c *Config, v node, _ places) error {
 			d, err := ParseDuration(v.text)
 			if !v.isScalarOf(isText, isNumber) || err != nil || d < time.Duration(least) {
 				return unexpected()
+			}
+			if d > maxDuration {
+				return expect("a duration of at most %s", FormatDuration(maxDuration))
 			}
 			*at(c) = d
 			return nil
@@ -52,35 +63,56 @@ func duration(least lowest, at func(*Config) *time.Duration) codec {
 }
 
 func durationOrNoLimit(at func(*Config) *time.Duration) codec {
+	const orNoLimit = `, or "no limit"`
 	limited := duration(zeroOrMore, at)
 	return codec{
 		kind:     limited.kind,
-		expected: limited.expected + `, or "no limit"`,
+		expected: limited.expected + orNoLimit,
 		print: func(c *Config) string {
 			if *at(c) == NoLimit {
 				return "no limit"
 			}
 			return limited.print(c)
 		},
+		copy: copies(at),
 		parse: func(c *Config, v node, p places) error {
 			if v.kind == isText && (v.text == "no limit" || v.text == "none") {
 				*at(c) = NoLimit
 				return nil
 			}
-			return limited.parse(c, v, p)
+			err := limited.parse(c, v, p)
+			var fault *problem
+			if errors.As(err, &fault) && fault.expected != "" {
+				fault.expected += orNoLimit
+			}
+			return err
 		},
 	}
 }
 
 func size(least lowest, at func(*Config) *int64) codec {
+	return sizeUpTo(least, func() (int64, string) { return maxSize, "" }, at)
+}
+
+// memory is the codec of a size in memory.
+func memory(at func(*Config) *int64) codec {
+	return sizeUpTo(positive, func() (int64, string) { return usableMemory(), ", the memory of this machine or container" }, at)
+}
+
+// sizeUpTo accepts what most says, which also says what that is.
+func sizeUpTo(least lowest, most func() (int64, string), at func(*Config) *int64) codec {
 	return codec{
 		kind:     "size",
 		expected: "a number of bytes" + least.String() + " such as 64MiB, 64MB or 1048576",
 		print:    func(c *Config) string { return FormatSize(*at(c)) },
+		copy:     copies(at),
 		parse: func(c *Config, v node, _ places) error {
 			n, err := ParseSize(v.text)
 			if !v.isScalarOf(isText, isNumber) || err != nil || n < int64(least) {
 				return unexpected()
+			}
+			if limit, what := most(); n > limit {
+				return expect("at most %s%s", FormatSize(limit), what)
 			}
 			*at(c) = n
 			return nil
@@ -93,6 +125,7 @@ func count(least, most int, at func(*Config) *int) codec {
 		kind:     "number",
 		expected: "a whole number from " + strconv.Itoa(least) + " to " + strconv.Itoa(most),
 		print:    func(c *Config) string { return strconv.Itoa(*at(c)) },
+		copy:     copies(at),
 		parse: func(c *Config, v node, _ places) error {
 			n, err := strconv.Atoi(v.text)
 			if !v.isScalarOf(isText, isNumber) || err != nil || n < least || n > most {
@@ -116,6 +149,7 @@ func oneOf(auto string, words []string, at func(*Config) *string) codec {
 			}
 			return *at(c)
 		},
+		copy: copies(at),
 		parse: func(c *Config, v node, _ places) error {
 			if v.kind != isText || !slices.Contains(words, v.text) {
 				return unexpected()
@@ -142,6 +176,7 @@ func list(of element, at func(*Config) *[]string) codec {
 		kind:     "json",
 		expected: "a list of " + of.name + ` (JSON in a flag or the environment: ["` + of.example + `"])`,
 		print:    func(c *Config) string { return marshal(*at(c)) },
+		copy:     copies(at),
 		parse: func(c *Config, v node, _ places) error {
 			v, err := v.structured()
 			if err != nil || v.kind != isList {

@@ -31,7 +31,7 @@ type Config struct {
 	Listen         string   // "host:port", or "unix://" and an absolute path
 	AllowedHosts   []string // further names accepted in Host, lower case, without ports
 	AllowedOrigins []string // Origins that may call, lower case, as a browser writes them
-	DataDir        string   // absolute
+	DataDir        string   // absolute; "" if the user has no home and sets none: see RequireDataDir
 
 	Upstream   Upstream
 	Embedded   EmbeddedUpstream

@@ -1,6 +1,8 @@
 package config_test
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -86,10 +88,65 @@ func TestDefaultsOfOneCommand(t *testing.T) {
 	}
 }
 
+// Only those who use the data directory need a home for its default.
 func TestNoHome(t *testing.T) {
-	message := refused(t, config.Sources{Environ: []string{}})
-	wantAll(t, message, "data_dir", "default", "home directory")
-	load(t, config.Sources{Environ: []string{}, Flags: map[string]string{"data_dir": "/somewhere"}})
+	for _, environ := range [][]string{{}, {"HOME=relative"}, {"HOME="}} {
+		loaded := load(t, config.Sources{Environ: environ})
+		err := loaded.RequireDataDir()
+		if fault := new(config.Error); !errors.As(err, &fault) || loaded.Config.DataDir != "" {
+			t.Fatalf("%q: data_dir = %q, error %v", environ, loaded.Config.DataDir, err)
+		}
+		wantAll(t, err.Error(), "data_dir", "default", "HOME", "set data_dir (--data-dir or BOTWIRED_DATA_DIR)")
+		if dir := config.DefaultDataDir(environ); dir != "" {
+			t.Errorf("%q: the default of data_dir is %q", environ, dir)
+		}
+	}
+	given := load(t, config.Sources{Environ: []string{}, Flags: map[string]string{"data_dir": "/somewhere"}})
+	if err := given.RequireDataDir(); err != nil {
+		t.Error(err)
+	}
+	environ := home(t)
+	if got, want := config.DefaultDataDir(environ), load(t, config.Sources{Environ: environ}).Config.DataDir; got != want || want == "" {
+		t.Errorf("the default of data_dir is %q, want %q", got, want)
+	}
+}
+
+// A relative path in the configuration file counts from the file's directory, whatever the
+// working directory.
+func TestPathsInTheFile(t *testing.T) {
+	file := write(t, "config.yaml", "data_dir: data\nauth: {token_file: secrets/token}\nupstream.headers: {x-a: {file: secrets/header}}\n")
+	dir := filepath.Dir(file)
+	if err := os.Mkdir(filepath.Join(dir, "secrets"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{"token": "abc", "header": "value"} {
+		if err := os.WriteFile(filepath.Join(dir, "secrets", name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	here := t.TempDir()
+	t.Chdir(here)
+	relative, err := filepath.Rel(here, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, named := range []string{file, relative} {
+		c := load(t, config.Sources{File: named}).Config
+		if c.DataDir != filepath.Join(dir, "data") || c.Auth.TokenFile != filepath.Join(dir, "secrets", "token") || c.Upstream.Headers["X-A"] != "value" {
+			t.Errorf("%s: %+v", named, c)
+		}
+	}
+	c := load(t, config.Sources{File: file, Flags: map[string]string{"data_dir": "mine"}, Environ: home(t, "BOTWIRED_AUTH_TOKEN_FILE=")}).Config
+	if c.DataDir != filepath.Join(here, "mine") || c.Auth.TokenFile != "" {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestTabsInTheFile(t *testing.T) {
+	for _, content := range []string{"log:\n\tlevel: warn\n", "log:\n  level: warn\n\tformat: json\n", "\tlisten: localhost:1\n"} {
+		message := refused(t, config.Sources{File: write(t, "config.yaml", content)})
+		wantAll(t, message, "expected spaces", "a tab")
+	}
 }
 
 func TestPaths(t *testing.T) {

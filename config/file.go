@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -58,6 +59,9 @@ func yamlFault(err error) error {
 	var fault yaml.Error
 	if !errors.As(err, &fault) || fault.GetToken() == nil {
 		return &syntaxError{line: 1, expected: "YAML"}
+	}
+	if said := fault.GetMessage(); strings.Contains(said, "\t") || strings.Contains(said, "tab character") {
+		return &syntaxError{line: fault.GetToken().Position.Line, expected: "spaces where this line has a tab: YAML takes no tab for indentation"}
 	}
 	words := regexp.MustCompile(`"[^"]*"`).ReplaceAllString(fault.GetMessage(), "…")
 	return &syntaxError{line: fault.GetToken().Position.Line, expected: "YAML; " + words}

@@ -22,6 +22,7 @@ func headers(at func(*Config) *map[string]string) codec {
 		kind:     "json",
 		expected: `a mapping of header names to values or {file: PATH} (JSON in a flag or the environment)`,
 		print:    func(c *Config) string { return printHeaders(*at(c)) },
+		copy:     copies(at),
 		parse: func(c *Config, v node, p places) error {
 			v, err := v.structured()
 			if err != nil || v.kind != isMapping {

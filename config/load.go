@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -103,7 +104,11 @@ type loader struct {
 }
 
 func (l *loader) assign(s Setting, v node, from Source) error {
-	if err := s.codec.parse(&l.config, v, l.places); err != nil {
+	at := l.places
+	if from.Layer == FromFile {
+		at = at.in(filepath.Dir(from.Name))
+	}
+	if err := s.codec.parse(&l.config, v, at); err != nil {
 		return explain(s, v, from, err)
 	}
 	l.sources[s.Name] = from

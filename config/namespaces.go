@@ -13,6 +13,7 @@ func overrides(at func(*Config) *[]Override) codec {
 		kind:     "json",
 		expected: "a list of {match: PATTERN, SETTING: VALUE, ...} (JSON in a flag or the environment)",
 		print:    func(c *Config) string { return printOverrides(*at(c)) },
+		copy:     copies(at),
 		parse: func(c *Config, v node, p places) error {
 			v, err := v.structured()
 			if err != nil || v.kind != isList {

@@ -7,7 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
+	"time"
 )
 
 const application = "botwired"
@@ -16,10 +19,20 @@ const application = "botwired"
 // by mistake must not fill the memory.
 const maxFile = 1 << 20
 
-// places knows where a platform keeps a user's files.
+// pipeTime bounds how long a pipe's writer may take.
+const pipeTime = 10 * time.Second
+
+// places knows where a platform keeps a user's files, and where relative paths begin.
 type places struct {
 	goos   string
 	getenv func(string) string
+	base   string // the directory of the configuration file, while that is read; "" is the working directory
+}
+
+// in returns places whose relative paths count from a directory.
+func (p places) in(base string) places {
+	p.base = base
+	return p
 }
 
 // configFile returns the default place of the configuration file, or "" if the user has no
@@ -64,15 +77,27 @@ func (p places) xdg(variable string, underHome ...string) string {
 
 func (p places) underHome(elem ...string) string { return below(p.home(), elem...) }
 
+// home ignores a relative path, which would mean another directory for each working
+// directory.
 func (p places) home() string {
+	variable := "HOME"
 	if p.goos == "windows" {
-		return p.getenv("USERPROFILE")
+		variable = "USERPROFILE"
 	}
-	return p.getenv("HOME")
+	if dir := p.getenv(variable); filepath.IsAbs(dir) {
+		return dir
+	}
+	return ""
 }
 
-// absolute expands a leading "~/", and resolves a relative path from the working
-// directory.
+// DefaultDataDir returns the default of data_dir in an environment as of os.Environ; ""
+// if the user has no home.
+func DefaultDataDir(environ []string) string {
+	return places{goos: runtime.GOOS, getenv: newEnvironment(environ, runtime.GOOS).get}.stateDir()
+}
+
+// absolute expands a leading "~/", and resolves a relative path: one in the configuration
+// file from the file's directory, any other from the working directory.
 func (p places) absolute(name string) (string, error) {
 	if rest, ok := strings.CutPrefix(name, "~/"); ok {
 		home := p.home()
@@ -80,6 +105,9 @@ func (p places) absolute(name string) (string, error) {
 			return "", errors.New("a path without ~, as there is no home directory")
 		}
 		name = filepath.Join(home, rest)
+	}
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(p.base, name)
 	}
 	return filepath.Abs(name)
 }
@@ -96,6 +124,7 @@ func directory(at func(*Config) *string) codec {
 		kind:     "path",
 		expected: "the path of a directory",
 		print:    func(c *Config) string { return *at(c) },
+		copy:     copies(at),
 		parse: func(c *Config, v node, p places) error {
 			name, err := p.path(v)
 			if err != nil {
@@ -115,16 +144,22 @@ func file(at func(*Config) *string) codec {
 	return named
 }
 
-// readFile reads a small file whole. Its errors do not repeat the name.
+// readFile reads a small file whole. It may be a pipe, such as a shell's <(command), but a
+// daemon that reloads must not wait for one that nobody writes to, or take it for an empty
+// file. Its errors do not repeat the name.
 func readFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, bare(err)
 	}
 	defer f.Close()
+	_ = f.SetReadDeadline(time.Now().Add(pipeTime)) // what has no deadline, such as a file, needs none
 	content, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, bare(err)
+	}
+	if info, err := f.Stat(); len(content) == 0 && err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
+		return nil, errors.New("nobody writes to it: it is a pipe")
 	}
 	if len(content) > maxFile {
 		return nil, fmt.Errorf("larger than %s", FormatSize(maxFile))

@@ -28,11 +28,12 @@ func Reload(running, next *Loaded) (*Reloaded, error) {
 	}
 	out := &Reloaded{Changed: []string{}} // for a log: none is no null
 	for _, s := range l.table {
-		if s.Live {
-			l.sources[s.Name] = next.Source(s.Name)
-		} else if err := l.assign(s, node{text: s.codec.print(&running.Config), raw: true}, running.Source(s.Name)); err != nil {
-			return nil, err // impossible: a row parses what it prints, see TestPrintedValuesCanBeRead
+		from := next
+		if !s.Live {
+			from = running
+			s.codec.copy(&l.config, &running.Config)
 		}
+		l.sources[s.Name] = from.Source(s.Name)
 		switch {
 		case s.same(&running.Config, &next.Config):
 		case s.Live:

@@ -51,6 +51,20 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// What a running daemon cannot change stays as it is, even if it would be refused by now: the
+// memory of a container can be lowered while the daemon runs.
+func TestReloadKeepsWhatWouldBeRefused(t *testing.T) {
+	running := loadYAML(t, "cache.memory: 64MiB\n")
+	running.Config.Cache.Memory = 1 << 60
+	got, err := config.Reload(running, loadYAML(t, "cache: {memory: 64MiB, fresh_for: 20s}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := got.Loaded.Config.Cache; c.Memory != 1<<60 || c.FreshFor != 20*time.Second {
+		t.Errorf("in force: %+v", c)
+	}
+}
+
 // A configuration that is right by itself must also be right with what a running daemon
 // cannot change: the daemon still listens off loopback, and so it keeps its token.
 func TestReloadChecksTheOutcome(t *testing.T) {

@@ -23,7 +23,13 @@ type codec struct {
 	expected string // completes "expected …"
 	parse    func(c *Config, v node, p places) error
 	print    func(c *Config) string
+	copy     func(to, from *Config)   // also of a value that parse would refuse by now
 	show     func(text string) string // hides the secret parts of a rejected value; nil shows it all
+}
+
+// copies returns the codec.copy of the field that at points to.
+func copies[T any](at func(*Config) *T) func(to, from *Config) {
+	return func(to, from *Config) { *at(to) = *at(from) }
 }
 
 // Env returns the name of the environment variable of the setting.

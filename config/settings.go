@@ -59,7 +59,7 @@ func storeSettings() []Setting {
 	return []Setting{
 		{Name: "cache.memory", Default: "64MiB",
 			Doc:   "budget of the cache in memory, in bytes of entries",
-			codec: size(positive, func(c *Config) *int64 { return &c.Cache.Memory })},
+			codec: memory(func(c *Config) *int64 { return &c.Cache.Memory })},
 		{Name: "cache.fresh_for", Default: "10s", Overridable: true, Live: true,
 			Doc:   "a settled copy answers without asking upstream",
 			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.Cache.FreshFor })},

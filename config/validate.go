@@ -9,9 +9,6 @@ import (
 // involved.
 func (l *loader) validate() error {
 	c := &l.config
-	if c.DataDir == "" {
-		return l.refuse("data_dir", "a directory, as there is no home directory for the default")
-	}
 	if c.Flush.BackoffInitial > c.Flush.BackoffMax {
 		return l.refuse("flush.backoff_initial", fmt.Sprintf("at most flush.backoff_max, which is %s (%s)",
 			FormatDuration(c.Flush.BackoffMax), l.sources["flush.backoff_max"]))
@@ -25,6 +22,16 @@ func (l *loader) validate() error {
 		return l.refuse("listen", "a loopback address (localhost, 127.0.0.0/8 or ::1), or auth.token_file to be set as well")
 	}
 	return nil
+}
+
+// RequireDataDir returns an error, of type *Error, if data_dir has no value: only a command
+// that uses the directory needs one.
+func (l *Loaded) RequireDataDir() error {
+	if l.Config.DataDir != "" {
+		return nil
+	}
+	return &Error{Setting: "data_dir", Source: string(FromDefault),
+		Expected: "a directory, as HOME names no absolute path for the default: set data_dir (--data-dir or BOTWIRED_DATA_DIR)"}
 }
 
 // refuse blames the value in force of a setting.

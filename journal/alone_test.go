@@ -36,8 +36,8 @@ func alone(t *testing.T, status int) bool {
 	return false
 }
 
-// onFailingDisk opens a journal on a disk that fails what is named of a file, once it is
-// told to.
+// onFailingDisk opens a journal. Once the toggle is on, its disk fails some operations on a
+// file.
 func onFailingDisk(t *testing.T, file string, fatal func(error), fails func(errorfs.Op) bool) (*journal.Journal, *errorfs.Toggle) {
 	t.Helper()
 	fault := &errorfs.Toggle{Injector: errorfs.InjectorFunc(func(op errorfs.Op) error {

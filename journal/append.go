@@ -28,6 +28,7 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 		}
 	}
 	if err := j.store.Update(a); err != nil {
+		j.full.refuse(err)
 		return Write{}, err
 	}
 	return writeOf(w.ID, &a.write.Version, w.Value), nil

@@ -192,8 +192,8 @@ func TestPendingListIsOldestFirst(t *testing.T) {
 	}
 }
 
-// An entry that is written all the time is not waiting for ever: what has settled no
-// longer counts.
+// An entry that is written all the time is not waiting for ever: its settled writes no longer
+// count.
 func TestOldestAgeOfABusyEntry(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	busy, quiet := key("busy"), key("quiet")

@@ -58,8 +58,8 @@ func TestFullJournalRefusesAndRecovers(t *testing.T) {
 	no(t, write(j, a, 100))
 }
 
-// What an entry takes in memory counts for the budget before the write is taken, and not
-// only afterwards.
+// The budget counts an entry's memory before the journal takes the write, and not only
+// afterwards.
 func TestBudgetCountsMemory(t *testing.T) {
 	j := open(t, vfs.NewMem(), budget(2*one-1))
 	no(t, write(j, key("a"), 100))
@@ -109,7 +109,7 @@ func TestFullDiskRefusesAndRecovers(t *testing.T) {
 		d.free.Store(int64(reserve + 2*written + 10))
 		j := open(t, d, func(o *journal.Options) { o.DiskReserve = reserve })
 		a, b := key("a"), key("b")
-		for range 3 { // what is refused takes nothing
+		for range 3 { // a refused write takes nothing
 			if err := write(j, a, 400); !errors.Is(err, journal.ErrFull) {
 				t.Errorf("error is %v", err)
 			}

@@ -91,8 +91,21 @@ func (c *copies) read(id ID) (found settledCopy, err error) {
 
 // updatedAt is the time of an entry's settled copy, 0 if there is none.
 func (c *copies) updatedAt(id ID) (float64, error) {
-	found, err := c.read(id)
+	found, err := c.head(id)
 	return found.UpdatedAt, err
+}
+
+// head is an entry's settled copy without its value, zero if there is none.
+func (c *copies) head(id ID) (o Observation, err error) {
+	_, err = store.Get(c.store.DB(), record.EntryKey(record.SettledPrefix, id), func(body []byte) (err error) {
+		o, _, err = record.DecodeSettledHead(body)
+		return err
+	})
+	if err != nil {
+		_, err = c.giveUp(fmt.Errorf("settled copy of %s: %w", id, err))
+		return Observation{}, err
+	}
+	return o, nil
 }
 
 // state is the State of an entry that has no pending write.

@@ -38,7 +38,7 @@ func mustBeCorrupt(t *testing.T, err error) {
 	}
 }
 
-// contract 4: what is not as it was written stops the start.
+// contract 4: a record that is not as it was written stops the start.
 func TestDamagedStoreDoesNotStart(t *testing.T) {
 	pending := journal.PendingKey(key("b"), 2)
 	for name, damage := range map[string]func(*journal.Journal) error{
@@ -64,7 +64,8 @@ func TestDamagedStoreDoesNotStart(t *testing.T) {
 	}
 }
 
-// contract 4: what upstream can be asked for again stops nobody, and is not made up.
+// contract 4: a damaged copy stops nobody, as upstream can be asked for it again, and the
+// journal makes none up.
 func TestDamagedCopyIsNotAnswered(t *testing.T) {
 	j := withDamagedCopies(t, "h/ns")
 	expect(t, j, key("c"), journal.Unknown, "")

@@ -56,7 +56,7 @@ func (h *history) now() present {
 }
 
 // A power cut at a random moment under load takes nothing that was acknowledged, leaves
-// nothing half done, and what is left verifies (contracts 1, 5, 7 and 13).
+// nothing half done, and leaves a journal that verifies (contracts 1, 5, 7 and 13).
 func TestPowerCutsUnderLoad(t *testing.T) {
 	for _, kept := range []int{0, 50, 100} {
 		t.Run(fmt.Sprint(kept, " percent kept"), func(t *testing.T) {

@@ -29,9 +29,6 @@ var everyDamage = flag.Bool("damage.all", false, "damage the files at every offs
 // sampled is how many offsets of a file are tried unless all are.
 const sampled = 150
 
-// fewer divides the numbers of damages that are tried.
-var fewer = 1
-
 // victim is a directory that is going to be damaged.
 type victim struct {
 	name  string
@@ -132,7 +129,6 @@ type damage struct {
 	file string
 	text string
 	gone bool
-	turn int // counts the damages of a test that takes turns
 }
 
 func (v *victim) damages(rng *rand.Rand) []damage {
@@ -269,6 +265,20 @@ func (v *victim) write(fs vfs.FS, d damage) error {
 		err = errors.Join(err, writeErr, f.Close())
 	}
 	return err
+}
+
+// onDisk is a disk with the directory, damaged.
+func (v *victim) onDisk(t testing.TB, d damage) *vfs.MemFS {
+	t.Helper()
+	mem := vfs.NewMem()
+	no(t, v.write(mem, d))
+	return mem
+}
+
+// diskWith is a disk with some files in the journal's directory.
+func diskWith(t testing.TB, files map[string]string) *vfs.MemFS {
+	t.Helper()
+	return (&victim{files: files}).onDisk(t, damage{})
 }
 
 func refused(where string, err error) string {

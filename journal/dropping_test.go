@@ -75,8 +75,8 @@ func TestDeadLetterIsNotShownBeforeItIsDurable(t *testing.T) {
 	}
 }
 
-// Whether there is room is judged of one moment: not of what was pending before a batch,
-// and what of it was superseded after it.
+// The journal judges whether there is room by one moment: it does not take the pending bytes
+// from before a batch, and the superseded ones from after it.
 func TestRoomIsJudgedOfOneMoment(t *testing.T) {
 	const value = 1000
 	j := open(t, vfs.NewMem(), func(o *journal.Options) { o.MaxBytes = 4*(value+journal.EntryMemory+10) + 2*journal.EntryMemory })

@@ -51,7 +51,8 @@ func (s *stalling) stall() (goOn func()) {
 	}
 }
 
-// later runs a call aside, and returns what says whether it has ended, and how.
+// later makes a call on a goroutine of its own. ended reports whether the call is over, and
+// err then has its error.
 func later(call func() error) (ended func() bool, err *error) {
 	err = new(error)
 	done := make(chan struct{})
@@ -70,7 +71,7 @@ func later(call func() error) (ended func() bool, err *error) {
 	}, err
 }
 
-// What a power cut could take back is not read (contract 7).
+// Nobody reads a state that a power cut could take back (contract 7).
 func TestWriteIsNotReadBeforeItIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := newStalling()
@@ -201,8 +202,8 @@ func TestManyCopiesThatAreNoLongerListed(t *testing.T) {
 	check(t, j)
 }
 
-// Upstream's clock may be set back between two answers: what is read here does not
-// grow older by it (contract 19).
+// Upstream's clock may be set back between two answers: the times that readers see here do not
+// go back (contract 19).
 func TestTimeOfAFillNeverDecreases(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	before := observed("1")

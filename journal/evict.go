@@ -159,7 +159,7 @@ func (e *evictor) visitSettled(ctx context.Context, r pebble.Reader, visit func(
 		found := copyOnDisk{id: id, size: int64(len(key) + len(value))}
 		// A damaged copy counts as the oldest.
 		if body, err := record.Unseal(key, value); err == nil {
-			found.used, _ = record.SettledTimes(body)
+			_, found.used, _ = record.DecodeSettledHead(body)
 			found.used = max(found.used, e.copies.seen.get(id).last())
 		}
 		if chunk = append(chunk, found); len(chunk) < copiesChunk {

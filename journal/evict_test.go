@@ -1,7 +1,6 @@
 package journal_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -13,14 +12,6 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// maintained runs Maintain in a bubble for a while of virtual time.
-func maintained(t *testing.T, j *journal.Journal, d time.Duration) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	defer cancel()
-	no(t, j.Maintain(ctx))
-}
-
 const copySize = 10 << 10
 
 func copies(o *journal.Options) { o.CopiesBytes = 100 * copySize }
@@ -31,8 +22,8 @@ func learn(t *testing.T, j *journal.Journal, id journal.ID) {
 	no(t, second(j.Fill(id, observed(strings.Repeat("x", copySize)), always)))
 }
 
-// Settled copies stay within their budget: the ones that were not used for the longest time
-// go, and others than copies stay.
+// Settled copies stay within their budget: the copies that were not used for the longest time
+// go, and all other records stay.
 func TestCopiesStayWithinTheirBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem()
@@ -42,7 +33,7 @@ func TestCopiesStayWithinTheirBudget(t *testing.T) {
 			learn(t, j, key("copy%02d", i))
 			time.Sleep(time.Second)
 		}
-		maintained(t, j, 5*time.Second)
+		maintain(t, j, 5*time.Second)
 		for i := range 90 {
 			expect(t, j, key("copy%02d", i), journal.Settled, strings.Repeat("x", copySize))
 			time.Sleep(time.Second)
@@ -54,7 +45,7 @@ func TestCopiesStayWithinTheirBudget(t *testing.T) {
 		for i := range 30 {
 			learn(t, j, key("more%02d", i))
 		}
-		maintained(t, j, 5*time.Second)
+		maintain(t, j, 5*time.Second)
 		kept := 0
 		for i := range 90 {
 			state := lookup(t, j, key("copy%02d", i))
@@ -116,7 +107,7 @@ func TestListingsStayWithinTheBudget(t *testing.T) {
 			no(t, j.BeginListing(fmt.Sprint("ns", i)).Commit(listing, true))
 			time.Sleep(time.Second)
 		}
-		maintained(t, j, 5*time.Second)
+		maintain(t, j, 5*time.Second)
 		kept := 0
 		for i := range 12 {
 			l, ok, err := j.Listing(fmt.Sprint("ns", i))
@@ -136,7 +127,7 @@ func TestListingsStayWithinTheBudget(t *testing.T) {
 	})
 }
 
-// A pending entry has its created_at from its copy: that one stays, whoever makes room.
+// A pending entry has its created_at from its copy: the copy stays, whoever makes room.
 func TestPendingEntryKeepsItsCreatedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := open(t, vfs.NewMem(), copies)
@@ -162,7 +153,7 @@ func TestPendingEntryKeepsItsCreatedAt(t *testing.T) {
 		for i := range 150 {
 			learn(t, j, key("more%02d", i))
 		}
-		maintained(t, j, 5*time.Second)
+		maintain(t, j, 5*time.Second)
 		if after := lookup(t, j, a); after != before {
 			t.Errorf("it was %+v and is %+v", before, after)
 		}
@@ -170,7 +161,7 @@ func TestPendingEntryKeepsItsCreatedAt(t *testing.T) {
 	})
 }
 
-// A write that settles while a listing is removed, and before that is durable, does not
+// A write that settles while a listing is removed, and before the removal is durable, does not
 // leave a listing of itself only in its place: it would pass for all that upstream holds.
 func TestWriteSettlesWhileTheListingIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 // value.
 const EntryMemory = entryMemory
 
-// WithoutPause is o with nothing held back on a full disk, and over a damaged table.
+// WithoutPause is o without the pauses on a full disk and over a damaged table.
 func WithoutPause(o Options) Options {
 	o.fullDiskPause = 1
 	return o

@@ -1,6 +1,8 @@
 package journal_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -41,12 +43,10 @@ func TestLogWithRoomLeft(t *testing.T) {
 		}
 		no(t, j.Check())
 	}
-	killed := filepath.Join(t.TempDir(), "journal") // as if the process had been
-	no(t, os.CopyFS(killed, os.DirFS(from)))
+	killed := copied(t, from) // as if the process had been
 	check(killed)
 	check(killed) // what the first start made of it
-	recovered := filepath.Join(t.TempDir(), "journal")
-	no(t, os.CopyFS(recovered, os.DirFS(from)))
+	recovered := copied(t, from)
 	no(t, os.Remove(filepath.Join(recovered, "MARK")))
 	report, err := journal.Recover(journal.RecoverOptions{Dir: recovered, Now: time.Now()})
 	no(t, err)
@@ -54,4 +54,18 @@ func TestLogWithRoomLeft(t *testing.T) {
 		t.Errorf("the recovery says %+v", report)
 	}
 	check(recovered)
+}
+
+// copied copies a journal that is open. Pebble may meanwhile remove a file that it needs no
+// more.
+func copied(t *testing.T, from string) (to string) {
+	t.Helper()
+	for {
+		to = filepath.Join(t.TempDir(), "journal")
+		err := os.CopyFS(to, os.DirFS(from))
+		if !errors.Is(err, fs.ErrNotExist) {
+			no(t, err)
+			return to
+		}
+	}
 }

@@ -69,6 +69,7 @@ func (f *filling) prepare(o *Observation) error {
 	}
 	now := *o
 	now.UpdatedAt = max(now.UpdatedAt, past.UpdatedAt)
+	now.Origin = past.Origin.Shown(past.Value == o.Value, o.UpdatedAt)
 	f.confirmedAt = unixNow()
 	f.state = settledState(now, f.confirmedAt)
 	switch {
@@ -79,7 +80,9 @@ func (f *filling) prepare(o *Observation) error {
 		f.setCopy = drop
 	}
 	f.row, err = f.bringRow(f.id.Namespace, knownRow{
-		Row: Row{Key: f.id.Key, ListBytes: now.ListBytes, UpdatedAt: now.UpdatedAt},
+		Row:     Row{Key: f.id.Key, ListBytes: now.ListBytes, UpdatedAt: now.UpdatedAt, Origin: now.Origin},
+		shownAt: o.UpdatedAt,
+		foreign: past.Origin.Seq != 0 && now.Origin.Seq == 0,
 	})
 	return err
 }

@@ -70,9 +70,8 @@ func TestFillIsAChange(t *testing.T) {
 	}
 }
 
-// So does one that keeps nothing: on a nearly full disk, what upstream has answered is
-// not here, and yet an answer from before it, an absence too, must not be given again
-// (contract 7).
+// So does a fill that keeps nothing. On a nearly full disk the journal does not keep
+// upstream's answer, and yet no reader may get an earlier one, or an absence (contract 7).
 func TestFillThatKeepsNothingIsAChange(t *testing.T) {
 	var changes []journal.ID
 	d := &disk{FS: vfs.NewMem()}
@@ -137,7 +136,7 @@ func TestListingIsBroughtForward(t *testing.T) {
 	}
 }
 
-// contract 8: what settles while upstream makes its listing may not be in it.
+// contract 8: a write that settles while upstream makes its listing may be missing from it.
 func TestWriteSettlesWhileListing(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	put(t, j, key("old"), "1")

@@ -8,7 +8,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// What is held is known before the index is rebuilt, and an entry counts once.
+// The journal knows its holdings before the index is rebuilt, and counts an entry once.
 func TestHoldings(t *testing.T) {
 	for name, test := range map[string]struct {
 		do   func(*journal.Journal)

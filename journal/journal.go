@@ -27,6 +27,11 @@ type Options struct {
 	CopiesBytes int64
 	// DiskReserve is the free space, in bytes, below which writes are refused.
 	DiskReserve int64
+	// AwaitRoom, if not nil, is called while fewer bytes are free than opening the journal
+	// needs, and with 0 as soon as there are enough. When it returns nil, Open looks again,
+	// or goes on; its error ends Open. If it is nil, Open waits for room by itself, for as
+	// long as it takes.
+	AwaitRoom func(needed int64) error
 	// Fatal is called once when the disk has failed. It must end the process; if it
 	// returns, the journal acknowledges nothing any more. It is called wherever the
 	// failure is met, with locks held, and must not call the journal.
@@ -58,6 +63,7 @@ type Journal struct {
 	pending *pendingSet
 	copies  *copies
 	evictor *evictor
+	full    *fullness
 	rebuilt chan struct{} // closed when the index is complete
 }
 
@@ -89,8 +95,14 @@ func (j *Journal) Subscribe(notify func(Change)) { j.pending.readers.notify = no
 func (j *Journal) Close() error { return j.store.Close() }
 
 // Err is nil while writes can be taken; else it is [ErrFailed], [ErrClosed], or
-// [ErrFull] when even the smallest write would be refused.
+// [ErrFull] when even the smallest write would be refused; see [Journal.Full].
 func (j *Journal) Err() error {
+	err := j.refuses()
+	j.full.found(err)
+	return err
+}
+
+func (j *Journal) refuses() error {
 	if err := j.store.Acquire(); err != nil {
 		return err
 	}

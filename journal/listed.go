@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/botwired/botwired/journal/internal/record"
@@ -36,7 +38,10 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 			return err
 		}
 	}
-	now, newest := l.fill.bringForward(rows)
+	if rows, err = l.compared(rows, past.Rows); err != nil {
+		return err
+	}
+	now := l.fill.bringForward(rows)
 	if complete {
 		l.absent, err = l.notListed(now)
 		if l.unread, err = l.giveUp(err); err != nil {
@@ -44,7 +49,7 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 		}
 	}
 	l.damaged = damaged
-	l.header = record.Header{FetchedAt: l.fill.startedAt, Newest: newest, Complete: complete}
+	l.header = record.Header{FetchedAt: l.fill.startedAt, Newest: inOrder(now), Complete: complete}
 	l.compare(past.Rows, now)
 	// A header that forgetRow wrote, or that is from before the clock was set back, is
 	// replaced.
@@ -54,18 +59,56 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 	return nil
 }
 
-// compare finds the rows that turn the past ones into the present ones. A row's time never
+// compared returns upstream's rows with what is kept of them: which writes of this
+// journal's they show, as the past rows say, or else the settled copies. A row's time never
 // goes back (contract 19).
+func (l *listed) compared(rows, past []Row) ([]Row, error) {
+	rows = slices.Clone(rows)
+	for i := range rows {
+		r := &rows[i]
+		kept, err := l.keptRow(past, r.Key)
+		if err != nil {
+			return nil, err
+		}
+		r.Origin = kept.Origin.Shown(kept.ListBytes == r.ListBytes, r.UpdatedAt)
+		r.UpdatedAt = max(r.UpdatedAt, kept.UpdatedAt)
+	}
+	return rows, nil
+}
+
+// keptRow is an entry's row among the past ones, or what its settled copy says of it.
+func (l *listed) keptRow(past []Row, name string) (Row, error) {
+	i, ok := slices.BinarySearchFunc(past, name, func(r Row, name string) int { return cmp.Compare(r.Key, name) })
+	if ok {
+		return past[i], nil
+	}
+	copied, err := l.head(ID{Namespace: l.fill.namespace, Key: name})
+	return Row{Key: name, ListBytes: copied.ListBytes, UpdatedAt: copied.UpdatedAt, Origin: copied.Origin}, err
+}
+
+// inOrder gives the later one of this journal's writes the later time: they may have
+// reached upstream in another order (contract 10). It returns the newest time of all rows.
+func inOrder(now map[string]Row) (newest float64) {
+	written := slices.SortedFunc(maps.Values(now), func(a, b Row) int { return cmp.Compare(a.Origin.Seq, b.Origin.Seq) })
+	before := 0.0
+	for _, row := range written {
+		if row.Origin.Seq != 0 {
+			row.UpdatedAt = max(row.UpdatedAt, before+tick)
+			before = row.UpdatedAt
+			now[row.Key] = row
+		}
+		newest = max(newest, row.UpdatedAt)
+	}
+	return newest
+}
+
+// compare finds the rows that turn the past ones into the present ones.
 func (l *listed) compare(past []Row, now map[string]Row) {
 	for _, old := range past {
-		row, ok := now[old.Key]
-		if !ok {
+		switch row, ok := now[old.Key]; {
+		case !ok:
 			l.removed = append(l.removed, old.Key)
-			continue
-		}
-		row.UpdatedAt = max(row.UpdatedAt, old.UpdatedAt)
-		l.header.Newest = max(l.header.Newest, row.UpdatedAt)
-		if now[old.Key] = row; row == old {
+		case row == old:
 			delete(now, old.Key)
 		}
 	}

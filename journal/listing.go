@@ -135,8 +135,9 @@ func (f *ListingFill) Commit(rows []Row, complete bool) error {
 
 // bringForward lays the rows that became known meanwhile over upstream's rows. It takes a
 // write that settled meanwhile for newer than all of upstream's rows.
-func (f *ListingFill) bringForward(rows []Row) (now map[string]Row, newest float64) {
+func (f *ListingFill) bringForward(rows []Row) (now map[string]Row) {
 	now = make(map[string]Row, len(rows))
+	newest := 0.0
 	for _, r := range rows {
 		now[r.Key] = r
 		newest = max(newest, r.UpdatedAt)
@@ -149,9 +150,10 @@ func (f *ListingFill) bringForward(rows []Row) (now map[string]Row, newest float
 		k.UpdatedAt = max(k.UpdatedAt, now[k.Key].UpdatedAt)
 		if k.arrived {
 			k.UpdatedAt = max(k.UpdatedAt, newest+tick)
+		} else {
+			newest = max(newest, k.UpdatedAt)
 		}
 		now[k.Key] = k.Row
-		newest = max(newest, k.UpdatedAt)
 	}
-	return now, newest
+	return now
 }

@@ -27,8 +27,8 @@ const (
 // Maintain keeps the store small until ctx ends. It keeps the settled copies within their
 // budget and gives back the room of writes that have left the journal. Under disk pressure
 // it removes settled copies, which upstream can be asked for again, and gives up the room
-// that it keeps for this. It replaces the tables in which damage was met. The caller runs it
-// after [Journal.Run].
+// that it keeps for this. It replaces the tables in which damage was met, and notices when the
+// journal takes no writes. The caller runs it after [Journal.Run].
 //
 // Errors: those of a failed disk, and [ErrCorrupt] when pending writes or dead letters are
 // damaged. A disk that stays full is no error.
@@ -38,6 +38,7 @@ func (j *Journal) Maintain(ctx context.Context) error {
 	// On a full disk, look waits for the room that only ballast can give.
 	tasks.Go(func() error { return everySecond(ctx, func() error { return j.use(j.store.Ballast) }) })
 	tasks.Go(func() error { return everySecond(ctx, func() error { return m.once(ctx) }) })
+	tasks.Go(func() error { return everySecond(ctx, func() error { _ = j.Err(); return nil }) }) // it notes what it finds
 	return tasks.Wait()
 }
 

@@ -45,41 +45,43 @@ func noise(n int) string {
 	return string(b)
 }
 
-// What has been deleted upstream, and is pending no more, gives its room back.
+// reserve is the free space below which a disk is nearly full for manyWrites' journal.
+const reserve = 1 << 20
+
+// manyWrites opens a journal with n pending writes of 100 KiB, on a disk with room.
+func manyWrites(t *testing.T, n int) (d *disk, j *journal.Journal, writes []journal.Write) {
+	t.Helper()
+	d = &disk{FS: vfs.NewMem()}
+	d.free.Store(1 << 30)
+	j = open(t, d, func(o *journal.Options) { o.DiskReserve = reserve })
+	value := noise(100 << 10)
+	for i := range n {
+		writes = append(writes, put(t, j, key("%d", i), fmt.Sprint(i)+value))
+	}
+	return d, j, writes
+}
+
+// Writes that are deleted upstream and pending no more give their room back.
 func TestDrainedJournalShrinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fs := vfs.NewMem()
-		j := open(t, fs)
-		value := noise(100 << 10)
-		var writes []journal.Write
-		for i := range 100 {
-			writes = append(writes, put(t, j, key("%d", i), fmt.Sprint(i)+value))
-		}
-		// What follows stays in memory, and the tables as they are.
+		d, j, writes := manyWrites(t, 100)
+		// The following changes stay in memory, and the tables as they are.
 		for _, w := range writes {
 			no(t, j.DeadLetter(w, journal.Failure{Status: 400, Reason: "no"}))
 			no(t, j.Discard(w.Seq))
 		}
 		maintain(t, j, time.Minute)
-		if after := size(t, fs); after > 4<<20 {
+		if after := size(t, d); after > 4<<20 {
 			t.Errorf("%d bytes are left", after)
 		}
 	})
 }
 
-// contract 3: what was still pending when the disk became full gives its room back once
-// it is drained, though no write has come since.
+// contract 3: writes that were still pending when the disk became full give their room back
+// once they are drained, though no write has come since.
 func TestFullDiskGivesBackWhatIsDrained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const reserve = 1 << 20
-		d := &disk{FS: vfs.NewMem()}
-		d.free.Store(1 << 30)
-		j := open(t, d, func(o *journal.Options) { o.DiskReserve = reserve })
-		value := noise(100 << 10)
-		var writes []journal.Write
-		for i := range 200 {
-			writes = append(writes, put(t, j, key("%d", i), fmt.Sprint(i)+value))
-		}
+		d, j, writes := manyWrites(t, 200)
 		d.free.Store(reserve - 1)
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
@@ -101,13 +103,9 @@ func TestFullDiskGivesBackWhatIsDrained(t *testing.T) {
 // contract 3: while the disk is nearly full, settled copies give way to writes.
 func TestFullDiskGivesUpCopies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const reserve = 1 << 20
-		d := &disk{FS: vfs.NewMem()}
-		d.free.Store(1 << 30)
-		j := open(t, d, func(o *journal.Options) { o.DiskReserve = reserve })
-		value := noise(100 << 10)
-		for i := range 200 {
-			no(t, j.Settle(put(t, j, key("%d", i), fmt.Sprint(i)+value)))
+		d, j, writes := manyWrites(t, 200)
+		for _, w := range writes {
+			no(t, j.Settle(w))
 		}
 		waiting := put(t, j, key("waiting"), "1")
 		d.free.Store(reserve - 1)

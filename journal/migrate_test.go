@@ -120,7 +120,7 @@ func TestMigrationKeepsACheckpoint(t *testing.T) {
 	}
 }
 
-// What cannot be checked is not migrated: the directory keeps its format.
+// A store that cannot be checked is not migrated: the directory keeps its format.
 func TestDamagedDirectoryIsNotMigrated(t *testing.T) {
 	mem, _ := ofFormat(t, 1)
 	files := readAll(t, mem)

@@ -20,7 +20,7 @@ func Open(opts Options) (*Journal, error) {
 	pending := newPendingSet(readers, opts.MaxBytes, opts.DiskReserve)
 	s, err := open(opts, store.Options{
 		Dir: opts.Dir, FS: opts.FS, DiskReserve: opts.DiskReserve, Fatal: opts.Fatal, Logger: opts.Logger,
-		Readers: readers, BeforeApply: pending.removeGarbage, FullDiskPause: opts.fullDiskPause,
+		Readers: readers, BeforeApply: pending.removeGarbage, FullDiskPause: opts.fullDiskPause, AwaitRoom: opts.AwaitRoom,
 	})
 	if err != nil {
 		return nil, refusedStart(opts.Dir, err)
@@ -30,6 +30,7 @@ func Open(opts Options) (*Journal, error) {
 	return &Journal{
 		opts: opts, store: s, pending: pending, copies: copies,
 		evictor: &evictor{copies: copies, pending: pending, budget: opts.CopiesBytes},
+		full:    &fullness{logger: opts.Logger},
 		rebuilt: make(chan struct{}),
 	}, nil
 }

@@ -181,7 +181,7 @@ func TestConcurrentFills(t *testing.T) {
 	}
 }
 
-// Compare-and-set between callers: of those that saw the same state, one wins.
+// Compare-and-set between callers: of the callers that saw the same state, one wins.
 func TestConditionalWritesExclude(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	a := key("a")

@@ -24,8 +24,8 @@ func (m *modes) MkdirAll(dir string, perm os.FileMode) error {
 	return m.FS.MkdirAll(dir, perm)
 }
 
-// The journal, what a migration keeps of it and what a recovery does: nobody else may
-// look into them.
+// Other users may not look into the journal, the checkpoint of a migration, or the copy that a
+// recovery keeps.
 func TestEveryDirectoryIsMadePrivate(t *testing.T) {
 	for name, use := range map[string]func(vfs.FS) error{
 		"migration": func(fs vfs.FS) error {

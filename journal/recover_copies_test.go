@@ -47,8 +47,7 @@ func TestRecoveryBringsBackNoOldCopy(t *testing.T) {
 			if damaged != 1 {
 				t.Fatalf("%d logs have the value", damaged)
 			}
-			left := vfs.NewMem()
-			no(t, (&victim{files: files}).write(left, damage{}))
+			left := diskWith(t, files)
 			r, err := recoverAll(left)
 			if err != nil || r.Healthy {
 				t.Fatalf("%+v, %v", r, err)
@@ -63,12 +62,11 @@ func TestRecoveryBringsBackNoOldCopy(t *testing.T) {
 	}
 }
 
-// What a recovery has found is not lost with the process: it is in a file beside the copy,
+// The report of a recovery is not lost with the process: it is in a file beside the copy
 // before the new journal takes the old one's place.
 func TestReportOutlivesTheRecovery(t *testing.T) {
 	v, d := cutVictim(t)
-	mem := vfs.NewMem()
-	no(t, v.write(mem, d))
+	mem := v.onDisk(t, d)
 	r, err := recoverAll(mem)
 	no(t, err)
 	f, err := mem.Open(copyDir + ".json")
@@ -83,7 +81,7 @@ func TestReportOutlivesTheRecovery(t *testing.T) {
 }
 
 // A directory whose format file is lost or garbled is refused with a line that names the
-// recovery, which mends it. Of a newer version the line does not.
+// recovery, which mends it. For a directory of a newer version, the line does not name it.
 func TestLostFormatNamesTheRecovery(t *testing.T) {
 	v := victims(t)[0]
 	for name, d := range map[string]damage{
@@ -92,8 +90,7 @@ func TestLostFormatNamesTheRecovery(t *testing.T) {
 		"newer":   {file: "FORMAT", text: "botwired journal 99\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			mem := vfs.NewMem()
-			no(t, v.write(mem, d))
+			mem := v.onDisk(t, d)
 			_, err := journal.Open(journal.Options{Dir: dir, FS: mem})
 			if !errors.Is(err, journal.ErrFormat) || strings.Contains(err.Error(), "botwired recover") != (name != "newer") {
 				t.Errorf("error is %v", err)

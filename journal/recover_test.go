@@ -43,14 +43,14 @@ func held(t testing.TB, j *journal.Journal) map[string]string {
 	return all
 }
 
-// contract 4: whatever happens to any one file, what can be salvaged of a journal that does
-// not start is right, what is missing is said, and the copy is what was found.
+// contract 4: whatever happens to any one file, a recovery of a journal that does not start
+// keeps only records that are right, reports the missing ones, and copies the directory as it
+// was.
 func TestEveryDamageIsRecoveredFrom(t *testing.T) {
 	seen := make(map[string]int) // of all directories: what a damage does depends on Pebble's timing
 	for _, v := range victims(t) {
 		t.Run(v.name, func(t *testing.T) {
-			whole := vfs.NewMem()
-			no(t, v.write(whole, damage{}))
+			whole := v.onDisk(t, damage{})
 			want := held(t, open(t, whole))
 			rng := rand.New(rand.NewPCG(5, 6))
 			all := v.damages(rng)
@@ -81,8 +81,7 @@ func TestEveryDamageIsRecoveredFrom(t *testing.T) {
 
 func (v *victim) recoverFrom(t *testing.T, d damage, want map[string]string) string {
 	name := fmt.Sprintf("%s %s to %d bytes", d.file, d.what, len(d.text))
-	mem := vfs.NewMem()
-	no(t, v.write(mem, d))
+	mem := v.onDisk(t, d)
 	before := readAll(t, mem)
 	r, err := recoverAll(mem)
 	if err != nil {
@@ -207,8 +206,7 @@ func TestRecoveryCutOff(t *testing.T) {
 
 func TestRecoveryNeverOverwritesACopy(t *testing.T) {
 	v, d := cutVictim(t)
-	mem := vfs.NewMem()
-	no(t, v.write(mem, d))
+	mem := v.onDisk(t, d)
 	_, err := recoverAll(mem)
 	no(t, err)
 	first := filesIn(t, mem, copyDir)
@@ -229,27 +227,26 @@ func TestRecoverRefuses(t *testing.T) {
 	if _, err := recoverAll(fs); !errors.Is(err, journal.ErrInUse) {
 		t.Errorf("in use: %v", err)
 	}
-	other := vfs.NewMem()
-	v := &victim{files: map[string]string{"FORMAT": "botwired journal 3\n", "000002.log": "x"}}
-	no(t, v.write(other, damage{}))
+	files := map[string]string{"FORMAT": "botwired journal 4\n", "000002.log": "x"}
+	other := diskWith(t, files)
 	if _, err := recoverAll(other); !errors.Is(err, journal.ErrFormat) {
 		t.Errorf("newer: %v", err)
 	}
-	if got := readAll(t, other); !maps.Equal(got, v.files) {
+	if got := readAll(t, other); !maps.Equal(got, files) {
 		t.Errorf("newer: changed to %v", got)
 	}
-	foreign := vfs.NewMem()
-	v = &victim{files: map[string]string{"MANIFEST-000001": "x", "000002.log": "y"}}
-	no(t, v.write(foreign, damage{}))
+	files = map[string]string{"MANIFEST-000001": "x", "000002.log": "y"}
+	foreign := diskWith(t, files)
 	if _, err := recoverAll(foreign); err == nil {
 		t.Error("another's store was replaced")
 	}
-	if got := readAll(t, foreign); !maps.Equal(got, v.files) {
+	if got := readAll(t, foreign); !maps.Equal(got, files) {
 		t.Errorf("another's: changed to %v", got)
 	}
 }
 
-// Copies that were given up do not come back, and that they were is no damage.
+// Copies that were given up do not come back, and a recovery does not take their absence for
+// damage.
 func TestRecoveryLeavesWhatWasGivenUp(t *testing.T) {
 	for name, flush := range map[string]func(j *journal.Journal) error{
 		"in a log":  func(*journal.Journal) error { return nil },

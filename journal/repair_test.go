@@ -57,9 +57,7 @@ func largest(files map[string]string) (name string) {
 // flip changes a byte of a table: in the middle block of the copies or of the writes.
 func flip(t *testing.T, text, of string) string {
 	t.Helper()
-	mem := vfs.NewMem()
-	v := &victim{files: map[string]string{"000001.sst": text}}
-	no(t, v.write(mem, damage{}))
+	mem := diskWith(t, map[string]string{"000001.sst": text})
 	var hit []block.Handle
 	for _, h := range layoutOf(t, mem, "000001.sst")["data"] {
 		if strings.Contains(text[h.Offset:h.Offset+h.Length], of) {
@@ -82,6 +80,14 @@ func overwrite(t *testing.T, mem vfs.FS, name, text string) {
 	no(t, err)
 	no(t, second(f.WriteAt([]byte(text), 0)))
 	no(t, f.Close())
+}
+
+// damageCopies damages the largest table, where its copies are, under an open journal.
+func damageCopies(t *testing.T, mem vfs.FS) {
+	t.Helper()
+	files := readAll(t, mem)
+	name := largest(files)
+	overwrite(t, mem, name, flip(t, files[name], "s/ns/copy"))
 }
 
 // holds checks that the directory starts with all that was acknowledged in it, and reports
@@ -118,8 +124,7 @@ func holds(t *testing.T, fs vfs.FS, more ...string) (copies int) {
 // contract 4: copies that are damaged in a table that holds pending writes too stop nobody:
 // the table is replaced at the start, and the writes are in its place.
 func TestDamagedCopiesBesideWrites(t *testing.T) {
-	mem := vfs.NewMem()
-	no(t, (&victim{files: flawed(t, "s/ns/copy")}).write(mem, damage{}))
+	mem := diskWith(t, flawed(t, "s/ns/copy"))
 	if n := holds(t, mem); n != 0 {
 		t.Errorf("%d copies are left", n)
 	}
@@ -130,8 +135,7 @@ func TestDamagedCopiesBesideWrites(t *testing.T) {
 
 // contract 4: a pending write that is damaged stops the start. A recovery has the others.
 func TestDamagedWriteStopsTheStart(t *testing.T) {
-	mem := vfs.NewMem()
-	no(t, (&victim{files: flawed(t, "p/ns/pending")}).write(mem, damage{}))
+	mem := diskWith(t, flawed(t, "p/ns/pending"))
 	j, err := journal.Open(journal.Options{Dir: dir, FS: mem})
 	no(t, err)
 	err = j.Run(t.Context())
@@ -143,16 +147,13 @@ func TestDamagedWriteStopsTheStart(t *testing.T) {
 	}
 }
 
-// Damage that comes while the journal is open is met by a reader, and then mended. Writes
+// A reader meets damage that comes while the journal is open, and a repair mends it. Writes
 // before and after that are there, though the process is killed.
 func TestDamageWhileOpen(t *testing.T) {
-	mem := vfs.NewMem()
-	no(t, (&victim{files: flawless(t)}).write(mem, damage{}))
+	mem := diskWith(t, flawless(t))
 	j := open(t, mem)
 	put(t, j, key("before"), "before")
-	files := readAll(t, mem)
-	name := largest(files)
-	overwrite(t, mem, name, flip(t, files[name], "s/ns/copy"))
+	damageCopies(t, mem)
 	unknown := 0
 	for i := range 40 {
 		if lookup(t, j, key("copy%02d", i)).Kind == journal.Unknown {
@@ -169,8 +170,7 @@ func TestDamageWhileOpen(t *testing.T) {
 	no(t, j.MaintainOnce())
 	put(t, j, key("after"), "after")
 	expect(t, j, key("copy00"), journal.Unknown, "")
-	killed := vfs.NewMem()
-	no(t, (&victim{files: readAll(t, mem)}).write(killed, damage{}))
+	killed := diskWith(t, readAll(t, mem))
 	if n := holds(t, killed, "before", "between", "after"); n != 0 {
 		t.Errorf("%d copies are left", n)
 	}
@@ -178,11 +178,9 @@ func TestDamageWhileOpen(t *testing.T) {
 
 // A repair amid readers and writers: everybody gets right answers before, during and after.
 func TestRepairUnderLoad(t *testing.T) {
-	mem := vfs.NewMem()
-	no(t, (&victim{files: flawless(t)}).write(mem, damage{}))
+	mem := diskWith(t, flawless(t))
 	j := open(t, mem)
-	files := readAll(t, mem)
-	overwrite(t, mem, largest(files), flip(t, files[largest(files)], "s/ns/copy"))
+	damageCopies(t, mem)
 	together(6, func(g int) {
 		for i := range 150 {
 			switch id := key("load%d", g); g {
@@ -246,8 +244,7 @@ func upstreamRows() []journal.Row {
 // contract 2: a read that fails is no write that fails. A block that the disk cannot read is
 // as a damaged one.
 func TestUnreadableBlock(t *testing.T) {
-	mem := vfs.NewMem()
-	no(t, (&victim{files: flawless(t)}).write(mem, damage{}))
+	mem := diskWith(t, flawless(t))
 	var lost atomic.Pointer[string]
 	fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if name := lost.Load(); name != nil && op.Kind == errorfs.OpFileReadAt && op.Offset > 100_000 && strings.HasSuffix(op.Path, *name) {
@@ -300,11 +297,9 @@ func TestRepairCutOff(t *testing.T) {
 // A complete listing drops the copies of what upstream no longer holds, though it cannot
 // read all of them.
 func TestListingOverDamagedCopies(t *testing.T) {
-	mem := vfs.NewMem()
-	no(t, (&victim{files: flawless(t)}).write(mem, damage{}))
+	mem := diskWith(t, flawless(t))
 	j := open(t, mem)
-	files := readAll(t, mem)
-	overwrite(t, mem, largest(files), flip(t, files[largest(files)], "s/ns/copy"))
+	damageCopies(t, mem)
 	no(t, j.BeginListing("ns").Commit(rows("copy00"), true))
 	for _, i := range []int{1, 20, 39} {
 		expect(t, j, key("copy%02d", i), journal.Unknown, "")
@@ -375,7 +370,7 @@ func TestRepairReadsWhatItCuts(t *testing.T) {
 		no(t, second(j.Fill(key("copy%d", i), observed("newer"+noise(5<<10)), always)))
 	}
 	no(t, j.FlushTables())
-	upper, lower := tableFrom(t, j, "h/"), tableFrom(t, j, "s/")
+	upper, lower := tableFrom(t, j, "l/"), tableFrom(t, j, "s/")
 	files := readAll(t, mem)
 	damaged := []byte(files[upper])
 	text := func(h block.Handle) string { return files[upper][h.Offset : h.Offset+h.Length] }

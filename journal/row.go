@@ -11,7 +11,9 @@ import (
 type knownRow struct {
 	Row
 	gone    bool
-	arrived bool // by a write of ours, just now
+	arrived bool    // by a write of ours, just now
+	shownAt float64 // Unix seconds: else, upstream's updated_at of it
+	foreign bool    // and its value is not the one that was kept as a write of ours
 }
 
 // rowChange is the change of a namespace's listing, and of the listings under way, when one
@@ -38,8 +40,9 @@ func (r *rowChange) fill(tx *store.Tx) {
 // bringRow brings the namespace's listing, if there is one, and the listings under way
 // forward by one entry. The caller holds the copies lock.
 //
-// A write that has just arrived is newer than all rows listed before, whatever the clocks
-// here and upstream say.
+// A write that has just arrived is newer than all rows that upstream has listed, whatever
+// the clocks here and upstream say. Of two writes that have arrived the later one is the
+// newer: readers of a listing go by Origin.Seq.
 func (c *copies) bringRow(namespace string, k knownRow) (*rowChange, error) {
 	change := &rowChange{stripe: c.stripe(namespace), listing: namespace}
 	change.observe = func(f *ListingFill) { f.known = append(f.known, k) }
@@ -61,15 +64,24 @@ func (c *copies) bringRow(namespace string, k knownRow) (*rowChange, error) {
 	row, newest := k.Row, h.Newest
 	if k.arrived {
 		row.UpdatedAt = max(row.UpdatedAt, newest+tick)
+	} else if same := old.Origin.Shown(old.ListBytes == row.ListBytes, k.shownAt); same.Seq != 0 && !k.foreign {
+		// The row keeps its time, and so its place in the order of the writes: the next
+		// listing gives all of them upstream's times at once.
+		row.Origin, row.UpdatedAt = same, old.UpdatedAt
 	}
 	row.UpdatedAt = max(row.UpdatedAt, old.UpdatedAt)
-	h.Newest = max(newest, row.UpdatedAt)
+	if !k.arrived {
+		h.Newest = max(newest, row.UpdatedAt)
+	}
+	k.Row = row
 	if row == old && h.Newest == newest {
 		return change, nil
 	}
 	change.write = func(tx *store.Tx) {
 		c.setRow(tx, namespace, row)
-		setHeader(tx, namespace, h)
+		if h.Newest != newest {
+			setHeader(tx, namespace, h)
+		}
 	}
 	return change, nil
 }

@@ -25,7 +25,8 @@ func (j *Journal) Settle(w Write) error {
 	var row *rowChange
 	if err == nil {
 		row, err = j.copies.bringRow(w.Namespace, knownRow{
-			Row: Row{Key: w.Key, ListBytes: w.ListBytes, UpdatedAt: w.UpdatedAt}, gone: w.Op == Delete, arrived: true,
+			Row:  Row{Key: w.Key, ListBytes: w.ListBytes, UpdatedAt: w.UpdatedAt, Origin: record.Origin{Seq: w.Seq}},
+			gone: w.Op == Delete, arrived: true,
 		})
 	}
 	if err == nil {
@@ -55,7 +56,10 @@ func (c *copies) settled(w Write) (fill func(*store.Tx), err error) {
 	if w.Op == Delete || c.store.Low(int64(len(w.Value))) { // a copy is kept only where there surely is room
 		return func(tx *store.Tx) { tx.Delete(key) }, nil
 	}
-	o := Observation{Value: w.Value, ListBytes: w.ListBytes, CreatedAt: w.createdAt, UpdatedAt: w.UpdatedAt}
+	o := Observation{
+		Value: w.Value, ListBytes: w.ListBytes, CreatedAt: w.createdAt, UpdatedAt: w.UpdatedAt,
+		Origin: record.Origin{Seq: w.Seq},
+	}
 	if past.intact && !w.afterDelete {
 		o.CreatedAt = past.CreatedAt
 	}
@@ -67,7 +71,7 @@ func (c *copies) settled(w Write) (fill func(*store.Tx), err error) {
 
 // Failure is why upstream will never take a write.
 type Failure struct {
-	// Status is the one with which upstream refused the write, HTTP's for BotWire; 0 when
+	// Status is the status with which upstream refused the write, HTTP's for BotWire; 0 when
 	// there is none. The journal does not interpret it.
 	Status int
 	Reason string // for people; never holds a value

@@ -80,7 +80,7 @@ type sickDisk struct {
 	failed string      // a file whose sync failed in this process
 	again  bool        // it was synced once more
 	left   bool        // the process is ending by itself: it needs no other end
-	serves bool        // what failed first was a change that the store relies on, amid service
+	serves bool        // the first failure was of a change that the store relies on, amid service
 }
 
 func newSickDisk(a ailment, n int) *sickDisk {
@@ -113,8 +113,8 @@ func (d *sickDisk) meet(op errorfs.Op) error {
 	if err != nil && d.hit == nil {
 		d.hit = &op
 		d.serves = !d.left && (isSync(op) || writes(op) || op.Kind == errorfs.OpCreate)
-		// A table that found the disk full is made anew, and its directory synced again:
-		// that is a new entry. What is in a log or a manifest must not be tried again.
+		// Pebble makes a table that found the disk full anew, and syncs the new entry of its
+		// directory. It must not try again to sync a log or a manifest.
 		if isSync(op) && (errors.Is(err, syscall.EIO) || fileKind(op.Path) != "directory") {
 			d.failed = op.Path
 		}

@@ -98,8 +98,8 @@ func (l *ledger) hasEnded() bool {
 	return len(l.fatal) > 0
 }
 
-// do makes one call that, if it is acknowledged, leaves the accounts behind. One that
-// is refused while the process lives leaves nothing (contract 2, 3).
+// do makes one call that, if it is acknowledged, leaves the accounts behind. A call that is
+// refused while the process lives leaves nothing (contract 2, 3).
 func (l *ledger) do(after accounts, call func() error) error {
 	l.mu.Lock()
 	late := len(l.fatal) > 0

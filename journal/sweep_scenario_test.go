@@ -120,7 +120,7 @@ func (v *voyage) close() {
 	}
 }
 
-// What Pebble makes of its tables is no business of a caller.
+// Callers do not learn how Pebble writes and merges its tables.
 func (v *voyage) flushTables()   { _ = v.j.RotateLog() }
 func (v *voyage) compactTables() { _ = v.j.CompactTables(context.Background()) }
 

@@ -106,9 +106,9 @@ func numbersOf(a ailment, total int) []int {
 	return numbers
 }
 
-// sweepBatch runs cases in a process of their own, and in further ones those behind a
-// case in which Pebble has crashed it: that is an end of the process, too. What a
-// power cut or a kill at such a moment leaves is TestPowerCutSweep's.
+// sweepBatch runs cases in a process of their own, and in further ones those behind a case in
+// which Pebble has crashed it: that is an end of the process, too. TestPowerCutSweep looks at
+// the remains of a power cut or a kill at such a moment.
 func sweepBatch(t *testing.T, name string, numbers []int) (results []string) {
 	for len(numbers) > 0 {
 		var list []string

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/journal/internal/store"
 )
 
 // worn is a directory whose tables are going to be damaged, and what a journal says of it.
@@ -37,7 +38,7 @@ func TestDamagedTablesInUse(t *testing.T) {
 	for _, w := range directories {
 		t.Run(w.name, func(t *testing.T) {
 			ran++
-			if got := w.live(damage{}); got != "right" {
+			if got := w.live(badBit{}); got != "right" {
 				t.Fatalf("undamaged: %s", got)
 			}
 			all := w.blocks(t)
@@ -46,11 +47,11 @@ func TestDamagedTablesInUse(t *testing.T) {
 			rand.New(rand.NewPCG(h.Sum64(), 1)).Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
 			if !*everyDamage {
 				data := 0
-				all = slices.DeleteFunc(all, func(d damage) bool {
-					if d.what == "data" {
+				all = slices.DeleteFunc(all, func(f badBit) bool {
+					if f.what == "data" {
 						data++
 					}
-					return d.what == "data" && data > 16
+					return f.what == "data" && data > 16
 				})
 			}
 			all = all[:(len(all)+fewer-1)/fewer]
@@ -146,38 +147,49 @@ func manyCopies(t *testing.T, j *journal.Journal, from int) {
 	no(t, j.BeginListing("ns").Commit(append(listing, rows("filled", "settled1", "settled2", "settled3", "settled4", "settled5", "pending7")...), false))
 }
 
-// blocks are the damages of one byte in each block of each table, and in its footer.
-func (w *worn) blocks(t *testing.T) []damage {
+// badBit is a bit of a table that is going to be flipped; the zero badBit flips nothing.
+type badBit struct {
+	what string // the kind of block
+	file string
+	at   uint64
+	turn int // counts the bad bits of a directory
+}
+
+// damage is the table with the bit flipped.
+func (w *worn) damage(f badBit) damage {
+	if f.file == "" {
+		return damage{}
+	}
+	text := []byte(w.files[f.file])
+	text[f.at] ^= 1
+	return damage{what: f.what, file: f.file, text: string(text)}
+}
+
+// blocks are bad bits, one in each block of each table and in its footer.
+func (w *worn) blocks(t *testing.T) []badBit {
 	t.Helper()
-	mem := vfs.NewMem()
-	no(t, w.write(mem, damage{}))
-	var all []damage
+	mem := w.onDisk(t, damage{})
+	var all []badBit
 	for _, name := range slices.Sorted(maps.Keys(w.files)) {
 		if !strings.HasSuffix(name, ".sst") {
 			continue
 		}
 		for kind, handles := range layoutOf(t, mem, name) {
 			for _, h := range handles {
-				flipped := []byte(w.files[name])
-				flipped[h.Offset+h.Length/2] ^= 1
-				all = append(all, damage{what: kind, file: name, text: string(flipped)})
+				all = append(all, badBit{what: kind, file: name, at: h.Offset + h.Length/2})
 			}
 		}
-		flipped := []byte(w.files[name])
-		flipped[len(flipped)-20] ^= 1
-		all = append(all, damage{what: "footer", file: name, text: string(flipped)})
+		all = append(all, badBit{what: "footer", file: name, at: uint64(len(w.files[name]) - 20)})
 	}
-	slices.SortStableFunc(all, func(a, b damage) int { return strings.Compare(a.what, b.what) })
+	slices.SortStableFunc(all, func(a, b badBit) int { return strings.Compare(a.what, b.what) })
 	return all
 }
 
 func layoutOf(t *testing.T, mem vfs.FS, name string) map[string][]block.Handle {
 	t.Helper()
-	f, err := mem.Open(mem.PathJoin(dir, name))
+	file, err := store.OpenTable(mem, mem.PathJoin(dir, name))
 	no(t, err)
-	readable, err := sstable.NewSimpleReadable(f)
-	no(t, err)
-	r, err := sstable.NewReader(t.Context(), readable, sstable.ReaderOptions{})
+	r, err := sstable.NewReader(t.Context(), file, sstable.ReaderOptions{})
 	no(t, err)
 	defer func() { no(t, r.Close()) }()
 	l, err := r.Layout()
@@ -200,19 +212,19 @@ func layoutOf(t *testing.T, mem vfs.FS, name string) map[string][]block.Handle {
 	return handles
 }
 
-// live opens the damaged directory, works on it and starts it again. It says how that went;
-// what must not happen has a colon in it.
-func (w *worn) live(d damage) (outcome string) {
+// live opens the damaged directory, works on it and starts it again. It returns the outcome,
+// with a colon in it if the outcome is wrong.
+func (w *worn) live(f badBit) (outcome string) {
 	defer func() {
 		if p := recover(); p != nil {
 			outcome = fmt.Sprint("panic: ", p)
 		}
 	}()
 	mem := vfs.NewMem()
-	if err := w.write(mem, d); err != nil {
+	if err := w.write(mem, w.damage(f)); err != nil {
 		return "test: " + err.Error()
 	}
-	u := &use{worn: w, fs: mem, listing: w.listing, killed: d.turn%2 == 0}
+	u := &use{worn: w, fs: mem, listing: w.listing, killed: f.turn%2 == 0}
 	if refusal := u.start(); refusal != "" {
 		if refusal != "corrupt" {
 			return "refused: " + refusal
@@ -261,11 +273,11 @@ type use struct {
 // start opens the journal and returns how it was refused.
 func (u *use) start() (refusal string) {
 	var err error
-	u.j, err = journal.Open(journal.Options{Dir: dir, FS: u.fs, CopiesBytes: 64 << 20, Fatal: func(err error) {
+	u.j, err = journal.Open(journal.WithoutPause(journal.Options{Dir: dir, FS: u.fs, CopiesBytes: 64 << 20, Fatal: func(err error) {
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		u.fatal = err
-	}})
+	}}))
 	if err == nil {
 		if _, err = u.j.Holdings(); err == nil {
 			err = u.j.Run(context.Background())
@@ -345,7 +357,7 @@ func (u *use) readAll() error {
 	return u.list()
 }
 
-// read looks an entry up, and as upstream fills in what is not known.
+// read looks an entry up. If nothing is known of it, read fills in upstream's answer.
 func (u *use) read(id journal.ID, want journal.State) error {
 	got, err := u.j.Lookup(id)
 	if err != nil {

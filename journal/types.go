@@ -26,6 +26,9 @@ type Observation = record.Observation
 // Row is one line of a listing.
 type Row = record.Row
 
+// Origin says which of this journal's writes an entry's value upstream is.
+type Origin = record.Origin
+
 // NewWrite is a write to be journaled.
 type NewWrite struct {
 	ID

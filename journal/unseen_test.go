@@ -97,8 +97,7 @@ func newest(t *testing.T, files map[string]string, prefix, suffix string) (name,
 // reads opens what is left of the files and expects the copy to be there.
 func reads(t *testing.T, files map[string]string, value string) {
 	t.Helper()
-	mem := vfs.NewMem()
-	no(t, (&victim{files: files}).write(mem, damage{}))
+	mem := diskWith(t, files)
 	expect(t, open(t, mem), key("k"), journal.Settled, value)
 }
 
@@ -106,8 +105,7 @@ func reads(t *testing.T, files map[string]string, value string) {
 // that a newer copy is missing, and a reader would be given an older one (contract 7).
 func refuses(t *testing.T, files map[string]string, d damage, what string) {
 	t.Helper()
-	mem := vfs.NewMem()
-	no(t, (&victim{files: files}).write(mem, d))
+	mem := (&victim{files: files}).onDisk(t, d)
 	j, err := journal.Open(journal.Options{Dir: dir, FS: mem})
 	if err == nil {
 		no(t, j.Run(t.Context()))
@@ -155,8 +153,8 @@ func logsOf(t *testing.T, files map[string]string, n int) []string {
 	return logs[len(logs)-n:]
 }
 
-// contract 4: an older log that ends too early is noticed though the newer one, and all
-// that is counted, is whole. Nobody but the log's own trailer tells: the record that is
+// contract 4: an older log that ends too early is noticed though the newer log is whole, and
+// so are all records that are counted. Only the log's own trailer tells: the record that is
 // missing may be the last before the manifest's number.
 func TestCutLogIsNoticed(t *testing.T) {
 	files, logs := threeLogs(t)
@@ -203,7 +201,7 @@ func TestMissingFirstLogIsNoticed(t *testing.T) {
 }
 
 // contract 4: a start makes tables of the logs, and enters them in a new manifest. When
-// that is gone back to what the one before it was, only the mark tells: the manifest
+// somebody puts the manifest before it back in its place, only the mark tells: the manifest
 // before was last written when the log had ended of which the table is now missing.
 func TestOlderManifestIsNoticed(t *testing.T) {
 	h := holdTables(t)
@@ -254,15 +252,23 @@ func TestDamagedLogIsNotRemoved(t *testing.T) {
 	files := readAll(t, mem)
 	log := logsOf(t, files, 1)[0]
 	v := &victim{files: files}
-	d := damage{file: log, text: strings.Repeat("\x00", 30) + files[log][30:]}
-	refuses(t, files, d, "acknowledged writes are missing")
-	left := vfs.NewMem()
-	no(t, v.write(left, d))
-	if _, err := journal.Open(journal.Options{Dir: dir, FS: left}); err == nil {
-		t.Fatal("it starts")
-	}
-	if removed := v.removedFrom(left, d); removed != "" {
-		t.Errorf("%s is not what it was", removed)
+	var left *vfs.MemFS
+	for text, want := range map[string]string{
+		strings.Repeat("\x00", len(files[log])):      "it can be read up to write 0, and write 3 was acknowledged",
+		strings.Repeat("\x00", 30) + files[log][30:]: "acknowledged writes come behind it",
+	} {
+		d := damage{file: log, text: text}
+		refuses(t, files, d, want)
+		disk := v.onDisk(t, d)
+		if _, err := journal.Open(journal.Options{Dir: dir, FS: disk}); err == nil {
+			t.Fatal("it starts")
+		}
+		if removed := v.removedFrom(disk, d); removed != "" {
+			t.Errorf("%s is not what it was", removed)
+		}
+		if strings.Trim(text, "\x00") != "" {
+			left = disk
+		}
 	}
 	r, err := recoverAll(left)
 	no(t, err)

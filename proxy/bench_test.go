@@ -146,7 +146,7 @@ func connected(b *testing.B) func(request string) {
 	noError(b, err)
 	server := fastpath.New(listener, fastpath.Options{
 		HTTP:   &http.Server{Handler: s, ReadHeaderTimeout: time.Hour, ReadTimeout: time.Hour, WriteTimeout: time.Hour, IdleTimeout: time.Hour},
-		Admits: func(*http.Request) bool { return true }, Answer: s.AnswerSimple, Logger: slog.New(slog.DiscardHandler),
+		Admits: func(*http.Request) bool { return true }, Answer: s.AnswerSimple, BodyMatters: BodyMatters, Logger: slog.New(slog.DiscardHandler),
 	})
 	go func() { _ = server.Serve() }() // Close ends it
 	b.Cleanup(func() { noError(b, server.Close()) })

@@ -149,7 +149,7 @@ func (s *surface) retryUnlessOlder(l journal.DeadLetter, retried map[journal.ID]
 // deadLetter answers POST retry, POST {id}/retry and DELETE {id}.
 func (s *surface) deadLetter(w http.ResponseWriter, r *http.Request, path string) error {
 	if path == "retry" {
-		if err := require(r, http.MethodPost); err != nil {
+		if err := require(r, http.MethodPost, "namespace"); err != nil {
 			return err
 		}
 		return s.retryAll(w, r)

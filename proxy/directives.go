@@ -45,6 +45,17 @@ func (d *directives) add(part string) {
 	}
 }
 
+// narrow reports whether the caller does not take every answer that the policy would.
+func (d directives) narrow() bool { return d.noCache || d.maxAge >= 0 }
+
+// name is how the caller has said so.
+func (d directives) name() string {
+	if d.noCache {
+		return "no-cache"
+	}
+	return "max-age=" + strconv.FormatInt(int64(d.maxAge/time.Second), 10)
+}
+
 // judge returns what an answer is good for under a policy and a caller's directives.
 // A pending write is the newest there is, whatever the caller asks for.
 func (d directives) judge(p cache.Policy, item *cache.Item, now time.Time) (cache.Freshness, time.Duration) {

@@ -31,7 +31,8 @@ type fakeUpstream struct {
 
 	refusals map[string]string // of reads, as the status is told
 
-	held chan *question // nil: answers are given at once
+	held     chan *question // nil: answers are given at once
+	released chan struct{}  // closed when no more questions are taken from held
 }
 
 // question is a request that upstream got.
@@ -81,7 +82,7 @@ func (u *fakeUpstream) TooLong() error { return unavailable{time.Second} }
 func (u *fakeUpstream) give(ctx context.Context, q *question) error {
 	u.mu.Lock()
 	u.asked = append(u.asked, *q)
-	down, refusal, held, panics := u.down, u.refusal, u.held, u.panics
+	down, refusal, held, released, panics := u.down, u.refusal, u.held, u.released, u.panics
 	u.mu.Unlock()
 	if panics != nil {
 		panic(panics)
@@ -90,6 +91,8 @@ func (u *fakeUpstream) give(ctx context.Context, q *question) error {
 		q.answer = make(chan struct{})
 		select {
 		case held <- q:
+		case <-released:
+			close(q.answer)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -117,13 +120,16 @@ func (u *fakeUpstream) readsRefused() map[string]string { return u.refusals }
 func (u *fakeUpstream) hold() <-chan *question {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.held = make(chan *question)
+	u.held, u.released = make(chan *question), make(chan struct{})
 	return u.held
 }
 
+// release makes upstream give its answers at once again, those too that it holds and that
+// nobody has taken from the channel yet.
 func (u *fakeUpstream) release() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	close(u.released)
 	u.held = nil
 }
 

@@ -38,6 +38,9 @@ func list(from lister, namespace string, limit int, unchanged func() bool) (*loc
 		if settled, ok, err = readAgain(from, namespace, pending); err != nil || !ok {
 			return nil, err
 		}
+		if pending.lacks(limit) { // too many of its puts have settled, and were deleted, meanwhile
+			return list(from, namespace, limit, unchanged)
+		}
 	}
 	return &localListing{
 		namespace: namespace, items: pending.over(settled.Rows, limit),
@@ -75,13 +78,29 @@ func readAgain(from lister, namespace string, o *overlay) (settled journal.Listi
 		if err != nil {
 			return settled, false, err
 		}
-		o.newest[row.Key] = newestWrite{state.Seq, state.Kind == journal.Value}
+		o.newest[row.Key] = newestWrite{}
+		if state.Seq != 0 {
+			o.visit(pendingOf(row.Key, &state))
+		}
 		added = true
 	}
 	if !added {
 		return settled, true, nil
 	}
+	o.sort()
 	return from.Listing(namespace)
+}
+
+// pendingOf is the pending write that a state is. The visit may have missed it, as the entry
+// was written again after the visit had passed its place.
+func pendingOf(key string, state *journal.State) journal.Pending {
+	op := journal.Delete
+	if state.Kind == journal.Value {
+		op = journal.Put
+	}
+	return journal.Pending{
+		ID: journal.ID{Key: key}, Seq: state.Seq, Op: op, ListBytes: state.ListBytes, UpdatedAt: state.UpdatedAt,
+	}
 }
 
 // sparePuts is how many puts more than the limit a visit keeps, for those whose entries
@@ -158,17 +177,19 @@ func (o *overlay) sort() {
 func (o *overlay) lacks(limit int) bool { return o.oldest > 0 && len(o.recent) < limit }
 
 // over lays the pending writes over settled rows: tombstones hide, puts replace and add.
-// The newest come first. Pending writes are newer than all that is settled, whatever
-// their times say: upstream's times are those of arrival, and an entry that was written
-// here before another may have reached upstream after the other was written. It is shown
-// with no older time than theirs.
+//
+// The writes of this journal come in their order, pending or settled: upstream may have
+// received them in another order. A pending write is newer than all rows of other writers, whatever
+// the times say: upstream's times are those of arrival, and an entry that was written here
+// before another may have reached upstream after the other was written. A write is shown
+// with no older time than what is listed below it.
 func (o *overlay) over(rows []journal.Row, limit int) []wire.Item {
 	written := make(map[string]*journal.Pending, len(o.recent))
 	for i := range o.recent {
 		written[o.recent[i].Key] = &o.recent[i]
 	}
-	var left []journal.Row
-	floor := 0.0
+	lines := make([]line, 0, len(o.recent)+len(rows))
+	floor := o.floor
 	for _, row := range rows {
 		past, known := o.newest[row.Key]
 		switch p := written[row.Key]; {
@@ -177,25 +198,43 @@ func (o *overlay) over(rows []journal.Row, limit int) []wire.Item {
 		case past.isPut: // it has been dropped, and the row is older still
 			floor = max(floor, row.UpdatedAt)
 		case known && past.seq == 0:
-			left = append(left, row)
-			floor = max(floor, row.UpdatedAt)
+			lines = append(lines, line{row.Origin.Seq, row})
+			if row.Origin.Seq == 0 {
+				floor = max(floor, row.UpdatedAt)
+			}
 		}
 	}
-	slices.SortStableFunc(left, func(a, b journal.Row) int { return cmp.Compare(b.UpdatedAt, a.UpdatedAt) })
-	items := make([]wire.Item, 0, min(limit, len(o.recent)+len(left)))
-	for _, p := range o.recent[:min(limit, len(o.recent))] {
-		items = append(items, wire.Item{Key: p.Key, Bytes: p.ListBytes, UpdatedAt: p.UpdatedAt})
+	for _, p := range o.recent {
+		at := max(p.UpdatedAt, floor)
+		lines = append(lines, line{p.Seq, journal.Row{Key: p.Key, ListBytes: p.ListBytes, UpdatedAt: at}})
 	}
-	for _, p := range o.recent[len(items):] {
-		o.drop(p)
+	return newestFirst(lines, limit)
+}
+
+// line is one line of a listing; seq is the number of the write that it shows, 0 if another
+// writer made it.
+type line struct {
+	seq uint64
+	journal.Row
+}
+
+// newestFirst sorts lines, and returns up to limit items.
+func newestFirst(lines []line, limit int) []wire.Item {
+	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.seq, b.seq) })
+	newest := 0.0
+	for i := range lines {
+		if l := &lines[i]; l.seq != 0 {
+			newest = max(newest, l.UpdatedAt)
+			l.UpdatedAt = newest
+		}
 	}
-	newest := max(floor, o.floor)
-	for i := range slices.Backward(items) {
-		newest = max(newest, items[i].UpdatedAt)
-		items[i].UpdatedAt = newest
-	}
-	for _, row := range left[:min(limit-len(items), len(left))] {
-		items = append(items, wire.Item{Key: row.Key, Bytes: row.ListBytes, UpdatedAt: row.UpdatedAt})
+	slices.SortStableFunc(lines, func(a, b line) int {
+		return cmp.Or(cmp.Compare(b.UpdatedAt, a.UpdatedAt), cmp.Compare(b.seq, a.seq))
+	})
+	lines = lines[:min(limit, len(lines))]
+	items := make([]wire.Item, len(lines))
+	for i, l := range lines {
+		items[i] = wire.Item{Key: l.Key, Bytes: l.ListBytes, UpdatedAt: l.UpdatedAt}
 	}
 	return items
 }

@@ -62,34 +62,46 @@ func naive(rows []journal.Row, visits []journal.Pending) []wire.Item {
 			newest[p.Key] = p
 		}
 	}
-	type line struct {
+	type shown struct {
 		wire.Item
-		seq uint64
+		seq     uint64
+		pending bool
 	}
-	var lines []line
+	var lines []shown
+	others := 0.0 // the newest time of another writer's row
 	for _, row := range rows {
 		p, ok := newest[row.Key]
-		if !ok {
-			lines = append(lines, line{wire.Item{Key: row.Key, Bytes: row.ListBytes, UpdatedAt: row.UpdatedAt}, 0})
+		if ok {
+			p.UpdatedAt = max(p.UpdatedAt, row.UpdatedAt)
+			newest[row.Key] = p
 			continue
 		}
-		p.UpdatedAt = max(p.UpdatedAt, row.UpdatedAt)
-		newest[row.Key] = p
+		lines = append(lines, shown{Item: wire.Item{Key: row.Key, Bytes: row.ListBytes, UpdatedAt: row.UpdatedAt}, seq: row.Origin.Seq})
+		if row.Origin.Seq == 0 {
+			others = max(others, row.UpdatedAt)
+		}
 	}
 	for _, p := range newest {
 		if p.Op == journal.Put {
-			lines = append(lines, line{wire.Item{Key: p.Key, Bytes: p.ListBytes, UpdatedAt: p.UpdatedAt}, p.Seq})
+			lines = append(lines, shown{wire.Item{Key: p.Key, Bytes: p.ListBytes, UpdatedAt: p.UpdatedAt}, p.Seq, true})
 		}
 	}
-	slices.SortStableFunc(lines, func(a, b line) int {
-		return cmp.Or(cmp.Compare(b.seq, a.seq), cmp.Compare(b.UpdatedAt, a.UpdatedAt))
+	for i, l := range lines {
+		for _, other := range lines {
+			if l.seq > 0 && 0 < other.seq && other.seq <= l.seq {
+				lines[i].UpdatedAt = max(lines[i].UpdatedAt, other.UpdatedAt)
+				if other.pending {
+					lines[i].UpdatedAt = max(lines[i].UpdatedAt, others)
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(lines, func(a, b shown) int {
+		return cmp.Or(cmp.Compare(b.UpdatedAt, a.UpdatedAt), cmp.Compare(b.seq, a.seq))
 	})
 	items := make([]wire.Item, len(lines))
-	floor := 0.0
-	for i, l := range slices.Backward(lines) {
-		floor = max(floor, l.UpdatedAt)
+	for i, l := range lines {
 		items[i] = l.Item
-		items[i].UpdatedAt = floor
 	}
 	return items
 }
@@ -102,14 +114,18 @@ func TestOverlayIsTheNaiveOne(t *testing.T) {
 		at := rapid.Custom(func(t *rapid.T) float64 { return float64(rapid.IntRange(1, 100).Draw(t, "at")) })
 		var rows []journal.Row
 		for i, k := range rapid.SliceOfNDistinct(key, 0, 20, rapid.ID[string]).Draw(t, "rows") {
-			rows = append(rows, journal.Row{Key: k, ListBytes: -i, UpdatedAt: at.Draw(t, "of row")})
+			row := journal.Row{Key: k, ListBytes: -i, UpdatedAt: at.Draw(t, "of row")}
+			if rapid.Bool().Draw(t, "written here") {
+				row.Origin.Seq = 2*uint64(rapid.IntRange(0, 60).Draw(t, "of origin"))*100 + uint64(2*i) + 1
+			}
+			rows = append(rows, row)
 		}
 		slices.SortFunc(rows, func(a, b journal.Row) int { return cmp.Compare(a.Key, b.Key) })
 		visits := make(map[string][]journal.Pending) // of an entry, in its order of writing
 		var keys []string
 		again := false
 		for seq := range rapid.IntRange(0, 60).Draw(t, "writes") {
-			p := pendingPut(key.Draw(t, "of write"), uint64(seq+1), at.Draw(t, "of put"))
+			p := pendingPut(key.Draw(t, "of write"), 200*uint64(seq+1), at.Draw(t, "of put"))
 			if rapid.Bool().Draw(t, "delete") {
 				p = pendingDelete(p.Key, p.Seq)
 			}
@@ -169,6 +185,7 @@ func TestAListingOfManyPendingKeepsFew(t *testing.T) {
 type fakeLister struct {
 	rows     [][]journal.Row // of one reading after the other
 	visits   []journal.Pending
+	meantime []journal.Pending // which further visits find too
 	states   map[string]journal.State
 	readings int
 	looked   []string
@@ -184,6 +201,7 @@ func (f *fakeLister) VisitPending(_ string, visit func(journal.Pending)) error {
 	for _, p := range f.visits {
 		visit(p)
 	}
+	f.visits, f.meantime = append(f.visits, f.meantime...), nil
 	return nil
 }
 
@@ -216,6 +234,8 @@ func TestAListingDuringChanges(t *testing.T) {
 		"it was visited":    {fakeLister{rows: [][]journal.Row{rows("a"), rows("a", "b")}, visits: []journal.Pending{pendingPut("b", 5, 1)}}, false, []string{"b", "a"}, 3, []string{"b"}},
 		"a tombstone waits": {fakeLister{rows: [][]journal.Row{rows("a"), rows("a", "b")}, states: map[string]journal.State{"b": tombstone}}, false, []string{"a"}, 3, []string{"b"}},
 		"a newer put waits": {fakeLister{rows: [][]journal.Row{rows("a"), rows("a", "b")}, visits: []journal.Pending{pendingPut("b", 9, 1)}, states: map[string]journal.State{"b": put}}, false, []string{"b", "a"}, 3, []string{"b"}},
+		// b was written before the listing, settled before the visit, and was written again after it.
+		"a settled key is put again": {fakeLister{rows: [][]journal.Row{rows("a"), rows("a", "b")}, states: map[string]journal.State{"b": put}}, false, []string{"b", "a"}, 3, []string{"b"}},
 		// The tombstone was pending before, and settles before it is looked up.
 		"a tombstone settles": {fakeLister{rows: [][]journal.Row{rows("a"), rows("a", "b"), rows("a")}, visits: []journal.Pending{pendingDelete("b", 9)}}, false, []string{"a"}, 3, []string{"b"}},
 		// Of c nothing was looked up before it was read.
@@ -255,6 +275,25 @@ func TestAListingDuringManyDeletes(t *testing.T) {
 	}
 	l, err := list(&from, "ns", 5, func() bool { return true })
 	if err != nil || len(l.items) != 5 || l.items[0].Key != "k9" {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
+// More entries settle after the visit, and are deleted then, than it has puts to spare.
+func TestAListingBeforeManyDeletes(t *testing.T) {
+	const n, kept = 1000, 10
+	from := fakeLister{rows: [][]journal.Row{{}, nil}, states: make(map[string]journal.State)}
+	for i := range n {
+		key := fmt.Sprint("k", i)
+		from.visits = append(from.visits, pendingPut(key, uint64(i+1), 1))
+		if i >= kept {
+			from.rows[1] = append(from.rows[1], journal.Row{Key: key, UpdatedAt: 1})
+			from.meantime = append(from.meantime, pendingDelete(key, uint64(n+i)))
+			from.states[key] = journal.State{Kind: journal.Gone, Seq: uint64(n + i)}
+		}
+	}
+	l, err := list(&from, "ns", 5, func() bool { return from.readings > 2 })
+	if err != nil || len(l.items) != 5 || l.items[0].Key != fmt.Sprint("k", kept-1) {
 		t.Errorf("%+v, %v", l, err)
 	}
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -125,7 +126,35 @@ func (m *memory) askUpstream(d directives, found found, from resource) (answer, 
 		a.source = fromFallback
 		return a, nil
 	}
-	return answer{}, err
+	return answer{}, m.explainUnused(key.Namespace, d, found, err)
+}
+
+// unusedCopy is the error for a reader whose demands exclude the copy that is known here,
+// when upstream cannot be asked.
+type unusedCopy struct {
+	error     // why upstream cannot be asked
+	age       time.Duration
+	directive string
+}
+
+func (u *unusedCopy) Unwrap() error { return u.error }
+
+// text says why the copy is no answer, and how to get it.
+func (u *unusedCopy) text() string {
+	return fmt.Sprintf("known here, but the request says %s, and %v. Without %[1]s the answer is the copy that upstream confirmed %[3]s ago",
+		u.directive, u.error, u.age.Truncate(time.Second))
+}
+
+// explainUnused adds to an outage's error that there is a copy that other directives
+// would let answer.
+func (m *memory) explainUnused(namespace string, d directives, found found, err error) error {
+	if !d.narrow() || found.item == nil || !isUnavailable(err) {
+		return err
+	}
+	if freshness, _ := anyAge.judge(m.policy(namespace), found.item, time.Now()); freshness == cache.Worthless {
+		return err
+	}
+	return &unusedCopy{err, found.age, d.name()}
 }
 
 // fetchFor asks upstream for a reader. A reader with an old answer to fall back on is not
@@ -142,7 +171,7 @@ func (d directives) askedBecause(item *cache.Item) source {
 	switch {
 	case item == nil:
 		return fromUpstream
-	case d.noCache, d.maxAge >= 0:
+	case d.narrow():
 		return fromDemand
 	}
 	return fromExpired

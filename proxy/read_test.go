@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -105,6 +106,30 @@ func TestDirectivesOfACaller(t *testing.T) {
 		wantDetail(t, s.get("/memory/n", "Cache-Control", "only-if-cached"), http.StatusGatewayTimeout)
 		s.upstream.setDown(true)
 		wantStatus(t, s.get("/memory/n/k", "Cache-Control", "no-cache"), http.StatusServiceUnavailable)
+	})
+}
+
+// A caller whose directive excludes the copy that is known here learns of the copy in an
+// outage: its entry or listing is not unknown.
+func TestACopyThatADirectiveExcludes(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.learn(id("n", "k"), "old")
+		wantStatus(t, s.get("/memory/n"), http.StatusOK)
+		time.Sleep(65 * time.Second)
+		s.upstream.setDown(true)
+		for _, target := range []string{"/memory/n/k", "/memory/n"} {
+			for directive, named := range map[string]string{"no-cache": "no-cache", "max-age=4": "max-age=4", "max-age=4, no-cache": "no-cache"} {
+				w := s.get(target, "Cache-Control", directive)
+				wantDetail(t, w, http.StatusServiceUnavailable, "known here, but the request says "+named+", and ", "connection refused",
+					"Without "+named+" the answer is the copy that upstream confirmed 1m5s ago")
+				if strings.Contains(w.Body.String(), "not known here") {
+					t.Errorf("%s: %s", directive, w.Body)
+				}
+				wantHeader(t, w, "Retry-After", "2")
+			}
+			wantStatus(t, s.get(target), http.StatusOK)
+		}
+		wantDetail(t, s.get("/memory/n/unknown", "Cache-Control", "no-cache"), http.StatusServiceUnavailable, "not known here, and ")
 	})
 }
 

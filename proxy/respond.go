@@ -54,7 +54,7 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, method, path s
 	case errors.As(err, &later):
 		s.metrics.unavailable.Inc()
 		w.Header().Set("Retry-After", retryAfter(later.RetryAfter()))
-		refusal = wire.Detail(http.StatusServiceUnavailable, "not known here, and "+err.Error())
+		refusal = wire.Detail(http.StatusServiceUnavailable, notAnswered(err))
 	case ctx.Err() != nil, errors.Is(err, context.Canceled):
 		refusal = shuttingDown(w) // or the caller is gone, and reads nothing
 	default:
@@ -63,6 +63,14 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, method, path s
 		refusal = wire.Detail(http.StatusInternalServerError, "internal error: see botwired's log")
 	}
 	refusal.Write(w)
+}
+
+// notAnswered says why upstream would have to be asked, and that it cannot be.
+func notAnswered(err error) string {
+	if unused, ok := errors.AsType[*unusedCopy](err); ok {
+		return unused.text()
+	}
+	return "not known here, and " + err.Error()
 }
 
 // whileFull says what else a full disk or a full journal means (contract 3). The journal's

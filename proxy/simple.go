@@ -31,6 +31,10 @@ func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, l
 	return answer, nil
 }
 
+// BodyMatters reports whether the answer to a simple request depends on its body. A PUT of
+// anything but an entry is refused whatever its body is.
+func BodyMatters(r *fastpath.Request) bool { return wire.ParseRoute(r.Path).Kind == wire.EntryRoute }
+
 // finish is the rest of the way of a request, for which upstream may be asked.
 type finish func(ctx context.Context, w http.ResponseWriter) error
 

@@ -236,3 +236,24 @@ func TestAPanicOnTheFastPathIsAnswered(t *testing.T) {
 	wantLogged(t, s, "msg=panic", "level=ERROR", "entry.go")
 	wantNotLogged(t, s, "secret-value")
 }
+
+// The answer to a PUT of anything but an entry does not wait for a body.
+func TestWhetherTheBodyMatters(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/memory/n/k": true, "/memory/not.a.name/k": true,
+		"/memory/n": false, "/memory/n/": false, "/memory/n/k/": false, "/memory/n/k/x": false, "/memory/": false,
+	} {
+		if got := BodyMatters(&fastpath.Request{Method: http.MethodPut, Path: path}); got != want {
+			t.Errorf("%s: %t", path, got)
+		}
+		if want {
+			continue
+		}
+		s := newSidecar(t)
+		for _, body := range []string{"", `{"value":"v"}`, "no JSON"} {
+			if w := s.do(http.MethodPut, path, body); w.Code != s.do(http.MethodPut, path, "").Code {
+				t.Errorf("%s with %q: %d", path, body, w.Code)
+			}
+		}
+	}
+}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -12,6 +13,8 @@ import (
 
 type statusDocument struct {
 	Version              string              `json:"version"`
+	Ready                bool                `json:"ready"` // as readyz says
+	Journal              journalDocument     `json:"journal"`
 	Upstream             upstreamDocument    `json:"upstream"`
 	Pending              int                 `json:"pending"`
 	PendingBytes         int64               `json:"pending_bytes"`
@@ -23,6 +26,36 @@ type statusDocument struct {
 	DamagedCopies        int64               `json:"damaged_copies"` // found since the start
 	DamagedTables        int64               `json:"damaged_tables"`
 	Namespaces           []namespaceDocument `json:"namespaces"`
+}
+
+// journalDocument says whether the journal refuses writes, or has refused one within the last
+// seconds, and if so why and, for want of room, since when.
+type journalDocument struct {
+	RefusesWrites bool       `json:"refuses_writes"`
+	Reason        string     `json:"reason,omitempty"`
+	Since         *time.Time `json:"since,omitempty"`
+}
+
+// takesWrites describes the journal; ready says that it could take a write now.
+func (s *surface) takesWrites() (doc journalDocument, ready bool) {
+	err := s.journal.Err()
+	since, full := s.journal.Full()
+	if why := cmp.Or(err, full); why != nil {
+		doc = journalDocument{RefusesWrites: true, Reason: refusalReason(why)}
+	}
+	if full != nil {
+		since = since.UTC().Round(time.Millisecond)
+		doc.Since = &since
+	}
+	return doc, err == nil
+}
+
+// refusalReason says why the journal refuses writes, and what else that means.
+func refusalReason(err error) string {
+	if errors.Is(err, journal.ErrFull) {
+		return err.Error() + ". " + whileFull
+	}
+	return err.Error()
 }
 
 type upstreamDocument struct {
@@ -78,8 +111,10 @@ func (s *surface) awaitIndex(ctx context.Context) {
 func (s *surface) status(w http.ResponseWriter, r *http.Request) error {
 	s.awaitIndex(r.Context())
 	st := s.journal.Stats()
+	refusing, ready := s.takesWrites()
 	doc := statusDocument{
-		Version:  s.version,
+		Version: s.version,
+		Ready:   ready && !s.stopping.Load(), Journal: refusing,
 		Upstream: s.upstream(),
 		Pending:  st.Pending, PendingBytes: st.PendingBytes,
 		OldestPendingSeconds: seconds(st.OldestAge()),

@@ -20,6 +20,10 @@ func TestCallersOfADaemonThatStops(t *testing.T) {
 		s.flusher.stuck = true
 		s.server.BeginStop()
 		wantDetail(t, s.get("/_botwired/readyz"), http.StatusServiceUnavailable, "stopping")
+		var status statusDocument
+		if decode(t, s.get("/_botwired/status"), &status); status.Ready || status.Journal.RefusesWrites {
+			t.Errorf("the status of a daemon that stops: %+v", status)
+		}
 		wantStatus(t, s.get("/_botwired/livez"), http.StatusOK)
 		s.put(id("n", "meanwhile"), "v")
 		wantValue(t, s.get("/memory/n/meanwhile"), "v")

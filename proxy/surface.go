@@ -1,9 +1,13 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -48,9 +52,13 @@ type surface struct {
 
 // operation is a method on a path of the surface.
 type operation struct {
-	method string
-	handle func(http.ResponseWriter, *http.Request) error
+	method     string
+	handle     func(http.ResponseWriter, *http.Request) error
+	parameters []string
 }
+
+// anyParameters lets a request have parameters of its own: probes and scrapers add some.
+const anyParameters = "*"
 
 func newSurface(opts Options, running *tasks) *surface {
 	s := &surface{
@@ -60,13 +68,13 @@ func newSurface(opts Options, running *tasks) *surface {
 		version: opts.Version, metrics: promhttp.HandlerFor(opts.Registry, promhttp.HandlerOpts{}),
 	}
 	s.operations = map[string]operation{
-		"status":       {http.MethodGet, s.status},
-		"flush":        {http.MethodPost, s.flush},
-		"pending":      {http.MethodGet, s.pending},
-		"dead-letters": {http.MethodGet, s.deadLetters},
-		"metrics":      {http.MethodGet, s.exposeMetrics},
-		"livez":        {http.MethodGet, s.livez},
-		"readyz":       {http.MethodGet, s.readyz},
+		"status":       {http.MethodGet, s.status, nil},
+		"flush":        {http.MethodPost, s.flush, []string{"namespace", "timeout", "now"}},
+		"pending":      {http.MethodGet, s.pending, []string{"namespace", "limit"}},
+		"dead-letters": {http.MethodGet, s.deadLetters, []string{"limit", "after"}},
+		"metrics":      {http.MethodGet, s.exposeMetrics, []string{anyParameters}},
+		"livez":        {http.MethodGet, s.livez, []string{anyParameters}},
+		"readyz":       {http.MethodGet, s.readyz, []string{anyParameters}},
 	}
 	return s
 }
@@ -80,20 +88,40 @@ func (s *surface) answer(w http.ResponseWriter, r *http.Request, path string) er
 	if !ok {
 		return wire.Detail(http.StatusNotFound, "Not Found")
 	}
-	if err := require(r, operation.method); err != nil {
+	if err := require(r, operation.method, operation.parameters...); err != nil {
 		return err
 	}
 	return operation.handle(w, r)
 }
 
-// require refuses other methods. HEAD is GET without the body.
-func require(r *http.Request, method string) error {
-	if r.Method == method || (method == http.MethodGet && r.Method == http.MethodHead) {
+var errUnreadableQuery = wire.Detail(http.StatusBadRequest,
+	"the query cannot be read: expected name=value pairs joined by &, with % only in escapes such as %20, and no semicolon")
+
+// require refuses other methods and parameters. HEAD is GET without the body.
+func require(r *http.Request, method string, parameters ...string) error {
+	if r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead) {
+		refusal := wire.Detail(http.StatusMethodNotAllowed, "Method Not Allowed")
+		refusal.Allow = method
+		return refusal
+	}
+	if slices.Contains(parameters, anyParameters) {
 		return nil
 	}
-	refusal := wire.Detail(http.StatusMethodNotAllowed, "Method Not Allowed")
-	refusal.Allow = method
-	return refusal
+	// A parameter that is not understood would count as not given: all namespaces for one.
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return errUnreadableQuery
+	}
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if !slices.Contains(parameters, name) {
+			return wire.Detail(http.StatusBadRequest, fmt.Sprintf("unknown parameter %.40q: expected %s",
+				name, cmp.Or(strings.Join(parameters, ", "), "none")))
+		}
+		if n := len(query[name]); n > 1 {
+			return wire.Detail(http.StatusBadRequest, fmt.Sprintf("the parameter %s is given %d times: expected once", name, n))
+		}
+	}
+	return nil
 }
 
 func (s *surface) livez(w http.ResponseWriter, _ *http.Request) error {
@@ -106,13 +134,10 @@ var errStopping = wire.Detail(http.StatusServiceUnavailable,
 
 // readyz answers 200 when the journal could take a write now and the daemon is to stay.
 func (s *surface) readyz(w http.ResponseWriter, _ *http.Request) error {
-	err := s.journal.Err()
-	switch {
-	case errors.Is(err, journal.ErrFull):
-		return wire.Detail(http.StatusServiceUnavailable, "not ready: "+err.Error()+". "+whileFull)
-	case err != nil:
-		return wire.Detail(http.StatusServiceUnavailable, "not ready: "+err.Error())
-	case s.stopping.Load():
+	if err := s.journal.Err(); err != nil {
+		return wire.Detail(http.StatusServiceUnavailable, "not ready: "+refusalReason(err))
+	}
+	if s.stopping.Load() {
 		return errStopping
 	}
 	return writeDocument(w, http.StatusOK, map[string]string{"status": "ready"})
@@ -185,10 +210,18 @@ func nowParameter(r *http.Request) (bool, error) {
 	return now, nil
 }
 
+var errEmptyNamespace = wire.Detail(http.StatusBadRequest,
+	"the parameter namespace is empty: expected the name of a namespace, or no such parameter for all namespaces")
+
+// namespaceParameter is empty if it is not given: all namespaces.
 func namespaceParameter(r *http.Request) (string, error) {
-	namespace := r.URL.Query().Get("namespace")
-	if namespace == "" {
+	query := r.URL.Query()
+	namespace := query.Get("namespace")
+	switch {
+	case !query.Has("namespace"):
 		return "", nil
+	case namespace == "": // a script's variable that is not set
+		return "", errEmptyNamespace
 	}
 	if refusal := wire.CheckNamespace(namespace); refusal != nil {
 		return "", refusal

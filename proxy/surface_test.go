@@ -80,6 +80,45 @@ func TestBadParametersAreRefusedWithWhatIsAccepted(t *testing.T) {
 		wantDetail(t, s.get(target), http.StatusBadRequest, "1-64 alphanumeric")
 	}
 	wantStatus(t, s.do(http.MethodPost, "/_botwired/flush?namespace=a%20b", ""), http.StatusBadRequest)
+	for _, query := range []string{"namespace=a%", "namespace=a;now=true", "namespace=%zz"} { // which would be read as none
+		for _, path := range []string{"flush", "dead-letters/retry"} {
+			wantDetail(t, s.do(http.MethodPost, "/_botwired/"+path+"?"+query, ""), http.StatusBadRequest, "query")
+		}
+		wantDetail(t, s.get("/_botwired/pending?"+query), http.StatusBadRequest, "query")
+	}
+}
+
+// A script with a variable that is not set, or with another name for a parameter, does not
+// mean all namespaces.
+func TestParametersThatWouldCountForNothing(t *testing.T) {
+	s := newSidecar(t)
+	s.deadLetter("k")
+	for _, test := range []struct{ method, target, expected string }{
+		{"POST", "flush?namespace=", "expected the name of a namespace"},
+		{"POST", "flush?namespace&now=true", "expected the name of a namespace"},
+		{"POST", "dead-letters/retry?namespace=", "expected the name of a namespace"},
+		{"GET", "pending?namespace=", "expected the name of a namespace"},
+		{"POST", "flush?ns=n", `"ns": expected namespace, timeout, now`},
+		{"POST", "flush?namespace=n&namespace=m", "namespace is given 2 times: expected once"},
+		{"POST", "dead-letters/retry?ns=n", `"ns": expected namespace`},
+		{"GET", "pending?ns=n", `"ns": expected namespace, limit`},
+		{"GET", "dead-letters?namespace=n", `"namespace": expected limit, after`},
+		{"POST", "dead-letters/1/retry?namespace=n", `"namespace": expected none`},
+		{"DELETE", "dead-letters/1?namespace=n", `"namespace": expected none`},
+		{"GET", "status?namespace=n", `"namespace": expected none`},
+		{"HEAD", "status?" + strings.Repeat("x", 1000), `": expected none`},
+	} {
+		w := s.do(test.method, "/_botwired/"+test.target, "")
+		if wantDetail(t, w, http.StatusBadRequest, test.expected); w.Body.Len() > 200 {
+			t.Errorf("%s: %s", test.target, w.Body)
+		}
+	}
+	if n := s.journal.Stats().DeadLetters; n != 1 || s.journal.Stats().Pending != 0 {
+		t.Errorf("%d dead letters are left", n)
+	}
+	for _, path := range []string{"livez", "readyz", "metrics"} { // probes and scrapers send what they like
+		wantStatus(t, s.get("/_botwired/"+path+"?at=1&at=2"), http.StatusOK)
+	}
 }
 
 func TestStatus(t *testing.T) {
@@ -93,7 +132,7 @@ func TestStatus(t *testing.T) {
 		decode(t, w, &got)
 		until := time.Unix(2e9, 0).UTC()
 		want := statusDocument{
-			Version:  "1.2.3",
+			Version: "1.2.3", Ready: true,
 			Upstream: upstreamDocument{URL: "http://upstream.example", State: "down", Since: time.Unix(2e9, 0).UTC(), Reason: "connection refused"},
 			Pending:  2, PendingBytes: 137, OldestPendingSeconds: 90, LastSeq: 2,
 			Namespaces: []namespaceDocument{

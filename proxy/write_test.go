@@ -108,9 +108,17 @@ func TestAFullJournalRefusesAndRecovers(t *testing.T) {
 	wantDetail(t, w, http.StatusInsufficientStorage, "not taken, and nothing of it is kept", "takes writes again", "of the 10000 bytes that journal.max_bytes allows")
 	wantStatus(t, s.get("/memory/n/other"), http.StatusNotFound)
 	wantDetail(t, s.get("/_botwired/readyz"), http.StatusServiceUnavailable, "not ready", "takes writes again", "Reads and flushing go on")
+	var status statusDocument
+	if decode(t, s.get("/_botwired/status"), &status); status.Ready || !status.Journal.RefusesWrites || status.Journal.Since == nil ||
+		!strings.Contains(status.Journal.Reason, "of the 10000 bytes that journal.max_bytes allows") {
+		t.Errorf("the status of a full journal: %+v", status)
+	}
 	s.settle(id("n", "k"))
 	s.put(id("n", "other"), "v")
 	wantStatus(t, s.get("/_botwired/readyz"), http.StatusOK)
+	if decode(t, s.get("/_botwired/status"), &status); !status.Ready {
+		t.Errorf("the status when there is room: %+v", status)
+	}
 }
 
 // Contract 11.

@@ -3,13 +3,14 @@ package upstream
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"github.com/botwired/botwired/journal"
 )
 
-// attempt is one run of a task: it sends the entry's newest write, or reads back what was
-// confirmed, and decides what the answer means for the entry, for its namespace and for
-// what is believed of upstream. The task is the attempt's own until it ends.
+// attempt is one run of a task: it sends the entry's newest write, or reads back the
+// confirmed one, and decides what the answer means for the entry, for its namespace and for
+// upstream's health. The task is the attempt's own until it ends.
 type attempt struct {
 	f     *Flusher
 	queue *queue
@@ -18,11 +19,12 @@ type attempt struct {
 	newest    uint64 // the task's newest write when the attempt began
 	newer     uint64 // position of the first write that this attempt does not send; 0 if there is none
 	startedAt instant
-	probe     bool // it finds out whether an outage is over
-	early     bool // it is a probe before its turn
-	trial     bool // it finds out whether the namespace is let in again
-	silent    bool // the entry's last request was not answered
-	inOrder   bool // the namespace's next request follows this one
+	turn      uint64 // in which it began
+	probe     bool   // it finds out whether an outage is over
+	early     bool   // it is a probe before its turn
+	trial     bool   // it finds out whether the namespace is let in again
+	silent    bool   // the entry's last request was not answered
+	inOrder   bool   // the namespace's next request follows this one
 }
 
 func (a *attempt) id() journal.ID { return a.queue.id(a.task) }
@@ -63,8 +65,8 @@ func (a *attempt) send(ctx context.Context) error {
 	sentAt := a.sending(w)
 	failed := request(ctx, a.f.opts.Engine, w)
 	if failed != nil && failed.Verdict == Unsent && !a.task.mayHaveLanded() {
-		// While the task is still this attempt's: the mark of the next one must not go
-		// instead. The mark of an earlier request stays, if it may have arrived.
+		// The task is still this attempt's, so this takes back no mark of the next attempt.
+		// The mark stays if an earlier request may have arrived.
 		if err := a.f.opts.Journal.UnmarkSent(w.ID); err != nil {
 			return err
 		}
@@ -91,7 +93,8 @@ func request(ctx context.Context, engine Engine, w journal.Write) *Error {
 	return errorOf(engine.Put(ctx, w.ID, w.Value))
 }
 
-// sending notes that only a write newer than w is still to be sent, and when w is sent.
+// sending notes that w is sent now, so that only a newer write is left to send. It returns
+// the time.
 func (a *attempt) sending(w journal.Write) (at instant) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
@@ -100,7 +103,7 @@ func (a *attempt) sending(w journal.Write) (at instant) {
 	}
 	if a.f.diskFull {
 		a.f.diskFull = false
-		a.f.opts.Logger.Info("there is room on the disk again: writes go upstream")
+		a.f.mu.log(slog.LevelInfo, "there is room on the disk again: writes go upstream")
 	}
 	return a.f.now()
 }
@@ -136,27 +139,26 @@ func (a *attempt) conclude(w journal.Write, sentAt instant, verdict Verdict, fai
 	return nil
 }
 
-// staysPending ends the attempt if its confirmed write is not to settle yet: an older
-// request may still be carried out over it, or it is to be sent again.
+// staysPending ends the attempt if its confirmed write is not to settle yet: upstream may
+// still carry out an older request over it, or the write has to be sent again.
 func (a *attempt) staysPending(w journal.Write, sentAt instant) bool {
 	d, c := a.task.doubt(), content{}
 	if d != nil {
 		c = contentOf(w)
 	}
 	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
 	a.f.schedule.confirmedIn(a.f.now() - sentAt)
-	if a.early {
-		// Upstream would list it as older than what was written before: it is sent again
-		// in its turn.
+	if a.f.schedule.overtook(a.queue, w.Seq) || a.early {
+		// Upstream would list the entry as older than those that were written before it:
+		// the write is sent again in its turn.
 		a.stop(backingOff, atOnce)
-		a.f.mu.Unlock()
 		return true
 	}
 	if d != nil {
 		d.sentAt(sentAt)
 	}
 	if d == nil || d.over() {
-		a.f.mu.Unlock()
 		return false
 	}
 	d.confirmed = &confirmation{w.Seq, c}
@@ -165,16 +167,15 @@ func (a *attempt) staysPending(w journal.Write, sentAt instant) bool {
 		at = 0 // the newer write need not wait
 	}
 	a.stop(doubting, at)
-	a.f.mu.Unlock()
 	if at != 0 {
-		a.f.opts.Logger.Info("upstream holds a write, which stays pending: an earlier request to its entry was not answered",
+		a.f.mu.log(slog.LevelInfo, "upstream holds a write, which stays pending: an earlier request to its entry was not answered",
 			"namespace", w.Namespace, "key", w.Key, "until", a.f.wall(at))
 	}
 	return true
 }
 
-// readBack asks whether upstream still holds a confirmed write, now that all older requests
-// must have been carried out, if they ever are.
+// readBack asks whether upstream still holds a confirmed write, now that no older request
+// can land any more.
 func (a *attempt) readBack(ctx context.Context) error {
 	confirmed := a.task.doubt().confirmed
 	o, err := a.f.opts.Engine.Get(ctx, a.id())
@@ -198,7 +199,7 @@ func (a *attempt) readBack(ctx context.Context) error {
 		return err
 	case !ok:
 		return a.vanished()
-	case w.Seq != confirmed.seq: // a newer one has come, and is to be sent
+	case w.Seq != confirmed.seq: // a newer write has come, and goes out now
 		a.sendAgain()
 		return nil
 	}
@@ -231,8 +232,8 @@ func (a *attempt) notReadBack(ctx context.Context, failed *Error) {
 	}
 }
 
-// settle ends a write that upstream has confirmed; held says that this is also what
-// upstream held when it was last asked.
+// settle ends a write that upstream has confirmed; held says that upstream still held the
+// write when it was last asked.
 func (a *attempt) settle(w journal.Write, held bool) error {
 	if err := a.f.opts.Journal.Settle(w); err != nil {
 		return err
@@ -249,7 +250,7 @@ func (a *attempt) settle(w journal.Write, held bool) error {
 	return nil
 }
 
-// finish ends a task whose writes up to seq are done with, unless a newer one has come.
+// finish ends a task whose writes up to seq are done with, unless a newer write has come.
 func (a *attempt) finish(seq uint64, dead bool) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()

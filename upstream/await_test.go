@@ -107,9 +107,7 @@ func TestDrain(t *testing.T) {
 					if row.down && before == 0 {
 						row.most = 2 * time.Second // it has to be found down first
 					}
-					for i := range 20 {
-						r.put(key(fmt.Sprint(i)), "v")
-					}
+					r.putMany("ns", 20)
 					time.Sleep(before)
 					ctx, cancel := context.WithTimeout(t.Context(), limit)
 					defer cancel()
@@ -130,9 +128,7 @@ func TestDrain(t *testing.T) {
 func TestDrainFindsUpstreamBack(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.down = true
-		for i := range 100 {
-			r.put(key(fmt.Sprint(i)), "v")
-		}
+		r.putMany("ns", 100)
 		time.Sleep(time.Hour)
 		r.set(func(f *fake) { f.down = false })
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -145,9 +141,7 @@ func TestDrainFindsUpstreamBack(t *testing.T) {
 
 func TestStopsWithMuchToDo(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		for i := range 1000 {
-			r.put(key(fmt.Sprint(i)), "v")
-		}
+		r.putMany("ns", 1000)
 		time.Sleep(linger + 20*time.Millisecond)
 		r.stop()
 		if n := len(r.requests(anything)); n > concurrency {

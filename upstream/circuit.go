@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -22,8 +21,8 @@ const (
 	entriesRemembered = 1024
 )
 
-// circuit is what is believed of upstream on the strength of one kind of request, and
-// the breaker that stops such requests while upstream is down.
+// circuit is upstream's health as one kind of request shows it, and the breaker that stops
+// such requests while upstream is down.
 //
 // Entries that have failed since the last success are suspects. Two suspects make an
 // outage, and so does a service that cannot be reached. A success shows that the other
@@ -33,7 +32,7 @@ type circuit struct {
 	sickFor time.Duration
 	health  *Health // told of each outcome
 
-	mu       *sync.Mutex // health's, which guards the fields below
+	mu       *loggingMutex // health's, which guards the fields below
 	backoff  *backoff.ExponentialBackOff
 	failing  bool // the last outcome was a failure
 	down     bool
@@ -48,19 +47,20 @@ type circuit struct {
 
 	hanging  bool                 // the last failure was a request that was not answered
 	hoping   bool                 // a request goes beside the probe: see hope
-	failedIn map[string]time.Time // by namespace, when an entry last failed that has not gone well since
+	failedIn map[string]time.Time // by namespace, when a request last failed, if none has gone well since
 
 	failures    int    // since the last success
 	foreign     bool   // none of them was an answer of upstream's own
+	unexplained bool   // a failure since then came from an entry that is not known to fail by itself
 	kept        bool   // one of them has kept somebody waiting for long
 	reason      string // of the last failure, for people
 	lastSuccess time.Time
-	lastReason  string // like reason, and kept when another request goes well
+	lastReason  string // like reason, but it outlasts a success
 	lastFailure time.Time
 	lastSick    journal.ID // the sick entry that has failed again last
 }
 
-// sickness is of an entry that fails while others do not.
+// sickness is the state of an entry that fails while others do not.
 type sickness struct {
 	at    time.Time // of its last failure
 	again bool      // it has failed since the others went well
@@ -78,15 +78,18 @@ func (c *circuit) init(h *Health, initial, longest time.Duration) {
 	}
 }
 
-// success records a request about id that upstream itself answered sensibly.
-func (c *circuit) success(id journal.ID, probe bool) {
+// success records a request about id that upstream itself answered sensibly. It reports
+// whether this is the end of a fault of upstream's, as far as one can tell: the failures of
+// entries that have failed again while others went well are no sign of one.
+func (c *circuit) success(id journal.ID, probe bool) (endsFault bool) {
 	c.mu.Lock()
-	defer c.health.unlock()
+	defer c.mu.Unlock()
 	now, wasFailing := time.Now(), c.failing
+	endsFault = c.down || c.unexplained
 	delete(c.suspects, id)
 	delete(c.sick, id)
 	delete(c.failedIn, id.Namespace)
-	if c.down { // during an outage, the sick entries had no turn to show that they still are
+	if c.down { // during an outage, the sick entries had no turn to show that they still fail
 		for s, sickness := range c.sick {
 			sickness.at = now
 			c.sick[s] = sickness
@@ -96,15 +99,16 @@ func (c *circuit) success(id journal.ID, probe bool) {
 		remember(c.sick, s, sickness{at: now})
 	}
 	clear(c.suspects)
-	c.failing, c.down, c.failures, c.kept, c.reason = false, false, 0, false, ""
+	c.failing, c.down, c.failures, c.unexplained, c.kept, c.reason = false, false, 0, false, false, ""
 	c.lastSuccess = now
 	c.probing = c.probing && !probe
 	c.backoff.Reset()
 	c.health.succeeded(c, wasFailing)
+	return endsFault
 }
 
-// failure records a request about id that upstream itself has not answered, or that says
-// more of upstream than of the entry. It reports whether upstream is down.
+// failure records a request about id that upstream itself has not answered, or whose
+// failure says more of upstream than of the entry. It reports whether upstream is down.
 func (c *circuit) failure(id journal.ID, probe bool, failed *Error) (down bool) {
 	return c.failureSince(id, probe, failed, time.Now())
 }
@@ -112,7 +116,7 @@ func (c *circuit) failure(id journal.ID, probe bool, failed *Error) (down bool) 
 // failureSince is failure for a request that was sent some time ago.
 func (c *circuit) failureSince(id journal.ID, probe bool, failed *Error, sent time.Time) (down bool) {
 	c.mu.Lock()
-	defer c.health.unlock()
+	defer c.mu.Unlock()
 	now := time.Now()
 	wasDown := c.down
 	c.fail(id, failed, sent, now)
@@ -120,7 +124,7 @@ func (c *circuit) failureSince(id journal.ID, probe bool, failed *Error, sent ti
 		c.probing, c.probeFailedAt = false, now
 	}
 	if c.down && (!wasDown || probe) {
-		// Requests that were under way when it went down say nothing new.
+		// Requests that were under way when upstream went down say nothing new.
 		c.probeAt = now.Add(c.backoff.NextBackOff())
 	}
 	c.health.failed(c)
@@ -131,7 +135,7 @@ func (c *circuit) failureSince(id journal.ID, probe bool, failed *Error, sent ti
 // they wait. It is still under way, and ends with success, failure or release.
 func (c *circuit) overdue(id journal.ID, failed *Error, sent time.Time) {
 	c.mu.Lock()
-	defer c.health.unlock()
+	defer c.mu.Unlock()
 	now := time.Now()
 	wasDown := c.down
 	c.fail(id, failed, sent, now)
@@ -153,11 +157,13 @@ func (c *circuit) fail(id journal.ID, failed *Error, sent, now time.Time) {
 	c.hanging = failed.Verdict == Unanswered
 	remember(c.failedIn, id.Namespace, now)
 	if s, ok := c.sick[id]; ok && now.Sub(s.at) < c.sickFor {
+		c.unexplained = c.unexplained || !s.again
 		c.sick[id] = sickness{at: now, again: true}
 		c.lastSick = id
 		return
 	}
 	delete(c.sick, id)
+	c.unexplained = true
 	if _, ok := c.suspects[id]; !ok {
 		remember(c.suspects, id, sent)
 	}
@@ -199,10 +205,10 @@ func (c *circuit) admit(now time.Time) (ok, probe bool, at time.Time) {
 	return true, true, time.Time{}
 }
 
-// hope reports whether a request may be made though upstream is believed down, because the
-// requests of other namespaces hang, the probe among them, and nothing of its own has failed.
-// One at a time keeps a namespace that is well from waiting for those that are not. It ends
-// with hoped.
+// hope reports whether a request about the namespace may be made though upstream is
+// believed down: the requests of other namespaces hang, the probe among them, and none of
+// its own has failed. One such request at a time keeps a namespace that is well from
+// waiting for the others. The request ends with hoped.
 func (c *circuit) hope(namespace string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -253,8 +259,8 @@ func (c *circuit) endOutage() {
 	}
 }
 
-// knownToFail reports whether a request about id would fail as far as can be told, and
-// since when. For a sick entry it names a time long ago.
+// knownToFail reports whether a request about id would fail as far as this circuit can
+// tell, and since when. For a sick entry it names a time long ago.
 func (c *circuit) knownToFail(id journal.ID, now time.Time) (since time.Time, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -268,7 +274,7 @@ func (c *circuit) knownToFail(id journal.ID, now time.Time) (since time.Time, kn
 	return time.Time{}, ok && s.again && now.Sub(s.at) < c.sickFor
 }
 
-// view is what is believed now.
+// view is a circuit's state at one moment.
 type view struct {
 	failing       bool
 	down          bool

@@ -142,9 +142,7 @@ func TestAWriteDuringARequestFollowsIt(t *testing.T) {
 func TestNamespacesTakeTurns(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.latency = time.Second
-		for i := range 2000 {
-			r.put(journal.ID{Namespace: "flood", Key: fmt.Sprint(i)}, "v")
-		}
+		r.putMany("flood", 2000)
 		time.Sleep(5 * time.Second)
 		quiet := journal.ID{Namespace: "quiet", Key: "k"}
 		r.put(quiet, "v")

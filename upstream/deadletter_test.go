@@ -9,8 +9,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// A dead letter may follow a write of which nobody knows how much upstream holds. Readers have
-// seen both, and what settled before them is not for them again (contract 7).
+// A dead letter may follow a write of which nobody knows whether upstream holds it. Readers
+// have seen both, and must not see the older settled copy again (contract 7).
 func TestDeadLetterInDoubtLeavesNoOldCopy(t *testing.T) {
 	const confirmed = timeout + 5*time.Second
 	for name, test := range map[string]struct {

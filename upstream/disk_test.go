@@ -20,8 +20,8 @@ func (d *disk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{AvailBytes: d.free.Load()}, nil
 }
 
-// contract 3: while the disk may not bear the record of an attempt's outcome none is
-// begun, and that is no failure: it goes on by itself once there is room.
+// contract 3: while the disk may lack the room for the record of an attempt's outcome, the
+// flusher begins none. The wait is no failure, and ends by itself once there is room.
 func TestFullDiskIsWaitedOutByTheFlusher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{FS: vfs.NewMem()}

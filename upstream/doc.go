@@ -1,11 +1,11 @@
 // Package upstream carries pending writes to the memory service behind botwired, and asks
 // it for entries and listings that are not known here.
 //
-// It owns the [Flusher], the [Reader], what is believed of upstream's [Health], and the
-// words in which an [Engine] says what a failure means ([Verdict]). An engine speaks to
-// one kind of service: package upstream/botwire to BotWire over HTTP. This package knows
-// no protocol and none of the callers who write and read. Of the journal it knows entries
-// and sequence numbers.
+// It owns the [Flusher], the [Reader], upstream's [Health] as requests show it, and the
+// words in which an [Engine] says what a failure means ([Verdict]). An engine speaks to one
+// kind of service: package upstream/botwire to BotWire over HTTP. This package knows no
+// protocol and none of the callers who write and read. Of the journal it knows entries and
+// sequence numbers.
 //
 // # Flushing
 //
@@ -14,7 +14,8 @@
 // often the entry is written, it waits no longer than lingerCap times that after the first
 // write that was not sent. Then it sends the entry's newest state. A namespace whose backlog
 // takes some seconds sends one entry after the other, in the order of the writes, so that
-// upstream lists them in that order; a namespace with more staggers its requests and uses
+// upstream lists them in that order. When a fault of upstream's has ended, the writes
+// that failed meanwhile keep their place. A namespace with more staggers its requests and uses
 // its part of upstream.concurrency. A flush and a drain end every linger, and a caller that
 // waits for one entry ends its linger.
 //
@@ -32,21 +33,21 @@
 // An unanswered request may still be carried out until its late window has passed (contract
 // 14). The entry's newest state is sent as soon as upstream answers again. If it is not the
 // state in doubt, the write stays pending once upstream has confirmed it, and is read back
-// when the last window has passed. If upstream then holds what one of the unanswered
-// requests leaves, that has landed late, and the newest state is sent again: nothing can
-// land over it any more. Any other state is another host's, and stays. After a restart
-// nobody knows what the unanswered requests of the earlier process leave, and so could not
-// tell it from another host's write: then the newest state is sent when the window has
-// passed.
+// when the last window has passed. If upstream then holds the state of one of the
+// unanswered requests, that request has landed late, and the newest state is sent again:
+// nothing can land over it any more. Any other state is another host's, and stays. After a
+// restart the flusher does not know which states the unanswered requests of the earlier
+// process leave, and could not tell them from another host's write. It then sends the
+// newest state when the window has passed.
 //
 // # Health
 //
 // A request that fails as Transient, Unsent or Unanswered says something of upstream. When
-// two entries have failed with no success in between, or upstream cannot be reached at
-// all, writes are down: one task at a time probes, at the pace of a backoff of its own
-// (contract 16), and at least every probeMax. If others then go through, the entries that failed are sick themselves:
-// for a while, their failures make no outage. On recovery the number of requests under
-// way starts at one and grows with each success.
+// two entries have failed with no success in between, or upstream cannot be reached at all,
+// writes are down: one task at a time probes, at the pace of a backoff of its own (contract
+// 16), and at least every probeMax. If other entries then go through, those that failed are
+// sick themselves: for a while, their failures make no outage. On recovery the number of
+// requests under way starts at one and grows with each success.
 //
 // [Health] has a circuit each for reads and for writes, and makes one state of both for
 // people. [Slots] bound the requests of both under way.

@@ -7,23 +7,26 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// doubt is what is known of an entry's requests that were sent and not answered: until the
-// late window of each has passed, upstream may still carry it out (contract 14).
+// doubt describes an entry's requests that were sent and not answered. Upstream may still
+// carry out each of them until its late window has passed (contract 14).
 type doubt struct {
-	// landings are what those requests would leave upstream. It keeps no values.
+	// landings are the states that those requests would leave upstream, without the values.
 	landings []landing
 	// unknownUntil is when the requests of an earlier process can no longer land; 0 if
-	// there are none. What they would leave is not known.
+	// there are none. Nothing is sent before: upstream may be at work on one of them
+	// (contract 12). This process does not know either which states they would leave, so a
+	// read-back could not tell a late arrival from another host's answer to the newest
+	// write, and would repair both.
 	unknownUntil instant
-	// confirmed is the write that upstream has confirmed since. It is read back when
-	// nothing can land any more. nil before.
+	// confirmed is the write that upstream has confirmed since, nil before. The flusher
+	// reads it back when nothing can land any more.
 	confirmed *confirmation
 }
 
 // landing is an unanswered request.
 type landing struct {
 	content content
-	until   instant // it can land before that
+	until   instant // it cannot land any more from then on
 }
 
 // confirmation is a write that upstream has confirmed.
@@ -54,15 +57,17 @@ func observed(o *journal.Observation) content {
 	return content{true, maphash.String(contentSeed, o.Value)}
 }
 
-// add records one more unanswered request. What was confirmed before it says nothing now.
+// add records one more unanswered request, which may land over the write that upstream has
+// confirmed before.
 func (d *doubt) add(c content, until instant) {
-	d.landings = slices.DeleteFunc(d.landings, func(l landing) bool { return l.content == c }) // an outage of days repeats itself
+	// An outage of days sends the same content again and again.
+	d.landings = slices.DeleteFunc(d.landings, func(l landing) bool { return l.content == c })
 	d.landings = append(d.landings, landing{c, until})
 	d.confirmed = nil
 }
 
-// sentAt forgets the requests that could no longer land when a newer one was sent: that
-// one came after them.
+// sentAt forgets the requests that could no longer land when a newer one was sent: the
+// newer one came after them.
 func (d *doubt) sentAt(at instant) {
 	d.landings = slices.DeleteFunc(d.landings, func(l landing) bool { return l.until <= at })
 	if d.unknownUntil <= at {
@@ -70,8 +75,8 @@ func (d *doubt) sentAt(at instant) {
 	}
 }
 
-// over reports whether nothing can land any more. A request that would leave what upstream
-// holds already counts, too: a newer write may come before it lands.
+// over reports whether nothing can land any more. A request that would leave the state that
+// upstream already holds counts, too: a newer write may come before it lands.
 func (d *doubt) over() bool { return d.unknownUntil == 0 && len(d.landings) == 0 }
 
 // until is when nothing can land any more.

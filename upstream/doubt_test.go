@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/botwired/botwired/journal"
 )
 
 // step is a request to one entry, as seen from the first one.
@@ -29,8 +27,8 @@ func stepsOf(calls []call) []step {
 }
 
 // contract 14: after a request that was not answered the newest state goes out as soon as
-// upstream answers again. It stays pending until nothing can come in between, and is read
-// back then.
+// upstream answers again. The write stays pending until nothing can land over it any more,
+// and is read back then.
 func TestNewestIsSentAtOnceAndReadBackAfterTheLateWindow(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply { return reply{hang: c.value == "old"} }
@@ -84,9 +82,7 @@ func TestUpstreamHoldsTheNewestSoonAfterItsReturn(t *testing.T) {
 					hangs := func(c call) reply { return reply{hang: c.id.Namespace == "sick"} }
 					if strings.Contains(name, "hangs") {
 						r.answer = hangs
-						for i := range 40 {
-							r.put(journal.ID{Namespace: "sick", Key: fmt.Sprint(i)}, "v")
-						}
+						r.putMany("sick", 40)
 						time.Sleep(10 * time.Minute)
 					}
 					r.set(func(f *fake) { f.answer = func(call) reply { return reply{cut: true} } })
@@ -110,8 +106,8 @@ func TestUpstreamHoldsTheNewestSoonAfterItsReturn(t *testing.T) {
 	}
 }
 
-// The unanswered request may still land when a newer write has come, although the write that
-// was confirmed first left the same.
+// The unanswered request may still land when a newer write has come, although the first
+// confirmed write left the same state.
 func TestTheSameStateMayLandLate(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply {
@@ -245,8 +241,8 @@ func TestAnotherHostsWriteEndsNoReadBack(t *testing.T) {
 	})
 }
 
-// A delete that is read back settles also when another host has written since. Upstream
-// was last seen to hold something then.
+// A delete that is read back also settles when another host has written since. OnSettled is
+// not called with it then, as upstream holds the other host's value.
 func TestOnSettledGetsOnlyWhatUpstreamHolds(t *testing.T) {
 	for name, foreign := range map[string]bool{"alone": false, "another host": true} {
 		t.Run(name, func(t *testing.T) {
@@ -288,7 +284,7 @@ func TestTwoHostsDoNotRepairEachOtherForEver(t *testing.T) {
 				}
 				r.put(key("k"), "v")
 				time.Sleep(linger + time.Second)
-				r = r.reopen() // whatever is found may be from before
+				r = r.reopen() // the new process does not know what the unanswered request leaves
 				r.settleWithin(lateWindow + time.Second)
 				if n := len(r.requests(call.write)); n != 2 {
 					t.Errorf("%d writes", n)
@@ -298,8 +294,8 @@ func TestTwoHostsDoNotRepairEachOtherForEver(t *testing.T) {
 	}
 }
 
-// Another host may write just what an unanswered request of ours would have left: it is
-// repaired once.
+// Another host may write the very value of an unanswered request of ours. The flusher
+// repairs that once.
 func TestOneRepairIsEnough(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		up := r.fake

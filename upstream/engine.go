@@ -8,13 +8,13 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// Engine is what keeps the memory upstream, as far as the [Flusher] and the [Reader]
-// need it. Its methods make one request each: an engine does not retry, and it waits no
-// longer than a time of its own. They may be called concurrently, but never two writes to
-// one entry at a time.
+// Engine is the store that keeps the memory upstream, as far as the [Flusher] and the
+// [Reader] need it. Its methods make one request each: an engine does not retry, and it
+// waits no longer than a time of its own. They may be called concurrently, but never two
+// writes to one entry at a time.
 //
-// Errors are *[Error]: the engine decides what an answer means. Any other error is taken
-// for [Unanswered], as nothing is known of the request then.
+// Errors are *[Error]: the engine decides what an answer means. The flusher and the reader
+// take any other error for [Unanswered], as it says nothing of the request.
 //
 // BotWire, the only engine so far, has neither revisions nor a way to watch entries, so
 // nothing here asks for them. An engine that has them offers them in interfaces of their
@@ -43,7 +43,8 @@ type Error struct {
 	Reason string
 	// RetryAfter is how long upstream asked to wait; 0 when it did not.
 	RetryAfter time.Duration
-	// Unreachable says that there was not even a connection.
+	// Unreachable says that no request gets to the service: there was not even a connection,
+	// or it leads elsewhere.
 	Unreachable bool
 	// Answered says that the service itself has answered, and nobody in its place.
 	Answered bool
@@ -57,8 +58,8 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Reason }
 
-// says reports whether a request has brought upstream's own word, if not the one that was
-// asked for: upstream is well. No failure is such a word.
+// says reports whether a request has brought upstream's own word, which shows that upstream
+// is well: a refusal of the request is such a word, and so is success, a nil error.
 func (e *Error) says() bool { return e == nil || e.Answered && !e.Verdict.blamesUpstream() }
 
 // errorOf is the failure of a request; nil if there is none.

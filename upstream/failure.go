@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/botwired/botwired/journal"
@@ -9,8 +10,8 @@ import (
 // fullDiskRetry is how long a task waits when the disk is too full to flush.
 const fullDiskRetry = time.Second
 
-// stop ends the attempt and puts its task back in line, for a time if it is not 0. The
-// caller holds mu.
+// stop ends the attempt and puts its task back in line, where it waits until at, if at is
+// not 0. The caller holds mu.
 func (a *attempt) stop(why waiting, at instant) {
 	a.f.schedule.stop(a, a.f.now())
 	if a.task.retry != nil || at != 0 {
@@ -28,14 +29,15 @@ func (a *attempt) putBack() {
 	a.stop(backingOff, atOnce)
 }
 
-// waitForRoom ends an attempt that was not made, as the disk has no room for its outcome.
+// waitForRoom ends an attempt that was not made, as the disk has no room for the record of
+// its outcome.
 func (a *attempt) waitForRoom() {
 	a.f.health.release(a.probe)
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	if !a.f.diskFull {
 		a.f.diskFull = true
-		a.f.opts.Logger.Warn("the disk is full: writes go upstream when there is room for the record that they did")
+		a.f.mu.log(slog.LevelWarn, "the disk is full: writes go upstream when there is room for the record that they did")
 	}
 	a.stop(noRoom, a.f.now()+instant(fullDiskRetry))
 }
@@ -44,17 +46,20 @@ func (a *attempt) waitForRoom() {
 func (a *attempt) failed(failed *Error, why waiting, retryAt instant) {
 	r := retryOf(a.task)
 	r.attempts++
-	r.reason = failed.Reason
+	r.failedIn, r.reason = a.turn, failed.Reason
 	a.stop(why, retryAt)
 }
 
-// answered records that upstream gave a verdict. through says that the namespace is let
-// in.
+// answered records that upstream gave a verdict. through says that upstream lets the
+// namespace in.
 func (a *attempt) answered(through bool) {
-	a.f.health.success(a.id(), a.probe)
+	endsFault := a.f.health.success(a.id(), a.probe)
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	s := a.f.schedule
+	if endsFault {
+		s.excusedUpTo = s.turn
+	}
 	a.probe, s.hanging = false, false
 	s.window = min(s.window+1, a.f.opts.Concurrency)
 	s.fails(a.queue, false)
@@ -71,8 +76,8 @@ func (a *attempt) answered(through bool) {
 	}
 }
 
-// keepWaiting makes a throttled or paused namespace wait. Upstream is well: it has answered
-// so itself.
+// keepWaiting makes a throttled or paused namespace wait. If upstream itself has said so,
+// it is well.
 func (a *attempt) keepWaiting(failed *Error) {
 	if failed.says() {
 		a.answered(false)
@@ -93,7 +98,7 @@ func (a *attempt) keepWaiting(failed *Error) {
 func (a *attempt) throttle(failed *Error) {
 	q := a.queue
 	if a.trial {
-		q.paused = "" // it is let in, if not now
+		q.paused = "" // upstream lets it in, if not now
 	}
 	wait := failed.RetryAfter
 	// Of the requests that were under way when the namespace was first throttled, only
@@ -108,28 +113,32 @@ func (a *attempt) throttle(failed *Error) {
 	q.throttled = failed.Reason
 	a.block(wait, failed, atOnce)
 	if begins {
-		a.f.opts.Logger.Warn("upstream throttles a namespace: its writes wait",
+		a.f.mu.log(slog.LevelWarn, "upstream throttles a namespace: its writes wait",
 			"namespace", q.Key(), "reason", failed.Reason, "until", a.f.wall(q.notBefore))
 	}
 }
 
-// pause makes the namespace wait for a person, with one attempt every backoff_max. Each is
-// made by another task, as it may be this entry that is not let in. The caller holds mu.
+// pause makes the namespace wait for a person, with one attempt every backoff_max. Another
+// task makes each of them, as upstream may refuse this entry alone. The caller holds mu.
 func (a *attempt) pause(failed *Error) {
 	q := a.queue
 	begins := q.paused == ""
 	q.paused, q.throttled = failed.Reason, ""
 	a.block(a.f.opts.BackoffMax, failed, a.f.now()+instant(a.f.opts.BackoffMax))
 	if begins {
-		a.f.opts.Logger.Error("upstream does not let a namespace in: its writes wait",
+		what := "upstream does not let a namespace in: its writes wait"
+		if q.refusing {
+			what = "upstream refuses the writes of a namespace: they wait"
+		}
+		a.f.mu.log(slog.LevelError, what,
 			"namespace", q.Key(), "reason", failed.Reason, "retry_every", a.f.opts.BackoffMax.String(),
 			"until", a.f.wall(q.notBefore))
 	}
 }
 
-// block keeps a namespace from sending for a while, and to one request at a time until
-// one goes through. If an earlier answer asked for longer, that stands. The caller holds
-// mu.
+// block keeps a namespace from sending for a while, and to one request at a time until one
+// goes through. If an earlier answer asked for a longer wait, the longer wait stands. The
+// caller holds mu.
 func (a *attempt) block(wait time.Duration, failed *Error, retryAt instant) {
 	a.queue.blocked = true
 	a.queue.notBefore = max(a.queue.notBefore, a.f.now()+instant(wait))
@@ -176,7 +185,7 @@ func (a *attempt) tryAgain(failed *Error, down bool) {
 		}
 		wait = r.backoff.NextBackOff()
 		if v := a.f.health.view(); v.failing && a.f.instant(v.since) <= r.since {
-			wait = min(wait, probeMax) // nothing went through since: it may be the only one that upstream is asked for
+			wait = min(wait, probeMax) // nothing went through since: perhaps upstream is asked for this entry only
 		}
 		wait = max(wait, min(failed.RetryAfter, a.f.opts.BackoffMax))
 	}

@@ -57,7 +57,7 @@ func (f *Flusher) expedite(namespace string) *flushWait {
 	return w
 }
 
-// inSome does something in all queues, in some of them at a time.
+// inSome calls some until it has gone through all queues. Each call holds the lock anew.
 func (f *Flusher) inSome(some func(cursor int) (next int, done bool)) {
 	for cursor, done := 0, false; !done; {
 		f.mu.Lock()
@@ -131,7 +131,7 @@ type drain struct {
 // Drain flushes without linger, for shutdown. It returns when nothing is pending, when
 // nothing more can be done by ctx's deadline, or when ctx ends. If upstream is down, Drain
 // tries it once more at once, and does not wait for it after that. From its first call on,
-// no write lingers. There is to be one call at a time.
+// no write lingers. Its callers make one call at a time.
 func (f *Flusher) Drain(ctx context.Context) FlushResult {
 	if f.rebuilt(ctx) != nil {
 		return FlushResult{Pending: f.pendingEntries()}

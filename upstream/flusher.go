@@ -6,7 +6,6 @@ import (
 	"math"
 	"runtime"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -47,7 +46,7 @@ type FlusherOptions struct {
 	// upstream still held when it was last asked, before the callers that wait for the
 	// write go on.
 	OnSettled func(journal.Write)
-	// Logger receives dead letters. It must not be nil.
+	// Logger receives dead letters, and a line when writes begin to wait. It must not be nil.
 	Logger *slog.Logger
 }
 
@@ -64,9 +63,9 @@ type Flusher struct {
 	// first, writtenAt, waited and urgent. Others may read what the attempt writes.
 	//
 	// Writers wait for this lock: the journal announces writes with its own lock held.
-	// So it is held for a few steps only, however many entries are pending, and the
-	// journal is never called with it held.
-	mu       sync.Mutex
+	// So it is held for a few steps only, however many entries are pending, but for
+	// TryNow. The journal is never called with it held, and nothing is logged.
+	mu       loggingMutex
 	schedule *schedule
 	callers  *callers
 	drain    *drain     // not nil once a drain has begun
@@ -87,6 +86,7 @@ func NewFlusher(opts FlusherOptions) *Flusher {
 		clock:   clock{epoch: time.Now()},
 		health:  &opts.Health.writes,
 		wake:    make(chan struct{}, 1),
+		mu:      loggingMutex{logger: opts.Logger},
 		callers: newCallers(), refusals: make(refusalsOf),
 	}
 	f.health.backoff = newBackoff(opts.BackoffInitial, min(opts.BackoffMax, probeMax))
@@ -95,7 +95,7 @@ func NewFlusher(opts FlusherOptions) *Flusher {
 	return f
 }
 
-// Changed takes in a change of the journal, which is to call it on every change.
+// Changed takes in a change of the journal. The journal has to call it on every change.
 func (f *Flusher) Changed(c journal.Change) {
 	if !c.Written {
 		return
@@ -221,8 +221,10 @@ func (f *Flusher) begin(now instant) (a *attempt, at instant) {
 
 // Attempts says how many requests for an entry's pending write failed since the last
 // success, why the last one failed, and when the next is due at the earliest: zero while
-// one is under way. All results are zero for an entry with nothing pending.
+// one is under way, never in the past, and not before the end of what EntryWaits tells. All
+// results are zero for an entry with nothing pending.
 func (f *Flusher) Attempts(id journal.ID) (count int, last string, next time.Time) {
+	v := f.health.view()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	q, t := f.schedule.find(id)
@@ -233,12 +235,14 @@ func (f *Flusher) Attempts(id journal.ID) (count int, last string, next time.Tim
 		count, last = t.retry.attempts, t.retry.reason
 	}
 	if !t.running {
-		next = f.wall(max(q.due(t), q.notBefore))
+		now := f.now()
+		_, until := q.entryWaits(t, now, v)
+		next = f.wall(max(now, q.due(t), q.notBefore, until))
 	}
 	return count, last, next
 }
 
-// Paused says why a namespace's pending writes are not let in, empty if they are.
+// Paused says why upstream does not let a namespace's pending writes in; empty if it does.
 func (f *Flusher) Paused(namespace string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -3,7 +3,6 @@ package upstream
 import (
 	"cmp"
 	"log/slog"
-	"sync"
 	"time"
 )
 
@@ -12,7 +11,7 @@ type State string
 
 // The states.
 const (
-	// Up: requests go well. One that fails and then goes well changes nothing.
+	// Up: requests go well. A request that fails and then goes well changes nothing.
 	Up State = "up"
 	// Degraded: some requests fail again and again, and others do not, or nobody has
 	// tried others.
@@ -49,26 +48,23 @@ type HealthOptions struct {
 	Logger *slog.Logger
 }
 
-// Health is what is believed of upstream on the strength of all requests. Reads and
-// writes have a circuit each, as one kind may fail while the other goes well; the state is
-// that of both together. Its methods may be called concurrently.
+// Health is how upstream does, as all requests show it. Reads and writes have a circuit
+// each, as one kind may fail while the other goes well; the state is that of both together.
+// Its methods may be called concurrently.
 type Health struct {
-	logger *slog.Logger
-
-	mu            sync.Mutex // guards the circuits and the fields below
+	mu            loggingMutex // guards the fields below, the circuits' too
 	reads, writes circuit
 	state         State
-	worst         State     // that the log was told of since upstream was up
+	worst         State     // the worst state that was logged since upstream was up
 	since         time.Time // when upstream came to be up, or ceased to be
 	lastSuccess   time.Time
 	// failures since upstream was up
 	failedReads, failedWrites int
-	line                      func() // to be logged; nil if there is nothing
 }
 
-// NewHealth returns the health of an upstream that nothing bad is known of.
+// NewHealth returns the health of an upstream of which nothing bad is known.
 func NewHealth(opts HealthOptions) *Health {
-	h := &Health{logger: opts.Logger, state: Up, worst: Up, since: time.Now()}
+	h := &Health{mu: loggingMutex{logger: opts.Logger}, state: Up, worst: Up, since: time.Now()}
 	h.reads.init(h, opts.BackoffInitial, opts.BackoffMax)
 	h.writes.init(h, opts.BackoffInitial, opts.BackoffMax)
 	return h
@@ -77,19 +73,9 @@ func NewHealth(opts HealthOptions) *Health {
 // Report says how upstream does.
 func (h *Health) Report() Report {
 	h.mu.Lock()
-	defer h.unlock()
+	defer h.mu.Unlock()
 	h.update() // a sick entry that nobody has tried again is forgotten
 	return Report{State: h.state, Since: h.since, Reason: h.reason(), LastSuccess: h.lastSuccess}
-}
-
-// unlock releases mu, and then logs: a log whose reader stalls must not stop all requests.
-func (h *Health) unlock() {
-	line := h.line
-	h.line = nil
-	h.mu.Unlock()
-	if line != nil {
-		line()
-	}
 }
 
 // succeeded notes a success of one circuit, and what that means for the other. A write
@@ -132,7 +118,8 @@ func (h *Health) failed(c *circuit) {
 	h.update()
 }
 
-// update finds the state anew. It has it logged if it is worse than before, or well again.
+// update finds the state anew, and logs it if it is worse than before, or well again. The
+// caller holds mu.
 func (h *Health) update() {
 	state := h.judge()
 	if state == h.state {
@@ -147,15 +134,12 @@ func (h *Health) update() {
 	h.state = state
 	switch {
 	case state == Up:
-		after, reads, writes := time.Since(h.since).Round(time.Millisecond).String(), h.failedReads, h.failedWrites
-		h.line = func() {
-			h.logger.Info("upstream is up again", "after", after, "failed_reads", reads, "failed_writes", writes)
-		}
+		h.mu.log(slog.LevelInfo, "upstream is up again", "after", time.Since(h.since).Round(time.Millisecond).String(),
+			"failed_reads", h.failedReads, "failed_writes", h.failedWrites)
 		h.since, h.worst, h.failedReads, h.failedWrites = time.Now(), Up, 0, 0
 	case worse[state] > worse[h.worst]:
 		h.worst = state
-		reason := h.reason()
-		h.line = func() { h.logger.Warn(logged[state], "reason", reason) }
+		h.mu.log(slog.LevelWarn, logged[state], "reason", h.reason())
 	}
 }
 
@@ -177,7 +161,7 @@ func (h *Health) judge() State {
 	return Degraded
 }
 
-// stateOf is what one circuit says of upstream. Failures that nobody has repeated for long
+// stateOf is the state that one circuit shows. Failures that nobody has repeated for long
 // are forgotten if the other kind of request goes well.
 func (h *Health) stateOf(c *circuit) State {
 	repeated := time.Since(c.lastFailure) < c.sickFor || !h.other(c).wellSince(c.lastFailure)

@@ -33,7 +33,7 @@ func watching(t *testing.T, test func(t *testing.T, w *watched)) {
 	})
 }
 
-// read asks upstream, whatever comes of it.
+// read asks upstream, and ignores the answer.
 func (w *watched) read(k string) {
 	_, _ = w.reader.Get(w.t.Context(), key(k), true)
 	time.Sleep(time.Millisecond) // the fake, too, is done with it
@@ -63,8 +63,8 @@ const (
 	upLine       = "level=INFO msg=\"upstream is up again\" after="
 )
 
-// Contract 16: nothing goes through, and that is an outage, though only one entry is asked
-// for. Upstream's own word that it cannot is another matter.
+// Contract 16: upstream is down if nothing goes through, though callers ask for one entry
+// only. If upstream itself says that it fails, it is degraded.
 func TestOnePolledEntryShowsAnOutage(t *testing.T) {
 	for name, row := range map[string]struct {
 		answer func(call) reply
@@ -108,8 +108,8 @@ func TestOnePolledEntryShowsAnOutage(t *testing.T) {
 	}
 }
 
-// One line when the state changes, one when upstream is back, with the counts, and none in
-// between.
+// The log has one line when the state changes, one with the counts when upstream is back,
+// and none in between.
 func TestAnOutageIsTwoLinesOfTheLog(t *testing.T) {
 	watching(t, func(t *testing.T, w *watched) {
 		w.down = true
@@ -131,7 +131,7 @@ func TestAnOutageIsTwoLinesOfTheLog(t *testing.T) {
 	})
 }
 
-// A request that fails and then goes well is no news.
+// A request that fails and then goes well is not logged.
 func TestABlipIsNotLogged(t *testing.T) {
 	watching(t, func(t *testing.T, w *watched) {
 		failures := 0
@@ -177,7 +177,8 @@ func TestOneKindOfRequestsFails(t *testing.T) {
 	})
 }
 
-// Contract 16: a sick entry degrades upstream, whoever else goes through, and is one line.
+// Contract 16: a sick entry degrades upstream, though others go through, and the log has
+// one line of it.
 func TestASickEntryDegrades(t *testing.T) {
 	watching(t, func(t *testing.T, w *watched) {
 		w.answer = func(c call) reply {

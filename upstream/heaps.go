@@ -63,6 +63,13 @@ func (h *heapOf[T]) fix(i int) {
 	}
 }
 
+// rebuild puts all elements in order after the order of many has changed.
+func (h *heapOf[T]) rebuild() {
+	for i := h.len/2 - 1; i >= 0; i-- {
+		h.down(i)
+	}
+}
+
 func (h *heapOf[T]) up(i int) (moved bool) {
 	x := h.at(i)
 	for i > 0 {

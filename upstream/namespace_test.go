@@ -52,8 +52,8 @@ func TestRetryAfterIsHonouredExactly(t *testing.T) {
 	}
 }
 
-// TestThrottlingOutlivesRequestsUnderWay: of many requests at once some are let in after
-// the first is throttled, and some are to wait less long.
+// TestThrottlingOutlivesRequestsUnderWay: upstream throttles the first of some requests at
+// once, and then lets one in and asks another for a shorter wait.
 func TestThrottlingOutlivesRequestsUnderWay(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply {
@@ -71,9 +71,7 @@ func TestThrottlingOutlivesRequestsUnderWay(t *testing.T) {
 			}
 			return reply{}
 		}
-		for i := range 3 {
-			r.put(key(fmt.Sprint(i)), "v")
-		}
+		r.putMany("ns", 3)
 		time.Sleep(5 * time.Second)
 		for i := range 20 {
 			r.put(key(fmt.Sprint("more", i)), "v")
@@ -115,9 +113,7 @@ func TestPausedNamespaceIsTriedEveryBackoffMax(t *testing.T) {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
 				r.answer = func(call) reply { return detail(status) }
-				for i := range 5 {
-					r.put(key(fmt.Sprint(i)), "v")
-				}
+				r.putMany("ns", 5)
 				time.Sleep(linger + time.Second)
 				want := fmt.Sprintf("HTTP %d: status %d", status, status)
 				if got := r.flusher.Paused("ns"); got != want {
@@ -174,7 +170,7 @@ func TestDeadLetterInAPausedNamespaceLetsTheOthersGo(t *testing.T) {
 	})
 }
 
-// What becomes of a write.
+// The outcomes of a write in [verdictRows].
 const again, later, paused, dead = "again", "again, and in doubt", "paused", "dead"
 
 const (
@@ -182,7 +178,7 @@ const (
 	own  = `{"detail":"no"}`
 )
 
-// verdictRows is contract 15's table: what each answer makes of a write.
+// verdictRows is contract 15's table: the outcome of a write for each answer.
 var verdictRows = []struct {
 	name   string
 	reply  reply
@@ -196,6 +192,8 @@ var verdictRows = []struct {
 	{"422 in a sentence", reply{status: 422, body: own}, false, dead},
 	{"422 without a place", reply{status: 422, body: `{"detail":[{"type":"x"}]}`}, false, dead},
 	{"400 of a gateway", reply{status: 400, body: html}, false, again},
+	{"400 of a gateway, sent as a page in capitals", reply{status: 400, header: http.Header{"Content-Type": {"Text/HTML"}}, body: own}, false, again},
+	{"400 of a gateway, sent as a page", reply{status: 400, header: http.Header{"Content-Type": {"text/html; charset=utf-8"}}, body: own}, false, again},
 	{"400 of a gateway, in JSON", reply{status: 400, body: `{"message":"no"}`}, false, again},
 	{"400 of a gateway, empty", reply{status: 400}, false, again},
 	{"400 of a gateway, a problem (RFC 9457)", reply{status: 400, body: `{"type":"about:blank","status":400,"detail":"no"}`}, false, again},
@@ -286,7 +284,7 @@ func wantBecome(t *testing.T, want, got string) {
 	}
 }
 
-// became is empty if the write is to be sent again.
+// became returns the outcome of a write; empty if the write is sent again.
 func became(r *rig) string {
 	switch {
 	case r.flusher.Paused("ns") != "":
@@ -297,8 +295,8 @@ func became(r *rig) string {
 	return ""
 }
 
-// What an agent wrote one after the other reaches upstream one after the other, though
-// some of it takes longer.
+// An agent's writes reach upstream in the order in which it made them, though some take
+// longer.
 func TestFewWritesArriveInTheirOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply {
@@ -307,9 +305,7 @@ func TestFewWritesArriveInTheirOrder(t *testing.T) {
 			}
 			return reply{}
 		}
-		for i := range 5 {
-			r.put(key(fmt.Sprint(i)), "v")
-		}
+		r.putMany("ns", 5)
 		time.Sleep(time.Second)
 		for i, c := range r.requests(anything) {
 			if c.id.Key != fmt.Sprint(i) {

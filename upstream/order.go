@@ -21,6 +21,11 @@ const (
 	// inOrderAgain is how few entries are left of a backlog that was much, when they count as
 	// little again. Were it more, the end of a backlog would take as long as all before.
 	inOrderAgain = 16
+	// excusesMax is how often a failure of an entry is put down to upstream since the entry's
+	// last success. Without it a sick entry could keep the others for ever from settling,
+	// while upstream fails now and then for others, too. Where upstream refuses connections
+	// for seconds and goes on answering on those that it has, the order may be lost.
+	excusesMax = 16
 	// firstRoundTrip stands for the usual round trip before there was one.
 	firstRoundTrip = 50 * time.Millisecond
 	// roundTripWeight is the share of a new round trip in the usual one: 1 in so many.
@@ -39,6 +44,33 @@ func (s *schedule) inOrder(q *queue) bool {
 	return !s.draining && !q.staggered
 }
 
+// overtook reports whether a write that upstream has confirmed went before an older one of
+// its queue that had failed by upstream's fault. All of the queue that has failed so is sent
+// again at once, now that upstream is well.
+func (s *schedule) overtook(q *queue, seq uint64) (older bool) {
+	if !s.inOrder(q) {
+		return false
+	}
+	h, moved := &q.retries[backingOff], false
+	for i := range h.len {
+		r := h.at(i)
+		if r.failedIn == 0 || r.failedIn > s.excusedUpTo || r.excuses >= excusesMax {
+			continue
+		}
+		if r.at != atOnce {
+			r.at = atOnce
+			r.excuses++
+			moved = true
+		}
+		older = older || r.task.seq < seq
+	}
+	if moved {
+		h.rebuild()
+		s.place(q)
+	}
+	return older
+}
+
 // followsAt is when a queue may send another entry while one of its requests is under way.
 func (s *schedule) followsAt(q *queue) instant {
 	if q.inOrder == 0 {
@@ -53,7 +85,7 @@ func (s *schedule) followsAt(q *queue) instant {
 // patience is how long a request may take before others need not wait for it.
 func (s *schedule) patience() instant { return max(instant(overtakeAfter), overtakeTrips*s.roundTrip) }
 
-// hung reports whether an attempt took longer than that.
+// hung reports whether an attempt has taken longer than patience.
 func (s *schedule) hung(a *attempt, now instant) bool { return now-a.startedAt > s.patience() }
 
 // confirmedIn takes in how long a request took that upstream carried out.

@@ -23,7 +23,7 @@ func TestOneProbeAtATimeWhileDown(t *testing.T) {
 				for i := range 300 {
 					r.put(journal.ID{Namespace: fmt.Sprint("ns", i%3), Key: fmt.Sprint(i)}, "v")
 				}
-				time.Sleep(time.Minute) // what was under way when it went down is over
+				time.Sleep(time.Minute) // the requests that were under way when it went down have ended
 				r.set(func(f *fake) { f.peak, f.calls, f.dials = 0, nil, nil })
 				time.Sleep(time.Hour)
 				wantProbes(t, r, time.Hour)
@@ -112,9 +112,7 @@ func TestOutageOfHoursAndRecovery(t *testing.T) {
 func TestRecoveryRampsUp(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.down = true
-		for i := range 200 {
-			r.put(key(fmt.Sprint(i)), "v")
-		}
+		r.putMany("ns", 200)
 		time.Sleep(10 * time.Minute)
 		r.set(func(f *fake) { f.down, f.latency = false, time.Second })
 		r.settleWithin(2 * time.Minute)

@@ -110,8 +110,10 @@ func (q *queue) oldest(now instant) *task {
 			oldest = t
 		}
 	}
-	for t := q.untried(); t != nil && q.due(t) <= now; t = t.next {
-		look(t)
+	for _, l := range []line{q.urgent, q.lingering} {
+		for t := l.front; t != nil && q.due(t) <= now; t = t.next {
+			look(t)
+		}
 	}
 	for _, kind := range []waiting{backingOff, noRoom} {
 		for i := range q.retries[kind].len {
@@ -123,21 +125,16 @@ func (q *queue) oldest(now instant) *task {
 	return oldest
 }
 
-// tryNow ends the waits that only time would end. What is in doubt goes on waiting: it
-// would be overtaken.
+// tryNow ends the waits that only time would end. A task in doubt goes on waiting: an
+// earlier request may still overtake its write. tryNow looks at every task whose wait it ends.
 func (q *queue) tryNow() {
 	q.notBefore = 0
 	for _, kind := range []waiting{backingOff, silent} {
 		h := &q.retries[kind]
-		var all []*retryState
-		for h.len > 0 {
-			all = append(all, h.first())
-			h.remove(0)
+		for i := range h.len {
+			h.at(i).at = atOnce
 		}
-		for _, r := range all {
-			r.at = atOnce
-			h.push(r)
-		}
+		h.rebuild()
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// refusedFor is how long the status shows a refused read that nobody has tried again.
-// After that it is not known whether upstream still refuses it.
+// refusedFor is how long the status shows a refused read that nobody has tried again. After
+// that nobody knows whether upstream still refuses it.
 const refusedFor = 10 * time.Minute
 
 // Unavailable says that upstream could not be asked, or gave no usable answer.
@@ -37,7 +37,7 @@ func (a *ServiceAnswer) Error() string {
 // RetryAfter is how long upstream asked to wait; 0 when it did not.
 func (a *ServiceAnswer) RetryAfter() time.Duration { return a.failed.RetryAfter }
 
-// Answer is what upstream answered, for the caller.
+// Answer is upstream's own answer, for the caller.
 func (a *ServiceAnswer) Answer() (status int, body []byte) { return a.failed.Status, a.failed.Answer }
 
 // ReaderOptions configures a reader.
@@ -74,6 +74,10 @@ type refusedRead struct {
 	reason string
 }
 
+// blipProbes is how often upstream is asked at least while a read waits out an outage. With
+// fewer, the last probe could come long before the read gives up.
+const blipProbes = 5
+
 // NewReader returns a reader.
 func NewReader(opts ReaderOptions) *Reader {
 	if opts.Health == nil {
@@ -81,6 +85,8 @@ func NewReader(opts ReaderOptions) *Reader {
 			BackoffInitial: opts.BackoffInitial, BackoffMax: opts.BackoffMax, Logger: slog.New(slog.DiscardHandler),
 		})
 	}
+	opts.Health.reads.backoff = newBackoff(opts.BackoffInitial,
+		min(opts.BackoffMax, max(opts.BackoffInitial, opts.Patience/blipProbes)))
 	return &Reader{
 		opts: opts, health: &opts.Health.reads, refused: make(map[string]refusedRead),
 		throttles: throttles{
@@ -160,7 +166,7 @@ func (r *Reader) try(ctx context.Context, id journal.ID, waitOutOutage bool, ask
 	}
 }
 
-// once makes one request, if nothing is known to stand against it. The error is ctx's.
+// once makes one request, unless it is known to fail. The error is ctx's.
 func (r *Reader) once(ctx context.Context, id journal.ID, waitOutOutage bool, ask func() error) (failed *Error, err error) {
 	if failed := r.hopeless(id.Namespace); failed != nil {
 		return failed, nil // without a wait for a slot
@@ -216,7 +222,7 @@ func (r *Reader) slot(ctx context.Context, namespace string, waitOutOutage bool)
 func (r *Reader) request(ctx context.Context, id journal.ID, probe bool, ask func() error) (failed *Error, err error) {
 	learned := false
 	defer func() {
-		if !learned { // by its end, or by a panic that is recovered elsewhere
+		if !learned { // ctx has ended, or ask has panicked
 			r.health.release(probe)
 		}
 	}()

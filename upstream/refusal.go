@@ -6,9 +6,9 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// A write that upstream refuses for good becomes a dead letter, and what it wrote can no
-// longer be read. When upstream refuses one write after another, upstream itself, or
-// somebody who speaks in its name, is more likely to be wrong than all the writes.
+// A write that upstream refuses for good becomes a dead letter, and its value can no longer
+// be read. When upstream refuses one write after another, upstream itself, or somebody who
+// speaks in its name, is more likely to be wrong than all the writes.
 const (
 	// refusalsAllowed is how many writes of a namespace become dead letters within
 	// refusalSpan. A person can look through so few, and an agent that repeats a mistake
@@ -27,7 +27,7 @@ type refusals struct {
 	count int
 }
 
-// refusalsOf are those of all namespaces.
+// refusalsOf are the refusals by namespace.
 type refusalsOf map[string]refusals
 
 // mayKill counts a refusal, and reports whether its write may become a dead letter.

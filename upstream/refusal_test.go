@@ -15,13 +15,11 @@ import (
 
 // Somebody who speaks in BotWire's name refuses everything: a few writes become dead
 // letters, then the namespace waits, and says so. The first write that upstream takes ends
-// that.
+// the pause.
 func TestARunOfRefusalsPausesTheNamespace(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(call) reply { return detail(400) }
-		for i := range 300 {
-			r.put(key(fmt.Sprint(i)), "v")
-		}
+		r.putMany("ns", 300)
 		time.Sleep(50 * time.Minute)
 		if n := r.journal.Stats().DeadLetters; n != 5 {
 			t.Errorf("%d dead letters, want the first 5", n)
@@ -29,6 +27,9 @@ func TestARunOfRefusalsPausesTheNamespace(t *testing.T) {
 		why, until := r.flusher.Waits("ns")
 		if want := "paused: it refuses one write after another: HTTP 400: status 400"; why != want || time.Until(until) > backoffMax {
 			t.Errorf("it waits until %v because %q", until, why)
+		}
+		if n := r.log.lines("upstream refuses the writes of a namespace"); n != 1 || r.log.lines("does not let") != 0 {
+			t.Errorf("%d lines in the log say that it refuses writes, and %d that it does not let them in", n, r.log.lines("does not let"))
 		}
 		if n := r.log.lines("refuses one write after another"); n != 1 {
 			t.Errorf("%d lines in the log", n)
@@ -41,8 +42,8 @@ func TestARunOfRefusalsPausesTheNamespace(t *testing.T) {
 	})
 }
 
-// Writes that upstream refuses among others hold up nothing: of a paused namespace another
-// write is tried each time. What upstream refuses for an hour becomes a dead letter after all.
+// Refused writes hold up no others: the flusher tries another write of a paused namespace
+// each time. A write that upstream refuses for an hour becomes a dead letter after all.
 func TestRefusedWritesHoldUpNoOther(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply {
@@ -68,8 +69,8 @@ func TestRefusedWritesHoldUpNoOther(t *testing.T) {
 	})
 }
 
-// One write after another is refused, and the agent writes no faster than upstream
-// answers: the count does not depend on what is pending.
+// Upstream refuses one write after another, and the agent writes no faster than upstream
+// answers: the count does not depend on how many writes are pending.
 func TestARunOfRefusalsIsCountedAcrossWrites(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(call) reply { return detail(400) }
@@ -115,7 +116,7 @@ func TestARefusedWriteThatIsSupersededIsNotDead(t *testing.T) {
 	})
 }
 
-// A write that may have arrived stays marked, though a later attempt did not.
+// A write that may have arrived stays marked, though a later attempt was not sent.
 func TestAMarkStaysWhenALaterAttemptIsNotSent(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(call) reply {

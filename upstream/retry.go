@@ -41,15 +41,17 @@ type retryState struct {
 	waiting  waiting // for what, until then
 	index    int     // in its queue's heap of those that wait for the same; -1 while it is not there
 	attempts int     // failures since the last success
+	failedIn uint64  // the turn of the last of them
+	excuses  int     // how often upstream was at fault: see overtook
 	since    instant // the first of them
 	reason   string  // why the last attempt failed
 	arrived  bool    // upstream failed over a request, and nobody knows how far it got
-	hung     bool    // a request had no answer for long, and none has had one since
+	hung     bool    // a request had no answer for long, and no request has had one since
 	backoff  *backoff.ExponentialBackOff
 	doubt    *doubt // not nil while an unanswered request may still be carried out
 
-	refusedSeq uint64  // the write that upstream refused while its namespace was refused everything
-	refusedAt  instant // when it first did
+	refusedSeq uint64  // the write that upstream has refused, and that waits all the same
+	refusedAt  instant // when upstream first did
 }
 
 // retryOf returns the task's retry state, made if need be.

@@ -90,11 +90,15 @@ func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
 
 // logged is the log of a flusher and of the health.
 type logged struct {
-	mu   sync.Mutex
-	text strings.Builder
+	stall func(line string) // called before a line is taken; may be nil
+	mu    sync.Mutex
+	text  strings.Builder
 }
 
 func (l *logged) Write(line []byte) (int, error) {
+	if l.stall != nil {
+		l.stall(string(line))
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(line)
@@ -154,6 +158,14 @@ func (r *rig) reopen() *rig {
 func (r *rig) put(id journal.ID, value string) journal.Write {
 	r.t.Helper()
 	return r.append(journal.NewWrite{ID: id, Op: journal.Put, Value: value, ListBytes: len(value)})
+}
+
+// putMany writes n entries of a namespace, one after the other. Their keys are "0" to n-1.
+func (r *rig) putMany(namespace string, n int) {
+	r.t.Helper()
+	for i := range n {
+		r.put(journal.ID{Namespace: namespace, Key: fmt.Sprint(i)}, "v")
+	}
 }
 
 func (r *rig) del(id journal.ID) journal.Write {

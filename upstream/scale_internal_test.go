@@ -55,7 +55,7 @@ var inDoubt = sync.OnceValue(func() (ids []journal.ID) {
 	return ids
 })
 
-// A million pending entries are to fit in little memory, in the schedule as anywhere.
+// A million pending entries fit in little memory, in the schedule as anywhere.
 func TestATaskIsSmall(t *testing.T) {
 	if size := unsafe.Sizeof(task{}); size > 80 {
 		t.Errorf("a task takes %d bytes", size)
@@ -82,8 +82,7 @@ func TestATaskIsSmall(t *testing.T) {
 	runtime.KeepAlive(f)
 }
 
-// A flush is to change a task or two, and not all: it holds the lock for which writers
-// wait.
+// A flush changes a task or two, and not all: it holds the lock for which writers wait.
 func TestAFlushTouchesHardlyAnyTask(t *testing.T) {
 	f := announced(t, 100_000, 1)
 	q := f.schedule.queues.Get("ns0")
@@ -153,8 +152,8 @@ func (s *schedule) lingeringQueues() (n int) {
 	return n
 }
 
-// A write is announced amid flushes and while a restart recalls what is in doubt about as
-// soon as alone. With a million entries pending, it once waited for all of them.
+// A write is announced amid flushes and while a restart recalls the entries in doubt, about
+// as soon as alone. With a million entries pending, it once waited for all of them.
 func TestAWriteWaitsForNothingLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a million entries")

@@ -13,16 +13,19 @@ const noPosition = math.MaxUint64
 // schedule decides which task comes next. Each namespace has a queue in order of due
 // time, and the queues take turns, so that no namespace holds up another (contract 16).
 //
-// It is not safe for concurrent use. No method but [schedule.expediteSome] looks at more
-// than a few tasks, however many there are.
+// It is not safe for concurrent use. Its methods look at a few tasks, however many there
+// are, with three exceptions. In a namespace that sends in order, [schedule.start] looks at
+// every task that is due: inOrderTasks at most. [schedule.expediteSome] makes a few changes to
+// each of expediteChunk queues. [schedule.tryNow], which a person asks for, looks at every
+// failed task of a queue, and [schedule.tryNowSome] at those of expediteChunk queues.
 type schedule struct {
 	queues         hashtable.Table[queue, *queue] // by namespace
 	turns          turns
 	running        map[*task]*attempt
 	failingRunning int      // those of queues that are failing
-	probing        *attempt // the one that probes while upstream is believed down
-	hanging        bool     // the last that did was not answered for long
-	hoping         *attempt // the one that is hopeful meanwhile
+	probing        *attempt // the probe, while upstream is believed down
+	hanging        bool     // the last probe had no answer for long
+	hoping         *attempt // the attempt beside a probe that hangs: see hopeful
 	window         int      // requests that may be under way: grows after an outage
 	roundTrip      instant  // the usual one
 	announced      uint64   // how many writes the journal has announced
@@ -30,6 +33,7 @@ type schedule struct {
 	draining       bool     // nothing lingers any more
 	wakeAt         instant  // when the dispatcher looks again by itself
 	turn           uint64
+	excusedUpTo    uint64 // the last turn when a fault of upstream's ended: what failed in it, or before, is not to blame
 	// fresh is the queue that an untried task has joined last: the best place for a
 	// probe to come from, as tasks that have failed may be sick themselves.
 	fresh *queue
@@ -163,19 +167,20 @@ func (s *schedule) expediteSome(cursor int) (next int, done bool) {
 	return s.queues.Walk(cursor, expediteChunk, s.expedite)
 }
 
-// tryNow ends all waits of a queue that only time would end.
+// tryNow ends all waits of a queue that only time would end. It takes a moment for each task
+// that waits so.
 func (s *schedule) tryNow(q *queue) {
 	q.tryNow()
 	s.place(q)
 }
 
-// tryNowSome does so in some of the queues, as expediteSome does.
+// tryNowSome is tryNow for some of the queues. Its cursor is like that of expediteSome.
 func (s *schedule) tryNowSome(cursor int) (next int, done bool) {
 	return s.queues.Walk(cursor, expediteChunk, s.tryNow)
 }
 
-// start takes a task of a queue out of its line: one that is due. A probe is made by a task
-// that has not failed, if one is due, of whatever queue.
+// start takes a task that is due out of its line in a queue. For a probe it takes a task
+// that has not failed, if one is due in any queue.
 func (s *schedule) start(q *queue, now instant, probe bool) *attempt {
 	t := q.first()
 	if f := s.fresh; probe && f != nil && !f.blocked {
@@ -203,6 +208,7 @@ func (s *schedule) start(q *queue, now instant, probe bool) *attempt {
 		q.silent++
 	}
 	s.turn++
+	a.turn = s.turn
 	q.served, q.servedAt = s.turn, now
 	if a.inOrder {
 		q.inOrder++

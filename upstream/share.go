@@ -3,8 +3,8 @@ package upstream
 // The requests that may be under way are shared out so that no namespace holds up another
 // (contract 16): a request that hangs cannot be taken back.
 const (
-	// shareOfFree is the part of the slots that the others leave which one namespace may
-	// hold, in quarters. The rest is for a namespace that has something to send next.
+	// shareOfFree is how much one namespace may hold, in quarters, of the slots that the
+	// others leave. The rest is for a namespace that has something to send next.
 	shareOfFree = 3
 	// shareOfFailing is how much of all slots, in quarters, the namespaces share whose
 	// last request failed. Each of them has one request under way at a time, and one more
@@ -13,7 +13,7 @@ const (
 	quarters       = 4
 )
 
-// turns is where the queues wait for their turn, those that are failing apart.
+// turns are the queues that wait for their turn, the failing ones apart.
 type turns struct{ well, failing heapOf[*queue] }
 
 func (s *schedule) turnsOf(q *queue) *heapOf[*queue] {
@@ -66,8 +66,8 @@ func (s *schedule) pick(h *heapOf[*queue], does func(*queue) bool) (q *queue) {
 	return q
 }
 
-// over reports whether a queue holds its part of the slots already. A silent task beside the
-// others is not held against it: it may hang.
+// over reports whether a queue holds its part of the slots already. A silent task beside
+// the others does not count, as its request may hang.
 func (s *schedule) over(q *queue) bool {
 	active, others := q.running-q.silent, len(s.running)-q.running
 	if q.failing || active == 0 {
@@ -75,7 +75,7 @@ func (s *schedule) over(q *queue) bool {
 	}
 	part := (s.window - others - q.silent) * shareOfFree
 	if others > 0 {
-		part += quarters - 1 // nobody's last slot is kept free
+		part += quarters - 1 // rounded up, or the last free slot would stay free
 	}
 	return active >= part/quarters
 }
@@ -95,11 +95,11 @@ func (s *schedule) fails(q *queue, failing bool) {
 	s.place(q)
 }
 
-// hopeful returns a queue that may send a request beside a probe that hangs, or while probes
-// are known to: one of which the last request did not fail, or else one with a task that has
-// failed quickly. One such request at a time keeps a namespace
-// that is well, or well again, from waiting for those that are not. at is when to ask again;
-// 0 is when something has changed.
+// hopeful returns a queue that may send a request beside a probe that hangs, or while
+// probes are known to hang: a queue whose last request did not fail, or else one with a
+// task that has failed quickly. One such request at a time keeps a namespace that is well,
+// or well again, from waiting for the others. at is when to ask again; 0 is when something
+// has changed.
 func (s *schedule) hopeful(now instant) (q *queue, at instant) {
 	if s.hoping != nil || s.probing == nil && !s.hanging {
 		return nil, 0

@@ -36,8 +36,8 @@ func TestHangingNamespacesDelayNoOther(t *testing.T) {
 	}
 }
 
-// Of the entries that upstream did not answer, one of a namespace is tried at a time: the
-// others of the namespace have its slots.
+// The flusher tries one entry of a namespace at a time whose request hung: the namespace's
+// other entries have its slots.
 func TestEntriesThatTimedOutAreTriedAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply { return reply{hang: c.id.Key[0] == 's'} }
@@ -68,13 +68,11 @@ func TestEntriesThatTimedOutAreTriedAlone(t *testing.T) {
 // overtake is the longest that an untried entry keeps the next one waiting.
 const overtake = 500 * time.Millisecond
 
-// No namespace holds all slots, so that what comes next finds one.
+// No namespace holds all slots, so that the next write of another one finds a slot.
 func TestOneNamespaceHoldsNoMoreThanItsPart(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.latency = time.Second
-		for i := range 2000 {
-			r.put(journal.ID{Namespace: "flood", Key: fmt.Sprint(i)}, "v")
-		}
+		r.putMany("flood", 2000)
 		time.Sleep(30 * time.Second)
 		for i := range 5 {
 			time.Sleep(1234 * time.Millisecond)
@@ -88,8 +86,8 @@ func TestOneNamespaceHoldsNoMoreThanItsPart(t *testing.T) {
 	})
 }
 
-// Namespaces that are all busy have about as many requests each, whoever wrote first: those
-// with much to send, and those that send one entry after the other.
+// Namespaces that are all busy have about as many requests each, whoever wrote first:
+// namespaces with much to send, and namespaces that send one entry after the other.
 func TestBusyNamespacesShareEqually(t *testing.T) {
 	for namespaces, entries := range map[int]int{5: 1000, 24: 100} {
 		t.Run(fmt.Sprint(namespaces), func(t *testing.T) {
@@ -112,7 +110,7 @@ func TestBusyNamespacesShareEqually(t *testing.T) {
 	}
 }
 
-// A namespace that fails, if slowly, has one request under way: upstream has others.
+// A namespace whose requests fail slowly has one of them under way at a time.
 func TestANamespaceThatFailsHasOneRequestUnderWay(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply {
@@ -121,9 +119,7 @@ func TestANamespaceThatFailsHasOneRequestUnderWay(t *testing.T) {
 			}
 			return reply{}
 		}
-		for i := range 400 {
-			r.put(journal.ID{Namespace: "sick", Key: fmt.Sprint(i)}, "v")
-		}
+		r.putMany("sick", 400)
 		for i := range 180 {
 			time.Sleep(time.Second)
 			r.put(key(fmt.Sprint(i)), "v")

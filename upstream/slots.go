@@ -28,9 +28,9 @@ const (
 	// the writes for reads, whether or not they are needed. With less than that many slots
 	// none is kept.
 	keptShare = 8
-	// readsOfOne is the part of the slots that the reads of other namespaces leave which those
-	// of one may hold, in quarters: a request that hangs cannot be taken back. The flusher
-	// sees to it for writes.
+	// readsOfOne is how much the reads of one namespace may hold, in quarters, of the slots
+	// that the reads of other namespaces leave: a request that hangs cannot be taken back.
+	// The flusher shares out the writes' part.
 	readsOfOne = 3
 	// refreshesWaiting bounds the refreshes in line. Nobody waits for them, and the next read
 	// of the entry asks for another.
@@ -41,9 +41,9 @@ const (
 var errBusy = errors.New("too many requests are waiting to be sent upstream")
 
 // Slots bound the requests under way upstream, of reads and writes together. While both
-// want more than there are, each has half of them; otherwise one may use what the other
-// leaves, but for an eighth. No namespace's reads hold all that the reads may have. Its
-// methods may be called concurrently.
+// want more than there are, each has half of them; otherwise one may use the slots that the
+// other leaves, but for an eighth. No namespace's reads hold all that the reads may have.
+// Its methods may be called concurrently.
 type Slots struct {
 	total int
 
@@ -67,8 +67,8 @@ func NewSlots(total int) *Slots { return &Slots{total: total, reads: make(map[st
 // ForWrites returns an engine all of whose requests count as writes.
 func (s *Slots) ForWrites(engine Engine) Engine { return &slotted{engine, s} }
 
-// acquire waits for a slot; a write names no namespace. release gives it back, and is to be
-// called once. The errors are ctx's and errBusy.
+// acquire waits for a slot; a write names no namespace. release gives it back; the caller
+// calls it once. The errors are ctx's and errBusy.
 func (s *Slots) acquire(ctx context.Context, l lane, namespace string) (release func(), err error) {
 	w := &waiter{l, namespace, make(chan struct{})}
 	s.mu.Lock()
@@ -190,7 +190,7 @@ type slotted struct {
 	slots  *Slots
 }
 
-// do makes a request. One that waited in vain was not sent.
+// do makes a request. A request that gets no slot before ctx ends is not sent.
 func (s *slotted) do(ctx context.Context, request func() error) error {
 	release, err := s.slots.acquire(ctx, writeLane, "")
 	if err != nil {

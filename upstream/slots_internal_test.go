@@ -116,7 +116,7 @@ func TestOneSlotIsSharedInTurns(t *testing.T) {
 	})
 }
 
-// A reader who waits comes before those that nobody waits for, however many they are.
+// A read for which a caller waits comes before all refreshes, however many they are.
 func TestRefreshesComeLastAndAreBounded(t *testing.T) {
 	underWay(t, 1, func(t *testing.T, r *requests) {
 		r.begin(refreshLane, 1+refreshesWaiting)
@@ -154,7 +154,7 @@ func TestWhoLeavesTakesNoSlot(t *testing.T) {
 	}
 }
 
-// Reads that hang cannot be taken back: those of one namespace leave room for the others.
+// Reads that hang cannot be taken back: the reads of one namespace leave room for others.
 func TestReadsOfOneNamespaceHoldNotAll(t *testing.T) {
 	underWay(t, 16, func(t *testing.T, r *requests) {
 		r.beginIn("hangs", readLane, 100)

@@ -8,7 +8,7 @@ import (
 )
 
 // answerKept bounds the answer of upstream's, in bytes, that the reads of a throttled
-// namespace are given without another request. Longer ones are left out.
+// namespace are given without another request. A longer answer is left out.
 const answerKept = 4 << 10
 
 // throttles are the namespaces whose reads wait because upstream said so. Its methods may
@@ -39,8 +39,9 @@ func (ts *throttles) refuses(namespace string) *Error {
 	return nil
 }
 
-// begin is refuses for a read that is made at once if it may be. trial says that the read
-// is the one that finds out, and that end must be called for it.
+// begin is refuses for a read that its caller makes at once if it may. trial says that this
+// read finds out whether the namespace is let in again. The caller must call end when a
+// read that it makes has ended.
 func (ts *throttles) begin(namespace string) (refusal *Error, trial bool) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -72,7 +73,7 @@ func (ts *throttles) end(namespace string, trial bool, failed *Error) {
 }
 
 // throttled makes a namespace wait for as long as upstream asked, or else by a backoff. If
-// an earlier answer asked for longer, that stands. The caller holds mu.
+// an earlier answer asked for a longer wait, the longer wait stands. The caller holds mu.
 func (ts *throttles) throttled(namespace string, t *throttle, trial bool, failed *Error) {
 	first := t == nil
 	if first {

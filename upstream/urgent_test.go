@@ -11,8 +11,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// A flush sends at once what lingers, also the entries that newer writes have sent to the
-// back of the line, and leaves the linger to what is written after it.
+// A flush sends all lingering entries at once, also those that newer writes have sent to
+// the back of the line. Entries that are written after it linger.
 func TestFlushEndsALongLinger(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.linger.Store(int64(10 * time.Minute))
@@ -39,13 +39,12 @@ func TestFlushEndsALongLinger(t *testing.T) {
 	})
 }
 
-// A caller that waits for one entry is ahead of all that lingers, and of no other effect.
+// An entry for which a caller waits goes ahead of all that linger, and the others go on
+// lingering.
 func TestAwaitEndsTheLingerOfOneEntry(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.linger.Store(int64(10 * time.Minute))
-		for i := range 5 {
-			r.put(key(fmt.Sprint(i)), "v")
-		}
+		r.putMany("ns", 5)
 		w := r.put(key("2"), "newer")
 		start := time.Now()
 		if !r.flusher.Await(t.Context(), w.ID, w.Seq) || time.Since(start) > 2*r.latency {
@@ -71,8 +70,8 @@ func TestAwaitEndsTheLingerOfOneEntry(t *testing.T) {
 	})
 }
 
-// However writes, flushes and failures fall together, a flush returns when all that was
-// pending at its call is done with, and not before.
+// However writes, flushes and failures fall together, a flush returns when all writes that
+// were pending at its call are done with, and not before.
 func TestFlushesAmidWrites(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply {

@@ -6,9 +6,9 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// Waits says why nothing of a namespace's pending writes is sent now, and until when; a
-// time of zero is when something else has happened. Why is empty if the namespace waits for
-// nothing, or only for its linger.
+// Waits says why nothing of a namespace's pending writes is sent now, and until when; the
+// time is zero if no time ends the wait. Why is empty if the namespace waits for nothing,
+// or only for its linger.
 func (f *Flusher) Waits(namespace string) (why string, until time.Time) {
 	v := f.health.view()
 	f.mu.Lock()
@@ -41,12 +41,17 @@ func (f *Flusher) EntryWaits(id journal.ID) (why string, until time.Time) {
 		}
 		return why, time.Time{}
 	}
-	now := f.now()
-	why, at := q.waits(now)
-	if why == "" || t.retrying() && t.retry.waiting == doubting && t.retry.at > now { // its doubt outlasts the other reason
-		why, at = q.taskWaits(t, now, v)
-	}
+	why, at := q.entryWaits(t, f.now(), v)
 	return why, f.wall(at)
+}
+
+// entryWaits says why a task that is not running waits, and until when.
+func (q *queue) entryWaits(t *task, now instant, upstream view) (why string, until instant) {
+	why, until = q.waits(now)
+	if why == "" || t.retrying() && t.retry.waiting == doubting && t.retry.at > now { // its doubt outlasts the other reason
+		return q.taskWaits(t, now, upstream)
+	}
+	return why, until
 }
 
 // waits says why the whole namespace waits; until is 0 while it is tried again.
@@ -65,7 +70,8 @@ func (q *queue) waits(now instant) (why string, until instant) {
 	return why, until
 }
 
-// taskWaits says why a task that is not running waits, nil for none.
+// taskWaits says why a task that is not running waits, and until when. For a nil task both
+// results are zero.
 func (q *queue) taskWaits(t *task, now instant, upstream view) (why string, until instant) {
 	switch {
 	case t == nil:
@@ -91,9 +97,9 @@ func (r *retryState) waits() string {
 	return "in doubt: upstream may still carry out a request that an earlier process sent"
 }
 
-// TryNow has what waits only for a time tried at once, of one namespace or, with "", of
-// all: what is throttled, paused, or waits after a failure. What is in doubt goes on
-// waiting.
+// TryNow sends at once the writes that wait only for a time, of one namespace or, with "", of
+// all: the writes of a throttled or paused namespace, and those that wait after a failure. A
+// write in doubt goes on waiting.
 func (f *Flusher) TryNow(namespace string) {
 	defer f.signal()
 	f.health.nudge()

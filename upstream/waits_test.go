@@ -9,8 +9,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// Whatever a namespace waits for, it says why, and until when. What waits for a time only
-// is tried at once when somebody asks for that.
+// The flusher says why a namespace waits, and until when. When somebody asks
+// for it, it tries at once the writes that wait only for a time.
 func TestWaitsSayWhyAndUntilWhen(t *testing.T) {
 	hang := func(c call) reply { return reply{hang: c.value == "old"} }
 	for name, row := range map[string]struct {
@@ -47,6 +47,9 @@ func TestWaitsSayWhyAndUntilWhen(t *testing.T) {
 				if entry != why || !entryUntil.Round(time.Second).Equal(until.Round(time.Second)) || time.Until(until) <= 0 || time.Until(until) > row.most {
 					t.Errorf("it waits for %v because %q, and its entry for %v because %q", time.Until(until), why, time.Until(entryUntil), entry)
 				}
+				if _, _, next := r.flusher.Attempts(key("k")); !next.Equal(entryUntil) {
+					t.Errorf("its entry waits until %v, and is tried next at %v", entryUntil, next)
+				}
 				if row.logged != "" && r.log.lines(row.logged) != 1 {
 					t.Errorf("%d lines say so in the log", r.log.lines(row.logged))
 				}
@@ -68,9 +71,11 @@ func TestWaitsSayWhyAndUntilWhen(t *testing.T) {
 	}
 }
 
+// waitsFor reports whether the namespace waits for something, and not only for the few
+// moments that a test takes.
 func (r *rig) waitsFor(why string) bool {
 	got, until := r.flusher.Waits("ns")
-	return strings.HasPrefix(got, why) && !until.IsZero() && time.Until(until) > 0
+	return strings.HasPrefix(got, why) && time.Until(until) > time.Second
 }
 
 // A request to try at once ends the waits of entries that were not answered, too.

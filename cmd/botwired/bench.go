@@ -87,9 +87,21 @@ func printBench(w io.Writer, rows []benchRow) error {
 			up, daemon float64
 		}{{"p50", r.Upstream.P50, r.Botwired.P50}, {"p99", r.Upstream.P99, r.Botwired.P99}} {
 			table = append(table, []string{
-				r.Op + " " + each.name, shown(each.up), shown(each.daemon), strconv.FormatFloat(each.up/each.daemon, 'f', 0, 64) + "x",
+				r.Op + " " + each.name, shown(each.up), shown(each.daemon), times(each.up / each.daemon),
 			})
 		}
 	}
 	return printTable(w, []string{"", "UPSTREAM", "BOTWIRED", "FASTER"}, table)
+}
+
+// times is a ratio to about two digits: a daemon that is slower is not 0 times as fast.
+func times(ratio float64) string {
+	digits := 0
+	switch {
+	case ratio < 1:
+		digits = 2
+	case ratio < 10:
+		digits = 1
+	}
+	return strconv.FormatFloat(ratio, 'f', digits, 64) + "x"
 }

@@ -13,10 +13,12 @@ import (
 func TestBenchRefuses(t *testing.T) {
 	const up = "http://127.0.0.1:1"
 	d := newDaemon(t, map[string]answer{
-		"GET /_botwired/status": {200, `{"version":"1","upstream":{"url":"` + up + `","state":"up"}}`},
+		"GET /_botwired/status": {200, `{"version":"1","pending":0,"upstream":{"url":"` + up + `","state":"up"}}`},
 	})
 	wantFailure(t, at(t, d, nil, "bench", "--upstream", "embedded"), exitError, "upstream.url", "cannot be asked directly")
 	wantFailure(t, at(t, d, nil, "bench", "--upstream", "http://127.0.0.1:2"), exitError, d.address, up, "http://127.0.0.1:2")
+	other := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, `{"status":"ok"}`}})
+	wantFailure(t, at(t, other, nil, "bench", "--upstream", up), exitError, "another program than botwired listens at "+other.address)
 	wantFailure(t, at(t, d, nil, "bench", "--writes", "0"), exitUsage, "--writes")
 	closed := &daemon{address: closedAddress(t)}
 	wantFailure(t, at(t, closed, nil, "bench"), exitError, "cannot reach botwired at "+closed.address)
@@ -30,6 +32,14 @@ func TestBenchRefuses(t *testing.T) {
 	for _, each := range d.asked {
 		if each.Target != "GET /_botwired/status" {
 			t.Errorf("the daemon was asked %s", each.Target)
+		}
+	}
+}
+
+func TestTimes(t *testing.T) {
+	for ratio, want := range map[float64]string{0.042: "0.04x", 0.5: "0.50x", 0.996: "1.00x", 1.04: "1.0x", 9.5: "9.5x", 10: "10x", 1234.5: "1234x"} {
+		if got := times(ratio); got != want {
+			t.Errorf("times(%v) = %s, want %s", ratio, got, want)
 		}
 	}
 }

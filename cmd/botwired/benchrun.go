@@ -65,8 +65,8 @@ func (b *bench) checkDaemon(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var s status
-	if err := b.control.decode(body, &s); err != nil {
+	s, err := readStatus(b.control, body)
+	if err != nil {
 		return err
 	}
 	if string(s.Upstream.URL) != b.upstreamURL {

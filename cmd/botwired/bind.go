@@ -64,13 +64,6 @@ func otherUpstream(bound, wanted string, h journal.Holdings) error {
 		wanted, bound, strings.Join(held, ", "), first, bound)
 }
 
-func plural(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprint(n, " ", what)
-}
-
 // readUpstream returns the recorded identity, or "" if there is none.
 func readUpstream(dataDir string) (string, error) {
 	name := filepath.Join(dataDir, upstreamFile)
@@ -85,9 +78,10 @@ func readUpstream(dataDir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	bound := strings.TrimSpace(string(text))
-	if bound == "" || strings.ContainsFunc(bound, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", fmt.Errorf("the file %s names no upstream, so nobody knows whose entries the journal holds: write the URL of that upstream into it", upstreamFile)
+	bound, ok := config.ParseIdentity(strings.TrimSpace(string(text)))
+	if !ok {
+		return "", fmt.Errorf("the file %s names no upstream (%.60q): it is damaged, and nobody knows whose entries the journal holds: "+
+			"write into %s the URL of that upstream, as upstream.url had it", upstreamFile, strings.TrimSpace(string(text)), name)
 	}
 	return bound, nil
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,13 +18,19 @@ import (
 )
 
 const (
-	// answerTimeout bounds one request to the daemon. Under any sensible configuration,
-	// the daemon waits less than that for upstream.
+	// answerTimeout bounds one request to the daemon.
 	answerTimeout = 2 * time.Minute
+	// firstByteTimeout bounds the time until an answer begins, connecting included. Where
+	// upstream.read_patience allows reads to take longer, there are readGrace more than that.
+	firstByteTimeout = 10 * time.Second
+	readGrace        = 5 * time.Second
 	// maxAnswer bounds an answer, in bytes: another program at the address must not
 	// fill the memory.
 	maxAnswer = 256 << 20
 )
+
+// errSilent says that nobody answers, though somebody listens.
+var errSilent = errors.New("the program that listens there hangs, or is stopped, or is not botwired")
 
 // client talks to the running daemon that the configuration describes.
 type client struct {
@@ -32,6 +39,9 @@ type client struct {
 	host   string // the authority of its URLs, which becomes the Host header
 	listen string // for messages: the address and its source
 	token  string
+	// firstByte is firstByteTimeout under the daemon's configuration.
+	firstByte time.Duration
+	from      string // for messages: the token's file
 }
 
 func newClient(loaded *config.Loaded) (*client, error) {
@@ -43,6 +53,9 @@ func newClient(loaded *config.Loaded) (*client, error) {
 		host:   dialable(loaded.Config.Listen),
 		listen: fmt.Sprintf("%s (setting listen, %s)", loaded.Config.Listen, loaded.Source("listen")),
 		token:  token,
+
+		firstByte: max(firstByteTimeout, loaded.Config.Upstream.ReadPatience+readGrace),
+		from:      loaded.Config.Auth.TokenFile,
 	}
 	network, address := "tcp", c.host
 	if socket, ok := loaded.Config.Socket(); ok {
@@ -69,8 +82,8 @@ func (f *settingFlags) connect() (*client, error) {
 	return newClient(loaded)
 }
 
-// show asks the daemon and prints the answer: the JSON as it came, or a table by print.
-func (f *settingFlags) show(ctx context.Context, r request, asJSON bool, print func(io.Writer, *client, []byte) error) error {
+// show asks the daemon, and has print judge the answer and print it.
+func (f *settingFlags) show(ctx context.Context, r request, print func(io.Writer, *client, []byte) error) error {
 	c, err := f.connect()
 	if err != nil {
 		return err
@@ -78,9 +91,6 @@ func (f *settingFlags) show(ctx context.Context, r request, asJSON bool, print f
 	body, err := c.do(ctx, r)
 	if err != nil {
 		return err
-	}
-	if asJSON {
-		return printJSON(f.process.stdout, body)
 	}
 	return print(f.process.stdout, c, body)
 }
@@ -115,21 +125,46 @@ type statusError struct {
 	status int
 	body   []byte
 	from   string
+	means  string // what it means to somebody at a shell; "" where the detail says that
 }
 
-// Error returns the answer's detail.
+// Error returns the answer's detail, or what it means.
 func (r *statusError) Error() string {
-	var answer struct {
-		Detail json.RawMessage `json:"detail"`
-	}
-	var detail string
-	if json.Unmarshal(r.body, &answer) == nil && json.Unmarshal(answer.Detail, &detail) != nil {
-		detail = string(answer.Detail) // BotWire's 422 has a list
-	}
-	if detail == "" {
+	detail := r.detail()
+	switch {
+	case r.means != "":
+		return r.means
+	case detail == "":
 		return fmt.Sprintf("HTTP %d from %s: another program than botwired listens there", r.status, r.from)
 	}
 	return fmt.Sprintf("%s (HTTP %d)", detail, r.status)
+}
+
+// detail is empty if the answer has none. BotWire's 422 has a list, of which the messages
+// are shown.
+func (r *statusError) detail() string {
+	var answer struct {
+		Detail json.RawMessage `json:"detail"`
+	}
+	var text string
+	if json.Unmarshal(r.body, &answer) != nil || json.Unmarshal(answer.Detail, &text) == nil {
+		return text
+	}
+	var faults []struct {
+		Loc []cell `json:"loc"`
+		Msg string `json:"msg"`
+	}
+	if json.Unmarshal(answer.Detail, &faults) != nil {
+		return string(answer.Detail)
+	}
+	var said []string
+	for _, f := range faults {
+		if f.Msg == "" || len(f.Loc) == 0 {
+			return string(answer.Detail)
+		}
+		said = append(said, string(f.Loc[len(f.Loc)-1])+": "+f.Msg)
+	}
+	return strings.Join(said, "; ")
 }
 
 // do returns the body of a 2xx answer, which is JSON. Any other answer is a
@@ -137,16 +172,23 @@ func (r *statusError) Error() string {
 func (c *client) do(ctx context.Context, r request) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	return c.wait(ctx, r)
+	return c.wait(ctx, r, c.firstByte)
 }
 
-// wait is do without a limit of its own.
-func (c *client) wait(ctx context.Context, r request) ([]byte, error) {
+// wait is do without a limit of its own, but for the time until the answer begins.
+func (c *client) wait(ctx context.Context, r request, firstByte time.Duration) ([]byte, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	req, err := c.newRequest(ctx, r)
 	if err != nil {
 		return nil, err
 	}
+	silent := time.AfterFunc(firstByte, func() { cancel(errSilent) })
 	resp, err := c.http.Do(req)
+	silent.Stop()
+	if err != nil && errors.Is(context.Cause(ctx), errSilent) {
+		return nil, fmt.Errorf("no answer came from %s within %s: %w", c.listen, config.FormatDuration(firstByte), errSilent)
+	}
 	if err != nil {
 		return nil, c.unreachable(ctx, err)
 	}
@@ -156,12 +198,34 @@ func (c *client) wait(ctx context.Context, r request) ([]byte, error) {
 		return nil, c.unreachable(ctx, err)
 	}
 	if resp.StatusCode/100 != 2 {
-		return nil, &statusError{status: resp.StatusCode, body: body, from: c.listen}
+		return nil, c.refusal(r, resp, body)
 	}
 	if len(body) > maxAnswer || !json.Valid(body) {
 		return nil, fmt.Errorf("another program than botwired listens at %s: its answer is not one of botwired's", c.listen)
 	}
 	return body, nil
+}
+
+// refusal says what an answer with another status than 2xx means where its detail, which is
+// for those who speak HTTP, does not help at a shell.
+func (c *client) refusal(r request, resp *http.Response, body []byte) error {
+	refused := &statusError{status: resp.StatusCode, body: body, from: c.listen}
+	own := r.path[0] == surface()[0]
+	// The daemon's own challenge is for its token. Any other 401 is upstream's.
+	challenged := own || slices.ContainsFunc(resp.Header.Values("WWW-Authenticate"), func(challenge string) bool {
+		return strings.HasPrefix(challenge, "Bearer")
+	})
+	switch {
+	case refused.status == http.StatusUnauthorized && challenged && c.token == "":
+		refused.means = "a token is needed (HTTP 401): name the file that holds it with --auth-token-file or BOTWIRED_AUTH_TOKEN_FILE"
+	case refused.status == http.StatusUnauthorized && challenged:
+		refused.means = fmt.Sprintf("botwired at %s does not accept the token in %s (HTTP 401): --auth-token-file or "+
+			"BOTWIRED_AUTH_TOKEN_FILE names the file that holds the daemon's", c.listen, c.from)
+	case refused.status == http.StatusNotFound && own && refused.detail() == "Not Found":
+		refused.means = fmt.Sprintf("another program than botwired listens at %s, such as botwired selfhost: it does not know /%s (HTTP 404); "+
+			"say with --listen where the daemon is", c.listen, joinNames(r.path...))
+	}
+	return refused
 }
 
 func (c *client) newRequest(ctx context.Context, r request) (*http.Request, error) {
@@ -191,13 +255,13 @@ func (c *client) unreachable(ctx context.Context, err error) error {
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err // without the URL, which names namespace and key
 	}
-	return fmt.Errorf("cannot reach botwired at %s: %w", c.listen, err)
+	return fmt.Errorf("cannot reach botwired at %s: %w", c.listen, notReached(err))
 }
 
 // decode reads an answer of the daemon.
 func (c *client) decode(body []byte, into any) error {
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("another program than botwired listens at %s: %w", c.listen, err)
+		return fmt.Errorf("another program than botwired listens at %s: its answer is not one of botwired's", c.listen)
 	}
 	return nil
 }

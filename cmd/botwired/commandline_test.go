@@ -2,9 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,17 +26,41 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"config", "--flush-lingr=1s"}, []string{`--flush-lingr = "1s" (flag)`, "did you mean --flush-linger?"}},
 		{[]string{"config", "--auth-tokn=s3cret"}, []string{"--auth-tokn = (redacted) (flag)"}},
 		{[]string{"config", "--temperature", "1"}, []string{"--temperature (flag): expected one of the flags"}},
-		{[]string{"config", "-x"}, []string{"unknown shorthand flag"}},
-		{[]string{"config", "--listen"}, []string{"flag needs an argument: --listen"}},
-		{[]string{"get", "ns"}, []string{"botwired get NAMESPACE KEY"}},
+		{[]string{"config", "-x"}, []string{"botwired: unknown flag -x: expected one of the flags that --help lists\n"}},
+		{[]string{"config", "--listen"}, []string{"botwired: --listen has no value: expected --listen ADDRESS\n"}},
+		{[]string{"config", "--=x"}, []string{`"--=x" is no flag: expected --NAME or --NAME=VALUE`}},
+		{[]string{"set", "ns", "k", "-5"}, []string{"unknown flag -5", "; if it is an argument, put two dashes before it: -- -5\n"}},
+		{[]string{"set", "ns", "k", "--value"}, []string{"--value (flag)", "; if it is an argument, put two dashes before it\n"}},
+		{[]string{"status", "--json=perhaps"}, []string{`botwired: --json = "perhaps": expected true or false` + "\n"}},
+		{[]string{"flush", "--now=later"}, []string{`botwired: --now = "later": expected true or false` + "\n"}},
+		{[]string{"bench", "--reads", "1.5"}, []string{`botwired: --reads = "1.5": expected a whole number` + "\n"}},
+		{[]string{"get"}, []string{`botwired: the arguments are missing: expected "botwired get NAMESPACE KEY`}},
+		{[]string{"get", "a", "b", "c"}, []string{"botwired: 3 arguments are too many: expected "}},
+		{[]string{"help", "nosuch"}, []string{`unknown command "nosuch"`, `"botwired --help"`}},
+		{[]string{"help", "statsu"}, []string{"did you mean status?"}},
+		{[]string{"help", "dead-letters", "nosuch"}, []string{`unknown command "nosuch"`, `"botwired dead-letters --help"`}},
+		{[]string{"list", "ns", "--limit", "1001"}, []string{"botwired: --limit = 1001: expected a whole number from 1 to 1000\n"}},
+		{[]string{"pending", "--limit", "10001"}, []string{"botwired: --limit = 10001: expected a whole number from 1 to 10000\n"}},
+		{[]string{"get", "ns"}, []string{"botwired: 1 argument, and more are needed: expected", "botwired get NAMESPACE KEY"}},
 		{[]string{"get", "ns", ""}, []string{"argument 2 is empty"}},
 		{[]string{"set", "a", "b", "c", "d"}, []string{"botwired set NAMESPACE KEY"}},
 		{[]string{"list"}, []string{"botwired list NAMESPACE"}},
 		{[]string{"dead-letters", "retry"}, []string{"botwired dead-letters retry ID..."}},
 		{[]string{"flush", "--timeout", "soon"}, []string{`--timeout = "soon"`}},
 		{[]string{"flush", "--timeout", "0"}, []string{`--timeout = "0"`}},
+		{[]string{"flush", "--timeout", "2h"}, []string{`--timeout = "2h": expected a duration above zero, at most 1h,`}},
+		{[]string{"flush", "--timeout", "3601"}, []string{`--timeout = "3601"`, "at most 1h"}},
+		{[]string{"flush", "--namespace", ""}, []string{`botwired: --namespace = "": expected a namespace` + "\n"}},
+		{[]string{"pending", "--namespace="}, []string{`botwired: --namespace = "": expected a namespace` + "\n"}},
+		{[]string{"dead-letters", "retry", "--all", "--namespace", ""}, []string{`botwired: --namespace = "": expected a namespace` + "\n"}},
 		{[]string{"pending", "--limit", "0"}, []string{"--limit = 0"}},
-		{[]string{"pending", "--limit", "x"}, []string{"--limit"}},
+		{[]string{"pending", "--limit", "x"}, []string{`botwired: --limit = "x": expected a whole number` + "\n"}},
+		{[]string{"status", "--ready", "--live"}, []string{"botwired: --all, --live and --ready exclude each other: expected one of them at most\n"}},
+		{[]string{"status", "--all", "--ready"}, []string{"exclude each other"}},
+		{[]string{"completion", "xsh"}, []string{`unknown command "xsh"`, `"botwired completion --help"`}},
+		{[]string{"completion", "bash", "x"}, []string{`unexpected argument "x": expected "botwired completion bash`}},
+		{[]string{"completion", "bsh"}, []string{"did you mean bash?"}},
+		{[]string{"flush", "--timeout", "1h2"}, []string{`--timeout = "1h2": expected a duration`, "or a number of seconds"}},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			got := botwired(t, test.args...)
@@ -69,6 +95,69 @@ func TestHelp(t *testing.T) {
 	}
 	if got := botwired(t, "completion", "bash"); got.code != exitOK || !strings.Contains(got.stdout, "botwired") {
 		t.Errorf("completion: %+v", got)
+	}
+}
+
+// The help of a command shows the settings that matter to it, and says where the others are.
+func TestHelpOfACommand(t *testing.T) {
+	for command, settings := range map[string]string{
+		"version":            "",
+		"help":               "",
+		"status":             "listen auth-token-file",
+		"dead-letters retry": "listen auth-token-file",
+		"recover":            "data-dir",
+		"config":             "",
+		"selfhost":           "listen data-dir allowed-hosts allowed-origins embedded-latency auth-token-file log-level log-format",
+		"bench":              "listen auth-token-file upstream-url upstream-timeout upstream-headers",
+	} {
+		help := botwired(t, append(strings.Fields(command), "--help")...)
+		if again := botwired(t, append([]string{"help"}, strings.Fields(command)...)...); again.stdout != help.stdout && command != "recover" && command != "selfhost" {
+			t.Errorf("help %s shows\n%s\nand --help\n%s", command, again.stdout, help.stdout)
+		}
+		for _, s := range config.Settings() {
+			want := slices.Contains(strings.Fields(settings), s.Flag())
+			if got := strings.Contains(help.stdout, "--"+s.Flag()+" "); got != want {
+				t.Errorf("%s --help shows --%s: %v, want %v", command, s.Flag(), got, want)
+			}
+		}
+		others := strings.Contains(help.stdout, `"botwired serve --help" shows the flags of all settings.`)
+		if want := settings != "" || command == "config"; help.code != exitOK || others != want || strings.Contains(help.stdout, "Global") {
+			t.Errorf("%s --help: exit code %d\n%s", command, help.code, help.stdout)
+		}
+	}
+	help := botwired(t, "selfhost", "--help").stdout
+	if !strings.Contains(help, "(default 127.0.0.1:2690)") || !strings.Contains(help, "directory of the database") || strings.Contains(help, "journal") {
+		t.Errorf("selfhost --help describes the settings of the daemon, not its own:\n%s", help)
+	}
+	home := t.TempDir()
+	var stdout strings.Builder
+	p := &process{args: []string{"recover", "--help"}, environ: []string{"HOME=" + home}, stdout: &stdout, stderr: io.Discard, isTerminal: isTerminal}
+	if code := p.run(t.Context()); code != exitOK || !strings.Contains(stdout.String(), "(default "+home) {
+		t.Errorf("recover --help does not show the default of --data-dir:\n%s", stdout.String())
+	}
+}
+
+// Only a command that uses the data directory needs a home for it.
+func TestCommandsWithoutHome(t *testing.T) {
+	d := newDaemon(t, map[string]answer{
+		"GET /_botwired/status": {200, `{"version":"v1","pending":0}`},
+		"GET /memory/ns/k":      {200, `{"value":"v"}`},
+	})
+	homeless := func(p *process) { p.environ = []string{"HOME="} }
+	for _, args := range [][]string{{"status"}, {"get", "ns", "k"}, {"config"}} {
+		if got := at(t, d, homeless, args...); got.code != exitOK {
+			t.Errorf("%v: %s", args, got.stderr)
+		}
+	}
+	for _, command := range []string{"serve", "selfhost", "recover"} {
+		wantFailure(t, at(t, d, homeless, command), exitError, "set data_dir (--data-dir or BOTWIRED_DATA_DIR)")
+	}
+	// selfhost gets as far as the database: it needs no data directory.
+	missing := filepath.Join(t.TempDir(), "typo", "m.db")
+	closed := &daemon{address: closedAddress(t)}
+	wantFailure(t, at(t, closed, homeless, "selfhost", "--db", missing), exitError, missing, filepath.Dir(missing)+" does not exist")
+	if _, err := os.Stat(filepath.Dir(missing)); !os.IsNotExist(err) {
+		t.Errorf("selfhost has made the directory: %v", err)
 	}
 }
 

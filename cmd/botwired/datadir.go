@@ -2,8 +2,10 @@ package main
 
 import (
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -53,4 +55,21 @@ func onlyOurs(dir string) error {
 		}
 	}
 	return nil
+}
+
+// journalIsGone reports whether a data directory was used before and has no journal now.
+func journalIsGone(dir string) bool {
+	in, err := os.ReadDir(filepath.Join(dir, journalDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false // opening says what is wrong with it
+	}
+	if slices.ContainsFunc(in, func(e os.DirEntry) bool { return e.Name() != "LOCK" }) {
+		return false
+	}
+	for _, trace := range []string{upstreamFile, journalDir + ".ballast"} {
+		if _, err := os.Stat(filepath.Join(dir, trace)); err == nil {
+			return true
+		}
+	}
+	return false
 }

@@ -128,7 +128,7 @@ func newRetryCommand(p *process, settings *settingFlags) *cobra.Command {
 	some.Long = "Make dead letters pending again: those of the given IDs, or all of them, of one namespace if it is named.\n" +
 		"--all leaves out a dead letter if a newer write to its entry is known: the retry would undo that one."
 	all := some.Flags().Bool("all", false, "all dead letters, instead of the given ones")
-	namespace := some.Flags().String("namespace", "", "with --all: only those of this namespace")
+	namespace := namespaceFlag(some, "with --all: only those of this namespace")
 	byID, retryByID := some.Args, some.RunE
 	some.Args = func(cmd *cobra.Command, ids []string) error {
 		switch {
@@ -161,7 +161,7 @@ func retryAll(ctx context.Context, p *process, settings *settingFlags, namespace
 	if namespace != "" {
 		r.query = url.Values{"namespace": {namespace}}
 	}
-	body, err := c.wait(ctx, r) // for as long as it takes
+	body, err := c.wait(ctx, r, math.MaxInt64) // for as long as it takes
 	if err != nil {
 		return err
 	}
@@ -172,9 +172,9 @@ func retryAll(ctx context.Context, p *process, settings *settingFlags, namespace
 	if err := c.decode(body, &done); err != nil {
 		return err
 	}
-	text := done.Retried.or("0") + " retried"
-	if done.Skipped != "" && done.Skipped != "0" {
-		text += ", " + string(done.Skipped) + " skipped: a newer write to the same entry is known"
+	text := "retried " + plural(done.Retried.number(), "dead letter")
+	if skipped := done.Skipped.number(); skipped > 0 {
+		text += fmt.Sprintf(", skipped %d: a newer write to the same entry is known", skipped)
 	}
 	_, err = fmt.Fprintln(p.stdout, text)
 	return err
@@ -203,7 +203,7 @@ func newDecisionCommand(p *process, settings *settingFlags, d decision) *cobra.C
 			return errors.Join(encodeJSON(p.stdout, map[string][]string{d.done: done}), failed)
 		}
 		for _, id := range done {
-			fmt.Fprintf(p.stdout, "%s %s\n", d.done, printable(id))
+			fmt.Fprintf(p.stdout, "%s dead letter %s\n", d.done, printable(id))
 		}
 		return failed
 	}
@@ -222,6 +222,8 @@ func (d decision) carryOut(ctx context.Context, c *client, ids []string) (done [
 		switch {
 		case err == nil:
 			done = append(done, id)
+		case errors.As(err, &no) && no.status == http.StatusNotFound && no.means == "":
+			refused = append(refused, fmt.Sprintf("there is no dead letter %s: it may have been retried or deleted", id))
 		case errors.As(err, &no):
 			refused = append(refused, fmt.Sprintf("dead letter %s: %v", id, err))
 		default:

@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"github.com/botwired/botwired/internal/wire"
 )
 
 // maxInput bounds a value read from standard input, in bytes. The longest value that
@@ -148,10 +150,17 @@ func (f *settingFlags) entry(ctx context.Context, method, namespace, key string,
 		return nil, err
 	}
 	answer, err := c.do(ctx, request{method: method, path: []string{"memory", namespace, key}, body: body})
-	if isMissing(err) {
-		return nil, fmt.Errorf("key not found: %s", joinNames(namespace, key))
+	if !isMissing(err) {
+		return answer, err
 	}
-	return answer, err
+	// A name with a slash is another path, which BotWire does not know.
+	if invalid := wire.CheckEntry(namespace, key); invalid != nil {
+		return nil, &statusError{status: invalid.Status, body: invalid.Body}
+	}
+	if method == http.MethodPut {
+		return nil, err
+	}
+	return nil, fmt.Errorf("key not found: %s", joinNames(namespace, key))
 }
 
 func newListCommand(settings *settingFlags) *cobra.Command {
@@ -161,18 +170,22 @@ func newListCommand(settings *settingFlags) *cobra.Command {
 		Args:  arguments(1, 1),
 	}
 	asJSON := jsonFlag(cmd)
-	limit := limitFlag(cmd)
+	limit := limitFlag(cmd, listedKeys, maxListedKeys)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		query, err := limit()
 		if err != nil {
 			return err
+		}
+		// BotWire would take a slash in the namespace for the one before a key.
+		if invalid := wire.CheckNamespace(args[0]); invalid != nil && strings.Contains(args[0], "/") {
+			return &statusError{status: invalid.Status, body: invalid.Body}
 		}
 		r := request{method: http.MethodGet, path: []string{"memory", args[0]}, query: query}
 		print := printKeys
 		if *asJSON {
 			print = func(w io.Writer, _ *client, body []byte) error { return printJSON(w, body) }
 		}
-		return settings.show(cmd.Context(), r, false, func(w io.Writer, c *client, body []byte) error {
+		return settings.show(cmd.Context(), r, func(w io.Writer, c *client, body []byte) error {
 			if err := print(w, c, body); err != nil {
 				return err
 			}
@@ -225,16 +238,16 @@ func printKeys(w io.Writer, c *client, body []byte) error {
 	return printTable(w, []string{"KEY", "BYTES", "UPDATED"}, rows)
 }
 
-// limitFlag adds --limit. The function that it returns makes the query, once the flags
-// are parsed.
-func limitFlag(cmd *cobra.Command) func() (url.Values, error) {
-	limit := cmd.Flags().Int("limit", 0, "how many to print at most (default: as many as botwired gives)")
+// limitFlag adds --limit, whose default is the service's own. The function that it returns
+// makes the query, once the flags are parsed.
+func limitFlag(cmd *cobra.Command, otherwise, most int) func() (url.Values, error) {
+	limit := cmd.Flags().Int("limit", otherwise, fmt.Sprintf("how many to print, from 1 to %d", most))
 	return func() (url.Values, error) {
 		if !cmd.Flags().Changed("limit") {
 			return url.Values{}, nil
 		}
-		if *limit < 1 {
-			return nil, usagef("--limit = %d: expected 1 or more", *limit)
+		if *limit < 1 || *limit > most {
+			return nil, usagef("--limit = %d: expected a whole number from 1 to %d", *limit, most)
 		}
 		return url.Values{"limit": {strconv.Itoa(*limit)}}, nil
 	}

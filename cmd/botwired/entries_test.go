@@ -2,13 +2,18 @@ package main
 
 import (
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/internal/guard"
+	"github.com/botwired/botwired/upstream/selfhost"
 )
 
 func onTerminal(p *process) { p.isTerminal = func(any) bool { return true } }
@@ -87,14 +92,33 @@ func TestSet(t *testing.T) {
 func TestSetRefuses(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
 		"PUT /memory/ns/k":    {507, `{"detail":"journal is full"}`},
+		"PUT /memory/ns/msg":  {422, `{"detail":[{"loc":["body","value"],"msg":"Field required"},{"loc":["query","limit"],"msg":"Too many"}]}`},
 		"PUT /memory/ns/list": {422, `{"detail":[{"type":"missing","loc":["body"]}]}`},
 	})
 	wantFailure(t, at(t, d, nil, "set", "ns", "k", "v"), exitError, "botwired: journal is full (HTTP 507)")
 	wantFailure(t, at(t, d, nil, "set", "ns", "list", "v"), exitError, `[{"type":"missing","loc":["body"]}] (HTTP 422)`)
+	wantFailure(t, at(t, d, nil, "set", "ns", "msg", "v"), exitError, "botwired: value: Field required; limit: Too many (HTTP 422)\n")
 	wantFailure(t, at(t, d, stdin("\xff"), "set", "ns", "k"), exitError, "not UTF-8")
 	wantFailure(t, at(t, d, stdin(strings.Repeat("x", maxInput+1)), "set", "ns", "k"), exitError, "longer than")
 	broken := func(p *process) { p.stdin, _ = io.Pipe(); p.stdin.(*io.PipeReader).Close() }
 	wantFailure(t, at(t, d, broken, "set", "ns", "k"), exitError, "reading the value from standard input")
+}
+
+// A name with a slash in it is another path for BotWire: it is the name that is wrong, and no
+// key that is missing.
+func TestInvalidNames(t *testing.T) {
+	answers := map[string]answer{"PUT /memory/ns/k": {404, `{"detail":"Not Found"}`}}
+	for _, method := range []string{"GET", "PUT", "DELETE"} {
+		answers[method+" /memory/ns/a%2Fb"] = answer{404, `{"detail":"Not Found"}`}
+		answers[method+" /memory/n%2Fs/k"] = answer{404, `{"detail":"Not Found"}`}
+	}
+	d := newDaemon(t, answers)
+	for _, command := range [][]string{{"get"}, {"set"}, {"delete"}} {
+		wantFailure(t, at(t, d, nil, append(command, "ns", "a/b")...), exitError, "botwired: Invalid key. Use 1-128", " (HTTP 400)\n")
+		wantFailure(t, at(t, d, nil, append(command, "n/s", "k")...), exitError, "botwired: Invalid namespace. Use", " (HTTP 400)\n")
+	}
+	wantFailure(t, at(t, d, nil, "set", "ns", "k", "v"), exitError, "botwired: Not Found (HTTP 404)\n")
+	wantFailure(t, at(t, d, nil, "list", "n/s"), exitError, "botwired: Invalid namespace. Use", " (HTTP 400)\n")
 }
 
 func TestDelete(t *testing.T) {
@@ -172,6 +196,91 @@ func TestUnreachable(t *testing.T) {
 	}
 	socket := &daemon{address: "unix://" + filepath.Join(t.TempDir(), "none")}
 	wantFailure(t, at(t, socket, nil, "status"), exitError, "cannot reach botwired at "+socket.address)
+}
+
+// Texts about the network name no calls of the system's, and say what to do.
+func TestTextsOfTheNetwork(t *testing.T) {
+	speaks := func(said string) *daemon {
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { listener.Close() })
+		go func() {
+			for {
+				conn, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = conn.Read(make([]byte, 4096))
+				_, _ = io.WriteString(conn, said)
+				conn.Close()
+			}
+		}()
+		return &daemon{address: listener.Addr().String()}
+	}
+	for name, test := range map[string]struct {
+		at   *daemon
+		says string
+	}{
+		"nobody":          {&daemon{address: closedAddress(t)}, `nobody listens there: start the daemon with "botwired serve", or say with --listen where it is`},
+		"no socket":       {&daemon{address: "unix://" + filepath.Join(t.TempDir(), "s")}, `nobody listens there: start the daemon with "botwired serve"`},
+		"says nothing":    {speaks(""), "the connection was closed before the answer came: "},
+		"no HTTP":         {speaks("SSH-2.0-x\r\n"), "another program than botwired listens there: its answer is not HTTP"},
+		"half an answer":  {speaks("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"), "the connection was closed before the answer came: "},
+		"no such address": {&daemon{address: "nosuch.invalid:1"}, "auth.token_file"},
+	} {
+		got := at(t, test.at, nil, "status")
+		wantFailure(t, got, exitError, test.says)
+		for _, call := range []string{"dial", "connect:", "EOF", "read tcp", "lookup", "malformed"} {
+			if strings.Contains(got.stderr, call) {
+				t.Errorf("%s: %q says %q", name, got.stderr, call)
+			}
+		}
+	}
+}
+
+// A 401 tells somebody at a shell of the setting, not of HTTP's headers; upstream's own
+// stays as it is.
+func TestTextsAboutTheToken(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("wrong"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	door := guard.New(guard.Options{Token: "abc"}, http.NotFoundHandler())
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/memory/up/stream" {
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = io.WriteString(w, `{"detail":"upstream wants a key"}`)
+			return
+		}
+		door.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	d := &daemon{address: server.Listener.Addr().String()}
+	for _, args := range [][]string{{"status"}, {"get", "ns", "k"}, {"flush"}} {
+		wantFailure(t, at(t, d, nil, args...), exitError, "a token is needed (HTTP 401): ", "--auth-token-file or BOTWIRED_AUTH_TOKEN_FILE\n")
+		wantFailure(t, at(t, d, nil, append(args, "--auth-token-file", token)...), exitError,
+			"botwired at "+d.address, " does not accept the token in "+token+" (HTTP 401): --auth-token-file")
+	}
+	wantFailure(t, at(t, d, nil, "get", "up", "stream"), exitError, "botwired: upstream wants a key (HTTP 401)\n")
+}
+
+// The commands tell a memory service from a daemon in front of one.
+func TestTextsAboutAnotherProgram(t *testing.T) {
+	service, err := selfhost.Open(t.Context(), selfhost.Options{Path: filepath.Join(t.TempDir(), "m.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(service.Handler())
+	t.Cleanup(func() {
+		server.Close()
+		service.Close()
+	})
+	d := &daemon{address: server.Listener.Addr().String()}
+	for _, args := range [][]string{{"status"}, {"status", "--ready"}, {"flush"}, {"pending"}, {"dead-letters"}, {"dead-letters", "retry", "--all"}} {
+		wantFailure(t, at(t, d, nil, args...), exitError, "another program than botwired listens at "+d.address, "such as botwired selfhost", "--listen")
+	}
 }
 
 func TestRedirectsAndStrangersAreNotFollowed(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 )
 
 // flushGrace is how much longer than the timeout the daemon may take to answer.
-const flushGrace = 15 * time.Second
+const flushGrace = 3 * time.Second
 
 // flushWaits is for how many namespaces a flush that fails says why they wait.
 const flushWaits = 3
@@ -54,8 +54,8 @@ func newFlushCommand(p *process, settings *settingFlags) *cobra.Command {
 		Args: noArguments,
 	}
 	asJSON := jsonFlag(cmd)
-	namespace := cmd.Flags().String("namespace", "", "only the writes to this namespace")
-	timeout := cmd.Flags().String("timeout", "30s", "how long to wait")
+	namespace := namespaceFlag(cmd, "only the writes to this namespace")
+	timeout := cmd.Flags().String("timeout", "30s", "how long to wait: a duration, or a number of seconds")
 	now := cmd.Flags().Bool("now", false, "try at once what only waits for a time: throttled, paused, or after a failure")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		limit, err := parseTimeout(*timeout)
@@ -75,8 +75,6 @@ func newFlushCommand(p *process, settings *settingFlags) *cobra.Command {
 }
 
 func flush(ctx context.Context, c *client, namespace string, timeout time.Duration, now bool) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout+flushGrace)
-	defer cancel()
 	query := url.Values{"timeout": {timeout.String()}}
 	if namespace != "" {
 		query.Set("namespace", namespace)
@@ -84,7 +82,7 @@ func flush(ctx context.Context, c *client, namespace string, timeout time.Durati
 	if now {
 		query.Set("now", "true")
 	}
-	return c.wait(ctx, request{method: http.MethodPost, path: surface("flush"), query: query})
+	return c.wait(ctx, request{method: http.MethodPost, path: surface("flush"), query: query}, timeout+flushGrace)
 }
 
 func (p *process) reportFlush(body []byte, err error, timeout time.Duration, asJSON bool) error {
@@ -107,9 +105,9 @@ func (p *process) reportFlush(body []byte, err error, timeout time.Duration, asJ
 		}
 	}
 	if late != nil {
-		are := "writes are"
+		are := "are"
 		if result.Pending == "1" {
-			are = "write is"
+			are = "is"
 		}
 		waits := ""
 		for i := range min(len(result.Waits), flushWaits) {
@@ -119,7 +117,7 @@ func (p *process) reportFlush(body []byte, err error, timeout time.Duration, asJ
 			waits += fmt.Sprintf("; more namespaces wait (%d): see botwired status", more)
 		}
 		return fmt.Errorf("%s %s still pending after %s (%s settled, %s dead); botwired goes on trying%s",
-			result.Pending, are, config.FormatDuration(timeout), result.Settled.or("0"), result.Dead.or("0"), printable(waits))
+			plural(result.Pending.number(), "write"), are, config.FormatDuration(timeout), result.Settled.or("0"), result.Dead.or("0"), printable(waits))
 	}
 	if asJSON {
 		return nil

@@ -16,14 +16,15 @@ func TestFlush(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
 		"POST /_botwired/flush?timeout=30s":                {200, body},
 		"POST /_botwired/flush?namespace=ns&timeout=1m30s": {200, `{"settled":2,"dead":0,"pending":0}`},
-		"POST /_botwired/flush?timeout=24h0m0s":            {200, body},
+		"POST /_botwired/flush?timeout=1h0m0s":             {200, body},
 		"POST /_botwired/flush?now=true&timeout=30s":       {200, `{"settled":3,"dead":0,"pending":0}`},
 	})
 	wantOutput(t, at(t, d, nil, "flush", "--now"), "3 settled, 0 dead\n")
 	wantOutput(t, at(t, d, nil, "flush"), "9 settled, 1 dead\n")
 	wantOutput(t, at(t, d, nil, "flush", "--json"), body+"\n")
 	wantOutput(t, at(t, d, nil, "flush", "--namespace", "ns", "--timeout", "90s"), "2 settled, 0 dead\n")
-	wantOutput(t, at(t, d, nil, "flush", "--timeout", "1d"), "9 settled, 1 dead\n")
+	wantOutput(t, at(t, d, nil, "flush", "--timeout", "1h"), "9 settled, 1 dead\n")
+	wantOutput(t, at(t, d, nil, "flush", "--timeout", "30"), "9 settled, 1 dead\n")
 }
 
 func TestFlushThatIsLate(t *testing.T) {
@@ -114,7 +115,7 @@ func TestFlushIsInterrupted(t *testing.T) {
 		cancel()
 	}()
 	var stderr strings.Builder
-	t.Setenv("HOME", t.TempDir())
+	newHome(t)
 	code := run(ctx, []string{"flush", "--listen", server.Listener.Addr().String()}, io.Discard, &stderr)
 	if code != exitError || stderr.String() != "botwired: interrupted\n" {
 		t.Errorf("exit code %d, stderr %q", code, stderr.String())

@@ -26,7 +26,7 @@ func listen(ctx context.Context, c *config.Config) (net.Listener, error) {
 		return nil, fmt.Errorf("listen = %q: the address is in use: stop the program that listens there, or choose another address", c.Listen)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("listen = %q: %w", c.Listen, err)
+		return nil, fmt.Errorf("listen = %q: %w", c.Listen, notListening(err))
 	}
 	return listener, nil
 }

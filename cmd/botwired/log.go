@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"log/slog"
 	"time"
@@ -8,14 +9,28 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
-// newLogger returns a logger that writes text to a terminal and JSON elsewhere, or as
-// log.format says, from a level on that may change.
-func newLogger(c config.Log, level slog.Leveler, stderr io.Writer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: level, ReplaceAttr: readable}
-	if c.Format == "text" || c.Format == "" && isTerminal(stderr) {
-		return slog.New(slog.NewTextHandler(stderr, options))
+// openLog returns the logger of a server. It writes text to a terminal and JSON elsewhere,
+// or as log.format says. The process writes the end of the log when it ends.
+func (p *process) openLog(c config.Log, level slog.Leveler) *slog.Logger {
+	if c.Format == "" && p.isTerminal(p.stderr) {
+		c.Format = "text"
 	}
-	return slog.New(slog.NewJSONHandler(stderr, options))
+	p.log = newLogWriter(p.stderr, func(dropped int) []byte {
+		var line bytes.Buffer
+		newLogger(c, slog.LevelWarn, &line).Warn("the log's reader did not keep up: lines are missing here", "lines", dropped)
+		return line.Bytes()
+	})
+	return newLogger(c, level, p.log)
+}
+
+// newLogger returns a logger that writes text or else JSON, from a level on that may
+// change.
+func newLogger(c config.Log, level slog.Leveler, out io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: readable}
+	if c.Format == "text" {
+		return slog.New(slog.NewTextHandler(out, options))
+	}
+	return slog.New(slog.NewJSONHandler(out, options))
 }
 
 func levelOf(c config.Log) (level slog.Level) {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,7 +17,24 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	for _, each := range os.Environ() {
+		if name, _, _ := strings.Cut(each, "="); strings.HasPrefix(name, "BOTWIRED_") {
+			_ = os.Unsetenv(name) // a setting of this machine's daemon
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// newHome gives the program an empty home directory.
+func newHome(t *testing.T) (home string) {
+	t.Helper()
+	home = t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CONFIG_HOME", "")
+	t.Setenv("XDG_STATE_HOME", "")
+	return home
+}
 
 // outcome holds the exit code and the output of a command.
 type outcome struct {
@@ -28,9 +46,7 @@ type outcome struct {
 // should take that ends by itself.
 func botwired(t *testing.T, args ...string) outcome {
 	t.Helper()
-	t.Setenv("HOME", t.TempDir())
-	t.Setenv("XDG_CONFIG_HOME", "")
-	t.Setenv("XDG_STATE_HOME", "")
+	newHome(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var stdout, stderr bytes.Buffer

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -119,6 +120,46 @@ func testBadReload(t *testing.T, program string) {
 	}
 }
 
+// SIGHUP that takes the token away, or sets the first one, says so in words.
+func testReloadOfWhetherATokenIsNeeded(t *testing.T, program string) {
+	dir := t.TempDir()
+	c := &configured{file: filepath.Join(dir, "config.yaml"), tokenFile: filepath.Join(dir, "token")}
+	c.write(t, c.tokenFile, "first")
+	c.write(t, c.file, "auth.token_file: "+c.tokenFile+"\n")
+	c.child = startChild(t, program, filepath.Join(dir, "data"), freeAddress(t), newMemoryService(t).up().url(), "--config", c.file)
+	c.wants(t, "first", http.StatusOK)
+
+	c.write(t, c.file, "")
+	c.reload(t, "callers need no token any more")
+	c.wants(t, "none", http.StatusOK)
+	log := c.stderr.String()
+	if !strings.Contains(log, `"level":"WARN","msg":"callers need no token any more`) || strings.Contains(log, `"new_token":true`) {
+		t.Errorf("the log does not warn, or speaks of a new token: %s", log)
+	}
+
+	c.write(t, c.file, "auth.token_file: "+c.tokenFile+"\n")
+	c.reload(t, "callers need a token from now on")
+	c.wants(t, "none", http.StatusUnauthorized)
+	c.wants(t, "first", http.StatusOK)
+}
+
+// Off loopback, where no daemon starts without a token, SIGHUP does not take it away either.
+func testReloadKeepsTheTokenOffLoopback(t *testing.T, program string) {
+	dir := t.TempDir()
+	address := freeAddress(t)
+	_, port, _ := strings.Cut(address, ":")
+	c := &configured{file: filepath.Join(dir, "config.yaml"), tokenFile: filepath.Join(dir, "token")}
+	c.write(t, c.tokenFile, "first")
+	c.write(t, c.file, "auth.token_file: "+c.tokenFile+"\n")
+	c.child = prepareChild(t, program, filepath.Join(dir, "data"), address, newMemoryService(t).up().url(), "--config", c.file, "--listen", "0.0.0.0:"+port)
+	c.start()
+	c.wants(t, "first", http.StatusOK)
+	c.write(t, c.file, "")
+	c.reload(t, "nothing has changed")
+	c.wants(t, "none", http.StatusUnauthorized)
+	c.wants(t, "first", http.StatusOK)
+}
+
 func no(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -145,7 +186,7 @@ func testLogReaderGone(t *testing.T, program string) {
 	c.signal(syscall.SIGHUP)
 	no(t, c.put("n/k", "last"))
 	c.signal(syscall.SIGTERM)
-	c.wantExit(30*time.Second, exitOK)
+	c.wantExit(time.Minute, exitOK)
 }
 
 // 0.0.0.0 is every IPv4 address, and no IPv6 one; the log says what the setting says.
@@ -163,4 +204,65 @@ func testListensOnIPv4(t *testing.T, program string) {
 		}
 		return nil
 	})
+}
+
+// A reader of the log that stops reading without going away holds nothing up, and reads on
+// when it is back.
+func testLogReaderStops(t *testing.T, program string) {
+	read, write := fullPipe(t)
+	service := newMemoryService(t).up()
+	c := prepareChild(t, program, t.TempDir(), freeAddress(t), service.url(), "--log-level", "debug")
+	c.cmd.Stderr = write
+	c.start()
+	no(t, write.Close())
+	for i := range 20 {
+		no(t, c.put("n/k", fmt.Sprint(i)))
+	}
+	if status, _, err := c.ask(http.MethodPost, "/_botwired/flush?timeout=20s", ""); err != nil || status != http.StatusOK {
+		t.Errorf("flush: %d, %v", status, err)
+	}
+	var log safeBuffer
+	done := make(chan struct{})
+	go func() { defer close(done); _, _ = io.Copy(&log, read) }() // the last line judges
+	eventually(t, func() error {                                  // what is left has room in the pipe
+		if !strings.Contains(log.String(), `"journal read"`) {
+			return errors.New("what waited for the log's reader does not come")
+		}
+		return nil
+	})
+	c.signal(syscall.SIGTERM)
+	c.wantExit(time.Minute, exitOK)
+	<-done
+	text := log.String()
+	for _, part := range []string{`"listening"`, `"journal read"`, `"stopped"`} {
+		before, after, found := strings.Cut(text, part)
+		if !found {
+			t.Fatalf("the log lacks %s, or has it earlier: %.2000s", part, strings.TrimLeft(before, "-\n"))
+		}
+		text = after
+	}
+}
+
+// A process whose log nobody reads ends all the same.
+func testLogReaderNeverBack(t *testing.T, program string) {
+	_, write := fullPipe(t)
+	c := prepareChild(t, program, t.TempDir(), freeAddress(t), newMemoryService(t).up().url())
+	c.cmd.Stderr = write
+	c.start()
+	no(t, write.Close())
+	c.signal(syscall.SIGTERM)
+	c.wantExit(time.Minute, exitOK)
+}
+
+// fullPipe returns a pipe that takes nothing more until somebody reads from it.
+func fullPipe(t *testing.T) (read, write *os.File) {
+	t.Helper()
+	read, write, err := os.Pipe()
+	no(t, err)
+	t.Cleanup(func() { _ = read.Close() })
+	no(t, write.SetWriteDeadline(time.Now().Add(100*time.Millisecond)))
+	for err == nil {
+		_, err = write.WriteString(strings.Repeat("-\n", 32<<10)) // a pipe takes as much, or little more
+	}
+	return read, write
 }

@@ -56,8 +56,20 @@ func TestProcess(t *testing.T) {
 		"a caller of the closed journal": testFlushAtShutdown,
 		"SIGHUP reloads":                 testReload,
 		"a bad reload changes nothing":   testBadReload,
+		"the journal is gone":            testJournalGone,
+		"SIGHUP tells who gets in":       testReloadOfWhetherATokenIsNeeded,
+		"SIGHUP opens no listener":       testReloadKeepsTheTokenOffLoopback,
 		"the log's reader goes away":     testLogReaderGone,
+		"the log's reader stops":         testLogReaderStops,
+		"the log's reader stays away":    testLogReaderNeverBack,
 		"one IPv4 address":               testListensOnIPv4,
+		"its own address as upstream":    testOwnAddress,
+		"a way back to itself":           testLoop,
+		"two that are each other's":      testLoopOfTwo,
+		"a chain of two":                 testChain,
+		"a full journal says so":         testFullJournalIsTold,
+		"the README in order":            testReadme,
+		"probes":                         testReadyProbe,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -126,11 +138,18 @@ func prepareChild(t *testing.T, program, dir, address, upstream string, args ...
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		}
 	}
-	c.client = &http.Client{Transport: transport, Timeout: 30 * time.Second}
+	c.client = &http.Client{Transport: transport, Timeout: 2 * time.Minute}
 	return c
 }
 
 func (c *child) start() {
+	c.t.Helper()
+	c.begin()
+	c.awaitReady()
+}
+
+// begin starts the process, and waits for nothing.
+func (c *child) begin() {
 	c.t.Helper()
 	if err := c.cmd.Start(); err != nil {
 		c.t.Fatal(err)
@@ -140,7 +159,6 @@ func (c *child) start() {
 		_ = c.cmd.Wait() // its outcome is in ProcessState
 	}()
 	c.t.Cleanup(c.kill)
-	c.awaitReady()
 }
 
 func (c *child) awaitReady() {

@@ -40,7 +40,7 @@ failed and changed nothing.`,
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
-		loaded, err := settings.load(nil)
+		loaded, err := settings.loadWithDataDir(nil)
 		if err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ failed and changed nothing.`,
 		case errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("data_dir = %q: there is no journal in it", dir)
 		case err != nil:
-			return fmt.Errorf("data_dir = %q: %w", dir, err)
+			return fmt.Errorf("data_dir = %q: %w", dir, unusable(err))
 		}
 		if *asJSON {
 			err = encodeJSON(p.stdout, r)
@@ -144,10 +144,10 @@ func printLost(w io.Writer, m *journal.Missing) error {
 		rows = append(rows, []string{"writes", fmt.Sprintf("%d to %d: nothing is known of them", m.FirstSeq, m.LastSeq)})
 	}
 	if m.Differs {
-		rows = append(rows, []string{"writes", "some of those in the middle: others that had settled or died may be pending again"})
+		rows = append(rows, []string{"writes", "it is not known which: some that are counted as salvaged may have settled or died before, and are pending again"})
 	}
 	if m.Changes != 0 {
-		rows = append(rows, []string{"changes", fmt.Sprintf("the last %d: what had settled or died may be pending again", m.Changes)})
+		rows = append(rows, []string{"changes", fmt.Sprintf("the last ones (%d): writes that had settled or died may be pending again", m.Changes)})
 	}
 	for _, r := range m.Records {
 		rows = append(rows, []string{"damaged", r})

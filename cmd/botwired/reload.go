@@ -48,7 +48,7 @@ func (r *reloader) reload() {
 	if err == nil {
 		got, err = config.Reload(r.running, next)
 	}
-	var newToken bool
+	hadToken, newToken := r.sidecar.hasToken.Load(), false
 	if err == nil {
 		newToken, err = r.sidecar.configure(&got.Loaded.Config)
 	}
@@ -62,6 +62,12 @@ func (r *reloader) reload() {
 		r.logger.Warn(warning)
 	}
 	r.logger.Info("the configuration was reloaded", "changed", got.Changed, "new_token", newToken)
+	switch hasToken := r.sidecar.hasToken.Load(); {
+	case hadToken && !hasToken:
+		r.logger.Warn("callers need no token any more: auth.token_file is no longer set, and whoever reaches the listener can read and write")
+	case !hadToken && hasToken:
+		r.logger.Warn("callers need a token from now on: auth.token_file is set, and a request without the token in it is refused with 401")
+	}
 	if len(got.Restart) > 0 {
 		r.logger.Warn("these settings have another value now, which counts after a restart only", "settings", got.Restart)
 	}
@@ -76,14 +82,14 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.now.Load().
 func (d *door) Admits(r *http.Request) bool { return d.now.Load().Admits(r) }
 
 // configure puts a configuration in force: its token, and the settings that a running
-// daemon can change. newToken reports whether callers need another token now. If the token
-// cannot be read, nothing changes.
+// daemon can change. newToken reports whether callers need a token now that they did not
+// need before. If the token cannot be read, nothing changes.
 func (d *sidecar) configure(c *config.Config) (newToken bool, err error) {
 	token, err := c.Token()
 	if err != nil {
 		return false, err
 	}
-	newToken = token != d.token
+	newToken = token != "" && token != d.token
 	d.token = token
 	d.config.Store(c)
 	d.hasToken.Store(token != "")

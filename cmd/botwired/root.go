@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,6 +35,7 @@ func newRootCommand(p *process) *cobra.Command {
 	root.SetFlagErrorFunc(p.flagError)
 	root.PersistentFlags().StringVar(&settings.file, "config", "", "configuration file in YAML (environment: "+config.EnvFile+")")
 	addSettings(root.PersistentFlags(), settings)
+	setHelp(root)
 	root.AddCommand(
 		newServeCommand(p, settings),
 		newStatusCommand(settings),
@@ -52,6 +52,7 @@ func newRootCommand(p *process) *cobra.Command {
 		newConfigCommand(p, settings),
 		newVersionCommand(p),
 	)
+	setCompletion(root)
 	root.SetGlobalNormalizationFunc(flagSpelling())
 	return root
 }
@@ -64,8 +65,13 @@ func addSettings(flags *pflag.FlagSet, into *settingFlags) {
 			usage += " (also --" + s.Alias + ")"
 		}
 		shown := s.Default
-		if s.Documented == "none" {
+		switch {
+		case s.Documented == "none":
 			shown = ""
+		case s.Name == "data_dir":
+			shown = config.DefaultDataDir(into.process.environ)
+		case shown == "":
+			shown = strings.ReplaceAll(s.Documented, "`", "")
 		}
 		flags.AddFlag(&pflag.Flag{
 			Name:     s.Flag(),
@@ -106,59 +112,6 @@ func flagSpelling() func(*pflag.FlagSet, string) pflag.NormalizedName {
 			name = flag
 		}
 		return pflag.NormalizedName(name)
-	}
-}
-
-func (p *process) flagError(cmd *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
-		return &usageError{err}
-	}
-	flag := "--" + unknown.GetSpecifiedName()
-	value := ""
-	for _, arg := range p.args {
-		if given, ok := strings.CutPrefix(arg, flag+"="); ok {
-			value = given
-		}
-	}
-	var known []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-	return &usageError{config.UnknownFlag(flag, value, known)}
-}
-
-// noArguments refuses arguments. An unknown command arrives here as an argument of the
-// command above it.
-func noArguments(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	if !cmd.HasSubCommands() {
-		return usagef("unexpected argument %q: expected %q", args[0], cmd.UseLine())
-	}
-	var known []string
-	for _, sub := range cmd.Commands() {
-		known = append(known, sub.Name())
-	}
-	hint := ""
-	if near := config.Suggest(args[0], known); near != "" {
-		hint = "; did you mean " + near + "?"
-	}
-	return usagef("unknown command %q: expected one of those that %q lists%s", args[0], cmd.CommandPath()+" --help", hint)
-}
-
-// arguments accepts from least to most arguments. The first ones, up to least, must not
-// be empty.
-func arguments(least, most int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < least || len(args) > most {
-			return usagef("%s: expected %q", plural(len(args), "argument"), cmd.UseLine())
-		}
-		for i, arg := range args[:least] {
-			if arg == "" {
-				return usagef("argument %d is empty: expected %q", i+1, cmd.UseLine())
-			}
-		}
-		return nil
 	}
 }
 

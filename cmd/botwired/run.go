@@ -52,19 +52,23 @@ type process struct {
 	stdout, stderr io.Writer
 	isTerminal     func(stream any) bool
 	ticks          func() (tick <-chan time.Time, stop func()) // for the line of showProgress
+	log            *logWriter                                  // a server's, between it and stderr; else nil
 }
 
 func (p *process) run(ctx context.Context) int {
 	root := newRootCommand(p)
 	root.SetArgs(append([]string{}, p.args...)) // never nil, which would mean os.Args
 	err := root.ExecuteContext(ctx)
+	if p.log != nil {
+		defer p.log.end(logDrain)
+	}
 	if err == nil {
 		return exitOK
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = errors.New("interrupted")
 	}
-	fmt.Fprintln(p.stderr, "botwired: "+printable(err.Error()))
+	p.say("botwired: " + printable(err.Error()) + "\n")
 	if errors.Is(err, errMissing) {
 		return exitMissing
 	}
@@ -73,6 +77,15 @@ func (p *process) run(ctx context.Context) int {
 		return exitUsage
 	}
 	return exitError
+}
+
+// say writes the line that says why the process ends.
+func (p *process) say(line string) {
+	if p.log != nil {
+		p.log.last(line)
+		return
+	}
+	fmt.Fprint(p.stderr, line)
 }
 
 // usageError is a mistake in the command line.
@@ -101,6 +114,15 @@ func (f *settingFlags) load(defaults map[string]string) (*config.Loaded, error) 
 		File:     f.file,
 		Defaults: defaults,
 	})
+}
+
+// loadWithDataDir is load for a command that uses the data directory.
+func (f *settingFlags) loadWithDataDir(defaults map[string]string) (*config.Loaded, error) {
+	loaded, err := f.load(defaults)
+	if err != nil {
+		return nil, err
+	}
+	return loaded, loaded.RequireDataDir()
 }
 
 // isTerminal reports whether a stream is a character device: in practice a terminal, or

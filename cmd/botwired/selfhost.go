@@ -3,7 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -33,7 +34,11 @@ func newSelfhostCommand(p *process, settings *settingFlags) *cobra.Command {
 	}
 	database := cmd.Flags().String("db", "", "database file (default memory.db in data_dir)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		loaded, err := settings.load(selfhostDefaults())
+		load := settings.load
+		if *database == "" {
+			load = settings.loadWithDataDir
+		}
+		loaded, err := load(selfhostDefaults())
 		if err != nil {
 			return err
 		}
@@ -41,18 +46,20 @@ func newSelfhostCommand(p *process, settings *settingFlags) *cobra.Command {
 		if path == "" {
 			path = filepath.Join(loaded.Config.DataDir, databaseFile)
 		}
-		return serveMemory(cmd.Context(), loaded, path, p.stderr)
+		return serveMemory(cmd.Context(), loaded, path, p)
 	}
 	return cmd
 }
 
 // serveMemory runs the memory service on a database file until ctx ends.
-func serveMemory(ctx context.Context, loaded *config.Loaded, path string, stderr io.Writer) error {
+func serveMemory(ctx context.Context, loaded *config.Loaded, path string, p *process) error {
 	c := &loaded.Config
-	logger, listener, err := begin(ctx, loaded, new(slog.LevelVar), stderr)
+	logger, listener, err := begin(ctx, loaded, new(slog.LevelVar), p)
 	if err != nil {
 		return err
 	}
+	_, err = os.Stat(path)
+	isNew := errors.Is(err, fs.ErrNotExist)
 	service, err := openService(ctx, c, path, logger)
 	if err != nil {
 		return errors.Join(err, listener.Close())
@@ -60,6 +67,9 @@ func serveMemory(ctx context.Context, loaded *config.Loaded, path string, stderr
 	server := newHTTPServer(service.Handler(), logger)
 	listener = netutil.LimitListener(listener, connectionBound(openFilesLimit(), 0, logger))
 	logger.Info("listening", "address", listener.Addr().String(), "database", path, "version", buildVersion())
+	if isNew {
+		logger.Info("there was no such database: a new one was made, and it is empty", "database", path)
+	}
 	return errors.Join(serveUntil(ctx, server, listener), service.Close())
 }
 
@@ -88,10 +98,30 @@ func openService(ctx context.Context, c *config.Config, path string, logger *slo
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), dirMode); err != nil {
+	if err := databaseDir(c, path); err != nil {
 		return nil, err
 	}
-	return selfhost.Open(ctx, selfhost.Options{
+	service, err := selfhost.Open(ctx, selfhost.Options{
 		Path: path, Latency: c.Embedded.Latency, Version: buildVersion(), Guard: guardOptions(c, token), Logger: logger,
 	})
+	if err != nil {
+		return nil, unusable(err)
+	}
+	return service, nil
+}
+
+// databaseDir makes the data directory if the database is there. It makes no other: a
+// mistyped path is to be an error and not an empty database.
+func databaseDir(c *config.Config, path string) error {
+	dir := filepath.Dir(path)
+	if dir == c.DataDir {
+		if err := os.MkdirAll(dir, dirMode); err != nil {
+			return fmt.Errorf("data_dir = %q: %w", dir, unusable(err))
+		}
+		return nil
+	}
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("--db = %q: the directory %s does not exist: make it, or correct the path", path, dir)
+	}
+	return nil
 }

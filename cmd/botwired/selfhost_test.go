@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,13 +16,13 @@ import (
 
 // Callers who wait for the latency when the memory service stops get their answers.
 func TestSelfhostAnswersBeforeItStops(t *testing.T) {
-	t.Setenv("HOME", t.TempDir())
+	newHome(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	read, write := io.Pipe()
 	done := make(chan int)
 	go func() {
 		done <- run(ctx, []string{
-			"selfhost", "--listen", "127.0.0.1:0", "--latency", "1s", "--db", filepath.Join(t.TempDir(), "m.db"),
+			"selfhost", "--listen", "127.0.0.1:0", "--latency", "400ms", "--db", filepath.Join(t.TempDir(), "m.db"),
 		}, io.Discard, write)
 		write.Close()
 	}()
@@ -31,14 +33,16 @@ func TestSelfhostAnswersBeforeItStops(t *testing.T) {
 	}
 	go func() { _, _ = io.Copy(io.Discard, read) }()
 
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+line.Address+"/memory/ns/k",
+	// The service asks for the body when it carries the request out, and answers 200 ms later.
+	begun := &httptrace.ClientTrace{Got100Continue: cancel}
+	request, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), begun), http.MethodPut, "http://"+line.Address+"/memory/ns/k",
 		strings.NewReader(`{"value":"v"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	request.Header.Set("Content-Type", "application/json")
-	time.AfterFunc(300*time.Millisecond, cancel) // the request is under way, and not carried out
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	request.Header.Set("Expect", "100-continue")
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, ExpectContinueTimeout: time.Minute}}
 	response, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
@@ -49,5 +53,32 @@ func TestSelfhostAnswersBeforeItStops(t *testing.T) {
 	}
 	if code := <-done; code != exitOK {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+// A database that selfhost makes is in its log: a mistyped name would look like lost data.
+func TestSelfhostTellsOfANewDatabase(t *testing.T) {
+	newHome(t)
+	database := filepath.Join(t.TempDir(), "m.db")
+	for _, isNew := range []bool{true, false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var log safeBuffer
+		done := make(chan int)
+		go func() {
+			done <- run(ctx, []string{"selfhost", "--listen", "127.0.0.1:0", "--db", database}, io.Discard, &log)
+		}()
+		eventually(t, func() error {
+			if !strings.Contains(log.String(), "listening") {
+				return errors.New("it does not listen")
+			}
+			return nil
+		})
+		cancel()
+		if code := <-done; code != exitOK {
+			t.Errorf("exit code %d: %s", code, log.String())
+		}
+		if told := strings.Contains(log.String(), "a new one was made"); told != isNew {
+			t.Errorf("the log tells of a new database: %v, want %v", told, isNew)
+		}
 	}
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"sync"
 	"syscall"
 	"time"
 
@@ -20,7 +20,9 @@ import (
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/internal/httplog"
+	"github.com/botwired/botwired/internal/via"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
 )
 
@@ -42,7 +44,7 @@ func newServeCommand(p *process, settings *settingFlags) *cobra.Command {
 			"and what waits for a restart.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return serve(cmd.Context(), func() (*config.Loaded, error) { return settings.load(nil) }, p.stderr)
+			return serve(cmd.Context(), func() (*config.Loaded, error) { return settings.loadWithDataDir(nil) }, p)
 		},
 	}
 }
@@ -50,7 +52,7 @@ func newServeCommand(p *process, settings *settingFlags) *cobra.Command {
 // serve runs the daemon until ctx ends, and then stops it in the order in which
 // requests flow: callers, flusher, journal (contract 22). At SIGHUP it loads the
 // configuration anew.
-func serve(ctx context.Context, load func() (*config.Loaded, error), stderr io.Writer) error {
+func serve(ctx context.Context, load func() (*config.Loaded, error), p *process) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -59,34 +61,44 @@ func serve(ctx context.Context, load func() (*config.Loaded, error), stderr io.W
 		return err
 	}
 	c, level := &loaded.Config, new(slog.LevelVar)
-	logger, listener, err := begin(ctx, loaded, level, stderr)
+	logger, listener, err := begin(ctx, loaded, level, p)
 	if err != nil {
 		return err
 	}
-	d, err := openSidecar(ctx, c, logger, fatal(stderr))
-	if err != nil {
+	if err := refuseOwnAddress(ctx, c, listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	d := &sidecar{logger: logger, chain: via.New()}
 	server := fastpath.New(listener, fastpath.Options{
-		HTTP: newHTTPServer(&d.door, logger), Admits: d.door.Admits, Answer: d.proxy.AnswerSimple, Logger: logger,
-		MaxConns: connectionBound(openFilesLimit(), c.Upstream.Concurrency, logger),
+		HTTP: newHTTPServer(d.chain.Guard(&d.door), logger), Admits: d.door.Admits, Answer: d.answerSimple, Logger: logger,
+		BodyMatters: proxy.BodyMatters,
+		MaxConns:    connectionBound(openFilesLimit(), c.Upstream.Concurrency, logger),
 	})
 	d.readmit = server.Readmit
+	announce := sync.OnceFunc(func() {
+		logger.Info("listening", "address", listener.Addr().String(), "upstream", c.Upstream.URL, "data_dir", c.DataDir,
+			"version", buildVersion())
+	})
+	serve := sync.OnceValue(func() error { announce(); return server.Serve() })
+	early := func() { go func() { _ = serve() }() } // run has its error
+	if err := d.openOrAnswer(ctx, c, p.diskFailed, early); err != nil {
+		return errors.Join(d.stoppedEarly(ctx, err), server.Close())
+	}
 	stopReloading := (&reloader{load: load, running: loaded, level: level, sidecar: d, logger: logger}).on(hangups)
 	defer stopReloading()
-	logger.Info("listening", "address", listener.Addr().String(), "upstream", c.Upstream.URL, "data_dir", c.DataDir,
-		"version", buildVersion())
-	err = d.run(ctx, server.Serve, server.Shutdown)
+	announce()
+	err = d.run(ctx, serve, server.Shutdown)
 	return errors.Join(err, server.Close(), d.close())
 }
 
 // begin opens what every server needs first: its log, with the warnings about the
 // configuration, and its listener. If the address is taken, the server touches nothing
-// else. The reader of the log may go away: a server does not end with it.
-func begin(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, stderr io.Writer) (*slog.Logger, net.Listener, error) {
+// else. The reader of the log may go away, or stop reading: a server does not end with it,
+// nor wait for it.
+func begin(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, p *process) (*slog.Logger, net.Listener, error) {
 	signal.Ignore(syscall.SIGPIPE)
 	level.Set(levelOf(loaded.Config.Log))
-	logger := newLogger(loaded.Config.Log, level, stderr)
+	logger := p.openLog(loaded.Config.Log, level)
 	for _, warning := range loaded.Warnings {
 		logger.Warn(warning)
 	}
@@ -94,13 +106,12 @@ func begin(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, std
 	return logger, listener, err
 }
 
-// fatal returns what the journal calls when the disk fails: a function that ends the
-// process at once, before the daemon can acknowledge anything more (contract 2).
-func fatal(stderr io.Writer) func(error) {
-	return func(err error) {
-		fmt.Fprintf(stderr, "botwired: the disk failed: %v: botwired ends without another try; check the disk before you start it again\n", err)
-		os.Exit(exitError)
-	}
+// diskFailed is what the journal calls when the disk fails: it ends the process at once,
+// before the daemon can acknowledge anything more (contract 2).
+func (p *process) diskFailed(err error) {
+	p.log.last(fmt.Sprintf("botwired: the disk failed: %v: botwired ends without another try; check the disk before you start it again\n", err))
+	p.log.end(fatalDrain)
+	os.Exit(exitError)
 }
 
 // run serves until ctx or one of the daemon's parts ends.

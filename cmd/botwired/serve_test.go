@@ -19,7 +19,7 @@ import (
 
 // A server logs its address, and ends with 0 when a signal stops it.
 func TestServersListenUntilToldToStop(t *testing.T) {
-	t.Setenv("HOME", t.TempDir())
+	newHome(t)
 	socket := filepath.Join(t.TempDir(), "s")
 	for _, args := range [][]string{
 		{"serve", "--listen", "127.0.0.1:0"},

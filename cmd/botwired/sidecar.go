@@ -19,6 +19,7 @@ import (
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/guard"
+	"github.com/botwired/botwired/internal/via"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
@@ -41,6 +42,8 @@ type sidecar struct {
 	flusher *upstream.Flusher
 	proxy   *proxy.Server
 	door    door
+	opened  atomic.Bool // all of the above is there
+	chain   *via.Chain
 
 	config   atomic.Pointer[config.Config] // in force; see configure
 	hasToken atomic.Bool
@@ -52,35 +55,40 @@ type sidecar struct {
 	closers []func() error // in the order of opening
 }
 
-// openSidecar opens every part and starts none. When it fails, it closes again what it
-// has opened.
-func openSidecar(ctx context.Context, c *config.Config, logger *slog.Logger, fatal func(error)) (_ *sidecar, err error) {
-	d := &sidecar{logger: logger}
+// open opens every part and starts none. When it fails, it closes again what it has
+// opened. awaitRoom is the journal's.
+func (d *sidecar) open(ctx context.Context, c *config.Config, fatal func(error), awaitRoom func(needed int64) error) (err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.close())
 		}
 	}()
 	if err := os.MkdirAll(c.DataDir, dirMode); err != nil {
-		return nil, fmt.Errorf("data_dir = %q: %w", c.DataDir, err)
+		return fmt.Errorf("data_dir = %q: %w", c.DataDir, unusable(err))
 	}
 	if d.cache, err = cache.New(c.Cache.Memory); err != nil {
-		return nil, err
+		return err
 	}
 	d.onClose(func() error { d.cache.Close(); return nil })
-	if err := d.openJournal(c, fatal); err != nil {
-		return nil, err
+	gone := journalIsGone(c.DataDir)
+	if err := d.openJournal(c, fatal, awaitRoom); err != nil {
+		return err
+	}
+	if gone {
+		d.logger.Warn("the data directory was used before, and its journal is gone: botwired has begun an empty one. "+
+			"Writes that were pending in the old one do not go upstream. If you still have it, stop botwired, put it in the place of the new one, and start again",
+			"journal", filepath.Join(c.DataDir, journalDir))
 	}
 	// The journal's lock is ours: no other daemon uses the directory.
-	keepOthersOut(c.DataDir, logger)
-	if err := bindUpstream(c, d.journal, logger); err != nil {
-		return nil, fmt.Errorf("data_dir = %q: %w", c.DataDir, err)
+	keepOthersOut(c.DataDir, d.logger)
+	if err := bindUpstream(c, d.journal, d.logger); err != nil {
+		return fmt.Errorf("data_dir = %q: %w", c.DataDir, unusable(err))
 	}
 	engine, forward, err := d.openUpstream(ctx, c)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return d, d.openProxy(c, engine, forward)
+	return d.openProxy(c, engine, forward)
 }
 
 func (d *sidecar) onClose(f func() error) { d.closers = append(d.closers, f) }
@@ -95,20 +103,21 @@ func (d *sidecar) close() error {
 	return errors.Join(errs...)
 }
 
-func (d *sidecar) openJournal(c *config.Config, fatal func(error)) (err error) {
+func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom func(needed int64) error) (err error) {
 	d.journal, err = journal.Open(journal.Options{
 		Dir:         filepath.Join(c.DataDir, journalDir),
 		MaxBytes:    c.Journal.MaxBytes,
 		CopiesBytes: c.Cache.Disk,
 		DiskReserve: c.Journal.DiskReserve,
 		Fatal:       fatal,
+		AwaitRoom:   awaitRoom,
 		Logger:      d.logger,
 	})
 	if errors.Is(err, journal.ErrInUse) {
 		return fmt.Errorf("data_dir = %q: another botwired uses it: stop it, or choose another directory", c.DataDir)
 	}
 	if err != nil {
-		return fmt.Errorf("data_dir = %q: %w", c.DataDir, err)
+		return fmt.Errorf("data_dir = %q: %w", c.DataDir, unusable(err))
 	}
 	d.onClose(d.journal.Close)
 	return nil
@@ -118,6 +127,7 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error)) (err error) {
 // requests that are not for the memory API.
 func (d *sidecar) openUpstream(ctx context.Context, c *config.Config) (engine upstream.Engine, forward http.Handler, err error) {
 	opts := engineOptions(c)
+	opts.Chain = d.chain
 	if c.Upstream.URL == config.Embedded {
 		opts.URL = &url.URL{Scheme: "http", Host: "localhost"}
 		opts.Dial, err = d.openEmbedded(ctx, c)

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -11,7 +15,13 @@ import (
 // status is the daemon's status, as far as the commands show it. Any field may be
 // absent.
 type status struct {
-	Version  cell `json:"version"`
+	Version cell `json:"version"`
+	Ready   cell `json:"ready"` // an older daemon does not say
+	Journal struct {
+		RefusesWrites cell `json:"refuses_writes"`
+		Reason        cell `json:"reason"`
+		Since         cell `json:"since"`
+	} `json:"journal"`
 	Upstream struct {
 		URL         cell `json:"url"`
 		State       cell `json:"state"`
@@ -23,6 +33,18 @@ type status struct {
 	DeadLetters cell              `json:"dead_letters"`
 	Rebuilding  cell              `json:"rebuilding"`
 	Namespaces  []namespaceStatus `json:"namespaces"`
+}
+
+// refusesWrites says that the daemon refuses writes, since when and why; empty if it
+// takes them.
+func (s *status) refusesWrites() string {
+	switch {
+	case s.Journal.RefusesWrites != "true":
+		return ""
+	case s.Journal.Since == "":
+		return "refused: " + string(s.Journal.Reason)
+	}
+	return "refused since " + s.Journal.Since.moment() + ": " + string(s.Journal.Reason)
 }
 
 type backlog struct {
@@ -58,24 +80,72 @@ func (s *status) upstream() string {
 	if u.Reason == "" {
 		return text
 	}
-	return fmt.Sprintf("%s since %s: %s (it last answered: %s)", text, u.Since.moment(), u.Reason, u.LastSuccess.or("not since the start"))
+	return fmt.Sprintf("%s since %s: %s (%s)", text, u.Since.moment(), u.Reason, lastAnswered(u.LastSuccess))
 }
+
+func lastAnswered(at cell) string {
+	if at == "" {
+		return "it has not answered since the start"
+	}
+	return "it last answered: " + string(at)
+}
+
+// shownNamespaces bounds how many namespaces a table of the status has.
+const shownNamespaces = 20
 
 func newStatusCommand(settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the state of the running daemon",
-		Args:  noArguments,
+		Long: "Show the state of the running daemon. Of many namespaces with pending writes, the table has those\n" +
+			"that wait for something and those with the most writes.\n\n" +
+			"With --ready, status only asks whether the daemon can take writes now, and is not about to stop. With\n" +
+			"--live, it only asks whether the daemon lives. It exits 0 if so, and 1 if not, and needs no token.",
+		Args: noArguments,
 	}
 	asJSON := jsonFlag(cmd)
+	all := cmd.Flags().Bool("all", false, "show all namespaces with pending writes")
+	ready := cmd.Flags().Bool("ready", false, "only ask whether the daemon is ready to take writes: exit 0 if it is, 1 if not")
+	live := cmd.Flags().Bool("live", false, "only ask whether the daemon lives: exit 0 if it does, 1 if not")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		print := printStatus
+		switch {
+		case *all && *live, *all && *ready, *live && *ready:
+			return usagef("--all, --live and --ready exclude each other: expected one of them at most")
+		case *ready:
+			return settings.show(cmd.Context(), request{method: http.MethodGet, path: surface("readyz")}, printProbe("ready", *asJSON))
+		case *live:
+			return settings.show(cmd.Context(), request{method: http.MethodGet, path: surface("livez")}, printProbe("alive", *asJSON))
+		}
+		most := shownNamespaces
+		if *all {
+			most = math.MaxInt
+		}
+		print := func(w io.Writer, c *client, body []byte) error { return printStatus(w, c, body, most) }
 		if *asJSON {
 			print = printStatusJSON
 		}
-		return settings.show(cmd.Context(), request{method: http.MethodGet, path: surface("status")}, false, print)
+		return settings.show(cmd.Context(), request{method: http.MethodGet, path: surface("status")}, print)
 	}
 	return cmd
+}
+
+// printProbe prints the answer to a probe, which has to be the one wanted: another program
+// may answer every request with some JSON.
+func printProbe(want string, asJSON bool) func(w io.Writer, c *client, body []byte) error {
+	return func(w io.Writer, c *client, body []byte) error {
+		var answer struct{ Status cell }
+		if err := c.decode(body, &answer); err != nil {
+			return err
+		}
+		if string(answer.Status) != want {
+			return fmt.Errorf("another program than botwired listens at %s: its answer is not one of botwired's", c.listen)
+		}
+		if asJSON {
+			return printJSON(w, body)
+		}
+		_, err := fmt.Fprintln(w, want)
+		return err
+	}
 }
 
 // readStatus fails if the answer is not botwired's: another program may answer every
@@ -97,39 +167,91 @@ func printStatusJSON(w io.Writer, c *client, body []byte) error {
 	return printJSON(w, body)
 }
 
-func printStatus(w io.Writer, c *client, body []byte) error {
+func printStatus(w io.Writer, c *client, body []byte, most int) error {
 	s, err := readStatus(c, body)
 	if err != nil {
 		return err
 	}
-	pending := string(s.Pending)
-	if s.Pending != "0" {
-		writes := "writes"
-		if s.Pending == "1" {
-			writes = "write"
-		}
-		pending = fmt.Sprintf("%s %s, %s, the oldest %s", s.Pending, writes, s.PendingBytes.size(), s.OldestPending.age())
+	var facts [][2]string
+	if writes := s.refusesWrites(); writes != "" {
+		facts = append(facts, [2]string{"writes", writes})
+	} else if s.Ready == "false" {
+		facts = append(facts, [2]string{"ready", "no: botwired is stopping"})
 	}
-	if s.Rebuilding == "true" {
-		pending += ", so far: botwired is still reading its journal"
-	}
-	err = printFacts(w, [][2]string{
+	err = printFacts(w, append(facts, [][2]string{
 		{"version", string(s.Version)},
 		{"upstream", s.upstream()},
-		{"pending", pending},
-		{"dead letters", s.DeadLetters.or("unknown")},
-	})
+		{"pending", s.pending()},
+		{"dead letters", s.deadLetters()},
+	}...))
 	if err != nil || len(s.Namespaces) == 0 {
 		return err
 	}
-	rows := make([][]string, 0, len(s.Namespaces))
-	for _, n := range s.Namespaces {
+	fmt.Fprintln(w)
+	return printNamespaces(w, s.Namespaces, most)
+}
+
+// pending says how much waits for upstream.
+func (s *status) pending() string {
+	text := string(s.Pending)
+	if n := s.Pending.number(); n > 0 {
+		text = fmt.Sprintf("%s, %s, the oldest %s", plural(n, "write"), s.PendingBytes.size(), s.OldestPending.age())
+	}
+	if s.Rebuilding == "true" {
+		text += ", so far: botwired is still reading its journal"
+	}
+	return text
+}
+
+func (s *status) deadLetters() string {
+	text := s.DeadLetters.or("unknown")
+	if s.DeadLetters.number() > 0 {
+		text += `: "botwired dead-letters" says why`
+	}
+	return text
+}
+
+// printNamespaces prints no more than most of them: first those that wait for something, then
+// those with the most pending writes.
+func printNamespaces(w io.Writer, all []namespaceStatus, most int) error {
+	shown := all
+	if len(all) > most {
+		shown = slices.Clone(all)
+		slices.SortStableFunc(shown, func(a, b namespaceStatus) int {
+			return cmp.Or(cmp.Compare(b.attention(), a.attention()), cmp.Compare(b.Pending.number(), a.Pending.number()))
+		})
+		shown = shown[:most]
+	}
+	rows := make([][]string, 0, len(shown))
+	for _, n := range shown {
 		oldest := n.OldestPending.age()
 		if n.Pending == "0" {
 			oldest = ""
 		}
 		rows = append(rows, []string{string(n.Namespace), string(n.Pending), n.PendingBytes.size(), oldest, n.waits()})
 	}
-	fmt.Fprintln(w)
-	return printTable(w, []string{"NAMESPACE", "PENDING", "SIZE", "OLDEST", "WAITS"}, rows)
+	if err := printTable(w, []string{"NAMESPACE", "PENDING", "SIZE", "OLDEST", "WAITS"}, rows); err != nil {
+		return err
+	}
+	if more := len(all) - len(shown); more > 0 {
+		fmt.Fprintf(w, "and %s: --all shows them\n", plural(more, "more namespace"))
+	}
+	if slices.ContainsFunc(all, namespaceStatus.canBeTried) {
+		fmt.Fprintln(w, "\nbotwired tries again by itself; \"botwired flush --now\" tries at once what is throttled, paused or failed")
+	}
+	return nil
+}
+
+// attention is 1 for a namespace that waits for something, and else 0.
+func (n namespaceStatus) attention() int {
+	if n.waits() != "" {
+		return 1
+	}
+	return 0
+}
+
+// canBeTried reports whether the namespace waits for a time that a person can cut short.
+func (n namespaceStatus) canBeTried() bool {
+	kind, _, _ := strings.Cut(string(n.Waits.Why), ":")
+	return kind == "throttled" || kind == "paused" || kind == "failed"
 }

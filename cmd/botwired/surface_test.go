@@ -20,13 +20,73 @@ func TestStatus(t *testing.T) {
 		"version       v1\n"+
 		"upstream      https://botwire.dev is down since 2026-11-21T23:00:00Z: no answer within 10s (it last answered: 2026-11-21T22:59:00Z)\n"+
 		"pending       12 writes, 3.4KiB, the oldest 2s\n"+
-		"dead letters  1\n"+
+		"dead letters  1: \"botwired dead-letters\" says why\n"+
 		"\n"+
 		"NAMESPACE  PENDING  SIZE    OLDEST  WAITS\n"+
 		"a          12       3.4KiB  1m30s   401 from upstream\n"+
 		"b          1        4B      1s      throttled: HTTP 429: no, until 2023-11-14T22:14:00Z\n"+
-		"long-name  0        0B      -       reads: HTTP 403: no\n")
+		"long-name  0        0B      -       reads: HTTP 403: no\n"+
+		"\n"+
+		"botwired tries again by itself; \"botwired flush --now\" tries at once what is throttled, paused or failed\n")
 	wantOutput(t, at(t, d, nil, "status", "--json"), body+"\n")
+}
+
+// The status says first why a daemon is not ready. It fails only with --ready.
+func TestStatusOfADaemonThatIsNotReady(t *testing.T) {
+	full := `{"version":"v1","ready":false,"journal":{"refuses_writes":true,"reason":"journal full: so and so","since":"2026-11-21T23:00:00.123Z"},` +
+		`"upstream":{"url":"u","state":"up"},"pending":0,"dead_letters":0}`
+	stopping := `{"version":"v1","ready":false,"journal":{"refuses_writes":false},"upstream":{"url":"u","state":"up"},"pending":0,"dead_letters":0,` +
+		`"namespaces":[{"namespace":"a","pending":1,"pending_bytes":4,"oldest_pending_seconds":1}]}`
+	for body, want := range map[string]string{
+		full:     "writes        refused since 2026-11-21T23:00:00Z: journal full: so and so\nversion       v1\n",
+		stopping: "ready         no: botwired is stopping\nversion       v1\n",
+	} {
+		d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, body}})
+		table, asJSON := at(t, d, nil, "status"), at(t, d, nil, "status", "--json")
+		if !strings.HasPrefix(table.stdout, want) || table.code != 0 {
+			t.Errorf("exit %d, printed %q", table.code, table.stdout)
+		}
+		wantOutput(t, asJSON, body+"\n")
+	}
+}
+
+// The table of the status has an end, however many namespaces there are: what waits comes
+// first, then what has the most to send.
+func TestStatusOfManyNamespaces(t *testing.T) {
+	var namespaces []string
+	for i := range 1500 {
+		namespaces = append(namespaces, fmt.Sprintf(`{"namespace":"n%d","pending":1}`, i))
+	}
+	namespaces = append(namespaces, `{"namespace":"busy","pending":7}`, `{"namespace":"stuck","pending":1,"waits":{"why":"in doubt: x"}}`)
+	body := `{"version":"v1","pending":1508,"upstream":{"url":"u","state":"down","since":"2026-11-21T23:00:00Z","reason":"r","last_success_at":null},` +
+		`"namespaces":[` + strings.Join(namespaces, ",") + `]}`
+	d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, body}})
+	lines := strings.Split(at(t, d, nil, "status").stdout, "\n")
+	if len(lines) != 4+2+20+2 || !strings.HasPrefix(lines[6], "stuck ") || !strings.HasPrefix(lines[7], "busy ") || lines[26] != "and 1482 more namespaces: --all shows them" {
+		t.Errorf("%d lines:\n%s", len(lines), strings.Join(lines, "\n"))
+	}
+	if want := "down since 2026-11-21T23:00:00Z: r (it has not answered since the start)"; !strings.HasSuffix(lines[1], want) {
+		t.Errorf("%q does not end with %q", lines[1], want)
+	}
+	if all := at(t, d, nil, "status", "--all").stdout; strings.Count(all, "\n") != 4+2+1502 || strings.Contains(all, "more") {
+		t.Errorf("--all shows %d lines", strings.Count(all, "\n"))
+	}
+	wantOutput(t, at(t, d, nil, "status", "--json"), body+"\n")
+}
+
+// A probe goes by the exit code.
+func TestStatusAsksWhetherTheDaemonIsReady(t *testing.T) {
+	ready := newDaemon(t, map[string]answer{"GET /_botwired/readyz": {200, `{"status":"ready"}`}})
+	wantOutput(t, at(t, ready, nil, "status", "--ready"), "ready\n")
+	wantOutput(t, at(t, ready, nil, "status", "--ready", "--json"), `{"status":"ready"}`+"\n")
+	full := newDaemon(t, map[string]answer{"GET /_botwired/readyz": {503, `{"detail":"not ready: the journal is full"}`}})
+	wantFailure(t, at(t, full, nil, "status", "--ready"), exitError, "botwired: not ready: the journal is full (HTTP 503)\n")
+	other := newDaemon(t, map[string]answer{"GET /_botwired/readyz": {200, `{"status":"ok"}`}, "GET /_botwired/livez": {200, `{"status":"ok"}`}})
+	for _, args := range [][]string{{"--ready"}, {"--ready", "--json"}, {"--live"}, {"--live", "--json"}} {
+		wantFailure(t, at(t, other, nil, append([]string{"status"}, args...)...), exitError, "another program than botwired listens", other.address)
+	}
+	live := newDaemon(t, map[string]answer{"GET /_botwired/livez": {200, `{"status":"alive"}`}})
+	wantOutput(t, at(t, live, nil, "status", "--live"), "alive\n")
 }
 
 func TestStatusToleratesWhatItDoesNotKnow(t *testing.T) {
@@ -75,6 +135,46 @@ func TestPending(t *testing.T) {
 		"SEQ  NAMESPACE  KEY  OP  BYTES  WRITTEN  ATTEMPTS  NEXT ATTEMPT  LAST ERROR  WAITS\n")
 }
 
+// What an entry waits for is the one truth about its next attempt.
+func TestPendingNamesOneTime(t *testing.T) {
+	d := newDaemon(t, map[string]answer{"GET /_botwired/pending": {200, `{"pending":[{"seq":1,"next_attempt_at":"2023-11-14T22:13:59.9Z",` +
+		`"waits":{"why":"upstream is down: no","until":"2023-11-14T22:14:02Z"}}]}`}})
+	got := at(t, d, nil, "pending").stdout
+	if !strings.Contains(got, " 2023-11-14T22:14:02Z  -           upstream is down: no\n") || strings.Contains(got, "until") || strings.Contains(got, "22:13:59") {
+		t.Errorf("it shows\n%s", got)
+	}
+}
+
+// A list that lacks some of the pending writes says so, beside the list.
+func TestPendingTellsOfMore(t *testing.T) {
+	writes := func(n int) answer {
+		return answer{200, `{"pending":[` + strings.TrimSuffix(strings.Repeat(`{"seq":1},`, n), ",") + `]}`}
+	}
+	d := newDaemon(t, map[string]answer{
+		"GET /_botwired/status":  {200, `{"version":"v1","pending":15000,"namespaces":[{"namespace":"few","pending":3},{"namespace":"many","pending":1500}]}`},
+		"GET /_botwired/pending": writes(100), "GET /_botwired/pending?limit=10000": writes(10_000),
+		"GET /_botwired/pending?namespace=few": writes(3), "GET /_botwired/pending?namespace=many": writes(100),
+		"GET /_botwired/pending?limit=2&namespace=few": writes(2), "GET /_botwired/pending?namespace=none": writes(0),
+	})
+	for _, test := range []struct {
+		args []string
+		says string
+	}{
+		{nil, "100 of 15000 pending writes shown, the longest waiting first: --limit 10000 lists as many\n"},
+		{[]string{"--namespace", "many"}, "100 of 1500 pending writes shown, the longest waiting first: --limit 1500 lists as many\n"},
+		{[]string{"--namespace", "few", "--limit", "2"}, "2 of 3 pending writes shown, the longest waiting first: --limit 3 lists as many\n"},
+		{[]string{"--limit", "10000"}, "10000 of 15000 pending writes shown, the longest waiting first\n"},
+		{[]string{"--namespace", "few"}, ""},
+		{[]string{"--namespace", "none"}, ""},
+	} {
+		for _, args := range [][]string{test.args, append(test.args, "--json")} {
+			if got := at(t, d, nil, append([]string{"pending"}, args...)...); got.stderr != test.says || got.code != exitOK {
+				t.Errorf("%v: exit code %d, stderr %q", args, got.code, got.stderr)
+			}
+		}
+	}
+}
+
 func TestDeadLetters(t *testing.T) {
 	body := `{"dead_letters":[{"id":"3","seq":41,"namespace":"ns","key":"k","op":"put","status":413,"error":"Value too large","written_at":1700000000}]}`
 	d := newDaemon(t, map[string]answer{"GET /_botwired/dead-letters?limit=1000": {200, body}})
@@ -112,17 +212,17 @@ func TestDecisionsOnDeadLetters(t *testing.T) {
 		"DELETE /_botwired/dead-letters/3":     {200, `{}`},
 		"DELETE /_botwired/dead-letters/a%2Fb": {200, `{}`},
 	})
-	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "3"), "retried 3\n")
+	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "3"), "retried dead letter 3\n")
 	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "3", "5", "--json"), `{"retried":["3","5"]}`+"\n")
-	wantOutput(t, at(t, d, nil, "dead-letters", "delete", "3", "a/b"), "deleted 3\ndeleted a/b\n")
+	wantOutput(t, at(t, d, nil, "dead-letters", "delete", "3", "a/b"), "deleted dead letter 3\ndeleted dead letter a/b\n")
 
 	partly := at(t, d, nil, "dead-letters", "retry", "3", "4", "5")
-	if partly.stdout != "retried 3\nretried 5\n" {
+	if partly.stdout != "retried dead letter 3\nretried dead letter 5\n" {
 		t.Errorf("stdout %q", partly.stdout)
 	}
 	partly.stdout = ""
-	wantFailure(t, partly, exitError, "botwired: dead letter 4: no such dead letter (HTTP 404)")
-	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "4", "9"), exitError, "dead letter 4: ", "; dead letter 9: ")
+	wantFailure(t, partly, exitError, "botwired: there is no dead letter 4: it may have been retried or deleted\n")
+	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "4", "9"), exitError, "there is no dead letter 4", "; dead letter 9: ")
 	if got := at(t, d, nil, "dead-letters", "retry", "4", "--json").stdout; got != `{"retried":[]}`+"\n" {
 		t.Errorf("JSON of nothing done: %q", got)
 	}
@@ -131,11 +231,13 @@ func TestDecisionsOnDeadLetters(t *testing.T) {
 func TestRetryOfAllDeadLetters(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
 		"POST /_botwired/dead-letters/retry":              {200, `{"retried":300,"skipped":0}`},
+		"POST /_botwired/dead-letters/retry?namespace=1":  {200, `{"retried":1,"skipped":0}`},
 		"POST /_botwired/dead-letters/retry?namespace=ns": {200, `{"retried":2,"skipped":1}`},
 	})
-	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--all"), "300 retried\n")
+	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--all"), "retried 300 dead letters\n")
 	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--all", "--namespace", "ns"),
-		"2 retried, 1 skipped: a newer write to the same entry is known\n")
+		"retried 2 dead letters, skipped 1: a newer write to the same entry is known\n")
+	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--all", "--namespace", "1"), "retried 1 dead letter\n")
 	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--all", "--json"), `{"retried":300,"skipped":0}`+"\n")
 	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "--namespace", "ns", "3"), exitUsage, "--namespace is for --all")
 	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "--all", "3"), exitUsage)

@@ -119,6 +119,15 @@ func (c cell) size() string {
 	return strconv.FormatFloat(value, 'f', 1, 64) + string("KMGTPE"[unit]) + "iB"
 }
 
+// number is 0 for what is none.
+func (c cell) number() int {
+	n, err := strconv.Atoi(string(c))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
 // or returns the text, or other if there is none.
 func (c cell) or(other string) string {
 	if c == "" {
@@ -127,11 +136,19 @@ func (c cell) or(other string) string {
 	return string(c)
 }
 
-// parseTimeout reads a --timeout.
+// maxTimeout is the longest that the daemon lets a flush wait.
+const maxTimeout = time.Hour
+
+// parseTimeout reads a --timeout: a duration, or a number of seconds as the HTTP surface
+// takes it.
 func parseTimeout(s string) (time.Duration, error) {
 	d, err := config.ParseDuration(s)
-	if err != nil || d <= 0 {
-		return 0, usagef("--timeout = %q: expected a duration above zero such as 30s or 2m", s)
+	if err != nil && strings.Trim(s, ".0123456789") == "" {
+		d, err = config.ParseDuration(s + "s")
+	}
+	if err != nil || d <= 0 || d > maxTimeout {
+		return 0, usagef("--timeout = %q: expected a duration above zero, at most %s, such as 30s or 2m, or a number of seconds",
+			s, config.FormatDuration(maxTimeout))
 	}
 	return d, nil
 }

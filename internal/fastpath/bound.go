@@ -8,8 +8,8 @@ const (
 	evicted = -1
 )
 
-// rest says that the connection waits for the head of a request: it may be closed for
-// another caller's sake.
+// rest says that the connection waits for bytes of its caller, of the head of a request or
+// of its body: it may be closed for another caller's sake.
 func (c *conn) rest() {
 	c.idleSince.CompareAndSwap(busy, time.Now().UnixNano())
 	if s := c.server; s.crowded.Load() {
@@ -19,16 +19,16 @@ func (c *conn) rest() {
 	}
 }
 
-// wake says that a request is on its way; false if the connection has been closed for
-// another caller's sake, and the request must not be answered.
+// wake says that bytes have come; false if the connection has been closed for another
+// caller's sake, and the request must not be answered.
 func (c *conn) wake() bool {
 	since := c.idleSince.Load()
 	return since == busy || since != evicted && c.idleSince.CompareAndSwap(since, busy)
 }
 
 // makeWay returns when there is room for another connection. For its sake, the idlest
-// connection is closed: whoever comes is answered sooner than somebody who says nothing. While
-// all are busy, newcomers wait. The caller holds mu.
+// connection is closed: the server prefers a new caller to one that is silent, or that stops
+// within a body. While all are busy, newcomers wait. The caller holds mu.
 func (s *Server) makeWay() {
 	if s.opts.MaxConns == 0 {
 		return

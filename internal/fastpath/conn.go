@@ -30,7 +30,7 @@ type conn struct {
 	server *Server
 	net    net.Conn
 	away   atomic.Bool // net/http has the connection
-	// idleSince is when the connection began to wait for the head of a request, in Unix
+	// idleSince is when the connection began to wait for bytes of its caller, in Unix
 	// nanoseconds, or busy or evicted.
 	idleSince atomic.Int64
 
@@ -60,7 +60,7 @@ const (
 	goOn     next = iota
 	end           // close it
 	handOver      // net/http serves it from here on
-	leave         // net/http has served it to its end
+	leave         // its last answer has been sent, and the caller may still be sending
 )
 
 // serve answers simple requests until the connection ends or brings another request.
@@ -78,6 +78,11 @@ func (c *conn) serve() next {
 				}
 				continue // there may be another one already
 			}
+		case noBody:
+			if c.admit() && c.server.opts.BodyMatters(&c.request) {
+				break
+			}
+			fallthrough // the handler answers before the body comes
 		case foreign:
 			if !c.flush() {
 				return end
@@ -86,6 +91,10 @@ func (c *conn) serve() next {
 				return n
 			}
 			continue
+		case faulty:
+			return c.refuse(twoFramings)
+		case encrypted:
+			return c.refuse(noTLS)
 		case unusual:
 			if c.flush() {
 				return handOver
@@ -122,7 +131,7 @@ func (c *conn) answer(size int) next {
 			return handOver // net/http knows how to say what is wrong with it
 		}
 		later = func(ctx context.Context, w http.ResponseWriter) {
-			c.server.http.Handler.ServeHTTP(w, r.WithContext(c.withAddress(ctx)))
+			c.server.handler.ServeHTTP(w, r.WithContext(c.withAddress(ctx)))
 		}
 	}
 	return c.answerLater(size, later)
@@ -248,10 +257,17 @@ func (c *conn) give(b *borrowed) bool {
 func (c *conn) run() {
 	defer c.server.forget(c)
 	defer c.recoverPanic()
-	if c.serve() == handOver {
-		read := withWholeEscapes(c.in)
+	n := c.serve()
+	if n == handOver {
+		b := &borrowed{forGood: true, read: withWholeEscapes(c.in)}
+		b.framed.Store(c.request.chunked && c.request.headEnded) // else another length may follow
 		c.buf, c.in = nil, nil
-		c.give(&borrowed{forGood: true, read: read})
+		if !c.give(b) {
+			n = end
+		}
+	}
+	if n != end {
+		c.linger()
 	}
 	_ = c.net.Close() // the caller has gone, or has all its answers
 }

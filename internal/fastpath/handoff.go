@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // handoff is the listener through which net/http gets its connections.
@@ -62,12 +63,28 @@ type borrowed struct {
 	left  int    // of the request, still to be read from the connection
 	ahead []byte // what follows the request, as far as it is known
 
-	done atomic.Bool // net/http has answered the request
-	once sync.Once
-	over chan struct{} // closed when net/http has no more use for the connection
+	handling atomic.Bool // the handler has a request
+	reading  atomic.Bool // and reads its body
+	framed   atomic.Bool // the next request is known to have one framing (RFC 9112, section 6.3)
+	lengths  lengthFinder
+	// until is when the rest of a body that the handler has left is no longer waited for, in
+	// Unix nanoseconds; 0 while there is none.
+	until atomic.Int64
+
+	done     atomic.Bool // net/http has answered the request
+	hijacked atomic.Bool // the handler has taken the connection over, for a web socket
+	once     sync.Once
+	over     chan struct{} // closed when nobody has more use for the connection
 }
 
 func (b *borrowed) Read(p []byte) (n int, err error) {
+	n, err = b.next(p)
+	b.lengths.look(p[:n])
+	return n, err
+}
+
+// next reads what net/http is to have next.
+func (b *borrowed) next(p []byte) (n int, err error) {
 	switch {
 	case len(b.read) > 0:
 		n = copy(p, b.read)
@@ -75,10 +92,14 @@ func (b *borrowed) Read(p []byte) (n int, err error) {
 			b.read = nil
 		}
 		return n, nil
-	case b.forGood:
+	case b.forGood && len(p) == 1:
+		return b.Conn.Read(p) // net/http wants to know whether the caller leaves
+	case b.hijacked.Load():
 		return b.Conn.Read(p)
+	case b.forGood:
+		return b.wait(p)
 	case b.left > 0:
-		n, err = b.Conn.Read(p[:min(len(p), b.left)])
+		n, err = b.wait(p[:min(len(p), b.left)])
 		b.left -= n
 		return n, err
 	case b.done.Load():
@@ -101,13 +122,41 @@ func (b *borrowed) Close() (err error) {
 	return err
 }
 
-// CloseWrite lets net/http wait for its answer to arrive before it closes a connection
-// on which more is coming.
-func (b *borrowed) CloseWrite() error {
-	if half, ok := b.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
+// wait reads bytes that net/http cannot go on without.
+func (b *borrowed) wait(p []byte) (n int, err error) {
+	if b.handling.Load() && !b.reading.Load() {
+		b.leaveBody() // net/http reads it out, as the handler answers without it
 	}
-	return nil
+	if until := b.until.Load(); until != 0 {
+		by := time.Now().Add(restPatience)
+		if last := time.Unix(0, until); last.Before(by) {
+			by = last
+		}
+		if err := b.SetReadDeadline(by); err != nil {
+			return 0, err
+		}
+	}
+	b.owner.rest()
+	if n, err = b.Conn.Read(p); n > 0 && !b.owner.wake() {
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
+// leaveBody bounds from now on how long the rest of a body is waited for.
+func (b *borrowed) leaveBody() { b.until.CompareAndSwap(0, time.Now().Add(restTime).UnixNano()) }
+
+// CloseWrite is called when net/http has sent its last answer, and would wait for it to
+// arrive before it closes a connection on which more is coming. The owner does that. A
+// handler that has taken the connection over goes on reading, and closes it itself.
+func (b *borrowed) CloseWrite() (err error) {
+	if half, ok := b.Conn.(interface{ CloseWrite() error }); ok {
+		err = half.CloseWrite()
+	}
+	if !b.hijacked.Load() {
+		b.once.Do(func() { close(b.over) })
+	}
+	return err
 }
 
 // changed hears from net/http what it does with a connection.
@@ -115,11 +164,12 @@ func changed(c net.Conn, state http.ConnState) {
 	b, ok := c.(*borrowed)
 	switch {
 	case !ok:
-	case state == http.StateIdle && b.forGood:
-		b.owner.rest()
-	case state == http.StateIdle:
+	case state == http.StateHijacked:
+		b.hijacked.Store(true)
+	case state != http.StateIdle:
+	case b.forGood:
+		b.until.Store(0)
+	default:
 		b.done.Store(true)
-	case state == http.StateActive:
-		b.owner.wake() // a request on a connection that was closed meanwhile gets no answer
 	}
 }

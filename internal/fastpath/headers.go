@@ -33,9 +33,9 @@ func isHarmless(name []byte) bool {
 }
 
 // endsElsewhere reports whether a request with a header may end elsewhere than its
-// Content-Length says, or may be no request any more once it is answered.
+// Content-Length or its chunks say, or may be no request any more once it is answered.
 func endsElsewhere(name []byte) bool {
-	return is(name, "transfer-encoding") || is(name, "expect") || is(name, "upgrade") || is(name, "trailer")
+	return is(name, "expect") || is(name, "upgrade") || is(name, "trailer")
 }
 
 // withWholeEscapes makes the target in a request's first line one that net/http can

@@ -22,9 +22,7 @@ var longAgo = time.Unix(1, 0)
 // more will come in time.
 func (c *conn) receive(p part) bool {
 	c.makeRoom()
-	if p != noBody {
-		c.rest()
-	}
+	c.rest()
 	for {
 		if !c.setReadDeadline(p) {
 			return false

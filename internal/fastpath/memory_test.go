@@ -27,7 +27,8 @@ func TestBuffersStaySmall(t *testing.T) {
 		HTTP: &http.Server{
 			Handler: http.HandlerFunc(handle), ReadHeaderTimeout: time.Hour, ReadTimeout: time.Hour, WriteTimeout: time.Hour, IdleTimeout: time.Hour,
 		},
-		Admits: func(*http.Request) bool { return true },
+		Admits:      func(*http.Request) bool { return true },
+		BodyMatters: func(*Request) bool { return true },
 		Answer: func(r *Request, dst []byte) ([]byte, Later) {
 			switch {
 			case strings.HasSuffix(r.Path, "/slow"):

@@ -13,6 +13,8 @@ const (
 	prefix = "/memory/"
 	// version is what the first line of a request ends with.
 	version = " HTTP/1.1"
+	// tlsHandshake is the byte that TLS begins with (RFC 8446, section 5.1), and no request.
+	tlsHandshake = 0x16
 )
 
 // Request is a simple request. It is valid until Answer returns.
@@ -30,6 +32,8 @@ type Request struct {
 	length        int // of the body; -1 is not given
 	seen          headerSet
 	odd           bool // net/http has to answer it
+	chunked       bool // the body comes in chunks
+	headEnded     bool // all headers were looked at
 }
 
 // headerSet is a set of the headers that decide about a request, and may come only once.
@@ -41,26 +45,32 @@ const (
 	connection
 	contentLength
 	contentType
+	transferEncoding
 )
 
 // part says how much of a simple request a connection's input begins with.
 type part uint8
 
 const (
-	whole   part = iota // all of it
-	noHead              // perhaps one: the rest of its head has not arrived
-	noBody              // all but the rest of its body
-	foreign             // it is no simple request, and it is certain where it ends
-	unusual             // it is no simple request, and net/http has to find out where it ends
+	whole     part = iota // all of it
+	noHead                // perhaps one: the rest of its head has not arrived
+	noBody                // all but the rest of its body
+	faulty                // the head of a request whose end is uncertain: it is to be refused
+	encrypted             // no request at all: the caller speaks TLS
+	foreign               // it is no simple request, and it is certain where it ends
+	unusual               // it is no simple request, and net/http has to find out where it ends
 )
 
-// parse reads the request that input begins with. size is that of a whole one, and of a
-// foreign one, whose body may still have to come.
+// parse reads the request that input begins with. size is that of a whole one, and of one
+// whose body may still have to come: a foreign one, or noBody.
 //
 // net/http reads every whole one as the same request, and finds the end of every foreign
 // one at the same place: parse knows one way of writing each thing and no other, and
 // leaves to net/http whatever two readers might understand differently.
 func parse(input []byte, r *Request) (size int, p part) {
+	if len(input) > 0 && input[0] == tlsHandshake {
+		return 0, encrypted
+	}
 	line, rest, p := cutLine(input)
 	if p != whole {
 		return 0, p
@@ -77,22 +87,24 @@ func parse(input []byte, r *Request) (size int, p part) {
 			return 0, p
 		}
 		if len(line) == 0 {
+			r.headEnded = true
 			break
 		}
 		if !r.readHeader(line) {
 			return 0, unusual
 		}
 	}
-	if r.seen&host == 0 || len(input)-len(rest) > maxHead {
-		return 0, unusual
-	}
-	length := max(0, r.length)
-	size = len(input) - len(rest) + length
+	length, head := max(0, r.length), len(input)-len(rest)
+	size = head + length
 	switch {
+	case r.chunked && r.length >= 0:
+		return 0, faulty
+	case r.chunked || r.seen&host == 0 || head > maxHead:
+		return 0, unusual
 	case r.odd || !r.hasUsualBody():
 		return size, foreign
 	case len(rest) < length:
-		return 0, noBody
+		return size, noBody
 	}
 	r.Body = rest[:length:length]
 	return size, whole
@@ -167,6 +179,9 @@ func (r *Request) readHeader(line []byte) bool {
 		return r.once(contentLength) && r.readLength(value)
 	case is(name, "connection"):
 		return r.once(connection) && is(value, "keep-alive")
+	case is(name, "transfer-encoding"):
+		r.chunked = is(value, "chunked")
+		return r.chunked && r.once(transferEncoding)
 	case endsElsewhere(name):
 		return false
 	case is(name, "content-type"):

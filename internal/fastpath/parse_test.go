@@ -135,7 +135,6 @@ func TestWhatIsUnusual(t *testing.T) {
 		"a list of lengths":        putWith(hostLine+"Content-Length: 1, 1\r\n", "1"),
 		"an empty length":          putWith(hostLine+"Content-Length:\r\n", ""),
 		"chunks":                   putWith(hostLine+"Transfer-Encoding: chunked\r\n", "1\r\na\r\n0\r\n\r\n"),
-		"chunks and a length":      putWith(hostLine+"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
 		"an expectation":           putWith(hostLine+"Expect: 100-continue\r\nContent-Length: 1\r\n", ""),
 		"a huge length":            putWith(hostLine+"Content-Length: 99999999999999999999\r\n", ""),
 		"a long line":              "GET /memory/n/" + strings.Repeat("k", maxHead),
@@ -153,6 +152,21 @@ func TestWhatIsUnusual(t *testing.T) {
 	} {
 		var r Request
 		if _, v := parse([]byte(text), &r); v != unusual {
+			t.Errorf("%s: part %d", name, v)
+		}
+	}
+}
+
+// A request with a length and with chunks has two ends, whatever comes first.
+func TestWhatIsFaulty(t *testing.T) {
+	const length, chunks = "Content-Length: 1\r\n", "Transfer-Encoding: chunked\r\n"
+	for name, text := range map[string]string{
+		"the length first": putWith(hostLine+length+chunks, "0\r\n\r\n"),
+		"the chunks first": putWith(hostLine+chunks+length, "0\r\n\r\n"),
+		"an odd request":   putWith(hostLine+chunks+"X-Mine: 1\r\n"+length, "0\r\n\r\n"),
+	} {
+		var r Request
+		if _, v := parse([]byte(text), &r); v != faulty {
 			t.Errorf("%s: part %d", name, v)
 		}
 	}
@@ -229,6 +243,23 @@ func TestBrokenEscapes(t *testing.T) {
 		const rest = " HTTP/1.1\r\nX-A: %zz\r\n\r\n%zz"
 		if got := string(withWholeEscapes([]byte("GET " + target + rest))); got != "GET "+want+rest {
 			t.Errorf("%s is %q", target, got)
+		}
+	}
+}
+
+// A Content-Length is noticed wherever reads cut it, in capitals or not.
+func TestLengthFinder(t *testing.T) {
+	for text, want := range map[string]bool{
+		"Transfer-Encoding: chunked\r\nCoNTent-LENGTH : 3": true, "\ncontent-length:": true, "x-cocontent-length": true,
+		"Content-Lengt": false, "content-type: length": false, "content length": false, "Content-Leng\r\nth:": false,
+	} {
+		for cut := range len(text) {
+			var f lengthFinder
+			f.look([]byte(text[:cut]))
+			f.look([]byte(text[cut:]))
+			if f.found.Load() != want {
+				t.Errorf("%q, cut after %d: %t", text, cut, !want)
+			}
 		}
 	}
 }

@@ -33,7 +33,7 @@ type Options struct {
 	// HTTP answers the requests that are not simple. Its handler and its timeouts, which
 	// must all be set, serve simple requests too. The handler must answer a simple request
 	// with a Content-Type, with a final status that allows a body, and not with a stream.
-	// Its ConnState is the Server's to set.
+	// Its ConnState and ConnContext are the Server's to set.
 	HTTP *http.Server
 	// Admits reports whether Answer may answer requests with this one's Host and
 	// Authorization, on the connection that this one came by.
@@ -42,8 +42,12 @@ type Options struct {
 	// is made later: then the answer is nil. If later is nil too, the handler answers, and
 	// Answer must not have done anything that must not be done twice.
 	Answer func(r *Request, dst []byte) (answer []byte, later Later)
+	// BodyMatters reports, before the body of a simple request has come, whether the answer
+	// depends on it. If not, or if Admits says no, the handler answers at once.
+	BodyMatters func(r *Request) bool
 	// MaxConns bounds the connections; 0 means no bound. At the bound, a newcomer takes the
-	// place of the connection that has been idle for longest, or waits while all are busy.
+	// place of the connection that has waited for bytes of its caller for longest, or waits
+	// while all requests have come whole and are being answered.
 	MaxConns int
 	// Logger logs panics.
 	Logger *slog.Logger
@@ -57,6 +61,7 @@ type Later func(ctx context.Context, w http.ResponseWriter)
 type Server struct {
 	opts    Options
 	http    *http.Server
+	handler http.Handler // http's calls it too
 	handoff *handoff
 	closing atomic.Bool
 	admits  atomic.Uint64 // how often Readmit was called
@@ -78,13 +83,14 @@ type Server struct {
 // New returns a server for a listener, which it closes in the end.
 func New(listener net.Listener, opts Options) *Server {
 	ctx, cancel := context.WithCancel(context.Background())
-	opts.HTTP.ConnState = changed
 	s := &Server{
-		opts: opts, http: opts.HTTP, handoff: newHandoff(listener.Addr()), listener: listener,
+		opts: opts, http: opts.HTTP, handler: opts.HTTP.Handler, handoff: newHandoff(listener.Addr()), listener: listener,
 		base: func() context.Context { return ctx }, cancel: cancel,
 		conns: make(map[*conn]struct{}), gone: make(chan struct{}),
 	}
 	s.room.L = &s.mu
+	s.http.ConnState, s.http.ConnContext = changed, withBorrowed
+	s.http.Handler = http.HandlerFunc(s.handleBorrowed)
 	return s
 }
 

@@ -69,11 +69,23 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case forbid:
 		refuse(w, http.StatusForbidden, why)
 	case wantToken:
-		w.Header().Set("WWW-Authenticate", "Bearer")
+		w.Header()["Www-Authenticate"] = challenges
 		refuse(w, http.StatusUnauthorized, "This listener wants its token: send Authorization: Bearer <token>, "+
 			"or put it into the URL as the password, http://x:<token>@host:port.")
 	}
 }
+
+// challenges are the values of WWW-Authenticate (RFC 9110, section 11.6.1), one field each.
+// Clients that send a password only when they are asked for it (wget, curl --anyauth, Java,
+// Python's urllib) look for Basic. It comes first, for those that read the first field only.
+// RFC 7617 and RFC 6750 want a parameter in each.
+//
+// A browser that is asked stores the password, and then attaches it to the requests of other
+// sites' pages too. It gives such a page nothing: the guard looks at Host, Origin and
+// Sec-Fetch-Site before the token, and refuses the page's request with it and without. An old
+// browser sends neither Origin nor Sec-Fetch-Site with a page's plain GET, of an image, say.
+// Such a page cannot read the answer, as on a listener without a token.
+var challenges = []string{`Basic realm="botwired"`, `Bearer realm="botwired"`}
 
 // Admits reports whether ServeHTTP would pass on a request, even if its path were not
 // exempt from the token. If so, it would pass on any request with the same headers by the
@@ -112,10 +124,11 @@ func (g *Guard) judge(r *http.Request) (decision, reason) {
 }
 
 func refuse(w http.ResponseWriter, status int, why reason) {
-	body, _ := json.Marshal(map[string]string{"detail": string(why)}) // strings always marshal
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(body)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)                                 // no browser shows JSON as HTML, and people read it
+	_ = enc.Encode(map[string]string{"detail": string(why)}) // strings always marshal
 }
 
 // answerPreflight answers as BotWire does, but for the headers that would allow anything.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,9 +93,25 @@ func TestHost(t *testing.T) {
 		}
 	}
 	refusal := ask(h, local, "GET", "Host", "evil.example").Body.String()
-	for _, name := range []string{"localhost", "dash.example", "192.0.2.5", strings.ToLower(hostname)} {
+	for _, name := range []string{"localhost", "loopback addresses", "dash.example", "192.0.2.5", strings.ToLower(hostname), "allowed_hosts"} {
 		if !strings.Contains(refusal, name) {
 			t.Errorf("the refusal does not name %s: %s", name, refusal)
+		}
+	}
+}
+
+// A listener on all interfaces accepts the address by which a caller has reached it. The refusal
+// says so to a caller on loopback, too, and names no other address of the machine to it.
+func TestRefusedHostIsToldWhatIsTrue(t *testing.T) {
+	h := guard.New(guard.Options{}, passed)
+	for local, wants := range map[string]string{
+		"127.0.0.1:2689": "Accepted are localhost, loopback addresses, the address that the caller connected to, and the names in the setting allowed_hosts.",
+		"192.0.2.5:2689": "192.0.2.5",
+	} {
+		w := ask(h, local, "GET", "Host", "evil.example")
+		checkAnswer(t, local, w, 403)
+		if !strings.Contains(w.Body.String(), wants) {
+			t.Errorf("to %s: the refusal does not say %q: %s", local, wants, w.Body)
 		}
 	}
 }
@@ -343,22 +360,15 @@ func TestToken(t *testing.T) {
 		}
 		w := ask(h, "127.0.0.1:1", "GET", headers...)
 		checkAnswer(t, strings.Join(c.values, " and "), w, c.status)
-		if got := w.Header().Get("WWW-Authenticate"); (got == "Bearer") != (c.status == 401) {
-			t.Errorf("%q: WWW-Authenticate is %q", c.values, got)
+		wanted := []string(nil)
+		if c.status == 401 {
+			wanted = []string{`Basic realm="botwired"`, `Bearer realm="botwired"`}
+		}
+		if got := w.Header().Values("WWW-Authenticate"); !slices.Equal(got, wanted) {
+			t.Errorf("%q: WWW-Authenticate is %q, want %q", c.values, got, wanted)
 		}
 		if strings.Contains(w.Body.String(), "s3cret") {
 			t.Errorf("the answer holds the token: %s", w.Body)
-		}
-	}
-	// A browser attaches a stored password by itself: the token lets in no page of another site.
-	for what, headers := range map[string][]string{
-		"foreign host": {"Host", "evil.example"},
-		"foreign page": append([]string{"Origin", "https://evil.example"}, browser...),
-		"image":        append([]string{"Sec-Fetch-Site", "cross-site"}, browser...),
-	} {
-		for _, method := range methods {
-			w := ask(h, "127.0.0.1:1", method, append(headers, "Authorization", basic("x:s3cret"))...)
-			checkAnswer(t, method+" by "+what+" with the token", w, 403)
 		}
 	}
 	checkAnswer(t, "exempt", ask(h, "127.0.0.1:1", "HEAD"), 418)
@@ -367,4 +377,40 @@ func TestToken(t *testing.T) {
 	}
 	checkAnswer(t, "exempt from the token alone", ask(h, "127.0.0.1:1", "HEAD", "Host", "evil.example"), 403)
 	checkAnswer(t, "no token wanted", ask(guard.New(guard.Options{}, passed), "127.0.0.1:1", "GET"), 418)
+}
+
+// Trust: a browser that has once been given the password attaches it by itself
+// to every request to the listener, whoever's page makes it. That lets in no page of another
+// site, and such a page's request is not answered with a challenge, which would ask the user.
+func TestStoredPasswordLetsInNoPage(t *testing.T) {
+	h := guard.New(guard.Options{Token: "s3cret"}, passed)
+	const page = "https://evil.example"
+	for what, headers := range map[string][]string{
+		"a name that was pointed here": append([]string{"Host", "evil.example:2689"}, browser...),
+		"its own page under that name": append([]string{"Host", "evil.example:2689", "Origin", "http://evil.example:2689", "Sec-Fetch-Site", "same-origin"}, browser...),
+		"fetch":                        append([]string{"Origin", page, "Sec-Fetch-Site", "cross-site"}, browser...),
+		"fetch of an old browser":      {"Origin", page, "User-Agent", "Mozilla/5.0", "Accept", "*/*"},
+		"preflight":                    append([]string{"Origin", page, "Access-Control-Request-Method", "PUT"}, browser...),
+		"form of a sandboxed page":     append([]string{"Origin", "null"}, browser...),
+		"another port of this machine": append([]string{"Origin", "http://127.0.0.1:3000", "Sec-Fetch-Site", "same-site"}, browser...),
+		"image, frame or script":       append([]string{"Sec-Fetch-Site", "cross-site"}, browser...),
+	} {
+		for _, method := range methods {
+			for _, credential := range [][]string{nil, {"Authorization", basic("x:s3cret")}} {
+				w := ask(h, "127.0.0.1:2689", method, slices.Concat(headers, credential)...)
+				checkAnswer(t, fmt.Sprintf("%s by %s with %q", method, what, credential), w, 403)
+				if got := w.Header().Values("WWW-Authenticate"); len(got) > 0 {
+					t.Errorf("%s by %s is asked for a password: %q", method, what, got)
+				}
+			}
+		}
+	}
+}
+
+// A person with curl reads a refusal as it was written, without escapes for HTML.
+func TestRefusalReadsAsWritten(t *testing.T) {
+	h := guard.New(guard.Options{Token: "s3cret"}, http.NotFoundHandler())
+	if said := ask(h, "127.0.0.1:1", "GET").Body.String(); !strings.Contains(said, "Bearer <token>") {
+		t.Errorf("a person reads %s", said)
+	}
 }

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/http"
@@ -43,12 +44,12 @@ type hosts struct {
 	any      bool
 	names    map[string]bool
 	hostname string // this machine's, accepted off loopback
-	accepted string // for a person
+	extra    string // the further names, for a person
 }
 
 func newHosts(extra []string, hostname string, any bool) hosts {
 	h := hosts{any: any, names: map[string]bool{"localhost": true}, hostname: normalName(hostname)}
-	list := []string{"localhost"}
+	var list []string
 	for _, name := range extra {
 		name = normalName(strings.Trim(name, "[]"))
 		if addr, err := netip.ParseAddr(name); err == nil {
@@ -59,7 +60,9 @@ func newHosts(extra []string, hostname string, any bool) hosts {
 			list = append(list, name)
 		}
 	}
-	h.accepted = strings.Join(list, ", ")
+	if len(list) > 0 {
+		h.extra = " (" + strings.Join(list, ", ") + ")"
+	}
 	return h
 }
 
@@ -93,11 +96,13 @@ func fromElsewhere(r *http.Request) bool {
 	return addr.IsValid() && !addr.IsLoopback()
 }
 
-// unknownHost is the reason when accept does not accept the Host.
+// unknownHost is the reason when accept does not accept the Host. It says what accept
+// accepts on this connection.
 func (h hosts) unknownHost(r *http.Request) reason {
-	own := ""
+	own := "the address that the caller connected to"
 	if fromElsewhere(r) {
-		own = strings.TrimSuffix(", "+h.hostname, ", ") + ", " + arrivedOn(r).String()
+		own += fmt.Sprintf(" (%s), this machine's name (%s)", arrivedOn(r), cmp.Or(h.hostname, "none"))
 	}
-	return reason(fmt.Sprintf("This Host is not one of this listener's names. Accepted are: %s, loopback addresses%s.", h.accepted, own))
+	return reason(fmt.Sprintf("This Host is not one of this listener's names. Accepted are localhost, loopback addresses, %s, "+
+		"and the names in the setting allowed_hosts%s.", own, h.extra))
 }

@@ -40,9 +40,6 @@ func (t token) shown(r *http.Request) bool {
 // credential returns the token that an Authorization header holds; empty if it holds none. HTTP clients
 // make a Basic one of the user and the password in a URL (RFC 7617): the password is the token, and the
 // user may be anybody. An SDK that sends no header of its caller's can get in by that.
-//
-// A browser stores a password and then sends it with the requests of other sites' pages, but only for a
-// listener that has asked it for Basic credentials. The guard never asks for them.
 func credential(authorization string) string {
 	scheme, credentials, _ := strings.Cut(authorization, " ")
 	credentials = strings.TrimLeft(credentials, " ")

@@ -3,12 +3,15 @@ package load
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -61,19 +64,32 @@ func TestEveryRequestIsMadeOnce(t *testing.T) {
 }
 
 func TestWarmupDoesNotCount(t *testing.T) {
-	var came atomic.Int32
-	o := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		came.Add(1)
-		w.Header().Set("Content-Length", "0")
+	synctest.Test(t, func(t *testing.T) {
+		client, server := net.Pipe()
+		t.Cleanup(func() { _ = client.Close() })
+		came := 0
+		go func() {
+			defer func() { _ = server.Close() }()
+			for b := make([]byte, 1); ; came++ {
+				if _, err := server.Read(b); err != nil {
+					return
+				}
+				time.Sleep(10 * time.Millisecond)
+				_, _ = io.WriteString(server, "+OK\r\n")
+			}
+		}()
+		o := Options{
+			Warmup: 50 * time.Millisecond, Duration: 70 * time.Millisecond, Answer: RedisAnswer,
+			Request: func(dst []byte, _, _ int) []byte { return append(dst, 'x') },
+		}
+		result, err := run(t.Context(), &o, []*caller{{options: &o, conn: client, in: make([]byte, readBuffer)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if synctest.Wait(); result.Requests != 7 || came != 12 {
+			t.Errorf("%d of %d requests count, want 7 of 12", result.Requests, came)
+		}
 	})
-	o.Warmup, o.Duration = 50*time.Millisecond, 50*time.Millisecond
-	result, err := Run(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := int(came.Load()); result.Requests >= n || result.Requests == 0 {
-		t.Errorf("%d of %d requests count", result.Requests, n)
-	}
 }
 
 func TestASlowServerIsMeasuredToo(t *testing.T) {

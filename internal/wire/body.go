@@ -20,7 +20,7 @@ const (
 	// bodiesRoom bounds the larger bodies that are under way at a time, in bytes. The
 	// values decoded from them take about as much again.
 	bodiesRoom = 64 << 20
-	// roomPatience is how long a body waits for room.
+	// roomPatience is how long a body waits for room, all its waits together.
 	roomPatience = 5 * time.Second
 	// bodyTime is how long a body that has room may take to come: a caller that sends it
 	// byte by byte would keep the others out. The largest takes milliseconds on a loopback.
@@ -44,8 +44,9 @@ func NewBodies() *Bodies { return &Bodies{semaphore.NewWeighted(bodiesRoom)} }
 // Room is the share of a body in the memory that all bodies may take together. The zero
 // value is none.
 type Room struct {
-	of    *Bodies
-	bytes int64
+	of     *Bodies
+	bytes  int64
+	waited time.Duration // for room, until now
 }
 
 // Release gives the room back. Call it when neither the body nor its value is needed any
@@ -112,11 +113,13 @@ func (b *Bodies) read(w http.ResponseWriter, r *http.Request, room *Room) ([]byt
 
 // grow waits until there is room for so many bytes.
 func (r *Room) grow(w http.ResponseWriter, request *http.Request, bytes int64) error {
-	ctx, cancel := context.WithTimeout(request.Context(), roomPatience)
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(request.Context(), roomPatience-r.waited)
 	defer cancel()
 	if r.of.room.Acquire(ctx, bytes-r.bytes) != nil {
 		return errNoRoom
 	}
+	r.waited += time.Since(began)
 	if r.bytes == 0 {
 		// net/http lifts the deadline when the body is in. If it cannot be moved, the server's
 		// own deadline bounds the time.

@@ -20,7 +20,7 @@ func daemonThatSays(t *testing.T, hits, misses *int) *server {
 }
 
 func TestReadsThatWentUpstreamAreNoticed(t *testing.T) {
-	hits, misses := 10, 5 // what was before does not matter
+	hits, misses := 10, 5 // the figure from before does not matter
 	daemon := daemonThatSays(t, &hits, &misses)
 	on, err := new(stage).readHere(t.Context(), daemon)
 	if err != nil {

@@ -3,14 +3,15 @@
 package faults
 
 import (
-	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/botwired/botwired/proof/child"
 )
 
 // namespace is the one that all tests write to.
@@ -23,24 +24,14 @@ type client struct {
 }
 
 func newClient(t *testing.T, base string) *client {
-	transport := &http.Transport{MaxIdleConnsPerHost: 64}
-	t.Cleanup(transport.CloseIdleConnections)
-	return &client{base: base, http: &http.Client{Transport: transport, Timeout: time.Minute}}
+	c := &client{base, child.NewClient()}
+	t.Cleanup(c.http.CloseIdleConnections)
+	return c
 }
 
 // do makes one request; its error means that there was no whole answer.
 func (c *client) do(method, path string, body []byte) (status int, answer []byte, err error) {
-	req, err := http.NewRequest(method, c.base+path, bytes.NewReader(body))
-	if err != nil {
-		return 0, nil, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	answer, err = io.ReadAll(resp.Body)
-	return resp.StatusCode, answer, errors.Join(err, resp.Body.Close())
+	return child.Ask(context.Background(), c.http, method, c.base+path, body)
 }
 
 func entryPath(key string) string { return "/memory/" + namespace + "/" + key }

@@ -18,7 +18,7 @@ import (
 // openFiles returns the number of descriptors that the daemon has.
 func (d *daemon) openFiles(t *testing.T) int {
 	t.Helper()
-	names, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", d.cmd.Process.Pid))
+	names, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", d.Pid()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func (d *daemon) limitFiles(t *testing.T, soft uint64) {
 	t.Helper()
 	var limit syscall.Rlimit
 	set := func(next *syscall.Rlimit, now *syscall.Rlimit) {
-		if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(d.cmd.Process.Pid), syscall.RLIMIT_NOFILE,
+		if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(d.Pid()), syscall.RLIMIT_NOFILE,
 			uintptr(unsafe.Pointer(next)), uintptr(unsafe.Pointer(now)), 0, 0); errno != 0 {
 			t.Fatal(errno)
 		}
@@ -89,8 +89,31 @@ func TestCrowdOfConnections(t *testing.T) {
 	d.terminate(t)
 }
 
-// The process has not one descriptor left, for whatever reason. That is no failed disk: the
-// daemon lives, acknowledges nothing that is not durable, and goes on as soon as it can
+// More callers than may connect begin a body and stop. They give way to a newcomer, whoever
+// reads their bodies: nobody waits for their deadlines (contract 16).
+func TestCrowdOfStalledBodies(t *testing.T) {
+	const limit = 400
+	up := newUpstream(t)
+	d := startBy(t, []string{"/bin/sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, limit), builtBinary}, t.TempDir(), up)
+	for i, conn := range crowd(t, d, limit) {
+		body := [...]string{
+			"Content-Length: 100\r\n\r\n{", "Content-Length: 100000\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"va",
+		}[i%3]
+		_, _ = fmt.Fprintf(conn, "PUT /memory/n/k HTTP/1.1\r\nHost: 127.0.0.1\r\n%s", body) // it may have given way
+	}
+	const deadline = time.Minute // of a body
+	began := time.Now()
+	if err := newClient(t, d.base).expect(http.MethodGet, "/_botwired/livez", http.StatusOK); err != nil {
+		t.Errorf("a newcomer behind the crowd: %v", err)
+	}
+	if took := time.Since(began); took > deadline/2 {
+		t.Errorf("a newcomer waited for %s", took)
+	}
+	d.terminate(t)
+}
+
+// The process has not one descriptor left, for whatever reason. The daemon does not take this
+// for a failed disk: it lives, acknowledges nothing that is not durable, and goes on as soon as it can
 // (contract 2).
 func TestNoDescriptorLeft(t *testing.T) {
 	up := newUpstream(t)
@@ -122,9 +145,7 @@ func TestNoDescriptorLeft(t *testing.T) {
 
 // saidOf returns the lines of stderr with a text in them.
 func (d *daemon) saidOf(text string) (lines []string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, line := range d.stderr {
+	for _, line := range d.Lines() {
 		if strings.Contains(line, text) {
 			lines = append(lines, line)
 		}
@@ -136,7 +157,7 @@ func (d *daemon) saidOf(text string) (lines []string) {
 func TestSoftLimitIsRaised(t *testing.T) {
 	const soft, hard = 256, 700
 	d := startBy(t, []string{"/bin/sh", "-c", fmt.Sprintf(`ulimit -Sn %d && ulimit -Hn %d && exec "$0" "$@"`, soft, hard), builtBinary}, t.TempDir(), newUpstream(t))
-	limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", d.cmd.Process.Pid))
+	limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", d.Pid()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,14 +3,18 @@
 package faults
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/botwired/botwired/proof/numbered"
 )
 
 const (
@@ -154,7 +158,7 @@ func TestFlushOnFullDisk(t *testing.T) {
 	fill(t, l, d, "fill", 60_000)
 	foreign := fillUp(t, disk)
 	slowest := answersPromptly(t, d, disk, l.keys()[0], 3*time.Second)
-	lines := d.logged()
+	lines := len(d.Lines())
 	t.Logf("%d writes taken; %d lines logged in 3s with no room; slowest answer %.0f ms", l.answered(http.StatusOK), lines, ms(slowest))
 	if lines > 50 {
 		t.Errorf("%d lines were logged in 3s: a log on the full disk, or a log that is paid for, is a fault of its own", lines)
@@ -176,6 +180,78 @@ func TestFlushOnFullDisk(t *testing.T) {
 	d.terminate(t)
 }
 
+// Another program has taken the last byte of the disk, and the room that the daemon kept,
+// when the daemon is started. It says so and answers, ends when it is told to, and goes on
+// by itself once there is room (contract 3).
+func TestStartOnFullDisk(t *testing.T) {
+	t.Parallel()
+	disk := smallDisk(t, 2*diskSize)
+	up := newUpstream(t)
+	up.down(t)
+	data := filepath.Join(disk, "data")
+	ballast := filepath.Join(data, "journal.ballast")
+	flags := []string{"--journal-disk-reserve", fmt.Sprint(diskReserve)}
+	d := start(t, data, up, flags...)
+	eventually(t, time.Minute, "room is kept", func() error { _, err := os.Stat(ballast); return err })
+	l := newLedger()
+	for i := range 100 {
+		if status, answer := l.put(d.client, fmt.Sprintf("before-%d", i), 10_000); status != http.StatusOK {
+			t.Fatalf("%d %.200s", status, answer)
+		}
+	}
+	d.signal(t, syscall.SIGKILL)
+	d.waitExit(t, drainLimit)
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	foreign := fillUp(t, disk)
+
+	d = start(t, data, up, flags...)
+	refusesAll(t, d, data)
+	d.terminate(t)
+
+	d = start(t, data, up, flags...)
+	refusesAll(t, d, data)
+	if err := os.Remove(foreign); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, time.Minute, "ready with room", func() error { d.lives(t); return d.ready(http.StatusOK) })
+	l.audit(t, "the daemon, once there was room", d.client)
+	up.up(t)
+	recovers(t, l, d, 1000)
+	l.audit(t, "upstream", newClient(t, up.url()))
+	d.terminate(t)
+}
+
+// refusesAll checks that a daemon that cannot open its journal lives and says why it does
+// nothing else, in one line of its log and in every answer.
+func refusesAll(t *testing.T, d *daemon, data string) {
+	t.Helper()
+	// A daemon that starts slowly answers before it has found that the disk is full.
+	eventually(t, time.Minute, "the full disk is logged", func() error {
+		d.lives(t)
+		if log := d.Tail(); !strings.Contains(log, "the disk is full") {
+			return errors.New(log)
+		}
+		return nil
+	})
+	if err := d.expect(http.MethodGet, "/_botwired/livez", http.StatusOK); err != nil {
+		t.Error(err)
+	}
+	for _, path := range []string{"/_botwired/readyz", "/_botwired/status", entryPath("before-1"), "/memory/" + namespace, "/elsewhere"} {
+		status, answer, err := d.do(http.MethodGet, path, nil)
+		if err != nil || status != http.StatusServiceUnavailable || !isDetail(answer) || !strings.Contains(string(answer), "MiB needed in "+data) {
+			t.Errorf("GET %s: %d %.200s (%v)", path, status, answer, err)
+		}
+	}
+	if status, answer, err := d.put("before-1", "another"); err != nil || status != http.StatusServiceUnavailable || !isDetail(answer) {
+		t.Errorf("PUT: %d %.200s (%v)", status, answer, err)
+	}
+	if log := d.Tail(); strings.Count(log, "the disk is full") != 1 || !strings.Contains(log, "nothing is lost") {
+		t.Errorf("the log:\n%s", log)
+	}
+}
+
 // answersPromptly reads for a while, asks whether the daemon is ready, and writes.
 // Every answer comes within a second, and the daemon takes a write only if it has made
 // room meanwhile.
@@ -188,7 +264,7 @@ func answersPromptly(t *testing.T, d *daemon, disk, known string, during time.Du
 			func() (int, []byte, error) { return d.do(http.MethodGet, "/_botwired/status", nil) },
 			func() (status int, answer []byte, err error) {
 				before := freeBytes(t, disk)
-				status, answer, err = d.put("prompt", value("prompt", 1, 60_000))
+				status, answer, err = d.put("prompt", numbered.Value("prompt", 1, 60_000))
 				if status == http.StatusOK && max(before, freeBytes(t, disk)) < diskReserve/4 {
 					t.Error("a write was taken with no room for it")
 				}

@@ -36,11 +36,13 @@ func TestFailingDisk(t *testing.T) {
 			l := newLedger()
 			writers := l.write(t, d.client, "k", 8, 10, 500)
 			eventually(t, time.Minute, "load", func() error { return l.reached(200) })
+			writers.end() // however long strace takes to attach, the active log remains the active one
 			file := ""
 			if fault.log {
 				file = activeLog(t, dir)
 			}
-			tr := inject(t, d.cmd.Process.Pid, fault.expression, file)
+			tr := inject(t, d.Pid(), fault.expression, file)
+			writers = l.write(t, d.client, "k", 8, 10, 500)
 			code := d.waitExit(t, time.Minute)
 			writers.end()
 			tr.end(t)
@@ -67,7 +69,7 @@ func diedOfIt(t *testing.T, d *daemon, tr *tracer, l *ledger, code int, says str
 		t.Errorf("exit code %d, want one that says failure", code)
 	}
 	failedAt, failures := tr.first(t)
-	took := d.exitedAt.Sub(failedAt)
+	took := d.ExitedAt().Sub(failedAt)
 	late, latest := l.ackedAfter(failedAt)
 	t.Logf("%d writes taken, %d calls failed, exit %d after %.1f ms; last answer %.1f ms after the failure",
 		l.answered(http.StatusOK), failures, code, ms(took), ms(latest.Sub(failedAt)))

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/botwired/botwired/proof/numbered"
 )
 
 // ledger holds the answers that callers got. Each key belongs to one writer, which
@@ -36,35 +36,14 @@ func newLedger() *ledger {
 	return &ledger{entries: make(map[string]*record), answers: make(map[int]int)}
 }
 
-// value returns the n-th value of a key. Text that does not compress brings it up to
-// its size, so that it takes as much room on the disk.
-func value(key string, n, size int) string {
-	head := key + ":" + strconv.Itoa(n) + ":"
-	var b strings.Builder
-	b.WriteString(head)
-	state := uint64(n)*0x9e3779b97f4a7c15 + uint64(len(key)) + 1
-	for _, c := range []byte(key) {
-		state = state*31 + uint64(c)
-	}
-	for b.Len() < size {
-		state ^= state << 13
-		state ^= state >> 7
-		state ^= state << 17
-		b.WriteByte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[state>>58])
-	}
-	return b.String()
-}
-
 // number returns which write to a key a value is from; 0 for an absent entry. A value
 // that is not whole is an error.
 func number(key, text string) (int, error) {
 	if text == "" {
 		return 0, nil
 	}
-	rest, ok := strings.CutPrefix(text, key+":")
-	digits, _, okToo := strings.Cut(rest, ":")
-	n, err := strconv.Atoi(digits)
-	if !ok || !okToo || err != nil || text != value(key, n, len(text)) {
+	n, ok := numbered.Number(key, text)
+	if !ok {
 		return 0, fmt.Errorf("%s holds what nobody wrote: %.60q", key, text)
 	}
 	return n, nil
@@ -82,7 +61,7 @@ func (l *ledger) put(c *client, key string, size int) (status int, answer []byte
 	n := r.next
 	l.mu.Unlock()
 	asked := time.Now()
-	status, answer, err := c.put(key, value(key, n, size))
+	status, answer, err := c.put(key, numbered.Value(key, n, size))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {

@@ -25,11 +25,10 @@ func pauseFor(t *testing.T) time.Duration {
 	return d
 }
 
-// A process stands still with requests in flight, and upstream carries them out
-// meanwhile. Some answers come in time, some too late, and upstream carries some
-// requests out only after the process goes on. No write is lost, and no old one is left
-// in the place of a newer one (contract 14, 17, 19). While upstream answers in time, none
-// ever takes that place.
+// A process stands still with requests in flight, and upstream carries them out meanwhile.
+// Some answers come in time, some too late, and upstream carries some requests out only after
+// the process goes on. No write is lost, and no old one is left in the place of a newer one
+// (contract 14, 17, 19). While upstream answers in time, no old one ever takes that place.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	for _, delay := range []time.Duration{50 * time.Millisecond, 700 * time.Millisecond} {

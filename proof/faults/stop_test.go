@@ -22,10 +22,10 @@ func TestTerminateUnderLoad(t *testing.T) {
 	asked := time.Now()
 	d.signal(t, syscall.SIGTERM)
 	code := d.waitExit(t, time.Minute)
-	took := d.exitedAt.Sub(asked)
+	took := d.ExitedAt().Sub(asked)
 	writers.end()
 	if code != 0 || took > drain+slack(t) {
-		t.Errorf("exit code %d after %s, want 0 within %s and a little:\n%s", code, took, drain, d.said())
+		t.Errorf("exit code %d after %s, want 0 within %s and a little:\n%s", code, took, drain, d.Tail())
 	}
 	if lines := d.complaints(); len(lines) > 0 {
 		t.Errorf("said on stderr: %q", lines)
@@ -66,7 +66,7 @@ func TestSecondSignal(t *testing.T) {
 	asked := time.Now()
 	d.signal(t, syscall.SIGTERM)
 	d.waitExit(t, time.Minute)
-	took := d.exitedAt.Sub(asked)
+	took := d.ExitedAt().Sub(asked)
 	writers.end()
 	t.Logf("ended %.1f ms after the second signal", ms(took))
 	if took > time.Second+slack(t) {

@@ -47,7 +47,7 @@ const offsetAt = 14 // in shiftedGettime
 
 func newWallClock(t *testing.T, d *daemon) *wallClock {
 	t.Helper()
-	w := &wallClock{pid: d.cmd.Process.Pid}
+	w := &wallClock{pid: d.Pid()}
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", w.pid))
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 
 // testTimeout bounds one run of a row's tests: the guard that a row takes out may be one
 // against waiting for ever. trials gives most rows a shorter limit.
-const testTimeout = 60 * time.Second
+const testTimeout = 3 * time.Minute
 
 // result says what became of one row.
 type result struct {
@@ -129,7 +129,7 @@ func (l *lab) test(ctx context.Context, overlay, pkg, program string, m *mutant)
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = filepath.Join(l.root, filepath.FromSlash(pkg))
 	cmd.Env = append(os.Environ(), strings.TrimSpace("GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay))
-	cmd.WaitDelay = time.Second // what a test has started and left behind may hold its output open
+	cmd.WaitDelay = time.Second // a process that a test has started and left behind may hold its output open
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()

@@ -144,7 +144,7 @@ func (e *edit) apply(text string) (string, error) {
 	if e.old == "" {
 		return "", fmt.Errorf("%s: no line goes", e.file)
 	}
-	// A line is whole: what is shown may not begin in the middle of one.
+	// A line is whole: the text in a row may not begin in the middle of one.
 	if n := strings.Count("\n"+text, "\n"+e.old); n != 1 {
 		return "", fmt.Errorf("%s has these lines %d times:\n%s", e.file, n, e.old)
 	}

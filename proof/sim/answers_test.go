@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"time"
 
 	"github.com/botwired/botwired/journal"
@@ -23,7 +24,12 @@ func (w *world) put(s step) string {
 
 // acknowledge takes in an acknowledged write.
 func (w *world) acknowledge(id journal.ID, s state) string {
-	w.beliefs[id].become(s)
+	b := w.beliefs[id]
+	b.become(s)
+	if b.written = 0; s.present {
+		w.puts++
+		b.written = w.puts
+	}
 	w.up.excuse(id)
 	known, err := w.node.journal.Lookup(id)
 	if err != nil {
@@ -88,6 +94,7 @@ func (w *world) get(id journal.ID, header ...string) string {
 // judge compares an answer to a GET with the possible states.
 func (w *world) judge(id journal.ID, code int, body []byte) string {
 	b := w.beliefs[id]
+	burials := b.burials
 	if violation := w.burials(); violation != "" {
 		return violation
 	}
@@ -107,7 +114,9 @@ func (w *world) judge(id journal.ID, code int, body []byte) string {
 			return fmt.Sprintf("contract 19: updated_at of %s went from %f back to %f", id, b.updatedAt, doc.UpdatedAt)
 		}
 		b.settleOn(state{true, doc.Value})
-		b.updatedAt = doc.UpdatedAt
+		if b.updatedAt = doc.UpdatedAt; b.burials > burials {
+			b.updatedAt = 0 // perhaps the answer was made before the write died
+		}
 	case http.StatusNotFound:
 		if !b.allows(state{}) {
 			return fmt.Sprintf("GET %s was answered 404, and it is %s", id, b.all())
@@ -165,8 +174,12 @@ func (w *world) list(namespace string) string {
 		return violation
 	}
 	listed := make(map[string]int)
+	var order []int // of the puts that the rows show, newest first
 	for i, k := range doc.Keys {
 		listed[k.Key] = k.Bytes
+		if b := w.beliefs[journal.ID{Namespace: namespace, Key: k.Key}]; b != nil && b.written > 0 && !b.buried && !b.forgotten {
+			order = append(order, -b.written)
+		}
 		if i > 0 && k.UpdatedAt > doc.Keys[i-1].UpdatedAt {
 			return fmt.Sprintf("contract 10: LIST is not newest first: %s", r.Body)
 		}
@@ -176,6 +189,9 @@ func (w *world) list(namespace string) string {
 		if id.Namespace == namespace && !w.beliefs[id].allowsRow(ok, bytes) {
 			return fmt.Sprintf("contract 10: LIST says %v (%d bytes) of %s, and it is %s", ok, bytes, id, w.beliefs[id].all())
 		}
+	}
+	if !w.squeezed && !slices.IsSorted(order) { // without room, the daemon keeps no copies, and does not know
+		return fmt.Sprintf("contract 10: LIST is not in the order of the writes, which is %v: %s", order, r.Body)
 	}
 	return ""
 }

@@ -11,6 +11,8 @@ type belief struct {
 	history   []state // all that it ever was, or may have been
 	buried    bool    // a dead letter has come since: any of that is possible
 	updatedAt float64 // the last one that an answer showed, while the entry was present
+	burials   int     // how many dead letters it has had
+	written   int     // the place of its put among all acknowledged puts; 0 if something else may have become of it
 }
 
 // state is absence, or a value.
@@ -36,6 +38,7 @@ func (b *belief) become(s state) {
 
 // maybeForeign makes another host's write possible.
 func (b *belief) maybeForeign(s state) {
+	b.written = 0
 	b.foreign = append(slices.Clone(b.foreign), s)
 	b.history = append(slices.Clone(b.history), s)
 }
@@ -43,6 +46,9 @@ func (b *belief) maybeForeign(s state) {
 // settleOn makes the state in an answer the only possible one.
 func (b *belief) settleOn(s state) {
 	b.possible = []state{s}
+	if s != b.newest {
+		b.written = 0
+	}
 	if !s.present {
 		b.updatedAt = 0
 	}

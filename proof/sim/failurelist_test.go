@@ -22,7 +22,7 @@ import (
 type failure struct {
 	name   string
 	scheme string // of upstream.url
-	// dial connects; nil is to a server that answers. answer is how that does.
+	// dial connects; if it is nil, a server answers, in the way of answer.
 	dial   func(context.Context) (net.Conn, error)
 	answer func(http.ResponseWriter, *http.Request)
 }
@@ -49,6 +49,7 @@ var failures = append([]failure{
 	}},
 	{"hangs", "http", nil, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }},
 	{"answers byte by byte, one a second", "http", serving(drip), nil},
+	{"switches protocols unasked (101)", "http", serving(switches), nil},
 	{"TLS: a certificate of nobody", "https", certified("localhost", time.Hour), nil},
 	{"TLS: an expired certificate", "https", certified("localhost", -time.Hour), nil},
 	{"TLS: a certificate for another name", "https", certified("elsewhere.example", time.Hour), nil},
@@ -113,6 +114,17 @@ func drip(c net.Conn) {
 		if _, err := c.Write([]byte{b}); err != nil {
 			return
 		}
+	}
+}
+
+// switches answers a request with 101, and then leaves the connection open.
+func switches(c net.Conn) {
+	defer func() { _ = c.Close() }()
+	if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
+		return
+	}
+	if _, err := io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"); err == nil {
+		_, _ = io.Copy(io.Discard, c) // until the client closes it
 	}
 }
 

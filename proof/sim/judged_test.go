@@ -94,6 +94,7 @@ func (w *world) burials() string {
 		}
 		b := w.beliefs[l.ID]
 		b.buried, b.updatedAt = true, 0
+		b.burials++
 	}
 	return ""
 }

@@ -50,9 +50,13 @@ func (a *caller) do(did action, id journal.ID, value string) bool {
 	if did == list {
 		o.limit = []int{1, len(entries), len(entries)}[a.rng.IntN(3)]
 	}
+	began := time.Now()
 	o.call = a.crowd.history.tick()
 	r := a.request(l.node, o)
 	o.answer = a.crowd.history.tick()
+	if !a.crowd.plan.virtual && time.Since(began) >= leastPatience && !l.node.isSevered() {
+		a.crowd.history.busy.Store(true)
+	}
 	l.called()
 	a.record(o, r)
 	return true

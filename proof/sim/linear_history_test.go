@@ -61,6 +61,9 @@ func brief(value string) string {
 // later is later, and nothing else.
 type history struct {
 	clock atomic.Int64
+	// busy says that, in real time, a call has taken as long as callers wait for upstream.
+	// On such a machine upstream was not sure to answer in time.
+	busy atomic.Bool
 
 	mu         sync.Mutex
 	operations []operation
@@ -86,6 +89,7 @@ func (h *history) known() (out, away []operation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, o := range h.operations {
+		o.sure = o.sure && !h.busy.Load()
 		if l := o.life; l != nil && l.clone != nil && o.answer > l.doomedAt {
 			if (o.did != put && o.did != remove) || o.call > l.clonedAt {
 				continue

@@ -64,7 +64,7 @@ var register = (&porcupine.NondeterministicModel{
 }).ToModel()
 
 // checkPatience bounds one check: a history that takes longer is too long, not wrong.
-const checkPatience = 30 * time.Second
+const checkPatience = 2 * time.Minute
 
 // check returns what is wrong with a history. It must not be called in a bubble,
 // where its patience would be over at once.

@@ -23,6 +23,9 @@ func (p plan) String() string {
 	return fmt.Sprintf("seed %d: %d callers, fair %t, cache %d, linger %s", p.seed, p.callers, p.fair, p.memory, p.linger)
 }
 
+// leastPatience is the shortest that upstream's Reader has.
+const leastPatience = 250 * time.Millisecond
+
 // newPlan draws a plan. In virtual time a life has the default times, except those of
 // the cache, which are short beside a caller's pauses. In real time all times are as
 // short as possible.
@@ -44,7 +47,7 @@ func newPlan(seed uint64, virtual bool) plan {
 	}
 	p.callers, p.calls = 4+rng.IntN(5), 150
 	p.linger = []time.Duration{0, time.Millisecond}[rng.IntN(2)]
-	p.lateWindow, p.patience = time.Millisecond, time.Millisecond
+	p.lateWindow, p.patience = time.Millisecond, leastPatience
 	p.backoffInitial, p.backoffMax = 100*time.Microsecond, time.Millisecond
 	p.policy.FreshFor = []time.Duration{0, time.Millisecond}[rng.IntN(2)]
 	p.policy.StaleWhileRevalidate = []time.Duration{0, time.Millisecond}[rng.IntN(2)]

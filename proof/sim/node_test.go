@@ -100,6 +100,12 @@ func (n *node) sever() {
 	}
 }
 
+func (n *node) isSevered() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.severed
+}
+
 // open wires a daemon as cmd/botwired does.
 func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	n := &node{}

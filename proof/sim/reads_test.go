@@ -44,7 +44,7 @@ func (w *world) wantWithin(t *testing.T, longest time.Duration, status int, meth
 	return r
 }
 
-// soon is some round trips: what a reader waits who cannot expect an answer.
+// soon is some round trips: a reader that cannot expect an answer waits no longer.
 const soon = 250 * time.Millisecond
 
 // Contract 9: a hanging upstream keeps nobody waiting for longer than

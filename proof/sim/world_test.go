@@ -26,6 +26,8 @@ type world struct {
 
 	acknowledged map[uint64]state // by sequence number
 	dead         map[uint64]bool  // the dead letters that are known
+	puts         int              // acknowledged so far
+	squeezed     bool             // the disk was once nearly full
 }
 
 func newWorld() (*world, error) {
@@ -57,6 +59,7 @@ func (d disk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 // squeeze sets the free space on the disk.
 func (w *world) squeeze(free int64) {
 	w.free.Store(free)
+	w.squeezed = w.squeezed || free < 2*diskReserve
 	time.Sleep(noticed)
 }
 
@@ -200,6 +203,7 @@ func (w *world) crashIn(s step) string {
 		return violation
 	}
 	*b = before
+	b.written = 0
 	b.possible = append(slices.Clone(b.possible), state{true, s.value})
 	b.history = append(slices.Clone(b.history), state{true, s.value})
 	return w.crash(clone)

@@ -1,17 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/botwired/botwired/proof/child"
+	"github.com/botwired/botwired/proof/numbered"
 )
 
 const (
@@ -40,34 +40,25 @@ type caller struct {
 }
 
 func newCaller(base func() string) *caller {
-	return &caller{base, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: time.Minute}}
+	return &caller{base, child.NewClient()}
 }
 
 // do makes one request. Its error means that there was no whole answer.
 func (c *caller) do(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
-	request, err := http.NewRequestWithContext(ctx, method, c.base()+path, bytes.NewReader(body))
-	if err != nil {
-		return 0, nil, err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	response, err := c.http.Do(request)
-	if err != nil {
-		return 0, nil, err
-	}
-	answer, err = io.ReadAll(response.Body)
-	return response.StatusCode, answer, errors.Join(err, response.Body.Close())
+	return child.Ask(ctx, c.http, method, c.base()+path, body)
 }
 
-// load is the callers at work, and what they were answered.
+// load is the callers at work, and the answers that they got.
 type load struct {
 	*model
 	caller *caller
 	seed   uint64
+	think  time.Duration // a caller's mean pause between two requests
 
-	asked   atomic.Int64
-	unheard atomic.Int64 // requests that got no answer: the daemon was killed
-	full    atomic.Int64 // writes refused with 507
-	unknown atomic.Int64 // reads answered 503
+	asked      atomic.Int64
+	unanswered atomic.Int64 // requests that got no answer: the daemon was killed
+	full       atomic.Int64 // writes refused with 507
+	unknown    atomic.Int64 // reads answered 503
 }
 
 // run works until ctx ends.
@@ -77,9 +68,12 @@ func (l *load) run(ctx context.Context) {
 		rng := rand.New(rand.NewPCG(l.seed, n))
 		group.Go(func() {
 			for ctx.Err() == nil {
-				// A request under way is waited for: its writer has to know its outcome.
+				// A writer waits for its last request even when ctx ends: it has to know the outcome.
 				if !task(context.WithoutCancel(ctx), rng) {
-					pause(ctx, 50*time.Millisecond) // nobody listens just now
+					pause(ctx, 50*time.Millisecond) // no daemon listens just now
+				}
+				if l.think > 0 {
+					pause(ctx, time.Duration(rng.Int64N(int64(2*l.think))))
 				}
 			}
 		})
@@ -126,25 +120,31 @@ func (l *load) write(ctx context.Context, e *entry, rng *rand.Rand) bool {
 		return l.delete(ctx, e)
 	}
 	n := e.begin(false)
-	body, err := json.Marshal(map[string]string{"value": value(e.key, n, size(rng))})
+	body, err := json.Marshal(map[string]string{"value": numbered.Value(e.key, n, size(rng))})
 	if err != nil {
 		l.wrong("%s: %v", e.key, err)
 		return false
 	}
 	status, answer, err := l.ask(ctx, http.MethodPut, e.path(), body)
-	switch {
-	case err != nil:
+	if err != nil {
 		return false
+	}
+	l.written(http.MethodPut, e, n, status, answer)
+	return true
+}
+
+// written notes the answer to a write.
+func (l *load) written(method string, e *entry, n, status int, answer []byte) {
+	switch {
 	case status == http.StatusOK:
 		e.acknowledged(n)
 	case status == http.StatusInsufficientStorage:
 		e.refused(n)
 		l.full.Add(1)
-	case isUnknown(status): // it is stopping
+	case isUnknown(status): // the daemon is stopping
 	default:
-		l.wrong("PUT %s: %d %.200s", e.key, status, answer)
+		l.wrong("%s %s: %d %.200s", method, e.key, status, answer)
 	}
-	return true
 }
 
 func (l *load) delete(ctx context.Context, e *entry) bool {
@@ -153,17 +153,11 @@ func (l *load) delete(ctx context.Context, e *entry) bool {
 	switch {
 	case err != nil:
 		return false
-	case status == http.StatusOK:
-		e.acknowledged(n)
 	case status == http.StatusNotFound:
 		e.refused(n)
 		l.judge(e, oldest, "", false)
-	case status == http.StatusInsufficientStorage:
-		e.refused(n)
-		l.full.Add(1)
-	case isUnknown(status):
 	default:
-		l.wrong("DELETE %s: %d %.200s", e.key, status, answer)
+		l.written(http.MethodDelete, e, n, status, answer)
 	}
 	return true
 }
@@ -193,8 +187,8 @@ func (l *load) read(ctx context.Context, e *entry) bool {
 	return true
 }
 
-// isUnknown reports whether an answer says that nobody knows: a copy was given up, and
-// upstream cannot be asked, or is asked too often.
+// isUnknown reports whether an answer says that the daemon does not know: it has given up
+// its copy, and cannot ask upstream, or not so often.
 func isUnknown(status int) bool {
 	return status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests
 }
@@ -205,7 +199,7 @@ func (l *load) judge(e *entry, oldest int, text string, found bool) {
 	}
 }
 
-// listed is what is known of an entry when a listing begins.
+// listed is an entry, and the model's knowledge of it when a listing begins.
 type listed struct {
 	*entry
 	writes int
@@ -250,7 +244,7 @@ func (l *load) ask(ctx context.Context, method, path string, body []byte) (int, 
 	status, answer, err := l.caller.do(ctx, method, path, body)
 	l.asked.Add(1)
 	if err != nil {
-		l.unheard.Add(1)
+		l.unanswered.Add(1)
 	}
 	return status, answer, err
 }

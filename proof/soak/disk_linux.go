@@ -26,21 +26,27 @@ func newDisk() (*disk, error) {
 	return &disk{dir, err == nil}, nil
 }
 
-// fill takes all but so many bytes of the disk, as another program may.
+// fill takes all but so many bytes of the disk, as another program may. It looks again if the
+// daemon was faster and has taken some of the room.
 func (d *disk) fill(leave int64) error {
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(d.dir, &fs); err != nil {
-		return err
-	}
-	size := int64(fs.Bavail)*fs.Bsize - leave
-	if size <= 0 {
-		return nil
-	}
 	f, err := os.OpenFile(d.foreign(), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
-	return errors.Join(syscall.Fallocate(int(f.Fd()), 0, 0, size), f.Close())
+	for {
+		var fs syscall.Statfs_t
+		if err := syscall.Statfs(d.dir, &fs); err != nil {
+			return errors.Join(err, f.Close())
+		}
+		size := int64(fs.Bavail)*fs.Bsize - leave
+		if size <= 0 {
+			return f.Close()
+		}
+		err := syscall.Fallocate(int(f.Fd()), 0, 0, size)
+		if !errors.Is(err, syscall.ENOSPC) {
+			return errors.Join(err, f.Close())
+		}
+	}
 }
 
 func (d *disk) foreign() string { return filepath.Join(d.dir, "foreign") }

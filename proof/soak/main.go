@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// What one process may grow by between the ends of its first round and of its last.
+// One process may grow by so much between the ends of its first round and of its last.
 // Connections upstream come and go, with two goroutines each.
 const (
 	growsAtMost       = 64 << 20 // bytes resident: Go returns memory late
@@ -21,21 +21,26 @@ const (
 	goroutinesAtMost  = 64
 )
 
+// restLimit bounds how long a process that has grown may take to give back what it took. On
+// a busy machine, connections end late, and Go returns memory late.
+const restLimit = 3 * time.Minute
+
 func main() {
 	lasts := flag.Duration("for", 5*time.Minute, "how long it lasts")
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "how the surroundings change")
 	binary := flag.String("binary", "bin/botwired", "the daemon")
+	think := flag.Duration("think", 0, "how long a caller pauses between two requests, on average: beside other work, 10ms leaves it the processors")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Stdout, *binary, *lasts, *seed); err != nil {
+	if err := run(ctx, os.Stdout, *binary, *lasts, *think, *seed); err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
 		stop()
 		os.Exit(1) //nolint:gocritic // stop has been called
 	}
 }
 
-func run(ctx context.Context, out io.Writer, binary string, lasts time.Duration, seed uint64) (err error) {
+func run(ctx context.Context, out io.Writer, binary string, lasts, think time.Duration, seed uint64) (err error) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	d, err := newDisk()
 	if err != nil {
@@ -45,22 +50,22 @@ func run(ctx context.Context, out io.Writer, binary string, lasts time.Duration,
 	if !d.mounted {
 		fmt.Fprintln(out, "no disk can be mounted here: none is filled")
 	}
-	apart, err := os.MkdirTemp("", "botwired-soak-upstream-")
+	apart, err := newDisk() // in memory if possible: a slow disk of upstream's is no part of the test
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(apart)) }()
-	up, err := newUpstream(ctx, apart, rand.New(rand.NewPCG(seed, 1)))
+	defer func() { err = errors.Join(err, apart.remove()) }()
+	up, err := newUpstream(ctx, apart.dir, rand.New(rand.NewPCG(seed, 1)))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, up.end()) }()
 	s := &soak{binary: binary, disk: d, up: up, rng: rng, direct: newCaller(func() string { return "http://" + up.address })}
-	s.load = &load{model: newModel(), caller: newCaller(s.base), seed: seed}
+	s.load = &load{model: newModel(), caller: newCaller(s.base), seed: seed, think: think}
 	if err := s.restart(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.daemon.Load().kill()) }()
+	defer func() { err = errors.Join(err, s.daemon.Load().Kill()) }()
 	fmt.Fprintf(out, "seed %d\n", seed)
 	err = s.live(ctx, out, lasts)
 	return errors.Join(err, s.summarize(out, err == nil))
@@ -84,10 +89,21 @@ func (s *soak) live(ctx context.Context, out io.Writer, lasts time.Duration) err
 			first = f
 		}
 	}
+	return s.level(ctx, first, last)
+}
+
+// level is an error if the process takes more than at first, and goes on to do so at rest.
+func (s *soak) level(ctx context.Context, first, last figures) (err error) {
+	for end := time.Now().Add(restLimit); grown(first, last) != nil && time.Now().Before(end) && pause(ctx, time.Second); {
+		if last, err = s.daemon.Load().measure(ctx, s.load.caller); err != nil {
+			return err
+		}
+		s.load.caller.http.CloseIdleConnections()
+	}
 	return grown(first, last)
 }
 
-// report goes through one round and says how it was.
+// report goes through one round and prints a line about it.
 func (s *soak) report(ctx context.Context, out io.Writer, began time.Time, kill bool) (figures, error) {
 	f, err := s.round(ctx, kill)
 	if err != nil {
@@ -96,7 +112,7 @@ func (s *soak) report(ctx context.Context, out io.Writer, began time.Time, kill 
 	fmt.Fprintf(out, "%6s: %d rounds, %d requests, %d kills, %d fillings of the disk; %d wrong; %d MB resident, %d descriptors, %d goroutines\n",
 		time.Since(began).Round(time.Second), s.rounds, s.load.asked.Load(), s.kills, s.fills, s.load.wrongCount(),
 		f.resident>>20, f.descriptors, f.goroutines)
-	if n := s.load.wrongCount(); n >= toldAtMost {
+	if n := s.load.wrongCount(); n >= shownAtMost {
 		return f, fmt.Errorf("%d answers were wrong", n)
 	}
 	return f, nil
@@ -122,12 +138,12 @@ func grown(first, last figures) error {
 	return errors.Join(errs...)
 }
 
-// summarize says what was seen. Its error is that something was wrong, or that nothing
-// was tried.
+// summarize prints the counts. It returns an error if something was wrong, or if nothing was
+// tried.
 func (s *soak) summarize(out io.Writer, whole bool) error {
 	l := s.load
-	fmt.Fprintf(out, "%d requests: %d without an answer, %d writes refused by a full disk, %d reads of what nobody could know; %d kills, %d fillings\n",
-		l.asked.Load(), l.unheard.Load(), l.full.Load(), l.unknown.Load(), s.kills, s.fills)
+	fmt.Fprintf(out, "%d requests: %d without an answer, %d writes refused by a full disk, %d reads of entries that nobody could know; %d kills, %d fillings\n",
+		l.asked.Load(), l.unanswered.Load(), l.full.Load(), l.unknown.Load(), s.kills, s.fills)
 	for _, text := range l.wrongs {
 		fmt.Fprintln(out, "wrong:", text)
 	}
@@ -135,7 +151,7 @@ func (s *soak) summarize(out io.Writer, whole bool) error {
 		return fmt.Errorf("%d answers were wrong", n)
 	}
 	if l.asked.Load() == 0 {
-		return errors.New("nobody asked anything")
+		return errors.New("no caller made a request")
 	}
 	if whole {
 		fmt.Fprintln(out, "nothing was lost, came back or was misread; nothing has grown")

@@ -2,9 +2,9 @@ package main
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"sync"
+
+	"github.com/botwired/botwired/proof/numbered"
 )
 
 // model knows which answers about its keys may be true. Each key has one writer, which
@@ -17,10 +17,10 @@ type model struct {
 	wrongs []string // the first ones
 }
 
-// toldAtMost is how many wrong answers are told.
-const toldAtMost = 20
+// shownAtMost bounds how many wrong answers are kept and shown. The soak ends there.
+const shownAtMost = 20
 
-// entry is what is known of a key. Write 0 is its absence at the beginning.
+// entry is the writes to a key, as far as its writer knows them. Write 0 is its absence at the beginning.
 type entry struct {
 	namespace, key string
 
@@ -46,14 +46,14 @@ func (e *entry) begin(deletes bool) int {
 	return len(e.writes) - 1
 }
 
-// acknowledged says that a write was answered with 200.
+// acknowledged notes that the daemon has answered a write with 200.
 func (e *entry) acknowledged(n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.floor = max(e.floor, n)
 }
 
-// refused says that nothing was kept of a write.
+// refused notes that the daemon has kept nothing of a write.
 func (e *entry) refused(n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -67,18 +67,18 @@ func (e *entry) oldest() int {
 	return e.floor
 }
 
-// show judges what a read showed: a value, or absence. oldest is that of its beginning.
-// Later reads show nothing older.
+// show judges the answer to a read, a value or an absence. oldest is the entry's when the
+// read began. Later reads show nothing older.
 func (e *entry) show(oldest int, value string, found bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !found {
 		return e.absent(oldest)
 	}
-	n, err := number(e.key, value)
+	n, whole := numbered.Number(e.key, value)
 	switch {
-	case err != nil:
-		return err
+	case !whole:
+		return fmt.Errorf("shows a value that nobody wrote: %.60q", value)
 	case n >= len(e.writes) || e.writes[n].deletes:
 		return fmt.Errorf("shows write %d, which nobody made", n)
 	case e.writes[n].refused:
@@ -114,11 +114,11 @@ func (e *entry) certain() (there, known bool, writes int) {
 	return !e.writes[e.floor].deletes, true, len(e.writes)
 }
 
-// wrong notes that something is not as it must be.
+// wrong notes an answer that cannot be true.
 func (m *model) wrong(format string, args ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.count++; m.count <= toldAtMost {
+	if m.count++; m.count <= shownAtMost {
 		m.wrongs = append(m.wrongs, fmt.Sprintf(format, args...))
 	}
 }
@@ -127,32 +127,4 @@ func (m *model) wrongCount() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.count
-}
-
-// value is the n-th value of a key, brought up to a size by text that does not compress.
-func value(key string, n, size int) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s:%d:", key, n)
-	state := uint64(n)*0x9e3779b97f4a7c15 + 1
-	for _, c := range []byte(key) {
-		state = state*31 + uint64(c)
-	}
-	for b.Len() < size {
-		state ^= state << 13
-		state ^= state >> 7
-		state ^= state << 17
-		b.WriteByte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[state>>58])
-	}
-	return b.String()
-}
-
-// number is which of a key's values a text is. A text that is not whole is an error.
-func number(key, text string) (int, error) {
-	rest, ours := strings.CutPrefix(text, key+":")
-	digits, _, numbered := strings.Cut(rest, ":")
-	n, err := strconv.Atoi(digits)
-	if !ours || !numbered || err != nil || n < 1 || text != value(key, n, len(text)) {
-		return 0, fmt.Errorf("shows what nobody wrote: %.60q", text)
-	}
-	return n, nil
 }

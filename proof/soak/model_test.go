@@ -1,17 +1,21 @@
 package main
 
-import "testing"
+import (
+	"testing"
 
-// The model tells what may be true from what must not be.
+	"github.com/botwired/botwired/proof/numbered"
+)
+
+// The model allows an answer that may be true, and no other.
 func TestModel(t *testing.T) {
 	e := newEntry("ns", "k")
-	judge := func(what string, oldest int, text string, found, allowed bool) {
+	judge := func(about string, oldest int, text string, found, allowed bool) {
 		t.Helper()
 		if err := e.show(oldest, text, found); (err == nil) != allowed {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: %v", about, err)
 		}
 	}
-	text := func(n int) string { return value("k", n, 30) }
+	text := func(n int) string { return numbered.Value("k", n, 30) }
 
 	judge("absent at first", e.oldest(), "", false, true)
 	first := e.begin(false)
@@ -35,5 +39,5 @@ func TestModel(t *testing.T) {
 	}
 	judge("a write that nobody made", e.oldest(), text(9), true, false)
 	judge("half a value", e.oldest(), text(4)[:20]+"x", true, false)
-	judge("another key's value", e.oldest(), value("j", 4, 30), true, false)
+	judge("another key's value", e.oldest(), numbered.Value("j", 4, 30), true, false)
 }

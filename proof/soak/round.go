@@ -15,9 +15,9 @@ import (
 
 const (
 	loadFor = 12 * time.Second // of a round
-	// healLimit is how long the daemon may take, on a busy machine, to carry upstream what
-	// it holds once everything is healthy.
-	healLimit = 2 * time.Minute
+	// healLimit bounds how long the daemon may take, once everything is healthy, to carry
+	// upstream what it holds. It ends a hang: a busy machine is slow.
+	healLimit = 10 * time.Minute
 )
 
 // soak is one run.
@@ -35,13 +35,13 @@ type soak struct {
 	rounds int
 }
 
-func (s *soak) base() string { return s.daemon.Load().base }
+func (s *soak) base() string { return s.daemon.Load().URL() }
 
 // restart starts the daemon, at the address that it had before.
 func (s *soak) restart(ctx context.Context) error {
 	address := ""
 	if old := s.daemon.Load(); old != nil {
-		address = old.address()
+		address = old.Address()
 	}
 	d, err := startDaemon(ctx, s.binary, s.disk.dir+"/data", address, s.up.address)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *soak) restart(ctx context.Context) error {
 	return nil
 }
 
-// round works, heals and compares. It returns what the daemon takes at its end.
+// round works, heals and compares. It returns the daemon's figures at its end.
 func (s *soak) round(ctx context.Context, kill bool) (figures, error) {
 	working, done := context.WithTimeout(ctx, loadFor)
 	defer done()
@@ -61,7 +61,7 @@ func (s *soak) round(ctx context.Context, kill bool) (figures, error) {
 	done()
 	callers.Wait()
 	s.rounds++
-	if err = errors.Join(err, ctx.Err(), s.daemon.Load().alive()); err != nil {
+	if err = errors.Join(err, ctx.Err(), s.daemon.Load().Alive()); err != nil {
 		return figures{}, err
 	}
 	if err := errors.Join(s.disk.free(), s.up.be(healthy)); err != nil {
@@ -81,15 +81,15 @@ func (s *soak) round(ctx context.Context, kill bool) (figures, error) {
 // disturb changes the daemon's surroundings until ctx ends.
 func (s *soak) disturb(ctx context.Context, kill bool) error {
 	for pause(ctx, time.Duration(500+s.rng.IntN(1500))*time.Millisecond) {
-		if err := s.daemon.Load().alive(); err != nil {
+		if err := s.daemon.Load().Alive(); err != nil {
 			return err
 		}
-		if err := s.up.be(moods[s.rng.IntN(len(moods))]); err != nil {
+		if err := s.up.be(modes[s.rng.IntN(len(modes))]); err != nil {
 			return err
 		}
 		switch n := s.rng.IntN(6); {
 		case n == 0 && s.disk.mounted:
-			// What the daemon itself leaves alone is filled, too, now and then.
+			// The other program sometimes takes the reserve, too, which the daemon leaves alone.
 			if err := errors.Join(s.disk.free(), s.disk.fill(s.rng.Int64N(2*diskReserve))); err != nil {
 				return err
 			}
@@ -99,11 +99,11 @@ func (s *soak) disturb(ctx context.Context, kill bool) error {
 				return err
 			}
 		case n == 2:
-			if err := s.daemon.Load().cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			if err := s.daemon.Load().Signal(syscall.SIGHUP); err != nil {
 				return err
 			}
 		case n < 5 && kill:
-			end := s.daemon.Load().kill
+			end := s.daemon.Load().Kill
 			if n == 4 {
 				end = s.daemon.Load().terminate
 			}
@@ -119,37 +119,42 @@ func (s *soak) disturb(ctx context.Context, kill bool) error {
 	return nil
 }
 
-// status is the part of the daemon's status that is looked at.
+// status is the part of the daemon's status that the soak reads.
 type status struct {
 	Pending     int
 	Rebuilding  bool
 	DeadLetters int `json:"dead_letters"`
 }
 
+func (s *soak) status(ctx context.Context) (doc status, err error) {
+	code, answer, err := s.load.caller.do(ctx, http.MethodGet, "/_botwired/status", nil)
+	if err == nil && code != http.StatusOK {
+		err = fmt.Errorf("status: %d %.200s", code, answer)
+	}
+	if err != nil {
+		return doc, err
+	}
+	return doc, json.Unmarshal(answer, &doc)
+}
+
 // drained waits until the daemon has carried upstream what it holds.
 func (s *soak) drained(ctx context.Context) error {
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, healLimit)
 	defer cancel()
-	var last status
 	for {
-		code, answer, err := s.load.caller.do(ctx, http.MethodGet, "/_botwired/status", nil)
-		if err == nil && code == http.StatusOK {
-			err = json.Unmarshal(answer, &last)
+		now, err := s.status(ctx)
+		if err == nil && now.Pending == 0 && !now.Rebuilding {
+			if now.DeadLetters > 0 {
+				s.load.wrong("%d dead letters: upstream refuses no write for good", now.DeadLetters)
+			}
+			return nil
 		}
-		if err != nil {
-			return fmt.Errorf("status: %w\n%s", errors.Join(err, s.daemon.Load().alive()), s.daemon.Load().log())
-		}
-		if last.Pending == 0 && !last.Rebuilding {
-			break
-		}
-		if !pause(ctx, 100*time.Millisecond) {
-			return fmt.Errorf("%d writes are pending %s after everything was healthy again:\n%s", last.Pending, healLimit, s.daemon.Load().log())
+		if dead := s.daemon.Load().Alive(); dead != nil || !pause(ctx, 100*time.Millisecond) {
+			return fmt.Errorf("%d writes are pending %s after everything was healthy again: %w\n%s",
+				now.Pending, time.Since(began).Round(time.Second), errors.Join(err, dead, ctx.Err()), s.daemon.Load().Tail())
 		}
 	}
-	if last.DeadLetters > 0 {
-		s.load.wrong("%d dead letters: upstream refuses no write for good", last.DeadLetters)
-	}
-	return nil
 }
 
 // compare reads every entry from upstream and from the daemon.
@@ -171,7 +176,7 @@ func (s *soak) compare(ctx context.Context) error {
 			s.load.wrong("upstream: %s/%s %v", e.namespace, e.key, err)
 		}
 		if !s.load.read(ctx, e) {
-			return errors.Join(errors.New("the daemon does not answer"), s.daemon.Load().alive())
+			return errors.Join(errors.New("the daemon does not answer"), s.daemon.Load().Alive())
 		}
 	}
 	return nil

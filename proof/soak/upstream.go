@@ -16,33 +16,39 @@ import (
 	"github.com/botwired/botwired/upstream/selfhost"
 )
 
-// lateWindow is the daemon's upstream.late_window: a request that upstream has not
-// answered may be carried out for so long.
-const lateWindow = 2 * time.Second
-
-// A mood is how upstream answers.
-type mood string
-
 const (
-	healthy    mood = "healthy"
-	slow       mood = "slow"
-	bytewise   mood = "byte by byte"
-	refuses    mood = "refuses connections"
-	hangs      mood = "hangs"
-	cutsAfter  mood = "carries out and closes"
-	cutsBefore mood = "closes"
-	overloaded mood = "503"
-	throttles  mood = "429"
-	gateway    mood = "a gateway's 502"
-	badGateway mood = "a gateway's empty 400"
-	portal     mood = "a portal's 200"
+	// lateWindow is the daemon's upstream.late_window: upstream may carry out a request that
+	// it has not answered for so long.
+	lateWindow = 4 * time.Second
+	// maxDelay bounds the delay of a request that upstream carries out late. A busy machine
+	// adds to it: upstream carries out no request when twice the delay has passed since the
+	// request arrived. The rest of lateWindow is for the way.
+	maxDelay = time.Second
 )
 
-var moods = []mood{
+// A mode is a way in which upstream answers or fails.
+type mode string
+
+const (
+	healthy    mode = "healthy"
+	slow       mode = "slow"
+	bytewise   mode = "byte by byte"
+	refuses    mode = "refuses connections"
+	hangs      mode = "hangs"
+	cutsAfter  mode = "carries out and closes"
+	cutsBefore mode = "closes"
+	overloaded mode = "503"
+	throttles  mode = "429"
+	gateway    mode = "a gateway's 502"
+	badGateway mode = "a gateway's empty 400"
+	portal     mode = "a portal's 200"
+)
+
+var modes = []mode{
 	healthy, slow, bytewise, refuses, hangs, cutsAfter, cutsBefore, overloaded, throttles, gateway, badGateway, portal,
 }
 
-// upstream is BotWire's memory service, in a mood.
+// upstream is BotWire's memory service in one mode at a time.
 type upstream struct {
 	address string
 	memory  *selfhost.Server
@@ -52,7 +58,7 @@ type upstream struct {
 	under   sync.WaitGroup
 
 	mu     sync.Mutex
-	mood   mood
+	mode   mode
 	server *http.Server // nil while it refuses connections
 	rng    *rand.Rand
 }
@@ -62,16 +68,16 @@ func newUpstream(ctx context.Context, dir string, rng *rand.Rand) (*upstream, er
 	if err != nil {
 		return nil, err
 	}
-	u := &upstream{address: "127.0.0.1:0", memory: memory, service: memory.Handler(), rng: rng}
+	u := &upstream{address: ownHost() + ":0", memory: memory, service: memory.Handler(), rng: rng}
 	u.stopped, u.stop = context.WithCancel(context.WithoutCancel(ctx))
 	return u, u.be(healthy)
 }
 
-// be changes the mood.
-func (u *upstream) be(m mood) error {
+// be changes the mode.
+func (u *upstream) be(m mode) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.mood = m
+	u.mode = m
 	if m == refuses {
 		return u.close()
 	}
@@ -108,32 +114,39 @@ func (u *upstream) end() error {
 	return errors.Join(err, u.memory.Close())
 }
 
-func (u *upstream) now() (m mood, chance float64) {
+func (u *upstream) now() (m mode, chance float64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.mood, u.rng.Float64()
+	return u.mode, u.rng.Float64()
 }
 
-// ServeHTTP answers in the present mood. What it carries out does not end with the
-// connection.
+// ServeHTTP answers in the present mode. The service carries a request out even if the
+// client has gone.
 func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.under.Add(1)
 	defer u.under.Done()
+	arrived := time.Now()
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
 	}
 	request := r.WithContext(context.WithoutCancel(r.Context()))
 	request.Body = io.NopCloser(bytes.NewReader(body))
+	carryOut := func(w http.ResponseWriter) {
+		if time.Since(arrived) > 2*maxDelay {
+			panic(http.ErrAbortHandler)
+		}
+		u.service.ServeHTTP(w, request)
+	}
 	m, chance := u.now()
 	switch m {
 	case slow:
-		u.wait(time.Duration(chance * float64(time.Second)))
+		u.wait(time.Duration(chance * float64(maxDelay)))
 	case hangs:
-		u.hang(request, chance)
+		u.hang(carryOut, chance)
 		panic(http.ErrAbortHandler)
 	case cutsAfter:
-		u.service.ServeHTTP(httptest.NewRecorder(), request)
+		carryOut(httptest.NewRecorder())
 		panic(http.ErrAbortHandler)
 	case cutsBefore, refuses:
 		panic(http.ErrAbortHandler)
@@ -143,13 +156,15 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if m != bytewise {
-		u.service.ServeHTTP(w, request)
+		carryOut(w)
 		return
 	}
-	u.trickle(w, request)
+	answer := httptest.NewRecorder()
+	carryOut(answer)
+	u.trickle(w, answer)
 }
 
-var refusals = map[mood]func(http.ResponseWriter){
+var refusals = map[mode]func(http.ResponseWriter){
 	overloaded: func(w http.ResponseWriter) {
 		reply(w, http.StatusServiceUnavailable, "application/json", `{"detail":"Service Unavailable"}`)
 	},
@@ -169,18 +184,16 @@ func reply(w http.ResponseWriter, status int, contentType, body string) {
 }
 
 // hang never answers. It carries out half of the requests, late.
-func (u *upstream) hang(r *http.Request, chance float64) {
+func (u *upstream) hang(carryOut func(http.ResponseWriter), chance float64) {
 	if chance < 0.5 {
-		u.wait(time.Duration(chance * float64(lateWindow)))
-		u.service.ServeHTTP(httptest.NewRecorder(), r)
+		u.wait(time.Duration(2 * chance * float64(maxDelay)))
+		carryOut(httptest.NewRecorder())
 	}
 	u.wait(time.Minute)
 }
 
 // trickle sends an answer a few bytes at a time.
-func (u *upstream) trickle(w http.ResponseWriter, r *http.Request) {
-	answer := httptest.NewRecorder()
-	u.service.ServeHTTP(answer, r)
+func (u *upstream) trickle(w http.ResponseWriter, answer *httptest.ResponseRecorder) {
 	for name, values := range answer.Header() {
 		w.Header()[name] = values
 	}

@@ -39,8 +39,11 @@ func (a *answer) isObject() bool {
 //
 // BotWire's form is an object with the one member detail: a sentence, or the list of faults
 // that its framework has found in the request. A gateway's error has other members, also
-// where it has a detail (RFC 9457), or is no object, or is empty.
+// where it has a detail (RFC 9457), or is no object, or is empty, or is sent as a page.
 func (a *answer) refusesRequest() bool {
+	if strings.HasPrefix(strings.ToLower(a.header.Get("Content-Type")), "text/html") {
+		return false
+	}
 	var doc map[string]json.RawMessage
 	if !a.decode(&doc) || len(doc) != 1 {
 		return false

@@ -25,14 +25,14 @@ func (a *answer) classify() upstream.Verdict {
 		return upstream.Unanswered
 	}
 	if a.status >= 400 && a.status < 500 {
-		// 401, 402, 403, a 404 that is not about the entry, and whatever else a gateway
-		// may say: it is not the fault of this write, and asking often does not help.
+		// 401, 402, 403, a 404 that is not about the entry, and the other refusals of
+		// gateways: this write is not at fault, and asking often does not help.
 		return upstream.Paused
 	}
 	return upstream.Transient
 }
 
-// statusOriginTimeout is what a well-known content network says for 504.
+// statusOriginTimeout is a well-known content network's word for 504.
 const statusOriginTimeout = 524
 
 // maxRetryAfter bounds how long upstream can ask to wait: a date far off is a mistake,

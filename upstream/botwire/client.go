@@ -2,7 +2,6 @@ package botwire
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"net"
 	"net/http"
@@ -12,21 +11,19 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/botwired/botwired/internal/via"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
 )
 
 const (
-	// maxAnswer bounds what is read of an answer. The largest entry is 100,000 code
-	// points, 12 bytes each when escaped; a listing of 1,000 keys is far smaller.
+	// maxAnswer bounds how much of an answer the client reads, in bytes. The largest entry
+	// is 100,000 code points, 12 bytes each when escaped; a listing of 1,000 keys is far
+	// smaller.
 	maxAnswer = 4 << 20
 	// listLimit is the most keys that upstream lists.
 	listLimit = 1000
-	// idleFor is how long an unused connection is kept.
-	idleFor = 90 * time.Second
-	// maxResponseHeader bounds the header of an answer, in bytes.
-	maxResponseHeader = 64 << 10
 )
 
 // Options configures a client.
@@ -41,6 +38,8 @@ type Options struct {
 	Concurrency int
 	// UserAgent names this program.
 	UserAgent string
+	// Chain, if not nil, signs the requests, and notices that they come back to this daemon.
+	Chain *via.Chain
 	// Dial, if not nil, connects in place of the network: the embedded upstream.
 	Dial func(ctx context.Context) (net.Conn, error)
 }
@@ -78,30 +77,6 @@ func NewClient(opts Options) *Client {
 // SetHeaders replaces the headers that are sent with every request from now on. The caller
 // does not change them any more.
 func (c *Client) SetHeaders(h http.Header) { c.headers.Store(&h) }
-
-// newTransport speaks HTTP/1.1 only. One request at a time on a connection makes it
-// certain whether a request that failed was sent.
-func newTransport(opts Options) *http.Transport {
-	dialer := &net.Dialer{Timeout: opts.Timeout}
-	t := &http.Transport{
-		DialContext:            dialer.DialContext,
-		Proxy:                  http.ProxyFromEnvironment,
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout:    opts.Timeout,
-		MaxIdleConns:           2 * opts.Concurrency,
-		MaxIdleConnsPerHost:    2 * opts.Concurrency,
-		IdleConnTimeout:        idleFor,
-		ResponseHeaderTimeout:  opts.Timeout, // a forwarded request has no other
-		MaxResponseHeaderBytes: maxResponseHeader,
-	}
-	t.Protocols = new(http.Protocols)
-	t.Protocols.SetHTTP1(true)
-	if opts.Dial != nil {
-		t.Proxy = nil
-		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return opts.Dial(ctx) }
-	}
-	return t
-}
 
 // Close closes the idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }

@@ -102,8 +102,8 @@ func TestListBelievesOnlyBotWire(t *testing.T) {
 	}
 }
 
-// TestUnsentAndUnanswered: a request that never had a connection, or was cut off
-// while it was written, was not sent; one that was written may yet be carried out.
+// TestUnsentAndUnanswered: a request that never had a connection, or was cut off while it
+// was written, was not sent; upstream may yet carry out a request that was written whole.
 func TestUnsentAndUnanswered(t *testing.T) {
 	for name, row := range map[string]struct {
 		dial func(context.Context) (net.Conn, error)

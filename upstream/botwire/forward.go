@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/botwired/botwired/internal/httplog"
+	"github.com/botwired/botwired/internal/via"
 	"github.com/botwired/botwired/internal/wire"
 )
 
@@ -36,7 +37,12 @@ func NewForwarder(c *Client, dropAuthorization func() bool, logger *slog.Logger)
 			if dropAuthorization() {
 				r.Out.Header.Del("Authorization")
 			}
+			if !isWebSocket(r.Out.Header) {
+				r.Out.Header.Del("Upgrade")
+				r.Out.Header.Del("Connection")
+			}
 			setConfigured(r.Out.Header, *c.headers.Load())
+			c.opts.Chain.Sign(r.Out.Header)
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			var large *http.MaxBytesError
@@ -62,15 +68,17 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w = &callersAnswer{w, control}
 	proxy := f.proxy
 	proxy.ErrorHandler = func(w http.ResponseWriter, r *http.Request, err error) {
-		if !body.isLate() {
+		refusal := body.refusal()
+		if refusal == nil {
 			f.proxy.ErrorHandler(w, r, err)
 			return
 		}
 		w.Header().Set("Connection", "close") // the rest of the body is not read
-		wire.Detail(http.StatusRequestTimeout, "The body took too long to come.").Write(w)
+		refusal.Write(w)
 	}
 	proxy.ModifyResponse = func(resp *http.Response) error {
 		withoutCORS(resp.Header)
+		via.Strip(resp.Header) // upstream may be a daemon, too
 		if here, ok := f.localize(resp.Header.Get("Location"), r); ok {
 			resp.Header.Set("Location", here)
 		}

@@ -75,6 +75,23 @@ func TestForwardHeaders(t *testing.T) {
 	}
 }
 
+// Upstream may be another botwired, and callers see nothing of that. They see the gateways on
+// the way, as they would without botwired.
+func TestForwardKeepsTheDaemonsInViaFromCallers(t *testing.T) {
+	for via, want := range map[string]string{
+		"1.1 botwired-a": "",
+		"1.1 vegur":      "1.1 vegur",
+		"1.1 botwired-a, 1.1 botwired-b\n1.1 google": "1.1 google",
+		"1.1 botwired-a, 1.1 vegur (x), HTTP/2 y":    "1.1 vegur (x), HTTP/2 y",
+	} {
+		h, _ := forwarding(t, "", false, func(w http.ResponseWriter, _ *http.Request) { w.Header()["Via"] = strings.Split(via, "\n") })
+		w := forwarded(h, http.MethodGet, "/channels", nil)
+		if got := strings.Join(w.Header()["Via"], "\n"); got != want {
+			t.Errorf("%q: the caller got %q, want %q", via, got, want)
+		}
+	}
+}
+
 // Many servers take X_Own for X-Own: a caller must not be able to send one beside it.
 func TestForwardSendsNoHeaderThatPassesForAConfiguredOne(t *testing.T) {
 	var got http.Header
@@ -115,7 +132,7 @@ func TestForwardLogsAnAnswerThatBreaksOff(t *testing.T) {
 	h.ServeHTTP(httptest.NewRecorder(), r.WithContext(ctx))
 }
 
-// Nor does the reason why there was no answer at all.
+// The reason why there was no answer at all holds nothing of upstream's either.
 func TestForwardLogsNothingOfAnAnswerThatIsNone(t *testing.T) {
 	for _, response := range []string{"secret-value\r\n\r\n", "HTTP/1.1 secret-value\r\n\r\n", "HTTP/1.1 200 OK\r\nsecret-value\r\n\r\n"} {
 		var log bytes.Buffer

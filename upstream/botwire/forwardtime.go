@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"github.com/botwired/botwired/internal/wire"
 )
 
 // callersTime bounds how long upstream waits for a caller whose request is passed on: in
@@ -23,6 +25,18 @@ type callersBody struct {
 	over    bool // net/http watches for the caller's leaving, without a deadline
 
 	late atomic.Pointer[time.Time] // when the read under way, or that failed, was too slow
+	bad  atomic.Bool               // what came is no body
+}
+
+// refusal is what the caller has done wrong, nil if the request failed for another reason.
+func (b *callersBody) refusal() *wire.Refusal {
+	switch {
+	case b.isLate():
+		return wire.Detail(http.StatusRequestTimeout, "The body took too long to come.")
+	case b.bad.Load():
+		return wire.Detail(http.StatusBadRequest, "There was an error parsing the body")
+	}
+	return nil
 }
 
 // isLate reports whether the caller has kept upstream waiting for too long. net/http ends
@@ -48,8 +62,16 @@ func (b *callersBody) Read(p []byte) (int, error) {
 	b.over = err != nil
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		b.late.Store(nil)
+		b.bad.Store(isMalformed(err))
 	}
 	return n, err
+}
+
+// isMalformed reports whether a body was not read for what came of it: neither was it
+// complete or too large, nor did upstream end the request.
+func isMalformed(err error) bool {
+	return err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, http.ErrBodyReadAfterClose) &&
+		!errors.As(err, new(*http.MaxBytesError))
 }
 
 // callersAnswer is an answer of which each part may take callersTime to be taken.

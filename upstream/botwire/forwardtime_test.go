@@ -81,6 +81,23 @@ func TestForwardGivesUpAStalledBody(t *testing.T) {
 	}
 }
 
+// A body that cannot be read is the caller's mistake: trying again is of no use.
+func TestForwardRefusesAMalformedBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		caller := passing(t, func(_ net.Conn, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+		if _, err := io.WriteString(caller, "POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nno number\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.ReadResponse(bufio.NewReader(caller), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.StatusCode != http.StatusBadRequest || !r.Close || r.Header.Get("Retry-After") != "" {
+			t.Errorf("answered %s, close %t, %v", r.Status, r.Close, r.Header)
+		}
+	})
+}
+
 // The time that upstream takes does not count against a caller: it may take a body slowly,
 // and answer with a stream for a long time.
 func TestForwardWaitsForUpstream(t *testing.T) {
@@ -138,6 +155,27 @@ func TestForwardGivesUpACallerThatDoesNotRead(t *testing.T) {
 		}
 		if took := <-ended; took > 2*time.Minute {
 			t.Errorf("it was given up after %s", took)
+		}
+	})
+}
+
+// An upstream that takes nothing of a request is given up, and the caller gets an answer.
+func TestForwardGivesUpAnUpstreamThatDoesNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stalls := make(chan struct{})
+		defer close(stalls)
+		caller := passing(t, func(net.Conn, *http.Request) { <-stalls })
+		began := time.Now()
+		go func() {
+			_, _ = fmt.Fprintf(caller, "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n", 1<<20)
+			_, _ = caller.Write(make([]byte, 1<<20)) // it ends with the connection
+		}()
+		r, err := http.ReadResponse(bufio.NewReader(caller), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); r.StatusCode != http.StatusServiceUnavailable || took > 2*time.Minute {
+			t.Errorf("answered %s after %s", r.Status, took)
 		}
 	})
 }

@@ -32,7 +32,23 @@ func (c *Client) do(ctx context.Context, method, target string, body []byte) (*a
 		t.sent.Store(true)
 		return nil, t.failure(err, c.opts.Timeout)
 	}
+	if c.opts.Chain.Learn(resp.StatusCode, resp.Header) {
+		return nil, loopFailure(resp.StatusCode)
+	}
 	return &answer{method, resp.StatusCode, resp.Header, data}, nil
+}
+
+// loopFailure is the failure of a request that has come back to this daemon, or to a daemon
+// whose upstream this one is. With a 508, nothing of it was done.
+func loopFailure(status int) *upstream.Error {
+	verdict := upstream.Transient
+	if status == http.StatusLoopDetected {
+		verdict = upstream.Unsent
+	}
+	return &upstream.Error{
+		Verdict: verdict, Unreachable: true, Status: status,
+		Reason: "upstream.url leads to this daemon itself, by another address or by another botwired: set it to the memory service",
+	}
 }
 
 // transfer is how far a request has come on its way to upstream.
@@ -81,5 +97,6 @@ func (c *Client) request(ctx context.Context, method, target string, body []byte
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("User-Agent", c.opts.UserAgent)
+	c.opts.Chain.Sign(req.Header)
 	return req, nil
 }

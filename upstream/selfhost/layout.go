@@ -146,8 +146,8 @@ func checkLayout(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// columns reads the columns of the kv table; one with a default is not required. There are none when
-// there is no such table.
+// columns reads the columns of the kv table; a column with a default is not required. There
+// are none when there is no such table.
 func columns(ctx context.Context, db *sql.DB) (found map[string]column, err error) {
 	rows, err := db.QueryContext(ctx, `SELECT lower(name), upper(type), "notnull" AND dflt_value IS NULL, pk FROM pragma_table_info('kv')`)
 	if err != nil {

@@ -82,8 +82,8 @@ func TestSearchIsMadeOfSteps(t *testing.T) {
 	}
 }
 
-// A namespace of which no write is visible for a moment has no oldest one, and the next
-// that becomes visible is.
+// A namespace of which no write is visible for a moment has no oldest one. The next write that
+// becomes visible is the oldest.
 func TestOldestAfterNone(t *testing.T) {
 	x := pending.New()
 	x.Restore(id(1), record.Version{Seq: 1, Since: 5, UpdatedAt: 5, CreatedAt: 5, Op: record.Put})

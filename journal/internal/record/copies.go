@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 )
 
 // Observation is a present entry as upstream showed it.
@@ -11,39 +12,83 @@ type Observation struct {
 	ListBytes int     // the size that a listing shows
 	CreatedAt float64 // Unix seconds
 	UpdatedAt float64 // Unix seconds
+	Origin    Origin  // kept beside it; upstream shows none
+}
+
+// Origin says which of this journal's writes an entry's value upstream is. The zero value
+// says that the value is another writer's, as far as is known.
+type Origin struct {
+	Seq uint64  // the write's sequence number
+	At  float64 // Unix seconds: upstream's updated_at of the write; 0 until upstream has shown it
+}
+
+// Shown returns the origin of a value that upstream shows with a time: the same write, if
+// upstream shows the write's time. Upstream's acknowledgement of a write names no time.
+// Until upstream has shown it, a value that is the same, as far as its reader can tell,
+// counts as the write.
+func (o Origin) Shown(same bool, at float64) Origin {
+	if o.Seq != 0 && (o.At == at || o.At == 0 && same) {
+		return Origin{Seq: o.Seq, At: at}
+	}
+	return Origin{}
+}
+
+// originFollows is set in a record's list bytes when the record has an origin.
+const originFollows = 1 << 31
+
+func appendSize(dst []byte, listBytes int, o Origin) []byte {
+	if o.Seq == 0 {
+		return binary.AppendUvarint(dst, uint64(listBytes))
+	}
+	dst = binary.AppendUvarint(dst, uint64(listBytes)|originFollows)
+	return appendFloat(binary.AppendUvarint(dst, o.Seq), o.At)
+}
+
+func (d *decoder) size() (listBytes int, o Origin) {
+	n := d.uvarint()
+	if n&originFollows != 0 {
+		n &^= originFollows
+		o = Origin{Seq: d.uvarint(), At: d.float()}
+		d.bad = d.bad || o.Seq == 0
+	}
+	if n > math.MaxInt32 {
+		d.bad = true
+	}
+	return int(n), o
 }
 
 // EncodeSettled is the settled copy of an entry that upstream confirmed at a time, in
 // Unix seconds.
 func EncodeSettled(key []byte, o *Observation, confirmedAt float64) []byte {
-	dst := make([]byte, 0, 3*8+binary.MaxVarintLen32+len(o.Value)+sumSize)
+	dst := make([]byte, 0, 4*8+binary.MaxVarintLen32+binary.MaxVarintLen64+len(o.Value)+sumSize)
 	dst = appendFloat(dst, o.CreatedAt)
 	dst = appendFloat(dst, o.UpdatedAt)
 	dst = appendFloat(dst, confirmedAt)
-	dst = binary.AppendUvarint(dst, uint64(o.ListBytes))
+	dst = appendSize(dst, o.ListBytes, o.Origin)
 	return Seal(key, append(dst, o.Value...))
 }
 
 // DecodeSettled takes the body of a settled copy apart.
 func DecodeSettled(body []byte) (o Observation, confirmedAt float64, err error) {
-	d := decoder{rest: body}
-	o.CreatedAt, o.UpdatedAt, confirmedAt = d.float(), d.float(), d.float()
-	o.ListBytes = d.count()
-	o.Value = string(d.rest)
-	if d.bad {
-		return o, 0, fmt.Errorf("%w: settled record does not parse", ErrCorrupt)
-	}
-	return o, confirmedAt, nil
+	o, confirmedAt, value, err := decodeSettled(body)
+	o.Value = string(value)
+	return o, confirmedAt, err
 }
 
-// SettledTimes is the confirmation time of a settled copy, read without its value.
-func SettledTimes(body []byte) (confirmedAt float64, err error) {
+// DecodeSettledHead is DecodeSettled without the value.
+func DecodeSettledHead(body []byte) (o Observation, confirmedAt float64, err error) {
+	o, confirmedAt, _, err = decodeSettled(body)
+	return o, confirmedAt, err
+}
+
+func decodeSettled(body []byte) (o Observation, confirmedAt float64, value []byte, err error) {
 	d := decoder{rest: body}
-	_, _, confirmedAt = d.float(), d.float(), d.float()
+	o.CreatedAt, o.UpdatedAt, confirmedAt = d.float(), d.float(), d.float()
+	o.ListBytes, o.Origin = d.size()
 	if d.bad {
-		return 0, fmt.Errorf("%w: settled record does not parse", ErrCorrupt)
+		return o, 0, nil, fmt.Errorf("%w: settled record does not parse", ErrCorrupt)
 	}
-	return confirmedAt, nil
+	return o, confirmedAt, d.rest, nil
 }
 
 // Row is one line of a listing.
@@ -51,17 +96,20 @@ type Row struct {
 	Key       string
 	ListBytes int
 	UpdatedAt float64 // Unix seconds
+	Origin    Origin  // kept beside it; upstream shows none
 }
 
 // EncodeRow is the record of a row.
 func EncodeRow(key []byte, r Row) []byte {
-	return Seal(key, appendFloat(binary.AppendUvarint(nil, uint64(r.ListBytes)), r.UpdatedAt))
+	return Seal(key, appendFloat(appendSize(nil, r.ListBytes, r.Origin), r.UpdatedAt))
 }
 
 // DecodeRow takes the body of a row apart. name is the row's key.
 func DecodeRow(name string, body []byte) (Row, error) {
 	d := decoder{rest: body}
-	r := Row{Key: name, ListBytes: d.count(), UpdatedAt: d.float()}
+	r := Row{Key: name}
+	r.ListBytes, r.Origin = d.size()
+	r.UpdatedAt = d.float()
 	if d.bad || len(d.rest) != 0 {
 		return r, fmt.Errorf("%w: listing row does not parse", ErrCorrupt)
 	}
@@ -71,7 +119,7 @@ func DecodeRow(name string, body []byte) (Row, error) {
 // Header is what is known of a listing as a whole.
 type Header struct {
 	FetchedAt float64 // Unix seconds: when upstream was asked
-	Newest    float64 // Unix seconds: the latest updated_at that a row has had
+	Newest    float64 // Unix seconds: the latest updated_at that was listed, or that a read has shown since
 	Complete  bool    // upstream had no more keys
 }
 

@@ -23,9 +23,10 @@
 //	pending  op (1 byte: 1 put, 2 delete)  flags (1 byte: bit 0 follows a delete)
 //	         f64 updated_at  f64 since  f64 created_at  uv list bytes  value
 //	sent     uv seq
-//	settled  f64 created_at  f64 updated_at  f64 confirmed_at  uv list bytes  value
+//	settled  f64 created_at  f64 updated_at  f64 confirmed_at  size  value
 //	header   f64 fetched_at  f64 newest updated_at  flags (1 byte: bit 0 complete)
-//	row      uv list bytes  f64 updated_at
+//	row      size  f64 updated_at
+//	size     uv list bytes; if bit 31 is set, the origin follows: uv seq  f64 upstream's updated_at
 //	dead     str ns  str key  uv status  str error  f64 refused_at  pending…
 //
 // The state record counts the pending records and the dead letters in the store and

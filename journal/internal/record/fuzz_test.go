@@ -96,14 +96,17 @@ func FuzzOtherRecords(f *testing.F) {
 	key := []byte("key")
 	add := func(sealed []byte) { f.Add(sealed[:len(sealed)-4]) }
 	add(record.EncodeSettled(key, &record.Observation{Value: "v", ListBytes: 1, CreatedAt: 1, UpdatedAt: 2}, 3))
+	add(record.EncodeSettled(key, &record.Observation{Value: "v", ListBytes: 1, Origin: record.Origin{Seq: 300, At: 4}}, 3))
 	add(record.EncodeRow(key, record.Row{ListBytes: 3, UpdatedAt: 4}))
+	add(record.EncodeRow(key, record.Row{ListBytes: 3, UpdatedAt: 4, Origin: record.Origin{Seq: 1}}))
 	add(record.EncodeHeader(key, record.Header{FetchedAt: 5, Newest: 6, Complete: true}))
 	add(record.EncodeTotals(&record.Totals{Seq: 1, Pending: 2, PendingBytes: 3, Sum: 4, Dead: 5, DeadBytes: 6, Batches: 7}))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		o, at, err := record.DecodeSettled(raw)
 		decoded(t, raw, err, func() []byte { return body(t, key, record.EncodeSettled(key, &o, at)) })
-		if only, onlyErr := record.SettledTimes(raw); err == nil && (onlyErr != nil || only != at && only == only) {
-			t.Errorf("confirmed at %v, and read alone at %v, %v", at, only, onlyErr)
+		head, only, onlyErr := record.DecodeSettledHead(raw)
+		if err == nil && (onlyErr != nil || only != at && only == only || head.Value != "" || head.Origin.Seq != o.Origin.Seq) {
+			t.Errorf("confirmed at %v, and read alone %+v at %v, %v", at, head, only, onlyErr)
 		}
 		row, err := record.DecodeRow("key", raw)
 		decoded(t, raw, err, func() []byte { return body(t, key, record.EncodeRow(key, row)) })

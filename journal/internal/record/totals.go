@@ -46,11 +46,11 @@ func (t *Totals) RemoveDead(l *Dead) {
 // says.
 func (t *Totals) Compare(found Totals) error {
 	if found.Pending != t.Pending || found.PendingBytes != t.PendingBytes || found.Sum != t.Sum {
-		return fmt.Errorf("%w: it holds %d pending writes (%d bytes), and %d (%d bytes) were acknowledged",
+		return fmt.Errorf("%w: of the pending writes it holds %d (%d bytes), and %d (%d bytes) were acknowledged",
 			ErrCorrupt, found.Pending, found.PendingBytes, t.Pending, t.PendingBytes)
 	}
 	if found.Dead != t.Dead || found.DeadBytes != t.DeadBytes {
-		return fmt.Errorf("%w: it holds %d dead letters (%d bytes), and there were %d (%d bytes)",
+		return fmt.Errorf("%w: of the dead letters it holds %d (%d bytes), and there were %d (%d bytes)",
 			ErrCorrupt, found.Dead, found.DeadBytes, t.Dead, t.DeadBytes)
 	}
 	if found.Seq > t.Seq {

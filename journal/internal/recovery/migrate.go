@@ -21,7 +21,8 @@ func checkpointOf(dir string, version int) string { return fmt.Sprintf("%s.forma
 // migration that was cut off anew.
 //
 // Format 2 is format 1 with a mark and with a count of batches in the state record,
-// which the next batch adds.
+// which the next batch adds. Format 3 is format 2 with origins in the records of settled
+// copies and rows; a record of format 2 has none.
 func Migrate(opts store.Options, from int) error {
 	opts.Logger.Info("migrating the journal", "dir", opts.Dir, "from", from, "to", store.FormatVersion,
 		"checkpoint", checkpointOf(opts.Dir, from))

@@ -130,7 +130,8 @@ func salvaged(stored store.Options, version int, opts Options, damage error) (_ 
 	v := openView(stored)
 	kept, err := t.choose(v)
 	if err == nil && !t.found.stated && kept.records == 0 {
-		err = fmt.Errorf("%w, and nothing of a journal is found in it", damage)
+		err = fmt.Errorf("%w, and no record of it can be read, so there is nothing to salvage: "+
+			"to start with a new journal, move the directory away", damage)
 	}
 	if err == nil {
 		err = t.replacement(version, kept)

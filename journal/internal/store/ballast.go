@@ -66,7 +66,8 @@ func (s *Store) findBallast() error {
 	if err != nil {
 		return err
 	}
-	// One of another size is of another reserve, or was cut off: it is made anew.
+	// A ballast of another size is of another reserve, or was cut off: the store makes it
+	// anew.
 	if s.ballast.held = info.Size() == s.ballastSize(); s.Critical() || !s.ballast.held {
 		s.dropBallast()
 	}

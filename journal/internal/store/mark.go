@@ -90,11 +90,10 @@ func (m *Mark) Reached(t record.Totals) error {
 	case t.Batches >= m.Batches && t.Seq >= m.Seq:
 		return nil
 	case t.Seq < m.Seq:
-		return fmt.Errorf("%w: at least %d acknowledged writes are missing: it ends with write %d, and write %d was durable",
-			record.ErrCorrupt, m.Seq-t.Seq, t.Seq, m.Seq)
+		return fmt.Errorf("%w: it can be read up to write %d, and write %d was acknowledged", record.ErrCorrupt, t.Seq, m.Seq)
 	}
-	return fmt.Errorf("%w: at least the last %d changes are missing, though no new write is among them",
-		record.ErrCorrupt, m.Batches-t.Batches)
+	return fmt.Errorf("%w: changes are missing, though no write: it can be read up to change %d, and change %d was made",
+		record.ErrCorrupt, t.Batches, m.Batches)
 }
 
 // writeMark writes a mark, durably, over the older slot.

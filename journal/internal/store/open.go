@@ -52,6 +52,9 @@ func (s *Store) open() (err error) {
 	if s.marker.last, err = Check(s.opts); err != nil {
 		return err
 	}
+	if err := s.awaitRoom(); err != nil {
+		return err
+	}
 	if s.db, err = openPebble(s.opts.Dir, s.pebbleOptions()); err != nil {
 		return err
 	}

@@ -79,8 +79,8 @@ func (d *damage) clear() {
 	}
 }
 
-// meetDamage notes the damage that Pebble meets in a table. It does not end the journal:
-// whoever reads a record judges that, and [Store.Repair] mends the table.
+// meetDamage notes the damage that Pebble meets in a table. It does not end the journal: the
+// reader of a record judges the damage, and [Store.Repair] mends the table.
 func (e *engine) meetDamage(info pebble.DataCorruptionInfo) {
 	file := e.opts.FS.PathBase(info.Path)
 	if !e.damage.note(file) {

@@ -33,6 +33,10 @@ type Options struct {
 	Lock *pebble.Lock
 	// DiskReserve is the free space, in bytes, below which [Store.Low] says so.
 	DiskReserve int64
+	// AwaitRoom, if not nil, is called while fewer bytes are free than opening the store
+	// needs, and with 0 as soon as there are enough. When it returns nil, [Open] looks
+	// again, or goes on; its error ends Open.
+	AwaitRoom func(needed int64) error
 	// Readers is the lock under which changes become visible to readers.
 	Readers sync.Locker
 	// BeforeApply, if not nil, adds to every batch before it is applied, in the order of

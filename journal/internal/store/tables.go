@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/objstorage"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -86,6 +87,19 @@ func CheckTables(opts Options, db *pebble.DB) error {
 	return nil
 }
 
+// OpenTable opens the file of a table, for a reader that goes past Pebble's cache.
+func OpenTable(fsys vfs.FS, path string) (objstorage.Readable, error) {
+	f, err := fsys.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	file, err := sstable.NewSimpleReadable(f)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return file, nil
+}
+
 // checkTable reads every block of a table past Pebble's cache. Errors: [record.ErrCorrupt]
 // for a block that is damaged or that the disk cannot read, and those of the file system.
 func checkTable(fsys vfs.FS, dir, name string) (err error) {
@@ -94,17 +108,13 @@ func checkTable(fsys vfs.FS, dir, name string) (err error) {
 			err = fmt.Errorf("%w: table %s: %v", record.ErrCorrupt, name, p)
 		}
 	}()
-	f, err := fsys.Open(fsys.PathJoin(dir, name))
+	file, err := OpenTable(fsys, fsys.PathJoin(dir, name))
 	if err != nil {
 		return err
 	}
-	readable, err := sstable.NewSimpleReadable(f)
+	r, err := sstable.NewReader(context.Background(), file, sstable.ReaderOptions{})
 	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	r, err := sstable.NewReader(context.Background(), readable, sstable.ReaderOptions{})
-	if err != nil {
-		return errors.Join(damagedTable(name, err), readable.Close())
+		return errors.Join(damagedTable(name, err), file.Close())
 	}
 	return errors.Join(damagedTable(name, checkBlocks(r)), r.Close())
 }

@@ -2,20 +2,24 @@ package diskfs
 
 import (
 	"errors"
+	"os"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
+// fileMode is the mode of a file beside the journal's directory, which may be shared.
+const fileMode = 0o600
+
 // WriteFull makes a file of the given size in bytes that takes that much room on the disk.
-// A file system in memory has no room to take: the file is empty there. When WriteFull
-// fails, it leaves no file.
+// Only its owner may read it. A file system in memory has no room to take: the file is empty
+// there. When WriteFull fails, it leaves no file.
 func WriteFull(fs vfs.FS, name string, size int64) error {
 	f, err := fs.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
 	if f.Fd() != vfs.InvalidFd {
-		err = fill(f, size)
+		err = errors.Join(os.Chmod(name, fileMode), fill(f, size))
 	}
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		err = errors.Join(err, fs.Remove(name))

@@ -8,7 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// recorder is a file of whose bytes it is known how often they were written.
+// recorder is a file that counts how often each of its bytes was written.
 type recorder struct {
 	vfs.File
 	content []byte

@@ -18,9 +18,9 @@ const (
 )
 
 // Patient returns a view of fs that waits while the process or the system has no file
-// descriptor left. Such an error says nothing about the disk, so the journal must not end
-// over it (contract 2); one who waits has acknowledged nothing. Every other error comes
-// back at once. logger hears once of each shortage.
+// descriptor left. Such an error says nothing about the disk, so the journal must not end over
+// it (contract 2); a caller that waits has acknowledged nothing. Every other error comes back
+// at once. logger hears once of each shortage.
 func Patient(fs vfs.FS, logger *slog.Logger) vfs.FS {
 	return patientFS{fs, &shortage{logger: logger}}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Open wraps tables: a part of one that the disk cannot read is damaged, for Pebble as for
-// its callers. That is no failure of a write (contract 2).
+// Open wraps tables: a part of one that the disk cannot read is damaged, for Pebble as for its
+// callers. The process does not end over it, as it does over a failed write (contract 2).
 func (d diskFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	f, err := d.FS.Open(name, opts...)
 	if err == nil && strings.HasSuffix(name, ".sst") {

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/fastpath"
+	"github.com/botwired/botwired/internal/guard"
+	"github.com/botwired/botwired/internal/wire"
+)
+
+const (
+	// openingPatience is how long callers wait for a journal that is being opened. After
+	// that they are answered.
+	openingPatience = 5 * time.Second
+	// roomPause is the pause between two looks at a disk that has no room for the journal.
+	roomPause = 500 * time.Millisecond
+)
+
+// opening answers callers while the daemon cannot open its journal, or needs long for it.
+type opening struct {
+	logger *slog.Logger
+	dir    string
+	serve  func() // begins to serve, the first time
+	full   atomic.Pointer[string]
+}
+
+// ServeHTTP says that the process lives, and refuses all else.
+func (o *opening) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/_botwired/livez" {
+		(&wire.Refusal{Status: http.StatusOK, Body: []byte(`{"status":"alive"}`)}).Write(w)
+		return
+	}
+	detail := "not ready: botwired is opening its journal"
+	if why := o.full.Load(); why != nil {
+		detail = "not ready: " + *why + "; botwired goes on by itself when there is room, and has kept every acknowledged write"
+	}
+	w.Header().Set("Retry-After", "1")
+	wire.Detail(http.StatusServiceUnavailable, detail).Write(w)
+}
+
+// awaitRoom is what the journal calls while it has too little room to open, and then with
+// 0. The end of ctx ends the wait.
+func (o *opening) awaitRoom(ctx context.Context, needed int64) error {
+	if needed == 0 {
+		if o.full.Swap(nil) != nil {
+			o.logger.Info("there is room again: botwired opens its journal", "data_dir", o.dir)
+		}
+		return nil
+	}
+	why := fmt.Sprintf("disk full: %d MiB needed in %s", (needed+1<<20-1)>>20, o.dir)
+	if o.full.Swap(&why) == nil {
+		o.logger.Error("the disk is full: the journal cannot be opened until there is room; nothing is lost, and botwired goes on by itself: free some room",
+			"needed", fmt.Sprintf("%d MiB", (needed+1<<20-1)>>20), "data_dir", o.dir)
+		o.serve()
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(roomPause):
+		return nil
+	}
+}
+
+// openOrAnswer opens the daemon's parts. If the disk has no room for that, or it takes
+// long, callers are served meanwhile, by serve. The end of ctx ends the wait for room; any
+// other opening has the time then that the drain would have.
+func (d *sidecar) openOrAnswer(ctx context.Context, c *config.Config, fatal func(error), serve func()) error {
+	token, err := c.Token()
+	if err != nil {
+		return err
+	}
+	o := &opening{logger: d.logger, dir: c.DataDir, serve: sync.OnceFunc(serve)}
+	d.door.now.Store(guard.New(guardOptions(c, token), o))
+	opened := make(chan error, 1)
+	go func() {
+		opened <- d.open(ctx, c, fatal, func(needed int64) error { return o.awaitRoom(ctx, needed) })
+	}()
+	patience, stopped, tooLate := time.After(openingPatience), ctx.Done(), (<-chan time.Time)(nil)
+	for {
+		select {
+		case err := <-opened:
+			d.opened.Store(err == nil)
+			return err
+		case <-patience:
+			o.serve()
+		case <-stopped:
+			stopped, tooLate = nil, time.After(c.Flush.DrainTimeout)
+		case <-tooLate:
+			return context.Canceled // the process ends, and the journal is as a crash leaves it
+		}
+	}
+}
+
+// stoppedEarly is the outcome of a daemon that was not opened: a signal is no failure.
+func (d *sidecar) stoppedEarly(ctx context.Context, err error) error {
+	if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
+		return err
+	}
+	d.logger.Info("stopped before the journal was open: it keeps every acknowledged write")
+	return nil
+}
+
+// answerSimple leaves the requests to the handler until the daemon is open.
+func (d *sidecar) answerSimple(r *fastpath.Request, dst []byte) ([]byte, fastpath.Later) {
+	if !d.opened.Load() {
+		return nil, nil
+	}
+	return d.proxy.AnswerSimple(r, dst)
+}

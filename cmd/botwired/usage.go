@@ -1,0 +1,141 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/botwired/botwired/config"
+)
+
+// flagError says in the field's words what is wrong with a flag.
+func (p *process) flagError(cmd *cobra.Command, err error) error {
+	var valueless *pflag.ValueRequiredError
+	var malformed *pflag.InvalidValueError
+	var noFlag *pflag.InvalidSyntaxError
+	var unknown *pflag.NotExistError
+	switch {
+	case errors.As(err, &valueless):
+		name := valueless.GetSpecifiedName()
+		return usagef("--%s has no value: expected --%s %s", name, name, strings.ToUpper(valueless.GetFlag().Value.Type()))
+	case errors.As(err, &malformed):
+		return usagef("--%s = %q: expected %s", malformed.GetFlag().Name, malformed.GetValue(), expectedOf(malformed.GetFlag()))
+	case errors.As(err, &noFlag):
+		return usagef("%q is no flag: expected --NAME or --NAME=VALUE", noFlag.GetSpecifiedFlag())
+	case errors.As(err, &unknown):
+		return p.unknownFlag(cmd, unknown)
+	}
+	return &usageError{err}
+}
+
+// expectedOf completes "expected …" for a flag whose value does not parse.
+func expectedOf(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "bool":
+		return "true or false"
+	case "int":
+		return "a whole number"
+	}
+	return "a " + f.Value.Type()
+}
+
+// unknownFlag tells of the flags that there are. Where the command takes arguments, the
+// unknown flag may be one that begins with a dash.
+func (p *process) unknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error {
+	given := "-" + unknown.GetSpecifiedShortnames()
+	hint := ""
+	takesArguments := strings.Contains(cmd.Use, " ")
+	if given != "-" {
+		if takesArguments {
+			hint = "; if it is an argument, put two dashes before it: -- " + given
+		}
+		return usagef("unknown flag %s: expected one of the flags that --help lists%s", given, hint)
+	}
+	given = "--" + unknown.GetSpecifiedName()
+	value := ""
+	for _, arg := range p.args {
+		if found, ok := strings.CutPrefix(arg, given+"="); ok {
+			value = found
+		}
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	fault := config.UnknownFlag(given, value, known)
+	if takesArguments {
+		fault.Expected += "; if it is an argument, put two dashes before it"
+	}
+	return &usageError{fault}
+}
+
+// noArguments refuses arguments. An unknown command arrives here as an argument of the
+// command above it.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if !cmd.HasSubCommands() {
+		return usagef("unexpected argument %q: expected %q", args[0], cmd.UseLine())
+	}
+	var known []string
+	for _, sub := range cmd.Commands() {
+		known = append(known, sub.Name())
+	}
+	hint := ""
+	if near := config.Suggest(args[0], known); near != "" {
+		hint = "; did you mean " + near + "?"
+	}
+	return usagef("unknown command %q: expected one of those that %q lists%s", args[0], cmd.CommandPath()+" --help", hint)
+}
+
+// arguments accepts from least to most arguments. The first ones, up to least, must not
+// be empty.
+func arguments(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch n := len(args); {
+		case n == 0 && least > 0:
+			return usagef("the arguments are missing: expected %q", cmd.UseLine())
+		case n < least:
+			return usagef("%s, and more are needed: expected %q", plural(n, "argument"), cmd.UseLine())
+		case n > most:
+			return usagef("%s are too many: expected %q", plural(n, "argument"), cmd.UseLine())
+		}
+		for i, arg := range args[:least] {
+			if arg == "" {
+				return usagef("argument %d is empty: expected %q", i+1, cmd.UseLine())
+			}
+		}
+		return nil
+	}
+}
+
+// namespaceFlag adds --namespace, which is empty if it is not given. It refuses an empty text:
+// a script with a variable that is not set does not mean all namespaces.
+func namespaceFlag(cmd *cobra.Command, usage string) *string {
+	var v namespaceValue
+	cmd.Flags().Var(&v, "namespace", usage)
+	return (*string)(&v)
+}
+
+type namespaceValue string
+
+func (v *namespaceValue) String() string { return string(*v) }
+func (v *namespaceValue) Type() string   { return "namespace" }
+
+func (v *namespaceValue) Set(text string) error {
+	if text == "" {
+		return errors.New("it is empty")
+	}
+	*v = namespaceValue(text)
+	return nil
+}
+
+// plural is a count and its noun, which takes an s unless there is one of it.
+func plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprint(n, " ", what)
+}

@@ -1,0 +1,128 @@
+package fastpath
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// restPatience is how long the bytes of a body may pause after the handler has answered
+	// without them. They come at once from nearly every caller, and the connection goes on.
+	restPatience = time.Second / 4
+	// restTime bounds how long such a body may take to come.
+	restTime = 2 * time.Second
+	// lingerTime is how long a connection stays after its last answer: a connection that is
+	// closed while bytes come in may take the answer away from its caller (RFC 9112, section 9.6).
+	lingerTime = time.Second / 2
+)
+
+// twoFramings refuses a request with two statements of where its body ends. Another
+// server on the way may go by the other one (RFC 9112, section 6.3).
+const twoFramings = `{"detail":"The request has both Transfer-Encoding and Content-Length: where it ends is uncertain. Send one of them."}`
+
+// noTLS answers a caller that would have waited for the answer of a server that speaks TLS.
+const noTLS = `{"detail":"The request begins with TLS, and this server speaks plain http: use http:// in place of https://."}`
+
+// refuse answers a request of which nobody knows for certain where it ends, and which is
+// therefore the last one.
+func (c *conn) refuse(body string) next {
+	c.out = append(c.out, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: "+strconv.Itoa(len(body))+
+		"\r\nContent-Type: application/json\r\n"+c.server.date()+"\r\n"+body...)
+	if !c.flush() {
+		return end
+	}
+	if half, ok := c.net.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite() // it fails if the connection has ended, which is as good
+	}
+	return leave
+}
+
+// linger waits until the caller has the last answer: until it closes its side, or for a
+// short time. A newcomer does not wait for that.
+func (c *conn) linger() {
+	c.rest()
+	if c.net.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
+		_, _ = io.Copy(io.Discard, c.net) // an error says that the wait is over
+	}
+}
+
+type borrowedKey struct{}
+
+// withBorrowed lets the handler find the connection that its request came by.
+func withBorrowed(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, borrowedKey{}, c)
+}
+
+// handleBorrowed has the handler answer a request that net/http has read. It watches the
+// handler read the body: the connection is idle while a body does not go on. A body that
+// the handler has left is not waited for as long as one that it reads.
+func (s *Server) handleBorrowed(w http.ResponseWriter, r *http.Request) {
+	b := r.Context().Value(borrowedKey{}).(*borrowed)
+	if len(r.TransferEncoding) > 0 && !b.framed.Swap(false) && b.lengths.found.Load() {
+		// The request may have a Content-Length too: net/http does not say.
+		w.Header().Set("Connection", "close")
+	}
+	b.handling.Store(true)
+	defer b.handling.Store(false)
+	if r.Body == http.NoBody {
+		s.handler.ServeHTTP(w, r)
+		return
+	}
+	body := &watchedBody{ReadCloser: r.Body, of: b}
+	defer func() {
+		if !body.ended.Load() {
+			b.leaveBody()
+		}
+	}()
+	watched := r.WithContext(r.Context())
+	watched.Body = body
+	s.handler.ServeHTTP(w, watched)
+}
+
+// watchedBody is the body of a request that net/http has read.
+type watchedBody struct {
+	io.ReadCloser
+	of    *borrowed
+	ended atomic.Bool
+}
+
+func (w *watchedBody) Read(p []byte) (int, error) {
+	w.of.reading.Store(true)
+	defer w.of.reading.Store(false)
+	n, err := w.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		w.ended.Store(true)
+	}
+	return n, err
+}
+
+// lengthFinder notices the name of a Content-Length in what net/http reads on a connection.
+// It does not know heads from bodies, so it may notice one that is none.
+type lengthFinder struct {
+	matched int // how much of the name the last bytes are
+	found   atomic.Bool
+}
+
+func (f *lengthFinder) look(p []byte) {
+	const name = "content-length"
+	for _, c := range p {
+		switch c | 0x20 { // which is a letter in lower case, and leaves "-" as it is
+		case name[f.matched]:
+			f.matched++
+		case name[0]: // the name begins with it nowhere else
+			f.matched = 1
+		default:
+			f.matched = 0
+		}
+		if f.matched == len(name) {
+			f.found.Store(true)
+			f.matched = 0
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package store
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"math"
+
+	"github.com/botwired/botwired/journal/internal/record"
+)
+
+// LogBlock is the size of a log's blocks. No chunk goes across them, so that reading can
+// begin anew at any.
+const LogBlock = 32 << 10
+
+// ChunkHeader is the least size of a chunk. Where less is left of a block, no chunk begins.
+const ChunkHeader = 11 // checksum, length, kind, number of the log
+
+const (
+	syncedHeader = ChunkHeader + 8
+	// The kinds of chunks that begin with a number: a whole batch, the first part of one, a
+	// middle part, the last part. The synced ones have, too, the offset up to which the log
+	// was synced.
+	wholeChunk, lastChunk = 5, 8
+	wholeSynced           = 9
+)
+
+// Chunk is a batch in a log, or a part of one.
+type Chunk struct {
+	Payload     []byte
+	Size        int    // with its header
+	First, Last bool   // of its batch
+	Checks      bool   // its checksum is right
+	Synced      uint64 // the log was synced up to here when the chunk was written; 0 if it does not say
+}
+
+// ParseChunk parses the chunk that text, the rest of a block, begins with; ok says that it
+// looks like one of the log of this number.
+func ParseChunk(text []byte, number uint64) (c Chunk, ok bool) {
+	if len(text) < ChunkHeader {
+		return Chunk{}, false
+	}
+	kind, header := text[6], ChunkHeader
+	if kind >= wholeSynced {
+		kind, header = kind-wholeSynced+wholeChunk, syncedHeader
+	}
+	c.Size = header + int(binary.LittleEndian.Uint16(text[4:]))
+	if kind < wholeChunk || kind > lastChunk || c.Size > len(text) || binary.LittleEndian.Uint32(text[7:]) != uint32(number) {
+		return Chunk{}, false
+	}
+	if header == syncedHeader {
+		c.Synced = binary.LittleEndian.Uint64(text[ChunkHeader:])
+	}
+	c.Payload = text[header:c.Size]
+	c.First, c.Last = kind <= wholeChunk+1, kind == wholeChunk || kind == lastChunk
+	sum := crc32.Checksum(text[6:c.Size], record.Castagnoli)
+	c.Checks = (sum>>15|sum<<17)+0xa282ead8 == binary.LittleEndian.Uint32(text)
+	return c, true
+}
+
+// syncedBehind reports whether a log that can be read up to end says, further on, that it
+// was synced beyond the first damage behind end. text is the log from the block on that
+// begins at an offset. A power cut may tear a batch of which the first chunks were synced.
+func syncedBehind(text []byte, from, end int64, number uint64) bool {
+	damaged := int64(math.MaxInt64)
+	for at := int(end - from); at < len(text); {
+		blockEnd := min((at/LogBlock+1)*LogBlock, len(text))
+		if blockEnd-at < syncedHeader {
+			at = blockEnd
+			continue
+		}
+		c, ok := ParseChunk(text[at:blockEnd], number)
+		switch {
+		case !ok || !c.Checks:
+			damaged = min(damaged, from+int64(at))
+			at++
+		case c.Synced > uint64(damaged):
+			return true
+		default:
+			at += c.Size
+		}
+	}
+	return false
+}

@@ -1,0 +1,66 @@
+package store
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"testing"
+
+	"github.com/botwired/botwired/journal/internal/record"
+)
+
+// chunk is a chunk of log 7, of the kind without the offset up to which the log was synced.
+func chunk(kind byte, size int, synced uint64) []byte {
+	c := make([]byte, size)
+	binary.LittleEndian.PutUint16(c[4:], uint16(size-syncedHeader))
+	c[6] = kind - wholeChunk + wholeSynced
+	binary.LittleEndian.PutUint32(c[7:], 7)
+	binary.LittleEndian.PutUint64(c[ChunkHeader:], synced)
+	sum := crc32.Checksum(c[6:], record.Castagnoli)
+	binary.LittleEndian.PutUint32(c, (sum>>15|sum<<17)+0xa282ead8)
+	return c
+}
+
+// contract 4: an end that a power cut has torn is no damage, though a part of the torn batch
+// had been synced together with the batch before it.
+func TestSyncedBehind(t *testing.T) {
+	const firstChunk, size, end = wholeChunk + 1, 100, 100
+	for name, test := range map[string]struct {
+		torn   int    // the number of the chunk
+		synced uint64 // as the last chunk says
+		want   bool
+	}{
+		"a torn end":                        {2, 2 * size, false},
+		"of which nothing was synced":       {1, size, false},
+		"damage to what was synced":         {1, 2 * size, true},
+		"damage to a later chunk":           {2, 3 * size, true},
+		"damage, of which no chunk tells":   {1, 0, false},
+		"nothing is damaged but the newest": {3, 3 * size, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log []byte
+			for i, kind := range []byte{wholeChunk, firstChunk, lastChunk, wholeChunk} {
+				c := chunk(kind, size, 0)
+				if i == 3 {
+					c = chunk(kind, size, test.synced)
+				}
+				if i == test.torn {
+					c[len(c)-1] ^= 1
+				}
+				log = append(log, c...)
+			}
+			if got := syncedBehind(log, 0, end, 7); got != test.want {
+				t.Errorf("it is %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
+// No chunk begins in the last bytes of a block: they are not damaged.
+func TestSyncedBehindTheEndOfABlock(t *testing.T) {
+	const end = LogBlock - syncedHeader + 1
+	log := make([]byte, LogBlock, 2*LogBlock)
+	log = append(log, chunk(wholeChunk, 100, LogBlock)...)
+	if syncedBehind(log, 0, end, 7) {
+		t.Error("the rest of a block counts as damage")
+	}
+}

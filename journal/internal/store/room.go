@@ -1,0 +1,89 @@
+package store
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// openSlack is the room, in bytes, that opening a store takes beside its tables, for the
+// manifest and what else Pebble writes then.
+const openSlack = 1 << 20
+
+// awaitRoom returns when the disk has room to open the store. Pebble first writes the
+// records of the logs into tables, and waits for room without end and without a word. If
+// nobody wants to be asked, awaitRoom leaves it at that.
+func (s *Store) awaitRoom() error {
+	for s.opts.AwaitRoom != nil {
+		usage, err := s.opts.FS.GetDiskUsage(s.opts.Dir)
+		if errors.Is(err, vfs.ErrUnsupported) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		needed, err := roomToOpen(s.opts.FS, s.opts.Dir, int64(min(usage.AvailBytes, 1<<62)))
+		if err != nil {
+			return err
+		}
+		if needed > 0 && s.ballast.held {
+			s.dropBallast()
+			continue
+		}
+		if err := s.opts.AwaitRoom(needed); err != nil || needed == 0 {
+			return err
+		}
+	}
+	return nil
+}
+
+// roomToOpen is how many bytes must be free to open a store, or 0 if they are. It reads the
+// logs only where their files would not fit: they are longer than their records.
+func roomToOpen(fsys vfs.FS, dir string, free int64) (needed int64, err error) {
+	logs, err := listLogs(fsys, dir)
+	if err != nil {
+		return 0, err
+	}
+	live, err := readLiveLogs(fsys, dir)
+	if err != nil {
+		return 0, err
+	}
+	logs = slices.DeleteFunc(logs, func(log logFile) bool { return log.number < live.first })
+	for _, size := range []func(vfs.FS, string, logFile) (int64, error){sizeOfLog, sizeOfRecords} {
+		needed = 0
+		for _, log := range logs {
+			n, err := size(fsys, fsys.PathJoin(dir, log.name), log)
+			if err != nil {
+				return 0, err
+			}
+			needed += n
+		}
+		// An index and filters come with the records.
+		if needed += needed/4 + openSlack; free >= needed {
+			return 0, nil
+		}
+	}
+	return needed, nil
+}
+
+func sizeOfLog(fsys vfs.FS, path string, _ logFile) (int64, error) {
+	info, err := fsys.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// sizeOfRecords counts up to the end of the log or to damage: opening judges that.
+func sizeOfRecords(fsys vfs.FS, path string, log logFile) (n int64, err error) {
+	f, err := fsys.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	_, _ = ReadLog(f, log.number, func(repr []byte) error {
+		n += int64(len(repr))
+		return nil
+	})
+	return n, f.Close()
+}

@@ -1,0 +1,147 @@
+// Package child runs botwired as a child process, as its users do, and asks it over HTTP.
+package child
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// startLimit bounds how long a daemon may take to listen. It ends a hang: a busy machine
+	// is slow.
+	startLimit = 4 * time.Minute
+	tailLines  = 30
+)
+
+// Process is a daemon. Its methods may be called concurrently.
+type Process struct {
+	cmd     *exec.Cmd
+	address string
+
+	exited   chan struct{} // closed once exitedAt and the exit code are known
+	exitedAt time.Time
+
+	mu     sync.Mutex
+	stderr []string
+}
+
+// Start runs a command that is or becomes the daemon, with a JSON log, and waits until the
+// daemon listens. The process finds nothing of this machine's configuration, only a home
+// folder. On Linux it dies with this process.
+//
+// The error has the end of the daemon's log, and no process is left behind it.
+func Start(ctx context.Context, home string, command ...string) (*Process, error) {
+	p := &Process{exited: make(chan struct{})}
+	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...) //nolint:gosec // the daemon that the caller built
+	p.cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
+	p.cmd.SysProcAttr = diesWithParent()
+	pipe, err := p.cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	listening := make(chan string, 1)
+	go p.attend(pipe, listening)
+	select {
+	case address, ok := <-listening:
+		if !ok {
+			return nil, fmt.Errorf("the daemon ended with %d instead of starting:\n%s", p.Code(), p.Tail())
+		}
+		p.address = address
+		return p, nil
+	case <-ctx.Done():
+		return nil, errors.Join(ctx.Err(), p.Kill())
+	case <-time.After(startLimit):
+		return nil, errors.Join(fmt.Errorf("the daemon does not listen:\n%s", p.Tail()), p.Kill())
+	}
+}
+
+// attend collects stderr, reports the address when the daemon logs it, and reaps the process.
+// It closes listening last.
+func (p *Process) attend(pipe io.Reader, listening chan<- string) {
+	defer close(listening)
+	defer close(p.exited)
+	from := bufio.NewReader(pipe)
+	for {
+		line, err := from.ReadString('\n') // of any length: the daemon waits until it is read
+		if line == "" && err != nil {
+			break
+		}
+		line = strings.TrimSuffix(line, "\n")
+		p.mu.Lock()
+		p.stderr = append(p.stderr, line)
+		p.mu.Unlock()
+		var event struct{ Msg, Address string }
+		if json.Unmarshal([]byte(line), &event) == nil && event.Msg == "listening" {
+			listening <- event.Address
+		}
+	}
+	p.exitedAt = time.Now()
+	_ = p.cmd.Wait() // its error repeats the exit code
+}
+
+// URL is the daemon's address, as a URL without a path.
+func (p *Process) URL() string { return "http://" + p.address }
+
+// Address is where the daemon listens: host and port.
+func (p *Process) Address() string { return p.address }
+
+// Pid is the number of the process.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// Lines returns all that the daemon has written to stderr.
+func (p *Process) Lines() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stderr[:len(p.stderr):len(p.stderr)]
+}
+
+// Tail returns the end of what the daemon has written to stderr.
+func (p *Process) Tail() string {
+	lines := p.Lines()
+	return strings.Join(lines[max(0, len(lines)-tailLines):], "\n")
+}
+
+// Signal sends a signal to the process. It is an error if the process has ended.
+func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
+
+// Alive is an error, with the end of the log, if the process has ended.
+func (p *Process) Alive() error {
+	select {
+	case <-p.exited:
+		return fmt.Errorf("the daemon has ended with %d:\n%s", p.Code(), p.Tail())
+	default:
+		return nil
+	}
+}
+
+// Exited is closed at the end of the process.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Code is the exit code of a process that has ended, -1 if a signal ended it.
+func (p *Process) Code() int { return p.cmd.ProcessState.ExitCode() }
+
+// ExitedAt is when this process noticed the end of the child's.
+func (p *Process) ExitedAt() time.Time { return p.exitedAt }
+
+// Kill ends the process as a crash does, even a stopped one, and waits for its end. It is no
+// error if the process has ended already.
+func (p *Process) Kill() error {
+	err := p.cmd.Process.Kill()
+	if errors.Is(err, os.ErrProcessDone) {
+		err = nil
+	}
+	<-p.exited
+	return err
+}

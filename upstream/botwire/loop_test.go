@@ -1,0 +1,56 @@
+package botwire_test
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/botwired/botwired/internal/via"
+	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/botwire"
+)
+
+// contract 13: the answer of this daemon itself, or of one whose upstream it is, confirms
+// nothing, whatever it says. All requests upstream are signed, those that are passed on too.
+func TestOwnAnswerConfirmsNothing(t *testing.T) {
+	for status, verdict := range map[int]upstream.Verdict{http.StatusLoopDetected: upstream.Unsent, http.StatusOK: upstream.Transient} {
+		var signed []string
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			signed = append(signed, r.Header.Get("Via"))
+			w.Header().Set("Via", r.Header.Get("Via")+", 1.1 botwired-another")
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(`{"namespace":"ns","key":"k","stored":true,"deleted":true,"count":0,"keys":[]}`))
+		}))
+		t.Cleanup(server.Close)
+		u, err := url.Parse(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := botwire.NewClient(botwire.Options{URL: u, Timeout: timeout, Concurrency: 1, Chain: via.New()})
+		t.Cleanup(c.Close)
+		_, getErr := c.Get(t.Context(), key("k"))
+		_, _, listErr := c.List(t.Context(), "ns")
+		for what, err := range map[string]error{
+			"put": c.Put(t.Context(), key("k"), "v"), "delete": c.Delete(t.Context(), key("k")), "get": getErr, "list": listErr,
+		} {
+			var failed *upstream.Error
+			if !errors.As(err, &failed) || failed.Verdict != verdict || !failed.Unreachable || !strings.Contains(failed.Reason, "this daemon itself") {
+				t.Errorf("%d to a %s: %+v", status, what, err)
+			}
+		}
+		h := botwire.NewForwarder(c, func() bool { return false }, slog.New(slog.DiscardHandler))
+		forwarded(h, http.MethodGet, "/channels", nil)
+		if len(signed) != 5 {
+			t.Errorf("%d requests", len(signed))
+		}
+		for _, name := range signed {
+			if !strings.HasPrefix(name, "1.1 botwired-") || name != signed[0] {
+				t.Errorf("a request is signed %q, the first one %q", name, signed[0])
+			}
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package botwire
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+const (
+	// idleFor is how long an unused connection is kept.
+	idleFor = 90 * time.Second
+	// maxResponseHeader bounds the header of an answer, in bytes.
+	maxResponseHeader = 64 << 10
+	// takenWithin is how long upstream may leave a part of a request untaken. The body of a
+	// request that is passed on may otherwise go at upstream's pace. Without this bound such a
+	// request would never end: net/http waits for an answer with a deadline only once the
+	// request is written.
+	takenWithin = time.Minute
+)
+
+// transport makes the client's requests and those that are passed on. It speaks HTTP/1.1
+// only. One request at a time on a connection makes it certain whether a request that
+// failed was sent.
+type transport struct{ *http.Transport }
+
+func newTransport(opts Options) transport {
+	dial := (&net.Dialer{Timeout: opts.Timeout}).DialContext
+	t := &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    opts.Timeout,
+		MaxIdleConns:           2 * opts.Concurrency,
+		MaxIdleConnsPerHost:    2 * opts.Concurrency,
+		IdleConnTimeout:        idleFor,
+		ResponseHeaderTimeout:  opts.Timeout, // a forwarded request has no other
+		MaxResponseHeaderBytes: maxResponseHeader,
+	}
+	t.Protocols = new(http.Protocols)
+	t.Protocols.SetHTTP1(true)
+	if opts.Dial != nil {
+		t.Proxy = nil
+		dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return opts.Dial(ctx) }
+	}
+	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return boundedConn{conn}, nil
+	}
+	return transport{t}
+}
+
+var errSwitched = errors.New("upstream answered 101 Switching Protocols, which the request did not ask for")
+
+// RoundTrip refuses an answer that switches protocols unasked. net/http gives the body of
+// such an answer the whole connection, which no deadline of the request's bounds any more.
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.Transport.RoundTrip(r)
+	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols || isWebSocket(r.Header) && isWebSocket(resp.Header) {
+		return resp, err
+	}
+	return nil, errors.Join(errSwitched, resp.Body.Close())
+}
+
+// isWebSocket reports whether a header asks for, or agrees to, the only protocol to which a
+// connection may switch. Any other protocol that carries requests could take writes past the
+// journal.
+func isWebSocket(h http.Header) bool { return strings.EqualFold(h.Get("Upgrade"), "websocket") }
+
+// boundedConn is a connection on which each write has to be taken within takenWithin.
+type boundedConn struct{ net.Conn }
+
+func (c boundedConn) Write(p []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(takenWithin)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}
