@@ -132,6 +132,10 @@ func (c *Cache) Put(k Key, g Generation, item Item) *Item {
 	return &item
 }
 
+// Await returns once Get finds the answers that were put before, unless Ristretto has
+// dropped them: it takes them in the background.
+func (c *Cache) Await() { c.items.Wait() }
+
 // hash returns where the answer to a key is, and the generation that it depends on.
 // Listings of a namespace share one, whatever their limits.
 func (c *Cache) hash(k Key) (uint64, *atomic.Uint64) {

@@ -50,6 +50,20 @@ func mustMiss(t *testing.T, c *cache.Cache, k cache.Key) {
 	}
 }
 
+// Ristretto keeps a new answer some time after it was put. An empty cache of that size
+// has room for these.
+func TestAwait(t *testing.T) {
+	c := open(t, 1<<20)
+	for i := range 500 {
+		k := cache.Key{Namespace: "ns", Key: fmt.Sprint(i)}
+		c.Put(k, c.Generation(k), cache.Item{})
+		c.Await()
+		if got, _ := c.Get(k); got == nil {
+			t.Fatalf("answer %d is not there", i)
+		}
+	}
+}
+
 func TestKeptUntilChanged(t *testing.T) {
 	c := open(t, 1<<20)
 	mustMiss(t, c, entry)

@@ -130,7 +130,8 @@ func fetchedEntry(item *cache.Item, overtaken bool) fetched {
 }
 
 // rememberAbsence caches that upstream does not hold the entry, unless something newer
-// is known here: the journal keeps no record of absences. unchanged reports whether it is
+// is known here: the journal keeps no record of absences. So it waits until the cache has
+// it, or upstream would be asked again by whoever reads at once. unchanged reports whether it is
 // certain that nothing newer has left no trace: on a nearly full disk a write may settle
 // without a copy.
 func (m *memory) rememberAbsence(id journal.ID, unchanged func() bool) (*cache.Item, error) {
@@ -144,7 +145,9 @@ func (m *memory) rememberAbsence(id journal.ID, unchanged func() bool) (*cache.I
 		return nil, err
 	}
 	if state.Kind == journal.Unknown {
-		return m.cache.Put(entryKey(id), generation, absent), nil
+		item := m.cache.Put(entryKey(id), generation, absent)
+		m.cache.Await()
+		return item, nil
 	}
 	return &absent, nil
 }

@@ -269,7 +269,6 @@ func TestASettledDeleteLeavesAKnownAbsence(t *testing.T) {
 		s.upstream.take()
 		s.upstream.setDown(true)
 		s.settle(id("n", "k"))
-		synctest.Wait() // the cache takes it
 		wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
 		wantStatus(t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusNotFound)
 		time.Sleep(2 * time.Second)
