@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/botwired/botwired/proof/loopback"
 )
 
 func TestMain(m *testing.M) {
@@ -180,13 +182,13 @@ func (d *daemon) only(t *testing.T) asked {
 	return d.asked[0]
 }
 
-// closedAddress is a loopback address where nothing listens.
+// closedAddress is a loopback address where nothing listens, and where the test may have
+// something listen.
 func closedAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	address, err := loopback.FreeAddress(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	return address
 }

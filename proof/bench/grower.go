@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/internal/load"
+	"github.com/botwired/botwired/proof/loopback"
 )
 
 const (
@@ -46,7 +47,7 @@ type subjectOfGrowth struct {
 
 // begin starts a daemon with its upstream down, and gives it so many writes.
 func (g *grower) begin(ctx context.Context, size int) (*subjectOfGrowth, error) {
-	up, err := freeAddress(ctx)
+	up, err := loopback.FreeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}

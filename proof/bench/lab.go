@@ -5,12 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/botwired/botwired/proof/loopback"
 )
 
 // startsWithin bounds how long a server may take to answer.
@@ -122,7 +123,7 @@ func (l *lab) launch(ctx context.Context, c command) (*server, error) {
 	s := &server{lab: l, address: c.address, dir: c.dir, exited: make(chan struct{})}
 	var err error
 	if s.address == "" {
-		if s.address, err = freeAddress(ctx); err != nil {
+		if s.address, err = loopback.FreeAddress(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -169,13 +170,4 @@ func (s *server) remove() error {
 	delete(s.lab.servers, s)
 	s.lab.mu.Unlock()
 	return os.RemoveAll(s.dir)
-}
-
-// freeAddress returns an address on loopback that nobody listens on.
-func freeAddress(ctx context.Context) (string, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
 }

@@ -72,7 +72,7 @@ func redisServer(program string, settings ...string) command {
 	return command{
 		program: program,
 		args: func(address, dir string) []string {
-			host, port, _ := net.SplitHostPort(address) // the address is freeAddress's
+			host, port, _ := net.SplitHostPort(address) // the address is loopback's
 			return append([]string{"--bind", host, "--port", port, "--dir", dir, "--save", ""}, settings...)
 		},
 		probe: func(ctx context.Context, address string) error {
