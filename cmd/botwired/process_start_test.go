@@ -16,24 +16,39 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// failing runs a command that has to fail within two seconds, with one line. A busy machine
-// adds a multiple of the time that a process takes there that does nothing.
+// failing runs a command that has to fail with one line.
 func failing(t *testing.T, program string, args []string, code int, parts ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd, stderr := command(ctx, t, program, args...)
-	began := time.Now()
 	_ = cmd.Run() // judged by its exit code
-	if took := time.Since(began); took > 2*time.Second {
+	wantFailure(t, outcome{cmd.ProcessState.ExitCode(), "", stderr.String()}, code, parts...)
+}
+
+// withinTwoSeconds does something that a daemon has to do in that time, once more if it took
+// longer. A busy machine adds a multiple of the time that a process takes there that does
+// nothing, and is not as busy each time.
+func withinTwoSeconds(t *testing.T, program string, do func()) {
+	t.Helper()
+	for try := 1; ; try++ {
+		began := time.Now()
+		do()
+		took := time.Since(began)
+		if took <= 2*time.Second {
+			return
+		}
 		began = time.Now()
-		idle, _ := command(ctx, t, program, "version")
+		idle, _ := command(t.Context(), t, program, "version")
 		no(t, idle.Run())
-		if slack := 10 * time.Since(began); took > 2*time.Second+slack {
-			t.Errorf("it took %s to fail, with %s for a busy machine", took, slack)
+		slack := 10 * time.Since(began)
+		if took <= 2*time.Second+slack {
+			return
+		}
+		if try == 5 {
+			t.Fatalf("it took %s, with %s for a busy machine", took, slack)
 		}
 	}
-	wantFailure(t, outcome{cmd.ProcessState.ExitCode(), "", stderr.String()}, code, parts...)
 }
 
 // tree lists the names, sizes and times of the files in a directory.
@@ -68,8 +83,10 @@ func testOneDaemon(t *testing.T, program string) {
 		return err
 	})
 	before := names(tree(t, dir))
-	failing(t, program, []string{"serve", "--listen", freeAddress(t), "--data-dir", dir, "--upstream-url", service.url()},
-		exitError, "data_dir", dir, "another botwired uses it")
+	second := []string{"serve", "--listen", freeAddress(t), "--data-dir", dir, "--upstream-url", service.url()}
+	withinTwoSeconds(t, program, func() {
+		failing(t, program, second, exitError, "data_dir", dir, "another botwired uses it")
+	})
 	if diff := cmp.Diff(before, names(tree(t, dir))); diff != "" {
 		t.Errorf("it touched the directory (-before +after):\n%s", diff)
 	}
