@@ -164,7 +164,7 @@ func testCoalesces(t *testing.T, program string) {
 func testWritesWait(t *testing.T, program string) {
 	const keys, writes = 500, 10_000
 	service, dir, address := newMemoryService(t), t.TempDir(), freeAddress(t)
-	c := startChild(t, program, dir, address, service.url())
+	c := startChild(t, program, dir, address, service.url(), impatient)
 	var wg sync.WaitGroup
 	for writer := range 10 {
 		wg.Go(func() {
@@ -314,7 +314,7 @@ func testTermServes(t *testing.T, program string) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	t.Cleanup(func() { close(release); upstream.Close() })
 	dir := t.TempDir()
-	c := startChild(t, program, dir, freeAddress(t), upstream.URL, "--flush-drain-timeout", "20s")
+	c := startChild(t, program, dir, freeAddress(t), upstream.URL, impatient, "--flush-drain-timeout", "20s")
 	if err := c.put("n/before", "v"); err != nil {
 		t.Fatal(err)
 	}
@@ -377,7 +377,7 @@ func testSecondSignal(t *testing.T, program string) {
 		return nil
 	})
 	c.signal(syscall.SIGTERM)
-	c.wantExit(20*time.Second, terminated)
+	c.wantExit(time.Minute, terminated)
 	ws.wg.Wait()
 	again := startChild(t, program, dir, freeAddress(t), upstream.URL)
 	if err := ws.check(again.value); err != nil {

@@ -74,7 +74,7 @@ func testLoop(t *testing.T, program string) {
 			r.SetURL(&url.URL{Scheme: "http", Host: address})
 		}})
 		t.Cleanup(between.Close)
-		c := startChild(t, program, t.TempDir(), address, between.URL, args...)
+		c := startChild(t, program, t.TempDir(), address, between.URL, append(args, impatient)...)
 		token := []string{"Authorization", "Bearer secret"}
 		for _, key := range []string{"a", "b", "a"} {
 			if status, _, err := c.ask(http.MethodPut, "/memory/n/"+key, `{"value":"v"}`, token...); err != nil || status != http.StatusOK {
