@@ -35,8 +35,8 @@ const (
 	countersPerItem = 10
 	// getBuffer is Ristretto's recommendation for the size of its buffers.
 	getBuffer = 64
-	// itemOverhead is what an Item costs beside its body and key, in bytes.
-	itemOverhead = 144
+	// itemOverhead is what an Item costs beside its body, tag and key, in bytes.
+	itemOverhead = 160
 )
 
 // Key names an answer: an entry's, or with Limit a listing's of its namespace.
@@ -50,6 +50,8 @@ type Key struct {
 type Item struct {
 	// Body is the encoded answer; nil says that upstream has no such entry.
 	Body []byte
+	// Tag names the state that Body shows; empty for a listing and an absence.
+	Tag string
 	// ConfirmedAt is when upstream was last known to hold this. It is zero for a
 	// pending write, which is right until the next change.
 	ConfirmedAt time.Time
@@ -127,7 +129,7 @@ func (c *Cache) Put(k Key, g Generation, item Item) *Item {
 	if slot.Load() != item.generation {
 		return &item // storing it would only push out something useful
 	}
-	cost := int64(len(item.Body) + len(k.Namespace) + len(k.Key) + itemOverhead)
+	cost := int64(len(item.Body) + len(item.Tag) + len(k.Namespace) + len(k.Key) + itemOverhead)
 	c.items.Set(hash, &item, cost)
 	return &item
 }

@@ -136,6 +136,7 @@ func settledState(o Observation, confirmedAt float64) State {
 	return State{
 		Kind: Settled, Value: o.Value, ListBytes: o.ListBytes,
 		CreatedAt: o.CreatedAt, UpdatedAt: o.UpdatedAt, ConfirmedAt: fromUnix(confirmedAt),
+		WrittenAs: o.Origin.Seq,
 	}
 }
 

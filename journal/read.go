@@ -55,6 +55,7 @@ func damagedIf(err error) error {
 func (j *Journal) pendingState(id ID, v *record.Version) (State, error) {
 	state := State{
 		Kind: Gone, Seq: v.Seq, ListBytes: int(v.ListBytes), CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
+		WrittenAs: v.Seq,
 	}
 	if v.Op == Delete {
 		return state, nil

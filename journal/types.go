@@ -96,6 +96,10 @@ type State struct {
 	CreatedAt   float64 // Unix seconds
 	UpdatedAt   float64 // Unix seconds
 	ConfirmedAt time.Time
+	// WrittenAs is the sequence number of the write of this journal's that made the state.
+	// Settling keeps it, and so does upstream's answer as long as it shows that write. It is 0
+	// if another host made the state, as far as is known.
+	WrittenAs uint64
 }
 
 // Listing is the last listing of a namespace that upstream gave, brought forward

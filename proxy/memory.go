@@ -67,16 +67,20 @@ func (m *memory) get(w http.ResponseWriter, r *http.Request, id journal.ID) erro
 	if refusal := wire.CheckEntry(id.Namespace, id.Key); refusal != nil {
 		return refusal
 	}
+	c, err := parseConditions(r.Header)
+	if err != nil {
+		return err
+	}
 	d := parseDirectives(r.Header)
 	found, err := m.findEntry(id, d)
 	if err != nil {
 		return err
 	}
-	return m.finishGet(w, id, d, found)
+	return m.finishGet(w, id, d, c, found)
 }
 
 // finishGet answers a GET, given what was found here.
-func (m *memory) finishGet(w http.ResponseWriter, id journal.ID, d directives, found found) error {
+func (m *memory) finishGet(w http.ResponseWriter, id journal.ID, d directives, c conditions, found found) error {
 	a := found.answer()
 	if found.freshness != cache.Fresh {
 		var err error
@@ -88,6 +92,14 @@ func (m *memory) finishGet(w http.ResponseWriter, id journal.ID, d directives, f
 	a.describe(w.Header())
 	if a.item.Body == nil {
 		wire.NotFound(id.Namespace, id.Key).Write(w)
+		return nil
+	}
+	tagHeader(w.Header(), a.item.Tag)
+	switch {
+	case c.changed(a.item):
+		return errNotAsMatched
+	case c.unchanged(a.item):
+		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
 	writeJSON(w, http.StatusOK, a.item.Body)

@@ -177,7 +177,7 @@ func TestAnAnswerMadeBeforeAWriteIsNotKept(t *testing.T) {
 		}
 		for i := range 4 {
 			writing.Go(func() {
-				if _, err := m.store(k, strconv.Itoa(i)); err != nil {
+				if _, err := m.store(newPut(k, strconv.Itoa(i))); err != nil {
 					t.Error(err)
 				}
 			})

@@ -71,7 +71,7 @@ func (m *memory) getSimple(id journal.ID, date string, dst []byte) (answer []byt
 	}
 	if found.freshness != cache.Fresh || found.item.Body == nil || len(found.item.Body) > copiedValue {
 		return nil, func(_ context.Context, w http.ResponseWriter) error {
-			return m.finishGet(w, id, anyAge, found)
+			return m.finishGet(w, id, anyAge, conditions{}, found)
 		}, nil
 	}
 	a := found.answer()
@@ -84,6 +84,8 @@ func (m *memory) getSimple(id journal.ID, date string, dst []byte) (answer []byt
 	}
 	dst = append(dst, "Cache-Status: "...)
 	dst = append(dst, sourceNames[a.source].cacheStatus[0]...)
+	dst = append(dst, "\r\nEtag: "...)
+	dst = append(dst, a.item.Tag...)
 	dst = append(dst, "\r\n"...)
 	return appendBody(dst, date, a.item.Body), nil, nil
 }
@@ -100,12 +102,14 @@ func (m *memory) putSimple(id journal.ID, r *fastpath.Request, dst []byte) ([]by
 	if refusal != nil {
 		return nil, refusal
 	}
-	written, err := m.store(id, value)
+	written, err := m.store(newPut(id, value))
 	if err != nil {
 		return nil, err
 	}
 	dst = append(dst, "HTTP/1.1 200 OK\r\nBotwired-Write: pending; seq="...)
 	dst = strconv.AppendUint(dst, written.Seq, 10)
+	dst = append(dst, "\r\nEtag: "...)
+	dst = appendWriteTag(dst, written.Seq, value)
 	dst = append(dst, "\r\n"...)
 	var stored [storedSize]byte
 	return appendBody(dst, r.Date, wire.AppendStored(stored[:0], id.Namespace, id.Key, wire.CodePoints(value))), nil

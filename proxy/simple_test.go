@@ -102,10 +102,16 @@ func wantSame(t *testing.T, s *sidecar, what string, r fastpath.Request, w when)
 	fast.When = atOnce
 	for _, a := range []seen{full, fast} {
 		if header := a.Header.Get("Botwired-Write"); header != "" {
-			if !strings.HasPrefix(header, "pending; seq=") {
+			seq, isPending := strings.CutPrefix(header, "pending; seq=")
+			if !isPending {
 				t.Errorf("%s: Botwired-Write: %q", what, header)
 			}
+			tag, isNumbered := strings.CutPrefix(a.Header.Get("ETag"), `"`+seq+"-")
+			if !isNumbered {
+				t.Errorf("%s: the tag of %s is %q", what, header, a.Header.Get("ETag"))
+			}
 			a.Header.Del("Botwired-Write") // two writes have two numbers
+			a.Header.Set("ETag", tag)
 		}
 	}
 	if diff := cmp.Diff(full, fast); diff != "" {
@@ -196,8 +202,8 @@ func TestASimpleMissAsksUpstream(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.upstream.set(id("n", "k"), "theirs")
 		got := s.simple(simpleGet("/memory/n/k"))
-		want := seen{http.StatusOK, http.Header{"Cache-Status": {"botwired; fwd=miss"}, "Content-Length": got.Header["Content-Length"], "Content-Type": jsonType}, got.Body, later}
-		if diff := cmp.Diff(want, got); diff != "" || !strings.Contains(got.Body, `"theirs"`) {
+		want := seen{http.StatusOK, http.Header{"Cache-Status": {"botwired; fwd=miss"}, "Content-Length": got.Header["Content-Length"], "Content-Type": jsonType, "Etag": got.Header["Etag"]}, got.Body, later}
+		if diff := cmp.Diff(want, got); diff != "" || !strings.Contains(got.Body, `"theirs"`) || !strings.HasPrefix(got.Header.Get("ETag"), `"upstream-`) {
 			t.Errorf("%s (-want +got):\n%s", got.Body, diff)
 		}
 		wantAsked(t, s, question{ID: id("n", "k"), Waits: true})

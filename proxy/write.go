@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -15,28 +16,36 @@ import (
 
 // put journals a value.
 func (m *memory) put(w http.ResponseWriter, r *http.Request, id journal.ID) error {
+	c, err := parseConditions(r.Header)
+	if err != nil {
+		return err
+	}
 	value, room, refusal := m.bodies.ReadPut(w, r, id.Namespace, id.Key)
 	if refusal != nil {
 		return refusal
 	}
 	defer room.Release()
-	written, err := m.store(id, value)
+	written, err := m.storeIf(r.Context(), newPut(id, value), c)
 	if err != nil {
 		return err
 	}
+	tagHeader(w.Header(), writeTag(written.Seq, value))
 	room.Release() // acknowledging may wait for upstream
 	m.acknowledge(w, r, written, "", wire.AppendStored(nil, id.Namespace, id.Key, wire.CodePoints(value)))
 	return nil
 }
 
-func (m *memory) store(id journal.ID, value string) (journal.Write, error) {
-	w, err := m.journal.Append(journal.NewWrite{
-		ID: id, Op: journal.Put, Value: value, ListBytes: wire.ListBytes(value),
-	})
+func newPut(id journal.ID, value string) journal.NewWrite {
+	return journal.NewWrite{ID: id, Op: journal.Put, Value: value, ListBytes: wire.ListBytes(value)}
+}
+
+// store journals a write.
+func (m *memory) store(w journal.NewWrite) (journal.Write, error) {
+	written, err := m.journal.Append(w)
 	if err == nil {
-		m.metrics.acknowledged[journal.Put].Inc()
+		m.metrics.acknowledged[w.Op].Inc()
 	}
-	return w, err
+	return written, err
 }
 
 // acknowledge answers a write that is durable. It first waits for upstream if the caller
@@ -60,22 +69,39 @@ func (m *memory) delete(w http.ResponseWriter, r *http.Request, id journal.ID) e
 	if refusal := wire.CheckEntry(id.Namespace, id.Key); refusal != nil {
 		return refusal
 	}
+	c, err := parseConditions(r.Header)
+	if err != nil {
+		return err
+	}
+	written, parameter, err := m.remove(r.Context(), id, c)
+	if err != nil {
+		return err
+	}
+	m.acknowledge(w, r, written, parameter, wire.AppendDeleted(nil, id.Namespace, id.Key))
+	return nil
+}
+
+func (m *memory) remove(ctx context.Context, id journal.ID, c conditions) (w journal.Write, parameter string, err error) {
+	if c.given() {
+		w, err = m.storeIf(ctx, journal.NewWrite{ID: id, Op: journal.Delete}, c)
+		return w, "", err
+	}
 	began := time.Now()
 	for look := 1; ; look++ {
-		written, parameter, err := m.tryDelete(id, look > looksForNews, began)
-		switch {
-		case errors.Is(err, journal.ErrChanged), errors.Is(err, errOvertaken):
-			// Another write was faster. It decides what this one finds, if anybody still asks.
-			if err := r.Context().Err(); err != nil {
-				return err
-			}
-			continue
-		case err != nil:
-			return err
+		w, parameter, err = m.tryDelete(id, look > looksForNews, began)
+		if !isOvertaken(err) {
+			return w, parameter, err
 		}
-		m.acknowledge(w, r, written, parameter, wire.AppendDeleted(nil, id.Namespace, id.Key))
-		return nil
+		if err := ctx.Err(); err != nil {
+			return journal.Write{}, "", err
+		}
 	}
+}
+
+// isOvertaken reports whether another write was faster. It decides what this one finds, if
+// anybody still asks.
+func isOvertaken(err error) bool {
+	return errors.Is(err, journal.ErrChanged) || errors.Is(err, errOvertaken)
 }
 
 // looksForNews is how often a DELETE looks at an entry that is known neither before nor
@@ -105,15 +131,12 @@ func (m *memory) tryDelete(
 			return journal.Write{}, "", err
 		}
 	}
-	w, err = m.journal.Append(journal.NewWrite{
+	w, err = m.store(journal.NewWrite{
 		ID: id, Op: journal.Delete,
 		If: func(newest uint64) bool {
 			return newest == state.Seq && (!lease.Revoked() || askedBefore && state.Kind == journal.Unknown)
 		},
 	})
-	if err == nil {
-		m.metrics.acknowledged[journal.Delete].Inc()
-	}
 	return w, parameter, err
 }
 

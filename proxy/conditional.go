@@ -1,0 +1,86 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+// storeIf journals a write if the entry is as the caller's conditions, if any, want it. Nothing comes
+// between the look at the entry and the write: so of all callers who want to replace one
+// state, one does (contract 5).
+func (m *memory) storeIf(ctx context.Context, w journal.NewWrite, c conditions) (journal.Write, error) {
+	if !c.given() {
+		return m.store(w)
+	}
+	for {
+		written, err := m.tryIf(w, c)
+		if !isOvertaken(err) {
+			return written, err
+		}
+		if err := ctx.Err(); err != nil {
+			return journal.Write{}, err
+		}
+	}
+}
+
+// tryIf decides on one look at the entry, and journals the write only if the entry is still
+// as it was then.
+func (m *memory) tryIf(w journal.NewWrite, c conditions) (journal.Write, error) {
+	lease := m.cache.Lease(entryKey(w.ID))
+	defer lease.Release()
+	seq, found, err := m.lookUp(w.ID)
+	if err != nil {
+		return journal.Write{}, err
+	}
+	item, changes, err := m.present(w.ID, found)
+	if err != nil {
+		return journal.Write{}, err
+	}
+	if item.Body == nil && w.Op == journal.Delete {
+		// Without a condition it would be a 404, and so it is with one (RFC 9110, section 13.2.1).
+		return journal.Write{}, wire.NotFound(w.Namespace, w.Key)
+	}
+	if err := c.refuseWrite(item); err != nil {
+		return journal.Write{}, err
+	}
+	w.If = func(newest uint64) bool { return newest == seq && lease.Changes() == changes }
+	return m.store(w)
+}
+
+// lookUp is findEntry for a write: it also says which write is pending, 0 if none is.
+func (m *memory) lookUp(id journal.ID) (seq uint64, _ found, err error) {
+	item, generation := m.cache.Get(entryKey(id))
+	state, err := m.journal.Lookup(id)
+	if err != nil {
+		return 0, found{}, err
+	}
+	if made, ok := entryItem(id, state); ok {
+		item = &made
+	}
+	return state.Seq, m.judge(id.Namespace, anyAge, item, generation), nil
+}
+
+// present is the state that a GET would be answered with, which may have to be asked for, and
+// how many changes of the entry that has made: the journal takes upstream's answer in.
+func (m *memory) present(id journal.ID, found found) (item *cache.Item, changes int64, err error) {
+	if found.freshness == cache.Fresh || found.freshness == cache.Stale {
+		return found.item, 0, nil
+	}
+	a, err := m.askUpstream(anyAge, found, &entry{m, id, found.generation})
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case a.source >= fromUpstream:
+		return a.item, 1, nil
+	case a.source == fromFallback:
+		return a.item, 0, nil
+	}
+	return nil, 0, errOvertaken // by a write that the next look finds
+}
+
+// tagHeader puts the tag of an entry's state into an answer's header.
+func tagHeader(h http.Header, tag string) { h["Etag"] = []string{tag} }
