@@ -48,10 +48,10 @@ func benched(b *testing.B, stored journal.Options, up Upstream, fake *fakeUpstre
 	return s
 }
 
-func noError(b *testing.B, err error) {
-	b.Helper()
+func noError(tb testing.TB, err error) {
+	tb.Helper()
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
@@ -136,21 +136,27 @@ func (full) Get(context.Context, journal.ID, bool) (*journal.Observation, error)
 	return &journal.Observation{Value: "v", ListBytes: 1, CreatedAt: 1, UpdatedAt: 1}, nil
 }
 
+// listening is the address of a listener that callers of the server connect to.
+func listening(tb testing.TB, s *Server) string {
+	tb.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	noError(tb, err)
+	server := fastpath.New(listener, fastpath.Options{
+		HTTP:   &http.Server{Handler: s, ReadHeaderTimeout: time.Hour, ReadTimeout: time.Hour, WriteTimeout: time.Hour, IdleTimeout: time.Hour},
+		Admits: func(*http.Request) bool { return true }, Answer: s.AnswerSimple, BodyMatters: BodyMatters, Logger: slog.New(slog.DiscardHandler),
+	})
+	go func() { _ = server.Serve() }() // Close ends it
+	tb.Cleanup(func() { noError(tb, server.Close()) })
+	return listener.Addr().String()
+}
+
 // connected returns a function that sends requests over one connection to the server, as
 // callers have, and reads their answers. The journal is in memory.
 func connected(b *testing.B) func(request string) {
 	b.Helper()
 	fake := newFakeUpstream()
 	s := benched(b, journal.Options{Dir: "journal", FS: vfs.NewMem()}, full{fake}, fake)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	noError(b, err)
-	server := fastpath.New(listener, fastpath.Options{
-		HTTP:   &http.Server{Handler: s, ReadHeaderTimeout: time.Hour, ReadTimeout: time.Hour, WriteTimeout: time.Hour, IdleTimeout: time.Hour},
-		Admits: func(*http.Request) bool { return true }, Answer: s.AnswerSimple, BodyMatters: BodyMatters, Logger: slog.New(slog.DiscardHandler),
-	})
-	go func() { _ = server.Serve() }() // Close ends it
-	b.Cleanup(func() { noError(b, server.Close()) })
-	c, err := net.Dial("tcp", listener.Addr().String())
+	c, err := net.Dial("tcp", listening(b, s))
 	noError(b, err)
 	buffer := make([]byte, 4<<10)
 	return func(request string) {

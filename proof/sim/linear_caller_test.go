@@ -17,10 +17,18 @@ type caller struct {
 	crowd  *crowd
 	number int
 	rng    *rand.Rand
+	shown  map[journal.ID]shown
+}
+
+// shown is a state that a caller has seen, and its tag.
+type shown struct{ tag, value string }
+
+func newCaller(c *crowd, number int, stream uint64) *caller {
+	return &caller{c, number, rand.New(rand.NewPCG(c.plan.seed, stream)), make(map[journal.ID]shown)}
 }
 
 func (c *crowd) call(number int) {
-	a := &caller{c, number, rand.New(rand.NewPCG(c.plan.seed, uint64(number)+10))}
+	a := newCaller(c, number, uint64(number)+10)
 	deck := []action{put, put, put, remove, remove, get, get, get, get, list}
 	// Most callers work on one entry, so that they meet.
 	ids := []journal.ID{entries[0], entries[0], entries[0], entries[1], entries[2]}
@@ -50,6 +58,9 @@ func (a *caller) do(did action, id journal.ID, value string) bool {
 	if did == list {
 		o.limit = []int{1, len(entries), len(entries)}[a.rng.IntN(3)]
 	}
+	if did == put || did == remove {
+		o.wants, o.expected = a.condition(id)
+	}
 	began := time.Now()
 	o.call = a.crowd.history.tick()
 	r := a.request(l.node, o)
@@ -62,13 +73,43 @@ func (a *caller) do(did action, id journal.ID, value string) bool {
 	return true
 }
 
+// condition draws the condition of a write. A caller compares with what it saw last.
+func (a *caller) condition(id journal.ID) (wants wish, expected shown) {
+	switch last, ok := a.shown[id]; a.rng.IntN(4) {
+	case 0:
+		return wantsNone, shown{}
+	case 1:
+		if ok {
+			return wantsSame, last
+		}
+	case 2:
+		if ok {
+			return wantsOther, last
+		}
+	}
+	return wantsNothing, shown{}
+}
+
+// header is the condition of a write on the wire.
+func (o operation) header() []string {
+	switch o.wants {
+	case wantsNone:
+		return []string{"If-None-Match", "*"}
+	case wantsSame:
+		return []string{"If-Match", o.expected.tag}
+	case wantsOther:
+		return []string{"If-None-Match", o.expected.tag}
+	}
+	return nil
+}
+
 // request makes the call.
 func (a *caller) request(n *node, o operation) *httptest.ResponseRecorder {
 	switch o.did {
 	case put:
-		return n.do(http.MethodPut, path(o.id), `{"value":"`+o.value+`"}`)
+		return n.do(http.MethodPut, path(o.id), `{"value":"`+o.value+`"}`, o.header()...)
 	case remove:
-		return n.do(http.MethodDelete, path(o.id), "")
+		return n.do(http.MethodDelete, path(o.id), "", o.header()...)
 	case list:
 		return n.do(http.MethodGet, fmt.Sprintf("/memory/%s?limit=%d", o.id.Namespace, o.limit), "", a.directive()...)
 	}
@@ -99,13 +140,18 @@ func (a *caller) record(o operation, r *httptest.ResponseRecorder) {
 			a.crowd.complain("GET %s was answered with %s", o.id, r.Body)
 		}
 		o.saw = doc.Value
+		a.shown[o.id] = shown{r.Header().Get("ETag"), doc.Value}
+	case r.Code == http.StatusOK && o.did == put:
+		a.shown[o.id] = shown{r.Header().Get("ETag"), o.value}
+	case r.Code == http.StatusPreconditionFailed && o.wants != wantsNothing:
 	case r.Code == http.StatusOK, r.Code == http.StatusNotFound && (o.did == get || o.did == remove):
 	case (r.Code == http.StatusGatewayTimeout || r.Code == http.StatusForbidden || r.Code == http.StatusTooManyRequests) &&
 		(o.did == get || o.did == list):
 		return
-	case r.Code == http.StatusForbidden && o.did == remove:
+	case r.Code == http.StatusForbidden && o.did == remove,
+		(r.Code == http.StatusForbidden || r.Code == http.StatusTooManyRequests) && o.wants != wantsNothing:
 		return // upstream was asked, and nothing is done
-	case r.Code == http.StatusServiceUnavailable && (o.did == get || o.did == list):
+	case r.Code == http.StatusServiceUnavailable && (o.did == get || o.did == list || o.wants != wantsNothing):
 	default:
 		a.crowd.complain("%s %s was answered %d: %s", o.did, o.id, r.Code, r.Body)
 		return

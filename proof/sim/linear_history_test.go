@@ -21,10 +21,13 @@ type operation struct {
 	caller int
 	did    action // put, remove, get or list
 	value  string // what a put puts
-	limit  int    // of a list
-	code   int    // the answer's status; 0 if nobody knows whether the operation happened
-	saw    string // the value in the answer to a get
-	bytes  int    // the size in a list; -1 if the list lacks the entry
+	wants  wish   // of a put or a remove
+	// expected is what wants is about.
+	expected shown
+	limit    int    // of a list
+	code     int    // the answer's status; 0 if nobody knows whether the operation happened
+	saw      string // the value in the answer to a get
+	bytes    int    // the size in a list; -1 if the list lacks the entry
 	// sure says that upstream was reachable all the time: then a DELETE is answered 200
 	// only if the entry existed (contract 11).
 	sure         bool
@@ -32,14 +35,27 @@ type operation struct {
 	life         *life
 }
 
+// wish is what a write's condition wants of its entry.
+type wish uint8
+
+const (
+	wantsNothing wish = iota
+	wantsNone         // that it does not exist
+	wantsSame         // that it is as expected
+	wantsOther        // that it is not
+)
+
 func (o operation) String() string {
+	condition := [...]string{"", " if absent", " if " + brief(o.expected.value), " if not " + brief(o.expected.value)}[o.wants]
 	switch {
 	case o.code == 0 && o.did == remove:
-		return "remove: not known"
+		return "remove" + condition + ": not known"
 	case o.code == 0:
-		return fmt.Sprintf("put %s: not known", brief(o.value))
+		return fmt.Sprintf("put %s%s: not known", brief(o.value), condition)
 	case o.did == put:
-		return fmt.Sprintf("put %s: %d", brief(o.value), o.code)
+		return fmt.Sprintf("put %s%s: %d", brief(o.value), condition, o.code)
+	case o.did == remove:
+		return fmt.Sprintf("remove%s: %d", condition, o.code)
 	case o.did == list && o.bytes < 0:
 		return "list: absent"
 	case o.did == list:

@@ -21,24 +21,47 @@ func (s state) step(o operation) []state {
 	if o.did == put {
 		after = state{true, o.value}
 	}
+	met := s.meets(o)
 	if o.code == 0 {
+		if !met {
+			return []state{s}
+		}
 		return []state{s, after}
 	}
 	var possible bool
-	switch o.did {
-	case put:
-		possible = true
-	case remove:
+	switch {
+	case o.code == http.StatusPreconditionFailed:
+		after, possible = s, !met && (s.present || o.did == put)
+	case o.did == put:
+		possible = met
+	case o.did == remove && o.wants != wantsNothing:
+		possible = s.present == (o.code == http.StatusOK) && (met || !s.present)
+	case o.did == remove:
 		possible = s.present == (o.code == http.StatusOK) || (o.code == http.StatusOK && !o.sure)
-	case get:
+	case o.did == get:
 		after, possible = s, s == state{o.code == http.StatusOK, o.saw}
-	case list:
+	case o.did == list:
 		after, possible = s, s.listed() == o.bytes
 	}
 	if !possible {
 		return nil
 	}
 	return []state{after}
+}
+
+// meets reports whether a state is as an operation's condition wants it. All values are
+// different, so a value stands for its tag.
+func (s state) meets(o operation) bool {
+	same := s == state{true, o.expected.value}
+	switch o.wants {
+	case wantsNone:
+		return !s.present
+	case wantsSame:
+		return same
+	case wantsOther:
+		return !same
+	}
+	return true
 }
 
 // listed returns the size that a listing shows, or -1 for an entry that it lacks.

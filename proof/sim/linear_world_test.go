@@ -157,7 +157,7 @@ func (c *crowd) finish() error {
 	if err := c.next(); err != nil {
 		return err
 	}
-	last := &caller{crowd: c, number: c.plan.callers, rng: rand.New(rand.NewPCG(c.plan.seed, ^uint64(0)))}
+	last := newCaller(c, c.plan.callers, ^uint64(0))
 	for _, id := range entries {
 		last.do(get, id, "")
 	}
