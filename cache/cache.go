@@ -50,8 +50,9 @@ type Key struct {
 type Item struct {
 	// Body is the encoded answer; nil says that upstream has no such entry.
 	Body []byte
-	// Tag names the state that Body shows; empty for a listing and an absence.
-	Tag string
+	// Tag names the state that Body shows; empty for a listing and an absence. It is an array
+	// so that all answers can share it as a slice.
+	Tag [1]string
 	// ConfirmedAt is when upstream was last known to hold this. It is zero for a
 	// pending write, which is right until the next change.
 	ConfirmedAt time.Time
@@ -129,7 +130,7 @@ func (c *Cache) Put(k Key, g Generation, item Item) *Item {
 	if slot.Load() != item.generation {
 		return &item // storing it would only push out something useful
 	}
-	cost := int64(len(item.Body) + len(item.Tag) + len(k.Namespace) + len(k.Key) + itemOverhead)
+	cost := int64(len(item.Body) + len(item.Tag[0]) + len(k.Namespace) + len(k.Key) + itemOverhead)
 	c.items.Set(hash, &item, cost)
 	return &item
 }

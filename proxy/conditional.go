@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/wire"
@@ -81,6 +80,3 @@ func (m *memory) present(id journal.ID, found found) (item *cache.Item, changes 
 	}
 	return nil, 0, errOvertaken // by a write that the next look finds
 }
-
-// tagHeader puts the tag of an entry's state into an answer's header.
-func tagHeader(h http.Header, tag string) { h["Etag"] = []string{tag} }

@@ -117,12 +117,12 @@ func (c *conditions) refuseWrite(state *cache.Item) error {
 
 // changed reports whether an entry that exists is not as If-Match wants it.
 func (c *conditions) changed(state *cache.Item) bool {
-	return c.match.given && !c.match.has(state.Tag, false)
+	return c.match.given && !c.match.has(state.Tag[0], false)
 }
 
 // unchanged reports whether an entry exists and is as If-None-Match does not want it.
 func (c *conditions) unchanged(state *cache.Item) bool {
-	return c.noneMatch.given && state.Body != nil && c.noneMatch.has(state.Tag, true)
+	return c.noneMatch.given && state.Body != nil && c.noneMatch.has(state.Tag[0], true)
 }
 
 var errNotAsMatched = unmet("the entry is not as If-Match names it: it has changed, so read it again")

@@ -42,7 +42,7 @@ func entryItem(id journal.ID, state journal.State) (item cache.Item, ok bool) {
 		Namespace: id.Namespace, Key: id.Key, Value: state.Value,
 		CreatedAt: state.CreatedAt, UpdatedAt: state.UpdatedAt,
 	}
-	return cache.Item{Body: e.AppendJSON(nil), Tag: tagOf(&state), ConfirmedAt: state.ConfirmedAt}, true
+	return cache.Item{Body: e.AppendJSON(nil), Tag: [1]string{tagOf(&state)}, ConfirmedAt: state.ConfirmedAt}, true
 }
 
 // entry is a resource: one entry of which no write was pending under a generation.

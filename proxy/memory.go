@@ -94,7 +94,7 @@ func (m *memory) finishGet(w http.ResponseWriter, id journal.ID, d directives, c
 		wire.NotFound(id.Namespace, id.Key).Write(w)
 		return nil
 	}
-	tagHeader(w.Header(), a.item.Tag)
+	w.Header()["Etag"] = a.item.Tag[:]
 	switch {
 	case c.changed(a.item):
 		return errNotAsMatched

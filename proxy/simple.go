@@ -85,7 +85,7 @@ func (m *memory) getSimple(id journal.ID, date string, dst []byte) (answer []byt
 	dst = append(dst, "Cache-Status: "...)
 	dst = append(dst, sourceNames[a.source].cacheStatus[0]...)
 	dst = append(dst, "\r\nEtag: "...)
-	dst = append(dst, a.item.Tag...)
+	dst = append(dst, a.item.Tag[0]...)
 	dst = append(dst, "\r\n"...)
 	return appendBody(dst, date, a.item.Body), nil, nil
 }

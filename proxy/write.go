@@ -29,7 +29,7 @@ func (m *memory) put(w http.ResponseWriter, r *http.Request, id journal.ID) erro
 	if err != nil {
 		return err
 	}
-	tagHeader(w.Header(), writeTag(written.Seq, value))
+	w.Header()["Etag"] = []string{writeTag(written.Seq, value)}
 	room.Release() // acknowledging may wait for upstream
 	m.acknowledge(w, r, written, "", wire.AppendStored(nil, id.Namespace, id.Key, wire.CodePoints(value)))
 	return nil
