@@ -107,6 +107,7 @@ func TestAppendersLoseNothing(t *testing.T) {
 			s, k := newSidecar(t), id("n", "chat")
 			address := listening(t, s.server)
 			var appending, settling sync.WaitGroup
+			written := make(chan struct{}, 1)
 			for i := range c.histories {
 				h := newHistory(t, address, k)
 				appending.Go(func() {
@@ -115,17 +116,20 @@ func TestAppendersLoseNothing(t *testing.T) {
 							t.Error(err)
 							return
 						}
+						select {
+						case written <- struct{}{}:
+						default: // the last one is being settled
+						}
 					}
 				})
 			}
-			var done atomic.Bool
 			settling.Go(func() {
-				for !done.Load() {
+				for range written {
 					s.flusher.settle(k)
 				}
 			})
 			appending.Wait()
-			done.Store(true)
+			close(written)
 			settling.Wait()
 			said, _, _, err := newHistory(t, address, k).messages()
 			noError(t, err)

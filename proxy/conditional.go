@@ -8,9 +8,9 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// storeIf journals a write if the entry is as the caller's conditions, if any, want it. Nothing comes
-// between the look at the entry and the write: so of all callers who want to replace one
-// state, one does (contract 5).
+// storeIf journals a write if the entry is as the caller's conditions, if any, want it.
+// Nothing comes between the look at the entry and the write: so of all callers who want to
+// replace one state, one does (contract 5).
 func (m *memory) storeIf(ctx context.Context, w journal.NewWrite, c conditions) (journal.Write, error) {
 	if !c.given() {
 		return m.store(w)

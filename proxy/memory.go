@@ -9,7 +9,8 @@ import (
 )
 
 // memory is BotWire's memory API: GET, PUT and DELETE of entries, and LIST. read.go has
-// the order of a read, entry.go and listing.go what can be read, write.go the writes.
+// the order of a read, entry.go and listing.go what can be read, write.go the writes, and
+// conditional.go those with conditions.
 type memory struct {
 	journal  *journal.Journal
 	cache    *cache.Cache
