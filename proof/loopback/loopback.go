@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"sync"
 )
 
 // The systems give away the ports from 32768 on by themselves, to any connection and to
@@ -16,15 +17,22 @@ const (
 	portsTried = 100
 )
 
+// given has the addresses that were given already: they look free until somebody listens.
+var given sync.Map
+
 // FreeAddress is a loopback address where nobody listens: host and port. Nobody gets the
-// port by chance later, so a server may be started, ended and started again on it.
+// port by chance later, and no other call of this process, so a server may be started, ended
+// and started again on it.
 func FreeAddress(ctx context.Context) (address string, err error) {
 	for range portsTried {
 		address = fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(endOfPorts-firstPort)) //nolint:gosec // no secret
+		if _, again := given.LoadOrStore(address, true); again {
+			continue
+		}
 		var l net.Listener
 		if l, err = new(net.ListenConfig).Listen(ctx, "tcp", address); err == nil {
 			return address, l.Close()
 		}
 	}
-	return "", err
+	return "", fmt.Errorf("no free address after %d tries: %w", portsTried, err)
 }
