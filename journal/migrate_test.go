@@ -31,9 +31,13 @@ func ofFormat(t *testing.T, version int) (mem *vfs.MemFS, want string) {
 	return mem, string(text)
 }
 
-// atEachChange calls do with what a power cut leaves at each change that use makes to
-// the file system.
-func atEachChange(t *testing.T, mem *vfs.MemFS, use func(vfs.FS), do func(i int, fs *vfs.MemFS)) {
+// sampledMoments is the step between the moments of which a test starts a journal. It is
+// odd: of the two moments of each change, the power cut keeps everything at the second.
+const sampledMoments = fewer | 1
+
+// atChanges calls do with what a power cut leaves at the changes that use makes to the file
+// system: at one in step of two moments for each change.
+func atChanges(t *testing.T, mem *vfs.MemFS, step int, use func(vfs.FS), do func(i int, fs *vfs.MemFS)) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 4))
 	var mu sync.Mutex // Pebble changes files in the background too
@@ -55,8 +59,8 @@ func atEachChange(t *testing.T, mem *vfs.MemFS, use func(vfs.FS), do func(i int,
 		t.Fatalf("only %d moments", len(clones))
 	}
 	t.Logf("%d moments", len(clones))
-	for i, fs := range clones {
-		do(i, fs)
+	for i := 0; i < len(clones); i += step {
+		do(i, clones[i])
 	}
 }
 
@@ -69,7 +73,7 @@ func TestMigrationCutOff(t *testing.T) {
 		no(t, err)
 		no(t, j.Close())
 	}
-	atEachChange(t, mem, migrate, func(i int, fs *vfs.MemFS) {
+	atChanges(t, mem, sampledMoments, migrate, func(i int, fs *vfs.MemFS) {
 		j, err := journal.Open(journal.Options{Dir: dir, FS: fs})
 		if err != nil {
 			t.Errorf("moment %d: %v", i, err)
@@ -97,7 +101,7 @@ func TestMigrationKeepsACheckpoint(t *testing.T) {
 		no(t, j.Close())
 	}
 	changing := 0
-	atEachChange(t, mem, migrate, func(i int, fs *vfs.MemFS) {
+	atChanges(t, mem, 1, migrate, func(i int, fs *vfs.MemFS) {
 		if _, err := fs.Stat(fs.PathJoin(dir, "FORMAT.new")); err != nil {
 			return
 		}

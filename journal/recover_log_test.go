@@ -44,13 +44,15 @@ func TestADamagedByteInALogLosesOneWrite(t *testing.T) {
 			for i := range test.writes {
 				want[key("k%d", i).Key] = true
 			}
-			tried := 0
-			for i := 1; i < test.writes; i += test.writes / test.damaged {
-				for _, tag := range tags(i)[:min(2, test.damaged)] {
-					tried += loses(t, v, tag, want, key("k%d", i).Key)
+			tried, damaged := 0, (test.damaged+fewer-1)/fewer
+			for i := 1; i < test.writes; i += test.writes / damaged {
+				for _, tag := range tags(i) {
+					if damaged > 1 || tried == 0 {
+						tried += loses(t, v, tag, want, key("k%d", i).Key)
+					}
 				}
 			}
-			if tried < test.damaged {
+			if tried < damaged {
 				t.Errorf("only %d damages", tried)
 			}
 		})
@@ -58,7 +60,7 @@ func TestADamagedByteInALogLosesOneWrite(t *testing.T) {
 }
 
 // loses damages the byte where a tag is, and checks that the recovery loses one write of
-// those wanted. It returns 0 if the tag is not there as a whole.
+// those wanted. It returns 0 if the tag is not there as a whole, as at the end of a block.
 func loses(t *testing.T, v *victim, tag string, want map[string]bool, lost string) int {
 	t.Helper()
 	for file, text := range v.files {

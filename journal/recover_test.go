@@ -176,7 +176,7 @@ func TestRecoveryCutOff(t *testing.T) {
 	use(first)
 	want := held(t, open(t, first))
 	refusals := 0
-	atEachChange(t, synced(), use, func(i int, fs *vfs.MemFS) {
+	atChanges(t, synced(), sampledMoments, use, func(i int, fs *vfs.MemFS) {
 		if j, err := journal.Open(journal.Options{Dir: dir, FS: fs}); err == nil {
 			no(t, j.Run(t.Context()))
 			if diff := cmp.Diff(want, held(t, j)); diff != "" {

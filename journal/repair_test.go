@@ -286,7 +286,7 @@ func TestRepairCutOff(t *testing.T) {
 		put(t, j, key("late"), "late")
 		no(t, j.Close())
 	}
-	atEachChange(t, mem, use, func(i int, fs *vfs.MemFS) {
+	atChanges(t, mem, sampledMoments, use, func(i int, fs *vfs.MemFS) {
 		if n := holds(t, fs); n != 0 {
 			t.Errorf("moment %d: %d copies are left", i, n)
 		}

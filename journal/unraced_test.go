@@ -2,5 +2,5 @@
 
 package journal_test
 
-// fewer divides the numbers of damages that are tried.
+// fewer divides the numbers of damages, and of power cuts, that are tried.
 const fewer = 1

@@ -113,18 +113,17 @@ func hostile(t *testing.T, timeout time.Duration, waits func(net.Conn)) (c *botw
 	conns = new(connections)
 	conns.gone.L = &conns.mu
 	closing, stop := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var serving sync.WaitGroup
+	serving.Go(func() {
 		for {
 			conn, err := l.Accept()
 			if err != nil {
 				return
 			}
-			go serveHostile(closing, conn, waits, conns)
+			serving.Go(func() { serveHostile(closing, conn, waits, conns) })
 		}
-	}()
-	t.Cleanup(func() { stop(); _ = l.Close(); <-done })
+	})
+	t.Cleanup(func() { stop(); _ = l.Close(); serving.Wait() })
 	c = botwire.NewClient(botwire.Options{
 		URL: &url.URL{Scheme: "http", Host: l.Addr().String()}, Timeout: timeout, Concurrency: 1, UserAgent: "test",
 	})
