@@ -25,7 +25,7 @@ var given sync.Map
 // and started again on it.
 func FreeAddress(ctx context.Context) (address string, err error) {
 	for range portsTried {
-		address = fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(endOfPorts-firstPort)) //nolint:gosec // no secret
+		address = fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(endOfPorts-firstPort))
 		if _, again := given.LoadOrStore(address, true); again {
 			continue
 		}
