@@ -15,7 +15,7 @@ const dirMode = 0o700
 
 // ours are the names that botwired gives in a data directory. A file that belongs to one
 // of them has its name, a dot and more.
-var ours = []string{journalDir, upstreamFile}
+var ours = []string{journalDir, upstreamFile, "run"} // run.lock and others are "botwired run"'s
 
 // errShared says that other programs keep files in a data directory, too.
 var errShared = errors.New("it holds other files too")

@@ -77,6 +77,8 @@ func settingsFor(cmd *cobra.Command) (flags []string, all bool) {
 		return nil, false
 	case "config":
 		return []string{"config"}, false
+	case "run":
+		return append(client, "data-dir", "upstream-url", "flush-drain-timeout", "log-level"), false
 	case "recover":
 		return []string{"config", "data-dir"}, false
 	case "selfhost":

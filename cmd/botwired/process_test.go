@@ -70,6 +70,15 @@ func TestProcess(t *testing.T) {
 		"a full journal says so":         testFullJournalIsTold,
 		"the README in order":            testReadme,
 		"probes":                         testReadyProbe,
+		"run keeps what is pending":      testRunKeepsPending,
+		"run uses a daemon":              testRunUsesADaemon,
+		"run passes signals on":          testRunPassesSignalsOn,
+		"run finds no command":           testRunFindsNoCommand,
+		"two runs share a daemon":        testTwoRunsShareADaemon,
+		"runs start at once":             testRunsStartAtOnce,
+		"run is killed":                  testRunIsKilled,
+		"run starts no daemon":           testRunWithoutADaemon,
+		"run with a token":               testRunWithAToken,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

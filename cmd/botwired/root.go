@@ -38,6 +38,7 @@ func newRootCommand(p *process) *cobra.Command {
 	setHelp(root)
 	root.AddCommand(
 		newServeCommand(p, settings),
+		newRunCommand(p, settings),
 		newStatusCommand(settings),
 		newFlushCommand(p, settings),
 		newPendingCommand(settings),

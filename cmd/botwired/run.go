@@ -30,6 +30,10 @@ const (
 // first SIGINT or SIGTERM cancels the command; a second ends the process at once
 // (contract 22).
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var ignored []os.Signal
+	if signal.Ignored(os.Interrupt) {
+		ignored = append(ignored, os.Interrupt)
+	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
@@ -41,6 +45,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		stderr:     stderr,
 		isTerminal: isTerminal,
 		ticks:      everySecond,
+		ignored:    ignored,
 	}
 	return p.run(ctx)
 }
@@ -53,6 +58,7 @@ type process struct {
 	isTerminal     func(stream any) bool
 	ticks          func() (tick <-chan time.Time, stop func()) // for the line of showProgress
 	log            *logWriter                                  // a server's, between it and stderr; else nil
+	ignored        []os.Signal                                 // by whoever started the process
 }
 
 func (p *process) run(ctx context.Context) int {
@@ -64,6 +70,13 @@ func (p *process) run(ctx context.Context) int {
 	}
 	if err == nil {
 		return exitOK
+	}
+	var status *exitStatus
+	if errors.As(err, &status) {
+		if status.err != nil {
+			p.say("botwired: " + printable(status.Error()) + "\n")
+		}
+		return status.code
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = errors.New("interrupted")

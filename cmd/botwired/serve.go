@@ -26,6 +26,9 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
+// unusedFlag is the flag of "botwired serve" by which "botwired run" starts it.
+const unusedFlag = "until-unused"
+
 // callersGrace is how long, when the daemon stops, the requests under way may take to end
 // after its listener is closed. Of a short flush.drain_timeout it is one part in
 // callersShare. A drain that takes less than shortDrain keeps nobody out.
@@ -36,23 +39,25 @@ const (
 )
 
 func newServeCommand(p *process, settings *settingFlags) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the daemon",
 		Long: "Run the daemon until SIGTERM or SIGINT. It then flushes for up to flush.drain_timeout; a second\n" +
 			"signal ends it at once. At SIGHUP it reads its configuration anew, and logs what has changed\n" +
 			"and what waits for a restart.",
 		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return serve(cmd.Context(), func() (*config.Loaded, error) { return settings.loadWithDataDir(nil) }, p)
-		},
 	}
+	unused := cmd.Flags().Bool(unusedFlag, false, "end when no botwired run uses the daemon any more")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return serve(cmd.Context(), func() (*config.Loaded, error) { return settings.loadWithDataDir(nil) }, *unused, p)
+	}
+	return cmd
 }
 
 // serve runs the daemon until ctx ends, and then stops it in the order in which
 // requests flow: callers, flusher, journal (contract 22). At SIGHUP it loads the
-// configuration anew.
-func serve(ctx context.Context, load func() (*config.Loaded, error), p *process) error {
+// configuration anew. With unused it also ends when nobody uses it: see untilUnused.
+func serve(ctx context.Context, load func() (*config.Loaded, error), unused bool, p *process) (err error) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -69,6 +74,13 @@ func serve(ctx context.Context, load func() (*config.Loaded, error), p *process)
 		return errors.Join(err, listener.Close())
 	}
 	d := &sidecar{logger: logger, chain: via.New()}
+	if unused {
+		var stop func() error
+		if ctx, d.drained, stop, err = untilUnused(ctx, c.DataDir, logger); err != nil {
+			return errors.Join(fmt.Errorf("data_dir = %q: %w", c.DataDir, err), listener.Close())
+		}
+		defer func() { err = errors.Join(err, stop()) }()
+	}
 	server := fastpath.New(listener, fastpath.Options{
 		HTTP: newHTTPServer(d.chain.Guard(&d.door), logger), Admits: d.door.Admits, Answer: d.answerSimple, Logger: logger,
 		BodyMatters: proxy.BodyMatters,
@@ -173,7 +185,11 @@ func (d *sidecar) stop(ctx context.Context, limit time.Duration, shutdown func(c
 	if flushed.Pending == 0 {
 		flushed = sum(flushed, d.drain(ctx, limit))
 	}
-	d.logger.Info("stopped", "settled", flushed.Settled, "dead", flushed.Dead, "pending", d.journal.Stats().Pending)
+	flushed.Pending = d.journal.Stats().Pending
+	d.logger.Info("stopped", "settled", flushed.Settled, "dead", flushed.Dead, "pending", flushed.Pending)
+	if d.drained != nil {
+		d.drained(flushed)
+	}
 }
 
 // drainWhileServing drains again what callers write meanwhile, as long as that takes less

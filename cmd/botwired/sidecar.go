@@ -52,6 +52,8 @@ type sidecar struct {
 	// setHeaders gives the requests upstream other headers.
 	setHeaders func(http.Header)
 
+	drained func(upstream.FlushResult) // is given the outcome of stop; may be nil
+
 	closers []func() error // in the order of opening
 }
 

@@ -1,0 +1,141 @@
+//go:build unix && !aix && !solaris
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/botwired/botwired/upstream"
+)
+
+const (
+	// usersFile is what every "botwired run" holds a shared lock on while it uses the daemon
+	// of a data directory. A daemon that one of them has started ends when it gets the lock
+	// for itself. At the end, that daemon writes into the file what it has drained.
+	usersFile = "run.lock"
+	// startFile is locked by the one "botwired run" that starts a daemon.
+	startFile = "run.start.lock"
+	// usersCheck is the pause between two looks of a daemon at whether it has users.
+	usersCheck = 100 * time.Millisecond
+	// lockFileMode keeps other users from holding the lock.
+	lockFileMode = 0o600
+)
+
+// fileLock is a lock on a file, which ends with the process at the latest.
+type fileLock struct{ file *os.File }
+
+// openLock opens a lock file of a data directory and locks nothing. Where the file does not
+// exist and create is not set, the error is fs.ErrNotExist.
+func openLock(dataDir, name string, create bool) (*fileLock, error) {
+	flags := os.O_RDWR | syscall.O_NOFOLLOW
+	if create {
+		if err := os.MkdirAll(dataDir, dirMode); err != nil {
+			return nil, err
+		}
+		flags |= os.O_CREATE
+	}
+	f, err := os.OpenFile(filepath.Join(dataDir, name), flags, lockFileMode)
+	if err != nil {
+		return nil, err
+	}
+	return &fileLock{f}, nil
+}
+
+// try takes the lock, syscall.LOCK_SH or LOCK_EX, or reports that another process is in the
+// way. It turns the one kind into the other; if that fails, neither may be left.
+func (l *fileLock) try(how int) (taken bool, err error) {
+	for {
+		err := syscall.Flock(int(l.file.Fd()), how|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+			return true, nil
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			return false, nil
+		case !errors.Is(err, syscall.EINTR):
+			return false, &fs.PathError{Op: "flock", Path: l.file.Name(), Err: err}
+		}
+	}
+}
+
+func (l *fileLock) close() error { return l.file.Close() }
+
+// drained is what a daemon leaves in usersFile at its end.
+type drained struct {
+	Settled int `json:"settled"`
+	Dead    int `json:"dead"`
+	Pending int `json:"pending"`
+}
+
+// leave records what a daemon has drained. No caller relies on it after a power cut.
+func (l *fileLock) leave(result drained) error {
+	text, err := json.Marshal(result)
+	if err != nil {
+		return err
+	}
+	_, err = l.file.WriteAt(text, 0)
+	return err
+}
+
+// left returns what the last daemon has left, or false if it has left nothing.
+func (l *fileLock) left() (result drained, ok bool) {
+	text, err := os.ReadFile(l.file.Name())
+	return result, err == nil && json.Unmarshal(text, &result) == nil
+}
+
+// untilUnused ends the returned context, and so the daemon, when no "botwired run" uses the
+// data directory any more. report leaves behind what the daemon has drained.
+func untilUnused(ctx context.Context, dataDir string, logger *slog.Logger) (
+	_ context.Context, report func(upstream.FlushResult), stop func() error, err error,
+) {
+	users, err := openLock(dataDir, usersFile, true)
+	if err != nil {
+		return nil, nil, nil, unusable(err)
+	}
+	if err := users.file.Truncate(0); err != nil {
+		return nil, nil, nil, errors.Join(unusable(err), users.close())
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer cancel()
+		users.awaitNone(ctx, logger)
+	}()
+	report = func(r upstream.FlushResult) {
+		if err := users.leave(drained(r)); err != nil {
+			logger.Warn("botwired run will not know what is still pending", "error", err)
+		}
+	}
+	return ctx, report, func() error { cancel(); <-done; return users.close() }, nil
+}
+
+// awaitNone returns with the lock when no other process has it, or when ctx ends.
+func (l *fileLock) awaitNone(ctx context.Context, logger *slog.Logger) {
+	tick := time.NewTicker(usersCheck)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		alone, err := l.try(syscall.LOCK_EX)
+		if err != nil {
+			logger.Error("nobody knows whether a botwired run still uses the daemon: it goes on until SIGTERM", "error", err)
+			<-ctx.Done()
+			return
+		}
+		if alone {
+			logger.Info("no botwired run uses the daemon any more")
+			return
+		}
+	}
+}

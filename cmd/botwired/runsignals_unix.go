@@ -1,0 +1,93 @@
+//go:build unix && !aix && !solaris
+
+package main
+
+import (
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"unsafe"
+)
+
+// passedOn are the signals that "botwired run" passes on to its command. SIGTSTP and SIGCONT
+// are not among them: they stop and continue both, as a shell sends them to the group.
+var passedOn = []os.Signal{
+	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
+}
+
+// signals are those that came for a command.
+type signals struct {
+	caught   chan os.Signal
+	terminal *os.File // nil if the process has none
+}
+
+// catchSignals begins to catch them. What the process was started to ignore (nohup, a
+// background job of a script), its command ignores too.
+func catchSignals(ignored []os.Signal) *signals {
+	s := &signals{caught: make(chan os.Signal, 64)}
+	for _, each := range passedOn {
+		if signal.Ignored(each) || slices.Contains(ignored, each) {
+			signal.Ignore(each)
+			continue
+		}
+		signal.Notify(s.caught, each)
+	}
+	// A reader of stderr that goes away must not end run before its command. The command
+	// gets the default again, which a signal that is ignored would keep.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	if tty, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY, 0); err == nil {
+		s.terminal = tty
+	}
+	return s
+}
+
+// reached reports whether a signal has reached the command by itself. A terminal sends its
+// signals to the whole foreground group, to which run and its command both belong.
+func (s *signals) reached(sig os.Signal) bool {
+	if s.terminal == nil {
+		return false
+	}
+	foreground, err := foregroundGroup(s.terminal)
+	switch sig {
+	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGWINCH:
+		return err == nil && foreground == syscall.Getpgrp()
+	case syscall.SIGHUP:
+		return err != nil // the terminal has hung up
+	}
+	return false
+}
+
+// asksToEnd reports whether a signal ends a process that does nothing about it.
+func asksToEnd(sig os.Signal) bool {
+	switch sig {
+	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM:
+		return true
+	}
+	return false
+}
+
+// signalStatus is the exit code of a process that a signal has ended.
+func signalStatus(sig os.Signal) int {
+	number, _ := sig.(syscall.Signal)
+	return exitSignal + int(number)
+}
+
+// statusOf is the exit code of a command that has ended, as shells have it.
+func statusOf(state *os.ProcessState) int {
+	if ended, ok := state.Sys().(syscall.WaitStatus); ok && ended.Signaled() {
+		return signalStatus(ended.Signal())
+	}
+	return state.ExitCode()
+}
+
+// foregroundGroup is tcgetpgrp, which package syscall lacks.
+func foregroundGroup(tty *os.File) (int, error) {
+	var group int32
+	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, tty.Fd(), syscall.TIOCGPGRP,
+		uintptr(unsafe.Pointer(&group))) //nolint:gosec // as ioctl wants it
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(group), nil
+}
