@@ -28,7 +28,8 @@ type lowest int64
 const (
 	zeroOrMore lowest = 0
 	positive   lowest = 1
-	oneMiB     lowest = 1 << 20 // of sizes where zero might be taken for "no limit"
+	oneMiB     lowest = 1 << 20             // of sizes where zero might be taken for "no limit"
+	oneSecond  lowest = lowest(time.Second) // of durations
 )
 
 func (l lowest) String() string {
@@ -37,6 +38,8 @@ func (l lowest) String() string {
 		return ", zero or more,"
 	case positive:
 		return " above zero"
+	case oneSecond:
+		return ", at least " + FormatDuration(time.Duration(l)) + ","
 	default:
 		return ", at least " + FormatSize(int64(l)) + ","
 	}

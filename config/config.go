@@ -88,7 +88,9 @@ type Flush struct {
 
 // Quota is what upstream allows.
 type Quota struct {
-	WritesPerDay int // per namespace; 0 is no quota
+	WritesPerDay int           // per namespace and Period; 0 is no quota
+	Period       time.Duration // at least a second
+	MaxAge       time.Duration // how long a write waits to save quota, while there is some
 }
 
 // Auth says what callers must send.
@@ -116,7 +118,7 @@ type Policy struct {
 	StaleIfError         time.Duration // or NoLimit
 	AbsentFor            time.Duration
 	Linger               time.Duration
-	WritesPerDay         int // 0 is no quota
+	Quota                Quota
 }
 
 // For returns the settings of a namespace: those of the first override that matches it,
@@ -137,6 +139,6 @@ func (c *Config) policy() Policy {
 		StaleIfError:         c.Cache.StaleIfError,
 		AbsentFor:            c.Cache.AbsentFor,
 		Linger:               c.Flush.Linger,
-		WritesPerDay:         c.Quota.WritesPerDay,
+		Quota:                c.Quota,
 	}
 }

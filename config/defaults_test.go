@@ -35,7 +35,7 @@ func TestDefaults(t *testing.T) {
 			Linger: 100 * time.Millisecond, BackoffInitial: 200 * time.Millisecond,
 			BackoffMax: 30 * time.Second, DrainTimeout: 10 * time.Second,
 		},
-		Quota:      config.Quota{WritesPerDay: 1000},
+		Quota:      config.Quota{WritesPerDay: 1000, Period: 24 * time.Hour, MaxAge: 15 * time.Minute},
 		Log:        config.Log{Level: "info"},
 		Namespaces: []config.Override{},
 	}

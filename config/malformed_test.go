@@ -41,6 +41,8 @@ func malformed() map[string][]string {
 		"flush.backoff_max":            positive,
 		"flush.drain_timeout":          durations,
 		"quota.writes_per_day":         counts,
+		"quota.period":                 append([]string{"999ms"}, positive...),
+		"quota.max_age":                durations,
 		"auth.token_file":              {"/nonexistent", "a\x00b"},
 		"log.level":                    {"", "loud", "INFO"},
 		"log.format":                   {"", "xml"},
@@ -111,7 +113,7 @@ func TestErrorsInFull(t *testing.T) {
 			`allowed_hosts = "a:1" (flag --allowed-hosts): expected a host name or an IP address without port`},
 		{"not overridable", config.Sources{Flags: map[string]string{"namespaces": `[{"match":"a"},{"match":"b","flush":{"backoff_max":"1s"}}]`}},
 			`namespaces: entry 2, flush.backoff_max = "1s" (flag --namespaces): expected match or one of the settings a namespace may have of its own: ` +
-				`cache.fresh_for, cache.stale_while_revalidate, cache.stale_if_error, cache.absent_for, flush.linger, quota.writes_per_day`},
+				`cache.fresh_for, cache.stale_while_revalidate, cache.stale_if_error, cache.absent_for, flush.linger, quota.writes_per_day, quota.period, quota.max_age`},
 	} {
 		if diff := strings.Compare(test.want, refused(t, test.src)); diff != 0 {
 			t.Errorf("%s:\n got %s\nwant %s", test.name, refused(t, test.src), test.want)

@@ -14,9 +14,10 @@ func TestOverrides(t *testing.T) {
 namespaces:
   - match: prod-eu
     cache: {fresh_for: 1m, stale_if_error: 2d}
-    quota.writes_per_day: 50
+    quota: {writes_per_day: 50, period: 1h}
   - match: prod-*
     flush: {linger: 0s}
+    quota.max_age: 1m
     cache:
   - match: "*-eu"
     cache.absent_for: 9s
@@ -26,12 +27,14 @@ cache.fresh_for: 20s
 `)
 	general := config.Policy{
 		FreshFor: 20 * time.Second, StaleWhileRevalidate: time.Minute, StaleIfError: config.NoLimit,
-		AbsentFor: 2 * time.Second, Linger: 100 * time.Millisecond, WritesPerDay: 1000,
+		AbsentFor: 2 * time.Second, Linger: 100 * time.Millisecond,
+		Quota: config.Quota{WritesPerDay: 1000, Period: 24 * time.Hour, MaxAge: 15 * time.Minute},
 	}
 	first := general
-	first.FreshFor, first.StaleIfError, first.WritesPerDay = time.Minute, 48*time.Hour, 50
+	first.FreshFor, first.StaleIfError = time.Minute, 48*time.Hour
+	first.Quota.WritesPerDay, first.Quota.Period = 50, time.Hour
 	second := general
-	second.Linger = 0
+	second.Linger, second.Quota.MaxAge = 0, time.Minute
 	third := general
 	third.AbsentFor, third.StaleWhileRevalidate = 9*time.Second, 0
 	for namespace, want := range map[string]config.Policy{
@@ -42,8 +45,8 @@ cache.fresh_for: 20s
 			t.Errorf("For(%q) (-want +got):\n%s", namespace, diff)
 		}
 	}
-	want := `[{"cache.fresh_for":"1m","cache.stale_if_error":"2d","match":"prod-eu","quota.writes_per_day":"50"},` +
-		`{"flush.linger":"0s","match":"prod-*"},{"cache.absent_for":"9s","cache.stale_while_revalidate":"0s","match":"*-eu"}]`
+	want := `[{"cache.fresh_for":"1m","cache.stale_if_error":"2d","match":"prod-eu","quota.period":"1h","quota.writes_per_day":"50"},` +
+		`{"flush.linger":"0s","match":"prod-*","quota.max_age":"1m"},{"cache.absent_for":"9s","cache.stale_while_revalidate":"0s","match":"*-eu"}]`
 	if got := value(loaded, "namespaces"); got != want {
 		t.Errorf("printed %s, want %s", got, want)
 	}

@@ -154,7 +154,7 @@ func (p *pendingSet) show(id ID, w *pending.Write) {
 	if replaced, ok := p.index.Show(w); ok {
 		p.garbage.add(retired{id, replaced})
 	}
-	p.readers.changed(Change{ID: id, Seq: w.Seq, Written: true})
+	p.readers.changed(Change{ID: id, Seq: w.Seq, Written: true, Op: w.Op})
 }
 
 // visible is the pending write that readers see; ok is false if there is none.

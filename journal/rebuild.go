@@ -102,7 +102,7 @@ func (p *pendingSet) restore(records []retired, i int) {
 		return
 	}
 	p.index.Restore(r.id, r.v)
-	p.readers.changed(Change{ID: r.id, Seq: r.v.Seq, Written: true})
+	p.readers.changed(Change{ID: r.id, Seq: r.v.Seq, Written: true, Op: r.v.Op})
 }
 
 // faultIn makes sure that the index speaks for the entry.

@@ -123,6 +123,7 @@ type Change struct {
 	ID
 	Seq     uint64 // of the write concerned
 	Written bool   // a new write became visible
+	Op      Op     // of the new write
 }
 
 var (

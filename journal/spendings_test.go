@@ -1,0 +1,130 @@
+package journal_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/journal"
+)
+
+func openSpendings(fs vfs.FS) *journal.Spendings {
+	return journal.OpenSpendings(journal.Options{Dir: "journal", FS: fs})
+}
+
+func spent(s *journal.Spendings) map[string]int {
+	all := make(map[string]int)
+	for _, sp := range s.Spent() {
+		all[sp.Namespace] = sp.Used
+	}
+	return all
+}
+
+func recordSpent(t *testing.T, s *journal.Spendings, records ...journal.Spending) {
+	t.Helper()
+	if err := s.Record(records...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What is recorded is there after a power cut, and the highest figure of a window counts.
+func TestSpendingsOutliveAPowerCut(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	ends := time.Now().Add(time.Hour)
+	s := openSpendings(fs)
+	recordSpent(t, s, journal.Spending{Namespace: "a", Ends: ends, Used: 3}, journal.Spending{Namespace: "over", Ends: time.Now().Add(-1), Used: 9})
+	recordSpent(t, s, journal.Spending{Namespace: "b", Ends: ends, Used: 1})
+	recordSpent(t, s, journal.Spending{Namespace: "a", Ends: ends, Used: 8})
+	recordSpent(t, s, journal.Spending{Namespace: "a", Ends: ends, Used: 7}) // who came later was overtaken
+	for _, cut := range []vfs.CrashCloneCfg{{}, {UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))}} {
+		if diff := cmp.Diff(map[string]int{"a": 8, "b": 1}, spent(openSpendings(fs.CrashClone(cut)))); diff != "" {
+			t.Errorf("after a power cut (-want +got):\n%s", diff)
+		}
+	}
+	if err := s.Close([]journal.Spending{{Namespace: "a", Ends: ends, Used: 5}}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]int{"a": 5, "b": 1}, spent(openSpendings(fs.CrashClone(vfs.CrashCloneCfg{})))); diff != "" {
+		t.Errorf("after a close (-want +got):\n%s", diff)
+	}
+}
+
+// The file does not grow with the number of records.
+func TestSpendingsStaySmall(t *testing.T) {
+	fs := vfs.NewMem()
+	s := openSpendings(fs)
+	ends := time.Now().Add(time.Hour)
+	for i := range 20_000 {
+		recordSpent(t, s, journal.Spending{Namespace: fmt.Sprint("ns", i%3), Ends: ends, Used: i})
+	}
+	info, err := fs.Stat("journal.quota")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() > 1<<17 {
+		t.Errorf("%d bytes for 3 namespaces", info.Size())
+	}
+	if diff := cmp.Diff(map[string]int{"ns0": 19998, "ns1": 19999, "ns2": 19997}, spent(openSpendings(fs))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A damaged line costs its own figure only, and a torn one nothing that anybody relied on.
+func TestSpendingsOfADamagedFile(t *testing.T) {
+	fs := vfs.NewMem()
+	s := openSpendings(fs)
+	ends := time.Now().Add(time.Hour)
+	for _, ns := range []string{"a", "b", "c"} {
+		recordSpent(t, s, journal.Spending{Namespace: ns, Ends: ends, Used: 100})
+	}
+	f, err := fs.OpenReadWrite("journal.quota", vfs.WriteCategoryUnspecified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := make([]byte, 500)
+	n, _ := f.ReadAt(text, 0)
+	text = text[:n]
+	damaged := []byte(strings.Replace(string(text), "b ", "x ", 1))
+	damaged[len(damaged)-1] = '0' // as if it was torn there
+	if _, err := f.WriteAt(slices.Clone(damaged), 0); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]int{"a": 100}, spent(openSpendings(fs))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// After a failure the file is written anew: a sync that failed is not relied on.
+func TestSpendingsOnAFailingDisk(t *testing.T) {
+	var failing atomic.Bool
+	mem := vfs.NewCrashableMem()
+	fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if failing.Load() && (op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileWriteAt) {
+			return errors.New("injected")
+		}
+		return nil
+	}))
+	s := openSpendings(fs)
+	ends := time.Now().Add(time.Hour)
+	recordSpent(t, s, journal.Spending{Namespace: "a", Ends: ends, Used: 1})
+	failing.Store(true)
+	for range 2 {
+		if err := s.Record(journal.Spending{Namespace: "a", Ends: ends, Used: 2}); err == nil {
+			t.Fatal("a record on a failing disk went well")
+		}
+	}
+	failing.Store(false)
+	recordSpent(t, s, journal.Spending{Namespace: "b", Ends: ends, Used: 3})
+	if diff := cmp.Diff(map[string]int{"a": 2, "b": 3}, spent(openSpendings(mem.CrashClone(vfs.CrashCloneCfg{})))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
