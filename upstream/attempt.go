@@ -25,6 +25,8 @@ type attempt struct {
 	trial     bool   // it finds out whether the namespace is let in again
 	silent    bool   // the entry's last request was not answered
 	inOrder   bool   // the namespace's next request follows this one
+	removes   bool   // a delete is among what it sends, and there is a quota
+	charge    charge // for the request, to the namespace's quota
 }
 
 func (a *attempt) id() journal.ID { return a.queue.id(a.task) }
@@ -62,6 +64,7 @@ func (a *attempt) send(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
+	a.f.opts.Quotas.cover(w.Namespace)
 	sentAt := a.sending(w)
 	failed := request(ctx, a.f.opts.Engine, w)
 	if failed != nil && failed.Verdict == Unsent && !a.task.mayHaveLanded() {
@@ -70,6 +73,9 @@ func (a *attempt) send(ctx context.Context) error {
 		if err := a.f.opts.Journal.UnmarkSent(w.ID); err != nil {
 			return err
 		}
+	}
+	if failed != nil && (failed.Verdict == Unsent || failed.Verdict == Throttled) {
+		a.charge.takeBack()
 	}
 	if failed != nil && ctx.Err() != nil {
 		// The sent mark stays, unless it is certain that the request was not sent.
@@ -113,6 +119,7 @@ func (a *attempt) vanished() error {
 	if err := a.f.opts.Journal.UnmarkSent(a.id()); err != nil {
 		return err
 	}
+	a.charge.takeBack()
 	a.f.health.release(a.probe)
 	a.finish(a.newest, false)
 	return nil
@@ -256,6 +263,7 @@ func (a *attempt) finish(seq uint64, dead bool) {
 	defer a.f.mu.Unlock()
 	a.f.schedule.stop(a, a.f.now())
 	from, to, left := a.f.schedule.complete(a, seq)
+	a.queue.renew(a.f.opts.Quotas, a.f.now())
 	a.f.callers.completed(a.id(), seq, from, to, dead)
 	if left {
 		a.beginAnew()

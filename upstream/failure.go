@@ -13,6 +13,7 @@ const fullDiskRetry = time.Second
 // stop ends the attempt and puts its task back in line, where it waits until at, if at is
 // not 0. The caller holds mu.
 func (a *attempt) stop(why waiting, at instant) {
+	a.task.removes = a.task.removes || a.removes
 	a.f.schedule.stop(a, a.f.now())
 	if a.task.retry != nil || at != 0 {
 		r := retryOf(a.task)
@@ -32,6 +33,7 @@ func (a *attempt) putBack() {
 // waitForRoom ends an attempt that was not made, as the disk has no room for the record of
 // its outcome.
 func (a *attempt) waitForRoom() {
+	a.charge.takeBack()
 	a.f.health.release(a.probe)
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
@@ -105,10 +107,15 @@ func (a *attempt) throttle(failed *Error) {
 	// one raises the backoff.
 	if wait == 0 && (a.trial || !q.blocked) {
 		if q.backoff == nil {
-			q.backoff = newBackoff(a.f.opts.BackoffInitial, a.f.opts.BackoffMax)
+			longest := a.f.opts.BackoffMax
+			if q.pace.limited { // the quota may be used up
+				longest = max(longest, q.pace.maxAge)
+			}
+			q.backoff = newBackoff(a.f.opts.BackoffInitial, longest)
 		}
 		wait = q.backoff.NextBackOff()
 	}
+	a.f.opts.Quotas.throttled(q.Key(), wait)
 	begins := q.throttled == ""
 	q.throttled = failed.Reason
 	a.block(wait, failed, atOnce)

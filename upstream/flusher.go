@@ -34,6 +34,8 @@ type FlusherOptions struct {
 	Health *Health
 	// Linger is how long a write to a namespace waits for a newer one to its entry.
 	Linger func(namespace string) time.Duration
+	// Quotas are the budgets of the namespaces; nil if there are none.
+	Quotas *Quotas
 	// Concurrency is the most requests under way.
 	Concurrency int
 	// LateWindow is how long an unanswered request may still be carried out.
@@ -91,6 +93,7 @@ func NewFlusher(opts FlusherOptions) *Flusher {
 	}
 	f.health.backoff = newBackoff(opts.BackoffInitial, min(opts.BackoffMax, probeMax))
 	f.schedule = newSchedule(opts.Concurrency, f.signal)
+	f.schedule.quotas = opts.Quotas
 	f.health.onNudge = f.signal
 	return f
 }
@@ -103,7 +106,7 @@ func (f *Flusher) Changed(c journal.Change) {
 	linger, now := instant(f.opts.Linger(c.Namespace)), f.now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.schedule.written(c.ID, c.Seq, linger, now)
+	f.schedule.written(c, linger, now)
 }
 
 // signal wakes the dispatcher.
@@ -122,6 +125,9 @@ func (f *Flusher) Run(ctx context.Context) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return f.dispatch(ctx, g) })
+	if f.opts.Quotas != nil {
+		g.Go(func() error { return f.renewPaces(ctx) })
+	}
 	return g.Wait()
 }
 
@@ -237,7 +243,7 @@ func (f *Flusher) Attempts(id journal.ID) (count int, last string, next time.Tim
 	if !t.running {
 		now := f.now()
 		_, until := q.entryWaits(t, now, v)
-		next = f.wall(max(now, q.due(t), q.notBefore, until))
+		next = f.wall(max(now, q.ready(t), q.notBefore, until))
 	}
 	return count, last, next
 }

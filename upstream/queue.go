@@ -8,9 +8,9 @@ import (
 )
 
 // queue is the tasks of a namespace. A task that is not running stands in one of three
-// places: among the urgent ones, which are due; in the lingering line, where a newer
+// places: among the urgent ones, which are due; in a lingering line, where a newer
 // write sends it to the back, so that the line is in order of writtenAt and its front is
-// due first; or among the retries. A flush makes all that linger urgent at the price of
+// due first; or among the retries. Under a quota, deletes linger in a line of their own. A flush makes all that linger urgent at the price of
 // one task: it joins the two lines, and urgentUpTo says so of each task.
 type queue struct {
 	hashtable.Node[queue] // in the schedule's table, by namespace
@@ -19,6 +19,7 @@ type queue struct {
 	pending    int                          // tasks with a write
 	linger     instant
 	urgent     line
+	removing   line // lingers, too
 	lingering  line
 	retries    [waitings]heapOf[*retryState]
 	urgentUpTo uint64 // tasks whose first is not above it are urgent
@@ -30,6 +31,8 @@ type queue struct {
 	staggered bool    // it has too much to send one entry after the other
 	failing   bool    // the last answer, or its lack, blames upstream
 	reason    string  // why it does
+
+	pace pace // by the namespace's quota
 
 	notBefore instant // the namespace waits: it is throttled or paused
 	blocked   bool    // one request at a time until one goes through
@@ -56,32 +59,41 @@ func (q *queue) leave(t *task) {
 		q.retries[t.retry.waiting].remove(t.retry.index)
 	case q.isUrgent(t):
 		q.urgent.remove(t)
+	case t.removes:
+		q.removing.remove(t)
 	default:
 		q.lingering.remove(t)
 	}
 }
 
-// due is when the task is due; it must not be running.
+// due is when the task is due by what it waits for itself; it must not be running.
 func (q *queue) due(t *task) instant {
 	switch {
 	case t.retrying():
 		return t.retry.at
 	case q.isUrgent(t):
 		return 0
+	case t.removes:
+		return t.writtenAt + q.linger
 	}
-	return t.writtenAt + q.linger
+	return q.pace.widened(t.writtenAt, q.linger)
 }
+
+// ready is when the task is due and its namespace's quota lets it go.
+func (q *queue) ready(t *task) instant { return max(q.due(t), q.turnOf(t)) }
 
 // untried is the first task that stands in a line and not among the retries; nil if there
 // is none.
-func (q *queue) untried() *task {
-	if q.urgent.front != nil {
-		return q.urgent.front
+func (q *queue) untried() (first *task) {
+	for _, t := range []*task{q.urgent.front, q.removing.front, q.lingering.front} {
+		if t != nil && (first == nil || q.ready(t) < q.ready(first)) {
+			first = t
+		}
 	}
-	return q.lingering.front
+	return first
 }
 
-// first is the task that is due first; nil if none waits, or only silent ones while
+// first is the task that is ready first; nil if none waits, or only silent ones while
 // another silent one is tried.
 func (q *queue) first() *task {
 	t := q.untried()
@@ -90,15 +102,15 @@ func (q *queue) first() *task {
 			continue
 		}
 		retry := q.retries[kind].first().task
-		if t == nil || q.due(retry) < q.due(t) || q.due(retry) == q.due(t) && retry.first < t.first {
+		if t == nil || q.ready(retry) < q.ready(t) || q.ready(retry) == q.ready(t) && retry.first < t.first {
 			t = retry
 		}
 	}
 	return t
 }
 
-// oldest is, of the tasks that are due, the one whose newest write is the oldest, so that
-// upstream gets the writes in the order in which they were made. One at least must be due.
+// oldest is, of the tasks that are ready, the one whose newest write is the oldest, so that
+// upstream gets the writes in the order in which they were made. One at least must be ready.
 // It looks at every task that is due.
 func (q *queue) oldest(now instant) *task {
 	oldest := q.first()
@@ -106,11 +118,11 @@ func (q *queue) oldest(now instant) *task {
 		return oldest
 	}
 	look := func(t *task) {
-		if t.seq < oldest.seq {
+		if t.seq < oldest.seq && q.turnOf(t) <= now {
 			oldest = t
 		}
 	}
-	for _, l := range []line{q.urgent, q.lingering} {
+	for _, l := range []line{q.urgent, q.removing, q.lingering} {
 		for t := l.front; t != nil && q.due(t) <= now; t = t.next {
 			look(t)
 		}

@@ -17,7 +17,7 @@ const noPosition = math.MaxUint64
 // are, with three exceptions. In a namespace that sends in order, [schedule.start] looks at
 // every task that is due: inOrderTasks at most. [schedule.expediteSome] makes a few changes to
 // each of expediteChunk queues. [schedule.tryNow], which a person asks for, looks at every
-// failed task of a queue, and [schedule.tryNowSome] at those of expediteChunk queues.
+// failed task of a queue.
 type schedule struct {
 	queues         hashtable.Table[queue, *queue] // by namespace
 	turns          turns
@@ -34,6 +34,7 @@ type schedule struct {
 	wakeAt         instant  // when the dispatcher looks again by itself
 	turn           uint64
 	excusedUpTo    uint64 // the last turn when a fault of upstream's ended: what failed in it, or before, is not to blame
+	quotas         *Quotas
 	// fresh is the queue that an untried task has joined last: the best place for a
 	// probe to come from, as tasks that have failed may be sick themselves.
 	fresh *queue
@@ -69,13 +70,14 @@ func (s *schedule) ensure(id journal.ID) (q *queue, t *task, made bool) {
 }
 
 // written takes in a write that the journal announces.
-func (s *schedule) written(id journal.ID, seq uint64, linger, now instant) {
-	q, t, made := s.ensure(id)
-	if seq < t.seq {
+func (s *schedule) written(c journal.Change, linger, now instant) {
+	q, t, made := s.ensure(c.ID)
+	if c.Seq < t.seq {
 		return
 	}
-	t.seq = seq
+	t.seq = c.Seq
 	s.announced++
+	saves := saves(t, s.running[t])
 	if t.first == 0 {
 		t.first = s.announced
 		s.pending++
@@ -85,6 +87,19 @@ func (s *schedule) written(id journal.ID, seq uint64, linger, now instant) {
 		q.linger = linger
 		s.place(q)
 	}
+	if q.renew(s.quotas, now); q.pace.limited {
+		s.place(q)
+		if saves {
+			s.quotas.save(c.Namespace)
+		}
+	}
+	lingers := !made && !t.running && !t.retrying() && !q.isUrgent(t)
+	removes := t.removes || q.pace.limited && c.Op == journal.Delete
+	postponed := lingers && (removes != t.removes || t.waitedFor(now)+linger <= lingerCap*linger)
+	if postponed {
+		q.leave(t)
+	}
+	t.removes = removes
 	switch {
 	case t.running:
 		s.running[t].newerWrite(s.announced, now)
@@ -101,8 +116,7 @@ func (s *schedule) written(id journal.ID, seq uint64, linger, now instant) {
 			break
 		}
 		q.retries[t.retry.waiting].fix(t.retry.index)
-	case !q.isUrgent(t) && t.waitedFor(now)+linger <= lingerCap*linger:
-		q.lingering.remove(t)
+	case postponed:
 		s.enqueue(q, t, now)
 	}
 }
@@ -115,6 +129,9 @@ func (s *schedule) enqueue(q *queue, t *task, now instant) {
 		q.retries[t.retry.waiting].push(t.retry)
 	case q.isUrgent(t):
 		q.urgent.push(t)
+	case t.removes:
+		t.postpone(now)
+		q.removing.push(t)
 	default:
 		t.postpone(now)
 		q.lingering.push(t)
@@ -132,6 +149,7 @@ func (s *schedule) doubtful(id journal.ID, until, now instant) {
 	if !made {
 		q.leave(t)
 	}
+	q.renew(s.quotas, now)
 	r := retryOf(t)
 	r.doubt, r.at, r.waiting = &doubt{unknownUntil: until}, until, doubting
 	s.enqueue(q, t, now)
@@ -140,6 +158,7 @@ func (s *schedule) doubtful(id journal.ID, until, now instant) {
 // expedite makes all that waits in a queue urgent.
 func (s *schedule) expedite(q *queue) {
 	q.urgentUpTo = s.announced
+	q.urgent.take(&q.removing)
 	q.urgent.take(&q.lingering)
 	s.place(q)
 }
@@ -148,7 +167,7 @@ func (s *schedule) expedite(q *queue) {
 func (s *schedule) expediteTask(q *queue, t *task) {
 	lingers := !t.running && !t.retrying() && !q.isUrgent(t)
 	if lingers {
-		q.lingering.remove(t)
+		q.leave(t)
 	}
 	t.urgent = true
 	if lingers {
@@ -174,22 +193,17 @@ func (s *schedule) tryNow(q *queue) {
 	s.place(q)
 }
 
-// tryNowSome is tryNow for some of the queues. Its cursor is like that of expediteSome.
-func (s *schedule) tryNowSome(cursor int) (next int, done bool) {
-	return s.queues.Walk(cursor, expediteChunk, s.tryNow)
-}
-
 // start takes a task that is due out of its line in a queue. For a probe it takes a task
 // that has not failed, if one is due in any queue.
 func (s *schedule) start(q *queue, now instant, probe bool) *attempt {
 	t := q.first()
 	if f := s.fresh; probe && f != nil && !f.blocked {
-		if untried := f.untried(); untried != nil && untried.untried() && f.due(untried) <= now {
+		if untried := f.untried(); untried != nil && untried.untried() && f.ready(untried) <= now {
 			q, t = f, untried
 		}
 	}
 	early := false
-	if !q.blocked && s.inOrder(q) {
+	if !q.blocked && !q.pace.spread && s.inOrder(q) {
 		oldest := q.oldest(now)
 		if early = probe && t.seq > oldest.seq; !early {
 			t = oldest
@@ -198,6 +212,7 @@ func (s *schedule) start(q *queue, now instant, probe bool) *attempt {
 	a := &attempt{queue: q, task: t, newest: t.seq, startedAt: now, probe: probe, early: early, trial: q.blocked, silent: t.isSilent()}
 	a.inOrder = !t.retrying() || t.retry.waiting != silent && t.retry.waiting != doubting
 	q.leave(t)
+	a.charge = charged(a, s.quotas, now)
 	t.running = true
 	s.running[t] = a
 	q.running++
@@ -239,6 +254,7 @@ func (s *schedule) stop(a *attempt, now instant) {
 	a.task.running = false
 	delete(s.running, a.task)
 	q.running--
+	q.renew(s.quotas, now)
 	s.place(q)
 }
 
@@ -298,7 +314,7 @@ func (s *schedule) place(q *queue) {
 	if !waits {
 		return
 	}
-	q.readyAt = max(q.due(t), q.notBefore, q.servedAt, s.followsAt(q))
+	q.readyAt = max(q.ready(t), q.notBefore, q.servedAt, s.followsAt(q))
 	if q.heap = h; q.index < 0 {
 		h.push(q)
 	} else {

@@ -78,6 +78,8 @@ func (q *queue) taskWaits(t *task, now instant, upstream view) (why string, unti
 		return "", 0
 	case t.retrying() && t.retry.at > now:
 		return t.retry.waits(), t.retry.at
+	case q.due(t) <= now && q.turnOf(t) > now:
+		return q.pace.waits(), q.turnOf(t)
 	case q.due(t) <= now && upstream.down:
 		return "upstream is down: " + upstream.reason, now + instant(upstream.retryIn)
 	}
@@ -104,12 +106,14 @@ func (f *Flusher) TryNow(namespace string) {
 	defer f.signal()
 	f.health.nudge()
 	if namespace == "" {
-		f.inSome(f.schedule.tryNowSome)
+		f.inSome(func(cursor int) (next int, done bool) {
+			return f.schedule.queues.Walk(cursor, expediteChunk, f.tryNow)
+		})
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if q := f.schedule.queues.Get(namespace); q != nil {
-		f.schedule.tryNow(q)
+		f.tryNow(q)
 	}
 }

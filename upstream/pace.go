@@ -1,0 +1,93 @@
+package upstream
+
+import (
+	"math"
+	"time"
+)
+
+// The line of a namespace's quota leads from all of it, when its window begins, to nothing
+// when the window ends. A namespace above the line, or not far below it, sends as if there
+// were no quota. Below that it spreads what is left over the time that is left.
+const (
+	// ampleAbove is the share of the line above which nothing is spread, and spreadBelow the
+	// share below which the rest is spread evenly. In between, one becomes the other. The
+	// tenth above ampleAbove is for the bursts of a namespace that has just begun.
+	ampleAbove  = 0.90
+	spreadBelow = 0.85
+	// reservePart is the part of a quota, 1 in so many, that is kept for writes that
+	// should not wait: deletes, and those for which a caller waits. What is left of it is
+	// given to all writes little by little, in line with the time that is left.
+	reservePart = 20
+)
+
+// supply is what a namespace has left of its quota at one moment.
+type supply struct {
+	quota     Quota
+	left      int           // upstream writes in this window
+	reserve   int           // of them, kept for those that should not wait
+	timeLeft  time.Duration // of the window; above zero
+	linger    time.Duration // flush.linger
+	sinceLast time.Duration // since the last write that was not of the reserve
+}
+
+// terms say when a namespace's writes may be sent: how long to wait from now on for each
+// kind of them. The zero value lets all go at once.
+type terms struct {
+	limited  bool          // there is a quota
+	spread   bool          // its writes are spread
+	linger   time.Duration // how long a write waits for a newer one to its entry
+	gap      time.Duration // between two ordinary writes
+	ordinary time.Duration
+	prompt   time.Duration // deletes, and writes for which a caller waits
+	demanded time.Duration // by a flush or a drain
+	ends     time.Duration // the window
+	maxAge   time.Duration // the quota's
+}
+
+func reserveOf(writes int) int { return writes / reservePart }
+
+// termsOf finds the terms of a supply. It never lets the quota run dry for ordinary writes: the
+// less is left, the longer is the gap between two of them. Entries that are written all the
+// time then take turns, and each of their requests carries all that was written since the
+// last one.
+func termsOf(s supply) terms {
+	t := terms{limited: true, linger: s.linger, ends: s.timeLeft, maxAge: s.quota.MaxAge}
+	if s.left < 1 {
+		t.spread, t.linger = true, max(s.linger, s.quota.MaxAge)
+		t.gap, t.ordinary, t.prompt, t.demanded = s.timeLeft, s.timeLeft, s.timeLeft, s.timeLeft
+		return t
+	}
+	timeShare := float64(s.timeLeft) / float64(s.quota.Period)
+	reserved := reserveOf(s.quota.Writes)
+	spendable := float64(s.left) - min(float64(s.reserve), float64(reserved)*timeShare)
+	if spendable < 1 {
+		// The reserve gives way by one write when so much of the window is left.
+		until := time.Duration(float64(s.quota.Period) * float64(s.left-1) / float64(reserved))
+		t.gap, t.ordinary = s.timeLeft, min(s.timeLeft, max(0, s.timeLeft-until))
+		t.spread, t.linger = true, max(s.linger, s.quota.MaxAge)
+	} else {
+		line := float64(s.quota.Writes-reserved) * timeShare
+		spreads := min(1, max(0, (ampleAbove-spendable/line)/(ampleAbove-spreadBelow)))
+		if spreads == 0 {
+			return t
+		}
+		even := float64(s.timeLeft) / spendable
+		t.spread, t.gap = true, time.Duration(spreads*even)
+		t.ordinary = min(s.timeLeft, max(0, t.gap-s.sinceLast))
+		t.linger = widened(s.linger, min(time.Duration(even), s.quota.MaxAge), spreads)
+	}
+	if t.prompt = t.ordinary; s.reserve > 0 {
+		t.prompt = 0
+	}
+	return t
+}
+
+// widened is a time between two others, nearer to the second the larger a share is. Each
+// step multiplies it, as the two may be far apart.
+func widened(from, to time.Duration, share float64) time.Duration {
+	if to <= from {
+		return from
+	}
+	least := float64(max(from, time.Millisecond))
+	return max(from, time.Duration(least*math.Pow(max(1, float64(to)/least), share)))
+}

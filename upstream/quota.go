@@ -1,0 +1,348 @@
+package upstream
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/botwired/botwired/internal/hashtable"
+	"github.com/botwired/botwired/journal"
+)
+
+// Quota is what upstream allows a namespace.
+type Quota struct {
+	Writes int           // requests that write, within each period; 0 is no quota
+	Period time.Duration // windows begin at multiples of it since 1970 (UTC)
+	// MaxAge is how long a write waits at most for newer ones, to save quota. It waits
+	// longer only for its turn, where the quota would not last otherwise.
+	MaxAge time.Duration
+}
+
+// Ledger keeps durably what namespaces have spent; package journal explains the methods.
+type Ledger interface {
+	Spent() []journal.Spending
+	Record(...journal.Spending) error
+	Close(exact []journal.Spending) error
+}
+
+// QuotasOptions configures quotas.
+type QuotasOptions struct {
+	// Of returns a namespace's quota. It is quick, and its answer may change.
+	Of func(namespace string) Quota
+	// Ledger outlives the process; nil if nothing has to.
+	Ledger Ledger
+	// Logger receives one line when writes begin to be spread, and one when a quota is used
+	// up. It must not be nil.
+	Logger *slog.Logger
+}
+
+// Quotas are the budgets of the namespaces. A budget counts the requests upstream that may
+// have been counted there: each PUT and DELETE but those that were certainly not sent, and
+// those that upstream has answered with 429.
+//
+// The count survives the process. Before a request leaves, the ledger has a number that is
+// not below the count: a lease of some writes at once, so that few requests wait for a sync.
+// What is left of a lease after a crash counts as used. A nil *Quotas allows everything. The
+// methods may be called concurrently.
+type Quotas struct {
+	opts         QuotasOptions
+	spent, saved atomic.Int64
+
+	mu      sync.Mutex // guards the fields below; nothing else is locked, and nothing logged, with it held
+	budgets hashtable.Table[budget, *budget]
+	cursor  int // of sweep
+
+	recording sync.Mutex // held during a record of the ledger
+	failing   bool       // the last one failed
+}
+
+// budget is one namespace's count in the present window.
+type budget struct {
+	hashtable.Node[budget]
+
+	quota   Quota
+	window  int64 // its number, counted from 1970
+	used    int
+	leased  int // the ledger's number, for this window
+	lease   int // how many writes were last leased at once
+	reserve int // writes that are left of the reserve
+	saved   int // local writes of this window that needed no request
+
+	capped    bool      // upstream has shown that there is less than the quota:
+	most      int       // so much
+	shut      bool      // and that nothing is left
+	shutUntil time.Time // before this
+
+	lastAt  time.Time // of the last request that was not of the reserve
+	linger  time.Duration
+	pending int
+
+	toldSpread, toldEmpty bool // the log says so of this window
+}
+
+// NewQuotas returns the quotas, with what an earlier process has recorded.
+func NewQuotas(opts QuotasOptions) *Quotas {
+	qs := &Quotas{opts: opts}
+	if opts.Ledger == nil {
+		return qs
+	}
+	now := time.Now()
+	for _, sp := range opts.Ledger.Spent() {
+		if b := qs.at(sp.Namespace, now); b != nil {
+			b.used = sp.Used
+			if sp.Ends.Equal(b.ends().Truncate(time.Millisecond)) {
+				b.leased = sp.Used
+			}
+		}
+	}
+	return qs
+}
+
+// Close records the exact counts.
+func (qs *Quotas) Close() error {
+	if qs.opts.Ledger == nil {
+		return nil
+	}
+	now := time.Now()
+	var exact []journal.Spending
+	qs.each(func(b *budget) {
+		if b.roll(now); b.used > 0 {
+			exact = append(exact, b.spending(b.used))
+		}
+	})
+	return qs.opts.Ledger.Close(exact)
+}
+
+// sweepSome is how many budgets are looked at whenever one is added, to forget those of
+// windows that have ended.
+const sweepSome = 2
+
+// at returns a namespace's budget, up to date; nil if the namespace has no quota. The caller
+// holds mu.
+func (qs *Quotas) at(namespace string, now time.Time) *budget {
+	quota := qs.opts.Of(namespace)
+	if quota.Writes <= 0 || quota.Period <= 0 {
+		return nil
+	}
+	b := qs.budgets.Get(namespace)
+	if b == nil {
+		qs.sweep(now)
+		b = &budget{quota: quota}
+		b.window = b.number(now)
+		b.begin()
+		qs.budgets.Insert(namespace, b)
+	}
+	b.update(quota, now)
+	return b
+}
+
+// sweep forgets some budgets about which there is nothing to remember.
+func (qs *Quotas) sweep(now time.Time) {
+	var idle []string
+	next, done := qs.budgets.Walk(qs.cursor, sweepSome, func(b *budget) {
+		if b.roll(now); b.used == 0 && b.saved == 0 && b.pending == 0 && !b.shut {
+			idle = append(idle, b.Key())
+		}
+	})
+	if qs.cursor = next; done {
+		qs.cursor = 0
+	}
+	for _, namespace := range idle {
+		qs.budgets.Delete(namespace)
+	}
+}
+
+// number is that of the window of a time.
+func (b *budget) number(at time.Time) int64 { return at.UnixNano() / int64(b.quota.Period) }
+
+// ends is when the window ends.
+func (b *budget) ends() time.Time { return time.Unix(0, (b.window+1)*int64(b.quota.Period)) }
+
+func (b *budget) begin() {
+	b.used, b.leased, b.saved, b.reserve = 0, 0, 0, reserveOf(b.quota.Writes)
+	b.capped, b.toldSpread, b.toldEmpty = false, false, false
+	b.lastAt = time.Time{}
+}
+
+// update puts a quota in force, which may be another one, and the present window. What was
+// used counts for the new quota.
+func (b *budget) update(quota Quota, now time.Time) {
+	was := b.quota
+	b.quota = quota
+	if quota.Writes != was.Writes {
+		b.reserve, b.toldSpread, b.toldEmpty = reserveOf(quota.Writes), false, false
+	}
+	if quota.Period != was.Period {
+		b.window, b.leased = b.number(now), 0
+	}
+	b.roll(now)
+}
+
+// roll begins the next window when its time has come. When the clock was set back, the count
+// goes on.
+func (b *budget) roll(now time.Time) {
+	switch n := b.number(now); {
+	case n > b.window:
+		b.window = n
+		b.begin()
+	case n < b.window:
+		b.window, b.leased = n, 0
+	}
+	if b.shut && !now.Before(b.shutUntil) {
+		// Others spend of this quota, too, or upstream's windows are others. Nobody knows how
+		// much there is now: as much as an even use of it leaves for the rest of the window.
+		b.shut = false
+		if b.capped {
+			b.most = b.used + b.evenRest(now)
+		}
+	}
+}
+
+func (b *budget) evenRest(now time.Time) int {
+	rest := float64(b.quota.Writes) * float64(b.ends().Sub(now)) / float64(b.quota.Period)
+	return max(1, int(rest))
+}
+
+// limit is how many writes this window has, as far as is known.
+func (b *budget) limit() int {
+	if b.capped {
+		return min(b.most, b.quota.Writes)
+	}
+	return b.quota.Writes
+}
+
+func (b *budget) left() int {
+	if b.shut {
+		return 0
+	}
+	return max(0, b.limit()-b.used)
+}
+
+func (b *budget) terms(linger time.Duration, now time.Time) terms {
+	// The wall clock says which window it is, and the time from there is the monotonic one.
+	s := supply{
+		quota: b.quota, left: b.left(), linger: linger,
+		timeLeft: max(1, b.ends().Sub(now)), sinceLast: b.quota.Period,
+	}
+	s.reserve = min(b.reserve, s.left)
+	if !b.lastAt.IsZero() {
+		s.sinceLast = now.Sub(b.lastAt)
+	}
+	t := termsOf(s)
+	if s.left < 1 { // or a clock that is a little fast would send before the next window
+		t.ordinary, t.prompt, t.demanded = t.ends+nextWindow, t.ends+nextWindow, t.ends+nextWindow
+	}
+	if b.shut { // perhaps not to the end of the window, or beyond it
+		wait := max(0, b.shutUntil.Sub(now))
+		t.ordinary, t.prompt, t.demanded, t.ends = wait, wait, wait, max(wait, t.ends)
+	}
+	return t
+}
+
+func (b *budget) spending(used int) journal.Spending {
+	return journal.Spending{Namespace: b.Key(), Ends: b.ends(), Used: used}
+}
+
+// nextWindow is how long a namespace that has used up its quota waits in the next window.
+const nextWindow = 100 * time.Millisecond
+
+// kind says how urgently a write is to go.
+type kind uint8
+
+const (
+	ordinary kind = iota
+	prompt        // a delete, or a caller waits for it
+	demanded      // by a flush or a drain
+)
+
+// terms returns the present terms of a namespace that has so many entries pending.
+func (qs *Quotas) terms(namespace string, linger time.Duration, pending int) terms {
+	if qs == nil {
+		return terms{}
+	}
+	now := time.Now()
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	b := qs.at(namespace, now)
+	if b == nil {
+		return terms{}
+	}
+	b.linger, b.pending = linger, pending
+	return b.terms(linger, now)
+}
+
+// spend counts a request that is about to be made.
+func (qs *Quotas) spend(namespace string, k kind) (spent bool) {
+	if qs == nil {
+		return false
+	}
+	now := time.Now()
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	b := qs.at(namespace, now)
+	if b == nil {
+		return false
+	}
+	if k != ordinary && b.reserve > 0 && b.terms(b.linger, now).spread {
+		b.reserve--
+	} else {
+		b.lastAt = now
+	}
+	b.used++
+	qs.spent.Add(1)
+	return true
+}
+
+// giveBack takes back the count of a request that upstream has not counted.
+func (qs *Quotas) giveBack(namespace string) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if b := qs.at(namespace, time.Now()); b != nil {
+		b.used = max(0, b.used-1)
+	}
+	qs.spent.Add(-1)
+}
+
+// save counts a local write that needs no request, as a newer one takes its place.
+func (qs *Quotas) save(namespace string) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if b := qs.at(namespace, time.Now()); b != nil {
+		b.saved++
+		qs.saved.Add(1)
+	}
+}
+
+// throttled notes that upstream has answered 429: others use the quota too, or upstream
+// counts otherwise, and nothing is left for some time.
+func (qs *Quotas) throttled(namespace string, wait time.Duration) {
+	if qs == nil {
+		return
+	}
+	now := time.Now()
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	b := qs.at(namespace, now)
+	if b == nil {
+		return
+	}
+	if until := now.Add(wait); !b.shut || until.After(b.shutUntil) {
+		b.shutUntil = until
+	}
+	b.shut, b.capped, b.most = true, true, b.used
+}
+
+// lift ends what a 429 has shut: a person knows better.
+func (qs *Quotas) lift(namespace string) {
+	if qs == nil {
+		return
+	}
+	now := time.Now()
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if b := qs.at(namespace, now); b != nil {
+		b.shutUntil = now
+		b.roll(now)
+	}
+}

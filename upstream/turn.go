@@ -1,0 +1,146 @@
+package upstream
+
+import (
+	"context"
+	"time"
+)
+
+// pace is when a queue's tasks may be sent by its namespace's quota. The zero value lets
+// them go as if there were none.
+type pace struct {
+	limited bool // there is a quota
+	spread  bool // its writes are spread over the window
+	linger  instant
+	maxAge  time.Duration
+	// The times before which no task of a kind goes; 0 is at once.
+	ordinaryAt, promptAt, demandedAt instant
+	endsAt                           instant // when the window ends
+}
+
+// renew brings the pace up to date. The queue has to be put in its place again.
+func (q *queue) renew(qs *Quotas, now instant) {
+	if qs == nil {
+		return
+	}
+	t := qs.terms(q.Key(), time.Duration(q.linger), q.pending)
+	if !t.limited {
+		q.pace = pace{}
+		return
+	}
+	at := func(wait time.Duration) instant {
+		if wait <= 0 {
+			return 0
+		}
+		return now + instant(wait)
+	}
+	q.pace = pace{
+		limited: true, spread: t.spread, linger: instant(t.linger), maxAge: t.maxAge,
+		ordinaryAt: at(t.ordinary), promptAt: at(t.prompt), demandedAt: at(t.demanded), endsAt: at(t.ends),
+	}
+}
+
+// widened is when the linger of a task is over. The next window has quota again, so that no
+// longer linger than flush.linger goes on into it.
+func (p *pace) widened(writtenAt, linger instant) instant {
+	if p.linger <= linger {
+		return writtenAt + linger
+	}
+	return min(writtenAt+p.linger, max(writtenAt+linger, p.endsAt))
+}
+
+// kindOf says how urgently a task is to go.
+func (q *queue) kindOf(t *task) kind {
+	switch {
+	case t.first <= q.urgentUpTo:
+		return demanded
+	case t.urgent, t.removes:
+		return prompt
+	}
+	return ordinary
+}
+
+// turnOf is when the quota lets a task go. To read a write back costs nothing.
+func (q *queue) turnOf(t *task) instant {
+	if !q.pace.limited || t.doubt().verifying(t.seq) {
+		return 0
+	}
+	return [...]instant{ordinary: q.pace.ordinaryAt, prompt: q.pace.promptAt, demanded: q.pace.demandedAt}[q.kindOf(t)]
+}
+
+// waits says what a task waits for whose turn has not come.
+func (p *pace) waits() string {
+	if p.demandedAt > 0 {
+		return "quota: the namespace has used up what it has in this window"
+	}
+	return "quota: the namespace spreads its writes, so that the quota lasts until the window ends"
+}
+
+// charge is one request's part of a quota.
+type charge struct {
+	quotas    *Quotas
+	namespace string
+	made      bool
+}
+
+// charged counts the attempt that is about to begin.
+func charged(a *attempt, qs *Quotas, now instant) charge {
+	q, t := a.queue, a.task
+	c := charge{quotas: qs, namespace: q.Key()}
+	if !t.doubt().verifying(t.seq) {
+		c.made = qs.spend(q.Key(), q.kindOf(t))
+		q.renew(qs, now)
+	}
+	a.removes, t.removes = t.removes, false
+	return c
+}
+
+// takeBack is for a request that upstream has not counted.
+func (c *charge) takeBack() {
+	if c.made {
+		c.made = false
+		c.quotas.giveBack(c.namespace)
+	}
+}
+
+// saves reports whether a write to the task's entry, which has just come, takes the place of
+// one that was never sent. The task's attempt is nil if there is none.
+func saves(t *task, running *attempt) bool {
+	if running != nil {
+		return running.newer != 0
+	}
+	return t.first != 0 && t.untried()
+}
+
+// renewEvery is how often the paces are brought up to date where nothing happens: the wall
+// clock may have jumped, and the quota may be another one since the configuration was
+// reloaded.
+const renewEvery = time.Minute
+
+func (f *Flusher) renewPaces(ctx context.Context) error {
+	ticker := time.NewTicker(renewEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			f.inSome(func(cursor int) (next int, done bool) {
+				return f.schedule.queues.Walk(cursor, expediteChunk, f.renew)
+			})
+			f.signal()
+		}
+	}
+}
+
+// renew brings a queue's pace up to date. The caller holds mu.
+func (f *Flusher) renew(q *queue) {
+	q.renew(f.opts.Quotas, f.now())
+	f.schedule.place(q)
+}
+
+// tryNow ends the waits of a queue that a person may end. The caller holds mu.
+func (f *Flusher) tryNow(q *queue) {
+	f.schedule.tryNow(q)
+	f.opts.Quotas.lift(q.Key())
+	f.renew(q)
+}
