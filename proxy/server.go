@@ -76,6 +76,14 @@ type UpstreamState struct {
 	LastSuccess time.Time // zero if there was none yet
 }
 
+// Quota is what a namespace may have written upstream in the present window.
+type Quota struct {
+	Limit, Used, Left int           // requests
+	Saved             int           // writes that needed none, as a newer one took their place
+	ResetsAt          time.Time     // when the window ends
+	Linger            time.Duration // about how long a write waits now
+}
+
 // Options configures a server.
 type Options struct {
 	Journal  *journal.Journal
@@ -93,6 +101,9 @@ type Options struct {
 	// ReadsRefused says, by namespace, why upstream does not answer reads though it is
 	// there.
 	ReadsRefused func() map[string]string
+	// Quotas returns, by namespace, the quotas that something was used of; nil if there are
+	// none.
+	Quotas func() map[string]Quota
 	// Version is the daemon's.
 	Version string
 	// Registry receives the metrics.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -84,6 +85,24 @@ type namespaceDocument struct {
 	Waits                *waitDocument `json:"waits"` // null if it waits for nothing
 	Paused               string        `json:"paused,omitempty"`
 	ReadsRefused         string        `json:"reads_refused,omitempty"`
+	// Quota is null if the namespace has none, or if nothing has happened to it yet.
+	Quota *quotaDocument `json:"quota"`
+}
+
+type quotaDocument struct {
+	Limit         int       `json:"limit"`
+	Used          int       `json:"used"`
+	Left          int       `json:"left"`
+	Saved         int       `json:"saved"`
+	ResetsAt      time.Time `json:"resets_at"`
+	LingerSeconds float64   `json:"linger_seconds"`
+}
+
+func newQuotaDocument(q Quota) *quotaDocument {
+	return &quotaDocument{
+		Limit: q.Limit, Used: q.Used, Left: q.Left, Saved: q.Saved,
+		ResetsAt: q.ResetsAt.UTC().Round(time.Millisecond), LingerSeconds: seconds(q.Linger),
+	}
 }
 
 // indexPatience is how long, just after a start, an answer about pending writes waits for
@@ -125,25 +144,36 @@ func (s *surface) status(w http.ResponseWriter, r *http.Request) error {
 	return writeDocument(w, http.StatusOK, doc)
 }
 
-// namespaces describes the namespaces with pending writes and those that upstream lets
-// nobody read, by name.
+// namespaces describes, by name, the namespaces with pending writes, those that have used
+// something of their quota, and those that upstream lets nobody read.
 func (s *surface) namespaces(st journal.Stats) []namespaceDocument {
-	refused := s.readsRefused()
-	docs := make([]namespaceDocument, 0, len(st.Namespaces))
-	for name, n := range st.Namespaces {
-		docs = append(docs, namespaceDocument{
-			Namespace: name, Pending: n.Pending, PendingBytes: n.PendingBytes,
-			OldestPendingSeconds: seconds(n.OldestAge()), Paused: s.flusher.Paused(name), ReadsRefused: refused[name],
-			Waits: newWaitDocument(s.flusher.Waits(name)),
-		})
+	docs := make(map[string]*namespaceDocument, len(st.Namespaces))
+	of := func(name string) *namespaceDocument {
+		if docs[name] == nil {
+			docs[name] = &namespaceDocument{Namespace: name}
+		}
+		return docs[name]
 	}
-	for name, why := range refused {
-		if _, ok := st.Namespaces[name]; !ok {
-			docs = append(docs, namespaceDocument{Namespace: name, ReadsRefused: why})
+	for name, n := range st.Namespaces {
+		docs[name] = &namespaceDocument{
+			Namespace: name, Pending: n.Pending, PendingBytes: n.PendingBytes,
+			OldestPendingSeconds: seconds(n.OldestAge()), Paused: s.flusher.Paused(name),
+			Waits: newWaitDocument(s.flusher.Waits(name)),
 		}
 	}
-	slices.SortFunc(docs, func(a, b namespaceDocument) int { return cmp.Compare(a.Namespace, b.Namespace) })
-	return docs
+	for name, why := range s.readsRefused() {
+		of(name).ReadsRefused = why
+	}
+	if s.quotas != nil {
+		for name, q := range s.quotas() {
+			of(name).Quota = newQuotaDocument(q)
+		}
+	}
+	sorted := make([]namespaceDocument, 0, len(docs))
+	for _, name := range slices.Sorted(maps.Keys(docs)) {
+		sorted = append(sorted, *docs[name])
+	}
+	return sorted
 }
 
 // seconds rounds to milliseconds.

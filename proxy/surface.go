@@ -43,6 +43,7 @@ type surface struct {
 	upstreamURL   string
 	upstreamState func() UpstreamState
 	readsRefused  func() map[string]string
+	quotas        func() map[string]Quota
 	version       string
 	metrics       http.Handler
 	tasks         *tasks
@@ -64,7 +65,7 @@ func newSurface(opts Options, running *tasks) *surface {
 	s := &surface{
 		tasks:   running,
 		journal: opts.Journal, flusher: opts.Flusher,
-		upstreamURL: opts.UpstreamURL, upstreamState: opts.UpstreamState, readsRefused: opts.ReadsRefused,
+		upstreamURL: opts.UpstreamURL, upstreamState: opts.UpstreamState, readsRefused: opts.ReadsRefused, quotas: opts.Quotas,
 		version: opts.Version, metrics: promhttp.HandlerFor(opts.Registry, promhttp.HandlerOpts{}),
 	}
 	s.operations = map[string]operation{

@@ -156,6 +156,38 @@ func TestStatus(t *testing.T) {
 	})
 }
 
+// The status shows the quotas, of namespaces without pending writes too, and null for others.
+func TestStatusShowsQuotas(t *testing.T) {
+	resets := time.Unix(2e9, 0).UTC()
+	s := newSidecar(t, func(_ *journal.Options, o *Options) {
+		o.Quotas = func() map[string]Quota {
+			return map[string]Quota{
+				"idle": {Limit: 1000, Used: 3, Left: 997, ResetsAt: resets, Linger: 100 * time.Millisecond},
+				"n":    {Limit: 60, Used: 60, Saved: 7, ResetsAt: resets, Linger: time.Minute},
+			}
+		}
+	})
+	s.put(id("n", "k"), "v")
+	s.put(id("other", "k"), "v")
+	var got struct{ Namespaces []map[string]any }
+	decode(t, s.get("/_botwired/status"), &got)
+	quota := func(limit, used, left, saved, linger float64) map[string]any {
+		return map[string]any{
+			"limit": limit, "used": used, "left": left, "saved": saved, "resets_at": "2033-05-18T03:33:20Z", "linger_seconds": linger,
+		}
+	}
+	want := []map[string]any{quota(1000, 3, 997, 0, 0.1), quota(60, 60, 0, 7, 60), nil}
+	for i, name := range []string{"idle", "n", "other"} {
+		if n := got.Namespaces[i]; n["namespace"] != name {
+			t.Errorf("namespace %d is %v, want %s", i, n["namespace"], name)
+		}
+		q, _ := got.Namespaces[i]["quota"].(map[string]any)
+		if diff := cmp.Diff(want[i], q); diff != "" {
+			t.Errorf("quota of %s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // Just after a start the index is not complete: status waits a moment for it, and then
 // says that it is not.
 func TestStatusWaitsForTheIndex(t *testing.T) {

@@ -71,7 +71,7 @@ func termsOf(s supply) terms {
 		if spreads == 0 {
 			return t
 		}
-		even := float64(s.timeLeft) / spendable
+		even := float64(s.timeLeft) / float64(s.left) // by the end, the reserve is given to all
 		t.spread, t.gap = true, time.Duration(spreads*even)
 		t.ordinary = min(s.timeLeft, max(0, t.gap-s.sinceLast))
 		t.linger = widened(s.linger, min(time.Duration(even), s.quota.MaxAge), spreads)

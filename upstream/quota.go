@@ -123,6 +123,7 @@ const sweepSome = 2
 func (qs *Quotas) at(namespace string, now time.Time) *budget {
 	quota := qs.opts.Of(namespace)
 	if quota.Writes <= 0 || quota.Period <= 0 {
+		qs.budgets.Delete(namespace) // it had one before the configuration was reloaded
 		return nil
 	}
 	b := qs.budgets.Get(namespace)

@@ -94,8 +94,22 @@ func (qs *Quotas) Reports() map[string]QuotaReport {
 	return reports
 }
 
-// Spent is how many requests were counted since the start, and Saved how many writes needed
-// none.
+// Short counts the namespaces that spread their writes, and of them those that have used up
+// their quota.
+func (qs *Quotas) Short() (spread, usedUp int) {
+	now := time.Now()
+	qs.each(func(b *budget) {
+		if b.roll(now); !b.terms(b.linger, now).spread {
+			return
+		}
+		if spread++; b.left() == 0 {
+			usedUp++
+		}
+	})
+	return spread, usedUp
+}
+
+// Spent is how many requests were counted since the start.
 func (qs *Quotas) Spent() int64 { return qs.spent.Load() }
 
 // Saved is how many writes needed no request since the start.

@@ -44,6 +44,8 @@ type rig struct {
 	linger  atomic.Int64 // in nanoseconds
 	settled []uint64     // what OnSettled was called with, to be read after stop
 	log     *logged
+	quota   func(namespace string) upstream.Quota // nil: there are none
+	quotas  *upstream.Quotas
 	stop    func() // idempotent; as in a shutdown, but without a drain
 }
 
@@ -58,7 +60,13 @@ func bubble(t *testing.T, test func(t *testing.T, r *rig)) {
 // newRig opens a journal on fs and flushes it to f.
 func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
 	t.Helper()
-	r := &rig{fake: f, t: t, fs: fs, client: f.client(timeout), log: &logged{}}
+	return newRigWithin(t, f, fs, nil)
+}
+
+// newRigWithin is newRig for namespaces with quotas.
+func newRigWithin(t testing.TB, f *fake, fs vfs.FS, quota func(string) upstream.Quota) *rig {
+	t.Helper()
+	r := &rig{fake: f, t: t, fs: fs, client: f.client(timeout), log: &logged{}, quota: quota}
 	r.linger.Store(int64(linger))
 	var mu sync.Mutex // for settled: writes settle at the same time
 	var err error
@@ -73,8 +81,12 @@ func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
 	r.health = upstream.NewHealth(upstream.HealthOptions{
 		BackoffInitial: backoffInitial, BackoffMax: backoffMax, Logger: logger,
 	})
+	if quota != nil {
+		ledger := journal.OpenSpendings(journal.Options{Dir: "journal", FS: fs})
+		r.quotas = upstream.NewQuotas(upstream.QuotasOptions{Of: quota, Ledger: ledger, Logger: logger})
+	}
 	r.flusher = upstream.NewFlusher(upstream.FlusherOptions{
-		Journal: r.journal, Engine: r.client, Health: r.health, Linger: func(string) time.Duration { return time.Duration(r.linger.Load()) },
+		Journal: r.journal, Engine: r.client, Health: r.health, Quotas: r.quotas, Linger: func(string) time.Duration { return time.Duration(r.linger.Load()) },
 		Concurrency: concurrency, LateWindow: lateWindow, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
 		OnSettled: func(w journal.Write) {
 			mu.Lock()
@@ -141,6 +153,11 @@ func (r *rig) run() {
 	r.stop = sync.OnceFunc(func() {
 		cancel()
 		wg.Wait()
+		if r.quotas != nil {
+			if err := r.quotas.Close(); err != nil {
+				r.t.Errorf("closing the quotas: %v", err)
+			}
+		}
 		if err := r.journal.Close(); err != nil {
 			r.t.Errorf("closing the journal: %v", err)
 		}
@@ -152,7 +169,7 @@ func (r *rig) run() {
 func (r *rig) reopen() *rig {
 	r.t.Helper()
 	r.stop()
-	return newRig(r.t, r.fake, r.fs)
+	return newRigWithin(r.t, r.fake, r.fs, r.quota)
 }
 
 func (r *rig) put(id journal.ID, value string) journal.Write {

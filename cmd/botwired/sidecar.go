@@ -182,8 +182,10 @@ func (d *sidecar) openProxy(c *config.Config, engine upstream.Engine, forward ht
 	d.health = upstream.NewHealth(upstream.HealthOptions{
 		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax, Logger: d.logger,
 	})
-	slots := upstream.NewSlots(c.Upstream.Concurrency)
-	d.flusher = upstream.NewFlusher(flusherOptions(d, c, slots.ForWrites(engine), registry))
+	slots, quotas := upstream.NewSlots(c.Upstream.Concurrency), d.openQuotas(c, registry)
+	flushing := flusherOptions(d, c, slots.ForWrites(engine), registry)
+	flushing.Quotas = quotas
+	d.flusher = upstream.NewFlusher(flushing)
 	d.journal.Subscribe(d.changed) // the cache and the flusher exist, and nothing runs yet
 	reader := upstream.NewReader(upstream.ReaderOptions{
 		Engine: engine, Health: d.health, Slots: slots, Patience: c.Upstream.ReadPatience,
@@ -196,6 +198,7 @@ func (d *sidecar) openProxy(c *config.Config, engine upstream.Engine, forward ht
 		UpstreamURL:   c.Upstream.URL,
 		UpstreamState: d.upstreamState,
 		ReadsRefused:  reader.Refused,
+		Quotas:        quotasForStatus(quotas),
 		Version:       buildVersion(),
 		Registry:      registry,
 		Logger:        d.logger,

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -59,6 +60,24 @@ type namespaceStatus struct {
 	Waits        wait `json:"waits"`
 	Paused       cell `json:"paused"` // an older daemon says no more
 	ReadsRefused cell `json:"reads_refused"`
+	Quota        struct {
+		Limit  cell `json:"limit"`
+		Used   cell `json:"used"`
+		Linger cell `json:"linger_seconds"`
+	} `json:"quota"`
+}
+
+// quota says how much of the namespace's quota is used, and how long a write waits for its
+// sake.
+func (n namespaceStatus) quota() string {
+	if n.Quota.Limit == "" {
+		return ""
+	}
+	text := string(n.Quota.Used) + " of " + string(n.Quota.Limit)
+	if seconds, err := strconv.ParseFloat(string(n.Quota.Linger), 64); err == nil && seconds >= 1 {
+		text += ", writes wait " + n.Quota.Linger.age()
+	}
+	return text
 }
 
 // waits returns why nothing of the namespace goes upstream, or else why upstream refuses
@@ -222,15 +241,24 @@ func printNamespaces(w io.Writer, all []namespaceStatus, most int) error {
 		})
 		shown = shown[:most]
 	}
+	columns := []string{"NAMESPACE", "PENDING", "SIZE", "OLDEST", "WAITS"}
+	quotas := slices.ContainsFunc(shown, func(n namespaceStatus) bool { return n.quota() != "" })
+	if quotas {
+		columns = append(columns, "QUOTA")
+	}
 	rows := make([][]string, 0, len(shown))
 	for _, n := range shown {
 		oldest := n.OldestPending.age()
 		if n.Pending == "0" {
 			oldest = ""
 		}
-		rows = append(rows, []string{string(n.Namespace), string(n.Pending), n.PendingBytes.size(), oldest, n.waits()})
+		row := []string{string(n.Namespace), string(n.Pending), n.PendingBytes.size(), oldest, n.waits()}
+		if quotas {
+			row = append(row, n.quota())
+		}
+		rows = append(rows, row)
 	}
-	if err := printTable(w, []string{"NAMESPACE", "PENDING", "SIZE", "OLDEST", "WAITS"}, rows); err != nil {
+	if err := printTable(w, columns, rows); err != nil {
 		return err
 	}
 	if more := len(all) - len(shown); more > 0 {

@@ -31,6 +31,24 @@ func TestStatus(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "status", "--json"), body+"\n")
 }
 
+// Where there are quotas, the table says what is used of them, and how long writes wait for that.
+func TestStatusOfQuotas(t *testing.T) {
+	body := `{"version":"v1","upstream":{"url":"u","state":"up"},"pending":3,"dead_letters":0,"namespaces":[` +
+		`{"namespace":"busy","pending":3,"pending_bytes":30,"oldest_pending_seconds":90,"waits":null,` +
+		`"quota":{"limit":1000,"used":812,"left":188,"saved":9000,"resets_at":"2026-11-22T00:00:00Z","linger_seconds":321.5}},` +
+		`{"namespace":"quiet","pending":0,"quota":{"limit":1000,"used":3,"left":997,"saved":0,"linger_seconds":0.1}},` +
+		`{"namespace":"without","pending":0,"quota":null}]}`
+	d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, body}})
+	got := at(t, d, nil, "status").stdout
+	if _, table, _ := strings.Cut(got, "\n\n"); table != ""+
+		"NAMESPACE  PENDING  SIZE  OLDEST  WAITS  QUOTA\n"+
+		"busy       3        30B   1m30s   -      812 of 1000, writes wait 5m22s\n"+
+		"quiet      0        -     -       -      3 of 1000\n"+
+		"without    0        -     -       -      -\n" {
+		t.Errorf("printed %q", got)
+	}
+}
+
 // The status says first why a daemon is not ready. It fails only with --ready.
 func TestStatusOfADaemonThatIsNotReady(t *testing.T) {
 	full := `{"version":"v1","ready":false,"journal":{"refuses_writes":true,"reason":"journal full: so and so","since":"2026-11-21T23:00:00.123Z"},` +

@@ -35,9 +35,9 @@ func (a *answer) classify() upstream.Verdict {
 // statusOriginTimeout is a well-known content network's word for 504.
 const statusOriginTimeout = 524
 
-// maxRetryAfter bounds how long upstream can ask to wait: a date far off is a mistake,
-// and the write would look forgotten.
-const maxRetryAfter = time.Hour
+// maxRetryAfter bounds how long upstream can ask to wait. A quota for a day may ask for a day;
+// a date farther off is a mistake, and the write would look forgotten.
+const maxRetryAfter = 24 * time.Hour
 
 // retryAfter reads the header of that name (RFC 9110, section 10.2.3): seconds or a
 // date. It is 0 when there is none that makes sense.

@@ -214,7 +214,7 @@ func wantFailure(t *testing.T, err error) {
 	case err == nil:
 	case !errors.As(err, &failed):
 		t.Errorf("an error of type %T", err)
-	case failed.Verdict == upstream.Confirmed, failed.RetryAfter < 0, failed.RetryAfter > time.Hour:
+	case failed.Verdict == upstream.Confirmed, failed.RetryAfter < 0, failed.RetryAfter > 24*time.Hour:
 		t.Errorf("%v, and a wait of %v", failed.Verdict, failed.RetryAfter)
 	}
 }

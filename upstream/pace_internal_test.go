@@ -1,0 +1,77 @@
+package upstream
+
+import (
+	"testing"
+	"time"
+)
+
+func TestTermsOf(t *testing.T) {
+	const day = 24 * time.Hour
+	daily := Quota{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}
+	for name, row := range map[string]struct {
+		supply
+		spread                  bool
+		linger, ordinary        time.Duration // to the second, if they are as long
+		prompt, demanded, least time.Duration
+	}{
+		"all is left":        {supply: supply{left: 1000, reserve: 50, timeLeft: day}},
+		"a tenth in advance": {supply: supply{left: 905, reserve: 50, timeLeft: day}},
+		"on the line":        {supply: supply{left: 500, reserve: 50, timeLeft: day / 2}},
+		"below the line": {supply: supply{left: 750, reserve: 50, timeLeft: day},
+			spread: true, linger: 115 * time.Second, ordinary: 115 * time.Second},
+		"and the last write was a while ago": {supply: supply{left: 750, reserve: 50, timeLeft: day, sinceLast: time.Minute},
+			spread: true, linger: 115 * time.Second, ordinary: 55 * time.Second},
+		"or longer ago": {supply: supply{left: 750, reserve: 50, timeLeft: day, sinceLast: time.Hour},
+			spread: true, linger: 115 * time.Second},
+		"the reserve is used up": {supply: supply{left: 750, timeLeft: day},
+			spread: true, linger: 115 * time.Second, ordinary: 115 * time.Second, prompt: 115 * time.Second},
+		"next to nothing is left": {supply: supply{left: 60, reserve: 50, timeLeft: day},
+			spread: true, linger: 15 * time.Minute, ordinary: 1440 * time.Second},
+		"only the reserve is left": {supply: supply{left: 26, reserve: 26, timeLeft: day},
+			spread: true, linger: 15 * time.Minute, ordinary: day / 2},
+		"which gives way in time": {supply: supply{left: 26, reserve: 26, timeLeft: day / 2, sinceLast: day},
+			spread: true, linger: 15 * time.Minute},
+		"nothing is left": {supply: supply{timeLeft: time.Hour},
+			spread: true, linger: 15 * time.Minute, ordinary: time.Hour, prompt: time.Hour, demanded: time.Hour},
+		"a long linger of its own": {supply: supply{left: 750, reserve: 50, timeLeft: day, linger: time.Hour},
+			spread: true, linger: time.Hour, ordinary: 115 * time.Second},
+	} {
+		row.quota = daily
+		if row.supply.linger == 0 {
+			row.supply.linger = 100 * time.Millisecond
+		}
+		if row.linger == 0 {
+			row.linger = row.supply.linger
+		}
+		got := termsOf(row.supply)
+		rounded := func(d time.Duration) time.Duration {
+			if d < time.Second {
+				return d
+			}
+			return d.Round(time.Second)
+		}
+		if got.spread != row.spread || rounded(got.linger) != row.linger || rounded(got.ordinary) != row.ordinary ||
+			rounded(got.prompt) != row.prompt || got.demanded != row.demanded || got.ends != row.timeLeft {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// Between ample and short, linger and gap grow little by little, without a jump.
+func TestTermsHaveNoSteps(t *testing.T) {
+	s := supply{
+		quota: Quota{Writes: 100_000, Period: 24 * time.Hour, MaxAge: time.Hour}, reserve: 5000,
+		timeLeft: 12 * time.Hour, linger: 100 * time.Millisecond,
+	}
+	was := terms{linger: s.linger}
+	for s.left = 60_000; s.left > 0; s.left -= 10 {
+		now := termsOf(s)
+		if now.linger < was.linger || now.ordinary < was.ordinary {
+			t.Fatalf("of %d writes left: %+v, after %+v", s.left, now, was)
+		}
+		if s.left > 10_000 && now.linger > was.linger*11/10 {
+			t.Fatalf("of %d writes left: %+v, after %+v", s.left, now, was)
+		}
+		was = now
+	}
+}

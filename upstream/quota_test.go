@@ -1,0 +1,451 @@
+package upstream_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+)
+
+const day = 24 * time.Hour
+
+// meter is an upstream that takes so many writes of a namespace within each period.
+type meter struct {
+	limit  int
+	period time.Duration
+	silent bool // it does not say when to come back
+
+	mu      sync.Mutex
+	taken   map[string]int // by namespace and window
+	refused int
+}
+
+func (m *meter) answer(c call) reply {
+	if !c.write() {
+		return reply{}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	window := c.at.UnixNano() / int64(m.period)
+	name := fmt.Sprint(c.id.Namespace, " ", window)
+	if m.taken[name] < m.limit {
+		m.taken[name]++
+		return reply{}
+	}
+	m.refused++
+	if m.silent {
+		return reply{status: 429}
+	}
+	rest := time.Unix(0, (window+1)*int64(m.period)).Sub(c.at)
+	return throttled(strconv.Itoa(int((rest + time.Second - 1) / time.Second)))
+}
+
+// sum is what upstream has taken of a namespace in all windows, and refused of all.
+func (m *meter) sum(namespace string) (taken, refused int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, n := range m.taken {
+		if strings.HasPrefix(name, namespace+" ") {
+			taken += n
+		}
+	}
+	return taken, m.refused
+}
+
+// metered runs a test in virtual time, with an upstream that counts writes and a daemon that
+// knows of it. The test begins with a window.
+func metered(t *testing.T, quota upstream.Quota, test func(t *testing.T, r *rig, m *meter)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m := &meter{limit: quota.Writes, period: quota.Period, taken: make(map[string]int)}
+		f := newFake(t)
+		f.answer = m.answer
+		sleepUntilNext(quota.Period)
+		test(t, newRigWithin(t, f, vfs.NewCrashableMem(), func(string) upstream.Quota { return quota }), m)
+	})
+}
+
+func sleepUntilNext(period time.Duration) {
+	time.Sleep(period - time.Duration(time.Now().UnixNano()%int64(period)))
+}
+
+// report is a namespace's budget.
+func (r *rig) report(namespace string) upstream.QuotaReport { return r.quotas.Reports()[namespace] }
+
+// agent is when which value of a key was written, for a day.
+type agent struct{ written map[string][]time.Time }
+
+// live writes n values of some keys over a day, in bursts and between them.
+func (a *agent) live(r *rig, namespace string, n, keys int, random *rand.Rand) {
+	const bursts = 60
+	var at []time.Duration
+	for range n / 2 { // one after the other, at any time
+		at = append(at, time.Duration(random.Int64N(int64(day))))
+	}
+	for range bursts { // of some seconds each
+		begins := random.Int64N(int64(day - time.Minute))
+		for range n / 2 / bursts {
+			at = append(at, time.Duration(begins+random.Int64N(int64(20*time.Second))))
+		}
+	}
+	for len(at) < n {
+		at = append(at, day-time.Hour)
+	}
+	slices.Sort(at)
+	start := time.Now()
+	for _, when := range at {
+		time.Sleep(time.Until(start.Add(when)))
+		k := fmt.Sprint(random.IntN(keys))
+		r.put(journal.ID{Namespace: namespace, Key: k}, strconv.Itoa(len(a.written[k])))
+		a.written[k] = append(a.written[k], time.Now())
+	}
+}
+
+// ages are how long each write took until upstream had it, or a newer one to its key.
+func (a *agent) ages(t *testing.T, r *rig, namespace string) (ages []time.Duration) {
+	t.Helper()
+	had := make(map[string]int)
+	for _, c := range r.requests(in(namespace)) {
+		n, err := strconv.Atoi(c.value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := had[c.id.Key]; i <= n; i++ {
+			ages = append(ages, c.at.Sub(a.written[c.id.Key][i]))
+		}
+		had[c.id.Key] = max(had[c.id.Key], n+1)
+	}
+	for k, written := range a.written {
+		if had[k] != len(written) {
+			t.Errorf("upstream has %d of %d writes to %s", had[k], len(written), k)
+		}
+		r.wantHeld(journal.ID{Namespace: namespace, Key: k}, strconv.Itoa(len(written)-1))
+	}
+	slices.Sort(ages)
+	return ages
+}
+
+// A day of 20,000 writes to 40 keys takes no more than the 1,000 requests that upstream allows,
+// and upstream refuses none. A quiet namespace beside it is not slower for that.
+func TestAQuotaLastsTheDay(t *testing.T) {
+	metered(t, upstream.Quota{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, m *meter) {
+		busy, quiet := &agent{make(map[string][]time.Time)}, &agent{make(map[string][]time.Time)}
+		start := time.Now()
+		var lives sync.WaitGroup
+		lives.Go(func() { busy.live(r, "busy", 20_000, 40, rand.New(rand.NewPCG(1, 1))) })
+		lives.Go(func() {
+			for i := range 200 {
+				time.Sleep(time.Until(start.Add(time.Duration(i) * day / 200)))
+				r.put(journal.ID{Namespace: "quiet", Key: "k"}, strconv.Itoa(i))
+				quiet.written["k"] = append(quiet.written["k"], time.Now())
+			}
+		})
+		lives.Wait()
+		time.Sleep(time.Until(start.Add(day - time.Second)))
+		taken, _ := m.sum("busy")
+		report := r.report("busy")
+		if taken > 1000 || taken < 900 || report.Used != taken || report.Left != 1000-taken {
+			t.Errorf("upstream has taken %d of 1000 writes by the end of the day; the status says %+v", taken, report)
+		}
+		r.settleWithin(time.Minute)
+		if _, refused := m.sum(""); refused > 0 {
+			t.Errorf("upstream has refused %d requests", refused)
+		}
+		ages := busy.ages(t, r, "busy")
+		t.Logf("%d requests for 20,000 writes, %d saved; age of a write: p50 %v, p99 %v, at most %v", taken, report.Saved,
+			ages[len(ages)/2].Round(time.Second), ages[len(ages)*99/100].Round(time.Second), ages[len(ages)-1].Round(time.Second))
+		if oldest := ages[len(ages)-1]; oldest > 2*time.Hour {
+			t.Errorf("a write was pending for %v", oldest)
+		}
+		if ages := quiet.ages(t, r, "quiet"); ages[len(ages)-1] > linger+r.latency {
+			t.Errorf("a write of the quiet namespace took %v", ages[len(ages)-1])
+		}
+	})
+}
+
+// An ample quota is as good as none: what one agent writes goes out after the linger.
+func TestAnAmpleQuotaDelaysNothing(t *testing.T) {
+	metered(t, upstream.Quota{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, _ *meter) {
+		a := &agent{make(map[string][]time.Time)}
+		for i := range 90 {
+			k := fmt.Sprint(i % 7)
+			r.put(key(k), strconv.Itoa(len(a.written[k])))
+			a.written[k] = append(a.written[k], time.Now())
+			time.Sleep(time.Second)
+		}
+		if ages := a.ages(t, r, "ns"); ages[len(ages)-1] > linger {
+			t.Errorf("a write took %v", ages[len(ages)-1])
+		}
+		if got := r.report("ns"); got.Linger != linger || got.Used != 90 || got.Left != 910 || !got.ResetsAt.Equal(time.Now().Truncate(day).Add(day)) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// busyUntilSpread writes to some keys until the quota is short.
+func busyUntilSpread(t *testing.T, r *rig) {
+	t.Helper()
+	for i := 0; r.report("ns").Linger <= time.Minute; i++ {
+		if i > 20_000 {
+			t.Fatalf("the writes are not spread: %+v", r.report("ns"))
+		}
+		r.put(key(fmt.Sprint("busy", i%40)), fmt.Sprint(i))
+		time.Sleep(time.Second)
+	}
+}
+
+// While the writes of a namespace are spread, there is a reserve for deletes and for writes for
+// which a caller waits; a flush may take all that is left, and no more.
+func TestWhoNeedsNotWaitForTheQuota(t *testing.T) {
+	metered(t, upstream.Quota{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, m *meter) {
+		busyUntilSpread(t, r)
+		other := journal.ID{Namespace: "other", Key: "k"}
+		r.put(other, "v")
+		r.del(key("busy1"))
+		r.within(linger+r.latency+10*time.Millisecond, "the delete is upstream", func() bool { return !has(r, key("busy1")) })
+		r.put(key("plain"), "v")
+		for i := range 49 {
+			w := r.put(key("awaited"), fmt.Sprint(i))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if !r.flusher.Await(ctx, w.ID, w.Seq) {
+				t.Errorf("write %d was awaited in vain: %+v", i, r.report("ns"))
+			}
+			cancel()
+		}
+		if has(r, key("plain")) {
+			t.Error("a plain write took part of the reserve")
+		}
+		// The reserve is used up: who awaits a write waits for its turn.
+		w := r.put(key("awaited"), "more")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if r.flusher.Await(ctx, w.ID, w.Seq) {
+			t.Error("a write that was awaited did not wait for its turn")
+		}
+		if why, until := r.flusher.EntryWaits(key("plain")); !strings.HasPrefix(why, "quota: ") || until.IsZero() {
+			t.Errorf("the status says %q, until %v", why, until)
+		}
+		flush(t, r, "", time.Minute)
+		if r.pending() != 0 {
+			t.Errorf("%d are pending after a flush", r.pending())
+		}
+		for i := range 1000 {
+			r.put(key(fmt.Sprint("flushed", i)), "v")
+		}
+		if got, _, _ := flush(t, r, "", time.Minute); got.Pending == 0 {
+			t.Error("a flush has gone beyond the quota")
+		}
+		if taken, refused := m.sum("ns"); taken != 1000 || refused != 0 {
+			t.Errorf("upstream has taken %d, and refused %d", taken, refused)
+		}
+		why, until := r.flusher.Waits("ns")
+		if want := time.Now().Truncate(day).Add(day); !strings.Contains(why, "used up") || until.Sub(want).Abs() > time.Second {
+			t.Errorf("the status says %q, until %v", why, until)
+		}
+		sleepUntilNext(day)
+		r.settleWithin(linger + time.Minute)
+	})
+}
+
+func has(r *rig, id journal.ID) bool {
+	_, ok := r.holds(id)
+	return ok
+}
+
+// A drain at shutdown may take what is left, and gives up when it has: the rest is kept.
+func TestADrainKeepsToTheQuota(t *testing.T) {
+	metered(t, upstream.Quota{Writes: 50, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, m *meter) {
+		r.putMany("ns", 80)
+		time.Sleep(linger)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		start := time.Now()
+		if got := r.flusher.Drain(ctx); got.Settled+got.Pending != 80 || r.pending() != 30 {
+			t.Errorf("%+v, and %d are pending", got, r.pending())
+		}
+		if taken, refused := m.sum("ns"); taken != 50 || refused != 0 {
+			t.Errorf("upstream has taken %d, and refused %d", taken, refused)
+		}
+		if took := time.Since(start); took > 50*2*r.latency {
+			t.Errorf("the drain took %v", took)
+		}
+	})
+}
+
+// The count survives a restart to the request, and a crash to the lease.
+func TestTheCountOutlivesTheProcess(t *testing.T) {
+	quota := upstream.Quota{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}
+	metered(t, quota, func(t *testing.T, r *rig, m *meter) {
+		r.putMany("ns", 300)
+		flush(t, r, "", time.Minute)
+		if used := r.report("ns").Used; used != 300 {
+			t.Fatalf("%d are used", used)
+		}
+		fs := r.fs.(*vfs.MemFS)
+		*r = *r.reopen()
+		if used := r.report("ns").Used; used != 300 {
+			t.Errorf("after a restart, %d are used", used)
+		}
+		for life := range 8 { // each ends amid a lease, and sends all that it may
+			r.putMany("ns", 110)
+			flush(t, r, "", time.Minute)
+			crashed := fs.CrashClone(vfs.CrashCloneCfg{})
+			taken, _ := m.sum("ns")
+			r.stop()
+			fs = crashed
+			*r = *newRigWithin(t, r.fake, fs, r.quota)
+			if used := r.report("ns").Used; used < taken || used > taken+quota.Writes/50 {
+				t.Errorf("life %d: upstream has taken %d, and after a crash %d are used", life, taken, used)
+			}
+		}
+		r.putMany("ns", 110)
+		flush(t, r, "", time.Minute)
+		if taken, refused := m.sum("ns"); refused > 0 || taken > 1000 || taken < 800 {
+			t.Errorf("upstream has taken %d, and refused %d", taken, refused)
+		}
+		sleepUntilNext(day)
+		r.settleWithin(time.Minute)
+	})
+}
+
+// Of two daemons that write to one namespace, neither knows of the other. Each learns from
+// the first refusal, and waits for as long as upstream says.
+func TestTwoDaemonsLearnFromRefusals(t *testing.T) {
+	quota := upstream.Quota{Writes: 200, Period: time.Hour, MaxAge: time.Minute}
+	metered(t, quota, func(t *testing.T, r *rig, m *meter) {
+		other := newRigWithin(t, r.fake, vfs.NewMem(), r.quota)
+		start := time.Now()
+		for i := range 4000 {
+			for n, each := range []*rig{r, other} {
+				each.put(key(fmt.Sprint(n, ".", i%10)), fmt.Sprint(i))
+			}
+			time.Sleep(time.Second / 2)
+		}
+		time.Sleep(time.Until(start.Add(time.Hour - time.Second)))
+		taken, refused := m.sum("ns")
+		t.Logf("two daemons: %d taken, %d refused", taken, refused)
+		if taken > 200 || refused > 4 {
+			t.Errorf("upstream has taken %d, and refused %d", taken, refused)
+		}
+		time.Sleep(2 * time.Second)
+		r.settleWithin(10 * time.Minute)
+		other.settleWithin(10 * time.Minute)
+		for n := range 2 {
+			for i := 3990; i < 4000; i++ {
+				r.wantHeld(key(fmt.Sprint(n, ".", i%10)), fmt.Sprint(i))
+			}
+		}
+	})
+}
+
+// An upstream that has taken less than the quota says so once, and is left alone: what it
+// showed is the limit of this window, and not of the next.
+func TestARefusalLowersTheLimitOfTheWindow(t *testing.T) {
+	quota := upstream.Quota{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}
+	metered(t, quota, func(t *testing.T, r *rig, m *meter) {
+		m.limit = 60
+		r.putMany("ns", 80)
+		flush(t, r, "", time.Minute)
+		if got := r.report("ns"); got.Limit != 60 || got.Used != 60 || got.Left != 0 {
+			t.Errorf("%+v", got)
+		}
+		time.Sleep(day / 2)
+		if _, refused := m.sum("ns"); refused > concurrency {
+			t.Errorf("upstream has refused %d", refused)
+		}
+		m.limit = 1000
+		sleepUntilNext(day)
+		r.settleWithin(time.Minute)
+		if got := r.report("ns"); got.Limit != 1000 || got.Used != 20 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// After a wait that ends within the window, nobody knows what is left: it is taken to be what
+// an even use would leave. An upstream that names no time is tried seldom.
+func TestARefusalThatEndsSoon(t *testing.T) {
+	quota := upstream.Quota{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}
+	metered(t, quota, func(t *testing.T, r *rig, m *meter) {
+		time.Sleep(day / 2)
+		r.set(func(f *fake) { f.answer = func(call) reply { return throttled("20") } })
+		r.put(key("k"), "v")
+		time.Sleep(time.Second)
+		if got := r.report("ns"); got.Left != 0 || got.Used != 0 {
+			t.Errorf("%+v", got)
+		}
+		r.set(func(f *fake) { f.answer = nil })
+		r.settleWithin(20 * time.Second)
+		if got := r.report("ns"); got.Limit < 490 || got.Limit > 500 || got.Used != 1 {
+			t.Errorf("%+v", got)
+		}
+		m.silent, m.limit = true, 0
+		r.set(func(f *fake) { f.answer = m.answer })
+		r.put(key("k"), "w")
+		time.Sleep(6 * time.Hour)
+		if _, refused := m.sum("ns"); refused > 60 {
+			t.Errorf("upstream was asked %d times in vain", refused)
+		}
+		m.silent, m.limit = true, 1000
+		r.flusher.TryNow("ns")
+		r.settleWithin(time.Second)
+	})
+}
+
+// A request counts as soon as upstream may have counted it.
+func TestWhatCountsForTheQuota(t *testing.T) {
+	for name, row := range map[string]struct {
+		fails func(f *fake)
+		used  int
+	}{
+		"refuses connections": {func(f *fake) { f.down = true }, 1},
+		"fails":               {func(f *fake) { f.answer = func(c call) reply { return reply{status: []int{503, 0}[min(c.n, 1)]} } }, 2},
+		"hangs":               {func(f *fake) { f.answer = func(c call) reply { return reply{hang: c.n == 0} } }, 2},
+		"refuses for good":    {func(f *fake) { f.answer = func(c call) reply { return []reply{detail(413), {}}[min(c.n, 1)] } }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			metered(t, upstream.Quota{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, _ *meter) {
+				r.set(row.fails)
+				r.put(key("k"), "v")
+				time.Sleep(time.Minute)
+				r.set(func(f *fake) { f.down = false })
+				r.settleWithin(2 * time.Minute)
+				if got := r.report("ns"); got.Used != row.used {
+					t.Errorf("%+v, want %d used", got, row.used)
+				}
+			})
+		})
+	}
+}
+
+// A quota that is raised while its namespace waits lets it go.
+func TestAnotherQuota(t *testing.T) {
+	quota := upstream.Quota{Writes: 20, Period: day, MaxAge: 15 * time.Minute}
+	metered(t, quota, func(t *testing.T, r *rig, m *meter) {
+		m.limit = 1000
+		r.settleWithin(time.Second) // the journal is read
+		r.stop()
+		var mu sync.Mutex
+		*r = *newRigWithin(t, r.fake, r.fs, func(string) upstream.Quota { mu.Lock(); defer mu.Unlock(); return quota })
+		r.putMany("ns", 200)
+		flush(t, r, "", time.Minute)
+		if taken, _ := m.sum("ns"); taken != 20 {
+			t.Errorf("upstream has taken %d", taken)
+		}
+		mu.Lock()
+		quota.Writes = 1000
+		mu.Unlock()
+		r.settleWithin(2 * time.Minute)
+	})
+}
