@@ -19,6 +19,11 @@
 // its part of upstream.concurrency. A flush and a drain end every linger, and a caller that
 // waits for one entry ends its linger.
 //
+// A namespace may have a quota ([Quotas]). While it is ample, it changes nothing. When it is
+// short, the linger widens and the namespace's entries take turns, the one first whose
+// oldest unsent write has waited longest: termsOf says when. Deletes, and entries for which a
+// caller waits, have a reserve. A flush and a drain may use all that is left.
+//
 // The engine's verdict decides what follows:
 //
 //	Confirmed    the write settles; a newer write begins anew
@@ -55,7 +60,8 @@
 // # Parts
 //
 // The flusher is three things under one lock. A schedule decides which task is due, in
-// queues of one namespace each. An attempt is one run of a task: it makes the request and
-// decides what the verdict means for the task, the namespace and the health. Callers wait
-// in Flush, Drain and Await.
+// queues of one namespace each. The quotas, with a lock of their own, say what a namespace
+// may send when. An attempt is one run of a task: it makes the request and decides what the
+// verdict means for the task, the namespace and the health. Callers wait in Flush, Drain and
+// Await.
 package upstream

@@ -18,6 +18,9 @@ const (
 	// should not wait: deletes, and those for which a caller waits. What is left of it is
 	// given to all writes little by little, in line with the time that is left.
 	reservePart = 20
+	// nextWindow is how long a namespace that has used up its quota waits in the next window:
+	// a clock that is a little fast would send before it.
+	nextWindow = 100 * time.Millisecond
 )
 
 // supply is what a namespace has left of its quota at one moment.
@@ -54,7 +57,8 @@ func termsOf(s supply) terms {
 	t := terms{limited: true, linger: s.linger, ends: s.timeLeft, maxAge: s.quota.MaxAge}
 	if s.left < 1 {
 		t.spread, t.linger = true, max(s.linger, s.quota.MaxAge)
-		t.gap, t.ordinary, t.prompt, t.demanded = s.timeLeft, s.timeLeft, s.timeLeft, s.timeLeft
+		wait := s.timeLeft + nextWindow
+		t.gap, t.ordinary, t.prompt, t.demanded = s.timeLeft, wait, wait, wait
 		return t
 	}
 	timeShare := float64(s.timeLeft) / float64(s.quota.Period)

@@ -32,7 +32,7 @@ func TestTermsOf(t *testing.T) {
 		"which gives way in time": {supply: supply{left: 26, reserve: 26, timeLeft: day / 2, sinceLast: day},
 			spread: true, linger: 15 * time.Minute},
 		"nothing is left": {supply: supply{timeLeft: time.Hour},
-			spread: true, linger: 15 * time.Minute, ordinary: time.Hour, prompt: time.Hour, demanded: time.Hour},
+			spread: true, linger: 15 * time.Minute, ordinary: time.Hour, prompt: time.Hour, demanded: time.Hour + nextWindow},
 		"a long linger of its own": {supply: supply{left: 750, reserve: 50, timeLeft: day, linger: time.Hour},
 			spread: true, linger: time.Hour, ordinary: 115 * time.Second},
 	} {

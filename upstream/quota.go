@@ -231,9 +231,6 @@ func (b *budget) terms(linger time.Duration, now time.Time) terms {
 		s.sinceLast = now.Sub(b.lastAt)
 	}
 	t := termsOf(s)
-	if s.left < 1 { // or a clock that is a little fast would send before the next window
-		t.ordinary, t.prompt, t.demanded = t.ends+nextWindow, t.ends+nextWindow, t.ends+nextWindow
-	}
 	if b.shut { // perhaps not to the end of the window, or beyond it
 		wait := max(0, b.shutUntil.Sub(now))
 		t.ordinary, t.prompt, t.demanded, t.ends = wait, wait, wait, max(wait, t.ends)
@@ -244,9 +241,6 @@ func (b *budget) terms(linger time.Duration, now time.Time) terms {
 func (b *budget) spending(used int) journal.Spending {
 	return journal.Spending{Namespace: b.Key(), Ends: b.ends(), Used: used}
 }
-
-// nextWindow is how long a namespace that has used up its quota waits in the next window.
-const nextWindow = 100 * time.Millisecond
 
 // kind says how urgently a write is to go.
 type kind uint8

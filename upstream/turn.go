@@ -70,9 +70,9 @@ func (q *queue) turnOf(t *task) instant {
 // waits says what a task waits for whose turn has not come.
 func (p *pace) waits() string {
 	if p.demandedAt > 0 {
-		return "quota: the namespace has used up what it has in this window"
+		return "quota: used up"
 	}
-	return "quota: the namespace spreads its writes, so that the quota lasts until the window ends"
+	return "quota: spread over the window"
 }
 
 // charge is one request's part of a quota.
