@@ -19,6 +19,8 @@ type Quota struct {
 	MaxAge time.Duration
 }
 
+func (q Quota) none() bool { return q.Writes <= 0 || q.Period <= 0 }
+
 // Ledger keeps durably what namespaces have spent; package journal explains the methods.
 type Ledger interface {
 	Spent() []journal.Spending
@@ -122,8 +124,7 @@ const sweepSome = 2
 // holds mu.
 func (qs *Quotas) at(namespace string, now time.Time) *budget {
 	quota := qs.opts.Of(namespace)
-	if quota.Writes <= 0 || quota.Period <= 0 {
-		qs.budgets.Delete(namespace) // it had one before the configuration was reloaded
+	if quota.none() {
 		return nil
 	}
 	b := qs.budgets.Get(namespace)
@@ -142,7 +143,8 @@ func (qs *Quotas) at(namespace string, now time.Time) *budget {
 func (qs *Quotas) sweep(now time.Time) {
 	var idle []string
 	next, done := qs.budgets.Walk(qs.cursor, sweepSome, func(b *budget) {
-		if b.roll(now); b.used == 0 && b.saved == 0 && b.pending == 0 && !b.shut {
+		b.roll(now)
+		if b.used == 0 && b.saved == 0 && b.pending == 0 && !b.shut || qs.opts.Of(b.Key()).none() {
 			idle = append(idle, b.Key())
 		}
 	})
@@ -253,7 +255,7 @@ const (
 
 // terms returns the present terms of a namespace that has so many entries pending.
 func (qs *Quotas) terms(namespace string, linger time.Duration, pending int) terms {
-	if qs == nil {
+	if qs == nil || qs.opts.Of(namespace).none() {
 		return terms{}
 	}
 	now := time.Now()
@@ -269,7 +271,7 @@ func (qs *Quotas) terms(namespace string, linger time.Duration, pending int) ter
 
 // spend counts a request that is about to be made.
 func (qs *Quotas) spend(namespace string, k kind) (spent bool) {
-	if qs == nil {
+	if qs == nil || qs.opts.Of(namespace).none() {
 		return false
 	}
 	now := time.Now()

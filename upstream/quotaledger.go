@@ -10,7 +10,7 @@ const leaseShare = 50
 // cover makes the count of a namespace durable before a request leaves. Where the ledger
 // fails, the count is in memory only, and upstream's own count is the bound.
 func (qs *Quotas) cover(namespace string) {
-	if qs == nil {
+	if qs == nil || qs.opts.Of(namespace).none() {
 		return
 	}
 	spread, empty := qs.tell(namespace)
@@ -78,7 +78,7 @@ func (qs *Quotas) Reports() map[string]QuotaReport {
 	reports, now := make(map[string]QuotaReport), time.Now()
 	qs.each(func(b *budget) {
 		quota := qs.opts.Of(b.Key())
-		if quota.Writes <= 0 || quota.Period <= 0 {
+		if quota.none() {
 			return
 		}
 		if b.update(quota, now); b.used == 0 && b.saved == 0 && b.pending == 0 {
@@ -99,7 +99,7 @@ func (qs *Quotas) Reports() map[string]QuotaReport {
 func (qs *Quotas) Short() (spread, usedUp int) {
 	now := time.Now()
 	qs.each(func(b *budget) {
-		if b.roll(now); !b.terms(b.linger, now).spread {
+		if b.roll(now); qs.opts.Of(b.Key()).none() || !b.terms(b.linger, now).spread {
 			return
 		}
 		if spread++; b.left() == 0 {

@@ -24,7 +24,9 @@ func (q *queue) renew(qs *Quotas, now instant) {
 	}
 	t := qs.terms(q.Key(), time.Duration(q.linger), q.pending)
 	if !t.limited {
-		q.pace = pace{}
+		if q.pace.limited {
+			q.pace = pace{} // it was, before the configuration was reloaded
+		}
 		return
 	}
 	at := func(wait time.Duration) instant {
