@@ -66,6 +66,7 @@ type budget struct {
 	quota   Quota
 	window  int64 // its number, counted from 1970
 	used    int
+	flying  int // requests under way
 	leased  int // the ledger's number, for this window
 	lease   int // how many writes were last leased at once
 	reserve int // writes that are left of the reserve
@@ -144,7 +145,7 @@ func (qs *Quotas) sweep(now time.Time) {
 	var idle []string
 	next, done := qs.budgets.Walk(qs.cursor, sweepSome, func(b *budget) {
 		b.roll(now)
-		if b.used == 0 && b.saved == 0 && b.pending == 0 && !b.shut || qs.opts.Of(b.Key()).none() {
+		if b.used == 0 && b.saved == 0 && b.pending == 0 && b.flying == 0 && !b.shut || qs.opts.Of(b.Key()).none() {
 			idle = append(idle, b.Key())
 		}
 	})
@@ -162,8 +163,9 @@ func (b *budget) number(at time.Time) int64 { return at.UnixNano() / int64(b.quo
 // ends is when the window ends.
 func (b *budget) ends() time.Time { return time.Unix(0, (b.window+1)*int64(b.quota.Period)) }
 
+// begin begins a window. Upstream may count in it the requests that are under way.
 func (b *budget) begin() {
-	b.used, b.leased, b.saved, b.reserve = 0, 0, 0, reserveOf(b.quota.Writes)
+	b.used, b.leased, b.saved, b.reserve = b.flying, 0, 0, reserveOf(b.quota.Writes)
 	b.capped, b.toldSpread, b.toldEmpty = false, false, false
 	b.lastAt = time.Time{}
 }
@@ -287,8 +289,19 @@ func (qs *Quotas) spend(namespace string, k kind) (spent bool) {
 		b.lastAt = now
 	}
 	b.used++
+	b.flying++
 	qs.spent.Add(1)
 	return true
+}
+
+// landed notes that a request that was counted is over.
+func (qs *Quotas) landed(namespace string) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if b := qs.budgets.Get(namespace); b != nil {
+		b.roll(time.Now())
+		b.flying = max(0, b.flying-1)
+	}
 }
 
 // giveBack takes back the count of a request that upstream has not counted.

@@ -309,6 +309,23 @@ func TestWhatCountsForTheQuota(t *testing.T) {
 	}
 }
 
+// A request that is under way when a window ends may count in the next.
+func TestARequestBetweenTwoWindows(t *testing.T) {
+	metered(t, upstream.Quota{Writes: 1000, Period: time.Hour}, func(t *testing.T, r *rig, _ *meter) {
+		r.put(key("early"), "v")
+		time.Sleep(time.Hour - linger - r.latency/5)
+		r.put(key("k"), "v")
+		time.Sleep(time.Minute)
+		if got := r.report("ns"); got.Used != 1 || r.pending() != 0 {
+			t.Errorf("%+v", got)
+		}
+		sleepUntilNext(time.Hour)
+		if got := r.report("ns"); got.Used != 0 {
+			t.Errorf("%+v in the window after that", got)
+		}
+	})
+}
+
 // A quota that is raised while its namespace waits lets it go.
 func TestAnotherQuota(t *testing.T) {
 	quota := upstream.Quota{Writes: 20, Period: day, MaxAge: 15 * time.Minute}

@@ -254,6 +254,7 @@ func (s *schedule) stop(a *attempt, now instant) {
 	a.task.running = false
 	delete(s.running, a.task)
 	q.running--
+	a.charge.end()
 	q.renew(s.quotas, now)
 	s.place(q)
 }

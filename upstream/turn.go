@@ -82,6 +82,7 @@ type charge struct {
 	quotas    *Quotas
 	namespace string
 	made      bool
+	flying    bool
 }
 
 // charged counts the attempt that is about to begin.
@@ -90,6 +91,7 @@ func charged(a *attempt, qs *Quotas, now instant) charge {
 	c := charge{quotas: qs, namespace: q.Key()}
 	if !t.doubt().verifying(t.seq) {
 		c.made = qs.spend(q.Key(), q.kindOf(t))
+		c.flying = c.made
 		q.renew(qs, now)
 	}
 	a.removes, t.removes = t.removes, false
@@ -101,6 +103,13 @@ func (c *charge) takeBack() {
 	if c.made {
 		c.made = false
 		c.quotas.giveBack(c.namespace)
+	}
+}
+
+// end is called once, when the attempt has ended.
+func (c *charge) end() {
+	if c.flying {
+		c.quotas.landed(c.namespace)
 	}
 }
 
