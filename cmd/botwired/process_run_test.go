@@ -136,12 +136,14 @@ func testRunUsesADaemon(t *testing.T, program string) {
 
 func testRunPassesSignalsOn(t *testing.T, program string) {
 	b := newBesideTest(t, program)
-	r := b.run(`trap 'echo once; trap "exit 3" TERM' TERM; echo up; while :; do sleep 0.05; done`)
+	r := b.run(`n=0; trap 'n=$((n+1)); echo $n' TERM; trap 'exit 1$n' USR1; echo up; while :; do sleep 0.05; done`)
 	r.says("up")
 	r.signal(syscall.SIGTERM)
-	r.says("once")
+	r.says("1")
 	r.signal(syscall.SIGTERM)
-	r.wantExit(2*time.Minute, 3)
+	r.says("2")
+	r.signal(syscall.SIGUSR1)
+	r.wantExit(2*time.Minute, 12) // each has come once
 	r = b.run(`echo up; exec sleep 600`)
 	r.says("up")
 	r.signal(syscall.SIGTERM)
