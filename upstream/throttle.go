@@ -11,6 +11,10 @@ import (
 // namespace are given without another request. A longer answer is left out.
 const answerKept = 4 << 10
 
+// longestThrottle bounds the wait that upstream can ask of reads. A longer one is about the
+// quota of a day, which is one of writes.
+const longestThrottle = time.Hour
+
 // throttles are the namespaces whose reads wait because upstream said so. Its methods may
 // be called concurrently.
 type throttles struct {
@@ -81,7 +85,7 @@ func (ts *throttles) throttled(namespace string, t *throttle, trial bool, failed
 		remember(ts.byNamespace, namespace, t)
 	}
 	t.trial = t.trial && !trial
-	wait := failed.RetryAfter
+	wait := min(failed.RetryAfter, longestThrottle)
 	if wait == 0 && (first || trial) { // of those under way, only one raises the backoff
 		wait = t.backoff.NextBackOff()
 	}

@@ -63,3 +63,22 @@ func TestThrottledReadsBackOff(t *testing.T) {
 		}
 	})
 }
+
+// A namespace whose writes have used up the quota of the day is read within the hour.
+func TestReadsDoNotWaitForADaysQuota(t *testing.T) {
+	readers(t, func(t *testing.T, f *fake, r *upstream.Reader) {
+		f.answer = func(call) reply { return throttled("86400") }
+		read := func() { _, _ = r.Get(t.Context(), key("k"), false) }
+		read()
+		time.Sleep(time.Hour - time.Second)
+		read()
+		if n := len(f.requests(anything)); n != 1 {
+			t.Errorf("%d requests within the hour, want one", n)
+		}
+		time.Sleep(2 * time.Second)
+		read()
+		if n := len(f.requests(anything)); n != 2 {
+			t.Errorf("%d requests, want another after the hour", n)
+		}
+	})
+}
