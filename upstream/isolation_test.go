@@ -1,0 +1,71 @@
+package upstream_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// Of 50 namespaces, upstream answers one 429 for an hour, another 500 and a third 400. The
+// writes of the others go out as if nothing were the matter.
+func TestSickNamespacesDelayNoOther(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		statuses := map[string]int{"ns0": 429, "ns1": 500, "ns2": 400}
+		r.answer = func(c call) reply {
+			if status := statuses[c.id.Namespace]; status != 0 {
+				return detail(status)
+			}
+			return reply{}
+		}
+		began, late := time.Now(), 0
+		for i := 0; time.Since(began) < time.Hour; i++ {
+			var written []journal.ID
+			for n := range 50 {
+				id := journal.ID{Namespace: fmt.Sprint("ns", n), Key: fmt.Sprint(i % 40)}
+				r.put(id, fmt.Sprint(i))
+				if statuses[id.Namespace] == 0 {
+					written = append(written, id)
+				}
+			}
+			// 47 writes are three rounds of the 16 requests at a time.
+			time.Sleep(linger + 4*r.latency)
+			for _, id := range written {
+				if got, _ := r.holds(id); got != fmt.Sprint(i) {
+					late++
+				}
+			}
+			time.Sleep(9 * time.Second)
+		}
+		if late > 0 {
+			t.Errorf("%d writes of the others were late", late)
+		}
+	})
+}
+
+// A backlog goes upstream about as fast as the slots allow: that of many namespaces in all
+// of them, that of one in three quarters.
+func TestADrainTakesLittleMoreThanItMust(t *testing.T) {
+	for namespaces, slots := range map[int]time.Duration{1: concurrency * 3 / 4, 25: concurrency} {
+		t.Run(fmt.Sprint(namespaces), func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				const entries = 10_000
+				r.linger.Store(int64(time.Hour))
+				for n := range namespaces {
+					r.putMany(fmt.Sprint("ns", n), entries/namespaces)
+				}
+				began := time.Now()
+				settled, _, pending, err := r.flusher.Flush(context.Background(), "")
+				took, ideal := time.Since(began), entries*r.latency/slots
+				if err != nil || settled != entries || pending != 0 {
+					t.Errorf("%d settled, %d pending, %v", settled, pending, err)
+				}
+				if took > ideal*11/10 {
+					t.Errorf("it took %v, more than 1.1 times %v", took, ideal)
+				}
+			})
+		})
+	}
+}
