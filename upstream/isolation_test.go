@@ -37,7 +37,7 @@ func TestSickNamespacesDelayNoOther(t *testing.T) {
 					late++
 				}
 			}
-			time.Sleep(9 * time.Second)
+			time.Sleep(30 * time.Second)
 		}
 		if late > 0 {
 			t.Errorf("%d writes of the others were late", late)
