@@ -22,8 +22,8 @@ import (
 // spendingsSuffix makes the name of the file of a journal's [Spendings] of the directory's.
 const spendingsSuffix = ".quota"
 
-// spendingsSpare is how many lines the file may have beyond two a namespace, until the file
-// is written anew.
+// spendingsSpare is how many lines the file may have beyond two for each namespace that it
+// began with, until it is written anew, without the windows that have ended.
 const spendingsSpare = 1024
 
 // Spending is how many writes of a namespace upstream has counted in one window of its quota.
@@ -53,6 +53,7 @@ type Spendings struct {
 	file  vfs.File // nil: it has to be written anew
 	size  int64
 	lines int
+	most  int // lines; more than these, and the file is written anew
 }
 
 // OpenSpendings reads what an earlier process has recorded beside opts.Dir. It logs a file
@@ -85,7 +86,7 @@ func (s *Spendings) Record(spent ...Spending) error {
 		s.merge(sp)
 		writeSpending(&lines, s.known[sp.Namespace])
 	}
-	if s.file == nil || s.lines > 2*len(s.known)+spendingsSpare {
+	if s.file == nil || s.lines > s.most {
 		return s.rewrite()
 	}
 	return s.append(lines.Bytes(), len(spent))
@@ -155,7 +156,7 @@ func (s *Spendings) rewrite() error {
 	if err == nil {
 		s.file, err = s.fs.OpenReadWrite(s.name, vfs.WriteCategoryUnspecified)
 	}
-	s.size, s.lines = size, len(s.known)
+	s.size, s.lines, s.most = size, len(s.known), 2*len(s.known)+spendingsSpare
 	return err
 }
 

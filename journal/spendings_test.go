@@ -78,6 +78,22 @@ func TestSpendingsStaySmall(t *testing.T) {
 	}
 }
 
+// Nor does the file, or what is in memory, grow with namespaces whose windows have ended.
+func TestSpendingsForgetWhatHasEnded(t *testing.T) {
+	fs := vfs.NewMem()
+	s := openSpendings(fs)
+	for i := range 20_000 {
+		recordSpent(t, s, journal.Spending{Namespace: fmt.Sprint("ns", i), Ends: time.Now().Add(-time.Second), Used: 1})
+	}
+	info, err := fs.Stat("journal.quota")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() > 1<<17 {
+		t.Errorf("%d bytes for windows that have ended", info.Size())
+	}
+}
+
 // A damaged line costs its own figure only, and a torn one nothing that anybody relied on.
 func TestSpendingsOfADamagedFile(t *testing.T) {
 	fs := vfs.NewMem()
