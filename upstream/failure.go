@@ -115,7 +115,9 @@ func (a *attempt) throttle(failed *Error) {
 		}
 		wait = q.backoff.NextBackOff()
 	}
-	a.f.opts.Quotas.throttled(q.Key(), wait)
+	if a.charge.counted() { // and not a read
+		a.f.opts.Quotas.throttled(q.Key(), wait)
+	}
 	begins := q.throttled == ""
 	q.throttled = failed.Reason
 	a.block(wait, failed, atOnce)

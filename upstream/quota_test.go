@@ -283,6 +283,29 @@ func TestARefusalThatEndsSoon(t *testing.T) {
 	})
 }
 
+// A read that is answered 429 says nothing of the writes that are left.
+func TestARefusedReadLeavesTheQuota(t *testing.T) {
+	metered(t, upstream.Quota{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, _ *meter) {
+		refused := 0
+		r.set(func(f *fake) {
+			f.answer = func(c call) reply {
+				if c.write() {
+					return reply{hang: c.n == 0}
+				}
+				refused++
+				return throttled("3600")
+			}
+		})
+		r.put(key("k"), "v")
+		time.Sleep(10 * time.Minute) // the write is sent again, and read back
+		if got := r.report("ns"); refused == 0 || got.Limit != 1000 || got.Used != 2 || got.Left != 998 {
+			t.Errorf("after %d refused reads: %+v", refused, got)
+		}
+		r.set(func(f *fake) { f.answer = nil })
+		r.settleWithin(time.Hour)
+	})
+}
+
 // A request counts as soon as upstream may have counted it.
 func TestWhatCountsForTheQuota(t *testing.T) {
 	for name, row := range map[string]struct {

@@ -85,6 +85,9 @@ type charge struct {
 	flying    bool
 }
 
+// counted reports whether the request is one that upstream counts. To read back is none.
+func (c *charge) counted() bool { return c.flying }
+
 // charged counts the attempt that is about to begin.
 func charged(a *attempt, qs *Quotas, now instant) charge {
 	q, t := a.queue, a.task
