@@ -263,7 +263,7 @@ func (a *attempt) finish(seq uint64, dead bool) {
 	defer a.f.mu.Unlock()
 	a.f.schedule.stop(a, a.f.now())
 	from, to, left := a.f.schedule.complete(a, seq)
-	a.queue.renew(a.f.opts.Quotas, a.f.now())
+	a.f.renew(a.queue) // which has one entry less
 	a.f.callers.completed(a.id(), seq, from, to, dead)
 	if left {
 		a.beginAnew()

@@ -53,7 +53,8 @@ type Quotas struct {
 
 	mu      sync.Mutex // guards the fields below; nothing else is locked, and nothing logged, with it held
 	budgets hashtable.Table[budget, *budget]
-	cursor  int // of sweep
+	cursor  int                 // of sweep
+	short   map[string]struct{} // namespaces that have used more than the ledger knows of
 
 	recording sync.Mutex // held during a record of the ledger
 	failing   bool       // the last one failed
@@ -86,18 +87,17 @@ type budget struct {
 
 // NewQuotas returns the quotas, with what an earlier process has recorded.
 func NewQuotas(opts QuotasOptions) *Quotas {
-	qs := &Quotas{opts: opts}
+	qs := &Quotas{opts: opts, short: make(map[string]struct{})}
 	if opts.Ledger == nil {
 		return qs
 	}
-	now := time.Now()
 	for _, sp := range opts.Ledger.Spent() {
-		if b := qs.at(sp.Namespace, now); b != nil {
+		qs.with(sp.Namespace, func(b *budget, _ time.Time) {
 			b.used = sp.Used
 			if sp.Ends.Equal(b.ends().Truncate(time.Millisecond)) {
 				b.leased = sp.Used
 			}
-		}
+		})
 	}
 	return qs
 }
@@ -107,9 +107,8 @@ func (qs *Quotas) Close() error {
 	if qs.opts.Ledger == nil {
 		return nil
 	}
-	now := time.Now()
 	var exact []journal.Spending
-	qs.each(func(b *budget) {
+	qs.each(func(b *budget, now time.Time) {
 		if b.roll(now); b.used > 0 {
 			exact = append(exact, b.spending(b.used))
 		}
@@ -121,13 +120,19 @@ func (qs *Quotas) Close() error {
 // windows that have ended.
 const sweepSome = 2
 
-// at returns a namespace's budget, up to date; nil if the namespace has no quota. The caller
-// holds mu.
-func (qs *Quotas) at(namespace string, now time.Time) *budget {
+// with calls do with a namespace's budget, up to date, and with mu held. If the namespace has
+// no quota, it calls nothing and takes no lock.
+func (qs *Quotas) with(namespace string, do func(b *budget, now time.Time)) {
+	if qs == nil {
+		return
+	}
 	quota := qs.opts.Of(namespace)
 	if quota.none() {
-		return nil
+		return
 	}
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	now := time.Now() // with mu held: an earlier time than the last one would begin a window twice
 	b := qs.budgets.Get(namespace)
 	if b == nil {
 		qs.sweep(now)
@@ -137,7 +142,7 @@ func (qs *Quotas) at(namespace string, now time.Time) *budget {
 		qs.budgets.Insert(namespace, b)
 	}
 	b.update(quota, now)
-	return b
+	do(b, now)
 }
 
 // sweep forgets some budgets about which there is nothing to remember.
@@ -256,42 +261,28 @@ const (
 )
 
 // terms returns the present terms of a namespace that has so many entries pending.
-func (qs *Quotas) terms(namespace string, linger time.Duration, pending int) terms {
-	if qs == nil || qs.opts.Of(namespace).none() {
-		return terms{}
-	}
-	now := time.Now()
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	b := qs.at(namespace, now)
-	if b == nil {
-		return terms{}
-	}
-	b.linger, b.pending = linger, pending
-	return b.terms(linger, now)
+func (qs *Quotas) terms(namespace string, linger time.Duration, pending int) (t terms) {
+	qs.with(namespace, func(b *budget, now time.Time) {
+		b.linger, b.pending = linger, pending
+		t = b.terms(linger, now)
+	})
+	return t
 }
 
 // spend counts a request that is about to be made.
 func (qs *Quotas) spend(namespace string, k kind) (spent bool) {
-	if qs == nil || qs.opts.Of(namespace).none() {
-		return false
-	}
-	now := time.Now()
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	b := qs.at(namespace, now)
-	if b == nil {
-		return false
-	}
-	if k != ordinary && b.reserve > 0 && b.terms(b.linger, now).spread {
-		b.reserve--
-	} else {
-		b.lastAt = now
-	}
-	b.used++
-	b.flying++
-	qs.spent.Add(1)
-	return true
+	qs.with(namespace, func(b *budget, now time.Time) {
+		if k != ordinary && b.reserve > 0 && b.terms(b.linger, now).spread {
+			b.reserve--
+		} else {
+			b.lastAt = now
+		}
+		b.used++
+		b.flying++
+		qs.spent.Add(1)
+		spent = true
+	})
+	return spent
 }
 
 // landed notes that a request that was counted is over.
@@ -306,53 +297,33 @@ func (qs *Quotas) landed(namespace string) {
 
 // giveBack takes back the count of a request that upstream has not counted.
 func (qs *Quotas) giveBack(namespace string) {
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	if b := qs.at(namespace, time.Now()); b != nil {
-		b.used = max(0, b.used-1)
-	}
+	qs.with(namespace, func(b *budget, _ time.Time) { b.used = max(0, b.used-1) })
 	qs.spent.Add(-1)
 }
 
 // save counts a local write that needs no request, as a newer one takes its place.
 func (qs *Quotas) save(namespace string) {
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	if b := qs.at(namespace, time.Now()); b != nil {
+	qs.with(namespace, func(b *budget, _ time.Time) {
 		b.saved++
 		qs.saved.Add(1)
-	}
+	})
 }
 
-// throttled notes that upstream has answered 429: others use the quota too, or upstream
-// counts otherwise, and nothing is left for some time.
+// throttled notes that upstream has answered a write with 429: others use the quota too, or
+// upstream counts otherwise, and nothing is left for some time.
 func (qs *Quotas) throttled(namespace string, wait time.Duration) {
-	if qs == nil {
-		return
-	}
-	now := time.Now()
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	b := qs.at(namespace, now)
-	if b == nil {
-		return
-	}
-	if until := now.Add(wait); !b.shut || until.After(b.shutUntil) {
-		b.shutUntil = until
-	}
-	b.shut, b.capped, b.most = true, true, b.used
+	qs.with(namespace, func(b *budget, now time.Time) {
+		if until := now.Add(wait); !b.shut || until.After(b.shutUntil) {
+			b.shutUntil = until
+		}
+		b.shut, b.capped, b.most = true, true, b.used
+	})
 }
 
 // lift ends what a 429 has shut: a person knows better.
 func (qs *Quotas) lift(namespace string) {
-	if qs == nil {
-		return
-	}
-	now := time.Now()
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	if b := qs.at(namespace, now); b != nil {
+	qs.with(namespace, func(b *budget, now time.Time) {
 		b.shutUntil = now
 		b.roll(now)
-	}
+	})
 }

@@ -1,6 +1,12 @@
 package upstream
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+)
 
 // A lease is how many writes the ledger counts ahead. It doubles from one, so that a daemon
 // which crashes again and again leaves little unused, to leaseShare of the quota at most: a
@@ -10,58 +16,85 @@ const leaseShare = 50
 // cover makes the count of a namespace durable before a request leaves. Where the ledger
 // fails, the count is in memory only, and upstream's own count is the bound.
 func (qs *Quotas) cover(namespace string) {
-	if qs == nil || qs.opts.Of(namespace).none() {
-		return
-	}
-	spread, empty := qs.tell(namespace)
+	spread, empty, short := qs.tell(namespace)
 	if spread {
 		qs.opts.Logger.Info("a namespace spreads its writes, so that its quota lasts", "namespace", namespace)
 	}
 	if empty {
 		qs.opts.Logger.Warn("a namespace has used up its quota: its writes wait for the next window", "namespace", namespace)
 	}
-	if qs.opts.Ledger == nil {
+	if !short {
 		return
 	}
 	qs.recording.Lock()
 	defer qs.recording.Unlock()
-	qs.mu.Lock()
-	b := qs.at(namespace, time.Now())
-	if b == nil || b.used <= b.leased {
-		qs.mu.Unlock()
-		return
+	if qs.isShort(namespace) { // a record for another request may have covered this one too
+		qs.record()
 	}
-	b.lease = min(max(1, 2*b.lease), max(1, b.quota.Writes/leaseShare))
-	sp := b.spending(max(b.used, min(b.used+b.lease-1, b.quota.Writes)))
-	window := b.window
+}
+
+// isShort is [budget.isShort] of a namespace.
+func (qs *Quotas) isShort(namespace string) (short bool) {
+	qs.with(namespace, func(b *budget, _ time.Time) { short = b.isShort(qs.short) })
+	return short
+}
+
+// isShort reports whether more is used than the ledger knows of. If so, the next record is for
+// this namespace too.
+func (b *budget) isShort(of map[string]struct{}) bool {
+	if b.used <= b.leased {
+		return false
+	}
+	of[b.Key()] = struct{}{}
+	return true
+}
+
+// record leases for all namespaces that are short: their requests wait for one sync. The
+// caller holds recording.
+func (qs *Quotas) record() {
+	qs.mu.Lock()
+	short := slices.Collect(maps.Keys(qs.short))
+	clear(qs.short)
 	qs.mu.Unlock()
-	err := qs.opts.Ledger.Record(sp)
+	var leases []journal.Spending
+	for _, namespace := range short {
+		qs.with(namespace, func(b *budget, _ time.Time) {
+			if b.used > b.leased {
+				leases = append(leases, b.leaseMore())
+			}
+		})
+	}
+	err := qs.opts.Ledger.Record(leases...)
 	if err != nil && !qs.failing {
 		qs.opts.Logger.Warn("the quota's count could not be written to the disk: a restart forgets part of it", "error", err)
 	}
 	if qs.failing = err != nil; qs.failing {
 		return
 	}
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	if b.window == window {
-		b.leased = max(b.leased, sp.Used)
+	for _, sp := range leases {
+		qs.with(sp.Namespace, func(b *budget, _ time.Time) {
+			if sp.Ends.Equal(b.ends()) {
+				b.leased = max(b.leased, sp.Used)
+			}
+		})
 	}
 }
 
-// tell reports what the log has not said of this window yet.
-func (qs *Quotas) tell(namespace string) (spread, empty bool) {
-	now := time.Now()
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	b := qs.at(namespace, now)
-	if b == nil {
-		return false, false
-	}
-	spread = !b.toldSpread && b.terms(b.linger, now).spread
-	empty = !b.toldEmpty && !b.shut && b.left() == 0
-	b.toldSpread, b.toldEmpty = b.toldSpread || spread, b.toldEmpty || empty
-	return spread, empty
+func (b *budget) leaseMore() journal.Spending {
+	b.lease = min(max(1, 2*b.lease), max(1, b.quota.Writes/leaseShare))
+	return b.spending(max(b.used, min(b.used+b.lease-1, b.quota.Writes)))
+}
+
+// tell reports what the log has not said of this window yet, and whether the ledger falls
+// short of the count.
+func (qs *Quotas) tell(namespace string) (spread, empty, short bool) {
+	qs.with(namespace, func(b *budget, now time.Time) {
+		spread = !b.toldSpread && b.terms(b.linger, now).spread
+		empty = !b.toldEmpty && !b.shut && b.left() == 0
+		b.toldSpread, b.toldEmpty = b.toldSpread || spread, b.toldEmpty || empty
+		short = qs.opts.Ledger != nil && b.isShort(qs.short)
+	})
+	return spread, empty, short
 }
 
 // QuotaReport is a namespace's budget in the present window.
@@ -75,8 +108,8 @@ type QuotaReport struct {
 // Reports returns the budgets, by namespace, of those that have spent, saved or pending writes
 // in this window.
 func (qs *Quotas) Reports() map[string]QuotaReport {
-	reports, now := make(map[string]QuotaReport), time.Now()
-	qs.each(func(b *budget) {
+	reports := make(map[string]QuotaReport)
+	qs.each(func(b *budget, now time.Time) {
 		quota := qs.opts.Of(b.Key())
 		if quota.none() {
 			return
@@ -85,10 +118,10 @@ func (qs *Quotas) Reports() map[string]QuotaReport {
 			return
 		}
 		t := b.terms(b.linger, now)
-		turns := min(t.ends, t.gap*time.Duration(b.pending))
+		turns := min(float64(t.ends), float64(t.gap)*float64(b.pending)) // more than a Duration holds, perhaps
 		reports[b.Key()] = QuotaReport{
 			Limit: b.limit(), Used: b.used, Left: b.left(), Saved: b.saved, ResetsAt: now.Add(t.ends),
-			Linger: max(t.linger, turns),
+			Linger: max(t.linger, time.Duration(turns)),
 		}
 	})
 	return reports
@@ -97,8 +130,7 @@ func (qs *Quotas) Reports() map[string]QuotaReport {
 // Short counts the namespaces that spread their writes, and of them those that have used up
 // their quota.
 func (qs *Quotas) Short() (spread, usedUp int) {
-	now := time.Now()
-	qs.each(func(b *budget) {
+	qs.each(func(b *budget, now time.Time) {
 		if b.roll(now); qs.opts.Of(b.Key()).none() || !b.terms(b.linger, now).spread {
 			return
 		}
@@ -119,10 +151,11 @@ func (qs *Quotas) Saved() int64 { return qs.saved.Load() }
 const eachChunk = 128
 
 // each visits all budgets, each at least once.
-func (qs *Quotas) each(visit func(*budget)) {
+func (qs *Quotas) each(visit func(b *budget, now time.Time)) {
 	for cursor, done := 0, false; !done; {
 		qs.mu.Lock()
-		cursor, done = qs.budgets.Walk(cursor, eachChunk, visit)
+		now := time.Now()
+		cursor, done = qs.budgets.Walk(cursor, eachChunk, func(b *budget) { visit(b, now) })
 		qs.mu.Unlock()
 	}
 }

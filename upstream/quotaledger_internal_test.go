@@ -1,0 +1,95 @@
+package upstream
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// memoryLedger is a ledger that forgets.
+type memoryLedger struct {
+	records  int
+	onRecord func() // called once; nil if there is nothing to do
+}
+
+func (l *memoryLedger) Spent() []journal.Spending      { return nil }
+func (l *memoryLedger) Close([]journal.Spending) error { return nil }
+
+func (l *memoryLedger) Record(...journal.Spending) error {
+	l.records++
+	if do := l.onRecord; do != nil {
+		l.onRecord = nil
+		do()
+	}
+	return nil
+}
+
+func quotasOn(l *memoryLedger, quota Quota) *Quotas {
+	return NewQuotas(QuotasOptions{Of: func(string) Quota { return quota }, Ledger: l, Logger: slog.New(slog.DiscardHandler)})
+}
+
+// A request that the ledger covers does not wait for the record of another namespace.
+func TestACoveredRequestWaitsForNoRecord(t *testing.T) {
+	l := &memoryLedger{}
+	qs := quotasOn(l, Quota{Writes: 1000, Period: time.Hour})
+	send := func(namespace string) {
+		qs.spend(namespace, ordinary)
+		qs.cover(namespace)
+		qs.landed(namespace)
+	}
+	send("covered")
+	send("covered") // there is one left of this lease
+	l.onRecord = func() {
+		sent := make(chan struct{})
+		go func() { defer close(sent); send("covered") }()
+		select {
+		case <-sent:
+		case <-time.After(time.Minute):
+			t.Error("it waits for the record")
+		}
+	}
+	send("slow")
+	if l.records != 3 {
+		t.Errorf("%d records, want 3", l.records)
+	}
+}
+
+// One record is for all namespaces that need one.
+func TestOneRecordForManyNamespaces(t *testing.T) {
+	l := &memoryLedger{}
+	qs := quotasOn(l, Quota{Writes: 1000, Period: time.Hour})
+	all := make([]string, 20)
+	l.onRecord = func() {
+		for i := range all { // they come during the record, and wait for its end
+			all[i] = fmt.Sprint(i)
+			qs.spend(all[i], ordinary)
+			qs.tell(all[i])
+		}
+	}
+	qs.spend("first", ordinary)
+	qs.cover("first")
+	for _, namespace := range all {
+		qs.cover(namespace)
+	}
+	if l.records != 2 {
+		t.Errorf("%d records, want 2", l.records)
+	}
+}
+
+// The status of a namespace with very much to send says that it waits for the next window.
+func TestReportOfMuchPending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const day = 24 * time.Hour
+		qs := quotasOn(&memoryLedger{}, Quota{Writes: 1, Period: day, MaxAge: time.Minute})
+		qs.spend("n", ordinary)
+		qs.terms("n", time.Second, 200_000)
+		left := time.Until(time.Now().Truncate(day).Add(day))
+		if got := qs.Reports()["n"].Linger; got != left {
+			t.Errorf("a write waits for %v, want %v", got, left)
+		}
+	})
+}
