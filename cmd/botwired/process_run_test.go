@@ -37,6 +37,7 @@ func (b *besideTest) settings(more ...string) []string {
 type running struct {
 	*child
 	stdin  io.WriteCloser
+	pipe   *os.File // of stdout
 	stdout *bufio.Reader
 }
 
@@ -51,21 +52,34 @@ func (b *besideTest) run(script string, flags ...string) *running {
 	if r.stdin, err = r.cmd.StdinPipe(); err != nil {
 		b.t.Fatal(err)
 	}
-	stdout, write, err := os.Pipe() // Wait does not wait for its reader
+	pipe, write, err := os.Pipe() // Wait does not wait for its reader
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.t.Cleanup(func() { _ = stdout.Close() })
-	r.cmd.Stdout, r.stdout = write, bufio.NewReader(stdout)
+	b.t.Cleanup(func() { _ = pipe.Close() })
+	r.pipe, r.cmd.Stdout, r.stdout = pipe, write, bufio.NewReader(pipe)
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	r.begin()
 	no(b.t, write.Close())
-	b.t.Cleanup(func() { _ = r.stdin.Close() }) // ends a command that reads, and so the wait for the end of stderr
+	b.t.Cleanup(r.killCommand)
 	return r
+}
+
+// killCommand ends the command, too, which outlives a run that is killed. It has stderr open,
+// for whose end the run's Wait waits.
+func (r *running) killCommand() {
+	_ = r.stdin.Close() // the run may have closed it
+	select {
+	case <-r.exited:
+	default: // so the group is still there, and its number nobody else's
+		_ = syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL)
+	}
 }
 
 // says waits for a line of the command's.
 func (r *running) says(want string) {
 	r.t.Helper()
+	no(r.t, r.pipe.SetReadDeadline(time.Now().Add(2*time.Minute)))
 	if line, err := r.stdout.ReadString('\n'); err != nil || line != want+"\n" {
 		r.t.Fatalf("the command says %q, %v, want %q; stderr: %s", line, err, want, r.stderr)
 	}
