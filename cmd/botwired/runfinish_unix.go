@@ -114,6 +114,9 @@ func (b *beside) finish(ctx context.Context) {
 			b.process.say(b.stopDaemon(ctx))
 			return
 		}
+		// That has cost the shared lock, without which the daemon could end amid the flush.
+		// If the daemon was faster, the flush fails, and says so.
+		_, _ = b.users.try(syscall.LOCK_SH)
 	}
 	b.process.say(b.flushShared(ctx))
 }
