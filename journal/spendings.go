@@ -179,19 +179,30 @@ func (s *Spendings) closeFile() error {
 }
 
 // read takes in the lines of the file. A damaged one counts for nothing: the last may have
-// been torn by a power cut before anybody relied on it.
+// been torn by a power cut before anybody relied on it. Whatever the file has become, to read
+// it takes little memory, and does not block the start as a pipe would.
 func (s *Spendings) read() error {
+	info, err := s.fs.Stat(s.name)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return errors.New("it is no regular file")
+	}
 	f, err := s.fs.Open(s.name)
 	if err != nil {
 		return err
 	}
-	lines := bufio.NewReader(f)
+	lines := bufio.NewReader(f) // its buffer has room for any line of ours
 	for err == nil {
 		var line []byte
-		if line, err = lines.ReadBytes('\n'); err == nil {
+		switch line, err = lines.ReadSlice('\n'); {
+		case err == nil:
 			if sp, ok := parseSpending(line); ok {
 				s.merge(sp)
 			}
+		case errors.Is(err, bufio.ErrBufferFull): // a damaged line, in parts
+			err = nil
 		}
 	}
 	if errors.Is(err, io.EOF) {

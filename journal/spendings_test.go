@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -116,6 +117,61 @@ func TestSpendingsOfADamagedFile(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]int{"a": 100}, spent(openSpendings(fs))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A line without an end, however long, costs its own figure only, and little memory.
+func TestSpendingsOfAnEndlessLine(t *testing.T) {
+	fs := vfs.NewMem()
+	recordSpent(t, openSpendings(fs), journal.Spending{Namespace: "a", Ends: time.Now().Add(time.Hour), Used: 100})
+	f, err := fs.OpenReadWrite("journal.quota", vfs.WriteCategoryUnspecified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt(make([]byte, 16<<20), info.Size()); err != nil {
+		t.Fatal(err)
+	}
+	var all map[string]int
+	// A copy of the line would take an allocation for every few KiB of it.
+	if n := testing.AllocsPerRun(1, func() { all = spent(openSpendings(fs)) }); n > 1000 {
+		t.Errorf("the file was read with %v allocations", n)
+	}
+	if diff := cmp.Diff(map[string]int{"a": 100}, all); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// pipeFS is a file system on which every file is a pipe that nobody writes to.
+type pipeFS struct {
+	vfs.FS
+	opened atomic.Bool
+}
+
+type pipeInfo struct{ vfs.FileInfo }
+
+func (pipeInfo) Mode() os.FileMode { return os.ModeNamedPipe }
+
+func (p *pipeFS) Stat(name string) (vfs.FileInfo, error) {
+	info, err := p.FS.Stat(name)
+	return pipeInfo{info}, err
+}
+
+func (p *pipeFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	p.opened.Store(true)
+	return p.FS.Open(name, opts...)
+}
+
+// To open a pipe would block the start.
+func TestSpendingsAreReadFromARegularFileOnly(t *testing.T) {
+	mem := vfs.NewMem()
+	recordSpent(t, openSpendings(mem), journal.Spending{Namespace: "a", Ends: time.Now().Add(time.Hour), Used: 100})
+	fs := &pipeFS{FS: mem}
+	if all := spent(openSpendings(fs)); len(all) > 0 || fs.opened.Load() {
+		t.Errorf("the file was opened, and %v read from it", all)
 	}
 }
 
