@@ -30,7 +30,7 @@ type Ledger interface {
 
 // QuotasOptions configures quotas.
 type QuotasOptions struct {
-	// Of returns a namespace's quota. It is quick, and its answer may change.
+	// Of returns a namespace's quota. It is quick, and its answer may change: see Changed.
 	Of func(namespace string) Quota
 	// Ledger outlives the process; nil if nothing has to.
 	Ledger Ledger
@@ -50,6 +50,7 @@ type QuotasOptions struct {
 type Quotas struct {
 	opts         QuotasOptions
 	spent, saved atomic.Int64
+	changed      chan struct{} // has room for one
 
 	mu      sync.Mutex // guards the fields below; nothing else is locked, and nothing logged, with it held
 	budgets hashtable.Table[budget, *budget]
@@ -87,7 +88,7 @@ type budget struct {
 
 // NewQuotas returns the quotas, with what an earlier process has recorded.
 func NewQuotas(opts QuotasOptions) *Quotas {
-	qs := &Quotas{opts: opts, short: make(map[string]struct{})}
+	qs := &Quotas{opts: opts, short: make(map[string]struct{}), changed: make(chan struct{}, 1)}
 	if opts.Ledger == nil {
 		return qs
 	}
@@ -100,6 +101,15 @@ func NewQuotas(opts QuotasOptions) *Quotas {
 		})
 	}
 	return qs
+}
+
+// Changed has the flusher go by other quotas at once, which else takes up to a minute where
+// nothing happens. It does not wait.
+func (qs *Quotas) Changed() {
+	select {
+	case qs.changed <- struct{}{}:
+	default: // the flusher has not yet looked at the last change
+	}
 }
 
 // Close records the exact counts.

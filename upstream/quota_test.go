@@ -349,7 +349,7 @@ func TestARequestBetweenTwoWindows(t *testing.T) {
 	})
 }
 
-// A quota that is raised while its namespace waits lets it go.
+// A quota that is raised while its namespace waits lets it go, at once if the flusher is told.
 func TestAnotherQuota(t *testing.T) {
 	quota := upstream.Quota{Writes: 20, Period: day, MaxAge: 15 * time.Minute}
 	metered(t, quota, func(t *testing.T, r *rig, m *meter) {
@@ -360,8 +360,17 @@ func TestAnotherQuota(t *testing.T) {
 		*r = *newRigWithin(t, r.fake, r.fs, func(string) upstream.Quota { mu.Lock(); defer mu.Unlock(); return quota })
 		r.putMany("ns", 200)
 		flush(t, r, "", time.Minute)
+		time.Sleep(20 * time.Second) // the flusher looks by itself every minute
 		if taken, _ := m.sum("ns"); taken != 20 {
 			t.Errorf("upstream has taken %d", taken)
+		}
+		mu.Lock()
+		quota.Writes = 150
+		mu.Unlock()
+		r.quotas.Changed()
+		time.Sleep(10 * time.Second)
+		if taken, _ := m.sum("ns"); taken != 150 {
+			t.Errorf("upstream has taken %d of 150 soon after the quota was raised", taken)
 		}
 		mu.Lock()
 		quota.Writes = 1000

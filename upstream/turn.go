@@ -126,8 +126,7 @@ func saves(t *task, running *attempt) bool {
 }
 
 // renewEvery is how often the paces are brought up to date where nothing happens: the wall
-// clock may have jumped, and the quota may be another one since the configuration was
-// reloaded.
+// clock may have jumped.
 const renewEvery = time.Minute
 
 func (f *Flusher) renewPaces(ctx context.Context) error {
@@ -138,11 +137,12 @@ func (f *Flusher) renewPaces(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-			f.inSome(func(cursor int) (next int, done bool) {
-				return f.schedule.queues.Walk(cursor, expediteChunk, f.renew)
-			})
-			f.signal()
+		case <-f.opts.Quotas.changed:
 		}
+		f.inSome(func(cursor int) (next int, done bool) {
+			return f.schedule.queues.Walk(cursor, expediteChunk, f.renew)
+		})
+		f.signal()
 	}
 }
 

@@ -22,6 +22,7 @@ func (d *sidecar) openQuotas(c *config.Config, registry *prometheus.Registry) *u
 		Ledger: journal.OpenSpendings(journal.Options{Dir: filepath.Join(c.DataDir, journalDir), Logger: d.logger}),
 		Logger: d.logger,
 	})
+	d.requota = quotas.Changed
 	d.onClose(func() error {
 		if err := quotas.Close(); err != nil { // no acknowledged write depends on it
 			d.logger.Warn("the quota's count could not be written to the disk: the next start goes by what was recorded before", "error", err)

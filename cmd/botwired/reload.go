@@ -93,6 +93,7 @@ func (d *sidecar) configure(c *config.Config) (newToken bool, err error) {
 	d.token = token
 	d.config.Store(c)
 	d.hasToken.Store(token != "")
+	d.requota()
 	d.setHeaders(upstreamHeaders(c))
 	d.door.now.Store(guard.New(guardOptions(c, token), d.proxy))
 	if d.readmit != nil {

@@ -49,6 +49,7 @@ type sidecar struct {
 	hasToken atomic.Bool
 	token    string // of configure's caller
 	readmit  func() // has the server ask the guard anew about callers that it knows
+	requota  func() // has the flusher go by other quotas
 	// setHeaders gives the requests upstream other headers.
 	setHeaders func(http.Header)
 
