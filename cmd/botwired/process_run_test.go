@@ -148,6 +148,18 @@ func testRunUsesADaemon(t *testing.T, program string) {
 	}
 }
 
+// A run that is to have one upstream does not use a daemon that has another.
+func testRunRefusesAnotherUpstream(t *testing.T, program string) {
+	b := newBesideTest(t, program)
+	d := startChild(t, program, b.dir, b.address, b.service.url())
+	failing(t, program, []string{"run", "--listen", b.address, "--data-dir", t.TempDir(), "--upstream", "embedded", "--",
+		program, "set", "n", "k", "v", "--listen", b.address},
+		exitError, `upstream.url = "embedded" (flag --upstream-url)`, b.address, "carries writes to "+b.service.url())
+	if n, err := d.pending(); n != 0 || err != nil {
+		t.Errorf("the daemon has %d pending, %v", n, err)
+	}
+}
+
 func testRunPassesSignalsOn(t *testing.T, program string) {
 	b := newBesideTest(t, program)
 	r := b.run(`n=0; trap 'n=$((n+1)); echo $n' TERM; trap 'exit 1$n' USR1; echo up; while :; do sleep 0.05; done`)

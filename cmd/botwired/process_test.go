@@ -72,6 +72,7 @@ func TestProcess(t *testing.T) {
 		"probes":                         testReadyProbe,
 		"run keeps what is pending":      testRunKeepsPending,
 		"run uses a daemon":              testRunUsesADaemon,
+		"run refuses another upstream":   testRunRefusesAnotherUpstream,
 		"run passes signals on":          testRunPassesSignalsOn,
 		"run finds no command":           testRunFindsNoCommand,
 		"two runs share a daemon":        testTwoRunsShareADaemon,

@@ -187,7 +187,10 @@ func (b *beside) probe(ctx context.Context) (daemonState, error) {
 	var refused *statusError
 	switch {
 	case err == nil:
-		_, err = readStatus(b.client, body)
+		s, err := readStatus(b.client, body)
+		if err == nil {
+			err = b.checkUpstream(string(s.Upstream.URL))
+		}
 		return daemonReady, err
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return daemonAbsent, nil
@@ -200,6 +203,18 @@ func (b *beside) probe(ctx context.Context) (daemonState, error) {
 		}
 	}
 	return daemonNotReady, err
+}
+
+// checkUpstream refuses a daemon that carries the command's writes elsewhere than somebody has
+// asked for: a test's to the real memory, or an agent's to a test's. Who has not set
+// upstream.url takes the daemon as it is.
+func (b *beside) checkUpstream(has string) error {
+	want, source := b.loaded.Config.Upstream.URL, b.loaded.Source("upstream.url")
+	if source.Layer == config.FromDefault || has == want {
+		return nil
+	}
+	return fmt.Errorf("upstream.url = %q (%s): the daemon at %s carries writes to %s: stop it, or choose another address with --listen, and another data_dir",
+		want, source, b.client.listen, printable(has))
 }
 
 // waitFor says why run waits, once it has waited for long.
