@@ -102,12 +102,28 @@ func (q *queue) first() *task {
 		if q.retries[kind].len == 0 || waiting(kind) == silent && q.silent > 0 {
 			continue
 		}
-		retry := q.retries[kind].first().task
+		retry := q.firstOf(&q.retries[kind])
 		if t == nil || q.ready(retry) < q.ready(t) || q.ready(retry) == q.ready(t) && retry.first < t.first {
 			t = retry
 		}
 	}
 	return t
+}
+
+// firstOf is the task of some retries that is ready first. The retries are in the order in
+// which they are due. Where a quota is short, the first of them may wait for its turn, and
+// one behind it that need not is looked for: such a namespace sends little, and so has few.
+func (q *queue) firstOf(retries *heapOf[*retryState]) *task {
+	first := retries.first().task
+	if !q.pace.spread {
+		return first
+	}
+	for i := range retries.len {
+		if t := retries.at(i).task; q.ready(t) < q.ready(first) {
+			first = t
+		}
+	}
+	return first
 }
 
 // oldest is, of the tasks that are ready, the one whose newest write is the oldest, so that
