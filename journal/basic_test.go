@@ -92,14 +92,14 @@ func TestDeadLetterRetryDiscard(t *testing.T) {
 		letters[1].Error != "bad" || letters[0].ID != a || letters[0].Value != "" || letters[0].RefusedAt == 0 {
 		t.Fatalf("dead letters are %+v", letters)
 	}
-	again, err := j.Retry(wa.Seq)
+	again, err := j.Retry(wa.Seq, journal.AnyWrite)
 	no(t, err)
 	if again.Seq <= wb.Seq {
 		t.Errorf("retried as %d after %d", again.Seq, wb.Seq)
 	}
 	expect(t, j, a, journal.Value, "new")
 	no(t, j.Discard(wb.Seq))
-	for _, err := range []error{j.Discard(wb.Seq), second(j.Retry(wa.Seq)), second(j.Retry(999))} {
+	for _, err := range []error{j.Discard(wb.Seq), second(j.Retry(wa.Seq, journal.AnyWrite)), second(j.Retry(999, journal.AnyWrite))} {
 		if !errors.Is(err, journal.ErrNoDeadLetter) {
 			t.Errorf("error is %v", err)
 		}

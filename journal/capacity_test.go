@@ -79,7 +79,7 @@ func TestDeadLettersCount(t *testing.T) {
 	if err := write(j, key("b"), 100); !errors.Is(err, journal.ErrFull) {
 		t.Errorf("error is %v", err)
 	}
-	again, err := j.Retry(w.Seq) // takes the place of its dead letter
+	again, err := j.Retry(w.Seq, journal.AnyWrite) // takes the place of its dead letter
 	no(t, err)
 	no(t, j.DeadLetter(again, journal.Failure{Status: 400, Reason: "bad"}))
 	no(t, j.Discard(again.Seq))

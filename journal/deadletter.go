@@ -29,9 +29,9 @@ func (j *Journal) DeadLetters(after uint64, limit int) ([]DeadLetter, error) {
 		if len(letters) >= limit {
 			return errEnough
 		}
-		letters = append(letters, DeadLetter{
-			Write: writeOf(l.ID, &l.Version, ""), Status: l.Status, Error: l.Error, RefusedAt: l.RefusedAt,
-		})
+		letter := letterOf(l)
+		letter.Value = ""
+		letters = append(letters, letter)
 		return nil
 	})
 	if err == nil || errors.Is(err, errEnough) {
@@ -41,6 +41,29 @@ func (j *Journal) DeadLetters(after uint64, limit int) ([]DeadLetter, error) {
 		return nil, fmt.Errorf("dead letters: %w", err)
 	}
 	return letters, nil
+}
+
+func letterOf(l *record.Dead) DeadLetter {
+	return DeadLetter{
+		Write: writeOf(l.ID, &l.Version, l.Value), Status: l.Status, Error: l.Error, RefusedAt: l.RefusedAt,
+	}
+}
+
+// ReadDeadLetter returns one dead letter with its value. It is durable. Errors:
+// [ErrNoDeadLetter].
+func (j *Journal) ReadDeadLetter(seq uint64) (DeadLetter, error) {
+	if err := j.store.Acquire(); err != nil {
+		return DeadLetter{}, err
+	}
+	defer j.store.Release()
+	l, err := readDead(j.store.DB(), seq)
+	if err == nil {
+		err = j.store.AwaitDurable()
+	}
+	if err != nil {
+		return DeadLetter{}, err
+	}
+	return letterOf(&l), nil
 }
 
 // IsDead reports whether a durable dead letter holds this write, or a newer one to its
@@ -66,9 +89,15 @@ func (j *Journal) IsDead(id ID, seq uint64) (bool, error) {
 	return found, nil
 }
 
+// AnyWrite lets a [Journal.Retry] undo every write.
+const AnyWrite = math.MaxUint64
+
 // Retry journals a dead letter anew, as the newest write to its entry, and removes
-// it. Errors: [ErrNoDeadLetter] and those of [Journal.Append].
-func (j *Journal) Retry(seq uint64) (Write, error) {
+// it. It may undo the writes up to the sequence number last. If a later one is known, or one
+// of another host that is later than the dead letter, the answer is [ErrNewer]. A write that
+// has left neither a pending write nor a settled copy is not known. Errors: [ErrNewer],
+// [ErrNoDeadLetter] and those of [Journal.Append].
+func (j *Journal) Retry(seq, last uint64) (Write, error) {
 	if err := j.store.Acquire(); err != nil {
 		return Write{}, err
 	}
@@ -84,15 +113,32 @@ func (j *Journal) Retry(seq uint64) (Write, error) {
 	defer unlock()
 	r := &retrying{dead: l, appending: appending{
 		set: j.pending, frees: l.Size(), unlock: unlock,
-		NewWrite: NewWrite{ID: l.ID, Op: l.Op, Value: l.Value, ListBytes: int(l.ListBytes)},
+		NewWrite: NewWrite{
+			ID: l.ID, Op: l.Op, Value: l.Value, ListBytes: int(l.ListBytes),
+			If: func(newest uint64) bool { return newest <= last },
+		},
 	}}
-	if r.notBefore, err = j.copies.updatedAt(l.ID); err != nil {
+	settled, err := j.copies.head(l.ID) // no other settles while the copies are locked
+	if err != nil {
 		return Write{}, err
 	}
+	if last != AnyWrite && isNewer(&settled, &l, last) {
+		return Write{}, ErrNewer
+	}
+	r.notBefore = settled.UpdatedAt
 	if err := j.store.Update(r); err != nil {
 		return Write{}, err
 	}
 	return writeOf(l.ID, &r.write.Version, l.Value), nil
+}
+
+// isNewer reports whether a settled copy shows a write after last. Only the time says it of
+// another host's write.
+func isNewer(settled *Observation, l *record.Dead, last uint64) bool {
+	if settled.Origin.Seq != 0 {
+		return settled.Origin.Seq > last
+	}
+	return settled.UpdatedAt > l.UpdatedAt
 }
 
 // retrying is a dead letter on its way back into the pending set.
@@ -107,7 +153,9 @@ func (r *retrying) Fill(tx *store.Tx) error {
 		r.unlock()
 		return err
 	}
-	if err := r.appending.Fill(tx); err != nil {
+	if err := r.appending.Fill(tx); errors.Is(err, ErrChanged) {
+		return ErrNewer
+	} else if err != nil {
 		return err
 	}
 	tx.DeleteDead(&r.dead)

@@ -51,6 +51,10 @@ func TestDeadLetterIsNotShownBeforeItIsDurable(t *testing.T) {
 			letters, err := j.DeadLetters(0, 10)
 			return len(letters) == 1, err
 		},
+		"value": func(j *journal.Journal, w journal.Write) (bool, error) {
+			letter, err := j.ReadDeadLetter(w.Seq)
+			return letter.Value == "1", err
+		},
 		"receipt": func(j *journal.Journal, w journal.Write) (bool, error) { return j.IsDead(w.ID, w.Seq) },
 	} {
 		t.Run(name, func(t *testing.T) {

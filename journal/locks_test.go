@@ -86,9 +86,9 @@ func TestRefusedRetry(t *testing.T) {
 		goOn := disk.stall()
 		leads, _ := later(putting(j, key("leads"), "1"))
 		leads()
-		first, firstErr := later(func() error { return second(j.Retry(w.Seq)) })
+		first, firstErr := later(func() error { return second(j.Retry(w.Seq, journal.AnyWrite)) })
 		first()
-		again, againErr := later(func() error { return second(j.Retry(w.Seq)) })
+		again, againErr := later(func() error { return second(j.Retry(w.Seq, journal.AnyWrite)) })
 		if first() || again() {
 			t.Error("they did not wait for the sync")
 		}

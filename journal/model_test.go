@@ -180,7 +180,7 @@ func (p *play) decide() {
 		err = p.j.Discard(seq)
 	} else {
 		var w journal.Write
-		if w, err = p.j.Retry(seq); err == nil {
+		if w, err = p.j.Retry(seq, journal.AnyWrite); err == nil {
 			p.model.pending[dead.ID] = w
 		}
 	}

@@ -136,7 +136,7 @@ func carry(t *testing.T, j *journal.Journal, id journal.ID, stop chan struct{}) 
 			continue
 		case n%5 == 0 && !stopped:
 			if err = j.DeadLetter(w, journal.Failure{Status: 400, Reason: "bad"}); err == nil {
-				_, err = j.Retry(w.Seq)
+				_, err = j.Retry(w.Seq, journal.AnyWrite)
 				if errors.Is(err, journal.ErrNoDeadLetter) {
 					err = nil // a newer write was waiting
 				}

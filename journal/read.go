@@ -31,7 +31,7 @@ func (j *Journal) Lookup(id ID) (State, error) {
 			}
 			continue
 		}
-		state, err := j.pendingState(id, &v)
+		state, err := j.pending.state(id, &v, j.copies)
 		if errors.Is(err, errGone) && v.Seq != gone {
 			gone = v.Seq // superseded or settled since the index was read
 			continue
@@ -50,9 +50,9 @@ func damagedIf(err error) error {
 	return err
 }
 
-// pendingState reads the settled copy first: while the record of v is there, no newer
-// write has settled.
-func (j *Journal) pendingState(id ID, v *record.Version) (State, error) {
+// state is the State of an entry whose pending write is v. It reads the settled copy first:
+// while the record of v is there, no newer write has settled.
+func (p *pendingSet) state(id ID, v *record.Version, past *copies) (State, error) {
 	state := State{
 		Kind: Gone, Seq: v.Seq, ListBytes: int(v.ListBytes), CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
 		WrittenAs: v.Seq,
@@ -61,7 +61,7 @@ func (j *Journal) pendingState(id ID, v *record.Version) (State, error) {
 		return state, nil
 	}
 	if !v.AfterDelete {
-		settled, err := j.copies.read(id)
+		settled, err := past.read(id)
 		if err != nil {
 			return State{}, err
 		}
@@ -70,7 +70,7 @@ func (j *Journal) pendingState(id ID, v *record.Version) (State, error) {
 			state.UpdatedAt = max(state.UpdatedAt, settled.UpdatedAt)
 		}
 	}
-	value, err := j.pending.value(id, v.Seq)
+	value, err := p.value(id, v.Seq)
 	if err != nil {
 		return State{}, err
 	}

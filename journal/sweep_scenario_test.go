@@ -230,7 +230,7 @@ func (v *voyage) buryAndRetry(id journal.ID) {
 	now := v.of(id)
 	now.op, now.value, now.dead = journal.Put, "refused", 0
 	_ = v.do(accounts{id: now}, func() error {
-		got, err := v.j.Retry(seq)
+		got, err := v.j.Retry(seq, journal.AnyWrite)
 		v.gave(got.Seq)
 		return err
 	})

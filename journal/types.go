@@ -143,6 +143,8 @@ var (
 	ErrCorrupt = record.ErrCorrupt
 	// ErrFormat says that the directory was written by another format version.
 	ErrFormat = store.ErrFormat
+	// ErrNewer refuses a [Journal.Retry] that would undo a newer write to the entry.
+	ErrNewer = errors.New("a newer write to the entry is known")
 	// ErrNoDeadLetter says that there is no dead letter of that number.
 	ErrNoDeadLetter = errors.New("no such dead letter")
 )

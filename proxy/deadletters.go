@@ -97,7 +97,7 @@ func (s *surface) retryAll(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := s.tasks.patience(r.Context(), retryTime)
 	defer cancel()
 	last := s.journal.Stats().LastSeq
-	doc, retried := retriedDocument{}, make(map[journal.ID]bool)
+	doc, retried := retriedDocument{}, make(map[journal.ID]uint64)
 	for after := uint64(0); after < last; {
 		letters, err := s.journal.DeadLetters(after, retryPage)
 		if err != nil {
@@ -116,7 +116,7 @@ func (s *surface) retryAll(w http.ResponseWriter, r *http.Request) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := s.retryUnlessOlder(l, retried, &doc); err != nil {
+			if err := s.retryUnlessOlder(&l, retried, &doc); err != nil {
 				return err
 			}
 		}
@@ -124,29 +124,24 @@ func (s *surface) retryAll(w http.ResponseWriter, r *http.Request) error {
 	return writeDocument(w, http.StatusOK, doc)
 }
 
-// retryUnlessOlder retries a dead letter, unless what is known of its entry is newer.
-// retried are the entries that have been written by this retry themselves.
-func (s *surface) retryUnlessOlder(l journal.DeadLetter, retried map[journal.ID]bool, doc *retriedDocument) error {
-	state, err := s.journal.Lookup(l.ID)
-	if err != nil {
-		return err
-	}
-	if !retried[l.ID] && (state.Seq > l.Seq || state.Kind == journal.Settled && state.UpdatedAt > l.UpdatedAt) {
+// retryUnlessOlder retries a dead letter, unless what is known of its entry is newer. retried
+// has the numbers of the writes that this retry has made itself: a later dead letter of the
+// entry may take their place.
+func (s *surface) retryUnlessOlder(l *journal.DeadLetter, retried map[journal.ID]uint64, doc *retriedDocument) error {
+	switch written, err := s.journal.Retry(l.Seq, max(l.Seq, retried[l.ID])); {
+	case errors.Is(err, journal.ErrNewer):
 		doc.Skipped++
-		return nil
-	}
-	switch _, err := s.journal.Retry(l.Seq); {
 	case errors.Is(err, journal.ErrNoDeadLetter): // somebody else was faster
 	case err != nil:
 		return err
 	default:
-		retried[l.ID] = true
+		retried[l.ID] = written.Seq
 		doc.Retried++
 	}
 	return nil
 }
 
-// deadLetter answers POST retry, POST {id}/retry and DELETE {id}.
+// deadLetter answers POST retry, GET {id}, DELETE {id} and POST {id}/retry.
 func (s *surface) deadLetter(w http.ResponseWriter, r *http.Request, path string) error {
 	if path == "retry" {
 		if err := require(r, http.MethodPost, "namespace"); err != nil {
@@ -159,22 +154,62 @@ func (s *surface) deadLetter(w http.ResponseWriter, r *http.Request, path string
 	if err != nil {
 		return wire.Detail(http.StatusNotFound, "no such dead letter: "+strconv.Quote(number))
 	}
-	method := http.MethodDelete
 	if retry {
-		method = http.MethodPost
-	}
-	if err := require(r, method); err != nil {
-		return err
-	}
-	if !retry {
-		if err := s.journal.Discard(seq); err != nil {
+		if err := require(r, http.MethodPost, "force"); err != nil {
 			return err
 		}
-		return writeDocument(w, http.StatusOK, map[string]any{"deleted": true, "id": number})
+		return s.retry(w, r, seq)
 	}
-	written, err := s.journal.Retry(seq)
+	if err := requireMethod(r, http.MethodGet, http.MethodDelete); err != nil {
+		return err
+	}
+	if err := requireParameters(r); err != nil {
+		return err
+	}
+	if r.Method != http.MethodDelete {
+		return s.showDeadLetter(w, seq)
+	}
+	if err := s.journal.Discard(seq); err != nil {
+		return err
+	}
+	return writeDocument(w, http.StatusOK, map[string]any{"deleted": true, "id": number})
+}
+
+// showDeadLetter answers with the value too, which the list does not have.
+func (s *surface) showDeadLetter(w http.ResponseWriter, seq uint64) error {
+	letter, err := s.journal.ReadDeadLetter(seq)
 	if err != nil {
 		return err
 	}
-	return writeDocument(w, http.StatusOK, map[string]any{"retried": true, "id": number, "seq": written.Seq})
+	doc := struct {
+		deadLetterDocument
+		Value *string `json:"value"` // null for a delete
+	}{deadLetterDocument: newDeadLetterDocument(&letter)}
+	if letter.Op == journal.Put {
+		doc.Value = &letter.Value
+	}
+	return writeDocument(w, http.StatusOK, doc)
+}
+
+var errNewer = wire.Detail(http.StatusConflict,
+	"a newer write to the entry is known, and the retry would undo it: with force=true, it is retried all the same")
+
+// retry journals one dead letter anew. If that undoes a newer write, force has to say so.
+func (s *surface) retry(w http.ResponseWriter, r *http.Request, seq uint64) error {
+	force, err := boolParameter(r, "force")
+	if err != nil {
+		return err
+	}
+	last := seq
+	if force {
+		last = journal.AnyWrite
+	}
+	written, err := s.journal.Retry(seq, last)
+	if errors.Is(err, journal.ErrNewer) {
+		return errNewer
+	}
+	if err != nil {
+		return err
+	}
+	return writeDocument(w, http.StatusOK, map[string]any{"retried": true, "id": strconv.FormatUint(seq, 10), "seq": written.Seq})
 }

@@ -98,13 +98,25 @@ func (s *surface) answer(w http.ResponseWriter, r *http.Request, path string) er
 var errUnreadableQuery = wire.Detail(http.StatusBadRequest,
 	"the query cannot be read: expected name=value pairs joined by &, with % only in escapes such as %20, and no semicolon")
 
-// require refuses other methods and parameters. HEAD is GET without the body.
+// require refuses other methods and parameters.
 func require(r *http.Request, method string, parameters ...string) error {
-	if r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead) {
-		refusal := wire.Detail(http.StatusMethodNotAllowed, "Method Not Allowed")
-		refusal.Allow = method
-		return refusal
+	if err := requireMethod(r, method); err != nil {
+		return err
 	}
+	return requireParameters(r, parameters...)
+}
+
+// requireMethod refuses other methods. HEAD is GET without the body.
+func requireMethod(r *http.Request, methods ...string) error {
+	if slices.Contains(methods, r.Method) || r.Method == http.MethodHead && slices.Contains(methods, http.MethodGet) {
+		return nil
+	}
+	refusal := wire.Detail(http.StatusMethodNotAllowed, "Method Not Allowed")
+	refusal.Allow = strings.Join(methods, ", ")
+	return refusal
+}
+
+func requireParameters(r *http.Request, parameters ...string) error {
 	if slices.Contains(parameters, anyParameters) {
 		return nil
 	}
@@ -167,7 +179,7 @@ func (s *surface) flush(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	now, err := nowParameter(r)
+	now, err := boolParameter(r, "now")
 	if err != nil {
 		return err
 	}
@@ -198,17 +210,17 @@ func allow(w http.ResponseWriter, d time.Duration) error {
 	return err
 }
 
-// nowParameter is true or false, and false if it is not given.
-func nowParameter(r *http.Request) (bool, error) {
-	text := r.URL.Query().Get("now")
+// boolParameter is true or false, and false if it is not given.
+func boolParameter(r *http.Request, name string) (bool, error) {
+	text := r.URL.Query().Get(name)
 	if text == "" {
 		return false, nil
 	}
-	now, err := strconv.ParseBool(text)
+	value, err := strconv.ParseBool(text)
 	if err != nil {
-		return false, wire.Detail(http.StatusBadRequest, fmt.Sprintf("now=%q: expected true or false", text))
+		return false, wire.Detail(http.StatusBadRequest, fmt.Sprintf("%s=%q: expected true or false", name, text))
 	}
-	return now, nil
+	return value, nil
 }
 
 var errEmptyNamespace = wire.Detail(http.StatusBadRequest,

@@ -105,6 +105,7 @@ func TestHelpOfACommand(t *testing.T) {
 		"help":               "",
 		"status":             "listen auth-token-file",
 		"dead-letters retry": "listen auth-token-file",
+		"dead-letters show":  "listen auth-token-file",
 		"recover":            "data-dir",
 		"run":                "listen data-dir upstream-url flush-drain-timeout auth-token-file log-level",
 		"config":             "",

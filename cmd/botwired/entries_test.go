@@ -190,7 +190,8 @@ func TestUnixSocketAndToken(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	closed := &daemon{address: closedAddress(t)}
 	for _, args := range [][]string{{"status"}, {"flush"}, {"pending"}, {"dead-letters"}, {"dead-letters", "retry", "1", "2"},
-		{"dead-letters", "delete", "1"}, {"get", "ns", "k"}, {"set", "ns", "k", "v"}, {"delete", "ns", "k"}, {"list", "ns"}} {
+		{"dead-letters", "delete", "1"}, {"dead-letters", "delete", "--all", "--yes"}, {"dead-letters", "show", "1"}, {"dead-letters", "export"},
+		{"get", "ns", "k"}, {"set", "ns", "k", "v"}, {"delete", "ns", "k"}, {"list", "ns"}} {
 		wantFailure(t, at(t, closed, nil, args...), exitError,
 			"cannot reach botwired at "+closed.address+" (setting listen, flag --listen)")
 	}

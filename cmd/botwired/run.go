@@ -138,15 +138,19 @@ func (f *settingFlags) loadWithDataDir(defaults map[string]string) (*config.Load
 	return loaded, loaded.RequireDataDir()
 }
 
-// isTerminal reports whether a stream is a character device: in practice a terminal, or
-// the null device, where it makes no difference.
+// isTerminal reports whether a stream is a character device other than the null device: in
+// practice a terminal.
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	if !ok {
 		return false
 	}
 	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
 }
 
 func everySecond() (<-chan time.Time, func()) {

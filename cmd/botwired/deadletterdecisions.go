@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// newRetryCommand retries the dead letters of the given IDs, or all of them.
+func newRetryCommand(p *process, settings *settingFlags) *cobra.Command {
+	var force *bool
+	cmd := newDecisionCommand(p, settings, decision{
+		name: "retry", short: "Make dead letters pending again", done: "retried",
+		request: func(id string) request {
+			r := request{method: http.MethodPost, path: surface("dead-letters", id, "retry")}
+			if *force {
+				r.query = url.Values{"force": {"true"}}
+			}
+			return r
+		},
+	})
+	cmd.Long = "Make dead letters pending again: those of the given IDs, or all of them, of one namespace if it is named.\n" +
+		"A dead letter is left as it is if a newer write to its entry is known: the retry would undo that one.\n" +
+		"--force retries the given ones all the same."
+	force = cmd.Flags().Bool("force", false, "also undo newer writes to the same entries")
+	takeAll(cmd, func(ctx context.Context, namespace string, asJSON bool) error {
+		if *force {
+			return usagef("--force is for IDs: --all undoes no newer write")
+		}
+		return retryAll(ctx, p, settings, namespace, asJSON)
+	})
+	return cmd
+}
+
+// takeAll has a command for IDs take --all too, and with it --namespace.
+func takeAll(cmd *cobra.Command, run func(ctx context.Context, namespace string, asJSON bool) error) {
+	cmd.Use += " | --all"
+	all := cmd.Flags().Bool("all", false, "all dead letters, instead of the given ones")
+	namespace := namespaceFlag(cmd, "with --all: only those of this namespace")
+	byID, runByID := cmd.Args, cmd.RunE
+	cmd.Args = func(cmd *cobra.Command, ids []string) error {
+		switch {
+		case *all:
+			return noArguments(cmd, ids)
+		case *namespace != "":
+			return usagef("--namespace is for --all: an ID names its dead letter")
+		}
+		return byID(cmd, ids)
+	}
+	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
+		if !*all {
+			return runByID(cmd, ids)
+		}
+		asJSON, err := cmd.Flags().GetBool("json")
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), *namespace, asJSON)
+	}
+}
+
+func retryAll(ctx context.Context, p *process, settings *settingFlags, namespace string, asJSON bool) error {
+	c, err := settings.connect()
+	if err != nil {
+		return err
+	}
+	r := request{method: http.MethodPost, path: surface("dead-letters", "retry")}
+	if namespace != "" {
+		r.query = url.Values{"namespace": {namespace}}
+	}
+	body, err := c.wait(ctx, r, math.MaxInt64) // for as long as it takes
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(p.stdout, body)
+	}
+	var done struct{ Retried, Skipped cell }
+	if err := c.decode(body, &done); err != nil {
+		return err
+	}
+	text := "retried " + plural(done.Retried.number(), "dead letter")
+	if skipped := done.Skipped.number(); skipped > 0 {
+		text += fmt.Sprintf(", skipped %d: a newer write to the same entry is known", skipped)
+	}
+	_, err = fmt.Fprintln(p.stdout, text)
+	return err
+}
+
+// decision is what a person decides about dead letters.
+type decision struct {
+	name, short, done string
+	request           func(id string) request
+}
+
+func newDecisionCommand(p *process, settings *settingFlags, d decision) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   d.name + " ID...",
+		Short: d.short,
+		Args:  arguments(1, math.MaxInt),
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
+		c, err := settings.connect()
+		if err != nil {
+			return err
+		}
+		done, failed := d.carryOut(cmd.Context(), c, ids)
+		if *asJSON {
+			return errors.Join(encodeJSON(p.stdout, map[string][]string{d.done: done}), failed)
+		}
+		for _, id := range done {
+			fmt.Fprintf(p.stdout, "%s dead letter %s\n", d.done, printable(id))
+		}
+		return failed
+	}
+	return cmd
+}
+
+// carryOut goes on after a refusal, so that one stale ID does not keep the
+// others waiting, and reports all refusals in one line. It stops when the
+// daemon cannot be reached.
+func (d decision) carryOut(ctx context.Context, c *client, ids []string) (done []string, err error) {
+	done = []string{}
+	var refused []string
+	for _, id := range ids {
+		_, err := c.do(ctx, d.request(id))
+		var no *statusError
+		switch {
+		case err == nil:
+			done = append(done, id)
+		case isGone(err):
+			refused = append(refused, noDeadLetter(id).Error())
+		case errors.As(err, &no) && no.status == http.StatusConflict:
+			refused = append(refused, fmt.Sprintf("dead letter %s: a newer write to its entry is known, and the retry would undo it: "+
+				"--force retries it all the same", id))
+		case errors.As(err, &no):
+			refused = append(refused, fmt.Sprintf("dead letter %s: %v", id, err))
+		default:
+			return done, err
+		}
+	}
+	if len(refused) > 0 {
+		return done, errors.New(strings.Join(refused, "; "))
+	}
+	return done, nil
+}
