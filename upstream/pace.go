@@ -14,9 +14,9 @@ const (
 	// tenth above ampleAbove is for the bursts of a namespace that has just begun.
 	ampleAbove  = 0.90
 	spreadBelow = 0.85
-	// reservePart is the part of a quota, 1 in so many, that is kept for writes that
-	// should not wait: deletes, and those for which a caller waits. What is left of it is
-	// given to all writes little by little, in line with the time that is left.
+	// reservePart is the part of a quota, 1 in so many, that a namespace keeps for writes that
+	// should not wait: deletes, and those for which a caller waits. The namespace gives the
+	// rest of it to all writes little by little, in line with the time that is left.
 	reservePart = 20
 	// nextWindow is how long a namespace that has used up its quota waits in the next window:
 	// a clock that is a little fast would send before it.

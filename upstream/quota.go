@@ -185,8 +185,8 @@ func (b *budget) begin() {
 	b.lastAt = time.Time{}
 }
 
-// update puts a quota in force, which may be another one, and the present window. What was
-// used counts for the new quota.
+// update puts a quota in force, which may be another one, and the present window. Requests that
+// the namespace has made in this window count for the new quota.
 func (b *budget) update(quota Quota, now time.Time) {
 	was := b.quota
 	b.quota = quota

@@ -205,9 +205,9 @@ func (b *beside) probe(ctx context.Context) (daemonState, error) {
 	return daemonNotReady, err
 }
 
-// checkUpstream refuses a daemon that carries the command's writes elsewhere than somebody has
-// asked for: a test's to the real memory, or an agent's to a test's. Who has not set
-// upstream.url takes the daemon as it is.
+// checkUpstream refuses a daemon that has another upstream than the caller has set: it would
+// carry the writes of a test to the real memory, or those of an agent to a test's. A caller who
+// has not set upstream.url takes the daemon as it is.
 func (b *beside) checkUpstream(has string) error {
 	want, source := b.loaded.Config.Upstream.URL, b.loaded.Source("upstream.url")
 	if source.Layer == config.FromDefault || has == want {

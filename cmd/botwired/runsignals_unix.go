@@ -22,8 +22,8 @@ type signals struct {
 	terminal *os.File // nil if the process has none
 }
 
-// catchSignals begins to catch them. What the process was started to ignore (nohup, a
-// background job of a script), its command ignores too.
+// catchSignals begins to catch them, but for those that nohup, or a script that runs botwired in
+// the background, had it ignore: the command ignores them too.
 func catchSignals(ignored []os.Signal) *signals {
 	s := &signals{caught: make(chan os.Signal, 64)}
 	for _, each := range passedOn {
