@@ -128,7 +128,7 @@ func (p *process) exportProgress() (progress, clearLine func()) {
 	exported := 0
 	progress = func() {
 		exported++
-		fmt.Fprintf(p.stderr, "\r\x1b[K%s exported", plural(exported, "dead letter"))
+		p.showLine(plural(exported, "dead letter") + " exported")
 	}
-	return progress, func() { fmt.Fprint(p.stderr, "\r\x1b[K") }
+	return progress, func() { p.showLine("") }
 }

@@ -144,7 +144,7 @@ func (p *process) showProgress(ctx context.Context, c *client, namespace string)
 			case <-tick:
 			}
 			if pending := pendingNow(ctx, c, namespace); pending != "" {
-				fmt.Fprintf(p.stderr, "\r\x1b[K%s pending", printable(string(pending)))
+				p.showLine(printable(string(pending)) + " pending")
 			}
 		}
 	}()
@@ -152,7 +152,7 @@ func (p *process) showProgress(ctx context.Context, c *client, namespace string)
 		cancel()
 		<-done
 		stopTicks()
-		fmt.Fprint(p.stderr, "\r\x1b[K")
+		p.showLine("")
 	}
 }
 

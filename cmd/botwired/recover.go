@@ -82,11 +82,11 @@ func (p *process) recoverProgress() (show func(journal.Progress), clearLine func
 		if now.Records > 0 {
 			line = plural(now.Records, "record") + " written"
 		}
-		fmt.Fprint(p.stderr, "\r\x1b[K"+line)
+		p.showLine(line)
 	}
 	return show, func() {
 		if shown {
-			fmt.Fprint(p.stderr, "\r\x1b[K")
+			p.showLine("")
 		}
 	}
 }

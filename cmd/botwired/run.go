@@ -153,6 +153,9 @@ func isTerminal(stream any) bool {
 	return err != nil || !os.SameFile(info, null)
 }
 
+// showLine replaces the line of the terminal that stderr is; "" clears it.
+func (p *process) showLine(line string) { fmt.Fprint(p.stderr, "\r\x1b[K"+line) }
+
 func everySecond() (<-chan time.Time, func()) {
 	t := time.NewTicker(time.Second)
 	return t.C, t.Stop

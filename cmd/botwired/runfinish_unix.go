@@ -138,7 +138,7 @@ func (b *beside) stopDaemon(ctx context.Context) string {
 	onTerminal := b.process.isTerminal(b.process.stderr)
 	show := func(line string) {
 		if onTerminal {
-			fmt.Fprint(b.process.stderr, "\r\x1b[K"+line)
+			b.process.showLine(line)
 		}
 	}
 	tick, stopTicks := b.process.ticks()
