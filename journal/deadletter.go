@@ -45,7 +45,8 @@ func (j *Journal) DeadLetters(after uint64, limit int) ([]DeadLetter, error) {
 
 func letterOf(l *record.Dead) DeadLetter {
 	return DeadLetter{
-		Write: writeOf(l.ID, &l.Version, l.Value), Status: l.Status, Error: l.Error, RefusedAt: l.RefusedAt,
+		Write: writeOf(l.ID, &l.Version, l.Value), Kind: l.Kind, SupersededBy: l.SupersededBy,
+		Status: l.Status, Error: l.Error, RefusedAt: l.RefusedAt,
 	}
 }
 

@@ -1,7 +1,9 @@
 package journal_test
 
 import (
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"math/rand/v2"
 	"os"
 	"sync"
@@ -140,5 +142,23 @@ func TestDamagedDirectoryIsNotMigrated(t *testing.T) {
 		if got := readAll(t, fs)["FORMAT"]; got != "botwired journal 1\n" {
 			t.Errorf("format is %q", got)
 		}
+	}
+}
+
+// A store that is behind the mark of an older format is not migrated.
+func TestStoreBehindItsMarkIsNotMigrated(t *testing.T) {
+	mem, _ := ofFormat(t, 3)
+	files := readAll(t, mem)
+	mark := []byte(files["MARK"])
+	binary.LittleEndian.PutUint64(mark, 1000)      // a newer round
+	binary.LittleEndian.PutUint64(mark[8:], 1<<32) // the sequence number
+	sum := crc32.Checksum(append([]byte("MARK"), mark[:5*8+4]...), crc32.MakeTable(crc32.Castagnoli))
+	binary.LittleEndian.PutUint32(mark[5*8+4:], sum)
+	files["MARK"] = string(mark)
+	fs := diskWith(t, files)
+	_, err := journal.Open(journal.Options{Dir: dir, FS: fs})
+	mustBeCorrupt(t, err)
+	if got := readAll(t, fs)["FORMAT"]; got != "botwired journal 3\n" {
+		t.Errorf("format is %q", got)
 	}
 }

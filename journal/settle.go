@@ -71,6 +71,7 @@ func (c *copies) settled(w Write) (fill func(*store.Tx), err error) {
 
 // Failure is why upstream will never take a write.
 type Failure struct {
+	Kind DeadKind
 	// Status is the status with which upstream refused the write, HTTP's for BotWire; 0 when
 	// there is none. The journal does not interpret it.
 	Status int
@@ -119,7 +120,7 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 		}
 		forget(tx)
 		tx.SetDead(&record.Dead{
-			ID: w.ID, Version: *last, Value: w.Value, Status: why.Status, Error: why.Reason, RefusedAt: unixNow(),
+			ID: w.ID, Version: *last, Value: w.Value, Kind: why.Kind, Status: why.Status, Error: why.Reason, RefusedAt: unixNow(),
 		})
 	}
 	err := j.store.Update(r)

@@ -110,12 +110,27 @@ type Listing struct {
 	Complete  bool      // it has all of upstream's keys, as far as is known
 }
 
-// DeadLetter is an acknowledged write that upstream refused for good.
+// DeadKind says what made a write a dead letter.
+type DeadKind = record.DeadKind
+
+// The kinds of a [DeadLetter].
+const (
+	Refused    = record.Refused
+	Superseded = record.Superseded
+	Dropped    = record.Dropped
+)
+
+// DeadLetter is an acknowledged write that has left the pending set without having reached
+// upstream, kept for a person to decide.
 type DeadLetter struct {
 	Write
-	Status    int     // see Failure.Status
-	Error     string  // upstream's reason; never holds a value
-	RefusedAt float64 // Unix seconds
+	Kind DeadKind
+	// SupersededBy is the sequence number of a later write of this journal's to the entry
+	// that has settled; 0 if there is none.
+	SupersededBy uint64
+	Status       int     // see Failure.Status
+	Error        string  // the reason; never holds a value
+	RefusedAt    float64 // Unix seconds
 }
 
 // Change tells the subscriber that what is known of an entry changed.

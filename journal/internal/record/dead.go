@@ -3,26 +3,46 @@ package record
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 )
 
-// Dead is a dead letter: an acknowledged write that upstream refused for good.
+// DeadKind says what made a write a dead letter.
+type DeadKind uint8
+
+// The kinds. Their numbers are part of the record format.
+const (
+	Refused    DeadKind = 0 // upstream refused the write for good
+	Superseded DeadKind = 1 // a later write of another host has beaten it
+	Dropped    DeadKind = 2 // a person has dropped it while it was pending
+)
+
+// Dead is a dead letter: an acknowledged write that has left the pending set without having
+// reached upstream.
 type Dead struct {
 	ID
 	Version
-	Value     string
-	Status    int     // with which upstream refused the write; the journal does not interpret it
-	Error     string  // upstream's reason; never holds a value
-	RefusedAt float64 // Unix seconds
+	Value        string
+	Kind         DeadKind
+	SupersededBy uint64  // a later write of this journal's to the entry that has settled; 0 is none
+	Status       int     // with which upstream refused the write; the journal does not interpret it
+	Error        string  // the reason; never holds a value
+	RefusedAt    float64 // Unix seconds
 }
 
 // Size is what the state record counts for the dead letter.
 func (l *Dead) Size() int64 { return l.Version.Size(l.ID) }
 
+// kindFollows is set in a record's status when the record has a kind. A record of format 3
+// has none.
+const kindFollows = 1 << 31
+
 // EncodeDead is the record of a dead letter.
 func EncodeDead(key []byte, l *Dead) []byte {
 	dst := appendString(nil, l.Namespace)
 	dst = appendString(dst, l.Key)
-	dst = binary.AppendUvarint(dst, uint64(l.Status))
+	dst = binary.AppendUvarint(dst, uint64(l.Status)|kindFollows)
+	dst = append(dst, byte(l.Kind))
+	dst = binary.AppendUvarint(dst, l.SupersededBy)
 	dst = appendString(dst, l.Error)
 	dst = appendFloat(dst, l.RefusedAt)
 	return Seal(key, append(AppendPendingFields(dst, &l.Version), l.Value...))
@@ -33,7 +53,7 @@ func DecodeDead(seq uint64, body []byte) (Dead, error) {
 	d := decoder{rest: body}
 	var l Dead
 	l.Namespace, l.Key = d.string(), d.string()
-	l.Status = d.count()
+	l.kind(&d)
 	l.Error = d.string()
 	l.RefusedAt = d.float()
 	v, value, err := DecodePending(d.rest)
@@ -43,4 +63,15 @@ func DecodeDead(seq uint64, body []byte) (Dead, error) {
 	l.Version, l.Value = v, string(value)
 	l.Seq = seq
 	return l, nil
+}
+
+// kind takes the status off, and what follows it.
+func (l *Dead) kind(d *decoder) {
+	status := d.uvarint()
+	if status&kindFollows != 0 {
+		status &^= kindFollows
+		l.Kind, l.SupersededBy = DeadKind(d.byte()), d.uvarint()
+	}
+	d.bad = d.bad || status > math.MaxInt32 || l.Kind > Dropped
+	l.Status = int(status)
 }

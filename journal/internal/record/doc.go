@@ -13,6 +13,9 @@
 //	h/ns             header of a settled listing
 //	l/ns/key         row of a settled listing
 //	d/u64            dead letter, u64 the sequence number of the refused write
+//	r/               the generations of receipts
+//	r/u64u64         receipt, the first u64 its generation, the second the sequence number
+//	                 of the write
 //
 // Every value ends in the CRC-32C (Castagnoli, 4 bytes, little-endian) of its key
 // followed by the rest of the value. The rest is, field by field (uv: unsigned
@@ -28,6 +31,13 @@
 //	row      size  f64 updated_at
 //	size     uv list bytes; if bit 31 is set, the origin follows: uv seq  f64 upstream's updated_at
 //	dead     str ns  str key  uv status  str error  f64 refused_at  pending…
+//	         if bit 31 of the status is set, a byte and a uv follow it: kind (0 refused,
+//	         1 superseded, 2 dropped) and the sequence number of a later write that has
+//	         settled, or 0
+//	receipt  op (1 byte)  state (1 byte: 1 settled, 2 superseded, 3 dead)
+//	         f64 written_at  f64 settled_at  uv by  str ns  str key  reason
+//	generations  f64 began_at of the last, and for each, the oldest first:
+//	         uv generation  uv receipts
 //
 // The state record counts the pending records and the dead letters in the store and
 // adds up the former's checksums (modulo 2^64), so that a store that lost some of

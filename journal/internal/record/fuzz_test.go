@@ -77,15 +77,57 @@ func FuzzDeadLetter(f *testing.F) {
 	key := record.DeadKey(7)
 	sealed := record.EncodeDead(key, &record.Dead{
 		ID: record.ID{Namespace: "ns", Key: "key"}, Version: record.Version{Op: record.Put, UpdatedAt: 1},
-		Value: "value", Status: 422, Error: "bad", RefusedAt: 3,
+		Value: "value", Kind: record.Superseded, SupersededBy: 300, Status: 422, Error: "bad", RefusedAt: 3,
 	})
 	f.Add(sealed[:len(sealed)-4])
+	f.Add(deadOfFormat3())
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		l, err := record.DecodeDead(7, raw)
 		decoded(t, raw, err, func() []byte {
 			again := body(t, key, record.EncodeDead(key, &l))
-			if same, err := record.DecodeDead(7, again); err != nil || same.Value != l.Value || same.ID != l.ID || same.Error != l.Error {
+			same, err := record.DecodeDead(7, again)
+			if err != nil || same.Value != l.Value || same.ID != l.ID || same.Error != l.Error || same.Kind != l.Kind ||
+				same.SupersededBy != l.SupersededBy || same.Status != l.Status {
 				t.Errorf("%+v became %+v, %v", l, same, err)
+			}
+			if len(again) > len(raw) { // a record of format 3 has no kind
+				again = again[:len(raw)]
+			}
+			return again
+		})
+	})
+}
+
+// deadOfFormat3 is the body of a dead letter as format 3 has it.
+func deadOfFormat3() []byte {
+	return []byte("\x02ns\x03key\xa6\x03\x03bad\x00\x00\x00\x00\x00\x00\x08\x40" +
+		string(pendingBody(&record.Version{Op: record.Put, UpdatedAt: 1}, "value")))
+}
+
+// A dead letter of format 3 is one that upstream has refused.
+func TestDeadLetterOfFormat3(t *testing.T) {
+	l, err := record.DecodeDead(7, deadOfFormat3())
+	if err != nil || l.Kind != record.Refused || l.SupersededBy != 0 || l.Status != 422 || l.Error != "bad" || l.RefusedAt != 3 || l.Value != "value" {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
+func FuzzReceipt(f *testing.F) {
+	key := record.ReceiptKey(3, 7)
+	for _, r := range []record.Receipt{
+		{ID: record.ID{Namespace: "ns", Key: "key"}, Op: record.Put, State: record.ReceiptSuperseded, WrittenAt: 1, SettledAt: 2, By: 300},
+		{Op: record.Delete, State: record.ReceiptDead, Reason: "too big"},
+	} {
+		sealed := record.EncodeReceipt(key, &r)
+		f.Add(sealed[:len(sealed)-4])
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		r, err := record.DecodeReceipt(7, raw)
+		decoded(t, raw, err, func() []byte {
+			again := body(t, key, record.EncodeReceipt(key, &r))
+			same, err := record.DecodeReceipt(7, again)
+			if err != nil || same.ID != r.ID || same.Seq != 7 || same.Op != r.Op || same.State != r.State || same.By != r.By || same.Reason != r.Reason {
+				t.Errorf("%+v became %+v, %v", r, same, err)
 			}
 			return again
 		})
@@ -100,6 +142,7 @@ func FuzzOtherRecords(f *testing.F) {
 	add(record.EncodeRow(key, record.Row{ListBytes: 3, UpdatedAt: 4}))
 	add(record.EncodeRow(key, record.Row{ListBytes: 3, UpdatedAt: 4, Origin: record.Origin{Seq: 1}}))
 	add(record.EncodeHeader(key, record.Header{FetchedAt: 5, Newest: 6, Complete: true}))
+	add(record.EncodeGenerations(&record.Generations{BeganAt: 1, All: []record.Generation{{Number: 2, Receipts: 300}, {Number: 1 << 32}}}))
 	add(record.EncodeTotals(&record.Totals{Seq: 1, Pending: 2, PendingBytes: 3, Sum: 4, Dead: 5, DeadBytes: 6, Batches: 7}))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		o, at, err := record.DecodeSettled(raw)
@@ -112,6 +155,8 @@ func FuzzOtherRecords(f *testing.F) {
 		decoded(t, raw, err, func() []byte { return body(t, key, record.EncodeRow(key, row)) })
 		h, err := record.DecodeHeader(raw)
 		decoded(t, raw, err, func() []byte { return body(t, key, record.EncodeHeader(key, h)) })
+		g, err := record.DecodeGenerations(raw)
+		decoded(t, raw, err, func() []byte { return body(t, record.GenerationsKey, record.EncodeGenerations(&g)) })
 		sums, err := record.DecodeTotals(raw)
 		decoded(t, raw, err, func() []byte {
 			again := body(t, record.StateKey, record.EncodeTotals(&sums))
@@ -127,10 +172,11 @@ func FuzzKeys(f *testing.F) {
 	f.Add("ns", "key", uint64(47), []byte("x"))
 	f.Add("", "", ^uint64(0), []byte{})
 	f.Fuzz(func(t *testing.T, namespace, name string, seq uint64, raw []byte) {
-		for _, prefix := range []string{record.PendingPrefix, record.DeadPrefix, record.SentPrefix} {
+		for _, prefix := range []string{record.PendingPrefix, record.DeadPrefix, record.SentPrefix, record.ReceiptPrefix} {
 			key := append([]byte(prefix), raw...)
 			_, _, _ = record.ParsePendingKey(key)
 			_, _ = record.ParseDeadKey(key)
+			_, _, _ = record.ParseReceiptKey(key)
 			_, _ = record.ParseEntryKey(prefix, key)
 		}
 		unsealed, err := record.Unseal([]byte(name), record.Seal([]byte(name), bytes.Clone(raw)))
@@ -148,6 +194,9 @@ func FuzzKeys(f *testing.F) {
 			t.Errorf("%v, %d became %v, %d, %v", id, seq, got, n, err)
 		}
 		if got, err := record.ParseDeadKey(record.DeadKey(seq)); err != nil || got != seq {
+			t.Errorf("%d became %d, %v", seq, got, err)
+		}
+		if generation, got, err := record.ParseReceiptKey(record.ReceiptKey(^seq, seq)); err != nil || generation != ^seq || got != seq {
 			t.Errorf("%d became %d, %v", seq, got, err)
 		}
 	})

@@ -17,6 +17,7 @@ const (
 	HeaderPrefix  = "h/"
 	RowPrefix     = "l/"
 	DeadPrefix    = "d/"
+	ReceiptPrefix = "r/"
 )
 
 // EntryKey is the key of an entry's record of one kind.
@@ -70,6 +71,25 @@ func HeaderKey(namespace string) []byte { return []byte(HeaderPrefix + namespace
 // DeadKey is the key of the dead letter of a write.
 func DeadKey(seq uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte(DeadPrefix), seq)
+}
+
+// ReceiptKey is the key of the receipt of a write, in a generation of receipts.
+func ReceiptKey(generation, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(GenerationKey(generation), seq)
+}
+
+// GenerationKey is the prefix of the keys of a generation of receipts.
+func GenerationKey(generation uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte(ReceiptPrefix), generation)
+}
+
+// ParseReceiptKey takes a key of [ReceiptKey] apart. Errors: [ErrCorrupt].
+func ParseReceiptKey(key []byte) (generation, seq uint64, err error) {
+	if len(key) != len(ReceiptPrefix)+8+8 {
+		return 0, 0, fmt.Errorf("%w: key %q does not parse", ErrCorrupt, key)
+	}
+	rest := key[len(ReceiptPrefix):]
+	return binary.BigEndian.Uint64(rest), binary.BigEndian.Uint64(rest[8:]), nil
 }
 
 // ParsePendingKey takes the key of a pending write apart. Errors: [ErrCorrupt].

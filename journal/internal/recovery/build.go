@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"bytes"
 	"errors"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -73,6 +74,9 @@ type filler struct {
 
 func (f *filler) take(key, value []byte) error {
 	kind, ok := f.sifter.take(key, value)
+	if bytes.Equal(key, record.GenerationsKey) {
+		return nil // the recovered journal counts its receipts anew
+	}
 	listing := kind == record.HeaderPrefix || kind == record.RowPrefix
 	if !ok || listing && f.report.Salvaged.Listings == 0 || kind == record.SettledPrefix && f.report.Salvaged.Settled == 0 {
 		return nil

@@ -13,7 +13,7 @@ import (
 func examine(opts store.Options, version int) error {
 	var m store.Mark
 	var err error
-	if version == store.FormatVersion {
+	if version > 1 { // format 1 has no mark
 		m, err = store.Check(opts)
 	} else {
 		_, _, err = store.CheckLogs(opts.FS, opts.Dir)
@@ -54,5 +54,5 @@ func examineRecords(db *pebble.DB, m *store.Mark) error {
 			return err
 		}
 	}
-	return nil
+	return store.ScanPrefix(db, []byte(record.ReceiptPrefix), func(key, body []byte, _ uint32) error { return s.addReceipt(key, body) })
 }

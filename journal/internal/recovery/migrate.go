@@ -22,7 +22,8 @@ func checkpointOf(dir string, version int) string { return fmt.Sprintf("%s.forma
 //
 // Format 2 is format 1 with a mark and with a count of batches in the state record,
 // which the next batch adds. Format 3 is format 2 with origins in the records of settled
-// copies and rows; a record of format 2 has none.
+// copies and rows; a record of format 2 has none. Format 4 is format 3 with receipts, and
+// with kinds in the records of dead letters; one of format 3 has none, and was refused.
 func Migrate(opts store.Options, from int) error {
 	opts.Logger.Info("migrating the journal", "dir", opts.Dir, "from", from, "to", store.FormatVersion,
 		"checkpoint", checkpointOf(opts.Dir, from))

@@ -160,7 +160,7 @@ func (t *task) choose(v *view) (*sifter, error) {
 		t.whole = err == nil && totals.Batches == t.found.newest.Batches
 		t.source = v
 		if kept, err := sift(v); t.found.stated && t.found.newest.Compare(kept.totals) == nil && v.hasWrites() {
-			t.newest = t.whole && err == nil && len(v.unread) == 0
+			t.newest = t.whole && err == nil && v.hasCopies()
 			return kept, nil
 		}
 	}
@@ -176,7 +176,7 @@ func (t *task) replacement(version int, kept *sifter) (err error) {
 		return fmt.Errorf("copying the directory aside: %w", err)
 	}
 	m, err := store.ReadMark(fsys, dir)
-	if version == store.FormatVersion && err != nil {
+	if version > 1 && err != nil { // format 1 has no mark
 		t.found.unread = append(t.found.unread, store.MarkFile+": whether writes came after the last state record is not known")
 	}
 	t.whole = t.whole && err == nil

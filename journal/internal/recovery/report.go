@@ -18,6 +18,7 @@ type Salvaged struct {
 	Settled     int `json:"settled"`
 	SentMarks   int `json:"sent_marks"`
 	Listings    int `json:"listings"`
+	Receipts    int `json:"receipts"`
 }
 
 // Missing counts the records that are known to be missing: at least so many are.

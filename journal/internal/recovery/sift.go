@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/botwired/botwired/journal/internal/record"
@@ -78,9 +79,30 @@ func (s *sifter) add(kind string, key, body, value []byte) error {
 		s.totals.AddDead(&l)
 		s.totals.Seq = max(s.totals.Seq, seq)
 		s.counts.DeadLetters++
+	case record.ReceiptPrefix:
+		return s.addReceipt(key, body)
 	default:
 		return s.addCopy(kind, body)
 	}
+	return nil
+}
+
+// addReceipt takes note of the numbers in a receipt: no other write is to get them.
+func (s *sifter) addReceipt(key, body []byte) error {
+	if bytes.Equal(key, record.GenerationsKey) {
+		_, err := record.DecodeGenerations(body)
+		return err
+	}
+	_, seq, err := record.ParseReceiptKey(key)
+	if err != nil {
+		return err
+	}
+	r, err := record.DecodeReceipt(seq, body)
+	if err != nil {
+		return err
+	}
+	s.totals.Seq = max(s.totals.Seq, seq, r.By)
+	s.counts.Receipts++
 	return nil
 }
 
@@ -109,6 +131,7 @@ func nameOf(key string) string {
 	kinds := map[string]string{
 		record.PendingPrefix: "pending write", record.SentPrefix: "sent mark of", record.SettledPrefix: "settled copy of",
 		record.HeaderPrefix: "listing of", record.RowPrefix: "listing row of", record.DeadPrefix: "dead letter",
+		record.ReceiptPrefix: "receipt of write",
 	}
 	kind, ok := kinds[key[:min(2, len(key))]]
 	if !ok {
@@ -119,6 +142,9 @@ func nameOf(key string) string {
 	}
 	if seq, err := record.ParseDeadKey([]byte(key)); err == nil && kind == kinds[record.DeadPrefix] {
 		return fmt.Sprintf("dead letter %d", seq)
+	}
+	if _, seq, err := record.ParseReceiptKey([]byte(key)); err == nil && kind == kinds[record.ReceiptPrefix] {
+		return fmt.Sprintf("receipt of write %d", seq)
 	}
 	return fmt.Sprintf("%s %s", kind, key[2:])
 }

@@ -19,7 +19,8 @@ type source interface {
 
 // viewPrefixes are those of all records but the state record, in their order.
 var viewPrefixes = []string{
-	record.SentPrefix, record.DeadPrefix, record.HeaderPrefix, record.RowPrefix, record.PendingPrefix, record.SettledPrefix,
+	record.SentPrefix, record.DeadPrefix, record.HeaderPrefix, record.RowPrefix, record.PendingPrefix, record.ReceiptPrefix,
+	record.SettledPrefix,
 }
 
 // view is what Pebble shows of a store that it can open.
@@ -29,9 +30,14 @@ type view struct {
 	unread map[string]bool
 }
 
-// hasWrites reports whether the last pass has read everything but copies.
+// hasWrites reports whether the last pass has read everything but copies and receipts.
 func (v *view) hasWrites() bool {
 	return !v.unread[record.SentPrefix] && !v.unread[record.DeadPrefix] && !v.unread[record.PendingPrefix]
+}
+
+// hasCopies reports whether the last pass has read all copies.
+func (v *view) hasCopies() bool {
+	return !v.unread[record.HeaderPrefix] && !v.unread[record.RowPrefix] && !v.unread[record.SettledPrefix]
 }
 
 // openView returns nil if Pebble cannot open the store.

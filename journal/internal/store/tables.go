@@ -19,10 +19,11 @@ import (
 // span is a range of keys, both ends included.
 type span struct{ from, to []byte }
 
-// copySpans hold the settled copies and the listings, which upstream can be asked for again.
+// copySpans hold what may be lost: the settled copies and the listings, which upstream can be
+// asked for again, and the receipts.
 var copySpans = []span{
 	{[]byte(record.HeaderPrefix), record.After([]byte(record.RowPrefix))},
-	{[]byte(record.SettledPrefix), record.After([]byte(record.SettledPrefix))},
+	{[]byte(record.ReceiptPrefix), record.After([]byte(record.SettledPrefix))},
 }
 
 func (s span) overlaps(o span) bool {
@@ -43,7 +44,7 @@ func (s span) union(o span) span {
 	return s
 }
 
-// copiesOnly reports whether nothing but copies can be in a span.
+// copiesOnly reports whether nothing but copies and receipts can be in a span.
 func (s span) copiesOnly() bool {
 	return copySpans[0].contains(s) || copySpans[1].contains(s)
 }

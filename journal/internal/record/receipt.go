@@ -1,0 +1,94 @@
+package record
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// ReceiptState says how a write has ended.
+type ReceiptState uint8
+
+// The states. Their numbers are part of the record format.
+const (
+	ReceiptSettled    ReceiptState = 1 // upstream has confirmed the write
+	ReceiptSuperseded ReceiptState = 2 // a later write has taken its place
+	ReceiptDead       ReceiptState = 3 // it became a dead letter
+)
+
+// Receipt says what has become of one acknowledged write. It is written once, when the
+// write leaves the pending set.
+type Receipt struct {
+	ID
+	Seq       uint64
+	Op        Op
+	State     ReceiptState
+	WrittenAt float64 // Unix seconds
+	SettledAt float64 // Unix seconds: when the write left the pending set
+	By        uint64  // the write that has superseded it; 0 if it is none of this journal's
+	Reason    string  // never holds a value
+}
+
+// EncodeReceipt is the record of a receipt.
+func EncodeReceipt(key []byte, r *Receipt) []byte {
+	dst := make([]byte, 0, 2+2*8+binary.MaxVarintLen64+2*2+len(r.Namespace)+len(r.Key)+len(r.Reason)+sumSize)
+	dst = append(dst, byte(r.Op), byte(r.State))
+	dst = appendFloat(appendFloat(dst, r.WrittenAt), r.SettledAt)
+	dst = binary.AppendUvarint(dst, r.By)
+	dst = appendString(appendString(dst, r.Namespace), r.Key)
+	return Seal(key, append(dst, r.Reason...))
+}
+
+// DecodeReceipt takes the body of a receipt apart.
+func DecodeReceipt(seq uint64, body []byte) (Receipt, error) {
+	d := decoder{rest: body}
+	r := Receipt{Seq: seq, Op: Op(d.byte()), State: ReceiptState(d.byte()), WrittenAt: d.float(), SettledAt: d.float()}
+	r.By = d.uvarint()
+	r.Namespace, r.Key = d.string(), d.string()
+	r.Reason = string(d.rest)
+	if d.bad || r.Op != Put && r.Op != Delete || r.State < ReceiptSettled || r.State > ReceiptDead {
+		return r, fmt.Errorf("%w: receipt of write %d does not parse", ErrCorrupt, seq)
+	}
+	return r, nil
+}
+
+// Generation is receipts that are removed together.
+type Generation struct {
+	Number   uint64
+	Receipts uint64 // how many; those of the last generation are not counted
+}
+
+// Generations are all generations of receipts.
+type Generations struct {
+	BeganAt float64 // Unix seconds: when the last one began
+	All     []Generation
+}
+
+// GenerationsKey is where the record of the generations is.
+var GenerationsKey = []byte(ReceiptPrefix)
+
+// EncodeGenerations is the record of the generations.
+func EncodeGenerations(g *Generations) []byte {
+	dst := appendFloat(nil, g.BeganAt)
+	for _, one := range g.All {
+		dst = binary.AppendUvarint(dst, one.Number)
+		dst = binary.AppendUvarint(dst, one.Receipts)
+	}
+	return Seal(GenerationsKey, dst)
+}
+
+// DecodeGenerations takes the body of the record of the generations apart.
+func DecodeGenerations(body []byte) (g Generations, err error) {
+	d := decoder{rest: body}
+	g.BeganAt = d.float()
+	for !d.bad && len(d.rest) > 0 {
+		one := Generation{Number: d.uvarint(), Receipts: d.uvarint()}
+		if n := len(g.All); n > 0 && one.Number <= g.All[n-1].Number {
+			d.bad = true
+		}
+		g.All = append(g.All, one)
+	}
+	if d.bad {
+		return Generations{}, fmt.Errorf("%w: the record of the generations does not parse", ErrCorrupt)
+	}
+	return g, nil
+}
