@@ -92,6 +92,10 @@ faults: build ## Test the binary on full and failing disks, under signals and cl
 		echo "strace is missing and cannot be installed: the tests of a failing disk will be skipped" >&2
 	$(GO) test -tags faults -count=1 -v ./proof/faults
 
+.PHONY: quota
+quota: ## Kill the binary amid 2,000 writes, with a quota of 60 a minute
+	$(GO) test -tags faults -count=1 -v -run '^TestQuotaOfAProcess$$' ./proof/faults -quota.period=1m
+
 # SOAK are further flags, such as -seed 7, or -think 10ms to leave the processors to other work.
 .PHONY: soak
 soak: build ## Live for SOAK_FOR with callers, kills, upstream's faults and a disk that fills
