@@ -64,7 +64,7 @@ $(LINT): tools/go.mod
 
 .PHONY: sim
 sim: ## Simulate SIM_SEEDS lives of the daemon under faults, or as many as fit in SIM_FOR
-	$(GO) test -count=1 -timeout 0 -run '^TestSimulation$$' ./proof/sim \
+	$(GO) test -count=1 -timeout 0 -run '^Test(Simulation|TwoHostsOfOneQuota)$$' ./proof/sim \
 		$(if $(SIM_FOR),-sim.for=$(SIM_FOR),-rapid.checks=$(SIM_SEEDS))
 
 .PHONY: failures

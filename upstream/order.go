@@ -46,7 +46,8 @@ func (s *schedule) inOrder(q *queue) bool {
 
 // overtook reports whether a write that upstream has confirmed went before an older one of
 // its queue that had failed by upstream's fault. All of the queue that has failed so is sent
-// again at once, now that upstream is well.
+// again at once, now that upstream is well. A queue that spreads its writes does not send in
+// their order, and spends nothing on it.
 func (s *schedule) overtook(q *queue, seq uint64) (older bool) {
 	if !s.inOrder(q) {
 		return false
@@ -68,7 +69,7 @@ func (s *schedule) overtook(q *queue, seq uint64) (older bool) {
 		h.rebuild()
 		s.place(q)
 	}
-	return older
+	return older && !q.pace.spread
 }
 
 // followsAt is when a queue may send another entry while one of its requests is under way.

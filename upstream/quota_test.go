@@ -378,3 +378,20 @@ func TestAnotherQuota(t *testing.T) {
 		r.settleWithin(2 * time.Minute)
 	})
 }
+
+// In a namespace that spreads its writes, the entry that was first written goes first, before
+// older writes to others that have failed. It settles then, or it would go first for ever.
+func TestAShortQuotaIsNotSpentOnTheOrder(t *testing.T) {
+	metered(t, upstream.Quota{Writes: 10, Period: time.Minute, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, m *meter) {
+		r.set(func(f *fake) { f.answer = func(call) reply { return reply{status: 503} } })
+		r.put(key("early"), "v")
+		r.put(key("late"), "v")
+		time.Sleep(20 * time.Second)
+		r.put(key("early"), "w")
+		r.set(func(f *fake) { f.answer, f.calls = m.answer, nil })
+		r.settleWithin(2 * time.Minute)
+		if n := len(r.requests(call.write)); n != 2 {
+			t.Errorf("%d requests for two entries", n)
+		}
+	})
+}

@@ -12,15 +12,15 @@ import (
 func TestLateArrivals(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := scripts().Draw(rt, "script")
-		for i := range s {
+		for i := range s.steps {
 			switch {
-			case s[i].action == become && s[i].fault != healthy && i%2 == 0:
-				s[i].fault = later
-			case s[i].action == become:
-				s[i].fault = healthy
-			case s[i].action == forget:
-				s[i].action = foreign
-				s[i].id, s[i].value = entries[i%len(entries)], "f"
+			case s.steps[i].action == become && s.steps[i].fault != healthy && i%2 == 0:
+				s.steps[i].fault = later
+			case s.steps[i].action == become:
+				s.steps[i].fault = healthy
+			case s.steps[i].action == forget:
+				s.steps[i].action = foreign
+				s.steps[i].id, s.steps[i].value = entries[i%len(entries)], "f"
 			}
 		}
 		if violation := play(t, s); violation != "" {

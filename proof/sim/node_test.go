@@ -48,6 +48,7 @@ type settings struct {
 	backoffInitial, backoffMax time.Duration
 	patience                   time.Duration
 	policy                     cache.Policy
+	quota                      upstream.Quota
 }
 
 // usual are the defaults, but for the cache's memory.
@@ -65,6 +66,7 @@ type node struct {
 	cache   *cache.Cache
 	engine  *botwire.Client
 	health  *upstream.Health
+	quotas  *upstream.Quotas
 	flusher *upstream.Flusher
 	proxy   *proxy.Server
 	stop    context.CancelFunc
@@ -114,9 +116,8 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	if n.cache, err = cache.New(with.memory); err != nil {
 		return nil, err
 	}
-	n.journal, err = journal.Open(journal.Options{
-		Dir: "data", FS: fs, Logger: logger, DiskReserve: diskReserve,
-	})
+	opts := journal.Options{Dir: "data", FS: fs, Logger: logger, DiskReserve: diskReserve}
+	n.journal, err = journal.Open(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -127,9 +128,12 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	n.health = upstream.NewHealth(upstream.HealthOptions{
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, Logger: logger,
 	})
+	n.quotas = upstream.NewQuotas(upstream.QuotasOptions{
+		Of: func(string) upstream.Quota { return with.quota }, Ledger: journal.OpenSpendings(opts), Logger: logger,
+	})
 	slots := upstream.NewSlots(concurrency)
 	n.flusher = upstream.NewFlusher(upstream.FlusherOptions{
-		Journal: n.journal, Engine: slots.ForWrites(n.engine), Health: n.health, Concurrency: concurrency, LateWindow: with.lateWindow,
+		Journal: n.journal, Engine: slots.ForWrites(n.engine), Health: n.health, Concurrency: concurrency, LateWindow: with.lateWindow, Quotas: n.quotas,
 		Linger:         func(string) time.Duration { return with.linger },
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, Logger: logger,
 		OnSettled: func(w journal.Write) { n.proxy.Settled(w) },
@@ -176,7 +180,7 @@ func (n *node) end() error {
 	err := errors.Join(<-n.ended, <-n.ended)
 	n.proxy.Close()
 	n.engine.Close()
-	err = errors.Join(err, n.journal.Close())
+	err = errors.Join(err, n.quotas.Close(), n.journal.Close())
 	n.cache.Close()
 	if errors.Is(err, context.Canceled) {
 		return nil

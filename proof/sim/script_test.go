@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
 )
 
 // action is the kind of a step.
@@ -77,11 +78,17 @@ func (s step) String() string {
 }
 
 // script is the whole plan of a seed, short enough to read.
-type script []step
+type script struct {
+	quota upstream.Quota // of each namespace
+	steps []step
+}
 
 func (s script) String() string {
 	var b strings.Builder
-	for _, line := range s {
+	if s.quota.Writes > 0 {
+		fmt.Fprintf(&b, "  quota of %d in %s, max_age %s\n", s.quota.Writes, s.quota.Period, s.quota.MaxAge)
+	}
+	for _, line := range s.steps {
 		fmt.Fprintln(&b, "  "+line.String())
 	}
 	return b.String()
@@ -101,11 +108,11 @@ func scripts() *rapid.Generator[script] {
 		}
 	}
 	return rapid.Custom(func(t *rapid.T) script {
-		out := make(script, rapid.IntRange(1, 60).Draw(t, "steps"))
-		for i := range out {
-			out[i] = drawStep(t, deck, i)
+		s := script{quota: drawQuota(t), steps: make([]step, rapid.IntRange(1, 60).Draw(t, "steps"))}
+		for i := range s.steps {
+			s.steps[i] = drawStep(t, deck, i)
 		}
-		return out
+		return s
 	})
 }
 

@@ -32,12 +32,12 @@ func TestSimulation(t *testing.T) {
 // play runs a script in a bubble of its own and returns the first violation.
 func play(t *testing.T, s script) (violation string) {
 	synctest.Test(t, func(*testing.T) {
-		w, err := newWorld()
+		w, err := newWorld(s.quota)
 		if err != nil {
 			violation = err.Error()
 			return
 		}
-		for i, line := range s {
+		for i, line := range s.steps {
 			if violation = w.step(line); violation != "" {
 				violation = fmt.Sprintf("step %d (%s): %s", i+1, line, violation)
 				break
@@ -57,7 +57,8 @@ func play(t *testing.T, s script) (violation string) {
 }
 
 // patience is how long after the last fault everything must have settled: a late window,
-// and the pauses before it.
+// and the pauses before it. A quota that is used up adds the rest of its window, and the next
+// one.
 const patience = 10 * time.Minute
 
 // converge heals upstream and expects both sides to come to hold the same
@@ -65,6 +66,7 @@ const patience = 10 * time.Minute
 func (w *world) converge() string {
 	w.up.become(condition{}, "")
 	w.squeeze(roomy)
+	patience := patience + 2*w.settings.quota.Period
 	for end := time.Now().Add(patience); w.node.journal.Stats().Pending > 0; time.Sleep(time.Second) {
 		if time.Now().After(end) {
 			return fmt.Sprintf("contract 18: %s after upstream has recovered, pending: %+v", patience, w.node.journal.PendingList("", 10))

@@ -16,6 +16,7 @@ import (
 	"github.com/botwired/botwired/internal/pipe"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
 )
 
 // stored is an entry upstream.
@@ -43,6 +44,9 @@ type service struct {
 	dialing    func(context.Context) (net.Conn, error)
 	answering  func(http.ResponseWriter, *http.Request)
 	entries    map[journal.ID]stored
+	quota      upstream.Quota
+	shared     bool // by two daemons
+	meters     map[string]*meter
 	judged     judged
 	clock      float64
 	underWay   map[journal.ID]int
@@ -60,6 +64,7 @@ func newService() *service {
 		listener: &listener{Listener: pipe.Listen()},
 		done:     make(chan struct{}),
 		entries:  make(map[journal.ID]stored),
+		meters:   make(map[string]*meter),
 		in:       make(map[string]condition),
 		judged:   newJudged(),
 		underWay: make(map[journal.ID]int),
@@ -176,6 +181,9 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 	if answering != nil {
 		answering(w, r)
+		return
+	}
+	if r.Method != http.MethodGet && !s.admits(w, id.Namespace, how) {
 		return
 	}
 	s.answer(w, r, id, body, how)

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
 )
 
 // world is the simulated world, and the model to compare it with.
@@ -22,6 +23,7 @@ type world struct {
 	tripwire *tripwire
 	up       *service
 	node     *node
+	settings settings
 	beliefs  map[journal.ID]*belief
 
 	acknowledged map[uint64]state // by sequence number
@@ -30,12 +32,13 @@ type world struct {
 	squeezed     bool             // the disk was once nearly full
 }
 
-func newWorld() (*world, error) {
-	w := &world{fs: vfs.NewCrashableMem(), up: newService(), beliefs: make(map[journal.ID]*belief), acknowledged: make(map[uint64]state), dead: make(map[uint64]bool)}
+func newWorld(quota upstream.Quota) (*world, error) {
+	w := &world{settings: usual, fs: vfs.NewCrashableMem(), up: newService(), beliefs: make(map[journal.ID]*belief), acknowledged: make(map[uint64]state), dead: make(map[uint64]bool)}
 	for _, id := range entries {
 		w.beliefs[id] = &belief{possible: []state{{}}}
 	}
 	w.free.Store(roomy)
+	w.settings.quota, w.up.quota = quota, quota
 	return w, w.start()
 }
 
@@ -75,7 +78,7 @@ func (w *world) start() (err error) {
 		}
 		return nil
 	}))
-	if w.node, err = open(fs, w.up, usual); err != nil {
+	if w.node, err = open(fs, w.up, w.settings); err != nil {
 		return err
 	}
 	w.node.start()
@@ -113,6 +116,9 @@ func (w *world) close() error {
 func (w *world) step(s step) string {
 	violation := w.act(s)
 	if violation == "" {
+		violation = w.counts()
+	}
+	if violation == "" {
 		violation = w.look()
 	}
 	return violation
@@ -135,6 +141,7 @@ func (w *world) act(s step) string {
 	case become:
 		w.up.become(condition{s.fault, s.duration, s.page}, s.id.Namespace)
 	case crash:
+		w.node.sever()
 		return w.crash(w.clone(s))
 	case crashIn:
 		return w.crashIn(s)
@@ -157,6 +164,9 @@ func (w *world) act(s step) string {
 
 // foreign has another host write to an entry.
 func (w *world) foreign(s step) {
+	if !w.up.foreignFits(s.id.Namespace) {
+		return
+	}
 	b := w.beliefs[s.id]
 	b.maybeForeign(state{true, s.value})
 	rests := true
@@ -180,6 +190,7 @@ func (w *world) crash(clone *vfs.MemFS) string {
 		return "ending: " + err.Error()
 	}
 	w.up.excuse(entries...)
+	w.up.newLife()
 	w.fs = clone
 	if err := w.start(); err != nil {
 		return "starting again: " + err.Error()
@@ -214,6 +225,7 @@ func (w *world) restart() string {
 		return "stopping: " + err.Error()
 	}
 	w.up.excuse(entries...)
+	w.up.newLife()
 	if err := w.start(); err != nil {
 		return "starting again: " + err.Error()
 	}
