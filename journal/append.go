@@ -9,7 +9,7 @@ import (
 // Append journals a write. When it returns nil the write is fsynced, visible to
 // readers and ahead of every write to its entry that began later (contract 1, 5).
 //
-// Errors: [ErrFull], [ErrChanged], [ErrFailed], [ErrClosed].
+// Errors: [ErrFull], *[NamespaceFullError], [ErrChanged], [ErrFailed], [ErrClosed].
 func (j *Journal) Append(w NewWrite) (Write, error) {
 	if err := j.store.Acquire(); err != nil {
 		return Write{}, err
@@ -19,6 +19,10 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 		return Write{}, err
 	}
 	a := &appending{set: j.pending, NewWrite: w, unlock: func() {}}
+	if err := j.pending.measure(a); err != nil {
+		return Write{}, err
+	}
+	defer j.copies.sizes.tell()
 	if w.Op == Delete {
 		a.unlock = j.copies.lock(w.Namespace)
 		defer a.unlock()
@@ -37,6 +41,7 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 // appending is a write on its way into the journal.
 type appending struct {
 	NewWrite
+	measuring
 	set       *pendingSet
 	notBefore float64 // Unix seconds: its updated_at is no earlier
 	frees     int64   // bytes that the same change takes off the budget
@@ -75,6 +80,9 @@ func (p *pendingSet) admit(tx *store.Tx, a *appending) error {
 		adds = size - a.frees - latest.Size(a.ID)
 	}
 	if err := p.room(tx.Totals(), adds, size); err != nil {
+		return err
+	}
+	if err := p.admitSize(a, &latest, exists); err != nil {
 		return err
 	}
 	if exists {

@@ -17,6 +17,8 @@ import (
 type copies struct {
 	store   *store.Store
 	readers *readersLock
+	pending *pendingSet
+	sizes   *Sizes // may be nil
 	logger  *slog.Logger
 
 	// stripes are the copies locks: each namespace belongs to one. Only its holder changes

@@ -113,12 +113,15 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 	unlock := j.copies.lock(l.Namespace)
 	defer unlock()
 	r := &retrying{dead: l, appending: appending{
-		set: j.pending, frees: l.Size(), unlock: unlock,
+		set: j.pending, frees: l.Size(), unlock: unlock, measuring: measuring{anySize: true},
 		NewWrite: NewWrite{
 			ID: l.ID, Op: l.Op, Value: l.Value, ListBytes: int(l.ListBytes),
 			If: func(newest uint64) bool { return newest <= last },
 		},
 	}}
+	if err := j.pending.measure(&r.appending); err != nil {
+		return Write{}, err
+	}
 	settled, err := j.copies.head(l.ID) // no other settles while the copies are locked
 	if err != nil {
 		return Write{}, err

@@ -21,6 +21,7 @@ func (j *Journal) Fill(id ID, o *Observation, valid func() bool) (State, error) 
 		return State{}, err
 	}
 	defer j.store.Release()
+	defer j.copies.sizes.tell()
 	if err := j.store.Look(); err != nil {
 		return State{}, err
 	}
@@ -50,6 +51,7 @@ type filling struct {
 	state       State
 	setCopy     func(*store.Tx) // nil if the settled copy stays as it is
 	row         *rowChange
+	resizing    resizing
 }
 
 // prepare compares the answer with what is kept. The caller holds the copies lock.
@@ -57,6 +59,12 @@ func (f *filling) prepare(o *Observation) error {
 	past, err := f.read(f.id)
 	if err != nil {
 		return err
+	}
+	f.resizing.key = f.id.Key
+	if f.sizes != nil {
+		if f.resizing.from, err = f.baseOf(f.store.DB(), f.id); err != nil {
+			return err
+		}
 	}
 	key := record.EntryKey(record.SettledPrefix, f.id)
 	drop := func(tx *store.Tx) { tx.Delete(key) }
@@ -70,6 +78,7 @@ func (f *filling) prepare(o *Observation) error {
 	now := *o
 	now.UpdatedAt = max(now.UpdatedAt, past.UpdatedAt)
 	now.Origin = past.Origin.Shown(past.Value == o.Value, o.UpdatedAt)
+	f.resizing.to = base{int64(now.ListBytes), !f.store.Low(int64(len(now.Value)))}
 	f.confirmedAt = unixNow()
 	f.state = settledState(now, f.confirmedAt)
 	switch {
@@ -100,6 +109,7 @@ func (f *filling) Fill(tx *store.Tx) error {
 		f.seen.confirm(f.id, f.confirmedAt)
 	}
 	f.row.fill(tx)
+	f.resized(f.id.Namespace, false, f.resizing)
 	if f.setCopy == nil && !f.row.changes() {
 		defer f.unlock()
 		f.readers.Lock()
@@ -111,6 +121,7 @@ func (f *filling) Fill(tx *store.Tx) error {
 
 // Applied makes readers wait until the change is durable.
 func (f *filling) Applied() {
+	f.sizes.changed(f.id)
 	f.readers.changed(Change{ID: f.id})
 	f.revealed = f.hide(f.id, ID{Namespace: f.id.Namespace})
 	f.unlock()

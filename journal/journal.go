@@ -27,6 +27,8 @@ type Options struct {
 	CopiesBytes int64
 	// DiskReserve is the free space, in bytes, below which writes are refused.
 	DiskReserve int64
+	// Sizes bounds what namespaces hold; nil means no bound.
+	Sizes *Sizes
 	// AwaitRoom, if not nil, is called while fewer bytes are free than opening the journal
 	// needs, and with 0 as soon as there are enough. When it returns nil, Open looks again,
 	// or goes on; its error ends Open. If it is nil, Open waits for room by itself, for as

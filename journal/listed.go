@@ -17,12 +17,14 @@ type listed struct {
 	unlock func() // releases the copies lock
 
 	header  record.Header
-	changed []Row    // rows that differ from the kept ones
-	removed []string // keys of rows that go
-	absent  []ID     // entries with a settled copy that upstream no longer holds
-	damaged bool     // the kept listing cannot be read
-	unread  bool     // nor can some settled copies of the namespace
-	same    bool     // nothing on the disk changes
+	changed []Row      // rows that differ from the kept ones
+	removed []string   // keys of rows that go
+	absent  []ID       // entries with a settled copy that upstream no longer holds
+	resizes []resizing // of the rows
+	drops   []resizing // of the absent ones
+	damaged bool       // the kept listing cannot be read
+	unread  bool       // nor can some settled copies of the namespace
+	same    bool       // nothing on the disk changes
 }
 
 // prepare compares upstream's rows with what is kept. The caller holds the copies lock.
@@ -51,6 +53,9 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 	l.damaged = damaged
 	l.header = record.Header{FetchedAt: l.fill.startedAt, Newest: inOrder(now), Complete: complete}
 	l.compare(past.Rows, now)
+	if err := l.resize(complete); err != nil {
+		return err
+	}
 	// A header that forgetRow wrote, or that is from before the clock was set back, is
 	// replaced.
 	l.same = ok && before.FetchedAt != 0 && before.FetchedAt <= l.header.FetchedAt &&
@@ -142,6 +147,10 @@ func (l *listed) Fill(tx *store.Tx) error {
 	for _, other := range l.stripe(namespace).observers[namespace] {
 		other.overtaken = true
 	}
+	l.resized(namespace, l.header.Complete, slices.Concat(l.resizes, l.drops)...)
+	if l.damaged || l.unread {
+		l.sizes.miscounted()
+	}
 	if l.same {
 		defer l.unlock()
 		l.seen.confirm(ID{Namespace: namespace}, l.header.FetchedAt)
@@ -184,6 +193,9 @@ const droppedAtOnce = 256
 func (l *listed) dropMost() error {
 	for len(l.absent) > droppedAtOnce {
 		some := &dropping{listed: listed{copies: l.copies, fill: l.fill, absent: l.absent[:droppedAtOnce], unlock: func() {}}}
+		if l.drops != nil {
+			some.drops, l.drops = l.drops[:droppedAtOnce], l.drops[droppedAtOnce:]
+		}
 		err := l.store.Update(some)
 		some.reveal()
 		if err != nil {
@@ -200,11 +212,15 @@ type dropping struct{ listed }
 // Fill puts the removals into the batch.
 func (l *dropping) Fill(tx *store.Tx) error {
 	l.dropCopies(tx)
+	l.resized(l.fill.namespace, false, l.drops...)
 	return nil
 }
 
 // Applied makes readers wait until the change is durable.
 func (l *listed) Applied() {
+	for _, r := range slices.Concat(l.resizes, l.drops) {
+		l.sizes.changed(ID{Namespace: l.fill.namespace, Key: r.key})
+	}
 	hidden := slices.Concat([]ID{{Namespace: l.fill.namespace}}, l.absent)
 	for _, id := range hidden {
 		l.readers.changed(Change{ID: id})

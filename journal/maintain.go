@@ -91,6 +91,9 @@ func (m *maintainer) once(ctx context.Context) error {
 		return refusedStart(m.opts.Dir, err)
 	}
 	err := m.use(func() error { return m.look(ctx) })
+	if err == nil {
+		err = m.use(func() error { return m.recountAgain(ctx) })
+	}
 	if store.IsDamage(err) {
 		return nil // the next repair replaces the table
 	}
@@ -124,6 +127,7 @@ func (m *maintainer) boundCopies(ctx context.Context) error {
 	if err != nil || !removed {
 		return err
 	}
+	m.copies.sizes.miscounted()
 	for _, prefix := range []string{record.SettledPrefix, record.RowPrefix} {
 		delete(m.compacted, prefix)
 		if err := m.compact(ctx, prefix); err != nil {
@@ -146,6 +150,7 @@ func (m *maintainer) makeRoom(ctx context.Context) error {
 		if err := m.evictor.dropAll(ctx); err != nil {
 			return err
 		}
+		m.copies.sizes.miscounted()
 		delete(m.compacted, record.SettledPrefix)
 		m.notBefore = time.Time{} // there is something to gain
 	}

@@ -27,6 +27,7 @@ func Open(opts Options) (*Journal, error) {
 	}
 	pending.store = s
 	copies := newCopies(s, readers, opts.Logger)
+	copies.pending, copies.sizes, pending.copies = pending, opts.Sizes, copies
 	return &Journal{
 		opts: opts, store: s, pending: pending, copies: copies,
 		evictor: &evictor{copies: copies, pending: pending, budget: opts.CopiesBytes},

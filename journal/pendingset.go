@@ -19,6 +19,7 @@ const entryMemory = 512
 // pendingSet is the pending writes: the index, and how writes come into it.
 type pendingSet struct {
 	store   *store.Store
+	copies  *copies
 	readers *readersLock
 	index   *pending.Index // guarded by readers
 	budget  int64          // 0 is no bound

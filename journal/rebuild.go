@@ -26,6 +26,9 @@ func (j *Journal) Run(ctx context.Context) error {
 	if err == nil {
 		err = j.use(func() error { return j.rebuild(ctx) })
 	}
+	if err == nil {
+		err = j.use(func() error { return j.recount(ctx) })
+	}
 	if err != nil {
 		return refusedStart(j.opts.Dir, err)
 	}
@@ -102,6 +105,7 @@ func (p *pendingSet) restore(records []retired, i int) {
 		return
 	}
 	p.index.Restore(r.id, r.v)
+	p.copies.sizes.restored(r.id, &r.v)
 	p.readers.changed(Change{ID: r.id, Seq: r.v.Seq, Written: true, Op: r.v.Op})
 }
 

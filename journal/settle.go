@@ -29,9 +29,13 @@ func (j *Journal) Settle(w Write) error {
 			gone: w.Op == Delete, arrived: true,
 		})
 	}
+	var hasRoom bool
+	if err == nil {
+		hasRoom, err = j.copies.showsRoom(&w)
+	}
 	if err == nil {
 		err = j.store.Update(&retiring{
-			Journal: j, w: w, unlock: unlock,
+			Journal: j, w: w, unlock: unlock, left: j.copies.leaves(&w),
 			fill: func(tx *store.Tx, _ *record.Version) {
 				settled(tx)
 				row.fill(tx)
@@ -40,6 +44,9 @@ func (j *Journal) Settle(w Write) error {
 	}
 	if err != nil {
 		return fmt.Errorf("settling write %d to %s: %w", w.Seq, w.ID, err)
+	}
+	if hasRoom {
+		j.copies.sizes.forgetLearnt(w.Namespace)
 	}
 	return nil
 }
@@ -101,6 +108,12 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 	defer unlock()
 	r := &retiring{Journal: j, w: w, unlock: unlock, hide: true}
 	forget := func(*store.Tx) {}
+	if j.copies.sizes != nil && !why.InDoubt {
+		var err error
+		if r.left, err = j.copies.baseOf(j.store.DB(), w.ID); err != nil {
+			return fmt.Errorf("dead-lettering write %d to %s: %w", w.Seq, w.ID, err)
+		}
+	}
 	if why.InDoubt {
 		row, err := j.copies.forgetRow(w.ID)
 		if err != nil {
@@ -141,6 +154,7 @@ type retiring struct {
 	*Journal
 	hiding
 	w      Write
+	left   base // what the entry counts without the write
 	fill   func(tx *store.Tx, last *record.Version)
 	hide   bool   // readers wait until it is durable
 	unlock func() // releases the copies lock
@@ -163,6 +177,7 @@ func (r *retiring) Fill(tx *store.Tx) error {
 	}
 	tx.DeletePending(r.w.ID, &latest)
 	r.fill(tx, &latest)
+	r.copies.sizes.retired(r.w.ID, &latest, r.left)
 	return nil
 }
 
@@ -177,6 +192,7 @@ func (r *retiring) Applied() {
 	if r.hide {
 		r.revealed = r.copies.hide(r.w.ID, ID{Namespace: r.w.Namespace})
 	}
+	r.copies.sizes.changed(r.w.ID)
 	r.pending.readers.changed(Change{ID: r.w.ID, Seq: r.w.Seq})
 	r.unlock()
 }

@@ -1,0 +1,272 @@
+package journal
+
+import (
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// nearFull is the percentage of its limit from which on a namespace is nearly full, and
+	// nearFullNoMore the one below which it is not any more. Between the two, the log does
+	// not say it again.
+	nearFull       = 80
+	nearFullNoMore = 75
+	// learnedFor is how long upstream's word that a namespace is full is believed.
+	learnedFor = time.Hour
+)
+
+// SizesOptions configures sizes.
+type SizesOptions struct {
+	// Limit returns the most that a namespace may hold, as [Sizes] counts; 0 is no limit. It
+	// is quick, and its answer may change.
+	Limit func(namespace string) int64
+	// Logger receives one line when a namespace is nearly full, and one when it is full. It
+	// must not be nil.
+	Logger *slog.Logger
+}
+
+// Sizes knows how much each namespace holds upstream once everything pending is flushed, as
+// far as that is known here, and the journal takes no write that makes a namespace larger
+// than its limit. It counts what a listing shows as the size of a value: characters up to the
+// first NUL. Names do not count.
+//
+// An entry counts with its pending write; else with its row in the namespace's listing; else
+// with its settled copy. An entry of which nothing is known counts for nothing. So a count is
+// seldom too high, and too low in a namespace that has been little read here.
+//
+// An entry whose copy was removed to make room counts until the journal is closed. As nobody
+// knows any more which entry that was, a write to an entry of which nothing is known is taken
+// for a write to the largest of them.
+//
+// The count is in memory only. [Journal.Run] makes it from what is on the disk; until then,
+// only what was written since the start counts. A nil *Sizes counts nothing and has no limit.
+// The methods may be called concurrently.
+type Sizes struct {
+	opts SizesOptions
+	seed maphash.Seed
+
+	// settlings count, by a hash of the entry, the changes of what is settled of it: see
+	// [copies.baseOf].
+	settlings [1 << 12]atomic.Uint32
+	// outdated says that copies have gone of which the count does not know.
+	outdated atomic.Bool
+	news     atomic.Bool // there is something to log
+
+	// mu guards the fields below. It is the innermost lock; its holders work in memory only.
+	mu     sync.Mutex
+	spaces map[string]*size
+	near   map[string]*size // of the spaces, those that are nearly full
+	count  int              // number of the last recount
+	unsaid []sizeNews
+}
+
+// size is what a namespace holds.
+type size struct {
+	settled int64 // entries with no pending write
+	pending int64 // the newest pending puts
+	removed int64 // entries whose copies and rows were removed since the start
+	largest int64 // no entry that was settled here is larger
+
+	// since is how much settled has changed since the recount of that number began.
+	since  int64
+	count  int
+	learnt *learntLimit
+	told   fill
+}
+
+// learntLimit is what upstream's refusal has shown.
+type learntLimit struct {
+	limit int64
+	at    time.Time
+}
+
+// fill says how full a namespace is, as far as the log has said.
+type fill uint8
+
+const (
+	roomy fill = iota
+	nearlyFull
+	full
+)
+
+type sizeNews struct {
+	namespace string
+	fill      fill
+	NamespaceSize
+}
+
+// NewSizes returns sizes for one journal; see Options.Sizes.
+func NewSizes(opts SizesOptions) *Sizes {
+	return &Sizes{opts: opts, seed: maphash.MakeSeed(), spaces: make(map[string]*size), near: make(map[string]*size)}
+}
+
+// NamespaceSize is how much a namespace holds, and the most that it may hold.
+type NamespaceSize struct {
+	Bytes int64
+	Limit int64 // 0 if there is none and upstream has not shown one
+	// LearnedUntil is not zero if Limit is not the setting's: upstream has refused a write as
+	// the namespace was full at about Limit, which is believed until then.
+	LearnedUntil time.Time
+}
+
+// Of returns the size of a namespace.
+func (s *Sizes) Of(namespace string) NamespaceSize {
+	if s == nil {
+		return NamespaceSize{}
+	}
+	limit := s.opts.Limit(namespace)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.spaces[namespace].report(limit)
+}
+
+// NearlyFull returns, by name, the namespaces that hold 80 % of their limit and more.
+func (s *Sizes) NearlyFull() map[string]NamespaceSize {
+	all := make(map[string]NamespaceSize)
+	if s == nil {
+		return all
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for namespace, sp := range s.near {
+		if r := sp.report(s.opts.Limit(namespace)); r.isNear(nearFull) {
+			all[namespace] = r
+		}
+	}
+	return all
+}
+
+// Learn takes in that upstream has refused a write because the namespace is full. Until an
+// hour has passed, upstream takes a write that makes it larger, or an entry is deleted that
+// was not known, the present size is the limit.
+func (s *Sizes) Learn(namespace string) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	sp := s.of(namespace)
+	sp.learnt = &learntLimit{sp.bytes(), time.Now()}
+	s.note(namespace, sp, s.opts.Limit(namespace), true)
+	s.mu.Unlock()
+	s.tell()
+}
+
+// NamespaceFullError refuses a write that would make a namespace larger than its limit.
+// Nothing was written.
+type NamespaceFullError struct {
+	Namespace string
+	Grows     int64 // by so much
+	NamespaceSize
+}
+
+func (e *NamespaceFullError) Error() string {
+	if !e.LearnedUntil.IsZero() {
+		return fmt.Sprintf("namespace %s is full: upstream has refused a write for that when it held about %d bytes (quota.namespace_bytes, learned); "+
+			"it holds %d now, and this write adds %d. Delete entries, or write shorter values. botwired tries again at %s, and as soon as upstream takes more",
+			e.Namespace, e.Limit, e.Bytes, e.Grows, e.LearnedUntil.UTC().Format("15:04 UTC"))
+	}
+	return fmt.Sprintf("namespace %s is full: it holds %d bytes, this write adds %d, and quota.namespace_bytes allows %d. "+
+		"Delete entries, write shorter values, or raise quota.namespace_bytes if upstream allows more",
+		e.Namespace, e.Bytes, e.Grows, e.Limit)
+}
+
+// of returns the namespace's size, made if need be. The caller holds mu.
+func (s *Sizes) of(namespace string) *size {
+	sp := s.spaces[namespace]
+	if sp == nil {
+		sp = &size{}
+		s.spaces[namespace] = sp
+	}
+	return sp
+}
+
+// bytes is the count. It is less than nothing while what is on the disk has not been counted.
+func (sp *size) bytes() int64 {
+	if sp == nil {
+		return 0
+	}
+	return max(0, sp.settled+sp.pending+sp.removed)
+}
+
+// report is the size by a limit that is set, 0 for none. The caller holds mu.
+func (sp *size) report(limit int64) NamespaceSize {
+	r := NamespaceSize{Bytes: sp.bytes(), Limit: limit}
+	if sp == nil || sp.learnt == nil {
+		return r
+	}
+	until := sp.learnt.at.Add(learnedFor)
+	if !time.Now().Before(until) {
+		sp.learnt = nil
+	} else if limit == 0 || sp.learnt.limit < limit {
+		r.Limit, r.LearnedUntil = sp.learnt.limit, until
+	}
+	return r
+}
+
+// limited reports whether there is a limit.
+func (r *NamespaceSize) limited() bool { return r.Limit > 0 || !r.LearnedUntil.IsZero() }
+
+// isNear reports whether a namespace holds so many percent of its limit.
+func (r *NamespaceSize) isNear(percent int64) bool {
+	return r.limited() && r.Bytes*100 >= r.Limit*percent
+}
+
+// note notices when a namespace becomes nearly full, or full, which a refused write shows, and
+// when it is not any more. It forgets one that holds nothing. The caller holds mu.
+func (s *Sizes) note(namespace string, sp *size, limit int64, refused bool) {
+	r := sp.report(limit)
+	now := roomy
+	switch {
+	case refused:
+		now = full
+	case r.isNear(nearFull):
+		now = nearlyFull
+	case !r.isNear(nearFullNoMore):
+		sp.told = roomy
+	}
+	if now > sp.told {
+		sp.told = now
+		s.unsaid = append(s.unsaid, sizeNews{namespace, now, r})
+		s.news.Store(true)
+	}
+	switch {
+	case sp.told == roomy:
+		delete(s.near, namespace)
+	case s.near[namespace] == nil:
+		s.near[namespace] = sp
+	}
+	if *sp == (size{count: sp.count, largest: sp.largest}) {
+		delete(s.spaces, namespace)
+	}
+}
+
+// tell logs what has happened. It is called with no lock held.
+func (s *Sizes) tell() {
+	if s == nil || !s.news.Load() {
+		return
+	}
+	s.mu.Lock()
+	unsaid := s.unsaid
+	s.unsaid = nil
+	s.news.Store(false)
+	s.mu.Unlock()
+	for _, n := range unsaid {
+		what := "a namespace is nearly full: at its limit, writes that make it larger are refused"
+		if n.fill == full {
+			what = "a namespace is full: writes that make it larger are refused until entries are deleted or the limit is raised"
+		}
+		s.opts.Logger.Warn(what, "namespace", n.namespace, "bytes", n.Bytes, "limit", n.Limit,
+			"limit_from", n.limitFrom())
+	}
+}
+
+func (r *NamespaceSize) limitFrom() string {
+	if !r.LearnedUntil.IsZero() {
+		return "upstream"
+	}
+	return "quota.namespace_bytes"
+}

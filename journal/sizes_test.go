@@ -1,0 +1,442 @@
+package journal_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// limited gives a journal sizes with one limit for all namespaces.
+func limited(limit int64) (*journal.Sizes, func(*journal.Options)) {
+	return limitedBy(func(string) int64 { return limit }, slog.New(slog.DiscardHandler))
+}
+
+func limitedBy(limit func(string) int64, logger *slog.Logger) (*journal.Sizes, func(*journal.Options)) {
+	sizes := journal.NewSizes(journal.SizesOptions{Limit: limit, Logger: logger})
+	return sizes, func(o *journal.Options) { o.Sizes = sizes }
+}
+
+// sized is the size of the namespace that [key] is of.
+func sized(t testing.TB, s *journal.Sizes, want int64) {
+	t.Helper()
+	if got := s.Of("ns").Bytes; got != want {
+		t.Fatalf("the namespace holds %d bytes, want %d", got, want)
+	}
+}
+
+func tryPut(j *journal.Journal, id journal.ID, bytes int) error {
+	_, err := j.Append(journal.NewWrite{ID: id, Op: journal.Put, Value: strings.Repeat("v", bytes), ListBytes: bytes})
+	return err
+}
+
+func refusedAsFull(t testing.TB, err error) *journal.NamespaceFullError {
+	t.Helper()
+	full, ok := errors.AsType[*journal.NamespaceFullError](err)
+	if !ok {
+		t.Fatalf("the error is %v, want one that says that the namespace is full", err)
+	}
+	return full
+}
+
+func list(t testing.TB, j *journal.Journal, complete bool, rows ...journal.Row) {
+	t.Helper()
+	no(t, j.BeginListing("ns").Commit(rows, complete))
+}
+
+// show has upstream show an entry with so many bytes, or with -1 that it holds none.
+func show(t testing.TB, j *journal.Journal, id journal.ID, bytes int) {
+	t.Helper()
+	var o *journal.Observation
+	if bytes >= 0 {
+		o = &journal.Observation{Value: strings.Repeat("f", bytes), ListBytes: bytes, UpdatedAt: 1}
+	}
+	_, err := j.Fill(id, o, always)
+	no(t, err)
+}
+
+// brute is what the namespace holds, by everything that can be read of it.
+func brute(t testing.TB, j *journal.Journal, keys []journal.ID) (sum int64) {
+	t.Helper()
+	pending := make(map[string]int)
+	no(t, j.VisitPending("ns", func(p journal.Pending) {
+		pending[p.Key] = 0
+		if p.Op == journal.Put {
+			pending[p.Key] = p.ListBytes
+		}
+	}))
+	rows := make(map[string]int)
+	l, _, err := j.Listing("ns")
+	no(t, err)
+	for _, r := range l.Rows {
+		rows[r.Key] = r.ListBytes
+	}
+	for _, id := range keys {
+		n, ok := pending[id.Key]
+		if !ok {
+			n, ok = rows[id.Key]
+		}
+		if state := lookup(t, j, id); !ok && state.Kind == journal.Settled {
+			n = state.ListBytes
+		}
+		sum += int64(n)
+	}
+	return sum
+}
+
+// Whatever happens to entries, the count is that of what can be read: after writes that
+// coalesce, settle or die, after answers of upstream's, and after restarts.
+func TestSizesAreWhatIsKnown(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { randomSizes(t, rand.New(rand.NewPCG(seed, 1))) })
+	}
+}
+
+func randomSizes(t *testing.T, random *rand.Rand) {
+	fs := vfs.NewMem()
+	open := func() (*journal.Journal, *journal.Sizes) {
+		sizes, _ := limited(1 << 40)
+		j, err := journal.Open(journal.Options{Dir: dir, FS: fs, Sizes: sizes})
+		no(t, err)
+		no(t, j.Run(t.Context()))
+		return j, sizes
+	}
+	keys := make([]journal.ID, 8)
+	for i := range keys {
+		keys[i] = key("%d", i)
+	}
+	j, sizes := open()
+	defer func() { no(t, j.Close()) }()
+	for step := range 400 {
+		id, bytes := keys[random.IntN(len(keys))], random.IntN(100)
+		what := ""
+		newest, waits, err := j.Newest(id)
+		no(t, err)
+		switch random.IntN(12) {
+		case 0, 1, 2:
+			what = "put"
+			no(t, tryPut(j, id, bytes))
+		case 3:
+			what = "delete"
+			remove(t, j, id)
+		case 4, 5, 6:
+			if what = "settle"; waits {
+				no(t, j.Settle(newest))
+			}
+		case 7:
+			if what = "dead letter"; waits {
+				no(t, j.DeadLetter(newest, journal.Failure{Status: 400, InDoubt: bytes < 50}))
+			}
+		case 8:
+			if what = "answer"; !waits {
+				show(t, j, id, bytes-1)
+			}
+		case 9:
+			what = "listing"
+			var rows []journal.Row
+			for _, id := range keys {
+				if random.IntN(2) == 0 {
+					rows = append(rows, journal.Row{Key: id.Key, ListBytes: random.IntN(100), UpdatedAt: float64(step)})
+				}
+			}
+			list(t, j, random.IntN(2) == 0, rows...)
+		case 10:
+			what = "retry"
+			dead, err := j.DeadLetters(0, 1)
+			no(t, err)
+			if len(dead) > 0 {
+				_, err = j.Retry(dead[0].Seq, journal.AnyWrite)
+				no(t, err)
+			}
+		case 11:
+			what = "restart"
+			no(t, j.Close())
+			j, sizes = open()
+		}
+		if got, want := sizes.Of("ns").Bytes, brute(t, j, keys); got != want {
+			t.Fatalf("step %d, %s of %s: the count is %d, and %d can be read", step, what, id.Key, got, want)
+		}
+	}
+}
+
+// A write that would cross the limit is refused before anything is written. One that does not
+// make the namespace larger is taken, over the limit too, and so is every delete.
+func TestAWriteThatWouldCrossTheLimitIsRefused(t *testing.T) {
+	limit := int64(1000)
+	sizes, with := limitedBy(func(string) int64 { return limit }, slog.New(slog.DiscardHandler))
+	j := open(t, vfs.NewMem(), with)
+	no(t, tryPut(j, key("a"), 600))
+	no(t, tryPut(j, key("b"), 300))
+	full := refusedAsFull(t, tryPut(j, key("c"), 101))
+	if want := (journal.NamespaceFullError{Namespace: "ns", Grows: 101, NamespaceSize: journal.NamespaceSize{Bytes: 900, Limit: 1000}}); *full != want {
+		t.Errorf("the refusal is %+v, want %+v", *full, want)
+	}
+	expect(t, j, key("c"), journal.Unknown, "")
+	refusedAsFull(t, tryPut(j, key("a"), 701)) // only the difference counts
+	no(t, tryPut(j, key("c"), 100))
+	sized(t, sizes, 1000)
+
+	settle(t, j, key("a"))
+	limit = 500
+	no(t, tryPut(j, key("a"), 600))
+	no(t, tryPut(j, key("a"), 590))
+	refusedAsFull(t, tryPut(j, key("a"), 591))
+	remove(t, j, key("b"))
+	remove(t, j, key("unknown"))
+	sized(t, sizes, 690)
+	limit = 0
+	no(t, tryPut(j, key("d"), 5000))
+	check(t, j)
+}
+
+// Of writes that come at once, no more are taken than fit.
+func TestConcurrentWritesShareWhatFits(t *testing.T) {
+	sizes, with := limited(1050)
+	j := open(t, vfs.NewMem(), with)
+	show(t, j, key("0"), 100)
+	var taken atomic.Int64
+	together(16, func(w int) {
+		for i := range 4 {
+			if err := tryPut(j, key("%d", 4*w+i), 100); err == nil {
+				taken.Add(1)
+			}
+		}
+	})
+	if got := taken.Load(); got != 10 && got != 9 { // the write to the known entry adds nothing
+		t.Errorf("%d writes were taken, want 9 and perhaps that of the known entry", got)
+	}
+	sized(t, sizes, 1000)
+}
+
+// A write to an entry that settles at that moment counts what has settled.
+func TestSettlingDuringWritesIsCounted(t *testing.T) {
+	sizes, with := limited(1 << 40)
+	j := open(t, vfs.NewMem(), with)
+	keys := []journal.ID{key("0"), key("1"), key("2")}
+	together(4, func(w int) {
+		for i := range 300 {
+			id := keys[i%len(keys)]
+			if w > 0 {
+				if err := tryPut(j, id, 1+(i*w)%97); err != nil {
+					t.Error(err)
+				}
+				continue
+			}
+			newest, ok, err := j.Newest(id)
+			if err == nil && ok {
+				err = j.Settle(newest)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	sized(t, sizes, brute(t, j, keys))
+}
+
+// What another host has written, or deleted, counts as soon as a listing or an answer shows
+// it.
+func TestWhatOthersWriteCountsOnceItIsSeen(t *testing.T) {
+	sizes, with := limited(1000)
+	j := open(t, vfs.NewMem(), with)
+	no(t, tryPut(j, key("mine"), 100))
+	settle(t, j, key("mine"))
+	list(t, j, true, journal.Row{Key: "mine", ListBytes: 100, UpdatedAt: 1}, journal.Row{Key: "theirs", ListBytes: 850, UpdatedAt: 2})
+	sized(t, sizes, 950)
+	refusedAsFull(t, tryPut(j, key("more"), 51))
+	no(t, tryPut(j, key("theirs"), 900)) // replaces theirs
+	sized(t, sizes, 1000)
+	settle(t, j, key("theirs"))
+	show(t, j, key("theirs"), 10)
+	sized(t, sizes, 110)
+	show(t, j, key("theirs"), -1)
+	sized(t, sizes, 100)
+	list(t, j, true)
+	sized(t, sizes, 0)
+}
+
+// A write that upstream refuses counts no more, and comes back with a retry, which a person
+// has decided on.
+func TestDeadLettersDoNotCount(t *testing.T) {
+	sizes, with := limited(1000)
+	j := open(t, vfs.NewMem(), with)
+	show(t, j, key("a"), 300)
+	no(t, tryPut(j, key("a"), 900))
+	w, _, err := j.Newest(key("a"))
+	no(t, err)
+	no(t, j.DeadLetter(w, journal.Failure{Status: 413}))
+	sized(t, sizes, 300)
+	no(t, tryPut(j, key("b"), 700))
+	_, err = j.Retry(w.Seq, journal.AnyWrite)
+	no(t, err)
+	sized(t, sizes, 1600)
+}
+
+// A restart counts the same again, and a start without a look at the disk too little.
+func TestSizesOutliveTheProcess(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	sizes, with := limited(1000)
+	j := open(t, fs, with)
+	no(t, tryPut(j, key("pending"), 200))
+	no(t, tryPut(j, key("both"), 500))
+	settle(t, j, key("both"))
+	no(t, tryPut(j, key("both"), 400))
+	show(t, j, key("copied"), 300)
+	sized(t, sizes, 900)
+
+	again, with := limited(1000)
+	j = reopen(t, crash(fs), with)
+	no(t, tryPut(j, key("both"), 450))
+	sized(t, again, 450) // too little: what is on the disk is not counted yet
+	no(t, j.Run(t.Context()))
+	sized(t, again, 950)
+	refusedAsFull(t, tryPut(j, key("more"), 51))
+	no(t, tryPut(j, key("more"), 50))
+}
+
+// Entries whose copies were removed to make room go on counting. A write to an entry of which
+// nothing is known may be one to them, and is never taken for too large.
+func TestRemovedCopiesGoOnCounting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sizes, with := limited(100 * copySize)
+		j := open(t, vfs.NewMem(), with, copies)
+		for i := range 100 {
+			learn(t, j, key("copy%02d", i))
+			time.Sleep(time.Second)
+		}
+		for i := range 2 {
+			no(t, second(j.Fill(journal.ID{Namespace: "other", Key: fmt.Sprint(i)}, observed(strings.Repeat("x", 5*copySize)), always)))
+		}
+		maintain(t, j, 5*time.Second)
+		if lookup(t, j, key("copy00")).Kind != journal.Unknown {
+			t.Fatal("no copy was removed")
+		}
+		sized(t, sizes, 100*copySize)
+		no(t, tryPut(j, key("copy00"), copySize))
+		sized(t, sizes, 100*copySize)
+		refusedAsFull(t, tryPut(j, key("copy99"), copySize+1))
+		remove(t, j, key("copy01"))
+		sized(t, sizes, 99*copySize)
+		learn(t, j, key("copy02")) // which was counted
+		sized(t, sizes, 99*copySize)
+		list(t, j, true, journal.Row{Key: "copy99", ListBytes: copySize, UpdatedAt: 1})
+		sized(t, sizes, 2*copySize) // and the pending one
+	})
+}
+
+// Upstream's refusal makes the present size the limit, until an hour has passed, upstream takes
+// more, or an entry is deleted that was not known.
+func TestUpstreamsRefusalIsALimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sizes, with := limited(0)
+		j := open(t, vfs.NewMem(), with)
+		no(t, tryPut(j, key("a"), 100))
+		settle(t, j, key("a"))
+		no(t, tryPut(j, key("b"), 50))
+		learnt := func() {
+			t.Helper()
+			sizes.Learn("ns")
+			refusedAsFull(t, tryPut(j, key("c"), 1))
+		}
+		learnt()
+		if got := sizes.Of("ns"); got.Limit != 150 || got.LearnedUntil.Sub(time.Now()) != time.Hour {
+			t.Errorf("the limit is %+v, want 150 for an hour", got)
+		}
+		no(t, tryPut(j, key("a"), 90))
+		no(t, tryPut(j, key("c"), 10))
+		settle(t, j, key("c")) // taken, and so there is room
+		no(t, tryPut(j, key("d"), 10))
+
+		sizes.Learn("ns")
+		refusedAsFull(t, tryPut(j, key("e"), 1))
+		remove(t, j, key("unknown"))
+		settle(t, j, key("unknown"))
+		no(t, tryPut(j, key("e"), 10))
+		sizes.Learn("ns")
+		time.Sleep(time.Hour - time.Second)
+		refusedAsFull(t, tryPut(j, key("f"), 1))
+		time.Sleep(time.Second)
+		no(t, tryPut(j, key("f"), 1))
+		if got := sizes.Of("ns"); got.Limit != 0 || !got.LearnedUntil.IsZero() {
+			t.Errorf("after an hour there is a limit: %+v", got)
+		}
+	})
+}
+
+// The log says once that a namespace is nearly full, and once that it is full, until it has
+// been well below.
+func TestTheLogSaysWhenANamespaceIsNearlyFull(t *testing.T) {
+	var log bytes.Buffer
+	sizes, with := limitedBy(func(string) int64 { return 1000 }, slog.New(slog.NewTextHandler(&log, nil)))
+	j := open(t, vfs.NewMem(), with)
+	says := func(nearly, full int) {
+		t.Helper()
+		text := log.String()
+		if n, f := strings.Count(text, "is nearly full"), strings.Count(text, "is full"); n != nearly || f != full {
+			t.Fatalf("the log says nearly full %d times and full %d times, want %d and %d:\n%s", n, f, nearly, full, text)
+		}
+	}
+	no(t, tryPut(j, key("a"), 799))
+	says(0, 0)
+	if near := sizes.NearlyFull(); len(near) != 0 {
+		t.Errorf("nearly full are %v", near)
+	}
+	no(t, tryPut(j, key("a"), 800))
+	says(1, 0)
+	no(t, tryPut(j, key("a"), 760))
+	no(t, tryPut(j, key("a"), 900))
+	says(1, 0)
+	refusedAsFull(t, tryPut(j, key("b"), 101))
+	refusedAsFull(t, tryPut(j, key("b"), 101))
+	says(1, 1)
+	if near := sizes.NearlyFull(); near["ns"] != (journal.NamespaceSize{Bytes: 900, Limit: 1000}) {
+		t.Errorf("nearly full are %v", near)
+	}
+	no(t, tryPut(j, key("a"), 740))
+	if near := sizes.NearlyFull(); len(near) != 0 {
+		t.Errorf("nearly full are %v", near)
+	}
+	list(t, j, true, journal.Row{Key: "theirs", ListBytes: 100, UpdatedAt: 1})
+	says(2, 1)
+}
+
+// Namespaces cost little memory each, and one that holds nothing costs none.
+func TestSizesOfManyNamespacesTakeLittleMemory(t *testing.T) {
+	const namespaces = 10_000
+	sizes, with := limited(1000)
+	j := open(t, vfs.NewMem(), with)
+	ids := make([]journal.ID, namespaces)
+	for i := range ids {
+		ids[i] = journal.ID{Namespace: fmt.Sprintf("namespace-%05d", i), Key: "k"}
+	}
+	together(16, func(w int) {
+		for i := w; i < namespaces; i += 16 {
+			if err := tryPut(j, ids[i], 900); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if got := len(sizes.NearlyFull()); got != namespaces {
+		t.Fatalf("%d namespaces are counted, want %d", got, namespaces)
+	}
+	if got := journal.SizeOfSizes() * namespaces; got > 2<<20 {
+		t.Errorf("they take %d bytes beside their names", got)
+	}
+	for _, id := range ids[:100] {
+		remove(t, j, id)
+		settle(t, j, id)
+	}
+	if got := sizes.Namespaces(); got != namespaces-100 {
+		t.Errorf("%d namespaces are remembered, want %d", got, namespaces-100)
+	}
+}
