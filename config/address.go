@@ -146,21 +146,21 @@ func hideURLSecrets(s string) string {
 	return s
 }
 
-// freeWritesPerDay is the quota of BotWire's free tier per namespace, as documented.
-const freeWritesPerDay = 1000
+// What BotWire's free tier allows a namespace, as documented.
+const (
+	freeWritesPerDay   = 1000
+	freeNamespaceBytes = 50_000_000
+)
 
-// freeTier returns the default of the daily quota: BotWire's own service has one, and
-// botwired knows of none elsewhere.
-func freeTier(upstream string) int {
+// isBotWires reports whether upstream is BotWire's own service, which has quotas. botwired
+// knows of none elsewhere.
+func isBotWires(upstream string) bool {
 	u, err := url.Parse(upstream)
 	if err != nil {
-		return 0
+		return false
 	}
 	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
-	if host != "botwire.dev" && !strings.HasSuffix(host, ".botwire.dev") {
-		return 0
-	}
-	return freeWritesPerDay
+	return host == "botwire.dev" || strings.HasSuffix(host, ".botwire.dev")
 }
 
 func hostName() element {

@@ -18,6 +18,7 @@ func TestBounds(t *testing.T) {
 		"quota.writes_per_day":         {"9223372036854775807": "2147483647"},
 		"quota.period":                 {"36501d": "at most 36500d", "999ms": "at least 1s, such as"},
 		"quota.max_age":                {"106751d": "at most 36500d"},
+		"quota.namespace_bytes":        {"9223372036854775807": "at most 1024TiB"},
 		"upstream.timeout":             {"2562047h": "at most 36500d", "0": "above zero"},
 		"upstream.late_window":         {"106751d": "at most 36500d"},
 		"upstream.read_patience":       {"106751d": "at most 36500d"},

@@ -91,6 +91,8 @@ type Quota struct {
 	WritesPerDay int           // per namespace and Period; 0 is no quota
 	Period       time.Duration // at least a second
 	MaxAge       time.Duration // how long a write waits to save quota, while there is some
+	// NamespaceBytes is the most that a namespace may hold, as a listing counts; 0 is no limit.
+	NamespaceBytes int64
 }
 
 // Auth says what callers must send.

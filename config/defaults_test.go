@@ -35,7 +35,7 @@ func TestDefaults(t *testing.T) {
 			Linger: 100 * time.Millisecond, BackoffInitial: 200 * time.Millisecond,
 			BackoffMax: 30 * time.Second, DrainTimeout: 10 * time.Second,
 		},
-		Quota:      config.Quota{WritesPerDay: 1000, Period: 24 * time.Hour, MaxAge: 15 * time.Minute},
+		Quota:      config.Quota{WritesPerDay: 1000, Period: 24 * time.Hour, MaxAge: 15 * time.Minute, NamespaceBytes: 50_000_000},
 		Log:        config.Log{Level: "info"},
 		Namespaces: []config.Override{},
 	}
@@ -53,23 +53,27 @@ func TestDefaults(t *testing.T) {
 }
 
 func TestQuotaFollowsUpstream(t *testing.T) {
-	for url, want := range map[string]int{
-		"https://botwire.dev":        1000,
-		"https://BotWire.dev/base":   1000,
-		"https://eu.botwire.dev:443": 1000,
-		"https://notbotwire.dev":     0,
-		"https://botwire.dev.evil.x": 0,
-		"http://127.0.0.1:1":         0,
-		"embedded":                   0,
+	for url, has := range map[string]bool{
+		"https://botwire.dev":        true,
+		"https://BotWire.dev/base":   true,
+		"https://eu.botwire.dev:443": true,
+		"https://notbotwire.dev":     false,
+		"https://botwire.dev.evil.x": false,
+		"http://127.0.0.1:1":         false,
+		"embedded":                   false,
 	} {
-		got := load(t, config.Sources{Flags: map[string]string{"upstream.url": url}}).Config.Quota.WritesPerDay
-		if got != want {
-			t.Errorf("quota.writes_per_day for %s = %d, want %d", url, got, want)
+		writes, bytes := 0, int64(0)
+		if has {
+			writes, bytes = 1000, 50_000_000
+		}
+		got := load(t, config.Sources{Flags: map[string]string{"upstream.url": url}}).Config.Quota
+		if got.WritesPerDay != writes || got.NamespaceBytes != bytes {
+			t.Errorf("the quota for %s is %d writes and %d bytes, want %d and %d", url, got.WritesPerDay, got.NamespaceBytes, writes, bytes)
 		}
 	}
-	set := load(t, config.Sources{Flags: map[string]string{"quota.writes_per_day": "0"}})
-	if set.Config.Quota.WritesPerDay != 0 {
-		t.Errorf("quota.writes_per_day set to 0 became %d", set.Config.Quota.WritesPerDay)
+	set := load(t, config.Sources{Flags: map[string]string{"quota.writes_per_day": "0", "quota.namespace_bytes": "0"}})
+	if got := set.Config.Quota; got.WritesPerDay != 0 || got.NamespaceBytes != 0 {
+		t.Errorf("a quota set to 0 became %d writes and %d bytes", got.WritesPerDay, got.NamespaceBytes)
 	}
 }
 

@@ -14,7 +14,7 @@ func TestOverrides(t *testing.T) {
 namespaces:
   - match: prod-eu
     cache: {fresh_for: 1m, stale_if_error: 2d}
-    quota: {writes_per_day: 50, period: 1h}
+    quota: {writes_per_day: 50, period: 1h, namespace_bytes: 50MiB}
   - match: prod-*
     flush: {linger: 0s}
     quota.max_age: 1m
@@ -28,11 +28,11 @@ cache.fresh_for: 20s
 	general := config.Policy{
 		FreshFor: 20 * time.Second, StaleWhileRevalidate: time.Minute, StaleIfError: config.NoLimit,
 		AbsentFor: 2 * time.Second, Linger: 100 * time.Millisecond,
-		Quota: config.Quota{WritesPerDay: 1000, Period: 24 * time.Hour, MaxAge: 15 * time.Minute},
+		Quota: config.Quota{WritesPerDay: 1000, Period: 24 * time.Hour, MaxAge: 15 * time.Minute, NamespaceBytes: 50_000_000},
 	}
 	first := general
 	first.FreshFor, first.StaleIfError = time.Minute, 48*time.Hour
-	first.Quota.WritesPerDay, first.Quota.Period = 50, time.Hour
+	first.Quota.WritesPerDay, first.Quota.Period, first.Quota.NamespaceBytes = 50, time.Hour, 50<<20
 	second := general
 	second.Linger, second.Quota.MaxAge = 0, time.Minute
 	third := general
@@ -45,7 +45,7 @@ cache.fresh_for: 20s
 			t.Errorf("For(%q) (-want +got):\n%s", namespace, diff)
 		}
 	}
-	want := `[{"cache.fresh_for":"1m","cache.stale_if_error":"2d","match":"prod-eu","quota.period":"1h","quota.writes_per_day":"50"},` +
+	want := `[{"cache.fresh_for":"1m","cache.stale_if_error":"2d","match":"prod-eu","quota.namespace_bytes":"50MiB","quota.period":"1h","quota.writes_per_day":"50"},` +
 		`{"flush.linger":"0s","match":"prod-*","quota.max_age":"1m"},{"cache.absent_for":"9s","cache.stale_while_revalidate":"0s","match":"*-eu"}]`
 	if got := value(loaded, "namespaces"); got != want {
 		t.Errorf("printed %s, want %s", got, want)

@@ -94,15 +94,27 @@ func storeSettings() []Setting {
 			Doc:   "at shutdown, how long pending writes are still carried upstream; the rest is kept",
 			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.Flush.DrainTimeout })},
 		{Name: "quota.writes_per_day", Documented: "`1000` for botwire.dev, else none (`0`)", Overridable: true, Live: true,
-			Doc:    "per namespace, the upstream writes within one `quota.period`; botwired paces itself by it",
-			codec:  count(0, maxQuota, func(c *Config) *int { return &c.Quota.WritesPerDay }),
-			derive: func(c *Config, _ places) { c.Quota.WritesPerDay = freeTier(c.Upstream.URL) }},
+			Doc:   "per namespace, the upstream writes within one `quota.period`; botwired paces itself by it",
+			codec: count(0, maxQuota, func(c *Config) *int { return &c.Quota.WritesPerDay }),
+			derive: func(c *Config, _ places) {
+				if isBotWires(c.Upstream.URL) {
+					c.Quota.WritesPerDay = freeWritesPerDay
+				}
+			}},
 		{Name: "quota.period", Default: "24h", Overridable: true, Live: true,
 			Doc:   "the window of the quota; windows begin at multiples of it since 1970, in UTC",
 			codec: duration(oneSecond, func(c *Config) *time.Duration { return &c.Quota.Period })},
 		{Name: "quota.max_age", Default: "15m", Overridable: true, Live: true,
 			Doc:   "how long a write waits at most for newer ones to its entry, to save quota; it waits longer only if the quota would not last",
 			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.Quota.MaxAge })},
+		{Name: "quota.namespace_bytes", Documented: "`50MB` for botwire.dev, else none (`0`)", Overridable: true, Live: true,
+			Doc:   "the most that a namespace may hold, as LIST counts `bytes`; a write that would cross it is refused with 413",
+			codec: size(zeroOrMore, func(c *Config) *int64 { return &c.Quota.NamespaceBytes }),
+			derive: func(c *Config, _ places) {
+				if isBotWires(c.Upstream.URL) {
+					c.Quota.NamespaceBytes = freeNamespaceBytes
+				}
+			}},
 		{Name: "auth.token_file", Documented: "none", Live: true,
 			Doc:   "file that holds the token callers must send, as `Bearer TOKEN` or as the password of a URL",
 			codec: file(func(c *Config) *string { return &c.Auth.TokenFile })},
