@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -131,9 +133,10 @@ func (s *Sizes) NearlyFull() map[string]NamespaceSize {
 		return all
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for namespace, sp := range s.near {
-		if r := sp.report(s.opts.Limit(namespace)); r.isNear(nearFull) {
+	names := slices.Collect(maps.Keys(s.near))
+	s.mu.Unlock()
+	for _, namespace := range names {
+		if r := s.Of(namespace); r.isNear(nearFull) {
 			all[namespace] = r
 		}
 	}
@@ -152,6 +155,20 @@ func (s *Sizes) Learn(namespace string) {
 	sp.learnt = &learntLimit{sp.bytes(), time.Now()}
 	s.note(namespace, sp, s.opts.Limit(namespace), true)
 	s.mu.Unlock()
+	s.tell()
+}
+
+// Changed has the namespaces judged by other limits at once, and not only when they change.
+func (s *Sizes) Changed() {
+	s.mu.Lock()
+	names := slices.Collect(maps.Keys(s.spaces))
+	s.mu.Unlock()
+	for _, namespace := range names {
+		limit := s.opts.Limit(namespace)
+		s.mu.Lock()
+		s.note(namespace, s.of(namespace), limit, false)
+		s.mu.Unlock()
+	}
 	s.tell()
 }
 
@@ -207,12 +224,12 @@ func (sp *size) report(limit int64) NamespaceSize {
 	return r
 }
 
-// limited reports whether there is a limit.
-func (r *NamespaceSize) limited() bool { return r.Limit > 0 || !r.LearnedUntil.IsZero() }
+// Limited reports whether there is a limit.
+func (r *NamespaceSize) Limited() bool { return r.Limit > 0 || !r.LearnedUntil.IsZero() }
 
 // isNear reports whether a namespace holds so many percent of its limit.
 func (r *NamespaceSize) isNear(percent int64) bool {
-	return r.limited() && r.Bytes*100 >= r.Limit*percent
+	return r.Limited() && r.Bytes*100 >= r.Limit*percent
 }
 
 // note notices when a namespace becomes nearly full, or full, which a refused write shows, and

@@ -121,7 +121,7 @@ func (s *Sizes) admit(a *appending, latest *record.Version, exists bool) error {
 	}
 	now := putSize(a.Op, a.ListBytes)
 	r := sp.report(a.limit)
-	if grows := now - was; grows > 0 && r.limited() && r.Bytes+grows > r.Limit && !a.anySize {
+	if grows := now - was; grows > 0 && r.Limited() && r.Bytes+grows > r.Limit && !a.anySize {
 		s.note(a.Namespace, sp, a.limit, r.Bytes > 0)
 		return &NamespaceFullError{Namespace: a.Namespace, Grows: grows, NamespaceSize: r}
 	}

@@ -11,14 +11,15 @@ import (
 // metrics counts requests by their outcome. Labels are resolved once, so that a request
 // only adds one.
 type metrics struct {
-	reads        [sources]prometheus.Counter
-	lists        [sources]prometheus.Counter
-	acknowledged [journal.Delete + 1]prometheus.Counter // by journal.Op
-	forwarded    prometheus.Counter
-	refused      prometheus.Counter
-	full         prometheus.Counter
-	unavailable  prometheus.Counter
-	failed       prometheus.Counter
+	reads         [sources]prometheus.Counter
+	lists         [sources]prometheus.Counter
+	acknowledged  [journal.Delete + 1]prometheus.Counter // by journal.Op
+	forwarded     prometheus.Counter
+	refused       prometheus.Counter
+	full          prometheus.Counter
+	namespaceFull prometheus.Counter
+	unavailable   prometheus.Counter
+	failed        prometheus.Counter
 }
 
 func newMetrics(opts Options) (*metrics, error) {
@@ -27,11 +28,12 @@ func newMetrics(opts Options) (*metrics, error) {
 		Help: "Requests of agents, by operation and outcome.",
 	}, []string{"op", "outcome"})
 	m := &metrics{
-		forwarded:   requests.WithLabelValues("other", "forwarded"),
-		refused:     requests.WithLabelValues("any", "refused"),
-		full:        requests.WithLabelValues("any", "full"),
-		unavailable: requests.WithLabelValues("any", "unavailable"),
-		failed:      requests.WithLabelValues("any", "failed"),
+		forwarded:     requests.WithLabelValues("other", "forwarded"),
+		refused:       requests.WithLabelValues("any", "refused"),
+		full:          requests.WithLabelValues("any", "full"),
+		namespaceFull: requests.WithLabelValues("put", "namespace_full"),
+		unavailable:   requests.WithLabelValues("any", "unavailable"),
+		failed:        requests.WithLabelValues("any", "failed"),
 	}
 	for from, names := range sourceNames {
 		m.reads[from] = requests.WithLabelValues("get", names.label)

@@ -46,6 +46,9 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, method, path s
 	case errors.Is(err, journal.ErrFull):
 		s.metrics.full.Inc()
 		refusal = wire.Detail(http.StatusInsufficientStorage, "the write was not taken, and nothing of it is kept: "+err.Error()+". "+whileFull)
+	case isNamespaceFull(err):
+		s.metrics.namespaceFull.Inc()
+		refusal = wire.Detail(http.StatusRequestEntityTooLarge, "the write was not taken, and nothing of it is kept: "+err.Error())
 	case errors.Is(err, journal.ErrNoDeadLetter):
 		refusal = wire.Detail(http.StatusNotFound, err.Error())
 	case errors.As(err, &said):
@@ -63,6 +66,11 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, method, path s
 		refusal = wire.Detail(http.StatusInternalServerError, "internal error: see botwired's log")
 	}
 	refusal.Write(w)
+}
+
+func isNamespaceFull(err error) bool {
+	_, ok := errors.AsType[*journal.NamespaceFullError](err)
+	return ok
 }
 
 // notAnswered says why upstream would have to be asked, and that it cannot be.

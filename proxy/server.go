@@ -104,6 +104,8 @@ type Options struct {
 	// Quotas returns, by namespace, the quotas that something was used of; nil if there are
 	// none.
 	Quotas func() map[string]Quota
+	// Sizes are those of Journal; nil if it has none.
+	Sizes *journal.Sizes
 	// Version is the daemon's.
 	Version string
 	// Registry receives the metrics.

@@ -87,6 +87,22 @@ type namespaceDocument struct {
 	ReadsRefused         string        `json:"reads_refused,omitempty"`
 	// Quota is null if the namespace has none, or if nothing has happened to it yet.
 	Quota *quotaDocument `json:"quota"`
+	// Bytes is how much the namespace holds, as far as is known. BytesLimit is null if there
+	// is no limit, and upstream has said it if there is a time until which it counts.
+	Bytes             int64      `json:"bytes"`
+	BytesLimit        *int64     `json:"bytes_limit"`
+	BytesLimitLearned *time.Time `json:"bytes_limit_learned_until,omitempty"`
+}
+
+func (n *namespaceDocument) setSize(size journal.NamespaceSize) {
+	n.Bytes = size.Bytes
+	if size.Limited() {
+		n.BytesLimit = &size.Limit
+	}
+	if !size.LearnedUntil.IsZero() {
+		until := size.LearnedUntil.UTC().Round(time.Millisecond)
+		n.BytesLimitLearned = &until
+	}
 }
 
 type quotaDocument struct {
@@ -145,7 +161,8 @@ func (s *surface) status(w http.ResponseWriter, r *http.Request) error {
 }
 
 // namespaces describes, by name, the namespaces with pending writes, those that have used
-// something of their quota, and those that upstream lets nobody read.
+// something of their quota, those that are nearly full, and those that upstream lets nobody
+// read.
 func (s *surface) namespaces(st journal.Stats) []namespaceDocument {
 	docs := make(map[string]*namespaceDocument, len(st.Namespaces))
 	of := func(name string) *namespaceDocument {
@@ -168,6 +185,12 @@ func (s *surface) namespaces(st journal.Stats) []namespaceDocument {
 		for name, q := range s.quotas() {
 			of(name).Quota = newQuotaDocument(q)
 		}
+	}
+	for name := range s.sizes.NearlyFull() {
+		of(name)
+	}
+	for name, doc := range docs {
+		doc.setSize(s.sizes.Of(name))
 	}
 	sorted := make([]namespaceDocument, 0, len(docs))
 	for _, name := range slices.Sorted(maps.Keys(docs)) {

@@ -44,6 +44,7 @@ type surface struct {
 	upstreamState func() UpstreamState
 	readsRefused  func() map[string]string
 	quotas        func() map[string]Quota
+	sizes         *journal.Sizes
 	version       string
 	metrics       http.Handler
 	tasks         *tasks
@@ -66,6 +67,7 @@ func newSurface(opts Options, running *tasks) *surface {
 		tasks:   running,
 		journal: opts.Journal, flusher: opts.Flusher,
 		upstreamURL: opts.UpstreamURL, upstreamState: opts.UpstreamState, readsRefused: opts.ReadsRefused, quotas: opts.Quotas,
+		sizes:   opts.Sizes,
 		version: opts.Version, metrics: promhttp.HandlerFor(opts.Registry, promhttp.HandlerOpts{}),
 	}
 	s.operations = map[string]operation{

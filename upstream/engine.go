@@ -48,6 +48,9 @@ type Error struct {
 	Unreachable bool
 	// Answered says that the service itself has answered, and nobody in its place.
 	Answered bool
+	// NamespaceFull says that upstream refuses a write as its namespace holds as much as it
+	// may.
+	NamespaceFull bool
 	// Status is the engine's own number for the answer, for a person who reads the dead
 	// letter; 0 when there is none.
 	Status int

@@ -81,6 +81,7 @@ func (a *attempt) answered(through bool) {
 // keepWaiting makes a throttled or paused namespace wait. If upstream itself has said so,
 // it is well.
 func (a *attempt) keepWaiting(failed *Error) {
+	a.f.opts.namespaceFull(a.queue.Key(), failed)
 	if failed.says() {
 		a.answered(false)
 	} else {
@@ -133,6 +134,7 @@ func (a *attempt) pause(failed *Error) {
 	q := a.queue
 	begins := q.paused == ""
 	q.paused, q.throttled = failed.Reason, ""
+	q.full = failed.NamespaceFull
 	a.block(a.f.opts.BackoffMax, failed, a.f.now()+instant(a.f.opts.BackoffMax))
 	if begins {
 		what := "upstream does not let a namespace in: its writes wait"

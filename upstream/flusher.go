@@ -48,6 +48,9 @@ type FlusherOptions struct {
 	// upstream still held when it was last asked, before the callers that wait for the
 	// write go on.
 	OnSettled func(journal.Write)
+	// OnNamespaceFull, if not nil, is called when upstream has refused a write as its
+	// namespace is full.
+	OnNamespaceFull func(namespace string)
 	// Logger receives dead letters, and a line when writes begin to wait. It must not be nil.
 	Logger *slog.Logger
 }

@@ -10,7 +10,7 @@ import (
 // queue is the tasks of a namespace. A task that is not running stands in one of three
 // places: among the urgent ones, which are due; in a lingering line, where a newer write
 // sends it to the back, so that the line is in order of writtenAt and its front is due first;
-// or among the retries. Under a quota, deletes linger in a line of their own. A flush makes
+// or among the retries. Under a quota, or in a full namespace, deletes linger in a line of their own. A flush makes
 // all that linger urgent at the price of one task: it joins the lines, and urgentUpTo says so
 // of each task.
 type queue struct {
@@ -39,6 +39,7 @@ type queue struct {
 	blocked   bool    // one request at a time until one goes through
 	paused    string  // why the namespace is paused; empty if it is not
 	throttled string  // likewise
+	full      bool    // it is paused because upstream has no room for more in it
 	refusing  bool    // it is paused because upstream refuses one write after another
 	backoff   *backoff.ExponentialBackOff
 

@@ -51,11 +51,13 @@ func (a *attempt) refused(w journal.Write, failed *Error) error {
 	why := journal.Failure{Status: failed.Status, Reason: failed.Reason, InDoubt: a.task.mayHaveLanded()}
 	a.answered(false)
 	if a.tooMany(w, failed) {
+		a.f.opts.namespaceFull(w.Namespace, failed)
 		return nil
 	}
 	if err := a.f.opts.Journal.DeadLetter(w, why); err != nil {
 		return err
 	}
+	a.f.opts.namespaceFull(w.Namespace, failed) // without this write
 	if superseded, err := a.superseded(w); superseded || err != nil {
 		return err
 	}
@@ -63,6 +65,13 @@ func (a *attempt) refused(w journal.Write, failed *Error) error {
 		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq, "reason", failed.Reason)
 	a.finish(w.Seq, true)
 	return nil
+}
+
+// namespaceFull passes on that upstream calls the namespace full, if it does.
+func (o *FlusherOptions) namespaceFull(namespace string, failed *Error) {
+	if failed.NamespaceFull && o.OnNamespaceFull != nil {
+		o.OnNamespaceFull(namespace)
+	}
 }
 
 // tooMany ends the attempt if its write is not to become a dead letter, as upstream refuses

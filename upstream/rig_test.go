@@ -44,6 +44,7 @@ type rig struct {
 	linger  atomic.Int64 // in nanoseconds
 	settled []uint64     // what OnSettled was called with, to be read after stop
 	log     *logged
+	full    chan string                           // what OnNamespaceFull was called with, and what was known then
 	quota   func(namespace string) upstream.Quota // nil: there are none
 	quotas  *upstream.Quotas
 	stop    func() // idempotent; as in a shutdown, but without a drain
@@ -66,7 +67,7 @@ func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
 // newRigWithin is newRig for namespaces with quotas.
 func newRigWithin(t testing.TB, f *fake, fs vfs.FS, quota func(string) upstream.Quota) *rig {
 	t.Helper()
-	r := &rig{fake: f, t: t, fs: fs, client: f.client(timeout), log: &logged{}, quota: quota}
+	r := &rig{fake: f, t: t, fs: fs, client: f.client(timeout), log: &logged{}, quota: quota, full: make(chan string, 1000)}
 	r.linger.Store(int64(linger))
 	var mu sync.Mutex // for settled: writes settle at the same time
 	var err error
@@ -92,6 +93,10 @@ func newRigWithin(t testing.TB, f *fake, fs vfs.FS, quota func(string) upstream.
 			mu.Lock()
 			defer mu.Unlock()
 			r.settled = append(r.settled, w.Seq)
+		},
+		OnNamespaceFull: func(namespace string) {
+			st := r.journal.Stats()
+			r.full <- fmt.Sprintf("%s: %d dead, %d pending", namespace, st.DeadLetters, st.Pending)
 		},
 		Logger: logger,
 	})

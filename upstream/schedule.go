@@ -94,7 +94,7 @@ func (s *schedule) written(c journal.Change, linger, now instant) {
 		}
 	}
 	lingers := !made && !t.running && !t.retrying() && !q.isUrgent(t)
-	removes := t.removes || q.pace.limited && c.Op == journal.Delete
+	removes := t.removes || (q.pace.limited || q.full) && c.Op == journal.Delete
 	postponed := lingers && (removes != t.removes || t.waitedFor(now)+linger <= lingerCap*linger)
 	if postponed {
 		q.leave(t)
@@ -202,6 +202,9 @@ func (s *schedule) start(q *queue, now instant, probe bool) *attempt {
 			q, t = f, untried
 		}
 	}
+	if q.full && q.blocked && q.removing.front != nil && q.ready(q.removing.front) <= now {
+		t = q.removing.front // makes room
+	}
 	early := false
 	if !q.blocked && !q.pace.spread && s.inOrder(q) {
 		oldest := q.oldest(now)
@@ -298,7 +301,7 @@ func (s *schedule) discard(q *queue) {
 
 // unblock lets a namespace send as it likes.
 func (s *schedule) unblock(q *queue) {
-	q.blocked, q.paused, q.throttled, q.refusing, q.backoff, q.notBefore = false, "", "", false, nil, 0
+	q.blocked, q.paused, q.throttled, q.refusing, q.full, q.backoff, q.notBefore = false, "", "", false, false, nil, 0
 	s.place(q)
 }
 

@@ -27,7 +27,7 @@ type task struct {
 	waited    uint32      // how long the oldest unsent write had waited at writtenAt, in milliseconds
 	running   bool        // a request is under way, and the task is in no line
 	urgent    bool        // a caller waits for this entry: no linger
-	removes   bool        // one of its unsent writes is a delete, and there is a quota
+	removes   bool        // one of its unsent writes is a delete, and there is a quota, or the namespace is full
 }
 
 // waitedFor is how long the oldest unsent write has waited.

@@ -68,6 +68,7 @@ func TestProcess(t *testing.T) {
 		"two that are each other's":      testLoopOfTwo,
 		"a chain of two":                 testChain,
 		"a full journal says so":         testFullJournalIsTold,
+		"a full namespace":               testNamespaceFull,
 		"the README in order":            testReadme,
 		"probes":                         testReadyProbe,
 		"run keeps what is pending":      testRunKeepsPending,

@@ -42,8 +42,21 @@ func (d *sidecar) openQuotas(c *config.Config, registry *prometheus.Registry) *u
 			func() int { spread, _ := quotas.Short(); return spread }),
 		gauge("botwired_quota_used_up_namespaces", "Namespaces that have used up their quota.",
 			func() int { _, usedUp := quotas.Short(); return usedUp }),
+		gauge("botwired_quota_nearly_full_namespaces", "Namespaces that hold 80 % of what they may, or more, the full ones among them.",
+			func() int { return len(d.sizes.NearlyFull()) }),
+		gauge("botwired_quota_full_namespaces", "Namespaces that hold what they may: writes that make them larger are refused.",
+			d.fullNamespaces),
 	)
 	return quotas
+}
+
+func (d *sidecar) fullNamespaces() (count int) {
+	for _, size := range d.sizes.NearlyFull() {
+		if size.Bytes >= size.Limit {
+			count++
+		}
+	}
+	return count
 }
 
 // quotasForStatus are the budgets as the proxy shows them.

@@ -94,6 +94,7 @@ func (d *sidecar) configure(c *config.Config) (newToken bool, err error) {
 	d.config.Store(c)
 	d.hasToken.Store(token != "")
 	d.requota()
+	d.sizes.Changed()
 	d.setHeaders(upstreamHeaders(c))
 	d.door.now.Store(guard.New(guardOptions(c, token), d.proxy))
 	if d.readmit != nil {

@@ -37,6 +37,7 @@ const (
 type sidecar struct {
 	logger  *slog.Logger
 	journal *journal.Journal
+	sizes   *journal.Sizes
 	cache   *cache.Cache
 	health  *upstream.Health
 	flusher *upstream.Flusher
@@ -107,11 +108,16 @@ func (d *sidecar) close() error {
 }
 
 func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom func(needed int64) error) (err error) {
+	d.sizes = journal.NewSizes(journal.SizesOptions{
+		Limit:  func(namespace string) int64 { return d.config.Load().For(namespace).Quota.NamespaceBytes },
+		Logger: d.logger,
+	})
 	d.journal, err = journal.Open(journal.Options{
 		Dir:         filepath.Join(c.DataDir, journalDir),
 		MaxBytes:    c.Journal.MaxBytes,
 		CopiesBytes: c.Cache.Disk,
 		DiskReserve: c.Journal.DiskReserve,
+		Sizes:       d.sizes,
 		Fatal:       fatal,
 		AwaitRoom:   awaitRoom,
 		Logger:      d.logger,
@@ -200,6 +206,7 @@ func (d *sidecar) openProxy(c *config.Config, engine upstream.Engine, forward ht
 		UpstreamState: d.upstreamState,
 		ReadsRefused:  reader.Refused,
 		Quotas:        quotasForStatus(quotas),
+		Sizes:         d.sizes,
 		Version:       buildVersion(),
 		Registry:      registry,
 		Logger:        d.logger,
@@ -228,8 +235,9 @@ func flusherOptions(
 		OnOutcome: func(op journal.Op, verdict upstream.Verdict) {
 			flushes.WithLabelValues(op.String(), verdict.String()).Inc()
 		},
-		OnSettled: func(w journal.Write) { d.proxy.Settled(w) },
-		Logger:    d.logger,
+		OnSettled:       func(w journal.Write) { d.proxy.Settled(w) },
+		OnNamespaceFull: d.sizes.Learn,
+		Logger:          d.logger,
 	}
 }
 

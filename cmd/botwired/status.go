@@ -65,6 +65,28 @@ type namespaceStatus struct {
 		Used   cell `json:"used"`
 		Linger cell `json:"linger_seconds"`
 	} `json:"quota"`
+	Bytes        cell `json:"bytes"`
+	BytesLimit   cell `json:"bytes_limit"`
+	LimitLearned cell `json:"bytes_limit_learned_until"`
+}
+
+// nearFull is the percentage of its limit from which on a namespace is nearly full.
+const nearFull = 80
+
+// full says how full the namespace is, and what that means; empty if it is not nearly full.
+func (n namespaceStatus) full() string {
+	bytes, limit := n.Bytes.number(), n.BytesLimit.number()
+	if n.BytesLimit == "" || bytes < limit/100*nearFull+limit%100*nearFull/100 {
+		return ""
+	}
+	text := fmt.Sprintf("%s holds %d of the %d bytes that quota.namespace_bytes allows", n.Namespace, bytes, limit)
+	if n.LimitLearned != "" {
+		text = fmt.Sprintf("%s holds %d bytes, and upstream has called it full at %d, which counts until %s", n.Namespace, bytes, limit, n.LimitLearned.moment())
+	}
+	if bytes < limit {
+		return text + ": a write that would cross this is refused with 413"
+	}
+	return text + ": a write that makes it larger is refused with 413 until entries are deleted"
 }
 
 // quota says how much of the namespace's quota is used, and how long a write waits for its
@@ -230,7 +252,7 @@ func (s *status) deadLetters() string {
 	return text
 }
 
-// printNamespaces prints no more than most of them: first those that wait for something, then
+// printNamespaces prints no more than most of them: first those that wait for something or are nearly full, then
 // those with the most pending writes.
 func printNamespaces(w io.Writer, all []namespaceStatus, most int) error {
 	shown := all
@@ -264,15 +286,33 @@ func printNamespaces(w io.Writer, all []namespaceStatus, most int) error {
 	if more := len(all) - len(shown); more > 0 {
 		fmt.Fprintf(w, "and %s: --all shows them\n", plural(more, "more namespace"))
 	}
+	if err := printFull(w, shown); err != nil {
+		return err
+	}
 	if slices.ContainsFunc(all, namespaceStatus.canBeTried) {
 		fmt.Fprintln(w, "\nbotwired tries again by itself; \"botwired flush --now\" tries at once what is throttled, paused or failed")
 	}
 	return nil
 }
 
-// attention is 1 for a namespace that waits for something, and else 0.
+// printFull has a line for each namespace that is nearly full.
+func printFull(w io.Writer, shown []namespaceStatus) error {
+	var lines []string
+	for _, n := range shown {
+		if text := n.full(); text != "" {
+			lines = append(lines, text+"\n")
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprint(w, "\n", strings.Join(lines, ""))
+	return err
+}
+
+// attention is 1 for a namespace that waits for something or is nearly full, and else 0.
 func (n namespaceStatus) attention() int {
-	if n.waits() != "" {
+	if n.waits() != "" || n.full() != "" {
 		return 1
 	}
 	return 0

@@ -49,6 +49,23 @@ func TestStatusOfQuotas(t *testing.T) {
 	}
 }
 
+// The status has a line for each namespace that is nearly full or full.
+func TestStatusOfFullNamespaces(t *testing.T) {
+	body := `{"version":"v1","upstream":{"url":"u","state":"up"},"pending":0,"dead_letters":0,"namespaces":[` +
+		`{"namespace":"full","pending":0,"bytes":10000,"bytes_limit":10000},` +
+		`{"namespace":"learnt","pending":0,"bytes":7,"bytes_limit":7,"bytes_limit_learned_until":"2026-11-22T00:00:00Z"},` +
+		`{"namespace":"nearly","pending":0,"bytes":8000,"bytes_limit":10000},` +
+		`{"namespace":"roomy","pending":0,"bytes":7999,"bytes_limit":10000},{"namespace":"unlimited","pending":0,"bytes":8000,"bytes_limit":null}]}`
+	d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, body}})
+	got := at(t, d, nil, "status").stdout
+	if _, lines, _ := strings.Cut(got, "unlimited  0        -     -       -\n\n"); lines != ""+
+		"full holds 10000 of the 10000 bytes that quota.namespace_bytes allows: a write that makes it larger is refused with 413 until entries are deleted\n"+
+		"learnt holds 7 bytes, and upstream has called it full at 7, which counts until 2026-11-22T00:00:00Z: a write that makes it larger is refused with 413 until entries are deleted\n"+
+		"nearly holds 8000 of the 10000 bytes that quota.namespace_bytes allows: a write that would cross this is refused with 413\n" {
+		t.Errorf("printed %q", got)
+	}
+}
+
 // The status says first why a daemon is not ready. It fails only with --ready.
 func TestStatusOfADaemonThatIsNotReady(t *testing.T) {
 	full := `{"version":"v1","ready":false,"journal":{"refuses_writes":true,"reason":"journal full: so and so","since":"2026-11-21T23:00:00.123Z"},` +

@@ -41,16 +41,8 @@ func (a *answer) isObject() bool {
 // that its framework has found in the request. A gateway's error has other members, also
 // where it has a detail (RFC 9457), or is no object, or is empty, or is sent as a page.
 func (a *answer) refusesRequest() bool {
-	if strings.HasPrefix(strings.ToLower(a.header.Get("Content-Type")), "text/html") {
-		return false
-	}
-	var doc map[string]json.RawMessage
-	if !a.decode(&doc) || len(doc) != 1 {
-		return false
-	}
-	detail := doc["detail"]
-	var sentence string
-	isSentence := json.Unmarshal(detail, &sentence) == nil && sentence != ""
+	detail, sentence := a.detail()
+	isSentence := sentence != ""
 	switch a.status {
 	case http.StatusBadRequest:
 		return isSentence
@@ -58,6 +50,41 @@ func (a *answer) refusesRequest() bool {
 		return isSentence && a.method == http.MethodPut
 	case http.StatusUnprocessableEntity:
 		return isSentence && a.method != http.MethodDelete || faultsInRequest(detail, a.method)
+	}
+	return false
+}
+
+// detail is the one member of an answer in BotWire's form, and its text if it is a sentence.
+func (a *answer) detail() (member json.RawMessage, sentence string) {
+	if strings.HasPrefix(strings.ToLower(a.header.Get("Content-Type")), "text/html") {
+		return nil, ""
+	}
+	var doc map[string]json.RawMessage
+	if !a.decode(&doc) || len(doc) != 1 {
+		return nil, ""
+	}
+	member = doc["detail"]
+	if json.Unmarshal(member, &sentence) != nil {
+		return member, ""
+	}
+	return member, sentence
+}
+
+// saysNamespaceFull reports whether the answer is BotWire's own word to a PUT that the
+// namespace holds as much as it may. Nobody has seen this answer of BotWire's: its published
+// server has no such limit, and answers a value that is too large with 400. So the sentence
+// decides: a 413 may also be about the value, and a 507 about the service's own disk.
+func (a *answer) saysNamespaceFull() bool {
+	if a.method != http.MethodPut {
+		return false
+	}
+	_, sentence := a.detail()
+	says := func(word string) bool { return strings.Contains(strings.ToLower(sentence), word) }
+	switch a.status {
+	case http.StatusRequestEntityTooLarge:
+		return says("namespace") || says("storage") || says("quota")
+	case http.StatusInsufficientStorage:
+		return says("namespace") || says("quota")
 	}
 	return false
 }
@@ -93,7 +120,7 @@ func (a *answer) failure() *upstream.Error {
 	return &upstream.Error{
 		Verdict: a.classify(), Status: a.status, Reason: a.reason(),
 		RetryAfter: retryAfter(a.header, time.Now()), Answer: a.forCallers(),
-		Answered: a.own(),
+		Answered: a.own(), NamespaceFull: a.saysNamespaceFull(),
 	}
 }
 

@@ -19,6 +19,10 @@ func (a *answer) classify() upstream.Verdict {
 		return upstream.Transient // somebody on the way: no write becomes a dead letter for it
 	case http.StatusTooManyRequests:
 		return upstream.Throttled
+	case http.StatusInsufficientStorage:
+		if a.saysNamespaceFull() { // and not that upstream itself is
+			return upstream.Paused
+		}
 	case http.StatusRequestTimeout, http.StatusTooEarly:
 		return upstream.Transient
 	case http.StatusGatewayTimeout, statusOriginTimeout:
