@@ -1,11 +1,14 @@
 package config
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Settings returns the table of all settings, in the order of the documentation. A new
 // setting is a row here and a field in Config.
 func Settings() []Setting {
-	return append(append(surfaceSettings(), upstreamSettings()...), storeSettings()...)
+	return slices.Concat(surfaceSettings(), upstreamSettings(), storeSettings(), quotaSettings(), generalSettings())
 }
 
 func surfaceSettings() []Setting {
@@ -93,6 +96,11 @@ func storeSettings() []Setting {
 		{Name: "flush.drain_timeout", Default: "10s", Live: true,
 			Doc:   "at shutdown, how long pending writes are still carried upstream; the rest is kept",
 			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.Flush.DrainTimeout })},
+	}
+}
+
+func quotaSettings() []Setting {
+	return []Setting{
 		{Name: "quota.writes_per_day", Documented: "`1000` for botwire.dev, else none (`0`)", Overridable: true, Live: true,
 			Doc:   "per namespace, the upstream writes within one `quota.period`; botwired paces itself by it",
 			codec: count(0, maxQuota, func(c *Config) *int { return &c.Quota.WritesPerDay }),
@@ -115,6 +123,11 @@ func storeSettings() []Setting {
 					c.Quota.NamespaceBytes = freeNamespaceBytes
 				}
 			}},
+	}
+}
+
+func generalSettings() []Setting {
+	return []Setting{
 		{Name: "auth.token_file", Documented: "none", Live: true,
 			Doc:   "file that holds the token callers must send, as `Bearer TOKEN` or as the password of a URL",
 			codec: file(func(c *Config) *string { return &c.Auth.TokenFile })},

@@ -92,7 +92,7 @@ func (m *maintainer) once(ctx context.Context) error {
 	}
 	err := m.use(func() error { return m.look(ctx) })
 	if err == nil {
-		err = m.use(func() error { return m.recountAgain(ctx) })
+		err = m.use(func() error { return m.copies.recountAgain(ctx) })
 	}
 	if store.IsDamage(err) {
 		return nil // the next repair replaces the table

@@ -27,7 +27,7 @@ func (j *Journal) Run(ctx context.Context) error {
 		err = j.use(func() error { return j.rebuild(ctx) })
 	}
 	if err == nil {
-		err = j.use(func() error { return j.recount(ctx) })
+		err = j.use(func() error { return j.copies.recount(ctx) })
 	}
 	if err != nil {
 		return refusedStart(j.opts.Dir, err)

@@ -12,28 +12,28 @@ import (
 )
 
 // recountAgain counts anew if copies have gone of which the count does not know.
-func (j *Journal) recountAgain(ctx context.Context) error {
-	s := j.copies.sizes
+func (c *copies) recountAgain(ctx context.Context) error {
+	s := c.sizes
 	if s == nil || !s.outdated.Swap(false) {
 		return nil
 	}
-	return j.recount(ctx)
+	return c.recount(ctx)
 }
 
 // recount makes the count of sizes from what is on the disk. What changes meanwhile is added
 // to what a snapshot holds: nobody waits. What was counted before and is not on the disk any
 // more was removed to make room, and goes on counting.
-func (j *Journal) recount(ctx context.Context) (err error) {
-	s := j.copies.sizes
+func (c *copies) recount(ctx context.Context) (err error) {
+	s := c.sizes
 	if s == nil {
 		return nil
 	}
 	var snapshot *pebble.Snapshot
-	err = j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+	err = c.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
 		if _, err := tx.Reader(); err != nil { // applies what has gathered
 			return err
 		}
-		snapshot = j.store.Snapshot()
+		snapshot = c.store.Snapshot()
 		s.beginCount()
 		return nil
 	}))
@@ -41,14 +41,14 @@ func (j *Journal) recount(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	c := &counting{copies: j.copies, snapshot: snapshot, found: make(map[string]found)}
-	err = c.all(ctx)
+	counted := &counting{copies: c, snapshot: snapshot, found: make(map[string]found)}
+	err = counted.all(ctx)
 	if store.IsDamage(err) {
-		_, err = j.copies.giveUp(err) // the namespaces behind it count for too little
+		_, err = c.giveUp(err) // the namespaces behind it count for too little
 		return err
 	}
 	if err == nil {
-		s.endCount(c.found)
+		s.endCount(counted.found)
 		s.tell()
 	}
 	return err
