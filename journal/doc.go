@@ -14,6 +14,8 @@
 //   - All callers see the writes to an entry in one order, the order of their
 //     sequence numbers (contract 5). Callers that write at the same time share a batch
 //     and its fsync.
+//   - Append takes no write that makes a namespace larger than its limit (contract 18). It
+//     returns a [NamespaceFullError] before anything is written; see [Sizes].
 //   - A write leaves the pending set only by [Journal.Settle], by [Journal.DeadLetter],
 //     or because a newer write to the same entry took its place (contract 13).
 //
@@ -42,5 +44,6 @@
 //   - a namespace's copies lock: settled copies and listings of the namespace change one
 //     after the other, and are read from the disk before the next lock is taken;
 //   - the store's order lock: all changes have one order;
-//   - the readers' lock: what readers see.
+//   - the readers' lock: what readers see;
+//   - the lock of [Sizes]: how much namespaces hold.
 package journal

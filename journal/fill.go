@@ -121,7 +121,7 @@ func (f *filling) Fill(tx *store.Tx) error {
 
 // Applied makes readers wait until the change is durable.
 func (f *filling) Applied() {
-	f.sizes.changed(f.id)
+	f.sizes.baseChanged(f.id)
 	f.readers.changed(Change{ID: f.id})
 	f.revealed = f.hide(f.id, ID{Namespace: f.id.Namespace})
 	f.unlock()

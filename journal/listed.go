@@ -219,7 +219,7 @@ func (l *dropping) Fill(tx *store.Tx) error {
 // Applied makes readers wait until the change is durable.
 func (l *listed) Applied() {
 	for _, r := range slices.Concat(l.resizes, l.drops) {
-		l.sizes.changed(ID{Namespace: l.fill.namespace, Key: r.key})
+		l.sizes.baseChanged(ID{Namespace: l.fill.namespace, Key: r.key})
 	}
 	hidden := slices.Concat([]ID{{Namespace: l.fill.namespace}}, l.absent)
 	for _, id := range hidden {

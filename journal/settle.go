@@ -192,7 +192,7 @@ func (r *retiring) Applied() {
 	if r.hide {
 		r.revealed = r.copies.hide(r.w.ID, ID{Namespace: r.w.Namespace})
 	}
-	r.copies.sizes.changed(r.w.ID)
+	r.copies.sizes.baseChanged(r.w.ID)
 	r.pending.readers.changed(Change{ID: r.w.ID, Seq: r.w.Seq})
 	r.unlock()
 }

@@ -51,8 +51,8 @@ type Sizes struct {
 	opts SizesOptions
 	seed maphash.Seed
 
-	// settlings count, by a hash of the entry, the changes of what is settled of it: see
-	// [copies.baseOf].
+	// settlings count, by a hash of the entry, the changes of its base: a write reads the base
+	// before it has its place in the order, and sees by them whether it has to read again.
 	settlings [1 << 12]atomic.Uint32
 	// outdated says that copies have gone of which the count does not know.
 	outdated atomic.Bool
@@ -61,7 +61,7 @@ type Sizes struct {
 	// mu guards the fields below. It is the innermost lock; its holders work in memory only.
 	mu     sync.Mutex
 	spaces map[string]*size
-	near   map[string]*size // of the spaces, those that are nearly full
+	near   map[string]*size // of the spaces, those of which the log has said that they are nearly full
 	count  int              // number of the last recount
 	unsaid []sizeNews
 }
@@ -77,7 +77,7 @@ type size struct {
 	since  int64
 	count  int
 	learnt *learntLimit
-	told   fill
+	told   level
 }
 
 // learntLimit is what upstream's refusal has shown.
@@ -86,18 +86,18 @@ type learntLimit struct {
 	at    time.Time
 }
 
-// fill says how full a namespace is, as far as the log has said.
-type fill uint8
+// level is how full a namespace is, as far as the log has said.
+type level uint8
 
 const (
-	roomy fill = iota
+	roomy level = iota
 	nearlyFull
 	full
 )
 
 type sizeNews struct {
 	namespace string
-	fill      fill
+	level     level
 	NamespaceSize
 }
 
@@ -273,7 +273,7 @@ func (s *Sizes) tell() {
 	s.mu.Unlock()
 	for _, n := range unsaid {
 		what := "a namespace is nearly full: at its limit, writes that make it larger are refused"
-		if n.fill == full {
+		if n.level == full {
 			what = "a namespace is full: writes that make it larger are refused until entries are deleted or the limit is raised"
 		}
 		s.opts.Logger.Warn(what, "namespace", n.namespace, "bytes", n.Bytes, "limit", n.Limit,

@@ -349,7 +349,7 @@ func TestUpstreamsRefusalIsALimit(t *testing.T) {
 			refusedAsFull(t, tryPut(j, key("c"), 1))
 		}
 		learnt()
-		if got := sizes.Of("ns"); got.Limit != 150 || got.LearnedUntil.Sub(time.Now()) != time.Hour {
+		if got := sizes.Of("ns"); got.Limit != 150 || time.Until(got.LearnedUntil) != time.Hour {
 			t.Errorf("the limit is %+v, want 150 for an hour", got)
 		}
 		no(t, tryPut(j, key("a"), 90))

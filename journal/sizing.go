@@ -51,9 +51,9 @@ func (s *Sizes) settlingsOf(id ID) *atomic.Uint32 {
 	return &s.settlings[maphash.Comparable(s.seed, id)%uint64(len(s.settlings))]
 }
 
-// changed notes that the store shows another base of an entry. The caller is in the store's
-// order.
-func (s *Sizes) changed(id ID) {
+// baseChanged notes that the store shows another base of an entry. The caller is in the
+// store's order.
+func (s *Sizes) baseChanged(id ID) {
 	if s != nil {
 		s.settlingsOf(id).Add(1)
 	}
@@ -99,7 +99,8 @@ func (p *pendingSet) admitSize(a *appending, latest *record.Version, exists bool
 		return nil
 	}
 	if !exists && (!a.looked || s.settlingsOf(a.ID).Load() != a.settlings) {
-		// The entry, or one of those that share its number, has settled meanwhile.
+		// The entry, or another of the same hash, has settled meanwhile. That is so seldom that
+		// those who wait for their place in the order can wait for a look at the store.
 		if a.base, err = p.copies.baseOf(p.store.DB(), a.ID); err != nil {
 			return err
 		}
@@ -107,6 +108,7 @@ func (p *pendingSet) admitSize(a *appending, latest *record.Version, exists bool
 	return s.admit(a, latest, exists)
 }
 
+// admit is [pendingSet.admitSize] with what it has read.
 func (s *Sizes) admit(a *appending, latest *record.Version, exists bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

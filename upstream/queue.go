@@ -10,9 +10,9 @@ import (
 // queue is the tasks of a namespace. A task that is not running stands in one of three
 // places: among the urgent ones, which are due; in a lingering line, where a newer write
 // sends it to the back, so that the line is in order of writtenAt and its front is due first;
-// or among the retries. Under a quota, or in a full namespace, deletes linger in a line of their own. A flush makes
-// all that linger urgent at the price of one task: it joins the lines, and urgentUpTo says so
-// of each task.
+// or among the retries. Under a quota, or in a full namespace, deletes linger in a line of
+// their own. A flush makes all that linger urgent at the price of one task: it joins the
+// lines, and urgentUpTo says so of each task.
 type queue struct {
 	hashtable.Node[queue] // in the schedule's table, by namespace
 
