@@ -157,6 +157,7 @@ func (s *Sizes) beginCount() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count++
+	s.counting = true
 }
 
 // endCountChunk is how many namespaces endCount looks at under one hold of the lock.
@@ -179,6 +180,7 @@ func (s *Sizes) endCount(all map[string]found) {
 			s.mu.Lock()
 		}
 	}
+	s.counting = false
 }
 
 // recounted puts what was found of a namespace in the place of its count. The first recount

@@ -17,6 +17,9 @@ const (
 	// not say it again.
 	nearFull       = 80
 	nearFullNoMore = 75
+	// sayAgain is how long the log says nothing more of a namespace whose size goes up and
+	// down.
+	sayAgain = time.Minute
 	// learnedFor is how long upstream's word that a namespace is full is believed.
 	learnedFor = time.Hour
 )
@@ -59,11 +62,12 @@ type Sizes struct {
 	news     atomic.Bool // there is something to log
 
 	// mu guards the fields below. It is the innermost lock; its holders work in memory only.
-	mu     sync.Mutex
-	spaces map[string]*size
-	near   map[string]*size // of the spaces, those of which the log has said that they are nearly full
-	count  int              // number of the last recount
-	unsaid []sizeNews
+	mu       sync.Mutex
+	spaces   map[string]*size
+	near     map[string]*size // of the spaces, those of which the log has said that they are nearly full
+	count    int              // number of the last recount
+	counting bool             // it is under way
+	unsaid   []sizeNews
 }
 
 // size is what a namespace holds.
@@ -78,6 +82,7 @@ type size struct {
 	count  int
 	learnt *learntLimit
 	told   level
+	toldAt time.Time
 }
 
 // learntLimit is what upstream's refusal has shown.
@@ -242,11 +247,11 @@ func (s *Sizes) note(namespace string, sp *size, limit int64, refused bool) {
 		now = full
 	case r.isNear(nearFull):
 		now = nearlyFull
-	case !r.isNear(nearFullNoMore):
-		sp.told = roomy
+	case !r.isNear(nearFullNoMore) && (sp.told == roomy || time.Since(sp.toldAt) >= sayAgain):
+		sp.told, sp.toldAt = roomy, time.Time{}
 	}
 	if now > sp.told {
-		sp.told = now
+		sp.told, sp.toldAt = now, time.Now()
 		s.unsaid = append(s.unsaid, sizeNews{namespace, now, r})
 		s.news.Store(true)
 	}
@@ -256,8 +261,12 @@ func (s *Sizes) note(namespace string, sp *size, limit int64, refused bool) {
 	case s.near[namespace] == nil:
 		s.near[namespace] = sp
 	}
-	if *sp == (size{count: sp.count, largest: sp.largest}) {
+	if !s.counting {
+		sp.since = 0
+	}
+	if *sp == (size{count: sp.count, largest: sp.largest, told: sp.told, toldAt: sp.toldAt}) {
 		delete(s.spaces, namespace)
+		delete(s.near, namespace)
 	}
 }
 

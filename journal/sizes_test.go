@@ -376,45 +376,52 @@ func TestUpstreamsRefusalIsALimit(t *testing.T) {
 // The log says once that a namespace is nearly full, and once that it is full, until it has
 // been well below.
 func TestTheLogSaysWhenANamespaceIsNearlyFull(t *testing.T) {
-	var log bytes.Buffer
-	sizes, with := limitedBy(func(string) int64 { return 1000 }, slog.New(slog.NewTextHandler(&log, nil)))
-	j := open(t, vfs.NewMem(), with)
-	says := func(nearly, full int) {
-		t.Helper()
-		text := log.String()
-		if n, f := strings.Count(text, "is nearly full"), strings.Count(text, "is full"); n != nearly || f != full {
-			t.Fatalf("the log says nearly full %d times and full %d times, want %d and %d:\n%s", n, f, nearly, full, text)
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		sizes, with := limitedBy(func(string) int64 { return 1000 }, slog.New(slog.NewTextHandler(&log, nil)))
+		j := open(t, vfs.NewMem(), with)
+		says := func(nearly, full int) {
+			t.Helper()
+			text := log.String()
+			if n, f := strings.Count(text, "is nearly full"), strings.Count(text, "is full"); n != nearly || f != full {
+				t.Fatalf("the log says nearly full %d times and full %d times, want %d and %d:\n%s", n, f, nearly, full, text)
+			}
 		}
-	}
-	no(t, tryPut(j, key("a"), 799))
-	says(0, 0)
-	if near := sizes.NearlyFull(); len(near) != 0 {
-		t.Errorf("nearly full are %v", near)
-	}
-	no(t, tryPut(j, key("a"), 800))
-	says(1, 0)
-	no(t, tryPut(j, key("a"), 760))
-	no(t, tryPut(j, key("a"), 900))
-	says(1, 0)
-	refusedAsFull(t, tryPut(j, key("b"), 101))
-	refusedAsFull(t, tryPut(j, key("b"), 101))
-	says(1, 1)
-	if near := sizes.NearlyFull(); near["ns"] != (journal.NamespaceSize{Bytes: 900, Limit: 1000}) {
-		t.Errorf("nearly full are %v", near)
-	}
-	no(t, tryPut(j, key("a"), 740))
-	if near := sizes.NearlyFull(); len(near) != 0 {
-		t.Errorf("nearly full are %v", near)
-	}
-	list(t, j, true, journal.Row{Key: "theirs", ListBytes: 100, UpdatedAt: 1})
-	says(2, 1)
+		no(t, tryPut(j, key("a"), 799))
+		says(0, 0)
+		if near := sizes.NearlyFull(); len(near) != 0 {
+			t.Errorf("nearly full are %v", near)
+		}
+		no(t, tryPut(j, key("a"), 800))
+		says(1, 0)
+		no(t, tryPut(j, key("a"), 760))
+		no(t, tryPut(j, key("a"), 900))
+		says(1, 0)
+		refusedAsFull(t, tryPut(j, key("b"), 101))
+		refusedAsFull(t, tryPut(j, key("b"), 101))
+		says(1, 1)
+		if near := sizes.NearlyFull(); near["ns"] != (journal.NamespaceSize{Bytes: 900, Limit: 1000}) {
+			t.Errorf("nearly full are %v", near)
+		}
+		no(t, tryPut(j, key("a"), 740))
+		if near := sizes.NearlyFull(); len(near) != 0 {
+			t.Errorf("nearly full are %v", near)
+		}
+		no(t, tryPut(j, key("a"), 850))
+		says(1, 1) // not again so soon
+		time.Sleep(time.Minute)
+		no(t, tryPut(j, key("a"), 740))
+		list(t, j, true, journal.Row{Key: "theirs", ListBytes: 100, UpdatedAt: 1})
+		says(2, 1)
+	})
 }
 
 // Namespaces cost little memory each, and one that holds nothing costs none.
 func TestSizesOfManyNamespacesTakeLittleMemory(t *testing.T) {
 	const namespaces = 10_000
+	fs := vfs.NewMem()
 	sizes, with := limited(1000)
-	j := open(t, vfs.NewMem(), with)
+	j := open(t, fs, with)
 	ids := make([]journal.ID, namespaces)
 	for i := range ids {
 		ids[i] = journal.ID{Namespace: fmt.Sprintf("namespace-%05d", i), Key: "k"}
@@ -432,6 +439,10 @@ func TestSizesOfManyNamespacesTakeLittleMemory(t *testing.T) {
 	if got := journal.SizeOfSizes() * namespaces; got > 2<<20 {
 		t.Errorf("they take %d bytes beside their names", got)
 	}
+	settle(t, j, ids[0])
+	no(t, j.Close())
+	sizes, with = limited(1000)
+	j = open(t, fs, with)
 	for _, id := range ids[:100] {
 		remove(t, j, id)
 		settle(t, j, id)
