@@ -47,7 +47,7 @@ func upstreamSettings() []Setting {
 			Doc:   "the longest that a read of something unknown waits for upstream before it is answered 503; at once while reads are known to fail",
 			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.Upstream.ReadPatience })},
 		{Name: "upstream.concurrency", Default: "16",
-			Doc:   "requests under way upstream, reads and writes together",
+			Doc:   "the most requests under way upstream, reads and writes together; fewer while upstream takes no more",
 			codec: count(1, maxConcurrency, func(c *Config) *int { return &c.Upstream.Concurrency })},
 		{Name: "upstream.headers", Default: "{}", Documented: "none", Secret: true, Live: true,
 			Doc:   "sent with every upstream request; a value may come from a file: `{file: /path}`",

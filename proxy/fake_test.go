@@ -143,7 +143,8 @@ func (u *fakeUpstream) state() UpstreamState {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.down {
-		return UpstreamState{State: "down", Since: time.Unix(2e9, 0), Reason: "connection refused"}
+		crowded := Concurrency{Limit: 16, Now: 9, Reason: "upstream is slow"}
+		return UpstreamState{State: "down", Since: time.Unix(2e9, 0), Reason: "connection refused", Concurrency: crowded}
 	}
 	return UpstreamState{State: "up", Since: time.Unix(1e9, 0), LastSuccess: time.Unix(2e9, 0)}
 }

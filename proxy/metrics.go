@@ -58,6 +58,7 @@ var (
 	damagedCopiesDesc = desc("botwired_damaged_copies_total", "Settled copies and listings that were found damaged since the start and asked of upstream anew.")
 	damagedTablesDesc = desc("botwired_damaged_tables_total", "Tables of the journal that were found damaged since the start.")
 	upstreamUpDesc    = desc("botwired_upstream_up", "0 while upstream is down, else 1.")
+	concurrencyDesc   = desc("botwired_upstream_concurrency", "Requests that may be under way upstream: fewer than upstream.concurrency while upstream does not take as many.")
 )
 
 func desc(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
@@ -69,8 +70,8 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeBy
 
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	st := c.opts.Journal.Stats()
-	up := 1.0
-	if c.opts.UpstreamState().State == "down" {
+	up, upstream := 1.0, c.opts.UpstreamState()
+	if upstream.State == "down" {
 		up = 0
 	}
 	gauge := func(d *prometheus.Desc, v float64) {
@@ -81,6 +82,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(oldestPendingDesc, st.OldestAge().Seconds())
 	gauge(deadLettersDesc, float64(st.DeadLetters))
 	gauge(upstreamUpDesc, up)
+	gauge(concurrencyDesc, float64(upstream.Concurrency.Now))
 	counter := func(d *prometheus.Desc, n int64) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n))
 	}

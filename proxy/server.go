@@ -74,6 +74,14 @@ type UpstreamState struct {
 	Since       time.Time // when that began
 	Reason      string    // for people; empty if it is up
 	LastSuccess time.Time // zero if there was none yet
+	Concurrency Concurrency
+}
+
+// Concurrency is how many requests may be under way upstream.
+type Concurrency struct {
+	Limit  int    `json:"limit"`            // upstream.concurrency
+	Now    int    `json:"now"`              // as many as upstream takes
+	Reason string `json:"reason,omitempty"` // why that is less
 }
 
 // Quota is what a namespace may have written upstream in the present window.

@@ -60,16 +60,17 @@ func refusalReason(err error) string {
 }
 
 type upstreamDocument struct {
-	URL           string     `json:"url"`
-	State         string     `json:"state"` // "up", "degraded" or "down"
-	Since         time.Time  `json:"since"`
-	Reason        string     `json:"reason,omitempty"`
-	LastSuccessAt *time.Time `json:"last_success_at"` // null if there was none since the start
+	URL           string      `json:"url"`
+	State         string      `json:"state"` // "up", "degraded" or "down"
+	Since         time.Time   `json:"since"`
+	Reason        string      `json:"reason,omitempty"`
+	LastSuccessAt *time.Time  `json:"last_success_at"` // null if there was none since the start
+	Concurrency   Concurrency `json:"concurrency"`
 }
 
 func (s *surface) upstream() upstreamDocument {
 	now := s.upstreamState()
-	doc := upstreamDocument{URL: s.upstreamURL, State: now.State, Since: now.Since.UTC().Round(time.Millisecond), Reason: now.Reason}
+	doc := upstreamDocument{URL: s.upstreamURL, State: now.State, Since: now.Since.UTC().Round(time.Millisecond), Reason: now.Reason, Concurrency: now.Concurrency}
 	if !now.LastSuccess.IsZero() {
 		last := now.LastSuccess.UTC().Round(time.Millisecond)
 		doc.LastSuccessAt = &last

@@ -135,8 +135,9 @@ func TestStatus(t *testing.T) {
 		until := time.Unix(2e9, 0).UTC()
 		want := statusDocument{
 			Version: "1.2.3", Ready: true,
-			Upstream: upstreamDocument{URL: "http://upstream.example", State: "down", Since: time.Unix(2e9, 0).UTC(), Reason: "connection refused"},
-			Pending:  2, PendingBytes: 137, OldestPendingSeconds: 90, LastSeq: 2,
+			Upstream: upstreamDocument{URL: "http://upstream.example", State: "down", Since: time.Unix(2e9, 0).UTC(), Reason: "connection refused",
+				Concurrency: Concurrency{Limit: 16, Now: 9, Reason: "upstream is slow"}},
+			Pending: 2, PendingBytes: 137, OldestPendingSeconds: 90, LastSeq: 2,
 			Namespaces: []namespaceDocument{
 				{Namespace: "b", Pending: 1, PendingBytes: 66 + 1, OldestPendingSeconds: 90},
 				{
@@ -306,7 +307,7 @@ func TestMetrics(t *testing.T) {
 		`botwired_requests_total{op="any",outcome="refused"} 1`,
 		`botwired_requests_total{op="any",outcome="unavailable"} 1`,
 		`botwired_requests_total{op="other",outcome="forwarded"} 1`,
-		"botwired_pending 1", "botwired_upstream_up 0", "botwired_dead_letters 0",
+		"botwired_pending 1", "botwired_upstream_up 0", "botwired_upstream_concurrency 9", "botwired_dead_letters 0",
 		"botwired_damaged_copies_total 0", "botwired_damaged_tables_total 0",
 	} {
 		if !strings.Contains(text, line+"\n") {

@@ -91,8 +91,8 @@ func TestConcurrencyIsCapped(t *testing.T) {
 			r.put(journal.ID{Namespace: fmt.Sprintf("ns%d", i%7), Key: fmt.Sprint(i)}, "v")
 		}
 		r.settleWithin(time.Minute)
-		if r.peak != concurrency {
-			t.Errorf("%d requests at once, want %d", r.peak, concurrency)
+		if r.peak < mostWrites || r.peak > mostWrites+1 { // one of a namespace that has none
+			t.Errorf("%d requests at once, want %d or one more", r.peak, mostWrites)
 		}
 	})
 }

@@ -52,10 +52,11 @@
 // writes are down: one task at a time probes, at the pace of a backoff of its own (contract
 // 16), and at least every probeMax. If other entries then go through, those that failed are
 // sick themselves: for a while, their failures make no outage. On recovery the number of
-// requests under way starts at one and grows with each success.
+// writes under way starts at one and grows with each success.
 //
 // [Health] has a circuit each for reads and for writes, and makes one state of both for
-// people. [Slots] bound the requests of both under way.
+// people. [Slots] bound the requests of both under way, to as many as upstream takes: see
+// window.
 //
 // # Parts
 //

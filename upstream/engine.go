@@ -51,6 +51,8 @@ type Error struct {
 	// NamespaceFull says that upstream refuses a write as its namespace holds as much as it
 	// may.
 	NamespaceFull bool
+	// Overloaded says that the service, or somebody on the way, has too much to do.
+	Overloaded bool
 	// Status is the engine's own number for the answer, for a person who reads the dead
 	// letter; 0 when there is none.
 	Status int

@@ -63,7 +63,8 @@ func (a *attempt) answered(through bool) {
 		s.excusedUpTo = s.turn
 	}
 	a.probe, s.hanging = false, false
-	s.window = min(s.window+1, a.f.opts.Concurrency)
+	s.window = min(s.window+1, a.f.opts.Slots.Concurrency().Now)
+	a.queue.answeredAt = a.f.now()
 	s.fails(a.queue, false)
 	r := a.task.retry
 	if r != nil {

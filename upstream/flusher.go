@@ -36,8 +36,8 @@ type FlusherOptions struct {
 	Linger func(namespace string) time.Duration
 	// Quotas are the budgets of the namespaces; nil if there are none.
 	Quotas *Quotas
-	// Concurrency is the most requests under way.
-	Concurrency int
+	// Slots bound the requests under way.
+	Slots *Slots
 	// LateWindow is how long an unanswered request may still be carried out.
 	LateWindow time.Duration
 	// BackoffInitial and BackoffMax bound the wait between attempts.
@@ -95,7 +95,8 @@ func NewFlusher(opts FlusherOptions) *Flusher {
 		callers: newCallers(), refusals: make(refusalsOf),
 	}
 	f.health.backoff = newBackoff(opts.BackoffInitial, min(opts.BackoffMax, probeMax))
-	f.schedule = newSchedule(opts.Concurrency, f.signal)
+	f.opts.Engine = &slotted{opts.Engine, opts.Slots}
+	f.schedule = newSchedule(opts.Slots.Concurrency().Now, f.signal)
 	f.schedule.quotas = opts.Quotas
 	f.health.onNudge = f.signal
 	return f
@@ -189,9 +190,11 @@ func (f *Flusher) take() (*attempt, instant) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.schedule
-	if s.wakeAt = 0; len(s.running) >= f.opts.Concurrency {
+	c := f.opts.Slots.Concurrency()
+	if s.wakeAt = 0; len(s.running) >= c.Limit {
 		return nil, 0 // when a request has ended
 	}
+	s.window = min(s.window, c.Now)
 	a, at := f.begin(f.now())
 	if a != nil {
 		a.f = f

@@ -21,6 +21,9 @@ const (
 	// inOrderAgain is how few entries are left of a backlog that was much, when they count as
 	// little again. Were it more, the end of a backlog would take as long as all before.
 	inOrderAgain = 16
+	// staggeredBy is how often a namespace with much could fill the window within a round
+	// trip. Were it once only, its requests would not catch up where some take longer.
+	staggeredBy = 2
 	// excusesMax is how often a failure of an entry is put down to upstream since the entry's
 	// last success. Without it a sick entry could keep the others for ever from settling,
 	// while upstream fails now and then for others, too. Where upstream refuses connections
@@ -80,7 +83,7 @@ func (s *schedule) followsAt(q *queue) instant {
 	if s.inOrder(q) {
 		return q.inOrderAt + s.patience()
 	}
-	return q.inOrderAt + s.roundTrip/instant(max(1, s.window))
+	return q.inOrderAt + s.roundTrip/instant(staggeredBy*max(1, s.window))
 }
 
 // patience is how long a request may take before others need not wait for it.

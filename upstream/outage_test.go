@@ -125,8 +125,8 @@ func TestRecoveryRampsUp(t *testing.T) {
 		if inSecond[0] != 1 || inSecond[1] > 2 || inSecond[2] > 4 || inSecond[3] > 8 {
 			t.Errorf("requests by second: %v, want 1, 2, 4, 8 at most", inSecond)
 		}
-		if most := concurrency * 3 / 4; r.peak != most { // the rest is for other namespaces
-			t.Errorf("%d at once at most, want %d in the end", r.peak, most)
+		if r.peak != mostWrites {
+			t.Errorf("%d at once at most, want %d in the end", r.peak, mostWrites)
 		}
 	})
 }

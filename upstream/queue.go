@@ -43,6 +43,8 @@ type queue struct {
 	refusing  bool    // it is paused because upstream refuses one write after another
 	backoff   *backoff.ExponentialBackOff
 
+	answeredAt instant // when upstream last gave a verdict
+
 	readyAt  instant // position in the schedule's heap
 	servedAt instant // when it was last served
 	served   uint64  // the turn in which it was

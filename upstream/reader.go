@@ -171,14 +171,14 @@ func (r *Reader) once(ctx context.Context, id journal.ID, waitOutOutage bool, as
 	if failed := r.hopeless(id.Namespace); failed != nil {
 		return failed, nil // without a wait for a slot
 	}
-	release, err := r.slot(ctx, id.Namespace, waitOutOutage)
+	held, err := r.slot(ctx, id.Namespace, waitOutOutage)
 	switch {
 	case errors.Is(err, errBusy):
 		return &Error{Verdict: Unsent, Reason: err.Error()}, nil
 	case err != nil:
 		return nil, err
 	}
-	defer release()
+	defer held.release()
 	refusal, trial := r.throttles.begin(id.Namespace)
 	if refusal != nil {
 		return refusal, nil
@@ -192,7 +192,9 @@ func (r *Reader) once(ctx context.Context, id journal.ID, waitOutOutage bool, as
 		}
 		defer r.health.hoped()
 	}
-	ended, err = r.request(ctx, id, probe, ask)
+	if ended, err = r.request(ctx, id, probe, ask); err == nil {
+		held.ended(ended)
+	}
 	return ended, err
 }
 
@@ -208,10 +210,10 @@ func (r *Reader) hopeless(namespace string) *Error {
 }
 
 // slot waits until one more request may be under way.
-func (r *Reader) slot(ctx context.Context, namespace string, waitOutOutage bool) (release func(), err error) {
+func (r *Reader) slot(ctx context.Context, namespace string, waitOutOutage bool) (*slot, error) {
 	switch {
 	case r.opts.Slots == nil:
-		return func() {}, nil
+		return nil, nil
 	case waitOutOutage:
 		return r.opts.Slots.acquire(ctx, readLane, namespace)
 	}

@@ -29,6 +29,7 @@ const (
 	backoffInitial = 200 * time.Millisecond
 	backoffMax     = 30 * time.Second
 	concurrency    = 16
+	mostWrites     = 14 // of them; the others are kept for reads
 	diskReserve    = 64 << 20
 )
 
@@ -41,6 +42,7 @@ type rig struct {
 	client  *botwire.Client
 	flusher *upstream.Flusher
 	health  *upstream.Health
+	slots   *upstream.Slots
 	linger  atomic.Int64 // in nanoseconds
 	settled []uint64     // what OnSettled was called with, to be read after stop
 	log     *logged
@@ -67,7 +69,10 @@ func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
 // newRigWithin is newRig for namespaces with quotas.
 func newRigWithin(t testing.TB, f *fake, fs vfs.FS, quota func(string) upstream.Quota) *rig {
 	t.Helper()
-	r := &rig{fake: f, t: t, fs: fs, client: f.client(timeout), log: &logged{}, quota: quota, full: make(chan string, 1000)}
+	r := &rig{
+		fake: f, t: t, fs: fs, client: f.client(timeout), slots: upstream.NewSlots(concurrency), log: &logged{},
+		quota: quota, full: make(chan string, 1000),
+	}
 	r.linger.Store(int64(linger))
 	var mu sync.Mutex // for settled: writes settle at the same time
 	var err error
@@ -88,7 +93,7 @@ func newRigWithin(t testing.TB, f *fake, fs vfs.FS, quota func(string) upstream.
 	}
 	r.flusher = upstream.NewFlusher(upstream.FlusherOptions{
 		Journal: r.journal, Engine: r.client, Health: r.health, Quotas: r.quotas, Linger: func(string) time.Duration { return time.Duration(r.linger.Load()) },
-		Concurrency: concurrency, LateWindow: lateWindow, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
+		Slots: r.slots, LateWindow: lateWindow, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
 		OnSettled: func(w journal.Write) {
 			mu.Lock()
 			defer mu.Unlock()

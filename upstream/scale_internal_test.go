@@ -23,7 +23,7 @@ func announced(tb testing.TB, n, namespaces int) *Flusher {
 	tb.Helper()
 	f := NewFlusher(FlusherOptions{
 		Journal: rebuiltJournal{}, Linger: func(string) time.Duration { return time.Hour },
-		Concurrency: 16, LateWindow: time.Minute, BackoffInitial: time.Second, BackoffMax: time.Minute,
+		Slots: NewSlots(16), LateWindow: time.Minute, BackoffInitial: time.Second, BackoffMax: time.Minute,
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	for i := range n {

@@ -27,6 +27,8 @@ type schedule struct {
 	hanging        bool     // the last probe had no answer for long
 	hoping         *attempt // the attempt beside a probe that hangs: see hopeful
 	window         int      // requests that may be under way: grows after an outage
+	sender         *queue   // the only queue that has sent anything
+	senderSince    instant  // since then
 	roundTrip      instant  // the usual one
 	announced      uint64   // how many writes the journal has announced
 	pending        int      // tasks with a write
@@ -228,6 +230,9 @@ func (s *schedule) start(q *queue, now instant, probe bool) *attempt {
 	s.turn++
 	a.turn = s.turn
 	q.served, q.servedAt = s.turn, now
+	if s.sender != q {
+		s.sender, s.senderSince = q, now
+	}
 	if a.inOrder {
 		q.inOrder++
 		q.inOrderAt = now
@@ -293,6 +298,9 @@ func (s *schedule) discard(q *queue) {
 	s.queues.Delete(q.Key())
 	if s.fresh == q {
 		s.fresh = nil
+	}
+	if s.sender == q {
+		s.sender = nil
 	}
 	if s.queues.Len() == 0 {
 		s.queues = hashtable.Table[queue, *queue]{}

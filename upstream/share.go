@@ -1,11 +1,16 @@
 package upstream
 
+import "time"
+
 // The requests that may be under way are shared out so that no namespace holds up another
 // (contract 16): a request that hangs cannot be taken back.
 const (
 	// shareOfFree is how much one namespace may hold, in quarters, of the slots that the
-	// others leave. The rest is for a namespace that has something to send next.
+	// others leave. The rest is for a namespace that has something to send next. A namespace
+	// that has been the only one to send for aloneAfter, and whose requests are being
+	// answered, may hold soloPart.
 	shareOfFree = 3
+	aloneAfter  = instant(time.Second)
 	// shareOfFailing is how much of all slots, in quarters, the namespaces share whose
 	// last request failed. Each of them has one request under way at a time, and one more
 	// of an entry whose last request was not answered.
@@ -23,15 +28,16 @@ func (s *schedule) turnsOf(q *queue) *heapOf[*queue] {
 	return &s.turns.well
 }
 
-// next returns the queue whose turn it is now, or else when to ask again: 0 is when a
-// request has ended or something has changed.
+// next returns the queue whose turn it is now, of those that do not hold their part of the
+// slots already, or else when to ask again: 0 is when a request has ended or something has
+// changed.
 func (s *schedule) next(now instant) (q *queue, at instant) {
 	heaps := []*heapOf[*queue]{&s.turns.well, &s.turns.failing}
 	if s.failingRunning >= max(1, s.window*shareOfFailing/quarters) {
 		heaps = heaps[:1]
 	}
 	for _, h := range heaps {
-		first := s.choose(h)
+		first := s.pick(h, func(q *queue) bool { return !s.over(q, now) })
 		switch {
 		case first == nil:
 		case first.readyAt > now:
@@ -41,12 +47,6 @@ func (s *schedule) next(now instant) (q *queue, at instant) {
 		}
 	}
 	return q, at
-}
-
-// choose returns the first queue of a heap that does not hold its part of the slots
-// already; nil if there is none.
-func (s *schedule) choose(h *heapOf[*queue]) *queue {
-	return s.pick(h, func(q *queue) bool { return !s.over(q) })
 }
 
 // pick returns the first queue of a heap that will do; nil if there is none. Every queue that
@@ -68,16 +68,25 @@ func (s *schedule) pick(h *heapOf[*queue], does func(*queue) bool) (q *queue) {
 
 // over reports whether a queue holds its part of the slots already. A silent task beside
 // the others does not count, as its request may hang.
-func (s *schedule) over(q *queue) bool {
+func (s *schedule) over(q *queue, now instant) bool {
 	active, others := q.running-q.silent, len(s.running)-q.running
 	if q.failing || active == 0 {
 		return active > 0
+	}
+	if q == s.sender && now-s.senderSince >= aloneAfter && now-q.answeredAt <= s.patience() {
+		return active >= soloPart(s.window)-others-q.silent
 	}
 	part := (s.window - others - q.silent) * shareOfFree
 	if others > 0 {
 		part += quarters - 1 // rounded up, or the last free slot would stay free
 	}
 	return active >= part/quarters
+}
+
+// soloPart is how many slots the writes of one namespace may have at most. Should they hang,
+// there is one for the writes of another namespace, and one for reads if any are kept for them.
+func soloPart(total int) int {
+	return max(1, min(mostOf(total), total-1-min(1, total/keptShare)))
 }
 
 // fails notes whether the last answer to a request of a queue, or its lack, blames

@@ -36,6 +36,30 @@ func TestHangingNamespacesDelayNoOther(t *testing.T) {
 	}
 }
 
+// A namespace that has sent alone for long leaves room for another one, too, when its requests
+// begin to hang.
+func TestANamespaceThatWasAloneLeavesRoom(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.putMany("sick", 8000)
+		time.Sleep(5 * time.Second)
+		if n := len(r.requests(anything)); n < 4*mostWrites*int(time.Second/r.latency) {
+			t.Errorf("%d requests in 5 s: it does not hold %d slots", n, mostWrites)
+		}
+		r.set(func(f *fake) {
+			f.answer = func(c call) reply { return reply{hang: c.id.Namespace == "sick"} }
+		})
+		for i := range 40 {
+			time.Sleep(time.Second)
+			id, written := journal.ID{Namespace: "healthy", Key: fmt.Sprint(i)}, time.Now()
+			r.put(id, "v")
+			r.within(20*time.Second, "a healthy write is upstream", held(r, id))
+			if took := time.Since(written); took > linger+r.latency+overtake {
+				t.Errorf("a healthy write took %v at %v", took, time.Now())
+			}
+		}
+	})
+}
+
 // The flusher tries one entry of a namespace at a time whose request hung: the namespace's
 // other entries have its slots.
 func TestEntriesThatTimedOutAreTriedAlone(t *testing.T) {

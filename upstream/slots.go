@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/botwired/botwired/journal"
 )
@@ -40,109 +41,142 @@ const (
 // errBusy says that so many requests are in line that one more makes no sense.
 var errBusy = errors.New("too many requests are waiting to be sent upstream")
 
-// Slots bound the requests under way upstream, of reads and writes together. While both
-// want more than there are, each has half of them; otherwise one may use the slots that the
-// other leaves, but for an eighth. No namespace's reads hold all that the reads may have.
-// Its methods may be called concurrently.
+// Slots bound the requests under way upstream, of reads and writes together. How many they
+// are adapts to upstream: see window. While both want more than there are, each has half
+// of them; otherwise one may use the slots that the other leaves, but for an eighth. No
+// namespace's reads hold all that the reads may have, and a namespace that has no slot for a
+// write need not wait for others that have several. Its methods may be called concurrently.
 type Slots struct {
-	total int
-
 	mu      sync.Mutex
-	used    [2]int         // by part
-	reads   map[string]int // slots used by the reads of a namespace
-	waiting [lanes][]*waiter
+	window  *window
+	used    [2]int            // by part
+	held    [2]map[string]int // by part, the slots of a namespace
+	waiting [lanes][]*slot
 	turn    int // the part that is served first next time
 }
 
-// waiter is a request in line.
-type waiter struct {
+// slot is a request in line, or with its slot.
+type slot struct {
+	slots     *Slots
 	lane      lane
-	namespace string        // of a read
+	namespace string
 	granted   chan struct{} // closed when it has its slot
+	sent      time.Time     // when it got it
+	underWay  int           // how many requests there were then
+	failing   bool          // upstream pushed back on its namespace before
 }
 
 // NewSlots returns a number of slots, at least one.
-func NewSlots(total int) *Slots { return &Slots{total: total, reads: make(map[string]int)} }
+func NewSlots(most int) *Slots {
+	return &Slots{window: newWindow(most), held: [2]map[string]int{{}, {}}}
+}
 
-// ForWrites returns an engine all of whose requests count as writes.
-func (s *Slots) ForWrites(engine Engine) Engine { return &slotted{engine, s} }
+// Concurrency says how many requests may be under way.
+func (s *Slots) Concurrency() Concurrency {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := Concurrency{Limit: s.window.most, Now: s.window.slots()}
+	if c.Now < c.Limit && time.Since(s.window.changed) < trusted {
+		c.Reason = s.window.reason
+	}
+	return c
+}
 
-// acquire waits for a slot; a write names no namespace. release gives it back; the caller
-// calls it once. The errors are ctx's and errBusy.
-func (s *Slots) acquire(ctx context.Context, l lane, namespace string) (release func(), err error) {
-	w := &waiter{l, namespace, make(chan struct{})}
+// acquire waits for a slot. The caller releases it once. The errors are ctx's and errBusy.
+func (s *Slots) acquire(ctx context.Context, l lane, namespace string) (*slot, error) {
+	r := &slot{slots: s, lane: l, namespace: namespace, granted: make(chan struct{})}
 	s.mu.Lock()
 	if l == refreshLane && len(s.waiting[l]) >= refreshesWaiting {
 		s.mu.Unlock()
 		return nil, errBusy
 	}
-	s.waiting[l] = append(s.waiting[l], w)
+	s.waiting[l] = append(s.waiting[l], r)
 	s.grant()
 	s.mu.Unlock()
 	select {
-	case <-w.granted:
+	case <-r.granted:
 	case <-ctx.Done():
-		s.leave(w)
+		r.leave()
 		return nil, ctx.Err()
 	}
-	return func() { s.release(w) }, nil
+	return r, nil
 }
 
 // leave takes a request out of line, or gives back the slot that it has got meanwhile.
-func (s *Slots) leave(w *waiter) {
+func (r *slot) leave() {
+	s := r.slots
 	s.mu.Lock()
-	i := slices.Index(s.waiting[w.lane], w)
+	i := slices.Index(s.waiting[r.lane], r)
 	if i >= 0 {
-		s.waiting[w.lane] = slices.Delete(s.waiting[w.lane], i, i+1)
+		s.waiting[r.lane] = slices.Delete(s.waiting[r.lane], i, i+1)
 	}
 	s.mu.Unlock()
 	if i < 0 {
-		s.release(w)
+		r.release()
 	}
 }
 
-func (s *Slots) release(w *waiter) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.use(w, -1)
-	s.grant()
+// release gives a slot back. A nil slot is that of a reader without any.
+func (r *slot) release() {
+	if r == nil {
+		return
+	}
+	r.slots.mu.Lock()
+	defer r.slots.mu.Unlock()
+	r.slots.use(r, -1)
+	r.slots.grant()
+}
+
+// ended takes in how the request of a slot has ended. It is not called for a request that
+// was not made, or that its caller has given up.
+func (r *slot) ended(failed *Error) {
+	if r == nil {
+		return
+	}
+	r.slots.mu.Lock()
+	defer r.slots.mu.Unlock()
+	r.slots.window.ended(r, failed, time.Now())
 }
 
 // use counts a slot that a request has got, or given back. The caller holds mu.
-func (s *Slots) use(w *waiter, change int) {
-	s.used[w.lane.part()] += change
-	if w.lane == writeLane {
-		return
-	}
-	if s.reads[w.namespace] += change; s.reads[w.namespace] == 0 {
-		delete(s.reads, w.namespace)
+func (s *Slots) use(r *slot, change int) {
+	part := r.lane.part()
+	s.used[part] += change
+	if s.held[part][r.namespace] += change; s.held[part][r.namespace] == 0 {
+		delete(s.held[part], r.namespace)
 	}
 }
 
 // grant gives free slots to those in line. The caller holds mu.
 func (s *Slots) grant() {
-	for w := s.take(s.turn, 1-s.turn); w != nil; w = s.take(s.turn, 1-s.turn) {
-		close(w.granted)
-		s.use(w, +1)
-		s.turn = 1 - w.lane.part()
+	for r := s.take(s.turn, 1-s.turn); r != nil; r = s.take(s.turn, 1-s.turn) {
+		s.use(r, +1)
+		r.sent, r.underWay = time.Now(), s.used[0]+s.used[1]
+		r.failing = s.window.failing[r.origin()]
+		close(r.granted)
+		s.turn = 1 - r.lane.part()
 	}
 }
 
 // take takes the first request out of line that may have a slot, one part before the
 // other; nil if there is none.
-func (s *Slots) take(parts ...int) *waiter {
+func (s *Slots) take(parts ...int) *slot {
 	for _, part := range parts {
+		may := s.hasPart
 		if !s.mayTake(part) {
-			continue
+			if part != writeLane.part() || !s.crowded() {
+				continue
+			}
+			may = s.hasNone
 		}
 		for l := range lanes {
 			if l.part() != part {
 				continue
 			}
-			if i := slices.IndexFunc(s.waiting[l], s.hasPart); i >= 0 {
-				w := s.waiting[l][i]
+			if i := slices.IndexFunc(s.waiting[l], may); i >= 0 {
+				r := s.waiting[l][i]
 				s.waiting[l] = slices.Delete(s.waiting[l], i, i+1)
-				return w
+				return r
 			}
 		}
 	}
@@ -151,18 +185,31 @@ func (s *Slots) take(parts ...int) *waiter {
 
 // mayTake reports whether a part may take one more slot.
 func (s *Slots) mayTake(part int) bool {
-	used := s.used[part]
+	used, total := s.used[part], s.window.slots()
 	switch {
-	case used+s.used[1-part] >= s.total, used >= s.most():
+	case used+s.used[1-part] >= total, used >= s.most():
 		return false
 	case s.wanted(1 - part):
-		return used < (s.total+1)/2
+		return used < (total+1)/2
 	}
 	return true
 }
 
 // most is how many slots a part may have at most.
-func (s *Slots) most() int { return s.total - s.total/keptShare }
+func (s *Slots) most() int { return mostOf(s.window.slots()) }
+
+func mostOf(total int) int { return total - total/keptShare }
+
+// crowded reports whether the writes have all the slots that they may have, and some
+// namespaces have several: their requests may hang. The write of a namespace that has none
+// may then take one that is kept for reads, if that is not the last one.
+func (s *Slots) crowded() bool {
+	writes, total := s.used[writeLane.part()], s.window.slots()
+	return writes >= s.most() && writes+1 < total && writes+s.used[readLane.part()] < total &&
+		writes > len(s.held[writeLane.part()])
+}
+
+func (s *Slots) hasNone(r *slot) bool { return s.held[r.lane.part()][r.namespace] == 0 }
 
 // wanted reports whether a part has requests in line.
 func (s *Slots) wanted(part int) bool {
@@ -175,34 +222,39 @@ func (s *Slots) wanted(part int) bool {
 }
 
 // hasPart reports whether a request's namespace may hold one more slot.
-func (s *Slots) hasPart(w *waiter) bool {
-	own := s.reads[w.namespace]
-	if w.lane == writeLane || own == 0 {
+func (s *Slots) hasPart(r *slot) bool {
+	part := r.lane.part()
+	own := s.held[part][r.namespace]
+	if r.lane == writeLane || own == 0 {
 		return true
 	}
-	others := s.used[readLane.part()] - own
+	others := s.used[part] - own
 	return own < (s.most()-others)*readsOfOne/quarters
 }
 
-// slotted is an engine whose requests wait for a slot.
+// slotted is an engine whose requests count as writes, and wait for a slot.
 type slotted struct {
 	engine Engine
 	slots  *Slots
 }
 
 // do makes a request. A request that gets no slot before ctx ends is not sent.
-func (s *slotted) do(ctx context.Context, request func() error) error {
-	release, err := s.slots.acquire(ctx, writeLane, "")
+func (s *slotted) do(ctx context.Context, namespace string, request func() error) error {
+	held, err := s.slots.acquire(ctx, writeLane, namespace)
 	if err != nil {
 		return &Error{Verdict: Unsent, Reason: err.Error()}
 	}
-	defer release()
-	return request()
+	defer held.release()
+	err = request()
+	if err == nil || ctx.Err() == nil {
+		held.ended(errorOf(err))
+	}
+	return err
 }
 
 // Get implements [Engine].
 func (s *slotted) Get(ctx context.Context, id journal.ID) (o *journal.Observation, err error) {
-	err = s.do(ctx, func() error {
+	err = s.do(ctx, id.Namespace, func() error {
 		o, err = s.engine.Get(ctx, id)
 		return err
 	})
@@ -211,7 +263,7 @@ func (s *slotted) Get(ctx context.Context, id journal.ID) (o *journal.Observatio
 
 // List implements [Engine].
 func (s *slotted) List(ctx context.Context, namespace string) (rows []journal.Row, complete bool, err error) {
-	err = s.do(ctx, func() error {
+	err = s.do(ctx, namespace, func() error {
 		rows, complete, err = s.engine.List(ctx, namespace)
 		return err
 	})
@@ -220,10 +272,10 @@ func (s *slotted) List(ctx context.Context, namespace string) (rows []journal.Ro
 
 // Put implements [Engine].
 func (s *slotted) Put(ctx context.Context, id journal.ID, value string) error {
-	return s.do(ctx, func() error { return s.engine.Put(ctx, id, value) })
+	return s.do(ctx, id.Namespace, func() error { return s.engine.Put(ctx, id, value) })
 }
 
 // Delete implements [Engine].
 func (s *slotted) Delete(ctx context.Context, id journal.ID) error {
-	return s.do(ctx, func() error { return s.engine.Delete(ctx, id) })
+	return s.do(ctx, id.Namespace, func() error { return s.engine.Delete(ctx, id) })
 }

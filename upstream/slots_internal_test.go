@@ -47,13 +47,13 @@ func (r *requests) begin(l lane, count int) {
 func (r *requests) beginIn(namespace string, l lane, count int) {
 	for range count {
 		go func() {
-			release, err := r.slots.acquire(context.Background(), l, namespace)
+			held, err := r.slots.acquire(context.Background(), l, namespace)
 			if err != nil {
 				return
 			}
 			r.got <- l
 			<-r.ending[l]
-			release()
+			held.release()
 		}()
 		synctest.Wait() // in this order
 	}
@@ -139,8 +139,8 @@ func TestWhoLeavesTakesNoSlot(t *testing.T) {
 			left := make(chan struct{})
 			go func() {
 				defer close(left)
-				if release, err := r.slots.acquire(ctx, readLane, "ns"); err == nil {
-					release()
+				if held, err := r.slots.acquire(ctx, readLane, "ns"); err == nil {
+					held.release()
 				}
 			}()
 			synctest.Wait()
@@ -164,5 +164,19 @@ func TestReadsOfOneNamespaceHoldNotAll(t *testing.T) {
 		r.want(t, "another", map[lane]int{readLane: 1})
 		r.begin(writeLane, 2)
 		r.want(t, "writes", map[lane]int{writeLane: 2})
+	})
+}
+
+// The write of a namespace that has no slot takes one that is kept for reads, if others have
+// several: their requests may hang. The last such slot stays.
+func TestAWriteNeedNotWaitForOthersThatHang(t *testing.T) {
+	underWay(t, 16, func(t *testing.T, r *requests) {
+		r.beginIn("hangs", writeLane, 20)
+		r.want(t, "alone", map[lane]int{writeLane: 14})
+		r.beginIn("other", writeLane, 2)
+		r.begin(writeLane, 1)
+		r.want(t, "others", map[lane]int{writeLane: 1})
+		r.begin(readLane, 2)
+		r.want(t, "a read", map[lane]int{readLane: 1})
 	})
 }

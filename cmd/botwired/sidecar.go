@@ -40,6 +40,7 @@ type sidecar struct {
 	sizes   *journal.Sizes
 	cache   *cache.Cache
 	health  *upstream.Health
+	slots   *upstream.Slots
 	flusher *upstream.Flusher
 	proxy   *proxy.Server
 	door    door
@@ -189,13 +190,14 @@ func (d *sidecar) openProxy(c *config.Config, engine upstream.Engine, forward ht
 	d.health = upstream.NewHealth(upstream.HealthOptions{
 		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax, Logger: d.logger,
 	})
-	slots, quotas := upstream.NewSlots(c.Upstream.Concurrency), d.openQuotas(c, registry)
-	flushing := flusherOptions(d, c, slots.ForWrites(engine), registry)
-	flushing.Quotas = quotas
+	d.slots = upstream.NewSlots(c.Upstream.Concurrency)
+	quotas := d.openQuotas(c, registry)
+	flushing := flusherOptions(d, c, engine, registry)
+	flushing.Slots, flushing.Quotas = d.slots, quotas
 	d.flusher = upstream.NewFlusher(flushing)
 	d.journal.Subscribe(d.changed) // the cache and the flusher exist, and nothing runs yet
 	reader := upstream.NewReader(upstream.ReaderOptions{
-		Engine: engine, Health: d.health, Slots: slots, Patience: c.Upstream.ReadPatience,
+		Engine: engine, Health: d.health, Slots: d.slots, Patience: c.Upstream.ReadPatience,
 		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax,
 	})
 	d.proxy, err = proxy.New(proxy.Options{
@@ -229,8 +231,8 @@ func flusherOptions(
 	registry.MustRegister(flushes)
 	return upstream.FlusherOptions{
 		Journal: d.journal, Engine: engine, Health: d.health,
-		Linger:      func(namespace string) time.Duration { return d.config.Load().For(namespace).Linger },
-		Concurrency: c.Upstream.Concurrency, LateWindow: c.Upstream.LateWindow,
+		Linger:         func(namespace string) time.Duration { return d.config.Load().For(namespace).Linger },
+		LateWindow:     c.Upstream.LateWindow,
 		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax,
 		OnOutcome: func(op journal.Op, verdict upstream.Verdict) {
 			flushes.WithLabelValues(op.String(), verdict.String()).Inc()
@@ -266,5 +268,8 @@ func cachePolicy(p config.Policy) cache.Policy {
 // upstreamState says how upstream does.
 func (d *sidecar) upstreamState() proxy.UpstreamState {
 	r := d.health.Report()
-	return proxy.UpstreamState{State: string(r.State), Since: r.Since, Reason: r.Reason, LastSuccess: r.LastSuccess}
+	return proxy.UpstreamState{
+		State: string(r.State), Since: r.Since, Reason: r.Reason, LastSuccess: r.LastSuccess,
+		Concurrency: proxy.Concurrency(d.slots.Concurrency()),
+	}
 }

@@ -29,6 +29,11 @@ type status struct {
 		Since       cell `json:"since"`
 		Reason      cell `json:"reason"`
 		LastSuccess cell `json:"last_success_at"`
+		Concurrency struct {
+			Limit  cell `json:"limit"`
+			Now    cell `json:"now"`
+			Reason cell `json:"reason"`
+		} `json:"concurrency"`
 	} `json:"upstream"`
 	backlog
 	DeadLetters cell              `json:"dead_letters"`
@@ -219,12 +224,11 @@ func printStatus(w io.Writer, c *client, body []byte, most int) error {
 	} else if s.Ready == "false" {
 		facts = append(facts, [2]string{"ready", "no: botwired is stopping"})
 	}
-	err = printFacts(w, append(facts, [][2]string{
-		{"version", string(s.Version)},
-		{"upstream", s.upstream()},
-		{"pending", s.pending()},
-		{"dead letters", s.deadLetters()},
-	}...))
+	facts = append(facts, [2]string{"version", string(s.Version)}, [2]string{"upstream", s.upstream()})
+	if c := s.Upstream.Concurrency; c.Reason != "" {
+		facts = append(facts, [2]string{"concurrency", fmt.Sprintf("%s of %s: %s", c.Now, c.Limit, c.Reason)})
+	}
+	err = printFacts(w, append(facts, [2]string{"pending", s.pending()}, [2]string{"dead letters", s.deadLetters()}))
 	if err != nil || len(s.Namespaces) == 0 {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 
 func TestStatus(t *testing.T) {
 	body := `{"version":"v1","upstream":{"url":"https://botwire.dev","state":"down","since":"2026-11-21T23:00:00Z",` +
-		`"reason":"no answer within 10s","last_success_at":"2026-11-21T22:59:00Z"},"pending":12,` +
+		`"reason":"no answer within 10s","last_success_at":"2026-11-21T22:59:00Z","concurrency":{"limit":16,"now":7,"reason":"it is slow"}},"pending":12,` +
 		`"pending_bytes":3482,"oldest_pending_seconds":2.4,"dead_letters":1,"later":{"a":[1]},"namespaces":[` +
 		`{"namespace":"a","pending":12,"pending_bytes":3482,"oldest_pending_seconds":90.2,"paused":"401 from upstream"},` +
 		`{"namespace":"b","pending":1,"pending_bytes":4,"oldest_pending_seconds":1,"waits":{"why":"throttled: HTTP 429: no","until":"2023-11-14T22:14:00Z"}},` +
@@ -19,6 +19,7 @@ func TestStatus(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "status"), ""+
 		"version       v1\n"+
 		"upstream      https://botwire.dev is down since 2026-11-21T23:00:00Z: no answer within 10s (it last answered: 2026-11-21T22:59:00Z)\n"+
+		"concurrency   7 of 16: it is slow\n"+
 		"pending       12 writes, 3.4KiB, the oldest 2s\n"+
 		"dead letters  1: \"botwired dead-letters\" says why\n"+
 		"\n"+

@@ -67,6 +67,7 @@ type node struct {
 	engine  *botwire.Client
 	health  *upstream.Health
 	quotas  *upstream.Quotas
+	slots   *upstream.Slots
 	flusher *upstream.Flusher
 	proxy   *proxy.Server
 	stop    context.CancelFunc
@@ -131,9 +132,9 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	n.quotas = upstream.NewQuotas(upstream.QuotasOptions{
 		Of: func(string) upstream.Quota { return with.quota }, Ledger: journal.OpenSpendings(opts), Logger: logger,
 	})
-	slots := upstream.NewSlots(concurrency)
+	n.slots = upstream.NewSlots(concurrency)
 	n.flusher = upstream.NewFlusher(upstream.FlusherOptions{
-		Journal: n.journal, Engine: slots.ForWrites(n.engine), Health: n.health, Concurrency: concurrency, LateWindow: with.lateWindow, Quotas: n.quotas,
+		Journal: n.journal, Engine: n.engine, Health: n.health, Slots: n.slots, LateWindow: with.lateWindow, Quotas: n.quotas,
 		Linger:         func(string) time.Duration { return with.linger },
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, Logger: logger,
 		OnSettled: func(w journal.Write) { n.proxy.Settled(w) },
@@ -143,7 +144,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 		n.flusher.Changed(c)
 	})
 	reader := upstream.NewReader(upstream.ReaderOptions{
-		Engine: n.engine, Health: n.health, Slots: slots, Patience: with.patience,
+		Engine: n.engine, Health: n.health, Slots: n.slots, Patience: with.patience,
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax,
 	})
 	n.proxy, err = proxy.New(proxy.Options{
@@ -156,7 +157,10 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 
 func (n *node) upstreamState() proxy.UpstreamState {
 	r := n.health.Report()
-	return proxy.UpstreamState{State: string(r.State), Since: r.Since, Reason: r.Reason, LastSuccess: r.LastSuccess}
+	return proxy.UpstreamState{
+		State: string(r.State), Since: r.Since, Reason: r.Reason, LastSuccess: r.LastSuccess,
+		Concurrency: proxy.Concurrency(n.slots.Concurrency()),
+	}
 }
 
 // start runs the background work.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
 )
 
@@ -160,6 +161,49 @@ func TestReadsAndWritesShareTheConcurrency(t *testing.T) {
 			if peak := w.takePeak(); peak > concurrency {
 				t.Errorf("%s: %d requests at once, want %d at most", name, peak, concurrency)
 			}
+		}
+	})
+}
+
+// The status and the metrics show that fewer requests are made after many have timed out, and
+// soon as many as before once upstream is well.
+func TestTheConcurrencyIsShown(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		now := func() int {
+			var doc struct {
+				Upstream struct{ Concurrency proxy.Concurrency }
+			}
+			w.surface("status", &doc)
+			c := doc.Upstream.Concurrency
+			metrics := w.node.do(http.MethodGet, "/_botwired/metrics", "").Body.String()
+			if line := fmt.Sprintf("\nbotwired_upstream_concurrency %d\n", c.Now); !strings.Contains(metrics, line) {
+				t.Errorf("the metrics have no line %q", line)
+			}
+			if c.Limit != concurrency || (c.Reason == "") != (c.Now == concurrency) {
+				t.Errorf("concurrency: %+v", c)
+			}
+			return c.Now
+		}
+		if n := now(); n != concurrency {
+			t.Errorf("%d at first", n)
+		}
+		w.up.become(condition{fault: hanging}, "")
+		var paths []string
+		for i := range 2 * concurrency {
+			paths = append(paths, fmt.Sprintf("/memory/n%d/k", i))
+		}
+		w.readAtOnce(paths)
+		time.Sleep(2 * requestTimeout)
+		if n := now(); n > concurrency/2 {
+			t.Errorf("%d after the time-outs", n)
+		}
+		w.up.become(condition{fault: healthy}, "")
+		for i := range 20 {
+			w.node.do(http.MethodPut, fmt.Sprintf("/memory/n/%d", i), `{"value":"v"}`)
+			time.Sleep(2 * time.Second)
+		}
+		if n := now(); n != concurrency {
+			t.Errorf("%d in the end", n)
 		}
 	})
 }

@@ -120,7 +120,7 @@ func (a *answer) failure() *upstream.Error {
 	return &upstream.Error{
 		Verdict: a.classify(), Status: a.status, Reason: a.reason(),
 		RetryAfter: retryAfter(a.header, time.Now()), Answer: a.forCallers(),
-		Answered: a.own(), NamespaceFull: a.saysNamespaceFull(),
+		Answered: a.own(), NamespaceFull: a.saysNamespaceFull(), Overloaded: a.status == http.StatusServiceUnavailable,
 	}
 }
 

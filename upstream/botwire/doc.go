@@ -19,6 +19,8 @@
 //	400, 413, 422 in any other form        Transient
 //	any other 4xx                          Paused
 //
+// With 503, somebody is overloaded.
+//
 // A refusal is BotWire's own if it has BotWire's form and BotWire refuses such requests
 // with its status. Otherwise a gateway that is set up wrongly would turn every write into
 // a dead letter.
