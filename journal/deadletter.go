@@ -95,8 +95,8 @@ const AnyWrite = math.MaxUint64
 
 // Retry journals a dead letter anew, as the newest write to its entry, and removes
 // it. It may undo the writes up to the sequence number last. If a later one is known, or one
-// of another host that is later than the dead letter, the answer is [ErrNewer]. A write that
-// has left neither a pending write nor a settled copy is not known. Errors: [ErrNewer],
+// of another host that is later than the dead letter, the answer is [ErrNewer]. Another host's
+// write is known as long as there is a copy of it. Errors: [ErrNewer],
 // [ErrNoDeadLetter] and those of [Journal.Append].
 func (j *Journal) Retry(seq, last uint64) (Write, error) {
 	if err := j.store.Acquire(); err != nil {
@@ -112,7 +112,10 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 	}
 	unlock := j.copies.lock(l.Namespace)
 	defer unlock()
-	r := &retrying{dead: l, appending: appending{
+	if last != AnyWrite && (l.SupersededBy > last || l.Kind == Superseded) {
+		return Write{}, ErrNewer
+	}
+	r := &retrying{dead: l, letters: j.dead, appending: appending{
 		set: j.pending, frees: l.Size(), unlock: unlock, measuring: measuring{anySize: true},
 		NewWrite: NewWrite{
 			ID: l.ID, Op: l.Op, Value: l.Value, ListBytes: int(l.ListBytes),
@@ -148,7 +151,8 @@ func isNewer(settled *Observation, l *record.Dead, last uint64) bool {
 // retrying is a dead letter on its way back into the pending set.
 type retrying struct {
 	appending
-	dead record.Dead
+	dead    record.Dead
+	letters *deadIndex
 }
 
 // Fill admits the write, unless somebody else has retried or discarded it.
@@ -162,7 +166,7 @@ func (r *retrying) Fill(tx *store.Tx) error {
 	} else if err != nil {
 		return err
 	}
-	tx.DeleteDead(&r.dead)
+	r.letters.remove(tx, &r.dead)
 	return nil
 }
 
@@ -180,7 +184,7 @@ func (j *Journal) Discard(seq uint64) error {
 		if err := stillDead(tx, seq); err != nil {
 			return err
 		}
-		tx.DeleteDead(&l)
+		j.dead.remove(tx, &l)
 		return nil
 	}))
 }

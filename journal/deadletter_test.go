@@ -34,7 +34,7 @@ func TestRetryUndoesNoNewerWrite(t *testing.T) {
 		"a pending write":       {newer: true, since: func(t *testing.T, j *journal.Journal) { put(t, j, a, "new") }},
 		"a settled write":       {newer: true, since: func(t *testing.T, j *journal.Journal) { put(t, j, a, "new"); settle(t, j, a) }},
 		"a pending delete":      {newer: true, since: func(t *testing.T, j *journal.Journal) { remove(t, j) }},
-		"a delete with no copy": {since: func(t *testing.T, j *journal.Journal) { no(t, j.Settle(remove(t, j))) }},
+		"a delete with no copy": {newer: true, since: func(t *testing.T, j *journal.Journal) { no(t, j.Settle(remove(t, j))) }},
 		"another host's write":  {newer: true, since: func(t *testing.T, j *journal.Journal) { upstreamShows(t, j, later) }},
 		"another host's older":  {since: func(t *testing.T, j *journal.Journal) { upstreamShows(t, j, earlier) }},
 		"an older write, which upstream took late": {

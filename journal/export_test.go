@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -76,7 +78,41 @@ func (j *Journal) check(tx *store.Tx) error {
 		return fmt.Errorf("%d bytes of %d writes are superseded in memory and %d of %d in the store",
 			s.bytes.Load(), s.writes.Load(), supersededBytes, supersededWrites)
 	}
-	return nil
+	return j.dead.check(db)
+}
+
+// check compares the index with the store, if it is complete.
+func (d *deadIndex) check(db pebble.Reader) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.changed != nil {
+		return nil
+	}
+	want := newDeadIndex(nil)
+	err := store.ScanDead(db, 0, func(l *record.Dead) error {
+		want.insert(l)
+		return nil
+	})
+	for _, seqs := range d.unmarked {
+		slices.Sort(seqs)
+	}
+	if err == nil && (want.counts != d.counts || !maps.Equal(want.states, d.states) || !maps.EqualFunc(want.unmarked, d.unmarked, slices.Equal)) {
+		err = fmt.Errorf("of the dead letters, %v %v are known, and the store has %v %v", d.counts, d.unmarked, want.counts, want.unmarked)
+	}
+	return err
+}
+
+// Unmark takes the mark off a dead letter that a later write has superseded.
+func (j *Journal) Unmark(seq uint64) error {
+	l, err := readDead(j.store.DB(), seq)
+	if err != nil {
+		return err
+	}
+	return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+		l.SupersededBy = 0
+		j.dead.set(tx, &l)
+		return nil
+	}))
 }
 
 // DB is Pebble, behind the journal's back.

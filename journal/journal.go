@@ -64,6 +64,7 @@ type Journal struct {
 	store   *store.Store
 	pending *pendingSet
 	copies  *copies
+	dead    *deadIndex
 	evictor *evictor
 	full    *fullness
 	rebuilt chan struct{} // closed when the index is complete

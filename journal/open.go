@@ -29,7 +29,7 @@ func Open(opts Options) (*Journal, error) {
 	copies := newCopies(s, readers, opts.Logger)
 	copies.pending, copies.sizes, pending.copies = pending, opts.Sizes, copies
 	return &Journal{
-		opts: opts, store: s, pending: pending, copies: copies,
+		opts: opts, store: s, pending: pending, copies: copies, dead: newDeadIndex(s),
 		evictor: &evictor{copies: copies, pending: pending, budget: opts.CopiesBytes},
 		full:    &fullness{logger: opts.Logger},
 		rebuilt: make(chan struct{}),

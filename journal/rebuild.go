@@ -36,7 +36,11 @@ func (j *Journal) Run(ctx context.Context) error {
 }
 
 func (j *Journal) rebuild(ctx context.Context) error {
-	if err := j.pending.rebuild(ctx); err != nil {
+	err := j.pending.rebuild(ctx, j.dead.restore)
+	if err == nil {
+		err = j.dead.markSettled(ctx, j.copies)
+	}
+	if err != nil {
 		return store.Classify(err)
 	}
 	j.pending.readers.Lock()
@@ -51,14 +55,14 @@ func (j *Journal) rebuild(ctx context.Context) error {
 // Rebuilt is closed when the pending index is complete.
 func (j *Journal) Rebuilt() <-chan struct{} { return j.rebuilt }
 
-// rebuild takes all pending records into the index, and compares what it found with what
+// rebuild takes all pending records into the index, visits the dead letters, and compares what it found with what
 // the state record says. The two come from one snapshot, and every batch rewrites the
 // state record.
-func (p *pendingSet) rebuild(ctx context.Context) (err error) {
+func (p *pendingSet) rebuild(ctx context.Context, visitDead func(*record.Dead)) (err error) {
 	snapshot := p.store.Snapshot()
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
 	chunk := make([]retired, 0, rebuildChunk)
-	found, err := store.Count(snapshot, func(id record.ID, v record.Version) error {
+	found, err := store.CountBoth(snapshot, func(id record.ID, v record.Version) error {
 		// An entry's records stand in one run: a chunk never ends inside it.
 		if len(chunk) >= rebuildChunk && chunk[len(chunk)-1].id != id {
 			if err := ctx.Err(); err != nil {
@@ -69,7 +73,7 @@ func (p *pendingSet) rebuild(ctx context.Context) (err error) {
 		}
 		chunk = append(chunk, retired{id, v})
 		return nil
-	})
+	}, visitDead)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,8 @@ import (
 
 // Settle records that upstream has confirmed a write: it becomes the entry's settled
 // copy (for a delete: the copy goes), and leaves the pending set unless a newer
-// write to the entry is waiting. It is durable when Settle returns.
+// write to the entry is waiting. It supersedes the entry's dead letters from before it, and
+// says so in them. It is durable when Settle returns.
 func (j *Journal) Settle(w Write) error {
 	if err := j.store.Acquire(); err != nil {
 		return err
@@ -22,6 +23,10 @@ func (j *Journal) Settle(w Write) error {
 	unlock := j.copies.lock(w.Namespace)
 	defer unlock()
 	settled, err := j.copies.settled(w)
+	var marks *marking
+	if err == nil {
+		marks, err = j.dead.mark(w.ID, w.Seq, true)
+	}
 	var row *rowChange
 	if err == nil {
 		row, err = j.copies.bringRow(w.Namespace, knownRow{
@@ -39,8 +44,12 @@ func (j *Journal) Settle(w Write) error {
 			fill: func(tx *store.Tx, _ *record.Version) {
 				settled(tx)
 				row.fill(tx)
+				marks.fill(tx)
 			},
 		})
+	}
+	if err == nil && marks.more {
+		err = j.dead.markAll(w.ID, w.Seq)
 	}
 	if err != nil {
 		return fmt.Errorf("settling write %d to %s: %w", w.Seq, w.ID, err)
@@ -132,7 +141,7 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 			return
 		}
 		forget(tx)
-		tx.SetDead(&record.Dead{
+		j.dead.set(tx, &record.Dead{
 			ID: w.ID, Version: *last, Value: w.Value, Kind: why.Kind, Status: why.Status, Error: why.Reason, RefusedAt: unixNow(),
 		})
 	}

@@ -12,25 +12,23 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// refusedKind is the kind of a dead letter that upstream refused for good.
-const refusedKind = "refused"
-
 type deadLetterDocument struct {
-	ID        string  `json:"id"`
-	Kind      string  `json:"kind"`
-	Seq       uint64  `json:"seq"`
-	Namespace string  `json:"namespace"`
-	Key       string  `json:"key"`
-	Op        string  `json:"op"`
-	Status    int     `json:"status"`
-	Error     string  `json:"error"`
-	WrittenAt float64 `json:"written_at"` // Unix seconds
-	RefusedAt float64 `json:"refused_at"` // Unix seconds
+	ID           string  `json:"id"`
+	Kind         string  `json:"kind"`                    // "refused", "superseded" by another host's write, or "dropped" by a person
+	SupersededBy uint64  `json:"superseded_by,omitempty"` // a later write to the entry that has settled
+	Seq          uint64  `json:"seq"`
+	Namespace    string  `json:"namespace"`
+	Key          string  `json:"key"`
+	Op           string  `json:"op"`
+	Status       int     `json:"status"`
+	Error        string  `json:"error"`
+	WrittenAt    float64 `json:"written_at"` // Unix seconds
+	RefusedAt    float64 `json:"refused_at"` // Unix seconds
 }
 
 func newDeadLetterDocument(l *journal.DeadLetter) deadLetterDocument {
 	return deadLetterDocument{
-		ID: strconv.FormatUint(l.Seq, 10), Kind: refusedKind, Seq: l.Seq,
+		ID: strconv.FormatUint(l.Seq, 10), Kind: l.Kind.String(), SupersededBy: l.SupersededBy, Seq: l.Seq,
 		Namespace: l.Namespace, Key: l.Key, Op: l.Op.String(),
 		Status: l.Status, Error: l.Error, WrittenAt: l.UpdatedAt, RefusedAt: l.RefusedAt,
 	}
@@ -80,12 +78,12 @@ const (
 
 type retriedDocument struct {
 	Retried int `json:"retried"`
-	Skipped int `json:"skipped"` // a newer write to the entry is known: the retry would undo it
+	Skipped int `json:"skipped"` // superseded by a newer write, which the retry would undo, or dropped by a person
 }
 
-// retryAll journals all dead letters anew, or those of a namespace: the oldest first, so
-// that of several to an entry the newest one stays. It leaves out those that come while it
-// is at work.
+// retryAll journals all dead letters anew that upstream has refused, or those of a namespace:
+// the oldest first, so that of several to an entry the newest one stays. It leaves out those
+// that come while it is at work.
 func (s *surface) retryAll(w http.ResponseWriter, r *http.Request) error {
 	namespace, err := namespaceParameter(r)
 	if err != nil {
@@ -124,10 +122,14 @@ func (s *surface) retryAll(w http.ResponseWriter, r *http.Request) error {
 	return writeDocument(w, http.StatusOK, doc)
 }
 
-// retryUnlessOlder retries a dead letter, unless what is known of its entry is newer. retried
+// retryUnlessOlder retries a refused dead letter, unless what is known of its entry is newer. retried
 // has the numbers of the writes that this retry has made itself: a later dead letter of the
 // entry may take their place.
 func (s *surface) retryUnlessOlder(l *journal.DeadLetter, retried map[journal.ID]uint64, doc *retriedDocument) error {
+	if l.Kind != journal.Refused {
+		doc.Skipped++
+		return nil
+	}
 	switch written, err := s.journal.Retry(l.Seq, max(l.Seq, retried[l.ID])); {
 	case errors.Is(err, journal.ErrNewer):
 		doc.Skipped++

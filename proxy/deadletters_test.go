@@ -185,3 +185,62 @@ func TestRetryOverANewerWrite(t *testing.T) {
 	wantValue(t, s.get("/memory/n/k"), "secret-value")
 	wantNotLogged(t, s, "secret-value", "newer")
 }
+
+// A dead letter is no longer open when a later write to its entry has settled, or a person has
+// dropped it. It is kept, and no retry of all brings it back.
+func TestDeadLettersThatAreNotOpen(t *testing.T) {
+	s := newSidecar(t)
+	bury := func(key string, kind journal.DeadKind) {
+		t.Helper()
+		s.put(id("n", key), "dead")
+		w, _, err := s.journal.Newest(id("n", key))
+		if err == nil {
+			err = s.journal.DeadLetter(w, journal.Failure{Kind: kind, Status: 413})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	bury("later", journal.Refused)
+	bury("dropped", journal.Dropped)
+	bury("beaten", journal.Superseded)
+	s.put(id("n", "later"), "new")
+	s.settle(id("n", "later"))
+	s.do(http.MethodDelete, "/memory/n/later", "")
+	s.settle(id("n", "later")) // there is no copy that would say so
+	bury("open", journal.Refused)
+	var got struct {
+		DeadLetters []deadLetterDocument `json:"dead_letters"`
+	}
+	decode(t, s.get("/_botwired/dead-letters"), &got)
+	want := []deadLetterDocument{
+		{ID: "1", Kind: "refused", SupersededBy: 4, Key: "later"}, {ID: "2", Kind: "dropped", Key: "dropped"},
+		{ID: "3", Kind: "superseded", Key: "beaten"}, {ID: "6", Kind: "refused", Key: "open"},
+	}
+	ignored := cmpopts.IgnoreFields(deadLetterDocument{}, "Seq", "Namespace", "Op", "Status", "Error", "WrittenAt", "RefusedAt")
+	if diff := cmp.Diff(want, got.DeadLetters, ignored); diff != "" {
+		t.Errorf("dead letters (-want +got):\n%s", diff)
+	}
+	var status statusDocument
+	decode(t, s.get("/_botwired/status"), &status)
+	if status.DeadLetters != 4 || status.OpenDeadLetters != 1 {
+		t.Errorf("the status says %d, and %d are open", status.DeadLetters, status.OpenDeadLetters)
+	}
+	metrics := s.get("/_botwired/metrics").Body.String()
+	for _, line := range []string{`botwired_dead_letters{state="open"} 1`, `botwired_dead_letters{state="superseded"} 2`, `botwired_dead_letters{state="dropped"} 1`} {
+		if !strings.Contains(metrics, line+"\n") {
+			t.Errorf("no line %q", line)
+		}
+	}
+	for _, each := range []string{"1", "3"} {
+		wantDetail(t, s.do(http.MethodPost, "/_botwired/dead-letters/"+each+"/retry", ""), http.StatusConflict, "a newer write to the entry is known")
+	}
+	var retried retriedDocument
+	decode(t, s.do(http.MethodPost, "/_botwired/dead-letters/retry", ""), &retried)
+	if diff := cmp.Diff(retriedDocument{Retried: 1, Skipped: 3}, retried); diff != "" {
+		t.Errorf("retried (-want +got):\n%s", diff)
+	}
+	for _, each := range []string{"1/retry?force=true", "2/retry"} {
+		wantStatus(t, s.do(http.MethodPost, "/_botwired/dead-letters/"+each, ""), http.StatusOK)
+	}
+}

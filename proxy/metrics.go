@@ -54,7 +54,8 @@ var (
 	pendingDesc       = desc("botwired_pending", "Writes acknowledged and not yet confirmed by upstream.")
 	pendingBytesDesc  = desc("botwired_pending_bytes", "Size of the pending writes, as journal.max_bytes counts them.")
 	oldestPendingDesc = desc("botwired_oldest_pending_seconds", "How long the oldest pending write has been waiting.")
-	deadLettersDesc   = desc("botwired_dead_letters", "Writes that upstream refused for good and nobody has decided on.")
+	deadLettersDesc   = prometheus.NewDesc("botwired_dead_letters",
+		"Dead letters, by state: open (upstream has refused the write, and nobody has decided on it), superseded by a later write, or dropped by a person.", []string{"state"}, nil)
 	damagedCopiesDesc = desc("botwired_damaged_copies_total", "Settled copies and listings that were found damaged since the start and asked of upstream anew.")
 	damagedTablesDesc = desc("botwired_damaged_tables_total", "Tables of the journal that were found damaged since the start.")
 	upstreamUpDesc    = desc("botwired_upstream_up", "0 while upstream is down, else 1.")
@@ -74,13 +75,15 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	if upstream.State == "down" {
 		up = 0
 	}
-	gauge := func(d *prometheus.Desc, v float64) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	gauge(pendingDesc, float64(st.Pending))
 	gauge(pendingBytesDesc, float64(st.PendingBytes))
 	gauge(oldestPendingDesc, st.OldestAge().Seconds())
-	gauge(deadLettersDesc, float64(st.DeadLetters))
+	gauge(deadLettersDesc, float64(st.Dead.Open), "open")
+	gauge(deadLettersDesc, float64(st.Dead.Superseded), "superseded")
+	gauge(deadLettersDesc, float64(st.Dead.Dropped), "dropped")
 	gauge(upstreamUpDesc, up)
 	gauge(concurrencyDesc, float64(upstream.Concurrency.Now))
 	counter := func(d *prometheus.Desc, n int64) {

@@ -21,6 +21,7 @@ type statusDocument struct {
 	PendingBytes         int64               `json:"pending_bytes"`
 	OldestPendingSeconds float64             `json:"oldest_pending_seconds"`
 	DeadLetters          int                 `json:"dead_letters"`
+	OpenDeadLetters      int                 `json:"open_dead_letters"` // of them, those that wait for a person to decide
 	DeadLetterBytes      int64               `json:"dead_letter_bytes"`
 	LastSeq              uint64              `json:"last_seq"`
 	Rebuilding           bool                `json:"rebuilding"`
@@ -154,7 +155,7 @@ func (s *surface) status(w http.ResponseWriter, r *http.Request) error {
 		Upstream: s.upstream(),
 		Pending:  st.Pending, PendingBytes: st.PendingBytes,
 		OldestPendingSeconds: seconds(st.OldestAge()),
-		DeadLetters:          st.DeadLetters, DeadLetterBytes: st.DeadBytes,
+		DeadLetters:          st.DeadLetters, OpenDeadLetters: st.Dead.Open, DeadLetterBytes: st.DeadBytes,
 		LastSeq: st.LastSeq, Rebuilding: st.Rebuilding, DamagedCopies: st.DamagedCopies, DamagedTables: st.DamagedTables,
 		Namespaces: s.namespaces(st),
 	}

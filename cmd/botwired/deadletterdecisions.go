@@ -27,7 +27,7 @@ func newRetryCommand(p *process, settings *settingFlags) *cobra.Command {
 	})
 	cmd.Long = "Make dead letters pending again: those of the given IDs, or all of them, of one namespace if it is named.\n" +
 		"A dead letter is left as it is if a newer write to its entry is known: the retry would undo that one.\n" +
-		"--force retries the given ones all the same."
+		"--force retries the given ones all the same. --all leaves those that a person has dropped, too."
 	force = cmd.Flags().Bool("force", false, "also undo newer writes to the same entries")
 	takeAll(cmd, func(ctx context.Context, namespace string, asJSON bool) error {
 		if *force {
@@ -87,7 +87,7 @@ func retryAll(ctx context.Context, p *process, settings *settingFlags, namespace
 	}
 	text := "retried " + plural(done.Retried.number(), "dead letter")
 	if skipped := done.Skipped.number(); skipped > 0 {
-		text += fmt.Sprintf(", skipped %d: a newer write to the same entry is known", skipped)
+		text += fmt.Sprintf(", skipped %d: a newer write to the same entry is known, or a person has dropped them", skipped)
 	}
 	_, err = fmt.Fprintln(p.stdout, text)
 	return err

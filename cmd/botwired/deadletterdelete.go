@@ -22,7 +22,9 @@ func newDiscardCommand(p *process, settings *settingFlags) *cobra.Command {
 	}
 	cmd := newDecisionCommand(p, settings, d)
 	cmd.Long = "Give dead letters up: those of the given IDs, or all of them, of one namespace if it is named.\n" +
-		"--all first says how many there are, and asks. It leaves those that come later."
+		"--all first says how many there are, and asks. It leaves those that come later. With --superseded, it leaves\n" +
+		"all but those that a later write to the same key has superseded."
+	superseded := cmd.Flags().Bool("superseded", false, "with --all: only those that a later write has superseded")
 	yes := cmd.Flags().Bool("yes", false, "with --all: do not ask")
 	takeAll(cmd, func(ctx context.Context, namespace string, asJSON bool) error {
 		if !*yes && (!p.isTerminal(p.stdin) || !p.isTerminal(p.stderr)) {
@@ -32,7 +34,7 @@ func newDiscardCommand(p *process, settings *settingFlags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ids, err := p.toDelete(ctx, c, namespace, *yes)
+		ids, err := p.toDelete(ctx, c, namespace, *superseded, *yes)
 		if err != nil {
 			return err
 		}
@@ -43,15 +45,29 @@ func newDiscardCommand(p *process, settings *settingFlags) *cobra.Command {
 		fmt.Fprintf(p.stdout, "%s %s\n", d.done, plural(len(done), "dead letter"))
 		return failed
 	})
+	args := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, ids []string) error {
+		if *superseded && len(ids) > 0 {
+			return usagef("--superseded is for --all: an ID names its dead letter")
+		}
+		return args(cmd, ids)
+	}
 	return cmd
 }
 
 var errNothingDeleted = errors.New("nothing is deleted")
 
-// toDelete lists the dead letters that there are, and unless yes asks whether to delete them.
-func (p *process) toDelete(ctx context.Context, c *client, namespace string, yes bool) (ids []string, err error) {
-	err = eachDeadLetter(ctx, c, namespace, func(id string, _ []byte) error {
-		ids = append(ids, id)
+// toDelete lists the dead letters that there are, or of them only the superseded ones, and
+// unless yes asks whether to delete them.
+func (p *process) toDelete(ctx context.Context, c *client, namespace string, superseded, yes bool) (ids []string, err error) {
+	err = eachDeadLetter(ctx, c, namespace, func(id string, raw []byte) error {
+		var letter listedLetter
+		if err := c.decode(raw, &letter); err != nil {
+			return err
+		}
+		if !superseded || letter.isSuperseded() {
+			ids = append(ids, id)
+		}
 		return nil
 	})
 	if err != nil || yes || len(ids) == 0 {
@@ -61,7 +77,11 @@ func (p *process) toDelete(ctx context.Context, c *client, namespace string, yes
 	if namespace != "" {
 		of = "the namespace " + namespace
 	}
-	agreed, err := p.confirm(ctx, fmt.Sprintf("Delete %s of %s for good?", plural(len(ids), "dead letter"), printable(of)))
+	what := "dead letter"
+	if superseded {
+		what = "superseded dead letter"
+	}
+	agreed, err := p.confirm(ctx, fmt.Sprintf("Delete %s of %s for good?", plural(len(ids), what), printable(of)))
 	if err == nil && !agreed {
 		err = errNothingDeleted
 	}

@@ -17,7 +17,9 @@ func newDeadLettersCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dead-letters",
 		Short: "List the writes that upstream has refused for good",
-		Args:  noArguments,
+		Long: "List the writes that upstream has refused for good. First come those that are open: retry or delete them. A\n" +
+			"later write to the same key that upstream has taken supersedes a dead letter, which then only keeps its value.",
+		Args: noArguments,
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -89,27 +91,53 @@ func eachDeadLetter(ctx context.Context, c *client, namespace string, visit func
 
 // listedLetter is a dead letter without its value.
 type listedLetter struct {
-	ID        cell `json:"id"`
-	Seq       cell `json:"seq"`
-	Namespace cell `json:"namespace"`
-	Key       cell `json:"key"`
-	Op        cell `json:"op"`
-	WrittenAt cell `json:"written_at"`
-	RefusedAt cell `json:"refused_at"`
-	Status    cell `json:"status"`
-	Error     cell `json:"error"`
+	ID           cell `json:"id"`
+	Kind         cell `json:"kind"`
+	SupersededBy cell `json:"superseded_by"`
+	Seq          cell `json:"seq"`
+	Namespace    cell `json:"namespace"`
+	Key          cell `json:"key"`
+	Op           cell `json:"op"`
+	WrittenAt    cell `json:"written_at"`
+	RefusedAt    cell `json:"refused_at"`
+	Status       cell `json:"status"`
+	Error        cell `json:"error"`
 }
 
+const openLetter = "open"
+
+func (d *listedLetter) isSuperseded() bool { return d.SupersededBy != "" || d.Kind == "superseded" }
+
+// state says whether the dead letter waits for a person, and if not, why not.
+func (d *listedLetter) state() string {
+	switch {
+	case d.SupersededBy != "":
+		return "superseded by " + string(d.SupersededBy)
+	case d.Kind == "superseded":
+		return "superseded by another host"
+	case d.Kind == "dropped":
+		return "dropped"
+	}
+	return openLetter
+}
+
+// printDeadLetters prints the open ones first.
 func printDeadLetters(w io.Writer, c *client, letters [][]byte) error {
-	rows := make([][]string, 0, len(letters))
+	var open, others [][]string
 	for _, raw := range letters {
 		var d listedLetter
 		if err := c.decode(raw, &d); err != nil {
 			return err
 		}
-		rows = append(rows, []string{string(d.ID), string(d.Seq), string(d.Namespace), string(d.Key), string(d.Op),
-			d.WrittenAt.moment(), string(d.Status), string(d.Error)})
+		state := d.state()
+		row := []string{string(d.ID), state, string(d.Seq), string(d.Namespace), string(d.Key), string(d.Op),
+			d.WrittenAt.moment(), string(d.Status), string(d.Error)}
+		if state == openLetter {
+			open = append(open, row)
+		} else {
+			others = append(others, row)
+		}
 	}
-	header := []string{"ID", "SEQ", "NAMESPACE", "KEY", "OP", "WRITTEN", "STATUS", "ERROR"}
-	return printTable(w, header, rows)
+	header := []string{"ID", "STATE", "SEQ", "NAMESPACE", "KEY", "OP", "WRITTEN", "STATUS", "ERROR"}
+	return printTable(w, header, append(open, others...))
 }

@@ -25,6 +25,7 @@ func TestShowOfADeadLetter(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "dead-letters", "show", "3", "--json"), body+"\n")
 	wantOutput(t, at(t, d, onTerminal, "dead-letters", "show", "3"), ""+
 		"id         3\n"+
+		"state      open\n"+
 		"namespace  ns\n"+
 		"key        k\n"+
 		"op         put\n"+
@@ -157,6 +158,22 @@ func TestDeleteOfAllDeadLettersThatFails(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	wantFailure(t, at(t, d, nil, "dead-letters", "delete", "--namespace", "ns", "3"), exitUsage, "--namespace is for --all")
+}
+
+// Those that a later write has superseded can be deleted apart.
+func TestDeleteOfSupersededDeadLetters(t *testing.T) {
+	d := newDaemon(t, map[string]answer{
+		"GET /_botwired/dead-letters?limit=1000": {200, `{"dead_letters":[{"id":"1","kind":"refused"},{"id":"2","kind":"refused","superseded_by":7},` +
+			`{"id":"3","kind":"dropped"},{"id":"4","kind":"superseded"}]}`},
+		"DELETE /_botwired/dead-letters/2": {200, `{}`},
+		"DELETE /_botwired/dead-letters/4": {200, `{}`},
+	})
+	wantOutput(t, at(t, d, nil, "dead-letters", "delete", "--all", "--superseded", "--yes", "--json"), `{"deleted":["2","4"]}`+"\n")
+	got := at(t, d, onTerminal, "dead-letters", "delete", "--all", "--superseded")
+	if want := "Delete 2 superseded dead letters of all namespaces for good? [y/N] "; !strings.HasPrefix(got.stderr, want) || got.code != exitError {
+		t.Errorf("%+v", got)
+	}
+	wantFailure(t, at(t, d, nil, "dead-letters", "delete", "--superseded", "1"), exitUsage, "--superseded is for --all")
 }
 
 // Ctrl-C ends the question, which a terminal would hold up.

@@ -72,7 +72,7 @@ func (p *process) printDeadLetter(c *client, id string, body []byte) error {
 		return err
 	}
 	err := printFacts(p.stdout, [][2]string{
-		{"id", string(letter.ID)}, {"namespace", string(letter.Namespace)}, {"key", string(letter.Key)}, {"op", string(letter.Op)},
+		{"id", string(letter.ID)}, {"state", letter.state()}, {"namespace", string(letter.Namespace)}, {"key", string(letter.Key)}, {"op", string(letter.Op)},
 		{"written", letter.WrittenAt.moment()}, {"refused", letter.RefusedAt.moment()},
 		{"status", string(letter.Status)}, {"error", string(letter.Error)},
 	})

@@ -36,9 +36,10 @@ type status struct {
 		} `json:"concurrency"`
 	} `json:"upstream"`
 	backlog
-	DeadLetters cell              `json:"dead_letters"`
-	Rebuilding  cell              `json:"rebuilding"`
-	Namespaces  []namespaceStatus `json:"namespaces"`
+	DeadLetters     cell              `json:"dead_letters"`
+	OpenDeadLetters cell              `json:"open_dead_letters"` // an older daemon does not say
+	Rebuilding      cell              `json:"rebuilding"`
+	Namespaces      []namespaceStatus `json:"namespaces"`
 }
 
 // refusesWrites says that the daemon refuses writes, since when and why; empty if it
@@ -224,11 +225,19 @@ func printStatus(w io.Writer, c *client, body []byte, most int) error {
 	} else if s.Ready == "false" {
 		facts = append(facts, [2]string{"ready", "no: botwired is stopping"})
 	}
+	letters, decide := s.deadLetters()
+	if decide {
+		facts = append(facts, [2]string{"dead letters", letters})
+	}
 	facts = append(facts, [2]string{"version", string(s.Version)}, [2]string{"upstream", s.upstream()})
 	if c := s.Upstream.Concurrency; c.Reason != "" {
 		facts = append(facts, [2]string{"concurrency", fmt.Sprintf("%s of %s: %s", c.Now, c.Limit, c.Reason)})
 	}
-	err = printFacts(w, append(facts, [2]string{"pending", s.pending()}, [2]string{"dead letters", s.deadLetters()}))
+	facts = append(facts, [2]string{"pending", s.pending()})
+	if !decide {
+		facts = append(facts, [2]string{"dead letters", letters})
+	}
+	err = printFacts(w, facts)
 	if err != nil || len(s.Namespaces) == 0 {
 		return err
 	}
@@ -248,12 +257,22 @@ func (s *status) pending() string {
 	return text
 }
 
-func (s *status) deadLetters() string {
-	text := s.DeadLetters.or("unknown")
-	if s.DeadLetters.number() > 0 {
-		text += `: "botwired dead-letters" says why`
+// deadLetters says how many there are, and whether any waits for a person to decide.
+func (s *status) deadLetters() (text string, decide bool) {
+	all, open := s.DeadLetters.number(), s.OpenDeadLetters.number()
+	switch {
+	case all <= 0:
+		return s.DeadLetters.or("unknown"), false
+	case s.OpenDeadLetters == "":
+		open = all
+	case open <= 0:
+		return fmt.Sprintf("%d, none to decide on: they are superseded by later writes, or dropped", all), false
 	}
-	return text
+	text = fmt.Sprintf(`%d to decide on: "botwired dead-letters" says why upstream has refused them`, open)
+	if all > open {
+		text += fmt.Sprintf(" (%d more are superseded by later writes, or dropped)", all-open)
+	}
+	return text, true
 }
 
 // printNamespaces prints no more than most of them: first those that wait for something or are nearly full, then

@@ -17,11 +17,11 @@ func TestStatus(t *testing.T) {
 		`{"namespace":"long-name","pending":0,"pending_bytes":0,"oldest_pending_seconds":0,"reads_refused":"HTTP 403: no"}]}`
 	d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, body}})
 	wantOutput(t, at(t, d, nil, "status"), ""+
+		"dead letters  1 to decide on: \"botwired dead-letters\" says why upstream has refused them\n"+
 		"version       v1\n"+
 		"upstream      https://botwire.dev is down since 2026-11-21T23:00:00Z: no answer within 10s (it last answered: 2026-11-21T22:59:00Z)\n"+
 		"concurrency   7 of 16: it is slow\n"+
 		"pending       12 writes, 3.4KiB, the oldest 2s\n"+
-		"dead letters  1: \"botwired dead-letters\" says why\n"+
 		"\n"+
 		"NAMESPACE  PENDING  SIZE    OLDEST  WAITS\n"+
 		"a          12       3.4KiB  1m30s   401 from upstream\n"+
@@ -30,6 +30,20 @@ func TestStatus(t *testing.T) {
 		"\n"+
 		"botwired tries again by itself; \"botwired flush --now\" tries at once what is throttled, paused or failed\n")
 	wantOutput(t, at(t, d, nil, "status", "--json"), body+"\n")
+}
+
+// The status begins with the dead letters that wait for a person.
+func TestStatusOfDeadLetters(t *testing.T) {
+	for fields, want := range map[string]string{
+		`"dead_letters":5,"open_dead_letters":2`: "dead letters  2 to decide on: \"botwired dead-letters\" says why upstream has refused them " +
+			"(3 more are superseded by later writes, or dropped)\nversion       v1\nupstream      u is up\npending       0\n",
+		`"dead_letters":5,"open_dead_letters":0`: "version       v1\nupstream      u is up\npending       0\n" +
+			"dead letters  5, none to decide on: they are superseded by later writes, or dropped\n",
+		`"dead_letters":0,"open_dead_letters":0`: "version       v1\nupstream      u is up\npending       0\ndead letters  0\n",
+	} {
+		body := `{"version":"v1","upstream":{"url":"u","state":"up"},"pending":0,` + fields + `}`
+		wantOutput(t, at(t, newDaemon(t, map[string]answer{"GET /_botwired/status": {200, body}}), nil, "status"), want)
+	}
 }
 
 // Where there are quotas, the table says what is used of them, and how long writes wait for that.
@@ -212,11 +226,21 @@ func TestPendingTellsOfMore(t *testing.T) {
 }
 
 func TestDeadLetters(t *testing.T) {
-	body := `{"dead_letters":[{"id":"3","seq":41,"namespace":"ns","key":"k","op":"put","status":413,"error":"Value too large","written_at":1700000000}]}`
+	letter := func(id, more string) string {
+		return `{"id":"` + id + `",` + more + `"seq":41,"namespace":"ns","key":"k","op":"put","status":413,"error":"Value too large","written_at":1700000000}`
+	}
+	body := `{"dead_letters":[` + strings.Join([]string{
+		letter("1", `"kind":"refused","superseded_by":1000000,`), letter("2", `"kind":"dropped",`), letter("3", `"kind":"refused",`),
+		letter("4", `"kind":"superseded",`), letter("5", ""),
+	}, ",") + `]}`
 	d := newDaemon(t, map[string]answer{"GET /_botwired/dead-letters?limit=1000": {200, body}})
 	wantOutput(t, at(t, d, nil, "dead-letters"), ""+
-		"ID  SEQ  NAMESPACE  KEY  OP   WRITTEN               STATUS  ERROR\n"+
-		"3   41   ns         k    put  2023-11-14T22:13:20Z  413     Value too large\n")
+		"ID  STATE                       SEQ  NAMESPACE  KEY  OP   WRITTEN               STATUS  ERROR\n"+
+		"3   open                        41   ns         k    put  2023-11-14T22:13:20Z  413     Value too large\n"+
+		"5   open                        41   ns         k    put  2023-11-14T22:13:20Z  413     Value too large\n"+
+		"1   superseded by 1000000       41   ns         k    put  2023-11-14T22:13:20Z  413     Value too large\n"+
+		"2   dropped                     41   ns         k    put  2023-11-14T22:13:20Z  413     Value too large\n"+
+		"4   superseded by another host  41   ns         k    put  2023-11-14T22:13:20Z  413     Value too large\n")
 	wantOutput(t, at(t, d, nil, "dead-letters", "--json"), body+"\n")
 }
 
@@ -272,7 +296,7 @@ func TestRetryOfAllDeadLetters(t *testing.T) {
 	})
 	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--all"), "retried 300 dead letters\n")
 	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--all", "--namespace", "ns"),
-		"retried 2 dead letters, skipped 1: a newer write to the same entry is known\n")
+		"retried 2 dead letters, skipped 1: a newer write to the same entry is known, or a person has dropped them\n")
 	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--all", "--namespace", "1"), "retried 1 dead letter\n")
 	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--all", "--json"), `{"retried":300,"skipped":0}`+"\n")
 	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "--namespace", "ns", "3"), exitUsage, "--namespace is for --all")

@@ -16,6 +16,10 @@ const (
 	Dropped    DeadKind = 2 // a person has dropped it while it was pending
 )
 
+func (k DeadKind) String() string {
+	return [...]string{Refused: "refused", Superseded: "superseded", Dropped: "dropped"}[k]
+}
+
 // Dead is a dead letter: an acknowledged write that has left the pending set without having
 // reached upstream.
 type Dead struct {

@@ -119,6 +119,11 @@ func ReadTotals(r pebble.Reader) (t record.Totals, err error) {
 // Count adds up the pending records and dead letters that the store holds, and calls
 // visit for each of the former, in the order of entry and sequence number.
 func Count(r pebble.Reader, visit func(record.ID, record.Version) error) (found record.Totals, err error) {
+	return CountBoth(r, visit, func(*record.Dead) {})
+}
+
+// CountBoth is Count, and then calls visitDead for each dead letter.
+func CountBoth(r pebble.Reader, visit func(record.ID, record.Version) error, visitDead func(*record.Dead)) (found record.Totals, err error) {
 	err = ScanPending(r, []byte(record.PendingPrefix), func(id record.ID, v record.Version) error {
 		found.Add(id, &v)
 		found.Seq = max(found.Seq, v.Seq)
@@ -130,6 +135,7 @@ func Count(r pebble.Reader, visit func(record.ID, record.Version) error) (found 
 	err = ScanDead(r, 0, func(l *record.Dead) error {
 		found.AddDead(l)
 		found.Seq = max(found.Seq, l.Seq)
+		visitDead(l)
 		return nil
 	})
 	return found, err

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/upstream/selfhost"
+)
+
+// life is a daemon inside this process, from its start to its end.
+type life struct {
+	t       *testing.T
+	address string
+	log     chan string // its warnings and errors
+	end     func()
+}
+
+func startLife(t *testing.T, args ...string) *life {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	read, write := io.Pipe()
+	done := make(chan int, 1)
+	go func() {
+		done <- run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...), io.Discard, write)
+		write.Close()
+	}()
+	l := &life{t: t, log: make(chan string, 100)}
+	listening := make(chan string, 1)
+	go func() {
+		defer close(l.log)
+		for lines := bufio.NewScanner(read); lines.Scan(); {
+			var record struct{ Level, Msg, Address string }
+			if err := json.Unmarshal(lines.Bytes(), &record); err != nil {
+				t.Errorf("on stderr: %s", lines.Text())
+			}
+			if record.Msg == "listening" {
+				listening <- record.Address
+			}
+			if record.Level != "INFO" {
+				l.log <- record.Msg
+			}
+		}
+	}()
+	l.address = <-listening
+	l.end = func() {
+		cancel()
+		if code := <-done; code != exitOK {
+			t.Errorf("exit code %d", code)
+		}
+		for line := range l.log {
+			t.Errorf("the log says %q", line)
+		}
+	}
+	return l
+}
+
+// put writes to an entry, waits for upstream, and returns what has become of the write.
+func (l *life) put(value string) string {
+	l.t.Helper()
+	r, err := http.NewRequestWithContext(l.t.Context(), http.MethodPut, "http://"+l.address+"/memory/ns/k", strings.NewReader(`{"value":"`+value+`"}`))
+	no(l.t, err)
+	r.Header.Set("Prefer", "wait=60")
+	r.Close = true
+	resp, err := http.DefaultClient.Do(r)
+	no(l.t, err)
+	no(l.t, resp.Body.Close())
+	return resp.Header.Get("Botwired-Write")
+}
+
+// says fails the test unless a command prints something.
+func (l *life) says(part string, args ...string) {
+	l.t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := run(l.t.Context(), append(args, "--listen", l.address), &stdout, &stderr)
+	if code != exitOK || !strings.Contains(stdout.String(), part) {
+		l.t.Errorf("%v: exit code %d, and it does not say %q: %s%s", args, code, part, stdout.String(), stderr.String())
+	}
+}
+
+// logs fails the test unless this is the next warning or error.
+func (l *life) logs(part string) {
+	l.t.Helper()
+	if line := <-l.log; !strings.Contains(line, part) {
+		l.t.Errorf("the log says %q, want %q", line, part)
+	}
+}
+
+// A write that upstream refuses for good is in the log, in the status, and in the log of the
+// next start, until a later write to the key has settled.
+func TestTheLifeOfADeadLetter(t *testing.T) {
+	newHome(t)
+	service, err := selfhost.Open(t.Context(), selfhost.Options{Path: filepath.Join(t.TempDir(), "upstream.db")})
+	no(t, err)
+	t.Cleanup(func() { no(t, service.Close()) })
+	refusing := atomic.Bool{}
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if refusing.Load() && r.Method == http.MethodPut {
+			wire.Detail(http.StatusRequestEntityTooLarge, "Namespace is full.").Write(w)
+			return
+		}
+		service.Handler().ServeHTTP(w, r)
+	}))
+	t.Cleanup(upstream.Close)
+	args := []string{"--upstream", upstream.URL, "--data-dir", t.TempDir(), "--log-format", "json"}
+	l := startLife(t, args...)
+	refusing.Store(true)
+	if got := l.put("dead"); got != "dead; seq=1" {
+		t.Errorf("Botwired-Write: %s", got)
+	}
+	l.logs("upstream refused a write for good")
+	l.says("dead letters  1 to decide on: \"botwired dead-letters\" says why", "status")
+	l.end()
+
+	l = startLife(t, args...)
+	l.logs("upstream has refused writes for good, and they wait for your decision")
+	refusing.Store(false)
+	if got := l.put("new"); got != "settled; seq=2" {
+		t.Errorf("Botwired-Write: %s", got)
+	}
+	l.says("dead letters  1, none to decide on", "status")
+	l.says("superseded by 2", "dead-letters")
+	l.says("dead", "dead-letters", "show", "1")
+	l.end()
+
+	l = startLife(t, args...) // and the log says nothing of it any more
+	l.says("deleted 1 dead letter\n", "dead-letters", "delete", "--all", "--superseded", "--yes")
+	l.end()
+}

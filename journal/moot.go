@@ -1,0 +1,251 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+)
+
+// DeadCounts counts the dead letters by what a person has to do about them.
+type DeadCounts struct {
+	Open       int // upstream has refused them, and nobody has decided on them
+	Superseded int // a later write has taken their place
+	Dropped    int // a person has dropped them
+}
+
+// Open reports whether the dead letter waits for a person to decide.
+func (l *DeadLetter) Open() bool { return l.Kind == Refused && l.SupersededBy == 0 }
+
+// deadState is what a [DeadCounts] counts.
+type deadState uint8
+
+const (
+	deadOpen deadState = iota
+	deadSuperseded
+	deadDropped
+	deadStates
+)
+
+func deadStateOf(l *record.Dead) deadState {
+	switch {
+	case l.SupersededBy != 0 || l.Kind == Superseded:
+		return deadSuperseded
+	case l.Kind == Dropped:
+		return deadDropped
+	}
+	return deadOpen
+}
+
+// markBytes bounds the dead letters that one batch marks, in bytes; it marks one at least.
+const markBytes = 256 << 10
+
+// deadIndex knows in memory which entries have dead letters, so that a write which settles
+// reads none. Changes of the journal's change it too, in the one order of all changes.
+type deadIndex struct {
+	store *store.Store
+
+	mu       sync.Mutex // guards the fields below
+	states   map[uint64]deadState
+	counts   [deadStates]int
+	unmarked map[ID][]uint64 // the dead letters that no later write is known to have superseded
+	// Until the index has been rebuilt after a start: the dead letters that have changed
+	// since, and the writes that have settled. Then nil.
+	changed map[uint64]struct{}
+	settled map[ID]uint64
+}
+
+func newDeadIndex(s *store.Store) *deadIndex {
+	return &deadIndex{
+		store: s, states: make(map[uint64]deadState), unmarked: make(map[ID][]uint64),
+		changed: make(map[uint64]struct{}), settled: make(map[ID]uint64),
+	}
+}
+
+func (d *deadIndex) count() DeadCounts {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return DeadCounts{Open: d.counts[deadOpen], Superseded: d.counts[deadSuperseded], Dropped: d.counts[deadDropped]}
+}
+
+// set adds a dead letter to a transaction, in place of what it was before if it is known.
+func (d *deadIndex) set(tx *store.Tx, l *record.Dead) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.forget(l) {
+		tx.DeleteDead(l) // of the same size
+	}
+	tx.SetDead(l)
+	d.insert(l)
+}
+
+// remove takes a dead letter out in a transaction.
+func (d *deadIndex) remove(tx *store.Tx, l *record.Dead) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	tx.DeleteDead(l)
+	d.forget(l)
+}
+
+// forget takes a dead letter out, and reports whether it was known. The caller holds mu.
+func (d *deadIndex) forget(l *record.Dead) (known bool) {
+	if d.changed != nil {
+		d.changed[l.Seq] = struct{}{}
+	}
+	was, known := d.states[l.Seq]
+	if !known {
+		return false
+	}
+	delete(d.states, l.Seq)
+	d.counts[was]--
+	left := slices.DeleteFunc(d.unmarked[l.ID], func(seq uint64) bool { return seq == l.Seq })
+	if d.unmarked[l.ID] = left; len(left) == 0 {
+		delete(d.unmarked, l.ID)
+	}
+	return true
+}
+
+// insert takes in a dead letter that is not known. The caller holds mu.
+func (d *deadIndex) insert(l *record.Dead) {
+	state := deadStateOf(l)
+	d.states[l.Seq] = state
+	d.counts[state]++
+	if l.SupersededBy == 0 {
+		d.unmarked[l.ID] = append(d.unmarked[l.ID], l.Seq)
+	}
+}
+
+// restore takes in a dead letter that the rebuild has found in its snapshot.
+func (d *deadIndex) restore(l *record.Dead) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, changed := d.changed[l.Seq]
+	_, known := d.states[l.Seq] // to a rebuild that was cut off
+	if d.changed != nil && !changed && !known {
+		d.insert(l)
+	}
+}
+
+// complete notes that the rebuild has found all dead letters. It returns those of entries of
+// which a write has settled meanwhile.
+func (d *deadIndex) complete() (settled map[ID]uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	settled = d.settled
+	d.changed, d.settled = nil, nil
+	maps.DeleteFunc(settled, func(id ID, _ uint64) bool { return len(d.unmarked[id]) == 0 })
+	return settled
+}
+
+// older are the dead letters of an entry from before a write, and not marked yet. settles says
+// that the write is about to settle.
+func (d *deadIndex) older(id ID, seq uint64, settles bool) (older []uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if settles && d.settled != nil {
+		d.settled[id] = max(d.settled[id], seq)
+	}
+	for _, dead := range d.unmarked[id] {
+		if dead < seq {
+			older = append(older, dead)
+		}
+	}
+	return older
+}
+
+func (d *deadIndex) isUnmarked(l *record.Dead) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Contains(d.unmarked[l.ID], l.Seq)
+}
+
+// marking marks dead letters of an entry as superseded by a later write that has settled.
+type marking struct {
+	index   *deadIndex
+	by      uint64
+	letters []record.Dead
+	more    bool // there are others, too large for the same batch
+}
+
+// mark prepares a marking. It reads the dead letters, if there are any.
+func (d *deadIndex) mark(id ID, by uint64, settles bool) (*marking, error) {
+	m := &marking{index: d, by: by}
+	size := int64(0)
+	for _, seq := range d.older(id, by, settles) {
+		if m.more = size >= markBytes; m.more {
+			break
+		}
+		l, err := readDead(d.store.DB(), seq)
+		if errors.Is(err, ErrNoDeadLetter) { // somebody has just decided on it
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		m.letters = append(m.letters, l)
+		size += l.Size()
+	}
+	return m, nil
+}
+
+// fill adds the marks to a transaction, but not of what somebody has decided on meanwhile.
+func (m *marking) fill(tx *store.Tx) {
+	for i := range m.letters {
+		if l := &m.letters[i]; m.index.isUnmarked(l) {
+			l.SupersededBy = m.by
+			m.index.set(tx, l)
+		}
+	}
+}
+
+// markAll marks the dead letters of an entry, in batches of their own.
+func (d *deadIndex) markAll(id ID, by uint64) error {
+	for more := true; more; {
+		m, err := d.mark(id, by, false)
+		if err != nil {
+			return err
+		}
+		err = d.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+			m.fill(tx)
+			return nil
+		}))
+		if err != nil {
+			return err
+		}
+		more = m.more
+	}
+	return nil
+}
+
+// markSettled marks, at the start, what a write has superseded that settled before the index
+// was complete, or before dead letters were marked: the settled copy says so.
+func (d *deadIndex) markSettled(ctx context.Context, c *copies) error {
+	settled := d.complete()
+	d.mu.Lock()
+	ids := slices.Collect(maps.Keys(d.unmarked))
+	d.mu.Unlock()
+	for _, id := range ids {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if d.store.Critical() {
+			return nil // the next settled write of the entry marks them, or the next start
+		}
+		unlock := c.lock(id.Namespace)
+		head, err := c.head(id)
+		unlock()
+		if err != nil {
+			return err
+		}
+		if by := max(head.Origin.Seq, settled[id]); len(d.older(id, by, false)) > 0 {
+			if err := d.markAll(id, by); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
