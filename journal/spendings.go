@@ -31,10 +31,13 @@ type Spending struct {
 	Namespace string
 	Ends      time.Time // of the window, to the millisecond
 	Used      int
+	Saved     int // local writes that needed none upstream
+	Reserve   int // what is left of the quota's reserve; -1 if an older botwired has recorded it
 }
 
 // Spendings keeps spendings durably, in a file beside the journal's directory: one line for
-// each record, with a checksum. Of a namespace's lines of one window, the highest counts.
+// each record, with a checksum. Of a namespace's lines of one window, the highest Used counts,
+// and all else of the last.
 //
 // They are no records of the journal. They are of use for a day, the loss of them costs an
 // answer of upstream's (429), and a recovery of the journal must not forget them. In a file of
@@ -214,20 +217,21 @@ func (s *Spendings) read() error {
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // writeSpending writes a line: the namespace, the end of the window in Unix milliseconds, the
-// number, and a checksum over all that.
+// numbers, and a checksum over all that.
 func writeSpending(to *bytes.Buffer, sp Spending) {
-	text := fmt.Appendf(nil, "%s %d %d", sp.Namespace, sp.Ends.UnixMilli(), sp.Used)
+	text := fmt.Appendf(nil, "%s %d %d %d %d", sp.Namespace, sp.Ends.UnixMilli(), sp.Used, sp.Saved, sp.Reserve)
 	fmt.Fprintf(to, "%s %08x\n", text, crc32.Checksum(text, castagnoli))
 }
 
+// parseSpending takes the lines of an older botwired, too, which have no Saved and no Reserve.
 func parseSpending(line []byte) (sp Spending, ok bool) {
-	var ends int64
-	var sum uint32
-	n, err := fmt.Sscanf(string(line), "%s %d %d %x\n", &sp.Namespace, &ends, &sp.Used, &sum)
-	if n != 4 || err != nil || sp.Used < 0 {
+	text := line[:max(0, bytes.LastIndexByte(line, ' '))]
+	if string(line[len(text):]) != fmt.Sprintf(" %08x\n", crc32.Checksum(text, castagnoli)) {
 		return sp, false
 	}
+	var ends int64
+	sp.Reserve = -1
+	n, _ := fmt.Sscanf(string(text), "%s %d %d %d %d", &sp.Namespace, &ends, &sp.Used, &sp.Saved, &sp.Reserve)
 	sp.Ends = time.UnixMilli(ends)
-	text := fmt.Appendf(nil, "%s %d %d", sp.Namespace, ends, sp.Used)
-	return sp, crc32.Checksum(text, castagnoli) == sum
+	return sp, (n == 3 || n == 5) && sp.Used >= 0 && sp.Saved >= 0
 }

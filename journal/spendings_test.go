@@ -3,6 +3,7 @@ package journal_test
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -56,6 +57,27 @@ func TestSpendingsOutliveAPowerCut(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]int{"a": 5, "b": 1}, spent(openSpendings(fs.CrashClone(vfs.CrashCloneCfg{})))); diff != "" {
 		t.Errorf("after a close (-want +got):\n%s", diff)
+	}
+}
+
+// What an older botwired has recorded is read, too.
+func TestSpendingsOfAnOlderFile(t *testing.T) {
+	fs := vfs.NewMem()
+	text := fmt.Appendf(nil, "a %d 7", time.Now().Add(time.Hour).UnixMilli())
+	text = fmt.Appendf(text, " %08x\n", crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli)))
+	f, err := fs.Create("journal.quota", vfs.WriteCategoryUnspecified)
+	no(t, err)
+	no(t, second(f.Write(text)))
+	no(t, f.Close())
+	s := openSpendings(fs)
+	got := s.Spent()
+	if len(got) != 1 || got[0].Namespace != "a" || got[0].Used != 7 || got[0].Saved != 0 || got[0].Reserve != -1 {
+		t.Errorf("%+v", got)
+	}
+	ends := got[0].Ends
+	recordSpent(t, s, journal.Spending{Namespace: "a", Ends: ends, Used: 8, Saved: 40, Reserve: 3})
+	if diff := cmp.Diff([]journal.Spending{{Namespace: "a", Ends: ends, Used: 8, Saved: 40, Reserve: 3}}, openSpendings(fs).Spent()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

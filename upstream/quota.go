@@ -94,7 +94,10 @@ func NewQuotas(opts QuotasOptions) *Quotas {
 	}
 	for _, sp := range opts.Ledger.Spent() {
 		qs.with(sp.Namespace, func(b *budget, _ time.Time) {
-			b.used = sp.Used
+			b.used, b.saved = sp.Used, sp.Saved
+			if sp.Reserve >= 0 {
+				b.reserve = min(b.reserve, sp.Reserve)
+			}
 			if sp.Ends.Equal(b.ends().Truncate(time.Millisecond)) {
 				b.leased = sp.Used
 			}
@@ -119,7 +122,7 @@ func (qs *Quotas) Close() error {
 	}
 	var exact []journal.Spending
 	qs.each(func(b *budget, now time.Time) {
-		if b.roll(now); b.used > 0 {
+		if b.roll(now); b.used > 0 || b.saved > 0 {
 			exact = append(exact, b.spending(b.used))
 		}
 	})
@@ -258,7 +261,7 @@ func (b *budget) terms(linger time.Duration, now time.Time) terms {
 }
 
 func (b *budget) spending(used int) journal.Spending {
-	return journal.Spending{Namespace: b.Key(), Ends: b.ends(), Used: used}
+	return journal.Spending{Namespace: b.Key(), Ends: b.ends(), Used: used, Saved: b.saved, Reserve: b.reserve}
 }
 
 // kind says how urgently a write is to go.

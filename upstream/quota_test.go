@@ -405,3 +405,56 @@ func TestAShortQuotaIsNotSpentOnTheOrder(t *testing.T) {
 		}
 	})
 }
+
+// What a namespace has saved, and what is left of its reserve, outlive the process.
+func TestSavingsAndTheReserveOutliveTheProcess(t *testing.T) {
+	metered(t, upstream.Quota{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, _ *meter) {
+		busyUntilSpread(t, r)
+		r.put(key("busy0"), "unsent")
+		r.put(key("busy0"), "in its place")
+		awaits := func(n int) bool {
+			w := r.put(key("awaited"), fmt.Sprint(n))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			return r.flusher.Await(ctx, w.ID, w.Seq)
+		}
+		for n := range 50 {
+			if !awaits(n) {
+				t.Fatalf("write %d was awaited in vain: %+v", n, r.report("ns"))
+			}
+		}
+		was := r.report("ns")
+		*r = *r.reopen()
+		if got := r.report("ns"); was.Saved == 0 || got.Saved != was.Saved || got.Used != was.Used {
+			t.Errorf("after a restart %+v, before it %+v", got, was)
+		}
+		awaits(50) // goes at once: nobody knows when the last write went
+		if awaits(51) {
+			t.Error("the reserve is full again after a restart")
+		}
+	})
+}
+
+// A write that upstream has taken is not saved by the next one, though it may have to be read
+// back yet; one that was never sent is.
+func TestAWriteInDoubtIsNotSaved(t *testing.T) {
+	metered(t, upstream.Quota{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, _ *meter) {
+		r.set(func(f *fake) { f.answer = func(c call) reply { return reply{hang: c.write() && c.n == 0} } })
+		r.put(key("k"), "hangs")
+		r.put(key("k"), "unsent") // in the place of the first, which has not gone yet
+		r.within(time.Minute, "upstream holds it, in doubt", func() bool {
+			why, _ := r.flusher.EntryWaits(key("k"))
+			return strings.HasPrefix(why, "in doubt: upstream has confirmed it")
+		})
+		for i, want := range []int{1, 2, 3} {
+			if got := r.report("ns").Saved; got != want {
+				t.Errorf("%d are saved, want %d", got, want)
+			}
+			r.put(key("k"), fmt.Sprint(i))
+			if i == 0 { // it takes the place of nothing that was not sent
+				r.put(key("k"), "again")
+			}
+		}
+		r.settleWithin(5 * time.Minute)
+	})
+}

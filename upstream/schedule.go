@@ -77,9 +77,10 @@ func (s *schedule) written(c journal.Change, linger, now instant) {
 	if c.Seq < t.seq {
 		return
 	}
+	last := t.seq
 	t.seq = c.Seq
 	s.announced++
-	saves := saves(t, s.running[t])
+	saves := saves(t, s.running[t], last)
 	if t.first == 0 {
 		t.first = s.announced
 		s.pending++

@@ -117,12 +117,13 @@ func (c *charge) end() {
 }
 
 // saves reports whether a write to the task's entry, which has just come, takes the place of
-// one that was never sent. The task's attempt is nil if there is none.
-func saves(t *task, running *attempt) bool {
+// one that was never sent. last is the newest one before it. The task's attempt is nil if there
+// is none.
+func saves(t *task, running *attempt, last uint64) bool {
 	if running != nil {
 		return running.newer != 0
 	}
-	return t.first != 0 && t.untried()
+	return t.first != 0 && t.untried() && !t.doubt().verifying(last)
 }
 
 // renewEvery is how often the paces are brought up to date where nothing happens: the wall
