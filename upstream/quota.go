@@ -78,6 +78,7 @@ type budget struct {
 	most      int       // so much
 	shut      bool      // and that nothing is left
 	shutUntil time.Time // before this
+	share     share     // what others leave of the quota
 
 	lastAt  time.Time // of the last request that was not of the reserve
 	linger  time.Duration
@@ -163,7 +164,7 @@ func (qs *Quotas) sweep(now time.Time) {
 	var idle []string
 	next, done := qs.budgets.Walk(qs.cursor, sweepSome, func(b *budget) {
 		b.roll(now)
-		if b.used == 0 && b.saved == 0 && b.pending == 0 && b.flying == 0 && !b.shut || qs.opts.Of(b.Key()).none() {
+		if b.used == 0 && b.saved == 0 && b.pending == 0 && b.flying == 0 && !b.shut && b.share.writes == 0 || qs.opts.Of(b.Key()).none() {
 			idle = append(idle, b.Key())
 		}
 	})
@@ -183,7 +184,7 @@ func (b *budget) ends() time.Time { return time.Unix(0, (b.window+1)*int64(b.quo
 
 // begin begins a window. Upstream may count in it the requests that are under way.
 func (b *budget) begin() {
-	b.used, b.leased, b.saved, b.reserve = b.flying, 0, 0, reserveOf(b.quota.Writes)
+	b.used, b.leased, b.saved, b.reserve = b.flying, 0, 0, reserveOf(b.share.of(b.quota).Writes)
 	b.capped, b.toldSpread, b.toldEmpty = false, false, false
 	b.lastAt = time.Time{}
 }
@@ -194,6 +195,7 @@ func (b *budget) update(quota Quota, now time.Time) {
 	was := b.quota
 	b.quota = quota
 	if quota.Writes != was.Writes {
+		b.share = share{}
 		b.reserve, b.toldSpread, b.toldEmpty = reserveOf(quota.Writes), false, false
 	}
 	if quota.Period != was.Period {
@@ -207,6 +209,7 @@ func (b *budget) update(quota Quota, now time.Time) {
 func (b *budget) roll(now time.Time) {
 	switch n := b.number(now); {
 	case n > b.window:
+		b.share.pass(n-b.window, b.quota.Writes)
 		b.window = n
 		b.begin()
 	case n < b.window:
@@ -232,7 +235,7 @@ func (b *budget) limit() int {
 	if b.capped {
 		return min(b.most, b.quota.Writes)
 	}
-	return b.quota.Writes
+	return b.share.of(b.quota).Writes
 }
 
 func (b *budget) left() int {
@@ -245,7 +248,7 @@ func (b *budget) left() int {
 func (b *budget) terms(linger time.Duration, now time.Time) terms {
 	// The wall clock says which window it is, and the time from there is the monotonic one.
 	s := supply{
-		quota: b.quota, left: b.left(), linger: linger,
+		quota: b.share.of(b.quota), left: b.left(), linger: linger,
 		timeLeft: max(1, b.ends().Sub(now)), sinceLast: b.quota.Period,
 	}
 	s.reserve = min(b.reserve, s.left)
@@ -330,6 +333,9 @@ func (qs *Quotas) throttled(namespace string, wait time.Duration) {
 			b.shutUntil = until
 		}
 		b.shut, b.capped, b.most = true, true, b.used
+		if closes(b.shutUntil, b.ends(), b.quota.Period) {
+			b.share.show(b.used, b.quota.Writes)
+		}
 	})
 }
 

@@ -199,60 +199,6 @@ func TestTheCountOutlivesTheProcess(t *testing.T) {
 	})
 }
 
-// Of two daemons that write to one namespace, neither knows of the other. Each learns from
-// the first refusal, and waits for as long as upstream says.
-func TestTwoDaemonsLearnFromRefusals(t *testing.T) {
-	quota := upstream.Quota{Writes: 200, Period: time.Hour, MaxAge: time.Minute}
-	metered(t, quota, func(t *testing.T, r *rig, m *meter) {
-		other := newRigWithin(t, r.fake, vfs.NewMem(), r.quota)
-		start := time.Now()
-		for i := range 4000 {
-			for n, each := range []*rig{r, other} {
-				each.put(key(fmt.Sprint(n, ".", i%10)), fmt.Sprint(i))
-			}
-			time.Sleep(time.Second / 2)
-		}
-		time.Sleep(time.Until(start.Add(time.Hour - time.Second)))
-		taken, refused := m.sum("ns")
-		t.Logf("two daemons: %d taken, %d refused", taken, refused)
-		if taken > 200 || refused > 4 {
-			t.Errorf("upstream has taken %d, and refused %d", taken, refused)
-		}
-		time.Sleep(2 * time.Second)
-		r.settleWithin(10 * time.Minute)
-		other.settleWithin(10 * time.Minute)
-		for n := range 2 {
-			for i := 3990; i < 4000; i++ {
-				r.wantHeld(key(fmt.Sprint(n, ".", i%10)), fmt.Sprint(i))
-			}
-		}
-	})
-}
-
-// An upstream that has taken less than the quota says so once, and is left alone: what it
-// showed is the limit of this window, and not of the next.
-func TestARefusalLowersTheLimitOfTheWindow(t *testing.T) {
-	quota := upstream.Quota{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}
-	metered(t, quota, func(t *testing.T, r *rig, m *meter) {
-		m.limit = 60
-		r.putMany("ns", 80)
-		flush(t, r, "", time.Minute)
-		if got := r.report("ns"); got.Limit != 60 || got.Used != 60 || got.Left != 0 {
-			t.Errorf("%+v", got)
-		}
-		time.Sleep(day / 2)
-		if _, refused := m.sum("ns"); refused > concurrency {
-			t.Errorf("upstream has refused %d", refused)
-		}
-		m.limit = 1000
-		sleepUntilNext(day)
-		r.settleWithin(time.Minute)
-		if got := r.report("ns"); got.Limit != 1000 || got.Used != 20 {
-			t.Errorf("%+v", got)
-		}
-	})
-}
-
 // After a wait that ends within the window, nobody knows what is left: it is taken to be what
 // an even use would leave. An upstream that names no time is tried seldom.
 func TestARefusalThatEndsSoon(t *testing.T) {
