@@ -58,7 +58,7 @@ func (b *besideTest) run(script string, flags ...string) *running {
 	}
 	b.t.Cleanup(func() { _ = pipe.Close() })
 	r.pipe, r.cmd.Stdout, r.stdout = pipe, write, bufio.NewReader(pipe)
-	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	r.cmd.SysProcAttr = ownGroup()
 	r.begin()
 	no(b.t, write.Close())
 	b.t.Cleanup(r.killCommand)
@@ -72,7 +72,7 @@ func (r *running) killCommand() {
 	select {
 	case <-r.exited:
 	default: // so the group is still there, and its number nobody else's
-		_ = syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL)
+		killGroup(r.cmd.Process.Pid)
 	}
 }
 
@@ -168,7 +168,7 @@ func testRunPassesSignalsOn(t *testing.T, program string) {
 	r.says("1")
 	r.signal(syscall.SIGTERM)
 	r.says("2")
-	r.signal(syscall.SIGUSR1)
+	r.signal(userSignal)
 	r.wantExit(2*time.Minute, 12) // each has come once
 	r = b.run(`echo up; exec sleep 600`)
 	r.says("up")

@@ -1,0 +1,14 @@
+//go:build !unix
+
+package main
+
+import "syscall"
+
+// ownGroup does nothing: the system has no groups of processes.
+func ownGroup() *syscall.SysProcAttr { return nil }
+
+// killGroup does nothing: a child without a group is killed by its test.
+func killGroup(int) {}
+
+// userSignal stands for a signal that the system does not have.
+const userSignal = syscall.SIGTERM
