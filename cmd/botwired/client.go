@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -117,7 +118,9 @@ type request struct {
 	method string
 	path   []string
 	query  url.Values
-	body   []byte // JSON, or nil
+	header http.Header
+	body   []byte  // JSON, or nil
+	etag   *string // is set to the answer's, if not nil
 }
 
 // statusError is an answer with another status than 2xx.
@@ -203,6 +206,9 @@ func (c *client) wait(ctx context.Context, r request, firstByte time.Duration) (
 	if len(body) > maxAnswer || !json.Valid(body) {
 		return nil, fmt.Errorf("another program than botwired listens at %s: its answer is not one of botwired's", c.listen)
 	}
+	if r.etag != nil {
+		*r.etag = resp.Header.Get("ETag")
+	}
 	return body, nil
 }
 
@@ -238,6 +244,7 @@ func (c *client) newRequest(ctx context.Context, r request) (*http.Request, erro
 	if err != nil {
 		return nil, err
 	}
+	maps.Copy(req.Header, r.header)
 	if r.body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,17 +28,19 @@ func newGetCommand(p *process, settings *settingFlags) *cobra.Command {
 		Use:   "get NAMESPACE KEY",
 		Short: "Print a value",
 		Long: "Print a value to the byte. On a terminal, control characters other than tabs and newlines\n" +
-			"are shown as escapes such as \\x1b, and a newline follows.",
+			"are shown as escapes such as \\x1b, and a newline follows. With --json, the etag is the tag that\n" +
+			"set --if-match takes.",
 		Args: arguments(2, 2),
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		body, err := settings.entry(cmd.Context(), http.MethodGet, args[0], args[1], nil)
+		etag := ""
+		body, err := settings.entry(cmd.Context(), args[0], args[1], request{method: http.MethodGet, etag: &etag})
 		if err != nil {
 			return err
 		}
 		if *asJSON {
-			return printJSON(p.stdout, body)
+			return printJSON(p.stdout, withTag(body, etag))
 		}
 		var answer struct {
 			Value *string `json:"value"`
@@ -52,6 +55,16 @@ func newGetCommand(p *process, settings *settingFlags) *cobra.Command {
 		return err
 	}
 	return cmd
+}
+
+// withTag adds the entity tag of an answer to it, as its last field.
+func withTag(body []byte, etag string) []byte {
+	object, isObject := bytes.CutSuffix(bytes.TrimSpace(body), []byte("}"))
+	tag, err := json.Marshal(etag)
+	if etag == "" || !isObject || err != nil {
+		return body
+	}
+	return fmt.Appendf(nil, `%s,"etag":%s}`, object, tag)
 }
 
 // harmless replaces what would control a terminal, and so could hide what a value says or
@@ -74,20 +87,29 @@ func newSetCommand(p *process, settings *settingFlags) *cobra.Command {
 		Use:   "set NAMESPACE KEY [VALUE|-]",
 		Short: "Write a value",
 		Long: "Write a value. Without VALUE, or with -, botwired reads it from standard input, to the byte.\n" +
-			"Put two dashes before a value that begins with one: botwired set NAMESPACE KEY -- -5",
+			"Put two dashes before a value that begins with one: botwired set NAMESPACE KEY -- -5\n\n" +
+			"With --if-match, botwired writes only if the entry still has the tag that get --json has shown, and with\n" +
+			"--if-none-match '*' only if there is no such entry. If not, it writes nothing and exits with 1.",
 		Args: arguments(2, 3),
 	}
 	asJSON := jsonFlag(cmd)
+	ifMatch := cmd.Flags().String("if-match", "", "write only if the entry has this tag")
+	ifNoneMatch := cmd.Flags().String("if-none-match", "", "write only if the entry has not this tag, or with '*' if there is none")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		value, err := valueFrom(args[2:], p.stdin)
 		if err != nil {
 			return err
 		}
-		request, err := json.Marshal(map[string]string{"value": value})
-		if err != nil {
+		r := request{method: http.MethodPut, header: make(http.Header)}
+		for name, tag := range map[string]*string{"if-match": ifMatch, "if-none-match": ifNoneMatch} {
+			if cmd.Flags().Changed(name) { // an empty one, too: it must not write without the condition
+				r.header.Set(name, quotedTag(*tag))
+			}
+		}
+		if r.body, err = json.Marshal(map[string]string{"value": value}); err != nil {
 			return err
 		}
-		body, err := settings.entry(cmd.Context(), http.MethodPut, args[0], args[1], request)
+		body, err := settings.entry(cmd.Context(), args[0], args[1], r)
 		if err != nil {
 			return err
 		}
@@ -98,6 +120,15 @@ func newSetCommand(p *process, settings *settingFlags) *cobra.Command {
 		return err
 	}
 	return cmd
+}
+
+// quotedTag adds the quotation marks of a tag, which a shell may have taken off. A list of tags
+// stays as it is.
+func quotedTag(tag string) string {
+	if tag == "*" || strings.ContainsAny(tag, `", `) {
+		return tag
+	}
+	return `"` + tag + `"`
 }
 
 // valueFrom takes the value from the remaining arguments, or else from stdin. It refuses
@@ -130,7 +161,7 @@ func newDeleteCommand(p *process, settings *settingFlags) *cobra.Command {
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		body, err := settings.entry(cmd.Context(), http.MethodDelete, args[0], args[1], nil)
+		body, err := settings.entry(cmd.Context(), args[0], args[1], request{method: http.MethodDelete})
 		if err != nil {
 			return err
 		}
@@ -143,13 +174,14 @@ func newDeleteCommand(p *process, settings *settingFlags) *cobra.Command {
 	return cmd
 }
 
-// entry makes a request about one entry.
-func (f *settingFlags) entry(ctx context.Context, method, namespace, key string, body []byte) ([]byte, error) {
+// entry makes a request about one entry, to whose path it adds the names.
+func (f *settingFlags) entry(ctx context.Context, namespace, key string, r request) ([]byte, error) {
 	c, err := f.connect()
 	if err != nil {
 		return nil, err
 	}
-	answer, err := c.do(ctx, request{method: method, path: []string{"memory", namespace, key}, body: body})
+	r.path = []string{"memory", namespace, key}
+	answer, err := c.do(ctx, r)
 	if !isMissing(err) {
 		return answer, err
 	}
@@ -157,7 +189,7 @@ func (f *settingFlags) entry(ctx context.Context, method, namespace, key string,
 	if invalid := wire.CheckEntry(namespace, key); invalid != nil {
 		return nil, &statusError{status: invalid.Status, body: invalid.Body}
 	}
-	if method == http.MethodPut {
+	if r.method == http.MethodPut {
 		return nil, err
 	}
 	return nil, fmt.Errorf("key not found: %s", joinNames(namespace, key))

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// Of two who set what they have read, the second is told, and nothing is written.
+func TestSetWithACondition(t *testing.T) {
+	newHome(t)
+	l := startLife(t, "--upstream", "embedded", "--embedded-latency", "0s", "--data-dir", t.TempDir())
+	command := func(args ...string) outcome {
+		t.Helper()
+		var stdout, stderr bytes.Buffer
+		code := run(t.Context(), append(args, "--listen", l.address), &stdout, &stderr)
+		return outcome{code, stdout.String(), stderr.String()}
+	}
+	wantOutput(t, command("set", "ns", "k", "first", "--if-none-match", "*"), "stored ns/k, 5 characters\n")
+	wantFailure(t, command("set", "ns", "k", "again", "--if-none-match", "*"), exitError, "If-None-Match wants no such entry, and there is one (HTTP 412)")
+	var read struct{ Value, ETag string }
+	got := command("get", "ns", "k", "--json")
+	if err := json.Unmarshal([]byte(got.stdout), &read); err != nil || read.Value != "first" || read.ETag == "" {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	unquoted := strings.Trim(read.ETag, `"`) // as a shell may leave it
+	wantOutput(t, command("set", "ns", "k", "mine", "--if-match", unquoted), "stored ns/k, 4 characters\n")
+	for _, tag := range []string{read.ETag, unquoted, ""} {
+		wantFailure(t, command("set", "ns", "k", "theirs", "--if-match", tag), exitError, "it has changed, so read it again (HTTP 412)")
+	}
+	wantFailure(t, command("set", "ns", "other", "v", "--if-match", "*"), exitError, "If-Match wants the entry to exist, and it does not (HTTP 412)")
+	wantFailure(t, command("set", "ns", "k", "v", "--if-match", `a "b`), exitError, "If-Match must be *, or entity tags", "(HTTP 400)")
+	wantOutput(t, command("get", "ns", "k"), "mine")
+	l.end()
+}
