@@ -209,7 +209,7 @@ func (b *budget) update(quota Quota, now time.Time) {
 func (b *budget) roll(now time.Time) {
 	switch n := b.number(now); {
 	case n > b.window:
-		b.share.pass(n-b.window, b.quota.Writes)
+		b.share.pass(n-b.window, b.used, b.quota.Writes)
 		b.window = n
 		b.begin()
 	case n < b.window:

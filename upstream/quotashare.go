@@ -25,16 +25,18 @@ func (s *share) show(used, quota int) {
 	s.writes, s.shown = min(quota, max(used, quota/leastShare, 1)), true
 }
 
-// pass takes in that some windows have passed.
-func (s *share) pass(windows int64, quota int) {
+// pass takes in that some windows have passed, in the first of which upstream has taken so many
+// writes: perhaps more than it had shown, as a person has ended the wait.
+func (s *share) pass(windows int64, used, quota int) {
 	if s.shown {
-		s.shown = false
+		s.shown, s.writes = false, max(s.writes, used)
 		windows--
 	}
-	for ; windows > 0 && s.writes > 0; windows-- {
-		if s.writes += max(1, s.writes/shareGrowth); s.writes >= quota {
-			s.writes = 0
-		}
+	for ; windows > 0 && s.writes > 0 && s.writes < quota; windows-- {
+		s.writes += max(1, s.writes/shareGrowth)
+	}
+	if s.writes >= quota {
+		s.writes = 0
 	}
 }
 
