@@ -21,7 +21,7 @@ func TestTheLifeOfADeadLetter(t *testing.T) {
 	refusing := atomic.Bool{}
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if refusing.Load() && r.Method == http.MethodPut {
-			wire.Detail(http.StatusRequestEntityTooLarge, "Namespace is full.").Write(w)
+			wire.Detail(http.StatusBadRequest, "Value too large. Max 100KB.").Write(w)
 			return
 		}
 		service.Handler().ServeHTTP(w, r)
