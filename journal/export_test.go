@@ -96,8 +96,8 @@ func (d *deadIndex) check(db pebble.Reader) error {
 	for _, seqs := range d.unmarked {
 		slices.Sort(seqs)
 	}
-	if err == nil && (want.counts != d.counts || !maps.Equal(want.states, d.states) || !maps.EqualFunc(want.unmarked, d.unmarked, slices.Equal)) {
-		err = fmt.Errorf("of the dead letters, %v %v are known, and the store has %v %v", d.counts, d.unmarked, want.counts, want.unmarked)
+	if err == nil && (want.open != d.open || !maps.Equal(want.known, d.known) || !maps.EqualFunc(want.unmarked, d.unmarked, slices.Equal)) {
+		err = fmt.Errorf("of the dead letters, %v %v are known, and the store has %v %v", d.known, d.unmarked, want.known, want.unmarked)
 	}
 	return err
 }

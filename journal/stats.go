@@ -13,9 +13,11 @@ type Stats struct {
 	PendingBytes int64   // as the budget counts them
 	OldestSince  float64 // Unix seconds; 0 when nothing is pending
 	DeadLetters  int
-	Dead         DeadCounts // of them, those that are known: all unless Rebuilding
-	DeadBytes    int64
-	LastSeq      uint64 // the highest sequence number given out
+	// OpenDeadLetters are those that upstream has refused, and that no later write has
+	// superseded. Not all are known while Rebuilding.
+	OpenDeadLetters int
+	DeadBytes       int64
+	LastSeq         uint64 // the highest sequence number given out
 	// DamagedCopies is how many settled copies and listings were found damaged since the
 	// journal was opened, and DamagedTables how many files that hold records.
 	DamagedCopies int64
@@ -48,8 +50,8 @@ func (j *Journal) Stats() Stats {
 	totals := j.store.Totals()
 	st := Stats{
 		DeadLetters: int(totals.Dead), DeadBytes: totals.DeadBytes, LastSeq: totals.Seq,
-		Dead:          j.dead.count(),
-		DamagedCopies: j.copies.damaged.Load(), DamagedTables: j.store.DamagedTables(),
+		OpenDeadLetters: j.dead.countOpen(),
+		DamagedCopies:   j.copies.damaged.Load(), DamagedTables: j.store.DamagedTables(),
 		Rebuilding: j.pending.rebuilding(), Namespaces: make(map[string]NamespaceStats),
 	}
 	for _, space := range j.pending.spaces("") {

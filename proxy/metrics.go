@@ -54,8 +54,8 @@ var (
 	pendingDesc       = desc("botwired_pending", "Writes acknowledged and not yet confirmed by upstream.")
 	pendingBytesDesc  = desc("botwired_pending_bytes", "Size of the pending writes, as journal.max_bytes counts them.")
 	oldestPendingDesc = desc("botwired_oldest_pending_seconds", "How long the oldest pending write has been waiting.")
-	deadLettersDesc   = prometheus.NewDesc("botwired_dead_letters",
-		"Dead letters, by state: open (upstream has refused the write, and nobody has decided on it), superseded by a later write, or dropped by a person.", []string{"state"}, nil)
+	deadLettersDesc   = desc("botwired_dead_letters", "Dead letters that are kept.")
+	openLettersDesc   = desc("botwired_open_dead_letters", "Dead letters that wait for a person to decide: upstream has refused them, and no later write has superseded them.")
 	damagedCopiesDesc = desc("botwired_damaged_copies_total", "Settled copies and listings that were found damaged since the start and asked of upstream anew.")
 	damagedTablesDesc = desc("botwired_damaged_tables_total", "Tables of the journal that were found damaged since the start.")
 	upstreamUpDesc    = desc("botwired_upstream_up", "0 while upstream is down, else 1.")
@@ -81,9 +81,8 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(pendingDesc, float64(st.Pending))
 	gauge(pendingBytesDesc, float64(st.PendingBytes))
 	gauge(oldestPendingDesc, st.OldestAge().Seconds())
-	gauge(deadLettersDesc, float64(st.Dead.Open), "open")
-	gauge(deadLettersDesc, float64(st.Dead.Superseded), "superseded")
-	gauge(deadLettersDesc, float64(st.Dead.Dropped), "dropped")
+	gauge(deadLettersDesc, float64(st.DeadLetters))
+	gauge(openLettersDesc, float64(st.OpenDeadLetters))
 	gauge(upstreamUpDesc, up)
 	gauge(concurrencyDesc, float64(upstream.Concurrency.Now))
 	counter := func(d *prometheus.Desc, n int64) {

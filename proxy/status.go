@@ -155,7 +155,7 @@ func (s *surface) status(w http.ResponseWriter, r *http.Request) error {
 		Upstream: s.upstream(),
 		Pending:  st.Pending, PendingBytes: st.PendingBytes,
 		OldestPendingSeconds: seconds(st.OldestAge()),
-		DeadLetters:          st.DeadLetters, OpenDeadLetters: st.Dead.Open, DeadLetterBytes: st.DeadBytes,
+		DeadLetters:          st.DeadLetters, OpenDeadLetters: st.OpenDeadLetters, DeadLetterBytes: st.DeadBytes,
 		LastSeq: st.LastSeq, Rebuilding: st.Rebuilding, DamagedCopies: st.DamagedCopies, DamagedTables: st.DamagedTables,
 		Namespaces: s.namespaces(st),
 	}

@@ -11,35 +11,8 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// DeadCounts counts the dead letters by what a person has to do about them.
-type DeadCounts struct {
-	Open       int // upstream has refused them, and nobody has decided on them
-	Superseded int // a later write has taken their place
-	Dropped    int // a person has dropped them
-}
-
-// Open reports whether the dead letter waits for a person to decide.
-func (l *DeadLetter) Open() bool { return l.Kind == Refused && l.SupersededBy == 0 }
-
-// deadState is what a [DeadCounts] counts.
-type deadState uint8
-
-const (
-	deadOpen deadState = iota
-	deadSuperseded
-	deadDropped
-	deadStates
-)
-
-func deadStateOf(l *record.Dead) deadState {
-	switch {
-	case l.SupersededBy != 0 || l.Kind == Superseded:
-		return deadSuperseded
-	case l.Kind == Dropped:
-		return deadDropped
-	}
-	return deadOpen
-}
+// isOpen reports whether a dead letter waits for a person to decide.
+func isOpen(l *record.Dead) bool { return l.Kind == Refused && l.SupersededBy == 0 }
 
 // markBytes bounds the dead letters that one batch marks, in bytes; it marks one at least.
 const markBytes = 256 << 10
@@ -49,9 +22,9 @@ const markBytes = 256 << 10
 type deadIndex struct {
 	store *store.Store
 
-	mu       sync.Mutex // guards the fields below
-	states   map[uint64]deadState
-	counts   [deadStates]int
+	mu       sync.Mutex      // guards the fields below
+	known    map[uint64]bool // whether it is open
+	open     int
 	unmarked map[ID][]uint64 // the dead letters that no later write is known to have superseded
 	// Until the index has been rebuilt after a start: the dead letters that have changed
 	// since, and the writes that have settled. Then nil.
@@ -61,15 +34,16 @@ type deadIndex struct {
 
 func newDeadIndex(s *store.Store) *deadIndex {
 	return &deadIndex{
-		store: s, states: make(map[uint64]deadState), unmarked: make(map[ID][]uint64),
+		store: s, known: make(map[uint64]bool), unmarked: make(map[ID][]uint64),
 		changed: make(map[uint64]struct{}), settled: make(map[ID]uint64),
 	}
 }
 
-func (d *deadIndex) count() DeadCounts {
+// countOpen counts the open dead letters that are known: all when the index has been rebuilt.
+func (d *deadIndex) countOpen() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return DeadCounts{Open: d.counts[deadOpen], Superseded: d.counts[deadSuperseded], Dropped: d.counts[deadDropped]}
+	return d.open
 }
 
 // set adds a dead letter to a transaction, in place of what it was before if it is known.
@@ -96,12 +70,14 @@ func (d *deadIndex) forget(l *record.Dead) (known bool) {
 	if d.changed != nil {
 		d.changed[l.Seq] = struct{}{}
 	}
-	was, known := d.states[l.Seq]
+	open, known := d.known[l.Seq]
 	if !known {
 		return false
 	}
-	delete(d.states, l.Seq)
-	d.counts[was]--
+	delete(d.known, l.Seq)
+	if open {
+		d.open--
+	}
 	left := slices.DeleteFunc(d.unmarked[l.ID], func(seq uint64) bool { return seq == l.Seq })
 	if d.unmarked[l.ID] = left; len(left) == 0 {
 		delete(d.unmarked, l.ID)
@@ -111,9 +87,10 @@ func (d *deadIndex) forget(l *record.Dead) (known bool) {
 
 // insert takes in a dead letter that is not known. The caller holds mu.
 func (d *deadIndex) insert(l *record.Dead) {
-	state := deadStateOf(l)
-	d.states[l.Seq] = state
-	d.counts[state]++
+	open := isOpen(l)
+	if d.known[l.Seq] = open; open {
+		d.open++
+	}
 	if l.SupersededBy == 0 {
 		d.unmarked[l.ID] = append(d.unmarked[l.ID], l.Seq)
 	}
@@ -124,7 +101,7 @@ func (d *deadIndex) restore(l *record.Dead) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	_, changed := d.changed[l.Seq]
-	_, known := d.states[l.Seq] // to a rebuild that was cut off
+	_, known := d.known[l.Seq] // to a rebuild that was cut off
 	if d.changed != nil && !changed && !known {
 		d.insert(l)
 	}
