@@ -60,12 +60,20 @@ func (a *appending) Fill(tx *store.Tx) error {
 	return nil
 }
 
+// supersedes is the receipt of a write in whose place this one comes.
+func (a *appending) supersedes(old *record.Version) *record.Receipt {
+	return &record.Receipt{
+		ID: a.ID, Seq: old.Seq, Op: old.Op, State: record.ReceiptSuperseded,
+		WrittenAt: old.UpdatedAt, SettledAt: a.write.UpdatedAt, By: a.write.Seq,
+	}
+}
+
 // Durable makes the write visible.
 func (a *appending) Durable() { a.set.show(a.ID, &a.write) }
 
-// admit decides whether the journal takes the write, and makes its version. The budget
-// counts only what the write adds to the one that it supersedes; the disk must have room
-// for all of it.
+// admit decides whether the journal takes the write, makes its version, and leaves a receipt of
+// the write that it supersedes. The budget counts only what the write adds to that one; the
+// disk must have room for all of it.
 func (p *pendingSet) admit(tx *store.Tx, a *appending) error {
 	p.readers.RLock()
 	latest, exists := p.index.Get(a.ID).Latest()
@@ -85,10 +93,11 @@ func (p *pendingSet) admit(tx *store.Tx, a *appending) error {
 	if err := p.admitSize(a, &latest, exists); err != nil {
 		return err
 	}
+	a.write.Version = v
 	if exists {
 		p.superseded.add(latest.Size(a.ID))
+		p.receipts.add(tx, a.supersedes(&latest))
 	}
-	a.write.Version = v
 	return nil
 }
 

@@ -123,6 +123,7 @@ func examine(t *testing.T, fs *vfs.MemFS, histories []*history, before []present
 	defer func() { no(t, j.Close()) }()
 	no(t, j.Run(t.Context()))
 	check(t, j)
+	no(t, j.CheckReceipts())
 	for e, h := range histories {
 		state := lookup(t, j, key("%d", e))
 		switch {

@@ -167,10 +167,11 @@ func (r *retrying) Fill(tx *store.Tx) error {
 		return err
 	}
 	r.letters.remove(tx, &r.dead)
+	r.set.receipts.add(tx, r.supersedes(&r.dead.Version))
 	return nil
 }
 
-// Discard removes a dead letter for good. Errors: [ErrNoDeadLetter].
+// Discard removes a dead letter for good. Its receipt stays. Errors: [ErrNoDeadLetter].
 func (j *Journal) Discard(seq uint64) error {
 	if err := j.store.Acquire(); err != nil {
 		return err

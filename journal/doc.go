@@ -1,7 +1,7 @@
 // Package journal is the durable store of botwired: the writes that were
 // acknowledged and not yet confirmed by upstream, the last state of entries and
-// listings that upstream is known to have had, and the dead letters. It is one
-// directory, owned by one process at a time.
+// listings that upstream is known to have had, the dead letters, and for a day the
+// receipts of writes that have ended. It is one directory, owned by one process at a time.
 //
 // # What it promises
 //
@@ -17,7 +17,8 @@
 //   - Append takes no write that makes a namespace larger than its limit (contract 18). It
 //     returns a [NamespaceFullError] before anything is written; see [Sizes].
 //   - A write leaves the pending set only by [Journal.Settle], by [Journal.DeadLetter],
-//     or because a newer write to the same entry took its place (contract 13).
+//     or because a newer write to the same entry took its place (contract 13). In the
+//     same batch it leaves a receipt.
 //
 // It knows nothing of HTTP, of retries or of what upstream is. A dead letter keeps the
 // status with which upstream refused the write; the journal does not interpret it.

@@ -55,7 +55,11 @@ func TestDeadLetterIsNotShownBeforeItIsDurable(t *testing.T) {
 			letter, err := j.ReadDeadLetter(w.Seq)
 			return letter.Value == "1", err
 		},
-		"receipt": func(j *journal.Journal, w journal.Write) (bool, error) { return j.IsDead(w.ID, w.Seq) },
+		"answer": func(j *journal.Journal, w journal.Write) (bool, error) { return j.IsDead(w.ID, w.Seq) },
+		"receipt": func(j *journal.Journal, w journal.Write) (bool, error) {
+			r, err := j.Receipts.Read(t.Context(), w.Seq)
+			return r.State == journal.ReceiptDead, err
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -2,8 +2,11 @@ package journal_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,6 +88,9 @@ func tryDump(j *journal.Journal) (string, error) {
 		}
 		b.WriteByte('\n')
 	}
+	if err := dumpReceipts(&b, j); err != nil {
+		return "", err
+	}
 	doubt, err := j.InDoubt()
 	if err != nil {
 		return "", err
@@ -100,6 +106,21 @@ func tryDump(j *journal.Journal) (string, error) {
 		b.WriteByte('\n')
 	}
 	return b.String(), err
+}
+
+// dumpReceipts shows the receipts of the writes that have ended.
+func dumpReceipts(to io.Writer, j *journal.Journal) error {
+	for seq := uint64(1); seq <= min(j.Stats().LastSeq, 50); seq++ { // a recovery leaves a large gap
+		r, err := j.Receipts.Read(context.Background(), seq)
+		if errors.Is(err, journal.ErrNoReceipt) || err == nil && r.State == journal.ReceiptPending {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(to, "receipt %d %s %s %s by %d %q %f %f\n", seq, r.ID, r.Op, r.State, r.By, r.Reason, r.WrittenAt, r.SettledAt)
+	}
+	return nil
 }
 
 func goldenDir(version int) string { return filepath.Join("testdata", fmt.Sprint("format-", version)) }

@@ -42,6 +42,7 @@ type Options struct {
 	Logger *slog.Logger
 
 	fullDiskPause time.Duration // 0 is diskfs.FullDiskPause
+	receiptsKept  uint64        // 0 is ReceiptsKept
 }
 
 func (o Options) withDefaults() Options {
@@ -50,6 +51,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.fullDiskPause == 0 {
 		o.fullDiskPause = diskfs.FullDiskPause
+	}
+	if o.receiptsKept == 0 {
+		o.receiptsKept = ReceiptsKept
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -60,6 +64,9 @@ func (o Options) withDefaults() Options {
 
 // Journal is the durable store. All its methods may be called concurrently.
 type Journal struct {
+	// Receipts say what has become of each write.
+	Receipts *Receipts
+
 	opts    Options
 	store   *store.Store
 	pending *pendingSet
@@ -77,10 +84,18 @@ type Journal struct {
 type readersLock struct {
 	sync.RWMutex
 	notify func(Change) // see Subscribe
+	// watchers wait for the next change of an entry: see [Receipts.Await].
+	watchers map[ID][]chan struct{}
 }
 
-// changed tells the subscriber. The caller holds the lock.
+// changed tells the subscriber and the watchers. The caller holds the lock.
 func (l *readersLock) changed(c Change) {
+	if len(l.watchers) > 0 {
+		for _, w := range l.watchers[c.ID] {
+			close(w)
+		}
+		delete(l.watchers, c.ID)
+	}
 	if l.notify != nil {
 		l.notify(c)
 	}

@@ -25,9 +25,9 @@ const (
 )
 
 // Maintain keeps the store small until ctx ends. It keeps the settled copies within their
-// budget and gives back the room of writes that have left the journal. Under disk pressure
-// it removes settled copies, which upstream can be asked for again, and gives up the room
-// that it keeps for this. It replaces the tables in which damage was met, and notices when the
+// budget, removes old receipts, and gives back the room of writes that have left the journal.
+// Under disk pressure it removes settled copies, which upstream can be asked for again, and
+// then receipts, and gives up the room that it keeps for this. It replaces the tables in which damage was met, and notices when the
 // journal takes no writes. The caller runs it after [Journal.Run].
 //
 // Errors: those of a failed disk, and [ErrCorrupt] when pending writes or dead letters are
@@ -38,6 +38,9 @@ func (j *Journal) Maintain(ctx context.Context) error {
 	// On a full disk, look waits for the room that only ballast can give.
 	tasks.Go(func() error { return everySecond(ctx, func() error { return j.use(j.store.Ballast) }) })
 	tasks.Go(func() error { return everySecond(ctx, func() error { return m.once(ctx) }) })
+	tasks.Go(func() error {
+		return everySecond(ctx, func() error { return j.use(func() error { return j.pending.receipts.maintain(ctx) }) })
+	})
 	tasks.Go(func() error { return everySecond(ctx, func() error { _ = j.Err(); return nil }) }) // it notes what it finds
 	return tasks.Wait()
 }
@@ -139,7 +142,7 @@ func (m *maintainer) boundCopies(ctx context.Context) error {
 
 // makeRoom removes the settled copies, except those of entries with a pending write, which
 // takes its created_at from the copy. No answer changes: a read asks upstream for a copy
-// that was removed.
+// that was removed. When no copies are left that are worth it, the receipts go.
 func (m *maintainer) makeRoom(ctx context.Context) error {
 	held, err := m.held(ctx, record.SettledPrefix)
 	if err != nil {
@@ -151,10 +154,27 @@ func (m *maintainer) makeRoom(ctx context.Context) error {
 			return err
 		}
 		m.copies.sizes.miscounted()
-		delete(m.compacted, record.SettledPrefix)
-		m.notBefore = time.Time{} // there is something to gain
+		m.gain(record.SettledPrefix)
+	} else if err := m.giveUpReceipts(ctx); err != nil {
+		return err
 	}
-	return errors.Join(m.compact(ctx, record.SettledPrefix), m.compact(ctx, record.PendingPrefix))
+	return errors.Join(m.compact(ctx, record.SettledPrefix), m.compact(ctx, record.ReceiptPrefix), m.compact(ctx, record.PendingPrefix))
+}
+
+func (m *maintainer) giveUpReceipts(ctx context.Context) error {
+	held, err := m.held(ctx, record.ReceiptPrefix)
+	if err != nil || held <= worthCompacting || m.pending.receipts.kept() == 0 {
+		return err
+	}
+	m.opts.Logger.Warn("the disk is nearly full: receipts are given up", "bytes", held)
+	m.gain(record.ReceiptPrefix)
+	return m.pending.receipts.giveUp()
+}
+
+// gain has the next compaction of a prefix go ahead: there is something to gain.
+func (m *maintainer) gain(prefix string) {
+	delete(m.compacted, prefix)
+	m.notBefore = time.Time{}
 }
 
 // compact makes Pebble give back the room of the records that were removed under a prefix.

@@ -208,6 +208,7 @@ func (p *play) crash() {
 
 func (p *play) compare() {
 	p.t.Helper()
+	no(p.t, p.j.CheckReceipts())
 	var want, got []string
 	for i := range 5 {
 		id := key("%d", i)

@@ -26,13 +26,19 @@ func Open(opts Options) (*Journal, error) {
 		return nil, refusedStart(opts.Dir, err)
 	}
 	pending.store = s
+	pending.receipts = &generations{store: s, most: opts.receiptsKept, logger: opts.Logger}
+	if err := pending.receipts.load(); err != nil {
+		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))
+	}
 	copies := newCopies(s, readers, opts.Logger)
 	copies.pending, copies.sizes, pending.copies = pending, opts.Sizes, copies
+	rebuilt := make(chan struct{})
 	return &Journal{
-		opts: opts, store: s, pending: pending, copies: copies, dead: newDeadIndex(s),
+		Receipts: &Receipts{store: s, pending: pending, rebuilt: rebuilt},
+		opts:     opts, store: s, pending: pending, copies: copies, dead: newDeadIndex(s),
 		evictor: &evictor{copies: copies, pending: pending, budget: opts.CopiesBytes},
 		full:    &fullness{logger: opts.Logger},
-		rebuilt: make(chan struct{}),
+		rebuilt: rebuilt,
 	}, nil
 }
 

@@ -24,6 +24,8 @@ type pendingSet struct {
 	index   *pending.Index // guarded by readers
 	budget  int64          // 0 is no bound
 	reserve int64          // of the disk, for people
+
+	receipts *generations // of the writes that have left it
 	// lastStamp is guarded by the store's order.
 	lastStamp float64
 

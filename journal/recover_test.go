@@ -118,6 +118,13 @@ func (v *victim) examineRecovered(t *testing.T, name string, mem vfs.FS, r *jour
 	if st := j.Stats(); len(doubt) < st.Pending || st.LastSeq+1 != r.NextSeq || st.LastSeq < 22 {
 		t.Errorf("%s: %d in doubt, %+v", name, len(doubt), st)
 	}
+	var receipts strings.Builder
+	no(t, dumpReceipts(&receipts, j))
+	for line := range strings.Lines(receipts.String()) {
+		if !strings.Contains(v.want, line) {
+			t.Errorf("%s: a wrong %s", name, line)
+		}
+	}
 	if r.Complete() {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: said to be complete: %s", name, diff)

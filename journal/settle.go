@@ -40,7 +40,7 @@ func (j *Journal) Settle(w Write) error {
 	}
 	if err == nil {
 		err = j.store.Update(&retiring{
-			Journal: j, w: w, unlock: unlock, left: j.copies.leaves(&w),
+			Journal: j, w: w, unlock: unlock, state: record.ReceiptSettled, left: j.copies.leaves(&w),
 			fill: func(tx *store.Tx, _ *record.Version) {
 				settled(tx)
 				row.fill(tx)
@@ -115,7 +115,10 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 	}
 	unlock := j.copies.lock(w.Namespace)
 	defer unlock()
-	r := &retiring{Journal: j, w: w, unlock: unlock, hide: true}
+	r := &retiring{Journal: j, w: w, unlock: unlock, hide: true, state: record.ReceiptDead, reason: why.Reason}
+	if why.Kind == Superseded {
+		r.state = record.ReceiptSuperseded
+	}
 	forget := func(*store.Tx) {}
 	if j.copies.sizes != nil && !why.InDoubt {
 		var err error
@@ -154,8 +157,9 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 }
 
 // retiring ends an attempt at a write whose outcome is known. It removes the sent mark
-// and, when no newer write is waiting, the pending record. fill adds the records that the
-// outcome leaves behind; its version is nil when a newer write is waiting.
+// and, when no newer write is waiting, the pending record, for which it leaves a receipt. fill
+// adds the other records that the outcome leaves behind; its version is nil when a newer write
+// is waiting, which has left the receipt.
 //
 // It is applied under the readers' lock: a reader finds the entry pending before it and
 // settled after it.
@@ -165,6 +169,8 @@ type retiring struct {
 	w      Write
 	left   base // what the entry counts without the write
 	fill   func(tx *store.Tx, last *record.Version)
+	state  record.ReceiptState // what has become of the write
+	reason string
 	hide   bool   // readers wait until it is durable
 	unlock func() // releases the copies lock
 
@@ -187,6 +193,10 @@ func (r *retiring) Fill(tx *store.Tx) error {
 	tx.DeletePending(r.w.ID, &latest)
 	r.fill(tx, &latest)
 	r.copies.sizes.retired(r.w.ID, &latest, r.left)
+	p.receipts.add(tx, &record.Receipt{
+		ID: r.w.ID, Seq: latest.Seq, Op: latest.Op, State: r.state,
+		WrittenAt: latest.UpdatedAt, SettledAt: max(unixNow(), latest.UpdatedAt), Reason: r.reason,
+	})
 	return nil
 }
 

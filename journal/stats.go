@@ -18,6 +18,7 @@ type Stats struct {
 	OpenDeadLetters int
 	DeadBytes       int64
 	LastSeq         uint64 // the highest sequence number given out
+	Receipts        int    // that are kept
 	// DamagedCopies is how many settled copies and listings were found damaged since the
 	// journal was opened, and DamagedTables how many files that hold records.
 	DamagedCopies int64
@@ -51,6 +52,7 @@ func (j *Journal) Stats() Stats {
 	st := Stats{
 		DeadLetters: int(totals.Dead), DeadBytes: totals.DeadBytes, LastSeq: totals.Seq,
 		OpenDeadLetters: j.dead.countOpen(),
+		Receipts:        int(j.pending.receipts.kept()),
 		DamagedCopies:   j.copies.damaged.Load(), DamagedTables: j.store.DamagedTables(),
 		Rebuilding: j.pending.rebuilding(), Namespaces: make(map[string]NamespaceStats),
 	}

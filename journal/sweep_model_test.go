@@ -146,7 +146,7 @@ func (l *ledger) opensWith(fs vfs.FS) (err error) {
 		return fmt.Errorf("does not open: %w", err)
 	}
 	defer func() { err = errors.Join(err, j.Close(), said) }()
-	if err := errors.Join(j.Run(context.Background()), j.Check()); err != nil {
+	if err := errors.Join(j.Run(context.Background()), j.Check(), j.CheckReceipts()); err != nil {
 		return fmt.Errorf("does not verify: %w", err)
 	}
 	got, err := observe(j, l.ids())

@@ -160,6 +160,12 @@ var (
 	ErrFormat = store.ErrFormat
 	// ErrNewer refuses a [Journal.Retry] that would undo a newer write to the entry.
 	ErrNewer = errors.New("a newer write to the entry is known")
+	// ErrNoWrite says that no write has had this sequence number yet.
+	ErrNoWrite = errors.New("no such write yet")
+	// ErrNoReceipt says that the receipt of a write is not kept any more.
+	ErrNoReceipt = errors.New("the receipt is not kept any more")
+	// ErrRebuilding says that the journal does not know all pending writes yet.
+	ErrRebuilding = errors.New("the journal is still being read")
 	// ErrNoDeadLetter says that there is no dead letter of that number.
 	ErrNoDeadLetter = errors.New("no such dead letter")
 )

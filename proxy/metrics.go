@@ -56,6 +56,7 @@ var (
 	oldestPendingDesc = desc("botwired_oldest_pending_seconds", "How long the oldest pending write has been waiting.")
 	deadLettersDesc   = desc("botwired_dead_letters", "Dead letters that are kept.")
 	openLettersDesc   = desc("botwired_open_dead_letters", "Dead letters that wait for a person to decide: upstream has refused them, and no later write has superseded them.")
+	receiptsDesc      = desc("botwired_receipts", "Receipts of writes that have settled, were superseded or are dead.")
 	damagedCopiesDesc = desc("botwired_damaged_copies_total", "Settled copies and listings that were found damaged since the start and asked of upstream anew.")
 	damagedTablesDesc = desc("botwired_damaged_tables_total", "Tables of the journal that were found damaged since the start.")
 	upstreamUpDesc    = desc("botwired_upstream_up", "0 while upstream is down, else 1.")
@@ -83,6 +84,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(oldestPendingDesc, st.OldestAge().Seconds())
 	gauge(deadLettersDesc, float64(st.DeadLetters))
 	gauge(openLettersDesc, float64(st.OpenDeadLetters))
+	gauge(receiptsDesc, float64(st.Receipts))
 	gauge(upstreamUpDesc, up)
 	gauge(concurrencyDesc, float64(upstream.Concurrency.Now))
 	counter := func(d *prometheus.Desc, n int64) {

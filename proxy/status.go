@@ -24,6 +24,7 @@ type statusDocument struct {
 	OpenDeadLetters      int                 `json:"open_dead_letters"` // of them, those that wait for a person to decide
 	DeadLetterBytes      int64               `json:"dead_letter_bytes"`
 	LastSeq              uint64              `json:"last_seq"`
+	Receipts             int                 `json:"receipts"`
 	Rebuilding           bool                `json:"rebuilding"`
 	DamagedCopies        int64               `json:"damaged_copies"` // found since the start
 	DamagedTables        int64               `json:"damaged_tables"`
@@ -156,7 +157,7 @@ func (s *surface) status(w http.ResponseWriter, r *http.Request) error {
 		Pending:  st.Pending, PendingBytes: st.PendingBytes,
 		OldestPendingSeconds: seconds(st.OldestAge()),
 		DeadLetters:          st.DeadLetters, OpenDeadLetters: st.OpenDeadLetters, DeadLetterBytes: st.DeadBytes,
-		LastSeq: st.LastSeq, Rebuilding: st.Rebuilding, DamagedCopies: st.DamagedCopies, DamagedTables: st.DamagedTables,
+		LastSeq: st.LastSeq, Receipts: st.Receipts, Rebuilding: st.Rebuilding, DamagedCopies: st.DamagedCopies, DamagedTables: st.DamagedTables,
 		Namespaces: s.namespaces(st),
 	}
 	return writeDocument(w, http.StatusOK, doc)

@@ -87,6 +87,9 @@ func (s *surface) answer(w http.ResponseWriter, r *http.Request, path string) er
 	if letter, ok := strings.CutPrefix(path, "dead-letters/"); ok {
 		return s.deadLetter(w, r, letter)
 	}
+	if seq, ok := strings.CutPrefix(path, "receipts/"); ok {
+		return s.receipt(w, r, seq)
+	}
 	operation, ok := s.operations[path]
 	if !ok {
 		return wire.Detail(http.StatusNotFound, "Not Found")
@@ -177,7 +180,7 @@ func (s *surface) flush(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	timeout, err := timeoutParameter(r)
+	timeout, err := durationParameter(r, "timeout", flushTimeout, maxFlushTimeout, "1h")
 	if err != nil {
 		return err
 	}
@@ -244,19 +247,20 @@ func namespaceParameter(r *http.Request) (string, error) {
 	return namespace, nil
 }
 
-// timeoutParameter is a duration such as 30s, or a number of seconds.
-func timeoutParameter(r *http.Request) (time.Duration, error) {
-	text := r.URL.Query().Get("timeout")
+// durationParameter is a duration such as 30s, or a number of seconds. The refusal of a longer
+// one than most calls that named.
+func durationParameter(r *http.Request, name string, byDefault, most time.Duration, named string) (time.Duration, error) {
+	text := r.URL.Query().Get(name)
 	if text == "" {
-		return flushTimeout, nil
+		return byDefault, nil
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
 		d, err = time.ParseDuration(text + "s")
 	}
-	if err != nil || d < 0 || d > maxFlushTimeout {
+	if err != nil || d < 0 || d > most {
 		return 0, wire.Detail(http.StatusBadRequest,
-			fmt.Sprintf("timeout=%q: expected a duration such as 30s, from 0 to 1h", text))
+			fmt.Sprintf("%s=%q: expected a duration such as 30s, from 0 to %s", name, text, named))
 	}
 	return d, nil
 }

@@ -38,7 +38,7 @@ func TestTheOwnSurfacesMethodsAndPaths(t *testing.T) {
 	s := newSidecar(t)
 	for path, allow := range map[string]string{
 		"status": "GET", "pending": "GET", "dead-letters": "GET", "metrics": "GET", "livez": "GET", "readyz": "GET",
-		"flush": "POST", "dead-letters/7": "GET, DELETE", "dead-letters/7/retry": "POST",
+		"flush": "POST", "receipts/7": "GET", "dead-letters/7": "GET, DELETE", "dead-letters/7/retry": "POST",
 		"dead-letters/retry": "POST",
 	} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"} {
@@ -52,7 +52,7 @@ func TestTheOwnSurfacesMethodsAndPaths(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"", "nothing", "status/", "Status", "dead-letters/", "dead-letters/x", "dead-letters/-1", "dead-letters/x/retry"} {
+	for _, path := range []string{"", "nothing", "status/", "Status", "dead-letters/", "dead-letters/x", "dead-letters/-1", "dead-letters/x/retry", "receipts", "receipts/", "receipts/x", "receipts/-1", "receipts/1/"} {
 		wantDetail(t, s.get("/_botwired/"+path), http.StatusNotFound)
 	}
 	if len(s.passed) > 0 {

@@ -121,6 +121,8 @@ type request struct {
 	header http.Header
 	body   []byte  // JSON, or nil
 	etag   *string // is set to the answer's, if not nil
+	// patience is how long the daemon was asked to wait before it answers.
+	patience time.Duration
 }
 
 // statusError is an answer with another status than 2xx.
@@ -175,7 +177,7 @@ func (r *statusError) detail() string {
 func (c *client) do(ctx context.Context, r request) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	return c.wait(ctx, r, c.firstByte)
+	return c.wait(ctx, r, c.firstByte+r.patience)
 }
 
 // wait is do without a limit of its own, but for the time until the answer begins.

@@ -58,7 +58,7 @@ func newFlushCommand(p *process, settings *settingFlags) *cobra.Command {
 	timeout := cmd.Flags().String("timeout", "30s", "how long to wait: a duration, or a number of seconds")
 	now := cmd.Flags().Bool("now", false, "try at once what only waits for a time: throttled, paused, or after a failure")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		limit, err := parseTimeout(*timeout)
+		limit, err := parseTime("timeout", *timeout, maxTimeout)
 		if err != nil {
 			return err
 		}

@@ -32,6 +32,7 @@ func TestProcess(t *testing.T) {
 	}
 	for name, test := range map[string]func(*testing.T, string){
 		"killed under write load":        testKilledUnderLoad,
+		"receipts through kills":         testReceiptsThroughKills,
 		"coalesces writes to one key":    testCoalesces,
 		"writes wait for upstream":       testWritesWait,
 		"bench":                          testBench,

@@ -118,6 +118,7 @@ func printRecovery(w io.Writer, r *journal.Recovery) error {
 		{"dead letters", strconv.Itoa(r.Salvaged.DeadLetters), dead},
 		{"settled copies", strconv.Itoa(r.Salvaged.Settled), copies},
 		{"listings", strconv.Itoa(r.Salvaged.Listings), listings},
+		{"receipts", strconv.Itoa(r.Salvaged.Receipts), "unknown"},
 	}
 	if err := printTable(w, []string{"RECORDS", "SALVAGED", "MISSING"}, rows); err != nil {
 		return err

@@ -43,6 +43,7 @@ func newRootCommand(p *process) *cobra.Command {
 		newFlushCommand(p, settings),
 		newPendingCommand(settings),
 		newDeadLettersCommand(p, settings),
+		newReceiptCommand(settings),
 		newGetCommand(p, settings),
 		newSetCommand(p, settings),
 		newDeleteCommand(p, settings),

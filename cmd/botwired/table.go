@@ -139,16 +139,15 @@ func (c cell) or(other string) string {
 // maxTimeout is the longest that the daemon lets a flush wait.
 const maxTimeout = time.Hour
 
-// parseTimeout reads a --timeout: a duration, or a number of seconds as the HTTP surface
-// takes it.
-func parseTimeout(s string) (time.Duration, error) {
+// parseTime reads a flag's duration, or a number of seconds as the HTTP surface takes it.
+func parseTime(flag, s string, most time.Duration) (time.Duration, error) {
 	d, err := config.ParseDuration(s)
 	if err != nil && strings.Trim(s, ".0123456789") == "" {
 		d, err = config.ParseDuration(s + "s")
 	}
-	if err != nil || d <= 0 || d > maxTimeout {
-		return 0, usagef("--timeout = %q: expected a duration above zero, at most %s, such as 30s or 2m, or a number of seconds",
-			s, config.FormatDuration(maxTimeout))
+	if err != nil || d <= 0 || d > most {
+		return 0, usagef("--%s = %q: expected a duration above zero, at most %s, such as 30s, or a number of seconds",
+			flag, s, config.FormatDuration(most))
 	}
 	return d, nil
 }

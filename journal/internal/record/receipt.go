@@ -5,25 +5,40 @@ import (
 	"fmt"
 )
 
-// ReceiptState says how a write has ended.
+// ReceiptState says what has become of a write.
 type ReceiptState uint8
 
-// The states. Their numbers are part of the record format.
+// The states. Their numbers are part of the record format. A pending write has no record.
 const (
+	ReceiptPending    ReceiptState = 0
 	ReceiptSettled    ReceiptState = 1 // upstream has confirmed the write
 	ReceiptSuperseded ReceiptState = 2 // a later write has taken its place
 	ReceiptDead       ReceiptState = 3 // it became a dead letter
 )
 
-// Receipt says what has become of one acknowledged write. It is written once, when the
-// write leaves the pending set.
+func (s ReceiptState) String() string {
+	switch s {
+	case ReceiptPending:
+		return "pending"
+	case ReceiptSettled:
+		return "settled"
+	case ReceiptSuperseded:
+		return "superseded"
+	case ReceiptDead:
+		return "dead"
+	}
+	return "unknown"
+}
+
+// Receipt says what has become of one acknowledged write. It is written when the write leaves
+// the pending set, and again when its dead letter is retried.
 type Receipt struct {
 	ID
 	Seq       uint64
 	Op        Op
 	State     ReceiptState
 	WrittenAt float64 // Unix seconds
-	SettledAt float64 // Unix seconds: when the write left the pending set
+	SettledAt float64 // Unix seconds: when the write left the pending set; 0 for a pending one
 	By        uint64  // the write that has superseded it; 0 if it is none of this journal's
 	Reason    string  // never holds a value
 }

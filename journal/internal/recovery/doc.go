@@ -13,7 +13,8 @@
 //     and the newest version of each key counts, by Pebble's own sequence number.
 //  2. If Pebble can open the store, and shows all that the newest state record counts,
 //     the records are taken from there. Else the sorted ones are, and those that only
-//     Pebble shows; copies among them may be old, and are dropped.
+//     Pebble shows; copies among them may be old, and are dropped. A receipt does not
+//     become old, and the one of a write that is back counts for nothing.
 //  3. One pass over the records counts those that check, and so those that are missing.
 //  4. The damaged directory is copied aside: dir.damaged-TIME. Before the last step the
 //     report is written beside it: dir.damaged-TIME.json.

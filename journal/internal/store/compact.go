@@ -9,7 +9,12 @@ import (
 // Usage is how many bytes the tables of the records under a prefix take on the disk.
 // Records that are still in memory are not among them.
 func (s *Store) Usage(prefix string) (int64, error) {
-	n, err := s.db.EstimateDiskUsage(bounds(prefix))
+	return s.UsageSpan(bounds(prefix))
+}
+
+// UsageSpan is Usage from one key up to another.
+func (s *Store) UsageSpan(from, to []byte) (int64, error) {
+	n, err := s.db.EstimateDiskUsage(from, to)
 	return int64(n), err
 }
 
@@ -34,6 +39,11 @@ func (s *Store) Flush(ctx context.Context) error {
 // Compact gives back the room of what was removed under a prefix.
 func (s *Store) Compact(ctx context.Context, prefix string) error {
 	from, to := bounds(prefix)
+	return s.CompactSpan(ctx, from, to)
+}
+
+// CompactSpan is Compact from one key up to another.
+func (s *Store) CompactSpan(ctx context.Context, from, to []byte) error {
 	return s.catch(func() error { return s.db.Compact(ctx, from, to, false) })
 }
 

@@ -1,0 +1,284 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+	"github.com/botwired/botwired/journal/internal/store/diskfs"
+)
+
+const (
+	// ReceiptsKept is how many receipts are kept at the most. Of more than that, those of the
+	// writes that ended first go first.
+	ReceiptsKept = 1_000_000
+	// ReceiptsFor is how long a receipt is kept at the least, as long as there are no more
+	// than ReceiptsKept.
+	ReceiptsFor = 24 * time.Hour
+)
+
+const (
+	// generationSpan is how long a period is.
+	generationSpan = time.Hour
+	// periodsKept is how many periods begin before the receipts of one are removed: one more
+	// than the day has, as the last receipt of a period comes at its end.
+	periodsKept = uint64(ReceiptsFor/generationSpan) + 1
+	// generationShare divides the receipts kept into the most that one generation holds.
+	generationShare = 32
+	// periodShift is where in a generation's number the period is. The generations of one
+	// period are counted below.
+	periodShift = 32
+)
+
+// generations keep the receipts in the order in which their writes ended. Receipts are added
+// to the last generation, until it is full or its period ends. They are removed a generation
+// at a time, the oldest first, with one range of keys.
+//
+// A period ends when the process has run for generationSpan, whatever the wall clock shows.
+// After a start, the wall clock says how much of the period is over: a jump of the clock makes
+// receipts older by no more than one period.
+type generations struct {
+	store  *store.Store
+	logger *slog.Logger
+	most   uint64 // receipts that are kept
+
+	mu    sync.RWMutex        // guards the fields below; taken after the store's order
+	all   []record.Generation // the oldest first; a receipt that is written again counts twice
+	began time.Time           // when the period of the last one began
+
+	removed bool // maintain's alone: generations of which the room was not given back
+}
+
+// load finds the generations in the store. Their record has the number of receipts of each but
+// the last; load counts those that it lacks. Nobody else uses the store meanwhile.
+func (g *generations) load() error {
+	var known record.Generations
+	_, err := store.Get(g.store.DB(), record.GenerationsKey, func(body []byte) (err error) {
+		known, err = record.DecodeGenerations(body)
+		return err
+	})
+	counted := make(map[uint64]uint64)
+	for _, one := range known.All[:max(1, len(known.All))-1] {
+		counted[one.Number] = one.Receipts
+	}
+	if err == nil || store.IsDamage(err) {
+		err = errors.Join(err, g.discover(counted))
+	}
+	if store.IsDamage(err) {
+		g.logger.Error("receipts are damaged: what became of their writes is not known any more", "error", store.OneLine(err))
+		err = nil
+	}
+	g.began = time.Now()
+	if n := len(known.All); n > 0 {
+		g.begin(known.All[n-1].Number) // no write may have ended in it
+		elapsed := min(max(0, unixNow()-known.BeganAt), generationSpan.Seconds())
+		g.began = g.began.Add(-time.Duration(elapsed * float64(time.Second)))
+	}
+	return err
+}
+
+// discover finds the generations that have receipts, and counts the receipts of those that are
+// not counted.
+func (g *generations) discover(counted map[uint64]uint64) error {
+	for from := uint64(0); ; {
+		number, found, err := g.first(from)
+		if err != nil || !found {
+			return err
+		}
+		receipts, ok := counted[number]
+		if !ok {
+			err = store.Each(g.store.DB(), record.GenerationKey(number), record.GenerationKey(number+1),
+				func(_, _ []byte) error { receipts++; return nil })
+		}
+		g.all = append(g.all, record.Generation{Number: number, Receipts: receipts})
+		if err != nil {
+			return err
+		}
+		from = number + 1
+	}
+}
+
+// first is the first generation from a number on that has a receipt.
+func (g *generations) first(from uint64) (number uint64, found bool, err error) {
+	err = store.Each(g.store.DB(), record.GenerationKey(from), record.After([]byte(record.ReceiptPrefix)), func(key, _ []byte) (err error) {
+		if number, _, err = record.ParseReceiptKey(key); err == nil {
+			found, err = true, errEnough
+		}
+		return err
+	})
+	if found {
+		err = nil
+	}
+	return number, found, err
+}
+
+// begin begins a generation, unless it has begun. One that has remained empty is forgotten.
+// The caller holds mu.
+func (g *generations) begin(number uint64) {
+	n := len(g.all)
+	if n > 0 && g.all[n-1].Number >= number {
+		return
+	}
+	if n > 0 && g.all[n-1].Receipts == 0 {
+		g.all = g.all[:n-1]
+	}
+	g.all = append(g.all, record.Generation{Number: number})
+}
+
+// last is the generation that receipts are added to. The caller holds mu, and there is one.
+func (g *generations) last() *record.Generation { return &g.all[len(g.all)-1] }
+
+// kept is how many receipts are kept.
+func (g *generations) kept() (n uint64) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.sum()
+}
+
+// sum is how many receipts are kept. The caller holds mu.
+func (g *generations) sum() (n uint64) {
+	for _, one := range g.all {
+		n += one.Receipts
+	}
+	return n
+}
+
+// add adds a receipt to a batch.
+func (g *generations) add(tx *store.Tx, r *record.Receipt) {
+	key := record.ReceiptKey(g.place(tx), r.Seq)
+	tx.Set(key, record.EncodeReceipt(key, r))
+}
+
+// place is the generation of the next receipt.
+func (g *generations) place(tx *store.Tx) uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case len(g.all) == 0:
+		g.began = time.Now()
+		g.begin(0)
+		g.write(tx)
+	case g.last().Receipts >= max(1, g.most/generationShare):
+		g.begin(g.last().Number + 1)
+		g.write(tx)
+	}
+	last := g.last()
+	last.Receipts++
+	return last.Number
+}
+
+// write adds the record of the generations to a batch. The caller holds mu.
+func (g *generations) write(tx *store.Tx) {
+	began := unixNow() - time.Since(g.began).Seconds()
+	tx.Set(record.GenerationsKey, record.EncodeGenerations(&record.Generations{BeganAt: began, All: g.all}))
+}
+
+// find reads the receipt of a write. A damaged one counts as none.
+func (g *generations) find(seq uint64) (r Receipt, ok bool, err error) {
+	g.mu.RLock()
+	all := slices.Clone(g.all)
+	g.mu.RUnlock()
+	for _, one := range slices.Backward(all) {
+		ok, err = store.Get(g.store.DB(), record.ReceiptKey(one.Number, seq), func(body []byte) (err error) {
+			r, err = record.DecodeReceipt(seq, body)
+			return err
+		})
+		if store.IsDamage(err) {
+			g.logger.Error("a damaged receipt is given up: what became of its write is not known any more", "seq", seq, "error", store.OneLine(err))
+			err = nil
+		}
+		if ok || err != nil {
+			break
+		}
+	}
+	return r, ok, err
+}
+
+// maintain ends the period when it is over, and removes the receipts that are too old or too
+// many. One goroutine calls it now and then.
+func (g *generations) maintain(ctx context.Context) error {
+	if g.due() {
+		if err := g.store.Update(store.ChangeFunc(g.turn)); err != nil {
+			return err
+		}
+		g.removed = true
+	}
+	return g.giveBack(ctx)
+}
+
+// due reports whether the period is over, or receipts are too old or too many.
+func (g *generations) due() bool {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	receipts := g.sum()
+	return receipts > g.most || receipts > 0 && (time.Since(g.began) >= generationSpan || g.old(g.all[0]))
+}
+
+// turn begins a period if it is time to, and removes the generations that are too old or too
+// many.
+func (g *generations) turn(tx *store.Tx) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if time.Since(g.began) >= generationSpan {
+		g.begin((g.last().Number>>periodShift + 1) << periodShift)
+		g.began = time.Now()
+	}
+	for len(g.all) > 1 && (g.sum() > g.most || g.old(g.all[0])) {
+		g.all = g.all[1:]
+	}
+	tx.DeleteSpan(g.removedSpan())
+	g.write(tx)
+	return nil
+}
+
+// giveUp removes all receipts.
+func (g *generations) giveUp() error {
+	return g.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if len(g.all) == 0 {
+			return nil
+		}
+		g.begin(g.last().Number + 1)
+		g.all = g.all[len(g.all)-1:]
+		tx.DeleteSpan(g.removedSpan())
+		g.write(tx)
+		return nil
+	}))
+}
+
+// removedSpan are the keys of the generations that were removed. The caller holds mu.
+func (g *generations) removedSpan() (from, to []byte) {
+	return record.GenerationKey(0), record.GenerationKey(g.all[0].Number)
+}
+
+// giveBack makes Pebble give back the room of removed generations, if it is worth it. Under
+// disk pressure, makeRoom does so.
+func (g *generations) giveBack(ctx context.Context) error {
+	if !g.removed || g.store.Pressure() {
+		return nil
+	}
+	g.mu.RLock()
+	from, to := g.removedSpan()
+	g.mu.RUnlock()
+	held, err := g.store.UsageSpan(from, to)
+	if err == nil && held > worthCompacting {
+		err = g.store.CompactSpan(ctx, from, to)
+	}
+	if diskfs.IsFull(err) || store.IsDamage(err) { // the next repair replaces the table
+		return nil
+	}
+	g.removed = false
+	return err
+}
+
+// old reports whether all receipts of a generation are older than ReceiptsFor. The caller
+// holds mu.
+func (g *generations) old(one record.Generation) bool {
+	return one.Number>>periodShift+periodsKept <= g.last().Number>>periodShift
+}

@@ -1,0 +1,154 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/botwired/botwired/journal/internal/pending"
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+)
+
+// Receipt says what has become of one acknowledged write.
+type Receipt = record.Receipt
+
+// ReceiptState says what has become of a write.
+type ReceiptState = record.ReceiptState
+
+// The states of a [Receipt].
+const (
+	ReceiptPending    = record.ReceiptPending
+	ReceiptSettled    = record.ReceiptSettled
+	ReceiptSuperseded = record.ReceiptSuperseded
+	ReceiptDead       = record.ReceiptDead
+)
+
+// Receipts say what has become of each acknowledged write. A write's receipt is in the batch
+// with which the write leaves the pending set: after a crash there is the one or the other.
+// A pending write has no record of its own but its place in the index. The methods may be
+// called concurrently.
+type Receipts struct {
+	store     *store.Store
+	pending   *pendingSet
+	rebuilt   <-chan struct{}
+	searching sync.Mutex // one search of the index at a time
+}
+
+// Read returns the receipt of a write. It is durable.
+//
+// Errors: [ErrNoWrite], [ErrNoReceipt], [ErrClosed], ctx's, and [ErrRebuilding] until
+// [Journal.Rebuilt].
+func (r *Receipts) Read(ctx context.Context, seq uint64) (Receipt, error) {
+	select {
+	case <-r.rebuilt:
+	default:
+		return Receipt{}, ErrRebuilding
+	}
+	if err := r.store.Acquire(); err != nil {
+		return Receipt{}, err
+	}
+	defer r.store.Release()
+	if seq == 0 || seq > r.store.Totals().Seq {
+		return Receipt{}, fmt.Errorf("%w: %d", ErrNoWrite, seq)
+	}
+	// A write that settles between the two looks has a receipt at the third, and one that was
+	// on its way into the journal is pending.
+	for range 2 {
+		found, ok, err := r.pending.receipts.find(seq)
+		if err == nil && !ok {
+			found, ok, err = r.search(ctx, seq)
+		}
+		if err != nil {
+			return Receipt{}, err
+		}
+		if ok && r.isPending(found.ID, seq) { // whatever a recovery may have brought back
+			return Receipt{ID: found.ID, Seq: seq, Op: found.Op, WrittenAt: found.WrittenAt}, nil
+		}
+		if err := r.store.AwaitDurable(); err != nil {
+			return Receipt{}, err
+		}
+		if ok && found.State != ReceiptPending {
+			return found, nil
+		}
+	}
+	return Receipt{}, fmt.Errorf("%w: write %d", ErrNoReceipt, seq)
+}
+
+// Await returns when the write of a pending receipt is not pending any more: its receipt is to
+// be read anew. It returns false when ctx ends first. It has nothing sent upstream.
+func (r *Receipts) Await(ctx context.Context, pending *Receipt) (ended bool) {
+	for {
+		changed := r.watch(pending.ID, pending.Seq)
+		if changed == nil {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			r.leave(pending.ID, changed)
+			return false
+		}
+	}
+}
+
+// watch returns a channel that the next change of the entry closes, nil if the write is not
+// pending any more.
+func (r *Receipts) watch(id ID, seq uint64) chan struct{} {
+	l := r.pending.readers
+	l.Lock()
+	defer l.Unlock()
+	if v, ok := r.pending.index.Get(id).Visible(); !ok || v.Seq != seq {
+		return nil
+	}
+	if l.watchers == nil {
+		l.watchers = make(map[ID][]chan struct{})
+	}
+	changed := make(chan struct{})
+	l.watchers[id] = append(l.watchers[id], changed)
+	return changed
+}
+
+// leave ends a watch.
+func (r *Receipts) leave(id ID, changed chan struct{}) {
+	l := r.pending.readers
+	l.Lock()
+	defer l.Unlock()
+	left := slices.DeleteFunc(l.watchers[id], func(other chan struct{}) bool { return other == changed })
+	if l.watchers[id] = left; len(left) == 0 {
+		delete(l.watchers, id)
+	}
+}
+
+func (r *Receipts) isPending(id ID, seq uint64) bool {
+	r.pending.readers.RLock()
+	defer r.pending.readers.RUnlock()
+	v, ok := r.pending.index.Get(id).Visible()
+	return ok && v.Seq == seq
+}
+
+// search looks through the index for a pending write, some entries under each hold of the
+// readers' lock. An index by sequence number would cost every write time and memory.
+func (r *Receipts) search(ctx context.Context, seq uint64) (found Receipt, ok bool, err error) {
+	r.searching.Lock()
+	defer r.searching.Unlock()
+	for _, space := range r.pending.spaces("") {
+		for cursor, done := 0, false; !done; {
+			if err := ctx.Err(); err != nil {
+				return Receipt{}, false, err
+			}
+			r.pending.readers.RLock()
+			cursor, done = space.Walk(cursor, walkChunk, func(e *pending.Entry) {
+				if v, _ := e.Visible(); v.Seq == seq {
+					found, ok = Receipt{ID: e.ID(), Seq: seq, Op: v.Op, WrittenAt: v.UpdatedAt}, true
+				}
+			})
+			r.pending.readers.RUnlock()
+			if ok {
+				return found, true, nil
+			}
+		}
+	}
+	return Receipt{}, false, nil
+}

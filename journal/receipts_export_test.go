@@ -1,0 +1,118 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+)
+
+// KeepReceipts is o with another bound of receipts.
+func KeepReceipts(o *Options, most uint64) { o.receiptsKept = most }
+
+// ReceiptKey is the key of a receipt's record in the first generation.
+func ReceiptKey(seq uint64) string { return string(record.ReceiptKey(0, seq)) }
+
+// MaintainReceipts does what Maintain does for receipts once a second.
+func (j *Journal) MaintainReceipts() error { return j.pending.receipts.maintain(context.Background()) }
+
+// PeriodBegan makes the present period one that has begun at a time by the wall clock.
+func (j *Journal) PeriodBegan(at time.Time) error {
+	g := j.pending.receipts
+	return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+		tx.Set(record.GenerationsKey, record.EncodeGenerations(&record.Generations{BeganAt: float64(at.Unix()), All: g.all}))
+		return nil
+	}))
+}
+
+// Watchers is how many entries are watched.
+func (j *Journal) Watchers() int {
+	j.pending.readers.RLock()
+	defer j.pending.readers.RUnlock()
+	return len(j.pending.readers.watchers)
+}
+
+// CheckReceipts checks, at one moment, that every write there ever was is either pending or
+// has a receipt, and that the receipts agree with each other and with the dead letters.
+func (j *Journal) CheckReceipts() error {
+	var found error
+	err := j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+		var db pebble.Reader
+		if db, found = tx.Reader(); found == nil {
+			found = j.checkReceipts(db, tx.Totals().Seq)
+		}
+		return errChecked
+	}))
+	if !errors.Is(err, errChecked) {
+		return err
+	}
+	return found
+}
+
+func (j *Journal) checkReceipts(db pebble.Reader, last uint64) error {
+	entries, pending, err := writesIn(db)
+	if err != nil {
+		return err
+	}
+	receipts, records := make(map[uint64]record.Receipt), uint64(0)
+	err = store.ScanPrefix(db, []byte(record.ReceiptPrefix), func(key, body []byte, _ uint32) error {
+		_, seq, err := record.ParseReceiptKey(key)
+		if err != nil {
+			return nil //nolint:nilerr // the record of the generations
+		}
+		r, err := record.DecodeReceipt(seq, body)
+		if old, twice := receipts[seq]; twice && (old.State != ReceiptDead || r.State != ReceiptSuperseded) {
+			return errors.Join(err, fmt.Errorf("write %d has two receipts: %s and %s", seq, old.State, r.State))
+		}
+		receipts[seq], entries[seq] = r, r.ID
+		records++
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if counted := j.pending.receipts.kept(); counted < records { // one that is written again counts twice
+		return fmt.Errorf("%d receipts are kept, and %d counted", records, counted)
+	}
+	for seq := uint64(1); seq <= last; seq++ {
+		r, ended := receipts[seq]
+		switch {
+		case ended == pending[seq]:
+			return fmt.Errorf("write %d of %d: pending is %v, and its receipt is there: %v, %s", seq, last, pending[seq], ended, r.State)
+		case r.By != 0 && (r.By <= seq || r.By > last || entries[r.By] != r.ID || r.State != ReceiptSuperseded):
+			return fmt.Errorf("write %d of %d to %s is %s by write %d to %s", seq, last, r.ID, r.State, r.By, entries[r.By])
+		case ended && (r.WrittenAt == 0 || r.SettledAt < r.WrittenAt):
+			return fmt.Errorf("write %d was written at %v and ended at %v", seq, r.WrittenAt, r.SettledAt)
+		}
+	}
+	return store.ScanDead(db, 0, func(l *record.Dead) error {
+		want := ReceiptDead
+		if l.Kind == Superseded {
+			want = ReceiptSuperseded
+		}
+		if r := receipts[l.Seq]; r.State != want || r.By != 0 || r.Reason != l.Error {
+			return fmt.Errorf("dead letter %d is %s by %d, %q", l.Seq, r.State, r.By, r.Reason)
+		}
+		return nil
+	})
+}
+
+// writesIn are the writes in the store, each with its entry, and those of them that are pending.
+func writesIn(db pebble.Reader) (entries map[uint64]ID, pending map[uint64]bool, err error) {
+	entries, pending = make(map[uint64]ID), make(map[uint64]bool)
+	var last retired
+	err = store.ScanPending(db, []byte(record.PendingPrefix), func(id ID, v record.Version) error {
+		if last.id == id {
+			delete(pending, last.v.Seq)
+		}
+		last = retired{id, v}
+		entries[v.Seq], pending[v.Seq] = id, true
+		return nil
+	})
+	return entries, pending, err
+}

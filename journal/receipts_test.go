@@ -1,0 +1,383 @@
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// receipt is a receipt of which the times are right.
+func receipt(t testing.TB, j *journal.Journal, w journal.Write) journal.Receipt {
+	t.Helper()
+	r, err := j.Receipts.Read(t.Context(), w.Seq)
+	no(t, err)
+	if r.ID != w.ID || r.Seq != w.Seq || r.Op != w.Op || r.WrittenAt != w.UpdatedAt {
+		t.Fatalf("write %d to %s at %v, and not write %d to %s", r.Seq, r.ID, r.WrittenAt, w.Seq, w.ID)
+	}
+	if ended := r.State != journal.ReceiptPending; ended != (r.SettledAt != 0) || ended && r.SettledAt < r.WrittenAt {
+		t.Fatalf("write %d is %s, and ended at %v", r.Seq, r.State, r.SettledAt)
+	}
+	return r
+}
+
+func expectReceipt(t testing.TB, j *journal.Journal, w journal.Write, state journal.ReceiptState, by journal.Write, reason string) {
+	t.Helper()
+	if r := receipt(t, j, w); r.State != state || r.By != by.Seq || r.Reason != reason {
+		t.Errorf("write %d is %s by %d, %q; want %s by %d, %q", w.Seq, r.State, r.By, r.Reason, state, by.Seq, reason)
+	}
+}
+
+func expectNoReceipt(t testing.TB, j *journal.Journal, seq uint64, want error) {
+	t.Helper()
+	if r, err := j.Receipts.Read(t.Context(), seq); !errors.Is(err, want) {
+		t.Errorf("write %d: %s, %v; want %v", seq, r.State, err, want)
+	}
+}
+
+// contract 13: every write says what has become of it, also after a power cut.
+func TestReceipts(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	j := open(t, fs)
+	none := journal.Write{}
+	settled := put(t, j, key("settled"), "1")
+	replaced := put(t, j, key("replaced"), "1")
+	gone := remove(t, j, key("replaced"))
+	no(t, j.MarkSent(gone))
+	last := put(t, j, key("replaced"), "2")
+	dead, dropped := put(t, j, key("dead"), "1"), put(t, j, key("dropped"), "1")
+	beaten := put(t, j, key("beaten"), "1")
+	retried := put(t, j, key("retried"), "1")
+	for _, w := range []journal.Write{settled, last, dead} {
+		expectReceipt(t, j, w, journal.ReceiptPending, none, "")
+	}
+	no(t, j.Settle(settled))
+	no(t, j.Settle(gone)) // upstream has it, and a later write has taken its place here
+	no(t, j.DeadLetter(dead, journal.Failure{Status: 413, Reason: "too big"}))
+	no(t, j.DeadLetter(dropped, journal.Failure{Kind: journal.Dropped, Reason: "by hand"}))
+	no(t, j.DeadLetter(beaten, journal.Failure{Kind: journal.Superseded, Reason: "another host"}))
+	no(t, j.DeadLetter(retried, journal.Failure{Reason: "first"}))
+	no(t, j.Discard(dropped.Seq))
+	between := put(t, j, key("retried"), "between")
+	again, err := j.Retry(retried.Seq, journal.AnyWrite)
+	no(t, err)
+	removed := remove(t, j, key("removed"))
+	settle(t, j, key("removed"))
+	for range 2 {
+		expectReceipt(t, j, settled, journal.ReceiptSettled, none, "")
+		expectReceipt(t, j, replaced, journal.ReceiptSuperseded, gone, "")
+		expectReceipt(t, j, gone, journal.ReceiptSuperseded, last, "")
+		expectReceipt(t, j, last, journal.ReceiptPending, none, "")
+		expectReceipt(t, j, dead, journal.ReceiptDead, none, "too big")
+		expectReceipt(t, j, dropped, journal.ReceiptDead, none, "by hand")
+		expectReceipt(t, j, beaten, journal.ReceiptSuperseded, none, "another host")
+		expectReceipt(t, j, retried, journal.ReceiptSuperseded, again, "")
+		expectReceipt(t, j, between, journal.ReceiptSuperseded, again, "")
+		expectReceipt(t, j, again, journal.ReceiptPending, none, "")
+		expectReceipt(t, j, removed, journal.ReceiptSettled, none, "")
+		expectNoReceipt(t, j, 0, journal.ErrNoWrite)
+		expectNoReceipt(t, j, removed.Seq+1, journal.ErrNoWrite)
+		no(t, j.CheckReceipts())
+		j = open(t, crash(fs))
+	}
+}
+
+// A pending write is found among many.
+func TestReceiptAmongMany(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	writes := make([]journal.Write, 1500)
+	for i := range writes {
+		writes[i] = put(t, j, journal.ID{Namespace: fmt.Sprint("ns", i%600), Key: fmt.Sprint(i)}, "v")
+	}
+	for i := 0; i < len(writes); i += 501 {
+		expectReceipt(t, j, writes[i], journal.ReceiptPending, journal.Write{}, "")
+	}
+}
+
+// Until the index knows all pending writes, a receipt is not known, and not denied.
+func TestReceiptBeforeTheIndexIsRebuilt(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	w := put(t, open(t, fs), key("a"), "1")
+	j := reopen(t, crash(fs))
+	expectNoReceipt(t, j, w.Seq, journal.ErrRebuilding)
+	no(t, j.Run(t.Context()))
+	expectReceipt(t, j, w, journal.ReceiptPending, journal.Write{}, "")
+}
+
+// A caller that waits for the end of a write gets its receipt then, and the pending one when it
+// gives up.
+func TestAwaitReceipt(t *testing.T) {
+	for name, end := range map[string]func(j *journal.Journal, w journal.Write) error{
+		"settled": func(j *journal.Journal, w journal.Write) error { return j.Settle(w) },
+		"dead": func(j *journal.Journal, w journal.Write) error {
+			return j.DeadLetter(w, journal.Failure{Reason: "bad"})
+		},
+		"superseded": func(j *journal.Journal, w journal.Write) error {
+			return second(j.Append(journal.NewWrite{ID: w.ID, Op: journal.Delete}))
+		},
+		"pending": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j := open(t, vfs.NewMem())
+				w := put(t, j, key("a"), "1")
+				ctx, giveUp := context.WithCancel(t.Context())
+				defer giveUp()
+				got := make(chan journal.Receipt)
+				for range 2 {
+					go func() {
+						pending := receipt(t, j, w)
+						if ended := j.Receipts.Await(ctx, &pending); ended != (end != nil) {
+							t.Errorf("it has ended: %v", ended)
+						}
+						got <- receipt(t, j, w)
+					}()
+				}
+				synctest.Wait()
+				put(t, j, key("b"), "1")
+				no(t, second(j.Fill(w.ID, observed("upstream's"), always))) // changes the entry, and not the write
+				synctest.Wait()
+				select {
+				case r := <-got:
+					t.Errorf("it did not wait: it is %s", r.State)
+				default:
+				}
+				if end == nil {
+					giveUp()
+				} else {
+					no(t, end(j, w))
+				}
+				for range 2 {
+					if r := <-got; r.State.String() != name {
+						t.Errorf("it is %s", r.State)
+					}
+				}
+				if n := j.Watchers(); n != 0 {
+					t.Errorf("%d entries are still watched", n)
+				}
+			})
+		})
+	}
+}
+
+// age lets time pass for receipts.
+func age(t *testing.T, j *journal.Journal, d time.Duration) {
+	t.Helper()
+	const step = 10 * time.Minute
+	for ; d > 0; d -= step {
+		time.Sleep(min(d, step))
+		no(t, j.MaintainReceipts())
+	}
+}
+
+// A receipt is kept for a day after its write ended, and not much longer, also over restarts.
+func TestReceiptIsKeptForADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewMem()
+		j := open(t, fs)
+		waits := put(t, j, key("waits"), "1") // pending for a day, and settled then
+		old := put(t, j, key("old"), "1")
+		settle(t, j, key("old"))
+		age(t, j, journal.ReceiptsFor-time.Minute)
+		settle(t, j, key("waits"))
+		expectReceipt(t, j, old, journal.ReceiptSettled, journal.Write{}, "")
+		no(t, j.Close())
+		j = open(t, fs)
+		age(t, j, 3*time.Hour)
+		expectNoReceipt(t, j, old.Seq, journal.ErrNoReceipt)
+		age(t, j, journal.ReceiptsFor-4*time.Hour)
+		expectReceipt(t, j, waits, journal.ReceiptSettled, journal.Write{}, "")
+		no(t, j.Close())
+		j = open(t, fs)
+		if kept := j.Stats().Receipts; kept != 1 {
+			t.Errorf("%d receipts are kept", kept)
+		}
+		age(t, j, 4*time.Hour)
+		expectNoReceipt(t, j, waits.Seq, journal.ErrNoReceipt)
+		if kept := j.Stats().Receipts; kept != 0 {
+			t.Errorf("%d receipts are kept", kept)
+		}
+	})
+}
+
+// However the clock was set while the daemon did not run, a receipt ages by an hour at each
+// start at the most. A daemon that never runs for an hour does not keep receipts for ever.
+func TestReceiptsAgeOverRestarts(t *testing.T) {
+	for name, c := range map[string]struct {
+		passed time.Duration // at each restart, by the clock
+		starts int           // after which the receipt is gone
+	}{
+		"clock a year ahead":  {365 * 24 * time.Hour, 25},
+		"an hour has passed":  {time.Hour, 25},
+		"clock a year behind": {-365 * 24 * time.Hour, 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fs := vfs.NewMem()
+				j := open(t, fs)
+				w := put(t, j, key("a"), "1")
+				settle(t, j, key("a"))
+				for start := 1; start <= 26; start++ {
+					no(t, j.PeriodBegan(time.Now().Add(-c.passed)))
+					no(t, j.Close())
+					j = open(t, fs)
+					maintain(t, j, 2*time.Second)
+					if start < c.starts {
+						expectReceipt(t, j, w, journal.ReceiptSettled, journal.Write{}, "")
+					} else {
+						expectNoReceipt(t, j, w.Seq, journal.ErrNoReceipt)
+					}
+				}
+				age(t, j, 26*time.Hour)
+				expectNoReceipt(t, j, w.Seq, journal.ErrNoReceipt)
+			})
+		})
+	}
+}
+
+// Of more receipts than are kept, those of the writes that ended first go first, on the disk
+// too. The count survives restarts.
+func TestReceiptsAreBounded(t *testing.T) {
+	const most = 320
+	fs := vfs.NewCrashableMem()
+	bounded := func(o *journal.Options) { journal.KeepReceipts(o, most) }
+	j := open(t, fs, bounded)
+	first := put(t, j, key("first"), "1") // ends last
+	for i := range 3 * most {
+		put(t, j, key("%d", i%7), fmt.Sprint(i))
+		if i%400 == 350 {
+			fs = crash(fs)
+			j = open(t, fs, bounded)
+		}
+		no(t, j.MaintainReceipts())
+		if kept := j.Stats().Receipts; kept > most {
+			t.Fatalf("after %d writes, %d receipts are kept", i+1, kept)
+		}
+	}
+	settle(t, j, key("first"))
+	expectReceipt(t, j, first, journal.ReceiptSettled, journal.Write{}, "")
+	st := j.Stats()
+	if st.Receipts < most*9/10 {
+		t.Errorf("%d receipts are kept", st.Receipts)
+	}
+	kept := 0
+	for seq := uint64(2); seq <= st.LastSeq; seq++ {
+		_, err := j.Receipts.Read(t.Context(), seq)
+		switch {
+		case err == nil:
+			kept++
+		case kept > 0 || !errors.Is(err, journal.ErrNoReceipt):
+			t.Fatalf("write %d, after %d that are known: %v", seq, kept, err)
+		}
+	}
+	if want := st.Receipts - 1 + 7; kept != want { // without the first, and with what is pending
+		t.Errorf("%d receipts can be read, want %d", kept, want)
+	}
+}
+
+// contract 3: on a nearly full disk, receipts give way, after the copies. A write that ends
+// later has a receipt again.
+func TestFullDiskGivesUpReceipts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{FS: vfs.NewMem()}
+		d.free.Store(1 << 30)
+		j := open(t, d, func(o *journal.Options) { o.DiskReserve = reserve })
+		long := noise(64 << 10)
+		var last journal.Write
+		for range 120 {
+			last = put(t, j, key("a"), "1")
+			no(t, j.DeadLetter(last, journal.Failure{Reason: long}))
+			no(t, j.Discard(last.Seq))
+		}
+		no(t, j.FlushTables())
+		for i := range 100 {
+			no(t, second(j.Fill(key("copy%d", i), observed(long), always)))
+		}
+		no(t, j.FlushTables())
+		expectReceipt(t, j, last, journal.ReceiptDead, journal.Write{}, long)
+		d.free.Store(reserve - 1)
+		time.Sleep(time.Second)
+		no(t, j.MaintainOnce())
+		expect(t, j, key("copy7"), journal.Unknown, "")
+		expectReceipt(t, j, last, journal.ReceiptDead, journal.Write{}, long)
+		maintain(t, j, 10*time.Second)
+		expectNoReceipt(t, j, last.Seq, journal.ErrNoReceipt)
+		if after := size(t, d); after > 5<<20 {
+			t.Errorf("%d bytes are left", after)
+		}
+		d.free.Store(1 << 30)
+		time.Sleep(time.Second)
+		no(t, j.DeadLetter(put(t, j, key("a"), "1"), journal.Failure{Reason: "bad"}))
+		if st := j.Stats(); st.Receipts != 1 {
+			t.Errorf("%d receipts are kept", st.Receipts)
+		}
+	})
+}
+
+// A damaged table takes receipts with it, and nothing else: what became of their writes is not
+// known any more, and never wrong.
+func TestDamagedReceipts(t *testing.T) {
+	fs := vfs.NewMem()
+	j := open(t, fs)
+	waits := put(t, j, key("waits"), "1")
+	var ended []journal.Write
+	for i := range 40 {
+		w := put(t, j, key("%d", i), "1")
+		no(t, j.DeadLetter(w, journal.Failure{Reason: noise(8 << 10)}))
+		no(t, j.Discard(w.Seq))
+		ended = append(ended, w)
+	}
+	no(t, j.Flip(journal.ReceiptKey(ended[3].Seq)))
+	expectNoReceipt(t, j, ended[3].Seq, journal.ErrNoReceipt)
+	expectReceipt(t, j, ended[4], journal.ReceiptDead, journal.Write{}, noise(8<<10))
+	no(t, j.FlushTables())
+	j.MarkNow()
+	files := readAll(t, fs)
+	name := largest(files)
+	files[name] = flip(t, files[name], "r/\x00")
+	damaged := diskWith(t, files)
+	for range 2 {
+		j = open(t, damaged, func(o *journal.Options) { *o = journal.WithoutPause(*o) })
+		no(t, j.MaintainOnce())
+		check(t, j)
+		expectReceipt(t, j, waits, journal.ReceiptPending, journal.Write{}, "")
+		for _, w := range ended {
+			r, err := j.Receipts.Read(t.Context(), w.Seq)
+			if known := err == nil && r.State == journal.ReceiptDead; !known && !errors.Is(err, journal.ErrNoReceipt) {
+				t.Errorf("write %d: %s, %v", w.Seq, r.State, err)
+			}
+		}
+		w := put(t, j, key("after"), "1")
+		no(t, j.Settle(w))
+		expectReceipt(t, j, w, journal.ReceiptSettled, journal.Write{}, "")
+		no(t, j.Close())
+	}
+}
+
+// A write that a recovery has brought back is pending, whatever its receipt says.
+func TestReceiptOfAWriteThatIsBack(t *testing.T) {
+	fs := vfs.NewMem()
+	j := open(t, fs)
+	w := put(t, j, key("a"), "1")
+	value, closer, err := j.DB().Get([]byte(journal.PendingKey(w.ID, w.Seq)))
+	no(t, err)
+	back := append([]byte(nil), value...)
+	no(t, closer.Close())
+	no(t, j.Settle(w))
+	expectReceipt(t, j, w, journal.ReceiptSettled, journal.Write{}, "")
+	no(t, j.Damage(journal.PendingKey(w.ID, w.Seq), back))
+	no(t, j.Close())
+	if _, err := recoverAll(fs); err != nil {
+		t.Fatal(err)
+	}
+	j = open(t, fs)
+	expectReceipt(t, j, w, journal.ReceiptPending, journal.Write{}, "")
+	no(t, j.Settle(w))
+	expectReceipt(t, j, w, journal.ReceiptSettled, journal.Write{}, "")
+}

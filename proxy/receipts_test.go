@@ -1,0 +1,159 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// wantReceipt compares a receipt with what is wanted, which has no times.
+func wantReceipt(t *testing.T, w *httptest.ResponseRecorder, want receiptDocument) {
+	t.Helper()
+	wantStatus(t, w, http.StatusOK)
+	wantHeader(t, w, "Cache-Control", "no-store")
+	var got receiptDocument
+	decode(t, w, &got)
+	if got.WrittenAt == 0 || (got.SettledAt == nil) != (got.State == "pending") || got.SettledAt != nil && *got.SettledAt < got.WrittenAt {
+		t.Errorf("the times are wrong: %s", w.Body)
+	}
+	got.WrittenAt, got.SettledAt = 0, nil
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the receipt of write %d (-want +got):\n%s", want.Seq, diff)
+	}
+}
+
+// Every acknowledged write has a receipt under the seq of its Botwired-Write header.
+func TestReceiptsOfWrites(t *testing.T) {
+	s := newSidecar(t)
+	seq := func(n uint64) *uint64 { return &n }
+	wantHeader(t, s.put(id("n", "a"), "1"), "Botwired-Write", "pending; seq=1")
+	s.put(id("n", "a"), "2")
+	s.settle(id("n", "a"))
+	wantStatus(t, s.do(http.MethodDelete, "/memory/n/a", ""), http.StatusOK)
+	s.deadLetter("b")
+	s.deadLetter("c")
+	wantStatus(t, s.do(http.MethodPost, "/_botwired/dead-letters/5/retry", ""), http.StatusOK)
+	wantStatus(t, s.do(http.MethodDelete, "/_botwired/dead-letters/4", ""), http.StatusOK)
+	w := s.put(id("n", "d"), "1", "If-None-Match", "*", "Prefer", "wait=0")
+	wantHeader(t, w, "Botwired-Write", "pending; seq=7")
+	s.upstream.setDown(true)
+	w = s.do(http.MethodDelete, "/memory/n/unknown", "")
+	wantHeader(t, w, "Botwired-Write", "pending; assumed; seq=8")
+	for _, want := range []receiptDocument{
+		{Seq: 1, Namespace: "n", Key: "a", Op: "put", State: "superseded", By: seq(2)},
+		{Seq: 2, Namespace: "n", Key: "a", Op: "put", State: "settled"},
+		{Seq: 3, Namespace: "n", Key: "a", Op: "delete", State: "pending"},
+		{Seq: 4, Namespace: "n", Key: "b", Op: "put", State: "dead", Reason: "HTTP 413: too large"},
+		{Seq: 5, Namespace: "n", Key: "c", Op: "put", State: "superseded", By: seq(6)},
+		{Seq: 6, Namespace: "n", Key: "c", Op: "put", State: "pending"},
+		{Seq: 7, Namespace: "n", Key: "d", Op: "put", State: "pending"},
+		{Seq: 8, Namespace: "n", Key: "unknown", Op: "delete", State: "pending"},
+	} {
+		wantReceipt(t, s.get(fmt.Sprint("/_botwired/receipts/", want.Seq)), want)
+	}
+	if body := s.get("/_botwired/receipts/3").Body.String(); !strings.Contains(body, `"settled_at":null,"by":null,"reason":""`) {
+		t.Errorf("a pending write: %s", body)
+	}
+	wantDetail(t, s.get("/_botwired/receipts/9"), http.StatusNotFound, "no such write yet: 9")
+	wantDetail(t, s.get("/_botwired/receipts/0"), http.StatusNotFound, "no such write yet: 0")
+	wantDetail(t, s.get("/_botwired/receipts/18446744073709551616"), http.StatusNotFound, "expected the seq of a Botwired-Write header")
+	var status statusDocument
+	if decode(t, s.get("/_botwired/status"), &status); status.Receipts < 4 {
+		t.Errorf("the status has %d receipts", status.Receipts)
+	}
+	if metrics := s.get("/_botwired/metrics").Body.String(); !strings.Contains(metrics, "\nbotwired_receipts ") {
+		t.Error("no metric says how many receipts are kept")
+	}
+}
+
+// A request that waits is answered when the write has ended, or with the pending receipt when
+// its time is over or the daemon stops. It has nothing sent upstream.
+func TestReceiptWaits(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		a := receiptDocument{Seq: 1, Namespace: "n", Key: "a", Op: "put", State: "pending"}
+		s.put(id("n", "a"), "1")
+		began := time.Now()
+		wantReceipt(t, s.get("/_botwired/receipts/1?wait=5s"), a)
+		if took := time.Since(began); took != 5*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		waiting := []<-chan *httptest.ResponseRecorder{
+			s.begin(http.MethodGet, "/_botwired/receipts/1?wait=1m", ""), s.begin(http.MethodGet, "/_botwired/receipts/1?wait=60", ""),
+		}
+		synctest.Wait()
+		s.put(id("n", "other"), "1")
+		time.Sleep(30 * time.Second)
+		began = time.Now()
+		s.settle(id("n", "a"))
+		for _, w := range waiting {
+			a.State = "settled"
+			wantReceipt(t, <-w, a)
+		}
+		wantReceipt(t, s.get("/_botwired/receipts/1?wait=60s"), a)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it took %s", took)
+		}
+
+		s.put(id("n", "b"), "1")
+		superseded := s.begin(http.MethodGet, "/_botwired/receipts/3?wait=1m", "")
+		synctest.Wait()
+		s.put(id("n", "b"), "2")
+		by := uint64(4)
+		wantReceipt(t, <-superseded, receiptDocument{Seq: 3, Namespace: "n", Key: "b", Op: "put", State: "superseded", By: &by})
+		stopped := s.begin(http.MethodGet, "/_botwired/receipts/4?wait=1m", "")
+		synctest.Wait()
+		s.server.EndWaits()
+		wantReceipt(t, <-stopped, receiptDocument{Seq: 4, Namespace: "n", Key: "b", Op: "put", State: "pending"})
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it took %s", took)
+		}
+		for _, text := range []string{"x", "-1s", "61s", "61", "2m", "NaN", "5s&wait=5s", "5s&seq=1"} {
+			wantDetail(t, s.get("/_botwired/receipts/4?wait="+text), http.StatusBadRequest)
+		}
+		wantDetail(t, s.get("/_botwired/receipts/4?wait=2m"), http.StatusBadRequest, "30s, from 0 to 1m")
+	})
+}
+
+// A daemon that is still reading its journal denies no write.
+func TestReceiptWhileTheJournalIsRead(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		fs := vfs.NewCrashableMem()
+		for start := range 2 {
+			j, err := journal.Open(journal.Options{Dir: "journal", FS: fs})
+			if err != nil {
+				t.Fatal(err)
+			}
+			opts := s.opts
+			opts.Journal, opts.Registry = j, prometheus.NewRegistry()
+			if s.server, err = New(opts); err != nil {
+				t.Fatal(err)
+			}
+			if start > 0 {
+				w := s.get("/_botwired/receipts/1")
+				wantDetail(t, w, http.StatusServiceUnavailable, "not known yet", "still being read")
+				wantHeader(t, w, "Retry-After", "1")
+			}
+			if err := j.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if start == 0 {
+				s.put(id("n", "a"), "1")
+			}
+			wantReceipt(t, s.get("/_botwired/receipts/1"), receiptDocument{Seq: 1, Namespace: "n", Key: "a", Op: "put", State: "pending"})
+			s.server.Close()
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
