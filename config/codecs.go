@@ -123,6 +123,22 @@ func sizeUpTo(least lowest, most func() (int64, string), at func(*Config) *int64
 	}
 }
 
+func truth(at func(*Config) *bool) codec {
+	return codec{
+		kind:     "boolean",
+		expected: "true or false",
+		print:    func(c *Config) string { return strconv.FormatBool(*at(c)) },
+		copy:     copies(at),
+		parse: func(c *Config, v node, _ places) error {
+			if !v.isScalarOf(isText, isBool) || v.text != "true" && v.text != "false" {
+				return unexpected()
+			}
+			*at(c) = v.text == "true"
+			return nil
+		},
+	}
+}
+
 func count(least, most int, at func(*Config) *int) codec {
 	return codec{
 		kind:     "number",

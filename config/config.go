@@ -42,6 +42,9 @@ type Config struct {
 	Auth       Auth
 	Log        Log
 	Namespaces []Override // in file order; the first match wins
+
+	// WriteThrough is only ever set for the namespaces that match an override.
+	WriteThrough bool
 }
 
 // Upstream says which memory service the daemon stands in front of, and how patient the
@@ -121,6 +124,7 @@ type Policy struct {
 	AbsentFor            time.Duration
 	Linger               time.Duration
 	Quota                Quota
+	WriteThrough         bool // an acknowledgement means that upstream has the write
 }
 
 // For returns the settings of a namespace: those of the first override that matches it,
@@ -142,5 +146,6 @@ func (c *Config) policy() Policy {
 		AbsentFor:            c.Cache.AbsentFor,
 		Linger:               c.Flush.Linger,
 		Quota:                c.Quota,
+		WriteThrough:         c.WriteThrough,
 	}
 }

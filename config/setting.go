@@ -69,7 +69,8 @@ func isGroup(table []Setting, name string) bool {
 	return false
 }
 
-// overridable returns the settings that a namespace may override.
+// overridable returns the settings that a namespace may override, and those that only a
+// namespace has.
 func overridable() []Setting {
 	var rows []Setting
 	for _, s := range Settings() {
@@ -77,7 +78,11 @@ func overridable() []Setting {
 			rows = append(rows, s)
 		}
 	}
-	return rows
+	return append(rows, Setting{
+		Name: "write_through", Default: "false",
+		Doc:   "an acknowledgement means that upstream has the write",
+		codec: truth(func(c *Config) *bool { return &c.WriteThrough }),
+	})
 }
 
 func names(table []Setting) []string {

@@ -82,12 +82,7 @@ func (p *pendingSet) admit(tx *store.Tx, a *appending) error {
 		return ErrChanged
 	}
 	v := p.nextVersion(tx, a, latest, exists)
-	size := v.Size(a.ID)
-	adds := size - a.frees + entryMemory - record.Overhead
-	if exists {
-		adds = size - a.frees - latest.Size(a.ID)
-	}
-	if err := p.room(tx.Totals(), adds, size); err != nil {
+	if err := p.roomFor(tx.Totals(), a, latest, exists); err != nil {
 		return err
 	}
 	if err := p.admitSize(a, &latest, exists); err != nil {
@@ -99,6 +94,16 @@ func (p *pendingSet) admit(tx *store.Tx, a *appending) error {
 		p.receipts.add(tx, a.supersedes(&latest))
 	}
 	return nil
+}
+
+// roomFor refuses a write for which there is no room, latest being the entry's newest one.
+func (p *pendingSet) roomFor(t record.Totals, a *appending, latest record.Version, exists bool) error {
+	size := (&record.Version{Bytes: int32(len(a.Value))}).Size(a.ID)
+	adds := size - a.frees + entryMemory - record.Overhead
+	if exists {
+		adds = size - a.frees - latest.Size(a.ID)
+	}
+	return p.room(t, adds, size)
 }
 
 // nextVersion makes the write's version, which follows the entry's latest one.

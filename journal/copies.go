@@ -35,6 +35,7 @@ type copies struct {
 	// Guarded by readers.
 	notDurable map[ID]chan struct{}
 
+	doubts   *doubts
 	seen     seen         // confirmations and reads that the disk does not record
 	written  atomic.Int64 // bytes of copies since they were last measured
 	damaged  atomic.Int64 // damaged copies and listings that were given up
@@ -54,6 +55,7 @@ type stripe struct {
 func newCopies(s *store.Store, readers *readersLock, logger *slog.Logger) *copies {
 	return &copies{
 		store: s, readers: readers, logger: logger, seed: maphash.MakeSeed(), notDurable: make(map[ID]chan struct{}),
+		doubts: &doubts{},
 	}
 }
 
@@ -112,12 +114,17 @@ func (c *copies) head(id ID) (o Observation, err error) {
 
 // state is the State of an entry that has no pending write.
 func (c *copies) state(id ID) (State, error) {
+	doubted := c.doubts.has(id)
 	found, err := c.read(id)
 	if err != nil || !found.intact {
-		return State{}, err
+		return State{InDoubt: doubted}, err
 	}
 	noted := c.seen.use(id, unixNow())
-	return settledState(found.Observation, max(found.confirmedAt, noted.confirmedAt)), nil
+	state := settledState(found.Observation, max(found.confirmedAt, noted.confirmedAt))
+	if doubted {
+		state.InDoubt, state.ConfirmedAt = true, longAgo
+	}
+	return state, nil
 }
 
 // durableState is the State of an entry with no pending write. It waits for a copy that

@@ -67,6 +67,7 @@ type Journal struct {
 	// Receipts say what has become of each write.
 	Receipts *Receipts
 
+	*doubts
 	opts    Options
 	store   *store.Store
 	pending *pendingSet

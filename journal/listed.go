@@ -20,6 +20,7 @@ type listed struct {
 	changed []Row      // rows that differ from the kept ones
 	removed []string   // keys of rows that go
 	absent  []ID       // entries with a settled copy that upstream no longer holds
+	doubted []ID       // entries in doubt whose settled copy is not what the listing shows
 	resizes []resizing // of the rows
 	drops   []resizing // of the absent ones
 	damaged bool       // the kept listing cannot be read
@@ -50,6 +51,9 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 			return err
 		}
 	}
+	if l.doubted, err = l.inDoubt(now); err != nil {
+		return err
+	}
 	l.damaged = damaged
 	l.header = record.Header{FetchedAt: l.fill.startedAt, Newest: inOrder(now), Complete: complete}
 	l.compare(past.Rows, now)
@@ -60,7 +64,7 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 	// replaced.
 	l.same = ok && before.FetchedAt != 0 && before.FetchedAt <= l.header.FetchedAt &&
 		before.Complete == complete && before.Newest == l.header.Newest &&
-		len(l.changed)+len(l.removed)+len(l.absent) == 0 && !l.unread
+		len(l.changed)+len(l.removed)+len(l.absent)+len(l.doubted) == 0 && !l.unread
 	return nil
 }
 
@@ -136,6 +140,23 @@ func (l *listed) notListed(now map[string]Row) (absent []ID, err error) {
 	return absent, err
 }
 
+// inDoubt returns the entries in doubt whose settled copy is not what the listing shows: a read
+// must not go back behind that (contract 7).
+func (l *listed) inDoubt(now map[string]Row) (changed []ID, err error) {
+	for _, id := range l.doubts.in(l.fill.namespace) {
+		kept, err := l.head(id)
+		if err != nil {
+			return nil, err
+		}
+		row, listed := now[id.Key]
+		same := row.Origin.Seq != 0 && row.Origin.Seq == kept.Origin.Seq && row.ListBytes == kept.ListBytes
+		if listed && !same {
+			changed = append(changed, id)
+		}
+	}
+	return changed, nil
+}
+
 func has(rows map[string]Row, name string) bool {
 	_, ok := rows[name]
 	return ok
@@ -180,7 +201,7 @@ func (l *listed) dropCopies(tx *store.Tx) {
 		tx.DeletePrefix(record.Within(record.SettledPrefix, l.fill.namespace))
 		return
 	}
-	for _, id := range l.absent {
+	for _, id := range slices.Concat(l.absent, l.doubted) {
 		tx.Delete(record.EntryKey(record.SettledPrefix, id))
 	}
 }
@@ -221,7 +242,7 @@ func (l *listed) Applied() {
 	for _, r := range slices.Concat(l.resizes, l.drops) {
 		l.sizes.baseChanged(ID{Namespace: l.fill.namespace, Key: r.key})
 	}
-	hidden := slices.Concat([]ID{{Namespace: l.fill.namespace}}, l.absent)
+	hidden := slices.Concat([]ID{{Namespace: l.fill.namespace}}, l.absent, l.doubted)
 	for _, id := range hidden {
 		l.readers.changed(Change{ID: id})
 	}

@@ -33,13 +33,18 @@ func Open(opts Options) (*Journal, error) {
 	copies := newCopies(s, readers, opts.Logger)
 	copies.pending, copies.sizes, pending.copies = pending, opts.Sizes, copies
 	rebuilt := make(chan struct{})
-	return &Journal{
+	j := &Journal{
 		Receipts: &Receipts{store: s, pending: pending, rebuilt: rebuilt},
-		opts:     opts, store: s, pending: pending, copies: copies, dead: newDeadIndex(s),
+		doubts:   copies.doubts, opts: opts, store: s, pending: pending, copies: copies, dead: newDeadIndex(s),
 		evictor: &evictor{copies: copies, pending: pending, budget: opts.CopiesBytes},
 		full:    &fullness{logger: opts.Logger},
 		rebuilt: rebuilt,
-	}, nil
+	}
+	j.doubts.j = j
+	if err := j.recall(); err != nil && !store.IsDamage(err) { // the flusher meets the damage, too, and ends the process
+		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))
+	}
+	return j, nil
 }
 
 func open(opts Options, storeOpts store.Options) (_ *store.Store, err error) {

@@ -118,6 +118,19 @@ func (c *copies) forgetRow(id ID) (*rowChange, error) {
 	return change, nil
 }
 
+// forget takes out all that is known of an entry when nobody knows what upstream holds of it.
+// The caller holds the copies lock.
+func (c *copies) forget(id ID) (fill func(*store.Tx), err error) {
+	row, err := c.forgetRow(id)
+	if err != nil {
+		return nil, err
+	}
+	return func(tx *store.Tx) {
+		tx.Delete(record.EntryKey(record.SettledPrefix, id))
+		row.fill(tx)
+	}, nil
+}
+
 // header reads the header of a listing that is about to change. A damaged one is no listing
 // any more, and the change removes it.
 func (c *copies) header(namespace string, change *rowChange) (h record.Header, listed bool, err error) {

@@ -127,13 +127,9 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 		}
 	}
 	if why.InDoubt {
-		row, err := j.copies.forgetRow(w.ID)
-		if err != nil {
+		var err error
+		if forget, err = j.copies.forget(w.ID); err != nil {
 			return fmt.Errorf("dead-lettering write %d to %s: %w", w.Seq, w.ID, err)
-		}
-		forget = func(tx *store.Tx) {
-			tx.Delete(record.EntryKey(record.SettledPrefix, w.ID))
-			row.fill(tx)
 		}
 	}
 	r.fill = func(tx *store.Tx, last *record.Version) {
@@ -208,6 +204,7 @@ func (r *retiring) Applied() {
 	case r.entry != nil:
 		p.index.WaitsSince(r.entry, r.w.UpdatedAt)
 	}
+	r.doubts.remove(r.w.ID)
 	if r.hide {
 		r.revealed = r.copies.hide(r.w.ID, ID{Namespace: r.w.Namespace})
 	}

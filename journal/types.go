@@ -100,6 +100,9 @@ type State struct {
 	// Settling keeps it, and so does upstream's answer as long as it shows that write. It is 0
 	// if another host made the state, as far as is known.
 	WrittenAs uint64
+	// InDoubt says that upstream may hold another state by now, or soon: a write that was
+	// not journaled may be carried out there. ConfirmedAt is long ago then.
+	InDoubt bool
 }
 
 // Listing is the last listing of a namespace that upstream gave, brought forward
@@ -166,6 +169,8 @@ var (
 	ErrNoReceipt = errors.New("the receipt is not kept any more")
 	// ErrRebuilding says that the journal does not know all pending writes yet.
 	ErrRebuilding = errors.New("the journal is still being read")
+	// ErrNotPending says that no such write to the entry is pending, or no longer.
+	ErrNotPending = errors.New("no such write is pending")
 	// ErrNoDeadLetter says that there is no dead letter of that number.
 	ErrNoDeadLetter = errors.New("no such dead letter")
 )

@@ -31,23 +31,30 @@ func (m *memory) storeIf(ctx context.Context, w journal.NewWrite, c conditions) 
 func (m *memory) tryIf(w journal.NewWrite, c conditions) (journal.Write, error) {
 	lease := m.cache.Lease(entryKey(w.ID))
 	defer lease.Release()
-	seq, found, err := m.lookUp(w.ID)
+	seq, changes, err := m.meets(w, c)
 	if err != nil {
-		return journal.Write{}, err
-	}
-	item, changes, err := m.present(w.ID, found)
-	if err != nil {
-		return journal.Write{}, err
-	}
-	if item.Body == nil && w.Op == journal.Delete {
-		// Without a condition it would be a 404, and so it is with one (RFC 9110, section 13.2.1).
-		return journal.Write{}, wire.NotFound(w.Namespace, w.Key)
-	}
-	if err := c.refuseWrite(item); err != nil {
 		return journal.Write{}, err
 	}
 	w.If = func(newest uint64) bool { return newest == seq && lease.Changes() == changes }
 	return m.store(w)
+}
+
+// meets refuses a write if the entry is not as the conditions want it. It returns the entry's
+// newest pending write, 0 if there is none, and how many changes of the entry the look has made.
+func (m *memory) meets(w journal.NewWrite, c conditions) (seq uint64, changes int64, err error) {
+	seq, found, err := m.lookUp(w.ID)
+	if err != nil {
+		return 0, 0, err
+	}
+	item, changes, err := m.present(w.ID, found)
+	if err != nil {
+		return 0, 0, err
+	}
+	if item.Body == nil && w.Op == journal.Delete {
+		// Without a condition it would be a 404, and so it is with one (RFC 9110, section 13.2.1).
+		return 0, 0, wire.NotFound(w.Namespace, w.Key)
+	}
+	return seq, changes, c.refuseWrite(item)
 }
 
 // lookUp is findEntry for a write: it also says which write is pending, 0 if none is.

@@ -85,6 +85,9 @@ func (e *entry) ask(ctx context.Context, waitOutOutage bool) (take func() (fetch
 		}
 	}
 	seen, err := e.m.upstream.Get(ctx, e.id, waitOutOutage)
+	if err == nil {
+		err = e.m.passing.wait(ctx, e.id)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +147,7 @@ func (m *memory) rememberAbsence(id journal.ID, unchanged func() bool) (*cache.I
 	if err != nil {
 		return nil, err
 	}
-	if state.Kind == journal.Unknown {
+	if state.Kind == journal.Unknown && !state.InDoubt {
 		item := m.cache.Put(entryKey(id), generation, absent)
 		m.cache.Await()
 		return item, nil

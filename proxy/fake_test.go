@@ -169,6 +169,13 @@ func (u *fakeUpstream) remove(id journal.ID) {
 	delete(u.entries, id)
 }
 
+func (u *fakeUpstream) holds(id journal.ID) (value string, held bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	o, held := u.entries[id]
+	return o.Value, held
+}
+
 // take returns what upstream was asked since the last time.
 func (u *fakeUpstream) take() []question {
 	u.mu.Lock()
@@ -185,6 +192,7 @@ type fakeFlusher struct {
 	settled  func(journal.Write) // nil: nobody is told
 
 	mu      sync.Mutex
+	through func(w journal.NewWrite) (settled bool, err error) // nil: upstream takes it
 	await   func(ctx context.Context, id journal.ID, seq uint64) bool
 	stuck   bool // nothing can be flushed
 	flushed []string
@@ -265,4 +273,62 @@ func (f *fakeFlusher) Await(ctx context.Context, id journal.ID, seq uint64) bool
 	await := f.await
 	f.mu.Unlock()
 	return await(ctx, id, seq)
+}
+
+func (f *fakeFlusher) Send(_ context.Context, id journal.ID) (seq uint64, settled, dead bool, err error) {
+	w, ok, err := f.journal.Newest(id)
+	switch {
+	case err != nil:
+		return 0, false, false, err
+	case !ok:
+		return 0, false, false, journal.ErrNotPending
+	case f.stuck:
+		return w.Seq, false, false, nil
+	}
+	return w.Seq, f.settle(id), false, nil
+}
+
+func (f *fakeFlusher) Drop(_ context.Context, id journal.ID, seq uint64) (journal.Write, error) {
+	w, ok, err := f.journal.Newest(id)
+	if err == nil && (!ok || seq != 0 && seq != w.Seq) {
+		err = journal.ErrNotPending
+	}
+	if err == nil {
+		err = f.journal.DeadLetter(w, journal.Failure{Kind: journal.Dropped, Reason: "dropped by hand"})
+	}
+	return w, err
+}
+
+// WriteThrough carries the write out unless the test says otherwise.
+func (f *fakeFlusher) WriteThrough(
+	_ context.Context, w journal.NewWrite, ready func() (unchanged func(newest uint64) bool, err error),
+) (written journal.Write, settled bool, err error) {
+	if w.If, err = ready(); err != nil {
+		return written, false, err
+	}
+	f.mu.Lock()
+	through := f.through
+	f.mu.Unlock()
+	if through == nil {
+		through = func(w journal.NewWrite) (bool, error) {
+			if w.Op == journal.Put {
+				f.upstream.set(w.ID, w.Value)
+				return true, nil
+			}
+			if _, held := f.upstream.holds(w.ID); !held {
+				return false, journal.ErrAbsent
+			}
+			f.upstream.remove(w.ID)
+			return true, nil
+		}
+	}
+	if settled, err = through(w); err != nil {
+		return written, false, err
+	}
+	if written, err = f.journal.Append(w); err == nil && settled {
+		if err = f.journal.Settle(written); err == nil && f.settled != nil {
+			f.settled(written)
+		}
+	}
+	return written, settled, err
 }

@@ -88,6 +88,9 @@ func (l *listing) ask(ctx context.Context, waitOutOutage bool) (take func() (fet
 		}
 	}()
 	rows, complete, err := l.m.upstream.List(ctx, l.namespace, waitOutOutage)
+	if err == nil {
+		err = l.m.passing.wait(ctx, journal.ID{Namespace: l.namespace})
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -17,10 +17,14 @@ type memory struct {
 	upstream Upstream
 	flusher  Flusher
 	policy   func(namespace string) cache.Policy
-	tasks    *tasks
-	fetches  *fetches
-	bodies   *wire.Bodies
-	metrics  *metrics
+	// writesThrough says which namespaces write through, and passing has the writes that are
+	// on their way upstream so.
+	writesThrough func(namespace string) bool
+	passing       *passing
+	tasks         *tasks
+	fetches       *fetches
+	bodies        *wire.Bodies
+	metrics       *metrics
 }
 
 func (m *memory) answerEntry(w http.ResponseWriter, r *http.Request, id journal.ID) error {

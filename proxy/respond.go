@@ -40,6 +40,10 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, method, path s
 	var refusal *wire.Refusal
 	var later interface{ RetryAfter() time.Duration }
 	var said answered
+	var unwritten interface {
+		WriteStatus() int
+		RetryAfter() time.Duration // 0 if nobody knows
+	}
 	switch {
 	case errors.As(err, &refusal):
 		s.metrics.refused.Inc()
@@ -54,6 +58,12 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, method, path s
 	case errors.As(err, &said):
 		s.metrics.refused.Inc()
 		refusal = passedOn(w, said)
+	case errors.As(err, &unwritten):
+		s.metrics.unavailable.Inc()
+		if wait := unwritten.RetryAfter(); wait > 0 {
+			w.Header().Set("Retry-After", retryAfter(wait))
+		}
+		refusal = wire.Detail(unwritten.WriteStatus(), err.Error())
 	case errors.As(err, &later):
 		s.metrics.unavailable.Inc()
 		w.Header().Set("Retry-After", retryAfter(later.RetryAfter()))

@@ -63,9 +63,20 @@ type Flusher interface {
 	EntryWaits(id journal.ID) (why string, until time.Time)
 	// TryNow ends the waits of a namespace, or with "" of all, that only time would end.
 	TryNow(namespace string)
+	// Send has an entry's pending write sent now, once, and returns what has become of it:
+	// neither is still pending. Its error is [journal.ErrNotPending] if there is none.
+	Send(ctx context.Context, id journal.ID) (seq uint64, settled, dead bool, err error)
+	// Drop makes an entry's pending write a dead letter; see Send. A number of 0 is any.
+	Drop(ctx context.Context, id journal.ID, seq uint64) (journal.Write, error)
 	// Await has an acknowledged write sent at once and returns once it, or a newer one to
 	// its entry, has settled. It returns false when ctx ends first or the write is dead.
 	Await(ctx context.Context, id journal.ID, seq uint64) (settled bool)
+	// WriteThrough has upstream carry a write out, journals the write then, and returns
+	// whether it has settled. When the entry's turn has come, ready decides whether to go on,
+	// and returns the write's If. The write's number is 0 if the journal had no room for it.
+	// Errors of its own have a method WriteStatus() int.
+	WriteThrough(ctx context.Context, w journal.NewWrite, ready func() (unchanged func(newest uint64) bool, err error)) (
+		written journal.Write, settled bool, err error)
 }
 
 // UpstreamState says how upstream does.
@@ -103,6 +114,9 @@ type Options struct {
 	Forward http.Handler
 	// Policy says how long answers of a namespace are good.
 	Policy func(namespace string) cache.Policy
+	// WriteThrough says whether an acknowledgement of a namespace means that upstream has
+	// the write; nil is for none.
+	WriteThrough func(namespace string) bool
 	// UpstreamURL and UpstreamState describe upstream in the status.
 	UpstreamURL   string
 	UpstreamState func() UpstreamState
@@ -140,11 +154,14 @@ func New(opts Options) (*Server, error) {
 		return nil, err
 	}
 	running := newTasks()
+	if opts.WriteThrough == nil {
+		opts.WriteThrough = func(string) bool { return false }
+	}
 	return &Server{
 		tasks: running,
 		memory: &memory{
 			journal: opts.Journal, cache: opts.Cache, upstream: opts.Upstream, flusher: opts.Flusher,
-			policy: opts.Policy, metrics: counters, bodies: wire.NewBodies(), tasks: running,
+			policy: opts.Policy, writesThrough: opts.WriteThrough, passing: newPassing(), metrics: counters, bodies: wire.NewBodies(), tasks: running,
 			fetches: &fetches{tasks: running, logger: opts.Logger},
 		},
 		surface: newSurface(opts, running),

@@ -42,8 +42,7 @@ type finish func(ctx context.Context, w http.ResponseWriter) error
 func (s *Server) atOnce(id journal.ID, r *fastpath.Request, dst []byte) (answer []byte, rest finish, err error) {
 	defer recoverPanic(s.logger, &err)
 	if r.Method == http.MethodPut {
-		answer, err = s.memory.putSimple(id, r, dst)
-		return answer, nil, err
+		return s.memory.putSimple(id, r, dst)
 	}
 	return s.memory.getSimple(id, r.Date, dst)
 }
@@ -94,17 +93,22 @@ func (m *memory) getSimple(id journal.ID, date string, dst []byte) (answer []byt
 var jsonHeader = http.Header{"Content-Type": jsonType}
 
 // putSimple checks in the order of [wire.Bodies.ReadPut].
-func (m *memory) putSimple(id journal.ID, r *fastpath.Request, dst []byte) ([]byte, error) {
+func (m *memory) putSimple(id journal.ID, r *fastpath.Request, dst []byte) (answer []byte, rest finish, err error) {
 	value, refusal := wire.DecodePut(jsonHeader, r.Body)
 	if refusal == nil {
 		refusal = wire.CheckPut(id.Namespace, id.Key, value)
 	}
 	if refusal != nil {
-		return nil, refusal
+		return nil, nil, refusal
+	}
+	if m.writesThrough(id.Namespace) {
+		return nil, func(ctx context.Context, w http.ResponseWriter) error {
+			return putThrough(ctx, m, w, newPut(id, value), conditions{})
+		}, nil
 	}
 	written, err := m.store(newPut(id, value))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	dst = append(dst, "HTTP/1.1 200 OK\r\nBotwired-Write: pending; seq="...)
 	dst = strconv.AppendUint(dst, written.Seq, 10)
@@ -112,7 +116,7 @@ func (m *memory) putSimple(id journal.ID, r *fastpath.Request, dst []byte) ([]by
 	dst = appendWriteTag(dst, written.Seq, value)
 	dst = append(dst, "\r\n"...)
 	var stored [storedSize]byte
-	return appendBody(dst, r.Date, wire.AppendStored(stored[:0], id.Namespace, id.Key, wire.CodePoints(value))), nil
+	return appendBody(dst, r.Date, wire.AppendStored(stored[:0], id.Namespace, id.Key, wire.CodePoints(value))), nil, nil
 }
 
 // storedSize is the size, in bytes, of the longest answer to a PUT: with the longest

@@ -75,6 +75,8 @@ func newSurface(opts Options, running *tasks) *surface {
 		"flush":        {http.MethodPost, s.flush, []string{"namespace", "timeout", "now"}},
 		"pending":      {http.MethodGet, s.pending, []string{"namespace", "limit"}},
 		"dead-letters": {http.MethodGet, s.deadLetters, []string{"limit", "after"}},
+		"pending/send": {http.MethodPost, s.sendPending, []string{"namespace", "key"}},
+		"pending/drop": {http.MethodPost, s.dropPending, []string{"namespace", "key", "seq"}},
 		"metrics":      {http.MethodGet, s.exposeMetrics, []string{anyParameters}},
 		"livez":        {http.MethodGet, s.livez, []string{anyParameters}},
 		"readyz":       {http.MethodGet, s.readyz, []string{anyParameters}},

@@ -25,6 +25,10 @@ func (m *memory) put(w http.ResponseWriter, r *http.Request, id journal.ID) erro
 		return refusal
 	}
 	defer room.Release()
+	if m.writesThrough(id.Namespace) {
+		room.Release() // a namespace that waits for upstream is not to keep others from reading
+		return putThrough(r.Context(), m, w, newPut(id, value), c)
+	}
 	written, err := m.storeIf(r.Context(), newPut(id, value), c)
 	if err != nil {
 		return err
@@ -72,6 +76,9 @@ func (m *memory) delete(w http.ResponseWriter, r *http.Request, id journal.ID) e
 	c, err := parseConditions(r.Header)
 	if err != nil {
 		return err
+	}
+	if m.writesThrough(id.Namespace) {
+		return deleteThrough(r.Context(), m, w, id, c)
 	}
 	written, parameter, err := m.remove(r.Context(), id, c)
 	if err != nil {

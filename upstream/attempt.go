@@ -19,14 +19,17 @@ type attempt struct {
 	newest    uint64 // the task's newest write when the attempt began
 	newer     uint64 // position of the first write that this attempt does not send; 0 if there is none
 	startedAt instant
-	turn      uint64 // in which it began
-	probe     bool   // it finds out whether an outage is over
-	early     bool   // it is a probe before its turn
-	trial     bool   // it finds out whether the namespace is let in again
-	silent    bool   // the entry's last request was not answered
-	inOrder   bool   // the namespace's next request follows this one
-	removes   bool   // a delete is among what it sends, and there is a quota
-	charge    charge // for the request, to the namespace's quota
+	turn      uint64        // in which it began
+	probe     bool          // it finds out whether an outage is over
+	early     bool          // it is a probe before its turn
+	trial     bool          // it finds out whether the namespace is let in again
+	silent    bool          // the entry's last request was not answered
+	inOrder   bool          // the namespace's next request follows this one
+	removes   bool          // a delete is among what it sends, and there is a quota
+	charge    charge        // for the request, to the namespace's quota
+	byHand    bool          // a person wants it, and it is not the schedule's turn
+	ended     chan struct{} // closed at its end; nil while nobody waits for that
+	through   *through      // the write that it sends in place of the pending one; nil if none
 }
 
 func (a *attempt) id() journal.ID { return a.queue.id(a.task) }
@@ -43,6 +46,9 @@ func (a *attempt) newerWrite(position uint64, now instant) {
 // run makes the attempt. Its errors are the journal's.
 func (a *attempt) run(ctx context.Context) error {
 	defer a.f.signal()
+	if a.through != nil {
+		return a.through.run(ctx, a)
+	}
 	if a.task.doubt().verifying(a.newest) {
 		return a.readBack(ctx)
 	}
@@ -66,7 +72,7 @@ func (a *attempt) send(ctx context.Context) error {
 	}
 	a.f.opts.Quotas.cover(w.Namespace)
 	sentAt := a.sending(w)
-	failed := request(ctx, a.f.opts.Engine, w)
+	_, failed := request(ctx, a.f.opts.Engine, w)
 	if failed != nil && failed.Verdict == Unsent && !a.task.mayHaveLanded() {
 		// The task is still this attempt's, so this takes back no mark of the next attempt.
 		// The mark stays if an earlier request may have arrived.
@@ -92,11 +98,13 @@ func (a *attempt) send(ctx context.Context) error {
 	return a.conclude(w, sentAt, verdict, failed)
 }
 
-func request(ctx context.Context, engine Engine, w journal.Write) *Error {
+// request sends a write. held says of a delete that upstream held the entry.
+func request(ctx context.Context, engine Engine, w journal.Write) (held bool, failed *Error) {
 	if w.Op == journal.Delete {
-		return errorOf(engine.Delete(ctx, w.ID))
+		held, err := engine.Delete(ctx, w.ID)
+		return held, errorOf(err)
 	}
-	return errorOf(engine.Put(ctx, w.ID, w.Value))
+	return false, errorOf(engine.Put(ctx, w.ID, w.Value))
 }
 
 // sending notes that w is sent now, so that only a newer write is left to send. It returns
@@ -114,9 +122,10 @@ func (a *attempt) sending(w journal.Write) (at instant) {
 	return a.f.now()
 }
 
-// vanished ends a task whose entry has nothing pending: a sent mark was left behind.
+// vanished ends a task whose entry has nothing pending: a sent mark was left behind, or the
+// entry was in doubt.
 func (a *attempt) vanished() error {
-	if err := a.f.opts.Journal.UnmarkSent(a.id()); err != nil {
+	if err := a.f.opts.Journal.Lapse(a.id()); err != nil {
 		return err
 	}
 	a.charge.takeBack()
@@ -156,7 +165,7 @@ func (a *attempt) staysPending(w journal.Write, sentAt instant) bool {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	a.f.schedule.confirmedIn(a.f.now() - sentAt)
-	if a.f.schedule.overtook(a.queue, w.Seq) || a.early {
+	if a.through == nil && !a.byHand && (a.f.schedule.overtook(a.queue, w.Seq) || a.early) {
 		// Upstream would list the entry as older than those that were written before it:
 		// the write is sent again in its turn.
 		a.stop(backingOff, atOnce)
@@ -277,6 +286,6 @@ func (a *attempt) beginAnew() {
 	if doubt != nil {
 		retryOf(a.task).doubt = doubt
 	}
-	a.task.urgent = a.f.callers.waitFor(a.id())
+	a.task.urgent = a.task.through || a.f.callers.waitFor(a.id())
 	a.f.schedule.enqueue(a.queue, a.task, a.f.now())
 }

@@ -31,8 +31,8 @@ type Engine interface {
 	// the value under the entry's own name (contract 13).
 	Put(ctx context.Context, id journal.ID, value string) error
 	// Delete removes an entry. It returns nil only if upstream itself confirms that it
-	// does not hold the entry, whether or not it did before.
-	Delete(ctx context.Context, id journal.ID) error
+	// does not hold the entry; held says whether it did before.
+	Delete(ctx context.Context, id journal.ID) (held bool, err error)
 }
 
 // Error says why a request brought no usable answer, and what that means.

@@ -22,6 +22,29 @@ func (a *attempt) stop(why waiting, at instant) {
 	a.f.schedule.enqueue(a.queue, a.task, a.f.now())
 }
 
+// resume ends the attempt of a write through: what is pending of the entry waits as before.
+// The caller holds mu.
+func resume(a *attempt) {
+	why, at := backingOff, instant(0)
+	if r := a.task.retry; r != nil {
+		why, at = r.waiting, r.at
+		switch d := r.doubt; {
+		case d == nil:
+		case a.task.first == 0:
+			why, at = doubting, max(atOnce, d.until())
+		case d.confirmed == nil && why == doubting && d.unknownUntil == 0, d.confirmed != nil && a.task.seq > d.confirmed.seq:
+			why, at = backingOff, a.f.now()+instant(a.f.opts.BackoffInitial) // it is to be sent
+		}
+	}
+	if a.task.needless() {
+		a.f.schedule.stop(a, a.f.now())
+		a.queue.tasks.Delete(a.task.Key())
+		a.f.schedule.discard(a.queue)
+		return
+	}
+	a.stop(why, at)
+}
+
 // putBack ends an attempt that shows nothing of upstream, and puts its task back in line.
 func (a *attempt) putBack() {
 	a.f.health.release(a.probe)
@@ -46,6 +69,10 @@ func (a *attempt) waitForRoom() {
 
 // failed ends an attempt that has failed, and notes why. The caller holds mu.
 func (a *attempt) failed(failed *Error, why waiting, retryAt instant) {
+	if a.through != nil {
+		resume(a)
+		return
+	}
 	r := retryOf(a.task)
 	r.attempts++
 	r.failedIn, r.reason = a.turn, failed.Reason
@@ -160,14 +187,19 @@ func (a *attempt) block(wait time.Duration, failed *Error, retryAt instant) {
 // unanswered puts the entry in doubt: upstream may carry out the request for a late window.
 // The newest write is sent as soon as upstream answers again all the same (contract 14).
 func (a *attempt) unanswered(w journal.Write, failed *Error) {
+	noteDoubt(a, contentOf(w))
+	a.tryAgain(failed, a.blame(failed))
+}
+
+// noteDoubt notes that upstream may carry out a request which would leave c.
+func noteDoubt(a *attempt, c content) {
 	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
 	r := retryOf(a.task)
 	if r.doubt == nil {
 		r.doubt = &doubt{}
 	}
-	r.doubt.add(contentOf(w), a.f.now()+instant(a.f.opts.LateWindow))
-	a.f.mu.Unlock()
-	a.tryAgain(failed, a.blame(failed))
+	r.doubt.add(c, a.f.now()+instant(a.f.opts.LateWindow))
 }
 
 // transient makes a write wait. Upstream, or something in its place, may have carried it out

@@ -91,7 +91,7 @@ func (f *Flusher) leave(w *flushWait) FlushResult {
 // sequence number, or a newer one to the entry, has settled. It is false when ctx ends
 // first, or when the write is a dead letter.
 func (f *Flusher) Await(ctx context.Context, id journal.ID, seq uint64) (settled bool) {
-	w := f.expediteEntry(id, seq)
+	w := newEntryWait(f, id, seq)
 	if w == nil {
 		// The write went upstream before its caller began to wait: hardly ever.
 		dead, err := f.opts.Journal.IsDead(id, seq)
@@ -107,9 +107,9 @@ func (f *Flusher) Await(ctx context.Context, id journal.ID, seq uint64) (settled
 	return w.settled
 }
 
-// expediteEntry makes an entry urgent and returns a wait for one of its writes; nil if
+// newEntryWait makes an entry urgent and returns a wait for one of its writes; nil if
 // the entry has nothing pending any more.
-func (f *Flusher) expediteEntry(id journal.ID, seq uint64) *entryWait {
+func newEntryWait(f *Flusher, id journal.ID, seq uint64) *entryWait {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	q, t := f.schedule.find(id)
@@ -148,6 +148,7 @@ func (f *Flusher) Drain(ctx context.Context) FlushResult {
 	case <-d.hopeless:
 	case <-ctx.Done():
 	}
+	awaitThroughs(ctx, f)
 	return f.leave(w)
 }
 

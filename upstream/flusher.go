@@ -23,6 +23,13 @@ type Journal interface {
 	Settle(journal.Write) error
 	DeadLetter(journal.Write, journal.Failure) error
 	IsDead(id journal.ID, seq uint64) (bool, error)
+
+	// For writes through.
+	Admits(journal.NewWrite) error
+	Append(journal.NewWrite) (journal.Write, error)
+	Doubt(journal.ID)
+	Lapse(journal.ID) error
+	Overtaken(id journal.ID, seq uint64) error
 }
 
 // FlusherOptions configures a flusher.
@@ -38,6 +45,8 @@ type FlusherOptions struct {
 	Quotas *Quotas
 	// Slots bound the requests under way.
 	Slots *Slots
+	// Timeout is how long a write through waits for its turn.
+	Timeout time.Duration
 	// LateWindow is how long an unanswered request may still be carried out.
 	LateWindow time.Duration
 	// BackoffInitial and BackoffMax bound the wait between attempts.

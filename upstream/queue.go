@@ -54,7 +54,7 @@ type queue struct {
 
 func (q *queue) id(t *task) journal.ID { return journal.ID{Namespace: q.Key(), Key: t.Key()} }
 
-func (q *queue) isUrgent(t *task) bool { return t.urgent || t.first <= q.urgentUpTo }
+func (q *queue) isUrgent(t *task) bool { return t.through || t.urgent || t.first <= q.urgentUpTo }
 
 // leave takes a task out of its place. It must not be running.
 func (q *queue) leave(t *task) {

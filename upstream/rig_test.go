@@ -93,7 +93,7 @@ func newRigWithin(t testing.TB, f *fake, fs vfs.FS, quota func(string) upstream.
 	}
 	r.flusher = upstream.NewFlusher(upstream.FlusherOptions{
 		Journal: r.journal, Engine: r.client, Health: r.health, Quotas: r.quotas, Linger: func(string) time.Duration { return time.Duration(r.linger.Load()) },
-		Slots: r.slots, LateWindow: lateWindow, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
+		Slots: r.slots, Timeout: timeout, LateWindow: lateWindow, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
 		OnSettled: func(w journal.Write) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -37,6 +37,7 @@ type schedule struct {
 	turn           uint64
 	excusedUpTo    uint64 // the last turn when a fault of upstream's ended: what failed in it, or before, is not to blame
 	quotas         *Quotas
+	throughs       throughs
 	// fresh is the queue that an untried task has joined last: the best place for a
 	// probe to come from, as tasks that have failed may be sick themselves.
 	fresh *queue
@@ -45,7 +46,7 @@ type schedule struct {
 }
 
 func newSchedule(window int, onSooner func()) *schedule {
-	return &schedule{running: make(map[*task]*attempt), window: window, roundTrip: instant(firstRoundTrip), onSooner: onSooner}
+	return &schedule{running: make(map[*task]*attempt), throughs: make(throughs), window: window, roundTrip: instant(firstRoundTrip), onSooner: onSooner}
 }
 
 // find returns the entry's task and its queue; nil if there is none.
@@ -128,7 +129,7 @@ func (s *schedule) written(c journal.Change, linger, now instant) {
 func (s *schedule) enqueue(q *queue, t *task, now instant) {
 	t.urgent = t.urgent || s.draining
 	switch {
-	case t.retry != nil && t.retry.at != 0:
+	case !t.through && t.retry != nil && t.retry.at != 0:
 		q.retries[t.retry.waiting].push(t.retry)
 	case q.isUrgent(t):
 		q.urgent.push(t)
@@ -209,18 +210,26 @@ func (s *schedule) start(q *queue, now instant, probe bool) *attempt {
 		t = q.removing.front // makes room
 	}
 	early := false
-	if !q.blocked && !q.pace.spread && s.inOrder(q) {
+	if !q.blocked && !q.pace.spread && !t.through && s.inOrder(q) {
 		oldest := q.oldest(now)
 		if early = probe && t.seq > oldest.seq; !early {
 			t = oldest
 		}
 	}
 	a := &attempt{queue: q, task: t, newest: t.seq, startedAt: now, probe: probe, early: early, trial: q.blocked, silent: t.isSilent()}
-	a.inOrder = !t.retrying() || t.retry.waiting != silent && t.retry.waiting != doubting
+	a.through = s.throughs.pop(t)
+	a.inOrder = a.through == nil && (!t.retrying() || t.retry.waiting != silent && t.retry.waiting != doubting)
 	q.leave(t)
 	a.charge = charged(a, s.quotas, now)
-	t.running = true
-	s.running[t] = a
+	beginAttempt(s, a)
+	return a
+}
+
+// beginAttempt notes that an attempt begins, whose task is in no line.
+func beginAttempt(s *schedule, a *attempt) {
+	q := a.queue
+	a.task.running = true
+	s.running[a.task] = a
 	q.running++
 	if q.failing {
 		s.failingRunning++
@@ -229,17 +238,16 @@ func (s *schedule) start(q *queue, now instant, probe bool) *attempt {
 		q.silent++
 	}
 	s.turn++
-	a.turn = s.turn
-	q.served, q.servedAt = s.turn, now
+	a.turn, q.served = s.turn, s.turn
+	q.servedAt = a.startedAt
 	if s.sender != q {
-		s.sender, s.senderSince = q, now
+		s.sender, s.senderSince = q, a.startedAt
 	}
 	if a.inOrder {
 		q.inOrder++
-		q.inOrderAt = now
+		q.inOrderAt = a.startedAt
 	}
 	s.place(q)
-	return a
 }
 
 // stop ends an attempt; its task is in no line now.
@@ -262,6 +270,9 @@ func (s *schedule) stop(a *attempt, now instant) {
 	}
 	a.task.running = false
 	delete(s.running, a.task)
+	if a.ended != nil {
+		close(a.ended)
+	}
 	q.running--
 	a.charge.end()
 	q.renew(s.quotas, now)
@@ -281,6 +292,10 @@ func (s *schedule) complete(a *attempt, seq uint64) (from, to uint64, left bool)
 	if from != 0 {
 		s.pending--
 		q.pending--
+	}
+	if t.through {
+		t.first = 0
+		return from, noPosition, true
 	}
 	q.tasks.Delete(t.Key())
 	s.discard(q)

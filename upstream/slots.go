@@ -276,6 +276,10 @@ func (s *slotted) Put(ctx context.Context, id journal.ID, value string) error {
 }
 
 // Delete implements [Engine].
-func (s *slotted) Delete(ctx context.Context, id journal.ID) error {
-	return s.do(ctx, id.Namespace, func() error { return s.engine.Delete(ctx, id) })
+func (s *slotted) Delete(ctx context.Context, id journal.ID) (held bool, err error) {
+	err = s.do(ctx, id.Namespace, func() error {
+		held, err = s.engine.Delete(ctx, id)
+		return err
+	})
+	return held, err
 }

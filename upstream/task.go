@@ -27,6 +27,7 @@ type task struct {
 	waited    uint32      // how long the oldest unsent write had waited at writtenAt, in milliseconds
 	running   bool        // a request is under way, and the task is in no line
 	urgent    bool        // a caller waits for this entry: no linger
+	through   bool        // writes through wait for its turn: see throughs
 	removes   bool        // one of its unsent writes is a delete, and there is a quota, or the namespace is full
 }
 
@@ -43,6 +44,9 @@ func (t *task) postpone(now instant) {
 	milliseconds := (t.waitedFor(now) + instant(time.Millisecond) - 1) / instant(time.Millisecond)
 	t.writtenAt, t.waited = now, uint32(min(milliseconds, math.MaxUint32))
 }
+
+// needless reports whether nothing is left to do for the task.
+func (t *task) needless() bool { return t.first == 0 && t.doubt() == nil && !t.through }
 
 // untried reports whether the task's newest write has not failed yet.
 func (t *task) untried() bool { return t.retry == nil || t.retry.attempts == 0 }

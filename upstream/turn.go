@@ -53,6 +53,8 @@ func (p *pace) widened(writtenAt, linger instant) instant {
 // kindOf says how urgently a task is to go.
 func (q *queue) kindOf(t *task) kind {
 	switch {
+	case t.through:
+		return prompt
 	case t.first <= q.urgentUpTo:
 		return demanded
 	case t.urgent, t.removes:
@@ -61,9 +63,10 @@ func (q *queue) kindOf(t *task) kind {
 	return ordinary
 }
 
-// turnOf is when the quota lets a task go. To read a write back costs nothing.
+// turnOf is when the quota lets a task go. To read a write back costs nothing, nor does the end
+// of a doubt.
 func (q *queue) turnOf(t *task) instant {
-	if !q.pace.limited || t.doubt().verifying(t.seq) {
+	if !q.pace.limited || !t.through && (t.first == 0 || t.doubt().verifying(t.seq)) {
 		return 0
 	}
 	return [...]instant{ordinary: q.pace.ordinaryAt, prompt: q.pace.promptAt, demanded: q.pace.demandedAt}[q.kindOf(t)]
@@ -92,7 +95,7 @@ func (c *charge) counted() bool { return c.flying }
 func charged(a *attempt, qs *Quotas, now instant) charge {
 	q, t := a.queue, a.task
 	c := charge{quotas: qs, namespace: q.Key()}
-	if !t.doubt().verifying(t.seq) {
+	if a.through != nil || !t.doubt().verifying(t.seq) {
 		c.made = qs.spend(q.Key(), q.kindOf(t))
 		c.flying = c.made
 		q.renew(qs, now)

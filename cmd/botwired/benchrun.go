@@ -178,7 +178,7 @@ func (b *bench) clean(ctx context.Context) (left bool, err error) {
 }
 
 func (b *bench) remove(ctx context.Context, c *botwire.Client, key string) error {
-	if err := c.Delete(ctx, b.id(key)); err != nil {
+	if _, err := c.Delete(ctx, b.id(key)); err != nil {
 		return fmt.Errorf("removing %s/%s: %w", b.namespace, key, err)
 	}
 	return nil

@@ -16,7 +16,7 @@ const (
 	maxListedPending = 10_000
 )
 
-func newPendingCommand(settings *settingFlags) *cobra.Command {
+func newPendingCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pending",
 		Short: "List the writes that upstream has not confirmed yet",
@@ -51,6 +51,7 @@ func newPendingCommand(settings *settingFlags) *cobra.Command {
 			return settings.process.tellOfMorePending(cmd.Context(), c, body, *namespace, most)
 		})
 	}
+	cmd.AddCommand(newPendingSendCommand(p, settings), newPendingDropCommand(p, settings))
 	return cmd
 }
 

@@ -56,6 +56,8 @@ func TestProcess(t *testing.T) {
 		"OPTIONS asterisk names a host":  testAsterisk,
 		"a caller of the closed journal": testFlushAtShutdown,
 		"SIGHUP reloads":                 testReload,
+		"writes through":                 testWritesThrough,
+		"pending writes by hand":         testPendingByHand,
 		"a bad reload changes nothing":   testBadReload,
 		"the journal is gone":            testJournalGone,
 		"SIGHUP tells who gets in":       testReloadOfWhetherATokenIsNeeded,

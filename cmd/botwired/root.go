@@ -41,7 +41,7 @@ func newRootCommand(p *process) *cobra.Command {
 		newRunCommand(p, settings),
 		newStatusCommand(settings),
 		newFlushCommand(p, settings),
-		newPendingCommand(settings),
+		newPendingCommand(p, settings),
 		newDeadLettersCommand(p, settings),
 		newReceiptCommand(settings),
 		newGetCommand(p, settings),

@@ -204,6 +204,7 @@ func (d *sidecar) openProxy(c *config.Config, engine upstream.Engine, forward ht
 		Journal: d.journal, Cache: d.cache, Upstream: reader, Flusher: d.flusher,
 		Forward:       forward,
 		Policy:        func(namespace string) cache.Policy { return cachePolicy(d.config.Load().For(namespace)) },
+		WriteThrough:  func(namespace string) bool { return d.config.Load().For(namespace).WriteThrough },
 		UpstreamURL:   c.Upstream.URL,
 		UpstreamState: d.upstreamState,
 		ReadsRefused:  reader.Refused,
@@ -231,8 +232,8 @@ func flusherOptions(
 	registry.MustRegister(flushes)
 	return upstream.FlusherOptions{
 		Journal: d.journal, Engine: engine, Health: d.health,
-		Linger:         func(namespace string) time.Duration { return d.config.Load().For(namespace).Linger },
-		LateWindow:     c.Upstream.LateWindow,
+		Linger:  func(namespace string) time.Duration { return d.config.Load().For(namespace).Linger },
+		Timeout: c.Upstream.Timeout, LateWindow: c.Upstream.LateWindow,
 		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax,
 		OnOutcome: func(op journal.Op, verdict upstream.Verdict) {
 			flushes.WithLabelValues(op.String(), verdict.String()).Inc()

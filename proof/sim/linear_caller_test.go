@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -54,7 +55,7 @@ func (a *caller) do(did action, id journal.ID, value string) bool {
 		return false
 	}
 	defer l.callers.Done()
-	o := operation{id: id, caller: a.number, did: did, value: value, sure: a.crowd.plan.fair, life: l}
+	o := operation{id: id, caller: a.number, did: did, value: value, sure: a.crowd.plan.fair, through: a.crowd.plan.through, life: l}
 	if did == list {
 		o.limit = []int{1, len(entries), len(entries)}[a.rng.IntN(3)]
 	}
@@ -140,9 +141,14 @@ func (a *caller) record(o operation, r *httptest.ResponseRecorder) {
 			a.crowd.complain("GET %s was answered with %s", o.id, r.Body)
 		}
 		o.saw = doc.Value
-		a.shown[o.id] = shown{r.Header().Get("ETag"), doc.Value}
+		a.remember(o, shown{r.Header().Get("ETag"), doc.Value})
 	case r.Code == http.StatusOK && o.did == put:
-		a.shown[o.id] = shown{r.Header().Get("ETag"), o.value}
+		a.remember(o, shown{r.Header().Get("ETag"), o.value})
+	case o.through && (r.Code == http.StatusBadGateway || r.Code == http.StatusGatewayTimeout) && (o.did == put || o.did == remove):
+		o.code, o.answer = 0, math.MaxInt64 // it may land yet
+	case o.through && (r.Code == http.StatusForbidden || r.Code == http.StatusTooManyRequests || r.Code == http.StatusServiceUnavailable) &&
+		(o.did == put || o.did == remove):
+		return // nothing was done
 	case r.Code == http.StatusPreconditionFailed && o.wants != wantsNothing:
 	case r.Code == http.StatusOK, r.Code == http.StatusNotFound && (o.did == get || o.did == remove):
 	case (r.Code == http.StatusGatewayTimeout || r.Code == http.StatusForbidden || r.Code == http.StatusTooManyRequests) &&
@@ -157,6 +163,14 @@ func (a *caller) record(o operation, r *httptest.ResponseRecorder) {
 		return
 	}
 	a.crowd.history.add(o)
+}
+
+// remember keeps what an answer has shown, unless the answer reached nobody: upstream may hold
+// a value of a life that crashed, and the next life does not know which write it is.
+func (a *caller) remember(o operation, saw shown) {
+	if o.life.serving.Load() {
+		a.shown[o.id] = saw
+	}
 }
 
 // recordList records a listing as a read of each entry of the namespace, except those

@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -31,6 +32,7 @@ type operation struct {
 	// sure says that upstream was reachable all the time: then a DELETE is answered 200
 	// only if the entry existed (contract 11).
 	sure         bool
+	through      bool  // written through
 	call, answer int64 // ticks
 	life         *life
 }
@@ -111,6 +113,9 @@ func (h *history) known() (out, away []operation) {
 				continue
 			}
 			o.code, o.answer = 0, l.clonedAt
+			if o.through {
+				o.answer = math.MaxInt64 // upstream may carry it out later
+			}
 		}
 		switch {
 		case o.code != http.StatusServiceUnavailable:

@@ -23,7 +23,7 @@ func (s state) step(o operation) []state {
 	}
 	met := s.meets(o)
 	if o.code == 0 {
-		if !met {
+		if !met && !o.through { // what is carried out late goes by no condition any more
 			return []state{s}
 		}
 		return []state{s, after}

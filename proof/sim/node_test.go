@@ -49,6 +49,7 @@ type settings struct {
 	patience                   time.Duration
 	policy                     cache.Policy
 	quota                      upstream.Quota
+	through                    bool // all namespaces write through
 }
 
 // usual are the defaults, but for the cache's memory.
@@ -134,7 +135,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	})
 	n.slots = upstream.NewSlots(concurrency)
 	n.flusher = upstream.NewFlusher(upstream.FlusherOptions{
-		Journal: n.journal, Engine: n.engine, Health: n.health, Slots: n.slots, LateWindow: with.lateWindow, Quotas: n.quotas,
+		Journal: n.journal, Engine: n.engine, Health: n.health, Slots: n.slots, Timeout: requestTimeout, LateWindow: with.lateWindow, Quotas: n.quotas,
 		Linger:         func(string) time.Duration { return with.linger },
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, Logger: logger,
 		OnSettled: func(w journal.Write) { n.proxy.Settled(w) },
@@ -150,6 +151,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	n.proxy, err = proxy.New(proxy.Options{
 		Journal: n.journal, Cache: n.cache, Upstream: reader, Flusher: n.flusher,
 		Forward: http.NotFoundHandler(), Policy: func(string) cache.Policy { return with.policy },
+		WriteThrough:  func(string) bool { return with.through },
 		UpstreamState: n.upstreamState, ReadsRefused: reader.Refused, Registry: prometheus.NewRegistry(), Logger: logger,
 	})
 	return n, err

@@ -98,15 +98,15 @@ func (c *Client) Put(ctx context.Context, id journal.ID, value string) error {
 }
 
 // Delete implements [upstream.Engine].
-func (c *Client) Delete(ctx context.Context, id journal.ID) error {
+func (c *Client) Delete(ctx context.Context, id journal.ID) (held bool, err error) {
 	answer, failed := c.do(ctx, http.MethodDelete, c.entryURL(id), nil)
 	switch {
 	case failed != nil:
-		return failed
+		return false, failed
 	case !answer.confirmsDelete(id):
-		return answer.failure()
+		return false, answer.failure()
 	}
-	return nil
+	return !answer.saysAbsent(id), nil
 }
 
 // Get implements [upstream.Engine].

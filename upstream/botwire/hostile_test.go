@@ -178,7 +178,7 @@ func TestEveryRequestEnds(t *testing.T) {
 				c, conns := hostile(t, hostileTimeout, waits)
 				for what, request := range map[string]func() error{
 					"a PUT":    func() error { return c.Put(t.Context(), key("k"), strings.Repeat("v", 100_000)) },
-					"a DELETE": func() error { return c.Delete(t.Context(), key("k")) },
+					"a DELETE": func() error { _, err := c.Delete(t.Context(), key("k")); return err },
 					"a GET":    func() error { _, err := c.Get(t.Context(), key("k")); return err },
 					"a LIST":   func() error { _, _, err := c.List(t.Context(), "ns"); return err },
 				} {

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// putThrough wants a status and a state of a PUT to a namespace that writes through.
+func (c *child) putThrough(key, value string, wantStatus int, wantState string) {
+	c.t.Helper()
+	status, header, text, err := c.exchange(http.MethodPut, "/memory/"+key, strings.NewReader(`{"value":"`+value+`"}`), "Content-Type", "application/json")
+	state, _, _ := strings.Cut(header.Get("Botwired-Write"), ";")
+	if err != nil || status != wantStatus || state != wantState {
+		c.t.Errorf("PUT %s: %d, %q, %s, %v; want %d, %q", key, status, state, text, err, wantStatus, wantState)
+	}
+}
+
+func (c *child) wantPending(want int) {
+	c.t.Helper()
+	if n, err := c.pending(); err != nil || n != want {
+		c.t.Errorf("%d are pending, %v; want %d", n, err, want)
+	}
+}
+
+// newHoldingService carries out the PUTs to keys named held, says so, and answers them only
+// when goOn is closed.
+func newHoldingService(t *testing.T) (service *memoryService, arrived, goOn chan struct{}) {
+	t.Helper()
+	service, arrived, goOn = newMemoryService(t), make(chan struct{}, 8), make(chan struct{})
+	take := service.handler
+	service.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		take.ServeHTTP(w, r)
+		if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/held") {
+			arrived <- struct{}{} // carried out, and answered later
+			select {
+			case <-goOn:
+			case <-r.Context().Done():
+			}
+		}
+	})
+	service.up()
+	return service, arrived, goOn
+}
+
+// refusesThrough takes upstream away for a while: a write through is refused then.
+func (c *child) refusesThrough(service *memoryService) {
+	c.t.Helper()
+	service.down()
+	if status, _, err := c.ask(http.MethodPut, "/memory/through/k", `{"value":"lost"}`); err != nil || status/100 != 5 { // on a connection that was cut
+		c.t.Errorf("a PUT while upstream is down: %d, %v", status, err)
+	}
+	c.putThrough("through/k", "lost", http.StatusServiceUnavailable, "")
+	c.wantPending(0)
+	service.up()
+}
+
+// A write through is upstream when it is acknowledged, and leaves nothing behind when it fails,
+// nor when the process is killed in the middle. SIGHUP switches it on and off, and SIGTERM
+// waits for one that is under way.
+func testWritesThrough(t *testing.T, program string) {
+	service, arrived, goOn := newHoldingService(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "config.yaml")
+	through := "namespaces: [{match: through*, write_through: true}]\n"
+	no(t, os.WriteFile(file, []byte(through), 0o600))
+	start := func() *configured {
+		c := &configured{file: file}
+		c.child = startChild(t, program, filepath.Join(dir, "data"), freeAddress(t), service.url(), "--config", file)
+		return c
+	}
+	c := start()
+	c.putThrough("through/k", "v", http.StatusOK, "settled")
+	if value, err := service.value("through/k"); value != "v" || err != nil {
+		t.Errorf("upstream holds %q, %v", value, err)
+	}
+	c.write(t, file, "")
+	c.reload(t, "the configuration was reloaded")
+	c.putThrough("through/k", "later", http.StatusOK, "pending")
+	c.write(t, file, through)
+	c.reload(t, "the configuration was reloaded")
+	c.putThrough("through/k", "new", http.StatusOK, "settled")
+	c.wantPending(0)
+
+	c.refusesThrough(service)
+
+	answered := make(chan error, 1)
+	hold := func(c *configured) { // returns when upstream has carried the write out
+		eventually(t, func() error {
+			go func() {
+				status, _, err := c.ask(http.MethodPut, "/memory/through/held", `{"value":"v"}`)
+				if err == nil && status != http.StatusOK {
+					err = fmt.Errorf("a PUT: %d", status)
+				}
+				answered <- err
+			}()
+			select {
+			case <-arrived:
+				return nil
+			case err := <-answered: // upstream is believed down, or the entry is in doubt
+				return err
+			}
+		})
+	}
+	hold(c)
+	c.kill()
+	<-answered
+	c = start()
+	c.wantPending(0)
+	if value, err := c.value("through/held"); value != "v" || err != nil {
+		t.Errorf("after a kill, a reader gets %q, %v", value, err)
+	}
+
+	hold(c)
+	c.signal(syscall.SIGTERM)
+	eventually(t, func() error {
+		if status, _, err := c.ask(http.MethodGet, "/_botwired/readyz", ""); err != nil || status == http.StatusOK {
+			return fmt.Errorf("it does not stop: %d, %w", status, err)
+		}
+		return nil
+	})
+	close(goOn)
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	c.wantExit(time.Minute, exitOK)
+}
+
+// A person sends one write while its namespace waits, and drops another.
+func testPendingByHand(t *testing.T, program string) {
+	service := newMemoryService(t).up()
+	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url(), "--flush-linger", "1h")
+	run := func(args ...string) (string, error) {
+		cmd, stderr := command(t.Context(), t, program, append(args, "--listen", c.address)...)
+		out, err := cmd.Output()
+		return string(out) + stderr.String(), err
+	}
+	for _, key := range []string{"n/a", "n/b", "n/c"} {
+		no(t, c.put(key, "v"))
+	}
+	if out, err := run("pending", "send", "n", "b"); err != nil || !strings.Contains(out, "is settled") {
+		t.Errorf("%s, %v", out, err)
+	}
+	if n := service.putsOf("n/a") + service.putsOf("n/c"); n != 0 {
+		t.Errorf("%d other writes were sent", n)
+	}
+	if out, err := run("pending", "drop", "n", "c", "--yes"); err != nil || !strings.Contains(out, "dead letter 3") {
+		t.Errorf("%s, %v", out, err)
+	}
+	c.wantPending(1)
+	if out, err := run("dead-letters", "retry", "3"); err != nil {
+		t.Errorf("%s, %v", out, err)
+	}
+	if out, err := run("pending", "send", "n", "c"); err != nil || !strings.Contains(out, "is settled") {
+		t.Errorf("%s, %v", out, err)
+	}
+	if value, err := service.value("n/c"); value != "v" || err != nil {
+		t.Errorf("upstream holds %q, %v", value, err)
+	}
+	if out, err := run("pending", "drop", "n", "c", "--yes"); err == nil || !strings.Contains(out, "no write to n/c is pending") {
+		t.Errorf("%s, %v", out, err)
+	}
+}

@@ -1,0 +1,110 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+type sentDocument struct {
+	Seq       uint64        `json:"seq"`
+	Namespace string        `json:"namespace"`
+	Key       string        `json:"key"`
+	State     string        `json:"state"` // pending, settled or dead
+	Waits     *waitDocument `json:"waits"` // null unless it is pending
+}
+
+// sendPending has an entry's pending write sent now. It answers 200 if the write has settled or
+// is dead, and 504 if it is still pending.
+func (s *surface) sendPending(w http.ResponseWriter, r *http.Request) error {
+	id, err := entryParameter(r)
+	if err != nil {
+		return err
+	}
+	if err := allow(w, flushTimeout); err != nil {
+		return err
+	}
+	// A caller that leaves does not take the request back.
+	ctx, cancel := s.tasks.patience(s.tasks.detached(), flushTimeout)
+	defer cancel()
+	seq, settled, dead, err := s.flusher.Send(ctx, id)
+	if err != nil {
+		return notPending(id, err)
+	}
+	doc := sentDocument{Seq: seq, Namespace: id.Namespace, Key: id.Key, State: "pending"}
+	switch {
+	case settled:
+		doc.State = "settled"
+	case dead:
+		doc.State = "dead"
+	default:
+		why, until := s.flusher.EntryWaits(id)
+		if why == "" {
+			_, why, until = s.flusher.Attempts(id)
+		}
+		doc.Waits = newWaitDocument(why, until)
+		return writeDocument(w, http.StatusGatewayTimeout, doc)
+	}
+	return writeDocument(w, http.StatusOK, doc)
+}
+
+// dropPending makes an entry's pending write a dead letter.
+func (s *surface) dropPending(w http.ResponseWriter, r *http.Request) error {
+	id, err := entryParameter(r)
+	if err != nil {
+		return err
+	}
+	seq, err := seqParameter(r)
+	if err != nil {
+		return err
+	}
+	if err := allow(w, flushTimeout); err != nil {
+		return err
+	}
+	ctx, cancel := s.tasks.patience(r.Context(), flushTimeout)
+	defer cancel()
+	dropped, err := s.flusher.Drop(ctx, id, seq)
+	if err != nil {
+		return notPending(id, err)
+	}
+	return writeDocument(w, http.StatusOK, map[string]any{
+		"dropped": true, "id": strconv.FormatUint(dropped.Seq, 10), "seq": dropped.Seq, "namespace": id.Namespace, "key": id.Key,
+	})
+}
+
+func notPending(id journal.ID, err error) error {
+	if errors.Is(err, journal.ErrNotPending) {
+		return wire.Detail(http.StatusNotFound, fmt.Sprintf("no such write to %s is pending", id))
+	}
+	return err
+}
+
+// entryParameter is the entry that the parameters namespace and key name.
+func entryParameter(r *http.Request) (journal.ID, error) {
+	query := r.URL.Query()
+	id := journal.ID{Namespace: query.Get("namespace"), Key: query.Get("key")}
+	if id.Namespace == "" || id.Key == "" {
+		return id, wire.Detail(http.StatusBadRequest, "expected the parameters namespace and key, which name an entry")
+	}
+	if refusal := wire.CheckEntry(id.Namespace, id.Key); refusal != nil {
+		return id, refusal
+	}
+	return id, nil
+}
+
+// seqParameter is 0 if it is not given.
+func seqParameter(r *http.Request) (uint64, error) {
+	if !r.URL.Query().Has("seq") {
+		return 0, nil
+	}
+	text := r.URL.Query().Get("seq")
+	seq, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || seq == 0 {
+		return 0, wire.Detail(http.StatusBadRequest, fmt.Sprintf("seq=%q: expected the number of a pending write", text))
+	}
+	return seq, nil
+}

@@ -1,0 +1,369 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// through is a write that goes upstream before it is journaled: its caller is answered when
+// upstream has confirmed it. It has the entry's turn like any request (contract 12). It takes
+// the place of the entry's pending write, if there is one, which stays pending until
+// upstream has confirmed this one.
+//
+// The entry is marked as sent first, and the write is journaled only when upstream has
+// confirmed it. If the write fails, nothing of it is left but a doubt: upstream may have
+// carried it out, or may do so within the late window. Until the doubt is over, readers ask
+// upstream, and a later write is read back (contract 14).
+type through struct {
+	write journal.NewWrite
+	// ready is called when the entry's turn has come. It decides whether the write is sent,
+	// and what has to hold of the entry's newest pending write when it is journaled.
+	ready func() (unchanged func(newest uint64) bool, err error)
+	task  *task
+	done  chan struct{} // closed when the fields below are set
+
+	written journal.Write
+	settled bool
+	err     error
+}
+
+// throughs are those in line, by task, in the order in which they came.
+type throughs map[*task][]*through
+
+// pop takes the first one out of a task's line; nil if there is none.
+func (all throughs) pop(t *task) *through {
+	if !t.through {
+		return nil
+	}
+	w := all[t][0]
+	all.remove(w)
+	return w
+}
+
+// remove takes one out of line. It reports whether it was there.
+func (all throughs) remove(w *through) bool {
+	i := slices.Index(all[w.task], w)
+	if i < 0 {
+		return false
+	}
+	left := slices.Delete(all[w.task], i, i+1)
+	if all[w.task] = left; len(left) == 0 {
+		delete(all, w.task)
+		w.task.through = false
+	}
+	return true
+}
+
+// NotWritten says that a write through was not acknowledged. Nothing of it is pending.
+type NotWritten struct {
+	Reason string // for people
+	Wait   time.Duration
+	status int
+}
+
+// The statuses with which a caller of the memory API is told why, in HTTP's numbers.
+const (
+	statusThrottled   = 429
+	statusBadAnswer   = 502 // upstream failed over it, and nobody knows how far it got
+	statusUnavailable = 503 // it was not sent
+	statusUnanswered  = 504 // upstream may have carried it out, or may yet
+)
+
+func (n *NotWritten) Error() string { return "the write was not acknowledged: " + n.Reason }
+
+// RetryAfter is when it makes sense to try again; 0 when nobody knows.
+func (n *NotWritten) RetryAfter() time.Duration { return n.Wait }
+
+// WriteStatus is the status with which the memory API says so.
+func (n *NotWritten) WriteStatus() int { return n.status }
+
+// WriteThrough carries a write upstream and journals it when upstream has confirmed it. It
+// waits for the entry's turn for as long as one request may take, or until ctx ends. Once the
+// write is on its way, WriteThrough returns when it knows what has become of it, whatever ctx
+// says.
+//
+// ready is called when the entry's turn has come: its error refuses the write. unchanged
+// is the If of the journal's [journal.NewWrite].
+//
+// settled is false if upstream may still carry out an earlier write, which was not answered:
+// the write stays pending then, to be read back. The write's number is 0 if upstream has taken
+// it and the journal had no room for it.
+//
+// Errors: those of ready, *[NotWritten], *[ServiceAnswer] with upstream's refusal,
+// [journal.ErrFull] if nothing was sent for want of room, [journal.ErrAbsent] for a delete of
+// an entry that does not exist, [journal.ErrChanged] if unchanged does not hold any more when
+// upstream has confirmed the write, which a newer write to the entry undoes then, ctx's, and
+// those of a failed journal.
+func (f *Flusher) WriteThrough(
+	ctx context.Context, write journal.NewWrite, ready func() (unchanged func(newest uint64) bool, err error),
+) (written journal.Write, settled bool, err error) {
+	if err := f.opts.Journal.Admits(write); err != nil {
+		return journal.Write{}, false, err
+	}
+	w := &through{write: write, ready: ready, done: make(chan struct{})}
+	if refusal := w.enter(f); refusal != nil {
+		return journal.Write{}, false, refusal
+	}
+	timer := time.NewTimer(f.opts.Timeout)
+	defer timer.Stop()
+	select {
+	case <-w.done:
+		return w.written, w.settled, w.err
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	if refusal := w.withdraw(f); refusal != nil {
+		if err := ctx.Err(); err != nil {
+			return journal.Write{}, false, err
+		}
+		return journal.Write{}, false, refusal
+	}
+	<-w.done
+	return w.written, w.settled, w.err
+}
+
+// enter puts the write in line, or says why it makes no sense to.
+func (w *through) enter(f *Flusher) (refusal error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s, now := f.schedule, f.now()
+	q, t, made := s.ensure(w.write.ID)
+	q.renew(f.opts.Quotas, now)
+	w.task = t
+	if refusal := w.refusal(f, q); refusal != nil {
+		if made {
+			q.tasks.Delete(t.Key())
+			s.discard(q)
+		}
+		return refusal
+	}
+	s.throughs[t] = append(s.throughs[t], w)
+	if t.through {
+		return nil
+	}
+	if !made && !t.running {
+		q.leave(t)
+	}
+	t.through, t.urgent = true, true
+	if !t.running {
+		s.enqueue(q, t, now)
+	}
+	f.signal()
+	return nil
+}
+
+// withdraw takes the write out of line, and says why its turn has not come; nil if it has. The
+// caller does not hold mu.
+func (w *through) withdraw(f *Flusher) (refusal error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.schedule
+	q, t := s.find(w.write.ID)
+	if t != w.task || !s.throughs.remove(w) {
+		return nil
+	}
+	if refusal = w.refusal(f, q); refusal == nil {
+		refusal = &NotWritten{
+			Reason: "its turn did not come within " + f.opts.Timeout.String() + ": other requests are under way" + unsent,
+			Wait:   time.Second, status: statusUnavailable,
+		}
+	}
+	if t.through || t.running {
+		return refusal
+	}
+	q.leave(t)
+	if t.needless() {
+		q.tasks.Delete(t.Key())
+		s.place(q)
+		s.discard(q)
+		return refusal
+	}
+	s.enqueue(q, t, f.now())
+	return refusal
+}
+
+// refusal says why the write cannot be sent now; nil if it can when its turn comes. The caller
+// holds mu.
+func (w *through) refusal(f *Flusher, q *queue) error {
+	now := f.now()
+	until := func(at instant) time.Duration { return time.Duration(at - now) }
+	if refusal := w.tooEarly(now); refusal != nil {
+		return refusal
+	}
+	switch {
+	case q.blocked && q.notBefore > now && q.paused != "":
+		return &NotWritten{Reason: "the namespace is paused: " + q.paused + unsent, Wait: until(q.notBefore), status: statusUnavailable}
+	case q.blocked && q.notBefore > now:
+		return &NotWritten{Reason: "upstream throttles the namespace: " + q.throttled + unsent, Wait: until(q.notBefore), status: statusThrottled}
+	case q.pace.limited && q.pace.promptAt > now:
+		return &NotWritten{
+			Reason: "the namespace has no write left of its quota now (quota.writes_per_day)" + unsent,
+			Wait:   until(q.pace.promptAt), status: statusThrottled,
+		}
+	case f.health.blocks(w.write.Namespace, time.Now()):
+		v := f.health.view()
+		return &NotWritten{Reason: "upstream is down: " + v.reason + unsent, Wait: v.retryIn, status: statusUnavailable}
+	}
+	return nil
+}
+
+const unsent = ". Nothing of it was sent"
+
+// tooEarly says that the entry is in doubt since an earlier process: nothing is sent before the
+// doubt is over.
+func (w *through) tooEarly(now instant) error {
+	d := w.task.doubt()
+	if d == nil || d.unknownUntil <= now {
+		return nil
+	}
+	return &NotWritten{
+		Reason: "upstream may still carry out a request to the entry that an earlier process sent" + unsent,
+		Wait:   time.Duration(d.unknownUntil - now), status: statusUnavailable,
+	}
+}
+
+// run makes the request in the entry's turn. Its error is the journal's.
+func (w *through) run(ctx context.Context, a *attempt) (err error) {
+	defer func() {
+		if err != nil {
+			w.err = err
+		}
+		close(w.done)
+	}()
+	if w.err = w.tooEarly(a.f.now()); w.err != nil {
+		return w.backOut(a, true)
+	}
+	if w.write.If, w.err = w.ready(); w.err != nil {
+		return w.backOut(a, true)
+	}
+	// Durable before the request leaves: a crash must not forget that it may land.
+	if err := a.f.opts.Journal.MarkSent(journal.Write{ID: w.write.ID, Seq: a.newest}); errors.Is(err, journal.ErrFull) {
+		w.err = err
+		return w.backOut(a, true)
+	} else if err != nil {
+		return err
+	}
+	a.f.opts.Quotas.cover(w.write.Namespace)
+	sentAt := a.f.now()
+	held, failed := request(ctx, a.f.opts.Engine, journal.Write{ID: w.write.ID, Op: w.write.Op, Value: w.write.Value})
+	verdict := Confirmed
+	if failed != nil {
+		verdict = failed.Verdict
+	}
+	if a.f.opts.OnOutcome != nil {
+		a.f.opts.OnOutcome(w.write.Op, verdict)
+	}
+	if failed != nil {
+		return w.failed(ctx, a, failed)
+	}
+	return w.confirmed(a, sentAt, held)
+}
+
+// backOut ends an attempt of which nothing is left upstream, or only a doubt. The task waits
+// as before, or goes if nothing is left to do for it.
+func (w *through) backOut(a *attempt, unmade bool) error {
+	if unmade {
+		a.charge.takeBack()
+		a.f.health.release(a.probe)
+	}
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	resume(a)
+	return nil
+}
+
+// confirmed journals a write that upstream has carried out. held says of a delete that
+// upstream held the entry.
+func (w *through) confirmed(a *attempt, sentAt instant, held bool) error {
+	a.answered(true)
+	if w.write.Op == journal.Delete && !held {
+		last, ok, err := a.f.opts.Journal.Newest(w.write.ID)
+		if err != nil {
+			return err
+		}
+		if !ok || last.Op == journal.Delete { // it does not exist here either
+			w.err = journal.ErrAbsent
+			return errors.Join(w.unmark(a), w.backOut(a, false))
+		}
+	}
+	written, err := a.f.opts.Journal.Append(w.write)
+	var full *journal.NamespaceFullError // by the size that is known here, and upstream took it
+	switch {
+	case errors.Is(err, journal.ErrFull), errors.As(err, &full):
+		return w.noRoom(a)
+	case errors.Is(err, journal.ErrChanged):
+		// A newer write was acknowledged meanwhile. It goes upstream next, over this one.
+		w.err = err
+		w.arrived(a)
+		return w.backOut(a, false)
+	case err != nil:
+		return err
+	}
+	a.sending(written) // there is nothing older left to send
+	w.written = written
+	if a.staysPending(written, sentAt) {
+		return nil
+	}
+	w.settled = true
+	return a.settle(written, true)
+}
+
+// noRoom ends an attempt whose write upstream holds, and for which the journal has no room
+// any more. What is known here is older, and goes.
+func (w *through) noRoom(a *attempt) error {
+	if a.task.doubt() != nil { // an earlier write may land over it, and it could not be sent again
+		w.err = &NotWritten{
+			Reason: "upstream has carried it out, but may still carry out an earlier request, and the journal has no room to repair that",
+			status: statusUnanswered,
+		}
+		a.f.opts.Journal.Doubt(w.write.ID)
+		return w.backOut(a, false)
+	}
+	w.settled = true
+	if err := a.f.opts.Journal.Overtaken(w.write.ID, a.newest); err != nil {
+		return err
+	}
+	a.finish(a.newest, false)
+	return nil
+}
+
+// unmark takes back the sent mark of a request that leaves nothing upstream, unless an earlier
+// one may have arrived.
+func (w *through) unmark(a *attempt) error {
+	if a.task.mayHaveLanded() {
+		return nil
+	}
+	return a.f.opts.Journal.UnmarkSent(w.write.ID)
+}
+
+// arrived notes that upstream may hold this write, and the entry has another one pending.
+func (w *through) arrived(a *attempt) {
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	retryOf(a.task).arrived = true
+}
+
+// awaitThroughs returns when the writes through that are here now are over, or ctx ends.
+func awaitThroughs(ctx context.Context, f *Flusher) {
+	var here []*through
+	f.mu.Lock()
+	for _, waiting := range f.schedule.throughs {
+		here = append(here, waiting...)
+	}
+	for _, a := range f.schedule.running {
+		if a.through != nil {
+			here = append(here, a.through)
+		}
+	}
+	f.mu.Unlock()
+	for _, w := range here {
+		select {
+		case <-w.done:
+		case <-ctx.Done():
+		}
+	}
+}

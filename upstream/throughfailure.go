@@ -1,0 +1,107 @@
+package upstream
+
+import (
+	"context"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// failed does what the verdict on the request asks for.
+func (w *through) failed(ctx context.Context, a *attempt, failed *Error) error {
+	switch failed.Verdict {
+	case Unanswered:
+		return w.unanswered(ctx, a, failed)
+	case Transient:
+		return w.transient(ctx, a, failed)
+	case Unsent, Throttled:
+		a.charge.takeBack()
+	}
+	if err := w.unmark(a); err != nil {
+		return err
+	}
+	switch failed.Verdict {
+	case Unsent:
+		w.blame(ctx, a, failed)
+		w.err = &NotWritten{
+			Reason: failed.Reason + unsent, Wait: max(time.Second, a.f.health.view().retryIn), status: statusUnavailable,
+		}
+	case Throttled, Paused:
+		a.keepWaiting(failed)
+		w.err = refusedThrough(a, failed)
+		return nil
+	default:
+		a.answered(false)
+		if a.trial {
+			a.f.mu.Lock()
+			a.f.schedule.unblock(a.queue) // it is let in
+			a.f.mu.Unlock()
+		}
+		w.err = refusedThrough(a, failed)
+	}
+	return w.backOut(a, false)
+}
+
+// blame records a failure that says something of upstream's health; the end of the process
+// says nothing.
+func (w *through) blame(ctx context.Context, a *attempt, failed *Error) {
+	if ctx.Err() != nil {
+		a.f.health.release(a.probe)
+		return
+	}
+	a.blame(failed)
+}
+
+// refusedThrough is upstream's own refusal, for the caller.
+func refusedThrough(a *attempt, failed *Error) error {
+	said := *failed
+	if said.Verdict != Permanent {
+		a.f.mu.Lock()
+		said.RetryAfter = max(0, time.Duration(a.queue.notBefore-a.f.now()))
+		a.f.mu.Unlock()
+	}
+	if said.Answer != nil {
+		return &ServiceAnswer{&said}
+	}
+	status := statusBadAnswer
+	if said.Verdict == Throttled {
+		status = statusThrottled
+	}
+	return &NotWritten{Reason: said.Reason, Wait: said.RetryAfter, status: status}
+}
+
+// unanswered puts the entry in doubt.
+func (w *through) unanswered(ctx context.Context, a *attempt, failed *Error) error {
+	w.err = &NotWritten{
+		Reason: failed.Reason + ". Upstream may have carried it out, or may do so within " + a.f.opts.LateWindow.String() +
+			": read the entry before you try again",
+		status: statusUnanswered,
+	}
+	noteDoubt(a, contentOf(journal.Write{Op: w.write.Op, Value: w.write.Value}))
+	a.f.opts.Journal.Doubt(w.write.ID)
+	w.blame(ctx, a, failed)
+	return w.backOut(a, false)
+}
+
+// transient has readers ask upstream, or something in its place, that failed over the write:
+// nobody knows how far the write got. Nothing more of it will come.
+func (w *through) transient(ctx context.Context, a *attempt, failed *Error) error {
+	w.err = &NotWritten{
+		Reason: "upstream failed: " + failed.Reason + ". It may have carried the write out: read the entry before you try again",
+		Wait:   failed.RetryAfter, status: statusBadAnswer,
+	}
+	a.f.mu.Lock()
+	nothingPending := a.task.first == 0
+	a.f.mu.Unlock()
+	switch {
+	case a.task.doubt() != nil: // it lasts longer
+	case nothingPending:
+		if err := a.f.opts.Journal.Lapse(w.write.ID); err != nil {
+			return err
+		}
+	default:
+		w.arrived(a)
+	}
+	w.blame(ctx, a, failed)
+	return w.backOut(a, false)
+}
