@@ -36,9 +36,10 @@ const (
 	leastToCompare = 32
 	stillRefused   = 0.65
 	// leastTrips is how many round trips show how long requests take, and mostTrips bounds
-	// those that are looked at.
-	leastTrips = 64
-	mostTrips  = 512
+	// those that are looked at. The longest of them, 1 in so many, do not count.
+	leastTrips   = 64
+	mostTrips    = 512
+	longestTrips = 8
 	// slower is how much longer requests take that wait for each other, and ofSlower what is
 	// then left of the window.
 	slower   = 1.25
@@ -260,14 +261,18 @@ func (t *trial) shortened(took time.Duration, size float64) bool {
 	return float64(took)/float64(t.took) <= (1+size/t.size)/2
 }
 
-// took is the usual round trip of late in a full window; 0 if there were too few.
+// took is how long a round trip has taken of late in a full window, on average: where requests
+// wait for each other, the median may not show it. It is 0 if there were too few.
 func (w *window) took(full bool) (took time.Duration) {
 	if full && len(w.trips) < leastTrips {
 		return 0
 	}
 	if full {
 		slices.Sort(w.trips)
-		took = w.trips[len(w.trips)/2]
+		usual := w.trips[:len(w.trips)-len(w.trips)/longestTrips]
+		for _, trip := range usual {
+			took += trip / time.Duration(len(usual))
+		}
 	}
 	w.trips = w.trips[:0]
 	return took
