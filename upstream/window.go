@@ -33,7 +33,7 @@ const (
 	// A window that is muchSmaller, as a share of what it was, helps if of leastToCompare
 	// requests upstream refuses less than stillRefused of the share that it refused before.
 	muchSmaller    = 0.25
-	leastToCompare = 32
+	leastToCompare = 128
 	stillRefused   = 0.65
 	// leastTrips is how many round trips show how long requests take, and mostTrips bounds
 	// those that are looked at. The longest of them, 1 in so many, do not count.
