@@ -90,10 +90,14 @@ type extent struct {
 
 // once does what is to be done now.
 func (m *maintainer) once(ctx context.Context) error {
-	if err := m.store.Repair(ctx); err != nil {
+	repaired, err := m.store.Repair(ctx)
+	if err != nil {
 		return refusedStart(m.opts.Dir, err)
 	}
-	err := m.use(func() error { return m.look(ctx) })
+	if repaired {
+		m.copies.sizes.miscounted()
+	}
+	err = m.use(func() error { return m.look(ctx) })
 	if err == nil {
 		err = m.use(func() error { return m.copies.recountAgain(ctx) })
 	}

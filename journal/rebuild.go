@@ -21,7 +21,7 @@ const rebuildChunk = 256
 func (j *Journal) Run(ctx context.Context) error {
 	err := j.use(func() error { return j.store.FindDamage(ctx) })
 	if err == nil {
-		err = j.store.Repair(ctx)
+		_, err = j.store.Repair(ctx)
 	}
 	if err == nil {
 		err = j.use(func() error { return j.rebuild(ctx) })

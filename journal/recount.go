@@ -44,7 +44,8 @@ func (c *copies) recount(ctx context.Context) (err error) {
 	counted := &counting{copies: c, snapshot: snapshot, found: make(map[string]found)}
 	err = counted.all(ctx)
 	if store.IsDamage(err) {
-		_, err = c.giveUp(err) // the namespaces behind it count for too little
+		s.miscounted() // once the table is repaired, it is counted anew
+		_, err = c.giveUp(err)
 		return err
 	}
 	if err == nil {

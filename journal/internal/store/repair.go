@@ -133,41 +133,42 @@ func (s *Store) isDamaged(t table) (bool, error) {
 // Repair replaces the tables in which damage was met, so that no merge of tables meets it
 // again. It gives up the settled copies and listings in their range of keys, which upstream
 // has, and the receipts. It writes all other records of that range anew, in the same atomic change. Nobody
-// uses the store meanwhile. The caller holds no use of the store.
+// uses the store meanwhile. The caller holds no use of the store. Repair reports whether it
+// has replaced any.
 //
 // Errors: [record.ErrCorrupt] when other records than copies cannot be read; then nothing is
 // changed.
-func (s *Store) Repair(ctx context.Context) error {
+func (s *Store) Repair(ctx context.Context) (replaced bool, err error) {
 	if !s.damage.any() {
-		return nil
+		return false, nil
 	}
 	if ready, err := s.readyToRepair(ctx); err != nil || !ready {
-		return err
+		return false, err
 	}
 	s.life.Lock()
 	defer s.life.Unlock()
 	if s.closed {
-		return ErrClosed
+		return false, ErrClosed
 	}
 	tables, err := liveTables(s.db)
 	if err != nil {
-		return err
+		return false, err
 	}
 	damaged, found, err := s.damagedSpan(tables)
 	if err != nil || !found {
-		return err
+		return false, err
 	}
 	// Pebble gives the change a number of its own, which no log has. Behind this flush a new
 	// log begins, so that the gap lies between two logs of which only the later one counts.
 	if s.flushSoon(ctx) != nil {
-		return ctx.Err()
+		return false, ctx.Err()
 	}
 	if err := s.replace(ctx, damaged); err != nil {
-		return err
+		return false, err
 	}
 	s.damage.clear()
 	s.opts.Logger.Warn("damaged tables were replaced: settled copies in them are asked of upstream anew")
-	return nil
+	return true, nil
 }
 
 // readyToRepair has most of what is in memory written to tables before everybody waits for

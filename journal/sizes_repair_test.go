@@ -1,0 +1,68 @@
+package journal_test
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// keepCopies keeps forty copies, in a table of their own.
+func keepCopies(t *testing.T, j *journal.Journal) {
+	t.Helper()
+	for i := range 40 {
+		value := noise(8 << 10)
+		no(t, second(j.Fill(key("copy%02d", i), &journal.Observation{Value: value, ListBytes: len(value), UpdatedAt: 1}, always)))
+	}
+	no(t, j.FlushTables())
+}
+
+// A repair gives up copies. Their entries go on counting, and once each: a write to one of
+// them takes the place of what it counted.
+func TestARepairKeepsTheSizes(t *testing.T) {
+	mem := vfs.NewMem()
+	sizes, with := limited(1 << 40)
+	j := open(t, mem, with)
+	keepCopies(t, j)
+	before := sizes.Of("ns").Bytes
+	damageCopies(t, mem)
+	for i := range 40 {
+		lookup(t, j, key("copy%02d", i)) // meets the damage
+	}
+	no(t, j.MaintainOnce())
+	expect(t, j, key("copy00"), journal.Unknown, "")
+	sized(t, sizes, before)
+	no(t, tryPut(j, key("copy00"), 8<<10))
+	sized(t, sizes, before)
+}
+
+// A count that damage cuts off is made anew once the damage is repaired.
+func TestACountThatDamageCutsOffIsMadeAnew(t *testing.T) {
+	mem := vfs.NewMem()
+	j := open(t, mem)
+	value := noise(16 << 10)
+	for i := range 400 {
+		no(t, second(j.Fill(key("copy%03d", i), observed(value), always)))
+	}
+	no(t, j.FlushTables())
+	no(t, j.DB().Compact(t.Context(), []byte("a"), []byte("z"), false)) // into several tables
+	j.MarkNow()
+	files := readAll(t, mem)
+	last, _ := newest(t, files, "", ".sst") // in which there are only copies
+	files[last] = flip(t, files[last], "s/ns/copy")
+
+	sizes, with := limited(1 << 40)
+	j = open(t, diskWith(t, files), with, func(o *journal.Options) { *o = journal.WithoutPause(*o) })
+	for range 2 {
+		no(t, j.MaintainOnce())
+	}
+	left := int64(0)
+	for i := range 400 {
+		left += int64(lookup(t, j, key("copy%03d", i)).ListBytes)
+	}
+	if st := j.Stats(); left == 0 || st.DamagedTables != 1 {
+		t.Fatalf("copies of %d bytes are left, and %d tables were damaged", left, st.DamagedTables)
+	}
+	sized(t, sizes, left)
+}
