@@ -119,15 +119,23 @@ func (c *copies) forgetRow(id ID) (*rowChange, error) {
 }
 
 // forget takes out all that is known of an entry when nobody knows what upstream holds of it.
-// The caller holds the copies lock.
+// The entry goes on counting, unless it has a pending write. The caller holds the copies lock.
 func (c *copies) forget(id ID) (fill func(*store.Tx), err error) {
 	row, err := c.forgetRow(id)
 	if err != nil {
 		return nil, err
 	}
+	counted := resizing{key: id.Key}
+	if c.sizes != nil {
+		if counted.from, err = c.baseOf(c.store.DB(), id); err != nil {
+			return nil, err
+		}
+		counted.to.bytes = counted.from.bytes
+	}
 	return func(tx *store.Tx) {
 		tx.Delete(record.EntryKey(record.SettledPrefix, id))
 		row.fill(tx)
+		c.resized(id.Namespace, false, counted)
 	}, nil
 }
 

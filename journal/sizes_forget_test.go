@@ -1,0 +1,28 @@
+package journal_test
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// A write that upstream holds and the journal had no room for takes the place of what is known
+// here. Its entry goes on counting, and a later write to it counts once.
+func TestAnEntryThatIsOvertakenCountsOnce(t *testing.T) {
+	sizes, with := limited(1 << 40)
+	j := open(t, vfs.NewMem(), with)
+	show(t, j, key("copied"), 300)
+	list(t, j, true, journal.Row{Key: "copied", ListBytes: 300, UpdatedAt: 1}, journal.Row{Key: "listed", ListBytes: 200, UpdatedAt: 1})
+	no(t, j.Overtaken(key("copied"), 0))
+	no(t, j.Overtaken(key("listed"), 0))
+	sized(t, sizes, 500)
+	no(t, tryPut(j, key("copied"), 310))
+	remove(t, j, key("listed"))
+	sized(t, sizes, 310)
+	w, _, err := j.Newest(key("copied"))
+	no(t, err)
+	no(t, j.Overtaken(key("copied"), w.Seq-1)) // there is a newer one
+	sized(t, sizes, 310)
+}
