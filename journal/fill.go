@@ -78,7 +78,6 @@ func (f *filling) prepare(o *Observation) error {
 	now := *o
 	now.UpdatedAt = max(now.UpdatedAt, past.UpdatedAt)
 	now.Origin = past.Origin.Shown(past.Value == o.Value, o.UpdatedAt)
-	f.resizing.to = base{int64(now.ListBytes), !f.store.Low(int64(len(now.Value)))}
 	f.confirmedAt = unixNow()
 	f.state = settledState(now, f.confirmedAt)
 	switch {
@@ -93,6 +92,9 @@ func (f *filling) prepare(o *Observation) error {
 		shownAt: o.UpdatedAt,
 		foreign: past.Origin.Seq != 0 && now.Origin.Seq == 0,
 	})
+	if err == nil {
+		f.resizing.to = base{int64(now.ListBytes), f.row.kept || !f.store.Low(int64(len(now.Value)))}
+	}
 	return err
 }
 

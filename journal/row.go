@@ -23,6 +23,7 @@ type rowChange struct {
 	stripe  *stripe
 	listing string
 	write   func(*store.Tx) // nil if the listing on the disk stays as it is
+	kept    bool            // the listing on the disk has a row of the entry then
 }
 
 func (r *rowChange) changes() bool { return r.write != nil }
@@ -61,6 +62,7 @@ func (c *copies) bringRow(namespace string, k knownRow) (*rowChange, error) {
 		}
 		return change, nil
 	}
+	change.kept = true
 	row, newest := k.Row, h.Newest
 	if k.arrived {
 		row.UpdatedAt = max(row.UpdatedAt, newest+tick)

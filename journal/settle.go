@@ -40,7 +40,7 @@ func (j *Journal) Settle(w Write) error {
 	}
 	if err == nil {
 		err = j.store.Update(&retiring{
-			Journal: j, w: w, unlock: unlock, state: record.ReceiptSettled, left: j.copies.leaves(&w),
+			Journal: j, w: w, unlock: unlock, state: record.ReceiptSettled, left: j.copies.leaves(&w, row),
 			fill: func(tx *store.Tx, _ *record.Version) {
 				settled(tx)
 				row.fill(tx)

@@ -2,6 +2,8 @@ package journal_test
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -25,4 +27,27 @@ func TestAnEntryThatIsOvertakenCountsOnce(t *testing.T) {
 	no(t, err)
 	no(t, j.Overtaken(key("copied"), w.Seq-1)) // there is a newer one
 	sized(t, sizes, 310)
+}
+
+// While the disk has no room for copies, entries count by their rows in the listing.
+func TestRowsCountWithoutCopies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const reserve = 1 << 20
+		d := &disk{FS: vfs.NewMem()}
+		d.free.Store(1 << 30)
+		sizes, with := limited(1 << 40)
+		j := open(t, d, with, func(o *journal.Options) { o.DiskReserve = reserve })
+		list(t, j, true)
+		no(t, tryPut(j, key("written"), 100))
+		d.free.Store(reserve - 1)
+		time.Sleep(time.Second)
+		settle(t, j, key("written"))
+		sized(t, sizes, 100)
+		show(t, j, key("shown"), 200)
+		sized(t, sizes, 300)
+		l, _, err := j.Listing("ns")
+		no(t, err)
+		list(t, j, true, l.Rows...)
+		sized(t, sizes, 300)
+	})
 }

@@ -178,8 +178,8 @@ func (s *Sizes) retired(id ID, last *record.Version, left base) {
 }
 
 // leaves is what an entry counts once upstream has confirmed a write to it.
-func (c *copies) leaves(w *Write) base {
-	return base{bytes: putSize(w.Op, w.ListBytes), known: w.Op == Put && !c.store.Low(int64(len(w.Value)))}
+func (c *copies) leaves(w *Write, row *rowChange) base {
+	return base{putSize(w.Op, w.ListBytes), row.kept || w.Op == Put && !c.store.Low(int64(len(w.Value)))}
 }
 
 // resizing is that an entry counts otherwise than before, as upstream has shown.
