@@ -46,5 +46,6 @@
 //     after the other, and are read from the disk before the next lock is taken;
 //   - the store's order lock: all changes have one order;
 //   - the readers' lock: what readers see;
-//   - the lock of [Sizes]: how much namespaces hold.
+//   - one of the innermost locks, whose holders take no other: that of [Sizes], of the index of
+//     dead letters, of the generations of receipts, of the doubts, or of the garbage.
 package journal

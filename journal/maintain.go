@@ -27,8 +27,9 @@ const (
 // Maintain keeps the store small until ctx ends. It keeps the settled copies within their
 // budget, removes old receipts, and gives back the room of writes that have left the journal.
 // Under disk pressure it removes settled copies, which upstream can be asked for again, and
-// then receipts, and gives up the room that it keeps for this. It replaces the tables in which damage was met, and notices when the
-// journal takes no writes. The caller runs it after [Journal.Run].
+// then receipts, and gives up the room that it keeps for this. It replaces the tables in which
+// damage was met, and notices when the journal takes no writes. The caller runs it after
+// [Journal.Run].
 //
 // Errors: those of a failed disk, and [ErrCorrupt] when pending writes or dead letters are
 // damaged. A disk that stays full is no error.

@@ -55,9 +55,9 @@ func (j *Journal) rebuild(ctx context.Context) error {
 // Rebuilt is closed when the pending index is complete.
 func (j *Journal) Rebuilt() <-chan struct{} { return j.rebuilt }
 
-// rebuild takes all pending records into the index, visits the dead letters, and compares what it found with what
-// the state record says. The two come from one snapshot, and every batch rewrites the
-// state record.
+// rebuild takes all pending records into the index, visits the dead letters, and compares what
+// it found with what the state record says. The two come from one snapshot, and every batch
+// rewrites the state record.
 func (p *pendingSet) rebuild(ctx context.Context, visitDead func(*record.Dead)) (err error) {
 	snapshot := p.store.Snapshot()
 	defer func() { err = errors.Join(err, snapshot.Close()) }()

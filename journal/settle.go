@@ -55,7 +55,7 @@ func (j *Journal) Settle(w Write) error {
 		return fmt.Errorf("settling write %d to %s: %w", w.Seq, w.ID, err)
 	}
 	if hasRoom {
-		j.copies.sizes.forgetLearnt(w.Namespace)
+		j.copies.sizes.forgetLearned(w.Namespace)
 	}
 	return nil
 }

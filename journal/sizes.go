@@ -17,9 +17,9 @@ const (
 	// not say it again.
 	nearFull       = 80
 	nearFullNoMore = 75
-	// sayAgain is how long the log says nothing more of a namespace whose size goes up and
+	// logAgain is how long the log says nothing more of a namespace whose size goes up and
 	// down.
-	sayAgain = time.Minute
+	logAgain = time.Minute
 	// learnedFor is how long upstream's word that a namespace is full is believed.
 	learnedFor = time.Hour
 )
@@ -58,8 +58,8 @@ type Sizes struct {
 	// before it has its place in the order, and sees by them whether it has to read again.
 	settlings [1 << 12]atomic.Uint32
 	// outdated says that copies have gone of which the count does not know.
-	outdated atomic.Bool
-	news     atomic.Bool // there is something to log
+	outdated    atomic.Bool
+	hasUnlogged atomic.Bool // there is something to log
 
 	// mu guards the fields below. It is the innermost lock; its holders work in memory only.
 	mu       sync.Mutex
@@ -67,7 +67,7 @@ type Sizes struct {
 	near     map[string]*size // of the spaces, those of which the log has said that they are nearly full
 	count    int              // number of the last recount
 	counting bool             // it is under way
-	unsaid   []sizeNews
+	unlogged []levelChange
 }
 
 // size is what a namespace holds.
@@ -78,15 +78,15 @@ type size struct {
 	largest int64 // no entry that was settled here is larger
 
 	// since is how much settled has changed since the recount of that number began.
-	since  int64
-	count  int
-	learnt *learntLimit
-	told   level
-	toldAt time.Time
+	since    int64
+	count    int
+	learned  *learnedLimit
+	logged   level
+	loggedAt time.Time
 }
 
-// learntLimit is what upstream's refusal has shown.
-type learntLimit struct {
+// learnedLimit is what upstream's refusal has shown.
+type learnedLimit struct {
 	limit int64
 	at    time.Time
 }
@@ -95,12 +95,12 @@ type learntLimit struct {
 type level uint8
 
 const (
-	roomy level = iota
+	notFull level = iota
 	nearlyFull
 	full
 )
 
-type sizeNews struct {
+type levelChange struct {
 	namespace string
 	level     level
 	NamespaceSize
@@ -157,7 +157,7 @@ func (s *Sizes) Learn(namespace string) {
 	}
 	s.mu.Lock()
 	sp := s.of(namespace)
-	sp.learnt = &learntLimit{sp.bytes(), time.Now()}
+	sp.learned = &learnedLimit{sp.bytes(), time.Now()}
 	s.note(namespace, sp, s.opts.Limit(namespace), true)
 	s.mu.Unlock()
 	s.tell()
@@ -217,14 +217,14 @@ func (sp *size) bytes() int64 {
 // report is the size by a limit that is set, 0 for none. The caller holds mu.
 func (sp *size) report(limit int64) NamespaceSize {
 	r := NamespaceSize{Bytes: sp.bytes(), Limit: limit}
-	if sp == nil || sp.learnt == nil {
+	if sp == nil || sp.learned == nil {
 		return r
 	}
-	until := sp.learnt.at.Add(learnedFor)
+	until := sp.learned.at.Add(learnedFor)
 	if !time.Now().Before(until) {
-		sp.learnt = nil
-	} else if limit == 0 || sp.learnt.limit < limit {
-		r.Limit, r.LearnedUntil = sp.learnt.limit, until
+		sp.learned = nil
+	} else if limit == 0 || sp.learned.limit < limit {
+		r.Limit, r.LearnedUntil = sp.learned.limit, until
 	}
 	return r
 }
@@ -241,22 +241,22 @@ func (r *NamespaceSize) isNear(percent int64) bool {
 // when it is not any more. It forgets one that holds nothing. The caller holds mu.
 func (s *Sizes) note(namespace string, sp *size, limit int64, refused bool) {
 	r := sp.report(limit)
-	now := roomy
+	now := notFull
 	switch {
 	case refused:
 		now = full
 	case r.isNear(nearFull):
 		now = nearlyFull
-	case !r.isNear(nearFullNoMore) && (sp.told == roomy || time.Since(sp.toldAt) >= sayAgain):
-		sp.told, sp.toldAt = roomy, time.Time{}
+	case !r.isNear(nearFullNoMore) && (sp.logged == notFull || time.Since(sp.loggedAt) >= logAgain):
+		sp.logged, sp.loggedAt = notFull, time.Time{}
 	}
-	if now > sp.told {
-		sp.told, sp.toldAt = now, time.Now()
-		s.unsaid = append(s.unsaid, sizeNews{namespace, now, r})
-		s.news.Store(true)
+	if now > sp.logged {
+		sp.logged, sp.loggedAt = now, time.Now()
+		s.unlogged = append(s.unlogged, levelChange{namespace, now, r})
+		s.hasUnlogged.Store(true)
 	}
 	switch {
-	case sp.told == roomy:
+	case sp.logged == notFull:
 		delete(s.near, namespace)
 	case s.near[namespace] == nil:
 		s.near[namespace] = sp
@@ -264,7 +264,7 @@ func (s *Sizes) note(namespace string, sp *size, limit int64, refused bool) {
 	if !s.counting {
 		sp.since = 0
 	}
-	if *sp == (size{count: sp.count, largest: sp.largest, told: sp.told, toldAt: sp.toldAt}) {
+	if *sp == (size{count: sp.count, largest: sp.largest, logged: sp.logged, loggedAt: sp.loggedAt}) {
 		delete(s.spaces, namespace)
 		delete(s.near, namespace)
 	}
@@ -272,15 +272,15 @@ func (s *Sizes) note(namespace string, sp *size, limit int64, refused bool) {
 
 // tell logs what has happened. It is called with no lock held.
 func (s *Sizes) tell() {
-	if s == nil || !s.news.Load() {
+	if s == nil || !s.hasUnlogged.Load() {
 		return
 	}
 	s.mu.Lock()
-	unsaid := s.unsaid
-	s.unsaid = nil
-	s.news.Store(false)
+	unlogged := s.unlogged
+	s.unlogged = nil
+	s.hasUnlogged.Store(false)
 	s.mu.Unlock()
-	for _, n := range unsaid {
+	for _, n := range unlogged {
 		what := "a namespace is nearly full: at its limit, writes that make it larger are refused"
 		if n.level == full {
 			what = "a namespace is full: writes that make it larger are refused until entries are deleted or the limit is raised"

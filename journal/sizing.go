@@ -278,7 +278,7 @@ func (c *copies) notPending(namespace string, changes []resizing) (settled []res
 // showsRoom reports whether a confirmed write shows that upstream has room again in a
 // namespace that it called full. The caller holds the copies lock.
 func (c *copies) showsRoom(w *Write) (bool, error) {
-	if !c.sizes.hasLearnt(w.Namespace) {
+	if !c.sizes.hasLearned(w.Namespace) {
 		return false, nil
 	}
 	b, err := c.baseOf(c.store.DB(), w.ID)
@@ -288,22 +288,22 @@ func (c *copies) showsRoom(w *Write) (bool, error) {
 	return int64(w.ListBytes) > b.bytes, err
 }
 
-func (s *Sizes) hasLearnt(namespace string) bool {
+func (s *Sizes) hasLearned(namespace string) bool {
 	if s == nil {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sp := s.spaces[namespace]
-	return sp != nil && sp.learnt != nil
+	return sp != nil && sp.learned != nil
 }
 
-// forgetLearnt ends what upstream's refusal has shown.
-func (s *Sizes) forgetLearnt(namespace string) {
+// forgetLearned ends what upstream's refusal has shown.
+func (s *Sizes) forgetLearned(namespace string) {
 	limit := s.opts.Limit(namespace)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sp := s.of(namespace)
-	sp.learnt = nil
+	sp.learned = nil
 	s.note(namespace, sp, limit, false)
 }

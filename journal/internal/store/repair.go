@@ -132,9 +132,9 @@ func (s *Store) isDamaged(t table) (bool, error) {
 
 // Repair replaces the tables in which damage was met, so that no merge of tables meets it
 // again. It gives up the settled copies and listings in their range of keys, which upstream
-// has, and the receipts. It writes all other records of that range anew, in the same atomic change. Nobody
-// uses the store meanwhile. The caller holds no use of the store. Repair reports whether it
-// has replaced any.
+// has, and the receipts. It writes all other records of that range anew, in the same atomic
+// change. Nobody uses the store meanwhile. The caller holds no use of the store. Repair reports
+// whether it has replaced any.
 //
 // Errors: [record.ErrCorrupt] when other records than copies cannot be read; then nothing is
 // changed.
