@@ -54,53 +54,54 @@ type generations struct {
 	removed bool // maintain's alone: generations of which the room was not given back
 }
 
-// load finds the generations in the store. Their record has the number of receipts of each but
-// the last; load counts those that it lacks. Nobody else uses the store meanwhile.
+// load reads the record of the generations, and counts the receipts of the last one. If there
+// is no record, as after a recovery, or a damaged one, load finds the generations by their
+// receipts. Nobody else uses the store meanwhile.
 func (g *generations) load() error {
 	var known record.Generations
 	_, err := store.Get(g.store.DB(), record.GenerationsKey, func(body []byte) (err error) {
 		known, err = record.DecodeGenerations(body)
 		return err
 	})
-	counted := make(map[uint64]uint64)
-	for _, one := range known.All[:max(1, len(known.All))-1] {
-		counted[one.Number] = one.Receipts
-	}
-	if err == nil || store.IsDamage(err) {
-		err = errors.Join(err, g.discover(counted))
+	if g.all = known.All; len(g.all) > 0 {
+		last := g.last()
+		last.Receipts, err = g.count(last.Number)
+	} else if err == nil || store.IsDamage(err) {
+		err = errors.Join(err, g.discover())
 	}
 	if store.IsDamage(err) {
 		g.logger.Error("receipts are damaged: what became of their writes is not known any more", "error", store.OneLine(err))
 		err = nil
 	}
 	g.began = time.Now()
-	if n := len(known.All); n > 0 {
-		g.begin(known.All[n-1].Number) // no write may have ended in it
+	if len(known.All) > 0 {
 		elapsed := min(max(0, unixNow()-known.BeganAt), generationSpan.Seconds())
 		g.began = g.began.Add(-time.Duration(elapsed * float64(time.Second)))
 	}
 	return err
 }
 
-// discover finds the generations that have receipts, and counts the receipts of those that are
-// not counted.
-func (g *generations) discover(counted map[uint64]uint64) error {
+// discover finds the generations that have receipts.
+func (g *generations) discover() error {
 	for from := uint64(0); ; {
 		number, found, err := g.first(from)
 		if err != nil || !found {
 			return err
 		}
-		receipts, ok := counted[number]
-		if !ok {
-			err = store.Each(g.store.DB(), record.GenerationKey(number), record.GenerationKey(number+1),
-				func(_, _ []byte) error { receipts++; return nil })
-		}
+		receipts, err := g.count(number)
 		g.all = append(g.all, record.Generation{Number: number, Receipts: receipts})
 		if err != nil {
 			return err
 		}
 		from = number + 1
 	}
+}
+
+// count counts the receipts of a generation.
+func (g *generations) count(number uint64) (receipts uint64, err error) {
+	err = store.Each(g.store.DB(), record.GenerationKey(number), record.GenerationKey(number+1),
+		func(_, _ []byte) error { receipts++; return nil })
+	return receipts, err
 }
 
 // first is the first generation from a number on that has a receipt.

@@ -1,0 +1,39 @@
+package journal_test
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// A start that meets damage among the receipts still finds those in sound tables.
+func TestReceiptsBesideDamagedOnes(t *testing.T) {
+	few := func(o *journal.Options) { journal.KeepReceipts(o, 32) } // a generation is one receipt
+	fs := vfs.NewMem()
+	j := open(t, fs, few)
+	bury := func(from, to int) (ended []journal.Write) {
+		for i := from; i < to; i++ {
+			w := put(t, j, key("%d", i), "1")
+			no(t, j.DeadLetter(w, journal.Failure{Reason: noise(8 << 10)}))
+			no(t, j.Discard(w.Seq))
+			ended = append(ended, w)
+		}
+		no(t, j.FlushTables())
+		return ended
+	}
+	bury(0, 16)
+	sound := bury(16, 24)
+	j.MarkNow()
+	files := readAll(t, fs)
+	name := largest(files)
+	files[name] = flip(t, files[name], "r/\x00")
+	j = open(t, diskWith(t, files), few)
+	for _, w := range sound {
+		expectReceipt(t, j, w, journal.ReceiptDead, journal.Write{}, noise(8<<10))
+	}
+	if st := j.Stats(); st.DamagedTables != 1 || st.Receipts < len(sound) {
+		t.Errorf("%d tables are damaged, and %d receipts are kept", st.DamagedTables, st.Receipts)
+	}
+}
