@@ -85,6 +85,13 @@ func overridable() []Setting {
 	})
 }
 
+// onlyOfNamespaces reports whether only a namespace has a setting.
+func onlyOfNamespaces(name string) bool {
+	_, own := find(overridable(), name)
+	_, general := find(Settings(), name)
+	return own && !general
+}
+
 func names(table []Setting) []string {
 	out := make([]string, len(table))
 	for i, s := range table {

@@ -21,6 +21,8 @@ func TestUnknownSettings(t *testing.T) {
 		{"flag", config.Sources{Flags: map[string]string{"listne": "x"}}, []string{`listne = "x" (flag --listne)`, "did you mean listen?"}},
 		{"key", config.Sources{File: write(t, "a.yaml", "log:\n  level: info\n  fromat: text\n")},
 			[]string{`log.fromat = "text" (file /`, "a.yaml:3)", "did you mean log.format?"}},
+		{"setting of a namespace", config.Sources{File: write(t, "a.yaml", "write_through: true\n")},
+			[]string{"write_through = true (file /", "a.yaml:1)", "expected it in an entry of namespaces"}},
 		{"flat key", config.Sources{File: write(t, "a.yaml", "log.levle: info\n")}, []string{`log.levle = "info"`, "did you mean log.level?"}},
 		{"key without group", config.Sources{File: write(t, "a.yaml", "linger: 1s\n")}, []string{`linger = "1s"`, "did you mean flush.linger?"}},
 		{"key with dashes", config.Sources{File: write(t, "a.yaml", "data-dir: /x\n")}, []string{"did you mean data_dir?"}},

@@ -49,6 +49,8 @@ func unknown(name string, v node, from Source, table []Setting) error {
 	expected := `one of the settings that "botwired config" lists`
 	if now, ok := renamed()[name]; ok {
 		expected = newName(now)
+	} else if onlyOfNamespaces(name) {
+		expected = "it in an entry of namespaces: a namespace has this setting, and the daemon as a whole does not"
 	} else if isGroup(table, name) {
 		expected = "a mapping of settings below it"
 	} else if near := Suggest(name, names(table)); near != "" {
