@@ -110,7 +110,7 @@ func (c *conditions) refuseWrite(state *cache.Item) error {
 	case !c.unchanged(state):
 		return nil
 	case c.noneMatch.any:
-		return unmet("If-None-Match wants no such entry, and there is one")
+		return unmet("there is such an entry, and If-None-Match: * makes only a first value")
 	}
 	return unmet("the entry is still as If-None-Match names it")
 }

@@ -10,7 +10,9 @@ func newConfigCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Show every setting in force and its source",
-		Args:  noArguments,
+		Long: "Show every setting in force and its source. If a setting is wrong, config says which, as serve would, and\n" +
+			"exits with 1. So it also checks a configuration file before a start or a SIGHUP.",
+		Args: noArguments,
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {

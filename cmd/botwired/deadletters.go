@@ -17,8 +17,9 @@ func newDeadLettersCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dead-letters",
 		Short: "List the writes that upstream has refused for good",
-		Long: "List the writes that upstream has refused for good. First come those that are open: retry or delete them. A\n" +
-			"later write to the same key that upstream has taken supersedes a dead letter, which then only keeps its value.",
+		Long: "List the writes that upstream has refused for good, and those that botwired pending drop has made dead letters.\n" +
+			"The open ones come first: retry or delete them. A later write to the same key supersedes a dead letter, once\n" +
+			"upstream has taken it. Nobody has to decide on a superseded one.",
 		Args: noArguments,
 	}
 	asJSON := jsonFlag(cmd)
@@ -121,6 +122,22 @@ func (d *listedLetter) state() string {
 	return openLetter
 }
 
+// ended names what has made the write a dead letter.
+func (d *listedLetter) ended() string {
+	if d.Kind == "dropped" {
+		return "dropped"
+	}
+	return "refused"
+}
+
+// status is empty for a write that upstream has not answered.
+func (d *listedLetter) status() string {
+	if d.Status == "0" {
+		return ""
+	}
+	return string(d.Status)
+}
+
 // printDeadLetters prints the open ones first.
 func printDeadLetters(w io.Writer, c *client, letters [][]byte) error {
 	var open, others [][]string
@@ -131,7 +148,7 @@ func printDeadLetters(w io.Writer, c *client, letters [][]byte) error {
 		}
 		state := d.state()
 		row := []string{string(d.ID), state, string(d.Seq), string(d.Namespace), string(d.Key), string(d.Op),
-			d.WrittenAt.moment(), string(d.Status), string(d.Error)}
+			d.WrittenAt.moment(), d.status(), string(d.Error)}
 		if state == openLetter {
 			open = append(open, row)
 		} else {

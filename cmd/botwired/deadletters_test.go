@@ -18,6 +18,8 @@ func TestShowOfADeadLetter(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
 		"GET /_botwired/dead-letters/3": {200, body},
 		"GET /_botwired/dead-letters/4": {200, `{"id":"4","namespace":"ns","key":"k","op":"delete","value":null}`},
+		"GET /_botwired/dead-letters/7": {200, `{"id":"7","kind":"dropped","namespace":"ns","key":"k","op":"put","status":0,"error":"dropped by hand",` +
+			`"written_at":1700000000,"refused_at":1700000060.5,"value":"a"}`},
 		"GET /_botwired/dead-letters/5": {404, `{"detail":"no such dead letter: 5"}`},
 		"GET /_botwired/dead-letters/6": {500, `{"detail":"internal error"}`},
 	})
@@ -35,6 +37,17 @@ func TestShowOfADeadLetter(t *testing.T) {
 		"error      HTTP 413: too large\n"+
 		"\n"+
 		"a\nb\\x1b[2J\n")
+	wantOutput(t, at(t, d, onTerminal, "dead-letters", "show", "7"), ""+
+		"id         7\n"+
+		"state      dropped\n"+
+		"namespace  ns\n"+
+		"key        k\n"+
+		"op         put\n"+
+		"written    2023-11-14T22:13:20Z\n"+
+		"dropped    2023-11-14T22:14:20Z\n"+
+		"error      dropped by hand\n"+
+		"\n"+
+		"a\n")
 	wantFailure(t, at(t, d, nil, "dead-letters", "show", "4"), exitError, "dead letter 4 is a delete, which has no value")
 	if got := at(t, d, onTerminal, "dead-letters", "show", "4"); got.code != exitOK || !strings.Contains(got.stdout, "op         delete\n") {
 		t.Errorf("of a delete: %+v", got)

@@ -71,11 +71,14 @@ func (p *process) printDeadLetter(c *client, id string, body []byte) error {
 		_, err := io.WriteString(p.stdout, *letter.Value)
 		return err
 	}
-	err := printFacts(p.stdout, [][2]string{
+	facts := [][2]string{
 		{"id", string(letter.ID)}, {"state", letter.state()}, {"namespace", string(letter.Namespace)}, {"key", string(letter.Key)}, {"op", string(letter.Op)},
-		{"written", letter.WrittenAt.moment()}, {"refused", letter.RefusedAt.moment()},
-		{"status", string(letter.Status)}, {"error", string(letter.Error)},
-	})
+		{"written", letter.WrittenAt.moment()}, {letter.ended(), letter.RefusedAt.moment()},
+	}
+	if letter.status() != "" {
+		facts = append(facts, [2]string{"status", letter.status()})
+	}
+	err := printFacts(p.stdout, append(facts, [2]string{"error", string(letter.Error)}))
 	if err == nil && letter.Value != nil {
 		_, err = io.WriteString(p.stdout, "\n"+harmless(*letter.Value)+"\n")
 	}

@@ -18,7 +18,7 @@ func TestSetWithACondition(t *testing.T) {
 		return outcome{code, stdout.String(), stderr.String()}
 	}
 	wantOutput(t, command("set", "ns", "k", "first", "--if-none-match", "*"), "stored ns/k, 5 characters\n")
-	wantFailure(t, command("set", "ns", "k", "again", "--if-none-match", "*"), exitError, "If-None-Match wants no such entry, and there is one (HTTP 412)")
+	wantFailure(t, command("set", "ns", "k", "again", "--if-none-match", "*"), exitError, "there is such an entry, and If-None-Match: * makes only a first value (HTTP 412)")
 	var read struct{ Value, ETag string }
 	got := command("get", "ns", "k", "--json")
 	if err := json.Unmarshal([]byte(got.stdout), &read); err != nil || read.Value != "first" || read.ETag == "" {

@@ -93,10 +93,10 @@ func (p *process) reportSent(c *client, id journal.ID, body []byte, asJSON bool)
 func newPendingDropCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drop NAMESPACE KEY",
-		Short: "Take one pending write out of the line",
+		Short: "Make one pending write a dead letter",
 		Long: "Make the pending write to one entry a dead letter: it is not sent any more, and readers see what was there\n" +
-			"before it. botwired dead-letters retry brings it back. If upstream may have carried the write out already,\n" +
-			"readers ask upstream.",
+			"before it. botwired dead-letters retry ID brings it back. If upstream may have carried the write out already,\n" +
+			"readers ask upstream. Without --yes, botwired asks first.",
 		Args: arguments(2, 2),
 	}
 	asJSON := jsonFlag(cmd)
@@ -133,7 +133,8 @@ func newPendingDropCommand(p *process, settings *settingFlags) *cobra.Command {
 		if err := c.decode(body, &dropped); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(p.stdout, "dropped: it is dead letter %s now, and botwired dead-letters retry brings it back\n", printable(string(dropped.ID)))
+		letter := printable(string(dropped.ID))
+		_, err = fmt.Fprintf(p.stdout, "dropped: it is dead letter %s now; botwired dead-letters retry %s brings it back\n", letter, letter)
 		return err
 	}
 	return cmd

@@ -42,7 +42,7 @@ func TestPendingDrop(t *testing.T) {
 	}
 	d := newDaemon(t, answers)
 	wantFailure(t, at(t, d, nil, "pending", "drop", "ns", "k"), exitUsage, "--yes")
-	wantOutput(t, at(t, d, nil, "pending", "drop", "ns", "k", "--yes"), "dropped: it is dead letter 18 now, and botwired dead-letters retry brings it back\n")
+	wantOutput(t, at(t, d, nil, "pending", "drop", "ns", "k", "--yes"), "dropped: it is dead letter 18 now; botwired dead-letters retry 18 brings it back\n")
 	wantFailure(t, at(t, d, nil, "pending", "drop", "ns", "none", "--yes"), exitError, "no write to ns/none is pending")
 	reply := func(text string) func(*process) {
 		return func(p *process) { onTerminal(p); p.stdin = strings.NewReader(text) }

@@ -18,7 +18,8 @@ func newReceiptCommand(settings *settingFlags) *cobra.Command {
 		Use:   "receipt SEQ",
 		Short: "Show what has become of a write",
 		Long: "Show what has become of an acknowledged write: pending, settled, superseded by a later write, or dead.\n" +
-			"SEQ is the number in the write's Botwired-Write header. A receipt is kept for a day at least.",
+			"SEQ is the number in the write's Botwired-Write header. A receipt is kept for a day after\n" +
+			"the write has ended, and the last 1,000,000 at most. The exit code is 0 whatever the state is.",
 		Args: arguments(1, 1),
 	}
 	asJSON := jsonFlag(cmd)

@@ -266,11 +266,11 @@ func (s *status) deadLetters() (text string, decide bool) {
 	case s.OpenDeadLetters == "":
 		open = all
 	case open <= 0:
-		return fmt.Sprintf("%d, none to decide on: they are superseded by later writes, or dropped", all), false
+		return fmt.Sprintf("%d, none to decide on (superseded by a later write, or dropped)", all), false
 	}
 	text = fmt.Sprintf(`%d to decide on: "botwired dead-letters" says why upstream has refused them`, open)
 	if all > open {
-		text += fmt.Sprintf(" (%d more are superseded by later writes, or dropped)", all-open)
+		text += fmt.Sprintf(" (and %d superseded by a later write, or dropped)", all-open)
 	}
 	return text, true
 }

@@ -36,9 +36,9 @@ func TestStatus(t *testing.T) {
 func TestStatusOfDeadLetters(t *testing.T) {
 	for fields, want := range map[string]string{
 		`"dead_letters":5,"open_dead_letters":2`: "dead letters  2 to decide on: \"botwired dead-letters\" says why upstream has refused them " +
-			"(3 more are superseded by later writes, or dropped)\nversion       v1\nupstream      u is up\npending       0\n",
+			"(and 3 superseded by a later write, or dropped)\nversion       v1\nupstream      u is up\npending       0\n",
 		`"dead_letters":5,"open_dead_letters":0`: "version       v1\nupstream      u is up\npending       0\n" +
-			"dead letters  5, none to decide on: they are superseded by later writes, or dropped\n",
+			"dead letters  5, none to decide on (superseded by a later write, or dropped)\n",
 		`"dead_letters":0,"open_dead_letters":0`: "version       v1\nupstream      u is up\npending       0\ndead letters  0\n",
 	} {
 		body := `{"version":"v1","upstream":{"url":"u","state":"up"},"pending":0,` + fields + `}`
@@ -230,7 +230,7 @@ func TestDeadLetters(t *testing.T) {
 		return `{"id":"` + id + `",` + more + `"seq":41,"namespace":"ns","key":"k","op":"put","status":413,"error":"Value too large","written_at":1700000000}`
 	}
 	body := `{"dead_letters":[` + strings.Join([]string{
-		letter("1", `"kind":"refused","superseded_by":1000000,`), letter("2", `"kind":"dropped",`), letter("3", `"kind":"refused",`),
+		letter("1", `"kind":"refused","superseded_by":1000000,`), strings.Replace(letter("2", `"kind":"dropped",`), "413", "0", 1), letter("3", `"kind":"refused",`),
 		letter("4", `"kind":"superseded",`), letter("5", ""),
 	}, ",") + `]}`
 	d := newDaemon(t, map[string]answer{"GET /_botwired/dead-letters?limit=1000": {200, body}})
@@ -239,7 +239,7 @@ func TestDeadLetters(t *testing.T) {
 		"3   open                        41   ns         k    put  2023-11-14T22:13:20Z  413     Value too large\n"+
 		"5   open                        41   ns         k    put  2023-11-14T22:13:20Z  413     Value too large\n"+
 		"1   superseded by 1000000       41   ns         k    put  2023-11-14T22:13:20Z  413     Value too large\n"+
-		"2   dropped                     41   ns         k    put  2023-11-14T22:13:20Z  413     Value too large\n"+
+		"2   dropped                     41   ns         k    put  2023-11-14T22:13:20Z  -       Value too large\n"+
 		"4   superseded by another host  41   ns         k    put  2023-11-14T22:13:20Z  413     Value too large\n")
 	wantOutput(t, at(t, d, nil, "dead-letters", "--json"), body+"\n")
 }
