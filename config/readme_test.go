@@ -41,6 +41,28 @@ func TestReadmeListsTheSettings(t *testing.T) {
 	}
 }
 
+// The README names every setting that a namespace may override, and no other.
+func TestReadmeListsWhatANamespaceMayOverride(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, begins := strings.Cut(string(readme), "<!-- overrides -->")
+	section, _, ends := strings.Cut(after, "<!-- /overrides -->")
+	if !begins || !ends {
+		t.Fatal("README.md has no <!-- overrides --> … <!-- /overrides --> section")
+	}
+	var want []string
+	for _, s := range config.Settings() {
+		if s.Overridable {
+			want = append(want, "`"+s.Name+"`")
+		}
+	}
+	if got := strings.Join(strings.Fields(section), " "); got != strings.Join(want, ", ") {
+		t.Errorf("README.md lists %s\nexpected %s", got, strings.Join(want, ", "))
+	}
+}
+
 func TestSettingNames(t *testing.T) {
 	seen := map[string]string{}
 	for _, s := range config.Settings() {
