@@ -62,6 +62,26 @@ func TestSupersededInDoubtStaysInDoubt(t *testing.T) {
 	}
 }
 
+// The entry's pending write is in doubt since an earlier process. Whoever subscribes after the
+// open hears of it all the same, or a flush would not wait for it.
+func TestPendingWriteInDoubtIsAnnounced(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	j := open(t, fs)
+	no(t, j.MarkSent(put(t, j, key("sent"), "1")))
+	put(t, j, key("unsent"), "1")
+	j = reopen(t, crash(fs))
+	announced := make(map[journal.ID]uint64)
+	j.Subscribe(func(c journal.Change) {
+		if c.Written {
+			announced[c.ID] = c.Seq
+		}
+	})
+	no(t, j.Run(t.Context()))
+	if diff := cmp.Diff(map[journal.ID]uint64{key("sent"): 1, key("unsent"): 2}, announced); diff != "" {
+		t.Errorf("announced (-want +got):\n%s", diff)
+	}
+}
+
 // A listing that was confirmed time and again is old all the same when an entry of it is in
 // doubt, and the next one is a new one though it shows the same.
 func TestListingInDoubtIsReplaced(t *testing.T) {

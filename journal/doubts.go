@@ -71,15 +71,20 @@ func (d *doubts) in(namespace string) (ids []ID) {
 }
 
 // recall takes in the entries of which an earlier process did not see an answer, and that
-// have no pending write.
+// have no pending write. It looks into the store and leaves the index alone: nobody has
+// subscribed yet, and an entry that the index knows is not announced again.
 func (d *doubts) recall() error {
 	ids, err := d.j.InDoubt()
 	for _, id := range ids {
-		_, ok, err := d.j.pending.visible(id)
+		isPending := false
+		err := store.ScanPending(d.j.store.DB(), record.PendingOf(id), func(record.ID, record.Version) error {
+			isPending = true
+			return nil
+		})
 		if err != nil {
 			return err
 		}
-		if !ok {
+		if !isPending {
 			d.add(id)
 		}
 	}
