@@ -18,7 +18,7 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 	if err := j.pending.ready(w.ID); err != nil {
 		return Write{}, err
 	}
-	a := &appending{set: j.pending, NewWrite: w, unlock: func() {}}
+	a := &appending{set: j.pending, NewWrite: w, measuring: measuring{anySize: w.Held}, unlock: func() {}}
 	if err := j.pending.measure(a); err != nil {
 		return Write{}, err
 	}

@@ -67,7 +67,9 @@ type Journal struct {
 	// Receipts say what has become of each write.
 	Receipts *Receipts
 
-	*doubts
+	// Through is for writes that go upstream first.
+	Through *Through
+
 	opts    Options
 	store   *store.Store
 	pending *pendingSet

@@ -33,15 +33,20 @@ func Open(opts Options) (*Journal, error) {
 	copies := newCopies(s, readers, opts.Logger)
 	copies.pending, copies.sizes, pending.copies = pending, opts.Sizes, copies
 	rebuilt := make(chan struct{})
+	full := &fullness{logger: opts.Logger}
 	j := &Journal{
 		Receipts: &Receipts{store: s, pending: pending, rebuilt: rebuilt},
-		doubts:   copies.doubts, opts: opts, store: s, pending: pending, copies: copies, dead: newDeadIndex(s),
+		Through:  &Through{store: s, pending: pending, copies: copies, full: full},
+		opts:     opts, store: s, pending: pending, copies: copies, dead: newDeadIndex(s),
 		evictor: &evictor{copies: copies, pending: pending, budget: opts.CopiesBytes},
-		full:    &fullness{logger: opts.Logger},
+		full:    full,
 		rebuilt: rebuilt,
 	}
-	j.doubts.j = j
-	if err := j.recall(); err != nil && !store.IsDamage(err) { // the flusher meets the damage, too, and ends the process
+	ids, err := j.InDoubt()
+	if err == nil {
+		err = copies.doubts.recall(ids, s)
+	}
+	if err != nil && !store.IsDamage(err) { // the flusher meets the damage, too, and ends the process
 		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))
 	}
 	return j, nil

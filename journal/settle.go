@@ -40,7 +40,7 @@ func (j *Journal) Settle(w Write) error {
 	}
 	if err == nil {
 		err = j.store.Update(&retiring{
-			Journal: j, w: w, unlock: unlock, state: record.ReceiptSettled, left: j.copies.leaves(&w, row),
+			pending: j.pending, copies: j.copies, w: w, unlock: unlock, state: record.ReceiptSettled, left: j.copies.leaves(&w, row),
 			fill: func(tx *store.Tx, _ *record.Version) {
 				settled(tx)
 				row.fill(tx)
@@ -95,6 +95,9 @@ type Failure struct {
 	// InDoubt says that upstream may hold an older write to the entry that never
 	// settled.
 	InDoubt bool
+	// MayLand says that upstream may yet carry out an older write, or this one: the entry stays
+	// [Journal.InDoubt]. It implies InDoubt.
+	MayLand bool
 }
 
 // DeadLetter makes a write that upstream refused for good a dead letter, unless a
@@ -104,7 +107,8 @@ type Failure struct {
 // Until then, readers of the entry wait: no answer may show them an older state that
 // a power cut could take back (contract 7). With Failure.InDoubt, readers may have seen
 // the older write: DeadLetter then removes the settled copy from before it, and its row.
-// When a newer write is pending, the entry stays [Journal.InDoubt].
+// When a newer write is pending, the entry stays [Journal.InDoubt], and with Failure.MayLand
+// in any case.
 func (j *Journal) DeadLetter(w Write, why Failure) error {
 	if err := j.store.Acquire(); err != nil {
 		return err
@@ -115,7 +119,10 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 	}
 	unlock := j.copies.lock(w.Namespace)
 	defer unlock()
-	r := &retiring{Journal: j, w: w, unlock: unlock, hide: true, state: record.ReceiptDead, reason: why.Reason}
+	r := &retiring{
+		pending: j.pending, copies: j.copies, w: w, unlock: unlock, hide: true, doubtful: why.MayLand,
+		state: record.ReceiptDead, reason: why.Reason,
+	}
 	if why.Kind == Superseded {
 		r.state = record.ReceiptSuperseded
 	}
@@ -139,7 +146,9 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 			}
 			return
 		}
-		forget(tx)
+		if forget(tx); why.MayLand {
+			setSent(tx, w.ID, w.Seq)
+		}
 		j.dead.set(tx, &record.Dead{
 			ID: w.ID, Version: *last, Value: w.Value, Kind: why.Kind, Status: why.Status, Error: why.Reason, RefusedAt: unixNow(),
 		})
@@ -160,15 +169,18 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 // It is applied under the readers' lock: a reader finds the entry pending before it and
 // settled after it.
 type retiring struct {
-	*Journal
 	hiding
-	w      Write
-	left   base // what the entry counts without the write
-	fill   func(tx *store.Tx, last *record.Version)
-	state  record.ReceiptState // what has become of the write
-	reason string
-	hide   bool   // readers wait until it is durable
-	unlock func() // releases the copies lock
+	pending *pendingSet
+	copies  *copies
+	w       Write
+	left    base // what the entry counts without the write
+	fill    func(tx *store.Tx, last *record.Version)
+	state   record.ReceiptState // what has become of the write
+	reason  string
+	hide    bool // readers wait until it is durable
+	// doubtful says that a request to the entry may yet be carried out.
+	doubtful bool
+	unlock   func() // releases the copies lock
 
 	entry *pending.Entry
 	last  bool // no newer write is waiting
@@ -204,7 +216,11 @@ func (r *retiring) Applied() {
 	case r.entry != nil:
 		p.index.WaitsSince(r.entry, r.w.UpdatedAt)
 	}
-	r.doubts.remove(r.w.ID)
+	if r.doubtful && r.last {
+		r.copies.doubts.add(r.w.ID)
+	} else {
+		r.copies.doubts.remove(r.w.ID)
+	}
 	if r.hide {
 		r.revealed = r.copies.hide(r.w.ID, ID{Namespace: r.w.Namespace})
 	}

@@ -17,15 +17,15 @@ func TestAnEntryThatIsOvertakenCountsOnce(t *testing.T) {
 	j := open(t, vfs.NewMem(), with)
 	show(t, j, key("copied"), 300)
 	list(t, j, true, journal.Row{Key: "copied", ListBytes: 300, UpdatedAt: 1}, journal.Row{Key: "listed", ListBytes: 200, UpdatedAt: 1})
-	no(t, j.Overtaken(key("copied"), 0))
-	no(t, j.Overtaken(key("listed"), 0))
+	no(t, j.Through.Overtaken(key("copied"), 0))
+	no(t, j.Through.Overtaken(key("listed"), 0))
 	sized(t, sizes, 500)
 	no(t, tryPut(j, key("copied"), 310))
 	remove(t, j, key("listed"))
 	sized(t, sizes, 310)
 	w, _, err := j.Newest(key("copied"))
 	no(t, err)
-	no(t, j.Overtaken(key("copied"), w.Seq-1)) // there is a newer one
+	no(t, j.Through.Overtaken(key("copied"), w.Seq-1)) // there is a newer one
 	sized(t, sizes, 310)
 }
 

@@ -62,7 +62,8 @@ func (s *Sizes) baseChanged(id ID) {
 // measuring is what the admission of a write has to know of sizes.
 type measuring struct {
 	limit     int64
-	anySize   bool // a person has decided: the write is taken whatever the size
+	anySize   bool // a person has decided, or upstream: the write is taken whatever the size
+	trial     bool // it is only asked whether the write would be taken
 	looked    bool
 	base      base
 	settlings uint32 // of the entry, before base was read
@@ -91,7 +92,7 @@ func (p *pendingSet) isPending(id ID) bool {
 	return p.waits(id)
 }
 
-// admitSize counts a write, or refuses it. The caller is in the store's order. latest is the
+// admitSize counts a write, unless it is on trial, or refuses it. The caller is in the store's order. latest is the
 // entry's newest pending write, if one exists.
 func (p *pendingSet) admitSize(a *appending, latest *record.Version, exists bool) (err error) {
 	s := p.copies.sizes
@@ -126,6 +127,10 @@ func (s *Sizes) admit(a *appending, latest *record.Version, exists bool) error {
 	if grows := now - was; grows > 0 && r.Limited() && r.Bytes+grows > r.Limit && !a.anySize {
 		s.note(a.Namespace, sp, a.limit, r.Bytes > 0)
 		return &NamespaceFullError{Namespace: a.Namespace, Grows: grows, NamespaceSize: r}
+	}
+	if a.trial {
+		s.note(a.Namespace, sp, a.limit, false)
+		return nil
 	}
 	sp.pending += now
 	sp.removed -= removed

@@ -40,6 +40,9 @@ type NewWrite struct {
 	// If returns false, the write is refused with [ErrChanged]. If must be quick and must
 	// not call the journal.
 	If func(newest uint64) bool
+	// Held says that upstream holds the write already: the size of its namespace is no reason
+	// to refuse it.
+	Held bool
 }
 
 // Write is one acknowledged write. Times are Unix seconds, as BotWire prints them.

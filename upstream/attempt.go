@@ -125,11 +125,12 @@ func (a *attempt) sending(w journal.Write) (at instant) {
 // vanished ends a task whose entry has nothing pending: a sent mark was left behind, or the
 // entry was in doubt.
 func (a *attempt) vanished() error {
-	if err := a.f.opts.Journal.Lapse(a.id()); err != nil {
+	if err := a.f.opts.Through.Lapse(a.id()); err != nil {
 		return err
 	}
 	a.charge.takeBack()
 	a.f.health.release(a.probe)
+	endDoubt(a)
 	a.finish(a.newest, false)
 	return nil
 }
@@ -257,13 +258,18 @@ func (a *attempt) settle(w journal.Write, held bool) error {
 	if held && a.f.opts.OnSettled != nil {
 		a.f.opts.OnSettled(w)
 	}
+	endDoubt(a)
+	a.finish(w.Seq, false)
+	return nil
+}
+
+// endDoubt notes that nothing can land any more.
+func endDoubt(a *attempt) {
 	if a.task.retry != nil {
 		a.f.mu.Lock()
 		a.task.retry.doubt = nil
 		a.f.mu.Unlock()
 	}
-	a.finish(w.Seq, false)
-	return nil
 }
 
 // finish ends a task whose writes up to seq are done with, unless a newer write has come.
@@ -279,12 +285,16 @@ func (a *attempt) finish(seq uint64, dead bool) {
 	}
 }
 
-// beginAnew puts a stopped task in line for its newer write. The caller holds mu.
+// beginAnew puts a stopped task in line for its newer write, or to wait for the end of a doubt.
+// The caller holds mu.
 func (a *attempt) beginAnew() {
 	doubt := a.task.doubt()
 	a.task.retry = nil
 	if doubt != nil {
-		retryOf(a.task).doubt = doubt
+		r := retryOf(a.task)
+		if r.doubt = doubt; a.task.first == 0 {
+			r.waiting, r.at = doubting, max(atOnce, doubt.until())
+		}
 	}
 	a.task.urgent = a.task.through || a.f.callers.waitFor(a.id())
 	a.f.schedule.enqueue(a.queue, a.task, a.f.now())

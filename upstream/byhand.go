@@ -101,7 +101,7 @@ func mayGo(a *attempt) bool {
 	q, r, now := a.queue, a.task.retry, a.f.now()
 	q.renew(a.f.opts.Quotas, now)
 	inDoubt := r != nil && r.waiting == doubting && r.at > now
-	return !inDoubt && !(q.pace.limited && q.pace.demandedAt > now)
+	return !inDoubt && (!q.pace.limited || q.pace.demandedAt <= now)
 }
 
 // Drop makes an entry's pending write a dead letter, of the sequence number if that is not 0.
@@ -120,7 +120,7 @@ func (f *Flusher) Drop(ctx context.Context, id journal.ID, seq uint64) (dropped 
 	}
 	if err == nil {
 		err = f.opts.Journal.DeadLetter(w, journal.Failure{
-			Kind: journal.Dropped, Reason: "dropped by hand", InDoubt: a.task.mayHaveLanded(),
+			Kind: journal.Dropped, Reason: "dropped by hand", InDoubt: a.task.mayHaveLanded(), MayLand: a.task.doubt() != nil,
 		})
 	}
 	if err != nil {
@@ -129,7 +129,9 @@ func (f *Flusher) Drop(ctx context.Context, id journal.ID, seq uint64) (dropped 
 		resume(a)
 		return journal.Write{}, err
 	}
-	if superseded, err := a.superseded(w); superseded || err != nil {
+	if superseded, err := a.superseded(w); err != nil {
+		return journal.Write{}, err
+	} else if superseded {
 		return journal.Write{}, journal.ErrNotPending // a newer write has taken its place
 	}
 	f.opts.Logger.Warn("a pending write was dropped by hand: it is a dead letter now",

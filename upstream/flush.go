@@ -113,7 +113,7 @@ func newEntryWait(f *Flusher, id journal.ID, seq uint64) *entryWait {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	q, t := f.schedule.find(id)
-	if t == nil {
+	if t == nil || t.first == 0 {
 		return nil
 	}
 	f.schedule.expediteTask(q, t)

@@ -23,10 +23,12 @@ type Journal interface {
 	Settle(journal.Write) error
 	DeadLetter(journal.Write, journal.Failure) error
 	IsDead(id journal.ID, seq uint64) (bool, error)
-
-	// For writes through.
-	Admits(journal.NewWrite) error
 	Append(journal.NewWrite) (journal.Write, error)
+}
+
+// ThroughJournal is what the flusher needs of a [journal.Through].
+type ThroughJournal interface {
+	Admits(journal.NewWrite) error
 	Doubt(journal.ID)
 	Lapse(journal.ID) error
 	Overtaken(id journal.ID, seq uint64) error
@@ -35,6 +37,7 @@ type Journal interface {
 // FlusherOptions configures a flusher.
 type FlusherOptions struct {
 	Journal Journal
+	Through ThroughJournal
 	Engine  Engine
 	// Health is told how requests end, and stops all but one while upstream is down; nil
 	// is one of the flusher's own.

@@ -48,7 +48,7 @@ func (all refusalsOf) mayKill(namespace string, now instant) bool {
 // A confirmed write that waits to be read back does not settle in its place: an older one
 // may have landed over it. The next read asks upstream.
 func (a *attempt) refused(w journal.Write, failed *Error) error {
-	why := journal.Failure{Status: failed.Status, Reason: failed.Reason, InDoubt: a.task.mayHaveLanded()}
+	why := journal.Failure{Status: failed.Status, Reason: failed.Reason, InDoubt: a.task.mayHaveLanded(), MayLand: a.task.doubt() != nil}
 	a.answered(false)
 	if a.tooMany(w, failed) {
 		a.f.opts.namespaceFull(w.Namespace, failed)

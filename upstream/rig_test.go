@@ -67,7 +67,7 @@ func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
 }
 
 // newRigWithin is newRig for namespaces with quotas.
-func newRigWithin(t testing.TB, f *fake, fs vfs.FS, quota func(string) upstream.Quota) *rig {
+func newRigWithin(t testing.TB, f *fake, fs vfs.FS, quota func(string) upstream.Quota, change ...func(*journal.Options)) *rig {
 	t.Helper()
 	r := &rig{
 		fake: f, t: t, fs: fs, client: f.client(timeout), slots: upstream.NewSlots(concurrency), log: &logged{},
@@ -76,10 +76,14 @@ func newRigWithin(t testing.TB, f *fake, fs vfs.FS, quota func(string) upstream.
 	r.linger.Store(int64(linger))
 	var mu sync.Mutex // for settled: writes settle at the same time
 	var err error
-	r.journal, err = journal.Open(journal.Options{
+	opts := journal.Options{
 		Dir: "journal", FS: fs, DiskReserve: diskReserve,
 		Fatal: func(err error) { t.Errorf("the journal failed: %v", err) },
-	})
+	}
+	for _, c := range change {
+		c(&opts)
+	}
+	r.journal, err = journal.Open(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +96,7 @@ func newRigWithin(t testing.TB, f *fake, fs vfs.FS, quota func(string) upstream.
 		r.quotas = upstream.NewQuotas(upstream.QuotasOptions{Of: quota, Ledger: ledger, Logger: logger})
 	}
 	r.flusher = upstream.NewFlusher(upstream.FlusherOptions{
-		Journal: r.journal, Engine: r.client, Health: r.health, Quotas: r.quotas, Linger: func(string) time.Duration { return time.Duration(r.linger.Load()) },
+		Journal: r.journal, Through: r.journal.Through, Engine: r.client, Health: r.health, Quotas: r.quotas, Linger: func(string) time.Duration { return time.Duration(r.linger.Load()) },
 		Slots: r.slots, Timeout: timeout, LateWindow: lateWindow, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
 		OnSettled: func(w journal.Write) {
 			mu.Lock()

@@ -78,7 +78,7 @@ func (s *schedule) written(c journal.Change, linger, now instant) {
 	if c.Seq < t.seq {
 		return
 	}
-	last := t.seq
+	last, idle := t.seq, t.first == 0
 	t.seq = c.Seq
 	s.announced++
 	saves := saves(t, s.running[t], last)
@@ -111,8 +111,8 @@ func (s *schedule) written(c journal.Change, linger, now instant) {
 		t.begin(now)
 		s.enqueue(q, t, now)
 	case t.retrying():
-		if d := t.retry.doubt; d != nil && d.confirmed != nil {
-			// The task waited to be read back, and the newer write need not.
+		if d := t.retry.doubt; d != nil && (d.confirmed != nil || idle && d.unknownUntil == 0) {
+			// The task waited for the end of a doubt, and the newer write need not.
 			q.leave(t)
 			t.retry.at = 0
 			t.begin(now)
@@ -280,8 +280,8 @@ func (s *schedule) stop(a *attempt, now instant) {
 }
 
 // complete notes that a stopped task's writes up to seq are done with. It returns the
-// range of positions that this takes out of the pending ones, and reports whether a newer
-// write is left, whose task has to be put in line.
+// range of positions that this takes out of the pending ones, and reports whether there is
+// more to do for the task: then it has to be put in line.
 func (s *schedule) complete(a *attempt, seq uint64) (from, to uint64, left bool) {
 	q, t := a.queue, a.task
 	from = t.first
@@ -293,8 +293,7 @@ func (s *schedule) complete(a *attempt, seq uint64) (from, to uint64, left bool)
 		s.pending--
 		q.pending--
 	}
-	if t.through {
-		t.first = 0
+	if t.first = 0; !t.needless() {
 		return from, noPosition, true
 	}
 	q.tasks.Delete(t.Key())

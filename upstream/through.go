@@ -94,16 +94,14 @@ func (n *NotWritten) WriteStatus() int { return n.status }
 // it and the journal had no room for it.
 //
 // Errors: those of ready, *[NotWritten], *[ServiceAnswer] with upstream's refusal,
-// [journal.ErrFull] if nothing was sent for want of room, [journal.ErrAbsent] for a delete of
+// [journal.ErrFull] and *[journal.NamespaceFullError] if nothing was sent for want of room,
+// [journal.ErrAbsent] for a delete of
 // an entry that does not exist, [journal.ErrChanged] if unchanged does not hold any more when
 // upstream has confirmed the write, which a newer write to the entry undoes then, ctx's, and
 // those of a failed journal.
 func (f *Flusher) WriteThrough(
 	ctx context.Context, write journal.NewWrite, ready func() (unchanged func(newest uint64) bool, err error),
 ) (written journal.Write, settled bool, err error) {
-	if err := f.opts.Journal.Admits(write); err != nil {
-		return journal.Write{}, false, err
-	}
 	w := &through{write: write, ready: ready, done: make(chan struct{})}
 	if refusal := w.enter(f); refusal != nil {
 		return journal.Write{}, false, refusal
@@ -240,6 +238,9 @@ func (w *through) run(ctx context.Context, a *attempt) (err error) {
 	if w.write.If, w.err = w.ready(); w.err != nil {
 		return w.backOut(a, true)
 	}
+	if w.err = a.f.opts.Through.Admits(w.write); w.err != nil {
+		return w.backOut(a, true)
+	}
 	// Durable before the request leaves: a crash must not forget that it may land.
 	if err := a.f.opts.Journal.MarkSent(journal.Write{ID: w.write.ID, Seq: a.newest}); errors.Is(err, journal.ErrFull) {
 		w.err = err
@@ -290,10 +291,10 @@ func (w *through) confirmed(a *attempt, sentAt instant, held bool) error {
 			return errors.Join(w.unmark(a), w.backOut(a, false))
 		}
 	}
+	w.write.Held = true
 	written, err := a.f.opts.Journal.Append(w.write)
-	var full *journal.NamespaceFullError // by the size that is known here, and upstream took it
 	switch {
-	case errors.Is(err, journal.ErrFull), errors.As(err, &full):
+	case errors.Is(err, journal.ErrFull):
 		return w.noRoom(a)
 	case errors.Is(err, journal.ErrChanged):
 		// A newer write was acknowledged meanwhile. It goes upstream next, over this one.
@@ -320,11 +321,11 @@ func (w *through) noRoom(a *attempt) error {
 			Reason: "upstream has carried it out, but may still carry out an earlier request, and the journal has no room to repair that",
 			status: statusUnanswered,
 		}
-		a.f.opts.Journal.Doubt(w.write.ID)
+		a.f.opts.Through.Doubt(w.write.ID)
 		return w.backOut(a, false)
 	}
 	w.settled = true
-	if err := a.f.opts.Journal.Overtaken(w.write.ID, a.newest); err != nil {
+	if err := a.f.opts.Through.Overtaken(w.write.ID, a.newest); err != nil {
 		return err
 	}
 	a.finish(a.newest, false)

@@ -32,6 +32,7 @@ func (w *through) failed(ctx context.Context, a *attempt, failed *Error) error {
 		return nil
 	default:
 		a.answered(false)
+		a.f.opts.namespaceFull(w.write.Namespace, failed)
 		if a.trial {
 			a.f.mu.Lock()
 			a.f.schedule.unblock(a.queue) // it is let in
@@ -78,7 +79,7 @@ func (w *through) unanswered(ctx context.Context, a *attempt, failed *Error) err
 		status: statusUnanswered,
 	}
 	noteDoubt(a, contentOf(journal.Write{Op: w.write.Op, Value: w.write.Value}))
-	a.f.opts.Journal.Doubt(w.write.ID)
+	a.f.opts.Through.Doubt(w.write.ID)
 	w.blame(ctx, a, failed)
 	return w.backOut(a, false)
 }
@@ -96,7 +97,7 @@ func (w *through) transient(ctx context.Context, a *attempt, failed *Error) erro
 	switch {
 	case a.task.doubt() != nil: // it lasts longer
 	case nothingPending:
-		if err := a.f.opts.Journal.Lapse(w.write.ID); err != nil {
+		if err := a.f.opts.Through.Lapse(w.write.ID); err != nil {
 			return err
 		}
 	default:

@@ -231,7 +231,7 @@ func flusherOptions(
 	}, []string{"op", "outcome"})
 	registry.MustRegister(flushes)
 	return upstream.FlusherOptions{
-		Journal: d.journal, Engine: engine, Health: d.health,
+		Journal: d.journal, Through: d.journal.Through, Engine: engine, Health: d.health,
 		Linger:  func(namespace string) time.Duration { return d.config.Load().For(namespace).Linger },
 		Timeout: c.Upstream.Timeout, LateWindow: c.Upstream.LateWindow,
 		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax,

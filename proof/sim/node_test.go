@@ -135,7 +135,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	})
 	n.slots = upstream.NewSlots(concurrency)
 	n.flusher = upstream.NewFlusher(upstream.FlusherOptions{
-		Journal: n.journal, Engine: n.engine, Health: n.health, Slots: n.slots, Timeout: requestTimeout, LateWindow: with.lateWindow, Quotas: n.quotas,
+		Journal: n.journal, Through: n.journal.Through, Engine: n.engine, Health: n.health, Slots: n.slots, Timeout: requestTimeout, LateWindow: with.lateWindow, Quotas: n.quotas,
 		Linger:         func(string) time.Duration { return with.linger },
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, Logger: logger,
 		OnSettled: func(w journal.Write) { n.proxy.Settled(w) },

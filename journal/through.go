@@ -1,0 +1,125 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+)
+
+// ErrAbsent says that a delete that was not journaled found no entry upstream.
+var ErrAbsent = errors.New("upstream does not hold the entry")
+
+// Through is what the journal knows of writes that go upstream before they are journaled. A
+// caller asks [Through.Admits], marks the entry ([Journal.MarkSent]), sends the write, and
+// journals it with NewWrite.Held when upstream has confirmed it. If the write fails, it leaves
+// no record, and so no receipt, but a doubt about its entry. The methods may be called
+// concurrently.
+type Through struct {
+	store   *store.Store
+	pending *pendingSet
+	copies  *copies
+	full    *fullness
+}
+
+// Admits returns the error with which [Journal.Append] would refuse the write now: [ErrFull],
+// *[NamespaceFullError], or another reason for which the journal takes no writes. It does not
+// ask the write's If.
+func (t *Through) Admits(w NewWrite) error {
+	if err := t.store.Acquire(); err != nil {
+		return err
+	}
+	defer t.store.Release()
+	if err := t.pending.ready(w.ID); err != nil {
+		return err
+	}
+	a := &appending{set: t.pending, NewWrite: w, measuring: measuring{trial: true}}
+	err := t.pending.measure(a)
+	if err != nil {
+		return err
+	}
+	t.store.InOrder(func(totals record.Totals) {
+		t.pending.readers.RLock()
+		latest, exists := t.pending.index.Get(w.ID).Latest()
+		t.pending.readers.RUnlock()
+		if err = t.pending.roomFor(totals, a, latest, exists); err == nil {
+			err = t.pending.admitSize(a, &latest, exists)
+		}
+	})
+	t.full.refuse(err)
+	t.copies.sizes.tell()
+	return err
+}
+
+// Doubt notes that upstream may hold, or yet carry out, a write to the entry that is not
+// journaled. The entry is marked as sent: see [Journal.MarkSent]. The doubt ends when a
+// later write settles, and with Lapse.
+func (t *Through) Doubt(id ID) {
+	t.copies.doubts.add(id)
+	readers := t.pending.readers
+	readers.Lock()
+	defer readers.Unlock()
+	readers.changed(Change{ID: id})
+}
+
+// Lapse ends a doubt about an entry with no pending write: nothing more can be carried out.
+// The copy of the entry, if there is one, may be from before. It counts as very old until
+// upstream is asked. Lapse is durable when it returns.
+func (t *Through) Lapse(id ID) error {
+	return t.end(&retiring{w: Write{ID: id}}, func(past settledCopy) (func(*store.Tx), error) {
+		switch {
+		case !past.kept:
+			return func(*store.Tx) {}, nil
+		case !past.intact, t.store.Low(int64(len(past.Value))):
+			t.copies.sizes.miscounted()
+			return func(tx *store.Tx) { tx.Delete(record.EntryKey(record.SettledPrefix, id)) }, nil
+		}
+		return func(tx *store.Tx) {
+			t.copies.set(tx, id, &past.Observation, 0)
+			t.copies.seen.confirm(id, 0)
+		}, nil
+	})
+}
+
+// Overtaken notes that upstream holds a write to the entry which the journal had no room
+// for. The settled copy goes, and so does the pending write of that sequence number, if it is
+// the entry's newest: its receipt says superseded. Overtaken is durable when it returns.
+func (t *Through) Overtaken(id ID, seq uint64) error {
+	r := &retiring{
+		w: Write{ID: id, Seq: seq}, state: record.ReceiptSuperseded,
+		reason: "upstream holds a later write, for which the journal had no room",
+	}
+	err := t.end(r, func(settledCopy) (func(*store.Tx), error) { return t.copies.forget(id) })
+	if err == nil {
+		t.copies.sizes.miscounted()
+	}
+	return err
+}
+
+// end ends a doubt. forget says what becomes of the settled copy.
+func (t *Through) end(r *retiring, forget func(past settledCopy) (func(*store.Tx), error)) error {
+	if err := t.store.Acquire(); err != nil {
+		return err
+	}
+	defer t.store.Release()
+	if err := t.pending.ready(r.w.ID); err != nil {
+		return err
+	}
+	unlock := t.copies.lock(r.w.Namespace)
+	defer unlock()
+	past, err := t.copies.read(r.w.ID)
+	var fill func(*store.Tx)
+	if err == nil {
+		fill, err = forget(past)
+	}
+	if err == nil {
+		r.pending, r.copies, r.unlock = t.pending, t.copies, unlock
+		r.fill = func(tx *store.Tx, _ *record.Version) { fill(tx) }
+		err = t.store.Update(r)
+	}
+	if err != nil {
+		return fmt.Errorf("ending the doubt about %s: %w", r.w.ID, err)
+	}
+	return nil
+}
