@@ -92,8 +92,8 @@ func (p *pendingSet) isPending(id ID) bool {
 	return p.waits(id)
 }
 
-// admitSize counts a write, unless it is on trial, or refuses it. The caller is in the store's order. latest is the
-// entry's newest pending write, if one exists.
+// admitSize counts a write, unless it is on trial, or refuses it. The caller is in the store's
+// order. latest is the entry's newest pending write, if one exists.
 func (p *pendingSet) admitSize(a *appending, latest *record.Version, exists bool) (err error) {
 	s := p.copies.sizes
 	if s == nil {

@@ -90,11 +90,7 @@ func (t *Through) Overtaken(id ID, seq uint64) error {
 		w: Write{ID: id, Seq: seq}, state: record.ReceiptSuperseded,
 		reason: "upstream holds a later write, for which the journal had no room",
 	}
-	err := t.end(r, func(settledCopy) (func(*store.Tx), error) { return t.copies.forget(id) })
-	if err == nil {
-		t.copies.sizes.miscounted()
-	}
-	return err
+	return t.end(r, func(settledCopy) (func(*store.Tx), error) { return t.copies.forget(id) })
 }
 
 // end ends a doubt. forget says what becomes of the settled copy.

@@ -48,7 +48,9 @@ func tryClaim(f *Flusher, id journal.ID) (a *attempt, busy <-chan struct{}) {
 		}
 		return nil, under.ended
 	}
-	a = &attempt{f: f, queue: q, task: t, newest: t.seq, startedAt: f.now(), byHand: true, trial: q.blocked}
+	a = &attempt{
+		f: f, queue: q, task: t, newest: t.seq, startedAt: f.now(), byHand: true, trial: q.blocked, ended: make(chan struct{}),
+	}
 	q.leave(t)
 	beginAttempt(s, a)
 	return a, nil
@@ -57,8 +59,8 @@ func tryClaim(f *Flusher, id journal.ID) (a *attempt, busy <-chan struct{}) {
 // Send sends an entry's pending write now, once: ahead of the linger and the pace of the quota,
 // and also while the namespace is throttled or paused, or upstream is believed down. It
 // sends nothing that is in doubt, and nothing beyond the quota. It returns when the attempt is
-// over; a write that has neither settled nor become a dead letter is still pending. ctx bounds
-// the wait for a request of the entry that is under way, and the attempt.
+// over, or ctx ends; a write that has neither settled nor become a dead letter is still pending
+// then. The end of ctx does not take the attempt back: Run makes it.
 //
 // Errors: [journal.ErrNotPending], ctx's, and those of a failed journal.
 func (f *Flusher) Send(ctx context.Context, id journal.ID) (seq uint64, settled, dead bool, err error) {
@@ -84,10 +86,16 @@ func (f *Flusher) Send(ctx context.Context, id journal.ID) (seq uint64, settled,
 	}
 	_, a.probe, _ = f.health.admit(time.Now())
 	a.charge = charged(a, f.opts.Quotas, f.now())
+	f.byHand = append(f.byHand, a)
 	f.mu.Unlock()
-	if err := a.run(ctx); err != nil {
-		return seq, false, false, err
+	f.signal()
+	select {
+	case <-a.ended:
+	case <-ctx.Done():
+		return seq, false, false, nil
 	}
+	f.mu.Lock() // which the attempt's end holds until the callers know
+	defer f.mu.Unlock()
 	select {
 	case <-wait.done:
 		return seq, wait.settled, !wait.settled, nil

@@ -84,6 +84,25 @@ func TestSendByHandOfWhatIsNotPending(t *testing.T) {
 	})
 }
 
+// Who does not wait for the end of the attempt does not take the request back: cut off, it could
+// land after a newer one (contract 14).
+func TestSendByHandOutlivesItsCaller(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.linger.Store(int64(time.Hour))
+		r.latency = 3 * time.Second
+		r.put(key("k"), "v")
+		ctx, leave := context.WithTimeout(t.Context(), time.Second)
+		defer leave()
+		if _, settled, dead, err := r.flusher.Send(ctx, key("k")); settled || dead || err != nil {
+			t.Errorf("settled %v, dead %v, %v", settled, dead, err)
+		}
+		r.settleWithin(3 * time.Second)
+		if got := r.requests(anything); len(got) != 1 {
+			t.Errorf("upstream was asked %+v", got)
+		}
+	})
+}
+
 // While a request is under way, a person waits for its end, and a settled write is not sent
 // again.
 func TestByHandBesideARequest(t *testing.T) {
