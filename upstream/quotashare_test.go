@@ -71,12 +71,13 @@ func TestAShareOfAQuotaIsRemembered(t *testing.T) {
 	quota := upstream.Quota{Writes: 100, Period: time.Hour, MaxAge: time.Minute}
 	metered(t, quota, func(t *testing.T, r *rig, m *meter) {
 		other := newRigWithin(t, r.fake, vfs.NewMem(), r.quota)
+		random := rand.New(rand.NewPCG(1, 1))
 		both := []*rig{r, other}
 		window := func(rigs []*rig) (taken, refused int, oldest time.Duration) {
 			takenBefore, refusedBefore := m.sum("ns")
 			for end := time.Now().Truncate(quota.Period).Add(quota.Period); time.Now().Before(end); time.Sleep(10 * time.Second) {
 				for n, each := range rigs {
-					each.put(key(fmt.Sprint(n, ".", rand.IntN(3))), "v")
+					each.put(key(fmt.Sprint(n, ".", random.IntN(3))), "v")
 					oldest = max(oldest, each.journal.Stats().OldestAge())
 				}
 			}
