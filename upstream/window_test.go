@@ -84,6 +84,7 @@ func TestConcurrencyIsWhatUpstreamTakes(t *testing.T) {
 					t.Errorf("%+v, want about %d, and %v requests a second", got, most, ideal)
 				}
 				r.set(func(f *fake) { f.answer = nil })
+				r.backlog(namespaces, 4500) // with nothing to send, the window remains as it is
 				time.Sleep(15 * time.Second)
 				if c := r.slots.Concurrency(); c.Now < concurrency*3/4 {
 					t.Errorf("%+v, 15 s after upstream is well", c)
@@ -134,32 +135,34 @@ func TestConcurrencyDoesNotFallWhereItHelpsNothing(t *testing.T) {
 		}
 		return reply{}
 	}
+	const short = 8 * time.Second
 	for _, row := range []struct {
 		name       string
 		namespaces int
 		trouble    func(call) reply
+		tried      time.Duration // a smaller window was tried by then, and the backlog is not over
 	}{
-		{"longer", 1, takes(150*time.Millisecond, 151*time.Millisecond)},
-		{"long", 1, takes(2*time.Second, 2001*time.Millisecond)},
-		{"long", 50, takes(2*time.Second, 2001*time.Millisecond)},
-		{"jittery", 1, takes(0, 100*time.Millisecond)},
-		{"jittery", 50, takes(0, 100*time.Millisecond)},
-		{"failing", 1, failing},
-		{"failing", 50, failing},
+		{"longer", 1, takes(150*time.Millisecond, 151*time.Millisecond), short},
+		{"long", 1, takes(2*time.Second, 2001*time.Millisecond), 15 * time.Second},
+		{"long", 50, takes(2*time.Second, 2001*time.Millisecond), 15 * time.Second},
+		{"jittery", 1, takes(0, 100*time.Millisecond), short},
+		{"jittery", 50, takes(0, 100*time.Millisecond), short},
+		{"failing", 1, failing, 15 * time.Second},
+		{"failing", 50, failing, 15 * time.Second},
 		{"one slow", 50, func(c call) reply {
 			if c.id.Namespace == "ns0" {
 				return reply{after: 500 * time.Millisecond}
 			}
 			return reply{}
-		}},
+		}, short},
 	} {
 		t.Run(fmt.Sprint(row.name, row.namespaces), func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
 				r.backlog(row.namespaces, 5000)
 				time.Sleep(3 * time.Second)
 				r.set(func(f *fake) { f.answer = row.trouble })
-				time.Sleep(15 * time.Second) // a smaller window was tried
-				if got := r.observe(5*time.Second, new(atomic.Int64)); got.usual < concurrency*3/4 {
+				time.Sleep(row.tried)
+				if got := r.observe(4*time.Second, new(atomic.Int64)); got.usual < concurrency*3/4 {
 					t.Errorf("%+v, want %d", got, concurrency)
 				}
 			})
@@ -171,7 +174,7 @@ func TestConcurrencyDoesNotFallWhereItHelpsNothing(t *testing.T) {
 // before.
 func TestConcurrencyHalvesWhenRequestsTimeOut(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.backlog(8, 6000)
+		r.backlog(8, 7000)
 		time.Sleep(3 * time.Second)
 		r.set(func(f *fake) { f.answer = func(call) reply { return reply{hang: true} } })
 		time.Sleep(time.Minute)
@@ -180,7 +183,7 @@ func TestConcurrencyHalvesWhenRequestsTimeOut(t *testing.T) {
 		}
 		r.set(func(f *fake) { f.answer = nil })
 		time.Sleep(15 * time.Second)
-		if got := r.observe(10*time.Second, new(atomic.Int64)); got.least < concurrency*3/4 || got.answered < 250 {
+		if got := r.observe(5*time.Second, new(atomic.Int64)); got.least < concurrency*3/4 || got.answered < 250 {
 			t.Errorf("%+v after the storm", got)
 		}
 	})
