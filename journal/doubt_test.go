@@ -62,8 +62,8 @@ func TestSupersededInDoubtStaysInDoubt(t *testing.T) {
 	}
 }
 
-// The entry's pending write is in doubt since an earlier process. Whoever subscribes after the
-// open hears of it all the same, or a flush would not wait for it.
+// The journal announces a pending write that an earlier process left in doubt to a subscriber that
+// comes after the open. Otherwise a flush would not wait for the write.
 func TestPendingWriteInDoubtIsAnnounced(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)

@@ -118,7 +118,7 @@ func (g *generations) first(from uint64) (number uint64, found bool, err error) 
 	return number, found, err
 }
 
-// begin begins a generation, unless it has begun. One that has remained empty is forgotten.
+// begin begins a generation, unless it has begun. It forgets the last one if that is empty.
 // The caller holds mu.
 func (g *generations) begin(number uint64) {
 	n := len(g.all)

@@ -20,9 +20,9 @@ func (c *copies) recountAgain(ctx context.Context) error {
 	return c.recount(ctx)
 }
 
-// recount makes the count of sizes from what is on the disk. What changes meanwhile is added
-// to what a snapshot holds: nobody waits. What was counted before and is not on the disk any
-// more was removed to make room, and goes on counting.
+// recount makes the count of sizes from what is on the disk. It adds up a snapshot, and then the
+// changes since: no writer waits for it. Entries that were counted before, and that the disk has
+// no more, go on counting: the maintainer has removed them to make room.
 func (c *copies) recount(ctx context.Context) (err error) {
 	s := c.sizes
 	if s == nil {

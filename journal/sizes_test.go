@@ -64,8 +64,8 @@ func show(t testing.TB, j *journal.Journal, id journal.ID, bytes int) {
 	no(t, err)
 }
 
-// A write that would cross the limit is refused before anything is written. One that does not
-// make the namespace larger is taken, over the limit too, and so is every delete.
+// The journal refuses a write that would cross the limit, and writes nothing of it. It takes every
+// delete, and a write that does not make the namespace larger, over the limit too.
 func TestAWriteThatWouldCrossTheLimitIsRefused(t *testing.T) {
 	limit := int64(1000)
 	sizes, with := limitedBy(func(string) int64 { return limit }, slog.New(slog.DiscardHandler))

@@ -13,10 +13,9 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// passing are the writes through that are on their way upstream, or just over. An answer of
-// upstream's that was made meanwhile may show such a write, or not. Whoever has
-// asked upstream waits until the write is over, and so sees nothing that vanishes again
-// (contract 7).
+// passing are the writes through that are on their way upstream, or just over. Upstream's answers
+// of that time may or may not show such a write. A reader that has asked upstream waits until the
+// write is over, and so sees no value that vanishes again (contract 7).
 type passing struct {
 	mu     sync.Mutex // guards writes
 	writes map[*passage]struct{}

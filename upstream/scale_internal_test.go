@@ -158,9 +158,6 @@ func (s *schedule) lingeringQueues() (n int) {
 // A write is announced amid flushes and while a restart recalls the entries in doubt, about
 // as soon as alone, and does not wait for all that are pending.
 func TestAWriteWaitsForNothingLong(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes many entries")
-	}
 	flush := func(f *Flusher) { f.leave(f.expedite("")) }
 	recall := func(f *Flusher) {
 		if err := f.recallDoubts(); err != nil {

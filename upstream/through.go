@@ -314,7 +314,7 @@ func (w *through) confirmed(a *attempt, sentAt instant, held bool) error {
 }
 
 // noRoom ends an attempt whose write upstream holds, and for which the journal has no room
-// any more. What is known here is older, and goes.
+// any more. The journal forgets the copy, which is older.
 func (w *through) noRoom(a *attempt) error {
 	if a.task.doubt() != nil { // an earlier write may land over it, and it could not be sent again
 		w.err = &NotWritten{

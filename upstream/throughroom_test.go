@@ -22,8 +22,8 @@ func (r *rig) wantReceipt(seq uint64, state journal.ReceiptState, by uint64, rea
 	}
 }
 
-// A write that the namespace's size forbids is not sent. One that upstream has taken is
-// journaled, though others have filled the namespace meanwhile.
+// The flusher does not send a write that the namespace's size forbids. The journal takes a write
+// that upstream has taken, though others have filled the namespace meanwhile.
 func TestWriteThroughToAFullNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRigWithin(t, newFake(t), vfs.NewMem(), nil, func(o *journal.Options) {
