@@ -108,10 +108,13 @@ func (p *pendingSet) roomFor(t record.Totals, a *appending, latest record.Versio
 
 // nextVersion makes the write's version, which follows the entry's latest one.
 func (p *pendingSet) nextVersion(tx *store.Tx, a *appending, latest record.Version, exists bool) record.Version {
-	now := p.stamp()
+	wall, now := p.stamp()
 	v := record.Version{
 		Seq: tx.NextSeq(), Op: a.Op, Bytes: int32(len(a.Value)), ListBytes: int32(a.ListBytes),
-		UpdatedAt: now, Since: now, CreatedAt: now,
+		UpdatedAt: now, Since: now, CreatedAt: now, WrittenAt: wall, Yields: a.Yields, Fenced: a.Fenced,
+	}
+	if a.WrittenAt != 0 {
+		v.WrittenAt = a.WrittenAt
 	}
 	if !exists {
 		// A put after a delete does not look at the settled copy. So the delete itself must
@@ -122,6 +125,7 @@ func (p *pendingSet) nextVersion(tx *store.Tx, a *appending, latest record.Versi
 	v.UpdatedAt = max(now, latest.UpdatedAt)
 	v.Since = latest.Since
 	v.CreatedAt, v.AfterDelete = latest.CreatedAt, latest.AfterDelete
+	v.Fenced = v.Fenced || latest.Fenced // that one may not have been sent
 	if latest.Op == Delete {
 		v.CreatedAt, v.AfterDelete = v.UpdatedAt, true
 	}
@@ -132,15 +136,16 @@ func (p *pendingSet) nextVersion(tx *store.Tx, a *appending, latest record.Versi
 // microseconds.
 const tick = 1e-6
 
-// stamp is the time of the next write: the wall clock, moved on by a tick if need be,
-// so that a listing shows the later of two writes as the newer. The caller is in the
+// stamp is the time of the next write: the wall clock, and the same moved on by a tick if need
+// be, so that a listing shows the later of two writes as the newer. The caller is in the
 // store's order.
-func (p *pendingSet) stamp() float64 {
+func (p *pendingSet) stamp() (wall, now float64) {
 	const slack = 1 // seconds; if the clock is set back by more, stamps follow it
-	now := unixNow()
+	wall = unixNow()
+	now = wall
 	if now <= p.lastStamp && p.lastStamp-now < slack {
 		now = p.lastStamp + tick
 	}
 	p.lastStamp = now
-	return now
+	return wall, now
 }

@@ -160,7 +160,7 @@ func TestInDoubtSurvivesACrash(t *testing.T) {
 	no(t, j.DeadLetter(w, journal.Failure{Status: 400, Reason: ""}))
 	ids, err := open(t, crash(fs)).InDoubt()
 	no(t, err)
-	if diff := cmp.Diff([]journal.ID{key("sent")}, ids); diff != "" {
+	if diff := cmp.Diff([]journal.ID{key("sent")}, entriesOf(ids)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -26,6 +26,8 @@ type deadIndex struct {
 	known    map[uint64]bool // whether it is open
 	open     int
 	unmarked map[ID][]uint64 // the dead letters that no later write is known to have superseded
+	theirs   map[ID][]uint64 // the letters of other hosts' states
+	aged     []uint64        // the same, the oldest first
 	// Until the index has been rebuilt after a start: the dead letters that have changed
 	// since, and the writes that have settled. Then nil.
 	changed map[uint64]struct{}
@@ -34,7 +36,7 @@ type deadIndex struct {
 
 func newDeadIndex(s *store.Store) *deadIndex {
 	return &deadIndex{
-		store: s, known: make(map[uint64]bool), unmarked: make(map[ID][]uint64),
+		store: s, known: make(map[uint64]bool), unmarked: make(map[ID][]uint64), theirs: make(map[ID][]uint64),
 		changed: make(map[uint64]struct{}), settled: make(map[ID]uint64),
 	}
 }
@@ -78,11 +80,22 @@ func (d *deadIndex) forget(l *record.Dead) (known bool) {
 	if open {
 		d.open--
 	}
-	left := slices.DeleteFunc(d.unmarked[l.ID], func(seq uint64) bool { return seq == l.Seq })
-	if d.unmarked[l.ID] = left; len(left) == 0 {
-		delete(d.unmarked, l.ID)
+	drop(d.unmarked, l)
+	if l.Theirs {
+		drop(d.theirs, l)
+		if at, ok := slices.BinarySearch(d.aged, l.Seq); ok {
+			d.aged = slices.Delete(d.aged, at, at+1)
+		}
 	}
 	return true
+}
+
+// drop takes a dead letter out of a map of entries.
+func drop(from map[ID][]uint64, l *record.Dead) {
+	left := slices.DeleteFunc(from[l.ID], func(seq uint64) bool { return seq == l.Seq })
+	if from[l.ID] = left; len(left) == 0 {
+		delete(from, l.ID)
+	}
 }
 
 // insert takes in a dead letter that is not known. The caller holds mu.
@@ -94,6 +107,28 @@ func (d *deadIndex) insert(l *record.Dead) {
 	if l.SupersededBy == 0 {
 		d.unmarked[l.ID] = append(d.unmarked[l.ID], l.Seq)
 	}
+	if l.Theirs {
+		d.theirs[l.ID] = append(d.theirs[l.ID], l.Seq)
+		at, _ := slices.BinarySearch(d.aged, l.Seq)
+		d.aged = slices.Insert(d.aged, at, l.Seq)
+	}
+}
+
+// theirsOf are the letters of other hosts' states of an entry; complete says that these are all.
+func (d *deadIndex) theirsOf(id ID) (seqs []uint64, complete bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.theirs[id]), d.changed == nil
+}
+
+// oldestTheirs is the oldest letter of another host's state, and whether there are others.
+func (d *deadIndex) oldestTheirs() (oldest uint64, others bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.aged) == 0 {
+		return 0, false
+	}
+	return d.aged[0], len(d.aged) > 1
 }
 
 // restore takes in a dead letter that the rebuild has found in its snapshot.

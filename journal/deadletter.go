@@ -45,7 +45,7 @@ func (j *Journal) DeadLetters(after uint64, limit int) ([]DeadLetter, error) {
 
 func letterOf(l *record.Dead) DeadLetter {
 	return DeadLetter{
-		Write: writeOf(l.ID, &l.Version, l.Value), Kind: l.Kind, SupersededBy: l.SupersededBy,
+		Write: writeOf(l.ID, &l.Version, l.Value), Kind: l.Kind, Theirs: l.Theirs, Winner: l.Winner, SupersededBy: l.SupersededBy,
 		Status: l.Status, Error: l.Error, RefusedAt: l.RefusedAt,
 	}
 }
@@ -116,7 +116,7 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 		return Write{}, ErrNewer
 	}
 	r := &retrying{dead: l, letters: j.dead, appending: appending{
-		set: j.pending, frees: l.Size(), unlock: unlock, measuring: measuring{anySize: true},
+		set: j.pending, frees: budgeted(&l), unlock: unlock, measuring: measuring{anySize: true},
 		NewWrite: NewWrite{
 			ID: l.ID, Op: l.Op, Value: l.Value, ListBytes: int(l.ListBytes),
 			If: func(newest uint64) bool { return newest <= last },
@@ -137,6 +137,14 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 		return Write{}, err
 	}
 	return writeOf(l.ID, &r.write.Version, l.Value), nil
+}
+
+// budgeted is what a dead letter takes of the budget.
+func budgeted(l *record.Dead) int64 {
+	if l.Theirs {
+		return 0
+	}
+	return l.Size()
 }
 
 // isNewer reports whether a settled copy shows a write after last. Only the time says it of
@@ -167,7 +175,9 @@ func (r *retrying) Fill(tx *store.Tx) error {
 		return err
 	}
 	r.letters.remove(tx, &r.dead)
-	r.set.receipts.add(tx, r.supersedes(&r.dead.Version))
+	if !r.dead.Theirs { // else it was no write
+		r.set.receipts.add(tx, r.supersedes(&r.dead.Version))
+	}
 	return nil
 }
 

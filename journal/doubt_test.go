@@ -57,7 +57,7 @@ func TestSupersededInDoubtStaysInDoubt(t *testing.T) {
 	expect(t, j, a, journal.Value, "2")
 	ids, err := j.InDoubt()
 	no(t, err)
-	if diff := cmp.Diff([]journal.ID{a}, ids); diff != "" {
+	if diff := cmp.Diff([]journal.ID{a}, entriesOf(ids)); diff != "" {
 		t.Error(diff)
 	}
 }

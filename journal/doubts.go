@@ -70,8 +70,9 @@ func (d *doubts) in(namespace string) (ids []ID) {
 // recall takes in the entries of which an earlier process did not see an answer, and that
 // have no pending write. It looks into the store and leaves the index alone: nobody has
 // subscribed yet, and an entry that the index knows is not announced again.
-func (d *doubts) recall(ids []ID, s *store.Store) error {
-	for _, id := range ids {
+func (d *doubts) recall(entries []Doubtful, s *store.Store) error {
+	for _, entry := range entries {
+		id := entry.ID
 		isPending := false
 		err := store.ScanPending(s.DB(), record.PendingOf(id), func(record.ID, record.Version) error {
 			isPending = true

@@ -107,7 +107,7 @@ func TestFailedLogEndsTheJournal(t *testing.T) {
 			"bury in doubt": func(j *journal.Journal, w journal.Write) error {
 				return j.DeadLetter(w, journal.Failure{Status: 400, Reason: "bad", InDoubt: true})
 			},
-			"mark": (*journal.Journal).MarkSent,
+			"mark": func(j *journal.Journal, w journal.Write) error { return j.MarkSent(w) },
 			"fill": func(j *journal.Journal, _ journal.Write) error {
 				return second(j.Fill(key("f"), observed("1"), always))
 			},

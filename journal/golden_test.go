@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "make the golden directory of the presen
 
 // presentFormat is the version that -update makes. Nobody makes the directories of older
 // formats again: released versions have left such ones on disks.
-const presentFormat = 4
+const presentFormat = 5
 
 // fill gives a journal some of everything, in tables and in logs.
 func fill(t testing.TB, j *journal.Journal) {
@@ -95,7 +95,7 @@ func tryDump(j *journal.Journal) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	fmt.Fprintf(&b, "in doubt %v\n", doubt)
+	fmt.Fprintf(&b, "in doubt %v\n", entriesOf(doubt))
 	l, ok, err := j.Listing("ns")
 	fmt.Fprintf(&b, "listing %v %v %v\n", ok, l.Complete, l.FetchedAt.UTC())
 	for _, r := range l.Rows {

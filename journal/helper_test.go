@@ -122,3 +122,11 @@ func no(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// entriesOf are the entries in doubt, without the contents.
+func entriesOf(doubts []journal.Doubtful) (ids []journal.ID) {
+	for _, d := range doubts {
+		ids = append(ids, d.ID)
+	}
+	return ids
+}

@@ -70,6 +70,9 @@ type Journal struct {
 	// Through is for writes that go upstream first.
 	Through *Through
 
+	// Fence keeps what a write, or another host's, has beaten.
+	Fence *Fence
+
 	opts    Options
 	store   *store.Store
 	pending *pendingSet

@@ -34,17 +34,19 @@ func Open(opts Options) (*Journal, error) {
 	copies.pending, copies.sizes, pending.copies = pending, opts.Sizes, copies
 	rebuilt := make(chan struct{})
 	full := &fullness{logger: opts.Logger}
+	dead := newDeadIndex(s)
 	j := &Journal{
 		Receipts: &Receipts{store: s, pending: pending, rebuilt: rebuilt},
+		Fence:    &Fence{store: s, pending: pending, copies: copies, dead: dead, budget: opts.MaxBytes / theirShare},
 		Through:  &Through{store: s, pending: pending, copies: copies, full: full},
-		opts:     opts, store: s, pending: pending, copies: copies, dead: newDeadIndex(s),
+		opts:     opts, store: s, pending: pending, copies: copies, dead: dead,
 		evictor: &evictor{copies: copies, pending: pending, budget: opts.CopiesBytes},
 		full:    full,
 		rebuilt: rebuilt,
 	}
-	ids, err := j.InDoubt()
+	entries, err := j.InDoubt()
 	if err == nil {
-		err = copies.doubts.recall(ids, s)
+		err = copies.doubts.recall(entries, s)
 	}
 	if err != nil && !store.IsDamage(err) { // the flusher meets the damage, too, and ends the process
 		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))

@@ -22,7 +22,7 @@ func (j *Journal) Settle(w Write) error {
 	}
 	unlock := j.copies.lock(w.Namespace)
 	defer unlock()
-	settled, err := j.copies.settled(w)
+	settled, origin, err := j.copies.settled(w)
 	var marks *marking
 	if err == nil {
 		marks, err = j.dead.mark(w.ID, w.Seq, true)
@@ -30,7 +30,7 @@ func (j *Journal) Settle(w Write) error {
 	var row *rowChange
 	if err == nil {
 		row, err = j.copies.bringRow(w.Namespace, knownRow{
-			Row:  Row{Key: w.Key, ListBytes: w.ListBytes, UpdatedAt: w.UpdatedAt, Origin: record.Origin{Seq: w.Seq}},
+			Row:  Row{Key: w.Key, ListBytes: w.ListBytes, UpdatedAt: w.UpdatedAt, Origin: origin},
 			gone: w.Op == Delete, arrived: true,
 		})
 	}
@@ -63,18 +63,19 @@ func (j *Journal) Settle(w Write) error {
 // settled is the change of the entry's settled copy by a confirmed write. Upstream's own
 // times of it are not known: the write's stand for them until upstream is asked. The
 // caller holds the copies lock.
-func (c *copies) settled(w Write) (fill func(*store.Tx), err error) {
+func (c *copies) settled(w Write) (fill func(*store.Tx), origin Origin, err error) {
 	key := record.EntryKey(record.SettledPrefix, w.ID)
 	past, err := c.read(w.ID)
 	if err != nil {
-		return nil, err
+		return nil, Origin{}, err
 	}
+	origin = Origin{Seq: w.Seq, After: max(past.Origin.Known(), w.SentAfter)}
 	if w.Op == Delete || c.store.Low(int64(len(w.Value))) { // a copy is kept only where there surely is room
-		return func(tx *store.Tx) { tx.Delete(key) }, nil
+		return func(tx *store.Tx) { tx.Delete(key) }, origin, nil
 	}
 	o := Observation{
 		Value: w.Value, ListBytes: w.ListBytes, CreatedAt: w.createdAt, UpdatedAt: w.UpdatedAt,
-		Origin: record.Origin{Seq: w.Seq},
+		Origin: origin,
 	}
 	if past.intact && !w.afterDelete {
 		o.CreatedAt = past.CreatedAt
@@ -82,7 +83,7 @@ func (c *copies) settled(w Write) (fill func(*store.Tx), err error) {
 	if past.intact {
 		o.UpdatedAt = max(o.UpdatedAt, past.UpdatedAt)
 	}
-	return func(tx *store.Tx) { c.set(tx, w.ID, &o, unixNow()) }, nil
+	return func(tx *store.Tx) { c.set(tx, w.ID, &o, unixNow()) }, origin, nil
 }
 
 // Failure is why upstream will never take a write.
@@ -126,15 +127,17 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 	if why.Kind == Superseded {
 		r.state = record.ReceiptSuperseded
 	}
+	marked, err := marked(j.store, w)
+	if err != nil {
+		return fmt.Errorf("dead-lettering write %d to %s: %w", w.Seq, w.ID, err)
+	}
 	forget := func(*store.Tx) {}
 	if j.copies.sizes != nil && !why.InDoubt {
-		var err error
 		if r.left, err = j.copies.baseOf(j.store.DB(), w.ID); err != nil {
 			return fmt.Errorf("dead-lettering write %d to %s: %w", w.Seq, w.ID, err)
 		}
 	}
 	if why.InDoubt {
-		var err error
 		if forget, err = j.copies.forget(w.ID); err != nil {
 			return fmt.Errorf("dead-lettering write %d to %s: %w", w.Seq, w.ID, err)
 		}
@@ -142,18 +145,18 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 	r.fill = func(tx *store.Tx, last *record.Version) {
 		if last == nil {
 			if why.InDoubt { // nobody reads the copy, and the newer write is in doubt
-				setSent(tx, w.ID, w.Seq)
+				setSent(tx, w.ID, marked)
 			}
 			return
 		}
 		if forget(tx); why.MayLand {
-			setSent(tx, w.ID, w.Seq)
+			setSent(tx, w.ID, marked)
 		}
 		j.dead.set(tx, &record.Dead{
 			ID: w.ID, Version: *last, Value: w.Value, Kind: why.Kind, Status: why.Status, Error: why.Reason, RefusedAt: unixNow(),
 		})
 	}
-	err := j.store.Update(r)
+	err = j.store.Update(r)
 	r.reveal()
 	if err != nil {
 		return fmt.Errorf("dead-lettering write %d to %s: %w", w.Seq, w.ID, err)
@@ -227,58 +230,4 @@ func (r *retiring) Applied() {
 	r.copies.sizes.baseChanged(r.w.ID)
 	r.pending.readers.changed(Change{ID: r.w.ID, Seq: r.w.Seq})
 	r.unlock()
-}
-
-// MarkSent records, durably, that the entry's pending write may reach upstream from
-// now on. After a crash such an entry is [Journal.InDoubt]. It returns [ErrFull] while the
-// disk may lack the room to record the outcome: the caller must not send the write yet.
-func (j *Journal) MarkSent(w Write) error {
-	if err := j.store.Acquire(); err != nil {
-		return err
-	}
-	defer j.store.Release()
-	if err := j.store.Look(); err != nil {
-		return err
-	}
-	if j.store.Critical() {
-		return ErrFull
-	}
-	return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
-		setSent(tx, w.ID, w.Seq)
-		return nil
-	}))
-}
-
-func setSent(tx *store.Tx, id ID, seq uint64) {
-	key := record.EntryKey(record.SentPrefix, id)
-	tx.Set(key, record.EncodeSent(key, seq))
-}
-
-// UnmarkSent takes a sent mark back: the caller knows that the attempt did not reach
-// upstream. A crash may bring the mark back; the entry is then [Journal.InDoubt].
-func (j *Journal) UnmarkSent(id ID) error {
-	if err := j.store.Acquire(); err != nil {
-		return err
-	}
-	defer j.store.Release()
-	return j.store.Later(func(tx *store.Tx) error {
-		tx.Delete(record.EntryKey(record.SentPrefix, id))
-		return nil
-	})
-}
-
-// InDoubt returns the entries of which upstream may hold, or yet apply, a write whose
-// answer an earlier process did not see.
-func (j *Journal) InDoubt() ([]ID, error) {
-	if err := j.store.Acquire(); err != nil {
-		return nil, err
-	}
-	defer j.store.Release()
-	var ids []ID
-	err := store.ScanPrefix(j.store.DB(), []byte(record.SentPrefix), func(key, _ []byte, _ uint32) error {
-		id, err := record.ParseEntryKey(record.SentPrefix, key)
-		ids = append(ids, id)
-		return err
-	})
-	return ids, err
 }

@@ -260,7 +260,8 @@ func observe(j *journal.Journal, ids accounts) (accounts, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range doubts {
+	for _, doubt := range doubts {
+		id := doubt.ID
 		a := got[id]
 		a.sent = true
 		got[id] = a

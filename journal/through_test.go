@@ -108,7 +108,7 @@ func TestDeadLetterOfAnEntryInDoubt(t *testing.T) {
 		}
 		ids, err := j.InDoubt()
 		no(t, err)
-		if diff := cmp.Diff([]journal.ID{a}, ids); diff != "" {
+		if diff := cmp.Diff([]journal.ID{a}, entriesOf(ids)); diff != "" {
 			t.Error(diff)
 		}
 		expectReceipt(t, j, w, journal.ReceiptDead, journal.Write{}, "by hand")

@@ -26,8 +26,18 @@ type Observation = record.Observation
 // Row is one line of a listing.
 type Row = record.Row
 
-// Origin says which of this journal's writes an entry's value upstream is.
+// Origin says which of this journal's writes an entry's state upstream is, and since when
+// upstream has it.
 type Origin = record.Origin
+
+// Content is what a write leaves of its entry, without the value.
+type Content = record.Content
+
+// ContentOf is the content that a write leaves.
+func ContentOf(op Op, value string) Content { return record.ContentOf(op, value) }
+
+// Rival is a state of an entry that has beaten another one.
+type Rival = record.Rival
 
 // NewWrite is a write to be journaled.
 type NewWrite struct {
@@ -43,6 +53,14 @@ type NewWrite struct {
 	// Held says that upstream holds the write already: the size of its namespace is no reason
 	// to refuse it.
 	Held bool
+	// WrittenAt is when the write was made, in Unix seconds of the wall clock; 0 means now. The
+	// fence goes by it.
+	WrittenAt float64
+	// Yields says that the write is a copy of an older state: if another host's state beats it,
+	// it leaves no dead letter.
+	Yields bool
+	// Fenced has the write compared with upstream before it is sent, whatever the settings.
+	Fenced bool
 }
 
 // Write is one acknowledged write. Times are Unix seconds, as BotWire prints them.
@@ -53,6 +71,12 @@ type Write struct {
 	Value     string  // empty for a delete
 	ListBytes int     // the size that a listing shows for Value
 	UpdatedAt float64 // when it was journaled; never before the entry's previous write
+	WrittenAt float64 // when the caller wrote, by the wall clock as it was then; it may go back
+	Yields    bool    // see NewWrite.Yields
+	Fenced    bool    // see NewWrite.Fenced; a newer write to the entry inherits it
+	// SentAfter is for [Journal.Settle]: a time of upstream's clock before which the write was
+	// surely not carried out; 0 if none is known.
+	SentAfter float64
 
 	createdAt   float64 // when the entry was put first, or first after a delete
 	afterDelete bool    // the settled copy is not its past
@@ -61,6 +85,7 @@ type Write struct {
 func writeOf(id ID, v *record.Version, value string) Write {
 	return Write{
 		ID: id, Seq: v.Seq, Op: v.Op, Value: value, ListBytes: int(v.ListBytes), UpdatedAt: v.UpdatedAt,
+		WrittenAt: v.WrittenAt, Yields: v.Yields, Fenced: v.Fenced,
 		createdAt: v.CreatedAt, afterDelete: v.AfterDelete,
 	}
 }
@@ -127,10 +152,15 @@ const (
 )
 
 // DeadLetter is an acknowledged write that has left the pending set without having reached
-// upstream, kept for a person to decide.
+// upstream, or another host's state that a write of this journal's has overwritten, kept for a
+// person to decide.
 type DeadLetter struct {
 	Write
-	Kind DeadKind
+	// Theirs says that it is another host's state. Its times are those of upstream's clock, and
+	// Seq names only the dead letter.
+	Theirs bool
+	Winner *Rival // who has beaten it, if that is known
+	Kind   DeadKind
 	// SupersededBy is the sequence number of a later write of this journal's to the entry
 	// that has settled; 0 if there is none.
 	SupersededBy uint64

@@ -17,9 +17,9 @@ import (
 type Journal interface {
 	Rebuilt() <-chan struct{}
 	Newest(journal.ID) (w journal.Write, ok bool, err error)
-	MarkSent(journal.Write) error
+	MarkSent(w journal.Write, alsoMayLand ...journal.Content) error
 	UnmarkSent(journal.ID) error
-	InDoubt() ([]journal.ID, error)
+	InDoubt() ([]journal.Doubtful, error)
 	Settle(journal.Write) error
 	DeadLetter(journal.Write, journal.Failure) error
 	IsDead(id journal.ID, seq uint64) (bool, error)
@@ -154,15 +154,15 @@ const recallChunk = 128
 // recallDoubts puts in doubt the entries of which an earlier process did not see an
 // answer.
 func (f *Flusher) recallDoubts() error {
-	ids, err := f.opts.Journal.InDoubt()
+	entries, err := f.opts.Journal.InDoubt()
 	if err != nil {
 		return err
 	}
 	now := f.now()
-	for chunk := range slices.Chunk(ids, recallChunk) {
+	for chunk := range slices.Chunk(entries, recallChunk) {
 		f.mu.Lock()
-		for _, id := range chunk {
-			f.schedule.doubtful(id, now+instant(f.opts.LateWindow), now)
+		for _, entry := range chunk {
+			f.schedule.doubtful(entry.ID, now+instant(f.opts.LateWindow), now)
 		}
 		f.mu.Unlock()
 		runtime.Gosched() // or this goroutine takes the lock again before a writer wakes up

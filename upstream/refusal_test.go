@@ -127,8 +127,9 @@ func TestAMarkStaysWhenALaterAttemptIsNotSent(t *testing.T) {
 		r.set(func(f *fake) { f.down = true })
 		time.Sleep(time.Minute)
 		r.put(key("other"), "v") // a mark is taken back with the next change of the journal
-		ids, err := r.journal.InDoubt()
-		if diff := cmp.Diff([]journal.ID{key("k")}, ids); diff != "" || err != nil {
+		doubts, err := r.journal.InDoubt()
+		want := []journal.Doubtful{{ID: key("k"), Contents: []journal.Content{journal.ContentOf(journal.Put, "v")}}}
+		if diff := cmp.Diff(want, doubts); diff != "" || err != nil {
 			t.Errorf("%v; in doubt (-want +got):\n%s", err, diff)
 		}
 	})

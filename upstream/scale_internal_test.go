@@ -49,13 +49,13 @@ func (rebuiltJournal) Rebuilt() <-chan struct{} {
 	return rebuilt
 }
 
-func (rebuiltJournal) InDoubt() ([]journal.ID, error) { return inDoubt(), nil }
+func (rebuiltJournal) InDoubt() ([]journal.Doubtful, error) { return inDoubt(), nil }
 
-var inDoubt = sync.OnceValue(func() (ids []journal.ID) {
+var inDoubt = sync.OnceValue(func() (entries []journal.Doubtful) {
 	for i := range many / 5 {
-		ids = append(ids, change(i, 10).ID)
+		entries = append(entries, journal.Doubtful{ID: change(i, 10).ID})
 	}
-	return ids
+	return entries
 })
 
 // A million pending entries fit in little memory, in the schedule as anywhere.

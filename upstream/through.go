@@ -242,7 +242,7 @@ func (w *through) run(ctx context.Context, a *attempt) (err error) {
 		return w.backOut(a, true)
 	}
 	// Durable before the request leaves: a crash must not forget that it may land.
-	if err := a.f.opts.Journal.MarkSent(journal.Write{ID: w.write.ID, Seq: a.newest}); errors.Is(err, journal.ErrFull) {
+	if err := a.f.opts.Journal.MarkSent(journal.Write{ID: w.write.ID, Op: w.write.Op, Value: w.write.Value, Seq: a.newest}); errors.Is(err, journal.ErrFull) {
 		w.err = err
 		return w.backOut(a, true)
 	} else if err != nil {

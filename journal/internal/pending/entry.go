@@ -23,8 +23,11 @@ type Entry struct {
 type past struct {
 	since       float64
 	createdAt   float64
+	writtenAt   float64
 	first, last *Write // writes that are not visible yet, in their order
 	afterDelete bool
+	yields      bool
+	fenced      bool
 }
 
 // Write is a write that is not visible yet.
@@ -43,11 +46,12 @@ func (e *Entry) Visible() (v record.Version, ok bool) {
 		return record.Version{}, false
 	}
 	v = record.Version{
-		Seq: e.seq, UpdatedAt: e.updatedAt, Since: e.updatedAt, CreatedAt: e.updatedAt,
+		Seq: e.seq, UpdatedAt: e.updatedAt, Since: e.updatedAt, CreatedAt: e.updatedAt, WrittenAt: e.updatedAt,
 		Bytes: e.bytes, ListBytes: e.listBytes, Sum: e.sum, Op: e.op,
 	}
 	if p := e.past; p != nil {
-		v.Since, v.CreatedAt, v.AfterDelete = p.since, p.createdAt, p.afterDelete
+		v.Since, v.CreatedAt, v.WrittenAt = p.since, p.createdAt, p.writtenAt
+		v.AfterDelete, v.Yields, v.Fenced = p.afterDelete, p.yields, p.fenced
 	}
 	return v, true
 }
@@ -64,19 +68,21 @@ func (e *Entry) Latest() (v record.Version, ok bool) {
 func (e *Entry) set(v record.Version) {
 	e.seq, e.updatedAt, e.op = v.Seq, v.UpdatedAt, v.Op
 	e.bytes, e.listBytes, e.sum = v.Bytes, v.ListBytes, v.Sum
-	once := v.Since == v.UpdatedAt && v.CreatedAt == v.UpdatedAt && !v.AfterDelete
+	once := v.Since == v.UpdatedAt && v.CreatedAt == v.UpdatedAt && v.WrittenAt == v.UpdatedAt &&
+		!v.AfterDelete && !v.Yields && !v.Fenced
 	if once && (e.past == nil || e.past.first == nil) {
 		e.past = nil
 		return
 	}
 	p := e.ensurePast()
-	p.since, p.createdAt, p.afterDelete = v.Since, v.CreatedAt, v.AfterDelete
+	p.since, p.createdAt, p.writtenAt = v.Since, v.CreatedAt, v.WrittenAt
+	p.afterDelete, p.yields, p.fenced = v.AfterDelete, v.Yields, v.Fenced
 }
 
 // ensurePast returns the entry's past, made if need be from what is visible.
 func (e *Entry) ensurePast() *past {
 	if e.past == nil {
-		e.past = &past{since: e.updatedAt, createdAt: e.updatedAt}
+		e.past = &past{since: e.updatedAt, createdAt: e.updatedAt, writtenAt: e.updatedAt}
 	}
 	return e.past
 }

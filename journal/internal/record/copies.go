@@ -15,33 +15,48 @@ type Observation struct {
 	Origin    Origin  // kept beside it; upstream shows none
 }
 
-// Origin says which of this journal's writes an entry's value upstream is. The zero value
-// says that the value is another writer's, as far as is known.
+// Origin says of an entry's state upstream which of this journal's writes made it, and when
+// it came about by upstream's clock. The zero value says that the state is another writer's, as
+// far as is known, and that upstream has not shown it with a time.
 type Origin struct {
-	Seq uint64  // the write's sequence number
-	At  float64 // Unix seconds: upstream's updated_at of the write; 0 until upstream has shown it
+	Seq uint64  // the write's sequence number; 0 if the state is another writer's
+	At  float64 // Unix seconds: upstream's own updated_at of the state; 0 until upstream has shown it
+	// After, while At is 0, is not later than upstream's updated_at of the state, in Unix seconds;
+	// 0 if nothing is known.
+	After float64
 }
 
-// Shown returns the origin of a value that upstream shows with a time: the same write, if
+// Shown returns the origin of a state that upstream shows with a time: the same write, if
 // upstream shows the write's time. Upstream's acknowledgement of a write names no time.
 // Until upstream has shown it, a value that is the same, as far as its reader can tell,
-// counts as the write.
+// counts as the write. If upstream shows it with a time from before the write, the write's own
+// time stays unknown.
 func (o Origin) Shown(same bool, at float64) Origin {
 	if o.Seq != 0 && (o.At == at || o.At == 0 && same) {
+		if at < o.After {
+			return o
+		}
 		return Origin{Seq: o.Seq, At: at}
 	}
-	return Origin{}
+	return Origin{At: at}
 }
+
+// Known is the origin's time, or else what it is not earlier than.
+func (o Origin) Known() float64 { return max(o.At, o.After) }
 
 // originFollows is set in a record's list bytes when the record has an origin.
 const originFollows = 1 << 31
 
 func appendSize(dst []byte, listBytes int, o Origin) []byte {
-	if o.Seq == 0 {
+	if o == (Origin{}) {
 		return binary.AppendUvarint(dst, uint64(listBytes))
 	}
+	at := o.At
+	if at == 0 && o.After != 0 {
+		at = -o.After
+	}
 	dst = binary.AppendUvarint(dst, uint64(listBytes)|originFollows)
-	return appendFloat(binary.AppendUvarint(dst, o.Seq), o.At)
+	return appendFloat(binary.AppendUvarint(dst, o.Seq), at)
 }
 
 func (d *decoder) size() (listBytes int, o Origin) {
@@ -49,7 +64,10 @@ func (d *decoder) size() (listBytes int, o Origin) {
 	if n&originFollows != 0 {
 		n &^= originFollows
 		o = Origin{Seq: d.uvarint(), At: d.float()}
-		d.bad = d.bad || o.Seq == 0
+		if o.At < 0 {
+			o.At, o.After = 0, -o.At
+		}
+		d.bad = d.bad || o == Origin{}
 	}
 	if n > math.MaxInt32 {
 		d.bad = true

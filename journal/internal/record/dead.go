@@ -20,8 +20,16 @@ func (k DeadKind) String() string {
 	return [...]string{Refused: "refused", Superseded: "superseded", Dropped: "dropped"}[k]
 }
 
+// Rival is a state of an entry that has beaten another one.
+type Rival struct {
+	Present bool
+	Value   string
+	At      float64 // Unix seconds: when it was written, by the clock of who wrote it
+	Seq     uint64  // of this journal's write that made it; 0 if another host made it
+}
+
 // Dead is a dead letter: an acknowledged write that has left the pending set without having
-// reached upstream.
+// reached upstream, or another host's state that a write of this journal's has overwritten.
 type Dead struct {
 	ID
 	Version
@@ -31,10 +39,26 @@ type Dead struct {
 	Status       int     // with which upstream refused the write; the journal does not interpret it
 	Error        string  // the reason; never holds a value
 	RefusedAt    float64 // Unix seconds
+	Theirs       bool    // another host's state; its times are upstream's, and Seq is only its number
+	Winner       *Rival  // who has beaten it, if that is known
 }
 
 // Size is what the state record counts for the dead letter.
-func (l *Dead) Size() int64 { return l.Version.Size(l.ID) }
+func (l *Dead) Size() int64 {
+	size := l.Version.Size(l.ID)
+	if l.Winner != nil {
+		size += int64(len(l.Winner.Value))
+	}
+	return size
+}
+
+// The flags beside the kind.
+const (
+	flagTheirs     = 1 << 6
+	flagWinner     = 1 << 7
+	kindMask       = flagTheirs - 1
+	flagRivalThere = 1 << 0
+)
 
 // kindFollows is set in a record's status when the record has a kind. A record of format 3
 // has none.
@@ -45,11 +69,30 @@ func EncodeDead(key []byte, l *Dead) []byte {
 	dst := appendString(nil, l.Namespace)
 	dst = appendString(dst, l.Key)
 	dst = binary.AppendUvarint(dst, uint64(l.Status)|kindFollows)
-	dst = append(dst, byte(l.Kind))
-	dst = binary.AppendUvarint(dst, l.SupersededBy)
+	dst = appendKind(dst, l)
 	dst = appendString(dst, l.Error)
 	dst = appendFloat(dst, l.RefusedAt)
 	return Seal(key, append(AppendPendingFields(dst, &l.Version), l.Value...))
+}
+
+func appendKind(dst []byte, l *Dead) []byte {
+	kind := byte(l.Kind)
+	if l.Theirs {
+		kind |= flagTheirs
+	}
+	if l.Winner != nil {
+		kind |= flagWinner
+	}
+	dst = binary.AppendUvarint(append(dst, kind), l.SupersededBy)
+	if l.Winner == nil {
+		return dst
+	}
+	var flags byte
+	if l.Winner.Present {
+		flags = flagRivalThere
+	}
+	dst = binary.AppendUvarint(appendFloat(append(dst, flags), l.Winner.At), l.Winner.Seq)
+	return appendString(dst, l.Winner.Value)
 }
 
 // DecodeDead takes the body of a dead letter apart.
@@ -74,8 +117,18 @@ func (l *Dead) kind(d *decoder) {
 	status := d.uvarint()
 	if status&kindFollows != 0 {
 		status &^= kindFollows
-		l.Kind, l.SupersededBy = DeadKind(d.byte()), d.uvarint()
+		kind := d.byte()
+		l.Kind, l.Theirs, l.SupersededBy = DeadKind(kind&kindMask), kind&flagTheirs != 0, d.uvarint()
+		if kind&flagWinner != 0 {
+			l.Winner = d.rival()
+		}
 	}
 	d.bad = d.bad || status > math.MaxInt32 || l.Kind > Dropped
 	l.Status = int(status)
+}
+
+func (d *decoder) rival() *Rival {
+	flags := d.byte()
+	d.bad = d.bad || flags > flagRivalThere
+	return &Rival{Present: flags == flagRivalThere, At: d.float(), Seq: d.uvarint(), Value: d.string()}
 }

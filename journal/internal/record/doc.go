@@ -12,7 +12,8 @@
 //	s/ns/key         settled copy of an entry
 //	h/ns             header of a settled listing
 //	l/ns/key         row of a settled listing
-//	d/u64            dead letter, u64 the sequence number of the refused write
+//	d/u64            dead letter, u64 the sequence number of the write; another host's state
+//	                 has taken one of its own
 //	r/               the generations of receipts
 //	r/u64u64         receipt, the first u64 its generation, the second the sequence number
 //	                 of the write
@@ -23,17 +24,25 @@
 //
 //	state    uv seq  uv pending records  uv pending bytes  u64le sum
 //	         uv dead letters  uv dead-letter bytes  uv batches
-//	pending  op (1 byte: 1 put, 2 delete)  flags (1 byte: bit 0 follows a delete)
-//	         f64 updated_at  f64 since  f64 created_at  uv list bytes  value
-//	sent     uv seq
+//	         if not 0, of the dead-letter bytes those of other hosts' states: uv
+//	pending  op (1 byte: 1 put, 2 delete)
+//	         flags (1 byte: bit 0 follows a delete, 1 has a written_at, 2 yields, 3 fenced)
+//	         f64 updated_at  f64 since  f64 created_at
+//	         if bit 1 of the flags is set: f64 written_at; else it is updated_at
+//	         uv list bytes  value
+//	sent     uv seq, and for each content that was sent and may land:
+//	         op (1 byte)  the first 16 bytes of the value's SHA-256, zero for a delete
 //	settled  f64 created_at  f64 updated_at  f64 confirmed_at  size  value
 //	header   f64 fetched_at  f64 newest updated_at  flags (1 byte: bit 0 complete)
 //	row      size  f64 updated_at
-//	size     uv list bytes; if bit 31 is set, the origin follows: uv seq  f64 upstream's updated_at
+//	size     uv list bytes; if bit 31 is set, the origin follows: uv seq, or 0 for another
+//	         host's state  f64 upstream's updated_at; negative: it is not earlier than that
 //	dead     str ns  str key  uv status  str error  f64 refused_at  pending…
 //	         if bit 31 of the status is set, a byte and a uv follow it: kind (0 refused,
-//	         1 superseded, 2 dropped) and the sequence number of a later write that has
-//	         settled, or 0
+//	         1 superseded, 2 dropped; bit 6 another host's state, 7 has a winner) and the
+//	         sequence number of a later write that has settled, or 0
+//	         if bit 7 of the kind is set, the winner follows: flags (1 byte: bit 0 present)
+//	         f64 written_at  uv seq, or 0 for another host's state  str value
 //	receipt  op (1 byte)  state (1 byte: 1 settled, 2 superseded, 3 dead)
 //	         f64 written_at  f64 settled_at  uv by  str ns  str key  reason
 //	generations  f64 began_at of the last, and for each, the oldest first:

@@ -9,6 +9,7 @@ import (
 type Version struct {
 	Seq         uint64
 	UpdatedAt   float64 // Unix seconds
+	WrittenAt   float64 // Unix seconds: when the caller wrote, by the wall clock as it was; never raised
 	Since       float64 // Unix seconds: since when the entry has been waiting
 	CreatedAt   float64 // Unix seconds: when the entry was put first, or first after a delete
 	Bytes       int32   // length of the value in UTF-8
@@ -16,6 +17,8 @@ type Version struct {
 	Sum         uint32  // the record's checksum, its share of the state record's sum
 	Op          Op
 	AfterDelete bool // a pending delete came before it: the settled copy is not its past
+	Yields      bool // a copy that gives way to another host's state, and leaves no dead letter
+	Fenced      bool // to be compared with upstream before it is sent, whatever the settings
 }
 
 // Overhead is what the state record counts for a pending write or a dead letter, in
@@ -27,21 +30,43 @@ func (v *Version) Size(id ID) int64 {
 	return int64(Overhead + len(id.Namespace) + len(id.Key) + int(v.Bytes))
 }
 
-const flagAfterDelete = 1 << 0
+// The flags of a pending record.
+const (
+	flagAfterDelete = 1 << iota
+	flagWrittenAt   // its time follows: it is not updated_at
+	flagYields
+	flagFenced
+	unknownFlags
+)
 
 // PendingFields is the most that a pending record takes beside its value.
-const PendingFields = 1 + 1 + 3*8 + binary.MaxVarintLen32 + sumSize
+const PendingFields = 1 + 1 + 4*8 + binary.MaxVarintLen32 + sumSize
+
+func (v *Version) flags() (flags byte) {
+	if v.AfterDelete {
+		flags |= flagAfterDelete
+	}
+	if v.WrittenAt != v.UpdatedAt {
+		flags |= flagWrittenAt
+	}
+	if v.Yields {
+		flags |= flagYields
+	}
+	if v.Fenced {
+		flags |= flagFenced
+	}
+	return flags
+}
 
 // AppendPendingFields appends what a pending record holds before its value.
 func AppendPendingFields(dst []byte, v *Version) []byte {
-	var flags byte
-	if v.AfterDelete {
-		flags = flagAfterDelete
-	}
-	dst = append(dst, byte(v.Op), flags)
+	dst = append(dst, byte(v.Op), v.flags())
 	dst = appendFloat(dst, v.UpdatedAt)
 	dst = appendFloat(dst, v.Since)
 	dst = appendFloat(dst, v.CreatedAt)
+	if v.WrittenAt != v.UpdatedAt {
+		dst = appendFloat(dst, v.WrittenAt)
+	}
 	return binary.AppendUvarint(dst, uint64(v.ListBytes))
 }
 
@@ -73,17 +98,16 @@ func ReadPending(key, body []byte, sum uint32) (ID, Version, error) {
 func DecodePending(body []byte) (Version, []byte, error) {
 	d := decoder{rest: body}
 	v := Version{Op: Op(d.byte())}
-	v.AfterDelete = d.byte()&flagAfterDelete != 0
+	flags := d.byte()
+	v.AfterDelete, v.Yields, v.Fenced = flags&flagAfterDelete != 0, flags&flagYields != 0, flags&flagFenced != 0
 	v.UpdatedAt, v.Since, v.CreatedAt = d.float(), d.float(), d.float()
+	if v.WrittenAt = v.UpdatedAt; flags&flagWrittenAt != 0 {
+		v.WrittenAt = d.float()
+	}
 	v.ListBytes = int32(d.count())
 	v.Bytes = int32(len(d.rest))
-	if d.bad || (v.Op != Put && v.Op != Delete) {
+	if d.bad || flags >= unknownFlags || (v.Op != Put && v.Op != Delete) {
 		return Version{}, nil, fmt.Errorf("%w: pending record does not parse", ErrCorrupt)
 	}
 	return v, d.rest, nil
-}
-
-// EncodeSent is a sent mark for the write of a sequence number.
-func EncodeSent(key []byte, seq uint64) []byte {
-	return Seal(key, binary.AppendUvarint(nil, seq))
 }

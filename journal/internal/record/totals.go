@@ -13,6 +13,7 @@ type Totals struct {
 	Sum          uint64 // of their checksums
 	Dead         uint64 // dead letters
 	DeadBytes    int64
+	TheirBytes   int64  // of DeadBytes, the share of other hosts' states
 	Batches      uint64 // batches that rewrote this record; format 1 did not count them
 }
 
@@ -34,12 +35,18 @@ func (t *Totals) Remove(id ID, v *Version) {
 func (t *Totals) AddDead(l *Dead) {
 	t.Dead++
 	t.DeadBytes += l.Size()
+	if l.Theirs {
+		t.TheirBytes += l.Size()
+	}
 }
 
 // RemoveDead takes a dead letter out of the count.
 func (t *Totals) RemoveDead(l *Dead) {
 	t.Dead--
 	t.DeadBytes -= l.Size()
+	if l.Theirs {
+		t.TheirBytes -= l.Size()
+	}
 }
 
 // Compare is [ErrCorrupt] when a scan has found something else than the state record
@@ -49,7 +56,7 @@ func (t *Totals) Compare(found Totals) error {
 		return fmt.Errorf("%w: of the pending writes it holds %d (%d bytes), and %d (%d bytes) were acknowledged",
 			ErrCorrupt, found.Pending, found.PendingBytes, t.Pending, t.PendingBytes)
 	}
-	if found.Dead != t.Dead || found.DeadBytes != t.DeadBytes {
+	if found.Dead != t.Dead || found.DeadBytes != t.DeadBytes || found.TheirBytes != t.TheirBytes {
 		return fmt.Errorf("%w: of the dead letters it holds %d (%d bytes), and there were %d (%d bytes)",
 			ErrCorrupt, found.Dead, found.DeadBytes, t.Dead, t.DeadBytes)
 	}
@@ -61,7 +68,7 @@ func (t *Totals) Compare(found Totals) error {
 
 // EncodeTotals is the value of the state record.
 func EncodeTotals(t *Totals) []byte {
-	dst := make([]byte, 0, 6*binary.MaxVarintLen64+8+sumSize)
+	dst := make([]byte, 0, 7*binary.MaxVarintLen64+8+sumSize)
 	dst = binary.AppendUvarint(dst, t.Seq)
 	dst = binary.AppendUvarint(dst, t.Pending)
 	dst = binary.AppendUvarint(dst, uint64(t.PendingBytes))
@@ -69,6 +76,9 @@ func EncodeTotals(t *Totals) []byte {
 	dst = binary.AppendUvarint(dst, t.Dead)
 	dst = binary.AppendUvarint(dst, uint64(t.DeadBytes))
 	dst = binary.AppendUvarint(dst, t.Batches)
+	if t.TheirBytes > 0 {
+		dst = binary.AppendUvarint(dst, uint64(t.TheirBytes))
+	}
 	return Seal(StateKey, dst)
 }
 
@@ -81,6 +91,10 @@ func DecodeTotals(body []byte) (Totals, error) {
 	t.Dead, t.DeadBytes = d.uvarint(), int64(d.uvarint())
 	if len(d.rest) > 0 { // a record of format 1 lacks it until a batch replaces the record
 		t.Batches = d.uvarint()
+	}
+	if len(d.rest) > 0 {
+		t.TheirBytes = int64(d.uvarint())
+		d.bad = d.bad || t.TheirBytes <= 0
 	}
 	if d.bad || len(d.rest) != 0 {
 		return Totals{}, fmt.Errorf("%w: state record does not parse", ErrCorrupt)

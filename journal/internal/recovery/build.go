@@ -97,11 +97,12 @@ func (f *filler) take(key, value []byte) error {
 	return f.load.Set(key, value)
 }
 
-// mark puts the entry of the last pending write in doubt: upstream may hold it.
+// mark puts the entry of the last pending write in doubt: upstream may hold it, or an older one
+// that is not known any more.
 func (f *filler) mark() error {
 	if f.seq == 0 {
 		return nil
 	}
 	key := record.EntryKey(record.SentPrefix, f.doubtful)
-	return f.load.Set(key, record.EncodeSent(key, f.seq))
+	return f.load.Set(key, record.EncodeSent(key, &record.Sent{Seq: f.seq}))
 }

@@ -24,6 +24,9 @@ func checkpointOf(dir string, version int) string { return fmt.Sprintf("%s.forma
 // which the next batch adds. Format 3 is format 2 with origins in the records of settled
 // copies and rows; a record of format 2 has none. Format 4 is format 3 with receipts, and
 // with kinds in the records of dead letters; one of format 3 has none, and was refused.
+// Format 5 is format 4 with the contents in sent marks, written_at and two flags in pending
+// writes, winners in dead letters, and the times of other hosts' states in origins. Of a
+// sent mark of format 4, the contents are not known.
 func Migrate(opts store.Options, from int) error {
 	opts.Logger.Info("migrating the journal", "dir", opts.Dir, "from", from, "to", store.FormatVersion,
 		"checkpoint", checkpointOf(opts.Dir, from))

@@ -113,7 +113,9 @@ func (s *sifter) addCopy(kind string, body []byte) (err error) {
 			s.counts.Settled++
 		}
 	case record.SentPrefix:
-		s.counts.SentMarks++
+		if _, err = record.DecodeSent(body); err == nil {
+			s.counts.SentMarks++
+		}
 	case record.HeaderPrefix:
 		if _, err = record.DecodeHeader(body); err == nil {
 			s.counts.Listings++

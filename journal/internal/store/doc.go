@@ -20,7 +20,7 @@
 //
 // # Files
 //
-// FORMAT in the directory holds one line, "botwired journal 4", and is read before
+// FORMAT in the directory holds one line, "botwired journal 5", and is read before
 // anything else is touched; it is made last, when the store is complete.
 //
 // MARK is the high-water mark: two slots, at 0 and 4096, that are written in turn, of

@@ -24,7 +24,7 @@ const (
 	formatLine   = "botwired journal "
 	// FormatVersion is the version of the layout in the docs of this package and of
 	// package record.
-	FormatVersion = 4
+	FormatVersion = 5
 )
 
 // CheckFormat refuses a directory that another format version of botwired, or something

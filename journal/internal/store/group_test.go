@@ -55,7 +55,7 @@ func TestEarlyChangeBetweenOthers(t *testing.T) {
 	change := early{
 		ChangeFunc: func(tx *Tx) error {
 			seen = holds(t, s, record.PendingKey(record.ID{Namespace: "ns", Key: "a"}, 1))
-			tx.Set(key, record.EncodeSent(key, 1))
+			tx.Set(key, record.EncodeSent(key, &record.Sent{Seq: 1}))
 			return nil
 		},
 		applied: func() { applied = holds(t, s, key) },
@@ -157,7 +157,7 @@ func TestLater(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	s := openStore(t, mem)
 	key := record.EntryKey(record.SentPrefix, record.ID{Namespace: "ns", Key: "a"})
-	no(t, s.Update(ChangeFunc(func(tx *Tx) error { tx.Set(key, record.EncodeSent(key, 1)); return nil })))
+	no(t, s.Update(ChangeFunc(func(tx *Tx) error { tx.Set(key, record.EncodeSent(key, &record.Sent{Seq: 1})); return nil })))
 	no(t, s.Later(func(tx *Tx) error { tx.Delete(key); return nil }))
 	no(t, s.Update(put("b", "1")))
 	if holds(t, openStore(t, mem.CrashClone(vfs.CrashCloneCfg{})), key) {

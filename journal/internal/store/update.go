@@ -151,6 +151,12 @@ func (tx *Tx) Totals() record.Totals { return tx.p.totals }
 // NextSeq is the sequence number of the next write.
 func (tx *Tx) NextSeq() uint64 { return tx.p.totals.Seq + 1 }
 
+// TakeSeq gives out a sequence number for something that is no pending write.
+func (tx *Tx) TakeSeq() uint64 {
+	tx.p.totals.Seq++
+	return tx.p.totals.Seq
+}
+
 // SetPending adds the record of a write, which takes the next sequence number, and sets
 // the version's checksum.
 func (tx *Tx) SetPending(id record.ID, v *record.Version, value string) {

@@ -1,0 +1,247 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+)
+
+// Fence is what the journal knows of upstream before a write overwrites it, and what it keeps
+// of the state that loses against another one (contract 17). Another host may have changed
+// upstream since the write was made; the caller asks upstream, and decides which state is the
+// later one. The methods may be called concurrently, for one entry one at a time.
+type Fence struct {
+	store   *store.Store
+	pending *pendingSet
+	copies  *copies
+	dead    *deadIndex
+	budget  int64 // of the letters of other hosts' states, in bytes; 0 is no bound
+}
+
+// theirShare is how much of Options.MaxBytes the letters of other hosts' states may take, as a
+// divisor. They come on top of it: they are no reason to refuse a write.
+const theirShare = 8
+
+// Base is the state that this journal believes upstream to hold, beneath the pending write.
+type Base struct {
+	Known   bool // else the fields below say nothing
+	Present bool
+	Content Content // a delete's if the entry is absent
+	Origin  Origin  // of a present one
+}
+
+// Base returns what is believed of an entry: its settled copy, or that it is absent, if a
+// complete listing says so.
+func (f *Fence) Base(id ID) (Base, error) {
+	if err := f.store.Acquire(); err != nil {
+		return Base{}, err
+	}
+	defer f.store.Release()
+	defer f.copies.lock(id.Namespace)()
+	past, err := f.copies.read(id)
+	if err != nil || past.intact {
+		return Base{Known: past.intact, Present: true, Content: ContentOf(Put, past.Value), Origin: past.Origin}, err
+	}
+	absent, err := f.copies.knowsAbsent(id)
+	if err != nil || past.kept || !absent {
+		return Base{}, err
+	}
+	return Base{Known: true, Content: ContentOf(Delete, "")}, nil
+}
+
+// knowsAbsent reports whether a complete listing says that upstream does not hold an entry, of
+// which there is no copy. The caller holds the copies lock.
+func (c *copies) knowsAbsent(id ID) (bool, error) {
+	h, listed, err := readHeader(c.store.DB(), id.Namespace)
+	if damaged, err := c.giveUp(err); damaged || err != nil || !listed || !h.Complete || c.doubts.has(id) {
+		return false, err
+	}
+	_, kept, err := c.row(record.RowKey(id.Namespace, id.Key), id.Key)
+	return !kept, err
+}
+
+// Lose records that another host's later state has beaten a pending write. The state becomes the
+// settled copy, and the write a dead letter with the state as its winner, unless it yields. If a
+// newer write to the entry is pending, only the copy changes. mayLand are the contents of the
+// requests that upstream may yet carry out: with them the entry stays [Journal.InDoubt]. Lose is
+// durable when it returns, and until then readers of the entry wait (contract 7).
+func (f *Fence) Lose(w Write, o Observation, reason string, mayLand ...Content) error {
+	if err := f.store.Acquire(); err != nil {
+		return err
+	}
+	defer f.store.Release()
+	if err := f.pending.ready(w.ID); err != nil {
+		return err
+	}
+	defer f.copies.sizes.tell()
+	unlock := f.copies.lock(w.Namespace)
+	defer unlock()
+	r := &retiring{
+		pending: f.pending, copies: f.copies, w: w, unlock: unlock, hide: true, doubtful: len(mayLand) > 0,
+		state: record.ReceiptSuperseded, reason: reason,
+	}
+	copied, err := f.won(r, o)
+	if err == nil {
+		r.fill = func(tx *store.Tx, last *record.Version) {
+			copied(tx)
+			if len(mayLand) > 0 {
+				setSent(tx, w.ID, &record.Sent{Seq: w.Seq, Contents: mayLand})
+			}
+			if last != nil && !w.Yields {
+				f.dead.set(tx, &record.Dead{
+					ID: w.ID, Version: *last, Value: w.Value, Kind: Superseded, Error: reason, RefusedAt: unixNow(),
+					Winner: &Rival{Present: true, Value: o.Value, At: o.UpdatedAt},
+				})
+			}
+		}
+		err = f.store.Update(r)
+		r.reveal()
+	}
+	if err != nil {
+		return fmt.Errorf("keeping the state that has beaten write %d to %s: %w", w.Seq, w.ID, err)
+	}
+	return nil
+}
+
+// won is the change of the settled copy and of the listing by another host's state. No time of the
+// entry goes back (contract 19). The caller holds the copies lock.
+func (f *Fence) won(r *retiring, o Observation) (fill func(*store.Tx), err error) {
+	id := r.w.ID
+	past, err := f.copies.read(id)
+	if err != nil {
+		return nil, err
+	}
+	shownAt := o.UpdatedAt
+	o.Origin = Origin{At: shownAt}
+	o.UpdatedAt = max(o.UpdatedAt, past.UpdatedAt, r.w.UpdatedAt)
+	row, err := f.copies.bringRow(id.Namespace, knownRow{
+		Row:     Row{Key: id.Key, ListBytes: o.ListBytes, UpdatedAt: o.UpdatedAt, Origin: o.Origin},
+		shownAt: shownAt, foreign: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	keeps := !f.store.Low(int64(len(o.Value)))
+	r.left = base{int64(o.ListBytes), row.kept || keeps}
+	return func(tx *store.Tx) {
+		if keeps {
+			f.copies.set(tx, id, &o, unixNow())
+		} else {
+			tx.Delete(record.EntryKey(record.SettledPrefix, id))
+		}
+		row.fill(tx)
+	}, nil
+}
+
+// Overrule keeps another host's state, which a write is about to overwrite upstream, as a dead
+// letter that names the write as its winner. It is durable when Overrule returns. A state that is
+// kept already, which upstream has shown with the same time and value, is not kept twice. The
+// letters take no more than an eighth of Options.MaxBytes, on top of it, or else one letter: the
+// oldest go first. Overrule never returns [ErrFull].
+func (f *Fence) Overrule(w Write, o Observation, reason string) error {
+	if err := f.store.Acquire(); err != nil {
+		return err
+	}
+	defer f.store.Release()
+	err := f.overrule(w, o, reason)
+	if err == nil {
+		err = f.dead.boundTheirs(f.budget)
+	}
+	if err != nil {
+		return fmt.Errorf("keeping the state that write %d to %s overwrites: %w", w.Seq, w.ID, err)
+	}
+	return nil
+}
+
+func (f *Fence) overrule(w Write, o Observation, reason string) error {
+	kept, err := f.dead.findTheirs(w.ID, &o)
+	if err != nil {
+		return err
+	}
+	if kept != nil && kept.SupersededBy == w.Seq {
+		return f.store.AwaitDurable()
+	}
+	letter := &record.Dead{
+		ID: w.ID, Kind: Superseded, SupersededBy: w.Seq, Error: reason, RefusedAt: unixNow(), Theirs: true,
+		Version: record.Version{
+			Op: Put, Bytes: int32(len(o.Value)), ListBytes: int32(o.ListBytes),
+			UpdatedAt: o.UpdatedAt, WrittenAt: o.UpdatedAt, Since: o.UpdatedAt, CreatedAt: o.CreatedAt,
+		},
+		Value:  o.Value,
+		Winner: &Rival{Present: w.Op == Put, Value: w.Value, At: w.WrittenAt, Seq: w.Seq},
+	}
+	return f.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+		if kept == nil {
+			letter.Seq = tx.TakeSeq()
+			f.dead.set(tx, letter)
+			return nil
+		}
+		err := stillDead(tx, kept.Seq)
+		switch {
+		case errors.Is(err, ErrNoDeadLetter): // somebody has just decided on it
+			letter.Seq = tx.TakeSeq()
+		case err != nil:
+			return err
+		default: // an earlier write was about to overwrite it
+			f.dead.remove(tx, kept)
+			letter.Seq = kept.Seq
+		}
+		f.dead.set(tx, letter)
+		return nil
+	}))
+}
+
+// findTheirs returns the dead letter of another host's state, nil if there is none. It reads no
+// letters but the entry's, once the index is complete.
+func (d *deadIndex) findTheirs(id ID, o *Observation) (found *record.Dead, err error) {
+	same := func(l *record.Dead) bool {
+		return l.Theirs && l.ID == id && l.UpdatedAt == o.UpdatedAt && l.Value == o.Value
+	}
+	seqs, complete := d.theirsOf(id)
+	if !complete {
+		err := store.ScanDead(d.store.DB(), 0, func(l *record.Dead) error {
+			if same(l) {
+				found = l
+			}
+			return nil
+		})
+		return found, err
+	}
+	for _, seq := range seqs {
+		l, err := readDead(d.store.DB(), seq)
+		if errors.Is(err, ErrNoDeadLetter) {
+			continue
+		}
+		if err != nil || same(&l) {
+			return &l, err
+		}
+	}
+	return nil, nil
+}
+
+// boundTheirs removes the oldest letters of other hosts' states until they take no more than
+// budget bytes, or one is left.
+func (d *deadIndex) boundTheirs(budget int64) error {
+	for budget > 0 {
+		oldest, others := d.oldestTheirs()
+		if !others || d.store.Totals().TheirBytes <= budget {
+			return nil
+		}
+		l, err := readDead(d.store.DB(), oldest)
+		if err == nil {
+			err = d.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+				if err := stillDead(tx, oldest); err != nil {
+					return err
+				}
+				d.remove(tx, &l)
+				return nil
+			}))
+		}
+		if err != nil && !errors.Is(err, ErrNoDeadLetter) { // somebody has just decided on it
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package journal
+
+import (
+	"slices"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+)
+
+// MarkSent records, durably, that a write to the entry may reach upstream from now on, and that
+// upstream may yet carry out earlier requests, which would leave alsoMayLand. After a crash such an
+// entry is [Journal.InDoubt]. It returns [ErrFull] while the disk may lack the room to record the
+// outcome: the caller must not send the write yet.
+func (j *Journal) MarkSent(w Write, alsoMayLand ...Content) error {
+	if err := j.store.Acquire(); err != nil {
+		return err
+	}
+	defer j.store.Release()
+	if err := j.store.Look(); err != nil {
+		return err
+	}
+	if j.store.Critical() {
+		return ErrFull
+	}
+	mark := record.Sent{Seq: w.Seq, Contents: []Content{ContentOf(w.Op, w.Value)}}
+	for _, c := range alsoMayLand {
+		if !slices.Contains(mark.Contents, c) {
+			mark.Contents = append(mark.Contents, c)
+		}
+	}
+	return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+		setSent(tx, w.ID, &mark)
+		return nil
+	}))
+}
+
+func setSent(tx *store.Tx, id ID, mark *record.Sent) {
+	key := record.EntryKey(record.SentPrefix, id)
+	tx.Set(key, record.EncodeSent(key, mark))
+}
+
+// marked is the sent mark of a write's entry; without contents, if there is none. Only the attempt
+// at the entry, which calls this, changes the mark.
+func marked(s *store.Store, w Write) (*record.Sent, error) {
+	mark := &record.Sent{Seq: w.Seq}
+	_, err := store.Get(s.DB(), record.EntryKey(record.SentPrefix, w.ID), func(body []byte) (err error) {
+		*mark, err = record.DecodeSent(body)
+		return err
+	})
+	return mark, err
+}
+
+// UnmarkSent takes a sent mark back: the caller knows that the attempt did not reach
+// upstream. A crash may bring the mark back; the entry is then [Journal.InDoubt].
+func (j *Journal) UnmarkSent(id ID) error {
+	if err := j.store.Acquire(); err != nil {
+		return err
+	}
+	defer j.store.Release()
+	return j.store.Later(func(tx *store.Tx) error {
+		tx.Delete(record.EntryKey(record.SentPrefix, id))
+		return nil
+	})
+}
+
+// Doubtful is an entry of which upstream may hold, or yet carry out, a write whose answer an
+// earlier process did not see.
+type Doubtful struct {
+	ID
+	Contents []Content // that the requests of that process would leave
+	// Unknown says that the contents are not known: an older botwired has marked the entry, or it
+	// was recovered from a damaged journal.
+	Unknown bool
+}
+
+// InDoubt returns the entries of which upstream may hold, or yet apply, a write whose
+// answer an earlier process did not see.
+func (j *Journal) InDoubt() ([]Doubtful, error) {
+	if err := j.store.Acquire(); err != nil {
+		return nil, err
+	}
+	defer j.store.Release()
+	var entries []Doubtful
+	err := store.ScanPrefix(j.store.DB(), []byte(record.SentPrefix), func(key, body []byte, _ uint32) error {
+		id, err := record.ParseEntryKey(record.SentPrefix, key)
+		if err != nil {
+			return err
+		}
+		mark, err := record.DecodeSent(body)
+		entries = append(entries, Doubtful{ID: id, Contents: mark.Contents, Unknown: len(mark.Contents) == 0})
+		return err
+	})
+	return entries, err
+}
