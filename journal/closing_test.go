@@ -40,6 +40,9 @@ func TestCallsAfterClose(t *testing.T) {
 		"Run":               func() error { return j.Run(t.Context()) },
 		"Settle":            func() error { return j.Settle(w) },
 		"UnmarkSent":        func() error { return j.UnmarkSent(id) },
+		"Fence.Base":        func() error { _, err := j.Fence.Base(id); return err },
+		"Fence.Lose":        func() error { return j.Fence.Lose(w, Observation{Value: "2"}, "later") },
+		"Fence.Overrule":    func() error { return j.Fence.Overrule(w, Observation{Value: "2"}, "earlier") },
 	} {
 		if err := call(); !errors.Is(err, ErrClosed) {
 			t.Errorf("%s: %v", name, err)

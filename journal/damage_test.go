@@ -220,7 +220,7 @@ func onlyCopiesAreUnknown(want, got string) bool {
 		if noListing && strings.HasPrefix(line, "row ") {
 			continue
 		}
-		if strings.HasPrefix(line, "receipt ") && (len(rest) == 0 || rest[0] != line) {
+		if (strings.HasPrefix(line, "receipt ") || strings.HasPrefix(line, "base of ")) && (len(rest) == 0 || rest[0] != line) {
 			continue
 		}
 		entry, _, isCopy := strings.Cut(line, copied)

@@ -15,7 +15,7 @@ import (
 var errEnough = errors.New("enough")
 
 // DeadLetters returns up to limit dead letters of writes after a sequence number,
-// oldest first, without their values. All of them are durable.
+// oldest first, without their values and those of their winners. All of them are durable.
 func (j *Journal) DeadLetters(after uint64, limit int) ([]DeadLetter, error) {
 	if err := j.store.Acquire(); err != nil {
 		return nil, err
@@ -31,6 +31,9 @@ func (j *Journal) DeadLetters(after uint64, limit int) ([]DeadLetter, error) {
 		}
 		letter := letterOf(l)
 		letter.Value = ""
+		if letter.Winner != nil {
+			letter.Winner.Value = ""
+		}
 		letters = append(letters, letter)
 		return nil
 	})
@@ -75,7 +78,7 @@ func (j *Journal) IsDead(id ID, seq uint64) (bool, error) {
 	}
 	defer j.store.Release()
 	err := store.ScanDead(j.store.DB(), seq, func(l *record.Dead) error {
-		if l.ID == id {
+		if l.ID == id && !l.Theirs {
 			return errEnough
 		}
 		return nil
@@ -96,8 +99,9 @@ const AnyWrite = math.MaxUint64
 // Retry journals a dead letter anew, as the newest write to its entry, and removes
 // it. It may undo the writes up to the sequence number last. If a later one is known, or one
 // of another host that is later than the dead letter, the answer is [ErrNewer]. Another host's
-// write is known as long as there is a copy of it. Errors: [ErrNewer],
-// [ErrNoDeadLetter] and those of [Journal.Append].
+// write is known as long as there is a copy of it. The fence finds one that is not known: unless
+// last is [AnyWrite], the write keeps the time when it was made, and is Fenced. Errors:
+// [ErrNewer], [ErrNoDeadLetter] and those of [Journal.Append].
 func (j *Journal) Retry(seq, last uint64) (Write, error) {
 	if err := j.store.Acquire(); err != nil {
 		return Write{}, err
@@ -122,6 +126,9 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 			If: func(newest uint64) bool { return newest <= last },
 		},
 	}}
+	if last != AnyWrite {
+		r.WrittenAt, r.Yields, r.Fenced = l.WrittenAt, l.Yields, true
+	}
 	if err := j.pending.measure(&r.appending); err != nil {
 		return Write{}, err
 	}

@@ -107,6 +107,10 @@ func TestFailedLogEndsTheJournal(t *testing.T) {
 			"bury in doubt": func(j *journal.Journal, w journal.Write) error {
 				return j.DeadLetter(w, journal.Failure{Status: 400, Reason: "bad", InDoubt: true})
 			},
+			"lose": func(j *journal.Journal, w journal.Write) error { return j.Fence.Lose(w, foreign("2", 20), "later") },
+			"overrule": func(j *journal.Journal, w journal.Write) error {
+				return j.Fence.Overrule(w, foreign("2", 20), "earlier")
+			},
 			"mark": func(j *journal.Journal, w journal.Write) error { return j.MarkSent(w) },
 			"fill": func(j *journal.Journal, _ journal.Write) error {
 				return second(j.Fill(key("f"), observed("1"), always))

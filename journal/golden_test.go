@@ -51,6 +51,23 @@ func fill(t testing.TB, j *journal.Journal) {
 	remove(t, j, key("never"))
 	settle(t, j, key("pending7"))
 	no(t, j.Discard(7))
+	fillFenced(t, j)
+}
+
+// fillFenced gives a journal what the fence leaves.
+func fillFenced(t testing.TB, j *journal.Journal) {
+	t.Helper()
+	lost := put(t, j, key("lost"), "value of lost")
+	no(t, j.Fence.Lose(lost, foreign("winner of lost", 20), "another host wrote later"))
+	won, err := j.Append(journal.NewWrite{
+		ID: key("won"), Op: journal.Put, Value: "value of won", ListBytes: 12, WrittenAt: 30, Yields: true, Fenced: true,
+	})
+	no(t, err)
+	no(t, j.MarkSent(won, journal.ContentOf(journal.Delete, "")))
+	no(t, j.Fence.Overrule(won, foreign("overruled by won", 25), "another host wrote earlier"))
+	late := put(t, j, key("late"), "value of late")
+	late.SentAfter = 40
+	no(t, j.Settle(late))
 }
 
 // dump shows every record of a journal, a line each.
@@ -70,12 +87,20 @@ func tryDump(j *journal.Journal) (string, error) {
 	for i := range 8 {
 		ids = append(ids, key("settled%d", i), key("dead%d", i), key("pending%d", i))
 	}
+	if _, ok, err := j.Newest(key("won")); err != nil {
+		return "", err
+	} else if ok { // since format 5
+		ids = append(ids, key("won"), key("lost"), key("late"))
+	}
 	for _, id := range ids {
 		s, err := j.Lookup(id)
 		if err != nil {
 			return "", err
 		}
 		fmt.Fprintf(&b, "%s kind %d seq %d %q %d %f %f\n", id, s.Kind, s.Seq, s.Value, s.ListBytes, s.CreatedAt, s.UpdatedAt)
+		if err := dumpFenced(&b, j, id); err != nil {
+			return "", err
+		}
 	}
 	letters, err := j.DeadLetters(0, 1000)
 	if err != nil {
@@ -85,6 +110,9 @@ func tryDump(j *journal.Journal) (string, error) {
 		fmt.Fprintf(&b, "dead %d %s %s %d %q %f %f", l.Seq, l.ID, l.Op, l.Status, l.Error, l.UpdatedAt, l.RefusedAt)
 		if l.Kind != journal.Refused || l.SupersededBy != 0 {
 			fmt.Fprintf(&b, " kind %d by %d", l.Kind, l.SupersededBy)
+		}
+		if l.Winner != nil {
+			fmt.Fprintf(&b, " theirs %v beaten by %+v", l.Theirs, *l.Winner)
 		}
 		b.WriteByte('\n')
 	}
@@ -96,6 +124,11 @@ func tryDump(j *journal.Journal) (string, error) {
 		return "", err
 	}
 	fmt.Fprintf(&b, "in doubt %v\n", entriesOf(doubt))
+	for _, d := range doubt {
+		if !d.Unknown {
+			fmt.Fprintf(&b, "sent %s %x\n", d.ID, d.Contents)
+		}
+	}
 	l, ok, err := j.Listing("ns")
 	fmt.Fprintf(&b, "listing %v %v %v\n", ok, l.Complete, l.FetchedAt.UTC())
 	for _, r := range l.Rows {
@@ -106,6 +139,22 @@ func tryDump(j *journal.Journal) (string, error) {
 		b.WriteByte('\n')
 	}
 	return b.String(), err
+}
+
+// dumpFenced shows what the fence goes by.
+func dumpFenced(to io.Writer, j *journal.Journal, id journal.ID) error {
+	w, ok, err := j.Newest(id)
+	if ok && (w.WrittenAt != w.UpdatedAt || w.Yields || w.Fenced) {
+		fmt.Fprintf(to, "%s written at %f yields %v fenced %v\n", id, w.WrittenAt, w.Yields, w.Fenced)
+	}
+	if err != nil {
+		return err
+	}
+	base, err := j.Fence.Base(id)
+	if base.Origin.Known() != 0 {
+		fmt.Fprintf(to, "base of %s %+v\n", id, base.Origin)
+	}
+	return err
 }
 
 // dumpReceipts shows the receipts of the writes that have ended.

@@ -21,6 +21,12 @@ func TestCopiesLockIsNotHeldDuringASync(t *testing.T) {
 		"dead letter": func(j *journal.Journal, w journal.Write) func() error {
 			return func() error { return j.DeadLetter(w, journal.Failure{Status: 400, InDoubt: true}) }
 		},
+		"lose": func(j *journal.Journal, w journal.Write) func() error {
+			return func() error { return j.Fence.Lose(w, foreign("2", 20), "later") }
+		},
+		"overrule": func(j *journal.Journal, w journal.Write) func() error {
+			return func() error { return j.Fence.Overrule(w, foreign("2", 20), "earlier") }
+		},
 		"delete": func(j *journal.Journal, w journal.Write) func() error {
 			return func() error { return second(j.Append(journal.NewWrite{ID: w.ID, Op: journal.Delete})) }
 		},

@@ -18,6 +18,7 @@ type model struct {
 	pending map[journal.ID]journal.Write
 	settled map[journal.ID]string
 	dead    map[uint64]journal.Write
+	decided []uint64 // the numbers of other hosts' states that were retried or discarded
 	listing []string // nil before the first one
 	sent    map[journal.ID]bool
 }
@@ -73,8 +74,12 @@ func (p *play) step() {
 		p.fill(id)
 	case n < 82:
 		p.list()
-	case n < 90:
+	case n < 87:
 		p.decide()
+	case n < 91:
+		p.lose(id)
+	case n < 94:
+		p.overrule(id)
 	default:
 		p.crash()
 	}
@@ -139,6 +144,40 @@ func (p *play) bury(id journal.ID) {
 	delete(p.model.sent, id)
 }
 
+// lose has another host's state beat an entry's write, or the one before.
+func (p *play) lose(id journal.ID) {
+	w, ok := p.model.pending[id]
+	if !ok {
+		return
+	}
+	if p.rng.IntN(3) == 0 {
+		p.model.pending[id] = put(p.t, p.j, id, "overtakes")
+	} else {
+		delete(p.model.pending, id)
+		p.model.dead[w.Seq] = w
+	}
+	no(p.t, p.j.Fence.Lose(w, foreign("theirs", 20), "later"))
+	delete(p.model.sent, id)
+	p.model.settled[id] = "theirs"
+	p.row(id.Key, true)
+}
+
+// overrule keeps another host's state, once.
+func (p *play) overrule(id journal.ID) {
+	w, ok := p.model.pending[id]
+	if !ok {
+		return
+	}
+	state := foreign(fmt.Sprint("state ", p.rng.IntN(3)), 20)
+	no(p.t, p.j.Fence.Overrule(w, state, "earlier"))
+	for _, dead := range p.model.dead {
+		if dead.ID == id && dead.Value == state.Value {
+			return
+		}
+	}
+	p.model.dead[p.j.Stats().LastSeq] = journal.Write{ID: id, Op: journal.Put, Value: state.Value, SentAfter: -1}
+}
+
 func (p *play) fill(id journal.ID) {
 	if _, pending := p.model.pending[id]; pending {
 		return
@@ -187,6 +226,9 @@ func (p *play) decide() {
 	if ok != (err == nil) || (!ok && !errors.Is(err, journal.ErrNoDeadLetter)) {
 		p.t.Fatalf("dead letter %d: %v", seq, err)
 	}
+	if dead.SentAfter < 0 {
+		p.model.decided = append(p.model.decided, seq)
+	}
 	delete(p.model.dead, seq)
 }
 
@@ -208,7 +250,7 @@ func (p *play) crash() {
 
 func (p *play) compare() {
 	p.t.Helper()
-	no(p.t, p.j.CheckReceipts())
+	no(p.t, p.j.CheckReceipts(p.model.decided...))
 	var want, got []string
 	for i := range 5 {
 		id := key("%d", i)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -38,13 +39,14 @@ func (j *Journal) Watchers() int {
 }
 
 // CheckReceipts checks, at one moment, that every write there ever was is either pending or
-// has a receipt, and that the receipts agree with each other and with the dead letters.
-func (j *Journal) CheckReceipts() error {
+// has a receipt, and that the receipts agree with each other and with the dead letters. Letters of
+// other hosts' states have numbers too; noWrites are those of letters that are gone.
+func (j *Journal) CheckReceipts(noWrites ...uint64) error {
 	var found error
 	err := j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
 		var db pebble.Reader
 		if db, found = tx.Reader(); found == nil {
-			found = j.checkReceipts(db, tx.Totals().Seq)
+			found = j.checkReceipts(db, tx.Totals().Seq, noWrites)
 		}
 		return errChecked
 	}))
@@ -54,8 +56,17 @@ func (j *Journal) CheckReceipts() error {
 	return found
 }
 
-func (j *Journal) checkReceipts(db pebble.Reader, last uint64) error {
+func (j *Journal) checkReceipts(db pebble.Reader, last uint64, noWrites []uint64) error {
 	entries, pending, err := writesIn(db)
+	if err != nil {
+		return err
+	}
+	err = store.ScanDead(db, 0, func(l *record.Dead) error {
+		if l.Theirs {
+			noWrites = append(noWrites, l.Seq)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -82,6 +93,10 @@ func (j *Journal) checkReceipts(db pebble.Reader, last uint64) error {
 	for seq := uint64(1); seq <= last; seq++ {
 		r, ended := receipts[seq]
 		switch {
+		case slices.Contains(noWrites, seq):
+			if ended || pending[seq] {
+				return fmt.Errorf("write %d of %d is another host's state, and has a receipt: %v", seq, last, ended)
+			}
 		case ended == pending[seq]:
 			return fmt.Errorf("write %d of %d: pending is %v, and its receipt is there: %v, %s", seq, last, pending[seq], ended, r.State)
 		case r.By != 0 && (r.By <= seq || r.By > last || entries[r.By] != r.ID || r.State != ReceiptSuperseded):
@@ -91,6 +106,9 @@ func (j *Journal) checkReceipts(db pebble.Reader, last uint64) error {
 		}
 	}
 	return store.ScanDead(db, 0, func(l *record.Dead) error {
+		if l.Theirs {
+			return nil
+		}
 		want := ReceiptDead
 		if l.Kind == Superseded {
 			want = ReceiptSuperseded

@@ -67,7 +67,7 @@ func randomSizes(t *testing.T, random *rand.Rand) {
 		what := ""
 		newest, waits, err := j.Newest(id)
 		no(t, err)
-		switch random.IntN(12) {
+		switch random.IntN(13) {
 		case 0, 1, 2:
 			what = "put"
 			no(t, tryPut(j, id, bytes))
@@ -81,6 +81,10 @@ func randomSizes(t *testing.T, random *rand.Rand) {
 		case 7:
 			if what = "dead letter"; waits {
 				no(t, j.DeadLetter(newest, journal.Failure{Status: 400, InDoubt: bytes < 50}))
+			}
+		case 12:
+			if what = "lose"; waits {
+				no(t, j.Fence.Lose(newest, journal.Observation{Value: "theirs", ListBytes: bytes, UpdatedAt: float64(step)}, "later"))
 			}
 		case 8:
 			if what = "answer"; !waits {

@@ -21,6 +21,7 @@ type account struct {
 	copied bool       // there is a settled copy
 	copy   string
 	dead   uint64 // the entry's dead letter, 0 if it has none
+	theirs string // another host's state that is kept as a dead letter
 	sent   bool
 	unsure bool   // the sent mark was taken back, which need not survive
 	row    string // of the settled listing
@@ -218,8 +219,8 @@ func (a accounts) describe(those accounts) (lines []string) {
 }
 
 func (a account) String() string {
-	return fmt.Sprintf("{%s %s, copy %v %s, dead %d, sent %v, row %q}",
-		a.op, short(a.value), a.copied, short(a.copy), a.dead, a.sent, a.row)
+	return fmt.Sprintf("{%s %s, copy %v %s, dead %d, theirs %q, sent %v, row %q}",
+		a.op, short(a.value), a.copied, short(a.copy), a.dead, a.theirs, a.sent, a.row)
 }
 
 func short(s string) string {
@@ -250,6 +251,11 @@ func observe(j *journal.Journal, ids accounts) (accounts, error) {
 	}
 	for _, d := range letters {
 		a := got[d.ID]
+		if d.Theirs {
+			a.theirs = d.Error
+			got[d.ID] = a
+			continue
+		}
 		if a.dead != 0 {
 			return nil, fmt.Errorf("%s has the dead letters %d and %d", d.ID, a.dead, d.Seq)
 		}

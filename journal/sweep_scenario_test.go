@@ -54,6 +54,8 @@ func (v *voyage) sail() {
 	v.remove(row("z"))
 	v.settle(row("z"))
 	v.buryInDoubt(row("x"))
+	v.lose(row("y"))
+	v.overrule(row("z"))
 	v.list([]journal.Row{{Key: "x", ListBytes: 7}})
 	v.put(key("huge"), strings.Repeat("h", 600<<10))
 	v.flushTables()
@@ -220,6 +222,34 @@ func (v *voyage) buryInDoubt(id journal.ID) {
 	}
 	after := accounts{id: now, {Namespace: id.Namespace}: listing}
 	_ = v.do(after, func() error { return v.j.DeadLetter(w, journal.Failure{Status: 422, Reason: "no", InDoubt: true}) })
+}
+
+// lose has another host's state beat a write to an entry with a row.
+func (v *voyage) lose(id journal.ID) {
+	v.put(id, "loses")
+	w, ok, err := v.j.Newest(id)
+	if err != nil || !ok {
+		return
+	}
+	now := v.of(id)
+	now.op, now.value, now.sent, now.dead = 0, "", false, w.Seq
+	now.copied, now.copy = true, "theirs"
+	if v.of(journal.ID{Namespace: id.Namespace}).row != "" {
+		now.row = fmt.Sprint(len("theirs"))
+	}
+	_ = v.do(accounts{id: now}, func() error { return v.j.Fence.Lose(w, foreign("theirs", 20), "later") })
+}
+
+// overrule keeps another host's state that a write is about to overwrite.
+func (v *voyage) overrule(id journal.ID) {
+	v.put(id, "wins")
+	w, ok, err := v.j.Newest(id)
+	if err != nil || !ok {
+		return
+	}
+	now := v.of(id)
+	now.theirs = "earlier"
+	_ = v.do(accounts{id: now}, func() error { return v.j.Fence.Overrule(w, foreign("theirs", 20), "earlier") })
 }
 
 func (v *voyage) buryAndRetry(id journal.ID) {

@@ -13,24 +13,47 @@ import (
 )
 
 type deadLetterDocument struct {
-	ID           string  `json:"id"`
-	Kind         string  `json:"kind"`                    // "refused", "superseded" by another host's write, or "dropped" by a person
-	SupersededBy uint64  `json:"superseded_by,omitempty"` // a later write to the entry that has settled
-	Seq          uint64  `json:"seq"`
-	Namespace    string  `json:"namespace"`
-	Key          string  `json:"key"`
-	Op           string  `json:"op"`
-	Status       int     `json:"status"`
-	Error        string  `json:"error"`
-	WrittenAt    float64 `json:"written_at"` // Unix seconds
-	RefusedAt    float64 `json:"refused_at"` // Unix seconds
+	ID           string          `json:"id"`
+	Kind         string          `json:"kind"`                    // "refused", "superseded" between hosts, or "dropped" by a person
+	Host         string          `json:"host"`                    // whose write it is: "this" or "other"
+	SupersededBy uint64          `json:"superseded_by,omitempty"` // a later write to the entry that has settled, or of another host's that has overwritten it
+	Seq          uint64          `json:"seq"`
+	Namespace    string          `json:"namespace"`
+	Key          string          `json:"key"`
+	Op           string          `json:"op"`
+	Status       int             `json:"status"`
+	Error        string          `json:"error"`
+	WrittenAt    float64         `json:"written_at"` // Unix seconds, by the clock of who wrote it
+	RefusedAt    float64         `json:"refused_at"` // Unix seconds
+	Winner       *winnerDocument `json:"winner,omitempty"`
+}
+
+// winnerDocument is the state that has beaten a superseded one.
+type winnerDocument struct {
+	Host      string  `json:"host"`
+	WrittenAt float64 `json:"written_at"` // Unix seconds, by the clock of who wrote it
+}
+
+func newWinnerDocument(r *journal.Rival) *winnerDocument {
+	if r == nil {
+		return nil
+	}
+	return &winnerDocument{Host: hostName(r.Seq == 0), WrittenAt: r.At}
+}
+
+// hostName says who has written something: this daemon, or another host.
+func hostName(other bool) string {
+	if other {
+		return "other"
+	}
+	return "this"
 }
 
 func newDeadLetterDocument(l *journal.DeadLetter) deadLetterDocument {
 	return deadLetterDocument{
-		ID: strconv.FormatUint(l.Seq, 10), Kind: l.Kind.String(), SupersededBy: l.SupersededBy, Seq: l.Seq,
+		ID: strconv.FormatUint(l.Seq, 10), Kind: l.Kind.String(), Host: hostName(l.Theirs), SupersededBy: l.SupersededBy, Seq: l.Seq,
 		Namespace: l.Namespace, Key: l.Key, Op: l.Op.String(),
-		Status: l.Status, Error: l.Error, WrittenAt: l.UpdatedAt, RefusedAt: l.RefusedAt,
+		Status: l.Status, Error: l.Error, WrittenAt: l.WrittenAt, RefusedAt: l.RefusedAt, Winner: newWinnerDocument(l.Winner),
 	}
 }
 
@@ -177,7 +200,12 @@ func (s *surface) deadLetter(w http.ResponseWriter, r *http.Request, path string
 	return writeDocument(w, http.StatusOK, map[string]any{"deleted": true, "id": number})
 }
 
-// showDeadLetter answers with the value too, which the list does not have.
+type winnerWithValue struct {
+	winnerDocument
+	Value *string `json:"value"` // null if it is a delete
+}
+
+// showDeadLetter answers with the values too, which the list does not have.
 func (s *surface) showDeadLetter(w http.ResponseWriter, seq uint64) error {
 	letter, err := s.journal.ReadDeadLetter(seq)
 	if err != nil {
@@ -185,8 +213,15 @@ func (s *surface) showDeadLetter(w http.ResponseWriter, seq uint64) error {
 	}
 	doc := struct {
 		deadLetterDocument
-		Value *string `json:"value"` // null for a delete
+		Value  *string          `json:"value"` // null for a delete
+		Winner *winnerWithValue `json:"winner,omitempty"`
 	}{deadLetterDocument: newDeadLetterDocument(&letter)}
+	if letter.Winner != nil {
+		doc.Winner = &winnerWithValue{winnerDocument: *newWinnerDocument(letter.Winner)}
+		if letter.Winner.Present {
+			doc.Winner.Value = &letter.Winner.Value
+		}
+	}
 	if letter.Op == journal.Put {
 		doc.Value = &letter.Value
 	}

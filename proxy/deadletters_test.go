@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -68,8 +69,8 @@ func TestDeadLetters(t *testing.T) {
 	w := s.get("/_botwired/dead-letters")
 	decode(t, w, &got)
 	want := []deadLetterDocument{
-		{ID: "1", Kind: "refused", Seq: 1, Namespace: "n", Key: "a", Op: "put", Status: 413, Error: "HTTP 413: too large"},
-		{ID: "2", Kind: "refused", Seq: 2, Namespace: "n", Key: "b", Op: "put", Status: 413, Error: "HTTP 413: too large"},
+		{ID: "1", Kind: "refused", Host: "this", Seq: 1, Namespace: "n", Key: "a", Op: "put", Status: 413, Error: "HTTP 413: too large"},
+		{ID: "2", Kind: "refused", Host: "this", Seq: 2, Namespace: "n", Key: "b", Op: "put", Status: 413, Error: "HTTP 413: too large"},
 	}
 	if diff := cmp.Diff(want, got.DeadLetters, cmpopts.IgnoreFields(deadLetterDocument{}, "WrittenAt", "RefusedAt")); diff != "" {
 		t.Errorf("dead letters (-want +got):\n%s", diff)
@@ -158,7 +159,7 @@ func TestValueOfADeadLetter(t *testing.T) {
 	decode(t, shown, &put)
 	wantHeader(t, shown, "Cache-Control", "no-store")
 	secret := "secret-value"
-	want := document{deadLetterDocument{ID: "1", Kind: "refused", Seq: 1, Namespace: "n", Key: "a", Op: "put", Status: 413, Error: "HTTP 413: too large"}, &secret}
+	want := document{deadLetterDocument{ID: "1", Kind: "refused", Host: "this", Seq: 1, Namespace: "n", Key: "a", Op: "put", Status: 413, Error: "HTTP 413: too large"}, &secret}
 	if diff := cmp.Diff(want, put, cmp.AllowUnexported(document{}), cmpopts.IgnoreFields(deadLetterDocument{}, "WrittenAt", "RefusedAt")); diff != "" {
 		t.Errorf("dead letter (-want +got):\n%s", diff)
 	}
@@ -169,6 +170,75 @@ func TestValueOfADeadLetter(t *testing.T) {
 	wantDetail(t, s.get("/_botwired/dead-letters/3"), http.StatusNotFound, "no such dead letter")
 	s.do(http.MethodPost, "/_botwired/dead-letters/1/retry?force=no", "")
 	wantNotLogged(t, s, secret)
+}
+
+// contract 17: of two hosts' writes, the answer about the loser has both values and both times.
+func TestDeadLettersOfTwoHosts(t *testing.T) {
+	s := newSidecar(t)
+	fence := s.journal.Fence
+	theirs := journal.Observation{Value: "their-value", ListBytes: 11, UpdatedAt: 1.7e9}
+	for _, key := range []string{"lost", "won", "deleted"} {
+		s.put(id("n", key), "my-value")
+	}
+	s.do(http.MethodDelete, "/memory/n/deleted", "")
+	write := func(key string) journal.Write {
+		t.Helper()
+		w, _, err := s.journal.Newest(id("n", key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	err := errors.Join(
+		fence.Lose(write("lost"), theirs, "another host wrote later"),
+		fence.Overrule(write("won"), theirs, "another host wrote earlier"),
+		fence.Overrule(write("deleted"), theirs, "another host wrote earlier"),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := s.get("/_botwired/dead-letters")
+	var list struct {
+		DeadLetters []deadLetterDocument `json:"dead_letters"`
+	}
+	decode(t, w, &list)
+	my := func(key string) float64 {
+		if key == "lost" {
+			return list.DeadLetters[0].WrittenAt
+		}
+		return write(key).WrittenAt
+	}
+	letter := func(key, host, winner string, by uint64, at float64) deadLetterDocument {
+		return deadLetterDocument{
+			Kind: "superseded", Host: host, SupersededBy: by, Key: key, Op: "put", WrittenAt: at,
+			Winner: &winnerDocument{Host: winner, WrittenAt: my(key) + 1.7e9 - at},
+		}
+	}
+	want := []deadLetterDocument{
+		letter("lost", "this", "other", 0, my("lost")),
+		letter("won", "other", "this", write("won").Seq, 1.7e9), letter("deleted", "other", "this", write("deleted").Seq, 1.7e9),
+	}
+	ignored := cmpopts.IgnoreFields(deadLetterDocument{}, "ID", "Seq", "Namespace", "Error", "RefusedAt")
+	if diff := cmp.Diff(want, list.DeadLetters, ignored, cmpopts.EquateApprox(0, 1e-3)); diff != "" {
+		t.Errorf("dead letters (-want +got):\n%s", diff)
+	}
+	if text := w.Body.String(); strings.Contains(text, "-value") {
+		t.Errorf("a value is shown: %s", text)
+	}
+	for i, values := range []string{`"value":"my-value","winner":{"host":"other","written_at":1700000000,"value":"their-value"}`,
+		`"value":"their-value","winner":{"host":"this",`, `"value":null}}`} {
+		if text := s.get("/_botwired/dead-letters/" + list.DeadLetters[i].ID).Body.String(); !strings.Contains(text, values) {
+			t.Errorf("%s: %s", list.DeadLetters[i].Key, text)
+		}
+	}
+	for _, l := range list.DeadLetters {
+		target := "/_botwired/dead-letters/" + l.ID + "/retry"
+		wantDetail(t, s.do(http.MethodPost, target, ""), http.StatusConflict, "force=true")
+		wantStatus(t, s.do(http.MethodPost, target+"?force=true", ""), http.StatusOK)
+	}
+	wantValue(t, s.get("/memory/n/lost"), "my-value")
+	wantValue(t, s.get("/memory/n/won"), "their-value")
+	wantNotLogged(t, s, "my-value", "their-value")
 }
 
 // One dead letter is retried over a newer write on demand only.
@@ -214,8 +284,8 @@ func TestDeadLettersThatAreNotOpen(t *testing.T) {
 	}
 	decode(t, s.get("/_botwired/dead-letters"), &got)
 	want := []deadLetterDocument{
-		{ID: "1", Kind: "refused", SupersededBy: 4, Key: "later"}, {ID: "2", Kind: "dropped", Key: "dropped"},
-		{ID: "3", Kind: "superseded", Key: "beaten"}, {ID: "6", Kind: "refused", Key: "open"},
+		{ID: "1", Kind: "refused", Host: "this", SupersededBy: 4, Key: "later"}, {ID: "2", Kind: "dropped", Host: "this", Key: "dropped"},
+		{ID: "3", Kind: "superseded", Host: "this", Key: "beaten"}, {ID: "6", Kind: "refused", Host: "this", Key: "open"},
 	}
 	ignored := cmpopts.IgnoreFields(deadLetterDocument{}, "Seq", "Namespace", "Op", "Status", "Error", "WrittenAt", "RefusedAt")
 	if diff := cmp.Diff(want, got.DeadLetters, ignored); diff != "" {

@@ -16,10 +16,12 @@ import (
 func newDeadLettersCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dead-letters",
-		Short: "List the writes that upstream has refused for good",
+		Short: "List the writes that upstream has refused for good, or that another host's have beaten",
 		Long: "List the writes that upstream has refused for good, and those that botwired pending drop has made dead letters.\n" +
 			"The open ones come first: retry or delete them. A later write to the same key supersedes a dead letter, once\n" +
-			"upstream has taken it. Nobody has to decide on a superseded one.",
+			"upstream has taken it. Nobody has to decide on a superseded one.\n\n" +
+			"Of two hosts that write to the same key, the later write by its time stays. The other value is kept here too:\n" +
+			"this daemon's, superseded by another host, or another host's, which a write of this daemon has overwritten.",
 		Args: noArguments,
 	}
 	asJSON := jsonFlag(cmd)
@@ -94,6 +96,7 @@ func eachDeadLetter(ctx context.Context, c *client, namespace string, visit func
 type listedLetter struct {
 	ID           cell `json:"id"`
 	Kind         cell `json:"kind"`
+	Host         cell `json:"host"`
 	SupersededBy cell `json:"superseded_by"`
 	Seq          cell `json:"seq"`
 	Namespace    cell `json:"namespace"`
@@ -107,11 +110,16 @@ type listedLetter struct {
 
 const openLetter = "open"
 
+// isTheirs reports whether it is another host's state.
+func (d *listedLetter) isTheirs() bool { return d.Host == "other" }
+
 func (d *listedLetter) isSuperseded() bool { return d.SupersededBy != "" || d.Kind == "superseded" }
 
 // state says whether the dead letter waits for a person, and if not, why not.
 func (d *listedLetter) state() string {
 	switch {
+	case d.isTheirs():
+		return "another host's, overwritten by " + string(d.SupersededBy)
 	case d.SupersededBy != "":
 		return "superseded by " + string(d.SupersededBy)
 	case d.Kind == "superseded":
@@ -124,8 +132,11 @@ func (d *listedLetter) state() string {
 
 // ended names what has made the write a dead letter.
 func (d *listedLetter) ended() string {
-	if d.Kind == "dropped" {
-		return "dropped"
+	switch {
+	case d.isTheirs():
+		return "overwritten"
+	case d.Kind == "dropped", d.Kind == "superseded":
+		return string(d.Kind)
 	}
 	return "refused"
 }

@@ -20,6 +20,12 @@ func TestShowOfADeadLetter(t *testing.T) {
 		"GET /_botwired/dead-letters/4": {200, `{"id":"4","namespace":"ns","key":"k","op":"delete","value":null}`},
 		"GET /_botwired/dead-letters/7": {200, `{"id":"7","kind":"dropped","namespace":"ns","key":"k","op":"put","status":0,"error":"dropped by hand",` +
 			`"written_at":1700000000,"refused_at":1700000060.5,"value":"a"}`},
+		"GET /_botwired/dead-letters/8": {200, `{"id":"8","kind":"superseded","host":"this","namespace":"ns","key":"k","op":"put","status":0,` +
+			`"error":"another host wrote later","written_at":1700000000.25,"refused_at":1700000060.5,"value":"a",` +
+			`"winner":{"host":"other","written_at":1700000000.75,"value":"b\u001b"}}`},
+		"GET /_botwired/dead-letters/9": {200, `{"id":"9","kind":"superseded","host":"other","superseded_by":17,"namespace":"ns","key":"k","op":"put",` +
+			`"error":"another host wrote earlier","written_at":1700000000,"refused_at":1700000060.5,"value":"a",` +
+			`"winner":{"host":"this","written_at":1700000000.5,"value":null}}`},
 		"GET /_botwired/dead-letters/5": {404, `{"detail":"no such dead letter: 5"}`},
 		"GET /_botwired/dead-letters/6": {500, `{"detail":"internal error"}`},
 	})
@@ -48,6 +54,39 @@ func TestShowOfADeadLetter(t *testing.T) {
 		"error      dropped by hand\n"+
 		"\n"+
 		"a\n")
+	wantOutput(t, at(t, d, nil, "dead-letters", "show", "8"), "a")
+	wantOutput(t, at(t, d, onTerminal, "dead-letters", "show", "8"), ""+
+		"id          8\n"+
+		"state       superseded by another host\n"+
+		"namespace   ns\n"+
+		"key         k\n"+
+		"op          put\n"+
+		"written     2023-11-14T22:13:20.250Z\n"+
+		"superseded  2023-11-14T22:14:20Z\n"+
+		"error       another host wrote later\n"+
+		"\n"+
+		"a\n"+
+		"\n"+
+		"winner   another host\n"+
+		"op       put\n"+
+		"written  2023-11-14T22:13:20.750Z\n"+
+		"\n"+
+		"b\\x1b\n")
+	wantOutput(t, at(t, d, onTerminal, "dead-letters", "show", "9"), ""+
+		"id           9\n"+
+		"state        another host's, overwritten by 17\n"+
+		"namespace    ns\n"+
+		"key          k\n"+
+		"op           put\n"+
+		"written      2023-11-14T22:13:20.000Z\n"+
+		"overwritten  2023-11-14T22:14:20Z\n"+
+		"error        another host wrote earlier\n"+
+		"\n"+
+		"a\n"+
+		"\n"+
+		"winner   this daemon\n"+
+		"op       delete\n"+
+		"written  2023-11-14T22:13:20.500Z\n")
 	wantFailure(t, at(t, d, nil, "dead-letters", "show", "4"), exitError, "dead letter 4 is a delete, which has no value")
 	if got := at(t, d, onTerminal, "dead-letters", "show", "4"); got.code != exitOK || !strings.Contains(got.stdout, "op         delete\n") {
 		t.Errorf("of a delete: %+v", got)

@@ -17,7 +17,8 @@ func newShowCommand(p *process, settings *settingFlags) *cobra.Command {
 		Use:   "show ID",
 		Short: "Print the value of a dead letter",
 		Long: "Print the value of a dead letter to the byte. On a terminal, what is known of the dead letter comes first,\n" +
-			"control characters other than tabs and newlines are shown as escapes such as \\x1b, and a newline follows.",
+			"control characters other than tabs and newlines are shown as escapes such as \\x1b, and a newline follows.\n" +
+			"If another host's write has beaten it, or the other way round, the value of the winner comes last.",
 		Args: arguments(1, 1),
 	}
 	asJSON := jsonFlag(cmd)
@@ -59,7 +60,8 @@ func noDeadLetter(id string) error {
 func (p *process) printDeadLetter(c *client, id string, body []byte) error {
 	var letter struct {
 		listedLetter
-		Value *string `json:"value"` // nil for a delete
+		Value  *string       `json:"value"` // nil for a delete
+		Winner *letterWinner `json:"winner"`
 	}
 	if err := c.decode(body, &letter); err != nil {
 		return err
@@ -71,9 +73,13 @@ func (p *process) printDeadLetter(c *client, id string, body []byte) error {
 		_, err := io.WriteString(p.stdout, *letter.Value)
 		return err
 	}
+	written := letter.WrittenAt.moment()
+	if letter.Winner != nil {
+		written = letter.WrittenAt.instant() // to be compared with the winner's
+	}
 	facts := [][2]string{
 		{"id", string(letter.ID)}, {"state", letter.state()}, {"namespace", string(letter.Namespace)}, {"key", string(letter.Key)}, {"op", string(letter.Op)},
-		{"written", letter.WrittenAt.moment()}, {letter.ended(), letter.RefusedAt.moment()},
+		{"written", written}, {letter.ended(), letter.RefusedAt.moment()},
 	}
 	if letter.status() != "" {
 		facts = append(facts, [2]string{"status", letter.status()})
@@ -81,6 +87,35 @@ func (p *process) printDeadLetter(c *client, id string, body []byte) error {
 	err := printFacts(p.stdout, append(facts, [2]string{"error", string(letter.Error)}))
 	if err == nil && letter.Value != nil {
 		_, err = io.WriteString(p.stdout, "\n"+harmless(*letter.Value)+"\n")
+	}
+	if err == nil && letter.Winner != nil {
+		err = p.printWinner(letter.Winner)
+	}
+	return err
+}
+
+// letterWinner is the state that has beaten a superseded dead letter.
+type letterWinner struct {
+	Host      cell    `json:"host"`
+	WrittenAt cell    `json:"written_at"`
+	Value     *string `json:"value"` // nil for a delete
+}
+
+func (p *process) printWinner(winner *letterWinner) error {
+	who := "this daemon"
+	if winner.Host == "other" {
+		who = "another host"
+	}
+	op := "put"
+	if winner.Value == nil {
+		op = "delete"
+	}
+	if _, err := io.WriteString(p.stdout, "\n"); err != nil {
+		return err
+	}
+	err := printFacts(p.stdout, [][2]string{{"winner", who}, {"op", op}, {"written", winner.WrittenAt.instant()}})
+	if err == nil && winner.Value != nil {
+		_, err = io.WriteString(p.stdout, "\n"+harmless(*winner.Value)+"\n")
 	}
 	return err
 }

@@ -71,15 +71,20 @@ func (c *cell) UnmarshalJSON(data []byte) error {
 
 // moment shows a time given in Unix seconds or as RFC 3339 to the second and in UTC, and
 // any other text as it is.
-func (c cell) moment() string {
+func (c cell) moment() string { return c.at(time.RFC3339) }
+
+// instant is moment with milliseconds.
+func (c cell) instant() string { return c.at("2006-01-02T15:04:05.000Z07:00") }
+
+func (c cell) at(layout string) string {
 	if t, err := time.Parse(time.RFC3339, string(c)); err == nil {
-		return t.UTC().Format(time.RFC3339)
+		return t.UTC().Format(layout)
 	}
 	seconds, err := strconv.ParseFloat(string(c), 64)
 	if err != nil || math.IsNaN(seconds) || math.Abs(seconds) > 1e11 {
 		return string(c)
 	}
-	return time.UnixMilli(int64(seconds * 1000)).UTC().Format(time.RFC3339)
+	return time.UnixMilli(int64(seconds * 1000)).UTC().Format(layout)
 }
 
 // age shows a number of seconds as people write it: 250ms, 3m, 1h20m5s.

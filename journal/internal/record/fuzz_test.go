@@ -3,6 +3,7 @@ package record_test
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/botwired/botwired/journal/internal/record"
@@ -42,12 +43,15 @@ func pendingBody(v *record.Version, value string) []byte {
 func FuzzPendingRecord(f *testing.F) {
 	f.Add(pendingBody(&record.Version{Op: record.Put, UpdatedAt: 1.5, Since: 1, CreatedAt: 1, ListBytes: 7, AfterDelete: true}, `"value"`))
 	f.Add(pendingBody(&record.Version{Op: record.Delete, UpdatedAt: 2}, ""))
+	f.Add(pendingBody(&record.Version{Op: record.Put, UpdatedAt: 2, WrittenAt: 2, Fenced: true}, "v"))
+	f.Add(pendingBody(&record.Version{Op: record.Put, UpdatedAt: 2, WrittenAt: 1, Yields: true}, "v"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		v, value, err := record.DecodePending(body)
 		decoded(t, body, err, func() []byte {
 			again := pendingBody(&v, string(value))
 			w, same, err := record.DecodePending(again)
-			if err != nil || !bytes.Equal(value, same) || w.Op != v.Op || w.ListBytes != v.ListBytes || w.AfterDelete != v.AfterDelete {
+			if err != nil || !bytes.Equal(value, same) || w.Op != v.Op || w.ListBytes != v.ListBytes ||
+				w.AfterDelete != v.AfterDelete || w.Yields != v.Yields || w.Fenced != v.Fenced || w.WrittenAt != v.WrittenAt && v.WrittenAt == v.WrittenAt {
 				t.Errorf("%+v became %+v, %v", v, w, err)
 			}
 			return again
@@ -80,6 +84,11 @@ func FuzzDeadLetter(f *testing.F) {
 		Value: "value", Kind: record.Superseded, SupersededBy: 300, Status: 422, Error: "bad", RefusedAt: 3,
 	})
 	f.Add(sealed[:len(sealed)-4])
+	sealed = record.EncodeDead(key, &record.Dead{
+		ID: record.ID{Namespace: "ns", Key: "key"}, Version: record.Version{Op: record.Put, UpdatedAt: 1},
+		Value: "value", Kind: record.Superseded, Theirs: true, Winner: &record.Rival{Present: true, Value: "winner", At: 7, Seq: 300},
+	})
+	f.Add(sealed[:len(sealed)-4])
 	f.Add(deadOfFormat3())
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		l, err := record.DecodeDead(7, raw)
@@ -87,7 +96,7 @@ func FuzzDeadLetter(f *testing.F) {
 			again := body(t, key, record.EncodeDead(key, &l))
 			same, err := record.DecodeDead(7, again)
 			if err != nil || same.Value != l.Value || same.ID != l.ID || same.Error != l.Error || same.Kind != l.Kind ||
-				same.SupersededBy != l.SupersededBy || same.Status != l.Status {
+				same.SupersededBy != l.SupersededBy || same.Status != l.Status || same.Theirs != l.Theirs || !sameWinner(same.Winner, l.Winner) {
 				t.Errorf("%+v became %+v, %v", l, same, err)
 			}
 			if len(again) > len(raw) { // a record of format 3 has no kind
@@ -96,6 +105,13 @@ func FuzzDeadLetter(f *testing.F) {
 			return again
 		})
 	})
+}
+
+func sameWinner(a, b *record.Rival) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Present == b.Present && a.Value == b.Value && a.Seq == b.Seq
 }
 
 // deadOfFormat3 is the body of a dead letter as format 3 has it.
@@ -141,8 +157,13 @@ func FuzzOtherRecords(f *testing.F) {
 	add(record.EncodeSettled(key, &record.Observation{Value: "v", ListBytes: 1, Origin: record.Origin{Seq: 300, At: 4}}, 3))
 	add(record.EncodeRow(key, record.Row{ListBytes: 3, UpdatedAt: 4}))
 	add(record.EncodeRow(key, record.Row{ListBytes: 3, UpdatedAt: 4, Origin: record.Origin{Seq: 1}}))
+	add(record.EncodeRow(key, record.Row{ListBytes: 3, UpdatedAt: 4, Origin: record.Origin{At: 4}}))
+	add(record.EncodeRow(key, record.Row{ListBytes: 3, UpdatedAt: 4, Origin: record.Origin{Seq: 2, After: 4}}))
+	add(record.EncodeSent(key, &record.Sent{Seq: 300}))
+	add(record.EncodeSent(key, &record.Sent{Seq: 1, Contents: []record.Content{record.ContentOf(record.Put, "v"), record.ContentOf(record.Delete, "")}}))
 	add(record.EncodeHeader(key, record.Header{FetchedAt: 5, Newest: 6, Complete: true}))
 	add(record.EncodeGenerations(&record.Generations{BeganAt: 1, All: []record.Generation{{Number: 2, Receipts: 300}, {Number: 1 << 32}}}))
+	add(record.EncodeTotals(&record.Totals{Seq: 1, DeadBytes: 6, TheirBytes: 300, Batches: 7}))
 	add(record.EncodeTotals(&record.Totals{Seq: 1, Pending: 2, PendingBytes: 3, Sum: 4, Dead: 5, DeadBytes: 6, Batches: 7}))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		o, at, err := record.DecodeSettled(raw)
@@ -153,6 +174,8 @@ func FuzzOtherRecords(f *testing.F) {
 		}
 		row, err := record.DecodeRow("key", raw)
 		decoded(t, raw, err, func() []byte { return body(t, key, record.EncodeRow(key, row)) })
+		mark, err := record.DecodeSent(raw)
+		decoded(t, raw, err, func() []byte { return body(t, key, record.EncodeSent(key, &mark)) })
 		h, err := record.DecodeHeader(raw)
 		decoded(t, raw, err, func() []byte { return body(t, key, record.EncodeHeader(key, h)) })
 		g, err := record.DecodeGenerations(raw)
@@ -200,4 +223,51 @@ func FuzzKeys(f *testing.F) {
 			t.Errorf("%d became %d, %v", seq, got, err)
 		}
 	})
+}
+
+// What is written is what is read.
+func TestRecordsOfFormat5(t *testing.T) {
+	key := []byte("key")
+	for _, origin := range []record.Origin{{}, {Seq: 1}, {At: 2}, {Seq: 1, At: 2}, {Seq: 1, After: 2}, {After: 2}} {
+		row := record.Row{Key: "key", ListBytes: 3, UpdatedAt: 4, Origin: origin}
+		if got, err := record.DecodeRow("key", body(t, key, record.EncodeRow(key, row))); err != nil || got != row {
+			t.Errorf("%+v, %v; want %+v", got, err, row)
+		}
+	}
+	mark := record.Sent{Seq: 7, Contents: []record.Content{record.ContentOf(record.Put, "v"), record.ContentOf(record.Delete, "")}}
+	if got, err := record.DecodeSent(body(t, key, record.EncodeSent(key, &mark))); err != nil || got.Seq != 7 || !slices.Equal(got.Contents, mark.Contents) {
+		t.Errorf("%+v, %v; want %+v", got, err, mark)
+	}
+	totals := record.Totals{Seq: 9, Dead: 2, DeadBytes: 500, TheirBytes: 300, Batches: 4}
+	if got, err := record.DecodeTotals(body(t, record.StateKey, record.EncodeTotals(&totals))); err != nil || got != totals {
+		t.Errorf("%+v, %v; want %+v", got, err, totals)
+	}
+	if record.ContentOf(record.Put, "") == record.ContentOf(record.Delete, "") || record.ContentOf(record.Put, "a") == record.ContentOf(record.Put, "b") {
+		t.Error("two contents are the same")
+	}
+}
+
+// contract 17: an origin is lost when upstream shows another state, and no older time takes the place of
+// what is known.
+func TestShown(t *testing.T) {
+	for _, row := range []struct {
+		origin record.Origin
+		same   bool
+		at     float64
+		want   record.Origin
+	}{
+		{record.Origin{}, true, 5, record.Origin{At: 5}},
+		{record.Origin{At: 4}, true, 5, record.Origin{At: 5}},
+		{record.Origin{Seq: 1}, true, 5, record.Origin{Seq: 1, At: 5}},
+		{record.Origin{Seq: 1}, false, 5, record.Origin{At: 5}},
+		{record.Origin{Seq: 1, At: 5}, false, 5, record.Origin{Seq: 1, At: 5}},
+		{record.Origin{Seq: 1, At: 4}, true, 5, record.Origin{At: 5}},
+		{record.Origin{Seq: 1, After: 5}, true, 5, record.Origin{Seq: 1, At: 5}},
+		{record.Origin{Seq: 1, After: 6}, true, 5, record.Origin{Seq: 1, After: 6}},
+		{record.Origin{Seq: 1, After: 4}, false, 5, record.Origin{At: 5}},
+	} {
+		if got := row.origin.Shown(row.same, row.at); got != row.want {
+			t.Errorf("%+v shown (%v) at %v is %+v, want %+v", row.origin, row.same, row.at, got, row.want)
+		}
+	}
 }

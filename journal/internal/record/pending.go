@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 )
 
 // Version is a pending write without its value, as the index keeps it.
@@ -46,7 +47,7 @@ func (v *Version) flags() (flags byte) {
 	if v.AfterDelete {
 		flags |= flagAfterDelete
 	}
-	if v.WrittenAt != v.UpdatedAt {
+	if v.hasWrittenAt() {
 		flags |= flagWrittenAt
 	}
 	if v.Yields {
@@ -58,13 +59,18 @@ func (v *Version) flags() (flags byte) {
 	return flags
 }
 
+// hasWrittenAt goes by the bits, as everything does that is on the disk.
+func (v *Version) hasWrittenAt() bool {
+	return math.Float64bits(v.WrittenAt) != math.Float64bits(v.UpdatedAt)
+}
+
 // AppendPendingFields appends what a pending record holds before its value.
 func AppendPendingFields(dst []byte, v *Version) []byte {
 	dst = append(dst, byte(v.Op), v.flags())
 	dst = appendFloat(dst, v.UpdatedAt)
 	dst = appendFloat(dst, v.Since)
 	dst = appendFloat(dst, v.CreatedAt)
-	if v.WrittenAt != v.UpdatedAt {
+	if v.hasWrittenAt() {
 		dst = appendFloat(dst, v.WrittenAt)
 	}
 	return binary.AppendUvarint(dst, uint64(v.ListBytes))

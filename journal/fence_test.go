@@ -1,0 +1,405 @@
+package journal_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// foreign is another host's state, which upstream shows with a time.
+func foreign(value string, at float64) journal.Observation {
+	return journal.Observation{Value: value, ListBytes: len(value), CreatedAt: at - 1, UpdatedAt: at}
+}
+
+// lettersOf are the dead letters of a journal with their values.
+func lettersOf(t *testing.T, j *journal.Journal) (letters []journal.DeadLetter) {
+	t.Helper()
+	list, err := j.DeadLetters(0, 1000)
+	no(t, err)
+	for _, l := range list {
+		letter, err := j.ReadDeadLetter(l.Seq)
+		no(t, err)
+		if l.Value != "" || l.Winner != nil && l.Winner.Value != "" {
+			t.Errorf("the list shows a value: %+v", l)
+		}
+		letters = append(letters, letter)
+	}
+	return letters
+}
+
+// contract 17: the journal says what a write is based on, also beneath pending writes and after
+// a restart.
+func TestBase(t *testing.T) {
+	a := key("a")
+	known := func(value string, origin journal.Origin) journal.Base {
+		return journal.Base{Known: true, Present: true, Content: journal.ContentOf(journal.Put, value), Origin: origin}
+	}
+	absent := journal.Base{Known: true, Content: journal.ContentOf(journal.Delete, "")}
+	fill := func(t *testing.T, j *journal.Journal) { no(t, second(j.Fill(a, observed("theirs"), always))) }
+	for name, test := range map[string]struct {
+		make func(*testing.T, *journal.Journal)
+		want journal.Base
+	}{
+		"nothing":        {func(*testing.T, *journal.Journal) {}, journal.Base{}},
+		"upstream's":     {fill, known("theirs", journal.Origin{At: 20})},
+		"a settled put":  {func(t *testing.T, j *journal.Journal) { put(t, j, a, "1"); settle(t, j, a) }, known("1", journal.Origin{Seq: 1})},
+		"a late put":     {func(t *testing.T, j *journal.Journal) { w := put(t, j, a, "1"); w.SentAfter = 9; no(t, j.Settle(w)) }, known("1", journal.Origin{Seq: 1, After: 9})},
+		"a put and more": {func(t *testing.T, j *journal.Journal) { fill(t, j); put(t, j, a, "1"); settle(t, j, a) }, known("1", journal.Origin{Seq: 1, After: 20})},
+		"two puts": {func(t *testing.T, j *journal.Journal) {
+			fill(t, j)
+			for _, value := range []string{"1", "2"} {
+				w := put(t, j, a, value)
+				w.SentAfter = 7 // no later than what is known
+				no(t, j.Settle(w))
+			}
+		}, known("2", journal.Origin{Seq: 2, After: 20})},
+		"a put that upstream shows": {func(t *testing.T, j *journal.Journal) {
+			put(t, j, a, "theirs")
+			settle(t, j, a)
+			fill(t, j)
+		}, known("theirs", journal.Origin{Seq: 1, At: 20})},
+		"a settled delete": {func(t *testing.T, j *journal.Journal) { fill(t, j); remove(t, j, a); settle(t, j, a) }, journal.Base{}},
+		"a delete of what was listed": {func(t *testing.T, j *journal.Journal) {
+			no(t, j.BeginListing("ns").Commit(rows("a", "b"), true))
+			remove(t, j, a)
+			settle(t, j, a)
+		}, absent},
+		"not listed":       {func(t *testing.T, j *journal.Journal) { no(t, j.BeginListing("ns").Commit(rows("b"), true)) }, absent},
+		"listed":           {func(t *testing.T, j *journal.Journal) { no(t, j.BeginListing("ns").Commit(rows("a"), true)) }, journal.Base{}},
+		"perhaps listed":   {func(t *testing.T, j *journal.Journal) { no(t, j.BeginListing("ns").Commit(rows("b"), false)) }, journal.Base{}},
+		"listed elsewhere": {func(t *testing.T, j *journal.Journal) { no(t, j.BeginListing("other").Commit(rows("b"), true)) }, journal.Base{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs := vfs.NewCrashableMem()
+			j := open(t, fs)
+			test.make(t, j)
+			put(t, j, a, "pending")
+			for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
+				got, err := j.Fence.Base(a)
+				no(t, err)
+				if diff := cmp.Diff(test.want, got); diff != "" {
+					t.Errorf("base (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+// An absence is not known while upstream may yet carry out a put.
+func TestBaseInDoubt(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	no(t, j.BeginListing("ns").Commit(rows("b"), true))
+	j.Through.Doubt(key("a"))
+	if base, err := j.Fence.Base(key("a")); base.Known || err != nil {
+		t.Errorf("%+v, %v", base, err)
+	}
+}
+
+// contract 17: the write that another host's has beaten is kept with both values and times, and
+// readers see the winner at once.
+func TestLose(t *testing.T) {
+	a := key("a")
+	for name, before := range map[string]func(*testing.T, *journal.Journal){
+		"of what was not known": func(*testing.T, *journal.Journal) {},
+		"of what was known":     func(t *testing.T, j *journal.Journal) { no(t, second(j.Fill(a, observed("old"), always))) },
+		"of what was listed":    func(t *testing.T, j *journal.Journal) { no(t, j.BeginListing("ns").Commit(rows("a", "b"), true)) },
+		"of the journal's own":  func(t *testing.T, j *journal.Journal) { put(t, j, a, "own"); settle(t, j, a) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs := vfs.NewCrashableMem()
+			sizes, bounded := limited(1 << 20)
+			j := open(t, fs, bounded)
+			no(t, j.BeginListing("ns").Commit(rows("b"), true))
+			before(t, j)
+			w := put(t, j, a, "mine")
+			no(t, j.MarkSent(w))
+			no(t, j.Fence.Lose(w, foreign("theirs", w.UpdatedAt+5), "another host wrote later"))
+			sized(t, sizes, int64(len("theirs"))+1)
+			for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
+				state := expect(t, j, a, journal.Settled, "theirs")
+				if state.WrittenAs != 0 || state.UpdatedAt != w.UpdatedAt+5 || state.CreatedAt != w.UpdatedAt+4 || state.InDoubt {
+					t.Errorf("%+v", state)
+				}
+				if diff := cmp.Diff([]string{"a", "b"}, listed(t, j)); diff != "" {
+					t.Error(diff)
+				}
+				wantOrigin(t, j, "a", 0)
+				letters := lettersOf(t, j)
+				if len(letters) != 1 {
+					t.Fatalf("%d letters", len(letters))
+				}
+				l := letters[0]
+				got := []any{l.Seq, l.Kind, l.Theirs, l.Value, l.WrittenAt, l.Error, *l.Winner, l.SupersededBy}
+				winner := journal.Rival{Present: true, Value: "theirs", At: w.UpdatedAt + 5}
+				if diff := cmp.Diff([]any{w.Seq, journal.Superseded, false, "mine", w.WrittenAt, "another host wrote later", winner, uint64(0)}, got); diff != "" {
+					t.Errorf("the dead letter (-want +got):\n%s", diff)
+				}
+				expectReceipt(t, j, w, journal.ReceiptSuperseded, journal.Write{}, "another host wrote later")
+				if st := j.Stats(); st.Pending != 0 || st.OpenDeadLetters != 0 {
+					t.Errorf("%+v", st)
+				}
+				if doubts, err := j.InDoubt(); err != nil || len(doubts) > 0 {
+					t.Errorf("in doubt: %v, %v", doubts, err)
+				}
+				base, err := j.Fence.Base(a)
+				no(t, err)
+				if want := (journal.Origin{At: w.UpdatedAt + 5}); base.Origin != want {
+					t.Errorf("the origin is %+v", base.Origin)
+				}
+				check(t, j)
+			}
+		})
+	}
+}
+
+// A newer write stays pending; the older one has left its receipt before.
+func TestLoseWithANewerWrite(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	j := open(t, fs)
+	w := put(t, j, key("a"), "older")
+	newer := put(t, j, key("a"), "newer")
+	no(t, j.Fence.Lose(w, foreign("theirs", 20), "another host wrote later"))
+	for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
+		expect(t, j, key("a"), journal.Value, "newer")
+		if letters := lettersOf(t, j); len(letters) > 0 {
+			t.Errorf("%+v", letters)
+		}
+		expectReceipt(t, j, w, journal.ReceiptSuperseded, newer, "")
+		base, err := j.Fence.Base(key("a"))
+		if want := journal.ContentOf(journal.Put, "theirs"); err != nil || base.Content != want {
+			t.Errorf("%+v, %v", base, err)
+		}
+		check(t, j)
+	}
+}
+
+// A copy that gives way leaves no dead letter, and says so in its receipt.
+func TestLoseOfACopy(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	w, err := j.Append(journal.NewWrite{ID: key("a"), Op: journal.Put, Value: "copy", ListBytes: 4, WrittenAt: 5, Yields: true})
+	no(t, err)
+	no(t, j.Fence.Lose(w, foreign("theirs", 20), "another host wrote later"))
+	expect(t, j, key("a"), journal.Settled, "theirs")
+	if letters := lettersOf(t, j); len(letters) > 0 {
+		t.Errorf("%+v", letters)
+	}
+	expectReceipt(t, j, w, journal.ReceiptSuperseded, journal.Write{}, "another host wrote later")
+	check(t, j)
+}
+
+// What upstream may yet carry out leaves the entry in doubt: readers ask upstream.
+func TestLoseInDoubt(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	j := open(t, fs)
+	w := put(t, j, key("a"), "mine")
+	contents := []journal.Content{journal.ContentOf(journal.Put, "earlier"), journal.ContentOf(journal.Delete, "")}
+	no(t, j.Fence.Lose(w, foreign("theirs", 20), "later", contents...))
+	for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
+		if state := expect(t, j, key("a"), journal.Settled, "theirs"); !state.InDoubt {
+			t.Errorf("%+v", state)
+		}
+		doubts, err := j.InDoubt()
+		no(t, err)
+		if diff := cmp.Diff([]journal.Doubtful{{ID: key("a"), Contents: contents}}, doubts); diff != "" {
+			t.Errorf("in doubt (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// contract 7: nobody reads the winner before it is durable.
+func TestReadersWaitForTheWinner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := newStalling()
+		j := open(t, disk.fs)
+		w := put(t, j, key("a"), "1")
+		goOn := disk.stall()
+		lost, lostErr := later(func() error { return j.Fence.Lose(w, foreign("theirs", 20), "later") })
+		lost()
+		read, readErr := later(func() error { return second(j.Lookup(key("a"))) })
+		if lost() || read() {
+			t.Errorf("ended before the sync: %v, %v", lost(), read())
+		}
+		goOn()
+		if !lost() || !read() || errors.Join(*lostErr, *readErr) != nil {
+			t.Errorf("%v, %v", *lostErr, *readErr)
+		}
+		expect(t, j, key("a"), journal.Settled, "theirs")
+	})
+}
+
+// The subscriber hears of the winner.
+func TestTheWinnerIsAnnounced(t *testing.T) {
+	j := reopen(t, vfs.NewMem())
+	var changes []journal.Change
+	j.Subscribe(func(c journal.Change) { changes = append(changes, c) })
+	w := put(t, j, key("a"), "1")
+	changes = nil
+	no(t, j.Fence.Lose(w, foreign("theirs", 20), "later"))
+	if diff := cmp.Diff([]journal.Change{{ID: key("a"), Seq: w.Seq}}, changes); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// contract 17: what a write overwrites is kept first, with both values and times, and only once.
+func TestOverrule(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	j := open(t, fs)
+	w := put(t, j, key("a"), "mine")
+	state := foreign("theirs", 20)
+	no(t, j.Fence.Overrule(w, state, "written earlier"))
+	for name, j := range map[string]*journal.Journal{"": j, "after a power cut: ": open(t, crash(fs)), "before the rebuild: ": reopen(t, crash(fs))} {
+		no(t, j.Fence.Overrule(w, state, "written earlier"))
+		letters := lettersOf(t, j)
+		if len(letters) != 1 {
+			t.Fatalf("%s%d letters", name, len(letters))
+		}
+		l := letters[0]
+		got := []any{l.Kind, l.Theirs, l.Value, l.WrittenAt, l.Error, l.SupersededBy, *l.Winner}
+		winner := journal.Rival{Present: true, Value: "mine", At: w.WrittenAt, Seq: w.Seq}
+		if diff := cmp.Diff([]any{journal.Superseded, true, "theirs", 20.0, "written earlier", w.Seq, winner}, got); diff != "" {
+			t.Errorf("%sthe dead letter (-want +got):\n%s", name, diff)
+		}
+		if st := j.Stats(); st.OpenDeadLetters != 0 || st.Pending != 1 && !st.Rebuilding {
+			t.Errorf("%s%+v", name, st)
+		}
+		if dead, err := j.IsDead(w.ID, w.Seq); dead || err != nil {
+			t.Errorf("%sthe write is dead: %v, %v", name, dead, err)
+		}
+	}
+	later := put(t, j, key("a"), "mine again")
+	no(t, j.Fence.Overrule(later, state, "written earlier"))
+	no(t, j.Fence.Overrule(later, foreign("theirs", 21), "written earlier"))
+	no(t, j.Fence.Overrule(later, foreign("else", 21), "written earlier"))
+	var got []string
+	for _, l := range lettersOf(t, j) {
+		got = append(got, fmt.Sprint(l.Value, " ", l.WrittenAt, " ", l.Winner.Value))
+	}
+	if diff := cmp.Diff([]string{"theirs 20 mine again", "theirs 21 mine again", "else 21 mine again"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	check(t, j)
+}
+
+// Another host's states take no room of the writes, and the oldest of them go first.
+func TestOverruledStatesAreBounded(t *testing.T) {
+	const budget = 80 << 10
+	fs := vfs.NewCrashableMem()
+	bounded := func(o *journal.Options) { o.MaxBytes = budget }
+	j := open(t, fs, bounded)
+	a := put(t, j, key("a"), "mine")
+	for i := range 30 {
+		no(t, j.Fence.Overrule(a, foreign(fmt.Sprint(i, strings.Repeat("x", 1000)), 20), "written earlier"))
+	}
+	for _, j := range []*journal.Journal{j, open(t, crash(fs), bounded)} {
+		letters := lettersOf(t, j)
+		if n := len(letters); n != 9 || !strings.HasPrefix(letters[0].Value, "21x") || !strings.HasPrefix(letters[8].Value, "29x") {
+			t.Fatalf("%d letters, the first %.5q", n, letters[0].Value)
+		}
+		check(t, j)
+	}
+	j = open(t, crash(fs), bounded)
+	no(t, j.Fence.Overrule(a, foreign(strings.Repeat("y", budget), 20), "written earlier"))
+	if letters := lettersOf(t, j); len(letters) != 1 {
+		t.Errorf("%d letters beside one that is too large", len(letters))
+	}
+	var err error
+	for i := 0; err == nil; i++ { // all of the budget is for writes
+		if _, err = j.Append(journal.NewWrite{ID: key("w%d", i), Op: journal.Put, Value: strings.Repeat("z", 1<<10)}); err != nil && i < 45 {
+			t.Errorf("after %d writes: %v", i, err)
+		}
+	}
+	if !errors.Is(err, journal.ErrFull) {
+		t.Error(err)
+	}
+	no(t, j.Fence.Overrule(a, foreign("more", 20), "written earlier"))
+}
+
+// A person may decide on another host's state: it comes back if forced.
+func TestDecisionOnAnOverruledState(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	w := put(t, j, key("a"), "mine")
+	no(t, j.Fence.Overrule(w, foreign("theirs", 20), "written earlier"))
+	no(t, j.Fence.Overrule(w, foreign("other", 21), "written earlier"))
+	settle(t, j, key("a"))
+	letters := lettersOf(t, j)
+	if _, err := j.Retry(letters[0].Seq, letters[0].Seq); !errors.Is(err, journal.ErrNewer) {
+		t.Errorf("retried: %v", err)
+	}
+	again, err := j.Retry(letters[0].Seq, journal.AnyWrite)
+	no(t, err)
+	if again.WrittenAt < w.WrittenAt || again.Value != "theirs" {
+		t.Errorf("%+v", again)
+	}
+	expectNoReceipt(t, j, letters[0].Seq, journal.ErrNoReceipt)
+	no(t, j.Discard(letters[1].Seq))
+	no(t, j.Fence.Overrule(again, foreign("other", 21), "written earlier"))
+	if letters := lettersOf(t, j); len(letters) != 1 {
+		t.Errorf("%+v", letters)
+	}
+	no(t, j.CheckReceipts(letters[0].Seq, letters[1].Seq))
+	check(t, j)
+}
+
+// A dead letter that is retried without force keeps the time of its write, by which the fence
+// goes.
+func TestARetryKeepsItsTime(t *testing.T) {
+	for name, force := range map[string]bool{"unforced": false, "forced": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				j := open(t, vfs.NewMem())
+				w := put(t, j, key("a"), "1")
+				no(t, j.DeadLetter(w, journal.Failure{Status: 413}))
+				tick()
+				last := w.Seq
+				if force {
+					last = journal.AnyWrite
+				}
+				again, err := j.Retry(w.Seq, last)
+				no(t, err)
+				if again.Fenced == force || (again.WrittenAt == w.WrittenAt) == force || again.UpdatedAt == w.UpdatedAt {
+					t.Errorf("%+v", again)
+				}
+			})
+		})
+	}
+}
+
+// The time by which the fence goes is the caller's own, whatever the clock did before; the entry's
+// time never goes back.
+func TestWrittenAt(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	j := open(t, fs)
+	w := put(t, j, key("a"), "1")
+	if w.WrittenAt == 0 || w.WrittenAt > w.UpdatedAt {
+		t.Errorf("%+v", w)
+	}
+	newest := func(want journal.NewWrite) {
+		t.Helper()
+		want.ID, want.Op, want.Value = key("a"), journal.Put, "2"
+		_, err := j.Append(want)
+		no(t, err)
+		for _, j := range []*journal.Journal{j, open(t, crash(fs)), reopen(t, crash(fs))} {
+			got, _, err := j.Newest(key("a"))
+			if err != nil || got.WrittenAt != want.WrittenAt || got.Yields != want.Yields || got.Fenced != want.Fenced || got.UpdatedAt <= w.UpdatedAt {
+				t.Errorf("%+v, %v; want %+v", got, err, want)
+			}
+		}
+	}
+	newest(journal.NewWrite{WrittenAt: 5})
+	newest(journal.NewWrite{WrittenAt: 1e10, Yields: true})
+	newest(journal.NewWrite{WrittenAt: 6, Fenced: true})
+	if w := put(t, j, key("a"), "3"); !w.Fenced || w.Yields {
+		t.Errorf("%+v: it may follow a write that was not fenced", w)
+	}
+	settle(t, j, key("a"))
+	if w := put(t, j, key("a"), "4"); w.Fenced {
+		t.Errorf("%+v", w)
+	}
+}
