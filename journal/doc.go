@@ -16,9 +16,11 @@
 //     and its fsync.
 //   - Append takes no write that makes a namespace larger than its limit (contract 18). It
 //     returns a [NamespaceFullError] before anything is written; see [Sizes].
-//   - A write leaves the pending set only by [Journal.Settle], by [Journal.DeadLetter],
-//     or because a newer write to the same entry took its place (contract 13). In the
-//     same batch it leaves a receipt.
+//   - A write leaves the pending set only by [Journal.Settle], by [Journal.DeadLetter], by
+//     [Fence.Lose], or because a newer write to the same entry took its place (contract
+//     13). In the same batch it leaves a receipt.
+//   - Of two hosts' states of an entry, the one that loses is kept with its time and with
+//     the other one, durably, before it is gone (contract 17); see [Fence].
 //
 // It knows nothing of HTTP, of retries or of what upstream is. A dead letter keeps the
 // status with which upstream refused the write; the journal does not interpret it.

@@ -20,12 +20,6 @@ func TestShowOfADeadLetter(t *testing.T) {
 		"GET /_botwired/dead-letters/4": {200, `{"id":"4","namespace":"ns","key":"k","op":"delete","value":null}`},
 		"GET /_botwired/dead-letters/7": {200, `{"id":"7","kind":"dropped","namespace":"ns","key":"k","op":"put","status":0,"error":"dropped by hand",` +
 			`"written_at":1700000000,"refused_at":1700000060.5,"value":"a"}`},
-		"GET /_botwired/dead-letters/8": {200, `{"id":"8","kind":"superseded","host":"this","namespace":"ns","key":"k","op":"put","status":0,` +
-			`"error":"another host wrote later","written_at":1700000000.25,"refused_at":1700000060.5,"value":"a",` +
-			`"winner":{"host":"other","written_at":1700000000.75,"value":"b\u001b"}}`},
-		"GET /_botwired/dead-letters/9": {200, `{"id":"9","kind":"superseded","host":"other","superseded_by":17,"namespace":"ns","key":"k","op":"put",` +
-			`"error":"another host wrote earlier","written_at":1700000000,"refused_at":1700000060.5,"value":"a",` +
-			`"winner":{"host":"this","written_at":1700000000.5,"value":null}}`},
 		"GET /_botwired/dead-letters/5": {404, `{"detail":"no such dead letter: 5"}`},
 		"GET /_botwired/dead-letters/6": {500, `{"detail":"internal error"}`},
 	})
@@ -54,6 +48,25 @@ func TestShowOfADeadLetter(t *testing.T) {
 		"error      dropped by hand\n"+
 		"\n"+
 		"a\n")
+	wantFailure(t, at(t, d, nil, "dead-letters", "show", "4"), exitError, "dead letter 4 is a delete, which has no value")
+	if got := at(t, d, onTerminal, "dead-letters", "show", "4"); got.code != exitOK || !strings.Contains(got.stdout, "op         delete\n") {
+		t.Errorf("of a delete: %+v", got)
+	}
+	wantFailure(t, at(t, d, nil, "dead-letters", "show", "5"), exitError, "botwired: there is no dead letter 5: it may have been retried or deleted\n")
+	wantFailure(t, at(t, d, nil, "dead-letters", "show", "6"), exitError, "internal error (HTTP 500)")
+	wantFailure(t, at(t, d, nil, "dead-letters", "show"), exitUsage, "botwired dead-letters show ID")
+}
+
+// contract 17: of two hosts' writes, both values and both times are shown.
+func TestShowOfADeadLetterOfTwoHosts(t *testing.T) {
+	d := newDaemon(t, map[string]answer{
+		"GET /_botwired/dead-letters/8": {200, `{"id":"8","kind":"superseded","host":"this","namespace":"ns","key":"k","op":"put","status":0,` +
+			`"error":"another host wrote later","written_at":1700000000.25,"refused_at":1700000060.5,"value":"a",` +
+			`"winner":{"host":"other","written_at":1700000000.75,"value":"b\u001b"}}`},
+		"GET /_botwired/dead-letters/9": {200, `{"id":"9","kind":"superseded","host":"other","superseded_by":17,"namespace":"ns","key":"k","op":"put",` +
+			`"error":"another host wrote earlier","written_at":1700000000,"refused_at":1700000060.5,"value":"a",` +
+			`"winner":{"host":"this","written_at":1700000000.5,"value":null}}`},
+	})
 	wantOutput(t, at(t, d, nil, "dead-letters", "show", "8"), "a")
 	wantOutput(t, at(t, d, onTerminal, "dead-letters", "show", "8"), ""+
 		"id          8\n"+
@@ -87,13 +100,6 @@ func TestShowOfADeadLetter(t *testing.T) {
 		"winner   this daemon\n"+
 		"op       delete\n"+
 		"written  2023-11-14T22:13:20.500Z\n")
-	wantFailure(t, at(t, d, nil, "dead-letters", "show", "4"), exitError, "dead letter 4 is a delete, which has no value")
-	if got := at(t, d, onTerminal, "dead-letters", "show", "4"); got.code != exitOK || !strings.Contains(got.stdout, "op         delete\n") {
-		t.Errorf("of a delete: %+v", got)
-	}
-	wantFailure(t, at(t, d, nil, "dead-letters", "show", "5"), exitError, "botwired: there is no dead letter 5: it may have been retried or deleted\n")
-	wantFailure(t, at(t, d, nil, "dead-letters", "show", "6"), exitError, "internal error (HTTP 500)")
-	wantFailure(t, at(t, d, nil, "dead-letters", "show"), exitUsage, "botwired dead-letters show ID")
 }
 
 // letters are a daemon's dead letters: the first page is full. Of each namespace, ns and
