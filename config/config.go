@@ -84,6 +84,7 @@ type Journal struct {
 // Flush paces the writes upstream.
 type Flush struct {
 	Linger         time.Duration
+	Fence          bool          // compare with upstream before overwriting (contract 17)
 	BackoffInitial time.Duration // positive, at most BackoffMax
 	BackoffMax     time.Duration
 	DrainTimeout   time.Duration // contract 22
@@ -123,6 +124,7 @@ type Policy struct {
 	StaleIfError         time.Duration // or NoLimit
 	AbsentFor            time.Duration
 	Linger               time.Duration
+	Fence                bool
 	Quota                Quota
 	WriteThrough         bool // an acknowledgement means that upstream has the write
 }
@@ -145,6 +147,7 @@ func (c *Config) policy() Policy {
 		StaleIfError:         c.Cache.StaleIfError,
 		AbsentFor:            c.Cache.AbsentFor,
 		Linger:               c.Flush.Linger,
+		Fence:                c.Flush.Fence,
 		Quota:                c.Quota,
 		WriteThrough:         c.WriteThrough,
 	}

@@ -32,7 +32,7 @@ func TestDefaults(t *testing.T) {
 		},
 		Journal: config.Journal{MaxBytes: 256 << 20, DiskReserve: 64 << 20},
 		Flush: config.Flush{
-			Linger: 100 * time.Millisecond, BackoffInitial: 200 * time.Millisecond,
+			Linger: 100 * time.Millisecond, Fence: true, BackoffInitial: 200 * time.Millisecond,
 			BackoffMax: 30 * time.Second, DrainTimeout: 10 * time.Second,
 		},
 		Quota:      config.Quota{WritesPerDay: 1000, Period: 24 * time.Hour, MaxAge: 15 * time.Minute, NamespaceBytes: 50_000_000},

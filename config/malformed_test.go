@@ -37,6 +37,7 @@ func malformed() map[string][]string {
 		"journal.max_bytes":            append([]string{"0"}, sizes...),
 		"journal.disk_reserve":         sizes,
 		"flush.linger":                 durations,
+		"flush.fence":                  {"", "yes", "1", "True", "off", "[true]"},
 		"flush.backoff_initial":        append([]string{"31s"}, positive...),
 		"flush.backoff_max":            positive,
 		"flush.drain_timeout":          durations,
@@ -78,7 +79,10 @@ func TestMalformedTypesInFile(t *testing.T) {
 	numbers := map[string]bool{"upstream.concurrency": true, "cache.memory": true, "cache.disk": true, "journal.max_bytes": true,
 		"journal.disk_reserve": true, "quota.writes_per_day": true, "quota.namespace_bytes": true}
 	for _, setting := range config.Settings() {
-		bad := []string{"true", "null", "~", "", ".nan", "1.5", "[[1]]", "[true]"}
+		bad := []string{"null", "~", "", ".nan", "1.5", "[[1]]", "[true]"}
+		if setting.Name != "flush.fence" {
+			bad = append(bad, "true")
+		}
 		if !numbers[setting.Name] {
 			bad = append(bad, "12")
 		}
@@ -114,7 +118,7 @@ func TestErrorsInFull(t *testing.T) {
 			`allowed_hosts = "a:1" (flag --allowed-hosts): expected a host name or an IP address without port`},
 		{"not overridable", config.Sources{Flags: map[string]string{"namespaces": `[{"match":"a"},{"match":"b","flush":{"backoff_max":"1s"}}]`}},
 			`namespaces: entry 2, flush.backoff_max = "1s" (flag --namespaces): expected match or one of the settings a namespace may have of its own: ` +
-				`cache.fresh_for, cache.stale_while_revalidate, cache.stale_if_error, cache.absent_for, flush.linger, quota.writes_per_day, quota.period, quota.max_age, quota.namespace_bytes, write_through`},
+				`cache.fresh_for, cache.stale_while_revalidate, cache.stale_if_error, cache.absent_for, flush.linger, flush.fence, quota.writes_per_day, quota.period, quota.max_age, quota.namespace_bytes, write_through`},
 	} {
 		if diff := strings.Compare(test.want, refused(t, test.src)); diff != 0 {
 			t.Errorf("%s:\n got %s\nwant %s", test.name, refused(t, test.src), test.want)

@@ -42,6 +42,10 @@ type Options struct {
 	Chain *via.Chain
 	// Dial, if not nil, connects in place of the network: the embedded upstream.
 	Dial func(ctx context.Context) (net.Conn, error)
+	// OnAnswer, if not nil, is called with every answer to a request of the client's own: its
+	// Date, zero if it has none or comes out of a cache, when the request had its connection, and
+	// when the answer's header was there, both as [time.Now] gives them.
+	OnAnswer func(date, sent, received time.Time)
 }
 
 // Client is the engine: it makes single requests to BotWire. It never retries, never

@@ -27,6 +27,9 @@ func (c *Client) do(ctx context.Context, method, target string, body []byte) (*a
 	if err != nil {
 		return nil, t.failure(err, c.opts.Timeout)
 	}
+	if sentAt := t.sentAt.Load(); c.opts.OnAnswer != nil && sentAt != nil {
+		c.opts.OnAnswer(dateOf(resp.Header), *sentAt, time.Now())
+	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err = errors.Join(err, resp.Body.Close()); err != nil {
 		t.sent.Store(true)
@@ -59,13 +62,16 @@ type transfer struct {
 	// has only part of the request and waits for the rest in vain. The transport takes a
 	// second connection only if nothing went out on the first, or for a read, which
 	// leaves nothing behind.
-	sent atomic.Bool
+	sent   atomic.Bool
+	sentAt atomic.Pointer[time.Time] // when it had the connection
 }
 
 func (t *transfer) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
 		GetConn: func(string) { t.sent.Store(false) },
 		GotConn: func(httptrace.GotConnInfo) {
+			now := time.Now()
+			t.sentAt.Store(&now)
 			t.connected.Store(true)
 			t.sent.Store(true)
 		},
@@ -79,6 +85,19 @@ func (t *transfer) failure(err error, timeout time.Duration) *upstream.Error {
 		return &upstream.Error{Verdict: upstream.Unanswered, Reason: reason}
 	}
 	return &upstream.Error{Verdict: upstream.Unsent, Unreachable: !t.connected.Load(), Reason: reason}
+}
+
+// dateOf is when an answer was made, by the clock of who made it (RFC 9110, section 6.6.1); zero
+// if it does not say, or was kept by a cache since (RFC 9111, section 5.1).
+func dateOf(h http.Header) time.Time {
+	if age := h.Get("Age"); age != "" && age != "0" {
+		return time.Time{}
+	}
+	date, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		return time.Time{}
+	}
+	return date
 }
 
 func (c *Client) request(ctx context.Context, method, target string, body []byte) (*http.Request, error) {

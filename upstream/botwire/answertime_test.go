@@ -1,0 +1,76 @@
+package botwire_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/url"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/botwired/botwired/upstream/botwire"
+)
+
+// Every answer comes with its Date, when its request left and when it arrived. The Date of an
+// answer that a cache has kept is none.
+func TestTimesOfAnswers(t *testing.T) {
+	const date = "Sun, 06 Nov 1994 08:49:37 GMT"
+	for header, want := range map[string]string{
+		"":                                       "",
+		"Date: " + date + "\r\n":                 date,
+		"Date: " + date + "\r\nAge: 0\r\n":       date,
+		"Date: " + date + "\r\nAge: 3\r\n":       "",
+		"Date: soon\r\n":                         "",
+		"Date: Sun Nov  6 08:49:37 1994\r\n":     date,
+		"Age: 3\r\n":                             "",
+		"Date: " + date + "\r\nAge: forever\r\n": "",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			const connecting, answering = time.Second, 3 * time.Second
+			began := time.Now()
+			answers := 0
+			c := botwire.NewClient(botwire.Options{
+				URL: &url.URL{Scheme: "http", Host: "upstream.test"}, Timeout: timeout, Concurrency: 1,
+				Dial: func(ctx context.Context) (net.Conn, error) {
+					time.Sleep(connecting)
+					return slow(ctx, answering, "HTTP/1.1 500 Sorry\r\nContent-Length: 0\r\nConnection: close\r\n"+header+"\r\n")
+				},
+				OnAnswer: func(date, sent, received time.Time) {
+					answers++
+					got := ""
+					if !date.IsZero() {
+						got = date.UTC().Format(http.TimeFormat)
+					}
+					if got != want {
+						t.Errorf("%q: the Date is %q, want %q", header, got, want)
+					}
+					if sent.Sub(began) != connecting || received.Sub(began) != connecting+answering {
+						t.Errorf("%q: sent after %v, received after %v", header, sent.Sub(began), received.Sub(began))
+					}
+				},
+			})
+			defer c.Close()
+			if _, err := c.Get(t.Context(), key("k")); err == nil || answers != 1 {
+				t.Errorf("%q: %v, and %d answers", header, err, answers)
+			}
+		})
+	}
+}
+
+// slow is scripted after a while.
+func slow(ctx context.Context, wait time.Duration, response string) (net.Conn, error) {
+	near, err := scripted(ctx, response)
+	return &slowConn{near, wait}, err
+}
+
+type slowConn struct {
+	net.Conn
+	wait time.Duration
+}
+
+func (c *slowConn) Read(p []byte) (int, error) {
+	time.Sleep(c.wait)
+	c.wait = 0
+	return c.Conn.Read(p)
+}

@@ -1,0 +1,269 @@
+package upstream
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// clocks are a host's two clocks and upstream's, in a world in which time passes as the test
+// says. All are in seconds.
+type clocks struct {
+	*Offset
+	t         *testing.T
+	now       float64 // true time
+	wall      float64 // ahead of true time by so much
+	mono      float64 // the machine was suspended for so long
+	up        float64 // ahead of true time by so much
+	hostDrift float64
+	upDrift   float64
+	lag       float64 // upstream makes its Date once in so long
+}
+
+func newClocks(t *testing.T, wall, up float64) *clocks {
+	c := &clocks{t: t, now: 1.7e9, wall: wall, up: up}
+	c.Offset = newOffset(c.moment())
+	return c
+}
+
+func (c *clocks) moment() moment {
+	passed := c.now - 1.7e9
+	return moment{wall: c.now + c.wall + passed*c.hostDrift, mono: passed*(1+c.hostDrift) - c.mono}
+}
+
+func (c *clocks) upstream() float64 { return c.now + c.up + (c.now-1.7e9)*c.upDrift }
+
+// ask makes a request whose answer upstream makes after there seconds, and which arrives after back.
+func (c *clocks) ask(there, back float64) {
+	sent := c.moment()
+	c.now += there
+	date := c.upstream()
+	if c.lag > 0 {
+		date = math.Floor(date/c.lag) * c.lag
+	}
+	c.now += back
+	c.answered(time.Unix(int64(math.Floor(date)), 0), sent, c.moment())
+}
+
+// write makes one that upstream shows later.
+func (c *clocks) write(there, back, shown float64) {
+	sent := c.moment()
+	c.now += there
+	at := c.upstream()
+	c.now += back
+	received := c.moment()
+	c.now += shown
+	c.showed(at, sent, received, c.moment())
+}
+
+// want checks that the estimate holds the truth, and is no wider.
+func (c *clocks) want(widest float64) {
+	c.t.Helper()
+	c.wantAt(math.MaxUint64, c.upstream()-c.moment().wall, widest)
+}
+
+func (c *clocks) wantAt(seq uint64, truth, widest float64) {
+	c.t.Helper()
+	const rounding = 2e-6
+	s := c.atOf(seq, c.moment())
+	if truth < s.Least-rounding || truth > s.Most+rounding || s.Most-s.Least > widest+rounding {
+		c.t.Errorf("the offset is %.6f, and the estimate %.6f to %.6f, at most %.6f wide", truth, s.Least, s.Most, widest)
+	}
+}
+
+func TestOffsetKnowsNothingAtFirst(t *testing.T) {
+	c := newClocks(t, 0, 0)
+	c.want(math.Inf(1))
+	c.answered(time.Time{}, c.moment(), c.moment())
+	c.want(math.Inf(1))
+	var none *Offset
+	none.Answered(time.Now(), time.Now(), time.Now())
+	none.Showed(1, time.Now(), time.Now())
+	if s := none.at(5); s != anything || none.wantsWrite() {
+		t.Errorf("no estimate says %v", s)
+	}
+}
+
+// One answer is enough for the resolution of Date; more of them narrow the estimate to the
+// round trip and what remains of dateTick.
+func TestOffsetNarrowsWithAnswers(t *testing.T) {
+	for _, up := range []float64{0, 5, -5, 3600, -1e6, 0.3, -0.7} {
+		for _, lag := range []float64{0, 1} {
+			c := newClocks(t, 0, up)
+			c.lag = lag
+			c.ask(0.025, 0.025)
+			c.want(dateTick + 0.05)
+			for range 40 {
+				c.now += 0.337
+				c.ask(0.025, 0.025)
+			}
+			c.want(1.5)
+		}
+	}
+}
+
+// The time of a write of one's own bounds the offset to its round trip.
+func TestOffsetByAWrite(t *testing.T) {
+	c := newClocks(t, 0, 5.4)
+	c.ask(0.025, 0.025)
+	c.write(0.01, 0.04, 0.1)
+	c.want(0.051)
+	c.now += 3600
+	c.want(0.051 + 2*3601*drift)
+	c.write(0.2, 0.2, 0)
+	c.want(0.41)
+}
+
+// Whatever the round trips, the drift and the Dates are within their bounds, the truth is within
+// the estimate.
+func TestOffsetHoldsTheTruth(t *testing.T) {
+	for seed := range uint64(400) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		c := newClocks(t, 20*r.Float64()-10, 20*r.Float64()-10)
+		c.hostDrift, c.upDrift = (r.Float64()-0.5)*drift, (r.Float64()-0.5)*drift
+		c.lag = []float64{0, 0.1, 1, 1.2}[r.IntN(4)]
+		for range 100 {
+			c.now += math.Exp(12*r.Float64() - 5)
+			switch r.IntN(3) {
+			case 0:
+				c.write(r.ExpFloat64()/10, r.ExpFloat64()/10, r.ExpFloat64()*60)
+			default:
+				c.ask(r.ExpFloat64()/10, r.ExpFloat64()/10)
+			}
+			c.want(math.Inf(1))
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// After the host's clock was set, by whatever, the next answer counts, and a write from before
+// keeps the offset of its time.
+func TestOffsetAfterTheClockWasSet(t *testing.T) {
+	for _, step := range []float64{3600, -3600, 0.5, -0.5, 0.02, 40 * 86400} {
+		c := newClocks(t, 0, 2)
+		c.wroteAt(6, c.moment())
+		c.write(0.025, 0.025, 0)
+		c.now += 5
+		c.ask(0.025, 0.025)
+		c.wroteAt(7, c.moment())
+		c.now += 1
+		c.wall += step
+		c.now += 1
+		c.wroteAt(8, c.moment())
+		c.want(math.Inf(1))
+		c.write(0.025, 0.025, 0)
+		c.want(0.051)
+		c.now += 100
+		c.want(0.1)
+		c.wantAt(8, 2-step, 0.1)
+		for _, before := range []uint64{1, 6, 7} {
+			c.wantAt(before, 2, 0.06)
+		}
+	}
+}
+
+// A suspension sets the monotonic clock back, as seen from the wall clock; what was known by the
+// latter holds for the writes before.
+func TestOffsetAfterASuspension(t *testing.T) {
+	c := newClocks(t, 0, 2)
+	c.write(0.025, 0.025, 0)
+	c.wroteAt(3, c.moment())
+	c.now += 20
+	c.mono += 20
+	c.want(math.Inf(1))
+	c.wantAt(3, 2, 0.06)
+	c.ask(0.025, 0.025)
+	c.want(dateTick + 0.051)
+}
+
+// A clock that is set while a request is under way says nothing of the answer.
+func TestOffsetOfARequestDuringWhichTheClockWasSet(t *testing.T) {
+	c := newClocks(t, 0, 2)
+	sent := c.moment()
+	c.now += 0.025
+	date := time.Unix(int64(c.upstream()), 0)
+	c.wall += 100
+	c.answered(date, sent, c.moment())
+	c.want(math.Inf(1))
+	if s := c.atOf(math.MaxUint64, c.moment()); !math.IsInf(s.Most, 1) {
+		t.Errorf("it says %v", s)
+	}
+}
+
+// After upstream's clock was set, the answers since then count.
+func TestOffsetAfterUpstreamsClockWasSet(t *testing.T) {
+	for _, step := range []float64{10, -10, 1e5, -1e5} {
+		c := newClocks(t, 0, 0)
+		c.write(0.025, 0.025, 0)
+		for range 10 {
+			c.now += 0.7
+			c.ask(0.025, 0.025)
+		}
+		c.up += step
+		c.ask(0.025, 0.025)
+		c.want(dateTick + 0.051)
+		c.write(0.025, 0.025, 0)
+		c.want(0.051)
+	}
+}
+
+// A Date that lies does so until the next honest answer; and where all Dates are somebody else's,
+// the times of the writes count.
+func TestOffsetOfADateThatLies(t *testing.T) {
+	c := newClocks(t, 0, 0)
+	for range 10 {
+		c.now += 0.7
+		c.ask(0.025, 0.025)
+	}
+	for _, lie := range []float64{-3600, 90, 1e9} {
+		c.answered(time.Unix(int64(c.upstream()+lie), 0), c.moment(), c.moment())
+		if s := c.atOf(math.MaxUint64, c.moment()); s.Least < lie-dateTick || s.Most > lie+dateTick {
+			t.Errorf("a Date that is wrong by %v makes the estimate %v", lie, s)
+		}
+		c.ask(0.025, 0.025)
+		c.want(dateTick + 0.051)
+	}
+	for range 5 { // a front end with a clock of its own
+		c.now += 1
+		c.answered(time.Unix(int64(c.upstream()+77), 0), c.moment(), c.moment())
+	}
+	c.write(0.025, 0.025, 0)
+	c.want(0.051)
+	c.now += 1
+	c.answered(time.Unix(int64(c.upstream()+77), 0), c.moment(), c.moment())
+	c.want(0.06)
+}
+
+// Nobody has to remember for ever how often the clock was set.
+func TestOffsetRemembersSomeEras(t *testing.T) {
+	c := newClocks(t, 0, 0)
+	for range 3 * mostEras {
+		c.ask(0.025, 0.025)
+		c.now += 10
+		c.wall += 1000
+		c.want(math.Inf(1))
+	}
+	if len(c.eras) != mostEras {
+		t.Errorf("it remembers %d eras, want %d", len(c.eras), mostEras)
+	}
+}
+
+// The exported methods read the real clocks.
+func TestOffsetOfRealTimes(t *testing.T) {
+	o := NewOffset()
+	sent := time.Now()
+	received := sent.Add(50 * time.Millisecond)
+	o.Showed(unix(sent)+7.02, sent, received)
+	if s := o.at(1); s.Least > 7 || s.Most < 7 || s.Most-s.Least > 0.1 {
+		t.Errorf("it says %v", s)
+	}
+	if o.wantsWrite() {
+		t.Error("it wants another write")
+	}
+	if s := o.upstreamTime(sent); s.Least > unix(sent)+7 || s.Most < unix(sent)+7 {
+		t.Errorf("upstream's clock is within %v", s)
+	}
+}
