@@ -64,19 +64,22 @@ func (a *attempt) send(ctx context.Context) error {
 		return a.vanished()
 	}
 	// Durable before the request leaves: a crash must not forget that it may land.
-	if err := a.f.opts.Journal.MarkSent(w); errors.Is(err, journal.ErrFull) {
+	if err := a.f.opts.Journal.MarkSent(w, a.task.own()...); errors.Is(err, journal.ErrFull) {
 		a.waitForRoom()
 		return nil
 	} else if err != nil {
 		return err
 	}
 	a.f.opts.Quotas.cover(w.Namespace)
-	sentAt := a.sending(w)
-	_, failed := request(ctx, a.f.opts.Engine, w)
-	if failed != nil && failed.Verdict == Unsent && !a.task.mayHaveLanded() {
-		// The task is still this attempt's, so this takes back no mark of the next attempt.
-		// The mark stays if an earlier request may have arrived.
-		if err := a.f.opts.Journal.UnmarkSent(w.ID); err != nil {
+	a.sending(w)
+	c := &crossing{attempt: a, write: w}
+	defer c.leave()
+	if sends, err := c.fence(ctx); !sends || err != nil {
+		return err
+	}
+	failed := c.send(ctx)
+	if failed != nil && failed.Verdict == Unsent {
+		if err := unmark(a); err != nil {
 			return err
 		}
 	}
@@ -95,7 +98,19 @@ func (a *attempt) send(ctx context.Context) error {
 	if a.f.opts.OnOutcome != nil {
 		a.f.opts.OnOutcome(w.Op, verdict)
 	}
-	return a.conclude(w, sentAt, verdict, failed)
+	if verdict == Confirmed {
+		c.confirmed(ctx)
+	}
+	return a.conclude(c, verdict, failed)
+}
+
+// unmark takes back the sent mark of a request that was not sent, unless an earlier one may have
+// arrived. The task is still this attempt's, so this takes back no mark of the next attempt.
+func unmark(a *attempt) error {
+	if a.task.mayHaveLanded() {
+		return nil
+	}
+	return a.f.opts.Journal.UnmarkSent(a.id())
 }
 
 // request sends a write. held says of a delete that upstream held the entry.
@@ -107,9 +122,8 @@ func request(ctx context.Context, engine Engine, w journal.Write) (held bool, fa
 	return false, errorOf(engine.Put(ctx, w.ID, w.Value))
 }
 
-// sending notes that w is sent now, so that only a newer write is left to send. It returns
-// the time.
-func (a *attempt) sending(w journal.Write) (at instant) {
+// sending notes that w is sent now, so that only a newer write is left to send.
+func (a *attempt) sending(w journal.Write) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	if a.task.seq <= w.Seq {
@@ -119,7 +133,6 @@ func (a *attempt) sending(w journal.Write) (at instant) {
 		a.f.diskFull = false
 		a.f.mu.log(slog.LevelInfo, "there is room on the disk again: writes go upstream")
 	}
-	return a.f.now()
 }
 
 // vanished ends a task whose entry has nothing pending: a sent mark was left behind, or the
@@ -136,14 +149,16 @@ func (a *attempt) vanished() error {
 }
 
 // conclude does what the verdict on a write request asks for.
-func (a *attempt) conclude(w journal.Write, sentAt instant, verdict Verdict, failed *Error) error {
+func (a *attempt) conclude(c *crossing, verdict Verdict, failed *Error) error {
+	w := c.write
 	switch verdict {
 	case Confirmed:
 		a.answered(true)
-		if a.staysPending(w, sentAt) {
+		tookTrip(a.f, c.took)
+		if a.staysPending(w, a.f.instant(c.sent)) {
 			return nil
 		}
-		return a.settle(w, true)
+		return a.settle(w)
 	case Permanent:
 		return a.refused(w, failed)
 	case Throttled, Paused:
@@ -151,7 +166,7 @@ func (a *attempt) conclude(w journal.Write, sentAt instant, verdict Verdict, fai
 	case Unanswered:
 		a.unanswered(w, failed)
 	case Unsent, Transient:
-		a.transient(failed)
+		a.transient(w, failed)
 	}
 	return nil
 }
@@ -159,16 +174,15 @@ func (a *attempt) conclude(w journal.Write, sentAt instant, verdict Verdict, fai
 // staysPending ends the attempt if its confirmed write is not to settle yet: upstream may
 // still carry out an older request over it, or the write has to be sent again.
 func (a *attempt) staysPending(w journal.Write, sentAt instant) bool {
-	d, c := a.task.doubt(), content{}
-	if d != nil {
-		c = contentOf(w)
-	}
+	d, c := a.task.doubt(), contentOf(w)
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
-	a.f.schedule.confirmedIn(a.f.now() - sentAt)
 	if a.through == nil && !a.byHand && (a.f.schedule.overtook(a.queue, w.Seq) || a.early) {
 		// Upstream would list the entry as older than those that were written before it:
 		// the write is sent again in its turn.
+		r := retryOf(a.task)
+		r.resend = true
+		r.mayHold(c)
 		a.stop(backingOff, atOnce)
 		return true
 	}
@@ -197,7 +211,7 @@ func (a *attempt) readBack(ctx context.Context) error {
 	confirmed := a.task.doubt().confirmed
 	o, err := a.f.opts.Engine.Get(ctx, a.id())
 	if err != nil {
-		a.notReadBack(ctx, errorOf(err))
+		a.notRead(ctx, "reading back: ", errorOf(err))
 		return nil
 	}
 	a.answered(false)
@@ -208,8 +222,6 @@ func (a *attempt) readBack(ctx context.Context) error {
 		a.sendAgain()
 		return nil
 	}
-	// Upstream holds the write, or a state that none of our requests can have left: then
-	// another host has written since the write was confirmed.
 	w, ok, err := a.f.opts.Journal.Newest(a.id())
 	switch {
 	case err != nil:
@@ -219,8 +231,12 @@ func (a *attempt) readBack(ctx context.Context) error {
 	case w.Seq != confirmed.seq: // a newer write has come, and goes out now
 		a.sendAgain()
 		return nil
+	case found != confirmed.content:
+		// None of our requests can have left that: another host has written since the write was
+		// confirmed.
+		return overtaken(a, w, o)
 	}
-	return a.settle(w, found == confirmed.content)
+	return a.settle(w)
 }
 
 // sendAgain puts the task in line to send its newest write.
@@ -231,13 +247,14 @@ func (a *attempt) sendAgain() {
 	a.stop(backingOff, atOnce)
 }
 
-func (a *attempt) notReadBack(ctx context.Context, failed *Error) {
+// notRead ends an attempt that could not read what upstream holds. what says what for.
+func (a *attempt) notRead(ctx context.Context, what string, failed *Error) {
 	if ctx.Err() != nil {
 		a.putBack()
 		return
 	}
 	read := *failed
-	read.Reason = "reading back: " + failed.Reason
+	read.Reason = what + failed.Reason
 	switch read.Verdict {
 	case Throttled, Paused:
 		a.keepWaiting(&read)
@@ -249,14 +266,29 @@ func (a *attempt) notReadBack(ctx context.Context, failed *Error) {
 	}
 }
 
-// settle ends a write that upstream has confirmed; held says that upstream still held the
-// write when it was last asked.
-func (a *attempt) settle(w journal.Write, held bool) error {
+// settle ends a write that upstream has confirmed, and still held when it was last asked.
+func (a *attempt) settle(w journal.Write) error {
 	if err := a.f.opts.Journal.Settle(w); err != nil {
 		return err
 	}
-	if held && a.f.opts.OnSettled != nil {
+	if a.f.opts.OnSettled != nil {
 		a.f.opts.OnSettled(w)
+	}
+	endDoubt(a)
+	a.finish(w.Seq, false)
+	return nil
+}
+
+// overtaken ends a write that upstream has confirmed, and that another host has overwritten since
+// with o, nil if it has deleted the entry. Readers see o from then on.
+func overtaken(a *attempt, w journal.Write, o *journal.Observation) error {
+	if err := a.f.opts.Journal.Settle(w); err != nil {
+		return err
+	}
+	// No other request of the flusher's changes the entry before this attempt ends, and an answer
+	// that a reader has got meanwhile is later.
+	if _, err := a.f.opts.Journal.Fill(w.ID, o, func() bool { return true }); err != nil && !errors.Is(err, journal.ErrChanged) {
+		return err
 	}
 	endDoubt(a)
 	a.finish(w.Seq, false)

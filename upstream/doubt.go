@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"hash/maphash"
 	"slices"
 
 	"github.com/botwired/botwired/journal"
@@ -12,11 +11,10 @@ import (
 type doubt struct {
 	// landings are the states that those requests would leave upstream, without the values.
 	landings []landing
-	// unknownUntil is when the requests of an earlier process can no longer land; 0 if
-	// there are none. Nothing is sent before: upstream may be at work on one of them
-	// (contract 12). This process does not know either which states they would leave, so a
-	// read-back could not tell a late arrival from another host's answer to the newest
-	// write, and would repair both.
+	// unknownUntil is when requests can no longer land of which nobody knows what they would
+	// leave; 0 if there are none. Nothing is sent before: a read-back could not tell a late
+	// arrival from another host's answer to the newest write, and would repair both. Such
+	// requests are those of a process of an older format, or from before a recovery.
 	unknownUntil instant
 	// confirmed is the write that upstream has confirmed since, nil before. The flusher
 	// reads it back when nothing can land any more.
@@ -25,45 +23,55 @@ type doubt struct {
 
 // landing is an unanswered request.
 type landing struct {
-	content content
+	content journal.Content
 	until   instant // it cannot land any more from then on
 }
 
 // confirmation is a write that upstream has confirmed.
 type confirmation struct {
 	seq     uint64
-	content content
+	content journal.Content
 }
 
-// content identifies what an entry holds.
-type content struct {
-	present bool
-	sum     uint64
-}
+func contentOf(w journal.Write) journal.Content { return journal.ContentOf(w.Op, w.Value) }
 
-var contentSeed = maphash.MakeSeed()
-
-func contentOf(w journal.Write) content {
-	if w.Op == journal.Delete {
-		return content{}
-	}
-	return content{true, maphash.String(contentSeed, w.Value)}
-}
-
-func observed(o *journal.Observation) content {
+func observed(o *journal.Observation) journal.Content {
 	if o == nil {
-		return content{}
+		return journal.ContentOf(journal.Delete, "")
 	}
-	return content{true, maphash.String(contentSeed, o.Value)}
+	return journal.ContentOf(journal.Put, o.Value)
 }
 
 // add records one more unanswered request, which may land over the write that upstream has
 // confirmed before.
-func (d *doubt) add(c content, until instant) {
+func (d *doubt) add(c journal.Content, until instant) {
 	// An outage of days sends the same content again and again.
 	d.landings = slices.DeleteFunc(d.landings, func(l landing) bool { return l.content == c })
 	d.landings = append(d.landings, landing{c, until})
 	d.confirmed = nil
+}
+
+// recalled is the doubt that an earlier process has left.
+func recalled(left journal.Doubtful, until instant) *doubt {
+	if len(left.Contents) == 0 {
+		return &doubt{unknownUntil: until}
+	}
+	d := &doubt{}
+	for _, c := range left.Contents {
+		d.add(c, until)
+	}
+	return d
+}
+
+// contents are the states that the unanswered requests may leave.
+func (d *doubt) contents() (all []journal.Content) {
+	if d == nil {
+		return nil
+	}
+	for _, l := range d.landings {
+		all = append(all, l.content)
+	}
+	return all
 }
 
 // sentAt forgets the requests that could no longer land when a newer one was sent: the
@@ -94,6 +102,6 @@ func (d *doubt) verifying(newest uint64) bool {
 }
 
 // mayLeave reports whether one of the unanswered requests can have left c.
-func (d *doubt) mayLeave(c content) bool {
+func (d *doubt) mayLeave(c journal.Content) bool {
 	return slices.ContainsFunc(d.landings, func(l landing) bool { return l.content == c })
 }

@@ -188,13 +188,24 @@ func TestRestartWhileInDoubt(t *testing.T) {
 		r = r.reopen()
 		restarted := time.Now()
 
-		r.settleWithin(3 * time.Minute)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Second)
 		r.wantHeld(key("k"), "new")
+		if r.pending() != 1 {
+			t.Error("it is settled, but the old one may still land")
+		}
+		r.settleWithin(3 * time.Minute)
+		r.wantHeld(key("k"), "new")
+		var got []step
 		for _, c := range r.requests(anything)[1:] {
-			if c.at.Sub(restarted) < lateWindow {
-				t.Errorf("%s %v after the restart, want nothing for %v", c.method, c.at.Sub(restarted), lateWindow)
-			}
+			got = append(got, step{c.method, c.value, c.at.Sub(restarted)})
+		}
+		want := []step{ // the old one lands a moment before the window ends
+			{http.MethodPut, "new", linger},
+			{http.MethodGet, "", lateWindow},
+			{http.MethodPut, "new", lateWindow + r.latency},
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("requests after the restart (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -192,7 +192,7 @@ func (a *attempt) unanswered(w journal.Write, failed *Error) {
 }
 
 // noteDoubt notes that upstream may carry out a request which would leave c.
-func noteDoubt(a *attempt, c content) {
+func noteDoubt(a *attempt, c journal.Content) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	r := retryOf(a.task)
@@ -204,10 +204,10 @@ func noteDoubt(a *attempt, c content) {
 
 // transient makes a write wait. Upstream, or something in its place, may have carried it out
 // though it failed, unless it is certain that nothing was sent.
-func (a *attempt) transient(failed *Error) {
+func (a *attempt) transient(w journal.Write, failed *Error) {
 	if failed.Verdict == Transient {
 		a.f.mu.Lock()
-		retryOf(a.task).arrived = true
+		retryOf(a.task).mayHold(contentOf(w))
 		a.f.mu.Unlock()
 	}
 	a.tryAgain(failed, a.blame(failed))

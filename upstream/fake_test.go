@@ -16,12 +16,14 @@ import (
 
 	"github.com/botwired/botwired/internal/pipe"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
 )
 
 // call is one request that the fake upstream has received.
 type call struct {
 	at     time.Time
+	host   string // who asks
 	method string
 	id     journal.ID
 	value  string
@@ -56,7 +58,7 @@ type fake struct {
 	calls   []call
 	dials   []time.Time
 	writes  map[journal.ID]int
-	active  map[journal.ID]int
+	active  map[string]int // by host and entry
 	running int
 	peak    int // most requests at once
 
@@ -65,12 +67,18 @@ type fake struct {
 	latency time.Duration
 	down    bool // connections are refused
 	answer  func(call) reply
+	// updated are the times of the entries. While it is nil, the fake keeps none.
+	updated map[journal.ID]time.Time
+	// ahead is by how much a host sees upstream's clock ahead of its own: to a host whose clock is
+	// behind by as much, all of upstream's times look so.
+	ahead map[string]time.Duration
+	away  map[string]bool // hosts to which connections are refused
 }
 
 func newFake(t testing.TB) *fake {
 	f := &fake{
 		t: t, listener: pipe.Listen(), latency: 50 * time.Millisecond,
-		entries: make(map[journal.ID]string), writes: make(map[journal.ID]int), active: make(map[journal.ID]int),
+		entries: make(map[journal.ID]string), writes: make(map[journal.ID]int), active: make(map[string]int),
 	}
 	f.server = &http.Server{Handler: f, IdleTimeout: 5 * time.Second} // as its own server has it
 	served := make(chan struct{})
@@ -93,10 +101,10 @@ func (f *fake) set(change func(*fake)) {
 	change(f)
 }
 
-func (f *fake) dial(ctx context.Context) (net.Conn, error) {
+func (f *fake) dial(ctx context.Context, host string) (net.Conn, error) {
 	f.mu.Lock()
 	f.dials = append(f.dials, time.Now())
-	down := f.down
+	down := f.down || f.away[host]
 	f.mu.Unlock()
 	if down {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
@@ -105,6 +113,12 @@ func (f *fake) dial(ctx context.Context) (net.Conn, error) {
 }
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	away := f.away[r.Host]
+	f.mu.Unlock()
+	if away {
+		panic(http.ErrAbortHandler)
+	}
 	c := f.begin(r)
 	defer f.end(c)
 	f.mu.Lock()
@@ -139,6 +153,7 @@ func (f *fake) reply(w http.ResponseWriter, r *http.Request, c call, rep reply, 
 	default:
 		time.Sleep(latency / 2)
 		status, body := f.apply(c)
+		f.date(w, c)
 		time.Sleep(latency - latency/2 + rep.after)
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
@@ -146,9 +161,16 @@ func (f *fake) reply(w http.ResponseWriter, r *http.Request, c call, rep reply, 
 	}
 }
 
+// date has the answer made now, by upstream's clock as the caller sees it.
+func (f *fake) date(w http.ResponseWriter, c call) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w.Header().Set("Date", time.Now().Add(f.ahead[c.host]).UTC().Format(http.TimeFormat))
+}
+
 func (f *fake) begin(r *http.Request) call {
 	parts := strings.SplitN(strings.TrimPrefix(r.URL.Path, "/memory/"), "/", 2)
-	c := call{at: time.Now(), method: r.Method, id: journal.ID{Namespace: parts[0]}}
+	c := call{at: time.Now(), host: r.Host, method: r.Method, id: journal.ID{Namespace: parts[0]}}
 	if len(parts) == 2 {
 		c.id.Key = parts[1]
 	}
@@ -168,7 +190,7 @@ func (f *fake) begin(r *http.Request) call {
 	f.calls = append(f.calls, c)
 	f.running++
 	f.peak = max(f.peak, f.running)
-	if f.active[c.id]++; f.active[c.id] > 1 {
+	if f.active[c.host+" "+c.id.String()]++; f.active[c.host+" "+c.id.String()] > 1 {
 		f.t.Errorf("two requests for %s at once", c.id)
 	}
 	return c
@@ -178,7 +200,7 @@ func (f *fake) end(c call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.running--
-	f.active[c.id]--
+	f.active[c.host+" "+c.id.String()]--
 }
 
 // apply carries a request out and gives BotWire's answer.
@@ -192,7 +214,7 @@ func (f *fake) apply(c call) (status int, body any) {
 	}
 	switch {
 	case c.method == http.MethodPut:
-		f.entries[c.id] = c.value
+		f.put(c.id, c.value)
 		return http.StatusOK, name(map[string]any{"stored": true, "bytes": len(c.value)})
 	case !held:
 		return http.StatusNotFound, map[string]any{"detail": "Key not found: " + c.id.String()}
@@ -200,8 +222,23 @@ func (f *fake) apply(c call) (status int, body any) {
 		delete(f.entries, c.id)
 		return http.StatusOK, name(map[string]any{"deleted": true})
 	}
-	return http.StatusOK, name(map[string]any{"value": value, "created_at": 1.5, "updated_at": 2.5})
+	updatedAt := 2.5
+	if f.updated != nil {
+		updatedAt = float64(f.updated[c.id].Add(f.ahead[c.host]).UnixMicro()) / 1e6
+	}
+	return http.StatusOK, name(map[string]any{"value": value, "created_at": 1.5, "updated_at": updatedAt})
 }
+
+// put is another host's, or carries a request out. The caller holds mu.
+func (f *fake) put(id journal.ID, value string) {
+	f.entries[id] = value
+	if f.updated != nil {
+		f.updated[id] = time.Now()
+	}
+}
+
+// foreign writes as a host that this test does not run.
+func (f *fake) foreign(id journal.ID, value string) { f.set(func(f *fake) { f.put(id, value) }) }
 
 // requests are the calls so far that match.
 func (f *fake) requests(match func(call) bool) []call {
@@ -232,9 +269,14 @@ func (f *fake) holds(id journal.ID) (string, bool) {
 }
 
 func (f *fake) client(timeout time.Duration) *botwire.Client {
+	return f.clientOf("upstream.test", timeout, nil)
+}
+
+// clientOf is the client of one of several hosts.
+func (f *fake) clientOf(host string, timeout time.Duration, offset *upstream.Offset) *botwire.Client {
 	c := botwire.NewClient(botwire.Options{
-		URL: &url.URL{Scheme: "http", Host: "upstream.test"}, Timeout: timeout, Concurrency: 16,
-		UserAgent: "test", Dial: f.dial,
+		URL: &url.URL{Scheme: "http", Host: host}, Timeout: timeout, Concurrency: 16, UserAgent: "test",
+		Dial: func(ctx context.Context) (net.Conn, error) { return f.dial(ctx, host) }, OnAnswer: offset.Answered,
 	})
 	f.t.Cleanup(c.Close)
 	return c

@@ -24,6 +24,15 @@ type Journal interface {
 	DeadLetter(journal.Write, journal.Failure) error
 	IsDead(id journal.ID, seq uint64) (bool, error)
 	Append(journal.NewWrite) (journal.Write, error)
+	Fill(id journal.ID, o *journal.Observation, valid func() bool) (journal.State, error)
+	Stats() journal.Stats
+}
+
+// FenceJournal is what the flusher needs of a [journal.Fence].
+type FenceJournal interface {
+	Base(journal.ID) (journal.Base, error)
+	Lose(w journal.Write, o journal.Observation, reason string, mayLand ...journal.Content) error
+	Overrule(w journal.Write, o journal.Observation, reason string) error
 }
 
 // ThroughJournal is what the flusher needs of a [journal.Through].
@@ -44,6 +53,16 @@ type FlusherOptions struct {
 	Health *Health
 	// Linger is how long a write to a namespace waits for a newer one to its entry.
 	Linger func(namespace string) time.Duration
+	// Fence says whether the writes of a namespace are compared with upstream before they are sent
+	// (contract 17); nil: only those are that ask for it themselves. Without a FenceJournal
+	// none is.
+	Fence        func(namespace string) bool
+	FenceJournal FenceJournal
+	// Offset estimates how far upstream's clock is ahead; nil if nobody knows.
+	Offset *Offset
+	// OnFence, if not nil, is called when a fence has ended, with its outcome in the words of the
+	// metrics and the number of its requests.
+	OnFence func(outcome string, requests int)
 	// Quotas are the budgets of the namespaces; nil if there are none.
 	Quotas *Quotas
 	// Slots bound the requests under way.
@@ -71,9 +90,11 @@ type FlusherOptions struct {
 // methods may be called concurrently.
 type Flusher struct {
 	clock
-	opts   FlusherOptions
-	health *circuit
-	wake   chan struct{} // holds one token: something may have become due
+	opts    FlusherOptions
+	slotted *slotted
+	fences  *fences
+	health  *circuit
+	wake    chan struct{} // holds one token: something may have become due
 
 	// mu guards the fields below. A task that is running belongs to its attempt, which may
 	// read the task without the lock, but for what a new write or a caller changes: seq,
@@ -108,7 +129,9 @@ func NewFlusher(opts FlusherOptions) *Flusher {
 		callers: newCallers(), refusals: make(refusalsOf),
 	}
 	f.health.backoff = newBackoff(opts.BackoffInitial, min(opts.BackoffMax, probeMax))
-	f.opts.Engine = &slotted{opts.Engine, opts.Slots}
+	f.slotted = &slotted{opts.Engine, opts.Slots}
+	f.opts.Engine = f.slotted
+	f.fences = newFences(&f.opts)
 	f.schedule = newSchedule(opts.Slots.Concurrency().Now, f.signal)
 	f.schedule.quotas = opts.Quotas
 	f.health.onNudge = f.signal
@@ -120,6 +143,7 @@ func (f *Flusher) Changed(c journal.Change) {
 	if !c.Written {
 		return
 	}
+	f.opts.Offset.wrote(c.Seq)
 	linger, now := instant(f.opts.Linger(c.Namespace)), f.now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -162,7 +186,7 @@ func (f *Flusher) recallDoubts() error {
 	for chunk := range slices.Chunk(entries, recallChunk) {
 		f.mu.Lock()
 		for _, entry := range chunk {
-			f.schedule.doubtful(entry.ID, now+instant(f.opts.LateWindow), now)
+			f.schedule.doubtful(entry, now+instant(f.opts.LateWindow), now)
 		}
 		f.mu.Unlock()
 		runtime.Gosched() // or this goroutine takes the lock again before a writer wakes up

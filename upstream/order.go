@@ -92,7 +92,16 @@ func (s *schedule) patience() instant { return max(instant(overtakeAfter), overt
 // hung reports whether an attempt has taken longer than patience.
 func (s *schedule) hung(a *attempt, now instant) bool { return now-a.startedAt > s.patience() }
 
-// confirmedIn takes in how long a request took that upstream carried out.
-func (s *schedule) confirmedIn(took instant) {
-	s.roundTrip += (took - s.roundTrip) / roundTripWeight
+// usualTrip is how long a write usually takes, with its fence.
+func usualTrip(f *Flusher) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return time.Duration(f.schedule.roundTrip)
+}
+
+// tookTrip takes in how long a write took that upstream carried out, with its fence.
+func tookTrip(f *Flusher, took time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.schedule.roundTrip += (instant(took) - f.schedule.roundTrip) / roundTripWeight
 }

@@ -1,9 +1,12 @@
 package upstream
 
 import (
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"github.com/botwired/botwired/journal"
 )
 
 const (
@@ -37,16 +40,17 @@ const (
 // retryState holds the fields that a task needs only once something went wrong.
 type retryState struct {
 	task     *task
-	at       instant // nothing is sent before; 0 if there is no such time
-	waiting  waiting // for what, until then
-	index    int     // in its queue's heap of those that wait for the same; -1 while it is not there
-	attempts int     // failures since the last success
-	failedIn uint64  // the turn of the last of them
-	excuses  int     // how often upstream was at fault: see overtook
-	since    instant // the first of them
-	reason   string  // why the last attempt failed
-	arrived  bool    // upstream failed over a request, and nobody knows how far it got
-	hung     bool    // a request had no answer for long, and no request has had one since
+	at       instant           // nothing is sent before; 0 if there is no such time
+	waiting  waiting           // for what, until then
+	index    int               // in its queue's heap of those that wait for the same; -1 while it is not there
+	attempts int               // failures since the last success
+	failedIn uint64            // the turn of the last of them
+	excuses  int               // how often upstream was at fault: see overtook
+	since    instant           // the first of them
+	reason   string            // why the last attempt failed
+	arrived  []journal.Content // that upstream may hold: it failed over their requests, or has confirmed them out of turn
+	resend   bool              // upstream holds the newest write, and is to get it again in its turn
+	hung     bool              // a request had no answer for long, and no request has had one since
 	backoff  *backoff.ExponentialBackOff
 	doubt    *doubt // not nil while an unanswered request may still be carried out
 
@@ -74,7 +78,30 @@ func (t *task) doubt() *doubt {
 // settled: one that was not answered, one that is being read back, or one that upstream
 // failed over, and nobody knows how far that got.
 func (t *task) mayHaveLanded() bool {
-	return t.retry != nil && (t.retry.doubt != nil || t.retry.arrived)
+	return t.retry != nil && (t.retry.doubt != nil || len(t.retry.arrived) > 0)
+}
+
+// mostOwn bounds the states of an entry's own requests that are told from those of other hosts.
+// Without it, an outage of days would make ever longer sent marks of a busy entry.
+const mostOwn = 64
+
+// own are the states that this host's requests may have left upstream since the entry last
+// settled, or may yet leave, the latest last.
+func (t *task) own() (all []journal.Content) {
+	if t.retry == nil {
+		return nil
+	}
+	all = append(t.doubt().contents(), t.retry.arrived...)
+	if d := t.doubt(); d != nil && d.confirmed != nil {
+		all = append(all, d.confirmed.content)
+	}
+	return all[max(0, len(all)-mostOwn):]
+}
+
+// mayHold notes that upstream may hold a state of one of the task's requests.
+func (r *retryState) mayHold(c journal.Content) {
+	r.arrived = append(slices.DeleteFunc(r.arrived, func(other journal.Content) bool { return other == c }), c)
+	r.arrived = r.arrived[max(0, len(r.arrived)-mostOwn):]
 }
 
 // retrying reports whether the task stands among its queue's retries.

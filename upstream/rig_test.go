@@ -1,6 +1,7 @@
 package upstream_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -49,7 +50,11 @@ type rig struct {
 	full    chan string                           // what OnNamespaceFull was called with, and what was known then
 	quota   func(namespace string) upstream.Quota // nil: there are none
 	quotas  *upstream.Quotas
-	stop    func() // idempotent; as in a shutdown, but without a drain
+	fenced  string // the host's name, if it has fences; else empty
+	offset  *upstream.Offset
+	fences  map[string]int // how many have ended how, to be read after stop
+	asked   int            // how many requests they have made
+	stop    func()         // idempotent; as in a shutdown, but without a drain
 }
 
 // bubble runs a test in virtual time.
@@ -69,10 +74,21 @@ func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
 // newRigWithin is newRig for namespaces with quotas.
 func newRigWithin(t testing.TB, f *fake, fs vfs.FS, quota func(string) upstream.Quota, change ...func(*journal.Options)) *rig {
 	t.Helper()
-	r := &rig{
-		fake: f, t: t, fs: fs, client: f.client(timeout), slots: upstream.NewSlots(concurrency), log: &logged{},
-		quota: quota, full: make(chan string, 1000),
-	}
+	return openRig(&rig{fake: f, t: t, fs: fs, quota: quota}, change...)
+}
+
+// newFencedRig is newRig for one of several hosts, which has fences.
+func newFencedRig(t testing.TB, f *fake, fs vfs.FS, host string) *rig {
+	t.Helper()
+	return openRig(&rig{fake: f, t: t, fs: fs, fenced: host})
+}
+
+func openRig(r *rig, change ...func(*journal.Options)) *rig {
+	t, f, fs, quota := r.t, r.fake, r.fs, r.quota
+	t.Helper()
+	r.offset, r.fences = upstream.NewOffset(), make(map[string]int)
+	r.client = f.clientOf(cmp.Or(r.fenced, "upstream.test"), timeout, r.offset)
+	r.slots, r.log, r.full = upstream.NewSlots(concurrency), &logged{}, make(chan string, 1000)
 	r.linger.Store(int64(linger))
 	var mu sync.Mutex // for settled: writes settle at the same time
 	var err error
@@ -95,7 +111,7 @@ func newRigWithin(t testing.TB, f *fake, fs vfs.FS, quota func(string) upstream.
 		ledger := journal.OpenSpendings(journal.Options{Dir: "journal", FS: fs})
 		r.quotas = upstream.NewQuotas(upstream.QuotasOptions{Of: quota, Ledger: ledger, Logger: logger})
 	}
-	r.flusher = upstream.NewFlusher(upstream.FlusherOptions{
+	flushing := upstream.FlusherOptions{
 		Journal: r.journal, Through: r.journal.Through, Engine: r.client, Health: r.health, Quotas: r.quotas, Linger: func(string) time.Duration { return time.Duration(r.linger.Load()) },
 		Slots: r.slots, Timeout: timeout, LateWindow: lateWindow, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
 		OnSettled: func(w journal.Write) {
@@ -108,7 +124,18 @@ func newRigWithin(t testing.TB, f *fake, fs vfs.FS, quota func(string) upstream.
 			r.full <- fmt.Sprintf("%s: %d dead, %d pending", namespace, st.DeadLetters, st.Pending)
 		},
 		Logger: logger,
-	})
+	}
+	if r.fenced != "" {
+		flushing.FenceJournal, flushing.Offset = r.journal.Fence, r.offset
+		flushing.Fence = func(namespace string) bool { return namespace != "unfenced" }
+		flushing.OnFence = func(outcome string, requests int) {
+			mu.Lock()
+			defer mu.Unlock()
+			r.fences[outcome]++
+			r.asked += requests
+		}
+	}
+	r.flusher = upstream.NewFlusher(flushing)
 	r.journal.Subscribe(r.flusher.Changed)
 	r.run()
 	return r
@@ -183,7 +210,7 @@ func (r *rig) run() {
 func (r *rig) reopen() *rig {
 	r.t.Helper()
 	r.stop()
-	return newRigWithin(r.t, r.fake, r.fs, r.quota)
+	return openRig(&rig{fake: r.fake, t: r.t, fs: r.fs, quota: r.quota, fenced: r.fenced})
 }
 
 func (r *rig) put(id journal.ID, value string) journal.Write {

@@ -146,16 +146,20 @@ func (s *schedule) enqueue(q *queue, t *task, now instant) {
 	s.place(q)
 }
 
-// doubtful makes an entry's task wait: an earlier process did not see the answer to one of
-// its requests.
-func (s *schedule) doubtful(id journal.ID, until, now instant) {
-	q, t, made := s.ensure(id)
+// doubtful notes that an earlier process did not see the answers to some of an entry's requests.
+// The entry's task waits if nothing of it is pending, or if nobody knows what the requests would
+// leave.
+func (s *schedule) doubtful(left journal.Doubtful, until, now instant) {
+	q, t, made := s.ensure(left.ID)
 	if !made {
 		q.leave(t)
 	}
 	q.renew(s.quotas, now)
 	r := retryOf(t)
-	r.doubt, r.at, r.waiting = &doubt{unknownUntil: until}, until, doubting
+	r.doubt = recalled(left, until)
+	if t.first == 0 || len(left.Contents) == 0 {
+		r.at, r.waiting = until, doubting
+	}
 	s.enqueue(q, t, now)
 }
 

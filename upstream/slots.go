@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/botwired/botwired/journal"
 )
 
 // lane is a kind of request in line for a slot.
@@ -127,6 +125,20 @@ func (r *slot) release() {
 	r.slots.grant()
 }
 
+// begin notes that a request begins in the slot: the first one, or another one after it.
+func (r *slot) begin() {
+	s := r.slots
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.note()
+}
+
+// note keeps how many requests are under way now. The caller holds mu.
+func (r *slot) note() {
+	r.sent, r.underWay = time.Now(), r.slots.used[0]+r.slots.used[1]
+	r.failing = r.slots.window.failing[r.origin()]
+}
+
 // ended takes in how the request of a slot has ended. It is not called for a request that
 // was not made, or that its caller has given up.
 func (r *slot) ended(failed *Error) {
@@ -151,8 +163,7 @@ func (s *Slots) use(r *slot, change int) {
 func (s *Slots) grant() {
 	for r := s.take(s.turn, 1-s.turn); r != nil; r = s.take(s.turn, 1-s.turn) {
 		s.use(r, +1)
-		r.sent, r.underWay = time.Now(), s.used[0]+s.used[1]
-		r.failing = s.window.failing[r.origin()]
+		r.note()
 		close(r.granted)
 		s.turn = 1 - r.lane.part()
 	}
@@ -230,56 +241,4 @@ func (s *Slots) hasPart(r *slot) bool {
 	}
 	others := s.used[part] - own
 	return own < (s.most()-others)*readsOfOne/quarters
-}
-
-// slotted is an engine whose requests count as writes, and wait for a slot.
-type slotted struct {
-	engine Engine
-	slots  *Slots
-}
-
-// do makes a request. A request that gets no slot before ctx ends is not sent.
-func (s *slotted) do(ctx context.Context, namespace string, request func() error) error {
-	held, err := s.slots.acquire(ctx, writeLane, namespace)
-	if err != nil {
-		return &Error{Verdict: Unsent, Reason: err.Error()}
-	}
-	defer held.release()
-	err = request()
-	if err == nil || ctx.Err() == nil {
-		held.ended(errorOf(err))
-	}
-	return err
-}
-
-// Get implements [Engine].
-func (s *slotted) Get(ctx context.Context, id journal.ID) (o *journal.Observation, err error) {
-	err = s.do(ctx, id.Namespace, func() error {
-		o, err = s.engine.Get(ctx, id)
-		return err
-	})
-	return o, err
-}
-
-// List implements [Engine].
-func (s *slotted) List(ctx context.Context, namespace string) (rows []journal.Row, complete bool, err error) {
-	err = s.do(ctx, namespace, func() error {
-		rows, complete, err = s.engine.List(ctx, namespace)
-		return err
-	})
-	return rows, complete, err
-}
-
-// Put implements [Engine].
-func (s *slotted) Put(ctx context.Context, id journal.ID, value string) error {
-	return s.do(ctx, id.Namespace, func() error { return s.engine.Put(ctx, id, value) })
-}
-
-// Delete implements [Engine].
-func (s *slotted) Delete(ctx context.Context, id journal.ID) (held bool, err error) {
-	err = s.do(ctx, id.Namespace, func() error {
-		held, err = s.engine.Delete(ctx, id)
-		return err
-	})
-	return held, err
 }

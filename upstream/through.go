@@ -242,15 +242,16 @@ func (w *through) run(ctx context.Context, a *attempt) (err error) {
 		return w.backOut(a, true)
 	}
 	// Durable before the request leaves: a crash must not forget that it may land.
-	if err := a.f.opts.Journal.MarkSent(journal.Write{ID: w.write.ID, Op: w.write.Op, Value: w.write.Value, Seq: a.newest}); errors.Is(err, journal.ErrFull) {
+	mark := journal.Write{ID: w.write.ID, Op: w.write.Op, Value: w.write.Value, Seq: a.newest}
+	if err := a.f.opts.Journal.MarkSent(mark, a.task.own()...); errors.Is(err, journal.ErrFull) {
 		w.err = err
 		return w.backOut(a, true)
 	} else if err != nil {
 		return err
 	}
 	a.f.opts.Quotas.cover(w.write.Namespace)
-	sentAt := a.f.now()
-	held, failed := request(ctx, a.f.opts.Engine, journal.Write{ID: w.write.ID, Op: w.write.Op, Value: w.write.Value})
+	sent := time.Now()
+	held, failed := request(ctx, a.f.opts.Engine, mark)
 	verdict := Confirmed
 	if failed != nil {
 		verdict = failed.Verdict
@@ -261,7 +262,7 @@ func (w *through) run(ctx context.Context, a *attempt) (err error) {
 	if failed != nil {
 		return w.failed(ctx, a, failed)
 	}
-	return w.confirmed(a, sentAt, held)
+	return w.confirmed(a, sent, held)
 }
 
 // backOut ends an attempt of which nothing is left upstream, or only a doubt. The task waits
@@ -279,8 +280,9 @@ func (w *through) backOut(a *attempt, unmade bool) error {
 
 // confirmed journals a write that upstream has carried out. held says of a delete that
 // upstream held the entry.
-func (w *through) confirmed(a *attempt, sentAt instant, held bool) error {
+func (w *through) confirmed(a *attempt, sent time.Time, held bool) error {
 	a.answered(true)
+	tookTrip(a.f, time.Since(sent))
 	if w.write.Op == journal.Delete && !held {
 		last, ok, err := a.f.opts.Journal.Newest(w.write.ID)
 		if err != nil {
@@ -288,7 +290,7 @@ func (w *through) confirmed(a *attempt, sentAt instant, held bool) error {
 		}
 		if !ok || last.Op == journal.Delete { // it does not exist here either
 			w.err = journal.ErrAbsent
-			return errors.Join(w.unmark(a), w.backOut(a, false))
+			return errors.Join(unmark(a), w.backOut(a, false))
 		}
 	}
 	w.write.Held = true
@@ -306,11 +308,13 @@ func (w *through) confirmed(a *attempt, sentAt instant, held bool) error {
 	}
 	a.sending(written) // there is nothing older left to send
 	w.written = written
-	if a.staysPending(written, sentAt) {
+	a.f.fences.confirmed(written, sent, time.Now())
+	written.SentAfter = a.f.fences.sentAfter(sent)
+	if a.staysPending(written, a.f.instant(sent)) {
 		return nil
 	}
 	w.settled = true
-	return a.settle(written, true)
+	return a.settle(written)
 }
 
 // noRoom ends an attempt whose write upstream holds, and for which the journal has no room
@@ -332,20 +336,14 @@ func (w *through) noRoom(a *attempt) error {
 	return nil
 }
 
-// unmark takes back the sent mark of a request that leaves nothing upstream, unless an earlier
-// one may have arrived.
-func (w *through) unmark(a *attempt) error {
-	if a.task.mayHaveLanded() {
-		return nil
-	}
-	return a.f.opts.Journal.UnmarkSent(w.write.ID)
-}
+// content is the state that the write leaves.
+func (w *through) content() journal.Content { return journal.ContentOf(w.write.Op, w.write.Value) }
 
 // arrived notes that upstream may hold this write, and the entry has another one pending.
 func (w *through) arrived(a *attempt) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
-	retryOf(a.task).arrived = true
+	retryOf(a.task).mayHold(w.content())
 }
 
 // awaitThroughs returns when the writes through that are here now are over, or ctx ends.

@@ -3,8 +3,6 @@ package upstream
 import (
 	"context"
 	"time"
-
-	"github.com/botwired/botwired/journal"
 )
 
 // failed does what the verdict on the request asks for.
@@ -17,7 +15,7 @@ func (w *through) failed(ctx context.Context, a *attempt, failed *Error) error {
 	case Unsent, Throttled:
 		a.charge.takeBack()
 	}
-	if err := w.unmark(a); err != nil {
+	if err := unmark(a); err != nil {
 		return err
 	}
 	switch failed.Verdict {
@@ -78,7 +76,7 @@ func (w *through) unanswered(ctx context.Context, a *attempt, failed *Error) err
 			": read the entry before you try again",
 		status: statusUnanswered,
 	}
-	noteDoubt(a, contentOf(journal.Write{Op: w.write.Op, Value: w.write.Value}))
+	noteDoubt(a, w.content())
 	a.f.opts.Through.Doubt(w.write.ID)
 	w.blame(ctx, a, failed)
 	return w.backOut(a, false)

@@ -112,6 +112,13 @@ func (c *charge) takeBack() {
 	}
 }
 
+// cancel takes back the charge of an attempt that turns out to need no write.
+func (c *charge) cancel() {
+	c.takeBack()
+	c.end()
+	c.flying = false
+}
+
 // end is called once, when the attempt has ended.
 func (c *charge) end() {
 	if c.flying {

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -41,6 +40,7 @@ type sidecar struct {
 	cache   *cache.Cache
 	health  *upstream.Health
 	slots   *upstream.Slots
+	offset  *upstream.Offset // of upstream's clock
 	flusher *upstream.Flusher
 	proxy   *proxy.Server
 	door    door
@@ -138,6 +138,8 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 func (d *sidecar) openUpstream(ctx context.Context, c *config.Config) (engine upstream.Engine, forward http.Handler, err error) {
 	opts := engineOptions(c)
 	opts.Chain = d.chain
+	d.offset = upstream.NewOffset()
+	opts.OnAnswer = d.offset.Answered
 	if c.Upstream.URL == config.Embedded {
 		opts.URL = &url.URL{Scheme: "http", Host: "localhost"}
 		opts.Dial, err = d.openEmbedded(ctx, c)
@@ -220,28 +222,6 @@ func (d *sidecar) openProxy(c *config.Config, engine upstream.Engine, forward ht
 	d.onClose(func() error { d.proxy.Close(); return nil })
 	_, err = d.configure(c)
 	return err
-}
-
-func flusherOptions(
-	d *sidecar, c *config.Config, engine upstream.Engine, registry *prometheus.Registry,
-) upstream.FlusherOptions {
-	flushes := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "botwired_flushes_total",
-		Help: "Writes sent upstream, by operation and outcome.",
-	}, []string{"op", "outcome"})
-	registry.MustRegister(flushes)
-	return upstream.FlusherOptions{
-		Journal: d.journal, Through: d.journal.Through, Engine: engine, Health: d.health,
-		Linger:  func(namespace string) time.Duration { return d.config.Load().For(namespace).Linger },
-		Timeout: c.Upstream.Timeout, LateWindow: c.Upstream.LateWindow,
-		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax,
-		OnOutcome: func(op journal.Op, verdict upstream.Verdict) {
-			flushes.WithLabelValues(op.String(), verdict.String()).Inc()
-		},
-		OnSettled:       func(w journal.Write) { d.proxy.Settled(w) },
-		OnNamespaceFull: d.sizes.Learn,
-		Logger:          d.logger,
-	}
 }
 
 // guardOptions lets probes, which cannot send a token, ask whether the daemon lives.

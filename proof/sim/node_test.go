@@ -69,6 +69,7 @@ type node struct {
 	health  *upstream.Health
 	quotas  *upstream.Quotas
 	slots   *upstream.Slots
+	offset  *upstream.Offset
 	flusher *upstream.Flusher
 	proxy   *proxy.Server
 	stop    context.CancelFunc
@@ -123,9 +124,11 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
+	n.offset = upstream.NewOffset()
 	n.engine = botwire.NewClient(botwire.Options{
 		URL: &url.URL{Scheme: cmp.Or(with.scheme, "http"), Host: "localhost"}, Timeout: requestTimeout, Concurrency: concurrency,
 		UserAgent: "sim", Dial: func(ctx context.Context) (net.Conn, error) { return n.dial(ctx, up) },
+		OnAnswer: n.offset.Answered,
 	})
 	n.health = upstream.NewHealth(upstream.HealthOptions{
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, Logger: logger,
@@ -136,6 +139,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	n.slots = upstream.NewSlots(concurrency)
 	n.flusher = upstream.NewFlusher(upstream.FlusherOptions{
 		Journal: n.journal, Through: n.journal.Through, Engine: n.engine, Health: n.health, Slots: n.slots, Timeout: requestTimeout, LateWindow: with.lateWindow, Quotas: n.quotas,
+		Fence: func(string) bool { return true }, FenceJournal: n.journal.Fence, Offset: n.offset,
 		Linger:         func(string) time.Duration { return with.linger },
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, Logger: logger,
 		OnSettled: func(w journal.Write) { n.proxy.Settled(w) },

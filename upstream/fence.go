@@ -1,0 +1,256 @@
+package upstream
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// crossing is one write on its way upstream: in a slot, and behind a fence where its namespace has
+// one. The fence asks upstream for the entry, compares it with what is known here, and decides
+// whether the write goes (contract 17). Its request and the write's follow each other in one slot,
+// so that no more than about one round trip remains in which another host may write unseen:
+// BotWire has no conditional writes.
+type crossing struct {
+	*attempt
+	write journal.Write
+	slot  *inSlot // nil while it has none
+
+	asked          time.Time // when upstream was last asked; zero if it was not
+	requests       int       // that the fence has made
+	sent, received time.Time // of the write
+	took           time.Duration
+}
+
+// enter waits for a slot.
+func (c *crossing) enter(ctx context.Context) (failed *Error) {
+	if c.slot == nil {
+		c.slot, failed = c.f.slotted.hold(ctx, c.write.Namespace)
+	}
+	return failed
+}
+
+// leave gives the slot back.
+func (c *crossing) leave() {
+	if c.slot != nil {
+		c.slot.slot.release()
+		c.slot = nil
+	}
+}
+
+// fence reports whether the write is to be sent. If it is not, fence has ended the attempt. Its
+// errors are the journal's.
+func (c *crossing) fence(ctx context.Context) (sends bool, err error) {
+	for try := 1; ; try++ {
+		if failed := c.enter(ctx); failed != nil {
+			return false, c.notFenced(ctx, failed)
+		}
+		if !c.f.fences.applies(c.write, usualTrip(c.f)) {
+			return true, nil
+		}
+		found, failed := c.ask(ctx)
+		if failed != nil {
+			return false, c.notFenced(ctx, failed)
+		}
+		q, err := c.question(found, try)
+		if err != nil {
+			return false, err
+		}
+		switch end := judge(q); {
+		case end == fenceUndecided:
+			c.leave()
+			if err := sleep(ctx, fencePause); err != nil {
+				return false, c.notFenced(ctx, &Error{Verdict: Unsent, Reason: err.Error()})
+			}
+			continue
+		case end == fenceHeld:
+			c.ends(end)
+			return false, c.held(found)
+		case end == fenceLost:
+			c.ends(end)
+			return false, c.lost(found)
+		case end == fenceWon:
+			if err := c.overrule(found); err != nil {
+				return false, err
+			}
+			fallthrough
+		default:
+			if try == fenceTries || !c.aged(time.Now()) {
+				c.ends(end)
+				return true, nil
+			}
+		}
+	}
+}
+
+// ask is the fence's request.
+func (c *crossing) ask(ctx context.Context) (found *journal.Observation, failed *Error) {
+	c.asked = time.Now()
+	c.requests++
+	found, err := c.slot.Get(ctx, c.write.ID)
+	c.took = time.Since(c.asked)
+	return found, errorOf(err)
+}
+
+// question is what the answer asks. It learns from it, too: an entry that nobody has changed has
+// the time of this host's last write.
+func (c *crossing) question(found *journal.Observation, try int) (*question, error) {
+	s := c.f.fences
+	base, err := s.journal.Base(c.write.ID)
+	if err != nil {
+		return nil, err
+	}
+	d := c.task.doubt()
+	q := &question{
+		write: c.write, base: base, baseBefore: math.Inf(1), own: c.task.own(), unknown: d != nil && d.unknownUntil != 0,
+		resend: c.task.retry != nil && c.task.retry.resend, found: found, oldBefore: math.Inf(-1),
+	}
+	if last, ok := s.last(c.write.ID); ok && found != nil && last.seq == base.Origin.Seq && base.Origin.At == 0 {
+		q.baseBefore = s.offset.upstreamTime(last.received).Most
+		if q.isBase(observed(found)) && found.UpdatedAt > base.Origin.After {
+			s.offset.Showed(found.UpdatedAt, last.sent, last.received)
+		}
+	}
+	if c.write.WrittenAt >= unix(c.f.epoch) {
+		q.oldBefore = s.offset.upstreamTime(c.f.epoch).Least
+	}
+	q.offset = s.offset.at(c.write.Seq)
+	width := q.offset.Most - q.offset.Least
+	q.mayAsk = try < fenceTries && width > sharp && !math.IsInf(width, 1)
+	return q, nil
+}
+
+// aged reports whether the answer is too old to go by: the process or the machine has stood still
+// since upstream was asked, or upstream takes long.
+func (c *crossing) aged(now time.Time) bool { return apart(now, c.asked) > fenceAge }
+
+// apart is the time between two moments of this host's, by that of its clocks by which it is
+// longer: the monotonic one may stand still while the machine is suspended.
+func apart(now, then time.Time) time.Duration {
+	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)).Abs())
+}
+
+// send makes the write's request.
+func (c *crossing) send(ctx context.Context) (failed *Error) {
+	c.sent = time.Now()
+	_, failed = request(ctx, c.slot, c.write)
+	c.received = time.Now()
+	c.took += c.received.Sub(c.sent)
+	return failed
+}
+
+// confirmed remembers that upstream has carried out the write. If it would tell much of the
+// offset between the clocks, it asks upstream when that was.
+func (c *crossing) confirmed(ctx context.Context) {
+	s := c.f.fences
+	s.confirmed(c.write, c.sent, c.received)
+	c.write.SentAfter = s.sentAfter(c.sent)
+	if c.write.Op == journal.Delete || s.journal == nil || !s.offset.wantsWrite() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, fenceAge)
+	defer cancel()
+	c.requests++
+	found, err := c.slot.Get(ctx, c.write.ID)
+	if err == nil && observed(found) == contentOf(c.write) {
+		s.offset.Showed(found.UpdatedAt, c.sent, c.received)
+	}
+}
+
+// ends reports how the fence has ended.
+func (c *crossing) ends(end outcome) {
+	if c.f.opts.OnFence != nil {
+		c.f.opts.OnFence(end.String(), c.requests)
+	}
+}
+
+// notFenced ends the attempt: upstream could not be asked, and nothing of the write was sent.
+func (c *crossing) notFenced(ctx context.Context, failed *Error) error {
+	c.leave()
+	c.charge.cancel()
+	if err := unmark(c.attempt); err != nil {
+		return err
+	}
+	if ctx.Err() == nil {
+		c.ends(fenceFailed)
+	}
+	c.notRead(ctx, "comparing with upstream: ", failed)
+	return nil
+}
+
+// held ends the attempt: upstream holds already what the write would leave.
+func (c *crossing) held(found *journal.Observation) error {
+	c.leave()
+	c.charge.cancel()
+	c.answered(false)
+	if found != nil {
+		c.write.SentAfter = found.UpdatedAt
+	}
+	if c.staysPending(c.write, c.f.instant(c.asked)) {
+		return nil
+	}
+	return c.settle(c.write)
+}
+
+// overrule keeps another host's earlier state, which the write is about to overwrite.
+func (c *crossing) overrule(found *journal.Observation) error {
+	w := c.write
+	if err := c.f.fences.journal.Overrule(w, *found, reasonWon); err != nil {
+		return err
+	}
+	c.f.opts.Logger.Warn("a write overwrites what another host has written before it: that is kept as a dead letter",
+		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq, "theirs_written_at", wallOf(found.UpdatedAt))
+	return nil
+}
+
+// The reasons of the dead letters of a fence, for people.
+const (
+	reasonWon  = "another host wrote it before this host's later write, which has overwritten it"
+	reasonLost = "another host has written later"
+)
+
+// lost ends the attempt: another host's state is later. If a request of this host's may still be
+// carried out over it, a copy of the state becomes pending in the write's place, which repairs that.
+func (c *crossing) lost(found *journal.Observation) error {
+	c.leave()
+	c.charge.cancel()
+	c.answered(false)
+	c.f.mu.Lock()
+	if d := c.task.doubt(); d != nil {
+		if d.sentAt(c.f.instant(c.asked)); d.over() {
+			c.task.retry.doubt = nil
+		}
+	}
+	inDoubt := c.task.doubt() != nil
+	c.f.mu.Unlock()
+	w := c.write
+	if err := c.f.fences.journal.Lose(w, *found, reasonLost, c.task.doubt().contents()...); err != nil {
+		return err
+	}
+	c.f.fences.forget(w.ID)
+	if superseded, err := c.superseded(w); superseded || err != nil {
+		return err
+	}
+	c.f.opts.Logger.Warn("another host has written later than a pending write: the write is a dead letter now",
+		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq, "theirs_written_at", wallOf(found.UpdatedAt))
+	c.finish(w.Seq, true)
+	if !inDoubt {
+		return nil
+	}
+	return c.f.fences.guard(c.f.opts.Journal, w.ID, found)
+}
+
+// wallOf is a time of the journal's, for the log.
+func wallOf(seconds float64) time.Time { return time.UnixMicro(int64(seconds * 1e6)) }
+
+// FenceAll has every write that was acknowledged before the call compared with upstream before
+// it is sent, whatever flush.fence says: this machine or its data directory may be a copy, or was
+// away, and others may have written meanwhile.
+func (f *Flusher) FenceAll() {
+	upTo := f.opts.Journal.Stats().LastSeq
+	f.fences.all(upTo)
+	f.opts.Logger.Info("all pending writes are compared with upstream before they are sent", slog.Uint64("up_to_seq", upTo))
+}

@@ -1,0 +1,129 @@
+package upstream
+
+import (
+	"errors"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// fences decide which writes are compared with upstream before they are sent, and remember the
+// last writes that upstream has confirmed. Its methods may be called concurrently.
+type fences struct {
+	journal FenceJournal // nil: there are no fences
+	of      func(namespace string) bool
+	linger  func(namespace string) time.Duration
+	offset  *Offset
+
+	mu     sync.Mutex // guards the fields below
+	upTo   uint64     // writes up to this one are fenced, whatever the settings
+	landed map[journal.ID]landed
+	ring   []journal.ID // the entries of landed, in the order in which they came, from next on
+	next   int
+}
+
+// landed is a write of an entry that upstream has confirmed.
+type landed struct {
+	seq            uint64
+	sent, received time.Time
+}
+
+func newFences(opts *FlusherOptions) *fences {
+	return &fences{
+		journal: opts.FenceJournal, of: opts.Fence, linger: opts.Linger, offset: opts.Offset,
+		landed: make(map[journal.ID]landed),
+	}
+}
+
+// applies reports whether a write has to be compared with upstream. It need not be if upstream has
+// confirmed the entry a moment ago: within its linger, or the time of an attempt. Where another host
+// writes within that moment, its state is overwritten unseen.
+func (s *fences) applies(w journal.Write, trip time.Duration) bool {
+	if s.journal == nil {
+		return false
+	}
+	s.mu.Lock()
+	all := w.Fenced || w.Seq <= s.upTo
+	last, known := s.landed[w.ID]
+	s.mu.Unlock()
+	switch {
+	case all:
+		return true
+	case s.of == nil || !s.of(w.Namespace):
+		return false
+	}
+	return !known || apart(time.Now(), last.received) > max(s.linger(w.Namespace), trip)
+}
+
+// confirmed remembers that upstream has carried out a write.
+func (s *fences) confirmed(w journal.Write, sent, received time.Time) {
+	if s.journal == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.landed[w.ID]; !known {
+		if len(s.ring) < mostLately {
+			s.ring = append(s.ring, w.ID)
+		} else {
+			delete(s.landed, s.ring[s.next])
+			s.ring[s.next] = w.ID
+			s.next = (s.next + 1) % mostLately
+		}
+	}
+	s.landed[w.ID] = landed{w.Seq, sent, received}
+}
+
+// last is the last write of an entry that upstream has confirmed, if it is remembered.
+func (s *fences) last(id journal.ID) (landed, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last, ok := s.landed[id]
+	return last, ok && !last.received.IsZero()
+}
+
+// forget is for an entry that upstream holds another host's state of. Its place in the ring stays.
+func (s *fences) forget(id journal.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.landed[id]; ok {
+		s.landed[id] = landed{}
+	}
+}
+
+// all has the writes up to one fenced, and relies on nothing that was confirmed before.
+func (s *fences) all(upTo uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.upTo = max(s.upTo, upTo)
+	clear(s.landed)
+	s.ring, s.next = nil, 0
+}
+
+// sentAfter is a time of upstream's clock before which a request that left then was not carried
+// out; 0 if none is known.
+func (s *fences) sentAfter(sent time.Time) float64 {
+	at := s.offset.upstreamTime(sent).Least
+	if math.IsInf(at, 0) {
+		return 0
+	}
+	return max(0, at)
+}
+
+// guard makes a copy of another host's state pending, which has just won: a request of this host's
+// may still be carried out over it, and the copy is read back and repairs that. It gives way to
+// whatever is later.
+func (s *fences) guard(j Journal, id journal.ID, found *journal.Observation) error {
+	const earlier = 1 // second: so that the state itself counts as later, however the clocks drift
+	_, err := j.Append(journal.NewWrite{
+		ID: id, Op: journal.Put, Value: found.Value, ListBytes: found.ListBytes,
+		WrittenAt: found.UpdatedAt - s.offset.at(math.MaxUint64).Most - earlier,
+		Yields:    true, Fenced: true, Held: true, If: func(newest uint64) bool { return newest == 0 },
+	})
+	if errors.Is(err, journal.ErrFull) || errors.Is(err, journal.ErrChanged) {
+		return nil // there is no room for it, or a newer write is pending
+	}
+	return err
+}
