@@ -52,7 +52,11 @@ func (c *crossing) fence(ctx context.Context) (sends bool, err error) {
 			return true, nil
 		}
 		found, failed := c.ask(ctx)
-		if failed != nil {
+		switch {
+		case failed != nil && failed.Verdict == Permanent: // then it holds no such entry, and says so to the write
+			c.ends(fenceFailed)
+			return true, nil
+		case failed != nil:
 			return false, c.notFenced(ctx, failed)
 		}
 		q, err := c.question(found, try)
@@ -177,7 +181,11 @@ func (c *crossing) notFenced(ctx context.Context, failed *Error) error {
 	if ctx.Err() == nil {
 		c.ends(fenceFailed)
 	}
-	c.notRead(ctx, "comparing with upstream: ", failed)
+	what := ""
+	if failed.Verdict == Paused {
+		what = "comparing with upstream: " // and the write itself might be let in
+	}
+	c.notRead(ctx, what, failed)
 	return nil
 }
 

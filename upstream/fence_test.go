@@ -300,7 +300,6 @@ func TestAFenceThatFails(t *testing.T) {
 		"403":      {status: 403, body: `{"detail":"no"}`},
 		"hangs":    {hang: true},
 		"cut":      {cut: true},
-		"refuses":  {status: 422, body: `{"detail":"no"}`},
 		"captured": {status: 200, body: "<html>"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -322,7 +321,7 @@ func TestAFenceThatFails(t *testing.T) {
 					t.Errorf("%d writes were sent", n-writes)
 				}
 				count, why, next := r.flusher.Attempts(key("k"))
-				if count == 0 || !strings.HasPrefix(why, "comparing with upstream: ") {
+				if count == 0 || strings.HasPrefix(why, "comparing with upstream: ") != (name == "403") {
 					t.Errorf("%d attempts, the last of which failed: %q", count, why)
 				}
 				r.put(key("other"), "v") // a mark is taken back with the next change of the journal
@@ -336,6 +335,16 @@ func TestAFenceThatFails(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What upstream refuses to read for good, it does not hold. The write gets its own refusal.
+func TestAFenceThatIsRefusedForGood(t *testing.T) {
+	fenced(t, func(t *testing.T, r *rig) {
+		r.set(func(f *fake) { f.answer = func(call) reply { return detail(http.StatusUnprocessableEntity) } })
+		r.put(key("k"), "v")
+		r.settleWithin(time.Minute)
+		r.wantLetters(letter{"refused", false, journal.Put, "v", ""})
+	})
 }
 
 // The process, or the machine, stands still between the fence and the write: the answer of the

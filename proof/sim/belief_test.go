@@ -8,6 +8,7 @@ type belief struct {
 	forgotten bool    // upstream has lost it: absence is possible too
 	newest    state   // what was acknowledged last
 	foreign   []state // what other hosts have written since: any of it is possible too
+	theirs    []state // all that other hosts have ever written
 	history   []state // all that it ever was, or may have been
 	buried    bool    // a dead letter has come since: any of that is possible
 	updatedAt float64 // the last one that an answer showed, while the entry was present
@@ -40,6 +41,7 @@ func (b *belief) become(s state) {
 func (b *belief) maybeForeign(s state) {
 	b.written = 0
 	b.foreign = append(slices.Clone(b.foreign), s)
+	b.theirs = append(slices.Clone(b.theirs), s)
 	b.history = append(slices.Clone(b.history), s)
 }
 

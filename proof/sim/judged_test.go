@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/botwired/botwired/journal"
 )
@@ -76,8 +77,8 @@ func (s *service) wasRefused(id journal.ID, what state) bool {
 }
 
 // burials takes in the dead letters that have come since it looked last. Each must be of a
-// write that BotWire itself refused. Nothing of its entry is certain then: upstream may hold
-// any state from before.
+// write that BotWire itself refused, or that has lost against another host's. After a refusal
+// nothing of its entry is certain: upstream may hold any state from before.
 func (w *world) burials() string {
 	letters, err := w.node.journal.DeadLetters(0, 1000) // an older write may die after a newer one
 	if err != nil {
@@ -88,6 +89,12 @@ func (w *world) burials() string {
 			continue
 		}
 		w.dead[l.Seq] = true
+		if l.Kind == journal.Superseded {
+			if violation := w.lost(l); violation != "" {
+				return violation
+			}
+			continue
+		}
 		what, ok := w.acknowledged[l.Seq]
 		if ok && !w.up.wasRefused(l.ID, what) {
 			return fmt.Sprintf("contract 15: write %d to %s (%s) is a dead letter, and BotWire has not refused it", l.Seq, l.ID, what)
@@ -95,6 +102,27 @@ func (w *world) burials() string {
 		b := w.beliefs[l.ID]
 		b.buried, b.updatedAt = true, 0
 		b.burials++
+	}
+	return ""
+}
+
+// lost takes in a write that has lost against another host's, or the other way round: each of the
+// two states is what it is said to be.
+func (w *world) lost(l journal.DeadLetter) string {
+	kept, err := w.node.journal.ReadDeadLetter(l.Seq)
+	if err != nil {
+		return "dead letters: " + err.Error()
+	}
+	theirs := state{true, kept.Value}
+	if !l.Theirs {
+		theirs = state{kept.Winner.Present, kept.Winner.Value}
+	}
+	b := w.beliefs[l.ID]
+	if !slices.Contains(b.theirs, theirs) {
+		return fmt.Sprintf("contract 17: %s of %s is no other host's", theirs, l.ID)
+	}
+	if !l.Theirs && !slices.Contains(b.foreign, theirs) {
+		return fmt.Sprintf("contract 17: %s of %s has won over a later write", theirs, l.ID)
 	}
 	return ""
 }
