@@ -181,7 +181,7 @@ func (a *attempt) staysPending(w journal.Write, sentAt instant) bool {
 		// Upstream would list the entry as older than those that were written before it:
 		// the write is sent again in its turn.
 		r := retryOf(a.task)
-		r.resend = true
+		r.resend = w.Seq
 		r.mayHold(c)
 		a.stop(backingOff, atOnce)
 		return true

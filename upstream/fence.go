@@ -110,7 +110,7 @@ func (c *crossing) question(found *journal.Observation, try int) (*question, err
 	d := c.task.doubt()
 	q := &question{
 		write: c.write, base: base, baseBefore: math.Inf(1), own: c.task.own(), unknown: d != nil && d.unknownUntil != 0,
-		resend: c.task.retry != nil && c.task.retry.resend, found: found, oldBefore: math.Inf(-1),
+		resend: c.task.retry != nil && c.task.retry.resend == c.write.Seq, found: found, oldBefore: math.Inf(-1),
 	}
 	if last, ok := s.last(c.write.ID); ok && found != nil && last.seq == base.Origin.Seq && base.Origin.At == 0 {
 		q.baseBefore = s.offset.upstreamTime(last.received).Most
@@ -157,7 +157,6 @@ func (c *crossing) confirmed(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, fenceAge)
 	defer cancel()
-	c.requests++
 	found, err := c.slot.Get(ctx, c.write.ID)
 	if err == nil && observed(found) == contentOf(c.write) {
 		s.offset.Showed(found.UpdatedAt, c.sent, c.received)

@@ -69,7 +69,7 @@ func judge(q *question) outcome {
 	switch {
 	case same && later:
 		return fenceHeld
-	case q.isOwn(content) || q.isBase(content):
+	case q.isOwn(content), q.isBase(content) && !(later && q.precedes()):
 		return fenceUnchanged
 	case same:
 		return fenceSame
@@ -88,6 +88,10 @@ func (q *question) compare() (later, earlier bool) {
 	at := q.found.UpdatedAt
 	return at > q.write.WrittenAt+q.offset.Most, at <= q.write.WrittenAt+q.offset.Least
 }
+
+// precedes reports whether the write may be older than its base: another host's state that became
+// known while the write was pending, or any if the write is a copy of an older state.
+func (q *question) precedes() bool { return q.base.Origin.Seq == 0 || q.write.Yields }
 
 // isOwn reports whether one of this host's requests may have left what upstream holds.
 func (q *question) isOwn(content journal.Content) bool {

@@ -13,7 +13,7 @@ import (
 // When ctx ends first, its error comes with what is left. It counts entries.
 func (f *Flusher) Flush(ctx context.Context, namespace string) (settled, dead, pending int, err error) {
 	if err := f.rebuilt(ctx); err != nil {
-		return 0, 0, f.pendingEntries(), err
+		return 0, 0, pendingEntries(f), err
 	}
 	w := f.expedite(namespace)
 	select {
@@ -38,7 +38,7 @@ func (f *Flusher) rebuilt(ctx context.Context) error {
 	}
 }
 
-func (f *Flusher) pendingEntries() int {
+func pendingEntries(f *Flusher) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.schedule.pending
@@ -134,7 +134,7 @@ type drain struct {
 // no write lingers. Its callers make one call at a time.
 func (f *Flusher) Drain(ctx context.Context) FlushResult {
 	if f.rebuilt(ctx) != nil {
-		return FlushResult{Pending: f.pendingEntries()}
+		return FlushResult{Pending: pendingEntries(f)}
 	}
 	d := &drain{since: time.Now(), hopeless: make(chan struct{})}
 	if deadline, ok := ctx.Deadline(); ok {

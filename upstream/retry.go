@@ -49,7 +49,7 @@ type retryState struct {
 	since    instant           // the first of them
 	reason   string            // why the last attempt failed
 	arrived  []journal.Content // that upstream may hold: it failed over their requests, or has confirmed them out of turn
-	resend   bool              // upstream holds the newest write, and is to get it again in its turn
+	resend   uint64            // the write that upstream holds, and is to get again in its turn; 0 if there is none
 	hung     bool              // a request had no answer for long, and no request has had one since
 	backoff  *backoff.ExponentialBackOff
 	doubt    *doubt // not nil while an unanswered request may still be carried out
