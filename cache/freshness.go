@@ -27,15 +27,22 @@ const (
 	Worthless                  // ask upstream; never answer
 )
 
+// Lifetime is for how long an answer is fresh, of an entry or listing that is there or of an
+// absence.
+func (p Policy) Lifetime(present bool) time.Duration {
+	if present {
+		return p.FreshFor
+	}
+	return p.AbsentFor
+}
+
 // Judge returns what an answer of the given age is good for.
 func (p Policy) Judge(present bool, age time.Duration) Freshness {
 	switch {
-	case !present && age < p.AbsentFor:
+	case age < p.Lifetime(present):
 		return Fresh
 	case !present:
 		return Worthless
-	case age < p.FreshFor:
-		return Fresh
 	case age-p.FreshFor < p.StaleWhileRevalidate:
 		return Stale
 	case p.StaleIfError == Forever || age-p.FreshFor < p.StaleIfError:
@@ -50,11 +57,12 @@ const clockSlack = time.Second
 
 // Age returns how long ago upstream confirmed something. It takes the longer of what
 // the monotonic and the wall clock say, so that neither a suspended machine nor a clock
-// set back makes an old answer young. A confirmation from the future is as old as can
-// be.
+// set back makes an old answer young. It returns [Forever] if nobody knows how long ago that was:
+// of a confirmation from the future, and of one at the beginning of Unix time, which the
+// journal gives to copies in doubt.
 func Age(confirmedAt, now time.Time) time.Duration {
 	wall := now.Round(0).Sub(confirmedAt.Round(0))
-	if wall < -clockSlack {
+	if wall < -clockSlack || confirmedAt.Unix() <= 0 {
 		return Forever
 	}
 	return max(0, wall, now.Sub(confirmedAt))

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
@@ -16,7 +17,7 @@ import (
 // in memory only: reading does not wear out the disk.
 //
 // While the disk is nearly full, Fill keeps no copy.
-func (j *Journal) Fill(id ID, o *Observation, valid func() bool) (State, error) {
+func (j *Journal) Fill(id ID, o *Observation, valid func() bool, options ...FillOption) (State, error) {
 	if err := j.store.Acquire(); err != nil {
 		return State{}, err
 	}
@@ -27,7 +28,7 @@ func (j *Journal) Fill(id ID, o *Observation, valid func() bool) (State, error) 
 	}
 	unlock := j.copies.lock(id.Namespace)
 	defer unlock()
-	f := &filling{copies: j.copies, id: id, valid: valid, unlock: unlock}
+	f := &filling{copies: j.copies, id: id, valid: valid, unlock: unlock, noNewCopy: slices.Contains(options, NoNewCopy)}
 	if err := f.prepare(o); err != nil {
 		return State{}, fmt.Errorf("keeping upstream's answer for %s: %w", id, err)
 	}
@@ -39,6 +40,13 @@ func (j *Journal) Fill(id ID, o *Observation, valid func() bool) (State, error) 
 	return f.state, nil
 }
 
+// FillOption changes what [Journal.Fill] keeps of an answer.
+type FillOption uint8
+
+// NoNewCopy makes no copy of an entry that has none. A copy that there is has to change with
+// what readers see, and a row of a listing too (contract 7).
+const NoNewCopy FillOption = 1
+
 // filling is an answer of upstream's on its way into the journal.
 type filling struct {
 	*copies
@@ -47,6 +55,7 @@ type filling struct {
 	valid  func() bool
 	unlock func() // releases the copies lock
 
+	noNewCopy   bool
 	confirmedAt float64 // Unix seconds
 	state       State
 	setCopy     func(*store.Tx) // nil if the settled copy stays as it is
@@ -80,9 +89,10 @@ func (f *filling) prepare(o *Observation) error {
 	now.Origin = past.Origin.Shown(past.Value == o.Value, o.UpdatedAt)
 	f.confirmedAt = unixNow()
 	f.state = settledState(now, f.confirmedAt)
+	keep := !f.store.Low(int64(len(now.Value))) && (past.kept || !f.noNewCopy)
 	switch {
 	case past.intact && past.Observation == now && past.confirmedAt <= f.confirmedAt: // the clock was not set back
-	case !f.store.Low(int64(len(now.Value))):
+	case keep:
 		f.setCopy = func(tx *store.Tx) { f.set(tx, f.id, &now, f.confirmedAt) }
 	case past.kept:
 		f.setCopy = drop
@@ -93,7 +103,7 @@ func (f *filling) prepare(o *Observation) error {
 		foreign: past.Origin.Seq != 0 && now.Origin.Seq == 0,
 	})
 	if err == nil {
-		f.resizing.to = base{int64(now.ListBytes), f.row.kept || !f.store.Low(int64(len(now.Value)))}
+		f.resizing.to = base{int64(now.ListBytes), f.row.kept || keep}
 	}
 	return err
 }

@@ -76,7 +76,7 @@ func (m *memory) present(id journal.ID, found found) (item *cache.Item, changes 
 	if found.freshness == cache.Fresh || found.freshness == cache.Stale {
 		return found.item, 0, nil
 	}
-	a, err := m.askUpstream(anyAge, found, &entry{m, id, found.generation})
+	a, err := m.askUpstream(anyAge, found, &entry{m, id, found.generation, false})
 	switch {
 	case err != nil:
 		return nil, 0, err

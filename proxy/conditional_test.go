@@ -207,6 +207,7 @@ func TestConditionsOfReads(t *testing.T) {
 		{"If-None-Match", tag, http.StatusNotModified},
 		{"If-None-Match", "W/" + tag, http.StatusNotModified},
 		{"If-None-Match", "*", http.StatusNotModified},
+		{"If-None-Match", `"x", W/` + tag + `, "y"`, http.StatusNotModified},
 		{"If-None-Match", `"x"`, http.StatusOK},
 		{"If-Match", tag, http.StatusOK},
 		{"If-Match", "*", http.StatusOK},

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -13,11 +14,14 @@ import (
 type directives struct {
 	noCache      bool          // upstream has to be asked
 	onlyIfCached bool          // upstream must not be waited for
+	noStore      bool          // no copy is to be made because of this request
 	maxAge       time.Duration // no older answer will do; negative: any
+	maxStale     time.Duration // an answer will do that has been stale for so long; negative: the policy says
+	minFresh     time.Duration // the answer has to stay fresh for so long
 }
 
 // anyAge are the directives of a caller that asks nothing of the cache.
-var anyAge = directives{maxAge: -1}
+var anyAge = directives{maxAge: -1, maxStale: -1}
 
 // parseDirectives ignores directives that it does not know, as the RFC asks.
 func parseDirectives(h http.Header) directives {
@@ -31,40 +35,86 @@ func parseDirectives(h http.Header) directives {
 }
 
 func (d *directives) add(part string) {
-	switch part {
-	case "no-cache":
-		d.noCache = true
-	case "only-if-cached":
-		d.onlyIfCached = true
-	default:
-		seconds, ok := strings.CutPrefix(part, "max-age=")
-		n, err := strconv.ParseUint(strings.Trim(seconds, `"`), 10, 31)
-		if ok && err == nil {
-			d.maxAge = time.Duration(n) * time.Second
+	name, argument, hasArgument := strings.Cut(part, "=")
+	if !hasArgument {
+		switch name {
+		case "no-cache":
+			d.noCache = true
+		case "only-if-cached":
+			d.onlyIfCached = true
+		case "no-store":
+			d.noStore = true
+		case "max-stale":
+			d.maxStale = cache.Forever
 		}
+		return
+	}
+	seconds, ok := parseSeconds(argument)
+	if !ok {
+		return
+	}
+	switch name {
+	case "max-age":
+		d.maxAge = seconds
+	case "max-stale":
+		d.maxStale = seconds
+	case "min-fresh":
+		d.minFresh = seconds
 	}
 }
 
-// narrow reports whether the caller does not take every answer that the policy would.
-func (d directives) narrow() bool { return d.noCache || d.maxAge >= 0 }
-
-// name is how the caller has said so.
-func (d directives) name() string {
-	if d.noCache {
-		return "no-cache"
+// parseSeconds reads a number of seconds. One that is larger than any Age counts as the
+// largest (RFC 9111, section 1.2.2).
+func parseSeconds(argument string) (time.Duration, bool) {
+	n, err := strconv.ParseUint(strings.Trim(argument, `"`), 10, 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0, false
 	}
-	return "max-age=" + strconv.FormatInt(int64(d.maxAge/time.Second), 10)
+	return time.Duration(min(n, uint64(maxAge/time.Second))) * time.Second, true
 }
 
-// judge returns what an answer is good for under a policy and a caller's directives.
-// A pending write is the newest there is, whatever the caller asks for.
-func (d directives) judge(p cache.Policy, item *cache.Item, now time.Time) (cache.Freshness, time.Duration) {
+// judge returns what an answer is good for under a policy and a caller's directives, its age,
+// and the directive that makes it worthless, if one does. A pending write is the newest there
+// is, whatever the caller asks for.
+func (d directives) judge(p cache.Policy, item *cache.Item, now time.Time) (f cache.Freshness, age time.Duration, excludedBy string) {
 	if item.ConfirmedAt.IsZero() {
-		return cache.Fresh, 0
+		return cache.Fresh, 0, ""
 	}
-	age := cache.Age(item.ConfirmedAt, now)
-	if d.noCache || (d.maxAge >= 0 && age > d.maxAge) {
-		return cache.Worthless, age
+	age = cache.Age(item.ConfirmedAt, now)
+	if excludedBy = d.excludes(p, item, age); excludedBy != "" {
+		return cache.Worthless, age, excludedBy
 	}
-	return p.Judge(item.Body != nil, age), age
+	f = p.Judge(item.Body != nil, age)
+	if f > cache.Stale && d.maxStale >= 0 {
+		f = cache.Stale // and no staler than the caller takes it
+	}
+	return f, age, ""
+}
+
+// excludes names the directive that keeps an answer of an age from being given unless upstream
+// confirms it; "" if none does.
+func (d directives) excludes(p cache.Policy, item *cache.Item, age time.Duration) string {
+	lifetime := p.Lifetime(item.Body != nil)
+	switch {
+	case d.noCache:
+		return "no-cache"
+	case d.minFresh > 0 && lifetime-age < d.minFresh:
+		return inSeconds("min-fresh", d.minFresh)
+	case d.maxStale == cache.Forever:
+		return ""
+	case d.maxStale >= 0:
+		if d.maxAge >= 0 {
+			lifetime = min(lifetime, d.maxAge)
+		}
+		if age-lifetime > d.maxStale {
+			return inSeconds("max-stale", d.maxStale)
+		}
+	case d.maxAge >= 0 && age > d.maxAge:
+		return inSeconds("max-age", d.maxAge)
+	}
+	return ""
+}
+
+func inSeconds(name string, d time.Duration) string {
+	return name + "=" + strconv.FormatInt(int64(d/time.Second), 10)
 }

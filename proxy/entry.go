@@ -50,11 +50,18 @@ type entry struct {
 	m          *memory
 	id         journal.ID
 	generation cache.Generation
+	unkept     bool // no copy is to be made of the answer
 }
 
 func (e *entry) key() cache.Key { return entryKey(e.id) }
 
-func (e *entry) name() string { return e.id.String() }
+// name keeps readers whose answer is not to be kept apart from the others.
+func (e *entry) name() string {
+	if e.unkept {
+		return e.id.String() + " unkept"
+	}
+	return e.id.String()
+}
 
 func (e *entry) patience() time.Duration { return e.m.upstream.Patience(e.id) }
 
@@ -98,12 +105,18 @@ func (e *entry) ask(ctx context.Context, waitOutOutage bool) (take func() (fetch
 }
 
 func (e *entry) take(seen *journal.Observation, lease *cache.Lease, asked time.Time) (fetched, error) {
-	state, err := e.m.journal.Fill(e.id, seen, func() bool { return !lease.Revoked() })
+	var options []journal.FillOption
+	if e.unkept {
+		options = append(options, journal.NoNewCopy)
+	}
+	state, err := e.m.journal.Fill(e.id, seen, func() bool { return !lease.Revoked() }, options...)
 	switch {
 	case errors.Is(err, journal.ErrChanged):
 		return e.overtaken(asked)
 	case err != nil:
 		return fetched{}, err
+	case seen == nil && e.unkept:
+		return fetchedEntry(&cache.Item{ConfirmedAt: time.Now()}, false), nil
 	case seen == nil:
 		absent, err := e.m.rememberAbsence(e.id, func() bool { return lease.Changes() == 1 }) // that of the fill
 		return fetchedEntry(absent, false), err

@@ -207,7 +207,7 @@ func TestAWriteSinceTheReaderLookedIsTheAnswer(t *testing.T) {
 	s.upstream.set(k, "theirs")
 	looked := s.cache.Generation(entryKey(k))
 	s.put(k, "mine")
-	got, err := s.server.memory.fetches.wait(&entry{s.server.memory, k, looked}, true, time.Minute)
+	got, err := s.server.memory.fetches.wait(&entry{m: s.server.memory, id: k, generation: looked}, true, time.Minute)
 	if err != nil || !got.overtaken || !strings.Contains(string(got.item(entryKey(k)).Body), `"mine"`) {
 		t.Errorf("%+v, %v", got, err)
 	}

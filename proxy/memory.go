@@ -89,7 +89,7 @@ func (m *memory) finishGet(w http.ResponseWriter, id journal.ID, d directives, c
 	a := found.answer()
 	if found.freshness != cache.Fresh {
 		var err error
-		if a, err = m.askUpstream(d, found, &entry{m, id, found.generation}); err != nil {
+		if a, err = m.askUpstream(d, found, &entry{m, id, found.generation, d.noStore}); err != nil {
 			return err
 		}
 	}

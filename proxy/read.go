@@ -63,9 +63,10 @@ func (a answer) describe(h http.Header) {
 }
 
 // ageHeader is the value of the header Age. An answer has one if upstream was not asked
-// for it (RFC 9111, section 5.1).
+// for it (RFC 9111, section 5.1), unless nobody knows its age. A pending write is the newest
+// there is, and has the age 0.
 func (a answer) ageHeader() (seconds int64, ok bool) {
-	return int64(min(a.age, maxAge) / time.Second), a.source < fromUpstream && !a.item.ConfirmedAt.IsZero()
+	return int64(min(a.age, maxAge) / time.Second), a.source < fromUpstream && a.age != cache.Forever
 }
 
 // maxAge is the largest age that is put in a header (RFC 9111, section 1.2.2).
@@ -77,6 +78,7 @@ type found struct {
 	generation cache.Generation // of the key, from before the look
 	freshness  cache.Freshness
 	age        time.Duration
+	excludedBy string // the caller's directive that keeps the item from being the answer; "" if none does
 }
 
 // judge judges an item that was found under a generation; nil is no item.
@@ -84,8 +86,8 @@ func (m *memory) judge(namespace string, d directives, item *cache.Item, g cache
 	if item == nil {
 		return found{generation: g, freshness: cache.Worthless}
 	}
-	freshness, age := d.judge(m.policy(namespace), item, time.Now())
-	return found{item, g, freshness, age}
+	freshness, age, excludedBy := d.judge(m.policy(namespace), item, time.Now())
+	return found{item, g, freshness, age, excludedBy}
 }
 
 // answer is the item as an answer that upstream is not asked for.
@@ -121,12 +123,12 @@ func (m *memory) askUpstream(d directives, found found, from resource) (answer, 
 	case err == nil && got.overtaken:
 		return m.judge(key.Namespace, d, got.item(key), found.generation).answer(), nil
 	case err == nil:
-		return answer{item: got.item(key), source: d.askedBecause(found.item)}, nil
+		return answer{item: got.item(key), source: found.askedBecause()}, nil
 	case found.freshness == cache.Fallback && isNoAnswer(err):
 		a.source = fromFallback
 		return a, nil
 	}
-	return answer{}, m.explainUnused(key.Namespace, d, found, err)
+	return answer{}, m.explainUnused(key.Namespace, found, err)
 }
 
 // unusedCopy is the error for a reader whose demands exclude the copy that is known here,
@@ -141,20 +143,24 @@ func (u *unusedCopy) Unwrap() error { return u.error }
 
 // text says why the copy is no answer, and how to get it.
 func (u *unusedCopy) text() string {
-	return fmt.Sprintf("known here, but the request says %s, and %v. Without %[1]s the answer is the copy that upstream confirmed %[3]s ago",
-		u.directive, u.error, u.age.Truncate(time.Second))
+	ago := "at an unknown time"
+	if u.age != cache.Forever {
+		ago = u.age.Truncate(time.Second).String() + " ago"
+	}
+	return fmt.Sprintf("known here, but the request says %s, and %v. Without %[1]s the answer is the copy that upstream confirmed %[3]s",
+		u.directive, u.error, ago)
 }
 
 // explainUnused adds to an outage's error that there is a copy that other directives
 // would let answer.
-func (m *memory) explainUnused(namespace string, d directives, found found, err error) error {
-	if !d.narrow() || found.item == nil || !isUnavailable(err) {
+func (m *memory) explainUnused(namespace string, found found, err error) error {
+	if found.excludedBy == "" || !isUnavailable(err) {
 		return err
 	}
-	if freshness, _ := anyAge.judge(m.policy(namespace), found.item, time.Now()); freshness == cache.Worthless {
+	if freshness, _, _ := anyAge.judge(m.policy(namespace), found.item, time.Now()); freshness == cache.Worthless {
 		return err
 	}
-	return &unusedCopy{err, found.age, d.name()}
+	return &unusedCopy{err, found.age, found.excludedBy}
 }
 
 // fetchFor asks upstream for a reader. A reader with an old answer to fall back on is not
@@ -166,12 +172,12 @@ func (m *memory) fetchFor(freshness cache.Freshness, from resource) (fetched, er
 	return m.fetches.wait(from, true, from.patience())
 }
 
-// askedBecause is why upstream was asked, item being what was known here.
-func (d directives) askedBecause(item *cache.Item) source {
+// askedBecause is why upstream was asked.
+func (f found) askedBecause() source {
 	switch {
-	case item == nil:
+	case f.item == nil:
 		return fromUpstream
-	case d.narrow():
+	case f.excludedBy != "":
 		return fromDemand
 	}
 	return fromExpired

@@ -32,7 +32,7 @@ func TestAReadIsAnsweredFromThePendingSetThenFromTheSettledCopy(t *testing.T) {
 	w := s.get("/memory/n/k")
 	wantValue(t, w, "mine")
 	wantHeader(t, w, "Cache-Status", "botwired; hit; detail=pending")
-	wantHeader(t, w, "Age", "")
+	wantHeader(t, w, "Age", "0")
 	wantHeader(t, w, "Content-Type", "application/json")
 	s.settle(id("n", "k"))
 	w = s.get("/memory/n/k")

@@ -151,7 +151,7 @@ func (p *passage) end() {
 
 // absent takes in that upstream does not hold the entry, which was to be deleted.
 func (p *passage) absent() error {
-	e := &entry{p.m, p.write.ID, 0}
+	e := &entry{m: p.m, id: p.write.ID}
 	if _, err := e.take(nil, p.lease, p.sentAt); err != nil && !errors.Is(err, errOvertaken) {
 		return err
 	}

@@ -155,7 +155,7 @@ func (m *memory) mayExist(id journal.ID, generation cache.Generation, began time
 	key := entryKey(id)
 	item, _ := m.cache.Get(key)
 	if m.judge(id.Namespace, anyAge, item, generation).freshness != cache.Fresh {
-		from := &entry{m, id, generation}
+		from := &entry{m, id, generation, false}
 		got, err := m.fetches.wait(from, false, from.patience()-time.Since(began))
 		if isUnavailable(err) && !refusesCaller(err) {
 			return m.mayBeListed(id)

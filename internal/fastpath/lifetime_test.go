@@ -1,6 +1,7 @@
 package fastpath_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -224,4 +225,30 @@ func TestAConnectionThatComesTooLate(t *testing.T) {
 	if _, err := near.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the connection stays: %v", err)
 	}
+}
+
+// The Date of an answer is the moment when it is made, whoever makes it, also on a connection
+// that has had answers before.
+func TestDate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, nil)
+		c := w.dial(t)
+		from := bufio.NewReader(c)
+		for range 3 {
+			for _, path := range []string{"/memory/quick/k", "/memory/later/k", "/memory/handled/k", "/other"} {
+				go func() { _, _ = io.WriteString(c, request("GET", path, "")) }()
+				r, err := http.ReadResponse(from, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := io.Copy(io.Discard, r.Body); err != nil {
+					t.Fatal(err)
+				}
+				if got, want := r.Header.Get("Date"), time.Now().UTC().Format(http.TimeFormat); got != want {
+					t.Errorf("%s: Date: %q, want %q", path, got, want)
+				}
+			}
+			time.Sleep(1500 * time.Millisecond)
+		}
+	})
 }

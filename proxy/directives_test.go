@@ -1,0 +1,182 @@
+package proxy
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/journal"
+)
+
+// What each directive says of an answer of an age, where an answer is fresh for 10 s and an
+// absence for 2 s.
+func TestDirectives(t *testing.T) {
+	const absent, never = true, cache.Forever
+	noErrors := usual
+	noErrors.StaleIfError = 0
+	for _, c := range []struct {
+		header     string
+		absent     bool
+		age        time.Duration
+		policy     cache.Policy
+		want       cache.Freshness
+		excludedBy string
+	}{
+		{"max-stale", false, 5, usual, cache.Fresh, ""},
+		{"max-stale", false, 75, usual, cache.Stale, ""},
+		{"max-stale", false, 75, noErrors, cache.Stale, ""},
+		{"max-stale", false, never, usual, cache.Stale, ""},
+		{"max-stale", absent, 60, usual, cache.Stale, ""},
+		{"max-stale=60", false, 70, usual, cache.Stale, ""},
+		{"max-stale=60", false, 71, usual, cache.Worthless, "max-stale=60"},
+		{"max-stale=60", false, never, usual, cache.Worthless, "max-stale=60"},
+		{"max-stale=60", absent, 62, usual, cache.Stale, ""},
+		{"max-stale=60", absent, 63, usual, cache.Worthless, "max-stale=60"},
+		{"max-stale=0", false, 11, usual, cache.Worthless, "max-stale=0"}, // though it may be revalidated meanwhile
+		{"max-stale=nonsense", false, 75, usual, cache.Fallback, ""},
+		{"max-stale=99999999999999999999", false, 1 << 30, usual, cache.Stale, ""},
+		{"max-age=4", false, 5, usual, cache.Worthless, "max-age=4"},
+		{"max-age=4, max-stale=1", false, 5, usual, cache.Fresh, ""},
+		{"max-age=4, max-stale=1", false, 6, usual, cache.Worthless, "max-stale=1"},
+		{"max-age=100, max-stale=5", false, 16, usual, cache.Worthless, "max-stale=5"},
+		{"max-age=4, max-stale", false, 1000, usual, cache.Stale, ""},
+		{"min-fresh=5", false, 5, usual, cache.Fresh, ""},
+		{"min-fresh=5", false, 6, usual, cache.Worthless, "min-fresh=5"},
+		{"min-fresh=0", false, 15, usual, cache.Stale, ""},
+		{"min-fresh=2", absent, 1, usual, cache.Worthless, "min-fresh=2"},
+		{"min-fresh=99999999999", false, 0, cache.Policy{FreshFor: cache.Forever}, cache.Fresh, ""},
+		{"max-stale, min-fresh=5", false, 6, usual, cache.Worthless, "min-fresh=5"},
+		{"max-stale, no-cache", false, 6, usual, cache.Worthless, "no-cache"},
+		{"no-store", false, 5, usual, cache.Fresh, ""},
+	} {
+		d := parseDirectives(http.Header{"Cache-Control": {c.header}})
+		now := time.Unix(1<<33, 0)
+		item := &cache.Item{Body: []byte("{}"), ConfirmedAt: time.Unix(0, 0)}
+		if c.age != never {
+			item.ConfirmedAt = now.Add(-c.age * time.Second)
+		}
+		if c.absent {
+			item.Body = nil
+		}
+		if got, _, by := d.judge(c.policy, item, now); got != c.want || by != c.excludedBy {
+			t.Errorf("%s, absent: %t, age %d: %d because of %q, want %d because of %q", c.header, c.absent, c.age, got, by, c.want, c.excludedBy)
+		}
+		if got, age, by := d.judge(c.policy, &cache.Item{}, now); got != cache.Fresh || age != 0 || by != "" {
+			t.Errorf("%s of a pending write: %d, %s, %q", c.header, got, age, by)
+		}
+	}
+}
+
+// A caller that takes a stale answer gets it at once, and upstream is asked meanwhile: also in
+// an outage, and with only-if-cached.
+func TestACallerThatTakesStaleAnswers(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.learn(id("n", "k"), "old")
+		wantStatus(t, s.get("/memory/n"), http.StatusOK)
+		s.upstream.set(id("n", "k"), "new")
+		time.Sleep(75 * time.Second)
+		s.upstream.take()
+		for _, target := range []string{"/memory/n/k", "/memory/n"} {
+			s.upstream.setDown(true)
+			for _, directive := range []string{"max-stale", "max-stale=65", "max-stale, only-if-cached"} {
+				w := s.get(target, "Cache-Control", directive)
+				wantStatus(t, w, http.StatusOK)
+				wantHeader(t, w, "Cache-Status", "botwired; hit; detail=stale-while-revalidate")
+				wantHeader(t, w, "Age", "75")
+				synctest.Wait()
+			}
+			wantDetail(t, s.get(target, "Cache-Control", "max-stale=64"), http.StatusServiceUnavailable,
+				"the request says max-stale=64", "upstream confirmed 1m15s ago")
+			s.upstream.setDown(false)
+		}
+		wantValue(t, s.get("/memory/n/k", "Cache-Control", "max-stale"), "old")
+		synctest.Wait()
+		wantValue(t, s.get("/memory/n/k"), "new") // fetched meanwhile
+		wantHeader(t, s.get("/memory/n/k", "Cache-Control", "min-fresh=10"), "Cache-Status", "botwired; hit")
+		time.Sleep(time.Second)
+		wantHeader(t, s.get("/memory/n/k", "Cache-Control", "min-fresh=10"), "Cache-Status", "botwired; fwd=request")
+	})
+}
+
+// contract 7: an entry that somebody reads with no-store is not kept. A copy that there is
+// changes with what that reader has seen.
+func TestNoStore(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		k, noStore := id("n", "k"), []string{"Cache-Control", "no-store"}
+		s.upstream.set(k, "theirs")
+		wantStatus(t, s.get("/memory/n/absent", noStore...), http.StatusNotFound)
+		w := s.get("/memory/n/k", noStore...)
+		wantValue(t, w, "theirs")
+		wantHeader(t, w, "Cache-Status", "botwired; fwd=miss")
+		tag := w.Header().Get("ETag")
+		synctest.Wait()
+		s.upstream.take()
+		s.upstream.setDown(true)
+		for _, target := range []string{"/memory/n/k", "/memory/n/absent"} {
+			wantDetail(t, s.get(target), http.StatusServiceUnavailable, "not known here")
+		}
+		if state, err := s.journal.Lookup(k); err != nil || state.Kind != journal.Unknown {
+			t.Errorf("a copy is kept: %+v, %v", state, err)
+		}
+		s.upstream.setDown(false)
+		w = s.get("/memory/n/k")
+		wantHeader(t, w, "ETag", tag)
+
+		time.Sleep(75 * time.Second)
+		s.upstream.set(k, "theirs, too")
+		wantValue(t, s.get("/memory/n/k", noStore...), "theirs, too")
+		s.upstream.setDown(true)
+		wantValue(t, s.get("/memory/n/k"), "theirs, too")
+		wantValue(t, s.get("/memory/n/k", noStore...), "theirs, too") // known here: it answers
+		s.put(k, "mine", noStore...)
+		wantValue(t, s.get("/memory/n/k", noStore...), "mine")
+		synctest.Wait()
+	})
+}
+
+// contract 7: a reader with no-store moves the listing on, in which a later reader looks.
+func TestNoStoreMovesAListingOn(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		wantStatus(t, s.get("/memory/n"), http.StatusOK)
+		s.upstream.set(id("n", "k"), "theirs")
+		wantValue(t, s.get("/memory/n/k", "Cache-Control", "no-store"), "theirs")
+		var listing struct{ Count int }
+		decode(t, s.get("/memory/n"), &listing)
+		if listing.Count != 1 {
+			t.Errorf("%d keys are listed", listing.Count)
+		}
+	})
+}
+
+// An Age that nobody knows is not made up: that of a copy in doubt, and of one from before the
+// clock was set back.
+func TestAgeThatNobodyKnows(t *testing.T) {
+	for name, confirmedAt := range map[string]time.Time{
+		"a copy in doubt":    time.Unix(0, 0),
+		"the clock set back": time.Now().Add(time.Hour),
+	} {
+		item := &cache.Item{Body: []byte("{}"), ConfirmedAt: confirmedAt}
+		_, age, _ := anyAge.judge(usual, item, time.Now())
+		h := make(http.Header)
+		answer{item: item, source: fromFallback, age: age}.describe(h)
+		if got := h.Get("Age"); got != "" {
+			t.Errorf("%s: Age: %s", name, got)
+		}
+	}
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		k := id("n", "k")
+		s.learn(k, "theirs")
+		s.journal.Through.Doubt(k)
+		s.upstream.setDown(true)
+		w := s.get("/memory/n/k")
+		wantValue(t, w, "theirs")
+		wantHeader(t, w, "Cache-Status", "botwired; hit; detail=stale-if-error")
+		wantHeader(t, w, "Age", "")
+		wantDetail(t, s.get("/memory/n/k", "Cache-Control", "max-age=60"), http.StatusServiceUnavailable,
+			"the copy that upstream confirmed at an unknown time")
+		wantHeader(t, s.get("/memory/n/k", "Cache-Control", "max-stale"), "Age", "")
+		synctest.Wait()
+	})
+}
