@@ -73,6 +73,9 @@ type Journal struct {
 	// Fence keeps what a write, or another host's, has beaten.
 	Fence *Fence
 
+	// Keys walks the keys of which something is known here.
+	Keys *Keys
+
 	opts    Options
 	store   *store.Store
 	pending *pendingSet

@@ -39,6 +39,7 @@ func Open(opts Options) (*Journal, error) {
 		Receipts: &Receipts{store: s, pending: pending, rebuilt: rebuilt},
 		Fence:    &Fence{store: s, pending: pending, copies: copies, dead: dead, budget: (opts.MaxBytes + theirShare - 1) / theirShare},
 		Through:  &Through{store: s, pending: pending, copies: copies, full: full},
+		Keys:     &Keys{store: s, copies: copies},
 		opts:     opts, store: s, pending: pending, copies: copies, dead: dead,
 		evictor: &evictor{copies: copies, pending: pending, budget: opts.CopiesBytes},
 		full:    full,
