@@ -157,14 +157,15 @@ func New(opts Options) (*Server, error) {
 	if opts.WriteThrough == nil {
 		opts.WriteThrough = func(string) bool { return false }
 	}
+	m := &memory{
+		journal: opts.Journal, cache: opts.Cache, upstream: opts.Upstream, flusher: opts.Flusher,
+		policy: opts.Policy, writesThrough: opts.WriteThrough, passing: newPassing(), metrics: counters, bodies: wire.NewBodies(), tasks: running,
+		fetches: &fetches{tasks: running, logger: opts.Logger},
+	}
+	own := newSurface(opts, running)
+	own.operations["export"] = operation{http.MethodGet, exporter{m}.answer, []string{"namespace"}}
 	return &Server{
-		tasks: running,
-		memory: &memory{
-			journal: opts.Journal, cache: opts.Cache, upstream: opts.Upstream, flusher: opts.Flusher,
-			policy: opts.Policy, writesThrough: opts.WriteThrough, passing: newPassing(), metrics: counters, bodies: wire.NewBodies(), tasks: running,
-			fetches: &fetches{tasks: running, logger: opts.Logger},
-		},
-		surface: newSurface(opts, running),
+		tasks: running, memory: m, surface: own,
 		forward: opts.Forward, metrics: counters, logger: opts.Logger,
 	}, nil
 }

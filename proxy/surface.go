@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -210,11 +209,7 @@ func (s *surface) flush(w http.ResponseWriter, r *http.Request) error {
 
 // allow gives a request that may take longer than others its time.
 func allow(w http.ResponseWriter, d time.Duration) error {
-	err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d + answerTime))
-	if errors.Is(err, http.ErrNotSupported) {
-		return nil
-	}
-	return err
+	return supported(http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d + answerTime)))
 }
 
 // boolParameter is true or false, and false if it is not given.

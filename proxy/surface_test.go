@@ -37,7 +37,7 @@ func wantNotLogged(t *testing.T, s *sidecar, parts ...string) {
 func TestTheOwnSurfacesMethodsAndPaths(t *testing.T) {
 	s := newSidecar(t)
 	for path, allow := range map[string]string{
-		"status": "GET", "pending": "GET", "dead-letters": "GET", "metrics": "GET", "livez": "GET", "readyz": "GET",
+		"status": "GET", "pending": "GET", "dead-letters": "GET", "metrics": "GET", "livez": "GET", "readyz": "GET", "export": "GET",
 		"flush": "POST", "receipts/7": "GET", "dead-letters/7": "GET, DELETE", "dead-letters/7/retry": "POST",
 		"dead-letters/retry": "POST",
 	} {
@@ -98,6 +98,9 @@ func TestParametersThatWouldCountForNothing(t *testing.T) {
 		{"POST", "flush?namespace&now=true", "expected the name of a namespace"},
 		{"POST", "dead-letters/retry?namespace=", "expected the name of a namespace"},
 		{"GET", "pending?namespace=", "expected the name of a namespace"},
+		{"GET", "export", "the parameter namespace is missing"},
+		{"GET", "export?namespace=", "expected the name of a namespace"},
+		{"GET", "export?namespace=n&namespace=m", "namespace is given 2 times: expected once"},
 		{"POST", "flush?ns=n", `"ns": expected namespace, timeout, now`},
 		{"POST", "flush?namespace=n&namespace=m", "namespace is given 2 times: expected once"},
 		{"POST", "dead-letters/retry?ns=n", `"ns": expected namespace`},
