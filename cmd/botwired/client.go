@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -28,6 +29,9 @@ const (
 	// maxAnswer bounds an answer, in bytes: another program at the address must not
 	// fill the memory.
 	maxAnswer = 256 << 20
+	// maxLine bounds a line of an export, in bytes. The largest one that botwired makes, of
+	// 100,000 control characters, takes a sixth of that.
+	maxLine = 4 << 20
 )
 
 // errSilent says that nobody answers, though somebody listens.
@@ -184,6 +188,26 @@ func (c *client) do(ctx context.Context, r request) ([]byte, error) {
 func (c *client) wait(ctx context.Context, r request, firstByte time.Duration) ([]byte, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	resp, err := c.send(ctx, cancel, r, firstByte)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err != nil {
+		return nil, c.unreachable(ctx, err)
+	}
+	if len(body) > maxAnswer || !json.Valid(body) {
+		return nil, fmt.Errorf("another program than botwired listens at %s: its answer is not one of botwired's", c.listen)
+	}
+	if r.etag != nil {
+		*r.etag = resp.Header.Get("ETag")
+	}
+	return body, nil
+}
+
+// send returns an answer whose status is 2xx.
+func (c *client) send(ctx context.Context, cancel context.CancelCauseFunc, r request, firstByte time.Duration) (*http.Response, error) {
 	req, err := c.newRequest(ctx, r)
 	if err != nil {
 		return nil, err
@@ -197,21 +221,41 @@ func (c *client) wait(ctx context.Context, r request, firstByte time.Duration) (
 	if err != nil {
 		return nil, c.unreachable(ctx, err)
 	}
+	if resp.StatusCode/100 == 2 {
+		return resp, nil
+	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return nil, c.unreachable(ctx, err)
 	}
-	if resp.StatusCode/100 != 2 {
-		return nil, c.refusal(r, resp, body)
+	return nil, c.refusal(r, resp, body)
+}
+
+// lines visits the lines of an answer of JSON Lines, without their ends, for as long as it
+// comes. A line is valid during the visit.
+func (c *client) lines(ctx context.Context, r request, visit func(line []byte) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	resp, err := c.send(ctx, cancel, r, c.firstByte+r.patience)
+	if err != nil {
+		return err
 	}
-	if len(body) > maxAnswer || !json.Valid(body) {
-		return nil, fmt.Errorf("another program than botwired listens at %s: its answer is not one of botwired's", c.listen)
+	defer resp.Body.Close()
+	scanner := bufio.NewScanner(resp.Body)
+	scanner.Buffer(nil, maxLine)
+	for scanner.Scan() {
+		if !json.Valid(scanner.Bytes()) {
+			return fmt.Errorf("another program than botwired listens at %s: its answer is not one of botwired's", c.listen)
+		}
+		if err := visit(scanner.Bytes()); err != nil {
+			return err
+		}
 	}
-	if r.etag != nil {
-		*r.etag = resp.Header.Get("ETag")
+	if err := scanner.Err(); err != nil {
+		return c.unreachable(ctx, err)
 	}
-	return body, nil
+	return nil
 }
 
 // refusal says what an answer with another status than 2xx means where its detail, which is

@@ -48,6 +48,7 @@ func newRootCommand(p *process) *cobra.Command {
 		newSetCommand(p, settings),
 		newDeleteCommand(p, settings),
 		newListCommand(settings),
+		newExportEntriesCommand(p, settings),
 		newSelfhostCommand(p, settings),
 		newRecoverCommand(p, settings),
 		newBenchCommand(p, settings),

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func newExportEntriesCommand(p *process, settings *settingFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "export NAMESPACE...",
+		Short: "Print all entries of namespaces, one line of JSON each",
+		Long: "Print all entries of namespaces as a reader would see them, in the order of their keys: JSON Lines, for\n" +
+			"botwired import. What is pending is among them, with \"state\":\"pending\". botwired asks upstream for the values\n" +
+			"that it does not have.\n\n" +
+			"After the entries of each namespace comes a line {\"end\":…}. It says how many there were, and whether that is all:\n" +
+			"a file without that line is cut off. If an export may lack something, as upstream lists no more than 1,000 keys or\n" +
+			"cannot be asked, botwired says so on stderr and exits with 3.",
+		Example: "  botwired export my-agent > my-agent.jsonl\n" +
+			"  botwired export my-agent other-agent | gzip > backup.jsonl.gz\n" +
+			"  botwired export my-agent | botwired import --listen 127.0.0.1:2700     # to another daemon\n" +
+			"  botwired export my-agent | botwired import --namespace copy-of-agent   # to another namespace",
+		Args: arguments(1, math.MaxInt),
+		RunE: func(cmd *cobra.Command, namespaces []string) error {
+			c, err := settings.connect()
+			if err != nil {
+				return err
+			}
+			x := &exporting{process: p, client: c}
+			defer x.clearLine()
+			for _, namespace := range namespaces {
+				if err := x.export(cmd.Context(), namespace); err != nil {
+					return err
+				}
+			}
+			return x.verdict()
+		},
+	}
+}
+
+// exporting is an export of several namespaces.
+type exporting struct {
+	*process
+	client  *client
+	entries int      // of all namespaces
+	lacking []string // what may be missing, by namespace
+}
+
+// exportEnd is the last line of a namespace's entries.
+type exportEnd struct {
+	Namespace string `json:"namespace"`
+	Entries   int    `json:"entries"`
+	Missing   int    `json:"missing"`
+	Complete  bool   `json:"complete"`
+	Why       string `json:"why"`
+}
+
+func (x *exporting) export(ctx context.Context, namespace string) error {
+	var end *exportEnd
+	entries, out := 0, bufio.NewWriter(x.stdout)
+	r := request{method: http.MethodGet, path: surface("export"), query: url.Values{"namespace": {namespace}}}
+	err := x.client.lines(ctx, r, func(raw []byte) error {
+		var line struct {
+			End *exportEnd `json:"end"`
+		}
+		if err := json.Unmarshal(raw, &line); err != nil {
+			return fmt.Errorf("a line of the export is not botwired's: %w", err)
+		}
+		if end = line.End; end == nil {
+			entries++
+			x.entries++
+			x.progress()
+		}
+		_, err := out.Write(raw)
+		return errors.Join(err, out.WriteByte('\n'))
+	})
+	err = errors.Join(err, out.Flush())
+	switch {
+	case err != nil && entries == 0:
+		return err
+	case err != nil:
+		return fmt.Errorf("namespace %s is cut off after %s: %w", namespace, countOf(entries, "entry", "entries"), err)
+	case end == nil || end.Entries != entries:
+		return fmt.Errorf("namespace %s is cut off after %s: the daemon has ended", namespace, countOf(entries, "entry", "entries"))
+	case !end.Complete:
+		text := namespace + ": " + end.Why
+		if end.Missing > 0 {
+			text = fmt.Sprintf("%s: %s missing: %s", namespace, plural(end.Missing, "value"), end.Why)
+		}
+		x.lacking = append(x.lacking, text)
+	}
+	return nil
+}
+
+// countOf is plural of a noun whose plural is another word.
+func countOf(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
+}
+
+// verdict is an error if something may be missing.
+func (x *exporting) verdict() error {
+	if len(x.lacking) == 0 {
+		return nil
+	}
+	return &exitStatus{exitMissing, fmt.Errorf("the export may not be all: %s", strings.Join(x.lacking, "; "))}
+}
+
+// shownEvery is how many entries are between two lines of progress.
+const shownEvery = 100
+
+// progress counts the entries on the terminal. Where there is no terminal, or they are on it
+// themselves, it shows nothing.
+func (x *exporting) progress() {
+	if x.entries%shownEvery == 0 && x.isTerminal(x.stderr) && !x.isTerminal(x.stdout) {
+		x.showLine(countOf(x.entries, "entry", "entries") + " exported")
+	}
+}
+
+func (x *exporting) clearLine() {
+	if x.entries >= shownEvery && x.isTerminal(x.stderr) && !x.isTerminal(x.stdout) {
+		x.showLine("")
+	}
+}
