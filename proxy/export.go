@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
@@ -20,9 +18,6 @@ import (
 const (
 	// exportStep is how many keys an export looks up at a time.
 	exportStep = 256
-	// exportAhead bounds the entries, with their values, that an export holds in memory, and
-	// the requests upstream that it makes at a time.
-	exportAhead = 8
 	// linesType is the media type of JSON Lines.
 	linesType = "application/jsonl"
 )
@@ -127,58 +122,14 @@ type exported struct {
 	err  error // nobody can tell the value
 }
 
-// writeEntries writes the lines of the entries in order. Up to exportAhead entries are looked
-// up meanwhile.
+// writeEntries writes the lines of the entries in order.
 func (x *export) writeEntries(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
-	coming := make(chan chan exported, exportAhead)
-	g.Go(func() error {
-		defer close(coming)
+	produce := func(ctx context.Context, add func(func() (exported, error)) error) error {
 		return x.visit(ctx, func(id journal.ID, confirmedAt time.Time) error {
-			one := make(chan exported, 1)
-			select {
-			case coming <- one:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-			ask, err := x.lookUpEntry(id, confirmedAt, one)
-			if err == nil && ask != nil {
-				g.Go(func() error { return recovered(x.fetches.logger, ask) })
-			}
-			return err
+			return add(func() (exported, error) { return x.lookUpEntry(id, confirmedAt) })
 		})
-	})
-	g.Go(func() error {
-		for one := range coming {
-			found, err := x.await(ctx, one)
-			if err == nil {
-				err = x.writeEntry(found)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return g.Wait()
-}
-
-// await sends what there is before it waits for the next entry.
-func (x *export) await(ctx context.Context, one <-chan exported) (exported, error) {
-	select {
-	case found := <-one:
-		return found, nil
-	default:
 	}
-	if err := x.lines.flush(); err != nil {
-		return exported{}, err
-	}
-	select {
-	case found := <-one:
-		return found, nil
-	case <-ctx.Done():
-		return exported{}, ctx.Err()
-	}
+	return inOrder(ctx, x.fetches.logger, produce, x.lines.flush, x.writeEntry)
 }
 
 // visit calls do for each key. The time is that of the listing if it has shown the entry's copy
@@ -205,40 +156,34 @@ func (x *export) visit(ctx context.Context, do func(id journal.ID, confirmedAt t
 	}
 }
 
-// lookUpEntry finds what is known of an entry. If that is not fresh, or may be asked for anew in
-// the background, the function that it returns asks upstream.
-func (x *export) lookUpEntry(id journal.ID, confirmedAt time.Time, result chan<- exported) (ask func() error, err error) {
+// lookUpEntry finds what is known of an entry. If that is neither fresh nor good enough to be
+// answered while upstream is asked, it asks upstream.
+func (x *export) lookUpEntry(id journal.ID, confirmedAt time.Time) (exported, error) {
 	generation := x.cache.Generation(entryKey(id))
 	state, err := x.journal.Lookup(id)
 	if err != nil {
-		return nil, err
+		return exported{}, err
 	}
-	made, known := entryItem(id, state)
-	if known && !made.ConfirmedAt.IsZero() && !state.InDoubt && confirmedAt.After(made.ConfirmedAt) {
-		made.ConfirmedAt = confirmedAt
-	}
-	item := &made
-	if !known {
-		item = nil
+	var item *cache.Item
+	if made, known := entryItem(id, state); known {
+		if !made.ConfirmedAt.IsZero() && !state.InDoubt && confirmedAt.After(made.ConfirmedAt) {
+			made.ConfirmedAt = confirmedAt
+		}
+		item = &made
 	}
 	found := x.judge(id.Namespace, anyAge, item, generation)
 	if found.freshness <= cache.Stale {
-		result <- exported{item: item}
-		return nil, nil
+		return exported{item: item}, nil
 	}
-	return func() error {
-		from := &entry{x.memory, id, generation, false}
-		got, err := x.fetchFor(found.freshness, from)
-		switch {
-		case err == nil:
-			result <- exported{item: got.item(from.key())}
-		case found.freshness == cache.Fallback && isNoAnswer(err):
-			result <- exported{item: item}
-		default:
-			result <- exported{err: err}
-		}
-		return nil
-	}, nil
+	from := &entry{x.memory, id, generation, false}
+	got, err := x.fetchFor(found.freshness, from)
+	switch {
+	case err == nil:
+		return exported{item: got.item(from.key())}, nil
+	case found.freshness == cache.Fallback && isNoAnswer(err):
+		return exported{item: item}, nil
+	}
+	return exported{err: err}, nil
 }
 
 // writeEntry writes an entry's line: what a GET is answered with, and where that is from.
@@ -276,20 +221,11 @@ func appendMoment(dst []byte, at time.Time) []byte {
 
 // exportEnd is the last line of a namespace's export.
 type exportEnd struct {
-	End struct {
-		Namespace string `json:"namespace"`
-		Entries   int    `json:"entries"`       // the lines before
-		Missing   int    `json:"missing"`       // keys whose values nobody could tell
-		Complete  bool   `json:"complete"`      // that is all
-		Why       string `json:"why,omitempty"` // it may not be all
-	} `json:"end"`
+	End ExportEnd `json:"end"`
 }
 
 func (x *export) writeEnd() error {
-	var end exportEnd
-	end.End.Namespace, end.End.Entries, end.End.Missing = x.namespace, x.entries, x.missing
-	end.End.Complete, end.End.Why = x.why == "", x.why
-	line, err := json.Marshal(end)
+	line, err := json.Marshal(exportEnd{ExportEnd{x.namespace, x.entries, x.missing, x.why == "", x.why}})
 	if err == nil {
 		err = x.lines.write(line)
 	}

@@ -164,6 +164,7 @@ func New(opts Options) (*Server, error) {
 	}
 	own := newSurface(opts, running)
 	own.operations["export"] = operation{http.MethodGet, exporter{m}.answer, []string{"namespace"}}
+	own.operations["import"] = operation{http.MethodPost, newImporter(m).answer, []string{"namespace", "dry_run"}}
 	return &Server{
 		tasks: running, memory: m, surface: own,
 		forward: opts.Forward, metrics: counters, logger: opts.Logger,

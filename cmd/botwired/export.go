@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/botwired/botwired/proxy"
 )
 
 func newExportEntriesCommand(p *process, settings *settingFlags) *cobra.Command {
@@ -55,22 +57,13 @@ type exporting struct {
 	lacking []string // what may be missing, by namespace
 }
 
-// exportEnd is the last line of a namespace's entries.
-type exportEnd struct {
-	Namespace string `json:"namespace"`
-	Entries   int    `json:"entries"`
-	Missing   int    `json:"missing"`
-	Complete  bool   `json:"complete"`
-	Why       string `json:"why"`
-}
-
 func (x *exporting) export(ctx context.Context, namespace string) error {
-	var end *exportEnd
+	var end *proxy.ExportEnd
 	entries, out := 0, bufio.NewWriter(x.stdout)
 	r := request{method: http.MethodGet, path: surface("export"), query: url.Values{"namespace": {namespace}}}
 	err := x.client.lines(ctx, r, func(raw []byte) error {
 		var line struct {
-			End *exportEnd `json:"end"`
+			End *proxy.ExportEnd `json:"end"`
 		}
 		if err := json.Unmarshal(raw, &line); err != nil {
 			return fmt.Errorf("a line of the export is not botwired's: %w", err)
