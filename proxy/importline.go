@@ -31,9 +31,10 @@ type ExportEnd struct {
 // key and value, and it ignores those that it does not know. The error never holds a value.
 func ParseImportLine(line []byte) (l ImportLine, err error) {
 	var fields struct {
-		Namespace, Key *string
-		UpdatedAt      *float64   `json:"updated_at"`
-		End            *ExportEnd `json:"end"`
+		Namespace *string    `json:"namespace"`
+		Key       *string    `json:"key"`
+		UpdatedAt *float64   `json:"updated_at"`
+		End       *ExportEnd `json:"end"`
 	}
 	if err := json.Unmarshal(line, &fields); err != nil {
 		return l, notAnEntry(err)

@@ -38,7 +38,7 @@ func TestTheOwnSurfacesMethodsAndPaths(t *testing.T) {
 	s := newSidecar(t)
 	for path, allow := range map[string]string{
 		"status": "GET", "pending": "GET", "dead-letters": "GET", "metrics": "GET", "livez": "GET", "readyz": "GET", "export": "GET",
-		"flush": "POST", "receipts/7": "GET", "dead-letters/7": "GET, DELETE", "dead-letters/7/retry": "POST",
+		"flush": "POST", "import": "POST", "receipts/7": "GET", "dead-letters/7": "GET, DELETE", "dead-letters/7/retry": "POST",
 		"dead-letters/retry": "POST",
 	} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"} {

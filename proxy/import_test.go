@@ -1,0 +1,282 @@
+package proxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// importLine is a line of a file.
+func importLine(key, value string, updatedAt float64) string {
+	text, err := json.Marshal(map[string]any{"namespace": "n", "key": key, "value": value, "updated_at": updatedAt, "later": 1})
+	if err != nil {
+		panic(err)
+	}
+	return string(text) + "\n"
+}
+
+func (s *sidecar) imports(query, body string) (w *httptest.ResponseRecorder, doc importDocument) {
+	s.t.Helper()
+	w = s.do(http.MethodPost, "/_botwired/import"+query, body)
+	if w.Code != http.StatusBadRequest {
+		decode(s.t, w, &doc)
+	}
+	return w, doc
+}
+
+// wantImported has lines imported and says what has become of them.
+func (s *sidecar) wantImported(query, body string, want importDocument) {
+	s.t.Helper()
+	w, got := s.imports(query, body)
+	wantStatus(s.t, w, http.StatusOK)
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.t.Errorf("imported (-want +got):\n%s", diff)
+	}
+}
+
+// What is exported and imported reads as it did, to the byte, before and after upstream has it. It
+// is written as of the time that it had.
+func TestExportAndImport(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		for key, value := range unusualValues {
+			s.put(id("n", key), value)
+			s.upstream.set(id("n", "theirs-"+key), value)
+		}
+		n := 2 * len(unusualValues)
+		file := s.get("/_botwired/export?namespace=n").Body.String()
+		entries, _ := s.export("n")
+		time.Sleep(time.Hour)
+		for namespace, query := range map[string]string{"n": "", "copy": "?namespace=copy"} {
+			other := newSidecar(t)
+			lines := n + 1
+			want := importDocument{Lines: lines, New: n}
+			separator := "?"
+			if query != "" {
+				separator = "&"
+			}
+			other.wantImported(query+separator+"dry_run=true", file, want)
+			if stats := other.journal.Stats(); stats.LastSeq != 0 {
+				t.Errorf("a dry run has made %d writes", stats.LastSeq)
+			}
+			other.wantImported(query, file, want)
+			for _, e := range entries {
+				w, ok, err := other.journal.Newest(id(namespace, e.Key))
+				if err != nil || !ok || w.WrittenAt != e.UpdatedAt || !w.Yields || !w.Fenced {
+					t.Errorf("%s: %+v, %t, %v, want it to be of %f", e.Key, w.WrittenAt, ok, err, e.UpdatedAt)
+				}
+				wantValue(t, other.get("/memory/"+namespace+"/"+e.Key), e.Value)
+			}
+			again := importDocument{Lines: lines, Same: n}
+			other.wantImported(query, file, again)
+			wantStatus(t, other.do(http.MethodPost, "/_botwired/flush", ""), http.StatusOK)
+			other.wantImported(query, file, again)
+			for _, e := range entries {
+				wantValue(t, other.get("/memory/"+namespace+"/"+e.Key), e.Value)
+				if held, _ := other.upstream.holds(id(namespace, e.Key)); held != e.Value {
+					t.Errorf("upstream holds %.20q of %s", held, e.Key)
+				}
+			}
+			if seq := other.journal.Stats().LastSeq; seq != uint64(n) {
+				t.Errorf("%d entries took %d writes", n, seq)
+			}
+			if got, end := other.export(namespace); len(got) != n || !end.End.Complete {
+				t.Errorf("%d entries are exported again: %+v", len(got), end)
+			}
+		}
+		synctest.Wait()
+	})
+}
+
+// The later state by time stays, or comes, wherever the earlier one is.
+func TestImportGivesWayToWhatIsNewer(t *testing.T) {
+	k := id("n", "k")
+	for name, c := range map[string]struct {
+		prepare func(s *sidecar)
+		older   importDocument // what becomes of a line from before
+		newer   importDocument // and from after
+	}{
+		"nothing": {func(*sidecar) {}, importDocument{New: 1}, importDocument{New: 1}},
+		"pending": {func(s *sidecar) { s.put(k, "there") }, importDocument{Older: 1}, importDocument{Newer: 1}},
+		"settled": {func(s *sidecar) {
+			s.put(k, "there")
+			s.settle(k)
+		}, importDocument{Older: 1}, importDocument{Newer: 1}},
+		"a pending delete": {func(s *sidecar) {
+			s.put(k, "there")
+			s.settle(k)
+			wantStatus(s.t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
+		}, importDocument{Older: 1}, importDocument{Newer: 1}},
+		"deleted": {func(s *sidecar) {
+			s.learn(k, "there")
+			wantStatus(s.t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
+			s.settle(k)
+		}, importDocument{New: 1}, importDocument{New: 1}},
+		"upstream": {func(s *sidecar) { s.upstream.set(k, "there") }, importDocument{Older: 1}, importDocument{Newer: 1}},
+		"upstream, and an old copy": {func(s *sidecar) {
+			s.upstream.set(k, "old")
+			wantValue(s.t, s.get("/memory/n/k"), "old")
+			s.upstream.set(k, "there")
+			time.Sleep(usual.FreshFor)
+		}, importDocument{Older: 1}, importDocument{Newer: 1}},
+		"gone upstream, and an old copy": {func(s *sidecar) {
+			s.learn(k, "there")
+			s.upstream.remove(k)
+			time.Sleep(usual.FreshFor)
+		}, importDocument{New: 1}, importDocument{New: 1}},
+		"an outage": {func(s *sidecar) { s.upstream.setDown(true) }, importDocument{Unknown: 1}, importDocument{Unknown: 1}},
+		"an outage, and a copy": {func(s *sidecar) {
+			s.learn(k, "there")
+			time.Sleep(time.Hour)
+			s.upstream.setDown(true)
+		}, importDocument{Older: 1}, importDocument{Newer: 1}},
+	} {
+		for when, want := range map[string]importDocument{"older": c.older, "newer": c.newer} {
+			t.Run(name+", "+when, func(t *testing.T) {
+				inBubble(t, func(t *testing.T, s *sidecar) {
+					s.upstream.clock = float64(time.Now().Unix())
+					before := s.upstream.clock - 1
+					time.Sleep(time.Second)
+					c.prepare(s)
+					time.Sleep(2 * time.Second)
+					at := before
+					if when == "newer" {
+						at = float64(time.Now().Unix())
+					}
+					agents := s.journal.Stats().Pending
+					want.Lines = 1
+					line := importLine("k", "file", at)
+					s.wantImported("?dry_run=true", line, want)
+					s.wantImported("", line, want)
+					if taken := want.New+want.Newer+want.Unknown == 1; taken {
+						w, ok, err := s.journal.Newest(k)
+						if err != nil || !ok || w.Value != "file" || w.WrittenAt != at || w.Yields == (agents == 1) {
+							t.Errorf("%+v, %t, %v", w, ok, err)
+						}
+						s.wantImported("", line, importDocument{Lines: 1, Same: 1})
+					} else if got := s.journal.Stats().Pending; got != agents {
+						t.Errorf("%d are pending, and were %d before", got, agents)
+					}
+					synctest.Wait()
+				})
+			})
+		}
+	}
+}
+
+// A line without a time gives way to anything, and one from the future is of now.
+func TestTimesOfImportedLines(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.put(id("n", "there"), "v")
+		s.wantImported("", `{"namespace":"n","key":"new","value":"x"}`+"\n"+`{"namespace":"n","key":"there","value":"x"}`+"\n\n"+
+			importLine("future", "x", 4e9)+`{"end":{"namespace":"n","entries":3,"complete":true}}`, importDocument{Lines: 5, New: 2, Older: 1})
+		for key, want := range map[string]float64{"new": 1, "future": float64(time.Now().Unix())} {
+			if w, _, err := s.journal.Newest(id("n", key)); err != nil || w.WrittenAt != want {
+				t.Errorf("%s is of %f, %v, want %f", key, w.WrittenAt, err, want)
+			}
+		}
+	})
+}
+
+// Of a request with a line that cannot be imported, nothing is.
+func TestImportOfLinesThatAreNoEntries(t *testing.T) {
+	s := newSidecar(t)
+	good := importLine("k", "v", 1)
+	for line, want := range map[string]string{
+		"{":                                                                          "no JSON object",
+		`["secret"]`:                                                                 "no JSON object",
+		`{"key":"k","value":"secret"}`:                                               "no namespace",
+		`{"namespace":"n","value":"secret"}`:                                         "no key",
+		`{"namespace":"n","key":"k"}`:                                                "value",
+		`{"namespace":"n","key":1,"value":"s"}`:                                      "its key has another type",
+		`{"namespace":"n","key":"k","value":1}`:                                      "value",
+		`{"namespace":"n","key":"k","value":"\ud800secret"}`:                         "value",
+		`{"namespace":"n","key":"a/b","value":"secret"}`:                             "Invalid key",
+		`{"namespace":"a b","key":"k","value":"secret"}`:                             "Invalid namespace",
+		`{"namespace":"n","key":"k","value":"secret","updated_at":"x"}`:              "its updated_at has another type",
+		`{"namespace":"n","key":"k","value":"secret","updated_at":-1}`:               "no time",
+		`{"namespace":"n","key":"k","value":"` + strings.Repeat("x", 100_001) + `"}`: "Value too large",
+		`{"namespace":"n","key":"k","value":"secret","updated_at":` + strings.Repeat("9", 400) + "}": "updated_at",
+	} {
+		w, _ := s.imports("", good+"\n"+line+"\n"+good)
+		wantDetail(t, w, http.StatusBadRequest, "line 3 cannot be imported, and nothing of the request is", want)
+		if strings.Contains(w.Body.String(), "secret") {
+			t.Errorf("a value is in %s", w.Body)
+		}
+	}
+	if w, _ := s.imports("?dry_run=perhaps", good); w.Code != http.StatusBadRequest {
+		t.Errorf("%d", w.Code)
+	}
+	if seq := s.journal.Stats().LastSeq; seq != 0 {
+		t.Errorf("%d writes were made", seq)
+	}
+}
+
+// Only so many imported writes are pending at a time. An import that waits says for what, and the
+// rest of the lines, sent again, go on where it stopped.
+func TestImportWaitsForUpstream(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		var lines []string
+		for i := range aheadWrites + 200 {
+			lines = append(lines, importLine(fmt.Sprintf("k%d", i), "v", 1))
+		}
+		began := time.Now()
+		w, doc := s.imports("?namespace=locked", strings.Join(lines, ""))
+		wantStatus(t, w, http.StatusServiceUnavailable)
+		wantHeader(t, w, "Retry-After", "1")
+		if took := time.Since(began); took != importTime {
+			t.Errorf("it waited for %s", took)
+		}
+		if doc.Lines != aheadWrites || doc.New != aheadWrites || !strings.Contains(doc.Detail, "paused: HTTP 401, until 2033-05-18T03:33:20Z") {
+			t.Fatalf("%+v", doc)
+		}
+		s.put(id("locked", "agent"), "v") // others are not kept waiting
+		rest := strings.Join(lines[doc.Lines:], "")
+		answer := make(chan *httptest.ResponseRecorder, 1)
+		go func() {
+			w, _ := s.imports("?namespace=locked", rest)
+			answer <- w
+		}()
+		synctest.Wait()
+		busy, busyDoc := s.imports("", importLine("k", "v", 1)) // two imports take turns
+		wantStatus(t, busy, http.StatusServiceUnavailable)
+		if !strings.Contains(busyDoc.Detail, "another import is under way") || busyDoc.Lines != 0 {
+			t.Errorf("%+v", busyDoc)
+		}
+		wantStatus(t, <-answer, http.StatusServiceUnavailable)
+		wantStatus(t, s.do(http.MethodPost, "/_botwired/flush", ""), http.StatusOK)
+		s.wantImported("?namespace=locked", rest, importDocument{Lines: 200, New: 200})
+		s.wantImported("?namespace=locked", strings.Join(lines[:10], ""), importDocument{Lines: 10, Same: 10})
+		synctest.Wait()
+	})
+}
+
+// A full journal makes an import wait, and takes nothing of a line that it has no room for.
+func TestImportIntoAFullJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSidecar(t, func(j *journal.Options, _ *Options) { j.MaxBytes = 5000 })
+		lines := importLine("a", strings.Repeat("x", 3000), 1) + importLine("b", strings.Repeat("x", 3000), 1)
+		w, doc := s.imports("", lines)
+		wantStatus(t, w, http.StatusInsufficientStorage)
+		if doc.Lines != 1 || doc.New != 1 || !strings.Contains(doc.Detail, "journal full") {
+			t.Fatalf("%+v", doc)
+		}
+		answer := make(chan *httptest.ResponseRecorder, 1)
+		go func() { answer <- s.do(http.MethodPost, "/_botwired/import", lines) }()
+		time.Sleep(3 * time.Second)
+		s.settle(id("n", "a"))
+		w = <-answer
+		wantStatus(t, w, http.StatusOK)
+		if decode(t, w, &doc); doc.Same != 1 || doc.New != 1 {
+			t.Errorf("%s", w.Body)
+		}
+	})
+}
