@@ -228,7 +228,7 @@ type gauged struct {
 }
 
 func (g *gauged) Write(p []byte) (int, error) {
-	const every = 5_000
+	const every = 500
 	before := g.lines / every
 	g.lines += bytes.Count(p, []byte("\n"))
 	g.bytes += len(p)
@@ -249,7 +249,7 @@ func heap() uint64 {
 // The memory that an export takes does not grow with the entries: here they are several times
 // what it may take.
 func TestExportTakesLittleMemory(t *testing.T) {
-	const entries, size, most = 30_000, 2_000, 12 << 20
+	const entries, size, most = 2_000, 12_000, 8 << 20
 	s := newSidecar(t)
 	value := strings.Repeat("x", size)
 	var writers sync.WaitGroup

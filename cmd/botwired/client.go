@@ -198,7 +198,7 @@ func (c *client) wait(ctx context.Context, r request, firstByte time.Duration) (
 		return nil, c.unreachable(ctx, err)
 	}
 	if len(body) > maxAnswer || !json.Valid(body) {
-		return nil, fmt.Errorf("another program than botwired listens at %s: its answer is not one of botwired's", c.listen)
+		return nil, c.foreign()
 	}
 	if r.etag != nil {
 		*r.etag = resp.Header.Get("ETag")
@@ -246,7 +246,7 @@ func (c *client) lines(ctx context.Context, r request, visit func(line []byte) e
 	scanner.Buffer(nil, maxLine)
 	for scanner.Scan() {
 		if !json.Valid(scanner.Bytes()) {
-			return fmt.Errorf("another program than botwired listens at %s: its answer is not one of botwired's", c.listen)
+			return c.foreign()
 		}
 		if err := visit(scanner.Bytes()); err != nil {
 			return err
@@ -314,9 +314,14 @@ func (c *client) unreachable(ctx context.Context, err error) error {
 // decode reads an answer of the daemon.
 func (c *client) decode(body []byte, into any) error {
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("another program than botwired listens at %s: its answer is not one of botwired's", c.listen)
+		return c.foreign()
 	}
 	return nil
+}
+
+// foreign is the error for an answer that is not botwired's.
+func (c *client) foreign() error {
+	return fmt.Errorf("another program than botwired listens at %s: its answer is not one of botwired's", c.listen)
 }
 
 // surface returns a path of the daemon's own surface.

@@ -49,6 +49,7 @@ func newRootCommand(p *process) *cobra.Command {
 		newDeleteCommand(p, settings),
 		newListCommand(settings),
 		newExportEntriesCommand(p, settings),
+		newImportCommand(p, settings),
 		newSelfhostCommand(p, settings),
 		newRecoverCommand(p, settings),
 		newBenchCommand(p, settings),

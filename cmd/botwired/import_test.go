@@ -1,0 +1,168 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	importedA   = `{"namespace":"a","key":"k","value":"v","updated_at":2.5}` + "\n"
+	importedB   = `{"namespace":"a","key":"l","value":"\u0000"}` + "\n"
+	importedEnd = `{"end":{"namespace":"a","entries":2,"complete":true}}` + "\n"
+)
+
+// importFrom runs an import of a text from standard input.
+func importFrom(t *testing.T, d *daemon, text string, args ...string) outcome {
+	t.Helper()
+	return at(t, d, func(p *process) { p.stdin = strings.NewReader(text) }, append([]string{"import"}, args...)...)
+}
+
+func TestImport(t *testing.T) {
+	const all = importedA + importedB + importedEnd
+	done := answer{200, `{"lines":3,"new":1,"newer":0,"unknown":0,"same":1,"older":0}`}
+	d := newDaemon(t, map[string]answer{
+		"POST /_botwired/import": done, "POST /_botwired/import?namespace=b": done, "POST /_botwired/import?dry_run=true": done,
+	})
+	wantOutput(t, importFrom(t, d, all), "ENTRIES  WHAT BECOMES OF THEM\n"+
+		"1        written: there is no such entry\n1        there already\n")
+	wantOutput(t, importFrom(t, d, all, "--dry-run", "-"), "ENTRIES  WHAT BECOMES OF THEM\n"+
+		"1        would be written: there is no such entry\n1        there already\n")
+	wantOutput(t, importFrom(t, d, all, "--namespace", "b", "--json"), `{"new":1,"newer":0,"unknown":0,"same":1,"older":0}`+"\n")
+	file := filepath.Join(t.TempDir(), "file.jsonl")
+	if err := os.WriteFile(file, []byte(all), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantOutput(t, at(t, d, nil, "import", "--json", file), `{"new":1,"newer":0,"unknown":0,"same":1,"older":0}`+"\n")
+	for _, a := range d.asked {
+		if a.Body != all {
+			t.Errorf("%s was sent %q", a.Target, a.Body)
+		}
+	}
+	empty := `{"end":{"namespace":"a","entries":0,"complete":true}}` + "\n"
+	wantOutput(t, importFrom(t, newDaemon(t, map[string]answer{"POST /_botwired/import": {200, `{"lines":1}`}}), empty), "the file has no entries\n")
+	lacking := importFrom(t, d, importedA+importedB+`{"end":{"namespace":"a","entries":2,"complete":false,"why":"upstream was down"}}`)
+	if lacking.code != 0 || lacking.stderr != "standard input may not be all there was when it was exported: a: upstream was down\n" {
+		t.Errorf("%+v", lacking)
+	}
+}
+
+// A file that is cut off, or has a line that is no entry, is imported not at all.
+func TestImportOfAFileThatIsNotWhole(t *testing.T) {
+	d := newDaemon(t, nil)
+	for text, want := range map[string]string{
+		"":                         "it is empty",
+		importedA:                  "cut off after line 1",
+		importedA + importedB:      "cut off after line 2",
+		importedA + importedB[:20]: "line 2: it is no JSON object",
+		importedA + importedEnd:    "line 2 ends 2 entries, and there are 1 before it",
+		importedA + importedB + importedEnd + importedA:   "cut off after line 4",
+		importedA + "\n" + `{"namespace":"a","key":"k"}`:  "line 3: its value",
+		strings.Repeat("x", maxLine+1):                    "line 1 is longer than any entry",
+		importedA + importedB + importedEnd + "<html>\n ": "line 4: it is no JSON object",
+	} {
+		wantFailure(t, importFrom(t, d, text), exitError, "standard input: ", want, "nothing was imported")
+	}
+	wantFailure(t, at(t, d, nil, "import", filepath.Join(t.TempDir(), "none")), exitError, "none: no such file")
+	wantFailure(t, importFrom(t, d, importedA, "--namespace", "a b"), exitError, "Invalid namespace")
+	wantFailure(t, importFrom(t, d, importedA, "--namespace", ""), exitUsage, "expected a namespace")
+	if len(d.asked) > 0 {
+		t.Errorf("the daemon was asked %+v", d.asked)
+	}
+	taking := newDaemon(t, map[string]answer{"POST /_botwired/import": {200, `{"lines":1,"new":1}`}})
+	if got := importFrom(t, taking, importedA, "--partial"); got.code != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// slowDaemon takes as many lines at a time as the test says, and then fails as it says.
+type slowDaemon struct {
+	steps []string // the answers in turn: status and document
+	sent  []string
+}
+
+func (d *slowDaemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body := new(strings.Builder)
+	_ = r.Write(body) // a builder takes everything
+	_, lines, _ := strings.Cut(body.String(), "\r\n\r\n")
+	d.sent = append(d.sent, lines)
+	if len(d.steps) == 0 {
+		panic(http.ErrAbortHandler)
+	}
+	var status int
+	document, _, _ := strings.Cut(d.steps[0], "\n")
+	fmt.Sscan(document, &status)
+	w.WriteHeader(status)
+	fmt.Fprint(w, strings.TrimLeft(document, "0123456789 "))
+	d.steps = d.steps[1:]
+}
+
+// An import goes on with the lines that are left while the daemon waits for room or for upstream,
+// and says how far it has come when it stops.
+func TestImportThatWaits(t *testing.T) {
+	tick := make(chan time.Time)
+	close(tick) // no wait takes long
+	const all = importedA + importedB + importedEnd
+	for name, c := range map[string]struct {
+		steps []string
+		sent  []string
+		code  int
+		text  string
+	}{
+		"room comes": {
+			[]string{`507 {"lines":0,"detail":"journal full"}`, `503 {"lines":1,"new":1,"detail":"throttled"}`, `200 {"lines":2,"same":1}`},
+			[]string{all, all, importedB + importedEnd}, 0, "",
+		},
+		"a full namespace": {
+			[]string{`413 {"lines":1,"new":1,"detail":"the namespace is full"}`}, []string{all}, exitError,
+			"the import has stopped after 1 of 2 entries, and the same command does the rest: line 2: the namespace is full",
+		},
+		"the daemon dies": {
+			[]string{`503 {"lines":1,"new":1,"detail":"throttled"}`}, []string{all, importedB + importedEnd}, exitError,
+			"the import has stopped after 1 of 2 entries, and the same command does the rest: cannot reach botwired",
+		},
+		"not ready": {
+			[]string{`503 {"detail":"not ready"}`, `200 {"lines":3,"new":2}`}, []string{all, all}, 0, "",
+		},
+		"another program": {[]string{`200 {"lines":0,"new":1}`}, []string{all}, exitError, "another program than botwired"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &slowDaemon{steps: c.steps}
+			server := httptest.NewServer(d)
+			defer server.Close()
+			got := at(t, &daemon{address: server.Listener.Addr().String()}, func(p *process) {
+				p.stdin = strings.NewReader(all)
+				p.ticks = func() (<-chan time.Time, func()) { return tick, func() {} }
+			}, "import")
+			if got.code != c.code || !strings.Contains(got.stderr, c.text) {
+				t.Errorf("exit %d: %q", got.code, got.stderr)
+			}
+			if diff := cmp.Diff(c.sent, d.sent); diff != "" {
+				t.Errorf("sent (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A long file is sent in parts of so many lines, and the line that is at fault is that of the file.
+func TestImportOfALongFile(t *testing.T) {
+	const n = importLines + 50
+	d := &slowDaemon{steps: []string{
+		fmt.Sprintf(`200 {"lines":%d,"new":%[1]d}`, importLines), `413 {"lines":7,"new":7,"detail":"the namespace is full"}`,
+	}}
+	server := httptest.NewServer(d)
+	defer server.Close()
+	text := strings.Repeat(importedA, n) + fmt.Sprintf(`{"end":{"namespace":"a","entries":%d,"complete":true}}`, n)
+	got := importFrom(t, &daemon{address: server.Listener.Addr().String()}, text)
+	wantFailure(t, got, exitError, fmt.Sprintf("after %d of %d entries", importLines+7, n), fmt.Sprintf("line %d: the namespace is full", importLines+8))
+	if len(d.sent) != 2 || strings.Count(d.sent[0], "\n") != importLines {
+		t.Errorf("%d parts were sent", len(d.sent))
+	}
+}
