@@ -24,7 +24,7 @@ type Journal interface {
 	DeadLetter(journal.Write, journal.Failure) error
 	IsDead(id journal.ID, seq uint64) (bool, error)
 	Append(journal.NewWrite) (journal.Write, error)
-	Fill(id journal.ID, o *journal.Observation, valid func() bool) (journal.State, error)
+	Fill(id journal.ID, o *journal.Observation, valid func() bool, options ...journal.FillOption) (journal.State, error)
 	Stats() journal.Stats
 }
 
