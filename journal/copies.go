@@ -116,8 +116,11 @@ func (c *copies) head(id ID) (o Observation, err error) {
 func (c *copies) state(id ID) (State, error) {
 	doubted := c.doubts.has(id)
 	found, err := c.read(id)
-	if err != nil || !found.intact {
-		return State{InDoubt: doubted}, err
+	if err != nil {
+		return State{}, err
+	}
+	if !found.intact {
+		return c.stateByListing(id, doubted)
 	}
 	noted := c.seen.use(id, unixNow())
 	state := settledState(found.Observation, max(found.confirmedAt, noted.confirmedAt))

@@ -138,7 +138,7 @@ func TestReadersWaitForTheListing(t *testing.T) {
 		if !taken() || !read() || !list() || errors.Join(*takeErr, *readErr, *listErr) != nil {
 			t.Errorf("ended: %v, %v, %v; %v, %v, %v", taken(), read(), list(), *takeErr, *readErr, *listErr)
 		}
-		expect(t, j, key("a"), journal.Unknown, "")
+		expect(t, j, key("a"), journal.Absent, "")
 	})
 }
 
@@ -177,7 +177,7 @@ func TestCopyOfWhatIsNoLongerListed(t *testing.T) {
 	no(t, j.BeginListing("ns").Commit(rows("b"), false))
 	expect(t, j, key("a"), journal.Settled, "1")
 	no(t, j.BeginListing("ns").Commit(rows("b"), true))
-	expect(t, j, key("a"), journal.Unknown, "")
+	expect(t, j, key("a"), journal.Absent, "")
 }
 
 // A listing that shows that many entries are gone is no long wait for anybody: their copies
@@ -194,7 +194,7 @@ func TestManyCopiesThatAreNoLongerListed(t *testing.T) {
 		t.Errorf("%d copies went by %d batches", n, batches)
 	}
 	for i := range n {
-		expect(t, j, key("%d", i), journal.Unknown, "")
+		expect(t, j, key("%d", i), journal.Absent, "")
 	}
 	if hidden := j.NotDurable(); hidden != 0 {
 		t.Errorf("readers of %d go on waiting", hidden)

@@ -127,7 +127,7 @@ func TestFailedLogEndsTheJournal(t *testing.T) {
 				if err := write(j, w); !errors.Is(err, journal.ErrFailed) {
 					t.Errorf("error is %v", err)
 				}
-				expect(t, j, key("lost"), journal.Unknown, "") // never durable, never visible
+				wantNoValue(t, j, key("lost")) // never durable, never visible
 				if n := j.NotDurable(); n != 0 {
 					t.Errorf("readers wait for %d fills", n)
 				}

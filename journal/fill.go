@@ -61,6 +61,7 @@ type filling struct {
 	setCopy     func(*store.Tx) // nil if the settled copy stays as it is
 	row         *rowChange
 	resizing    resizing
+	foreign     bool // the answer shows another host's write
 }
 
 // prepare compares the answer with what is kept. The caller holds the copies lock.
@@ -82,6 +83,7 @@ func (f *filling) prepare(o *Observation) error {
 			f.setCopy = drop
 		}
 		f.row, err = f.bringRow(f.id.Namespace, knownRow{Row: Row{Key: f.id.Key}, gone: true})
+		f.foreign = err == nil && f.isForeign(past, nil)
 		return err
 	}
 	now := *o
@@ -103,6 +105,7 @@ func (f *filling) prepare(o *Observation) error {
 		foreign: past.Origin.Seq != 0 && now.Origin.Seq == 0,
 	})
 	if err == nil {
+		f.foreign = f.isForeign(past, o)
 		f.resizing.to = base{int64(now.ListBytes), f.row.kept || keep}
 	}
 	return err
@@ -126,7 +129,7 @@ func (f *filling) Fill(tx *store.Tx) error {
 		defer f.unlock()
 		f.readers.Lock()
 		defer f.readers.Unlock()
-		f.readers.changed(Change{ID: f.id})
+		f.readers.changed(Change{ID: f.id, Foreign: f.foreign})
 	}
 	return nil
 }
@@ -134,7 +137,7 @@ func (f *filling) Fill(tx *store.Tx) error {
 // Applied makes readers wait until the change is durable.
 func (f *filling) Applied() {
 	f.sizes.baseChanged(f.id)
-	f.readers.changed(Change{ID: f.id})
+	f.readers.changed(Change{ID: f.id, Foreign: f.foreign})
 	f.revealed = f.hide(f.id, ID{Namespace: f.id.Namespace})
 	f.unlock()
 }

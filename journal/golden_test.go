@@ -97,6 +97,9 @@ func tryDump(j *journal.Journal) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		if s.Kind == journal.Absent {
+			s.Kind = journal.Unknown // the listing is below
+		}
 		fmt.Fprintf(&b, "%s kind %d seq %d %q %d %f %f\n", id, s.Kind, s.Seq, s.Value, s.ListBytes, s.CreatedAt, s.UpdatedAt)
 		if err := dumpFenced(&b, j, id); err != nil {
 			return "", err

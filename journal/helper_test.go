@@ -101,6 +101,14 @@ func expect(t testing.TB, j *journal.Journal, id journal.ID, kind journal.Kind, 
 	return state
 }
 
+// wantNoValue fails the test if the entry has a value, or a pending delete.
+func wantNoValue(t testing.TB, j *journal.Journal, id journal.ID) {
+	t.Helper()
+	if state := lookup(t, j, id); state.Kind != journal.Unknown && state.Kind != journal.Absent {
+		t.Fatalf("%s is of kind %d with %q", id, state.Kind, state.Value)
+	}
+}
+
 func check(t testing.TB, j *journal.Journal) {
 	t.Helper()
 	if err := j.Check(); err != nil {

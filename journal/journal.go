@@ -76,6 +76,9 @@ type Journal struct {
 	// Keys walks the keys of which something is known here.
 	Keys *Keys
 
+	// Listings are the kept listings.
+	Listings *Listings
+
 	opts    Options
 	store   *store.Store
 	pending *pendingSet

@@ -21,6 +21,7 @@ type listed struct {
 	removed []string   // keys of rows that go
 	absent  []ID       // entries with a settled copy that upstream no longer holds
 	doubted []ID       // entries in doubt whose settled copy is not what the listing shows
+	foreign []ID       // entries of which the listing shows another host's write
 	resizes []resizing // of the rows
 	drops   []resizing // of the absent ones
 	damaged bool       // the kept listing cannot be read
@@ -56,6 +57,9 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 	}
 	l.damaged = damaged
 	l.header = record.Header{FetchedAt: l.fill.startedAt, Newest: inOrder(now), Complete: complete}
+	if ok {
+		l.foreign = l.findForeign(past, complete, now)
+	}
 	l.compare(past.Rows, now)
 	if err := l.resize(complete); err != nil {
 		return err
@@ -245,6 +249,9 @@ func (l *listed) Applied() {
 	hidden := slices.Concat([]ID{{Namespace: l.fill.namespace}}, l.absent, l.doubted)
 	for _, id := range hidden {
 		l.readers.changed(Change{ID: id})
+	}
+	for _, id := range l.foreign {
+		l.readers.changed(Change{ID: id, Foreign: true})
 	}
 	l.revealed = l.hide(hidden...)
 	l.unlock()

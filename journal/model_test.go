@@ -21,6 +21,8 @@ type model struct {
 	decided []uint64 // the numbers of other hosts' states that were retried or discarded
 	listing []string // nil before the first one
 	sent    map[journal.ID]bool
+
+	complete bool // the listing has all keys
 }
 
 // play is a journal and its model under random operations.
@@ -198,10 +200,10 @@ func (p *play) list() {
 	p.model.listing = []string{"0", "elsewhere"}
 	upstream := rows("0", "elsewhere")
 	p.settle(key("%d", p.rng.IntN(5)))
-	complete := p.rng.IntN(2) == 0
-	no(p.t, fill.Commit(upstream, complete))
+	p.model.complete = p.rng.IntN(2) == 0
+	no(p.t, fill.Commit(upstream, p.model.complete))
 	for id := range p.model.settled {
-		if complete && !slices.Contains(p.model.listing, id.Key) {
+		if p.model.complete && !slices.Contains(p.model.listing, id.Key) {
 			delete(p.model.settled, id) // upstream has lost it
 		}
 	}
@@ -257,8 +259,11 @@ func (p *play) compare() {
 		state := lookup(p.t, p.j, id)
 		got = append(got, fmt.Sprint(id.Key, state.Kind, state.Seq, state.Value))
 		kind, value := journal.Unknown, p.model.settled[id]
-		if value != "" {
+		switch {
+		case value != "":
 			kind = journal.Settled
+		case p.model.complete && !slices.Contains(p.model.listing, id.Key):
+			kind = journal.Absent
 		}
 		w, pending := p.model.pending[id]
 		if pending {

@@ -40,6 +40,7 @@ func Open(opts Options) (*Journal, error) {
 		Fence:    &Fence{store: s, pending: pending, copies: copies, dead: dead, budget: (opts.MaxBytes + theirShare - 1) / theirShare},
 		Through:  &Through{store: s, pending: pending, copies: copies, full: full},
 		Keys:     &Keys{store: s, copies: copies},
+		Listings: &Listings{store: s, pending: pending, copies: copies},
 		opts:     opts, store: s, pending: pending, copies: copies, dead: dead,
 		evictor: &evictor{copies: copies, pending: pending, budget: opts.CopiesBytes},
 		full:    full,

@@ -11,8 +11,9 @@ import (
 // errGone says that the record of a pending write is not in the store any more.
 var errGone = errors.New("a pending write is missing")
 
-// Lookup says what is known here of an entry: its pending write, else its settled
-// copy, else nothing. It sees every write that was acknowledged before it began.
+// Lookup says what is known here of an entry: its pending write, else its settled copy, else
+// whether the namespace's listing has it. It sees every write that was acknowledged before it
+// began.
 func (j *Journal) Lookup(id ID) (State, error) {
 	if err := j.store.Acquire(); err != nil {
 		return State{}, err

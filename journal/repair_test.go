@@ -301,7 +301,7 @@ func TestListingOverDamagedCopies(t *testing.T) {
 	damageCopies(t, mem)
 	no(t, j.BeginListing("ns").Commit(rows("copy00"), true))
 	for _, i := range []int{1, 20, 39} {
-		expect(t, j, key("copy%02d", i), journal.Unknown, "")
+		expect(t, j, key("copy%02d", i), journal.Absent, "")
 	}
 	if l, ok, err := j.Listing("ns"); !ok || err != nil || len(l.Rows) != 1 {
 		t.Errorf("the listing is %+v, %v, %v", l.Rows, ok, err)

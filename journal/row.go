@@ -24,6 +24,8 @@ type rowChange struct {
 	listing string
 	write   func(*store.Tx) // nil if the listing on the disk stays as it is
 	kept    bool            // the listing on the disk has a row of the entry then
+	// wasAbsent says that the listing had all keys, and none of the entry.
+	wasAbsent bool
 }
 
 func (r *rowChange) changes() bool { return r.write != nil }
@@ -56,6 +58,7 @@ func (c *copies) bringRow(namespace string, k knownRow) (*rowChange, error) {
 	if err != nil {
 		return nil, err
 	}
+	change.wasAbsent = h.Complete && !kept
 	if k.gone {
 		if kept {
 			change.write = func(tx *store.Tx) { tx.Delete(key) }

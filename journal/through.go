@@ -65,12 +65,13 @@ func (t *Through) Doubt(id ID) {
 
 // Lapse ends a doubt about an entry with no pending write: nothing more can be carried out.
 // The copy of the entry, if there is one, may be from before. It counts as very old until
-// upstream is asked. Lapse is durable when it returns.
+// upstream is asked, and so does a listing that lacks the entry. Lapse is durable when it
+// returns.
 func (t *Through) Lapse(id ID) error {
 	return t.end(&retiring{w: Write{ID: id}}, func(past settledCopy) (func(*store.Tx), error) {
 		switch {
 		case !past.kept:
-			return func(*store.Tx) {}, nil
+			return t.copies.doubtAbsence(id)
 		case !past.intact, t.store.Low(int64(len(past.Value))):
 			t.copies.sizes.miscounted()
 			return func(tx *store.Tx) { tx.Delete(record.EntryKey(record.SettledPrefix, id)) }, nil

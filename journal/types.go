@@ -107,18 +107,19 @@ func (p Pending) Age() time.Duration { return age(p.Since) }
 // Kind says where an entry's state is known from.
 type Kind uint8
 
-// The kinds of a [State], in the order in which they win.
+// The kinds of a [State]. A pending write wins over a settled copy, and that over a listing.
 const (
 	Unknown Kind = iota // nothing is known here: only upstream can tell
 	Settled             // upstream had this state when it was last asked
 	Value               // a pending put
 	Gone                // a pending delete
+	Absent              // upstream did not hold the entry when its namespace was last listed
 )
 
 // State is what this journal can say of an entry.
 type State struct {
 	Kind        Kind
-	Seq         uint64 // of the pending write; 0 for Settled and Unknown
+	Seq         uint64 // of the pending write; 0 if there is none
 	Value       string
 	ListBytes   int
 	CreatedAt   float64 // Unix seconds
@@ -131,6 +132,9 @@ type State struct {
 	// InDoubt says that upstream may hold another state by now, or soon: a write that was
 	// not journaled may be carried out there. ConfirmedAt is long ago then.
 	InDoubt bool
+	// Listed says of an entry that is Unknown that upstream held it when its namespace was
+	// last listed, as far as is known.
+	Listed bool
 }
 
 // Listing is the last listing of a namespace that upstream gave, brought forward
@@ -175,6 +179,7 @@ type Change struct {
 	Seq     uint64 // of the write concerned
 	Written bool   // a new write became visible
 	Op      Op     // of the new write
+	Foreign bool   // upstream has shown a write that is not this journal's
 }
 
 var (

@@ -1,0 +1,194 @@
+package journal_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// contract 9: what a complete listing did not hold, and no write since has made, is absent as
+// of then, also after a crash.
+func TestAbsenceByListing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewCrashableMem()
+		j := open(t, fs)
+		a, b := key("a"), key("b")
+		expect(t, j, a, journal.Unknown, "")
+		no(t, j.BeginListing("ns").Commit(rows("b"), false))
+		expect(t, j, a, journal.Unknown, "")
+		time.Sleep(time.Minute)
+		at := time.Now()
+		no(t, j.BeginListing("ns").Commit(rows("b"), true))
+		time.Sleep(time.Minute)
+		for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
+			if state := expect(t, j, a, journal.Absent, ""); !state.ConfirmedAt.Equal(at.Round(0)) || state.Seq != 0 {
+				t.Errorf("state is %+v, want it confirmed at %v", state, at)
+			}
+			if state := expect(t, j, b, journal.Unknown, ""); !state.Listed {
+				t.Error("nobody knows that a listed entry exists")
+			}
+			expect(t, j, journal.ID{Namespace: "other", Key: "a"}, journal.Unknown, "")
+		}
+		time.Sleep(time.Minute)
+		at = time.Now()
+		no(t, j.BeginListing("ns").Commit(rows("b"), true)) // changes nothing on the disk
+		if state := expect(t, j, a, journal.Absent, ""); !state.ConfirmedAt.Equal(at.Round(0)) {
+			t.Errorf("confirmed at %v, want %v", state.ConfirmedAt, at)
+		}
+	})
+}
+
+// A write, and what becomes of it, ends an absence, also where no copy is kept.
+func TestAbsenceEndsWithAWrite(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	no(t, j.BeginListing("ns").Commit(nil, true))
+	a := key("a")
+	put(t, j, a, "1")
+	expect(t, j, a, journal.Value, "1")
+	settle(t, j, a)
+	expect(t, j, a, journal.Settled, "1")
+	no(t, j.DropCopies())
+	if state := expect(t, j, a, journal.Unknown, ""); !state.Listed {
+		t.Error("an entry whose copy is gone is not listed")
+	}
+	remove(t, j, a)
+	expect(t, j, a, journal.Gone, "")
+	settle(t, j, a)
+	expect(t, j, a, journal.Absent, "")
+
+	no(t, j.DeadLetter(put(t, j, a, "2"), journal.Failure{Status: 422, Reason: "no"}))
+	expect(t, j, a, journal.Absent, "")
+	no(t, j.DeadLetter(put(t, j, a, "3"), journal.Failure{Status: 422, Reason: "no", InDoubt: true}))
+	expect(t, j, a, journal.Unknown, "") // an earlier write may have landed
+	expect(t, j, key("other"), journal.Unknown, "")
+}
+
+// contract 8: a write that settles while upstream is asked for a listing is no absence in it.
+func TestWriteOvertakesAnAbsence(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	a, b := key("a"), key("b")
+	no(t, second(j.Fill(b, observed("1"), always)))
+	fill := j.BeginListing("ns")
+	put(t, j, a, "1")
+	settle(t, j, a)
+	remove(t, j, b)
+	settle(t, j, b)
+	no(t, fill.Commit(rows("b"), true))
+	expect(t, j, a, journal.Settled, "1")
+	expect(t, j, b, journal.Absent, "")
+	no(t, j.DropCopies())
+	expect(t, j, a, journal.Unknown, "")
+}
+
+// Nobody knows that upstream does not hold an entry in doubt, during the doubt and after it.
+func TestNoAbsenceInDoubt(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	j := open(t, fs)
+	a, b := key("a"), key("b")
+	no(t, j.BeginListing("ns").Commit(nil, true))
+	no(t, j.MarkSent(journal.Write{ID: a}))
+	j.Through.Doubt(a)
+	for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
+		if state := expect(t, j, a, journal.Unknown, ""); !state.InDoubt {
+			t.Error("not in doubt")
+		}
+		expect(t, j, b, journal.Absent, "")
+	}
+	no(t, j.BeginListing("ns").Commit(nil, true)) // it may land after that
+	expect(t, j, a, journal.Unknown, "")
+	under := j.BeginListing("ns")
+	no(t, j.Through.Lapse(a))
+	expect(t, j, a, journal.Unknown, "")
+	if err := under.Commit(nil, true); err == nil {
+		t.Error("a listing was taken that upstream may have made before the write landed")
+	}
+	no(t, j.BeginListing("ns").Commit(nil, true))
+	expect(t, j, a, journal.Absent, "")
+}
+
+// A listing lacks the copies that are not there, or not what it shows.
+func TestLacks(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	want := func(listed int, keys ...string) {
+		t.Helper()
+		got, n, err := j.Listings.Lacks("ns")
+		no(t, err)
+		if n != listed || fmt.Sprint(got) != fmt.Sprint(keys) {
+			t.Errorf("%q of %d are lacking, want %q of %d", got, n, keys, listed)
+		}
+	}
+	want(0)
+	no(t, j.BeginListing("ns").Commit([]journal.Row{{Key: "a", ListBytes: 1, UpdatedAt: 20}, {Key: "b", ListBytes: 1, UpdatedAt: 30}}, true))
+	want(2, "a", "b")
+	no(t, second(j.Fill(key("a"), &journal.Observation{Value: "1", ListBytes: 1, CreatedAt: 10, UpdatedAt: 20}, always)))
+	want(2, "b")
+	put(t, j, key("b"), "2")
+	want(2)
+	put(t, j, key("c"), "3")
+	settle(t, j, key("b"))
+	settle(t, j, key("c"))
+	want(3)
+	// Upstream has a time of its own for c, and another value of a.
+	no(t, j.BeginListing("ns").Commit([]journal.Row{{Key: "a", ListBytes: 1, UpdatedAt: 40}, {Key: "c", ListBytes: 1, UpdatedAt: 50}}, true))
+	want(2, "a")
+	no(t, j.DropCopies())
+	want(2, "a", "c")
+	no(t, second(j.Fill(key("c"), &journal.Observation{Value: "3", ListBytes: 1, CreatedAt: 10, UpdatedAt: 50}, always)))
+	want(2, "a")
+}
+
+// The subscriber is told of other hosts' writes, and of no write of this journal's.
+func TestForeignWritesAreTold(t *testing.T) {
+	j := reopen(t, vfs.NewMem())
+	var found []string
+	j.Subscribe(func(c journal.Change) {
+		if c.Foreign {
+			found = append(found, c.Key)
+		}
+	})
+	no(t, j.Run(t.Context()))
+	want := func(what string, keys ...string) {
+		t.Helper()
+		if fmt.Sprint(found) != fmt.Sprint(keys) {
+			t.Errorf("%s: told of %q, want %q", what, found, keys)
+		}
+		found = nil
+	}
+	shown := func(value string, at float64) *journal.Observation {
+		return &journal.Observation{Value: value, ListBytes: len(value), CreatedAt: 10, UpdatedAt: at}
+	}
+	row := func(key string, at float64) journal.Row { return journal.Row{Key: key, ListBytes: 1, UpdatedAt: at} }
+	late := float64(time.Now().Unix() + 1000)
+	no(t, second(j.Fill(key("a"), shown("1", 20), always)))
+	no(t, second(j.Fill(key("a"), shown("1", 20), always)))
+	no(t, j.BeginListing("ns").Commit([]journal.Row{row("a", 20), row("b", 30)}, true))
+	put(t, j, key("w"), "1")
+	settle(t, j, key("w"))
+	no(t, second(j.Fill(key("w"), shown("1", late), always))) // upstream's time of it
+	no(t, j.BeginListing("ns").Commit([]journal.Row{row("a", 20), row("b", 30), row("w", late)}, true))
+	put(t, j, key("p"), "1") // and upstream has it already
+	no(t, j.BeginListing("ns").Commit([]journal.Row{row("a", 20), row("b", 30), row("w", late), row("p", late)}, true))
+	settle(t, j, key("p"))
+	no(t, second(j.Fill(key("p"), shown("1", late), always)))
+	want("own writes")
+
+	no(t, second(j.Fill(key("a"), shown("2", 21), always)))
+	want("another value", "a")
+	no(t, second(j.Fill(key("new"), shown("2", 21), always)))
+	want("a value where none was", "new")
+	no(t, second(j.Fill(key("w"), shown("1", late+1), always)))
+	want("the same value again", "w")
+	no(t, second(j.Fill(key("a"), nil, always)))
+	want("a delete", "a")
+	no(t, j.BeginListing("ns").Commit([]journal.Row{row("b", 31), row("w", late+1), row("p", late), row("a", 99)}, true))
+	slices.Sort(found)
+	want("in a listing", "a", "b", "new")
+	no(t, j.BeginListing("ns").Commit([]journal.Row{row("b", 31), row("w", late+1), row("p", late), row("a", 99)}, true))
+	want("again")
+}

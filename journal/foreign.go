@@ -1,0 +1,56 @@
+package journal
+
+// mayBeOurs reports whether upstream may hold a write of this journal's to the entry that has
+// not settled: what upstream shows need not be another host's.
+func (c *copies) mayBeOurs(id ID) bool {
+	if c.doubts.has(id) {
+		return true
+	}
+	c.readers.RLock()
+	defer c.readers.RUnlock()
+	return c.pending.waits(id)
+}
+
+// isForeign reports whether upstream's answer, nil for absent, shows another host's write that
+// was not known. The caller holds the copies lock.
+func (f *filling) isForeign(past settledCopy, o *Observation) bool {
+	var changed bool
+	switch {
+	case o == nil:
+		changed = past.kept
+	case past.intact && past.Origin.Seq != 0:
+		changed = f.state.WrittenAs == 0
+	case past.intact:
+		changed = past.Value != o.Value || o.UpdatedAt > past.UpdatedAt
+	default:
+		changed = f.row.wasAbsent
+	}
+	return changed && !f.mayBeOurs(f.id)
+}
+
+// findForeign returns the entries of which a new listing shows another host's write that the
+// past one, if there was one, did not have. The caller holds the copies lock.
+func (l *listed) findForeign(past Listing, complete bool, now map[string]Row) (found []ID) {
+	add := func(key string) {
+		if id := (ID{Namespace: l.fill.namespace, Key: key}); !l.mayBeOurs(id) {
+			found = append(found, id)
+		}
+	}
+	had := make(map[string]bool, len(past.Rows))
+	for _, old := range past.Rows {
+		had[old.Key] = true
+		switch row, ok := now[old.Key]; {
+		case !ok && complete, ok && row.Origin.Seq == 0 && (old.Origin.Seq != 0 || row.UpdatedAt > old.UpdatedAt):
+			add(old.Key)
+		}
+	}
+	if !past.Complete {
+		return found
+	}
+	for key, row := range now {
+		if !had[key] && row.Origin.Seq == 0 {
+			add(key)
+		}
+	}
+	return found
+}
