@@ -92,7 +92,7 @@ func TestNoAbsenceInDoubt(t *testing.T) {
 	j := open(t, fs)
 	a, b := key("a"), key("b")
 	no(t, j.BeginListing("ns").Commit(nil, true))
-	no(t, j.MarkSent(journal.Write{ID: a}))
+	no(t, j.MarkSent(journal.Write{ID: a, Op: journal.Put, Value: "1"}))
 	j.Through.Doubt(a)
 	for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
 		if state := expect(t, j, a, journal.Unknown, ""); !state.InDoubt {

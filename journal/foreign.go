@@ -21,11 +21,20 @@ func (f *filling) isForeign(past settledCopy, o *Observation) bool {
 	case past.intact && past.Origin.Seq != 0:
 		changed = f.state.WrittenAs == 0
 	case past.intact:
-		changed = past.Value != o.Value || o.UpdatedAt > past.UpdatedAt
+		changed = past.Value != o.Value || o.UpdatedAt > shownAt(past.Origin, past.UpdatedAt)
 	default:
 		changed = f.row.wasAbsent
 	}
 	return changed && !f.mayBeOurs(f.id)
+}
+
+// shownAt is the time that upstream has shown of another host's state. A copy from before
+// upstream's time was kept has only its own.
+func shownAt(o Origin, updatedAt float64) float64 {
+	if o.At != 0 {
+		return o.At
+	}
+	return updatedAt
 }
 
 // findForeign returns the entries of which a new listing shows another host's write that the
@@ -39,8 +48,10 @@ func (l *listed) findForeign(past Listing, complete bool, now map[string]Row) (f
 	had := make(map[string]bool, len(past.Rows))
 	for _, old := range past.Rows {
 		had[old.Key] = true
-		switch row, ok := now[old.Key]; {
-		case !ok && complete, ok && row.Origin.Seq == 0 && (old.Origin.Seq != 0 || row.UpdatedAt > old.UpdatedAt):
+		row, ok := now[old.Key]
+		others := ok && row.Origin.Seq == 0
+		later := shownAt(row.Origin, row.UpdatedAt) > shownAt(old.Origin, old.UpdatedAt)
+		if !ok && complete || others && (old.Origin.Seq != 0 || later) {
 			add(old.Key)
 		}
 	}
