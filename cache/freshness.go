@@ -13,7 +13,10 @@ type Policy struct {
 	FreshFor             time.Duration // it answers without upstream being asked
 	StaleWhileRevalidate time.Duration // after that, it answers while upstream is asked
 	StaleIfError         time.Duration // after FreshFor, it answers when upstream cannot be asked
-	AbsentFor            time.Duration // an absence answers, and never after that
+	AbsentFor            time.Duration // an absence answers; after that, StaleIfError counts for it
+	// Exclusive says that nobody else changes what upstream holds: an answer is good until the
+	// next change here.
+	Exclusive bool
 }
 
 // Freshness is a judgement on an answer.
@@ -30,22 +33,28 @@ const (
 // Lifetime is for how long an answer is fresh, of an entry or listing that is there or of an
 // absence.
 func (p Policy) Lifetime(present bool) time.Duration {
-	if present {
+	switch {
+	case p.Exclusive:
+		return Forever
+	case present:
 		return p.FreshFor
 	}
 	return p.AbsentFor
 }
 
-// Judge returns what an answer of the given age is good for.
+// Judge returns what an answer of the given age is good for. One that is as old as can be is
+// never fresh: see [Age].
 func (p Policy) Judge(present bool, age time.Duration) Freshness {
+	fresh, stale := p.Lifetime(present), p.StaleWhileRevalidate
+	if !present {
+		stale = 0
+	}
 	switch {
-	case age < p.Lifetime(present):
+	case age < fresh:
 		return Fresh
-	case !present:
-		return Worthless
-	case age-p.FreshFor < p.StaleWhileRevalidate:
+	case age < Forever && age-fresh < stale:
 		return Stale
-	case p.StaleIfError == Forever || age-p.FreshFor < p.StaleIfError:
+	case p.StaleIfError == Forever || age-fresh < p.StaleIfError:
 		return Fallback
 	}
 	return Worthless

@@ -11,6 +11,7 @@ import (
 func TestJudge(t *testing.T) {
 	policy := cache.Policy{FreshFor: 10, StaleWhileRevalidate: 20, StaleIfError: 50, AbsentFor: 5}
 	forever := cache.Policy{FreshFor: 10, StaleIfError: cache.Forever}
+	exclusive := cache.Policy{FreshFor: 10, StaleWhileRevalidate: 20, StaleIfError: 50, Exclusive: true}
 	longer := cache.Policy{FreshFor: 10, StaleWhileRevalidate: 100, StaleIfError: 50}
 	for _, c := range []struct {
 		name    string
@@ -32,8 +33,14 @@ func TestJudge(t *testing.T) {
 		{"stale for longer than fallback", longer, true, 109, cache.Stale},
 		{"then worthless", longer, true, 110, cache.Worthless},
 		{"absent", policy, false, 4, cache.Fresh},
-		{"absence too old", policy, false, 5, cache.Worthless},
-		{"absence never falls back", forever, false, 0, cache.Worthless},
+		{"absence falls back", policy, false, 5, cache.Fallback},
+		{"absence is never stale", longer, false, 0, cache.Fallback},
+		{"last fallback moment of an absence", policy, false, 54, cache.Fallback},
+		{"absence too old", policy, false, 55, cache.Worthless},
+		{"absence without a limit", forever, false, 1 << 60, cache.Fallback},
+		{"exclusive", exclusive, true, 1 << 60, cache.Fresh},
+		{"exclusive absence", exclusive, false, 1 << 60, cache.Fresh},
+		{"exclusive, as old as can be", exclusive, true, cache.Forever, cache.Worthless},
 		{"nothing is fresh", cache.Policy{}, true, 0, cache.Worthless},
 	} {
 		if got := c.policy.Judge(c.present, c.age); got != c.want {
@@ -54,7 +61,8 @@ func TestAgeByTheWallClock(t *testing.T) {
 		{"corrected by a little", now.Add(time.Second), 0},
 		{"clock set back", now.Add(time.Second + 1), cache.Forever},
 		{"clock set back by a year", now.AddDate(1, 0, 0), cache.Forever},
-		{"never", time.Time{}, now.Sub(time.Time{})},
+		{"never", time.Time{}, cache.Forever},
+		{"at the beginning of Unix time", time.Unix(0, 0), cache.Forever},
 	} {
 		if got := cache.Age(c.confirmed, now); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)

@@ -25,6 +25,13 @@ const NoLimit time.Duration = -1
 // daemon instead of asking one over the network.
 const Embedded = "embedded"
 
+// AssumeAbsent as Offline answers 404 about an entry of which nothing is known, while upstream
+// cannot be asked. offlineRefuse, the default, answers 503.
+const (
+	AssumeAbsent  = "assume-absent"
+	offlineRefuse = "refuse"
+)
+
 // Config is a complete, validated configuration. Nothing changes it after Load, so any
 // goroutine may read it.
 type Config struct {
@@ -43,8 +50,9 @@ type Config struct {
 	Log        Log
 	Namespaces []Override // in file order; the first match wins
 
-	// WriteThrough is only ever set for the namespaces that match an override.
-	WriteThrough bool
+	// These are only ever set for the namespaces that match an override.
+	WriteThrough, Exclusive, Prefetch bool
+	Offline                           string // AssumeAbsent, or ""
 }
 
 // Upstream says which memory service the daemon stands in front of, and how patient the
@@ -126,7 +134,10 @@ type Policy struct {
 	Linger               time.Duration
 	Fence                bool
 	Quota                Quota
-	WriteThrough         bool // an acknowledgement means that upstream has the write
+	WriteThrough         bool   // an acknowledgement means that upstream has the write
+	Exclusive            bool   // only this daemon writes the namespace
+	Prefetch             bool   // values are fetched before anybody reads them
+	Offline              string // AssumeAbsent, or ""
 }
 
 // For returns the settings of a namespace: those of the first override that matches it,
@@ -150,5 +161,8 @@ func (c *Config) policy() Policy {
 		Fence:                c.Flush.Fence,
 		Quota:                c.Quota,
 		WriteThrough:         c.WriteThrough,
+		Exclusive:            c.Exclusive,
+		Prefetch:             c.Prefetch,
+		Offline:              c.Offline,
 	}
 }

@@ -78,11 +78,20 @@ func overridable() []Setting {
 			rows = append(rows, s)
 		}
 	}
-	return append(rows, Setting{
-		Name: "write_through", Default: "false",
-		Doc:   "an acknowledgement means that upstream has the write",
-		codec: truth(func(c *Config) *bool { return &c.WriteThrough }),
-	})
+	return append(rows,
+		Setting{Name: "write_through", Default: "false",
+			Doc:   "an acknowledgement means that upstream has the write",
+			codec: truth(func(c *Config) *bool { return &c.WriteThrough })},
+		Setting{Name: "exclusive", Default: "false",
+			Doc:   "only this daemon writes the namespace: nothing that is known is asked again",
+			codec: truth(func(c *Config) *bool { return &c.Exclusive })},
+		Setting{Name: "prefetch", Default: "false",
+			Doc:   "values are fetched before anybody reads them, while the namespace is used",
+			codec: truth(func(c *Config) *bool { return &c.Prefetch })},
+		Setting{Name: "offline", Default: offlineRefuse,
+			Doc:   "what is answered about an unknown entry when upstream cannot be asked: `refuse` (503) or `assume-absent` (404)",
+			codec: oneOf(offlineRefuse, []string{offlineRefuse, AssumeAbsent}, func(c *Config) *string { return &c.Offline })},
+	)
 }
 
 // onlyOfNamespaces reports whether only a namespace has a setting.

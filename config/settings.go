@@ -141,7 +141,7 @@ func generalSettings() []Setting {
 			Doc:   "`text`, `json`, or `auto`: text on a terminal and JSON elsewhere",
 			codec: oneOf("auto", []string{"auto", "text", "json"}, func(c *Config) *string { return &c.Log.Format })},
 		{Name: "namespaces", Default: "[]", Documented: "none", Live: true,
-			Doc:   "list of `{match: PATTERN, ...}` that overrides cache, flush and quota settings by namespace, and sets `write_through`; the first match wins",
+			Doc:   "list of `{match: PATTERN, ...}` that overrides cache, flush and quota settings by namespace, and sets `write_through`, `exclusive`, `prefetch` and `offline`; the first match wins",
 			codec: overrides(func(c *Config) *[]Override { return &c.Namespaces })},
 	}
 }

@@ -64,10 +64,9 @@ func (m *memory) lookUp(id journal.ID) (seq uint64, _ found, err error) {
 	if err != nil {
 		return 0, found{}, err
 	}
-	if made, ok := entryItem(id, state); ok {
-		item = &made
-	}
-	return state.Seq, m.judge(id.Namespace, anyAge, item, generation), nil
+	f := m.judge(id.Namespace, anyAge, newest(id, &state, item), generation)
+	f.mayExist = state.Listed || state.InDoubt
+	return state.Seq, f, nil
 }
 
 // present is the state that a GET would be answered with, which may have to be asked for, and
@@ -82,7 +81,7 @@ func (m *memory) present(id journal.ID, found found) (item *cache.Item, changes 
 		return nil, 0, err
 	case a.source >= fromUpstream:
 		return a.item, 1, nil
-	case a.source == fromFallback:
+	case a.source == fromFallback, a.source == fromAssumed:
 		return a.item, 0, nil
 	}
 	return nil, 0, errOvertaken // by a write that the next look finds

@@ -73,6 +73,11 @@ func parseSeconds(argument string) (time.Duration, bool) {
 	return time.Duration(min(n, uint64(maxAge/time.Second))) * time.Second, true
 }
 
+// narrow reports whether the caller does not take every answer that the policy would.
+func (d directives) narrow() bool {
+	return d.noCache || d.maxAge >= 0 || d.minFresh > 0 || d.maxStale >= 0 && d.maxStale < cache.Forever
+}
+
 // judge returns what an answer is good for under a policy and a caller's directives, its age,
 // and the directive that makes it worthless, if one does. A pending write is the newest there
 // is, whatever the caller asks for.
@@ -81,6 +86,9 @@ func (d directives) judge(p cache.Policy, item *cache.Item, now time.Time) (f ca
 		return cache.Fresh, 0, ""
 	}
 	age = cache.Age(item.ConfirmedAt, now)
+	if item.Incomplete {
+		p.Exclusive = false // upstream lists another key when one that it has listed goes
+	}
 	if excludedBy = d.excludes(p, item, age); excludedBy != "" {
 		return cache.Worthless, age, excludedBy
 	}

@@ -16,18 +16,37 @@ func entryKey(id journal.ID) cache.Key {
 
 // findEntry looks at what is known here of an entry, and leaves it in the cache.
 func (m *memory) findEntry(id journal.ID, d directives) (found, error) {
+	m.used.note(id.Namespace)
 	key := entryKey(id)
 	item, generation := m.cache.Get(key)
-	if item == nil {
-		state, err := m.journal.Lookup(id)
-		if err != nil {
-			return found{}, err
-		}
-		if made, ok := entryItem(id, state); ok {
-			item = m.cache.Put(key, generation, made)
-		}
+	if f := m.judge(id.Namespace, d, item, generation); f.freshness == cache.Fresh || item != nil && item.Body != nil {
+		return f, nil
 	}
-	return m.judge(id.Namespace, d, item, generation), nil
+	state, err := m.journal.Lookup(id)
+	if err != nil {
+		return found{}, err
+	}
+	known := newest(id, &state, item)
+	if known != nil && known != item {
+		known = m.cache.Put(key, generation, *known)
+	}
+	f := m.judge(id.Namespace, d, known, generation)
+	f.mayExist = state.Listed || state.InDoubt
+	return f, nil
+}
+
+// newest is what is known of an entry in a state, of which the cache has the given answer; nil if
+// nothing is. An absence that upstream itself has told of is not in the journal. It may be newer
+// than the listing that says the same, unless a listing has shown the entry since.
+func newest(id journal.ID, state *journal.State, cached *cache.Item) *cache.Item {
+	made, ok := entryItem(id, *state)
+	switch {
+	case ok && (state.Kind != journal.Absent || cached == nil || cached.ConfirmedAt.Before(made.ConfirmedAt)):
+		return &made
+	case state.Listed || state.InDoubt:
+		return nil
+	}
+	return cached
 }
 
 // entryItem is the answer that a state amounts to; ok is false if it is Unknown.
@@ -37,6 +56,8 @@ func entryItem(id journal.ID, state journal.State) (item cache.Item, ok bool) {
 		return cache.Item{}, false
 	case journal.Gone:
 		return cache.Item{}, true
+	case journal.Absent:
+		return cache.Item{ConfirmedAt: state.ConfirmedAt}, true
 	}
 	e := wire.Entry{
 		Namespace: id.Namespace, Key: id.Key, Value: state.Value,
@@ -146,8 +167,8 @@ func fetchedEntry(item *cache.Item, overtaken bool) fetched {
 }
 
 // rememberAbsence caches that upstream does not hold the entry, unless something newer
-// is known here: the journal keeps no record of absences. So it waits until the cache has
-// it, or upstream would be asked again by whoever reads at once. unchanged reports whether it is
+// is known here: the journal keeps no record of absences but its listings. So it waits until the
+// cache has it, or upstream would be asked again by whoever reads at once. unchanged reports whether it is
 // certain that nothing newer has left no trace: on a nearly full disk a write may settle
 // without a copy.
 func (m *memory) rememberAbsence(id journal.ID, unchanged func() bool) (*cache.Item, error) {
@@ -160,7 +181,7 @@ func (m *memory) rememberAbsence(id journal.ID, unchanged func() bool) (*cache.I
 	if err != nil {
 		return nil, err
 	}
-	if state.Kind == journal.Unknown && !state.InDoubt {
+	if state.Kind == journal.Absent || state.Kind == journal.Unknown && !state.InDoubt && !state.Listed {
 		item := m.cache.Put(entryKey(id), generation, absent)
 		m.cache.Await()
 		return item, nil

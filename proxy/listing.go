@@ -20,6 +20,7 @@ const (
 
 // findListing looks at what is known here of a listing, and leaves it in the cache.
 func (m *memory) findListing(namespace string, limit int, d directives) (found, error) {
+	m.used.note(namespace)
 	key := cache.Key{Namespace: namespace, Limit: limit}
 	item, generation := m.cache.Get(key)
 	if item == nil {

@@ -22,7 +22,7 @@ type metrics struct {
 	failed        prometheus.Counter
 }
 
-func newMetrics(opts Options) (*metrics, error) {
+func newMetrics(opts Options, watching *intruders) (*metrics, error) {
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "botwired_requests_total",
 		Help: "Requests of agents, by operation and outcome.",
@@ -42,7 +42,7 @@ func newMetrics(opts Options) (*metrics, error) {
 	for _, op := range []journal.Op{journal.Put, journal.Delete} {
 		m.acknowledged[op] = requests.WithLabelValues(op.String(), "acknowledged")
 	}
-	for _, c := range []prometheus.Collector{requests, &collector{opts}} {
+	for _, c := range []prometheus.Collector{requests, &collector{opts, watching}} {
 		if err := opts.Registry.Register(c); err != nil {
 			return nil, fmt.Errorf("metrics: %w", err)
 		}
@@ -59,6 +59,7 @@ var (
 	receiptsDesc      = desc("botwired_receipts", "Receipts of writes that have settled, were superseded or are dead.")
 	damagedCopiesDesc = desc("botwired_damaged_copies_total", "Settled copies and listings that were found damaged since the start and asked of upstream anew.")
 	damagedTablesDesc = desc("botwired_damaged_tables_total", "Tables of the journal that were found damaged since the start.")
+	intrudersDesc     = desc("botwired_exclusive_foreign_writes_total", "Writes of others that were found since the start in namespaces that are set exclusive.")
 	upstreamUpDesc    = desc("botwired_upstream_up", "0 while upstream is down, else 1.")
 	concurrencyDesc   = desc("botwired_upstream_concurrency", "Requests that may be under way upstream: fewer than upstream.concurrency while upstream does not take as many.")
 )
@@ -66,7 +67,10 @@ var (
 func desc(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
 
 // collector reads the state of the journal once for each scrape.
-type collector struct{ opts Options }
+type collector struct {
+	opts      Options
+	intruders *intruders
+}
 
 func (c *collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
 
@@ -92,4 +96,5 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	counter(damagedCopiesDesc, st.DamagedCopies)
 	counter(damagedTablesDesc, st.DamagedTables)
+	counter(intrudersDesc, c.intruders.total.Load())
 }

@@ -27,6 +27,7 @@ const (
 	fromPending                // a write that upstream has not confirmed
 	fromStale                  // known here, and asked for anew in the background
 	fromFallback               // known here, and upstream cannot be asked
+	fromAssumed                // not known here, and upstream cannot be asked: taken for absent
 	fromUpstream               // upstream was asked: nothing was known here
 	fromExpired                // upstream was asked: the answer known here was too old
 	fromDemand                 // upstream was asked: the caller demanded it
@@ -43,6 +44,7 @@ var sourceNames = [sources]struct {
 	fromPending:  {[]string{"botwired; hit; detail=pending"}, "pending"},
 	fromStale:    {[]string{"botwired; hit; detail=stale-while-revalidate"}, "stale"},
 	fromFallback: {[]string{"botwired; hit; detail=stale-if-error"}, "fallback"},
+	fromAssumed:  {[]string{"botwired; hit; detail=assume-absent"}, "assumed"},
 	fromUpstream: {[]string{"botwired; fwd=miss"}, "miss"},
 	fromExpired:  {[]string{"botwired; fwd=stale"}, "expired"},
 	fromDemand:   {[]string{"botwired; fwd=request"}, "demanded"},
@@ -79,6 +81,7 @@ type found struct {
 	freshness  cache.Freshness
 	age        time.Duration
 	excludedBy string // the caller's directive that keeps the item from being the answer; "" if none does
+	mayExist   bool   // nothing is known, but that upstream holds the entry, or may
 }
 
 // judge judges an item that was found under a generation; nil is no item.
@@ -87,7 +90,7 @@ func (m *memory) judge(namespace string, d directives, item *cache.Item, g cache
 		return found{generation: g, freshness: cache.Worthless}
 	}
 	freshness, age, excludedBy := d.judge(m.policy(namespace), item, time.Now())
-	return found{item, g, freshness, age, excludedBy}
+	return found{item: item, generation: g, freshness: freshness, age: age, excludedBy: excludedBy}
 }
 
 // answer is the item as an answer that upstream is not asked for.
@@ -127,6 +130,8 @@ func (m *memory) askUpstream(d directives, found found, from resource) (answer, 
 	case found.freshness == cache.Fallback && isNoAnswer(err):
 		a.source = fromFallback
 		return a, nil
+	case m.assumesAbsent(key, d, found) && isOutage(err):
+		return answer{item: &cache.Item{}, source: fromAssumed}, nil
 	}
 	return answer{}, m.explainUnused(key.Namespace, found, err)
 }
@@ -137,18 +142,23 @@ type unusedCopy struct {
 	error     // why upstream cannot be asked
 	age       time.Duration
 	directive string
+	absent    bool // the copy is none: upstream did not hold the entry
 }
 
 func (u *unusedCopy) Unwrap() error { return u.error }
 
 // text says why the copy is no answer, and how to get it.
 func (u *unusedCopy) text() string {
+	answer := "the copy that upstream confirmed"
+	if u.absent {
+		answer = "404, as upstream did not hold the entry"
+	}
 	ago := "at an unknown time"
 	if u.age != cache.Forever {
 		ago = u.age.Truncate(time.Second).String() + " ago"
 	}
-	return fmt.Sprintf("known here, but the request says %s, and %v. Without %[1]s the answer is the copy that upstream confirmed %[3]s",
-		u.directive, u.error, ago)
+	return fmt.Sprintf("known here, but the request says %s, and %v. Without %[1]s the answer is %[3]s %[4]s",
+		u.directive, u.error, answer, ago)
 }
 
 // explainUnused adds to an outage's error that there is a copy that other directives
@@ -160,7 +170,7 @@ func (m *memory) explainUnused(namespace string, found found, err error) error {
 	if freshness, _, _ := anyAge.judge(m.policy(namespace), found.item, time.Now()); freshness == cache.Worthless {
 		return err
 	}
-	return &unusedCopy{err, found.age, found.excludedBy}
+	return &unusedCopy{err, found.age, found.excludedBy, found.item.Body == nil}
 }
 
 // fetchFor asks upstream for a reader. A reader with an old answer to fall back on is not

@@ -129,7 +129,9 @@ func TestACopyThatADirectiveExcludes(t *testing.T) {
 			}
 			wantStatus(t, s.get(target), http.StatusOK)
 		}
-		wantDetail(t, s.get("/memory/n/unknown", "Cache-Control", "no-cache"), http.StatusServiceUnavailable, "not known here, and ")
+		wantDetail(t, s.get("/memory/other/unknown", "Cache-Control", "no-cache"), http.StatusServiceUnavailable, "not known here, and ")
+		wantDetail(t, s.get("/memory/n/absent", "Cache-Control", "no-cache"), http.StatusServiceUnavailable,
+			"known here, but the request says no-cache, and ", "Without no-cache the answer is 404, as upstream did not hold the entry 1m5s ago")
 	})
 }
 
@@ -181,7 +183,9 @@ func TestFreshForZeroAsksUpstreamEveryTime(t *testing.T) {
 	})
 }
 
-func TestAnAbsenceAnswersForAWhileAndNeverLonger(t *testing.T) {
+// After cache.absent_for an absence is asked for again. While upstream cannot be asked, it
+// answers like any copy, for cache.stale_if_error.
+func TestAnAbsenceAnswersForAWhile(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
 		s.upstream.take()
@@ -193,6 +197,12 @@ func TestAnAbsenceAnswersForAWhileAndNeverLonger(t *testing.T) {
 		wantAsked(t, s)
 		time.Sleep(time.Millisecond)
 		s.upstream.setDown(true)
+		w = s.get("/memory/n/k")
+		wantStatus(t, w, http.StatusNotFound)
+		wantHeader(t, w, "Cache-Status", "botwired; hit; detail=stale-if-error")
+		wantHeader(t, w, "Age", "2")
+		s.policy.StaleIfError = time.Minute
+		time.Sleep(time.Minute)
 		wantStatus(t, s.get("/memory/n/k"), http.StatusServiceUnavailable)
 		s.upstream.setDown(false)
 		s.upstream.set(id("n", "k"), "there")
@@ -273,7 +283,7 @@ func TestASettledDeleteLeavesAKnownAbsence(t *testing.T) {
 		wantStatus(t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusNotFound)
 		time.Sleep(2 * time.Second)
 		wantAsked(t, s)
-		wantStatus(t, s.get("/memory/n/k"), http.StatusServiceUnavailable)
+		wantHeader(t, s.get("/memory/n/k"), "Cache-Status", "botwired; hit; detail=stale-if-error")
 	})
 }
 

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/wire"
@@ -117,6 +118,10 @@ type Options struct {
 	// WriteThrough says whether an acknowledgement of a namespace means that upstream has
 	// the write; nil is for none.
 	WriteThrough func(namespace string) bool
+	// Prefetch says of which namespaces the values are fetched before anybody reads them, and
+	// AssumeAbsent in which an unknown entry is answered 404 while upstream cannot be asked;
+	// nil is for none.
+	Prefetch, AssumeAbsent func(namespace string) bool
 	// UpstreamURL and UpstreamState describe upstream in the status.
 	UpstreamURL   string
 	UpstreamState func() UpstreamState
@@ -136,12 +141,13 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Server is the HTTP handler. It works in the background only for requests, and Close
-// waits for both.
+// Server is the HTTP handler. In the background it works only for requests, and in Run. Close
+// waits for all but Run.
 type Server struct {
 	tasks   *tasks
 	memory  *memory
 	surface *surface
+	lister  *listKeeper
 	forward http.Handler
 	metrics *metrics
 	logger  *slog.Logger
@@ -149,26 +155,39 @@ type Server struct {
 
 // New returns a server; it is an error to register its metrics twice.
 func New(opts Options) (*Server, error) {
-	counters, err := newMetrics(opts)
+	watching := newIntruders(func(namespace string) bool { return opts.Policy(namespace).Exclusive }, opts.Logger)
+	counters, err := newMetrics(opts, watching)
 	if err != nil {
 		return nil, err
 	}
 	running := newTasks()
-	if opts.WriteThrough == nil {
-		opts.WriteThrough = func(string) bool { return false }
+	none := func(string) bool { return false }
+	for _, of := range []*func(string) bool{&opts.WriteThrough, &opts.Prefetch, &opts.AssumeAbsent} {
+		if *of == nil {
+			*of = none
+		}
 	}
 	m := &memory{
 		journal: opts.Journal, cache: opts.Cache, upstream: opts.Upstream, flusher: opts.Flusher,
-		policy: opts.Policy, writesThrough: opts.WriteThrough, passing: newPassing(), metrics: counters, bodies: wire.NewBodies(), tasks: running,
+		policy: opts.Policy, writesThrough: opts.WriteThrough, passing: newPassing(), offline: opts.AssumeAbsent, intruders: watching,
+		used: newInUse(), metrics: counters, bodies: wire.NewBodies(), tasks: running,
 		fetches: &fetches{tasks: running, logger: opts.Logger},
 	}
-	own := newSurface(opts, running)
-	own.operations["export"] = operation{http.MethodGet, exporter{m}.answer, []string{"namespace"}}
-	own.operations["import"] = operation{http.MethodPost, newImporter(m).answer, []string{"namespace", "dry_run"}}
+	m.prefetches = newPrefetches(m, running, opts.Logger)
 	return &Server{
-		tasks: running, memory: m, surface: own,
+		tasks: running, memory: m, surface: newSurface(opts, m, running),
+		lister:  &listKeeper{m: m, used: m.used, prefetches: opts.Prefetch, ended: make(chan ending)},
 		forward: opts.Forward, metrics: counters, logger: opts.Logger,
 	}, nil
+}
+
+// Run lists the namespaces in use until ctx ends, so that their absent keys are known, and
+// fetches the values of those that are set so.
+func (s *Server) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.lister.run(ctx) })
+	g.Go(func() error { return s.memory.intruders.run(ctx, s.memory.fetchEntry) })
+	return g.Wait()
 }
 
 // BeginStop has readyz say 503, so that nobody sends more callers here. Everybody else is

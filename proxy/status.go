@@ -95,6 +95,15 @@ type namespaceDocument struct {
 	Bytes             int64      `json:"bytes"`
 	BytesLimit        *int64     `json:"bytes_limit"`
 	BytesLimitLearned *time.Time `json:"bytes_limit_learned_until,omitempty"`
+	// ForeignWrites are those that others have made though the namespace is set exclusive; it is
+	// left out if none was found.
+	ForeignWrites *foreignDocument `json:"foreign_writes,omitempty"`
+}
+
+type foreignDocument struct {
+	Found   int       `json:"found"`
+	LastAt  time.Time `json:"last_found_at"`
+	LastKey string    `json:"last_key"`
 }
 
 func (n *namespaceDocument) setSize(size journal.NamespaceSize) {
@@ -164,8 +173,8 @@ func (s *surface) status(w http.ResponseWriter, r *http.Request) error {
 }
 
 // namespaces describes, by name, the namespaces with pending writes, those that have used
-// something of their quota, those that are nearly full, and those that upstream lets nobody
-// read.
+// something of their quota, those that are nearly full, those that upstream lets nobody read,
+// and those that are set exclusive and are not.
 func (s *surface) namespaces(st journal.Stats) []namespaceDocument {
 	docs := make(map[string]*namespaceDocument, len(st.Namespaces))
 	of := func(name string) *namespaceDocument {
@@ -191,6 +200,9 @@ func (s *surface) namespaces(st journal.Stats) []namespaceDocument {
 	}
 	for name := range s.sizes.NearlyFull() {
 		of(name)
+	}
+	for name, seen := range s.intruders.all() {
+		of(name).ForeignWrites = &foreignDocument{seen.count, seen.last.UTC().Round(time.Millisecond), seen.key}
 	}
 	for name, doc := range docs {
 		doc.setSize(s.sizes.Of(name))

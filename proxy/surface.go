@@ -47,6 +47,8 @@ type surface struct {
 	version       string
 	metrics       http.Handler
 	tasks         *tasks
+	prefetches    *prefetches
+	intruders     *intruders
 	stopping      atomic.Bool
 	operations    map[string]operation // by path
 }
@@ -61,9 +63,9 @@ type operation struct {
 // anyParameters lets a request have parameters of its own: probes and scrapers add some.
 const anyParameters = "*"
 
-func newSurface(opts Options, running *tasks) *surface {
+func newSurface(opts Options, m *memory, running *tasks) *surface {
 	s := &surface{
-		tasks:   running,
+		tasks: running, prefetches: m.prefetches, intruders: m.intruders,
 		journal: opts.Journal, flusher: opts.Flusher,
 		upstreamURL: opts.UpstreamURL, upstreamState: opts.UpstreamState, readsRefused: opts.ReadsRefused, quotas: opts.Quotas,
 		sizes:   opts.Sizes,
@@ -72,10 +74,13 @@ func newSurface(opts Options, running *tasks) *surface {
 	s.operations = map[string]operation{
 		"status":       {http.MethodGet, s.status, nil},
 		"flush":        {http.MethodPost, s.flush, []string{"namespace", "timeout", "now"}},
+		"prefetch":     {http.MethodPost, s.prefetch, []string{"namespace", "timeout"}},
 		"pending":      {http.MethodGet, s.pending, []string{"namespace", "limit"}},
 		"dead-letters": {http.MethodGet, s.deadLetters, []string{"limit", "after"}},
 		"pending/send": {http.MethodPost, s.sendPending, []string{"namespace", "key"}},
 		"pending/drop": {http.MethodPost, s.dropPending, []string{"namespace", "key", "seq"}},
+		"export":       {http.MethodGet, exporter{m}.answer, []string{"namespace"}},
+		"import":       {http.MethodPost, newImporter(m).answer, []string{"namespace", "dry_run"}},
 		"metrics":      {http.MethodGet, s.exposeMetrics, []string{anyParameters}},
 		"livez":        {http.MethodGet, s.livez, []string{anyParameters}},
 		"readyz":       {http.MethodGet, s.readyz, []string{anyParameters}},

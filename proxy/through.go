@@ -71,6 +71,7 @@ type passage struct {
 func (m *memory) writeThrough(
 	ctx context.Context, w http.ResponseWriter, write journal.NewWrite, c conditions,
 ) (written journal.Write, settled bool, err error) {
+	m.used.note(write.Namespace)
 	// If the deadline cannot be moved, the answer may be lost, as any can.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	defer func() { _ = allow(w, 0) }()

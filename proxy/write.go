@@ -45,6 +45,10 @@ func newPut(id journal.ID, value string) journal.NewWrite {
 
 // store journals a write.
 func (m *memory) store(w journal.NewWrite) (journal.Write, error) {
+	m.used.note(w.Namespace)
+	if err := m.fenceAssumed(&w); err != nil {
+		return journal.Write{}, err
+	}
 	written, err := m.journal.Append(w)
 	if err == nil {
 		m.metrics.acknowledged[w.Op].Inc()
@@ -77,6 +81,7 @@ func (m *memory) delete(w http.ResponseWriter, r *http.Request, id journal.ID) e
 	if err != nil {
 		return err
 	}
+	m.used.note(id.Namespace)
 	if m.writesThrough(id.Namespace) {
 		return deleteThrough(r.Context(), m, w, id, c)
 	}
@@ -133,37 +138,45 @@ func (m *memory) tryDelete(
 	switch state.Kind {
 	case journal.Gone:
 		return journal.Write{}, "", wire.NotFound(id.Namespace, id.Key)
-	case journal.Unknown:
-		if parameter, err = m.mayExist(id, generation, began); err != nil {
+	case journal.Unknown, journal.Absent:
+		if parameter, err = m.mayExist(id, &state, generation, began); err != nil {
 			return journal.Write{}, "", err
 		}
 	}
 	w, err = m.store(journal.NewWrite{
 		ID: id, Op: journal.Delete,
 		If: func(newest uint64) bool {
-			return newest == state.Seq && (!lease.Revoked() || askedBefore && state.Kind == journal.Unknown)
+			return newest == state.Seq && (!lease.Revoked() || askedBefore && leavesNoTrace(state.Kind))
 		},
 	})
 	return w, parameter, err
 }
 
+// leavesNoTrace reports whether an entry of a kind may change upstream, and upstream may tell of
+// it, without any record of that here.
+func leavesNoTrace(k journal.Kind) bool { return k == journal.Unknown || k == journal.Absent }
+
 // mayExist refuses with 404 an entry that is known to be absent. If that is not known, it
 // asks upstream, and if upstream cannot be asked, or not in the time that is left of the
-// caller's patience since the DELETE began, it goes by the listing. The generation is the
-// entry's from before it was looked up.
-func (m *memory) mayExist(id journal.ID, generation cache.Generation, began time.Time) (parameter string, err error) {
+// caller's patience since the DELETE began, it goes by an older absence, or by the listing. The
+// generation is the entry's from before it was looked up.
+func (m *memory) mayExist(
+	id journal.ID, state *journal.State, generation cache.Generation, began time.Time,
+) (parameter string, err error) {
 	key := entryKey(id)
-	item, _ := m.cache.Get(key)
-	if m.judge(id.Namespace, anyAge, item, generation).freshness != cache.Fresh {
+	cached, _ := m.cache.Get(key)
+	item := newest(id, state, cached)
+	if freshness := m.judge(id.Namespace, anyAge, item, generation).freshness; freshness != cache.Fresh {
 		from := &entry{m, id, generation, false}
 		got, err := m.fetches.wait(from, false, from.patience()-time.Since(began))
-		if isUnavailable(err) && !refusesCaller(err) {
+		switch {
+		case err == nil:
+			item = got.item(key)
+		case !isUnavailable(err) || refusesCaller(err):
+			return "", err
+		case freshness != cache.Fallback:
 			return m.mayBeListed(id)
 		}
-		if err != nil {
-			return "", err
-		}
-		item = got.item(key)
 	}
 	if item.Body == nil {
 		return "", wire.NotFound(id.Namespace, id.Key)

@@ -202,6 +202,9 @@ func TestAKnownAbsenceIsNotAskedForAgainByDelete(t *testing.T) {
 		wantStatus(t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusNotFound)
 		wantAsked(t, s)
 		time.Sleep(2 * time.Second)
+		wantStatus(t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusNotFound)
+		wantAsked(t, s, question{ID: id("n", "k")})
+		s.policy.StaleIfError = 0
 		wantStatus(t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
 	})
 }

@@ -1,0 +1,40 @@
+package proxy
+
+import (
+	"errors"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/journal"
+)
+
+// assumesAbsent reports whether a reader may be told that an entry is absent of which nothing is
+// known: its namespace is set so. What a listing has, or what is in doubt, is no such entry, and
+// a caller who demands an answer from upstream gets none from here. A write through could not be
+// fenced, so nothing is assumed before one.
+func (m *memory) assumesAbsent(key cache.Key, d directives, f found) bool {
+	unknown := f.item == nil || f.item.Body == nil
+	return key.Key != "" && unknown && !f.mayExist && !d.narrow() &&
+		m.offline(key.Namespace) && !m.writesThrough(key.Namespace)
+}
+
+// isOutage reports whether an error says that upstream did not answer. One that answers and
+// refuses is there.
+func isOutage(err error) bool {
+	var said answered
+	return isUnavailable(err) && !errors.As(err, &said)
+}
+
+// fenceAssumed has a write fenced, whatever the settings, if its entry may have been read as
+// absent without anybody knowing: upstream may hold a value after all (contract 17). A newer
+// write to the entry inherits that from a pending one.
+func (m *memory) fenceAssumed(w *journal.NewWrite) error {
+	if !m.offline(w.Namespace) {
+		return nil
+	}
+	state, err := m.journal.Lookup(w.ID)
+	if err != nil {
+		return err
+	}
+	w.Fenced = w.Fenced || leavesNoTrace(state.Kind)
+	return nil
+}
