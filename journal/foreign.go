@@ -25,7 +25,7 @@ func (f *filling) isForeign(past settledCopy, o *Observation) bool {
 	default:
 		changed = f.row.wasAbsent
 	}
-	return changed && !f.mayBeOurs(f.id)
+	return changed && !f.row.wasShown && !f.mayBeOurs(f.id)
 }
 
 // shownAt is the time that upstream has shown of another host's state. A copy from before

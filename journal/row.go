@@ -26,6 +26,8 @@ type rowChange struct {
 	kept    bool            // the listing on the disk has a row of the entry then
 	// wasAbsent says that the listing had all keys, and none of the entry.
 	wasAbsent bool
+	// wasShown says that the listing had a row of the entry with upstream's present time.
+	wasShown bool
 }
 
 func (r *rowChange) changes() bool { return r.write != nil }
@@ -59,6 +61,7 @@ func (c *copies) bringRow(namespace string, k knownRow) (*rowChange, error) {
 		return nil, err
 	}
 	change.wasAbsent = h.Complete && !kept
+	change.wasShown = k.shownAt != 0 && k.shownAt == old.Origin.At
 	if k.gone {
 		if kept {
 			change.write = func(tx *store.Tx) { tx.Delete(key) }

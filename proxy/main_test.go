@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -87,7 +89,12 @@ func newSidecar(t *testing.T, adjust ...func(*journal.Options, *Options)) *sidec
 	if s.journal, err = journal.Open(stored); err != nil {
 		t.Fatal(err)
 	}
-	s.journal.Subscribe(func(c journal.Change) { s.cache.Changed(c.Namespace, c.Key) })
+	s.journal.Subscribe(func(c journal.Change) {
+		s.cache.Changed(c.Namespace, c.Key)
+		if s.server != nil {
+			s.server.Changed(c)
+		}
+	})
 	t.Cleanup(func() {
 		if err := s.journal.Close(); err != nil {
 			t.Errorf("closing the journal: %v", err)
@@ -111,6 +118,19 @@ func newSidecar(t *testing.T, adjust ...func(*journal.Options, *Options)) *sidec
 func inBubble(t *testing.T, test func(*testing.T, *sidecar)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { test(t, newSidecar(t)) })
+}
+
+// run runs what the server does in the background, until the test ends.
+func (s *sidecar) run() {
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.server.Run(ctx) }()
+	s.t.Cleanup(func() {
+		stop()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			s.t.Errorf("Run ended with %v", err)
+		}
+	})
 }
 
 // do sends one request; headers are names and values in turn.

@@ -139,6 +139,7 @@ func (d *sidecar) run(ctx context.Context, serve func() error, shutdown func(con
 		return d.journal.Maintain(flushing)
 	})
 	g.Go(func() error { return d.flusher.Run(flushing) })
+	g.Go(func() error { return d.proxy.Run(flushing) })
 	g.Go(func() error {
 		return remindOfDeadLetters(flushing, d.journal.Rebuilt(), func() int { return d.journal.Stats().OpenDeadLetters }, d.logger)
 	})
@@ -252,4 +253,5 @@ func newHTTPServer(handler http.Handler, logger *slog.Logger) *http.Server {
 func (d *sidecar) changed(c journal.Change) {
 	d.cache.Changed(c.Namespace, c.Key)
 	d.flusher.Changed(c)
+	d.proxy.Changed(c)
 }

@@ -207,6 +207,8 @@ func (d *sidecar) openProxy(c *config.Config, engine upstream.Engine, forward ht
 		Forward:       forward,
 		Policy:        func(namespace string) cache.Policy { return cachePolicy(d.config.Load().For(namespace)) },
 		WriteThrough:  func(namespace string) bool { return d.config.Load().For(namespace).WriteThrough },
+		Prefetch:      func(namespace string) bool { return d.config.Load().For(namespace).Prefetch },
+		AssumeAbsent:  func(namespace string) bool { return d.config.Load().For(namespace).Offline == config.AssumeAbsent },
 		UpstreamURL:   c.Upstream.URL,
 		UpstreamState: d.upstreamState,
 		ReadsRefused:  reader.Refused,
@@ -238,7 +240,7 @@ func guardOptions(c *config.Config, token string) guard.Options {
 func cachePolicy(p config.Policy) cache.Policy {
 	out := cache.Policy{
 		FreshFor: p.FreshFor, StaleWhileRevalidate: p.StaleWhileRevalidate,
-		StaleIfError: p.StaleIfError, AbsentFor: p.AbsentFor,
+		StaleIfError: p.StaleIfError, AbsentFor: p.AbsentFor, Exclusive: p.Exclusive,
 	}
 	if p.StaleIfError == config.NoLimit {
 		out.StaleIfError = cache.Forever

@@ -62,7 +62,7 @@ func (w *world) remove(id journal.ID) string {
 		return ""
 	case r.Code == http.StatusForbidden: // upstream's: it was asked
 		known, err := w.node.journal.Lookup(id)
-		if err != nil || known.Kind != journal.Unknown {
+		if err != nil || known.Kind != journal.Unknown && known.Kind != journal.Absent {
 			return fmt.Sprintf("contract 11: DELETE %s was answered %d, and it is known (%v)", id, r.Code, err)
 		}
 		return ""

@@ -20,7 +20,8 @@ type plan struct {
 }
 
 func (p plan) String() string {
-	return fmt.Sprintf("seed %d: %d callers, fair %t, through %t, cache %d, linger %s", p.seed, p.callers, p.fair, p.through, p.memory, p.linger)
+	return fmt.Sprintf("seed %d: %d callers, fair %t, through %t, lists %t, exclusive %t, cache %d, linger %s",
+		p.seed, p.callers, p.fair, p.through, p.lists, p.policy.Exclusive, p.memory, p.linger)
 }
 
 // leastPatience is the shortest that upstream's Reader has.
@@ -33,7 +34,8 @@ func newPlan(seed uint64, virtual bool) plan {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	p := plan{settings: usual, seed: seed, virtual: virtual, fair: rng.IntN(3) == 0}
 	p.memory = []int64{16 << 10, 1 << 20}[rng.IntN(2)]
-	p.policy = cache.Policy{StaleIfError: cache.Forever}
+	p.policy = cache.Policy{StaleIfError: cache.Forever, Exclusive: rng.IntN(4) == 0}
+	p.lists = rng.IntN(2) == 0
 	p.through = seed%3 == 2 && (virtual || p.fair) // the checker cannot bear many outcomes that nobody knows
 	if virtual {
 		p.callers, p.calls, p.latency = 2+rng.IntN(6), 40, 50*time.Millisecond

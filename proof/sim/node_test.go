@@ -50,6 +50,7 @@ type settings struct {
 	policy                     cache.Policy
 	quota                      upstream.Quota
 	through                    bool // all namespaces write through
+	lists                      bool // namespaces in use are listed in the background
 }
 
 // usual are the defaults, but for the cache's memory.
@@ -72,6 +73,7 @@ type node struct {
 	offset  *upstream.Offset
 	flusher *upstream.Flusher
 	proxy   *proxy.Server
+	with    settings
 	stop    context.CancelFunc
 	ended   chan error
 
@@ -113,7 +115,7 @@ func (n *node) isSevered() bool {
 
 // open wires a daemon as cmd/botwired does.
 func open(fs vfs.FS, up *service, with settings) (*node, error) {
-	n := &node{}
+	n := &node{with: with}
 	logger := slog.New(slog.NewTextHandler(up, nil))
 	var err error
 	if n.cache, err = cache.New(with.memory); err != nil {
@@ -147,6 +149,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	n.journal.Subscribe(func(c journal.Change) {
 		n.cache.Changed(c.Namespace, c.Key)
 		n.flusher.Changed(c)
+		n.proxy.Changed(c)
 	})
 	reader := upstream.NewReader(upstream.ReaderOptions{
 		Engine: n.engine, Health: n.health, Slots: n.slots, Patience: with.patience,
@@ -172,22 +175,30 @@ func (n *node) upstreamState() proxy.UpstreamState {
 // start runs the background work.
 func (n *node) start() {
 	ctx, stop := context.WithCancel(context.Background())
-	n.stop, n.ended = stop, make(chan error, 2)
-	go func() {
-		err := n.journal.Run(ctx)
-		if err == nil {
-			err = n.journal.Maintain(ctx)
-		}
-		n.ended <- err
-	}()
-	go func() { n.ended <- n.flusher.Run(ctx) }()
+	work := []func(context.Context) error{n.keepJournal, n.flusher.Run}
+	if n.with.lists {
+		work = append(work, n.proxy.Run)
+	}
+	n.stop, n.ended = stop, make(chan error, len(work))
+	for _, run := range work {
+		go func() { n.ended <- run(ctx) }()
+	}
+}
+
+func (n *node) keepJournal(ctx context.Context) error {
+	if err := n.journal.Run(ctx); err != nil {
+		return err
+	}
+	return n.journal.Maintain(ctx)
 }
 
 // end stops everything without draining. After a crash nobody looks at the file system
 // any more.
-func (n *node) end() error {
+func (n *node) end() (err error) {
 	n.stop()
-	err := errors.Join(<-n.ended, <-n.ended)
+	for range cap(n.ended) {
+		err = errors.Join(err, <-n.ended)
+	}
 	n.proxy.Close()
 	n.engine.Close()
 	err = errors.Join(err, n.quotas.Close(), n.journal.Close())

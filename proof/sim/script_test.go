@@ -80,6 +80,7 @@ func (s step) String() string {
 // script is the whole plan of a seed, short enough to read.
 type script struct {
 	quota upstream.Quota // of each namespace
+	lists bool           // namespaces in use are listed in the background
 	steps []step
 }
 
@@ -88,6 +89,7 @@ func (s script) String() string {
 	if s.quota.Writes > 0 {
 		fmt.Fprintf(&b, "  quota of %d in %s, max_age %s\n", s.quota.Writes, s.quota.Period, s.quota.MaxAge)
 	}
+	fmt.Fprintf(&b, "  lists in the background: %t\n", s.lists)
 	for _, line := range s.steps {
 		fmt.Fprintln(&b, "  "+line.String())
 	}
@@ -108,7 +110,7 @@ func scripts() *rapid.Generator[script] {
 		}
 	}
 	return rapid.Custom(func(t *rapid.T) script {
-		s := script{quota: drawQuota(t), steps: make([]step, rapid.IntRange(1, 60).Draw(t, "steps"))}
+		s := script{quota: drawQuota(t), lists: rapid.Bool().Draw(t, "lists"), steps: make([]step, rapid.IntRange(1, 60).Draw(t, "steps"))}
 		for i := range s.steps {
 			s.steps[i] = drawStep(t, deck, i)
 		}

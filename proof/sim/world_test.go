@@ -32,13 +32,16 @@ type world struct {
 	squeezed     bool             // the disk was once nearly full
 }
 
-func newWorld(quota upstream.Quota) (*world, error) {
+func newWorld(quota upstream.Quota, change ...func(*settings)) (*world, error) {
 	w := &world{settings: usual, fs: vfs.NewCrashableMem(), up: newService(), beliefs: make(map[journal.ID]*belief), acknowledged: make(map[uint64]state), dead: make(map[uint64]bool)}
 	for _, id := range entries {
 		w.beliefs[id] = &belief{possible: []state{{}}}
 	}
 	w.free.Store(roomy)
 	w.settings.quota, w.up.quota = quota, quota
+	for _, c := range change {
+		c(&w.settings)
+	}
 	return w, w.start()
 }
 

@@ -1,0 +1,223 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/journal"
+)
+
+// listed counts, by namespace, how often upstream was asked for a listing since the last time.
+func (s *sidecar) listed() map[string]int {
+	counts := make(map[string]int)
+	for _, q := range s.upstream.take() {
+		if q.ID.Key == "" {
+			counts[q.ID.Namespace]++
+		}
+	}
+	return counts
+}
+
+// A namespace is listed soon after its first use and again while it is used, as a refresh.
+func TestNamespacesInUseAreListed(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.run()
+		time.Sleep(time.Hour)
+		wantAsked(t, s)
+		s.put(id("n", "k"), "v")
+		time.Sleep(2 * time.Second)
+		wantAsked(t, s, question{ID: id("n", "")})
+		for range 10 {
+			time.Sleep(10 * time.Second)
+			wantStatus(t, s.get("/memory/n/k"), http.StatusOK)
+		}
+		if n := s.listed()["n"]; n < 3 || n > 4 {
+			t.Errorf("listed %d times in 100 s of use", n)
+		}
+		time.Sleep(time.Hour)
+		if n := s.listed()["n"]; n > 5 {
+			t.Errorf("listed %d times in an hour without use", n)
+		}
+		wantStatus(t, s.get("/memory/n/k"), http.StatusOK)
+		time.Sleep(2 * time.Second)
+		if n := s.listed()["n"]; n != 1 {
+			t.Errorf("listed %d times when it is used again", n)
+		}
+	})
+}
+
+// Many namespaces are listed soon, and then with pauses, however many there are.
+func TestListingsArePaced(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.run()
+		use := func() {
+			for i := range 300 {
+				s.put(id(fmt.Sprint("n", i), "k"), "v")
+			}
+		}
+		use()
+		time.Sleep(2 * time.Second)
+		if n := len(s.listed()); n != 300 {
+			t.Errorf("%d of 300 namespaces are listed within 2 s", n)
+		}
+		for range 60 {
+			time.Sleep(10 * time.Second)
+			use()
+		}
+		total := 0
+		for _, n := range s.listed() {
+			total += n
+		}
+		if total < 250 || total > 310 {
+			t.Errorf("%d listings in 10 minutes, want one in 2 s", total)
+		}
+	})
+}
+
+// Of more namespaces than are remembered, the first ones are listed.
+func TestNamespacesInUseAreBounded(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.run()
+		for i := range usedAtMost + 100 {
+			s.put(id(fmt.Sprint("n", i), "k"), "v")
+		}
+		time.Sleep(time.Second)
+		if n := len(s.listed()); n != usedAtMost {
+			t.Errorf("%d namespaces are listed", n)
+		}
+		time.Sleep(time.Hour)
+		s.put(id("late", "k"), "v")
+		s.upstream.take()
+		time.Sleep(time.Second)
+		if n := s.listed()["late"]; n != 1 {
+			t.Errorf("a namespace is listed %d times after others have fallen out of use", n)
+		}
+	})
+}
+
+// A namespace that is first used in an outage is listed when it is over; one that hangs holds up
+// no other.
+func TestListingsThatFail(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.run()
+		s.upstream.setDown(true)
+		s.put(id("n", "k"), "v")
+		time.Sleep(time.Minute)
+		if n := s.listed()["n"]; n < 3 || n > 6 {
+			t.Errorf("tried %d times in a minute", n)
+		}
+		s.upstream.setDown(false)
+		wantStatus(t, s.get("/memory/n/k"), http.StatusOK)
+		time.Sleep(time.Minute)
+		if n := s.listed()["n"]; n == 0 {
+			t.Error("not listed when the outage is over")
+		}
+		held := s.upstream.hold()
+		s.put(id("hangs", "k"), "v")
+		<-held // for ever
+		s.upstream.release()
+		s.put(id("other", "k"), "v")
+		time.Sleep(2 * time.Second)
+		if n := s.listed()["other"]; n != 1 {
+			t.Errorf("the other is listed %d times", n)
+		}
+	})
+}
+
+// prefetch: true keeps all values of a namespace here, and botwired prefetch brings them once.
+func TestPrefetch(t *testing.T) {
+	for _, how := range []string{"setting", "command"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSidecar(t, func(_ *journal.Options, o *Options) {
+					o.Prefetch = func(namespace string) bool { return how == "setting" && namespace == "n" }
+				})
+				s.run()
+				for i := range 50 {
+					s.upstream.set(id("n", fmt.Sprint(i)), fmt.Sprint("v", i))
+					s.upstream.set(id("other", fmt.Sprint(i)), "v")
+				}
+				wantValue(t, s.get("/memory/n/0"), "v0")
+				wantValue(t, s.get("/memory/other/0"), "v")
+				if how == "command" {
+					var doc prefetchDocument
+					decode(t, s.do(http.MethodPost, "/_botwired/prefetch?namespace=n", ""), &doc)
+					if want := (prefetchDocument{Namespace: "n", prefetchProgress: prefetchProgress{Keys: 50, Fetched: 49, Complete: true}}); doc != want {
+						t.Errorf("answer is %+v, want %+v", doc, want)
+					}
+				}
+				time.Sleep(5 * time.Second)
+				if n := len(s.upstream.take()); n > 54 {
+					t.Errorf("upstream was asked %d times", n)
+				}
+				s.upstream.setDown(true)
+				time.Sleep(time.Hour)
+				for i := range 50 {
+					wantValue(t, s.get(fmt.Sprint("/memory/n/", i)), fmt.Sprint("v", i))
+				}
+				wantStatus(t, s.get("/memory/n/50"), http.StatusNotFound)
+				wantStatus(t, s.get("/memory/other/1"), http.StatusServiceUnavailable)
+
+				s.upstream.setDown(false)
+				s.upstream.set(id("n", "7"), "changed")
+				s.upstream.set(id("n", "new"), "added")
+				wantStatus(t, s.get("/memory/n/0"), http.StatusOK)
+				time.Sleep(time.Minute + 5*time.Second) // the next listing, and its values
+				if how == "command" {
+					wantStatus(t, s.do(http.MethodPost, "/_botwired/prefetch?namespace=n", ""), http.StatusOK)
+				}
+				s.upstream.setDown(true)
+				time.Sleep(time.Hour)
+				wantValue(t, s.get("/memory/n/7"), "changed")
+				wantValue(t, s.get("/memory/n/new"), "added")
+			})
+		})
+	}
+}
+
+// A prefetch waits while upstream throttles, says so when its time is up and goes on; one that
+// upstream does not answer fails.
+func TestPrefetchThatFails(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		prefetch := func(status int, want prefetchProgress) {
+			t.Helper()
+			w := s.do(http.MethodPost, "/_botwired/prefetch?namespace=n&timeout=10s", "")
+			var doc prefetchDocument
+			decode(t, w, &doc)
+			if w.Code != status || doc.prefetchProgress != want {
+				t.Errorf("%d %+v, want %d %+v", w.Code, doc, status, want)
+			}
+		}
+		for i := range 10 {
+			s.upstream.set(id("n", fmt.Sprint(i)), "v")
+		}
+		s.upstream.setDown(true)
+		prefetch(http.StatusServiceUnavailable, prefetchProgress{})
+		s.upstream.setDown(false)
+		questions := s.upstream.hold()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			prefetch(http.StatusGatewayTimeout, prefetchProgress{Keys: 10, Fetched: prefetchesAtOnce, Left: 10 - prefetchesAtOnce, Complete: true})
+		}()
+		close((<-questions).answer) // the listing
+		synctest.Wait()
+		s.upstream.refuse(refused{status: http.StatusTooManyRequests})
+		s.upstream.release()
+		<-done
+		s.upstream.refuse(nil)
+		prefetch(http.StatusOK, prefetchProgress{Keys: 10, Fetched: 10, Complete: true}) // of the same pass
+		prefetch(http.StatusOK, prefetchProgress{Keys: 10, Complete: true})
+		wantStatus(t, s.do(http.MethodPost, "/_botwired/prefetch", ""), http.StatusBadRequest)
+		wantStatus(t, s.do(http.MethodGet, "/_botwired/prefetch?namespace=n", ""), http.StatusMethodNotAllowed)
+
+		s.policy = cache.Policy{Exclusive: true}
+		s.upstream.take()
+		prefetch(http.StatusOK, prefetchProgress{Keys: 10, Complete: true})
+		wantAsked(t, s) // nobody else writes it
+	})
+}

@@ -1,0 +1,290 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/journal"
+)
+
+// converse has a conversation as BotWire's class for LangChain has it: for each message it reads
+// the whole history, appends to it, and writes it back. It returns how many messages were lost.
+func (s *sidecar) converse(target string, messages int) (lost int) {
+	for i := range messages {
+		history := ""
+		switch w := s.get(target); w.Code {
+		case http.StatusOK:
+			history = valueIn(s.t, w)
+		case http.StatusNotFound:
+		default:
+			lost++
+			continue
+		}
+		if s.do(http.MethodPut, target, putBody(history+fmt.Sprint(i, ";"))).Code != http.StatusOK {
+			lost++
+		}
+	}
+	return lost
+}
+
+func conversation(messages int) string {
+	var b strings.Builder
+	for i := range messages {
+		fmt.Fprint(&b, i, ";")
+	}
+	return b.String()
+}
+
+// contract 9: a conversation that begins in an outage loses nothing, in a namespace that was in
+// use before.
+func TestANewConversationInAnOutage(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.run()
+		s.learn(id("chats", "earlier"), "said before")
+		time.Sleep(2 * time.Second)
+		s.upstream.setDown(true)
+		time.Sleep(time.Hour)
+		w := s.get("/memory/chats/new")
+		wantStatus(t, w, http.StatusNotFound)
+		wantHeader(t, w, "Cache-Status", "botwired; hit; detail=stale-if-error")
+		wantHeader(t, w, "Age", "3601")
+		if lost := s.converse("/memory/chats/new", 200); lost != 0 {
+			t.Errorf("%d of 200 messages are lost", lost)
+		}
+		wantValue(t, s.get("/memory/chats/new"), conversation(200))
+		wantStatus(t, s.get("/memory/chats/earlier"), http.StatusOK)
+		wantStatus(t, s.get("/memory/elsewhere/new"), http.StatusServiceUnavailable)
+	})
+}
+
+// A namespace whose listing is not complete proves no absence.
+func TestALargeNamespaceProvesNoAbsence(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.upstream.most = 3
+		for i := range 5 {
+			s.upstream.set(id("large", fmt.Sprint(i)), "v")
+		}
+		s.run()
+		wantStatus(t, s.get("/memory/large/0"), http.StatusOK)
+		time.Sleep(2 * time.Second)
+		s.upstream.take()
+		s.upstream.setDown(true)
+		wantStatus(t, s.get("/memory/large/new"), http.StatusServiceUnavailable)
+		s.upstream.setDown(false)
+		s.upstream.take()
+		for range 10 {
+			time.Sleep(time.Minute)
+			wantStatus(t, s.get("/memory/large/0"), http.StatusOK)
+		}
+		for _, q := range s.upstream.take() {
+			if q.ID.Key == "" {
+				t.Error("a namespace that upstream cannot list is listed again")
+			}
+		}
+	})
+}
+
+// What a listing has shown is not absent, whatever was known before.
+func TestAListedEntryIsNoOldAbsence(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
+		s.upstream.set(id("n", "k"), "v")
+		time.Sleep(3 * time.Second)
+		wantStatus(t, s.get("/memory/n"), http.StatusOK)
+		s.upstream.setDown(true)
+		wantStatus(t, s.get("/memory/n/k"), http.StatusServiceUnavailable)
+		w := s.do(http.MethodDelete, "/memory/n/k", "")
+		wantStatus(t, w, http.StatusOK)
+		wantHeader(t, w, "Botwired-Write", "pending; seq=1")
+	})
+}
+
+// contract 5: of callers who make a first value by an absence that is old, in an outage, one does.
+func TestAnOldAbsenceLetsOneCallerCreate(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		wantStatus(t, s.get("/memory/n"), http.StatusOK)
+		time.Sleep(time.Minute)
+		questions := s.upstream.hold()
+		s.upstream.setDown(true)
+		var waiting []<-chan int
+		for i := range 8 {
+			done := make(chan int, 1)
+			go func() {
+				done <- s.do(http.MethodPut, "/memory/n/k", putBody(fmt.Sprint(i)), "If-None-Match", "*").Code
+			}()
+			waiting = append(waiting, done)
+		}
+		synctest.Wait() // all of them have seen that there is none
+		close((<-questions).answer)
+		s.upstream.release()
+		outcomes := make(map[int]int)
+		for _, w := range waiting {
+			outcomes[<-w]++
+		}
+		if outcomes[http.StatusOK] != 1 || outcomes[http.StatusPreconditionFailed] != 7 {
+			t.Errorf("outcomes: %v", outcomes)
+		}
+		wantStatus(t, s.do(http.MethodPut, "/memory/n/other", putBody("v"), "If-Match", `"1-x"`), http.StatusPreconditionFailed)
+	})
+}
+
+func assumingAbsent(_ *journal.Options, o *Options) {
+	o.AssumeAbsent = func(namespace string) bool { return namespace != "strict" }
+	o.WriteThrough = func(namespace string) bool { return namespace == "through" }
+}
+
+// offline: assume-absent answers for what nobody knows, and has it fenced.
+func TestAssumedAbsence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSidecar(t, assumingAbsent)
+		s.upstream.setDown(true)
+		w := s.get("/memory/n/k")
+		wantStatus(t, w, http.StatusNotFound)
+		wantHeader(t, w, "Cache-Status", "botwired; hit; detail=assume-absent")
+		wantHeader(t, w, "Age", "")
+		if lost := s.converse("/memory/n/k", 20); lost != 0 {
+			t.Errorf("%d of 20 messages are lost", lost)
+		}
+		wantFenced := func(key string, want bool) {
+			t.Helper()
+			if got, _, err := s.journal.Newest(id("n", key)); err != nil || got.Fenced != want {
+				t.Errorf("%s is fenced: %v, %v; want %v", key, got.Fenced, err, want)
+			}
+		}
+		wantFenced("k", true)
+		s.put(id("n", "blind"), "v")
+		wantFenced("blind", true)
+		wantStatus(t, s.do(http.MethodPut, "/memory/n/first", putBody("v"), "If-None-Match", "*"), http.StatusOK)
+		wantFenced("first", true)
+		wantStatus(t, s.do(http.MethodPut, "/memory/n/first", putBody("v"), "If-None-Match", "*"), http.StatusPreconditionFailed)
+		wantHeader(t, s.do(http.MethodDelete, "/memory/n/gone", ""), "Botwired-Write", "pending; assumed; seq=23")
+		wantFenced("gone", true)
+
+		for _, target := range []string{"/memory/strict/k", "/memory/through/k", "/memory/n"} {
+			wantStatus(t, s.get(target), http.StatusServiceUnavailable)
+		}
+		wantStatus(t, s.get("/memory/n/other", "Cache-Control", "no-cache"), http.StatusServiceUnavailable)
+		wantStatus(t, s.get("/memory/n/other", "Cache-Control", "only-if-cached"), http.StatusGatewayTimeout)
+		s.upstream.setDown(false)
+		s.upstream.refuse(refused{status: http.StatusForbidden})
+		wantStatus(t, s.get("/memory/n/other"), http.StatusForbidden)
+		s.upstream.refuse(nil)
+		s.learn(id("n", "known"), "v")
+		s.put(id("n", "known"), "w")
+		wantFenced("known", false)
+	})
+}
+
+// What a listing has, or what is in doubt, is not assumed to be absent.
+func TestNothingThatMayExistIsAssumedAbsent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSidecar(t, assumingAbsent)
+		s.upstream.set(id("n", "listed"), "v")
+		wantStatus(t, s.get("/memory/n"), http.StatusOK)
+		if err := s.journal.MarkSent(journal.Write{ID: id("n", "doubtful"), Op: journal.Put, Value: "v"}); err != nil {
+			t.Fatal(err)
+		}
+		s.journal.Through.Doubt(id("n", "doubtful"))
+		s.upstream.setDown(true)
+		for _, key := range []string{"listed", "doubtful"} {
+			wantStatus(t, s.get("/memory/n/"+key), http.StatusServiceUnavailable)
+		}
+	})
+}
+
+// An exclusive namespace is asked for what is unknown, and never again.
+func TestExclusive(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.policy = cache.Policy{Exclusive: true, StaleIfError: cache.Forever}
+		s.run()
+		s.learn(id("mine", "a"), "v")
+		wantStatus(t, s.get("/memory/mine/absent"), http.StatusNotFound)
+		time.Sleep(2 * time.Second)
+		wantAsked(t, s, question{ID: id("mine", "a"), Waits: true}, question{ID: id("mine", "absent"), Waits: true}, question{ID: id("mine", "")})
+		s.put(id("mine", "b"), "w")
+		s.settle(id("mine", "b"))
+		for range 3 {
+			time.Sleep(24 * time.Hour)
+			for _, key := range []string{"a", "b"} {
+				wantHeader(t, s.get("/memory/mine/"+key), "Cache-Status", "botwired; hit")
+			}
+			for _, key := range []string{"absent", "never"} {
+				w := s.get("/memory/mine/" + key)
+				wantStatus(t, w, http.StatusNotFound)
+				wantHeader(t, w, "Cache-Status", "botwired; hit")
+				wantStatus(t, s.do(http.MethodDelete, "/memory/mine/"+key, ""), http.StatusNotFound)
+			}
+			wantHeader(t, s.get("/memory/mine"), "Cache-Status", "botwired; hit")
+			wantStatus(t, s.do(http.MethodPut, "/memory/mine/a", putBody("x"), "If-None-Match", "*"), http.StatusPreconditionFailed)
+		}
+		wantAsked(t, s)
+	})
+}
+
+// An entry in doubt is asked for also in an exclusive namespace.
+func TestExclusiveInDoubt(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.policy.Exclusive = true
+		s.learn(id("n", "k"), "old")
+		wantStatus(t, s.get("/memory/n"), http.StatusOK)
+		for _, key := range []string{"k", "absent"} {
+			if err := s.journal.MarkSent(journal.Write{ID: id("n", key), Op: journal.Put, Value: "new"}); err != nil {
+				t.Fatal(err)
+			}
+			s.journal.Through.Doubt(id("n", key))
+			s.upstream.set(id("n", key), "new")
+			wantValue(t, s.get("/memory/n/"+key), "new")
+			s.upstream.set(id("n", key), "newer")
+			if err := s.journal.Through.Lapse(id("n", key)); err != nil {
+				t.Fatal(err)
+			}
+			wantValue(t, s.get("/memory/n/"+key), "newer")
+		}
+	})
+}
+
+// A write of somebody else's in an exclusive namespace is told of, and then seen.
+func TestForeignWritesInAnExclusiveNamespace(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.policy.Exclusive = true
+		s.learn(id("n", "k"), "mine")
+		wantStatus(t, s.get("/memory/n"), http.StatusOK)
+		s.run()
+		s.upstream.set(id("n", "k"), "theirs")
+		s.upstream.set(id("n", "new"), "theirs")
+		wantValue(t, s.get("/memory/n/k"), "mine")
+		wantStatus(t, s.get("/memory/n/new"), http.StatusNotFound)
+		var doc struct {
+			Namespaces []struct {
+				Namespace string
+				Foreign   *struct {
+					Found int
+					Key   string `json:"last_key"`
+				} `json:"foreign_writes"`
+			}
+		}
+		decode(t, s.get("/_botwired/status"), &doc)
+		if len(doc.Namespaces) != 0 {
+			t.Errorf("the status has %+v", doc.Namespaces)
+		}
+		wantStatus(t, s.get("/memory/n", "Cache-Control", "no-cache"), http.StatusOK) // as botwired prefetch does
+		synctest.Wait()
+		wantValue(t, s.get("/memory/n/k"), "theirs")
+		wantValue(t, s.get("/memory/n/new"), "theirs")
+		decode(t, s.get("/_botwired/status"), &doc)
+		if len(doc.Namespaces) != 1 || doc.Namespaces[0].Namespace != "n" || doc.Namespaces[0].Foreign.Found != 2 {
+			t.Errorf("the status has %+v", doc.Namespaces)
+		}
+		if text := s.get("/_botwired/metrics").Body.String(); !strings.Contains(text, "\nbotwired_exclusive_foreign_writes_total 2\n") {
+			t.Error("the metric does not count them")
+		}
+		if !strings.Contains(s.log.String(), "somebody else writes to a namespace that is set exclusive") {
+			t.Errorf("the log says nothing: %s", s.log)
+		}
+	})
+}
