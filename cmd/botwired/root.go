@@ -42,6 +42,7 @@ func newRootCommand(p *process) *cobra.Command {
 		newStatusCommand(settings),
 		newFlushCommand(p, settings),
 		newPendingCommand(p, settings),
+		newPrefetchCommand(p, settings),
 		newDeadLettersCommand(p, settings),
 		newReceiptCommand(settings),
 		newGetCommand(p, settings),

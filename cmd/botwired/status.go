@@ -74,6 +74,20 @@ type namespaceStatus struct {
 	Bytes        cell `json:"bytes"`
 	BytesLimit   cell `json:"bytes_limit"`
 	LimitLearned cell `json:"bytes_limit_learned_until"`
+	Foreign      struct {
+		Found cell `json:"found"`
+		At    cell `json:"last_found_at"`
+		Key   cell `json:"last_key"`
+	} `json:"foreign_writes"`
+}
+
+// foreign says that others write to the namespace, which is set exclusive; empty if they do not.
+func (n namespaceStatus) foreign() string {
+	if n.Foreign.Found == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s is set exclusive, and somebody else writes to it: %s found, the last one of %s at %s; botwired does not see such writes in time",
+		n.Namespace, plural(n.Foreign.Found.number(), "write"), n.Foreign.Key, n.Foreign.At.moment())
 }
 
 // nearFull is the percentage of its limit from which on a namespace is nearly full.
@@ -318,12 +332,14 @@ func printNamespaces(w io.Writer, all []namespaceStatus, most int) error {
 	return nil
 }
 
-// printFull has a line for each namespace that is nearly full.
+// printFull has a line for each namespace that is nearly full, or not as exclusive as it is set.
 func printFull(w io.Writer, shown []namespaceStatus) error {
 	var lines []string
 	for _, n := range shown {
-		if text := n.full(); text != "" {
-			lines = append(lines, text+"\n")
+		for _, text := range []string{n.full(), n.foreign()} {
+			if text != "" {
+				lines = append(lines, text+"\n")
+			}
 		}
 	}
 	if len(lines) == 0 {
@@ -333,9 +349,10 @@ func printFull(w io.Writer, shown []namespaceStatus) error {
 	return err
 }
 
-// attention is 1 for a namespace that waits for something or is nearly full, and else 0.
+// attention is 1 for a namespace that waits for something, is nearly full or has foreign writes,
+// and else 0.
 func (n namespaceStatus) attention() int {
-	if n.waits() != "" || n.full() != "" {
+	if n.waits() != "" || n.full() != "" || n.foreign() != "" {
 		return 1
 	}
 	return 0
