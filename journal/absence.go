@@ -21,7 +21,7 @@ func (c *copies) stateByListing(id ID, doubted bool) (state State, err error) {
 	listing := ID{Namespace: id.Namespace}
 	snapshot := c.snapshot(listing)
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	h, listed, err := c.listsEntry(snapshot, id)
+	h, listed, err := readListed(c, snapshot, id)
 	if err != nil || listed || doubted || !h.Complete || h.FetchedAt == 0 {
 		return State{InDoubt: doubted, Listed: listed}, err
 	}
@@ -29,9 +29,9 @@ func (c *copies) stateByListing(id ID, doubted bool) (state State, err error) {
 	return State{Kind: Absent, ConfirmedAt: fromUnix(max(h.FetchedAt, noted.confirmedAt))}, nil
 }
 
-// listsEntry returns the header of a namespace's listing, zero if there is none, and whether
+// readListed returns the header of a namespace's listing, zero if there is none, and whether
 // the listing has a row of the entry. A damaged row counts as one.
-func (c *copies) listsEntry(r pebble.Reader, id ID) (h record.Header, listed bool, err error) {
+func readListed(c *copies, r pebble.Reader, id ID) (h record.Header, listed bool, err error) {
 	h, ok, err := readHeader(r, id.Namespace)
 	if damaged, err := c.giveUp(err); damaged || err != nil || !ok {
 		return record.Header{}, false, err
@@ -45,15 +45,15 @@ func (c *copies) listsEntry(r pebble.Reader, id ID) (h record.Header, listed boo
 
 // doubtAbsence makes the namespace's listing no proof any more that upstream does not hold the
 // entry, if it was one. The caller holds the copies lock.
-func (c *copies) doubtAbsence(id ID) (fill func(*store.Tx), err error) {
-	_, listed, err := c.listsEntry(c.store.DB(), id)
+func (t *Through) doubtAbsence(id ID) (fill func(*store.Tx), err error) {
+	_, listed, err := readListed(t.copies, t.store.DB(), id)
 	if err != nil {
 		return nil, err
 	}
 	if listed {
 		return func(*store.Tx) {}, nil
 	}
-	row, err := c.forgetRow(id)
+	row, err := t.copies.forgetRow(id)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (l *Listings) Lacks(namespace string) (keys []string, listed int, err error
 			}
 			continue
 		}
-		same, err := l.copies.shows(snapshot, id, row)
+		same, err := l.shows(snapshot, id, row)
 		if err != nil {
 			return nil, 0, fmt.Errorf("copy of %s: %w", id, err)
 		}
@@ -122,13 +122,13 @@ func (l *Listings) Lacks(namespace string) (keys []string, listed int, err error
 
 // shows reports whether the settled copy of an entry is what its row shows: the same write of
 // this journal's, or a value with the same time.
-func (c *copies) shows(r pebble.Reader, id ID, row Row) (same bool, err error) {
+func (l *Listings) shows(r pebble.Reader, id ID, row Row) (same bool, err error) {
 	var o Observation
 	ok, err := store.Get(r, record.EntryKey(record.SettledPrefix, id), func(body []byte) (err error) {
 		o, _, err = record.DecodeSettledHead(body)
 		return err
 	})
-	if damaged, err := c.giveUp(err); damaged || err != nil || !ok {
+	if damaged, err := l.copies.giveUp(err); damaged || err != nil || !ok {
 		return false, err
 	}
 	sameWrite := row.Origin.Seq != 0 && row.Origin.Seq == o.Origin.Seq

@@ -2,7 +2,7 @@ package journal
 
 // mayBeOurs reports whether upstream may hold a write of this journal's to the entry that has
 // not settled: what upstream shows need not be another host's.
-func (c *copies) mayBeOurs(id ID) bool {
+func mayBeOurs(c *copies, id ID) bool {
 	if c.doubts.has(id) {
 		return true
 	}
@@ -25,7 +25,7 @@ func (f *filling) isForeign(past settledCopy, o *Observation) bool {
 	default:
 		changed = f.row.wasAbsent
 	}
-	return changed && !f.row.wasShown && !f.mayBeOurs(f.id)
+	return changed && !f.row.wasShown && !mayBeOurs(f.copies, f.id)
 }
 
 // shownAt is the time that upstream has shown of another host's state. A copy from before
@@ -41,7 +41,7 @@ func shownAt(o Origin, updatedAt float64) float64 {
 // past one, if there was one, did not have. The caller holds the copies lock.
 func (l *listed) findForeign(past Listing, complete bool, now map[string]Row) (found []ID) {
 	add := func(key string) {
-		if id := (ID{Namespace: l.fill.namespace, Key: key}); !l.mayBeOurs(id) {
+		if id := (ID{Namespace: l.fill.namespace, Key: key}); !mayBeOurs(l.copies, id) {
 			found = append(found, id)
 		}
 	}

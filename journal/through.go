@@ -71,7 +71,7 @@ func (t *Through) Lapse(id ID) error {
 	return t.end(&retiring{w: Write{ID: id}}, func(past settledCopy) (func(*store.Tx), error) {
 		switch {
 		case !past.kept:
-			return t.copies.doubtAbsence(id)
+			return t.doubtAbsence(id)
 		case !past.intact, t.store.Low(int64(len(past.Value))):
 			t.copies.sizes.miscounted()
 			return func(tx *store.Tx) { tx.Delete(record.EntryKey(record.SettledPrefix, id)) }, nil

@@ -75,7 +75,7 @@ func (i *intruders) all() map[string]intrusion {
 
 // run tells of what is found until ctx ends, and asks upstream again for the entries: their
 // copies would answer for good.
-func (i *intruders) run(ctx context.Context, refresh func(context.Context, journal.ID) error) error {
+func (i *intruders) run(ctx context.Context, m *memory) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -83,7 +83,7 @@ func (i *intruders) run(ctx context.Context, refresh func(context.Context, journ
 		case id := <-i.found:
 			i.tell(id)
 			// An entry that cannot be asked for keeps its copy. The log has told of it.
-			_ = refresh(ctx, id)
+			_ = fetchEntry(ctx, m, id)
 		}
 	}
 }

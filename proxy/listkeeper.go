@@ -167,7 +167,7 @@ func (l *listKeeper) took(of *use, again time.Time, err error) {
 // look lists a namespace, and fetches its values, and returns when to look again.
 func (l *listKeeper) look(ctx context.Context, namespace string, lists, prefetches bool) (again time.Time, err error) {
 	if lists {
-		err = l.m.listNow(ctx, namespace)
+		err = listNow(ctx, l.m, namespace)
 	}
 	if err == nil && prefetches {
 		p := l.m.prefetches.begin(namespace, false)
@@ -214,7 +214,7 @@ func (l *listKeeper) due(namespace string) (time.Time, error) {
 }
 
 // listNow asks upstream for a namespace's listing, together with the readers who want it.
-func (m *memory) listNow(ctx context.Context, namespace string) error {
+func listNow(ctx context.Context, m *memory, namespace string) error {
 	select {
 	case r := <-m.fetches.begin(&listing{m, namespace, maxListLimit}, false):
 		return r.Err
@@ -224,7 +224,7 @@ func (m *memory) listNow(ctx context.Context, namespace string) error {
 }
 
 // fetchEntry asks upstream for an entry, unless a write to it is pending.
-func (m *memory) fetchEntry(ctx context.Context, id journal.ID) error {
+func fetchEntry(ctx context.Context, m *memory, id journal.ID) error {
 	generation := m.cache.Generation(entryKey(id))
 	state, err := m.journal.Lookup(id)
 	if err != nil || state.Seq != 0 {

@@ -21,15 +21,14 @@ type memory struct {
 	// on their way upstream so.
 	writesThrough func(namespace string) bool
 	passing       *passing
-	// offline says in which namespaces an unknown entry counts as absent while upstream is away.
-	offline    func(namespace string) bool
-	used       *inUse
-	prefetches *prefetches
-	intruders  *intruders
-	tasks      *tasks
-	fetches    *fetches
-	bodies     *wire.Bodies
-	metrics    *metrics
+	offline       *offline
+	used          *inUse
+	prefetches    *prefetches
+	intruders     *intruders
+	tasks         *tasks
+	fetches       *fetches
+	bodies        *wire.Bodies
+	metrics       *metrics
 }
 
 func (m *memory) answerEntry(w http.ResponseWriter, r *http.Request, id journal.ID) error {

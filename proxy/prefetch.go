@@ -109,7 +109,7 @@ func (ps *prefetches) pass(p *prefetch, namespace string, lists bool) error {
 	}
 	ctx := ps.tasks.detached()
 	if lists && !(head.Complete && ps.m.policy(namespace).Exclusive) {
-		if err := ps.m.listNow(ctx, namespace); err != nil {
+		if err := listNow(ctx, ps.m, namespace); err != nil {
 			return err
 		}
 		if head, _, err = ps.m.journal.Listings.Head(namespace); err != nil {
@@ -164,7 +164,7 @@ func (ps *prefetches) takeSlot(ctx context.Context) bool {
 // fetch fetches one value. It waits while upstream throttles the namespace.
 func (ps *prefetches) fetch(ctx context.Context, id journal.ID) error {
 	for {
-		err := ps.m.fetchEntry(ctx, id)
+		err := fetchEntry(ctx, ps.m, id)
 		var said answered
 		if !errors.As(err, &said) || refusesCaller(err) {
 			return err

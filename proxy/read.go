@@ -130,7 +130,7 @@ func (m *memory) askUpstream(d directives, found found, from resource) (answer, 
 	case found.freshness == cache.Fallback && isNoAnswer(err):
 		a.source = fromFallback
 		return a, nil
-	case m.assumesAbsent(key, d, found) && isOutage(err):
+	case m.offline.mayDeny(key, d, found) && isOutage(err):
 		return answer{item: &cache.Item{}, source: fromAssumed}, nil
 	}
 	return answer{}, m.explainUnused(key.Namespace, found, err)

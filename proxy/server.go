@@ -169,7 +169,7 @@ func New(opts Options) (*Server, error) {
 	}
 	m := &memory{
 		journal: opts.Journal, cache: opts.Cache, upstream: opts.Upstream, flusher: opts.Flusher,
-		policy: opts.Policy, writesThrough: opts.WriteThrough, passing: newPassing(), offline: opts.AssumeAbsent, intruders: watching,
+		policy: opts.Policy, writesThrough: opts.WriteThrough, passing: newPassing(), offline: &offline{opts.Journal, opts.AssumeAbsent, opts.WriteThrough}, intruders: watching,
 		used: newInUse(), metrics: counters, bodies: wire.NewBodies(), tasks: running,
 		fetches: &fetches{tasks: running, logger: opts.Logger},
 	}
@@ -186,7 +186,7 @@ func New(opts Options) (*Server, error) {
 func (s *Server) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.lister.run(ctx) })
-	g.Go(func() error { return s.memory.intruders.run(ctx, s.memory.fetchEntry) })
+	g.Go(func() error { return s.memory.intruders.run(ctx, s.memory) })
 	return g.Wait()
 }
 

@@ -46,7 +46,7 @@ func newPut(id journal.ID, value string) journal.NewWrite {
 // store journals a write.
 func (m *memory) store(w journal.NewWrite) (journal.Write, error) {
 	m.used.note(w.Namespace)
-	if err := m.fenceAssumed(&w); err != nil {
+	if err := m.offline.fence(&w); err != nil {
 		return journal.Write{}, err
 	}
 	written, err := m.journal.Append(w)

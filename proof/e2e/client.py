@@ -156,8 +156,10 @@ def unknown():
     check("py-unknown: too long", status(ns.memory.set, "known", "x" * 100_001), 400)
     check("py-unknown: bad key", status(ns.memory.set, "k!", "x"), 400)
     yield
-    # Nobody can know, while upstream is down, what it holds: an answer would be a guess.
-    check("py-unknown: get of what was never asked for", status(ns.memory.get, "never-2"), 503 if OUTAGE else None)
+    # Upstream's last listing of the namespace lacks it. Of a namespace that nobody has listed, nobody can
+    # know, while upstream is down, what it holds: an answer would be a guess.
+    check("py-unknown: get of what was never asked for", status(ns.memory.get, "never-2"), None)
+    check("py-unlisted: get of what was never asked for", status(Memory("py-unlisted-2").get, "never"), 503 if OUTAGE else None)
     check("py-unknown: delete of what the listing lacks", ns.memory.delete("never-3"), False)
     unlisted = Memory("py-unlisted")
     check("py-unlisted: delete of what was never asked for", unlisted.delete("never"), OUTAGE)
@@ -199,10 +201,16 @@ def history():
             heard(i + 1)
     brief.clear()
     check(f"{namespace}: cleared", brief.messages, [])
+    late = BotWireChatHistory("late", namespace)  # a conversation that begins in the outage
+    check(f"{namespace}: late, new", late.messages, [])
+    for message in said:
+        late.add_message(message)
+    check(f"{namespace}: late, 200 messages", [m.content for m in late.messages], [m.content for m in said])
     yield
     heard(200)
+    check(f"{namespace}: late, still 200 messages", [m.content for m in late.messages], [m.content for m in said])
     check(f"{namespace}: still cleared", brief.messages, [])
-    stored[namespace] = {session: expected_history(said)}
+    stored[namespace] = {session: expected_history(said), "late": expected_history(said)}
 
 
 def expected_history(messages):
