@@ -57,6 +57,7 @@ func TestProcess(t *testing.T) {
 		"a caller of the closed journal": testFlushAtShutdown,
 		"SIGHUP reloads":                 testReload,
 		"writes through":                 testWritesThrough,
+		"begins in an outage":            testBeginsInAnOutage,
 		"pending writes by hand":         testPendingByHand,
 		"a bad reload changes nothing":   testBadReload,
 		"the journal is gone":            testJournalGone,
