@@ -104,18 +104,19 @@ func (e *evictor) evict(ctx context.Context, budget int64) (removed bool, err er
 		if len(old) == 0 {
 			return nil
 		}
-		removal := store.ChangeFunc(func(tx *store.Tx) error {
-			n, bytes := e.remove(tx, old)
-			count, size = count+n, size+bytes
-			return nil
-		})
-		if old[0].id.Key != "" {
-			return e.copies.store.Update(removal)
+		r := &removal{evictor: e, of: old, unlock: func() {}}
+		if listing := old[0].id; listing.Key == "" {
+			r.unlock = e.copies.lock(listing.Namespace)
 		}
-		unlock := e.copies.lock(old[0].id.Namespace)
-		defer unlock()
-		return e.copies.store.Update(listingRemoval{removal, unlock})
+		defer r.unlock()
+		err := r.look()
+		if err == nil {
+			err = e.copies.store.Update(r)
+		}
+		count, size = count+r.removed, size+r.bytes
+		return err
 	})
+	e.copies.sizes.tell()
 	e.copies.measured.Add(-size)
 	if e.copies.measured.Load() > budget {
 		e.notBefore = time.Now().Add(evictAgain)
@@ -126,16 +127,6 @@ func (e *evictor) evict(ctx context.Context, budget int64) (removed bool, err er
 	e.copies.logger.Info("settled copies that were not used lately are removed", "copies", count, "bytes", size)
 	return true, err
 }
-
-// listingRemoval is applied before the copies lock is released: the next holder of the lock,
-// which may bring the listing forward, must find it gone.
-type listingRemoval struct {
-	store.ChangeFunc
-	unlock func()
-}
-
-// Applied releases the copies lock.
-func (r listingRemoval) Applied() { r.unlock() }
 
 // visitCopies calls visit for the settled copies, a chunk at a time, and for the listings,
 // one at a time. visit may change the chunk.
@@ -196,25 +187,6 @@ func (e *evictor) visitListings(ctx context.Context, r pebble.Reader, visit func
 		}
 		return visit([]copyOnDisk{found})
 	})
-}
-
-// remove removes copies and listings. It leaves the copies of entries with a pending
-// write, which takes its created_at from the copy.
-func (e *evictor) remove(tx *store.Tx, all []copyOnDisk) (removed int, size int64) {
-	e.pending.readers.RLock()
-	defer e.pending.readers.RUnlock()
-	for _, c := range all {
-		switch {
-		case c.id.Key == "":
-			dropListing(tx, c.id.Namespace)
-		case e.pending.waits(c.id):
-			continue
-		default:
-			tx.Delete(record.EntryKey(record.SettledPrefix, c.id))
-		}
-		removed, size = removed+1, size+c.size
-	}
-	return removed, size
 }
 
 // dropAll removes the settled copies of entries with nothing pending. It removes

@@ -161,29 +161,38 @@ func TestPendingEntryKeepsItsCreatedAt(t *testing.T) {
 	})
 }
 
-// A write that settles while a listing is removed, and before the removal is durable, does not
-// leave a listing of itself only in its place: it would pass for all that upstream holds.
+// A write that settles while a listing is removed, or an answer of upstream's, and before the removal is
+// durable, does not leave a listing of itself only in its place: it would pass for all that upstream holds.
 func TestWriteSettlesWhileTheListingIsRemoved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		disk := newStalling()
-		j := open(t, disk.fs)
-		no(t, j.BeginListing("ns").Commit(rows("a", "b"), true))
-		w := put(t, j, key("c"), "1")
-		goOn := disk.stall()
-		first, _ := later(putting(j, key("first"), "1"))
-		first()
-		removed, removeErr := later(func() error { return j.Evict(1) })
-		removed()
-		settled, settleErr := later(func() error { return j.Settle(w) })
-		if removed() || settled() || j.CopiesLocked("ns") {
-			t.Errorf("ended before the sync: %v, %v; the lock is held: %v", removed(), settled(), j.CopiesLocked("ns"))
-		}
-		goOn()
-		if !removed() || !settled() || *removeErr != nil || *settleErr != nil {
-			t.Errorf("%v, %v", *removeErr, *settleErr)
-		}
-		if l, ok, err := j.Listing("ns"); ok || err != nil {
-			t.Errorf("the listing is %+v, %v", l, err)
-		}
-	})
+	for name, brings := range map[string]func(*journal.Journal, journal.Write) error{
+		"a write": (*journal.Journal).Settle,
+		"an answer": func(j *journal.Journal, w journal.Write) error {
+			return second(j.Fill(w.ID, &journal.Observation{Value: "1", ListBytes: 1, UpdatedAt: 30}, always))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				disk := newStalling()
+				j := open(t, disk.fs)
+				no(t, j.BeginListing("ns").Commit(rows("a", "b"), true))
+				w := put(t, j, key("c"), "1")
+				goOn := disk.stall()
+				first, _ := later(putting(j, key("first"), "1"))
+				first()
+				removed, removeErr := later(func() error { return j.Evict(1) })
+				removed()
+				brought, broughtErr := later(func() error { return brings(j, w) })
+				if removed() || brought() || j.CopiesLocked("ns") {
+					t.Errorf("ended before the sync: %v, %v; the lock is held: %v", removed(), brought(), j.CopiesLocked("ns"))
+				}
+				goOn()
+				if !removed() || !brought() || *removeErr != nil || *broughtErr != nil {
+					t.Errorf("%v, %v", *removeErr, *broughtErr)
+				}
+				if l, ok, err := j.Listing("ns"); ok || err != nil {
+					t.Errorf("the listing is %+v, %v", l, err)
+				}
+			})
+		})
+	}
 }

@@ -135,7 +135,6 @@ func (m *maintainer) boundCopies(ctx context.Context) error {
 	if err != nil || !removed {
 		return err
 	}
-	m.copies.sizes.miscounted()
 	for _, prefix := range []string{record.SettledPrefix, record.RowPrefix} {
 		delete(m.compacted, prefix)
 		if err := m.compact(ctx, prefix); err != nil {

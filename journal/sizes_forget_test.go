@@ -51,3 +51,56 @@ func TestRowsCountWithoutCopies(t *testing.T) {
 		sized(t, sizes, 300)
 	})
 }
+
+// Between the removal of copies, or of a listing, and the next recount, what is gone goes on counting, and a
+// later write to it does not count beside it.
+func TestEntriesThatWereRemovedCountOnce(t *testing.T) {
+	for name, learn := range map[string]func(t *testing.T, j *journal.Journal){
+		"copies": func(t *testing.T, j *journal.Journal) {
+			t.Helper()
+			for i := range 10 {
+				show(t, j, key("e%d", i), 300)
+			}
+		},
+		"a listing": func(t *testing.T, j *journal.Journal) {
+			t.Helper()
+			var rows []journal.Row
+			for i := range 10 {
+				rows = append(rows, journal.Row{Key: key("e%d", i).Key, ListBytes: 300, UpdatedAt: 1})
+			}
+			list(t, j, true, rows...)
+		},
+		"a listing and copies": func(t *testing.T, j *journal.Journal) {
+			t.Helper()
+			var rows []journal.Row
+			for i := range 10 {
+				rows = append(rows, journal.Row{Key: key("e%d", i).Key, ListBytes: 300, UpdatedAt: 1})
+				show(t, j, key("e%d", i), 300)
+			}
+			list(t, j, false, rows[:5]...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sizes, with := limited(1 << 40)
+			j := open(t, vfs.NewMem(), with)
+			learn(t, j)
+			no(t, tryPut(j, key("e0"), 310))
+			sized(t, sizes, 3010)
+			no(t, j.Evict(1))
+			if kept := lookup(t, j, key("e1")); kept.Kind != journal.Unknown {
+				t.Fatalf("nothing was removed: %+v", kept)
+			}
+			sized(t, sizes, 3010)
+			no(t, tryPut(j, key("e1"), 300)) // removed
+			sized(t, sizes, 3010)
+			remove(t, j, key("e2"))
+			sized(t, sizes, 2710)
+			settle(t, j, key("e0"))
+			settle(t, j, key("e1"))
+			sized(t, sizes, 2710)
+			show(t, j, key("e3"), 300)
+			sized(t, sizes, 2710)
+			check(t, j)
+		})
+	}
+}
