@@ -112,7 +112,12 @@ func (c *crossing) question(found *journal.Observation, try int) (*question, err
 		write: c.write, base: base, baseBefore: math.Inf(1), own: c.task.own(), unknown: d != nil && d.unknownUntil != 0,
 		resend: c.task.retry != nil && c.task.retry.resend == c.write.Seq, found: found, oldBefore: math.Inf(-1),
 	}
-	if last, ok := s.last(c.write.ID); ok && found != nil && last.seq == base.Origin.Seq && base.Origin.At == 0 {
+	last, ok := s.last(c.write.ID)
+	if ok && !base.Known { // the copy has made room for others
+		base = journal.Base{Known: true, Present: last.content.Op == journal.Put, Content: last.content, Origin: journal.Origin{Seq: last.seq}}
+		q.base = base
+	}
+	if ok && found != nil && last.seq == base.Origin.Seq && base.Origin.At == 0 {
 		q.baseBefore = s.offset.upstreamTime(last.received).Most
 		if q.isBase(observed(found)) && found.UpdatedAt > base.Origin.After {
 			s.offset.Showed(found.UpdatedAt, last.sent, last.received)

@@ -27,6 +27,7 @@ type fences struct {
 // landed is a write of an entry that upstream has confirmed.
 type landed struct {
 	seq            uint64
+	content        journal.Content
 	sent, received time.Time
 }
 
@@ -73,7 +74,7 @@ func (s *fences) confirmed(w journal.Write, sent, received time.Time) {
 			s.next = (s.next + 1) % mostLately
 		}
 	}
-	s.landed[w.ID] = landed{w.Seq, sent, received}
+	s.landed[w.ID] = landed{w.Seq, contentOf(w), sent, received}
 }
 
 // last is the last write of an entry that upstream has confirmed, if it is remembered.
