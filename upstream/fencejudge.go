@@ -131,6 +131,9 @@ const (
 	fencePause = 300 * time.Millisecond
 	// sharp is an estimate of the offset that another Date makes no better, in seconds.
 	sharp = 0.25
+	// mostLinger bounds how long upstream's confirmation of an entry stands for a fence where the
+	// linger is long: as long, another host may write unseen.
+	mostLinger = 250 * time.Millisecond
 	// mostLately bounds the entries whose last writes are remembered.
 	mostLately = 4096
 )

@@ -39,8 +39,8 @@ func newFences(opts *FlusherOptions) *fences {
 }
 
 // applies reports whether a write has to be compared with upstream. It need not be if upstream has
-// confirmed the entry a moment ago: within its linger, or the time of an attempt. Where another host
-// writes within that moment, its state is overwritten unseen.
+// confirmed the entry a moment ago: within its linger, or the time of an attempt, each within
+// bounds. Where another host writes within that moment, its state is overwritten unseen.
 func (s *fences) applies(w journal.Write, trip time.Duration) bool {
 	if s.journal == nil {
 		return false
@@ -55,7 +55,8 @@ func (s *fences) applies(w journal.Write, trip time.Duration) bool {
 	case s.of == nil || !s.of(w.Namespace):
 		return false
 	}
-	return !known || apart(time.Now(), last.received) > max(s.linger(w.Namespace), trip)
+	lately := max(min(s.linger(w.Namespace), mostLinger), min(trip, fenceAge))
+	return !known || apart(time.Now(), last.received) > lately
 }
 
 // confirmed remembers that upstream has carried out a write.

@@ -52,9 +52,11 @@ type rig struct {
 	quotas  *upstream.Quotas
 	fenced  string // the host's name, if it has fences; else empty
 	offset  *upstream.Offset
-	fences  map[string]int // how many have ended how, to be read after stop
-	asked   int            // how many requests they have made
-	stop    func()         // idempotent; as in a shutdown, but without a drain
+	// forgetful has the journal not tell what was sent before it was opened.
+	forgetful bool
+	fences    map[string]int // how many have ended how, to be read after stop
+	asked     int            // how many requests they have made
+	stop      func()         // idempotent; as in a shutdown, but without a drain
 }
 
 // bubble runs a test in virtual time.
@@ -124,6 +126,9 @@ func openRig(r *rig, change ...func(*journal.Options)) *rig {
 			r.full <- fmt.Sprintf("%s: %d dead, %d pending", namespace, st.DeadLetters, st.Pending)
 		},
 		Logger: logger,
+	}
+	if r.forgetful {
+		flushing.Journal = forgetful{r.journal}
 	}
 	if r.fenced != "" {
 		flushing.FenceJournal, flushing.Offset = r.journal.Fence, r.offset

@@ -1,0 +1,201 @@
+package upstream_test
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+)
+
+// contract 14: what is read back may be another host's by then. Readers see that from then on.
+func TestAReadBackThatFindsAnotherHostsState(t *testing.T) {
+	for name, change := range map[string]func(*fake){
+		"a value":  func(f *fake) { f.put(key("k"), "theirs") },
+		"a delete": func(f *fake) { delete(f.entries, key("k")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.answer = func(c call) reply { return reply{hang: c.value == "old"} }
+				r.put(key("k"), "old")
+				time.Sleep(time.Second)
+				r.put(key("k"), "new")
+				r.within(time.Minute, "new is upstream", func() bool { v, _ := r.holds(key("k")); return v == "new" })
+				r.set(change)
+				r.settleWithin(2 * time.Minute)
+				r.wantLetters() // it was upstream for a while
+				if name == "a value" {
+					r.wantKnown(key("k"), "theirs", journal.Settled)
+				} else {
+					r.wantKnown(key("k"), "", journal.Unknown)
+				}
+			})
+		})
+	}
+}
+
+// forgetful is a journal whose sent marks do not say what was sent: those of an older format.
+type forgetful struct{ *journal.Journal }
+
+func (j forgetful) InDoubt() ([]journal.Doubtful, error) {
+	all, err := j.Journal.InDoubt()
+	for i := range all {
+		all[i] = journal.Doubtful{ID: all[i].ID, Unknown: true}
+	}
+	return all, err
+}
+
+// Where nobody knows what was sent, nothing is sent before it can no longer land. What is there
+// then may be another host's: it is kept, and never wins.
+func TestRestartWithUnknownMarks(t *testing.T) {
+	for name, host := range map[string]string{"without a fence": "", "fenced": "a.test"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := openRig(&rig{fake: newShared(t), t: t, fs: vfs.NewMem(), fenced: host})
+				r.settledPut(key("k"), "base")
+				time.Sleep(time.Second)
+				r.set(func(f *fake) {
+					f.answer = func(c call) reply {
+						return reply{hang: c.write(), late: map[bool]time.Duration{true: 29 * time.Second}[c.write()]}
+					}
+				})
+				r.put(key("k"), "old")
+				time.Sleep(time.Second)
+				r.put(key("k"), "new")
+				r.stop()
+				r.set(func(f *fake) { f.answer = nil })
+				r = openRig(&rig{fake: r.fake, t: t, fs: r.fs, fenced: host, forgetful: true})
+				restarted := time.Now()
+				r.settleWithin(2 * time.Minute)
+				r.wantHeld(key("k"), "new")
+				for _, c := range r.requests(func(c call) bool { return !c.at.Before(restarted) }) {
+					if c.at.Sub(restarted) < lateWindow {
+						t.Errorf("%s %v after the restart, want nothing for %v", c.method, c.at.Sub(restarted), lateWindow)
+					}
+				}
+				if host != "" {
+					r.wantLetters(letter{"superseded", true, journal.Put, "old", "new"})
+				}
+			})
+		})
+	}
+}
+
+// A fence spends nothing of the quota, whatever comes of it.
+func TestAFenceSpendsNoQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		day := upstream.Quota{Writes: 100, Period: 24 * time.Hour, MaxAge: time.Minute}
+		r := openRig(&rig{
+			fake: newShared(t), t: t, fs: vfs.NewMem(), fenced: "a.test", quota: func(string) upstream.Quota { return day },
+		})
+		used := func(want int) {
+			t.Helper()
+			if got := r.quotas.Reports()["ns"].Used; got != want {
+				t.Errorf("%d are used, want %d", got, want)
+			}
+		}
+		r.settledPut(key("k"), "base")
+		used(1)
+		r.cutOff(true)
+		r.put(key("k"), "mine")
+		time.Sleep(time.Minute)
+		used(1)
+		r.foreign(key("k"), "theirs")
+		r.cutOff(false)
+		r.settleWithin(time.Minute)
+		used(1)
+		r.wantLetters(letter{"superseded", false, journal.Put, "mine", "theirs"})
+		r.cutOff(true)
+		r.del(key("k"))
+		time.Sleep(time.Second)
+		r.set(func(f *fake) { delete(f.entries, key("k")) })
+		r.cutOff(false)
+		r.settleWithin(time.Minute)
+		used(1)
+		r.set(func(f *fake) {
+			f.answer = func(c call) reply {
+				if c.write() {
+					return reply{}
+				}
+				return reply{status: 429, header: http.Header{"Retry-After": {"20"}}, body: `{"detail":"slow"}`}
+			}
+		})
+		r.put(key("k"), "again")
+		time.Sleep(5 * time.Second)
+		used(1)
+		r.set(func(f *fake) { f.answer = nil })
+		r.settleWithin(time.Minute)
+		used(2)
+	})
+}
+
+// A write that a person sends is compared as well.
+func TestAWriteSentByHandIsFenced(t *testing.T) {
+	fenced(t, func(t *testing.T, r *rig) {
+		r.settledPut(key("k"), "base")
+		r.linger.Store(int64(time.Hour))
+		r.put(key("k"), "mine")
+		time.Sleep(time.Minute)
+		r.foreign(key("k"), "theirs")
+		_, settled, dead, err := r.flusher.Send(t.Context(), key("k"))
+		if err != nil || settled || !dead {
+			t.Errorf("settled %v, dead %v, %v", settled, dead, err)
+		}
+		r.wantHeld(key("k"), "theirs")
+		r.wantKnown(key("k"), "theirs", journal.Settled)
+	})
+}
+
+// The state that a write overwrites is kept once, however often the write is tried.
+func TestWhatIsOverwrittenIsKeptOnce(t *testing.T) {
+	fenced(t, func(t *testing.T, r *rig) {
+		r.settledPut(key("k"), "base")
+		r.foreign(key("k"), "theirs")
+		time.Sleep(time.Second)
+		r.set(func(f *fake) {
+			f.answer = func(c call) reply {
+				if c.value == "mine" && c.n < 4 {
+					return reply{status: 502, body: "<html>"}
+				}
+				return reply{}
+			}
+		})
+		r.put(key("k"), "mine")
+		r.settleWithin(time.Minute)
+		r.wantHeld(key("k"), "mine")
+		r.wantLetters(letter{"superseded", true, journal.Put, "theirs", "mine"})
+	})
+}
+
+// A write that upstream failed over may have arrived: the newer one does not lose against it.
+func TestAWriteDoesNotLoseAgainstOnesOwn(t *testing.T) {
+	for name, answer := range map[string]reply{
+		"failed over":  {status: 502, body: "<html>", applied: true},
+		"not answered": {cut: true, late: 300 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fenced(t, func(t *testing.T, r *rig) {
+				r.settledPut(key("k"), "base")
+				time.Sleep(time.Second)
+				r.set(func(f *fake) {
+					f.answer = func(c call) reply {
+						if c.value == "first" && c.n == 1 {
+							return answer
+						}
+						return reply{}
+					}
+				})
+				r.put(key("k"), "first")
+				time.Sleep(linger + 3*r.latency/2)
+				r.put(key("k"), "second") // before the first one arrives, or is known to
+				r.settleWithin(2 * time.Minute)
+				r.wantHeld(key("k"), "second")
+				r.wantLetters()
+			})
+		})
+	}
+}

@@ -1,0 +1,84 @@
+package upstream
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// fenceJournal stands for one that is there.
+type fenceJournal struct{ FenceJournal }
+
+func confirmedBy(linger time.Duration) *fences {
+	return newFences(&FlusherOptions{
+		FenceJournal: fenceJournal{}, Fence: func(string) bool { return true },
+		Linger: func(string) time.Duration { return linger },
+	})
+}
+
+func numbered(i int) journal.Write {
+	return journal.Write{ID: journal.ID{Namespace: "ns", Key: fmt.Sprint(i)}, Seq: uint64(i) + 1, Op: journal.Put}
+}
+
+// The memory of what was confirmed lately is bounded, and the latest is in it.
+func TestConfirmedLatelyIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := confirmedBy(time.Millisecond)
+		const n = 3*mostLately + 7
+		for i := range n {
+			s.confirmed(numbered(i), time.Now(), time.Now())
+			s.confirmed(numbered(i), time.Now(), time.Now())
+		}
+		if len(s.landed) != mostLately || len(s.ring) != mostLately {
+			t.Errorf("%d entries are remembered, in %d places, want %d", len(s.landed), len(s.ring), mostLately)
+		}
+		for i := range n {
+			if lately := i >= n-mostLately; s.applies(numbered(i), 0) == lately {
+				t.Fatalf("write %d of %d is fenced: %v", i, n, lately)
+			}
+		}
+		s.all(numbered(n - 1).Seq)
+		if !s.applies(numbered(n-1), 0) || len(s.landed) != 0 {
+			t.Error("a write from before is not fenced")
+		}
+	})
+}
+
+// Upstream's confirmation of an entry stands for a fence for a moment.
+func TestHowLongAConfirmationStands(t *testing.T) {
+	for _, row := range []struct{ linger, trip, stands time.Duration }{
+		{100 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond},
+		{100 * time.Millisecond, 300 * time.Millisecond, 300 * time.Millisecond},
+		{time.Hour, 50 * time.Millisecond, mostLinger},
+		{0, time.Minute, fenceAge},
+		{0, 0, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := confirmedBy(row.linger)
+			s.confirmed(numbered(1), time.Now(), time.Now())
+			time.Sleep(row.stands)
+			within := s.applies(numbered(1), row.trip)
+			time.Sleep(time.Millisecond)
+			if after := s.applies(numbered(1), row.trip); within || !after {
+				t.Errorf("%+v: it is fenced by then: %v; and after that: %v", row, within, after)
+			}
+		})
+	}
+}
+
+// Whichever of the clocks says that more time has passed is right.
+func TestApart(t *testing.T) {
+	now := time.Now()
+	for then, want := range map[time.Time]time.Duration{
+		now.Add(-time.Second):          time.Second,
+		now.Round(0).Add(-time.Minute): time.Minute, // by the wall clock only
+		now.Round(0).Add(time.Minute):  time.Minute, // it was set back
+	} {
+		if got := apart(now, then); got != want {
+			t.Errorf("%v are between them, want %v", got, want)
+		}
+	}
+}
