@@ -54,7 +54,7 @@ func (p Policy) Judge(present bool, age time.Duration) Freshness {
 		return Fresh
 	case age < Forever && age-fresh < stale:
 		return Stale
-	case p.StaleIfError == Forever || age-fresh < p.StaleIfError:
+	case p.StaleIfError == Forever || age < Forever && age-fresh < p.StaleIfError:
 		return Fallback
 	}
 	return Worthless

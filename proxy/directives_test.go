@@ -141,6 +141,7 @@ func TestNoStoreMovesAListingOn(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		wantStatus(t, s.get("/memory/n"), http.StatusOK)
 		s.upstream.set(id("n", "k"), "theirs")
+		time.Sleep(usual.AbsentFor)
 		wantValue(t, s.get("/memory/n/k", "Cache-Control", "no-store"), "theirs")
 		var listing struct{ Count int }
 		decode(t, s.get("/memory/n"), &listing)

@@ -131,7 +131,7 @@ func (m *memory) askUpstream(d directives, found found, from resource) (answer, 
 		a.source = fromFallback
 		return a, nil
 	case m.offline.mayDeny(key, d, found) && isOutage(err):
-		return answer{item: &cache.Item{}, source: fromAssumed}, nil
+		return answer{item: &cache.Item{}, source: fromAssumed, age: cache.Forever}, nil
 	}
 	return answer{}, m.explainUnused(key.Namespace, found, err)
 }

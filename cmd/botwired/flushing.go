@@ -29,7 +29,10 @@ func flusherOptions(
 	return upstream.FlusherOptions{
 		Journal: d.journal, Through: d.journal.Through, Engine: engine, Health: d.health,
 		FenceJournal: d.journal.Fence, Offset: d.offset,
-		Fence: func(namespace string) bool { return d.config.Load().For(namespace).Fence },
+		Fence: func(namespace string) bool {
+			p := d.config.Load().For(namespace)
+			return p.Fence && !p.Exclusive
+		},
 		OnFence: func(outcome string, requests int) {
 			fences.WithLabelValues(outcome).Inc()
 			reads.Add(float64(requests))
