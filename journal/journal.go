@@ -90,7 +90,7 @@ type Journal struct {
 }
 
 // readersLock guards what readers see: the index, and which copies are not to be read yet.
-// Its holders work in memory only. Settle, DeadLetter, Fill and a listing's Commit also
+// Its holders work in memory only. Settle, DeadLetter, Lose, Fill and a listing's Commit also
 // apply one unsynced batch under it, so that a reader finds a write either pending or
 // settled, never neither.
 type readersLock struct {
