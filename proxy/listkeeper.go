@@ -79,8 +79,8 @@ func (l *listKeeper) run(ctx context.Context) error {
 // begin lists a namespace if that is due, and fetches its values if it is set so.
 func (l *listKeeper) begin(ctx context.Context, namespace string, of *use, looks *sync.WaitGroup) {
 	again, err := l.due(namespace)
-	isDue, prefetches := err == nil && !again.After(time.Now()), l.prefetches(namespace)
-	if !isDue && !(err == nil && prefetches) {
+	isDue, prefetches := !again.After(time.Now()), l.prefetches(namespace)
+	if err != nil || !isDue && !prefetches {
 		l.took(of, again, err)
 		return
 	}

@@ -108,7 +108,7 @@ func (ps *prefetches) pass(p *prefetch, namespace string, lists bool) error {
 		return err
 	}
 	ctx := ps.tasks.detached()
-	if lists && !(head.Complete && ps.m.policy(namespace).Exclusive) {
+	if lists && (!head.Complete || !ps.m.policy(namespace).Exclusive) {
 		if err := listNow(ctx, ps.m, namespace); err != nil {
 			return err
 		}

@@ -2,8 +2,8 @@
 // see it, and the daemon's own surface under /_botwired/.
 //
 // It owns the order in which a read looks for its answer: in the cache, else among the
-// pending writes, else in the settled copy while that is fresh, else upstream, with one
-// request for all who wait. An answer from upstream is dropped if a write came in
+// pending writes, else in the settled copy while that is fresh, or in the listing that lacks
+// the entry, else upstream, with one request for all who wait. An answer from upstream is dropped if a write came in
 // between. The cache may come first, because no write is visible before the cache drops
 // what the write has made old: the journal announces each change with its lock held, and
 // that advances the generation of all answers made before (contract 6). A write is
