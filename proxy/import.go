@@ -186,13 +186,7 @@ func (run *importing) tryOne(ctx context.Context, s sighted) error {
 	}
 	count, write := there.compare(&run.done, &s.line.ImportLine)
 	if write && !run.dry {
-		w := newPut(id, s.line.Value)
-		// A copy of no time is older than anything. One from the future is of now.
-		w.WrittenAt = min(max(s.line.UpdatedAt, 1), float64(time.Now().UnixMicro())/1e6)
-		w.Fenced = true
-		w.Yields = there.seq == 0 // with a write of an agent's before it, the loser is kept
-		w.If = func(newest uint64) bool { return newest == there.seq && !lease.Revoked() }
-		if err := run.write(ctx, w); err != nil {
+		if err := run.writeOver(ctx, s.line, there, lease); err != nil {
 			return err
 		}
 	}
@@ -200,8 +194,19 @@ func (run *importing) tryOne(ctx context.Context, s sighted) error {
 	return nil
 }
 
-// there is what is there of an entry.
-type there struct {
+// writeOver writes an entry over what is there, if that is there still.
+func (run *importing) writeOver(ctx context.Context, line *numbered, past presence, lease *cache.Lease) error {
+	w := newPut(journal.ID{Namespace: line.Namespace, Key: line.Key}, line.Value)
+	// A copy of no time is older than anything. One from the future is of now.
+	w.WrittenAt = min(max(line.UpdatedAt, 1), float64(time.Now().UnixMicro())/1e6)
+	w.Fenced = true
+	w.Yields = past.seq == 0 // with a write of an agent's before it, the loser is kept
+	w.If = func(newest uint64) bool { return newest == past.seq && !lease.Revoked() }
+	return run.write(ctx, w)
+}
+
+// presence is what is there of an entry.
+type presence struct {
 	known, exists bool
 	seq           uint64 // of the pending write
 	value         string
@@ -210,38 +215,38 @@ type there struct {
 
 // whatIsThere goes by the journal, and where that knows nothing by what upstream has said, nil if
 // nothing.
-func (run *importing) whatIsThere(id journal.ID, said *cache.Item) (t there, err error) {
+func (run *importing) whatIsThere(id journal.ID, said *cache.Item) (p presence, err error) {
 	state, err := run.journal.Lookup(id)
 	switch {
 	case err != nil:
-		return t, err
+		return p, err
 	case state.Kind == journal.Gone:
-		return there{known: true, seq: state.Seq, updatedAt: state.UpdatedAt}, nil
+		return presence{known: true, seq: state.Seq, updatedAt: state.UpdatedAt}, nil
 	case state.Kind == journal.Value, state.Kind == journal.Settled:
-		return there{true, true, state.Seq, state.Value, state.UpdatedAt}, nil
+		return presence{true, true, state.Seq, state.Value, state.UpdatedAt}, nil
 	case said == nil:
-		return t, nil
+		return p, nil
 	case said.Body == nil:
-		return there{known: true}, nil
+		return presence{known: true}, nil
 	}
 	var shown struct { // no copy of it is kept: the disk is nearly full
 		Value     string
 		UpdatedAt float64 `json:"updated_at"`
 	}
 	err = json.Unmarshal(said.Body, &shown)
-	return there{known: true, exists: true, value: shown.Value, updatedAt: shown.UpdatedAt}, err
+	return presence{known: true, exists: true, value: shown.Value, updatedAt: shown.UpdatedAt}, err
 }
 
 // compare says which count an entry belongs to, and whether it is to be written.
-func (t *there) compare(done *importDocument, line *ImportLine) (count *int, write bool) {
+func (p *presence) compare(done *importDocument, line *ImportLine) (count *int, write bool) {
 	switch {
-	case !t.known:
+	case !p.known:
 		return &done.Unknown, true
-	case t.exists && t.value == line.Value:
+	case p.exists && p.value == line.Value:
 		return &done.Same, false
-	case t.updatedAt == 0 && !t.exists:
+	case p.updatedAt == 0 && !p.exists:
 		return &done.New, true
-	case t.updatedAt >= line.UpdatedAt:
+	case p.updatedAt >= line.UpdatedAt:
 		return &done.Older, false
 	}
 	return &done.Newer, true

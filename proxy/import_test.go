@@ -2,16 +2,20 @@ package proxy
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -96,49 +100,56 @@ func TestExportAndImport(t *testing.T) {
 	})
 }
 
+// importedOver is what becomes of a line in some state of the entry.
+type importedOver struct {
+	prepare func(s *sidecar)
+	older   importDocument // what becomes of a line from before
+	newer   importDocument // and from after
+}
+
+var importedOverStates = map[string]importedOver{
+	"nothing": {func(*sidecar) {}, importDocument{New: 1}, importDocument{New: 1}},
+	"pending": {func(s *sidecar) { s.put(imported, "there") }, importDocument{Older: 1}, importDocument{Newer: 1}},
+	"settled": {func(s *sidecar) {
+		s.put(imported, "there")
+		s.settle(imported)
+	}, importDocument{Older: 1}, importDocument{Newer: 1}},
+	"a pending delete": {func(s *sidecar) {
+		s.put(imported, "there")
+		s.settle(imported)
+		wantStatus(s.t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
+	}, importDocument{Older: 1}, importDocument{Newer: 1}},
+	"deleted": {func(s *sidecar) {
+		s.learn(imported, "there")
+		wantStatus(s.t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
+		s.settle(imported)
+	}, importDocument{New: 1}, importDocument{New: 1}},
+	"upstream": {func(s *sidecar) { s.upstream.set(imported, "there") }, importDocument{Older: 1}, importDocument{Newer: 1}},
+	"upstream, and an old copy": {func(s *sidecar) {
+		s.upstream.set(imported, "old")
+		wantValue(s.t, s.get("/memory/n/k"), "old")
+		s.upstream.set(imported, "there")
+		time.Sleep(usual.FreshFor)
+	}, importDocument{Older: 1}, importDocument{Newer: 1}},
+	"gone upstream, and an old copy": {func(s *sidecar) {
+		s.learn(imported, "there")
+		s.upstream.remove(imported)
+		time.Sleep(usual.FreshFor)
+	}, importDocument{New: 1}, importDocument{New: 1}},
+	"an outage": {func(s *sidecar) { s.upstream.setDown(true) }, importDocument{Unknown: 1}, importDocument{Unknown: 1}},
+	"an outage, and a copy": {func(s *sidecar) {
+		s.learn(imported, "there")
+		time.Sleep(time.Hour)
+		s.upstream.setDown(true)
+	}, importDocument{Older: 1}, importDocument{Newer: 1}},
+}
+
+// imported is the entry that these lines are about.
+var imported = id("n", "k")
+
 // The later state by time stays, or comes, wherever the earlier one is.
 func TestImportGivesWayToWhatIsNewer(t *testing.T) {
-	k := id("n", "k")
-	for name, c := range map[string]struct {
-		prepare func(s *sidecar)
-		older   importDocument // what becomes of a line from before
-		newer   importDocument // and from after
-	}{
-		"nothing": {func(*sidecar) {}, importDocument{New: 1}, importDocument{New: 1}},
-		"pending": {func(s *sidecar) { s.put(k, "there") }, importDocument{Older: 1}, importDocument{Newer: 1}},
-		"settled": {func(s *sidecar) {
-			s.put(k, "there")
-			s.settle(k)
-		}, importDocument{Older: 1}, importDocument{Newer: 1}},
-		"a pending delete": {func(s *sidecar) {
-			s.put(k, "there")
-			s.settle(k)
-			wantStatus(s.t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
-		}, importDocument{Older: 1}, importDocument{Newer: 1}},
-		"deleted": {func(s *sidecar) {
-			s.learn(k, "there")
-			wantStatus(s.t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
-			s.settle(k)
-		}, importDocument{New: 1}, importDocument{New: 1}},
-		"upstream": {func(s *sidecar) { s.upstream.set(k, "there") }, importDocument{Older: 1}, importDocument{Newer: 1}},
-		"upstream, and an old copy": {func(s *sidecar) {
-			s.upstream.set(k, "old")
-			wantValue(s.t, s.get("/memory/n/k"), "old")
-			s.upstream.set(k, "there")
-			time.Sleep(usual.FreshFor)
-		}, importDocument{Older: 1}, importDocument{Newer: 1}},
-		"gone upstream, and an old copy": {func(s *sidecar) {
-			s.learn(k, "there")
-			s.upstream.remove(k)
-			time.Sleep(usual.FreshFor)
-		}, importDocument{New: 1}, importDocument{New: 1}},
-		"an outage": {func(s *sidecar) { s.upstream.setDown(true) }, importDocument{Unknown: 1}, importDocument{Unknown: 1}},
-		"an outage, and a copy": {func(s *sidecar) {
-			s.learn(k, "there")
-			time.Sleep(time.Hour)
-			s.upstream.setDown(true)
-		}, importDocument{Older: 1}, importDocument{Newer: 1}},
-	} {
+	for name, c := range importedOverStates {
 		for when, want := range map[string]importDocument{"older": c.older, "newer": c.newer} {
 			t.Run(name+", "+when, func(t *testing.T) {
 				inBubble(t, func(t *testing.T, s *sidecar) {
@@ -157,7 +168,7 @@ func TestImportGivesWayToWhatIsNewer(t *testing.T) {
 					s.wantImported("?dry_run=true", line, want)
 					s.wantImported("", line, want)
 					if taken := want.New+want.Newer+want.Unknown == 1; taken {
-						w, ok, err := s.journal.Newest(k)
+						w, ok, err := s.journal.Newest(imported)
 						if err != nil || !ok || w.Value != "file" || w.WrittenAt != at || w.Yields == (agents == 1) {
 							t.Errorf("%+v, %t, %v", w, ok, err)
 						}
@@ -279,4 +290,77 @@ func TestImportIntoAFullJournal(t *testing.T) {
 			t.Errorf("%s", w.Body)
 		}
 	})
+}
+
+// A crash amid an import loses nothing of what the answers have said, and the same file, imported
+// again, does only what is left.
+func TestImportAfterACrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewCrashableMem()
+		first := newSidecar(t, func(stored *journal.Options, _ *Options) { stored.FS = fs })
+		var lines []string
+		for i := range 20 {
+			lines = append(lines, importLine(fmt.Sprintf("k%02d", i), "v", 1))
+		}
+		first.wantImported("", strings.Join(lines[:8], ""), importDocument{Lines: 8, New: 8})
+		first.settle(id("n", "k03"))
+		first.put(id("n", "k04"), "an agent's")
+		s := first.crash(fs)
+		s.wantImported("", strings.Join(lines, ""), importDocument{Lines: 20, New: 12, Same: 7, Older: 1})
+		wantValue(t, s.get("/memory/n/k04"), "an agent's")
+		if n := s.journal.Stats().Pending; n != 19 {
+			t.Errorf("%d are pending", n)
+		}
+		synctest.Wait()
+	})
+}
+
+// contract 5: what an agent writes while an import decides stays.
+func TestImportBesideAgents(t *testing.T) {
+	s := newSidecar(t)
+	const keys = 300
+	var lines strings.Builder
+	for i := range keys {
+		lines.WriteString(importLine(fmt.Sprintf("k%d", i), "file", 1))
+	}
+	var agent sync.WaitGroup
+	agent.Go(func() {
+		for i := range keys {
+			if w := s.do(http.MethodPut, fmt.Sprintf("/memory/n/k%d", i), putBody("agent")); w.Code != http.StatusOK {
+				t.Errorf("%d: %s", w.Code, w.Body)
+			}
+		}
+	})
+	w, doc := s.imports("", lines.String())
+	agent.Wait()
+	if w.Code != http.StatusOK || doc.New+doc.Older != keys {
+		t.Errorf("%d: %s", w.Code, w.Body)
+	}
+	for i := range keys {
+		wantValue(t, s.get(fmt.Sprintf("/memory/n/k%d", i)), "agent")
+	}
+}
+
+// contract 5: a write that comes between the look at an entry and the import's own stays. Here it
+// comes when the import has looked.
+func TestImportDecidesAnew(t *testing.T) {
+	s := newSidecar(t)
+	run := &importing{importer: newImporter(s.server.memory)}
+	k := id("n", "k")
+	line := &numbered{ImportLine{Namespace: "n", Key: "k", Value: "file", UpdatedAt: 1}, 1}
+	lease := s.cache.Lease(entryKey(k))
+	defer lease.Release()
+	before, err := run.whatIsThere(k, &cache.Item{})
+	if err != nil || before.known != true || before.exists {
+		t.Fatalf("%+v, %v", before, err)
+	}
+	s.put(k, "agent")
+	s.settle(k)
+	if err := run.writeOver(t.Context(), line, before, lease); !errors.Is(err, journal.ErrChanged) {
+		t.Errorf("it is written over: %v", err)
+	}
+	if err := run.takeOne(t.Context(), sighted{line, &cache.Item{}}); err != nil || run.done.Older != 1 {
+		t.Errorf("%+v, %v", run.done, err)
+	}
+	wantValue(t, s.get("/memory/n/k"), "agent")
 }
