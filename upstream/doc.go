@@ -40,10 +40,15 @@
 // state in doubt, the write stays pending once upstream has confirmed it, and is read back
 // when the last window has passed. If upstream then holds the state of one of the
 // unanswered requests, that request has landed late, and the newest state is sent again:
-// nothing can land over it any more. Any other state is another host's, and stays. After a
-// restart the flusher does not know which states the unanswered requests of the earlier
-// process leave, and could not tell them from another host's write. It then sends the
-// newest state when the window has passed.
+// nothing can land over it any more. Any other state is another host's, and stays. The journal's
+// sent marks say which states the unanswered requests of an earlier process leave.
+//
+// # Fences
+//
+// Before a write overwrites an entry, its fence reads the entry upstream and compares it with
+// what this host believes upstream to hold (contract 17). If another host has changed the entry,
+// the later state wins, by the time when it was written. [Offset] estimates how far the clocks
+// are apart. judge decides, and a crossing makes the fence's requests and the write's in one slot.
 //
 // # Health
 //
