@@ -39,6 +39,7 @@ func TestPause(t *testing.T) {
 func pauseAndResume(t *testing.T, delay time.Duration) {
 	up := newUpstream(t)
 	up.delay.Store(int64(delay))
+	up.quick.Store(true) // or no write would be sent while upstream takes too long: each is compared first
 	const timeout = 500 * time.Millisecond
 	// Upstream needs less than the late window, so a late request is repaired.
 	d := start(t, t.TempDir(), up, "--upstream-timeout", timeout.String(), "--upstream-late-window", "1500ms")

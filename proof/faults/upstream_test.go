@@ -31,6 +31,7 @@ type fakeUpstream struct {
 	// carries it out. The service carries out every request that has arrived, even if
 	// the client has gone.
 	delay   atomic.Int64
+	quick   atomic.Bool  // it delays writes only
 	arrived atomic.Int64 // the number of writes that have arrived
 
 	mu      sync.Mutex
@@ -113,7 +114,9 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if write {
 		u.arrived.Add(1)
 	}
-	time.Sleep(time.Duration(u.delay.Load()))
+	if write || !u.quick.Load() {
+		time.Sleep(time.Duration(u.delay.Load()))
+	}
 	r = r.WithContext(context.WithoutCancel(r.Context()))
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	answer := httptest.NewRecorder()
