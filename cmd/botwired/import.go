@@ -152,8 +152,8 @@ type importing struct {
 	dry     bool
 	entries int // of the file
 	done    importCounts
-	shown   bool         // the line on the terminal
-	told    bool         // that it waits, where there is none
+	shown   bool // the line on the terminal
+	told    bool // that it waits, where there is none
 }
 
 // run sends the file in parts.
