@@ -89,7 +89,7 @@ func (a *attempt) send(ctx context.Context) error {
 	if failed != nil && ctx.Err() != nil {
 		// The sent mark stays, unless it is certain that the request was not sent.
 		a.putBack()
-		return nil //nolint:nilerr // to end with the process is no failure
+		return nil // to end with the process is no failure
 	}
 	verdict := Confirmed
 	if failed != nil {

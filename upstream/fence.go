@@ -63,20 +63,20 @@ func (c *crossing) fence(ctx context.Context) (sends bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		switch end := judge(q); {
-		case end == fenceUndecided:
+		switch end := judge(q); end {
+		case fenceUndecided:
 			c.leave()
 			if err := sleep(ctx, fencePause); err != nil {
 				return false, c.notFenced(ctx, &Error{Verdict: Unsent, Reason: err.Error()})
 			}
 			continue
-		case end == fenceHeld:
+		case fenceHeld:
 			c.ends(end)
 			return false, c.held(found)
-		case end == fenceLost:
+		case fenceLost:
 			c.ends(end)
 			return false, c.lost(found)
-		case end == fenceWon:
+		case fenceWon:
 			if err := c.overrule(found); err != nil {
 				return false, err
 			}

@@ -46,9 +46,6 @@ func (o outcome) String() string {
 	return [...]string{"unchanged", "absent", "old", "same", "won", "held", "lost", "undecided", "failed"}[o]
 }
 
-// sends reports whether the write goes upstream.
-func (o outcome) sends() bool { return o <= fenceWon }
-
 // judge decides. Of two states the later one wins, by the time at which it was written
 // (contract 17): the write's is this host's time, moved by the offset between the clocks;
 // that of another host's state is upstream's updated_at, as upstream keeps no other. Where the
@@ -69,7 +66,7 @@ func judge(q *question) outcome {
 	switch {
 	case same && later:
 		return fenceHeld
-	case q.isOwn(content), q.isBase(content) && !(later && q.precedes()):
+	case q.isOwn(content), q.isBase(content) && (!later || !q.precedes()):
 		return fenceUnchanged
 	case same:
 		return fenceSame
