@@ -36,6 +36,7 @@ type copies struct {
 	notDurable map[ID]chan struct{}
 
 	doubts   *doubts
+	belief   *Belief
 	seen     seen         // confirmations and reads that the disk does not record
 	written  atomic.Int64 // bytes of copies since they were last measured
 	damaged  atomic.Int64 // damaged copies and listings that were given up
@@ -53,10 +54,12 @@ type stripe struct {
 }
 
 func newCopies(s *store.Store, readers *readersLock, logger *slog.Logger) *copies {
-	return &copies{
+	c := &copies{
 		store: s, readers: readers, logger: logger, seed: maphash.MakeSeed(), notDurable: make(map[ID]chan struct{}),
 		doubts: &doubts{},
 	}
+	c.belief = &Belief{copies: c, logger: logger}
+	return c
 }
 
 func (c *copies) stripe(namespace string) *stripe {

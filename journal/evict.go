@@ -189,7 +189,8 @@ func (e *evictor) visitListings(ctx context.Context, r pebble.Reader, visit func
 	})
 }
 
-// dropAll removes the settled copies of entries with nothing pending. It removes
+// dropAll removes the settled copies of entries with nothing pending, but for those of suspect
+// namespaces. It removes
 // neighbours as one range: under disk pressure a record for each would take too much room.
 // Copies that come meanwhile stay.
 func (e *evictor) dropAll(ctx context.Context) (err error) {
@@ -223,7 +224,7 @@ func (e *evictor) drop(tx *store.Tx, chunk []copyOnDisk) {
 			end()
 			stay = stay[1:]
 		}
-		if e.copies.fresh[c.id] || e.pending.waits(c.id) {
+		if e.copies.fresh[c.id] || e.pending.waits(c.id) || e.copies.belief.isSuspect(c.id.Namespace) {
 			end()
 			continue
 		}

@@ -113,6 +113,12 @@ func (f *Fence) won(r *retiring, o Observation) (fill func(*store.Tx), err error
 	if err != nil {
 		return nil, err
 	}
+	if past.intact && past.Value != o.Value && past.Origin.NewerThan(o.UpdatedAt) {
+		// A newer state has been known: no reader goes back behind that (contract 7).
+		f.copies.belief.heard(id.Namespace, 1)
+		r.left, err = f.copies.baseOf(f.store.DB(), id)
+		return func(*store.Tx) {}, err
+	}
 	shownAt := o.UpdatedAt
 	o.Origin = Origin{At: shownAt}
 	o.UpdatedAt = max(o.UpdatedAt, past.UpdatedAt, r.w.UpdatedAt)

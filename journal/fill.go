@@ -16,23 +16,33 @@ import (
 // readers do not see them before (contract 7). Fill notes an answer that changes nothing
 // in memory only: reading does not wear out the disk.
 //
+// Fill does not believe every answer: see [State.Disbelief]. It then changes nothing, and the
+// state is the one that is known. That state is as old as it was.
+//
 // While the disk is nearly full, Fill keeps no copy.
 func (j *Journal) Fill(id ID, o *Observation, valid func() bool, options ...FillOption) (State, error) {
 	if err := j.store.Acquire(); err != nil {
 		return State{}, err
 	}
 	defer j.store.Release()
-	defer j.copies.sizes.tell()
 	if err := j.store.Look(); err != nil {
 		return State{}, err
 	}
-	unlock := j.copies.lock(id.Namespace)
-	defer unlock()
-	f := &filling{copies: j.copies, id: id, valid: valid, unlock: unlock, noNewCopy: slices.Contains(options, NoNewCopy)}
+	return j.copies.fill(&filling{copies: j.copies, id: id, valid: valid, noNewCopy: slices.Contains(options, NoNewCopy)}, o)
+}
+
+// fill makes a filling's change. Its error is [ErrChanged] if the answer no longer stands.
+func (c *copies) fill(f *filling, o *Observation) (State, error) {
+	defer c.sizes.tell()
+	f.unlock = c.lock(f.id.Namespace)
+	defer f.unlock()
 	if err := f.prepare(o); err != nil {
-		return State{}, fmt.Errorf("keeping upstream's answer for %s: %w", id, err)
+		return State{}, fmt.Errorf("keeping upstream's answer for %s: %w", f.id, err)
 	}
-	err := j.store.Update(f)
+	if f.disbelief != Believed {
+		return f.disbelieve()
+	}
+	err := c.store.Update(f)
 	f.reveal()
 	if err != nil {
 		return State{}, err
@@ -47,15 +57,43 @@ type FillOption uint8
 // what readers see, and a row of a listing too (contract 7).
 const NoNewCopy FillOption = 1
 
+// disbelieve returns the state that is known, once it is durable.
+func (f *filling) disbelieve() (State, error) {
+	stands := false
+	f.store.InOrder(func(record.Totals) { stands = f.valid() })
+	f.unlock()
+	if !stands {
+		return State{}, ErrChanged
+	}
+	if f.disbelief == OlderAnswer {
+		f.belief.heard(f.id.Namespace, 1)
+	}
+	for {
+		state, done, err := f.durableState(f.id)
+		switch {
+		case err != nil:
+			return State{}, err
+		case !done:
+		case state.Kind != Settled:
+			return State{}, ErrChanged
+		default:
+			state.Disbelief = f.disbelief
+			return state, nil
+		}
+	}
+}
+
 // filling is an answer of upstream's on its way into the journal.
 type filling struct {
 	*copies
 	hiding
-	id     ID
-	valid  func() bool
-	unlock func() // releases the copies lock
+	id      ID
+	valid   func() bool
+	unlock  func() // releases the copies lock
+	deleted bool   // a caller wants the entry deleted
 
 	noNewCopy   bool
+	disbelief   Disbelief
 	confirmedAt float64 // Unix seconds
 	state       State
 	setCopy     func(*store.Tx) // nil if the settled copy stays as it is
@@ -70,6 +108,9 @@ func (f *filling) prepare(o *Observation) error {
 	if err != nil {
 		return err
 	}
+	if f.disbelief = f.judge(past, o); f.disbelief != Believed {
+		return nil
+	}
 	f.resizing.key = f.id.Key
 	if f.sizes != nil {
 		if f.resizing.from, err = f.baseOf(f.store.DB(), f.id); err != nil {
@@ -82,13 +123,19 @@ func (f *filling) prepare(o *Observation) error {
 		if past.kept {
 			f.setCopy = drop
 		}
+		if f.belief.isSuspect(f.id.Namespace) && !f.deleted {
+			f.row = &rowChange{stripe: f.stripe(f.id.Namespace)} // the row is all that is left of the entry
+			return nil
+		}
 		f.row, err = f.bringRow(f.id.Namespace, knownRow{Row: Row{Key: f.id.Key}, gone: true})
 		f.foreign = err == nil && f.isForeign(past, nil)
 		return err
 	}
 	now := *o
 	now.UpdatedAt = max(now.UpdatedAt, past.UpdatedAt)
-	now.Origin = past.Origin.Shown(past.Value == o.Value, o.UpdatedAt)
+	if now.Origin = past.Origin; past.Value != o.Value || !past.Origin.NewerThan(o.UpdatedAt) || past.Origin.At == 0 {
+		now.Origin = past.Origin.Shown(past.Value == o.Value, o.UpdatedAt)
+	}
 	f.confirmedAt = unixNow()
 	f.state = settledState(now, f.confirmedAt)
 	keep := !f.store.Low(int64(len(now.Value))) && (past.kept || !f.noNewCopy)
@@ -104,11 +151,15 @@ func (f *filling) prepare(o *Observation) error {
 		shownAt: o.UpdatedAt,
 		foreign: past.Origin.Seq != 0 && now.Origin.Seq == 0,
 	})
-	if err == nil {
-		f.foreign = f.isForeign(past, o)
-		f.resizing.to = base{int64(now.ListBytes), f.row.kept || keep}
+	if err != nil {
+		return err
 	}
-	return err
+	f.foreign = f.isForeign(past, o)
+	f.resizing.to = base{int64(now.ListBytes), f.row.kept || keep}
+	if f.row.kept {
+		f.resizing.to.bytes = int64(f.row.bytes) // the listing may know a newer state
+	}
+	return nil
 }
 
 // Fill asks whether the answer still stands. It tells the subscriber also of an answer that

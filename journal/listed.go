@@ -24,6 +24,8 @@ type listed struct {
 	foreign []ID       // entries of which the listing shows another host's write
 	resizes []resizing // of the rows
 	drops   []resizing // of the absent ones
+	older   int        // rows that upstream showed with an older time than before
+	past    Suspicion  // from before
 	damaged bool       // the kept listing cannot be read
 	unread  bool       // nor can some settled copies of the namespace
 	same    bool       // nothing on the disk changes
@@ -32,6 +34,7 @@ type listed struct {
 // prepare compares upstream's rows with what is kept. The caller holds the copies lock.
 func (l *listed) prepare(rows []Row, complete bool) error {
 	namespace := l.fill.namespace
+	shown := rows
 	past, ok, damaged, err := l.listing(l.store.DB(), namespace)
 	if err != nil {
 		return err
@@ -46,28 +49,26 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 		return err
 	}
 	now := l.fill.bringForward(rows)
-	if complete {
-		l.absent, err = l.notListed(now)
-		if l.unread, err = l.giveUp(err); err != nil {
-			return err
-		}
+	l.header = record.Header{FetchedAt: l.fill.startedAt, Complete: complete}
+	if err = l.findAbsent(past.Rows, before, now, shown); err != nil {
+		return err
 	}
 	if l.doubted, err = l.inDoubt(now); err != nil {
 		return err
 	}
 	l.damaged = damaged
-	l.header = record.Header{FetchedAt: l.fill.startedAt, Newest: inOrder(now), Complete: complete}
+	l.header.Newest = inOrder(now)
 	if ok {
 		l.foreign = l.findForeign(past, complete, now)
 	}
 	l.compare(past.Rows, now)
-	if err := l.resize(complete); err != nil {
+	if err := l.resize(complete || l.fill.believe); err != nil {
 		return err
 	}
 	// A header that forgetRow wrote, or that is from before the clock was set back, is
 	// replaced.
 	l.same = ok && before.FetchedAt != 0 && before.FetchedAt <= l.header.FetchedAt &&
-		before.Complete == complete && before.Newest == l.header.Newest &&
+		before.Complete == l.header.Complete && before.Newest == l.header.Newest && before.Suspicion == l.header.Suspicion &&
 		len(l.changed)+len(l.removed)+len(l.absent)+len(l.doubted) == 0 && !l.unread
 	return nil
 }
@@ -83,10 +84,25 @@ func (l *listed) compared(rows, past []Row) ([]Row, error) {
 		if err != nil {
 			return nil, err
 		}
+		if kept.Origin.NewerThan(r.UpdatedAt) {
+			l.older++
+			if l.fill.believe {
+				l.believeRow(r)
+			} else {
+				*r = kept
+			}
+			continue
+		}
 		r.Origin = kept.Origin.Shown(kept.ListBytes == r.ListBytes, r.UpdatedAt)
 		r.UpdatedAt = max(r.UpdatedAt, kept.UpdatedAt)
 	}
 	return rows, nil
+}
+
+// believeRow takes in a row that is older than the kept one. Its value is not known.
+func (l *listed) believeRow(r *Row) {
+	r.Origin = Origin{At: r.UpdatedAt}
+	l.absent = append(l.absent, ID{Namespace: l.fill.namespace, Key: r.Key})
 }
 
 // keptRow is an entry's row among the past ones, or what its settled copy says of it.
@@ -130,20 +146,6 @@ func (l *listed) compare(past []Row, now map[string]Row) {
 	}
 }
 
-// notListed returns the entries with a settled copy that a complete listing does not show.
-// Upstream no longer holds them, and a read must not bring back an entry that a listing
-// has shown to be gone (contract 7). At damage it returns those before it.
-func (l *listed) notListed(now map[string]Row) (absent []ID, err error) {
-	prefix := record.Within(record.SettledPrefix, l.fill.namespace)
-	err = store.Each(l.store.DB(), prefix, record.After(prefix), func(key, _ []byte) error {
-		if name := string(key[len(prefix):]); !has(now, name) {
-			absent = append(absent, ID{Namespace: l.fill.namespace, Key: name})
-		}
-		return nil
-	})
-	return absent, err
-}
-
 // inDoubt returns the entries in doubt whose settled copy is not what the listing shows: a read
 // must not go back behind that (contract 7).
 func (l *listed) inDoubt(now map[string]Row) (changed []ID, err error) {
@@ -159,6 +161,16 @@ func (l *listed) inDoubt(now map[string]Row) (changed []ID, err error) {
 		}
 	}
 	return changed, nil
+}
+
+// tell says what the listing has changed in what upstream is believed.
+func (l *listed) tell() {
+	if !l.same {
+		l.belief.tell(l.fill.namespace, l.past, l.header.Suspicion)
+	}
+	if l.older > 0 {
+		l.belief.heard(l.fill.namespace, l.older)
+	}
 }
 
 func has(rows map[string]Row, name string) bool {
@@ -187,6 +199,7 @@ func (l *listed) Fill(tx *store.Tx) error {
 	if l.damaged {
 		dropListing(tx, namespace)
 	}
+	l.past = l.belief.note(namespace, l.header.Suspicion)
 	l.dropCopies(tx)
 	for _, key := range l.removed {
 		tx.Delete(record.RowKey(namespace, key))
@@ -199,9 +212,10 @@ func (l *listed) Fill(tx *store.Tx) error {
 }
 
 // dropCopies removes the copies of entries that upstream no longer holds. When some copies
-// cannot be read, it removes all: which of them upstream holds is not known.
+// cannot be read, it removes all, as which of them upstream holds is not known; but not in a
+// suspect namespace.
 func (l *listed) dropCopies(tx *store.Tx) {
-	if l.unread {
+	if l.unread && l.header.Suspicion.Since == 0 {
 		tx.DeletePrefix(record.Within(record.SettledPrefix, l.fill.namespace))
 		return
 	}

@@ -42,7 +42,7 @@ func readListing(r pebble.Reader, namespace string) (Listing, bool, error) {
 	if err != nil || !ok {
 		return Listing{}, false, err
 	}
-	l := Listing{FetchedAt: fromUnix(h.FetchedAt), Complete: h.Complete}
+	l := Listing{FetchedAt: fromUnix(h.FetchedAt), Complete: h.Complete, Suspect: h.Suspicion.Since != 0}
 	prefix := record.Within(record.RowPrefix, namespace)
 	err = store.ScanPrefix(r, prefix, func(key, body []byte, _ uint32) error {
 		row, err := record.DecodeRow(string(key[len(prefix):]), body)
@@ -67,6 +67,8 @@ type ListingFill struct {
 	j         *Journal
 	namespace string
 	startedAt float64
+	believe   bool // see Believe
+	dropped   int
 	known     []knownRow // guarded by the copies lock, in the order in which they became known
 	overtaken bool       // likewise; the journal took a newer listing, or forgot an entry
 }
@@ -82,6 +84,13 @@ func (j *Journal) BeginListing(namespace string) *ListingFill {
 	s.observers[namespace] = append(s.observers[namespace], f)
 	return f
 }
+
+// Believe has Commit take upstream's listing for the truth whatever it lacks, and however old
+// it is: a person has decided so.
+func (f *ListingFill) Believe() { f.believe = true }
+
+// Dropped returns how many settled copies Commit has removed.
+func (f *ListingFill) Dropped() int { return f.dropped }
 
 // Cancel ends the fill without an answer.
 func (f *ListingFill) Cancel() {
@@ -121,12 +130,16 @@ func (f *ListingFill) Commit(rows []Row, complete bool) error {
 	}
 	c := &listed{copies: f.j.copies, fill: f, unlock: unlock}
 	err := c.prepare(rows, complete)
+	f.dropped = len(c.absent)
 	if err == nil {
 		err = c.dropMost()
 	}
 	if err == nil {
 		err = f.j.store.Update(c)
 		c.reveal()
+	}
+	if err == nil {
+		c.tell()
 	}
 	if err != nil {
 		return fmt.Errorf("listing of %s: %w", f.namespace, err)
@@ -149,6 +162,9 @@ func (f *ListingFill) bringForward(rows []Row) (now map[string]Row) {
 			continue
 		}
 		k.UpdatedAt = max(k.UpdatedAt, now[k.Key].UpdatedAt)
+		if listed, ok := now[k.Key]; ok && !k.arrived && listed.Origin.NewerThan(k.Origin.At) && k.Origin.At != 0 {
+			continue
+		}
 		if k.arrived {
 			k.UpdatedAt = max(k.UpdatedAt, newest+tick)
 		} else {

@@ -158,7 +158,7 @@ func (p *play) lose(id journal.ID) {
 		delete(p.model.pending, id)
 		p.model.dead[w.Seq] = w
 	}
-	no(p.t, p.j.Fence.Lose(w, foreign("theirs", 20), "later"))
+	no(p.t, p.j.Fence.Lose(w, foreign("theirs", 20+float64(len(p.log))), "later"))
 	delete(p.model.sent, id)
 	p.model.settled[id] = "theirs"
 	p.row(id.Key, true)
@@ -190,7 +190,9 @@ func (p *play) fill(id journal.ID) {
 		p.row(id.Key, false)
 		return
 	}
-	no(p.t, second(p.j.Fill(id, observed("upstream's"), always)))
+	o := observed("upstream's")
+	o.UpdatedAt += float64(len(p.log)) // another host has written it just now
+	no(p.t, second(p.j.Fill(id, o, always)))
 	p.model.settled[id] = "upstream's"
 	p.row(id.Key, true)
 }

@@ -32,12 +32,14 @@ func Open(opts Options) (*Journal, error) {
 	}
 	copies := newCopies(s, readers, opts.Logger)
 	copies.pending, copies.sizes, pending.copies = pending, opts.Sizes, copies
+	copies.belief.amnesia = opts.Amnesia
 	rebuilt := make(chan struct{})
 	full := &fullness{logger: opts.Logger}
 	dead := newDeadIndex(s)
 	j := &Journal{
 		Receipts: &Receipts{store: s, pending: pending, rebuilt: rebuilt},
 		Fence:    &Fence{store: s, pending: pending, copies: copies, dead: dead, budget: (opts.MaxBytes + theirShare - 1) / theirShare},
+		Belief:   copies.belief,
 		Through:  &Through{store: s, pending: pending, copies: copies, full: full},
 		Keys:     &Keys{store: s, copies: copies},
 		Listings: &Listings{store: s, pending: pending, copies: copies},
@@ -45,6 +47,9 @@ func Open(opts Options) (*Journal, error) {
 		evictor: &evictor{copies: copies, pending: pending, budget: opts.CopiesBytes},
 		full:    full,
 		rebuilt: rebuilt,
+	}
+	if err := ignoreDamage(j.Belief.recall(s)); err != nil {
+		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))
 	}
 	entries, err := j.InDoubt()
 	if err == nil {

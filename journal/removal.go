@@ -87,13 +87,15 @@ func (r *removal) count(key []byte, listBytes func(body []byte) (int, error)) (b
 	return b, err
 }
 
-// Fill leaves the copies of entries with a pending write, which takes its created_at from the copy,
+// Fill leaves what is kept of suspect namespaces, the copies of entries with a pending write, which takes its created_at from the copy,
 // and those that have just changed.
 func (r *removal) Fill(tx *store.Tx) error {
 	changes := make(map[string][]resizing)
 	r.pending.readers.RLock()
 	for i, c := range r.of {
 		switch {
+		case r.copies.belief.isSuspect(c.id.Namespace): // nobody else may have it
+			continue
 		case c.id.Key == "":
 			dropListing(tx, c.id.Namespace)
 			for i := range r.leaves {

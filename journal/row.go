@@ -24,6 +24,7 @@ type rowChange struct {
 	listing string
 	write   func(*store.Tx) // nil if the listing on the disk stays as it is
 	kept    bool            // the listing on the disk has a row of the entry then
+	bytes   int             // of that row
 	// wasAbsent says that the listing had all keys, and none of the entry.
 	wasAbsent bool
 	// wasShown says that the listing had a row of the entry with upstream's present time.
@@ -72,6 +73,8 @@ func (c *copies) bringRow(namespace string, k knownRow) (*rowChange, error) {
 	row, newest := k.Row, h.Newest
 	if k.arrived {
 		row.UpdatedAt = max(row.UpdatedAt, newest+tick)
+	} else if old.Origin.NewerThan(k.shownAt) {
+		row = old
 	} else if same := old.Origin.Shown(old.ListBytes == row.ListBytes, k.shownAt); same.Seq != 0 && !k.foreign {
 		// The row keeps its time, and so its place in the order of the writes: the next
 		// listing gives all of them upstream's times at once.
@@ -81,7 +84,7 @@ func (c *copies) bringRow(namespace string, k knownRow) (*rowChange, error) {
 	if !k.arrived {
 		h.Newest = max(newest, row.UpdatedAt)
 	}
-	k.Row = row
+	k.Row, change.bytes = row, row.ListBytes
 	if row == old && h.Newest == newest {
 		return change, nil
 	}

@@ -44,6 +44,13 @@ func (o Origin) Shown(same bool, at float64) Origin {
 // Known is the origin's time, or else what it is not earlier than.
 func (o Origin) Known() float64 { return max(o.At, o.After) }
 
+// NewerThan reports whether the state is newer than another one, which upstream shows with a
+// time. Upstream's times may have been rounded on the way, to microseconds.
+func (o Origin) NewerThan(at float64) bool {
+	const rounding = 0.5e-6
+	return o.At != 0 && at < o.At-rounding || o.At == 0 && o.After != 0 && at < o.After+rounding
+}
+
 // originFollows is set in a record's list bytes when the record has an origin.
 const originFollows = 1 << 31
 
@@ -139,23 +146,61 @@ type Header struct {
 	FetchedAt float64 // Unix seconds: when upstream was asked
 	Newest    float64 // Unix seconds: the latest updated_at that was listed, or that a read has shown since
 	Complete  bool    // upstream had no more keys
+	Suspicion Suspicion
 }
 
-const flagComplete = 1 << 0
+// Suspicion says that upstream no longer holds many of the entries of a namespace that it has
+// confirmed. The zero value says that there is none.
+type Suspicion struct {
+	Since     float64 // Unix seconds; 0 if there is none
+	Missing   int     // entries that upstream lacked when it was last asked for its list
+	Of        int     // entries that it has confirmed
+	Older     int     // entries that it showed with an older time than before
+	Restoring bool    // a person wants upstream to get them back
+}
+
+const (
+	flagComplete  = 1 << 0
+	flagSuspicion = 1 << 1 // a suspicion follows
+	flagRestoring = 1 << 2
+)
 
 // EncodeHeader is the record of a header.
 func EncodeHeader(key []byte, h Header) []byte {
 	var flags byte
 	if h.Complete {
-		flags = flagComplete
+		flags |= flagComplete
 	}
-	return Seal(key, append(appendFloat(appendFloat(nil, h.FetchedAt), h.Newest), flags))
+	if h.Suspicion.Since != 0 {
+		flags |= flagSuspicion
+	}
+	if h.Suspicion.Restoring {
+		flags |= flagRestoring
+	}
+	dst := append(appendFloat(appendFloat(nil, h.FetchedAt), h.Newest), flags)
+	if s := h.Suspicion; s.Since != 0 {
+		dst = appendFloat(dst, s.Since)
+		for _, n := range []int{s.Missing, s.Of, s.Older} {
+			dst = binary.AppendUvarint(dst, uint64(n))
+		}
+	}
+	return Seal(key, dst)
 }
 
 // DecodeHeader takes the body of a header apart.
 func DecodeHeader(body []byte) (Header, error) {
 	d := decoder{rest: body}
-	h := Header{FetchedAt: d.float(), Newest: d.float(), Complete: d.byte()&flagComplete != 0}
+	h := Header{FetchedAt: d.float(), Newest: d.float()}
+	flags := d.byte()
+	h.Complete = flags&flagComplete != 0
+	if flags&flagSuspicion != 0 {
+		h.Suspicion = Suspicion{
+			Since: d.float(), Missing: d.count(), Of: d.count(), Older: d.count(), Restoring: flags&flagRestoring != 0,
+		}
+		d.bad = d.bad || h.Suspicion.Since == 0
+	} else {
+		d.bad = d.bad || flags&flagRestoring != 0
+	}
 	if d.bad || len(d.rest) != 0 {
 		return Header{}, fmt.Errorf("%w: listing header does not parse", ErrCorrupt)
 	}

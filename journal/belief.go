@@ -1,0 +1,366 @@
+package journal
+
+import (
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+)
+
+// Suspicion says that upstream no longer holds many of the entries of a namespace that it has
+// confirmed. While it lasts, their copies and rows stay.
+type Suspicion = record.Suspicion
+
+// Amnesia says how many of the entries that upstream has confirmed it may lack at once and
+// still be believed.
+type Amnesia struct {
+	// Entries is the number of entries from which on their absence is not believed; 0 is for
+	// none.
+	Entries int
+	// Share is the share of the namespace's confirmed entries, from 0 to 1, that has to be
+	// missing too.
+	Share float64
+}
+
+// amnesiaWindow is how long entries that were believed to be gone count against other
+// namespaces. A host that has the wrong upstream.url asks for all the namespaces that it
+// uses within minutes.
+const amnesiaWindow = 10 * time.Minute
+
+// Disbelief is why an answer of upstream's does not count.
+type Disbelief uint8
+
+// The reasons.
+const (
+	Believed     Disbelief = iota // the answer counts
+	OlderAnswer                   // a newer state has been known
+	LostUpstream                  // upstream seems to have lost the namespace, see [Suspicion]
+)
+
+// Belief decides which answers of upstream's the journal takes for the truth. An answer with
+// an older state than the known one does not count (contract 7), and neither does the absence
+// of many entries at once. Its methods may be called concurrently.
+type Belief struct {
+	copies  *copies
+	amnesia func(namespace string) Amnesia // nil: an absence is always believed
+	logger  *slog.Logger
+
+	mu       sync.Mutex   // one of the innermost locks
+	some     atomic.Int32 // the number of suspects: most of the time 0, and nobody takes the lock
+	suspects map[string]Suspicion
+	older    map[string]*olderAnswers
+	gone     []loss // believed within amnesiaWindow, the oldest first
+}
+
+// olderAnswers counts the answers of a namespace that did not count.
+type olderAnswers struct {
+	count int
+	last  time.Time // when the last one came
+}
+
+// olderRun is how far apart two older answers are at most to be one run of them, of which the
+// log has one line.
+const olderRun = 10 * time.Minute
+
+// loss is that a namespace has lost, within its limits, most of its entries.
+type loss struct {
+	at      time.Time
+	entries int
+}
+
+// recall reads which namespaces are suspect.
+func (b *Belief) recall(s *store.Store) error {
+	b.suspects, b.older = make(map[string]Suspicion), make(map[string]*olderAnswers)
+	prefix := []byte(record.HeaderPrefix)
+	defer func() { b.some.Store(int32(len(b.suspects))) }()
+	return store.Each(s.DB(), prefix, record.After(prefix), func(key, value []byte) error {
+		if body, err := record.Unseal(key, value); err == nil { // a damaged header is nobody's
+			if h, err := record.DecodeHeader(body); err == nil && h.Suspicion.Since != 0 {
+				b.suspects[string(key[len(prefix):])] = h.Suspicion
+			}
+		}
+		return nil
+	})
+}
+
+// Suspected returns whether the namespace is suspect, and what is known of that.
+func (b *Belief) Suspected(namespace string) (Suspicion, bool) {
+	if b.some.Load() == 0 {
+		return Suspicion{}, false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s, ok := b.suspects[namespace]
+	return s, ok
+}
+
+// Suspects returns all suspect namespaces.
+func (b *Belief) Suspects() map[string]Suspicion {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.suspects)
+}
+
+// OlderAnswers returns, by namespace, how many answers of upstream's since the start showed an
+// older state than the known one.
+func (b *Belief) OlderAnswers() map[string]int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := make(map[string]int, len(b.older))
+	for namespace, o := range b.older {
+		if o.count > 0 {
+			out[namespace] = o.count
+		}
+	}
+	return out
+}
+
+// olderNamespaces bounds for how many namespaces older answers are counted.
+const olderNamespaces = 10_000
+
+// heard notes that upstream has given so many older answers.
+func (b *Belief) heard(namespace string, older int) {
+	if b.count(namespace, older) {
+		b.logger.Warn("upstream has answered with an older state than it has confirmed before: botwired goes on with the newer one, "+
+			"and asks again. If upstream is to be believed, say: botwired forget "+namespace, "namespace", namespace)
+	}
+}
+
+// count reports whether a run of older answers begins.
+func (b *Belief) count(namespace string, older int) (begins bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	o := b.older[namespace]
+	if o == nil {
+		if len(b.older) >= olderNamespaces {
+			return false
+		}
+		o = &olderAnswers{}
+		b.older[namespace] = o
+	}
+	now := time.Now()
+	begins = o.last.IsZero() || now.Sub(o.last) > olderRun
+	o.count += older
+	o.last = now
+	return begins
+}
+
+// Contradicted notes that upstream says of a listed entry that it does not hold it.
+func (b *Belief) Contradicted(namespace string) { b.heard(namespace, 1) }
+
+// checkedFor is how long an incomplete listing speaks for the entries that it lacks: upstream
+// holds too many keys to have lost them all, and cannot list the others.
+const checkedFor = time.Minute
+
+// Unproven reports whether upstream's word that it does not hold the entry is to be checked
+// against its list before it is believed: a copy says that upstream has held it, and no list
+// that was asked for lately leaves the question open.
+func (b *Belief) Unproven(id ID) (bool, error) {
+	c := b.copies
+	if err := c.store.Acquire(); err != nil {
+		return false, err
+	}
+	defer c.store.Release()
+	if _, suspect := b.Suspected(id.Namespace); suspect || b.limits(id.Namespace).Entries == 0 {
+		return false, nil
+	}
+	found, err := c.head(id)
+	if err != nil || found == (Observation{}) {
+		return false, err
+	}
+	h, ok, err := readHeader(c.store.DB(), id.Namespace)
+	if err != nil || !ok {
+		return !store.IsDamage(err) && err == nil, ignoreDamage(err)
+	}
+	at := max(h.FetchedAt, c.seen.get(ID{Namespace: id.Namespace}).confirmedAt)
+	if h.Complete || age(at) > checkedFor {
+		return true, nil
+	}
+	_, listed, err := c.row(record.RowKey(id.Namespace, id.Key), id.Key)
+	return listed, err
+}
+
+func ignoreDamage(err error) error {
+	if store.IsDamage(err) {
+		return nil
+	}
+	return err
+}
+
+func (b *Belief) limits(namespace string) Amnesia {
+	if b.amnesia == nil {
+		return Amnesia{}
+	}
+	return b.amnesia(namespace)
+}
+
+// Absent takes in that upstream does not hold an entry which a caller wanted it to delete:
+// unlike the absence of others, nobody doubts it. See [Journal.Fill] for valid.
+func (b *Belief) Absent(id ID, valid func() bool) error {
+	c := b.copies
+	if err := c.store.Acquire(); err != nil {
+		return err
+	}
+	defer c.store.Release()
+	if err := c.store.Look(); err != nil {
+		return err
+	}
+	_, err := c.fill(&filling{copies: c, id: id, valid: valid, deleted: true}, nil)
+	return err
+}
+
+// suspicious decides whether so many missing ones of a namespace's confirmed entries are too
+// many to be believed. A small namespace that is gone as a whole counts against the others.
+func (b *Belief) suspicious(namespace string, missing, of int) bool {
+	limits := b.limits(namespace)
+	if missing == 0 || limits.Entries == 0 || float64(missing) < limits.Share*float64(of) {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, already := b.suspects[namespace]
+	if missing >= limits.Entries || len(b.suspects) > 0 && !already {
+		return true
+	}
+	if missing < of {
+		return false
+	}
+	now := time.Now()
+	b.gone = slices.DeleteFunc(b.gone, func(l loss) bool { return now.Sub(l.at) > amnesiaWindow })
+	all := missing
+	for _, l := range b.gone {
+		all += l.entries
+	}
+	if all >= limits.Entries {
+		return true
+	}
+	b.gone = append(b.gone, loss{now, missing})
+	return false
+}
+
+// note takes in what the store says of a namespace from now on, and returns what it has said.
+func (b *Belief) note(namespace string, s Suspicion) (past Suspicion) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	past = b.suspects[namespace]
+	if s.Since == 0 {
+		delete(b.suspects, namespace)
+	} else {
+		b.suspects[namespace] = s
+	}
+	b.some.Store(int32(len(b.suspects)))
+	return past
+}
+
+// tell logs a change.
+func (b *Belief) tell(namespace string, past, now Suspicion) {
+	switch {
+	case past.Since == 0 && now.Since != 0:
+		b.logger.Error("upstream no longer holds entries that it has confirmed: botwired goes on serving its copies, marked as suspect, until a person decides. "+
+			"Is upstream.url right? If upstream has lost them: botwired restore "+namespace+". If they were deleted there: botwired forget "+namespace,
+			"namespace", namespace, "missing", now.Missing, "of", now.Of)
+	case past.Since != 0 && now.Since == 0:
+		b.logger.Info("upstream is believed again: the namespace is no longer suspect", "namespace", namespace, "was_missing", past.Missing)
+	}
+}
+
+// isSuspect reports whether the copies and the listing of a namespace are not to be given up:
+// nobody else may have them.
+func (b *Belief) isSuspect(namespace string) bool {
+	_, ok := b.Suspected(namespace)
+	return ok
+}
+
+// SetRestoring notes durably whether a person wants upstream to get back what it has lost. It
+// does nothing if the namespace is not suspect.
+func (b *Belief) SetRestoring(namespace string, on bool) error {
+	c := b.copies
+	if err := c.store.Acquire(); err != nil {
+		return err
+	}
+	defer c.store.Release()
+	unlock := c.lock(namespace)
+	defer unlock()
+	h, ok, err := readHeader(c.store.DB(), namespace)
+	if err != nil || !ok || h.Suspicion.Since == 0 || h.Suspicion.Restoring == on {
+		return ignoreDamage(err)
+	}
+	h.Suspicion.Restoring = on
+	return c.store.Update(&restoring{
+		ChangeFunc: func(tx *store.Tx) error {
+			setHeader(tx, namespace, h)
+			return nil
+		},
+		applied: func() {
+			b.note(namespace, h.Suspicion)
+			unlock()
+		},
+	})
+}
+
+// restoring changes the header of a suspect namespace.
+type restoring struct {
+	store.ChangeFunc
+	applied func()
+}
+
+// Applied notes the change before the copies lock is released.
+func (r *restoring) Applied() { r.applied() }
+
+// Kept is an entry's copy, without its value.
+type Kept struct {
+	Key       string
+	UpdatedAt float64 // Unix seconds
+}
+
+// Copies returns up to most of a namespace's settled copies that have no pending write, in the
+// order of their keys, those after a key.
+func (b *Belief) Copies(namespace, after string, most int) (kept []Kept, err error) {
+	c := b.copies
+	if err := c.store.Acquire(); err != nil {
+		return nil, err
+	}
+	defer c.store.Release()
+	prefix := record.Within(record.SettledPrefix, namespace)
+	from := append(record.EntryKey(record.SettledPrefix, ID{Namespace: namespace, Key: after}), 0)
+	if after == "" {
+		from = prefix
+	}
+	err = store.Each(c.store.DB(), from, record.After(prefix), func(key, value []byte) error {
+		body, err := record.Unseal(key, value)
+		if err != nil {
+			return nil //nolint:nilerr // a damaged copy is given up when somebody reads it
+		}
+		o, _, err := record.DecodeSettledHead(body)
+		name := string(key[len(prefix):])
+		if err != nil || c.pending.isPending(ID{Namespace: namespace, Key: name}) {
+			return nil //nolint:nilerr // likewise
+		}
+		if kept = append(kept, Kept{name, o.UpdatedAt}); len(kept) == most {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return kept, err
+}
+
+// judge decides whether an answer about an entry counts, past being the entry's copy.
+func (f *filling) judge(past settledCopy, o *Observation) Disbelief {
+	switch {
+	case !past.intact || f.deleted:
+	case o == nil && f.belief.isSuspect(f.id.Namespace):
+		return LostUpstream
+	case o != nil && past.Value != o.Value && past.Origin.NewerThan(o.UpdatedAt):
+		return OlderAnswer
+	}
+	return Believed
+}

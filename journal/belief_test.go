@@ -1,0 +1,402 @@
+package journal_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// shown is an entry as upstream shows it.
+func shown(value string, at float64) *journal.Observation {
+	return &journal.Observation{Value: value, ListBytes: len(value), CreatedAt: 10, UpdatedAt: at}
+}
+
+// answered takes an answer in, and fails the test unless it leaves the value, believed or not.
+func answered(t *testing.T, j *journal.Journal, o *journal.Observation, value string, why journal.Disbelief) journal.State {
+	t.Helper()
+	state, err := j.Fill(key("a"), o, always)
+	no(t, err)
+	if state.Value != value || state.Disbelief != why {
+		t.Fatalf("%+v left %q, disbelief %d; want %q, %d", o, state.Value, state.Disbelief, value, why)
+	}
+	if value != "" {
+		expect(t, j, key("a"), journal.Settled, value)
+	}
+	return state
+}
+
+// contract 7: a replica that lags behind moves no reader back, also after a restart, and
+// confirms nothing.
+func TestOlderAnswersDoNotCount(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	j := open(t, fs)
+	answered(t, j, shown("1", 100), "1", journal.Believed)
+	newer := answered(t, j, shown("2", 200), "2", journal.Believed)
+	for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
+		old := answered(t, j, shown("1", 100), "2", journal.OlderAnswer)
+		if !old.ConfirmedAt.Equal(newer.ConfirmedAt) {
+			t.Errorf("confirmed at %v, want %v", old.ConfirmedAt, newer.ConfirmedAt)
+		}
+		answered(t, j, shown("1", 199.999999), "2", journal.OlderAnswer)
+		if n := j.Belief.OlderAnswers()["ns"]; n != 2 {
+			t.Errorf("%d older answers", n)
+		}
+	}
+	answered(t, j, shown("2", 100), "2", journal.Believed)    // the same value is no older state
+	answered(t, j, shown("1", 199), "2", journal.OlderAnswer) // and its time was none either
+	answered(t, j, shown("2'", 200), "2'", journal.Believed)  // of one moment: the later answer
+	answered(t, j, shown("3", 201), "3", journal.Believed)
+}
+
+// Of a write that has settled, upstream has shown no time yet. A state from before it is older.
+func TestAnswersFromBeforeAWriteDoNotCount(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	answered(t, j, shown("1", 100), "1", journal.Believed)
+	put(t, j, key("a"), "mine")
+	settle(t, j, key("a"))
+	answered(t, j, shown("1", 100), "mine", journal.OlderAnswer)
+	answered(t, j, shown("0", 99), "mine", journal.OlderAnswer)
+	answered(t, j, shown("mine", 150), "mine", journal.Believed)
+	answered(t, j, shown("between", 149), "mine", journal.OlderAnswer)
+	answered(t, j, shown("theirs", 151), "theirs", journal.Believed)
+}
+
+// Of a run of older answers the log has one line, also when newer answers come in between.
+func TestOlderAnswersAreLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		j := open(t, vfs.NewMem(), func(o *journal.Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		for range 3 {
+			answered(t, j, shown("2", 200), "2", journal.Believed)
+			answered(t, j, shown("1", 100), "2", journal.OlderAnswer)
+			time.Sleep(5 * time.Minute)
+		}
+		if n := strings.Count(log.String(), "older state"); n != 1 {
+			t.Errorf("%d lines:\n%s", n, log.String())
+		}
+		time.Sleep(time.Hour)
+		answered(t, j, shown("1", 100), "2", journal.OlderAnswer)
+		if n := strings.Count(log.String(), "older state"); n != 2 {
+			t.Errorf("%d lines:\n%s", n, log.String())
+		}
+	})
+}
+
+// An older row of a listing does not replace the kept one, nor does an older answer replace the
+// row that a listing has shown.
+func TestOlderRowsDoNotCount(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	row := func() journal.Row {
+		l, _, err := j.Listing("ns")
+		no(t, err)
+		return l.Rows[0]
+	}
+	list := func(at float64, bytes int) {
+		no(t, j.BeginListing("ns").Commit([]journal.Row{{Key: "a", ListBytes: bytes, UpdatedAt: at}}, true))
+	}
+	list(200, 2)
+	list(100, 1)
+	if r := row(); r.ListBytes != 2 || r.UpdatedAt != 200 {
+		t.Errorf("the row is %+v", r)
+	}
+	if n := j.Belief.OlderAnswers()["ns"]; n != 1 {
+		t.Errorf("%d older answers", n)
+	}
+	answered(t, j, shown("1", 100), "1", journal.Believed) // nobody has read another value
+	if r := row(); r.ListBytes != 2 || r.UpdatedAt != 200 {
+		t.Errorf("the row is %+v", r)
+	}
+	fill := j.BeginListing("ns")
+	answered(t, j, shown("333", 300), "333", journal.Believed)
+	no(t, fill.Commit([]journal.Row{{Key: "a", ListBytes: 2, UpdatedAt: 200}}, true))
+	if r := row(); r.ListBytes != 3 {
+		t.Errorf("the row is %+v", r)
+	}
+	list(250, 2)
+	if r := row(); r.ListBytes != 3 || r.UpdatedAt != 300 {
+		t.Errorf("the row is %+v", r)
+	}
+}
+
+// limits are those of the defaults.
+func limits(o *journal.Options) {
+	o.Amnesia = func(string) journal.Amnesia { return journal.Amnesia{Entries: 10, Share: 0.5} }
+}
+
+// confirmed is a journal that knows some entries of a namespace as settled.
+func confirmed(t *testing.T, j *journal.Journal, namespace string, n int) (rows []journal.Row) {
+	t.Helper()
+	for i := range n {
+		id := journal.ID{Namespace: namespace, Key: fmt.Sprint(i)}
+		no(t, second(j.Fill(id, shown("value", 100+float64(i)), always)))
+		rows = append(rows, journal.Row{Key: id.Key, ListBytes: 5, UpdatedAt: 100 + float64(i)})
+	}
+	return rows
+}
+
+func commit(t *testing.T, j *journal.Journal, namespace string, complete bool, rows ...journal.Row) {
+	t.Helper()
+	no(t, j.BeginListing(namespace).Commit(rows, complete))
+}
+
+// kept counts the settled copies and the rows of a namespace.
+func kept(t *testing.T, j *journal.Journal, namespace string) (copies, rows int, suspect bool) {
+	t.Helper()
+	all, err := j.Belief.Copies(namespace, "", 10_000)
+	no(t, err)
+	l, _, err := j.Listing(namespace)
+	no(t, err)
+	return len(all), len(l.Rows), l.Suspect
+}
+
+func wantKept(t *testing.T, j *journal.Journal, namespace string, copies, rows int, suspect bool) {
+	t.Helper()
+	if c, r, s := kept(t, j, namespace); c != copies || r != rows || s != suspect {
+		t.Fatalf("%s has %d copies, %d rows, suspect %v; want %d, %d, %v", namespace, c, r, s, copies, rows, suspect)
+	}
+	if _, s := j.Belief.Suspected(namespace); s != suspect {
+		t.Fatalf("%s is suspect: %v", namespace, s)
+	}
+}
+
+// A listing that lacks few entries shows that another host has deleted them. One that lacks many
+// makes the namespace suspect.
+func TestWhichAbsencesAreBelieved(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		of, left     int
+		wantsSuspect bool
+	}{
+		{"all of many", 40, 0, true},
+		{"half of many", 40, 20, true},
+		{"less than half", 40, 21, false},
+		{"ten of ten", 10, 0, true},
+		{"all of few", 9, 0, false},
+		{"nearly all of few", 12, 3, false},
+		{"none", 40, 40, false},
+	} {
+		for _, listedBefore := range []bool{true, false} {
+			t.Run(fmt.Sprint(c.name, listedBefore), func(t *testing.T) {
+				fs := vfs.NewCrashableMem()
+				j := open(t, fs, limits)
+				rows := confirmed(t, j, "ns", c.of)
+				if listedBefore {
+					commit(t, j, "ns", true, rows...)
+				}
+				commit(t, j, "ns", true, rows[:c.left]...)
+				left := c.left
+				if c.wantsSuspect {
+					left = c.of
+				}
+				wantKept(t, j, "ns", left, left, c.wantsSuspect)
+				wantKept(t, open(t, crash(fs), limits), "ns", left, left, c.wantsSuspect)
+				if s, _ := j.Belief.Suspected("ns"); c.wantsSuspect && (s.Missing != c.of-c.left || s.Of != c.of) {
+					t.Errorf("%+v", s)
+				}
+			})
+		}
+	}
+}
+
+// While a namespace is suspect, no 404 drops a copy. Upstream's values count, own deletes go on,
+// and a delete of another host's is believed of what upstream has confirmed since.
+func TestASuspectNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewCrashableMem()
+		j := open(t, fs, limits)
+		rows := confirmed(t, j, "ns", 20)
+		commit(t, j, "ns", true, rows...)
+		listedAt := time.Now()
+		time.Sleep(time.Hour)
+		commit(t, j, "ns", true)
+		l, _, err := j.Listing("ns")
+		no(t, err)
+		if !l.FetchedAt.Equal(listedAt) || !l.Complete {
+			t.Errorf("fetched at %v, want %v; complete %v", l.FetchedAt, listedAt, l.Complete)
+		}
+		state, err := j.Fill(key("3"), nil, always)
+		no(t, err)
+		if state.Value != "value" || state.Disbelief != journal.LostUpstream || !state.ConfirmedAt.Equal(listedAt) {
+			t.Errorf("%+v", state)
+		}
+		if unproven, err := j.Belief.Unproven(key("3")); unproven || err != nil {
+			t.Errorf("another list would say more: %v, %v", unproven, err)
+		}
+		time.Sleep(time.Minute)
+		put(t, j, key("new"), "mine")
+		settle(t, j, key("new"))
+		remove(t, j, key("4"))
+		settle(t, j, key("4"))
+		expect(t, j, key("4"), journal.Absent, "")
+		wantKept(t, j, "ns", 20, 20, true)
+		commit(t, j, "ns", true, journal.Row{Key: "new", ListBytes: 4, UpdatedAt: 300})
+		if s, _ := j.Belief.Suspected("ns"); s.Missing != 19 || s.Of != 20 {
+			t.Errorf("%+v", s)
+		}
+		commit(t, j, "ns", true) // another host has deleted the new one
+		expect(t, j, key("new"), journal.Absent, "")
+		wantKept(t, j, "ns", 19, 19, true)
+		commit(t, j, "ns", true, rows[:4]...) // some are back
+		wantKept(t, j, "ns", 19, 19, true)
+		commit(t, j, "ns", true, rows[:19]...) // all but one, and the one that was deleted here
+		wantKept(t, j, "ns", 19, 20, true)
+		commit(t, j, "ns", true, rows...)
+		wantKept(t, j, "ns", 19, 20, false)
+		wantKept(t, open(t, crash(fs), limits), "ns", 19, 20, false)
+	})
+}
+
+// Of an entry whose copy was given up, the row stays; but not when a caller has it deleted.
+func TestARowInASuspectNamespace(t *testing.T) {
+	j := open(t, vfs.NewMem(), limits)
+	var rows []journal.Row
+	for i := range 20 {
+		rows = append(rows, journal.Row{Key: fmt.Sprint(i), ListBytes: 1, UpdatedAt: 100})
+	}
+	commit(t, j, "ns", true, rows...)
+	commit(t, j, "ns", true)
+	for range 2 {
+		state, err := j.Fill(key("3"), nil, always)
+		no(t, err)
+		if state.Kind != journal.Unknown {
+			t.Errorf("%+v", state)
+		}
+		wantKept(t, j, "ns", 0, 20, true)
+	}
+	no(t, j.Belief.Absent(key("3"), always))
+	wantKept(t, j, "ns", 0, 19, true)
+}
+
+// Deletes of this daemon's that upstream has carried out, and not answered yet, are no sign of
+// anything.
+func TestOwnDeletesUnderWayAreNotMissing(t *testing.T) {
+	j := open(t, vfs.NewMem(), limits)
+	commit(t, j, "ns", true, confirmed(t, j, "ns", 20)...)
+	for i := range 16 {
+		remove(t, j, key("%d", i))
+	}
+	commit(t, j, "ns", true, journal.Row{Key: "19", ListBytes: 5, UpdatedAt: 119})
+	if _, suspect := j.Belief.Suspected("ns"); suspect {
+		t.Error("suspect")
+	}
+}
+
+// A wrong URL shows in many small namespaces, none of which is large enough by itself.
+func TestManySmallNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewCrashableMem()
+		j := open(t, fs, limits)
+		name := func(i int) string { return fmt.Sprint("session-", i) }
+		for i := range 12 {
+			commit(t, j, name(i), true, confirmed(t, j, name(i), 3)...)
+		}
+		for i := range 2 { // a day apart, they are other hosts' deletes
+			commit(t, j, name(i), true)
+			time.Sleep(24 * time.Hour)
+			wantKept(t, j, name(i), 0, 0, false)
+		}
+		for i := 2; i < 10; i++ {
+			commit(t, j, name(i), true)
+			time.Sleep(time.Minute)
+			if i < 5 { // 9 entries
+				wantKept(t, j, name(i), 0, 0, false)
+			} else {
+				wantKept(t, j, name(i), 3, 3, true)
+			}
+		}
+		time.Sleep(24 * time.Hour) // as long as one is suspect, no other is believed
+		j = open(t, crash(fs), limits)
+		commit(t, j, name(10), true)
+		wantKept(t, j, name(10), 3, 3, true)
+	})
+}
+
+// contract 7: what a person decides counts.
+func TestForgettingBelievesUpstream(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	j := open(t, fs, limits)
+	rows := confirmed(t, j, "ns", 600)
+	commit(t, j, "ns", true, rows...)
+	commit(t, j, "ns", true)
+	wantKept(t, j, "ns", 600, 600, true)
+	older := rows[7]
+	older.UpdatedAt, older.ListBytes = 50, 1
+	fill := j.BeginListing("ns")
+	fill.Believe()
+	no(t, fill.Commit([]journal.Row{rows[3], older}, true))
+	for _, j := range []*journal.Journal{j, open(t, crash(fs), limits)} {
+		wantKept(t, j, "ns", 1, 2, false)
+		expect(t, j, key("3"), journal.Settled, "value")
+		expect(t, j, key("7"), journal.Unknown, "")
+	}
+	state, err := j.Fill(key("7"), shown("v", 50), always)
+	no(t, err)
+	if state.Value != "v" || state.Disbelief != journal.Believed {
+		t.Errorf("%+v", state)
+	}
+}
+
+// An incomplete listing says nothing of what it lacks, but for keys that it would have.
+func TestIncompleteListingsAndSuspicion(t *testing.T) {
+	j := open(t, vfs.NewMem(), limits)
+	rows := confirmed(t, j, "ns", 40)
+	newest := slices.Clone(rows[30:])
+	commit(t, j, "ns", false, newest...)
+	wantKept(t, j, "ns", 40, 10, false)
+	if unproven, err := j.Belief.Unproven(key("1")); unproven || err != nil {
+		t.Errorf("a list that cannot tell would be asked for again: %v, %v", unproven, err)
+	}
+	if unproven, err := j.Belief.Unproven(key("35")); !unproven || err != nil {
+		t.Errorf("an entry that is listed is believed to be gone: %v, %v", unproven, err)
+	}
+	commit(t, j, "ns", true)
+	wantKept(t, j, "ns", 40, 40, true)
+	commit(t, j, "ns", false, append(newest[:3:3], newest[4:]...)...)
+	wantKept(t, j, "ns", 40, 40, true)
+	commit(t, j, "ns", false, newest...)
+	wantKept(t, j, "ns", 40, 10, false)
+}
+
+// The last copies of what upstream has lost are not given up for want of room.
+func TestCopiesOfASuspectNamespaceAreKept(t *testing.T) {
+	for name, giveUp := range map[string]func(*journal.Journal) error{
+		"budget":    func(j *journal.Journal) error { return j.Evict(1) },
+		"full disk": (*journal.Journal).DropCopies,
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := open(t, vfs.NewMem(), limits)
+			commit(t, j, "ns", true, confirmed(t, j, "ns", 40)...)
+			commit(t, j, "ns", true)
+			confirmed(t, j, "other", 20)
+			no(t, giveUp(j))
+			wantKept(t, j, "ns", 40, 40, true)
+			wantKept(t, j, "other", 0, 0, false)
+		})
+	}
+}
+
+// A fence that shows an older state moves no reader back either: the write that has lost ends.
+func TestAnOlderStateBeatsNoCopy(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	answered(t, j, shown("2", 200), "2", journal.Believed)
+	w, err := j.Append(journal.NewWrite{ID: key("a"), Op: journal.Put, Value: "2", ListBytes: 1, WrittenAt: 1, Yields: true})
+	no(t, err)
+	no(t, j.Fence.Lose(w, *shown("1", 100), "upstream holds another state"))
+	expect(t, j, key("a"), journal.Settled, "2")
+	if n := j.Belief.OlderAnswers()["ns"]; n != 1 {
+		t.Errorf("%d older answers", n)
+	}
+	w, err = j.Append(journal.NewWrite{ID: key("a"), Op: journal.Put, Value: "2", ListBytes: 1, WrittenAt: 1, Yields: true})
+	no(t, err)
+	no(t, j.Fence.Lose(w, *shown("3", 300), "upstream holds another state"))
+	expect(t, j, key("a"), journal.Settled, "3")
+}

@@ -1,0 +1,180 @@
+package journal
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+)
+
+// listedAtMost is how many keys upstream lists at most.
+const listedAtMost = 1000
+
+// absence is an entry that upstream has confirmed and does not list.
+type absence struct {
+	row         Row
+	copied      bool    // there is a settled copy of it
+	confirmedAt float64 // Unix seconds: of the copy
+}
+
+// absences are what upstream's listing lacks of a namespace.
+type absences struct {
+	entries map[string]absence
+	of      int // entries that upstream has confirmed
+}
+
+// findAbsent decides what becomes of the entries that upstream does not list. It believes a
+// complete listing: a read must not bring back an entry that a listing has shown to be gone
+// (contract 7). But when the listing lacks too many entries, their rows and copies stay, and
+// the namespace is suspect. It is so until upstream lists all of them again.
+func (l *listed) findAbsent(past []Row, before record.Header, now map[string]Row, rows []Row) error {
+	complete, was := l.header.Complete, before.Suspicion
+	if !complete && was.Since == 0 && !l.fill.believe {
+		return nil // nobody knows what else upstream holds
+	}
+	if err := l.pending.faultInSpace(l.fill.namespace); err != nil {
+		return err
+	}
+	found, err := l.notListed(past, now)
+	if l.unread, err = l.giveUp(err); err != nil {
+		return err
+	}
+	stays := map[string]absence{}
+	switch {
+	case l.fill.believe:
+	case complete:
+		stays = l.disbelieved(found, was)
+	case found.lackSince(rows):
+		stays = found.entries
+	default: // upstream lists as many keys as it can, and has lost none that it would list
+		return nil
+	}
+	for name, a := range found.entries {
+		if _, kept := stays[name]; a.copied && !kept {
+			l.absent = append(l.absent, ID{Namespace: l.fill.namespace, Key: name})
+		}
+	}
+	slices.SortFunc(l.absent, func(a, b ID) int { return cmp.Compare(a.Key, b.Key) })
+	if len(stays) > 0 {
+		l.suspect(stays, before, now)
+		l.header.Suspicion.Of = found.of
+	}
+	return nil
+}
+
+// notListed returns the entries with a row or a settled copy that a listing does not show. At
+// damage it returns those before it.
+func (l *listed) notListed(past []Row, now map[string]Row) (found absences, err error) {
+	found = absences{entries: make(map[string]absence), of: len(past)}
+	for _, row := range past {
+		if !has(now, row.Key) {
+			found.entries[row.Key] = absence{row: row}
+		}
+	}
+	prefix := record.Within(record.SettledPrefix, l.fill.namespace)
+	err = store.Each(l.store.DB(), prefix, record.After(prefix), func(key, value []byte) error {
+		name := string(key[len(prefix):])
+		a, hasRow := found.entries[name]
+		switch {
+		case has(now, name):
+			if !isAmong(past, name) {
+				found.of++
+			}
+			return nil
+		case !hasRow:
+			found.of++
+		}
+		a.copied = true
+		if body, err := record.Unseal(key, value); err == nil { // a damaged one is of no use
+			o, at, _ := record.DecodeSettledHead(body)
+			a.confirmedAt = max(at, l.seen.get(ID{Namespace: l.fill.namespace, Key: name}).confirmedAt)
+			if !hasRow {
+				a.row = Row{Key: name, ListBytes: o.ListBytes, UpdatedAt: o.UpdatedAt, Origin: o.Origin}
+			}
+		}
+		found.entries[name] = a
+		return nil
+	})
+	return found, err
+}
+
+func isAmong(rows []Row, name string) bool {
+	_, ok := slices.BinarySearchFunc(rows, name, func(r Row, name string) int { return cmp.Compare(r.Key, name) })
+	return ok
+}
+
+// disbelieved returns the absences that are too many. A delete of this journal's that upstream
+// has carried out and not answered yet is none of them. In a suspect namespace, the entries
+// that upstream has confirmed since are judged by themselves.
+func (l *listed) disbelieved(found absences, was Suspicion) (stays map[string]absence) {
+	stays, recent := make(map[string]absence), make(map[string]absence)
+	for name, a := range found.entries {
+		switch {
+		case l.pending.isDeleted(ID{Namespace: l.fill.namespace, Key: name}):
+		case was.Since == 0 || a.copied && a.confirmedAt > was.Since:
+			recent[name] = a
+		default:
+			stays[name] = a
+		}
+	}
+	if l.belief.suspicious(l.fill.namespace, len(recent), found.of-len(stays)) {
+		for name, a := range recent {
+			stays[name] = a
+		}
+	}
+	return stays
+}
+
+// lackSince reports whether a listing that has only the newest rows lacks an entry that is
+// newer than the oldest of them.
+func (f absences) lackSince(rows []Row) bool {
+	oldest := math.Inf(1)
+	for _, r := range rows {
+		oldest = min(oldest, r.UpdatedAt)
+	}
+	for _, a := range f.entries {
+		if a.row.Origin.At > oldest {
+			return true
+		}
+	}
+	return false
+}
+
+// suspect keeps the rows of entries that upstream lacks in the listing, which is as old as it
+// was before.
+func (l *listed) suspect(stays map[string]absence, before record.Header, now map[string]Row) {
+	listing := ID{Namespace: l.fill.namespace}
+	h := &l.header
+	h.Suspicion = before.Suspicion
+	if h.Suspicion.Missing, h.Suspicion.Older = len(stays), l.older; h.Suspicion.Since == 0 {
+		h.Suspicion.Since = unixNow()
+	}
+	if h.Complete = before.Complete; before == (record.Header{}) {
+		h.Complete = true // no listing is kept: the copies are all that is known
+	}
+	h.FetchedAt = max(before.FetchedAt, l.seen.get(listing).confirmedAt)
+	known := before != (record.Header{})
+	for name, a := range stays {
+		if !known && (h.FetchedAt == 0 || a.confirmedAt < h.FetchedAt) {
+			h.FetchedAt = a.confirmedAt
+		}
+		if a.row.Key == "" {
+			continue
+		}
+		if len(now) >= listedAtMost {
+			h.Complete = false
+			continue
+		}
+		now[name] = a.row
+	}
+}
+
+// isDeleted reports whether the newest write of an entry is a pending delete.
+func (p *pendingSet) isDeleted(id ID) bool {
+	p.readers.RLock()
+	defer p.readers.RUnlock()
+	latest, ok := p.index.Get(id).Latest()
+	return ok && latest.Op == Delete
+}
