@@ -36,7 +36,7 @@ const (
 	// getBuffer is Ristretto's recommendation for the size of its buffers.
 	getBuffer = 64
 	// itemOverhead is what an Item costs beside its body, tag and key, in bytes.
-	itemOverhead = 160
+	itemOverhead = 192
 )
 
 // Key names an answer: an entry's, or with Limit a listing's of its namespace.
@@ -56,6 +56,10 @@ type Item struct {
 	// ConfirmedAt is when upstream was last known to hold this. It is zero for a
 	// pending write, which is right until the next change.
 	ConfirmedAt time.Time
+	// Doubt says why upstream's answers to the contrary do not count, and DoubtedAt when it gave
+	// the last one; zero if it gave none. The cache does not interpret them.
+	DoubtedAt time.Time
+	Doubt     uint8
 	// Incomplete marks a listing that upstream could not show whole.
 	Incomplete bool
 

@@ -16,6 +16,9 @@ const maxConcurrency = 1024
 // maxQuota bounds quota.writes_per_day to what an int holds on every platform.
 const maxQuota = 1<<31 - 1
 
+// maxEntries bounds amnesia.entries likewise.
+const maxEntries = 1<<31 - 1
+
 // maxDuration is 100 years: a few of them still fit 63 bits of nanoseconds.
 const maxDuration = 36_500 * day
 
@@ -151,6 +154,24 @@ func count(least, most int, at func(*Config) *int) codec {
 				return unexpected()
 			}
 			*at(c) = n
+			return nil
+		},
+	}
+}
+
+// share accepts a part of a whole.
+func share(at func(*Config) *float64) codec {
+	return codec{
+		kind:     "number",
+		expected: "a number from 0 to 1, such as 0.5",
+		print:    func(c *Config) string { return strconv.FormatFloat(*at(c), 'f', -1, 64) },
+		copy:     copies(at),
+		parse: func(c *Config, v node, _ places) error {
+			f, err := strconv.ParseFloat(v.text, 64)
+			if !v.isScalarOf(isText, isNumber) || err != nil || !(f >= 0 && f <= 1) {
+				return unexpected()
+			}
+			*at(c) = f
 			return nil
 		},
 	}

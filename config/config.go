@@ -46,6 +46,7 @@ type Config struct {
 	Journal    Journal
 	Flush      Flush
 	Quota      Quota
+	Amnesia    Amnesia
 	Auth       Auth
 	Log        Log
 	Namespaces []Override // in file order; the first match wins
@@ -107,6 +108,12 @@ type Quota struct {
 	NamespaceBytes int64
 }
 
+// Amnesia says how much upstream may have lost and still be believed.
+type Amnesia struct {
+	Entries int     // that a namespace may lack at once before a person is asked; 0 is any number
+	Share   float64 // of its confirmed entries, from 0 to 1
+}
+
 // Auth says what callers must send.
 type Auth struct {
 	TokenFile string // absolute, or "" if callers need no token; see Config.Token
@@ -134,6 +141,7 @@ type Policy struct {
 	Linger               time.Duration
 	Fence                bool
 	Quota                Quota
+	Amnesia              Amnesia
 	WriteThrough         bool   // an acknowledgement means that upstream has the write
 	Exclusive            bool   // only this daemon writes the namespace
 	Prefetch             bool   // values are fetched before anybody reads them
@@ -160,6 +168,7 @@ func (c *Config) policy() Policy {
 		Linger:               c.Flush.Linger,
 		Fence:                c.Flush.Fence,
 		Quota:                c.Quota,
+		Amnesia:              c.Amnesia,
 		WriteThrough:         c.WriteThrough,
 		Exclusive:            c.Exclusive,
 		Prefetch:             c.Prefetch,

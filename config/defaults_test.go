@@ -36,6 +36,7 @@ func TestDefaults(t *testing.T) {
 			BackoffMax: 30 * time.Second, DrainTimeout: 10 * time.Second,
 		},
 		Quota:      config.Quota{WritesPerDay: 1000, Period: 24 * time.Hour, MaxAge: 15 * time.Minute, NamespaceBytes: 50_000_000},
+		Amnesia:    config.Amnesia{Entries: 10, Share: 0.5},
 		Log:        config.Log{Level: "info"},
 		Namespaces: []config.Override{},
 	}

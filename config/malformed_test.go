@@ -45,6 +45,8 @@ func malformed() map[string][]string {
 		"quota.period":                 append([]string{"999ms"}, positive...),
 		"quota.max_age":                durations,
 		"quota.namespace_bytes":        sizes,
+		"amnesia.entries":              counts,
+		"amnesia.share":                {"", "x", "-0.1", "1.1", "50%", "nan", "inf"},
 		"auth.token_file":              {"/nonexistent", "a\x00b"},
 		"log.level":                    {"", "loud", "INFO"},
 		"log.format":                   {"", "xml"},
@@ -76,7 +78,7 @@ func TestMalformedValues(t *testing.T) {
 // In a file, Load refuses a number, a boolean or a structure by mistake in the same
 // words.
 func TestMalformedTypesInFile(t *testing.T) {
-	numbers := map[string]bool{"upstream.concurrency": true, "cache.memory": true, "cache.disk": true, "journal.max_bytes": true,
+	numbers := map[string]bool{"upstream.concurrency": true, "amnesia.entries": true, "cache.memory": true, "cache.disk": true, "journal.max_bytes": true,
 		"journal.disk_reserve": true, "quota.writes_per_day": true, "quota.namespace_bytes": true}
 	for _, setting := range config.Settings() {
 		bad := []string{"null", "~", "", ".nan", "1.5", "[[1]]", "[true]"}
@@ -118,7 +120,7 @@ func TestErrorsInFull(t *testing.T) {
 			`allowed_hosts = "a:1" (flag --allowed-hosts): expected a host name or an IP address without port`},
 		{"not overridable", config.Sources{Flags: map[string]string{"namespaces": `[{"match":"a"},{"match":"b","flush":{"backoff_max":"1s"}}]`}},
 			`namespaces: entry 2, flush.backoff_max = "1s" (flag --namespaces): expected match or one of the settings a namespace may have of its own: ` +
-				`cache.fresh_for, cache.stale_while_revalidate, cache.stale_if_error, cache.absent_for, flush.linger, flush.fence, quota.writes_per_day, quota.period, quota.max_age, quota.namespace_bytes, write_through, exclusive, prefetch, offline`},
+				`cache.fresh_for, cache.stale_while_revalidate, cache.stale_if_error, cache.absent_for, flush.linger, flush.fence, quota.writes_per_day, quota.period, quota.max_age, quota.namespace_bytes, amnesia.entries, amnesia.share, write_through, exclusive, prefetch, offline`},
 	} {
 		if diff := strings.Compare(test.want, refused(t, test.src)); diff != 0 {
 			t.Errorf("%s:\n got %s\nwant %s", test.name, refused(t, test.src), test.want)

@@ -8,7 +8,7 @@ import (
 // Settings returns the table of all settings, in the order of the documentation. A new
 // setting is a row here and a field in Config.
 func Settings() []Setting {
-	return slices.Concat(surfaceSettings(), upstreamSettings(), storeSettings(), quotaSettings(), generalSettings())
+	return slices.Concat(surfaceSettings(), upstreamSettings(), storeSettings(), quotaSettings(), amnesiaSettings(), generalSettings())
 }
 
 func surfaceSettings() []Setting {
@@ -126,6 +126,17 @@ func quotaSettings() []Setting {
 					c.Quota.NamespaceBytes = freeNamespaceBytes
 				}
 			}},
+	}
+}
+
+func amnesiaSettings() []Setting {
+	return []Setting{
+		{Name: "amnesia.entries", Default: "10", Overridable: true, Live: true,
+			Doc:   "when upstream lacks as many entries of a namespace that it has confirmed, botwired asks a person before it believes that; `0`: never",
+			codec: count(0, maxEntries, func(c *Config) *int { return &c.Amnesia.Entries })},
+		{Name: "amnesia.share", Default: "0.5", Overridable: true, Live: true,
+			Doc:   "the share of the namespace's confirmed entries that has to be missing too, from `0` to `1`",
+			codec: share(func(c *Config) *float64 { return &c.Amnesia.Share })},
 	}
 }
 

@@ -81,7 +81,7 @@ func (m *memory) present(id journal.ID, found found) (item *cache.Item, changes 
 		return nil, 0, err
 	case a.source >= fromUpstream:
 		return a.item, 1, nil
-	case a.source == fromFallback, a.source == fromAssumed:
+	case a.source == fromFallback, a.source == fromAssumed, a.source == fromSuspect, a.source == fromOlder:
 		return a.item, 0, nil
 	}
 	return nil, 0, errOvertaken // by a write that the next look finds

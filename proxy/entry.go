@@ -112,20 +112,93 @@ func (e *entry) ask(ctx context.Context, waitOutOutage bool) (take func() (fetch
 			}, nil
 		}
 	}
-	seen, err := e.m.upstream.Get(ctx, e.id, waitOutOutage)
-	if err == nil {
-		err = e.m.passing.wait(ctx, e.id)
-	}
+	seen, err := e.get(ctx, waitOutOutage)
 	if err != nil {
 		return nil, err
 	}
+	listed := false
+	if seen == nil {
+		if listed, err = e.checkList(waitOutOutage); err != nil {
+			return nil, err
+		}
+	}
+	if listed { // which may have dropped the copy: the entry is asked for again
+		lease.Release()
+		lease = e.m.cache.Lease(e.key())
+		if seen, err = e.get(ctx, waitOutOutage); err != nil {
+			return nil, err
+		}
+	}
 	return func() (fetched, error) {
 		defer lease.Release()
+		if seen == nil && listed {
+			return e.takeListed(lease, asked)
+		}
 		return e.take(seen, lease, asked)
 	}, nil
 }
 
+func (e *entry) get(ctx context.Context, waitOutOutage bool) (*journal.Observation, error) {
+	seen, err := e.m.upstream.Get(ctx, e.id, waitOutOutage)
+	if err == nil {
+		err = e.m.passing.wait(ctx, e.id)
+	}
+	return seen, err
+}
+
+// checkList has upstream's list taken in before its word is believed that it does not hold an
+// entry which it has confirmed. All who need the list share it. It reports whether that was
+// necessary.
+func (e *entry) checkList(waitOutOutage bool) (bool, error) {
+	unproven, err := e.m.journal.Belief.Unproven(e.id)
+	if err != nil || !unproven {
+		return false, err
+	}
+	_, err = e.m.fetches.wait(&listing{e.m, e.id.Namespace, maxListLimit}, waitOutOutage, e.patience())
+	return err == nil, err
+}
+
+// takeListed takes in that upstream does not hold the entry, now that its list is known. If the
+// list shows the entry all the same, upstream contradicts itself, and what is known here is the
+// answer.
+func (e *entry) takeListed(lease *cache.Lease, asked time.Time) (fetched, error) {
+	unproven, err := e.m.journal.Belief.Unproven(e.id)
+	if err != nil {
+		return fetched{}, err
+	}
+	if !unproven {
+		return e.take(nil, lease, asked)
+	}
+	e.m.journal.Belief.Contradicted(e.id.Namespace)
+	generation := e.m.cache.Generation(e.key())
+	state, err := e.m.journal.Lookup(e.id)
+	if err != nil {
+		return fetched{}, err
+	}
+	if state.Kind != journal.Settled {
+		return e.overtaken(asked)
+	}
+	state.Disbelief = journal.OlderAnswer
+	return e.known(state, generation), nil
+}
+
+// known answers with what is known here, as upstream's answer did not count. The generation is
+// the entry's from before the state was looked up. Ristretto has to have taken the answer from
+// before, or it may keep that one.
+func (e *entry) known(state journal.State, generation cache.Generation) fetched {
+	item, _ := entryItem(e.id, state)
+	item.DoubtedAt, item.Doubt = time.Now(), uint8(state.Disbelief)
+	got := fetchedEntry(&item, false)
+	if !e.unkept {
+		e.m.cache.Await()
+		got = fetchedEntry(e.m.cache.Put(e.key(), generation, item), false)
+	}
+	got.doubt = state.Disbelief
+	return got
+}
+
 func (e *entry) take(seen *journal.Observation, lease *cache.Lease, asked time.Time) (fetched, error) {
+	generation := e.m.cache.Generation(e.key())
 	var options []journal.FillOption
 	if e.unkept {
 		options = append(options, journal.NoNewCopy)
@@ -136,12 +209,16 @@ func (e *entry) take(seen *journal.Observation, lease *cache.Lease, asked time.T
 		return e.overtaken(asked)
 	case err != nil:
 		return fetched{}, err
-	case seen == nil && e.unkept:
+	case seen == nil && state.Disbelief == journal.Believed && e.unkept:
 		return fetchedEntry(&cache.Item{ConfirmedAt: time.Now()}, false), nil
-	case seen == nil:
+	case seen == nil && state.Disbelief == journal.Believed:
 		absent, err := e.m.rememberAbsence(e.id, func() bool { return lease.Changes() == 1 }) // that of the fill
 		return fetchedEntry(absent, false), err
 	}
+	if state.Disbelief != journal.Believed {
+		return e.known(state, generation), nil
+	}
+	e.m.restorer.lookAgain(e.id.Namespace)
 	item, _ := entryItem(e.id, state)
 	return fetchedEntry(&item, false), nil
 }

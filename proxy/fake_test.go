@@ -26,6 +26,8 @@ type fakeUpstream struct {
 	down    bool
 	refusal error // what it answers instead; nil: nothing
 	most    int   // keys that it can list
+	noLists error // what it answers to a LIST instead; nil: nothing
+	lies    bool  // it lists entries, and says that it does not hold them
 	asked   []question
 	panics  any // what it panics with instead of an answer
 
@@ -49,6 +51,7 @@ func newFakeUpstream() *fakeUpstream {
 func (u *fakeUpstream) Get(ctx context.Context, id journal.ID, waitOutOutage bool) (*journal.Observation, error) {
 	u.mu.Lock()
 	o, ok := u.entries[id]
+	ok = ok && !u.lies
 	u.mu.Unlock()
 	if err := u.give(ctx, &question{ID: id, Waits: waitOutOutage}); err != nil || !ok {
 		return nil, err
@@ -64,12 +67,12 @@ func (u *fakeUpstream) List(ctx context.Context, namespace string, waitOutOutage
 			rows = append(rows, journal.Row{Key: id.Key, ListBytes: o.ListBytes, UpdatedAt: o.UpdatedAt})
 		}
 	}
-	most := u.most
+	most, noLists := u.most, u.noLists
 	u.mu.Unlock()
 	slices.SortFunc(rows, func(a, b journal.Row) int { return cmp.Compare(b.UpdatedAt, a.UpdatedAt) })
 	rows = rows[:min(len(rows), most)]
 	err := u.give(ctx, &question{ID: journal.ID{Namespace: namespace}, Waits: waitOutOutage})
-	return rows, len(rows) < most, err
+	return rows, len(rows) < most, cmp.Or(err, noLists)
 }
 
 const fakePatience = 5 * time.Second

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/journal"
 )
 
 // resource is what a read is for: an entry or a listing.
@@ -40,6 +41,8 @@ type fetched struct {
 	// overtaken says that a write overtook upstream's answer: the item is what is known
 	// here, and newer.
 	overtaken bool
+	// doubt says why upstream's answer did not count: the item is what is known here.
+	doubt journal.Disbelief
 }
 
 // fetches are the requests upstream for reads. All who want the same thing share one.

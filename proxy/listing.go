@@ -49,15 +49,20 @@ type localListing struct {
 	items       []wire.Item // newest first; all, or as many as the limit that it was made for
 	complete    bool
 	confirmedAt time.Time
+	suspect     bool // it has entries that upstream does not show any more
 }
 
 func (l *localListing) item(limit int) cache.Item {
 	items := l.items[:min(len(l.items), limit)]
-	return cache.Item{
+	item := cache.Item{
 		Body:        wire.Listing{Namespace: l.namespace, Items: items}.AppendJSON(nil),
 		ConfirmedAt: l.confirmedAt,
 		Incomplete:  !l.complete,
 	}
+	if l.suspect {
+		item.Doubt = uint8(journal.LostUpstream)
+	}
+	return item
 }
 
 // listing is a resource: one namespace's listing, for a reader with a limit.
@@ -120,10 +125,16 @@ func (l *listing) take(fill *journal.ListingFill, rows []journal.Row, complete b
 	case now == nil:
 		return fetched{}, errors.New("the journal has not kept upstream's listing")
 	}
-	return fetched{
-		item: func(k cache.Key) *cache.Item {
-			return l.m.cache.Put(k, generation, now.item(k.Limit))
-		},
-		overtaken: overtaken,
-	}, nil
+	got := fetched{overtaken: overtaken}
+	doubtedAt := time.Time{}
+	if now.suspect {
+		doubtedAt, got.doubt, got.overtaken = time.Now(), journal.LostUpstream, false
+		l.m.cache.Await()
+	}
+	got.item = func(k cache.Key) *cache.Item {
+		item := now.item(k.Limit)
+		item.DoubtedAt = doubtedAt
+		return l.m.cache.Put(k, generation, item)
+	}
+	return got, nil
 }

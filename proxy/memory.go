@@ -29,6 +29,7 @@ type memory struct {
 	fetches       *fetches
 	bodies        *wire.Bodies
 	metrics       *metrics
+	restorer      *restorer
 }
 
 func (m *memory) answerEntry(w http.ResponseWriter, r *http.Request, id journal.ID) error {

@@ -61,6 +61,8 @@ var (
 	damagedTablesDesc = desc("botwired_damaged_tables_total", "Tables of the journal that were found damaged since the start.")
 	intrudersDesc     = desc("botwired_exclusive_foreign_writes_total", "Writes of others that were found since the start in namespaces that are set exclusive.")
 	upstreamUpDesc    = desc("botwired_upstream_up", "0 while upstream is down, else 1.")
+	suspectDesc       = desc("botwired_suspect_namespaces", "Namespaces of which upstream no longer holds many of the entries that it has confirmed: a person has to decide.")
+	olderAnswersDesc  = desc("botwired_older_answers_total", "Answers of upstream since the start that showed an older state than was known, and did not count.")
 	concurrencyDesc   = desc("botwired_upstream_concurrency", "Requests that may be under way upstream: fewer than upstream.concurrency while upstream does not take as many.")
 )
 
@@ -90,6 +92,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(openLettersDesc, float64(st.OpenDeadLetters))
 	gauge(receiptsDesc, float64(st.Receipts))
 	gauge(upstreamUpDesc, up)
+	gauge(suspectDesc, float64(len(c.opts.Journal.Belief.Suspects())))
 	gauge(concurrencyDesc, float64(upstream.Concurrency.Now))
 	counter := func(d *prometheus.Desc, n int64) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n))
@@ -97,4 +100,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	counter(damagedCopiesDesc, st.DamagedCopies)
 	counter(damagedTablesDesc, st.DamagedTables)
 	counter(intrudersDesc, c.intruders.total.Load())
+	older := 0
+	for _, n := range c.opts.Journal.Belief.OlderAnswers() {
+		older += n
+	}
+	counter(olderAnswersDesc, int64(older))
 }

@@ -44,7 +44,7 @@ func list(from lister, namespace string, limit int, unchanged func() bool) (*loc
 	}
 	return &localListing{
 		namespace: namespace, items: pending.over(settled.Rows, limit),
-		complete: settled.Complete, confirmedAt: settled.FetchedAt,
+		complete: settled.Complete, confirmedAt: settled.FetchedAt, suspect: settled.Suspect,
 	}, nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
 )
 
 // fallbackAfter is how long a read waits for upstream when it has an old answer that it
@@ -28,6 +29,8 @@ const (
 	fromStale                  // known here, and asked for anew in the background
 	fromFallback               // known here, and upstream cannot be asked
 	fromAssumed                // not known here, and upstream cannot be asked: taken for absent
+	fromSuspect                // known here, and upstream seems to have lost it
+	fromOlder                  // known here, and upstream has answered with an older state
 	fromUpstream               // upstream was asked: nothing was known here
 	fromExpired                // upstream was asked: the answer known here was too old
 	fromDemand                 // upstream was asked: the caller demanded it
@@ -45,6 +48,8 @@ var sourceNames = [sources]struct {
 	fromStale:    {[]string{"botwired; hit; detail=stale-while-revalidate"}, "stale"},
 	fromFallback: {[]string{"botwired; hit; detail=stale-if-error"}, "fallback"},
 	fromAssumed:  {[]string{"botwired; hit; detail=assume-absent"}, "assumed"},
+	fromSuspect:  {[]string{"botwired; hit; detail=suspect"}, "suspect"},
+	fromOlder:    {[]string{"botwired; hit; detail=older-answer"}, "older"},
 	fromUpstream: {[]string{"botwired; fwd=miss"}, "miss"},
 	fromExpired:  {[]string{"botwired; fwd=stale"}, "expired"},
 	fromDemand:   {[]string{"botwired; fwd=request"}, "demanded"},
@@ -89,16 +94,27 @@ func (m *memory) judge(namespace string, d directives, item *cache.Item, g cache
 	if item == nil {
 		return found{generation: g, freshness: cache.Worthless}
 	}
-	freshness, age, excludedBy := d.judge(m.policy(namespace), item, time.Now())
+	now, policy := time.Now(), m.policy(namespace)
+	freshness, age, excludedBy := d.judge(policy, item, now)
+	if !item.DoubtedAt.IsZero() && excludedBy == "" && cache.Age(item.DoubtedAt, now) < policy.FreshFor {
+		freshness = cache.Fresh // upstream has just been asked, and its answer did not count
+	}
 	return found{item: item, generation: g, freshness: freshness, age: age, excludedBy: excludedBy}
 }
+
+// doubted are the sources of answers in whose place upstream has given another one.
+var doubted = [...]source{journal.LostUpstream: fromSuspect, journal.OlderAnswer: fromOlder}
 
 // answer is the item as an answer that upstream is not asked for.
 func (f found) answer() answer {
 	if f.item != nil && f.item.ConfirmedAt.IsZero() {
 		return answer{item: f.item, source: fromPending}
 	}
-	return answer{item: f.item, source: fromCache, age: f.age}
+	a := answer{item: f.item, source: fromCache, age: f.age}
+	if f.item != nil && f.item.Doubt != uint8(journal.Believed) {
+		a.source = doubted[f.item.Doubt]
+	}
+	return a
 }
 
 // isNewerThan reports whether upstream has confirmed the item since a moment, or the
@@ -115,7 +131,9 @@ func (m *memory) askUpstream(d directives, found found, from resource) (answer, 
 	switch {
 	case found.freshness == cache.Stale:
 		m.fetches.begin(from, false) // if no answer comes, nothing is lost yet
-		a.source = fromStale
+		if a.source == fromCache {
+			a.source = fromStale
+		}
 		return a, nil
 	case d.onlyIfCached:
 		return answer{}, errNotCached
@@ -125,6 +143,9 @@ func (m *memory) askUpstream(d directives, found found, from resource) (answer, 
 	switch {
 	case err == nil && got.overtaken:
 		return m.judge(key.Namespace, d, got.item(key), found.generation).answer(), nil
+	case err == nil && got.doubt != journal.Believed:
+		item := got.item(key)
+		return answer{item: item, source: doubted[got.doubt], age: cache.Age(item.ConfirmedAt, time.Now())}, nil
 	case err == nil:
 		return answer{item: got.item(key), source: found.askedBecause()}, nil
 	case found.freshness == cache.Fallback && isNoAnswer(err):

@@ -174,6 +174,7 @@ func New(opts Options) (*Server, error) {
 		fetches: &fetches{tasks: running, logger: opts.Logger},
 	}
 	m.prefetches = newPrefetches(m, running, opts.Logger)
+	m.restorer = newRestorer(m, opts.Logger)
 	return &Server{
 		tasks: running, memory: m, surface: newSurface(opts, m, running),
 		lister:  &listKeeper{m: m, used: m.used, prefetches: opts.Prefetch, ended: make(chan ending)},
@@ -189,6 +190,10 @@ func (s *Server) Run(ctx context.Context) error {
 	g.Go(func() error { return s.memory.intruders.run(ctx, s.memory) })
 	return g.Wait()
 }
+
+// Resume goes on with what a person has asked an earlier process for. It is called once the
+// journal is rebuilt.
+func (s *Server) Resume() { s.memory.restorer.resume() }
 
 // BeginStop has readyz say 503, so that nobody sends more callers here. Everybody else is
 // answered as before.

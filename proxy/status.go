@@ -88,6 +88,10 @@ type namespaceDocument struct {
 	Waits                *waitDocument `json:"waits"` // null if it waits for nothing
 	Paused               string        `json:"paused,omitempty"`
 	ReadsRefused         string        `json:"reads_refused,omitempty"`
+	// Suspect is null unless upstream seems to have lost entries of the namespace.
+	Suspect *suspectDocument `json:"suspect"`
+	// OlderAnswers is how many answers since the start showed an older state than was known.
+	OlderAnswers int `json:"older_answers"`
 	// Quota is null if the namespace has none, or if nothing has happened to it yet.
 	Quota *quotaDocument `json:"quota"`
 	// Bytes is how much the namespace holds, as far as is known. BytesLimit is null if there
@@ -174,7 +178,8 @@ func (s *surface) status(w http.ResponseWriter, r *http.Request) error {
 
 // namespaces describes, by name, the namespaces with pending writes, those that have used
 // something of their quota, those that are nearly full, those that upstream lets nobody read,
-// and those that are set exclusive and are not.
+// those that are set exclusive and are not, and those of which upstream has lost entries or has
+// answered with older states.
 func (s *surface) namespaces(st journal.Stats) []namespaceDocument {
 	docs := make(map[string]*namespaceDocument, len(st.Namespaces))
 	of := func(name string) *namespaceDocument {
@@ -197,6 +202,12 @@ func (s *surface) namespaces(st journal.Stats) []namespaceDocument {
 		for name, q := range s.quotas() {
 			of(name).Quota = newQuotaDocument(q)
 		}
+	}
+	for name, suspicion := range s.journal.Belief.Suspects() {
+		of(name).Suspect = newSuspectDocument(suspicion)
+	}
+	for name, n := range s.journal.Belief.OlderAnswers() {
+		of(name).OlderAnswers = n
 	}
 	for name := range s.sizes.NearlyFull() {
 		of(name)

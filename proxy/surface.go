@@ -49,6 +49,7 @@ type surface struct {
 	tasks         *tasks
 	prefetches    *prefetches
 	intruders     *intruders
+	restorer      *restorer
 	stopping      atomic.Bool
 	operations    map[string]operation // by path
 }
@@ -65,7 +66,7 @@ const anyParameters = "*"
 
 func newSurface(opts Options, m *memory, running *tasks) *surface {
 	s := &surface{
-		tasks: running, prefetches: m.prefetches, intruders: m.intruders,
+		tasks: running, prefetches: m.prefetches, intruders: m.intruders, restorer: m.restorer,
 		journal: opts.Journal, flusher: opts.Flusher,
 		upstreamURL: opts.UpstreamURL, upstreamState: opts.UpstreamState, readsRefused: opts.ReadsRefused, quotas: opts.Quotas,
 		sizes:   opts.Sizes,
@@ -81,6 +82,8 @@ func newSurface(opts Options, m *memory, running *tasks) *surface {
 		"pending/drop": {http.MethodPost, s.dropPending, []string{"namespace", "key", "seq"}},
 		"export":       {http.MethodGet, exporter{m}.answer, []string{"namespace"}},
 		"import":       {http.MethodPost, newImporter(m).answer, []string{"namespace", "dry_run"}},
+		"restore":      {http.MethodPost, s.restore, []string{"namespace", "timeout", "stop"}},
+		"forget":       {http.MethodPost, s.forget, []string{"namespace"}},
 		"metrics":      {http.MethodGet, s.exposeMetrics, []string{anyParameters}},
 		"livez":        {http.MethodGet, s.livez, []string{anyParameters}},
 		"readyz":       {http.MethodGet, s.readyz, []string{anyParameters}},

@@ -58,12 +58,11 @@ func (ps *passing) wait(ctx context.Context, id journal.ID) error {
 
 // passage is one write through.
 type passage struct {
-	m      *memory
-	write  journal.NewWrite
-	c      conditions
-	lease  *cache.Lease // taken when the entry's turn had come
-	sentAt time.Time    // zero if it was not sent
-	over   chan struct{}
+	m     *memory
+	write journal.NewWrite
+	c     conditions
+	lease *cache.Lease // taken when the entry's turn had come
+	over  chan struct{}
 }
 
 // writeThrough has upstream carry a write out. It returns when the write is over, which may
@@ -102,9 +101,6 @@ func (p *passage) ready() (unchanged func(newest uint64) bool, err error) {
 			p.m.passing.end(p)
 		}
 	})
-	if err == nil {
-		p.sentAt = time.Now()
-	}
 	return unchanged, err
 }
 
@@ -152,8 +148,12 @@ func (p *passage) end() {
 
 // absent takes in that upstream does not hold the entry, which was to be deleted.
 func (p *passage) absent() error {
-	e := &entry{m: p.m, id: p.write.ID}
-	if _, err := e.take(nil, p.lease, p.sentAt); err != nil && !errors.Is(err, errOvertaken) {
+	id, unchanged := p.write.ID, func() bool { return !p.lease.Revoked() }
+	err := p.m.journal.Belief.Absent(id, unchanged)
+	if err == nil {
+		_, err = p.m.rememberAbsence(id, func() bool { return p.lease.Changes() == 1 }) // that of the journal
+	}
+	if err != nil && !errors.Is(err, journal.ErrChanged) {
 		return err
 	}
 	return wire.NotFound(p.write.Namespace, p.write.Key)

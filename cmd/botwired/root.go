@@ -45,6 +45,8 @@ func newRootCommand(p *process) *cobra.Command {
 		newPrefetchCommand(p, settings),
 		newDeadLettersCommand(p, settings),
 		newReceiptCommand(settings),
+		newRestoreCommand(p, settings),
+		newForgetCommand(p, settings),
 		newGetCommand(p, settings),
 		newSetCommand(p, settings),
 		newDeleteCommand(p, settings),

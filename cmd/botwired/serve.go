@@ -172,6 +172,7 @@ func (d *sidecar) readJournal(ctx context.Context) error {
 	debug.FreeOSMemory() // reading a large journal takes twice the memory that its index needs
 	st := d.journal.Stats()
 	d.logger.Info("journal read", "pending", st.Pending, "dead_letters", st.DeadLetters)
+	d.proxy.Resume()
 	return nil
 }
 

@@ -119,6 +119,7 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 		CopiesBytes: c.Cache.Disk,
 		DiskReserve: c.Journal.DiskReserve,
 		Sizes:       d.sizes,
+		Amnesia:     func(namespace string) journal.Amnesia { return journal.Amnesia(d.config.Load().For(namespace).Amnesia) },
 		Fatal:       fatal,
 		AwaitRoom:   awaitRoom,
 		Logger:      d.logger,

@@ -71,6 +71,13 @@ type namespaceStatus struct {
 		Used   cell `json:"used"`
 		Linger cell `json:"linger_seconds"`
 	} `json:"quota"`
+	Suspect struct {
+		Since     cell `json:"since"`
+		Missing   cell `json:"missing"`
+		Of        cell `json:"of"`
+		Restoring cell `json:"restoring"`
+	} `json:"suspect"`
+	OlderAnswers cell `json:"older_answers"`
 	Bytes        cell `json:"bytes"`
 	BytesLimit   cell `json:"bytes_limit"`
 	LimitLearned cell `json:"bytes_limit_learned_until"`
@@ -239,6 +246,9 @@ func printStatus(w io.Writer, c *client, body []byte, most int) error {
 	} else if s.Ready == "false" {
 		facts = append(facts, [2]string{"ready", "no: botwired is stopping"})
 	}
+	if lost := s.suspects(); lost != "" {
+		facts = append(facts, [2]string{"suspect", lost})
+	}
 	letters, decide := s.deadLetters()
 	if decide {
 		facts = append(facts, [2]string{"dead letters", letters})
@@ -352,7 +362,7 @@ func printFull(w io.Writer, shown []namespaceStatus) error {
 // attention is 1 for a namespace that waits for something, is nearly full or has foreign writes,
 // and else 0.
 func (n namespaceStatus) attention() int {
-	if n.waits() != "" || n.full() != "" || n.foreign() != "" {
+	if n.waits() != "" || n.full() != "" || n.foreign() != "" || n.Suspect.Since != "" {
 		return 1
 	}
 	return 0

@@ -134,7 +134,9 @@ func (v *namespaceValue) Set(text string) error {
 
 // plural is a count and its noun, which takes an s unless there is one of it.
 func plural(n int, what string) string {
-	if n != 1 {
+	if stem, ok := strings.CutSuffix(what, "ry"); ok && n != 1 {
+		what = stem + "ries"
+	} else if n != 1 {
 		what += "s"
 	}
 	return fmt.Sprint(n, " ", what)

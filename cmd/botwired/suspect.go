@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// restoreStep is how long one request waits for the end of a restoration. After it, the command
+// shows how far the daemon is.
+const restoreStep = 2 * time.Second
+
+// restoration is the daemon's answer about what upstream gets back. Any field may be absent.
+type restoration struct {
+	Namespace cell `json:"namespace"`
+	State     cell `json:"state"`
+	Restored  cell `json:"restored"`
+	Kept      cell `json:"kept"`
+	Failed    cell `json:"failed"`
+	Left      cell `json:"left"`
+	Waits     wait `json:"waits"`
+}
+
+func (r *restoration) progress() string {
+	text := fmt.Sprintf("%s restored, upstream lacks %s", r.Restored.or("0"), r.Left.or("0"))
+	if r.Waits.Why != "" {
+		text += "; " + r.Waits.String()
+	}
+	return text
+}
+
+func newRestoreCommand(p *process, settings *settingFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "restore NAMESPACE",
+		Short: "Give upstream back what it has lost of a suspect namespace",
+		Long: "Give upstream back the entries of a suspect namespace that it no longer holds: those of which the daemon\n" +
+			"has a copy. A value that upstream holds after all stays. The daemon keeps to the quota, and goes on when\n" +
+			"this command is interrupted, and after a restart. --stop ends it; what is pending by then still goes.",
+		Args: arguments(1, 1),
+	}
+	asJSON := jsonFlag(cmd)
+	stop := cmd.Flags().Bool("stop", false, "end the restoration")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := settings.connect()
+		if err != nil {
+			return err
+		}
+		body, err := p.restore(cmd.Context(), c, args[0], *stop)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return printJSON(p.stdout, body)
+		}
+		return p.reportRestore(c, body)
+	}
+	return cmd
+}
+
+// restore asks until the restoration is over, and shows meanwhile how far it is.
+func (p *process) restore(ctx context.Context, c *client, namespace string, stop bool) ([]byte, error) {
+	query := url.Values{"namespace": {namespace}, "timeout": {restoreStep.String()}}
+	if stop {
+		query.Set("stop", "true")
+	}
+	r := request{method: http.MethodPost, path: surface("restore"), query: query}
+	shows := p.isTerminal(p.stderr)
+	if shows {
+		defer p.showLine("")
+	}
+	for {
+		body, err := c.wait(ctx, r, restoreStep+flushGrace)
+		var running *statusError
+		if !errors.As(err, &running) || running.status != http.StatusGatewayTimeout {
+			return body, err
+		}
+		var so restoration
+		if fault := json.Unmarshal(running.body, &so); fault != nil || so.State == "" {
+			return nil, err
+		}
+		if shows {
+			p.showLine(printable(so.progress()))
+		}
+	}
+}
+
+func (p *process) reportRestore(c *client, body []byte) error {
+	var so restoration
+	if err := c.decode(body, &so); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("%s restored", plural(so.Restored.number(), "entry"))
+	if so.Kept.number() > 0 {
+		text += fmt.Sprintf("; upstream had another value of %s, which stays", plural(so.Kept.number(), "entry"))
+	}
+	if so.Failed.number() > 0 {
+		text += fmt.Sprintf("; upstream has refused %s: see botwired dead-letters", plural(so.Failed.number(), "entry"))
+	}
+	fmt.Fprintln(p.stdout, printable(text))
+	switch left := so.Left.number(); {
+	case left <= 0:
+		return nil
+	case so.State == "stopped":
+		fmt.Fprintf(p.stdout, "stopped: upstream lacks %s\n", plural(left, "entry"))
+		return nil
+	}
+	return fmt.Errorf("upstream still lacks %s, of which there is no copy here, or which it refuses: botwired forget %s believes it",
+		plural(so.Left.number(), "entry"), printable(string(so.Namespace)))
+}
+
+func newForgetCommand(p *process, settings *settingFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "forget NAMESPACE",
+		Short: "Believe upstream about a namespace, whatever it has lost",
+		Long: "Believe upstream about a namespace: the copies of entries that it does not list go for good, and so do\n" +
+			"copies that are newer than what it lists. Pending writes stay. Without --yes, botwired asks first.",
+		Args: arguments(1, 1),
+	}
+	asJSON := jsonFlag(cmd)
+	yes := cmd.Flags().Bool("yes", false, "do not ask")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !*yes && (!p.isTerminal(p.stdin) || !p.isTerminal(p.stderr)) {
+			return usagef("this gives copies up for good, and there is no terminal to ask at: expected --yes too")
+		}
+		c, err := settings.connect()
+		if err != nil {
+			return err
+		}
+		if !*yes {
+			if err := p.confirmForget(cmd.Context(), c, args[0]); err != nil {
+				return err
+			}
+		}
+		r := request{method: http.MethodPost, path: surface("forget"), query: url.Values{"namespace": {args[0]}}}
+		body, err := c.wait(cmd.Context(), r, byHandTime+flushGrace)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return printJSON(p.stdout, body)
+		}
+		var so struct {
+			Forgotten cell `json:"forgotten"`
+			Holds     cell `json:"upstream_holds"`
+		}
+		if err := c.decode(body, &so); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(p.stdout, "%s forgotten; upstream lists %s\n", plural(so.Forgotten.number(), "entry"), plural(so.Holds.number(), "entry"))
+		return err
+	}
+	return cmd
+}
+
+var errNothingForgotten = errors.New("nothing is forgotten")
+
+// confirmForget asks, and says how much there is to lose.
+func (p *process) confirmForget(ctx context.Context, c *client, namespace string) error {
+	lost := ""
+	if body, err := c.do(ctx, request{method: http.MethodGet, path: surface("status")}); err == nil {
+		s, err := readStatus(c, body)
+		if err != nil {
+			return err
+		}
+		for _, n := range s.Namespaces {
+			if string(n.Namespace) == namespace && n.Suspect.Missing != "" {
+				lost = fmt.Sprintf(" Upstream lacks %s of %s.", n.Suspect.Missing, n.Suspect.Of)
+			}
+		}
+	}
+	agreed, err := p.confirm(ctx, printable(fmt.Sprintf("Believe upstream about the namespace %s, and give up for good what it lacks?%s", namespace, lost)))
+	if err == nil && !agreed {
+		err = errNothingForgotten
+	}
+	return err
+}
+
+// suspects says, for the top of the status, what upstream seems to have lost.
+func (s *status) suspects() string {
+	var lines []string
+	for _, n := range s.Namespaces {
+		if n.Suspect.Since == "" {
+			continue
+		}
+		what := `"botwired restore ` + string(n.Namespace) + `" gives them back to upstream, "botwired forget ` + string(n.Namespace) + `" believes it`
+		if n.Suspect.Restoring == "true" {
+			what = "botwired is giving them back to upstream"
+		}
+		lines = append(lines, fmt.Sprintf("since %s, upstream lacks %s of the %s entries of %s that it has confirmed, and botwired serves its copies: is upstream.url right? %s",
+			n.Suspect.Since.moment(), n.Suspect.Missing, n.Suspect.Of, n.Namespace, what))
+	}
+	if more := len(lines) - shownSuspects; more > 0 {
+		lines = append(lines[:shownSuspects], fmt.Sprintf("and %s", plural(more, "more namespace")))
+	}
+	return strings.Join(lines, "; ")
+}
+
+// shownSuspects bounds how many suspect namespaces the status describes.
+const shownSuspects = 5

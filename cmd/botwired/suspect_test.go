@@ -1,0 +1,67 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestStatusOfASuspectNamespace(t *testing.T) {
+	const body = `{"version":"1","pending":0,"dead_letters":1,"open_dead_letters":1,"namespaces":[
+		{"namespace":"other","pending":0,"suspect":null},
+		{"namespace":"ns","pending":0,"suspect":{"since":"2026-11-22T10:00:00Z","missing":40,"of":50,"older":0,"restoring":RESTORING}}]}`
+	for restoring, what := range map[string]string{"false": `"botwired restore ns" gives them back`, "true": "is giving them back"} {
+		d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, strings.ReplaceAll(body, "RESTORING", restoring)}})
+		got := at(t, d, nil, "status")
+		first, _, _ := strings.Cut(got.stdout, "\n")
+		if !strings.HasPrefix(first, "suspect ") || !strings.Contains(first, "lacks 40 of the 50 entries of ns") || !strings.Contains(first, what) {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+func TestRestoreCommand(t *testing.T) {
+	const target = "POST /_botwired/restore?namespace=ns&timeout=2s"
+	for name, row := range map[string]struct {
+		answer answer
+		code   int
+		want   string
+	}{
+		"all":  {answer{200, `{"namespace":"ns","state":"over","restored":12,"kept":1,"failed":0,"left":0,"waits":null}`}, exitOK, "12 entries restored; upstream had another value of 1 entry, which stays\n"},
+		"some": {answer{200, `{"namespace":"ns","state":"over","restored":1,"kept":0,"failed":2,"left":3,"waits":null}`}, exitError, "upstream still lacks 3 entries"},
+		"down": {answer{503, `{"detail":"upstream is unavailable"}`}, exitError, "upstream is unavailable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDaemon(t, map[string]answer{target: row.answer})
+			got := at(t, d, nil, "restore", "ns")
+			if row.code == exitOK {
+				wantOutput(t, got, row.want)
+			} else if got.code != row.code || !strings.Contains(got.stderr, row.want) {
+				t.Errorf("%+v", got)
+			}
+			if got := at(t, d, nil, "restore", "ns", "--json"); name == "all" && got.stdout != row.answer.body+"\n" {
+				t.Errorf("as JSON: %q", got.stdout)
+			}
+		})
+	}
+	d := newDaemon(t, map[string]answer{target + "&stop=true": {200, `{"state":"stopped","left":1}`}, "POST /_botwired/restore?namespace=ns&stop=true&timeout=2s": {200, `{"state":"stopped","left":1}`}})
+	wantOutput(t, at(t, d, nil, "restore", "ns", "--stop"), "0 entries restored\nstopped: upstream lacks 1 entry\n")
+}
+
+func TestForgetCommand(t *testing.T) {
+	d := newDaemon(t, map[string]answer{
+		"GET /_botwired/status":               {200, `{"version":"1","pending":0,"namespaces":[{"namespace":"ns","suspect":{"since":"2026-11-22T10:00:00Z","missing":40,"of":50}}]}`},
+		"POST /_botwired/forget?namespace=ns": {200, `{"namespace":"ns","forgotten":40,"upstream_holds":10}`},
+	})
+	wantFailure(t, at(t, d, nil, "forget", "ns"), exitUsage, "--yes")
+	wantOutput(t, at(t, d, nil, "forget", "ns", "--yes"), "40 entries forgotten; upstream lists 10 entries\n")
+	reply := func(text string) func(*process) {
+		return func(p *process) { onTerminal(p); p.stdin = strings.NewReader(text) }
+	}
+	got := at(t, d, reply("y\n"), "forget", "ns")
+	if !strings.Contains(got.stderr, "Upstream lacks 40 of 50. [y/N]") || !strings.Contains(got.stdout, "40 entries forgotten") {
+		t.Errorf("%+v", got)
+	}
+	if got := at(t, d, reply("\n"), "forget", "ns"); got.code != exitError || !strings.Contains(got.stderr, "nothing is forgotten") {
+		t.Errorf("without a yes: %+v", got)
+	}
+}

@@ -1,0 +1,315 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+)
+
+const (
+	// restoredAtOnce is how many writes of a restoration are pending at a time: the list by
+	// which they were chosen is not much older than they are.
+	restoredAtOnce = 100
+	// restorePause is how long a restoration waits before it tries again.
+	restorePause = 5 * time.Second
+	// beforeAll is when a copy that gives way was written, as far as a fence is to know, in Unix
+	// seconds: whatever upstream holds is later, and stays.
+	beforeAll = 1
+	// lookAgainEvery is how often upstream is asked at most whether a suspect namespace is back.
+	lookAgainEvery = 2 * time.Second
+)
+
+// restorer gives upstream back what it has lost, for as long as a person wants it.
+type restorer struct {
+	m      *memory
+	logger *slog.Logger
+
+	mu      sync.Mutex // guards the fields below, and those of each restoration
+	running map[string]*restoration
+	looked  map[string]time.Time // when the list of a suspect namespace was last asked for
+}
+
+// restoration is the work on one namespace. It goes on after a restart.
+type restoration struct {
+	cancel context.CancelFunc
+	over   chan struct{}
+	counts restoreCounts
+}
+
+// restoreCounts is how far a restoration is, in entries.
+type restoreCounts struct {
+	Restored int `json:"restored"` // upstream has them again
+	Kept     int `json:"kept"`     // upstream had another state after all, which stays
+	Failed   int `json:"failed"`   // upstream has refused them
+}
+
+func newRestorer(m *memory, logger *slog.Logger) *restorer {
+	return &restorer{m: m, logger: logger, running: make(map[string]*restoration), looked: make(map[string]time.Time)}
+}
+
+func (r *restorer) resume() {
+	for namespace, s := range r.m.journal.Belief.Suspects() {
+		if s.Restoring {
+			r.begin(namespace)
+		}
+	}
+}
+
+// lookAgain asks for the list of a suspect namespace, now that upstream shows an entry of it.
+func (r *restorer) lookAgain(namespace string) {
+	if _, suspect := r.m.journal.Belief.Suspected(namespace); !suspect {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if now.Sub(r.looked[namespace]) < lookAgainEvery {
+		return
+	}
+	for other, at := range r.looked { // those that are suspect no longer
+		if now.Sub(at) >= lookAgainEvery {
+			delete(r.looked, other)
+		}
+	}
+	r.looked[namespace] = now
+	r.m.fetches.begin(&listing{r.m, namespace, maxListLimit}, false)
+}
+
+// begin begins or joins the restoration of a namespace; nil if the server is about to end.
+func (r *restorer) begin(namespace string) *restoration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := r.running[namespace]; now != nil {
+		return now
+	}
+	if !r.m.tasks.start() {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(r.m.tasks.detached())
+	now := &restoration{cancel: cancel, over: make(chan struct{})}
+	r.running[namespace] = now
+	go func() {
+		defer r.m.tasks.done()
+		defer close(now.over)
+		defer cancel()
+		err := recovered(r.logger, func() error { return r.run(ctx, namespace, now) })
+		if err != nil && ctx.Err() == nil {
+			r.logger.Error("the restoration of a namespace has ended", "namespace", namespace, "error", err)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.running, namespace)
+	}()
+	return now
+}
+
+// end ends the restoration of a namespace, if there is one, and waits for that. What it has
+// journaled goes upstream.
+func (r *restorer) end(namespace string) error {
+	r.mu.Lock()
+	now := r.running[namespace]
+	r.mu.Unlock()
+	if now != nil {
+		now.cancel()
+		<-now.over
+	}
+	return r.m.journal.Belief.SetRestoring(namespace, false)
+}
+
+func (r *restorer) progress(of *restoration) restoreCounts {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return of.counts
+}
+
+// run writes what upstream lacks, some entries at a time, until upstream lacks nothing of which
+// there is a copy. Its errors are the journal's, and ctx's.
+func (r *restorer) run(ctx context.Context, namespace string, of *restoration) error {
+	if err := r.await(ctx, &restoration{}, r.pending(namespace)); err != nil { // of an earlier process
+		return err
+	}
+	tried := make(map[string]bool)
+	for {
+		held, complete, err := r.list(ctx, namespace)
+		if err != nil {
+			return err
+		}
+		if _, suspect := r.m.journal.Belief.Suspected(namespace); !suspect {
+			return nil
+		}
+		lacking, err := r.lacking(ctx, namespace, held, complete, tried)
+		if err != nil {
+			return err
+		}
+		if len(lacking) == 0 {
+			r.logger.Info("upstream has got back all that it lacked and of which there is a copy", "namespace", namespace)
+			return r.m.journal.Belief.SetRestoring(namespace, false)
+		}
+		written, err := r.write(lacking, tried)
+		if err == nil {
+			err = r.await(ctx, of, written)
+		}
+		if err == nil && len(written) == 0 {
+			err = pause(ctx, restorePause) // there is no room, or all of them change
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// list asks upstream what it holds until it answers, and has the journal know it too.
+func (r *restorer) list(ctx context.Context, namespace string) (held map[string]bool, complete bool, err error) {
+	for {
+		fill := r.m.journal.BeginListing(namespace)
+		rows, complete, err := r.m.upstream.List(ctx, namespace, true)
+		if err == nil {
+			if err = fill.Commit(rows, complete); err != nil && !errors.Is(err, journal.ErrChanged) {
+				return nil, false, err
+			}
+			held = make(map[string]bool, len(rows))
+			for _, row := range rows {
+				held[row.Key] = true
+			}
+			return held, complete, nil
+		}
+		fill.Cancel()
+		if !isUnavailable(err) {
+			return nil, false, err
+		}
+		if err := pause(ctx, restorePause); err != nil {
+			return nil, false, err
+		}
+	}
+}
+
+// lacking returns some entries with a copy that upstream does not hold. Where the list may lack
+// keys, upstream is asked for each of them.
+func (r *restorer) lacking(ctx context.Context, namespace string, held map[string]bool, complete bool, tried map[string]bool) (ids []journal.ID, err error) {
+	for after := ""; len(ids) < restoredAtOnce; {
+		copies, err := r.m.journal.Belief.Copies(namespace, after, restoredAtOnce)
+		if err != nil || len(copies) == 0 {
+			return ids, err
+		}
+		after = copies[len(copies)-1].Key
+		for _, c := range copies {
+			id := journal.ID{Namespace: namespace, Key: c.Key}
+			if held[c.Key] || tried[c.Key] || len(ids) == restoredAtOnce {
+				continue
+			}
+			if !complete {
+				if o, err := r.m.upstream.Get(ctx, id, true); err != nil || o != nil {
+					continue
+				}
+			}
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// write journals copies as pending writes that give way to whatever upstream holds after all. It
+// stops when there is no room.
+func (r *restorer) write(ids []journal.ID, tried map[string]bool) (written []journal.Write, err error) {
+	for _, id := range ids {
+		w, err := r.writeOne(id)
+		switch {
+		case err == nil:
+			tried[id.Key] = true
+			written = append(written, w)
+		case errors.Is(err, journal.ErrFull):
+			return written, nil
+		case !errors.Is(err, journal.ErrChanged):
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+func (r *restorer) writeOne(id journal.ID) (journal.Write, error) {
+	lease := r.m.cache.Lease(entryKey(id))
+	defer lease.Release()
+	state, err := r.m.journal.Lookup(id)
+	if err != nil {
+		return journal.Write{}, err
+	}
+	if state.Kind != journal.Settled {
+		return journal.Write{}, journal.ErrChanged
+	}
+	return r.m.journal.Append(journal.NewWrite{
+		ID: id, Op: journal.Put, Value: state.Value, ListBytes: state.ListBytes, Held: true,
+		WrittenAt: beforeAll, Yields: true, Fenced: true,
+		If: func(newest uint64) bool { return newest == 0 && !lease.Revoked() },
+	})
+}
+
+// pending are the writes to a namespace that are pending now, as far as a restoration is to wait
+// for them.
+func (r *restorer) pending(namespace string) (writes []journal.Write) {
+	for _, p := range r.m.journal.PendingList(namespace, restoredAtOnce) {
+		writes = append(writes, journal.Write{ID: p.ID, Seq: p.Seq, Op: p.Op})
+	}
+	return writes
+}
+
+// await waits until none of some writes is pending, and counts what has become of them.
+func (r *restorer) await(ctx context.Context, of *restoration, written []journal.Write) error {
+	for _, w := range written {
+		if !r.m.journal.Receipts.Await(ctx, &journal.Receipt{ID: w.ID, Seq: w.Seq, Op: w.Op}) {
+			return ctx.Err()
+		}
+		receipt, err := r.m.journal.Receipts.Read(ctx, w.Seq)
+		if err != nil && !errors.Is(err, journal.ErrNoReceipt) {
+			return err
+		}
+		r.mu.Lock()
+		switch receipt.State {
+		case journal.ReceiptSettled:
+			of.counts.Restored++
+		case journal.ReceiptDead:
+			of.counts.Failed++
+		default:
+			of.counts.Kept++
+		}
+		r.mu.Unlock()
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// lookNow asks upstream for the list of a namespace and takes it in; with believe whatever it
+// lacks. It returns how many entries are no longer known, and how many upstream lists.
+func (r *restorer) lookNow(ctx context.Context, namespace string, believe bool) (forgotten, held int, err error) {
+	for {
+		fill := r.m.journal.BeginListing(namespace)
+		if believe {
+			fill.Believe()
+		}
+		rows, complete, err := r.m.upstream.List(ctx, namespace, false)
+		if err != nil {
+			fill.Cancel()
+			return 0, 0, err
+		}
+		err = fill.Commit(rows, complete)
+		if !errors.Is(err, journal.ErrChanged) {
+			return fill.Dropped(), len(rows), err
+		}
+		if err := ctx.Err(); err != nil {
+			return 0, 0, err
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// suspectDocument says what upstream has lost of a namespace, as far as its list shows.
+type suspectDocument struct {
+	Since     time.Time `json:"since"`
+	Missing   int       `json:"missing"`   // entries that upstream has confirmed and lacks
+	Of        int       `json:"of"`        // entries that it has confirmed
+	Older     int       `json:"older"`     // entries that it shows with an older time than before
+	Restoring bool      `json:"restoring"` // upstream is getting them back
+}
+
+func newSuspectDocument(s journal.Suspicion) *suspectDocument {
+	return &suspectDocument{
+		Since:   time.UnixMicro(int64(s.Since * 1e6)).UTC().Round(time.Millisecond),
+		Missing: s.Missing, Of: s.Of, Older: s.Older, Restoring: s.Restoring,
+	}
+}
+
+type restoreDocument struct {
+	Namespace string `json:"namespace"`
+	State     string `json:"state"` // "running", "over" or, by a person, "stopped"
+	restoreCounts
+	Left  int           `json:"left"`  // entries that upstream lacks, when it was last asked
+	Waits *waitDocument `json:"waits"` // why nothing is sent now; null if nothing waits
+}
+
+// restore begins to give upstream back what it has lost of a namespace, and answers when that is
+// over, or with how far it is when its time is up.
+func (s *surface) restore(w http.ResponseWriter, r *http.Request) error {
+	namespace, err := givenNamespace(r)
+	if err != nil {
+		return err
+	}
+	timeout, err := durationParameter(r, "timeout", flushTimeout, maxFlushTimeout, "1h")
+	if err != nil {
+		return err
+	}
+	stop, err := boolParameter(r, "stop")
+	if err != nil {
+		return err
+	}
+	if err := allow(w, timeout); err != nil {
+		return err
+	}
+	if stop {
+		if err := s.restorer.end(namespace); err != nil {
+			return err
+		}
+		return s.reportRestore(w, http.StatusOK, restoreDocument{Namespace: namespace, State: "stopped"})
+	}
+	ctx, cancel := s.tasks.patience(r.Context(), timeout)
+	defer cancel()
+	return s.restoreWithin(ctx, w, namespace)
+}
+
+func (s *surface) restoreWithin(ctx context.Context, w http.ResponseWriter, namespace string) error {
+	doc := restoreDocument{Namespace: namespace, State: "over"}
+	if suspicion, suspect := s.journal.Belief.Suspected(namespace); !suspect || !suspicion.Restoring {
+		if _, _, err := s.restorer.lookNow(ctx, namespace, false); err != nil {
+			return err
+		}
+		if _, suspect := s.journal.Belief.Suspected(namespace); !suspect {
+			return s.reportRestore(w, http.StatusOK, doc)
+		}
+		if err := s.journal.Belief.SetRestoring(namespace, true); err != nil {
+			return err
+		}
+	}
+	now := s.restorer.begin(namespace)
+	if now == nil {
+		return shuttingDown(w)
+	}
+	status := http.StatusOK
+	select {
+	case <-now.over:
+	case <-ctx.Done():
+		doc.State, status = "running", http.StatusGatewayTimeout
+	}
+	doc.restoreCounts = s.restorer.progress(now)
+	return s.reportRestore(w, status, doc)
+}
+
+func (s *surface) reportRestore(w http.ResponseWriter, status int, doc restoreDocument) error {
+	if suspicion, suspect := s.journal.Belief.Suspected(doc.Namespace); suspect {
+		doc.Left = suspicion.Missing
+	}
+	doc.Waits = newWaitDocument(s.flusher.Waits(doc.Namespace))
+	return writeDocument(w, status, doc)
+}
+
+// forget believes upstream: what it lacks of a namespace, or shows in an older state, is no longer
+// known here.
+func (s *surface) forget(w http.ResponseWriter, r *http.Request) error {
+	namespace, err := givenNamespace(r)
+	if err != nil {
+		return err
+	}
+	if err := allow(w, flushTimeout); err != nil {
+		return err
+	}
+	ctx, cancel := s.tasks.patience(r.Context(), flushTimeout)
+	defer cancel()
+	if err := s.restorer.end(namespace); err != nil {
+		return err
+	}
+	forgotten, held, err := s.restorer.lookNow(ctx, namespace, true)
+	if err != nil {
+		return err
+	}
+	return writeDocument(w, http.StatusOK, map[string]any{"namespace": namespace, "forgotten": forgotten, "upstream_holds": held})
+}

@@ -1,0 +1,420 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// careful is a journal with the limits of the defaults.
+func careful(stored *journal.Options, _ *Options) {
+	stored.Amnesia = func(string) journal.Amnesia { return journal.Amnesia{Entries: 10, Share: 0.5} }
+}
+
+// inCarefulBubble is inBubble with such a journal.
+func inCarefulBubble(t *testing.T, test func(*testing.T, *sidecar)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, newSidecar(t, careful)) })
+}
+
+// learnMany has upstream hold entries and the daemon know them as settled.
+func (s *sidecar) learnMany(namespace string, n int) {
+	s.t.Helper()
+	for i := range n {
+		s.learn(id(namespace, fmt.Sprint("key-", i)), fmt.Sprint("value ", i))
+	}
+}
+
+// wipe has upstream lose everything.
+func (u *fakeUpstream) wipe() map[journal.ID]journal.Observation {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	lost := u.entries
+	u.entries = make(map[journal.ID]journal.Observation)
+	return lost
+}
+
+func (u *fakeUpstream) bringBack(entries map[journal.ID]journal.Observation) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.entries = entries
+}
+
+func wantCacheStatus(t *testing.T, w interface{ Header() http.Header }, want, age string) {
+	t.Helper()
+	if got := w.Header().Get("Cache-Status"); got != "botwired; "+want {
+		t.Errorf("Cache-Status: %s, want %s", got, want)
+	}
+	if got := w.Header().Get("Age"); got != age {
+		t.Errorf("Age: %s, want %s", got, age)
+	}
+}
+
+// suspicion is what the status says of a namespace.
+func (s *sidecar) suspicion(namespace string) *suspectDocument {
+	s.t.Helper()
+	var doc struct {
+		Namespaces []struct {
+			Namespace string           `json:"namespace"`
+			Suspect   *suspectDocument `json:"suspect"`
+		} `json:"namespaces"`
+	}
+	decode(s.t, s.get("/_botwired/status"), &doc)
+	for _, n := range doc.Namespaces {
+		if n.Namespace == namespace {
+			return n.Suspect
+		}
+	}
+	return nil
+}
+
+// Upstream has lost all of 500 entries: all of them are read, marked, and upstream is asked for
+// its list once. It gets back what it has lost, and nothing that another host had deleted before.
+func TestUpstreamIsWiped(t *testing.T) {
+	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
+		s.learnMany("ns", 502)
+		gone := []journal.ID{id("ns", "key-500"), id("ns", "key-501")} // another host's deletes, as far as was noticed
+		for _, each := range gone {
+			s.upstream.remove(each)
+			wantStatus(t, s.get("/memory/"+each.String(), "Cache-Control", "no-cache"), http.StatusNotFound)
+		}
+		wantStatus(t, s.get("/memory/ns?limit=1000"), http.StatusOK)
+		lost := s.upstream.wipe()
+		time.Sleep(2 * time.Minute)
+		s.readAllOfTheLost(500)
+		s.put(id("ns", "key-7"), "newer") // writes go on, and deletes
+		wantStatus(t, s.do(http.MethodDelete, "/memory/ns/key-8", ""), http.StatusOK)
+		s.upstream.set(id("ns", "key-9"), "another host's")
+		s.settle(id("ns", "key-8"))
+		doc := s.restoreAll("ns", 498)
+		if doc.State != "over" || doc.Restored != 497 || doc.Left != 0 {
+			t.Errorf("%+v", doc)
+		}
+		want := make(map[string]string)
+		for each, o := range lost {
+			want[each.Key] = o.Value
+		}
+		want["key-7"], want["key-9"] = "newer", "another host's"
+		delete(want, "key-8")
+		held := make(map[string]string)
+		for each, o := range s.upstream.wipe() {
+			held[each.Key] = o.Value
+		}
+		if diff := cmp.Diff(want, held); diff != "" {
+			t.Error(diff)
+		}
+		if suspect := s.suspicion("ns"); suspect != nil {
+			t.Errorf("still suspect: %+v", suspect)
+		}
+	})
+}
+
+// readAllOfTheLost reads entries that upstream has lost two minutes after they were confirmed.
+func (s *sidecar) readAllOfTheLost(n int) {
+	s.t.Helper()
+	s.upstream.take()
+	for i := range n {
+		w := s.get(fmt.Sprint("/memory/ns/key-", i))
+		wantValue(s.t, w, fmt.Sprint("value ", i))
+		wantCacheStatus(s.t, w, "hit; detail=suspect", "120")
+	}
+	lists := 0
+	for _, q := range s.upstream.take() {
+		if q.ID.Key == "" {
+			lists++
+		}
+	}
+	if lists != 1 {
+		s.t.Errorf("%d LISTs", lists)
+	}
+	w := s.get("/memory/ns?limit=1000")
+	wantCacheStatus(s.t, w, "hit; detail=suspect", "120")
+	if listed := strings.Count(w.Body.String(), `"key"`); listed != n {
+		s.t.Errorf("%d keys are listed", listed)
+	}
+	want := &suspectDocument{Since: time.Now().UTC(), Missing: n, Of: n}
+	if diff := cmp.Diff(want, s.suspicion("ns")); diff != "" {
+		s.t.Error(diff)
+	}
+}
+
+// restoreAll restores a namespace, of which so many writes become pending.
+func (s *sidecar) restoreAll(namespace string, writes int) (doc restoreDocument) {
+	s.t.Helper()
+	restoring := s.begin(http.MethodPost, "/_botwired/restore?namespace="+namespace, "")
+	for settled := 0; settled < writes; {
+		synctest.Wait()
+		waiting := s.journal.PendingList(namespace, 1000)
+		if len(waiting) == 0 || len(waiting) > restoredAtOnce+1 {
+			s.t.Fatalf("%d writes are pending", len(waiting))
+		}
+		for _, p := range waiting {
+			w, _, err := s.journal.Newest(p.ID)
+			if own := p.Key == "key-7"; err != nil || (w.Yields && w.Fenced && w.WrittenAt == beforeAll) == own {
+				s.t.Errorf("%+v, %v", w, err)
+			}
+			s.settle(p.ID)
+			settled++
+		}
+	}
+	done := <-restoring
+	wantStatus(s.t, done, http.StatusOK)
+	decode(s.t, done, &doc)
+	return doc
+}
+
+// For as long as an answer is fresh, upstream is not asked again what it has lost.
+func TestSuspectCopiesAnswerFromMemory(t *testing.T) {
+	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
+		s.learnMany("ns", 20)
+		s.upstream.wipe()
+		time.Sleep(2 * time.Minute)
+		s.get("/memory/ns/key-1")
+		s.upstream.take()
+		s.cache.Await()
+		w := s.get("/memory/ns/key-1")
+		wantValue(t, w, "value 1")
+		wantCacheStatus(t, w, "hit; detail=suspect", "120")
+		if asked := s.upstream.take(); len(asked) != 0 {
+			t.Errorf("asked %v", asked)
+		}
+		time.Sleep(usual.FreshFor)
+		wantCacheStatus(t, s.get("/memory/ns/key-1"), "hit; detail=suspect", "130")
+		wantCacheStatus(t, s.get("/memory/ns/key-1", "Cache-Control", "no-cache"), "hit; detail=suspect", "130")
+		if asked := s.upstream.take(); len(asked) != 2 {
+			t.Errorf("asked %v", asked)
+		}
+	})
+}
+
+// A delete by another host is believed once upstream's list shows it too. One list does for all
+// who wait.
+func TestAnAbsenceIsCheckedAgainstTheList(t *testing.T) {
+	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
+		s.learnMany("ns", 5)
+		s.upstream.remove(id("ns", "key-3"))
+		time.Sleep(2 * time.Minute)
+		s.upstream.take()
+		wantStatus(t, s.get("/memory/ns/key-3"), http.StatusNotFound)
+		want := []question{{ID: id("ns", "key-3")}, {ID: id("ns", "")}, {ID: id("ns", "key-3")}}
+		if diff := cmp.Diff(want, s.upstream.take(), cmp.Comparer(func(a, b question) bool { return a.ID == b.ID })); diff != "" {
+			t.Error(diff)
+		}
+		if _, suspect := s.journal.Belief.Suspected("ns"); suspect {
+			t.Error("suspect")
+		}
+		wantValue(t, s.get("/memory/ns/key-2"), "value 2")
+	})
+}
+
+// A list that cannot be had leaves the question open, and the copy is the answer.
+func TestAnAbsenceWhoseListFails(t *testing.T) {
+	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
+		s.learnMany("ns", 5)
+		s.upstream.remove(id("ns", "key-3"))
+		time.Sleep(2 * time.Minute)
+		reader, held := s.asking("/memory/ns/key-3")
+		s.upstream.setDown(true)
+		s.upstream.release()
+		close(held.answer)
+		w := <-reader
+		wantValue(t, w, "value 3")
+		wantCacheStatus(t, w, "hit; detail=stale-if-error", "120")
+		s.upstream.setDown(false)
+		s.upstream.noLists = unavailable{time.Second} // a server that has 404 for everything has no list
+		w = s.get("/memory/ns/key-3")
+		wantValue(t, w, "value 3")
+		wantCacheStatus(t, w, "hit; detail=stale-if-error", "120")
+		s.upstream.noLists = nil
+		wantStatus(t, s.get("/memory/ns/key-3"), http.StatusNotFound)
+	})
+}
+
+// Where the list shows an entry that upstream says it lacks, neither moves a reader back.
+func TestUpstreamContradictsItself(t *testing.T) {
+	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
+		s.learnMany("ns", 5)
+		s.upstream.lies = true
+		time.Sleep(2 * time.Minute)
+		w := s.get("/memory/ns/key-3")
+		wantValue(t, w, "value 3")
+		wantCacheStatus(t, w, "hit; detail=older-answer", "120")
+		s.upstream.lies = false
+		time.Sleep(usual.FreshFor)
+		wantCacheStatus(t, s.get("/memory/ns/key-3"), "fwd=stale", "")
+	})
+}
+
+// contract 7: a replica that lags behind moves no reader back.
+func TestAnOlderAnswerMovesNoReaderBack(t *testing.T) {
+	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
+		a := id("ns", "a")
+		s.learn(a, "1")
+		old := s.upstream.wipe()
+		s.upstream.set(a, "2")
+		wantValue(t, s.get("/memory/ns/a", "Cache-Control", "no-cache"), "2")
+		fresh := s.upstream.wipe()
+		s.upstream.bringBack(old)
+		time.Sleep(5 * time.Second)
+		w := s.get("/memory/ns/a", "Cache-Control", "no-cache")
+		wantValue(t, w, "2")
+		wantCacheStatus(t, w, "hit; detail=older-answer", "5")
+		time.Sleep(time.Hour)
+		s.policy.StaleIfError = 0 // also where an old copy is no answer in an outage: this is none
+		s.policy.StaleWhileRevalidate = 0
+		w = s.get("/memory/ns/a")
+		wantValue(t, w, "2")
+		wantCacheStatus(t, w, "hit; detail=older-answer", "3605")
+		if n := strings.Count(s.log.String(), "older state"); n != 2 { // an hour apart
+			t.Errorf("%d lines in the log", n)
+		}
+		if body := s.get("/_botwired/status").Body.String(); !strings.Contains(body, `"older_answers":2`) {
+			t.Error(body)
+		}
+		if body := s.get("/_botwired/metrics").Body.String(); !strings.Contains(body, "botwired_older_answers_total 2") {
+			t.Error("the metric is not there")
+		}
+		s.upstream.bringBack(fresh)
+		time.Sleep(usual.FreshFor)
+		w = s.get("/memory/ns/a")
+		wantValue(t, w, "2")
+		wantCacheStatus(t, w, "fwd=stale", "")
+	})
+}
+
+// A person may believe upstream: what it lacks goes.
+func TestForget(t *testing.T) {
+	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
+		s.learnMany("ns", 20)
+		s.upstream.wipe()
+		s.upstream.set(id("ns", "key-2"), "still there")
+		time.Sleep(2 * time.Minute)
+		wantCacheStatus(t, s.get("/memory/ns/key-1"), "hit; detail=suspect", "120")
+		wantStatus(t, s.do(http.MethodPost, "/_botwired/forget", ""), http.StatusBadRequest)
+		s.upstream.setDown(true)
+		wantStatus(t, s.do(http.MethodPost, "/_botwired/forget?namespace=ns", ""), http.StatusServiceUnavailable)
+		s.upstream.setDown(false)
+		w := s.do(http.MethodPost, "/_botwired/forget?namespace=ns", "")
+		wantStatus(t, w, http.StatusOK)
+		if got := strings.TrimSpace(w.Body.String()); got != `{"forgotten":19,"namespace":"ns","upstream_holds":1}` {
+			t.Error(got)
+		}
+		wantStatus(t, s.get("/memory/ns/key-1"), http.StatusNotFound)
+		wantValue(t, s.get("/memory/ns/key-2"), "still there")
+		if suspect := s.suspicion("ns"); suspect != nil {
+			t.Errorf("%+v", suspect)
+		}
+	})
+}
+
+// The suspicion ends by itself once upstream shows everything again, as after a wrong URL.
+func TestUpstreamIsBack(t *testing.T) {
+	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
+		s.learnMany("ns", 20)
+		lost := s.upstream.wipe()
+		time.Sleep(2 * time.Minute)
+		s.get("/memory/ns/key-1")
+		if s.suspicion("ns") == nil {
+			t.Fatal("not suspect")
+		}
+		s.upstream.bringBack(lost)
+		time.Sleep(usual.FreshFor)
+		wantCacheStatus(t, s.get("/memory/ns/key-1"), "fwd=stale", "")
+		synctest.Wait()
+		if suspect := s.suspicion("ns"); suspect != nil {
+			t.Errorf("%+v", suspect)
+		}
+		for i := range 20 {
+			wantValue(t, s.get(fmt.Sprint("/memory/ns/key-", i)), fmt.Sprint("value ", i))
+		}
+	})
+}
+
+// What upstream has lost stays readable over a restart, and so does the work of giving it back.
+func TestRestoreGoesOnAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewCrashableMem()
+		on := func(fs *vfs.MemFS) func(*journal.Options, *Options) {
+			return func(stored *journal.Options, opts *Options) {
+				careful(stored, opts)
+				stored.FS = fs
+			}
+		}
+		s := newSidecar(t, on(fs))
+		s.learnMany("ns", 250)
+		s.upstream.wipe()
+		time.Sleep(2 * time.Minute)
+		s.get("/memory/ns/key-1")
+		wantStatus(t, s.do(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1s", ""), http.StatusGatewayTimeout)
+		again := newSidecar(t, on(fs.CrashClone(vfs.CrashCloneCfg{})))
+		again.upstream = s.upstream
+		again.flusher.upstream = s.upstream
+		again.server.memory.upstream = s.upstream
+		again.server.Resume()
+		for range 6 {
+			synctest.Wait()
+			for _, p := range again.journal.PendingList("ns", 1000) {
+				again.settle(p.ID)
+			}
+		}
+		for i := range 250 {
+			if value, _ := s.upstream.holds(id("ns", fmt.Sprint("key-", i))); value != fmt.Sprint("value ", i) {
+				t.Errorf("upstream holds %q of %d", value, i)
+			}
+		}
+		if suspect := again.suspicion("ns"); suspect != nil {
+			t.Errorf("%+v", suspect)
+		}
+	})
+}
+
+// Upstream may be away while it gets its entries back, the journal full, and a person may end it.
+func TestRestoreWaits(t *testing.T) {
+	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
+		s.learnMany("ns", 20)
+		s.upstream.wipe()
+		time.Sleep(2 * time.Minute)
+		s.get("/memory/ns/key-1")
+		s.upstream.setDown(true)
+		w := s.do(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1s", "")
+		wantStatus(t, w, http.StatusServiceUnavailable) // upstream has to say first that it lacks them
+		s.upstream.setDown(false)
+		wantStatus(t, s.do(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1s", ""), http.StatusGatewayTimeout)
+		if doc := s.suspicion("ns"); doc == nil || !doc.Restoring {
+			t.Fatalf("%+v", doc)
+		}
+		stopped := s.do(http.MethodPost, "/_botwired/restore?namespace=ns&stop=true", "")
+		wantStatus(t, stopped, http.StatusOK)
+		if doc := s.suspicion("ns"); doc == nil || doc.Restoring {
+			t.Fatalf("%+v", doc)
+		}
+		for _, p := range s.journal.PendingList("ns", 1000) {
+			s.settle(p.ID)
+		}
+		wantStatus(t, s.do(http.MethodPost, "/_botwired/restore?namespace=ns", ""), http.StatusOK)
+		if doc := s.suspicion("ns"); doc != nil {
+			t.Fatalf("%+v", doc)
+		}
+	})
+}
+
+// The caller's own delete is believed, also in a suspect namespace that writes through.
+func TestADeleteThroughInASuspectNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSidecar(t, careful, func(_ *journal.Options, o *Options) { o.WriteThrough = func(string) bool { return true } })
+		s.learnMany("ns", 20)
+		s.upstream.wipe()
+		time.Sleep(2 * time.Minute)
+		wantCacheStatus(t, s.get("/memory/ns/key-1"), "hit; detail=suspect", "120")
+		wantStatus(t, s.do(http.MethodDelete, "/memory/ns/key-1", ""), http.StatusNotFound)
+		wantStatus(t, s.get("/memory/ns/key-1"), http.StatusNotFound)
+	})
+}
