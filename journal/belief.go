@@ -211,7 +211,7 @@ func (b *Belief) Absent(id ID, valid func() bool) error {
 	if err := c.store.Look(); err != nil {
 		return err
 	}
-	_, err := c.fill(&filling{copies: c, id: id, valid: valid, deleted: true}, nil)
+	_, err := (&filling{copies: c, id: id, valid: valid, deleted: true}).run(nil)
 	return err
 }
 

@@ -28,13 +28,13 @@ func (j *Journal) Fill(id ID, o *Observation, valid func() bool, options ...Fill
 	if err := j.store.Look(); err != nil {
 		return State{}, err
 	}
-	return j.copies.fill(&filling{copies: j.copies, id: id, valid: valid, noNewCopy: slices.Contains(options, NoNewCopy)}, o)
+	return (&filling{copies: j.copies, id: id, valid: valid, noNewCopy: slices.Contains(options, NoNewCopy)}).run(o)
 }
 
-// fill makes a filling's change. Its error is [ErrChanged] if the answer no longer stands.
-func (c *copies) fill(f *filling, o *Observation) (State, error) {
-	defer c.sizes.tell()
-	f.unlock = c.lock(f.id.Namespace)
+// run makes the change. Its error is [ErrChanged] if the answer no longer stands.
+func (f *filling) run(o *Observation) (State, error) {
+	defer f.sizes.tell()
+	f.unlock = f.lock(f.id.Namespace)
 	defer f.unlock()
 	if err := f.prepare(o); err != nil {
 		return State{}, fmt.Errorf("keeping upstream's answer for %s: %w", f.id, err)
@@ -42,7 +42,7 @@ func (c *copies) fill(f *filling, o *Observation) (State, error) {
 	if f.disbelief != Believed {
 		return f.disbelieve()
 	}
-	err := c.store.Update(f)
+	err := f.store.Update(f)
 	f.reveal()
 	if err != nil {
 		return State{}, err
