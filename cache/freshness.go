@@ -60,6 +60,15 @@ func (p Policy) Judge(present bool, age time.Duration) Freshness {
 	return Worthless
 }
 
+// Doubted returns what an answer is good for that would be Fresh or Stale if there were no
+// doubt whether time has passed that nobody has seen.
+func (p Policy) Doubted() Freshness {
+	if p.StaleIfError > 0 {
+		return Fallback
+	}
+	return Worthless
+}
+
 // clockSlack is how far in the future a confirmation may lie and count as now: wall
 // clocks are corrected by a little all the time.
 const clockSlack = time.Second

@@ -99,6 +99,19 @@ func (d directives) judge(p cache.Policy, item *cache.Item, now time.Time) (f ca
 	return f, age, ""
 }
 
+// judgeDoubted is judge for an answer that would be given without upstream being asked first, if
+// there were no doubt whether time has passed that nobody has seen. A caller that takes stale
+// answers takes it.
+func (d directives) judgeDoubted(p cache.Policy) (f cache.Freshness, excludedBy string) {
+	switch {
+	case d.minFresh > 0:
+		return cache.Worthless, inSeconds("min-fresh", d.minFresh)
+	case d.maxStale >= 0:
+		return cache.Stale, ""
+	}
+	return p.Doubted(), ""
+}
+
 // excludes names the directive that keeps an answer of an age from being given unless upstream
 // confirms it; "" if none does.
 func (d directives) excludes(p cache.Policy, item *cache.Item, age time.Duration) string {

@@ -93,7 +93,7 @@ func (e *entry) tooLong() error { return e.m.upstream.TooLong() }
 // made it. And a write that was pending before the lease is newer than any answer: the
 // generation tells whether one may have come since the reader looked.
 func (e *entry) ask(ctx context.Context, waitOutOutage bool) (take func() (fetched, error), err error) {
-	asked := time.Now()
+	asked, epoch := time.Now(), e.m.identity.Epoch()
 	lease := e.m.cache.Lease(e.key())
 	defer func() {
 		if take == nil {
@@ -131,6 +131,9 @@ func (e *entry) ask(ctx context.Context, waitOutOutage bool) (take func() (fetch
 	}
 	return func() (fetched, error) {
 		defer lease.Release()
+		if e.m.identity.Epoch() != epoch {
+			return fetched{}, errOvertaken
+		}
 		if seen == nil && listed {
 			return e.takeListed(lease, asked)
 		}

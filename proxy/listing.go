@@ -86,7 +86,7 @@ func (l *listing) tooLong() error { return l.m.upstream.TooLong() }
 // ask begins the fill before it asks, so that the journal lays over upstream's listing
 // the writes that settle meanwhile (contract 8).
 func (l *listing) ask(ctx context.Context, waitOutOutage bool) (take func() (fetched, error), err error) {
-	asked := time.Now()
+	asked, epoch := time.Now(), l.m.identity.Epoch()
 	fill := l.m.journal.BeginListing(l.namespace)
 	defer func() {
 		if take == nil {
@@ -102,6 +102,9 @@ func (l *listing) ask(ctx context.Context, waitOutOutage bool) (take func() (fet
 	}
 	return func() (fetched, error) {
 		defer fill.Cancel()
+		if l.m.identity.Epoch() != epoch {
+			return fetched{}, errOvertaken
+		}
 		return l.take(fill, rows, complete, asked)
 	}, nil
 }

@@ -16,6 +16,7 @@ type memory struct {
 	cache    *cache.Cache
 	upstream Upstream
 	flusher  Flusher
+	identity Identity
 	policy   func(namespace string) cache.Policy
 	// writesThrough says which namespaces write through, and passing has the writes that are
 	// on their way upstream so.

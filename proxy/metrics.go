@@ -60,6 +60,7 @@ var (
 	damagedCopiesDesc = desc("botwired_damaged_copies_total", "Settled copies and listings that were found damaged since the start and asked of upstream anew.")
 	damagedTablesDesc = desc("botwired_damaged_tables_total", "Tables of the journal that were found damaged since the start.")
 	intrudersDesc     = desc("botwired_exclusive_foreign_writes_total", "Writes of others that were found since the start in namespaces that are set exclusive.")
+	doubtsDesc        = prometheus.NewDesc("botwired_identity_doubts_total", "How often the daemon had reason to take what it knew for old, by reason: a copied or restored data directory, a machine or process that stood still.", []string{"reason"}, nil)
 	upstreamUpDesc    = desc("botwired_upstream_up", "0 while upstream is down, else 1.")
 	suspectDesc       = desc("botwired_suspect_namespaces", "Namespaces of which upstream no longer holds many of the entries that it has confirmed: a person has to decide.")
 	olderAnswersDesc  = desc("botwired_older_answers_total", "Answers of upstream since the start that showed an older state than was known, and did not count.")
@@ -94,8 +95,11 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(upstreamUpDesc, up)
 	gauge(suspectDesc, float64(len(c.opts.Journal.Belief.Suspects())))
 	gauge(concurrencyDesc, float64(upstream.Concurrency.Now))
-	counter := func(d *prometheus.Desc, n int64) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n))
+	counter := func(d *prometheus.Desc, n int64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+	}
+	for reason, n := range c.opts.Identity.State().Doubts {
+		counter(doubtsDesc, int64(n), string(reason))
 	}
 	counter(damagedCopiesDesc, st.DamagedCopies)
 	counter(damagedTablesDesc, st.DamagedTables)

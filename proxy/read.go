@@ -94,10 +94,13 @@ func (m *memory) judge(namespace string, d directives, item *cache.Item, g cache
 	if item == nil {
 		return found{generation: g, freshness: cache.Worthless}
 	}
-	now, policy := time.Now(), m.policy(namespace)
+	now, policy, asked := time.Now(), m.policy(namespace), item.ConfirmedAt
 	freshness, age, excludedBy := d.judge(policy, item, now)
 	if !item.DoubtedAt.IsZero() && excludedBy == "" && cache.Age(item.DoubtedAt, now) < policy.FreshFor {
-		freshness = cache.Fresh // upstream has just been asked, and its answer did not count
+		freshness, asked = cache.Fresh, item.DoubtedAt // upstream has just been asked, and its answer did not count
+	}
+	if freshness < cache.Fallback && !item.ConfirmedAt.IsZero() && !m.identity.Stands(asked) {
+		freshness, excludedBy = d.judgeDoubted(policy)
 	}
 	return found{item: item, generation: g, freshness: freshness, age: age, excludedBy: excludedBy}
 }

@@ -26,6 +26,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
@@ -78,6 +79,17 @@ type Flusher interface {
 	// Errors of its own have a method WriteStatus() int.
 	WriteThrough(ctx context.Context, w journal.NewWrite, ready func() (unchanged func(newest uint64) bool, err error)) (
 		written journal.Write, settled bool, err error)
+}
+
+// Identity notices that time has passed without the daemon, or that its data directory is a
+// copy: see [identity.Watch].
+type Identity interface {
+	// Stands reports whether something confirmed at a time may still be called fresh.
+	Stands(confirmedAt time.Time) bool
+	// Epoch returns a number that changes when what was asked before may be old.
+	Epoch() uint64
+	// State describes it.
+	State() identity.State
 }
 
 // UpstreamState says how upstream does.
@@ -133,6 +145,8 @@ type Options struct {
 	Quotas func() map[string]Quota
 	// Sizes are those of Journal; nil if it has none.
 	Sizes *journal.Sizes
+	// Identity is the daemon's; nil if it never doubts it.
+	Identity Identity
 	// Version is the daemon's.
 	Version string
 	// Registry receives the metrics.
@@ -155,6 +169,9 @@ type Server struct {
 
 // New returns a server; it is an error to register its metrics twice.
 func New(opts Options) (*Server, error) {
+	if opts.Identity == nil {
+		opts.Identity = undoubted{}
+	}
 	watching := newIntruders(func(namespace string) bool { return opts.Policy(namespace).Exclusive }, opts.Logger)
 	counters, err := newMetrics(opts, watching)
 	if err != nil {
@@ -168,7 +185,7 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	m := &memory{
-		journal: opts.Journal, cache: opts.Cache, upstream: opts.Upstream, flusher: opts.Flusher,
+		journal: opts.Journal, cache: opts.Cache, upstream: opts.Upstream, flusher: opts.Flusher, identity: opts.Identity,
 		policy: opts.Policy, writesThrough: opts.WriteThrough, passing: newPassing(), offline: &offline{opts.Journal, opts.AssumeAbsent, opts.WriteThrough}, intruders: watching,
 		used: newInUse(), metrics: counters, bodies: wire.NewBodies(), tasks: running,
 		fetches: &fetches{tasks: running, logger: opts.Logger},

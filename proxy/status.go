@@ -17,6 +17,7 @@ type statusDocument struct {
 	Ready                bool                `json:"ready"` // as readyz says
 	Journal              journalDocument     `json:"journal"`
 	Upstream             upstreamDocument    `json:"upstream"`
+	Identity             identityDocument    `json:"identity"`
 	Pending              int                 `json:"pending"`
 	PendingBytes         int64               `json:"pending_bytes"`
 	OldestPendingSeconds float64             `json:"oldest_pending_seconds"`
@@ -166,8 +167,8 @@ func (s *surface) status(w http.ResponseWriter, r *http.Request) error {
 	doc := statusDocument{
 		Version: s.version,
 		Ready:   ready && !s.stopping.Load(), Journal: refusing,
-		Upstream: s.upstream(),
-		Pending:  st.Pending, PendingBytes: st.PendingBytes,
+		Upstream: s.upstream(), Identity: newIdentityDocument(s.identity.State()),
+		Pending: st.Pending, PendingBytes: st.PendingBytes,
 		OldestPendingSeconds: seconds(st.OldestAge()),
 		DeadLetters:          st.DeadLetters, OpenDeadLetters: st.OpenDeadLetters, DeadLetterBytes: st.DeadBytes,
 		LastSeq: st.LastSeq, Receipts: st.Receipts, Rebuilding: st.Rebuilding, DamagedCopies: st.DamagedCopies, DamagedTables: st.DamagedTables,

@@ -39,6 +39,7 @@ const (
 type surface struct {
 	journal       *journal.Journal
 	flusher       Flusher
+	identity      Identity
 	upstreamURL   string
 	upstreamState func() UpstreamState
 	readsRefused  func() map[string]string
@@ -67,7 +68,7 @@ const anyParameters = "*"
 func newSurface(opts Options, m *memory, running *tasks) *surface {
 	s := &surface{
 		tasks: running, prefetches: m.prefetches, intruders: m.intruders, restorer: m.restorer,
-		journal: opts.Journal, flusher: opts.Flusher,
+		journal: opts.Journal, flusher: opts.Flusher, identity: opts.Identity,
 		upstreamURL: opts.UpstreamURL, upstreamState: opts.UpstreamState, readsRefused: opts.ReadsRefused, quotas: opts.Quotas,
 		sizes:   opts.Sizes,
 		version: opts.Version, metrics: promhttp.HandlerFor(opts.Registry, promhttp.HandlerOpts{}),

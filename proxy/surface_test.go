@@ -140,7 +140,8 @@ func TestStatus(t *testing.T) {
 			Version: "1.2.3", Ready: true,
 			Upstream: upstreamDocument{URL: "http://upstream.example", State: "down", Since: time.Unix(2e9, 0).UTC(), Reason: "connection refused",
 				Concurrency: Concurrency{Limit: 16, Now: 9, Reason: "upstream is slow"}},
-			Pending: 2, PendingBytes: 137, OldestPendingSeconds: 90, LastSeq: 2,
+			Identity: identityDocument{Start: "same", Doubts: map[string]int{}},
+			Pending:  2, PendingBytes: 137, OldestPendingSeconds: 90, LastSeq: 2,
 			Namespaces: []namespaceDocument{
 				{Namespace: "b", Pending: 1, PendingBytes: 66 + 1, OldestPendingSeconds: 90},
 				{

@@ -18,6 +18,7 @@ import (
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/guard"
+	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/internal/via"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
@@ -42,6 +43,7 @@ type sidecar struct {
 	slots   *upstream.Slots
 	offset  *upstream.Offset // of upstream's clock
 	flusher *upstream.Flusher
+	watch   *identity.Watch
 	proxy   *proxy.Server
 	door    door
 	opened  atomic.Bool // all of the above is there
@@ -199,6 +201,7 @@ func (d *sidecar) openProxy(c *config.Config, engine upstream.Engine, forward ht
 	flushing.Slots, flushing.Quotas = d.slots, quotas
 	d.flusher = upstream.NewFlusher(flushing)
 	d.journal.Subscribe(d.changed) // the cache and the flusher exist, and nothing runs yet
+	d.openIdentity(c)
 	reader := upstream.NewReader(upstream.ReaderOptions{
 		Engine: engine, Health: d.health, Slots: d.slots, Patience: c.Upstream.ReadPatience,
 		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax,
@@ -215,6 +218,7 @@ func (d *sidecar) openProxy(c *config.Config, engine upstream.Engine, forward ht
 		ReadsRefused:  reader.Refused,
 		Quotas:        quotasForStatus(quotas),
 		Sizes:         d.sizes,
+		Identity:      d.watch,
 		Version:       buildVersion(),
 		Registry:      registry,
 		Logger:        d.logger,

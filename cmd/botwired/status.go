@@ -35,6 +35,12 @@ type status struct {
 			Reason cell `json:"reason"`
 		} `json:"concurrency"`
 	} `json:"upstream"`
+	Identity struct {
+		Newest struct {
+			Detail cell `json:"detail"`
+			At     cell `json:"at"`
+		} `json:"newest_doubt"`
+	} `json:"identity"`
 	backlog
 	DeadLetters     cell              `json:"dead_letters"`
 	OpenDeadLetters cell              `json:"open_dead_letters"` // an older daemon does not say
@@ -256,6 +262,9 @@ func printStatus(w io.Writer, c *client, body []byte, most int) error {
 	facts = append(facts, [2]string{"version", string(s.Version)}, [2]string{"upstream", s.upstream()})
 	if c := s.Upstream.Concurrency; c.Reason != "" {
 		facts = append(facts, [2]string{"concurrency", fmt.Sprintf("%s of %s: %s", c.Now, c.Limit, c.Reason)})
+	}
+	if doubt := s.Identity.Newest; doubt.At != "" {
+		facts = append(facts, [2]string{"identity", fmt.Sprintf("in doubt at %s: %s", doubt.At.moment(), doubt.Detail)})
 	}
 	facts = append(facts, [2]string{"pending", s.pending()})
 	if !decide {

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"path/filepath"
+
+	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/identity"
+	"github.com/botwired/botwired/journal"
+)
+
+// openIdentity finds out whether the data directory is the one that the last daemon left. The
+// journal is open and the flusher exists.
+func (d *sidecar) openIdentity(c *config.Config) {
+	d.watch = identity.Open(identity.Options{
+		Dir: c.DataDir,
+		// The journal writes its mark in place: the file is the same for as long as the
+		// journal is.
+		Files:    []string{journalDir, filepath.Join(journalDir, "MARK")},
+		Seq:      func() uint64 { return d.journal.Stats().LastSeq },
+		Unused:   func() (bool, error) { h, err := d.journal.Holdings(); return h == journal.Holdings{}, err },
+		InFlight: c.Upstream.Timeout,
+		OnDoubt:  func() {},
+		Logger:   d.logger,
+	})
+	d.onClose(func() error {
+		st := d.journal.Stats()
+		d.watch.Close(st.Pending == 0 && !st.Rebuilding)
+		return nil
+	})
+}

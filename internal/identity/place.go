@@ -1,0 +1,102 @@
+package identity
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Place says which machine and which files these are. What the platform does not say is
+// empty.
+type Place struct {
+	Machine string          `json:"machine,omitempty"` // a hash: the id itself is nobody's business
+	Boot    string          `json:"boot,omitempty"`
+	Files   map[string]File `json:"files,omitempty"` // by name, relative to the data directory
+}
+
+// File tells a file from its copies. A field is 0 if the platform does not say.
+type File struct {
+	Device uint64 `json:"device,omitempty"`
+	Inode  uint64 `json:"inode,omitempty"`
+	Born   int64  `json:"born,omitempty"` // Unix nanoseconds
+
+	modified, changed time.Time // changed is zero if the platform does not say
+}
+
+// otherThan reports whether a file is certainly not the one that was recorded. The number
+// of a device may be another after a boot.
+func (f File) otherThan(past File, sameBoot bool) bool {
+	differ := func(now, then uint64) bool { return now != then && now != 0 && then != 0 }
+	return differ(f.Inode, past.Inode) || differ(uint64(f.Born), uint64(past.Born)) ||
+		sameBoot && differ(f.Device, past.Device)
+}
+
+// places tells the present place of a data directory.
+type places struct {
+	dir   string
+	names []string // the files of Place
+}
+
+func (p places) now() Place {
+	place := Place{Machine: machine(), Boot: bootID(), Files: make(map[string]File)}
+	for _, name := range p.names {
+		if f, err := lookAt(filepath.Join(p.dir, name)); err == nil {
+			place.Files[name] = f
+		}
+	}
+	return place
+}
+
+func machine() string {
+	id := machineID()
+	if id == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte("botwired " + id))
+	return hex.EncodeToString(sum[:16])
+}
+
+// lookAt tells which file has a name.
+func lookAt(name string) (File, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return File{}, err
+	}
+	return fileOf(info), nil
+}
+
+// stampSlack is how far a file's times may lie from the one that it was given: file systems
+// round. changeSlack is how long after that the file may get its name, on a slow disk.
+const (
+	stampSlack  = 2 * time.Second
+	changeSlack = time.Minute
+)
+
+// written reports whether a file has the times of one that was written, with a stamp, at the
+// stamp's time. A copy keeps the stamp, but not the time of the last change.
+func (f File) written(stamp time.Time) bool {
+	if f.modified.Sub(stamp).Abs() > stampSlack {
+		return false
+	}
+	return f.changed.IsZero() || f.changed.Sub(stamp) <= changeSlack
+}
+
+// readText reads a file, unless it is none of ours.
+func readText(name string) (text []byte, _ File, err error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, File{}, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > fileLimit {
+		return nil, File{}, fmt.Errorf("%s is not a file that botwired writes", name)
+	}
+	text, err = os.ReadFile(name)
+	return text, fileOf(info), err
+}
+
+func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

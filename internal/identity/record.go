@@ -1,0 +1,126 @@
+package identity
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+)
+
+// fileLimit bounds how much is read of the file, in bytes.
+const fileLimit = 64 << 10
+
+// record is what the file holds, as JSON.
+type record struct {
+	// Token is drawn at each start. While the daemon runs, another one in the file says that
+	// somebody has put another file in its place.
+	Token string `json:"token"`
+	Place
+	// Self is the file itself, and Stamp when it was written.
+	Self  File      `json:"self"`
+	Stamp time.Time `json:"stamp"`
+	// Seq is the journal's highest sequence number then: the journal is never behind it.
+	Seq uint64 `json:"seq"`
+	// Barrier is the time, in Unix microseconds, before which nothing counts that was
+	// confirmed; 0 is none.
+	Barrier int64 `json:"barrier,omitempty"`
+	// Fence says that what was pending at the barrier has to be compared with upstream.
+	Fence bool `json:"fence,omitempty"`
+}
+
+// Kind is what a start has found.
+type Kind string
+
+// The kinds of starts.
+const (
+	New      Kind = "new"      // the data directory was never used
+	Same     Kind = "same"     // it is where the last daemon left it
+	Rebooted Kind = "rebooted" // and the machine was started since
+	Copied   Kind = "copied"   // it was made elsewhere
+	Restored Kind = "restored" // it holds files from elsewhere, or old ones
+	Unknown  Kind = "unknown"  // it has no record
+)
+
+// compare says what has happened to the directory since the record was written. own is the
+// record's file.
+func (r *record) compare(now Place, own File, seq uint64) (Kind, string) {
+	sameBoot := r.Boot == now.Boot
+	if r.Machine != "" && now.Machine != "" && r.Machine != now.Machine {
+		return Copied, "it was last used on another machine"
+	}
+	if past, ok := r.Files[directory]; ok && now.Files[directory].otherThan(past, sameBoot) {
+		return Copied, "it is not the directory that the last daemon used"
+	}
+	switch {
+	case own.otherThan(r.Self, sameBoot) || !own.written(r.Stamp):
+		return Restored, "its file " + FileName + " was put there by another program"
+	case seq < r.Seq:
+		return Restored, fmt.Sprintf("its journal ends with write %d, and write %d was there before", seq, r.Seq)
+	}
+	for name, past := range r.Files {
+		if now.Files[name].otherThan(past, sameBoot) {
+			return Restored, name + " in it is another one than before"
+		}
+	}
+	if r.Boot != "" && now.Boot != "" && !sameBoot {
+		return Rebooted, "the machine was started since"
+	}
+	return Same, ""
+}
+
+// read returns the record of a data directory and the file that it is in.
+func read(dir string) (*record, File, error) {
+	text, own, err := readText(filepath.Join(dir, FileName))
+	if err != nil {
+		return nil, File{}, err
+	}
+	r := &record{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, File{}, fmt.Errorf("the file %s is damaged: %w", FileName, err)
+	}
+	if r.Token == "" || r.Stamp.IsZero() {
+		return nil, File{}, fmt.Errorf("the file %s is damaged", FileName)
+	}
+	return r, own, nil
+}
+
+// write makes the file anew, durably: after a power cut there is this one or the one from
+// before. It sets Self and Stamp.
+func (r *record) write(dir string) (err error) {
+	name := filepath.Join(dir, FileName)
+	f, err := os.OpenFile(name+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	r.Stamp = time.Now().UTC().Truncate(time.Microsecond)
+	info, err := f.Stat()
+	if err == nil {
+		r.Self = fileOf(info)
+		err = json.NewEncoder(f).Encode(r)
+	}
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Chtimes(name+".new", time.Time{}, r.Stamp); err != nil {
+		return err
+	}
+	if err := os.Rename(name+".new", name); err != nil {
+		return err
+	}
+	return syncDirectory(dir)
+}
+
+// syncDirectory makes the names in a directory durable, where the platform can.
+func syncDirectory(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,248 @@
+package identity_test
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/botwired/botwired/internal/identity"
+)
+
+// life is one life of a daemon, as far as it knows itself.
+type life struct {
+	*identity.Watch
+	clocks *identity.Clocks
+	fenced int // how often everything pending had to be compared with upstream
+}
+
+// directory is a data directory with a journal in it.
+type directory struct {
+	t       *testing.T
+	path    string
+	seq     uint64
+	used    bool
+	machine string
+	boot    string
+}
+
+func newDirectory(t *testing.T) *directory {
+	t.Helper()
+	d := &directory{t: t, path: filepath.Join(t.TempDir(), "data"), machine: "m", boot: "b"}
+	no(t, os.MkdirAll(filepath.Join(d.path, "journal"), 0o700))
+	no(t, os.WriteFile(filepath.Join(d.path, "journal", "MARK"), []byte("1"), 0o600))
+	return d
+}
+
+func (d *directory) options(fenced *int) identity.Options {
+	return identity.Options{
+		Dir: d.path, Files: []string{"journal", filepath.Join("journal", "MARK")},
+		Seq: func() uint64 { return d.seq }, Unused: func() (bool, error) { return !d.used, nil },
+		InFlight: 10 * time.Second, OnDoubt: func() { *fenced++ }, Logger: discard,
+	}
+}
+
+func (d *directory) place() identity.Place {
+	p := identity.PlaceOf(d.path, "journal", filepath.Join("journal", "MARK"))
+	p.Machine, p.Boot = d.machine, d.boot
+	return p
+}
+
+// open begins a life.
+func (d *directory) open() *life {
+	l := &life{clocks: &identity.Clocks{Wall: time.Now(), Mono: time.Minute}}
+	l.Watch = identity.Open(d.options(&l.fenced).At(d.place, l.clocks))
+	return l
+}
+
+// copyTo copies the directory as cp -a does, over what is there.
+func (d *directory) copyTo(to string) {
+	d.t.Helper()
+	no(d.t, filepath.WalkDir(d.path, func(path string, e os.DirEntry, err error) error {
+		no(d.t, err)
+		rel, err := filepath.Rel(d.path, path)
+		no(d.t, err)
+		name := filepath.Join(to, rel)
+		if e.IsDir() {
+			return os.MkdirAll(name, 0o700)
+		}
+		text, err := os.ReadFile(path)
+		no(d.t, err)
+		no(d.t, os.WriteFile(name, text, 0o600))
+		info, err := e.Info()
+		no(d.t, err)
+		return os.Chtimes(name, info.ModTime(), info.ModTime())
+	}))
+}
+
+func (l *life) wants(t *testing.T, kind identity.Kind) {
+	t.Helper()
+	st := l.State()
+	careful := kind != identity.Same && kind != identity.New
+	if st.Start != kind || (st.Newest != nil) != careful || (l.fenced > 0) != careful {
+		t.Errorf("the start is %q (%+v), fenced %d times, want %q", st.Start, st.Newest, l.fenced, kind)
+	}
+	if got := l.Stands(l.clocks.Wall.Add(-time.Hour)); got == careful {
+		t.Errorf("what was confirmed an hour ago stands: %v", got)
+	}
+	if !l.Stands(l.clocks.Wall.Add(time.Hour + time.Minute)) {
+		t.Error("what will be confirmed in an hour does not stand")
+	}
+}
+
+// A start says what has happened to its data directory since the last one (contract 19).
+func TestStart(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the platform does not tell a file from its copy by an inode")
+	}
+	for name, c := range map[string]struct {
+		happens func(t *testing.T, d *directory)
+		want    identity.Kind
+	}{
+		"nothing": {func(*testing.T, *directory) {}, identity.Same},
+		"writes":  {func(_ *testing.T, d *directory) { d.seq++ }, identity.Same},
+		"moved and back": {func(t *testing.T, d *directory) {
+			no(t, os.Rename(d.path, d.path+".away"))
+			no(t, os.Rename(d.path+".away", d.path))
+		}, identity.Same},
+		"moved": {func(t *testing.T, d *directory) {
+			no(t, os.Rename(d.path, d.path+".there"))
+			d.path += ".there"
+		}, identity.Same},
+		"copied": {func(_ *testing.T, d *directory) {
+			d.copyTo(d.path + ".copy")
+			d.path += ".copy"
+		}, identity.Copied},
+		"a copy in its place": {func(t *testing.T, d *directory) {
+			d.copyTo(d.path + ".copy")
+			no(t, os.Rename(d.path, d.path+".old"))
+			no(t, os.Rename(d.path+".copy", d.path))
+		}, identity.Copied},
+		"another machine": {func(_ *testing.T, d *directory) { d.machine = "other" }, identity.Copied},
+		"another boot":    {func(_ *testing.T, d *directory) { d.boot = "later" }, identity.Rebooted},
+		"a machine that does not say its ids": {func(_ *testing.T, d *directory) {
+			d.machine, d.boot = "", ""
+		}, identity.Same},
+		"the journal of a backup": {func(t *testing.T, d *directory) {
+			no(t, os.Rename(filepath.Join(d.path, "journal"), d.path+".new"))
+			no(t, os.MkdirAll(filepath.Join(d.path, "journal"), 0o700))
+			no(t, os.Rename(filepath.Join(d.path+".new", "MARK"), filepath.Join(d.path, "journal", "MARK")))
+		}, identity.Restored},
+		"files of a backup": {func(t *testing.T, d *directory) {
+			name := filepath.Join(d.path, "journal", "MARK")
+			no(t, os.WriteFile(name+".new", []byte("0"), 0o600))
+			no(t, os.Rename(name+".new", name))
+		}, identity.Restored},
+		"an older journal": {func(_ *testing.T, d *directory) { d.seq = 3 }, identity.Restored},
+		"no record": {func(t *testing.T, d *directory) {
+			no(t, os.Remove(filepath.Join(d.path, identity.FileName)))
+		}, identity.Unknown},
+		"a damaged record": {func(t *testing.T, d *directory) {
+			no(t, os.WriteFile(filepath.Join(d.path, identity.FileName), []byte(`{"token":`), 0o600))
+		}, identity.Unknown},
+		"a record of nothing": {func(t *testing.T, d *directory) {
+			no(t, os.WriteFile(filepath.Join(d.path, identity.FileName), []byte(`{}`), 0o600))
+		}, identity.Unknown},
+		"a record that is a folder": {func(t *testing.T, d *directory) {
+			no(t, os.Remove(filepath.Join(d.path, identity.FileName)))
+			no(t, os.Mkdir(filepath.Join(d.path, identity.FileName), 0o700))
+		}, identity.Unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDirectory(t)
+			d.seq = 7
+			d.open().Close(true)
+			d.used = true
+			c.happens(t, d)
+			d.open().wants(t, c.want)
+		})
+	}
+}
+
+// A backup that is put over the directory in place, inode for inode, has the stamp of its
+// file but not its time of the last change.
+func TestBackupInPlace(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the platform does not say when a file was last changed")
+	}
+	d := newDirectory(t)
+	d.open().Close(true)
+	d.used = true
+	long := time.Now().Add(-time.Hour)
+	no(t, identity.Restamp(d.path, long))
+	d.open().wants(t, identity.Restored)
+}
+
+// A directory that was never used gives no occasion to be careful.
+func TestFirstStart(t *testing.T) {
+	newDirectory(t).open().wants(t, identity.New)
+	d := newDirectory(t)
+	d.used = true // by an older botwired
+	d.open().wants(t, identity.Unknown)
+}
+
+// What a start has found outlives it: a crash before anything was sent or asked leaves the
+// next start as careful, and what is confirmed after a doubt stands for good.
+func TestDoubtOutlivesTheProcess(t *testing.T) {
+	d := newDirectory(t)
+	d.open().Close(true)
+	d.used, d.machine = true, "other"
+	first := d.open()
+	first.wants(t, identity.Copied)
+	if st := d.open(); st.fenced == 0 || st.Stands(first.clocks.Wall.Add(-time.Second)) || st.State().Start != identity.Same {
+		t.Errorf("after a crash, fenced %d times, %+v", st.fenced, st.State())
+	}
+	last := d.open()
+	last.Close(false)
+	if st := d.open(); st.fenced == 0 {
+		t.Error("what was pending at the end is not compared with upstream")
+	}
+	d.open().Close(true)
+	st := d.open()
+	if st.fenced != 0 || st.Stands(first.clocks.Wall.Add(-time.Second)) || !st.Stands(first.clocks.Wall.Add(time.Second)) {
+		t.Errorf("when nothing was pending: fenced %d times", st.fenced)
+	}
+}
+
+// Copies that come from a machine whose clock is ahead do not stand either.
+func TestCopyOfAMachineThatIsAhead(t *testing.T) {
+	d := newDirectory(t)
+	d.open().Close(true)
+	d.used, d.machine = true, "other"
+	ahead := time.Now().Add(5 * time.Minute)
+	no(t, os.Chtimes(filepath.Join(d.path, "journal", "MARK"), ahead, ahead))
+	l := d.open()
+	if l.Stands(ahead) {
+		t.Error("what was confirmed by the clock of another machine stands")
+	}
+	if !l.Stands(ahead.Add(time.Minute)) {
+		t.Error("nothing ever stands again")
+	}
+}
+
+// A directory that cannot be written is used all the same, and carefully each time.
+func TestRecordThatCannotBeWritten(t *testing.T) {
+	d := newDirectory(t)
+	d.used = true
+	no(t, os.Mkdir(filepath.Join(d.path, identity.FileName+".new"), 0o700))
+	d.open().wants(t, identity.Unknown)
+	d.open().wants(t, identity.Unknown)
+}
+
+// The ids of this machine are not in the file.
+func TestTheMachinesIDIsNobodysBusiness(t *testing.T) {
+	d := newDirectory(t)
+	id, err := os.ReadFile("/etc/machine-id")
+	if err != nil || len(id) < 32 {
+		t.Skip("this machine has no id")
+	}
+	fenced := 0
+	identity.Open(d.options(&fenced)).Close(true)
+	text, err := os.ReadFile(filepath.Join(d.path, identity.FileName))
+	no(t, err)
+	if !strings.Contains(string(text), "machine") || strings.Contains(string(text), string(id[:32])) {
+		t.Errorf("the file is %s", text)
+	}
+}

@@ -1,0 +1,373 @@
+package identity
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// FileName is the file of the data directory that holds the record.
+const FileName = "journal.identity"
+
+// directory is the name of the data directory among the files of a [Place].
+const directory = "."
+
+// Reason is why a daemon doubts what it knows.
+type Reason string
+
+// The reasons beside the kinds of a start.
+const (
+	Suspended  Reason = "suspended"
+	Stopped    Reason = "stopped"
+	ClockAhead Reason = "clock_ahead"
+	ClockBack  Reason = "clock_back"
+	Moved      Reason = "moved"
+)
+
+// Doubt is one occasion to be careful.
+type Doubt struct {
+	Reason Reason
+	Detail string // for people
+	At     time.Time
+}
+
+// Options configures a watch.
+type Options struct {
+	// Dir is the data directory. The caller has locked it.
+	Dir string
+	// Files are the names in Dir of files that live as long as the journal, whatever is
+	// written to it.
+	Files []string
+	// Seq returns the journal's highest sequence number.
+	Seq func() uint64
+	// Unused reports whether the journal has never held anything.
+	Unused func() (bool, error)
+	// InFlight is how long a request upstream may be under way. An answer to one that was
+	// sent before a doubt is no newer than the doubt.
+	InFlight time.Duration
+	// OnDoubt is called with every doubt before anybody can act on what is known, and at the
+	// start for what an earlier process has left undone: everything that is pending then has
+	// to be compared with upstream before it is sent. It must not call the watch.
+	OnDoubt func()
+	// Logger must not be nil.
+	Logger *slog.Logger
+
+	place func() Place
+	clock func() reading
+	boot  func() (time.Duration, bool)
+}
+
+func (o Options) withDefaults() Options {
+	if o.place == nil {
+		o.place = places{o.Dir, append([]string{directory}, o.Files...)}.now
+	}
+	if o.clock == nil {
+		o.clock = clocks{time.Now()}.now
+	}
+	if o.boot == nil {
+		o.boot = sinceBoot
+	}
+	return o
+}
+
+// Watch is a daemon's view of its own identity. Its methods may be called concurrently.
+type Watch struct {
+	opts    Options
+	barrier atomic.Int64            // Unix microseconds
+	epoch   atomic.Uint64           // the number of doubts
+	last    atomic.Pointer[reading] // the last look at the clocks
+	dirty   atomic.Bool             // the file does not have all that is known
+	wake    chan struct{}           // holds one token: there is something to save
+
+	// mu guards the fields below, and a doubt is raised under it: who finds the clocks as
+	// they should be, after a doubt, finds the barrier too.
+	mu      sync.Mutex
+	place   Place
+	start   Kind
+	doubts  map[Reason]int
+	newest  *Doubt
+	recheck time.Duration // monotonic: when requests from before the newest doubt have ended; 0 if they have
+	fence   bool
+	gone    bool // the file is not ours any more
+
+	// saving guards the file and unsaved.
+	saving  sync.Mutex
+	token   string
+	unsaved bool // the log has said that the file cannot be written
+}
+
+// State is what is known of a daemon's identity.
+type State struct {
+	Start  Kind
+	Doubts map[Reason]int // since the start, and because of it
+	Newest *Doubt         // nil if there was none
+}
+
+// Open compares the place with the recorded one, and records the present one. It begins no
+// background work, and refuses nothing: what cannot be read or written makes the daemon
+// careful, now or at its next start.
+func Open(opts Options) *Watch {
+	opts = opts.withDefaults()
+	w := &Watch{
+		opts: opts, wake: make(chan struct{}, 1), token: rand.Text(), place: opts.place(), doubts: make(map[Reason]int),
+	}
+	now := w.look()
+	w.last.Store(&now)
+	past, own, err := read(opts.Dir)
+	var why string
+	switch {
+	case err == nil:
+		w.start, why = past.compare(w.place, own, opts.Seq())
+		w.barrier.Store(past.Barrier)
+		w.fence = past.Fence
+	case isMissing(err) && w.unused():
+		w.start = New
+	case isMissing(err):
+		w.start, why = Unknown, "it has no file "+FileName
+	default:
+		w.start, why = Unknown, err.Error()
+	}
+	if w.start != Same && w.start != New {
+		w.mu.Lock()
+		w.raise(Reason(w.start), why, now.wall, w.newestTime(now.wall))
+		w.mu.Unlock()
+	} else if w.fence {
+		opts.OnDoubt()
+	}
+	w.save()
+	return w
+}
+
+func (w *Watch) unused() bool {
+	unused, err := w.opts.Unused()
+	return unused && err == nil
+}
+
+// look reads all clocks.
+func (w *Watch) look() reading {
+	now := w.opts.clock()
+	if boot, ok := w.opts.boot(); ok {
+		now.boot = boot
+	}
+	return now
+}
+
+// maxAhead bounds how far a barrier may lie in the future: until then, everything is asked
+// of upstream.
+const maxAhead = time.Hour
+
+// newestTime is a time that no confirmation in the directory is after, as far as its files
+// say: they may have come from a machine whose clock is ahead.
+func (w *Watch) newestTime(now time.Time) time.Time {
+	newest := now
+	for name, f := range w.place.Files {
+		if name != directory && f.modified.After(newest) {
+			newest = f.modified.Add(stampSlack)
+		}
+	}
+	return newest
+}
+
+// Stands reports whether something that upstream confirmed at a time may still be called
+// fresh: there was no doubt since. It looks at the clocks first.
+func (w *Watch) Stands(confirmedAt time.Time) bool {
+	w.Check()
+	return w.stands(confirmedAt)
+}
+
+func (w *Watch) stands(confirmedAt time.Time) bool {
+	barrier := w.barrier.Load()
+	return barrier == 0 || confirmedAt.UnixMicro() >= barrier
+}
+
+// Epoch looks at the clocks, and returns a number that every doubt changes: an answer to a
+// request that was sent in an earlier epoch is no newer than the doubt.
+func (w *Watch) Epoch() uint64 {
+	w.Check()
+	return w.epoch.Load()
+}
+
+// Check looks at the clocks, and raises a doubt before it returns if time has passed without
+// the daemon.
+func (w *Watch) Check() {
+	now := w.opts.clock()
+	if reason, _ := now.since(*w.last.Load()); reason != "" {
+		w.compareClocks(false)
+	}
+}
+
+// CheckDurably is Check for who is about to send a write: it returns when the doubts are on
+// the disk too, as far as the disk takes them.
+func (w *Watch) CheckDurably() {
+	w.Check()
+	if w.dirty.Load() {
+		w.save()
+	}
+}
+
+// compareClocks looks at the clocks under the lock. A regular look, which the clocks' next
+// ones are compared with, asks the clock of the boot, too.
+func (w *Watch) compareClocks(regular bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	past := *w.last.Load()
+	now := w.opts.clock()
+	if regular {
+		now = w.look()
+	}
+	reason, by := now.since(past)
+	if reason == "" && !regular {
+		return // another caller has seen to it
+	}
+	if !regular {
+		now = w.look()
+	}
+	if reason != "" {
+		before := past.wall.Add(now.mono - past.mono) // what the clock would say, had nobody set it
+		w.raise(reason, reason.text(by), now.wall, before)
+		w.recheck = now.mono + w.opts.InFlight
+	} else if w.recheck != 0 && now.mono >= w.recheck {
+		w.recheck = 0
+		w.setBarrier(now.wall)
+	}
+	w.last.Store(&now) // last: who finds nothing to doubt relies on what the doubt has set
+}
+
+// text says what has happened, for people.
+func (r Reason) text(by time.Duration) string {
+	by = by.Round(time.Millisecond)
+	switch r {
+	case Suspended:
+		return fmt.Sprintf("the machine was suspended for %v", by)
+	case Stopped:
+		return fmt.Sprintf("the process stood still for %v", by)
+	case ClockBack:
+		return fmt.Sprintf("the wall clock was set back by %v", by)
+	}
+	return fmt.Sprintf("the machine was suspended or the wall clock set: it is ahead by %v", by)
+}
+
+// raise raises a doubt. latest is the latest time, beside now, that a confirmation from
+// before may have. The caller holds mu.
+func (w *Watch) raise(reason Reason, detail string, now, latest time.Time) {
+	if latest.Before(now) || latest.Sub(now) > maxAhead {
+		latest = now
+	}
+	w.setBarrier(latest)
+	w.epoch.Add(1)
+	w.fence = true
+	w.doubts[reason]++
+	w.newest = &Doubt{Reason: reason, Detail: detail, At: now}
+	w.opts.OnDoubt()
+	level := slog.LevelInfo
+	if reason == Reason(Copied) || reason == Reason(Restored) || reason == Moved {
+		level = slog.LevelWarn
+	}
+	w.opts.Logger.Log(context.Background(), level,
+		"what is known may be old: pending writes are compared with upstream before they are sent, and what was read before is asked again",
+		"reason", string(reason), "because", detail, "data_dir", w.opts.Dir)
+}
+
+// setBarrier sets the barrier, so that nothing confirmed before a time stands. The caller
+// holds mu.
+func (w *Watch) setBarrier(at time.Time) {
+	w.barrier.Store(max(w.barrier.Load(), at.UnixMicro()+1))
+	w.dirty.Store(true)
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// placeEvery is how many looks at the clocks there are between two looks at the place.
+const placeEvery = 10
+
+// Run looks at the clocks and at the place until ctx ends, and saves what they say.
+func (w *Watch) Run(ctx context.Context) error {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for n := 1; ; n++ {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-w.wake:
+		case <-ticker.C:
+			w.compareClocks(true)
+			if n%placeEvery == 0 {
+				w.comparePlaces()
+			}
+		}
+		if w.dirty.Load() {
+			w.save()
+		}
+	}
+}
+
+// comparePlaces notices that the machine under the process, or the directory under its name,
+// has become another one.
+func (w *Watch) comparePlaces() {
+	now := w.opts.place()
+	past, _, err := read(w.opts.Dir)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var why string
+	switch {
+	case now.Machine != "" && w.place.Machine != "" && w.place.Machine != now.Machine:
+		why, w.place.Machine = "the machine has another id", now.Machine
+	case now.Boot != "" && w.place.Boot != "" && w.place.Boot != now.Boot:
+		why, w.place.Boot = "the process runs on another machine, or in another boot", now.Boot
+	case !w.gone && now.Files[directory].otherThan(w.place.Files[directory], true):
+		why, w.gone = "another directory has taken the place of the data directory", true
+	case !w.gone && err == nil && past.Token != w.token:
+		why, w.gone = "another program has written the file "+FileName, true
+	}
+	if why != "" {
+		at := w.opts.clock().wall
+		w.raise(Moved, why, at, at)
+	}
+}
+
+// save writes the file. If it cannot, it says so once, and tries again at the next doubt: a
+// start that finds no file, or an old one, is careful. A file that somebody else has put
+// there stays: the next start has to see it.
+func (w *Watch) save() {
+	w.saving.Lock()
+	defer w.saving.Unlock()
+	seq := w.opts.Seq()
+	w.mu.Lock()
+	w.dirty.Store(false)
+	r := &record{Token: w.token, Place: w.place, Seq: seq, Barrier: w.barrier.Load(), Fence: w.fence}
+	gone := w.gone
+	w.mu.Unlock()
+	if gone {
+		return
+	}
+	err := r.write(w.opts.Dir)
+	if err != nil && !w.unsaved {
+		w.opts.Logger.Warn("the data directory's identity cannot be recorded: the next start compares all pending writes with upstream",
+			"file", filepath.Join(w.opts.Dir, FileName), "error", err)
+	}
+	w.unsaved = err != nil
+}
+
+// Close records where the daemon leaves the directory. settled says that nothing is pending:
+// then no write of before the last doubt is left.
+func (w *Watch) Close(settled bool) {
+	w.mu.Lock()
+	w.fence = w.fence && !settled
+	w.mu.Unlock()
+	w.save()
+}
+
+// State returns what is known.
+func (w *Watch) State() State {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return State{Start: w.start, Doubts: maps.Clone(w.doubts), Newest: w.newest}
+}
