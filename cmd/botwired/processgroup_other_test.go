@@ -12,3 +12,9 @@ func killGroup(int) {}
 
 // userSignal stands for a signal that the system does not have.
 const userSignal = syscall.SIGTERM
+
+// signalStop and signalContinue do not exist: their test is skipped.
+const (
+	signalStop     = syscall.SIGTERM
+	signalContinue = syscall.SIGTERM
+)

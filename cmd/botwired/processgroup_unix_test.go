@@ -12,3 +12,9 @@ func killGroup(child int) { _ = syscall.Kill(-child, syscall.SIGKILL) }
 
 // userSignal is a signal for whatever a program likes.
 const userSignal = syscall.SIGUSR1
+
+// signalStop and signalContinue have a process stand still and go on.
+const (
+	signalStop     = syscall.SIGSTOP
+	signalContinue = syscall.SIGCONT
+)

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+)
+
+// identityOf is what a daemon says of its identity.
+type identityOf struct {
+	Start  string
+	Newest *struct{ Reason, Detail string } `json:"newest_doubt"`
+	Doubts map[string]int
+}
+
+func (c *child) identity() (identityOf, error) {
+	_, _, text, err := c.exchange(http.MethodGet, "/_botwired/status", nil)
+	var doc struct{ Identity identityOf }
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &doc)
+	}
+	return doc.Identity, err
+}
+
+// startsAs fails the test unless the daemon has found one of these at its start.
+func (c *child) startsAs(kinds ...string) {
+	c.t.Helper()
+	got, err := c.identity()
+	if err != nil || !slices.Contains(kinds, got.Start) {
+		c.t.Errorf("the start is %+v, %v; want %v: %s", got, err, kinds, c.stderr)
+	}
+}
+
+func (c *child) stop() {
+	c.t.Helper()
+	c.signal(os.Interrupt)
+	c.wantExit(time.Minute, exitOK)
+}
+
+// copyTree copies a directory as a person would, times and all.
+func copyTree(t *testing.T, from, to string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), "cp", "-a", from, to).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+func needsUnix(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("the platform has neither SIGSTOP nor inodes")
+	}
+}
+
+// The data directory of a daemon that stands still is copied, and started a second time beside
+// the first: the copy knows that it is one, and the original is as before (contract 19).
+func testCopiedWhileItRuns(t *testing.T, program string) {
+	needsUnix(t)
+	service := newMemoryService(t).up()
+	dir := filepath.Join(t.TempDir(), "data")
+	original := startChild(t, program, dir, freeAddress(t), service.url())
+	original.startsAs("new")
+	for i := range 100 {
+		no(t, original.put(fmt.Sprintf("ns/k%d", i), "first"))
+	}
+	service.down()
+	no(t, original.put("ns/pending", "v"))
+	original.signal(signalStop)
+	copyTree(t, dir, dir+".copy")
+	original.signal(signalContinue)
+
+	second := startChild(t, program, dir+".copy", freeAddress(t), service.url(), impatient)
+	second.startsAs("copied")
+	for _, c := range []*child{original, second} {
+		if value, err := c.value("ns/pending"); err != nil || value != "v" {
+			t.Errorf("the pending write is %q, %v", value, err)
+		}
+	}
+	service.up()
+	second.stop()
+	original.stop()
+	startChild(t, program, dir, freeAddress(t), service.url()).startsAs("same")
+	again := startChild(t, program, dir+".copy", freeAddress(t), service.url())
+	again.startsAs("same") // where the copy has left it
+	if value, err := service.value("ns/pending"); err != nil || value != "v" {
+		t.Errorf("upstream holds %q, %v", value, err)
+	}
+}
+
+// A directory that was moved away and back is the same. A backup that is put in its place, or
+// over it, is not.
+func testBackupComesBack(t *testing.T, program string) {
+	needsUnix(t)
+	service := newMemoryService(t).up()
+	dir := filepath.Join(t.TempDir(), "data")
+	live := func(value string) *child {
+		c := startChild(t, program, dir, freeAddress(t), service.url())
+		no(t, c.put("ns/k", value))
+		return c
+	}
+	live("first").stop()
+	copyTree(t, dir, dir+".backup")
+	no(t, os.Rename(dir, dir+".away"))
+	no(t, os.Rename(dir+".away", dir))
+	c := live("second")
+	c.startsAs("same")
+	c.stop()
+
+	no(t, os.Rename(dir, dir+".old"))
+	copyTree(t, dir+".backup", dir)
+	c = live("third")
+	c.startsAs("copied")
+	c.stop()
+
+	no(t, os.RemoveAll(filepath.Join(dir, "journal")))
+	copyTree(t, filepath.Join(dir+".backup", "journal"), dir)
+	c = live("fourth")
+	c.startsAs("restored")
+	c.stop()
+	c = live("fifth")
+	c.startsAs("same")
+}
+
+// A process that stood still knows it when it goes on.
+func testStandsStill(t *testing.T, program string) {
+	needsUnix(t)
+	service := newMemoryService(t).up()
+	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url(), "--cache-fresh-for=1h")
+	no(t, c.put("ns/k", "first"))
+	eventually(t, func() error {
+		n, err := c.pending()
+		if err == nil && n > 0 {
+			err = fmt.Errorf("%d are pending", n)
+		}
+		return err
+	})
+	c.signal(signalStop)
+	other := startChild(t, program, t.TempDir(), freeAddress(t), service.url())
+	no(t, other.put("ns/k", "second"))
+	other.stop()
+	time.Sleep(6 * time.Second) // the time is what this is about
+	c.signal(signalContinue)
+	value, err := c.value("ns/k")
+	if err != nil || value != "second" {
+		t.Errorf("the first read after it is %q, %v", value, err)
+	}
+	if got, err := c.identity(); err != nil || got.Doubts["stopped"]+got.Doubts["clock_ahead"] == 0 || got.Newest == nil {
+		t.Errorf("it says %+v, %v", got, err)
+	}
+}
