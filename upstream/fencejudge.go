@@ -57,13 +57,13 @@ func judge(q *question) outcome {
 		return fenceHeld
 	case q.found == nil:
 		return fenceAbsent // if another host has deleted it, nobody knows when
-	case q.resend:
-		return fenceUnchanged
 	}
 	content := observed(q.found)
 	later, earlier := q.compare()
 	same := content == contentOf(q.write)
 	switch {
+	case same && q.resend:
+		return fenceUnchanged
 	case same && later:
 		return fenceHeld
 	case q.isOwn(content), q.isBase(content) && (!later || !q.precedes()):

@@ -80,6 +80,7 @@ var judgements = map[string]judgement{
 	"the same value, earlier":             {qAll(qShows("new", 103)), fenceSame},
 	"the same value, undecided":           {qAll(qShows("new", 105), qMay), fenceSame},
 	"ours, out of turn":                   {qAll(qShows("new", 107), qOwn(putOf("new")), qResend), fenceUnchanged},
+	"another host's, out of turn":         {qAll(qShows("theirs", 107), qOwn(putOf("new")), qResend), fenceLost},
 	"blind, later":                        {qAll(qShows("theirs", 107), qBlind), fenceLost},
 	"blind, earlier":                      {qAll(qShows("theirs", 103), qBlind), fenceWon},
 	"blind, from before our time":         {qAll(qShows("theirs", 19), qBlind), fenceOld},
