@@ -64,7 +64,8 @@ func (c *copies) knowsAbsent(id ID) (bool, error) {
 
 // Lose records that another host's later state has beaten a pending write. The state becomes the
 // settled copy, and the write a dead letter with the state as its winner, unless it yields. If a
-// newer write to the entry is pending, only the copy changes. mayLand are the contents of the
+// newer write to the entry is pending, the copy stays, too: the state became known after that write
+// was made, which has to be compared with it. mayLand are the contents of the
 // requests that upstream may yet carry out: with them the entry stays [Journal.InDoubt]. Lose is
 // durable when it returns, and until then readers of the entry wait (contract 7).
 func (f *Fence) Lose(w Write, o Observation, reason string, mayLand ...Content) error {
@@ -85,7 +86,9 @@ func (f *Fence) Lose(w Write, o Observation, reason string, mayLand ...Content) 
 	copied, err := f.won(r, o)
 	if err == nil {
 		r.fill = func(tx *store.Tx, last *record.Version) {
-			copied(tx)
+			if last != nil {
+				copied(tx)
+			}
 			if len(mayLand) > 0 {
 				setSent(tx, w.ID, &record.Sent{Seq: w.Seq, Contents: mayLand})
 			}
