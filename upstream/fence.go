@@ -48,6 +48,9 @@ func (c *crossing) fence(ctx context.Context) (sends bool, err error) {
 		if failed := c.enter(ctx); failed != nil {
 			return false, c.notFenced(ctx, failed)
 		}
+		if c.f.opts.BeforeSend != nil {
+			c.f.opts.BeforeSend()
+		}
 		if !c.f.fences.applies(c.write, usualTrip(c.f)) {
 			return true, nil
 		}

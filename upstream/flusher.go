@@ -58,6 +58,9 @@ type FlusherOptions struct {
 	// none is.
 	Fence        func(namespace string) bool
 	FenceJournal FenceJournal
+	// BeforeSend, if not nil, is called before it is decided whether a write is compared with
+	// upstream, right before it is sent. It may call FenceAll.
+	BeforeSend func()
 	// Offset estimates how far upstream's clock is ahead; nil if nobody knows.
 	Offset *Offset
 	// OnFence, if not nil, is called when a fence has ended, with its outcome in the words of the

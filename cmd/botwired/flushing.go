@@ -33,6 +33,7 @@ func flusherOptions(
 			p := d.config.Load().For(namespace)
 			return p.Fence && !p.Exclusive
 		},
+		BeforeSend: func() { d.watch.CheckDurably() },
 		OnFence: func(outcome string, requests int) {
 			fences.WithLabelValues(outcome).Inc()
 			reads.Add(float64(requests))

@@ -19,7 +19,7 @@ func (d *sidecar) openIdentity(c *config.Config) {
 		Seq:      func() uint64 { return d.journal.Stats().LastSeq },
 		Unused:   func() (bool, error) { h, err := d.journal.Holdings(); return h == journal.Holdings{}, err },
 		InFlight: c.Upstream.Timeout,
-		OnDoubt:  func() {},
+		OnDoubt:  d.flusher.FenceAll,
 		Logger:   d.logger,
 	})
 	d.onClose(func() error {
