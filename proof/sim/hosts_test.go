@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +23,7 @@ type host struct {
 	up      *service
 	with    settings
 	fs      *vfs.MemFS
+	free    atomic.Int64 // on its disk
 	node    *node
 	entries []journal.ID
 	last    map[journal.ID]string
@@ -37,7 +39,8 @@ func newHost(up *service, n int, quota upstream.Quota) (*host, error) {
 }
 
 func (h *host) start() (err error) {
-	if h.node, err = open(h.fs, h.up, h.with); err == nil {
+	h.free.Store(roomy)
+	if h.node, err = open(disk{h.fs, &h.free}, h.up, h.with); err == nil {
 		h.node.start()
 	}
 	return err

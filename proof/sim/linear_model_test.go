@@ -124,18 +124,18 @@ func report(id journal.ID, of []operation) string {
 	wrong := until(of, ends[min(first, len(ends)-1)])
 	_, info := linearize(wrong)
 	return fmt.Sprintf("contract 5, 6, 7: %s has no order of operations that explains the last of these answers:\n%spicture: %s",
-		id, excerpt(wrong), picture(info))
+		id, excerpt(wrong), pictureOf(register, info))
 }
 
-// picture puts the picture where it outlives the test, for the person who reads the
+// pictureOf puts the picture where it outlives the test, for the person who reads the
 // failure.
-func picture(info porcupine.LinearizationInfo) string {
+func pictureOf(model porcupine.Model, info porcupine.LinearizationInfo) string {
 	dir, err := os.MkdirTemp("", "linear-")
 	if err != nil {
 		return err.Error()
 	}
 	path := filepath.Join(dir, "history.html")
-	if err := porcupine.VisualizePath(register, info, path); err != nil {
+	if err := porcupine.VisualizePath(model, info, path); err != nil {
 		return err.Error()
 	}
 	return path

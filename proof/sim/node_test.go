@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -49,9 +50,20 @@ type settings struct {
 	patience                   time.Duration
 	policy                     cache.Policy
 	quota                      upstream.Quota
-	through                    bool // all namespaces write through
-	lists                      bool // namespaces in use are listed in the background
+	through                    bool   // all namespaces write through
+	lists                      bool   // namespaces in use are listed in the background
+	name                       string // among several hosts
+	// skew is how far the daemon's clock is ahead of upstream's: see [service.skewed].
+	skew     time.Duration
+	unfenced bool  // overwrites upstream without a fence
+	copied   bool  // knows that its data directory is a copy
+	link     *link // to upstream; nil is one that nobody cuts
+	// engine, if not nil, stands between the daemon and its requests upstream.
+	engine func(upstream.Engine) upstream.Engine
 }
+
+// link is a daemon's way to upstream.
+type link struct{ cut atomic.Bool }
 
 // usual are the defaults, but for the cache's memory.
 var usual = settings{
@@ -90,21 +102,29 @@ func (n *node) dial(ctx context.Context, up *service) (net.Conn, error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.severed {
+	if n.severed || n.with.link != nil && n.with.link.cut.Load() {
 		return nil, errors.Join(syscall.ECONNREFUSED, conn.Close())
 	}
 	n.conns = append(n.conns, conn)
 	return conn, nil
 }
 
-// sever cuts the node off from upstream: it has crashed and does not know it yet.
-func (n *node) sever() {
+// hangUp ends the node's connections.
+func (n *node) hangUp() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.severed = true
 	for _, c := range n.conns {
 		_ = c.Close()
 	}
+	n.conns = nil
+}
+
+// sever cuts the node off from upstream: it has crashed and does not know it yet.
+func (n *node) sever() {
+	n.mu.Lock()
+	n.severed = true
+	n.mu.Unlock()
+	n.hangUp()
 }
 
 func (n *node) isSevered() bool {
@@ -116,7 +136,7 @@ func (n *node) isSevered() bool {
 // open wires a daemon as cmd/botwired does.
 func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	n := &node{with: with}
-	logger := slog.New(slog.NewTextHandler(up, nil))
+	logger := slog.New(slog.NewTextHandler(up, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	var err error
 	if n.cache, err = cache.New(with.memory); err != nil {
 		return nil, err
@@ -129,9 +149,14 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	n.offset = upstream.NewOffset()
 	n.engine = botwire.NewClient(botwire.Options{
 		URL: &url.URL{Scheme: cmp.Or(with.scheme, "http"), Host: "localhost"}, Timeout: requestTimeout, Concurrency: concurrency,
-		UserAgent: "sim", Dial: func(ctx context.Context) (net.Conn, error) { return n.dial(ctx, up) },
+		UserAgent: "sim", Headers: http.Header{skewHeader: {with.skew.String()}, hostHeader: {with.name}},
+		Dial:     func(ctx context.Context) (net.Conn, error) { return n.dial(ctx, up) },
 		OnAnswer: n.offset.Answered,
 	})
+	engine := upstream.Engine(n.engine)
+	if with.engine != nil {
+		engine = with.engine(engine)
+	}
 	n.health = upstream.NewHealth(upstream.HealthOptions{
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, Logger: logger,
 	})
@@ -140,19 +165,25 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	})
 	n.slots = upstream.NewSlots(concurrency)
 	n.flusher = upstream.NewFlusher(upstream.FlusherOptions{
-		Journal: n.journal, Through: n.journal.Through, Engine: n.engine, Health: n.health, Slots: n.slots, Timeout: requestTimeout, LateWindow: with.lateWindow, Quotas: n.quotas,
-		Fence: func(string) bool { return true }, FenceJournal: n.journal.Fence, Offset: n.offset,
+		Journal: n.journal, Through: n.journal.Through, Engine: engine, Health: n.health, Slots: n.slots, Timeout: requestTimeout, LateWindow: with.lateWindow, Quotas: n.quotas,
+		Fence: func(string) bool { return !with.unfenced }, FenceJournal: n.journal.Fence, Offset: n.offset,
+		OnFence: func(outcome string, requests int) {
+			logger.Debug("fence", "host", with.name, "outcome", outcome, "requests", requests)
+		},
 		Linger:         func(string) time.Duration { return with.linger },
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, Logger: logger,
 		OnSettled: func(w journal.Write) { n.proxy.Settled(w) },
 	})
+	if with.copied {
+		n.flusher.FenceAll()
+	}
 	n.journal.Subscribe(func(c journal.Change) {
 		n.cache.Changed(c.Namespace, c.Key)
 		n.flusher.Changed(c)
 		n.proxy.Changed(c)
 	})
 	reader := upstream.NewReader(upstream.ReaderOptions{
-		Engine: n.engine, Health: n.health, Slots: n.slots, Patience: with.patience,
+		Engine: engine, Health: n.health, Slots: n.slots, Patience: with.patience,
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax,
 	})
 	n.proxy, err = proxy.New(proxy.Options{

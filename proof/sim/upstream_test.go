@@ -49,10 +49,11 @@ type service struct {
 	meters     map[string]*meter
 	judged     judged
 	clock      float64
-	underWay   map[journal.ID]int
+	underWay   map[sight]int
 	running    int // requests under way, and the most there were at once
 	peak       int
 	violations []string
+	sights     sights
 	log        []string // the requests and answers, for the report of a violation
 	started    time.Time
 	pending    sync.WaitGroup // late requests
@@ -67,7 +68,7 @@ func newService() *service {
 		meters:   make(map[string]*meter),
 		in:       make(map[string]condition),
 		judged:   newJudged(),
-		underWay: make(map[journal.ID]int),
+		underWay: make(map[sight]int),
 		closing:  make(chan struct{}),
 		started:  time.Now(),
 		latency:  50 * time.Millisecond,
@@ -166,6 +167,8 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := journal.ID{Namespace: route.Namespace, Key: route.Key}
 	s.mu.Lock()
 	how, answering := s.condition(id.Namespace), s.answering
+	w.Header().Set("Date", time.Now().Add(-skewOf(r)).UTC().Format(http.TimeFormat))
+	r = arrives(r)
 	s.note("%s %s %s, %s", r.Method, id, body, how.fault)
 	s.running++
 	s.peak = max(s.peak, s.running)
@@ -194,14 +197,15 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *service) underWayUntilGivenUp(r *http.Request, id journal.ID) (over func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.underWay[id]++
-	if s.underWay[id] > 1 {
+	of := sight{r.Header.Get(hostHeader), id}
+	s.underWay[of]++
+	if s.underWay[of] > 1 {
 		s.violations = append(s.violations, fmt.Sprintf("contract 12: two requests under way for %s", id))
 	}
 	over = sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.underWay[id]--
+		s.underWay[of]--
 	})
 	context.AfterFunc(r.Context(), over)
 	return over
@@ -273,9 +277,10 @@ func (s *service) apply(r *http.Request, id journal.ID, body []byte, answered bo
 	var doc struct{ Value string }
 	switch {
 	case id.Key == "":
-		return http.StatusOK, s.list(id.Namespace)
+		return http.StatusOK, s.list(id.Namespace, skewOf(r))
 	case r.Method == http.MethodGet:
-		return s.show(id)
+		s.sights.look(r, id)
+		return s.show(id, skewOf(r))
 	case r.Method == http.MethodPut:
 		if err := json.Unmarshal(body, &doc); err != nil {
 			return http.StatusUnprocessableEntity, wire.Detail(422, "bad").Body
@@ -285,6 +290,7 @@ func (s *service) apply(r *http.Request, id journal.ID, body []byte, answered bo
 		s.violations = append(s.violations, violation)
 	}
 	if r.Method == http.MethodPut {
+		s.sights.write(r, id, doc.Value)
 		s.set(id, doc.Value)
 		return http.StatusOK, wire.AppendStored(nil, id.Namespace, id.Key, wire.CodePoints(doc.Value))
 	}
@@ -306,21 +312,21 @@ func (s *service) set(id journal.ID, value string) {
 	s.entries[id] = e
 }
 
-func (s *service) show(id journal.ID) (int, []byte) {
+func (s *service) show(id journal.ID, skew time.Duration) (int, []byte) {
 	e, ok := s.entries[id]
 	if !ok {
 		return http.StatusNotFound, wire.NotFound(id.Namespace, id.Key).Body
 	}
 	return http.StatusOK, wire.Entry{
-		Namespace: id.Namespace, Key: id.Key, Value: e.value, CreatedAt: e.created, UpdatedAt: e.updated,
+		Namespace: id.Namespace, Key: id.Key, Value: e.value, CreatedAt: skewed(e.created, skew), UpdatedAt: skewed(e.updated, skew),
 	}.AppendJSON(nil)
 }
 
-func (s *service) list(namespace string) []byte {
+func (s *service) list(namespace string, skew time.Duration) []byte {
 	var items []wire.Item
 	for id, e := range s.entries {
 		if id.Namespace == namespace {
-			items = append(items, wire.Item{Key: id.Key, Bytes: wire.ListBytes(e.value), UpdatedAt: e.updated})
+			items = append(items, wire.Item{Key: id.Key, Bytes: wire.ListBytes(e.value), UpdatedAt: skewed(e.updated, skew)})
 		}
 	}
 	slices.SortFunc(items, func(a, b wire.Item) int {
