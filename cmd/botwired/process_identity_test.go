@@ -13,6 +13,14 @@ import (
 	"time"
 )
 
+// identityTests are the part of TestProcess that is about a daemon's identity.
+var identityTests = map[string]func(*testing.T, string){
+	"copied while it runs":       testCopiedWhileItRuns,
+	"a backup comes back":        testBackupComesBack,
+	"the process stands still":   testStandsStill,
+	"standing still with writes": testStandsStillWithPendingWrites,
+}
+
 // identityOf is what a daemon says of its identity.
 type identityOf struct {
 	Start  string
@@ -154,4 +162,82 @@ func testStandsStill(t *testing.T, program string) {
 	if got, err := c.identity(); err != nil || got.Doubts["stopped"]+got.Doubts["clock_ahead"] == 0 || got.Newest == nil {
 		t.Errorf("it says %+v, %v", got, err)
 	}
+}
+
+// letter is what is kept of a state that has lost.
+type letter struct {
+	Key    string
+	Kind   string
+	Value  string
+	Winner *struct{ Value string }
+}
+
+// losers returns the dead letters of a daemon, whole.
+func (c *child) losers() (out []letter, err error) {
+	_, _, text, err := c.exchange(http.MethodGet, "/_botwired/dead-letters", nil)
+	var list struct {
+		Letters []struct{ ID string } `json:"dead_letters"`
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &list)
+	}
+	for _, l := range list.Letters {
+		if err != nil {
+			return nil, err
+		}
+		var whole letter
+		_, _, text, err = c.exchange(http.MethodGet, fmt.Sprintf("/_botwired/dead-letters/%s", l.ID), nil)
+		if err == nil {
+			err = json.Unmarshal([]byte(text), &whole)
+		}
+		out = append(out, whole)
+	}
+	return out, err
+}
+
+// drains ends the wait of pending writes.
+func (c *child) drains() {
+	c.t.Helper()
+	if status, _, text, err := c.exchange(http.MethodPost, "/_botwired/flush", nil); err != nil || status != http.StatusOK {
+		c.t.Errorf("flushing: %d %s, %v: %s", status, text, err, c.stderr)
+	}
+}
+
+// wantLost fails the test unless a daemon and upstream hold what has won, and the loser is
+// listed with both values.
+func (c *child) wantLost(service *memoryService, key, loser, winner string) {
+	c.t.Helper()
+	c.drains()
+	for name, value := range map[string]func(string) (string, error){"upstream": service.value, "the daemon": c.value} {
+		if got, err := value(key); err != nil || got != winner {
+			c.t.Errorf("%s holds %q of %s, %v; want %q", name, got, key, err, winner)
+		}
+	}
+	letters, err := c.losers()
+	if err != nil || len(letters) != 1 || letters[0].Kind != "superseded" || letters[0].Value != loser ||
+		letters[0].Winner == nil || letters[0].Winner.Value != winner {
+		c.t.Errorf("the dead letters are %+v, %v; want %q, beaten by %q", letters, err, loser, winner)
+	}
+}
+
+// A process stands still with a pending write, and another host writes meanwhile. A copy of its directory is started when that is upstream. What is later stays, also
+// where nothing is fenced otherwise (contract 17, 19).
+func testStandsStillWithPendingWrites(t *testing.T, program string) {
+	needsUnix(t)
+	service := newMemoryService(t).up()
+	dir := filepath.Join(t.TempDir(), "data")
+	c := startChild(t, program, dir, freeAddress(t), service.url(), "--flush-linger=1h", "--flush-fence=false")
+	no(t, c.put("ns/k", "first"))
+	c.signal(signalStop)
+	copyTree(t, dir, dir+".copy")
+	other := startChild(t, program, t.TempDir(), freeAddress(t), service.url())
+	time.Sleep(7 * time.Second) // longer than a process that is only slow would take to look at its clocks
+	no(t, other.put("ns/k", "second"))
+	other.drains()
+	c.signal(signalContinue)
+	c.wantLost(service, "ns/k", "first", "second")
+
+	second := startChild(t, program, dir+".copy", freeAddress(t), service.url(), "--flush-linger=1h", "--flush-fence=false")
+	second.startsAs("copied")
+	second.wantLost(service, "ns/k", "first", "second")
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -20,6 +21,64 @@ import (
 	"github.com/botwired/botwired/upstream/selfhost"
 )
 
+// processTests are the tests of TestProcess, but for those that stand beside them.
+var processTests = map[string]func(*testing.T, string){
+	"killed under write load":        testKilledUnderLoad,
+	"receipts through kills":         testReceiptsThroughKills,
+	"coalesces writes to one key":    testCoalesces,
+	"writes wait for upstream":       testWritesWait,
+	"bench":                          testBench,
+	"the budget bounds memory":       testPendingMemory,
+	"prefer wait":                    testPreferWait,
+	"SIGTERM drains":                 testTermDrains,
+	"SIGTERM keeps what it must":     testTermKeeps,
+	"SIGTERM serves while it drains": testTermServes,
+	"second signal":                  testSecondSignal,
+	"one daemon a directory":         testOneDaemon,
+	"busy address":                   testBusyAddress,
+	"unusable directory":             testUnusableDirectory,
+	"malformed setting":              testMalformedSetting,
+	"another upstream":               testAnotherUpstream,
+	"stale socket":                   testStaleSocket,
+	"foreign host and origin":        testForeign,
+	"oversized bodies":               testOversized,
+	"slow headers":                   testSlowHeaders,
+	"no CORS header":                 testNoCORS,
+	"values stay out of the log":     testValuesStayOut,
+	"OPTIONS asterisk names a host":  testAsterisk,
+	"a caller of the closed journal": testFlushAtShutdown,
+	"SIGHUP reloads":                 testReload,
+	"writes through":                 testWritesThrough,
+	"begins in an outage":            testBeginsInAnOutage,
+	"pending writes by hand":         testPendingByHand,
+	"a bad reload changes nothing":   testBadReload,
+	"the journal is gone":            testJournalGone,
+	"SIGHUP tells who gets in":       testReloadOfWhetherATokenIsNeeded,
+	"SIGHUP opens no listener":       testReloadKeepsTheTokenOffLoopback,
+	"the log's reader goes away":     testLogReaderGone,
+	"the log's reader stops":         testLogReaderStops,
+	"the log's reader stays away":    testLogReaderNeverBack,
+	"one IPv4 address":               testListensOnIPv4,
+	"its own address as upstream":    testOwnAddress,
+	"a way back to itself":           testLoop,
+	"two that are each other's":      testLoopOfTwo,
+	"a chain of two":                 testChain,
+	"a full journal says so":         testFullJournalIsTold,
+	"a full namespace":               testNamespaceFull,
+	"the README in order":            testReadme,
+	"probes":                         testReadyProbe,
+	"run keeps what is pending":      testRunKeepsPending,
+	"run uses a daemon":              testRunUsesADaemon,
+	"run refuses another upstream":   testRunRefusesAnotherUpstream,
+	"run passes signals on":          testRunPassesSignalsOn,
+	"run finds no command":           testRunFindsNoCommand,
+	"two runs share a daemon":        testTwoRunsShareADaemon,
+	"runs start at once":             testRunsStartAtOnce,
+	"run is killed":                  testRunIsKilled,
+	"run starts no daemon":           testRunWithoutADaemon,
+	"run with a token":               testRunWithAToken,
+}
+
 // TestProcess runs the real program as a child process, in front of a memory service
 // that it can take down. The tests share one build and run side by side.
 func TestProcess(t *testing.T) {
@@ -30,65 +89,9 @@ func TestProcess(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("building: %v\n%s", err, out)
 	}
-	for name, test := range map[string]func(*testing.T, string){
-		"killed under write load":        testKilledUnderLoad,
-		"receipts through kills":         testReceiptsThroughKills,
-		"coalesces writes to one key":    testCoalesces,
-		"writes wait for upstream":       testWritesWait,
-		"bench":                          testBench,
-		"the budget bounds memory":       testPendingMemory,
-		"prefer wait":                    testPreferWait,
-		"SIGTERM drains":                 testTermDrains,
-		"SIGTERM keeps what it must":     testTermKeeps,
-		"SIGTERM serves while it drains": testTermServes,
-		"second signal":                  testSecondSignal,
-		"one daemon a directory":         testOneDaemon,
-		"busy address":                   testBusyAddress,
-		"unusable directory":             testUnusableDirectory,
-		"malformed setting":              testMalformedSetting,
-		"another upstream":               testAnotherUpstream,
-		"stale socket":                   testStaleSocket,
-		"foreign host and origin":        testForeign,
-		"oversized bodies":               testOversized,
-		"slow headers":                   testSlowHeaders,
-		"no CORS header":                 testNoCORS,
-		"values stay out of the log":     testValuesStayOut,
-		"OPTIONS asterisk names a host":  testAsterisk,
-		"a caller of the closed journal": testFlushAtShutdown,
-		"SIGHUP reloads":                 testReload,
-		"writes through":                 testWritesThrough,
-		"begins in an outage":            testBeginsInAnOutage,
-		"pending writes by hand":         testPendingByHand,
-		"a bad reload changes nothing":   testBadReload,
-		"the journal is gone":            testJournalGone,
-		"SIGHUP tells who gets in":       testReloadOfWhetherATokenIsNeeded,
-		"SIGHUP opens no listener":       testReloadKeepsTheTokenOffLoopback,
-		"the log's reader goes away":     testLogReaderGone,
-		"the log's reader stops":         testLogReaderStops,
-		"the log's reader stays away":    testLogReaderNeverBack,
-		"one IPv4 address":               testListensOnIPv4,
-		"its own address as upstream":    testOwnAddress,
-		"a way back to itself":           testLoop,
-		"two that are each other's":      testLoopOfTwo,
-		"a chain of two":                 testChain,
-		"a full journal says so":         testFullJournalIsTold,
-		"a full namespace":               testNamespaceFull,
-		"the README in order":            testReadme,
-		"probes":                         testReadyProbe,
-		"copied while it runs":           testCopiedWhileItRuns,
-		"a backup comes back":            testBackupComesBack,
-		"the process stands still":       testStandsStill,
-		"run keeps what is pending":      testRunKeepsPending,
-		"run uses a daemon":              testRunUsesADaemon,
-		"run refuses another upstream":   testRunRefusesAnotherUpstream,
-		"run passes signals on":          testRunPassesSignalsOn,
-		"run finds no command":           testRunFindsNoCommand,
-		"two runs share a daemon":        testTwoRunsShareADaemon,
-		"runs start at once":             testRunsStartAtOnce,
-		"run is killed":                  testRunIsKilled,
-		"run starts no daemon":           testRunWithoutADaemon,
-		"run with a token":               testRunWithAToken,
-	} {
+	tests := maps.Clone(processTests)
+	maps.Copy(tests, identityTests)
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, program)

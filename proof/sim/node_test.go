@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"log/slog"
 	"maps"
@@ -136,7 +137,7 @@ func (n *node) isSevered() bool {
 // open wires a daemon as cmd/botwired does.
 func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	n := &node{with: with}
-	logger := slog.New(slog.NewTextHandler(up, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	logger := slog.New(slog.NewTextHandler(up, nil))
 	var err error
 	if n.cache, err = cache.New(with.memory); err != nil {
 		return nil, err
@@ -168,7 +169,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 		Journal: n.journal, Through: n.journal.Through, Engine: engine, Health: n.health, Slots: n.slots, Timeout: requestTimeout, LateWindow: with.lateWindow, Quotas: n.quotas,
 		Fence: func(string) bool { return !with.unfenced }, FenceJournal: n.journal.Fence, Offset: n.offset,
 		OnFence: func(outcome string, requests int) {
-			logger.Debug("fence", "host", with.name, "outcome", outcome, "requests", requests)
+			_, _ = fmt.Fprintf(up, "host %s: fence %s, %d requests", with.name, outcome, requests)
 		},
 		Linger:         func(string) time.Duration { return with.linger },
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, Logger: logger,
