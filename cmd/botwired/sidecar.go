@@ -121,7 +121,7 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 		CopiesBytes: c.Cache.Disk,
 		DiskReserve: c.Journal.DiskReserve,
 		Sizes:       d.sizes,
-		Amnesia:     func(namespace string) journal.Amnesia { return journal.Amnesia(d.config.Load().For(namespace).Amnesia) },
+		Amnesia:     d.amnesia,
 		Fatal:       fatal,
 		AwaitRoom:   awaitRoom,
 		Logger:      d.logger,
@@ -134,6 +134,16 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 	}
 	d.onClose(d.journal.Close)
 	return nil
+}
+
+// amnesia says which absences the journal believes upstream. Nobody else deletes from an exclusive
+// namespace, so that one missing entry is as many as it takes there.
+func (d *sidecar) amnesia(namespace string) journal.Amnesia {
+	p := d.config.Load().For(namespace)
+	if p.Exclusive && p.Amnesia.Entries > 0 {
+		return journal.Amnesia{Entries: 1}
+	}
+	return journal.Amnesia(p.Amnesia)
 }
 
 // openUpstream returns the engine that keeps the memory upstream, and what passes on the
