@@ -26,9 +26,8 @@ type attempt struct {
 	host, value string
 	at          time.Time // when it was written
 	lost        bool
-	winner      string // that it was given up for
-	raced       bool   // another host wrote within the time for which this one was blind
-	done        time.Time
+	winner      string  // that it was given up for
+	raced       bool    // another host wrote within the time for which this one was blind
 	saw         *string // of a read instead of a write
 }
 
