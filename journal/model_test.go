@@ -152,14 +152,17 @@ func (p *play) lose(id journal.ID) {
 	if !ok {
 		return
 	}
-	if p.rng.IntN(3) == 0 {
+	overtaken := p.rng.IntN(3) == 0
+	if overtaken {
 		p.model.pending[id] = put(p.t, p.j, id, "overtakes")
-	} else {
-		delete(p.model.pending, id)
-		p.model.dead[w.Seq] = w
 	}
 	no(p.t, p.j.Fence.Lose(w, foreign("theirs", 20+float64(len(p.log))), "later"))
 	delete(p.model.sent, id)
+	if overtaken {
+		return // the newer write is compared with upstream by itself
+	}
+	delete(p.model.pending, id)
+	p.model.dead[w.Seq] = w
 	p.model.settled[id] = "theirs"
 	p.row(id.Key, true)
 }
