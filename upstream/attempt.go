@@ -77,6 +77,7 @@ func (a *attempt) send(ctx context.Context) error {
 	if sends, err := c.fence(ctx); !sends || err != nil {
 		return err
 	}
+	a.f.opts.Quotas.cover(w.Namespace) // anew: the fence may have lasted into the next window
 	failed := c.send(ctx)
 	if failed != nil && failed.Verdict == Unsent {
 		if err := unmark(a); err != nil {
