@@ -12,7 +12,7 @@ import (
 const (
 	// firstListing is how long after its first use a namespace is listed, and listAgain how
 	// old a listing gets while its namespace is used.
-	firstListing = 500 * time.Millisecond
+	firstListing = 100 * time.Millisecond
 	listAgain    = 30 * time.Second
 	// repeatPace is the least time between two listings of namespaces that have been listed
 	// before. BotWire's documents allow 60 requests a minute: callers have half of them at

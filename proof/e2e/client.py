@@ -9,6 +9,7 @@ import json
 import os
 import socket
 import sys
+import time
 
 import httpx
 from botwire import BotWireChatHistory, Memory
@@ -178,6 +179,16 @@ def status(call, *args):
         return e.response.status_code
 
 
+def listed(namespace):
+    """Wait until the daemon has listed a namespace in use by itself, which it does a moment after the first use."""
+    for _ in range(200):
+        answer = httpx.get(f"{os.environ['BOTWIRE_URL']}/memory/{namespace}", headers={"Cache-Control": "only-if-cached"})
+        if answer.status_code != 504:
+            break
+        time.sleep(0.05)
+    check(f"{namespace}: listed", answer.status_code, 200)
+
+
 def history():
     """A conversation of 200 messages, each of which reads and writes all of them."""
     session, namespace = "conversation", "py-history"
@@ -194,6 +205,7 @@ def history():
         if i + 1 in (1, 50, 100):
             heard(i + 1)
     brief.add_message(said[0])
+    listed(namespace)
     yield
     for i in range(100, 200):
         talk.add_message(said[i])
