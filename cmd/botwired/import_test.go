@@ -136,11 +136,12 @@ func TestImportThatWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := &slowDaemon{steps: c.steps}
 			server := httptest.NewServer(d)
-			defer server.Close()
+			t.Cleanup(server.Close)
 			got := at(t, &daemon{address: server.Listener.Addr().String()}, func(p *process) {
 				p.stdin = strings.NewReader(all)
 				p.ticks = func() (<-chan time.Time, func()) { return tick, func() {} }
 			}, "import")
+			server.Close() // and its last handler has ended
 			if got.code != c.code || !strings.Contains(got.stderr, c.text) {
 				t.Errorf("exit %d: %q", got.code, got.stderr)
 			}
@@ -161,6 +162,7 @@ func TestImportOfALongFile(t *testing.T) {
 	defer server.Close()
 	text := strings.Repeat(importedA, n) + fmt.Sprintf(`{"end":{"namespace":"a","entries":%d,"complete":true}}`, n)
 	got := importFrom(t, &daemon{address: server.Listener.Addr().String()}, text)
+	server.Close() // and its last handler has ended
 	wantFailure(t, got, exitError, fmt.Sprintf("after %d of %d entries", importLines+7, n), fmt.Sprintf("line %d: the namespace is full", importLines+8))
 	if len(d.sent) != 2 || strings.Count(d.sent[0], "\n") != importLines {
 		t.Errorf("%d parts were sent", len(d.sent))
