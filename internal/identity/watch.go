@@ -274,10 +274,15 @@ func (w *Watch) raise(reason Reason, detail string, now, latest time.Time) {
 		"reason", string(reason), "because", detail, "data_dir", w.opts.Dir)
 }
 
-// setBarrier sets the barrier, so that nothing confirmed before a time stands. The caller
-// holds mu.
+// setBarrier sets the barrier, so that nothing confirmed before a time stands. One from before
+// the clock was set back may lie far in the future, and is none any more: what was confirmed by
+// that clock counts as very old. The caller holds mu.
 func (w *Watch) setBarrier(at time.Time) {
-	w.barrier.Store(max(w.barrier.Load(), at.UnixMicro()+1))
+	past := w.barrier.Load()
+	if past > at.Add(maxAhead).UnixMicro() {
+		past = 0
+	}
+	w.barrier.Store(max(past, at.UnixMicro()+1))
 	w.dirty.Store(true)
 	select {
 	case w.wake <- struct{}{}:

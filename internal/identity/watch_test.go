@@ -139,6 +139,19 @@ func TestClockSetBackByYears(t *testing.T) {
 	}
 }
 
+// A barrier from before the clock was set back does not keep everything in doubt until the clock
+// has caught up.
+func TestClockSetBackBehindABarrier(t *testing.T) {
+	_, l := opened(t)
+	l.clocks.Pass(20 * time.Second)
+	l.Check() // a doubt, by the wrong clock
+	l.clocks.Wall = l.clocks.Wall.Add(-30 * 24 * time.Hour)
+	l.Check()
+	if l.Stands(l.clocks.Wall.Add(-time.Second)) || !l.Stands(l.clocks.Wall.Add(time.Second)) {
+		t.Error("the barrier is not at the present time")
+	}
+}
+
 // Of many callers at once after a stop, none goes on before what is pending is fenced, and
 // the stop is one doubt.
 func TestManyCallersAfterAStop(t *testing.T) {
