@@ -75,8 +75,8 @@ func (p *prefetch) wait(ctx context.Context) error {
 	}
 }
 
-// begin begins or joins a pass. With lists it asks for the namespace's listing first, unless
-// nobody else writes the namespace and the kept listing is complete.
+// begin begins or joins a pass. With lists it asks for the namespace's listing first, unless the
+// kept one needs no other.
 func (ps *prefetches) begin(namespace string, lists bool) *prefetch {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -108,7 +108,7 @@ func (ps *prefetches) pass(p *prefetch, namespace string, lists bool) error {
 		return err
 	}
 	ctx := ps.tasks.detached()
-	if lists && (!head.Complete || !ps.m.policy(namespace).Exclusive) {
+	if lists && !ps.m.mayKeep(namespace, head) {
 		if err := listNow(ctx, ps.m, namespace); err != nil {
 			return err
 		}
