@@ -71,26 +71,26 @@ func (j *Journal) ReadDeadLetter(seq uint64) (DeadLetter, error) {
 }
 
 // IsDead reports whether a durable dead letter holds this write, or a newer one to its
-// entry. It reads the dead letters of younger writes only.
-func (j *Journal) IsDead(id ID, seq uint64) (bool, error) {
+// entry, and of which kind it is. It reads the dead letters of younger writes only.
+func (j *Journal) IsDead(id ID, seq uint64) (kind DeadKind, dead bool, err error) {
 	if err := j.store.Acquire(); err != nil {
-		return false, err
+		return 0, false, err
 	}
 	defer j.store.Release()
-	err := store.ScanDead(j.store.DB(), seq, func(l *record.Dead) error {
+	err = store.ScanDead(j.store.DB(), seq, func(l *record.Dead) error {
 		if l.ID == id && !l.Theirs {
+			kind = l.Kind
 			return errEnough
 		}
 		return nil
 	})
-	found := errors.Is(err, errEnough)
-	if found {
+	if dead = errors.Is(err, errEnough); dead {
 		err = j.store.AwaitDurable()
 	}
 	if err != nil {
-		return false, fmt.Errorf("dead letters: %w", err)
+		return 0, false, fmt.Errorf("dead letters: %w", err)
 	}
-	return found, nil
+	return kind, dead, nil
 }
 
 // AnyWrite lets a [Journal.Retry] undo every write.

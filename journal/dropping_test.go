@@ -55,7 +55,10 @@ func TestDeadLetterIsNotShownBeforeItIsDurable(t *testing.T) {
 			letter, err := j.ReadDeadLetter(w.Seq)
 			return letter.Value == "1", err
 		},
-		"answer": func(j *journal.Journal, w journal.Write) (bool, error) { return j.IsDead(w.ID, w.Seq) },
+		"answer": func(j *journal.Journal, w journal.Write) (bool, error) {
+			_, dead, err := j.IsDead(w.ID, w.Seq)
+			return dead, err
+		},
 		"receipt": func(j *journal.Journal, w journal.Write) (bool, error) {
 			r, err := j.Receipts.Read(t.Context(), w.Seq)
 			return r.State == journal.ReceiptDead, err

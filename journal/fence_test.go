@@ -269,7 +269,7 @@ func TestOverrule(t *testing.T) {
 		if st := j.Stats(); st.OpenDeadLetters != 0 || st.Pending != 1 && !st.Rebuilding {
 			t.Errorf("%s%+v", name, st)
 		}
-		if dead, err := j.IsDead(w.ID, w.Seq); dead || err != nil {
+		if _, dead, err := j.IsDead(w.ID, w.Seq); dead || err != nil {
 			t.Errorf("%sthe write is dead: %v, %v", name, dead, err)
 		}
 	}

@@ -50,8 +50,11 @@ func (m *memory) outcome(w http.ResponseWriter, r *http.Request, written journal
 	if m.flusher.Await(ctx, written.ID, written.Seq) {
 		return "settled"
 	}
-	if dead, err := m.journal.IsDead(written.ID, written.Seq); err == nil && dead {
-		return "dead"
+	switch kind, dead, err := m.journal.IsDead(written.ID, written.Seq); {
+	case err != nil || !dead:
+		return "pending" // also when nobody knows: the caller can ask again
+	case kind == journal.Superseded:
+		return "superseded"
 	}
-	return "pending" // also when nobody knows: the caller can ask again
+	return "dead"
 }

@@ -306,23 +306,35 @@ func TestAWriteMayWaitForUpstream(t *testing.T) {
 	})
 }
 
-// A caller that waits hears of a write that upstream has refused for good.
+// A caller that waits hears of a write that upstream has refused for good, or that another host's
+// later write has beaten.
 func TestPreferWaitSaysDead(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *sidecar) {
-		s.flusher.await = func(_ context.Context, id journal.ID, seq uint64) bool {
-			w, err := s.journal.Lookup(id)
-			if err == nil {
-				err = s.journal.DeadLetter(journal.Write{ID: id, Seq: seq, Op: journal.Put, Value: w.Value}, journal.Failure{Status: 400, Reason: "bad"})
-			}
-			if err != nil {
-				t.Error(err)
-			}
-			return false
-		}
-		w := s.put(id("n", "k"), "v", "Prefer", "wait=10")
-		wantStatus(t, w, http.StatusOK)
-		wantHeader(t, w, "Botwired-Write", "dead; seq=1")
-	})
+	for want, end := range map[string]func(*sidecar, journal.Write) error{
+		"dead": func(s *sidecar, w journal.Write) error {
+			return s.journal.DeadLetter(w, journal.Failure{Status: 400, Reason: "bad"})
+		},
+		"superseded": func(s *sidecar, w journal.Write) error {
+			return s.journal.Fence.Lose(w, journal.Observation{Value: "theirs", UpdatedAt: 1e10}, "later")
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *sidecar) {
+				s.flusher.await = func(_ context.Context, id journal.ID, _ uint64) bool {
+					w, _, err := s.journal.Newest(id)
+					if err == nil {
+						err = end(s, w)
+					}
+					if err != nil {
+						t.Error(err)
+					}
+					return false
+				}
+				w := s.put(id("n", "k"), "v", "Prefer", "wait=10")
+				wantStatus(t, w, http.StatusOK)
+				wantHeader(t, w, "Botwired-Write", want+"; seq=1")
+			})
+		})
+	}
 }
 
 // The write stands though its caller has gone while it was waited for.

@@ -94,7 +94,7 @@ func (f *Flusher) Await(ctx context.Context, id journal.ID, seq uint64) (settled
 	w := newEntryWait(f, id, seq)
 	if w == nil {
 		// The write went upstream before its caller began to wait: hardly ever.
-		dead, err := f.opts.Journal.IsDead(id, seq)
+		_, dead, err := f.opts.Journal.IsDead(id, seq)
 		return !dead && err == nil
 	}
 	select {

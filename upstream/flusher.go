@@ -22,7 +22,7 @@ type Journal interface {
 	InDoubt() ([]journal.Doubtful, error)
 	Settle(journal.Write) error
 	DeadLetter(journal.Write, journal.Failure) error
-	IsDead(id journal.ID, seq uint64) (bool, error)
+	IsDead(id journal.ID, seq uint64) (kind journal.DeadKind, dead bool, err error)
 	Append(journal.NewWrite) (journal.Write, error)
 	Fill(id journal.ID, o *journal.Observation, valid func() bool, options ...journal.FillOption) (journal.State, error)
 	Stats() journal.Stats

@@ -110,7 +110,7 @@ func (a *attempt) superseded(w journal.Write) (bool, error) {
 	if !newer {
 		return false, nil
 	}
-	if dead, err := a.f.opts.Journal.IsDead(w.ID, w.Seq); dead || err != nil {
+	if _, dead, err := a.f.opts.Journal.IsDead(w.ID, w.Seq); dead || err != nil {
 		return false, err
 	}
 	a.f.mu.Lock()
