@@ -27,7 +27,7 @@ type deadIndex struct {
 	open     int
 	unmarked map[ID][]uint64 // the dead letters that no later write is known to have superseded
 	theirs   map[ID][]uint64 // the letters of other hosts' states
-	aged     []uint64        // the same, the oldest first
+	aged     []uint64        // those of conflicts between hosts, the oldest first
 	// Until the index has been rebuilt after a start: the dead letters that have changed
 	// since, and the writes that have settled. Then nil.
 	changed map[uint64]struct{}
@@ -83,6 +83,8 @@ func (d *deadIndex) forget(l *record.Dead) (known bool) {
 	drop(d.unmarked, l)
 	if l.Theirs {
 		drop(d.theirs, l)
+	}
+	if l.InConflict() {
 		if at, ok := slices.BinarySearch(d.aged, l.Seq); ok {
 			d.aged = slices.Delete(d.aged, at, at+1)
 		}
@@ -109,6 +111,8 @@ func (d *deadIndex) insert(l *record.Dead) {
 	}
 	if l.Theirs {
 		d.theirs[l.ID] = append(d.theirs[l.ID], l.Seq)
+	}
+	if l.InConflict() {
 		at, _ := slices.BinarySearch(d.aged, l.Seq)
 		d.aged = slices.Insert(d.aged, at, l.Seq)
 	}
@@ -121,8 +125,8 @@ func (d *deadIndex) theirsOf(id ID) (seqs []uint64, complete bool) {
 	return slices.Clone(d.theirs[id]), d.changed == nil
 }
 
-// oldestTheirs is the oldest letter of another host's state, and whether there are others.
-func (d *deadIndex) oldestTheirs() (oldest uint64, others bool) {
+// oldestConflict is the oldest letter of a conflict between hosts, and whether there are others.
+func (d *deadIndex) oldestConflict() (oldest uint64, others bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.aged) == 0 {

@@ -148,7 +148,7 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 
 // budgeted is what a dead letter takes of the budget.
 func budgeted(l *record.Dead) int64 {
-	if l.Theirs {
+	if l.InConflict() {
 		return 0
 	}
 	return l.Size()

@@ -17,12 +17,13 @@ type Fence struct {
 	pending *pendingSet
 	copies  *copies
 	dead    *deadIndex
-	budget  int64 // of the letters of other hosts' states, in bytes; 0 is no bound
+	budget  int64 // of the letters, in bytes; 0 is no bound
 }
 
-// theirShare is how much of Options.MaxBytes the letters of other hosts' states may take, as a
-// divisor. They come on top of it: they are no reason to refuse a write.
-const theirShare = 8
+// conflictShare is how much of Options.MaxBytes the letters of conflicts between hosts may take, as
+// a divisor. They come on top of it: nobody has to decide on them, and a host whose writes lose one
+// after another goes on taking writes.
+const conflictShare = 8
 
 // Base is the state that this journal believes upstream to hold, beneath the pending write.
 type Base struct {
@@ -68,6 +69,9 @@ func (c *copies) knowsAbsent(id ID) (bool, error) {
 // was made, which has to be compared with it. mayLand are the contents of the
 // requests that upstream may yet carry out: with them the entry stays [Journal.InDoubt]. Lose is
 // durable when it returns, and until then readers of the entry wait (contract 7).
+//
+// The dead letters of Lose and [Fence.Overrule] together take no more than an eighth of
+// Options.MaxBytes, on top of it, or else one letter: the oldest go first.
 func (f *Fence) Lose(w Write, o Observation, reason string, mayLand ...Content) error {
 	if err := f.store.Acquire(); err != nil {
 		return err
@@ -101,6 +105,9 @@ func (f *Fence) Lose(w Write, o Observation, reason string, mayLand ...Content) 
 		}
 		err = f.store.Update(r)
 		r.reveal()
+	}
+	if err == nil {
+		err = f.dead.boundConflicts(f.budget)
 	}
 	if err != nil {
 		return fmt.Errorf("keeping the state that has beaten write %d to %s: %w", w.Seq, w.ID, err)
@@ -146,9 +153,8 @@ func (f *Fence) won(r *retiring, o Observation) (fill func(*store.Tx), err error
 
 // Overrule keeps another host's state, which a write is about to overwrite upstream, as a dead
 // letter that names the write as its winner. It is durable when Overrule returns. A state that is
-// kept already, which upstream has shown with the same time and value, is not kept twice. The
-// letters take no more than an eighth of Options.MaxBytes, on top of it, or else one letter: the
-// oldest go first. Overrule never returns [ErrFull].
+// kept already, which upstream has shown with the same time and value, is not kept twice.
+// Overrule never returns [ErrFull].
 func (f *Fence) Overrule(w Write, o Observation, reason string) error {
 	if err := f.store.Acquire(); err != nil {
 		return err
@@ -156,7 +162,7 @@ func (f *Fence) Overrule(w Write, o Observation, reason string) error {
 	defer f.store.Release()
 	err := f.overrule(w, o, reason)
 	if err == nil {
-		err = f.dead.boundTheirs(f.budget)
+		err = f.dead.boundConflicts(f.budget)
 	}
 	if err != nil {
 		return fmt.Errorf("keeping the state that write %d to %s overwrites: %w", w.Seq, w.ID, err)
@@ -230,12 +236,12 @@ func (d *deadIndex) findTheirs(id ID, o *Observation) (found *record.Dead, err e
 	return nil, nil
 }
 
-// boundTheirs removes the oldest letters of other hosts' states until they take no more than
-// budget bytes, or one is left.
-func (d *deadIndex) boundTheirs(budget int64) error {
+// boundConflicts removes the oldest letters of conflicts between hosts until they take no more
+// than budget bytes, or one is left.
+func (d *deadIndex) boundConflicts(budget int64) error {
 	for budget > 0 {
-		oldest, others := d.oldestTheirs()
-		if !others || d.store.Totals().TheirBytes <= budget {
+		oldest, others := d.oldestConflict()
+		if !others || d.store.Totals().ConflictBytes <= budget {
 			return nil
 		}
 		l, err := readDead(d.store.DB(), oldest)

@@ -321,6 +321,31 @@ func TestOverruledStatesAreBounded(t *testing.T) {
 	no(t, j.Fence.Overrule(a, foreign("more", 20), "written earlier"))
 }
 
+// contract 3: a host whose writes lose one after another goes on taking writes. Of those that have
+// lost, the oldest go first.
+func TestALongConflictFillsNoJournal(t *testing.T) {
+	const budget = 80 << 10
+	fs := vfs.NewCrashableMem()
+	bounded := func(o *journal.Options) { o.MaxBytes = budget }
+	j := open(t, fs, bounded)
+	for i := range 200 {
+		w := put(t, j, key("a"), fmt.Sprint(i, strings.Repeat("x", 500)))
+		no(t, j.Fence.Lose(w, foreign(fmt.Sprint(i, strings.Repeat("y", 500)), 20+float64(i)), "written later"))
+	}
+	for name, j := range map[string]*journal.Journal{"": j, "after a power cut: ": open(t, crash(fs), bounded)} {
+		letters := lettersOf(t, j)
+		if n := len(letters); n != 9 || !strings.HasPrefix(letters[8].Value, "199x") {
+			t.Errorf("%s%d letters", name, n)
+		}
+		check(t, j)
+		again, err := j.Retry(letters[0].Seq, journal.AnyWrite)
+		if err != nil || again.Value != letters[0].Value {
+			t.Errorf("%s%.5q, %v", name, again.Value, err)
+		}
+		check(t, j)
+	}
+}
+
 // A person may decide on another host's state: it comes back if forced.
 func TestDecisionOnAnOverruledState(t *testing.T) {
 	j := open(t, vfs.NewMem())

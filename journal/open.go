@@ -38,7 +38,7 @@ func Open(opts Options) (*Journal, error) {
 	dead := newDeadIndex(s)
 	j := &Journal{
 		Receipts: &Receipts{store: s, pending: pending, rebuilt: rebuilt},
-		Fence:    &Fence{store: s, pending: pending, copies: copies, dead: dead, budget: (opts.MaxBytes + theirShare - 1) / theirShare},
+		Fence:    &Fence{store: s, pending: pending, copies: copies, dead: dead, budget: (opts.MaxBytes + conflictShare - 1) / conflictShare},
 		Belief:   copies.belief,
 		Through:  &Through{store: s, pending: pending, copies: copies, full: full},
 		Keys:     &Keys{store: s, copies: copies},

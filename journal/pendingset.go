@@ -117,11 +117,11 @@ func (p *pendingSet) ready(id ID) error {
 	return p.faultIn(id)
 }
 
-// used is how many bytes of the budget are taken. The letters of other hosts' states have their
-// own.
+// used is how many bytes of the budget are taken. The letters of conflicts between hosts have
+// their own.
 func (p *pendingSet) used(t record.Totals) int64 {
 	writes := int64(t.Pending) - p.superseded.writes.Load()
-	return t.PendingBytes - p.superseded.bytes.Load() + writes*(entryMemory-record.Overhead) + t.DeadBytes - t.TheirBytes
+	return t.PendingBytes - p.superseded.bytes.Load() + writes*(entryMemory-record.Overhead) + t.DeadBytes - t.ConflictBytes
 }
 
 // room refuses a write that adds more bytes than the budget has left, or that writes more

@@ -43,6 +43,9 @@ type Dead struct {
 	Winner       *Rival  // who has beaten it, if that is known
 }
 
+// InConflict reports whether the dead letter is the loser of a conflict between two hosts.
+func (l *Dead) InConflict() bool { return l.Theirs || l.Winner != nil }
+
 // Size is what the state record counts for the dead letter.
 func (l *Dead) Size() int64 {
 	size := l.Version.Size(l.ID)

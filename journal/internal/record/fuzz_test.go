@@ -164,7 +164,7 @@ func FuzzOtherRecords(f *testing.F) {
 	add(record.EncodeHeader(key, record.Header{FetchedAt: 5, Newest: 6, Complete: true}))
 	add(record.EncodeHeader(key, record.Header{FetchedAt: 5, Suspicion: record.Suspicion{Since: 7, Missing: 300, Of: 400, Older: 1, Restoring: true}}))
 	add(record.EncodeGenerations(&record.Generations{BeganAt: 1, All: []record.Generation{{Number: 2, Receipts: 300}, {Number: 1 << 32}}}))
-	add(record.EncodeTotals(&record.Totals{Seq: 1, DeadBytes: 6, TheirBytes: 300, Batches: 7}))
+	add(record.EncodeTotals(&record.Totals{Seq: 1, DeadBytes: 6, ConflictBytes: 300, Batches: 7}))
 	add(record.EncodeTotals(&record.Totals{Seq: 1, Pending: 2, PendingBytes: 3, Sum: 4, Dead: 5, DeadBytes: 6, Batches: 7}))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		o, at, err := record.DecodeSettled(raw)
@@ -239,7 +239,7 @@ func TestRecordsOfFormat5(t *testing.T) {
 	if got, err := record.DecodeSent(body(t, key, record.EncodeSent(key, &mark))); err != nil || got.Seq != 7 || !slices.Equal(got.Contents, mark.Contents) {
 		t.Errorf("%+v, %v; want %+v", got, err, mark)
 	}
-	totals := record.Totals{Seq: 9, Dead: 2, DeadBytes: 500, TheirBytes: 300, Batches: 4}
+	totals := record.Totals{Seq: 9, Dead: 2, DeadBytes: 500, ConflictBytes: 300, Batches: 4}
 	if got, err := record.DecodeTotals(body(t, record.StateKey, record.EncodeTotals(&totals))); err != nil || got != totals {
 		t.Errorf("%+v, %v; want %+v", got, err, totals)
 	}

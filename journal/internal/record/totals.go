@@ -13,7 +13,7 @@ type Totals struct {
 	Sum          uint64 // of their checksums
 	Dead         uint64 // dead letters
 	DeadBytes    int64
-	TheirBytes   int64  // of DeadBytes, the share of other hosts' states
+	ConflictBytes   int64  // of DeadBytes, the share of conflicts between hosts
 	Batches      uint64 // batches that rewrote this record; format 1 did not count them
 }
 
@@ -35,8 +35,8 @@ func (t *Totals) Remove(id ID, v *Version) {
 func (t *Totals) AddDead(l *Dead) {
 	t.Dead++
 	t.DeadBytes += l.Size()
-	if l.Theirs {
-		t.TheirBytes += l.Size()
+	if l.InConflict() {
+		t.ConflictBytes += l.Size()
 	}
 }
 
@@ -44,8 +44,8 @@ func (t *Totals) AddDead(l *Dead) {
 func (t *Totals) RemoveDead(l *Dead) {
 	t.Dead--
 	t.DeadBytes -= l.Size()
-	if l.Theirs {
-		t.TheirBytes -= l.Size()
+	if l.InConflict() {
+		t.ConflictBytes -= l.Size()
 	}
 }
 
@@ -56,7 +56,7 @@ func (t *Totals) Compare(found Totals) error {
 		return fmt.Errorf("%w: of the pending writes it holds %d (%d bytes), and %d (%d bytes) were acknowledged",
 			ErrCorrupt, found.Pending, found.PendingBytes, t.Pending, t.PendingBytes)
 	}
-	if found.Dead != t.Dead || found.DeadBytes != t.DeadBytes || found.TheirBytes != t.TheirBytes {
+	if found.Dead != t.Dead || found.DeadBytes != t.DeadBytes || found.ConflictBytes != t.ConflictBytes {
 		return fmt.Errorf("%w: of the dead letters it holds %d (%d bytes), and there were %d (%d bytes)",
 			ErrCorrupt, found.Dead, found.DeadBytes, t.Dead, t.DeadBytes)
 	}
@@ -76,8 +76,8 @@ func EncodeTotals(t *Totals) []byte {
 	dst = binary.AppendUvarint(dst, t.Dead)
 	dst = binary.AppendUvarint(dst, uint64(t.DeadBytes))
 	dst = binary.AppendUvarint(dst, t.Batches)
-	if t.TheirBytes > 0 {
-		dst = binary.AppendUvarint(dst, uint64(t.TheirBytes))
+	if t.ConflictBytes > 0 {
+		dst = binary.AppendUvarint(dst, uint64(t.ConflictBytes))
 	}
 	return Seal(StateKey, dst)
 }
@@ -93,8 +93,8 @@ func DecodeTotals(body []byte) (Totals, error) {
 		t.Batches = d.uvarint()
 	}
 	if len(d.rest) > 0 {
-		t.TheirBytes = int64(d.uvarint())
-		d.bad = d.bad || t.TheirBytes <= 0
+		t.ConflictBytes = int64(d.uvarint())
+		d.bad = d.bad || t.ConflictBytes <= 0
 	}
 	if d.bad || len(d.rest) != 0 {
 		return Totals{}, fmt.Errorf("%w: state record does not parse", ErrCorrupt)
