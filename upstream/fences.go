@@ -19,6 +19,7 @@ type fences struct {
 
 	mu     sync.Mutex // guards the fields below
 	upTo   uint64     // writes up to this one are fenced, whatever the settings
+	since  time.Time  // when that was said: what was sent before counts as confirmed long ago
 	landed map[journal.ID]landed
 	ring   []journal.ID // the entries of landed, in the order in which they came, from next on
 	next   int
@@ -48,12 +49,15 @@ func (s *fences) applies(w journal.Write, trip time.Duration) bool {
 	s.mu.Lock()
 	all := w.Fenced || w.Seq <= s.upTo
 	last, known := s.landed[w.ID]
+	known = known && last.sent.After(s.since)
 	s.mu.Unlock()
 	switch {
 	case all:
 		return true
 	case s.of == nil || !s.of(w.Namespace):
 		return false
+	case known && apart(last.received, last.sent) > fenceAge: // nobody knows when it was carried out
+		return true
 	}
 	lately := max(min(s.linger(w.Namespace), mostLinger), min(trip, fenceAge))
 	return !known || apart(time.Now(), last.received) > lately
@@ -95,13 +99,13 @@ func (s *fences) forget(id journal.ID) {
 	}
 }
 
-// all has the writes up to one fenced, and relies on nothing that was confirmed before.
+// all has the writes up to one fenced, and takes nothing that was sent before for confirmed lately.
+// What this host has left upstream stays known.
 func (s *fences) all(upTo uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.upTo = max(s.upTo, upTo)
-	clear(s.landed)
-	s.ring, s.next = nil, 0
+	s.since = time.Now()
 }
 
 // sentAfter is a time of upstream's clock before which a request that left then was not carried

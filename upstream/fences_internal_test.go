@@ -41,8 +41,13 @@ func TestConfirmedLatelyIsBounded(t *testing.T) {
 			}
 		}
 		s.all(numbered(n - 1).Seq)
-		if !s.applies(numbered(n-1), 0) || len(s.landed) != 0 {
-			t.Error("a write from before is not fenced")
+		later := numbered(n - 1)
+		later.Seq++
+		if !s.applies(numbered(n-1), 0) || !s.applies(later, 0) {
+			t.Error("a write is not fenced, though the entry was confirmed before others may have written")
+		}
+		if _, ok := s.last(later.ID); !ok {
+			t.Error("this host's own write is forgotten")
 		}
 	})
 }
@@ -65,6 +70,33 @@ func TestHowLongAConfirmationStands(t *testing.T) {
 			if after := s.applies(numbered(1), row.trip); within || !after {
 				t.Errorf("%+v: it is fenced by then: %v; and after that: %v", row, within, after)
 			}
+		})
+	}
+}
+
+// A confirmation that was under way while the process stood still, or when the daemon began to doubt
+// its identity, says nothing of the moment at which it is read.
+func TestConfirmationsThatTookLong(t *testing.T) {
+	for name, row := range map[string]struct {
+		took    time.Duration
+		doubted bool
+		fenced  bool
+	}{
+		"at once": {time.Second, false, false}, "long": {fenceAge + time.Millisecond, false, true}, "at a doubt": {time.Second, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, w := confirmedBy(mostLinger), numbered(1)
+				sent := time.Now()
+				time.Sleep(row.took)
+				if row.doubted {
+					s.all(0)
+				}
+				s.confirmed(w, sent, time.Now())
+				if got := s.applies(w, 0); got != row.fenced {
+					t.Errorf("the next write is fenced: %v", got)
+				}
+			})
 		})
 	}
 }

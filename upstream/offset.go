@@ -195,8 +195,14 @@ func (o *Offset) upstreamTime(t time.Time) Span {
 	m := o.moment(t)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	s := o.present(m.mono)
-	return Span{m.wall + s.Least, m.wall + s.Most}
+	return o.upstreamAt(m)
+}
+
+// upstreamAt goes by what the wall clock showed at the moment, and by what it would have shown as it
+// goes now: it was set since, or stood still with the machine, and nobody knows which.
+func (o *Offset) upstreamAt(m moment) Span {
+	s, now := o.present(m.mono), m.mono+o.behind
+	return Span{min(m.wall, now) + s.Least, max(m.wall, now) + s.Most}
 }
 
 // present is the estimate as of a monotonic time. Where Dates and times of writes contradict each

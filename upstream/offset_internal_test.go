@@ -179,6 +179,30 @@ func TestOffsetAfterASuspension(t *testing.T) {
 	c.want(dateTick + 0.051)
 }
 
+// What upstream's clock showed at a moment is known within bounds, also after the host's clock was
+// set, or the machine suspended: a write of that moment is not taken for another host's later one.
+func TestUpstreamsTimeOfAMomentBefore(t *testing.T) {
+	for name, happens := range map[string]func(*clocks){
+		"the clock was set forward":  func(c *clocks) { c.wall += 1.5 },
+		"the clock was set back":     func(c *clocks) { c.wall -= 1.5 },
+		"the machine was suspended":  func(c *clocks) { c.now += 3600; c.mono += 3600 },
+		"nothing has happened since": func(*clocks) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClocks(t, 0, 5)
+			c.write(0.01, 0.01, 0)
+			past, truth := c.moment(), c.upstream()
+			c.now++
+			happens(c)
+			c.ask(0.01, 0.01)
+			c.write(0.01, 0.01, 0)
+			if s := c.upstreamAt(past); s.Least > truth || s.Most < truth {
+				t.Errorf("it was %f, not between %f and %f", truth, s.Least, s.Most)
+			}
+		})
+	}
+}
+
 // A clock that is set while a request is under way says nothing of the answer.
 func TestOffsetOfARequestDuringWhichTheClockWasSet(t *testing.T) {
 	c := newClocks(t, 0, 2)
