@@ -72,7 +72,9 @@ type fake struct {
 	// ahead is by how much a host sees upstream's clock ahead of its own: to a host whose clock is
 	// behind by as much, all of upstream's times look so.
 	ahead map[string]time.Duration
-	away  map[string]bool // hosts to which connections are refused
+	// gateway is by how much the clock is ahead of whoever makes the Date of the answers.
+	gateway time.Duration
+	away    map[string]bool // hosts to which connections are refused
 }
 
 func newFake(t testing.TB) *fake {
@@ -165,7 +167,7 @@ func (f *fake) reply(w http.ResponseWriter, r *http.Request, c call, rep reply, 
 func (f *fake) date(w http.ResponseWriter, c call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	w.Header().Set("Date", time.Now().Add(f.ahead[c.host]).UTC().Format(http.TimeFormat))
+	w.Header().Set("Date", time.Now().Add(f.ahead[c.host]+f.gateway).UTC().Format(http.TimeFormat))
 }
 
 func (f *fake) begin(r *http.Request) call {

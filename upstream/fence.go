@@ -159,16 +159,15 @@ func (c *crossing) send(ctx context.Context) (failed *Error) {
 func (c *crossing) confirmed(ctx context.Context) {
 	s := c.f.fences
 	s.confirmed(c.write, c.sent, c.received)
-	c.write.SentAfter = s.sentAfter(c.sent)
-	if c.write.Op == journal.Delete || s.journal == nil || !s.offset.wantsWrite() {
-		return
+	if c.write.Op == journal.Put && s.journal != nil && s.offset.wantsWrite() {
+		ctx, cancel := context.WithTimeout(ctx, fenceAge)
+		defer cancel()
+		found, err := c.slot.Get(ctx, c.write.ID)
+		if err == nil && observed(found) == contentOf(c.write) {
+			s.offset.Showed(found.UpdatedAt, c.sent, c.received)
+		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, fenceAge)
-	defer cancel()
-	found, err := c.slot.Get(ctx, c.write.ID)
-	if err == nil && observed(found) == contentOf(c.write) {
-		s.offset.Showed(found.UpdatedAt, c.sent, c.received)
-	}
+	c.write.SentAfter = s.sentAfter(c.sent) // by what is known now
 }
 
 // ends reports how the fence has ended.

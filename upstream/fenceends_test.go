@@ -1,6 +1,7 @@
 package upstream_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -198,4 +199,26 @@ func TestAWriteDoesNotLoseAgainstOnesOwn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Where a gateway's clock makes the Date of the answers, what other hosts write after this host's
+// first write counts all the same, and so it does when the gateway has changed.
+func TestOtherHostsWritesBehindAGatewayWithAWrongClock(t *testing.T) {
+	fenced(t, func(t *testing.T, r *rig) {
+		for i, ahead := range []time.Duration{time.Hour, -time.Hour, 2 * time.Hour} {
+			r.set(func(f *fake) { f.gateway = ahead })
+			for _, id := range []journal.ID{key(fmt.Sprint("first", i)), key(fmt.Sprint("second", i))} {
+				r.settledPut(id, "mine")
+				r.foreign(id, "theirs")
+				o, err := r.client.Get(t.Context(), id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				state, err := r.journal.Fill(id, o, func() bool { return true })
+				if err != nil || state.Value != "theirs" || state.Disbelief != journal.Believed {
+					t.Errorf("ahead by %v: %q is known of %s, disbelief %d, %v", ahead, state.Value, id, state.Disbelief, err)
+				}
+			}
+		}
+	})
 }

@@ -137,7 +137,7 @@ func (o *Offset) showed(updatedAt float64, sent, received, now moment) {
 }
 
 // wantsWrite reports whether the updated_at of one more write would make the estimate much
-// better.
+// better: the last one is old, or from before the Dates began to contradict it.
 func (o *Offset) wantsWrite() bool {
 	if o == nil {
 		return false
@@ -146,7 +146,8 @@ func (o *Offset) wantsWrite() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.look(now)
-	return !o.writes.known || now.mono-o.writes.at > calibrateEvery.Seconds()
+	contradicted := o.dates.began > o.writes.at && o.dates.as(now.mono).both(o.writes.as(now.mono)).empty()
+	return !o.writes.known || contradicted || now.mono-o.writes.at > calibrateEvery.Seconds()
 }
 
 // wrote takes in that a write of this host's was made.
