@@ -400,3 +400,19 @@ func TestAnOlderStateBeatsNoCopy(t *testing.T) {
 	no(t, j.Fence.Lose(w, *shown("3", 300), "upstream holds another state"))
 	expect(t, j, key("a"), journal.Settled, "3")
 }
+
+// Where no listing was kept when upstream lost a namespace, its empty list is no proof that it
+// never held an entry (contract 9).
+func TestASuspectNamespaceProvesNoAbsence(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	j := open(t, fs, limits)
+	confirmed(t, j, "ns", 20)
+	commit(t, j, "ns", true)
+	wantKept(t, j, "ns", 20, 20, true)
+	for _, j := range []*journal.Journal{j, open(t, crash(fs), limits)} {
+		expect(t, j, key("had its copy removed"), journal.Unknown, "")
+		if l, ok, err := j.Listing("ns"); err != nil || !ok || l.Complete {
+			t.Errorf("complete: %v, %v", l.Complete, err)
+		}
+	}
+}

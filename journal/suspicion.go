@@ -151,9 +151,7 @@ func (l *listed) suspect(stays map[string]absence, before record.Header, now map
 	if h.Suspicion.Missing, h.Suspicion.Older = len(stays), l.older; h.Suspicion.Since == 0 {
 		h.Suspicion.Since = unixNow()
 	}
-	if h.Complete = before.Complete; before == (record.Header{}) {
-		h.Complete = true // no listing is kept: the copies are all that is known
-	}
+	h.Complete = before.Complete // if no listing was kept, nobody knows what else upstream has lost
 	h.FetchedAt = max(before.FetchedAt, l.seen.get(listing).confirmedAt)
 	known := before != (record.Header{})
 	for name, a := range stays {
