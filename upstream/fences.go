@@ -123,9 +123,13 @@ func (s *fences) sentAfter(sent time.Time) float64 {
 // whatever is later.
 func (s *fences) guard(j Journal, id journal.ID, found *journal.Observation) error {
 	const earlier = 1 // second: so that the state itself counts as later, however the clocks drift
+	ahead := s.offset.at(math.MaxUint64).Most
+	if math.IsInf(ahead, 1) { // the clock has just been set
+		ahead = found.UpdatedAt - 2*earlier // so old that it gives way to whatever there is, once more is known
+	}
 	_, err := j.Append(journal.NewWrite{
 		ID: id, Op: journal.Put, Value: found.Value, ListBytes: found.ListBytes,
-		WrittenAt: found.UpdatedAt - s.offset.at(math.MaxUint64).Most - earlier,
+		WrittenAt: found.UpdatedAt - ahead - earlier,
 		Yields:    true, Fenced: true, Held: true, If: func(newest uint64) bool { return newest == 0 },
 	})
 	if errors.Is(err, journal.ErrFull) || errors.Is(err, journal.ErrChanged) {

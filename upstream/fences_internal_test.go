@@ -114,3 +114,23 @@ func TestApart(t *testing.T) {
 		}
 	}
 }
+
+// appended is a journal that keeps the last write.
+type appended struct {
+	Journal
+	last journal.NewWrite
+}
+
+func (a *appended) Append(w journal.NewWrite) (journal.Write, error) {
+	a.last = w
+	return journal.Write{}, nil
+}
+
+// A winner's copy has a time that can be shown and compared, also while nothing is known of the
+// clocks.
+func TestTheTimeOfAWinnersCopy(t *testing.T) {
+	j, s := &appended{}, newFences(&FlusherOptions{Offset: NewOffset()})
+	if err := s.guard(j, journal.ID{}, &journal.Observation{UpdatedAt: 1000}); err != nil || j.last.WrittenAt != 1 {
+		t.Errorf("it is of %f, %v", j.last.WrittenAt, err)
+	}
+}
