@@ -7,14 +7,14 @@ import (
 
 // Totals is the state record: it counts the records that the store must hold.
 type Totals struct {
-	Seq          uint64 // highest sequence number given out
-	Pending      uint64 // pending records, superseded ones that await removal included
-	PendingBytes int64  // their sizes
-	Sum          uint64 // of their checksums
-	Dead         uint64 // dead letters
-	DeadBytes    int64
-	ConflictBytes   int64  // of DeadBytes, the share of conflicts between hosts
-	Batches      uint64 // batches that rewrote this record; format 1 did not count them
+	Seq           uint64 // highest sequence number given out
+	Pending       uint64 // pending records, superseded ones that await removal included
+	PendingBytes  int64  // their sizes
+	Sum           uint64 // of their checksums
+	Dead          uint64 // dead letters
+	DeadBytes     int64
+	ConflictBytes int64  // of DeadBytes, the share of conflicts between hosts
+	Batches       uint64 // batches that rewrote this record; format 1 did not count them
 }
 
 // Add counts a pending record.
