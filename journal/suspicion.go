@@ -46,7 +46,7 @@ func (l *listed) findAbsent(past []Row, before record.Header, now map[string]Row
 	case l.fill.believe:
 	case complete:
 		stays = l.disbelieved(found, was)
-	case found.lackSince(rows):
+	case was.Restoring, found.lackSince(rows): // the restoration asks for each that it does not list
 		stays = found.entries
 	default: // upstream lists as many keys as it can, and has lost none that it would list
 		return nil

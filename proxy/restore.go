@@ -132,7 +132,7 @@ func (r *restorer) run(ctx context.Context, namespace string, of *restoration) e
 	if err := r.await(ctx, &restoration{}, r.pending(namespace)); err != nil { // of an earlier process
 		return err
 	}
-	tried := make(map[string]bool)
+	done := make(map[string]bool)
 	for {
 		held, complete, err := r.list(ctx, namespace)
 		if err != nil {
@@ -141,15 +141,14 @@ func (r *restorer) run(ctx context.Context, namespace string, of *restoration) e
 		if _, suspect := r.m.journal.Belief.Suspected(namespace); !suspect {
 			return nil
 		}
-		lacking, err := r.lacking(ctx, namespace, held, complete, tried)
+		lacking, err := r.lacking(ctx, namespace, held, complete, done)
 		if err != nil {
 			return err
 		}
 		if len(lacking) == 0 {
-			r.logger.Info("upstream has got back all that it lacked and of which there is a copy", "namespace", namespace)
-			return r.m.journal.Belief.SetRestoring(namespace, false)
+			return r.finish(ctx, namespace)
 		}
-		written, err := r.write(lacking, tried)
+		written, err := r.write(lacking, done)
 		if err == nil {
 			err = r.await(ctx, of, written)
 		}
@@ -162,34 +161,52 @@ func (r *restorer) run(ctx context.Context, namespace string, of *restoration) e
 	}
 }
 
+// finish ends the restoration, and has the journal judge by upstream's list again.
+func (r *restorer) finish(ctx context.Context, namespace string) error {
+	r.logger.Info("upstream has got back all that it lacked and of which there is a copy", "namespace", namespace)
+	if err := r.m.journal.Belief.SetRestoring(namespace, false); err != nil {
+		return err
+	}
+	_, _, err := r.list(ctx, namespace)
+	return err
+}
+
 // list asks upstream what it holds until it answers, and has the journal know it too.
 func (r *restorer) list(ctx context.Context, namespace string) (held map[string]bool, complete bool, err error) {
-	for {
+	err = untilAnswered(ctx, func() error {
 		fill := r.m.journal.BeginListing(namespace)
-		rows, complete, err := r.m.upstream.List(ctx, namespace, true)
-		if err == nil {
-			if err = fill.Commit(rows, complete); err != nil && !errors.Is(err, journal.ErrChanged) {
-				return nil, false, err
-			}
-			held = make(map[string]bool, len(rows))
-			for _, row := range rows {
-				held[row.Key] = true
-			}
-			return held, complete, nil
+		defer fill.Cancel()
+		rows, all, err := r.m.upstream.List(ctx, namespace, true)
+		if err != nil {
+			return err
 		}
-		fill.Cancel()
-		if !isUnavailable(err) {
-			return nil, false, err
+		held, complete = make(map[string]bool, len(rows)), all
+		for _, row := range rows {
+			held[row.Key] = true
+		}
+		if err := fill.Commit(rows, all); !errors.Is(err, journal.ErrChanged) {
+			return err
+		}
+		return nil
+	})
+	return held, complete, err
+}
+
+// untilAnswered asks upstream until it answers.
+func untilAnswered(ctx context.Context, ask func() error) error {
+	for {
+		if err := ask(); err == nil || !isUnavailable(err) {
+			return err
 		}
 		if err := pause(ctx, restorePause); err != nil {
-			return nil, false, err
+			return err
 		}
 	}
 }
 
 // lacking returns some entries with a copy that upstream does not hold. Where the list may lack
-// keys, upstream is asked for each of them.
-func (r *restorer) lacking(ctx context.Context, namespace string, held map[string]bool, complete bool, tried map[string]bool) (ids []journal.ID, err error) {
+// keys, upstream is asked for each of them, once. Those that are done are left out.
+func (r *restorer) lacking(ctx context.Context, namespace string, held map[string]bool, complete bool, done map[string]bool) (ids []journal.ID, err error) {
 	for after := ""; len(ids) < restoredAtOnce; {
 		copies, err := r.m.journal.Belief.Copies(namespace, after, restoredAtOnce)
 		if err != nil || len(copies) == 0 {
@@ -198,28 +215,40 @@ func (r *restorer) lacking(ctx context.Context, namespace string, held map[strin
 		after = copies[len(copies)-1].Key
 		for _, c := range copies {
 			id := journal.ID{Namespace: namespace, Key: c.Key}
-			if held[c.Key] || tried[c.Key] || len(ids) == restoredAtOnce {
+			if held[c.Key] || done[c.Key] || len(ids) == restoredAtOnce {
 				continue
 			}
 			if !complete {
-				if o, err := r.m.upstream.Get(ctx, id, true); err != nil || o != nil {
-					continue
+				if done[c.Key], err = r.holds(ctx, id); err != nil {
+					return nil, err
 				}
 			}
-			ids = append(ids, id)
+			if !done[c.Key] {
+				ids = append(ids, id)
+			}
 		}
 	}
 	return ids, nil
 }
 
+// holds asks upstream for an entry until it answers.
+func (r *restorer) holds(ctx context.Context, id journal.ID) (held bool, err error) {
+	err = untilAnswered(ctx, func() error {
+		seen, err := r.m.upstream.Get(ctx, id, true)
+		held = seen != nil
+		return err
+	})
+	return held, err
+}
+
 // write journals copies as pending writes that give way to whatever upstream holds after all. It
 // stops when there is no room.
-func (r *restorer) write(ids []journal.ID, tried map[string]bool) (written []journal.Write, err error) {
+func (r *restorer) write(ids []journal.ID, done map[string]bool) (written []journal.Write, err error) {
 	for _, id := range ids {
 		w, err := r.writeOne(id)
 		switch {
 		case err == nil:
-			tried[id.Key] = true
+			done[id.Key] = true
 			written = append(written, w)
 		case errors.Is(err, journal.ErrFull):
 			return written, nil

@@ -418,3 +418,44 @@ func TestADeleteThroughInASuspectNamespace(t *testing.T) {
 		wantStatus(t, s.get("/memory/ns/key-1"), http.StatusNotFound)
 	})
 }
+
+// Of more entries than upstream lists, it gets back all, asked once for each that it does not list,
+// also when it is away for a while.
+func TestRestoreOfMoreThanUpstreamLists(t *testing.T) {
+	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
+		const entries = 1250
+		s.learnMany("ns", entries)
+		s.upstream.wipe()
+		time.Sleep(2 * time.Minute)
+		s.get("/memory/ns/key-1")
+		s.upstream.take()
+		restoring := s.begin(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1h", "")
+		for settled := 0; settled < entries; {
+			synctest.Wait()
+			waiting := s.journal.PendingList("ns", 1000)
+			if len(waiting) == 0 {
+				t.Fatalf("nothing is pending after %d entries", settled)
+			}
+			questions := s.upstream.hold()
+			for _, p := range waiting {
+				s.settle(p.ID)
+				settled++
+			}
+			list := <-questions
+			s.upstream.setDown(true)
+			close(list.answer)
+			s.upstream.release()
+			synctest.Wait()
+			s.upstream.setDown(false)
+			time.Sleep(restorePause)
+		}
+		var doc restoreDocument
+		decode(t, <-restoring, &doc)
+		if doc.State != "over" || doc.Restored != entries || doc.Left != 0 {
+			t.Errorf("%+v", doc)
+		}
+		if n := len(s.upstream.take()); n > 2*entries {
+			t.Errorf("upstream was asked %d times", n)
+		}
+	})
+}
