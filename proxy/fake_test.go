@@ -3,7 +3,9 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,11 +27,13 @@ type fakeUpstream struct {
 	clock   float64
 	down    bool
 	refusal error // what it answers instead; nil: nothing
-	most    int   // keys that it can list
-	noLists error // what it answers to a LIST instead; nil: nothing
-	lies    bool  // it lists entries, and says that it does not hold them
-	asked   []question
-	panics  any // what it panics with instead of an answer
+	// throttled is the prefix of the namespaces whose entries nobody may read now; "": none.
+	throttled string
+	most      int   // keys that it can list
+	noLists   error // what it answers to a LIST instead; nil: nothing
+	lies      bool  // it lists entries, and says that it does not hold them
+	asked     []question
+	panics    any // what it panics with instead of an answer
 
 	refusals map[string]string // of reads, as the status is told
 
@@ -86,6 +90,9 @@ func (u *fakeUpstream) give(ctx context.Context, q *question) error {
 	u.mu.Lock()
 	u.asked = append(u.asked, *q)
 	down, refusal, held, released, panics := u.down, u.refusal, u.held, u.released, u.panics
+	if u.throttled != "" && q.ID.Key != "" && strings.HasPrefix(q.ID.Namespace, u.throttled) {
+		refusal = refused{status: http.StatusTooManyRequests}
+	}
 	u.mu.Unlock()
 	if panics != nil {
 		panic(panics)
@@ -115,6 +122,13 @@ func (u *fakeUpstream) refuse(with error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.refusal = with
+}
+
+// throttle makes upstream throttle the reads of entries in the namespaces with a prefix.
+func (u *fakeUpstream) throttle(prefix string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.throttled = prefix
 }
 
 func (u *fakeUpstream) readsRefused() map[string]string { return u.refusals }

@@ -171,6 +171,9 @@ func (l *listKeeper) look(ctx context.Context, namespace string, lists, prefetch
 	}
 	if err == nil && prefetches {
 		p := l.m.prefetches.begin(namespace, false)
+		if p.patient { // it may take long, and goes on without the listKeeper
+			return time.Now().Add(listAgain), nil
+		}
 		if err = p.wait(ctx); err == nil {
 			err = p.err
 		}

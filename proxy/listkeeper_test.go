@@ -185,7 +185,7 @@ func TestPrefetchThatFails(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		prefetch := func(status int, want prefetchProgress) {
 			t.Helper()
-			w := s.do(http.MethodPost, "/_botwired/prefetch?namespace=n&timeout=10s", "")
+			w := s.do(http.MethodPost, "/_botwired/prefetch?namespace=n&timeout=9500ms", "")
 			var doc prefetchDocument
 			decode(t, w, &doc)
 			if w.Code != status || doc.prefetchProgress != want {
@@ -219,5 +219,35 @@ func TestPrefetchThatFails(t *testing.T) {
 		s.upstream.take()
 		prefetch(http.StatusOK, prefetchProgress{Keys: 10, Complete: true})
 		wantAsked(t, s) // nobody else writes it
+	})
+}
+
+// contract 16: namespaces that upstream throttles hold up no other's prefetch or listing.
+func TestThrottledPrefetchesHoldUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSidecar(t, func(_ *journal.Options, o *Options) {
+			o.Prefetch = func(string) bool { return true }
+		})
+		s.run()
+		var throttled []string
+		for i := range listersAtOnce + prefetchesAtOnce {
+			namespace := fmt.Sprint("throttled-", i)
+			for key := range 10 {
+				s.upstream.set(id(namespace, fmt.Sprint(key)), "v")
+			}
+			throttled = append(throttled, namespace)
+		}
+		s.upstream.set(id("well", "k"), "v")
+		s.upstream.throttle("throttled-")
+		for _, namespace := range throttled {
+			s.begin(http.MethodPost, "/_botwired/prefetch?namespace="+namespace, "") // each is asked for, too
+			s.put(id(namespace, "new"), "v")
+		}
+		time.Sleep(5 * time.Second)
+		s.get("/memory/well/absent")
+		time.Sleep(5 * time.Second)
+		s.upstream.setDown(true)
+		time.Sleep(time.Hour)
+		wantValue(t, s.get("/memory/well/k"), "v")
 	})
 }

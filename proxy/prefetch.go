@@ -43,8 +43,9 @@ func newPrefetches(m *memory, running *tasks, logger *slog.Logger) *prefetches {
 
 // prefetch is one pass over a namespace.
 type prefetch struct {
-	over chan struct{}
-	err  error // set before over is closed
+	patient bool // a person wants it: it waits while upstream throttles the namespace
+	over    chan struct{}
+	err     error // set before over is closed
 
 	mu sync.Mutex // guards what follows
 	prefetchProgress
@@ -57,6 +58,14 @@ type prefetchProgress struct {
 	Fetched  int  `json:"fetched"`
 	Left     int  `json:"left"`
 	Complete bool `json:"complete"` // upstream has no more keys
+}
+
+// lacks takes in how many keys lack their values.
+func (p *prefetch) lacks(left, keys int, complete bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.Fetched += max(0, p.Left-left)
+	p.Keys, p.Left, p.Complete = keys, left, complete
 }
 
 func (p *prefetch) progress() prefetchProgress {
@@ -75,15 +84,15 @@ func (p *prefetch) wait(ctx context.Context) error {
 	}
 }
 
-// begin begins or joins a pass. With lists it asks for the namespace's listing first, unless the
-// kept one needs no other.
-func (ps *prefetches) begin(namespace string, lists bool) *prefetch {
+// begin begins or joins a pass. One that a person wants is patient, and asks for the namespace's
+// listing first, unless the kept one needs no other.
+func (ps *prefetches) begin(namespace string, patient bool) *prefetch {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	if p := ps.passes[namespace]; p != nil {
 		return p
 	}
-	p := &prefetch{over: make(chan struct{})}
+	p := &prefetch{over: make(chan struct{}), patient: patient}
 	if !ps.tasks.start() {
 		p.err = context.Canceled
 		close(p.over)
@@ -92,7 +101,7 @@ func (ps *prefetches) begin(namespace string, lists bool) *prefetch {
 	ps.passes[namespace] = p
 	go func() {
 		defer ps.tasks.done()
-		p.err = recovered(ps.logger, func() error { return ps.pass(p, namespace, lists) })
+		p.err = recovered(ps.logger, func() error { return ps.pass(p, namespace, patient) })
 		ps.mu.Lock()
 		defer ps.mu.Unlock()
 		delete(ps.passes, namespace)
@@ -101,7 +110,8 @@ func (ps *prefetches) begin(namespace string, lists bool) *prefetch {
 	return p
 }
 
-// pass fetches what is lacking. It ends at the first failure.
+// pass fetches what is lacking. It ends at the first failure, but a patient one waits while
+// upstream throttles the namespace. Others have the slots meanwhile (contract 16).
 func (ps *prefetches) pass(p *prefetch, namespace string, lists bool) error {
 	head, _, err := ps.m.journal.Listings.Head(namespace)
 	if err != nil {
@@ -116,16 +126,24 @@ func (ps *prefetches) pass(p *prefetch, namespace string, lists bool) error {
 			return err
 		}
 	}
-	keys, listed, err := ps.m.journal.Listings.Lacks(namespace)
-	if err != nil {
-		return err
+	for {
+		keys, listed, err := ps.m.journal.Listings.Lacks(namespace)
+		if err != nil {
+			return err
+		}
+		p.lacks(len(keys), listed, head.Complete)
+		err = ps.fetchAll(ctx, p, namespace, keys)
+		var said answered
+		if !errors.As(err, &said) || refusesCaller(err) || !p.patient {
+			return err
+		}
+		if err := pause(ctx, min(max(said.RetryAfter(), time.Second), throttledMost)); err != nil {
+			return err
+		}
 	}
-	p.mu.Lock()
-	p.Keys, p.Left, p.Complete = listed, len(keys), head.Complete
-	p.mu.Unlock()
-	return ps.fetchAll(ctx, p, namespace, keys)
 }
 
+// fetchAll fetches values until one fails.
 func (ps *prefetches) fetchAll(ctx context.Context, p *prefetch, namespace string, keys []string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -136,7 +154,7 @@ func (ps *prefetches) fetchAll(ctx context.Context, p *prefetch, namespace strin
 		}
 		fetching.Go(func() {
 			defer func() { <-ps.slots }()
-			err := recovered(ps.logger, func() error { return ps.fetch(ctx, journal.ID{Namespace: namespace, Key: key}) })
+			err := recovered(ps.logger, func() error { return fetchEntry(ctx, ps.m, journal.ID{Namespace: namespace, Key: key}) })
 			if err != nil {
 				cancel(err)
 				return
@@ -158,24 +176,6 @@ func (ps *prefetches) takeSlot(ctx context.Context) bool {
 		return true
 	case <-ctx.Done():
 		return false
-	}
-}
-
-// fetch fetches one value. It waits while upstream throttles the namespace.
-func (ps *prefetches) fetch(ctx context.Context, id journal.ID) error {
-	for {
-		err := fetchEntry(ctx, ps.m, id)
-		var said answered
-		if !errors.As(err, &said) || refusesCaller(err) {
-			return err
-		}
-		timer := time.NewTimer(min(max(said.RetryAfter(), time.Second), throttledMost))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		}
 	}
 }
 
@@ -206,6 +206,9 @@ func (s *surface) prefetch(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	s.prefetches.m.used.note(namespace)
 	p := s.prefetches.begin(namespace, true)
+	for !p.patient && p.wait(ctx) == nil { // it was the listKeeper's
+		p = s.prefetches.begin(namespace, true)
+	}
 	if p.wait(ctx) != nil {
 		return writeDocument(w, http.StatusGatewayTimeout, prefetchDocument{Namespace: namespace, prefetchProgress: p.progress()})
 	}
