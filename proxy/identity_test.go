@@ -189,3 +189,27 @@ func TestStatusOfADoubt(t *testing.T) {
 		}
 	})
 }
+
+// A doubt also counts for the listing of an exclusive namespace: it is asked for again, once.
+func TestTheListingOfAnExclusiveNamespaceAfterADoubt(t *testing.T) {
+	inDoubtBubble(t, func(t *testing.T, s *sidecar, who *fakeIdentity) {
+		s.policy = cache.Policy{Exclusive: true, StaleIfError: cache.Forever}
+		s.run()
+		s.learn(id("mine", "a"), "v")
+		time.Sleep(time.Minute)
+		who.doubt()
+		s.listed()
+		for range 2 {
+			time.Sleep(time.Minute)
+			s.put(id("mine", "b"), "w")
+		}
+		if n := s.listed()["mine"]; n != 1 {
+			t.Errorf("listed %d times", n)
+		}
+		time.Sleep(time.Minute)
+		s.upstream.setDown(true)
+		w := s.get("/memory/mine/absent")
+		wantStatus(t, w, http.StatusNotFound)
+		wantHeader(t, w, "Cache-Status", "botwired; hit")
+	})
+}

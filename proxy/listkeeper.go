@@ -181,8 +181,9 @@ func (l *listKeeper) look(ctx context.Context, namespace string, lists, prefetch
 	if err != nil {
 		return time.Time{}, err
 	}
+	again, err = l.due(namespace)
 	now := time.Now()
-	if again, err = l.due(namespace); again.Before(now) {
+	if !again.After(now) {
 		again = now.Add(listAgain)
 	}
 	if prefetches {
