@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/journal"
@@ -338,74 +337,6 @@ func TestUpstreamIsBack(t *testing.T) {
 	})
 }
 
-// What upstream has lost stays readable over a restart, and so does the work of giving it back.
-func TestRestoreGoesOnAfterARestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		fs := vfs.NewCrashableMem()
-		on := func(fs *vfs.MemFS) func(*journal.Options, *Options) {
-			return func(stored *journal.Options, opts *Options) {
-				careful(stored, opts)
-				stored.FS = fs
-			}
-		}
-		s := newSidecar(t, on(fs))
-		s.learnMany("ns", 250)
-		s.upstream.wipe()
-		time.Sleep(2 * time.Minute)
-		s.get("/memory/ns/key-1")
-		wantStatus(t, s.do(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1s", ""), http.StatusGatewayTimeout)
-		again := newSidecar(t, on(fs.CrashClone(vfs.CrashCloneCfg{})))
-		again.upstream = s.upstream
-		again.flusher.upstream = s.upstream
-		again.server.memory.upstream = s.upstream
-		again.server.Resume()
-		for range 6 {
-			synctest.Wait()
-			for _, p := range again.journal.PendingList("ns", 1000) {
-				again.settle(p.ID)
-			}
-		}
-		for i := range 250 {
-			if value, _ := s.upstream.holds(id("ns", fmt.Sprint("key-", i))); value != fmt.Sprint("value ", i) {
-				t.Errorf("upstream holds %q of %d", value, i)
-			}
-		}
-		if suspect := again.suspicion("ns"); suspect != nil {
-			t.Errorf("%+v", suspect)
-		}
-	})
-}
-
-// Upstream may be away while it gets its entries back, the journal full, and a person may end it.
-func TestRestoreWaits(t *testing.T) {
-	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
-		s.learnMany("ns", 20)
-		s.upstream.wipe()
-		time.Sleep(2 * time.Minute)
-		s.get("/memory/ns/key-1")
-		s.upstream.setDown(true)
-		w := s.do(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1s", "")
-		wantStatus(t, w, http.StatusServiceUnavailable) // upstream has to say first that it lacks them
-		s.upstream.setDown(false)
-		wantStatus(t, s.do(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1s", ""), http.StatusGatewayTimeout)
-		if doc := s.suspicion("ns"); doc == nil || !doc.Restoring {
-			t.Fatalf("%+v", doc)
-		}
-		stopped := s.do(http.MethodPost, "/_botwired/restore?namespace=ns&stop=true", "")
-		wantStatus(t, stopped, http.StatusOK)
-		if doc := s.suspicion("ns"); doc == nil || doc.Restoring {
-			t.Fatalf("%+v", doc)
-		}
-		for _, p := range s.journal.PendingList("ns", 1000) {
-			s.settle(p.ID)
-		}
-		wantStatus(t, s.do(http.MethodPost, "/_botwired/restore?namespace=ns", ""), http.StatusOK)
-		if doc := s.suspicion("ns"); doc != nil {
-			t.Fatalf("%+v", doc)
-		}
-	})
-}
-
 // The caller's own delete is believed, also in a suspect namespace that writes through.
 func TestADeleteThroughInASuspectNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -416,46 +347,5 @@ func TestADeleteThroughInASuspectNamespace(t *testing.T) {
 		wantCacheStatus(t, s.get("/memory/ns/key-1"), "hit; detail=suspect", "120")
 		wantStatus(t, s.do(http.MethodDelete, "/memory/ns/key-1", ""), http.StatusNotFound)
 		wantStatus(t, s.get("/memory/ns/key-1"), http.StatusNotFound)
-	})
-}
-
-// Of more entries than upstream lists, it gets back all, asked once for each that it does not list,
-// also when it is away for a while.
-func TestRestoreOfMoreThanUpstreamLists(t *testing.T) {
-	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
-		const entries = 1250
-		s.learnMany("ns", entries)
-		s.upstream.wipe()
-		time.Sleep(2 * time.Minute)
-		s.get("/memory/ns/key-1")
-		s.upstream.take()
-		restoring := s.begin(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1h", "")
-		for settled := 0; settled < entries; {
-			synctest.Wait()
-			waiting := s.journal.PendingList("ns", 1000)
-			if len(waiting) == 0 {
-				t.Fatalf("nothing is pending after %d entries", settled)
-			}
-			questions := s.upstream.hold()
-			for _, p := range waiting {
-				s.settle(p.ID)
-				settled++
-			}
-			list := <-questions
-			s.upstream.setDown(true)
-			close(list.answer)
-			s.upstream.release()
-			synctest.Wait()
-			s.upstream.setDown(false)
-			time.Sleep(restorePause)
-		}
-		var doc restoreDocument
-		decode(t, <-restoring, &doc)
-		if doc.State != "over" || doc.Restored != entries || doc.Left != 0 {
-			t.Errorf("%+v", doc)
-		}
-		if n := len(s.upstream.take()); n > 2*entries {
-			t.Errorf("upstream was asked %d times", n)
-		}
 	})
 }

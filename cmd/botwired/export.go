@@ -9,7 +9,6 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -81,9 +80,9 @@ func (x *exporting) export(ctx context.Context, namespace string) error {
 	case err != nil && entries == 0:
 		return err
 	case err != nil:
-		return fmt.Errorf("namespace %s is cut off after %s: %w", namespace, countOf(entries, "entry", "entries"), err)
+		return fmt.Errorf("namespace %s is cut off after %s: %w", namespace, plural(entries, "entry"), err)
 	case end == nil || end.Entries != entries:
-		return fmt.Errorf("namespace %s is cut off after %s: the daemon has ended", namespace, countOf(entries, "entry", "entries"))
+		return fmt.Errorf("namespace %s is cut off after %s: the daemon has ended", namespace, plural(entries, "entry"))
 	case !end.Complete:
 		text := namespace + ": " + end.Why
 		if end.Missing > 0 {
@@ -92,14 +91,6 @@ func (x *exporting) export(ctx context.Context, namespace string) error {
 		x.lacking = append(x.lacking, text)
 	}
 	return nil
-}
-
-// countOf is plural of a noun whose plural is another word.
-func countOf(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return strconv.Itoa(n) + " " + many
 }
 
 // verdict is an error if something may be missing.
@@ -117,7 +108,7 @@ const shownEvery = 100
 // themselves, it shows nothing.
 func (x *exporting) progress() {
 	if x.entries%shownEvery == 0 && x.isTerminal(x.stderr) && !x.isTerminal(x.stdout) {
-		x.showLine(countOf(x.entries, "entry", "entries") + " exported")
+		x.showLine(plural(x.entries, "entry") + " exported")
 	}
 }
 

@@ -93,14 +93,9 @@ func checkGiven(namespace string) error {
 	return nil
 }
 
-// importFile is a file that is read twice.
-type importFile interface {
-	io.ReadSeekCloser
-}
-
 // openImport opens the file to be imported. It keeps standard input in a file that nobody else can
 // open, as it is read twice.
-func (p *process) openImport(args []string) (file importFile, name string, err error) {
+func (p *process) openImport(args []string) (file io.ReadSeekCloser, name string, err error) {
 	if len(args) > 0 && args[0] != "-" {
 		file, err := os.Open(args[0])
 		if err != nil {
@@ -276,7 +271,7 @@ func (x *importing) progress(why string) {
 		return
 	}
 	x.shown = true
-	line := fmt.Sprintf("%d of %s", x.done.all(), countOf(x.entries, "entry", "entries"))
+	line := fmt.Sprintf("%d of %s", x.done.all(), plural(x.entries, "entry"))
 	if why != "" {
 		line += "; " + printable(why)
 	}
@@ -295,7 +290,7 @@ func (x *importing) stopped(err error) error {
 		return err
 	}
 	return fmt.Errorf("the import has stopped after %d of %s, and the same command does the rest: %w",
-		x.done.all(), countOf(x.entries, "entry", "entries"), err)
+		x.done.all(), plural(x.entries, "entry"), err)
 }
 
 // print says what has become of the entries.

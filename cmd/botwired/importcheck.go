@@ -39,7 +39,7 @@ func checkImport(file io.Reader, partial bool) (entries int, lacks string, err e
 			continue
 		case line.End.Entries != open && !partial:
 			return 0, "", fmt.Errorf("line %d ends %s, and there are %d before it: some lines are missing, or are too many; --partial imports those that there are",
-				number, countOf(line.End.Entries, "entry", "entries"), open)
+				number, plural(line.End.Entries, "entry"), open)
 		}
 		open, ended = 0, true
 		if !line.End.Complete {

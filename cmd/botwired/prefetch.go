@@ -33,6 +33,8 @@ func newPrefetchCommand(p *process, settings *settingFlags) *cobra.Command {
 			"is away. Upstream lists 1,000 keys of a namespace: of a larger one, prefetch fetches the newest. If the\n" +
 			"time is up, prefetch fails, and botwired goes on with it. `prefetch: true` in namespaces keeps the values\n" +
 			"of a namespace here while it is used.",
+		Example: "  botwired prefetch my-agent\n" +
+			"  botwired prefetch my-agent --timeout 30s   # how far it is after 30 s",
 		Args: arguments(1, 1),
 	}
 	asJSON := jsonFlag(cmd)

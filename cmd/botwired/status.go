@@ -83,7 +83,6 @@ type namespaceStatus struct {
 		Of        cell `json:"of"`
 		Restoring cell `json:"restoring"`
 	} `json:"suspect"`
-	OlderAnswers cell `json:"older_answers"`
 	Bytes        cell `json:"bytes"`
 	BytesLimit   cell `json:"bytes_limit"`
 	LimitLearned cell `json:"bytes_limit_learned_until"`

@@ -43,6 +43,8 @@ func newRestoreCommand(p *process, settings *settingFlags) *cobra.Command {
 		Long: "Give upstream back the entries of a suspect namespace that it no longer holds: those of which the daemon\n" +
 			"has a copy. A value that upstream holds after all stays. The daemon keeps to the quota, and goes on when\n" +
 			"this command is interrupted, and after a restart. --stop ends it; what is pending by then still goes.",
+		Example: "  botwired restore my-agent\n" +
+			"  botwired restore my-agent --stop",
 		Args: arguments(1, 1),
 	}
 	asJSON := jsonFlag(cmd)
@@ -121,6 +123,8 @@ func newForgetCommand(p *process, settings *settingFlags) *cobra.Command {
 		Short: "Believe upstream about a namespace, whatever it has lost",
 		Long: "Believe upstream about a namespace: the copies of entries that it does not list go for good, and so do\n" +
 			"copies that are newer than what it lists. Pending writes stay. Without --yes, botwired asks first.",
+		Example: "  botwired export my-agent > before.jsonl && botwired forget my-agent   # keep what goes in a file\n" +
+			"  botwired forget my-agent --yes",
 		Args: arguments(1, 1),
 	}
 	asJSON := jsonFlag(cmd)

@@ -132,7 +132,7 @@ func (v *namespaceValue) Set(text string) error {
 	return nil
 }
 
-// plural is a count and its noun, which takes an s unless there is one of it.
+// plural is a count and its noun. Unless there is one of it, the noun takes an s, or ies for its ry.
 func plural(n int, what string) string {
 	if stem, ok := strings.CutSuffix(what, "ry"); ok && n != 1 {
 		what = stem + "ries"
