@@ -37,6 +37,7 @@ type restorer struct {
 type restoration struct {
 	cancel context.CancelFunc
 	over   chan struct{}
+	err    error // why it ended before the end; set before over is closed
 	counts restoreCounts
 }
 
@@ -96,9 +97,9 @@ func (r *restorer) begin(namespace string) *restoration {
 		defer r.m.tasks.done()
 		defer close(now.over)
 		defer cancel()
-		err := recovered(r.logger, func() error { return r.run(ctx, namespace, now) })
-		if err != nil && ctx.Err() == nil {
-			r.logger.Error("the restoration of a namespace has ended", "namespace", namespace, "error", err)
+		now.err = recovered(r.logger, func() error { return r.run(ctx, namespace, now) })
+		if now.err != nil && ctx.Err() == nil {
+			r.logger.Error("the restoration of a namespace has ended", "namespace", namespace, "error", now.err)
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()

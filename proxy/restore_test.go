@@ -120,3 +120,32 @@ func TestRestoreOfMoreThanUpstreamLists(t *testing.T) {
 		}
 	})
 }
+
+// Who waits for a restoration that ends before the end is not told that it is over.
+func TestWaitersForARestorationThatIsStopped(t *testing.T) {
+	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
+		s.learnMany("ns", 20)
+		s.upstream.wipe()
+		time.Sleep(2 * time.Minute)
+		s.get("/memory/ns/key-1")
+		const path = "/_botwired/restore?namespace=ns&timeout=1h"
+		waiter := s.begin(http.MethodPost, path, "")
+		synctest.Wait()
+		wantStatus(t, s.do(http.MethodPost, "/_botwired/restore?namespace=ns&stop=true", ""), http.StatusOK)
+		var doc restoreDocument
+		w := <-waiter
+		wantStatus(t, w, http.StatusOK)
+		if decode(t, w, &doc); doc.State != "stopped" || doc.Left != 20 {
+			t.Errorf("%+v", doc)
+		}
+		waiter = s.begin(http.MethodPost, path, "")
+		synctest.Wait()
+		s.server.EndWaits()
+		if w := <-waiter; w.Code/100 == 2 {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		if doc := s.suspicion("ns"); doc == nil || !doc.Restoring {
+			t.Errorf("%+v", doc)
+		}
+	})
+}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -81,6 +82,14 @@ func (s *surface) restoreWithin(ctx context.Context, w http.ResponseWriter, name
 	status := http.StatusOK
 	select {
 	case <-now.over:
+		switch {
+		case s.tasks.detached().Err() != nil:
+			return shuttingDown(w)
+		case errors.Is(now.err, context.Canceled):
+			doc.State = "stopped"
+		case now.err != nil:
+			return now.err
+		}
 	case <-ctx.Done():
 		doc.State, status = "running", http.StatusGatewayTimeout
 	}
