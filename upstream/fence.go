@@ -114,6 +114,7 @@ func (c *crossing) question(found *journal.Observation, try int) (*question, err
 	q := &question{
 		write: c.write, base: base, baseBefore: math.Inf(1), own: c.task.own(), unknown: d != nil && d.unknownUntil != 0,
 		resend: c.task.retry != nil && c.task.retry.resend == c.write.Seq, found: found, oldBefore: math.Inf(-1),
+		cedes: c.write.Yields || s.doubted(c.write.Seq),
 	}
 	last, ok := s.last(c.write.ID)
 	if ok && !base.Known { // the copy has made room for others
@@ -201,7 +202,7 @@ func (c *crossing) held(found *journal.Observation) error {
 	c.charge.cancel()
 	c.answered(false)
 	if found != nil {
-		c.write.SentAfter = found.UpdatedAt
+		c.write.SentAfter = found.UpdatedAt - timeTick // it is later than that
 	}
 	if c.staysPending(c.write, c.f.instant(c.asked)) {
 		return nil

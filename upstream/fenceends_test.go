@@ -222,3 +222,52 @@ func TestOtherHostsWritesBehindAGatewayWithAWrongClock(t *testing.T) {
 		}
 	})
 }
+
+// Upstream holds already what a write would leave, and has shown when that came to be: a listing
+// that shows the same is none of an older state.
+func TestWhatUpstreamHeldAlreadyIsNoOlderState(t *testing.T) {
+	fenced(t, func(t *testing.T, r *rig) {
+		r.settledPut(key("k"), "base")
+		r.cutOff(true)
+		time.Sleep(time.Second)
+		r.put(key("k"), "same")
+		time.Sleep(time.Minute)
+		r.foreign(key("k"), "same")
+		r.cutOff(false)
+		r.settleWithin(time.Minute)
+		base, err := r.journal.Fence.Base(key("k"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := float64(r.updated[key("k")].Add(r.ahead["a.test"]).UnixMicro()) / 1e6
+		if base.Origin.NewerThan(shown) {
+			t.Errorf("%v is newer than what upstream shows of it, %f", base.Origin, shown)
+		}
+		if !base.Origin.NewerThan(shown - 0.01) {
+			t.Errorf("%v is not newer than what was before it", base.Origin)
+		}
+	})
+}
+
+// A write from before this host was in doubt about itself gives way to a state that may be later:
+// nobody knows yet by how much the clocks differ. Before that, the write would stay.
+func TestAnUncertainWriteFromBeforeADoubtGivesWay(t *testing.T) {
+	for doubted, want := range map[bool]letter{
+		false: {"superseded", true, journal.Put, "theirs", "mine"},
+		true:  {"superseded", false, journal.Put, "mine", "theirs"},
+	} {
+		fenced(t, func(t *testing.T, r *rig) {
+			r.cutOff(true)
+			r.put(key("k"), "mine")
+			if doubted {
+				r.flusher.FenceAll()
+			}
+			time.Sleep(400 * time.Millisecond)
+			r.foreign(key("k"), "theirs")
+			r.cutOff(false)
+			r.settleWithin(time.Minute)
+			r.wantHeld(key("k"), want.Winner)
+			r.wantLetters(want)
+		})
+	}
+}

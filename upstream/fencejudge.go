@@ -23,6 +23,9 @@ type question struct {
 	// nothing of the entry, to overwrite it is no conflict. Minus infinity if there is none.
 	oldBefore float64
 	mayAsk    bool // another answer would narrow the offset
+	// cedes says that of two states of which nobody knows which is later, the other one wins: the
+	// write is a copy of an older state, or from before this host was in doubt about itself.
+	cedes bool
 }
 
 // outcome is what a fence has decided.
@@ -49,7 +52,8 @@ func (o outcome) String() string {
 // judge decides. Of two states the later one wins, by the time at which it was written
 // (contract 17): the write's is this host's time, moved by the offset between the clocks;
 // that of another host's state is upstream's updated_at, as upstream keeps no other. Where the
-// offset is not known well enough, the write wins, and the other state is kept.
+// offset is not known well enough, the write wins, and the other state is kept; but a write that
+// cedes loses.
 func judge(q *question) outcome {
 	removes := q.write.Op == journal.Delete
 	switch {
@@ -76,6 +80,8 @@ func judge(q *question) outcome {
 		return fenceUndecided
 	case !q.base.Known && q.found.UpdatedAt < q.oldBefore:
 		return fenceOld
+	case !earlier && q.cedes && !q.unknown:
+		return fenceLost
 	}
 	return fenceWon
 }
@@ -128,6 +134,8 @@ const (
 	fencePause = 300 * time.Millisecond
 	// sharp is an estimate of the offset that another Date makes no better, in seconds.
 	sharp = 0.25
+	// timeTick is the least difference between two times of upstream's, in seconds.
+	timeTick = 1e-6
 	// mostLinger bounds how long upstream's confirmation of an entry stands for a fence where the
 	// linger is long: as long, another host may write unseen.
 	mostLinger = 250 * time.Millisecond

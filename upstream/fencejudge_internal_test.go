@@ -36,6 +36,7 @@ var (
 	qMay      = func(q *question) { q.mayAsk = true }
 	qUnknown  = func(q *question) { q.unknown = true }
 	qResend   = func(q *question) { q.resend = true }
+	qCedes    = func(q *question) { q.cedes = true }
 	qIgnorant = func(q *question) { q.offset = anything }
 	qAll      = func(changes ...func(*question)) []func(*question) { return changes }
 )
@@ -56,6 +57,13 @@ var judgements = map[string]judgement{
 	"beyond it, though":                   {qAll(qShows("theirs", 106.1), qMay), fenceLost},
 	"before it, though":                   {qAll(qShows("theirs", 103.9), qMay), fenceWon},
 	"nothing known of the clocks":         {qAll(qShows("theirs", 1e9), qIgnorant), fenceWon},
+	"not certain, and ours cedes":         {qAll(qShows("theirs", 105), qCedes), fenceLost},
+	"not certain yet, and ours cedes":     {qAll(qShows("theirs", 105), qCedes, qMay), fenceUndecided},
+	"earlier, and ours cedes":             {qAll(qShows("theirs", 103), qCedes), fenceWon},
+	"nothing known, and ours cedes":       {qAll(qShows("theirs", 1e9), qIgnorant, qCedes), fenceLost},
+	"our base, and ours cedes":            {qAll(qShows("base", 50), qCedes), fenceUnchanged},
+	"blind and old, and ours cedes":       {qAll(qShows("theirs", 19), qBlind, qCedes), fenceOld},
+	"anything may be ours, and it cedes":  {qAll(qShows("theirs", 105), qUnknown, qCedes), fenceWon},
 	"a delete beaten by a put":            {qAll(qDeletes, qShows("theirs", 107)), fenceLost},
 	"a delete that beats a put":           {qAll(qDeletes, qShows("theirs", 103)), fenceWon},
 	"the old value again, later":          {qAll(qShows("base", 107)), fenceLost},

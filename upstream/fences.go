@@ -108,6 +108,13 @@ func (s *fences) all(upTo uint64) {
 	s.since = time.Now()
 }
 
+// doubted reports whether a write is from before this host was in doubt about itself.
+func (s *fences) doubted(seq uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return seq <= s.upTo
+}
+
 // sentAfter is a time of upstream's clock before which a request that left then was not carried
 // out; 0 if none is known.
 func (s *fences) sentAfter(sent time.Time) float64 {
