@@ -68,8 +68,8 @@ func judge(q *question) outcome {
 	switch {
 	case same && q.resend:
 		return fenceUnchanged
-	case same && later:
-		return fenceHeld
+	case same && (later || !earlier && q.isOwn(content) && !q.isBase(content)):
+		return fenceHeld // to send it again would make it as late as that
 	case q.isOwn(content), q.isBase(content) && (!later || !q.precedes()):
 		return fenceUnchanged
 	case same:

@@ -36,6 +36,7 @@ var (
 	qMay      = func(q *question) { q.mayAsk = true }
 	qUnknown  = func(q *question) { q.unknown = true }
 	qResend   = func(q *question) { q.resend = true }
+	qSame     = func(q *question) { q.write.Value, q.offset = "base", anything }
 	qCedes    = func(q *question) { q.cedes = true }
 	qIgnorant = func(q *question) { q.offset = anything }
 	qAll      = func(changes ...func(*question)) []func(*question) { return changes }
@@ -83,7 +84,9 @@ var judgements = map[string]judgement{
 	"our late one, and a copy":            {qAll(qShows("mine", 107), qOwn(putOf("mine")), qYields), fenceUnchanged},
 	"one of our qOwn, late":               {qAll(qShows("mine", 107), qOwn(putOf("mine"))), fenceUnchanged},
 	"ours landed already":                 {qAll(qShows("new", 107), qOwn(putOf("new"))), fenceHeld},
-	"ours, and nobody knows when":         {qAll(qShows("new", 105), qOwn(putOf("new"))), fenceUnchanged},
+	"ours, and nobody knows when":         {qAll(qShows("new", 105), qOwn(putOf("new"))), fenceHeld},
+	"ours, from before the write":         {qAll(qShows("new", 103), qOwn(putOf("new"))), fenceUnchanged},
+	"the base, which is ours as well":     {qAll(qShows("base", 50), qOwn(putOf("base")), qSame), fenceUnchanged},
 	"the same value of another host":      {qAll(qShows("new", 107)), fenceHeld},
 	"the same value, earlier":             {qAll(qShows("new", 103)), fenceSame},
 	"the same value, undecided":           {qAll(qShows("new", 105), qMay), fenceSame},
