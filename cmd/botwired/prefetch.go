@@ -55,7 +55,7 @@ func newPrefetchCommand(p *process, settings *settingFlags) *cobra.Command {
 		if *asJSON {
 			return printJSON(p.stdout, body)
 		}
-		return printPrefetched(p.stdout, c, body)
+		return printPrefetched(p.stdout, c, args[0], body)
 	}
 	return cmd
 }
@@ -91,9 +91,13 @@ func (p *process) prefetch(ctx context.Context, c *client, namespace string, lim
 	return body, err
 }
 
-func printPrefetched(w io.Writer, c *client, body []byte) error {
+func printPrefetched(w io.Writer, c *client, namespace string, body []byte) error {
 	var result prefetchResult
 	if err := c.decode(body, &result); err != nil {
+		return err
+	}
+	if result.Keys == "0" {
+		_, err := fmt.Fprintf(w, "upstream lists no keys of %s\n", printable(namespace))
 		return err
 	}
 	more := ""

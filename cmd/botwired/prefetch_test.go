@@ -13,6 +13,7 @@ func TestPrefetchCommand(t *testing.T) {
 	}{
 		"all":         {answer{200, `{"namespace":"ns","keys":900,"fetched":12,"left":0,"complete":true}`}, exitOK, "900 keys can be read without upstream\n"},
 		"large":       {answer{200, `{"namespace":"ns","keys":1000,"fetched":0,"left":0,"complete":false}`}, exitOK, "upstream has more keys than it lists"},
+		"empty":       {answer{200, `{"namespace":"ns","keys":0,"fetched":0,"left":0,"complete":true}`}, exitOK, "upstream lists no keys of ns\n"},
 		"outage":      {answer{503, `{"namespace":"ns","keys":0,"left":0,"detail":"upstream is unavailable: connection refused"}`}, exitError, "connection refused"},
 		"no time":     {answer{504, `{"namespace":"ns","keys":900,"fetched":12,"left":888}`}, exitError, "888 values still to be fetched after 1ms; botwired goes on with it"},
 		"not a name":  {answer{400, `{"detail":"Invalid namespace"}`}, exitError, "Invalid namespace"},

@@ -42,7 +42,8 @@ func newRestoreCommand(p *process, settings *settingFlags) *cobra.Command {
 		Short: "Give upstream back what it has lost of a suspect namespace",
 		Long: "Give upstream back the entries of a suspect namespace that it no longer holds: those of which the daemon\n" +
 			"has a copy. A value that upstream holds after all stays. The daemon keeps to the quota, and goes on when\n" +
-			"this command is interrupted, and after a restart. --stop ends it; what is pending by then still goes.",
+			"this command is interrupted, and after a restart. --stop ends it; what is pending by then still goes.\n" +
+			"Of a namespace that is not suspect, nothing is restored.",
 		Example: "  botwired restore my-agent\n" +
 			"  botwired restore my-agent --stop",
 		Args: arguments(1, 1),
@@ -96,6 +97,10 @@ func (p *process) restore(ctx context.Context, c *client, namespace string, stop
 func (p *process) reportRestore(c *client, body []byte) error {
 	var so restoration
 	if err := c.decode(body, &so); err != nil {
+		return err
+	}
+	if so.State == "over" && so.Restored.number()+so.Kept.number()+so.Failed.number()+so.Left.number() == 0 {
+		_, err := fmt.Fprintf(p.stdout, "nothing to restore: %s is not suspect (botwired status)\n", printable(string(so.Namespace)))
 		return err
 	}
 	text := fmt.Sprintf("%s restored", plural(so.Restored.number(), "entry"))

@@ -27,6 +27,7 @@ func TestRestoreCommand(t *testing.T) {
 		want   string
 	}{
 		"all":  {answer{200, `{"namespace":"ns","state":"over","restored":12,"kept":1,"failed":0,"left":0,"waits":null}`}, exitOK, "12 entries restored; upstream had another value of 1 entry, which stays\n"},
+		"none": {answer{200, `{"namespace":"ns","state":"over","restored":0,"kept":0,"failed":0,"left":0,"waits":null}`}, exitOK, "nothing to restore: ns is not suspect (botwired status)\n"},
 		"some": {answer{200, `{"namespace":"ns","state":"over","restored":1,"kept":0,"failed":2,"left":3,"waits":null}`}, exitError, "upstream still lacks 3 entries"},
 		"down": {answer{503, `{"detail":"upstream is unavailable"}`}, exitError, "upstream is unavailable"},
 	} {
