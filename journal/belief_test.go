@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -70,6 +71,19 @@ func TestAnswersFromBeforeAWriteDoNotCount(t *testing.T) {
 	answered(t, j, shown("theirs", 151), "theirs", journal.Believed)
 }
 
+// contract 8: an older answer that a write has overtaken is no answer, and is not counted.
+func TestOvertakenOlderAnswerIsDropped(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	answered(t, j, shown("2", 200), "2", journal.Believed)
+	_, err := j.Fill(key("a"), shown("1", 100), func() bool { return false })
+	if !errors.Is(err, journal.ErrChanged) {
+		t.Errorf("%v, want %v", err, journal.ErrChanged)
+	}
+	if older := j.Belief.OlderAnswers(); len(older) != 0 {
+		t.Errorf("counted: %v", older)
+	}
+}
+
 // Of a run of older answers the log has one line, also when newer answers come in between.
 func TestOlderAnswersAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -123,6 +137,12 @@ func TestOlderRowsDoNotCount(t *testing.T) {
 	}
 	list(250, 2)
 	if r := row(); r.ListBytes != 3 || r.UpdatedAt != 300 {
+		t.Errorf("the row is %+v", r)
+	}
+	fill = j.BeginListing("ns")
+	answered(t, j, shown("4444", 400), "4444", journal.Believed)
+	no(t, fill.Commit([]journal.Row{{Key: "a", ListBytes: 5, UpdatedAt: 500}}, true))
+	if r := row(); r.ListBytes != 5 || r.UpdatedAt != 500 {
 		t.Errorf("the row is %+v", r)
 	}
 }
@@ -318,6 +338,57 @@ func TestManySmallNamespaces(t *testing.T) {
 		commit(t, j, name(10), true)
 		wantKept(t, j, name(10), 3, 3, true)
 	})
+}
+
+// Small namespaces that lose most of their entries, but not all, are none that upstream has lost.
+func TestSmallNamespacesThatShrink(t *testing.T) {
+	j := open(t, vfs.NewMem(), limits)
+	for i := range 8 {
+		name := fmt.Sprint("session-", i)
+		rows := confirmed(t, j, name, 5)
+		commit(t, j, name, true, rows...)
+		commit(t, j, name, true, rows[:2]...)
+		wantKept(t, j, name, 2, 2, false)
+	}
+}
+
+// The rows of what upstream has lost do not make a listing longer than upstream's may be.
+func TestASuspectNamespaceOfManyRows(t *testing.T) {
+	j := open(t, vfs.NewMem(), limits)
+	commit(t, j, "ns", true, confirmed(t, j, "ns", 20)...)
+	commit(t, j, "ns", true)
+	var others []journal.Row
+	for i := range 990 {
+		others = append(others, journal.Row{Key: fmt.Sprint("other-", i), ListBytes: 1, UpdatedAt: 200})
+	}
+	commit(t, j, "ns", true, others...)
+	wantKept(t, j, "ns", 20, 1000, true)
+	if l, _, err := j.Listing("ns"); err != nil || l.Complete {
+		t.Errorf("complete: %v, %v", l.Complete, err)
+	}
+}
+
+// The copies of a suspect namespace that can be read stay, also when others are damaged.
+func TestASuspectNamespaceWithDamagedCopies(t *testing.T) {
+	mem := vfs.NewMem()
+	j := open(t, mem, limits)
+	commit(t, j, "ns", true, confirmed(t, j, "ns", 20)...)
+	commit(t, j, "ns", true)
+	for i := range 40 {
+		no(t, second(j.Fill(key("copy%02d", i), observed(fmt.Sprint(i)+noise(8<<10)), always)))
+	}
+	no(t, j.FlushTables())
+	damageCopies(t, mem)
+	commit(t, j, "ns", true)
+	intact := 0
+	for i := range 40 {
+		if lookup(t, j, key("copy%02d", i)).Kind == journal.Settled {
+			intact++
+		}
+	}
+	if intact == 0 || intact == 40 {
+		t.Errorf("%d copies are left", intact)
+	}
 }
 
 // contract 7: what a person decides counts.

@@ -1,0 +1,77 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// lose has the daemon know 20 entries, and notice that upstream has lost them.
+func (s *sidecar) lose() {
+	s.t.Helper()
+	s.learnMany("ns", 20)
+	s.upstream.wipe()
+	time.Sleep(2 * time.Minute)
+	wantCacheStatus(s.t, s.get("/memory/ns/key-1"), "hit; detail=suspect", "120")
+}
+
+// Where upstream cannot list all that it holds, it is asked for an entry before that is given
+// back.
+func TestRestoreAsksForWhatTheListMayLack(t *testing.T) {
+	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
+		s.lose()
+		if err := s.journal.Belief.SetRestoring("ns", true); err != nil {
+			t.Fatal(err)
+		}
+		s.upstream.set(id("ns", "key-9"), "another host's")
+		s.upstream.most = 5
+		for i := range s.upstream.most {
+			s.upstream.set(id("ns", fmt.Sprint("other-", i)), "newer")
+		}
+		restoring := s.begin(http.MethodPost, "/_botwired/restore?namespace=ns", "")
+		synctest.Wait()
+		for _, p := range s.journal.PendingList("ns", 100) {
+			s.settle(p.ID)
+		}
+		var doc restoreDocument
+		decode(t, <-restoring, &doc)
+		if doc.State != "over" || doc.Restored != 19 {
+			t.Errorf("%+v", doc)
+		}
+		if value, _ := s.upstream.holds(id("ns", "key-9")); value != "another host's" {
+			t.Errorf("upstream holds %q", value)
+		}
+	})
+}
+
+// What upstream refuses is a dead letter, and is not given back again.
+func TestRestoreOfWhatUpstreamRefuses(t *testing.T) {
+	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
+		s.lose()
+		restoring := s.begin(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1h", "")
+		synctest.Wait()
+		for _, p := range s.journal.PendingList("ns", 100) {
+			if p.Key != "key-3" {
+				s.settle(p.ID)
+				continue
+			}
+			w, _, err := s.journal.Newest(p.ID)
+			if err == nil {
+				err = s.journal.DeadLetter(w, journal.Failure{Status: 413, Reason: "too big"})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		var doc restoreDocument
+		decode(t, <-restoring, &doc)
+		if doc.State != "over" || doc.Restored != 19 || doc.Failed != 1 || doc.Left != 1 {
+			t.Errorf("%+v", doc)
+		}
+		wantValue(t, s.get("/memory/ns/key-3"), "value 3")
+	})
+}
