@@ -1,0 +1,107 @@
+package journal_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// contract 7: what a person decides counts.
+func TestForgettingBelievesUpstream(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	j := open(t, fs, limits)
+	rows := confirmed(t, j, "ns", 600)
+	commit(t, j, "ns", true, rows...)
+	commit(t, j, "ns", true)
+	wantKept(t, j, "ns", 600, 600, true)
+	older := rows[7]
+	older.UpdatedAt, older.ListBytes = 50, 1
+	fill := j.BeginListing("ns")
+	fill.Believe()
+	no(t, fill.Commit([]journal.Row{rows[3], older}, true))
+	for _, j := range []*journal.Journal{j, open(t, crash(fs), limits)} {
+		wantKept(t, j, "ns", 1, 2, false)
+		expect(t, j, key("3"), journal.Settled, "value")
+		expect(t, j, key("7"), journal.Unknown, "")
+	}
+	state, err := j.Fill(key("7"), shown("v", 50), always)
+	no(t, err)
+	if state.Value != "v" || state.Disbelief != journal.Believed {
+		t.Errorf("%+v", state)
+	}
+}
+
+// An incomplete listing says nothing of what it lacks, but for keys that it would have.
+func TestIncompleteListingsAndSuspicion(t *testing.T) {
+	j := open(t, vfs.NewMem(), limits)
+	rows := confirmed(t, j, "ns", 40)
+	newest := slices.Clone(rows[30:])
+	commit(t, j, "ns", false, newest...)
+	wantKept(t, j, "ns", 40, 10, false)
+	if unproven, err := j.Belief.Unproven(key("1")); unproven || err != nil {
+		t.Errorf("a list that cannot tell would be asked for again: %v, %v", unproven, err)
+	}
+	if unproven, err := j.Belief.Unproven(key("35")); !unproven || err != nil {
+		t.Errorf("an entry that is listed is believed to be gone: %v, %v", unproven, err)
+	}
+	commit(t, j, "ns", true)
+	wantKept(t, j, "ns", 40, 40, true)
+	commit(t, j, "ns", false, append(newest[:3:3], newest[4:]...)...)
+	wantKept(t, j, "ns", 40, 40, true)
+	commit(t, j, "ns", false, newest...)
+	wantKept(t, j, "ns", 40, 10, false)
+}
+
+// The last copies of what upstream has lost are not given up for want of room.
+func TestCopiesOfASuspectNamespaceAreKept(t *testing.T) {
+	for name, giveUp := range map[string]func(*journal.Journal) error{
+		"budget":    func(j *journal.Journal) error { return j.Evict(1) },
+		"full disk": (*journal.Journal).DropCopies,
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := open(t, vfs.NewMem(), limits)
+			commit(t, j, "ns", true, confirmed(t, j, "ns", 40)...)
+			commit(t, j, "ns", true)
+			confirmed(t, j, "other", 20)
+			no(t, giveUp(j))
+			wantKept(t, j, "ns", 40, 40, true)
+			wantKept(t, j, "other", 0, 0, false)
+		})
+	}
+}
+
+// A fence that shows an older state moves no reader back either: the write that has lost ends.
+func TestAnOlderStateBeatsNoCopy(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	answered(t, j, shown("2", 200), "2", journal.Believed)
+	w, err := j.Append(journal.NewWrite{ID: key("a"), Op: journal.Put, Value: "2", ListBytes: 1, WrittenAt: 1, Yields: true})
+	no(t, err)
+	no(t, j.Fence.Lose(w, *shown("1", 100), "upstream holds another state"))
+	expect(t, j, key("a"), journal.Settled, "2")
+	if n := j.Belief.OlderAnswers()["ns"]; n != 1 {
+		t.Errorf("%d older answers", n)
+	}
+	w, err = j.Append(journal.NewWrite{ID: key("a"), Op: journal.Put, Value: "2", ListBytes: 1, WrittenAt: 1, Yields: true})
+	no(t, err)
+	no(t, j.Fence.Lose(w, *shown("3", 300), "upstream holds another state"))
+	expect(t, j, key("a"), journal.Settled, "3")
+}
+
+// Where no listing was kept when upstream lost a namespace, its empty list is no proof that it
+// never held an entry (contract 9).
+func TestASuspectNamespaceProvesNoAbsence(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	j := open(t, fs, limits)
+	confirmed(t, j, "ns", 20)
+	commit(t, j, "ns", true)
+	wantKept(t, j, "ns", 20, 20, true)
+	for _, j := range []*journal.Journal{j, open(t, crash(fs), limits)} {
+		expect(t, j, key("had its copy removed"), journal.Unknown, "")
+		if l, ok, err := j.Listing("ns"); err != nil || !ok || l.Complete {
+			t.Errorf("complete: %v, %v", l.Complete, err)
+		}
+	}
+}
