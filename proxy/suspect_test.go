@@ -91,7 +91,7 @@ func TestUpstreamIsWiped(t *testing.T) {
 		s.readAllOfTheLost(500)
 		s.put(id("ns", "key-7"), "newer") // writes go on, and deletes
 		wantStatus(t, s.do(http.MethodDelete, "/memory/ns/key-8", ""), http.StatusOK)
-		s.upstream.set(id("ns", "key-9"), "another host's")
+		s.upstream.set(id("ns", "key-1"), "another host's")
 		s.settle(id("ns", "key-8"))
 		doc := s.restoreAll("ns", 498)
 		if doc.State != "over" || doc.Restored != 497 || doc.Left != 0 {
@@ -101,7 +101,7 @@ func TestUpstreamIsWiped(t *testing.T) {
 		for each, o := range lost {
 			want[each.Key] = o.Value
 		}
-		want["key-7"], want["key-9"] = "newer", "another host's"
+		want["key-7"], want["key-1"] = "newer", "another host's"
 		delete(want, "key-8")
 		held := make(map[string]string)
 		for each, o := range s.upstream.wipe() {
