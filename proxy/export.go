@@ -87,21 +87,26 @@ func (x *export) say(why string) {
 	}
 }
 
-// list has upstream list the namespace's keys, unless the last listing is fresh.
+// list has upstream list the namespace's keys, unless the last listing is fresh. It reads no rows:
+// a large namespace has many.
 func (x *export) list() error {
-	key := cache.Key{Namespace: x.namespace, Limit: 1}
-	found, err := x.findListing(x.namespace, key.Limit, anyAge)
+	from := &listing{x.memory, x.namespace, 1}
+	x.used.note(x.namespace)
+	generation := x.cache.Generation(from.key())
+	head, kept, err := x.journal.Listings.Head(x.namespace)
 	if err != nil {
 		return err
 	}
-	item := found.item
+	incomplete, found := !head.Complete, found{freshness: cache.Worthless}
+	if kept {
+		found = x.judge(x.namespace, anyAge, &cache.Item{Body: []byte{}, ConfirmedAt: head.FetchedAt, Incomplete: incomplete}, generation)
+	}
 	if found.freshness != cache.Fresh {
-		from := &listing{x.memory, x.namespace, key.Limit}
 		got, err := x.fetches.wait(from, true, from.patience())
 		switch {
 		case err == nil:
-			item = got.item(key)
-		case item == nil:
+			incomplete = got.item(from.key()).Incomplete
+		case !kept:
 			x.say(fmt.Sprintf("upstream has never listed the namespace, and %v: entries of which botwired does not know are missing", err))
 			return nil
 		case !isNoAnswer(err):
@@ -110,7 +115,7 @@ func (x *export) list() error {
 			x.say(fmt.Sprintf("%v: entries that other hosts have made since its last list may be missing", err))
 		}
 	}
-	if item.Incomplete {
+	if incomplete {
 		x.say(fmt.Sprintf("upstream lists no more than its newest %d keys: others, of which botwired does not know, are missing", maxListLimit))
 	}
 	return nil

@@ -93,7 +93,7 @@ func TestARestartOfAnExclusiveNamespaceAsksNothing(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		paths := w.prepared(t, 5) // all of them before the namespace is listed
+		paths := w.prepared(t, 1) // before the namespace is listed
 		w.node.do(http.MethodPut, "/memory/n/mine", `{"value":"v"}`)
 		time.Sleep(2 * time.Second)
 		for range 3 {
