@@ -201,6 +201,43 @@ func TestAWriteDoesNotLoseAgainstOnesOwn(t *testing.T) {
 	}
 }
 
+// A write whose fence lasts into the next window is counted there, durably before it leaves.
+func TestAFenceThatOutlastsTheWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quota := upstream.Quota{Writes: 100, Period: 10 * time.Second, MaxAge: time.Second}
+		fs := vfs.NewMem()
+		r := openRig(&rig{fake: newShared(t), t: t, fs: fs, fenced: "a.test", quota: func(string) upstream.Quota { return quota }})
+		ledger := func() (used int) {
+			for _, spent := range journal.OpenSpendings(journal.Options{Dir: "journal", FS: fs}).Spent() {
+				if spent.Ends.After(time.Now()) {
+					used += spent.Used
+				}
+			}
+			return used
+		}
+		r.settledPut(key("first"), "v")
+		time.Sleep(time.Until(time.Now().Truncate(quota.Period).Add(quota.Period - 500*time.Millisecond)))
+		writes := 0
+		r.set(func(f *fake) {
+			f.answer = func(c call) reply {
+				if !c.write() {
+					return reply{after: time.Second}
+				}
+				if writes++; ledger() == 0 {
+					t.Error("a request has left that the ledger does not count in its window")
+				}
+				return reply{}
+			}
+		})
+		began := time.Now().Truncate(quota.Period)
+		r.put(key("k"), "v")
+		r.settleWithin(time.Minute)
+		if writes != 1 || !time.Now().Truncate(quota.Period).After(began) {
+			t.Errorf("%d writes, the last in the window of %v", writes, time.Now())
+		}
+	})
+}
+
 // Where a gateway's clock makes the Date of the answers, what other hosts write after this host's
 // first write counts all the same, and so it does when the gateway has changed.
 func TestOtherHostsWritesBehindAGatewayWithAWrongClock(t *testing.T) {
