@@ -16,7 +16,7 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-var fenceRounds = flag.Int("fence.rounds", 100, "how many lives of several hosts are played, of each kind")
+var fenceRounds = flag.Int("fence.rounds", 100/fewer, "how many lives of several hosts are played, of each kind")
 
 // skews are how far the clock of the first host is ahead of upstream's. The second one's is
 // 5 s before or behind it.
