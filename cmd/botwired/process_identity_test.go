@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -60,17 +59,9 @@ func copyTree(t *testing.T, from, to string) {
 	}
 }
 
-func needsUnix(t *testing.T) {
-	t.Helper()
-	if runtime.GOOS == "windows" {
-		t.Skip("the platform has neither SIGSTOP nor inodes")
-	}
-}
-
 // The data directory of a daemon that stands still is copied, and started a second time beside
 // the first: the copy knows that it is one, and the original is as before (contract 19).
 func testCopiedWhileItRuns(t *testing.T, program string) {
-	needsUnix(t)
 	service := newMemoryService(t).up()
 	dir := filepath.Join(t.TempDir(), "data")
 	original := startChild(t, program, dir, freeAddress(t), service.url())
@@ -105,7 +96,6 @@ func testCopiedWhileItRuns(t *testing.T, program string) {
 // A directory that was moved away and back is the same. A backup that is put in its place, or
 // over it, is not.
 func testBackupComesBack(t *testing.T, program string) {
-	needsUnix(t)
 	service := newMemoryService(t).up()
 	dir := filepath.Join(t.TempDir(), "data")
 	live := func(value string) *child {
@@ -138,7 +128,6 @@ func testBackupComesBack(t *testing.T, program string) {
 
 // A process that stood still knows it when it goes on.
 func testStandsStill(t *testing.T, program string) {
-	needsUnix(t)
 	service := newMemoryService(t).up()
 	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url(), "--cache-fresh-for=1h")
 	no(t, c.put("ns/k", "first"))
@@ -223,7 +212,6 @@ func (c *child) wantLost(service *memoryService, key, loser, winner string) {
 // A process stands still with a pending write, and another host writes meanwhile. A copy of its directory is started when that is upstream. What is later stays, also
 // where nothing is fenced otherwise (contract 17, 19).
 func testStandsStillWithPendingWrites(t *testing.T, program string) {
-	needsUnix(t)
 	service := newMemoryService(t).up()
 	dir := filepath.Join(t.TempDir(), "data")
 	c := startChild(t, program, dir, freeAddress(t), service.url(), "--flush-linger=1h", "--flush-fence=false")
