@@ -42,8 +42,8 @@ func (p Policy) Lifetime(present bool) time.Duration {
 	return p.AbsentFor
 }
 
-// Judge returns what an answer of the given age is good for. One that is as old as can be is
-// never fresh: see [Age].
+// Judge returns what an answer of the given age is good for. An answer of
+// the age [Forever] is never fresh.
 func (p Policy) Judge(present bool, age time.Duration) Freshness {
 	fresh, stale := p.Lifetime(present), p.StaleWhileRevalidate
 	if !present {

@@ -187,8 +187,8 @@ func wantKept(t *testing.T, j *journal.Journal, namespace string, copies, rows i
 	}
 }
 
-// A listing that lacks few entries shows that another host has deleted them. One that lacks many
-// makes the namespace suspect.
+// A listing that lacks few entries shows that another host has deleted them. A listing that
+// lacks many makes the namespace suspect.
 func TestWhichAbsencesAreBelieved(t *testing.T) {
 	for _, c := range []struct {
 		name         string

@@ -63,7 +63,7 @@ func (d *directives) add(part string) {
 	}
 }
 
-// parseSeconds reads a number of seconds. One that is larger than any Age counts as the
+// parseSeconds reads a number of seconds. A number that is larger than any Age counts as the
 // largest (RFC 9111, section 1.2.2).
 func parseSeconds(argument string) (time.Duration, bool) {
 	n, err := strconv.ParseUint(strings.Trim(argument, `"`), 10, 64)

@@ -192,8 +192,8 @@ func TestExportThatMayNotBeAll(t *testing.T) {
 	}
 }
 
-// When botwired stops, an export ends with a line that says so. What upstream refuses for good is
-// an answer.
+// When botwired stops, an export ends with a line that says so. A refusal of
+// upstream's for good is an answer.
 func TestExportThatEndsEarly(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.put(id("n", "a"), "v")

@@ -16,7 +16,7 @@ type offline struct {
 }
 
 // mayDeny reports whether a reader may be told that an entry is absent of which nothing is
-// known: its namespace is set so. What a listing has, or what is in doubt, is no such entry, and
+// known: its namespace is set so. An entry that a listing has, or that is in doubt, is no such entry, and
 // a caller who demands an answer from upstream gets none from here. A write through could not be
 // fenced, so nothing is assumed before one.
 func (o *offline) mayDeny(key cache.Key, d directives, f found) bool {

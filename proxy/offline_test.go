@@ -180,7 +180,7 @@ func TestAssumedAbsence(t *testing.T) {
 	})
 }
 
-// What a listing has, or what is in doubt, is not assumed to be absent.
+// The daemon assumes no entry to be absent that a listing has, or that is in doubt.
 func TestNothingThatMayExistIsAssumedAbsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSidecar(t, assumingAbsent)

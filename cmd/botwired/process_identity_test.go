@@ -209,8 +209,9 @@ func (c *child) wantLost(service *memoryService, key, loser, winner string) {
 	}
 }
 
-// A process stands still with a pending write, and another host writes meanwhile. A copy of its directory is started when that is upstream. What is later stays, also
-// where nothing is fenced otherwise (contract 17, 19).
+// A process stands still with a pending write, and another host writes meanwhile. The test starts
+// a copy of its directory when upstream has that write. The later write stays, also where no setting asks for a fence
+// (contract 17, 19).
 func testStandsStillWithPendingWrites(t *testing.T, program string) {
 	service := newMemoryService(t).up()
 	dir := filepath.Join(t.TempDir(), "data")

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Place says which machine and which files these are. What the platform does not say is
-// empty.
+// Place says which machine and which files these are. A field that the
+// platform does not tell is empty.
 type Place struct {
 	Machine string          `json:"machine,omitempty"` // a hash: the id itself is nobody's business
 	Boot    string          `json:"boot,omitempty"`

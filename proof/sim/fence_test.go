@@ -192,7 +192,7 @@ func (e *standingStill) Get(ctx context.Context, id journal.ID) (*journal.Observ
 }
 
 // A process with pending writes stands still for 20 s, before or while it looks at upstream, and
-// another host writes meanwhile. What is later by time stays (contract 17, 19).
+// another host writes meanwhile. The later write by time stays (contract 17, 19).
 func TestAProcessThatStandsStill(t *testing.T) {
 	inRealm(t, *fenceRounds, func(r *realm) error {
 		if err := r.joinTwo(); err != nil {
