@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -86,32 +86,20 @@ func readUpstream(dataDir string) (string, error) {
 	return bound, nil
 }
 
-// writeUpstream records an identity durably: after a power cut, the file holds this one
+// writeUpstream records the identity of an upstream durably: after a power cut, the file holds this one
 // or the one before.
-func writeUpstream(dataDir, identity string) error {
+func writeUpstream(dataDir, upstream string) error {
 	name := filepath.Join(dataDir, upstreamFile)
 	f, err := os.OpenFile(name+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(f, identity)
+	_, err = fmt.Fprintln(f, upstream)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	if err := os.Rename(name+".new", name); err != nil {
 		return err
 	}
-	return syncDirectory(dataDir)
-}
-
-// syncDirectory makes the names in a directory durable, where the platform can.
-func syncDirectory(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return identity.SyncDirectory(dataDir)
 }

@@ -110,11 +110,11 @@ func (r *record) write(dir string) (err error) {
 	if err := os.Rename(name+".new", name); err != nil {
 		return err
 	}
-	return syncDirectory(dir)
+	return SyncDirectory(dir)
 }
 
-// syncDirectory makes the names in a directory durable, where the platform can.
-func syncDirectory(dir string) error {
+// SyncDirectory makes the names in a directory durable, where the platform can.
+func SyncDirectory(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}
