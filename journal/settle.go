@@ -41,8 +41,8 @@ func (j *Journal) Settle(w Write) error {
 	if err == nil {
 		err = j.store.Update(&retiring{
 			pending: j.pending, copies: j.copies, w: w, unlock: unlock, state: record.ReceiptSettled, left: j.copies.leaves(&w, row),
-			fill: func(tx *store.Tx, _ *record.Version) {
-				settled(tx)
+			fill: func(tx *store.Tx, last *record.Version) {
+				settled(tx, last == nil)
 				row.fill(tx)
 				marks.fill(tx)
 			},
@@ -63,16 +63,21 @@ func (j *Journal) Settle(w Write) error {
 // settled is the change of the entry's settled copy by a confirmed write. Upstream's own
 // times of it are not known: the write's stand for them until upstream is asked. The
 // caller holds the copies lock.
-func (c *copies) settled(w Write) (fill func(*store.Tx), origin Origin, err error) {
+//
+// A disk without room for a copy gets one all the same while a newer write to the entry waits: by
+// the copy alone the journal knows after a restart that what upstream holds is no other host's
+// state, against which the newer write might lose (contract 17).
+func (c *copies) settled(w Write) (fill func(tx *store.Tx, newerWaits bool), origin Origin, err error) {
 	key := record.EntryKey(record.SettledPrefix, w.ID)
 	past, err := c.read(w.ID)
 	if err != nil {
 		return nil, Origin{}, err
 	}
 	origin = Origin{Seq: w.Seq, After: max(past.Origin.Known(), w.SentAfter)}
-	if w.Op == Delete || c.store.Low(int64(len(w.Value))) { // a copy is kept only where there surely is room
-		return func(tx *store.Tx) { tx.Delete(key) }, origin, nil
+	if w.Op == Delete {
+		return func(tx *store.Tx, _ bool) { tx.Delete(key) }, origin, nil
 	}
+	low := c.store.Low(int64(len(w.Value)))
 	o := Observation{
 		Value: w.Value, ListBytes: w.ListBytes, CreatedAt: w.createdAt, UpdatedAt: w.UpdatedAt,
 		Origin: origin,
@@ -83,7 +88,13 @@ func (c *copies) settled(w Write) (fill func(*store.Tx), origin Origin, err erro
 	if past.intact {
 		o.UpdatedAt = max(o.UpdatedAt, past.UpdatedAt)
 	}
-	return func(tx *store.Tx) { c.set(tx, w.ID, &o, unixNow()) }, origin, nil
+	return func(tx *store.Tx, newerWaits bool) {
+		if low && !newerWaits {
+			tx.Delete(key)
+			return
+		}
+		c.set(tx, w.ID, &o, unixNow())
+	}, origin, nil
 }
 
 // Failure is why upstream will never take a write.
