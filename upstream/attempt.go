@@ -178,9 +178,9 @@ func (a *attempt) staysPending(w journal.Write, sentAt instant) bool {
 	d, c := a.task.doubt(), contentOf(w)
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
-	if a.through == nil && !a.byHand && (a.f.schedule.overtook(a.queue, w.Seq) || a.early) {
+	if a.through == nil && !a.byHand && (a.f.schedule.overtook(a.queue, w.Seq) || a.early) && w.Op == journal.Put {
 		// Upstream would list the entry as older than those that were written before it:
-		// the write is sent again in its turn.
+		// the write is sent again in its turn. A delete leaves nothing that upstream lists.
 		r := retryOf(a.task)
 		r.resend = w.Seq
 		r.mayHold(c)
