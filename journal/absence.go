@@ -21,7 +21,7 @@ func (c *copies) stateByListing(id ID, doubted bool) (state State, err error) {
 	listing := ID{Namespace: id.Namespace}
 	snapshot := c.snapshot(listing)
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	h, listed, err := readListed(c, snapshot, id)
+	h, listed, _, err := readListed(c, snapshot, id)
 	if err != nil || listed || doubted || !h.Complete || h.FetchedAt == 0 {
 		return State{InDoubt: doubted, Listed: listed}, err
 	}
@@ -29,24 +29,24 @@ func (c *copies) stateByListing(id ID, doubted bool) (state State, err error) {
 	return State{Kind: Absent, ConfirmedAt: fromUnix(max(h.FetchedAt, noted.confirmedAt))}, nil
 }
 
-// readListed returns the header of a namespace's listing, zero if there is none, and whether
-// the listing has a row of the entry. A damaged row counts as one.
-func readListed(c *copies, r pebble.Reader, id ID) (h record.Header, listed bool, err error) {
-	h, ok, err := readHeader(r, id.Namespace)
+// readListed returns the header of a namespace's listing, and whether the listing has a row of the
+// entry; ok is false if there is no listing, and the header zero. A damaged row counts as one.
+func readListed(c *copies, r pebble.Reader, id ID) (h record.Header, listed, ok bool, err error) {
+	h, ok, err = readHeader(r, id.Namespace)
 	if damaged, err := c.giveUp(err); damaged || err != nil || !ok {
-		return record.Header{}, false, err
+		return record.Header{}, false, false, err
 	}
 	listed, err = store.Get(r, record.RowKey(id.Namespace, id.Key), func([]byte) error { return nil })
 	if damaged, err := c.giveUp(err); damaged || err != nil {
-		return h, damaged, err
+		return h, damaged, true, err
 	}
-	return h, listed, nil
+	return h, listed, true, nil
 }
 
 // doubtAbsence makes the namespace's listing no proof any more that upstream does not hold the
 // entry, if it was one. The caller holds the copies lock.
 func (t *Through) doubtAbsence(id ID) (fill func(*store.Tx), err error) {
-	_, listed, err := readListed(t.copies, t.store.DB(), id)
+	_, listed, _, err := readListed(t.copies, t.store.DB(), id)
 	if err != nil {
 		return nil, err
 	}
@@ -69,22 +69,28 @@ type Listings struct {
 
 // Head returns the listing of a namespace without its rows; ok is false if none is kept.
 func (l *Listings) Head(namespace string) (head Listing, ok bool, err error) {
+	head, _, ok, err = l.Shows(ID{Namespace: namespace})
+	return head, ok, err
+}
+
+// Shows is [Listings.Head], and says whether the listing has a row of an entry.
+func (l *Listings) Shows(id ID) (head Listing, shows, ok bool, err error) {
 	if err := l.store.Acquire(); err != nil {
-		return Listing{}, false, err
+		return Listing{}, false, false, err
 	}
 	defer l.store.Release()
-	listing := ID{Namespace: namespace}
+	listing := ID{Namespace: id.Namespace}
 	snapshot := l.copies.snapshot(listing)
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	h, ok, err := readHeader(snapshot, namespace)
-	if damaged, err := l.copies.giveUp(err); damaged || err != nil || !ok {
-		return Listing{}, false, err
+	h, shows, ok, err := readListed(l.copies, snapshot, id)
+	if err != nil || !ok {
+		return Listing{}, false, false, err
 	}
 	confirmed := h.FetchedAt
 	if confirmed != 0 {
 		confirmed = max(confirmed, l.copies.seen.get(listing).confirmedAt)
 	}
-	return Listing{FetchedAt: fromUnix(confirmed), Complete: h.Complete}, true, nil
+	return Listing{FetchedAt: fromUnix(confirmed), Complete: h.Complete}, shows, true, nil
 }
 
 // Lacks returns the keys in a namespace's listing of which no settled copy is kept, or one
@@ -97,27 +103,31 @@ func (l *Listings) Lacks(namespace string) (keys []string, listed int, err error
 	defer l.store.Release()
 	snapshot := l.copies.snapshot(ID{Namespace: namespace})
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	kept, _, _, err := l.copies.listing(snapshot, namespace)
-	if err != nil {
-		return nil, 0, err
-	}
-	for _, row := range kept.Rows {
-		id := ID{Namespace: namespace, Key: row.Key}
-		if _, isPending, err := l.pending.visible(id); err != nil || isPending {
-			if err != nil {
-				return nil, 0, err
-			}
-			continue
-		}
-		same, err := l.shows(snapshot, id, row)
-		if err != nil {
-			return nil, 0, fmt.Errorf("copy of %s: %w", id, err)
-		}
-		if !same {
+	_, ok, _, err := l.copies.listing(snapshot, namespace, func(row Row) error {
+		listed++
+		lacks, err := l.lacks(snapshot, ID{Namespace: namespace, Key: row.Key}, row)
+		if lacks {
 			keys = append(keys, row.Key)
 		}
+		return err
+	})
+	if err != nil || !ok {
+		return nil, 0, err
 	}
-	return keys, len(kept.Rows), nil
+	return keys, listed, nil
+}
+
+// lacks reports whether an entry that a listing shows has neither a pending write nor the copy
+// that the listing shows.
+func (l *Listings) lacks(r pebble.Reader, id ID, row Row) (bool, error) {
+	if _, isPending, err := l.pending.visible(id); err != nil || isPending {
+		return false, err
+	}
+	same, err := l.shows(r, id, row)
+	if err != nil {
+		return false, fmt.Errorf("copy of %s: %w", id, err)
+	}
+	return !same, nil
 }
 
 // shows reports whether the settled copy of an entry is what its row shows: the same write of

@@ -109,7 +109,7 @@ func TestOlderAnswersAreLoggedOnce(t *testing.T) {
 func TestOlderRowsDoNotCount(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	row := func() journal.Row {
-		l, _, err := j.Listing("ns")
+		l, _, err := j.Listing("ns", allRows)
 		no(t, err)
 		return l.Rows[0]
 	}
@@ -172,7 +172,7 @@ func kept(t *testing.T, j *journal.Journal, namespace string) (copies, rows int,
 	t.Helper()
 	all, err := j.Belief.Copies(namespace, "", 10_000)
 	no(t, err)
-	l, _, err := j.Listing(namespace)
+	l, _, err := j.Listing(namespace, allRows)
 	no(t, err)
 	return len(all), len(l.Rows), l.Suspect
 }
@@ -237,7 +237,7 @@ func TestASuspectNamespace(t *testing.T) {
 		listedAt := time.Now()
 		time.Sleep(time.Hour)
 		commit(t, j, "ns", true)
-		l, _, err := j.Listing("ns")
+		l, _, err := j.Listing("ns", allRows)
 		no(t, err)
 		if !l.FetchedAt.Equal(listedAt) || !l.Complete {
 			t.Errorf("fetched at %v, want %v; complete %v", l.FetchedAt, listedAt, l.Complete)
@@ -362,7 +362,7 @@ func TestASuspectNamespaceOfManyRows(t *testing.T) {
 	}
 	commit(t, j, "ns", true, others...)
 	wantKept(t, j, "ns", 20, 1000, true)
-	if l, _, err := j.Listing("ns"); err != nil || l.Complete {
+	if l, _, err := j.Listing("ns", allRows); err != nil || l.Complete {
 		t.Errorf("complete: %v, %v", l.Complete, err)
 	}
 }

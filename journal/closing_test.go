@@ -31,7 +31,7 @@ func TestCallsAfterClose(t *testing.T) {
 		"Fill":              func() error { _, err := j.Fill(id, nil, func() bool { return true }); return err },
 		"Holdings":          func() error { _, err := j.Holdings(); return err },
 		"InDoubt":           func() error { _, err := j.InDoubt(); return err },
-		"Listing":           func() error { _, _, err := j.Listing("ns"); return err },
+		"Listing":           func() error { _, _, err := j.Listing("ns", allRows); return err },
 		"Lookup":            func() error { _, err := j.Lookup(id); return err },
 		"MarkSent":          func() error { return j.MarkSent(w) },
 		"Newest":            func() error { _, _, err := j.Newest(id); return err },

@@ -69,7 +69,7 @@ func TestDamagedStoreDoesNotStart(t *testing.T) {
 func TestDamagedCopyIsNotAnswered(t *testing.T) {
 	j := withDamagedCopies(t, "h/ns")
 	expect(t, j, key("c"), journal.Unknown, "")
-	if _, ok, err := j.Listing("ns"); ok || err != nil {
+	if _, ok, err := j.Listing("ns", allRows); ok || err != nil {
 		t.Errorf("listing: %v, %v", ok, err)
 	}
 }
@@ -109,7 +109,7 @@ func TestDamagedCopyIsReplaced(t *testing.T) {
 					t.Errorf("it holds %+v, %v", h, err)
 				}
 				no(t, j.BeginListing("ns").Commit(rows("x"), true))
-				l, ok, err := j.Listing("ns")
+				l, ok, err := j.Listing("ns", allRows)
 				no(t, err)
 				if !ok || len(l.Rows) != 1 || l.Rows[0].Key != "x" {
 					t.Errorf("the next listing is %+v", l)

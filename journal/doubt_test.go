@@ -28,7 +28,7 @@ func TestBuriedInDoubt(t *testing.T) {
 	}
 	for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
 		expect(t, j, a, journal.Unknown, "")
-		l, ok, err := j.Listing("ns")
+		l, ok, err := j.Listing("ns", allRows)
 		no(t, err)
 		if !ok || l.Complete || time.Since(l.FetchedAt) < time.Hour || len(l.Rows) != 1 || l.Rows[0].Key != "b" {
 			t.Errorf("the listing is %+v", l)
@@ -38,7 +38,7 @@ func TestBuriedInDoubt(t *testing.T) {
 		}
 	}
 	no(t, j.BeginListing("ns").Commit(rows("a"), true))
-	if l, _, err := j.Listing("ns"); err != nil || !l.Complete || len(l.Rows) != 1 {
+	if l, _, err := j.Listing("ns", allRows); err != nil || !l.Complete || len(l.Rows) != 1 {
 		t.Errorf("the next listing is %+v, %v", l, err)
 	}
 }
@@ -92,7 +92,7 @@ func TestListingInDoubtIsReplaced(t *testing.T) {
 	}
 	age := func(j *journal.Journal) time.Duration {
 		t.Helper()
-		l, ok, err := j.Listing("ns")
+		l, ok, err := j.Listing("ns", allRows)
 		if err != nil || !ok {
 			t.Fatal(ok, err)
 		}

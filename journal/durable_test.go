@@ -105,7 +105,7 @@ func TestReadersWaitForTheFill(t *testing.T) {
 			t.Error("the fill has ended before it was synced")
 		}
 		read, readErr := later(func() error { return second(j.Lookup(key("a"))) })
-		list, listErr := later(func() error { _, _, err := j.Listing("ns"); return err })
+		list, listErr := later(func() error { _, _, err := j.Listing("ns", allRows); return err })
 		if read() || list() {
 			t.Error("the readers did not wait")
 		}
@@ -130,7 +130,7 @@ func TestReadersWaitForTheListing(t *testing.T) {
 			t.Error("the listing was taken before it was synced")
 		}
 		read, readErr := later(func() error { return second(j.Lookup(key("a"))) })
-		list, listErr := later(func() error { _, _, err := j.Listing("ns"); return err })
+		list, listErr := later(func() error { _, _, err := j.Listing("ns", allRows); return err })
 		if read() || list() {
 			t.Errorf("readers did not wait: of the entry %v, of the listing %v", !read(), !list())
 		}

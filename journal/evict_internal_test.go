@@ -53,7 +53,7 @@ func TestListingIsRemovedUnderTheCopiesLock(t *testing.T) {
 	if err := <-evicted; err != nil {
 		t.Error(err)
 	}
-	if _, ok, err := j.Listing("ns"); ok || err != nil || j.CopiesLocked("ns") {
+	if _, ok, err := j.Listing("ns", allRows); ok || err != nil || j.CopiesLocked("ns") {
 		t.Errorf("the listing is there: %v, %v; the lock is still held: %v", ok, err, j.CopiesLocked("ns"))
 	}
 }

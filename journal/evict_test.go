@@ -110,7 +110,7 @@ func TestListingsStayWithinTheBudget(t *testing.T) {
 		maintain(t, j, 5*time.Second)
 		kept := 0
 		for i := range 12 {
-			l, ok, err := j.Listing(fmt.Sprint("ns", i))
+			l, ok, err := j.Listing(fmt.Sprint("ns", i), allRows)
 			no(t, err)
 			if ok && len(l.Rows) != len(listing) {
 				t.Errorf("listing %d has %d rows", i, len(l.Rows))
@@ -189,7 +189,7 @@ func TestWriteSettlesWhileTheListingIsRemoved(t *testing.T) {
 				if !removed() || !brought() || *removeErr != nil || *broughtErr != nil {
 					t.Errorf("%v, %v", *removeErr, *broughtErr)
 				}
-				if l, ok, err := j.Listing("ns"); ok || err != nil {
+				if l, ok, err := j.Listing("ns", allRows); ok || err != nil {
 					t.Errorf("the listing is %+v, %v", l, err)
 				}
 			})

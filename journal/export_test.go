@@ -212,3 +212,6 @@ func (j *Journal) MaintainOnce() error {
 	m := &maintainer{Journal: j, compacted: make(map[string]extent)}
 	return m.once(context.Background())
 }
+
+// allRows is more rows than a test's listing has.
+const allRows = 1 << 40

@@ -99,7 +99,7 @@ func rows(keys ...string) []journal.Row {
 // listed is the settled listing's keys.
 func listed(t *testing.T, j *journal.Journal) []string {
 	t.Helper()
-	l, ok, err := j.Listing("ns")
+	l, ok, err := j.Listing("ns", allRows)
 	if err != nil || !ok {
 		t.Fatalf("Listing = %v, %v", ok, err)
 	}
@@ -113,7 +113,7 @@ func listed(t *testing.T, j *journal.Journal) []string {
 func TestListingIsBroughtForward(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)
-	if _, ok, err := j.Listing("ns"); ok || err != nil {
+	if _, ok, err := j.Listing("ns", allRows); ok || err != nil {
 		t.Fatalf("Listing = %v, %v", ok, err)
 	}
 	no(t, j.BeginListing("ns").Commit(rows("a", "b", "c"), true))
@@ -128,7 +128,7 @@ func TestListingIsBroughtForward(t *testing.T) {
 		}
 	}
 	no(t, j.BeginListing("ns").Commit(rows("b", "x"), false))
-	l, _, err := j.Listing("ns")
+	l, _, err := j.Listing("ns", allRows)
 	no(t, err)
 	want := journal.Listing{Rows: rows("b", "x")}
 	for i := range want.Rows {
@@ -183,7 +183,7 @@ func TestListingTimesNeverDecrease(t *testing.T) {
 	no(t, j.BeginListing("ns").Commit(nil, true))
 	settle(t, j, key("a"))
 	no(t, j.BeginListing("ns").Commit(rows("a"), true))
-	l, _, err := j.Listing("ns")
+	l, _, err := j.Listing("ns", allRows)
 	no(t, err)
 	if len(l.Rows) != 1 || l.Rows[0].UpdatedAt < w.UpdatedAt {
 		t.Errorf("rows are %+v, the write was of %v", l.Rows, w.UpdatedAt)
@@ -201,7 +201,7 @@ func TestSettledWriteIsListedFirst(t *testing.T) {
 	fill := j.BeginListing("ns")
 	no(t, j.Settle(put(t, j, key("second"), "2")))
 	no(t, fill.Commit(append(upstream, journal.Row{Key: "first", UpdatedAt: ahead}), true))
-	l, _, err := j.Listing("ns")
+	l, _, err := j.Listing("ns", allRows)
 	no(t, err)
 	slices.SortFunc(l.Rows, func(a, b journal.Row) int {
 		if a.UpdatedAt > b.UpdatedAt {

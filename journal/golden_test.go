@@ -132,7 +132,7 @@ func tryDump(j *journal.Journal) (string, error) {
 			fmt.Fprintf(&b, "sent %s %x\n", d.ID, d.Contents)
 		}
 	}
-	l, ok, err := j.Listing("ns")
+	l, ok, err := j.Listing("ns", allRows)
 	fmt.Fprintf(&b, "listing %v %v %v\n", ok, l.Complete, l.FetchedAt.UTC())
 	for _, r := range l.Rows {
 		fmt.Fprintf(&b, "row {Key:%s ListBytes:%d UpdatedAt:%v}", r.Key, r.ListBytes, r.UpdatedAt)

@@ -136,7 +136,7 @@ func TestReadersWaitForTheDeadLetter(t *testing.T) {
 		dead, deadErr := later(func() error { return j.DeadLetter(w, journal.Failure{Status: 400}) })
 		dead()
 		read, readErr := later(func() error { return second(j.Lookup(key("a"))) })
-		listed, listErr := later(func() error { _, _, err := j.Listing("ns"); return err })
+		listed, listErr := later(func() error { _, _, err := j.Listing("ns", allRows); return err })
 		if dead() || read() || listed() {
 			t.Errorf("ended before the sync: %v, %v, %v", dead(), read(), listed())
 		}

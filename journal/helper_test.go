@@ -50,6 +50,9 @@ func open(t testing.TB, fs vfs.FS, change ...func(*journal.Options)) *journal.Jo
 }
 
 // crash is what a power cut leaves that keeps nothing that was not synced.
+// allRows is more rows than a test's listing has.
+const allRows = 1 << 40
+
 func crash(fs *vfs.MemFS) *vfs.MemFS { return fs.CrashClone(vfs.CrashCloneCfg{}) }
 
 func put(t testing.TB, j *journal.Journal, id journal.ID, value string) journal.Write {

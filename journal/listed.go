@@ -29,15 +29,21 @@ type listed struct {
 	damaged bool       // the kept listing cannot be read
 	unread  bool       // nor can some settled copies of the namespace
 	same    bool       // nothing on the disk changes
+	// wasComplete says that the kept listing had all keys before rows of it were trimmed.
+	wasComplete bool
 }
 
 // prepare compares upstream's rows with what is kept. The caller holds the copies lock.
 func (l *listed) prepare(rows []Row, complete bool) error {
 	namespace := l.fill.namespace
 	shown := rows
-	past, ok, damaged, err := l.listing(l.store.DB(), namespace)
+	var kept []Row
+	past, ok, damaged, err := l.listing(l.store.DB(), namespace, func(r Row) error { kept = append(kept, r); return nil })
 	if err != nil {
 		return err
+	}
+	if ok {
+		past.Rows, past.Complete = kept, past.Complete || l.wasComplete
 	}
 	var before record.Header
 	if ok {
@@ -201,9 +207,7 @@ func (l *listed) Fill(tx *store.Tx) error {
 	}
 	l.past = l.belief.note(namespace, l.header.Suspicion)
 	l.dropCopies(tx)
-	for _, key := range l.removed {
-		tx.Delete(record.RowKey(namespace, key))
-	}
+	l.removeRows(tx)
 	for _, row := range l.changed {
 		l.setRow(tx, namespace, row)
 	}
@@ -245,14 +249,24 @@ func (l *listed) dropMost() error {
 	return nil
 }
 
-// dropping is a part of a listing's change: it only removes copies.
+// dropping is a part of a listing's change: it only removes copies, or rows.
 type dropping struct{ listed }
 
 // Fill puts the removals into the batch.
 func (l *dropping) Fill(tx *store.Tx) error {
 	l.dropCopies(tx)
-	l.resized(l.fill.namespace, false, l.drops...)
+	if len(l.removed) > 0 {
+		setHeader(tx, l.fill.namespace, l.header)
+		l.removeRows(tx)
+	}
+	l.resized(l.fill.namespace, false, slices.Concat(l.resizes, l.drops)...)
 	return nil
+}
+
+func (l *listed) removeRows(tx *store.Tx) {
+	for _, key := range l.removed {
+		tx.Delete(record.RowKey(l.fill.namespace, key))
+	}
 }
 
 // Applied makes readers wait until the change is durable.

@@ -12,15 +12,20 @@ import (
 )
 
 // Listing returns the settled listing of a namespace; ok is false when upstream was
-// never asked for it, or the listing is damaged.
-func (j *Journal) Listing(namespace string) (l Listing, ok bool, err error) {
+// never asked for it, or the listing is damaged. The listing has the newest rows, at most so many of this
+// journal's own writes and as many of other writers', and says in Cut whether it has left out others.
+func (j *Journal) Listing(namespace string, most int) (l Listing, ok bool, err error) {
 	if err := j.store.Acquire(); err != nil {
 		return Listing{}, false, err
 	}
 	defer j.store.Release()
 	listing := ID{Namespace: namespace}
 	snapshot := j.copies.snapshot(listing)
-	l, ok, _, err = j.copies.listing(snapshot, namespace)
+	newest := &newestRows{most: most}
+	l, ok, _, err = j.copies.listing(snapshot, namespace, newest.add)
+	if ok {
+		l.Rows, l.Cut = newest.rows(), newest.dropped
+	}
 	noted := j.copies.seen.use(listing, unixNow())
 	if at := fromUnix(noted.confirmedAt); ok && at.After(l.FetchedAt) {
 		l.FetchedAt = at
@@ -28,16 +33,17 @@ func (j *Journal) Listing(namespace string) (l Listing, ok bool, err error) {
 	return l, ok, errors.Join(err, snapshot.Close())
 }
 
-// listing reads a listing; damaged says that it is there and cannot be read.
-func (c *copies) listing(r pebble.Reader, namespace string) (l Listing, ok, damaged bool, err error) {
-	if l, ok, err = readListing(r, namespace); err != nil {
+// listing reads a listing, and gives its rows to take in the order of their keys; damaged says that
+// the listing is there and cannot be read.
+func (c *copies) listing(r pebble.Reader, namespace string, take func(Row) error) (l Listing, ok, damaged bool, err error) {
+	if l, ok, err = readListing(r, namespace, take); err != nil {
 		damaged, err = c.giveUp(fmt.Errorf("listing of %s: %w", namespace, err))
 		return Listing{}, false, damaged, err
 	}
 	return l, ok, false, nil
 }
 
-func readListing(r pebble.Reader, namespace string) (Listing, bool, error) {
+func readListing(r pebble.Reader, namespace string, take func(Row) error) (Listing, bool, error) {
 	h, ok, err := readHeader(r, namespace)
 	if err != nil || !ok {
 		return Listing{}, false, err
@@ -46,7 +52,9 @@ func readListing(r pebble.Reader, namespace string) (Listing, bool, error) {
 	prefix := record.Within(record.RowPrefix, namespace)
 	err = store.ScanPrefix(r, prefix, func(key, body []byte, _ uint32) error {
 		row, err := record.DecodeRow(string(key[len(prefix):]), body)
-		l.Rows = append(l.Rows, row)
+		if err == nil {
+			err = take(row)
+		}
 		return err
 	})
 	return l, err == nil, err
@@ -129,7 +137,13 @@ func (f *ListingFill) Commit(rows []Row, complete bool) error {
 		return fmt.Errorf("listing of %s: %w", f.namespace, ErrChanged)
 	}
 	c := &listed{copies: f.j.copies, fill: f, unlock: unlock}
-	err := c.prepare(rows, complete)
+	var err error
+	if !complete && !f.believe {
+		err = c.trim(rows)
+	}
+	if err == nil {
+		err = c.prepare(rows, complete)
+	}
 	f.dropped = len(c.absent)
 	if err == nil {
 		err = c.dropMost()

@@ -170,7 +170,7 @@ func TestConcurrentFills(t *testing.T) {
 				t.Error(err)
 			}
 			_, err1 := j.Lookup(a)
-			_, _, err2 := j.Listing("ns")
+			_, _, err2 := j.Listing("ns", allRows)
 			if err := errors.Join(err1, err2); err != nil {
 				t.Error(err)
 			}

@@ -15,7 +15,7 @@ import (
 // another writer's.
 func wantOrigin(t *testing.T, j *journal.Journal, name string, seq uint64) {
 	t.Helper()
-	l, ok, err := j.Listing("ns")
+	l, ok, err := j.Listing("ns", allRows)
 	no(t, err)
 	for _, r := range l.Rows {
 		if r.Key == name {
@@ -102,7 +102,7 @@ func TestListedTimesAreInTheOrderOfTheWrites(t *testing.T) {
 		no(t, j.Settle(w))
 	}
 	anew(t, j, upstreamRow(c, 3e9), upstreamRow(b, 3e9+2), upstreamRow(a, 3e9+1), journal.Row{Key: "theirs", ListBytes: 1, UpdatedAt: 3e9 + 5})
-	l, _, err := j.Listing("ns")
+	l, _, err := j.Listing("ns", allRows)
 	no(t, err)
 	want := []journal.Row{
 		{Key: "a", UpdatedAt: 3e9 + 1}, {Key: "b", UpdatedAt: 3e9 + 2}, {Key: "c", UpdatedAt: 3e9 + 2 + 1e-6}, {Key: "theirs", UpdatedAt: 3e9 + 5},
@@ -119,7 +119,7 @@ func TestTheFirstListingIsNotOlderThanItsCopies(t *testing.T) {
 	w := put(t, j, key("a"), "1")
 	no(t, j.Settle(w))
 	anew(t, j, upstreamRow(w, 30)) // upstream's clock is behind
-	l, _, err := j.Listing("ns")
+	l, _, err := j.Listing("ns", allRows)
 	no(t, err)
 	if len(l.Rows) != 1 || l.Rows[0].UpdatedAt < w.UpdatedAt {
 		t.Errorf("rows are %+v, the write was of %f", l.Rows, w.UpdatedAt)

@@ -196,7 +196,7 @@ func TestRepairUnderLoad(t *testing.T) {
 					fillUnknown(t, j, k)
 				}
 			case 2:
-				if l, ok, err := j.Listing("ns"); err != nil || ok && l.Complete && len(l.Rows) < 40 {
+				if l, ok, err := j.Listing("ns", allRows); err != nil || ok && l.Complete && len(l.Rows) < 40 {
 					t.Errorf("a listing of %d rows, %v", len(l.Rows), err)
 				}
 				no(t, j.BeginListing("ns").Commit(upstreamRows(), true))
@@ -303,7 +303,7 @@ func TestListingOverDamagedCopies(t *testing.T) {
 	for _, i := range []int{1, 20, 39} {
 		expect(t, j, key("copy%02d", i), journal.Absent, "")
 	}
-	if l, ok, err := j.Listing("ns"); !ok || err != nil || len(l.Rows) != 1 {
+	if l, ok, err := j.Listing("ns", allRows); !ok || err != nil || len(l.Rows) != 1 {
 		t.Errorf("the listing is %+v, %v, %v", l.Rows, ok, err)
 	}
 	check(t, j)
@@ -323,15 +323,15 @@ func TestRepairedListingIsWhole(t *testing.T) {
 	no(t, j.FlushTables())
 	name := tableFrom(t, j, "l/")
 	overwrite(t, mem, name, flip(t, readAll(t, mem)[name], "")) // any of its blocks
-	if _, ok, err := j.Listing("ns"); ok || err != nil {
+	if _, ok, err := j.Listing("ns", allRows); ok || err != nil {
 		t.Fatalf("the damaged listing is answered: %v", err)
 	}
 	no(t, j.MaintainOnce())
-	if l, ok, err := j.Listing("ns"); ok || err != nil {
+	if l, ok, err := j.Listing("ns", allRows); ok || err != nil {
 		t.Errorf("a listing of %d rows is answered, %v", len(l.Rows), err)
 	}
 	no(t, j.BeginListing("ns").Commit(rows("a"), true))
-	if l, ok, err := j.Listing("ns"); !ok || err != nil || len(l.Rows) != 1 {
+	if l, ok, err := j.Listing("ns", allRows); !ok || err != nil || len(l.Rows) != 1 {
 		t.Errorf("the next listing has %d rows, %v, %v", len(l.Rows), ok, err)
 	}
 }

@@ -45,7 +45,7 @@ func TestRowsCountWithoutCopies(t *testing.T) {
 		sized(t, sizes, 100)
 		show(t, j, key("shown"), 200)
 		sized(t, sizes, 300)
-		l, _, err := j.Listing("ns")
+		l, _, err := j.Listing("ns", allRows)
 		no(t, err)
 		list(t, j, true, l.Rows...)
 		sized(t, sizes, 300)

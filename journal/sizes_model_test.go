@@ -21,7 +21,7 @@ func brute(t testing.TB, j *journal.Journal, keys []journal.ID) (sum int64) {
 		}
 	}))
 	rows := make(map[string]int)
-	l, _, err := j.Listing("ns")
+	l, _, err := j.Listing("ns", allRows)
 	no(t, err)
 	for _, r := range l.Rows {
 		rows[r.Key] = r.ListBytes

@@ -100,7 +100,7 @@ func TestASuspectNamespaceProvesNoAbsence(t *testing.T) {
 	wantKept(t, j, "ns", 20, 20, true)
 	for _, j := range []*journal.Journal{j, open(t, crash(fs), limits)} {
 		expect(t, j, key("had its copy removed"), journal.Unknown, "")
-		if l, ok, err := j.Listing("ns"); err != nil || !ok || l.Complete {
+		if l, ok, err := j.Listing("ns", allRows); err != nil || !ok || l.Complete {
 			t.Errorf("complete: %v, %v", l.Complete, err)
 		}
 	}

@@ -272,7 +272,7 @@ func observe(j *journal.Journal, ids accounts) (accounts, error) {
 		a.sent = true
 		got[id] = a
 	}
-	l, ok, err := j.Listing(listedSpace)
+	l, ok, err := j.Listing(listedSpace, allRows)
 	if err != nil || !ok {
 		return got, err
 	}

@@ -124,7 +124,7 @@ func wornDirectories(t *testing.T) []*worn {
 		var err error
 		w.letters, err = j.DeadLetters(0, 1000)
 		no(t, err)
-		l, _, err := j.Listing("ns")
+		l, _, err := j.Listing("ns", allRows)
 		no(t, err)
 		w.listing = l.Rows
 		all = append(all, w)
@@ -391,7 +391,7 @@ func keptKind(s journal.State) journal.Kind {
 
 // list reads the listing, and takes a new one of what upstream holds.
 func (u *use) list() error {
-	l, ok, err := u.j.Listing("ns")
+	l, ok, err := u.j.Listing("ns", allRows)
 	if err != nil {
 		return err
 	}

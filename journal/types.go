@@ -146,6 +146,7 @@ type Listing struct {
 	FetchedAt time.Time // when upstream was asked
 	Complete  bool      // it has all of upstream's keys, as far as is known
 	Suspect   bool      // it has entries that upstream does not show any more, see [Suspicion]
+	Cut       bool      // it has more rows than Rows
 }
 
 // DeadKind says what made a write a dead letter.

@@ -61,7 +61,7 @@ func TestUnchangedAnswerIsNotWritten(t *testing.T) {
 		if state := expect(t, j, key("a"), journal.Settled, "1"); !state.ConfirmedAt.Equal(last) {
 			t.Errorf("confirmed at %v, want %v", state.ConfirmedAt, last)
 		}
-		l, ok, err := j.Listing("ns")
+		l, ok, err := j.Listing("ns", allRows)
 		no(t, err)
 		if !ok || !l.Complete || !l.FetchedAt.Equal(last) {
 			t.Errorf("listing is %+v, want it to be of %v", l, last)
@@ -103,7 +103,7 @@ func TestUnchangedAnswerAfterTheClockWasSetBack(t *testing.T) {
 		if state := expect(t, j, key("a"), journal.Settled, "1"); state.ConfirmedAt.After(time.Now()) {
 			t.Errorf("confirmed at %v, and it is %v", state.ConfirmedAt, time.Now())
 		}
-		if l, _, err := j.Listing("ns"); err != nil || l.FetchedAt.After(time.Now()) {
+		if l, _, err := j.Listing("ns", allRows); err != nil || l.FetchedAt.After(time.Now()) {
 			t.Errorf("fetched at %v, and it is %v; %v", l.FetchedAt, time.Now(), err)
 		}
 	})

@@ -10,7 +10,7 @@ import (
 
 // lister is what a listing is made from: the journal.
 type lister interface {
-	Listing(namespace string) (l journal.Listing, ok bool, err error)
+	Listing(namespace string, most int) (l journal.Listing, ok bool, err error)
 	// VisitPending may visit an entry that is written meanwhile with both writes, the
 	// newer one later.
 	VisitPending(namespace string, visit func(journal.Pending)) error
@@ -26,26 +26,38 @@ type lister interface {
 // changed since before the first reading. An entry whose put settles during all this is
 // in the second reading, or the visit has seen its put.
 func list(from lister, namespace string, limit int, unchanged func() bool) (*localListing, error) {
-	settled, ok, err := from.Listing(namespace)
+	for most := maxListLimit + sparePuts; ; most *= 2 {
+		l, cut, err := listNewest(from, namespace, limit, most, unchanged)
+		if err != nil || l == nil || !cut || len(l.items) >= limit {
+			return l, err
+		}
+	}
+}
+
+// listNewest is list with no more rows than the newest: a namespace from which much was written
+// since upstream listed it has many. cut says that there are more: pending writes may have hidden
+// some of those that were read, and then the listing lacks others.
+func listNewest(from lister, namespace string, limit, most int, unchanged func() bool) (l *localListing, cut bool, err error) {
+	settled, ok, err := from.Listing(namespace, most)
 	if err != nil || !ok {
-		return nil, err
+		return nil, false, err
 	}
 	pending, err := visitPending(from, namespace, limit, settled.Rows)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if !unchanged() {
-		if settled, ok, err = readAgain(from, namespace, pending); err != nil || !ok {
-			return nil, err
+		if settled, ok, err = readAgain(from, namespace, most, pending); err != nil || !ok {
+			return nil, false, err
 		}
 		if pending.lacks(limit) { // too many of its puts have settled, and were deleted, meanwhile
-			return list(from, namespace, limit, unchanged)
+			return listNewest(from, namespace, limit, most, unchanged)
 		}
 	}
 	return &localListing{
 		namespace: namespace, items: pending.over(settled.Rows, limit),
 		complete: settled.Complete, confirmedAt: settled.FetchedAt, suspect: settled.Suspect,
-	}, nil
+	}, settled.Cut, nil
 }
 
 // visitPending visits a namespace's pending writes. Entries that are deleted during the
@@ -64,8 +76,8 @@ func visitPending(from lister, namespace string, limit int, rows []journal.Row) 
 
 // readAgain reads the rows after a visit, and looks up the entries that were not among
 // them before.
-func readAgain(from lister, namespace string, o *overlay) (settled journal.Listing, ok bool, err error) {
-	settled, ok, err = from.Listing(namespace)
+func readAgain(from lister, namespace string, most int, o *overlay) (settled journal.Listing, ok bool, err error) {
+	settled, ok, err = from.Listing(namespace, most)
 	if err != nil || !ok {
 		return settled, ok, err
 	}
@@ -88,7 +100,7 @@ func readAgain(from lister, namespace string, o *overlay) (settled journal.Listi
 		return settled, true, nil
 	}
 	o.sort()
-	return from.Listing(namespace)
+	return from.Listing(namespace, most)
 }
 
 // pendingOf is the pending write that a state is. The visit may have missed it, as the entry

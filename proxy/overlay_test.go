@@ -10,6 +10,7 @@ import (
 	diff "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
@@ -191,7 +192,7 @@ type fakeLister struct {
 	looked   []string
 }
 
-func (f *fakeLister) Listing(string) (journal.Listing, bool, error) {
+func (f *fakeLister) Listing(string, int) (journal.Listing, bool, error) {
 	rows := f.rows[min(f.readings, len(f.rows)-1)]
 	f.readings++
 	return journal.Listing{Rows: rows, Complete: true}, rows != nil, nil
@@ -295,5 +296,32 @@ func TestAListingBeforeManyDeletes(t *testing.T) {
 	l, err := list(&from, "ns", 5, func() bool { return from.readings > 2 })
 	if err != nil || len(l.items) != 5 || l.items[0].Key != fmt.Sprint("k", kept-1) {
 		t.Errorf("%+v, %v", l, err)
+	}
+}
+
+// A LIST reads the newest of many rows, and more of them where pending deletes hide those.
+func TestAListOfManyRows(t *testing.T) {
+	s := newSidecar(t)
+	const all, deleted = 4000, 1500
+	rows := make([]journal.Row, all)
+	for i := range rows {
+		rows[i] = journal.Row{Key: fmt.Sprintf("k%04d", i), ListBytes: 1, UpdatedAt: float64(i + 1)}
+	}
+	if err := s.journal.BeginListing("n").Commit(rows, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows[all-deleted:] {
+		if _, err := s.journal.Append(journal.NewWrite{ID: id("n", row.Key), Op: journal.Delete}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, limit := range []int{1, 10, maxListLimit} {
+		l, err := s.server.memory.list("n", limit, s.cache.Generation(cache.Key{Namespace: "n", Limit: limit}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(l.items) != limit || l.items[0].Key != rows[all-deleted-1].Key || l.items[limit-1].Key != rows[all-deleted-limit].Key {
+			t.Errorf("a limit of %d: %d items, from %v", limit, len(l.items), l.items[:min(1, len(l.items))])
+		}
 	}
 }

@@ -1,11 +1,9 @@
 package proxy
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -199,14 +197,13 @@ func refusesCaller(err error) bool {
 // listing, as long as a LIST would be answered with that. A listing that lacks nothing
 // knows which entries upstream does not hold.
 func (m *memory) mayBeListed(id journal.ID) (parameter string, err error) {
-	l, ok, err := m.journal.Listing(id.Namespace)
+	l, listed, ok, err := m.journal.Listings.Shows(id)
 	if err != nil {
 		return "", err
 	}
 	if !ok || m.policy(id.Namespace).Judge(true, cache.Age(l.FetchedAt, time.Now())) == cache.Worthless {
 		return assumed, nil
 	}
-	_, listed := slices.BinarySearchFunc(l.Rows, id.Key, func(row journal.Row, key string) int { return cmp.Compare(row.Key, key) })
 	switch {
 	case listed:
 		return "", nil

@@ -68,7 +68,7 @@ func TestDeadLetterInDoubtLeavesNoOldCopy(t *testing.T) {
 // wantUnlisted expects a listing that leaves k open, and asks for another.
 func wantUnlisted(t *testing.T, r *rig) {
 	t.Helper()
-	l, ok, err := r.journal.Listing("ns")
+	l, ok, err := r.journal.Listing("ns", 1000)
 	if err != nil || !ok {
 		t.Fatalf("no listing: %v", err)
 	}

@@ -1,0 +1,117 @@
+package journal
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+)
+
+// newestRows keeps the newest of the rows that it is given, in memory that does not grow with
+// their number. Of this journal's own writes the one with the higher number is the newer,
+// whatever the times say; of other writers' rows the one with the later time.
+type newestRows struct {
+	most        int // of each of the two
+	own, others []Row
+	floor       float64 // the latest time of a dropped row of an own write
+	dropped     bool
+}
+
+func (n *newestRows) add(r Row) error {
+	if r.Origin.Seq == 0 {
+		n.others = n.cut(append(n.others, r), 2*n.most)
+	} else {
+		n.own = n.cut(append(n.own, r), 2*n.most)
+	}
+	return nil
+}
+
+// cut leaves the newest of the rows if there are more than limit.
+func (n *newestRows) cut(rows []Row, limit int) []Row {
+	if len(rows) <= limit {
+		return rows
+	}
+	slices.SortFunc(rows, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(b.Origin.Seq, a.Origin.Seq), cmp.Compare(b.UpdatedAt, a.UpdatedAt))
+	})
+	for _, r := range rows[n.most:] {
+		if n.dropped = true; r.Origin.Seq != 0 {
+			n.floor = max(n.floor, r.UpdatedAt)
+		}
+	}
+	return rows[:n.most]
+}
+
+// rows are the newest rows in the order of their keys. An own write has no older time than the
+// dropped ones from before it.
+func (n *newestRows) rows() []Row {
+	n.own, n.others = n.cut(n.own, n.most), n.cut(n.others, n.most)
+	for i := range n.own {
+		n.own[i].UpdatedAt = max(n.own[i].UpdatedAt, n.floor)
+	}
+	all := slices.Concat(n.own, n.others)
+	slices.SortFunc(all, func(a, b Row) int { return strings.Compare(a.Key, b.Key) })
+	return all
+}
+
+// trimmedAtOnce bounds how many rows go with one change.
+const trimmedAtOnce = 1024
+
+// trim removes rows that an incomplete listing of upstream's does not show, by changes of their
+// own, until few enough are left to go with the listing: each write that settles adds a row, and
+// upstream lists no more than its newest keys. From the first change on the kept listing says that
+// it lacks keys. The caller holds the copies lock.
+func (l *listed) trim(rows []Row) error {
+	namespace := l.fill.namespace
+	h, ok, err := readHeader(l.store.DB(), namespace)
+	if err != nil || !ok || h.Suspicion.Since != 0 { // prepare gives a damaged one up, and looks at all rows of a suspect namespace
+		_, err = l.giveUp(err)
+		return err
+	}
+	shown := make(map[string]bool, len(rows)+len(l.fill.known))
+	for _, r := range rows {
+		shown[r.Key] = true
+	}
+	for _, k := range l.fill.known {
+		shown[k.Key] = true
+	}
+	l.wasComplete = h.Complete
+	h.Complete = false
+	for last := ""; ; {
+		keys, err := l.notShown(last, shown)
+		if err != nil || len(keys) < trimmedAtOnce {
+			return err
+		}
+		some := &dropping{listed: listed{copies: l.copies, fill: l.fill, header: h, removed: keys, unlock: func() {}}}
+		if err = some.resize(false); err == nil {
+			err = l.store.Update(some)
+			some.reveal()
+		}
+		if err != nil {
+			return err
+		}
+		last = keys[len(keys)-1]
+	}
+}
+
+// notShown returns the keys of the next rows behind a key that a listing does not show.
+func (l *listed) notShown(last string, shown map[string]bool) (keys []string, err error) {
+	prefix := record.Within(record.RowPrefix, l.fill.namespace)
+	after := append([]byte(string(prefix)+last), 0)
+	err = store.Each(l.store.DB(), after, record.After(prefix), func(key, _ []byte) error {
+		if name := string(key[len(prefix):]); !shown[name] {
+			keys = append(keys, name)
+		}
+		if len(keys) == trimmedAtOnce {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return keys, err
+}

@@ -1,0 +1,85 @@
+package journal_test
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// Of a namespace with more keys than upstream lists, each write that settles adds a row to the
+// kept listing, and the next listing takes those away that upstream does not show. What is known
+// of their entries stays.
+func TestAnIncompleteListingTrimsTheKeptOne(t *testing.T) {
+	const entries, shows = 3000, 100
+	fs := vfs.NewCrashableMem()
+	sizes, with := limited(1 << 40)
+	j := open(t, fs, with)
+	list(t, j, true)
+	var shown []journal.Row
+	for i := range entries {
+		put(t, j, key("e%04d", i), "value")
+		settle(t, j, key("e%04d", i))
+		if i >= entries-shows {
+			shown = append(shown, journal.Row{Key: key("e%04d", i).Key, ListBytes: 5, UpdatedAt: float64(1000 + i)})
+		}
+	}
+	if l, _, err := j.Listing("ns", allRows); err != nil || len(l.Rows) != entries || !l.Complete {
+		t.Fatalf("%d rows before, complete: %v, %v", len(l.Rows), l.Complete, err)
+	}
+	foreign := journal.Row{Key: "another host's", ListBytes: 7, UpdatedAt: 9000}
+	var found []journal.ID
+	j.Subscribe(func(c journal.Change) {
+		if c.Foreign {
+			found = append(found, c.ID)
+		}
+	})
+	list(t, j, false, append(shown, foreign)...)
+	if diff := cmp.Diff([]journal.ID{{Namespace: "ns", Key: foreign.Key}}, found); diff != "" {
+		t.Errorf("another host's write, which a complete listing did not have: %s", diff)
+	}
+	sized(t, sizes, entries*5+7)
+	for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
+		l, _, err := j.Listing("ns", allRows)
+		no(t, err)
+		if len(l.Rows) != shows+1 || l.Complete || l.Cut {
+			t.Errorf("%d rows, complete: %v, cut: %v", len(l.Rows), l.Complete, l.Cut)
+		}
+		expect(t, j, key("e0000"), journal.Settled, "value")
+		expect(t, j, key("unheard of"), journal.Unknown, "")
+		l, _, err = j.Listing("ns", 10)
+		no(t, err)
+		if len(l.Rows) != 11 || !l.Cut {
+			t.Errorf("%d of the newest rows, cut: %v", len(l.Rows), l.Cut)
+		}
+	}
+}
+
+// When a power cut comes amid the trimming, what is left of the listing says that it lacks keys.
+func TestTrimmingIsCutOff(t *testing.T) {
+	const entries = 3000
+	fs := vfs.NewCrashableMem()
+	j := open(t, fs)
+	list(t, j, true)
+	for i := range entries {
+		put(t, j, key("e%04d", i), "value")
+		settle(t, j, key("e%04d", i))
+	}
+	var cut *vfs.MemFS
+	changes := 0
+	j.Subscribe(func(c journal.Change) {
+		if c.ID.Key != "" {
+			return
+		}
+		if changes++; changes == 2 { // the first one is durable
+			cut = crash(fs)
+		}
+	})
+	list(t, j, false)
+	l, ok, err := open(t, cut).Listing("ns", allRows)
+	if err != nil || !ok || l.Complete || len(l.Rows) == 0 || len(l.Rows) == entries {
+		t.Errorf("%d rows, kept: %v, complete: %v, %v", len(l.Rows), ok, l.Complete, err)
+	}
+}
