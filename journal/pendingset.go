@@ -155,10 +155,13 @@ func (p *pendingSet) add(id ID, w *pending.Write) {
 
 // show makes a durable write visible. The caller holds the readers' lock.
 func (p *pendingSet) show(id ID, w *pending.Write) {
+	change := Change{ID: id, Seq: w.Seq, Written: true, Op: w.Op, Bytes: int(w.Bytes)}
 	if replaced, ok := p.index.Show(w); ok {
 		p.garbage.add(retired{id, replaced})
+		change.Ended = endingOf(&replaced, ReceiptSuperseded)
+		change.Ended.By = w.Seq
 	}
-	p.readers.changed(Change{ID: id, Seq: w.Seq, Written: true, Op: w.Op})
+	p.readers.changed(change)
 }
 
 // visible is the pending write that readers see; ok is false if there is none.

@@ -110,7 +110,7 @@ func (p *pendingSet) restore(records []retired, i int) {
 	}
 	p.index.Restore(r.id, r.v)
 	p.copies.sizes.restored(r.id, &r.v)
-	p.readers.changed(Change{ID: r.id, Seq: r.v.Seq, Written: true, Op: r.v.Op})
+	p.readers.changed(Change{ID: r.id, Seq: r.v.Seq, Written: true, Op: r.v.Op, Bytes: int(r.v.Bytes), Found: true})
 }
 
 // faultIn makes sure that the index speaks for the entry.

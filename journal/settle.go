@@ -138,6 +138,7 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 	if why.Kind == Superseded {
 		r.state = record.ReceiptSuperseded
 	}
+	r.dropped = why.Kind == Dropped
 	marked, err := marked(j.store, w)
 	if err != nil {
 		return fmt.Errorf("dead-lettering write %d to %s: %w", w.Seq, w.ID, err)
@@ -191,6 +192,7 @@ type retiring struct {
 	fill    func(tx *store.Tx, last *record.Version)
 	state   record.ReceiptState // what has become of the write
 	reason  string
+	dropped bool // by a person
 	hide    bool // readers wait until it is durable
 	// doubtful says that a request to the entry may yet be carried out.
 	doubtful bool
@@ -224,8 +226,12 @@ func (r *retiring) Fill(tx *store.Tx) error {
 
 // Applied takes the write out of the pending set.
 func (r *retiring) Applied() {
+	change := Change{ID: r.w.ID, Seq: r.w.Seq}
 	switch p := r.pending; {
 	case r.last:
+		v, _ := r.entry.Visible()
+		change.Ended = endingOf(&v, r.state)
+		change.Ended.Reason, change.Ended.Dropped = r.reason, r.dropped
 		p.index.Drop(r.entry)
 	case r.entry != nil:
 		p.index.WaitsSince(r.entry, r.w.UpdatedAt)
@@ -239,6 +245,6 @@ func (r *retiring) Applied() {
 		r.revealed = r.copies.hide(r.w.ID, ID{Namespace: r.w.Namespace})
 	}
 	r.copies.sizes.baseChanged(r.w.ID)
-	r.pending.readers.changed(Change{ID: r.w.ID, Seq: r.w.Seq})
+	r.pending.readers.changed(change)
 	r.unlock()
 }

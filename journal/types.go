@@ -183,7 +183,26 @@ type Change struct {
 	Seq     uint64 // of the write concerned
 	Written bool   // a new write became visible
 	Op      Op     // of the new write
+	Bytes   int    // length of the new write's value in UTF-8
+	Found   bool   // the new write is an earlier process's: the index has come to know it
 	Foreign bool   // upstream has shown a write that is not this journal's
+	Ended   Ending // of the write that has left the pending set, if one has: see Ending.Seq
+}
+
+// Ending says how a write has left the pending set. Each write has one, unless the process ends
+// before: its receipt says the same.
+type Ending struct {
+	Seq     uint64 // of the write; 0 if none has ended
+	Op      Op
+	Bytes   int          // length of its value in UTF-8
+	State   ReceiptState // not ReceiptPending
+	Dropped bool         // a person has dropped it; ReceiptDead
+	By      uint64       // sequence number of the later write that has superseded it; 0 if it is none of this journal's
+	Reason  string       // for people; never holds a value
+}
+
+func endingOf(v *record.Version, state ReceiptState) Ending {
+	return Ending{Seq: v.Seq, Op: v.Op, Bytes: int(v.Bytes), State: state}
 }
 
 var (

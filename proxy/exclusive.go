@@ -44,6 +44,7 @@ func (s *Server) Changed(c journal.Change) {
 	if c.Foreign {
 		s.memory.intruders.note(c.ID)
 	}
+	s.surface.events.changed(c)
 }
 
 func (i *intruders) note(id journal.ID) {

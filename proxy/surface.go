@@ -51,6 +51,7 @@ type surface struct {
 	prefetches    *prefetches
 	intruders     *intruders
 	restorer      *restorer
+	events        *events
 	stopping      atomic.Bool
 	operations    map[string]operation // by path
 }
@@ -67,7 +68,7 @@ const anyParameters = "*"
 
 func newSurface(opts Options, m *memory, running *tasks) *surface {
 	s := &surface{
-		tasks: running, prefetches: m.prefetches, intruders: m.intruders, restorer: m.restorer,
+		tasks: running, prefetches: m.prefetches, intruders: m.intruders, restorer: m.restorer, events: newEvents(),
 		journal: opts.Journal, flusher: opts.Flusher, identity: opts.Identity,
 		upstreamURL: opts.UpstreamURL, upstreamState: opts.UpstreamState, readsRefused: opts.ReadsRefused, quotas: opts.Quotas,
 		sizes:   opts.Sizes,
@@ -75,6 +76,7 @@ func newSurface(opts Options, m *memory, running *tasks) *surface {
 	}
 	s.operations = map[string]operation{
 		"status":       {http.MethodGet, s.status, nil},
+		"events":       {http.MethodGet, s.followEvents, []string{"namespace", "after"}},
 		"flush":        {http.MethodPost, s.flush, []string{"namespace", "timeout", "now"}},
 		"prefetch":     {http.MethodPost, s.prefetch, []string{"namespace", "timeout"}},
 		"pending":      {http.MethodGet, s.pending, []string{"namespace", "limit"}},

@@ -146,8 +146,23 @@ func apart(now, then time.Time) time.Duration {
 	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)).Abs())
 }
 
+// announce says that the write's request leaves now. The journal announces a newer write before
+// anybody is told that it supersedes this one, and waits for the lock to do so: nobody is told
+// that a superseded write is sent.
+func (c *crossing) announce() {
+	if c.f.opts.OnSend == nil {
+		return
+	}
+	c.f.mu.Lock()
+	defer c.f.mu.Unlock()
+	if c.newer == 0 {
+		c.f.opts.OnSend(c.write)
+	}
+}
+
 // send makes the write's request.
 func (c *crossing) send(ctx context.Context) (failed *Error) {
+	c.announce()
 	c.sent = time.Now()
 	_, failed = request(ctx, c.slot, c.write)
 	c.received = time.Now()

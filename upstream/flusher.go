@@ -76,6 +76,10 @@ type FlusherOptions struct {
 	LateWindow time.Duration
 	// BackoffInitial and BackoffMax bound the wait between attempts.
 	BackoffInitial, BackoffMax time.Duration
+	// OnSend, if not nil, is called right before the request of a pending write leaves, with the
+	// flusher's lock held: it must be quick, and must not call the flusher or the journal. It is
+	// not called for a write that is superseded by then.
+	OnSend func(journal.Write)
 	// OnOutcome, if not nil, is called with the verdict on every write request.
 	OnOutcome func(journal.Op, Verdict)
 	// OnSettled, if not nil, is called with every write that has settled and that

@@ -43,6 +43,9 @@ type Report struct {
 type HealthOptions struct {
 	// BackoffInitial and BackoffMax bound the wait between probes.
 	BackoffInitial, BackoffMax time.Duration
+	// OnState, if not nil, is called with every change of the state, with the health's lock held:
+	// it must be quick and must not call the health.
+	OnState func(Report)
 	// Logger receives one line when the state becomes worse, and one when upstream is up
 	// again. It must not be nil.
 	Logger *slog.Logger
@@ -52,6 +55,7 @@ type HealthOptions struct {
 // each, as one kind may fail while the other goes well; the state is that of both together.
 // Its methods may be called concurrently.
 type Health struct {
+	onState       func(Report)
 	mu            loggingMutex // guards the fields below, the circuits' too
 	reads, writes circuit
 	state         State
@@ -64,7 +68,7 @@ type Health struct {
 
 // NewHealth returns the health of an upstream of which nothing bad is known.
 func NewHealth(opts HealthOptions) *Health {
-	h := &Health{mu: loggingMutex{logger: opts.Logger}, state: Up, worst: Up, since: time.Now()}
+	h := &Health{onState: opts.OnState, mu: loggingMutex{logger: opts.Logger}, state: Up, worst: Up, since: time.Now()}
 	h.reads.init(h, opts.BackoffInitial, opts.BackoffMax)
 	h.writes.init(h, opts.BackoffInitial, opts.BackoffMax)
 	return h
@@ -75,6 +79,11 @@ func (h *Health) Report() Report {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.update() // a sick entry that nobody has tried again is forgotten
+	return h.report()
+}
+
+// report is how upstream does by what is known. The caller holds mu.
+func (h *Health) report() Report {
 	return Report{State: h.state, Since: h.since, Reason: h.reason(), LastSuccess: h.lastSuccess}
 }
 
@@ -140,6 +149,9 @@ func (h *Health) update() {
 	case worse[state] > worse[h.worst]:
 		h.worst = state
 		h.mu.log(slog.LevelWarn, logged[state], "reason", h.reason())
+	}
+	if h.onState != nil {
+		h.onState(h.report())
 	}
 }
 

@@ -41,6 +41,7 @@ func flusherOptions(
 		Linger:  func(namespace string) time.Duration { return d.config.Load().For(namespace).Linger },
 		Timeout: c.Upstream.Timeout, LateWindow: c.Upstream.LateWindow,
 		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax,
+		OnSend: func(w journal.Write) { d.proxy.Sending(w) },
 		OnOutcome: func(op journal.Op, verdict upstream.Verdict) {
 			flushes.WithLabelValues(op.String(), verdict.String()).Inc()
 		},

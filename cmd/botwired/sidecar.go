@@ -204,6 +204,7 @@ func (d *sidecar) openProxy(c *config.Config, engine upstream.Engine, forward ht
 	d.config.Store(c)
 	d.health = upstream.NewHealth(upstream.HealthOptions{
 		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax, Logger: d.logger,
+		OnState: func(r upstream.Report) { d.proxy.UpstreamChanged(upstreamStateOf(r)) },
 	})
 	d.slots = upstream.NewSlots(c.Upstream.Concurrency)
 	quotas := d.openQuotas(c, registry)
@@ -265,9 +266,11 @@ func cachePolicy(p config.Policy) cache.Policy {
 
 // upstreamState says how upstream does.
 func (d *sidecar) upstreamState() proxy.UpstreamState {
-	r := d.health.Report()
-	return proxy.UpstreamState{
-		State: string(r.State), Since: r.Since, Reason: r.Reason, LastSuccess: r.LastSuccess,
-		Concurrency: proxy.Concurrency(d.slots.Concurrency()),
-	}
+	now := upstreamStateOf(d.health.Report())
+	now.Concurrency = proxy.Concurrency(d.slots.Concurrency())
+	return now
+}
+
+func upstreamStateOf(r upstream.Report) proxy.UpstreamState {
+	return proxy.UpstreamState{State: string(r.State), Since: r.Since, Reason: r.Reason, LastSuccess: r.LastSuccess}
 }

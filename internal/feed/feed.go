@@ -1,0 +1,162 @@
+// Package feed hands records to readers that follow them, such as the pages that are open.
+//
+// Whoever adds a record never waits for a reader: the last records are in a ring, and each
+// reader reads from there at its own pace. A reader that is too slow, or comes back too late,
+// misses records, and is told how many. While nobody reads, a record costs one atomic load.
+package feed
+
+import (
+	"errors"
+	"sort"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// ErrTooMany refuses a reader beyond Options.Readers.
+var ErrTooMany = errors.New("too many readers")
+
+// Options configures a feed.
+type Options struct {
+	// Size is how many records are kept for the readers.
+	Size int
+	// Readers is the most that may read at a time.
+	Readers int
+	// Keeps is how long records are still taken after the last reader has left, for one that
+	// comes back.
+	Keeps time.Duration
+	// Burst, if not 0, is how many records are taken between two reads of any reader. Of more
+	// than that, a record is only counted, which costs two atomic additions and no lock.
+	Burst int64
+}
+
+// Record is one record of a feed, with its number. The first one has the number 1.
+type Record[T any] struct {
+	Number uint64
+	Value  T
+}
+
+// Feed is the last records, and who reads them. Its methods may be called concurrently.
+type Feed[T any] struct {
+	opts   Options
+	wanted atomic.Bool   // somebody reads, or has just left
+	last   atomic.Uint64 // number of the last record, those included that were only counted
+	burst  atomic.Int64  // records that may still be taken
+
+	mu      sync.Mutex // innermost; guards the fields below
+	ring    []Record[T]
+	taken   uint64 // records that have been in the ring
+	kept    uint64 // the first of them that still counts
+	readers map[*Reader[T]]struct{}
+	closing *time.Timer // ends the recording; nil if it is not about to end
+}
+
+// New returns a feed that nobody reads.
+func New[T any](opts Options) *Feed[T] {
+	return &Feed[T]{opts: opts, readers: make(map[*Reader[T]]struct{})}
+}
+
+// Wanted reports whether a record would be taken. It is one atomic load: who has to do
+// something to make a record asks before.
+func (f *Feed[T]) Wanted() bool { return f.wanted.Load() }
+
+// Add takes a record, if it is wanted.
+func (f *Feed[T]) Add(v T) {
+	if !f.wanted.Load() {
+		return
+	}
+	if f.opts.Burst > 0 && f.burst.Add(-1) < 0 {
+		f.last.Add(1)
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ring == nil {
+		return // the last reader has left meanwhile
+	}
+	f.ring[f.taken%uint64(len(f.ring))] = Record[T]{f.last.Add(1), v}
+	f.taken++
+	f.kept = max(f.kept, f.taken-min(f.taken, uint64(len(f.ring))))
+	for r := range f.readers {
+		r.rouse()
+	}
+}
+
+// Follow returns a reader of the records from now on.
+func (f *Feed[T]) Follow() (*Reader[T], error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.follow(f.taken, f.last.Load())
+}
+
+// Resume returns a reader of the records after one. If some of them are gone, ok is false, and
+// the reader reads from now on.
+func (f *Feed[T]) Resume(after uint64) (r *Reader[T], ok bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at, seen := f.taken, f.last.Load()
+	if f.ring != nil {
+		held := int(f.taken - f.kept)
+		next := f.kept + uint64(sort.Search(held, func(i int) bool { return f.at(f.kept+uint64(i)).Number > after }))
+		if ok = next < f.taken && f.at(next).Number == after+1 || next == f.taken && after == seen; ok {
+			at, seen = next, after
+		}
+	}
+	r, err = f.follow(at, seen)
+	return r, ok, err
+}
+
+// follow adds a reader. The caller holds mu.
+func (f *Feed[T]) follow(at, seen uint64) (*Reader[T], error) {
+	if len(f.readers) >= f.opts.Readers {
+		return nil, ErrTooMany
+	}
+	if f.closing != nil {
+		f.closing.Stop()
+		f.closing = nil
+	}
+	if f.ring == nil {
+		f.ring = make([]Record[T], f.opts.Size)
+	}
+	r := &Reader[T]{feed: f, at: at, seen: seen, wake: make(chan struct{}, 1)}
+	f.readers[r] = struct{}{}
+	f.burst.Store(f.opts.Burst)
+	f.wanted.Store(true)
+	return r, nil
+}
+
+// leave removes a reader.
+func (f *Feed[T]) leave(r *Reader[T]) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, ok := f.readers[r]; !ok {
+		return
+	}
+	if delete(f.readers, r); len(f.readers) > 0 {
+		return
+	}
+	if f.opts.Keeps == 0 {
+		f.stop()
+		return
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(f.opts.Keeps, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.closing == timer { // else somebody has come back meanwhile
+			f.stop()
+		}
+	})
+	f.closing = timer
+}
+
+// stop ends the recording. What comes until the next reader has no number, so one number is left
+// out: who resumes from before it is told that something is missing. The caller holds mu.
+func (f *Feed[T]) stop() {
+	f.wanted.Store(false)
+	f.closing, f.ring, f.kept = nil, nil, f.taken
+	f.last.Add(1)
+}
+
+// at is a record in the ring. The caller holds mu.
+func (f *Feed[T]) at(i uint64) *Record[T] { return &f.ring[i%uint64(len(f.ring))] }
