@@ -242,7 +242,8 @@ func TestTheWinnerIsAnnounced(t *testing.T) {
 	w := put(t, j, key("a"), "1")
 	changes = nil
 	no(t, j.Fence.Lose(w, foreign("theirs", 20), "later"))
-	if diff := cmp.Diff([]journal.Change{{ID: key("a"), Seq: w.Seq}}, changes); diff != "" {
+	ended := journal.Ending{Seq: w.Seq, Op: journal.Put, Bytes: 1, State: journal.ReceiptSuperseded, Reason: "later"}
+	if diff := cmp.Diff([]journal.Change{{ID: key("a"), Seq: w.Seq, Ended: ended}}, changes); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -27,10 +27,12 @@ func (m *memory) findEntry(id journal.ID, d directives) (found, error) {
 		return found{}, err
 	}
 	known := newest(id, &state, item)
-	if known != nil && known != item {
+	fromJournal := known != nil && known != item
+	if fromJournal {
 		known = m.cache.Put(key, generation, *known)
 	}
 	f := m.judge(id.Namespace, d, known, generation)
+	f.disk = fromJournal
 	f.mayExist = state.Listed || state.InDoubt
 	return f, nil
 }

@@ -23,7 +23,8 @@ func (m *memory) findListing(namespace string, limit int, d directives) (found, 
 	m.used.note(namespace)
 	key := cache.Key{Namespace: namespace, Limit: limit}
 	item, generation := m.cache.Get(key)
-	if item == nil {
+	disk := item == nil
+	if disk {
 		l, err := m.list(namespace, limit, generation)
 		if err != nil {
 			return found{}, err
@@ -32,7 +33,9 @@ func (m *memory) findListing(namespace string, limit int, d directives) (found, 
 			item = m.cache.Put(key, generation, l.item(limit))
 		}
 	}
-	return m.judge(namespace, d, item, generation), nil
+	f := m.judge(namespace, d, item, generation)
+	f.disk = disk
+	return f, nil
 }
 
 // list makes a listing of what is known here, nil if upstream was never asked for it.

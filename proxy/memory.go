@@ -66,6 +66,7 @@ func (m *memory) answerListing(w http.ResponseWriter, r *http.Request, namespace
 		}
 	}
 	m.metrics.lists[a.source].Inc()
+	observed(w).answer(a)
 	a.describe(w.Header())
 	if a.item.Incomplete {
 		w.Header().Set("Botwired-List", listingIncomplete)
@@ -100,6 +101,7 @@ func (m *memory) finishGet(w http.ResponseWriter, id journal.ID, d directives, c
 		}
 	}
 	m.metrics.reads[a.source].Inc()
+	observed(w).answer(a)
 	a.describe(w.Header())
 	if a.item.Body == nil {
 		wire.NotFound(id.Namespace, id.Key).Write(w)

@@ -38,21 +38,22 @@ const (
 )
 
 // sourceNames has the names of each source: its Cache-Status, whose value all answers
-// share, and its label in the metrics.
+// share, its label in the metrics, and its name in the monitor.
 var sourceNames = [sources]struct {
 	cacheStatus []string
 	label       string
+	monitor     string
 }{
-	fromCache:    {[]string{"botwired; hit"}, "hit"},
-	fromPending:  {[]string{"botwired; hit; detail=pending"}, "pending"},
-	fromStale:    {[]string{"botwired; hit; detail=stale-while-revalidate"}, "stale"},
-	fromFallback: {[]string{"botwired; hit; detail=stale-if-error"}, "fallback"},
-	fromAssumed:  {[]string{"botwired; hit; detail=assume-absent"}, "assumed"},
-	fromSuspect:  {[]string{"botwired; hit; detail=suspect"}, "suspect"},
-	fromOlder:    {[]string{"botwired; hit; detail=older-answer"}, "older"},
-	fromUpstream: {[]string{"botwired; fwd=miss"}, "miss"},
-	fromExpired:  {[]string{"botwired; fwd=stale"}, "expired"},
-	fromDemand:   {[]string{"botwired; fwd=request"}, "demanded"},
+	fromCache:    {[]string{"botwired; hit"}, "hit", "memory"},
+	fromPending:  {[]string{"botwired; hit; detail=pending"}, "pending", "pending"},
+	fromStale:    {[]string{"botwired; hit; detail=stale-while-revalidate"}, "stale", "stale"},
+	fromFallback: {[]string{"botwired; hit; detail=stale-if-error"}, "fallback", "fallback"},
+	fromAssumed:  {[]string{"botwired; hit; detail=assume-absent"}, "assumed", "assumed"},
+	fromSuspect:  {[]string{"botwired; hit; detail=suspect"}, "suspect", "suspect"},
+	fromOlder:    {[]string{"botwired; hit; detail=older-answer"}, "older", "older"},
+	fromUpstream: {[]string{"botwired; fwd=miss"}, "miss", "upstream"},
+	fromExpired:  {[]string{"botwired; fwd=stale"}, "expired", "upstream"},
+	fromDemand:   {[]string{"botwired; fwd=request"}, "demanded", "upstream"},
 }
 
 // answer is an item and where it is from.
@@ -60,6 +61,7 @@ type answer struct {
 	item   *cache.Item
 	source source
 	age    time.Duration
+	disk   bool // it was made of what the journal has, as the cache had nothing
 }
 
 func (a answer) describe(h http.Header) {
@@ -86,6 +88,7 @@ type found struct {
 	freshness  cache.Freshness
 	age        time.Duration
 	excludedBy string // the caller's directive that keeps the item from being the answer; "" if none does
+	disk       bool   // the journal had the item, and the cache had not
 	mayExist   bool   // nothing is known, but that upstream holds the entry, or may
 }
 
@@ -113,7 +116,7 @@ func (f found) answer() answer {
 	if f.item != nil && f.item.ConfirmedAt.IsZero() {
 		return answer{item: f.item, source: fromPending}
 	}
-	a := answer{item: f.item, source: fromCache, age: f.age}
+	a := answer{item: f.item, source: fromCache, age: f.age, disk: f.disk}
 	if f.item != nil && f.item.Doubt != uint8(journal.Believed) {
 		a.source = doubted[f.item.Doubt]
 	}

@@ -227,17 +227,25 @@ func (s *Server) Close() { s.tasks.close() }
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.serve(r.Context(), w, r.Method, r.URL.Path, func() error { return s.route(w, r) })
+	seen := s.surface.monitor.beginHTTP(r)
+	s.serve(r.Context(), w, r.Method, r.URL.Path, seen, func(w http.ResponseWriter) error { return s.route(w, r) })
 }
 
 // serve has handle answer a request, and turns its error or its panic into an answer.
-func (s *Server) serve(ctx context.Context, w http.ResponseWriter, method, path string, handle func() error) {
+func (s *Server) serve(
+	ctx context.Context, w http.ResponseWriter, method, path string, seen *observation, handle func(http.ResponseWriter) error,
+) {
+	if seen != nil {
+		observing := &observedWriter{ResponseWriter: w, seen: seen}
+		defer observing.end()
+		w = observing
+	}
 	if !s.tasks.start() {
 		shuttingDown(w).Write(w)
 		return
 	}
 	defer s.tasks.done()
-	if err := recovered(s.logger, handle); err != nil {
+	if err := recovered(s.logger, func() error { return handle(w) }); err != nil {
 		s.fail(ctx, w, method, path, err)
 	}
 }

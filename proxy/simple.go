@@ -21,13 +21,15 @@ func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, l
 		return nil, nil
 	}
 	defer s.tasks.done()
-	answer, rest, err := s.atOnce(journal.ID{Namespace: route.Namespace, Key: route.Key}, r, dst)
+	seen := s.surface.monitor.begin(r.Method, r.Path, route)
+	answer, rest, err := s.atOnce(journal.ID{Namespace: route.Namespace, Key: route.Key}, r, dst, seen)
 	switch {
 	case err != nil:
-		return nil, s.later(r, func(context.Context, http.ResponseWriter) error { return err })
+		return nil, s.later(r, seen, func(context.Context, http.ResponseWriter) error { return err })
 	case rest != nil:
-		return nil, s.later(r, rest)
+		return nil, s.later(r, seen, rest)
 	}
+	seen.end(http.StatusOK)
 	return answer, nil
 }
 
@@ -39,18 +41,18 @@ func BodyMatters(r *fastpath.Request) bool { return wire.ParseRoute(r.Path).Kind
 type finish func(ctx context.Context, w http.ResponseWriter) error
 
 // atOnce answers as far as it can without waiting.
-func (s *Server) atOnce(id journal.ID, r *fastpath.Request, dst []byte) (answer []byte, rest finish, err error) {
+func (s *Server) atOnce(id journal.ID, r *fastpath.Request, dst []byte, seen *observation) (answer []byte, rest finish, err error) {
 	defer recoverPanic(s.logger, &err)
 	if r.Method == http.MethodPut {
-		return s.memory.putSimple(id, r, dst)
+		return s.memory.putSimple(id, r, dst, seen)
 	}
-	return s.memory.getSimple(id, r.Date, dst)
+	return s.memory.getSimple(id, r.Date, dst, seen)
 }
 
-func (s *Server) later(r *fastpath.Request, rest finish) fastpath.Later {
+func (s *Server) later(r *fastpath.Request, seen *observation, rest finish) fastpath.Later {
 	method, path := r.Method, r.Path
 	return func(ctx context.Context, w http.ResponseWriter) {
-		s.serve(ctx, w, method, path, func() error { return rest(ctx, w) })
+		s.serve(ctx, w, method, path, seen, func(w http.ResponseWriter) error { return rest(ctx, w) })
 	}
 }
 
@@ -60,7 +62,7 @@ const copiedValue = 16 << 10
 
 // getSimple answers a GET at once if a fresh value is known here. Else the rest goes on
 // from what was found.
-func (m *memory) getSimple(id journal.ID, date string, dst []byte) (answer []byte, rest finish, err error) {
+func (m *memory) getSimple(id journal.ID, date string, dst []byte, seen *observation) (answer []byte, rest finish, err error) {
 	if refusal := wire.CheckEntry(id.Namespace, id.Key); refusal != nil {
 		return nil, nil, refusal
 	}
@@ -75,6 +77,8 @@ func (m *memory) getSimple(id journal.ID, date string, dst []byte) (answer []byt
 	}
 	a := found.answer()
 	m.metrics.reads[a.source].Inc()
+	seen.answer(a)
+	seen.body(len(a.item.Body))
 	dst = append(dst, "HTTP/1.1 200 OK\r\n"...)
 	if seconds, ok := a.ageHeader(); ok {
 		dst = append(dst, "Age: "...)
@@ -93,8 +97,10 @@ func (m *memory) getSimple(id journal.ID, date string, dst []byte) (answer []byt
 var jsonHeader = http.Header{"Content-Type": jsonType}
 
 // putSimple checks in the order of [wire.Bodies.ReadPut].
-func (m *memory) putSimple(id journal.ID, r *fastpath.Request, dst []byte) (answer []byte, rest finish, err error) {
+func (m *memory) putSimple(id journal.ID, r *fastpath.Request, dst []byte, seen *observation) (answer []byte, rest finish, err error) {
 	value, refusal := wire.DecodePut(jsonHeader, r.Body)
+	seen.put(value)
+	seen.body(len(r.Body))
 	if refusal == nil {
 		refusal = wire.CheckPut(id.Namespace, id.Key, value)
 	}
@@ -110,6 +116,7 @@ func (m *memory) putSimple(id journal.ID, r *fastpath.Request, dst []byte) (answ
 	if err != nil {
 		return nil, nil, err
 	}
+	seen.acknowledged()
 	dst = append(dst, "HTTP/1.1 200 OK\r\nBotwired-Write: pending; seq="...)
 	dst = strconv.AppendUint(dst, written.Seq, 10)
 	dst = append(dst, "\r\nEtag: "...)

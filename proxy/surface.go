@@ -52,6 +52,7 @@ type surface struct {
 	intruders     *intruders
 	restorer      *restorer
 	events        *events
+	monitor       *monitor
 	stopping      atomic.Bool
 	operations    map[string]operation // by path
 }
@@ -68,7 +69,7 @@ const anyParameters = "*"
 
 func newSurface(opts Options, m *memory, running *tasks) *surface {
 	s := &surface{
-		tasks: running, prefetches: m.prefetches, intruders: m.intruders, restorer: m.restorer, events: newEvents(),
+		tasks: running, prefetches: m.prefetches, intruders: m.intruders, restorer: m.restorer, events: newEvents(), monitor: newMonitor(),
 		journal: opts.Journal, flusher: opts.Flusher, identity: opts.Identity,
 		upstreamURL: opts.UpstreamURL, upstreamState: opts.UpstreamState, readsRefused: opts.ReadsRefused, quotas: opts.Quotas,
 		sizes:   opts.Sizes,
@@ -77,6 +78,7 @@ func newSurface(opts Options, m *memory, running *tasks) *surface {
 	s.operations = map[string]operation{
 		"status":       {http.MethodGet, s.status, nil},
 		"events":       {http.MethodGet, s.followEvents, []string{"namespace", "after"}},
+		"monitor":      {http.MethodGet, s.followRequests, []string{"namespace", "values"}},
 		"flush":        {http.MethodPost, s.flush, []string{"namespace", "timeout", "now"}},
 		"prefetch":     {http.MethodPost, s.prefetch, []string{"namespace", "timeout"}},
 		"pending":      {http.MethodGet, s.pending, []string{"namespace", "limit"}},

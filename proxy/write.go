@@ -23,6 +23,7 @@ func (m *memory) put(w http.ResponseWriter, r *http.Request, id journal.ID) erro
 		return refusal
 	}
 	defer room.Release()
+	observed(w).put(value)
 	if m.writesThrough(id.Namespace) {
 		room.Release() // a namespace that waits for upstream is not to keep others from reading
 		return putThrough(r.Context(), m, w, newPut(id, value), c)

@@ -1,0 +1,229 @@
+package proxy
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/feed"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+const (
+	// monitorKept is how many requests wait for readers, and monitorReaders how many may read.
+	monitorKept    = 1024
+	monitorReaders = 8
+	// monitorBurst is how many requests are taken until some reader reads again.
+	monitorBurst = 2 * streamBatch
+	// monitorValue is how much of a value is shown, in bytes: values of the largest size would
+	// take too much memory.
+	monitorValue = 4 << 10
+	// monitorName is how much of a path or a name is shown, in bytes: all of what is valid.
+	monitorName = 256
+)
+
+// monitor shows the requests of the memory API to those who look.
+type monitor struct {
+	feed   *feed.Feed[request]
+	values atomic.Int64 // readers that want to see values
+}
+
+func newMonitor() *monitor {
+	return &monitor{feed: feed.New[request](feed.Options{Size: monitorKept, Readers: monitorReaders, Burst: monitorBurst})}
+}
+
+// request is one request, and how it was answered.
+type request struct {
+	method, path string
+	id           journal.ID // without a key for a LIST; empty if the path names neither
+	at           time.Time
+	took         time.Duration
+	status       int
+	answered     string
+	age          time.Duration // cache.Forever if the answer has none
+	bytes        int           // of the body: the request's of a PUT, else the answer's
+	value        string
+	hasValue     bool
+	cut          bool // the value is longer
+}
+
+// observation is a request that is being answered and that somebody wants to see. A nil one is a
+// request that nobody wants to see: its methods do nothing then.
+type observation struct {
+	monitor *monitor
+	request
+	item   *cache.Item // the answer to a GET
+	values bool
+}
+
+// begin returns an observation, nil if nobody looks.
+func (m *monitor) begin(method, path string, route wire.Route) *observation {
+	if !m.feed.Wanted() {
+		return nil
+	}
+	o := &observation{monitor: m, values: m.values.Load() > 0}
+	o.request = request{method: method, at: time.Now(), age: cache.Forever}
+	o.path, _ = cut(path, monitorName)
+	o.id.Namespace, _ = cut(route.Namespace, monitorName)
+	o.id.Key, _ = cut(route.Key, monitorName)
+	return o
+}
+
+// cut returns as much of a text as is shown, and whether it is longer. A part of a long one would
+// keep all of it in memory: it is a copy.
+func cut(text string, most int) (shown string, longer bool) {
+	if len(text) <= most {
+		return text, false
+	}
+	for !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return strings.Clone(text[:most]), true
+}
+
+// beginHTTP is begin for a request of net/http's; nil also if it is not the memory API's.
+func (m *monitor) beginHTTP(r *http.Request) *observation {
+	if !m.feed.Wanted() || strings.HasPrefix(r.URL.Path+"/", surfacePrefix) {
+		return nil
+	}
+	route := wire.ParseRoute(r.URL.Path)
+	if route.Kind == wire.Other {
+		return nil
+	}
+	o := m.begin(r.Method, r.URL.Path, route)
+	if o != nil && r.Method == http.MethodPut {
+		r.Body = &countedBody{r.Body, &o.bytes}
+	}
+	return o
+}
+
+// answer notes where the answer to a read is from.
+func (o *observation) answer(a answer) {
+	if o == nil {
+		return
+	}
+	if o.answered = sourceNames[a.source].monitor; a.disk && a.source == fromCache {
+		o.answered = "disk"
+	}
+	if a.source < fromUpstream {
+		o.age = a.age
+	}
+	if o.id.Key != "" {
+		o.item = a.item
+	}
+}
+
+// put notes what a PUT writes.
+func (o *observation) put(value string) {
+	if o != nil && o.values {
+		o.setValue(value)
+	}
+}
+
+func (o *observation) setValue(value string) {
+	o.value, o.cut = cut(value, monitorValue)
+	o.hasValue = true
+}
+
+// end shows a request that was answered.
+func (o *observation) end(status int) {
+	if o == nil {
+		return
+	}
+	o.took, o.status = time.Since(o.at), status
+	switch {
+	case o.answered != "":
+	case status >= http.StatusInternalServerError:
+		o.answered = "failed"
+	case status >= http.StatusBadRequest:
+		o.answered = "refused"
+	}
+	if o.values && status == http.StatusOK && o.item != nil && o.item.Body != nil {
+		var entry struct{ Value string }
+		if json.Unmarshal(o.item.Body, &entry) == nil {
+			o.setValue(entry.Value)
+		}
+	}
+	if status >= http.StatusMultipleChoices {
+		o.value, o.hasValue, o.cut = "", false, false
+	}
+	o.monitor.feed.Add(o.request)
+}
+
+// body notes how many bytes the body has, if nobody counts them.
+func (o *observation) body(bytes int) {
+	if o != nil {
+		o.bytes = bytes
+	}
+}
+
+// acknowledged notes that a write is pending now.
+func (o *observation) acknowledged() {
+	if o != nil {
+		o.answered = "pending"
+	}
+}
+
+// countedBody is the body of a request, of which it counts the bytes that were read.
+type countedBody struct {
+	io.ReadCloser
+	bytes *int
+}
+
+func (b *countedBody) Read(p []byte) (n int, err error) {
+	n, err = b.ReadCloser.Read(p)
+	*b.bytes += n
+	return n, err
+}
+
+// observedWriter writes the answer to an observed request.
+type observedWriter struct {
+	http.ResponseWriter
+	seen   *observation
+	status int
+}
+
+// Unwrap is for [http.ResponseController].
+func (w *observedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *observedWriter) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *observedWriter) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	if w.seen.method != http.MethodPut {
+		w.seen.bytes += len(p)
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// end shows the request.
+func (w *observedWriter) end() {
+	if state, _, ok := strings.Cut(w.Header().Get("Botwired-Write"), ";"); ok {
+		w.seen.answered = state
+	}
+	if w.status == 0 { // the caller is gone
+		return
+	}
+	w.seen.end(w.status)
+}
+
+// observed is the observation of the request that is answered with w; nil if there is none.
+func observed(w http.ResponseWriter) *observation {
+	if w, ok := w.(*observedWriter); ok {
+		return w.seen
+	}
+	return nil
+}
