@@ -83,12 +83,14 @@ func (r *Reader) Next() (Event, error) {
 	e := Event{Name: "message"}
 	id, data, size := r.LastID, []byte(nil), 0
 	for r.lines.Scan() {
-		if r.Heard != nil {
-			r.Heard()
-		}
 		line := r.lines.Text()
 		if line == "" {
 			r.LastID = id
+		}
+		if r.Heard != nil {
+			r.Heard()
+		}
+		if line == "" {
 			if len(data) > 0 {
 				e.ID, e.Data = id, data[:len(data)-1] // without the last line's end
 				return e, nil
