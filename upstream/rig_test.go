@@ -56,7 +56,11 @@ type rig struct {
 	forgetful bool
 	fences    map[string]int // how many have ended how, to be read after stop
 	asked     int            // how many requests they have made
-	stop      func()         // idempotent; as in a shutdown, but without a drain
+	// What openRig adds; each may be nil.
+	adjust  func(*upstream.FlusherOptions)
+	changed func(journal.Change) // hears of each change, after the flusher
+	onState func(upstream.Report)
+	stop    func() // idempotent; as in a shutdown, but without a drain
 }
 
 // bubble runs a test in virtual time.
@@ -107,7 +111,7 @@ func openRig(r *rig, change ...func(*journal.Options)) *rig {
 	}
 	logger := slog.New(slog.NewTextHandler(r.log, nil))
 	r.health = upstream.NewHealth(upstream.HealthOptions{
-		BackoffInitial: backoffInitial, BackoffMax: backoffMax, Logger: logger,
+		BackoffInitial: backoffInitial, BackoffMax: backoffMax, Logger: logger, OnState: r.onState,
 	})
 	if quota != nil {
 		ledger := journal.OpenSpendings(journal.Options{Dir: "journal", FS: fs})
@@ -140,8 +144,16 @@ func openRig(r *rig, change ...func(*journal.Options)) *rig {
 			r.asked += requests
 		}
 	}
+	if r.adjust != nil {
+		r.adjust(&flushing)
+	}
 	r.flusher = upstream.NewFlusher(flushing)
-	r.journal.Subscribe(r.flusher.Changed)
+	r.journal.Subscribe(func(c journal.Change) {
+		r.flusher.Changed(c)
+		if r.changed != nil {
+			r.changed(c)
+		}
+	})
 	r.run()
 	return r
 }

@@ -3,6 +3,7 @@
 // Without an argument it puts the same load, in one run, on
 //
 //   - botwired: the program itself, on the disk, in front of the memory service,
+//   - page: the same while a page follows its events,
 //   - bare: an HTTP server of Go's that answers as many bytes and does nothing else,
 //   - redis: in memory for reads, with appendfsync always for writes,
 //   - upstream: the memory service itself ("botwired selfhost"), 50 ms away, with its

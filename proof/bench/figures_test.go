@@ -61,7 +61,8 @@ func TestGoals(t *testing.T) {
 		got = append(got, all[i].outcome())
 	}
 	want := []string{
-		"held", "**not held**", "not reached (wished for)", "not measured", "not measured", "held", "not measured", "**not held**", "held",
+		"held", "**not held**", "not reached (wished for)", "not measured", "not measured", "held", "not measured",
+		"not measured", "not measured", "**not held**", "held",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -29,6 +29,9 @@ func (g goal) measured(v float64, known bool) goal {
 	return g
 }
 
+// pageCost is what an open page may seem to cost: two runs of the same server differ by as much.
+const pageCost = 1.05
+
 // goals returns the goals of a comparison.
 func goals(r *report) []goal {
 	throughput := func(workload string, connections int, against contender) (float64, bool) {
@@ -65,6 +68,10 @@ func goals(r *report) []goal {
 			measured(faster(getHit)),
 		goal{What: "PUT of distinct keys, times faster than upstream, p50 at c=1", Limit: 150, Unit: "×"}.
 			measured(faster(putDistinct)),
+		goal{What: "GET hit, throughput at c=64 over that with a page open", Limit: pageCost, AtMost: true, Unit: "×"}.
+			measured(throughput(getHit, 64, page)),
+		goal{What: "PUT of distinct keys, throughput at c=64 over that with a page open", Limit: pageCost, AtMost: true, Unit: "×"}.
+			measured(throughput(putDistinct, 64, page)),
 	}
 	if r.Idle != nil {
 		all = append(all,

@@ -70,8 +70,8 @@ func (r *report) ratio(workload string, connections int, against contender) *rat
 func (r *report) print(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Requests a second, p50 and p99; × is botwired's throughput over the other's. %s.\n\n", r.describe())
-	b.WriteString("| | c | botwired | bare net/http | × | Redis | × | upstream | × |\n")
-	b.WriteString("|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| | c | botwired | with a page open | × | bare net/http | × | Redis | × | upstream | × |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, c := range r.Cells {
 		if c.Contender == r.firstOf(c.Workload, c.Connections) {
 			r.row(&b, c.Workload, c.Connections)

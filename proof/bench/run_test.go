@@ -47,7 +47,7 @@ func TestQuickRuns(t *testing.T) {
 		table := run(t, "-json", file, "-connections", "1,8", "-redis", filepath.Join(dir, "none"))
 		var r report
 		readJSON(t, file, &r)
-		if want := 2 * (3 + 2 + 2 + 2 + 2 + 3 + 3); len(r.Cells) != want {
+		if want := 2 * (4 + 2 + 3 + 3 + 2 + 3 + 3); len(r.Cells) != want {
 			t.Errorf("%d cells, want %d", len(r.Cells), want)
 		}
 		for _, c := range r.Cells {

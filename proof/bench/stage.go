@@ -16,12 +16,13 @@ type contender string
 // The contenders, in the order of the columns.
 const (
 	botwired contender = "botwired"
+	page     contender = "page" // botwired while a page follows its events
 	bare     contender = "bare"
 	redis    contender = "redis"
 	upstream contender = "upstream"
 )
 
-var contenders = []contender{botwired, bare, redis, upstream}
+var contenders = []contender{botwired, page, bare, redis, upstream}
 
 // stage holds the servers that live through the whole run, filled and checked.
 type stage struct {

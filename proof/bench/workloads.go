@@ -33,7 +33,8 @@ const (
 func workloads() []workload {
 	all := []workload{
 		{getHit, map[contender]func(context.Context, *stage) (*subject, error){
-			botwired: func(ctx context.Context, s *stage) (*subject, error) { return s.readHere(ctx, s.daemon) },
+			botwired: readDaemon,
+			page:     paged(readDaemon, false),
 			bare:     bareAnswers("/memory/" + entryPath(0)),
 			redis: func(_ context.Context, s *stage) (*subject, error) {
 				return s.ofRedis(s.redisReads, redisGets()), nil
@@ -75,6 +76,8 @@ func bareAnswers(path string) func(context.Context, *stage) (*subject, error) {
 	}
 }
 
+func readDaemon(ctx context.Context, s *stage) (*subject, error) { return s.readHere(ctx, s.daemon) }
+
 // readHere reads from a daemon, and fails if the daemon asked upstream.
 func (s *stage) readHere(ctx context.Context, daemon *server) (*subject, error) {
 	return answeredHere(ctx, ofHTTP(daemon, getEntries(daemon.address)))
@@ -105,10 +108,12 @@ func writes(name naming) map[contender]func(context.Context, *stage) (*subject, 
 		}, nil
 	}
 	puts := func(host string) requester { return httpPuts(host, name) }
+	ours := func(ctx context.Context, s *stage) (*subject, error) {
+		return fresh(ctx, s, s.lab.botwired(s.sink.address), load.HTTPAnswer, puts)
+	}
 	return map[contender]func(context.Context, *stage) (*subject, error){
-		botwired: func(ctx context.Context, s *stage) (*subject, error) {
-			return fresh(ctx, s, s.lab.botwired(s.sink.address), load.HTTPAnswer, puts)
-		},
+		botwired: ours,
+		page:     paged(ours, true),
 		redis: func(ctx context.Context, s *stage) (*subject, error) {
 			if s.redisWrites == nil {
 				return nil, nil
