@@ -25,6 +25,7 @@ import (
 var processTests = map[string]func(*testing.T, string){
 	"killed under write load":        testKilledUnderLoad,
 	"receipts through kills":         testReceiptsThroughKills,
+	"events and monitor":             testEventsAndMonitor,
 	"coalesces writes to one key":    testCoalesces,
 	"writes wait for upstream":       testWritesWait,
 	"bench":                          testBench,
