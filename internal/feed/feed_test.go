@@ -163,6 +163,10 @@ func TestRecordsAreKeptForAReaderThatComesBack(t *testing.T) {
 			t.Error("it resumes though there was a time of which nobody knows")
 		}
 		r.Close()
+		if r, ok = resume(t, f, 3); ok {
+			t.Error("it resumes once others read again, though there was a time of which nobody knows")
+		}
+		r.Close()
 		time.Sleep(time.Hour)
 	})
 }
