@@ -12,25 +12,18 @@ import (
 // fails the cell if no event has come by its end.
 func openPage(ctx context.Context, on *subject, wantsEvents bool) (*subject, error) {
 	following, leave := context.WithCancel(ctx)
-	req, err := http.NewRequestWithContext(following, http.MethodGet, "http://"+on.address+"/_botwired/events", http.NoBody)
-	if err != nil {
-		leave()
-		return nil, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = errors.Join(fmt.Errorf("events: HTTP %d", resp.StatusCode), resp.Body.Close())
-	}
-	if err != nil {
-		leave()
-		return nil, err
-	}
-	received := make(chan int64, 1)
+	opened, received := make(chan error, 1), make(chan int64, 1)
 	go func() {
-		n, _ := io.Copy(io.Discard, resp.Body) // until the page is closed
-		_ = resp.Body.Close()
+		n, err := follow(following, on.address, opened)
+		if err != nil {
+			opened <- err
+		}
 		received <- n
 	}()
+	if err := <-opened; err != nil {
+		leave()
+		return nil, err
+	}
 	check := on.done
 	on.done = func(ctx context.Context) error {
 		leave()
@@ -44,6 +37,26 @@ func openPage(ctx context.Context, on *subject, wantsEvents bool) (*subject, err
 		return err
 	}
 	return on, nil
+}
+
+// follow reads a daemon's events until ctx ends, and returns how many bytes that were. It says on
+// opened that they have begun, and nothing if it returns an error.
+func follow(ctx context.Context, address string, opened chan<- error) (bytes int64, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/_botwired/events", http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("events: HTTP %d", resp.StatusCode)
+	}
+	opened <- nil
+	bytes, _ = io.Copy(io.Discard, resp.Body) // until the page is closed
+	return bytes, nil
 }
 
 // leastEvents is less than any event takes, with what a stream begins with.
