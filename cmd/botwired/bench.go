@@ -17,13 +17,17 @@ type benchPlan struct{ reads, writes, local int }
 
 func newBenchCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "bench",
-		Short: "Measure upstream directly and through the running daemon",
+		Use:     "bench",
+		Short:   "Measure upstream directly and through the running daemon",
+		GroupID: groupCare,
+		Example: "  botwired bench\n" +
+			"  botwired bench --reads 200 --writes 5 --json",
 		Long: "Measure GET and PUT against upstream directly, and the same through the running daemon.\n" +
 			"bench writes to upstream --writes times, and the daemon a few times more: both count against\n" +
 			"the quota. bench uses a namespace of its own, and removes at the end what it wrote.",
 		Args: noArguments,
 	}
+	settings.takes(cmd, append([]string{"upstream.url", "upstream.timeout", "upstream.headers"}, clientSettings...)...)
 	plan := &benchPlan{}
 	cmd.Flags().IntVar(&plan.reads, "reads", 50, "reads from upstream directly")
 	cmd.Flags().IntVar(&plan.writes, "writes", 20, "writes to upstream directly")

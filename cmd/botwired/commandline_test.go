@@ -82,7 +82,7 @@ func TestRefusedSettings(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{nil, {"--help"}, {"serve", "--help"}} {
+	for _, args := range [][]string{{"serve", "--help"}, {"config", "--help"}} {
 		got := botwired(t, args...)
 		if got.code != exitOK || got.stderr != "" {
 			t.Errorf("%v: exit code %d, stderr %q", args, got.code, got.stderr)
@@ -96,9 +96,35 @@ func TestHelp(t *testing.T) {
 	if got := botwired(t, "completion", "bash"); got.code != exitOK || !strings.Contains(got.stdout, "botwired") {
 		t.Errorf("completion: %+v", got)
 	}
+	if bare, asked := botwired(t), botwired(t, "--help"); bare != asked || bare.code != exitOK {
+		t.Errorf("botwired prints\n%s\nand --help\n%s", bare.stdout, asked.stdout)
+	}
 }
 
-// The help of a command shows the settings that matter to it, and says where the others are.
+// The root's help lists every command in its group, and no settings.
+func TestHelpOfTheRoot(t *testing.T) {
+	help := botwired(t, "--help").stdout
+	at := 0
+	for _, group := range commandGroups() {
+		title := strings.Index(help, "\n"+group.Title+":\n")
+		if title < at {
+			t.Errorf("%q is not below the group before it", group.Title)
+		}
+		at = title
+	}
+	root := newRootCommand(&process{})
+	for _, cmd := range root.Commands() {
+		if !cmd.Hidden && (cmd.GroupID == "" || !strings.Contains(help, "\n  "+cmd.Name()+" ")) {
+			t.Errorf("%s is in no group", cmd.Name())
+		}
+	}
+	if strings.Contains(help, "--listen") {
+		t.Error("it shows settings")
+	}
+}
+
+// The help of a command shows its own flags first, then those of the settings that it reads, and
+// says where the others are.
 func TestHelpOfACommand(t *testing.T) {
 	for command, settings := range map[string]string{
 		"version":            "",
@@ -108,7 +134,6 @@ func TestHelpOfACommand(t *testing.T) {
 		"dead-letters show":  "listen auth-token-file",
 		"recover":            "data-dir",
 		"run":                "listen data-dir upstream-url flush-drain-timeout auth-token-file log-level",
-		"config":             "",
 		"selfhost":           "listen data-dir allowed-hosts allowed-origins embedded-latency auth-token-file log-level log-format",
 		"bench":              "listen auth-token-file upstream-url upstream-timeout upstream-headers",
 	} {
@@ -116,25 +141,28 @@ func TestHelpOfACommand(t *testing.T) {
 		if again := botwired(t, append([]string{"help"}, strings.Fields(command)...)...); again.stdout != help.stdout && !slices.Contains([]string{"recover", "run", "selfhost"}, command) {
 			t.Errorf("help %s shows\n%s\nand --help\n%s", command, again.stdout, help.stdout)
 		}
+		own, others, _ := strings.Cut(help.stdout, "\nSettings:\n")
 		for _, s := range config.Settings() {
 			want := slices.Contains(strings.Fields(settings), s.Flag())
-			if got := strings.Contains(help.stdout, "--"+s.Flag()+" "); got != want {
+			if got := strings.Contains(others, "--"+s.Flag()+" "); got != want {
 				t.Errorf("%s --help shows --%s: %v, want %v", command, s.Flag(), got, want)
 			}
 		}
-		others := strings.Contains(help.stdout, `"botwired serve --help" shows the flags of all settings.`)
-		if want := settings != "" || command == "config"; help.code != exitOK || others != want || strings.Contains(help.stdout, "Global") {
+		if !strings.Contains(own, "\nFlags:\n") || !strings.Contains(own, "--help ") {
+			t.Errorf("%s --help does not show the command's own flags first:\n%s", command, help.stdout)
+		}
+		if elsewhere := strings.Contains(others, `"botwired serve --help" shows the flags of all settings.`); elsewhere != (settings != "") || help.code != exitOK {
 			t.Errorf("%s --help: exit code %d\n%s", command, help.code, help.stdout)
 		}
 	}
 	help := botwired(t, "selfhost", "--help").stdout
-	if !strings.Contains(help, "(default 127.0.0.1:2690)") || !strings.Contains(help, "directory of the database") || strings.Contains(help, "journal") {
+	if !strings.Contains(help, "127.0.0.1:2690)") || !strings.Contains(help, "directory of the database") || strings.Contains(help, "journal") {
 		t.Errorf("selfhost --help describes the settings of the daemon, not its own:\n%s", help)
 	}
 	home := t.TempDir()
 	var stdout strings.Builder
-	p := &process{args: []string{"recover", "--help"}, environ: []string{"HOME=" + home}, stdout: &stdout, stderr: io.Discard, isTerminal: isTerminal}
-	if code := p.run(t.Context()); code != exitOK || !strings.Contains(stdout.String(), "(default "+home) {
+	p := &process{args: []string{"recover", "--help"}, environ: []string{"HOME=" + home}, stdout: &stdout, stderr: io.Discard, isTerminal: isTerminal, size: terminalSize}
+	if code := p.run(t.Context()); code != exitOK || !strings.Contains(strings.Join(strings.Fields(stdout.String()), " "), "(default "+home) {
 		t.Errorf("recover --help does not show the default of --data-dir:\n%s", stdout.String())
 	}
 }
@@ -152,7 +180,8 @@ func TestCommandsWithoutHome(t *testing.T) {
 		}
 	}
 	for _, command := range []string{"serve", "selfhost", "recover"} {
-		wantFailure(t, at(t, d, homeless, command), exitError, "set data_dir (--data-dir or BOTWIRED_DATA_DIR)")
+		only := func(p *process) { homeless(p); p.args = []string{command} }
+		wantFailure(t, at(t, d, only, command), exitError, "set data_dir (--data-dir or BOTWIRED_DATA_DIR)")
 	}
 	// selfhost gets as far as the database: it needs no data directory.
 	missing := filepath.Join(t.TempDir(), "typo", "m.db")

@@ -8,12 +8,16 @@ import (
 
 func newConfigCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "config",
-		Short: "Show every setting in force and its source",
+		Use:     "config",
+		Short:   "Show every setting in force and its source",
+		GroupID: groupCare,
+		Example: "  botwired config\n" +
+			"  botwired config --config botwired.yaml --flush-linger 1s",
 		Long: "Show every setting in force and its source. If a setting is wrong, config says which, as serve would, and\n" +
 			"exits with 1. So it also checks a configuration file before a start or a SIGHUP.",
 		Args: noArguments,
 	}
+	settings.takes(cmd, allSettings()...)
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		loaded, err := settings.load(nil)

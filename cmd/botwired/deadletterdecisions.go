@@ -17,6 +17,8 @@ func newRetryCommand(p *process, settings *settingFlags) *cobra.Command {
 	var force *bool
 	cmd := newDecisionCommand(p, settings, decision{
 		name: "retry", short: "Make dead letters pending again", done: "retried",
+		example: "  botwired dead-letters retry 17 18\n" +
+			"  botwired dead-letters retry --all --namespace my-agent",
 		request: func(id string) request {
 			r := request{method: http.MethodPost, path: surface("dead-letters", id, "retry")}
 			if *force {
@@ -96,14 +98,16 @@ func retryAll(ctx context.Context, p *process, settings *settingFlags, namespace
 // decision is what a person decides about dead letters.
 type decision struct {
 	name, short, done string
+	example           string
 	request           func(id string) request
 }
 
 func newDecisionCommand(p *process, settings *settingFlags, d decision) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   d.name + " ID...",
-		Short: d.short,
-		Args:  arguments(1, math.MaxInt),
+		Use:     d.name + " ID...",
+		Short:   d.short,
+		Example: d.example,
+		Args:    arguments(1, math.MaxInt),
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, ids []string) error {

@@ -16,6 +16,8 @@ import (
 func newDiscardCommand(p *process, settings *settingFlags) *cobra.Command {
 	d := decision{
 		name: "delete", short: "Give dead letters up", done: "deleted",
+		example: "  botwired dead-letters delete 17\n" +
+			"  botwired dead-letters delete --all --superseded",
 		request: func(id string) request {
 			return request{method: http.MethodDelete, path: surface("dead-letters", id)}
 		},

@@ -15,8 +15,11 @@ import (
 
 func newDeadLettersCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "dead-letters",
-		Short: "List the writes that upstream has refused for good, or that another host's have beaten",
+		Use:     "dead-letters",
+		Short:   "List the writes that upstream refused, or that lost a conflict",
+		GroupID: groupDaily,
+		Example: "  botwired dead-letters\n" +
+			"  botwired dead-letters --json | jq '.dead_letters[].error'",
 		Long: "List the writes that upstream has refused for good, and those that botwired pending drop has made dead letters.\n" +
 			"The open ones come first: retry or delete them. A later write to the same key supersedes a dead letter, once\n" +
 			"upstream has taken it. Nobody has to decide on a superseded one.\n\n" +

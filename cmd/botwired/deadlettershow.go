@@ -16,6 +16,8 @@ func newShowCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Print the value of a dead letter",
+		Example: "  botwired dead-letters show 17\n" +
+			"  botwired dead-letters show 17 > value.txt    # to the byte",
 		Long: "Print the value of a dead letter to the byte. On a terminal, what is known of the dead letter comes first,\n" +
 			"control characters other than tabs and newlines are shown as escapes such as \\x1b, and a newline follows.\n" +
 			"If another host's write has beaten it, or the other way round, the value of the winner comes last.",
@@ -124,8 +126,10 @@ func newExportCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Print all dead letters with their values",
-		Long:  "Print all dead letters with their values, the oldest first: each is one line of JSON.",
-		Args:  noArguments,
+		Example: "  botwired dead-letters export > dead-letters.jsonl\n" +
+			"  botwired dead-letters export --namespace my-agent",
+		Long: "Print all dead letters with their values, the oldest first: each is one line of JSON.",
+		Args: noArguments,
 	}
 	namespace := namespaceFlag(cmd, "only those of this namespace")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

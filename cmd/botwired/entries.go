@@ -25,8 +25,11 @@ const maxInput = 4 << 20
 
 func newGetCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "get NAMESPACE KEY",
-		Short: "Print a value",
+		Use:     "get NAMESPACE KEY",
+		Short:   "Print a value",
+		GroupID: groupMemory,
+		Example: "  botwired get my-agent user_name\n" +
+			"  botwired get my-agent user_name --json | jq -r .etag",
 		Long: "Print a value to the byte. On a terminal, control characters other than tabs and newlines\n" +
 			"are shown as escapes such as \\x1b, and a newline follows. With --json, the etag is the tag that\n" +
 			"set --if-match takes.",
@@ -84,8 +87,12 @@ func harmless(value string) string {
 
 func newSetCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "set NAMESPACE KEY [VALUE|-]",
-		Short: "Write a value",
+		Use:     "set NAMESPACE KEY [VALUE|-]",
+		Short:   "Write a value",
+		GroupID: groupMemory,
+		Example: "  botwired set my-agent user_name Ada\n" +
+			"  botwired set my-agent notes < notes.txt\n" +
+			"  botwired set my-agent user_name Ada --if-none-match '*'   # only a first value",
 		Long: "Write a value. Without VALUE, or with -, botwired reads it from standard input, to the byte.\n" +
 			"Put two dashes before a value that begins with one: botwired set NAMESPACE KEY -- -5\n\n" +
 			"With --if-match, botwired writes only if the entry still has the tag that get --json has shown, and with\n" +
@@ -155,9 +162,12 @@ func valueFrom(args []string, stdin io.Reader) (string, error) {
 
 func newDeleteCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "delete NAMESPACE KEY",
-		Short: "Delete an entry",
-		Args:  arguments(2, 2),
+		Use:     "delete NAMESPACE KEY",
+		Short:   "Delete an entry",
+		GroupID: groupMemory,
+		Example: "  botwired delete my-agent user_name\n" +
+			"  botwired delete my-agent user_name --json",
+		Args: arguments(2, 2),
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -197,9 +207,12 @@ func (f *settingFlags) entry(ctx context.Context, namespace, key string, r reque
 
 func newListCommand(settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "list NAMESPACE",
-		Short: "List the keys of a namespace, newest first",
-		Args:  arguments(1, 1),
+		Use:     "list NAMESPACE",
+		Short:   "List the keys of a namespace, newest first",
+		GroupID: groupMemory,
+		Example: "  botwired list my-agent\n" +
+			"  botwired list my-agent --limit 1000",
+		Args: arguments(1, 1),
 	}
 	asJSON := jsonFlag(cmd)
 	limit := limitFlag(cmd, listedKeys, maxListedKeys)

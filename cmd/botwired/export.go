@@ -18,8 +18,9 @@ import (
 
 func newExportEntriesCommand(p *process, settings *settingFlags) *cobra.Command {
 	return &cobra.Command{
-		Use:   "export NAMESPACE...",
-		Short: "Print all entries of namespaces, one line of JSON each",
+		Use:     "export NAMESPACE...",
+		Short:   "Print all entries of namespaces, one line of JSON each",
+		GroupID: groupMemory,
 		Long: "Print all entries of namespaces as a reader would see them, in the order of their keys: JSON Lines, for\n" +
 			"botwired import. What is pending is among them, with \"state\":\"pending\". botwired asks upstream for the values\n" +
 			"that it does not have.\n\n" +
@@ -28,8 +29,8 @@ func newExportEntriesCommand(p *process, settings *settingFlags) *cobra.Command 
 			"cannot be asked, botwired says so on stderr and exits with 3.",
 		Example: "  botwired export my-agent > my-agent.jsonl\n" +
 			"  botwired export my-agent other-agent | gzip > backup.jsonl.gz\n" +
-			"  botwired export my-agent | botwired import --listen 127.0.0.1:2700     # to another daemon\n" +
-			"  botwired export my-agent | botwired import --namespace copy-of-agent   # to another namespace",
+			"  botwired export my-agent | botwired import --listen 127.0.0.1:2700\n" +
+			"  botwired export my-agent | botwired import --namespace copy-of-agent",
 		Args: arguments(1, math.MaxInt),
 		RunE: func(cmd *cobra.Command, namespaces []string) error {
 			c, err := settings.connect()

@@ -47,8 +47,11 @@ func (w wait) String() string {
 
 func newFlushCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "flush",
-		Short: "Carry every write so far upstream, and wait for it",
+		Use:     "flush",
+		Short:   "Carry every write so far upstream, and wait for it",
+		GroupID: groupDaily,
+		Example: "  botwired flush\n" +
+			"  botwired flush --namespace my-agent --timeout 5s",
 		Long: "Carry every write acknowledged so far upstream at once, and wait until each is settled or dead.\n" +
 			"If some are still pending after the timeout, flush fails, and botwired goes on with them.",
 		Args: noArguments,

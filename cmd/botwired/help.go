@@ -7,13 +7,19 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/botwired/botwired/config"
 )
 
 // newHelpCommand fails for a command that does not exist.
 func newHelpCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "help [COMMAND]",
-		Short: "Show the help of a command",
+	cmd := &cobra.Command{
+		Use:     "help [COMMAND]",
+		GroupID: groupOther,
+		Short:   "Show the help of a command, or the exit codes",
+		Example: "  botwired help dead-letters retry\n" +
+			"  botwired help exit-codes",
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			target, rest, err := cmd.Root().Find(args)
 			if err != nil {
@@ -22,71 +28,205 @@ func newHelpCommand() *cobra.Command {
 			if err := noArguments(target, rest); err != nil {
 				return err
 			}
-			target.InitDefaultHelpFlag()
 			return target.Help()
 		},
 	}
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		target, rest, err := cmd.Root().Find(args)
+		if err != nil || len(rest) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var names []string
+		for _, sub := range target.Commands() {
+			if isShown(sub) {
+				names = append(names, sub.Name()+"\t"+sub.Short)
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+	return cmd
 }
 
-// setHelp makes the help of a command show, of the flags for settings, those that matter
-// to it.
-func setHelp(root *cobra.Command) {
-	root.SetHelpCommand(newHelpCommand())
-	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "Global Flags:", "Settings:", 1))
-	show := root.HelpFunc()
-	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		flags, all := settingsFor(cmd)
-		if all {
-			show(cmd, args)
-			return
-		}
-		cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = !slices.Contains(flags, f.Name) })
-		if cmd.Name() == "selfhost" {
-			useSelfhostDefaults(cmd.InheritedFlags())
-		}
-		show(cmd, args)
-		if len(flags) > 0 {
-			fmt.Fprintln(cmd.OutOrStdout(), "\n\"botwired serve --help\" shows the flags of all settings.")
+// setHelp gives all commands botwired's own help.
+func setHelp(root *cobra.Command, p *process, settings *settingFlags) {
+	help := newHelpCommand()
+	settings.takesNone(help)
+	root.SetHelpCommand(help)
+	root.InitDefaultHelpCmd() // adds it to the tree
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		w := cmd.OutOrStdout()
+		h := helpPage{cmd, p.palette(w), min(p.columns(w), helpColumns)}
+		fmt.Fprint(w, h.text())
+	})
+	eachCommand(root, func(cmd *cobra.Command) {
+		if cmd.Runnable() {
+			cmd.Flags().BoolP("help", "h", false, "show this help")
 		}
 	})
 }
 
 // setCompletion makes cobra's own command fail for a shell that it does not know, and for arguments.
-func setCompletion(root *cobra.Command) {
+func setCompletion(root *cobra.Command, settings *settingFlags) {
+	root.SetCompletionCommandGroupID(groupOther)
 	root.InitDefaultCompletionCmd()
-	if cmd, _, err := root.Find([]string{"completion"}); err == nil {
-		cmd.Args = noArguments
-		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-		for _, shell := range cmd.Commands() {
-			shell.Args = noArguments
-		}
+	cmd, _, err := root.Find([]string{"completion"})
+	if err != nil {
+		return
+	}
+	cmd.Short = "Print the script that completes commands in a shell"
+	cmd.Long = "Print the script by which a shell completes botwired's commands, flags, namespaces and keys. The help of\n" +
+		"each shell says where the script goes."
+	cmd.Example = "  source <(botwired completion bash)\n" +
+		"  botwired completion fish > ~/.config/fish/completions/botwired.fish"
+	cmd.Args = noArguments
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	settings.takesNone(cmd)
+	for _, shell := range cmd.Commands() {
+		shell.Args = noArguments
+		shell.Short = "Print the script for " + shell.Name()
+		shell.Example = fmt.Sprintf("  botwired completion %s > botwired.%[1]s\n  botwired completion %[1]s --no-descriptions > botwired.%[1]s", shell.Name())
+		settings.takesNone(shell)
 	}
 }
 
-// settingsFor returns the flags for settings that matter to a command, or says that all of
-// them do.
-func settingsFor(cmd *cobra.Command) (flags []string, all bool) {
-	for cmd.HasParent() && cmd.Parent().HasParent() {
-		cmd = cmd.Parent()
+// eachCommand visits a command and all beneath it.
+func eachCommand(cmd *cobra.Command, visit func(*cobra.Command)) {
+	visit(cmd)
+	for _, sub := range cmd.Commands() {
+		eachCommand(sub, visit)
 	}
-	client := []string{"config", "listen", "auth-token-file"}
-	switch cmd.Name() {
-	case "botwired", "serve":
-		return nil, true
-	case "version", "completion", "help":
-		return nil, false
-	case "config":
-		return []string{"config"}, false
-	case "run":
-		return append(client, "data-dir", "upstream-url", "flush-drain-timeout", "log-level"), false
-	case "recover":
-		return []string{"config", "data-dir"}, false
-	case "selfhost":
-		return append(client, "data-dir", "allowed-hosts", "allowed-origins", "embedded-latency", "log-level", "log-format"), false
-	case "bench":
-		return append(client, "upstream-url", "upstream-timeout", "upstream-headers"), false
+}
+
+// helpColumns bounds the width of a help: longer lines are hard to read.
+const helpColumns = 100
+
+// helpPage is the help of a command.
+type helpPage struct {
+	cmd     *cobra.Command
+	palette palette
+	columns int
+}
+
+func (h *helpPage) text() string {
+	var b strings.Builder
+	b.WriteString(wrapParagraphs(aboutOf(h.cmd), h.columns))
+	if !h.cmd.Runnable() {
+		return b.String() // a topic
 	}
-	return client, false
+	h.section(&b, "Usage", h.usage())
+	h.section(&b, "Examples", h.cmd.Example)
+	for _, group := range groupsOf(h.cmd) {
+		h.section(&b, group.title, h.listing(group.commands))
+	}
+	own, settings := flagsOf(h.cmd)
+	h.section(&b, "Flags", own.FlagUsagesWrapped(h.columns))
+	h.section(&b, "Settings", settings.FlagUsagesWrapped(h.columns))
+	switch {
+	case h.cmd.HasAvailableSubCommands():
+		fmt.Fprintf(&b, "\n\"%s COMMAND --help\" shows more of a command.\n", h.cmd.CommandPath())
+	case settings.HasFlags() && settingsShown(settings) < len(config.Settings()):
+		b.WriteString("\n\"botwired serve --help\" shows the flags of all settings.\n")
+	}
+	return b.String()
+}
+
+func (h *helpPage) usage() string {
+	text := "  " + h.cmd.UseLine()
+	if h.cmd.HasAvailableSubCommands() {
+		text += "\n  " + h.cmd.CommandPath() + " COMMAND"
+	}
+	return text
+}
+
+func (h *helpPage) section(b *strings.Builder, title, text string) {
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	fmt.Fprintf(b, "\n%s\n%s\n", h.palette.bold(title+":"), strings.TrimRight(text, "\n"))
+}
+
+// listing has a line for each command.
+func (h *helpPage) listing(commands []*cobra.Command) string {
+	longest := 0
+	for _, cmd := range h.cmd.Commands() {
+		if isShown(cmd) {
+			longest = max(longest, len(cmd.Name()))
+		}
+	}
+	var b strings.Builder
+	for _, cmd := range commands {
+		short := wrap(cmd.Short, max(h.columns-longest-4, 20))
+		short = strings.ReplaceAll(short, "\n", "\n"+strings.Repeat(" ", longest+4))
+		fmt.Fprintf(&b, "  %-*s  %s\n", longest, cmd.Name(), short)
+	}
+	return b.String()
+}
+
+// aboutOf is what the help says of a command above all.
+func aboutOf(cmd *cobra.Command) string {
+	if cmd.Long != "" {
+		return cmd.Long
+	}
+	return cmd.Short + "."
+}
+
+// isShown reports whether the help lists a command.
+func isShown(cmd *cobra.Command) bool {
+	return cmd.IsAvailableCommand() || cmd.IsAdditionalHelpTopicCommand()
+}
+
+// listedGroup are commands that the help lists under one title.
+type listedGroup struct {
+	title    string
+	commands []*cobra.Command
+}
+
+// groupsOf returns the commands beneath a command in their groups, without those that are hidden.
+func groupsOf(cmd *cobra.Command) (groups []listedGroup) {
+	titles := append(cmd.Groups(), &cobra.Group{Title: "Commands"})
+	for _, group := range titles {
+		listed := listedGroup{title: group.Title}
+		for _, sub := range cmd.Commands() {
+			if sub.GroupID == group.ID && isShown(sub) {
+				listed.commands = append(listed.commands, sub)
+			}
+		}
+		slices.SortStableFunc(listed.commands, func(a, b *cobra.Command) int {
+			return strings.Compare(a.Annotations[orderOf], b.Annotations[orderOf])
+		})
+		if len(listed.commands) > 0 {
+			groups = append(groups, listed)
+		}
+	}
+	return groups
+}
+
+// flagsOf returns the flags that a help shows: the command's own, and those of settings.
+func flagsOf(cmd *cobra.Command) (own, settings *pflag.FlagSet) {
+	own, settings = pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
+	settings.SortFlags = false
+	add := func(f *pflag.Flag) {
+		if !f.Hidden && f.Annotations[settingOf] == nil {
+			own.AddFlag(f)
+		}
+	}
+	cmd.Flags().VisitAll(add)
+	cmd.Flags().SortFlags = false // the settings have the order of their table
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && f.Annotations[settingOf] != nil {
+			settings.AddFlag(f)
+		}
+	})
+	return own, settings
+}
+
+func settingsShown(settings *pflag.FlagSet) (count int) {
+	settings.VisitAll(func(f *pflag.Flag) {
+		if !slices.Contains(f.Annotations[settingOf], "config") {
+			count++
+		}
+	})
+	return count
 }
 
 // useSelfhostDefaults has the flags' help say what the settings are to selfhost.
@@ -95,7 +235,7 @@ func useSelfhostDefaults(flags *pflag.FlagSet) {
 		f.Usage = "directory of the database; --db names a file elsewhere"
 	}
 	for name, value := range selfhostDefaults() {
-		if f := flags.Lookup(name); f != nil {
+		if f := flags.Lookup(config.FlagName(name)); f != nil {
 			f.DefValue = value
 		}
 	}

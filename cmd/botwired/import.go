@@ -21,8 +21,9 @@ import (
 
 func newImportCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "import [FILE|-]",
-		Short: "Write the entries of an export",
+		Use:     "import [FILE|-]",
+		Short:   "Write the entries of an export",
+		GroupID: groupMemory,
 		Long: "Write the entries of a file that botwired export has made, or without FILE of standard input.\n\n" +
 			"Each entry is written as of the time that it has in the file (updated_at), and gives way to what is newer, here\n" +
 			"and upstream; without updated_at, to whatever is there. An entry that is there as in the file costs nothing. So an\n" +
@@ -30,9 +31,9 @@ func newImportCommand(p *process, settings *settingFlags) *cobra.Command {
 			"botwired looks through the whole file first. If a line is no entry, or the file is cut off, it imports nothing.\n" +
 			"While the journal is full, or upstream takes no more, the import waits. What it has written is durable, and\n" +
 			"goes upstream in the background: botwired flush waits for that.",
-		Example: "  botwired import --dry-run my-agent.jsonl                 # what would happen\n" +
+		Example: "  botwired import --dry-run my-agent.jsonl   # what would happen\n" +
 			"  botwired import my-agent.jsonl\n" +
-			"  botwired import --namespace copy-of-agent my-agent.jsonl # into another namespace\n" +
+			"  botwired import --namespace copy-of-agent my-agent.jsonl\n" +
 			"  gunzip -c backup.jsonl.gz | botwired import",
 		Args: arguments(0, 1),
 	}

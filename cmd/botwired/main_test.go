@@ -68,6 +68,7 @@ func at(t *testing.T, d *daemon, adjust func(*process), args ...string) outcome 
 		stdout:     &stdout,
 		stderr:     &stderr,
 		isTerminal: func(any) bool { return false },
+		size:       terminalSize,
 		ticks:      everySecond,
 	}
 	if adjust != nil {

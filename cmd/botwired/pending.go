@@ -18,8 +18,11 @@ const (
 
 func newPendingCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "pending",
-		Short: "List the writes that upstream has not confirmed yet",
+		Use:     "pending",
+		Short:   "List the writes that upstream has not confirmed yet",
+		GroupID: groupDaily,
+		Example: "  botwired pending\n" +
+			"  botwired pending --namespace my-agent --limit 1000",
 		Long: "List the writes that upstream has not confirmed yet, the longest waiting first. If there are more\n" +
 			"than it lists, it says so on standard error.",
 		Args: noArguments,

@@ -22,6 +22,8 @@ func newPendingSendCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "send NAMESPACE KEY",
 		Short: "Send one pending write now",
+		Example: "  botwired pending send my-agent user_name\n" +
+			"  botwired pending send my-agent user_name --json",
 		Long: "Send the pending write to one entry now, once, and say what becomes of it: without the linger, before\n" +
 			"the others, and also while its namespace is throttled or paused. A write in doubt goes on waiting, and\n" +
 			"nothing goes beyond the quota.",
@@ -94,6 +96,8 @@ func newPendingDropCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drop NAMESPACE KEY",
 		Short: "Make one pending write a dead letter",
+		Example: "  botwired pending drop my-agent user_name\n" +
+			"  botwired pending drop my-agent user_name --yes   # in a script",
 		Long: "Make the pending write to one entry a dead letter: it is not sent any more, and readers see what was there\n" +
 			"before it. botwired dead-letters retry ID brings it back. If upstream may have carried the write out already,\n" +
 			"readers ask upstream. Without --yes, botwired asks first.",

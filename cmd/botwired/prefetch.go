@@ -27,8 +27,9 @@ type prefetchResult struct {
 
 func newPrefetchCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "prefetch NAMESPACE",
-		Short: "Fetch all values of a namespace, so that they can be read while upstream is away",
+		Use:     "prefetch NAMESPACE",
+		Short:   "Fetch all values of a namespace, so that they can be read while upstream is away",
+		GroupID: groupMemory,
 		Long: "Fetch all values of a namespace that are not known here yet, so that all of it can be read while upstream\n" +
 			"is away. Upstream lists 1,000 keys of a namespace: of a larger one, prefetch fetches the newest. If the\n" +
 			"time is up, prefetch fails, and botwired goes on with it. `prefetch: true` in namespaces keeps the values\n" +

@@ -15,8 +15,11 @@ const maxReceiptWait = time.Minute
 
 func newReceiptCommand(settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "receipt SEQ",
-		Short: "Show what has become of a write",
+		Use:     "receipt SEQ",
+		Short:   "Show what has become of a write",
+		GroupID: groupDaily,
+		Example: "  botwired receipt 17\n" +
+			"  botwired receipt 17 --wait 30s",
 		Long: "Show what has become of an acknowledged write: pending, settled, superseded by a later write, or dead.\n" +
 			"SEQ is the number in the write's Botwired-Write header. A receipt is kept for a day after\n" +
 			"the write has ended, and the last 1,000,000 at most. The exit code is 0 whatever the state is.",

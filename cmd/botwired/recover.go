@@ -15,16 +15,15 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// exitMissing is the exit code of a recovery that could not save everything: the journal
-// is usable again, and a person has to look at what is missing.
-const exitMissing = 3
-
 var errMissing = errors.New("not everything could be salvaged")
 
 func newRecoverCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "recover",
-		Short: "Repair a damaged journal, and keep a copy of it",
+		Use:     "recover",
+		Short:   "Repair a damaged journal, and keep a copy of it",
+		GroupID: groupCare,
+		Example: "  botwired recover\n" +
+			"  botwired recover --data-dir /var/lib/botwired --json",
 		Long: `Repair a damaged journal, and keep a copy of it.
 
 recover puts every record that is intact into a new journal, and keeps the damaged
@@ -38,6 +37,7 @@ The exit code is 0 when nothing is missing, 3 when something is, and 1 when reco
 failed and changed nothing.`,
 		Args: noArguments,
 	}
+	settings.takes(cmd, "data_dir")
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		loaded, err := settings.loadWithDataDir(nil)

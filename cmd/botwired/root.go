@@ -1,30 +1,58 @@
 package main
 
 import (
-	"strings"
+	"fmt"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
-	"github.com/botwired/botwired/config"
 )
 
 const about = `botwired runs beside a process that hosts AI agents and speaks BotWire's memory
 API on loopback. It answers reads from memory. It makes writes durable on the
 local disk, acknowledges them, and carries them to BotWire in the background.
 
-You can give every setting as a flag, in the environment (BOTWIRED_FLUSH_LINGER
-for --flush-linger) or in a YAML file; "botwired config" shows the values in
-force and their sources.`
+Begin with "botwired serve" in one terminal and "botwired status" in another.`
 
+const rootExamples = `  botwired run -- python agent.py        # an agent, and a daemon beside it
+  botwired serve --upstream embedded     # try it without a network`
+
+// The groups of the commands in the help.
+const (
+	groupDaily    = "daily"
+	groupMemory   = "memory"
+	groupCare     = "care"
+	groupServices = "services"
+	groupOther    = "other"
+)
+
+func commandGroups() []*cobra.Group {
+	return []*cobra.Group{
+		{ID: groupDaily, Title: "Every day"},
+		{ID: groupMemory, Title: "Memory"},
+		{ID: groupCare, Title: "Care"},
+		{ID: groupServices, Title: "Services"},
+		{ID: groupOther, Title: "Other"},
+	}
+}
+
+// newRootCommand makes the tree of commands. A command's constructor declares what the help,
+// the manual page and the completion show of it:
+//
+//   - GroupID, for a command of the root: one of the groups above;
+//   - Example: two lines or more, each indented by two spaces and a command line that works,
+//     with a comment behind "#" if it needs one;
+//   - settings.takes(cmd, "data_dir"): the settings that it reads, whose flags it gets. Without
+//     that it gets the flags of a client (clientSettings); settings.takesNone(cmd) is for a
+//     command that needs no configuration.
 func newRootCommand(p *process) *cobra.Command {
 	settings := &settingFlags{process: p, values: map[string]string{}}
 	root := &cobra.Command{
 		Use:                "botwired",
 		Short:              "BotWire's memory API, local and durable",
 		Long:               about,
+		Example:            rootExamples,
 		Args:               noArguments,
 		RunE:               func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Version:            thisBuild().String(),
 		SilenceUsage:       true,
 		SilenceErrors:      true,
 		DisableSuggestions: true, // they take several lines; noArguments has its own
@@ -32,94 +60,55 @@ func newRootCommand(p *process) *cobra.Command {
 	root.SetIn(p.stdin)
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().Bool("version", false, "show the version of this program")
 	root.SetFlagErrorFunc(p.flagError)
-	root.PersistentFlags().StringVar(&settings.file, "config", "", "configuration file in YAML (environment: "+config.EnvFile+")")
-	addSettings(root.PersistentFlags(), settings)
-	setHelp(root)
-	root.AddCommand(
-		newServeCommand(p, settings),
+	root.SetGlobalNormalizationFunc(flagSpelling())
+	root.AddGroup(commandGroups()...)
+	addInOrder(root,
 		newRunCommand(p, settings),
+		newServeCommand(p, settings),
 		newStatusCommand(settings),
 		newFlushCommand(p, settings),
 		newPendingCommand(p, settings),
-		newPrefetchCommand(p, settings),
 		newDeadLettersCommand(p, settings),
 		newReceiptCommand(settings),
-		newRestoreCommand(p, settings),
-		newForgetCommand(p, settings),
 		newGetCommand(p, settings),
 		newSetCommand(p, settings),
 		newDeleteCommand(p, settings),
 		newListCommand(settings),
 		newExportEntriesCommand(p, settings),
 		newImportCommand(p, settings),
-		newSelfhostCommand(p, settings),
-		newRecoverCommand(p, settings),
+		newPrefetchCommand(p, settings),
+		newRestoreCommand(p, settings),
+		newForgetCommand(p, settings),
 		newBenchCommand(p, settings),
+		newRecoverCommand(p, settings),
 		newConfigCommand(p, settings),
-		newVersionCommand(p),
+		newSelfhostCommand(p, settings),
+		newVersionCommand(p, settings),
+		newExitCodesTopic(),
 	)
-	setCompletion(root)
-	root.SetGlobalNormalizationFunc(flagSpelling())
+	setCompletion(root, settings)
+	settings.takes(root, allSettings()...) // they may stand before the command
+	hideSettings(root)
+	settings.makeClients(root)
+	setHelp(root, p, settings)
 	return root
 }
 
-// addSettings adds a flag for every setting.
-func addSettings(flags *pflag.FlagSet, into *settingFlags) {
-	for _, s := range config.Settings() {
-		usage := strings.ReplaceAll(s.Doc, "`", "")
-		if s.Alias != "" {
-			usage += " (also --" + s.Alias + ")"
+// orderOf is the annotation of a command's place in the help. cobra sorts by the names.
+const orderOf = "order"
+
+// addInOrder adds commands to the root in the order in which the help lists those of a group.
+func addInOrder(root *cobra.Command, commands ...*cobra.Command) {
+	for i, cmd := range commands {
+		if cmd.Annotations == nil {
+			cmd.Annotations = make(map[string]string)
 		}
-		shown := s.Default
-		switch {
-		case s.Documented == "none":
-			shown = ""
-		case s.Name == "data_dir":
-			shown = config.DefaultDataDir(into.process.environ)
-		case shown == "":
-			shown = strings.ReplaceAll(s.Documented, "`", "")
-		}
-		flags.AddFlag(&pflag.Flag{
-			Name:     s.Flag(),
-			Usage:    usage,
-			Value:    &settingValue{name: s.Name, kind: s.Kind(), into: into.values},
-			DefValue: shown,
-		})
+		cmd.Annotations[orderOf] = fmt.Sprintf("%03d", i)
 	}
-}
-
-// settingValue passes a flag's text on as it is: config judges it, together with the
-// values of the other sources.
-type settingValue struct {
-	name, kind string
-	into       map[string]string
-}
-
-func (v *settingValue) String() string { return v.into[v.name] }
-func (v *settingValue) Type() string   { return v.kind }
-
-func (v *settingValue) Set(text string) error {
-	v.into[v.name] = text
-	return nil
-}
-
-// flagSpelling accepts a setting's flag with dots and underscores, too, and its short
-// form.
-func flagSpelling() func(*pflag.FlagSet, string) pflag.NormalizedName {
-	aliases := map[string]string{}
-	for _, s := range config.Settings() {
-		if s.Alias != "" {
-			aliases[s.Alias] = s.Flag()
-		}
-	}
-	return func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		name = config.FlagName(name)
-		if flag, ok := aliases[name]; ok {
-			name = flag
-		}
-		return pflag.NormalizedName(name)
-	}
+	root.AddCommand(commands...)
 }
 
 func jsonFlag(cmd *cobra.Command) *bool {

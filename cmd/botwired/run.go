@@ -44,6 +44,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		stdout:     stdout,
 		stderr:     stderr,
 		isTerminal: isTerminal,
+		size:       terminalSize,
 		ticks:      everySecond,
 		ignored:    ignored,
 	}
@@ -56,6 +57,7 @@ type process struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	isTerminal     func(stream any) bool
+	size           func(stream any) (columns, rows int)
 	ticks          func() (tick <-chan time.Time, stop func()) // for the line of showProgress
 	log            *logWriter                                  // a server's, between it and stderr; else nil
 	ignored        []os.Signal                                 // by whoever started the process

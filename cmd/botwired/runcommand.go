@@ -44,8 +44,9 @@ func (s *exitStatus) Unwrap() error { return s.err }
 
 func newRunCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "run [flags] -- COMMAND [ARGUMENT...]",
-		Short: "Run a command with a daemon beside it",
+		Use:     "run [flags] -- COMMAND [ARGUMENT...]",
+		Short:   "Run a command with a daemon beside it",
+		GroupID: groupDaily,
 		Long: "Run a command, such as an agent, whose BotWire SDK uses the daemon: run sets BOTWIRE_URL for it, and\n" +
 			"keeps loopback out of its proxy (NO_PROXY). If no daemon answers at the address, run starts one with\n" +
 			"its own flags and settings, whose log is the file run.log in data_dir. When the command has ended, run\n" +
@@ -54,12 +55,15 @@ func newRunCommand(p *process, settings *settingFlags) *cobra.Command {
 			"another botwired run with the same data_dir uses: it ends after the last of them.\n\n" +
 			"Signals are passed on to the command. The exit code is the command's: 128 and the number of the signal\n" +
 			"that has ended it, 127 if there is no such command, 126 if it cannot be run.",
-		Example: "  botwired run -- python agent.py",
-		Args:    arguments(1, math.MaxInt),
+		Example: "  botwired run -- python agent.py\n" +
+			"  botwired run --upstream embedded -- sh -c 'curl -s $BOTWIRE_URL/memory/demo'",
+		Args: arguments(1, math.MaxInt),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.runBeside(cmd.Context(), settings, args)
 		},
 	}
+	settings.takes(cmd, allSettings()...) // it hands them to the daemon that it starts
+	hideSettings(cmd, append([]string{"config", "data_dir", "upstream.url", "flush.drain_timeout", "log.level"}, clientSettings...)...)
 	cmd.Flags().SetInterspersed(false) // the flags behind COMMAND are its own
 	return cmd
 }

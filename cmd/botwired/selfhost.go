@@ -26,12 +26,17 @@ func selfhostDefaults() map[string]string {
 
 func newSelfhostCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "selfhost",
-		Short: "Run BotWire's memory service itself",
+		Use:     "selfhost",
+		Short:   "Run BotWire's memory service itself",
+		GroupID: groupServices,
+		Example: "  botwired selfhost\n" +
+			"  botwired selfhost --db memory.db --listen 127.0.0.1:2700",
 		Long: "Run BotWire's memory service itself, on an SQLite file in the layout of BotWire's own server.\n" +
 			"The default of listen is 127.0.0.1:2690 here, and that of embedded.latency 0s.",
 		Args: noArguments,
 	}
+	settings.takes(cmd, append([]string{"data_dir", "allowed_hosts", "allowed_origins", "embedded.latency", "log.level", "log.format"}, clientSettings...)...)
+	useSelfhostDefaults(cmd.Flags())
 	database := cmd.Flags().String("db", "", "database file (default memory.db in data_dir)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		load := settings.load

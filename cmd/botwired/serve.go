@@ -40,13 +40,17 @@ const (
 
 func newServeCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "serve",
-		Short: "Run the daemon",
+		Use:     "serve",
+		Short:   "Run the daemon",
+		GroupID: groupDaily,
+		Example: "  botwired serve\n" +
+			"  botwired serve --upstream embedded --data-dir .run   # without a network",
 		Long: "Run the daemon until SIGTERM or SIGINT. It then flushes for up to flush.drain_timeout; a second\n" +
 			"signal ends it at once. At SIGHUP it reads its configuration anew, and logs what has changed\n" +
 			"and what waits for a restart.",
 		Args: noArguments,
 	}
+	settings.takes(cmd, allSettings()...)
 	unused := cmd.Flags().Bool(unusedFlag, false, "end when no botwired run uses the daemon any more")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return serve(cmd.Context(), func() (*config.Loaded, error) { return settings.loadWithDataDir(nil) }, *unused, p)

@@ -168,8 +168,11 @@ const shownNamespaces = 20
 
 func newStatusCommand(settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Show the state of the running daemon",
+		Use:     "status",
+		Short:   "Show the state of the running daemon",
+		GroupID: groupDaily,
+		Example: "  botwired status\n" +
+			"  botwired status --json | jq .upstream.state",
 		Long: "Show the state of the running daemon. Of many namespaces with pending writes, the table has those\n" +
 			"that wait for something and those with the most writes.\n\n" +
 			"With --ready, status only asks whether the daemon can take writes now, and is not about to stop. With\n" +

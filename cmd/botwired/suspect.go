@@ -38,8 +38,9 @@ func (r *restoration) progress() string {
 
 func newRestoreCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "restore NAMESPACE",
-		Short: "Give upstream back what it has lost of a suspect namespace",
+		Use:     "restore NAMESPACE",
+		Short:   "Give upstream back what it has lost of a suspect namespace",
+		GroupID: groupMemory,
 		Long: "Give upstream back the entries of a suspect namespace that it no longer holds: those of which the daemon\n" +
 			"has a copy. A value that upstream holds after all stays. The daemon keeps to the quota, and goes on when\n" +
 			"this command is interrupted, and after a restart. --stop ends it; what is pending by then still goes.\n" +
@@ -124,11 +125,12 @@ func (p *process) reportRestore(c *client, body []byte) error {
 
 func newForgetCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "forget NAMESPACE",
-		Short: "Believe upstream about a namespace, whatever it has lost",
+		Use:     "forget NAMESPACE",
+		Short:   "Believe upstream about a namespace, whatever it has lost",
+		GroupID: groupMemory,
 		Long: "Believe upstream about a namespace: the copies of entries that it does not list go for good, and so do\n" +
 			"copies that are newer than what it lists. Pending writes stay. Without --yes, botwired asks first.",
-		Example: "  botwired export my-agent > before.jsonl && botwired forget my-agent   # keep what goes in a file\n" +
+		Example: "  botwired export my-agent > before.jsonl && botwired forget my-agent\n" +
 			"  botwired forget my-agent --yes",
 		Args: arguments(1, 1),
 	}

@@ -54,6 +54,9 @@ func (p *process) unknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) 
 		}
 		return usagef("unknown flag %s: expected one of the flags that --help lists%s", given, hint)
 	}
+	if foreign := foreignSetting(cmd, unknown.GetSpecifiedName()); foreign != nil {
+		return foreign
+	}
 	given = "--" + unknown.GetSpecifiedName()
 	value := ""
 	for _, arg := range p.args {
@@ -68,6 +71,20 @@ func (p *process) unknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) 
 		fault.Expected += "; if it is an argument, put two dashes before it"
 	}
 	return &usageError{fault}
+}
+
+// foreignSetting refuses the flag of a setting that the command does not read.
+func foreignSetting(cmd *cobra.Command, name string) error {
+	flag := string(flagSpelling()(nil, name))
+	for _, s := range config.Settings() {
+		if s.Flag() == flag {
+			return usagef("--%s is a setting of the daemon, which %q does not read: give it to botwired serve", flag, cmd.CommandPath())
+		}
+	}
+	if flag == "config" {
+		return usagef("--config: %q reads no configuration", cmd.CommandPath())
+	}
+	return nil
 }
 
 // noArguments refuses arguments. An unknown command arrives here as an argument of the

@@ -44,25 +44,34 @@ func thisBuild() build {
 	return b
 }
 
-func newVersionCommand(p *process) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "version",
-		Short: "Show the version of this program",
-		Args:  noArguments,
+// String is one line for a person.
+func (b build) String() string {
+	revision := b.Revision
+	if revision == "" {
+		revision = "unknown"
+	} else if b.Modified {
+		revision += ", modified"
 	}
+	return fmt.Sprintf("botwired %s %s %s revision %s", b.Version, b.Go, b.Platform, revision)
+}
+
+func newVersionCommand(p *process, settings *settingFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Show the version of this program",
+		GroupID: groupOther,
+		Example: "  botwired version\n" +
+			"  botwired version --json",
+		Args: noArguments,
+	}
+	settings.takesNone(cmd)
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		b := thisBuild()
 		if *asJSON {
 			return encodeJSON(p.stdout, b)
 		}
-		revision := b.Revision
-		if revision == "" {
-			revision = "unknown"
-		} else if b.Modified {
-			revision += ", modified"
-		}
-		_, err := fmt.Fprintf(p.stdout, "botwired %s %s %s revision %s\n", b.Version, b.Go, b.Platform, revision)
+		_, err := fmt.Fprintln(p.stdout, b)
 		return err
 	}
 	return cmd

@@ -56,6 +56,7 @@ var modules = map[string][]string{
 	"github.com/spf13/pflag":              {"cmd/botwired"},
 	"github.com/prometheus/client_golang": {"cmd/botwired", "proxy/..."},
 	"golang.org/x/net":                    {"cmd/botwired"},
+	"golang.org/x/term":                   {"cmd/botwired"},
 	"golang.org/x/sync":                   {"..."},
 	"github.com/google/go-cmp":            {"proof/..."},
 	"github.com/anishathalye/porcupine":   {"proof/..."},

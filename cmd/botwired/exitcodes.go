@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// exitMissing is the exit code of a command that has done its work and found that something is
+// missing, which a person has to look at.
+const exitMissing = 3
+
+// exitCodes are all exit codes, for the help and the README.
+func exitCodes() [][2]string {
+	return [][2]string{
+		{strconv.Itoa(exitOK), "the command has done what it was asked for"},
+		{strconv.Itoa(exitError), "it failed, or a setting is wrong: standard error says why"},
+		{strconv.Itoa(exitUsage), "botwired does not understand the command line"},
+		{strconv.Itoa(exitMissing), "`recover`, `export`: done, but something is or may be missing"},
+		{strconv.Itoa(exitNotRun), "`run`: the command is there and cannot be run"},
+		{strconv.Itoa(exitNotFound), "`run`: there is no such command"},
+		{fmt.Sprintf("%d + N", exitSignal), "`run`: signal N ended the command"},
+		{"any other", "`run`: the command's own"},
+	}
+}
+
+// newExitCodesTopic is a page of the help, and no command.
+func newExitCodesTopic() *cobra.Command {
+	var b strings.Builder
+	b.WriteString("The exit codes of botwired's commands.\n\n")
+	for _, code := range exitCodes() {
+		fmt.Fprintf(&b, "  %-9s  %s\n", code[0], strings.ReplaceAll(code[1], "`", ""))
+	}
+	return &cobra.Command{
+		Use:     "exit-codes",
+		Short:   "What the exit codes mean",
+		Long:    b.String(),
+		GroupID: groupOther,
+	}
+}

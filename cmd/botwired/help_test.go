@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// newTree returns the root of all commands, of a process without an environment.
+func newTree() *cobra.Command {
+	return newRootCommand(&process{stdout: io.Discard, stderr: io.Discard, isTerminal: func(any) bool { return false }, size: terminalSize})
+}
+
+// Every command shows two examples or more, and the command line of each parses.
+func TestExamplesParse(t *testing.T) {
+	eachCommand(newTree(), func(cmd *cobra.Command) {
+		if !cmd.Runnable() || cmd.Hidden {
+			return
+		}
+		examples := strings.Split(cmd.Example, "\n")
+		if len(examples) < 2 {
+			t.Errorf("%s has fewer than two examples: %q", cmd.CommandPath(), cmd.Example)
+		}
+		own := false
+		for _, example := range examples {
+			for _, line := range commandLines(example) {
+				target := wantParses(t, line)
+				own = own || strings.HasPrefix(target, cmd.CommandPath())
+			}
+			if !strings.HasPrefix(example, "  ") || len(example) > otherColumns {
+				t.Errorf("%s: the example %q is not indented by two spaces, or longer than %d", cmd.CommandPath(), example, otherColumns)
+			}
+		}
+		if !own && cmd.HasParent() {
+			t.Errorf("%s: no example has the command itself: %q", cmd.CommandPath(), cmd.Example)
+		}
+	})
+}
+
+// word is a word of a command line, with its quotes.
+var word = regexp.MustCompile(`(?:'[^']*'|"[^"]*"|[^\s'"]+)+`)
+
+// commandLines returns the arguments of each botwired in a shell's line.
+func commandLines(example string) (lines [][]string) {
+	example, _, _ = strings.Cut(example, " # ")
+	for _, simple := range regexp.MustCompile(`\|\||&&|[|<>()]`).Split(example, -1) {
+		words := word.FindAllString(simple, -1)
+		if len(words) == 0 || words[0] != "botwired" {
+			continue
+		}
+		for i := range words {
+			words[i] = strings.Trim(words[i], `'"`)
+		}
+		lines = append(lines, words[1:])
+	}
+	return lines
+}
+
+// wantParses returns the path of the command that a command line calls.
+func wantParses(t *testing.T, line []string) string {
+	t.Helper()
+	cmd, rest, err := newTree().Find(line) // flags keep their values: each line has a tree of its own
+	if err == nil {
+		err = cmd.ParseFlags(rest)
+	}
+	if err == nil {
+		err = cmd.ValidateArgs(cmd.Flags().Args())
+	}
+	if err != nil {
+		t.Errorf("botwired %s: %v", strings.Join(line, " "), err)
+		return ""
+	}
+	return cmd.CommandPath()
+}
+
+// A command that has flags of settings reads the configuration: one that is not there fails it.
+func TestCommandsReadTheirSettings(t *testing.T) {
+	eachCommand(newTree(), func(cmd *cobra.Command) {
+		if cmd.Flags().Lookup("config") == nil || !cmd.HasParent() {
+			return
+		}
+		line := append(strings.Fields(cmd.CommandPath())[1:], "--config=/nonexistent")
+		if cmd.Flags().Lookup("yes") != nil {
+			line = append(line, "--yes")
+		}
+		wantFailure(t, botwired(t, append(line, argumentsFor(cmd)...)...), exitError, "configuration file", "/nonexistent")
+	})
+}
+
+// argumentsFor are those of the command's first example.
+func argumentsFor(cmd *cobra.Command) []string {
+	for _, example := range strings.Split(cmd.Example, "\n") {
+		for _, line := range commandLines(example) {
+			target, rest, err := newTree().Find(line)
+			if err == nil && target.CommandPath() == cmd.CommandPath() {
+				return rest
+			}
+		}
+	}
+	return nil
+}
+
+// A setting's flag may stand before the command, and one that the command does not read fails it.
+func TestFlagsBeforeTheCommand(t *testing.T) {
+	d := newDaemon(t, map[string]answer{"GET /_botwired/livez": {200, `{"status":"alive"}`}})
+	wantOutput(t, botwired(t, "--listen", d.address, "status", "--live"), "alive\n")
+	wantOutput(t, botwired(t, "--listen="+d.address, "status", "--live"), "alive\n")
+	wantFailure(t, botwired(t, "--listen", d.address, "statsu"), exitUsage, `unknown command "statsu"`, "did you mean status?")
+	wantFailure(t, botwired(t, "status", "--flush.linger", "1s"), exitUsage,
+		`--flush-linger is a setting of the daemon, which "botwired status" does not read: give it to botwired serve`)
+	wantFailure(t, botwired(t, "--upstream", "embedded", "status"), exitUsage, "--upstream-url is a setting")
+	wantFailure(t, botwired(t, "version", "--config", "x"), exitUsage, "reads no configuration")
+}
+
+// The exit codes are one table, in the help and in the README.
+func TestExitCodes(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	topic := botwired(t, "help", "exit-codes")
+	if topic.code != exitOK || topic.stderr != "" {
+		t.Errorf("help exit-codes: %+v", topic)
+	}
+	for _, code := range exitCodes() {
+		if row := "| " + code[0] + " | " + code[1] + " |\n"; !bytes.Contains(readme, []byte(row)) {
+			t.Errorf("the README lacks %s", row)
+		}
+		if !strings.Contains(topic.stdout, strings.ReplaceAll(code[1], "`", "")) {
+			t.Errorf("help exit-codes lacks %s: %s", code[0], code[1])
+		}
+	}
+}
+
+// The help fits a terminal of 80 columns, however long its texts are.
+func TestHelpFitsTheTerminal(t *testing.T) {
+	var pages []string
+	eachCommand(newTree(), func(cmd *cobra.Command) {
+		if !cmd.Hidden {
+			pages = append(pages, strings.TrimPrefix(cmd.CommandPath(), "botwired"))
+		}
+	})
+	home := regexp.MustCompile(`\S*/\.local/state/botwired`) // of a test, which is long
+	for _, page := range pages {
+		for line := range strings.Lines(botwired(t, append([]string{"help"}, strings.Fields(page)...)...).stdout) {
+			if n := len([]rune(strings.TrimSuffix(home.ReplaceAllString(line, ""), "\n"))); n > otherColumns {
+				t.Errorf("help%s: %d columns: %s", page, n, line)
+			}
+		}
+	}
+}
