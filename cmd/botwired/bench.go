@@ -54,7 +54,7 @@ func newBenchCommand(p *process, settings *settingFlags) *cobra.Command {
 		if *asJSON {
 			return encodeJSON(p.stdout, map[string]any{"upstream": b.upstreamURL, "measured": rows})
 		}
-		return printBench(p.stdout, rows)
+		return printBench(p.screen(), rows)
 	}
 	return cmd
 }

@@ -97,7 +97,7 @@ func (f *settingFlags) show(ctx context.Context, r request, print func(io.Writer
 	if err != nil {
 		return err
 	}
-	return print(f.process.stdout, c, body)
+	return print(f.process.screen(), c, body)
 }
 
 // dialable turns an address to listen on into one to connect to: loopback reaches a

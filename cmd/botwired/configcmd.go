@@ -35,7 +35,7 @@ func newConfigCommand(p *process, settings *settingFlags) *cobra.Command {
 			}
 			rows = append(rows, []string{v.Name, value, v.Source.String()})
 		}
-		return printTable(p.stdout, []string{"SETTING", "VALUE", "SOURCE"}, rows)
+		return printTable(p.screen(), []string{"SETTING", "VALUE", "SOURCE"}, rows)
 	}
 	return cmd
 }

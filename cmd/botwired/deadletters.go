@@ -44,7 +44,7 @@ func newDeadLettersCommand(p *process, settings *settingFlags) *cobra.Command {
 		if *asJSON {
 			return printJSON(p.stdout, fmt.Appendf(nil, `{"dead_letters":[%s]}`, bytes.Join(letters, []byte(","))))
 		}
-		return printDeadLetters(p.stdout, c, letters)
+		return printDeadLetters(p.screen(), c, letters)
 	}
 	cmd.AddCommand(
 		newShowCommand(p, settings),
@@ -162,7 +162,7 @@ func printDeadLetters(w io.Writer, c *client, letters [][]byte) error {
 		}
 		state := d.state()
 		row := []string{string(d.ID), state, string(d.Seq), string(d.Namespace), string(d.Key), string(d.Op),
-			d.WrittenAt.moment(), d.status(), string(d.Error)}
+			moment(w, d.WrittenAt), d.status(), string(d.Error)}
 		if state == openLetter {
 			open = append(open, row)
 		} else {

@@ -75,18 +75,18 @@ func (p *process) printDeadLetter(c *client, id string, body []byte) error {
 		_, err := io.WriteString(p.stdout, *letter.Value)
 		return err
 	}
-	written := letter.WrittenAt.moment()
+	written := moment(p.screen(), letter.WrittenAt)
 	if letter.Winner != nil {
 		written = letter.WrittenAt.instant() // to be compared with the winner's
 	}
 	facts := [][2]string{
 		{"id", string(letter.ID)}, {"state", letter.state()}, {"namespace", string(letter.Namespace)}, {"key", string(letter.Key)}, {"op", string(letter.Op)},
-		{"written", written}, {letter.ended(), letter.RefusedAt.moment()},
+		{"written", written}, {letter.ended(), moment(p.screen(), letter.RefusedAt)},
 	}
 	if letter.status() != "" {
 		facts = append(facts, [2]string{"status", letter.status()})
 	}
-	err := printFacts(p.stdout, append(facts, [2]string{"error", string(letter.Error)}))
+	err := printFacts(p.screen(), append(facts, [2]string{"error", string(letter.Error)}))
 	if err == nil && letter.Value != nil {
 		_, err = io.WriteString(p.stdout, "\n"+harmless(*letter.Value)+"\n")
 	}
@@ -115,7 +115,7 @@ func (p *process) printWinner(winner *letterWinner) error {
 	if _, err := io.WriteString(p.stdout, "\n"); err != nil {
 		return err
 	}
-	err := printFacts(p.stdout, [][2]string{{"winner", who}, {"op", op}, {"written", winner.WrittenAt.instant()}})
+	err := printFacts(p.screen(), [][2]string{{"winner", who}, {"op", op}, {"written", winner.WrittenAt.instant()}})
 	if err == nil && winner.Value != nil {
 		_, err = io.WriteString(p.stdout, "\n"+harmless(*winner.Value)+"\n")
 	}

@@ -278,7 +278,7 @@ func printKeys(w io.Writer, c *client, body []byte) error {
 	}
 	rows := make([][]string, 0, len(answer.Keys))
 	for _, each := range answer.Keys {
-		rows = append(rows, []string{string(each.Key), string(each.Bytes), each.Updated.moment()})
+		rows = append(rows, []string{string(each.Key), string(each.Bytes), moment(w, each.Updated)})
 	}
 	return printTable(w, []string{"KEY", "BYTES", "UPDATED"}, rows)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -43,6 +44,14 @@ func (w wait) String() string {
 		return string(w.Why)
 	}
 	return string(w.Why) + ", until " + w.Until.moment()
+}
+
+// text is String for a screen, too.
+func (w wait) text(to io.Writer) string {
+	if w.Until == "" {
+		return string(w.Why)
+	}
+	return string(w.Why) + ", " + until(to, w.Until)
 }
 
 func newFlushCommand(p *process, settings *settingFlags) *cobra.Command {

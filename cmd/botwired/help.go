@@ -172,7 +172,7 @@ func aboutOf(cmd *cobra.Command) string {
 
 // isShown reports whether the help lists a command.
 func isShown(cmd *cobra.Command) bool {
-	return cmd.IsAvailableCommand() || cmd.IsAdditionalHelpTopicCommand()
+	return cmd.IsAvailableCommand() || cmd.IsAdditionalHelpTopicCommand() || cmd.Name() == "help" // which cobra hides
 }
 
 // listedGroup are commands that the help lists under one title.

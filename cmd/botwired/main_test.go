@@ -63,13 +63,14 @@ func at(t *testing.T, d *daemon, adjust func(*process), args ...string) outcome 
 	var stdout, stderr bytes.Buffer
 	p := &process{
 		args:       append(args, "--listen", d.address),
-		environ:    []string{"HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir()},
+		environ:    []string{"HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir(), "NO_COLOR=1"},
 		stdin:      strings.NewReader(""),
 		stdout:     &stdout,
 		stderr:     &stderr,
 		isTerminal: func(any) bool { return false },
 		size:       terminalSize,
 		ticks:      everySecond,
+		now:        func() time.Time { return time.Now().UTC() },
 	}
 	if adjust != nil {
 		adjust(p)

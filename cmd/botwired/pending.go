@@ -97,11 +97,11 @@ func (p *process) tellOfMorePending(ctx context.Context, c *client, body []byte,
 }
 
 // nextAttempt is when the write is tried next: at the end of what it waits for, if that is known.
-func nextAttempt(due cell, waits wait) string {
+func nextAttempt(w io.Writer, due cell, waits wait) string {
 	if waits.Until != "" {
 		due = waits.Until
 	}
-	return due.moment()
+	return moment(w, due)
 }
 
 func printPending(w io.Writer, c *client, body []byte) error {
@@ -110,9 +110,9 @@ func printPending(w io.Writer, c *client, body []byte) error {
 		return err
 	}
 	rows := make([][]string, 0, len(answer.Pending))
-	for _, w := range answer.Pending {
-		rows = append(rows, []string{string(w.Seq), string(w.Namespace), string(w.Key), string(w.Op), string(w.Bytes),
-			w.WrittenAt.moment(), string(w.Attempts), nextAttempt(w.NextAttempt, w.Waits), string(w.LastError), string(w.Waits.Why)})
+	for _, each := range answer.Pending {
+		rows = append(rows, []string{string(each.Seq), string(each.Namespace), string(each.Key), string(each.Op), string(each.Bytes),
+			moment(w, each.WrittenAt), string(each.Attempts), nextAttempt(w, each.NextAttempt, each.Waits), string(each.LastError), string(each.Waits.Why)})
 	}
 	columns := []string{"SEQ", "NAMESPACE", "KEY", "OP", "BYTES", "WRITTEN", "ATTEMPTS", "NEXT ATTEMPT", "LAST ERROR", "WAITS"}
 	return printTable(w, columns, rows)

@@ -56,7 +56,7 @@ func newPrefetchCommand(p *process, settings *settingFlags) *cobra.Command {
 		if *asJSON {
 			return printJSON(p.stdout, body)
 		}
-		return printPrefetched(p.stdout, c, args[0], body)
+		return printPrefetched(p.screen(), c, args[0], body)
 	}
 	return cmd
 }

@@ -66,10 +66,10 @@ func printReceipt(w io.Writer, c *client, body []byte) error {
 	}
 	facts := [][2]string{
 		{"seq", string(receipt.Seq)}, {"namespace", string(receipt.Namespace)}, {"key", string(receipt.Key)},
-		{"op", string(receipt.Op)}, {"state", string(receipt.State)}, {"written", receipt.WrittenAt.moment()},
+		{"op", string(receipt.Op)}, {"state", string(receipt.State)}, {"written", moment(w, receipt.WrittenAt)},
 	}
 	for _, fact := range [][2]string{
-		{"ended", receipt.SettledAt.moment()}, {"by", string(receipt.By)}, {"reason", string(receipt.Reason)},
+		{"ended", moment(w, receipt.SettledAt)}, {"by", string(receipt.By)}, {"reason", string(receipt.Reason)},
 	} {
 		if fact[1] != "" {
 			facts = append(facts, fact)

@@ -59,7 +59,7 @@ failed and changed nothing.`,
 		if *asJSON {
 			err = encodeJSON(p.stdout, r)
 		} else {
-			err = printRecovery(p.stdout, r)
+			err = printRecovery(p.screen(), r)
 		}
 		if err == nil && !r.Complete() {
 			return fmt.Errorf("%w: the damaged journal is kept in %s", errMissing, r.Copy)

@@ -46,6 +46,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		isTerminal: isTerminal,
 		size:       terminalSize,
 		ticks:      everySecond,
+		now:        time.Now,
 		ignored:    ignored,
 	}
 	return p.run(ctx)
@@ -59,8 +60,9 @@ type process struct {
 	isTerminal     func(stream any) bool
 	size           func(stream any) (columns, rows int)
 	ticks          func() (tick <-chan time.Time, stop func()) // for the line of showProgress
-	log            *logWriter                                  // a server's, between it and stderr; else nil
-	ignored        []os.Signal                                 // by whoever started the process
+	now            func() time.Time
+	log            *logWriter  // a server's, between it and stderr; else nil
+	ignored        []os.Signal // by whoever started the process
 }
 
 func (p *process) run(ctx context.Context) int {

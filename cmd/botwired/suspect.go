@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -194,7 +195,7 @@ func (p *process) confirmForget(ctx context.Context, c *client, namespace string
 }
 
 // suspects says, for the top of the status, what upstream seems to have lost.
-func (s *status) suspects() string {
+func (s *status) suspects(w io.Writer) string {
 	var lines []string
 	for _, n := range s.Namespaces {
 		if n.Suspect.Since == "" {
@@ -204,8 +205,8 @@ func (s *status) suspects() string {
 		if n.Suspect.Restoring == "true" {
 			what = "botwired is giving them back to upstream"
 		}
-		lines = append(lines, fmt.Sprintf("since %s, upstream lacks %s of the %s entries of %s that it has confirmed, and botwired serves its copies: is upstream.url right? %s",
-			n.Suspect.Since.moment(), n.Suspect.Missing, n.Suspect.Of, n.Namespace, what))
+		lines = append(lines, fmt.Sprintf("%s, upstream lacks %s of the %s entries of %s that it has confirmed, and botwired serves its copies: is upstream.url right? %s",
+			since(w, n.Suspect.Since), n.Suspect.Missing, n.Suspect.Of, n.Namespace, what))
 	}
 	if more := len(lines) - shownSuspects; more > 0 {
 		lines = append(lines[:shownSuspects], fmt.Sprintf("and %s", plural(more, "more namespace")))

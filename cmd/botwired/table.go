@@ -15,6 +15,9 @@ import (
 
 // printTable aligns the rows under the names of the columns. An empty cell becomes a dash.
 func printTable(w io.Writer, columns []string, rows [][]string) error {
+	if s, ok := w.(*screen); ok {
+		return s.printFitted(columns, rows)
+	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range append([][]string{columns}, rows...) {
 		for i, cell := range row {
@@ -33,6 +36,9 @@ func printTable(w io.Writer, columns []string, rows [][]string) error {
 
 // printFacts aligns names and values.
 func printFacts(w io.Writer, facts [][2]string) error {
+	if s, ok := w.(*screen); ok {
+		return s.printWrapped(facts)
+	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, fact := range facts {
 		fmt.Fprintf(tw, "%s\t%s\n", fact[0], printable(fact[1]))
@@ -77,14 +83,22 @@ func (c cell) moment() string { return c.at(time.RFC3339) }
 func (c cell) instant() string { return c.at("2006-01-02T15:04:05.000Z07:00") }
 
 func (c cell) at(layout string) string {
-	if t, err := time.Parse(time.RFC3339, string(c)); err == nil {
+	if t, ok := c.time(); ok {
 		return t.UTC().Format(layout)
+	}
+	return string(c)
+}
+
+// time reads a time that is given in Unix seconds or as RFC 3339.
+func (c cell) time() (at time.Time, ok bool) {
+	if t, err := time.Parse(time.RFC3339, string(c)); err == nil {
+		return t, true
 	}
 	seconds, err := strconv.ParseFloat(string(c), 64)
 	if err != nil || math.IsNaN(seconds) || math.Abs(seconds) > 1e11 {
-		return string(c)
+		return time.Time{}, false
 	}
-	return time.UnixMilli(int64(seconds * 1000)).UTC().Format(layout)
+	return time.UnixMilli(int64(seconds * 1000)), true
 }
 
 // age shows a number of seconds as people write it: 250ms, 3m, 1h20m5s.

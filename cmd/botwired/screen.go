@@ -1,0 +1,209 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+)
+
+// screen is a terminal that a person reads, with its size. Other writers get plain text: times as
+// in JSON, and lines as long as they are.
+type screen struct {
+	io.Writer
+	palette
+	columns, rows int
+	now           func() time.Time
+}
+
+// screen returns stdout, as a *screen if it is a terminal.
+func (p *process) screen() io.Writer {
+	if !p.isTerminal(p.stdout) {
+		return p.stdout
+	}
+	columns, rows := p.size(p.stdout)
+	return &screen{p.stdout, p.palette(p.stdout), columns, rows, p.now}
+}
+
+// paletteOf is that of a screen. Nothing else is coloured.
+func paletteOf(w io.Writer) palette {
+	if s, ok := w.(*screen); ok {
+		return s.palette
+	}
+	return false
+}
+
+// moment shows a time: on a screen as people say it, elsewhere as RFC 3339 to the second and in
+// UTC, which scripts compare.
+func moment(w io.Writer, c cell) string {
+	s, ok := w.(*screen)
+	if !ok {
+		return c.moment()
+	}
+	at, ok := c.time()
+	if !ok {
+		return string(c)
+	}
+	return spokenTime(at, s.now())
+}
+
+// since, until and ago complete a sentence about a time.
+func since(w io.Writer, c cell) string { return distance(w, c, "since ", "for ", "") }
+func until(w io.Writer, c cell) string { return distance(w, c, "until ", "for ", " more") }
+func ago(w io.Writer, c cell) string   { return distance(w, c, "at ", "", " ago") }
+
+// distance is a time with word before it, or on a screen how far it is from now.
+func distance(w io.Writer, c cell, word, before, after string) string {
+	s, ok := w.(*screen)
+	at, known := c.time()
+	if !ok || !known {
+		return word + c.moment()
+	}
+	if d := s.now().Sub(at).Abs(); d <= spokenDays {
+		return before + spoken(d) + after
+	}
+	return word + spokenTime(at, s.now())
+}
+
+// left is how long it is until a time, in few letters.
+func (s *screen) left(c cell) string {
+	at, ok := c.time()
+	if !ok {
+		return string(c)
+	}
+	left := max(at.Sub(s.now()), 0)
+	if left >= 10*time.Minute {
+		left = left.Round(time.Minute)
+	}
+	return cell(strconv.FormatFloat(left.Round(time.Second).Seconds(), 'f', 0, 64)).age()
+}
+
+// spokenTime is a time as people say it: how long ago or ahead, and from some days on the date
+// in this machine's zone.
+func spokenTime(at, now time.Time) string {
+	d := now.Sub(at)
+	switch {
+	case d > spokenDays || d < -spokenDays:
+		return at.In(now.Location()).Format("2006-01-02 15:04")
+	case d >= 0 && d < time.Second, d < 0 && d > -time.Second:
+		return "just now"
+	case d < 0:
+		return "in " + spoken(-d)
+	}
+	return spoken(d) + " ago"
+}
+
+// spokenDays is up to when a time is shown by its distance.
+const spokenDays = 7 * 24 * time.Hour
+
+// spoken is a duration in its largest unit, rounded: below two of a unit, in the one below.
+func spoken(d time.Duration) string {
+	for _, unit := range []struct {
+		of   time.Duration
+		name string
+	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}} {
+		if d.Round(unit.of) >= 2*unit.of || d.Round(unit.of) == unit.of && d.Round(time.Minute)%unit.of == 0 {
+			return plural(int(d.Round(unit.of)/unit.of), unit.name)
+		}
+	}
+	return plural(int(d.Round(time.Second)/time.Second), "second")
+}
+
+// ellipsis stands for what a screen has no room for.
+const ellipsis = "…"
+
+// least is the width below which a column is not cut.
+const least = 14
+
+// fitted cuts cells of the widest columns until a table fits a width.
+func fitted(rows [][]string, width int) [][]string {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	total := 2 * (len(widths) - 1)
+	for _, n := range widths {
+		total += n
+	}
+	for total > width {
+		widest := 0
+		for i, n := range widths {
+			if n > widths[widest] {
+				widest = i
+			}
+		}
+		if widths[widest] <= least {
+			break
+		}
+		widths[widest]--
+		total--
+	}
+	out := make([][]string, len(rows))
+	for r, row := range rows {
+		for i, cell := range row {
+			out[r] = append(out[r], cut(cell, widths[i]))
+		}
+	}
+	return out
+}
+
+// cut shortens a text to a width. It keeps the end, by which names often differ.
+func cut(text string, width int) string {
+	runes := []rune(text)
+	if len(runes) <= width || width < 3 {
+		return text
+	}
+	tail := (width - 1) / 3
+	if strings.Contains(text, " ") {
+		tail = 0 // a sentence
+	}
+	return string(runes[:width-1-tail]) + ellipsis + string(runes[len(runes)-tail:])
+}
+
+// printFitted prints the table of a screen.
+func (s *screen) printFitted(columns []string, rows [][]string) error {
+	all := [][]string{columns}
+	for _, row := range rows {
+		shown := make([]string, len(row))
+		for i, cell := range row {
+			if cell == "" {
+				cell = "-"
+			}
+			shown[i] = printable(cell)
+		}
+		all = append(all, shown)
+	}
+	var b strings.Builder
+	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, row := range fitted(all, s.columns) {
+		fmt.Fprintln(tw, strings.Join(row, "\t"))
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	header, rest, _ := strings.Cut(b.String(), "\n")
+	_, err := fmt.Fprintf(s, "%s\n%s", s.bold(header), rest)
+	return err
+}
+
+// printWrapped prints the facts of a screen. A long value goes on below its beginning.
+func (s *screen) printWrapped(facts [][2]string) error {
+	longest := 0
+	for _, fact := range facts {
+		longest = max(longest, len(fact[0]))
+	}
+	indent := "\n" + strings.Repeat(" ", longest+2)
+	for _, fact := range facts {
+		name := s.dim(fact[0]) + strings.Repeat(" ", longest-len(fact[0]))
+		value := strings.ReplaceAll(wrap(printable(fact[1]), max(s.columns-longest-2, least)), "\n", indent)
+		if _, err := fmt.Fprintf(s, "%s  %s\n", name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// refusesWrites says that the daemon refuses writes, since when and why; empty if it
+// takes them.
+func (s *status) refusesWrites(w io.Writer) string {
+	switch {
+	case s.Journal.RefusesWrites != "true":
+		return ""
+	case s.Journal.Since == "":
+		return "refused: " + string(s.Journal.Reason)
+	}
+	return "refused " + since(w, s.Journal.Since) + ": " + string(s.Journal.Reason)
+}
+
+// foreign says that others write to the namespace, which is set exclusive; empty if they do not.
+func (n namespaceStatus) foreign(w io.Writer) string {
+	if n.Foreign.Found == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s is set exclusive, and somebody else writes to it: %s found, the last one of %s %s; botwired does not see such writes in time",
+		n.Namespace, plural(n.Foreign.Found.number(), "write"), n.Foreign.Key, ago(w, n.Foreign.At))
+}
+
+// nearFull is the percentage of its limit from which on a namespace is nearly full.
+const nearFull = 80
+
+// full says how full the namespace is, and what that means; empty if it is not nearly full.
+func (n namespaceStatus) full(w io.Writer) string {
+	bytes, limit := n.Bytes.number(), n.BytesLimit.number()
+	if n.BytesLimit == "" || bytes < limit/100*nearFull+limit%100*nearFull/100 {
+		return ""
+	}
+	text := fmt.Sprintf("%s holds %d of the %d bytes that quota.namespace_bytes allows", n.Namespace, bytes, limit)
+	if n.LimitLearned != "" {
+		text = fmt.Sprintf("%s holds %d bytes, and upstream has called it full at %d, which counts %s", n.Namespace, bytes, limit, until(w, n.LimitLearned))
+	}
+	if bytes < limit {
+		return text + ": a write that would cross this is refused with 413"
+	}
+	return text + ": a write that makes it larger is refused with 413 until entries are deleted"
+}
+
+// quota says how much of the namespace's quota is used, and how long a write waits for its
+// sake.
+func (n namespaceStatus) quota(w io.Writer) string {
+	if n.Quota.Limit == "" {
+		return ""
+	}
+	text := string(n.Quota.Used) + " of " + string(n.Quota.Limit)
+	_, short := w.(*screen)
+	if seconds, err := strconv.ParseFloat(string(n.Quota.Linger), 64); err == nil && seconds >= 1 && !short {
+		text += ", writes wait " + n.Quota.Linger.age()
+	}
+	if n.Quota.RunsOut != "" {
+		if s, ok := w.(*screen); ok {
+			text += ", " + s.left(n.Quota.RunsOut) + " left"
+		} else {
+			text += ", used up at " + n.Quota.RunsOut.moment()
+		}
+	}
+	return text
+}
+
+// oldest is the age of the oldest pending write; empty if there is none.
+func (n namespaceStatus) oldest() string {
+	if n.Pending == "0" {
+		return ""
+	}
+	return n.OldestPending.age()
+}
+
+// waitsShortly is what the namespace waits for in a few words, and until when.
+func (n namespaceStatus) waitsShortly(s *screen) string {
+	kind, _, _ := strings.Cut(n.Waits.Why.or(n.waits(io.Discard)), ":")
+	if n.Waits.Until != "" {
+		return kind + ", " + s.left(n.Waits.Until) + " more"
+	}
+	if seconds, err := strconv.ParseFloat(string(n.Quota.Linger), 64); kind == "" && err == nil && seconds >= 1 {
+		return n.Quota.Linger.age() + ", for the quota"
+	}
+	return kind
+}
+
+// waits returns why nothing of the namespace goes upstream, or else why upstream refuses
+// its reads.
+func (n namespaceStatus) waits(w io.Writer) string {
+	switch {
+	case n.Waits.Why != "":
+		return n.Waits.text(w)
+	case n.Paused == "" && n.ReadsRefused != "":
+		return "reads: " + string(n.ReadsRefused)
+	}
+	return string(n.Paused)
+}
+
+// upstream says how upstream does, and since when and why if it does not do well.
+func (s *status) upstream(w io.Writer) string {
+	u := s.Upstream
+	text := u.URL.or("unknown") + " is " + u.State.or("unknown")
+	if u.Reason == "" {
+		return text
+	}
+	return fmt.Sprintf("%s %s: %s (%s)", text, since(w, u.Since), u.Reason, lastAnswered(w, u.LastSuccess))
+}
+
+func lastAnswered(w io.Writer, at cell) string {
+	if at == "" {
+		return "it has not answered since the start"
+	}
+	if s, ok := w.(*screen); ok {
+		return "it last answered " + moment(s, at)
+	}
+	return "it last answered: " + string(at)
+}
+
+// running says which version runs where, and since when.
+func (s *status) running(w io.Writer) string {
+	text := string(s.Version)
+	if s.Listen != "" {
+		text += " at " + string(s.Listen)
+	}
+	if s.StartedAt != "" {
+		text += ", up " + since(w, s.StartedAt)
+	}
+	return text
+}
+
+// answered says how many reads the daemon has answered itself; empty for an older daemon.
+func (s *status) answered() string {
+	if s.Reads.Total == "" {
+		return ""
+	}
+	text := grouped(s.Reads.Total)
+	if total := s.Reads.Total.number(); total > 0 {
+		text += fmt.Sprintf(", %s answered here, %s asked of upstream", percent(s.Reads.Hits.number(), total), grouped(s.Reads.Upstream))
+	}
+	return text
+}
+
+// saved says what the daemon has spared upstream and its callers; empty for an older daemon.
+func (s *status) saved() string {
+	if s.Writes.Acknowledged == "" {
+		return ""
+	}
+	text := fmt.Sprintf("%s of %s writes needed no request", grouped(s.Writes.Saved), grouped(s.Writes.Acknowledged))
+	if s.TimeSaved.age() != "" && s.TimeSaved != "0" {
+		text += ", and callers waited about " + s.TimeSaved.age() + " less"
+	}
+	return text
+}
+
+// grouped is a whole number with a comma before every three digits.
+func grouped(c cell) string {
+	digits := strconv.Itoa(c.number())
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+func percent(part, whole int) string {
+	if part == whole {
+		return "100 %"
+	}
+	return fmt.Sprintf("%.1f %%", min(100*float64(part)/float64(whole), 99.9))
+}
+
+func (s *status) disk() string {
+	if s.Disk.Journal == "" && s.Disk.Free == "" {
+		return ""
+	}
+	return fmt.Sprintf("journal %s, copies %s, %s free", s.Disk.Journal.size(), s.Disk.Copies.size(), s.Disk.Free.size())
+}
+
+func (s *status) memory() string {
+	if s.Cache.Budget == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s of entries, at most %s", s.Cache.Bytes.size(), s.Cache.Budget.size())
+}
