@@ -44,6 +44,10 @@ build: ## Build bin/botwired
 	@[ -e $(BIN) ] || echo "The first build compiles some 250 packages, which takes minutes on a small machine. Later ones take seconds."
 	$(GO) build $(if $(wildcard $(BIN)),,-v) -ldflags "-X main.version=$(VERSION)" -o $(BIN) ./cmd/botwired
 
+.PHONY: man
+man: build ## Write the manual pages into bin/man/man1
+	$(BIN) man bin/man/man1
+
 .PHONY: test
 test: ## Run the tests
 	$(GO) test -timeout $(TEST_WITHIN) ./...

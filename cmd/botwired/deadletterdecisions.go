@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,14 +29,16 @@ func newRetryCommand(p *process, settings *settingFlags) *cobra.Command {
 		},
 	})
 	cmd.Long = "Make dead letters pending again: those of the given IDs, or all of them, of one namespace if it is named.\n" +
+		"At a terminal, --all first asks if there are more than " + strconv.Itoa(manyLetters) + ": each one counts against the quota.\n" +
 		"A dead letter is left as it is if a newer write to its entry is known: the retry would undo that one.\n" +
 		"--force retries the given ones all the same. --all leaves those that a person has dropped, too."
 	force = cmd.Flags().Bool("force", false, "also undo newer writes to the same entries")
+	yes := cmd.Flags().Bool("yes", false, "with --all: do not ask, however many there are")
 	takeAll(cmd, func(ctx context.Context, namespace string, asJSON bool) error {
 		if *force {
 			return usagef("--force is for IDs: --all undoes no newer write")
 		}
-		return retryAll(ctx, p, settings, namespace, asJSON)
+		return retryAll(ctx, p, settings, namespace, *yes, asJSON)
 	})
 	return cmd
 }
@@ -67,16 +70,29 @@ func takeAll(cmd *cobra.Command, run func(ctx context.Context, namespace string,
 	}
 }
 
-func retryAll(ctx context.Context, p *process, settings *settingFlags, namespace string, asJSON bool) error {
+func retryAll(ctx context.Context, p *process, settings *settingFlags, namespace string, yes, asJSON bool) error {
 	c, err := settings.connect()
 	if err != nil {
 		return err
+	}
+	if !yes && p.isTerminal(p.stdin) && p.isTerminal(p.stderr) {
+		if err := p.confirmRetry(ctx, c, namespace); err != nil {
+			return err
+		}
 	}
 	r := request{method: http.MethodPost, path: surface("dead-letters", "retry")}
 	if namespace != "" {
 		r.query = url.Values{"namespace": {namespace}}
 	}
+	stop := p.showProgress(ctx, func(ctx context.Context) string {
+		left := statusNow(ctx, c).OpenDeadLetters
+		if left == "" {
+			return ""
+		}
+		return plural(left.number(), "dead letter") + " left to retry"
+	})
 	body, err := c.wait(ctx, r, math.MaxInt64) // for as long as it takes
+	stop()
 	if err != nil {
 		return err
 	}
@@ -92,6 +108,34 @@ func retryAll(ctx context.Context, p *process, settings *settingFlags, namespace
 		text += fmt.Sprintf(", skipped %d: a newer write to the same entry is known, or a person has dropped them", skipped)
 	}
 	_, err = fmt.Fprintln(p.stdout, text)
+	return err
+}
+
+// manyLetters is how many dead letters --all retries without a question.
+const manyLetters = 100
+
+var errNothingRetried = errors.New("nothing is retried")
+
+// confirmRetry asks if there are many open dead letters.
+func (p *process) confirmRetry(ctx context.Context, c *client, namespace string) error {
+	open := 0
+	err := eachDeadLetter(ctx, c, namespace, func(_ string, raw []byte) error {
+		var letter listedLetter
+		if err := c.decode(raw, &letter); err != nil {
+			return err
+		}
+		if letter.state() == openLetter {
+			open++
+		}
+		return nil
+	})
+	if err != nil || open <= manyLetters {
+		return err
+	}
+	agreed, err := p.confirm(ctx, fmt.Sprintf("Retry %s? Each one counts against the quota.", plural(open, "dead letter")))
+	if err == nil && !agreed {
+		err = errNothingRetried
+	}
 	return err
 }
 

@@ -75,13 +75,13 @@ func (p *process) printDeadLetter(c *client, id string, body []byte) error {
 		_, err := io.WriteString(p.stdout, *letter.Value)
 		return err
 	}
-	written := moment(p.screen(), letter.WrittenAt)
+	written := letter.WrittenAt.moment()
 	if letter.Winner != nil {
 		written = letter.WrittenAt.instant() // to be compared with the winner's
 	}
 	facts := [][2]string{
 		{"id", string(letter.ID)}, {"state", letter.state()}, {"namespace", string(letter.Namespace)}, {"key", string(letter.Key)}, {"op", string(letter.Op)},
-		{"written", written}, {letter.ended(), moment(p.screen(), letter.RefusedAt)},
+		{"written", written}, {letter.ended(), letter.RefusedAt.moment()},
 	}
 	if letter.status() != "" {
 		facts = append(facts, [2]string{"status", letter.status()})

@@ -78,7 +78,7 @@ func newFlushCommand(p *process, settings *settingFlags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		stop := p.showProgress(cmd.Context(), c, *namespace)
+		stop := p.showPending(cmd.Context(), c, *namespace)
 		body, err := flush(cmd.Context(), c, *namespace, limit, *now)
 		stop()
 		return p.reportFlush(body, err, limit, *asJSON)
@@ -138,9 +138,9 @@ func (p *process) reportFlush(body []byte, err error, timeout time.Duration, asJ
 	return err
 }
 
-// showProgress keeps a line on the terminal that counts the pending writes. Where there
-// is no terminal it shows nothing. The returned function ends it and clears the line.
-func (p *process) showProgress(ctx context.Context, c *client, namespace string) (stop func()) {
+// showProgress keeps a line on the terminal that says how far a command is, unless text is empty.
+// Where there is no terminal it shows nothing. The returned function ends it and clears the line.
+func (p *process) showProgress(ctx context.Context, text func(context.Context) string) (stop func()) {
 	if !p.isTerminal(p.stderr) {
 		return func() {}
 	}
@@ -155,8 +155,8 @@ func (p *process) showProgress(ctx context.Context, c *client, namespace string)
 				return
 			case <-tick:
 			}
-			if pending := pendingNow(ctx, c, namespace); pending != "" {
-				p.showLine(printable(string(pending)) + " pending")
+			if line := text(ctx); line != "" {
+				p.showLine(printable(line))
 			}
 		}
 	}()
@@ -168,14 +168,29 @@ func (p *process) showProgress(ctx context.Context, c *client, namespace string)
 	}
 }
 
-// pendingNow returns "" if the daemon does not say: the line is not worth an error.
-func pendingNow(ctx context.Context, c *client, namespace string) cell {
-	body, err := c.do(ctx, request{method: http.MethodGet, path: surface("status")})
-	var s status
-	if err != nil || json.Unmarshal(body, &s) != nil {
+// showPending is showProgress with the number of pending writes.
+func (p *process) showPending(ctx context.Context, c *client, namespace string) (stop func()) {
+	return p.showProgress(ctx, func(ctx context.Context) string {
+		if pending := pendingNow(ctx, c, namespace); pending != "" {
+			return string(pending) + " pending"
+		}
 		return ""
+	})
+}
+
+// statusNow is empty if the daemon does not say: a line on the terminal is not worth an error.
+func statusNow(ctx context.Context, c *client) (s status) {
+	body, err := c.do(ctx, request{method: http.MethodGet, path: surface("status")})
+	if err != nil || json.Unmarshal(body, &s) != nil {
+		return status{}
 	}
-	if namespace == "" {
+	return s
+}
+
+// pendingNow returns "" if the daemon does not say.
+func pendingNow(ctx context.Context, c *client, namespace string) cell {
+	s := statusNow(ctx, c)
+	if namespace == "" || s.Pending == "" {
 		return s.Pending
 	}
 	for _, n := range s.Namespaces {

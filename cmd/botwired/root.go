@@ -90,12 +90,14 @@ func newRootCommand(p *process) *cobra.Command {
 		newSelfhostCommand(p, settings),
 		newVersionCommand(p, settings),
 		newExitCodesTopic(),
+		newManCommand(p, settings),
 	)
 	setCompletion(root, settings)
 	settings.takes(root, allSettings()...) // they may stand before the command
 	hideSettings(root)
 	settings.makeClients(root)
 	setHelp(root, p, settings)
+	settings.completeNames(root)
 	return root
 }
 

@@ -105,7 +105,7 @@ func spoken(d time.Duration) string {
 		of   time.Duration
 		name string
 	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}} {
-		if d.Round(unit.of) >= 2*unit.of || d.Round(unit.of) == unit.of && d.Round(time.Minute)%unit.of == 0 {
+		if d.Round(unit.of) >= 2*unit.of || d >= unit.of && d.Round(unit.of) == unit.of && d.Round(time.Minute)%unit.of == 0 {
 			return plural(int(d.Round(unit.of)/unit.of), unit.name)
 		}
 	}

@@ -103,6 +103,9 @@ func serve(ctx context.Context, load func() (*config.Loaded, error), unused bool
 	stopReloading := (&reloader{load: load, running: loaded, level: level, sidecar: d, logger: logger}).on(hangups)
 	defer stopReloading()
 	announce()
+	if !unused {
+		d.isRead = func() { p.sayHow(c, listener.Addr(), d.token) }
+	}
 	err = d.run(ctx, serve, server.Shutdown)
 	return errors.Join(err, server.Close(), d.close())
 }
@@ -178,6 +181,9 @@ func (d *sidecar) readJournal(ctx context.Context) error {
 	st := d.journal.Stats()
 	d.logger.Info("journal read", "pending", st.Pending, "dead_letters", st.DeadLetters)
 	d.proxy.Resume()
+	if d.isRead != nil {
+		d.isRead()
+	}
 	return nil
 }
 

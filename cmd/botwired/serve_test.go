@@ -22,15 +22,15 @@ func TestServersListenUntilToldToStop(t *testing.T) {
 	newHome(t)
 	socket := filepath.Join(t.TempDir(), "s")
 	for _, args := range [][]string{
-		{"serve", "--listen", "127.0.0.1:0"},
-		{"serve", "--listen", "unix://" + socket},
+		{"serve", "--upstream", "embedded", "--listen", "127.0.0.1:0"},
+		{"serve", "--upstream", "embedded", "--listen", "unix://" + socket},
 		{"selfhost", "--listen", "127.0.0.1:0", "--db", filepath.Join(t.TempDir(), "m.db")},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		read, write := io.Pipe()
 		done := make(chan int)
 		go func() {
-			done <- run(ctx, append(args, "--upstream", "embedded", "--data-dir", t.TempDir()), io.Discard, write)
+			done <- run(ctx, append(args, "--data-dir", t.TempDir()), io.Discard, write)
 			write.Close()
 		}()
 		line, err := bufio.NewReader(read).ReadBytes('\n')
@@ -57,7 +57,7 @@ func TestListenerThatIsTaken(t *testing.T) {
 	defer taken.Close()
 	address := taken.Addr().String()
 	for _, command := range []string{"serve", "selfhost"} {
-		got := botwired(t, command, "--listen", address, "--upstream", "embedded")
+		got := botwired(t, command, "--listen", address)
 		wantFailure(t, got, exitError, `listen = "`+address+`"`, "in use")
 	}
 }

@@ -57,6 +57,7 @@ type sidecar struct {
 	// setHeaders gives the requests upstream other headers.
 	setHeaders func(http.Header)
 
+	isRead  func()                     // the journal is read; may be nil
 	drained func(upstream.FlushResult) // is given the outcome of stop; may be nil
 
 	closers []func() error // in the order of opening

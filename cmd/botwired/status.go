@@ -5,6 +5,8 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"net/url"
+	"strconv"
 
 	"github.com/spf13/cobra"
 )
@@ -72,6 +74,7 @@ type status struct {
 	OpenDeadLetters cell              `json:"open_dead_letters"` // an older daemon does not say
 	Rebuilding      cell              `json:"rebuilding"`
 	Namespaces      []namespaceStatus `json:"namespaces"`
+	AllNamespaces   cell              `json:"namespaces_total"` // more than Namespaces if their number was limited
 }
 
 type backlog struct {
@@ -150,6 +153,9 @@ func newStatusCommand(settings *settingFlags) *cobra.Command {
 		case *live:
 			asked.path, print = surface("livez"), printProbe("alive", *asJSON)
 		case *watch:
+			if !*all {
+				asked.query = url.Values{"namespaces": {strconv.Itoa(shownNamespaces)}}
+			}
 			return settings.watch(cmd.Context(), asked, print)
 		case *asJSON:
 			print = printStatusJSON

@@ -21,7 +21,7 @@ func printStatus(w io.Writer, c *client, body []byte, most int) error {
 		return err
 	}
 	fmt.Fprintln(w)
-	return printNamespaces(w, s.Namespaces, most)
+	return printNamespaces(w, s.Namespaces, s.AllNamespaces.number(), most)
 }
 
 // printSummary prints the sentence that says whether all is well. An older daemon has none.
@@ -125,7 +125,7 @@ func (s *status) deadLetters() (text string, decide bool) {
 
 // printNamespaces prints no more than most of them: first those that wait for something or are nearly full, then
 // those with the most pending writes.
-func printNamespaces(w io.Writer, all []namespaceStatus, most int) error {
+func printNamespaces(w io.Writer, all []namespaceStatus, total, most int) error {
 	shown := all
 	if len(all) > most {
 		shown = slices.Clone(all)
@@ -138,7 +138,7 @@ func printNamespaces(w io.Writer, all []namespaceStatus, most int) error {
 	if err := printTable(w, columns, rows); err != nil {
 		return err
 	}
-	if more := len(all) - len(shown); more > 0 {
+	if more := max(len(all), total) - len(shown); more > 0 {
 		fmt.Fprintf(w, "and %s: --all shows them\n", plural(more, "more namespace"))
 	}
 	if err := errors.Join(printReasons(w, shown), printFull(w, shown)); err != nil {

@@ -64,12 +64,17 @@ func (p palette) paint(code, s string) string {
 func wrapParagraphs(text string, width int) string {
 	var out []string
 	for _, paragraph := range strings.Split(strings.TrimSpace(text), "\n\n") {
-		if !strings.HasPrefix(paragraph, " ") && !strings.Contains(paragraph, "\n ") {
+		if !isIndented(paragraph) {
 			paragraph = wrap(paragraph, width)
 		}
 		out = append(out, paragraph)
 	}
 	return strings.Join(out, "\n\n") + "\n"
+}
+
+// isIndented reports whether a line of a paragraph is indented: its lines are then no running text.
+func isIndented(paragraph string) bool {
+	return strings.HasPrefix(paragraph, " ") || strings.Contains(paragraph, "\n ")
 }
 
 // wrap breaks a text into lines of a width at most, where its words allow that.

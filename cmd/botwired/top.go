@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -55,6 +56,9 @@ func newTopCommand(p *process, settings *settingFlags) *cobra.Command {
 // topRows is how long a frame of top is where there is no terminal.
 const topRows = 60
 
+// topNamespaces bounds the namespaces that top asks for.
+const topNamespaces = 100
+
 // topView is what top has asked the daemon, and shows.
 type topView struct {
 	client                  *client
@@ -99,7 +103,7 @@ type counts struct {
 
 // ask fetches the state anew. A daemon that knows no history is shown without.
 func (t *topView) ask(ctx context.Context) (err error) {
-	if t.statusJSON, err = t.client.do(ctx, request{method: http.MethodGet, path: surface("status")}); err != nil {
+	if t.statusJSON, err = t.client.do(ctx, request{method: http.MethodGet, path: surface("status"), query: url.Values{"namespaces": {strconv.Itoa(topNamespaces)}}}); err != nil {
 		return err
 	}
 	if t.status, err = readStatus(t.client, t.statusJSON); err != nil {
@@ -270,7 +274,7 @@ func (t *topView) drawNamespaces(s *screen, now *counts, most int) error {
 		return cmp.Or(cmp.Compare(b.attention(), a.attention()), cmp.Compare(b.Pending.number(), a.Pending.number()),
 			cmp.Compare(b.Quota.Used.number(), a.Quota.Used.number()))
 	})
-	more := len(shown) - most
+	more := max(len(shown), t.status.AllNamespaces.number()) - most
 	shown = shown[:min(len(shown), most)]
 	var rows [][]string
 	for _, n := range shown {

@@ -61,6 +61,7 @@ var modules = map[string][]string{
 	"github.com/google/go-cmp":            {"proof/..."},
 	"github.com/anishathalye/porcupine":   {"proof/..."},
 	"go.uber.org/goleak":                  {"proof/..."},
+	"github.com/creack/pty":               {"proof/..."},
 	"pgregory.net/rapid":                  {"proof/..."},
 }
 

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	statusAnswer = `{"version":"v1","listen":"127.0.0.1:1","started_at":"2026-11-22T20:00:00Z","summary":{"level":"ok","text":"Everything is safe"},` +
+		`"upstream":{"url":"u","state":"up"},"pending":2,"pending_bytes":10,"oldest_pending_seconds":3,"dead_letters":0,` +
+		`"reads":{"total":1234567,"hits":1234000,"upstream":567},"writes":{"acknowledged":20,"sent":5,"saved":15},"namespaces_total":2,"namespaces":[` +
+		`{"namespace":"quiet","pending":0,"quota":{"limit":1000,"used":5}},` +
+		`{"namespace":"busy","pending":2,"pending_bytes":10,"oldest_pending_seconds":3,"waits":{"why":"throttled: upstream answered 429","until":"2026-11-22T21:01:30Z"}}]}`
+	historyAnswer = `{"step_seconds":10,"points":[{"reads":100,"writes":20,"sent":5,"local_p50_us":12,"local_p99_us":90,"upstream_p50_us":51000,"upstream_p99_us":null}],` +
+		`"outages":[{"from":"2026-11-22T20:30:00Z","to":"2026-11-22T20:34:00Z","state":"down","reason":"no route"}]}`
+)
+
+// newLiveDaemon answers what the live commands ask for.
+func newLiveDaemon(t *testing.T) *daemon {
+	return newDaemon(t, map[string]answer{
+		"GET /_botwired/status":                {200, statusAnswer},
+		"GET /_botwired/status?namespaces=20":  {200, statusAnswer},
+		"GET /_botwired/status?namespaces=100": {200, statusAnswer},
+		"GET /_botwired/history":               {200, historyAnswer},
+	})
+}
+
+// atNine makes stdout a terminal at nine o'clock.
+func atNine(p *process) {
+	p.isTerminal = func(stream any) bool { return stream == p.stdout }
+	p.size = func(any) (int, int) { return 80, 24 }
+	p.now = func() time.Time { return time.Date(2026, 11, 22, 21, 0, 0, 0, time.UTC) }
+}
+
+// Where there is no terminal, top prints one frame: what a person asks for first, and no cursor
+// control.
+func TestTopPrintsAFrame(t *testing.T) {
+	d := newLiveDaemon(t)
+	got := at(t, d, func(p *process) { atNine(p); p.isTerminal = func(any) bool { return false } }, "top")
+	for _, want := range []string{
+		"botwired v1 at 127.0.0.1:1, up for 1 hour · u is up\nEverything is safe\n", "\nreads                      10 ", "answered here            12µs       90µs",
+		"upstream               51.0ms          -", "busy       2        3s", "throttled, 1m30s more", "5 of 1000", "20:30:00 to 20:34:00 (4 minutes) down: no route\n",
+	} {
+		if !strings.Contains(got.stdout, want) {
+			t.Errorf("%q is not in the frame:\n%s", want, got.stdout)
+		}
+	}
+	if got.code != exitOK || strings.Contains(got.stdout, "\x1b") {
+		t.Errorf("exit code %d, printed %q", got.code, got.stdout)
+	}
+	wantOutput(t, at(t, d, nil, "top", "--json"), `{"history":`+historyAnswer+`,"status":`+statusAnswer+"}\n")
+	wantFailure(t, at(t, &daemon{address: closedAddress(t)}, nil, "top"), exitError, "nobody listens there")
+}
+
+// The status of a terminal is one screen: the sentence first, then the figures, with times as
+// distances.
+func TestStatusOnATerminal(t *testing.T) {
+	got := at(t, newLiveDaemon(t), atNine, "status")
+	wantOutput(t, got, `Everything is safe
+
+version       v1 at 127.0.0.1:1, up for 1 hour
+upstream      u is up
+pending       2 writes, 10B, the oldest 3s
+dead letters  0
+reads         1,234,567, 99.9 % answered here, 567 asked of upstream
+saved         15 of 20 writes needed no request
+
+NAMESPACE  PENDING  SIZE  OLDEST  WAITS                  QUOTA
+quiet      0        -     -       -                      5 of 1000
+busy       2        10B   3s      throttled, 1m30s more  -
+
+throttled: upstream answered 429
+
+botwired tries again by itself; "botwired flush --now" tries at once what is
+throttled, paused or failed
+`)
+}
+
+// status --watch draws a frame at each tick, also when the daemon has gone, and leaves the
+// terminal as it was.
+func TestWatchDrawsUntilItIsStopped(t *testing.T) {
+	gone := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		select {
+		case <-gone:
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = io.WriteString(w, `{"detail":"it is gone"}`)
+		default:
+			_, _ = io.WriteString(w, statusAnswer)
+		}
+	}))
+	defer server.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	tick := make(chan time.Time)
+	frames, out := io.Pipe()
+	p := &process{
+		args: []string{"status", "--watch", "--listen", server.Listener.Addr().String()}, environ: []string{"NO_COLOR=1", "HOME=" + t.TempDir()},
+		stdin: strings.NewReader(""), stdout: out, stderr: io.Discard,
+		ticks: func() (<-chan time.Time, func()) { return tick, func() {} },
+	}
+	atNine(p)
+	code := make(chan int, 1)
+	go func() {
+		code <- p.run(ctx)
+		out.Close()
+	}()
+	drawn := bufio.NewReader(frames)
+	await := func(want string) {
+		t.Helper()
+		for {
+			line, err := drawn.ReadString('\n')
+			if strings.Contains(line, want) {
+				return
+			}
+			if err != nil {
+				t.Fatalf("the frames ended before %q: %v", want, err)
+			}
+		}
+	}
+	await("Everything is safe")
+	go func() { tick <- time.Time{} }()
+	await("Everything is safe")
+	close(gone)
+	go func() { tick <- time.Time{} }()
+	await("it is gone (HTTP 500)")
+	cancel()
+	rest, err := io.ReadAll(drawn)
+	if err != nil || !strings.HasSuffix(string(rest), leaveScreen) {
+		t.Errorf("it ends with %q: %v", rest, err)
+	}
+	if code := <-code; code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+	wantFailure(t, botwired(t, "status", "--watch"), exitUsage, "standard output is none")
+	wantFailure(t, botwired(t, "status", "--watch", "--json"), exitUsage, "--watch is for the whole status")
+}
+
+const monitoredRequests = `event: request
+data: {"at":"2026-11-22T20:59:58.123Z","method":"GET","path":"/memory/ns/k","namespace":"ns","key":"k","status":200,"answered":"memory","age_seconds":3,"microseconds":12,"bytes":24,"value":null}
+
+event: skipped
+data: {"requests":7}
+
+event: request
+data: {"at":"2026-11-22T20:59:59.123Z","method":"PUT","path":"/memory/ns/k2","namespace":"ns","key":"k2","status":503,"answered":"upstream","age_seconds":null,"microseconds":51234,"bytes":5,"value":"a\n\u001b[31m"}
+
+`
+
+// monitor runs the command until it has printed a number of lines.
+func monitor(t *testing.T, adjust func(*process), lines int, args ...string) (printed, stderr, target string) {
+	t.Helper()
+	asked := make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.RequestURI
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, monitoredRequests)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out, stdout := io.Pipe()
+	var complaints strings.Builder
+	p := &process{
+		args: append([]string{"monitor", "--listen", server.Listener.Addr().String()}, args...), environ: []string{"NO_COLOR=1", "HOME=" + t.TempDir()},
+		stdin: strings.NewReader(""), stdout: stdout, stderr: &complaints, isTerminal: func(any) bool { return false }, size: terminalSize, now: time.Now,
+	}
+	if adjust != nil {
+		adjust(p)
+	}
+	code := make(chan int, 1)
+	go func() {
+		code <- p.run(ctx)
+		stdout.Close()
+	}()
+	scanner := bufio.NewScanner(out)
+	for range lines {
+		if !scanner.Scan() {
+			t.Fatalf("it ends after %q", printed)
+		}
+		printed += scanner.Text() + "\n"
+	}
+	cancel()
+	if code := <-code; code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+	return printed, complaints.String(), <-asked
+}
+
+func TestMonitorForAProgram(t *testing.T) {
+	printed, stderr, target := monitor(t, nil, 2)
+	want := "2026-11-22T20:59:58.123Z\tGET\t/memory/ns/k\t200\tmemory\t3\t12\t24\n" +
+		"2026-11-22T20:59:59.123Z\tPUT\t/memory/ns/k2\t503\tupstream\t-\t51234\t5\n"
+	if printed != want || target != "/_botwired/monitor" {
+		t.Errorf("GET %s, printed\n%s", target, printed)
+	}
+	if stderr != "7 requests left out: they came faster than monitor shows them\n" {
+		t.Errorf("stderr %q", stderr)
+	}
+	printed, _, target = monitor(t, nil, 2, "--json", "--values", "--namespace", "ns")
+	if !strings.HasPrefix(printed, `{"at":"2026-11-22T20:59:58.123Z","method":"GET"`) || target != "/_botwired/monitor?namespace=ns&values=true" {
+		t.Errorf("GET %s, printed\n%s", target, printed)
+	}
+}
+
+func TestMonitorForAPerson(t *testing.T) {
+	printed, _, _ := monitor(t, atNine, 3, "--values")
+	want := "TIME          METHOD HTTP  FROM           TOOK  ENTRY\n" +
+		"20:59:58.123  GET     200  memory         12µs  ns/k  age 3s  24B\n" +
+		"20:59:59.123  PUT     503  upstream     51.2ms  ns/k2  5B  " + `"a\n\u001b[31m"` + "\n"
+	if printed != want {
+		t.Errorf("printed\n%swant\n%s", printed, want)
+	}
+}
+
+// retry --all asks at a terminal if there are many, and without one it does as it is told.
+func TestRetryOfManyAsks(t *testing.T) {
+	many := make([]string, manyLetters+1)
+	for i := range many {
+		many[i] = fmt.Sprintf(`{"id":%d,"namespace":"ns"}`, i+1)
+	}
+	d := newDaemon(t, map[string]answer{
+		"GET /_botwired/dead-letters?limit=1000":                 {200, `{"dead_letters":[` + strings.Join(many, ",") + `]}`},
+		"POST /_botwired/dead-letters/retry":                     {200, `{"retried":101,"skipped":0}`},
+		"POST /_botwired/dead-letters/retry?namespace=elsewhere": {200, `{"retried":0,"skipped":0}`},
+	})
+	person := func(reply string) func(*process) {
+		return func(p *process) {
+			p.stdin = strings.NewReader(reply)
+			p.isTerminal = func(stream any) bool { return stream != p.stdout }
+			p.ticks = func() (<-chan time.Time, func()) { return nil, func() {} }
+		}
+	}
+	got := at(t, d, person("n\n"), "dead-letters", "retry", "--all")
+	if got.code != exitError || got.stdout != "" || !strings.Contains(got.stderr, "Retry 101 dead letters? Each one counts against the quota. [y/N] ") {
+		t.Errorf("%+v", got)
+	}
+	for _, agreed := range []outcome{
+		at(t, d, person("y\n"), "dead-letters", "retry", "--all"),
+		at(t, d, person(""), "dead-letters", "retry", "--all", "--yes"),
+		at(t, d, nil, "dead-letters", "retry", "--all"),
+	} {
+		if agreed.code != exitOK || agreed.stdout != "retried 101 dead letters\n" {
+			t.Errorf("%+v", agreed)
+		}
+	}
+	if few := at(t, d, person(""), "dead-letters", "retry", "--all", "--namespace", "elsewhere"); few.code != exitOK || strings.Contains(few.stderr, "?") {
+		t.Errorf("%+v", few)
+	}
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestSpokenTimes(t *testing.T) {
+	now := time.Date(2026, 11, 22, 21, 0, 0, 0, time.UTC)
+	for before, want := range map[time.Duration]string{
+		0: "just now", 400 * time.Millisecond: "just now", 1400 * time.Millisecond: "1 second ago",
+		59 * time.Second: "59 seconds ago", time.Minute: "1 minute ago", 90 * time.Second: "2 minutes ago", 59 * time.Minute: "59 minutes ago",
+		time.Hour: "1 hour ago", 3 * time.Hour: "3 hours ago", 26 * time.Hour: "26 hours ago", 3 * 24 * time.Hour: "3 days ago",
+		8 * 24 * time.Hour: "2026-11-14 21:00", -2 * time.Hour: "in 2 hours", -time.Minute: "in 1 minute", -30 * 24 * time.Hour: "2026-12-22 21:00",
+	} {
+		if got := spokenTime(now.Add(-before), now); got != want {
+			t.Errorf("%s before: %q, want %q", before, got, want)
+		}
+	}
+}
+
+// newScreen is a terminal of a width at a time.
+func newScreen(columns int, now time.Time) (*screen, *bytes.Buffer) {
+	var b bytes.Buffer
+	return &screen{&b, false, columns, 24, func() time.Time { return now }}, &b
+}
+
+// A table fits its screen, and what is cut shows it. Elsewhere, nothing is cut.
+func TestTablesFitTheScreen(t *testing.T) {
+	columns := []string{"NAMESPACE", "PENDING", "WAITS"}
+	rows := [][]string{
+		{strings.Repeat("agent-", 10) + "0017", "3", "throttled: upstream answered 429 to the last write of the namespace"},
+		{"n\x1b[31m", "1", ""},
+	}
+	s, b := newScreen(60, time.Time{})
+	if err := printTable(s, columns, rows); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(b.String()) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 60 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	for _, want := range []string{"…", "0017", "throttled: ", "n [31m"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is not in\n%s", want, b)
+		}
+	}
+	var plain bytes.Buffer
+	if err := printTable(&plain, columns, rows); err != nil || !strings.Contains(plain.String(), rows[0][0]) || !strings.Contains(plain.String(), rows[0][2]) {
+		t.Errorf("elsewhere it prints %s", plain.String())
+	}
+}
+
+func TestTimesOnAScreenAndElsewhere(t *testing.T) {
+	s, b := newScreen(80, time.Date(2026, 11, 22, 21, 0, 0, 0, time.UTC))
+	at := cell("2026-11-22T20:57:00.123Z")
+	got := []string{moment(s, at), moment(b, at), since(s, at), since(b, at), ago(s, at), until(s, "2026-11-22T21:10:00Z"), s.left("2026-11-22T21:10:00Z"), moment(s, "soon")}
+	want := []string{"3 minutes ago", "2026-11-22T20:57:00Z", "for 3 minutes", "since 2026-11-22T20:57:00Z", "3 minutes ago", "for 10 minutes more", "10m", "soon"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A terminal is coloured unless the environment does not want that.
+func TestColours(t *testing.T) {
+	for _, test := range []struct {
+		environ  []string
+		terminal bool
+		want     palette
+	}{
+		{nil, true, true}, {nil, false, false}, {[]string{"NO_COLOR=1"}, true, false}, {[]string{"NO_COLOR="}, true, true},
+		{[]string{"TERM=dumb"}, true, false}, {[]string{"TERM=xterm-256color"}, true, true},
+	} {
+		p := &process{environ: test.environ, isTerminal: func(any) bool { return test.terminal }}
+		if got := p.palette(nil); got != test.want {
+			t.Errorf("%v on a terminal %v: %v", test.environ, test.terminal, got)
+		}
+	}
+	if got := palette(true).bold("x") + palette(false).red("y"); got != "\x1b[1mx\x1b[0my" {
+		t.Errorf("painted %q", got)
+	}
+}
+
+func TestSparkline(t *testing.T) {
+	number := func(n float64) *float64 { return &n }
+	var points []historyPoint
+	for _, n := range []float64{0, 1, 2, 3, 4, 5, 6, 7} {
+		points = append(points, historyPoint{Reads: number(n)})
+	}
+	points = append(points, historyPoint{})
+	reads := func(p historyPoint) *float64 { return p.Reads }
+	for width, want := range map[int]string{9: "▁▂▃▄▅▆▇█ ", 3: "▃▆█", 100: "▁▂▃▄▅▆▇█ "} {
+		if got := sparkline(points, reads, width); got != want {
+			t.Errorf("in %d columns: %q, want %q", width, got, want)
+		}
+	}
+	if got := sparkline(nil, reads, 10); got != "" {
+		t.Errorf("of nothing: %q", got)
+	}
+}
