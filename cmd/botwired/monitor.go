@@ -175,13 +175,18 @@ func (r *monitored) line(s *screen) string {
 	return line
 }
 
-// took is how long the answer took, in microseconds, or from 10 ms on in milliseconds.
+// took is how long the answer took.
 func (r *monitored) took() string {
 	us, err := strconv.ParseFloat(string(r.Microseconds), 64)
-	switch {
-	case err != nil:
+	if err != nil {
 		return "-"
-	case us >= 10_000:
+	}
+	return microseconds(us)
+}
+
+// microseconds is a duration in microseconds, or from 10 ms on in milliseconds.
+func microseconds(us float64) string {
+	if us >= 10_000 {
 		return fmt.Sprintf("%.1fms", us/1000)
 	}
 	return fmt.Sprintf("%.0fµs", us)

@@ -197,12 +197,24 @@ func (t *topView) drawRates(s *screen, now *counts) {
 		t.drawRow(s, row.name, per(row.was, row.is, row.of), "", row.of)
 	}
 	fmt.Fprintln(s, s.bold(fmt.Sprintf("%-18s %10s %10s", "LATENCY", "P50", "P99")))
-	last := historyPoint{}
-	if n := len(t.history.Points); n > 0 {
-		last = t.history.Points[n-1]
+	localP50 := func(p historyPoint) *float64 { return p.LocalP50 }
+	upstreamP50 := func(p historyPoint) *float64 { return p.UpstreamP50 }
+	t.drawRow(s, "answered here", t.latency(localP50), t.latency(func(p historyPoint) *float64 { return p.LocalP99 }), localP50)
+	t.drawRow(s, "upstream", t.latency(upstreamP50), t.latency(func(p historyPoint) *float64 { return p.UpstreamP99 }), upstreamP50)
+}
+
+// latencyPoints are the points of the last minute, of which the newest measured one is shown.
+const latencyPoints = 6
+
+// latency is a dash if nothing was measured within the last minute.
+func (t *topView) latency(of func(historyPoint) *float64) string {
+	points := t.history.Points
+	for _, point := range slices.Backward(points[max(len(points)-latencyPoints, 0):]) {
+		if us := of(point); us != nil {
+			return microseconds(*us)
+		}
 	}
-	t.drawRow(s, "answered here", latency(last.LocalP50), latency(last.LocalP99), func(p historyPoint) *float64 { return p.LocalP50 })
-	t.drawRow(s, "upstream", latency(last.UpstreamP50), latency(last.UpstreamP99), func(p historyPoint) *float64 { return p.UpstreamP50 })
+	return "-"
 }
 
 func (t *topView) drawRow(s *screen, name, first, second string, of func(historyPoint) *float64) {
@@ -216,14 +228,6 @@ func rate(n float64) string {
 		return strconv.FormatFloat(n, 'f', 1, 64)
 	}
 	return strconv.FormatFloat(n, 'f', 0, 64)
-}
-
-// latency is a number of microseconds; a dash if there is none.
-func latency(us *float64) string {
-	if us == nil {
-		return "-"
-	}
-	return (&monitored{Microseconds: cell(strconv.FormatFloat(*us, 'f', 0, 64))}).took()
 }
 
 // sparkline draws the points as a curve, each column the greatest of its time.
@@ -281,7 +285,7 @@ func (t *topView) drawNamespaces(s *screen, now *counts, most int) error {
 		rows = append(rows, []string{string(n.Namespace), string(n.Pending), n.oldest(), t.sentAMinute(string(n.Namespace), now), n.quota(s), n.waitsShortly(s)})
 	}
 	if len(rows) == 0 {
-		_, err := fmt.Fprintln(s, s.dim("no namespace is in use"))
+		_, err := fmt.Fprintln(s, s.dim("no namespace waits for anything"))
 		return err
 	}
 	if err := s.printFitted([]string{"NAMESPACE", "PENDING", "OLDEST", "SENT/MIN", "QUOTA", "WAITS"}, rows); err != nil || more <= 0 {
