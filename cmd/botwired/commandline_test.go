@@ -180,8 +180,7 @@ func TestCommandsWithoutHome(t *testing.T) {
 		}
 	}
 	for _, command := range []string{"serve", "selfhost", "recover"} {
-		only := func(p *process) { homeless(p); p.args = []string{command} }
-		wantFailure(t, at(t, d, only, command), exitError, "set data_dir (--data-dir or BOTWIRED_DATA_DIR)")
+		wantFailure(t, at(t, d, homeless, command), exitError, "set data_dir (--data-dir or BOTWIRED_DATA_DIR)")
 	}
 	// selfhost gets as far as the database: it needs no data directory.
 	missing := filepath.Join(t.TempDir(), "typo", "m.db")

@@ -61,8 +61,11 @@ func botwired(t *testing.T, args ...string) outcome {
 func at(t *testing.T, d *daemon, adjust func(*process), args ...string) outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
+	if first := args[0]; first != "version" && first != "recover" { // which ask no daemon
+		args = append(args, "--listen", d.address)
+	}
 	p := &process{
-		args:       append(args, "--listen", d.address),
+		args:       args,
 		environ:    []string{"HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir(), "NO_COLOR=1"},
 		stdin:      strings.NewReader(""),
 		stdout:     &stdout,

@@ -23,7 +23,7 @@ func newManCommand(p *process, settings *settingFlags) *cobra.Command {
 	}
 	settings.takesNone(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := os.MkdirAll(args[0], 0o755); err != nil {
+		if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // everybody reads manual pages
 			return unusable(err)
 		}
 		home := manText(cmp.Or(p.env("HOME"), "/nonexistent")) // of whoever builds a package
@@ -33,7 +33,8 @@ func newManCommand(p *process, settings *settingFlags) *cobra.Command {
 			if failed != nil || !page.Runnable() || page.HasParent() && !isShown(page) {
 				return
 			}
-			failed = os.WriteFile(filepath.Join(args[0], manName(page)+".1"), []byte(strings.ReplaceAll(manPage(page), home, "~")), 0o644)
+			text := strings.ReplaceAll(manPage(page), home, "~")
+			failed = os.WriteFile(filepath.Join(args[0], manName(page)+".1"), []byte(text), 0o644) //nolint:gosec // likewise
 			count++
 		})
 		if failed != nil {

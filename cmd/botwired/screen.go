@@ -28,14 +28,6 @@ func (p *process) screen() io.Writer {
 	return &screen{p.stdout, p.palette(p.stdout), columns, rows, p.now}
 }
 
-// paletteOf is that of a screen. Nothing else is coloured.
-func paletteOf(w io.Writer) palette {
-	if s, ok := w.(*screen); ok {
-		return s.palette
-	}
-	return false
-}
-
 // moment shows a time: on a screen as people say it, elsewhere as RFC 3339 to the second and in
 // UTC, which scripts compare.
 func moment(w io.Writer, c cell) string {
