@@ -76,7 +76,7 @@ func retryAll(ctx context.Context, p *process, settings *settingFlags, namespace
 		return err
 	}
 	if !yes && p.isTerminal(p.stdin) && p.isTerminal(p.stderr) {
-		if err := p.confirmRetry(ctx, c, namespace); err != nil {
+		if err := confirmRetry(ctx, p, c, namespace); err != nil {
 			return err
 		}
 	}
@@ -117,7 +117,7 @@ const manyLetters = 100
 var errNothingRetried = errors.New("nothing is retried")
 
 // confirmRetry asks if there are many open dead letters.
-func (p *process) confirmRetry(ctx context.Context, c *client, namespace string) error {
+func confirmRetry(ctx context.Context, p *process, c *client, namespace string) error {
 	open := 0
 	err := eachDeadLetter(ctx, c, namespace, func(_ string, raw []byte) error {
 		var letter listedLetter

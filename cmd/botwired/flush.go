@@ -78,7 +78,7 @@ func newFlushCommand(p *process, settings *settingFlags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		stop := p.showPending(cmd.Context(), c, *namespace)
+		stop := showPending(cmd.Context(), p, c, *namespace)
 		body, err := flush(cmd.Context(), c, *namespace, limit, *now)
 		stop()
 		return p.reportFlush(body, err, limit, *asJSON)
@@ -169,7 +169,7 @@ func (p *process) showProgress(ctx context.Context, text func(context.Context) s
 }
 
 // showPending is showProgress with the number of pending writes.
-func (p *process) showPending(ctx context.Context, c *client, namespace string) (stop func()) {
+func showPending(ctx context.Context, p *process, c *client, namespace string) (stop func()) {
 	return p.showProgress(ctx, func(ctx context.Context) string {
 		if pending := pendingNow(ctx, c, namespace); pending != "" {
 			return string(pending) + " pending"

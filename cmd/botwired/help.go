@@ -55,7 +55,8 @@ func setHelp(root *cobra.Command, p *process, settings *settingFlags) {
 	root.InitDefaultHelpCmd() // adds it to the tree
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		w := cmd.OutOrStdout()
-		h := helpPage{cmd, p.palette(w), min(p.columns(w), helpColumns)}
+		columns, _ := p.size(w)
+		h := helpPage{cmd, p.palette(w), min(columns, helpColumns)}
 		fmt.Fprint(w, h.text())
 	})
 	eachCommand(root, func(cmd *cobra.Command) {

@@ -10,7 +10,7 @@ import (
 
 // sayHow ends the lines that serve shows on a terminal at its start with the one to copy into the
 // terminal of the agents. A log that a program reads has no such line.
-func (p *process) sayHow(c *config.Config, address net.Addr, token string) {
+func sayHow(p *process, c *config.Config, address net.Addr, token string) {
 	line := exportLine(c, address, token)
 	if line == "" || !p.isTerminal(p.stderr) || c.Log.Format == "json" {
 		return

@@ -22,10 +22,16 @@ const (
 	clearBelow  = "\x1b[J"
 )
 
-// live draws a view on the terminal, and again at every tick, until ctx ends or the person types
-// q. It fails at once if the first frame does; later, it shows why there is none, and goes on.
-func (p *process) live(ctx context.Context, draw func(context.Context, *screen) error) error {
-	frame, err := p.frame(ctx, draw)
+// liveView is a view on the terminal of a process, which it draws again and again.
+type liveView struct {
+	*process
+	draw func(context.Context, *screen) error
+}
+
+// run draws at once and at every tick, until ctx ends or the person types q. It fails if the
+// first frame does; later, it shows why there is none, and goes on.
+func (p *liveView) run(ctx context.Context) error {
+	frame, err := p.frame(ctx)
 	if err != nil {
 		return err
 	}
@@ -51,17 +57,17 @@ func (p *process) live(ctx context.Context, draw func(context.Context, *screen) 
 			return nil
 		case <-tick:
 		}
-		if frame, err = p.frame(ctx, draw); err != nil {
+		if frame, err = p.frame(ctx); err != nil {
 			frame = homeScreen + p.palette(p.stdout).red(printable(err.Error())) + clearLine + "\r\n" + clearBelow
 		}
 	}
 }
 
 // frame draws one frame, which is no longer than the terminal.
-func (p *process) frame(ctx context.Context, draw func(context.Context, *screen) error) (string, error) {
+func (p *liveView) frame(ctx context.Context) (string, error) {
 	var b bytes.Buffer
 	columns, rows := p.size(p.stdout)
-	err := draw(ctx, &screen{&b, p.palette(p.stdout), columns, rows, p.now})
+	err := p.draw(ctx, &screen{&b, p.palette(p.stdout), columns, rows, p.now})
 	if err != nil {
 		return "", err
 	}
@@ -72,7 +78,7 @@ func (p *process) frame(ctx context.Context, draw func(context.Context, *screen)
 
 // readKeys calls quit at q, Ctrl-C and the end of the keys. restore gives the terminal back as it
 // was. A reader of keys stays until the process ends, or somebody types.
-func (p *process) readKeys(quit func()) (restore func(), err error) {
+func (p *liveView) readKeys(quit func()) (restore func(), err error) {
 	file, ok := p.stdin.(*os.File)
 	if !ok || !p.isTerminal(p.stdin) {
 		return func() {}, nil
@@ -102,13 +108,14 @@ func (f *settingFlags) watch(ctx context.Context, r request, print func(io.Write
 	if err != nil {
 		return err
 	}
-	err = f.process.live(ctx, func(ctx context.Context, s *screen) error {
+	view := &liveView{f.process, func(ctx context.Context, s *screen) error {
 		body, err := c.do(ctx, r)
 		if err != nil {
 			return err
 		}
 		return print(s, c, body)
-	})
+	}}
+	err = view.run(ctx)
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}

@@ -26,7 +26,7 @@ func newManCommand(p *process, settings *settingFlags) *cobra.Command {
 		if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // everybody reads manual pages
 			return unusable(err)
 		}
-		home := manText(cmp.Or(p.env("HOME"), "/nonexistent")) // of whoever builds a package
+		home := manText(cmp.Or(valueIn(p.environ, "HOME"), "/nonexistent")) // of whoever builds a package
 		count := 0
 		var failed error
 		eachCommand(cmd.Root(), func(page *cobra.Command) {

@@ -202,7 +202,7 @@ func (b *beside) flushShared(ctx context.Context) string {
 		}
 	}()
 	limit := max(min(b.loaded.Config.Flush.DrainTimeout, maxTimeout), time.Millisecond)
-	stop := b.process.showPending(ctx, b.client, "")
+	stop := showPending(ctx, b.process, b.client, "")
 	body, err := flush(ctx, b.client, "", limit, false)
 	stop()
 	var late *statusError

@@ -104,7 +104,7 @@ func serve(ctx context.Context, load func() (*config.Loaded, error), unused bool
 	defer stopReloading()
 	announce()
 	if !unused {
-		d.isRead = func() { p.sayHow(c, listener.Addr(), d.token) }
+		d.isRead = func() { sayHow(p, c, listener.Addr(), d.token) }
 	}
 	err = d.run(ctx, serve, server.Shutdown)
 	return errors.Join(err, server.Close(), d.close())

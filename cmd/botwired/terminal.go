@@ -11,12 +11,6 @@ import (
 // otherColumns is the width for a stream that is no terminal.
 const otherColumns = 80
 
-// columns is the width of a terminal.
-func (p *process) columns(stream any) int {
-	columns, _ := p.size(stream)
-	return columns
-}
-
 // terminalSize is the size of a terminal in characters, and that of a usual one for any other
 // stream.
 func terminalSize(stream any) (columns, rows int) {
@@ -28,9 +22,9 @@ func terminalSize(stream any) (columns, rows int) {
 	return otherColumns, 24
 }
 
-// env returns the value of a variable of the environment; the last one counts.
-func (p *process) env(name string) string {
-	for _, each := range slices.Backward(p.environ) {
+// valueIn returns the value of a variable of an environment; the last one counts.
+func valueIn(environ []string, name string) string {
+	for _, each := range slices.Backward(environ) {
 		if found, value, _ := strings.Cut(each, "="); found == name {
 			return value
 		}
@@ -44,7 +38,7 @@ type palette bool
 // palette colours what goes to a terminal that can, unless the environment does not want it
 // (no-color.org).
 func (p *process) palette(stream any) palette {
-	return palette(p.isTerminal(stream) && p.env("NO_COLOR") == "" && p.env("TERM") != "dumb")
+	return palette(p.isTerminal(stream) && valueIn(p.environ, "NO_COLOR") == "" && valueIn(p.environ, "TERM") != "dumb")
 }
 
 func (p palette) bold(s string) string   { return p.paint("1", s) }

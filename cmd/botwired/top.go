@@ -45,7 +45,8 @@ func newTopCommand(p *process, settings *settingFlags) *cobra.Command {
 			columns, _ := p.size(p.stdout)
 			return t.draw(cmd.Context(), &screen{p.stdout, false, columns, topRows, p.now})
 		}
-		if err := p.live(cmd.Context(), t.draw); !errors.Is(err, context.Canceled) {
+		view := &liveView{p, t.draw}
+		if err := view.run(cmd.Context()); !errors.Is(err, context.Canceled) {
 			return err
 		}
 		return nil
