@@ -46,7 +46,7 @@ func TestTopPrintsAFrame(t *testing.T) {
 	got := at(t, d, func(p *process) { atNine(p); p.isTerminal = func(any) bool { return false } }, "top")
 	for _, want := range []string{
 		"botwired v1 at 127.0.0.1:1, up for 1 hour · u is up\nEverything is safe\n", "\nreads                      10 ", "answered here            12µs       90µs",
-		"upstream               51.0ms          -", "busy       2        3s", "throttled, 1m30s more", "5 of 1000", "20:30:00 to 20:34:00 (4 minutes) down: no route\n",
+		"upstream               51.0ms          -", "busy       2        3s", "throttled, 1m30s", "5 of 1000", "20:30:00 to 20:34:00 (4 minutes) down: no route\n",
 	} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("%q is not in the frame:\n%s", want, got.stdout)
@@ -72,9 +72,9 @@ dead letters  0
 reads         1,234,567, 99.9 % answered here, 567 asked of upstream
 saved         15 of 20 writes needed no request
 
-NAMESPACE  PENDING  SIZE  OLDEST  WAITS                  QUOTA
-quiet      0        -     -       -                      5 of 1000
-busy       2        10B   3s      throttled, 1m30s more  -
+NAMESPACE  PENDING  SIZE  OLDEST  WAITS             QUOTA
+quiet      0        -     -       -                 5 of 1000
+busy       2        10B   3s      throttled, 1m30s  -
 
 throttled: upstream answered 429
 

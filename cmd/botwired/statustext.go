@@ -80,7 +80,7 @@ func (n namespaceStatus) oldest() string {
 func (n namespaceStatus) waitsShortly(s *screen) string {
 	kind, _, _ := strings.Cut(n.Waits.Why.or(n.waits(io.Discard)), ":")
 	if n.Waits.Until != "" {
-		return kind + ", " + s.left(n.Waits.Until) + " more"
+		return kind + ", " + s.left(n.Waits.Until)
 	}
 	if seconds, err := strconv.ParseFloat(string(n.Quota.Linger), 64); kind == "" && err == nil && seconds >= 1 {
 		return n.Quota.Linger.age() + ", for the quota"
