@@ -66,6 +66,16 @@ func setHelp(root *cobra.Command, p *process, settings *settingFlags) {
 	})
 }
 
+// completionPlaces say where the script of a shell goes.
+var completionPlaces = map[string]string{
+	"bash": "Put it into the file ~/.local/share/bash-completion/completions/botwired, for which bash needs the package " +
+		"bash-completion, and open a new shell.",
+	"zsh": "Put it into a file _botwired in a directory of $fpath, such as ${fpath[1]}, and open a new shell. The file ~/.zshrc " +
+		"has to call compinit.",
+	"fish":       "Put it into the file ~/.config/fish/completions/botwired.fish, and open a new shell.",
+	"powershell": "To have it in every session, add the line \"botwired completion powershell | Out-String | Invoke-Expression\" to $PROFILE.",
+}
+
 // setCompletion makes cobra's own command fail for a shell that it does not know, and for arguments.
 func setCompletion(root *cobra.Command, settings *settingFlags) {
 	root.SetCompletionCommandGroupID(groupOther)
@@ -85,6 +95,7 @@ func setCompletion(root *cobra.Command, settings *settingFlags) {
 	for _, shell := range cmd.Commands() {
 		shell.Args = noArguments
 		shell.Short = "Print the script for " + shell.Name()
+		shell.Long = shell.Short + ". " + completionPlaces[shell.Name()]
 		shell.Example = fmt.Sprintf("  botwired completion %s > botwired.%[1]s\n  botwired completion %[1]s --no-descriptions > botwired.%[1]s", shell.Name())
 		settings.takesNone(shell)
 	}
