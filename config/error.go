@@ -14,6 +14,7 @@ type Error struct {
 	Item     string // the wrong part of the value, such as a header's name; or ""
 	Value    string // quoted; "" if there is none to show
 	Source   string // "file /path:3", "environment BOTWIRED_LISTEN", "flag --listen" or "default"
+	Line     int    // in the file, from 1; 0 outside files
 	Expected string // completes "expected …"
 }
 
@@ -60,12 +61,23 @@ func expect(format string, args ...any) error {
 // unexpected is the problem of a whole value, in the setting's usual words.
 func unexpected() error { return &problem{} }
 
-// explain makes an Error of a problem with the value v of s.
-func explain(s Setting, v node, from Source, err error) *Error {
-	var p *problem
-	if !errors.As(err, &p) {
-		p = &problem{expected: err.Error()}
+// problems returns what a codec's error is made of: one problem, or several joined.
+func problems(err error) []*problem {
+	parts := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // a codec returns them bare
+		parts = joined.Unwrap()
 	}
+	out := make([]*problem, len(parts))
+	for i, part := range parts {
+		if !errors.As(part, &out[i]) {
+			out[i] = &problem{expected: part.Error()}
+		}
+	}
+	return out
+}
+
+// explain makes an Error of a problem with the value v of s.
+func explain(s Setting, v node, from Source, p *problem) *Error {
 	if p.value != nil {
 		v = *p.value
 	}
@@ -75,7 +87,7 @@ func explain(s Setting, v node, from Source, err error) *Error {
 	if p.expected == "" {
 		p.expected = s.codec.expected
 	}
-	return &Error{Setting: s.Name, Item: p.item, Value: s.shown(v), Source: from.String(), Expected: p.expected}
+	return &Error{Setting: s.Name, Item: p.item, Value: s.shown(v), Source: from.String(), Line: from.Line, Expected: p.expected}
 }
 
 // shown returns a rejected value as an error may show it.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"net/textproto"
 	"slices"
 	"strings"
@@ -29,15 +30,20 @@ func headers(at func(*Config) *map[string]string) codec {
 				return unexpected()
 			}
 			out := make(map[string]string, len(v.pairs))
+			var faults []error
 			for _, each := range v.pairs {
 				name, value, err := readHeader(each, p)
-				if err != nil {
-					return &problem{item: quoteName(each.key), line: each.line, expected: err.Error()}
+				if _, twice := out[name]; twice && err == nil {
+					err = errors.New("each header once")
 				}
-				if _, twice := out[name]; twice {
-					return &problem{item: quoteName(each.key), line: each.line, expected: "each header once"}
+				if err != nil {
+					faults = append(faults, &problem{item: quoteName(each.key), line: each.line, expected: err.Error()})
+					continue
 				}
 				out[name] = value
+			}
+			if len(faults) > 0 {
+				return errors.Join(faults...)
 			}
 			*at(c) = out
 			return nil

@@ -23,15 +23,17 @@ type Sources struct {
 // Loaded is a configuration with the source of each of its values.
 type Loaded struct {
 	Config   Config
+	File     string   // the configuration file that was read; "" if there is none
 	Values   []Value  // one for each setting, in the order of Settings
 	Warnings []string // for the log, one line each
 }
 
 // Value is one setting in force.
 type Value struct {
-	Name   string
-	Value  string // as a person writes it; secrets are redacted
-	Source Source
+	Name    string
+	Value   string // as a person writes it; secrets are redacted
+	Default string // what Value would be without a flag, a variable and a file
+	Source  Source
 }
 
 // Source is where a value came from.
@@ -78,20 +80,23 @@ func (l *Loaded) Source(name string) Source {
 
 // Load makes a configuration of its sources. Its errors are of type *Error.
 func Load(src Sources) (*Loaded, error) {
-	env := newEnvironment(src.Environ, runtime.GOOS)
-	l := &loader{
-		src:     src,
-		env:     env,
-		table:   Settings(),
-		places:  places{goos: runtime.GOOS, getenv: env.get},
-		sources: map[string]Source{},
-	}
-	for _, layer := range []func() error{l.readDefaults, l.readFile, l.readEnvironment, l.readFlags, l.finish} {
-		if err := layer(); err != nil {
-			return nil, err
-		}
+	l := newLoader(src)
+	if err := l.load(); err != nil {
+		return nil, err
 	}
 	return l.loaded(), nil
+}
+
+// Check is Load for a person who corrects a configuration: it does not end at the first
+// error. Unless there is none, Loaded has the settings that are right, and for each of the
+// others its value of a lower layer.
+func Check(src Sources) (*Loaded, []*Error) {
+	l := newLoader(src)
+	l.all = true
+	if err := l.load(); err != nil {
+		panic(err) // report keeps them all
+	}
+	return l.loaded(), l.faults
 }
 
 type loader struct {
@@ -100,7 +105,40 @@ type loader struct {
 	table   []Setting
 	places  places
 	config  Config
+	file    string            // that was read
 	sources map[string]Source // by setting name
+
+	all    bool     // errors do not end the load
+	faults []*Error // if all is set
+}
+
+func newLoader(src Sources) *loader {
+	env := newEnvironment(src.Environ, runtime.GOOS)
+	return &loader{
+		src:     src,
+		env:     env,
+		table:   Settings(),
+		places:  places{goos: runtime.GOOS, getenv: env.get},
+		sources: map[string]Source{},
+	}
+}
+
+func (l *loader) load() error {
+	for _, layer := range []func() error{l.readDefaults, l.readFile, l.readEnvironment, l.readFlags, l.finish} {
+		if err := layer(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// report returns an error that ends the load, or notes it for one that goes on.
+func (l *loader) report(fault *Error) error {
+	if !l.all {
+		return fault
+	}
+	l.faults = append(l.faults, fault)
+	return nil
 }
 
 func (l *loader) assign(s Setting, v node, from Source) error {
@@ -108,10 +146,16 @@ func (l *loader) assign(s Setting, v node, from Source) error {
 	if from.Layer == FromFile {
 		at = at.in(filepath.Dir(from.Name))
 	}
-	if err := s.codec.parse(&l.config, v, at); err != nil {
-		return explain(s, v, from, err)
+	err := s.codec.parse(&l.config, v, at)
+	if err == nil {
+		l.sources[s.Name] = from
+		return nil
 	}
-	l.sources[s.Name] = from
+	for _, p := range problems(err) {
+		if err := l.report(explain(s, v, from, p)); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -145,16 +189,17 @@ func (l *loader) readFile() error {
 	}
 	path, err := l.places.absolute(name)
 	if err != nil {
-		return &Error{Setting: "configuration file", Value: strconv.Quote(name), Source: named.String(), Expected: err.Error()}
+		return l.report(&Error{Setting: "configuration file", Value: strconv.Quote(name), Source: named.String(), Expected: err.Error()})
 	}
 	content, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) && named.Layer == FromDefault {
 		return nil
 	}
 	if err != nil {
-		return &Error{Setting: "configuration file", Value: strconv.Quote(path), Source: named.String(),
-			Expected: fmt.Sprintf("a readable file, which gives: %v", err)}
+		return l.report(&Error{Setting: "configuration file", Value: strconv.Quote(path), Source: named.String(),
+			Expected: fmt.Sprintf("a readable file, which gives: %v", err)})
 	}
+	l.file = path
 	return l.readYAML(path, content)
 }
 
@@ -164,26 +209,32 @@ func (l *loader) readYAML(path string, content []byte) error {
 	var fault *syntaxError
 	if errors.As(err, &fault) {
 		from.Line = fault.line
-		return &Error{Source: from.String(), Expected: fault.expected}
+		return l.report(&Error{Source: from.String(), Line: from.Line, Expected: fault.expected})
 	}
-	leaves := flatten(l.table, root)
-	again, twice := repeated(leaves)
-	for _, leaf := range leaves {
+	first := make(map[string]int) // the line of each setting
+	for _, leaf := range flatten(l.table, root) {
 		from.Line = leaf.line
-		s, ok := find(l.table, leaf.key)
-		if !ok {
-			return unknown(leaf.key, leaf.value, from, l.table)
-		}
-		if twice && leaf.key == again.key {
-			from.Line = again.line
-			return &Error{Setting: s.Name, Value: s.shown(again.value), Source: from.String(),
-				Expected: fmt.Sprintf("each setting once, but line %d has it already", leaf.line)}
-		}
-		if err := l.assign(s, leaf.value, from); err != nil {
+		if err := l.readLeaf(leaf, from, first[leaf.key]); err != nil {
 			return err
+		}
+		if first[leaf.key] == 0 {
+			first[leaf.key] = leaf.line
 		}
 	}
 	return nil
+}
+
+// readLeaf reads a setting of the file. before is the line that has it already, or 0.
+func (l *loader) readLeaf(leaf pair, from Source, before int) error {
+	s, ok := find(l.table, leaf.key)
+	switch {
+	case !ok:
+		return l.report(unknown(leaf.key, leaf.value, from, l.table))
+	case before != 0:
+		return l.report(&Error{Setting: s.Name, Value: s.shown(leaf.value), Source: from.String(), Line: from.Line,
+			Expected: fmt.Sprintf("each setting once, but line %d has it already", before)})
+	}
+	return l.assign(s, leaf.value, from)
 }
 
 func (l *loader) readEnvironment() error {
@@ -199,7 +250,10 @@ func (l *loader) readEnvironment() error {
 		from := Source{Layer: FromEnvironment, Name: name}
 		s, ok := byVariable[name]
 		if !ok {
-			return unknownVariable(name, value, l.table)
+			if err := l.report(unknownVariable(name, value, l.table)); err != nil {
+				return err
+			}
+			continue
 		}
 		if err := l.assign(s, node{text: value, raw: true}, from); err != nil {
 			return err
@@ -214,7 +268,10 @@ func (l *loader) readFlags() error {
 		from := Source{Layer: FromFlag, Name: "--" + FlagName(name)}
 		s, ok := find(l.table, name)
 		if !ok {
-			return unknown(name, v, from, l.table)
+			if err := l.report(unknown(name, v, from, l.table)); err != nil {
+				return err
+			}
+			continue
 		}
 		if err := l.assign(s, v, from); err != nil {
 			return err
@@ -226,12 +283,7 @@ func (l *loader) readFlags() error {
 // finish derives the defaults that depend on other settings or the platform, and checks
 // the settings against each other.
 func (l *loader) finish() error {
-	for _, s := range l.table {
-		_, replaced := l.src.Defaults[s.Name]
-		if s.derive != nil && !replaced && l.sources[s.Name].Layer == FromDefault {
-			s.derive(&l.config, l.places)
-		}
-	}
+	l.derive()
 	if err := l.validate(); err != nil {
 		return err
 	}
@@ -239,10 +291,35 @@ func (l *loader) finish() error {
 	return nil
 }
 
-func (l *loader) loaded() *Loaded {
-	out := &Loaded{Config: l.config}
+func (l *loader) derive() {
 	for _, s := range l.table {
-		out.Values = append(out.Values, Value{Name: s.Name, Value: s.codec.print(&l.config), Source: l.sources[s.Name]})
+		_, replaced := l.src.Defaults[s.Name]
+		if s.derive != nil && !replaced && l.sources[s.Name].Layer == FromDefault {
+			s.derive(&l.config, l.places)
+		}
+	}
+}
+
+// defaults returns the configuration of somebody who sets nothing but upstream.url: the
+// defaults of the quota go by that.
+func (l *loader) defaults() *Config {
+	d := *l
+	d.all, d.config, d.sources = true, Config{}, map[string]Source{}
+	_ = d.readDefaults() // with all set, it returns none
+	url := d.config.Upstream.URL
+	d.config.Upstream.URL = l.config.Upstream.URL
+	d.derive()
+	d.config.Upstream.URL = url
+	return &d.config
+}
+
+func (l *loader) loaded() *Loaded {
+	out := &Loaded{Config: l.config, File: l.file}
+	defaults := l.defaults()
+	for _, s := range l.table {
+		out.Values = append(out.Values, Value{
+			Name: s.Name, Value: s.codec.print(&l.config), Default: s.codec.print(defaults), Source: l.sources[s.Name],
+		})
 	}
 	if warning := l.config.tokenWarning(l.places); warning != "" {
 		out.Warnings = append(out.Warnings, warning)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -20,12 +21,13 @@ func overrides(at func(*Config) *[]Override) codec {
 				return unexpected()
 			}
 			out := make([]Override, 0, len(v.items))
+			var faults []error
 			for i, item := range v.items {
-				o, err := readOverride(item, fmt.Sprintf("entry %d", i+1), p)
-				if err != nil {
-					return err
-				}
-				out = append(out, o)
+				o, faulty := readOverride(item, fmt.Sprintf("entry %d", i+1), p)
+				out, faults = append(out, o), append(faults, faulty...)
+			}
+			if len(faults) > 0 {
+				return errors.Join(faults...)
 			}
 			*at(c) = out
 			return nil
@@ -33,26 +35,29 @@ func overrides(at func(*Config) *[]Override) codec {
 	}
 }
 
-func readOverride(item node, label string, p places) (Override, error) {
-	o := Override{Set: map[string]string{}}
+// readOverride returns every problem of an entry.
+func readOverride(item node, label string, p places) (o Override, faults []error) {
+	o.Set = map[string]string{}
 	if item.kind != isMapping {
-		return o, &problem{item: label, value: &item, line: item.line}
+		return o, []error{&problem{item: label, value: &item, line: item.line}}
 	}
 	leaves := flatten(Settings(), item)
 	if twice, found := repeated(leaves); found {
-		return o, &problem{item: label + ", " + shorten(twice.key), value: &twice.value, line: twice.line, expected: "each setting once"}
+		return o, []error{&problem{item: label + ", " + shorten(twice.key), value: &twice.value, line: twice.line, expected: "each setting once"}}
 	}
+	matches := false
 	for _, leaf := range leaves {
+		matches = matches || leaf.key == "match"
 		if err := o.read(leaf, p); err != nil {
 			err.item = label + ", " + shorten(leaf.key)
 			err.value, err.line = &leaf.value, leaf.line
-			return o, err
+			faults = append(faults, err)
 		}
 	}
-	if o.Match == "" {
-		return o, &problem{item: label, value: &item, line: item.line, expected: "match: PATTERN in it"}
+	if !matches {
+		faults = append(faults, &problem{item: label, value: &item, line: item.line, expected: "match: PATTERN in it"})
 	}
-	return o, nil
+	return o, faults
 }
 
 func (o *Override) read(leaf pair, p places) *problem {
@@ -65,8 +70,12 @@ func (o *Override) read(leaf pair, p places) *problem {
 	}
 	row, ok := find(overridable(), leaf.key)
 	if !ok {
-		return &problem{expected: "match or one of the settings a namespace may have of its own: " +
-			strings.Join(names(overridable()), ", ")}
+		may := append([]string{"match"}, names(overridable())...)
+		expected := "match or one of the settings a namespace may have of its own: " + strings.Join(may[1:], ", ")
+		if near := Suggest(leaf.key, may); near != "" {
+			expected += "; did you mean " + near + "?"
+		}
+		return &problem{expected: expected}
 	}
 	var scratch Config
 	if err := row.codec.parse(&scratch, leaf.value, p); err != nil {

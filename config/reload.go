@@ -47,6 +47,10 @@ func Reload(running, next *Loaded) (*Reloaded, error) {
 	}
 	resolveOverrides(&l.config, l.places)
 	out.Loaded = l.loaded()
+	out.Loaded.File = next.File
+	for i := range out.Loaded.Values {
+		out.Loaded.Values[i].Default = next.Values[i].Default // which knows the user's home
+	}
 	return out, nil
 }
 

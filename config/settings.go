@@ -23,7 +23,7 @@ func surfaceSettings() []Setting {
 			Doc:   "origins of browser extensions or desktop shells that may call; every other foreign one is refused",
 			codec: list(originName(), func(c *Config) *[]string { return &c.AllowedOrigins })},
 		{Name: "data_dir", Documented: "state directory of the platform, `/botwired`",
-			Doc:    "journal; mode 0700; one daemon at a time",
+			Doc:    "the daemon's files; mode 0700; one daemon at a time",
 			codec:  directory(func(c *Config) *string { return &c.DataDir }),
 			derive: func(c *Config, p places) { c.DataDir = p.stateDir() }},
 	}
@@ -32,13 +32,13 @@ func surfaceSettings() []Setting {
 func upstreamSettings() []Setting {
 	return []Setting{
 		{Name: "upstream.url", Default: "https://botwire.dev", Alias: "upstream",
-			Doc:   "or any BotWire-compatible URL (plain `http` only on loopback), or `embedded`",
+			Doc:   "the memory service: any BotWire-compatible URL (plain `http` only on loopback), or `embedded`",
 			codec: upstreamURL(func(c *Config) *string { return &c.Upstream.URL })},
 		{Name: "upstream.moved_from", Documented: "none",
 			Doc:   "what `upstream.url` was before, when the same service has got a new address: what `data_dir` holds of it is kept",
 			codec: formerURL(func(c *Config) *string { return &c.Upstream.MovedFrom })},
 		{Name: "upstream.timeout", Default: "10s",
-			Doc:   "one attempt",
+			Doc:   "the longest that one attempt takes",
 			codec: duration(positive, func(c *Config) *time.Duration { return &c.Upstream.Timeout })},
 		{Name: "upstream.late_window", Default: "30s",
 			Doc:   "how long after an unanswered attempt upstream may still apply it",

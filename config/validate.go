@@ -2,26 +2,51 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // validate checks the settings against each other. Its errors name every setting
 // involved.
 func (l *loader) validate() error {
-	c := &l.config
-	if c.Flush.BackoffInitial > c.Flush.BackoffMax {
-		return l.refuse("flush.backoff_initial", fmt.Sprintf("at most flush.backoff_max, which is %s (%s)",
-			FormatDuration(c.Flush.BackoffMax), l.sources["flush.backoff_max"]))
-	}
-	if c.Auth.TokenFile != "" {
-		if _, err := readToken(c.Auth.TokenFile); err != nil {
-			return l.refuse("auth.token_file", err.Error())
+	for _, check := range []func() error{l.validateBackoff, l.validateToken, l.validateListen} {
+		if err := check(); err != nil {
+			return err
 		}
 	}
-	if c.Auth.TokenFile == "" && !c.onLoopback() {
-		return l.refuse("listen", "a loopback address (localhost, 127.0.0.0/8 or ::1), or auth.token_file to be set as well")
+	return nil
+}
+
+func (l *loader) validateBackoff() error {
+	c := &l.config
+	if c.Flush.BackoffInitial <= c.Flush.BackoffMax || l.isFaulty("flush.backoff_initial", "flush.backoff_max") {
+		return nil
+	}
+	return l.refuse("flush.backoff_initial", fmt.Sprintf("at most flush.backoff_max, which is %s (%s)",
+		FormatDuration(c.Flush.BackoffMax), l.sources["flush.backoff_max"]))
+}
+
+func (l *loader) validateToken() error {
+	if l.config.Auth.TokenFile == "" {
+		return nil
+	}
+	if _, err := readToken(l.config.Auth.TokenFile); err != nil {
+		return l.refuse("auth.token_file", err.Error())
 	}
 	return nil
+}
+
+func (l *loader) validateListen() error {
+	if l.config.Auth.TokenFile != "" || l.config.onLoopback() || l.isFaulty("auth.token_file") {
+		return nil
+	}
+	return l.refuse("listen", "a loopback address (localhost, 127.0.0.0/8 or ::1), or auth.token_file to be set as well")
+}
+
+// isFaulty reports whether a load that goes on has refused a value of one of the settings:
+// what it then compares is not what the user wrote.
+func (l *loader) isFaulty(names ...string) bool {
+	return slices.ContainsFunc(l.faults, func(e *Error) bool { return slices.Contains(names, e.Setting) })
 }
 
 // RequireDataDir returns an error, of type *Error, if data_dir has no value: only a command
@@ -41,11 +66,12 @@ func (l *loader) refuse(name, expected string) error {
 	if printed := s.codec.print(&l.config); printed != "" {
 		value = s.shown(node{text: printed})
 	}
-	return &Error{Setting: name, Value: value, Source: l.sources[name].String(), Expected: expected}
+	from := l.sources[name]
+	return l.report(&Error{Setting: name, Value: value, Source: from.String(), Line: from.Line, Expected: expected})
 }
 
 // unknown is the error for a name that no setting has.
-func unknown(name string, v node, from Source, table []Setting) error {
+func unknown(name string, v node, from Source, table []Setting) *Error {
 	expected := `one of the settings that "botwired config" lists`
 	if now, ok := renamed()[name]; ok {
 		expected = newName(now)
@@ -56,7 +82,7 @@ func unknown(name string, v node, from Source, table []Setting) error {
 	} else if near := Suggest(name, names(table)); near != "" {
 		expected += "; did you mean " + near + "?"
 	}
-	return &Error{Setting: shorten(name), Value: unknownValue(name, v), Source: from.String(), Expected: expected}
+	return &Error{Setting: shorten(name), Value: unknownValue(name, v), Source: from.String(), Line: from.Line, Expected: expected}
 }
 
 // aliased finds the setting whose short flag a variable spells.
@@ -69,7 +95,7 @@ func aliased(variable string, table []Setting) (Setting, bool) {
 	return Setting{}, false
 }
 
-func unknownVariable(name, value string, table []Setting) error {
+func unknownVariable(name, value string, table []Setting) *Error {
 	variables := []string{EnvFile}
 	for _, s := range table {
 		variables = append(variables, s.Env())

@@ -14,10 +14,11 @@ func newConfigCommand(p *process, settings *settingFlags) *cobra.Command {
 		Example: "  botwired config\n" +
 			"  botwired config --config botwired.yaml --flush-linger 1s",
 		Long: "Show every setting in force and its source. If a setting is wrong, config says which, as serve would, and\n" +
-			"exits with 1. So it also checks a configuration file before a start or a SIGHUP.",
+			"exits with 1. init makes a configuration file, and validate checks one before a start or a SIGHUP.",
 		Args: noArguments,
 	}
 	settings.takes(cmd, allSettings()...)
+	cmd.AddCommand(newConfigInitCommand(p, settings), newConfigValidateCommand(p, settings))
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		loaded, err := settings.load(nil)
@@ -29,11 +30,7 @@ func newConfigCommand(p *process, settings *settingFlags) *cobra.Command {
 		}
 		rows := make([][]string, 0, len(loaded.Values))
 		for _, v := range loaded.Values {
-			value := v.Value
-			if value == "" {
-				value = "none"
-			}
-			rows = append(rows, []string{v.Name, value, v.Source.String()})
+			rows = append(rows, []string{v.Name, orNone(v.Value), v.Source.String()})
 		}
 		return printTable(p.screen(), []string{"SETTING", "VALUE", "SOURCE"}, rows)
 	}
@@ -46,10 +43,14 @@ type settingJSON struct {
 	Source string `json:"source"`
 }
 
+func newSettingJSON(v config.Value) settingJSON {
+	return settingJSON{Name: v.Name, Value: v.Value, Source: v.Source.String()}
+}
+
 func settingsAsJSON(loaded *config.Loaded) map[string][]settingJSON {
 	out := make([]settingJSON, 0, len(loaded.Values))
 	for _, v := range loaded.Values {
-		out = append(out, settingJSON{Name: v.Name, Value: v.Value, Source: v.Source.String()})
+		out = append(out, newSettingJSON(v))
 	}
 	return map[string][]settingJSON{"settings": out}
 }

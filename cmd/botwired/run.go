@@ -125,12 +125,11 @@ type settingFlags struct {
 // load makes the configuration in force. defaults replaces the defaults of single
 // settings for one command; it may be nil.
 func (f *settingFlags) load(defaults map[string]string) (*config.Loaded, error) {
-	return config.Load(config.Sources{
-		Flags:    f.values,
-		Environ:  f.process.environ,
-		File:     f.file,
-		Defaults: defaults,
-	})
+	return config.Load(f.sources(defaults))
+}
+
+func (f *settingFlags) sources(defaults map[string]string) config.Sources {
+	return config.Sources{Flags: f.values, Environ: f.process.environ, File: f.file, Defaults: defaults}
 }
 
 // loadWithDataDir is load for a command that uses the data directory.

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/botwired/botwired/config"
+)
+
+// configFileMode keeps other users out: a configuration may hold headers with secrets.
+const configFileMode = 0o600
+
+func newConfigInitCommand(p *process, settings *settingFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "init [FILE]",
+		Short: "Write a configuration file with every setting, commented out",
+		Long: "Write a configuration file with every setting, commented out: its meaning, its default and the values\n" +
+			"that it takes. Without FILE, or with -, init prints it. init replaces no file, unless you say --force.",
+		Example: "  botwired config init ~/.config/botwired/config.yaml\n" +
+			"  botwired config init | less",
+		Args: arguments(0, 1),
+	}
+	settings.takesNone(cmd)
+	force := cmd.Flags().Bool("force", false, "replace the file if it exists")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		sample := config.Sample(p.environ)
+		if len(args) == 0 || args[0] == "-" {
+			_, err := io.WriteString(p.stdout, sample)
+			return err
+		}
+		return p.writeSample(args[0], sample, *force)
+	}
+	return cmd
+}
+
+func (p *process) writeSample(name, sample string, force bool) error {
+	name, err := filepath.Abs(name)
+	if err != nil {
+		return err
+	}
+	if err := writeNew(name, sample, force); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("%s exists: --force replaces it, and another FILE leaves it", name)
+		}
+		return unusable(err)
+	}
+	use := "every command reads it from there"
+	if name != config.DefaultFile(p.environ) {
+		use = fmt.Sprintf("export %s=%s", config.EnvFile, shellWord(name))
+	}
+	return printFacts(p.stdout, [][2]string{
+		{"written", name},
+		{"use", use},
+		{"check", "botwired config validate " + shellWord(name)},
+	})
+}
+
+// writeNew writes a file and makes the folder that it is in.
+func writeNew(name, content string, replace bool) error {
+	if err := os.MkdirAll(filepath.Dir(name), dirMode); err != nil {
+		return err
+	}
+	flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	if !replace {
+		flags |= os.O_EXCL
+	}
+	f, err := os.OpenFile(name, flags, configFileMode)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, content)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,151 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"strings"
+)
+
+const (
+	// sampleWidth is the longest line of a sample's prose, in bytes.
+	sampleWidth = 100
+	// sampleDataDir is data_dir in the sample for a user who has no home.
+	sampleDataDir = "/var/lib/botwired"
+)
+
+// intros say what the settings of a group are about, or those without a group that begin with
+// the one that is named.
+var intros = map[string]string{
+	"listen":     "The daemon as a whole.",
+	"upstream":   "The memory service that the daemon stands in front of.",
+	"embedded":   "The memory service inside the daemon, for upstream.url: embedded.",
+	"cache":      "Copies of upstream's entries, and how long they count.",
+	"journal":    "The pending writes on the disk.",
+	"flush":      "How pending writes go upstream.",
+	"quota":      "What upstream allows.",
+	"amnesia":    "How much upstream may have lost and still be believed.",
+	"auth":       "What callers must send.",
+	"log":        "What the daemon logs.",
+	"namespaces": "Settings of single namespaces.",
+}
+
+// DefaultFile returns the default place of the configuration file in an environment as of
+// os.Environ; "" if the user has no home.
+func DefaultFile(environ []string) string {
+	return places{goos: runtime.GOOS, getenv: newEnvironment(environ, runtime.GOOS).get}.configFile()
+}
+
+// Sample returns a configuration file that sets nothing: it has every setting, commented
+// out, with its meaning, its default and the values that it takes. "# " begins prose, and
+// "#" alone a setting. The file loads as it is, and with all its settings commented in.
+func Sample(environ []string) string {
+	w := &sampler{dataDir: DefaultDataDir(environ)}
+	if w.dataDir == "" {
+		w.dataDir = sampleDataDir
+	}
+	w.head(DefaultFile(environ))
+	open := "none"
+	for _, s := range Settings() {
+		group, name, nested := strings.Cut(s.Name, ".")
+		if !nested {
+			group, name = "", s.Name
+		}
+		if group != open {
+			open = group
+			w.group(group, s.Name)
+		}
+		w.setting(s, name)
+	}
+	return w.text.String()
+}
+
+// sampler writes a sample.
+type sampler struct {
+	text    strings.Builder
+	dataDir string
+	indent  string
+}
+
+func (w *sampler) head(place string) {
+	if place == "" {
+		place = "any file"
+	}
+	w.prose("botwired's configuration. Every setting is here with its default, commented out: " +
+		`to change one, take away the "#" in front of it.`)
+	w.prose("Put this at " + place + ", where every command looks for it, or name another place with --config or " + EnvFile + ".")
+	w.prose(`A flag (--flush-linger) wins over the environment (BOTWIRED_FLUSH_LINGER), and that over this file. ` +
+		`"botwired config validate" checks this file, and "botwired config" shows the values in force.`)
+	w.prose("A running daemon takes over a change of the settings marked [SIGHUP] when it gets that signal, and of the others when it is started again.")
+}
+
+// group begins a group, or the settings without one, of which first is the first.
+func (w *sampler) group(name, first string) {
+	w.indent = ""
+	w.text.WriteString("\n")
+	w.prose(intros[cmp.Or(name, first)])
+	if name != "" {
+		w.text.WriteString(name + ":\n")
+		w.indent = "  "
+	}
+}
+
+func (w *sampler) setting(s Setting, name string) {
+	value, shown := s.Default, s.Documented
+	if shown == "" {
+		shown = s.Default
+	}
+	switch {
+	case s.Name == "data_dir":
+		value, shown = w.dataDir, w.dataDir
+	case s.derive != nil:
+		value = derivedDefault(s)
+	}
+	doc, mark := unmarked(s.Doc), ""
+	if s.Live {
+		mark = " [SIGHUP]"
+	}
+	w.text.WriteString("\n")
+	w.prose(strings.ToUpper(doc[:1]) + doc[1:] + "." + mark)
+	takes, _, _ := strings.Cut(s.codec.expected, " (JSON")
+	w.prose(fmt.Sprintf("Takes %s. Default: %s.", takes, unmarked(shown)))
+	if s.Name == "namespaces" {
+		w.prose(`Such as [{match: "chats-*", prefetch: true}, {match: "scratch-*", exclusive: true, flush.linger: 1s}].`)
+		w.prose("A namespace may have of its own: " + strings.Join(names(overridable()), ", ") + ".")
+	}
+	fmt.Fprintf(&w.text, "%s#%s: %s\n", w.indent, name, yamlValue(value))
+}
+
+// unmarked returns a line of Markdown without the marks of code.
+func unmarked(text string) string { return strings.ReplaceAll(text, "`", "") }
+
+// derivedDefault returns the default of a setting that goes by upstream.url, whose own
+// default is in force.
+func derivedDefault(s Setting) string {
+	var c Config
+	url, _ := find(Settings(), "upstream.url")
+	c.Upstream.URL = url.Default
+	s.derive(&c, places{})
+	return s.codec.print(&c)
+}
+
+// yamlValue quotes a text that would be another thing in YAML.
+func yamlValue(text string) string {
+	if text == "" || strings.ContainsAny(text, ` #:\"'`) {
+		return fmt.Sprintf("%q", text)
+	}
+	return text
+}
+
+// prose writes a paragraph of comments.
+func (w *sampler) prose(text string) {
+	line := w.indent + "#"
+	for _, word := range strings.Fields(text) {
+		if len(line)+1+len(word) > sampleWidth && line != w.indent+"#" {
+			w.text.WriteString(line + "\n")
+			line = w.indent + "#"
+		}
+		line += " " + word
+	}
+	w.text.WriteString(line + "\n")
+}
