@@ -64,7 +64,7 @@ func unexpected() error { return &problem{} }
 // problems returns what a codec's error is made of: one problem, or several joined.
 func problems(err error) []*problem {
 	parts := []error{err}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // a codec returns them bare
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		parts = joined.Unwrap()
 	}
 	out := make([]*problem, len(parts))

@@ -34,12 +34,12 @@ func newConfigInitCommand(p *process, settings *settingFlags) *cobra.Command {
 			_, err := io.WriteString(p.stdout, sample)
 			return err
 		}
-		return p.writeSample(args[0], sample, *force)
+		return writeSample(p, args[0], sample, *force)
 	}
 	return cmd
 }
 
-func (p *process) writeSample(name, sample string, force bool) error {
+func writeSample(p *process, name, sample string, force bool) error {
 	name, err := filepath.Abs(name)
 	if err != nil {
 		return err

@@ -110,11 +110,3 @@ func TestConfigValidateShowsEveryError(t *testing.T) {
 		t.Errorf("%+v: %v", got, err)
 	}
 }
-
-func TestShellWord(t *testing.T) {
-	for text, want := range map[string]string{"a-B.1/x": "a-B.1/x", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'"} {
-		if got := shellWord(text); got != want {
-			t.Errorf("%q is %s, not %s", text, got, want)
-		}
-	}
-}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -18,7 +19,7 @@ func newConfigValidateCommand(p *process, settings *settingFlags) *cobra.Command
 			"whether a running daemon takes over a change of that at SIGHUP or at a restart.\n\n" +
 			"The exit code is 0 if the configuration is valid, and 1 if not.",
 		Example: "  botwired config validate\n" +
-			"  botwired config validate new.yaml && mv new.yaml ~/.config/botwired/config.yaml",
+			"  botwired config validate new.yaml && mv new.yaml config.yaml",
 		Args: arguments(0, 1),
 	}
 	settings.takes(cmd, allSettings()...)
@@ -30,11 +31,14 @@ func newConfigValidateCommand(p *process, settings *settingFlags) *cobra.Command
 			src.File = args[0]
 		}
 		loaded, faults := config.Check(src)
-		show := p.printValidation
-		if *asJSON {
-			show = p.printValidationJSON
+		show := printValidation
+		switch {
+		case *asJSON:
+			show = printValidationJSON
+		case len(faults) == 1:
+			return faults[0]
 		}
-		if err := show(loaded, faults); err != nil {
+		if err := show(p.stdout, loaded, faults); err != nil {
 			return err
 		}
 		if len(faults) > 0 {
@@ -45,10 +49,10 @@ func newConfigValidateCommand(p *process, settings *settingFlags) *cobra.Command
 	return cmd
 }
 
-func (p *process) printValidation(loaded *config.Loaded, faults []*config.Error) error {
+func printValidation(w io.Writer, loaded *config.Loaded, faults []*config.Error) error {
 	if len(faults) > 0 {
 		for _, fault := range faults {
-			if _, err := fmt.Fprintln(p.stdout, printable(fault.Error())); err != nil {
+			if _, err := fmt.Fprintln(w, printable(fault.Error())); err != nil {
 				return err
 			}
 		}
@@ -66,15 +70,15 @@ func (p *process) printValidation(loaded *config.Loaded, faults []*config.Error)
 	if len(changed) == 0 {
 		facts = append(facts, [2]string{"differs", "nothing: every setting has its default"})
 	}
-	if err := printFacts(p.stdout, facts); err != nil || len(changed) == 0 {
+	if err := printFacts(w, facts); err != nil || len(changed) == 0 {
 		return err
 	}
 	rows := make([][]string, 0, len(changed))
 	for _, v := range changed {
 		rows = append(rows, []string{v.Name, orNone(v.Value), orNone(v.Default), v.Source.String(), takenOver(v.Name)})
 	}
-	fmt.Fprintln(p.stdout)
-	return printTable(p.stdout, []string{"SETTING", "VALUE", "DEFAULT", "SOURCE", "CHANGES AT"}, rows)
+	fmt.Fprintln(w)
+	return printTable(w, []string{"SETTING", "VALUE", "DEFAULT", "SOURCE", "CHANGES AT"}, rows)
 }
 
 func orNone(value string) string {
@@ -128,7 +132,7 @@ type differingJSON struct {
 	ChangesAt string `json:"changes_at"` // "SIGHUP" or "restart"
 }
 
-func (p *process) printValidationJSON(loaded *config.Loaded, faults []*config.Error) error {
+func printValidationJSON(w io.Writer, loaded *config.Loaded, faults []*config.Error) error {
 	doc := validationJSON{
 		Valid: len(faults) == 0, File: loaded.File,
 		Errors: []faultJSON{}, Differs: []differingJSON{}, Warnings: append([]string{}, loaded.Warnings...),
@@ -141,5 +145,5 @@ func (p *process) printValidationJSON(loaded *config.Loaded, faults []*config.Er
 			doc.Differs = append(doc.Differs, differingJSON{newSettingJSON(v), v.Default, takenOver(v.Name)})
 		}
 	}
-	return encodeJSON(p.stdout, doc)
+	return encodeJSON(w, doc)
 }

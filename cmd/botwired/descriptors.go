@@ -21,17 +21,28 @@ func connectionBound(limit uint64, concurrency int, logger *slog.Logger) int {
 	if limit == 0 {
 		return maxConnections
 	}
-	reserved := uint64(journalDescriptors + 2*concurrency) // as many as are kept open upstream, idle ones included
+	reserved := reservedDescriptors(concurrency)
 	if limit >= reserved+2*maxConnections {
 		return maxConnections
 	}
 	bound := minConnections
-	if limit > reserved+2*minConnections {
+	if limit > enoughDescriptors(concurrency) {
 		bound = int(limit-reserved) / 2
 	} else {
 		logger.Warn("the limit of open files is low: raise it (ulimit -n, LimitNOFILE), or botwired may have to wait for a free descriptor",
-			"limit", limit, "enough", reserved+2*minConnections)
+			"limit", limit, "enough", enoughDescriptors(concurrency))
 	}
 	logger.Info("the limit of open files bounds the connections of callers", "limit", limit, "connections", bound)
 	return bound
+}
+
+// reservedDescriptors are not for callers. Upstream has as many as are kept open there, idle
+// ones included.
+func reservedDescriptors(concurrency int) uint64 {
+	return uint64(journalDescriptors + 2*concurrency)
+}
+
+// enoughDescriptors is the limit below which the journal may have to wait for one.
+func enoughDescriptors(concurrency int) uint64 {
+	return reservedDescriptors(concurrency) + 2*minConnections
 }

@@ -18,7 +18,7 @@ func exitCodes() [][2]string {
 		{strconv.Itoa(exitOK), "the command has done what it was asked for"},
 		{strconv.Itoa(exitError), "it failed, or a setting is wrong: standard error says why"},
 		{strconv.Itoa(exitUsage), "botwired does not understand the command line"},
-		{strconv.Itoa(exitMissing), "`recover`, `export`: done, but something is or may be missing"},
+		{strconv.Itoa(exitMissing), "`recover`, `export`: something is or may be missing; `doctor`: warnings"},
 		{strconv.Itoa(exitNotRun), "`run`: the command is there and cannot be run"},
 		{strconv.Itoa(exitNotFound), "`run`: there is no such command"},
 		{fmt.Sprintf("%d + N", exitSignal), "`run`: signal N ended the command"},

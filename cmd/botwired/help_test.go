@@ -81,7 +81,7 @@ func wantParses(t *testing.T, line []string) string {
 // A command that has flags of settings reads the configuration: one that is not there fails it.
 func TestCommandsReadTheirSettings(t *testing.T) {
 	eachCommand(newTree(), func(cmd *cobra.Command) {
-		if cmd.Flags().Lookup("config") == nil || !cmd.HasParent() {
+		if cmd.Flags().Lookup("config") == nil || !cmd.HasParent() || cmd.Name() == "doctor" { // which finds it
 			return
 		}
 		line := append(strings.Fields(cmd.CommandPath())[1:], "--config=/nonexistent")

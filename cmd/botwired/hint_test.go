@@ -33,7 +33,7 @@ func TestExportLine(t *testing.T) {
 		{address, "unix:///run/s", "", "", ""},
 	} {
 		c := &config.Config{Listen: test.listen, Auth: config.Auth{TokenFile: test.file}}
-		if got := exportLine(c, test.address, test.token); got != test.want {
+		if got := exportLine(c, test.address.String(), test.token); got != test.want {
 			t.Errorf("%+v: %s", test, got)
 		}
 	}

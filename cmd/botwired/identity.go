@@ -8,14 +8,15 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
+// identityFiles live as long as the journal, which writes its mark in place.
+var identityFiles = []string{journalDir, filepath.Join(journalDir, "MARK")}
+
 // openIdentity finds out whether the data directory is the one that the last daemon left. The
 // journal is open and the flusher exists.
 func (d *sidecar) openIdentity(c *config.Config) {
 	d.watch = identity.Open(identity.Options{
-		Dir: c.DataDir,
-		// The journal writes its mark in place: the file is the same for as long as the
-		// journal is.
-		Files:    []string{journalDir, filepath.Join(journalDir, "MARK")},
+		Dir:      c.DataDir,
+		Files:    identityFiles,
 		Seq:      func() uint64 { return d.journal.Stats().LastSeq },
 		Unused:   func() (bool, error) { h, err := d.journal.Holdings(); return h == journal.Holdings{}, err },
 		InFlight: c.Upstream.Timeout,

@@ -35,7 +35,8 @@ func notReached(err error) error {
 		text = "the name " + dns.Name + " has no address: check the setting listen"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		text = "no answer came in time: botwired's log may say why"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
+		strings.Contains(err.Error(), "server closed idle connection"): // net/http has no type for it
 		text = "the connection was closed before the answer came: the daemon has ended, or another program than botwired listens there"
 	case isForeignProtocol(err):
 		text = "another program than botwired listens there: its answer is not HTTP"

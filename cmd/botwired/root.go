@@ -85,6 +85,7 @@ func newRootCommand(p *process) *cobra.Command {
 		newRestoreCommand(p, settings),
 		newForgetCommand(p, settings),
 		newBenchCommand(p, settings),
+		newDoctorCommand(p, settings),
 		newRecoverCommand(p, settings),
 		newConfigCommand(p, settings),
 		newSelfhostCommand(p, settings),

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/botwired/botwired/internal/doctor"
+)
+
+// agentURL checks that a program started in this shell would find the daemon.
+func (e *examination) agentURL(ctx context.Context) doctor.Finding {
+	const name = "BOTWIRE_URL"
+	c := &e.loaded.Config
+	if _, ok := c.Socket(); ok {
+		return doctor.Warn(name, "export BOTWIRED_LISTEN=127.0.0.1:2689", "listen is a socket, and BotWire's SDKs do not connect to one")
+	}
+	given, right := e.env("BOTWIRE_URL"), e.exportURL()
+	if given == "" {
+		return doctor.Warn(name, right, "not set in this shell: an agent that you start here asks https://botwire.dev directly")
+	}
+	u, err := url.Parse(given)
+	if err != nil || u.Hostname() == "" {
+		return doctor.Fail(name, right, "it is no URL")
+	}
+	shown := u.Scheme + "://" + u.Host + u.Path // without a token
+	switch {
+	case u.Scheme != "http":
+		return doctor.Fail(name, right, "%s: the daemon speaks plain HTTP", shown)
+	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "":
+		return doctor.Fail(name, right, "%s has more than an address, and the daemon serves at the root", shown)
+	}
+	if leads, err := e.leadsToDaemon(ctx, u); err != nil || !leads {
+		return doctor.Fail(name, right, "%s leads elsewhere: the daemon listens at %s", shown, c.Listen)
+	}
+	token, err := c.Token()
+	given, _ = u.User.Password()
+	switch {
+	case err == nil && token != "" && given == "":
+		return doctor.Fail(name, right, "%s has no token, and the daemon wants one", shown)
+	case err == nil && token != "" && given != token:
+		return doctor.Fail(name, right, "%s has another token than the daemon wants", shown)
+	}
+	return doctor.Good(name, "%s is the daemon's address", shown)
+}
+
+// exportURL is the line for a shell whose agents shall use the daemon.
+func (e *examination) exportURL() string {
+	token, err := e.loaded.Config.Token()
+	if err != nil {
+		token = "" // the check of the token's file says so
+	}
+	return exportLine(&e.loaded.Config, e.loaded.Config.Listen, token)
+}
+
+// leadsToDaemon reports whether a URL has the address of the daemon's listener.
+func (e *examination) leadsToDaemon(ctx context.Context, u *url.URL) (bool, error) {
+	host, port, err := net.SplitHostPort(e.loaded.Config.Listen)
+	if err != nil || portOf(u) != port {
+		return false, err
+	}
+	if host == "" {
+		host = "::"
+	}
+	listeners, err := e.resolve(ctx, host)
+	if err != nil {
+		return false, err
+	}
+	addresses, err := e.resolve(ctx, u.Hostname())
+	interfaces := interfaceAddresses()
+	return slices.ContainsFunc(addresses, func(a netip.Addr) bool {
+		return slices.ContainsFunc(listeners, func(l netip.Addr) bool { return reaches(a, l, interfaces) })
+	}), err
+}
+
+// lookUp returns the addresses of a host, which may be one itself.
+func lookUp(ctx context.Context, host string) ([]netip.Addr, error) {
+	if address, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{address}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
+	defer cancel()
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+}
+
+// agentProxy checks that a program started in this shell would not ask a proxy for the daemon.
+// Python's clients do, unless NO_PROXY has the very host.
+func (e *examination) agentProxy(context.Context) doctor.Finding {
+	const name = "proxy"
+	i := slices.IndexFunc([]string{"http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"}, func(v string) bool { return e.env(v) != "" })
+	if i < 0 {
+		return doctor.Good(name, "this shell has none for http")
+	}
+	variable := []string{"http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"}[i]
+	hosts := []string{"127.0.0.1", "localhost"}
+	host, _, err := net.SplitHostPort(dialable(e.loaded.Config.Listen))
+	if err != nil {
+		return doctor.None(name, "no proxy leads to a socket")
+	}
+	if !slices.Contains(hosts, host) {
+		hosts = append(hosts, host)
+	}
+	if u, err := url.Parse(e.env("BOTWIRE_URL")); err == nil && u.Hostname() != "" {
+		host = u.Hostname()
+	}
+	set := ""
+	for _, v := range []string{"no_proxy", "NO_PROXY"} {
+		if value := e.env(v); value != "" {
+			set = value
+			if !bypasses(value, host) {
+				break
+			}
+		}
+	}
+	if bypasses(set, host) {
+		return doctor.Good(name, "%s is set, and NO_PROXY keeps %s out of it", variable, host)
+	}
+	value := shellWord(withoutProxy(set, hosts))
+	return doctor.Warn(name, fmt.Sprintf("export NO_PROXY=%s no_proxy=%s", value, value),
+		"%s is set in this shell, and NO_PROXY does not have %s: an agent asks the proxy for the daemon", variable, host)
+}
+
+// bypasses reports whether a value of NO_PROXY keeps a host out of the proxy, to every client.
+func bypasses(value, host string) bool {
+	listed := strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
+	return strings.TrimSpace(value) == "*" || slices.Contains(listed, host)
+}
+
+// callersRecent is how old a request may be that shows an agent at work.
+const callersRecent = time.Hour
+
+// callers checks that the memory API is used at all.
+func (e *examination) callers(s *examinedStatus) doctor.Finding {
+	const name = "callers"
+	switch {
+	case s.Callers == nil:
+		return doctor.None(name, "the daemon does not say who asks it: it is older than this command")
+	case len(s.Callers) == 0:
+		return doctor.Warn(name, e.exportURL(), "nobody has asked the daemon for memory since it was started: restart your agent with")
+	}
+	newest := slices.MaxFunc(s.Callers, func(a, b examinedCaller) int { return a.time().Compare(b.time()) })
+	text := fmt.Sprintf("%s, the last one %s at %s", plural(len(s.Callers), "program"), newest.Agent.or("without a name"), newest.LastAt.moment())
+	if at := newest.time(); !at.IsZero() && e.now().Sub(at) > callersRecent {
+		return doctor.Warn(name, e.exportURL(), "%s: nobody has asked since; if your agent is at work, restart it with", text)
+	}
+	return doctor.Good(name, "%s", text)
+}
