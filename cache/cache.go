@@ -143,6 +143,12 @@ func (c *Cache) Put(k Key, g Generation, item Item) *Item {
 // dropped them: it takes them in the background.
 func (c *Cache) Await() { c.items.Wait() }
 
+// Size is how many bytes of answers there are, keys included, and the most that there may be.
+func (c *Cache) Size() (used, budget int64) {
+	budget = c.items.MaxCost()
+	return budget - c.items.RemainingCost(), budget
+}
+
 // hash returns where the answer to a key is, and the generation that it depends on.
 // Listings of a namespace share one, whatever their limits.
 func (c *Cache) hash(k Key) (uint64, *atomic.Uint64) {

@@ -25,6 +25,7 @@ type deadIndex struct {
 	mu       sync.Mutex      // guards the fields below
 	known    map[uint64]bool // whether it is open
 	open     int
+	first    uint64          // the oldest open one, or 0 if it is to be looked for
 	unmarked map[ID][]uint64 // the dead letters that no later write is known to have superseded
 	theirs   map[ID][]uint64 // the letters of other hosts' states
 	aged     []uint64        // those of conflicts between hosts, the oldest first
@@ -46,6 +47,22 @@ func (d *deadIndex) countOpen() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.open
+}
+
+// oldestOpen is the oldest open dead letter that is known, 0 if there is none. It looks through all
+// of them only after the oldest one has left.
+func (d *deadIndex) oldestOpen() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.open == 0 || d.first != 0 {
+		return d.first
+	}
+	for seq, open := range d.known {
+		if open && (d.first == 0 || seq < d.first) {
+			d.first = seq
+		}
+	}
+	return d.first
 }
 
 // set adds a dead letter to a transaction, in place of what it was before if it is known.
@@ -80,6 +97,9 @@ func (d *deadIndex) forget(l *record.Dead) (known bool) {
 	if open {
 		d.open--
 	}
+	if d.first == l.Seq {
+		d.first = 0
+	}
 	drop(d.unmarked, l)
 	if l.Theirs {
 		drop(d.theirs, l)
@@ -104,6 +124,9 @@ func drop(from map[ID][]uint64, l *record.Dead) {
 func (d *deadIndex) insert(l *record.Dead) {
 	open := isOpen(l)
 	if d.known[l.Seq] = open; open {
+		if d.open == 0 || l.Seq < d.first {
+			d.first = l.Seq
+		}
 		d.open++
 	}
 	if l.SupersededBy == 0 {

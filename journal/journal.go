@@ -85,6 +85,9 @@ type Journal struct {
 	// Listings are the kept listings.
 	Listings *Listings
 
+	// Disk says how much of the disk the journal takes.
+	Disk *Disk
+
 	opts    Options
 	store   *store.Store
 	pending *pendingSet

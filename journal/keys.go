@@ -38,8 +38,17 @@ type Listed struct {
 // of which something is known throughout the walk. [Journal.Lookup] says what: nothing, or a
 // delete, if it has changed meanwhile.
 func (k *Keys) After(namespace, key string, most int) (keys []KnownKey, l Listed, err error) {
+	l, err = k.walk(namespace, key, func(w *keyWalk, name string) (bool, error) {
+		keys = append(keys, KnownKey{Key: name, Confirmed: w.confirmed()})
+		return len(keys) < most, nil
+	})
+	return keys, l, err
+}
+
+// walk visits the keys of a namespace behind one, in their order, until visit wants no more.
+func (k *Keys) walk(namespace, after string, visit func(w *keyWalk, name string) (more bool, err error)) (l Listed, err error) {
 	if err := k.store.Acquire(); err != nil {
-		return nil, l, err
+		return l, err
 	}
 	defer k.store.Release()
 	listing := ID{Namespace: namespace}
@@ -49,21 +58,23 @@ func (k *Keys) After(namespace, key string, most int) (keys []KnownKey, l Listed
 	snapshot := k.copies.snapshot(listing)
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
 	if l, err = listedIn(snapshot, namespace, noted.confirmedAt); err != nil {
-		return nil, l, fmt.Errorf("keys of %s: %w", namespace, err)
+		return l, fmt.Errorf("keys of %s: %w", namespace, err)
 	}
-	w, err := newKeyWalk(snapshot, namespace, key)
+	w, err := newKeyWalk(snapshot, namespace, after)
 	if err != nil {
-		return nil, l, err
+		return l, err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
-	for len(keys) < most {
+	for more := true; more; {
 		name, ok := w.next()
 		if !ok {
 			break
 		}
-		keys = append(keys, KnownKey{Key: name, Confirmed: w.confirmed()})
+		if more, err = visit(w, name); err != nil {
+			return l, err
+		}
 	}
-	return keys, l, w.error()
+	return l, w.error()
 }
 
 func listedIn(r pebble.Reader, namespace string, confirmedAt float64) (Listed, error) {
@@ -81,7 +92,7 @@ func listedIn(r pebble.Reader, namespace string, confirmedAt float64) (Listed, e
 // once: those of the copies, of the rows, and of the pending writes.
 type keyWalk struct {
 	copies, rows nameIter
-	pending      pendingIter
+	pending      groupIter
 	at           string
 }
 
@@ -90,7 +101,7 @@ func newKeyWalk(r pebble.Reader, namespace, after string) (*keyWalk, error) {
 	var errs [3]error
 	w.copies, errs[0] = newNameIter(r, record.Within(record.SettledPrefix, namespace), after)
 	w.rows, errs[1] = newNameIter(r, record.Within(record.RowPrefix, namespace), after)
-	w.pending, errs[2] = newPendingIter(r, namespace)
+	w.pending, errs[2] = newGroupIter(r, record.Within(record.PendingPrefix, namespace), pendingName)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, errors.Join(err, w.close())
 	}
@@ -188,80 +199,4 @@ func (n *nameIter) unseal(decode func(body []byte) error) error {
 		return err
 	}
 	return decode(body)
-}
-
-// pendingIter finds the keys of pending writes. Their records are not in the order of the keys:
-// a slash follows the key, so what goes on with a hyphen or a dot comes before the key itself.
-type pendingIter struct {
-	it     *pebble.Iterator
-	prefix []byte
-	// found is the key that after found last, and there is false if there was none.
-	found        string
-	there, began bool
-	damage       error
-}
-
-func newPendingIter(r pebble.Reader, namespace string) (pendingIter, error) {
-	prefix := record.Within(record.PendingPrefix, namespace)
-	it, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: record.After(prefix)})
-	return pendingIter{it: it, prefix: prefix}, err
-}
-
-func (p *pendingIter) close() error {
-	if p.it == nil {
-		return nil
-	}
-	return p.it.Close()
-}
-
-func (p *pendingIter) error() error { return errors.Join(p.damage, p.it.Error()) }
-
-// after is the first key behind another one. Keys come in ascending order.
-func (p *pendingIter) after(key string) (found string, there bool) {
-	if !p.began || p.there && p.found <= key {
-		p.found, p.there = p.search(key)
-		p.began = true
-	}
-	return p.found, p.there
-}
-
-// search finds the first key behind another one. The records of the keys behind it are all
-// behind the record that it would have if it went on with a hyphen, and of the keys before it
-// only those are there that it begins with. Of two keys of which one begins with the other,
-// the longer one's record may come first: so search looks for the beginnings of the key found.
-func (p *pendingIter) search(key string) (found string, there bool) {
-	from := bytes.Clone(p.prefix)
-	if key != "" {
-		from = append(append(from, key...), '-')
-	}
-	for valid := p.it.SeekGE(from); valid; valid = p.it.SeekGE(record.After(p.recordsOf(found))) {
-		id, _, err := record.ParsePendingKey(p.it.Key())
-		if err != nil {
-			p.damage = err
-			return "", false
-		}
-		if found = id.Key; found > key {
-			return p.shortest(key, found), true
-		}
-	}
-	return "", false
-}
-
-// shortest is the shortest key that another one begins with, behind key.
-func (p *pendingIter) shortest(key, name string) string {
-	for i := 1; i < len(name); i++ {
-		if c := name[i]; c != '-' && c != '.' || name[:i] <= key {
-			continue
-		}
-		records := p.recordsOf(name[:i])
-		if p.it.SeekGE(records) && bytes.HasPrefix(p.it.Key(), records) {
-			return name[:i]
-		}
-	}
-	return name
-}
-
-// recordsOf is what the records of a key begin with.
-func (p *pendingIter) recordsOf(key string) []byte {
-	return append(append(bytes.Clone(p.prefix), key...), '/')
 }

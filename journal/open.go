@@ -48,6 +48,7 @@ func Open(opts Options) (*Journal, error) {
 		full:    full,
 		rebuilt: rebuilt,
 	}
+	j.Disk = &Disk{store: s, evictor: j.evictor}
 	if err := ignoreDamage(j.Belief.recall(s)); err != nil {
 		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))
 	}

@@ -12,6 +12,7 @@ type removal struct {
 	of     []copyOnDisk
 	leaves []leaving // of the copies, in their order, or of the rows; nil if nobody counts
 	unlock func()    // releases the copies lock, if it is a listing
+	byHand bool      // a person wants the copies gone, also those of suspect namespaces
 
 	removed int
 	bytes   int64
@@ -94,7 +95,7 @@ func (r *removal) Fill(tx *store.Tx) error {
 	r.pending.readers.RLock()
 	for i, c := range r.of {
 		switch {
-		case r.copies.belief.isSuspect(c.id.Namespace): // nobody else may have it
+		case !r.byHand && r.copies.belief.isSuspect(c.id.Namespace): // nobody else may have it
 			continue
 		case c.id.Key == "":
 			dropListing(tx, c.id.Namespace)

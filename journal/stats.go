@@ -16,9 +16,11 @@ type Stats struct {
 	// OpenDeadLetters are those that upstream has refused, and that no later write has
 	// superseded. Not all are known while Rebuilding.
 	OpenDeadLetters int
-	DeadBytes       int64
-	LastSeq         uint64 // the highest sequence number given out
-	Receipts        int    // that are kept
+	// OldestOpen is the sequence number of the oldest of them, 0 if there is none.
+	OldestOpen uint64
+	DeadBytes  int64
+	LastSeq    uint64 // the highest sequence number given out
+	Receipts   int    // that are kept
 	// DamagedCopies is how many settled copies and listings were found damaged since the
 	// journal was opened, and DamagedTables how many files that hold records.
 	DamagedCopies int64
@@ -51,9 +53,9 @@ func (j *Journal) Stats() Stats {
 	totals := j.store.Totals()
 	st := Stats{
 		DeadLetters: int(totals.Dead), DeadBytes: totals.DeadBytes, LastSeq: totals.Seq,
-		OpenDeadLetters: j.dead.countOpen(),
-		Receipts:        int(j.pending.receipts.kept()),
-		DamagedCopies:   j.copies.damaged.Load(), DamagedTables: j.store.DamagedTables(),
+		OpenDeadLetters: j.dead.countOpen(), OldestOpen: j.dead.oldestOpen(),
+		Receipts:      int(j.pending.receipts.kept()),
+		DamagedCopies: j.copies.damaged.Load(), DamagedTables: j.store.DamagedTables(),
 		Rebuilding: j.pending.rebuilding(), Namespaces: make(map[string]NamespaceStats),
 	}
 	for _, space := range j.pending.spaces("") {

@@ -26,6 +26,7 @@ type memory struct {
 	used          *inUse
 	prefetches    *prefetches
 	intruders     *intruders
+	callers       *callers
 	tasks         *tasks
 	fetches       *fetches
 	bodies        *wire.Bodies

@@ -11,6 +11,7 @@ import (
 // metrics counts requests by their outcome. Labels are resolved once, so that a request
 // only adds one.
 type metrics struct {
+	requests      *prometheus.CounterVec // that has those below
 	reads         [sources]prometheus.Counter
 	lists         [sources]prometheus.Counter
 	acknowledged  [journal.Delete + 1]prometheus.Counter // by journal.Op
@@ -28,6 +29,7 @@ func newMetrics(opts Options, watching *intruders) (*metrics, error) {
 		Help: "Requests of agents, by operation and outcome.",
 	}, []string{"op", "outcome"})
 	m := &metrics{
+		requests:      requests,
 		forwarded:     requests.WithLabelValues("other", "forwarded"),
 		refused:       requests.WithLabelValues("any", "refused"),
 		full:          requests.WithLabelValues("any", "full"),

@@ -114,6 +114,9 @@ type Quota struct {
 	Saved             int           // writes that needed none, as a newer one took their place
 	ResetsAt          time.Time     // when the window ends
 	Linger            time.Duration // about how long a write waits now
+	// RunsOutAt is when nothing is left at the pace of the window so far, or since when nothing
+	// is; zero if the quota lasts.
+	RunsOutAt time.Time
 }
 
 // Options configures a server.
@@ -143,6 +146,11 @@ type Options struct {
 	// Quotas returns, by namespace, the quotas that something was used of; nil if there are
 	// none.
 	Quotas func() map[string]Quota
+	// Writes says how many writes upstream was sent since the start, and how many needed no
+	// request, as a newer one took their place; nil if nobody knows.
+	Writes func() (sent, saved int64)
+	// DataDir and Listen describe the daemon in the status.
+	DataDir, Listen string
 	// Sizes are those of Journal; nil if it has none.
 	Sizes *journal.Sizes
 	// Identity is the daemon's; nil if it never doubts it.
@@ -187,7 +195,7 @@ func New(opts Options) (*Server, error) {
 	m := &memory{
 		journal: opts.Journal, cache: opts.Cache, upstream: opts.Upstream, flusher: opts.Flusher, identity: opts.Identity,
 		policy: opts.Policy, writesThrough: opts.WriteThrough, passing: newPassing(), offline: &offline{opts.Journal, opts.AssumeAbsent, opts.WriteThrough}, intruders: watching,
-		used: newInUse(), metrics: counters, bodies: wire.NewBodies(), tasks: running,
+		used: newInUse(), callers: newCallers(), metrics: counters, bodies: wire.NewBodies(), tasks: running,
 		fetches: &fetches{tasks: running, logger: opts.Logger},
 	}
 	m.prefetches = newPrefetches(m, running, opts.Logger)
@@ -257,8 +265,10 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 	route := wire.ParseRoute(r.URL.Path)
 	switch route.Kind {
 	case wire.EntryRoute:
+		s.memory.callers.note([]byte(r.UserAgent()))
 		return s.memory.answerEntry(w, r, journal.ID{Namespace: route.Namespace, Key: route.Key})
 	case wire.ListRoute:
+		s.memory.callers.note([]byte(r.UserAgent()))
 		return s.memory.answerListing(w, r, route.Namespace)
 	case wire.Missing:
 		return wire.Detail(http.StatusNotFound, "Not Found")

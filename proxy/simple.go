@@ -22,6 +22,7 @@ func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, l
 	}
 	defer s.tasks.done()
 	seen := s.surface.monitor.begin(r.Method, r.Path, route)
+	s.memory.callers.note(r.Agent)
 	answer, rest, err := s.atOnce(journal.ID{Namespace: route.Namespace, Key: route.Key}, r, dst, seen)
 	switch {
 	case err != nil:

@@ -4,32 +4,39 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/botwired/botwired/journal"
 )
 
 type statusDocument struct {
-	Version              string              `json:"version"`
-	Ready                bool                `json:"ready"` // as readyz says
-	Journal              journalDocument     `json:"journal"`
-	Upstream             upstreamDocument    `json:"upstream"`
-	Identity             identityDocument    `json:"identity"`
-	Pending              int                 `json:"pending"`
-	PendingBytes         int64               `json:"pending_bytes"`
-	OldestPendingSeconds float64             `json:"oldest_pending_seconds"`
-	DeadLetters          int                 `json:"dead_letters"`
-	OpenDeadLetters      int                 `json:"open_dead_letters"` // of them, those that wait for a person to decide
-	DeadLetterBytes      int64               `json:"dead_letter_bytes"`
-	LastSeq              uint64              `json:"last_seq"`
-	Receipts             int                 `json:"receipts"`
-	Rebuilding           bool                `json:"rebuilding"`
-	DamagedCopies        int64               `json:"damaged_copies"` // found since the start
-	DamagedTables        int64               `json:"damaged_tables"`
-	Namespaces           []namespaceDocument `json:"namespaces"`
+	Version              string           `json:"version"`
+	Summary              summaryDocument  `json:"summary"`
+	StartedAt            time.Time        `json:"started_at"`
+	UptimeSeconds        float64          `json:"uptime_seconds"`
+	DataDir              string           `json:"data_dir"`
+	Listen               string           `json:"listen"`
+	Ready                bool             `json:"ready"` // as readyz says
+	Journal              journalDocument  `json:"journal"`
+	Upstream             upstreamDocument `json:"upstream"`
+	Identity             identityDocument `json:"identity"`
+	Pending              int              `json:"pending"`
+	PendingBytes         int64            `json:"pending_bytes"`
+	OldestPendingSeconds float64          `json:"oldest_pending_seconds"`
+	DeadLetters          int              `json:"dead_letters"`
+	OpenDeadLetters      int              `json:"open_dead_letters"` // of them, those that wait for a person to decide
+	DeadLetterBytes      int64            `json:"dead_letter_bytes"`
+	LastSeq              uint64           `json:"last_seq"`
+	Receipts             int              `json:"receipts"`
+	Rebuilding           bool             `json:"rebuilding"`
+	DamagedCopies        int64            `json:"damaged_copies"` // found since the start
+	DamagedTables        int64            `json:"damaged_tables"`
+	figuresDocument
+	Callers []callerDocument `json:"callers"` // of the memory API, the latest first
+	// NamespacesTotal is how many Namespaces would be without the parameter namespaces.
+	NamespacesTotal int                 `json:"namespaces_total"`
+	Namespaces      []namespaceDocument `json:"namespaces"`
 }
 
 // journalDocument says whether the journal refuses writes, or has refused one within the last
@@ -81,63 +88,6 @@ func (s *surface) upstream() upstreamDocument {
 	return doc
 }
 
-type namespaceDocument struct {
-	Namespace            string        `json:"namespace"`
-	Pending              int           `json:"pending"`
-	PendingBytes         int64         `json:"pending_bytes"`
-	OldestPendingSeconds float64       `json:"oldest_pending_seconds"`
-	Waits                *waitDocument `json:"waits"` // null if it waits for nothing
-	Paused               string        `json:"paused,omitempty"`
-	ReadsRefused         string        `json:"reads_refused,omitempty"`
-	// Suspect is null unless upstream seems to have lost entries of the namespace.
-	Suspect *suspectDocument `json:"suspect"`
-	// OlderAnswers is how many answers since the start showed an older state than was known.
-	OlderAnswers int `json:"older_answers"`
-	// Quota is null if the namespace has none, or if nothing has happened to it yet.
-	Quota *quotaDocument `json:"quota"`
-	// Bytes is how much the namespace holds, as far as is known. BytesLimit is null if there
-	// is no limit, and upstream has said it if there is a time until which it counts.
-	Bytes             int64      `json:"bytes"`
-	BytesLimit        *int64     `json:"bytes_limit"`
-	BytesLimitLearned *time.Time `json:"bytes_limit_learned_until,omitempty"`
-	// ForeignWrites are those that others have made though the namespace is set exclusive; it is
-	// left out if none was found.
-	ForeignWrites *foreignDocument `json:"foreign_writes,omitempty"`
-}
-
-type foreignDocument struct {
-	Found   int       `json:"found"`
-	LastAt  time.Time `json:"last_found_at"`
-	LastKey string    `json:"last_key"`
-}
-
-func (n *namespaceDocument) setSize(size journal.NamespaceSize) {
-	n.Bytes = size.Bytes
-	if size.Limited() {
-		n.BytesLimit = &size.Limit
-	}
-	if !size.LearnedUntil.IsZero() {
-		until := size.LearnedUntil.UTC().Round(time.Millisecond)
-		n.BytesLimitLearned = &until
-	}
-}
-
-type quotaDocument struct {
-	Limit         int       `json:"limit"`
-	Used          int       `json:"used"`
-	Left          int       `json:"left"`
-	Saved         int       `json:"saved"`
-	ResetsAt      time.Time `json:"resets_at"`
-	LingerSeconds float64   `json:"linger_seconds"`
-}
-
-func newQuotaDocument(q Quota) *quotaDocument {
-	return &quotaDocument{
-		Limit: q.Limit, Used: q.Used, Left: q.Left, Saved: q.Saved,
-		ResetsAt: q.ResetsAt.UTC().Round(time.Millisecond), LingerSeconds: seconds(q.Linger),
-	}
-}
-
 // indexPatience is how long, just after a start, an answer about pending writes waits for
 // the journal's index. After that it shows the writes that are known, and says that there
 // are more.
@@ -161,69 +111,59 @@ func (s *surface) awaitIndex(ctx context.Context) {
 
 // status describes the daemon.
 func (s *surface) status(w http.ResponseWriter, r *http.Request) error {
+	most, err := numberParameter(r, "namespaces", maxLimit, 0, maxLimit)
+	if err != nil {
+		return err
+	}
 	s.awaitIndex(r.Context())
+	doc, err := s.describe(time.Now())
+	if err != nil {
+		return err
+	}
+	if r.URL.Query().Has("namespaces") {
+		doc.Namespaces = mostAttention(doc.Namespaces, most)
+	}
+	return writeDocument(w, http.StatusOK, doc)
+}
+
+// describe is the whole status at one time.
+func (s *surface) describe(now time.Time) (*statusDocument, error) {
 	st := s.journal.Stats()
 	refusing, ready := s.takesWrites()
-	doc := statusDocument{
-		Version: s.version,
-		Ready:   ready && !s.stopping.Load(), Journal: refusing,
+	stopping := s.stopping.Load()
+	doc := &statusDocument{
+		Version: s.version, StartedAt: s.startedAt.UTC().Round(time.Millisecond), UptimeSeconds: seconds(now.Sub(s.startedAt)),
+		DataDir: s.dataDir, Listen: s.listen,
+		Ready: ready && !stopping, Journal: refusing,
 		Upstream: s.upstream(), Identity: newIdentityDocument(s.identity.State()),
 		Pending: st.Pending, PendingBytes: st.PendingBytes,
 		OldestPendingSeconds: seconds(st.OldestAge()),
 		DeadLetters:          st.DeadLetters, OpenDeadLetters: st.OpenDeadLetters, DeadLetterBytes: st.DeadBytes,
 		LastSeq: st.LastSeq, Receipts: st.Receipts, Rebuilding: st.Rebuilding, DamagedCopies: st.DamagedCopies, DamagedTables: st.DamagedTables,
-		Namespaces: s.namespaces(st),
+		Callers: s.callers.list(), Namespaces: s.namespaces(st),
 	}
-	return writeDocument(w, http.StatusOK, doc)
+	doc.NamespacesTotal = len(doc.Namespaces)
+	var err error
+	if doc.figuresDocument, err = s.figures.now(); err != nil {
+		return nil, err
+	}
+	known := facts{now: now, status: doc, stops: stopping, failed: errors.Is(s.journal.Err(), journal.ErrFailed)}
+	if st.OldestOpen > 0 {
+		letters, err := s.journal.DeadLetters(st.OldestOpen-1, 1)
+		if err != nil {
+			return nil, err
+		}
+		if len(letters) > 0 {
+			known.openSince = unixTime(letters[0].RefusedAt)
+		}
+	}
+	doc.Summary = summarize(&known)
+	return doc, nil
 }
 
-// namespaces describes, by name, the namespaces with pending writes, those that have used
-// something of their quota, those that are nearly full, those that upstream lets nobody read,
-// those that are set exclusive and are not, and those of which upstream has lost entries or has
-// answered with older states.
-func (s *surface) namespaces(st journal.Stats) []namespaceDocument {
-	docs := make(map[string]*namespaceDocument, len(st.Namespaces))
-	of := func(name string) *namespaceDocument {
-		if docs[name] == nil {
-			docs[name] = &namespaceDocument{Namespace: name}
-		}
-		return docs[name]
-	}
-	for name, n := range st.Namespaces {
-		docs[name] = &namespaceDocument{
-			Namespace: name, Pending: n.Pending, PendingBytes: n.PendingBytes,
-			OldestPendingSeconds: seconds(n.OldestAge()), Paused: s.flusher.Paused(name),
-			Waits: newWaitDocument(s.flusher.Waits(name)),
-		}
-	}
-	for name, why := range s.readsRefused() {
-		of(name).ReadsRefused = why
-	}
-	if s.quotas != nil {
-		for name, q := range s.quotas() {
-			of(name).Quota = newQuotaDocument(q)
-		}
-	}
-	for name, suspicion := range s.journal.Belief.Suspects() {
-		of(name).Suspect = newSuspectDocument(suspicion)
-	}
-	for name, n := range s.journal.Belief.OlderAnswers() {
-		of(name).OlderAnswers = n
-	}
-	for name := range s.sizes.NearlyFull() {
-		of(name)
-	}
-	for name, seen := range s.intruders.all() {
-		of(name).ForeignWrites = &foreignDocument{seen.count, seen.last.UTC().Round(time.Millisecond), seen.key}
-	}
-	for name, doc := range docs {
-		doc.setSize(s.sizes.Of(name))
-	}
-	sorted := make([]namespaceDocument, 0, len(docs))
-	for _, name := range slices.Sorted(maps.Keys(docs)) {
-		sorted = append(sorted, *docs[name])
-	}
-	return sorted
+// unixTime is a time in Unix seconds, to the millisecond.
+func unixTime(seconds float64) time.Time {
+	return time.UnixMicro(int64(seconds * 1e6)).UTC().Round(time.Millisecond)
 }
 
 // seconds rounds to milliseconds.

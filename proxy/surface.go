@@ -50,6 +50,11 @@ type surface struct {
 	tasks         *tasks
 	prefetches    *prefetches
 	intruders     *intruders
+	callers       *callers
+	figures       *figures
+	startedAt     time.Time
+	dataDir       string
+	listen        string
 	restorer      *restorer
 	events        *events
 	monitor       *monitor
@@ -70,15 +75,18 @@ const anyParameters = "*"
 func newSurface(opts Options, m *memory, running *tasks) *surface {
 	s := &surface{
 		tasks: running, prefetches: m.prefetches, intruders: m.intruders, restorer: m.restorer, events: newEvents(), monitor: newMonitor(),
+		callers: m.callers, figures: newFigures(opts, m.metrics), startedAt: time.Now(), dataDir: opts.DataDir, listen: opts.Listen,
 		journal: opts.Journal, flusher: opts.Flusher, identity: opts.Identity,
 		upstreamURL: opts.UpstreamURL, upstreamState: opts.UpstreamState, readsRefused: opts.ReadsRefused, quotas: opts.Quotas,
 		sizes:   opts.Sizes,
 		version: opts.Version, metrics: promhttp.HandlerFor(opts.Registry, promhttp.HandlerOpts{}),
 	}
 	s.operations = map[string]operation{
-		"status":       {http.MethodGet, s.status, nil},
 		"events":       {http.MethodGet, s.followEvents, []string{"namespace", "after"}},
 		"monitor":      {http.MethodGet, s.followRequests, []string{"namespace", "values"}},
+		"status":       {http.MethodGet, s.status, []string{"namespaces"}},
+		"entries":      {http.MethodGet, s.entries, []string{"namespace", "prefix", "after", "limit"}},
+		"namespaces":   {http.MethodGet, s.listNamespaces, []string{"after", "limit", "match"}},
 		"flush":        {http.MethodPost, s.flush, []string{"namespace", "timeout", "now"}},
 		"prefetch":     {http.MethodPost, s.prefetch, []string{"namespace", "timeout"}},
 		"pending":      {http.MethodGet, s.pending, []string{"namespace", "limit"}},
@@ -276,14 +284,19 @@ func durationParameter(r *http.Request, name string, byDefault, most time.Durati
 }
 
 func limitParameter(r *http.Request) (int, error) {
-	text := r.URL.Query().Get("limit")
+	return numberParameter(r, "limit", defaultLimit, 1, maxLimit)
+}
+
+// numberParameter is a whole number from one to another, or the default if it is not given.
+func numberParameter(r *http.Request, name string, byDefault, least, most int) (int, error) {
+	text := r.URL.Query().Get(name)
 	if text == "" {
-		return defaultLimit, nil
+		return byDefault, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > maxLimit {
+	if err != nil || n < least || n > most {
 		return 0, wire.Detail(http.StatusBadRequest,
-			fmt.Sprintf("limit=%q: expected a whole number from 1 to %d", text, maxLimit))
+			fmt.Sprintf("%s=%q: expected a whole number from %d to %d", name, text, least, most))
 	}
 	return n, nil
 }

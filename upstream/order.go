@@ -99,6 +99,14 @@ func usualTrip(f *Flusher) time.Duration {
 	return time.Duration(f.schedule.roundTrip)
 }
 
+// Saved is how many writes since the start needed no request upstream, as a newer one to their
+// entry took their place before they were sent.
+func Saved(f *Flusher) int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.schedule.saved
+}
+
 // tookTrip takes in how long a write took that upstream carried out, with its fence.
 func tookTrip(f *Flusher, took time.Duration) {
 	f.mu.Lock()

@@ -84,7 +84,8 @@ type budget struct {
 	linger  time.Duration
 	pending int
 
-	toldSpread, toldEmpty bool // the log says so of this window
+	toldSpread, toldEmpty bool      // the log says so of this window
+	emptyAt               time.Time // since when nothing is left; zero if something is, or nobody has looked
 }
 
 // NewQuotas returns the quotas, with what an earlier process has recorded.
@@ -186,7 +187,7 @@ func (b *budget) ends() time.Time { return time.Unix(0, (b.window+1)*int64(b.quo
 func (b *budget) begin() {
 	b.used, b.leased, b.saved, b.reserve = b.flying, 0, 0, reserveOf(b.share.of(b.quota).Writes)
 	b.capped, b.toldSpread, b.toldEmpty = false, false, false
-	b.lastAt = time.Time{}
+	b.lastAt, b.emptyAt = time.Time{}, time.Time{}
 }
 
 // update puts a quota in force, which may be another one, and the present window. Requests that

@@ -92,6 +92,7 @@ func (qs *Quotas) tell(namespace string) (spread, empty, short bool) {
 		spread = !b.toldSpread && b.terms(b.linger, now).spread
 		empty = !b.toldEmpty && !b.shut && b.left() == 0
 		b.toldSpread, b.toldEmpty = b.toldSpread || spread, b.toldEmpty || empty
+		b.noteEmpty(now)
 		short = qs.opts.Ledger != nil && b.isShort(qs.short)
 	})
 	return spread, empty, short
@@ -103,6 +104,40 @@ type QuotaReport struct {
 	Saved             int // writes that needed no request, as a newer one took their place
 	ResetsAt          time.Time
 	Linger            time.Duration // about how long a write waits now
+	// RunsOutAt is when nothing is left at the pace of the window so far, or since when nothing
+	// is left; zero if the quota lasts, or if too little of the window has passed to tell.
+	RunsOutAt time.Time
+}
+
+// paceShown is how much of a window has to pass, 1 part in so many, before its pace means
+// something: a few writes at once, right after its beginning, are no pace.
+const paceShown = 100
+
+// runsOut is when nothing is left at the pace of the window so far: see [QuotaReport.RunsOutAt].
+func (b *budget) runsOut(now time.Time) time.Time {
+	if b.noteEmpty(now); !b.emptyAt.IsZero() {
+		return b.emptyAt
+	}
+	begun := b.ends().Add(-b.quota.Period)
+	passed := now.Sub(begun)
+	if b.used == 0 || passed < b.quota.Period/paceShown {
+		return time.Time{}
+	}
+	lasts := float64(passed) * float64(b.left()) / float64(b.used)
+	if lasts >= float64(b.ends().Sub(now)) {
+		return time.Time{}
+	}
+	return now.Add(time.Duration(lasts))
+}
+
+// noteEmpty notes since when nothing is left.
+func (b *budget) noteEmpty(now time.Time) {
+	switch {
+	case b.left() > 0:
+		b.emptyAt = time.Time{}
+	case b.emptyAt.IsZero():
+		b.emptyAt = now
+	}
 }
 
 // Reports returns the budgets, by namespace, of those that have spent, saved or pending writes
@@ -121,7 +156,7 @@ func (qs *Quotas) Reports() map[string]QuotaReport {
 		turns := min(float64(t.ends), float64(t.gap)*float64(b.pending)) // more than a Duration holds, perhaps
 		reports[b.Key()] = QuotaReport{
 			Limit: b.limit(), Used: b.used, Left: b.left(), Saved: b.saved, ResetsAt: now.Add(t.ends),
-			Linger: max(t.linger, time.Duration(turns)),
+			Linger: max(t.linger, time.Duration(turns)), RunsOutAt: b.runsOut(now),
 		}
 	})
 	return reports

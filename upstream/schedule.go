@@ -31,6 +31,7 @@ type schedule struct {
 	senderSince    instant  // since then
 	roundTrip      instant  // the usual one
 	announced      uint64   // how many writes the journal has announced
+	saved          int64    // of them, those that needed no request, as a newer one took their place
 	pending        int      // tasks with a write
 	draining       bool     // nothing lingers any more
 	wakeAt         instant  // when the dispatcher looks again by itself
@@ -82,6 +83,9 @@ func (s *schedule) written(c journal.Change, linger, now instant) {
 	t.seq = c.Seq
 	s.announced++
 	saves := saves(t, s.running[t], last)
+	if saves {
+		s.saved++
+	}
 	if t.first == 0 {
 		t.first = s.announced
 		s.pending++

@@ -44,6 +44,7 @@ func flusherOptions(
 		OnSend: func(w journal.Write) { d.proxy.Sending(w) },
 		OnOutcome: func(op journal.Op, verdict upstream.Verdict) {
 			flushes.WithLabelValues(op.String(), verdict.String()).Inc()
+			d.sent.Add(1)
 		},
 		OnSettled:       func(w journal.Write) { d.proxy.Settled(w) },
 		OnNamespaceFull: d.sizes.Learn,

@@ -66,6 +66,7 @@ func quotasForStatus(quotas *upstream.Quotas) func() map[string]proxy.Quota {
 		for namespace, r := range quotas.Reports() {
 			all[namespace] = proxy.Quota{
 				Limit: r.Limit, Used: r.Used, Left: r.Left, Saved: r.Saved, ResetsAt: r.ResetsAt, Linger: r.Linger,
+				RunsOutAt: r.RunsOutAt,
 			}
 		}
 		return all

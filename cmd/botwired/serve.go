@@ -78,6 +78,9 @@ func serve(ctx context.Context, load func() (*config.Loaded, error), unused bool
 		return errors.Join(err, listener.Close())
 	}
 	d := &sidecar{logger: logger, chain: via.New()}
+	if _, socket := c.Socket(); !socket {
+		d.address = listener.Addr().String()
+	}
 	if unused {
 		var stop func() error
 		if ctx, d.drained, stop, err = untilUnused(ctx, c.DataDir, logger); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,7 +47,9 @@ type sidecar struct {
 	watch   *identity.Watch
 	proxy   *proxy.Server
 	door    door
-	opened  atomic.Bool // all of the above is there
+	opened  atomic.Bool  // all of the above is there
+	sent    atomic.Int64 // writes that upstream was sent
+	address string       // that the listener has; "" before it listens
 	chain   *via.Chain
 
 	config   atomic.Pointer[config.Config] // in force; see configure
@@ -229,6 +232,9 @@ func (d *sidecar) openProxy(c *config.Config, engine upstream.Engine, forward ht
 		UpstreamState: d.upstreamState,
 		ReadsRefused:  reader.Refused,
 		Quotas:        quotasForStatus(quotas),
+		Writes:        func() (sent, saved int64) { return d.sent.Load(), upstream.Saved(d.flusher) },
+		DataDir:       absolute(c.DataDir),
+		Listen:        cmp.Or(d.address, c.Listen),
 		Sizes:         d.sizes,
 		Identity:      d.watch,
 		Version:       buildVersion(),
@@ -241,6 +247,14 @@ func (d *sidecar) openProxy(c *config.Config, engine upstream.Engine, forward ht
 	d.onClose(func() error { d.proxy.Close(); return nil })
 	_, err = d.configure(c)
 	return err
+}
+
+// absolute is a path that means the same in another directory, as far as that can be told.
+func absolute(path string) string {
+	if found, err := filepath.Abs(path); err == nil {
+		return found
+	}
+	return path
 }
 
 // guardOptions lets probes, which cannot send a token, ask whether the daemon lives.

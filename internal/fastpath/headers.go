@@ -6,7 +6,7 @@ import "bytes"
 // memory: neither its handler nor the guard looks at them. SDKs and browsers' fetch send
 // the first ones by themselves, tracers the others.
 var harmless = []string{
-	"user-agent", "accept", "accept-encoding", "accept-language", "accept-charset", "sec-fetch-mode", "priority",
+	"accept", "accept-encoding", "accept-language", "accept-charset", "sec-fetch-mode", "priority",
 	"keep-alive", "from", "date", "dnt",
 	"traceparent", "tracestate", "baggage", "x-request-id", "request-id", "x-correlation-id", "correlation-id",
 	"correlation-context", "request-context", "idempotency-key", "x-idempotency-key", "x-trace-id", "x-span-id",

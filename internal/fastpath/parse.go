@@ -24,6 +24,7 @@ type Request struct {
 	Query  bool   // whether there was a query
 	JSON   bool   // whether Content-Type is application/json and nothing more
 	Body   []byte // complete
+	Agent  []byte // the header User-Agent
 	// Date is the line of the header Date, which the answer must have.
 	Date string
 
@@ -184,6 +185,8 @@ func (r *Request) readHeader(line []byte) bool {
 		return r.chunked && r.once(transferEncoding)
 	case endsElsewhere(name):
 		return false
+	case is(name, "user-agent"):
+		r.Agent = value
 	case is(name, "content-type"):
 		r.JSON = string(value) == "application/json"
 		r.odd = r.odd || !r.once(contentType)

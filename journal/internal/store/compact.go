@@ -2,6 +2,10 @@ package store
 
 import (
 	"context"
+	"errors"
+	"math"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/botwired/botwired/journal/internal/record"
 )
@@ -16,6 +20,17 @@ func (s *Store) Usage(prefix string) (int64, error) {
 func (s *Store) UsageSpan(from, to []byte) (int64, error) {
 	n, err := s.db.EstimateDiskUsage(from, to)
 	return int64(n), err
+}
+
+// Space is how many bytes the store's files take, and how many are free on their disk for this
+// user: negative if the file system cannot tell.
+func (s *Store) Space() (used, free int64, err error) {
+	used = int64(s.db.Metrics().DiskSpaceUsage())
+	usage, err := s.opts.FS.GetDiskUsage(s.opts.Dir)
+	if errors.Is(err, vfs.ErrUnsupported) {
+		return used, -1, nil
+	}
+	return used, int64(min(usage.AvailBytes, math.MaxInt64)), err
 }
 
 // InMemory is how many bytes of records are not in tables yet.

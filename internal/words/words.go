@@ -1,0 +1,56 @@
+// Package words writes numbers and durations as people write them.
+package words
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Count is a number and what is counted: "1 write", "3,021 entries".
+func Count(n int, what string) string {
+	if stem, ok := strings.CutSuffix(what, "ry"); ok && n != 1 {
+		what = stem + "ries"
+	} else if n != 1 {
+		what += "s"
+	}
+	return Number(int64(n)) + " " + what
+}
+
+// Number has commas between thousands.
+func Number(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	digits := strings.TrimPrefix(text, "-")
+	sign := text[:len(text)-len(digits)]
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return sign + digits
+}
+
+// Duration has the two largest units that matter: "1.2 s", "3 min", "2 h 5 min", "3 d 4 h".
+func Duration(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", max(0, d.Milliseconds()))
+	case d < 10*time.Second:
+		return strconv.FormatFloat(d.Truncate(100*time.Millisecond).Seconds(), 'f', -1, 64) + " s"
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	case d < day:
+		return two(d, time.Hour, "h", time.Minute, "min")
+	}
+	return two(d, day, "d", time.Hour, "h")
+}
+
+func two(d, unit time.Duration, name string, part time.Duration, partName string) string {
+	text := fmt.Sprintf("%d %s", d/unit, name)
+	if rest := d % unit / part; rest > 0 {
+		text += fmt.Sprintf(" %d %s", rest, partName)
+	}
+	return text
+}

@@ -1,0 +1,76 @@
+package journal
+
+import (
+	"errors"
+
+	"github.com/botwired/botwired/journal/internal/store"
+)
+
+// Disk says how much of the disk a journal takes, and drops copies of which a person wants no
+// more. Its methods may be called concurrently.
+type Disk struct {
+	store   *store.Store
+	evictor *evictor
+}
+
+// DiskUsage is in bytes. Files that were written lately may not be counted yet.
+type DiskUsage struct {
+	Journal int64 // without the copies
+	Copies  int64 // settled copies and listings
+	Free    int64 // on the journal's disk, for this user; negative if the system does not tell
+}
+
+// Usage looks at the files. It keeps nobody waiting, and takes about a millisecond.
+func (d *Disk) Usage() (u DiskUsage, err error) {
+	if err := d.store.Acquire(); err != nil {
+		return u, err
+	}
+	defer d.store.Release()
+	all, free, err := d.store.Space()
+	if err != nil {
+		return u, err
+	}
+	u.Free = free
+	u.Copies, err = d.evictor.usage()
+	u.Journal = max(0, all-u.Copies)
+	return u, err
+}
+
+// ErrPending refuses to forget an entry that has a pending write.
+var ErrPending = errors.New("a write to the entry is pending")
+
+// Forget drops the settled copy of an entry: the next reader asks upstream. It reports whether
+// there was one. A caller of the journal's that keeps answers has to drop its own then.
+//
+// Errors: [ErrPending], [ErrFull], [ErrClosed], [ErrFailed].
+func (d *Disk) Forget(id ID) (forgotten bool, err error) {
+	if err := d.store.Acquire(); err != nil {
+		return false, err
+	}
+	defer d.store.Release()
+	if err := d.store.Look(); err != nil {
+		return false, err
+	}
+	_, pending, err := d.evictor.pending.visible(id)
+	switch {
+	case err != nil:
+		return false, err
+	case pending:
+		return false, ErrPending
+	}
+	r := &removal{evictor: d.evictor, of: []copyOnDisk{{id: id}}, unlock: d.evictor.copies.lock(id.Namespace), byHand: true}
+	defer r.unlock()
+	found, err := d.evictor.copies.read(id)
+	if err != nil || !found.kept {
+		return false, err
+	}
+	if err := r.look(); err != nil {
+		return false, err
+	}
+	err = d.store.Update(r)
+	d.evictor.copies.sizes.tell()
+	if err == nil && r.removed == 0 {
+		err = ErrPending // it was written, or has settled anew, meanwhile
+	}
+	return r.removed > 0, err
+}

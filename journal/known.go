@@ -1,0 +1,149 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/botwired/botwired/journal/internal/record"
+)
+
+// Known is what is known here of an entry, beside its value.
+type Known struct {
+	Key       string
+	Pending   bool
+	Op        Op      // Put of what is not pending
+	ListBytes int     // the size that a listing shows
+	UpdatedAt float64 // Unix seconds
+	// Seq is the sequence number of the pending write, or else of this journal's write that made
+	// the state; 0 if that is not known.
+	Seq uint64
+}
+
+// Known returns up to most entries of a namespace whose keys begin with a prefix and follow
+// another key, in the order of their keys, and what is known of the namespace's listing. A walk
+// begins after "". Deletes are among them for as long as they are pending.
+func (k *Keys) Known(namespace, prefix, after string, most int) (found []Known, l Listed, err error) {
+	l, err = k.walk(namespace, max(after, beforeAllWith(prefix)), func(w *keyWalk, name string) (bool, error) {
+		if len(name) < len(prefix) || name[:len(prefix)] != prefix {
+			return false, nil // they are behind those with the prefix
+		}
+		known, there, err := k.known(w, ID{Namespace: namespace, Key: name})
+		if there {
+			found = append(found, known)
+		}
+		return len(found) < most, err
+	})
+	return found, l, err
+}
+
+// beforeAllWith is behind all keys that come before those with a prefix, and before those.
+func beforeAllWith(prefix string) string {
+	if prefix == "" {
+		return ""
+	}
+	last := len(prefix) - 1
+	return prefix[:last] + string([]byte{prefix[last] - 1, 0xff})
+}
+
+// known says what is known of the entry that a walk is at; false if that is nothing.
+func (k *Keys) known(w *keyWalk, id ID) (known Known, there bool, err error) {
+	v, pending, err := k.copies.pending.visible(id)
+	switch {
+	case err != nil:
+		return known, false, fmt.Errorf("looking at %s: %w", id, err)
+	case pending:
+		return Known{id.Key, true, v.Op, int(v.ListBytes), v.UpdatedAt, v.Seq}, true, nil
+	case w.pending.isAt(id.Key): // it has settled since the walk began
+		o, err := k.copies.head(id)
+		return settledKnown(id.Key, o), o != Observation{}, err
+	}
+	var o Observation
+	if name, ok := w.copies.name(); ok && name == id.Key {
+		if o, err = w.copies.copy(); err != nil {
+			_, err = k.copies.giveUp(fmt.Errorf("settled copy of %s: %w", id, err))
+			o = Observation{}
+		}
+	}
+	known, there = settledKnown(id.Key, o), o != Observation{}
+	if name, ok := w.rows.name(); ok && name == id.Key && err == nil {
+		row, damage := w.rows.row()
+		if damage != nil {
+			_, err = k.copies.giveUp(fmt.Errorf("row of %s: %w", id, damage))
+		} else if row.UpdatedAt > known.UpdatedAt { // upstream has listed a later state than the copy
+			known = Known{id.Key, false, Put, row.ListBytes, row.UpdatedAt, row.Origin.Seq}
+			there = true
+		}
+	}
+	return known, there, err
+}
+
+func settledKnown(key string, o Observation) Known {
+	return Known{key, false, Put, o.ListBytes, o.UpdatedAt, o.Origin.Seq}
+}
+
+// Namespaces returns up to most namespaces of whose entries something is known here, in the order
+// of their names: those that follow another one and that accept takes. A walk begins after "".
+func (k *Keys) Namespaces(after string, most int, accept func(namespace string) bool) (names []string, err error) {
+	if err := k.store.Acquire(); err != nil {
+		return nil, err
+	}
+	defer k.store.Release()
+	snapshot := k.store.Snapshot()
+	defer func() { err = errors.Join(err, snapshot.Close()) }()
+	var kinds [3]groupIter
+	defer func() {
+		for i := range kinds {
+			err = errors.Join(err, kinds[i].close())
+		}
+	}()
+	for i, prefix := range []string{record.SettledPrefix, record.RowPrefix, record.PendingPrefix} {
+		if kinds[i], err = newGroupIter(snapshot, []byte(prefix), firstName(prefix)); err != nil {
+			return nil, err
+		}
+	}
+	for len(names) < most {
+		next, there := "", false
+		for i := range kinds {
+			if name, ok := kinds[i].after(after); ok && (!there || name < next) {
+				next, there = name, true
+			}
+		}
+		if !there {
+			break
+		}
+		if after = next; accept(next) {
+			names = append(names, next)
+		}
+	}
+	for i := range kinds {
+		err = errors.Join(err, kinds[i].error())
+	}
+	return names, err
+}
+
+// firstName finds the namespace in the keys of records of one kind.
+func firstName(prefix string) func(key []byte) (string, error) {
+	return func(key []byte) (string, error) {
+		name, _, ok := bytes.Cut(key[len(prefix):], []byte{'/'})
+		if !ok {
+			return "", fmt.Errorf("%w: key %q does not parse", ErrCorrupt, key)
+		}
+		return string(name), nil
+	}
+}
+
+// Count counts the entries of a namespace, up to most of them.
+func (k *Keys) Count(namespace string, most int) (n int, err error) {
+	_, err = k.walk(namespace, "", func(w *keyWalk, name string) (bool, error) {
+		if w.pending.isAt(name) {
+			v, pending, err := k.copies.pending.visible(ID{Namespace: namespace, Key: name})
+			if err != nil || pending && v.Op == Delete {
+				return true, err
+			}
+		}
+		n++
+		return n < most, nil
+	})
+	return n, err
+}

@@ -1,0 +1,89 @@
+package proxy
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// callersAtMost bounds how many kinds of callers are remembered. A further one takes the
+	// place of the one that was last seen the longest ago.
+	callersAtMost = 64
+	// agentLength bounds what is kept of a User-Agent, in bytes.
+	agentLength = 120
+)
+
+// callers are those who have lately used the memory API, by their User-Agent. Noting one is on the
+// way of every request, so it takes no lock: a new one comes with a new map.
+type callers struct {
+	known atomic.Pointer[map[string]*caller]
+	mu    sync.Mutex // held by who changes known
+}
+
+type caller struct {
+	requests atomic.Int64
+	last     atomic.Int64 // Unix seconds
+}
+
+func newCallers() *callers {
+	c := &callers{}
+	c.known.Store(&map[string]*caller{})
+	return c
+}
+
+// note counts a request.
+func (c *callers) note(agent []byte) {
+	agent = agent[:min(agentLength, len(agent))]
+	found := (*c.known.Load())[string(agent)]
+	if found == nil {
+		found = c.add(string(agent))
+	}
+	found.requests.Add(1)
+	if now := time.Now().Unix(); found.last.Load() != now {
+		found.last.Store(now)
+	}
+}
+
+func (c *callers) add(agent string) *caller {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := *c.known.Load()
+	if found := now[agent]; found != nil {
+		return found
+	}
+	next := maps.Clone(now)
+	if len(next) >= callersAtMost {
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(next)), func(a, b string) int {
+			return cmp.Compare(next[a].last.Load(), next[b].last.Load())
+		})
+		delete(next, oldest)
+	}
+	added := &caller{}
+	next[agent] = added
+	c.known.Store(&next)
+	return added
+}
+
+type callerDocument struct {
+	Agent    string    `json:"agent"`
+	Requests int64     `json:"requests"`
+	LastAt   time.Time `json:"last_at"`
+}
+
+// list has the latest first.
+func (c *callers) list() []callerDocument {
+	known := *c.known.Load()
+	docs := make([]callerDocument, 0, len(known))
+	for agent, of := range known {
+		docs = append(docs, callerDocument{strings.ToValidUTF8(agent, "?"), of.requests.Load(), time.Unix(of.last.Load(), 0).UTC()})
+	}
+	slices.SortFunc(docs, func(a, b callerDocument) int {
+		return cmp.Or(b.LastAt.Compare(a.LastAt), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Agent, b.Agent))
+	})
+	return docs
+}

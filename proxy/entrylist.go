@@ -1,0 +1,67 @@
+package proxy
+
+import (
+	"net/http"
+
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+// knownDocument is an entry of which something is known here.
+type knownDocument struct {
+	Key       string  `json:"key"`
+	State     string  `json:"state"` // pending or settled
+	Op        string  `json:"op"`
+	ListBytes int     `json:"list_bytes"`
+	UpdatedAt float64 `json:"updated_at"` // Unix seconds
+	Seq       *uint64 `json:"seq"`        // null if no write of this daemon's is known to have made it
+}
+
+func newKnownDocument(k journal.Known) knownDocument {
+	doc := knownDocument{Key: k.Key, State: "settled", Op: k.Op.String(), ListBytes: k.ListBytes, UpdatedAt: k.UpdatedAt}
+	if k.Pending {
+		doc.State = "pending"
+	}
+	if k.Seq > 0 {
+		doc.Seq = &k.Seq
+	}
+	return doc
+}
+
+type knownEntries struct {
+	Entries []knownDocument `json:"entries"`
+	Next    *string         `json:"next"`
+	// Complete says that upstream had no other keys of the namespace when it last listed it.
+	Complete bool `json:"complete"`
+}
+
+// entries lists what is known here of a namespace, in the order of the keys: more than BotWire
+// can list.
+func (s *surface) entries(w http.ResponseWriter, r *http.Request) error {
+	namespace, err := givenNamespace(r)
+	if err != nil {
+		return err
+	}
+	limit, err := limitParameter(r)
+	if err != nil {
+		return err
+	}
+	query := r.URL.Query()
+	prefix := query.Get("prefix")
+	if refusal := wire.CheckEntry(namespace, prefix); prefix != "" && refusal != nil {
+		return refusal
+	}
+	found, listed, err := s.journal.Keys.Known(namespace, prefix, query.Get("after"), limit+1)
+	if err != nil {
+		return err
+	}
+	doc := knownEntries{Entries: make([]knownDocument, 0, min(limit, len(found))), Complete: listed.Complete}
+	if len(found) > limit {
+		found = found[:limit]
+		doc.Next = &found[limit-1].Key
+	}
+	for _, k := range found {
+		doc.Entries = append(doc.Entries, newKnownDocument(k))
+	}
+	return writeDocument(w, http.StatusOK, doc)
+}

@@ -1,0 +1,209 @@
+package proxy
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/botwired/botwired/internal/words"
+)
+
+// group are the namespaces of which one thing can be said.
+type group struct {
+	first   *namespaceDocument // the one with the most pending writes
+	count   int
+	pending int
+	oldest  float64 // seconds
+}
+
+// those are the namespaces that fit.
+func (f *facts) those(fit func(*namespaceDocument) bool) (g group) {
+	for i := range f.status.Namespaces {
+		n := &f.status.Namespaces[i]
+		if !fit(n) {
+			continue
+		}
+		if g.count++; g.first == nil || n.Pending > g.first.Pending {
+			g.first = n
+		}
+		g.pending += n.Pending
+		if n.Pending > 0 {
+			g.oldest = max(g.oldest, n.OldestPendingSeconds)
+		}
+	}
+	return g
+}
+
+// name names the namespace, or says how many there are and names one.
+func (g *group) name() string {
+	if g.count == 1 {
+		return g.first.Namespace
+	}
+	return fmt.Sprintf("%s (%s, say)", words.Count(g.count, "namespace"), g.first.Namespace)
+}
+
+// waiting says how many writes of them wait.
+func (g *group) waiting() string {
+	verb := "wait"
+	if g.pending == 1 {
+		verb = "waits"
+	}
+	return fmt.Sprintf("%s %s, the oldest for %s", words.Count(g.pending, "write"), verb, ago(g.oldest))
+}
+
+// since is since when the oldest of their writes waits.
+func (f *facts) since(g *group) time.Time {
+	if g.pending == 0 {
+		return time.Time{}
+	}
+	return f.now.Add(-time.Duration(g.oldest * float64(time.Second)))
+}
+
+// waitsFor has the namespaces that wait for one kind of thing.
+func waitsFor(kind string) func(*namespaceDocument) bool {
+	return func(n *namespaceDocument) bool { return n.Waits != nil && strings.HasPrefix(n.Waits.Why, kind) }
+}
+
+func (f *facts) suspect() *finding {
+	g := f.those(func(n *namespaceDocument) bool { return n.Suspect != nil && !n.Suspect.Restoring })
+	if g.count == 0 {
+		return nil
+	}
+	s := g.first.Suspect
+	remedy := fmt.Sprintf("is upstream.url right? botwired restore %s gives them back to upstream, botwired forget %s believes it", g.first.Namespace, g.first.Namespace)
+	return say(levelWarning, s.Since, remedy, "Upstream no longer holds %s of the %s of %s that it had confirmed: botwired serves its own copies",
+		words.Number(int64(s.Missing)), words.Count(s.Of, "entry"), g.name())
+}
+
+func (f *facts) restoring() *finding {
+	g := f.those(func(n *namespaceDocument) bool { return n.Suspect != nil && n.Suspect.Restoring })
+	if g.count == 0 {
+		return nil
+	}
+	return say(levelNotice, g.first.Suspect.Since, "", "botwired gives upstream back what it has lost of %s: %s to go",
+		g.name(), words.Count(g.first.Suspect.Missing, "entry"))
+}
+
+func (f *facts) paused() *finding {
+	g := f.those(func(n *namespaceDocument) bool { return n.Paused != "" })
+	if g.count == 0 {
+		return nil
+	}
+	remedy := "look at upstream.url and upstream.headers; botwired tries again by itself, and at once with botwired flush --now"
+	switch {
+	case strings.Contains(g.first.Paused, "HTTP 507"):
+		remedy = "delete entries, or have upstream give the namespace more room"
+	case strings.Contains(g.first.Paused, "one write after another"):
+		remedy = "botwired dead-letters says why; once upstream takes them, botwired dead-letters retry --all"
+	}
+	return say(levelWarning, f.since(&g), remedy, "Upstream does not let the writes of %s in (%s): %s", g.name(), g.first.Paused, g.waiting())
+}
+
+func (f *facts) readsRefused() *finding {
+	g := f.those(func(n *namespaceDocument) bool { return n.ReadsRefused != "" })
+	if g.count == 0 {
+		return nil
+	}
+	return say(levelWarning, time.Time{}, "look at upstream.url and upstream.headers",
+		"Upstream does not let the reads of %s in (%s): botwired answers with its copies", g.name(), g.first.ReadsRefused)
+}
+
+func (f *facts) full() *finding {
+	g := f.those((*namespaceDocument).isFull)
+	if g.count == 0 {
+		return nil
+	}
+	return say(levelWarning, time.Time{}, "delete entries, write shorter values, or raise quota.namespace_bytes if upstream allows more",
+		"%s: writes that make it larger are refused", g.fill("is full"))
+}
+
+func (f *facts) nearlyFull() *finding {
+	g := f.those(func(n *namespaceDocument) bool { return n.isNearlyFull() && !n.isFull() })
+	if g.count == 0 {
+		return nil
+	}
+	return say(levelNotice, time.Time{}, "delete entries, write shorter values, or raise quota.namespace_bytes if upstream allows more",
+		"%s: at its limit, writes that make it larger are refused", g.fill("is nearly full"))
+}
+
+// fill says how full the namespaces are.
+func (g *group) fill(how string) string {
+	if g.count > 1 {
+		how = strings.Replace(how, "is", "are", 1)
+	}
+	return fmt.Sprintf("%s %s (%s of %s bytes)", g.name(), how, words.Number(g.first.Bytes), words.Number(*g.first.BytesLimit))
+}
+
+func (f *facts) foreign() *finding {
+	g := f.those(func(n *namespaceDocument) bool { return n.ForeignWrites != nil })
+	if g.count == 0 {
+		return nil
+	}
+	w := g.first.ForeignWrites
+	return say(levelWarning, time.Time{}, "keep the other writer out, or take exclusive off the namespace",
+		"Somebody else writes to %s, which is set exclusive, and readers here do not see that in time: %s found, the last one %s ago",
+		g.name(), words.Count(w.Found, "write"), words.Duration(f.now.Sub(w.LastAt)))
+}
+
+func (f *facts) usedUp() *finding {
+	g := f.those(func(n *namespaceDocument) bool { return n.Quota != nil && n.Quota.Left == 0 && n.Pending > 0 })
+	if g.count == 0 {
+		return nil
+	}
+	q, since := g.first.Quota, time.Time{}
+	if q.RunsOutAt != nil {
+		since = *q.RunsOutAt
+	}
+	return say(levelWarning, since, "write to fewer keys, or raise quota.writes_per_day if upstream allows more; of several writes to one key only the newest is sent",
+		"%s used up the quota of %s writes: %s until %s", has(&g), words.Number(int64(q.Limit)), g.waitingUntil(), clock(q.ResetsAt))
+}
+
+func has(g *group) string {
+	if g.count == 1 {
+		return g.name() + " has"
+	}
+	return g.name() + " have"
+}
+
+func (g *group) waitingUntil() string {
+	if g.pending == 1 {
+		return "1 write waits"
+	}
+	return words.Count(g.pending, "write") + " wait"
+}
+
+func (f *facts) spread() *finding {
+	g := f.those(func(n *namespaceDocument) bool { return waitsFor("quota")(n) && (n.Quota == nil || n.Quota.Left > 0) })
+	if g.count == 0 {
+		return nil
+	}
+	linger := ""
+	if q := g.first.Quota; q != nil && q.LingerSeconds >= 1 {
+		linger = fmt.Sprintf(", a write for about %s", ago(q.LingerSeconds))
+	}
+	return say(levelNotice, f.since(&g), "botwired flush sends what is pending at once, as far as the quota goes",
+		"The writes of %s wait so that the quota lasts%s: %s", g.name(), linger, g.waiting())
+}
+
+func (f *facts) throttled() *finding {
+	g := f.those(waitsFor("throttled"))
+	if g.count == 0 {
+		return nil
+	}
+	until := ""
+	if at := g.first.Waits.Until; at != nil {
+		until = " until " + clock(*at)
+	}
+	return say(levelNotice, f.since(&g), "botwired waits as long as upstream has said; botwired flush --now tries at once",
+		"Upstream throttles %s%s: %s", g.name(), until, g.waiting())
+}
+
+// failing has what fails though upstream does well with others.
+func (f *facts) failing() *finding {
+	g := f.those(waitsFor("failed"))
+	if g.count == 0 || f.status.Upstream.State == "down" {
+		return nil
+	}
+	return say(levelNotice, f.since(&g), "botwired tries again by itself; botwired pending shows which",
+		"Writes of %s fail and are tried again (%s): %s", g.name(), strings.TrimPrefix(g.first.Waits.Why, "failed: "), g.waiting())
+}
