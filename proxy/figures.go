@@ -65,13 +65,18 @@ func newFigures(opts Options, m *metrics) *figures {
 	return f
 }
 
-// now finds them all.
-func (f *figures) now() (doc figuresDocument, err error) {
-	if err := f.count(&doc); err != nil {
-		return doc, err
-	}
+// requests counts the requests.
+func (f *figures) requests(doc *figuresDocument) error {
 	if f.writes != nil {
 		doc.Writes.Sent, doc.Writes.Saved = f.writes()
+	}
+	return f.count(doc)
+}
+
+// now finds them all, but for TimeSaved.
+func (f *figures) now() (doc figuresDocument, err error) {
+	if err := f.requests(&doc); err != nil {
+		return doc, err
 	}
 	doc.Cache.Bytes, doc.Cache.Budget = f.cache.Size()
 	doc.Disk, err = f.onDisk()

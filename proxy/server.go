@@ -149,6 +149,8 @@ type Options struct {
 	// Writes says how many writes upstream was sent since the start, and how many needed no
 	// request, as a newer one took their place; nil if nobody knows.
 	Writes func() (sent, saved int64)
+	// History has Run keep the last hour for the status.
+	History bool
 	// DataDir and Listen describe the daemon in the status.
 	DataDir, Listen string
 	// Sizes are those of Journal; nil if it has none.
@@ -173,6 +175,8 @@ type Server struct {
 	forward http.Handler
 	metrics *metrics
 	logger  *slog.Logger
+
+	keepsHistory bool
 }
 
 // New returns a server; it is an error to register its metrics twice.
@@ -203,16 +207,19 @@ func New(opts Options) (*Server, error) {
 	return &Server{
 		tasks: running, memory: m, surface: newSurface(opts, m, running),
 		lister:  &listKeeper{m: m, used: m.used, prefetches: opts.Prefetch, ended: make(chan ending)},
-		forward: opts.Forward, metrics: counters, logger: opts.Logger,
+		forward: opts.Forward, metrics: counters, logger: opts.Logger, keepsHistory: opts.History,
 	}, nil
 }
 
 // Run lists the namespaces in use until ctx ends, so that their absent keys are known, and
-// fetches the values of those that are set so.
+// fetches the values of those that are set so. With Options.History it also keeps the last hour.
 func (s *Server) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.lister.run(ctx) })
 	g.Go(func() error { return s.memory.intruders.run(ctx, s.memory) })
+	if s.keepsHistory {
+		g.Go(func() error { return s.surface.history.run(ctx) })
+	}
 	return g.Wait()
 }
 
@@ -261,6 +268,9 @@ func (s *Server) serve(
 func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 	if path, ok := strings.CutPrefix(r.URL.Path+"/", surfacePrefix); ok {
 		return s.surface.answer(w, r, strings.TrimSuffix(path, "/"))
+	}
+	if r.URL.Path == "/"+metricsPath { // where scrapers look, and upstream has nothing there
+		return s.surface.answer(w, r, metricsPath)
 	}
 	route := wire.ParseRoute(r.URL.Path)
 	switch route.Kind {

@@ -147,6 +147,7 @@ func (s *surface) describe(now time.Time) (*statusDocument, error) {
 	if doc.figuresDocument, err = s.figures.now(); err != nil {
 		return nil, err
 	}
+	doc.TimeSaved = s.history.timeSaved(&doc.figuresDocument)
 	known := facts{now: now, status: doc, stops: stopping, failed: errors.Is(s.journal.Err(), journal.ErrFailed)}
 	if st.OldestOpen > 0 {
 		letters, err := s.journal.DeadLetters(st.OldestOpen-1, 1)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
@@ -35,6 +36,9 @@ const (
 	maxLimit     = 10_000
 )
 
+// metricsPath is where the metrics are, under surfacePrefix and at the root.
+const metricsPath = "metrics"
+
 // surface answers what is under /_botwired/.
 type surface struct {
 	journal       *journal.Journal
@@ -52,6 +56,8 @@ type surface struct {
 	intruders     *intruders
 	callers       *callers
 	figures       *figures
+	history       *lastHour
+	cache         *cache.Cache
 	startedAt     time.Time
 	dataDir       string
 	listen        string
@@ -75,16 +81,18 @@ const anyParameters = "*"
 func newSurface(opts Options, m *memory, running *tasks) *surface {
 	s := &surface{
 		tasks: running, prefetches: m.prefetches, intruders: m.intruders, restorer: m.restorer, events: newEvents(), monitor: newMonitor(),
-		callers: m.callers, figures: newFigures(opts, m.metrics), startedAt: time.Now(), dataDir: opts.DataDir, listen: opts.Listen,
+		callers: m.callers, figures: newFigures(opts, m.metrics), cache: opts.Cache, startedAt: time.Now(), dataDir: opts.DataDir, listen: opts.Listen,
 		journal: opts.Journal, flusher: opts.Flusher, identity: opts.Identity,
 		upstreamURL: opts.UpstreamURL, upstreamState: opts.UpstreamState, readsRefused: opts.ReadsRefused, quotas: opts.Quotas,
 		sizes:   opts.Sizes,
 		version: opts.Version, metrics: promhttp.HandlerFor(opts.Registry, promhttp.HandlerOpts{}),
 	}
+	s.history = newLastHour(opts, s.figures)
 	s.operations = map[string]operation{
 		"events":       {http.MethodGet, s.followEvents, []string{"namespace", "after"}},
 		"monitor":      {http.MethodGet, s.followRequests, []string{"namespace", "values"}},
 		"status":       {http.MethodGet, s.status, []string{"namespaces"}},
+		"history":      {http.MethodGet, s.historyOf, nil},
 		"entries":      {http.MethodGet, s.entries, []string{"namespace", "prefix", "after", "limit"}},
 		"namespaces":   {http.MethodGet, s.listNamespaces, []string{"after", "limit", "match"}},
 		"flush":        {http.MethodPost, s.flush, []string{"namespace", "timeout", "now"}},
@@ -96,8 +104,8 @@ func newSurface(opts Options, m *memory, running *tasks) *surface {
 		"export":       {http.MethodGet, exporter{m}.answer, []string{"namespace"}},
 		"import":       {http.MethodPost, newImporter(m).answer, []string{"namespace", "dry_run"}},
 		"restore":      {http.MethodPost, s.restore, []string{"namespace", "timeout", "stop"}},
-		"forget":       {http.MethodPost, s.forget, []string{"namespace"}},
-		"metrics":      {http.MethodGet, s.exposeMetrics, []string{anyParameters}},
+		"forget":       {http.MethodPost, s.forget, []string{"namespace", "key"}},
+		metricsPath:    {http.MethodGet, s.exposeMetrics, []string{anyParameters}},
 		"livez":        {http.MethodGet, s.livez, []string{anyParameters}},
 		"readyz":       {http.MethodGet, s.readyz, []string{anyParameters}},
 	}

@@ -110,8 +110,14 @@ func TestParametersThatWouldCountForNothing(t *testing.T) {
 		{"POST", "dead-letters/1/retry?force=yes", `force="yes": expected true or false`},
 		{"GET", "dead-letters/1?namespace=n", `"namespace": expected none`},
 		{"DELETE", "dead-letters/1?namespace=n", `"namespace": expected none`},
-		{"GET", "status?namespace=n", `"namespace": expected none`},
-		{"HEAD", "status?" + strings.Repeat("x", 1000), `": expected none`},
+		{"GET", "status?namespace=n", `"namespace": expected namespaces`},
+		{"GET", "status?namespaces=many", `namespaces="many": expected a whole number from 0 to 10000`},
+		{"GET", "entries", "the parameter namespace is missing"},
+		{"GET", "entries?namespace=n&prefix=a/b", "key"},
+		{"GET", "namespaces?limit=1001", `limit="1001": expected a whole number from 1 to 1000`},
+		{"POST", "forget?namespace=n&key=", "namespace and key"},
+		{"GET", "history?namespace=n", `"namespace": expected none`},
+		{"HEAD", "history?" + strings.Repeat("x", 1000), `": expected none`},
 	} {
 		w := s.do(test.method, "/_botwired/"+test.target, "")
 		if wantDetail(t, w, http.StatusBadRequest, test.expected); w.Body.Len() > 200 {
@@ -141,7 +147,7 @@ func TestStatus(t *testing.T) {
 			Upstream: upstreamDocument{URL: "http://upstream.example", State: "down", Since: time.Unix(2e9, 0).UTC(), Reason: "connection refused",
 				Concurrency: Concurrency{Limit: 16, Now: 9, Reason: "upstream is slow"}},
 			Identity: identityDocument{Start: "same", Doubts: map[string]int{}},
-			Pending:  2, PendingBytes: 137, OldestPendingSeconds: 90, LastSeq: 2,
+			Pending:  2, PendingBytes: 137, OldestPendingSeconds: 90, LastSeq: 2, UptimeSeconds: 90, NamespacesTotal: 2,
 			Namespaces: []namespaceDocument{
 				{Namespace: "b", Pending: 1, PendingBytes: 66 + 1, OldestPendingSeconds: 90},
 				{
@@ -150,7 +156,7 @@ func TestStatus(t *testing.T) {
 				},
 			},
 		}
-		sizes := cmpopts.IgnoreFields(statusDocument{}, "PendingBytes")
+		sizes := cmpopts.IgnoreFields(statusDocument{}, "PendingBytes", "Summary", "StartedAt", "figuresDocument", "Callers")
 		if diff := cmp.Diff(want, got, sizes, cmpopts.IgnoreFields(namespaceDocument{}, "PendingBytes")); diff != "" {
 			t.Errorf("status (-want +got):\n%s", diff)
 		}

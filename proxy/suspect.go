@@ -3,9 +3,11 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
+	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -105,9 +107,34 @@ func (s *surface) reportRestore(w http.ResponseWriter, status int, doc restoreDo
 	return writeDocument(w, status, doc)
 }
 
+// forgetEntry drops the local copy of one entry: the next reader asks upstream.
+func (s *surface) forgetEntry(w http.ResponseWriter, id journal.ID) error {
+	gone, err := s.journal.Disk.Forget(id)
+	if errors.Is(err, journal.ErrPending) {
+		return wire.Detail(http.StatusConflict, fmt.Sprintf(
+			"a write to %s is pending, and would be lost: have it sent first, or drop it (POST pending/send or pending/drop)", id))
+	}
+	if err != nil {
+		return err
+	}
+	s.cache.Changed(id.Namespace, id.Key)
+	forgotten := 0
+	if gone {
+		forgotten = 1
+	}
+	return writeDocument(w, http.StatusOK, map[string]any{"namespace": id.Namespace, "key": id.Key, "forgotten": forgotten})
+}
+
 // forget believes upstream: what it lacks of a namespace, or shows in an older state, is no longer
 // known here.
 func (s *surface) forget(w http.ResponseWriter, r *http.Request) error {
+	if r.URL.Query().Has("key") {
+		id, err := entryParameter(r)
+		if err != nil {
+			return err
+		}
+		return s.forgetEntry(w, id)
+	}
 	namespace, err := givenNamespace(r)
 	if err != nil {
 		return err

@@ -233,6 +233,7 @@ func (d *sidecar) openProxy(c *config.Config, engine upstream.Engine, forward ht
 		ReadsRefused:  reader.Refused,
 		Quotas:        quotasForStatus(quotas),
 		Writes:        func() (sent, saved int64) { return d.sent.Load(), upstream.Saved(d.flusher) },
+		History:       true,
 		DataDir:       absolute(c.DataDir),
 		Listen:        cmp.Or(d.address, c.Listen),
 		Sizes:         d.sizes,

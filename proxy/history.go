@@ -1,0 +1,205 @@
+package proxy
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	// historyStep is the time between two points, and historyLength how many are kept: an hour.
+	historyStep   = 10 * time.Second
+	historyLength = 360
+	// historyLook is how often the state of upstream is looked at: shorter outages may be missed.
+	historyLook = time.Second
+	// outagesKept bounds how many outages are kept, whatever upstream does within the hour.
+	outagesKept = 200
+)
+
+// lastHour keeps the last hour: a point every historyStep, and the outages. Callers never wait
+// for it.
+type lastHour struct {
+	figures  *figures
+	registry prometheus.Gatherer
+	upstream func() UpstreamState
+	logger   *slog.Logger
+
+	// The last sample: of the sampler only.
+	last      measured
+	lastDone  figuresDocument
+	sinceLook int
+
+	mu      sync.Mutex // guards what follows
+	points  []point    // the oldest first
+	outages []outage   // likewise; the last one may go on
+	trips   trips
+}
+
+// point is what has happened within one step, and what was pending at its end.
+type point struct {
+	At            float64  `json:"at"` // its end, in Unix seconds
+	Reads         int64    `json:"reads"`
+	Hits          int64    `json:"hits"`
+	Writes        int64    `json:"writes"`
+	Sent          int64    `json:"sent"`
+	Coalesced     int64    `json:"coalesced"`
+	LocalP50      *float64 `json:"local_p50_us"` // null if nothing was measured
+	LocalP99      *float64 `json:"local_p99_us"`
+	UpstreamP50   *float64 `json:"upstream_p50_us"`
+	UpstreamP99   *float64 `json:"upstream_p99_us"`
+	Pending       int64    `json:"pending"`
+	OldestPending float64  `json:"oldest_pending_seconds"`
+}
+
+// outage is a time in which upstream was not up.
+type outage struct {
+	From   float64  `json:"from"` // Unix seconds
+	To     *float64 `json:"to"`   // null if it goes on
+	State  string   `json:"state"`
+	Reason string   `json:"reason"`
+}
+
+// trips are the median times, in seconds since the start, of requests here and upstream; NaN if
+// none was measured.
+type trips struct{ localRead, localWrite, upstreamRead, upstreamWrite float64 }
+
+func newLastHour(opts Options, f *figures) *lastHour {
+	return &lastHour{figures: f, registry: opts.Registry, upstream: opts.UpstreamState, logger: opts.Logger,
+		trips: trips{math.NaN(), math.NaN(), math.NaN(), math.NaN()}}
+}
+
+// run samples until ctx ends.
+func (h *lastHour) run(ctx context.Context) error {
+	ticks := time.NewTicker(historyLook)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticks.C:
+			now := time.Now()
+			h.look(h.upstream(), now)
+			if h.sinceLook++; h.sinceLook == int(historyStep/historyLook) {
+				h.sinceLook = 0
+				h.sample(now)
+			}
+		}
+	}
+}
+
+// look takes in how upstream does.
+func (h *lastHour) look(state UpstreamState, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at, up := unix(now), state.State == "up"
+	began := at
+	if n := len(h.outages); n > 0 && h.outages[n-1].To == nil {
+		last := &h.outages[n-1]
+		if last.State == state.State {
+			last.Reason = state.Reason
+			return
+		}
+		if up {
+			at = max(last.From, min(at, unix(state.Since)))
+		}
+		last.To = &at
+	} else {
+		began = min(at, unix(state.Since))
+	}
+	if !up {
+		h.outages = append(h.outages, outage{From: began, State: state.State, Reason: state.Reason})
+	}
+	for len(h.outages) > outagesKept || len(h.outages) > 0 && h.outages[0].To != nil && *h.outages[0].To < unix(now)-historyLength*historyStep.Seconds() {
+		h.outages = h.outages[1:]
+	}
+}
+
+// sample takes a point.
+func (h *lastHour) sample(now time.Time) {
+	shown, err := gather(h.registry)
+	done := figuresDocument{}
+	if err == nil {
+		err = h.figures.requests(&done)
+	}
+	if err != nil {
+		h.logger.Error("the history lacks a point", "error", err)
+		return
+	}
+	local, upstream := shown.local().since(h.last.local()), shown.upstream().since(h.last.upstream())
+	p := point{
+		At: unix(now), Pending: int64(shown.pending), OldestPending: math.Round(shown.oldestPending*1e3) / 1e3,
+		Reads: done.Reads.Total - h.lastDone.Reads.Total, Hits: done.Reads.Hits - h.lastDone.Reads.Hits,
+		Writes: done.Writes.Acknowledged - h.lastDone.Writes.Acknowledged,
+		Sent:   done.Writes.Sent - h.lastDone.Writes.Sent, Coalesced: done.Writes.Saved - h.lastDone.Writes.Saved,
+		LocalP50: microseconds(&local, 0.5), LocalP99: microseconds(&local, 0.99),
+		UpstreamP50: microseconds(&upstream, 0.5), UpstreamP99: microseconds(&upstream, 0.99),
+	}
+	h.last, h.lastDone = shown, done
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.points = append(h.points, p)
+	if len(h.points) > historyLength {
+		h.points = h.points[1:]
+	}
+	h.trips = trips{median(&shown.localReads), median(&shown.localWrites), median(&shown.upstreamReads), median(&shown.upstreamWrites)}
+}
+
+func median(b *buckets) float64 {
+	if seconds, ok := b.quantile(0.5); ok {
+		return seconds
+	}
+	return math.NaN()
+}
+
+func microseconds(b *buckets, q float64) *float64 {
+	seconds, ok := b.quantile(q)
+	if !ok {
+		return nil
+	}
+	rounded := math.Round(seconds*1e7) / 10
+	return &rounded
+}
+
+// unix is a time in Unix seconds, to the millisecond.
+func unix(at time.Time) float64 { return float64(at.UnixMilli()) / 1e3 }
+
+// timeSaved estimates, in seconds, for how much longer agents would have waited for upstream: each
+// read that was answered here for a median read upstream, each acknowledged write for a median
+// write. It is nil while no request upstream was measured. Where only the one or the other was,
+// that stands for both.
+func (h *lastHour) timeSaved(done *figuresDocument) *float64 {
+	h.mu.Lock()
+	t := h.trips
+	h.mu.Unlock()
+	read, write := orElse(t.upstreamRead, t.upstreamWrite), orElse(t.upstreamWrite, t.upstreamRead)
+	if math.IsNaN(read) {
+		return nil
+	}
+	saved := float64(done.Reads.Hits)*max(0, read-orElse(t.localRead, 0)) + float64(done.Writes.Acknowledged)*max(0, write-orElse(t.localWrite, 0))
+	saved = math.Round(saved*1e3) / 1e3
+	return &saved
+}
+
+func orElse(a, b float64) float64 {
+	if math.IsNaN(a) {
+		return b
+	}
+	return a
+}
+
+// historyOf answers with the last hour.
+func (s *surface) historyOf(w http.ResponseWriter, _ *http.Request) error {
+	h := s.history
+	h.mu.Lock()
+	doc := map[string]any{
+		"now": unix(time.Now()), "step_seconds": historyStep.Seconds(),
+		"points": append([]point{}, h.points...), "outages": append([]outage{}, h.outages...),
+	}
+	h.mu.Unlock()
+	return writeDocument(w, http.StatusOK, doc)
+}
