@@ -290,6 +290,7 @@ func (c *client) newRequest(ctx context.Context, r request) (*http.Request, erro
 	if err != nil {
 		return nil, err
 	}
+	req.Header.Set("User-Agent", "botwired/"+buildVersion()) // the status tells it from an agent's
 	maps.Copy(req.Header, r.header)
 	if r.body != nil {
 		req.Header.Set("Content-Type", "application/json")

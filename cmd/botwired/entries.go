@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -210,16 +211,31 @@ func newListCommand(settings *settingFlags) *cobra.Command {
 		Use:     "list NAMESPACE",
 		Short:   "List the keys of a namespace, newest first",
 		GroupID: groupMemory,
+		Long: "List the keys of a namespace, newest first, as BotWire lists them: the newest 1,000 at most.\n\n" +
+			"With --prefix, list all keys that begin with it of which the daemon knows anything, in their order, and say\n" +
+			"which are pending; --prefix '' is for all keys. With --json, each is then a line of its own.",
 		Example: "  botwired list my-agent\n" +
-			"  botwired list my-agent --limit 1000",
+			"  botwired list my-agent --prefix user_",
 		Args: arguments(1, 1),
 	}
 	asJSON := jsonFlag(cmd)
 	limit := limitFlag(cmd, listedKeys, maxListedKeys)
+	prefix := cmd.Flags().String("prefix", "", "list all known keys that begin with it, past BotWire's 1,000")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		query, err := limit()
 		if err != nil {
 			return err
+		}
+		if cmd.Flags().Changed("prefix") {
+			c, err := settings.connect()
+			if err != nil {
+				return err
+			}
+			most := math.MaxInt
+			if query.Has("limit") {
+				most, _ = strconv.Atoi(query.Get("limit")) // limit has made it of a number
+			}
+			return settings.process.listKnown(cmd.Context(), c, args[0], *prefix, most, *asJSON)
 		}
 		// BotWire would take a slash in the namespace for the one before a key.
 		if invalid := wire.CheckNamespace(args[0]); invalid != nil && strings.Contains(args[0], "/") {

@@ -126,18 +126,28 @@ func (p *process) reportRestore(c *client, body []byte) error {
 
 func newForgetCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "forget NAMESPACE",
+		Use:     "forget NAMESPACE [KEY]",
 		Short:   "Believe upstream about a namespace, whatever it has lost",
 		GroupID: groupMemory,
 		Long: "Believe upstream about a namespace: the copies of entries that it does not list go for good, and so do\n" +
-			"copies that are newer than what it lists. Pending writes stay. Without --yes, botwired asks first.",
+			"copies that are newer than what it lists. Pending writes stay. Without --yes, botwired asks first.\n\n" +
+			"With KEY, drop the local copy of one entry: the next read asks upstream. That loses nothing which upstream\n" +
+			"holds, and botwired does not ask first. If a write to the entry is pending, nothing is dropped.",
 		Example: "  botwired export my-agent > before.jsonl && botwired forget my-agent\n" +
-			"  botwired forget my-agent --yes",
-		Args: arguments(1, 1),
+			"  botwired forget my-agent --yes\n" +
+			"  botwired forget my-agent user_name",
+		Args: arguments(1, 2),
 	}
 	asJSON := jsonFlag(cmd)
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 2 {
+			c, err := settings.connect()
+			if err != nil {
+				return err
+			}
+			return p.forgetEntry(cmd.Context(), c, args[0], args[1], *asJSON)
+		}
 		if !*yes && (!p.isTerminal(p.stdin) || !p.isTerminal(p.stderr)) {
 			return usagef("this gives copies up for good, and there is no terminal to ask at: expected --yes too")
 		}

@@ -18,8 +18,13 @@ func printTable(w io.Writer, columns []string, rows [][]string) error {
 	if s, ok := w.(*screen); ok {
 		return s.printFitted(columns, rows)
 	}
+	return printRows(w, append([][]string{columns}, rows...))
+}
+
+// printRows aligns rows.
+func printRows(w io.Writer, rows [][]string) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, row := range append([][]string{columns}, rows...) {
+	for _, row := range rows {
 		for i, cell := range row {
 			if i > 0 {
 				fmt.Fprint(tw, "\t")
