@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/botwired/botwired/internal/words"
@@ -67,13 +65,13 @@ type quotaDocument struct {
 	Outlook   *string    `json:"outlook"`
 }
 
-func newQuotaDocument(q Quota) *quotaDocument {
+func newQuotaDocument(q *Quota) *quotaDocument {
 	doc := &quotaDocument{
 		Limit: q.Limit, Used: q.Used, Left: q.Left, Saved: q.Saved,
 		ResetsAt: q.ResetsAt.UTC().Round(time.Millisecond), LingerSeconds: seconds(q.Linger),
 	}
 	if !q.RunsOutAt.IsZero() {
-		at, outlook := q.RunsOutAt.UTC().Round(time.Millisecond), outlookOf(&q)
+		at, outlook := q.RunsOutAt.UTC().Round(time.Millisecond), outlookOf(q)
 		doc.RunsOutAt, doc.Outlook = &at, &outlook
 	}
 	return doc
@@ -98,7 +96,7 @@ func clock(at time.Time) string { return at.UTC().Format("15:04 UTC") }
 // those that are set exclusive and are not, and those of which upstream has lost entries or has
 // answered with older states.
 func (s *surface) namespaces(st journal.Stats) []namespaceDocument {
-	docs := s.namespacesByName(st)
+	docs := s.namespacesByName(st, func(string) bool { return true })
 	sorted := make([]namespaceDocument, 0, len(docs))
 	for _, name := range slices.Sorted(maps.Keys(docs)) {
 		sorted = append(sorted, *docs[name])
@@ -106,27 +104,32 @@ func (s *surface) namespaces(st journal.Stats) []namespaceDocument {
 	return sorted
 }
 
-func (s *surface) namespacesByName(st journal.Stats) map[string]*namespaceDocument {
-	docs := make(map[string]*namespaceDocument, len(st.Namespaces))
+// namespacesByName describes those of them that are wanted.
+func (s *surface) namespacesByName(st journal.Stats, wanted func(string) bool) map[string]*namespaceDocument {
+	docs := make(map[string]*namespaceDocument)
 	of := func(name string) *namespaceDocument {
-		if docs[name] == nil {
+		switch {
+		case !wanted(name):
+			return &namespaceDocument{} // nobody reads it
+		case docs[name] == nil:
 			docs[name] = &namespaceDocument{Namespace: name}
 		}
 		return docs[name]
 	}
 	for name, n := range st.Namespaces {
-		docs[name] = &namespaceDocument{
-			Namespace: name, Pending: n.Pending, PendingBytes: n.PendingBytes,
-			OldestPendingSeconds: seconds(n.OldestAge()), Paused: s.flusher.Paused(name),
-			Waits: newWaitDocument(s.flusher.Waits(name)),
+		if !wanted(name) {
+			continue
 		}
+		doc := of(name)
+		doc.Pending, doc.PendingBytes, doc.OldestPendingSeconds = n.Pending, n.PendingBytes, seconds(n.OldestAge())
+		doc.Paused, doc.Waits = s.flusher.Paused(name), newWaitDocument(s.flusher.Waits(name))
 	}
 	for name, why := range s.readsRefused() {
 		of(name).ReadsRefused = why
 	}
 	if s.quotas != nil {
 		for name, q := range s.quotas() {
-			of(name).Quota = newQuotaDocument(q)
+			of(name).Quota = newQuotaDocument(&q)
 		}
 	}
 	for name, suspicion := range s.journal.Belief.Suspects() {
@@ -178,81 +181,4 @@ const nearlyFullPercent = 80
 
 func (n *namespaceDocument) isNearlyFull() bool {
 	return n.BytesLimit != nil && n.Bytes*100 >= *n.BytesLimit*nearlyFullPercent
-}
-
-// keptNamespace is one of which entries are known here, or of which the status has something.
-type keptNamespace struct {
-	namespaceDocument
-	Entries int `json:"entries"` // as far as is known here
-	// AtLeast says that Entries is not all: so many were not counted.
-	AtLeast bool `json:"entries_at_least"`
-}
-
-const (
-	// maxNamespaces is how many namespaces a request can ask for at most.
-	maxNamespaces = 1000
-	// countedAtMost bounds how many entries one request counts, and countedOfOne how many of
-	// one namespace: the answer comes at once, however many there are.
-	countedAtMost = 20_000
-	countedOfOne  = 10_000
-)
-
-// listNamespaces lists the namespaces of which something is known here, by name.
-func (s *surface) listNamespaces(w http.ResponseWriter, r *http.Request) error {
-	limit, err := numberParameter(r, "limit", defaultLimit, 1, maxNamespaces)
-	if err != nil {
-		return err
-	}
-	s.awaitIndex(r.Context())
-	query := r.URL.Query()
-	after, match := query.Get("after"), strings.ToLower(query.Get("match"))
-	accept := func(name string) bool { return strings.Contains(strings.ToLower(name), match) }
-	of := s.namespacesByName(s.journal.Stats())
-	names, err := s.namesAfter(of, after, limit+1, accept)
-	if err != nil {
-		return err
-	}
-	var next *string
-	if len(names) > limit {
-		names = names[:limit]
-		next = &names[limit-1]
-	}
-	docs := make([]keptNamespace, 0, len(names))
-	left := countedAtMost
-	for _, name := range names {
-		doc := keptNamespace{}
-		if known := of[name]; known != nil {
-			doc.namespaceDocument = *known
-		} else {
-			doc.Namespace = name
-			doc.setSize(s.sizes.Of(name))
-		}
-		most := min(left, countedOfOne) + 1
-		if doc.Entries, err = s.journal.Keys.Count(name, most); err != nil {
-			return err
-		}
-		if doc.AtLeast = doc.Entries == most; doc.AtLeast {
-			doc.Entries--
-		}
-		left -= doc.Entries
-		docs = append(docs, doc)
-	}
-	return writeDocument(w, http.StatusOK, map[string]any{"namespaces": docs, "next": next})
-}
-
-// namesAfter are the names behind another one that accept takes: those with entries and, among
-// them, those of which the status has something else.
-func (s *surface) namesAfter(of map[string]*namespaceDocument, after string, most int, accept func(string) bool) ([]string, error) {
-	names, err := s.journal.Keys.Namespaces(after, most, accept)
-	if err != nil {
-		return nil, err
-	}
-	for name := range of {
-		if name > after && accept(name) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	return names[:min(most, len(names))], nil
 }

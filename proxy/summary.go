@@ -160,7 +160,14 @@ func (f *facts) damaged() *finding {
 		return nil
 	}
 	return say(levelNotice, f.status.StartedAt, "check the disk: it has changed what it held",
-		"The disk has damaged %s since the start: botwired asks upstream for them again, and no acknowledged write is lost", words.Count(int(n), "copy or table"))
+		"The disk has damaged %s since the start: botwired asks upstream for them again, and no acknowledged write is lost", plainly(n))
+}
+
+func plainly(n int64) string {
+	if n == 1 {
+		return "1 copy or table"
+	}
+	return words.Number(n) + " copies or tables"
 }
 
 // doubtShown is how long the summary tells of a doubt: by then, what was read before it has been
@@ -184,14 +191,18 @@ func (f *facts) stopping() *finding {
 	if !f.stops {
 		return nil
 	}
-	return say(levelNotice, time.Time{}, "", "botwired is stopping: %s, and stays on the disk for the next start if it cannot be sent now", f.backlog("no write waits"))
+	if f.status.Pending == 0 {
+		return say(levelNotice, time.Time{}, "", "botwired is stopping: upstream has every write")
+	}
+	return say(levelNotice, time.Time{}, "", "botwired is stopping: of %s it sends what it can now, and keeps the others for the next start",
+		words.Count(f.status.Pending, "write"))
 }
 
 func (f *facts) rebuilding() *finding {
 	if !f.status.Rebuilding {
 		return nil
 	}
-	return say(levelNotice, f.status.StartedAt, "", "botwired is still reading its journal: it has found %s so far that waited for upstream",
+	return say(levelNotice, f.status.StartedAt, "", "botwired is still reading its journal: it has found %s so far that upstream does not have",
 		words.Count(f.status.Pending, "write"))
 }
 

@@ -177,6 +177,7 @@ func TestStatusShowsQuotas(t *testing.T) {
 			return map[string]Quota{
 				"idle": {Limit: 1000, Used: 3, Left: 997, ResetsAt: resets, Linger: 100 * time.Millisecond},
 				"n":    {Limit: 60, Used: 60, Saved: 7, ResetsAt: resets, Linger: time.Minute},
+				"soon": {Limit: 60, Used: 57, Left: 3, ResetsAt: resets, RunsOutAt: resets.Add(-time.Hour)},
 			}
 		}
 	})
@@ -187,10 +188,14 @@ func TestStatusShowsQuotas(t *testing.T) {
 	quota := func(limit, used, left, saved, linger float64) map[string]any {
 		return map[string]any{
 			"limit": limit, "used": used, "left": left, "saved": saved, "resets_at": "2033-05-18T03:33:20Z", "linger_seconds": linger,
+			"runs_out_at": nil, "outlook": nil,
 		}
 	}
-	want := []map[string]any{quota(1000, 3, 997, 0, 0.1), quota(60, 60, 0, 7, 60), nil}
-	for i, name := range []string{"idle", "n", "other"} {
+	soon := quota(60, 57, 3, 0, 0)
+	soon["runs_out_at"] = "2033-05-18T02:33:20Z"
+	soon["outlook"] = "at this pace the 3 writes that are left last until 02:33 UTC; after that writes wait here until 03:33 UTC, and of several to one key only the newest is sent then"
+	want := []map[string]any{quota(1000, 3, 997, 0, 0.1), quota(60, 60, 0, 7, 60), nil, soon}
+	for i, name := range []string{"idle", "n", "other", "soon"} {
 		if n := got.Namespaces[i]; n["namespace"] != name {
 			t.Errorf("namespace %d is %v, want %s", i, n["namespace"], name)
 		}

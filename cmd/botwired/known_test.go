@@ -1,0 +1,41 @@
+package main
+
+import (
+	"testing"
+)
+
+// The known keys come page by page, past the 1,000 that BotWire lists.
+func TestListKnown(t *testing.T) {
+	first := `{"key":"user_1","state":"pending","op":"delete","list_bytes":0,"updated_at":1700000000.25,"seq":7}`
+	second := `{"key":"user_2","state":"settled","op":"put","list_bytes":12,"updated_at":1700000000,"seq":null}`
+	d := newDaemon(t, map[string]answer{
+		"GET /_botwired/entries?limit=1000&namespace=ns&prefix=user_":              {200, `{"entries":[` + first + `],"next":"user_1","complete":true}`},
+		"GET /_botwired/entries?after=user_1&limit=1000&namespace=ns&prefix=user_": {200, `{"entries":[` + second + `],"next":null,"complete":true}`},
+		"GET /_botwired/entries?limit=1&namespace=ns":                              {200, `{"entries":[` + second + `],"next":"user_2","complete":false}`},
+		"GET /_botwired/entries?limit=1000&namespace=endless":                      {200, `{"entries":[],"next":"","complete":false}`},
+	})
+	wantOutput(t, at(t, d, nil, "list", "ns", "--prefix", "user_"), ""+
+		"KEY     BYTES  UPDATED               STATE\n"+
+		"user_1  0      2023-11-14T22:13:20Z  pending delete\n"+
+		"user_2  12     2023-11-14T22:13:20Z  settled\n")
+	wantOutput(t, at(t, d, nil, "list", "ns", "--prefix", "user_", "--json"), first+"\n"+second+"\n")
+	got := at(t, d, nil, "list", "ns", "--prefix", "", "--limit", "1")
+	if want := "these are the keys that botwired knows, and upstream may have more: it has not listed all of ns\n"; got.code != exitOK || got.stderr != want {
+		t.Errorf("%+v", got)
+	}
+	wantFailure(t, at(t, d, nil, "list", "endless", "--prefix", ""), exitError, "another program than botwired")
+	wantFailure(t, at(t, d, nil, "list", "n/s", "--prefix", ""), exitError, "namespace")
+}
+
+func TestForgetEntryCommand(t *testing.T) {
+	const target = "POST /_botwired/forget?key=k&namespace="
+	d := newDaemon(t, map[string]answer{
+		target + "ns":      {200, `{"namespace":"ns","key":"k","forgotten":1}`},
+		target + "none":    {200, `{"namespace":"none","key":"k","forgotten":0}`},
+		target + "pending": {409, `{"detail":"a write is pending"}`},
+	})
+	wantOutput(t, at(t, d, nil, "forget", "ns", "k"), "the copy of ns/k is forgotten: the next read asks upstream\n")
+	wantOutput(t, at(t, d, nil, "forget", "ns", "k", "--json"), `{"namespace":"ns","key":"k","forgotten":1}`+"\n")
+	wantOutput(t, at(t, d, nil, "forget", "none", "k"), "there was no copy of none/k here\n")
+	wantFailure(t, at(t, d, nil, "forget", "pending", "k"), exitError, "botwired pending send")
+}

@@ -1,0 +1,84 @@
+package journal_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// A copy that a person wants gone is gone, and nothing that is pending goes with it.
+func TestForgettingOneEntry(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	for _, k := range []string{"a", "b", "c"} {
+		_, err := j.Fill(key("%s", k), observed("theirs"), always)
+		no(t, err)
+	}
+	put(t, j, key("c"), "mine")
+	for k, want := range map[string]struct {
+		forgotten bool
+		err       error
+	}{"a": {true, nil}, "c": {false, journal.ErrPending}, "unknown": {false, nil}} {
+		if forgotten, err := j.Disk.Forget(key("%s", k)); forgotten != want.forgotten || !errors.Is(err, want.err) {
+			t.Errorf("%s: %v, %v", k, forgotten, err)
+		}
+	}
+	expect(t, j, key("a"), journal.Unknown, "")
+	expect(t, j, key("b"), journal.Settled, "theirs")
+	expect(t, j, key("c"), journal.Value, "mine")
+	if again, err := j.Disk.Forget(key("a")); again || err != nil {
+		t.Errorf("forgotten twice: %v, %v", again, err)
+	}
+	check(t, j)
+}
+
+// Nobody else may have the copies of a suspect namespace: only a person gives one of them up.
+func TestForgettingOneEntryOfASuspectNamespace(t *testing.T) {
+	j := open(t, vfs.NewMem(), limits)
+	rows := confirmed(t, j, "ns", 40)
+	commit(t, j, "ns", true, rows...)
+	commit(t, j, "ns", true)
+	wantKept(t, j, "ns", 40, 40, true)
+	if forgotten, err := j.Disk.Forget(key("7")); !forgotten || err != nil {
+		t.Errorf("%v, %v", forgotten, err)
+	}
+	expect(t, j, key("8"), journal.Settled, "value")
+	if state := lookup(t, j, key("7")); state.Kind == journal.Settled {
+		t.Errorf("%+v", state)
+	}
+}
+
+func TestDiskUsage(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	u, err := j.Disk.Usage()
+	if err != nil || u.Journal <= 0 || u.Copies < 0 || u.Free >= 0 {
+		t.Errorf("%+v, %v: a file system in memory cannot tell what is free", u, err)
+	}
+	no(t, j.Close())
+	if _, err := j.Disk.Usage(); !errors.Is(err, journal.ErrClosed) {
+		t.Errorf("once closed: %v", err)
+	}
+}
+
+// The status says since when a person is waited for.
+func TestOldestOpenDeadLetter(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	wantOldest := func(want uint64) {
+		t.Helper()
+		if got := j.Stats().OldestOpen; got != want {
+			t.Errorf("the oldest is %d, want %d", got, want)
+		}
+	}
+	wantOldest(0)
+	bury(t, j, key("dropped"), "v", journal.Dropped)
+	first := bury(t, j, key("a"), "v", journal.Refused)
+	second := bury(t, j, key("b"), "v", journal.Refused)
+	wantOldest(first)
+	no(t, j.Discard(first))
+	wantOldest(second)
+	no(t, j.Discard(second))
+	wantOldest(0)
+	wantOldest(bury(t, j, key("c"), "v", journal.Refused))
+}

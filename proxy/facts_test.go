@@ -1,0 +1,333 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/botwired/botwired/internal/fastpath"
+	"github.com/botwired/botwired/journal"
+)
+
+// The entries of a namespace come in pages, past BotWire's 1,000.
+func TestEntriesArePaged(t *testing.T) {
+	s := newSidecar(t)
+	for i := range 1005 {
+		s.put(id("n", fmt.Sprintf("k%04d", i)), "v")
+	}
+	s.settle(id("n", "k0000"))
+	wantStatus(t, s.do(http.MethodDelete, "/memory/n/k0001", ""), http.StatusOK)
+	var keys []string
+	states := make(map[string]int)
+	for after := ""; ; {
+		var page knownEntries
+		decode(t, s.get("/_botwired/entries?namespace=n&limit=400&after="+after), &page)
+		if page.Complete {
+			t.Error("the namespace was never listed")
+		}
+		for _, e := range page.Entries {
+			keys = append(keys, e.Key)
+			states[e.State+" "+e.Op]++
+		}
+		if page.Next == nil {
+			break
+		}
+		after = *page.Next
+	}
+	if len(keys) != 1005 || keys[0] != "k0000" || keys[1004] != "k1004" {
+		t.Errorf("%d keys: %v", len(keys), keys)
+	}
+	if diff := cmp.Diff(map[string]int{"settled put": 1, "pending delete": 1, "pending put": 1003}, states); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	var page knownEntries
+	if decode(t, s.get("/_botwired/entries?namespace=n&prefix=k100"), &page); len(page.Entries) != 5 || page.Next != nil {
+		t.Errorf("with a prefix: %+v", page)
+	}
+	if text := s.get("/_botwired/entries?namespace=other").Body.String(); text != `{"entries":[],"next":null,"complete":false}`+"\n" {
+		t.Errorf("of an unknown namespace: %s", text)
+	}
+}
+
+func TestNamespacesAreListed(t *testing.T) {
+	s := newSidecar(t, func(_ *journal.Options, o *Options) {
+		o.Quotas = func() map[string]Quota { return map[string]Quota{"Alpha": {Limit: 10, Used: 1, Left: 9}} }
+	})
+	for i := range countedFirst + 3 {
+		s.put(id("large", fmt.Sprint(i)), "v")
+	}
+	s.put(id("Alpha", "k"), "v")
+	s.put(id("beta", "k"), "v")
+	s.settle(id("beta", "k"))
+	list := func(query string) (names []string, next any, all []map[string]any) {
+		t.Helper()
+		var got struct {
+			Namespaces []map[string]any
+			Next       any
+		}
+		decode(t, s.get("/_botwired/namespaces"+query), &got)
+		for _, n := range got.Namespaces {
+			names = append(names, fmt.Sprint(n["namespace"], " ", n["entries"], " ", n["pending"], " ", n["entries_at_least"]))
+		}
+		return names, got.Next, got.Namespaces
+	}
+	names, next, all := list("")
+	if diff := cmp.Diff([]string{"Alpha 1 1 false", "beta 1 0 false", "large 13 13 false"}, names); diff != "" || next != nil {
+		t.Errorf("next %v, (-want +got):\n%s", next, diff)
+	}
+	if q, _ := all[0]["quota"].(map[string]any); q["left"] != 9.0 || all[1]["quota"] != nil {
+		t.Errorf("quotas: %v", all)
+	}
+	if names, next, _ := list("?limit=1&after=Alpha"); len(names) != 1 || !strings.HasPrefix(names[0], "beta") || next != "beta" {
+		t.Errorf("%v, next %v", names, next)
+	}
+	if names, next, _ := list("?match=ALPH"); len(names) != 1 || next != nil {
+		t.Errorf("%v, next %v", names, next)
+	}
+}
+
+// A large namespace is not counted to its end.
+func TestCountingIsBounded(t *testing.T) {
+	s := newSidecar(t)
+	docs := make([]keptNamespace, 2)
+	for i := range docs {
+		docs[i].Namespace = fmt.Sprint("n", i)
+		for k := range 20 * (i + 1) {
+			s.put(id(docs[i].Namespace, fmt.Sprint(k)), "v")
+		}
+	}
+	if err := countEntries(s.journal.Keys, docs, 30, 5); err != nil {
+		t.Fatal(err)
+	}
+	if docs[0].Entries != 15 || !docs[0].AtLeast || docs[1].Entries != 15 || !docs[1].AtLeast {
+		t.Errorf("%+v", docs)
+	}
+}
+
+// The copy of one entry goes, and the next reader asks upstream. What is pending stays.
+func TestForgettingAnEntry(t *testing.T) {
+	s := newSidecar(t)
+	s.learn(id("n", "k"), "old")
+	s.upstream.set(id("n", "k"), "new")
+	if got := s.get("/memory/n/k").Body.String(); !strings.Contains(got, `"old"`) {
+		t.Fatalf("the copy is not fresh: %s", got)
+	}
+	const target = "/_botwired/forget?namespace=n&key=k"
+	want := `{"forgotten":1,"key":"k","namespace":"n"}` + "\n"
+	if w := s.do(http.MethodPost, target, ""); w.Body.String() != want {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if got := s.get("/memory/n/k").Body.String(); !strings.Contains(got, `"new"`) {
+		t.Errorf("a reader gets %s", got)
+	}
+	s.put(id("n", "k"), "mine")
+	wantDetail(t, s.do(http.MethodPost, target, ""), http.StatusConflict, "pending, and would be lost")
+	if got := s.get("/memory/n/k").Body.String(); !strings.Contains(got, `"mine"`) {
+		t.Errorf("a reader gets %s", got)
+	}
+}
+
+// Scrapers look at the root, where upstream has nothing.
+func TestMetricsAtTheRoot(t *testing.T) {
+	s := newSidecar(t)
+	if w := s.get("/metrics"); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "botwired_pending 0") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if s.get("/metrics/more"); len(s.passed) != 1 {
+		t.Errorf("passed on: %v", s.passed)
+	}
+}
+
+// The status counts who uses the memory API, on either path, and nobody else.
+func TestCallers(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		long := strings.Repeat("x", agentLength)
+		s.put(id("n", "k"), "v", "User-Agent", "python-requests/2.32")
+		s.get("/memory/n", "User-Agent", long+"yz")
+		s.get("/health", "User-Agent", "other")
+		time.Sleep(time.Second)
+		s.simple(fastpath.Request{Method: http.MethodGet, Path: "/memory/n/k", Agent: []byte("python-requests/2.32")})
+		var got statusDocument
+		decode(t, s.get("/_botwired/status", "User-Agent", "browser"), &got)
+		now := time.Now().UTC().Truncate(time.Second)
+		want := []callerDocument{{"python-requests/2.32", 2, now}, {long, 1, now.Add(-time.Second)}}
+		if diff := cmp.Diff(want, got.Callers); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// However many kinds of callers come, the latest are remembered.
+func TestCallersAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCallers()
+		for i := range 3 * callersAtMost {
+			c.note([]byte(fmt.Sprint("agent ", i)))
+			time.Sleep(time.Second)
+		}
+		if all := c.list(); len(all) != callersAtMost || all[0].Agent != "agent 191" || all[len(all)-1].Agent != "agent 128" {
+			t.Errorf("%d callers: %+v", len(all), all)
+		}
+	})
+}
+
+// The figures count what was answered here, and what upstream was asked for.
+func TestFigures(t *testing.T) {
+	s := newSidecar(t, func(_ *journal.Options, o *Options) {
+		o.Writes = func() (sent, saved int64) { return 7, 3 }
+		o.DataDir, o.Listen = "/data", "127.0.0.1:2689"
+	})
+	s.learn(id("n", "k"), "v")
+	s.get("/memory/n/k")
+	s.get("/memory/n/unknown")
+	s.put(id("n", "k"), "w")
+	wantStatus(t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
+	var got statusDocument
+	decode(t, s.get("/_botwired/status"), &got)
+	reads := got.Reads
+	if reads.Hits < 1 || reads.Upstream < 1 || reads.Total != reads.Hits+reads.Upstream {
+		t.Errorf("reads: %+v", reads)
+	}
+	if diff := cmp.Diff(writesDocument{Acknowledged: 2, Sent: 7, Saved: 3}, got.Writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	if got.TimeSaved != nil || got.Disk.Free != nil || got.Disk.Journal <= 0 || got.Cache.Budget != 8<<20 {
+		t.Errorf("%+v", got.figuresDocument)
+	}
+	if got.DataDir != "/data" || got.Listen != "127.0.0.1:2689" || got.StartedAt.IsZero() {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestStatusOfSomeNamespaces(t *testing.T) {
+	s := newSidecar(t)
+	for _, n := range []string{"a", "b", "c", "locked"} {
+		s.put(id(n, "k"), "v")
+	}
+	s.put(id("c", "l"), "v")
+	for query, want := range map[string]string{"": "a b c locked", "?namespaces=2": "locked c", "?namespaces=0": ""} {
+		var got statusDocument
+		decode(t, s.get("/_botwired/status"+query), &got)
+		var names []string
+		for _, n := range got.Namespaces {
+			names = append(names, n.Namespace)
+		}
+		if strings.Join(names, " ") != want || got.NamespacesTotal != 4 {
+			t.Errorf("%s: %v of %d", query, names, got.NamespacesTotal)
+		}
+	}
+}
+
+// upstreamTimes registers what the engine's measurement does.
+func upstreamTimes(o *Options) *prometheus.HistogramVec {
+	times := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "botwired_upstream_request_seconds", Help: "As measured.", Buckets: []float64{0.01, 0.05, 0.1, 1},
+	}, []string{"operation", "outcome"})
+	o.Registry.MustRegister(times)
+	return times
+}
+
+// The history has a point every ten seconds, for an hour.
+func TestHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var times *prometheus.HistogramVec
+		s := newSidecar(t, func(_ *journal.Options, o *Options) {
+			o.History = true
+			times = upstreamTimes(o)
+			o.Writes = func() (sent, saved int64) { return 4, 1 }
+		})
+		s.learn(id("n", "k"), "v")
+		s.run()
+		s.get("/memory/n/k")
+		s.put(id("n", "l"), "v")
+		times.WithLabelValues("get", "confirmed").Observe(0.04)
+		times.WithLabelValues("put", "confirmed").Observe(0.06)
+		times.WithLabelValues("put", "unanswered").Observe(9)
+		time.Sleep(historyStep + time.Second)
+		history := func() (doc struct {
+			Now     float64
+			Step    float64 `json:"step_seconds"`
+			Points  []point
+			Outages []outage
+		}) {
+			t.Helper()
+			decode(t, s.get("/_botwired/history"), &doc)
+			return doc
+		}
+		got := history()
+		if len(got.Points) != 1 || got.Step != 10 || got.Outages == nil {
+			t.Fatalf("%+v", got)
+		}
+		p := got.Points[0]
+		if p.Writes != 1 || p.Hits < 1 || p.Reads < p.Hits || p.Sent != 4 || p.Coalesced != 1 || p.Pending != 1 || p.OldestPending != 10 || got.Now-p.At != 1 {
+			t.Errorf("%+v", p)
+		}
+		if p.UpstreamP50 == nil || *p.UpstreamP50 != 50_000 || *p.UpstreamP99 != 99_000 {
+			t.Errorf("%+v", p)
+		}
+		var status statusDocument
+		// Half of the bucket from 10 to 50 ms for the hits, and of that from 50 to 100 ms for the write.
+		decode(t, s.get("/_botwired/status"), &status)
+		want := float64(status.Reads.Hits)*0.03 + 0.075
+		if status.TimeSaved == nil || *status.TimeSaved < want-0.01 || *status.TimeSaved > want {
+			t.Errorf("time saved: %v, want %v", status.TimeSaved, want)
+		}
+		time.Sleep(2 * time.Hour)
+		got = history()
+		if last := got.Points[len(got.Points)-1]; len(got.Points) != historyLength || last.UpstreamP50 != nil || last.Writes != 0 {
+			t.Errorf("%d points, the last %+v", len(got.Points), last)
+		}
+	})
+}
+
+// A time in which upstream is not up is an outage, from its first failure on.
+func TestOutagesOfTheLastHour(t *testing.T) {
+	h := &lastHour{}
+	begin := time.Unix(1e9, 0)
+	at := func(minutes int) time.Time { return begin.Add(time.Duration(minutes) * time.Minute) }
+	to := func(minutes int) *float64 { u := unix(at(minutes)); return &u }
+	want := func(outages ...outage) {
+		t.Helper()
+		if diff := cmp.Diff(outages, h.outages); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	h.look(UpstreamState{State: "up", Since: begin}, at(1))
+	h.look(UpstreamState{State: "degraded", Since: at(2), Reason: "HTTP 500"}, at(3))
+	h.look(UpstreamState{State: "degraded", Since: at(2), Reason: "HTTP 502"}, at(4))
+	want(outage{unix(at(2)), nil, "degraded", "HTTP 502"})
+	h.look(UpstreamState{State: "down", Since: at(2), Reason: "refused"}, at(5))
+	want(outage{unix(at(2)), to(5), "degraded", "HTTP 502"}, outage{unix(at(5)), nil, "down", "refused"})
+	h.look(UpstreamState{State: "up", Since: at(6)}, at(7))
+	want(outage{unix(at(2)), to(5), "degraded", "HTTP 502"}, outage{unix(at(5)), to(6), "down", "refused"})
+	h.look(UpstreamState{State: "up", Since: at(6)}, at(66))
+	want(outage{unix(at(5)), to(6), "down", "refused"})
+	for i := range 3 * outagesKept {
+		h.look(UpstreamState{State: []string{"down", "up"}[i%2], Since: at(66)}, at(66))
+	}
+	if len(h.outages) != outagesKept {
+		t.Errorf("%d outages are kept", len(h.outages))
+	}
+}
+
+func TestQuantiles(t *testing.T) {
+	b := &buckets{bounds: []float64{1, 2, 4}, counts: []uint64{10, 10, 20}, total: 30}
+	for q, want := range map[float64]float64{0.1: 0.3, 0.5: 3, 0.99: 4} {
+		if got, ok := b.quantile(q); !ok || got != want {
+			t.Errorf("%v: %v, want %v", q, got, want)
+		}
+	}
+	if _, ok := new(buckets).quantile(0.5); ok {
+		t.Error("a quantile of nothing")
+	}
+	later := &buckets{bounds: b.bounds, counts: []uint64{10, 12, 22}, total: 32}
+	if since := later.since(b); since.total != 2 || since.counts[1] != 2 {
+		t.Errorf("%+v", since)
+	}
+}
