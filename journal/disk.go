@@ -26,7 +26,7 @@ func (d *Disk) Usage() (u DiskUsage, err error) {
 		return u, err
 	}
 	defer d.store.Release()
-	all, free, err := d.store.Space()
+	all, free, err := store.Space(d.store)
 	if err != nil {
 		return u, err
 	}

@@ -28,6 +28,9 @@ func newKnownDocument(k journal.Known) knownDocument {
 	return doc
 }
 
+// catalogue lists what is known here.
+type catalogue struct{ *surface }
+
 type knownEntries struct {
 	Entries []knownDocument `json:"entries"`
 	Next    *string         `json:"next"`
@@ -37,7 +40,7 @@ type knownEntries struct {
 
 // entries lists what is known here of a namespace, in the order of the keys: more than BotWire
 // can list.
-func (s *surface) entries(w http.ResponseWriter, r *http.Request) error {
+func (c catalogue) entries(w http.ResponseWriter, r *http.Request) error {
 	namespace, err := givenNamespace(r)
 	if err != nil {
 		return err
@@ -51,7 +54,7 @@ func (s *surface) entries(w http.ResponseWriter, r *http.Request) error {
 	if refusal := wire.CheckEntry(namespace, prefix); prefix != "" && refusal != nil {
 		return refusal
 	}
-	found, listed, err := s.journal.Keys.Known(namespace, prefix, query.Get("after"), limit+1)
+	found, listed, err := c.journal.Keys.Known(namespace, prefix, query.Get("after"), limit+1)
 	if err != nil {
 		return err
 	}

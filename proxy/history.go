@@ -192,9 +192,8 @@ func orElse(a, b float64) float64 {
 	return a
 }
 
-// historyOf answers with the last hour.
-func (s *surface) historyOf(w http.ResponseWriter, _ *http.Request) error {
-	h := s.history
+// answer answers with the last hour.
+func (h *lastHour) answer(w http.ResponseWriter, _ *http.Request) error {
 	h.mu.Lock()
 	doc := map[string]any{
 		"now": unix(time.Now()), "step_seconds": historyStep.Seconds(),

@@ -26,16 +26,16 @@ const (
 	countedFirst  = countedAtMost / maxNamespaces / 2
 )
 
-// listNamespaces lists the namespaces of whose entries something is known here, by name.
-func (s *surface) listNamespaces(w http.ResponseWriter, r *http.Request) error {
+// namespaces lists the namespaces of whose entries something is known here, by name.
+func (c catalogue) namespaces(w http.ResponseWriter, r *http.Request) error {
 	limit, err := numberParameter(r, "limit", defaultLimit, 1, maxNamespaces)
 	if err != nil {
 		return err
 	}
-	s.awaitIndex(r.Context())
+	c.awaitIndex(r.Context())
 	query := r.URL.Query()
 	match := strings.ToLower(query.Get("match"))
-	names, err := s.journal.Keys.Namespaces(query.Get("after"), limit+1, func(name string) bool {
+	names, err := c.journal.Keys.Namespaces(query.Get("after"), limit+1, func(name string) bool {
 		return strings.Contains(strings.ToLower(name), match)
 	})
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *surface) listNamespaces(w http.ResponseWriter, r *http.Request) error {
 		names = names[:limit]
 		next = &names[limit-1]
 	}
-	of := s.namespacesByName(s.journal.Stats(), func(name string) bool {
+	of := c.namespacesByName(c.journal.Stats(), func(name string) bool {
 		_, found := slices.BinarySearch(names, name)
 		return found
 	})
@@ -56,10 +56,10 @@ func (s *surface) listNamespaces(w http.ResponseWriter, r *http.Request) error {
 			docs[i].namespaceDocument = *known
 		} else {
 			docs[i].Namespace = name
-			docs[i].setSize(s.sizes.Of(name))
+			docs[i].setSize(c.sizes.Of(name))
 		}
 	}
-	if err := countEntries(s.journal.Keys, docs, countedAtMost, countedFirst); err != nil {
+	if err := countEntries(c.journal.Keys, docs, countedAtMost, countedFirst); err != nil {
 		return err
 	}
 	return writeDocument(w, http.StatusOK, map[string]any{"namespaces": docs, "next": next})

@@ -108,7 +108,7 @@ func (s *surface) reportRestore(w http.ResponseWriter, status int, doc restoreDo
 }
 
 // forgetEntry drops the local copy of one entry: the next reader asks upstream.
-func (s *surface) forgetEntry(w http.ResponseWriter, id journal.ID) error {
+func forgetEntry(s *surface, w http.ResponseWriter, id journal.ID) error {
 	gone, err := s.journal.Disk.Forget(id)
 	if errors.Is(err, journal.ErrPending) {
 		return wire.Detail(http.StatusConflict, fmt.Sprintf(
@@ -133,7 +133,7 @@ func (s *surface) forget(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		return s.forgetEntry(w, id)
+		return forgetEntry(s, w, id)
 	}
 	namespace, err := givenNamespace(r)
 	if err != nil {

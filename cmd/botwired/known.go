@@ -45,14 +45,14 @@ func (p *process) listKnown(ctx context.Context, c *client, namespace, prefix st
 		if err := c.decode(body, &part); err != nil {
 			return err
 		}
+		if part.Next != nil && *part.Next <= after {
+			return c.foreign() // it would go on for ever
+		}
 		if err := p.printKnown(c, part.Entries, printed == 0, asJSON); err != nil {
 			return err
 		}
 		printed, complete = printed+len(part.Entries), part.Complete
 		if more = part.Next != nil && printed < most; more {
-			if *part.Next <= after {
-				return c.foreign() // it would go on for ever
-			}
 			after = *part.Next
 		}
 	}

@@ -17,7 +17,7 @@ func TestListKnown(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "list", "ns", "--prefix", "user_"), ""+
 		"KEY     BYTES  UPDATED               STATE\n"+
 		"user_1  0      2023-11-14T22:13:20Z  pending delete\n"+
-		"user_2  12     2023-11-14T22:13:20Z  settled\n")
+		"user_2  12  2023-11-14T22:13:20Z  settled\n") // each page is aligned by itself
 	wantOutput(t, at(t, d, nil, "list", "ns", "--prefix", "user_", "--json"), first+"\n"+second+"\n")
 	got := at(t, d, nil, "list", "ns", "--prefix", "", "--limit", "1")
 	if want := "these are the keys that botwired knows, and upstream may have more: it has not listed all of ns\n"; got.code != exitOK || got.stderr != want {

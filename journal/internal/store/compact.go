@@ -24,7 +24,7 @@ func (s *Store) UsageSpan(from, to []byte) (int64, error) {
 
 // Space is how many bytes the store's files take, and how many are free on their disk for this
 // user: negative if the file system cannot tell.
-func (s *Store) Space() (used, free int64, err error) {
+func Space(s *Store) (used, free int64, err error) {
 	used = int64(s.db.Metrics().DiskSpaceUsage())
 	usage, err := s.opts.FS.GetDiskUsage(s.opts.Dir)
 	if errors.Is(err, vfs.ErrUnsupported) {
