@@ -153,6 +153,12 @@ microbench: $(BENCHSTAT) ## Run the packages' benchmarks ROUNDS times; BASE=main
 $(BENCHSTAT): tools/go.mod
 	cd tools && $(GO) build -o ../$(BENCHSTAT) golang.org/x/perf/cmd/benchstat
 
+.PHONY: promtool
+promtool: build ## Check the alert rules and the daemon's metrics with Prometheus' own tool
+	@command -v promtool >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends prometheus; } >&2
+	@deploy/check
+
 .PHONY: e2e
 e2e: ## Run BotWire's own clients, Python and Node, against the daemon
 	proof/e2e/run

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/botwired/botwired/internal/trace"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
@@ -46,6 +47,7 @@ type question struct {
 	ID     journal.ID // without a key for a LIST
 	Waits  bool       // it waits out a short outage
 	answer chan struct{}
+	trace  trace.Context
 }
 
 func newFakeUpstream() *fakeUpstream {
@@ -87,6 +89,7 @@ func (u *fakeUpstream) TooLong() error { return unavailable{time.Second} }
 
 // give returns when an answer that has been made may be given.
 func (u *fakeUpstream) give(ctx context.Context, q *question) error {
+	q.trace = trace.From(ctx)
 	u.mu.Lock()
 	u.asked = append(u.asked, *q)
 	down, refusal, held, released, panics := u.down, u.refusal, u.held, u.released, u.panics

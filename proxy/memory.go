@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/trace"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
@@ -32,25 +33,29 @@ type memory struct {
 	bodies        *wire.Bodies
 	metrics       *metrics
 	restorer      *restorer
+	traces        *trace.Writes
+	tracer        Tracer
 }
 
-func (m *memory) answerEntry(w http.ResponseWriter, r *http.Request, id journal.ID) error {
-	switch r.Method {
-	case http.MethodGet:
-		return m.get(w, r, id)
-	case http.MethodPut:
-		return m.put(w, r, id)
-	case http.MethodDelete:
-		return m.delete(w, r, id)
+func (m *memory) answerEntry(w http.ResponseWriter, r *http.Request, id journal.ID, c *call) error {
+	c.enter(m, verbOf(r.Method), id.Namespace)
+	switch c.verb {
+	case getEntry:
+		return m.get(w, r, id, c)
+	case putEntry:
+		return m.put(w, r, id, c)
+	case deleteEntry:
+		return m.delete(w, r, id, c)
 	}
 	return wire.MethodNotAllowed()
 }
 
 // answerListing answers LIST.
-func (m *memory) answerListing(w http.ResponseWriter, r *http.Request, namespace string) error {
+func (m *memory) answerListing(w http.ResponseWriter, r *http.Request, namespace string, c *call) error {
 	if r.Method != http.MethodGet {
 		return wire.MethodNotAllowed()
 	}
+	c.enter(m, listKeys, namespace)
 	limit, refusal := wire.ParseList(r.URL.RawQuery, namespace)
 	if refusal != nil {
 		return refusal
@@ -62,13 +67,15 @@ func (m *memory) answerListing(w http.ResponseWriter, r *http.Request, namespace
 	}
 	a := found.answer()
 	if found.freshness != cache.Fresh {
-		if a, err = m.askUpstream(d, found, &listing{m, namespace, limit}); err != nil {
+		if a, err = c.read(m, d, found, &listing{m, namespace, limit}); err != nil {
 			return err
 		}
 	}
+	c.outcome = outcome(a.source)
 	m.metrics.lists[a.source].Inc()
 	observed(w).answer(a)
 	a.describe(w.Header())
+	c.tellTime(w.Header())
 	if a.item.Incomplete {
 		w.Header().Set("Botwired-List", listingIncomplete)
 	}
@@ -76,11 +83,11 @@ func (m *memory) answerListing(w http.ResponseWriter, r *http.Request, namespace
 	return nil
 }
 
-func (m *memory) get(w http.ResponseWriter, r *http.Request, id journal.ID) error {
+func (m *memory) get(w http.ResponseWriter, r *http.Request, id journal.ID, c *call) error {
 	if refusal := wire.CheckEntry(id.Namespace, id.Key); refusal != nil {
 		return refusal
 	}
-	c, err := parseConditions(r.Header)
+	wanted, err := parseConditions(r.Header)
 	if err != nil {
 		return err
 	}
@@ -89,30 +96,32 @@ func (m *memory) get(w http.ResponseWriter, r *http.Request, id journal.ID) erro
 	if err != nil {
 		return err
 	}
-	return m.finishGet(w, id, d, c, found)
+	return m.finishGet(w, id, d, wanted, found, c)
 }
 
 // finishGet answers a GET, given what was found here.
-func (m *memory) finishGet(w http.ResponseWriter, id journal.ID, d directives, c conditions, found found) error {
+func (m *memory) finishGet(w http.ResponseWriter, id journal.ID, d directives, wanted conditions, found found, c *call) error {
 	a := found.answer()
 	if found.freshness != cache.Fresh {
 		var err error
-		if a, err = m.askUpstream(d, found, &entry{m, id, found.generation, d.noStore}); err != nil {
+		if a, err = c.read(m, d, found, &entry{m, id, found.generation, d.noStore}); err != nil {
 			return err
 		}
 	}
+	c.outcome = outcome(a.source)
 	m.metrics.reads[a.source].Inc()
 	observed(w).answer(a)
 	a.describe(w.Header())
+	c.tellTime(w.Header())
 	if a.item.Body == nil {
 		wire.NotFound(id.Namespace, id.Key).Write(w)
 		return nil
 	}
 	w.Header()["Etag"] = a.item.Tag[:]
 	switch {
-	case c.changed(a.item):
+	case wanted.changed(a.item):
 		return errNotAsMatched
-	case c.unchanged(a.item):
+	case wanted.unchanged(a.item):
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}

@@ -21,6 +21,8 @@ type metrics struct {
 	namespaceFull prometheus.Counter
 	unavailable   prometheus.Counter
 	failed        prometheus.Counter
+	latencies     *latencies
+	figures       *figures
 }
 
 func newMetrics(opts Options, watching *intruders) (*metrics, error) {
@@ -36,6 +38,7 @@ func newMetrics(opts Options, watching *intruders) (*metrics, error) {
 		namespaceFull: requests.WithLabelValues("put", "namespace_full"),
 		unavailable:   requests.WithLabelValues("any", "unavailable"),
 		failed:        requests.WithLabelValues("any", "failed"),
+		latencies:     newLatencies(),
 	}
 	for from, names := range sourceNames {
 		m.reads[from] = requests.WithLabelValues("get", names.label)
@@ -44,7 +47,8 @@ func newMetrics(opts Options, watching *intruders) (*metrics, error) {
 	for _, op := range []journal.Op{journal.Put, journal.Delete} {
 		m.acknowledged[op] = requests.WithLabelValues(op.String(), "acknowledged")
 	}
-	for _, c := range []prometheus.Collector{requests, &collector{opts, watching}} {
+	m.figures = newFigures(opts, m)
+	for _, c := range []prometheus.Collector{requests, m.latencies.histograms, &collector{opts, watching, m.figures}} {
 		if err := opts.Registry.Register(c); err != nil {
 			return nil, fmt.Errorf("metrics: %w", err)
 		}
@@ -62,53 +66,114 @@ var (
 	damagedCopiesDesc = desc("botwired_damaged_copies_total", "Settled copies and listings that were found damaged since the start and asked of upstream anew.")
 	damagedTablesDesc = desc("botwired_damaged_tables_total", "Tables of the journal that were found damaged since the start.")
 	intrudersDesc     = desc("botwired_exclusive_foreign_writes_total", "Writes of others that were found since the start in namespaces that are set exclusive.")
-	doubtsDesc        = prometheus.NewDesc("botwired_identity_doubts_total", "How often the daemon had reason to take what it knew for old, by reason: a copied or restored data directory, a machine or process that stood still.", []string{"reason"}, nil)
+	doubtsDesc        = desc("botwired_identity_doubts_total", "How often the daemon had reason to take what it knew for old, by reason: a copied or restored data directory, a machine or process that stood still.", "reason")
 	upstreamUpDesc    = desc("botwired_upstream_up", "0 while upstream is down, else 1.")
 	suspectDesc       = desc("botwired_suspect_namespaces", "Namespaces of which upstream no longer holds many of the entries that it has confirmed: a person has to decide.")
 	olderAnswersDesc  = desc("botwired_older_answers_total", "Answers of upstream since the start that showed an older state than was known, and did not count.")
 	concurrencyDesc   = desc("botwired_upstream_concurrency", "Requests that may be under way upstream: fewer than upstream.concurrency while upstream does not take as many.")
+	refusesDesc       = desc("botwired_journal_refuses_writes", "1 while the journal takes no writes, for want of room or because it has failed, else 0.")
+	coalescedDesc     = desc("botwired_coalesced_writes_total", "Writes since the start that needed no request upstream, as a newer one took their place.")
+	quotaLeftDesc     = desc("botwired_quota_least_left_ratio", "The part of its quota that the namespace has left which is nearest to its end; 1 if no namespace has used any.")
+	cacheDesc         = desc("botwired_cache_bytes", "Size of the answers in memory, keys included.")
+	cacheBudgetDesc   = desc("botwired_cache_budget_bytes", "Size that the answers in memory may have: cache.memory.")
+	journalDesc       = desc("botwired_journal_bytes", "Size of the journal on the disk, without the settled copies.")
+	copiesDesc        = desc("botwired_copies_bytes", "Size of the settled copies and listings on the disk.")
+	freeDesc          = desc("botwired_disk_free_bytes", "Free space on the journal's disk, for the daemon's user.")
 )
 
-func desc(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
 
 // collector reads the state of the journal once for each scrape.
 type collector struct {
 	opts      Options
 	intruders *intruders
+	figures   *figures
 }
 
-func (c *collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+// Describe implements [prometheus.Collector]. Some metrics have no value yet.
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		pendingDesc, pendingBytesDesc, oldestPendingDesc, deadLettersDesc, openLettersDesc, receiptsDesc,
+		damagedCopiesDesc, damagedTablesDesc, intrudersDesc, doubtsDesc, upstreamUpDesc, suspectDesc, olderAnswersDesc,
+		concurrencyDesc, refusesDesc, coalescedDesc, quotaLeftDesc, cacheDesc, cacheBudgetDesc, journalDesc, copiesDesc, freeDesc,
+	} {
+		ch <- d
+	}
+}
 
+// Collect implements [prometheus.Collector].
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	set := func(of prometheus.ValueType) func(*prometheus.Desc, float64, ...string) {
+		return func(d *prometheus.Desc, v float64, labels ...string) {
+			ch <- prometheus.MustNewConstMetric(d, of, v, labels...)
+		}
+	}
+	gauge, counter := set(prometheus.GaugeValue), set(prometheus.CounterValue)
 	st := c.opts.Journal.Stats()
-	up, upstream := 1.0, c.opts.UpstreamState()
-	if upstream.State == "down" {
-		up = 0
+	c.collectState(&st, gauge)
+	c.collectCounts(&st, counter)
+	used, budget := c.opts.Cache.Size()
+	gauge(cacheDesc, float64(used))
+	gauge(cacheBudgetDesc, float64(budget))
+	if disk, err := c.figures.onDisk(); err == nil { // a journal that is closed has no size
+		gauge(journalDesc, float64(disk.Journal))
+		gauge(copiesDesc, float64(disk.Copies))
+		if disk.Free != nil {
+			gauge(freeDesc, float64(*disk.Free))
+		}
 	}
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+func (c *collector) collectState(st *journal.Stats, gauge func(*prometheus.Desc, float64, ...string)) {
+	is := func(yes bool) float64 {
+		if yes {
+			return 1
+		}
+		return 0
 	}
+	upstream := c.opts.UpstreamState()
 	gauge(pendingDesc, float64(st.Pending))
 	gauge(pendingBytesDesc, float64(st.PendingBytes))
 	gauge(oldestPendingDesc, st.OldestAge().Seconds())
 	gauge(deadLettersDesc, float64(st.DeadLetters))
 	gauge(openLettersDesc, float64(st.OpenDeadLetters))
 	gauge(receiptsDesc, float64(st.Receipts))
-	gauge(upstreamUpDesc, up)
+	gauge(upstreamUpDesc, is(upstream.State != "down"))
 	gauge(suspectDesc, float64(len(c.opts.Journal.Belief.Suspects())))
 	gauge(concurrencyDesc, float64(upstream.Concurrency.Now))
-	counter := func(d *prometheus.Desc, n int64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+	gauge(refusesDesc, is(c.opts.Journal.Err() != nil))
+	if c.opts.Quotas != nil {
+		gauge(quotaLeftDesc, leastLeft(c.opts.Quotas()))
 	}
+}
+
+// leastLeft is the part of its quota that the namespace has left which is nearest to its end.
+func leastLeft(quotas map[string]Quota) float64 {
+	least := 1.0
+	for _, q := range quotas {
+		if q.Limit > 0 {
+			least = min(least, float64(q.Left)/float64(q.Limit))
+		}
+	}
+	return least
+}
+
+func (c *collector) collectCounts(st *journal.Stats, counter func(*prometheus.Desc, float64, ...string)) {
 	for reason, n := range c.opts.Identity.State().Doubts {
-		counter(doubtsDesc, int64(n), string(reason))
+		counter(doubtsDesc, float64(n), string(reason))
 	}
-	counter(damagedCopiesDesc, st.DamagedCopies)
-	counter(damagedTablesDesc, st.DamagedTables)
-	counter(intrudersDesc, c.intruders.total.Load())
 	older := 0
 	for _, n := range c.opts.Journal.Belief.OlderAnswers() {
 		older += n
 	}
-	counter(olderAnswersDesc, int64(older))
+	counter(damagedCopiesDesc, float64(st.DamagedCopies))
+	counter(damagedTablesDesc, float64(st.DamagedTables))
+	counter(intrudersDesc, float64(c.intruders.total.Load()))
+	counter(olderAnswersDesc, float64(older))
+	if c.opts.Writes != nil {
+		_, coalesced := c.opts.Writes()
+		counter(coalescedDesc, float64(coalesced))
+	}
 }

@@ -35,8 +35,9 @@ func writeDocument(w http.ResponseWriter, status int, doc any) error {
 	return nil
 }
 
-// fail turns an error into an answer, and logs errors that are this daemon's fault.
-func (s *Server) fail(ctx context.Context, w http.ResponseWriter, method, path string, err error) {
+// fail turns an error into an answer, logs errors that are this daemon's fault, and returns what
+// that makes of the request.
+func (s *Server) fail(ctx context.Context, w http.ResponseWriter, method, path string, err error) (became outcome) {
 	var refusal *wire.Refusal
 	var later interface{ RetryAfter() time.Duration }
 	var said answered
@@ -46,36 +47,46 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, method, path s
 	}
 	switch {
 	case errors.As(err, &refusal):
+		became = wasRefused
 		s.metrics.refused.Inc()
 	case errors.Is(err, journal.ErrFull):
+		became = wasFull
 		s.metrics.full.Inc()
 		refusal = wire.Detail(http.StatusInsufficientStorage, "the write was not taken, and nothing of it is kept: "+err.Error()+". "+whileFull)
 	case isNamespaceFull(err):
+		became = wasNamespaceFull
 		s.metrics.namespaceFull.Inc()
 		refusal = wire.Detail(http.StatusRequestEntityTooLarge, "the write was not taken, and nothing of it is kept: "+err.Error())
 	case errors.Is(err, journal.ErrNoDeadLetter):
+		became = wasRefused
 		refusal = wire.Detail(http.StatusNotFound, err.Error())
 	case errors.As(err, &said):
+		became = wasRefused
 		s.metrics.refused.Inc()
 		refusal = passedOn(w, said)
 	case errors.As(err, &unwritten):
+		became = wasUnavailable
 		s.metrics.unavailable.Inc()
 		if wait := unwritten.RetryAfter(); wait > 0 {
 			w.Header().Set("Retry-After", retryAfter(wait))
 		}
 		refusal = wire.Detail(unwritten.WriteStatus(), err.Error())
 	case errors.As(err, &later):
+		became = wasUnavailable
 		s.metrics.unavailable.Inc()
 		w.Header().Set("Retry-After", retryAfter(later.RetryAfter()))
 		refusal = wire.Detail(http.StatusServiceUnavailable, notAnswered(err))
 	case ctx.Err() != nil, errors.Is(err, context.Canceled):
+		became = wasEnded
 		refusal = shuttingDown(w) // or the caller is gone, and reads nothing
 	default:
+		became = wasFailed
 		s.metrics.failed.Inc()
 		s.logger.Error("request failed", "method", method, "path", path, "error", err)
 		refusal = wire.Detail(http.StatusInternalServerError, "internal error: see botwired's log")
 	}
 	refusal.Write(w)
+	return became
 }
 
 func isNamespaceFull(err error) bool {

@@ -27,6 +27,7 @@ import (
 
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/identity"
+	"github.com/botwired/botwired/internal/trace"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
@@ -155,6 +156,10 @@ type Options struct {
 	DataDir, Listen string
 	// Sizes are those of Journal; nil if it has none.
 	Sizes *journal.Sizes
+	// Traces remembers the traces of writes for when they are sent; nil if nobody asks.
+	Traces *trace.Writes
+	// Tracer makes spans of requests; nil makes none.
+	Tracer Tracer
 	// Identity is the daemon's; nil if it never doubts it.
 	Identity Identity
 	// Version is the daemon's.
@@ -181,6 +186,9 @@ type Server struct {
 
 // New returns a server; it is an error to register its metrics twice.
 func New(opts Options) (*Server, error) {
+	if opts.Traces == nil {
+		opts.Traces = trace.NewWrites()
+	}
 	if opts.Identity == nil {
 		opts.Identity = undoubted{}
 	}
@@ -199,7 +207,7 @@ func New(opts Options) (*Server, error) {
 	m := &memory{
 		journal: opts.Journal, cache: opts.Cache, upstream: opts.Upstream, flusher: opts.Flusher, identity: opts.Identity,
 		policy: opts.Policy, writesThrough: opts.WriteThrough, passing: newPassing(), offline: &offline{opts.Journal, opts.AssumeAbsent, opts.WriteThrough}, intruders: watching,
-		used: newInUse(), callers: newCallers(), metrics: counters, bodies: wire.NewBodies(), tasks: running,
+		used: newInUse(), callers: newCallers(), metrics: counters, bodies: wire.NewBodies(), traces: opts.Traces, tracer: opts.Tracer, tasks: running,
 		fetches: &fetches{tasks: running, logger: opts.Logger},
 	}
 	m.prefetches = newPrefetches(m, running, opts.Logger)
@@ -242,16 +250,16 @@ func (s *Server) Close() { s.tasks.close() }
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	seen := s.surface.monitor.beginHTTP(r)
-	s.serve(r.Context(), w, r.Method, r.URL.Path, seen, func(w http.ResponseWriter) error { return s.route(w, r) })
+	c := &call{began: time.Now(), trace: trace.FromHeader(r.Header), seen: s.surface.monitor.beginHTTP(r)}
+	s.serve(r.Context(), w, r.Method, r.URL.Path, c, func(w http.ResponseWriter) error { return s.route(w, r, c) })
 }
 
-// serve has handle answer a request, and turns its error or its panic into an answer.
+// serve has handle answer a call, turns its error or its panic into an answer, and measures it.
 func (s *Server) serve(
-	ctx context.Context, w http.ResponseWriter, method, path string, seen *observation, handle func(http.ResponseWriter) error,
+	ctx context.Context, w http.ResponseWriter, method, path string, c *call, handle func(http.ResponseWriter) error,
 ) {
-	if seen != nil {
-		observing := &observedWriter{ResponseWriter: w, seen: seen}
+	if c.seen != nil {
+		observing := &observedWriter{ResponseWriter: w, seen: c.seen}
 		defer observing.end()
 		w = observing
 	}
@@ -261,11 +269,13 @@ func (s *Server) serve(
 	}
 	defer s.tasks.done()
 	if err := recovered(s.logger, func() error { return handle(w) }); err != nil {
-		s.fail(ctx, w, method, path, err)
+		c.tellTime(w.Header())
+		c.outcome = s.fail(ctx, w, method, path, err)
 	}
+	c.leave(s.memory)
 }
 
-func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) route(w http.ResponseWriter, r *http.Request, c *call) error {
 	if path, ok := strings.CutPrefix(r.URL.Path+"/", surfacePrefix); ok {
 		return s.surface.answer(w, r, strings.TrimSuffix(path, "/"))
 	}
@@ -276,10 +286,10 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 	switch route.Kind {
 	case wire.EntryRoute:
 		s.memory.callers.note([]byte(r.UserAgent()))
-		return s.memory.answerEntry(w, r, journal.ID{Namespace: route.Namespace, Key: route.Key})
+		return s.memory.answerEntry(w, r, journal.ID{Namespace: route.Namespace, Key: route.Key}, c)
 	case wire.ListRoute:
 		s.memory.callers.note([]byte(r.UserAgent()))
-		return s.memory.answerListing(w, r, route.Namespace)
+		return s.memory.answerListing(w, r, route.Namespace, c)
 	case wire.Missing:
 		return wire.Detail(http.StatusNotFound, "Not Found")
 	case wire.Redirect:

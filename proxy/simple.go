@@ -4,9 +4,11 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/fastpath"
+	"github.com/botwired/botwired/internal/trace"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
@@ -23,14 +25,26 @@ func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, l
 	defer s.tasks.done()
 	seen := s.surface.monitor.begin(r.Method, r.Path, route)
 	s.memory.callers.note(r.Agent)
-	answer, rest, err := s.atOnce(journal.ID{Namespace: route.Namespace, Key: route.Key}, r, dst, seen)
+	began := time.Now()
+	id, c := journal.ID{Namespace: route.Namespace, Key: route.Key}, (*call)(nil)
+	if s.memory.tracer != nil {
+		c = &call{began: began, trace: traceOf(r)}
+		c.enter(s.memory, verbOf(r.Method), id.Namespace)
+	}
+	answer, rest, from, err := s.atOnce(id, r, c, seen, dst)
 	switch {
 	case err != nil:
-		return nil, s.later(r, seen, func(context.Context, http.ResponseWriter) error { return err })
+		return nil, s.later(r, began, c, seen, func(context.Context, http.ResponseWriter, *call) error { return err })
 	case rest != nil:
-		return nil, s.later(r, seen, rest)
+		return nil, s.later(r, began, c, seen, rest)
 	}
 	seen.end(http.StatusOK)
+	if c != nil {
+		c.outcome = from
+		c.leave(s.memory)
+		return answer, nil
+	}
+	s.metrics.latencies.observe(&call{verb: verbOf(r.Method), outcome: from, began: began})
 	return answer, nil
 }
 
@@ -39,22 +53,34 @@ func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, l
 func BodyMatters(r *fastpath.Request) bool { return wire.ParseRoute(r.Path).Kind == wire.EntryRoute }
 
 // finish is the rest of the way of a request, for which upstream may be asked.
-type finish func(ctx context.Context, w http.ResponseWriter) error
+type finish func(ctx context.Context, w http.ResponseWriter, c *call) error
 
 // atOnce answers as far as it can without waiting.
-func (s *Server) atOnce(id journal.ID, r *fastpath.Request, dst []byte, seen *observation) (answer []byte, rest finish, err error) {
+func (s *Server) atOnce(
+	id journal.ID, r *fastpath.Request, c *call, seen *observation, dst []byte,
+) (answer []byte, rest finish, from outcome, err error) {
 	defer recoverPanic(s.logger, &err)
 	if r.Method == http.MethodPut {
-		return s.memory.putSimple(id, r, dst, seen)
+		answer, rest, err = s.memory.putSimple(id, r, c, seen, dst)
+		return answer, rest, wasAcknowledged, err
 	}
-	return s.memory.getSimple(id, r.Date, dst, seen)
+	return s.memory.getSimple(id, r.Date, seen, dst)
 }
 
-func (s *Server) later(r *fastpath.Request, seen *observation, rest finish) fastpath.Later {
+func (s *Server) later(r *fastpath.Request, began time.Time, c *call, seen *observation, rest finish) fastpath.Later {
 	method, path := r.Method, r.Path
-	return func(ctx context.Context, w http.ResponseWriter) {
-		s.serve(ctx, w, method, path, seen, func(w http.ResponseWriter) error { return rest(ctx, w) })
+	if c == nil {
+		c = &call{verb: verbOf(r.Method), began: began, trace: traceOf(r)}
 	}
+	c.seen = seen
+	return func(ctx context.Context, w http.ResponseWriter) {
+		s.serve(ctx, w, method, path, c, func(w http.ResponseWriter) error { return rest(ctx, w, c) })
+	}
+}
+
+// traceOf is the trace that a simple request is a part of.
+func traceOf(r *fastpath.Request) trace.Context {
+	return trace.Parse(string(r.TraceParent), string(r.TraceState))
 }
 
 // copiedValue is the size, in bytes, of the largest answer that is copied to be sent:
@@ -63,18 +89,20 @@ const copiedValue = 16 << 10
 
 // getSimple answers a GET at once if a fresh value is known here. Else the rest goes on
 // from what was found.
-func (m *memory) getSimple(id journal.ID, date string, dst []byte, seen *observation) (answer []byte, rest finish, err error) {
+func (m *memory) getSimple(
+	id journal.ID, date string, seen *observation, dst []byte,
+) (answer []byte, rest finish, from outcome, err error) {
 	if refusal := wire.CheckEntry(id.Namespace, id.Key); refusal != nil {
-		return nil, nil, refusal
+		return nil, nil, from, refusal
 	}
 	found, err := m.findEntry(id, anyAge)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, from, err
 	}
 	if found.freshness != cache.Fresh || found.item.Body == nil || len(found.item.Body) > copiedValue {
-		return nil, func(_ context.Context, w http.ResponseWriter) error {
-			return m.finishGet(w, id, anyAge, conditions{}, found)
-		}, nil
+		return nil, func(_ context.Context, w http.ResponseWriter, c *call) error {
+			return m.finishGet(w, id, anyAge, conditions{}, found, c)
+		}, from, nil
 	}
 	a := found.answer()
 	m.metrics.reads[a.source].Inc()
@@ -91,14 +119,16 @@ func (m *memory) getSimple(id journal.ID, date string, dst []byte, seen *observa
 	dst = append(dst, "\r\nEtag: "...)
 	dst = append(dst, a.item.Tag[0]...)
 	dst = append(dst, "\r\n"...)
-	return appendBody(dst, date, a.item.Body), nil, nil
+	return appendBody(dst, date, a.item.Body), nil, outcome(a.source), nil
 }
 
 // jsonHeader is the part of a simple request's header that says how to read its body.
 var jsonHeader = http.Header{"Content-Type": jsonType}
 
 // putSimple checks in the order of [wire.Bodies.ReadPut].
-func (m *memory) putSimple(id journal.ID, r *fastpath.Request, dst []byte, seen *observation) (answer []byte, rest finish, err error) {
+func (m *memory) putSimple(
+	id journal.ID, r *fastpath.Request, c *call, seen *observation, dst []byte,
+) (answer []byte, rest finish, err error) {
 	value, refusal := wire.DecodePut(jsonHeader, r.Body)
 	seen.put(value)
 	seen.body(len(r.Body))
@@ -109,8 +139,8 @@ func (m *memory) putSimple(id journal.ID, r *fastpath.Request, dst []byte, seen 
 		return nil, nil, refusal
 	}
 	if m.writesThrough(id.Namespace) {
-		return nil, func(ctx context.Context, w http.ResponseWriter) error {
-			return putThrough(ctx, m, w, newPut(id, value), conditions{})
+		return nil, func(ctx context.Context, w http.ResponseWriter, c *call) error {
+			return putThrough(ctx, m, w, newPut(id, value), conditions{}, c)
 		}, nil
 	}
 	written, err := m.store(newPut(id, value))
@@ -118,6 +148,12 @@ func (m *memory) putSimple(id journal.ID, r *fastpath.Request, dst []byte, seen 
 		return nil, nil, err
 	}
 	seen.acknowledged()
+	switch {
+	case c != nil:
+		m.traces.Note(id.String(), written.Seq, c.trace)
+	case len(r.TraceParent) > 0:
+		m.traces.Note(id.String(), written.Seq, traceOf(r))
+	}
 	dst = append(dst, "HTTP/1.1 200 OK\r\nBotwired-Write: pending; seq="...)
 	dst = strconv.AppendUint(dst, written.Seq, 10)
 	dst = append(dst, "\r\nEtag: "...)

@@ -68,7 +68,7 @@ type passage struct {
 // writeThrough has upstream carry a write out. It returns when the write is over, which may
 // take longer than the server's own limits allow.
 func (m *memory) writeThrough(
-	ctx context.Context, w http.ResponseWriter, write journal.NewWrite, c conditions,
+	ctx context.Context, w http.ResponseWriter, write journal.NewWrite, wanted conditions, c *call,
 ) (written journal.Write, settled bool, err error) {
 	m.used.note(write.Namespace)
 	// If the deadline cannot be moved, the answer may be lost, as any can.
@@ -76,15 +76,21 @@ func (m *memory) writeThrough(
 	defer func() { _ = allow(w, 0) }()
 	ctx, cancel := m.tasks.patience(ctx, maxFlushTimeout)
 	defer cancel()
-	p := &passage{m: m, write: write, c: c, over: make(chan struct{})}
+	p := &passage{m: m, write: write, c: wanted, over: make(chan struct{})}
 	defer p.end()
+	m.traces.Note(write.String(), 0, c.trace)
+	defer m.traces.Forget(write.String(), c.trace)
+	began := time.Now()
 	written, settled, err = m.flusher.WriteThrough(ctx, write, p.ready)
+	c.waitedSince(began)
+	c.tellTime(w.Header())
 	switch {
 	case errors.Is(err, journal.ErrChanged):
 		return written, false, errNotAsMatched // a newer write undoes this one
 	case errors.Is(err, journal.ErrAbsent):
 		return written, false, p.absent()
 	case err == nil:
+		c.outcome = wasThrough
 		m.metrics.acknowledged[write.Op].Inc()
 	}
 	return written, settled, err
@@ -159,8 +165,10 @@ func (p *passage) absent() error {
 	return wire.NotFound(p.write.Namespace, p.write.Key)
 }
 
-func putThrough(ctx context.Context, m *memory, w http.ResponseWriter, write journal.NewWrite, c conditions) error {
-	written, settled, err := m.writeThrough(ctx, w, write, c)
+func putThrough(
+	ctx context.Context, m *memory, w http.ResponseWriter, write journal.NewWrite, wanted conditions, c *call,
+) error {
+	written, settled, err := m.writeThrough(ctx, w, write, wanted, c)
 	if err != nil {
 		return err
 	}
@@ -171,8 +179,10 @@ func putThrough(ctx context.Context, m *memory, w http.ResponseWriter, write jou
 	return nil
 }
 
-func deleteThrough(ctx context.Context, m *memory, w http.ResponseWriter, id journal.ID, c conditions) error {
-	written, settled, err := m.writeThrough(ctx, w, journal.NewWrite{ID: id, Op: journal.Delete}, c)
+func deleteThrough(
+	ctx context.Context, m *memory, w http.ResponseWriter, id journal.ID, wanted conditions, c *call,
+) error {
+	written, settled, err := m.writeThrough(ctx, w, journal.NewWrite{ID: id, Op: journal.Delete}, wanted, c)
 	if err != nil {
 		return err
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 // put journals a value.
-func (m *memory) put(w http.ResponseWriter, r *http.Request, id journal.ID) error {
-	c, err := parseConditions(r.Header)
+func (m *memory) put(w http.ResponseWriter, r *http.Request, id journal.ID, c *call) error {
+	wanted, err := parseConditions(r.Header)
 	if err != nil {
 		return err
 	}
@@ -26,15 +26,15 @@ func (m *memory) put(w http.ResponseWriter, r *http.Request, id journal.ID) erro
 	observed(w).put(value)
 	if m.writesThrough(id.Namespace) {
 		room.Release() // a namespace that waits for upstream is not to keep others from reading
-		return putThrough(r.Context(), m, w, newPut(id, value), c)
+		return putThrough(r.Context(), m, w, newPut(id, value), wanted, c)
 	}
-	written, err := m.storeIf(r.Context(), newPut(id, value), c)
+	written, err := m.storeIf(r.Context(), newPut(id, value), wanted)
 	if err != nil {
 		return err
 	}
 	w.Header()["Etag"] = []string{writeTag(written.Seq, value)}
 	room.Release() // acknowledging may wait for upstream
-	m.acknowledge(w, r, written, "", wire.AppendStored(nil, id.Namespace, id.Key, wire.CodePoints(value)))
+	m.acknowledge(w, r, c, written, "", wire.AppendStored(nil, id.Namespace, id.Key, wire.CodePoints(value)))
 	return nil
 }
 
@@ -57,10 +57,18 @@ func (m *memory) store(w journal.NewWrite) (journal.Write, error) {
 
 // acknowledge answers a write that is durable. It first waits for upstream if the caller
 // prefers that.
-func (m *memory) acknowledge(w http.ResponseWriter, r *http.Request, written journal.Write, parameter string, body []byte) {
+func (m *memory) acknowledge(
+	w http.ResponseWriter, r *http.Request, c *call, written journal.Write, parameter string, body []byte,
+) {
+	m.traces.Note(written.String(), written.Seq, c.trace)
 	state := "pending"
+	c.outcome = wasAcknowledged
 	if wait, ok := preferredWait(r.Header); ok {
+		c.outcome = wasAwaited
+		began := time.Now()
 		state = m.outcome(w, r, written, wait)
+		c.waitedSince(began)
+		c.tellTime(w.Header())
 	}
 	w.Header().Set("Botwired-Write", state+parameter+"; seq="+strconv.FormatUint(written.Seq, 10))
 	writeJSON(w, http.StatusOK, body)
@@ -72,23 +80,23 @@ const assumed = "; assumed"
 
 // delete journals a tombstone for an entry that exists, as far as can be told
 // (contract 11).
-func (m *memory) delete(w http.ResponseWriter, r *http.Request, id journal.ID) error {
+func (m *memory) delete(w http.ResponseWriter, r *http.Request, id journal.ID, c *call) error {
 	if refusal := wire.CheckEntry(id.Namespace, id.Key); refusal != nil {
 		return refusal
 	}
-	c, err := parseConditions(r.Header)
+	wanted, err := parseConditions(r.Header)
 	if err != nil {
 		return err
 	}
 	m.used.note(id.Namespace)
 	if m.writesThrough(id.Namespace) {
-		return deleteThrough(r.Context(), m, w, id, c)
+		return deleteThrough(r.Context(), m, w, id, wanted, c)
 	}
-	written, parameter, err := m.remove(r.Context(), id, c)
+	written, parameter, err := m.remove(r.Context(), id, wanted)
 	if err != nil {
 		return err
 	}
-	m.acknowledge(w, r, written, parameter, wire.AppendDeleted(nil, id.Namespace, id.Key))
+	m.acknowledge(w, r, c, written, parameter, wire.AppendDeleted(nil, id.Namespace, id.Key))
 	return nil
 }
 

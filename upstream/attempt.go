@@ -114,8 +114,18 @@ func unmark(a *attempt) error {
 	return a.f.opts.Journal.UnmarkSent(a.id())
 }
 
+type seqKey struct{}
+
+// SeqOf returns the number of the write that an engine is to send; 0 if it is asked for anything
+// else, or if the write has none yet.
+func SeqOf(ctx context.Context) uint64 {
+	seq, _ := ctx.Value(seqKey{}).(uint64)
+	return seq
+}
+
 // request sends a write. held says of a delete that upstream held the entry.
 func request(ctx context.Context, engine Engine, w journal.Write) (held bool, failed *Error) {
+	ctx = context.WithValue(ctx, seqKey{}, w.Seq)
 	if w.Op == journal.Delete {
 		held, err := engine.Delete(ctx, w.ID)
 		return held, errorOf(err)

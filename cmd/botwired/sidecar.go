@@ -14,12 +14,12 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/guard"
 	"github.com/botwired/botwired/internal/identity"
+	"github.com/botwired/botwired/internal/trace"
 	"github.com/botwired/botwired/internal/via"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
@@ -51,6 +51,8 @@ type sidecar struct {
 	sent    atomic.Int64 // writes that upstream was sent
 	address string       // that the listener has; "" before it listens
 	chain   *via.Chain
+	// registry has all metrics of the daemon.
+	registry *prometheus.Registry
 
 	config   atomic.Pointer[config.Config] // in force; see configure
 	hasToken atomic.Bool
@@ -203,8 +205,10 @@ func (d *sidecar) openEmbedded(ctx context.Context, c *config.Config) (func(cont
 }
 
 func (d *sidecar) openProxy(c *config.Config, engine upstream.Engine, forward http.Handler) (err error) {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry := newRegistry()
+	d.registry = registry
+	traces, tracer := trace.NewWrites(), d.openTracer()
+	engine = measure(engine, traces, tracer, registry)
 	d.config.Store(c)
 	d.health = upstream.NewHealth(upstream.HealthOptions{
 		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax, Logger: d.logger,
@@ -221,7 +225,7 @@ func (d *sidecar) openProxy(c *config.Config, engine upstream.Engine, forward ht
 		Engine: engine, Health: d.health, Slots: d.slots, Patience: c.Upstream.ReadPatience,
 		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax,
 	})
-	d.proxy, err = proxy.New(proxy.Options{
+	opts := proxy.Options{
 		Journal: d.journal, Cache: d.cache, Upstream: reader, Flusher: d.flusher,
 		Forward:       forward,
 		Policy:        func(namespace string) cache.Policy { return cachePolicy(d.config.Load().For(namespace)) },
@@ -238,11 +242,15 @@ func (d *sidecar) openProxy(c *config.Config, engine upstream.Engine, forward ht
 		Listen:        cmp.Or(d.address, c.Listen),
 		Sizes:         d.sizes,
 		Identity:      d.watch,
+		Traces:        traces,
 		Version:       buildVersion(),
 		Registry:      registry,
 		Logger:        d.logger,
-	})
-	if err != nil {
+	}
+	if tracer != nil {
+		opts.Tracer = tracer
+	}
+	if d.proxy, err = proxy.New(opts); err != nil {
 		return err
 	}
 	d.onClose(func() error { d.proxy.Close(); return nil })

@@ -8,7 +8,7 @@ import "bytes"
 var harmless = []string{
 	"accept", "accept-encoding", "accept-language", "accept-charset", "sec-fetch-mode", "priority",
 	"keep-alive", "from", "date", "dnt",
-	"traceparent", "tracestate", "baggage", "x-request-id", "request-id", "x-correlation-id", "correlation-id",
+	"baggage", "x-request-id", "request-id", "x-correlation-id", "correlation-id",
 	"correlation-context", "request-context", "idempotency-key", "x-idempotency-key", "x-trace-id", "x-span-id",
 	"b3", "uber-trace-id", "sentry-trace", "newrelic", "elastic-apm-traceparent",
 	"x-amzn-trace-id", "x-cloud-trace-context", "grpc-trace-bin",

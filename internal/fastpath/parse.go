@@ -28,6 +28,9 @@ type Request struct {
 	// Date is the line of the header Date, which the answer must have.
 	Date string
 
+	// TraceParent and TraceState are the headers of that name.
+	TraceParent, TraceState []byte
+
 	host          []byte
 	authorization []byte
 	length        int // of the body; -1 is not given
@@ -193,6 +196,14 @@ func (r *Request) readHeader(line []byte) bool {
 	case is(name, "authorization"):
 		r.authorization = value
 		r.odd = r.odd || !r.once(authorization)
+	case is(name, "traceparent"):
+		r.odd = r.odd || r.TraceParent != nil
+		r.TraceParent = value
+	case is(name, "tracestate"):
+		if r.TraceState != nil { // its parts may come in several headers
+			value = bytes.Join([][]byte{r.TraceState, value}, []byte{','})
+		}
+		r.TraceState = value
 	case !isHarmless(name):
 		r.odd = true
 	}

@@ -81,6 +81,7 @@ func TestWhatIsForeign(t *testing.T) {
 		"a condition of a read":     getWith(hostLine + "if-none-match: \"1-a\"\r\n"),
 		"cache directives":          getWith(hostLine + "Cache-Control: no-cache\r\n"),
 		"a preference":              putWith(hostLine+"Prefer: wait=1\r\nContent-Length: 1\r\n", "1"),
+		"two places in a trace":     getWith(hostLine + "traceparent: a\r\nTraceparent: b\r\n"),
 		"two authorizations":        getWith(hostLine + "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n"),
 		"a GET with a body":         getWith(hostLine+"Content-Length: 1\r\n") + "x",
 		"a PUT without length":      putWith(hostLine, ""),
@@ -264,5 +265,15 @@ func TestLengthFinder(t *testing.T) {
 				t.Errorf("%q, cut after %d: %t", text, cut, !want)
 			}
 		}
+	}
+}
+
+func TestTraceContext(t *testing.T) {
+	var r Request
+	if _, p := parse([]byte(getWith(hostLine+"traceparent: a\r\ntracestate: b=1\r\nTraceState: c=2\r\n")), &r); p != whole {
+		t.Fatalf("part %d", p)
+	}
+	if string(r.TraceParent) != "a" || string(r.TraceState) != "b=1,c=2" {
+		t.Errorf("%q and %q", r.TraceParent, r.TraceState)
 	}
 }

@@ -20,7 +20,7 @@ var layers = []layer{
 	{"proof/...", []string{"..."}},
 
 	// Only the command knows all packages, and only it translates the configuration.
-	{"cmd/botwired", []string{"cache", "config", "internal/...", "journal", "proxy/...", "upstream/..."}},
+	{"cmd/botwired", []string{"cache", "config", "internal/...", "journal", "proxy/...", "telemetry", "upstream/..."}},
 
 	// The proxy knows upstream by an interface of its own.
 	{"proxy/...", []string{"proxy/...", "cache", "internal/...", "journal"}},
@@ -38,6 +38,9 @@ var layers = []layer{
 	{"journal/internal/store/diskfs", nil},
 	{"journal/internal/record", nil},
 
+	// Spans know nothing of what they are about.
+	{"telemetry", []string{"internal/trace"}},
+
 	// Leaves.
 	{"cache", nil},
 	{"config", nil},
@@ -47,22 +50,26 @@ var layers = []layer{
 
 // A module is used in its own field only.
 var modules = map[string][]string{
-	"github.com/cockroachdb/pebble/v2":    {"journal/..."},
-	"github.com/dgraph-io/ristretto/v2":   {"cache"},
-	"github.com/cenkalti/backoff/v4":      {"upstream"},
-	"modernc.org/sqlite":                  {"upstream/selfhost"},
-	"github.com/goccy/go-yaml":            {"config"},
-	"github.com/spf13/cobra":              {"cmd/botwired"},
-	"github.com/spf13/pflag":              {"cmd/botwired"},
-	"github.com/prometheus/client_golang": {"cmd/botwired", "proxy/..."},
-	"golang.org/x/net":                    {"cmd/botwired"},
-	"golang.org/x/term":                   {"cmd/botwired"},
-	"golang.org/x/sync":                   {"..."},
-	"github.com/google/go-cmp":            {"proof/..."},
-	"github.com/anishathalye/porcupine":   {"proof/..."},
-	"go.uber.org/goleak":                  {"proof/..."},
-	"github.com/creack/pty":               {"proof/..."},
-	"pgregory.net/rapid":                  {"proof/..."},
+	"github.com/cockroachdb/pebble/v2":                                {"journal/..."},
+	"github.com/dgraph-io/ristretto/v2":                               {"cache"},
+	"github.com/cenkalti/backoff/v4":                                  {"upstream"},
+	"modernc.org/sqlite":                                              {"upstream/selfhost"},
+	"github.com/goccy/go-yaml":                                        {"config"},
+	"github.com/spf13/cobra":                                          {"cmd/botwired"},
+	"github.com/spf13/pflag":                                          {"cmd/botwired"},
+	"github.com/prometheus/client_golang":                             {"cmd/botwired", "proxy/..."},
+	"golang.org/x/net":                                                {"cmd/botwired"},
+	"go.opentelemetry.io/otel":                                        {"telemetry"},
+	"go.opentelemetry.io/otel/sdk":                                    {"telemetry"},
+	"go.opentelemetry.io/otel/trace":                                  {"telemetry"},
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp": {"telemetry"},
+	"golang.org/x/sync":                                               {"..."},
+	"github.com/google/go-cmp":                                        {"proof/..."},
+	"github.com/anishathalye/porcupine":                               {"proof/..."},
+	"go.uber.org/goleak":                                              {"proof/..."},
+	"pgregory.net/rapid":                                              {"proof/..."},
+	"golang.org/x/term":                                               {"cmd/botwired"},
+	"github.com/creack/pty":                                           {"proof/..."},
 }
 
 func TestImports(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/botwired/botwired/internal/trace"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
@@ -236,4 +237,24 @@ func mentions(response string, words ...string) bool {
 		}
 	}
 	return false
+}
+
+// A request that is a part of a trace says so.
+func TestTraceContextIsSent(t *testing.T) {
+	got := make(chan http.Header, 2)
+	c := clientOf(t, func(ctx context.Context) (net.Conn, error) {
+		near, far := net.Pipe()
+		go func() {
+			defer func() { _ = far.Close() }()
+			if r, err := http.ReadRequest(bufio.NewReader(far)); err == nil {
+				got <- r.Header
+			}
+		}()
+		return near, ctx.Err()
+	})
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	_, _ = c.Get(trace.With(t.Context(), trace.Parse(parent, "a=1")), key("k")) // nobody answers
+	if h := <-got; h.Get("Traceparent") != parent || h.Get("Tracestate") != "a=1" {
+		t.Errorf("sent: %v", h)
+	}
 }

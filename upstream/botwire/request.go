@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/botwired/botwired/internal/trace"
 	"github.com/botwired/botwired/upstream"
 )
 
@@ -109,6 +110,7 @@ func (c *Client) request(ctx context.Context, method, target string, body []byte
 	if err != nil {
 		return nil, err
 	}
+	trace.From(ctx).Set(req.Header)
 	for name, values := range *c.headers.Load() {
 		req.Header[name] = values
 	}

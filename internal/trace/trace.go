@@ -1,0 +1,100 @@
+// Package trace carries W3C trace context (https://www.w3.org/TR/trace-context/) from a caller's
+// request to the requests upstream that are made for it. It starts no spans of its own.
+package trace
+
+import (
+	"context"
+	"net/http"
+	"strings"
+)
+
+// maxState bounds a tracestate, in bytes: every program has to pass on as many, and none more
+// (section 3.3.1.5).
+const maxState = 512
+
+// Context is a place in a trace: the values of the headers traceparent and tracestate. The zero
+// Context is none.
+type Context struct{ Parent, State string }
+
+// Given reports whether there is one.
+func (c Context) Given() bool { return c.Parent != "" }
+
+// Parse returns the context that two headers hold. A traceparent that breaks the rules is none,
+// and neither is a tracestate without one.
+func Parse(parent, state string) Context {
+	if !isParent(parent) {
+		return Context{}
+	}
+	if len(state) > maxState {
+		state = ""
+	}
+	return Context{parent, state}
+}
+
+// The parts of a traceparent: "00-<trace-id>-<parent-id>-<flags>".
+const (
+	versionEnds = 2
+	traceEnds   = versionEnds + 1 + 32
+	spanEnds    = traceEnds + 1 + 16
+	parentSize  = spanEnds + 1 + 2
+)
+
+// isParent checks a traceparent (section 3.2). A version after 00 may have more to say.
+func isParent(s string) bool {
+	if len(s) < parentSize || s[versionEnds] != '-' || s[traceEnds] != '-' || s[spanEnds] != '-' {
+		return false
+	}
+	version, trace, span, flags := s[:versionEnds], s[versionEnds+1:traceEnds], s[traceEnds+1:spanEnds], s[spanEnds+1:parentSize]
+	if len(s) > parentSize && (version == "00" || s[parentSize] != '-' || len(s) > maxState) {
+		return false
+	}
+	return isHex(version) && version != "ff" && isID(trace) && isID(span) && isHex(flags)
+}
+
+func isID(s string) bool { return isHex(s) && strings.Trim(s, "0") != "" }
+
+func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
+
+// FromHeader returns the context of a request.
+func FromHeader(h http.Header) Context {
+	parents := h["Traceparent"]
+	if len(parents) != 1 {
+		return Context{}
+	}
+	return Parse(parents[0], strings.Join(h["Tracestate"], ","))
+}
+
+// Set puts the context, if there is one, into the header of a request.
+func (c Context) Set(h http.Header) {
+	if !c.Given() {
+		return
+	}
+	h["Traceparent"] = []string{c.Parent}
+	if c.State != "" {
+		h["Tracestate"] = []string{c.State}
+	}
+}
+
+type contextKey struct{}
+
+// With adds a trace context to the context of a request upstream.
+func With(ctx context.Context, c Context) context.Context {
+	if !c.Given() {
+		return ctx
+	}
+	return context.WithValue(ctx, contextKey{}, c)
+}
+
+// From returns what With has added; none if it has not.
+func From(ctx context.Context) Context {
+	c, _ := ctx.Value(contextKey{}).(Context)
+	return c
+}
+
+// Span is a part of a trace that is under way here.
+type Span interface {
+	// Context is the place of the span, for what is done for it elsewhere.
+	Context() Context
+	// End ends the span. The outcome is one that metrics name.
+	End(outcome string, failed bool)
+}

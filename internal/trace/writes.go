@@ -1,0 +1,71 @@
+package trace
+
+import "sync"
+
+// writesKept is how many writes are remembered: those that wait longer than the next so many have
+// none. It bounds the memory, at about 1 MiB.
+const writesKept = 4096
+
+// Writes remembers the contexts of writes that wait to be sent. Its methods may be called
+// concurrently.
+type Writes struct {
+	mu   sync.Mutex // guards what follows
+	of   map[string]traced
+	next int
+	ring [writesKept]string
+}
+
+// traced is an entry's newest write that had a context.
+type traced struct {
+	seq     uint64
+	context Context
+}
+
+// NewWrites remembers none yet.
+func NewWrites() *Writes { return &Writes{of: make(map[string]traced)} }
+
+// Note remembers the context of an entry's newest write. A write that has no number yet has the
+// number 0.
+func (w *Writes) Note(entry string, seq uint64, c Context) {
+	if !c.Given() {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if last, ok := w.of[entry]; ok {
+		if seq == 0 || seq > last.seq { // of two callers at once, the later number counts
+			w.of[entry] = traced{seq, c}
+		}
+		return
+	}
+	if oldest := w.ring[w.next]; oldest != "" {
+		delete(w.of, oldest)
+	}
+	w.ring[w.next] = entry
+	w.of[entry] = traced{seq, c}
+	w.next = (w.next + 1) % writesKept
+}
+
+// Of returns the context of an entry's write; none if it had none, or is forgotten. A write that
+// had a number has waited: its caller has its answer.
+func (w *Writes) Of(entry string, seq uint64) (c Context, waited bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last, ok := w.of[entry]
+	if !ok || last.seq != 0 && last.seq != seq {
+		return Context{}, false
+	}
+	return last.context, last.seq != 0
+}
+
+// Forget forgets an entry's write that has this context: it is over.
+func (w *Writes) Forget(entry string, c Context) {
+	if !c.Given() {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.of[entry].context == c {
+		delete(w.of, entry)
+	}
+}

@@ -1,0 +1,57 @@
+package proxy
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// LatencyBuckets are the upper bounds of the classic buckets of all latencies, in seconds: a
+// read from memory takes microseconds, and upstream up to upstream.timeout.
+func LatencyBuckets() []float64 {
+	return []float64{
+		5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3,
+		1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
+	}
+}
+
+// LatencyOpts are the options of a histogram of latencies: classic buckets, and native ones
+// for a Prometheus that asks for them. The native ones are bounded too.
+func LatencyOpts(name, help string) prometheus.HistogramOpts {
+	const growth, most, keptFor = 1.1, 160, time.Hour
+	return prometheus.HistogramOpts{
+		Name: name, Help: help, Buckets: LatencyBuckets(),
+		NativeHistogramBucketFactor: growth, NativeHistogramMaxBucketNumber: most, NativeHistogramMinResetDuration: keptFor,
+	}
+}
+
+// latencies measures requests by operation and outcome.
+type latencies struct {
+	histograms *prometheus.HistogramVec
+	series     [verbs][outcomes]latencySeries
+}
+
+// latencySeries is made when its first request has been answered: most outcomes are rare, and
+// a series has more than twenty lines.
+type latencySeries struct {
+	once     sync.Once
+	observer prometheus.Observer
+}
+
+func newLatencies() *latencies {
+	return &latencies{histograms: prometheus.NewHistogramVec(
+		LatencyOpts("botwired_request_seconds", "How long agents waited for the answers of the memory API, by operation and outcome."),
+		[]string{"operation", "outcome"})}
+}
+
+// observe notes how long a call took. A request of another kind is none of the memory API's.
+func (l *latencies) observe(c *call) {
+	if c.verb == noVerb {
+		return
+	}
+	took := time.Since(c.began)
+	s := &l.series[c.verb][c.outcome]
+	s.once.Do(func() { s.observer = l.histograms.WithLabelValues(verbNames[c.verb], outcomeNames[c.outcome]) })
+	s.observer.Observe(took.Seconds())
+}

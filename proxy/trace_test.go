@@ -1,0 +1,178 @@
+package proxy
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/internal/trace"
+	"github.com/botwired/botwired/journal"
+)
+
+const traceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+var (
+	tracedCaller  = trace.Context{Parent: traceParent, State: "vendor=1"}
+	callersHeader = []string{"traceparent", traceParent, "tracestate", "vendor=1"}
+)
+
+// What upstream is asked for a caller that waits is a part of the caller's trace.
+func TestReadsPassTheirTraceOn(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.get("/memory/n/traced", callersHeader...)
+		s.get("/memory/n/untraced")
+		s.get("/memory/listed", callersHeader...)
+		request := simpleGet("/memory/n/simple")
+		request.TraceParent, request.TraceState = []byte(traceParent), []byte("vendor=1")
+		_, later := s.server.AnswerSimple(&request, nil)
+		clear(request.TraceParent) // the request is not valid any more
+		later(t.Context(), httptest.NewRecorder())
+		s.get("/memory/n/wrong", "traceparent", "00-nothing")
+		want := map[journal.ID]trace.Context{
+			id("n", "traced"): tracedCaller, id("n", "untraced"): {}, id("listed", ""): tracedCaller, id("n", "simple"): tracedCaller, id("n", "wrong"): {},
+		}
+		for _, q := range s.upstream.asked {
+			if q.trace != want[q.ID] {
+				t.Errorf("%s: %+v", q.ID, q.trace)
+			}
+			delete(want, q.ID)
+		}
+		if len(want) > 0 {
+			t.Errorf("nobody asked for %v", want)
+		}
+	})
+}
+
+// A write's trace is remembered for when it is sent, and one that passes through has it meanwhile.
+func TestWritesRememberTheirTrace(t *testing.T) {
+	inThrough(t, func(t *testing.T, s *sidecar) {
+		traces := s.server.memory.traces
+		s.put(id("n", "k"), "v", callersHeader...)
+		request := simplePut("/memory/n/simple", putBody("v"))
+		request.TraceParent, request.TraceState = []byte(traceParent), []byte("vendor=1")
+		if answer, _ := s.server.AnswerSimple(&request, nil); answer == nil {
+			t.Fatal("it is not answered at once")
+		}
+		s.put(id("n", "untraced"), "v")
+		for entry, want := range map[journal.ID]trace.Context{id("n", "k"): tracedCaller, id("n", "simple"): tracedCaller, id("n", "untraced"): {}} {
+			w, _, err := s.journal.Newest(entry)
+			if got, _ := traces.Of(entry.String(), w.Seq); err != nil || got != want {
+				t.Errorf("%s: %+v (%v)", entry, got, err)
+			}
+		}
+		var during trace.Context
+		s.flusher.through = func(journal.NewWrite) (bool, error) {
+			during, _ = traces.Of("through/k", 99)
+			return true, nil
+		}
+		s.put(id("through", "k"), "v", callersHeader...)
+		if after, _ := traces.Of("through/k", 99); during != tracedCaller || after.Given() {
+			t.Errorf("while it passed: %+v", during)
+		}
+	})
+}
+
+// An answer that had to wait for upstream says for how long, and no other does.
+func TestServerTiming(t *testing.T) {
+	inThrough(t, func(t *testing.T, s *sidecar) {
+		const waited = 48500 * time.Microsecond
+		for name, ask := range map[string]func() <-chan *httptest.ResponseRecorder{
+			"GET":  func() <-chan *httptest.ResponseRecorder { return s.begin(http.MethodGet, "/memory/n/absent", "") },
+			"LIST": func() <-chan *httptest.ResponseRecorder { return s.begin(http.MethodGet, "/memory/listed", "") },
+		} {
+			questions := s.upstream.hold()
+			answer := ask()
+			q := <-questions
+			time.Sleep(waited)
+			close(q.answer)
+			s.upstream.release()
+			w := <-answer
+			if got := w.Header().Get("Server-Timing"); got != "upstream;dur=48.500" {
+				t.Errorf("%s: Server-Timing: %q", name, got)
+			}
+		}
+		s.flusher.through = func(journal.NewWrite) (bool, error) {
+			time.Sleep(waited)
+			return true, nil
+		}
+		wantHeader(t, s.put(id("through", "k"), "v"), "Server-Timing", "upstream;dur=48.500")
+		s.upstream.hold()
+		w := s.get("/memory/other/never")
+		wantStatus(t, w, http.StatusServiceUnavailable)
+		wantHeader(t, w, "Server-Timing", "upstream;dur=5000.000")
+		wantHeader(t, s.put(id("n", "k"), "v"), "Server-Timing", "")
+		wantHeader(t, s.get("/memory/n/k"), "Server-Timing", "")
+		s.upstream.release()
+		synctest.Wait()
+	})
+}
+
+// spans notes the spans that are made.
+type spans struct{ ended []string }
+
+type noted struct {
+	all     *spans
+	what    string
+	context trace.Context
+}
+
+func (s *spans) Start(operation, namespace string, parent trace.Context, _ time.Time) trace.Span {
+	what := operation + " " + namespace
+	if parent.Given() {
+		what += " traced"
+	}
+	return &noted{s, what, trace.Context{Parent: traceParent, State: "span=" + operation}}
+}
+
+func (n *noted) Context() trace.Context { return n.context }
+
+func (n *noted) End(outcome string, failed bool) {
+	if failed {
+		outcome += " failed"
+	}
+	n.all.ended = append(n.all.ended, n.what+" "+outcome)
+}
+
+// Every request of the memory API has one span, on either path, and what upstream is asked for it
+// is within the span.
+func TestRequestsHaveSpans(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := &spans{}
+		s := newSidecar(t, func(_ *journal.Options, o *Options) { o.Tracer = all })
+		s.get("/memory/n/absent", callersHeader...)
+		s.put(id("n", "k"), "v")
+		for _, path := range []string{"/memory/n/k", "/memory/m/later"} {
+			request := simpleGet(path)
+			if _, later := s.server.AnswerSimple(&request, nil); later != nil {
+				later(t.Context(), httptest.NewRecorder())
+			}
+		}
+		request := simplePut("/memory/n/simple", putBody("v"))
+		s.server.AnswerSimple(&request, nil)
+		s.get("/memory/n")
+		s.do(http.MethodDelete, "/memory/n/bad:key", "")
+		s.get("/_botwired/status")
+		s.get("/health")
+		want := []string{
+			"get n traced miss", "put n acknowledged", "get n pending", "get m miss", "put n acknowledged", "list n miss",
+			"delete n refused failed",
+		}
+		if diff := cmp.Diff(want, all.ended); diff != "" {
+			t.Errorf("spans (-want +got):\n%s", diff)
+		}
+		for _, q := range s.upstream.asked {
+			if !strings.HasPrefix(q.trace.State, "span=") {
+				t.Errorf("%s is asked for outside of the span", q.ID)
+			}
+		}
+		w, _, err := s.journal.Newest(id("n", "simple"))
+		if c, _ := s.server.memory.traces.Of("n/simple", w.Seq); err != nil || c.State != "span=put" {
+			t.Errorf("the write is remembered with %+v (%v)", c, err)
+		}
+	})
+}

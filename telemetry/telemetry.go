@@ -1,0 +1,198 @@
+// Package telemetry exports spans to an OpenTelemetry collector, if the standard environment
+// variables name one.
+//
+// It owns how a span looks: the GenAI conventions for memory, as of 2026 still in development
+// (https://github.com/open-telemetry/semantic-conventions-genai). A span never holds a value or a
+// key. Nobody waits for the collector: spans beyond a bounded queue are dropped, and so is what a
+// collector that hangs has not taken when the daemon ends.
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	otrace "go.opentelemetry.io/otel/trace"
+
+	"github.com/botwired/botwired/internal/trace"
+)
+
+const (
+	// maxAnswer bounds what is read of a collector's answer, in bytes. OTEL_EXPORTER_OTLP_TIMEOUT
+	// bounds the time.
+	maxAnswer = 64 << 10
+	// complainEvery is how often a collector that takes no spans is worth a line in the log.
+	complainEvery = 10 * time.Minute
+)
+
+// Wanted reports whether the environment asks for spans. Its error says what is wrong with it.
+func Wanted(getenv func(string) string) (bool, error) {
+	endpoint := getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+	if endpoint == "" {
+		endpoint = getenv("OTEL_EXPORTER_OTLP_ENDPOINT")
+	}
+	if endpoint == "" || strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") || getenv("OTEL_TRACES_EXPORTER") == "none" {
+		return false, nil
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return false, fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT is no URL such as http://127.0.0.1:4318")
+	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
+		if protocol := getenv(name); protocol != "" && protocol != "http/protobuf" {
+			return false, fmt.Errorf("%s=%q: botwired speaks http/protobuf only", name, protocol)
+		}
+	}
+	return true, nil
+}
+
+// Tracer makes spans. Its methods may be called concurrently.
+type Tracer struct {
+	provider *sdk.TracerProvider
+	tracer   otrace.Tracer
+	abort    context.CancelFunc
+}
+
+// Open returns a tracer that goes by the environment: see [Wanted].
+func Open(ctx context.Context, version string, logger *slog.Logger) (*Tracer, error) {
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithMaxResponseSize(maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("opentelemetry: %w", err)
+	}
+	about, err := resource.New(ctx, resource.WithAttributes(
+		attribute.String("service.name", "botwired"), attribute.String("service.version", version),
+	), resource.WithTelemetrySDK(), resource.WithFromEnv())
+	if err != nil {
+		return nil, fmt.Errorf("opentelemetry: %w", err)
+	}
+	var complained atomic.Int64
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		now, last := time.Now().UnixNano(), complained.Load()
+		if now-last >= int64(complainEvery) && complained.CompareAndSwap(last, now) {
+			logger.Warn("the OpenTelemetry collector does not take spans: they are dropped", "error", err)
+		}
+	}))
+	closing, abort := context.WithCancel(context.Background())
+	provider := sdk.NewTracerProvider(
+		sdk.WithBatcher(&abortable{exporter, closing.Done()}), sdk.WithResource(about))
+	return &Tracer{provider, provider.Tracer("github.com/botwired/botwired", otrace.WithInstrumentationVersion(version)), abort}, nil
+}
+
+// Close exports the spans that are left, for as long as it may take, and drops the others.
+func (t *Tracer) Close(within time.Duration) {
+	defer t.abort()
+	defer time.AfterFunc(within, t.abort).Stop()
+	_ = t.provider.Shutdown(context.Background()) // it ends as soon as the exports do
+}
+
+// abortable ends its exports when aborted is closed.
+type abortable struct {
+	sdk.SpanExporter
+	aborted <-chan struct{}
+}
+
+func (e *abortable) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-e.aborted:
+			cancel()
+		case <-done:
+		}
+	}()
+	return e.SpanExporter.ExportSpans(ctx, spans)
+}
+
+// memoryOperations are the operations in the words of the conventions, which have none for
+// reading one entry or listing them but to search.
+var memoryOperations = map[string]string{
+	"get": "search_memory", "list": "search_memory", "put": "upsert_memory", "delete": "delete_memory",
+}
+
+// Start begins the span of a caller's request at a time, under the caller's own span if it has
+// said so. The namespace is the memory store.
+func (t *Tracer) Start(operation, namespace string, parent trace.Context, began time.Time) trace.Span {
+	return t.start(parent, operation, namespace, otrace.WithSpanKind(otrace.SpanKindServer), otrace.WithTimestamp(began))
+}
+
+// StartUpstream begins the span of a request upstream. That of a write that waited has a trace of
+// its own, with a link to the caller's.
+func (t *Tracer) StartUpstream(operation, namespace string, caller trace.Context, waited bool) trace.Span {
+	kind := otrace.WithSpanKind(otrace.SpanKindClient)
+	if !waited || !caller.Given() {
+		return t.start(caller, operation, namespace, kind)
+	}
+	link := otrace.LinkFromContext(remote(caller))
+	return t.start(trace.Context{}, operation, namespace, kind, otrace.WithLinks(link))
+}
+
+func (t *Tracer) start(parent trace.Context, operation, namespace string, options ...otrace.SpanStartOption) trace.Span {
+	name := memoryOperations[operation]
+	options = append(options, otrace.WithAttributes(
+		attribute.String("gen_ai.operation.name", name), attribute.String("gen_ai.memory.store.id", namespace),
+		attribute.String("botwired.operation", operation)))
+	ctx, s := t.tracer.Start(remote(parent), name, options...)
+	var place trace.Context
+	propagation.TraceContext{}.Inject(ctx, carrier{&place})
+	return &span{place, s}
+}
+
+// remote is a context in which spans are children of the caller's.
+func remote(c trace.Context) context.Context {
+	return propagation.TraceContext{}.Extract(context.Background(), carrier{&c})
+}
+
+// carrier has the headers of a trace context.
+type carrier struct{ *trace.Context }
+
+// Get implements [propagation.TextMapCarrier].
+func (c carrier) Get(name string) string {
+	if name == "traceparent" {
+		return c.Parent
+	}
+	return c.State
+}
+
+// Set implements [propagation.TextMapCarrier].
+func (c carrier) Set(name, value string) {
+	if name == "traceparent" {
+		c.Parent = value
+		return
+	}
+	c.State = value
+}
+
+// Keys implements [propagation.TextMapCarrier].
+func (c carrier) Keys() []string { return []string{"traceparent", "tracestate"} }
+
+type span struct {
+	place trace.Context
+	span  otrace.Span
+}
+
+// Context implements [trace.Span].
+func (s *span) Context() trace.Context { return s.place }
+
+// End implements [trace.Span].
+func (s *span) End(outcome string, failed bool) {
+	s.span.SetAttributes(attribute.String("botwired.outcome", outcome))
+	if failed {
+		s.span.SetAttributes(attribute.String("error.type", outcome))
+		s.span.SetStatus(codes.Error, "")
+	}
+	s.span.End()
+}
