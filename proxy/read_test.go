@@ -367,7 +367,7 @@ func TestWhatIsPassedOn(t *testing.T) {
 	wantStatus(t, s.do(http.MethodOptions, "/health", ""), http.StatusTeapot)
 	wantStatus(t, s.do(http.MethodTrace, "/health", ""), http.StatusMethodNotAllowed)
 	wantStatus(t, s.do(http.MethodOptions, "*", ""), http.StatusNotFound)
-	wantStatus(t, s.get("/_botwired"), http.StatusNotFound)
+	wantStatus(t, s.get("/_botwired"), http.StatusFound) // to the dashboard
 	wantStatus(t, s.get("//memory/n/k"), http.StatusNotFound)
 	if diff := cmp.Diff([]string{"GET /health", "POST /channels/x", "OPTIONS /health"}, s.passed); diff != "" {
 		t.Errorf("passed on (-want +got):\n%s", diff)

@@ -30,6 +30,7 @@ import (
 	"github.com/botwired/botwired/internal/trace"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/dashboard"
 )
 
 // Upstream is asked for what is not known here. An error that has a method
@@ -197,6 +198,10 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	assets, err := dashboard.Load()
+	if err != nil {
+		return nil, err
+	}
 	running := newTasks()
 	none := func(string) bool { return false }
 	for _, of := range []*func(string) bool{&opts.WriteThrough, &opts.Prefetch, &opts.AssumeAbsent} {
@@ -213,7 +218,7 @@ func New(opts Options) (*Server, error) {
 	m.prefetches = newPrefetches(m, running, opts.Logger)
 	m.restorer = newRestorer(m, opts.Logger)
 	return &Server{
-		tasks: running, memory: m, surface: newSurface(opts, m, running),
+		tasks: running, memory: m, surface: newSurface(opts, m, running, assets),
 		lister:  &listKeeper{m: m, used: m.used, prefetches: opts.Prefetch, ended: make(chan ending)},
 		forward: opts.Forward, metrics: counters, logger: opts.Logger, keepsHistory: opts.History,
 	}, nil
@@ -295,6 +300,10 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, c *call) error {
 	case wire.Redirect:
 		w.Header().Set("Location", wire.RedirectLocation(r))
 		w.WriteHeader(http.StatusTemporaryRedirect)
+		return nil
+	}
+	if dashboard.Leads(r) {
+		lead(w)
 		return nil
 	}
 	return s.passOn(w, r)

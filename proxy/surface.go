@@ -17,10 +17,11 @@ import (
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/dashboard"
 )
 
 // surfacePrefix is where the daemon's own surface begins.
-const surfacePrefix = "/_botwired/"
+const surfacePrefix = dashboard.Path
 
 const (
 	// answerTime is how long sending an answer may take when the wait for it was longer
@@ -66,6 +67,7 @@ type surface struct {
 	monitor       *monitor
 	stopping      atomic.Bool
 	operations    map[string]operation // by path
+	assets        dashboard.Assets
 }
 
 // operation is a method on a path of the surface.
@@ -78,9 +80,10 @@ type operation struct {
 // anyParameters lets a request have parameters of its own: probes and scrapers add some.
 const anyParameters = "*"
 
-func newSurface(opts Options, m *memory, running *tasks) *surface {
+func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets) *surface {
 	s := &surface{
-		tasks: running, prefetches: m.prefetches, intruders: m.intruders, restorer: m.restorer, events: newEvents(), monitor: newMonitor(),
+		assets: assets,
+		tasks:  running, prefetches: m.prefetches, intruders: m.intruders, restorer: m.restorer, events: newEvents(), monitor: newMonitor(),
 		callers: m.callers, figures: m.metrics.figures, cache: opts.Cache, startedAt: time.Now(), dataDir: opts.DataDir, listen: opts.Listen,
 		journal: opts.Journal, flusher: opts.Flusher, identity: opts.Identity,
 		upstreamURL: opts.UpstreamURL, upstreamState: opts.UpstreamState, readsRefused: opts.ReadsRefused, quotas: opts.Quotas,
@@ -120,6 +123,9 @@ func (s *surface) answer(w http.ResponseWriter, r *http.Request, path string) er
 	if seq, ok := strings.CutPrefix(path, "receipts/"); ok {
 		return s.receipt(w, r, seq)
 	}
+	if asset := s.assets[path]; asset != nil {
+		return showAsset(w, r, asset)
+	}
 	operation, ok := s.operations[path]
 	if !ok {
 		return wire.Detail(http.StatusNotFound, "Not Found")
@@ -128,6 +134,29 @@ func (s *surface) answer(w http.ResponseWriter, r *http.Request, path string) er
 		return err
 	}
 	return operation.handle(w, r)
+}
+
+// showAsset answers with a file of the dashboard, whatever the parameters are. The page's own
+// links to its assets need the slash that ends its path.
+func showAsset(w http.ResponseWriter, r *http.Request, asset *dashboard.Asset) error {
+	if err := requireMethod(r, http.MethodGet); err != nil {
+		return err
+	}
+	if r.URL.Path+"/" == dashboard.Path {
+		lead(w)
+		return nil
+	}
+	asset.ServeHTTP(w, r)
+	return nil
+}
+
+// lead has a browser open the dashboard. The answer depends on who asks, so nobody may keep it.
+func lead(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("Vary", "Accept, Sec-Fetch-Mode")
+	h.Set("Location", dashboard.Path)
+	w.WriteHeader(http.StatusFound)
 }
 
 var errUnreadableQuery = wire.Detail(http.StatusBadRequest,

@@ -23,6 +23,7 @@ import (
 	"github.com/botwired/botwired/internal/via"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
+	"github.com/botwired/botwired/proxy/dashboard"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
 	"github.com/botwired/botwired/upstream/selfhost"
@@ -266,11 +267,13 @@ func absolute(path string) string {
 	return path
 }
 
-// guardOptions lets probes, which cannot send a token, ask whether the daemon lives.
+// guardOptions lets probes, which cannot send a token, ask whether the daemon lives, and a link
+// lead to the dashboard.
 func guardOptions(c *config.Config, token string) guard.Options {
 	_, socket := c.Socket()
 	return guard.Options{
 		Hosts: c.AllowedHosts, Origins: c.AllowedOrigins, Token: token, AnyHost: socket,
+		Linked: dashboard.Opens,
 		TokenExempt: func(r *http.Request) bool {
 			return r.URL.Path == "/_botwired/livez" || r.URL.Path == "/_botwired/readyz"
 		},

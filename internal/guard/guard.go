@@ -33,6 +33,10 @@ type Options struct {
 	Token string
 	// TokenExempt, if not nil, says which requests need no token.
 	TokenExempt func(*http.Request) bool
+	// Linked, if not nil, says which requests a link on another site's page may lead to: GETs by
+	// which a browser opens a document in a tab, and that change nothing. The other site cannot
+	// read the document. They need the token like any other.
+	Linked func(*http.Request) bool
 	// AnyHost accepts every Host: for Unix sockets, which no web page can reach.
 	AnyHost bool
 }
@@ -44,6 +48,7 @@ func New(o Options, next http.Handler) *Guard {
 		hosts:   newHosts(o.Hosts, hostname, o.AnyHost),
 		origins: newOrigins(o.Origins),
 		token:   newToken(o.Token, o.TokenExempt),
+		linked:  o.Linked,
 		next:    next,
 	}
 }
@@ -53,6 +58,7 @@ type Guard struct {
 	hosts   hosts
 	origins origins
 	token   token
+	linked  func(*http.Request) bool
 	next    http.Handler
 }
 
@@ -111,7 +117,7 @@ func (g *Guard) judge(r *http.Request) (decision, reason) {
 		return forbid, g.hosts.unknownHost(r)
 	}
 	from := g.provenance(host, r)
-	if why := crossSite(from, r); why != "" {
+	if why := crossSite(from, r); why != "" && !g.followsLink(from, r) {
 		return forbid, why
 	}
 	if isPreflight(from, r) {

@@ -282,6 +282,27 @@ func TestFetchSite(t *testing.T) {
 	checkAnswer(t, "two sites", ask(h, "127.0.0.1:1", "GET", twice...), 403)
 }
 
+// A link on another site's page leads to what Linked lets in, and to nothing else. Such a request
+// still has to name the listener, and has to have the token.
+func TestLinked(t *testing.T) {
+	linked := func(r *http.Request) bool { return r.Header.Get("Sec-Fetch-Dest") == "document" }
+	h := guard.New(guard.Options{Linked: linked}, passed)
+	link := append([]string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "document"}, browser...)
+	checkAnswer(t, "link", ask(h, "127.0.0.1:2689", "GET", link...), 418)
+	checkAnswer(t, "link of the same site", ask(h, "127.0.0.1:2689", "GET", "Sec-Fetch-Site", "same-site", "Sec-Fetch-Dest", "document"), 418)
+	checkAnswer(t, "frame", ask(h, "127.0.0.1:2689", "GET", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "iframe"), 403)
+	for _, method := range methods[1:] {
+		checkAnswer(t, method, ask(h, "127.0.0.1:2689", method, link...), 403)
+	}
+	for _, origin := range []string{"null", "https://evil.example"} {
+		checkAnswer(t, "with the Origin "+origin, ask(h, "127.0.0.1:2689", "GET", append(link, "Origin", origin)...), 403)
+	}
+	checkAnswer(t, "another name", ask(h, "127.0.0.1:2689", "GET", append(link, "Host", "evil.example")...), 403)
+	guarded := guard.New(guard.Options{Linked: linked, Token: "s3cret"}, passed)
+	checkAnswer(t, "without the token", ask(guarded, "127.0.0.1:2689", "GET", link...), 401)
+	checkAnswer(t, "with the token", ask(guarded, "127.0.0.1:2689", "GET", append(link, "Authorization", basic("x:s3cret"))...), 418)
+}
+
 func TestPreflight(t *testing.T) {
 	const dash, extension, foreign = "https://dash.example", "chrome-extension://abc", "http://example.com"
 	h := guard.New(guard.Options{Origins: []string{dash, extension}, Token: "secret"}, passed)

@@ -63,6 +63,12 @@ func crossSite(from provenance, r *http.Request) reason {
 	return ""
 }
 
+// followsLink reports whether a request of another site's is a link that somebody has followed to
+// what Options.Linked lets in. A browser sends no Origin then: a form that posts has one.
+func (g *Guard) followsLink(from provenance, r *http.Request) bool {
+	return from == unstated && r.Method == http.MethodGet && g.linked != nil && g.linked(r)
+}
+
 // addedByBrowsers are headers that a browser adds to the requests of pages. A page can set them to
 // another value and cannot remove them: Accept and Accept-Encoding are on every fetch, preflights included (Fetch standard,
 // "HTTP-network-or-cache fetch" and "CORS-preflight fetch"), User-Agent also on a WebSocket handshake.

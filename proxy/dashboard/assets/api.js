@@ -1,0 +1,88 @@
+// The daemon's HTTP. A relative URL would carry the password of the page's own address, which
+// fetch refuses: so every URL begins with the origin, and the browser adds the password itself.
+
+const own = `${location.origin}/_botwired/`;
+
+// Refusal is an answer that is no success; its message is the daemon's own sentence.
+export class Refusal extends Error {
+  constructor(status, detail) {
+    super(detail);
+    this.status = status;
+  }
+}
+
+async function ask(method, url, options = {}) {
+  let answer;
+  try {
+    answer = await fetch(url, { method, ...options });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refusal(0, "The daemon does not answer. It may have stopped.");
+  }
+  if (answer.ok) return answer;
+  const text = await answer.text();
+  let detail = text;
+  try {
+    detail = JSON.parse(text).detail ?? text;
+  } catch {
+    // A proxy's answer, say, is no JSON: then its text has to do.
+  }
+  throw new Refusal(answer.status, typeof detail === "string" ? detail : JSON.stringify(detail));
+}
+
+// address is the URL of a path of the daemon's own surface. A parameter without a value is left out.
+export function address(path, parameters = {}) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value != null && value !== "") query.set(name, value);
+  }
+  return own + path + (query.size ? `?${query}` : "");
+}
+
+export const get = async (path, parameters, options) => (await ask("GET", address(path, parameters), options)).json();
+export const post = async (path, parameters) => (await ask("POST", address(path, parameters))).json();
+export const remove = async (path) => (await ask("DELETE", address(path))).json();
+
+// stream hands each line of an answer to a function as it arrives.
+export async function stream(path, parameters, line, signal) {
+  const answer = await ask("POST", address(path, parameters), { signal });
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    const lines = (rest + (value ?? "")).split("\n");
+    rest = done ? "" : lines.pop();
+    lines.filter((text) => text.trim()).forEach(line);
+    if (done) return;
+  }
+}
+
+// A browser takes the keys "." and ".." for folders, also if they are escaped, and asks for
+// something else. So this page leaves them alone.
+export const unreachable = (key) => key === "." || key === "..";
+
+const entryAddress = (namespace, key) => `${location.origin}/memory/${encodeURIComponent(namespace)}/${encodeURIComponent(key)}`;
+
+// readEntry is an entry as an agent would read it, with its tag; null if there is none.
+export async function readEntry(namespace, key, signal) {
+  try {
+    const answer = await ask("GET", entryAddress(namespace, key), { signal });
+    const source = answer.headers.get("Cache-Status") ?? "";
+    const age = answer.headers.get("Age");
+    return { ...(await answer.json()), tag: answer.headers.get("ETag"), source, age: age == null ? null : Number(age) };
+  } catch (error) {
+    if (error instanceof Refusal && error.status === 404) return null;
+    throw error;
+  }
+}
+
+// onlyIf is the condition that what a write replaces is what the page has shown: 412 if not.
+const onlyIf = (shown) => (shown ? { "If-Match": shown.tag } : { "If-None-Match": "*" });
+
+export const writeEntry = (namespace, key, value, shown) =>
+  ask("PUT", entryAddress(namespace, key), {
+    headers: { "Content-Type": "application/json", ...onlyIf(shown) },
+    body: JSON.stringify({ value }),
+  });
+
+export const deleteEntry = (namespace, key, shown) => ask("DELETE", entryAddress(namespace, key), { headers: onlyIf(shown) });

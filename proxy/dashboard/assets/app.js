@@ -1,0 +1,97 @@
+// The page: its header, the sentence on top, and the view that the address names. A view's name and
+// what it shows stand after the # of the address, so that going back and links work.
+
+import { html, render, useEffect, useState } from "./vendor/htm-preact.js";
+import { Daemon } from "./daemon.js";
+import { DeadLetters } from "./deadletters.js";
+import { Drill } from "./drill.js";
+import { number } from "./format.js";
+import { Memory } from "./memory.js";
+import { Overview } from "./overview.js";
+import { Sentence } from "./sentence.js";
+
+const VIEWS = [
+  ["", "Overview", Overview],
+  ["memory", "Memory", Memory],
+  ["dead-letters", "Dead letters", DeadLetters],
+  ["drill", "Drill", Drill],
+];
+
+const daemon = new Daemon();
+
+// place is what the address names: the view, and the parts that follow it.
+const place = () => location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+
+function usePlace() {
+  const [parts, setParts] = useState(place);
+  useEffect(() => {
+    const moved = () => setParts(place());
+    addEventListener("hashchange", moved);
+    return () => removeEventListener("hashchange", moved);
+  }, []);
+  return parts;
+}
+
+function useDaemon() {
+  const [, redraw] = useState(0);
+  useEffect(() => {
+    const stop = daemon.observe(() => redraw((n) => n + 1));
+    daemon.start();
+    return stop;
+  }, []);
+}
+
+// findBySlash moves the focus to the view's search at a slash, unless somebody is typing.
+function findBySlash(event) {
+  if (event.key !== "/" || event.target.matches("input, textarea, select") || document.querySelector("dialog[open]")) return;
+  const search = document.querySelector("input[type=search]");
+  if (search) {
+    event.preventDefault();
+    search.focus();
+  }
+}
+
+function Header({ view, status }) {
+  const open = status?.open_dead_letters;
+  return html`
+    <header class="top">
+      <a class="brand" href="#/"><span class="mark" aria-hidden="true"></span>botwired</a>
+      <nav aria-label="Views">
+        ${VIEWS.map(([name, title]) => html`
+          <a key=${name} href=${`#/${name}`} aria-current=${name === view ? "page" : null}>
+            ${title}${name === "dead-letters" && open > 0 && html` <span class="badge">${number(open)}<span class="hidden"> open</span></span>`}
+          </a>`)}
+      </nav>
+      <span class=${`live ${daemon.connected ? "on" : ""}`} title=${daemon.connected ? "Events arrive as they happen" : "No events: the page asks again"}>
+        <i aria-hidden="true"></i>${daemon.connected ? "live" : "not live"}
+      </span>
+    </header>`;
+}
+
+function App() {
+  useDaemon();
+  const [view, ...rest] = usePlace();
+  const { status } = daemon;
+  const [, title, View] = VIEWS.find(([name]) => name === view) ?? VIEWS[0];
+  useEffect(() => {
+    document.title = view ? `${title} · botwired` : "botwired";
+  }, [view]);
+  useEffect(() => {
+    document.addEventListener("keydown", findBySlash);
+    return () => document.removeEventListener("keydown", findBySlash);
+  }, []);
+  return html`
+    <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>Skip to the content</a>
+    <${Header} view=${view} status=${status} />
+    <main id="main" tabindex="-1">
+      <${Sentence} status=${status} error=${daemon.error} small=${View !== Overview} />
+      <${View} daemon=${daemon} path=${rest} />
+    </main>
+    <footer class="bottom">
+      <span>botwired ${status?.version}</span>
+      ${status?.upstream && html`<span>upstream ${status.upstream.url}</span>`}
+      ${status?.data_dir && html`<span>data in ${status.data_dir}</span>`}
+    </footer>`;
+}
+
+render(html`<${App} />`, document.getElementById("app"));

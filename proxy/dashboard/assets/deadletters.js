@@ -1,0 +1,138 @@
+// Dead letters: writes that upstream has refused for good, those that have lost a conflict of two
+// hosts, and those that a person has dropped. Each waits for a decision.
+
+import { html, useEffect, useState } from "./vendor/htm-preact.js";
+import { post, remove } from "./api.js";
+import { Decide } from "./decide.js";
+import { exportAll, idsOf, PAGE, pageOf } from "./deadlist.js";
+import { clock, count, number } from "./format.js";
+import { Confirm, Empty, Problem, Segments, useLoaded, useTask } from "./ui.js";
+
+const KINDS = [["", "All"], ["refused", "Refused"], ["superseded", "Conflicts"], ["dropped", "Dropped"]];
+
+const LABELS = { refused: "refused", superseded: "conflict", dropped: "dropped" };
+
+// reasonOf says why a write is a dead letter.
+function reasonOf(letter) {
+  if (letter.kind === "superseded") {
+    return letter.host === "this"
+      ? `Another host has written this entry later, and its write stays${letter.winner ? ` (${clock(letter.winner.written_at)})` : ""}.`
+      : "A write of this daemon has replaced this value of another host's.";
+  }
+  if (letter.kind === "dropped") return letter.error || "A person has dropped it.";
+  return `Upstream has refused it: ${letter.error || `HTTP ${letter.status}`}`;
+}
+
+function Letter({ letter, changed }) {
+  const [deciding, decide] = useState(false);
+  const [discarding, discard] = useState(false);
+  const [busy, error, retry] = useTask(() => post(`dead-letters/${letter.id}/retry`), changed);
+  const conflict = letter.kind === "superseded";
+  return html`
+    <li class="letter panel" data-id=${letter.id}>
+      <div class="letter-head">
+        <span class=${`chip ${letter.kind}`}>${LABELS[letter.kind]}</span>
+        <a class="entry" href=${`#/memory/${letter.namespace}/${letter.key}`}><span class="space">${letter.namespace}</span><span class="slash">/</span><span class="key">${letter.key}</span></a>
+        <span class="note">${letter.op}, written ${clock(letter.written_at)}</span>
+      </div>
+      <p class="why">${reasonOf(letter)}</p>
+      ${letter.superseded_by && html`<p class="note">Write ${letter.superseded_by} to this entry has settled since.</p>`}
+      ${error && html`<p class="problem" role="alert">${error.message} ${error.status === 409 && "Compare the two values to decide."}</p>`}
+      <div class="actions">
+        ${!conflict && html`<button type="button" class="primary" disabled=${busy} onClick=${() => retry()}>Retry</button>`}
+        <button type="button" class=${conflict ? "primary" : ""} aria-expanded=${deciding} onClick=${() => decide(!deciding)}>
+          ${deciding ? "Hide the values" : conflict ? "Compare and decide" : "Compare with what is there"}
+        </button>
+        ${!conflict && html`<button type="button" class="danger quiet" onClick=${() => discard(true)}>Discard</button>`}
+      </div>
+      ${deciding && html`<${Decide} letter=${letter} decided=${changed} />`}
+      ${discarding && html`
+        <${Confirm} title="Discard this dead letter?" action="Discard" close=${() => discard(false)}
+          run=${async () => { await remove(`dead-letters/${letter.id}`); changed(); }}>
+          <p>The write to <b class="break">${letter.namespace}/${letter.key}</b> and its value are gone for good.</p>
+        <//>`}
+    </li>`;
+}
+
+// DiscardAll asks first, with the number of them; it stops at the first that fails.
+function DiscardAll({ filter, close }) {
+  const { value: ids, error } = useLoaded(() => idsOf(filter), [filter]);
+  const [done, setDone] = useState(0);
+  const run = async () => {
+    for (const [i, id] of ids.entries()) {
+      await remove(`dead-letters/${id}`);
+      if (i % 20 === 0) setDone(i);
+    }
+  };
+  if (!ids) return html`<${Problem} error=${error} />`;
+  return html`
+    <${Confirm} title=${`Discard ${count(ids.length, "dead letter")}?`} action="Discard all" close=${close} run=${run}>
+      <p>These writes and their values are gone for good${filter.namespace && html`: all of <b class="break">${filter.namespace}</b>`}. Export them first to keep them.</p>
+      ${done > 0 && html`<p class="note" aria-live="polite">${number(done)} of ${number(ids.length)} are discarded.</p>`}
+    <//>`;
+}
+
+function Tools({ filter, setFilter, namespaces, changed }) {
+  const [discarding, discard] = useState(false);
+  const ofThese = filter.namespace ? `all of ${filter.namespace}` : "all";
+  const [retrying, retryError, retryAll, clear] = useTask(() => post("dead-letters/retry", { namespace: filter.namespace }), changed);
+  const [exporting, exportError, save] = useTask(() => exportAll(filter));
+  useEffect(() => clear(null), [filter.namespace]);
+  return html`
+    <div class="tools">
+      <${Segments} label="Kind" options=${KINDS} chosen=${filter.kind} choose=${(kind) => setFilter({ ...filter, kind })} />
+      <input type="search" list="letter-namespaces" placeholder="Namespace" aria-label="Only of this namespace" spellcheck=${false} autocapitalize="off"
+        value=${filter.namespace} onInput=${(event) => setFilter({ ...filter, namespace: event.target.value.trim() })} />
+      <datalist id="letter-namespaces">${namespaces.map((n) => html`<option key=${n} value=${n} />`)}</datalist>
+      <span class="spring"></span>
+      <button type="button" disabled=${retrying} onClick=${() => retryAll()}>Retry ${ofThese} that upstream refused</button>
+      <button type="button" disabled=${exporting} onClick=${() => save()}>${exporting ? "Exporting…" : "Export"}</button>
+      <button type="button" class="danger quiet" onClick=${() => discard(true)}>Discard ${ofThese}</button>
+      <${Problem} error=${retryError ?? exportError} />
+      ${discarding && html`<${DiscardAll} filter=${filter} close=${() => { discard(false); changed(); }} />`}
+    </div>`;
+}
+
+// useLetters reads the first pages of the list, and again when a write has become a dead letter.
+function useLetters(daemon, filter) {
+  const [pages, setPages] = useState(1);
+  const [kept, keep] = useState(null);
+  const { value, error, again } = useLoaded(async (signal) => {
+    const letters = [];
+    let next = null;
+    for (let page = 0; page < pages && (page === 0 || next); page++) {
+      const rows = await pageOf(next, PAGE, signal);
+      letters.push(...rows);
+      next = rows.length === PAGE ? rows.at(-1).id : null;
+    }
+    return { letters, next };
+  }, [pages]);
+  useEffect(() => {
+    if (value) keep(value);
+  }, [value]);
+  const total = daemon.status?.dead_letters;
+  useEffect(() => again(), [total]);
+  const shown = value ?? kept;
+  const fits = (l) => (!filter.kind || l.kind === filter.kind) && (!filter.namespace || l.namespace === filter.namespace);
+  return { all: shown?.letters, letters: shown?.letters.filter(fits), next: shown?.next, error, again, more: () => setPages((n) => n + 1) };
+}
+
+export function DeadLetters({ daemon }) {
+  const [filter, setFilter] = useState({ kind: "", namespace: "" });
+  const { all, letters, next, error, again, more } = useLetters(daemon, filter);
+  const changed = () => {
+    again();
+    daemon.refresh();
+  };
+  const namespaces = [...new Set(all?.map((l) => l.namespace))].sort();
+  return html`
+    <section aria-labelledby="dead">
+      <header class="title"><h2 id="dead">Dead letters</h2><p class="note">Acknowledged writes that did not reach upstream, or that another host's write has beaten. Nothing is lost until you decide.</p></header>
+      ${all?.length > 0 && html`<${Tools} filter=${filter} setFilter=${setFilter} namespaces=${namespaces} changed=${changed} />`}
+      <${Problem} error=${error} />
+      ${all?.length === 0 && html`<div class="panel"><${Empty} title="There are no dead letters."><p>Every write is settled or on its way.</p><//></div>`}
+      ${all?.length > 0 && letters.length === 0 && html`<div class="panel"><${Empty} title=${next ? "None of those read so far fits." : "None fits."} /></div>`}
+      <ul class="letters">${letters?.map((l) => html`<${Letter} key=${l.id} letter=${l} changed=${changed} />`)}</ul>
+      ${next && html`<button type="button" class="more" onClick=${more}>More</button>`}
+    </section>`;
+}

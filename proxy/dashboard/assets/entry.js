@@ -1,0 +1,105 @@
+// One entry: its value as a conversation, as JSON or as it is, and what can be done with it.
+
+import { html, useEffect, useState } from "./vendor/htm-preact.js";
+import { deleteEntry, readEntry, unreachable } from "./api.js";
+import { messagesOf, Conversation } from "./conversation.js";
+import { CopyAs } from "./copyas.js";
+import { Editor } from "./editor.js";
+import { ago, count, duration, exact } from "./format.js";
+import { Json, parsed } from "./json.js";
+import { Confirm, CopyButton, Empty, Problem, Segments, useLoaded } from "./ui.js";
+
+// sourceOf says in words where an answer came from (Cache-Status, RFC 9211).
+function sourceOf({ source, age }) {
+  const detail = /detail=([\w-]+)/.exec(source)?.[1];
+  if (detail === "pending") return "a pending write, the newest state there is";
+  if (source.includes("hit")) return `the copy here${age == null ? "" : `, confirmed ${age === 0 ? "just now" : `${duration(age)} ago`}`}`;
+  return "upstream, just now";
+}
+
+function Details({ entry }) {
+  return html`
+    <dl class="details">
+      <div><dt>Updated</dt><dd title=${exact(entry.updated_at)}>${ago(entry.updated_at)}</dd></div>
+      <div><dt>Created</dt><dd title=${exact(entry.created_at)}>${ago(entry.created_at)}</dd></div>
+      <div><dt>Size</dt><dd>${count([...entry.value].length, "character")}</dd></div>
+      <div><dt>Answered from</dt><dd>${sourceOf(entry)}</dd></div>
+    </dl>`;
+}
+
+// Value shows a value in the most readable of the ways that it allows.
+export function Value({ value }) {
+  const document = parsed(value);
+  const messages = messagesOf(document);
+  const ways = [messages && ["conversation", "Conversation"], document !== undefined && ["json", "JSON"], ["text", "Text"]].filter(Boolean);
+  const [wanted, want] = useState(null);
+  const way = ways.some(([name]) => name === wanted) ? wanted : ways[0][0];
+  return html`
+    <div class="value-view">
+      ${ways.length > 1 && html`<${Segments} label="Show the value as" options=${ways} chosen=${way} choose=${want} />`}
+      ${way === "conversation" && html`<${Conversation} messages=${messages} />`}
+      ${way === "json" && html`<${Json} document=${document} />`}
+      ${way === "text" && html`<pre class="text" tabindex="0">${value === "" ? html`<em>An empty text.</em>` : value}</pre>`}
+    </div>`;
+}
+
+// useChanges calls a function when the entry has changed, or may have.
+function useChanges(daemon, namespace, key, changed) {
+  useEffect(() => daemon.listen((name, data) => {
+    if (name === "reset" || (data.namespace === namespace && data.key === key && name !== "sent")) changed();
+  }), [namespace, key]);
+}
+
+function Shown({ entry, again }) {
+  const [doing, act] = useState(null);
+  const stop = () => act(null);
+  const done = () => {
+    stop();
+    again();
+  };
+  return html`
+    ${doing === "edit" && html`<${Editor} entry=${entry} close=${stop} saved=${done} />`}
+    ${doing === "delete" && html`
+      <${Confirm} title="Delete this entry?" action="Delete" close=${done} run=${() => deleteEntry(entry.namespace, entry.key, entry)}>
+        <p><b class="break">${entry.namespace}/${entry.key}</b> is deleted here at once, and upstream as soon as that takes it. Every agent that reads it then finds nothing.</p>
+        <p class="note">If somebody has written it since you saw it, nothing is deleted.</p>
+      <//>`}
+    ${doing === "copy" && html`<${CopyAs} entry=${entry} close=${stop} />`}
+    <div class="actions">
+      <button type="button" onClick=${() => act("edit")}>Edit</button>
+      <${CopyButton} text=${entry.value} label="Copy value" />
+      <button type="button" onClick=${() => act("copy")}>Copy as…</button>
+      <button type="button" class="danger quiet" onClick=${() => act("delete")}>Delete</button>
+    </div>
+    <${Details} entry=${entry} />
+    <${Value} value=${entry.value} />`;
+}
+
+function Unreachable({ namespace, name }) {
+  const command = `botwired get ${namespace} ${name}`;
+  return html`
+    <${Empty} title="A browser cannot ask for this key: it takes the name for a folder.">
+      <p>In a terminal, this prints the value:</p>
+      <div class="command"><code>${command}</code><${CopyButton} text=${command} /></div>
+    <//>`;
+}
+
+export function Entry({ daemon, namespace, name }) {
+  const { value: entry, error, again } = useLoaded((signal) => (unreachable(name) ? Promise.resolve(null) : readEntry(namespace, name, signal)), [namespace, name]);
+  const [kept, keep] = useState(null); // what was shown last, while it is read again
+  useEffect(() => {
+    if (entry) keep(entry);
+  }, [entry]);
+  useChanges(daemon, namespace, name, again);
+  const shown = entry ?? (entry === undefined && !error ? kept : null);
+  return html`
+    <section class="panel pane value" aria-label=${`The entry ${name}`}>
+      <header>
+        <a class="back" href=${`#/memory/${namespace}`} aria-label=${`Back to the entries of ${namespace}`}>‹</a>
+        <h2><span class="space">${namespace}/</span>${name}</h2>
+      </header>
+      <${Problem} error=${error} />
+      ${shown && html`<${Shown} entry=${shown} again=${again} />`}
+      ${entry === null && (unreachable(name) ? html`<${Unreachable} namespace=${namespace} name=${name} />` : html`<${Empty} title="There is no such entry." />`)}
+    </section>`;
+}

@@ -1,0 +1,69 @@
+// The way of each write, live: acknowledged, sent, settled.
+
+import { html, useState } from "./vendor/htm-preact.js";
+import { bytes, duration, exact } from "./format.js";
+import { CopyButton, Empty } from "./ui.js";
+
+const SHOWN = 12;
+
+const STATES = {
+  pending: "acknowledged",
+  sent: "sent",
+  settled: "settled",
+  superseded: "superseded",
+  dead: "dead letter",
+  dropped: "dropped",
+};
+
+// account says where a write is and how long that took.
+function account(write, now) {
+  const took = write.began != null ? duration(((write.ended ?? now) - write.began) / 1000) : "";
+  switch (write.state) {
+    case "settled":
+      return took && `after ${took}`;
+    case "superseded":
+      return write.by ? `by write ${write.by}` : "by another host";
+    case "dead":
+    case "dropped":
+      return "waits for a decision";
+  }
+  return took && `for ${took}`;
+}
+
+function Write({ write, now }) {
+  const entry = `#/memory/${write.namespace}/${write.key}`;
+  const trouble = write.state !== "settled" && write.reason;
+  return html`
+    <li class=${`write ${write.state}`} data-seq=${write.seq}>
+      <span class="way" aria-hidden="true"><i></i><i></i><i></i></span>
+      <a class="entry" href=${write.state === "dead" || write.state === "dropped" ? "#/dead-letters" : entry}>
+        <span class="space">${write.namespace}</span><span class="slash">/</span><span class="key">${write.key}</span>
+      </a>
+      <span class="size">${write.op === "delete" ? "delete" : bytes(write.bytes)}</span>
+      <span class="state"><b>${STATES[write.state]}</b> ${account(write, now)}</span>
+      ${trouble && html`<span class="reason">${write.reason}</span>`}
+    </li>`;
+}
+
+const TRY = `curl -X PUT ${location.origin}/memory/demo/greeting -H 'Content-Type: application/json' -d '{"value":"hello"}'`;
+
+const Nothing = () => html`
+  <${Empty} title="No write has come yet.">
+    <p>Writes show up here as agents make them. To see one:</p>
+    <div class="command"><code>${TRY}</code><${CopyButton} text=${TRY} /></div>
+  <//>`;
+
+export function Flow({ daemon }) {
+  const [held, hold] = useState(null); // the writes while somebody reads them
+  const writes = held ?? daemon.writes.list().slice(0, SHOWN);
+  const now = Date.now();
+  return html`
+    <section class="panel flow" aria-labelledby="flow">
+      <header>
+        <h2 id="flow">Writes, as they come</h2>
+        <span class="legend" aria-hidden="true"><i class="dot pending"></i>acknowledged <i class="dot sent"></i>sent <i class="dot settled"></i>settled</span>
+        <button type="button" class="quiet" aria-pressed=${held != null} onClick=${() => hold(held ? null : writes)}>${held ? "Go on" : "Hold"}</button>
+      </header>
+      ${writes.length === 0 ? html`<${Nothing} />` : html`<ol class="writes">${writes.map((w) => html`<${Write} key=${w.seq} write=${w} now=${now} />`)}</ol>`}
+    </section>`;
+}

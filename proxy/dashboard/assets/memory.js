@@ -1,0 +1,130 @@
+// The browser of namespaces, entries and values. The address names what is open:
+// #/memory/NAMESPACE/KEY.
+
+import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { get } from "./api.js";
+import { NewEntry } from "./editor.js";
+import { Entry } from "./entry.js";
+import { ago, bytes, count, number } from "./format.js";
+import { Empty, Problem, useLoaded, useSettled } from "./ui.js";
+
+// PAGE is how many rows come at a time: few enough for a phone, whatever there is.
+const PAGE = 100;
+
+// REREAD_AFTER bounds how often a busy namespace's list is read again, in milliseconds.
+const REREAD_AFTER = 1000;
+
+// usePages reads a list page by page. Read again, it has as many pages as before.
+function usePages(path, parameters, rows) {
+  const [pages, setPages] = useState(1);
+  const subject = JSON.stringify(parameters);
+  useEffect(() => setPages(1), [subject]);
+  const list = useLoaded(async (signal) => {
+    const all = [];
+    let last = { next: null };
+    for (let page = 0; page < pages && (page === 0 || last.next); page++) {
+      last = await get(path, { ...parameters, limit: PAGE, after: last.next }, { signal });
+      all.push(...last[rows]);
+    }
+    return { rows: all, next: last.next, complete: last.complete ?? true };
+  }, [subject, pages]);
+  const kept = useRef({});
+  if (list.value) kept.current = { subject, value: list.value };
+  const value = list.value ?? (kept.current.subject === subject ? kept.current.value : undefined);
+  return { ...list, value, more: () => setPages((n) => n + 1) };
+}
+
+const Search = ({ label, value, input }) => html`
+  <input type="search" placeholder=${label} aria-label=${label} value=${value} spellcheck=${false} autocomplete="off" autocapitalize="off"
+    onInput=${(event) => input(event.target.value.trim())} />`;
+
+const More = ({ list }) => list.value?.next && html`<button type="button" class="more" onClick=${list.more}>More</button>`;
+
+function Namespaces({ chosen }) {
+  const [match, setMatch] = useState("");
+  const wanted = useSettled(match);
+  const list = usePages("namespaces", { match: wanted }, "namespaces");
+  const none = list.value?.rows.length === 0;
+  return html`
+    <section class="panel pane namespaces" aria-label="Namespaces">
+      <header><h2>Namespaces</h2></header>
+      <${Search} label="Find a namespace" value=${match} input=${setMatch} />
+      <${Problem} error=${list.error} />
+      ${none && html`<${Empty} title=${wanted ? `No namespace matches “${wanted}”.` : "No namespace is known yet."} />`}
+      <ul class="rows">${list.value?.rows.map((n) => html`
+        <li key=${n.namespace}>
+          <a href=${`#/memory/${n.namespace}`} aria-current=${n.namespace === chosen ? "true" : null}>
+            <span class="name">${n.namespace}</span>
+            <span class="note">${count(n.entries, "entry", "entries")}${n.pending > 0 && html` · <b>${number(n.pending)} pending</b>`}</span>
+            <span class="figure">${bytes(n.bytes)}</span>
+          </a>
+        </li>`)}</ul>
+      <${More} list=${list} />
+    </section>`;
+}
+
+// useRereading reads a list again after writes to its namespace, the first time at once.
+function useRereading(daemon, namespace, again) {
+  useEffect(() => {
+    let timer = 0;
+    let due = 0;
+    const stop = daemon.listen((name, data) => {
+      if (timer || (name !== "reset" && (data.namespace !== namespace || name === "sent"))) return;
+      timer = setTimeout(() => {
+        timer = 0;
+        due = Date.now() + REREAD_AFTER;
+        again();
+      }, Math.max(20, due - Date.now()));
+    });
+    return () => {
+      clearTimeout(timer);
+      stop();
+    };
+  }, [namespace]);
+}
+
+function Entries({ daemon, namespace, chosen }) {
+  const [prefix, setPrefix] = useState("");
+  const [making, setMaking] = useState(false);
+  const wanted = useSettled(prefix);
+  const list = usePages("entries", { namespace, prefix: wanted }, "entries");
+  useRereading(daemon, namespace, list.again);
+  const none = list.value?.rows.length === 0;
+  return html`
+    <section class="panel pane entries" aria-label=${`Entries of ${namespace}`}>
+      <header>
+        <a class="back" href="#/memory" aria-label="Back to the namespaces">‹</a>
+        <h2>${namespace}</h2>
+        <button type="button" onClick=${() => setMaking(true)}>New entry</button>
+      </header>
+      <${Search} label="Find keys that begin with" value=${prefix} input=${setPrefix} />
+      <${Problem} error=${list.error} />
+      ${none && html`<${Empty} title=${wanted ? `No key begins with “${wanted}”.` : "No entry is known here."} />`}
+      <ul class="rows">${list.value?.rows.map((e) => html`
+        <li key=${e.key}>
+          <a href=${`#/memory/${namespace}/${e.key}`} aria-current=${e.key === chosen ? "true" : null} class=${e.op === "delete" ? "deleted" : ""}>
+            <span class="name">${e.key}</span>
+            <span class="note"><i class=${`dot ${e.state}`} aria-hidden="true"></i>${e.op === "delete" ? "delete " : ""}${e.state}${e.updated_at != null && ` · ${ago(e.updated_at)}`}</span>
+            <span class="figure">${e.op === "delete" ? "" : bytes(e.list_bytes)}</span>
+          </a>
+        </li>`)}</ul>
+      <${More} list=${list} />
+      ${list.value && !list.value.next && !list.value.complete && html`
+        <p class="note">Upstream may hold more keys than are known here: it lists 1,000 at most.</p>`}
+      ${making && html`<${NewEntry} namespace=${namespace} close=${() => setMaking(false)} />`}
+    </section>`;
+}
+
+export function Memory({ daemon, path: [namespace, key] }) {
+  const depth = key ? "entry" : namespace ? "entries" : "namespaces";
+  return html`
+    <div class=${`memory at-${depth}`}>
+      <${Namespaces} chosen=${namespace} />
+      ${namespace
+        ? html`<${Entries} key=${namespace} daemon=${daemon} namespace=${namespace} chosen=${key} />`
+        : html`<section class="panel pane entries hollow"><${Empty} title="Choose a namespace to see its entries." /></section>`}
+      ${key
+        ? html`<${Entry} key=${`${namespace}/${key}`} daemon=${daemon} namespace=${namespace} name=${key} />`
+        : html`<section class="panel pane value hollow"><${Empty} title="Choose an entry to see its value." /></section>`}
+    </div>`;
+}

@@ -1,0 +1,42 @@
+// What each namespace has used of its quota of upstream writes, and when it runs out.
+
+import { html, useState } from "./vendor/htm-preact.js";
+import { clock, count, duration, number } from "./format.js";
+import { Empty } from "./ui.js";
+
+const SHOWN = 5;
+
+const share = (n) => n.quota.used / Math.max(1, n.quota.limit);
+
+function prospect(quota) {
+  const pause = quota.linger_seconds >= 1 ? `; a write waits about ${duration(quota.linger_seconds)}` : "";
+  if (quota.left === 0) return `used up; a new window begins at ${clock(quota.resets_at)}`;
+  if (quota.runs_out_at) return `runs out at ${clock(quota.runs_out_at)} at this pace${pause}`;
+  return `lasts until the next window, at ${clock(quota.resets_at)}`;
+}
+
+function Quota({ of: { namespace, quota } }) {
+  const level = quota.left === 0 ? "bad" : quota.runs_out_at ? "warn" : "";
+  return html`
+    <li class=${`quota ${level}`}>
+      <a href=${`#/memory/${namespace}`} class="name">${namespace}</a>
+      <span class="figure">${number(quota.used)} <small>of ${number(quota.limit)}</small></span>
+      <span class="bar" role="meter" aria-label=${`Used of ${namespace}`} aria-valuemin="0" aria-valuemax=${quota.limit} aria-valuenow=${quota.used}
+        aria-valuetext=${`${number(quota.used)} of ${count(quota.limit, "write")}`}><i style=${{ width: `${100 * share({ quota })}%` }}></i></span>
+      <span class="note">${prospect(quota)}</span>
+    </li>`;
+}
+
+// Quotas shows the namespaces that are nearest to their end first.
+export function Quotas({ namespaces }) {
+  const [all, setAll] = useState(false);
+  const limited = namespaces.filter((n) => n.quota).sort((a, b) => share(b) - share(a));
+  return html`
+    <section class="panel quotas" aria-labelledby="quotas">
+      <header><h2 id="quotas">Quota of upstream writes</h2></header>
+      ${limited.length === 0 && html`<${Empty} title="No namespace has used a quota."><p>Where upstream limits the writes of a day, this shows what is left and for how long.</p><//>`}
+      <ul>${limited.slice(0, all ? 100 : SHOWN).map((n) => html`<${Quota} key=${n.namespace} of=${n} />`)}</ul>
+      ${limited.length > SHOWN && html`
+        <button type="button" class="more" onClick=${() => setAll(!all)}>${all ? "Fewer" : `${number(limited.length - SHOWN)} more`}</button>`}
+    </section>`;
+}
