@@ -163,6 +163,15 @@ promtool: build ## Check the alert rules and the daemon's metrics with Prometheu
 e2e: ## Run BotWire's own clients, Python and Node, against the daemon
 	proof/e2e/run
 
+# PAGE are words of the scenarios' names: only those run.
+.PHONY: page
+page: build ## Drive the dashboard in headless Chromium; screenshots in bin/page
+	proof/page/run $(PAGE)
+
+.PHONY: vendored
+vendored: ## Compare the dashboard's files of others with npm's
+	proof/page/vendored
+
 .PHONY: clean
 clean: ## Remove the builds, and the data of make run
-	rm -rf bin $(RUN_DIR) .venv .e2e
+	rm -rf bin $(RUN_DIR) .venv .e2e proof/page/node_modules

@@ -1,0 +1,322 @@
+// What the page must show, each a scenario: what a person does, and what happens then.
+
+import assert from "node:assert/strict";
+import http from "node:http";
+import { once } from "node:events";
+
+const OUTAGE_SHOWN = 2000; // milliseconds
+
+// flow is the row of an entry's newest write.
+const flow = (key, state) => `.write.${state}:has(.key:text-is("${key}"))`;
+
+async function leads({ daemon, visit }) {
+  await visit.page.goto(`${daemon.url}/`);
+  await visit.page.locator(".sentence h1").waitFor();
+  assert.equal(new URL(visit.page.url()).pathname, "/_botwired/");
+}
+
+// A write is held on its way, and then let go: the page shows both without being loaded again.
+async function settlesLive({ daemon, visit }) {
+  await visit.go(daemon.url);
+  await visit.live();
+  daemon.gate.set("held");
+  await daemon.write("live/first", "1");
+  await visit.page.locator(`${flow("first", "pending")}, ${flow("first", "sent")}`).first().waitFor();
+  await visit.shows(".tile", /On their way\s*1/);
+  daemon.gate.set("open");
+  await visit.page.locator(flow("first", "settled")).waitFor();
+  await visit.shows(".sentence.ok h1", "");
+}
+
+// Upstream's process ends. How soon the page shows that counts from when the daemon knows it. A
+// busy machine may be slow once, so there are three tries.
+async function outageIsShown({ daemon, visit }) {
+  await visit.go(daemon.url);
+  await visit.live();
+  let shown;
+  for (let attempt = 1; attempt <= 3; attempt++) {
+    await daemon.upstream.stop();
+    await daemon.write(`outage/entry-${attempt}`, "kept");
+    await visit.shows(".sentence.warning h1", "down");
+    shown = Date.now() - Date.parse((await daemon.status()).upstream.since);
+    await daemon.upstream.start();
+    await daemon.flush();
+    await visit.page.locator(".sentence.warning").waitFor({ state: "detached" });
+    if (shown <= OUTAGE_SHOWN) return `shown after ${shown} ms`;
+  }
+  return assert.fail(`the outage was shown after ${shown} ms`);
+}
+
+async function makeDeadLetter(daemon, entry, value) {
+  daemon.gate.set("refusing");
+  await daemon.write(entry, value);
+  await daemon.flush();
+  daemon.gate.set("open");
+}
+
+async function deadLetterIsRetried({ daemon, visit }) {
+  await visit.go(daemon.url, "dead-letters");
+  await makeDeadLetter(daemon, "dead/refused", "at last");
+  await visit.shows(".letter .why", "refused by the test");
+  await visit.shows(".badge", "1");
+  await visit.click("Retry", ".letter");
+  await visit.shows(".empty-title", "There are no dead letters.");
+  await daemon.flush();
+  assert.equal(await daemon.readUpstream("dead/refused"), "at last");
+}
+
+// makeConflict has two hosts write one entry while neither sees the other. Which write was later is
+// for the daemon to say; it keeps the other as a dead letter.
+async function makeConflict(daemon, entry) {
+  daemon.gate.set("shut");
+  await daemon.write(entry, '{"by":"this host","kept":true}');
+  await daemon.writeUpstream(entry, '{"by":"another host","kept":true}');
+  daemon.gate.set("open");
+  await daemon.flush();
+}
+
+// Once a person keeps this host's value, and once the other's, whichever of them has won.
+async function conflictIsDecided({ daemon, visit }) {
+  await visit.go(daemon.url, "dead-letters");
+  for (const [entry, kept] of [["conflict/one", "this host"], ["conflict/two", "another host"]]) {
+    await makeConflict(daemon, entry);
+    await visit.shows(".letter .chip", "conflict");
+    await visit.click("Compare and decide");
+    await visit.shows(".compared .differs", "this host");
+    await visit.shows(".compared .differs", "another host");
+    await visit.page.locator(".compared").filter({ has: visit.page.locator(".differs", { hasText: kept }) }).getByRole("button", { name: "Keep this one" }).click();
+    await visit.shows(".empty-title", "There are no dead letters.");
+    await daemon.flush();
+    assert.equal(JSON.parse(await daemon.readUpstream(entry)).by, kept);
+  }
+}
+
+async function entryIsEdited({ daemon, visit }) {
+  const { page } = visit;
+  await daemon.write("edit/entry", "before");
+  await daemon.flush();
+  await visit.go(daemon.url, "memory");
+  await page.getByRole("link", { name: /^edit/ }).click();
+  await page.getByRole("link", { name: /^entry/ }).click();
+  await visit.shows("pre.text", "before");
+  await visit.click("Edit");
+  await page.getByRole("textbox", { name: "Value" }).fill("after");
+  await visit.click("Save");
+  await visit.shows("pre.text", "after");
+  await daemon.flush();
+  assert.equal(await daemon.readUpstream("edit/entry"), "after");
+}
+
+// Somebody writes while a person edits: the page shows it, and overwrites it only once it has.
+async function editOverwritesNothingUnseen({ daemon, visit }) {
+  const { page } = visit;
+  visit.expect(/412 .*\/memory\/edit\//);
+  await daemon.write("edit/raced", "seen");
+  await visit.go(daemon.url, "memory/edit/raced");
+  await visit.click("Edit");
+  await page.getByRole("textbox", { name: "Value" }).fill("mine");
+  await daemon.write("edit/raced", "theirs");
+  await visit.click("Save");
+  await visit.shows(".compared", "theirs");
+  assert.equal(await daemon.read("edit/raced"), "theirs");
+  await visit.click("Replace what is there");
+  await visit.shows("pre.text", "mine");
+  assert.equal(await daemon.read("edit/raced"), "mine");
+}
+
+async function entryIsMadeAndDeleted({ daemon, visit }) {
+  const { page } = visit;
+  visit.expect(/404 .*\/memory\/edit\/made/);
+  await daemon.write("edit/other", "x");
+  await visit.go(daemon.url, "memory/edit");
+  await visit.click("New entry");
+  await page.getByLabel("Key", { exact: true }).fill("made");
+  await page.getByLabel("Value", { exact: true }).fill("here");
+  await visit.click("Write");
+  await visit.shows("pre.text", "here");
+  await daemon.flush();
+  await visit.click("Delete", ".actions");
+  await visit.click("Delete", "dialog");
+  await visit.shows(".value .empty-title", "There is no such entry.");
+  await daemon.flush();
+  assert.equal(await daemon.readUpstream("edit/made"), null);
+}
+
+const HOSTILE = `</pre><script>window.hit = 1</script><img src="x" onerror="window.hit = 1"><svg onload="window.hit = 1">`;
+
+async function valuesAreInert({ daemon, visit }) {
+  const { page } = visit;
+  for (const [key, value] of [
+    ["text", HOSTILE], ["json", JSON.stringify({ [HOSTILE]: HOSTILE })],
+    ["chat", JSON.stringify([{ type: "human", data: { content: HOSTILE } }, { type: "ai", data: { content: HOSTILE, name: HOSTILE } }])],
+  ]) {
+    await daemon.write(`hostile/${key}`, value);
+    await visit.go(daemon.url, `memory/hostile/${key}`);
+    await visit.shows(".value-view", "<script>window.hit = 1</script>");
+    assert.equal(await page.locator("#app script, #app img, #app svg").count(), 0);
+    assert.equal(await page.evaluate(() => window.hit), undefined);
+  }
+}
+
+// attack is what a page of another origin tries. It reports what it could read.
+async function attack(target) {
+  const learned = [];
+  const attempt = async (what, run) => {
+    try {
+      const got = await run();
+      if (got) learned.push(`${what}: ${got}`);
+    } catch {
+      // The browser has refused, as it should.
+    }
+  };
+  const read = (answer) => answer.text().then((text) => (answer.type === "opaque" ? "" : `${answer.status} ${text}`));
+  const body = JSON.stringify({ value: "forged" });
+  for (const path of ["/_botwired/", "/_botwired/status", "/_botwired/assets/app.js", "/memory/secret/entry"]) {
+    await attempt(`fetch ${path}`, async () => read(await fetch(target + path)));
+    await attempt(`fetch ${path} without CORS`, async () => read(await fetch(target + path, { mode: "no-cors", credentials: "include" })));
+  }
+  await attempt("PUT", async () => read(await fetch(`${target}/memory/secret/entry`, { method: "PUT", body })));
+  await attempt("POST", async () => read(await fetch(`${target}/_botwired/flush`, { method: "POST", mode: "no-cors" })));
+  const loads = (element, attributes) => new Promise((done) => {
+    const one = Object.assign(document.createElement(element), attributes, { onload: () => done("it loads"), onerror: () => done("") });
+    document.body.append(one);
+  });
+  await attempt("script", () => loads("script", { src: `${target}/_botwired/assets/vendor/uPlot.js` }));
+  await attempt("style sheet", () => loads("link", { rel: "stylesheet", href: `${target}/_botwired/assets/style.css` }));
+  await attempt("image", () => loads("img", { src: `${target}/_botwired/assets/icon.svg` }));
+  await attempt("frame", async () => {
+    await loads("iframe", { src: `${target}/_botwired/` });
+    const frame = document.querySelector("iframe");
+    return frame.contentDocument?.body?.textContent || (frame.contentWindow.length > 0 ? "it has frames" : "");
+  });
+  await attempt("events", () => new Promise((done) => {
+    const source = new EventSource(`${target}/_botwired/events`);
+    source.onopen = () => done("it opens");
+    source.onerror = () => done("");
+  }));
+  return learned;
+}
+
+async function otherOriginLearnsNothing({ daemon, browser }) {
+  await daemon.write("secret/entry", "hidden");
+  const server = http.createServer((_, answer) => answer.writeHead(200, { "Content-Type": "text/html" }).end("<!doctype html><title>evil</title>")).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const context = await browser.newContext();
+  try {
+    for (const host of ["127.0.0.1", "localhost"]) {
+      const page = await context.newPage();
+      await page.goto(`http://${host}:${server.address().port}/`);
+      assert.deepEqual(await page.evaluate(attack, daemon.url), []);
+      await followsLink(context, page, daemon.url);
+    }
+    assert.equal(await daemon.read("secret/entry"), "hidden");
+  } finally {
+    await context.close();
+    server.close();
+  }
+}
+
+// A link on another site opens the page for the person, in a window that the other site cannot reach.
+async function followsLink(context, page, target) {
+  const opening = context.waitForEvent("page");
+  await page.evaluate((url) => { window.opened = window.open(url); }, `${target}/_botwired/`);
+  const opened = await opening;
+  await opened.locator(".sentence h1").waitFor();
+  assert.equal(await opened.evaluate(() => window.opener), null);
+  assert.equal(await page.evaluate(() => window.opened.closed), true);
+  await opened.close();
+}
+
+// focusOn presses Tab until an element has the focus, as a person without a mouse does.
+async function focusOn(page, selector) {
+  for (let presses = 0; presses < 80; presses++) {
+    if (await page.evaluate((s) => document.activeElement?.matches(s), selector)) return;
+    await page.keyboard.press("Tab");
+  }
+  assert.fail(`80 times Tab do not lead to ${selector}`);
+}
+
+async function keyboardIsEnough({ daemon, visit }) {
+  const { page } = visit;
+  const { keyboard } = page;
+  await daemon.write("keyboard/entry", "before");
+  await daemon.flush();
+  await visit.go(daemon.url);
+  await focusOn(page, 'nav a[href="#/memory"]');
+  await keyboard.press("Enter");
+  await page.locator("input[type=search]").first().waitFor();
+  await keyboard.press("/");
+  await keyboard.type("keyboard");
+  await visit.gone(".namespaces .rows a", "live");
+  await focusOn(page, '.namespaces .rows a[href="#/memory/keyboard"]');
+  await keyboard.press("Enter");
+  await page.locator(".entries .rows a").waitFor();
+  await focusOn(page, ".entries .rows a");
+  await keyboard.press("Enter");
+  await visit.shows("pre.text", "before");
+  await focusOn(page, ".value .actions button");
+  await keyboard.press("Enter");
+  await page.locator("dialog[open]").waitFor();
+  await focusOn(page, "dialog textarea");
+  await keyboard.press("Control+A");
+  await keyboard.type("after");
+  await focusOn(page, "dialog button[type=submit]");
+  await keyboard.press("Enter");
+  await visit.shows("pre.text", "after");
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Edit"); // the focus is where it was
+  await keyboard.press("Enter");
+  await page.locator("dialog[open]").waitFor();
+  await keyboard.press("Escape");
+  await page.locator("dialog[open]").waitFor({ state: "detached" });
+}
+
+// DRILL are the events of one, as the daemon tells them.
+const PHASE = { seconds: 4, acknowledged: 24, refused: 0, unanswered: 0, reads: 40, write_latency: { p50_ms: 0.3, p99_ms: 1.2 }, read_latency: { p50_ms: 0.1, p99_ms: 0.4 } };
+const DRILL = [
+  { event: "started", at: 1e9, name: "botwired-drill", steps: ["healthy", "away"], seconds: 8 },
+  { event: "phase", at: 1e9, name: "away", text: "takes no request of the namespace", seconds: 4 },
+  { event: "audit", at: 1e9, text: "All is well.", audit: {
+    ok: true, balanced: true, verdict: "Nothing was lost: every write is accounted for.", compared: 4, different: 0, left: 0, settling_seconds: 0.2, findings: [], more_findings: 0,
+    books: { acknowledged: 48, settled: 30, superseded: 18, pending: 0, dead: 0, unaccounted: 0, unanswered: 0 },
+    phases: [{ ...PHASE, name: "healthy", upstream: "answers", pending: 0 }, { ...PHASE, name: "away", upstream: "takes no request", pending: 4 }],
+  } },
+];
+
+// What the page makes of a drill. What the daemon makes of one has tests of its own.
+async function drillIsShown({ daemon, visit }) {
+  const body = DRILL.map((event) => `${JSON.stringify(event)}\n`).join("");
+  await visit.page.route("**/_botwired/drill", (route) => route.fulfill({ contentType: "application/jsonl", body }));
+  await visit.go(daemon.url, "drill");
+  await visit.click("Run the drill");
+  await visit.shows(".verdict.ok", "Nothing was lost");
+  await visit.shows(".books", /48 writes acknowledged = 30 settled \+ 18 superseded\s+\+ 0 pending \+ 0 dead letters/);
+  assert.equal(await visit.page.locator("tbody tr").count(), 2);
+  assert.deepEqual(await visit.barriers(), []);
+}
+
+async function motionStops({ daemon, visit }) {
+  await daemon.write("live/still", "1");
+  for (const [reducedMotion, name] of [["no-preference", "come"], ["reduce", "none"]]) {
+    await visit.page.emulateMedia({ reducedMotion });
+    await visit.go(daemon.url);
+    await daemon.write("live/moving", reducedMotion);
+    await visit.page.locator(".write").first().waitFor();
+    assert.equal(await visit.page.locator(".write").first().evaluate((e) => getComputedStyle(e).animationName), name);
+  }
+}
+
+export const scenarios = [
+  ["a browser's GET / is led to the page", leads],
+  ["a pending write turns settled live", settlesLive],
+  ["an outage is shown within 2 s", outageIsShown],
+  ["a dead letter is retried by a click", deadLetterIsRetried],
+  ["a conflict is decided by a click", conflictIsDecided],
+  ["an entry is edited", entryIsEdited],
+  ["an edit overwrites nothing unseen", editOverwritesNothingUnseen],
+  ["an entry is made, and deleted", entryIsMadeAndDeleted],
+  ["a value that holds <script> is inert", valuesAreInert],
+  ["a page of another origin learns nothing", otherOriginLearnsNothing],
+  ["the drill's audit is shown", drillIsShown],
+  ["the keyboard is enough", keyboardIsEnough],
+  ["nothing moves for who wants that", motionStops],
+];

@@ -1,0 +1,72 @@
+// What every view has to be, in both colour schemes and on both sizes of a screen: without barriers
+// for anybody, and no wider than the screen. Each is also drawn, for a person to look at.
+
+import assert from "node:assert/strict";
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { Visit } from "./browser.mjs";
+
+const FOLDER = join(import.meta.dirname, "../../bin/page");
+
+const CHAT = JSON.stringify([
+  { type: "human", data: { content: "Where did I park the car?" } },
+  { type: "ai", data: { content: "You told me on Tuesday: level 3, next to the lift. I can remind you tomorrow morning." } },
+  { type: "human", data: { content: "Yes please, at 8." } },
+  { type: "ai", data: { content: "", tool_calls: [{ name: "set_reminder" }] } },
+  { type: "tool", data: { content: "ok" } },
+  { type: "ai", data: { content: "Done. I will remind you at 8." } },
+]);
+const PROFILE = JSON.stringify({ name: "Ada", languages: ["en", "fr"], score: 0.93, active: true, since: null, pets: [{ kind: "cat", name: "Mephisto" }] });
+const LONG = "support-bot-eu-central-production-tenant-0000000000000042-memory";
+
+// VIEWS are the place of each, and what is there once it has been read.
+const VIEWS = {
+  overview: ["", ".write"],
+  namespaces: ["memory", ".namespaces .rows a"],
+  entries: ["memory/chats", ".entries .rows a"],
+  conversation: ["memory/chats/session-42", ".conversation li"],
+  json: ["memory/chats/profile", ".json-name"],
+  "long-names": [`memory/${LONG}`, ".entries .rows a"],
+  "dead-letters": ["dead-letters", ".letter"],
+  drill: ["drill", ".drill"],
+};
+
+// furnish gives the views something to show.
+export async function furnish(daemon) {
+  await daemon.write("chats/session-42", CHAT);
+  await daemon.write("chats/profile", PROFILE);
+  for (let i = 1; i <= 12; i++) await daemon.write(`notes/note-${i}`, `Note ${i}`);
+  await daemon.write(`${LONG}/${"a.very-long_key.".repeat(8)}`, "long");
+  await daemon.flush();
+  daemon.gate.set("refusing");
+  await daemon.write("chats/refused", PROFILE);
+  await daemon.flush();
+  daemon.gate.set("shut");
+  for (const value of ["draft", "final"]) await daemon.write("chats/on-its-way", value);
+  await daemon.write(`${LONG}/waiting`, "x");
+}
+
+// notWider fails if something makes the page scroll sideways.
+async function notWider(page) {
+  const [content, screen] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
+  assert.ok(content <= screen, `the page is ${content} pixels wide on a screen of ${screen}`);
+}
+
+// look visits every view at a size and in a scheme, and searches it for barriers if it is told so.
+export async function look(browser, daemon, { width, height, colorScheme, searching }) {
+  mkdirSync(FOLDER, { recursive: true });
+  const visit = await Visit.open(browser, { viewport: { width, height }, colorScheme });
+  try {
+    for (const [name, [place, sign]] of Object.entries(VIEWS)) {
+      await visit.go(daemon.url, place);
+      await visit.live();
+      await visit.page.locator(sign).first().waitFor();
+      await visit.page.screenshot({ path: join(FOLDER, `${name}-${width}-${colorScheme}.png`), fullPage: true });
+      await notWider(visit.page);
+      if (searching) assert.deepEqual(await visit.barriers(), [], `${name} has barriers`);
+    }
+    assert.deepEqual(visit.complaints, []);
+  } finally {
+    await visit.close();
+  }
+}
