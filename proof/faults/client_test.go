@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/botwired/botwired/proof/child"
+	"github.com/botwired/botwired/internal/child"
 )
 
 // namespace is the one that all tests write to.

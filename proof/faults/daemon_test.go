@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/botwired/botwired/proof/child"
+	"github.com/botwired/botwired/internal/child"
 )
 
 // daemon is a child process and its client.

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/botwired/botwired/proof/numbered"
+	"github.com/botwired/botwired/internal/numbered"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/botwired/botwired/proof/numbered"
+	"github.com/botwired/botwired/internal/numbered"
 )
 
 // ledger holds the answers that callers got. Each key belongs to one writer, which

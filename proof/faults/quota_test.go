@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/botwired/botwired/internal/child"
 	"github.com/botwired/botwired/internal/wire"
-	"github.com/botwired/botwired/proof/child"
 )
 
 var quotaPeriod = flag.Duration("quota.period", 3*time.Second, "quota.period of TestQuotaOfAProcess")

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/botwired/botwired/proof/child"
-	"github.com/botwired/botwired/proof/numbered"
+	"github.com/botwired/botwired/internal/child"
+	"github.com/botwired/botwired/internal/numbered"
 )
 
 const (
@@ -27,7 +27,7 @@ func newModel() *model {
 	m := &model{}
 	for w := range writers {
 		for k := range keysEach {
-			m.keys = append(m.keys, newEntry(fmt.Sprintf("soak-%d", w%namespaces), fmt.Sprintf("w%d-k%d", w, k)))
+			m.keys = append(m.keys, numbered.NewEntry(fmt.Sprintf("soak-%d", w%namespaces), fmt.Sprintf("w%d-k%d", w, k)))
 		}
 	}
 	return m
@@ -115,17 +115,17 @@ func size(rng *rand.Rand) int {
 }
 
 // write writes or deletes, and reports whether there was an answer.
-func (l *load) write(ctx context.Context, e *entry, rng *rand.Rand) bool {
+func (l *load) write(ctx context.Context, e *numbered.Entry, rng *rand.Rand) bool {
 	if rng.IntN(8) == 0 {
 		return l.delete(ctx, e)
 	}
-	n := e.begin(false)
-	body, err := json.Marshal(map[string]string{"value": numbered.Value(e.key, n, size(rng))})
+	n := e.Begin(false)
+	body, err := json.Marshal(map[string]string{"value": numbered.Value(e.Key, n, size(rng))})
 	if err != nil {
-		l.wrong("%s: %v", e.key, err)
+		l.wrong("%s: %v", e.Key, err)
 		return false
 	}
-	status, answer, err := l.ask(ctx, http.MethodPut, e.path(), body)
+	status, answer, err := l.ask(ctx, http.MethodPut, e.Path(), body)
 	if err != nil {
 		return false
 	}
@@ -134,27 +134,27 @@ func (l *load) write(ctx context.Context, e *entry, rng *rand.Rand) bool {
 }
 
 // written notes the answer to a write.
-func (l *load) written(method string, e *entry, n, status int, answer []byte) {
+func (l *load) written(method string, e *numbered.Entry, n, status int, answer []byte) {
 	switch {
 	case status == http.StatusOK:
-		e.acknowledged(n)
+		e.Acknowledged(n)
 	case status == http.StatusInsufficientStorage:
-		e.refused(n)
+		e.Refused(n)
 		l.full.Add(1)
 	case isUnknown(status): // the daemon is stopping
 	default:
-		l.wrong("%s %s: %d %.200s", method, e.key, status, answer)
+		l.wrong("%s %s: %d %.200s", method, e.Key, status, answer)
 	}
 }
 
-func (l *load) delete(ctx context.Context, e *entry) bool {
-	oldest, n := e.oldest(), e.begin(true)
-	status, answer, err := l.ask(ctx, http.MethodDelete, e.path(), nil)
+func (l *load) delete(ctx context.Context, e *numbered.Entry) bool {
+	oldest, n := e.Oldest(), e.Begin(true)
+	status, answer, err := l.ask(ctx, http.MethodDelete, e.Path(), nil)
 	switch {
 	case err != nil:
 		return false
 	case status == http.StatusNotFound:
-		e.refused(n)
+		e.Refused(n)
 		l.judge(e, oldest, "", false)
 	default:
 		l.written(http.MethodDelete, e, n, status, answer)
@@ -163,9 +163,9 @@ func (l *load) delete(ctx context.Context, e *entry) bool {
 }
 
 // read reads an entry, and reports whether there was an answer.
-func (l *load) read(ctx context.Context, e *entry) bool {
-	oldest := e.oldest()
-	status, answer, err := l.ask(ctx, http.MethodGet, e.path(), nil)
+func (l *load) read(ctx context.Context, e *numbered.Entry) bool {
+	oldest := e.Oldest()
+	status, answer, err := l.ask(ctx, http.MethodGet, e.Path(), nil)
 	switch {
 	case err != nil:
 		return false
@@ -175,14 +175,14 @@ func (l *load) read(ctx context.Context, e *entry) bool {
 			err = json.Unmarshal(answer, &doc)
 		}
 		if err != nil {
-			l.wrong("GET %s: %v: %.200s", e.key, err, answer)
+			l.wrong("GET %s: %v: %.200s", e.Key, err, answer)
 			return true
 		}
 		l.judge(e, oldest, doc.Value, status == http.StatusOK)
 	case isUnknown(status):
 		l.unknown.Add(1)
 	default:
-		l.wrong("GET %s: %d %.200s", e.key, status, answer)
+		l.wrong("GET %s: %d %.200s", e.Key, status, answer)
 	}
 	return true
 }
@@ -193,15 +193,15 @@ func isUnknown(status int) bool {
 	return status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests
 }
 
-func (l *load) judge(e *entry, oldest int, text string, found bool) {
-	if err := e.show(oldest, text, found); err != nil {
-		l.wrong("%s/%s %v", e.namespace, e.key, err)
+func (l *load) judge(e *numbered.Entry, oldest int, text string, found bool) {
+	if err := e.Show(oldest, text, found); err != nil {
+		l.wrong("%s/%s %v", e.Namespace, e.Key, err)
 	}
 }
 
 // listed is an entry, and the model's knowledge of it when a listing begins.
 type listed struct {
-	*entry
+	*numbered.Entry
 	writes int
 	there  bool
 }
@@ -210,7 +210,7 @@ type listed struct {
 func (l *load) list(ctx context.Context, namespace string) bool {
 	var before []listed
 	for _, e := range l.keys {
-		if there, known, writes := e.certain(); known && e.namespace == namespace {
+		if there, known, writes := e.Certain(); known && e.Namespace == namespace {
 			before = append(before, listed{e, writes, there})
 		}
 	}
@@ -232,8 +232,8 @@ func (l *load) list(ctx context.Context, namespace string) bool {
 		shown[k.Key] = true
 	}
 	for _, e := range before {
-		if _, _, writes := e.certain(); writes == e.writes && shown[e.key] != e.there {
-			l.wrong("LIST %s: %s is shown: %t, and is there: %t", namespace, e.key, shown[e.key], e.there)
+		if _, _, writes := e.Certain(); writes == e.writes && shown[e.Key] != e.there {
+			l.wrong("LIST %s: %s is shown: %t, and is there: %t", namespace, e.Key, shown[e.Key], e.there)
 		}
 	}
 	return true

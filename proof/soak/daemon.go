@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/botwired/botwired/proof/child"
+	"github.com/botwired/botwired/internal/child"
 )
 
 const (

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/botwired/botwired/internal/faulty"
 )
 
 const (
@@ -64,7 +66,7 @@ func (s *soak) round(ctx context.Context, kill bool) (figures, error) {
 	if err = errors.Join(err, ctx.Err(), s.daemon.Load().Alive()); err != nil {
 		return figures{}, err
 	}
-	if err := errors.Join(s.disk.free(), s.up.be(healthy)); err != nil {
+	if err := errors.Join(s.disk.free(), s.up.Be(faulty.Healthy)); err != nil {
 		return figures{}, err
 	}
 	if err := s.drained(ctx); err != nil {
@@ -84,7 +86,7 @@ func (s *soak) disturb(ctx context.Context, kill bool) error {
 		if err := s.daemon.Load().Alive(); err != nil {
 			return err
 		}
-		if err := s.up.be(modes[s.rng.IntN(len(modes))]); err != nil {
+		if err := s.up.Be(modes[s.rng.IntN(len(modes))]); err != nil {
 			return err
 		}
 		switch n := s.rng.IntN(6); {
@@ -160,8 +162,8 @@ func (s *soak) drained(ctx context.Context) error {
 // compare reads every entry from upstream and from the daemon.
 func (s *soak) compare(ctx context.Context) error {
 	for _, e := range s.load.keys {
-		oldest := e.oldest()
-		code, there, err := s.direct.do(ctx, http.MethodGet, e.path(), nil)
+		oldest := e.Oldest()
+		code, there, err := s.direct.do(ctx, http.MethodGet, e.Path(), nil)
 		if err != nil {
 			return fmt.Errorf("upstream: %w", err)
 		}
@@ -170,10 +172,10 @@ func (s *soak) compare(ctx context.Context) error {
 			err = json.Unmarshal(there, &doc)
 		}
 		if err == nil {
-			err = e.show(oldest, doc.Value, code == http.StatusOK)
+			err = e.Show(oldest, doc.Value, code == http.StatusOK)
 		}
 		if err != nil {
-			s.load.wrong("upstream: %s/%s %v", e.namespace, e.key, err)
+			s.load.wrong("upstream: %s/%s %v", e.Namespace, e.Key, err)
 		}
 		if !s.load.read(ctx, e) {
 			return errors.Join(errors.New("the daemon does not answer"), s.daemon.Load().Alive())

@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/botwired/botwired/proof/child"
+	"github.com/botwired/botwired/internal/child"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

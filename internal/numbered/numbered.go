@@ -1,5 +1,5 @@
 // Package numbered makes values that say which write of which key they are, so that a reader
-// can tell old from new and whole from torn.
+// can tell old from new and whole from torn. An [Entry] says which of them a read may show.
 package numbered
 
 import (

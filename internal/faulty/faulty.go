@@ -1,0 +1,247 @@
+// Package faulty stands in front of a memory service and fails as an upstream may: for the
+// drill, and for those who live with the daemon to test it.
+package faulty
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"time"
+)
+
+// A Mode is a way in which upstream answers or fails.
+type Mode string
+
+// The modes.
+const (
+	Healthy    Mode = "healthy"
+	Slow       Mode = "slow"
+	Bytewise   Mode = "byte by byte"
+	Refuses    Mode = "refuses connections"
+	Hangs      Mode = "hangs"
+	CutsAfter  Mode = "carries out and closes"
+	CutsBefore Mode = "closes"
+	Cuts       Mode = "closes, and has carried out every other request" // the two in turn
+	Overloaded Mode = "503"
+	Throttles  Mode = "429"
+	Gateway    Mode = "a gateway's 502"
+	BadGateway Mode = "a gateway's empty 400"
+	Portal     Mode = "a portal's 200"
+	Redirects  Mode = "redirects to a portal"
+	Misnames   Mode = "answers about another entry"
+	// Lies answers writes with the lies in turn, and every other read with the truth: what
+	// compares before it writes gets to write.
+	Lies Mode = "lies"
+)
+
+// lies are those that [Lies] tells in turn.
+var lies = []Mode{Portal, Redirects, Misnames}
+
+// portalPath is where [Redirects] leads.
+const portalPath = "/welcome"
+
+// Options say what fails, and how.
+type Options struct {
+	// Service carries the requests out.
+	Service http.Handler
+	// Listen opens the listener, and opens it again after it was closed: see [Refuses].
+	Listen func() (net.Listener, error)
+	// MaxDelay bounds the delay of a request that is carried out slowly, or late, after
+	// its client has gone. A busy machine adds to it: no request is carried out when twice
+	// the delay has passed since it arrived.
+	MaxDelay time.Duration
+	// Rand draws delays.
+	Rand *rand.Rand
+}
+
+// Server is a memory service in one mode at a time. Its methods may be called concurrently.
+type Server struct {
+	opts    Options
+	stop    context.CancelFunc // of the requests that hang
+	stopped context.Context
+	under   sync.WaitGroup
+
+	mu            sync.Mutex
+	mode          Mode
+	server        *http.Server // nil while it refuses connections
+	reads, writes int          // requests in this mode
+}
+
+// New returns a healthy server, which listens.
+func New(opts Options) (*Server, error) {
+	s := &Server{opts: opts}
+	s.stopped, s.stop = context.WithCancel(context.Background())
+	return s, s.Be(Healthy)
+}
+
+// Be changes the mode. Requests that hang go on to.
+func (s *Server) Be(m Mode) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mode, s.reads, s.writes = m, 0, 0
+	if m == Refuses {
+		return s.hangUp()
+	}
+	if s.server != nil {
+		return nil
+	}
+	listener, err := s.opts.Listen()
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
+	s.server = server
+	s.under.Go(func() { _ = server.Serve(listener) })
+	return nil
+}
+
+// hangUp stops listening and cuts the connections. The caller holds mu.
+func (s *Server) hangUp() error {
+	if s.server == nil {
+		return nil
+	}
+	server := s.server
+	s.server = nil
+	return server.Close()
+}
+
+// Close ends all requests, and waits for them. It leaves the service open.
+func (s *Server) Close() error {
+	s.stop()
+	s.mu.Lock()
+	err := s.hangUp()
+	s.mu.Unlock()
+	s.under.Wait()
+	return err
+}
+
+// now is the mode for a request that has just arrived, and a random number for it.
+func (s *Server) now(writes bool) (m Mode, chance float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := &s.reads
+	if writes {
+		n = &s.writes
+	}
+	m = s.mode
+	switch {
+	case m == Lies && !writes && *n%2 == 1:
+		m = Healthy
+	case m == Lies && !writes:
+		m = lies[*n/2%len(lies)]
+	case m == Lies:
+		m = lies[*n%len(lies)]
+	case m == Cuts && (s.reads+s.writes)%2 == 0:
+		m = CutsAfter
+	case m == Cuts:
+		m = CutsBefore
+	}
+	*n++
+	return m, s.opts.Rand.Float64()
+}
+
+// ServeHTTP answers in the present mode. The service carries a request out even if the
+// client has gone.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.under.Add(1)
+	defer s.under.Done()
+	arrived := time.Now()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	if r.URL.Path == portalPath {
+		answers[Portal](w, r)
+		return
+	}
+	request := r.WithContext(context.WithoutCancel(r.Context()))
+	request.Body = io.NopCloser(bytes.NewReader(body))
+	carryOut := func(w http.ResponseWriter) {
+		if time.Since(arrived) > 2*s.opts.MaxDelay {
+			panic(http.ErrAbortHandler)
+		}
+		s.opts.Service.ServeHTTP(w, request)
+	}
+	m, chance := s.now(r.Method != http.MethodGet)
+	switch m {
+	case Slow:
+		s.wait(time.Duration(chance * float64(s.opts.MaxDelay)))
+	case Hangs:
+		s.hang(carryOut, chance)
+		panic(http.ErrAbortHandler)
+	case CutsAfter:
+		carryOut(httptest.NewRecorder())
+		panic(http.ErrAbortHandler)
+	case CutsBefore, Refuses:
+		panic(http.ErrAbortHandler)
+	}
+	if answer, ok := answers[m]; ok {
+		answer(w, r)
+		return
+	}
+	if m != Bytewise {
+		carryOut(w)
+		return
+	}
+	answer := httptest.NewRecorder()
+	carryOut(answer)
+	s.trickle(w, answer)
+}
+
+// hang never answers. It carries out half of the requests, late.
+func (s *Server) hang(carryOut func(http.ResponseWriter), chance float64) {
+	if chance < 0.5 {
+		s.wait(time.Duration(2 * chance * float64(s.opts.MaxDelay)))
+		carryOut(httptest.NewRecorder())
+	}
+	s.wait(time.Minute)
+}
+
+// trickle sends an answer a few bytes at a time.
+func (s *Server) trickle(w http.ResponseWriter, answer *httptest.ResponseRecorder) {
+	for name, values := range answer.Header() {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(answer.Code)
+	body := answer.Body.Bytes()
+	step := max(1, len(body)/20)
+	for len(body) > 0 {
+		n := min(step, len(body))
+		if _, err := w.Write(body[:n]); err != nil {
+			return
+		}
+		if f, ok := w.(http.Flusher); ok {
+			f.Flush()
+		}
+		body = body[n:]
+		s.wait(5 * time.Millisecond)
+	}
+}
+
+func (s *Server) wait(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-s.stopped.Done():
+	}
+}
+
+// Connections returns what [Options].Listen needs for a TCP address: it listens there again
+// and again, from the second time on at the port that the first was given.
+func Connections(ctx context.Context, address string) (listen func() (net.Listener, error), at func() string) {
+	ctx = context.WithoutCancel(ctx)
+	listen = func() (net.Listener, error) {
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		if err != nil {
+			return nil, errors.Join(errors.New("upstream cannot listen"), err)
+		}
+		address = l.Addr().String()
+		return l, nil
+	}
+	return listen, func() string { return address }
+}

@@ -1,0 +1,118 @@
+package numbered
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// The ways in which an answer to a read may be wrong. The errors of [Entry.Show] wrap them.
+var (
+	// ErrNobodys is a value that is no write of the entry as a whole.
+	ErrNobodys = errors.New("nobody wrote that")
+	// ErrRefused is a write that was refused.
+	ErrRefused = errors.New("it was refused")
+	// ErrOlder is a write that an acknowledged or read one has replaced.
+	ErrOlder = errors.New("a later one was acknowledged or read before")
+	// ErrAbsent is an absence that no delete explains.
+	ErrAbsent = errors.New("no delete explains that")
+)
+
+// Entry is the writes to a key that has one writer, as far as the writer knows them, and
+// which answers to a read may be true. The writer numbers its writes from 1 on, and waits for
+// each answer; a write that gets none may have been made or not. Write 0 is the absence at
+// the beginning. An Entry may be used concurrently.
+type Entry struct {
+	Namespace, Key string
+
+	mu     sync.Mutex
+	writes []write // by number
+	floor  int     // no read that begins now may show an older write
+}
+
+// write is a write as its writer knows it.
+type write struct{ deletes, refused bool }
+
+// NewEntry is an entry that nobody has written.
+func NewEntry(namespace, key string) *Entry {
+	return &Entry{Namespace: namespace, Key: key, writes: []write{{deletes: true}}}
+}
+
+// Path is the entry's in the memory API.
+func (e *Entry) Path() string { return "/memory/" + e.Namespace + "/" + e.Key }
+
+// Begin begins a write and returns its number.
+func (e *Entry) Begin(deletes bool) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.writes = append(e.writes, write{deletes: deletes})
+	return len(e.writes) - 1
+}
+
+// Acknowledged notes that the daemon has answered a write with 200.
+func (e *Entry) Acknowledged(n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.floor = max(e.floor, n)
+}
+
+// Refused notes that the daemon has kept nothing of a write.
+func (e *Entry) Refused(n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.writes[n].refused = true
+}
+
+// Oldest is the oldest write that a read may show if it begins now.
+func (e *Entry) Oldest() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.floor
+}
+
+// Show judges the answer to a read, a value or an absence. oldest is the entry's when the
+// read began. Later reads show nothing older.
+func (e *Entry) Show(oldest int, value string, found bool) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !found {
+		return e.absent(oldest)
+	}
+	n, whole := Number(e.Key, value)
+	switch {
+	case !whole:
+		return fmt.Errorf("shows %.60q: %w", value, ErrNobodys)
+	case n >= len(e.writes) || e.writes[n].deletes:
+		return fmt.Errorf("shows write %d: %w", n, ErrNobodys)
+	case e.writes[n].refused:
+		return fmt.Errorf("shows write %d: %w", n, ErrRefused)
+	case n < oldest:
+		return fmt.Errorf("shows write %d, and write %d is the oldest that may be shown: %w", n, oldest, ErrOlder)
+	}
+	e.floor = max(e.floor, n)
+	return nil
+}
+
+// absent finds a write by which the entry may be absent. The caller holds mu.
+func (e *Entry) absent(oldest int) error {
+	for n := oldest; n < len(e.writes); n++ {
+		if e.writes[n].deletes && !e.writes[n].refused {
+			e.floor = max(e.floor, n)
+			return nil
+		}
+	}
+	return fmt.Errorf("is absent, and write %d is the oldest that may be shown: %w", oldest, ErrAbsent)
+}
+
+// Certain reports whether the entry is certainly there, or certainly absent, as far as
+// all writes up to the last one are known; writes is their number.
+func (e *Entry) Certain() (there, known bool, writes int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, w := range e.writes[e.floor+1:] {
+		if !w.refused {
+			return false, false, len(e.writes)
+		}
+	}
+	return !e.writes[e.floor].deletes, true, len(e.writes)
+}
