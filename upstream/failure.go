@@ -110,9 +110,12 @@ func (a *attempt) answered(through bool) {
 // it is well.
 func (a *attempt) keepWaiting(failed *Error) {
 	a.f.opts.namespaceFull(a.queue.Key(), failed)
-	if failed.says() {
+	switch {
+	case failed.Rehearsed:
+		a.f.health.release(a.probe)
+	case failed.says():
 		a.answered(false)
-	} else {
+	default:
 		a.f.health.failure(a.id(), a.probe, failed)
 	}
 	a.f.mu.Lock()
@@ -144,7 +147,7 @@ func (a *attempt) throttle(failed *Error) {
 		}
 		wait = q.backoff.NextBackOff()
 	}
-	if a.charge.counted() { // and not a read
+	if a.charge.counted() && !failed.Rehearsed { // and not a read
 		a.f.opts.Quotas.throttled(q.Key(), wait)
 	}
 	begins := q.throttled == ""

@@ -240,9 +240,12 @@ func (r *Reader) request(ctx context.Context, id journal.ID, probe bool, ask fun
 	if failed == nil || !failed.Verdict.blamesUpstream() {
 		r.noteRefused(id.Namespace, failed)
 	}
-	if failed.says() {
+	switch {
+	case failed.says():
 		r.health.success(id, probe)
-	} else {
+	case failed.Rehearsed:
+		r.health.release(probe)
+	default:
 		r.health.failureSince(id, probe, failed, sent)
 	}
 	return failed, nil

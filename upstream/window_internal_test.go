@@ -29,3 +29,21 @@ func TestTheWindowFallsWhereRoundTripsAreOfTwoKinds(t *testing.T) {
 		t.Errorf("the window was %d at least, where upstream carries out %d", least, servers)
 	}
 }
+
+// A drill's throttling says nothing of how much upstream takes.
+func TestWhatPushesBack(t *testing.T) {
+	for _, c := range []struct {
+		failed *Error
+		pushes bool
+	}{
+		{nil, false},
+		{&Error{Verdict: Throttled}, true},
+		{&Error{Verdict: Throttled, Rehearsed: true}, false},
+		{&Error{Verdict: Transient}, false},
+		{&Error{Verdict: Transient, Overloaded: true}, true},
+	} {
+		if got := c.failed.pushesBack(); got != c.pushes {
+			t.Errorf("%+v pushes back: %t", c.failed, got)
+		}
+	}
+}
