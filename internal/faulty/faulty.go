@@ -5,12 +5,14 @@ package faulty
 import (
 	"bytes"
 	"context"
-	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -71,12 +73,51 @@ type Server struct {
 	mode          Mode
 	server        *http.Server // nil while it refuses connections
 	reads, writes int          // requests in this mode
+	stalled       time.Time    // when this process last stood still for long
+}
+
+// A process that stands still for stallsFrom may see a request long after it was sent. For
+// stallsMatterFor after that, nothing is carried out late: it could be later than upstream's
+// late window allows.
+const (
+	stallsFrom      = time.Second
+	stallsMatterFor = 10 * time.Second
+	stallTick       = 200 * time.Millisecond
+)
+
+// watch notes when this process stands still, until Close.
+func (s *Server) watch() {
+	tick := time.NewTicker(stallTick)
+	defer tick.Stop()
+	for last := time.Now(); ; {
+		select {
+		case <-tick.C:
+		case <-s.stopped.Done():
+			return
+		}
+		now := time.Now()
+		if now.Sub(last) > stallsFrom {
+			s.mu.Lock()
+			s.stalled = now
+			s.mu.Unlock()
+		}
+		last = now
+	}
+}
+
+// punctual reports whether this process has run on without a stop for a while.
+func (s *Server) punctual() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.stalled) >= stallsMatterFor
 }
 
 // New returns a healthy server, which listens.
 func New(opts Options) (*Server, error) {
 	s := &Server{opts: opts}
 	s.stopped, s.stop = context.WithCancel(context.Background())
+	s.stalled = time.Now().Add(-stallsMatterFor)
+	s.under.Go(s.watch)
 	return s, s.Be(Healthy)
 }
 
@@ -198,7 +239,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) hang(carryOut func(http.ResponseWriter), chance float64) {
 	if chance < 0.5 {
 		s.wait(time.Duration(2 * chance * float64(s.opts.MaxDelay)))
-		carryOut(httptest.NewRecorder())
+		if s.punctual() {
+			carryOut(httptest.NewRecorder())
+		}
 	}
 	s.wait(time.Minute)
 }
@@ -231,6 +274,17 @@ func (s *Server) wait(d time.Duration) {
 	}
 }
 
+// OwnHost is a loopback address of this process's own, where the system has many. A server
+// that closes its listener for a while gives up its port: no other program may get it
+// meanwhile, with the requests that are meant for its owner.
+func OwnHost() string {
+	if runtime.GOOS != "linux" {
+		return "127.0.0.1"
+	}
+	pid := os.Getpid()
+	return fmt.Sprintf("127.2.%d.%d", pid>>8&0xff, pid&0xff)
+}
+
 // Connections returns what [Options].Listen needs for a TCP address: it listens there again
 // and again, from the second time on at the port that the first was given.
 func Connections(ctx context.Context, address string) (listen func() (net.Listener, error), at func() string) {
@@ -238,7 +292,7 @@ func Connections(ctx context.Context, address string) (listen func() (net.Listen
 	listen = func() (net.Listener, error) {
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 		if err != nil {
-			return nil, errors.Join(errors.New("upstream cannot listen"), err)
+			return nil, fmt.Errorf("upstream cannot listen: %w", err)
 		}
 		address = l.Addr().String()
 		return l, nil

@@ -20,7 +20,10 @@ var layers = []layer{
 	{"proof/...", []string{"..."}},
 
 	// Only the command knows all packages, and only it translates the configuration.
-	{"cmd/botwired", []string{"cache", "config", "internal/...", "journal", "proxy/...", "telemetry", "upstream/..."}},
+	{"cmd/botwired", []string{"cache", "config", "drill", "internal/...", "journal", "proxy/...", "telemetry", "upstream/..."}},
+
+	// The drill knows a daemon and its upstream by interfaces of its own.
+	{"drill", []string{"internal/..."}},
 
 	// The proxy knows upstream by an interface of its own.
 	{"proxy/...", []string{"proxy/...", "cache", "internal/...", "journal"}},

@@ -7,13 +7,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/botwired/botwired/internal/child"
+	"github.com/botwired/botwired/internal/faulty"
 )
 
 const (
@@ -33,7 +33,7 @@ type daemon struct{ *child.Process }
 // before is used again.
 func startDaemon(ctx context.Context, binary, dir, address, upstreamAddress string) (*daemon, error) {
 	if address == "" {
-		address = ownHost() + ":0"
+		address = faulty.OwnHost() + ":0"
 	}
 	process, err := child.Start(ctx, dir, binary,
 		"serve", "--listen", address, "--data-dir", dir, "--upstream-url", "http://"+upstreamAddress, "--log-format", "json",
@@ -43,17 +43,6 @@ func startDaemon(ctx context.Context, binary, dir, address, upstreamAddress stri
 		"--flush-backoff-max", "1s", "--flush-drain-timeout", "1s",
 	)
 	return &daemon{process}, err
-}
-
-// ownHost is a loopback address of this process's own, where the system has many. The
-// daemon and upstream give up their ports for a while: no other program may get one of them
-// meanwhile, with the requests that are meant for its owner.
-func ownHost() string {
-	if runtime.GOOS != "linux" {
-		return "127.0.0.1"
-	}
-	pid := os.Getpid()
-	return fmt.Sprintf("127.2.%d.%d", pid>>8&0xff, pid&0xff)
 }
 
 // terminate ends the process as a supervisor does: it stops by itself, with 0.

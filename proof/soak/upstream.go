@@ -38,7 +38,7 @@ func newUpstream(ctx context.Context, dir string, rng *rand.Rand) (*upstream, er
 	if err != nil {
 		return nil, err
 	}
-	listen, at := faulty.Connections(ctx, ownHost()+":0")
+	listen, at := faulty.Connections(ctx, faulty.OwnHost()+":0")
 	server, err := faulty.New(faulty.Options{Service: memory.Handler(), Listen: listen, MaxDelay: maxDelay, Rand: rng})
 	if err != nil {
 		return nil, errors.Join(err, memory.Close())

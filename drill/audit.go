@@ -1,0 +1,170 @@
+package drill
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/botwired/botwired/internal/load"
+)
+
+// The names of events.
+const (
+	EventStarted    = "started"     // with Steps
+	EventPhase      = "phase"       // a phase begins
+	EventPhaseEnded = "phase_ended" // with Phase
+	EventFinding    = "finding"     // with Finding
+	EventSettling   = "settling"    // upstream is well, and the drill waits for what is pending
+	EventAudit      = "audit"       // with Audit: the last one
+	EventFailed     = "failed"      // the drill could not go on: the last one
+)
+
+// Event is something that happens in a drill.
+type Event struct {
+	Event   string   `json:"event"`
+	At      float64  `json:"at"` // Unix seconds
+	Name    string   `json:"name,omitempty"`
+	Text    string   `json:"text,omitempty"` // for people
+	Seconds float64  `json:"seconds,omitempty"`
+	Steps   []string `json:"steps,omitempty"`
+	Phase   *Phase   `json:"phase,omitempty"`
+	Finding *Finding `json:"finding,omitempty"`
+	Audit   *Audit   `json:"audit,omitempty"`
+}
+
+// Latency is how long callers waited, in milliseconds.
+type Latency struct {
+	P50 float64 `json:"p50_ms"`
+	P99 float64 `json:"p99_ms"`
+	Max float64 `json:"max_ms"`
+}
+
+// Phase is the audit of one.
+type Phase struct {
+	Name     string  `json:"name"`
+	Upstream string  `json:"upstream"` // what happened to it, for people
+	Seconds  float64 `json:"seconds"`
+
+	Acknowledged int     `json:"acknowledged"` // writes
+	Refused      int     `json:"refused"`      // reads and writes
+	Unanswered   int     `json:"unanswered"`   // requests, as the daemon was killed
+	Reads        int     `json:"reads"`        // each was checked
+	Writes       Latency `json:"write_latency"`
+	ReadLatency  Latency `json:"read_latency"`
+
+	// Pending is how many acknowledged writes waited for upstream at the end of the phase,
+	// and OldestPending for how long the oldest did.
+	Pending       int     `json:"pending"`
+	OldestPending float64 `json:"oldest_pending_seconds"`
+	// Recovery is how long it took, once upstream was well again, until it had the first
+	// of them; nil if it had not in that time, or if none waited.
+	Recovery *float64 `json:"recovery_seconds"`
+	// Down is for how long the daemon was away; nil if it was not killed.
+	Down *float64 `json:"down_seconds"`
+
+	writes, reads load.Histogram
+}
+
+// Books are what has become of the acknowledged writes.
+type Books struct {
+	Acknowledged int `json:"acknowledged"`
+	Settled      int `json:"settled"`
+	Superseded   int `json:"superseded"`
+	Pending      int `json:"pending"`
+	Dead         int `json:"dead"`
+	// Unaccounted writes have no receipt.
+	Unaccounted int `json:"unaccounted"`
+	// Unanswered writes are not among the acknowledged: they may have been made or not.
+	Unanswered int `json:"unanswered"`
+}
+
+// Balanced reports whether every acknowledged write is accounted for.
+func (b *Books) Balanced() bool {
+	return b.Acknowledged == b.Settled+b.Superseded+b.Pending+b.Dead
+}
+
+// Receipt is what the daemon says of a write.
+type Receipt struct {
+	Seq       uint64   `json:"seq"`
+	Namespace string   `json:"namespace"`
+	Key       string   `json:"key"`
+	Op        string   `json:"op"`
+	State     string   `json:"state"`
+	WrittenAt float64  `json:"written_at"`
+	SettledAt *float64 `json:"settled_at"`
+	By        *uint64  `json:"by"`
+	Reason    string   `json:"reason,omitempty"`
+}
+
+func (r *Receipt) String() string {
+	s := fmt.Sprintf("%d %s %s", r.Seq, r.Op, r.State)
+	if r.By != nil {
+		s += fmt.Sprintf(" by %d", *r.By)
+	}
+	if r.Reason != "" {
+		s += ": " + r.Reason
+	}
+	return s
+}
+
+// Finding is something that must not happen.
+type Finding struct {
+	// Contract is the point of the contract that is broken.
+	Contract  int    `json:"contract"`
+	Phase     string `json:"phase"`
+	Namespace string `json:"namespace"`
+	Key       string `json:"key"`
+	Text      string `json:"text"`
+	// Receipts are those of the last acknowledged writes to the entry, the oldest first.
+	Receipts []Receipt `json:"receipts"`
+}
+
+// Audit is the outcome of a drill.
+type Audit struct {
+	Live      bool    `json:"live"`
+	Seed      uint64  `json:"seed"`
+	Namespace string  `json:"namespace"`
+	BeganAt   float64 `json:"began_at"` // Unix seconds
+	Seconds   float64 `json:"seconds"`
+	Phases    []Phase `json:"phases"`
+	// Settling is how long it took, once all was well, until nothing was pending.
+	Settling float64 `json:"settling_seconds"`
+	Books    Books   `json:"books"`
+	Balanced bool    `json:"balanced"`
+	// Compared is the number of entries that were compared upstream with the last
+	// acknowledged write, and Different those that were another.
+	Compared  int `json:"compared"`
+	Different int `json:"different"`
+	// Left is the number of the drill's entries that it could not delete.
+	Left     int       `json:"left"`
+	Findings []Finding `json:"findings"`
+	// More is how many findings there were beyond those.
+	More int  `json:"more_findings"`
+	OK   bool `json:"ok"`
+	// Verdict says it in a sentence.
+	Verdict string `json:"verdict"`
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func latencyOf(h *load.Histogram) Latency {
+	return Latency{milliseconds(h.Percentile(50)), milliseconds(h.Percentile(99)), milliseconds(h.Percentile(100))}
+}
+
+func unix(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
+
+// conclude says what the audit comes to.
+func (a *Audit) conclude() {
+	b := &a.Books
+	a.Balanced = b.Balanced()
+	a.OK = a.Balanced && len(a.Findings) == 0
+	switch found := len(a.Findings) + a.More; {
+	case a.OK:
+		a.Verdict = fmt.Sprintf("The books balance: all %d acknowledged writes are accounted for, every read was true, and upstream holds what was acknowledged last.", b.Acknowledged)
+	case !a.Balanced:
+		a.Verdict = fmt.Sprintf("The books do not balance: %d acknowledged writes are not accounted for.", b.Acknowledged-b.Settled-b.Superseded-b.Pending-b.Dead)
+	case found == 1:
+		a.Verdict = "The books balance, but one thing happened that must not."
+	default:
+		a.Verdict = fmt.Sprintf("The books balance, but %d things happened that must not.", found)
+	}
+}

@@ -1,0 +1,314 @@
+package drill_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/botwired/botwired/drill"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// daemon is one without a disk, in front of an upstream that has everything at once while it
+// is healthy. It has one defect at most.
+type daemon struct {
+	defect string
+
+	mu       sync.Mutex
+	values   map[string]string // by path
+	first    map[string]string // the first of each
+	upstream map[string]string
+	waiting  map[string]uint64 // the newest write to each path that upstream lacks
+	receipts map[uint64]*drill.Receipt
+	last     uint64
+	fault    drill.Fault
+}
+
+func newDaemon(defect string) *daemon {
+	return &daemon{
+		defect: defect, values: map[string]string{}, first: map[string]string{}, upstream: map[string]string{},
+		waiting: map[string]uint64{}, receipts: map[uint64]*drill.Receipt{}, fault: drill.Healthy,
+	}
+}
+
+func answer(status int, doc any) *drill.Answer {
+	body, err := json.Marshal(doc)
+	if err != nil {
+		panic(err)
+	}
+	return &drill.Answer{Status: status, Header: http.Header{}, Body: body}
+}
+
+func (d *daemon) Ask(ctx context.Context, method, target string, body []byte) (*drill.Answer, error) {
+	if number, ok := strings.CutPrefix(target, "/_botwired/receipts/"); ok {
+		return d.receipt(ctx, number)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	path, _, _ := strings.Cut(target, "?")
+	failing := d.fault != drill.Healthy
+	switch {
+	case method != http.MethodGet:
+		return d.write(method, path, body), nil
+	case strings.Count(path, "/") == 2:
+		return d.list(path), nil
+	case strings.HasPrefix(path, "/memory/stranger"):
+		if d.defect == "makes an absence up" {
+			return answer(404, nil), nil
+		}
+		a := answer(503, nil)
+		a.Header.Set("Retry-After", "1")
+		return a, nil
+	case failing && d.defect == "forgets in an outage":
+		return answer(503, map[string]string{"detail": "upstream is away"}), nil
+	case failing && d.defect == "goes back" && d.values[path] != "":
+		return answer(200, map[string]string{"value": d.first[path]}), nil
+	}
+	value, ok := d.values[path]
+	if !ok {
+		return answer(404, nil), nil
+	}
+	return answer(200, map[string]string{"value": value}), nil
+}
+
+func (d *daemon) list(path string) *drill.Answer {
+	var keys []map[string]string
+	for p := range d.values {
+		if key, ok := strings.CutPrefix(p, path+"/"); ok && d.defect != "lists nothing" {
+			keys = append(keys, map[string]string{"key": key})
+		}
+	}
+	return answer(200, map[string]any{"keys": keys})
+}
+
+func (d *daemon) receipt(ctx context.Context, number string) (*drill.Answer, error) {
+	number, wait, _ := strings.Cut(number, "?wait=")
+	seq, err := strconv.ParseUint(number, 10, 64)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	r := d.receipts[seq]
+	if r == nil {
+		d.mu.Unlock()
+		return answer(404, nil), nil
+	}
+	told := *r
+	d.mu.Unlock()
+	if most, err := time.ParseDuration(wait); err == nil && told.State == "pending" {
+		select {
+		case <-time.After(most):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return answer(200, told), nil
+}
+
+func (d *daemon) write(method, path string, body []byte) *drill.Answer {
+	var doc struct{ Value string }
+	if err := json.Unmarshal(body, &doc); method == http.MethodPut && err != nil {
+		return answer(422, nil)
+	}
+	_, there := d.values[path]
+	switch {
+	case method == http.MethodDelete && !there:
+		return answer(404, nil)
+	case d.defect == "refuses in an outage" && d.fault != drill.Healthy:
+		return answer(503, map[string]string{"detail": "no"})
+	case method == http.MethodDelete:
+		delete(d.values, path)
+	default:
+		d.values[path] = doc.Value
+		if !there {
+			d.first[path] = doc.Value
+		}
+	}
+	d.last++
+	seq := d.last
+	parts := strings.Split(path, "/")
+	if d.defect != "loses receipts" || seq%10 != 0 {
+		d.receipts[seq] = &drill.Receipt{Seq: seq, Namespace: parts[2], Key: parts[3], Op: strings.ToLower(method), State: "pending"}
+	}
+	if old, ok := d.waiting[path]; ok && d.receipts[old] != nil {
+		d.receipts[old].State, d.receipts[old].By = "superseded", &seq
+	}
+	d.waiting[path] = seq
+	if d.fault == drill.Healthy || d.fault == drill.Lies && d.defect == "believes lies" {
+		d.settle(path)
+	}
+	a := answer(200, nil)
+	a.Header.Set("Botwired-Write", fmt.Sprintf("pending; seq=%d", seq))
+	return a
+}
+
+// settle carries the newest write to a path upstream. A liar's upstream gets nothing.
+func (d *daemon) settle(path string) {
+	seq := d.waiting[path]
+	delete(d.waiting, path)
+	if d.fault == drill.Healthy {
+		if value, ok := d.values[path]; ok {
+			d.upstream[path] = value
+		} else {
+			delete(d.upstream, path)
+		}
+	}
+	r := d.receipts[seq]
+	switch {
+	case r == nil:
+	case d.defect == "gives up" && seq%10 == 0:
+		r.State, r.Reason = "dead", "tired"
+	case d.defect == "never ends" && seq%10 == 0:
+	default:
+		r.State = "settled"
+	}
+}
+
+func (d *daemon) Be(f drill.Fault) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.fault = f; f == drill.Healthy {
+		for path := range d.waiting {
+			d.settle(path)
+		}
+	}
+	return nil
+}
+
+func (d *daemon) Read(_ context.Context, namespace, key string) (value string, found bool, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	value, found = d.upstream["/memory/"+namespace+"/"+key]
+	return value, found, nil
+}
+
+// restart forgets the newest writes if that is the defect.
+func (d *daemon) restart(context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.defect == "loses writes in a crash" {
+		for path, seq := range d.waiting {
+			delete(d.receipts, seq)
+			delete(d.waiting, path)
+			delete(d.values, path)
+		}
+	}
+	if d.defect == "does not come back" {
+		return errors.New("no")
+	}
+	return nil
+}
+
+var steps = []drill.Step{
+	{Fault: drill.Healthy}, {Fault: drill.Away}, {Fault: drill.Lies}, {Fault: drill.Away, Kills: true}, {Fault: drill.Healthy},
+}
+
+func options(d *daemon) drill.Options {
+	o := drill.Options{
+		Daemon: d, Upstream: d, Steps: steps, Restart: d.restart, Namespace: "ns", Clients: 2, Keys: 2, Operations: 20,
+		StepLasts: time.Second, SettleWithin: time.Minute, Seed: 3,
+	}
+	for i := range steps {
+		o.Strangers = append(o.Strangers, drill.Stranger{Namespace: fmt.Sprintf("stranger%d", i), Key: "k", Value: "v"})
+	}
+	return o
+}
+
+func TestSoundDaemon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDaemon("")
+		o := options(d)
+		var events []string
+		o.Report = func(e drill.Event) { events = append(events, strings.TrimSpace(e.Event+" "+e.Name)) }
+		o.CleanUp = true
+		a, err := drill.Run(t.Context(), o)
+		if err != nil || !a.OK || !a.Balanced || a.Books.Acknowledged < 50 || a.Books.Superseded == 0 || a.Compared != 4 || a.Left != 0 {
+			t.Errorf("%v: %+v", err, a)
+		}
+		want := []string{
+			"started ns", "phase healthy", "phase_ended healthy", "phase away", "phase_ended away", "phase lies", "phase_ended lies",
+			"phase killed", "phase_ended killed", "phase healthy", "phase_ended healthy", "settling", "audit",
+		}
+		if diff := cmp.Diff(want, events); diff != "" {
+			t.Error(diff)
+		}
+		if len(d.upstream) > 0 {
+			t.Errorf("%d entries are left", len(d.upstream))
+		}
+	})
+}
+
+// The drill finds each defect, and says which promise it breaks.
+func TestDefects(t *testing.T) {
+	for defect, contract := range map[string]int{
+		"forgets in an outage": 6, "goes back": 6, "lists nothing": 10, "makes an absence up": 9, "refuses in an outage": 1,
+		"believes lies": 13, "gives up": 15, "never ends": 18, "loses receipts": 1, "loses writes in a crash": 1,
+	} {
+		t.Run(defect, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, err := drill.Run(t.Context(), options(newDaemon(defect)))
+				if err != nil || a.OK || len(a.Findings) == 0 {
+					t.Fatalf("%v: %+v", err, a)
+				}
+				if !slices.ContainsFunc(a.Findings, func(f drill.Finding) bool { return f.Contract == contract && len(f.Text) > 0 }) {
+					t.Errorf("no finding of contract %d: %+v", contract, a.Findings)
+				}
+				if loses := strings.HasPrefix(defect, "loses"); a.Balanced == loses {
+					t.Errorf("balanced: %t: %+v", a.Balanced, a.Books)
+				}
+			})
+		})
+	}
+}
+
+// The same seed has the clients do the same.
+func TestSeed(t *testing.T) {
+	var first drill.Books
+	for i := range 2 {
+		synctest.Test(t, func(t *testing.T) {
+			o := options(newDaemon(""))
+			o.Steps = steps[:3]
+			a, err := drill.Run(t.Context(), o)
+			if i == 0 {
+				first = a.Books
+			}
+			if err != nil || a.Books != first {
+				t.Errorf("%v: %+v, and the first time %+v", err, a.Books, first)
+			}
+		})
+	}
+}
+
+// A drill that cannot go on, or that nobody waits for any more, leaves upstream well and
+// nothing of its own.
+func TestDrillThatEndsEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDaemon("")
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		o := options(d)
+		o.CleanUp = true
+		if _, err := drill.Run(ctx, o); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if d.fault != drill.Healthy || len(d.upstream) > 0 || len(d.values) > 0 {
+			t.Errorf("upstream is %s, and holds %v", d.fault, d.upstream)
+		}
+		if _, err := drill.Run(t.Context(), options(newDaemon("does not come back"))); err == nil || !strings.Contains(err.Error(), "no") {
+			t.Error(err)
+		}
+	})
+}

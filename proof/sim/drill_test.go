@@ -1,0 +1,266 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/drill"
+	"github.com/botwired/botwired/internal/faulty"
+	"github.com/botwired/botwired/internal/pipe"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+)
+
+// drilled is a simulated daemon under drill, with an upstream that fails as told. A kill is a
+// power cut: what was not synced is lost.
+type drilled struct {
+	up    *service
+	front *faulty.Server
+
+	mu       sync.Mutex
+	listener *pipe.Listener // of front; the last one
+	life     *life
+	lives    int
+	with     settings
+}
+
+func newDrilled(t *testing.T, adjust func(*settings)) *drilled {
+	d := &drilled{up: newService(), with: usual}
+	d.with.backoffMax, d.with.lists = 5*time.Second, true
+	adjust(&d.with)
+	front, err := faulty.New(faulty.Options{
+		Service: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			d.up.ServeHTTP(w, r.WithContext(d.up.stamp(r.Context(), nil)))
+		}),
+		MaxDelay: requestTimeout, Rand: rand.New(rand.NewPCG(1, 1)),
+		Listen: func() (net.Listener, error) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.listener = pipe.Listen()
+			return d.listener, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.front = front
+	d.up.dialing = d.dial
+	if err := d.start(vfs.NewCrashableMem()); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func (d *drilled) dial(ctx context.Context) (net.Conn, error) {
+	d.mu.Lock()
+	l := d.listener
+	d.mu.Unlock()
+	conn, err := l.Dial(ctx)
+	if errors.Is(err, net.ErrClosed) {
+		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	}
+	return conn, err
+}
+
+// start starts the next life.
+func (d *drilled) start(fs *vfs.MemFS) (err error) {
+	l := &life{fs: fs, history: &history{}, seed: uint64(d.lives), virtual: true, ended: make(chan struct{})}
+	if l.node, err = open(l.disk(), d.up, d.with); err != nil {
+		return fmt.Errorf("start %d: %w", d.lives+1, err)
+	}
+	l.node.start()
+	l.serving.Store(true)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.life, d.lives = l, d.lives+1
+	return nil
+}
+
+func (d *drilled) present() *life {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.life
+}
+
+// restart has the daemon lose its power, and starts it again.
+func (d *drilled) restart(context.Context) error {
+	l := d.present()
+	l.crash()
+	if err := l.node.end(); err != nil {
+		return err
+	}
+	return d.start(l.clone)
+}
+
+// Ask is an answer only if it came before the daemon lost its power.
+func (d *drilled) Ask(_ context.Context, method, target string, body []byte) (*drill.Answer, error) {
+	l := d.present()
+	if !l.serving.Load() {
+		return nil, errors.New("the daemon is away")
+	}
+	w := l.node.do(method, target, string(body))
+	if !l.serving.Load() {
+		return nil, errors.New("the daemon has lost its power")
+	}
+	return &drill.Answer{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}, nil
+}
+
+func (d *drilled) Be(f drill.Fault) error { return d.front.Be(drillModes[f]) }
+
+var drillModes = map[drill.Fault]faulty.Mode{
+	drill.Healthy: faulty.Healthy, drill.TimesOut: faulty.Hangs, drill.Cuts: faulty.Cuts, drill.Away: faulty.Refuses,
+	drill.Throttles: faulty.Throttles, drill.Lies: faulty.Lies,
+}
+
+func (d *drilled) Read(_ context.Context, namespace, key string) (value string, found bool, err error) {
+	value, found = d.up.snapshot()[journal.ID{Namespace: namespace, Key: key}]
+	return value, found, nil
+}
+
+func (d *drilled) close() error {
+	err := errors.Join(d.present().node.end(), d.front.Close())
+	d.up.close()
+	return err
+}
+
+// The drill finds nothing wrong with the daemon, and finds what is wrong with one of which a
+// guard was taken out: see proof/mutants.
+func TestDrill(t *testing.T) {
+	for seed := range uint64(2) {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDrilled(t, func(*settings) {})
+			var strangers []drill.Stranger
+			steps := drillSteps()
+			for i := range steps {
+				s := drill.Stranger{Namespace: fmt.Sprintf("stranger%d", i), Key: "k", Value: "v"}
+				d.up.set(journal.ID{Namespace: s.Namespace, Key: s.Key}, s.Value)
+				strangers = append(strangers, s)
+			}
+			audit, err := drill.Run(t.Context(), drill.Options{
+				Daemon: d, Upstream: d, Steps: steps, Restart: d.restart, Strangers: strangers, Namespace: "drill",
+				Clients: 3, Keys: 3, Operations: 25, StepLasts: 30 * time.Second, SettleWithin: 10 * time.Minute, Seed: seed,
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			wantBalanced(t, audit)
+			if t.Failed() {
+				t.Logf("seed %d; upstream was asked:\n  %s", seed, strings.Join(d.up.log[max(0, len(d.up.log)-100):], "\n  "))
+			}
+			if err := d.close(); err != nil {
+				t.Error("closing: ", err)
+			}
+		})
+	}
+}
+
+func drillSteps() []drill.Step {
+	return []drill.Step{
+		{Fault: drill.Healthy}, {Fault: drill.TimesOut}, {Fault: drill.Cuts}, {Fault: drill.Away}, {Fault: drill.Throttles},
+		{Fault: drill.Lies}, {Fault: drill.Away, Kills: true}, {Fault: drill.Healthy},
+	}
+}
+
+// wantBalanced also fails if the drill has tested nothing.
+func wantBalanced(t *testing.T, a *drill.Audit) {
+	t.Helper()
+	if !a.OK {
+		t.Errorf("%s", a.Verdict)
+	}
+	for _, f := range a.Findings {
+		t.Errorf("contract %d, %s, %s/%s: %s %v", f.Contract, f.Phase, f.Namespace, f.Key, f.Text, f.Receipts)
+	}
+	if a.Books.Superseded == 0 || a.Books.Settled == 0 {
+		t.Errorf("the books: %+v", a.Books)
+	}
+	for _, p := range a.Phases {
+		if p.Acknowledged == 0 || p.Reads == 0 || p.Name != string(drill.Healthy) && p.Pending == 0 {
+			t.Errorf("nothing happened in the phase %+v", p)
+		}
+	}
+	t.Logf("%+v, settled after %.1f s", a.Books, a.Settling)
+}
+
+// rehearsal is upstream as the namespace of a drill sees it that leaves the others alone.
+type rehearsal struct {
+	*drilled
+	engine *upstream.Rehearsal
+}
+
+func (r rehearsal) Be(f drill.Fault) error {
+	switch f {
+	case drill.Away:
+		r.engine.Fail("drill", "away", 0)
+	case drill.Throttles:
+		r.engine.Fail("drill", "throttles", 2*time.Second)
+	default:
+		r.engine.End()
+	}
+	return nil
+}
+
+// A drill of a daemon in use balances, too. Meanwhile its upstream is up, and the writes and
+// reads of another namespace go upstream as ever.
+func TestRehearsalLeavesOthersAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var engine *upstream.Rehearsal
+		d := newDrilled(t, func(with *settings) {
+			with.engine = func(e upstream.Engine) upstream.Engine {
+				engine = upstream.NewRehearsal(e)
+				return engine
+			}
+		})
+		n := d.present().node
+		slots := n.slots.Concurrency()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for i := range 40 {
+				time.Sleep(time.Second)
+				w := n.do(http.MethodPut, fmt.Sprintf("/memory/agent/k%d", i), `{"value":"v"}`, "Prefer", "wait=5")
+				if got := w.Header().Get("Botwired-Write"); !strings.HasPrefix(got, "settled") {
+					t.Errorf("another namespace's write %d: %d %s", i, w.Code, got)
+				}
+				if got := n.health.Report(); got.State != upstream.Up {
+					t.Errorf("upstream is %s: %s", got.State, got.Reason)
+				}
+				if now := n.slots.Concurrency(); now != slots {
+					t.Errorf("concurrency: %+v, and it was %+v", now, slots)
+				}
+			}
+		}()
+		audit, err := drill.Run(t.Context(), drill.Options{
+			Daemon: d, Upstream: rehearsal{d, engine}, Namespace: "drill", Live: true, CleanUp: true, Seed: 1,
+			Steps:   []drill.Step{{Fault: drill.Healthy}, {Fault: drill.Away}, {Fault: drill.Throttles}, {Fault: drill.Healthy}},
+			Clients: 2, Keys: 2, Operations: 8, StepLasts: 10 * time.Second, SettleWithin: time.Minute,
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		wantBalanced(t, audit)
+		<-done
+		for id := range d.up.snapshot() {
+			if id.Namespace == "drill" {
+				t.Errorf("%s is left upstream", id)
+			}
+		}
+		if audit.Left > 0 {
+			t.Errorf("%d entries are left", audit.Left)
+		}
+		if err := d.close(); err != nil {
+			t.Error("closing: ", err)
+		}
+	})
+}
