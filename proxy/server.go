@@ -163,6 +163,10 @@ type Options struct {
 	Tracer Tracer
 	// Identity is the daemon's; nil if it never doubts it.
 	Identity Identity
+	// Drill has upstream fail for one namespace, and emits the drill's events, each something
+	// for JSON. It ends with ctx, and undoes everything before it returns. Errors before the
+	// first event are the answer; one is [ErrDrilling]. nil is for none.
+	Drill func(ctx context.Context, r DrillRequest, emit func(event any)) error
 	// Version is the daemon's.
 	Version string
 	// Registry receives the metrics.

@@ -107,6 +107,7 @@ func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets
 		"export":       {http.MethodGet, exporter{m}.answer, []string{"namespace"}},
 		"import":       {http.MethodPost, newImporter(m).answer, []string{"namespace", "dry_run"}},
 		"restore":      {http.MethodPost, s.restore, []string{"namespace", "timeout", "stop"}},
+		"drill":        {http.MethodPost, (&driller{running, opts.Drill, opts.Logger}).answer, []string{"namespace", "for", "seed"}},
 		"forget":       {http.MethodPost, s.forget, []string{"namespace", "key"}},
 		metricsPath:    {http.MethodGet, s.exposeMetrics, []string{anyParameters}},
 		"livez":        {http.MethodGet, s.livez, []string{anyParameters}},

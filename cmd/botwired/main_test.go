@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -20,6 +21,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// A command that starts its own program as a daemon finds this one in a test: it must not run the tests again.
+	if len(os.Args) > 1 && os.Args[1] == "serve" {
+		fmt.Fprintln(os.Stderr, "this is no botwired, but its tests")
+		os.Exit(exitError)
+	}
 	for _, each := range os.Environ() {
 		if name, _, _ := strings.Cut(each, "="); strings.HasPrefix(name, "BOTWIRED_") {
 			_ = os.Unsetenv(name) // a setting of this machine's daemon

@@ -29,6 +29,8 @@ var processTests = map[string]func(*testing.T, string){
 	"coalesces writes to one key":    testCoalesces,
 	"writes wait for upstream":       testWritesWait,
 	"bench":                          testBench,
+	"drill":                          testDrill,
+	"drill of a daemon in use":       testLiveDrill,
 	"the budget bounds memory":       testPendingMemory,
 	"prefer wait":                    testPreferWait,
 	"SIGTERM drains":                 testTermDrains,

@@ -84,6 +84,7 @@ func newRootCommand(p *process) *cobra.Command {
 		newPrefetchCommand(p, settings),
 		newRestoreCommand(p, settings),
 		newForgetCommand(p, settings),
+		newDrillCommand(p, settings),
 		newBenchCommand(p, settings),
 		newDoctorCommand(p, settings),
 		newRecoverCommand(p, settings),

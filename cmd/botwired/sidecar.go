@@ -102,7 +102,7 @@ func (d *sidecar) open(ctx context.Context, c *config.Config, fatal func(error),
 	if err != nil {
 		return err
 	}
-	return d.openProxy(c, engine, forward)
+	return d.openProxy(c, newLiveDrill(d, engine), forward)
 }
 
 func (d *sidecar) onClose(f func() error) { d.closers = append(d.closers, f) }
@@ -205,11 +205,11 @@ func (d *sidecar) openEmbedded(ctx context.Context, c *config.Config) (func(cont
 	return in.Dial, nil
 }
 
-func (d *sidecar) openProxy(c *config.Config, engine upstream.Engine, forward http.Handler) (err error) {
+func (d *sidecar) openProxy(c *config.Config, drills *liveDrill, forward http.Handler) (err error) {
 	registry := newRegistry()
 	d.registry = registry
 	traces, tracer := trace.NewWrites(), d.openTracer()
-	engine = measure(engine, traces, tracer, registry)
+	engine := measure(drills.engine, traces, tracer, registry)
 	d.config.Store(c)
 	d.health = upstream.NewHealth(upstream.HealthOptions{
 		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax, Logger: d.logger,
@@ -244,6 +244,7 @@ func (d *sidecar) openProxy(c *config.Config, engine upstream.Engine, forward ht
 		Sizes:         d.sizes,
 		Identity:      d.watch,
 		Traces:        traces,
+		Drill:         drills.run,
 		Version:       buildVersion(),
 		Registry:      registry,
 		Logger:        d.logger,

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/botwired/botwired/drill"
+)
+
+// contractTitles name the points of the contract that a drill may find broken.
+var contractTitles = map[int]string{
+	1:  "durable before acknowledged",
+	3:  "a full disk or a full journal refuses, and recovers by itself",
+	6:  "read your writes",
+	7:  "reads never go backwards",
+	9:  "no answer out of ignorance",
+	10: "LIST is upstream's list with the pending set laid over it",
+	12: "one request per entry upstream at a time, in local order",
+	13: "at least once, until known",
+	15: "errors are classed",
+	17: "upstream holds what a direct connection would have left",
+	18: "convergence",
+}
+
+// drillTeller shows on a terminal how far a drill is.
+type drillTeller struct {
+	process     *process
+	shows       bool
+	done, steps int
+}
+
+func (t *drillTeller) tell(e drill.Event) {
+	if !t.shows {
+		return
+	}
+	switch e.Event {
+	case drill.EventStarted:
+		t.steps = len(e.Steps)
+	case drill.EventPhase:
+		t.done++
+		t.process.showLine(printable(fmt.Sprintf("%d of %d, %s: upstream %s", t.done, t.steps, e.Name, e.Text)))
+	case drill.EventFinding:
+		t.process.showLine("")
+		fmt.Fprintln(t.process.stderr, printable(fmt.Sprintf("found: contract %d: %s", e.Finding.Contract, e.Text)))
+	case drill.EventSettling:
+		t.process.showLine(printable(e.Text))
+	}
+}
+
+func (t *drillTeller) end() {
+	if t.shows {
+		t.process.showLine("")
+	}
+}
+
+// reportDrill prints the audit. Its error says that something was wrong.
+func reportDrill(p *process, a *drill.Audit, plan *drillPlan) error {
+	var err error
+	if plan.json {
+		err = encodeJSON(p.stdout, a)
+	} else {
+		err = printAudit(p.stdout, a, p.palette(p.stdout))
+	}
+	if err != nil || a.OK {
+		return err
+	}
+	return fmt.Errorf("%s Once more: botwired drill %s", a.Verdict, again(plan))
+}
+
+// again is how to have the same drill once more.
+func again(plan *drillPlan) string {
+	flags := []string{"--seed", strconv.FormatUint(plan.seed, 10), "--for", plan.lasts.String()}
+	if plan.live {
+		flags = append(flags, "--live")
+	}
+	return strings.Join(flags, " ")
+}
+
+func printAudit(w io.Writer, a *drill.Audit, colours palette) error {
+	what := "a throwaway daemon"
+	if a.Live {
+		what = "the running daemon, in the namespace " + printable(a.Namespace)
+	}
+	fmt.Fprintf(w, "Drill of %s: %s, seed %d\n\n", what, seconds(a.Seconds), a.Seed)
+	if err := printPhases(w, a); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	if err := printBooks(w, a); err != nil {
+		return err
+	}
+	for i := range a.Findings {
+		fmt.Fprintln(w)
+		printFinding(w, i+1, &a.Findings[i])
+	}
+	if a.More > 0 {
+		fmt.Fprintf(w, "\nand %s more like these\n", plural(a.More, "thing"))
+	}
+	verdict := colours.green(a.Verdict)
+	if !a.OK {
+		verdict = colours.red(a.Verdict)
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", verdict)
+	return err
+}
+
+// printPhases says what happened to upstream, and has a row for each phase with what callers
+// saw of it.
+func printPhases(w io.Writer, a *drill.Audit) error {
+	var happened [][2]string
+	var rows [][]string
+	for i := range a.Phases {
+		p := &a.Phases[i]
+		text := "upstream " + p.Upstream
+		if p.Down != nil {
+			text += fmt.Sprintf("; it answered again after %s, and had cut off %s", seconds(*p.Down), plural(p.Unanswered, "request"))
+		}
+		happened = append(happened, [2]string{fmt.Sprintf("%d %s", i+1, p.Name), text})
+		back, oldest := "", ""
+		if p.Recovery != nil {
+			back = seconds(*p.Recovery)
+		}
+		if p.Pending > 0 {
+			oldest = seconds(p.OldestPending)
+		}
+		rows = append(rows, []string{
+			fmt.Sprintf("%d %s", i+1, p.Name), strconv.Itoa(p.Acknowledged), latency(p.Writes), strconv.Itoa(p.Reads), latency(p.ReadLatency),
+			strconv.Itoa(p.Refused), strconv.Itoa(p.Pending), oldest, back,
+		})
+	}
+	if err := printFacts(w, happened); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	return printTable(w, []string{
+		"PHASE", "WRITES", "P50 / P99", "READS", "P50 / P99", "REFUSED", "WAITED", "OLDEST", "BACK AFTER",
+	}, rows)
+}
+
+func printBooks(w io.Writer, a *drill.Audit) error {
+	b := &a.Books
+	compared := fmt.Sprintf("%s upstream: each is as it was acknowledged last", plural(a.Compared, "entry"))
+	if a.Different > 0 {
+		compared = fmt.Sprintf("%s upstream: %d are not as they were acknowledged last", plural(a.Compared, "entry"), a.Different)
+	}
+	rows := [][2]string{
+		{"acknowledged", plural(b.Acknowledged, "write")},
+		{"= settled", fmt.Sprintf("%d, confirmed by upstream", b.Settled)},
+		{"+ superseded", fmt.Sprintf("%d, by a later write to the same key", b.Superseded)},
+		{"+ pending", fmt.Sprint(b.Pending)},
+		{"+ dead", fmt.Sprint(b.Dead)},
+	}
+	if b.Unaccounted > 0 {
+		rows = append(rows, [2]string{"MISSING", fmt.Sprintf("%d, without a receipt of their own", b.Unaccounted)})
+	}
+	if b.Unanswered > 0 {
+		rows = append(rows, [2]string{"unanswered", fmt.Sprintf("%s when the daemon was killed: each may have been made or not", plural(b.Unanswered, "write"))})
+	}
+	rows = append(rows, [2]string{"settled after", seconds(a.Settling) + ", from upstream's last return on"}, [2]string{"compared", compared})
+	if a.Left > 0 {
+		rows = append(rows, [2]string{"left", fmt.Sprintf("%s of the drill in %s: botwired goes on deleting them", plural(a.Left, "entry"), a.Namespace)})
+	}
+	return printFacts(w, rows)
+}
+
+// printFinding names the entry, the promise, and what the daemon says of its writes.
+func printFinding(w io.Writer, n int, f *drill.Finding) {
+	at := f.Namespace
+	if f.Key != "" {
+		at += "/" + f.Key
+	}
+	fmt.Fprintln(w, printable(fmt.Sprintf("%d. %s, phase %s: %s", n, at, f.Phase, f.Text)))
+	fmt.Fprintf(w, "   breaks contract %d: %s\n", f.Contract, contractTitles[f.Contract])
+	for i := range f.Receipts {
+		fmt.Fprintln(w, printable("   receipt "+f.Receipts[i].String()))
+	}
+}
+
+func seconds(s float64) string { return strconv.FormatFloat(s, 'f', 1, 64) + " s" }
+
+func latency(l drill.Latency) string {
+	return strconv.FormatFloat(l.P50, 'f', 1, 64) + " / " + strconv.FormatFloat(l.P99, 'f', 1, 64) + " ms"
+}
