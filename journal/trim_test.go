@@ -70,7 +70,7 @@ func TestTrimmingIsCutOff(t *testing.T) {
 	var cut *vfs.MemFS
 	changes := 0
 	j.Subscribe(func(c journal.Change) {
-		if c.ID.Key != "" {
+		if c.Key != "" {
 			return
 		}
 		if changes++; changes == 2 { // the first one is durable

@@ -170,7 +170,7 @@ func (s *surface) followEvents(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer from.Close()
 	f := &eventFollower{events: s.events, reader: from, namespace: namespace, look: s.upstreamState}
-	return s.serveStream(w, r, func(out *stream) error {
+	return serveStream(s.tasks, w, r, func(out *stream) error {
 		out.buf = sse.AppendRetry(out.buf, reconnectAfter)
 		if reset != "" {
 			out.buf = f.reset(out.buf, reset)

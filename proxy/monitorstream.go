@@ -69,7 +69,7 @@ func (s *surface) followRequests(w http.ResponseWriter, r *http.Request) error {
 		defer s.monitor.values.Add(-1)
 	}
 	f := requestFollower{namespace, values}
-	return s.serveStream(w, r, func(out *stream) error {
+	return serveStream(s.tasks, w, r, func(out *stream) error {
 		out.buf = f.beat(sse.AppendRetry(out.buf, reconnectAfter))
 		if err := out.flush(); err != nil {
 			return err

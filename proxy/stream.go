@@ -33,7 +33,7 @@ type stream struct {
 }
 
 // serveStream answers with a stream, on which send goes on until it returns an error.
-func (s *surface) serveStream(w http.ResponseWriter, r *http.Request, send func(*stream) error) error {
+func serveStream(running *tasks, w http.ResponseWriter, r *http.Request, send func(*stream) error) error {
 	h := w.Header()
 	h.Set("Content-Type", sse.ContentType)
 	h.Set("Cache-Control", "no-store")
@@ -43,7 +43,7 @@ func (s *surface) serveStream(w http.ResponseWriter, r *http.Request, send func(
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(s.tasks.detached(), cancel)()
+	defer context.AfterFunc(running.detached(), cancel)()
 	out := &stream{ctx: ctx, w: w, to: http.NewResponseController(w)}
 	// The server's limit on the time to read a request would end the stream.
 	if err := supported(out.to.SetReadDeadline(time.Time{})); err != nil {

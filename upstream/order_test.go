@@ -243,7 +243,9 @@ func TestAProbeBeforeItsTurnIsSentAgain(t *testing.T) {
 func TestADeleteBeforeItsTurnSettles(t *testing.T) {
 	fenced(t, func(t *testing.T, r *rig) {
 		r.set(func(f *fake) {
-			f.answer = func(call) reply { return reply{status: http.StatusTooManyRequests, header: http.Header{"Retry-After": {"2"}}} }
+			f.answer = func(call) reply {
+				return reply{status: http.StatusTooManyRequests, header: http.Header{"Retry-After": {"2"}}}
+			}
 		})
 		r.put(key("a"), "v")
 		r.put(key("b"), "v")

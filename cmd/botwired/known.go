@@ -97,7 +97,7 @@ func (p *process) printKnown(c *client, entries []json.RawMessage, first, asJSON
 }
 
 // forgetEntry has the daemon drop its copy of one entry.
-func (p *process) forgetEntry(ctx context.Context, c *client, namespace, key string, asJSON bool) error {
+func forgetEntry(ctx context.Context, p *process, c *client, namespace, key string, asJSON bool) error {
 	r := request{method: http.MethodPost, path: surface("forget"), query: url.Values{"namespace": {namespace}, "key": {key}}}
 	body, err := c.do(ctx, r)
 	if refused := (*statusError)(nil); errors.As(err, &refused) && refused.status == http.StatusConflict {

@@ -146,7 +146,7 @@ func newForgetCommand(p *process, settings *settingFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.forgetEntry(cmd.Context(), c, args[0], args[1], *asJSON)
+			return forgetEntry(cmd.Context(), p, c, args[0], args[1], *asJSON)
 		}
 		if !*yes && (!p.isTerminal(p.stdin) || !p.isTerminal(p.stderr)) {
 			return usagef("this gives copies up for good, and there is no terminal to ask at: expected --yes too")
