@@ -39,7 +39,7 @@ func testFullJournalIsTold(t *testing.T, program string) {
 		}
 	}
 	code, out, errs := c.statusCommand(program)
-	if code != exitOK || !strings.HasPrefix(out, "writes ") || !strings.Contains(out, "refused since 20") || !strings.Contains(out, "journal.max_bytes") {
+	if code != exitOK || !strings.HasPrefix(out, "Writes are refused: ") || !strings.Contains(out, "refused since 20") || !strings.Contains(out, "journal.max_bytes") {
 		t.Errorf("after %d refused writes: exit code %d: %s%s", refused, code, out, errs)
 	}
 	if code, out, errs = c.statusCommand(program, "--ready"); code != exitError || !strings.Contains(errs, "not ready") {
@@ -47,7 +47,7 @@ func testFullJournalIsTold(t *testing.T, program string) {
 	}
 	service.up()
 	eventually(t, func() error {
-		if code, out, errs := c.statusCommand(program); code != exitOK || strings.HasPrefix(out, "writes ") {
+		if code, out, errs := c.statusCommand(program); code != exitOK || strings.HasPrefix(out, "Writes are refused") {
 			return fmt.Errorf("after the flush: exit code %d: %s%s", code, out, errs)
 		}
 		if !strings.Contains(c.stderr.String(), "the journal takes writes again") {
