@@ -46,7 +46,19 @@ type driller struct {
 	tasks    *tasks
 	rehearse func(ctx context.Context, r DrillRequest, emit func(event any)) error // nil if there are no drills
 	logger   *slog.Logger
+	// stopping returns a context that ends with stop: no drill goes on while botwired stops, as
+	// its failures and its writes would hold up what is pending.
+	stopping func() context.Context
+	stop     context.CancelFunc
 }
+
+func newDriller(running *tasks, rehearse func(ctx context.Context, r DrillRequest, emit func(event any)) error, logger *slog.Logger) *driller {
+	stopping, stop := context.WithCancel(context.Background())
+	return &driller{running, rehearse, logger, func() context.Context { return stopping }, stop}
+}
+
+// errDrillStopped is the end of a drill in a daemon that ends.
+var errDrillStopped = errors.New("botwired is stopping, and no drill holds that up")
 
 // answer has upstream fail for a namespace of the drill's own. It answers with the events of the
 // drill, each a line of JSON. A caller that leaves ends the drill.
@@ -63,10 +75,14 @@ func (d *driller) answer(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := d.tasks.patience(r.Context(), request.Lasts+drillEnd)
 	defer cancel()
+	defer context.AfterFunc(d.stopping(), cancel)()
 	events, ended := make(chan any, drillEvents), make(chan error, 1)
 	go func() {
 		var err error
 		defer func() {
+			if err != nil && d.stopping().Err() != nil {
+				err = errDrillStopped
+			}
 			close(events)
 			ended <- err
 		}()

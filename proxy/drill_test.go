@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,4 +94,26 @@ func TestDrillEndsWithItsCaller(t *testing.T) {
 			t.Error("the answer has ended before the drill")
 		}
 	})
+}
+
+// A drill would fail upstream's writes and make new ones while botwired flushes.
+func TestDrillEndsAsBotwiredStops(t *testing.T) {
+	began := make(chan struct{}, 1)
+	s := newSidecar(t, withDrill(func(ctx context.Context, _ DrillRequest, emit func(any)) error {
+		emit(map[string]string{"event": "started"})
+		began <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	}))
+	go func() {
+		<-began
+		s.server.BeginStop()
+	}()
+	for range 2 { // a later one, too
+		w := s.do(http.MethodPost, "/_botwired/drill", "")
+		wantStatus(t, w, http.StatusOK)
+		if want := "{\"event\":\"failed\",\"text\":\"" + errDrillStopped.Error() + "\"}\n"; !strings.HasSuffix(w.Body.String(), want) {
+			t.Errorf("%q, want %q at the end", w.Body, want)
+		}
+	}
 }

@@ -244,9 +244,12 @@ func (s *Server) Run(ctx context.Context) error {
 // journal is rebuilt.
 func (s *Server) Resume() { s.memory.restorer.resume() }
 
-// BeginStop has readyz say 503, so that nobody sends more callers here. Everybody else is
-// answered as before.
-func (s *Server) BeginStop() { s.surface.stopping.Store(true) }
+// BeginStop has readyz say 503, so that nobody sends more callers here, and ends a drill.
+// Everybody else is answered as before.
+func (s *Server) BeginStop() {
+	s.surface.stopping.Store(true)
+	s.surface.driller.stop()
+}
 
 // EndWaits answers the callers that wait for upstream, and all that come later, with what
 // is known here: a write that they prefer to see settled is pending.

@@ -65,6 +65,7 @@ type surface struct {
 	restorer      *restorer
 	events        *events
 	monitor       *monitor
+	driller       *driller
 	stopping      atomic.Bool
 	operations    map[string]operation // by path
 	assets        dashboard.Assets
@@ -91,6 +92,7 @@ func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets
 		version: opts.Version, metrics: promhttp.HandlerFor(opts.Registry, promhttp.HandlerOpts{}),
 	}
 	s.history = newLastHour(opts, s.figures)
+	s.driller = newDriller(running, opts.Drill, opts.Logger)
 	s.operations = map[string]operation{
 		"events":       {http.MethodGet, s.followEvents, []string{"namespace", "after"}},
 		"monitor":      {http.MethodGet, s.followRequests, []string{"namespace", "values"}},
@@ -107,7 +109,7 @@ func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets
 		"export":       {http.MethodGet, exporter{m}.answer, []string{"namespace"}},
 		"import":       {http.MethodPost, newImporter(m).answer, []string{"namespace", "dry_run"}},
 		"restore":      {http.MethodPost, s.restore, []string{"namespace", "timeout", "stop"}},
-		"drill":        {http.MethodPost, (&driller{running, opts.Drill, opts.Logger}).answer, []string{"namespace", "for", "seed"}},
+		"drill":        {http.MethodPost, s.driller.answer, []string{"namespace", "for", "seed"}},
 		"forget":       {http.MethodPost, s.forget, []string{"namespace", "key"}},
 		metricsPath:    {http.MethodGet, s.exposeMetrics, []string{anyParameters}},
 		"livez":        {http.MethodGet, s.livez, []string{anyParameters}},
