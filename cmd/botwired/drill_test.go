@@ -5,8 +5,11 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/drill"
+	"github.com/botwired/botwired/proxy"
 )
 
 // audited is an audit with a finding.
@@ -102,6 +105,34 @@ func testLiveDrill(t *testing.T, program string) {
 		t.Errorf("exit code %d, stderr %q", got.code, got.stderr)
 	}
 	service.wantEmpty(t)
+}
+
+// A drill whose writes wait for the quota would find fault with them.
+func TestDrillNeedsQuota(t *testing.T) {
+	const own = "botwired-drill"
+	for name, test := range map[string]struct {
+		limit int
+		used  map[string]proxy.Quota
+		want  string // in the error; "" is none
+	}{
+		"no quota":         {0, nil, ""},
+		"unused":           {1000, nil, ""},
+		"unused, and few":  {liveWrites - 1, nil, "leaves 51 writes"},
+		"used up":          {1000, map[string]proxy.Quota{own: {Left: 1}}, "leaves 1 write of"},
+		"another's":        {1000, map[string]proxy.Quota{"agent": {Left: 1}}, ""},
+		"enough":           {1000, map[string]proxy.Quota{own: {Left: liveWrites, Linger: time.Second}}, ""},
+		"spread over time": {1000, map[string]proxy.Quota{own: {Left: 400, Linger: 90 * time.Second}}, "wait 90s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &sidecar{}
+			d.config.Store(&config.Config{Quota: config.Quota{WritesPerDay: test.limit}})
+			l := &liveDrill{daemon: d, quotas: func() map[string]proxy.Quota { return test.used }}
+			err := l.checkQuota(own)
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+		})
+	}
 }
 
 func wantSound(t *testing.T, text string, phases int) {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/drill"
 	"github.com/botwired/botwired/internal/pipe"
 	"github.com/botwired/botwired/proxy"
@@ -26,6 +27,9 @@ const (
 	liveWrites = liveClients*liveOperations*4 + liveClients*liveKeys
 	// liveSettle bounds the wait for everything to be upstream.
 	liveSettle = 45 * time.Second
+	// liveLinger bounds how long a write may wait for the sake of the quota: a longer wait hides
+	// in liveSettle what the drill looks for.
+	liveLinger = liveSettle / 10
 	// liveRetryAfter is what throttled requests are told to wait.
 	liveRetryAfter = time.Second
 	// leftoverAfter is the age from which an entry in the drill's namespace is what a drill has
@@ -46,6 +50,7 @@ var liveSteps = []drill.Step{
 type liveDrill struct {
 	engine  *upstream.Rehearsal
 	daemon  *sidecar
+	quotas  func() map[string]proxy.Quota
 	running atomic.Bool
 }
 
@@ -79,6 +84,27 @@ func (l *liveDrill) check(namespace string) error {
 	}
 	if s := l.daemon.health.Report(); s.State != upstream.Up {
 		return fmt.Errorf("upstream is %s: this is no drill (%s)", s.State, s.Reason)
+	}
+	return l.checkQuota(namespace)
+}
+
+// checkQuota fails if the drill's writes would wait for the quota: its entries could stay
+// upstream for hours, and it would find fault with writes that do as they must.
+func (l *liveDrill) checkQuota(namespace string) error {
+	limit := l.daemon.config.Load().For(namespace).Quota.WritesPerDay
+	quota, used := l.quotas()[namespace]
+	if !used {
+		quota.Left = limit
+	}
+	switch {
+	case limit <= 0:
+		return nil
+	case quota.Left < liveWrites:
+		return fmt.Errorf("the quota leaves %s of the namespace %s now, and a drill makes up to %d: "+
+			"set quota.writes_per_day for it in namespaces, or wait for the next quota.period", plural(quota.Left, "write"), namespace, liveWrites)
+	case quota.Linger > liveLinger:
+		return fmt.Errorf("the quota has each write of the namespace %s wait %s now, and a drill is over by then: "+
+			"set quota.writes_per_day for it in namespaces, or wait for the next quota.period", namespace, config.FormatDuration(quota.Linger.Round(time.Second)))
 	}
 	return nil
 }

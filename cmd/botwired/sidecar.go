@@ -217,6 +217,7 @@ func (d *sidecar) openProxy(c *config.Config, drills *liveDrill, forward http.Ha
 	})
 	d.slots = upstream.NewSlots(c.Upstream.Concurrency)
 	quotas := d.openQuotas(c, registry)
+	drills.quotas = quotasForStatus(quotas)
 	flushing := flusherOptions(d, c, engine, registry)
 	flushing.Slots, flushing.Quotas = d.slots, quotas
 	d.flusher = upstream.NewFlusher(flushing)
@@ -236,7 +237,7 @@ func (d *sidecar) openProxy(c *config.Config, drills *liveDrill, forward http.Ha
 		UpstreamURL:   c.Upstream.URL,
 		UpstreamState: d.upstreamState,
 		ReadsRefused:  reader.Refused,
-		Quotas:        quotasForStatus(quotas),
+		Quotas:        drills.quotas,
 		Writes:        func() (sent, saved int64) { return d.sent.Load(), upstream.Saved(d.flusher) },
 		History:       true,
 		DataDir:       absolute(c.DataDir),
