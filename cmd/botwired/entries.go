@@ -76,14 +76,19 @@ func withTag(body []byte, etag string) []byte {
 func harmless(value string) string {
 	var b strings.Builder
 	for _, r := range value {
-		const joiner, nonJoiner = '\u200d', '\u200c' // letters and emoji need them
-		if r == '\n' || r == '\t' || r == joiner || r == nonJoiner || unicode.IsGraphic(r) {
+		if r == '\n' || r == '\t' || isHarmless(r) {
 			b.WriteRune(r)
 			continue
 		}
 		b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
 	}
 	return b.String()
+}
+
+// isHarmless reports whether a character is seen as what it is.
+func isHarmless(r rune) bool {
+	const joiner, nonJoiner = '\u200d', '\u200c' // letters and emoji need them
+	return r == joiner || r == nonJoiner || unicode.IsGraphic(r)
 }
 
 func newSetCommand(p *process, settings *settingFlags) *cobra.Command {

@@ -164,13 +164,13 @@ func everySecond() (<-chan time.Time, func()) {
 	return t.C, t.Stop
 }
 
-// printable makes foreign text safe for a terminal: it stays on one line and controls
-// nothing.
+// printable makes foreign text safe for a terminal: it stays on one line, controls nothing,
+// and does not look like another text (marks that turn the direction of writing could do that).
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' {
-			return ' '
+		if isHarmless(r) {
+			return r
 		}
-		return r
+		return ' '
 	}, s)
 }
