@@ -81,7 +81,7 @@ func cut(text string, most int) (shown string, longer bool) {
 	if len(text) <= most {
 		return text, false
 	}
-	for !utf8.RuneStart(text[most]) {
+	for most > 0 && !utf8.RuneStart(text[most]) { // a path need not be valid UTF-8
 		most--
 	}
 	return strings.Clone(text[:most]), true

@@ -193,8 +193,13 @@ func TestTheMonitorCutsNames(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		a := s.listen(s.listener(), "monitor")
 		s.get("/memory/" + strings.Repeat("n", 5000) + "/" + strings.Repeat("k", 5000))
-		for _, e := range a.take() {
-			if len(e.Data) > 4*monitorName {
+		s.get("/memory/" + strings.Repeat("%80", 5000) + "/k") // no UTF-8
+		shown := a.take()
+		if len(shown) != 2 {
+			t.Errorf("it shows %d requests", len(shown))
+		}
+		for _, e := range shown {
+			if len(e.Data) > 8*monitorName {
 				t.Errorf("it shows %d bytes", len(e.Data))
 			}
 		}
