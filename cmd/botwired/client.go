@@ -280,6 +280,9 @@ func (c *client) refusal(r request, resp *http.Response, body []byte) error {
 	return refused
 }
 
+// agentPrefix begins the User-Agent of botwired's commands: the status tells them from agents.
+const agentPrefix = "botwired/"
+
 func (c *client) newRequest(ctx context.Context, r request) (*http.Request, error) {
 	u := &url.URL{Scheme: "http", Host: c.host, RawQuery: r.query.Encode()}
 	for _, segment := range r.path {
@@ -290,7 +293,7 @@ func (c *client) newRequest(ctx context.Context, r request) (*http.Request, erro
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("User-Agent", "botwired/"+buildVersion()) // the status tells it from an agent's
+	req.Header.Set("User-Agent", agentPrefix+buildVersion())
 	maps.Copy(req.Header, r.header)
 	if r.body != nil {
 		req.Header.Set("Content-Type", "application/json")

@@ -134,19 +134,22 @@ func bypasses(value, host string) bool {
 // callersRecent is how old a request may be that shows an agent at work.
 const callersRecent = time.Hour
 
-// callers checks that the memory API is used at all.
+// callers checks that agents use the memory API. The commands of botwired, and its drill, are none.
 func (e *examination) callers(s *examinedStatus) doctor.Finding {
 	const name = "callers"
-	switch {
-	case s.Callers == nil:
+	if s.Callers == nil {
 		return doctor.None(name, "the daemon does not say who asks it: it is older than this command")
-	case len(s.Callers) == 0:
-		return doctor.Warn(name, e.exportURL(), "nobody has asked the daemon for memory since it was started: restart your agent with")
 	}
-	newest := slices.MaxFunc(s.Callers, func(a, b examinedCaller) int { return a.time().Compare(b.time()) })
-	text := fmt.Sprintf("%s, the last one %s at %s", plural(len(s.Callers), "program"), newest.Agent.or("without a name"), newest.LastAt.moment())
+	agents := slices.DeleteFunc(slices.Clone(s.Callers), func(c examinedCaller) bool {
+		return strings.HasPrefix(string(c.Agent), agentPrefix) || c.Agent == drillAgent
+	})
+	if len(agents) == 0 {
+		return doctor.Warn(name, e.exportURL(), "no agent has asked the daemon for memory since it was started: restart yours with")
+	}
+	newest := slices.MaxFunc(agents, func(a, b examinedCaller) int { return a.time().Compare(b.time()) })
+	text := fmt.Sprintf("%s, the last one %s at %s", plural(len(agents), "program"), newest.Agent.or("without a name"), newest.LastAt.moment())
 	if at := newest.time(); !at.IsZero() && e.now().Sub(at) > callersRecent {
-		return doctor.Warn(name, e.exportURL(), "%s: nobody has asked since; if your agent is at work, restart it with", text)
+		return doctor.Warn(name, e.exportURL(), "%s: no agent has asked since; if yours is at work, restart it with", text)
 	}
 	return doctor.Good(name, "%s", text)
 }

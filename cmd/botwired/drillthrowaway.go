@@ -183,6 +183,9 @@ func (t *throwaway) close() (err error) {
 	return err
 }
 
+// drillAgent is the User-Agent of a drill's clients.
+const drillAgent = "botwired-drill"
+
 // httpDaemon is a daemon that a drill speaks HTTP to.
 type httpDaemon struct {
 	client *http.Client
@@ -198,7 +201,7 @@ func (d *httpDaemon) Ask(ctx context.Context, method, target string, body []byte
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	r.Header.Set("User-Agent", "botwired-drill")
+	r.Header.Set("User-Agent", drillAgent)
 	resp, err := d.client.Do(r)
 	if err != nil {
 		return nil, err

@@ -240,7 +240,7 @@ func (d *sidecar) openProxy(c *config.Config, drills *liveDrill, forward http.Ha
 		Quotas:        drills.quotas,
 		Writes:        func() (sent, saved int64) { return d.sent.Load(), upstream.Saved(d.flusher) },
 		History:       true,
-		DataDir:       absolute(c.DataDir),
+		DataDir:       c.DataDir,
 		Listen:        cmp.Or(d.address, c.Listen),
 		Sizes:         d.sizes,
 		Identity:      d.watch,
@@ -259,14 +259,6 @@ func (d *sidecar) openProxy(c *config.Config, drills *liveDrill, forward http.Ha
 	d.onClose(func() error { d.proxy.Close(); return nil })
 	_, err = d.configure(c)
 	return err
-}
-
-// absolute is a path that means the same in another directory, as far as that can be told.
-func absolute(path string) string {
-	if found, err := filepath.Abs(path); err == nil {
-		return found
-	}
-	return path
 }
 
 // guardOptions lets probes, which cannot send a token, ask whether the daemon lives, and a link
