@@ -82,7 +82,8 @@ func (d *drill) lookAtAll(ctx context.Context) error {
 }
 
 // survey looks at the receipts of all acknowledged writes while nobody writes, and returns
-// those that are pending, the oldest first. What a receipt calls settled is upstream.
+// those that are pending, the oldest first. Upstream must hold the writes that a receipt calls
+// settled.
 func (d *drill) survey(ctx context.Context) (waiting []*ack, err error) {
 	if err := d.lookAtAll(ctx); err != nil {
 		return nil, err

@@ -66,7 +66,7 @@ var outcomeNames = func() (names [outcomes]string) {
 	return names
 }()
 
-// call is a request on its way: what it asks for, and what becomes of it.
+// call is a request on its way: its operation, and its outcome.
 type call struct {
 	verb    verb
 	outcome outcome

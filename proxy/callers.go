@@ -22,7 +22,7 @@ const (
 // way of every request, so it takes no lock: a new one comes with a new map.
 type callers struct {
 	known atomic.Pointer[map[string]*caller]
-	mu    sync.Mutex // held by who changes known
+	mu    sync.Mutex // a goroutine that changes known holds it
 }
 
 type caller struct {

@@ -120,7 +120,7 @@ type writeEventDocument struct {
 	Key       string  `json:"key"`
 	Op        string  `json:"op"` // "put" or "delete"
 	Bytes     int     `json:"bytes"`
-	By        *uint64 `json:"by,omitempty"` // null if another host's write has superseded it
+	By        *uint64 `json:"by,omitempty"` // left out if another host's write has superseded it
 	Reason    string  `json:"reason,omitempty"`
 }
 

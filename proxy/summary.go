@@ -130,11 +130,15 @@ func (f *facts) backlog(none string) string {
 	if n == 0 {
 		return none
 	}
-	verb := "wait"
+	return fmt.Sprintf("%s here, the oldest for %s", waits(n), ago(f.status.OldestPendingSeconds))
+}
+
+// waits says how many writes wait.
+func waits(n int) string {
 	if n == 1 {
-		verb = "waits"
+		return "1 write waits"
 	}
-	return fmt.Sprintf("%s %s here, the oldest for %s", words.Count(n, "write"), verb, ago(f.status.OldestPendingSeconds))
+	return words.Count(n, "write") + " wait"
 }
 
 func ago(seconds float64) string {

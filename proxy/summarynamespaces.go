@@ -44,11 +44,7 @@ func (g *group) name() string {
 
 // waiting says how many writes of them wait.
 func (g *group) waiting() string {
-	verb := "wait"
-	if g.pending == 1 {
-		verb = "waits"
-	}
-	return fmt.Sprintf("%s %s, the oldest for %s", words.Count(g.pending, "write"), verb, ago(g.oldest))
+	return fmt.Sprintf("%s, the oldest for %s", waits(g.pending), ago(g.oldest))
 }
 
 // since is since when the oldest of their writes waits.
@@ -155,7 +151,7 @@ func (f *facts) usedUp() *finding {
 		since = *q.RunsOutAt
 	}
 	return say(levelWarning, since, "write to fewer keys, or raise quota.writes_per_day if upstream allows more; of several writes to one key only the newest is sent",
-		"%s used up the quota of %s writes: %s until %s", has(&g), words.Number(int64(q.Limit)), g.waitingUntil(), clock(q.ResetsAt))
+		"%s used up the quota of %s writes: %s until %s", has(&g), words.Number(int64(q.Limit)), waits(g.pending), clock(q.ResetsAt))
 }
 
 func has(g *group) string {
@@ -163,13 +159,6 @@ func has(g *group) string {
 		return g.name() + " has"
 	}
 	return g.name() + " have"
-}
-
-func (g *group) waitingUntil() string {
-	if g.pending == 1 {
-		return "1 write waits"
-	}
-	return words.Count(g.pending, "write") + " wait"
 }
 
 func (f *facts) spread() *finding {

@@ -33,7 +33,7 @@ func (r *Rehearsal) Fail(namespace, reason string, retryAfter time.Duration) {
 // End ends the failures.
 func (r *Rehearsal) End() { r.fault.Store(nil) }
 
-// refusal is nil if there is none. It is a copy: who gets an error may change it.
+// refusal is nil if there is none. It is a copy: the caller may change it.
 func (r *Rehearsal) refusal(namespace string) error {
 	f := r.fault.Load()
 	if f == nil || f.namespace != namespace {

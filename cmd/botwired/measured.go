@@ -30,8 +30,8 @@ func measure(engine upstream.Engine, traces *trace.Writes, tracer *telemetry.Tra
 	return &measured{engine, traces, requests, tracer}
 }
 
-// do makes one request. One that waited was put off: its caller has its answer. If the request
-// panics, there is nothing to measure.
+// do makes one request. waited says that the request was put off, and its caller has an answer. If
+// the request panics, there is nothing to measure.
 func (m *measured) do(
 	ctx context.Context, operation, namespace string, waited bool, request func(context.Context) error,
 ) error {

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/botwired/botwired/internal/words"
 )
 
 // refusesWrites says that the daemon refuses writes, since when and why; empty if it
@@ -137,9 +139,9 @@ func (s *status) answered() string {
 	if s.Reads.Total == "" {
 		return ""
 	}
-	text := grouped(s.Reads.Total)
+	text := words.Number(int64(s.Reads.Total.number()))
 	if total := s.Reads.Total.number(); total > 0 {
-		text += fmt.Sprintf(", %s answered here, %s asked of upstream", percent(s.Reads.Hits.number(), total), grouped(s.Reads.Upstream))
+		text += fmt.Sprintf(", %s answered here, %s asked of upstream", percent(s.Reads.Hits.number(), total), words.Number(int64(s.Reads.Upstream.number())))
 	}
 	return text
 }
@@ -149,20 +151,11 @@ func (s *status) saved() string {
 	if s.Writes.Acknowledged == "" {
 		return ""
 	}
-	text := fmt.Sprintf("%s of %s writes needed no request", grouped(s.Writes.Saved), grouped(s.Writes.Acknowledged))
+	text := fmt.Sprintf("%s of %s writes needed no request", words.Number(int64(s.Writes.Saved.number())), words.Number(int64(s.Writes.Acknowledged.number())))
 	if s.TimeSaved.age() != "" && s.TimeSaved != "0" {
 		text += ", and callers waited about " + s.TimeSaved.age() + " less"
 	}
 	return text
-}
-
-// grouped is a whole number with a comma before every three digits.
-func grouped(c cell) string {
-	digits := strconv.Itoa(c.number())
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
 }
 
 func percent(part, whole int) string {

@@ -1,8 +1,8 @@
 // Package feed hands records to readers that follow them, such as the pages that are open.
 //
-// Whoever adds a record never waits for a reader: the last records are in a ring, and each
-// reader reads from there at its own pace. A reader that is too slow, or comes back too late,
-// misses records, and is told how many. While nobody reads, a record costs one atomic load.
+// A writer never waits for a reader: the last records are in a ring, and each reader reads from
+// there at its own pace. A reader that is too slow, or comes back too late, misses records, and
+// learns how many. While nobody reads, a record costs one atomic load.
 package feed
 
 import (
@@ -56,8 +56,8 @@ func New[T any](opts Options) *Feed[T] {
 	return &Feed[T]{opts: opts, readers: make(map[*Reader[T]]struct{})}
 }
 
-// Wanted reports whether a record would be taken. It is one atomic load: who has to do
-// something to make a record asks before.
+// Wanted reports whether a record would be taken. It is one atomic load: a writer for whom a
+// record is work asks before.
 func (f *Feed[T]) Wanted() bool { return f.wanted.Load() }
 
 // Add takes a record, if it is wanted.
@@ -150,8 +150,9 @@ func (f *Feed[T]) leave(r *Reader[T]) {
 	f.closing = timer
 }
 
-// stop ends the recording. What comes until the next reader has no number, so one number is left
-// out: who resumes from before it is told that something is missing. The caller holds mu.
+// stop ends the recording. Records that come until the next reader have no number, so stop leaves
+// one number out: a reader that resumes from before it learns that something is missing. The
+// caller holds mu.
 func (f *Feed[T]) stop() {
 	f.wanted.Store(false)
 	f.closing, f.ring, f.kept = nil, nil, f.taken
