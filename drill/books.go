@@ -287,8 +287,9 @@ func (d *drill) story(ctx context.Context, e *entry) []Receipt {
 	return told
 }
 
-// cleanUp deletes the drill's entries, and waits until they are gone upstream.
-func (d *drill) cleanUp(ctx context.Context) {
+// cleanUp deletes the drill's entries. Until wanted ends, it waits until they are gone upstream:
+// a daemon that stops waits for the drill.
+func (d *drill) cleanUp(ctx, wanted context.Context) {
 	var sent []uint64
 	for _, e := range d.entries {
 		a, err := d.opts.Daemon.Ask(ctx, http.MethodDelete, e.Path(), nil)
@@ -304,8 +305,11 @@ func (d *drill) cleanUp(ctx context.Context) {
 			d.audit.Left++
 		}
 	}
+	waits, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(wanted, cancel)()
 	for _, seq := range sent {
-		r, err := d.receipt(ctx, seq, waitSlice)
+		r, err := d.receipt(waits, seq, waitSlice)
 		if err != nil || r == nil || r.State == statePending {
 			d.audit.Left++ // the daemon goes on deleting it
 		}

@@ -77,7 +77,7 @@ func Run(ctx context.Context, opts Options) (_ *Audit, err error) {
 		defer cancel()
 		err = errors.Join(err, opts.Upstream.Be(Healthy))
 		if opts.CleanUp {
-			d.cleanUp(undone)
+			d.cleanUp(undone, ctx)
 		}
 		d.audit.Seconds = time.Since(began).Seconds()
 		d.audit.conclude()

@@ -292,6 +292,43 @@ func TestSeed(t *testing.T) {
 	}
 }
 
+// stopping is a daemon that stops once the drill cleans up.
+type stopping struct {
+	*daemon
+	cleansUp bool
+	stop     func()
+	stopped  time.Time
+}
+
+func (s *stopping) Ask(ctx context.Context, method, target string, body []byte) (*drill.Answer, error) {
+	if s.stopped.IsZero() && s.cleansUp && method == http.MethodDelete {
+		s.stopped = time.Now()
+		s.stop()
+	}
+	if !s.stopped.IsZero() && method == http.MethodGet {
+		return answer(503, map[string]string{"detail": "botwired is stopping"}), nil
+	}
+	return s.daemon.Ask(ctx, method, target, body)
+}
+
+// A daemon that stops waits for the drill: the drill waits for no delete then.
+func TestTheDaemonStopsWhileTheDrillCleansUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		d := &stopping{daemon: newDaemon(""), stop: cancel}
+		o := options(d.daemon)
+		o.Daemon, o.CleanUp = d, true
+		o.Report = func(e drill.Event) { d.cleansUp = d.cleansUp || e.Event == drill.EventSettling }
+		a, err := drill.Run(ctx, o)
+		if err != nil || a.Left == 0 {
+			t.Errorf("%v: %+v", err, a)
+		}
+		if took := time.Since(d.stopped); d.stopped.IsZero() || took != 0 {
+			t.Errorf("it ended %s after the daemon had begun to stop", took)
+		}
+	})
+}
+
 // A drill that cannot go on, or that nobody waits for any more, leaves upstream well and
 // nothing of its own.
 func TestDrillThatEndsEarly(t *testing.T) {
