@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -277,6 +278,12 @@ func TestHistory(t *testing.T) {
 		want := float64(status.Reads.Hits)*0.03 + 0.075
 		if status.TimeSaved == nil || *status.TimeSaved < want-0.01 || *status.TimeSaved > want {
 			t.Errorf("time saved: %v, want %v", status.TimeSaved, want)
+		}
+		s.flusher.await = func(context.Context, journal.ID, uint64) bool { return false }
+		s.put(id("n", "awaited"), "v", "Prefer", "wait=1")
+		var later statusDocument
+		if decode(t, s.get("/_botwired/status"), &later); later.Writes.Acknowledged != 2 || *later.TimeSaved != *status.TimeSaved {
+			t.Errorf("with a write that has waited for upstream: %d writes, time saved %v, want 2 and %v", later.Writes.Acknowledged, *later.TimeSaved, *status.TimeSaved)
 		}
 		time.Sleep(2 * time.Hour)
 		got = history()

@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -53,6 +54,7 @@ type figures struct {
 	cache   *cache.Cache
 	writes  func() (sent, saved int64)
 	counts  *prometheus.Registry // of the requests and nothing else
+	awaited *atomic.Int64        // see metrics
 
 	mu     sync.Mutex // guards what follows
 	disk   diskDocument
@@ -60,7 +62,7 @@ type figures struct {
 }
 
 func newFigures(opts Options, m *metrics) *figures {
-	f := &figures{journal: opts.Journal, cache: opts.Cache, writes: opts.Writes, counts: prometheus.NewRegistry()}
+	f := &figures{journal: opts.Journal, cache: opts.Cache, writes: opts.Writes, counts: prometheus.NewRegistry(), awaited: &m.awaited}
 	f.counts.MustRegister(m.requests)
 	return f
 }

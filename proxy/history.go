@@ -169,8 +169,8 @@ func microseconds(b *buckets, q float64) *float64 {
 func unix(at time.Time) float64 { return float64(at.UnixMilli()) / 1e3 }
 
 // timeSaved estimates, in seconds, for how much longer agents would have waited for upstream: each
-// read that was answered here for a median read upstream, each acknowledged write for a median
-// write. It is nil while no request upstream was measured. Where only the one or the other was,
+// read that was answered here for a median read upstream, each acknowledged write that did not wait
+// for upstream for a median write. It is nil while no request upstream was measured. Where only the one or the other was,
 // that stands for both.
 func (h *lastHour) timeSaved(done *figuresDocument) *float64 {
 	h.mu.Lock()
@@ -180,7 +180,7 @@ func (h *lastHour) timeSaved(done *figuresDocument) *float64 {
 	if math.IsNaN(read) {
 		return nil
 	}
-	saved := float64(done.Reads.Hits)*max(0, read-orElse(t.localRead, 0)) + float64(done.Writes.Acknowledged)*max(0, write-orElse(t.localWrite, 0))
+	saved := float64(done.Reads.Hits)*max(0, read-orElse(t.localRead, 0)) + float64(max(0, done.Writes.Acknowledged-h.figures.awaited.Load()))*max(0, write-orElse(t.localWrite, 0))
 	saved = math.Round(saved*1e3) / 1e3
 	return &saved
 }

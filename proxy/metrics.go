@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -21,6 +22,7 @@ type metrics struct {
 	namespaceFull prometheus.Counter
 	unavailable   prometheus.Counter
 	failed        prometheus.Counter
+	awaited       atomic.Int64 // acknowledged writes whose callers have waited for upstream
 	latencies     *latencies
 	figures       *figures
 }

@@ -92,6 +92,7 @@ func (m *memory) writeThrough(
 	case err == nil:
 		c.outcome = wasThrough
 		m.metrics.acknowledged[write.Op].Inc()
+		m.metrics.awaited.Add(1)
 	}
 	return written, settled, err
 }

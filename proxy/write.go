@@ -65,6 +65,7 @@ func (m *memory) acknowledge(
 	c.outcome = wasAcknowledged
 	if wait, ok := preferredWait(r.Header); ok {
 		c.outcome = wasAwaited
+		m.metrics.awaited.Add(1)
 		began := time.Now()
 		state = m.outcome(w, r, written, wait)
 		c.waitedSince(began)
