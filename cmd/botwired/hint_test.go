@@ -98,6 +98,9 @@ func TestManualPages(t *testing.T) {
 			if strings.HasPrefix(line, ".") && !macro.MatchString(line) || strings.HasPrefix(line, "'") || strings.ContainsFunc(line, func(r rune) bool { return r > '~' }) {
 				t.Errorf("%s: man(7) does not take the line %q", file.Name(), line)
 			}
+			if strings.Count(line, "(default ") > 1 {
+				t.Errorf("%s: the line %q has two defaults", file.Name(), line)
+			}
 		}
 	}
 	if diff := cmp.Diff(slices.Sorted(slices.Values(want)), names); diff != "" {

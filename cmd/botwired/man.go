@@ -93,7 +93,7 @@ func manFlags(b *strings.Builder, title string, flags *pflag.FlagSet) {
 		if kind != "" {
 			kind = " \\fI" + manText(kind) + "\\fR"
 		}
-		if f.DefValue != "" && f.DefValue != "false" {
+		if f.DefValue != "" && f.DefValue != "false" && !strings.Contains(usage, "(default ") {
 			usage += " (default " + f.DefValue + ")"
 		}
 		fmt.Fprintf(b, ".TP\n\\fB%s\\fR%s\n%s\n", manText(name), kind, manText(usage))
