@@ -15,7 +15,7 @@ import (
 const (
 	statusAnswer = `{"version":"v1","listen":"127.0.0.1:1","started_at":"2026-11-22T20:00:00Z","summary":{"level":"ok","text":"Everything is safe"},` +
 		`"upstream":{"url":"u","state":"up"},"pending":2,"pending_bytes":10,"oldest_pending_seconds":3,"dead_letters":0,` +
-		`"reads":{"total":1234567,"hits":1234000,"upstream":567},"writes":{"acknowledged":20,"sent":5,"saved":15},"namespaces_total":2,"namespaces":[` +
+		`"reads":{"total":1234567,"hits":1234000,"upstream":567},"writes":{"acknowledged":20,"sent":5,"saved":15},"time_saved_seconds":3600,"namespaces_total":2,"namespaces":[` +
 		`{"namespace":"quiet","pending":0,"quota":{"limit":1000,"used":5}},` +
 		`{"namespace":"busy","pending":2,"pending_bytes":10,"oldest_pending_seconds":3,"waits":{"why":"throttled: upstream answered 429","until":"2026-11-22T21:01:30Z"}}]}`
 	historyAnswer = `{"step_seconds":10,"points":[{"reads":100,"writes":20,"sent":5,"local_p50_us":12,"local_p99_us":90,"upstream_p50_us":51000,"upstream_p99_us":null}],` +
@@ -47,6 +47,7 @@ func TestTopPrintsAFrame(t *testing.T) {
 	for _, want := range []string{
 		"botwired v1 at 127.0.0.1:1, up for 1 hour · u is up\nEverything is safe\n", "\nreads                      10 ", "answered here            12µs       90µs",
 		"upstream               51.0ms          -", "busy       2        3s", "throttled, 1m30s", "5 of 1000", "20:30:00 to 20:34:00 (4 minutes) down: no route\n",
+		"oldest 3s · dead letters 0 · 15 of 20 writes needed no request, and callers waited about 1h less\n",
 	} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("%q is not in the frame:\n%s", want, got.stdout)

@@ -42,8 +42,8 @@ func newTopCommand(p *process, settings *settingFlags) *cobra.Command {
 			}
 			return encodeJSON(p.stdout, map[string]json.RawMessage{"status": t.statusJSON, "history": t.historyJSON})
 		case !p.isTerminal(p.stdout):
-			columns, _ := p.size(p.stdout)
-			return t.draw(cmd.Context(), &screen{p.stdout, false, columns, topRows, p.now})
+			t.curve, _ = p.size(p.stdout)
+			return t.draw(cmd.Context(), &screen{p.stdout, false, topColumns, topRows, p.now})
 		}
 		view := &liveView{p, t.draw}
 		if err := view.run(cmd.Context()); !errors.Is(err, context.Canceled) {
@@ -54,8 +54,8 @@ func newTopCommand(p *process, settings *settingFlags) *cobra.Command {
 	return cmd
 }
 
-// topRows is how long a frame of top is where there is no terminal.
-const topRows = 60
+// topRows and topColumns are the size of a frame where there is no terminal: nothing is cut there.
+const topRows, topColumns = 60, 4096
 
 // topNamespaces bounds the namespaces that top asks for.
 const topNamespaces = 100
@@ -67,6 +67,7 @@ type topView struct {
 	status                  status
 	history                 history
 	before                  *counts // of the frame before
+	curve                   int     // how many columns the curves may end at; 0 for the screen's last
 }
 
 // history is the last hour, as the daemon has measured it. A figure is nil where it has none.
@@ -219,7 +220,7 @@ func (t *topView) latency(of func(historyPoint) *float64) string {
 }
 
 func (t *topView) drawRow(s *screen, name, first, second string, of func(historyPoint) *float64) {
-	curve := sparkline(t.history.Points, of, max(s.columns-42, 10))
+	curve := sparkline(t.history.Points, of, max(cmp.Or(t.curve, s.columns)-42, 10))
 	fmt.Fprintf(s, "%-18s %10s %10s  %s\n", name, first, second, s.dim(curve))
 }
 
