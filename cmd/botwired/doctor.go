@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -43,6 +44,9 @@ func newDoctorCommand(p *process, settings *settingFlags) *cobra.Command {
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		e := newExamination(p, settings)
+		if !*asJSON {
+			e.reader = p.screen()
+		}
 		progress, clearLine := checkProgress(p)
 		findings := doctor.Examine(cmd.Context(), e.checks(), checkLimit, progress)
 		clearLine()
@@ -137,6 +141,8 @@ type examination struct {
 	holder    func(name string) (int, error)
 	resolve   func(ctx context.Context, host string) ([]netip.Addr, error)
 	now       func() time.Time
+	// reader decides how a finding says a time.
+	reader io.Writer
 
 	// ask asks the daemon for its status, once for all checks.
 	ask func(ctx context.Context) (*examinedStatus, error)
@@ -150,7 +156,7 @@ func newExamination(p *process, settings *settingFlags) *examination {
 		syncs: func(ctx context.Context, dir string) ([]time.Duration, error) {
 			return doctor.Syncs(ctx, dir, syncPrefix, syncLimit)
 		},
-		holder: doctor.Holder, resolve: lookUp, now: time.Now,
+		holder: doctor.Holder, resolve: lookUp, now: time.Now, reader: io.Discard,
 	}
 	e.loaded, e.faults = config.Check(settings.sources(nil))
 	if len(e.faults) > 0 {
@@ -229,7 +235,7 @@ func (e *examination) checks() []doctor.Check {
 		ofDaemon("upstream's state", (*examinedStatus).health),
 		ofDaemon("writes", e.takesWrites),
 		ofDaemon("namespaces", (*examinedStatus).waiting),
-		ofDaemon("quota", (*examinedStatus).quotas),
+		ofDaemon("quota", e.quotas),
 		ofDaemon("dead letters", (*examinedStatus).letters),
 	}
 }

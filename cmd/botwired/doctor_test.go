@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -156,6 +157,22 @@ func TestDoctorReadsTheStatus(t *testing.T) {
 			remedy := strings.NewReplacer("ADDRESS", e.loaded.Config.Listen, "<dir>", e.loaded.Config.DataDir).Replace(c.remedy)
 			wantFinding(t, examine(t, e), c.check, c.result, remedy, c.parts...)
 		})
+	}
+}
+
+// A person reads how long ago a time was, or how far ahead it is.
+func TestDoctorSaysTimesAsPeopleDo(t *testing.T) {
+	now := time.Date(2026, 11, 22, 10, 0, 3, 0, time.UTC)
+	e := &examination{now: func() time.Time { return now }, reader: &screen{io.Discard, false, 80, 24, func() time.Time { return now }}}
+	var s examinedStatus
+	if err := json.Unmarshal([]byte(strings.Replace(healthy, `"left":900`, `"left":0`, 1)), &s); err != nil {
+		t.Fatal(err)
+	}
+	if got := e.callers(&s).Text; !strings.HasSuffix(got, "python-requests/2.31 3 seconds ago") {
+		t.Errorf("callers: %s", got)
+	}
+	if got := e.quotas(&s).Text; !strings.Contains(got, "gets new ones in 14 hours") {
+		t.Errorf("quota: %s", got)
 	}
 }
 

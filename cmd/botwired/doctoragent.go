@@ -147,7 +147,7 @@ func (e *examination) callers(s *examinedStatus) doctor.Finding {
 		return doctor.Warn(name, e.exportURL(), "no agent has asked the daemon for memory since it was started: restart yours with")
 	}
 	newest := slices.MaxFunc(agents, func(a, b examinedCaller) int { return a.time().Compare(b.time()) })
-	text := fmt.Sprintf("%s, the last one %s at %s", plural(len(agents), "program"), newest.Agent.or("without a name"), newest.LastAt.moment())
+	text := fmt.Sprintf("%s, the last one %s %s", plural(len(agents), "program"), newest.Agent.or("without a name"), ago(e.reader, newest.LastAt))
 	if at := newest.time(); !at.IsZero() && e.now().Sub(at) > callersRecent {
 		return doctor.Warn(name, e.exportURL(), "%s: no agent has asked since; if yours is at work, restart it with", text)
 	}

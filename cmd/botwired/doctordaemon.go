@@ -257,7 +257,7 @@ func (s *examinedStatus) waiting() doctor.Finding {
 }
 
 // quotas checks that no namespace has used up its writes, or is about to.
-func (s *examinedStatus) quotas() doctor.Finding {
+func (e *examination) quotas(s *examinedStatus) doctor.Finding {
 	const name = "quota"
 	limited, short := 0, ""
 	for _, n := range s.Namespaces {
@@ -267,10 +267,10 @@ func (s *examinedStatus) quotas() doctor.Finding {
 			continue
 		case q.Left == "0":
 			return doctor.Warn(name, "botwired pending --namespace "+shellWord(string(n.Namespace)),
-				"%s has used up its %s writes, and gets new ones at %s: until then its writes wait; they are in", n.Namespace, q.Limit, q.ResetsAt.moment())
+				"%s has used up its %s writes, and gets new ones %s: until then its writes wait; they are in", n.Namespace, q.Limit, ahead(e.reader, q.ResetsAt))
 		case q.RunsOut != "" && short == "":
-			short = fmt.Sprintf("%s has %s of %s writes left, and at this pace none at %s (new ones at %s): write to fewer keys, or if upstream allows more",
-				n.Namespace, q.Left, q.Limit, q.RunsOut.moment(), q.ResetsAt.moment())
+			short = fmt.Sprintf("%s has %s of %s writes left, and at this pace none %s (new ones %s): write to fewer keys, or if upstream allows more",
+				n.Namespace, q.Left, q.Limit, ahead(e.reader, q.RunsOut), ahead(e.reader, q.ResetsAt))
 		}
 		limited++
 	}

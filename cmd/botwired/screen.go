@@ -42,9 +42,10 @@ func moment(w io.Writer, c cell) string {
 	return spokenTime(at, s.now())
 }
 
-// since, until and ago complete a sentence about a time.
+// since, until, ahead and ago complete a sentence about a time.
 func since(w io.Writer, c cell) string { return distance(w, c, "since ", "for ", "") }
 func until(w io.Writer, c cell) string { return distance(w, c, "until ", "for ", " more") }
+func ahead(w io.Writer, c cell) string { return distance(w, c, "at ", "in ", "") }
 func ago(w io.Writer, c cell) string   { return distance(w, c, "at ", "", " ago") }
 
 // distance is a time with word before it, or on a screen how far it is from now.
