@@ -4,6 +4,8 @@ import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { exact, instant } from "./format.js";
 
 const HOUR = 3600; // seconds
+const SHORTEST = 600; // of a daemon that has just started: its first points are a line, not a dot
+const LABELS = [60, 120, 300, 600, 900, 1800]; // seconds between two; a label has no seconds
 const FONT = '11px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 
 // ink is a colour of the style sheet as a canvas understands it.
@@ -36,6 +38,14 @@ function drawOutages(plot, outages, colors) {
   }
 }
 
+// span is from the first point on, within the last hour.
+function span({ now, from }) {
+  return [Math.max(now - HOUR, Math.min(from ?? now, now - SHORTEST)), now];
+}
+
+// WHOLE are the steps of the other axis: a fraction of a write would be rounded to a wrong label.
+const WHOLE = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((n) => n * 10 ** power)).flat();
+
 // powersOfTen are the lines of a logarithmic axis; uPlot's own are too many to look at.
 function powersOfTen(_, axis, min, max) {
   const powers = [];
@@ -46,9 +56,9 @@ function powersOfTen(_, axis, min, max) {
 function axes(series, logarithmic, text, line) {
   const common = { stroke: text, font: FONT, ticks: { show: false }, border: { show: false } };
   const label = (value) => (value == null ? "" : series[0].show(value));
-  const splits = logarithmic ? { splits: powersOfTen } : {};
+  const splits = logarithmic ? { splits: powersOfTen } : { incrs: WHOLE };
   return [
-    { ...common, grid: { show: false }, space: 60, size: 24, values: (_, times) => times.map((t) => exact(t).slice(0, 5)) },
+    { ...common, grid: { show: false }, space: 60, size: 24, incrs: LABELS, values: (_, times) => times.map((t) => exact(t).slice(0, 5)) },
     { ...common, grid: { stroke: line, width: 1 }, size: 58, gap: 6, space: 28, ...splits, values: (_, values) => values.map(label) },
   ];
 }
@@ -66,7 +76,7 @@ function options({ series, logarithmic, tall }, width, current, hover) {
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
     padding: [8, 18, 0, 0],
     scales: {
-      x: { time: true, range: () => [current().now - HOUR, current().now] },
+      x: { time: true, range: () => span(current()) },
       y: { distr: logarithmic ? 3 : 1, range: logarithmic ? logRange : linearRange },
     },
     axes: axes(series, logarithmic, ink("muted"), ink("line")),
@@ -99,7 +109,8 @@ export function Chart({ title, history, series, logarithmic, tall }) {
   const shown = useRef(); // what the drawing functions look at: the newest history
   const [index, setIndex] = useState(null);
   const dark = useDark();
-  shown.current = { now: instant(history.now) / 1000, outages: history.outages ?? [] };
+  const first = history.points[0];
+  shown.current = { now: instant(history.now) / 1000, from: first && instant(first.at) / 1000, outages: history.outages ?? [] };
 
   useEffect(() => {
     const width = () => Math.max(200, box.current.clientWidth);
