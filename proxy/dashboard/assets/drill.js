@@ -3,10 +3,10 @@
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { stream } from "./api.js";
-import { clock, count, duration, number } from "./format.js";
+import { clock, count, duration, microseconds, number } from "./format.js";
 import { Problem, useTask } from "./ui.js";
 
-const milliseconds = (ms) => duration(ms == null ? null : ms / 1000);
+const milliseconds = (ms) => microseconds(ms == null ? null : ms * 1000);
 
 // Steps show what happens to upstream now, and what has happened.
 function Steps({ events }) {
