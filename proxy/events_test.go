@@ -166,10 +166,12 @@ func TestEventsAreKeptForAMinute(t *testing.T) {
 func TestMoreEventsThanAReaderTakes(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		a := s.listen(s.listener(), "events")
+		s.server.UpstreamChanged(UpstreamState{State: "up", Since: time.Unix(2, 0)})
+		synctest.Wait() // the reader has told that, and pauses
 		for range 2 * eventsKept {
 			s.server.UpstreamChanged(UpstreamState{State: "up"})
 		}
-		wantTold(t, a, "reset: "+resetSlow)
+		wantTold(t, a, "upstream up since 2: ", "reset: "+resetSlow)
 		began := time.Now()
 		for range 2 * eventsKept {
 			s.server.UpstreamChanged(UpstreamState{State: "up"})

@@ -71,7 +71,8 @@ upstream      u is up
 pending       2 writes, 10B, the oldest 3s
 dead letters  0
 reads         1,234,567, 99.9 % answered here, 567 asked of upstream
-saved         15 of 20 writes needed no request
+saved         15 of 20 writes needed no request, and callers waited about 1h
+              less
 
 NAMESPACE  PENDING  SIZE  OLDEST  WAITS             QUOTA
 quiet      0        -     -       -                 5 of 1000
