@@ -32,7 +32,8 @@ func newDoctorCommand(p *process, settings *settingFlags) *cobra.Command {
 		Short:   "Check everything around the daemon, and say what to do",
 		Long: "Check everything around the daemon, with and without one that runs: that agents of this shell go through it,\n" +
 			"the configuration, the address, the data directory and its disk, the way to upstream, the clock, the quota,\n" +
-			"dead letters and limits. Under each finding that is not well, doctor prints a command or a setting to copy.\n\n" +
+			"dead letters and limits. If a daemon answers, doctor examines its data directory and its upstream, whatever this\n" +
+			"shell's configuration says. Under each finding that is not well, doctor prints a command or a setting to copy.\n\n" +
 			"doctor writes nothing upstream, and shows neither values nor tokens. Each check ends within 15 s, and they\n" +
 			"run side by side.\n\n" +
 			"The exit code is 0 if all is well, 3 if there are warnings, and 1 if a check has failed.",
@@ -183,6 +184,8 @@ func (e *examination) askDaemon(ctx context.Context) (*examinedStatus, error) {
 	if e.tokenError != nil {
 		return nil, e.tokenError
 	}
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
 	body, err := e.client.do(ctx, request{method: http.MethodGet, path: surface("status")})
 	if err != nil {
 		return nil, err
@@ -204,6 +207,17 @@ func (e *examination) checks() []doctor.Check {
 	one := func(name string, check func(context.Context) doctor.Finding) doctor.Check {
 		return doctor.Check{Name: name, Run: func(ctx context.Context) []doctor.Finding { return []doctor.Finding{check(ctx)} }}
 	}
+	ofData := func(name string, check func(context.Context, *config.Config) doctor.Finding) doctor.Check {
+		return one(name, func(ctx context.Context) doctor.Finding {
+			c, answers := e.examined(ctx)
+			if answers {
+				if why := outOfReach(c.DataDir); why != "" {
+					return doctor.None(name, "%s", why)
+				}
+			}
+			return check(ctx, c)
+		})
+	}
 	ofDaemon := func(name string, judge func(*examinedStatus) doctor.Finding) doctor.Check {
 		return one(name, func(ctx context.Context) doctor.Finding {
 			s, err := e.ask(ctx)
@@ -222,14 +236,14 @@ func (e *examination) checks() []doctor.Check {
 		one("address", e.address),
 		ofDaemon("version", e.sameVersion),
 		ofDaemon("settings", e.sameSettings),
-		one("process", e.otherProcess),
+		ofData("process", e.otherProcess),
 		one("identity", e.identity),
-		one("data directory", e.dataDir),
-		one("data's upstream", e.boundUpstream),
+		ofData("data directory", e.dataDir),
+		ofData("data's upstream", e.boundUpstream),
 		one("token file", e.tokenFile),
-		one("file system", e.fileSystem),
-		one("free space", e.freeSpace),
-		one("fsync", e.fsync),
+		ofData("file system", e.fileSystem),
+		ofData("free space", e.freeSpace),
+		ofData("fsync", e.fsync),
 		one("open files", e.descriptors),
 		{Name: "upstream", Run: e.upstream},
 		ofDaemon("upstream's state", (*examinedStatus).health),

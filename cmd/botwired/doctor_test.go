@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,7 +19,7 @@ import (
 )
 
 // newPatient returns an examination of a world in which all is well: nothing runs, and the disk is good.
-// settings are flags, by setting name.
+// settings are flags, by setting name; one without a value has its default.
 func newPatient(t *testing.T, settings map[string]string, environ ...string) *examination {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -28,6 +29,9 @@ func newPatient(t *testing.T, settings map[string]string, environ ...string) *ex
 	values := map[string]string{"data_dir": dir, "upstream.url": "embedded", "listen": closedAddress(t)}
 	for name, value := range settings {
 		values[name] = value
+		if value == "" {
+			delete(values, name)
+		}
 	}
 	p := &process{environ: append([]string{"HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir()}, environ...)}
 	e := newExamination(p, &settingFlags{process: p, values: values})
@@ -49,8 +53,16 @@ const healthy = `{"version":"VERSION","ready":true,"data_dir":"<dir>","upstream"
 // withDaemon has a daemon answer the patient, whose status is the healthy one with a part replaced.
 func withDaemon(t *testing.T, replace ...string) *examination {
 	t.Helper()
+	return withDaemonAnd(t, nil, nil, replace...)
+}
+
+// withDaemonAnd gives the patient's shell further settings and variables.
+func withDaemonAnd(t *testing.T, settings map[string]string, environ []string, replace ...string) *examination {
+	t.Helper()
 	d := newDaemon(t, nil)
-	e := newPatient(t, map[string]string{"listen": d.address}, "BOTWIRE_URL=http://"+d.address)
+	all := map[string]string{"listen": d.address}
+	maps.Copy(all, settings)
+	e := newPatient(t, all, append(environ, "BOTWIRE_URL=http://"+d.address)...)
 	text := strings.NewReplacer(replace...).Replace(healthy)
 	text = strings.NewReplacer("VERSION", e.version, "<dir>", e.loaded.Config.DataDir).Replace(text)
 	d.answers = map[string]answer{"GET /_botwired/status": {http.StatusOK, text}}
@@ -134,7 +146,7 @@ func TestDoctorReadsTheStatus(t *testing.T) {
 	}{
 		"not ready":        {[]string{`"ready":true`, `"ready":false`}, "daemon", doctor.Warning, "botwired status", []string{"takes no writes"}},
 		"another version":  {[]string{"VERSION", "v0.0.1"}, "version", doctor.Warning, "botwired serve", []string{"v0.0.1"}},
-		"another upstream": {[]string{`"url":"embedded"`, `"url":"https://other.example"`}, "settings", doctor.Warning, "export BOTWIRED_UPSTREAM_URL=https://other.example", []string{"restart it"}},
+		"another upstream": {[]string{`"url":"embedded"`, `"url":"http://127.0.0.1:1"`}, "settings", doctor.Warning, "export BOTWIRED_UPSTREAM_URL=http://127.0.0.1:1", []string{"Restart the daemon"}},
 		"another data_dir": {[]string{"<dir>", "/my data"}, "settings", doctor.Warning, "export BOTWIRED_DATA_DIR='/my data'", nil},
 		"no callers":       {[]string{`{"agent":"python-requests/2.31","requests":3,"last_at":"2026-11-22T10:00:00Z"}`, ""}, "callers", doctor.Warning, "export BOTWIRE_URL=http://ADDRESS", []string{"no agent has asked"}},
 		"only commands":    {[]string{"python-requests/2.31", "botwired/v1.0.0"}, "callers", doctor.Warning, "export BOTWIRE_URL=http://ADDRESS", []string{"no agent has asked"}},

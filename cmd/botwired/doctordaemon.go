@@ -149,26 +149,10 @@ func (e *examination) sameVersion(s *examinedStatus) doctor.Finding {
 	return doctor.Good(name, "the daemon and this command are %s", e.version)
 }
 
-// sameSettings checks that the daemon has the configuration that this command reads: with
-// another one, a person looks for a mistake in the wrong place.
-func (e *examination) sameSettings(s *examinedStatus) doctor.Finding {
-	const name = "settings"
-	c := &e.loaded.Config
-	if theirs, ok := config.ParseIdentity(string(s.Upstream.URL)); ok && theirs != c.Upstream.Identity() {
-		return doctor.Warn(name, "export BOTWIRED_UPSTREAM_URL="+shellWord(string(s.Upstream.URL)),
-			"the daemon has upstream.url = %s, and this command %s: restart it, or have the same here with", s.Upstream.URL, c.Upstream.URL)
-	}
-	if s.DataDir != "" && string(s.DataDir) != c.DataDir {
-		return doctor.Warn(name, "export BOTWIRED_DATA_DIR="+shellWord(string(s.DataDir)),
-			"the daemon has data_dir = %s, and this command %s: restart it, or have the same here with", s.DataDir, c.DataDir)
-	}
-	return doctor.Good(name, "the daemon has the upstream and the data directory of this configuration")
-}
-
 // otherProcess checks that no process holds the data directory but the daemon that answers.
-func (e *examination) otherProcess(ctx context.Context) doctor.Finding {
+func (e *examination) otherProcess(ctx context.Context, c *config.Config) doctor.Finding {
 	const name = "process"
-	dir := e.loaded.Config.DataDir
+	dir := c.DataDir
 	pid, err := e.holder(filepath.Join(dir, journalDir, "LOCK"))
 	_, asked := e.ask(ctx)
 	holder := fmt.Sprintf("process %d", pid)
@@ -195,7 +179,8 @@ func (e *examination) otherProcess(ctx context.Context) doctor.Finding {
 // identity checks that the data directory is where it was, and not a copy.
 func (e *examination) identity(ctx context.Context) doctor.Finding {
 	const name = "identity"
-	dir := e.loaded.Config.DataDir
+	c, _ := e.examined(ctx)
+	dir := c.DataDir
 	s, err := e.ask(ctx)
 	var kind identity.Kind
 	var why string
@@ -231,7 +216,7 @@ func (s *examinedStatus) health() doctor.Finding {
 func (e *examination) takesWrites(s *examinedStatus) doctor.Finding {
 	const name = "writes"
 	if why := s.refusesWrites(io.Discard); why != "" {
-		return doctor.Fail(name, "df -h "+shellWord(e.loaded.Config.DataDir), "%s", why)
+		return doctor.Fail(name, "df -h "+shellWord(e.usedBy(s).DataDir), "%s", why)
 	}
 	return doctor.Good(name, "the daemon takes writes; pending: %s", s.pending())
 }

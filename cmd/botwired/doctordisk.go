@@ -21,29 +21,28 @@ const slowSync = 50 * time.Millisecond
 // nearReserve is how many times journal.disk_reserve is little room.
 const nearReserve = 4
 
-// dataPlace returns data_dir, or the nearest directory above it that exists.
-func (e *examination) dataPlace() (dir string, exists bool) {
-	dir = e.loaded.Config.DataDir
+// nearestTo returns a data directory, or the nearest directory above it that exists.
+func nearestTo(dir string) string {
 	for {
 		if info, err := os.Stat(dir); err == nil && info.IsDir() {
-			return dir, dir == e.loaded.Config.DataDir
+			return dir
 		}
 		above := filepath.Dir(dir)
 		if above == dir {
-			return dir, false
+			return dir
 		}
 		dir = above
 	}
 }
 
 // dataDir checks that the daemon's user, and nobody else, can use the data directory.
-func (e *examination) dataDir(context.Context) doctor.Finding {
+func (e *examination) dataDir(_ context.Context, c *config.Config) doctor.Finding {
 	const name = "data directory"
-	dir := e.loaded.Config.DataDir
+	dir := c.DataDir
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return e.missingDataDir(name)
+		return missingDataDir(name, dir)
 	case err != nil:
 		return doctor.Fail(name, "export BOTWIRED_DATA_DIR=/another/directory", "%s", unusable(err))
 	case !info.IsDir():
@@ -61,10 +60,8 @@ func (e *examination) dataDir(context.Context) doctor.Finding {
 }
 
 // missingDataDir checks that serve can make the directory.
-func (e *examination) missingDataDir(name string) doctor.Finding {
-	dir := e.loaded.Config.DataDir
-	above, _ := e.dataPlace()
-	if err := canWrite(above); err != nil {
+func missingDataDir(name, dir string) doctor.Finding {
+	if err := canWrite(nearestTo(dir)); err != nil {
 		return doctor.Fail(name, "export BOTWIRED_DATA_DIR="+shellWord(config.DefaultDataDir(os.Environ())), "%s does not exist, and serve cannot make it: %s", dir, unusable(err))
 	}
 	return doctor.Good(name, "%s does not exist yet: serve makes it", dir)
@@ -99,14 +96,14 @@ func openToOthers(dir string, info fs.FileInfo) string {
 	return ""
 }
 
-// boundUpstream checks that the data directory belongs to the configured upstream.
-func (e *examination) boundUpstream(context.Context) doctor.Finding {
+// boundUpstream checks that the data directory belongs to the upstream.
+func (e *examination) boundUpstream(_ context.Context, c *config.Config) doctor.Finding {
 	const name = "data's upstream"
-	u := &e.loaded.Config.Upstream
-	bound, err := readUpstream(e.loaded.Config.DataDir)
+	u := &c.Upstream
+	bound, err := readUpstream(c.DataDir)
 	switch {
 	case err != nil:
-		return doctor.Fail(name, "echo "+shellWord(u.Identity())+" > "+shellWord(filepath.Join(e.loaded.Config.DataDir, upstreamFile)), "%s", unusable(err))
+		return doctor.Fail(name, "echo "+shellWord(u.Identity())+" > "+shellWord(filepath.Join(c.DataDir, upstreamFile)), "%s", unusable(err))
 	case bound == "":
 		return doctor.None(name, "the directory was never used")
 	case bound != u.Identity() && bound != u.FormerIdentity():
@@ -131,9 +128,9 @@ func (e *examination) tokenFile(context.Context) doctor.Finding {
 	return doctor.Good(name, "%s", file)
 }
 
-func (e *examination) fileSystem(context.Context) doctor.Finding {
+func (e *examination) fileSystem(_ context.Context, c *config.Config) doctor.Finding {
 	const name = "file system"
-	dir, _ := e.dataPlace()
+	dir := nearestTo(c.DataDir)
 	v, err := e.look(dir)
 	const elsewhere = "export BOTWIRED_DATA_DIR=/var/lib/botwired"
 	switch {
@@ -152,11 +149,11 @@ func (e *examination) fileSystem(context.Context) doctor.Finding {
 }
 
 // freeSpace checks that the disk has room for the pending writes of an outage.
-func (e *examination) freeSpace(context.Context) doctor.Finding {
+func (e *examination) freeSpace(_ context.Context, c *config.Config) doctor.Finding {
 	const name = "free space"
-	dir, _ := e.dataPlace()
+	dir := nearestTo(c.DataDir)
 	v, err := e.look(dir)
-	reserve := uint64(e.loaded.Config.Journal.DiskReserve)
+	reserve := uint64(c.Journal.DiskReserve)
 	look := "df -h " + shellWord(dir)
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
@@ -174,9 +171,9 @@ func (e *examination) freeSpace(context.Context) doctor.Finding {
 func sizeOf(bytes uint64) string { return cell(fmt.Sprint(bytes)).size() }
 
 // fsync measures how long a write waits for the disk.
-func (e *examination) fsync(ctx context.Context) doctor.Finding {
+func (e *examination) fsync(ctx context.Context, c *config.Config) doctor.Finding {
 	const name = "fsync"
-	dir, _ := e.dataPlace()
+	dir := nearestTo(c.DataDir)
 	took, err := e.syncs(ctx, dir)
 	if errors.Is(err, fs.ErrPermission) {
 		return doctor.None(name, "this user may not write in %s", dir)

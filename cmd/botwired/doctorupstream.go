@@ -63,6 +63,7 @@ type probe struct {
 	certs   []*x509.Certificate
 	answers []answered
 
+	keyless bool  // the daemon's headers for this upstream are not this shell's
 	reached error // of the first request; nil is an answer in BotWire's words
 }
 
@@ -107,7 +108,7 @@ func (p *probe) run(ctx context.Context, c *config.Config, u *url.URL) {
 
 // upstream checks the way to upstream step by step, as the daemon's requests go it.
 func (e *examination) upstream(ctx context.Context) []doctor.Finding {
-	c := &e.loaded.Config
+	c, _ := e.examined(ctx)
 	if c.Upstream.URL == config.Embedded {
 		return []doctor.Finding{doctor.None("upstream", "it runs inside the daemon")}
 	}
@@ -115,7 +116,7 @@ func (e *examination) upstream(ctx context.Context) []doctor.Finding {
 	if err != nil {
 		return []doctor.Finding{doctor.Fail("upstream", "export BOTWIRED_UPSTREAM_URL=https://botwire.dev", "%s", err)}
 	}
-	p := &probe{}
+	p := &probe{keyless: c.Upstream.Identity() != e.loaded.Config.Upstream.Identity()}
 	p.run(ctx, c, u)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -216,6 +217,9 @@ func (p *probe) apiFinding(u *url.URL) doctor.Finding {
 	}
 	switch failed.Status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusProxyAuthRequired:
+		if p.keyless {
+			return doctor.None(name, "upstream does not let this command in (%s), which has none of the daemon's upstream.headers", failed.Reason)
+		}
 		return doctor.Fail(name, `export BOTWIRED_UPSTREAM_HEADERS='{"Authorization": {"file": "/path/of/secret"}}'`,
 			"upstream refuses access (%s): if it wants a key, name the file that holds the header's value with", failed.Reason)
 	case http.StatusTooManyRequests:
