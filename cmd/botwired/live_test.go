@@ -156,10 +156,9 @@ data: {"at":"2026-11-22T20:59:59.123Z","method":"PUT","path":"/memory/ns/k2","na
 
 `
 
-// monitor runs the command until it has printed a number of lines.
-func monitor(t *testing.T, adjust func(*process), lines int, args ...string) (printed, stderr, target string) {
+// newMonitored tells of monitoredRequests, and of no more.
+func newMonitored(t *testing.T, asked chan<- string) (address string) {
 	t.Helper()
-	asked := make(chan string, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked <- r.RequestURI
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -167,13 +166,21 @@ func monitor(t *testing.T, adjust func(*process), lines int, args ...string) (pr
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	}))
-	defer server.Close()
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String()
+}
+
+// monitor runs the command until it has printed a number of lines.
+func monitor(t *testing.T, adjust func(*process), lines int, args ...string) (printed, stderr, target string) {
+	t.Helper()
+	asked := make(chan string, 1)
+	address := newMonitored(t, asked)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	out, stdout := io.Pipe()
 	var complaints strings.Builder
 	p := &process{
-		args: append([]string{"monitor", "--listen", server.Listener.Addr().String()}, args...), environ: []string{"NO_COLOR=1", "HOME=" + t.TempDir()},
+		args: append([]string{"monitor", "--listen", address}, args...), environ: []string{"NO_COLOR=1", "HOME=" + t.TempDir()},
 		stdin: strings.NewReader(""), stdout: stdout, stderr: &complaints, isTerminal: func(any) bool { return false }, size: terminalSize, now: time.Now,
 	}
 	if adjust != nil {

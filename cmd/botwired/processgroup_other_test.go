@@ -2,7 +2,13 @@
 
 package main
 
-import "syscall"
+import (
+	"syscall"
+	"testing"
+)
+
+// terminalTests are none: the system has no pseudo-terminals.
+var terminalTests map[string]func(*testing.T, string)
 
 // ownGroup does nothing: the system has no groups of processes.
 func ownGroup() *syscall.SysProcAttr { return nil }

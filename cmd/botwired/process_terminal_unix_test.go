@@ -1,0 +1,44 @@
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/creack/pty"
+)
+
+// terminalTests are the part of TestProcess in which a person sits at a terminal: the system turns
+// a key such as Ctrl-C into a signal only for a process whose own terminal it is.
+var terminalTests = map[string]func(*testing.T, string){
+	"monitor on a terminal": testMonitorOnATerminal,
+}
+
+// monitor shows a line for each request, in columns and colours, and Ctrl-C is how it ends.
+func testMonitorOnATerminal(t *testing.T, program string) {
+	asked := make(chan string, 1)
+	cmd, _ := command(t.Context(), t, program, "monitor", "--values", "--listen", newMonitored(t, asked))
+	cmd.Env, cmd.Stderr = append(cmd.Env, "TZ=UTC"), nil // the terminal
+	person, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 80})
+	no(t, err)
+	t.Cleanup(func() { person.Close() })
+	s := &terminal{keys: person}
+	const last = `"a\n\u001b[31m"` + "\r\n"
+	s.await(t, last)
+	_, err = io.WriteString(person, "\x03")
+	no(t, err)
+	_, _ = io.Copy(&s.shown, person) // its error is how the system says that nobody has the terminal any more
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("Ctrl-C: %v", err)
+	}
+	c := palette(true)
+	want := c.bold("TIME          METHOD HTTP  FROM           TOOK  ENTRY") + "\r\n" +
+		c.dim("20:59:58.123") + "  GET    " + c.green(" 200") + "  memory         12µs  ns/k" + c.dim("  age 3s") + c.dim("  24B") + "\r\n" +
+		"7 requests left out: they came faster than monitor shows them\r\n" +
+		c.dim("20:59:59.123") + "  PUT    " + c.red(" 503") + "  " + c.yellow("upstream ") + "    51.2ms  ns/k2" + c.dim("  5B") + "  " + last
+	if shown := strings.TrimSuffix(s.shown.String(), "^C"); shown != want {
+		t.Errorf("shown\n%q, want\n%q", shown, want)
+	}
+}
