@@ -93,7 +93,8 @@ function Tools({ filter, setFilter, namespaces, changed }) {
     </div>`;
 }
 
-// useLetters reads the first pages of the list, and again when a write has become a dead letter.
+// useLetters reads the first pages of the list, and again when a write has become a dead letter. The
+// number of letters alone would not tell that one has gone and another come.
 function useLetters(daemon, filter) {
   const [pages, setPages] = useState(1);
   const [kept, keep] = useState(null);
@@ -110,8 +111,8 @@ function useLetters(daemon, filter) {
   useEffect(() => {
     if (value) keep(value);
   }, [value]);
-  const total = daemon.status?.dead_letters;
-  useEffect(() => again(), [total]);
+  const { dead_letters: total, last_seq: newest } = daemon.status ?? {};
+  useEffect(() => again(), [total, newest]);
   const shown = value ?? kept;
   const fits = (l) => (!filter.kind || l.kind === filter.kind) && (!filter.namespace || l.namespace === filter.namespace);
   return { all: shown?.letters, letters: shown?.letters.filter(fits), next: shown?.next, error, again, more: () => setPages((n) => n + 1) };
