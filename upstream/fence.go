@@ -238,7 +238,7 @@ func (c *crossing) overrule(found *journal.Observation) error {
 
 // The reasons of the dead letters of a fence, for people.
 const (
-	reasonWon  = "another host wrote it before this host's later write, which has overwritten it"
+	reasonWon  = "another host wrote it, as far as this host knows, before this host's later write, which has overwritten it"
 	reasonLost = "another host has written later"
 )
 
