@@ -59,8 +59,8 @@ test: ## Run the tests
 RACE_SKIP := TestQuickRuns|TestRecoveryIsBounded|TestAQuotaLastsTheDay|TestADrainTakesLittleMoreThanItMust
 RACE_SKIP := $(RACE_SKIP)|TestConcurrencyDoesNotFallWhereItHelpsNothing|TestConcurrencyIsWhatUpstreamTakes|TestATaskIsSmall
 .PHONY: race
-race: ## Run the tests under the race detector
-	CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_WITHIN) -skip '^($(RACE_SKIP))$$' \
+race: ## Run the tests under the race detector, without those that RACE_ALSO_SKIP names
+	CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_WITHIN) -skip '^($(RACE_SKIP)$(if $(RACE_ALSO_SKIP),|$(RACE_ALSO_SKIP)))$$' \
 		$$($(GO) list ./... | grep -vE '/(config|docs|proof/(bench|mutants|rules))$$')
 
 .PHONY: lint
