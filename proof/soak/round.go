@@ -164,8 +164,11 @@ func (s *soak) drained(ctx context.Context) error {
 // another host's, and keep it as such before it overwrites it.
 func (s *soak) letters(ctx context.Context) error {
 	code, answer, err := s.load.caller.do(ctx, http.MethodGet, "/_botwired/dead-letters?limit=10000", nil)
-	if err != nil || code != http.StatusOK {
-		return fmt.Errorf("dead letters: %d %.200s %v", code, answer, err)
+	if err == nil && code != http.StatusOK {
+		err = fmt.Errorf("%d %.200s", code, answer)
+	}
+	if err != nil {
+		return fmt.Errorf("dead letters: %w", err)
 	}
 	var doc struct {
 		Letters []struct{ Kind, Host, Namespace, Key, Error string } `json:"dead_letters"`
