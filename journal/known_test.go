@@ -26,7 +26,7 @@ func entriesKnown(t testing.TB, j *journal.Journal, prefix string, most int) (fo
 	}
 }
 
-// What is known of the entries with a prefix comes in order, each entry once, however long the
+// The entries with a prefix of which the journal knows come in order, each entry once, however long the
 // steps are.
 func TestKnownEntriesWithAPrefix(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))

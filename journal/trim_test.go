@@ -10,8 +10,8 @@ import (
 )
 
 // Of a namespace with more keys than upstream lists, each write that settles adds a row to the
-// kept listing, and the next listing takes those away that upstream does not show. What is known
-// of their entries stays.
+// kept listing, and the next listing takes those away that upstream does not show. The
+// copies of their entries stay.
 func TestAnIncompleteListingTrimsTheKeptOne(t *testing.T) {
 	const entries, shows = 3000, 100
 	fs := vfs.NewCrashableMem()

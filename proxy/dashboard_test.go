@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A browser is led from the listener's bare address to the page. Whoever else asks for "/" is
+// A browser is led from the listener's bare address to the page. Any other caller that asks for "/" is
 // answered by upstream.
 func TestBrowserIsLedToTheDashboard(t *testing.T) {
 	s := newSidecar(t)

@@ -111,7 +111,7 @@ func TestCountingIsBounded(t *testing.T) {
 	}
 }
 
-// The copy of one entry goes, and the next reader asks upstream. What is pending stays.
+// The copy of one entry goes, and the next reader asks upstream. A pending write stays.
 func TestForgettingAnEntry(t *testing.T) {
 	s := newSidecar(t)
 	s.learn(id("n", "k"), "old")

@@ -21,7 +21,7 @@ var (
 	callersHeader = []string{"traceparent", traceParent, "tracestate", "vendor=1"}
 )
 
-// What upstream is asked for a caller that waits is a part of the caller's trace.
+// A request upstream for a caller that waits is a part of the caller's trace.
 func TestReadsPassTheirTraceOn(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.get("/memory/n/traced", callersHeader...)

@@ -56,7 +56,7 @@ type rig struct {
 	forgetful bool
 	fences    map[string]int // how many have ended how, to be read after stop
 	asked     int            // how many requests they have made
-	// What openRig adds; each may be nil.
+	// openRig adds these; each may be nil.
 	adjust  func(*upstream.FlusherOptions)
 	changed func(journal.Change) // hears of each change, after the flusher
 	onState func(upstream.Report)

@@ -84,7 +84,7 @@ func TestWorst(t *testing.T) {
 	}
 }
 
-// What is measured leaves nothing behind, also where the measuring is cut short.
+// A measurement leaves nothing behind, also where it is cut short.
 func TestSyncs(t *testing.T) {
 	dir := t.TempDir()
 	took, err := doctor.Syncs(t.Context(), dir, "run.doctor-", time.Hour)

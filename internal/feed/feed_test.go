@@ -190,7 +190,7 @@ func TestAReaderIsWoken(t *testing.T) {
 	})
 }
 
-// Whatever happens at once, a reader reads or misses each record, in their order.
+// A reader reads or misses each record, in their order, while others add and leave.
 func TestNothingIsLostWithoutAWord(t *testing.T) {
 	const writers, each = 4, 5000
 	for _, burst := range []int64{0, 7} {

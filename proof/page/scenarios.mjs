@@ -1,4 +1,4 @@
-// What the page must show, each a scenario: what a person does, and what happens then.
+// The page's scenarios: in each a person does something, and the page shows the outcome.
 
 import assert from "node:assert/strict";
 import http from "node:http";
@@ -282,7 +282,7 @@ const DRILL = [
   } },
 ];
 
-// What the page makes of a drill. What the daemon makes of one has tests of its own.
+// The page shows the audit of a drill. The daemon's drills have tests of their own.
 async function drillIsShown({ daemon, visit }) {
   const body = DRILL.map((event) => `${JSON.stringify(event)}\n`).join("");
   await visit.page.route("**/_botwired/drill", (route) => route.fulfill({ contentType: "application/jsonl", body }));

@@ -1,5 +1,5 @@
-// What every view has to be, in both colour schemes and on both sizes of a screen: without barriers
-// for anybody, and no wider than the screen. Each is also drawn, for a person to look at.
+// Every view is without barriers for anybody and no wider than the screen, in both colour schemes
+// and on both sizes of a screen. Each is also drawn, for a person to look at.
 
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";

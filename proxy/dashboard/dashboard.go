@@ -1,6 +1,6 @@
 // Package dashboard is the page at /_botwired/: its assets, which the binary contains, and the
 // headers that they are answered with. The assets are plain files that a browser runs as they
-// are; there is no build step. What others have written is under assets/vendor, with licences,
+// are; there is no build step. Other people's files are under assets/vendor, with licences,
 // and assets/vendor/VENDORED says which release each file is of.
 //
 // The page holds no data. Its script reads the daemon's own surface and the memory API, like any

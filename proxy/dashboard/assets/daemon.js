@@ -1,4 +1,4 @@
-// What the page knows of the daemon: its status, the last hour, and the events as they come.
+// The page's knowledge of the daemon: its status, the last hour, and the events as they come.
 // A page that nobody sees asks for nothing, and holds no connection: a browser has only six for
 // all its tabs.
 

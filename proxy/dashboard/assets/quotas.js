@@ -1,4 +1,4 @@
-// What each namespace has used of its quota of upstream writes, and when it runs out.
+// The quotas of upstream writes: how much each namespace has used, and when its quota runs out.
 
 import { html, useState } from "./vendor/htm-preact.js";
 import { clock, count, duration, number } from "./format.js";

@@ -87,7 +87,7 @@ export function useTask(run, then) {
 }
 
 // useLoaded reads something when its inputs change, and again on demand. A newer question ends an
-// older one. What is shown stays until the answer is there, unless the subject is another one.
+// older one. The page shows the last answer until the next one is there, unless the subject is another one.
 export function useLoaded(read, inputs) {
   const [state, setState] = useState({ value: undefined, error: null, of: "" });
   const [turn, setTurn] = useState(0);
