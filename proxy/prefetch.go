@@ -84,7 +84,7 @@ func (p *prefetch) wait(ctx context.Context) error {
 	}
 }
 
-// begin begins or joins a pass. One that a person wants is patient, and asks for the namespace's
+// begin begins or joins a pass. A pass for a person is patient, and asks for the namespace's
 // listing first, unless the kept one needs no other.
 func (ps *prefetches) begin(namespace string, patient bool) *prefetch {
 	ps.mu.Lock()

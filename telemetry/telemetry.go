@@ -129,8 +129,8 @@ func (t *Tracer) Start(operation, namespace string, parent trace.Context, began 
 	return t.start(parent, operation, namespace, otrace.WithSpanKind(otrace.SpanKindServer), otrace.WithTimestamp(began))
 }
 
-// StartUpstream begins the span of a request upstream. That of a write that waited has a trace of
-// its own, with a link to the caller's.
+// StartUpstream begins the span of a request upstream. The span of a write that waited has a
+// trace of its own, with a link to the caller's.
 func (t *Tracer) StartUpstream(operation, namespace string, caller trace.Context, waited bool) trace.Span {
 	kind := otrace.WithSpanKind(otrace.SpanKindClient)
 	if !waited || !caller.Given() {

@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Checks run side by side, and are shown in their order. One that hangs has failed, and holds up
-// nobody for longer than the limit.
+// Checks run side by side, and are shown in their order. A check that hangs has failed, and holds
+// up nobody for longer than the limit.
 func TestExamine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
