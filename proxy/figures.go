@@ -85,6 +85,22 @@ func (f *figures) now() (doc figuresDocument, err error) {
 	return doc, err
 }
 
+// labelled returns the operation of a metric, by the name of its label, and the outcome.
+func labelled[Pair interface {
+	GetName() string
+	GetValue() string
+}](labels []Pair, operationLabel string) (operation, outcome string) {
+	for _, label := range labels {
+		switch label.GetName() {
+		case operationLabel:
+			operation = label.GetValue()
+		case "outcome":
+			outcome = label.GetValue()
+		}
+	}
+	return operation, outcome
+}
+
 // count takes the numbers of requests from their metrics.
 func (f *figures) count(doc *figuresDocument) error {
 	families, err := f.counts.Gather()
@@ -93,15 +109,7 @@ func (f *figures) count(doc *figuresDocument) error {
 	}
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
-			var op, outcome string
-			for _, label := range metric.GetLabel() {
-				switch label.GetName() {
-				case "op":
-					op = label.GetValue()
-				case "outcome":
-					outcome = label.GetValue()
-				}
-			}
+			op, outcome := labelled(metric.GetLabel(), "op")
 			n := int64(metric.GetCounter().GetValue())
 			switch from, read := sourceLabelled(outcome); {
 			case outcome == "acknowledged":

@@ -91,15 +91,7 @@ func gather(from prometheus.Gatherer) (m measured, err error) {
 	for _, family := range families {
 		name := family.GetName()
 		for _, metric := range family.GetMetric() {
-			var operation, outcome string
-			for _, label := range metric.GetLabel() {
-				switch label.GetName() {
-				case "operation":
-					operation = label.GetValue()
-				case "outcome":
-					outcome = label.GetValue()
-				}
-			}
+			operation, outcome := labelled(metric.GetLabel(), "operation")
 			switch name {
 			case "botwired_pending":
 				m.pending = metric.GetGauge().GetValue()
