@@ -63,6 +63,16 @@ race: ## Run the tests under the race detector, without those that RACE_ALSO_SKI
 	CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_WITHIN) -skip '^($(RACE_SKIP)$(if $(RACE_ALSO_SKIP),|$(RACE_ALSO_SKIP)))$$' \
 		$$($(GO) list ./... | grep -vE '/(config|docs|proof/(bench|mutants|rules))$$')
 
+# PAGE is a page's name, such as PAGE=quickstart: only that one is followed.
+.PHONY: docs
+docs: ## Follow README and docs/ to their ends, and check their links and names
+	$(GO) test -count=1 ./docs -run '$(if $(PAGE),^TestPages$$/^$(PAGE)$$,.)'
+
+.PHONY: reference
+reference: ## Write the references of settings and commands in docs/ from the code
+	$(GO) test -count=1 -run '^TestSettingsReference$$' ./config -reference
+	$(GO) test -count=1 -run '^TestCommandReference$$' ./cmd/botwired -reference
+
 .PHONY: lint
 lint: $(LINT) ## Check format, vet and the linters' rules
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; fi

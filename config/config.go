@@ -3,7 +3,7 @@
 //
 // There is one table of settings (settings.go). The command line's flags, the
 // environment's variables, the keys of the configuration file, the output of
-// "botwired config", the README's table and every error message come from it, so
+// "botwired config", docs/settings.md and every error message come from it, so
 // they cannot disagree.
 //
 // A flag wins over the environment, the environment over the file, and the file

@@ -1,8 +1,6 @@
 package config_test
 
 import (
-	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,33 +74,4 @@ func TestReloadChecksTheOutcome(t *testing.T) {
 		t.Fatal("a listener off loopback lost its token")
 	}
 	wantAll(t, err.Error(), "listen", "0.0.0.0:2689", "auth.token_file")
-}
-
-// The README names every setting that a reload changes, and no other.
-func TestReadmeListsWhatAReloadChanges(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, after, begins := strings.Cut(string(readme), "<!-- reload -->")
-	section, _, ends := strings.Cut(after, "<!-- /reload -->")
-	if !begins || !ends {
-		t.Fatal("README.md has no <!-- reload --> … <!-- /reload --> section")
-	}
-	var want, got []string
-	for _, s := range config.Settings() {
-		if s.Live {
-			want = append(want, s.Name)
-		}
-	}
-	for i, word := range strings.Split(section, "`") {
-		if i%2 == 1 {
-			got = append(got, word)
-		}
-	}
-	slices.Sort(want)
-	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("README.md's list (-settings +README):\n%s", diff)
-	}
 }

@@ -12,7 +12,7 @@ import (
 // missing, which a person has to look at.
 const exitMissing = 3
 
-// exitCodes are all exit codes, for the help and the README.
+// exitCodes are all exit codes, for the help, the manual pages and docs/commands.md.
 func exitCodes() [][2]string {
 	return [][2]string{
 		{strconv.Itoa(exitOK), "the command has done what it was asked for"},

@@ -117,9 +117,9 @@ func TestFlagsBeforeTheCommand(t *testing.T) {
 	wantFailure(t, botwired(t, "version", "--config", "x"), exitUsage, "reads no configuration")
 }
 
-// The exit codes are one table, in the help and in the README.
+// The exit codes are one table, in the help and in docs/commands.md.
 func TestExitCodes(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+	page, err := os.ReadFile(commandsPage)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,8 +128,8 @@ func TestExitCodes(t *testing.T) {
 		t.Errorf("help exit-codes: %+v", topic)
 	}
 	for _, code := range exitCodes() {
-		if row := "| " + code[0] + " | " + code[1] + " |\n"; !bytes.Contains(readme, []byte(row)) {
-			t.Errorf("the README lacks %s", row)
+		if row := "| " + code[0] + " | " + code[1] + " |\n"; !bytes.Contains(page, []byte(row)) {
+			t.Errorf("docs/commands.md lacks %s", row)
 		}
 		if !strings.Contains(topic.stdout, strings.ReplaceAll(code[1], "`", "")) {
 			t.Errorf("help exit-codes lacks %s: %s", code[0], code[1])

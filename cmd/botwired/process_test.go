@@ -68,7 +68,6 @@ var processTests = map[string]func(*testing.T, string){
 	"a chain of two":                 testChain,
 	"a full journal says so":         testFullJournalIsTold,
 	"a full namespace":               testNamespaceFull,
-	"the README in order":            testReadme,
 	"probes":                         testReadyProbe,
 	"run keeps what is pending":      testRunKeepsPending,
 	"run uses a daemon":              testRunUsesADaemon,
