@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -208,7 +209,7 @@ func (f *follower) start(text string) error {
 	if m := listenFlag.FindStringSubmatch(text); m != nil {
 		address = m[1]
 	}
-	if connects(f.t.Context(), address) {
+	if answers(f.t.Context(), address) {
 		return fmt.Errorf("a server is there already at %s, before this block starts one:\n%s", address, text)
 	}
 	s := &server{ended: make(chan struct{})}
@@ -225,7 +226,7 @@ func (f *follower) start(text string) error {
 	looks := time.NewTicker(10 * time.Millisecond)
 	defer looks.Stop()
 	limit := time.After(blockLimit)
-	for !connects(f.t.Context(), address) {
+	for !answers(f.t.Context(), address) {
 		select {
 		case <-looks.C:
 		case <-s.ended:
@@ -237,10 +238,16 @@ func (f *follower) start(text string) error {
 	return nil
 }
 
-// connects reports whether a server listens at an address.
-func connects(ctx context.Context, address string) bool {
-	c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
-	return err == nil && c.Close() == nil
+// answers reports whether a server at an address takes requests. A daemon that still opens its journal, or that
+// stops, says 503; a server that is no daemon may answer as it likes.
+func answers(ctx context.Context, address string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/_botwired/readyz", http.NoBody)
+	if err != nil {
+		return false
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: blockLimit}
+	response, err := client.Do(request)
+	return err == nil && response.Body.Close() == nil && response.StatusCode != http.StatusServiceUnavailable
 }
 
 // end sends a signal to the servers of the page, and waits for their end.
