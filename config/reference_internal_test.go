@@ -32,7 +32,7 @@ func TestSettingsReference(t *testing.T) {
 		text = before + begin + want + end + after
 	}
 	if *writeReference {
-		if err := os.WriteFile(settingsPage, []byte(text), 0o644); err != nil { //nolint:gosec // everybody reads it
+		if err := os.WriteFile(settingsPage, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

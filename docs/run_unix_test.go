@@ -33,7 +33,7 @@ const blockLimit = 4 * time.Minute
 // one, unless the block names another: BOTWIRED_UPSTREAM_URL says so. Pages run side by side.
 func TestPages(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "botwired")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../cmd/botwired") //nolint:gosec // into a folder of the test's
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../cmd/botwired")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building: %v\n%s", err, out)
 	}
@@ -98,7 +98,7 @@ func newFollower(t *testing.T, program string) *follower {
 	f := &follower{t: t, dir: t.TempDir(), state: filepath.Join(t.TempDir(), "state"), ports: make(map[string]string)}
 	bin := filepath.Join(f.dir, "bin")
 	if err := errors.Join(
-		os.Mkdir(bin, 0o755), //nolint:gosec // what a build makes
+		os.Mkdir(bin, 0o755),
 		os.Symlink(program, filepath.Join(bin, "botwired")),
 		os.CopyFS(filepath.Join(f.dir, "deploy"), os.DirFS("../deploy")),
 		os.CopyFS(filepath.Join(f.dir, "docs"), os.DirFS(".")),
