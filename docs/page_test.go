@@ -49,6 +49,7 @@ var blockMarks = map[string]bool{
 	"stops":      false, // Ctrl-C ends the servers of the page before this block runs
 	"fails":      false, // the block exits with another code than 0
 	"shows":      true,  // the block's output contains the value
+	"runs as":    true,  // the runner runs the value, as the block needs more than a folder; it is "tried by" something, too
 	"tried by":   true,  // the block needs more than a folder: a test, a make target or a script tries the same
 }
 
@@ -165,6 +166,9 @@ func (p *page) faults() (faults []string) {
 				fault(b, "the mark %q has a value, or lacks one", m.name)
 			}
 		}
+		if b.has("runs as") && !b.has("tried by") {
+			fault(b, "nobody tries the block itself")
+		}
 		if b.has("background") && (b.has("fails") || b.has("shows")) {
 			fault(b, "nobody waits for the end of a block in the background: it cannot fail or show anything")
 		}
@@ -194,6 +198,7 @@ func TestFaultsOfBlocksAreSeen(t *testing.T) {
 		"<!-- tried by -->\n```sh\nmake\n```\n":              "lacks one",
 		"<!-- fails: often -->\n```sh\nmake\n```\n":          "lacks one",
 		"<!-- background -->\n<!-- fails -->\n```sh\nx\n```": "in the background",
+		"<!-- runs as: x -->\n```sh\nmake\n```\n":            "nobody tries",
 		"```sh\nmake\n":                                      "does not end",
 		"<!-- fails -->\n\n  ```sh\n  x\n  ```\n":            "",
 	} {

@@ -40,7 +40,7 @@ func TestPages(t *testing.T) {
 	for _, p := range pages(t) {
 		var run []block
 		for _, b := range p.blocks {
-			if p.followed() && b.language == "sh" && !b.has("tried by") {
+			if p.followed() && b.language == "sh" && (b.has("runs as") || !b.has("tried by")) {
 				run = append(run, b)
 			}
 		}
@@ -139,7 +139,11 @@ func (f *follower) follow(b block) error {
 	if b.has("stops") {
 		f.end(syscall.SIGINT)
 	}
-	text := f.withPorts(b.text)
+	text := b.text
+	for _, instead := range b.values("runs as") {
+		text = instead
+	}
+	text = f.withPorts(text)
 	if b.has("background") {
 		return f.start(text)
 	}
