@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -13,9 +14,9 @@ import (
 
 // repository is what the pages may name: the tests, the targets and the files.
 type repository struct {
-	tests   map[string]bool // TestPages
-	targets map[string]bool // of make
-	files   map[string]bool // from the root, with the folders
+	tests   map[string][]string // the folders of each, from here
+	targets map[string]bool     // of make
+	files   map[string]bool     // from the root, with the folders
 }
 
 var (
@@ -25,7 +26,7 @@ var (
 
 // theRepository reads what is there, once.
 var theRepository = sync.OnceValues(func() (*repository, error) {
-	r := &repository{tests: make(map[string]bool), targets: make(map[string]bool), files: make(map[string]bool)}
+	r := &repository{tests: make(map[string][]string), targets: make(map[string]bool), files: make(map[string]bool)}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -44,7 +45,7 @@ var theRepository = sync.OnceValues(func() (*repository, error) {
 		}
 		text, err := os.ReadFile(path)
 		for _, m := range testFunction.FindAllStringSubmatch(string(text), -1) {
-			r.tests[m[1]] = true
+			r.tests[m[1]] = append(r.tests[m[1]], filepath.Dir(path))
 		}
 		return err
 	})
@@ -71,7 +72,8 @@ func readRepository(t *testing.T) *repository {
 }
 
 // tries says what is wrong with the words of a "tried by"; empty if nothing is. They are a test
-// (TestProcess), a target (make units), or a script, which then has each "make …" of the block.
+// (TestProcess, or TestProcess/probes), a target (make units), or a script, which then has each
+// "make …" of the block.
 func (r *repository) tries(by, block string) string {
 	if target, ok := strings.CutPrefix(by, "make "); ok {
 		if r.targets[target] {
@@ -80,10 +82,7 @@ func (r *repository) tries(by, block string) string {
 		return "the Makefile has no target " + target
 	}
 	if strings.HasPrefix(by, "Test") {
-		if r.tests[by] {
-			return ""
-		}
-		return "there is no test " + by
+		return r.hasTest(by)
 	}
 	script, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(by)))
 	if err != nil {
@@ -97,6 +96,35 @@ func (r *repository) tries(by, block string) string {
 		}
 	}
 	return ""
+}
+
+// hasTest says what is wrong with the name of a test; empty if nothing is. A subtest's name is a text
+// in the test's package.
+func (r *repository) hasTest(name string) string {
+	top, part, nested := strings.Cut(name, "/")
+	folders := r.tests[top]
+	if len(folders) == 0 {
+		return "there is no test " + top
+	}
+	if !nested {
+		return ""
+	}
+	for _, folder := range folders {
+		files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+		if err != nil {
+			return err.Error()
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return err.Error()
+			}
+			if strings.Contains(string(text), strconv.Quote(part)) {
+				return ""
+			}
+		}
+	}
+	return "no test in " + strings.Join(folders, " ") + " is called " + part
 }
 
 // Each block of commands that the runner does not run is tried by something that exists.
@@ -117,7 +145,7 @@ func TestBlocksAreTried(t *testing.T) {
 func TestWhatTriesNothingIsSeen(t *testing.T) {
 	r := readRepository(t)
 	for by, works := range map[string]bool{
-		"TestPages": true, "TestNothingAtAll": false, "make test": true, "make tests": false,
+		"TestPages": true, "TestNothingAtAll": false, "TestProcess/two runs share a daemon": true, "TestProcess/three": false, "make test": true, "make tests": false,
 		".ci/run": true, ".ci/runs": false, "nobody": false,
 	} {
 		if wrong := r.tries(by, "make test # runs the tests\nother\n"); (wrong == "") != works {
