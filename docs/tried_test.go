@@ -36,7 +36,9 @@ var theRepository = sync.OnceValues(func() (*repository, error) {
 			return err
 		}
 		name = filepath.ToSlash(name)
-		if d.IsDir() && (name == ".git" || name == "bin" || d.Name() == "node_modules" || strings.HasPrefix(name, ".venv")) {
+		// A hidden folder is a tool's, but for those of the CI. bin is what was built.
+		if d.IsDir() && name != "." && name != ".ci" && name != ".github" &&
+			(strings.HasPrefix(d.Name(), ".") || name == "bin" || d.Name() == "node_modules") {
 			return filepath.SkipDir
 		}
 		r.files[name] = true
