@@ -51,8 +51,10 @@ func commandReference() string {
 			b.WriteString("\n| flag | |\n|---|---|\n")
 			own.VisitAll(func(f *pflag.Flag) { b.WriteString(flagRow(f)) })
 		}
-		if text := settingsRead(settings); text != "" {
+		if text := settingsRead(settings); text != "" && cmd.HasParent() {
 			fmt.Fprintf(&b, "\n%s\n", text)
+		} else if text != "" {
+			b.WriteString("\nThe flag of a [setting](settings.md) may stand before the command that reads it.\n")
 		}
 	})
 	return b.String() + "\n"
