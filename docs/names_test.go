@@ -99,6 +99,11 @@ func (v *vocabulary) span(text string) (faults []string) {
 	if name := flagWord.FindString(text); name != "" && !v.flags[name] {
 		fault("flag", name)
 	}
+	for _, name := range metric.FindAllString(text, -1) { // in a block, it may be a file's name
+		if !v.metrics[name] && !v.metrics[histogram.ReplaceAllString(name, "")] {
+			fault("metric", name)
+		}
+	}
 	if target, ok := strings.CutPrefix(text, "make "); ok {
 		if target, _, _ = strings.Cut(target, " "); !v.targets[target] && target != strings.ToUpper(target) {
 			fault("target", target)
@@ -116,11 +121,6 @@ func (v *vocabulary) line(text string) (faults []string) {
 	for _, name := range variable.FindAllString(text, -1) {
 		if !v.variables[name] {
 			fault("variable", name)
-		}
-	}
-	for _, name := range metric.FindAllString(text, -1) {
-		if !v.metrics[name] && !v.metrics[histogram.ReplaceAllString(name, "")] {
-			fault("metric", name)
 		}
 	}
 	for _, m := range surfacePath.FindAllStringSubmatch(text, -1) {
