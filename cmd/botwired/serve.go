@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"syscall"
@@ -123,6 +124,9 @@ func begin(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, p *
 	logger := p.openLog(loaded.Config.Log, level)
 	for _, warning := range loaded.Warnings {
 		logger.Warn(warning)
+	}
+	if runtime.GOOS == "windows" {
+		logger.Warn("botwired is tested on Linux: on Windows nothing has proved that a write outlives a power cut; docs/install.md says what else differs")
 	}
 	listener, err := listen(ctx, &loaded.Config)
 	return logger, listener, err

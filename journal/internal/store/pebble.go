@@ -44,7 +44,7 @@ const (
 )
 
 func isLocked(err error) bool {
-	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) || strings.Contains(err.Error(), "lock held")
+	return diskfs.IsLocked(err) || strings.Contains(err.Error(), "lock held")
 }
 
 func (e *engine) pebbleOptions() *pebble.Options {

@@ -29,7 +29,12 @@ const FullDiskPause = 500 * time.Millisecond
 
 // IsFull reports whether an error says that the disk, or the user's share of it, is full.
 func IsFull(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || isFullHere(err)
+}
+
+// IsLocked reports whether an error says that another process has locked a file.
+func IsLocked(err error) bool {
+	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) || isLockedHere(err)
 }
 
 // Options configures a view of a file system. Its functions may be called on any goroutine.
