@@ -267,10 +267,16 @@ func TestConfigCommand(t *testing.T) {
 }
 
 func TestVersionCommand(t *testing.T) {
-	if got := botwired(t, "version"); got.code != exitOK || !strings.Contains(got.stdout, runtime.Version()) {
-		t.Errorf("%+v", got)
+	got := botwired(t, "version")
+	for _, want := range []string{"botwired ", "\ncommit ", "\ndate ", runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH} {
+		if got.code != exitOK || !strings.Contains(got.stdout, want) {
+			t.Errorf("version lacks %q: %+v", want, got)
+		}
 	}
-	got := botwired(t, "version", "--json")
+	if got := botwired(t, "--version"); got.code != exitOK || strings.Count(got.stdout, "\n") != 1 {
+		t.Errorf("--version is not one line: %+v", got)
+	}
+	got = botwired(t, "version", "--json")
 	var b build
 	if err := json.Unmarshal([]byte(got.stdout), &b); err != nil {
 		t.Fatal(err)

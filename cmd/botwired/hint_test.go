@@ -74,6 +74,28 @@ func TestCompletionOfNames(t *testing.T) {
 // macro is a line of a manual page that begins with a request.
 var macro = regexp.MustCompile(`^\.(TH|SH|TP|B|BR|PP|EX|EE)\s`)
 
+// The pages of an archive are made on one platform and read on all: they name the data directory of
+// each, and nothing of the machine that made them.
+func TestManualPagesAreForAllPlatforms(t *testing.T) {
+	dir := t.TempDir()
+	if got := botwired(t, "man", dir); got.code != exitOK {
+		t.Fatalf("%+v", got)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "botwired-serve.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.NewReplacer(`\-`, "-", `\e`, `\`).Replace(string(page))
+	here := config.DefaultDataDir([]string{"HOME=/home", "XDG_STATE_HOME=", `LocalAppData=%LocalAppData%`})
+	for _, want := range []string{
+		strings.Replace(here, "/home", "~", 1), "~/.local/state/botwired", "~/Library/Application Support/botwired", `%LocalAppData%\botwired`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page of serve lacks %s", want)
+		}
+	}
+}
+
 // Every command has a manual page with the texts of its help.
 func TestManualPages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man1")

@@ -94,10 +94,19 @@ func manFlags(b *strings.Builder, title string, flags *pflag.FlagSet) {
 			kind = " \\fI" + manText(kind) + "\\fR"
 		}
 		if f.DefValue != "" && f.DefValue != "false" && !strings.Contains(usage, "(default ") {
-			usage += " (default " + f.DefValue + ")"
+			usage += " (default " + manDefault(f) + ")"
 		}
 		fmt.Fprintf(b, ".TP\n\\fB%s\\fR%s\n%s\n", manText(name), kind, manText(usage))
 	})
+}
+
+// manDefault is a flag's default. The pages are the same for all platforms, and say where each
+// keeps the data.
+func manDefault(f *pflag.Flag) string {
+	if f.Annotations[settingOf] == nil || f.Annotations[settingOf][0] != "data_dir" {
+		return f.DefValue
+	}
+	return `~/.local/state/botwired; on macOS ~/Library/Application Support/botwired, on Windows %LocalAppData%\botwired`
 }
 
 // manParagraphs keeps indented paragraphs as they are, as the help does.

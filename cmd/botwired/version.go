@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -16,7 +18,8 @@ type build struct {
 	Version  string `json:"version"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
-	Revision string `json:"revision"` // "" if it was not built from a repository
+	Revision string `json:"revision"` // the commit; "" if it was not built from a repository
+	Date     string `json:"date"`     // the commit's, by RFC 3339; "" likewise
 	Modified bool   `json:"modified"` // built with uncommitted changes
 }
 
@@ -37,6 +40,8 @@ func thisBuild() build {
 		switch s.Key {
 		case "vcs.revision":
 			b.Revision = s.Value
+		case "vcs.time":
+			b.Date = s.Value
 		case "vcs.modified":
 			b.Modified = s.Value == "true"
 		}
@@ -46,13 +51,22 @@ func thisBuild() build {
 
 // String is one line for a person.
 func (b build) String() string {
-	revision := b.Revision
-	if revision == "" {
-		revision = "unknown"
-	} else if b.Modified {
-		revision += ", modified"
+	return fmt.Sprintf("botwired %s %s %s revision %s", b.Version, b.Go, b.Platform, b.commit())
+}
+
+// commit is the commit, and whether the program is that.
+func (b build) commit() string {
+	if b.Modified {
+		return b.Revision + ", modified"
 	}
-	return fmt.Sprintf("botwired %s %s %s revision %s", b.Version, b.Go, b.Platform, revision)
+	return cmp.Or(b.Revision, "unknown")
+}
+
+// write writes all that the program knows of itself, for a person.
+func (b build) write(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "botwired %s\ncommit   %s\ndate     %s\nGo       %s\nplatform %s\n",
+		b.Version, b.commit(), cmp.Or(b.Date, "unknown"), b.Go, b.Platform)
+	return err
 }
 
 func newVersionCommand(p *process, settings *settingFlags) *cobra.Command {
@@ -71,8 +85,7 @@ func newVersionCommand(p *process, settings *settingFlags) *cobra.Command {
 		if *asJSON {
 			return encodeJSON(p.stdout, b)
 		}
-		_, err := fmt.Fprintln(p.stdout, b)
-		return err
+		return b.write(p.stdout)
 	}
 	return cmd
 }
