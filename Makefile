@@ -6,10 +6,12 @@ TOOLS     := bin/tools
 LINT      := $(TOOLS)/golangci-lint
 LINT_AT   := v2.15.0
 BENCHSTAT := $(TOOLS)/benchstat
+BOMCHECK  := $(TOOLS)/bomcheck
+ACTIONLINT := $(TOOLS)/actionlint
 RUN_DIR   ?= .run
 
 # The version that the program reports. Without a repository, Go's build knows its own.
-VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+VERSION   ?= $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null)
 
 # TEST_WITHIN ends a hang of one package's tests: a busy machine may take long over them.
 TEST_WITHIN ?= 40m
@@ -28,6 +30,10 @@ MICRO     := $(GO) test -run '^$$' -bench . -benchtime 500ms ./cache ./journal .
 
 # Only the race detector needs a C compiler.
 export CGO_ENABLED ?= 0
+
+# What is built has no paths of this machine in it. So all clones share one build cache, and the
+# archives of a release take from it what a build or the tests have compiled.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 .DEFAULT_GOAL := help
 
@@ -181,6 +187,40 @@ page: build ## Drive the dashboard in headless Chromium; screenshots in bin/page
 .PHONY: vendored
 vendored: ## Compare the dashboard's files of others with npm's
 	proof/page/vendored
+
+# DIST_PLATFORMS are the platforms, such as "linux/amd64 darwin/arm64". A platform for which nothing
+# is compiled yet takes minutes.
+.PHONY: dist
+dist: ## Write the release into bin/dist: archives, SBOMs, checksums; DIST_PLATFORMS restricts it
+	@$(GO) run ./proof/dist pack $(if $(DIST_PLATFORMS),-platforms "$(DIST_PLATFORMS)")
+
+# DIST=-cold gives the second build an empty cache. The emulator starts the program of linux/arm64.
+.PHONY: distcheck
+distcheck: $(BOMCHECK) ## Pack two clean clones, compare the bytes, and use an archive as a new user would
+	@case "$(or $(DIST_PLATFORMS),linux/arm64)" in *linux/arm64*) command -v qemu-aarch64-static >/dev/null || [ "$$(uname -sm)" != "Linux x86_64" ] || \
+		[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends qemu-user-static; } >&2 || \
+		echo "qemu-user-static is missing and cannot be installed: the program of linux/arm64 will not be started" >&2;; esac
+	@$(GO) run ./proof/dist check -bomcheck $(BOMCHECK) $(if $(DIST_PLATFORMS),-platforms "$(DIST_PLATFORMS)") $(DIST)
+
+$(BOMCHECK): tools/go.mod tools/bomcheck/main.go
+	cd tools && $(GO) build -ldflags "-X main.toolsDir=$$PWD" -o ../$(BOMCHECK) ./bomcheck
+
+# It needs GitHub's gh, and a token in GH_TOKEN. The notes are the version's part of CHANGELOG.md.
+.PHONY: publish
+publish: ## Publish bin/dist as the release of the tag that is checked out
+	@tag=$$(git describe --tags --exact-match) && mkdir -p bin && \
+		awk -v begin="## [$${tag#v}]" 'index($$0, begin) == 1 { on = 1; next } /^## / { on = 0 } on' CHANGELOG.md >bin/notes.md && \
+		{ [ -s bin/notes.md ] || { echo "CHANGELOG.md has no part \"## [$${tag#v}]\"" >&2; exit 1; }; } && \
+		gh release create "$$tag" bin/dist/* --verify-tag --title "botwired $${tag#v}" --notes-file bin/notes.md
+
+.PHONY: workflows
+workflows: $(ACTIONLINT) ## Check the workflows of .github with actionlint
+	$(ACTIONLINT) -shellcheck= -pyflakes=
+
+# A module of its own: it and golangci-lint need different releases of one module.
+$(ACTIONLINT): tools/actionlint/go.mod
+	cd tools/actionlint && $(GO) build -o ../../$(ACTIONLINT) github.com/rhysd/actionlint/cmd/actionlint
 
 .PHONY: clean
 clean: ## Remove the builds, and the data of make run

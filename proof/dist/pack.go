@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// sumsFile is named as sha256sum's users expect it.
+const sumsFile = "SHA256SUMS"
+
+// documents are what an archive has of the repository, beside the licences. README.md links to the
+// pages in docs/.
+var documents = []string{
+	"LICENSE", "README.md", "CHANGELOG.md", "SECURITY.md", "deploy", "docs/*.md", "docs/*.svg", "docs/*.png", "docs/*.json",
+}
+
+// pack builds the program for the platforms and writes the release into a folder.
+func pack(ctx context.Context, platforms []platform, into string) error {
+	src, err := readSource(ctx)
+	if err != nil {
+		return err
+	}
+	if strings.HasSuffix(src.version, "-dirty") {
+		fmt.Println("The working tree has uncommitted changes: these archives can be made nowhere else.")
+	}
+	if err := os.RemoveAll(into); err != nil {
+		return err
+	}
+	builds := filepath.Clean(into) + "-build"
+	if err := os.MkdirAll(into, 0o755); err != nil {
+		return err
+	}
+	host := platform{runtime.GOOS, runtime.GOARCH}
+	hostProgram, err := build(ctx, src, host, builds)
+	if err != nil {
+		return err
+	}
+	common, err := commonEntries(ctx, hostProgram, builds)
+	if err != nil {
+		return err
+	}
+	for _, p := range platforms {
+		program := hostProgram
+		if p != host {
+			if program, err = build(ctx, src, p, builds); err != nil {
+				return err
+			}
+		}
+		if err := packOne(ctx, src, p, program, common, into); err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+	}
+	return writeSums(into)
+}
+
+// commonEntries are the entries that all platforms share.
+func commonEntries(ctx context.Context, program, builds string) ([]entry, error) {
+	common, err := tracked(ctx, documents...)
+	if err != nil {
+		return nil, err
+	}
+	pages, err := manualPages(ctx, program, filepath.Join(builds, "man"))
+	if err != nil {
+		return nil, err
+	}
+	scripts, err := completions(ctx, program)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(common, pages, scripts), nil
+}
+
+func packOne(ctx context.Context, src source, p platform, program string, common []entry, into string) error {
+	packages, err := linkedInto(ctx, p)
+	if err != nil {
+		return err
+	}
+	texts, err := licences(ctx, packages)
+	if err != nil {
+		return err
+	}
+	content, err := os.ReadFile(program)
+	if err != nil {
+		return err
+	}
+	name := src.name(p)
+	archive := filepath.Join(into, name+".tar.gz")
+	if p.os == "windows" {
+		archive = filepath.Join(into, name+".zip")
+	}
+	entries := slices.Concat(common, texts, []entry{{p.program(), 0o755, content}})
+	if err := writeArchive(archive, name, entries, src.date); err != nil {
+		return err
+	}
+	if err := writeBOM(ctx, filepath.Join(into, name+".cdx.json"), src, p, program, packages); err != nil {
+		return err
+	}
+	info, err := os.Stat(archive)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%-16s %s, %d files, %.1f MB\n", p, archive, len(entries), float64(info.Size())/1e6)
+	return nil
+}
+
+// build builds the program for a platform, and returns its file. go knows the commit by itself, and
+// the program shows it.
+func build(ctx context.Context, src source, p platform, builds string) (string, error) {
+	file := filepath.Join(builds, p.os+"_"+p.arch, p.program())
+	args := []string{"build", "-trimpath", "-buildvcs=true", "-ldflags", "-s -w -X main.version=" + src.version, "-o", file}
+	if info, err := os.Stderr.Stat(); err == nil && info.Mode()&fs.ModeCharDevice != 0 {
+		args = append(args, "-v") // a person watches: minutes pass if nothing is cached
+	}
+	began := time.Now()
+	fmt.Printf("%-16s go build\n", p)
+	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/botwired")...)
+	cmd.Env = buildEnviron(p)
+	cmd.Stderr = os.Stderr
+	if _, err := outputOf(cmd); err != nil {
+		return "", err
+	}
+	fmt.Printf("%-16s built in %s\n", p, time.Since(began).Round(100*time.Millisecond))
+	return file, nil
+}
+
+// buildEnviron is the environment of go for a platform. It takes back what a person may have set
+// that changes the program.
+func buildEnviron(p platform) []string {
+	return append(os.Environ(), "GOOS="+p.os, "GOARCH="+p.arch, "CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0",
+		"GOFLAGS=", "GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off")
+}
+
+// bare is an environment without a user: what the program prints is the same on all machines.
+var bare = []string{"HOME=/nonexistent"}
+
+// manualPages has the program write its manual pages.
+func manualPages(ctx context.Context, program, dir string) ([]entry, error) {
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, program, "man", dir)
+	cmd.Env = bare
+	if _, err := outputOf(cmd); err != nil {
+		return nil, err
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var pages []entry
+	for _, f := range files {
+		text, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil {
+			return nil, err
+		}
+		pages = append(pages, entry{"man/man1/" + f.Name(), 0o644, text})
+	}
+	return pages, nil
+}
+
+// completionFiles are the names by which the shells, or their users, look for a script.
+var completionFiles = map[string]string{
+	"bash": "completions/botwired.bash", "zsh": "completions/_botwired",
+	"fish": "completions/botwired.fish", "powershell": "completions/botwired.ps1",
+}
+
+// completions has the program print the shells' scripts.
+func completions(ctx context.Context, program string) ([]entry, error) {
+	var scripts []entry
+	for shell, name := range completionFiles {
+		cmd := exec.CommandContext(ctx, program, "completion", shell)
+		cmd.Env = bare
+		script, err := outputOf(cmd)
+		if err != nil {
+			return nil, err
+		}
+		scripts = append(scripts, entry{name, 0o644, []byte(script)})
+	}
+	return scripts, nil
+}
+
+// writeSums writes SHA256SUMS over the files in a folder, in sha256sum's format.
+func writeSums(dir string) error {
+	files, err := os.ReadDir(dir) // sorted by name
+	if err != nil {
+		return err
+	}
+	var sums strings.Builder
+	for _, f := range files {
+		content, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(content)
+		fmt.Fprintf(&sums, "%s  %s\n", hex.EncodeToString(sum[:]), f.Name())
+	}
+	return os.WriteFile(filepath.Join(dir, sumsFile), []byte(sums.String()), 0o644)
+}
