@@ -2,10 +2,12 @@ package journal_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/botwired/botwired/journal"
 )
@@ -188,6 +190,32 @@ func TestPendingListIsOldestFirst(t *testing.T) {
 		}
 		if st := j.Stats(); st.OldestSince != j.PendingList("", 1)[0].Since {
 			t.Errorf("stats are %+v", st)
+		}
+	}
+}
+
+// A short list is the beginning of the long one, also where the oldest write of a namespace has
+// left.
+func TestPendingListOfManyNamespaces(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	const namespaces, each = 40, 3
+	for i := range namespaces * each {
+		put(t, j, journal.ID{Namespace: fmt.Sprint("ns-", i*7%namespaces), Key: fmt.Sprint(i)}, "x")
+	}
+	for i, p := range j.PendingList("", namespaces*each) {
+		if i%5 < 2 {
+			w, _, err := j.Newest(p.ID)
+			no(t, err)
+			no(t, j.Settle(w))
+		}
+	}
+	all := j.PendingList("", namespaces*each)
+	if len(all) != namespaces*each*3/5 {
+		t.Fatalf("%d writes are pending", len(all))
+	}
+	for limit := range len(all) + 2 {
+		if diff := cmp.Diff(all[:min(limit, len(all))], j.PendingList("", limit), cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("the first %d: %s", limit, diff)
 		}
 	}
 }

@@ -38,9 +38,10 @@ func (j *Journal) VisitPending(namespace string, visit func(Pending)) error {
 // namespace may become empty meanwhile, and come back with a new share of the index. walk
 // misses only the new share, whose writes all came later.
 func (p *pendingSet) walk(space *pending.Space, visit func(Pending)) {
-	chunk := make([]Pending, 0, walkChunk)
+	var chunk []Pending
 	for cursor, done := 0, false; !done; {
 		p.readers.RLock()
+		chunk = slices.Grow(chunk, min(walkChunk, space.Len()))
 		cursor, done = space.Walk(cursor, walkChunk, func(e *pending.Entry) { chunk = append(chunk, pendingOf(e)) })
 		p.readers.RUnlock()
 		for _, w := range chunk {
@@ -60,13 +61,40 @@ func pendingOf(e *pending.Entry) Pending {
 
 // PendingList returns up to limit pending writes, the longest waiting first, of one
 // namespace or, with "", of all. While the index is being rebuilt, the list may lack
-// some.
+// some. Of many namespaces, PendingList walks over those only whose writes can be in the list.
 func (j *Journal) PendingList(namespace string, limit int) []Pending {
 	longest := &waiters{limit: limit, held: make(map[ID]bool)}
-	for _, space := range j.pending.spaces(namespace) {
-		j.pending.walk(space, longest.offer)
+	for _, space := range j.pending.longestWaiting(namespace) {
+		if longest.refuses(space.since) {
+			break // and all after it
+		}
+		j.pending.walk(space.Space, longest.offer)
 	}
 	return slices.SortedFunc(slices.Values(longest.all), olderFirst)
+}
+
+// waitingSpace is a share of the index. None of its writes has been waiting since before since.
+type waitingSpace struct {
+	*pending.Space
+	since float64 // Unix seconds
+}
+
+// longestWaiting are the spaces, those with the longest waiting writes first.
+func (p *pendingSet) longestWaiting(namespace string) []waitingSpace {
+	spaces := p.spaces(namespace)
+	all := make([]waitingSpace, len(spaces))
+	p.searching.Lock() // a search changes what Oldest returns
+	for from := 0; from < len(all); from += walkChunk {
+		p.readers.RLock()
+		for i := from; i < min(from+walkChunk, len(all)); i++ {
+			since, _ := spaces[i].Oldest()
+			all[i] = waitingSpace{spaces[i], since}
+		}
+		p.readers.RUnlock()
+	}
+	p.searching.Unlock()
+	slices.SortFunc(all, func(a, b waitingSpace) int { return cmp.Compare(a.since, b.since) })
+	return all
 }
 
 func olderFirst(a, b Pending) int {
@@ -97,14 +125,17 @@ type waiters struct {
 	held  map[ID]bool // a walk may offer an entry twice
 }
 
+// refuses says that waiters takes no write that has been waiting since then or later.
+func (w *waiters) refuses(since float64) bool {
+	return w.limit <= 0 || len(w.all) == w.limit && since > w.all[0].Since
+}
+
 func (w *waiters) offer(p Pending) {
-	if w.held[p.ID] || w.limit <= 0 {
+	full := len(w.all) == w.limit
+	if full && olderFirst(p, w.all[0]) >= 0 || w.held[p.ID] {
 		return
 	}
-	if len(w.all) == w.limit {
-		if olderFirst(p, w.all[0]) >= 0 {
-			return
-		}
+	if full {
 		delete(w.held, heap.Pop(w).(Pending).ID)
 	}
 	w.held[p.ID] = true
