@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/journal"
 )
@@ -118,6 +119,10 @@ func TestForgettingAnEntry(t *testing.T) {
 	s.upstream.set(id("n", "k"), "new")
 	if got := s.get("/memory/n/k").Body.String(); !strings.Contains(got, `"old"`) {
 		t.Fatalf("the copy is not fresh: %s", got)
+	}
+	s.cache.Await()
+	if item, _ := s.cache.Get(cache.Key{Namespace: "n", Key: "k"}); item == nil {
+		t.Fatal("memory has no answer to forget")
 	}
 	const target = "/_botwired/forget?namespace=n&key=k"
 	want := `{"forgotten":1,"key":"k","namespace":"n"}` + "\n"
