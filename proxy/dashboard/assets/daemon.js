@@ -29,6 +29,8 @@ export class Daemon {
   #listeners = new Set();
   #source = null;
   #last = ""; // the id of the newest event
+  #anew = false; // the writes that wait have to be read
+  #anewDue = 0; // when they may be, by performance.now
   #timers = new Map();
   #frame = 0;
 
@@ -113,7 +115,7 @@ export class Daemon {
       this.#last = event.lastEventId;
       this.#readAnew();
     });
-    if (this.#last === "") this.#readAnew();
+    if (this.#last === "" || this.#anew) this.#readAnew();
   }
 
   #disconnect() {
@@ -137,15 +139,23 @@ export class Daemon {
   }
 
   // readAnew begins with the writes that wait: what has become of earlier ones is not known.
-  async #readAnew() {
+  #readAnew() {
+    this.#anew = true;
     this.writes.forget();
     for (const listener of this.#listeners) listener("reset", {});
+    this.#after("pending", Math.max(0, this.#anewDue - performance.now()), () => this.#readPending());
+  }
+
+  async #readPending() {
+    this.#anew = false;
+    const began = performance.now();
     try {
       this.writes.add((await get("pending", { limit: this.writes.limit })).pending);
       this.#changed();
     } catch {
-      // The status says that the daemon does not answer.
+      this.#anew = true; // The status says that the daemon does not answer.
     }
+    this.#anewDue = performance.now() + REST * (performance.now() - began);
   }
 
   #changed() {
