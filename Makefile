@@ -154,6 +154,12 @@ growth: build ## Measure botwired with ever more entries, and draw docs/growth.s
 	@$(GO) build -o bin/bench ./proof/bench
 	@bin/bench growth $(GROWTH)
 
+# CROWD are the flags, such as -namespaces 1000 or -quick.
+.PHONY: crowd
+crowd: build ## Measure what the dashboard asks for, with 10,000 namespaces and 100,000 pending writes
+	@$(GO) build -o bin/bench ./proof/bench
+	@bin/bench crowd $(CROWD)
+
 # With BASE, a commit, it runs both in turns and compares them.
 .PHONY: microbench
 microbench: $(BENCHSTAT) ## Run the packages' benchmarks ROUNDS times; BASE=main compares with it

@@ -22,16 +22,22 @@ func ask(ctx context.Context, method, address, path string) (string, error) {
 		return "", err
 	}
 	req.Close = true
+	body, err := bodyOf(req)
+	return string(body), err
+}
+
+// bodyOf makes a request, and returns the body of a 200.
+func bodyOf(req *http.Request) ([]byte, error) {
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s %s: HTTP %d: %s", method, path, resp.StatusCode, body)
+		err = fmt.Errorf("%s %s: HTTP %d: %s", req.Method, req.URL.RequestURI(), resp.StatusCode, body)
 	}
-	return string(body), err
+	return body, err
 }
 
 // flush waits until upstream has every write so far.

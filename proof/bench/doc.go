@@ -3,7 +3,7 @@
 // Without an argument it puts the same load, in one run, on
 //
 //   - botwired: the program itself, on the disk, in front of the memory service,
-//   - page: the same while a page follows its events,
+//   - page: the same while a page follows its events and asks for what it shows,
 //   - bare: an HTTP server of Go's that answers as many bytes and does nothing else,
 //   - redis: in memory for reads, with appendfsync always for writes,
 //   - upstream: the memory service itself ("botwired selfhost"), 50 ms away, with its
@@ -22,6 +22,7 @@
 // cell. The goals stand at the end of the report. A missed goal makes the exit code 1
 // only with -strict.
 //
-// "bench growth" measures one daemon with ever more entries: see growth.go. "bench bare"
+// "bench growth" measures one daemon with ever more entries: see growth.go. "bench crowd"
+// measures what the page asks for of a daemon with very many namespaces: see crowd.go. "bench bare"
 // and "bench sink" are servers that the program starts for itself.
 package main

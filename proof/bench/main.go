@@ -32,6 +32,8 @@ func run(ctx context.Context, args []string) error {
 			return serveAt(ctx, args[1:], sinkHandler())
 		case "growth":
 			return growth(ctx, args[1:])
+		case "crowd":
+			return crowd(ctx, args[1:])
 		}
 	}
 	return compare(ctx, args)

@@ -1,35 +1,69 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
+	"time"
 )
 
-// openPage follows a daemon's events, as a page that is open does, while a cell is measured. It
-// fails the cell if no event has come by its end.
+// The page asks for as much, and as often (proxy/dashboard/assets/daemon.js).
+const (
+	pageStatus  = "/_botwired/status?namespaces=100"
+	pageHistory = "/_botwired/history"
+	pagePending = "/_botwired/pending?limit=200"
+
+	pageStatusEvery  = time.Second
+	pageHistoryEvery = 10 * time.Second
+	// pageRest is how many times as long as an answer took the page waits at least.
+	pageRest = 10
+	// pageHistoryFirst is when openPage asks for the history first: so that each cell has its share of
+	// that, and more.
+	pageHistoryFirst = time.Second
+)
+
+// openedPage asks a daemon for what a page that is open asks for.
+type openedPage struct {
+	address string
+	client  *http.Client
+	work    sync.WaitGroup
+	reset   chan struct{} // the page has to read the pending writes anew
+
+	mu    sync.Mutex
+	err   error // the first
+	bytes int64 // of events
+}
+
+// openPage follows a daemon's events while a cell is measured, and asks for its status, its history and, where it
+// cannot follow, its pending writes, at the same intervals as the page. It fails the cell if an
+// answer is no success, or if no event has come by its end.
 func openPage(ctx context.Context, on *subject, wantsEvents bool) (*subject, error) {
-	following, leave := context.WithCancel(ctx)
-	opened, received := make(chan error, 1), make(chan int64, 1)
-	go func() {
-		n, err := follow(following, on.address, opened)
-		if err != nil {
-			opened <- err
-		}
-		received <- n
-	}()
-	if err := <-opened; err != nil {
+	ctx, leave := context.WithCancel(ctx)
+	transport := &http.Transport{}
+	p := &openedPage{address: on.address, client: &http.Client{Transport: transport}, reset: make(chan struct{}, 1)}
+	events, err := p.get(ctx, "/_botwired/events")
+	if err != nil {
 		leave()
 		return nil, err
 	}
+	p.reset <- struct{}{}
+	p.work.Go(func() { p.follow(events) })
+	p.work.Go(func() { p.repeat(ctx, pageStatus, 0, pageStatusEvery) })
+	p.work.Go(func() { p.repeat(ctx, pageHistory, pageHistoryFirst, pageHistoryEvery) })
+	p.work.Go(func() { p.readAnew(ctx) })
 	check := on.done
 	on.done = func(ctx context.Context) error {
 		leave()
-		var err error
-		if n := <-received; wantsEvents && n < leastEvents {
-			err = fmt.Errorf("the page has received %d bytes of events", n)
+		p.work.Wait()
+		transport.CloseIdleConnections()
+		err := p.err
+		if wantsEvents && p.bytes < leastEvents {
+			err = errors.Join(err, fmt.Errorf("the page has received %d bytes of events", p.bytes))
 		}
 		if check != nil {
 			err = errors.Join(err, check(ctx))
@@ -39,24 +73,72 @@ func openPage(ctx context.Context, on *subject, wantsEvents bool) (*subject, err
 	return on, nil
 }
 
-// follow reads a daemon's events until ctx ends, and returns how many bytes that were. It says on
-// opened that they have begun, and nothing if it returns an error.
-func follow(ctx context.Context, address string, opened chan<- error) (bytes int64, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/_botwired/events", http.NoBody)
+// get returns the body of a 200.
+func (p *openedPage) get(ctx context.Context, path string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.address+path, http.NoBody)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := p.client.Do(req)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("events: HTTP %d", resp.StatusCode)
+		return nil, errors.Join(fmt.Errorf("%s: HTTP %d", path, resp.StatusCode), resp.Body.Close())
 	}
-	opened <- nil
-	bytes, _ = io.Copy(io.Discard, resp.Body) // until the page is closed
-	return bytes, nil
+	return resp.Body, nil
+}
+
+// read makes one request, and returns how long the answer took.
+func (p *openedPage) read(ctx context.Context, path string) time.Duration {
+	began := time.Now()
+	body, err := p.get(ctx, path)
+	if err == nil {
+		_, err = io.Copy(io.Discard, body)
+		err = errors.Join(err, body.Close())
+	}
+	if err != nil && ctx.Err() == nil { // else the page was closed
+		p.mu.Lock()
+		p.err = errors.Join(p.err, err)
+		p.mu.Unlock()
+	}
+	return time.Since(began)
+}
+
+// repeat makes a request again and again until the page is closed.
+func (p *openedPage) repeat(ctx context.Context, path string, first, every time.Duration) {
+	for wait := first; sleep(ctx, wait) == nil; {
+		wait = max(every, pageRest*p.read(ctx, path))
+	}
+}
+
+// readAnew reads the pending writes at first, and after each reset.
+func (p *openedPage) readAnew(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.reset:
+		}
+		if sleep(ctx, pageRest*p.read(ctx, pagePending)) != nil {
+			return
+		}
+	}
+}
+
+// follow reads the events until the page is closed.
+func (p *openedPage) follow(events io.ReadCloser) {
+	defer events.Close()
+	lines := bufio.NewScanner(events)
+	for lines.Scan() {
+		p.bytes += int64(len(lines.Bytes())) + 1
+		if bytes.Equal(lines.Bytes(), []byte("event: reset")) {
+			select {
+			case p.reset <- struct{}{}:
+			default: // it is asked for already
+			}
+		}
+	}
 }
 
 // leastEvents is less than any event takes, with what a stream begins with.

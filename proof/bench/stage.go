@@ -16,7 +16,7 @@ type contender string
 // The contenders, in the order of the columns.
 const (
 	botwired contender = "botwired"
-	page     contender = "page" // botwired while a page follows its events
+	page     contender = "page" // botwired while a page is open: see openPage
 	bare     contender = "bare"
 	redis    contender = "redis"
 	upstream contender = "upstream"
