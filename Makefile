@@ -185,6 +185,10 @@ promtool: build ## Check the alert rules and the daemon's metrics with Prometheu
 e2e: ## Run BotWire's own clients, Python and Node, against the daemon
 	proof/e2e/run
 
+.PHONY: shells
+shells: build ## Complete command lines in bash, zsh and fish, with Tab
+	proof/e2e/shells
+
 # PAGE are words of the scenarios' names: only those run.
 .PHONY: page
 page: build ## Drive the dashboard in headless Chromium; screenshots in bin/page

@@ -42,6 +42,10 @@ func (e environment) spelling(name string) string {
 
 func (e environment) get(name string) string { return e.values[e.spelling(name)] }
 
+// ofCompletion are variables of cobra's, by which a shell's completion script and its user say what they want
+// to be offered. The scripts for fish and PowerShell set the first one.
+var ofCompletion = []string{"BOTWIRED_ACTIVE_HELP", "BOTWIRED_COMPLETION_DESCRIPTIONS"}
+
 // isInjected reports whether a variable describes a network service called botwired, or
 // botwired-something, to its neighbours. Kubernetes and compose links put such variables
 // into every container beside it.

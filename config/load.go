@@ -244,7 +244,10 @@ func (l *loader) readEnvironment() error {
 	}
 	for _, name := range l.env.names {
 		value := l.env.values[name]
-		if len(name) <= len(envPrefix) || name[:len(envPrefix)] != envPrefix || name == EnvFile || isInjected(name, value) {
+		if len(name) <= len(envPrefix) || name[:len(envPrefix)] != envPrefix {
+			continue
+		}
+		if name == EnvFile || isInjected(name, value) || slices.Contains(ofCompletion, name) {
 			continue
 		}
 		from := Source{Layer: FromEnvironment, Name: name}
