@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { launch, Visit } from "./browser.mjs";
+import { crowdIsServed } from "./crowd.mjs";
 import { scenarios } from "./scenarios.mjs";
 import { Daemon } from "./servers.mjs";
 import { furnish, look } from "./views.mjs";
@@ -90,6 +91,7 @@ async function main() {
       daemon.gate.set("open");
     }
     await check("a token is carried along", () => tokenIsCarried(browser));
+    await check("a crowd of 10,000 namespaces is served", () => crowdIsServed((crowd, scenario) => inVisit(browser, crowd.url, {}, scenario)));
     await furnish(daemon);
     for (const screen of SCREENS) {
       await check(`views at ${screen.width} pixels, ${screen.colorScheme}${screen.searching ? ": no barriers" : ""}`, () => look(browser, daemon, screen));

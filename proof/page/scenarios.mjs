@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import http from "node:http";
 import { once } from "node:events";
+import { allOfANamespace, copiesAs } from "./decisions.mjs";
 
 const OUTAGE_SHOWN = 2000; // milliseconds
 
@@ -311,9 +312,11 @@ export const scenarios = [
   ["an outage is shown within 2 s", outageIsShown],
   ["a dead letter is retried by a click", deadLetterIsRetried],
   ["a conflict is decided by a click", conflictIsDecided],
+  ["all dead letters of a namespace are retried, and discarded", allOfANamespace],
   ["an entry is edited", entryIsEdited],
   ["an edit overwrites nothing unseen", editOverwritesNothingUnseen],
   ["an entry is made, and deleted", entryIsMadeAndDeleted],
+  ["an entry is copied as curl, Python and MCP", copiesAs],
   ["a value that holds <script> is inert", valuesAreInert],
   ["a page of another origin learns nothing", otherOriginLearnsNothing],
   ["the drill's audit is shown", drillIsShown],

@@ -30,6 +30,6 @@ export function CopyAs({ entry, close }) {
       <${Segments} label="Copy as" options=${Object.keys(RECIPES).map((name) => [name, name])} chosen=${kind} choose=${setKind} />
       <pre class="recipe" tabindex="0">${text}</pre>
       <p class="note">${NOTES[kind]}</p>
-      <footer><button type="button" onClick=${close}>Close</button><${CopyButton} text=${text} className="primary" /></footer>
+      <footer><button type="button" onClick=${close}>Close</button><${CopyButton} key=${kind} text=${text} className="primary" /></footer>
     <//>`;
 }
