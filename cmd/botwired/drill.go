@@ -46,7 +46,8 @@ func newDrillCommand(p *process, settings *settingFlags) *cobra.Command {
 			"throttles and lies, and the daemon is killed and started again. The audit says what they saw, and what has\n" +
 			"become of every acknowledged write. Neither your daemon nor your upstream has a part in it.\n\n" +
 			"With --live it is the running daemon: upstream goes away and throttles for the namespace botwired-drill\n" +
-			"only. Other namespaces notice nothing. The drill deletes its entries at the end.\n\n" +
+			"only. Other namespaces notice nothing. The drill deletes its entries at the end. A write that has failed\n" +
+			"waits for its next attempt, as in a real outage: that may add some seconds.\n\n" +
 			"Exit 0 if the books balance and nothing was wrong, 1 if anything was.",
 		Example: "  botwired drill\n" +
 			"  botwired drill --for 2m --seed 7 --json > audit.json\n" +

@@ -32,6 +32,9 @@ const (
 	liveLinger = liveSettle / 10
 	// liveRetryAfter is what throttled requests are told to wait.
 	liveRetryAfter = time.Second
+	// liveEnd is the part of a drill's time, in tenths, that the steps leave to what comes after them:
+	// a write that has failed waits for its next attempt, and a throttled one for liveRetryAfter.
+	liveEnd = 2
 	// leftoverAfter is the age from which an entry in the drill's namespace is what a drill has
 	// left that was cut off, perhaps another host's.
 	leftoverAfter = time.Hour
@@ -71,7 +74,7 @@ func (l *liveDrill) run(ctx context.Context, r proxy.DrillRequest, emit func(eve
 	_, err := drill.Run(ctx, drill.Options{
 		Daemon: daemon, Upstream: &liveUpstream{l.engine, r.Namespace}, Steps: liveSteps, Namespace: r.Namespace,
 		Prefix: strings.ToLower(rand.Text()[:8]) + "-", Clients: liveClients, Keys: liveKeys, Operations: liveOperations,
-		StepLasts: r.Lasts / time.Duration(len(liveSteps)), SettleWithin: liveSettle, CleanUp: true, Seed: r.Seed, Live: true,
+		StepLasts: r.Lasts * (10 - liveEnd) / 10 / time.Duration(len(liveSteps)), SettleWithin: liveSettle, CleanUp: true, Seed: r.Seed, Live: true,
 		Report: func(e drill.Event) { emit(e) },
 	})
 	return err
