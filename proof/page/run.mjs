@@ -8,7 +8,7 @@ import { launch, Visit } from "./browser.mjs";
 import { crowdIsServed } from "./crowd.mjs";
 import { scenarios } from "./scenarios.mjs";
 import { Daemon } from "./servers.mjs";
-import { furnish, look } from "./views.mjs";
+import { FRESH, furnish, look, VIEWS } from "./views.mjs";
 
 const TOKEN = "a/token+of:the@page";
 
@@ -81,6 +81,16 @@ async function tokenIsCarried(browser) {
   }
 }
 
+async function freshIsShown(browser) {
+  const daemon = new Daemon();
+  try {
+    await daemon.start();
+    for (const screen of SCREENS) await look(browser, daemon, FRESH, screen);
+  } finally {
+    await daemon.stop();
+  }
+}
+
 async function main() {
   const browser = await launch();
   const daemon = new Daemon();
@@ -92,9 +102,10 @@ async function main() {
     }
     await check("a token is carried along", () => tokenIsCarried(browser));
     await check("a crowd of 10,000 namespaces is served", () => crowdIsServed((crowd, scenario) => inVisit(browser, crowd.url, {}, scenario)));
+    await check("views of a fresh daemon", () => freshIsShown(browser));
     await furnish(daemon);
     for (const screen of SCREENS) {
-      await check(`views at ${screen.width} pixels, ${screen.colorScheme}${screen.searching ? ": no barriers" : ""}`, () => look(browser, daemon, screen));
+      await check(`views at ${screen.width} pixels, ${screen.colorScheme}${screen.searching ? ": no barriers" : ""}`, () => look(browser, daemon, VIEWS, screen));
     }
   } finally {
     await daemon.stop();

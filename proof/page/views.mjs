@@ -2,7 +2,7 @@
 // and on both sizes of a screen. Each is also drawn, for a person to look at.
 
 import assert from "node:assert/strict";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Visit } from "./browser.mjs";
 
@@ -19,8 +19,14 @@ const CHAT = JSON.stringify([
 const PROFILE = JSON.stringify({ name: "Ada", languages: ["en", "fr"], score: 0.93, active: true, since: null, pets: [{ kind: "cat", name: "Mephisto" }] });
 const LONG = "support-bot-eu-central-production-tenant-0000000000000042-memory";
 
-// VIEWS are the place of each, and what is there once it has been read.
-const VIEWS = {
+// AUDITED are the events of a drill that was run: curl -N -X POST http://127.0.0.1:2689/_botwired/drill
+const AUDITED = readFileSync(join(import.meta.dirname, "drill.jsonl"));
+
+const DRILL = "Run the drill";
+
+// VIEWS are the place of each, what is there once it has been read, and what a person clicks then, with what
+// that shows.
+export const VIEWS = {
   overview: ["", ".write"],
   namespaces: ["memory", ".namespaces .rows a"],
   entries: ["memory/chats", ".entries .rows a"],
@@ -28,7 +34,16 @@ const VIEWS = {
   json: ["memory/chats/profile", ".json-name"],
   "long-names": [`memory/${LONG}`, ".entries .rows a"],
   "dead-letters": ["dead-letters", ".letter"],
+  conflict: ["dead-letters", ".letter .chip.superseded", "Compare and decide", ".compared .differs"],
   drill: ["drill", ".drill"],
+  audit: ["drill", ".drill", DRILL, ".verdict"],
+};
+
+// FRESH are those of a daemon that knows nothing yet.
+export const FRESH = {
+  "fresh-overview": ["", ".flow"],
+  "fresh-memory": ["memory", ".namespaces .empty-title"],
+  "fresh-dead-letters": ["dead-letters", ".empty-title"],
 };
 
 // furnish gives the views something to show.
@@ -37,6 +52,11 @@ export async function furnish(daemon) {
   await daemon.write("chats/profile", PROFILE);
   for (let i = 1; i <= 12; i++) await daemon.write(`notes/note-${i}`, `Note ${i}`);
   await daemon.write(`${LONG}/${"a.very-long_key.".repeat(8)}`, "long");
+  await daemon.flush();
+  daemon.gate.set("shut");
+  await daemon.write("chats/mood", JSON.stringify({ mood: "calm", energy: 0.4, notes: ["slept well"] }));
+  await daemon.writeUpstream("chats/mood", JSON.stringify({ mood: "curious", energy: 0.4, notes: ["slept well", "read a paper"] }));
+  daemon.gate.set("open");
   await daemon.flush();
   daemon.gate.set("refusing");
   await daemon.write("chats/refused", PROFILE);
@@ -52,15 +72,26 @@ async function notWider(page) {
   assert.ok(content <= screen, `the page is ${content} pixels wide on a screen of ${screen}`);
 }
 
+// clickFor clicks a button, and waits for what that shows. A drill is answered with AUDITED: the browser asks past
+// its cache while somebody else answers, so nobody does so otherwise.
+async function clickFor(visit, button, outcome) {
+  const drills = button === DRILL;
+  if (drills) await visit.page.route("**/_botwired/drill", (route) => route.fulfill({ contentType: "application/jsonl", body: AUDITED }));
+  await visit.click(button);
+  await visit.page.locator(outcome).first().waitFor();
+  if (drills) await visit.page.unrouteAll();
+}
+
 // look visits every view at a size and in a scheme, and searches it for barriers if it is told so.
-export async function look(browser, daemon, { width, height, colorScheme, searching }) {
+export async function look(browser, daemon, views, { width, height, colorScheme, searching }) {
   mkdirSync(FOLDER, { recursive: true });
   const visit = await Visit.open(browser, { viewport: { width, height }, colorScheme });
   try {
-    for (const [name, [place, sign]] of Object.entries(VIEWS)) {
+    for (const [name, [place, sign, button, outcome]] of Object.entries(views)) {
       await visit.go(daemon.url, place);
       await visit.live();
       await visit.page.locator(sign).first().waitFor();
+      if (button) await clickFor(visit, button, outcome);
       await visit.page.screenshot({ path: join(FOLDER, `${name}-${width}-${colorScheme}.png`), fullPage: true });
       await notWider(visit.page);
       if (searching) assert.deepEqual(await visit.barriers(), [], `${name} has barriers`);
