@@ -65,8 +65,11 @@ async function tokenIsCarried(browser) {
     await daemon.start("--auth-token-file", file);
     await inVisit(browser, daemon.url, {}, async (visit) => {
       visit.expect(/401/);
-      const answer = await visit.page.goto(`${daemon.url}/_botwired/`);
-      assert.equal(answer.status(), 401);
+      const answer = await visit.page.goto(`${daemon.url}/_botwired/`).catch((error) => {
+        if (!error.message.includes("ERR_INVALID_AUTH_CREDENTIALS")) throw error;
+        return null; // Chromium asks for the password, where its headless shell shows the answer
+      });
+      if (answer) assert.equal(answer.status(), 401);
     });
     const withPassword = daemon.url.replace("//", `//x:${encodeURIComponent(TOKEN)}@`);
     for (const [base, options] of [[daemon.url, { httpCredentials: { username: "x", password: TOKEN } }], [withPassword, {}]]) {
@@ -85,7 +88,7 @@ async function freshIsShown(browser) {
   const daemon = new Daemon();
   try {
     await daemon.start();
-    for (const screen of SCREENS) await look(browser, daemon, FRESH, screen);
+    for (const screen of SCREENS.filter((s) => s.searching)) await look(browser, daemon, FRESH, screen);
   } finally {
     await daemon.stop();
   }

@@ -40,7 +40,7 @@ function Letter({ letter, changed }) {
       ${error && html`<p class="problem" role="alert">${error.message} ${error.status === 409 && "Compare the two values to decide."}</p>`}
       <div class="actions">
         ${!conflict && html`<button type="button" class="primary" disabled=${busy} onClick=${() => retry()}>Retry</button>`}
-        <button type="button" class=${conflict ? "primary" : ""} aria-expanded=${deciding} onClick=${() => decide(!deciding)}>
+        <button type="button" class=${conflict && !deciding ? "primary" : ""} aria-expanded=${deciding} onClick=${() => decide(!deciding)}>
           ${deciding ? "Hide the values" : conflict ? "Compare and decide" : "Compare with what is there"}
         </button>
         ${!conflict && html`<button type="button" class="danger quiet" onClick=${() => discard(true)}>Discard</button>`}
