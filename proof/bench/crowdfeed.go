@@ -77,15 +77,7 @@ const mostEvent = 64 << 10
 // followCrowd returns once the daemon sends its events.
 func followCrowd(ctx context.Context, address string) (*crowdFeed, error) {
 	following, leave := context.WithCancel(ctx)
-	req, err := http.NewRequestWithContext(following, http.MethodGet, "http://"+address+"/_botwired/events", http.NoBody)
-	if err != nil {
-		leave()
-		return nil, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = errors.Join(fmt.Errorf("events: HTTP %d", resp.StatusCode), resp.Body.Close())
-	}
+	events, err := open(following, http.DefaultClient, address, "/_botwired/events")
 	if err != nil {
 		leave()
 		return nil, err
@@ -93,8 +85,8 @@ func followCrowd(ctx context.Context, address string) (*crowdFeed, error) {
 	f := &crowdFeed{leave: leave, ended: make(chan struct{}), waiting: make(map[string]time.Time)}
 	go func() {
 		defer close(f.ended)
-		defer resp.Body.Close()
-		f.end(f.read(sse.NewReader(resp.Body, mostEvent)))
+		defer events.Close()
+		f.end(f.read(sse.NewReader(events, mostEvent)))
 	}()
 	return f, nil
 }

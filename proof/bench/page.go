@@ -39,9 +39,9 @@ type openedPage struct {
 	bytes int64 // of events
 }
 
-// openPage follows a daemon's events while a cell is measured, and asks for its status, its history and, where it
-// cannot follow, its pending writes, at the same intervals as the page. It fails the cell if an
-// answer is no success, or if no event has come by its end.
+// openPage follows a daemon's events while a cell is measured, and asks for its status, its history
+// and, where it cannot follow, its pending writes, at the same intervals as the page. It fails the
+// cell if an answer is no success, or if no event has come by its end.
 func openPage(ctx context.Context, on *subject, wantsEvents bool) (*subject, error) {
 	ctx, leave := context.WithCancel(ctx)
 	transport := &http.Transport{}
@@ -73,13 +73,17 @@ func openPage(ctx context.Context, on *subject, wantsEvents bool) (*subject, err
 	return on, nil
 }
 
-// get returns the body of a 200.
 func (p *openedPage) get(ctx context.Context, path string) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.address+path, http.NoBody)
+	return open(ctx, p.client, p.address, path)
+}
+
+// open returns the body of a 200, as it comes.
+func open(ctx context.Context, client *http.Client, address, path string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := p.client.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, err
 	}

@@ -62,16 +62,7 @@ func TestQuickRuns(t *testing.T) {
 	t.Run("crowd", func(t *testing.T) {
 		file := filepath.Join(dir, "crowd.json")
 		table := run(t, "crowd", "-json", file)
-		var r crowdReport
-		readJSON(t, file, &r)
-		for _, f := range r.Requests {
-			if f.Bytes <= 0 || f.Median <= 0 || f.Worst < f.Median || !strings.Contains(table, "`"+f.Path+"`") {
-				t.Errorf("%+v", f)
-			}
-		}
-		if len(r.Requests) != 13 || r.Live.Writes == 0 || r.Live.Event.Median <= 0 || r.Live.Put.Worst < r.Live.Put.Median {
-			t.Errorf("%d requests, %+v", len(r.Requests), r.Live)
-		}
+		checkCrowd(t, file, table)
 	})
 	t.Run("growth", func(t *testing.T) {
 		if _, err := os.Stat("/proc/self/status"); err != nil {
@@ -91,6 +82,20 @@ func TestQuickRuns(t *testing.T) {
 		}
 		wantXML(t, plot)
 	})
+}
+
+func checkCrowd(t *testing.T, file, table string) {
+	t.Helper()
+	var r crowdReport
+	readJSON(t, file, &r)
+	for _, f := range r.Requests {
+		if f.Bytes <= 0 || f.Median <= 0 || f.Worst < f.Median || !strings.Contains(table, "`"+f.Path+"`") {
+			t.Errorf("%+v", f)
+		}
+	}
+	if len(r.Requests) != 13 || r.Live.Writes == 0 || r.Live.Event.Median <= 0 || r.Live.Put.Worst < r.Live.Put.Median {
+		t.Errorf("%d requests, %+v", len(r.Requests), r.Live)
+	}
 }
 
 func readJSON(t *testing.T, name string, into any) {
