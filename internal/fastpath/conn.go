@@ -42,8 +42,9 @@ type conn struct {
 	began    time.Time // when the first byte of a partial request was waited for
 	readBy   time.Time // the read deadline, zero if it is not known
 	writeBy  time.Time
-	served   bool   // whether a request has been answered
-	admitted caller // the caller that the guard let in last
+	lookBy   time.Time // when the last look for a request ends, once the server is closing
+	served   bool      // whether a request has been answered
+	admitted caller    // the caller that the guard let in last
 }
 
 // caller is the part of a simple request that the guard decides by, and when it did, by
@@ -112,7 +113,7 @@ func (c *conn) serve() next {
 func (c *conn) answer(size int) next {
 	c.began = time.Time{}
 	var later Later
-	if !c.server.closing.Load() && c.admit() {
+	if !c.server.ending.Load() && c.admit() {
 		c.request.Date = c.server.date()
 		var out []byte
 		if out, later = c.server.opts.Answer(&c.request, c.out); out != nil {

@@ -13,6 +13,12 @@ const (
 	firstBuffer = 4 << 10
 	// leastRoom is how much of a buffer, in bytes, has to be free for reading.
 	leastRoom = 1 << 10
+	// lastLook is how long a connection may still bring its next request once the server is
+	// closing, and firstLook how long a new one may bring its first: the caller may have sent
+	// it just before. A connection that is closed with a request unread is a broken one to its
+	// caller.
+	lastLook  = 20 * time.Millisecond
+	firstLook = 250 * time.Millisecond
 )
 
 // longAgo as a deadline ends a read at once.
@@ -27,8 +33,8 @@ func (c *conn) receive(p part) bool {
 		if !c.setReadDeadline(p) {
 			return false
 		}
-		if p != noBody && c.server.closing.Load() {
-			return false // Shutdown's own deadline may have been overwritten just now
+		if p != noBody && c.server.closing.Load() && !c.look() {
+			return false
 		}
 		n, err := c.net.Read(c.buf[len(c.in):cap(c.buf)])
 		c.in = c.buf[:len(c.in)+n]
@@ -37,10 +43,25 @@ func (c *conn) receive(p part) bool {
 			return c.wake()
 		case p == noBody && errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(c.readBy):
 			c.readBy = time.Time{} // Shutdown woke this up: the rest of a body may still come
+		case p != noBody && errors.Is(err, os.ErrDeadlineExceeded) && c.server.closing.Load():
+			c.readBy = time.Time{} // Shutdown woke this up: a request may have come meanwhile
 		default:
 			return false
 		}
 	}
+}
+
+// look gives the caller of a server that closes the last time for a request; false when it is
+// over.
+func (c *conn) look() bool {
+	now := time.Now()
+	if c.lookBy.IsZero() {
+		c.lookBy = now.Add(lastLook)
+		if !c.served {
+			c.lookBy = now.Add(firstLook)
+		}
+	}
+	return now.Before(c.lookBy) && c.net.SetReadDeadline(c.lookBy) == nil
 }
 
 // makeRoom puts in at the start of a buffer with room behind it. All whole requests in

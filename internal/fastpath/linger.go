@@ -68,6 +68,9 @@ func (s *Server) handleBorrowed(w http.ResponseWriter, r *http.Request) {
 		// The request may have a Content-Length too: net/http does not say.
 		w.Header().Set("Connection", "close")
 	}
+	if s.ending.Load() && r.Header.Get("Upgrade") == "" {
+		w.Header().Set("Connection", "close")
+	}
 	b.handling.Store(true)
 	defer b.handling.Store(false)
 	if r.Body == http.NoBody {

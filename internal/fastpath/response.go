@@ -59,7 +59,7 @@ func (w *response) finish() {
 // appendHead appends the status line and the header to the connection's out.
 func (w *response) appendHead(length int) {
 	server := w.conn.server
-	if server.closing.Load() {
+	if server.ending.Load() {
 		w.sent.Set("Connection", "close")
 	}
 	w.last = w.sent.Get("Connection") == "close"

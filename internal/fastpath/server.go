@@ -64,6 +64,7 @@ type Server struct {
 	handler http.Handler // http's calls it too
 	handoff *handoff
 	closing atomic.Bool
+	ending  atomic.Bool   // every answer is the last one on its connection
 	admits  atomic.Uint64 // how often Readmit was called
 	// base is the context of all requests; cancel ends it.
 	base     func() context.Context
@@ -73,7 +74,8 @@ type Server struct {
 	mu       sync.Mutex // guards what follows
 	listener net.Listener
 	conns    map[*conn]struct{}
-	gone     chan struct{} // closed when closing and conns is empty
+	gone     chan struct{} // closed when closing, and accepting is over, and conns is empty
+	accepts  bool          // Serve accepts connections
 	room     sync.Cond     // a connection has ended or rests, or the server is closing
 	evicting bool          // a connection that was closed for a newcomer has yet to end
 
@@ -98,8 +100,22 @@ func New(listener net.Listener, opts Options) *Server {
 // [http.ErrServerClosed]. Any other error leaves the connections that there are.
 func (s *Server) Serve() error {
 	go func() { _ = s.http.Serve(s.handoff) }() // it ends only because the server is closed
+	s.mu.Lock()
+	s.accepts = true
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.accepts = false
+		s.closeGone()
+	}()
 	return s.accept()
 }
+
+// EndConnections has every answer from now on say that its connection ends with it
+// (Connection: close), and accepts new connections all the same. A caller that sends its next
+// request opens a connection for it, and none finds the one that it has just used closed.
+func (s *Server) EndConnections() { s.ending.Store(true) }
 
 // accept waits while the process has no file descriptors left: some will come free.
 func (s *Server) accept() error {
@@ -135,16 +151,14 @@ func isPassing(err error) bool {
 	return false
 }
 
+// start serves a connection. Its caller may have sent a request already, so that a server that
+// closes serves it too: closing the listener ends the connections that come.
 func (s *Server) start(accepted net.Conn) {
 	c := &conn{server: s, net: accepted}
 	c.idleSince.Store(time.Now().UnixNano())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.makeWay()
-	if s.closing.Load() {
-		_ = accepted.Close() // no request on it has been read
-		return
-	}
 	s.conns[c] = struct{}{}
 	go c.run()
 }
@@ -161,13 +175,14 @@ func (s *Server) forget(c *conn) {
 		s.evicting = false
 	}
 	s.room.Broadcast()
-	if s.closing.Load() && len(s.conns) == 0 {
-		s.closeGone()
-	}
+	s.closeGone()
 }
 
-// closeGone closes gone once. The caller holds mu.
+// closeGone closes gone once, if no connection is left and none comes. The caller holds mu.
 func (s *Server) closeGone() {
+	if !s.closing.Load() || s.accepts || len(s.conns) > 0 {
+		return
+	}
 	select {
 	case <-s.gone:
 	default:
@@ -177,7 +192,7 @@ func (s *Server) closeGone() {
 
 // Shutdown stops listening, lets the requests under way be answered, and returns when
 // all connections are closed, or ctx's error. A connection on which not even the head of
-// a request has come whole is closed at once.
+// a request has come whole is closed after lastLook.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.stop(func(c *conn) error {
 		if c.away.Load() {
@@ -206,6 +221,7 @@ func (s *Server) Close() error {
 
 // stop closes the listener, the first time, and calls do for all connections.
 func (s *Server) stop(do func(*conn) error) (err error) {
+	s.ending.Store(true)
 	if !s.closing.Swap(true) {
 		err = s.listener.Close()
 	}
@@ -215,9 +231,7 @@ func (s *Server) stop(do func(*conn) error) (err error) {
 	for c := range s.conns {
 		_ = do(c) // it fails if the connection has ended, which is as good
 	}
-	if len(s.conns) == 0 {
-		s.closeGone()
-	}
+	s.closeGone()
 	return err
 }
 

@@ -1,0 +1,73 @@
+package fastpath_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A request that its caller has sent as the server began to close is answered: on a
+// connection in use, and on one that has just been accepted.
+func TestShutdownAnswersWhatHasBeenSent(t *testing.T) {
+	for name, test := range map[string]struct {
+		before string // the request that the connection has had
+		after  time.Duration
+	}{
+		"in use":        {request("GET", "/memory/quick/k", ""), 10 * time.Millisecond},
+		"lent and back": {request("GET", "/other", ""), 10 * time.Millisecond},
+		"new":           {"", 200 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := start(t, nil)
+				c := w.dial(t)
+				if test.before != "" {
+					exchange(t, c, test.before, 1)
+				}
+				synctest.Wait()
+				down := make(chan error, 1)
+				go func() { down <- w.server.Shutdown(context.Background()) }()
+				time.Sleep(test.after)
+				wantLastAnswer(t, c, request("PUT", "/memory/quick/k", "abc"))
+				if err := <-down; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// The server goes on accepting while it ends each connection with an answer.
+func TestEndConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, nil)
+		fast, lent, given := w.dial(t), w.dial(t), w.dial(t)
+		exchange(t, fast, request("GET", "/memory/quick/k", ""), 1)
+		exchange(t, lent, request("GET", "/other", ""), 1)
+		exchange(t, given, chunked, 1)
+		w.server.EndConnections()
+		time.Sleep(time.Minute) // nobody closes a connection before it has had its answer
+		wantLastAnswer(t, fast, request("GET", "/memory/quick/k", ""))
+		wantLastAnswer(t, lent, request("GET", "/other", ""))
+		wantLastAnswer(t, given, chunked)
+		for _, text := range []string{request("GET", "/memory/later/k", ""), request("GET", "/other", ""), chunked} {
+			wantLastAnswer(t, w.dial(t), text)
+		}
+	})
+}
+
+// wantLastAnswer makes a request whose answer says that the connection ends, and sees it end.
+func wantLastAnswer(t *testing.T, c net.Conn, text string) {
+	t.Helper()
+	if got := exchange(t, c, text, 1)[0]; !strings.Contains(got, "200 ") || !strings.Contains(got, "close=true") {
+		t.Errorf("the last answer is %s", got)
+	}
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the connection stays: %v", err)
+	}
+}
