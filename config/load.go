@@ -18,6 +18,13 @@ type Sources struct {
 	Environ  []string          // as of os.Environ
 	File     string            // the value of --config; "" leaves it to BOTWIRED_CONFIG and the default place
 	Defaults map[string]string // by setting name; they replace those of the table for one command
+	Socket   Socket            // that the service manager has passed to the process; the zero Socket if it has not
+}
+
+// Socket is a listener that a process has from its service manager.
+type Socket struct {
+	Address string // as the setting listen has it
+	Name    string // that the service manager gives it, such as botwired.socket
 }
 
 // Loaded is a configuration with the source of each of its values.
@@ -49,13 +56,14 @@ type Layer string
 // The layers, in ascending order of precedence.
 const (
 	FromDefault     Layer = "default"
+	FromSocket      Layer = "socket" // of the service manager
 	FromFile        Layer = "file"
 	FromEnvironment Layer = "environment"
 	FromFlag        Layer = "flag"
 )
 
-// String is "default", "file /path:3", "environment BOTWIRED_LISTEN" or
-// "flag --listen".
+// String is "default", "socket botwired.socket", "file /path:3", "environment
+// BOTWIRED_LISTEN" or "flag --listen".
 func (o Source) String() string {
 	switch {
 	case o.Name == "":
@@ -124,7 +132,7 @@ func newLoader(src Sources) *loader {
 }
 
 func (l *loader) load() error {
-	for _, layer := range []func() error{l.readDefaults, l.readFile, l.readEnvironment, l.readFlags, l.finish} {
+	for _, layer := range []func() error{l.readDefaults, l.readSocket, l.readFile, l.readEnvironment, l.readFlags, l.finish} {
 		if err := layer(); err != nil {
 			return err
 		}
@@ -174,6 +182,15 @@ func (l *loader) readDefaults() error {
 		}
 	}
 	return nil
+}
+
+// readSocket has the passed socket say where the daemon listens.
+func (l *loader) readSocket() error {
+	s, ok := find(l.table, "listen")
+	if l.src.Socket.Address == "" || !ok {
+		return nil
+	}
+	return l.assign(s, node{text: l.src.Socket.Address, raw: true}, Source{Layer: FromSocket, Name: l.src.Socket.Name})
 }
 
 func (l *loader) readFile() error {
@@ -299,6 +316,9 @@ func (l *loader) derive() {
 		_, replaced := l.src.Defaults[s.Name]
 		if s.derive != nil && !replaced && l.sources[s.Name].Layer == FromDefault {
 			s.derive(&l.config, l.places)
+			if s.Name == "data_dir" && l.places.unitDirectory(envStateDirectory) != "" {
+				l.sources[s.Name] = Source{Layer: FromEnvironment, Name: envStateDirectory}
+			}
 		}
 	}
 }

@@ -15,6 +15,14 @@ import (
 
 const application = "botwired"
 
+// The variables by which systemd names the directories of a unit: of StateDirectory=,
+// ConfigurationDirectory= and LoadCredential=.
+const (
+	envStateDirectory = "STATE_DIRECTORY"
+	envConfigDir      = "CONFIGURATION_DIRECTORY"
+	envCredentials    = "CREDENTIALS_DIRECTORY"
+)
+
 // maxFile bounds every file that Load reads, in bytes: a path that names a log or a device
 // by mistake must not fill the memory.
 const maxFile = 1 << 20
@@ -35,15 +43,41 @@ func (p places) in(base string) places {
 	return p
 }
 
-// configFile returns the default place of the configuration file, or "" if the user has no
-// home.
+// configFile returns the default place of the configuration file: in the unit's directory,
+// or else in the user's; "" if the user has no home.
 func (p places) configFile() string {
+	if dir := p.unitDirectory(envConfigDir); dir != "" {
+		return filepath.Join(dir, "config.yaml")
+	}
 	return below(p.platform("AppData", "XDG_CONFIG_HOME", ".config"), application, "config.yaml")
 }
 
-// stateDir returns the default of data_dir, or "" if the user has no home.
+// stateDir returns the default of data_dir: the unit's directory, or else one of the user's;
+// "" if the user has no home.
 func (p places) stateDir() string {
+	if dir := p.unitDirectory(envStateDirectory); dir != "" {
+		return dir
+	}
 	return below(p.platform("LocalAppData", "XDG_STATE_HOME", ".local", "state"), application)
+}
+
+// unitDirectory returns the directory that systemd has made for botwired: the unit's own if it is
+// called botwired, or else one below it, as the unit may be another program's. It returns ""
+// outside of such a unit.
+func (p places) unitDirectory(variable string) string {
+	dirs := filepath.SplitList(p.getenv(variable))
+	if p.goos != "linux" || len(dirs) == 0 {
+		return ""
+	}
+	for _, dir := range dirs {
+		if filepath.IsAbs(dir) && filepath.Base(dir) == application {
+			return filepath.Clean(dir)
+		}
+	}
+	if !filepath.IsAbs(dirs[0]) {
+		return ""
+	}
+	return filepath.Join(dirs[0], application)
 }
 
 // platform returns the platform's directory for a kind of file, or "". On Windows a

@@ -47,7 +47,7 @@ func Reload(running, next *Loaded) (*Reloaded, error) {
 	}
 	resolveOverrides(&l.config, l.places)
 	out.Loaded = l.loaded()
-	out.Loaded.File = next.File
+	out.Loaded.File, out.Loaded.Warnings = next.File, next.Warnings
 	for i := range out.Loaded.Values {
 		out.Loaded.Values[i].Default = next.Values[i].Default // which knows the user's home
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -43,7 +44,7 @@ func readToken(name string) (string, error) {
 // other users may read is not refused: secrets mounted into containers commonly have
 // mode 0444, and no other user is in there.
 func (c *Config) tokenWarning(p places) string {
-	if c.Auth.TokenFile == "" || p.goos == "windows" {
+	if c.Auth.TokenFile == "" || p.goos == "windows" || p.isCredential(c.Auth.TokenFile) {
 		return ""
 	}
 	info, err := os.Stat(c.Auth.TokenFile)
@@ -52,4 +53,11 @@ func (c *Config) tokenWarning(p places) string {
 	}
 	return fmt.Sprintf("auth.token_file: %s has mode %04o, so other users of this machine can read it; 0600 is enough",
 		c.Auth.TokenFile, info.Mode().Perm())
+}
+
+// isCredential reports whether systemd keeps a file for the unit alone. Its mode shows the mask
+// of an access control list as the group's rights.
+func (p places) isCredential(name string) bool {
+	dir := p.getenv(envCredentials)
+	return filepath.IsAbs(dir) && filepath.Dir(name) == filepath.Clean(dir)
 }

@@ -36,6 +36,11 @@ type NamespaceStats struct {
 	OldestSince  float64
 }
 
+// SyncUnderWay returns how long the present fsync of the journal's log has taken so far, with
+// all that belongs to it; 0 if nobody waits for one. It returns at once, also while the disk
+// hangs, and after Close.
+func SyncUnderWay(j *Journal) time.Duration { return j.store.SyncUnderWay() }
+
 // OldestAge is how long the oldest pending write has waited, 0 if there is none.
 func (s Stats) OldestAge() time.Duration {
 	if s.OldestSince == 0 {

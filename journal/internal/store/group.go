@@ -2,6 +2,7 @@ package store
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -45,6 +46,21 @@ type pipeline struct {
 	// gathering is the group that the next sync makes durable, and syncing the one that
 	// a sync is under way for; nil if there is none. Guarded by order.
 	gathering, syncing *group
+	// syncSince is when the sync that is under way began, on processClock; 0 if there is none.
+	syncSince atomic.Int64
+}
+
+// processClock begins at 1: no time on it is 0.
+var processClock = time.Now().Add(-1)
+
+// SyncUnderWay returns how long the sync that is under way has taken so far, 0 if there is
+// none. It waits for nobody: the holder of order may hang in that sync.
+func (p *pipeline) SyncUnderWay() time.Duration {
+	since := p.syncSince.Load()
+	if since == 0 {
+		return 0
+	}
+	return time.Since(processClock) - time.Duration(since)
 }
 
 // group is what one sync makes durable: the changes of callers that wait at the same time.
@@ -173,8 +189,10 @@ func (p *pipeline) startSync() *group {
 	g := p.gathering
 	if g == nil || len(g.changes) == 0 {
 		p.syncing = nil
+		p.syncSince.Store(0)
 		return nil
 	}
+	p.syncSince.Store(int64(time.Since(processClock)))
 	g.err = p.beginSync(g)
 	p.gathering, p.syncing = nil, g
 	return g

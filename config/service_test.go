@@ -1,0 +1,64 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/botwired/botwired/config"
+)
+
+// A unit's directory is where the value of data_dir comes from, unless somebody sets it.
+func TestStateDirectoryIsASource(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("systemd's")
+	}
+	unit := []string{"HOME=/h", "STATE_DIRECTORY=/var/lib/botwired"}
+	for want, environ := range map[config.Source][]string{
+		{Layer: config.FromEnvironment, Name: "STATE_DIRECTORY"}:   unit,
+		{Layer: config.FromEnvironment, Name: "BOTWIRED_DATA_DIR"}: append(unit, "BOTWIRED_DATA_DIR=/elsewhere"),
+		{Layer: config.FromDefault}:                                unit[:1],
+	} {
+		if got := load(t, config.Sources{Environ: environ}).Source("data_dir"); got != want {
+			t.Errorf("%v: data_dir is from %v, want %v", environ, got, want)
+		}
+	}
+}
+
+// A passed socket says where the daemon listens, and is trusted as any other address.
+func TestSocketIsASource(t *testing.T) {
+	socket := config.Socket{Address: "127.0.0.1:2700", Name: "botwired.socket"}
+	loaded := load(t, config.Sources{Socket: socket})
+	if got := loaded.Config.Listen + " of " + loaded.Source("listen").String(); got != "127.0.0.1:2700 of socket botwired.socket" {
+		t.Errorf("listen is %s", got)
+	}
+	explicit := load(t, config.Sources{Socket: socket, Flags: map[string]string{"listen": "127.0.0.1:2701"}})
+	if got := explicit.Config.Listen + " of " + explicit.Source("listen").String(); got != "127.0.0.1:2701 of flag --listen" {
+		t.Errorf("listen is %s", got)
+	}
+	socket.Address = "0.0.0.0:2700"
+	if _, err := config.Load(config.Sources{Socket: socket}); err == nil {
+		t.Error("a socket off loopback needs no token")
+	}
+}
+
+// systemd shows the mask of an access control list as the group's rights: other users cannot
+// read a unit's credential.
+func TestACredentialIsNobodyElses(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "token")
+	if err := os.WriteFile(name, []byte(secret), 0o440); err != nil { //nolint:gosec // as systemd has it
+		t.Fatal(err)
+	}
+	flags := map[string]string{"auth.token_file": name}
+	if got := load(t, config.Sources{Flags: flags}).Warnings; len(got) != 1 && runtime.GOOS != "windows" {
+		t.Errorf("warnings about any other file: %q", got)
+	}
+	environ := []string{"CREDENTIALS_DIRECTORY=" + dir}
+	running := load(t, config.Sources{Flags: flags, Environ: environ})
+	reloaded, err := config.Reload(running, load(t, config.Sources{Flags: flags, Environ: environ}))
+	if err != nil || len(running.Warnings)+len(reloaded.Loaded.Warnings) > 0 {
+		t.Errorf("warnings about a credential: %q, %v", running.Warnings, err)
+	}
+}
