@@ -78,6 +78,7 @@ func (d *sidecar) openOrAnswer(ctx context.Context, c *config.Config, fatal func
 		return err
 	}
 	o := &opening{logger: d.logger, dir: c.DataDir, serve: sync.OnceFunc(serve)}
+	d.opening.Store(o)
 	d.door.now.Store(guard.New(guardOptions(c, token), o))
 	opened := make(chan error, 1)
 	go func() {

@@ -16,6 +16,7 @@ type reloader struct {
 	running *config.Loaded
 	level   *slog.LevelVar
 	sidecar *sidecar
+	unit    *unit
 	logger  *slog.Logger
 }
 
@@ -43,6 +44,7 @@ func (r *reloader) on(signals <-chan os.Signal) (stop func()) {
 // reload puts the settings in force that a running daemon can change, and logs which
 // others have another value now. If anything is wrong, all stays as it is.
 func (r *reloader) reload() {
+	defer r.unit.reloads()()
 	next, err := r.load()
 	var got *config.Reloaded
 	if err == nil {

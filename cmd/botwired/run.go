@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/service"
 )
 
 // Exit codes.
@@ -37,8 +38,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
+	manager := service.Inherit() // its variables are not for children
 	p := &process{
 		args:       args,
+		manager:    manager,
 		environ:    os.Environ(),
 		stdin:      os.Stdin,
 		stdout:     stdout,
@@ -63,6 +66,7 @@ type process struct {
 	now            func() time.Time
 	log            *logWriter  // a server's, between it and stderr; else nil
 	ignored        []os.Signal // by whoever started the process
+	manager        service.Inherited
 }
 
 func (p *process) run(ctx context.Context) int {
@@ -135,6 +139,17 @@ func (f *settingFlags) sources(defaults map[string]string) config.Sources {
 // loadWithDataDir is load for a command that uses the data directory.
 func (f *settingFlags) loadWithDataDir(defaults map[string]string) (*config.Loaded, error) {
 	loaded, err := f.load(defaults)
+	if err != nil {
+		return nil, err
+	}
+	return loaded, loaded.RequireDataDir()
+}
+
+// loadWithSocket is loadWithDataDir for a daemon that the service manager may have passed a socket.
+func (f *settingFlags) loadWithSocket(socket config.Socket) (*config.Loaded, error) {
+	sources := f.sources(nil)
+	sources.Socket = socket
+	loaded, err := config.Load(sources)
 	if err != nil {
 		return nil, err
 	}

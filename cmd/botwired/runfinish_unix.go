@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/service"
 )
 
 const (
@@ -41,7 +42,7 @@ func (b *beside) start(ctx context.Context) error {
 	}
 	defer log.Close()                                                                             // the daemon has its own
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), self, b.settings.daemonArguments()...) //nolint:gosec // botwired itself, with the flags of its caller
-	cmd.Env, cmd.Stderr = b.process.environ, log
+	cmd.Env, cmd.Stderr = service.Outside(b.process.environ), log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("botwired run cannot start the daemon: %s", reason(err))

@@ -39,6 +39,15 @@ const (
 	shortDrain   = 200 * time.Millisecond
 )
 
+// Where the listener outlives the daemon, callers come to the next one instead of being refused.
+// So nobody who is here may be cut off either: idleGrace is how long each caller on an open
+// connection has at least to hear, with an answer, that it ends, and waitsGrace how long those
+// under way may still wait for upstream.
+const (
+	idleGrace  = 500 * time.Millisecond
+	waitsGrace = time.Second
+)
+
 func newServeCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "serve",
@@ -54,7 +63,7 @@ func newServeCommand(p *process, settings *settingFlags) *cobra.Command {
 	settings.takes(cmd, allSettings()...)
 	unused := cmd.Flags().Bool(unusedFlag, false, "end when no botwired run uses the daemon any more")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return serve(cmd.Context(), func() (*config.Loaded, error) { return settings.loadWithDataDir(nil) }, *unused, p)
+		return serve(cmd.Context(), settings.loadWithSocket, *unused, p)
 	}
 	return cmd
 }
@@ -62,23 +71,31 @@ func newServeCommand(p *process, settings *settingFlags) *cobra.Command {
 // serve runs the daemon until ctx ends, and then stops it in the order in which
 // requests flow: callers, flusher, journal (contract 22). At SIGHUP it loads the
 // configuration anew. With unused it also ends when nobody uses it: see untilUnused.
-func serve(ctx context.Context, load func() (*config.Loaded, error), unused bool, p *process) (err error) {
+func serve(ctx context.Context, load func(config.Socket) (*config.Loaded, error), unused bool, p *process) (err error) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
-	loaded, err := load()
+	in, err := inherit(&p.manager)
 	if err != nil {
 		return err
 	}
+	loadHere := func() (*config.Loaded, error) { return in.load(load) }
+	loaded, err := loadHere()
+	if err != nil {
+		return errors.Join(err, in.close())
+	}
 	c, level := &loaded.Config, new(slog.LevelVar)
-	logger, listener, err := begin(ctx, loaded, level, p)
+	logger := beginLog(loaded, level, p)
+	defer in.notify(ctx, logger)()
+	listener, outlives, err := in.listen(ctx, loaded)
 	if err != nil {
 		return err
 	}
 	if err := refuseOwnAddress(ctx, c, listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	d := &sidecar{logger: logger, chain: via.New()}
+	d := &sidecar{logger: logger, chain: via.New(), outlived: outlives}
+	d.config.Store(c)
 	if _, socket := c.Socket(); !socket {
 		d.address = listener.Addr().String()
 	}
@@ -94,7 +111,9 @@ func serve(ctx context.Context, load func() (*config.Loaded, error), unused bool
 		BodyMatters: proxy.BodyMatters,
 		MaxConns:    connectionBound(openFilesLimit(), c.Upstream.Concurrency, logger),
 	})
-	d.readmit = server.Readmit
+	d.readmit, d.endConnections = server.Readmit, server.EndConnections
+	unit, endUnit := newUnit(ctx, in, d, listener, server.Crowded)
+	defer endUnit()
 	announce := sync.OnceFunc(func() {
 		logger.Info("listening", "address", listener.Addr().String(), "upstream", c.Upstream.URL, "data_dir", c.DataDir,
 			"version", buildVersion())
@@ -104,9 +123,10 @@ func serve(ctx context.Context, load func() (*config.Loaded, error), unused bool
 	if err := d.openOrAnswer(ctx, c, p.diskFailed, early); err != nil {
 		return errors.Join(d.stoppedEarly(ctx, err), server.Close())
 	}
-	stopReloading := (&reloader{load: load, running: loaded, level: level, sidecar: d, logger: logger}).on(hangups)
+	stopReloading := (&reloader{load: loadHere, running: loaded, level: level, sidecar: d, unit: unit, logger: logger}).on(hangups)
 	defer stopReloading()
 	announce()
+	unit.look()
 	if !unused {
 		d.isRead = func() { sayHow(p, c, listener.Addr(), d.token) }
 	}
@@ -119,6 +139,13 @@ func serve(ctx context.Context, load func() (*config.Loaded, error), unused bool
 // else. The reader of the log may go away, or stop reading: a server does not end with it,
 // nor wait for it.
 func begin(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, p *process) (*slog.Logger, net.Listener, error) {
+	logger := beginLog(loaded, level, p)
+	listener, err := listen(ctx, &loaded.Config)
+	return logger, listener, err
+}
+
+// beginLog is the part of begin that cannot fail.
+func beginLog(loaded *config.Loaded, level *slog.LevelVar, p *process) *slog.Logger {
 	signal.Ignore(syscall.SIGPIPE)
 	level.Set(levelOf(loaded.Config.Log))
 	logger := p.openLog(loaded.Config.Log, level)
@@ -128,8 +155,7 @@ func begin(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, p *
 	if runtime.GOOS == "windows" {
 		logger.Warn("botwired is tested on Linux: on Windows nothing has proved that a write outlives a power cut; docs/install.md says what else differs")
 	}
-	listener, err := listen(ctx, &loaded.Config)
-	return logger, listener, err
+	return logger
 }
 
 // diskFailed is what the journal calls when the disk fails: it ends the process at once,
@@ -197,16 +223,30 @@ func (d *sidecar) readJournal(ctx context.Context) error {
 // stop flushes, and serves until that is over: a caller must not be refused as long as
 // there is somebody who can take its write. It closes the listener last, and then flushes
 // the writes that it took meanwhile. All this takes no longer than the limit, of which the
-// last callers and their writes have a part (contract 22).
+// last callers and their writes have a part (contract 22). Where the listener outlives the
+// daemon, callers wait from then on: the last flush is short, and the next daemon has the rest.
 func (d *sidecar) stop(ctx context.Context, limit time.Duration, shutdown func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	d.proxy.BeginStop()
+	idle, last := time.After(0), limit
+	if d.outlived {
+		d.endConnections()
+		idle, last = time.After(idleGrace), callersGrace
+	}
 	flushed := d.drainWhileServing(ctx, limit-min(callersGrace, limit/callersShare))
-	d.proxy.EndWaits()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+	if d.outlived {
+		defer time.AfterFunc(waitsGrace, d.proxy.EndWaits).Stop()
+	} else {
+		d.proxy.EndWaits()
+	}
 	d.shutDown(ctx, shutdown)
 	if flushed.Pending == 0 {
-		flushed = sum(flushed, d.drain(ctx, limit))
+		flushed = sum(flushed, d.drain(ctx, last))
 	}
 	flushed.Pending = d.journal.Stats().Pending
 	d.logger.Info("stopped", "settled", flushed.Settled, "dead", flushed.Dead, "pending", flushed.Pending)

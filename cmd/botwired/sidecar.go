@@ -48,7 +48,8 @@ type sidecar struct {
 	watch   *identity.Watch
 	proxy   *proxy.Server
 	door    door
-	opened  atomic.Bool  // all of the above is there
+	opened  atomic.Bool // all of the above is there
+	opening atomic.Pointer[opening]
 	sent    atomic.Int64 // writes that upstream was sent
 	address string       // that the listener has; "" before it listens
 	chain   *via.Chain
@@ -59,7 +60,11 @@ type sidecar struct {
 	hasToken atomic.Bool
 	token    string // of configure's caller
 	readmit  func() // has the server ask the guard anew about callers that it knows
-	requota  func() // has the flusher go by other quotas
+	// outlived says that the service manager has a copy of the listener, which goes on taking
+	// callers after the daemon's end; endConnections has each of them hear that its connection ends.
+	outlived       bool
+	endConnections func()
+	requota        func() // has the flusher go by other quotas
 	// setHeaders gives the requests upstream other headers.
 	setHeaders func(http.Header)
 

@@ -43,6 +43,9 @@ func (s *Server) makeWay() {
 	}
 }
 
+// Crowded reports whether a newcomer waits because all connections are busy.
+func (s *Server) Crowded() bool { return s.crowded.Load() }
+
 // evict closes the idlest connection, if any is idle. The caller holds mu.
 func (s *Server) evict() bool {
 	var idlest *conn

@@ -71,6 +71,7 @@ var modules = map[string][]string{
 	"github.com/anishathalye/porcupine":                               {"proof/..."},
 	"go.uber.org/goleak":                                              {"proof/..."},
 	"pgregory.net/rapid":                                              {"proof/..."},
+	"github.com/coreos/go-systemd/v22":                                {"internal/service"},
 	"golang.org/x/term":                                               {"cmd/botwired"},
 	"github.com/creack/pty":                                           {"proof/..."},
 }

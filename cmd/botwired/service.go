@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/service"
+	"github.com/botwired/botwired/journal"
+)
+
+const (
+	// statusPause is the pause between two looks at what the service manager is to show.
+	statusPause = time.Second
+	// openingExtension is the time that the start gets with each look, until the daemon is ready:
+	// reading a large journal, or waiting for room on the disk, is no failure of the start.
+	openingExtension = 30 * time.Second
+	// stoppingMargin is what the stop gets beside flush.drain_timeout, to close the journal.
+	stoppingMargin = 10 * time.Second
+)
+
+// unit is the daemon towards its service manager, such as systemd. It says when the daemon is
+// ready, reloads or stops, shows how it does in one sentence, and gives a sign of life as long as
+// the daemon is alive: it answers its own livez by its own listener, and no sync of its journal
+// takes longer than half the manager's patience. A full disk, an upstream that is down and a long
+// start are no reason to restart it.
+type unit struct {
+	notifier *service.Notifier
+	watchdog time.Duration
+	logger   *slog.Logger
+	sidecar  *sidecar
+	listener net.Listener
+	crowded  func() bool // callers wait for others' answers
+	client   *http.Client
+
+	mu       sync.Mutex // guards what follows, and the order of what is told
+	ready    bool
+	stopping bool
+	shown    string // the sentence that the manager shows
+}
+
+// newUnit returns a unit and a function that ends it. Without a service manager it does nothing.
+func newUnit(ctx context.Context, in *inherited, d *sidecar, listener net.Listener, crowded func() bool) (u *unit, end func()) {
+	u = &unit{notifier: in.notifier, watchdog: in.manager.Watchdog, logger: d.logger, sidecar: d, listener: listener, crowded: crowded}
+	if !u.notifier.Active() {
+		return u, func() {}
+	}
+	u.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: u.dial}}
+	living, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	wg.Go(func() { u.attend(living) })
+	stopHearing := context.AfterFunc(ctx, u.stops)
+	return u, func() {
+		stopHearing()
+		stop()
+		wg.Wait()
+	}
+}
+
+// attend keeps the service manager informed, and begins with the signs of life once the daemon is
+// ready: before, the manager waits for none.
+func (u *unit) attend(ctx context.Context) {
+	tick := time.NewTicker(statusPause)
+	defer tick.Stop()
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	for watched := false; ; {
+		if u.look() && !watched {
+			watched = true
+			watching.Go(func() {
+				service.Watch(ctx, u.watchdog, u.alive, func() { u.notifier.Tell(service.Alive) }, u.dying)
+			})
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// look tells what has changed, and reports whether the daemon is ready or has been.
+func (u *unit) look() (ready bool) {
+	if !u.notifier.Active() {
+		return false
+	}
+	sentence, isReady := u.state()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var news []string
+	switch {
+	case u.stopping:
+		return u.ready
+	case !u.ready && isReady:
+		u.ready = true
+		news = append(news, service.Ready)
+	case !u.ready:
+		news = append(news, service.Extend(openingExtension))
+	}
+	if sentence != u.shown {
+		u.shown = sentence
+		news = append(news, service.Status(sentence))
+	}
+	if len(news) > 0 {
+		u.notifier.Tell(news...)
+	}
+	return u.ready
+}
+
+// state is how the daemon does in one sentence, and whether it is ready as readyz says. The
+// sentence has no figures: it changes only in kind.
+func (u *unit) state() (sentence string, ready bool) {
+	if !u.sidecar.opened.Load() {
+		if o := u.sidecar.opening.Load(); o != nil && o.full.Load() != nil {
+			return "Not ready: the disk is full. botwired goes on by itself when there is room.", false
+		}
+		return "Not ready: botwired is opening its journal.", false
+	}
+	switch err := u.sidecar.journal.Err(); {
+	case errors.Is(err, journal.ErrFull):
+		return "Writes are refused until the journal and its disk have room; reads and flushing go on.", false
+	case err != nil:
+		return "Writes are refused: the journal has failed.", false
+	}
+	switch u.sidecar.upstreamState().State {
+	case "down":
+		return "Ready. Upstream does not answer: writes are kept on this disk.", true
+	case "degraded":
+		return "Ready. Upstream fails now and then.", true
+	}
+	return "Ready.", true
+}
+
+// reloads tells that the configuration is being loaded anew; the returned function tells the end.
+func (u *unit) reloads() (done func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.ready || u.stopping {
+		return func() {} // the manager waits for something else
+	}
+	u.notifier.Tell(service.Reloading())
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.notifier.Tell(service.Ready, service.Status(u.shown))
+	}
+}
+
+// stops tells that the daemon is about to end, and how long it may take.
+func (u *unit) stops() {
+	drain := u.sidecar.config.Load().Flush.DrainTimeout
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.stopping = true
+	u.notifier.Tell(service.Stopping, service.Extend(drain+callersGrace+stoppingMargin),
+		service.Status("Stopping: botwired carries pending writes upstream; the rest stays on this disk."))
+}
+
+// alive fails if the daemon is not: see unit. While it stops, it has a time of its own.
+func (u *unit) alive(ctx context.Context) error {
+	if took := journal.SyncUnderWay(u.sidecar.journal); took > u.watchdog/2 {
+		return fmt.Errorf("the disk has not finished one write of the journal within %s", config.FormatDuration(took.Round(time.Second)))
+	}
+	u.mu.Lock()
+	stopping := u.stopping
+	u.mu.Unlock()
+	if stopping {
+		return nil
+	}
+	err := u.probe(ctx)
+	switch {
+	case err == nil, ctx.Err() != nil && u.crowded(),
+		errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE): // the daemon has none left, and goes on
+		return nil
+	}
+	return fmt.Errorf("the daemon does not answer itself: %w", err)
+}
+
+// dying logs why the service manager is about to restart the daemon.
+func (u *unit) dying(err error) {
+	u.logger.Error("the daemon may be stuck: if that lasts, it gives no sign of life, and the service manager restarts it", "error", err)
+}
+
+// probe asks the daemon whether it lives, as any caller would.
+func (u *unit) probe(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/_botwired/livez", nil)
+	if err != nil {
+		return err
+	}
+	answer, err := u.client.Do(request)
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("livez is %d", answer.StatusCode)
+	}
+	return errors.Join(err, answer.Body.Close())
+}
+
+// dial connects to the daemon's own listener.
+func (u *unit) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	at := u.listener.Addr()
+	address := at.String()
+	if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		address = net.JoinHostPort(loopbackLike(tcp.AddrPort().Addr().Unmap()).String(), fmt.Sprint(tcp.Port))
+	}
+	return new(net.Dialer).DialContext(ctx, at.Network(), address)
+}

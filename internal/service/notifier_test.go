@@ -1,0 +1,143 @@
+//go:build unix
+
+package service_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/botwired/botwired/internal/service"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// manager receives what is sent to a socket.
+func manager(t *testing.T, socket string) *net.UnixConn {
+	t.Helper()
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	t.Setenv("NOTIFY_SOCKET", socket)
+	return conn
+}
+
+func receive(t *testing.T, conn *net.UnixConn) string {
+	t.Helper()
+	buf := make([]byte, 1<<10)
+	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	n, err := conn.Read(buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(buf[:n])
+}
+
+// notifier runs one until end is called.
+func notifier(t *testing.T) (n *service.Notifier, end func()) {
+	t.Helper()
+	in := service.Inherit()
+	n = in.Notifier(slog.New(slog.DiscardHandler))
+	var wg sync.WaitGroup
+	wg.Go(func() { n.Run(context.Background()) })
+	end = sync.OnceFunc(func() { n.Close(); wg.Wait() })
+	t.Cleanup(end)
+	return n, end
+}
+
+func TestNotifications(t *testing.T) {
+	sockets := []string{filepath.Join(t.TempDir(), "notify")}
+	if runtime.GOOS == "linux" {
+		sockets = append(sockets, fmt.Sprintf("@botwired-test-%d", os.Getpid())) // an abstract one
+	}
+	for _, socket := range sockets {
+		t.Run(socket[:1], func(t *testing.T) {
+			conn := manager(t, socket)
+			n, end := notifier(t)
+			n.Tell(service.Ready, service.Status("one\ntwo"), service.Extend(time.Second))
+			if got := receive(t, conn); got != "READY=1\nSTATUS=one two\nEXTEND_TIMEOUT_USEC=1000000" {
+				t.Errorf("got %q", got)
+			}
+			n.Tell(service.Stopping)
+			end() // what is queued goes first
+			if got := receive(t, conn); got != "STOPPING=1" {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+// A manager that is not there, or does not read, holds up nobody.
+func TestManagersThatDoNotListen(t *testing.T) {
+	dir := t.TempDir()
+	for name, prepare := range map[string]func(t *testing.T){
+		"none":       func(t *testing.T) { t.Setenv("NOTIFY_SOCKET", "") },
+		"gone":       func(t *testing.T) { t.Setenv("NOTIFY_SOCKET", filepath.Join(dir, "gone")) },
+		"no socket":  func(t *testing.T) { t.Setenv("NOTIFY_SOCKET", dir) },
+		"too long":   func(t *testing.T) { t.Setenv("NOTIFY_SOCKET", "/"+strings.Repeat("x", 200)) },
+		"not a path": func(t *testing.T) { t.Setenv("NOTIFY_SOCKET", "vsock:2:1") },
+		"no reader":  func(t *testing.T) { manager(t, filepath.Join(dir, "unread")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			prepare(t)
+			n, end := notifier(t)
+			began := time.Now()
+			for range 10_000 {
+				n.Tell(service.Alive)
+			}
+			if took := time.Since(began); took > 500*time.Millisecond {
+				t.Errorf("10,000 notifications took their caller %s", took)
+			}
+			end()
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("the end took %s", took)
+			}
+		})
+	}
+}
+
+// Variables that make no sense, or are for another process, are none.
+func TestVariablesForOthers(t *testing.T) {
+	for name, env := range map[string]map[string]string{
+		"another process's": {"LISTEN_PID": "1", "LISTEN_FDS": "1", "WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"},
+		"malformed":         {"LISTEN_PID": "me", "LISTEN_FDS": "many", "WATCHDOG_USEC": "often"},
+		"negative":          {"LISTEN_PID": fmt.Sprint(os.Getpid()), "LISTEN_FDS": "-1", "WATCHDOG_USEC": "-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_USEC", "WATCHDOG_PID", "NOTIFY_SOCKET"} {
+				t.Setenv(name, env[name])
+			}
+			in := service.Inherit()
+			if len(in.Sockets) > 0 || in.Watchdog != 0 || in.Keeps() {
+				t.Errorf("inherited %+v", in)
+			}
+			if (in.Complaint == nil) != (name == "another process's") {
+				t.Errorf("complains: %v", in.Complaint)
+			}
+			if _, there := os.LookupEnv("LISTEN_FDS"); there {
+				t.Error("children would inherit LISTEN_FDS")
+			}
+		})
+	}
+}
+
+func TestOutside(t *testing.T) {
+	got := service.Outside([]string{"A=1", "NOTIFY_SOCKET=/n", "WATCHDOG_USEC=1", "LISTEN_FDS=1", "FDSTORE=1", "STATE_DIRECTORY=/s"})
+	if fmt.Sprint(got) != "[A=1 STATE_DIRECTORY=/s]" {
+		t.Errorf("got %v", got)
+	}
+}

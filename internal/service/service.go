@@ -1,0 +1,75 @@
+// Package service is a daemon's side of the service manager that runs it, as systemd defines it:
+// the notifications of sd_notify(3), the watchdog of sd_watchdog_enabled(3), the sockets of
+// sd_listen_fds(3) and the store in which the manager keeps file descriptors over a restart.
+//
+// Nothing here needs systemd: without the variables that it sets, [Inherit] returns the zero
+// [Inherited], and everything else does nothing. A manager that does not read, or that is not there,
+// never holds up the daemon. The package imports nothing of the project.
+package service
+
+import (
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/activation"
+	"github.com/coreos/go-systemd/v22/daemon"
+)
+
+// Inherited is what the service manager has given to this process. The zero Inherited is that of
+// a process which nobody supervises.
+type Inherited struct {
+	// Sockets are those that the manager has opened or kept, in its order.
+	Sockets []*Socket
+	// Watchdog is how long the manager waits for a sign of life; 0 if it does not.
+	Watchdog time.Duration
+	// Complaint is about a variable that makes no sense. The process goes on without it.
+	Complaint error
+
+	notify string // NOTIFY_SOCKET
+	keeps  bool   // the manager may keep file descriptors
+}
+
+// The variables of the service manager. Those of the sockets begin with LISTEN_.
+const (
+	envNotify   = "NOTIFY_SOCKET"
+	envWatchdog = "WATCHDOG_"
+	envListen   = "LISTEN_"
+	envStore    = "FDSTORE"
+)
+
+// Inherit takes what the manager has given to this process, and nobody else: from here on, the
+// LISTEN_ variables are unset, and no child inherits the sockets. It is to be called once, before
+// anything is started or opened.
+func Inherit() Inherited {
+	var in Inherited
+	for _, f := range activation.Files(true) {
+		in.Sockets = append(in.Sockets, &Socket{Name: f.Name(), file: f})
+	}
+	in.Watchdog, in.Complaint = daemon.SdWatchdogEnabled(false)
+	in.notify = os.Getenv(envNotify)
+	in.keeps = in.notify != "" && os.Getenv(envStore) != "0" // a manager of before systemd 254 does not say
+	return in
+}
+
+// Outside returns an environment without the manager's variables, for a process that is not the
+// service and outlives this one.
+func Outside(environ []string) []string {
+	var out []string
+	for _, each := range environ {
+		name, _, _ := strings.Cut(each, "=")
+		if name != envNotify && name != envStore && !strings.HasPrefix(name, envWatchdog) && !strings.HasPrefix(name, envListen) {
+			out = append(out, each)
+		}
+	}
+	return out
+}
+
+// Keeps reports whether the manager may keep a listener of this process over a restart.
+func (in *Inherited) Keeps() bool { return in.keeps }
+
+// Notifier returns a notifier to the manager. The caller runs it.
+func (in *Inherited) Notifier(logger *slog.Logger) *Notifier {
+	return &Notifier{socket: in.notify, queue: make(chan message, queued), closed: make(chan struct{}), logger: logger}
+}
