@@ -94,6 +94,7 @@ func TestProcess(t *testing.T) {
 	tests := maps.Clone(processTests)
 	maps.Copy(tests, identityTests)
 	maps.Copy(tests, terminalTests)
+	maps.Copy(tests, serviceTests)
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,173 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// manager is a service manager: it receives the notifications of a service, keeps its file
+// descriptors, and passes it those and its own sockets.
+type manager struct {
+	t      *testing.T
+	notify *net.UnixConn
+	socket string
+	env    []string
+
+	mu     sync.Mutex
+	told   []string // notifications without times
+	store  map[string]*os.File
+	passed map[string]*os.File // by name
+}
+
+func newManager(t *testing.T, env ...string) *manager {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "botwired") // the path of a socket is short
+	no(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	m := &manager{t: t, socket: filepath.Join(dir, "notify"), env: env, store: map[string]*os.File{}, passed: map[string]*os.File{}}
+	m.notify, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.socket, Net: "unixgram"})
+	no(t, err)
+	done := make(chan struct{})
+	go func() { defer close(done); m.receive() }()
+	t.Cleanup(func() { m.notify.Close(); <-done })
+	return m
+}
+
+func (m *manager) receive() {
+	text, control := make([]byte, 4096), make([]byte, 128)
+	for {
+		n, nc, _, _, err := m.notify.ReadMsgUnix(text, control)
+		if err != nil {
+			return
+		}
+		m.take(string(text[:n]), files(control[:nc]))
+	}
+}
+
+func files(control []byte) (list []*os.File) {
+	messages, _ := syscall.ParseSocketControlMessage(control) // of the kernel
+	for i := range messages {
+		fds, _ := syscall.ParseUnixRights(&messages[i])
+		for _, fd := range fds {
+			syscall.CloseOnExec(fd)
+			list = append(list, os.NewFile(uintptr(fd), "stored"))
+		}
+	}
+	return list
+}
+
+func (m *manager) take(text string, along []*os.File) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	name := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if value, ok := strings.CutPrefix(line, "FDNAME="); ok {
+			name = value
+		}
+	}
+	switch {
+	case strings.HasPrefix(text, "FDSTORE=1\n"):
+		m.store[name], along = along[0], along[1:]
+	case strings.HasPrefix(text, "FDSTOREREMOVE=1\n") && m.store[name] != nil:
+		m.store[name].Close()
+		delete(m.store, name)
+	}
+	for _, f := range along {
+		f.Close()
+	}
+	m.told = append(m.told, text)
+}
+
+// listen opens a socket of the manager's own.
+func (m *manager) listen(network, address string) net.Listener {
+	m.t.Helper()
+	l, err := new(net.ListenConfig).Listen(m.t.Context(), network, address)
+	no(m.t, err)
+	m.t.Cleanup(func() { l.Close() })
+	f, err := l.(interface{ File() (*os.File, error) }).File()
+	no(m.t, err)
+	m.passed["botwired.socket"] = f
+	return l
+}
+
+// command is a command with the manager's environment and sockets. A shell says which process
+// they are for, and becomes the command.
+func (m *manager) command(program string, args ...string) (*exec.Cmd, *safeBuffer) {
+	cmd, stderr := command(m.t.Context(), m.t, "/bin/sh", append([]string{"-c", `LISTEN_PID=$$ WATCHDOG_PID=$$; export LISTEN_PID WATCHDOG_PID; exec "$0" "$@"`, program}, args...)...)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var names []string
+	for _, held := range []map[string]*os.File{m.passed, m.store} {
+		for name, f := range held {
+			names, cmd.ExtraFiles = append(names, name), append(cmd.ExtraFiles, f)
+		}
+	}
+	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+m.socket)
+	cmd.Env = append(cmd.Env, m.env...)
+	if len(names) > 0 {
+		cmd.Env = append(cmd.Env, "LISTEN_FDS="+strconv.Itoa(len(names)), "LISTEN_FDNAMES="+strings.Join(names, ":"))
+	}
+	return cmd, stderr
+}
+
+// begin runs a daemon, whose callers know its address before it is there.
+func (m *manager) begin(program, address string, args ...string) *child {
+	m.t.Helper()
+	c := &child{t: m.t, address: address, exited: make(chan struct{}), client: &http.Client{Timeout: time.Minute}}
+	if path, ok := strings.CutPrefix(address, "unix://"); ok {
+		c.client.Transport = unixTransport(path)
+	}
+	c.cmd, c.stderr = m.command(program, append([]string{"serve"}, args...)...)
+	c.begin()
+	return c
+}
+
+// ready waits until the daemon has said so as often.
+func (m *manager) ready(c *child, times int) {
+	m.t.Helper()
+	eventually(m.t, func() error {
+		select {
+		case <-c.exited:
+			m.t.Fatalf("it ended: %s", c.stderr)
+		default:
+		}
+		if got := m.count("READY=1"); got < times {
+			return fmt.Errorf("%d of %d times READY=1: %q", got, times, m.all())
+		}
+		return nil
+	})
+}
+
+func (m *manager) all() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]string(nil), m.told...)
+}
+
+func (m *manager) count(what string) (n int) {
+	for _, each := range m.all() {
+		if strings.Contains("\n"+each+"\n", "\n"+what+"\n") {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *manager) stored() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.store)
+}
