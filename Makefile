@@ -181,6 +181,12 @@ promtool: build ## Check the alert rules and the daemon's metrics with Prometheu
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends prometheus; } >&2
 	@deploy/check
 
+.PHONY: units
+units: build ## Check the units of systemd and launchd with systemd's own tool and a parser
+	@command -v systemd-analyze >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends systemd; } >&2
+	@deploy/units
+
 .PHONY: e2e
 e2e: ## Run BotWire's own clients, Python and Node, against the daemon
 	proof/e2e/run

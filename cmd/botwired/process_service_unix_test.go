@@ -209,9 +209,17 @@ func testNotifications(t *testing.T, program string) {
 	})
 	c.signal(syscall.SIGTERM)
 	eventually(t, func() error { // each caller hears that its connection ends
-		_, header, err := c.ask(http.MethodGet, "/memory/ns/key", "")
-		if err == nil && header.Get("Connection") != "close" {
-			err = fmt.Errorf("the answer has %v", header)
+		select {
+		case <-c.exited:
+			t.Fatal("no caller heard that its connection ends")
+		default:
+		}
+		answer, err := c.client.Get(c.url("/memory/ns/key"))
+		if err == nil && !answer.Close {
+			err = errors.New("the connection stays")
+		}
+		if answer != nil {
+			answer.Body.Close()
 		}
 		return err
 	})
