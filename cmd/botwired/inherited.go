@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -125,8 +126,14 @@ func (in *inherited) admits(loaded *config.Loaded) error {
 		return nil
 	}
 	info, err := os.Stat(path)
-	if err != nil || info.Mode()&othersMayWrite == 0 {
-		return nil // without a name, nobody else can connect
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // nobody else can connect
+	}
+	if err != nil {
+		return fmt.Errorf("the socket of the service manager: %w", err)
+	}
+	if info.Mode()&othersMayWrite == 0 {
+		return nil
 	}
 	return fmt.Errorf("the socket %s has mode %04o, so every user of this machine can connect: expected SocketMode=0660 or 0600 in the socket unit, or auth.token_file set",
 		path, info.Mode().Perm())

@@ -285,13 +285,13 @@ func testSocketForEveryUser(t *testing.T, program string) {
 	path := filepath.Join(filepath.Dir(m.socket), "s")
 	m.listen("unix", path)
 	args := []string{"--data-dir", t.TempDir(), "--upstream", "embedded"}
-	no(t, os.Chmod(path, 0o666)) //nolint:gosec // as the manager does
+	no(t, os.Chmod(path, 0o666))
 	c := m.begin(program, "", args...)
 	c.wantExit(time.Minute, exitError)
 	if !strings.Contains(c.stderr.String(), "mode 0666") || !strings.Contains(c.stderr.String(), "SocketMode=") {
 		t.Errorf("it says %s", c.stderr)
 	}
-	no(t, os.Chmod(path, 0o660)) //nolint:gosec // a group's
+	no(t, os.Chmod(path, 0o660))
 	c = m.begin(program, "unix://"+path, args...)
 	m.ready(c, 1)
 	no(t, c.put("ns/key", "v"))
