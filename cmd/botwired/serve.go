@@ -226,14 +226,14 @@ func (d *sidecar) readJournal(ctx context.Context) error {
 // last callers and their writes have a part (contract 22). Where the listener outlives the
 // daemon, callers wait from then on: the last flush is short, and the next daemon has the rest.
 func (d *sidecar) stop(ctx context.Context, limit time.Duration, shutdown func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	d.proxy.BeginStop()
 	idle, last := time.After(0), limit
 	if d.outlived {
 		d.endConnections()
 		idle, last = time.After(idleGrace), callersGrace
 	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	d.proxy.BeginStop()
 	flushed := d.drainWhileServing(ctx, limit-min(callersGrace, limit/callersShare))
 	select {
 	case <-idle:
