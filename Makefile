@@ -187,6 +187,14 @@ units: build ## Check the units of systemd and launchd with systemd's own tool a
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends systemd; } >&2
 	@deploy/units
 
+# SCENARIO are words of the scenarios' names: only those run.
+.PHONY: manifests
+manifests: build $(TOOLS)/manifests ## Check the files in deploy/ for containers, and run those as Docker and Kubernetes would
+	proof/manifests/run $(SCENARIO)
+
+$(TOOLS)/manifests: $(wildcard tools/manifests/*)
+	cd tools/manifests && $(GO) build -o ../../$@ .
+
 .PHONY: e2e
 e2e: ## Run BotWire's own clients, Python and Node, against the daemon
 	proof/e2e/run
