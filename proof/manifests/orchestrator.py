@@ -123,6 +123,32 @@ def namespace_of(process):
         return None
 
 
+class Init:
+    """The first process of a container. crun leaves it to the first process of this namespace, which is this program."""
+
+    def __init__(self, pid):
+        self.pid, self.returncode, self.ended = pid, None, threading.Event()
+        threading.Thread(target=self.attend, daemon=True).start()
+
+    def attend(self):
+        while True:
+            try:
+                _, status = os.waitpid(self.pid, 0)
+                break
+            except ChildProcessError:  # crun's helper has it still, and ends in a moment
+                time.sleep(0.01)
+        self.returncode = os.waitstatus_to_exitcode(status)
+        self.ended.set()
+
+    def wait(self, within=None):
+        if not self.ended.wait(within):
+            raise Failure(f"process {self.pid} has not ended after {within} s")
+        return self.returncode
+
+    def poll(self):
+        return self.returncode
+
+
 class Container:
     """One container of a manifest. `volume` is mounted where the manifest mounts its writable one."""
 
@@ -215,8 +241,13 @@ class Container:
     def begin(self):
         self.starts += 1
         bundle = self.bundle()
+        number = bundle / "pid"
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen([*self.world.crun, "run", "-b", str(bundle), self.id], stdout=log, stderr=subprocess.STDOUT)
+            started = subprocess.run([*self.world.crun, "run", "--detach", "--pid-file", str(number), "-b", str(bundle), self.id],
+                                     stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+        if started.returncode != 0:
+            raise Failure(f"{self.name} does not start: {self.said()}")
+        self.process = Init(int(number.read_text()))
 
     def attend(self):
         while True:
@@ -239,12 +270,11 @@ class Container:
         return done.returncode, done.stdout + done.stderr
 
     def signal(self, name):
-        subprocess.run([*self.world.crun, "kill", self.id, name], check=True, capture_output=True)
+        os.kill(self.process.pid, getattr(signal, "SIG" + name))
 
     def processes(self):
         """The ids of all its processes."""
-        first = json.loads(subprocess.run([*self.world.crun, "state", self.id], check=True, capture_output=True).stdout)["pid"]
-        inside = os.readlink(f"/proc/{first}/ns/pid")
+        inside = os.readlink(f"/proc/{self.process.pid}/ns/pid")
         return [int(p.name) for p in Path("/proc").glob("[0-9]*") if namespace_of(p) == inside]
 
     def pause(self):
@@ -263,7 +293,7 @@ class Container:
         self.signal("TERM")
         try:
             self.process.wait(within)
-        except subprocess.TimeoutExpired:
+        except Failure:
             self.signal("KILL")
             self.process.wait()
         self.code = self.process.returncode
@@ -272,8 +302,8 @@ class Container:
     def destroy(self):
         self.restarting = False
         if self.process and self.process.poll() is None:
-            subprocess.run([*self.world.crun, "delete", "--force", self.id], capture_output=True)
-            self.process.wait()
+            self.signal("KILL")
+            self.process.wait(WITHIN)
 
     def said(self):
         return self.log.read_text(errors="replace") if self.log.exists() else ""

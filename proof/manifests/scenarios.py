@@ -1,4 +1,5 @@
 """The scenarios of proof/manifests/run, one for each run: scenarios.py NAME."""
+import faulthandler
 import json
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import time
 import orchestrator
 from orchestrator import FOUND, TOKEN, Container, World, http, wait_for
 
+LIMIT = 100  # seconds: a scenario that hangs says where
 AUTHORIZATION = {"Authorization": "Bearer " + TOKEN}
 
 
@@ -264,6 +266,7 @@ def main():
         print("\n".join(SCENARIOS))
         return 0
     scenario = SCENARIOS[sys.argv[1]]
+    faulthandler.dump_traceback_later(LIMIT, exit=True, file=sys.stdout)
     print(f"{sys.argv[1]}: {scenario.__doc__}", flush=True)
     world = World()
     try:
