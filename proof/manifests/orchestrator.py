@@ -123,32 +123,6 @@ def namespace_of(process):
         return None
 
 
-class Init:
-    """The first process of a container. crun leaves it to the first process of this namespace, which is this program."""
-
-    def __init__(self, pid):
-        self.pid, self.returncode, self.ended = pid, None, threading.Event()
-        threading.Thread(target=self.attend, daemon=True).start()
-
-    def attend(self):
-        while True:
-            try:
-                _, status = os.waitpid(self.pid, 0)
-                break
-            except ChildProcessError:  # crun's helper has it still, and ends in a moment
-                time.sleep(0.01)
-        self.returncode = os.waitstatus_to_exitcode(status)
-        self.ended.set()
-
-    def wait(self, within=None):
-        if not self.ended.wait(within):
-            raise Failure(f"process {self.pid} has not ended after {within} s")
-        return self.returncode
-
-    def poll(self):
-        return self.returncode
-
-
 class Container:
     """One container of a manifest. `volume` is mounted where the manifest mounts its writable one."""
 
@@ -241,13 +215,14 @@ class Container:
     def begin(self):
         self.starts += 1
         bundle = self.bundle()
-        number = bundle / "pid"
         with open(self.log, "ab") as log:
-            started = subprocess.run([*self.world.crun, "run", "--detach", "--pid-file", str(number), "-b", str(bundle), self.id],
-                                     stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
-        if started.returncode != 0:
-            raise Failure(f"{self.name} does not start: {self.said()}")
-        self.process = Init(int(number.read_text()))
+            self.process = subprocess.Popen([*self.world.crun, "run", "--pid-file", str(bundle / "pid"), "-b", str(bundle), self.id],
+                                            stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+        self.pid_file = bundle / "pid"
+
+    def pid(self):
+        """The number of its first process, outside of the container."""
+        return wait_for(f"{self.name} starts", lambda: self.pid_file.exists() and int(self.pid_file.read_text() or 0))
 
     def attend(self):
         while True:
@@ -270,11 +245,11 @@ class Container:
         return done.returncode, done.stdout + done.stderr
 
     def signal(self, name):
-        os.kill(self.process.pid, getattr(signal, "SIG" + name))
+        os.kill(self.pid(), getattr(signal, "SIG" + name))
 
     def processes(self):
         """The ids of all its processes."""
-        inside = os.readlink(f"/proc/{self.process.pid}/ns/pid")
+        inside = os.readlink(f"/proc/{self.pid()}/ns/pid")
         return [int(p.name) for p in Path("/proc").glob("[0-9]*") if namespace_of(p) == inside]
 
     def pause(self):
@@ -293,7 +268,7 @@ class Container:
         self.signal("TERM")
         try:
             self.process.wait(within)
-        except Failure:
+        except subprocess.TimeoutExpired:
             self.signal("KILL")
             self.process.wait()
         self.code = self.process.returncode
@@ -303,7 +278,7 @@ class Container:
         self.restarting = False
         if self.process and self.process.poll() is None:
             self.signal("KILL")
-            self.process.wait(WITHIN)
+            self.process.wait()
 
     def said(self):
         return self.log.read_text(errors="replace") if self.log.exists() else ""

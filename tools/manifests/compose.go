@@ -13,10 +13,10 @@ import (
 )
 
 // compose loads a compose file as Compose does, with the check against its schema.
-func compose(ctx context.Context, path string) ([]container, error) {
+func compose(ctx context.Context, dir, name string, text []byte) ([]container, error) {
 	project, err := loader.LoadWithContext(ctx, types.ConfigDetails{
-		WorkingDir:  filepath.Dir(path),
-		ConfigFiles: []types.ConfigFile{{Filename: path}},
+		WorkingDir:  dir,
+		ConfigFiles: []types.ConfigFile{{Filename: filepath.Join(dir, name), Content: text}},
 		Environment: map[string]string{},
 	})
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
 	"github.com/moby/buildkit/frontend/dockerfile/linter"
@@ -12,11 +11,7 @@ import (
 )
 
 // dockerfile parses and lints a Dockerfile, and returns what its last stage says of the container.
-func dockerfile(path string) (image, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return image{}, err
-	}
+func dockerfile(text []byte) (image, error) {
 	parsed, err := parser.Parse(bytes.NewReader(text))
 	if err != nil {
 		return image{}, err

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 
@@ -36,11 +35,7 @@ type pod struct {
 
 // kubernetes decodes a manifest as the API server does with fieldValidation=Strict, and returns the
 // containers of its pods.
-func kubernetes(path string) ([]container, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
+func kubernetes(text []byte) ([]container, error) {
 	found := objects{configMaps: make(map[string]map[string]string)}
 	reader := yamlutil.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
 	for {

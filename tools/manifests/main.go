@@ -13,8 +13,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 )
 
@@ -98,32 +98,33 @@ func check(ctx context.Context, dir string) (*manifests, error) {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	}
-	each := func(pattern string, read func(path, name string) error) {
-		paths, err := filepath.Glob(filepath.Join(dir, pattern))
+	files := os.DirFS(dir)
+	each := func(pattern string, read func(name string, text []byte) error) {
+		names, err := fs.Glob(files, pattern)
 		note(pattern, err)
-		if len(paths) == 0 {
+		if len(names) == 0 {
 			note(pattern, errors.New("there is no such file"))
 		}
-		for _, path := range paths {
-			name, err := filepath.Rel(dir, path)
+		for _, name := range names {
+			text, err := fs.ReadFile(files, name)
 			if err == nil {
-				err = read(path, filepath.ToSlash(name))
+				err = read(name, text)
 			}
-			note(path, err)
+			note(name, err)
 		}
 	}
 	for _, pattern := range []string{"Dockerfile", "*/Dockerfile"} {
-		each(pattern, func(path, name string) (err error) {
-			all.Images[name], err = dockerfile(path)
+		each(pattern, func(name string, text []byte) (err error) {
+			all.Images[name], err = dockerfile(text)
 			return err
 		})
 	}
-	each("compose*.yaml", func(path, name string) (err error) {
-		all.Files[name], err = compose(ctx, path)
+	each("compose*.yaml", func(name string, text []byte) (err error) {
+		all.Files[name], err = compose(ctx, dir, name, text)
 		return err
 	})
-	each("kubernetes/*.yaml", func(path, name string) (err error) {
-		all.Files[name], err = kubernetes(path)
+	each("kubernetes/*.yaml", func(name string, text []byte) (err error) {
+		all.Files[name], err = kubernetes(text)
 		return err
 	})
 	return all, errors.Join(errs...)
