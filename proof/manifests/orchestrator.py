@@ -136,6 +136,7 @@ class Container:
         self.starts, self.restarting, self.process, self.code = 0, True, None, None
         world.containers.append(self)
         self.log = world.dir / f"{self.name}-{len(world.containers)}.log"
+        self.probing = []
 
     # --- what the runtime is told
 
@@ -209,8 +210,9 @@ class Container:
         """Starts it, and has it started again whenever it ends, until it is stopped."""
         self.begin()
         threading.Thread(target=self.attend, daemon=True).start()
-        for probe in self.probes:
-            threading.Thread(target=probe.run, daemon=True).start()
+        self.probing = [threading.Thread(target=probe.run, daemon=True) for probe in self.probes]
+        for thread in self.probing:
+            thread.start()
 
     def begin(self):
         self.starts += 1
@@ -279,6 +281,8 @@ class Container:
         if self.process and self.process.poll() is None:
             self.signal("KILL")
             self.process.wait()
+        for thread in self.probing:  # crun would make its directory again
+            thread.join()
 
     def said(self):
         return self.log.read_text(errors="replace") if self.log.exists() else ""
