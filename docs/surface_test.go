@@ -86,7 +86,7 @@ func readDoc(t *testing.T, name string) string {
 // letters is how the document shortens the paths of dead letters.
 var letters = regexp.MustCompile("(`[A-Z]+) …/")
 
-var endpoint = regexp.MustCompile("`(GET|POST|DELETE) /_botwired/([a-z-]+(?:/[a-z{}-]+)*)")
+var endpoint = regexp.MustCompile("`(GET|POST|DELETE) /_botwired/([a-z.-]+(?:/[a-z{}-]+)*)")
 
 // Every operation of the daemon's own surface is in docs/http.md, and no other is.
 func TestEndpointsAreDocumented(t *testing.T) {

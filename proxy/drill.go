@@ -124,12 +124,19 @@ func (d *driller) tell(w http.ResponseWriter, events <-chan any, ended <-chan er
 	case err == nil:
 		return nil
 	case began:
-		write(map[string]string{"event": "failed", "text": err.Error()})
+		write(drillFailure{"failed", unixSeconds(time.Now()), err.Error()})
 		return nil
 	case errors.Is(err, ErrDrilling):
 		return wire.Detail(http.StatusConflict, err.Error())
 	}
 	return wire.Detail(http.StatusServiceUnavailable, err.Error())
+}
+
+// drillFailure is the last event of a drill that could not go on.
+type drillFailure struct {
+	Event string  `json:"event"`
+	At    float64 `json:"at"` // Unix seconds
+	Text  string  `json:"text"`
 }
 
 func drillRequest(r *http.Request) (d DrillRequest, err error) {

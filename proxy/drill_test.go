@@ -2,9 +2,11 @@ package proxy
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,26 +14,69 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/botwired/botwired/drill"
 	"github.com/botwired/botwired/journal"
 )
 
 // withDrill has a server drill as told.
-func withDrill(drill func(ctx context.Context, r DrillRequest, emit func(event any)) error) func(*journal.Options, *Options) {
-	return func(_ *journal.Options, opts *Options) { opts.Drill = drill }
+func withDrill(rehearse func(ctx context.Context, r DrillRequest, emit func(event any)) error) func(*journal.Options, *Options) {
+	return func(_ *journal.Options, opts *Options) { opts.Drill = rehearse }
+}
+
+// drilled are events with all that they can tell.
+var drilled = func() []drill.Event {
+	seconds, by := 1.5, uint64(3)
+	phase := drill.Phase{Name: "away", Upstream: "it is away", Recovery: &seconds, Down: &seconds}
+	finding := drill.Finding{Contract: 6, Phase: "away", Namespace: "n", Key: "k", Text: "a read went backwards", Receipts: []drill.Receipt{
+		{Seq: 2, Namespace: "n", Key: "k", Op: "put", State: "superseded", SettledAt: &seconds, By: &by, Reason: "by a newer write"},
+	}}
+	audit := drill.Audit{
+		Namespace: drillNamespace, Phases: []drill.Phase{phase}, Findings: []drill.Finding{finding}, Verdict: "one thing happened that must not",
+	}
+	return []drill.Event{
+		{Event: drill.EventStarted, At: 1.5, Name: drillNamespace, Steps: []string{"away"}, Seconds: 16},
+		{Event: drill.EventPhase, At: 1.5, Name: "away", Text: "upstream is away", Seconds: 4},
+		{Event: drill.EventPhaseEnded, At: 1.5, Name: "away", Phase: &phase},
+		{Event: drill.EventFinding, At: 1.5, Text: finding.Text, Finding: &finding},
+		{Event: drill.EventSettling, At: 1.5, Seconds: 30},
+		{Event: drill.EventAudit, At: 1.5, Text: audit.Verdict, Audit: &audit},
+	}
+}()
+
+// wantFailedDrill wants the last event to say why a drill could not go on, and when.
+func wantFailedDrill(t *testing.T, w *httptest.ResponseRecorder, why error) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(w.Body.String()), "\n")
+	var last drill.Event
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {
+		t.Fatal(err)
+	}
+	if last.Event != drill.EventFailed || last.Text != why.Error() || last.At < 1e8 {
+		t.Errorf("the last line is %s", lines[len(lines)-1])
+	}
 }
 
 func TestDrillTellsItsEvents(t *testing.T) {
 	var asked DrillRequest
 	s := newSidecar(t, withDrill(func(_ context.Context, r DrillRequest, emit func(any)) error {
 		asked = r
-		emit(map[string]string{"event": "started"})
-		emit(map[string]string{"event": "audit"})
+		for _, e := range drilled {
+			emit(e)
+		}
 		return nil
 	}))
 	w := s.do(http.MethodPost, "/_botwired/drill?namespace=botwired-drill-2&for=20s&seed=7", "")
 	wantStatus(t, w, http.StatusOK)
 	wantHeader(t, w, "Content-Type", "application/jsonl")
-	if got, want := w.Body.String(), "{\"event\":\"started\"}\n{\"event\":\"audit\"}\n"; got != want {
+	var got []string
+	for line := range strings.Lines(w.Body.String()) {
+		var e drill.Event
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%v in %q", err, line)
+		}
+		got = append(got, e.Event)
+	}
+	if want := []string{"started", "phase", "phase_ended", "finding", "settling", "audit"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if diff := cmp.Diff(DrillRequest{Namespace: "botwired-drill-2", Seed: 7, Lasts: 20 * time.Second}, asked); diff != "" {
@@ -48,7 +93,7 @@ func TestDrillRefusals(t *testing.T) {
 	var begins bool
 	s := newSidecar(t, withDrill(func(_ context.Context, _ DrillRequest, emit func(any)) error {
 		if begins {
-			emit(map[string]string{"event": "started"})
+			emit(drill.Event{Event: drill.EventStarted, At: 1.5})
 		}
 		return fails
 	}))
@@ -64,9 +109,7 @@ func TestDrillRefusals(t *testing.T) {
 	begins = true
 	w := post("")
 	wantStatus(t, w, http.StatusOK)
-	if want := "{\"event\":\"started\"}\n{\"event\":\"failed\",\"text\":\"" + ErrDrilling.Error() + "\"}\n"; w.Body.String() != want {
-		t.Errorf("%q, want %q", w.Body, want)
-	}
+	wantFailedDrill(t, w, ErrDrilling)
 	wantDetail(t, newSidecar(t).do(http.MethodPost, "/_botwired/drill", ""), http.StatusNotFound)
 }
 
@@ -76,7 +119,7 @@ func TestDrillEndsWithItsCaller(t *testing.T) {
 		undone := false
 		began := make(chan struct{})
 		s := newSidecar(t, withDrill(func(ctx context.Context, _ DrillRequest, emit func(any)) error {
-			emit(map[string]string{"event": "started"})
+			emit(drill.Event{Event: drill.EventStarted, At: 1.5})
 			close(began)
 			<-ctx.Done()
 			time.Sleep(time.Second)
@@ -100,7 +143,7 @@ func TestDrillEndsWithItsCaller(t *testing.T) {
 func TestDrillEndsAsBotwiredStops(t *testing.T) {
 	began := make(chan struct{}, 1)
 	s := newSidecar(t, withDrill(func(ctx context.Context, _ DrillRequest, emit func(any)) error {
-		emit(map[string]string{"event": "started"})
+		emit(drill.Event{Event: drill.EventStarted, At: 1.5})
 		began <- struct{}{}
 		<-ctx.Done()
 		return ctx.Err()
@@ -112,8 +155,6 @@ func TestDrillEndsAsBotwiredStops(t *testing.T) {
 	for range 2 { // a later one, too
 		w := s.do(http.MethodPost, "/_botwired/drill", "")
 		wantStatus(t, w, http.StatusOK)
-		if want := "{\"event\":\"failed\",\"text\":\"" + errDrillStopped.Error() + "\"}\n"; !strings.HasSuffix(w.Body.String(), want) {
-			t.Errorf("%q, want %q at the end", w.Body, want)
-		}
+		wantFailedDrill(t, w, errDrillStopped)
 	}
 }

@@ -145,6 +145,9 @@ func (s *sidecar) do(method, target, body string, headers ...string) *httptest.R
 	}
 	w := httptest.NewRecorder()
 	s.server.ServeHTTP(w, r)
+	if err := described().check(method, r.URL.Path, w.Code, w.Header(), w.Body.Bytes()); err != nil {
+		s.t.Error(err)
+	}
 	return w
 }
 

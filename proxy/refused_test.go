@@ -1,11 +1,12 @@
 package proxy
 
 import (
+	"cmp"
 	"net/http"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
 // refused is upstream's error when it answers, and not with what was asked for.
@@ -15,7 +16,9 @@ type refused struct {
 	body   string
 }
 
-func (r refused) Answer() (status int, body []byte) { return r.status, []byte(r.body) }
+func (r refused) Answer() (status int, body []byte) {
+	return r.status, []byte(cmp.Or(r.body, `{"detail":"refused"}`))
+}
 
 // An agent is told what BotWire would have told it, and not that BotWire is away.
 func TestUpstreamsRefusalIsPassedOn(t *testing.T) {
@@ -27,7 +30,7 @@ func TestUpstreamsRefusalIsPassedOn(t *testing.T) {
 			wantStatus(t, w, http.StatusPaymentRequired)
 			wantHeader(t, w, "Content-Type", "application/json")
 			wantHeader(t, w, "Retry-After", "")
-			if diff := cmp.Diff(body, w.Body.String()); diff != "" {
+			if diff := gocmp.Diff(body, w.Body.String()); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", target, diff)
 			}
 		}
@@ -92,7 +95,7 @@ func TestStatusNamesRefusedReads(t *testing.T) {
 	for _, n := range got.Namespaces {
 		said[n.Namespace] = n.ReadsRefused
 	}
-	if diff := cmp.Diff(s.upstream.refusals, said); diff != "" || got.Namespaces[0].Namespace != "a" || got.Namespaces[1].Pending != 1 {
+	if diff := gocmp.Diff(s.upstream.refusals, said); diff != "" || got.Namespaces[0].Namespace != "a" || got.Namespaces[1].Pending != 1 {
 		t.Errorf("%+v (-want +got):\n%s", got.Namespaces, diff)
 	}
 }

@@ -20,6 +20,7 @@ import (
 // audience is a caller of a stream, over a connection inside the test's bubble.
 type audience struct {
 	t      *testing.T
+	path   string
 	status int
 	header http.Header
 	body   string // of an answer that is no stream
@@ -51,7 +52,7 @@ func (s *sidecar) listener() *pipe.Listener {
 func (s *sidecar) listen(l *pipe.Listener, target string, headers ...string) *audience {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
-	a := &audience{t: s.t, leave: cancel}
+	a := &audience{t: s.t, path: "/_botwired/" + strings.SplitN(target, "?", 2)[0], leave: cancel}
 	s.t.Cleanup(cancel)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/_botwired/"+target, http.NoBody)
 	noError(s.t, err)
@@ -70,6 +71,11 @@ func (s *sidecar) listen(l *pipe.Listener, target string, headers ...string) *au
 		_, err := body.ReadFrom(answer.Body)
 		noError(s.t, errors.Join(err, answer.Body.Close()))
 		a.body = body.String()
+	}
+	if err := described().check(http.MethodGet, a.path, a.status, a.header, []byte(a.body)); err != nil {
+		s.t.Error(err)
+	}
+	if a.status != http.StatusOK {
 		return a
 	}
 	go a.read(answer)
@@ -95,6 +101,9 @@ func (a *audience) read(answer *http.Response) {
 		}
 		a.events = append(a.events, e)
 		a.mu.Unlock()
+		if err := described().checkEvent(a.path, e); err != nil {
+			a.t.Errorf("event %s %s: %v", e.Name, e.Data, err)
+		}
 	}
 }
 

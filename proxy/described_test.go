@@ -1,0 +1,371 @@
+package proxy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/botwired/botwired/internal/sse"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/proxy/openapi"
+)
+
+// description is openapi.yaml, against which each answer of this package's tests is held. An answer
+// must have a status, headers, a media type and fields that the description names. A client has to
+// bear fields that it does not know; here, such a field fails the test.
+type description struct {
+	operations []*describedOperation
+	shapes     []*shape
+
+	mu       sync.Mutex      // guards answered and seen
+	answered map[string]bool // "get /path 200"
+	seen     map[string]bool // of a shape: a field or a value
+}
+
+type describedOperation struct {
+	method, path string // the method in small letters, as in the description
+	matches      *regexp.Regexp
+	node         map[string]any
+	responses    map[string]*describedResponse // by status, or "default"
+}
+
+type describedResponse struct {
+	headers map[string]*describedHeader
+	content map[string]*shape // by media type
+	item    *shape            // of a stream or of JSON Lines; nil if it is neither
+}
+
+type describedHeader struct {
+	required bool
+	shape    *shape
+}
+
+// shape is a schema, with all references resolved, and every object closed.
+type shape struct {
+	name   string
+	node   any
+	schema *jsonschema.Schema
+}
+
+// described reads the description once.
+var described = sync.OnceValue(func() *description {
+	doc, err := openapi.Lazy("1.2.3")()
+	if err != nil {
+		panic(err)
+	}
+	var root map[string]any
+	if err := json.Unmarshal(doc.JSON, &root); err != nil {
+		panic(err)
+	}
+	root = resolved{root}.all(root).(map[string]any)
+	d := &description{answered: make(map[string]bool), seen: make(map[string]bool)}
+	paths := root["paths"].(map[string]any)
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		item := paths[path].(map[string]any)
+		for _, method := range []string{"get", "put", "post", "delete"} {
+			if node, ok := item[method].(map[string]any); ok {
+				node["parameters"] = slices.Concat(elements(item["parameters"]), elements(node["parameters"]))
+				d.operations = append(d.operations, d.operation(method, path, node))
+			}
+		}
+	}
+	return d
+})
+
+func elements(node any) []any {
+	items, _ := node.([]any)
+	return items
+}
+
+var placeholder = regexp.MustCompile(`\\\{[a-z]+\\\}`)
+
+func (d *description) operation(method, path string, node map[string]any) *describedOperation {
+	op := &describedOperation{method: method, path: path, node: node, responses: make(map[string]*describedResponse)}
+	op.matches = regexp.MustCompile("^" + placeholder.ReplaceAllString(regexp.QuoteMeta(path), "[^/]+") + "$")
+	for status, response := range node["responses"].(map[string]any) {
+		op.responses[status] = d.response(fmt.Sprintf("%s %s %s", method, path, status), response.(map[string]any))
+	}
+	return op
+}
+
+func (d *description) response(name string, node map[string]any) *describedResponse {
+	r := &describedResponse{headers: make(map[string]*describedHeader), content: make(map[string]*shape)}
+	headers, _ := node["headers"].(map[string]any)
+	for header, each := range headers {
+		of := each.(map[string]any)
+		required, _ := of["required"].(bool)
+		r.headers[http.CanonicalHeaderKey(header)] = &describedHeader{required, d.shape(name+" "+header, of["schema"])}
+	}
+	content, _ := node["content"].(map[string]any)
+	for mediaType, each := range content {
+		of := each.(map[string]any)
+		r.content[mediaType] = d.shape(name, of["schema"])
+		if item, ok := of["x-itemSchema"]; ok {
+			r.item = d.shape(name+" item", item)
+		}
+	}
+	return r
+}
+
+func (d *description) shape(name string, node any) *shape {
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	c.AssertContent()
+	if err := c.AddResource("mem:///schema.json", node); err != nil {
+		panic(fmt.Sprintf("%s: %v", name, err))
+	}
+	s := &shape{name: name, node: node, schema: c.MustCompile("mem:///schema.json")}
+	d.shapes = append(d.shapes, s)
+	return s
+}
+
+// resolved resolves references into a document. None of them leads to itself.
+type resolved struct{ root map[string]any }
+
+func (r resolved) all(node any) any {
+	switch node := node.(type) {
+	case []any:
+		out := make([]any, len(node))
+		for i := range node {
+			out[i] = r.all(node[i])
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(node))
+		for name, each := range node {
+			if name != "$ref" && name != "allOf" {
+				out[name] = r.all(each)
+			}
+		}
+		if ref, ok := node["$ref"].(string); ok {
+			target, _ := r.all(r.lookUp(ref)).(map[string]any)
+			for name, each := range target {
+				if _, overridden := out[name]; !overridden {
+					out[name] = each
+				}
+			}
+		}
+		for _, part := range elements(node["allOf"]) {
+			join(out, r.all(part).(map[string]any))
+		}
+		if _, open := out["additionalProperties"]; out["type"] == "object" && out["properties"] != nil && !open {
+			out["additionalProperties"] = false
+		}
+		return out
+	}
+	return node
+}
+
+func (r resolved) lookUp(ref string) any {
+	var node any = r.root
+	for part := range strings.SplitSeq(strings.TrimPrefix(ref, "#/"), "/") {
+		node = node.(map[string]any)[part]
+	}
+	if node == nil {
+		panic("there is no " + ref)
+	}
+	return node
+}
+
+// join makes one object of the parts of an allOf, so that the whole can be closed.
+func join(out, part map[string]any) {
+	out["type"] = "object"
+	properties, ok := out["properties"].(map[string]any)
+	if !ok {
+		properties = make(map[string]any)
+		out["properties"] = properties
+	}
+	maps.Copy(properties, part["properties"].(map[string]any))
+	out["required"] = slices.Concat(elements(out["required"]), elements(part["required"]))
+}
+
+// unlisted are the headers of any answer, which the description does not list: HTTP's own.
+var unlisted = []string{"Allow", "Connection", "Content-Length", "Content-Type", "Date"}
+
+// find is the operation that a request is for; nil if there is none.
+func (d *description) find(method, path string) *describedOperation {
+	switch route := wire.ParseRoute(path); {
+	case route.Kind == wire.EntryRoute:
+		path = "/memory/namespace/key"
+	case route.Kind == wire.ListRoute:
+		path = "/memory/namespace"
+	case path+"/" == surfacePrefix:
+		path = surfacePrefix
+	}
+	if method == http.MethodHead && strings.HasPrefix(path, surfacePrefix) {
+		method = http.MethodGet
+	}
+	of := d.pathOf(path)
+	i := slices.IndexFunc(d.operations, func(op *describedOperation) bool {
+		return op.path == of && op.method == strings.ToLower(method)
+	})
+	if i < 0 {
+		return nil
+	}
+	return d.operations[i]
+}
+
+// pathOf is the described path that a path is of. One without placeholders comes first.
+func (d *description) pathOf(path string) (found string) {
+	for _, op := range d.operations {
+		if op.matches.MatchString(path) && (found == "" || strings.Contains(found, "{")) {
+			found = op.path
+		}
+	}
+	return found
+}
+
+// check says what is wrong with an answer.
+func (d *description) check(method, path string, status int, header http.Header, body []byte) error {
+	op := d.find(method, path)
+	if op == nil {
+		if (status < 300) && (strings.HasPrefix(path, "/memory/") || strings.HasPrefix(path, surfacePrefix) && !strings.HasPrefix(path, surfacePrefix+"assets/")) {
+			return fmt.Errorf("openapi.yaml has no %s %s", method, path)
+		}
+		return nil
+	}
+	named := strconv.Itoa(status)
+	r := op.responses[named]
+	if r == nil {
+		named, r = "default", op.responses["default"]
+		if status < 500 && r.headers["Retry-After"] == nil { // upstream's answer
+			return fmt.Errorf("openapi.yaml names no status %d of %s %s", status, op.method, op.path)
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.answered[fmt.Sprintf("%s %s %s", op.method, op.path, named)] = true
+	err := errors.Join(d.checkHeader(r, header), d.checkBody(r, method, header.Get("Content-Type"), body))
+	if err != nil {
+		return fmt.Errorf("%s %s, %d, is not as openapi.yaml describes it: %w", op.method, op.path, status, err)
+	}
+	return nil
+}
+
+func (d *description) checkHeader(r *describedResponse, header http.Header) (err error) {
+	for name, values := range header {
+		if r.headers[name] == nil && !slices.Contains(unlisted, name) {
+			err = errors.Join(err, fmt.Errorf("the header %s: %q is not named", name, values))
+		}
+	}
+	for name, of := range r.headers {
+		value := header.Get(name)
+		switch {
+		case value == "" && of.required:
+			err = errors.Join(err, fmt.Errorf("the header %s is missing", name))
+		case value != "":
+			d.seen[of.shape.name+" is sent"] = true
+			err = errors.Join(err, d.hold(of.shape, fromText(of.shape.node, value)))
+		}
+	}
+	return err
+}
+
+// fromText is the value of a header or a parameter, as its schema wants it.
+func fromText(node any, text string) any {
+	of, _ := node.(map[string]any)
+	switch of["type"] {
+	case "integer", "number":
+		if n, err := strconv.ParseFloat(text, 64); err == nil {
+			return n
+		}
+	case "boolean":
+		if b, err := strconv.ParseBool(text); err == nil {
+			return b
+		}
+	}
+	return text
+}
+
+func (d *description) checkBody(r *describedResponse, method, contentType string, body []byte) (err error) {
+	if len(body) == 0 && (method == http.MethodHead || len(r.content) == 0) {
+		return nil
+	}
+	mediaType, _, _ := strings.Cut(contentType, ";")
+	of := r.content[mediaType]
+	switch {
+	case of == nil:
+		return fmt.Errorf("the media type %q is not named", contentType)
+	case r.item != nil && mediaType == linesType:
+		for line := range strings.Lines(string(body)) {
+			err = errors.Join(err, d.checkJSON(r.item, []byte(line)))
+		}
+		return err
+	case mediaType == jsonType[0]:
+		return d.checkJSON(of, body)
+	}
+	return nil
+}
+
+func (d *description) checkJSON(of *shape, text []byte) error {
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
+	if err != nil {
+		return err
+	}
+	return d.hold(of, doc)
+}
+
+// checkEvent says what is wrong with an event of a stream.
+func (d *description) checkEvent(path string, e sse.Event) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	of := d.find(http.MethodGet, path).responses["200"].item
+	if err := d.hold(of, map[string]any{"event": e.Name, "data": string(e.Data)}); err != nil {
+		return err
+	}
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(e.Data)))
+	if err != nil {
+		return err
+	}
+	for _, branch := range elements(of.node.(map[string]any)["oneOf"]) {
+		properties := branch.(map[string]any)["properties"].(map[string]any)
+		if properties["event"].(map[string]any)["const"] == e.Name {
+			data := properties["data"].(map[string]any)["contentSchema"]
+			d.note(of.name+" "+e.Name, data, doc)
+		}
+	}
+	return nil
+}
+
+// hold holds a value against a shape, and notes which fields it has.
+func (d *description) hold(of *shape, value any) error {
+	if err := of.schema.Validate(value); err != nil {
+		return fmt.Errorf("%s: %w in %.500v", of.name, err, value)
+	}
+	d.note(of.name, of.node, value)
+	return nil
+}
+
+// note notes which fields and which of the listed values there were.
+func (d *description) note(at string, node, value any) {
+	of, _ := node.(map[string]any)
+	for _, branch := range slices.Concat(elements(of["anyOf"]), elements(of["oneOf"])) {
+		d.note(at, branch, value)
+	}
+	if of["enum"] != nil {
+		d.seen[fmt.Sprintf("%s is %v", at, value)] = true
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		properties, _ := of["properties"].(map[string]any)
+		for name, each := range value {
+			if properties[name] != nil {
+				d.seen[at+"."+name] = true
+				d.note(at+"."+name, properties[name], each)
+			}
+		}
+	case []any:
+		for _, each := range value {
+			d.note(at+"[]", of["items"], each)
+		}
+	}
+}
