@@ -31,7 +31,7 @@ func TestBodiesUnderWayAreBoundedTogether(t *testing.T) {
 					bodies = append(bodies, body)
 					go func() {
 						w := httptest.NewRecorder()
-						s.server.ServeHTTP(w, r)
+						s.serve(s.server, w, r)
 						if w.Code == http.StatusServiceUnavailable && w.Header().Get("Retry-After") != "" && w.Header().Get("Connection") == "close" {
 							refused.Add(1)
 						}
@@ -74,7 +74,7 @@ func TestStalledBodiesOfUnknownLength(t *testing.T) {
 					r.ContentLength = -1
 					stalled = append(stalled, body)
 					go func() {
-						s.server.ServeHTTP(httptest.NewRecorder(), r)
+						s.serve(s.server, httptest.NewRecorder(), r)
 						_ = content.Close() // it is refused: the test does not wait for it
 					}()
 					if _, err := body.Write(make([]byte, c.sent)); err != nil {
@@ -86,7 +86,7 @@ func TestStalledBodiesOfUnknownLength(t *testing.T) {
 				chunked := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/memory/n/large", strings.NewReader(putBody(strings.Repeat("€", 90_000))))
 				chunked.ContentLength = -1
 				w := httptest.NewRecorder()
-				s.server.ServeHTTP(w, chunked)
+				s.serve(s.server, w, chunked)
 				wantStatus(t, w, http.StatusOK)
 				wantStatus(t, s.do(http.MethodPut, "/memory/n/larger", putBody(strings.Repeat("€", 99_000))), http.StatusOK)
 				if took := time.Since(began); took > 0 {

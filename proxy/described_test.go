@@ -25,6 +25,7 @@ import (
 type description struct {
 	operations []*describedOperation
 	shapes     []*shape
+	headers    []string
 
 	mu       sync.Mutex      // guards answered and seen
 	answered map[string]bool // "get /path 200"
@@ -39,12 +40,14 @@ type describedOperation struct {
 }
 
 type describedResponse struct {
+	name    string
 	headers map[string]*describedHeader
 	content map[string]*shape // by media type
 	item    *shape            // of a stream or of JSON Lines; nil if it is neither
 }
 
 type describedHeader struct {
+	name     string
 	required bool
 	shape    *shape
 }
@@ -98,12 +101,14 @@ func (d *description) operation(method, path string, node map[string]any) *descr
 }
 
 func (d *description) response(name string, node map[string]any) *describedResponse {
-	r := &describedResponse{headers: make(map[string]*describedHeader), content: make(map[string]*shape)}
+	r := &describedResponse{name: nameOf(name, node), headers: make(map[string]*describedHeader), content: make(map[string]*shape)}
 	headers, _ := node["headers"].(map[string]any)
 	for header, each := range headers {
 		of := each.(map[string]any)
 		required, _ := of["required"].(bool)
-		r.headers[http.CanonicalHeaderKey(header)] = &describedHeader{required, d.shape(name+" "+header, of["schema"])}
+		called := nameOf(name+" "+header, of)
+		r.headers[http.CanonicalHeaderKey(header)] = &describedHeader{called, required, d.shape(called, of["schema"])}
+		d.headers = append(d.headers, called)
 	}
 	content, _ := node["content"].(map[string]any)
 	for mediaType, each := range content {
@@ -131,6 +136,31 @@ func (d *description) shape(name string, node any) *shape {
 // resolved resolves references into a document. None of them leads to itself.
 type resolved struct{ root map[string]any }
 
+// componentName has, in what a reference led to, the reference: what was seen counts for all places
+// that lead there.
+const componentName = "x-component"
+
+// originName has, in a field of an object that was made of several, the component that the field is of.
+const originName = "x-origin"
+
+// fieldOf is the name under which a field of an object is noted.
+func fieldOf(at, name string, node any) string {
+	of, _ := node.(map[string]any)
+	if origin, ok := of[originName].(string); ok {
+		at = strings.TrimPrefix(origin, "#/components/")
+	}
+	return at + "." + name
+}
+
+// nameOf is the name under which a node's fields are noted.
+func nameOf(at string, node any) string {
+	of, _ := node.(map[string]any)
+	if ref, ok := of[componentName].(string); ok {
+		return strings.TrimPrefix(ref, "#/components/")
+	}
+	return at
+}
+
 func (r resolved) all(node any) any {
 	switch node := node.(type) {
 	case []any:
@@ -148,6 +178,7 @@ func (r resolved) all(node any) any {
 		}
 		if ref, ok := node["$ref"].(string); ok {
 			target, _ := r.all(r.lookUp(ref)).(map[string]any)
+			out[componentName] = ref
 			for name, each := range target {
 				if _, overridden := out[name]; !overridden {
 					out[name] = each
@@ -184,7 +215,12 @@ func join(out, part map[string]any) {
 		properties = make(map[string]any)
 		out["properties"] = properties
 	}
-	maps.Copy(properties, part["properties"].(map[string]any))
+	for name, each := range part["properties"].(map[string]any) {
+		if origin, ok := part[componentName]; ok { // what was seen of it counts for the component
+			each = map[string]any{"anyOf": []any{each}, originName: origin}
+		}
+		properties[name] = each
+	}
 	out["required"] = slices.Concat(elements(out["required"]), elements(part["required"]))
 }
 
@@ -244,6 +280,7 @@ func (d *description) check(method, path string, status int, header http.Header,
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.answered[fmt.Sprintf("%s %s %s", op.method, op.path, named)] = true
+	d.answered[r.name] = true
 	err := errors.Join(d.checkHeader(r, header), d.checkBody(r, method, header.Get("Content-Type"), body))
 	if err != nil {
 		return fmt.Errorf("%s %s, %d, is not as openapi.yaml describes it: %w", op.method, op.path, status, err)
@@ -263,7 +300,7 @@ func (d *description) checkHeader(r *describedResponse, header http.Header) (err
 		case value == "" && of.required:
 			err = errors.Join(err, fmt.Errorf("the header %s is missing", name))
 		case value != "":
-			d.seen[of.shape.name+" is sent"] = true
+			d.seen[of.name+" is sent"] = true
 			err = errors.Join(err, d.hold(of.shape, fromText(of.shape.node, value)))
 		}
 	}
@@ -319,7 +356,7 @@ func (d *description) checkEvent(path string, e sse.Event) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	of := d.find(http.MethodGet, path).responses["200"].item
-	if err := d.hold(of, map[string]any{"event": e.Name, "data": string(e.Data)}); err != nil {
+	if err := of.schema.Validate(map[string]any{"event": e.Name, "data": string(e.Data)}); err != nil {
 		return err
 	}
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(e.Data)))
@@ -327,10 +364,8 @@ func (d *description) checkEvent(path string, e sse.Event) error {
 		return err
 	}
 	for _, branch := range elements(of.node.(map[string]any)["oneOf"]) {
-		properties := branch.(map[string]any)["properties"].(map[string]any)
-		if properties["event"].(map[string]any)["const"] == e.Name {
-			data := properties["data"].(map[string]any)["contentSchema"]
-			d.note(of.name+" "+e.Name, data, doc)
+		if eventOf(branch) == e.Name {
+			d.note(of.name+" "+e.Name, dataOf(branch), doc)
 		}
 	}
 	return nil
@@ -348,6 +383,7 @@ func (d *description) hold(of *shape, value any) error {
 // note notes which fields and which of the listed values there were.
 func (d *description) note(at string, node, value any) {
 	of, _ := node.(map[string]any)
+	at = nameOf(at, of)
 	for _, branch := range slices.Concat(elements(of["anyOf"]), elements(of["oneOf"])) {
 		d.note(at, branch, value)
 	}
@@ -359,8 +395,9 @@ func (d *description) note(at string, node, value any) {
 		properties, _ := of["properties"].(map[string]any)
 		for name, each := range value {
 			if properties[name] != nil {
-				d.seen[at+"."+name] = true
-				d.note(at+"."+name, properties[name], each)
+				field := fieldOf(at, name, properties[name])
+				d.seen[field] = true
+				d.note(field, properties[name], each)
 			}
 		}
 	case []any:

@@ -29,6 +29,9 @@ var drilled = func() []drill.Event {
 	phase := drill.Phase{Name: "away", Upstream: "it is away", Recovery: &seconds, Down: &seconds}
 	finding := drill.Finding{Contract: 6, Phase: "away", Namespace: "n", Key: "k", Text: "a read went backwards", Receipts: []drill.Receipt{
 		{Seq: 2, Namespace: "n", Key: "k", Op: "put", State: "superseded", SettledAt: &seconds, By: &by, Reason: "by a newer write"},
+		{Seq: 3, Namespace: "n", Key: "k", Op: "put", State: "settled", SettledAt: &seconds},
+		{Seq: 4, Namespace: "n", Key: "k", Op: "put", State: "dead", SettledAt: &seconds},
+		{Seq: 5, Namespace: "n", Key: "k", Op: "delete", State: "pending"},
 	}}
 	audit := drill.Audit{
 		Namespace: drillNamespace, Phases: []drill.Phase{phase}, Findings: []drill.Finding{finding}, Verdict: "one thing happened that must not",
@@ -132,7 +135,7 @@ func TestDrillEndsWithItsCaller(t *testing.T) {
 			leave()
 		}()
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/_botwired/drill", nil)
-		s.server.ServeHTTP(httptest.NewRecorder(), r)
+		s.serve(s.server, httptest.NewRecorder(), r)
 		if !undone {
 			t.Error("the answer has ended before the drill")
 		}

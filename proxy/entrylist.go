@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/botwired/botwired/internal/wire"
@@ -51,8 +52,8 @@ func (c catalogue) entries(w http.ResponseWriter, r *http.Request) error {
 	}
 	query := r.URL.Query()
 	prefix := query.Get("prefix")
-	if refusal := wire.CheckEntry(namespace, prefix); prefix != "" && refusal != nil {
-		return refusal
+	if prefix != "" && wire.CheckKey(prefix) != nil {
+		return wire.Detail(http.StatusBadRequest, fmt.Sprintf("prefix=%.40q: expected the beginning of a key: at most 128 letters, digits, _, - and .", prefix))
 	}
 	found, listed, err := c.journal.Keys.Known(namespace, prefix, query.Get("after"), limit+1)
 	if err != nil {

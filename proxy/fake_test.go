@@ -215,6 +215,7 @@ type fakeFlusher struct {
 	through func(w journal.NewWrite) (settled bool, err error) // nil: upstream takes it
 	await   func(ctx context.Context, id journal.ID, seq uint64) bool
 	stuck   bool // nothing can be flushed
+	refuses bool // what is sent by hand becomes a dead letter
 	flushed []string
 	tried   []string // what TryNow was called with
 }
@@ -304,6 +305,8 @@ func (f *fakeFlusher) Send(_ context.Context, id journal.ID) (seq uint64, settle
 		return 0, false, false, journal.ErrNotPending
 	case f.stuck:
 		return w.Seq, false, false, nil
+	case f.refuses:
+		return w.Seq, false, true, f.journal.DeadLetter(w, journal.Failure{Status: http.StatusBadRequest, Reason: "no"})
 	}
 	return w.Seq, f.settle(id), false, nil
 }

@@ -55,7 +55,7 @@ func TestARequestUpstreamOutlivesTheCallerWhoBeganIt(t *testing.T) {
 		gone := make(chan *httptest.ResponseRecorder, 1)
 		go func() {
 			w := httptest.NewRecorder()
-			s.server.ServeHTTP(w, r)
+			s.serve(s.server, w, r)
 			gone <- w
 		}()
 		q := <-held
@@ -75,7 +75,7 @@ func TestARequestUpstreamGoesOnWhenAllCallersAreGone(t *testing.T) {
 		s.upstream.set(id("n", "k"), "v")
 		held := s.upstream.hold()
 		r, hangUp := hangingUp(t, "/memory/n/k")
-		go s.server.ServeHTTP(httptest.NewRecorder(), r)
+		go s.serve(s.server, httptest.NewRecorder(), r)
 		q := <-held
 		hangUp()
 		synctest.Wait()

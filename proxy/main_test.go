@@ -23,7 +23,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(whole{m}) }
 
 // sidecar is a server over a real journal and a real cache, with an upstream and a
 // flusher that do what the test says.
@@ -144,11 +144,16 @@ func (s *sidecar) do(method, target, body string, headers ...string) *httptest.R
 		r.Header.Add(headers[i], headers[i+1])
 	}
 	w := httptest.NewRecorder()
-	s.server.ServeHTTP(w, r)
-	if err := described().check(method, r.URL.Path, w.Code, w.Header(), w.Body.Bytes()); err != nil {
+	s.serve(s.server, w, r)
+	return w
+}
+
+// serve has a handler answer, and holds the answer against the description.
+func (s *sidecar) serve(handler http.Handler, w *httptest.ResponseRecorder, r *http.Request) {
+	handler.ServeHTTP(w, r)
+	if err := described().check(r.Method, r.URL.Path, w.Code, w.Header(), w.Body.Bytes()); err != nil {
 		s.t.Error(err)
 	}
-	return w
 }
 
 // begin sends a request that the test does not wait for yet.

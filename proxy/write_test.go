@@ -76,7 +76,7 @@ func TestABodyThatIsTooLargeIsNotReadOn(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/memory/bad%20name/k", body)
 		r.ContentLength = length
 		w := httptest.NewRecorder()
-		s.server.ServeHTTP(w, r)
+		s.serve(s.server, w, r)
 		wantDetail(t, w, http.StatusRequestEntityTooLarge, "too large", "5242880")
 		if got, most := body.read.Load(), max(0, min(-length, 1)*(wire.MaxBodyBytes+1<<20)); got > most {
 			t.Errorf("%s: %d bytes were read", name, got)
@@ -89,7 +89,7 @@ func TestABodyThatEndsEarlyIsNotStored(t *testing.T) {
 	body := io.MultiReader(strings.NewReader(putBody("v")), failingReader{})
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/memory/n/k", body)
 	w := httptest.NewRecorder()
-	s.server.ServeHTTP(w, r)
+	s.serve(s.server, w, r)
 	wantDetail(t, w, http.StatusBadRequest, "error parsing the body")
 	if n := s.journal.Stats().Pending; n != 0 {
 		t.Errorf("%d writes are pending", n)
@@ -346,7 +346,7 @@ func TestACallerWhoWaitsMayGo(t *testing.T) {
 		r.Header.Set("Prefer", "wait=60")
 		done := make(chan struct{})
 		go func() {
-			s.server.ServeHTTP(httptest.NewRecorder(), r)
+			s.serve(s.server, httptest.NewRecorder(), r)
 			close(done)
 		}()
 		synctest.Wait()
@@ -378,7 +378,7 @@ func TestADeleteOnAFullDiskIsRefused(t *testing.T) {
 			}
 		}()
 		w := httptest.NewRecorder()
-		s.server.ServeHTTP(w, r)
+		s.serve(s.server, w, r)
 		wantStatus(t, w, http.StatusInsufficientStorage)
 	})
 }

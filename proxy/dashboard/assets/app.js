@@ -91,6 +91,7 @@ function App() {
       <span>botwired ${status?.version}</span>
       ${status?.upstream && html`<span>upstream ${status.upstream.url}</span>`}
       ${status?.data_dir && html`<span>data in ${status.data_dir}</span>`}
+      <a href="openapi.json">OpenAPI</a>
     </footer>`;
 }
 

@@ -1,0 +1,209 @@
+package proxy
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/botwired/botwired/internal/guard"
+	"github.com/botwired/botwired/internal/identity"
+	"github.com/botwired/botwired/internal/sse"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+// A caller gets the description with the daemon's version, and need not get it twice.
+func TestTheDescription(t *testing.T) {
+	s := newSidecar(t)
+	w := s.get("/_botwired/openapi.json")
+	wantStatus(t, w, http.StatusOK)
+	wantHeader(t, w, "Content-Type", "application/json")
+	var doc struct {
+		OpenAPI string
+		Info    struct{ Version string }
+		Servers []struct{ URL string }
+	}
+	decode(t, w, &doc)
+	if doc.OpenAPI != "3.1.0" || doc.Info.Version != "1.2.3" || len(doc.Servers) != 1 || doc.Servers[0].URL != "/" {
+		t.Errorf("%+v", doc)
+	}
+	again := s.get("/_botwired/openapi.json", "If-None-Match", w.Header().Get("Etag"))
+	wantStatus(t, again, http.StatusNotModified)
+	if again.Body.Len() > 0 {
+		t.Errorf("a 304 has a body: %s", again.Body)
+	}
+	wantStatus(t, s.get("/_botwired/openapi.json", "If-None-Match", `"another"`), http.StatusOK)
+	wantStatus(t, s.get("/_botwired/openapi.json", "If-None-Match", "another"), http.StatusBadRequest)
+	wantStatus(t, s.do(http.MethodHead, "/_botwired/openapi.json", ""), http.StatusOK)
+}
+
+// target is a request's target that an operation takes.
+func (op *describedOperation) target() string {
+	names := strings.NewReplacer("{namespace}", "n", "{key}", "k", "{id}", "1", "{seq}", "1")
+	target, glue := names.Replace(op.path), "?"
+	for _, each := range elements(op.node["parameters"]) {
+		p := each.(map[string]any)
+		if required, _ := p["required"].(bool); p["in"] == "query" && required {
+			target, glue = target+glue+p["name"].(string)+"=n", "&"
+		}
+	}
+	return target
+}
+
+// ask makes a request that an operation takes.
+func (s *sidecar) ask(handler http.Handler, op *describedOperation, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequestWithContext(s.t.Context(), strings.ToUpper(op.method), op.target(), strings.NewReader(putBody("v")))
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.serve(handler, w, r)
+	return w
+}
+
+// Every operation wants the token, unless the description says that it does not, and refuses other
+// sites' pages. One that comes as the daemon ends is told so.
+func TestEveryOperationRefusesAsDescribed(t *testing.T) {
+	s := newSidecar(t)
+	guarded := guard.New(guard.Options{
+		Token: "secret", AnyHost: true,
+		TokenExempt: func(r *http.Request) bool {
+			return r.URL.Path == "/_botwired/livez" || r.URL.Path == "/_botwired/readyz"
+		},
+	}, s.server)
+	s.server.Close()
+	for _, op := range described().operations {
+		open := op.node["security"] != nil && len(elements(op.node["security"])) == 0
+		wantStatus(t, s.ask(guarded, op, "Origin", "https://elsewhere.example", "Sec-Fetch-Site", "cross-site"), http.StatusForbidden)
+		if w := s.ask(guarded, op); (w.Code == http.StatusUnauthorized) == open {
+			t.Errorf("%s %s without a token: %d", op.method, op.path, w.Code)
+		}
+		wantStatus(t, s.ask(guarded, op, "Authorization", "Bearer secret"), http.StatusServiceUnavailable)
+	}
+}
+
+// An error of the daemon's own is described, too.
+func TestAFaultIsAnsweredAsDescribed(t *testing.T) {
+	s := newSidecar(t)
+	s.upstream.panics = "a fault"
+	wantDetail(t, s.do(http.MethodPost, "/_botwired/prefetch?namespace=n", ""), http.StatusInternalServerError, "log")
+}
+
+// A full disk refuses whatever would write.
+func TestAFullDiskIsAnsweredAsDescribed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := &fillingDisk{}
+		s := newSidecar(t, func(o *journal.Options, _ *Options) { disk.FS, o.FS, o.DiskReserve = o.FS, disk, 1<<20 })
+		s.put(id("n", "refused"), "v")
+		first, _, err := s.journal.Newest(id("n", "refused"))
+		noError(t, err)
+		noError(t, s.journal.DeadLetter(first, journal.Failure{Status: http.StatusBadRequest, Reason: "no"}))
+		s.put(id("n", "k"), "v")
+		disk.full.Store(true)
+		time.Sleep(time.Second) // the journal notices
+		for target, method := range map[string]string{
+			"/memory/n/other": http.MethodPut, "/memory/n/k": http.MethodDelete,
+			"/_botwired/dead-letters/1/retry": http.MethodPost, "/_botwired/dead-letters/retry": http.MethodPost,
+		} {
+			wantDetail(t, s.do(method, target, putBody("v")), http.StatusInsufficientStorage, "nothing of it is kept")
+		}
+		s.upstream.setDown(true)
+		wantStatus(t, s.get("/_botwired/status"), http.StatusOK)
+	})
+}
+
+// A body that does not come, or is too large, is answered alike wherever a body is read.
+func TestBodiesAreRefusedAsDescribed(t *testing.T) {
+	s := newSidecar(t)
+	for target, method := range map[string]string{"/memory/n/k": http.MethodPut, "/_botwired/import": http.MethodPost} {
+		w := httptest.NewRecorder()
+		s.serve(s.server, w, httptest.NewRequestWithContext(t.Context(), method, target, iotest.ErrReader(os.ErrDeadlineExceeded)))
+		wantStatus(t, w, http.StatusRequestTimeout)
+		wantStatus(t, s.do(method, target, strings.Repeat("x", wire.MaxBodyBytes+1)), http.StatusRequestEntityTooLarge)
+	}
+}
+
+// toldIdentity has started as told.
+type toldIdentity struct {
+	undoubted
+	start identity.Kind
+}
+
+func (i toldIdentity) State() identity.State {
+	return identity.State{Start: i.start, Doubts: map[identity.Reason]int{}}
+}
+
+// The status is as described whatever there is to tell.
+func TestStatusesAreAsDescribed(t *testing.T) {
+	for _, start := range []identity.Kind{identity.New, identity.Same, identity.Rebooted, identity.Copied, identity.Restored, identity.Unknown} {
+		s := newSidecar(t, func(_ *journal.Options, o *Options) {
+			o.Identity = toldIdentity{start: start}
+			o.UpstreamState = func() UpstreamState {
+				return UpstreamState{State: "degraded", Since: time.Unix(1e9, 0), Reason: "HTTP 502"}
+			}
+		})
+		s.surfaceOutage()
+		wantStatus(t, s.get("/_botwired/status"), http.StatusOK)
+		wantStatus(t, s.get("/_botwired/history"), http.StatusOK)
+	}
+}
+
+// surfaceOutage has the history show an outage.
+func (s *sidecar) surfaceOutage() {
+	began := time.Now()
+	s.server.surface.history.look(UpstreamState{State: "degraded", Since: began, Reason: "HTTP 502"}, began)
+	s.server.surface.history.look(UpstreamState{State: "down", Since: began.Add(time.Minute), Reason: "refused"}, began.Add(time.Minute))
+}
+
+// What becomes of a write that a person has sent, also if upstream refuses it.
+func TestAWriteSentByHandThatUpstreamRefuses(t *testing.T) {
+	s := newSidecar(t)
+	s.flusher.refuses = true
+	s.put(id("n", "k"), "v")
+	w := s.do(http.MethodPost, "/_botwired/pending/send?namespace=n&key=k", "")
+	wantStatus(t, w, http.StatusOK)
+	var doc sentDocument
+	if decode(t, w, &doc); doc.State != "dead" || doc.Waits != nil {
+		t.Errorf("%+v", doc)
+	}
+}
+
+func TestParametersThatAreMissing(t *testing.T) {
+	s := newSidecar(t)
+	for _, op := range described().operations {
+		if target, query, ok := strings.Cut(op.target(), "?"); ok {
+			w := s.do(strings.ToUpper(op.method), target, "")
+			wantDetail(t, w, http.StatusBadRequest, strings.Split(query, "=")[0])
+		}
+	}
+}
+
+// Every way in which the monitor says that a request was answered is a described one.
+func TestTheMonitorsWordsAreDescribed(t *testing.T) {
+	words := []string{"", "disk", "refused", "failed", "settled", "superseded", "dead"}
+	for _, names := range sourceNames {
+		words = append(words, names.monitor)
+	}
+	for _, word := range words {
+		data, err := json.Marshal((&request{method: "GET", path: "/memory/n/k", status: http.StatusOK, answered: word, at: time.Now()}).document(false))
+		noError(t, err)
+		if err := described().checkEvent("/_botwired/monitor", sse.Event{Name: eventRequest, Data: data}); err != nil {
+			t.Errorf("%s: %v", cmp.Or(word, "a redirect"), err)
+		}
+	}
+}
+
+// Answers that are compressed are described.
+func TestCompressedMetrics(t *testing.T) {
+	s := newSidecar(t)
+	for _, path := range []string{"/metrics", "/_botwired/metrics"} {
+		wantHeader(t, s.get(path, "Accept-Encoding", "gzip"), "Content-Encoding", "gzip")
+	}
+}
