@@ -109,6 +109,32 @@ func TestEndpointsAreDocumented(t *testing.T) {
 	}
 }
 
+// describedPath is a path of the daemon's own surface in openapi.yaml, or a method of the path before.
+var describedPath = regexp.MustCompile(`(?m)^ {2}(/\S+):$|^ {4}(get|put|post|delete):$`)
+
+// Every operation of the daemon's own surface is in openapi.yaml, and no other is. The tests of the
+// package proxy hold the answers against it.
+func TestEndpointsAreDescribed(t *testing.T) {
+	found, path, described := endpoints(t), "", make(map[string]bool)
+	for _, m := range describedPath.FindAllStringSubmatch(readDoc(t, "../proxy/openapi/openapi.yaml"), -1) {
+		if m[1] != "" {
+			path = m[1]
+		} else if own, ok := strings.CutPrefix(path, "/_botwired/"); ok && own != "" {
+			described[strings.ToUpper(m[2])+" "+own] = true
+		}
+	}
+	for name := range found {
+		if !described[name] {
+			t.Errorf("openapi.yaml lacks %s", name)
+		}
+	}
+	for name := range described {
+		if !found[name] {
+			t.Errorf("openapi.yaml has %s, which the daemon does not answer", name)
+		}
+	}
+}
+
 var eventRow = regexp.MustCompile("(?m)^\\| event `([a-z]+)` \\|")
 
 // Every event is in docs/http.md, in a row that begins with "event" and its name, and no other
