@@ -160,6 +160,14 @@ crowd: build ## Measure what the dashboard asks for, with 10,000 namespaces and 
 	@$(GO) build -o bin/bench ./proof/bench
 	@bin/bench crowd $(CROWD)
 
+# The agent is BotWire's own Python SDK, in the virtual environment of make e2e. CONVERSATION are the
+# flags, such as -messages 50 or -outage 10s.
+.PHONY: conversation
+conversation: build ## Hold a conversation directly and through botwired, and draw docs/conversation.svg
+	@$(GO) build -o bin/bench ./proof/bench
+	@proof/bench/venv
+	@bin/bench conversation -python .venv/bin/python $(CONVERSATION)
+
 # With BASE, a commit, it runs both in turns and compares them.
 .PHONY: microbench
 microbench: $(BENCHSTAT) ## Run the packages' benchmarks ROUNDS times; BASE=main compares with it

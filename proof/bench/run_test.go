@@ -82,6 +82,37 @@ func TestQuickRuns(t *testing.T) {
 		}
 		wantXML(t, plot)
 	})
+	t.Run("conversation", func(t *testing.T) {
+		file, plot := filepath.Join(dir, "conversation.json"), filepath.Join(dir, "conversation.svg")
+		table := run(t, "conversation", "-json", file, "-svg", plot)
+		var r conversationReport
+		readJSON(t, file, &r)
+		wantConversation(t, &r)
+		if !strings.Contains(table, "| messages lost then | ") {
+			t.Errorf("the table is %s", table)
+		}
+		wantXML(t, plot)
+	})
+}
+
+// wantConversation wants the outage to cost messages without botwired, and none with it.
+func wantConversation(t *testing.T, r *conversationReport) {
+	t.Helper()
+	if len(r.Runs) != 4 {
+		t.Fatalf("%d runs, want 4", len(r.Runs))
+	}
+	for _, h := range r.Runs {
+		lost := 0
+		if !h.Through && h.Outage > 0 {
+			lost = 2 // at least: each takes the agent a timeout, and the outage lasts two and a half of them
+		}
+		if len(h.Said) != r.Options.Messages || h.Lost < lost || lost == 0 && h.Lost > 0 || h.P50 <= 0 || h.P99 < h.P50 || h.Writes < 1 {
+			t.Errorf("%s: %+v", h.name(), h)
+		}
+		if h.Through && h.Writes >= len(h.Said)/2 {
+			t.Errorf("%s: %d writes upstream of %d messages", h.name(), h.Writes, len(h.Said))
+		}
+	}
 }
 
 func checkCrowd(t *testing.T, file, table string) {
