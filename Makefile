@@ -211,6 +211,11 @@ e2e: ## Run BotWire's own clients, Python and Node, against the daemon
 shells: build ## Complete command lines in bash, zsh and fish, with Tab
 	proof/e2e/shells
 
+# EXAMPLES is how many requests the fuzzer makes of each operation, and SEED what it begins with.
+.PHONY: openapi
+openapi: build ## Fuzz the daemon by its own OpenAPI document, and hold each answer against it
+	proof/openapi/run
+
 # PAGE are words of the scenarios' names: only those run.
 .PHONY: page
 page: build ## Drive the dashboard in headless Chromium; screenshots in bin/page

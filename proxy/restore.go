@@ -332,14 +332,22 @@ func (r *restorer) lookNow(ctx context.Context, namespace string, believe bool) 
 		rows, complete, err := r.m.upstream.List(ctx, namespace, false)
 		if err != nil {
 			fill.Cancel()
-			return 0, 0, err
+			return 0, 0, r.inTime(ctx, err)
 		}
 		err = fill.Commit(rows, complete)
 		if !errors.Is(err, journal.ErrChanged) {
 			return fill.Dropped(), len(rows), err
 		}
 		if err := ctx.Err(); err != nil {
-			return 0, 0, err
+			return 0, 0, r.inTime(ctx, err)
 		}
 	}
+}
+
+// inTime is an error for a caller whose time is over: upstream has not answered within it.
+func (r *restorer) inTime(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return r.m.upstream.TooLong()
+	}
+	return err
 }

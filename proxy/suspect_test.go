@@ -349,3 +349,18 @@ func TestADeleteThroughInASuspectNamespace(t *testing.T) {
 		wantStatus(t, s.get("/memory/ns/key-1"), http.StatusNotFound)
 	})
 }
+
+// A caller whose time is over before upstream has listed the namespace is told that, and to come back.
+func TestUpstreamDoesNotListInTime(t *testing.T) {
+	for _, target := range []string{"restore?namespace=n&timeout=0", "restore?namespace=n&timeout=2s", "forget?namespace=n"} {
+		inBubble(t, func(t *testing.T, s *sidecar) {
+			questions := s.upstream.hold()
+			answer := s.begin(http.MethodPost, "/_botwired/"+target, "")
+			held := <-questions
+			w := <-answer
+			wantDetail(t, w, http.StatusServiceUnavailable, "upstream is unavailable")
+			wantHeader(t, w, "Retry-After", "1")
+			close(held.answer)
+		})
+	}
+}
