@@ -1,15 +1,23 @@
 package proxy
 
-import "net/http"
+import (
+	"net/http"
 
-// describeAPI answers with the description of the daemon's HTTP. A caller that has it is answered
-// 304.
-func (s *surface) describeAPI(w http.ResponseWriter, r *http.Request) error {
+	"github.com/botwired/botwired/proxy/openapi"
+)
+
+// describer describes the daemon's HTTP for programs.
+type describer struct {
+	load func() (*openapi.Document, error)
+}
+
+// answer answers with the description. A caller that has it is answered 304.
+func (d describer) answer(w http.ResponseWriter, r *http.Request) error {
 	wanted, err := parseConditions(r.Header)
 	if err != nil {
 		return err
 	}
-	doc, err := s.description()
+	doc, err := d.load()
 	if err != nil {
 		return err
 	}

@@ -70,7 +70,6 @@ type surface struct {
 	stopping      atomic.Bool
 	operations    map[string]operation // by path
 	assets        dashboard.Assets
-	description   func() (*openapi.Document, error)
 }
 
 // operation is a method on a path of the surface.
@@ -85,8 +84,8 @@ const anyParameters = "*"
 
 func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets) *surface {
 	s := &surface{
-		assets: assets, description: openapi.Lazy(opts.Version),
-		tasks: running, prefetches: m.prefetches, intruders: m.intruders, restorer: m.restorer, events: newEvents(), monitor: newMonitor(),
+		assets: assets,
+		tasks:  running, prefetches: m.prefetches, intruders: m.intruders, restorer: m.restorer, events: newEvents(), monitor: newMonitor(),
 		callers: m.callers, figures: m.metrics.figures, cache: opts.Cache, startedAt: time.Now(), dataDir: opts.DataDir, listen: opts.Listen,
 		journal: opts.Journal, flusher: opts.Flusher, identity: opts.Identity,
 		upstreamURL: opts.UpstreamURL, upstreamState: opts.UpstreamState, readsRefused: opts.ReadsRefused, quotas: opts.Quotas,
@@ -99,7 +98,7 @@ func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets
 		"events":       {http.MethodGet, s.followEvents, []string{"namespace", "after"}},
 		"monitor":      {http.MethodGet, s.followRequests, []string{"namespace", "values"}},
 		"status":       {http.MethodGet, s.status, []string{"namespaces"}},
-		"openapi.json": {http.MethodGet, s.describeAPI, nil},
+		"openapi.json": {http.MethodGet, describer{openapi.Lazy(opts.Version)}.answer, nil},
 		"history":      {http.MethodGet, s.history.answer, nil},
 		"entries":      {http.MethodGet, catalogue{s}.entries, []string{"namespace", "prefix", "after", "limit"}},
 		"namespaces":   {http.MethodGet, catalogue{s}.namespaces, []string{"after", "limit", "match"}},

@@ -354,13 +354,11 @@ func TestADeleteThroughInASuspectNamespace(t *testing.T) {
 func TestUpstreamDoesNotListInTime(t *testing.T) {
 	for _, target := range []string{"restore?namespace=n&timeout=0", "restore?namespace=n&timeout=2s", "forget?namespace=n"} {
 		inBubble(t, func(t *testing.T, s *sidecar) {
-			questions := s.upstream.hold()
-			answer := s.begin(http.MethodPost, "/_botwired/"+target, "")
-			held := <-questions
-			w := <-answer
+			s.upstream.hold() // and nobody takes the question
+			w := s.do(http.MethodPost, "/_botwired/"+target, "")
 			wantDetail(t, w, http.StatusServiceUnavailable, "upstream is unavailable")
 			wantHeader(t, w, "Retry-After", "1")
-			close(held.answer)
+			s.upstream.release()
 		})
 	}
 }

@@ -66,7 +66,7 @@ func (s scale) at(seconds float64, messages int) dot {
 
 func (s scale) lane(h *held, n int, step float64) lane {
 	l := lane{Class: "direct", Title: counted(len(h.Said)) + " directly", Y: laneTop + float64(n)*laneEvery, Note: "upstream is gone for " + whole(h.Outage)}
-	l.Sum = fmt.Sprintf("%s in all; %s lost, each after a wait of %s", inSeconds(h.Wall), counted(h.Lost), inSeconds(h.Longest))
+	l.Sum = fmt.Sprintf("%s in all; %s lost, after a wait of up to %s", inSeconds(h.Wall), counted(h.Lost), inSeconds(h.Longest))
 	if h.Through {
 		l.Class, l.Title = "through", counted(len(h.Said))+" through botwired"
 		l.Sum = fmt.Sprintf("%s in all; none lost, and upstream has them %s after its return", inSeconds(h.Wall), inSeconds(h.CaughtUp))
