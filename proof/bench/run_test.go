@@ -70,16 +70,7 @@ func TestQuickRuns(t *testing.T) {
 		}
 		file, plot := filepath.Join(dir, "growth.json"), filepath.Join(dir, "growth.svg")
 		run(t, "growth", "-json", file, "-svg", plot)
-		var r growthReport
-		readJSON(t, file, &r)
-		if len(r.Points) != 4 {
-			t.Errorf("%d points, want 4", len(r.Points))
-		}
-		for _, p := range r.Points {
-			if p.Disk <= 0 || p.Ready <= 0 || p.Counted < p.Ready || p.GetRatio <= 0 || p.PutRatio <= 0 || p.PerSecond <= 0 {
-				t.Errorf("%+v", p)
-			}
-		}
+		checkGrowth(t, file)
 		wantXML(t, plot)
 	})
 	t.Run("conversation", func(t *testing.T) {
@@ -111,6 +102,20 @@ func wantConversation(t *testing.T, r *conversationReport) {
 		}
 		if h.Through && h.Writes >= len(h.Said)/2 {
 			t.Errorf("%s: %d writes upstream of %d messages", h.name(), h.Writes, len(h.Said))
+		}
+	}
+}
+
+func checkGrowth(t *testing.T, file string) {
+	t.Helper()
+	var r growthReport
+	readJSON(t, file, &r)
+	if len(r.Points) != 4 {
+		t.Errorf("%d points, want 4", len(r.Points))
+	}
+	for _, p := range r.Points {
+		if p.Disk <= 0 || p.Ready <= 0 || p.Counted < p.Ready || p.GetRatio <= 0 || p.PutRatio <= 0 || p.PerSecond <= 0 {
+			t.Errorf("%+v", p)
 		}
 	}
 }
