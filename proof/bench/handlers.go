@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/botwired/botwired/internal/wire"
@@ -72,12 +73,15 @@ func bareHandler() http.Handler {
 	})
 }
 
-// sinkHandler is an upstream that takes every write at once and holds nothing: only the
-// daemon itself bounds how much it flushes.
+// sinkHandler is an upstream that takes every write at once, and keeps it in memory: only the
+// daemon itself bounds how much it flushes. The daemon reads an entry back after a request that
+// nobody answered, and believes what it reads.
 func sinkHandler() http.Handler {
+	var held sync.Map // entryName to wire.Entry
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		route := wire.ParseRoute(r.URL.Path)
-		var body []byte
+		name := entryName{route.Namespace, route.Key}
+		body := []byte(`{"status":"ok"}`)
 		switch {
 		case route.Kind == wire.EntryRoute && r.Method == http.MethodPut:
 			sent, err := io.ReadAll(r.Body)
@@ -86,15 +90,22 @@ func sinkHandler() http.Handler {
 				wire.Detail(http.StatusBadRequest, fmt.Sprint("not a write: ", err)).Write(w)
 				return
 			}
-			body = wire.AppendStored(nil, route.Namespace, route.Key, wire.CodePoints(value))
+			now := float64(time.Now().UnixMicro()) / 1e6
+			held.Store(name, wire.Entry{Namespace: name.namespace, Key: name.key, Value: value, CreatedAt: now, UpdatedAt: now})
+			body = wire.AppendStored(nil, name.namespace, name.key, wire.CodePoints(value))
 		case route.Kind == wire.EntryRoute:
-			wire.NotFound(route.Namespace, route.Key).Write(w)
-			return
-		default:
-			body = []byte(`{"status":"ok"}`)
+			entry, ok := held.Load(name)
+			if !ok {
+				wire.NotFound(name.namespace, name.key).Write(w)
+				return
+			}
+			body = entry.(wire.Entry).AppendJSON(nil)
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 		_, _ = w.Write(body) // if this fails the caller is gone
 	})
 }
+
+// entryName names an entry of the sink's.
+type entryName struct{ namespace, key string }
