@@ -73,8 +73,8 @@ func TestEveryAssetIsGuarded(t *testing.T) {
 	}
 }
 
-// links are what the page and its scripts load.
-var links = regexp.MustCompile(`(?:src|href)="([^"#]+)"|from "([^"]+)"`)
+// links are the files that the page and its scripts load. A person follows the others, <a href>.
+var links = regexp.MustCompile(`(?:src="|<link [^>]*href=")([^"#]+)"|from "([^"]+)"`)
 
 // All that the page loads is there, and is the daemon's own. Nothing is left over.
 func TestThePageIsComplete(t *testing.T) {
