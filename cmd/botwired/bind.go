@@ -59,9 +59,13 @@ func otherUpstream(bound, wanted string, h journal.Holdings) error {
 	if h.Pending > 0 {
 		first = "flush with upstream.url = " + bound + " first, then "
 	}
+	same := "if the same service has a new address"
+	if bound == config.Embedded { // most likely a trial's: its entries have no business in another service
+		same = "if botwired selfhost now serves the memory.db in it"
+	}
 	return fmt.Errorf("upstream.url is %s, but the directory belongs to %s and holds %s: %schoose another data_dir, "+
-		"or, if the same service has a new address, set upstream.moved_from = %s",
-		wanted, bound, strings.Join(held, ", "), first, bound)
+		"or, %s, set upstream.moved_from = %s",
+		wanted, bound, strings.Join(held, ", "), first, same, bound)
 }
 
 // readUpstream returns the recorded identity, or "" if there is none.

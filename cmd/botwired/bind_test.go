@@ -151,3 +151,12 @@ func TestRecordThatCannotBeRead(t *testing.T) {
 	check(t, os.WriteFile(filepath.Join(b.dir, "UPSTREAM"), []byte(strings.ToUpper(oldURL[:12])+oldURL[12:]+"/\n"), 0o600))
 	check(t, b.to(oldURL, "")) // as a person may write it
 }
+
+// The entries of a trial on the embedded upstream are not botwire.dev's: the error says which service may have them.
+func TestDirectoryOfATrial(t *testing.T) {
+	b := newBinding(t)
+	check(t, b.to(config.Embedded, ""))
+	check(t, b.j.Settle(b.write("k")))
+	b.wantRefused(b.to(newURL, ""), "choose another data_dir, or, if botwired selfhost now serves the memory.db in it, set upstream.moved_from = embedded")
+	check(t, b.to(newURL, config.Embedded))
+}

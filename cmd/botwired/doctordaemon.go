@@ -88,6 +88,8 @@ func (e *examination) daemon(ctx context.Context) doctor.Finding {
 		return doctor.Fail(name, fmt.Sprintf(`export BOTWIRED_ALLOWED_HOSTS='["%s"]'`, hostOf(listen)), "%s", err)
 	case errors.As(err, &refused) && refused.status == http.StatusServiceUnavailable:
 		return doctor.Warn(name, "botwired status", "%s", err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return doctor.Fail(name, "ps ax -o pid,stat,command | grep botwired", "%s; a T in its state says that it is stopped (kill -CONT)", err)
 	}
 	return doctor.Fail(name, "export BOTWIRED_LISTEN="+e.otherAddress(), "%s", err)
 }

@@ -151,3 +151,25 @@ func tokenIn(t *testing.T) (file string) {
 
 // inDir puts a directory into a text.
 func inDir(text, dir string) string { return strings.ReplaceAll(text, "<dir>", dir) }
+
+// After a trial on the embedded upstream, nobody is told that botwire.dev is the same service.
+func TestDoctorKnowsATrialsDirectory(t *testing.T) {
+	e := newPatient(t, nil)
+	c := e.loaded.Config
+	no(t, os.WriteFile(filepath.Join(c.DataDir, upstreamFile), []byte("embedded\n"), 0o600))
+	c.Upstream.URL = "https://botwire.dev"
+	f := e.boundUpstream(t.Context(), &c)
+	if f.Result != doctor.Failed || f.Remedy != "export BOTWIRED_DATA_DIR=/another/directory" || !strings.Contains(f.Text, "inside the daemon") {
+		t.Errorf("%+v", f)
+	}
+}
+
+// A daemon that does not answer has the address: another address for it is no remedy.
+func TestDoctorLooksForADaemonThatHangs(t *testing.T) {
+	e := newPatient(t, nil)
+	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
+	defer cancel()
+	if f := e.daemon(ctx); f.Result != doctor.Failed || !strings.HasPrefix(f.Remedy, "ps ") || !strings.Contains(f.Text, "no answer came in time") {
+		t.Errorf("%+v", f)
+	}
+}

@@ -12,8 +12,8 @@ local disk, acknowledges them, and carries them to BotWire in the background.
 
 Begin with "botwired serve" in one terminal and "botwired status" in another.`
 
-const rootExamples = `  botwired run -- python agent.py        # an agent, and a daemon beside it
-  botwired serve --upstream embedded     # try it without a network`
+const rootExamples = `  botwired run -- python agent.py                       # a daemon beside it
+  botwired serve --upstream embedded --data-dir trial   # without a network`
 
 // The groups of the commands in the help.
 const (

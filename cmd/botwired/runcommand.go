@@ -56,7 +56,7 @@ func newRunCommand(p *process, settings *settingFlags) *cobra.Command {
 			"Signals are passed on to the command. The exit code is the command's: 128 and the number of the signal\n" +
 			"that has ended it, 127 if there is no such command, 126 if it cannot be run.",
 		Example: "  botwired run -- python agent.py\n" +
-			"  botwired run --upstream embedded -- sh -c 'curl -s $BOTWIRE_URL/memory/demo'",
+			"  botwired run --upstream embedded --data-dir trial -- python agent.py",
 		Args: arguments(1, math.MaxInt),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.runBeside(cmd.Context(), settings, args)

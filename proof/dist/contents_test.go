@@ -5,6 +5,7 @@ import (
 	"debug/buildinfo"
 	"encoding/json"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -142,5 +143,38 @@ func TestAProgramIsForItsPlatform(t *testing.T) {
 	}
 	if isFor(platform{"linux", "amd64"}, []byte("#!/bin/sh\n")) == nil {
 		t.Error("a script is a program of linux/amd64")
+	}
+}
+
+// link is a Markdown link that leads to no other host and to no heading of the same page.
+var link = regexp.MustCompile(`\]\(([^)\s:#]+)(?:#[^)\s]*)?\)`)
+
+// A user of an archive can follow each link of its pages: none leads to a file that only the repository has.
+func TestLinksLeadToFilesOfTheArchive(t *testing.T) {
+	t.Chdir("../..")
+	entries, err := tracked(t.Context(), documents...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := make(map[string]bool)
+	for _, e := range entries {
+		for name := e.name; name != "."; name = path.Dir(name) {
+			there[name] = true
+		}
+	}
+	count := 0
+	for _, e := range entries {
+		if !strings.HasSuffix(e.name, ".md") {
+			continue
+		}
+		for _, m := range link.FindAllStringSubmatch(string(e.content), -1) {
+			count++
+			if !there[path.Join(path.Dir(e.name), m[1])] {
+				t.Errorf("%s links to %s, which the archive lacks", e.name, m[1])
+			}
+		}
+	}
+	if count < 50 {
+		t.Errorf("only %d links were found", count)
 	}
 }
