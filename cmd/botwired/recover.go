@@ -33,8 +33,9 @@ three times the room of the journal on the disk.
 
 The report is also kept beside the damaged directory, as a file that ends in .json.
 
-The exit code is 0 when nothing is missing, 3 when something is, and 1 when recover
-failed and changed nothing.`,
+The exit code is 0 when no pending write and no dead letter is missing, 3 when one
+is or may be, and 1 when recover failed and changed nothing. Lost copies and receipts
+do not count.`,
 		Args: noArguments,
 	}
 	settings.takes(cmd, "data_dir")
