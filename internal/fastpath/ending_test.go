@@ -5,10 +5,13 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/botwired/botwired/internal/fastpath"
 )
 
 // A request that its caller has sent as the server began to close is answered: on a
@@ -70,4 +73,28 @@ func wantLastAnswer(t *testing.T, c net.Conn, text string) {
 	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the connection stays: %v", err)
 	}
+}
+
+// A newcomer that comes in only because the server closes is closed with all the others.
+func TestCloseWaitsForNoNewcomer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startWith(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+			func(o *fastpath.Options) { o.MaxConns = 1 })
+		busy := w.dial(t)
+		_, _ = io.WriteString(busy, request("GET", "/memory/later/k", ""))
+		synctest.Wait()
+		newcomer := w.dial(t)
+		go func() {
+			whole := request("PUT", "/memory/quick/k", "abc")
+			_, _ = io.WriteString(newcomer, whole[:len(whole)-1]) // the server closes the connection
+		}()
+		synctest.Wait()
+		began := time.Now()
+		if err := w.server.Close(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("closing took %s", took)
+		}
+	})
 }

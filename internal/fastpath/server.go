@@ -74,8 +74,9 @@ type Server struct {
 	mu       sync.Mutex // guards what follows
 	listener net.Listener
 	conns    map[*conn]struct{}
-	gone     chan struct{} // closed when closing, and accepting is over, and conns is empty
+	gone     chan struct{} // closed when the server is closing, accepts no more, and conns is empty
 	accepts  bool          // Serve accepts connections
+	closed   bool          // Close was called
 	room     sync.Cond     // a connection has ended or rests, or the server is closing
 	evicting bool          // a connection that was closed for a newcomer has yet to end
 
@@ -151,14 +152,18 @@ func isPassing(err error) bool {
 	return false
 }
 
-// start serves a connection. Its caller may have sent a request already, so that a server that
-// closes serves it too: closing the listener ends the connections that come.
+// start serves a connection, also while Shutdown lasts: its caller may have sent a request
+// already. After Close nobody would end it.
 func (s *Server) start(accepted net.Conn) {
 	c := &conn{server: s, net: accepted}
 	c.idleSince.Store(time.Now().UnixNano())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.makeWay()
+	if s.closed {
+		_ = accepted.Close() // no request on it has been read
+		return
+	}
 	s.conns[c] = struct{}{}
 	go c.run()
 }
@@ -192,7 +197,8 @@ func (s *Server) closeGone() {
 
 // Shutdown stops listening, lets the requests under way be answered, and returns when
 // all connections are closed, or ctx's error. A connection on which not even the head of
-// a request has come whole is closed after lastLook.
+// a request has come whole is closed after lastLook, or after firstLook if it has had no
+// request yet.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.stop(func(c *conn) error {
 		if c.away.Load() {
@@ -212,6 +218,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // Close closes the listener and all connections, and returns when no simple request is
 // being served any more.
 func (s *Server) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
 	err := s.stop(func(c *conn) error { return c.net.Close() })
 	s.cancel()
 	err = errors.Join(err, s.http.Close(), s.handoff.Close())
