@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"syscall"
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/service"
@@ -119,7 +120,8 @@ func (in *inherited) notify(ctx context.Context, logger *slog.Logger) (end func(
 const othersMayWrite = 0o002
 
 // admits refuses a configuration without a token if every user of the machine can connect to the
-// manager's Unix socket: it made the socket with such a mode unless its unit says otherwise.
+// manager's Unix socket: it made the socket with such a mode unless its unit says otherwise. A socket
+// that the daemon does not find may have its name in another mount namespace.
 func (in *inherited) admits(loaded *config.Loaded) error {
 	path, ok := loaded.Config.Socket()
 	if !ok || in.passed == nil || loaded.Config.Auth.TokenFile != "" {
@@ -127,7 +129,7 @@ func (in *inherited) admits(loaded *config.Loaded) error {
 	}
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // nobody else can connect
+		return fmt.Errorf("botwired does not find the socket %s of the service manager, and cannot see who may connect: expected a socket outside of what the service's unit hides, as PrivateTmp= hides /tmp, or auth.token_file set", path)
 	}
 	if err != nil {
 		return fmt.Errorf("the socket of the service manager: %w", err)
@@ -176,10 +178,12 @@ func (in *inherited) takeBack(ctx context.Context, c *config.Config) (net.Listen
 		return nil, errors.Join(fmt.Errorf("listen = %q: %w", c.Listen, err), in.close())
 	}
 	conn, err := (&net.Dialer{Timeout: staleCheck}).DialContext(ctx, "unix", path)
-	if err != nil {
+	switch {
+	case err == nil:
+		_ = conn.Close() // that there is one was the question
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return nil, unlock(lock)
-	}
-	_ = conn.Close() // that there is one was the question
+	} // any other error, such as that of a full queue, is no reason to refuse those who wait in it
 	return &lockedListener{in.kept, lock}, nil
 }
 
@@ -189,7 +193,7 @@ func (in *inherited) forget() error {
 	var err error
 	switch {
 	case in.kept != nil:
-		in.logger.Info("botwired listens elsewhere than before, and closes its listener of the last start", "address", in.kept.Addr().String())
+		in.logger.Info("the listener of the last start is not where botwired is to listen: botwired closes it", "address", in.kept.Addr().String())
 		err = in.kept.Close()
 	case !in.spoilt:
 		return nil
@@ -204,12 +208,12 @@ func (in *inherited) keep(listener net.Listener) bool {
 	if !ok || !in.manager.Keeps() {
 		return false
 	}
-	if unix, ok := innermost(listener).(*net.UnixListener); ok {
-		unix.SetUnlinkOnClose(false) // the next daemon has it
-	}
 	if err := in.notifier.Store(keptName, raw); err != nil {
 		in.logger.Warn("the service manager does not keep the listener: callers are refused during a restart", "error", err)
 		return false
+	}
+	if unix, ok := innermost(listener).(*net.UnixListener); ok {
+		unix.SetUnlinkOnClose(false) // the next daemon has it
 	}
 	return true
 }

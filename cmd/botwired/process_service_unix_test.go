@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -24,6 +25,7 @@ var serviceTests = map[string]func(*testing.T, string){
 	"a kept Unix socket":           testKeptUnixSocket,
 	"listen has changed":           testListenHasChanged,
 	"notifications":                testNotifications,
+	"callers wait at a short stop": testCallersWaitAtAShortStop,
 	"sockets that are refused":     testRefusedSockets,
 	"a socket for every user":      testSocketForEveryUser,
 	"a watchdog":                   testWatchdog,
@@ -235,6 +237,31 @@ func testNotifications(t *testing.T, program string) {
 	}
 }
 
+// Where the listener outlives the daemon, a stop that leaves callers little time answers them, too.
+func testCallersWaitAtAShortStop(t *testing.T, program string) {
+	release := make(chan struct{})
+	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	t.Cleanup(func() { close(release); upstream.Close() })
+	m, address := newManager(t), freeAddress(t)
+	c := m.begin(program, address, "--listen", address, "--data-dir", t.TempDir(), "--upstream-url", upstream.URL, impatient,
+		"--flush-drain-timeout", "1s")
+	m.ready(c, 1)
+	waited := make(chan string, 1)
+	go func() {
+		status, header, err := c.ask(http.MethodPut, "/memory/ns/waits", `{"value":"v"}`, "Prefer", "wait=60")
+		waited <- fmt.Sprintf("%d %.7s %v", status, header.Get("Botwired-Write"), err)
+	}()
+	eventually(t, func() error { // the daemon has taken the write
+		_, err := c.value("ns/waits")
+		return err
+	})
+	c.signal(syscall.SIGTERM)
+	if got := <-waited; got != "200 pending <nil>" {
+		t.Errorf("who waited heard %s", got)
+	}
+	c.wantExit(time.Minute, exitOK)
+}
+
 func testRefusedSockets(t *testing.T, program string) {
 	read, write, err := os.Pipe()
 	no(t, err)
@@ -297,8 +324,14 @@ func testSocketForEveryUser(t *testing.T, program string) {
 	no(t, c.put("ns/key", "v"))
 	c.signal(syscall.SIGTERM)
 	c.wantExit(time.Minute, exitOK)
-	if _, err := os.Stat(path); err != nil {
+	// Others may see the socket under its name, as with PrivateTmp=, if the daemon does not.
+	if err := os.Rename(path, path+".elsewhere"); err != nil {
 		t.Errorf("the daemon has removed the manager's socket: %v", err)
+	}
+	c = m.begin(program, "", args...)
+	c.wantExit(time.Minute, exitError)
+	if !strings.Contains(c.stderr.String(), "botwired does not find the socket") {
+		t.Errorf("it says %s", c.stderr)
 	}
 }
 
@@ -306,7 +339,7 @@ func testSocketForEveryUser(t *testing.T, program string) {
 func testWatchdog(t *testing.T, program string) {
 	m := newManager(t, "WATCHDOG_USEC=1000000")
 	address := freeAddress(t)
-	// An upstream that is away, and no room for a write: nothing of that is the daemon's death.
+	// An upstream that is away is not the daemon's death.
 	c := m.begin(program, address, "--listen", address, "--data-dir", t.TempDir(), "--upstream-url", "http://"+freeAddress(t), impatient)
 	alive := func(n int) {
 		t.Helper()

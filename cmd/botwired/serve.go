@@ -42,7 +42,7 @@ const (
 // Where the listener outlives the daemon, callers come to the next one instead of being refused.
 // So nobody who is here may be cut off either: idleGrace is how long each caller on an open
 // connection has at least to hear, with an answer, that it ends, and waitsGrace how long those
-// under way may still wait for upstream.
+// under way may still wait for upstream, if the stop has twice that time left.
 const (
 	idleGrace  = 500 * time.Millisecond
 	waitsGrace = time.Second
@@ -240,7 +240,8 @@ func (d *sidecar) stop(ctx context.Context, limit time.Duration, shutdown func(c
 	case <-ctx.Done():
 	}
 	if d.outlived {
-		defer time.AfterFunc(waitsGrace, d.proxy.EndWaits).Stop()
+		end, _ := ctx.Deadline()
+		defer time.AfterFunc(min(waitsGrace, time.Until(end)/2), d.proxy.EndWaits).Stop()
 	} else {
 		d.proxy.EndWaits()
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/service"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
 )
 
 const (
@@ -129,10 +130,10 @@ func (u *unit) state() (sentence string, ready bool) {
 	case err != nil:
 		return "Writes are refused: the journal has failed.", false
 	}
-	switch u.sidecar.upstreamState().State {
-	case "down":
+	switch upstream.State(u.sidecar.upstreamState().State) {
+	case upstream.Down:
 		return "Ready. Upstream does not answer: writes are kept on this disk.", true
-	case "degraded":
+	case upstream.Degraded:
 		return "Ready. Upstream fails now and then.", true
 	}
 	return "Ready.", true
@@ -149,7 +150,9 @@ func (u *unit) reloads() (done func()) {
 	return func() {
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		u.notifier.Tell(service.Ready, service.Status(u.shown))
+		if !u.stopping {
+			u.notifier.Tell(service.Ready, service.Status(u.shown))
+		}
 	}
 }
 

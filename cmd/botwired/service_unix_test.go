@@ -1,0 +1,71 @@
+//go:build unix
+
+package main
+
+import (
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/service"
+)
+
+// A kept Unix socket with many callers in its queue is the daemon's: they wait for it.
+func TestAKeptSocketWithAFullQueueIsTakenBack(t *testing.T) {
+	dir, err := os.MkdirTemp("", "botwired") // the path of a socket is short
+	no(t, err)
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "s")
+	l, err := net.Listen("unix", path)
+	no(t, err)
+	raw, err := l.(syscall.Conn).SyscallConn()
+	no(t, err)
+	no(t, raw.Control(func(fd uintptr) { err = syscall.Listen(int(fd), 0) }))
+	no(t, err)
+	for { // until nobody else can connect
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			break
+		}
+		defer c.Close()
+	}
+	in := &inherited{manager: &service.Inherited{}, kept: l, logger: slog.New(slog.DiscardHandler)}
+	back, err := in.takeBack(t.Context(), &config.Config{Listen: "unix://" + path})
+	if back == nil || err != nil {
+		t.Fatalf("the daemon gives up the socket: %v", err)
+	}
+	no(t, back.Close())
+}
+
+// A reload that ends while the daemon stops does not say that the daemon is ready.
+func TestNoReloadIsReadyAfterTheStop(t *testing.T) {
+	m := newManager(t)
+	t.Setenv("NOTIFY_SOCKET", m.socket)
+	manager := service.Inherit()
+	n := manager.Notifier(slog.New(slog.DiscardHandler))
+	d := new(sidecar)
+	d.config.Store(new(config.Config))
+	u := &unit{notifier: n, sidecar: d, ready: true, shown: "Ready."}
+	reloaded := u.reloads()
+	u.stops()
+	reloaded()
+	n.Tell("X_END=1")
+	var wg sync.WaitGroup
+	wg.Go(func() { n.Run(t.Context()) })
+	eventually(t, func() error {
+		if m.count("X_END=1") == 0 {
+			return os.ErrNotExist
+		}
+		return nil
+	})
+	n.Close()
+	wg.Wait()
+	if m.count("STOPPING=1") != 1 || m.count("READY=1") > 0 {
+		t.Errorf("told: %q", m.all())
+	}
+}
