@@ -250,7 +250,7 @@ func (d *description) find(method, path string) *describedOperation {
 	return d.operations[i]
 }
 
-// pathOf is the described path that a path is of. One without placeholders comes first.
+// pathOf is the described path that a path is of. A described path without placeholders comes first.
 func (d *description) pathOf(path string) (found string) {
 	for _, op := range d.operations {
 		if op.matches.MatchString(path) && (found == "" || strings.Contains(found, "{")) {

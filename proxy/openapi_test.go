@@ -69,7 +69,7 @@ func (s *sidecar) ask(handler http.Handler, op *describedOperation, headers ...s
 }
 
 // Every operation wants the token, unless the description says that it does not, and refuses other
-// sites' pages. One that comes as the daemon ends is told so.
+// sites' pages. As the daemon ends, each is answered 503.
 func TestEveryOperationRefusesAsDescribed(t *testing.T) {
 	s := newSidecar(t)
 	guarded := guard.New(guard.Options{
@@ -162,7 +162,7 @@ func (s *sidecar) surfaceOutage() {
 	s.server.surface.history.look(UpstreamState{State: "down", Since: began.Add(time.Minute), Reason: "refused"}, began.Add(time.Minute))
 }
 
-// What becomes of a write that a person has sent, also if upstream refuses it.
+// A write that a person sends, and that upstream refuses, is a dead letter at once.
 func TestAWriteSentByHandThatUpstreamRefuses(t *testing.T) {
 	s := newSidecar(t)
 	s.flusher.refuses = true

@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
-	manager := service.Inherit() // its variables are not for children
+	manager := service.Inherit() // its sockets are not for children
 	p := &process{
 		args:       args,
 		manager:    manager,

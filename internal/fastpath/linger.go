@@ -68,7 +68,7 @@ func (s *Server) handleBorrowed(w http.ResponseWriter, r *http.Request) {
 		// The request may have a Content-Length too: net/http does not say.
 		w.Header().Set("Connection", "close")
 	}
-	if s.ending.Load() && r.Header.Get("Upgrade") == "" {
+	if s.ending.Load() && r.Header.Get("Upgrade") == "" { // the answer to a handshake has a Connection of its own
 		w.Header().Set("Connection", "close")
 	}
 	b.handling.Store(true)

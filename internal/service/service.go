@@ -39,9 +39,9 @@ const (
 	envStore    = "FDSTORE"
 )
 
-// Inherit takes what the manager has given to this process, and nobody else: from here on, the
-// LISTEN_ variables are unset, and no child inherits the sockets. It is to be called once, before
-// anything is started or opened.
+// Inherit takes what the manager has given to this process. It unsets the LISTEN_ variables, so that
+// no child takes the sockets for its own, and no child inherits them. The caller calls it once, before
+// it starts or opens anything.
 func Inherit() Inherited {
 	var in Inherited
 	for _, f := range activation.Files(true) {
