@@ -123,13 +123,13 @@ func serve(ctx context.Context, load func(config.Socket) (*config.Loaded, error)
 	if err := d.openOrAnswer(ctx, c, p.diskFailed, early); err != nil {
 		return errors.Join(d.stoppedEarly(ctx, err), server.Close())
 	}
+	if token := d.token; !unused { // before a reload can change it
+		d.isRead = func() { sayHow(p, c, listener.Addr(), token) }
+	}
 	stopReloading := (&reloader{load: loadHere, running: loaded, level: level, sidecar: d, unit: unit, logger: logger}).on(hangups)
 	defer stopReloading()
 	announce()
 	unit.look()
-	if !unused {
-		d.isRead = func() { sayHow(p, c, listener.Addr(), d.token) }
-	}
 	err = d.run(ctx, serve, server.Shutdown)
 	return errors.Join(err, server.Close(), d.close())
 }
