@@ -42,6 +42,9 @@ func run(ctx context.Context) error {
 		return err
 	}
 	list = slices.DeleteFunc(list, func(m mutant) bool { return !wanted.MatchString(m.String()) })
+	if len(list) == 0 {
+		return fmt.Errorf("no row matches %q: nothing was taken out", *only)
+	}
 	lab, err := newLab(*root)
 	if err != nil {
 		return err
