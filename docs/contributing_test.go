@@ -10,6 +10,7 @@ import (
 
 var (
 	makeCall    = regexp.MustCompile(`\bmake ([a-z][a-z0-9-]*)`)
+	ciCall      = regexp.MustCompile(`^\s*(?:beside \w+ )?make `)
 	requirement = regexp.MustCompile(`(?m)^\t(\S+) v\S+$`) // without "// indirect"
 	version     = regexp.MustCompile(`/v[0-9]+$`)
 )
@@ -51,7 +52,7 @@ func TestContributingHasTheTargetsOfTheCI(t *testing.T) {
 	}
 	var script strings.Builder
 	for line := range strings.Lines(readFile(t, ".ci/run")) {
-		if strings.HasPrefix(strings.TrimSpace(line), "make ") {
+		if ciCall.MatchString(line) {
 			script.WriteString(line)
 		}
 	}
