@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOUND = json.loads((ROOT / "bin" / "manifests.json").read_text()) if (ROOT / "bin" / "manifests.json").exists() else {}
 VENV = ROOT / "bin" / "manifests-venv"
-USER = 65532
+USER = 65532  # the owner of volumes and secrets
 SPEED = 10  # the probes' periods and the pauses before a restart are this many times shorter than the manifests say
 WITHIN = 60  # seconds until whatever is waited for is a failure
 TOKEN = "0123456789abcdef0123456789abcdef"
@@ -132,6 +132,8 @@ class Container:
         self.world, self.spec, self.name = world, spec, spec["name"]
         self.image = FOUND["images"]["Dockerfile" if self.name == "botwired" else "agent/Dockerfile"]
         self.volume, self.extra = volume, extra or {}
+        user, _, group = (spec.get("user") or self.image["user"]).partition(":")
+        self.uid, self.gid = int(user), int(group or 0)
         self.probes = [Probe(self, kind, p) for kind, p in spec["probes"].items()]
         self.starts, self.restarting, self.process, self.code = 0, True, None, None
         world.containers.append(self)
@@ -193,7 +195,7 @@ class Container:
         config = {
             "ociVersion": "1.0.0",
             "process": {
-                "user": {"uid": USER, "gid": USER}, "args": entrypoint + args, "cwd": "/",
+                "user": {"uid": self.uid, "gid": self.gid}, "args": entrypoint + args, "cwd": "/",
                 "env": [f"{k}={v}" for k, v in self.environment().items()],
                 "noNewPrivileges": self.spec["NoNewPrivileges"], "capabilities": nothing if self.spec["NoCapabilities"] else None,
             },
@@ -239,7 +241,7 @@ class Container:
 
     def execute(self, command, timeout=30):
         """The exit code of a command in the container, or None if it took too long."""
-        args = [*self.world.crun, "exec", "--user", f"{USER}:{USER}", self.id, *command]
+        args = [*self.world.crun, "exec", "--user", f"{self.uid}:{self.gid}", self.id, *command]
         try:
             done = subprocess.run(args, capture_output=True, text=True, timeout=timeout)
         except subprocess.TimeoutExpired:

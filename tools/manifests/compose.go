@@ -36,7 +36,7 @@ func compose(ctx context.Context, dir, name string, text []byte) ([]container, e
 
 func service(project *types.Project, s types.ServiceConfig) (container, error) {
 	c := container{
-		Name: s.Name, Command: s.Entrypoint, Args: s.Command, User: s.User, Network: s.NetworkMode, Memory: int64(s.MemLimit),
+		Name: s.Name, Command: s.Entrypoint, Args: s.Command, User: s.User, Memory: int64(s.MemLimit),
 		Env: make(map[string]string), Files: make(map[string]file), Probes: make(map[string]probe),
 		ReadOnly: s.ReadOnly, NoCapabilities: slices.Contains(s.CapDrop, "ALL"),
 		NoNewPrivileges: slices.Contains(s.SecurityOpt, "no-new-privileges:true"),
@@ -68,6 +68,9 @@ func service(project *types.Project, s types.ServiceConfig) (container, error) {
 		c.Grace = time.Duration(*s.StopGracePeriod).Seconds()
 	}
 	if h := s.HealthCheck; h != nil {
+		if len(h.Test) < 2 || h.Test[0] != "CMD" || h.Retries == nil {
+			return c, errors.New("its healthcheck wants retries, and a test that begins with CMD: the image has no shell")
+		}
 		p := probe{Command: h.Test[1:], Delay: seconds(h.StartPeriod), Period: seconds(h.Interval), Timeout: seconds(h.Timeout), Failures: int(*h.Retries)}
 		if h.StartInterval != nil {
 			p.Period = seconds(h.StartInterval)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
 	"github.com/moby/buildkit/frontend/dockerfile/linter"
@@ -56,7 +57,7 @@ func dockerfile(text []byte) (image, error) {
 			}
 		}
 	}
-	if out.User == "" || out.User == "root" || out.User == "0" {
+	if name, _, _ := strings.Cut(out.User, ":"); name == "" || name == "root" || name == "0" {
 		errs = append(errs, errors.New("the container runs as root"))
 	}
 	return out, errors.Join(errs...)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +23,7 @@ import (
 type objects struct {
 	configMaps map[string]map[string]string
 	pods       []pod
+	targets    []target
 }
 
 type pod struct {
@@ -50,10 +50,15 @@ func kubernetes(text []byte) ([]container, error) {
 			return nil, err
 		}
 	}
-	var all []container
-	var errs []error
+	errs := []error{found.connected()}
 	for _, p := range found.pods {
 		errs = append(errs, restricted(p), wellFormed(p))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err // what follows takes for granted what restricted and wellFormed look for
+	}
+	var all []container
+	for _, p := range found.pods {
 		for _, c := range p.spec.InitContainers {
 			all = append(all, p.container(c, found.configMaps, true))
 		}
@@ -61,7 +66,7 @@ func kubernetes(text []byte) ([]container, error) {
 			all = append(all, p.container(c, found.configMaps, false))
 		}
 	}
-	return all, errors.Join(errs...)
+	return all, nil
 }
 
 func (o *objects) decode(document []byte) error {
@@ -76,9 +81,19 @@ func (o *objects) decode(document []byte) error {
 		o.configMaps[m.Name] = m.Data
 		return err
 	case "v1 Service":
-		return yaml.UnmarshalStrict(document, new(corev1.Service))
+		var s corev1.Service
+		err := yaml.UnmarshalStrict(document, &s)
+		to := target{what: "service " + s.Name, selector: metav1.LabelSelector{MatchLabels: s.Spec.Selector}}
+		for _, port := range s.Spec.Ports {
+			to.ports = append(to.ports, port.TargetPort)
+		}
+		o.targets = append(o.targets, to)
+		return err
 	case "networking.k8s.io/v1 NetworkPolicy":
-		return yaml.UnmarshalStrict(document, new(networkingv1.NetworkPolicy))
+		var n networkingv1.NetworkPolicy
+		err := yaml.UnmarshalStrict(document, &n)
+		o.targets = append(o.targets, targetsOf(&n)...)
+		return err
 	case "apps/v1 Deployment":
 		var d appsv1.Deployment
 		err := yaml.UnmarshalStrict(document, &d)
@@ -118,9 +133,15 @@ func restricted(p pod) error {
 
 // wellFormed finds what the types allow and the API server refuses, or what makes the pod another one than meant.
 func wellFormed(p pod) error {
+	if s := p.spec.SecurityContext; s == nil || s.RunAsUser == nil || s.RunAsGroup == nil {
+		return fmt.Errorf("pod %s names no user and group", p.name)
+	}
 	volumes := make(map[string]bool)
 	for _, v := range p.spec.Volumes {
 		volumes[v.Name] = true
+		if v.Secret != nil && v.Secret.DefaultMode == nil {
+			return fmt.Errorf("pod %s: everybody may read the secret %s: it has no defaultMode", p.name, v.Name)
+		}
 	}
 	for _, claim := range p.claims {
 		volumes[claim.Name] = true
@@ -137,8 +158,13 @@ func wellFormed(p pod) error {
 		if c.Resources.Limits.Memory().IsZero() || c.Resources.Requests.Memory().IsZero() {
 			return fmt.Errorf("pod %s: %s has no memory limit or request", p.name, c.Name)
 		}
-		if c.SecurityContext.ReadOnlyRootFilesystem == nil || !*c.SecurityContext.ReadOnlyRootFilesystem {
+		if s := c.SecurityContext; s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem {
 			return fmt.Errorf("pod %s: %s may write to its root", p.name, c.Name)
+		}
+		for _, k := range []*corev1.Probe{c.StartupProbe, c.ReadinessProbe, c.LivenessProbe} {
+			if k != nil && k.Exec == nil {
+				return fmt.Errorf("pod %s: %s has a probe that is no command: it would need the token, and a name that botwired knows", p.name, c.Name)
+			}
 		}
 	}
 	for _, c := range p.spec.InitContainers {
@@ -154,11 +180,8 @@ func (p pod) container(c corev1.Container, configMaps map[string]map[string]stri
 		Name: c.Name, Sidecar: sidecar, Command: c.Command, Args: c.Args, Memory: c.Resources.Limits.Memory().Value(), Grace: 30,
 		Env: make(map[string]string), Files: make(map[string]file), Probes: make(map[string]probe),
 		ReadOnly: true, NoNewPrivileges: true, NoCapabilities: true, // as restricted and wellFormed have found
-		Network: "pod " + p.name,
 	}
-	if p.spec.SecurityContext.RunAsUser != nil {
-		out.User = strconv.FormatInt(*p.spec.SecurityContext.RunAsUser, 10)
-	}
+	out.User = fmt.Sprintf("%d:%d", *p.spec.SecurityContext.RunAsUser, *p.spec.SecurityContext.RunAsGroup)
 	if p.spec.TerminationGracePeriodSeconds != nil {
 		out.Grace = float64(*p.spec.TerminationGracePeriodSeconds)
 	}
@@ -172,7 +195,7 @@ func (p pod) container(c corev1.Container, configMaps map[string]map[string]stri
 		p.mount(&out, m, configMaps)
 	}
 	for name, k := range map[string]*corev1.Probe{"startup": c.StartupProbe, "readiness": c.ReadinessProbe, "liveness": c.LivenessProbe} {
-		if k != nil && k.Exec != nil {
+		if k != nil {
 			out.Probes[name] = probe{
 				Command: k.Exec.Command, Delay: float64(k.InitialDelaySeconds), Period: float64(cmp.Or(k.PeriodSeconds, 10)),
 				Timeout: float64(cmp.Or(k.TimeoutSeconds, 1)), Failures: int(cmp.Or(k.FailureThreshold, 3)),

@@ -30,11 +30,10 @@ type container struct {
 	Files   map[string]file  `json:"files"`
 	Volumes []string         `json:"volumes"` // where the writable ones are mounted
 	Probes  map[string]probe `json:"probes"`  // startup, readiness, liveness; healthcheck of compose
-	User    string           `json:"user"`
-	Grace   float64          `json:"grace"` // seconds from SIGTERM to SIGKILL
+	User    string           `json:"user"`    // and its group; "" is the image's
+	Grace   float64          `json:"grace"`   // seconds from SIGTERM to SIGKILL
 	Memory  int64            `json:"memory"`
 	After   []string         `json:"after"` // containers that are healthy before this one starts
-	Network string           `json:"network"`
 	ReadOnly,
 	NoNewPrivileges,
 	NoCapabilities bool
