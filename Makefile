@@ -165,7 +165,7 @@ crowd: build ## Measure what the dashboard asks for, with 10,000 namespaces and 
 .PHONY: conversation
 conversation: build ## Hold a conversation directly and through botwired, and draw docs/conversation.svg
 	@$(GO) build -o bin/bench ./proof/bench
-	@proof/bench/venv
+	@proof/venv .venv proof/e2e/requirements.txt
 	@bin/bench conversation -python .venv/bin/python $(CONVERSATION)
 
 # With BASE, a commit, it runs both in turns and compares them.
@@ -191,8 +191,8 @@ promtool: build ## Check the alert rules and the daemon's metrics with Prometheu
 
 .PHONY: units
 units: build ## Check the units of systemd and launchd with systemd's own tool and a parser
-	@command -v systemd-analyze >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
-		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends systemd; } >&2
+	@{ command -v systemd-analyze && command -v python3; } >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends systemd python3; } >&2
 	@deploy/units
 
 # SCENARIO are words of the scenarios' names: only those run.
