@@ -229,7 +229,8 @@ vendored: ## Compare the dashboard's files of others with npm's
 # is compiled yet takes minutes.
 .PHONY: dist
 dist: ## Write the release into bin/dist: archives, SBOMs, checksums; DIST_PLATFORMS restricts it
-	@$(GO) run ./proof/dist pack $(if $(DIST_PLATFORMS),-platforms "$(DIST_PLATFORMS)")
+	@$(GO) build -o $(TOOLS)/dist ./proof/dist
+	@$(TOOLS)/dist pack $(if $(DIST_PLATFORMS),-platforms "$(DIST_PLATFORMS)")
 
 # DIST=-cold gives the second build an empty cache. The emulator starts the program of linux/arm64.
 .PHONY: distcheck
@@ -238,7 +239,8 @@ distcheck: $(BOMCHECK) ## Pack two clean clones, compare the bytes, and use an a
 		[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends qemu-user-static; } >&2 || \
 		echo "qemu-user-static is missing and cannot be installed: the program of linux/arm64 will not be started" >&2;; esac
-	@$(GO) run ./proof/dist check -bomcheck $(BOMCHECK) $(if $(DIST_PLATFORMS),-platforms "$(DIST_PLATFORMS)") $(DIST)
+	@$(GO) build -o $(TOOLS)/dist ./proof/dist
+	@$(TOOLS)/dist check -bomcheck $(BOMCHECK) $(if $(DIST_PLATFORMS),-platforms "$(DIST_PLATFORMS)") $(DIST)
 
 $(BOMCHECK): tools/go.mod tools/bomcheck/main.go
 	cd tools && $(GO) build -ldflags "-X main.toolsDir=$$PWD" -o ../$(BOMCHECK) ./bomcheck

@@ -13,6 +13,8 @@ import (
 	"os/exec"
 	"strconv"
 	"time"
+
+	"github.com/botwired/botwired/internal/child"
 )
 
 // pythonClient is BotWire's SDK.
@@ -86,13 +88,16 @@ func goClient(timeout time.Duration) sayer {
 
 // addMessage reads the history, appends a message and writes all of it back.
 func addMessage(ctx context.Context, client *http.Client, target string, n int) error {
-	status, body, err := exchange(ctx, client, http.MethodGet, target, nil)
+	status, body, err := child.Ask(ctx, client, http.MethodGet, target, nil)
 	if err != nil {
 		return err
 	}
 	var entry struct{ Value string }
 	history := []json.RawMessage{}
 	if status != http.StatusNotFound {
+		if status != http.StatusOK {
+			return fmt.Errorf("GET: HTTP %d", status)
+		}
 		if err := errors.Join(json.Unmarshal(body, &entry), json.Unmarshal([]byte(entry.Value), &history)); err != nil {
 			return err
 		}
@@ -107,25 +112,9 @@ func addMessage(ctx context.Context, client *http.Client, target string, n int) 
 	if err != nil {
 		return err
 	}
-	_, _, err = exchange(ctx, client, http.MethodPut, target, body)
+	status, _, err = child.Ask(ctx, client, http.MethodPut, target, body)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("PUT: HTTP %d", status)
+	}
 	return err
-}
-
-// exchange makes a request. A status from 400 on is an error, but for 404.
-func exchange(ctx context.Context, client *http.Client, method, target string, body []byte) (status int, answer []byte, err error) {
-	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
-	if err != nil {
-		return 0, nil, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := client.Do(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer resp.Body.Close()
-	answer, err = io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode >= http.StatusBadRequest && resp.StatusCode != http.StatusNotFound {
-		err = fmt.Errorf("HTTP %d", resp.StatusCode)
-	}
-	return resp.StatusCode, answer, err
 }

@@ -63,8 +63,8 @@ func crowdRequests(s *crowdSettings) []crowdRequest {
 func (w *crowdWatch) ask(ctx context.Context, p progress) ([]*crowdFigures, error) {
 	requests := crowdRequests(w.settings)
 	figures, took := make([]*crowdFigures, len(requests)), make([][]time.Duration, len(requests))
-	for time := range w.settings.Times {
-		p.show("asking, %d/%d", time+1, w.settings.Times)
+	for turn := range w.settings.Times {
+		p.show("asking, %d/%d", turn+1, w.settings.Times)
 		for i, r := range requests {
 			f := &crowdFigures{Who: r.who, Path: r.path}
 			d, err := w.askOnce(ctx, &r, f)

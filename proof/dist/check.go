@@ -86,7 +86,7 @@ func packClone(ctx context.Context, platforms []platform, dir, umask string, env
 	}
 	fmt.Printf("== a clean clone in %s\n", dir)
 	script := umask + ` && git clone --quiet --no-local . "$1" && cd "$1" && git checkout --quiet --detach "$2" && ` +
-		`exec go run -trimpath ./proof/dist pack -platforms "$3"`
+		`go build -trimpath -o bin/packer ./proof/dist && exec bin/packer pack -platforms "$3"` // go run would pass on no signal
 	names := make([]string, len(platforms))
 	for i, p := range platforms {
 		names[i] = p.String()
