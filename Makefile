@@ -31,8 +31,8 @@ MICRO     := $(GO) test -run '^$$' -bench . -benchtime 500ms ./cache ./journal .
 # Only the race detector needs a C compiler.
 export CGO_ENABLED ?= 0
 
-# What is built has no paths of this machine in it. So all clones share one build cache, and the
-# archives of a release take from it what a build or the tests have compiled.
+# Go leaves the paths of this machine out of the program. So all clones share one build cache, and a
+# release needs not compile again what a build or the tests have compiled.
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 .DEFAULT_GOAL := help

@@ -22,7 +22,7 @@ var (
 )
 
 // The bytes of an archive depend on its entries and their date only: not on the order in which they
-// were found, or on the zone of the clock. Whoever unpacks it gets the entries.
+// were found, or on the zone of the clock. Unpacking it gives the entries.
 func TestAnArchiveHasItsEntriesAndNothingElse(t *testing.T) {
 	for _, ending := range []string{".tar.gz", ".zip"} {
 		t.Run(ending, func(t *testing.T) {

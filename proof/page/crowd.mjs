@@ -80,7 +80,7 @@ export async function crowdIsServed(inVisit) {
         await page.waitForFunction(() => document.querySelectorAll(".namespaces .rows li").length === 10); // none, meanwhile
       }));
       await visit.shows(".namespaces .rows a", "10 entries");
-      // What holds up the page's own thread holds up keys and clicks.
+      // While the page's own thread is busy, keys and clicks wait.
       const held = await page.evaluate(() => window.longest);
       assert.ok(held <= AT_ONCE, `the page does not react for ${Math.round(held)} ms`);
       return `${took.join(", ")}, at most ${Math.round(held)} ms without a reaction`;
