@@ -67,7 +67,7 @@ RACE_SKIP := $(RACE_SKIP)|TestConcurrencyDoesNotFallWhereItHelpsNothing|TestConc
 .PHONY: race
 race: ## Run the tests under the race detector, without those that RACE_ALSO_SKIP names
 	CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_WITHIN) -skip '^($(RACE_SKIP)$(if $(RACE_ALSO_SKIP),|$(RACE_ALSO_SKIP)))$$' \
-		$$($(GO) list ./... | grep -vE '/(config|docs|proof/(bench|mutants|rules))$$')
+		$$($(GO) list ./... | grep -vE '/(config|docs|proof/(bench|dist|mutants|rules))$$')
 
 # PAGE is a page's name, such as PAGE=quickstart: only that one is followed.
 .PHONY: docs

@@ -137,6 +137,9 @@ func TestAProgramIsForItsPlatform(t *testing.T) {
 	program := read(t, name)
 	for _, p := range []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "arm64"}, {"windows", "amd64"}} {
 		err := isFor(p, program)
+		if err != nil && strings.Contains(err.Error(), "dynamically") {
+			t.Skip("a C compiler was at hand, so Go has linked this test dynamically")
+		}
 		if here := p == (platform{runtime.GOOS, runtime.GOARCH}); (err == nil) != here && runtime.GOOS == "linux" {
 			t.Errorf("%s: %v", p, err)
 		}
