@@ -93,7 +93,7 @@ func (r *repository) tries(by, block string) string {
 	for command := range strings.Lines(block) {
 		command, _, _ = strings.Cut(command, "#")
 		command = strings.TrimSpace(command)
-		if strings.HasPrefix(command, "make ") && !regexp.MustCompile(`(?m)^\s*`+regexp.QuoteMeta(command)+`\b`).Match(script) {
+		if strings.HasPrefix(command, "make ") && !regexp.MustCompile(`(?m)^\s*(?:beside \w+ )?`+regexp.QuoteMeta(command)+`\b`).Match(script) {
 			return by + " does not run " + command
 		}
 	}
