@@ -178,7 +178,10 @@ func (c *conn) answerLater(size int, later Later) next {
 	w.finish()
 	stop()
 	c.consume(size)
-	if w.last {
+	switch {
+	case w.last && c.server.ending.Load():
+		return c.endAnswers() // the caller did not ask for the end
+	case w.last:
 		c.flush()
 		return end
 	}

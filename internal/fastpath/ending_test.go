@@ -1,11 +1,13 @@
 package fastpath_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -97,4 +99,43 @@ func TestCloseWaitsForNoNewcomer(t *testing.T) {
 			t.Errorf("closing took %s", took)
 		}
 	})
+}
+
+// The last answer arrives whole, also at a caller that has sent more requests, which nobody
+// reads, and takes its time: a connection that is closed over them loses what is on its way.
+func TestLastAnswerIsWhole(t *testing.T) {
+	for name, path := range map[string]string{"simple": "/memory/later/k", "lent": "/other", "given": "/other"} {
+		t.Run(name, func(t *testing.T) {
+			listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := startOn(t, listener, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Length", strconv.Itoa(len(large)))
+				_, _ = w.Write(large)
+			}, func(*fastpath.Options) {})
+			c, err := net.Dial("tcp", listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			_ = c.(*net.TCPConn).SetReadBuffer(4 << 10) // a smaller window shows it more often
+			w.server.EndConnections()
+			text := request("GET", path, "")
+			if name == "given" {
+				text = chunked
+			}
+			if _, err := io.WriteString(c, strings.Repeat(text, 200)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(50 * time.Millisecond)
+			down := make(chan error, 1)
+			go func() { down <- w.server.Shutdown(context.Background()) }()
+			time.Sleep(50 * time.Millisecond)
+			answers(t, bufio.NewReader(c), 1)
+			if err := <-down; err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }

@@ -71,6 +71,7 @@ type borrowed struct {
 	// Unix nanoseconds; 0 while there is none.
 	until atomic.Int64
 
+	last     atomic.Bool // the answer is the last one, and its caller may have sent more requests
 	done     atomic.Bool // net/http has answered the request
 	hijacked atomic.Bool // the handler has taken the connection over, for a web socket
 	once     sync.Once
@@ -113,8 +114,11 @@ func (b *borrowed) next(p []byte) (n int, err error) {
 }
 
 // Close closes the connection, unless net/http has answered its request and would keep
-// the connection.
+// the connection. The owner closes it after a last answer, which must arrive before.
 func (b *borrowed) Close() (err error) {
+	if b.last.Load() && !b.done.Load() && !b.hijacked.Load() {
+		return b.CloseWrite()
+	}
 	if b.forGood || !b.done.Load() {
 		err = b.Conn.Close()
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -34,6 +35,11 @@ const noTLS = `{"detail":"The request begins with TLS, and this server speaks pl
 func (c *conn) refuse(body string) next {
 	c.out = append(c.out, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: "+strconv.Itoa(len(body))+
 		"\r\nContent-Type: application/json\r\n"+c.server.date()+"\r\n"+body...)
+	return c.endAnswers()
+}
+
+// endAnswers sends the last answer. The caller may have sent more requests, which nobody reads.
+func (c *conn) endAnswers() next {
 	if !c.flush() {
 		return end
 	}
@@ -47,8 +53,11 @@ func (c *conn) refuse(body string) next {
 // short time. A newcomer does not wait for that.
 func (c *conn) linger() {
 	c.rest()
-	if c.net.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
-		_, _ = io.Copy(io.Discard, c.net) // an error says that the wait is over
+	for by := time.Now().Add(lingerTime); time.Now().Before(by) && c.net.SetReadDeadline(by) == nil; {
+		if _, err := io.Copy(io.Discard, c.net); !errors.Is(err, os.ErrDeadlineExceeded) {
+			return
+		}
+		// Shutdown may have woken this up: the caller does not have its answer yet.
 	}
 }
 
@@ -70,6 +79,7 @@ func (s *Server) handleBorrowed(w http.ResponseWriter, r *http.Request) {
 	}
 	if s.ending.Load() && r.Header.Get("Upgrade") == "" { // the answer to a handshake has a Connection of its own
 		w.Header().Set("Connection", "close")
+		b.last.Store(true)
 	}
 	b.handling.Store(true)
 	defer b.handling.Store(false)

@@ -46,7 +46,15 @@ func start(t *testing.T, handle http.HandlerFunc) *world {
 
 func startWith(t *testing.T, handle http.HandlerFunc, adjust func(*fastpath.Options)) *world {
 	t.Helper()
-	w := &world{listener: pipe.Listen(), served: make(chan error, 1)}
+	listener := pipe.Listen()
+	w := startOn(t, listener, handle, adjust)
+	w.listener = listener
+	return w
+}
+
+func startOn(t *testing.T, listener net.Listener, handle http.HandlerFunc, adjust func(*fastpath.Options)) *world {
+	t.Helper()
+	w := &world{served: make(chan error, 1)}
 	if handle == nil {
 		handle = echo
 	}
@@ -83,7 +91,7 @@ func startWith(t *testing.T, handle http.HandlerFunc, adjust func(*fastpath.Opti
 		Logger: slog.New(slog.DiscardHandler),
 	}
 	adjust(&opts)
-	w.server = fastpath.New(w.listener, opts)
+	w.server = fastpath.New(listener, opts)
 	go func() { w.served <- w.server.Serve() }()
 	t.Cleanup(func() {
 		if err := w.server.Close(); err != nil {
