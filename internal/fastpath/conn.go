@@ -30,6 +30,7 @@ type conn struct {
 	server *Server
 	net    net.Conn
 	away   atomic.Bool // net/http has the connection
+	given  bool        // for good, and has read a request; guarded by server.mu
 	// idleSince is when the connection began to wait for bytes of its caller, in Unix
 	// nanoseconds, or busy or evicted.
 	idleSince atomic.Int64

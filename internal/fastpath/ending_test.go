@@ -19,13 +19,19 @@ import (
 // A request that its caller has sent as the server began to close is answered: on a
 // connection in use, and on one that has just been accepted.
 func TestShutdownAnswersWhatHasBeenSent(t *testing.T) {
+	simple, quick := request("PUT", "/memory/quick/k", "abc"), request("GET", "/memory/quick/k", "")
 	for name, test := range map[string]struct {
 		before string // the request that the connection has had
 		after  time.Duration
+		text   string
 	}{
-		"in use":        {request("GET", "/memory/quick/k", ""), 10 * time.Millisecond},
-		"lent and back": {request("GET", "/other", ""), 10 * time.Millisecond},
-		"new":           {"", 200 * time.Millisecond},
+		"in use":           {quick, 10 * time.Millisecond, simple},
+		"lent and back":    {request("GET", "/other", ""), 10 * time.Millisecond, simple},
+		"new":              {"", 200 * time.Millisecond, simple},
+		"in use, not ours": {quick, 10 * time.Millisecond, request("GET", "/other", "")},
+		"in use, chunked":  {quick, 10 * time.Millisecond, chunked},
+		"new, not ours":    {"", 200 * time.Millisecond, request("GET", "/other", "")},
+		"new, chunked":     {"", 200 * time.Millisecond, chunked},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -38,7 +44,7 @@ func TestShutdownAnswersWhatHasBeenSent(t *testing.T) {
 				down := make(chan error, 1)
 				go func() { down <- w.server.Shutdown(context.Background()) }()
 				time.Sleep(test.after)
-				wantLastAnswer(t, c, request("PUT", "/memory/quick/k", "abc"))
+				wantLastAnswer(t, c, test.text)
 				if err := <-down; err != nil {
 					t.Error(err)
 				}

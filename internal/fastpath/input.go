@@ -19,6 +19,8 @@ const (
 	// caller.
 	lastLook  = 20 * time.Millisecond
 	firstLook = 250 * time.Millisecond
+	// ownTime is how long net/http goes on once the server is closing, for what such a look finds.
+	ownTime = 2 * firstLook
 )
 
 // longAgo as a deadline ends a read at once.

@@ -81,6 +81,9 @@ func (s *Server) handleBorrowed(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 		b.last.Store(true)
 	}
+	if b.forGood {
+		s.giveAway(b.owner)
+	}
 	b.handling.Store(true)
 	defer b.handling.Store(false)
 	if r.Body == http.NoBody {

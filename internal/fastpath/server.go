@@ -77,7 +77,8 @@ type Server struct {
 	gone     chan struct{} // closed when the server is closing, accepts no more, and conns is empty
 	accepts  bool          // Serve accepts connections
 	closed   bool          // Close was called
-	room     sync.Cond     // a connection has ended or rests, or the server is closing
+	given    int           // of conns, how many net/http has for good
+	room     sync.Cond     // a connection has ended, rests or is net/http's, or the server is closing
 	evicting bool          // a connection that was closed for a newcomer has yet to end
 
 	crowded atomic.Bool // a newcomer waits for room
@@ -108,6 +109,7 @@ func (s *Server) Serve() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.accepts = false
+		s.room.Broadcast()
 		s.closeGone()
 	}()
 	return s.accept()
@@ -176,6 +178,9 @@ func (s *Server) forget(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
+	if c.given {
+		s.given--
+	}
 	if c.idleSince.Load() == evicted {
 		s.evicting = false
 	}
@@ -206,6 +211,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		}
 		return c.net.SetReadDeadline(longAgo)
 	})
+	s.awaitOwn(ctx)
 	err = errors.Join(err, s.http.Shutdown(ctx))
 	select {
 	case <-s.gone:
@@ -213,6 +219,36 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 		return errors.Join(err, ctx.Err())
 	}
+}
+
+// awaitOwn returns once net/http has all connections for good that are left, or after ownTime, or
+// with ctx. Until then, any of them may bring a request for net/http, which answers none that it
+// has not read before its own Shutdown.
+func (s *Server) awaitOwn(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, ownTime)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.room.Broadcast()
+	})()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ctx.Err() == nil && !s.closed && (s.accepts || s.given < len(s.conns)) {
+		s.room.Wait()
+	}
+}
+
+// giveAway counts a connection that net/http has for good, once it has read a request from it.
+func (s *Server) giveAway(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.given {
+		return
+	}
+	c.given = true
+	s.given++
+	s.room.Broadcast()
 }
 
 // Close closes the listener and all connections, and returns when no simple request is
