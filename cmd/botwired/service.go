@@ -177,13 +177,21 @@ func (u *unit) alive(ctx context.Context) error {
 	if stopping {
 		return nil
 	}
-	err := u.probe(ctx)
-	switch {
-	case err == nil, ctx.Err() != nil && u.crowded(),
-		errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE): // the daemon has none left, and goes on
-		return nil
+	if err := u.probe(ctx); err != nil && !excused(err, ctx.Err() != nil, u.crowded()) {
+		return fmt.Errorf("the daemon does not answer itself: %w", err)
 	}
-	return fmt.Errorf("the daemon does not answer itself: %w", err)
+	return nil
+}
+
+// excused reports whether a probe has failed for want of what the daemon waits for, too, and gets:
+// a file descriptor, a port, memory of the kernel, or a place among the callers.
+func excused(err error, timedOut, crowded bool) bool {
+	for _, scarce := range []error{syscall.EMFILE, syscall.ENFILE, syscall.EADDRNOTAVAIL, syscall.ENOBUFS, syscall.ENOMEM} {
+		if errors.Is(err, scarce) {
+			return true
+		}
+	}
+	return crowded && (timedOut || errors.Is(err, syscall.EAGAIN)) // a Unix socket with a full queue
 }
 
 // dying logs why the service manager is about to restart the daemon.
