@@ -27,6 +27,9 @@ func (s source) name(p platform) string {
 // readSource asks git. The version has twelve digits of the commit: a shorter abbreviation would
 // depend on the number of objects in the clone.
 func readSource(ctx context.Context) (source, error) {
+	if _, err := output(ctx, "git", "ls-files", "--error-unmatch", "go.mod"); err != nil {
+		return source{}, fmt.Errorf("a release is made of a clone of botwired, and of no unpacked archive of its source: %w", err)
+	}
 	version, err := output(ctx, "git", "describe", "--tags", "--always", "--dirty", "--abbrev=12")
 	if err != nil {
 		return source{}, err
