@@ -195,6 +195,11 @@ units: build ## Check the units of systemd and launchd with systemd's own tool a
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends systemd python3; } >&2
 	@deploy/units
 
+# Needs root. The container of the first run takes half a minute more; it is kept in bin/systemd.
+.PHONY: systemd
+systemd: build ## Follow docs/service.md under a systemd in a container, and restart the daemon under callers at work
+	@proof/service/run
+
 # SCENARIO are words of the scenarios' names: only those run.
 .PHONY: manifests
 manifests: build $(TOOLS)/manifests ## Check the files in deploy/ for containers, and run those as Docker and Kubernetes would
