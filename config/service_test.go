@@ -9,23 +9,6 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
-// A unit's directory is where the value of data_dir comes from, unless somebody sets it.
-func TestStateDirectoryIsASource(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("systemd's")
-	}
-	unit := []string{"HOME=/h", "STATE_DIRECTORY=/var/lib/botwired"}
-	for want, environ := range map[config.Source][]string{
-		{Layer: config.FromEnvironment, Name: "STATE_DIRECTORY"}:   unit,
-		{Layer: config.FromEnvironment, Name: "BOTWIRED_DATA_DIR"}: append(unit, "BOTWIRED_DATA_DIR=/elsewhere"),
-		{Layer: config.FromDefault}:                                unit[:1],
-	} {
-		if got := load(t, config.Sources{Environ: environ}).Source("data_dir"); got != want {
-			t.Errorf("%v: data_dir is from %v, want %v", environ, got, want)
-		}
-	}
-}
-
 // A passed socket says where the daemon listens, and is trusted as any other address.
 func TestSocketIsASource(t *testing.T) {
 	socket := config.Socket{Address: "127.0.0.1:2700", Name: "botwired.socket"}

@@ -31,7 +31,7 @@ type Inherited struct {
 	keeps  bool   // the manager may keep file descriptors
 }
 
-// The variables of the service manager. Those of the sockets begin with LISTEN_.
+// The variables of the service manager. The ones about sockets begin with LISTEN_.
 const (
 	envNotify   = "NOTIFY_SOCKET"
 	envWatchdog = "WATCHDOG_"
