@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -67,5 +68,26 @@ func TestNoReloadIsReadyAfterTheStop(t *testing.T) {
 	wg.Wait()
 	if m.count("STOPPING=1") != 1 || m.count("READY=1") > 0 {
 		t.Errorf("told: %q", m.all())
+	}
+}
+
+// The watchdog excuses a probe that lacks what the machine lacks, and no other.
+func TestExcusedProbes(t *testing.T) {
+	for _, test := range []struct {
+		err               error
+		timedOut, crowded bool
+		want              bool
+	}{
+		{syscall.EMFILE, false, false, true},
+		{syscall.EADDRNOTAVAIL, false, false, true},
+		{syscall.EAGAIN, false, true, true},
+		{syscall.EAGAIN, false, false, false},
+		{syscall.ETIMEDOUT, true, true, true},
+		{syscall.ETIMEDOUT, true, false, false},
+		{syscall.ECONNREFUSED, false, true, false},
+	} {
+		if got := excused(fmt.Errorf("probe: %w", test.err), test.timedOut, test.crowded); got != test.want {
+			t.Errorf("%v, timed out %v, crowded %v: excused %v", test.err, test.timedOut, test.crowded, got)
+		}
 	}
 }
