@@ -6,16 +6,16 @@ import (
 )
 
 const (
-	// perWatchdog is how many times a check is made within the time after which the manager
-	// restarts the service.
+	// perWatchdog is how many checks Watch makes within the time after which the manager restarts
+	// the service.
 	perWatchdog = 2
-	// perRetry is how many times one that has failed could be repeated within that time.
+	// perRetry is how many times Watch could repeat a failed check within that time.
 	perRetry = 8
 )
 
 // Watch calls alive at half of the time within which the manager waits for a sign of life, as long
-// as check returns nil. It repeats a check that has failed sooner than that. check must end with its
-// context, which ends after a quarter of that time. failed is called with the first error of a row.
+// as check returns nil. It repeats a check that has failed sooner than that, and calls failed with the
+// first error of a row. check must end with its context, which ends after a quarter of that time.
 // Watch returns when ctx ends, and at once where nobody waits for signs of life.
 func Watch(ctx context.Context, within time.Duration, check func(context.Context) error, alive func(), failed func(error)) {
 	if within <= 0 {
