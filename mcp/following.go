@@ -92,23 +92,33 @@ func (f *following) tell(uri string) {
 	_ = f.server.ResourceUpdated(context.Background(), &sdk.ResourceUpdatedNotificationParams{URI: uri}) // it has no errors
 }
 
+// The protocol from which on a client can follow resources without a session, and its method.
+const (
+	listenVersion = "2026-07-28"
+	listenMethod  = "subscriptions/listen"
+)
+
+var errNoSubscriptions = &jsonrpc.Error{
+	Code: jsonrpc.CodeInvalidRequest,
+	Message: "this client speaks an older protocol than " + listenVersion + ", by which it can follow no resource over HTTP: " +
+		"expected " + listenMethod + " of that protocol, or stdio (botwired mcp)",
+}
+
 // withoutSubscriptions says to clients of an older protocol, where nothing carries a notification
 // to them, that they cannot follow resources.
 func withoutSubscriptions(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
-		if method == "resources/subscribe" || method == "resources/unsubscribe" {
-			return nil, &jsonrpc.Error{
-				Code: jsonrpc.CodeMethodNotFound,
-				Message: "a resource can be followed over HTTP from protocol 2026-07-28 on, and over stdio (botwired mcp) with any: " +
-					"this client speaks an older one",
+		switch method {
+		case "resources/subscribe", "resources/unsubscribe":
+			return nil, errNoSubscriptions
+		case listenMethod:
+			if of, ok := req.(*sdk.SubscriptionsListenRequest); ok && of.ProtocolVersion() < listenVersion {
+				return nil, errNoSubscriptions
 			}
 		}
 		result, err := next(ctx, method, req)
-		if hello, ok := result.(*sdk.InitializeResult); ok && hello.Capabilities != nil && hello.Capabilities.Resources != nil {
-			capabilities, resources := *hello.Capabilities, *hello.Capabilities.Resources
-			resources.Subscribe = false
-			capabilities.Resources = &resources
-			hello.Capabilities = &capabilities
+		if hello, ok := result.(*sdk.InitializeResult); ok && hello.Capabilities.Resources != nil {
+			hello.Capabilities.Resources.Subscribe = false // the library has made it for this answer
 		}
 		return result, err
 	}

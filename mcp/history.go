@@ -77,7 +77,7 @@ type historyResult struct {
 	Note        string          `json:"note,omitempty" jsonschema:"says what is left out"`
 }
 
-func (s *Server) historyTool() tool {
+func (s *toolset) historyTool() tool {
 	return tool{
 		name: "memory_history", title: "Tell what became of a key", effect: reads, result: resultOf[historyResult](),
 		about: "Tells what became of the writes to a key: the value now, whether BotWire has it, " +
@@ -87,7 +87,7 @@ func (s *Server) historyTool() tool {
 	}
 }
 
-func (s *Server) history(ctx context.Context, in arguments) (any, error) {
+func (s *toolset) history(ctx context.Context, in arguments) (any, error) {
 	out := historyResult{
 		Namespace: s.namespaceOf(in), Key: in.text("key"), Writes: []historyWrite{}, DeadLetters: []historyLetter{},
 	}
@@ -130,7 +130,7 @@ func (s *Server) history(ctx context.Context, in arguments) (any, error) {
 
 // newestWrite is the number of the write that has made the present state: the version has it, and
 // of a delete what is known of the key.
-func (s *Server) newestWrite(ctx context.Context, of *historyResult) ([]uint64, error) {
+func (s *toolset) newestWrite(ctx context.Context, of *historyResult) ([]uint64, error) {
 	number, _, _ := strings.Cut(of.Version, "-")
 	if seq, err := strconv.ParseUint(number, 10, 64); err == nil {
 		return []uint64{seq}, nil
@@ -145,7 +145,7 @@ func (s *Server) newestWrite(ctx context.Context, of *historyResult) ([]uint64, 
 	return nil, nil
 }
 
-func (s *Server) addWrite(ctx context.Context, out *historyResult, seq uint64) error {
+func (s *toolset) addWrite(ctx context.Context, out *historyResult, seq uint64) error {
 	var r receiptDocument
 	_, err := s.daemon.do(ctx, request{path: surface("receipts", strconv.FormatUint(seq, 10))}, &r)
 	switch {
@@ -190,7 +190,7 @@ func (d *daemon) letters(ctx context.Context, namespace, key string) (of []lette
 	}
 }
 
-func (s *Server) addLetter(ctx context.Context, out *historyResult, id string) error {
+func (s *toolset) addLetter(ctx context.Context, out *historyResult, id string) error {
 	var l letterDocument
 	_, err := s.daemon.do(ctx, request{path: surface("dead-letters", id)}, &l)
 	switch {

@@ -92,8 +92,8 @@ type listedNamespace struct {
 
 type listResult struct {
 	Namespace  string            `json:"namespace,omitempty"`
-	Namespaces []listedNamespace `json:"namespaces,omitempty" jsonschema:"there only if no namespace was given"`
-	Entries    []listedEntry     `json:"entries,omitempty" jsonschema:"in the order of the keys"`
+	Namespaces []listedNamespace `json:"namespaces,omitzero" jsonschema:"there only if no namespace was given"`
+	Entries    []listedEntry     `json:"entries,omitzero" jsonschema:"in the order of the keys"`
 	cutAnswer
 }
 
@@ -108,14 +108,14 @@ const (
 	noteIncomplete = "BotWire lists only the newest 1000 keys of a namespace, and this machine does not know of others"
 )
 
-func (s *Server) listTool() tool {
+func (s *toolset) listTool() tool {
 	arguments := s.within(prefixArgument, argument{
 		name: "since", most: 40, moment: true,
 		about:   "Only entries that were updated at this time or later, such as 2026-01-31T12:00:00Z.",
 		accepts: "a time such as 2026-01-31T12:00:00Z (RFC 3339)",
 	}, limitArgument("keys", 100, keysPage), afterArgument)
 	about := "Lists the keys of the namespace."
-	if s.opts.Namespace == "" {
+	if s.namespace == "" {
 		arguments[0].required = false
 		about = "Lists the keys of a namespace. Without a namespace, it lists the namespaces that this machine knows."
 	}
@@ -125,11 +125,12 @@ func (s *Server) listTool() tool {
 	}
 }
 
-func (s *Server) list(ctx context.Context, in arguments) (any, error) {
+func (s *toolset) list(ctx context.Context, in arguments) (any, error) {
 	out := listResult{Namespace: s.namespaceOf(in)}
 	if out.Namespace == "" {
 		return s.listNamespaces(ctx, in)
 	}
+	out.Entries = []listedEntry{}
 	since, limit := in.moment("since"), in.number("limit")
 	if _, err := s.daemon.list(ctx, out.Namespace, 1); err != nil {
 		return nil, err
@@ -163,7 +164,7 @@ func (s *Server) list(ctx context.Context, in arguments) (any, error) {
 	return out, nil
 }
 
-func (s *Server) listNamespaces(ctx context.Context, in arguments) (any, error) {
+func (s *toolset) listNamespaces(ctx context.Context, in arguments) (any, error) {
 	if in.has("prefix") || in.has("since") {
 		return nil, errNoNamespace
 	}
@@ -171,7 +172,7 @@ func (s *Server) listNamespaces(ctx context.Context, in arguments) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	var out listResult
+	out := listResult{Namespaces: []listedNamespace{}}
 	for _, n := range page.Namespaces {
 		out.Namespaces = append(out.Namespaces, listedNamespace{n.Namespace, n.Entries})
 	}

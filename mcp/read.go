@@ -37,7 +37,7 @@ type readResult struct {
 	UpdatedAt  string  `json:"updated_at,omitempty"`
 }
 
-func (s *Server) readTool() tool {
+func (s *toolset) readTool() tool {
 	return tool{
 		name: "memory_read", title: "Read a value", effect: reads, result: resultOf[readResult](),
 		about: "Reads the value under a key, with its version. exists is false if there is no such entry.",
@@ -50,7 +50,7 @@ func (s *Server) readTool() tool {
 	}
 }
 
-func (s *Server) read(ctx context.Context, in arguments) (any, error) {
+func (s *toolset) read(ctx context.Context, in arguments) (any, error) {
 	out := readResult{Namespace: s.namespaceOf(in), Key: in.text("key")}
 	entry, version, found, err := s.daemon.read(ctx, out.Namespace, out.Key)
 	if err != nil || !found {

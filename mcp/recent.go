@@ -18,7 +18,7 @@ type recentResult struct {
 	Entries   []recentEntry `json:"entries" jsonschema:"the newest first"`
 }
 
-func (s *Server) recentTool() tool {
+func (s *toolset) recentTool() tool {
 	return tool{
 		name: "memory_recent", title: "Show what is new", effect: reads, result: resultOf[recentResult](),
 		about:     "Shows the entries that were written last, each with the beginning of its value.",
@@ -27,7 +27,7 @@ func (s *Server) recentTool() tool {
 	}
 }
 
-func (s *Server) recent(ctx context.Context, in arguments) (any, error) {
+func (s *toolset) recent(ctx context.Context, in arguments) (any, error) {
 	out := recentResult{Namespace: s.namespaceOf(in), Entries: []recentEntry{}}
 	list, err := s.daemon.list(ctx, out.Namespace, in.number("limit"))
 	if err != nil {
@@ -37,7 +37,7 @@ func (s *Server) recent(ctx context.Context, in arguments) (any, error) {
 	for i, k := range list.Keys {
 		rows[i] = knownDocument{Key: k.Key, ListBytes: k.Bytes, UpdatedAt: k.UpdatedAt}
 	}
-	for found := range s.values(ctx, out.Namespace, rows) {
+	for found := range s.daemon.values(ctx, out.Namespace, rows) {
 		if found.gone {
 			continue
 		}

@@ -38,7 +38,7 @@ type searchResult struct {
 	cutAnswer
 }
 
-func (s *Server) searchTool() tool {
+func (s *toolset) searchTool() tool {
 	return tool{
 		name: "memory_search", title: "Search keys and values", effect: reads, result: resultOf[searchResult](),
 		about: "Finds the entries whose key or value has a text in it, in capitals or not. The text is no pattern.",
@@ -50,7 +50,7 @@ func (s *Server) searchTool() tool {
 	}
 }
 
-func (s *Server) search(ctx context.Context, in arguments) (any, error) {
+func (s *toolset) search(ctx context.Context, in arguments) (any, error) {
 	out := searchResult{Namespace: s.namespaceOf(in), Matches: []match{}}
 	wanted, err := regexp.Compile("(?i)" + regexp.QuoteMeta(in.text("query")))
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Server) search(ctx context.Context, in arguments) (any, error) {
 			return nil, err
 		}
 		complete = complete && page.Complete
-		for found := range s.values(ctx, out.Namespace, page.Entries) {
+		for found := range s.daemon.values(ctx, out.Namespace, page.Entries) {
 			if len(out.Matches) == in.number("limit") || out.Searched == searchKeys || time.Now().After(end) {
 				out.Next, out.Note = after, noteNext
 				return out, ctx.Err()

@@ -55,6 +55,9 @@ type Server struct {
 	watcher *watcher
 	// handler is made at the first request: until then a server costs next to nothing.
 	handler func() http.Handler
+	// stopping ends with EndStreams.
+	stopping   func() context.Context
+	endStreams context.CancelFunc
 }
 
 // New returns a server.
@@ -64,7 +67,8 @@ func New(opts Options) *Server {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{opts: opts, daemon: newDaemon(opts)}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Server{opts: opts, daemon: newDaemon(opts), stopping: func() context.Context { return ctx }, endStreams: cancel}
 	s.watcher = newWatcher(s.daemon, opts.Logger)
 	s.handler = sync.OnceValue(s.newHandler)
 	return s
@@ -77,7 +81,15 @@ func New(opts Options) *Server {
 // The handler leaves it to its caller who may send requests: it looks neither at Host nor at
 // Origin.
 func (s *Server) Handler() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.handler().ServeHTTP(w, r) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Mcp-Method") == listenMethod { // a stream that ends only with its request
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			defer context.AfterFunc(s.stopping(), cancel)()
+			r = r.WithContext(ctx)
+		}
+		s.handler().ServeHTTP(w, r)
+	})
 }
 
 func (s *Server) newHandler() http.Handler {
@@ -101,9 +113,19 @@ type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }
 
-// Close ends what the server does in the background. Clients that follow a resource hear of no
-// change from then on.
-func (s *Server) Close() { s.watcher.close() }
+// EndStreams ends the streams of the clients that follow resources by [Server.Handler], and does
+// not wait for that. Tools go on.
+func (s *Server) EndStreams() {
+	s.endStreams()
+	s.watcher.stop()
+}
+
+// Close ends the streams and waits for what the server does in the background. A client that takes
+// no notification any more has to be cut off before.
+func (s *Server) Close() {
+	s.EndStreams()
+	s.watcher.running.Wait()
+}
 
 // instructions tell a model what the tools are for, and that values do not command it.
 const instructions = `botwired remembers for you: a value is a text under a namespace and a key, and it outlives this conversation.
@@ -122,15 +144,17 @@ func (s *Server) newServer(stateless bool) *sdk.Server {
 			Tools:     &sdk.ToolCapabilities{},
 			Resources: &sdk.ResourceCapabilities{Subscribe: true},
 		},
+		// A memory is for its user alone.
+		SetCacheable:     func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 		SubscribeHandler: follow.subscribe, UnsubscribeHandler: follow.unsubscribe,
 		// The library's log would hold what clients send.
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	follow.server = server
-	for _, t := range s.tools() {
+	for _, t := range (&toolset{s.daemon, s.opts.Namespace, s.opts.ReadOnly}).all() {
 		t.addTo(server)
 	}
-	s.addResources(server)
+	(&resources{s.daemon, s.opts.Namespace}).addTo(server)
 	server.AddReceivingMiddleware(s.survive)
 	if stateless {
 		server.AddReceivingMiddleware(withoutSubscriptions)

@@ -13,12 +13,12 @@ const maxValue = 100_000
 // The arguments that several tools have.
 var (
 	namespaceArgument = argument{
-		name: "namespace", required: true, most: 64, pattern: regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}\z`),
+		name: "namespace", required: true, most: 64, pattern: regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`),
 		about:   "The namespace, such as my-agent.",
 		accepts: "1 to 64 characters, each a letter a-z or A-Z, a digit, _ or -",
 	}
 	keyArgument = argument{
-		name: "key", required: true, most: 128, pattern: regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,128}\z`),
+		name: "key", required: true, most: 128, pattern: regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,128}$`),
 		about:   "The key within the namespace, such as user.name.",
 		accepts: "1 to 128 characters, each a letter a-z or A-Z, a digit, _, . or -",
 	}
@@ -28,12 +28,12 @@ var (
 		accepts: "a text of at most 100000 characters",
 	}
 	versionArgument = argument{
-		name: "if_version", most: 100, pattern: regexp.MustCompile(`^[!#-~]+\z`),
+		name: "if_version", most: 100, pattern: regexp.MustCompile(`^[!#-~]+$`),
 		about:   `Only if the entry still has this version, from memory_read; "absent" means only if there is no such entry.`,
 		accepts: `a version that another tool has given, or "absent"`,
 	}
 	prefixArgument = argument{
-		name: "prefix", most: 128, pattern: regexp.MustCompile(`^[a-zA-Z0-9_.-]*\z`),
+		name: "prefix", most: 128, pattern: regexp.MustCompile(`^[a-zA-Z0-9_.-]*$`),
 		about:   "Only keys that begin with this.",
 		accepts: "the beginning of a key: at most 128 letters, digits, _, . and -",
 	}
@@ -51,29 +51,36 @@ func limitArgument(of string, byDefault, most int) argument {
 	}
 }
 
+// toolset makes the tools.
+type toolset struct {
+	daemon    *daemon
+	namespace string // the only one, or empty
+	readOnly  bool
+}
+
 // within returns the arguments of a tool about one namespace, which is fixed or the first of them.
-func (s *Server) within(others ...argument) []argument {
-	if s.opts.Namespace != "" {
+func (s *toolset) within(others ...argument) []argument {
+	if s.namespace != "" {
 		return others
 	}
 	return append([]argument{namespaceArgument}, others...)
 }
 
 // namespaceOf is the namespace of a call; empty if none is given.
-func (s *Server) namespaceOf(in arguments) string {
-	if s.opts.Namespace != "" {
-		return s.opts.Namespace
+func (s *toolset) namespaceOf(in arguments) string {
+	if s.namespace != "" {
+		return s.namespace
 	}
 	return in.text("namespace")
 }
 
-// tools are the tools that clients see.
-func (s *Server) tools() []tool {
+// all are the tools that clients see.
+func (s *toolset) all() []tool {
 	all := []tool{
 		s.readTool(), s.writeTool(), s.appendTool(), s.deleteTool(),
 		s.listTool(), s.searchTool(), s.recentTool(), s.historyTool(),
 	}
-	if s.opts.ReadOnly {
+	if s.readOnly {
 		return slices.DeleteFunc(all, func(t tool) bool { return t.effect != reads })
 	}
 	return all

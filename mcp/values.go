@@ -17,7 +17,7 @@ type valued struct {
 }
 
 // values reads the values of entries, some at a time, and yields them in their order.
-func (s *Server) values(ctx context.Context, namespace string, of []knownDocument) iter.Seq[valued] {
+func (d *daemon) values(ctx context.Context, namespace string, of []knownDocument) iter.Seq[valued] {
 	return func(yield func(valued) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -31,7 +31,7 @@ func (s *Server) values(ctx context.Context, namespace string, of []knownDocumen
 				case <-ctx.Done():
 					return
 				}
-				go func() { one <- s.value(ctx, namespace, &of[i]) }()
+				go func() { one <- d.value(ctx, namespace, &of[i]) }()
 			}
 		}()
 		for one := range ahead {
@@ -46,13 +46,13 @@ func (s *Server) values(ctx context.Context, namespace string, of []knownDocumen
 	}
 }
 
-func (s *Server) value(ctx context.Context, namespace string, of *knownDocument) valued {
+func (d *daemon) value(ctx context.Context, namespace string, of *knownDocument) valued {
 	v := valued{key: of.Key, updatedAt: of.UpdatedAt}
 	if of.isDeleted() {
 		v.gone = true
 		return v
 	}
-	entry, _, found, err := s.daemon.read(ctx, namespace, of.Key)
+	entry, _, found, err := d.read(ctx, namespace, of.Key)
 	v.err, v.gone = err, err == nil && !found
 	if found {
 		v.value, v.updatedAt = entry.Value, entry.UpdatedAt

@@ -44,7 +44,9 @@ type watcher struct {
 // interest is one who wants to know of an entry.
 type interest struct {
 	id      entryID
-	changed func() // must not wait for the watcher
+	changed func() // may take its time: one that does keeps no other waiting
+
+	telling, again bool // guarded by the watcher's mu: changed runs, and has to run once more
 }
 
 func newWatcher(d *daemon, logger *slog.Logger) *watcher {
@@ -118,12 +120,12 @@ func (w *watcher) end() {
 	}
 }
 
-func (w *watcher) close() {
+// stop ends the stream for good.
+func (w *watcher) stop() {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.closed = true
 	w.end()
-	w.mu.Unlock()
-	w.running.Wait()
 }
 
 // run reads the stream until ctx ends, and opens it again where it has ended.
@@ -226,8 +228,27 @@ func (w *watcher) everybody() (all []*interest) {
 	return all
 }
 
+// call has those called who want to know. It is called by run alone.
 func (w *watcher) call(them []*interest) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, one := range them {
+		if one.telling {
+			one.again = true
+			continue
+		}
+		one.telling = true
+		w.running.Go(func() { w.tell(one) })
+	}
+}
+
+// tell calls one, and again if there was another change meanwhile.
+func (w *watcher) tell(one *interest) {
+	for again := true; again; {
 		one.changed()
+		w.mu.Lock()
+		again = one.again
+		one.again, one.telling = false, again
+		w.mu.Unlock()
 	}
 }

@@ -54,7 +54,7 @@ type storedDocument struct {
 	Bytes int `json:"bytes"` // characters, whatever BotWire calls them
 }
 
-func (s *Server) writeTool() tool {
+func (s *toolset) writeTool() tool {
 	return tool{
 		name: "memory_write", title: "Write a value", effect: replaces, result: resultOf[writeResult](),
 		about: "Stores a value under a key, in place of the one that is there. " +
@@ -69,7 +69,7 @@ func (s *Server) writeTool() tool {
 	}
 }
 
-func (s *Server) appendTool() tool {
+func (s *toolset) appendTool() tool {
 	return tool{
 		name: "memory_append", title: "Append to a value", effect: adds, result: resultOf[writeResult](),
 		about: "Adds a text to the end of the value under a key, or stores it if there is none. " +
@@ -86,8 +86,8 @@ func (s *Server) appendTool() tool {
 			}
 			return s.put(ctx, in, request{
 				method: http.MethodPost, path: surface("append"),
-				query: url.Values{"namespace": {s.namespaceOf(in)}, "key": {in.text("key")}},
-				body:  map[string]string{"value": in.text("value"), "separator": separator},
+				query: url.Values{"namespace": {s.namespaceOf(in)}, "key": {in.text("key")}, "separator": {separator}},
+				body:  map[string]string{"value": in.text("value")},
 			})
 		},
 	}
@@ -97,7 +97,7 @@ func (s *Server) appendTool() tool {
 const maxSeparator = 100
 
 // put makes a write that leaves a value.
-func (s *Server) put(ctx context.Context, in arguments, r request) (any, error) {
+func (s *toolset) put(ctx context.Context, in arguments, r request) (any, error) {
 	r.header = conditionOf(in.text("if_version"))
 	var stored storedDocument
 	header, err := s.daemon.do(ctx, r, &stored)
@@ -111,7 +111,7 @@ func (s *Server) put(ctx context.Context, in arguments, r request) (any, error) 
 }
 
 // explain adds to a condition that does not hold how the entry is now.
-func (s *Server) explain(ctx context.Context, in arguments, err error) error {
+func (s *toolset) explain(ctx context.Context, in arguments, err error) error {
 	if !isRefused(err, http.StatusPreconditionFailed) {
 		return err
 	}
@@ -134,7 +134,7 @@ type deleteResult struct {
 	written
 }
 
-func (s *Server) deleteTool() tool {
+func (s *toolset) deleteTool() tool {
 	return tool{
 		name: "memory_delete", title: "Delete an entry", effect: replaces, result: resultOf[deleteResult](),
 		about:     "Deletes the value under a key. With if_version it does so only if nobody has changed the entry since you read it.",
@@ -143,7 +143,7 @@ func (s *Server) deleteTool() tool {
 	}
 }
 
-func (s *Server) delete(ctx context.Context, in arguments) (any, error) {
+func (s *toolset) delete(ctx context.Context, in arguments) (any, error) {
 	out := deleteResult{Namespace: s.namespaceOf(in), Key: in.text("key")}
 	if in.text("if_version") == absent {
 		return nil, fmt.Errorf(`if_version is "absent": expected the version of an entry that exists, as only that can be deleted`)

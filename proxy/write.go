@@ -24,17 +24,24 @@ func (m *memory) put(w http.ResponseWriter, r *http.Request, id journal.ID, c *c
 	}
 	defer room.Release()
 	observed(w).put(value)
-	if m.writesThrough(id.Namespace) {
+	return putValue(m, w, r, newPut(id, value), wanted, &room, c)
+}
+
+// putValue carries out a PUT whose value was read into the room.
+func putValue(
+	m *memory, w http.ResponseWriter, r *http.Request, put journal.NewWrite, wanted conditions, room *wire.Room, c *call,
+) error {
+	if m.writesThrough(put.Namespace) {
 		room.Release() // a namespace that waits for upstream is not to keep others from reading
-		return putThrough(r.Context(), m, w, newPut(id, value), wanted, c)
+		return putThrough(r.Context(), m, w, put, wanted, c)
 	}
-	written, err := m.storeIf(r.Context(), newPut(id, value), wanted)
+	written, err := m.storeIf(r.Context(), put, wanted)
 	if err != nil {
 		return err
 	}
-	w.Header()["Etag"] = []string{writeTag(written.Seq, value)}
+	w.Header()["Etag"] = []string{writeTag(written.Seq, put.Value)}
 	room.Release() // acknowledging may wait for upstream
-	m.acknowledge(w, r, c, written, "", wire.AppendStored(nil, id.Namespace, id.Key, wire.CodePoints(value)))
+	m.acknowledge(w, r, c, written, "", wire.AppendStored(nil, put.Namespace, put.Key, wire.CodePoints(put.Value)))
 	return nil
 }
 
