@@ -101,17 +101,11 @@ func (s *Server) newHandler() http.Handler {
 }
 
 // ServeStdio serves one client until it closes in, or ctx ends. It writes nothing but the
-// protocol's messages to out, each in a line. It closes neither.
+// protocol's messages to out, each in a line. It closes neither. When in ends, it still answers the
+// requests that came before; when ctx ends, it does not.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
-	return s.newServer(false).Run(ctx, &sdk.IOTransport{
-		Reader: io.NopCloser(in), Writer: unclosed{out}, MaxLineLength: maxMessage,
-	})
+	return s.newServer(false).Run(ctx, newStdio(in, out))
 }
-
-// unclosed is a writer that stays open.
-type unclosed struct{ io.Writer }
-
-func (unclosed) Close() error { return nil }
 
 // EndStreams ends the streams of the clients that follow resources by [Server.Handler], and does
 // not wait for that. Tools go on.
