@@ -72,9 +72,7 @@ func (a *askedToEnd) Error() string { return "interrupted" }
 // attach takes the lock first, and looks then. It may be called again once the daemon is gone.
 func (a *attachment) attach(ctx context.Context, caught <-chan os.Signal) error {
 	a.begin()
-	if a.daemon.hasExited() {
-		a.daemon = nil
-	}
+	earlier := a.daemon
 	for {
 		attached, err := a.tryAttach(ctx)
 		if attached || err != nil && ctx.Err() == nil {
@@ -88,6 +86,10 @@ func (a *attachment) attach(ctx context.Context, caught <-chan os.Signal) error 
 				return &askedToEnd{sig}
 			}
 		case <-a.daemon.exitedChannel():
+			if a.daemon == earlier {
+				a.daemon = nil // it was ready once: another one follows
+				continue
+			}
 			return fmt.Errorf("the daemon that %s has started has ended before it was ready: %s", a.name, a.daemon.why())
 		case <-time.After(attachPause):
 		}
