@@ -20,8 +20,11 @@ const maxSeparator = 100
 
 // appender adds a text to the end of an entry's value. It reads the entry and writes it on the
 // condition that nobody has written it meanwhile, until that holds: so every append that is
-// acknowledged stays, whoever else writes the entry (contract 5).
-type appender struct{ *memory }
+// acknowledged stays, whoever else writes the entry (contract 5). Appends to one entry take turns.
+type appender struct {
+	*memory
+	turns *turns
+}
 
 // answer answers as a PUT of the whole value would be answered.
 func (a appender) answer(w http.ResponseWriter, r *http.Request, c *call) error {
@@ -47,13 +50,19 @@ func (a appender) answer(w http.ResponseWriter, r *http.Request, c *call) error 
 	}
 	defer room.Release()
 	observed(w).put(text)
+	endTurn, err := a.turns.await(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	defer endTurn()
+	release := func() { room.Release(); endTurn() }
 	for {
 		item, err := a.look(id)
 		if err == nil {
 			err = wanted.refuseWrite(item)
 		}
 		if err == nil {
-			err = a.try(w, r, id, item, separator, text, &room, c)
+			err = a.try(w, r, id, item, separator, text, release, c)
 			if isUnmet(err) { // another write was faster
 				err = errOvertaken
 			}
@@ -79,13 +88,13 @@ func (a appender) look(id journal.ID) (*cache.Item, error) {
 
 // try writes the longer value, if the entry is still as it was looked at.
 func (a appender) try(
-	w http.ResponseWriter, r *http.Request, id journal.ID, item *cache.Item, separator, text string, room *wire.Room, c *call,
+	w http.ResponseWriter, r *http.Request, id journal.ID, item *cache.Item, separator, text string, release func(), c *call,
 ) error {
 	value, err := appended(item, separator, text)
 	if err != nil {
 		return err
 	}
-	return putValue(a.memory, w, r, newPut(id, value), asItIs(item), room, c)
+	return putValue(a.memory, w, r, newPut(id, value), asItIs(item), release, c)
 }
 
 // appended is the value of an entry with a text at its end. The separator stands between the two if

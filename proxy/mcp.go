@@ -21,6 +21,9 @@ type mcpEndpoint struct {
 }
 
 func (e *mcpEndpoint) answer(w http.ResponseWriter, r *http.Request) error {
+	if err := require(r, http.MethodPost); err != nil {
+		return err
+	}
 	if e.handler == nil {
 		return wire.Detail(http.StatusNotFound, "Not Found")
 	}
@@ -29,7 +32,7 @@ func (e *mcpEndpoint) answer(w http.ResponseWriter, r *http.Request) error {
 		return refusal
 	}
 	defer room.Release()
-	r = r.WithContext(r.Context())
+	r = r.Clone(r.Context())
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	to := http.NewResponseController(w)
 	if err := supported(to.SetReadDeadline(time.Time{})); err != nil { // it would end a stream

@@ -180,14 +180,15 @@ type Options struct {
 // Server is the HTTP handler. In the background it works only for requests, and in Run. Close
 // waits for all but Run.
 type Server struct {
-	tasks   *tasks
-	memory  *memory
-	surface *surface
-	lister  *listKeeper
-	mcp     mcpEndpoint
-	forward http.Handler
-	metrics *metrics
-	logger  *slog.Logger
+	tasks    *tasks
+	memory   *memory
+	surface  *surface
+	lister   *listKeeper
+	appender appender
+	mcp      mcpEndpoint
+	forward  http.Handler
+	metrics  *metrics
+	logger   *slog.Logger
 
 	keepsHistory bool
 }
@@ -226,9 +227,10 @@ func New(opts Options) (*Server, error) {
 	m.restorer = newRestorer(m, opts.Logger)
 	return &Server{
 		tasks: running, memory: m, surface: newSurface(opts, m, running, assets),
-		lister:  &listKeeper{m: m, used: m.used, prefetches: opts.Prefetch, ended: make(chan ending)},
-		mcp:     mcpEndpoint{opts.MCP, wire.NewBodies()},
-		forward: opts.Forward, metrics: counters, logger: opts.Logger, keepsHistory: opts.History,
+		lister:   &listKeeper{m: m, used: m.used, prefetches: opts.Prefetch, ended: make(chan ending)},
+		appender: appender{m, newTurns()},
+		mcp:      mcpEndpoint{opts.MCP, wire.NewBodies()},
+		forward:  opts.Forward, metrics: counters, logger: opts.Logger, keepsHistory: opts.History,
 	}, nil
 }
 
@@ -295,7 +297,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, c *call) error {
 	if path, ok := strings.CutPrefix(r.URL.Path+"/", surfacePrefix); ok {
 		switch path = strings.TrimSuffix(path, "/"); path {
 		case appendPath:
-			return appender{s.memory}.answer(w, r, c)
+			return s.appender.answer(w, r, c)
 		case mcpPath:
 			return s.mcp.answer(w, r)
 		}

@@ -24,15 +24,16 @@ func (m *memory) put(w http.ResponseWriter, r *http.Request, id journal.ID, c *c
 	}
 	defer room.Release()
 	observed(w).put(value)
-	return putValue(m, w, r, newPut(id, value), wanted, &room, c)
+	return putValue(m, w, r, newPut(id, value), wanted, room.Release, c)
 }
 
-// putValue carries out a PUT whose value was read into the room.
+// putValue carries out a PUT. It calls release once nobody else need wait for it any more: at the
+// latest before it waits for upstream.
 func putValue(
-	m *memory, w http.ResponseWriter, r *http.Request, put journal.NewWrite, wanted conditions, room *wire.Room, c *call,
+	m *memory, w http.ResponseWriter, r *http.Request, put journal.NewWrite, wanted conditions, release func(), c *call,
 ) error {
 	if m.writesThrough(put.Namespace) {
-		room.Release() // a namespace that waits for upstream is not to keep others from reading
+		release() // a namespace that waits for upstream is not to keep others from reading
 		return putThrough(r.Context(), m, w, put, wanted, c)
 	}
 	written, err := m.storeIf(r.Context(), put, wanted)
@@ -40,7 +41,7 @@ func putValue(
 		return err
 	}
 	w.Header()["Etag"] = []string{writeTag(written.Seq, put.Value)}
-	room.Release() // acknowledging may wait for upstream
+	release() // acknowledging may wait for upstream
 	m.acknowledge(w, r, c, written, "", wire.AppendStored(nil, put.Namespace, put.Key, wire.CodePoints(put.Value)))
 	return nil
 }
