@@ -37,7 +37,7 @@ type look struct {
 }
 
 // newLook loads a command's configuration.
-func (p *process) newLook(name string, settings *settingFlags) (look, error) {
+func newLook(p *process, name string, settings *settingFlags) (look, error) {
 	loaded, err := settings.load(nil)
 	if err != nil {
 		return look{}, err

@@ -20,8 +20,8 @@ type attachment struct {
 
 // newAttachment loads the configuration of a command, whose name is for messages, such as
 // "botwired run".
-func (p *process) newAttachment(name string, settings *settingFlags) (*attachment, error) {
-	l, err := p.newLook(name, settings)
+func newAttachment(p *process, name string, settings *settingFlags) (*attachment, error) {
+	l, err := newLook(p, name, settings)
 	if err != nil {
 		return nil, err
 	}

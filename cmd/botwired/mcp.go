@@ -58,7 +58,7 @@ func newMCPCommand(p *process, settings *settingFlags) *cobra.Command {
 		if err := options.check(); err != nil {
 			return err
 		}
-		return p.serveMCP(cmd.Context(), settings, options)
+		return serveMCP(cmd.Context(), p, settings, options)
 	}
 	settings.takes(cmd, allSettings()...) // it hands them to the daemon that it starts
 	hideSettings(cmd, mcpSettings...)
@@ -68,8 +68,8 @@ func newMCPCommand(p *process, settings *settingFlags) *cobra.Command {
 
 // serveMCP serves the client on stdin and stdout until that closes stdin, or ctx ends. It begins
 // before the daemon is ready: a client's first requests need none.
-func (p *process) serveMCP(ctx context.Context, settings *settingFlags, options mcpOptions) error {
-	use, err := p.newAttachment("botwired mcp", settings)
+func serveMCP(ctx context.Context, p *process, settings *settingFlags, options mcpOptions) error {
+	use, err := newAttachment(p, "botwired mcp", settings)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ type beside struct {
 
 // runBeside runs a command beside a daemon. Its error has the command's exit code.
 func (p *process) runBeside(ctx context.Context, settings *settingFlags, args []string) error {
-	use, err := p.newAttachment("botwired run", settings)
+	use, err := newAttachment(p, "botwired run", settings)
 	if err != nil {
 		return err
 	}
