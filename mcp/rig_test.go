@@ -157,7 +157,7 @@ func (d *daemon) flush() {
 
 // serve offers the daemon's memory.
 func (d *daemon) serve(adjust ...func(*mcp.Options)) *mcp.Server {
-	o := mcp.Options{URL: d.address.URL, Version: "1.2.3", Client: &http.Client{Transport: &http.Transport{}}, Logger: slog.New(slog.NewTextHandler(d.log, nil))}
+	o := mcp.Options{URL: d.address.URL, Version: "1.2.3", Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, Logger: slog.New(slog.NewTextHandler(d.log, nil))}
 	for _, a := range adjust {
 		a(&o)
 	}
@@ -170,19 +170,20 @@ func (d *daemon) serve(adjust ...func(*mcp.Options)) *mcp.Server {
 type client struct {
 	t       *testing.T
 	session *sdk.ClientSession
-	updated chan string // the URIs of the resources that have changed
+	updated chan string   // the URIs of the resources that have changed
+	heard   chan struct{} // one for each stream that follows resources
 }
 
 // overHTTP is a client of the streamable HTTP transport.
-func (d *daemon) overHTTP(s *mcp.Server) *client {
+func (d *daemon) overHTTP(s *mcp.Server, protocol ...string) *client {
 	endpoint := httptest.NewServer(s.Handler())
 	own := &http.Client{Transport: &http.Transport{}}
 	d.t.Cleanup(func() { s.EndStreams(); own.CloseIdleConnections(); endpoint.Close() })
-	return d.connect(&sdk.StreamableClientTransport{Endpoint: endpoint.URL, HTTPClient: own, MaxRetries: -1})
+	return d.connect(&sdk.StreamableClientTransport{Endpoint: endpoint.URL, HTTPClient: own, MaxRetries: -1}, protocol)
 }
 
 // overStdio is a client of the other one.
-func (d *daemon) overStdio(s *mcp.Server) *client {
+func (d *daemon) overStdio(s *mcp.Server, protocol ...string) *client {
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	ctx, stop := context.WithCancel(context.Background())
@@ -196,16 +197,25 @@ func (d *daemon) overStdio(s *mcp.Server) *client {
 		stop()
 		_ = out.Close()
 	})
-	return d.connect(&sdk.IOTransport{Reader: fromServer, Writer: toServer})
+	return d.connect(&sdk.IOTransport{Reader: fromServer, Writer: toServer}, protocol)
 }
 
-func (d *daemon) connect(transport sdk.Transport) *client {
+func (d *daemon) connect(transport sdk.Transport, protocol []string) *client {
 	d.t.Helper()
-	c := &client{t: d.t, updated: make(chan string, 1000)}
-	var err error
-	c.session, err = sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{
+	c := &client{t: d.t, updated: make(chan string, 1000), heard: make(chan struct{}, 1000)}
+	of := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{
 		ResourceUpdatedHandler: func(_ context.Context, r *sdk.ResourceUpdatedNotificationRequest) { c.updated <- r.Params.URI },
-	}).Connect(d.t.Context(), transport, nil)
+	})
+	of.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+			if method == "notifications/subscriptions/acknowledged" {
+				c.heard <- struct{}{}
+			}
+			return next(ctx, method, r)
+		}
+	})
+	var err error
+	c.session, err = of.Connect(d.t.Context(), transport, &sdk.ClientSessionOptions{ProtocolVersion: strings.Join(protocol, "")})
 	noError(d.t, err)
 	d.t.Cleanup(func() { _ = c.session.Close() }) // the other side may have ended it
 	return c

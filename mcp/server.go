@@ -16,10 +16,12 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -30,7 +32,8 @@ const maxMessage = 2 << 20
 
 // Options configures a server.
 type Options struct {
-	// Client makes the requests to the daemon. Nil is [http.DefaultClient].
+	// Client makes the requests to the daemon. Nil is [http.DefaultClient]. With one that keeps
+	// connections, a write may fail because the daemon has just closed its connection.
 	Client *http.Client
 	// URL is the daemon's, such as http://127.0.0.1:2689.
 	URL string
@@ -100,18 +103,42 @@ func (s *Server) newHandler() http.Handler {
 	})
 }
 
-// ServeStdio serves one client until it closes in, or ctx ends. It writes nothing but the
-// protocol's messages to out, each in a line. It closes neither.
+// ServeStdio serves one client until it leaves, or ctx ends. It writes nothing but the protocol's
+// messages to out, each in a line. It closes neither.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
-	return s.newServer(false).Run(ctx, &sdk.IOTransport{
-		Reader: io.NopCloser(in), Writer: unclosed{out}, MaxLineLength: maxMessage,
-	})
+	with := &party{in: in, out: out}
+	err := s.newServer(false).Run(ctx, &sdk.IOTransport{Reader: with, Writer: with, MaxLineLength: maxMessage})
+	if with.left.Load() {
+		return nil
+	}
+	return err
 }
 
-// unclosed is a writer that stays open.
-type unclosed struct{ io.Writer }
+// party is the client of stdio. It leaves when it closes either side.
+type party struct {
+	in   io.Reader
+	out  io.Writer
+	left atomic.Bool
+}
 
-func (unclosed) Close() error { return nil }
+func (p *party) Read(b []byte) (int, error) {
+	n, err := p.in.Read(b)
+	if errors.Is(err, io.EOF) {
+		p.left.Store(true)
+	}
+	return n, err
+}
+
+func (p *party) Write(b []byte) (int, error) {
+	n, err := p.out.Write(b)
+	if err != nil {
+		p.left.Store(true)
+	}
+	return n, err
+}
+
+// Close leaves both sides to their owner.
+func (p *party) Close() error { return nil }
 
 // EndStreams ends the streams of the clients that follow resources by [Server.Handler], and does
 // not wait for that. Tools go on.
