@@ -30,7 +30,8 @@ const maxMessage = 2 << 20
 
 // Options configures a server.
 type Options struct {
-	// Client makes the requests to the daemon. Nil is [http.DefaultClient].
+	// Client makes the requests to the daemon. Nil is [http.DefaultClient]. With one that keeps
+	// connections, a write may fail because the daemon has just closed its connection.
 	Client *http.Client
 	// URL is the daemon's, such as http://127.0.0.1:2689.
 	URL string
@@ -100,11 +101,16 @@ func (s *Server) newHandler() http.Handler {
 	})
 }
 
-// ServeStdio serves one client until it closes in, or ctx ends. It writes nothing but the
-// protocol's messages to out, each in a line. It closes neither. When in ends, it still answers the
-// requests that came before; when ctx ends, it does not.
+// ServeStdio serves one client until it leaves, or ctx ends. It writes nothing but the protocol's
+// messages to out, each in a line. It closes neither. When in ends, it still answers the requests
+// that came before; when ctx ends, it does not.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
-	return s.newServer(false).Run(ctx, newStdio(in, out))
+	with := newStdio(in, out)
+	err := s.newServer(false).Run(ctx, with)
+	if with.left.Load() {
+		return nil
+	}
+	return err
 }
 
 // EndStreams ends the streams of the clients that follow resources by [Server.Handler], and does

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -34,6 +35,7 @@ type stdio struct {
 	lines  chan line
 	closed chan struct{}
 	close  func()
+	left   atomic.Bool // the client has closed one of the two
 
 	mu       sync.Mutex // guards out, so that lines stay whole, and open
 	open     map[jsonrpc.ID]struct{}
@@ -116,6 +118,7 @@ func (s *stdio) Read(ctx context.Context) (jsonrpc.Message, error) {
 			return nil, io.EOF
 		case l := <-s.lines:
 			if l.err != nil && !errors.Is(l.err, errTooLong) {
+				s.left.Store(errors.Is(l.err, io.EOF))
 				return nil, s.awaitAnswers(ctx, l.err)
 			}
 			message, err := s.take(l)
@@ -177,6 +180,9 @@ func (s *stdio) refuse(code int, text []byte, why string) error {
 // writeLine is called with mu held.
 func (s *stdio) writeLine(text []byte) error {
 	_, err := s.out.Write(append(text, '\n'))
+	if err != nil {
+		s.left.Store(true)
+	}
 	return err
 }
 

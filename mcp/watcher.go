@@ -192,22 +192,28 @@ type writeEvent struct {
 	Seq       uint64 `json:"seq"`
 	Namespace string `json:"namespace"`
 	Key       string `json:"key"`
+	By        uint64 `json:"by"` // the write of this daemon's that has superseded it, which was told of before
 }
 
-// take calls those whom an event is about. That a write is sent or, after it was pending, settled,
-// changes nothing for a reader.
+// changesNothing reports whether a reader sees after an event what it saw before, given the newest
+// write that was told of as pending.
+func (of *writeEvent) changesNothing(name string, lastMade uint64) bool {
+	return name == "sent" || name == "settled" && of.Seq <= lastMade || name == "superseded" && of.By != 0
+}
+
+// take calls those whom an event is about.
 func (w *watcher) take(e sse.Event) {
 	if e.Name == "reset" {
 		w.call(w.everybody())
 		return
 	}
 	var of writeEvent
-	if e.Name == "sent" || json.Unmarshal(e.Data, &of) != nil || of.Key == "" {
+	if json.Unmarshal(e.Data, &of) != nil || of.Key == "" { // it is about upstream
 		return
 	}
 	id := entryID{of.Namespace, of.Key}
 	w.mu.Lock()
-	if len(w.wanted[id]) == 0 || e.Name == "settled" && of.Seq <= w.lastMade[id] {
+	if len(w.wanted[id]) == 0 || of.changesNothing(e.Name, w.lastMade[id]) {
 		w.mu.Unlock()
 		return
 	}
