@@ -85,16 +85,18 @@ func (n npmPackages) writeProgram(into string, p platform, program, sbom []byte,
 	on, name := nodePlatforms[p], platformPackage(p)
 	about := fmt.Sprintf("# %s\n\nThe program of [botwired](https://www.npmjs.com/package/botwired) for %s on %s.\n"+
 		"Install botwired: it brings the package of your platform along.\n\n"+
-		"`licenses/` has the licences of all that is linked into the program, and `botwired.cdx.json` is its SBOM.\n", name, on[0], on[1])
+		"`"+othersLicences+"` has the licences of all that is linked into the program, and `botwired.cdx.json` is its SBOM.\n",
+		name, on[0], on[1])
 	return n.write(into, map[string]any{
 		"name": name, "description": fmt.Sprintf("The program of botwired for %s on %s", on[0], on[1]),
 		"os": []string{on[0]}, "cpu": []string{on[1]},
-		"files":           []string{"bin", "licenses", "botwired.cdx.json"},
+		"files":           []string{"bin", othersLicences, "botwired.cdx.json"},
 		"preferUnplugged": true, // Yarn would keep it in an archive, where nothing can run it
 		"bin":             nil, "main": nil, "types": nil, "keywords": nil, "engines": nil,
-	}, slices.Concat(licences, []entry{
-		{"bin/" + p.program(), 0o755, program}, {"botwired.cdx.json", 0o644, sbom}, {"README.md", 0o644, []byte(about)},
-	}))
+	}, []entry{
+		{"bin/" + p.program(), 0o755, program}, {othersLicences, 0o644, oneText(licences)},
+		{"botwired.cdx.json", 0o644, sbom}, {"README.md", 0o644, []byte(about)},
+	})
 }
 
 // write writes a package. Its manifest is the launcher's with some keys changed, or taken out where

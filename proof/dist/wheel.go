@@ -97,13 +97,7 @@ func (w wheels) write(into string, p platform, program, sbom []byte, licences []
 func (w wheels) entries(p platform, program, sbom []byte, licences []entry) ([]entry, error) {
 	base := w.project.Name + "-" + w.version
 	about := base + ".dist-info/"
-	licences = slices.SortedFunc(slices.Values(slices.Concat(licences, []entry{w.licence})), byName)
-	var names []string
-	for i, e := range licences {
-		names = append(names, e.name)
-		licences[i].name = about + "licenses/" + e.name
-	}
-	metadata, err := w.project.metadata(w.version, names, w.readme)
+	metadata, err := w.project.metadata(w.version, []string{w.licence.name, othersLicences}, w.readme)
 	if err != nil {
 		return nil, err
 	}
@@ -114,8 +108,9 @@ func (w wheels) entries(p platform, program, sbom []byte, licences []entry) ([]e
 	entries := slices.Concat(
 		slices.SortedFunc(slices.Values(w.code), byName),
 		[]entry{{base + ".data/scripts/" + p.program(), 0o755, program}},
-		licences,
 		[]entry{
+			{about + "licenses/" + w.licence.name, 0o644, w.licence.content},
+			{about + "licenses/" + othersLicences, 0o644, oneText(licences)},
 			{about + "METADATA", 0o644, []byte(metadata)},
 			{about + "WHEEL", 0o644, []byte(wheel)},
 			{about + "sboms/botwired.cdx.json", 0o644, sbom},

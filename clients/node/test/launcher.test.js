@@ -11,7 +11,7 @@ const path = require("node:path");
 const { after, afterEach, before, describe, test } = require("node:test");
 
 // A test that hangs fails, and its processes end with it.
-const limit = { timeout: 60_000 };
+const limit = { timeout: 20_000 };
 const children = new Set();
 afterEach(() => {
   for (const child of children) {
@@ -38,6 +38,11 @@ if (what === "repeat") {
 } else if (what === "die") {
   process.on("SIGPIPE", () => {}).removeAllListeners("SIGPIPE"); // the default again, which Node takes away
   process.kill(process.pid, "SIGPIPE");
+} else if (what === "count") {
+  let count = 0;
+  process.on("SIGINT", () => console.log("SIGINT " + ++count));
+  process.stdin.once("data", () => process.stdin.destroy());
+  console.log("ready");
 } else if (what === "wait") {
   const timer = setInterval(() => {}, 1000);
   for (const signal of rest) {
@@ -67,33 +72,37 @@ function install({ names = [own], installed = [own] } = {}) {
   return folder;
 }
 
-/** Starts the launcher of a folder as a leader of its own session: without a terminal. */
+const launcherOf = (folder) => path.join(folder, "node_modules", "botwired", "bin", "botwired.js");
+
+/** Starts the launcher of a folder as the leader of a session of its own, without a terminal. */
 function start(folder, args, nodeArgs = []) {
-  const launcher = path.join(folder, "node_modules", "botwired", "bin", "botwired.js");
-  const child = spawn(process.execPath, [...nodeArgs, launcher, ...args], { detached: true });
+  return watch(spawn(process.execPath, [...nodeArgs, launcherOf(folder), ...args], { detached: true }));
+}
+
+/** Gathers what a process says: child.said so far, and child.ended, a promise of all and of its end. */
+function watch(child) {
   children.add(child);
+  child.said = { stdout: "", stderr: "" };
   for (const name of ["stdout", "stderr"]) {
-    const stream = child[name].setEncoding("utf8");
-    child[`${name}Text`] = "";
-    stream.on("data", (text) => {
-      child[`${name}Text`] += text;
+    child[name].setEncoding("utf8").on("data", (text) => {
+      child.said[name] += text;
     });
   }
-  child.ended = once(child, "close").then(([code, signal]) => ({
-    code,
-    signal,
-    stdout: child.stdoutText,
-    stderr: child.stderrText,
-  }));
+  child.ended = once(child, "close").then(([code, signal]) => ({ code, signal, ...child.said }));
   return child;
+}
+
+/** Waits until a process has said something. */
+async function says(child, text) {
+  while (!child.said.stdout.includes(text)) {
+    await Promise.race([once(child.stdout, "data"), child.ended.then((end) => assert.fail(JSON.stringify(end)))]);
+  }
 }
 
 /** Starts a program that waits for signals, and returns once it does. */
 async function startWaiting(folder, signals, nodeArgs) {
   const child = start(folder, ["wait", ...signals], nodeArgs);
-  while (!child.stdoutText.includes("ready")) {
-    await Promise.race([once(child.stdout, "data"), child.ended.then((e) => assert.fail(JSON.stringify(e)))]);
-  }
+  await says(child, "ready");
   return child;
 }
 
@@ -134,6 +143,18 @@ for (const [way, nodeArgs] of ways) {
         assert.equal((await child.ended).signal, signal);
       });
     }
+
+    // Python has the pseudo-terminal that Node lacks.
+    test("Ctrl-C on a terminal reaches the program once", limit, async () => {
+      const onTerminal = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
+      const child = watch(spawn("python3", ["-c", onTerminal, process.execPath, ...nodeArgs, launcherOf(folder), "count"], { detached: true }));
+      await says(child, "ready");
+      child.stdin.write("\x03");
+      await says(child, "SIGINT");
+      child.stdin.write("end\n");
+      const { code, stdout } = await child.ended;
+      assert.deepEqual([code, stdout.match(/SIGINT \d/g)], [0, ["SIGINT 1"]]);
+    });
 
     test("a pipe that breaks is an end by a signal", limit, async () => {
       const { code, signal } = await start(folder, ["die"], nodeArgs).ended;
