@@ -8,6 +8,8 @@ LINT_AT   := v2.15.0
 BENCHSTAT := $(TOOLS)/benchstat
 BOMCHECK  := $(TOOLS)/bomcheck
 ACTIONLINT := $(TOOLS)/actionlint
+PACKAGING := bin/packaging
+WHEELHOUSE := bin/wheelhouse
 RUN_DIR   ?= .run
 
 # The version that the program reports. Without a repository, Go's build knows its own.
@@ -233,22 +235,31 @@ vendored: ## Compare the dashboard's files of others with npm's
 # DIST_PLATFORMS are the platforms, such as "linux/amd64 darwin/arm64". A platform for which nothing
 # is compiled yet takes minutes.
 .PHONY: dist
-dist: ## Write the release into bin/dist: archives, SBOMs, checksums; DIST_PLATFORMS restricts it
+dist: ## Write the release into bin/dist: archives, packages, SBOMs, checksums; DIST_PLATFORMS restricts it
 	@$(GO) build -o $(TOOLS)/dist ./proof/dist
 	@$(TOOLS)/dist pack $(if $(DIST_PLATFORMS),-platforms "$(DIST_PLATFORMS)")
 
 # DIST=-cold gives the second build an empty cache. The emulator starts the program of linux/arm64.
 .PHONY: distcheck
-distcheck: $(BOMCHECK) ## Pack two clean clones, compare the bytes, and use an archive as a new user would
+distcheck: $(BOMCHECK) $(WHEELHOUSE)/made ## Pack two clean clones, compare the bytes, and use archive and packages as new users would
 	@case "$(or $(DIST_PLATFORMS),linux/arm64)" in *linux/arm64*) command -v qemu-aarch64-static >/dev/null || [ "$$(uname -sm)" != "Linux x86_64" ] || \
 		[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends qemu-user-static; } >&2 || \
 		echo "qemu-user-static is missing and cannot be installed: the program of linux/arm64 will not be started" >&2;; esac
+	@{ command -v node && command -v npm; } >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs npm; } >&2
 	@$(GO) build -o $(TOOLS)/dist ./proof/dist
-	@$(TOOLS)/dist check -bomcheck $(BOMCHECK) $(if $(DIST_PLATFORMS),-platforms "$(DIST_PLATFORMS)") $(DIST)
+	@$(TOOLS)/dist check -bomcheck $(BOMCHECK) -python $(PACKAGING) -wheelhouse $(WHEELHOUSE) $(if $(DIST_PLATFORMS),-platforms "$(DIST_PLATFORMS)") $(DIST)
 
 $(BOMCHECK): tools/go.mod tools/bomcheck/main.go
 	cd tools && $(GO) build -ldflags "-X main.toolsDir=$$PWD" -o ../$(BOMCHECK) ./bomcheck
+
+# What the packages are tried with, and the wheels that they need: distcheck itself has no network.
+$(WHEELHOUSE)/made: proof/dist/wheelhouse.txt proof/dist/requirements.txt
+	@proof/venv $(PACKAGING) proof/dist/requirements.txt
+	@rm -rf $(WHEELHOUSE)
+	@$(PACKAGING)/bin/python -m pip download --quiet --disable-pip-version-check --no-deps -d $(WHEELHOUSE) -r proof/dist/wheelhouse.txt
+	@touch $@
 
 # It needs GitHub's gh, and a token in GH_TOKEN. The notes are the version's part of CHANGELOG.md.
 .PHONY: publish

@@ -72,7 +72,7 @@ func (u *user) begins(ctx context.Context) error {
 // firstGet unpacks the archive where there is no Go, starts the daemon, and sets and gets a first
 // value. It measures how long that takes.
 func (u *user) firstGet(ctx context.Context) (err error) {
-	restore, err := withoutGo(u.home)
+	restore, err := withoutGo(u.home, "tar", "gzip", "sha256sum", "shasum")
 	if err != nil {
 		return err
 	}
@@ -126,13 +126,13 @@ func (u *user) verifies(ctx context.Context) error {
 	return errors.New("this machine has neither sha256sum nor shasum")
 }
 
-// withoutGo gives the process a PATH that has what unpacks an archive, and neither go nor git.
-func withoutGo(home string) (restore func() error, err error) {
+// withoutGo gives the process a PATH that has some programs, and neither go nor git.
+func withoutGo(home string, programs ...string) (restore func() error, err error) {
 	tools := filepath.Join(home, "tools")
 	if err := os.MkdirAll(tools, 0o700); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"tar", "gzip", "sha256sum", "shasum"} {
+	for _, name := range programs {
 		at, err := exec.LookPath(name)
 		if err != nil && strings.HasPrefix(name, "sha") {
 			continue // Linux has the one, macOS the other
