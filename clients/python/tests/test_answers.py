@@ -133,7 +133,8 @@ def test_another_server(call: Callable[[Memory], Any], answer: httpx.Response) -
 @pytest.mark.parametrize("status", [502, 504])
 def test_a_gateway(status: int) -> None:
     assert Script(refusal(status), found("1", "x")).memory().get("k") == 1
-    for write in (lambda m: m.set("k", 1), lambda m: m.delete("k")):
+    writes: list[Callable[[Memory], Any]] = [lambda m: m.set("k", 1), lambda m: m.delete("k")]
+    for write in writes:
         script = Script(refusal(status, "upstream did not answer"), STORED)
         with pytest.raises(Unavailable, match="the write may have been made, so read the entry"):
             write(script.memory())

@@ -107,7 +107,7 @@ def in_child(memory: Memory, me: int) -> None:
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_processes(server: Server, namespace: str, method: str) -> None:
-    processes = multiprocessing.get_context(method)
+    processes: Any = multiprocessing.get_context(method)
     with Memory(namespace, base_url=server.url) as memory:
         memory.set("n", 0)  # the parent has a connection
         children = [processes.Process(target=in_child, args=(memory, n)) for n in range(3)]
