@@ -215,6 +215,12 @@ e2e: ## Run BotWire's own clients, Python and Node, against the daemon
 	proof/e2e/run
 
 # PYTEST are further arguments of the tests, such as "-k restart".
+.PHONY: node
+node: ## Test the launcher of the npm package
+	@{ command -v node && command -v python3; } >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs python3; } >&2
+	node --test clients/node/test/launcher.test.js
+
 .PHONY: python
 python: build ## Check the Python package, and run it against the daemon
 	@proof/venv clients/python/.venv clients/python/requirements.txt
@@ -275,6 +281,18 @@ publish: ## Publish bin/dist as the release of the tag that is checked out
 		awk -v begin="## [$${tag#v}]" 'index($$0, begin) == 1 { on = 1; next } /^## / { on = 0 } on' CHANGELOG.md >bin/notes.md && \
 		{ [ -s bin/notes.md ] || { echo "CHANGELOG.md has no part \"## [$${tag#v}]\"" >&2; exit 1; }; } && \
 		gh release create "$$tag" bin/dist/* --verify-tag --title "botwired $${tag#v}" --notes-file bin/notes.md
+
+# It needs a token in UV_PUBLISH_TOKEN, or a workflow that PyPI trusts. It leaves out what is there.
+.PHONY: pypi
+pypi: $(WHEELHOUSE)/made ## Publish the wheels of bin/dist on PyPI
+	@git describe --tags --exact-match >/dev/null
+	$(PACKAGING)/bin/uv publish --check-url https://pypi.org/simple/ bin/dist/*.whl
+
+# It needs npm 11.5 and a token in npm's configuration, or a workflow that npm trusts. It leaves out what is there.
+.PHONY: npm
+npm: ## Publish the npm packages of bin/dist on npm
+	@git describe --tags --exact-match >/dev/null
+	proof/dist/publish-npm bin/dist
 
 .PHONY: workflows
 workflows: $(ACTIONLINT) ## Check the workflows of .github with actionlint

@@ -147,6 +147,7 @@ func (i installer) pip(ctx context.Context) error {
 			return err
 		}
 		bin := filepath.Join(venv, "bin")
+		u.began = time.Now() // the environment was there before
 		if _, err := u.do(ctx, filepath.Join(bin, "pip"), "install", "--quiet", "--no-index",
 			"--find-links", i.house, "--find-links", i.dir, i.requirement()); err != nil {
 			return err

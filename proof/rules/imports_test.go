@@ -74,6 +74,7 @@ var modules = map[string][]string{
 	"pgregory.net/rapid":                                              {"proof/..."},
 	"github.com/coreos/go-systemd/v22":                                {"internal/service"},
 	"golang.org/x/term":                                               {"cmd/botwired"},
+	"github.com/BurntSushi/toml":                                      {"proof/..."},
 	"github.com/creack/pty":                                           {"proof/..."},
 }
 
