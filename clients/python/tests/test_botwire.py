@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import botwire
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_values import TEXTS, VALUES, exactly
 
@@ -27,7 +27,7 @@ def both(server: Server) -> Iterator[tuple[Any, Memory]]:
         theirs._client.close()
 
 
-quickly = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quickly = settings(max_examples=60)
 
 
 @given(value=VALUES | st.builds(json.dumps, VALUES))

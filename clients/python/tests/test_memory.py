@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from servers import Server
 
@@ -36,7 +36,7 @@ def test_any_key(memory: Any, key: str) -> None:
 
 
 @given(key=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300))
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50)
 def test_any_key_of_a_property(server: Server, key: str) -> None:
     with Memory("properties", base_url=server.url) as memory:
         memory.set(key, key)
