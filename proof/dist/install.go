@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
@@ -48,7 +47,7 @@ func usePackages(ctx context.Context, src source, platforms []platform, dir, wor
 		if err := i.choose(ctx, p); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
-		if p != (platform{runtime.GOOS, runtime.GOARCH}) || wheelTags[p] == nil {
+		if p != here || wheelTags[p] == nil {
 			continue
 		}
 		for _, use := range []func(context.Context) error{i.pip, i.uvx, i.npx} {
@@ -166,20 +165,21 @@ func (i installer) pip(ctx context.Context) error {
 
 // uvx needs nothing but the wheel.
 func (i installer) uvx(ctx context.Context) error {
-	wheel := filepath.Join(i.dir, wheels{project: project{Name: "botwired"}, version: i.versions.python}.file(platform{runtime.GOOS, runtime.GOARCH}))
+	wheel := filepath.Join(i.dir, wheels{project: project{Name: "botwired"}, version: i.versions.python}.file(here))
 	return i.firstValue(ctx, "uvx", nil, func(ctx context.Context, u packageUser) error {
 		return u.remembers(ctx, i.tool("uvx"), "--quiet", "--offline", "--no-index", "--find-links", i.house,
 			"--python", i.tool("python"), "--from", wheel, "botwired", "run", "--", "python", filepath.Join(i.agents, "agent.py"))
 	})
 }
 
-// npx takes the packages from a registry on loopback that has no others.
+// npx takes the packages from a registry on loopback that has no others, and npm from the files.
 func (i installer) npx(ctx context.Context) (err error) {
 	from, err := startRegistry(ctx, i.dir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, from.close()) }()
+	names := npmPackages{version: i.versions.npm}
 	environ := []string{"npm_config_registry=" + from.url, "npm_config_update_notifier=false", "npm_config_fund=false", "npm_config_audit=false"}
 	return i.firstValue(ctx, "npx", environ, func(ctx context.Context, u packageUser) error {
 		run := []string{"run", "--", "node", filepath.Join(i.agents, "agent.mjs")}
@@ -189,7 +189,9 @@ func (i installer) npx(ctx context.Context) (err error) {
 		if _, err := u.do(ctx, "npm", "init", "--yes"); err != nil {
 			return err
 		}
-		if _, err := u.do(ctx, "npm", "install", "botwired"); err != nil {
+		u.environ = append(u.environ, "npm_config_offline=true") // from here on, the files are all there is
+		files := []string{filepath.Join(i.dir, names.file("botwired")), filepath.Join(i.dir, names.file(platformPackage(here)))}
+		if _, err := u.do(ctx, append([]string{"npm", "install"}, files...)...); err != nil {
 			return err
 		}
 		if err := u.readsBack(ctx, append([]string{"npx", "--no-install", "botwired"}, run...)...); err != nil {

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 )
@@ -68,6 +69,9 @@ func run(ctx context.Context, args []string) error {
 
 // platform is a pair of GOOS and GOARCH.
 type platform struct{ os, arch string }
+
+// here is this machine's platform.
+var here = platform{runtime.GOOS, runtime.GOARCH}
 
 func (p platform) String() string { return p.os + "/" + p.arch }
 

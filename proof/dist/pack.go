@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -40,8 +39,7 @@ func pack(ctx context.Context, platforms []platform, into string) error {
 	if err := os.MkdirAll(into, 0o755); err != nil {
 		return err
 	}
-	host := platform{runtime.GOOS, runtime.GOARCH}
-	hostProgram, err := build(ctx, src, host, builds)
+	hostProgram, err := build(ctx, src, here, builds)
 	if err != nil {
 		return err
 	}
@@ -51,7 +49,7 @@ func pack(ctx context.Context, platforms []platform, into string) error {
 	}
 	for _, p := range platforms {
 		program := hostProgram
-		if p != host {
+		if p != here {
 			if program, err = build(ctx, src, p, builds); err != nil {
 				return err
 			}

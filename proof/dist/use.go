@@ -31,7 +31,7 @@ func useThoseThatRun(ctx context.Context, src source, platforms []platform, dir,
 	for _, p := range platforms {
 		u := user{archive: archive{src, p, dir}, home: filepath.Join(work, "user-"+p.os+"-"+p.arch), within: firstGetWithin}
 		switch {
-		case p == platform{runtime.GOOS, runtime.GOARCH}:
+		case p == here:
 		case p == platform{"linux", "arm64"} && runtime.GOOS == "linux" && emulator != "":
 			u.emulator, u.within = []string{emulator}, emulatedWithin
 		case p == platform{"linux", "arm64"} && runtime.GOOS == "linux":
