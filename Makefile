@@ -8,6 +8,8 @@ LINT_AT   := v2.15.0
 BENCHSTAT := $(TOOLS)/benchstat
 BOMCHECK  := $(TOOLS)/bomcheck
 ACTIONLINT := $(TOOLS)/actionlint
+PACKAGING := bin/packaging
+WHEELHOUSE := bin/wheelhouse
 RUN_DIR   ?= .run
 
 # The version that the program reports. Without a repository, Go's build knows its own.
@@ -212,6 +214,19 @@ $(TOOLS)/manifests: $(wildcard tools/manifests/*)
 e2e: ## Run BotWire's own clients, Python and Node, against the daemon
 	proof/e2e/run
 
+# PYTEST are further arguments of the tests, such as "-k restart".
+.PHONY: node
+node: ## Test the launcher of the npm package
+	@{ command -v node && command -v python3; } >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs python3; } >&2
+	node --test clients/node/test/launcher.test.js
+
+.PHONY: python
+python: build ## Check the Python package, and run it against the daemon
+	@proof/venv clients/python/.venv clients/python/requirements.txt
+	cd clients/python && .venv/bin/ruff format --check . && .venv/bin/ruff check . && .venv/bin/mypy && \
+		.venv/bin/python -m pytest $(PYTEST)
+
 .PHONY: shells
 shells: build ## Complete command lines in bash, zsh and fish, with Tab
 	proof/e2e/shells
@@ -233,22 +248,31 @@ vendored: ## Compare the dashboard's files of others with npm's
 # DIST_PLATFORMS are the platforms, such as "linux/amd64 darwin/arm64". A platform for which nothing
 # is compiled yet takes minutes.
 .PHONY: dist
-dist: ## Write the release into bin/dist: archives, SBOMs, checksums; DIST_PLATFORMS restricts it
+dist: ## Write the release into bin/dist: archives, packages, SBOMs, checksums; DIST_PLATFORMS restricts it
 	@$(GO) build -o $(TOOLS)/dist ./proof/dist
 	@$(TOOLS)/dist pack $(if $(DIST_PLATFORMS),-platforms "$(DIST_PLATFORMS)")
 
 # DIST=-cold gives the second build an empty cache. The emulator starts the program of linux/arm64.
 .PHONY: distcheck
-distcheck: $(BOMCHECK) ## Pack two clean clones, compare the bytes, and use an archive as a new user would
+distcheck: $(BOMCHECK) $(WHEELHOUSE)/made ## Pack two clean clones, compare the bytes, and use archive and packages as new users would
 	@case "$(or $(DIST_PLATFORMS),linux/arm64)" in *linux/arm64*) command -v qemu-aarch64-static >/dev/null || [ "$$(uname -sm)" != "Linux x86_64" ] || \
 		[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends qemu-user-static; } >&2 || \
 		echo "qemu-user-static is missing and cannot be installed: the program of linux/arm64 will not be started" >&2;; esac
+	@{ command -v node && command -v npm; } >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs npm; } >&2
 	@$(GO) build -o $(TOOLS)/dist ./proof/dist
-	@$(TOOLS)/dist check -bomcheck $(BOMCHECK) $(if $(DIST_PLATFORMS),-platforms "$(DIST_PLATFORMS)") $(DIST)
+	@$(TOOLS)/dist check -bomcheck $(BOMCHECK) -python $(PACKAGING) -wheelhouse $(WHEELHOUSE) $(if $(DIST_PLATFORMS),-platforms "$(DIST_PLATFORMS)") $(DIST)
 
 $(BOMCHECK): tools/go.mod tools/bomcheck/main.go
 	cd tools && $(GO) build -ldflags "-X main.toolsDir=$$PWD" -o ../$(BOMCHECK) ./bomcheck
+
+# What the packages are tried with, and the wheels that they need: distcheck itself has no network.
+$(WHEELHOUSE)/made: proof/dist/wheelhouse.txt proof/dist/requirements.txt
+	@proof/venv $(PACKAGING) proof/dist/requirements.txt
+	@rm -rf $(WHEELHOUSE)
+	@$(PACKAGING)/bin/python -m pip download --quiet --disable-pip-version-check --no-deps -d $(WHEELHOUSE) -r proof/dist/wheelhouse.txt
+	@touch $@
 
 # It needs GitHub's gh, and a token in GH_TOKEN. The notes are the version's part of CHANGELOG.md.
 .PHONY: publish
@@ -257,6 +281,18 @@ publish: ## Publish bin/dist as the release of the tag that is checked out
 		awk -v begin="## [$${tag#v}]" 'index($$0, begin) == 1 { on = 1; next } /^## / { on = 0 } on' CHANGELOG.md >bin/notes.md && \
 		{ [ -s bin/notes.md ] || { echo "CHANGELOG.md has no part \"## [$${tag#v}]\"" >&2; exit 1; }; } && \
 		gh release create "$$tag" bin/dist/* --verify-tag --title "botwired $${tag#v}" --notes-file bin/notes.md
+
+# It needs a token in UV_PUBLISH_TOKEN, or a workflow that PyPI trusts. It leaves out what is there.
+.PHONY: pypi
+pypi: $(WHEELHOUSE)/made ## Publish the wheels of bin/dist on PyPI
+	@git describe --tags --exact-match >/dev/null
+	$(PACKAGING)/bin/uv publish --check-url https://pypi.org/simple/ bin/dist/*.whl
+
+# It needs npm 11.5 and a token in npm's configuration, or a workflow that npm trusts. It leaves out what is there.
+.PHONY: npm
+npm: ## Publish the npm packages of bin/dist on npm
+	@git describe --tags --exact-match >/dev/null
+	proof/dist/publish-npm bin/dist
 
 .PHONY: workflows
 workflows: $(ACTIONLINT) ## Check the workflows of .github with actionlint
@@ -268,4 +304,4 @@ $(ACTIONLINT): tools/actionlint/go.mod
 
 .PHONY: clean
 clean: ## Remove the builds, and the data of make run
-	rm -rf bin $(RUN_DIR) .venv .e2e proof/page/node_modules
+	rm -rf bin $(RUN_DIR) .venv .e2e clients/python/.venv proof/page/node_modules

@@ -65,15 +65,15 @@ const standardLibrary = "std"
 // goPURL is the package URL of a module at a version.
 func goPURL(path, version string) string { return "pkg:golang/" + path + "@" + version }
 
-// writeBOM writes the SBOM of a program.
-func writeBOM(ctx context.Context, file string, src source, p platform, program string, packages []linked) error {
+// bomOf returns the SBOM of a program.
+func bomOf(ctx context.Context, src source, p platform, program string, packages []linked) ([]byte, error) {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	content, err := os.ReadFile(program)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	sum := sha256.Sum256(content)
 	root := component{
@@ -93,7 +93,7 @@ func writeBOM(ctx context.Context, file string, src source, p platform, program 
 	}
 	dashboard, err := dashboardParts(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	parts = append(parts, dashboard...)
 	slices.SortFunc(parts, func(a, b component) int { return cmp.Compare(a.Ref, b.Ref) })
@@ -106,14 +106,11 @@ func writeBOM(ctx context.Context, file string, src source, p platform, program 
 	b.Dependencies = dependencies(root.Ref, goPURL(standardLibrary, goVersion), packages, dashboard)
 	unnumbered, err := json.Marshal(b)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	b.Serial = serialOf(unnumbered)
 	text, err := json.MarshalIndent(b, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, append(text, '\n'), 0o644)
+	return append(text, '\n'), err
 }
 
 // serialOf is a UUID of version 8 (RFC 9562), made of a hash.

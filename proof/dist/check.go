@@ -16,12 +16,21 @@ import (
 	"time"
 )
 
+// checkTools are what make distcheck prepares. The check itself needs no network.
+type checkTools struct {
+	bomCheck string // the program that compares an SBOM with CycloneDX's schema
+	python   string // a virtual environment with uv, twine and check-wheel-contents
+	house    string // a folder with the wheels that the Python package needs
+}
+
 // check packs two clean clones of the commit, each in an environment of its own, and compares the
-// bytes. Then it looks into each archive, and uses those that run here.
-func check(ctx context.Context, platforms []platform, bomCheck string, cold bool) (err error) {
+// bytes. Then it looks into each archive and package, and uses those that run here.
+func check(ctx context.Context, platforms []platform, tools checkTools, cold bool) (err error) {
 	began := time.Now()
-	if _, err := os.Stat(bomCheck); err != nil {
-		return fmt.Errorf("make distcheck builds it: %w", err)
+	for _, tool := range []string{tools.bomCheck, tools.python, tools.house} {
+		if _, err := os.Stat(tool); err != nil {
+			return fmt.Errorf("make distcheck makes it: %w", err)
+		}
 	}
 	if changes, err := output(ctx, "git", "status", "--porcelain"); err != nil {
 		return err
@@ -59,11 +68,14 @@ func check(ctx context.Context, platforms []platform, bomCheck string, cold bool
 	src.version = strings.TrimSuffix(src.version, "-dirty") // the clones' is the commit's
 	for _, p := range platforms {
 		a := archive{src: src, platform: p, dir: one}
-		if err := a.inspect(ctx, bomCheck, work); err != nil {
+		if err := a.inspect(ctx, tools.bomCheck, work); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
 	}
 	if err := useThoseThatRun(ctx, src, platforms, one, work); err != nil {
+		return err
+	}
+	if err := usePackages(ctx, src, platforms, one, work, tools); err != nil {
 		return err
 	}
 	fmt.Printf("%s: all as it should be, after %s\n", src.version, time.Since(began).Round(time.Second))

@@ -70,7 +70,10 @@ func (a archive) inspect(ctx context.Context, bomCheck, work string) error {
 	if err := hasNoPlaces(ctx, entries[at].content, work); err != nil {
 		return err
 	}
-	return a.bomIsRight(ctx, bomCheck, info, entries)
+	if err := a.bomIsRight(ctx, bomCheck, info, entries); err != nil {
+		return err
+	}
+	return a.packagesAreRight(ctx, entries[at].content)
 }
 
 // hasAll looks for the files that a user is promised.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -141,4 +142,18 @@ func keys(entries map[string]entry) []string {
 		names = append(names, name)
 	}
 	return names
+}
+
+// othersLicences is the file of a wheel, or of an npm package, with all that licences returns. One file
+// has no deep folders, which some systems cannot unpack where their users have theirs.
+const othersLicences = "THIRD-PARTY-LICENSES.txt"
+
+// oneText is the texts of some files in one, each under its name.
+func oneText(entries []entry) []byte {
+	text := []byte("The program contains the work of others. These are their licences, each under the name of its module.\n")
+	for _, e := range slices.SortedFunc(slices.Values(entries), byName) {
+		rule := strings.Repeat("=", 80)
+		text = fmt.Appendf(text, "\n%s\n%s\n%s\n\n%s\n", rule, strings.TrimPrefix(e.name, "licenses/"), rule, bytes.TrimSpace(e.content))
+	}
+	return text
 }

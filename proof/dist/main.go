@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 )
@@ -45,7 +46,10 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("dist "+args[0], flag.ExitOnError)
 	names := flags.String("platforms", defaultPlatforms, "the platforms, such as \"linux/amd64 darwin/arm64\"")
 	into := flags.String("into", "bin/dist", "pack: the folder of the archives, which pack empties")
-	bomCheck := flags.String("bomcheck", "bin/tools/bomcheck", "check: the program that compares an SBOM with CycloneDX's schema")
+	var tools checkTools
+	flags.StringVar(&tools.bomCheck, "bomcheck", "bin/tools/bomcheck", "check: the program that compares an SBOM with CycloneDX's schema")
+	flags.StringVar(&tools.python, "python", "bin/packaging", "check: a virtual environment with uv, twine and check-wheel-contents")
+	flags.StringVar(&tools.house, "wheelhouse", "bin/wheelhouse", "check: a folder with the wheels that the Python package needs")
 	cold := flags.Bool("cold", false, "check: give the second build an empty build cache, which takes minutes")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
@@ -58,13 +62,16 @@ func run(ctx context.Context, args []string) error {
 	case "pack":
 		return pack(ctx, platforms, *into)
 	case "check":
-		return check(ctx, platforms, *bomCheck, *cold)
+		return check(ctx, platforms, tools, *cold)
 	}
 	return fmt.Errorf("%q is neither pack nor check", args[0])
 }
 
 // platform is a pair of GOOS and GOARCH.
 type platform struct{ os, arch string }
+
+// here is this machine's platform.
+var here = platform{runtime.GOOS, runtime.GOARCH}
 
 func (p platform) String() string { return p.os + "/" + p.arch }
 

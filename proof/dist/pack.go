@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -40,27 +39,50 @@ func pack(ctx context.Context, platforms []platform, into string) error {
 	if err := os.MkdirAll(into, 0o755); err != nil {
 		return err
 	}
-	host := platform{runtime.GOOS, runtime.GOARCH}
-	hostProgram, err := build(ctx, src, host, builds)
+	hostProgram, err := build(ctx, src, here, builds)
 	if err != nil {
 		return err
 	}
-	common, err := commonEntries(ctx, hostProgram, builds)
+	release, err := begin(ctx, src, hostProgram, builds, into)
 	if err != nil {
 		return err
 	}
 	for _, p := range platforms {
 		program := hostProgram
-		if p != host {
+		if p != here {
 			if program, err = build(ctx, src, p, builds); err != nil {
 				return err
 			}
 		}
-		if err := packOne(ctx, src, p, program, common, into); err != nil {
+		if err := release.pack(ctx, p, program); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
 	}
 	return writeSums(into)
+}
+
+// release is a release on its way into a folder, with what all platforms share.
+type release struct {
+	src    source
+	into   string
+	common []entry // of the archives
+	wheels wheels
+	npm    npmPackages
+}
+
+// begin reads what all platforms share, and writes the npm package without a program.
+func begin(ctx context.Context, src source, hostProgram, builds, into string) (r release, err error) {
+	r = release{src: src, into: into}
+	if r.common, err = commonEntries(ctx, hostProgram, builds); err != nil {
+		return r, err
+	}
+	if r.wheels, err = readWheels(ctx, src); err != nil {
+		return r, err
+	}
+	if r.npm, err = readNPM(ctx, src); err != nil {
+		return r, err
+	}
+	return r, r.npm.writeLauncher(into)
 }
 
 // commonEntries are the entries that all platforms share.
@@ -80,7 +102,8 @@ func commonEntries(ctx context.Context, program, builds string) ([]entry, error)
 	return slices.Concat(common, pages, scripts), nil
 }
 
-func packOne(ctx context.Context, src source, p platform, program string, common []entry, into string) error {
+// pack writes the archive of a platform, its SBOM, its wheel and its npm package.
+func (r release) pack(ctx context.Context, p platform, program string) error {
 	packages, err := linkedInto(ctx, p)
 	if err != nil {
 		return err
@@ -93,24 +116,31 @@ func packOne(ctx context.Context, src source, p platform, program string, common
 	if err != nil {
 		return err
 	}
-	name := src.name(p)
-	archive := filepath.Join(into, name+".tar.gz")
-	if p.os == "windows" {
-		archive = filepath.Join(into, name+".zip")
-	}
-	entries := slices.Concat(common, texts, []entry{{p.program(), 0o755, content}})
-	if err := writeArchive(archive, name, entries, src.date); err != nil {
-		return err
-	}
-	if err := writeBOM(ctx, filepath.Join(into, name+".cdx.json"), src, p, program, packages); err != nil {
-		return err
-	}
-	info, err := os.Stat(archive)
+	sbom, err := bomOf(ctx, r.src, p, program, packages)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%-16s %s, %d files, %.1f MB\n", p, archive, len(entries), float64(info.Size())/1e6)
-	return nil
+	a := archive{r.src, p, r.into}
+	entries := slices.Concat(r.common, texts, []entry{{p.program(), 0o755, content}})
+	if err := writeArchive(a.file(), r.src.name(p), entries, r.src.date); err != nil {
+		return err
+	}
+	if err := os.WriteFile(a.bomFile(), sbom, 0o644); err != nil {
+		return err
+	}
+	info, err := os.Stat(a.file())
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%-16s %s, %d files, %.1f MB\n", p, a.file(), len(entries), float64(info.Size())/1e6)
+	if wheelTags[p] == nil {
+		fmt.Printf("%-16s no wheel and no npm package: pip and npm have no name for the platform here\n", p)
+		return nil
+	}
+	if err := r.wheels.write(r.into, p, content, sbom, texts); err != nil {
+		return err
+	}
+	return r.npm.writeProgram(r.into, p, content, sbom, texts)
 }
 
 // build builds the program for a platform, and returns its file. go knows the commit by itself, and

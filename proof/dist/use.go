@@ -31,7 +31,7 @@ func useThoseThatRun(ctx context.Context, src source, platforms []platform, dir,
 	for _, p := range platforms {
 		u := user{archive: archive{src, p, dir}, home: filepath.Join(work, "user-"+p.os+"-"+p.arch), within: firstGetWithin}
 		switch {
-		case p == platform{runtime.GOOS, runtime.GOARCH}:
+		case p == here:
 		case p == platform{"linux", "arm64"} && runtime.GOOS == "linux" && emulator != "":
 			u.emulator, u.within = []string{emulator}, emulatedWithin
 		case p == platform{"linux", "arm64"} && runtime.GOOS == "linux":
@@ -72,7 +72,7 @@ func (u *user) begins(ctx context.Context) error {
 // firstGet unpacks the archive where there is no Go, starts the daemon, and sets and gets a first
 // value. It measures how long that takes.
 func (u *user) firstGet(ctx context.Context) (err error) {
-	restore, err := withoutGo(u.home)
+	restore, err := withoutGo(u.home, "tar", "gzip", "sha256sum", "shasum")
 	if err != nil {
 		return err
 	}
@@ -126,13 +126,13 @@ func (u *user) verifies(ctx context.Context) error {
 	return errors.New("this machine has neither sha256sum nor shasum")
 }
 
-// withoutGo gives the process a PATH that has what unpacks an archive, and neither go nor git.
-func withoutGo(home string) (restore func() error, err error) {
+// withoutGo gives the process a PATH that has some programs, and neither go nor git.
+func withoutGo(home string, programs ...string) (restore func() error, err error) {
 	tools := filepath.Join(home, "tools")
 	if err := os.MkdirAll(tools, 0o700); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"tar", "gzip", "sha256sum", "shasum"} {
+	for _, name := range programs {
 		at, err := exec.LookPath(name)
 		if err != nil && strings.HasPrefix(name, "sha") {
 			continue // Linux has the one, macOS the other

@@ -81,6 +81,7 @@ var modules = map[string][]string{
 	"golang.org/x/term":                                               {"cmd/botwired"},
 	"github.com/modelcontextprotocol/go-sdk":                          {"mcp"},
 	"github.com/google/jsonschema-go":                                 {"mcp"},
+	"github.com/BurntSushi/toml":                                      {"proof/..."},
 	"github.com/creack/pty":                                           {"proof/..."},
 }
 

@@ -29,7 +29,7 @@ type step struct {
 var (
 	// runs is a step's whole command: a target, with variables of make's, or what CI is elsewhere.
 	runs = regexp.MustCompile(`^(?:sudo env "PATH=\$PATH" )?(?:make ([a-z0-9]+)(?: [A-Z_]+=[A-Za-z0-9_/.-]+)*|\.ci/run)$`)
-	uses = regexp.MustCompile(`^actions/(checkout|setup-go)@(v\d+|[0-9a-f]{40})$`)
+	uses = regexp.MustCompile(`^actions/(checkout|setup-go|setup-node)@(v\d+|[0-9a-f]{40})$`)
 	// goVersion is exact: two releases of Go do not make the same bytes.
 	goVersion = regexp.MustCompile(`^\d+\.\d+\.\d+$`)
 )
@@ -72,13 +72,15 @@ func judgeWorkflow(text []byte, makefile string, versions map[string]bool) (wron
 	if !maps.Equal(w.Permissions, map[string]string{"contents": "read"}) {
 		wrong = append(wrong, "its jobs may more than read the repository")
 	}
-	writers := 0
+	writers := make(map[string]int)
 	for name, job := range w.Jobs {
-		if job.Permissions != nil {
-			writers++
-			if !maps.Equal(job.Permissions, map[string]string{"contents": "write"}) {
-				wrong = append(wrong, name+" may more than write releases")
-			}
+		switch {
+		case maps.Equal(job.Permissions, map[string]string{"contents": "write"}):
+			writers["releases"]++
+		case maps.Equal(job.Permissions, map[string]string{"contents": "read", "id-token": "write"}):
+			writers["packages"]++
+		case job.Permissions != nil:
+			wrong = append(wrong, name+" may more than write releases, or more than publish packages")
 		}
 		for _, s := range job.Steps {
 			switch command := runs.FindStringSubmatch(s.Run); {
@@ -98,8 +100,10 @@ func judgeWorkflow(text []byte, makefile string, versions map[string]bool) (wron
 			}
 		}
 	}
-	if writers > 1 {
-		wrong = append(wrong, "several jobs may write")
+	for what, count := range writers {
+		if count > 1 {
+			wrong = append(wrong, "several jobs may write "+what)
+		}
 	}
 	return wrong, nil
 }
@@ -116,6 +120,8 @@ func TestBadWorkflowsAreSeen(t *testing.T) {
 		"contents: read":           "contents: write",
 		"permissions":              "x",
 		"    steps:":               "    permissions: {packages: write}\n    steps:",
+		"  a:":                     "  b: {permissions: {contents: write}}\n  c: {permissions: {contents: write}}\n  a:",
+		"a:\n    steps:":           "a:\n    permissions: {contents: write, id-token: write}\n    steps:",
 		"- run: make test\n":       "- uses: actions/setup-go@v6\n        with: {go-version: stable}\n",
 		"      - run: make test\n": "      - run: |\n          make test\n          id\n",
 	} {
