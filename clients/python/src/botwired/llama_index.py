@@ -3,7 +3,7 @@
     from botwired import Memory
     from botwired.llama_index import MemoryChatStore, MemoryKVStore
     from llama_index.core.memory import ChatMemoryBuffer
-    from llama_index.core.storage.docstore import KVDocumentStore
+    from llama_index.core.storage.docstore.keyval_docstore import KVDocumentStore
 
     memory = Memory("my-agent")
     docstore = KVDocumentStore(MemoryKVStore(memory))
