@@ -92,8 +92,9 @@ def test_a_chat_store_does_what_llama_indexs_own_does(memory: Memory) -> None:
                 for store in stores:
                     store.add_message(key, message, idx=place)
             case "set" if dice.random() < 0.3:
+                messages = [message] * dice.randrange(1, 9)
                 for store in stores:
-                    store.set_messages(key, [message] * dice.randrange(1, 9))
+                    store.set_messages(key, list(messages))
             case "delete":
                 place = dice.randrange(there + 2)
                 assert stores[0].delete_message(key, place) == stores[1].delete_message(key, place)
@@ -105,7 +106,7 @@ def test_a_chat_store_does_what_llama_indexs_own_does(memory: Memory) -> None:
                 stores[1] = MemoryChatStore(memory)
         for key in keys:
             assert stores[0].get_messages(key) == stores[1].get_messages(key)
-        assert {key for key in stores[0].get_keys() if stores[0].get_messages(key)} == set(stores[1].get_keys())
+        assert {key for key in stores[0].get_keys() if stores[0].get_messages(key)} <= set(stores[1].get_keys()) <= set(keys)
     assert stores[1].delete_last_message("nobody") is None
     assert stores[1].delete_messages("nobody") is None
     for key in keys:
