@@ -16,8 +16,6 @@ from langchain_core.runnables.history import RunnableWithMessageHistory
 from botwired import AsyncMemory, Memory
 from botwired.langchain import ChatMessageHistory
 
-pytestmark = pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainDeprecationWarning")
-
 MESSAGES: list[BaseMessage] = [
     SystemMessage("You are kind."),
     HumanMessage("What is the time in Lisbon?", id="1", additional_kwargs={"a": [1, None]}),
