@@ -7,9 +7,13 @@ behind it they never suspend, and complete() runs them without one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+import os
+import threading
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 from botwired import AsyncMemory, Memory
 from botwired._entries import ABSENT, ANY, Entry, IfVersion
@@ -19,6 +23,31 @@ T = TypeVar("T")
 
 # AT_ONCE bounds the requests that one call makes at the same time.
 AT_ONCE = 8
+
+
+class _Turns:
+    """Locks by name, each for as long as somebody has it or waits for it."""
+
+    def __init__(self, kind: type[Any]) -> None:
+        self._kind = kind
+        self._forget()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)  # the child has none of the threads that hold them
+
+    def _forget(self) -> None:
+        self._guard = threading.Lock()
+        self._locks: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+
+    def of(self, *name: Any) -> Any:
+        with self._guard:
+            lock = self._locks.get(name)
+            if lock is None:
+                self._locks[name] = lock = self._kind()
+            return lock
+
+
+_THREADS = _Turns(threading.Lock)
+_TASKS = _Turns(asyncio.Lock)
 
 
 def seen(entry: Entry | None) -> IfVersion:
@@ -46,6 +75,12 @@ class Port(Protocol):
         """Read many entries, several at a time."""
 
     async def list_keys(self, prefix: str) -> list[str]: ...
+
+    def turn(self, key: str) -> AbstractAsyncContextManager[None]:
+        """Let those in this process who change an entry take turns.
+
+        A plain BotWire has nothing else that keeps them apart. With versions, it saves them conflicts.
+        """
 
     async def set(self, key: str, value: Any) -> None: ...
 
@@ -76,6 +111,11 @@ class Blocking:
 
     async def list_keys(self, prefix: str) -> list[str]:
         return self._memory.list_keys(prefix)
+
+    @asynccontextmanager
+    async def turn(self, key: str) -> AsyncIterator[None]:
+        with _THREADS.of(self._memory.base_url, self._memory.namespace, key):
+            yield
 
     async def set(self, key: str, value: Any) -> None:
         self._memory.set(key, value)
@@ -112,6 +152,11 @@ class Native:
 
     async def list_keys(self, prefix: str) -> list[str]:
         return await self._memory.list_keys(prefix)
+
+    @asynccontextmanager
+    async def turn(self, key: str) -> AsyncIterator[None]:
+        async with _TASKS.of(id(asyncio.get_running_loop()), self._memory.base_url, self._memory.namespace, key):
+            yield
 
     async def set(self, key: str, value: Any) -> None:
         await self._memory.set(key, value)
