@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
 
 from botwired._names import KEYS, is_digest
 from botwired._steps import Answer
@@ -57,19 +57,36 @@ class Written:
     seq: int | None = None
     """The number of the write's receipt: `botwired receipt SEQ` tells what has become of it."""
 
+    if not TYPE_CHECKING:  # checkers are to go on complaining about this await
+
+        def __await__(self) -> NoReturn:
+            raise TypeError("a Memory's methods are not awaited: 'await' needs an AsyncMemory")
+
 
 def entry_of(answer: Answer, wire_key: str) -> Entry:
     """Return the entry of a 200 to a GET."""
-    body = answer.json()
-    name, text = KEYS.from_wire(wire_key), body["value"]
+    match answer.json():
+        case {"value": str(text), "created_at": float() | int() as created, "updated_at": float() | int() as updated}:
+            name = KEYS.from_wire(wire_key)
+        case _:
+            raise answer.foreign()
     if is_digest(wire_key):
         name, text = unwrap(wire_key, text)
-    return Entry(name, decode(text), text, answer.headers.get("etag"), body["created_at"], body["updated_at"])
+    return Entry(name, decode(text), text, answer.headers.get("etag"), float(created), float(updated))
+
+
+def keys_of(answer: Answer) -> list[str]:
+    """Return the keys of a 200 to a LIST, as they are on the wire."""
+    match answer.json():
+        case {"keys": [*rows]} if all(isinstance(row, dict) and isinstance(row.get("key"), str) for row in rows):
+            return [row["key"] for row in rows]
+    raise answer.foreign()
 
 
 def written_of(answer: Answer) -> Written:
     """Return what the 200 to a PUT says."""
-    answer.json()
+    if answer.json().get("stored") is not True:
+        raise answer.foreign()
     state, _, rest = answer.headers.get("botwired-write", "").partition(";")
     seq = re.search(r"\bseq=(\d+)", rest)
     return Written(answer.headers.get("etag"), state or None, int(seq[1]) if seq else None)

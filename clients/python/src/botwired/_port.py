@@ -7,15 +7,12 @@ behind it they never suspend, and complete() runs them without one.
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol, TypeVar
-from weakref import WeakValueDictionary
 
-from botwired import AsyncMemory, Memory
+from botwired import AsyncMemory, Memory, _turns
 from botwired._entries import ABSENT, ANY, Entry, IfVersion
 from botwired.errors import Unsupported
 
@@ -23,31 +20,6 @@ T = TypeVar("T")
 
 # AT_ONCE bounds the requests that one call makes at the same time.
 AT_ONCE = 8
-
-
-class _Turns:
-    """Locks by name, each for as long as somebody has it or waits for it."""
-
-    def __init__(self, kind: type[Any]) -> None:
-        self._kind = kind
-        self._forget()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forget)  # the child has none of the threads that hold them
-
-    def _forget(self) -> None:
-        self._guard = threading.Lock()
-        self._locks: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
-
-    def of(self, *name: Any) -> Any:
-        with self._guard:
-            lock = self._locks.get(name)
-            if lock is None:
-                self._locks[name] = lock = self._kind()
-            return lock
-
-
-_THREADS = _Turns(threading.Lock)
-_TASKS = _Turns(asyncio.Lock)
 
 
 def seen(entry: Entry | None) -> IfVersion:
@@ -114,7 +86,7 @@ class Blocking:
 
     @asynccontextmanager
     async def turn(self, key: str) -> AsyncIterator[None]:
-        with _THREADS.of(self._memory.base_url, self._memory.namespace, key):
+        with _turns.for_thread((self._memory.base_url, self._memory.namespace, key)):
             yield
 
     async def set(self, key: str, value: Any) -> None:
@@ -155,7 +127,7 @@ class Native:
 
     @asynccontextmanager
     async def turn(self, key: str) -> AsyncIterator[None]:
-        async with _TASKS.of(id(asyncio.get_running_loop()), self._memory.base_url, self._memory.namespace, key):
+        async with _turns.for_task((self._memory.base_url, self._memory.namespace, key)):
             yield
 
     async def set(self, key: str, value: Any) -> None:
