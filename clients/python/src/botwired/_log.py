@@ -21,8 +21,9 @@ A head that is a JSON list, as BotWire's own history for LangChain writes it, is
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -188,6 +189,19 @@ class LogRules:
                 with suppress(Conflict, _Changed):
                     await self._replace(head, items)
                     return
+
+    async def update(self, change: Callable[[list[Any]], object]) -> list[Any]:
+        """Have a function change the list of all items, if nobody else changes it meanwhile; else once more."""
+        async with self._port.turn(self._name):
+            while True:
+                head = await self._load()
+                with suppress(Conflict, _Changed):
+                    before = await self._read(head, 0)
+                    after = copy.deepcopy(before)
+                    change(after)
+                    if after != before:
+                        await self._replace(head, await self._prepare(after))
+                    return before
 
     async def _replace(self, head: _Head, items: list[_Item]) -> None:
         drop = (*head.drop, *await self._names(head))
@@ -362,6 +376,13 @@ class Log:
     def replace(self, values: Iterable[Any]) -> None:
         """Have the log hold these values and no others. A reader sees all of the change, or nothing."""
         complete(self._rules.replace(values))
+
+    def update(self, change: Callable[[list[Any]], object]) -> list[Any]:
+        """Have `change` change the list of all items in place, and return the items of before.
+
+        It is called again whenever somebody else has changed the log meanwhile: let it do nothing else.
+        """
+        return complete(self._rules.update(change))
 
     def clear(self) -> None:
         """Remove all items."""
