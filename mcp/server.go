@@ -16,12 +16,10 @@ package mcp
 import (
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"sync"
-	"sync/atomic"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -104,41 +102,16 @@ func (s *Server) newHandler() http.Handler {
 }
 
 // ServeStdio serves one client until it leaves, or ctx ends. It writes nothing but the protocol's
-// messages to out, each in a line. It closes neither.
+// messages to out, each in a line. It closes neither. When in ends, it still answers the requests
+// that came before; when ctx ends, it does not.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
-	with := &party{in: in, out: out}
-	err := s.newServer(false).Run(ctx, &sdk.IOTransport{Reader: with, Writer: with, MaxLineLength: maxMessage})
+	with := newStdio(in, out)
+	err := s.newServer(false).Run(ctx, with)
 	if with.left.Load() {
 		return nil
 	}
 	return err
 }
-
-// party is the client of stdio. It leaves when it closes either side.
-type party struct {
-	in   io.Reader
-	out  io.Writer
-	left atomic.Bool
-}
-
-func (p *party) Read(b []byte) (int, error) {
-	n, err := p.in.Read(b)
-	if errors.Is(err, io.EOF) {
-		p.left.Store(true)
-	}
-	return n, err
-}
-
-func (p *party) Write(b []byte) (int, error) {
-	n, err := p.out.Write(b)
-	if err != nil {
-		p.left.Store(true)
-	}
-	return n, err
-}
-
-// Close leaves both sides to their owner.
-func (p *party) Close() error { return nil }
 
 // EndStreams ends the streams of the clients that follow resources by [Server.Handler], and does
 // not wait for that. Tools go on.

@@ -61,6 +61,8 @@ var modules = map[string][]string{
 	"github.com/cenkalti/backoff/v4":                                  {"upstream"},
 	"modernc.org/sqlite":                                              {"upstream/selfhost"},
 	"github.com/goccy/go-yaml":                                        {"config", "proxy/openapi"},
+	"github.com/tailscale/hujson":                                     {"internal/mcpconfig"},
+	"github.com/pelletier/go-toml/v2":                                 {"internal/mcpconfig"},
 	"github.com/spf13/cobra":                                          {"cmd/botwired"},
 	"github.com/spf13/pflag":                                          {"cmd/botwired"},
 	"github.com/prometheus/client_golang":                             {"cmd/botwired", "proxy/..."},
