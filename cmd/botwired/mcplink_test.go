@@ -21,9 +21,9 @@ type linkTest struct {
 	client *http.Client
 }
 
-func newLinkTest(t *testing.T, cut bool, failures int) *linkTest {
+func newLinkTest(t *testing.T, cut bool, failures int32) *linkTest {
 	l := &linkTest{t: t, cut: cut}
-	l.fail.Store(int32(failures)) //nolint:gosec // a few
+	l.fail.Store(failures)
 	server := httptest.NewServer(l)
 	t.Cleanup(server.Close)
 	p := &process{stderr: io.Discard, environ: []string{"HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir()}}
