@@ -2,8 +2,11 @@ package mcp_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -225,3 +228,29 @@ func TestAnIdleServer(t *testing.T) {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// As the daemon stops, the streams of those who follow resources end by themselves.
+func TestStreamsEndWithTheDaemon(t *testing.T) {
+	d := newDaemon(t)
+	s := d.serve()
+	endpoint := httptest.NewServer(s.Handler())
+	t.Cleanup(endpoint.Close)
+	for range 2 { // the second comes too late
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint.URL, strings.NewReader(
+			`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["botwire://n/k"]},`+
+				`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},`+
+				`"io.modelcontextprotocol/clientCapabilities":{}}}}`))
+		noError(t, err)
+		for name, value := range map[string]string{
+			"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+			"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen",
+		} {
+			r.Header.Set(name, value)
+		}
+		answer, err := endpoint.Client().Do(r)
+		noError(t, err)
+		s.EndStreams()
+		_, err = io.ReadAll(answer.Body)
+		noError(t, errors.Join(err, answer.Body.Close()))
+	}
+}
