@@ -114,7 +114,7 @@ func TestAppendsThatAreRefused(t *testing.T) {
 	wantStatus(t, s.do(http.MethodPost, "/_botwired/append?namespace=n&key=k", `{"value":1}`), http.StatusUnprocessableEntity)
 	wantStatus(t, s.do(http.MethodPost, "/_botwired/append?namespace=n&key=k", `{"value":"\ud800"}`), http.StatusUnprocessableEntity)
 	for query, part := range map[string]string{
-		"": "expected the parameters namespace and key", "?namespace=n&key=a%20b": "", "?namespace=n&key=k&seperator=x": "unknown parameter",
+		"": "expected the parameters namespace and key", "?namespace=n&key=a%20b": "", "?namespace=n&key=k&sep=x": "unknown parameter",
 		"?namespace=n&key=k&separator=%ff":                              "separator is wrong: expected at most 100 characters",
 		"?namespace=n&key=k&separator=" + strings.Repeat("%C3%A9", 101): "separator is wrong",
 	} {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -82,7 +83,7 @@ func TestAStreamOfMCPOutlivesTheServersLimits(t *testing.T) {
 			}
 		}
 		began := time.Now()
-		if err := <-failed; err == nil || err == context.Canceled || time.Since(began) > 3*time.Minute {
+		if err := <-failed; err == nil || errors.Is(err, context.Canceled) || time.Since(began) > 3*time.Minute {
 			t.Errorf("%v after %s", err, time.Since(began))
 		}
 		noError(t, conn.Close())
