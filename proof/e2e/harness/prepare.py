@@ -8,6 +8,9 @@ from harness import EXAMPLES, HERE, ROOT
 from harness.clients import BOTWIRE, BUILT
 from harness.processes import Failure
 
+LOCKS = HERE / "locks"
+PACKAGE = ROOT / "clients" / "python"
+UV_REQUIREMENTS = HERE / "requirements-uv.txt"
 LIMIT = 600  # seconds for each step
 
 
@@ -30,8 +33,40 @@ def prepare(clients):
         virtual_environment(environment, [c for c in clients if c.environment == environment])
 
 
-def virtual_environment(environment, clients):
-    """Installs the requirements of some examples together, in the versions of their lock."""
+def virtual_environment(name, clients):
+    """Installs the requirements of some examples together, with botwired's own package from this clone."""
+    directory, lock = BUILT / name, LOCKS / f"{name}.txt"
+    requirements = [EXAMPLES / client.name / "requirements.txt" for client in clients]
+    made_of = "".join(path.read_text() for path in [UV_REQUIREMENTS, PACKAGE / "pyproject.toml", lock, *requirements])
+    mark = directory / "made-of.txt"
+    if mark.exists() and mark.read_text() == made_of:
+        return
+    environment = {**os.environ, "VIRTUAL_ENV": str(directory)}
+    command(uv(), "venv", "--quiet", "--clear", "--python", sys.executable, directory)
+    command(uv(), "pip", "install", "--quiet", "--compile-bytecode", "--constraint", lock, "--editable", PACKAGE, *_flagged(requirements), env=environment)
+    installed = subprocess.run([uv(), "pip", "freeze", "--exclude-editable"], env=environment, capture_output=True, text=True, check=True).stdout
+    if unlocked := sorted(set(installed.split()) - set(lock.read_text().split())):
+        raise Failure(f"{lock} lacks {', '.join(unlocked)}: run proof/e2e/run lock")
+    mark.write_text(made_of)  # last: what was cut off is made again
+
+
+def write_lock(name, clients):
+    """The newest versions that the examples' requirements and this Python allow."""
+    requirements = [EXAMPLES / client.name / "requirements.txt" for client in clients]
+    overrides = BUILT / "overrides.txt"
+    overrides.write_text(f"botwired @ {PACKAGE.as_uri()}\n")
+    command(uv(), "pip", "compile", "--quiet", "--upgrade", "--no-header", "--no-annotate", "--override", overrides, "--no-emit-package", "botwired",
+            "--python", sys.executable, "--output-file", LOCKS / f"{name}.txt", *requirements)
+
+
+def uv():
+    """Installs hundreds of packages in seconds, from a cache that all environments share."""
+    command(ROOT / "proof" / "venv", BUILT / "uv", UV_REQUIREMENTS, env={**os.environ, "PYTHON": sys.executable}, quiet=True)
+    return BUILT / "uv" / "bin" / "uv"
+
+
+def _flagged(requirements):
+    return [part for path in requirements for part in ("--requirement", path)]
 
 
 def node_modules(folder):
@@ -53,8 +88,9 @@ def need(program, package):
     command("apt-get", "install", "-q", "-y", "--no-install-recommends", package, env=environment)
 
 
-def command(*args, env=None, cwd=ROOT):
-    print("+", *args, flush=True)
+def command(*args, env=None, cwd=ROOT, quiet=False):
+    if not quiet:
+        print("+", *args, flush=True)
     try:
         subprocess.run(args, cwd=cwd, env=env, check=True, timeout=LIMIT)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as e:
