@@ -1,0 +1,5 @@
+"""`python -m botwired` is the botwired binary of this environment."""
+
+from botwired._binary import run
+
+run()

@@ -1,0 +1,78 @@
+"""The asynchronous transport."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import weakref
+from typing import Any, TypeVar
+
+import httpx
+
+from botwired._address import Address
+from botwired._http import UNLIMITED, answer_of, headers_for, lost_by, url_of
+from botwired._steps import Answer, Call, Lost, Request, Sleep, Steps
+
+T = TypeVar("T")
+
+
+class AsyncTransport:
+    """Carries out steps with an httpx.AsyncClient: the caller's, or one of its own for each event loop."""
+
+    def __init__(self, address: Address, timeout: float, client: httpx.AsyncClient | None) -> None:
+        self._address = address
+        self._timeout = timeout
+        self._given = client
+        self._own: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = weakref.WeakKeyDictionary()
+
+    async def run(self, steps: Steps[T]) -> T:
+        """Carry out all steps, and return the result."""
+        reply: Any = None
+        while True:
+            try:
+                step = steps.send(reply)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            if isinstance(step, Request):
+                reply = await self._attempt(step)
+            elif isinstance(step, Sleep):
+                await asyncio.sleep(step.seconds)
+                reply = None
+            elif isinstance(step, Call):
+                reply = step.function(step.argument)
+                if inspect.isawaitable(reply):
+                    reply = await reply
+
+    async def close(self) -> None:
+        """Close the connections of this event loop. The next request makes new ones."""
+        client = self._own.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.aclose()
+
+    async def _attempt(self, request: Request) -> Answer | Lost:
+        try:
+            response = await self._client().request(
+                request.method,
+                url_of(self._address, request),
+                headers=headers_for(self._address, request),
+                content=request.body,
+                timeout=self._timeout + request.wait,
+            )
+        except httpx.TransportError as e:
+            return lost_by(e)
+        return answer_of(response)
+
+    def _client(self) -> httpx.AsyncClient:
+        if self._given is not None:
+            return self._given
+        loop = asyncio.get_running_loop()
+        client = self._own.get(loop)
+        if client is None:
+            socket = self._address.socket
+            transport = httpx.AsyncHTTPTransport(uds=socket, limits=UNLIMITED) if socket else None
+            client = httpx.AsyncClient(
+                transport=transport, limits=UNLIMITED, trust_env=not self._address.is_local, follow_redirects=False
+            )
+            self._own[loop] = client
+        return client

@@ -1,0 +1,91 @@
+"""Entries, their versions, and what a write is answered with."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Literal, TypeAlias
+
+from botwired._names import KEYS, is_digest
+from botwired._steps import Answer
+from botwired._values import decode
+
+
+class Version(Enum):
+    """Conditions of a write that are not an entry's version."""
+
+    ANY = "any"
+    ABSENT = "absent"
+
+
+ANY: Final = Version.ANY
+"""As `if_version`: write whatever is there."""
+ABSENT: Final = Version.ABSENT
+"""As `if_version`: write only if the entry does not exist."""
+
+IfVersion: TypeAlias = str | Literal[Version.ANY, Version.ABSENT]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry as it was read."""
+
+    key: str
+    value: Any
+    text: str
+    """The value as BotWire stores it: what every other client sees."""
+    version: str | None
+    """Names the write that made the value, for `if_version`. None if the server keeps no versions."""
+    created_at: float
+    """Unix seconds."""
+    updated_at: float
+    """Unix seconds."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What an acknowledged write was answered with."""
+
+    version: str | None
+    """Of the entry after this write, for `if_version`. None if the server keeps no versions."""
+    state: str | None
+    """`pending`: durable in the daemon, and not confirmed upstream. `settled`: upstream has it. With `wait=` also
+    `superseded` (a later write of another host stays) and `dead` (upstream has refused it for good: see
+    `botwired dead-letters`). None if no botwired has answered."""
+    seq: int | None = None
+    """The number of the write's receipt: `botwired receipt SEQ` tells what has become of it."""
+
+
+def entry_of(answer: Answer, wire_key: str) -> Entry:
+    """Return the entry of a 200 to a GET."""
+    body = answer.json()
+    name, text = KEYS.from_wire(wire_key), body["value"]
+    if is_digest(wire_key):
+        name, text = unwrap(wire_key, text)
+    return Entry(name, decode(text), text, answer.headers.get("etag"), body["created_at"], body["updated_at"])
+
+
+def written_of(answer: Answer) -> Written:
+    """Return what the 200 to a PUT says."""
+    answer.json()
+    state, _, rest = answer.headers.get("botwired-write", "").partition(";")
+    seq = re.search(r"\bseq=(\d+)", rest)
+    return Written(answer.headers.get("etag"), state or None, int(seq[1]) if seq else None)
+
+
+def wrap(name: str, text: str) -> str:
+    """Return the text to store under a digest: the key's name, and the value's text."""
+    return json.dumps({"key": name, "text": text}, ensure_ascii=False, separators=(",", ":"))
+
+
+def unwrap(wire_key: str, stored: str) -> tuple[str, str]:
+    """Return the name and the text of what `wrap` has made; another client's text has the key for a name."""
+    try:
+        body = json.loads(stored)
+    except ValueError:
+        return wire_key, stored
+    if isinstance(body, dict) and set(body) == {"key", "text"} and all(isinstance(v, str) for v in body.values()):
+        return body["key"], body["text"]
+    return wire_key, stored

@@ -1,0 +1,84 @@
+"""Which attempts are made again, and when."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+
+from botwired._steps import Answer, Lost, Request, Sleep, Steps
+from botwired.errors import Refused, Unauthorized, Unavailable
+
+_FIRST_PAUSE = 0.05
+"""Seconds before the second attempt. Each further pause is twice as long, up to _LONGEST_PAUSE."""
+_LONGEST_PAUSE = 1.0
+
+_NOTHING_DONE = frozenset({429, 503})
+"""The server has refused for now, and has not carried out any of the request."""
+_MAYBE_DONE = frozenset({502, 504})
+"""A server on the way does not know what has become of the request."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The answer, and whether an earlier attempt without an answer may have been carried out."""
+
+    answer: Answer
+    is_repeated: bool
+
+
+def exchange(request: Request, patience: float) -> Steps[Outcome]:
+    """Send a request until it is answered, for up to `patience` seconds. Every request of the memory may be repeated.
+
+    It ends with an answer of 2xx, 404 or 412, or raises the error for any other.
+    """
+    deadline = time.monotonic() + patience
+    pause = _FIRST_PAUSE
+    is_repeated = False
+    while True:
+        attempt: Answer | Lost = yield request
+        if isinstance(attempt, Answer) and not _is_passing(request, attempt):
+            _raise_for(attempt)
+            return Outcome(attempt, is_repeated)
+        is_repeated = is_repeated or _may_be_done(attempt)
+        left = deadline - time.monotonic()
+        wanted = _retry_after(attempt)
+        if left <= 0 or (wanted > left and isinstance(attempt, Answer) and attempt.status == 429):
+            raise _unavailable(attempt, patience)
+        yield Sleep(min(left, max(wanted, pause * random.uniform(0.5, 1))))
+        pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+def _is_passing(request: Request, answer: Answer) -> bool:
+    return answer.status in _NOTHING_DONE or (answer.status in _MAYBE_DONE and request.method == "GET")
+
+
+def _may_be_done(attempt: Answer | Lost) -> bool:
+    return attempt.was_sent if isinstance(attempt, Lost) else attempt.status in _MAYBE_DONE
+
+
+def _retry_after(attempt: Answer | Lost) -> float:
+    """Seconds that the server asks for. A date, which no BotWire sends, counts as none."""
+    text = "" if isinstance(attempt, Lost) else attempt.headers.get("retry-after", "")
+    return float(text) if text.isdecimal() else 0.0
+
+
+def _raise_for(answer: Answer) -> None:
+    status = answer.status
+    if 200 <= status < 300 or status in (404, 412):
+        return
+    if status == 401:
+        raise Unauthorized(
+            f"{answer.detail} (HTTP 401): pass token=, or put it into the URL, as in http://x:TOKEN@host:2689"
+        )
+    if status in _MAYBE_DONE:
+        raise Unavailable(f"{answer.detail} (HTTP {status}): the write may have been made, so read the entry")
+    raise Refused(status, answer.detail)
+
+
+def _unavailable(attempt: Answer | Lost, patience: float) -> Unavailable:
+    if isinstance(attempt, Lost):
+        return Unavailable(
+            f"no answer for {patience:g} s: {attempt.reason}. Is botwired running? botwired status tells"
+        )
+    return Unavailable(f"{attempt.detail} (HTTP {attempt.status}, and no other answer for {patience:g} s)")

@@ -1,0 +1,225 @@
+"""The operations of a memory, as steps: the one implementation behind Memory and AsyncMemory."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from botwired._entries import ABSENT, ANY, Entry, IfVersion, Written, entry_of, wrap, written_of
+from botwired._names import KEYS, NAMESPACES, is_digest
+from botwired._retry import Outcome, exchange
+from botwired._steps import Answer, Call, Request, Steps
+from botwired._values import encode
+from botwired.errors import Conflict, Error, Refused, Unsupported
+
+_LIST_LIMIT = 1000
+"""BotWire lists no more keys of a namespace."""
+_PAGE = 10_000
+"""The daemon's own listing gives no more keys at a time."""
+
+
+class Incomplete(UserWarning):
+    """A list of keys may lack some."""
+
+
+class Rules:
+    """The operations on one namespace. It keeps no state but what it has learned of the server."""
+
+    def __init__(self, namespace: str, patience: float) -> None:
+        self.namespace = namespace
+        self._namespace = NAMESPACES.to_wire(namespace).text
+        self._patience = patience
+        self._has_versions = False
+
+    def entry(self, key: str) -> Steps[Entry | None]:
+        """Read an entry. None: it does not exist."""
+        return (yield from self._read(KEYS.to_wire(key).text))
+
+    def get(self, key: str, default: Any) -> Steps[Any]:
+        """Read a value."""
+        entry = yield from self.entry(key)
+        return default if entry is None else entry.value
+
+    def exists(self, key: str) -> Steps[bool]:
+        """Report whether an entry exists."""
+        entry = yield from self.entry(key)
+        return entry is not None
+
+    def set(self, key: str, value: Any, if_version: IfVersion, wait: float | None) -> Steps[Written]:
+        """Write a value."""
+        wire = KEYS.to_wire(key)
+        text = encode(value)
+        stored = wrap(key, text) if wire.is_digest else text
+        condition = yield from self._condition(wire.text, if_version)
+        body = json.dumps({"value": stored}, ensure_ascii=False, separators=(",", ":")).encode()
+        headers = {"content-type": "application/json", **condition, **_prefer(wait)}
+        outcome = yield from self._exchange(Request("PUT", self._path(wire.text), headers, body, wait or 0))
+        if outcome.answer.status == 412:
+            present = yield from self._read(wire.text)
+            if outcome.is_repeated and present is not None and present.text == text:
+                return Written(present.version, "pending")
+            raise _conflict(key, outcome.answer, present)
+        if outcome.answer.status == 404:
+            raise Refused(404, outcome.answer.detail)
+        return written_of(outcome.answer)
+
+    def delete(self, key: str, if_version: IfVersion, wait: float | None) -> Steps[bool]:
+        """Delete an entry. False: it did not exist."""
+        if if_version is ABSENT:
+            raise ValueError("delete takes no if_version=ABSENT: there would be nothing to delete")
+        wire = KEYS.to_wire(key)
+        condition = yield from self._condition(wire.text, if_version)
+        headers = {**condition, **_prefer(wait)}
+        outcome = yield from self._exchange(Request("DELETE", self._path(wire.text), headers, None, wait or 0))
+        if outcome.answer.status == 404:
+            _check_absence(outcome.answer)
+            return outcome.is_repeated
+        if outcome.answer.status == 412:
+            present = yield from self._read(wire.text)
+            if outcome.is_repeated and present is None:
+                return True
+            raise _conflict(key, outcome.answer, present)
+        outcome.answer.json()
+        return True
+
+    def update(self, key: str, change: Callable[[Any], Any], default: Any) -> Steps[Any]:
+        """Read, change, and write if nobody else has written meanwhile; else once more."""
+        while True:
+            entry = yield from self.entry(key)
+            old = copy.deepcopy(default) if entry is None else entry.value
+            new = yield Call(change, old)
+            if new is None:
+                raise TypeError("the function that update calls must return the new value, and has returned None")
+            if entry is not None and encode(new) == entry.text:
+                return new
+            try:
+                yield from self.set(key, new, self._version(entry), None)
+            except Conflict:
+                continue
+            return new
+
+    def list_keys(self, prefix: str) -> Steps[list[str]]:
+        """List the keys, the latest written first."""
+        path = f"/memory/{self._namespace}?limit={_LIST_LIMIT}"
+        answer = (yield from self._exchange(Request("GET", path))).answer
+        if answer.status != 200:
+            raise Refused(answer.status, answer.detail)
+        found = [row["key"] for row in answer.json()["keys"]]
+        if len(found) >= _LIST_LIMIT:
+            found += yield from self._more(frozenset(found))
+        elif "botwired-list" in answer.headers:
+            self._warn()
+        keys = []
+        for wire_key in found:
+            name = yield from self._name(wire_key)
+            if name is not None and name.startswith(prefix):
+                keys.append(name)
+        return keys
+
+    def _more(self, known: frozenset[str]) -> Steps[list[str]]:
+        """Return the keys that a daemon knows beyond BotWire's list, by name."""
+        more: list[str] = []
+        after = ""
+        while self._has_versions:
+            query = urlencode({"namespace": self._namespace, "after": after, "limit": _PAGE})
+            answer = (yield from self._exchange(Request("GET", f"/_botwired/entries?{query}"))).answer
+            if answer.status != 200:
+                break
+            page = answer.json()
+            more += [e["key"] for e in page["entries"] if e.get("op") != "delete" and e["key"] not in known]
+            after = page["next"]
+            if not after:
+                if not page["complete"]:
+                    self._warn()
+                return more
+        self._warn()
+        return more
+
+    def _warn(self) -> None:
+        text = f"the list of {self.namespace!r} may lack keys: BotWire lists no more than {_LIST_LIMIT:,}"
+        warnings.warn(text, Incomplete, stacklevel=2)
+
+    def _name(self, wire_key: str) -> Steps[str | None]:
+        """Return the name of a key on the wire. A digest's is in its value; None: the entry is gone."""
+        if not is_digest(wire_key):
+            return KEYS.from_wire(wire_key)
+        entry = yield from self._read(wire_key)
+        return None if entry is None else entry.key
+
+    def _read(self, wire_key: str) -> Steps[Entry | None]:
+        answer = (yield from self._exchange(Request("GET", self._path(wire_key)))).answer
+        if answer.status == 404:
+            _check_absence(answer)
+            return None
+        return entry_of(answer, wire_key)
+
+    def _condition(self, wire_key: str, if_version: IfVersion) -> Steps[dict[str, str]]:
+        """Return the headers of a condition. A server that would ignore them is not sent the write at all."""
+        if if_version is ANY:
+            return {}
+        if if_version is not ABSENT and not isinstance(if_version, str):
+            raise TypeError(
+                "if_version must be an Entry's version or ABSENT, and it is None: plain BotWire keeps no versions"
+                if if_version is None
+                else f"if_version must be an Entry's version or ABSENT, not {if_version!r}"
+            )
+        if not self._has_versions:
+            yield from self._read(wire_key)
+        if not self._has_versions:
+            raise Unsupported("if_version needs a botwired: the server at this URL keeps no versions")
+        return {"if-none-match": "*"} if if_version is ABSENT else {"if-match": if_version}
+
+    def _version(self, entry: Entry | None) -> IfVersion:
+        """Return the condition under which a read entry is overwritten; without versions, there is none."""
+        if entry is not None:
+            return entry.version or ANY
+        return ABSENT if self._has_versions else ANY
+
+    def _exchange(self, request: Request) -> Steps[Outcome]:
+        outcome = yield from exchange(request, self._patience)
+        if "botwired" in outcome.answer.headers.get("cache-status", ""):
+            self._has_versions = True
+        return outcome
+
+    def _path(self, wire_key: str) -> str:
+        return f"/memory/{self._namespace}/{_segment(wire_key)}"
+
+
+def _segment(wire_key: str) -> str:
+    """Return a key as a segment of a path. Clients and servers on the way would take `.` and `..` for folders."""
+    return wire_key.replace(".", "%2E") if wire_key in (".", "..") else quote(wire_key, safe="")
+
+
+def _prefer(wait: float | None) -> dict[str, str]:
+    """Return the header that asks the daemon to wait for upstream (RFC 7240), in whole seconds."""
+    if wait is None:
+        return {}
+    if not wait >= 0 or math.isinf(wait):
+        raise ValueError(f"wait must be a number of seconds, not {wait!r}")
+    return {"prefer": f"wait={math.ceil(wait)}"}
+
+
+def _check_absence(answer: Answer) -> None:
+    """Refuse a 404 that does not speak of the key: another server at this URL knows nothing of entries."""
+    if not answer.detail.startswith("Key not found"):
+        raise Error(f"the answer is not one of BotWire's: {answer.detail} (HTTP 404)")
+
+
+def _conflict(key: str, answer: Answer, present: Entry | None) -> Conflict:
+    return Conflict(f"{key!r} is not written: {answer.detail}", None if present is None else present.version)
+
+
+def refuse_ttl(unknown: Mapping[str, Any]) -> None:
+    """Refuse arguments that do not exist. A ttl would be ignored by BotWire, and values would stay that are to go."""
+    if "ttl" in unknown:
+        raise TypeError(
+            "there is no ttl: BotWire ignores it, and keeps the value. Store the time of expiry in the value and compare "
+            "it when you read, or delete the entry"
+        )
+    if unknown:
+        raise TypeError(f"there is no argument {', '.join(unknown)!r}")

@@ -1,0 +1,77 @@
+"""The blocking transport."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, TypeVar
+
+import httpx
+
+from botwired._address import Address
+from botwired._http import UNLIMITED, answer_of, headers_for, lost_by, url_of
+from botwired._steps import Answer, Call, Lost, Request, Sleep, Steps
+
+T = TypeVar("T")
+
+
+class Transport:
+    """Carries out steps with an httpx.Client: the caller's, or one of its own for each process.
+
+    Threads share it. A forked child makes connections of its own: it never writes into its parent's.
+    """
+
+    def __init__(self, address: Address, timeout: float, client: httpx.Client | None) -> None:
+        self._address = address
+        self._timeout = timeout
+        self._given = client
+        self._own: dict[int, httpx.Client] = {}  # by process; no lock, which a fork could leave locked
+
+    def run(self, steps: Steps[T]) -> T:
+        """Carry out all steps, and return the result."""
+        reply: Any = None
+        while True:
+            try:
+                step = steps.send(reply)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            if isinstance(step, Request):
+                reply = self._attempt(step)
+            elif isinstance(step, Sleep):
+                time.sleep(step.seconds)
+                reply = None
+            elif isinstance(step, Call):
+                reply = step.function(step.argument)
+
+    def close(self) -> None:
+        """Close the connections. The next request makes new ones."""
+        client = self._own.pop(os.getpid(), None)
+        if client is not None:
+            client.close()
+
+    def _attempt(self, request: Request) -> Answer | Lost:
+        try:
+            response = self._client().request(
+                request.method,
+                url_of(self._address, request),
+                headers=headers_for(self._address, request),
+                content=request.body,
+                timeout=self._timeout + request.wait,
+            )
+        except httpx.TransportError as e:
+            return lost_by(e)
+        return answer_of(response)
+
+    def _client(self) -> httpx.Client:
+        if self._given is not None:
+            return self._given
+        process = os.getpid()
+        client = self._own.get(process)
+        return self._own.setdefault(process, self._connect()) if client is None else client
+
+    def _connect(self) -> httpx.Client:
+        socket = self._address.socket
+        transport = httpx.HTTPTransport(uds=socket, limits=UNLIMITED) if socket else None
+        trust_env = not self._address.is_local
+        return httpx.Client(transport=transport, limits=UNLIMITED, trust_env=trust_env, follow_redirects=False)
