@@ -80,5 +80,7 @@ CLIENTS = [
     Checked("botwire-python", "BotWire's Python SDK", "botwire", "botwire", "client.py"),
     Checked("botwire-node", "Node's fetch", "node", "node", "client.mjs"),
     Client("curl", "curl", "curl", "tools", "agent.sh"),
+    Client("autogen", "AutoGen", "autogen-agentchat", "agents", "agent.py"),
+    Client("e2b", "E2B code interpreter", "e2b-code-interpreter", "agents", "agent.py"),
     Client("vercel-ai", "Vercel AI SDK", "ai", "node", "agent.mjs"),
 ]

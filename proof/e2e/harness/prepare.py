@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 from harness import EXAMPLES, HERE, ROOT
-from harness.clients import BOTWIRE, BUILT
+from harness.clients import BOTWIRE, BUILT, CLIENTS
 from harness.processes import Failure
 
 LOCKS = HERE / "locks"
@@ -29,8 +29,9 @@ def prepare(clients):
                 node_modules(EXAMPLES / client.name)
     if "botwire" in environments:
         command(ROOT / "proof" / "venv", BOTWIRE, HERE / "requirements.txt", env={**os.environ, "PYTHON": sys.executable})
-    for environment in sorted(environments - {"tools", "node", "botwire"}):
-        virtual_environment(environment, [c for c in clients if c.environment == environment])
+    for name, of_environment in by_environment(CLIENTS).items():
+        if name in environments:
+            virtual_environment(name, of_environment)
 
 
 def virtual_environment(name, clients):
@@ -45,18 +46,30 @@ def virtual_environment(name, clients):
     command(uv(), "venv", "--quiet", "--clear", "--python", sys.executable, directory)
     command(uv(), "pip", "install", "--quiet", "--compile-bytecode", "--constraint", lock, "--editable", PACKAGE, *_flagged(requirements), env=environment)
     installed = subprocess.run([uv(), "pip", "freeze", "--exclude-editable"], env=environment, capture_output=True, text=True, check=True).stdout
-    if unlocked := sorted(set(installed.split()) - set(lock.read_text().split())):
+    locked = {line.partition(" ;")[0] for line in lock.read_text().splitlines()}
+    if unlocked := sorted(set(installed.split()) - locked):
         raise Failure(f"{lock} lacks {', '.join(unlocked)}: run proof/e2e/run lock")
     mark.write_text(made_of)  # last: what was cut off is made again
 
 
-def write_lock(name, clients):
-    """The newest versions that the examples' requirements and this Python allow."""
-    requirements = [EXAMPLES / client.name / "requirements.txt" for client in clients]
+def write_locks():
+    """Locks the newest versions that the examples' requirements allow, for Python 3.11 and later."""
     overrides = BUILT / "overrides.txt"
+    overrides.parent.mkdir(parents=True, exist_ok=True)
     overrides.write_text(f"botwired @ {PACKAGE.as_uri()}\n")
-    command(uv(), "pip", "compile", "--quiet", "--upgrade", "--no-header", "--no-annotate", "--override", overrides, "--no-emit-package", "botwired",
-            "--python", sys.executable, "--output-file", LOCKS / f"{name}.txt", *requirements)
+    for name, of_environment in by_environment(CLIENTS).items():
+        command(uv(), "pip", "compile", "--quiet", "--upgrade", "--universal", "--python-version", "3.11", "--no-header", "--no-annotate",
+                "--override", overrides, "--no-emit-package", "botwired", "--output-file", LOCKS / f"{name}.txt",
+                *(EXAMPLES / client.name / "requirements.txt" for client in of_environment))
+
+
+def by_environment(clients):
+    """The examples in Python, by the virtual environment that they share."""
+    found = {}
+    for client in clients:
+        if client.environment not in ("tools", "node", "botwire"):
+            found.setdefault(client.environment, []).append(client)
+    return found
 
 
 def uv():

@@ -34,7 +34,7 @@ def spawn(args, directory, log, env=None, **options):
 
 
 def environment(directory, more=None):
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("BOTWIRE", "E2B_")) and not k.lower().endswith("_proxy")}
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("BOTWIRE") and not k.lower().endswith("_proxy")}
     clean["PATH"] = f"{BINARY.parent}:{clean['PATH']}"
     return {**clean, "HOME": str(directory), "XDG_CONFIG_HOME": "", "XDG_STATE_HOME": "", **(more or {})}
 
