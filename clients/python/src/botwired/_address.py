@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import ipaddress
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
 DEFAULT_URL = "http://127.0.0.1:2689"
@@ -19,7 +19,7 @@ class Address:
     """Without a user, a password and a slash at the end."""
     socket: str | None
     """The path of the Unix socket to connect to, if it is one."""
-    authorization: str | None
+    authorization: str | None = field(repr=False)
     """The value of the Authorization header."""
     is_local: bool
     """The address is loopback or a socket: no proxy has to do with it."""
@@ -41,14 +41,12 @@ class Address:
                     "the URL of a Unix socket must have an absolute path, such as unix:///run/botwired.sock"
                 )
             return cls("http://localhost", unquote(parts.path), authorization, True)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(
-                f"a base URL must be such as {DEFAULT_URL} or unix:///run/botwired.sock, and this one is not"
-            )
-        host = parts.netloc.rpartition("@")[2]
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise ValueError(f"a base URL must be such as {DEFAULT_URL} or unix:///run/botwired.sock")
+        _ = parts.port  # a ValueError names a port that is none
         if authorization is None and (parts.username or parts.password):
             authorization = _basic(parts.username or "", parts.password or "")
-        url = f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
+        url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
         return cls(url, None, authorization, _is_loopback(parts.hostname))
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import httpx
 
 from botwired._address import Address
-from botwired._http import UNLIMITED, answer_of, headers_for, lost_by, url_of
+from botwired._http import UNLIMITED, answer_of, headers_for, lost_by, options, url_of
 from botwired._steps import Answer, Call, Lost, Request, Sleep, Steps
 
 T = TypeVar("T")
@@ -69,10 +69,13 @@ class AsyncTransport:
         loop = asyncio.get_running_loop()
         client = self._own.get(loop)
         if client is None:
-            socket = self._address.socket
-            transport = httpx.AsyncHTTPTransport(uds=socket, limits=UNLIMITED) if socket else None
-            client = httpx.AsyncClient(
-                transport=transport, limits=UNLIMITED, trust_env=not self._address.is_local, follow_redirects=False
-            )
-            self._own[loop] = client
+            client = self._own[loop] = self._connect()
         return client
+
+    def _connect(self) -> httpx.AsyncClient:
+        made_with = options(self._address)
+        if self._address.socket:
+            made_with["transport"] = httpx.AsyncHTTPTransport(
+                uds=self._address.socket, limits=UNLIMITED, verify=made_with["verify"]
+            )
+        return httpx.AsyncClient(**made_with)

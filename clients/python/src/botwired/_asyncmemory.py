@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import httpx
 
 from botwired._address import Address
 from botwired._async import AsyncTransport
 from botwired._entries import ANY, Entry, IfVersion, Written
-from botwired._rules import Rules, refuse_ttl
+from botwired._rules import Rules, refuse
+from botwired._turns import for_task
 
 
 class AsyncMemory:
@@ -32,10 +34,10 @@ class AsyncMemory:
         token: str | None = None,
         patience: float = 30.0,
         http: httpx.AsyncClient | None = None,
-        **unknown: Any,
+        **unknown: NoReturn,
     ) -> None:
         """Make an AsyncMemory. Nothing is connected yet. The arguments are those of `Memory`."""
-        refuse_ttl(unknown)
+        refuse(unknown)
         self._address = Address.parse(base_url, token)
         self._rules = Rules(namespace, patience)
         self._transport = AsyncTransport(self._address, timeout, http)
@@ -63,10 +65,10 @@ class AsyncMemory:
         return await self._transport.run(self._rules.exists(key))
 
     async def set(
-        self, key: str, value: Any, *, if_version: IfVersion = ANY, wait: float | None = None, **unknown: Any
+        self, key: str, value: Any, *, if_version: IfVersion = ANY, wait: float | None = None, **unknown: NoReturn
     ) -> Written:
         """Write a value: see `Memory.set`."""
-        refuse_ttl(unknown)
+        refuse(unknown)
         return await self._transport.run(self._rules.set(key, value, if_version, wait))
 
     async def delete(self, key: str, *, if_version: IfVersion = ANY, wait: float | None = None) -> bool:
@@ -77,13 +79,18 @@ class AsyncMemory:
         self, key: str, change: Callable[[Any], Any] | Callable[[Any], Awaitable[Any]], *, default: Any = None
     ) -> Any:
         """Write `change(value)` so that no other caller's write is lost: see `Memory.update`. `change` may be async."""
-        return await self._transport.run(self._rules.update(key, change, default))
+        async with for_task((self.base_url, self.namespace, key)):
+            return await self._transport.run(self._rules.update(key, change, default))
 
-    async def list_keys(self, prefix: str = "") -> list[str]:
+    async def list_keys(self, prefix: str = "") -> builtins.list[str]:
         """Return the keys that begin with `prefix`, the latest written first: see `Memory.list_keys`."""
         return await self._transport.run(self._rules.list_keys(prefix))
 
-    async def keys(self, prefix: str = "") -> list[str]:
+    async def keys(self, prefix: str = "") -> builtins.list[str]:
+        """Return the same as `list_keys`."""
+        return await self.list_keys(prefix)
+
+    async def list(self, prefix: str = "") -> builtins.list[str]:
         """Return the same as `list_keys`."""
         return await self.list_keys(prefix)
 

@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
 
 from botwired._names import KEYS, is_digest
 from botwired._steps import Answer
@@ -56,6 +56,11 @@ class Written:
     `botwired dead-letters`). None if no botwired has answered."""
     seq: int | None = None
     """The number of the write's receipt: `botwired receipt SEQ` tells what has become of it."""
+
+    if not TYPE_CHECKING:  # checkers are to go on complaining about this await
+
+        def __await__(self) -> NoReturn:
+            raise TypeError("a Memory's methods are not awaited: 'await' needs an AsyncMemory")
 
 
 def entry_of(answer: Answer, wire_key: str) -> Entry:

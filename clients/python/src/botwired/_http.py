@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import httpx
 
@@ -19,6 +21,25 @@ UNLIMITED = httpx.Limits(max_connections=None, max_keepalive_connections=100)
 """As many connections as there are callers: none waits for another one's long request."""
 
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
+
+
+def options(address: Address) -> dict[str, Any]:
+    """Return what the client for an address is made with. The caller adds the transport for a Unix socket."""
+    return {
+        "limits": UNLIMITED,
+        "trust_env": not address.is_local,
+        "verify": _trust(address),
+        "follow_redirects": False,
+    }
+
+
+def _trust(address: Address) -> ssl.SSLContext | bool:
+    """Return whom to trust. To load the system's certificates takes longer than all else, and plain HTTP has no use for
+    them: it gets a context that trusts nobody.
+    """
+    if address.is_local and address.url.startswith("http:"):
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    return True
 
 
 def url_of(address: Address, request: Request) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import httpx
 
 from botwired._address import Address
 from botwired._entries import ANY, Entry, IfVersion, Written
-from botwired._rules import Rules, refuse_ttl
+from botwired._rules import Rules, refuse
 from botwired._sync import Transport
+from botwired._turns import for_thread
 
 
 class Memory:
@@ -34,7 +36,7 @@ class Memory:
         token: str | None = None,
         patience: float = 30.0,
         http: httpx.Client | None = None,
-        **unknown: Any,
+        **unknown: NoReturn,
     ) -> None:
         """Make a Memory. Nothing is connected yet.
 
@@ -45,7 +47,7 @@ class Memory:
         patience: seconds for which attempts are made again, while the daemon restarts or asks to wait.
         http: the client to send requests with, for proxies and certificates of your own. It stays open.
         """
-        refuse_ttl(unknown)
+        refuse(unknown)
         self._address = Address.parse(base_url, token)
         self._rules = Rules(namespace, patience)
         self._transport = Transport(self._address, timeout, http)
@@ -77,15 +79,16 @@ class Memory:
         return isinstance(key, str) and self.exists(key)
 
     def set(
-        self, key: str, value: Any, *, if_version: IfVersion = ANY, wait: float | None = None, **unknown: Any
+        self, key: str, value: Any, *, if_version: IfVersion = ANY, wait: float | None = None, **unknown: NoReturn
     ) -> Written:
         """Write a value. When it returns, the daemon has it on its disk.
 
         if_version: an `Entry.version`, or ABSENT: write only if the entry is still that, and else raise `Conflict`. It
-            holds between all callers of one daemon.
+            holds between all callers of one daemon. If the answer is lost, and the entry then has this very value, the
+            write counts as made.
         wait: wait up to so many seconds for upstream; `Written.state` says how far the write has come.
         """
-        refuse_ttl(unknown)
+        refuse(unknown)
         return self._transport.run(self._rules.set(key, value, if_version, wait))
 
     def delete(self, key: str, *, if_version: IfVersion = ANY, wait: float | None = None) -> bool:
@@ -96,20 +99,26 @@ class Memory:
         """Write `change(value)` so that no other caller's write is lost, and return it.
 
         It calls `change` with the present value, or with a copy of `default`, and once more with the newer value
-        whenever somebody else has written meanwhile: let `change` do nothing but compute. On plain BotWire, which
-        keeps no versions, it reads and writes, and may undo another's write.
+        whenever somebody else has written meanwhile: let `change` do nothing but compute. Updates of one entry take
+        turns within a process. On plain BotWire, which keeps no versions, it reads and writes, and may undo the write
+        of another process.
         """
-        return self._transport.run(self._rules.update(key, change, default))
+        with for_thread((self.base_url, self.namespace, key)):
+            return self._transport.run(self._rules.update(key, change, default))
 
-    def list_keys(self, prefix: str = "") -> list[str]:
-        """Return the keys that begin with `prefix`, the latest written first.
+    def list_keys(self, prefix: str = "") -> builtins.list[str]:
+        """Return the keys that begin with `prefix`, the latest written first. A `*` at its end says no more.
 
         A warning of the category `Incomplete` says that some may be missing: BotWire lists no more than 1,000, and the
         daemon can only add those that it has seen.
         """
         return self._transport.run(self._rules.list_keys(prefix))
 
-    def keys(self, prefix: str = "") -> list[str]:
+    def keys(self, prefix: str = "") -> builtins.list[str]:
+        """Return the same as `list_keys`."""
+        return self.list_keys(prefix)
+
+    def list(self, prefix: str = "") -> builtins.list[str]:
         """Return the same as `list_keys`."""
         return self.list_keys(prefix)
 

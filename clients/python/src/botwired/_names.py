@@ -35,6 +35,7 @@ class Alphabet:
         self._limit = limit
         self._mark = mark
         self._escape = escape
+        self._hex = re.compile(re.escape(escape).encode() + b"([0-9A-F]{2})")
         self._plain = frozenset(b for b in range(128) if re.fullmatch(f"[{allowed}]", chr(b)) and chr(b) != escape)
 
     def to_wire(self, name: str) -> Wire:
@@ -43,7 +44,7 @@ class Alphabet:
             raise TypeError(f"a {self._what} must be a str, not {type(name).__name__}")
         if not name:
             raise ValueError(f"a {self._what} must not be empty")
-        if self._allowed.fullmatch(name) and not self._is_escape(name) and not is_digest(name):
+        if self._is_plain(name):
             return Wire(name, False)
         escaped = self._escaped(name)
         if len(escaped) <= self._limit:
@@ -60,18 +61,19 @@ class Alphabet:
         return self._mark + "".join(chr(b) if b in self._plain else f"{self._escape}{b:02X}" for b in self._bytes(name))
 
     def _unescaped(self, text: str) -> str | None:
+        """Return the name that `_escaped` has made this text of, if it is a name that needed that."""
         if not text.startswith(self._mark):
             return None
-        esc = re.escape(self._escape)
-        hexed = re.sub(f"{esc}([0-9A-F]{{2}})", r"%\1", text.removeprefix(self._mark))
+        body = text.removeprefix(self._mark).encode()
         try:
-            name = _unquote(hexed)
-        except ValueError:
+            name = self._hex.sub(lambda found: bytes.fromhex(found[1].decode()), body).decode()
+        except UnicodeDecodeError:
             return None
-        return name if name and self._escaped(name) == text else None
+        return name if name and self._escaped(name) == text and not self._is_plain(name) else None
 
-    def _is_escape(self, name: str) -> bool:
-        return self._unescaped(name) is not None
+    def _is_plain(self, name: str) -> bool:
+        """Report whether a name is sent as it is."""
+        return bool(self._allowed.fullmatch(name)) and not is_digest(name) and self._unescaped(name) is None
 
     def _bytes(self, name: str) -> bytes:
         try:
@@ -87,10 +89,6 @@ _DIGEST = re.compile("_-[a-zA-Z0-9_-]{43}")
 def is_digest(text: str) -> bool:
     """Report whether a key on the wire is a digest: its value has the name in it."""
     return _DIGEST.fullmatch(text) is not None
-
-
-def _unquote(text: str) -> str:
-    return re.sub(rb"%([0-9A-F]{2})", lambda m: bytes.fromhex(m[1].decode()), text.encode()).decode()
 
 
 KEYS = Alphabet("key", "a-zA-Z0-9_.-", 128, "_.", ".")

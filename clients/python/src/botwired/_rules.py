@@ -15,7 +15,7 @@ from botwired._names import KEYS, NAMESPACES, is_digest
 from botwired._retry import Outcome, exchange
 from botwired._steps import Answer, Call, Request, Steps
 from botwired._values import encode
-from botwired.errors import Conflict, Error, Refused, Unsupported
+from botwired.errors import Conflict, Error, Refused, Unavailable, Unsupported
 
 _LIST_LIMIT = 1000
 """BotWire lists no more keys of a namespace."""
@@ -63,7 +63,7 @@ class Rules:
             present = yield from self._read(wire.text)
             if outcome.is_repeated and present is not None and present.text == text:
                 return Written(present.version, "pending")
-            raise _conflict(key, outcome.answer, present)
+            raise _conflict(key, outcome, present)
         if outcome.answer.status == 404:
             raise Refused(404, outcome.answer.detail)
         return written_of(outcome.answer)
@@ -83,7 +83,7 @@ class Rules:
             present = yield from self._read(wire.text)
             if outcome.is_repeated and present is None:
                 return True
-            raise _conflict(key, outcome.answer, present)
+            raise _conflict(key, outcome, present)
         outcome.answer.json()
         return True
 
@@ -105,6 +105,7 @@ class Rules:
 
     def list_keys(self, prefix: str) -> Steps[list[str]]:
         """List the keys, the latest written first."""
+        prefix = prefix.removesuffix("*")
         path = f"/memory/{self._namespace}?limit={_LIST_LIMIT}"
         answer = (yield from self._exchange(Request("GET", path))).answer
         if answer.status != 200:
@@ -210,16 +211,22 @@ def _check_absence(answer: Answer) -> None:
         raise Error(f"the answer is not one of BotWire's: {answer.detail} (HTTP 404)")
 
 
-def _conflict(key: str, answer: Answer, present: Entry | None) -> Conflict:
-    return Conflict(f"{key!r} is not written: {answer.detail}", None if present is None else present.version)
+def _conflict(key: str, outcome: Outcome, present: Entry | None) -> Conflict | Unavailable:
+    """Return the error of a 412. After an attempt whose answer was lost, nobody knows which of the two was refused."""
+    if outcome.is_repeated:
+        return Unavailable(
+            f"the answer to a write of {key!r} was lost, and somebody else has written the entry since: read it to see "
+            "whether the write was made"
+        )
+    return Conflict(f"{key!r} is not written: {outcome.answer.detail}", None if present is None else present.version)
 
 
-def refuse_ttl(unknown: Mapping[str, Any]) -> None:
-    """Refuse arguments that do not exist. A ttl would be ignored by BotWire, and values would stay that are to go."""
-    if "ttl" in unknown:
+def refuse(unknown: Mapping[str, Any]) -> None:
+    """Refuse arguments that do not exist. BotWire takes a ttl and ignores it: the caller would never know."""
+    if any(name.startswith("ttl") for name in unknown):
         raise TypeError(
-            "there is no ttl: BotWire ignores it, and keeps the value. Store the time of expiry in the value and compare "
-            "it when you read, or delete the entry"
+            "there is no ttl: BotWire ignores it, and keeps the value. Store the time of expiry in the value, and "
+            "compare it when you read; or delete the entry"
         )
     if unknown:
         raise TypeError(f"there is no argument {', '.join(unknown)!r}")

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import httpx
 
 from botwired._address import Address
-from botwired._http import UNLIMITED, answer_of, headers_for, lost_by, url_of
+from botwired._http import UNLIMITED, answer_of, headers_for, lost_by, options, url_of
 from botwired._steps import Answer, Call, Lost, Request, Sleep, Steps
 
 T = TypeVar("T")
@@ -26,6 +26,10 @@ class Transport:
         self._timeout = timeout
         self._given = client
         self._own: dict[int, httpx.Client] = {}  # by process; no lock, which a fork could leave locked
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process, to which a Memory travels by pickle, makes connections of its own."""
+        return {**self.__dict__, "_own": {}}
 
     def run(self, steps: Steps[T]) -> T:
         """Carry out all steps, and return the result."""
@@ -71,7 +75,9 @@ class Transport:
         return self._own.setdefault(process, self._connect()) if client is None else client
 
     def _connect(self) -> httpx.Client:
-        socket = self._address.socket
-        transport = httpx.HTTPTransport(uds=socket, limits=UNLIMITED) if socket else None
-        trust_env = not self._address.is_local
-        return httpx.Client(transport=transport, limits=UNLIMITED, trust_env=trust_env, follow_redirects=False)
+        made_with = options(self._address)
+        if self._address.socket:
+            made_with["transport"] = httpx.HTTPTransport(
+                uds=self._address.socket, limits=UNLIMITED, verify=made_with["verify"]
+            )
+        return httpx.Client(**made_with)

@@ -1,0 +1,129 @@
+"""Values that are too long for one entry, in parts.
+
+BotWire takes 100,000 characters in a value. A longer one is cut: each part is an entry of its own under a name that
+nothing else has, and the value's own entry names them in their order:
+
+    {"botwired": "parts", "parts": ["5f0c…", "a17e…"]}
+
+The parts are written first. So a reader sees the whole value of before or the whole new one. A part never changes.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from botwired._entries import ABSENT, Entry, IfVersion
+from botwired._port import Port, seen
+from botwired._values import encode
+from botwired.errors import Conflict, Error
+
+# PART_CHARS is how long a part is. The rest of the 100,000 characters is for what is around it, and for the name of an
+# entry whose key is too long for BotWire.
+PART_CHARS = 90_000
+
+# MARK begins every part. So no part looks like JSON, and Memory stores each as it is.
+MARK = "="
+
+
+def to_json(value: Any) -> str:
+    """Return compact JSON, or raise the error with which Memory refuses the value."""
+    return encode([value])[1:-1]
+
+
+def new_name() -> str:
+    """Return a name that nothing else has: 64 random bits."""
+    return secrets.token_hex(8)
+
+
+def cut(text: str) -> list[str]:
+    return [MARK + text[start : start + PART_CHARS] for start in range(0, len(text), PART_CHARS)]
+
+
+def join(parts: Iterable[str]) -> str:
+    return "".join(part[len(MARK) :] for part in parts)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A value of any length, as it was read."""
+
+    value: Any
+    version: IfVersion
+    parts: tuple[str, ...]
+
+
+class Documents:
+    """Values of any length. `part_key` makes the key of a part of its name."""
+
+    def __init__(self, port: Port, part_key: Callable[[str], str]) -> None:
+        self._port = port
+        self._part_key = part_key
+
+    async def load(self, key: str) -> Document | None:
+        [document] = await self.load_all([key])
+        return document
+
+    async def load_all(self, keys: Sequence[str]) -> list[Document | None]:
+        entries = await self._port.entries(keys)
+        return [await self._document(key, entry) for key, entry in zip(keys, entries, strict=True)]
+
+    async def _document(self, key: str, entry: Entry | None) -> Document | None:
+        while entry is not None:
+            names = _names(entry.value)
+            if not names:
+                return Document(entry.value, seen(entry), ())
+            parts = await self._port.entries([self._part_key(name) for name in names])
+            texts = [part.text for part in parts if part is not None]
+            if len(texts) == len(names):
+                return Document(json.loads(join(texts)), seen(entry), names)
+            entry = await self._again(key, names)
+        return None
+
+    async def _again(self, key: str, names: tuple[str, ...]) -> Entry | None:
+        """Read an entry again whose parts have gone: somebody has written another value meanwhile."""
+        entry = await self._port.entry(key)
+        if entry is not None and _names(entry.value) == names:
+            raise Error(
+                f"parts of the value of {key!r} are missing. If another host has written it, they may still be on "
+                "their way: try again. If somebody has deleted them, the value is lost: write it anew, or delete it."
+            )
+        return entry
+
+    async def store(self, key: str, value: Any, before: Document | None) -> Document:
+        """Write if the entry is as it was seen, else raise Conflict. `before` is None if there was no entry."""
+        text = to_json(value)
+        names: tuple[str, ...] = ()
+        if len(text) > PART_CHARS or _names(value):
+            parts = {new_name(): part for part in cut(text)}
+            names = tuple(parts)
+            for name, part in parts.items():
+                await self._port.set(self._part_key(name), part)
+        try:
+            stored = {"botwired": "parts", "parts": list(names)} if names else value
+            version = await self._port.swap(key, stored, before.version if before else ABSENT)
+        except Conflict:
+            await self.drop(names)
+            raise
+        await self.drop(before.parts if before else ())
+        return Document(value, version, names)
+
+    async def delete(self, key: str, before: Document) -> bool:
+        """Delete if the entry is as it was seen, else raise Conflict. The result is whether there was one."""
+        was_there = await self._port.delete(key, before.version)
+        await self.drop(before.parts)
+        return was_there
+
+    async def drop(self, names: Iterable[str]) -> None:
+        """Delete parts that nothing names any more."""
+        for name in names:
+            await self._port.delete(self._part_key(name))
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if isinstance(value, dict) and value.get("botwired") == "parts":
+        return tuple(value["parts"])
+    return ()

@@ -1,0 +1,128 @@
+"""One implementation of an adapter's rules, for Memory and AsyncMemory.
+
+The rules are coroutines over a Port. With an AsyncMemory behind it they run in the caller's event loop. With a Memory
+behind it they never suspend, and complete() runs them without one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol, TypeVar
+
+from botwired import AsyncMemory, Memory
+from botwired._entries import ABSENT, ANY, Entry, IfVersion
+from botwired.errors import Unsupported
+
+T = TypeVar("T")
+
+# AT_ONCE bounds the requests that one call makes at the same time.
+AT_ONCE = 8
+
+
+def seen(entry: Entry | None) -> IfVersion:
+    """Return the condition that the entry is still as it was read. A plain BotWire keeps no versions: ANY."""
+    return ABSENT if entry is None else entry.version or ANY
+
+
+def complete(rules: Coroutine[Any, Any, T]) -> T:
+    """Run rules over a Blocking port to their end."""
+    try:
+        rules.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    rules.close()
+    raise RuntimeError("rules over a blocking port have waited for an event loop")
+
+
+class Port(Protocol):
+    """What an adapter needs of a memory."""
+
+    async def entry(self, key: str) -> Entry | None: ...
+
+    async def entries(self, keys: Sequence[str]) -> list[Entry | None]:
+        """Read many entries, several at a time."""
+
+    async def list_keys(self, prefix: str) -> list[str]: ...
+
+    async def set(self, key: str, value: Any) -> None: ...
+
+    async def swap(self, key: str, value: Any, if_version: IfVersion) -> IfVersion:
+        """Write on a condition, or raise Conflict. A plain BotWire has no conditions, and writes in any case.
+
+        The result is the new version, or ANY if the server tells none.
+        """
+
+    async def delete(self, key: str, if_version: IfVersion = ANY) -> bool:
+        """Delete on a condition, or raise Conflict. The result is whether there was an entry."""
+
+
+class Blocking:
+    """The port of a Memory."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    async def entry(self, key: str) -> Entry | None:
+        return self._memory.entry(key)
+
+    async def entries(self, keys: Sequence[str]) -> list[Entry | None]:
+        if len(keys) <= 1:
+            return [self._memory.entry(key) for key in keys]
+        with ThreadPoolExecutor(min(AT_ONCE, len(keys))) as pool:
+            return list(pool.map(self._memory.entry, keys))
+
+    async def list_keys(self, prefix: str) -> list[str]:
+        return self._memory.list_keys(prefix)
+
+    async def set(self, key: str, value: Any) -> None:
+        self._memory.set(key, value)
+
+    async def swap(self, key: str, value: Any, if_version: IfVersion) -> IfVersion:
+        if if_version is not ANY:
+            try:
+                return self._memory.set(key, value, if_version=if_version).version or ANY
+            except Unsupported:
+                pass
+        return self._memory.set(key, value).version or ANY
+
+    async def delete(self, key: str, if_version: IfVersion = ANY) -> bool:
+        return self._memory.delete(key, if_version=if_version)
+
+
+class Native:
+    """The port of an AsyncMemory."""
+
+    def __init__(self, memory: AsyncMemory) -> None:
+        self._memory = memory
+
+    async def entry(self, key: str) -> Entry | None:
+        return await self._memory.entry(key)
+
+    async def entries(self, keys: Sequence[str]) -> list[Entry | None]:
+        free = asyncio.Semaphore(AT_ONCE)
+
+        async def one(key: str) -> Entry | None:
+            async with free:
+                return await self._memory.entry(key)
+
+        return list(await asyncio.gather(*map(one, keys)))
+
+    async def list_keys(self, prefix: str) -> list[str]:
+        return await self._memory.list_keys(prefix)
+
+    async def set(self, key: str, value: Any) -> None:
+        await self._memory.set(key, value)
+
+    async def swap(self, key: str, value: Any, if_version: IfVersion) -> IfVersion:
+        if if_version is not ANY:
+            try:
+                return (await self._memory.set(key, value, if_version=if_version)).version or ANY
+            except Unsupported:
+                pass
+        return (await self._memory.set(key, value)).version or ANY
+
+    async def delete(self, key: str, if_version: IfVersion = ANY) -> bool:
+        return await self._memory.delete(key, if_version=if_version)

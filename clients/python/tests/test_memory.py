@@ -1,0 +1,191 @@
+"""The methods of Memory and AsyncMemory, on a real daemon."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from botwired import ABSENT, Conflict, Entry, Memory, Refused
+from servers import Server
+
+# Keys whose escapes, folders or lengths a client or a server on the way might treat in another way.
+KEYS = [
+    "user_name", ".", "..", "...", "user:42:preferences", "a/b", "/", "//", "a b", "%2F", "?", "#x", "é", "長い", "🙂",
+    "a\nb", "\x00", "_.", "_.x", "__x", "_-" + "a" * 43, "x" * 128, "x" * 129, "y:" * 100, "長" * 5000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda k: ascii(k[:20]))
+def test_any_key(memory: Any, key: str) -> None:
+    assert memory.get(key) is None
+    assert key not in memory
+    memory.set(key, {"of": key})
+    assert memory.get(key) == {"of": key}
+    assert key in memory
+    assert memory.entry(key).key == key
+    assert memory.list_keys() == [key]
+    assert list(memory.items()) == [(key, {"of": key})]
+    assert memory.update(key, lambda v: {**v, "n": 1})["n"] == 1
+    assert memory.delete(key)
+    assert not memory.delete(key)
+    assert memory.list_keys() == []
+
+
+@given(key=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300))
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_key_of_a_property(server: Server, key: str) -> None:
+    with Memory("properties", base_url=server.url) as memory:
+        memory.set(key, key)
+        assert memory.get(key) == key
+        assert memory.delete(key)
+
+
+@pytest.mark.parametrize("namespace", ["user:42", "é", "..", "a/b", "n" * 65, "team.agents"])
+def test_any_namespace(server: Server, kind: Any, namespace: str) -> None:
+    memory = kind(namespace, base_url=server.url)
+    memory.set("k", 1)
+    assert memory.namespace == namespace
+    assert memory.list_keys() == ["k"]
+    assert memory.clear() == 1
+    memory.close()
+
+
+@pytest.mark.parametrize("value", ["", "x" * 100_000, "🙂" * 100_000, "5", "[1]", '"[1]"', "\x00", "\u2028"], ids=len)
+def test_texts(memory: Any, value: str) -> None:
+    memory.set("k", value)
+    assert memory.get("k") == value
+
+
+def test_a_value_that_is_too_large(memory: Any) -> None:
+    with pytest.raises(Refused, match="100") as refused:
+        memory.set("k", "x" * 100_001)
+    assert refused.value.status == 400
+    assert not memory.exists("k")
+
+
+def test_defaults(memory: Any) -> None:
+    assert memory.get("k", []) == []
+    assert memory.get("k", default=7) == 7
+    memory.set("k", None)
+    assert memory.get("k", 7) is None
+    assert memory.exists("k")
+    assert "k" in memory
+
+
+def test_an_entry(memory: Any) -> None:
+    written = memory.set("k", [1])
+    entry = memory.entry("k")
+    assert entry == Entry("k", [1], "[1]", written.version, entry.created_at, entry.updated_at)
+    assert entry.updated_at >= entry.created_at > 1_700_000_000
+    assert re.fullmatch(r'"\d+-.+"', written.version)
+    assert written.seq > 0
+    assert written.state == "pending"
+    assert memory.entry("other") is None
+
+
+def test_waiting_for_upstream(memory: Any) -> None:
+    assert memory.set("k", 1, wait=10).state == "settled"
+    assert memory.delete("k", wait=0.5)
+    with pytest.raises(ValueError, match="wait must be a number of seconds"):
+        memory.set("k", 1, wait=-1)
+
+
+def test_conditions(memory: Any) -> None:
+    first = memory.set("k", 1, if_version=ABSENT)
+    with pytest.raises(Conflict, match="'k' is not written") as conflict:
+        memory.set("k", 2, if_version=ABSENT)
+    assert conflict.value.version == first.version
+    second = memory.set("k", 2, if_version=first.version)
+    assert second.version != first.version
+    with pytest.raises(Conflict) as conflict:
+        memory.set("k", 3, if_version=first.version)
+    assert conflict.value.version == second.version
+    with pytest.raises(Conflict):
+        memory.delete("k", if_version=first.version)
+    assert memory.delete("k", if_version=second.version)
+    with pytest.raises(Conflict) as conflict:
+        memory.set("k", 3, if_version=second.version)
+    assert conflict.value.version is None
+    assert not memory.exists("k")
+
+
+def test_conditions_that_are_none(memory: Any) -> None:
+    with pytest.raises(TypeError, match="if_version must be an Entry's version or ABSENT, and it is None"):
+        memory.set("k", 1, if_version=None)
+    with pytest.raises(TypeError, match="if_version must be an Entry's version or ABSENT, not 3"):
+        memory.set("k", 1, if_version=3)
+    with pytest.raises(ValueError, match="there would be nothing to delete"):
+        memory.delete("k", if_version=ABSENT)
+    assert not memory.exists("k")
+
+
+def test_update(memory: Any) -> None:
+    default: list[int] = []
+
+    def append(items: list[int]) -> list[int]:
+        items.append(len(items))
+        return items
+
+    assert memory.update("k", append, default=default) == [0]
+    assert memory.update("k", append, default=default) == [0, 1]
+    assert default == []
+    with pytest.raises(TypeError, match="must return the new value, and has returned None"):
+        memory.update("k", lambda items: items.append(9))
+    assert memory.get("k") == [0, 1]
+
+
+def test_update_begins_again_after_another_writer(memory: Any, server: Server) -> None:
+    memory.set("n", 1)
+    other = Memory(memory.namespace, base_url=server.url)
+    seen = []
+
+    def change(n: int) -> int:
+        seen.append(n)
+        if len(seen) == 1:
+            other.set("n", 10)
+        return n + 1
+
+    assert memory.update("n", change) == 11
+    assert seen == [1, 10]
+    other.close()
+
+
+def test_update_writes_nothing_if_nothing_changes(memory: Any) -> None:
+    version = memory.set("k", [1]).version
+    assert memory.update("k", lambda v: v) == [1]
+    assert memory.entry("k").version == version
+
+
+def test_keys(memory: Any) -> None:
+    for key in ["user:1", "user:2", "team:1"]:
+        memory.set(key, key)
+    assert memory.list_keys() == ["team:1", "user:2", "user:1"]
+    assert memory.list_keys("user:") == memory.keys("user:*") == memory.list("user:") == ["user:2", "user:1"]
+    assert dict(memory.items("team")) == {"team:1": "team:1"}
+    assert memory.clear("user:") == 2
+    assert memory.list_keys() == ["team:1"]
+    assert memory.clear() == 1
+
+
+def test_a_thousand_keys_and_more(server: Server, namespace: str) -> None:
+    with Memory(namespace, base_url=server.url) as memory:
+        for n in range(1010):
+            memory.set(f"k:{n}", n)
+        memory.delete("k:3")
+        expected = [f"k:{n}" for n in range(1010) if n != 3]
+        assert sorted(memory.list_keys()) == sorted(expected)
+
+
+@pytest.mark.parametrize("argument", ["ttl", "ttl_seconds"])
+def test_a_ttl_is_refused(memory: Any, kind: Any, argument: str) -> None:
+    with pytest.raises(TypeError, match="there is no ttl: BotWire ignores it"):
+        memory.set("k", 1, **{argument: 60})
+    with pytest.raises(TypeError, match="there is no ttl"):
+        kind("n", **{argument: 60})
+    with pytest.raises(TypeError, match="there is no argument 'foo'"):
+        memory.set("k", 1, foo=1)
+    assert not memory.exists("k")

@@ -1,0 +1,77 @@
+"""Any text is a key and a namespace, and no two of them are the same entry."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from botwired._names import KEYS, NAMESPACES, Alphabet, is_digest
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5000)
+NEAR_ESCAPES = st.from_regex(r"\A(_\.|__|_-)[a-fA-F0-9._-]{0,60}\Z")
+NAMES = TEXTS | NEAR_ESCAPES | st.builds(lambda n: KEYS.to_wire(n).text, TEXTS)
+BOTWIRE = {KEYS: r"[a-zA-Z0-9_.-]{1,128}", NAMESPACES: r"[a-zA-Z0-9_-]{1,64}"}
+both = pytest.mark.parametrize("alphabet", [KEYS, NAMESPACES], ids=["keys", "namespaces"])
+
+
+@both
+@given(name=NAMES)
+@example(name="_.")
+@example(name="__")
+@example(name="_..2E")
+@example(name="_-" + "a" * 43)
+@example(name="\n")
+@example(name="a\n")
+def test_botwire_takes_every_name_and_it_comes_back(alphabet: Alphabet, name: str) -> None:
+    wire = alphabet.to_wire(name)
+    assert re.fullmatch(BOTWIRE[alphabet], wire.text)
+    assert wire.is_digest == is_digest(wire.text)
+    if not wire.is_digest:
+        assert alphabet.from_wire(wire.text) == name
+
+
+@both
+@given(one=NAMES, other=NAMES)
+def test_two_names_are_two_entries(alphabet: Alphabet, one: str, other: str) -> None:
+    assert (alphabet.to_wire(one).text == alphabet.to_wire(other).text) == (one == other)
+
+
+@both
+@given(wire=NEAR_ESCAPES)
+def test_what_another_client_has_named_is_reached_by_the_name_of_the_list(alphabet: Alphabet, wire: str) -> None:
+    if re.fullmatch(BOTWIRE[alphabet], wire) and not is_digest(wire):
+        assert alphabet.to_wire(alphabet.from_wire(wire)).text == wire
+
+
+@pytest.mark.parametrize(
+    ("name", "wire"),
+    [
+        ("user_name", "user_name"), ("a.b-c_D9", "a.b-c_D9"), (".", "."), ("..", ".."), ("x" * 128, "x" * 128),
+        ("user:42:last_seen", "_.user.3A42.3Alast_seen"), ("a/b", "_.a.2Fb"), ("a b", "_.a.20b"), ("é", "_..C3.A9"),
+        ("sarah@example.com", "_.sarah.40example.2Ecom"), ("_.user.3A42", "_._.2Euser.2E3A42"),
+        ("x" * 129, "_-DsnrM-dFELzdHy6lUgboLyFknFwr7L8rQz60dbNMAb0"),
+    ],
+)  # fmt: skip
+def test_the_escape_of_keys_stays_what_it_is(name: str, wire: str) -> None:
+    assert KEYS.to_wire(name).text == wire
+
+
+@pytest.mark.parametrize(
+    ("name", "wire"),
+    [("my-agent", "my-agent"), ("user_1", "user_1"), ("user:42", "__user_3A42"), ("a.b_c", "__a_2Eb_5Fc")],
+)
+def test_the_escape_of_namespaces_stays_what_it_is(name: str, wire: str) -> None:
+    assert NAMESPACES.to_wire(name).text == wire
+
+
+@both
+def test_refusals_in_words(alphabet: Alphabet) -> None:
+    with pytest.raises(ValueError, match="must not be empty"):
+        alphabet.to_wire("")
+    with pytest.raises(ValueError, match="a lone surrogate is not"):
+        alphabet.to_wire("\ud800")
+    with pytest.raises(TypeError, match="must be a str, not int"):
+        alphabet.to_wire(42)  # type: ignore[arg-type]
