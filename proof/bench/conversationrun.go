@@ -71,14 +71,14 @@ func (h *held) hold(ctx context.Context, l *lab, o *conversationOptions, say say
 		return err
 	}
 	defer func() { err = errors.Join(err, service.remove()) }()
-	far, err := openDistance(ctx, service.address, o)
+	far, err := openDistance(ctx, service.address, o.Latency, o.Quota)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, far.close()) }()
 	address := far.address
 	if h.Through {
-		daemon, err := l.start(ctx, l.sidecar(far.address, o))
+		daemon, err := l.start(ctx, l.sidecar(far.address, o.Quota))
 		if err != nil {
 			return err
 		}
@@ -103,13 +103,13 @@ func (h *held) hold(ctx context.Context, l *lab, o *conversationOptions, say say
 }
 
 // sidecar is a daemon with the default settings and the service's quota.
-func (l *lab) sidecar(upstream string, o *conversationOptions) command {
+func (l *lab) sidecar(upstream string, quota int) command {
 	return command{
 		program: l.program,
 		args: func(address, dir string) []string {
 			return []string{
 				"serve", "--listen", address, "--data-dir", dir, "--upstream-url", "http://" + upstream,
-				"--quota-writes-per-day", strconv.Itoa(o.Quota), "--log-level", "error",
+				"--quota-writes-per-day", strconv.Itoa(quota), "--log-level", "error",
 			}
 		},
 		probe: httpProbe("/_botwired/readyz"),

@@ -34,15 +34,17 @@ type distance struct {
 type carried struct {
 	at       time.Time
 	messages int
+	bytes    int // of the request's body
 }
 
-func openDistance(ctx context.Context, service string, o *conversationOptions) (*distance, error) {
+// openDistance puts a service at a distance of latency. It takes quota writes a day.
+func openDistance(ctx context.Context, service string, latency time.Duration, quota int) (*distance, error) {
 	listener, err := listenLocally(ctx)
 	if err != nil {
 		return nil, err
 	}
 	d := &distance{
-		address: listener.Addr().String(), latency: o.Latency, quota: o.Quota, served: make(chan error, 1),
+		address: listener.Addr().String(), latency: latency, quota: quota, served: make(chan error, 1),
 		service: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: service}),
 	}
 	d.service.Transport = &http.Transport{MaxIdleConnsPerHost: 64}
@@ -59,6 +61,9 @@ func (d *distance) close() error {
 	d.service.Transport.(*http.Transport).CloseIdleConnections()
 	return err
 }
+
+// finish lets the requests under way end, and takes no more.
+func (d *distance) finish(ctx context.Context) error { return d.server.Shutdown(ctx) }
 
 // leave makes the service be gone for some time.
 func (d *distance) leave(lasts time.Duration) {
@@ -113,7 +118,7 @@ func (d *distance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if isWrite(r) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.carried = append(d.carried, carried{time.Now(), messages})
+		d.carried = append(d.carried, carried{time.Now(), messages, len(body)})
 	}
 }
 

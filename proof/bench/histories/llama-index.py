@@ -1,0 +1,17 @@
+"""botwired.llama_index: a chat store."""
+from botwired.llama_index import BotwiredChatStore
+from driver import CONVERSATION, main
+from llama_index.core.llms import ChatMessage
+
+
+def conversation():
+    store = BotwiredChatStore(namespace=CONVERSATION)
+
+    def say(number, text):
+        assert len(store.get_messages(CONVERSATION)) == number
+        store.add_message(CONVERSATION, ChatMessage(role="assistant" if number % 2 else "user", content=text))
+
+    return say, lambda: len(store.get_messages(CONVERSATION))
+
+
+main("LlamaIndex: `botwired.llama_index`", ["llama-index-core"], conversation)

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+// historiesReport holds all figures of a run, for the JSON.
+type historiesReport struct {
+	Machine machine           `json:"machine"`
+	Options historiesSettings `json:"settings"`
+	Rows    []*historyRow     `json:"rows"`
+}
+
+// historyRow has the figures of an adapter.
+type historyRow struct {
+	Name     string `json:"name"` // of its script
+	Direct   kept   `json:"direct"`
+	Through  kept   `json:"through"`
+	Thinking kept   `json:"thinking"` // through botwired, with an agent that thinks
+}
+
+func (r *historiesReport) print(w io.Writer) error {
+	// BotWire's own class comes first, for comparison: it sends most.
+	slices.SortStableFunc(r.Rows, func(a, b *historyRow) int { return cmp.Compare(b.Direct.Bytes, a.Direct.Bytes) })
+	var b strings.Builder
+	b.WriteString("| " + fmt.Sprint(r.Options.Messages) + " messages | directly | through botwired | through botwired, with a pause after each message |\n")
+	b.WriteString("|---|---|---|---|\n")
+	for _, row := range r.Rows {
+		thinking := fmt.Sprintf("%d writes, %s", row.Thinking.Writes, kilobytes(row.Thinking.Bytes))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", row.Direct.Adapter, &row.Direct, &row.Through, thinking)
+	}
+	fmt.Fprintf(&b, "\nTime for all messages, writes upstream, and bytes in them. The pause is %s, upstream is %s away; Python has %s; %s.\n",
+		r.Options.Think, r.Options.Latency, strings.Join(r.versions(), ", "), r.Machine)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// versions names the packages of all rows, each once.
+func (r *historiesReport) versions() (all []string) {
+	for _, row := range r.Rows {
+		all = append(all, strings.Split(row.Direct.Versions, ", ")...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// String returns a conversation's text in the table.
+func (k *kept) String() string {
+	return fmt.Sprintf("%s, %d writes, %s", inSeconds(k.Wall), k.Writes, kilobytes(k.Bytes))
+}
+
+// The table stands between these on a page.
+const historiesBegin, historiesEnd = "<!-- histories -->\n", "<!-- /histories -->"
+
+// writeInto replaces what a page has between the marks by the table.
+func (r *historiesReport) writeInto(page string) error {
+	content, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	before, rest, begun := bytes.Cut(content, []byte(historiesBegin))
+	_, after, ended := bytes.Cut(rest, []byte(historiesEnd))
+	if !begun || !ended {
+		return fmt.Errorf("%s has no lines %q and %q to write the table between", page, strings.TrimSpace(historiesBegin), historiesEnd)
+	}
+	var table bytes.Buffer
+	if err := r.print(&table); err != nil {
+		return err
+	}
+	// The page's lines are at most 120 characters long, but for those of tables.
+	return os.WriteFile(page, slices.Concat(before, []byte(historiesBegin), wrapped(table.Bytes()), []byte(historiesEnd), after), 0o644)
+}
+
+// wrapped breaks lines that are not a table's after 120 characters at most.
+func wrapped(text []byte) []byte {
+	var b bytes.Buffer
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "|") {
+			b.WriteString(line)
+			continue
+		}
+		length := 0
+		for i, word := range strings.Fields(line) {
+			switch {
+			case i > 0 && length+1+len(word) > 120:
+				b.WriteByte('\n')
+				length = 0
+			case i > 0:
+				b.WriteByte(' ')
+				length++
+			}
+			b.WriteString(word)
+			length += len(word)
+		}
+		b.WriteByte('\n')
+	}
+	return b.Bytes()
+}
