@@ -4,7 +4,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from agents import Model as BaseModel
-from agents import ModelResponse, TResponseInputItem, TResponseStreamEvent, Usage, set_tracing_disabled
+from agents import ModelResponse, TResponseInputItem, Usage, set_tracing_disabled
+from agents.items import TResponseStreamEvent
 from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
 set_tracing_disabled(True)  # it would go to OpenAI

@@ -16,10 +16,10 @@ class Client:
 
     name: str
     title: str
-    package: str  # whose version the table shows
-    environment: str  # virtual environment, "node" or "tools"
     program: str
-
+    package: str  # whose version the table shows
+    environment: str = "agents"  # a virtual environment, "node" or "tools"
+    with_token: bool = False  # it is also run with a token
     needs_daemon: bool = False  # it speaks to botwired alone, not to a BotWire without it
 
     example = True
@@ -77,10 +77,16 @@ def node_version():
 
 
 CLIENTS = [
-    Checked("botwire-python", "BotWire's Python SDK", "botwire", "botwire", "client.py"),
-    Checked("botwire-node", "Node's fetch", "node", "node", "client.mjs"),
-    Client("curl", "curl", "curl", "tools", "agent.sh"),
-    Client("autogen", "AutoGen", "autogen-agentchat", "agents", "agent.py"),
-    Client("e2b", "E2B code interpreter", "e2b-code-interpreter", "agents", "agent.py"),
-    Client("vercel-ai", "Vercel AI SDK", "ai", "node", "agent.mjs"),
+    Checked("botwire-python", "BotWire's Python SDK", "client.py", "botwire", "botwire", with_token=True),
+    Checked("botwire-node", "Node's fetch", "client.mjs", "node", "node", with_token=True),
+    Client("curl", "curl", "agent.sh", "curl", "tools", with_token=True),
+    Client("claude-memory-tool", "Claude's memory tool", "agent.py", "anthropic"),
+    Client("langchain", "LangChain", "agent.py", "langchain-core"),
+    Client("langgraph", "LangGraph", "agent.py", "langgraph"),
+    Client("pydantic-ai", "Pydantic AI", "agent.py", "pydantic-ai-slim"),
+    Client("openai-agents", "OpenAI Agents", "agent.py", "openai-agents"),
+    Client("llama-index", "LlamaIndex", "agent.py", "llama-index-core"),
+    Client("autogen", "AutoGen", "agent.py", "autogen-agentchat"),
+    Client("e2b", "E2B code interpreter", "agent.py", "e2b-code-interpreter", with_token=True),
+    Client("vercel-ai", "Vercel AI SDK", "agent.mjs", "ai", "node", with_token=True),
 ]
