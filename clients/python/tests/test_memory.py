@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from servers import Server
 
 from botwired import ABSENT, Conflict, Entry, Memory, Refused
-from servers import Server
 
 # Keys whose escapes, folders or lengths a client or a server on the way might treat in another way.
 KEYS = [

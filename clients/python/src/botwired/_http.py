@@ -34,8 +34,9 @@ def options(address: Address) -> dict[str, Any]:
 
 
 def _trust(address: Address) -> ssl.SSLContext | bool:
-    """Return whom to trust. To load the system's certificates takes longer than all else, and plain HTTP has no use for
-    them: it gets a context that trusts nobody.
+    """Return whom to trust.
+
+    To load the certificates takes longer than all else, and plain HTTP has no use for them: it trusts nobody.
     """
     if address.is_local and address.url.startswith("http:"):
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
