@@ -120,8 +120,10 @@ class _Lost(Error):
     """A segment is not there, and the head still names it."""
 
 
-class _Rules:
-    def __init__(self, port: Port, name: str, segment_chars: int) -> None:
+class LogRules:
+    """The operations of a log, over any port."""
+
+    def __init__(self, port: Port, name: str, segment_chars: int = SEGMENT_CHARS) -> None:
         if not 1 <= segment_chars <= ITEM_CHARS:
             raise ValueError(f"segment_chars is {segment_chars}: it must be from 1 to {ITEM_CHARS}")
         self._port = port
@@ -149,6 +151,7 @@ class _Rules:
     # --- writing
 
     async def append(self, values: Iterable[Any]) -> None:
+        """Append the values in their order. A reader sees all of them, or none."""
         items = await self._prepare(values)
         if not items:
             return
@@ -277,6 +280,7 @@ class _Rules:
     # --- reading
 
     async def read(self, limit: int | None = None) -> list[Any]:
+        """Return the last `limit` items, or all, the oldest first."""
         if limit is not None and limit < 0:
             raise ValueError(f"limit is {limit}: it must be 0 or more")
         while True:
@@ -344,7 +348,7 @@ class Log:
     """An append-only list of JSON values, for any number of processes at once. Threads may share it."""
 
     def __init__(self, memory: Memory, name: str, *, segment_chars: int = SEGMENT_CHARS) -> None:
-        self._rules = _Rules(Blocking(memory), name, segment_chars)
+        self._rules = LogRules(Blocking(memory), name, segment_chars)
         self._turn = threading.Lock()  # writers of one Log take turns, and so need not repeat each other's work
 
     def append(self, values: Iterable[Any]) -> None:
@@ -376,7 +380,7 @@ class AsyncLog:
     """Log for AsyncMemory."""
 
     def __init__(self, memory: AsyncMemory, name: str, *, segment_chars: int = SEGMENT_CHARS) -> None:
-        self._rules = _Rules(Native(memory), name, segment_chars)
+        self._rules = LogRules(Native(memory), name, segment_chars)
         self._turn = asyncio.Lock()  # as in Log
 
     async def append(self, values: Iterable[Any]) -> None:

@@ -126,3 +126,30 @@ class Native:
 
     async def delete(self, key: str, if_version: IfVersion = ANY) -> bool:
         return await self._memory.delete(key, if_version=if_version)
+
+
+class Runner:
+    """The blocking and the asynchronous methods of one object, over a Memory or an AsyncMemory.
+
+    Over a Memory, the asynchronous methods run in a thread. An AsyncMemory has no blocking methods.
+    """
+
+    def __init__(self, memory: Memory | AsyncMemory) -> None:
+        self.port: Port
+        if isinstance(memory, AsyncMemory):
+            self.port, self._is_async = Native(memory), True
+        elif isinstance(memory, Memory):
+            self.port, self._is_async = Blocking(memory), False
+        else:
+            raise TypeError(f"memory must be a Memory or an AsyncMemory, not {type(memory).__name__}")
+
+    def run(self, rules: Coroutine[Any, Any, T]) -> T:
+        """Run rules in the caller's thread."""
+        if self._is_async:
+            rules.close()
+            raise TypeError("an AsyncMemory has only asynchronous methods: await those, or pass a Memory")
+        return complete(rules)
+
+    async def arun(self, rules: Coroutine[Any, Any, T]) -> T:
+        """Run rules without holding up the event loop."""
+        return await (rules if self._is_async else asyncio.to_thread(complete, rules))
