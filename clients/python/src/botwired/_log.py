@@ -24,7 +24,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -188,6 +188,20 @@ class LogRules:
             try:
                 await self._replace(head, items)
                 return
+            except (Conflict, _Changed):
+                continue
+
+    async def update(self, change: Callable[[list[Any]], object]) -> list[Any]:
+        """Have a function change the list of all items, if nobody else changes it meanwhile; else once more."""
+        while True:
+            head = await self._load()
+            try:
+                before = await self._read(head, 0)
+                after = list(before)
+                change(after)
+                if after != before:
+                    await self._replace(head, await self._prepare(after))
+                return before
             except (Conflict, _Changed):
                 continue
 
@@ -369,6 +383,13 @@ class Log:
         """Have the log hold these values and no others. A reader sees all of the change, or nothing."""
         with self._turn:
             complete(self._rules.replace(values))
+
+    def update(self, change: Callable[[list[Any]], object]) -> list[Any]:
+        """Have `change` change the list of all items in place, and return the items of before.
+
+        It is called again whenever somebody else has changed the log meanwhile: let it do nothing else.
+        """
+        return complete(self._rules.update(change))
 
     def clear(self) -> None:
         """Remove all items."""

@@ -20,6 +20,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 from botwired import Conflict, Memory
@@ -44,6 +46,9 @@ _CHATS = "/chats/"
 # The names of chats end with this, and those of their segments do not.
 _CHAT_END = "/"
 
+# LOGS bounds the chats of which a store keeps the older messages in its own memory.
+LOGS = 64
+
 
 class MemoryKVStore(BaseKVStore):
     """Values by key, in collections. Threads may share it. The asynchronous methods work in threads."""
@@ -51,7 +56,7 @@ class MemoryKVStore(BaseKVStore):
     def __init__(self, memory: Memory) -> None:
         """Make a store. Nothing is read yet."""
         self._port = Blocking(memory)
-        self._documents = Documents(self._port, lambda id: _PARTS + id)
+        self._documents = Documents(self._port, lambda name: _PARTS + name)
 
     def put(self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION) -> None:
         """Write a value, whatever there was."""
@@ -113,30 +118,31 @@ class MemoryKVStore(BaseKVStore):
 
     async def _put(self, key: str, val: dict[str, Any]) -> None:
         while True:
-            try:
+            with suppress(Conflict):  # the parts of the value that somebody has written meanwhile must go, too
                 await self._documents.store(key, val, await self._documents.load(key))
                 return
-            except Conflict:
-                continue  # the parts of the value that somebody has written meanwhile must go, too
 
     async def _delete(self, key: str) -> bool:
         while True:
             document = await self._documents.load(key)
-            try:
+            with suppress(Conflict):
                 return document is not None and await self._documents.delete(key, document)
-            except Conflict:
-                continue
 
 
 class MemoryChatStore(BaseChatStore):
-    """The messages of chats. Threads may share it. The asynchronous methods work in threads."""
+    """The messages of chats. Threads may share it. The asynchronous methods work in threads.
+
+    A chat without messages does not exist.
+    """
 
     _memory: Memory = PrivateAttr()
+    _log: Callable[[str], Log] = PrivateAttr()
 
     def __init__(self, memory: Memory) -> None:
         """Make a store. Nothing is read yet."""
         super().__init__()
         self._memory = memory
+        self._log = lru_cache(LOGS)(lambda key: Log(memory, _CHATS + key + _CHAT_END))
 
     @classmethod
     def class_name(cls) -> str:
@@ -157,15 +163,15 @@ class MemoryChatStore(BaseChatStore):
             self._log(key).append([_dump(message)])
         else:
             place = idx
-            self._change(key, lambda messages: messages.insert(place, _dump(message)))
+            self._log(key).update(lambda messages: messages.insert(place, _dump(message)))
 
     def delete_messages(self, key: str) -> list[ChatMessage] | None:
         """Delete a chat, and return the messages that it had, or None if there is none."""
-        return _some(self._change(key, lambda messages: messages.clear()))
+        return _validate(self._log(key).update(lambda messages: messages.clear())) or None
 
     def delete_message(self, key: str, idx: int) -> ChatMessage | None:
         """Delete the message at `idx`, and return it, or None if there is none."""
-        before = self._change(key, lambda messages: messages.pop(idx) if _has(messages, idx) else None)
+        before = self._log(key).update(lambda messages: messages.pop(idx) if _has(messages, idx) else None)
         return _validate(before)[idx] if _has(before, idx) else None
 
     def delete_last_message(self, key: str) -> ChatMessage | None:
@@ -177,13 +183,6 @@ class MemoryChatStore(BaseChatStore):
         """Return the keys of all chats, the latest written first."""
         names = self._memory.list_keys(_CHATS)
         return [name[len(_CHATS) : -len(_CHAT_END)] for name in names if name.endswith(_CHAT_END)]
-
-    def _log(self, key: str) -> Log:
-        return Log(self._memory, _CHATS + key + _CHAT_END)
-
-    def _change(self, key: str, change: Callable[[list[Any]], object]) -> list[Any]:
-        """Change the messages of a chat in one step, and return those of before."""
-        return self._log(key).update(change)
 
 
 def _prefix(collection: str) -> str:
@@ -197,10 +196,6 @@ def _dump(message: ChatMessage) -> dict[str, Any]:
 
 def _validate(messages: Iterable[Any]) -> list[ChatMessage]:
     return [ChatMessage.model_validate(message) for message in messages]
-
-
-def _some(messages: Iterable[Any]) -> list[ChatMessage] | None:
-    return _validate(messages) or None
 
 
 def _has(messages: list[Any], idx: int) -> bool:

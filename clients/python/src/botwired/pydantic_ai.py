@@ -26,11 +26,12 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from botwired import AsyncMemory, Conflict, Error
-from botwired._parts import Document, Documents, new_id, to_json
+from botwired._parts import Document, Documents, new_name, to_json
 from botwired._port import Native
 
 try:
@@ -85,6 +86,132 @@ class _Stored:
         return cls(record, tuple(value["segments"]), tuple(value["entries"]), document)
 
 
+class _Conversations:
+    """Conversations in a memory. It is apart from the store, whose base class has private names of its own."""
+
+    def __init__(self, memory: AsyncMemory, segment_chars: int) -> None:
+        self._port = Native(memory)
+        self._documents = Documents(self._port, lambda name: f"part.{name}")
+        self._segment_chars = segment_chars
+        self._segments: OrderedDict[str, str] = OrderedDict()  # as JSON: a caller may change what it gets
+        self._ends: OrderedDict[str, _Stored] = OrderedDict()  # by the last entry of a history: it never changes
+
+    async def load(self, conversation_id: str) -> _Stored | None:
+        key = _key(conversation_id)
+        document = await self._documents.load(key)
+        return self._remember(_Stored.of(key, document)) if document else None
+
+    async def load_all(self) -> list[_Stored]:
+        keys = await self._port.list_keys(_key(""))
+        documents = await self._documents.load_all(keys)
+        return [_Stored.of(key, document) for key, document in zip(keys, documents, strict=True) if document]
+
+    async def store(self, record: ConversationRecord, before: _Stored | None, added: Iterable[_Raw]) -> None:
+        """Write a record and entries behind those of before."""
+        newest, sealed = self._pack([*(before.entries if before else ()), *added])
+        segments = (*(before.segments if before else ()), *sealed)
+        stored = _Stored(record, segments, tuple(newest))
+        for name, entries in sealed.items():
+            await self._documents.store(_segment_key(name), entries, None)
+        try:
+            key = _key(record.conversation_id)
+            document = await self._documents.store(key, stored.value(), before.document if before else None)
+        except Conflict as e:
+            await self._drop(sealed)
+            raise ConversationConflict(record.conversation_id) from e
+        self._remember(replace(stored, document=document))
+
+    async def delete(self, stored: _Stored) -> None:
+        conversation_id = stored.record.conversation_id
+        assert stored.document is not None, "the conversation was read"
+        try:
+            was_there = await self._documents.delete(_key(conversation_id), stored.document)
+        except Conflict as e:
+            raise ConversationConflict(conversation_id) from e
+        if not was_there:
+            raise ConversationConflict(conversation_id)
+        await self._drop(stored.segments)
+
+    async def end(self, head_id: str) -> _Stored:
+        """Return a conversation that has an entry, without a search if the entry was the last one of a read history."""
+        return self._ends.get(head_id) or await self.find(head_id)
+
+    async def find(self, entry_id: str, first: str | None = None) -> _Stored:
+        """Return a conversation that has an entry: that of the id `first`, or any other."""
+        likely = await self.load(first) if first is not None else None
+        if likely is not None and await self.has(likely, entry_id):
+            return likely
+        for stored in await self.load_all():
+            if await self.has(stored, entry_id):
+                return stored
+        raise LookupError(f"no conversation in the store has the entry {entry_id!r}")
+
+    async def has(self, stored: _Stored, entry_id: str) -> bool:
+        """Report whether a conversation has an entry."""
+        if entry_id == stored.record.head_id or any(raw["id"] == entry_id for raw in stored.entries):
+            return True
+        return any(raw["id"] == entry_id for entries in await self._read(stored.segments) for raw in entries)
+
+    async def history(self, stored: _Stored, head_id: str, limit: int | None) -> list[_Raw]:
+        """Return the entries up to a head, the oldest first, or the last `limit` of them."""
+        known = {raw["id"]: raw for raw in stored.entries}
+        older = list(stored.segments)
+        at_once = max(1, len(older)) if limit is None else 1
+        history: list[_Raw] = []
+        wanted: str | None = head_id
+        while wanted is not None and (limit is None or len(history) < limit):
+            while wanted not in known:
+                if not older:
+                    raise LookupError(f"{stored.record.conversation_id!r} lacks the entry {wanted!r}")
+                segments, older = older[-at_once:], older[:-at_once]
+                known.update((raw["id"], raw) for entries in await self._read(segments) for raw in entries)
+            history.append(known[wanted])
+            wanted = known[wanted]["parent_id"]
+        return history[::-1]
+
+    def _pack(self, entries: Iterable[_Raw]) -> tuple[list[_Raw], dict[str, list[_Raw]]]:
+        """Return the entries that stay with the record, and those for new segments."""
+        sealed: dict[str, list[_Raw]] = {}
+        newest: list[_Raw] = []
+        size = 0
+        for entry in entries:
+            chars = len(to_json(entry))
+            if newest and size + chars > self._segment_chars:
+                sealed[new_name()] = newest
+                newest, size = [], 0
+            newest.append(entry)
+            size += chars
+        if size > self._segment_chars:  # one entry that is longer
+            sealed[new_name()] = newest
+            newest = []
+        return newest, sealed
+
+    async def _read(self, segments: Sequence[str]) -> list[list[_Raw]]:
+        """Return the entries of segments."""
+        texts = {name: self._segments[name] for name in segments if name in self._segments}
+        missing = [name for name in segments if name not in texts]
+        documents = await self._documents.load_all([_segment_key(name) for name in missing])
+        for name, document in zip(missing, documents, strict=True):
+            if document is None:
+                raise LookupError(f"the messages in the entry {_segment_key(name)!r} are gone")
+            texts[name] = to_json(document.value)
+            _keep(self._segments, name, texts[name])
+        return [json.loads(texts[name]) for name in segments]
+
+    async def _drop(self, segments: Iterable[str]) -> None:
+        keys = [_segment_key(name) for name in segments]
+        for key, document in zip(keys, await self._documents.load_all(keys), strict=True):
+            if document is not None:
+                await self._documents.delete(key, document)
+
+    def _remember(self, stored: _Stored) -> _Stored:
+        """Save read_history, which gets no more than the last entry, a search."""
+        for entry_id in (*stored.record.branches, stored.record.head_id):
+            if entry_id is not None:
+                _keep(self._ends, entry_id, stored)
+        return stored
+
+
 class MemoryConversationStore(ConversationStore):
     """The conversations in the memory's namespace. Their ids may be any text. Tasks may share a store."""
 
@@ -95,21 +222,18 @@ class MemoryConversationStore(ConversationStore):
         """
         if segment_chars < 1:
             raise ValueError(f"segment_chars must be at least 1, and is {segment_chars}")
-        self._port = Native(memory)
-        self._documents = Documents(self._port, lambda id: f"part.{id}")
-        self._segment_chars = segment_chars
-        self._segments: OrderedDict[str, str] = OrderedDict()  # as JSON: a caller may change what it gets
-        self._ends: OrderedDict[str, _Stored] = OrderedDict()  # by the last entry of a history: it never changes
+        self._conversations = _Conversations(memory, segment_chars)
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """Return the record of a conversation, or None if there is none."""
-        stored = await self._load(conversation_id)
-        return stored.record if stored else None
+        stored = await self._conversations.load(conversation_id)
+        return deepcopy(stored.record) if stored else None
 
     async def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:
         """Return the records of a scope, or all, the latest saved first. It reads every conversation."""
-        records = [stored.record for stored in await self._load_all() if scope is None or stored.record.scope == scope]
-        return sorted(records, key=lambda record: record.updated_at, reverse=True)[:limit]
+        records = [stored.record for stored in await self._conversations.load_all()]
+        chosen = [record for record in records if scope is None or record.scope == scope]
+        return sorted(chosen, key=lambda record: record.updated_at, reverse=True)[:limit]
 
     async def write_record(
         self,
@@ -119,157 +243,52 @@ class MemoryConversationStore(ConversationStore):
         expected_revision: str | None,
     ) -> None:
         """Store a record and its new entries if the stored revision is the expected one, else raise a conflict."""
-        stored = await self._load(record.conversation_id)
-        if (stored.record.revision if stored else None) != expected_revision:
+        before = await self._conversations.load(record.conversation_id)
+        if (before.record.revision if before else None) != expected_revision:
             raise ConversationConflict(record.conversation_id)
         added = _dump(new_entries)
         for entry_id in (added[0]["parent_id"] if added else None, record.head_id):
-            if entry_id is not None and not await self._has(stored, added, entry_id):
+            if entry_id is None or any(raw["id"] == entry_id for raw in added):
+                continue
+            if before is None or not await self._conversations.has(before, entry_id):
                 added = [*await self._copies(entry_id, record), *added]
-        entries, sealed = self._pack([*(stored.entries if stored else ()), *added])
-        segments = (*(stored.segments if stored else ()), *sealed)
-        await self._store(_Stored(record, segments, tuple(entries), stored.document if stored else None), sealed)
+        await self._conversations.store(deepcopy(record), before, added)
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
-        """Delete a conversation and all its messages if the stored revision is the expected one, else raise a conflict."""
-        stored = await self._load(conversation_id)
-        if stored is None or stored.document is None or stored.record.revision != expected_revision:
+        """Delete a conversation and its messages if the stored revision is the expected one, else raise a conflict."""
+        stored = await self._conversations.load(conversation_id)
+        if stored is None or stored.record.revision != expected_revision:
             raise ConversationConflict(conversation_id)
-        try:
-            was_there = await self._documents.delete(_key(conversation_id), stored.document)
-        except Conflict as e:
-            raise ConversationConflict(conversation_id) from e
-        if not was_there:
-            raise ConversationConflict(conversation_id)
-        await self._drop(stored.segments)
+        await self._conversations.delete(stored)
 
     async def read_entry(self, entry_id: str) -> ConversationEntry:
-        """Return an entry. It looks through all conversations: `load_entries` is the quick way to the entries of one."""
-        stored = await self._find(entry_id, await self._load_all())
-        [raw] = await self._walk(stored, entry_id, 1)
-        [entry] = _validate([raw])
+        """Return an entry, after a search in all conversations: `load_entries` is quicker if you know which one."""
+        stored = await self._conversations.find(entry_id)
+        [entry] = _validate(await self._conversations.history(stored, entry_id, 1))
         return entry
 
     async def read_history(self, head_id: str | None, *, limit: int | None = None) -> list[ConversationEntry]:
         """Return the entries up to `head_id`, the oldest first, or the last `limit` of them."""
         if head_id is None:
             return []
-        stored = self._ends.get(head_id) or await self._find(head_id, await self._load_all())
-        return _validate(await self._walk(stored, head_id, limit))
-
-    async def _load(self, conversation_id: str) -> _Stored | None:
-        key = _key(conversation_id)
-        document = await self._documents.load(key)
-        return self._remember(_Stored.of(key, document)) if document else None
-
-    async def _load_all(self) -> list[_Stored]:
-        keys = await self._port.list_keys(_key(""))
-        documents = await self._documents.load_all(keys)
-        return [_Stored.of(key, document) for key, document in zip(keys, documents, strict=True) if document]
-
-    async def _store(self, stored: _Stored, sealed: dict[str, list[_Raw]]) -> None:
-        conversation_id = stored.record.conversation_id
-        for id, entries in sealed.items():
-            await self._documents.store(_segment_key(id), entries, None)
-        try:
-            document = await self._documents.store(_key(conversation_id), stored.value(), stored.document)
-        except Conflict as e:
-            await self._drop(sealed)
-            raise ConversationConflict(conversation_id) from e
-        self._remember(replace(stored, document=document))
-
-    async def _drop(self, segments: Iterable[str]) -> None:
-        keys = [_segment_key(id) for id in segments]
-        for key, document in zip(keys, await self._documents.load_all(keys), strict=True):
-            if document is not None:
-                await self._documents.delete(key, document)
-
-    def _pack(self, entries: Iterable[_Raw]) -> tuple[list[_Raw], dict[str, list[_Raw]]]:
-        """Return the entries that stay with the record, and those for new segments."""
-        sealed: dict[str, list[_Raw]] = {}
-        newest: list[_Raw] = []
-        size = 0
-        for entry in entries:
-            chars = len(to_json(entry))
-            if newest and size + chars > self._segment_chars:
-                sealed[new_id()] = newest
-                newest, size = [], 0
-            newest.append(entry)
-            size += chars
-        if size > self._segment_chars:  # one entry that is longer
-            sealed[new_id()] = newest
-            newest = []
-        return newest, sealed
+        stored = await self._conversations.end(head_id)
+        return _validate(await self._conversations.history(stored, head_id, limit))
 
     async def _copies(self, entry_id: str, record: ConversationRecord) -> list[_Raw]:
         """Return the history up to an entry of another conversation, for a fork of that."""
         try:
-            source = await self._load(record.forked_from) if record.forked_from is not None else None
-            stored = await self._find(entry_id, [source] if source else await self._load_all())
-            return await self._walk(stored, entry_id, None)
+            source = await self._conversations.find(entry_id, record.forked_from)
+            return await self._conversations.history(source, entry_id, None)
         except LookupError as e:
             raise ConversationConflict(record.conversation_id) from e
-
-    async def _find(self, entry_id: str, among: Iterable[_Stored]) -> _Stored:
-        """Return a conversation that has an entry."""
-        for stored in among:
-            if await self._has(stored, (), entry_id):
-                return stored
-        raise LookupError(f"no conversation in the store has the entry {entry_id!r}")
-
-    async def _has(self, stored: _Stored | None, added: Iterable[_Raw], entry_id: str) -> bool:
-        """Report whether an entry is among the added ones, or in a conversation."""
-        if any(raw["id"] == entry_id for raw in added):
-            return True
-        if stored is None:
-            return False
-        if entry_id == stored.record.head_id or any(raw["id"] == entry_id for raw in stored.entries):
-            return True
-        return any(raw["id"] == entry_id for entries in await self._read(stored.segments) for raw in entries)
-
-    async def _walk(self, stored: _Stored, head_id: str, limit: int | None) -> list[_Raw]:
-        """Return the entries up to a head, the oldest first."""
-        known = {raw["id"]: raw for raw in stored.entries}
-        older = list(stored.segments)
-        at_once = max(1, len(older)) if limit is None else 1
-        history: list[_Raw] = []
-        wanted: str | None = head_id
-        while wanted is not None and (limit is None or len(history) < limit):
-            while wanted not in known:
-                if not older:
-                    raise LookupError(f"the entry {wanted!r} of the conversation {stored.record.conversation_id!r} is gone")
-                segments, older = older[-at_once:], older[:-at_once]
-                known.update((raw["id"], raw) for entries in await self._read(segments) for raw in entries)
-            history.append(known[wanted])
-            wanted = known[wanted]["parent_id"]
-        return history[::-1]
-
-    async def _read(self, segments: Sequence[str]) -> list[list[_Raw]]:
-        """Return the entries of segments."""
-        texts = {id: self._segments[id] for id in segments if id in self._segments}
-        missing = [id for id in segments if id not in texts]
-        documents = await self._documents.load_all([_segment_key(id) for id in missing])
-        for id, document in zip(missing, documents, strict=True):
-            if document is None:
-                raise LookupError(f"the messages in the entry {_segment_key(id)!r} are gone")
-            texts[id] = to_json(document.value)
-            _keep(self._segments, id, texts[id])
-        return [json.loads(texts[id]) for id in segments]
-
-    def _remember(self, stored: _Stored) -> _Stored:
-        """Save read_history, which gets no more than the last entry, a search."""
-        for entry_id in (*stored.record.branches, stored.record.head_id):
-            if entry_id is not None:
-                _keep(self._ends, entry_id, stored)
-        return stored
 
 
 def _key(conversation_id: str) -> str:
     return f"conversation.{conversation_id}"
 
 
-def _segment_key(id: str) -> str:
-    return f"entries.{id}"
+def _segment_key(name: str) -> str:
+    return f"entries.{name}"
 
 
 def _keep(kept: OrderedDict[str, Any], key: str, value: Any) -> None:
