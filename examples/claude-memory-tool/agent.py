@@ -21,7 +21,7 @@ def main(client: Anthropic, messages: list[str]) -> None:
     with Memory("claude-agent") as memory:
         for message in messages:  # each is a conversation of its own
             runner = client.beta.messages.tool_runner(
-                model="claude-sonnet-4-5",
+                model="claude-sonnet-5",
                 max_tokens=1024,
                 messages=[{"role": "user", "content": message}],
                 tools=[MemoryTool(memory)],

@@ -3,12 +3,14 @@
 import json
 import re
 import threading
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 FILE = "/memories/facts.txt"
+THREADS: dict[str, list[dict[str, Any]]] = {}  # the messages up to a reply, by its id
 
 
 @contextmanager
@@ -25,9 +27,14 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        block = reply(request["messages"])
+        # Of a thread, a request has only what is new.
+        earlier = THREADS.get(request.get("thread", {}).get("previous_message_id"), [])
+        messages = [*earlier, *request["messages"]]
+        block = reply(messages)
+        message_id = f"msg_{uuid.uuid4().hex}"
+        THREADS[message_id] = [*messages, {"role": "assistant", "content": [block]}]
         body = json.dumps({
-            "id": "msg_1", "type": "message", "role": "assistant", "model": request["model"], "content": [block],
+            "id": message_id, "type": "message", "role": "assistant", "model": request["model"], "content": [block],
             "stop_reason": "tool_use" if block["type"] == "tool_use" else "end_turn", "stop_sequence": None,
             "usage": {"input_tokens": 1, "output_tokens": 1},
         }).encode()  # fmt: skip
@@ -65,7 +72,7 @@ def shown(result: dict[str, Any]) -> str:
 
 
 def command(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"type": "tool_use", "id": "toolu_1", "name": "memory", "input": {"command": name, **arguments}}
+    return {"type": "tool_use", "id": f"toolu_{uuid.uuid4().hex}", "name": "memory", "input": {"command": name, **arguments}}
 
 
 def text(answer: str) -> dict[str, Any]:

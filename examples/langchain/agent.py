@@ -10,7 +10,7 @@ model.py stands for a model: put one of yours here, such as init_chat_model("ope
 import sys
 
 from botwired import Memory
-from botwired.langchain import MemoryChatMessageHistory
+from botwired.langchain import ChatMessageHistory
 from langchain_core.runnables.history import RunnableWithMessageHistory
 
 from model import Model
@@ -18,7 +18,7 @@ from model import Model
 
 def main(messages: list[str]) -> None:
     with Memory("langchain-agent") as memory:
-        agent = RunnableWithMessageHistory(Model(), lambda session_id: MemoryChatMessageHistory(session_id, memory))
+        agent = RunnableWithMessageHistory(Model(), lambda session_id: ChatMessageHistory(session_id, memory))
         for message in messages:
             answer = agent.invoke(message, {"configurable": {"session_id": "user-42"}})
             print(answer.content)

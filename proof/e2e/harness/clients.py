@@ -86,6 +86,7 @@ CLIENTS = [
     Client("pydantic-ai", "Pydantic AI", "agent.py", "pydantic-ai-slim"),
     Client("openai-agents", "OpenAI Agents", "agent.py", "openai-agents"),
     Client("llama-index", "LlamaIndex", "agent.py", "llama-index-core"),
+    Client("crewai", "CrewAI", "agent.py", "crewai", "crewai"),
     Client("autogen", "AutoGen", "agent.py", "autogen-agentchat"),
     Client("e2b", "E2B code interpreter", "agent.py", "e2b-code-interpreter", with_token=True),
     Client("vercel-ai", "Vercel AI SDK", "agent.mjs", "ai", "node", with_token=True),

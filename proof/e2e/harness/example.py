@@ -1,7 +1,7 @@
 """The programs in examples/, each of which remembers in one process what the next one recalls."""
 import subprocess
 
-from harness.processes import ended
+from harness.processes import Failure, ended
 
 # What an example is to remember in its first process, and in its second.
 FIRST = ["the keys are under the mat", 'Ada said "ol\u00e1" \U0001f511', "the meeting is on Tuesday"]
@@ -45,7 +45,10 @@ def remember(fact):
 def _talk(report, client, stage, url, *messages):
     """What a process answers to messages, a line for each."""
     agent = stage.start([*client.command(), *messages], url, stdin=subprocess.DEVNULL)
-    answers = agent.stdout.read().splitlines()
+    try:
+        answers = agent.communicate(timeout=LIMIT)[0].splitlines()
+    except subprocess.TimeoutExpired:
+        raise Failure(f"{client.program} is not done after {LIMIT} s") from None
     report.check(f"{client.program} ends well", ended(agent, LIMIT), 0)
     report.check("it answers each message", len(answers), len(messages))
     return answers
