@@ -8,6 +8,7 @@ model.py stands for a model: put the name of one of yours here, such as llm="ope
 """
 
 import sys
+from contextlib import redirect_stdout
 
 from botwired import Memory
 from botwired.crewai import memory_tools
@@ -26,7 +27,9 @@ def main(messages: list[str]) -> None:
             llm=Model(model="stand-in"),
         )
         for message in messages:
-            print(agent.kickoff(message).raw)
+            with redirect_stdout(sys.stderr):  # CrewAI shows there what it does
+                answer = agent.kickoff(message)
+            print(answer.raw)
 
 
 main(sys.argv[1:])

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from crewai import BaseLLM
@@ -12,9 +13,9 @@ class Model(BaseLLM):
         return False  # it calls tools in text: Action, Action Input, Observation
 
     def call(self, messages: str | list[dict[str, Any]], *_: Any, **__: Any) -> str:
-        texts = [messages] if isinstance(messages, str) else [str(m["content"]) for m in messages]
-        told = re.findall(r"Remember: (.+)", "\n".join(texts))
-        observed = re.findall(r"Observation:(.*)", texts[-1], re.DOTALL)
+        assert isinstance(messages, list)
+        told = re.findall(r"Remember: (.+)", next(said(messages, "user")))
+        observed = [result for text in said(messages, "assistant") for result in text.split("Observation:")[1:]]
         if not told:
             return recite(observed[-1]) if observed else action("Search memories", text="fact-")
         if not observed:
@@ -23,6 +24,10 @@ class Model(BaseLLM):
             return final("I will remember that.")
         number = len(re.findall(r"'fact-\d+'", observed[-1])) + 1
         return action("Remember", key=f"fact-{number:04}", value=told[-1])
+
+
+def said(messages: list[dict[str, Any]], role: str) -> Iterator[str]:
+    return (str(message["content"]) for message in messages if message["role"] == role)
 
 
 def recite(found: str) -> str:
