@@ -213,6 +213,13 @@ $(TOOLS)/manifests: $(wildcard tools/manifests/*)
 e2e: ## Run BotWire's own clients and all examples against the daemon, amid outages and kills
 	proof/e2e/run $(CLIENT)
 
+# PYTEST are further arguments of the tests, such as "-k restart".
+.PHONY: python
+python: build ## Check the Python package, and run it against the daemon
+	@proof/venv clients/python/.venv clients/python/requirements.txt
+	cd clients/python && .venv/bin/ruff format --check . && .venv/bin/ruff check . && .venv/bin/mypy && \
+		.venv/bin/python -m pytest $(PYTEST)
+
 .PHONY: shells
 shells: build ## Complete command lines in bash, zsh and fish, with Tab
 	proof/e2e/shells
@@ -269,4 +276,4 @@ $(ACTIONLINT): tools/actionlint/go.mod
 
 .PHONY: clean
 clean: ## Remove the builds, and the data of make run
-	rm -rf bin $(RUN_DIR) .venv .e2e proof/page/node_modules proof/e2e/node_modules examples/*/node_modules
+	rm -rf bin $(RUN_DIR) .venv .e2e clients/python/.venv proof/page/node_modules proof/e2e/node_modules examples/*/node_modules

@@ -8,6 +8,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from servers import daemon
 
 from botwired import AsyncMemory, Memory
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
     from servers import Server
 
 _numbers = itertools.count()
+
+# A busy machine is no failure, and no file is left behind.
+settings.register_profile(
+    "here",
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("here")
 
 
 class Blocking:

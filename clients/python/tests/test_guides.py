@@ -64,7 +64,7 @@ def key_of(call: Call) -> str:
 CALLS = rows()
 
 
-def named(*names: str) -> Any:
+def named(*names: str) -> pytest.MarkDecorator:
     """Return the mark for a test of the calls of these methods."""
     found = [c for c in CALLS if c.name in names and not c.is_awaited]
     assert found
@@ -86,7 +86,9 @@ def memory(server: Server, namespace: str) -> Any:
 @named("Memory")
 def test_memory(server: Server, call: Call) -> None:
     namespace = key_of(call)
-    with Memory(namespace, *call.arguments[1:], base_url=server.url, **call.named) as memory:
+    assert not call.arguments[1:]
+    assert not call.named
+    with Memory(namespace, base_url=server.url) as memory:
         memory.set("user_name", namespace)
         assert memory.get("user_name") == namespace
 

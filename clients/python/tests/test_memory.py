@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from servers import Server
 
-from botwired import ABSENT, Conflict, Entry, Memory, Refused
+from botwired import ABSENT, AsyncMemory, Conflict, Entry, Memory, Refused
 
 # Keys whose escapes, folders or lengths a client or a server on the way might treat in another way.
 KEYS = [
@@ -36,7 +39,7 @@ def test_any_key(memory: Any, key: str) -> None:
 
 
 @given(key=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300))
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50)
 def test_any_key_of_a_property(server: Server, key: str) -> None:
     with Memory("properties", base_url=server.url) as memory:
         memory.set(key, key)
@@ -152,6 +155,26 @@ def test_update_begins_again_after_another_writer(memory: Any, server: Server) -
     assert memory.update("n", change) == 11
     assert seen == [1, 10]
     other.close()
+
+
+def test_updates_of_one_process_take_turns(server: Server, namespace: str) -> None:
+    calls = itertools.count()
+
+    def change(n: int) -> int:
+        next(calls)
+        return n + 1
+
+    async def tasks() -> None:
+        async with AsyncMemory(namespace, base_url=server.url) as memory:
+            await asyncio.gather(*(memory.update("n", change) for _ in range(50)))
+
+    with Memory(namespace, base_url=server.url) as memory, ThreadPoolExecutor(8) as pool:
+        memory.set("n", 0)
+        for done in [pool.submit(memory.update, "n", change) for _ in range(80)]:
+            done.result(60)
+        assert memory.get("n") == next(calls) == 80
+        asyncio.run(tasks())
+        assert memory.get("n") == next(calls) - 1 == 130
 
 
 def test_update_writes_nothing_if_nothing_changes(memory: Any) -> None:

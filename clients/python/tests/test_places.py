@@ -107,7 +107,7 @@ def in_child(memory: Memory, me: int) -> None:
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_processes(server: Server, namespace: str, method: str) -> None:
-    processes = multiprocessing.get_context(method)
+    processes: Any = multiprocessing.get_context(method)
     with Memory(namespace, base_url=server.url) as memory:
         memory.set("n", 0)  # the parent has a connection
         children = [processes.Process(target=in_child, args=(memory, n)) for n in range(3)]
@@ -119,6 +119,29 @@ def test_processes(server: Server, namespace: str, method: str) -> None:
         assert [child.exitcode for child in children] == [0, 0, 0]
         assert memory.get("n") == 80
         assert sorted(v for _, v in memory.items("child:")) == [0, 1, 2, 3]
+
+
+def test_a_fork_amid_an_update(server: Server, namespace: str) -> None:
+    processes: Any = multiprocessing.get_context("fork")
+    with Memory(namespace, base_url=server.url) as memory:
+        memory.set("n", 0)
+        is_held, may_go_on = threading.Event(), threading.Event()
+
+        def hold(n: int) -> int:
+            is_held.set()
+            assert may_go_on.wait(60)
+            return n + 1
+
+        holder = threading.Thread(target=memory.update, args=("n", hold))
+        holder.start()
+        assert is_held.wait(60)
+        child = processes.Process(target=in_child, args=(memory, 1))
+        child.start()
+        child.join(60)
+        assert child.exitcode == 0
+        may_go_on.set()
+        holder.join()
+        assert memory.get("n") == 21
 
 
 def test_a_memory_travels_by_pickle(server: Server, namespace: str) -> None:

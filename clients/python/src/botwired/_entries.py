@@ -65,16 +65,28 @@ class Written:
 
 def entry_of(answer: Answer, wire_key: str) -> Entry:
     """Return the entry of a 200 to a GET."""
-    body = answer.json()
-    name, text = KEYS.from_wire(wire_key), body["value"]
+    match answer.json():
+        case {"value": str(text), "created_at": float() | int() as created, "updated_at": float() | int() as updated}:
+            name = KEYS.from_wire(wire_key)
+        case _:
+            raise answer.foreign()
     if is_digest(wire_key):
         name, text = unwrap(wire_key, text)
-    return Entry(name, decode(text), text, answer.headers.get("etag"), body["created_at"], body["updated_at"])
+    return Entry(name, decode(text), text, answer.headers.get("etag"), float(created), float(updated))
+
+
+def keys_of(answer: Answer) -> list[str]:
+    """Return the keys of a 200 to a LIST, as they are on the wire."""
+    match answer.json():
+        case {"keys": [*rows]} if all(isinstance(row, dict) and isinstance(row.get("key"), str) for row in rows):
+            return [row["key"] for row in rows]
+    raise answer.foreign()
 
 
 def written_of(answer: Answer) -> Written:
     """Return what the 200 to a PUT says."""
-    answer.json()
+    if answer.json().get("stored") is not True:
+        raise answer.foreign()
     state, _, rest = answer.headers.get("botwired-write", "").partition(";")
     seq = re.search(r"\bseq=(\d+)", rest)
     return Written(answer.headers.get("etag"), state or None, int(seq[1]) if seq else None)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from botwired._entries import ABSENT, ANY, Entry, IfVersion, Written, entry_of, wrap, written_of
+from botwired._entries import ABSENT, ANY, Entry, IfVersion, Written, entry_of, keys_of, wrap, written_of
 from botwired._names import KEYS, NAMESPACES, is_digest
 from botwired._retry import Outcome, exchange
 from botwired._steps import Answer, Call, Request, Steps
@@ -84,7 +84,8 @@ class Rules:
             if outcome.is_repeated and present is None:
                 return True
             raise _conflict(key, outcome, present)
-        outcome.answer.json()
+        if outcome.answer.json().get("deleted") is not True:
+            raise outcome.answer.foreign()
         return True
 
     def update(self, key: str, change: Callable[[Any], Any], default: Any) -> Steps[Any]:
@@ -110,7 +111,7 @@ class Rules:
         answer = (yield from self._exchange(Request("GET", path))).answer
         if answer.status != 200:
             raise Refused(answer.status, answer.detail)
-        found = [row["key"] for row in answer.json()["keys"]]
+        found = keys_of(answer)
         if len(found) >= _LIST_LIMIT:
             found += yield from self._more(frozenset(found))
         elif "botwired-list" in answer.headers:

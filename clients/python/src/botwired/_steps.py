@@ -44,8 +44,12 @@ class Answer:
         except ValueError:
             body = None
         if not isinstance(body, dict):
-            raise Error(f"the answer is not one of BotWire's (HTTP {self.status}): is something else at this URL?")
+            raise self.foreign()
         return body
+
+    def foreign(self) -> Error:
+        """Return the error of an answer that BotWire does not give."""
+        return Error(f"the answer is not one of BotWire's (HTTP {self.status}): is something else at this URL?")
 
     @property
     def detail(self) -> str:

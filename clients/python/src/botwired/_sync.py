@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from typing import Any, TypeVar
@@ -53,6 +54,11 @@ class Transport:
         client = self._own.pop(os.getpid(), None)
         if client is not None:
             client.close()
+
+    def __del__(self) -> None:
+        """Close the connections of a Memory that nobody closes: agents make one for each request."""
+        with contextlib.suppress(Exception):  # at the interpreter's end, what it takes may be gone
+            self.close()
 
     def _attempt(self, request: Request) -> Answer | Lost:
         try:
