@@ -1,11 +1,12 @@
 """botwired.llama_index: a chat store."""
-from botwired.llama_index import BotwiredChatStore
+from botwired import Memory
+from botwired.llama_index import MemoryChatStore
 from driver import CONVERSATION, main
 from llama_index.core.llms import ChatMessage
 
 
 def conversation():
-    store = BotwiredChatStore(namespace=CONVERSATION)
+    store = MemoryChatStore(Memory(CONVERSATION))
 
     def say(number, text):
         assert len(store.get_messages(CONVERSATION)) == number

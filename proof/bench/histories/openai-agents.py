@@ -1,10 +1,11 @@
 """botwired.openai_agents: a session."""
-from botwired.openai_agents import BotwiredSession
+from botwired import AsyncMemory
+from botwired.openai_agents import MemorySession
 from driver import CONVERSATION, main
 
 
 def conversation():
-    session = BotwiredSession(CONVERSATION, namespace=CONVERSATION)
+    session = MemorySession(CONVERSATION, AsyncMemory(CONVERSATION))
 
     async def say(number, text):
         assert len(await session.get_items()) == number

@@ -1,12 +1,13 @@
 """botwired.pydantic_ai: a store of conversations."""
-from botwired.pydantic_ai import BotwiredConversationStore
+from botwired import AsyncMemory
+from botwired.pydantic_ai import MemoryConversationStore
 from driver import CONVERSATION, main
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
 
 
 def conversation():
-    store = BotwiredConversationStore(namespace=CONVERSATION)
+    store = MemoryConversationStore(AsyncMemory(CONVERSATION))
 
     async def say(number, text):
         talk = await store.load(CONVERSATION) or Conversation(conversation_id=CONVERSATION)

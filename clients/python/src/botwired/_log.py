@@ -21,9 +21,8 @@ A head that is a JSON list, as BotWire's own history for LangChain writes it, is
 
 from __future__ import annotations
 
-import asyncio
+import copy
 import json
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -155,14 +154,15 @@ class LogRules:
         items = await self._prepare(values)
         if not items:
             return
-        head = self._known
-        while True:
-            head = head or await self._load()
-            try:
-                self._remember(await self._append(head, items))
-                return
-            except Conflict:
-                head = None
+        async with self._port.turn(self._name):
+            head = self._known
+            while True:
+                head = head or await self._load()
+                try:
+                    self._remember(await self._append(head, items))
+                    return
+                except Conflict:
+                    head = None
 
     async def _append(self, head: _Head, items: list[_Item]) -> _Head:
         if head.foreign:  # of any length: its items are packed as if they were new
@@ -181,29 +181,27 @@ class LogRules:
     async def replace(self, values: Iterable[Any]) -> None:
         """Have the log hold these values and no others, at once for every reader."""
         items = await self._prepare(values)
-        while True:
-            head = await self._load()
-            if head.version is ABSENT and not items:
-                return
-            try:
-                await self._replace(head, items)
-                return
-            except (Conflict, _Changed):
-                continue
+        async with self._port.turn(self._name):
+            while True:
+                head = await self._load()
+                if head.version is ABSENT and not items:
+                    return
+                with suppress(Conflict, _Changed):
+                    await self._replace(head, items)
+                    return
 
     async def update(self, change: Callable[[list[Any]], object]) -> list[Any]:
         """Have a function change the list of all items, if nobody else changes it meanwhile; else once more."""
-        while True:
-            head = await self._load()
-            try:
-                before = await self._read(head, 0)
-                after = list(before)
-                change(after)
-                if after != before:
-                    await self._replace(head, await self._prepare(after))
-                return before
-            except (Conflict, _Changed):
-                continue
+        async with self._port.turn(self._name):
+            while True:
+                head = await self._load()
+                with suppress(Conflict, _Changed):
+                    before = await self._read(head, 0)
+                    after = copy.deepcopy(before)
+                    change(after)
+                    if after != before:
+                        await self._replace(head, await self._prepare(after))
+                    return before
 
     async def _replace(self, head: _Head, items: list[_Item]) -> None:
         drop = (*head.drop, *await self._names(head))
@@ -225,19 +223,18 @@ class LogRules:
 
     async def pop(self) -> Any:
         """Remove the last item and return it, or None if there is none."""
-        while True:
-            head = await self._load()
-            try:
-                if head.foreign:
-                    head = await self._append(head, [])
-                if head.segment.items:
-                    return await self._pop(head, head.segment, head.drop)
-                previous = head.segment.previous
-                if previous is None:
-                    return None
-                return await self._pop(head, await self._segment(head, previous), (*head.drop, previous))
-            except (Conflict, _Changed):
-                continue
+        async with self._port.turn(self._name):
+            while True:
+                head = await self._load()
+                with suppress(Conflict, _Changed):
+                    if head.foreign:
+                        head = await self._append(head, [])
+                    previous = head.segment.previous
+                    if head.segment.items:
+                        return await self._pop(head, head.segment, head.drop)
+                    if previous is None:
+                        return None
+                    return await self._pop(head, await self._segment(head, previous), (*head.drop, previous))
 
     async def _pop(self, head: _Head, segment: _Segment, drop: tuple[str, ...]) -> Any:
         [value] = await self._values(head, segment, len(segment.items) - 1)
@@ -363,12 +360,10 @@ class Log:
 
     def __init__(self, memory: Memory, name: str, *, segment_chars: int = SEGMENT_CHARS) -> None:
         self._rules = LogRules(Blocking(memory), name, segment_chars)
-        self._turn = threading.Lock()  # writers of one Log take turns, and so need not repeat each other's work
 
     def append(self, values: Iterable[Any]) -> None:
         """Append the values in their order. A reader sees all of them, or none."""
-        with self._turn:
-            complete(self._rules.append(values))
+        complete(self._rules.append(values))
 
     def read(self, limit: int | None = None) -> list[Any]:
         """Return the last `limit` items, or all, the oldest first."""
@@ -376,13 +371,11 @@ class Log:
 
     def pop(self) -> Any:
         """Remove the last item and return it, or None if the log is empty."""
-        with self._turn:
-            return complete(self._rules.pop())
+        return complete(self._rules.pop())
 
     def replace(self, values: Iterable[Any]) -> None:
         """Have the log hold these values and no others. A reader sees all of the change, or nothing."""
-        with self._turn:
-            complete(self._rules.replace(values))
+        complete(self._rules.replace(values))
 
     def update(self, change: Callable[[list[Any]], object]) -> list[Any]:
         """Have `change` change the list of all items in place, and return the items of before.
@@ -393,8 +386,7 @@ class Log:
 
     def clear(self) -> None:
         """Remove all items."""
-        with self._turn:
-            complete(self._rules.replace(()))
+        complete(self._rules.replace(()))
 
 
 class AsyncLog:
@@ -402,12 +394,10 @@ class AsyncLog:
 
     def __init__(self, memory: AsyncMemory, name: str, *, segment_chars: int = SEGMENT_CHARS) -> None:
         self._rules = LogRules(Native(memory), name, segment_chars)
-        self._turn = asyncio.Lock()  # as in Log
 
     async def append(self, values: Iterable[Any]) -> None:
         """Append the values in their order. A reader sees all of them, or none."""
-        async with self._turn:
-            await self._rules.append(values)
+        await self._rules.append(values)
 
     async def read(self, limit: int | None = None) -> list[Any]:
         """Return the last `limit` items, or all, the oldest first."""
@@ -415,15 +405,12 @@ class AsyncLog:
 
     async def pop(self) -> Any:
         """Remove the last item and return it, or None if the log is empty."""
-        async with self._turn:
-            return await self._rules.pop()
+        return await self._rules.pop()
 
     async def replace(self, values: Iterable[Any]) -> None:
         """Have the log hold these values and no others. A reader sees all of the change, or nothing."""
-        async with self._turn:
-            await self._rules.replace(values)
+        await self._rules.replace(values)
 
     async def clear(self) -> None:
         """Remove all items."""
-        async with self._turn:
-            await self._rules.replace(())
+        await self._rules.replace(())

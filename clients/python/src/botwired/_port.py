@@ -7,11 +7,12 @@ behind it they never suspend, and complete() runs them without one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
-from botwired import AsyncMemory, Memory
+from botwired import AsyncMemory, Memory, _turns
 from botwired._entries import ABSENT, ANY, Entry, IfVersion
 from botwired.errors import Unsupported
 
@@ -47,6 +48,12 @@ class Port(Protocol):
 
     async def list_keys(self, prefix: str) -> list[str]: ...
 
+    def turn(self, key: str) -> AbstractAsyncContextManager[None]:
+        """Let those in this process who change an entry take turns.
+
+        A plain BotWire has nothing else that keeps them apart. With versions, it saves them conflicts.
+        """
+
     async def set(self, key: str, value: Any) -> None: ...
 
     async def swap(self, key: str, value: Any, if_version: IfVersion) -> IfVersion:
@@ -76,6 +83,11 @@ class Blocking:
 
     async def list_keys(self, prefix: str) -> list[str]:
         return self._memory.list_keys(prefix)
+
+    @asynccontextmanager
+    async def turn(self, key: str) -> AsyncIterator[None]:
+        with _turns.for_thread((self._memory.base_url, self._memory.namespace, key)):
+            yield
 
     async def set(self, key: str, value: Any) -> None:
         self._memory.set(key, value)
@@ -112,6 +124,11 @@ class Native:
 
     async def list_keys(self, prefix: str) -> list[str]:
         return await self._memory.list_keys(prefix)
+
+    @asynccontextmanager
+    async def turn(self, key: str) -> AsyncIterator[None]:
+        async with _turns.for_task((self._memory.base_url, self._memory.namespace, key)):
+            yield
 
     async def set(self, key: str, value: Any) -> None:
         await self._memory.set(key, value)

@@ -10,8 +10,8 @@ what paths have in common, so there is none without a file in it. A file may be 
 then. The tool's answers and errors are those of Anthropic's own tool for local files.
 
 Any number of processes may use one namespace at once: each change is made to the file as it is then. A directory is
-renamed and deleted file by file. A plain BotWire has no conditional writes, so that of two changes to one file at the
-same moment one may be lost there, and lists no more than 1,000 keys.
+renamed and deleted file by file. A plain BotWire has no conditional writes, so that of two processes' changes to one
+file at the same moment one may be lost there, and lists no more than 1,000 keys.
 """
 
 from __future__ import annotations
@@ -154,16 +154,17 @@ class _Files:
     async def _edit(self, given: str, edit: Callable[[str], tuple[str, str]]) -> str:
         """Change a file as it is, and again if somebody else has changed it meanwhile."""
         path = _resolve(given)
-        while True:
-            document = None if path == ROOT else await self._documents.load(path)
-            if document is None:
-                if path == ROOT or await self._below(path):
-                    raise ToolError(f"The path {given} is not a file.")
-                raise ToolError(f"The path {given} does not exist. Please provide a valid path.")
-            text, answer = edit(_text(document))
-            with suppress(Conflict):
-                await self._documents.store(path, text, document)
-                return answer
+        async with self._port.turn(path):
+            while True:
+                document = None if path == ROOT else await self._documents.load(path)
+                if document is None:
+                    if path == ROOT or await self._below(path):
+                        raise ToolError(f"The path {given} is not a file.")
+                    raise ToolError(f"The path {given} does not exist. Please provide a valid path.")
+                text, answer = edit(_text(document))
+                with suppress(Conflict):
+                    await self._documents.store(path, text, document)
+                    return answer
 
     async def _delete(self, path: str) -> bool:
         while (document := await self._documents.load(path)) is not None:

@@ -3,7 +3,7 @@
     from botwired import Memory
     from botwired.llama_index import MemoryChatStore, MemoryKVStore
     from llama_index.core.memory import ChatMemoryBuffer
-    from llama_index.core.storage.docstore import KVDocumentStore
+    from llama_index.core.storage.docstore.keyval_docstore import KVDocumentStore
 
     memory = Memory("my-agent")
     docstore = KVDocumentStore(MemoryKVStore(memory))
@@ -130,10 +130,7 @@ class MemoryKVStore(BaseKVStore):
 
 
 class MemoryChatStore(BaseChatStore):
-    """The messages of chats. Threads may share it. The asynchronous methods work in threads.
-
-    A chat without messages does not exist.
-    """
+    """The messages of chats. Threads may share it. The asynchronous methods work in threads."""
 
     _memory: Memory = PrivateAttr()
     _log: Callable[[str], Log] = PrivateAttr()
@@ -167,7 +164,10 @@ class MemoryChatStore(BaseChatStore):
 
     def delete_messages(self, key: str) -> list[ChatMessage] | None:
         """Delete a chat, and return the messages that it had, or None if there is none."""
-        return _validate(self._log(key).update(lambda messages: messages.clear())) or None
+        before = self._log(key).update(lambda messages: messages.clear())
+        if not before:
+            self._log(key).clear()  # there may be a chat whose messages were all deleted before
+        return _validate(before) or None
 
     def delete_message(self, key: str, idx: int) -> ChatMessage | None:
         """Delete the message at `idx`, and return it, or None if there is none."""

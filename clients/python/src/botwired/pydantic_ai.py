@@ -30,7 +30,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from botwired import AsyncMemory, Conflict, Error
+from botwired import ANY, AsyncMemory, Conflict, Error
 from botwired._parts import Document, Documents, new_name, to_json
 from botwired._port import Native
 
@@ -52,7 +52,7 @@ __all__ = ["MemoryConversationStore"]
 
 # SEGMENT_CHARS is how long the newest messages grow in the conversation's own entry. A longer one costs more bytes a
 # save, a shorter one more entries a conversation: make histories measures both.
-SEGMENT_CHARS = 32_000
+SEGMENT_CHARS = 16_000
 
 # REMEMBERED bounds the segments, and the conversations, that a store keeps in its own memory to save reads.
 REMEMBERED = 256
@@ -94,12 +94,19 @@ class _Conversations:
         self._documents = Documents(self._port, lambda name: f"part.{name}")
         self._segment_chars = segment_chars
         self._segments: OrderedDict[str, str] = OrderedDict()  # as JSON: a caller may change what it gets
-        self._ends: OrderedDict[str, _Stored] = OrderedDict()  # by the last entry of a history: it never changes
+        self._seen: OrderedDict[str, _Stored] = OrderedDict()  # by its revision, and by the last entries of histories
 
     async def load(self, conversation_id: str) -> _Stored | None:
         key = _key(conversation_id)
         document = await self._documents.load(key)
         return self._remember(_Stored.of(key, document)) if document else None
+
+    async def as_of(self, conversation_id: str, revision: str | None) -> _Stored | None:
+        """Return a conversation as it is, without a read if a write's condition will tell whether it still is."""
+        seen = self._seen.get(revision) if revision is not None else None
+        if seen is None or seen.document is None or seen.document.version is ANY:
+            return await self.load(conversation_id)
+        return seen if seen.record.conversation_id == conversation_id else None
 
     async def load_all(self) -> list[_Stored]:
         keys = await self._port.list_keys(_key(""))
@@ -134,7 +141,7 @@ class _Conversations:
 
     async def end(self, head_id: str) -> _Stored:
         """Return a conversation that has an entry, without a search if the entry was the last one of a read history."""
-        return self._ends.get(head_id) or await self.find(head_id)
+        return self._seen.get(head_id) or await self.find(head_id)
 
     async def find(self, entry_id: str, first: str | None = None) -> _Stored:
         """Return a conversation that has an entry: that of the id `first`, or any other."""
@@ -205,10 +212,10 @@ class _Conversations:
                 await self._documents.delete(key, document)
 
     def _remember(self, stored: _Stored) -> _Stored:
-        """Save read_history, which gets no more than the last entry, a search."""
-        for entry_id in (*stored.record.branches, stored.record.head_id):
-            if entry_id is not None:
-                _keep(self._ends, entry_id, stored)
+        """Save read_history, which gets no more than the last entry, a search, and write_record a read."""
+        for name in (*stored.record.branches, stored.record.head_id, stored.record.revision):
+            if name is not None:
+                _keep(self._seen, name, stored)
         return stored
 
 
@@ -243,7 +250,7 @@ class MemoryConversationStore(ConversationStore):
         expected_revision: str | None,
     ) -> None:
         """Store a record and its new entries if the stored revision is the expected one, else raise a conflict."""
-        before = await self._conversations.load(record.conversation_id)
+        before = await self._conversations.as_of(record.conversation_id, expected_revision)
         if (before.record.revision if before else None) != expected_revision:
             raise ConversationConflict(record.conversation_id)
         added = _dump(new_entries)

@@ -194,8 +194,9 @@ def test_a_lost_segment_is_said_and_can_be_cleared(memory: Memory) -> None:
 
 def test_equal_items_of_two_appenders_are_two(daemon: Server, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The loser's retry must not take the winner's head for its own."""
-    with Memory(namespace, daemon.url) as memory:
-        first, second = Log(memory, "same"), Log(memory, "same")
+    elsewhere = daemon.url.replace("127.0.0.1", "localhost")  # by another name, as another process would have no turn
+    with Memory(namespace, daemon.url) as memory, Memory(namespace, elsewhere) as other:
+        first, second = Log(memory, "same"), Log(other, "same")
         first.append(["x"])
         set_once, stored = Memory.set, list[str]()
 
