@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 from crewai import Agent, BaseLLM, Crew, Task
 from crewai.tools import BaseTool
+from pydantic import Field
 
 from botwired import Memory, Refused
 from botwired.crewai import memory_tools
@@ -70,7 +72,7 @@ class Scripted(BaseLLM):
     """A model that says what the test wrote, and keeps what it was sent."""
 
     answers: list[str]
-    seen: list[str] = []
+    seen: list[str] = Field(default_factory=list)
 
     def call(self, messages: Any, *args: Any, **kwargs: Any) -> str:
         self.seen.append(str(messages))
@@ -81,7 +83,8 @@ def act(tool: str, arguments: str) -> str:
     return f"Thought: I need the memory.\nAction: {tool}\nAction Input: {arguments}"
 
 
-def test_a_crew_uses_the_tools(memory: Memory) -> None:
+def test_a_crew_uses_the_tools(memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CREWAI_STORAGE_DIR", str(tmp_path))
     model = Scripted(
         model="scripted",
         answers=[

@@ -82,7 +82,9 @@ def test_a_chat_store_does_what_llama_indexs_own_does(memory: Memory) -> None:
     for number in range(120):
         key = dice.choice(keys)
         there = len(stores[0].get_messages(key))
-        message = ChatMessage(role="user", content=f"{number} " + "x" * dice.randrange(20_000), additional_kwargs={"n": number})
+        message = ChatMessage(
+            role="user", content=f"{number} " + "x" * dice.randrange(20_000), additional_kwargs={"n": number}
+        )
         match dice.choice(["add", "add", "add", "insert", "set", "delete", "last", "chat", "again"]):
             case "add":
                 for store in stores:
@@ -106,7 +108,11 @@ def test_a_chat_store_does_what_llama_indexs_own_does(memory: Memory) -> None:
                 stores[1] = MemoryChatStore(memory)
         for key in keys:
             assert stores[0].get_messages(key) == stores[1].get_messages(key)
-        assert {key for key in stores[0].get_keys() if stores[0].get_messages(key)} <= set(stores[1].get_keys()) <= set(keys)
+        assert (
+            {key for key in stores[0].get_keys() if stores[0].get_messages(key)}
+            <= set(stores[1].get_keys())
+            <= set(keys)
+        )
     assert stores[1].delete_last_message("nobody") is None
     assert stores[1].delete_messages("nobody") is None
     for key in keys:
@@ -133,7 +139,9 @@ def test_threads_and_tasks_lose_no_message(daemon: Server, namespace: str) -> No
                 pool.submit(stores[number % 2].add_message, "chat", ChatMessage(content=str(number)))
 
         async def more() -> None:
-            await asyncio.gather(*(stores[0].async_add_message("chat", ChatMessage(content=str(n))) for n in range(20, 40)))
+            await asyncio.gather(
+                *(stores[0].async_add_message("chat", ChatMessage(content=str(n))) for n in range(20, 40))
+            )
 
         asyncio.run(more())
         assert {m.content for m in stores[1].get_messages("chat")} == {str(number) for number in range(40)}

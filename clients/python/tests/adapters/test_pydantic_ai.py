@@ -94,7 +94,9 @@ class Pair:
                 record = await store.read_record(name)
                 entries = await store.load_entries(name)
                 last = await store.load(name, limit=3)
-                branches = [[e.message for e in await store.read_history(tip)] for tip in record.branches] if record else []
+                branches = (
+                    [[e.message for e in await store.read_history(tip)] for tip in record.branches] if record else []
+                )
                 like = record and replace(record, head_id="", revision="", branches=[], updated_at=None, forked_at=None)
                 assert not entries or record is None or entries[-1].id == record.head_id
                 assert not entries or entries[-1] == await store.read_entry(entries[-1].id)
@@ -164,7 +166,9 @@ async def test_messages_of_all_kinds_and_lengths_come_back(async_memory: AsyncMe
         ModelRequest(parts=[ToolReturnPart("look", content={"seen": ["x" * 150_000]}, tool_call_id="1")]),
         ModelResponse(parts=[TextPart(content="y" * 99_999)]),
     ]
-    asked = DeferredToolRequests(approvals=[ToolCallPart("pay", {"cents": 5}, tool_call_id="2")], metadata={"2": {"b": 1}})
+    asked = DeferredToolRequests(
+        approvals=[ToolCallPart("pay", {"cents": 5}, tool_call_id="2")], metadata={"2": {"b": 1}}
+    )
     talk = Conversation(messages=messages, conversation_id="all", deferred_tool_requests=asked)
     await MemoryConversationStore(async_memory).save(talk)
     found = await MemoryConversationStore(async_memory).load("all")
