@@ -47,7 +47,7 @@ type request struct {
 	status       int
 	answered     string
 	age          time.Duration // cache.Forever if the answer has none
-	bytes        int           // of the body: the request's of a PUT, else the answer's
+	bytes        int           // of the body: the request's of a PUT or an append, else the answer's
 	value        string
 	hasValue     bool
 	cut          bool // the value is longer
@@ -87,21 +87,29 @@ func cut(text string, most int) (shown string, longer bool) {
 	return strings.Clone(text[:most]), true
 }
 
-// beginHTTP is begin for a request of net/http's; nil also if it is not the memory API's.
+// beginHTTP is begin for a request of net/http's; nil also if it is neither the memory API's nor an
+// append.
 func (m *monitor) beginHTTP(r *http.Request) *observation {
-	if !m.feed.Wanted() || strings.HasPrefix(r.URL.Path+"/", surfacePrefix) {
+	if !m.feed.Wanted() {
 		return nil
 	}
 	route := wire.ParseRoute(r.URL.Path)
+	if r.URL.Path == surfacePrefix+appendPath {
+		query := r.URL.Query()
+		route = wire.Route{Kind: wire.EntryRoute, Namespace: query.Get("namespace"), Key: query.Get("key")}
+	}
 	if route.Kind == wire.Other {
 		return nil
 	}
 	o := m.begin(r.Method, r.URL.Path, route)
-	if o != nil && r.Method == http.MethodPut {
+	if o != nil && o.writes() {
 		r.Body = &countedBody{r.Body, &o.bytes}
 	}
 	return o
 }
+
+// writes reports whether the request's body has a value.
+func (o *observation) writes() bool { return o.method == http.MethodPut || o.method == http.MethodPost }
 
 // answer notes where the answer to a read is from.
 func (o *observation) answer(a answer) {
@@ -203,7 +211,7 @@ func (w *observedWriter) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	if w.seen.method != http.MethodPut {
+	if !w.seen.writes() {
 		w.seen.bytes += len(p)
 	}
 	return w.ResponseWriter.Write(p)

@@ -109,7 +109,7 @@ func TestAFullDiskIsAnsweredAsDescribed(t *testing.T) {
 		disk.full.Store(true)
 		time.Sleep(time.Second) // the journal notices
 		for target, method := range map[string]string{
-			"/memory/n/other": http.MethodPut, "/memory/n/k": http.MethodDelete,
+			"/memory/n/other": http.MethodPut, "/memory/n/k": http.MethodDelete, "/_botwired/append?namespace=n&key=k": http.MethodPost,
 			"/_botwired/dead-letters/1/retry": http.MethodPost, "/_botwired/dead-letters/retry": http.MethodPost,
 		} {
 			wantDetail(t, s.do(method, target, putBody("v")), http.StatusInsufficientStorage, "nothing of it is kept")
@@ -121,8 +121,11 @@ func TestAFullDiskIsAnsweredAsDescribed(t *testing.T) {
 
 // A body that does not come, or is too large, is answered alike wherever a body is read.
 func TestBodiesAreRefusedAsDescribed(t *testing.T) {
-	s := newSidecar(t)
-	for target, method := range map[string]string{"/memory/n/k": http.MethodPut, "/_botwired/import": http.MethodPost} {
+	s := newSidecar(t, func(_ *journal.Options, o *Options) { o.MCP = http.NotFoundHandler() })
+	for target, method := range map[string]string{
+		"/memory/n/k": http.MethodPut, "/_botwired/import": http.MethodPost,
+		"/_botwired/append?namespace=n&key=k": http.MethodPost, "/_botwired/mcp": http.MethodPost,
+	} {
 		w := httptest.NewRecorder()
 		s.serve(s.server, w, httptest.NewRequestWithContext(t.Context(), method, target, iotest.ErrReader(os.ErrDeadlineExceeded)))
 		wantStatus(t, w, http.StatusRequestTimeout)

@@ -47,7 +47,7 @@ func (s *sidecar) tryParameter(op *describedOperation, p map[string]any) {
 		if taken && slices.Contains(elements(op.node["tags"]), any("streams")) {
 			continue // it would not end
 		}
-		w := s.do(strings.ToUpper(op.method), with(op.target(), name, value), "")
+		w := s.do(strings.ToUpper(op.method), with(op.target(), name, value), op.body())
 		switch refused := w.Code == http.StatusBadRequest || w.Code == http.StatusUnprocessableEntity; {
 		case taken && refused:
 			s.t.Errorf("%s %s?%s=%q is refused, and openapi.yaml describes it: %s", op.method, op.path, name, value, w.Body)
@@ -57,6 +57,16 @@ func (s *sidecar) tryParameter(op *describedOperation, p map[string]any) {
 			s.t.Errorf("%s %s?%s=%q: the refusal does not name it: %s", op.method, op.path, name, value, w.Body)
 		}
 	}
+}
+
+// body is a body that an operation takes; empty if it takes none, or lines.
+func (op *describedOperation) body() string {
+	request, _ := op.node["requestBody"].(map[string]any)
+	content, _ := request["content"].(map[string]any)
+	if content[jsonType[0]] == nil {
+		return ""
+	}
+	return putBody("v")
 }
 
 // with is a target with another value of a parameter.

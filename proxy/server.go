@@ -167,6 +167,8 @@ type Options struct {
 	// for JSON. It ends with ctx, and undoes everything before it returns. Errors before the
 	// first event are the answer; one is [ErrDrilling]. nil is for none.
 	Drill func(ctx context.Context, r DrillRequest, emit func(event any)) error
+	// MCP answers what is sent to /_botwired/mcp; nil is for 404.
+	MCP http.Handler
 	// Version is the daemon's.
 	Version string
 	// Registry receives the metrics.
@@ -178,13 +180,15 @@ type Options struct {
 // Server is the HTTP handler. In the background it works only for requests, and in Run. Close
 // waits for all but Run.
 type Server struct {
-	tasks   *tasks
-	memory  *memory
-	surface *surface
-	lister  *listKeeper
-	forward http.Handler
-	metrics *metrics
-	logger  *slog.Logger
+	tasks    *tasks
+	memory   *memory
+	surface  *surface
+	lister   *listKeeper
+	appender appender
+	mcp      mcpEndpoint
+	forward  http.Handler
+	metrics  *metrics
+	logger   *slog.Logger
 
 	keepsHistory bool
 }
@@ -223,8 +227,10 @@ func New(opts Options) (*Server, error) {
 	m.restorer = newRestorer(m, opts.Logger)
 	return &Server{
 		tasks: running, memory: m, surface: newSurface(opts, m, running, assets),
-		lister:  &listKeeper{m: m, used: m.used, prefetches: opts.Prefetch, ended: make(chan ending)},
-		forward: opts.Forward, metrics: counters, logger: opts.Logger, keepsHistory: opts.History,
+		lister:   &listKeeper{m: m, used: m.used, prefetches: opts.Prefetch, ended: make(chan ending)},
+		appender: appender{m, newTurns()},
+		mcp:      mcpEndpoint{opts.MCP, wire.NewBodies()},
+		forward:  opts.Forward, metrics: counters, logger: opts.Logger, keepsHistory: opts.History,
 	}, nil
 }
 
@@ -289,7 +295,13 @@ func (s *Server) serve(
 
 func (s *Server) route(w http.ResponseWriter, r *http.Request, c *call) error {
 	if path, ok := strings.CutPrefix(r.URL.Path+"/", surfacePrefix); ok {
-		return s.surface.answer(w, r, strings.TrimSuffix(path, "/"))
+		switch path = strings.TrimSuffix(path, "/"); path {
+		case appendPath:
+			return s.appender.answer(w, r, c)
+		case mcpPath:
+			return s.mcp.answer(w, r)
+		}
+		return s.surface.answer(w, r, path)
 	}
 	if r.URL.Path == "/"+metricsPath { // where scrapers look, and upstream has nothing there
 		return s.surface.answer(w, r, metricsPath)

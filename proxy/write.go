@@ -24,17 +24,25 @@ func (m *memory) put(w http.ResponseWriter, r *http.Request, id journal.ID, c *c
 	}
 	defer room.Release()
 	observed(w).put(value)
-	if m.writesThrough(id.Namespace) {
-		room.Release() // a namespace that waits for upstream is not to keep others from reading
-		return putThrough(r.Context(), m, w, newPut(id, value), wanted, c)
+	return putValue(m, w, r, newPut(id, value), wanted, room.Release, c)
+}
+
+// putValue carries out a PUT. It calls release once nobody else need wait for it any more: at the
+// latest before it waits for upstream.
+func putValue(
+	m *memory, w http.ResponseWriter, r *http.Request, put journal.NewWrite, wanted conditions, release func(), c *call,
+) error {
+	if m.writesThrough(put.Namespace) {
+		release() // a namespace that waits for upstream is not to keep others from reading
+		return putThrough(r.Context(), m, w, put, wanted, c)
 	}
-	written, err := m.storeIf(r.Context(), newPut(id, value), wanted)
+	written, err := m.storeIf(r.Context(), put, wanted)
 	if err != nil {
 		return err
 	}
-	w.Header()["Etag"] = []string{writeTag(written.Seq, value)}
-	room.Release() // acknowledging may wait for upstream
-	m.acknowledge(w, r, c, written, "", wire.AppendStored(nil, id.Namespace, id.Key, wire.CodePoints(value)))
+	w.Header()["Etag"] = []string{writeTag(written.Seq, put.Value)}
+	release() // acknowledging may wait for upstream
+	m.acknowledge(w, r, c, written, "", wire.AppendStored(nil, put.Namespace, put.Key, wire.CodePoints(put.Value)))
 	return nil
 }
 

@@ -24,6 +24,9 @@ const (
 	roomPause = 500 * time.Millisecond
 )
 
+// notReady begins what a daemon answers that is being opened.
+const notReady = "not ready: "
+
 // opening answers callers while the daemon cannot open its journal, or needs long for it.
 type opening struct {
 	logger *slog.Logger
@@ -38,9 +41,9 @@ func (o *opening) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		(&wire.Refusal{Status: http.StatusOK, Body: []byte(`{"status":"alive"}`)}).Write(w)
 		return
 	}
-	detail := "not ready: botwired is opening its journal"
+	detail := notReady + "botwired is opening its journal"
 	if why := o.full.Load(); why != nil {
-		detail = "not ready: " + *why + "; botwired goes on by itself when there is room, and has kept every acknowledged write"
+		detail = notReady + *why + "; botwired goes on by itself when there is room, and has kept every acknowledged write"
 	}
 	w.Header().Set("Retry-After", "1")
 	wire.Detail(http.StatusServiceUnavailable, detail).Write(w)

@@ -95,6 +95,7 @@ func TestProcess(t *testing.T) {
 	maps.Copy(tests, identityTests)
 	maps.Copy(tests, terminalTests)
 	maps.Copy(tests, serviceTests)
+	maps.Copy(tests, mcpTests)
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -90,6 +90,7 @@ func newRootCommand(p *process) *cobra.Command {
 		newRecoverCommand(p, settings),
 		newConfigCommand(p, settings),
 		newSelfhostCommand(p, settings),
+		newMCPCommand(p, settings),
 		newVersionCommand(p, settings),
 		newExitCodesTopic(),
 		newManCommand(p, settings),

@@ -138,9 +138,13 @@ func withoutProxy(value string, hosts []string) string {
 	return value
 }
 
-// daemonArguments are those of the daemon that "botwired run" starts: its own settings.
+// daemonArguments are those of the daemon that a command starts: its own settings.
 func (f *settingFlags) daemonArguments() []string {
-	args := []string{"serve", "--" + unusedFlag}
+	return append([]string{"serve", "--" + unusedFlag}, f.settingArguments()...)
+}
+
+// settingArguments are the flags of the settings given on the command line.
+func (f *settingFlags) settingArguments() (args []string) {
 	if f.file != "" {
 		args = append(args, "--config="+f.file)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/botwired/botwired/internal/trace"
 	"github.com/botwired/botwired/internal/via"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/mcp"
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/proxy/dashboard"
 	"github.com/botwired/botwired/upstream"
@@ -47,6 +48,7 @@ type sidecar struct {
 	flusher *upstream.Flusher
 	watch   *identity.Watch
 	proxy   *proxy.Server
+	mcp     *mcp.Server
 	door    door
 	opened  atomic.Bool // all of the above is there
 	opening atomic.Pointer[opening]
@@ -258,10 +260,16 @@ func (d *sidecar) openProxy(c *config.Config, drills *liveDrill, forward http.Ha
 	if tracer != nil {
 		opts.Tracer = tracer
 	}
+	inside := newInside(d.logger)
+	d.mcp = mcp.New(mcp.Options{Client: inside.client, URL: inside.url, Version: buildVersion(), Logger: d.logger})
+	opts.MCP = d.mcp.Handler()
 	if d.proxy, err = proxy.New(opts); err != nil {
 		return err
 	}
 	d.onClose(func() error { d.proxy.Close(); return nil })
+	inside.serve(d.proxy)
+	d.onClose(inside.close)
+	d.onClose(func() error { d.mcp.Close(); return nil })
 	_, err = d.configure(c)
 	return err
 }

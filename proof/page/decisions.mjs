@@ -59,6 +59,6 @@ export async function copiesAs({ daemon, visit }) {
   const python = await copied("Python");
   assert.match(python, new RegExp(`^memory = Memory\\("copy", base_url="${daemon.url}"\\)\nvalue = memory\\.get\\("entry"\\)$`, "m"));
   execFileSync("python3", ["-c", "import ast, sys; ast.parse(sys.argv[1])", python]);
-  const { botwire } = JSON.parse(await copied("MCP")).mcpServers;
-  assert.equal(botwire.env.BOTWIRE_URL, daemon.url);
+  const { botwired } = JSON.parse(await copied("MCP")).mcpServers;
+  assert.deepEqual(botwired, { command: "botwired", args: ["mcp", `--listen=${new URL(daemon.url).host}`] });
 }

@@ -20,7 +20,10 @@ var layers = []layer{
 	{"proof/...", []string{"..."}},
 
 	// Only the command knows all packages, and only it translates the configuration.
-	{"cmd/botwired", []string{"cache", "config", "drill", "internal/...", "journal", "proxy/...", "telemetry", "upstream/..."}},
+	{"cmd/botwired", []string{"cache", "config", "drill", "internal/...", "journal", "mcp", "proxy/...", "telemetry", "upstream/..."}},
+
+	// MCP knows the daemon by its HTTP alone.
+	{"mcp", []string{"internal/..."}},
 
 	// The drill knows a daemon and its upstream by interfaces of its own.
 	{"drill", []string{"internal/..."}},
@@ -58,6 +61,8 @@ var modules = map[string][]string{
 	"github.com/cenkalti/backoff/v4":                                  {"upstream"},
 	"modernc.org/sqlite":                                              {"upstream/selfhost"},
 	"github.com/goccy/go-yaml":                                        {"config", "proxy/openapi"},
+	"github.com/tailscale/hujson":                                     {"internal/mcpconfig"},
+	"github.com/pelletier/go-toml/v2":                                 {"internal/mcpconfig"},
 	"github.com/spf13/cobra":                                          {"cmd/botwired"},
 	"github.com/spf13/pflag":                                          {"cmd/botwired"},
 	"github.com/prometheus/client_golang":                             {"cmd/botwired", "proxy/..."},
@@ -74,6 +79,8 @@ var modules = map[string][]string{
 	"pgregory.net/rapid":                                              {"proof/..."},
 	"github.com/coreos/go-systemd/v22":                                {"internal/service"},
 	"golang.org/x/term":                                               {"cmd/botwired"},
+	"github.com/modelcontextprotocol/go-sdk":                          {"mcp"},
+	"github.com/google/jsonschema-go":                                 {"mcp"},
 	"github.com/creack/pty":                                           {"proof/..."},
 }
 
@@ -147,6 +154,7 @@ func TestForbiddenImportsAreSeen(t *testing.T) {
 		{"proxy", module + "/upstream"},
 		{"proxy", module + "/journal/internal/store"},
 		{"proxy", module + "/config"},
+		{"mcp", module + "/proxy"},
 		{"upstream", module + "/upstream/botwire"},
 		{"upstream", "net/http"},
 		{"upstream/selfhost", module + "/upstream"},

@@ -12,14 +12,14 @@ memory = Memory("${namespace}", base_url="${location.origin}")
 value = memory.get("${key}")
 `,
   MCP: () => JSON.stringify({
-    mcpServers: { botwire: { command: "node", args: ["botwire-mcp-server.js"], env: { BOTWIRE_URL: location.origin } } },
+    mcpServers: { botwired: { command: "botwired", args: ["mcp", `--listen=${location.host}`] } },
   }, null, 2),
 };
 
 const NOTES = {
   curl: "Where the daemon wants a token, add -H 'Authorization: Bearer TOKEN'.",
   Python: "Where the daemon wants a token, the URL is http://x:TOKEN@host:port.",
-  MCP: "For an MCP server made of BotWire's template, which reads BOTWIRE_URL. Put the path of yours in place of botwire-mcp-server.js.",
+  MCP: "botwired mcp install --client NAME writes this into a client's file. Where the daemon wants a token, add --auth-token-file=FILE to args.",
 };
 
 export function CopyAs({ entry, close }) {

@@ -1,0 +1,151 @@
+//go:build unix && !aix && !solaris
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/botwired/botwired/config"
+)
+
+// statusPatience bounds a look at the status while a command waits for something else.
+const statusPatience = 2 * time.Second
+
+// endAlone ends the daemon if the command has started it and no other command uses it. Otherwise
+// it reports false, and the daemon goes on. said is what the daemon has kept, or "". The end of
+// ctx cuts the daemon's flush short.
+func (a *attachment) endAlone(ctx context.Context) (said string, ended bool) {
+	if a.daemon == nil {
+		return "", false
+	}
+	if a.daemon.hasExited() {
+		return "", true
+	}
+	// From here on, another command waits until the daemon has ended, and starts its own.
+	if alone, err := a.users.try(syscall.LOCK_EX); err == nil && alone {
+		return a.stopDaemon(ctx), true
+	}
+	// That has cost the shared lock, without which the daemon could end amid a flush. If the
+	// daemon was faster, the flush fails, and says so.
+	_, _ = a.users.try(syscall.LOCK_SH)
+	return "", false
+}
+
+// abandon ends a command that has not begun to use its daemon.
+func (a *attachment) abandon() {
+	if a.daemon != nil {
+		a.daemon.terminate()
+	}
+}
+
+func (d *ownDaemon) terminate() { _ = d.cmd.Process.Signal(syscall.SIGTERM) } // it may just have ended
+
+// stopDaemon has the daemon flush and end, and says what it keeps, or "".
+func (a *attachment) stopDaemon(ctx context.Context) string {
+	cut := ctx.Done()
+	ctx = context.WithoutCancel(ctx)
+	last := a.status(ctx)
+	a.daemon.terminate()
+	onTerminal := a.process.isTerminal(a.process.stderr)
+	show := func(line string) {
+		if onTerminal {
+			a.process.showLine(line)
+		}
+	}
+	tick, stopTicks := a.process.ticks()
+	defer stopTicks()
+	for {
+		select {
+		case <-a.daemon.exited:
+			show("")
+			return a.kept(last)
+		case <-cut:
+			cut = nil
+			a.daemon.terminate()
+		case <-tick:
+			if s := a.status(ctx); s.Pending != "" {
+				last = s
+				show(printable(plural(s.Pending.number(), "write") + " still to go"))
+			}
+		}
+	}
+}
+
+// kept says what the daemon has kept, which has told its last status before.
+func (a *attachment) kept(last status) string {
+	result, ok := a.users.left()
+	if !ok { // it was cut short
+		if result.Pending = last.Pending.number(); result.Pending == 0 {
+			return ""
+		}
+	}
+	upstream, why := a.loaded.Config.Upstream.URL, ""
+	if last.Upstream.Reason != "" {
+		why = printable(fmt.Sprintf("; %s is %s: %s", upstream, last.Upstream.State, last.Upstream.Reason))
+	}
+	text := ""
+	if n := result.Pending; n > 0 {
+		text = fmt.Sprintf("botwired: %s on this disk and %s to %s with the next start of botwired%s\n",
+			areWrites(n), oneOrMore(n, "goes", "go"), upstream, why)
+	}
+	if result.Dead > 0 {
+		text += fmt.Sprintf("botwired: upstream has refused %s for good: once botwired runs, \"botwired dead-letters\" says why\n", plural(result.Dead, "write"))
+	}
+	return text
+}
+
+// flushShared has a daemon flush that goes on afterwards, and says what is still pending,
+// or "".
+func (a *attachment) flushShared(ctx context.Context) string {
+	limit := max(min(a.loaded.Config.Flush.DrainTimeout, maxTimeout), time.Millisecond)
+	stop := showPending(ctx, a.process, a.client, "")
+	body, err := flush(ctx, a.client, "", limit, false)
+	stop()
+	var late *statusError
+	if errors.As(err, &late) && late.status == http.StatusGatewayTimeout {
+		body, err = late.body, nil
+	}
+	var result flushResult
+	if err == nil {
+		err = json.Unmarshal(body, &result)
+	}
+	switch n := result.Pending.number(); {
+	case errors.Is(err, context.Canceled):
+		return fmt.Sprintf("botwired: the daemon at %s goes on with what is pending\n", a.client.listen)
+	case err != nil:
+		return "botwired: nobody knows what is still pending: " + printable(err.Error()) + "\n"
+	case n > 0:
+		return fmt.Sprintf("botwired: %s still pending after %s, and the daemon at %s goes on with %s\n",
+			areWrites(n), config.FormatDuration(limit), a.client.listen, oneOrMore(n, "it", "them"))
+	}
+	return ""
+}
+
+func areWrites(n int) string { return plural(n, "write") + oneOrMore(n, " is", " are") }
+
+func oneOrMore(n int, one, more string) string {
+	if n == 1 {
+		return one
+	}
+	return more
+}
+
+// status is the daemon's, or the zero status if it does not say.
+func (a *attachment) status(ctx context.Context) (s status) {
+	ctx, cancel := context.WithTimeout(ctx, statusPatience)
+	defer cancel()
+	body, err := a.client.do(ctx, request{method: http.MethodGet, path: surface("status")})
+	if err == nil {
+		s, err = readStatus(a.client, body)
+	}
+	if err != nil {
+		return status{}
+	}
+	return s
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/mcp"
+)
+
+// mcpOptions are what a client of "botwired mcp" may do.
+type mcpOptions struct {
+	namespace *string
+	readOnly  *bool
+}
+
+func newMCPOptions(cmd *cobra.Command) mcpOptions {
+	return mcpOptions{
+		namespace: namespaceFlag(cmd, "the only `namespace` of the client, whose tools then take none"),
+		readOnly:  cmd.Flags().Bool("read-only", false, "leave out the tools that write"),
+	}
+}
+
+func (o mcpOptions) check() error {
+	if *o.namespace == "" {
+		return nil
+	}
+	if invalid := wire.CheckNamespace(*o.namespace); invalid != nil {
+		return usagef("--namespace = %q: expected 1 to 64 characters of a-z, A-Z, 0-9, _ and -", *o.namespace)
+	}
+	return nil
+}
+
+// mcpSettings are those that the help of "botwired mcp" and of its installation shows.
+var mcpSettings = append([]string{"config", "data_dir", "upstream.url", "flush.drain_timeout", "log.level"}, clientSettings...)
+
+func newMCPCommand(p *process, settings *settingFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "mcp",
+		Short:   "Offer the memory to an MCP client, over stdin and stdout",
+		GroupID: groupServices,
+		Long: "Offer the memory as tools and resources of the Model Context Protocol to the client that starts this\n" +
+			"command, over its stdin and stdout. It keeps nothing itself: all such commands, and all agents, share the\n" +
+			"one daemon at the address. If no daemon answers there, the command starts one with its own flags and\n" +
+			"settings, as botwired run does: that daemon ends after the last command that uses it, and flushes first.\n" +
+			"\"botwired mcp install\" has a client start this command. The log goes to stderr.",
+		Example: "  botwired mcp install --client claude-code\n" +
+			"  botwired mcp --namespace project-x --read-only",
+		Args: noArguments,
+	}
+	options := newMCPOptions(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := options.check(); err != nil {
+			return err
+		}
+		return serveMCP(cmd.Context(), p, settings, options)
+	}
+	settings.takes(cmd, allSettings()...) // it hands them to the daemon that it starts
+	hideSettings(cmd, mcpSettings...)
+	cmd.AddCommand(newMCPInstallCommand(p, settings))
+	return cmd
+}
+
+// serveMCP serves the client on stdin and stdout until that closes stdin, or ctx ends. It begins
+// before the daemon is ready: a client's first requests need none.
+func serveMCP(ctx context.Context, p *process, settings *settingFlags, options mcpOptions) error {
+	use, err := newAttachment(p, "botwired mcp", settings)
+	if err != nil {
+		return err
+	}
+	if err := use.checkPort(); err != nil {
+		return err
+	}
+	signal.Ignore(syscall.SIGPIPE) // a client that goes away must not end the daemon's last flush
+	logger := p.openLog(use.loaded.Config.Log, levelOf(use.loaded.Config.Log))
+	use.waiting = func(reason string) { logger.Info("waiting for the daemon", "reason", printable(reason)) }
+	link := newDaemonLink(use)
+	server := mcp.New(mcp.Options{
+		Client: &http.Client{Transport: link, CheckRedirect: use.client.http.CheckRedirect},
+		URL:    "http://" + use.client.host, Token: use.client.token,
+		Namespace: *options.namespace, ReadOnly: *options.readOnly,
+		Version: buildVersion(), Logger: logger,
+	})
+	serving, fail := context.WithCancelCause(ctx)
+	attached := make(chan struct{})
+	go func() {
+		defer close(attached)
+		if _, err := link.attached(serving); err != nil && serving.Err() == nil {
+			fail(err)
+		}
+	}()
+	err = server.ServeStdio(serving, p.stdin, p.stdout)
+	if cause := context.Cause(serving); cause != nil && !errors.Is(cause, context.Canceled) {
+		err = cause
+	} else if ctx.Err() != nil {
+		err = nil // a signal is how a client ends this
+	}
+	fail(nil)
+	<-attached
+	server.Close()
+	link.transport.CloseIdleConnections()
+	if said, _ := use.endAlone(context.WithoutCancel(ctx)); said != "" {
+		logger.Warn(said)
+	}
+	return err
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/botwired/botwired/config"
+)
+
+const (
+	// linkPatience is how long a request waits for a daemon that starts, or starts again.
+	linkPatience = 30 * time.Second
+	// maxRefusal bounds a daemon's refusal that the link reads, in bytes.
+	maxRefusal = 64 << 10
+	// linkConnections bounds the idle connections to the daemon: a client's calls in parallel.
+	linkConnections = 32
+)
+
+// daemonLink carries requests to the daemon that an attachment uses. While the daemon is not
+// ready, they wait; while there is none, the attachment starts one if it may. The link sends a
+// request again only if the daemon has not taken it, or if it reads: no write is made twice.
+type daemonLink struct {
+	transport *http.Transport
+	use       *attachment
+	turn      chan struct{} // holds a value while somebody looks at what is below, or attaches
+	up        bool          // the daemon was ready, and no request has failed since
+	number    int           // of the attachment that made up true
+}
+
+func newDaemonLink(use *attachment) *daemonLink {
+	return &daemonLink{
+		use:  use,
+		turn: make(chan struct{}, 1),
+		transport: &http.Transport{ // and no proxy, whatever the environment says
+			DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return use.client.dial(ctx) },
+			MaxIdleConnsPerHost: linkConnections,
+		},
+	}
+}
+
+// attached returns the number of the attachment once there is a daemon that is ready.
+func (l *daemonLink) attached(ctx context.Context) (int, error) {
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	defer func() { <-l.turn }()
+	if !l.up {
+		if err := l.use.attach(ctx, nil); err != nil {
+			return 0, err
+		}
+		l.up = true
+		l.number++
+	}
+	return l.number, nil
+}
+
+// lost notes that the daemon of an attachment does not answer.
+func (l *daemonLink) lost(number int) {
+	l.turn <- struct{}{}
+	if l.number == number {
+		l.up = false
+	}
+	<-l.turn
+}
+
+// RoundTrip is that of [http.RoundTripper].
+func (l *daemonLink) RoundTrip(req *http.Request) (*http.Response, error) {
+	patience, cancel := context.WithTimeout(req.Context(), linkPatience)
+	defer cancel()
+	for {
+		number, err := l.attached(patience)
+		if err != nil {
+			return nil, l.unsent(req.Context(), err)
+		}
+		attempt, err := copyOf(req)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := l.transport.RoundTrip(attempt)
+		notReady := err == nil && isNotReady(resp)
+		if err == nil && !notReady || req.Context().Err() != nil {
+			return resp, err
+		}
+		l.lost(number)
+		if !notReady && req.Method != http.MethodGet && !isUnsent(err) {
+			return nil, err
+		}
+		if notReady {
+			_ = resp.Body.Close() // it is read
+		}
+		select {
+		case <-patience.Done():
+			return nil, l.unsent(req.Context(), errors.Join(err, patience.Err()))
+		case <-time.After(attachPause):
+		}
+	}
+}
+
+// copyOf is a request with a body that nobody has read.
+func copyOf(req *http.Request) (*http.Request, error) {
+	out := req.Clone(req.Context())
+	if req.GetBody == nil {
+		return out, nil
+	}
+	var err error
+	out.Body, err = req.GetBody()
+	return out, err
+}
+
+// isUnsent reports whether a request has failed before there was a connection.
+func isUnsent(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// unsent is the error of a request that the daemon has not seen.
+func (l *daemonLink) unsent(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("it was not ready within %s", config.FormatDuration(linkPatience))
+	}
+	return &net.OpError{Op: "dial", Err: err}
+}
+
+// isNotReady reports whether a daemon that is opening its journal has refused a request. The
+// body of any other answer stays to be read.
+func isNotReady(resp *http.Response) bool {
+	if resp.StatusCode != http.StatusServiceUnavailable {
+		return false
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
+	rest := io.Reader(resp.Body)
+	if err != nil {
+		rest = failingReader{err}
+	}
+	refused := &statusError{status: resp.StatusCode, body: body}
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(body), rest), resp.Body}
+	return strings.HasPrefix(refused.detail(), notReady)
+}
+
+// failingReader fails with an error that a reader before it had.
+type failingReader struct{ err error }
+
+func (r failingReader) Read([]byte) (int, error) { return 0, r.err }

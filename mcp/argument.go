@@ -1,0 +1,207 @@
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// argument is an argument of a tool: a text, or a whole number if it has a default.
+type argument struct {
+	name, about string
+	accepts     string // what is accepted, after "expected"
+	required    bool
+	pattern     *regexp.Regexp // of a text; nil if any does
+	most        int            // characters of a text, or the largest number
+	least       int            // number
+	number      bool
+	byDefault   int // number
+	moment      bool
+}
+
+// arguments are the values of a call's arguments. Those that were not given are empty, or the
+// default.
+type arguments struct {
+	texts   map[string]string
+	numbers map[string]int
+}
+
+func (a arguments) text(name string) string { return a.texts[name] }
+func (a arguments) number(name string) int  { return a.numbers[name] }
+
+// has reports whether a text was given.
+func (a arguments) has(name string) bool { _, ok := a.texts[name]; return ok }
+
+// moment is an argument that parse has checked to be a time; zero if it was not given.
+func (a arguments) moment(name string) time.Time {
+	at, _ := time.Parse(time.RFC3339, a.texts[name])
+	return at
+}
+
+// schemaOf describes arguments to a client.
+func schemaOf(of []argument) *jsonschema.Schema {
+	schema := &jsonschema.Schema{
+		Type: "object", Properties: make(map[string]*jsonschema.Schema, len(of)),
+		AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
+	}
+	for _, a := range of {
+		property := &jsonschema.Schema{Type: "string", Description: a.about}
+		switch {
+		case a.number:
+			property.Type = "integer"
+			property.Minimum, property.Maximum = float(a.least), float(a.most)
+			property.Default = fmt.Appendf(nil, "%d", a.byDefault)
+		case a.moment:
+			property.Format = "date-time"
+		default:
+			if a.most > 0 {
+				property.MaxLength = &a.most
+			}
+			if a.pattern != nil {
+				property.Pattern = a.pattern.String()
+			}
+		}
+		schema.Properties[a.name] = property
+		schema.PropertyOrder = append(schema.PropertyOrder, a.name)
+		if a.required {
+			schema.Required = append(schema.Required, a.name)
+		}
+	}
+	return schema
+}
+
+func float(n int) *float64 { f := float64(n); return &f }
+
+// parse takes a call's arguments. Its errors say what is accepted, and repeat no value. Null
+// stands for an argument that is not given: some models fill in all of them.
+func parse(of []argument, raw json.RawMessage) (arguments, error) {
+	in := arguments{make(map[string]string), make(map[string]int)}
+	if !isUnicode(raw) {
+		return in, fmt.Errorf("the arguments are not valid Unicode: expected no half of a surrogate pair (\\ud800 to \\udfff) and no broken UTF-8")
+	}
+	given := make(map[string]json.RawMessage)
+	if len(raw) > 0 {
+		if err := json.Unmarshal(raw, &given); err != nil {
+			return in, fmt.Errorf("the arguments are not an object: expected %s", namesOf(of))
+		}
+	}
+	for name := range given {
+		if !slices.ContainsFunc(of, func(a argument) bool { return a.name == name }) {
+			return in, fmt.Errorf("unknown argument %.40q: expected %s", name, namesOf(of))
+		}
+	}
+	for _, a := range of {
+		value := given[a.name]
+		var err error
+		switch {
+		case len(value) == 0 || string(value) == "null":
+			if a.required {
+				return in, fmt.Errorf("%s is missing: expected %s", a.name, a.accepts)
+			}
+			if a.number {
+				in.numbers[a.name] = a.byDefault
+			}
+		case a.number:
+			in.numbers[a.name], err = a.parseNumber(value)
+		default:
+			in.texts[a.name], err = a.parseText(value)
+		}
+		if err != nil {
+			return in, err
+		}
+	}
+	return in, nil
+}
+
+// namesOf lists the names of arguments for people.
+func namesOf(of []argument) string {
+	names := make([]string, len(of))
+	for i, a := range of {
+		names[i] = a.name
+		if !a.required {
+			names[i] += " (optional)"
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+func (a *argument) parseNumber(value json.RawMessage) (int, error) {
+	var n float64
+	if err := json.Unmarshal(value, &n); err != nil || n != math.Trunc(n) || n < float64(a.least) || n > float64(a.most) {
+		return 0, fmt.Errorf("%s is wrong: expected a whole number from %d to %d", a.name, a.least, a.most)
+	}
+	return int(n), nil
+}
+
+func (a *argument) parseText(value json.RawMessage) (string, error) {
+	var text string
+	if err := json.Unmarshal(value, &text); err != nil {
+		return "", fmt.Errorf("%s is not a text: expected %s", a.name, a.accepts)
+	}
+	if a.most > 0 {
+		if n := utf8.RuneCountInString(text); n > a.most {
+			return "", fmt.Errorf("%s is too long: it has %d characters: expected %s", a.name, n, a.accepts)
+		}
+	}
+	if a.pattern != nil && !a.pattern.MatchString(text) {
+		return "", fmt.Errorf("%s is not accepted: expected %s", a.name, a.accepts)
+	}
+	if a.moment {
+		if _, err := time.Parse(time.RFC3339, text); err != nil {
+			return "", fmt.Errorf("%s is not a time: expected %s", a.name, a.accepts)
+		}
+	}
+	return text, nil
+}
+
+// isUnicode reports whether JSON is UTF-8 and escapes no half of a surrogate pair. The decoder
+// would put another character in its place, and the memory would keep what nobody has written.
+func isUnicode(raw []byte) bool {
+	if !utf8.Valid(raw) {
+		return false
+	}
+	for i := 0; i < len(raw); i++ {
+		if raw[i] != '\\' {
+			continue
+		}
+		i++
+		unit, ok := escapedUnit(raw, i)
+		if !ok {
+			continue
+		}
+		i += len("uXXXX") - 1
+		switch {
+		case unit < 0xd800 || unit > 0xdfff:
+		case unit > 0xdbff || i+2 >= len(raw) || raw[i+1] != '\\':
+			return false
+		default:
+			if low, ok := escapedUnit(raw, i+2); !ok || low < 0xdc00 || low > 0xdfff {
+				return false
+			}
+			i += len(`\uXXXX`)
+		}
+	}
+	return true
+}
+
+// escapedUnit reads uXXXX.
+func escapedUnit(raw []byte, at int) (unit rune, ok bool) {
+	if at+5 > len(raw) || raw[at] != 'u' {
+		return 0, false
+	}
+	for _, c := range raw[at+1 : at+5] {
+		digit := strings.IndexByte("0123456789abcdef", c|0x20)
+		if digit < 0 {
+			return 0, false
+		}
+		unit = unit<<4 | rune(digit)
+	}
+	return unit, true
+}

@@ -1,0 +1,283 @@
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/pipe"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/mcp"
+	"github.com/botwired/botwired/proxy"
+	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/botwire"
+	"github.com/botwired/botwired/upstream/selfhost"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// service is upstream: BotWire's memory service, which can be away, and refuse what is written.
+type service struct {
+	listener *pipe.Listener
+	down     atomic.Bool
+	refuses  atomic.Bool
+	through  atomic.Bool // namespaces write through
+}
+
+func newService(t *testing.T) *service {
+	keeper, err := selfhost.Open(t.Context(), selfhost.Options{Path: filepath.Join(t.TempDir(), "memory.db"), Version: "1", Logger: slog.New(slog.DiscardHandler)})
+	noError(t, err)
+	s := &service{listener: pipe.Listen()}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.refuses.Load() && r.Method == http.MethodPut {
+			wire.Detail(http.StatusUnprocessableEntity, "upstream does not like it").Write(w)
+			return
+		}
+		keeper.Handler().ServeHTTP(w, r)
+	})}
+	go func() { _ = server.Serve(s.listener) }()
+	t.Cleanup(func() { noError(t, errors.Join(server.Close(), keeper.Close())) })
+	return s
+}
+
+func (s *service) dial(ctx context.Context) (net.Conn, error) {
+	if s.down.Load() {
+		return nil, syscall.ECONNREFUSED
+	}
+	return s.listener.Dial(ctx)
+}
+
+// daemon is a real one, but for its disk, and its address.
+type daemon struct {
+	t        *testing.T
+	server   *proxy.Server
+	address  *httptest.Server
+	flusher  *upstream.Flusher
+	upstream *service
+	log      *logged
+}
+
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// newDaemon wires a daemon as the command does.
+func newDaemon(t *testing.T) *daemon {
+	d := &daemon{t: t, upstream: newService(t), log: &logged{}}
+	logger := slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	memory, err := cache.New(8 << 20)
+	noError(t, err)
+	kept, err := journal.Open(journal.Options{Dir: "data", FS: vfs.NewMem(), MaxBytes: 4 << 20, Logger: logger})
+	noError(t, err)
+	engine := botwire.NewClient(botwire.Options{
+		URL: &url.URL{Scheme: "http", Host: "localhost"}, Timeout: time.Second, Concurrency: 8, UserAgent: "test", Dial: d.upstream.dial,
+	})
+	health := upstream.NewHealth(upstream.HealthOptions{BackoffInitial: time.Millisecond, BackoffMax: 10 * time.Millisecond, Logger: logger})
+	slots := upstream.NewSlots(8)
+	d.flusher = upstream.NewFlusher(upstream.FlusherOptions{
+		Journal: kept, Through: kept.Through, Engine: engine, Health: health, Slots: slots, Timeout: time.Second, LateWindow: time.Millisecond,
+		Fence: func(string) bool { return true }, FenceJournal: kept.Fence, Offset: upstream.NewOffset(),
+		Linger: func(string) time.Duration { return time.Minute }, BackoffInitial: time.Millisecond, BackoffMax: 10 * time.Millisecond,
+		Logger: logger, OnSettled: func(w journal.Write) { d.server.Settled(w) },
+	})
+	kept.Subscribe(func(c journal.Change) {
+		memory.Changed(c.Namespace, c.Key)
+		d.flusher.Changed(c)
+		d.server.Changed(c)
+	})
+	reader := upstream.NewReader(upstream.ReaderOptions{
+		Engine: engine, Health: health, Slots: slots, Patience: 50 * time.Millisecond, BackoffInitial: time.Millisecond, BackoffMax: 10 * time.Millisecond,
+	})
+	d.server, err = proxy.New(proxy.Options{
+		Journal: kept, Cache: memory, Upstream: reader, Flusher: d.flusher, Forward: http.NotFoundHandler(),
+		Policy: func(string) cache.Policy {
+			return cache.Policy{FreshFor: time.Hour, AbsentFor: time.Hour, StaleIfError: cache.Forever}
+		},
+		WriteThrough:  func(string) bool { return d.upstream.through.Load() },
+		UpstreamState: func() proxy.UpstreamState { return proxy.UpstreamState{State: "up"} },
+		ReadsRefused:  reader.Refused, Registry: prometheus.NewRegistry(), Logger: logger,
+	})
+	noError(t, err)
+	d.address = httptest.NewServer(d.server)
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	noError(t, kept.Run(ctx))
+	running.Go(func() { _ = d.flusher.Run(ctx) })
+	t.Cleanup(func() {
+		d.server.Close()
+		d.address.Close()
+		stop()
+		running.Wait()
+		engine.Close()
+		noError(t, kept.Close())
+		memory.Close()
+	})
+	return d
+}
+
+// flush has everything that is pending sent.
+func (d *daemon) flush() {
+	d.t.Helper()
+	_, _, _, err := d.flusher.Flush(d.t.Context(), "")
+	noError(d.t, err)
+}
+
+// serve offers the daemon's memory.
+func (d *daemon) serve(adjust ...func(*mcp.Options)) *mcp.Server {
+	o := mcp.Options{URL: d.address.URL, Version: "1.2.3", Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, Logger: slog.New(slog.NewTextHandler(d.log, nil))}
+	for _, a := range adjust {
+		a(&o)
+	}
+	s := mcp.New(o)
+	d.t.Cleanup(func() { s.Close(); o.Client.CloseIdleConnections() })
+	return s
+}
+
+// client is a client of others, over one of the transports.
+type client struct {
+	t       *testing.T
+	session *sdk.ClientSession
+	updated chan string   // the URIs of the resources that have changed
+	heard   chan struct{} // one for each stream that follows resources
+}
+
+// overHTTP is a client of the streamable HTTP transport.
+func (d *daemon) overHTTP(s *mcp.Server, protocol ...string) *client {
+	endpoint := httptest.NewServer(s.Handler())
+	own := &http.Client{Transport: &http.Transport{}}
+	d.t.Cleanup(func() { s.EndStreams(); own.CloseIdleConnections(); endpoint.Close() })
+	return d.connect(&sdk.StreamableClientTransport{Endpoint: endpoint.URL, HTTPClient: own, MaxRetries: -1}, protocol)
+}
+
+// overStdio is a client of the other one.
+func (d *daemon) overStdio(s *mcp.Server, protocol ...string) *client {
+	in, toServer := io.Pipe()
+	fromServer, out := io.Pipe()
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.ServeStdio(ctx, in, out) }()
+	d.t.Cleanup(func() {
+		_ = toServer.Close()
+		if err := <-ended; err != nil {
+			d.t.Errorf("stdio ended with %v", err)
+		}
+		stop()
+		_ = out.Close()
+	})
+	return d.connect(&sdk.IOTransport{Reader: fromServer, Writer: toServer}, protocol)
+}
+
+func (d *daemon) connect(transport sdk.Transport, protocol []string) *client {
+	d.t.Helper()
+	c := &client{t: d.t, updated: make(chan string, 1000), heard: make(chan struct{}, 1000)}
+	of := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{
+		ResourceUpdatedHandler: func(_ context.Context, r *sdk.ResourceUpdatedNotificationRequest) { c.updated <- r.Params.URI },
+	})
+	of.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+			if method == "notifications/subscriptions/acknowledged" {
+				c.heard <- struct{}{}
+			}
+			return next(ctx, method, r)
+		}
+	})
+	var err error
+	c.session, err = of.Connect(d.t.Context(), transport, &sdk.ClientSessionOptions{ProtocolVersion: strings.Join(protocol, "")})
+	noError(d.t, err)
+	d.t.Cleanup(func() { _ = c.session.Close() }) // the other side may have ended it
+	return c
+}
+
+// args are a call's arguments.
+type args = map[string]any
+
+// call calls a tool, which has to succeed, and decodes its result.
+func (c *client) call(tool string, with, into any) {
+	c.t.Helper()
+	result, text := c.ask(tool, with)
+	if result.IsError {
+		c.t.Fatalf("%s: %s", tool, text)
+	}
+	structured, err := json.Marshal(result.StructuredContent)
+	noError(c.t, err)
+	var one, other any
+	noError(c.t, errors.Join(json.Unmarshal(structured, &one), json.Unmarshal([]byte(text), &other)))
+	if a, b := mustMarshal(one), mustMarshal(other); a != b {
+		c.t.Errorf("%s: the text is %s, and the structure %s", tool, b, a)
+	}
+	noError(c.t, json.Unmarshal(structured, into))
+}
+
+func mustMarshal(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// ask calls a tool, whatever comes of it.
+func (c *client) ask(tool string, with any) (*sdk.CallToolResult, string) {
+	c.t.Helper()
+	result, err := c.session.CallTool(c.t.Context(), &sdk.CallToolParams{Name: tool, Arguments: with})
+	noError(c.t, err)
+	if len(result.Content) != 1 {
+		c.t.Fatalf("%s has %d contents", tool, len(result.Content))
+	}
+	return result, result.Content[0].(*sdk.TextContent).Text
+}
+
+// refused calls a tool, which has to say all of the parts.
+func (c *client) refused(tool string, with any, parts ...string) string {
+	c.t.Helper()
+	result, text := c.ask(tool, with)
+	if !result.IsError {
+		c.t.Fatalf("%s succeeded: %s", tool, text)
+	}
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			c.t.Errorf("%s says %q, without %q", tool, text, part)
+		}
+	}
+	return text
+}
+
+func noError(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,112 @@
+package mcp_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/botwired/botwired/mcp"
+)
+
+const hello = `{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+`
+
+// answersOf serves a client that sends a text and leaves, and returns its answers by their ids.
+func answersOf(t *testing.T, s *mcp.Server, text string) map[string]string {
+	t.Helper()
+	var out bytes.Buffer
+	noError(t, s.ServeStdio(t.Context(), strings.NewReader(hello+text), &out))
+	answers := map[string]string{}
+	for line := range strings.Lines(out.String()) {
+		var answer struct {
+			Version string `json:"jsonrpc"`
+			ID      any
+		}
+		if err := json.Unmarshal([]byte(line), &answer); err != nil || answer.Version != "2.0" {
+			t.Errorf("it writes %q: %v", line, err)
+		}
+		answers[fmt.Sprint(answer.ID)] += line
+	}
+	return answers
+}
+
+// A client that leaves gets the answers to all that it has sent, and no last line needs an end.
+func TestStdioAnswersBeforeItEnds(t *testing.T) {
+	d := newDaemon(t)
+	text := ""
+	for id := range 30 {
+		text += fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"memory_append","arguments":{"namespace":"n","key":"k","value":"%d"}}}`+"\n", id, id)
+	}
+	answers := answersOf(t, d.serve(), strings.TrimSuffix(text, "\n"))
+	for id := range 30 {
+		if answer := answers[fmt.Sprint(id)]; !strings.Contains(answer, `"state":"pending"`) {
+			t.Errorf("answer %d is %q", id, answer)
+		}
+	}
+}
+
+// A line that is no message gets an answer, by its id where it has one, and ends nothing.
+func TestStdioAnswersGarbage(t *testing.T) {
+	answers := answersOf(t, newDaemon(t).serve(), strings.Join([]string{
+		`garbage`, ``, `{"id": 7}`, `[{"jsonrpc":"2.0","id":8,"method":"ping"}]`, "\xff\xfe",
+		strings.Repeat("x", 16<<20), strings.Repeat("y", 17<<20),
+		`{"jsonrpc":"2.0","id":9,"method":"tools/list"}`, strings.Repeat("z", 17<<20),
+	}, "\n"))
+	for id, parts := range map[string][]string{
+		"7":     {`"code":-32600`, "the line is no message"},
+		"9":     {`"memory_read"`},
+		"<nil>": {`"code":-32700`, "the line is not JSON", "and no batch", "the line is longer than 16 MiB"},
+	} {
+		for _, part := range parts {
+			if !strings.Contains(answers[id], part) {
+				t.Errorf("the answer %s is %.1000q and lacks %s", id, answers[id], part)
+			}
+		}
+	}
+	if count := strings.Count(answers["<nil>"], "\n"); count != 6 {
+		t.Errorf("there are %d answers without an id: %.1000q", count, answers["<nil>"])
+	}
+}
+
+// A call that the client has canceled keeps no end waiting.
+func TestStdioForgetsCanceledCalls(t *testing.T) {
+	asked := make(chan struct{})
+	s := mcp.New(mcp.Options{URL: "http://localhost", Client: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		close(asked)
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	})}})
+	in, client := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- s.ServeStdio(context.Background(), in, io.Discard) }()
+	_, err := io.WriteString(client, hello+`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"memory_read","arguments":{"namespace":"n","key":"k"}}}`+"\n")
+	noError(t, err)
+	<-asked
+	_, err = io.WriteString(client, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`+"\n")
+	noError(t, err)
+	noError(t, client.Close())
+	noError(t, <-ended)
+}
+
+// A client that no longer reads has left.
+func TestStdioEndsWithItsReader(t *testing.T) {
+	s := newDaemon(t).serve()
+	in, client := io.Pipe()
+	reader, out := io.Pipe()
+	noError(t, reader.Close())
+	ended := make(chan error, 1)
+	go func() { ended <- s.ServeStdio(context.Background(), in, out) }()
+	_, err := io.WriteString(client, hello)
+	if err != nil && !errors.Is(err, io.ErrClosedPipe) {
+		t.Error(err)
+	}
+	noError(t, client.Close())
+	noError(t, <-ended)
+}

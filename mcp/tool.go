@@ -1,0 +1,73 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// effect is what a tool does to the memory: its hints.
+type effect uint8
+
+const (
+	reads    effect = iota
+	replaces        // destructive, and the same again changes nothing
+	adds            // not destructive, and the same again adds once more
+)
+
+func (e effect) hints() *sdk.ToolAnnotations {
+	destroys, outside := e == replaces, false // a memory is no open world
+	return &sdk.ToolAnnotations{
+		ReadOnlyHint: e == reads, DestructiveHint: &destroys, IdempotentHint: e != adds, OpenWorldHint: &outside,
+	}
+}
+
+// tool is one of the tools. Its arguments' table is at once what clients are told and what is
+// checked.
+type tool struct {
+	name, title, about string
+	effect             effect
+	arguments          []argument
+	result             *jsonschema.Schema
+	// run returns the result, for JSON. An error is for the agent.
+	run func(ctx context.Context, in arguments) (any, error)
+}
+
+// resultOf is the schema of a result.
+func resultOf[T any]() *jsonschema.Schema {
+	schema, err := jsonschema.For[T](nil)
+	if err != nil {
+		panic(err) // of the types in this package
+	}
+	return schema
+}
+
+func (t *tool) addTo(server *sdk.Server) {
+	server.AddTool(&sdk.Tool{
+		Name: t.name, Title: t.title, Description: t.about, Annotations: t.effect.hints(),
+		InputSchema: schemaOf(t.arguments), OutputSchema: t.result,
+	}, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		result, err := t.call(ctx, req.Params.Arguments)
+		if err != nil {
+			return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: err.Error()}}}, nil
+		}
+		return &sdk.CallToolResult{
+			Content:           []sdk.Content{&sdk.TextContent{Text: string(result)}},
+			StructuredContent: json.RawMessage(result),
+		}, nil
+	})
+}
+
+func (t *tool) call(ctx context.Context, raw json.RawMessage) ([]byte, error) {
+	in, err := parse(t.arguments, raw)
+	if err != nil {
+		return nil, err
+	}
+	out, err := t.run(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return encode(out)
+}

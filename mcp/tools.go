@@ -1,0 +1,116 @@
+package mcp
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// maxValue is how many characters BotWire takes in a value.
+const maxValue = 100_000
+
+// The arguments that several tools have.
+var (
+	namespaceArgument = argument{
+		name: "namespace", required: true, most: 64, pattern: regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`),
+		about:   "The namespace, such as my-agent.",
+		accepts: "1 to 64 characters, each a letter a-z or A-Z, a digit, _ or -",
+	}
+	keyArgument = argument{
+		name: "key", required: true, most: 128, pattern: regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,128}$`),
+		about:   "The key within the namespace, such as user.name.",
+		accepts: "1 to 128 characters, each a letter a-z or A-Z, a digit, _, . or -",
+	}
+	valueArgument = argument{
+		name: "value", required: true, most: maxValue,
+		about:   "The text. Anything that is no text goes in as JSON, written as text.",
+		accepts: "a text of at most 100000 characters",
+	}
+	versionArgument = argument{
+		name: "if_version", most: 100, pattern: regexp.MustCompile(`^[!#-~]+$`),
+		about:   `Only if the entry still has this version, from memory_read; "absent" means only if there is no such entry.`,
+		accepts: `a version that another tool has given, or "absent"`,
+	}
+	prefixArgument = argument{
+		name: "prefix", most: 128, pattern: regexp.MustCompile(`^[a-zA-Z0-9_.-]*$`),
+		about:   "Only keys that begin with this.",
+		accepts: "the beginning of a key: at most 128 letters, digits, _, . and -",
+	}
+	afterArgument = argument{
+		name: "after", most: 200,
+		about:   "Goes on where an answer was cut: its next.",
+		accepts: "the next of the answer before",
+	}
+)
+
+// limitArgument bounds how many of something an answer has.
+func limitArgument(of string, byDefault, most int) argument {
+	return argument{
+		name: "limit", number: true, least: 1, most: most, byDefault: byDefault, about: "How many " + of + " at most.",
+	}
+}
+
+// toolset makes the tools.
+type toolset struct {
+	daemon    *daemon
+	namespace string // the only one, or empty
+	readOnly  bool
+}
+
+// within returns the arguments of a tool about one namespace, which is fixed or the first of them.
+func (s *toolset) within(others ...argument) []argument {
+	if s.namespace != "" {
+		return others
+	}
+	return append([]argument{namespaceArgument}, others...)
+}
+
+// namespaceOf is the namespace of a call; empty if none is given.
+func (s *toolset) namespaceOf(in arguments) string {
+	if s.namespace != "" {
+		return s.namespace
+	}
+	return in.text("namespace")
+}
+
+// all are the tools that clients see.
+func (s *toolset) all() []tool {
+	all := []tool{
+		s.readTool(), s.writeTool(), s.appendTool(), s.deleteTool(),
+		s.listTool(), s.searchTool(), s.recentTool(), s.historyTool(),
+	}
+	if s.readOnly {
+		return slices.DeleteFunc(all, func(t tool) bool { return t.effect != reads })
+	}
+	return all
+}
+
+// moment writes a time for people and models: RFC 3339, in UTC. Of an unknown time it is empty.
+func moment(unix float64) string {
+	if unix == 0 {
+		return ""
+	}
+	const micro = 1e6
+	return time.UnixMicro(int64(unix * micro)).UTC().Format("2006-01-02T15:04:05.000000Z")
+}
+
+// cut returns the characters of a text from one on, at most so many, and how many it has.
+func cut(text string, from, most int) (part string, characters int) {
+	start, end := len(text), len(text)
+	for i := range text {
+		switch characters {
+		case from:
+			start = i
+		case from + most:
+			end = i
+		}
+		characters++
+	}
+	if start > end {
+		end = start
+	}
+	return text[start:end], characters
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }

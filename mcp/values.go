@@ -1,0 +1,61 @@
+package mcp
+
+import (
+	"context"
+	"iter"
+)
+
+// valuesAtATime is how many values are read at a time.
+const valuesAtATime = 8
+
+// valued is an entry with its value.
+type valued struct {
+	key, value string
+	updatedAt  float64
+	gone       bool  // there is no such entry any more
+	err        error // nobody can tell the value now
+}
+
+// values reads the values of entries, some at a time, and yields them in their order.
+func (d *daemon) values(ctx context.Context, namespace string, of []knownDocument) iter.Seq[valued] {
+	return func(yield func(valued) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		ahead := make(chan (<-chan valued), valuesAtATime-1)
+		go func() {
+			defer close(ahead)
+			for i := range of {
+				one := make(chan valued, 1)
+				select {
+				case ahead <- one:
+				case <-ctx.Done():
+					return
+				}
+				go func() { one <- d.value(ctx, namespace, &of[i]) }()
+			}
+		}()
+		for one := range ahead {
+			if !yield(<-one) {
+				break
+			}
+		}
+		cancel()
+		for one := range ahead { // nothing goes on after the last one
+			<-one
+		}
+	}
+}
+
+func (d *daemon) value(ctx context.Context, namespace string, of *knownDocument) valued {
+	v := valued{key: of.Key, updatedAt: of.UpdatedAt}
+	if of.isDeleted() {
+		v.gone = true
+		return v
+	}
+	entry, _, found, err := d.read(ctx, namespace, of.Key)
+	v.err, v.gone = err, err == nil && !found
+	if found {
+		v.value, v.updatedAt = entry.Value, entry.UpdatedAt
+	}
+	return v
+}

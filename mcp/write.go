@@ -1,0 +1,164 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// absent is the version of an entry that does not exist.
+const absent = "absent"
+
+// conditionOf is the header of a write that wants the entry to have a version.
+func conditionOf(version string) http.Header {
+	switch version {
+	case "":
+		return nil
+	case absent:
+		return http.Header{"If-None-Match": {"*"}}
+	}
+	return http.Header{"If-Match": {`"` + version + `"`}}
+}
+
+// written says what an acknowledged write is.
+type written struct {
+	State string `json:"state" jsonschema:"pending: durable on this machine and on its way to BotWire; settled: BotWire has it"`
+	Write uint64 `json:"write,omitempty" jsonschema:"the number of the write, which memory_history tells of"`
+}
+
+// newWritten reads a Botwired-Write header.
+func newWritten(h http.Header) written {
+	fields := strings.Split(h.Get("Botwired-Write"), ";")
+	w := written{State: strings.TrimSpace(fields[0])}
+	for _, field := range fields[1:] {
+		if seq, ok := strings.CutPrefix(strings.TrimSpace(field), "seq="); ok {
+			w.Write, _ = strconv.ParseUint(seq, 10, 64) // the daemon's own
+		}
+	}
+	return w
+}
+
+type writeResult struct {
+	Namespace  string `json:"namespace"`
+	Key        string `json:"key"`
+	Version    string `json:"version,omitempty" jsonschema:"the entry's version from now on"`
+	Characters int    `json:"characters" jsonschema:"of the whole value"`
+	written
+}
+
+// storedDocument is the daemon's answer to a write.
+type storedDocument struct {
+	Bytes int `json:"bytes"` // characters, whatever BotWire calls them
+}
+
+func (s *toolset) writeTool() tool {
+	return tool{
+		name: "memory_write", title: "Write a value", effect: replaces, result: resultOf[writeResult](),
+		about: "Stores a value under a key, in place of the one that is there. " +
+			"With if_version it writes only if nobody has changed the entry since you read it.",
+		arguments: s.within(keyArgument, valueArgument, versionArgument),
+		run: func(ctx context.Context, in arguments) (any, error) {
+			return s.put(ctx, in, request{
+				method: http.MethodPut, path: memory(s.namespaceOf(in), in.text("key")),
+				body: map[string]string{"value": in.text("value")},
+			})
+		},
+	}
+}
+
+func (s *toolset) appendTool() tool {
+	return tool{
+		name: "memory_append", title: "Append to a value", effect: adds, result: resultOf[writeResult](),
+		about: "Adds a text to the end of the value under a key, or stores it if there is none. " +
+			"Others can append at the same time: nothing is lost.",
+		arguments: s.within(keyArgument, valueArgument, argument{
+			name: "separator", most: maxSeparator,
+			about:   "Stands between what is there and the new text; a line end if it is not given.",
+			accepts: "a text of at most 100 characters",
+		}, versionArgument),
+		run: func(ctx context.Context, in arguments) (any, error) {
+			separator := "\n"
+			if in.has("separator") {
+				separator = in.text("separator")
+			}
+			return s.put(ctx, in, request{
+				method: http.MethodPost, path: surface("append"),
+				query: url.Values{"namespace": {s.namespaceOf(in)}, "key": {in.text("key")}, "separator": {separator}},
+				body:  map[string]string{"value": in.text("value")},
+			})
+		},
+	}
+}
+
+// maxSeparator bounds a separator, in characters.
+const maxSeparator = 100
+
+// put makes a write that leaves a value.
+func (s *toolset) put(ctx context.Context, in arguments, r request) (any, error) {
+	r.header = conditionOf(in.text("if_version"))
+	var stored storedDocument
+	header, err := s.daemon.do(ctx, r, &stored)
+	if err != nil {
+		return nil, s.explain(ctx, in, err)
+	}
+	return writeResult{
+		Namespace: s.namespaceOf(in), Key: in.text("key"),
+		Version: versionOf(header), Characters: stored.Bytes, written: newWritten(header),
+	}, nil
+}
+
+// explain adds to a condition that does not hold how the entry is now.
+func (s *toolset) explain(ctx context.Context, in arguments, err error) error {
+	if !isRefused(err, http.StatusPreconditionFailed) {
+		return err
+	}
+	_, version, found, readErr := s.daemon.read(ctx, s.namespaceOf(in), in.text("key"))
+	now := "it has version " + version
+	switch {
+	case readErr != nil:
+		now = "its version is not known now"
+	case !found:
+		now = `there is no such entry, which is version "absent"`
+	}
+	return fmt.Errorf("conflict: the entry has not the version in if_version, so nothing was written: %s: "+
+		"read it, make your change again, and write with the version that you have read", now)
+}
+
+type deleteResult struct {
+	Namespace string `json:"namespace"`
+	Key       string `json:"key"`
+	Deleted   bool   `json:"deleted" jsonschema:"false if there was no such entry"`
+	written
+}
+
+func (s *toolset) deleteTool() tool {
+	return tool{
+		name: "memory_delete", title: "Delete an entry", effect: replaces, result: resultOf[deleteResult](),
+		about:     "Deletes the value under a key. With if_version it does so only if nobody has changed the entry since you read it.",
+		arguments: s.within(keyArgument, versionArgument),
+		run:       s.delete,
+	}
+}
+
+func (s *toolset) delete(ctx context.Context, in arguments) (any, error) {
+	out := deleteResult{Namespace: s.namespaceOf(in), Key: in.text("key")}
+	if in.text("if_version") == absent {
+		return nil, fmt.Errorf(`if_version is "absent": expected the version of an entry that exists, as only that can be deleted`)
+	}
+	var done struct{}
+	header, err := s.daemon.do(ctx, request{
+		method: http.MethodDelete, path: memory(out.Namespace, out.Key), header: conditionOf(in.text("if_version")),
+	}, &done)
+	switch {
+	case isRefused(err, http.StatusNotFound):
+		out.State = absent
+		return out, nil
+	case err != nil:
+		return nil, s.explain(ctx, in, err)
+	}
+	out.Deleted, out.written = true, newWritten(header)
+	return out, nil
+}
