@@ -10,7 +10,7 @@ model.py stands for a model: put one of yours here, such as init_chat_model("ope
 import sys
 
 from botwired import Memory
-from botwired.langgraph import MemoryCheckpointSaver
+from botwired.langgraph import CheckpointSaver
 from langgraph.graph import START, MessagesState, StateGraph
 
 from model import Model
@@ -25,7 +25,7 @@ def answer(state: MessagesState) -> MessagesState:
 def main(messages: list[str]) -> None:
     with Memory("langgraph-agent") as memory:
         graph = StateGraph(MessagesState).add_node(answer).add_edge(START, "answer")
-        agent = graph.compile(checkpointer=MemoryCheckpointSaver(memory))
+        agent = graph.compile(checkpointer=CheckpointSaver(memory))
         for message in messages:
             state = agent.invoke({"messages": [("user", message)]}, {"configurable": {"thread_id": "user-42"}})
             print(state["messages"][-1].content)

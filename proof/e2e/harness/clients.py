@@ -89,5 +89,6 @@ CLIENTS = [
     Client("crewai", "CrewAI", "agent.py", "crewai", "crewai"),
     Client("autogen", "AutoGen", "agent.py", "autogen-agentchat"),
     Client("e2b", "E2B code interpreter", "agent.py", "e2b-code-interpreter", with_token=True),
+    Client("mcp", "MCP", "agent.py", "mcp", needs_daemon=True),
     Client("vercel-ai", "Vercel AI SDK", "agent.mjs", "ai", "node", with_token=True),
 ]

@@ -49,8 +49,9 @@ class Stage:
                 stop(process)
 
     def start(self, command, url, **options):
-        """Starts the client, with its memory at a URL."""
-        variables = {**QUIET, "BOTWIRE_URL": url, "E2E_SERVICE": SERVICE}
+        """Starts the client, with its memory at a URL, and with the daemon's settings for botwired's own commands."""
+        variables = {**QUIET, "BOTWIRE_URL": url, "E2E_SERVICE": SERVICE,
+                     "BOTWIRED_LISTEN": f"127.0.0.1:{self.meter.port}", "BOTWIRED_DATA_DIR": self.directory / "data"}
         agent = spawn(command, self.directory, "client.log", env=variables, stdout=subprocess.PIPE, encoding="utf-8", bufsize=1, **options)
         self.agents.append(agent)
         return agent
