@@ -220,6 +220,13 @@ python: build ## Check the Python package, and run it against the daemon
 	cd clients/python && .venv/bin/ruff format --check . && .venv/bin/ruff check . && .venv/bin/mypy && \
 		.venv/bin/python -m pytest $(PYTEST)
 
+# Frameworks that exclude each other have an environment each.
+.PHONY: adapters
+adapters: build ## Check the Python package's adapters, and run them with the real frameworks
+	@proof/venv clients/python/.venv-frameworks clients/python/tests/adapters/frameworks.txt
+	@proof/venv clients/python/.venv-crewai clients/python/tests/adapters/crewai.txt
+	clients/python/tests/adapters/run $(PYTEST)
+
 .PHONY: shells
 shells: build ## Complete command lines in bash, zsh and fish, with Tab
 	proof/e2e/shells
@@ -276,4 +283,4 @@ $(ACTIONLINT): tools/actionlint/go.mod
 
 .PHONY: clean
 clean: ## Remove the builds, and the data of make run
-	rm -rf bin $(RUN_DIR) .venv .e2e clients/python/.venv proof/page/node_modules proof/e2e/node_modules examples/*/node_modules
+	rm -rf bin $(RUN_DIR) .venv .e2e clients/python/.venv* proof/page/node_modules proof/e2e/node_modules examples/*/node_modules

@@ -8,13 +8,16 @@ model.py stands for a model: put the name of one of yours here, such as llm="ope
 """
 
 import sys
-from contextlib import redirect_stdout
 
 from botwired import Memory
 from botwired.crewai import memory_tools
 from crewai import Agent
+from crewai.events.utils.console_formatter import set_suppress_console_output
 
 from model import Model
+
+
+set_suppress_console_output(True)  # no panels: the answers alone
 
 
 def main(messages: list[str]) -> None:
@@ -27,9 +30,7 @@ def main(messages: list[str]) -> None:
             llm=Model(model="stand-in"),
         )
         for message in messages:
-            with redirect_stdout(sys.stderr):  # CrewAI shows there what it does
-                answer = agent.kickoff(message)
-            print(answer.raw)
+            print(agent.kickoff(message).raw)
 
 
 main(sys.argv[1:])

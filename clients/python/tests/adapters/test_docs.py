@@ -1,0 +1,32 @@
+"""The Python blocks of docs/frameworks.md do what the page says."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from conftest import Server
+
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "frameworks.md"
+SECTIONS = re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+BLOCKS = {title: re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL) for title, text in SECTIONS}
+
+
+def is_installed(block: str) -> bool:
+    """CrewAI is in an environment of its own, and the others are not there."""
+    modules = re.findall(r"^(?:from|import) (\w+)", block, re.MULTILINE)
+    return all(find_spec(module) for module in modules)
+
+
+def test_each_framework_has_an_example() -> None:
+    assert {title for title, blocks in BLOCKS.items() if not blocks} == set()
+
+
+@pytest.mark.parametrize("title", [title for title, blocks in BLOCKS.items() if all(map(is_installed, blocks))])
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # an example closes nothing
+def test_example(title: str, daemon: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BOTWIRE_URL", daemon.url)
+    for block in BLOCKS[title]:
+        exec(compile(block, f"docs/frameworks.md, {title}", "exec"), {"__name__": title})
