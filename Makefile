@@ -236,6 +236,10 @@ shells: build ## Complete command lines in bash, zsh and fish, with Tab
 openapi: build ## Fuzz the daemon by its own OpenAPI document, and hold each answer against it
 	proof/openapi/run
 
+.PHONY: mcp
+mcp: build ## Have the MCP clients and conformance tests of others use the daemon
+	proof/mcp/run
+
 # PAGE are words of the scenarios' names: only those run.
 .PHONY: page
 page: build ## Drive the dashboard in headless Chromium; screenshots in bin/page

@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	e2eClient   = regexp.MustCompile(`(?m)^    Client\("([a-z0-9-]+)", ".*", "([a-z.]+)"[,)]`)
+	e2eClient   = regexp.MustCompile(`(?m)^    Client\("([a-z0-9-]+)", "[^"]*", "([a-z.]+)"[,)]`)
 	exampleLink = regexp.MustCompile(`\]\(\.\./examples/([a-z0-9-]+)\)`)
 )
 
