@@ -15,7 +15,7 @@ import (
 func programTexts(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
-	for _, folder := range []string{"cmd/botwired", "config", "internal", "journal", "proxy", "upstream"} {
+	for _, folder := range []string{"cmd/botwired", "config", "internal", "journal", "mcp", "proxy", "upstream"} {
 		err := filepath.WalkDir(filepath.Join(root, filepath.FromSlash(folder)), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err

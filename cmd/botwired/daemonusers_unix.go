@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// usersFile is what every "botwired run" holds a shared lock on while it uses the daemon
-	// of a data directory. A daemon that one of them has started ends when it gets the lock
+	// usersFile is what every "botwired run" and "botwired mcp" holds a shared lock on while it
+	// uses the daemon of a data directory. A daemon that one of them has started ends when it gets the lock
 	// for itself. At the end, that daemon writes into the file what it has drained.
 	usersFile = "run.lock"
-	// startFile is locked by the one "botwired run" that starts a daemon.
+	// startFile is locked by the one command that starts a daemon, and then by that daemon.
 	startFile = "run.start.lock"
 	// usersCheck is the pause between two looks of a daemon at whether it has users.
 	usersCheck = 100 * time.Millisecond
@@ -90,8 +90,8 @@ func (l *fileLock) left() (result drained, ok bool) {
 	return result, err == nil && json.Unmarshal(text, &result) == nil
 }
 
-// untilUnused ends the returned context, and so the daemon, when no "botwired run" uses the
-// data directory any more. report leaves behind what the daemon has drained.
+// untilUnused ends the returned context, and so the daemon, when no command uses the data
+// directory any more. report leaves behind what the daemon has drained.
 func untilUnused(ctx context.Context, dataDir string, logger *slog.Logger) (
 	_ context.Context, report func(upstream.FlushResult), stop func() error, err error,
 ) {
@@ -111,7 +111,7 @@ func untilUnused(ctx context.Context, dataDir string, logger *slog.Logger) (
 	}()
 	report = func(r upstream.FlushResult) {
 		if err := users.leave(drained(r)); err != nil {
-			logger.Warn("botwired run will not know what is still pending", "error", err)
+			logger.Warn("the command that ends this daemon will not know what is still pending", "error", err)
 		}
 	}
 	return ctx, report, func() error { cancel(); <-done; return users.close() }, nil
@@ -129,12 +129,12 @@ func (l *fileLock) awaitNone(ctx context.Context, logger *slog.Logger) {
 		}
 		alone, err := l.try(syscall.LOCK_EX)
 		if err != nil {
-			logger.Error("nobody knows whether a botwired run still uses the daemon: it goes on until SIGTERM", "error", err)
+			logger.Error("nobody knows whether a command still uses the daemon: it goes on until SIGTERM", "error", err)
 			<-ctx.Done()
 			return
 		}
 		if alone {
-			logger.Info("no botwired run uses the daemon any more")
+			logger.Info("no botwired run or botwired mcp uses the daemon any more")
 			return
 		}
 	}

@@ -103,7 +103,7 @@ func serveMCP(ctx context.Context, p *process, settings *settingFlags, options m
 	fail(nil)
 	<-attached
 	server.Close()
-	link.transport.CloseIdleConnections()
+	link.close()
 	if said, _ := use.endAlone(context.WithoutCancel(ctx)); said != "" {
 		logger.Warn(said)
 	}

@@ -64,12 +64,22 @@ func (l *daemonLink) attached(ctx context.Context) (int, error) {
 }
 
 // lost notes that the daemon of an attachment does not answer.
-func (l *daemonLink) lost(number int) {
-	l.turn <- struct{}{}
+func (l *daemonLink) lost(ctx context.Context, number int) {
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
 	if l.number == number {
 		l.up = false
 	}
 	<-l.turn
+}
+
+// close has all requests wait from here on: none starts a daemon again.
+func (l *daemonLink) close() {
+	l.turn <- struct{}{}
+	l.transport.CloseIdleConnections()
 }
 
 // RoundTrip is that of [http.RoundTripper].
@@ -90,7 +100,7 @@ func (l *daemonLink) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err == nil && !notReady || req.Context().Err() != nil {
 			return resp, err
 		}
-		l.lost(number)
+		l.lost(patience, number)
 		if !notReady && req.Method != http.MethodGet && !isUnsent(err) {
 			return nil, err
 		}

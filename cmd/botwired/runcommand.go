@@ -23,8 +23,8 @@ const (
 	exitSignal   = 128 // and the signal's number, for a command that a signal ended
 )
 
-// runLog is the log of the daemon that "botwired run" has started last, in the data
-// directory. Each start begins it anew.
+// runLog is the log of the daemon that "botwired run" or "botwired mcp" has started last, in the
+// data directory. Each start begins it anew.
 const runLog = "run.log"
 
 // exitStatus ends the process with the exit code of a command. err may be nil.
@@ -52,7 +52,7 @@ func newRunCommand(p *process, settings *settingFlags) *cobra.Command {
 			"its own flags and settings, whose log is the file run.log in data_dir. When the command has ended, run\n" +
 			"has that daemon flush for up to flush.drain_timeout, and says what is still pending: it stays on the\n" +
 			"disk, and goes to BotWire with the next start. A daemon that was there before goes on, and so does one that\n" +
-			"another botwired run with the same data_dir uses: it ends after the last of them.\n\n" +
+			"another botwired run or botwired mcp with the same data_dir uses: it ends after the last of them.\n\n" +
 			"Signals are passed on to the command. The exit code is the command's: 128 and the number of the signal\n" +
 			"that has ended it, 127 if there is no such command, 126 if it cannot be run.",
 		Example: "  botwired run -- python agent.py\n" +

@@ -27,7 +27,7 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// unusedFlag is the flag of "botwired serve" by which "botwired run" starts it.
+// unusedFlag is the flag of "botwired serve" by which "botwired run" and "botwired mcp" start it.
 const unusedFlag = "until-unused"
 
 // callersGrace is how long, when the daemon stops, the requests under way may take to end
@@ -61,7 +61,7 @@ func newServeCommand(p *process, settings *settingFlags) *cobra.Command {
 		Args: noArguments,
 	}
 	settings.takes(cmd, allSettings()...)
-	unused := cmd.Flags().Bool(unusedFlag, false, "end when no botwired run uses the daemon any more")
+	unused := cmd.Flags().Bool(unusedFlag, false, "end when no botwired run or botwired mcp uses the daemon any more")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return serve(cmd.Context(), settings.loadWithSocket, *unused, p)
 	}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// linkTest is a daemon that fails as real ones do, and a link to it.
+type linkTest struct {
+	t      *testing.T
+	asked  atomic.Int32 // requests other than the link's own
+	fail   atomic.Int32 // how many of them fail
+	cut    bool         // a failure is a cut connection, and else a daemon that is not ready
+	first  func()       // is called at the first request, if not nil
+	client *http.Client
+}
+
+func newLinkTest(t *testing.T, cut bool, failures int32) *linkTest {
+	l := &linkTest{t: t, cut: cut}
+	l.fail.Store(failures)
+	server := httptest.NewServer(l)
+	t.Cleanup(server.Close)
+	p := &process{stderr: io.Discard, environ: []string{"HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir()}}
+	listen := strings.TrimPrefix(server.URL, "http://")
+	use, err := newAttachment(p, "botwired mcp", &settingFlags{process: p, values: map[string]string{"listen": listen, "data_dir": t.TempDir()}})
+	no(t, err)
+	link := newDaemonLink(use)
+	t.Cleanup(link.close)
+	l.client = &http.Client{Transport: link}
+	return l
+}
+
+func (l *linkTest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/_botwired/readyz", "/_botwired/status":
+		fmt.Fprint(w, `{"version":"1","pending":0,"upstream":{"url":"x","state":"up"}}`)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil || string(body) != "the body" && r.Method != http.MethodGet {
+		l.t.Errorf("the body is %q, %v", body, err)
+	}
+	if l.asked.Add(1) == 1 && l.first != nil {
+		l.first()
+	}
+	switch {
+	case l.fail.Add(-1) < 0:
+	case l.cut:
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			err = conn.Close()
+		}
+		if err != nil {
+			l.t.Error(err)
+		}
+	default:
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprint(w, `{"detail":"`+notReady+`botwired is opening its journal"}`)
+	}
+}
+
+func (l *linkTest) ask(method string) (int, error) {
+	l.t.Helper()
+	req, err := http.NewRequestWithContext(l.t.Context(), method, "http://daemon/x", strings.NewReader("the body"))
+	no(l.t, err)
+	resp, err := l.client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	return resp.StatusCode, resp.Body.Close()
+}
+
+// A connection that is cut behind a write leaves nobody knowing: the link does not write again. It
+// reads again.
+func TestLinkWritesOnce(t *testing.T) {
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
+		l := newLinkTest(t, true, 1)
+		if _, err := l.ask(method); err == nil || l.asked.Load() != 1 {
+			t.Errorf("%s: asked %d times, %v", method, l.asked.Load(), err)
+		}
+	}
+	l := newLinkTest(t, true, 2)
+	if status, err := l.ask(http.MethodGet); status != http.StatusOK || l.asked.Load() != 3 {
+		t.Errorf("a read: status %d, asked %d times, %v", status, l.asked.Load(), err)
+	}
+}
+
+// A daemon that is opening its journal has taken nothing: the link sends everything again.
+func TestLinkWaitsForTheJournal(t *testing.T) {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut} {
+		l := newLinkTest(t, false, 2)
+		if status, err := l.ask(method); status != http.StatusOK || l.asked.Load() != 3 {
+			t.Errorf("%s: status %d, asked %d times, %v", method, status, l.asked.Load(), err)
+		}
+	}
+}
+
+// A request whose caller gives up ends, and says why.
+func TestLinkEndsWithItsRequest(t *testing.T) {
+	l := newLinkTest(t, false, 1<<30)
+	ctx, cancel := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://daemon/x", http.NoBody)
+	no(t, err)
+	l.first = cancel
+	if _, err := l.client.Do(req); err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
+		t.Error(err)
+	}
+}
