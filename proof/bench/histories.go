@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // histories holds a conversation with each adapter that keeps one, and counts what that costs
@@ -32,23 +34,19 @@ func histories(ctx context.Context, args []string) (err error) {
 	r := &historiesReport{Machine: thisMachine(ctx, o.dir), Options: o.historiesSettings}
 	progress := newProgress(os.Stderr)
 	defer progress.end()
-	for _, name := range o.adapters {
-		row := &historyRow{Name: name}
-		for _, run := range []struct {
-			what string
-			of   *kept
-			how  holding
-		}{
-			{"directly", &row.Direct, holding{}},
-			{"through botwired", &row.Through, holding{through: true}},
-			{"through botwired, with thought", &row.Thinking, holding{through: true, think: o.Think}},
-		} {
-			progress.show("%s: %s", name, run.what)
-			if err := run.of.hold(ctx, l, o, name, run.how); err != nil {
-				return fmt.Errorf("%s, %s: %w", name, run.what, err)
-			}
+	progress.show("agents that think")
+	if r.Rows, err = thinking(ctx, l, o); err != nil {
+		return err
+	}
+	for _, row := range r.Rows {
+		progress.show("%s: directly", row.Name)
+		if err := row.Direct.hold(ctx, l, o, row.Name, holding{}); err != nil {
+			return fmt.Errorf("%s, directly: %w", row.Name, err)
 		}
-		r.Rows = append(r.Rows, row)
+		progress.show("%s: through botwired", row.Name)
+		if err := row.Through.hold(ctx, l, o, row.Name, holding{through: true}); err != nil {
+			return fmt.Errorf("%s, through botwired: %w", row.Name, err)
+		}
 	}
 	progress.end()
 	if err := r.print(os.Stdout); err != nil {
@@ -58,6 +56,23 @@ func histories(ctx context.Context, args []string) (err error) {
 		err = r.writeInto(o.page)
 	}
 	return errors.Join(err, writeJSON(o.json, r))
+}
+
+// thinking has all adapters hold the conversation with thought at once: only its writes count.
+func thinking(ctx context.Context, l *lab, o *historiesOptions) ([]*historyRow, error) {
+	rows := make([]*historyRow, len(o.adapters))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, name := range o.adapters {
+		row := &historyRow{Name: name}
+		rows[i] = row
+		group.Go(func() error {
+			if err := row.Thinking.hold(ctx, l, o, name, holding{through: true, think: o.Think}); err != nil {
+				return fmt.Errorf("%s, through botwired, with thought: %w", name, err)
+			}
+			return nil
+		})
+	}
+	return rows, group.Wait()
 }
 
 // historiesSettings are the settings that the figures depend on.

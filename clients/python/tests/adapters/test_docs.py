@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import asyncio
+import inspect
 import re
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,4 +32,7 @@ def test_each_framework_has_an_example() -> None:
 def test_example(title: str, daemon: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BOTWIRE_URL", daemon.url)
     for block in BLOCKS[title]:
-        exec(compile(block, f"docs/frameworks.md, {title}", "exec"), {"__name__": title})
+        code = compile(block, f"docs/frameworks.md, {title}", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        result = eval(code, {"__name__": title})
+        if inspect.iscoroutine(result):
+            asyncio.run(result)
