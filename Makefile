@@ -217,9 +217,10 @@ manifests: build $(TOOLS)/manifests ## Check the files in deploy/ for containers
 $(TOOLS)/manifests: $(wildcard tools/manifests/*)
 	cd tools/manifests && $(GO) build -o ../../$@ .
 
+# CLIENT are words of the client's name and the case's, such as "langchain outage": only those run.
 .PHONY: e2e
-e2e: ## Run BotWire's own clients, Python and Node, against the daemon
-	proof/e2e/run
+e2e: ## Run BotWire's own clients and all examples against the daemon, amid outages and kills
+	proof/e2e/run $(CLIENT)
 
 # PYTEST are further arguments of the tests, such as "-k restart".
 .PHONY: node
@@ -322,4 +323,4 @@ $(ACTIONLINT): tools/actionlint/go.mod
 
 .PHONY: clean
 clean: ## Remove the builds, and the data of make run
-	rm -rf bin $(RUN_DIR) .venv .e2e clients/python/.venv* proof/page/node_modules
+	rm -rf bin $(RUN_DIR) .venv .e2e clients/python/.venv* proof/page/node_modules proof/e2e/node_modules examples/*/node_modules

@@ -85,7 +85,7 @@ var (
 	metric      = regexp.MustCompile(`\bbotwired_[a-z_]+`)
 	surfacePath = regexp.MustCompile(`/_botwired(?:/([a-zA-Z0-9_./{}-]*))?`)
 	histogram   = regexp.MustCompile(`_(bucket|sum|count)$`)
-	filePath    = regexp.MustCompile(`^(docs|deploy|proof|cmd|internal|proxy|upstream|journal|\.github|\.ci)/[\w./-]+$`)
+	filePath    = regexp.MustCompile(`^(docs|deploy|examples|proof|cmd|internal|proxy|upstream|journal|\.github|\.ci)/[\w./-]+$`)
 	simple      = regexp.MustCompile(`\|\||&&|[|<>();]|\$\(`)
 	shellWord   = regexp.MustCompile(`(?:'[^']*'|"[^"]*"|[^\s'"]+)+`)
 )

@@ -1,0 +1,56 @@
+/** Values under the keys of one namespace, by fetch. */
+export class Memory {
+  #base;
+  #headers = {};
+  #patience;
+
+  /** A URL such as http://x:TOKEN@host:2689 has a token. Patience is how long a call tries again, in milliseconds. */
+  constructor(namespace, { url = process.env.BOTWIRE_URL ?? "http://127.0.0.1:2689", patience = 30_000 } = {}) {
+    const { origin, password } = new URL(url);
+    this.#base = `${origin}/memory/${namespace}`;
+    this.#patience = patience;
+    if (password) this.#headers.authorization = `Bearer ${decodeURIComponent(password)}`;
+  }
+
+  /** The value of a key, undefined if there is none. */
+  async get(key) {
+    return (await this.#read(key)).value;
+  }
+
+  /** Changes a value to change(value). Of several agents at once, none overwrites what another has written. */
+  async update(key, change) {
+    for (;;) {
+      const { value, tag } = await this.#read(key);
+      const condition = tag ? { "if-match": tag } : value === undefined ? { "if-none-match": "*" } : {};
+      const body = JSON.stringify({ value: JSON.stringify(change(value)) });
+      const answer = await this.#ask("PUT", key, { ...condition, "content-type": "application/json" }, body);
+      if (answer.ok) return;
+      if (answer.status !== 412) throw await refusal(answer); // 412: another agent was faster
+    }
+  }
+
+  async #read(key) {
+    const answer = await this.#ask("GET", key);
+    if (answer.status === 404) return {};
+    if (!answer.ok) throw await refusal(answer);
+    return { value: JSON.parse((await answer.json()).value), tag: answer.headers.get("etag") };
+  }
+
+  /** Tries again while the daemon restarts, or while it can answer nobody. */
+  async #ask(method, key, headers = {}, body = undefined) {
+    const deadline = Date.now() + this.#patience;
+    for (let pause = 50; ; pause = Math.min(2 * pause, 1000)) {
+      try {
+        const answer = await fetch(`${this.#base}/${key}`, { method, headers: { ...this.#headers, ...headers }, body });
+        if (answer.status !== 503 || Date.now() > deadline) return answer;
+      } catch (error) {
+        if (Date.now() > deadline) throw error;
+      }
+      await new Promise((resolve) => setTimeout(resolve, pause));
+    }
+  }
+}
+
+async function refusal(answer) {
+  return new Error(`botwired answers ${answer.status}: ${(await answer.json()).detail}`);
+}

@@ -1,0 +1,8 @@
+"""What make e2e is made of: the clients, the servers between which they stand, and the books."""
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent.parent
+HERE = ROOT / "proof" / "e2e"
+BINARY = ROOT / "bin" / "botwired"
+EXAMPLES = ROOT / "examples"
+KEPT = ROOT / ".e2e"  # logs and databases of failed cases
