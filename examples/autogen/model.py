@@ -5,7 +5,15 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from autogen_core import FunctionCall
-from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage, ModelInfo, RequestUsage, SystemMessage, UserMessage
+from autogen_core.models import (
+    ChatCompletionClient,
+    CreateResult,
+    LLMMessage,
+    ModelInfo,
+    RequestUsage,
+    SystemMessage,
+    UserMessage,
+)
 
 NOTHING = RequestUsage(prompt_tokens=0, completion_tokens=0)
 
@@ -21,7 +29,9 @@ class Model(ChatCompletionClient):
         facts = "; ".join(line.removeprefix("- ") for line in lines if line.startswith("- "))
         return CreateResult(finish_reason="stop", content=f"I remember: {facts}", usage=NOTHING, cached=False)
 
-    async def create_stream(self, messages: Sequence[LLMMessage], **more: Any) -> AsyncGenerator[str | CreateResult, None]:
+    async def create_stream(
+        self, messages: Sequence[LLMMessage], **more: Any
+    ) -> AsyncGenerator[str | CreateResult, None]:
         yield await self.create(messages, **more)
 
     async def close(self) -> None:

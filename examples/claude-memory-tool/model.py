@@ -72,7 +72,12 @@ def shown(result: dict[str, Any]) -> str:
 
 
 def command(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"type": "tool_use", "id": f"toolu_{uuid.uuid4().hex}", "name": "memory", "input": {"command": name, **arguments}}
+    return {
+        "type": "tool_use",
+        "id": f"toolu_{uuid.uuid4().hex}",
+        "name": "memory",
+        "input": {"command": name, **arguments},
+    }
 
 
 def text(answer: str) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from crewai.events.utils.console_formatter import set_suppress_console_output
 
 from model import Model
 
-
 set_suppress_console_output(True)  # no panels: the answers alone
 
 

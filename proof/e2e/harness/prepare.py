@@ -44,7 +44,8 @@ def virtual_environment(name, clients):
         return
     environment = {**os.environ, "VIRTUAL_ENV": str(directory)}
     command(uv(), "venv", "--quiet", "--clear", "--python", sys.executable, directory)
-    command(uv(), "pip", "install", "--quiet", "--compile-bytecode", "--constraint", lock, "--editable", PACKAGE, *_flagged(requirements), env=environment)
+    command(uv(), "pip", "install", "--quiet", "--compile-bytecode", "--constraint", lock, "--editable", PACKAGE, *_flagged(requirements),
+            env=environment)
     installed = subprocess.run([uv(), "pip", "freeze", "--exclude-editable"], env=environment, capture_output=True, text=True, check=True).stdout
     locked = {line.partition(" ;")[0] for line in lock.read_text().splitlines()}
     if unlocked := sorted(set(installed.split()) - locked):
