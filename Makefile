@@ -168,6 +168,13 @@ conversation: build ## Hold a conversation directly and through botwired, and dr
 	@proof/venv .venv proof/e2e/requirements.txt
 	@bin/bench conversation -python .venv/bin/python $(CONVERSATION)
 
+# HISTORIES are the flags, such as -only langchain,openai-agents or -messages 50.
+.PHONY: histories
+histories: build ## Hold a conversation with each history adapter, and write docs/performance.md's table
+	@$(GO) build -o bin/bench ./proof/bench
+	@proof/venv clients/python/.venv-frameworks clients/python/tests/adapters/frameworks.txt
+	@bin/bench histories -python clients/python/.venv-frameworks/bin/python -page docs/performance.md $(HISTORIES)
+
 # With BASE, a commit, it runs both in turns and compares them.
 .PHONY: microbench
 microbench: $(BENCHSTAT) ## Run the packages' benchmarks ROUNDS times; BASE=main compares with it

@@ -85,8 +85,8 @@ type historiesSettings struct {
 
 type historiesOptions struct {
 	historiesSettings
-	program, dir, json, page, python, scripts string
-	adapters                                  []string // names of scripts
+	program, dir, json, page, python, scripts, packages string
+	adapters                                            []string // names of scripts
 }
 
 func parseHistoriesOptions(args []string) (*historiesOptions, error) {
@@ -96,7 +96,8 @@ func parseHistoriesOptions(args []string) (*historiesOptions, error) {
 	flags.DurationVar(&o.Latency, "latency", 50*time.Millisecond, "how far away the memory service is")
 	flags.DurationVar(&o.Think, "think", 250*time.Millisecond, "how long an agent thinks between two messages, where it does")
 	flags.IntVar(&o.Quota, "quota", 1000, "how many writes a day the service takes")
-	flags.StringVar(&o.python, "python", "python3", "a Python that has the adapters and their frameworks")
+	flags.StringVar(&o.python, "python", "python3", "a Python that has the frameworks")
+	flags.StringVar(&o.packages, "packages", "clients/python/src", "folder of the Python package with the adapters")
 	flags.StringVar(&o.scripts, "scripts", "proof/bench/histories", "folder of the adapters' scripts")
 	only := flags.String("only", "", "names of adapters, with commas; without it, all")
 	flags.StringVar(&o.program, "program", "bin/botwired", "the botwired to measure")

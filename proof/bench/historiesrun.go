@@ -89,7 +89,7 @@ func (o *historiesOptions) verify(ctx context.Context, name, service string) err
 func (o *historiesOptions) script(ctx context.Context, name, address string, messages int, think time.Duration) (*historyAnswer, error) {
 	file := filepath.Join(o.scripts, name+".py")
 	cmd := exec.CommandContext(ctx, o.python, file, strconv.Itoa(messages), fmt.Sprint(think.Seconds()))
-	cmd.Env = []string{"BOTWIRE_URL=http://" + address, "PATH=" + os.Getenv("PATH"), "PYTHONDONTWRITEBYTECODE=1"}
+	cmd.Env = []string{"BOTWIRE_URL=http://" + address, "PATH=" + os.Getenv("PATH"), "PYTHONPATH=" + o.packages}
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
 	out, err := cmd.Output()

@@ -73,6 +73,14 @@ func TestQuickRuns(t *testing.T) {
 		checkGrowth(t, file)
 		wantXML(t, plot)
 	})
+	t.Run("histories", func(t *testing.T) {
+		file, page := filepath.Join(dir, "histories.json"), filepath.Join(dir, "page.md")
+		if err := os.WriteFile(page, []byte("before\n"+historiesBegin+"an older table\n"+historiesEnd+"\nafter\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		run(t, "histories", "-json", file, "-page", page, "-scripts", "testdata/histories")
+		checkHistories(t, file, page)
+	})
 	t.Run("conversation", func(t *testing.T) {
 		file, plot := filepath.Join(dir, "conversation.json"), filepath.Join(dir, "conversation.svg")
 		table := run(t, "conversation", "-json", file, "-svg", plot)
@@ -84,6 +92,34 @@ func TestQuickRuns(t *testing.T) {
 		}
 		wantXML(t, plot)
 	})
+}
+
+// checkHistories wants botwired to have sent no more than the service got without it, and the page to have the table.
+func checkHistories(t *testing.T, file, page string) {
+	t.Helper()
+	var r historiesReport
+	readJSON(t, file, &r)
+	if len(r.Rows) != 1 {
+		t.Fatalf("%d adapters, want 1", len(r.Rows))
+	}
+	row := r.Rows[0]
+	if row.Direct.Writes != r.Options.Messages || row.Direct.Bytes <= 0 || row.Direct.Wall <= 0 {
+		t.Errorf("directly: %+v", row.Direct)
+	}
+	for _, k := range []kept{row.Through, row.Thinking} {
+		if k.Writes < 1 || k.Writes > row.Direct.Writes || k.Bytes > row.Direct.Bytes {
+			t.Errorf("through botwired: %+v, directly: %+v", k, row.Direct)
+		}
+	}
+	content := readFile(page)
+	if !strings.HasPrefix(content, "before\n"+historiesBegin+"| 10 messages |") || !strings.HasSuffix(content, "before.\n"+historiesEnd+"\nafter\n") {
+		t.Errorf("the page is\n%s", content)
+	}
+	for line := range strings.Lines(content) {
+		if len(line) > 121 && !strings.HasPrefix(line, "|") {
+			t.Errorf("a line of %d bytes: %s", len(line), line)
+		}
+	}
 }
 
 // wantConversation wants the outage to cost messages without botwired, and none with it.

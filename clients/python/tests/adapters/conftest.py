@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import json
 import os
-import re
 import signal
 import subprocess
 import threading
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,22 +20,6 @@ os.environ.update(CREWAI_DISABLE_TELEMETRY="true", OTEL_SDK_DISABLED="true", CRE
 
 BINARY = Path(os.environ.get("BOTWIRED_BINARY", Path(__file__).resolve().parents[4] / "bin" / "botwired"))
 START_LIMIT = 30  # seconds
-
-
-PAGE = Path(__file__).resolve().parents[4] / "docs" / "frameworks.md"
-
-
-async def follow(section: str, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the Python blocks of a section of docs/frameworks.md, in their order."""
-    monkeypatch.setenv("BOTWIRE_URL", server.url)
-    _, _, rest = PAGE.read_text().partition(f"\n## {section}\n")
-    blocks = re.findall(r"^```python\n(.*?)^```$", rest.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
-    assert blocks, f"the page has no Python in a section {section!r}"
-    names: dict[str, Any] = {}
-    for block in blocks:
-        result = eval(compile(block, f"{PAGE.name}, {section}", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
-        if inspect.isawaitable(result):
-            await result
 
 
 class Server:

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Server, follow
 from crewai import Agent, BaseLLM, Crew, Task
 from crewai.tools import BaseTool
 from pydantic import Field
@@ -105,7 +103,3 @@ def test_a_crew_uses_the_tools(memory: Memory, tmp_path: Path, monkeypatch: pyte
     assert "Lisbon" in model.seen[2]
     assert "Observation: Porto" in model.seen[4], "the second answer to the same question is no cached one"
     assert crew.copy().agents[0].tools[0].memory is not None
-
-
-async def test_the_pages_example_works(own_daemon: Callable[[], Server], monkeypatch: pytest.MonkeyPatch) -> None:
-    await follow("CrewAI", own_daemon(), monkeypatch)

@@ -2,12 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import pytest
-from conftest import Server, follow
+from conftest import Server
 from llama_index.core import Document, SummaryIndex, load_index_from_storage
 from llama_index.core.llms import ChatMessage, ImageBlock, TextBlock
 from llama_index.core.memory import ChatMemoryBuffer
@@ -155,7 +153,3 @@ def test_stores_share_a_namespace(memory: Memory) -> None:
     values.put("chats", {"a": "b" * 200_000})
     assert chats.get_keys() == ["data"]
     assert list(values.get_all()) == ["chats"]
-
-
-async def test_the_pages_example_works(own_daemon: Callable[[], Server], monkeypatch: pytest.MonkeyPatch) -> None:
-    await follow("LlamaIndex", own_daemon(), monkeypatch)

@@ -2,14 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
 from typing import Any
 
-import pytest
 from agents import Agent, Runner, SessionSettings, SQLiteSession
 from agents.memory import OpenAIResponsesCompactionSession, Session
 from agents.testing import ScriptedModel
-from conftest import Server, follow
+from conftest import Server
 from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
 from botwired import AsyncMemory
@@ -98,7 +96,3 @@ async def test_sessions_of_several_processes_lose_nothing(daemon: Server, namesp
         await asyncio.gather(*(s.add_items([user(f"{n}.{i}")]) for n, s in enumerate(sessions) for i in range(10)))
         found = {item["content"] for item in await sessions[0].get_items()}
         assert found == {f"{n}.{i}" for n in range(4) for i in range(10)}
-
-
-async def test_the_pages_example_works(own_daemon: Callable[[], Server], monkeypatch: pytest.MonkeyPatch) -> None:
-    await follow("OpenAI Agents", own_daemon(), monkeypatch)

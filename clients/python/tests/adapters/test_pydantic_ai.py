@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from conftest import Server, follow
+from conftest import Server
 from pydantic_ai import Agent, BinaryContent, DeferredToolRequests
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.conversation_store import ConversationConflict, ConversationStore, InMemoryConversationStore
@@ -207,7 +206,3 @@ async def test_a_foreign_value_is_left_as_it_is(async_memory: AsyncMemory) -> No
 def test_a_segment_has_a_length(async_memory: AsyncMemory) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         MemoryConversationStore(async_memory, segment_chars=0)
-
-
-async def test_the_pages_example_works(own_daemon: Callable[[], Server], monkeypatch: pytest.MonkeyPatch) -> None:
-    await follow("Pydantic AI", own_daemon(), monkeypatch)
