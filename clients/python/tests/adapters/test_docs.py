@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import gc
 import inspect
 import re
 from importlib.util import find_spec
@@ -34,3 +35,5 @@ def test_example(title: str, daemon: Server, monkeypatch: pytest.MonkeyPatch) ->
         result = eval(code, {"__name__": title})
         if inspect.iscoroutine(result):
             asyncio.run(result)
+    del result
+    gc.collect()  # here, where what is not closed is no failure
