@@ -35,7 +35,7 @@ from botwired._port import Blocking, Native, Port, complete, seen
 from botwired.errors import Conflict, Error
 
 # SEGMENT_CHARS is how long a head grows. A longer one costs more bytes, a shorter one more writes: 200 messages of
-# LangChain's through botwired cost 7 writes upstream and 57 kB with 8,000, 3 and 73 kB with 32,000, and 2 and 99 kB with
+# LangChain's through botwired cost 7 writes upstream and 57 kB with 8,000, 3 and 73 kB with 32,000, 2 and 99 kB with
 # 60,000. ("bench histories" with the script langchain measures it.)
 SEGMENT_CHARS = 32_000
 
