@@ -29,7 +29,7 @@ def _folders() -> list[str]:
     user_scheme = sysconfig.get_preferred_scheme("user")
     scripts = "Scripts" if sys.platform == "win32" else "bin"
     folders = [sysconfig.get_path("scripts"), sysconfig.get_path("scripts", user_scheme), str(package.parent / scripts)]
-    if len(package.parents) > 3:
+    if package.parent.name in ("site-packages", "dist-packages"):
         folders.append(str(package.parents[3] / scripts))
     return list(dict.fromkeys(folders))
 

@@ -8,8 +8,6 @@ import inspect
 import re
 from importlib.util import find_spec
 from pathlib import Path
-from types import CodeType
-from typing import Any
 
 import pytest
 from conftest import Server
@@ -20,27 +18,19 @@ BLOCKS = {title: re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.D
 
 
 # CrewAI is in an environment of its own, and the others are not there.
-HERE = ["CrewAI"] if find_spec("crewai") else [title for title in BLOCKS if title != "CrewAI"]
+TITLES = [title for title in BLOCKS if (title == "CrewAI") == bool(find_spec("crewai"))]
 
 
 def test_each_framework_has_an_example() -> None:
     assert {title for title, blocks in BLOCKS.items() if not blocks} == set()
 
 
-@pytest.mark.parametrize("title", HERE)
+@pytest.mark.parametrize("title", TITLES)
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # an example closes nothing
 def test_example(title: str, daemon: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BOTWIRE_URL", daemon.url)
     for block in BLOCKS[title]:
-        names: dict[str, Any] = {"__name__": title}
         code = compile(block, f"docs/frameworks.md, {title}", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        if code.co_flags & inspect.CO_COROUTINE:
-            asyncio.run(follow(code, names))
-        else:
-            exec(code, names)
-
-
-async def follow(code: CodeType, names: dict[str, Any]) -> None:
-    """Run an example that awaits, as a function of the reader's program would."""
-    await eval(code, names)
-    await names["memory"].close()
+        result = eval(code, {"__name__": title})
+        if inspect.iscoroutine(result):
+            asyncio.run(result)
