@@ -74,10 +74,7 @@ func TestQuickRuns(t *testing.T) {
 		wantXML(t, plot)
 	})
 	t.Run("histories", func(t *testing.T) {
-		file, page := filepath.Join(dir, "histories.json"), filepath.Join(dir, "page.md")
-		if err := os.WriteFile(page, []byte("before\n"+historiesBegin+"an older table\n"+historiesEnd+"\nafter\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		file, page := filepath.Join(dir, "histories.json"), pageForHistories(t)
 		run(t, "histories", "-json", file, "-page", page, "-scripts", "testdata/histories")
 		checkHistories(t, file, page)
 	})
@@ -92,6 +89,16 @@ func TestQuickRuns(t *testing.T) {
 		}
 		wantXML(t, plot)
 	})
+}
+
+// pageForHistories returns a page with an older table.
+func pageForHistories(t *testing.T) string {
+	t.Helper()
+	page := filepath.Join(t.TempDir(), "page.md")
+	if err := os.WriteFile(page, []byte("before\n"+historiesBegin+"an older table\n"+historiesEnd+"\nafter\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return page
 }
 
 // checkHistories wants botwired to have sent no more than the service got without it, and the page to have the table.
