@@ -73,11 +73,7 @@ func TestQuickRuns(t *testing.T) {
 		checkGrowth(t, file)
 		wantXML(t, plot)
 	})
-	t.Run("histories", func(t *testing.T) {
-		file, page := filepath.Join(dir, "histories.json"), pageForHistories(t)
-		run(t, "histories", "-json", file, "-page", page, "-scripts", "testdata/histories")
-		checkHistories(t, file, page)
-	})
+	t.Run("histories", func(t *testing.T) { checkHistories(t, run) })
 	t.Run("conversation", func(t *testing.T) {
 		file, plot := filepath.Join(dir, "conversation.json"), filepath.Join(dir, "conversation.svg")
 		table := run(t, "conversation", "-json", file, "-svg", plot)
@@ -102,8 +98,10 @@ func pageForHistories(t *testing.T) string {
 }
 
 // checkHistories wants botwired to have sent no more than the service got without it, and the page to have the table.
-func checkHistories(t *testing.T, file, page string) {
+func checkHistories(t *testing.T, run func(*testing.T, ...string) string) {
 	t.Helper()
+	file, page := filepath.Join(t.TempDir(), "histories.json"), pageForHistories(t)
+	run(t, "histories", "-json", file, "-page", page, "-scripts", "testdata/histories")
 	var r historiesReport
 	readJSON(t, file, &r)
 	if len(r.Rows) != 1 {
