@@ -73,14 +73,7 @@ func TestQuickRuns(t *testing.T) {
 		checkGrowth(t, file)
 		wantXML(t, plot)
 	})
-	t.Run("histories", func(t *testing.T) {
-		file, page := filepath.Join(dir, "histories.json"), filepath.Join(dir, "page.md")
-		if err := os.WriteFile(page, []byte("before\n"+historiesBegin+"an older table\n"+historiesEnd+"\nafter\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		run(t, "histories", "-json", file, "-page", page, "-scripts", "testdata/histories")
-		checkHistories(t, file, page)
-	})
+	t.Run("histories", func(t *testing.T) { checkHistories(t, run) })
 	t.Run("conversation", func(t *testing.T) {
 		file, plot := filepath.Join(dir, "conversation.json"), filepath.Join(dir, "conversation.svg")
 		table := run(t, "conversation", "-json", file, "-svg", plot)
@@ -94,9 +87,21 @@ func TestQuickRuns(t *testing.T) {
 	})
 }
 
-// checkHistories wants botwired to have sent no more than the service got without it, and the page to have the table.
-func checkHistories(t *testing.T, file, page string) {
+// pageForHistories returns a page with an older table.
+func pageForHistories(t *testing.T) string {
 	t.Helper()
+	page := filepath.Join(t.TempDir(), "page.md")
+	if err := os.WriteFile(page, []byte("before\n"+historiesBegin+"an older table\n"+historiesEnd+"\nafter\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return page
+}
+
+// checkHistories wants botwired to have sent no more than the service got without it, and the page to have the table.
+func checkHistories(t *testing.T, run func(*testing.T, ...string) string) {
+	t.Helper()
+	file, page := filepath.Join(t.TempDir(), "histories.json"), pageForHistories(t)
+	run(t, "histories", "-json", file, "-page", page, "-scripts", "testdata/histories")
 	var r historiesReport
 	readJSON(t, file, &r)
 	if len(r.Rows) != 1 {

@@ -15,8 +15,9 @@ import pytest
 
 from botwired import AsyncMemory, Memory
 
-# CrewAI would report its use, and ask about traces.
+# Without these, CrewAI reports its use, and the OpenAI Agents SDK its traces.
 os.environ.update(CREWAI_DISABLE_TELEMETRY="true", OTEL_SDK_DISABLED="true", CREWAI_TRACING_ENABLED="false")
+os.environ.update(OPENAI_AGENTS_DISABLE_TRACING="true")
 
 BINARY = Path(os.environ.get("BOTWIRED_BINARY", Path(__file__).resolve().parents[4] / "bin" / "botwired"))
 START_LIMIT = 30  # seconds

@@ -120,6 +120,15 @@ def test_a_chat_store_does_what_llama_indexs_own_does(memory: Memory) -> None:
     assert memory.list_keys() == [], "nothing stays of deleted chats"
 
 
+def test_a_chat_whose_messages_are_gone_can_be_deleted(memory: Memory) -> None:
+    store = MemoryChatStore(memory)
+    store.add_message("chat", ChatMessage(content="only"))
+    assert store.delete_last_message("chat") == ChatMessage(content="only")
+    assert store.get_keys() == ["chat"]
+    assert store.delete_messages("chat") is None
+    assert memory.list_keys() == []
+
+
 def test_a_chat_buffer_keeps_its_messages(memory: Memory) -> None:
     picture = ChatMessage(role="user", blocks=[TextBlock(text="what?"), ImageBlock(image=b"\x89PNG" * 40_000)])
     for number in range(3):

@@ -7,7 +7,12 @@ import pytest
 from conftest import Server
 from pydantic_ai import Agent, BinaryContent, DeferredToolRequests
 from pydantic_ai.conversation import Conversation
-from pydantic_ai.conversation_store import ConversationConflict, ConversationStore, InMemoryConversationStore
+from pydantic_ai.conversation_store import (
+    ConversationConflict,
+    ConversationEntry,
+    ConversationStore,
+    InMemoryConversationStore,
+)
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import (
     ModelMessage,
@@ -186,15 +191,24 @@ async def test_of_two_who_save_one_gets_a_conflict(daemon: Server, namespace: st
         await MemoryConversationStore(memory).save(Conversation(messages=[message("first")], conversation_id="both"))
         stores = [MemoryConversationStore(memory) for _ in range(2)]
         talks = [await store.load("both") for store in stores]
+        late = await stores[0].read_record("both")
+        assert late is not None
         for number, talk in enumerate(talks):
+            assert talk is not None
             talk.messages.append(message(f"of {number} " + "long " * 5_000))
-        await stores[1].save(talks[1])
+            if number == 1:
+                await stores[1].save(talk)
         with pytest.raises(ConversationConflict):
             await stores[0].save(talks[0])
+        entry = ConversationEntry(parent_id=late.head_id, message=talks[0].messages[1])
+        with pytest.raises(ConversationConflict):  # it has compared before the other one has written
+            await stores[0].write_record(
+                replace(late, head_id=entry.id, revision="new"), new_entries=[entry], expected_revision=late.revision
+            )
         there = await stores[0].load("both")
         assert there.messages == talks[1].messages
         await stores[0].delete("both")
-        assert await memory.list_keys() == [], "nor does anything stay of the save in conflict"
+        assert await memory.list_keys() == [], "nor does anything stay of the saves in conflict"
 
 
 async def test_a_foreign_value_is_left_as_it_is(async_memory: AsyncMemory) -> None:
