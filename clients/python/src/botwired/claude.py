@@ -21,8 +21,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from urllib.parse import unquote
 
-from typing_extensions import override
-
 from botwired import AsyncMemory, Memory
 from botwired._parts import Document, Documents, to_json
 from botwired._port import Blocking, Native, Port, complete
@@ -55,6 +53,7 @@ try:
     from anthropic.types.beta import (
         BetaMemoryTool20250818ViewCommand as View,
     )
+    from typing_extensions import override
 except ImportError as e:
     raise ImportError("botwired.claude needs anthropic: pip install 'botwired[claude]'") from e
 

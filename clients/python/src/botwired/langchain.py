@@ -15,8 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from typing_extensions import override
-
 from botwired import AsyncMemory, Memory
 from botwired._log import LogRules
 from botwired._port import Runner
@@ -24,6 +22,7 @@ from botwired._port import Runner
 try:
     from langchain_core.chat_history import BaseChatMessageHistory
     from langchain_core.messages import BaseMessage, messages_from_dict, messages_to_dict
+    from typing_extensions import override
 except ImportError as e:
     raise ImportError("botwired.langchain needs langchain-core: pip install 'botwired[langchain]'") from e
 
