@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/botwired/botwired/internal/words"
 )
 
 // historiesReport holds all figures of a run, for the JSON.
@@ -51,12 +53,7 @@ func (r *historiesReport) versions() (all []string) {
 }
 
 // String returns what a conversation costs upstream.
-func (k *kept) String() string {
-	if k.Writes == 1 {
-		return "1 write, " + kilobytes(k.Bytes)
-	}
-	return fmt.Sprintf("%d writes, %s", k.Writes, kilobytes(k.Bytes))
-}
+func (k *kept) String() string { return words.Count(k.Writes, "write") + ", " + kilobytes(k.Bytes) }
 
 // The table stands between these on a page.
 const historiesBegin, historiesEnd = "<!-- histories -->\n", "<!-- /histories -->"
