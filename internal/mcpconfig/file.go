@@ -85,8 +85,11 @@ func target(file string) (string, error) {
 	if err == nil {
 		return real, nil
 	}
-	if _, at := os.Lstat(file); at == nil || !errors.Is(err, fs.ErrNotExist) {
+	if _, at := os.Lstat(file); at == nil {
 		return "", fmt.Errorf("%s is a symbolic link that leads nowhere: %w", file, err)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s cannot be reached: %w", file, err)
 	}
 	return filepath.Abs(file)
 }

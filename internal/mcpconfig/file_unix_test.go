@@ -32,3 +32,13 @@ func TestReadOfAPipe(t *testing.T) {
 		t.Error("it waits for a writer")
 	}
 }
+
+// A file in the place of the directory is called neither a link nor a client's file.
+func TestEditBelowAFile(t *testing.T) {
+	inTheWay := filepath.Join(t.TempDir(), "c")
+	write(t, inTheWay, "", 0o600)
+	_, err := mcpconfig.Edit(filepath.Join(inTheWay, "c.json"), 0o600, noon, to("x"))
+	if err == nil || !strings.Contains(err.Error(), "cannot be reached") {
+		t.Error(err)
+	}
+}
