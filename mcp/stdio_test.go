@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/botwired/botwired/mcp"
 )
@@ -109,4 +110,28 @@ func TestStdioEndsWithItsReader(t *testing.T) {
 	}
 	noError(t, client.Close())
 	noError(t, <-ended)
+}
+
+// A client that takes no answer does not keep a signal from ending the server.
+func TestStdioEndsThoughNobodyReads(t *testing.T) {
+	s := newDaemon(t).serve()
+	in, client := io.Pipe()
+	reader, out := io.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.ServeStdio(ctx, in, out) }()
+	_, err := io.WriteString(client, hello)
+	noError(t, err)
+	_, err = reader.Read(make([]byte, 1)) // the answer is being written
+	noError(t, err)
+	cancel()
+	select {
+	case err = <-ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("it ends with %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it does not end")
+	}
+	noError(t, errors.Join(client.Close(), reader.Close()))
 }
