@@ -168,6 +168,41 @@ func TestFollowing(t *testing.T) {
 	}
 }
 
+// A client that gives up before the stream of events has begun takes no other client's stream.
+func TestFollowingOutlivesAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := make(chan struct{})
+		stream, events := io.Pipe()
+		s := mcp.New(mcp.Options{Client: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			select {
+			case <-begin:
+				return &http.Response{StatusCode: http.StatusOK, Body: stream}, nil
+			case <-r.Context().Done():
+				return nil, r.Context().Err()
+			}
+		})}})
+		first, giveUp := context.WithCancel(t.Context())
+		go s.Handler().ServeHTTP(httptest.NewRecorder(), listening(t, first, "http://localhost"))
+		answer := httptest.NewRecorder()
+		go s.Handler().ServeHTTP(answer, listening(t, t.Context(), "http://localhost"))
+		synctest.Wait()
+		giveUp()
+		synctest.Wait()
+		close(begin)
+		for seq := range 2 { // from the first on they follow
+			go fmt.Fprintf(events, "id: %d\nevent: pending\ndata: {\"seq\":%d,\"namespace\":\"n\",\"key\":\"k\"}\n\n", seq, seq)
+			synctest.Wait()
+		}
+		s.EndStreams()
+		noError(t, events.Close())
+		synctest.Wait()
+		s.Close()
+		if body := answer.Body.String(); !strings.Contains(body, "notifications/resources/updated") {
+			t.Errorf("it hears %s", body)
+		}
+	})
+}
+
 // Nobody follows what is no resource, or is in another namespace, and an older client over HTTP
 // hears that it cannot.
 func TestFollowingIsRefused(t *testing.T) {
@@ -236,21 +271,27 @@ func TestStreamsEndWithTheDaemon(t *testing.T) {
 	endpoint := httptest.NewServer(s.Handler())
 	t.Cleanup(endpoint.Close)
 	for range 2 { // the second comes too late
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint.URL, strings.NewReader(
-			`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["botwire://n/k"]},`+
-				`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},`+
-				`"io.modelcontextprotocol/clientCapabilities":{}}}}`))
-		noError(t, err)
-		for name, value := range map[string]string{
-			"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
-			"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen",
-		} {
-			r.Header.Set(name, value)
-		}
-		answer, err := endpoint.Client().Do(r)
+		answer, err := endpoint.Client().Do(listening(t, t.Context(), endpoint.URL))
 		noError(t, err)
 		s.EndStreams()
 		_, err = io.ReadAll(answer.Body)
 		noError(t, errors.Join(err, answer.Body.Close()))
 	}
+}
+
+// listening is the request for a stream that follows botwire://n/k.
+func listening(t *testing.T, ctx context.Context, at string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, at, strings.NewReader(
+		`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["botwire://n/k"]},`+
+			`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},`+
+			`"io.modelcontextprotocol/clientCapabilities":{}}}}`))
+	noError(t, err)
+	for name, value := range map[string]string{
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen",
+	} {
+		r.Header.Set(name, value)
+	}
+	return r
 }

@@ -67,7 +67,8 @@ func (s *toolset) search(ctx context.Context, in arguments) (any, error) {
 		}
 		complete = complete && page.Complete
 		for found := range s.daemon.values(ctx, out.Namespace, page.Entries) {
-			if len(out.Matches) == in.number("limit") || out.Searched == searchKeys || time.Now().After(end) {
+			late := after != in.text("after") && time.Now().After(end) // each call gets on
+			if late || len(out.Matches) == in.number("limit") || out.Searched == searchKeys {
 				out.Next, out.Note = after, noteNext
 				return out, ctx.Err()
 			}

@@ -31,14 +31,13 @@ const (
 // that is no message, and reads on. When the reader ends, it still answers every request that
 // it has read.
 type stdio struct {
-	out    io.Writer
 	lines  chan line
-	ended  <-chan struct{} // is closed when the client gets nothing more, even if it has not left
+	prints chan printed
 	closed chan struct{}
 	close  func()
 	left   atomic.Bool // the client has closed one of the two
 
-	mu       sync.Mutex // guards out, so that lines stay whole, and open
+	mu       sync.Mutex // guards open
 	open     map[jsonrpc.ID]struct{}
 	answered chan struct{} // has a value after a request was answered
 }
@@ -49,17 +48,22 @@ type line struct {
 	err  error
 }
 
+// printed is a line to write, and where the outcome goes.
+type printed struct {
+	text []byte
+	done chan<- error
+}
+
 var errTooLong = fmt.Errorf("the line is longer than %d MiB: expected one message of JSON-RPC 2.0 in a line", maxLine>>20)
 
-var errEnded = errors.New("botwired is stopping")
-
-func newStdio(in io.Reader, out io.Writer, ended <-chan struct{}) *stdio {
+func newStdio(in io.Reader, out io.Writer) *stdio {
 	s := &stdio{
-		out: out, lines: make(chan line), ended: ended, closed: make(chan struct{}),
+		lines: make(chan line), prints: make(chan printed), closed: make(chan struct{}),
 		open: make(map[jsonrpc.ID]struct{}), answered: make(chan struct{}, 1),
 	}
 	s.close = sync.OnceFunc(func() { close(s.closed) })
 	go s.scan(bufio.NewReader(in))
+	go s.print(out)
 	return s
 }
 
@@ -69,7 +73,8 @@ func (s *stdio) Connect(context.Context) (sdk.Connection, error) { return s, nil
 // SessionID is empty: there is one session.
 func (s *stdio) SessionID() string { return "" }
 
-// Close ends Read. The goroutine that reads ends with its reader.
+// Close ends Read and Write. The goroutine that reads ends with its reader, and the one that writes
+// with its writer: a client that takes nothing may keep it.
 func (s *stdio) Close() error {
 	s.close()
 	return nil
@@ -85,6 +90,19 @@ func (s *stdio) scan(in *bufio.Reader) {
 			return
 		}
 		if err != nil && !errors.Is(err, errTooLong) {
+			return
+		}
+	}
+}
+
+// print writes lines, each whole.
+func (s *stdio) print(out io.Writer) {
+	for {
+		select {
+		case p := <-s.prints:
+			_, err := out.Write(p.text)
+			p.done <- err
+		case <-s.closed:
 			return
 		}
 	}
@@ -175,32 +193,24 @@ func (s *stdio) refuse(code int, text []byte, why string) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return s.writeLine(encoded)
 }
 
-// writeLine is called with mu held. It gives up a client that does not read when ended is closed, and
-// writes nothing behind what it has given up.
 func (s *stdio) writeLine(text []byte) error {
+	done := make(chan error, 1)
 	select {
-	case <-s.ended:
-		return errEnded
-	default:
+	case s.prints <- printed{append(text, '\n'), done}:
+	case <-s.closed:
+		return io.ErrClosedPipe
 	}
-	written := make(chan error, 1)
-	go func() {
-		_, err := s.out.Write(append(text, '\n'))
-		written <- err
-	}()
 	select {
-	case err := <-written:
+	case err := <-done:
 		if err != nil {
 			s.left.Store(true)
 		}
 		return err
-	case <-s.ended:
-		return errEnded
+	case <-s.closed:
+		return io.ErrClosedPipe
 	}
 }
 
@@ -210,16 +220,17 @@ func (s *stdio) Write(_ context.Context, message jsonrpc.Message) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	err = s.writeLine(text)
 	if answer, ok := message.(*jsonrpc.Response); ok {
+		s.mu.Lock()
 		delete(s.open, answer.ID)
+		s.mu.Unlock()
 		select {
 		case s.answered <- struct{}{}:
 		default:
 		}
 	}
-	return s.writeLine(text)
+	return err
 }
 
 // awaitAnswers returns why there are no more messages, once all requests are answered.

@@ -61,7 +61,8 @@ var (
 	errNotFollow = errors.New("the botwired daemon cannot be followed now: try again")
 )
 
-// follow returns when every later change of the entry calls changed, or an error.
+// follow returns when every later change of the entry calls changed. Several may wait for one
+// interest: it stays until forget, whatever the error.
 func (w *watcher) follow(ctx context.Context, of *interest) error {
 	w.mu.Lock()
 	if w.closed {
@@ -84,7 +85,6 @@ func (w *watcher) follow(ctx context.Context, of *interest) error {
 	case <-ready:
 		return nil
 	case <-ctx.Done():
-		w.forget(of)
 		return errNotFollow
 	}
 }

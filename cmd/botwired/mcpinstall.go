@@ -346,16 +346,18 @@ func (in *mcpInstall) list() error {
 	return printTable(in.process.screen(), []string{"CLIENT", "PROGRAM", "SERVER", "FILE"}, rows)
 }
 
-// isHere reports whether there is the file, or a directory that nothing but the client makes.
+// isHere reports whether there is the file, or, for a user, a directory that nothing but the
+// client makes.
 func (in *mcpInstall) isHere(file string) bool {
 	if _, err := os.Stat(file); err == nil {
 		return true
 	}
+	place, err := in.place()
 	dir := filepath.Dir(file)
-	if dir == valueIn(in.process.environ, "HOME") || in.project {
+	if in.project || err != nil || dir == filepath.Clean(place.Home) {
 		return false
 	}
-	_, err := os.Stat(dir)
+	_, err = os.Stat(dir)
 	return err == nil
 }
 

@@ -147,6 +147,8 @@ func TestMCPInstallRefuses(t *testing.T) {
 func TestMCPInstallListsClients(t *testing.T) {
 	i := &installTest{t, t.TempDir()}
 	wantParts(t, i.run().stdout, "No client has a file here. --client takes: claude, claude-code,")
+	slash := &installTest{t, i.home + string(filepath.Separator)} // .claude.json is in the home itself
+	wantParts(t, slash.run().stdout, "No client has a file here.")
 	i.write("{}", ".cursor", "mcp.json")
 	i.write("x", ".claude.json")
 	no(t, os.MkdirAll(filepath.Join(i.home, ".codex"), 0o700))

@@ -119,10 +119,12 @@ func replace(file string, mode fs.FileMode, now time.Time, before, after []byte,
 	}()
 	kept := ""
 	if existed {
-		if kept, err = backup(file, before, mode, now); err != nil {
+		if kept, err = backup(file, before, mode, now); kept != "" {
+			made = append(made, kept)
+		}
+		if err != nil {
 			return false, err
 		}
-		made = append(made, kept)
 	}
 	if again, err := Read(file); err != nil || !bytes.Equal(again, before) {
 		return false, err
@@ -154,7 +156,8 @@ func writeBeside(file string, text []byte, mode fs.FileMode) (name string, err e
 	return f.Name(), f.Sync()
 }
 
-// backup keeps a text beside its file, under a name that nothing has.
+// backup keeps a text beside its file, under a name that nothing has. With an error, the name is
+// that of a part of it, or empty.
 func backup(file string, text []byte, mode fs.FileMode, now time.Time) (name string, err error) {
 	first := file + ".bak-" + now.UTC().Format("20060102T150405Z")
 	for n := 1; ; n++ {
