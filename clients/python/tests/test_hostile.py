@@ -127,7 +127,7 @@ def test_json_that_python_does_not_take(body: bytes) -> None:
         "http://x:sesame/1@host:2689",
         "http://x:sesame\u2100@host:2689",
         "http://x:sesame@[host",
-        "http://x:sesame@ho st",
+        "http://x:ses#ame@h",
     ],
 )
 @pytest.mark.parametrize("kind", [Memory, AsyncMemory])
