@@ -72,7 +72,12 @@ def entry_of(answer: Answer, wire_key: str) -> Entry:
             raise answer.foreign()
     if is_digest(wire_key):
         name, text = unwrap(wire_key, text)
-    return Entry(name, decode(text), text, answer.headers.get("etag"), float(created), float(updated))
+    try:
+        text.encode()
+        times = float(created), float(updated)
+    except (UnicodeEncodeError, OverflowError):
+        raise answer.foreign() from None
+    return Entry(name, decode(text), text, answer.headers.get("etag"), *times)
 
 
 def keys_of(answer: Answer) -> list[str]:
@@ -101,8 +106,16 @@ def unwrap(wire_key: str, stored: str) -> tuple[str, str]:
     """Return the name and the text of what `wrap` has made; another client's text has the key for a name."""
     try:
         body = json.loads(stored)
-    except ValueError:
+    except (ValueError, RecursionError):
         return wire_key, stored
-    if isinstance(body, dict) and set(body) == {"key", "text"} and all(isinstance(v, str) for v in body.values()):
-        return body["key"], body["text"]
+    match body:
+        case {"key": str(name), "text": str(text), **rest} if not rest and _is_digest_of(wire_key, name):
+            return name, text
     return wire_key, stored
+
+
+def _is_digest_of(wire_key: str, name: str) -> bool:
+    try:
+        return KEYS.to_wire(name).text == wire_key
+    except ValueError:  # no name of a key
+        return False
