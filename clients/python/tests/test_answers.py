@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FROM_BOTWIRED = {"cache-status": "botwired; hit"}
-STORED = httpx.Response(200, json={"stored": True}, headers={"botwired-write": "pending; seq=7", "etag": '"7-x"'})
+STORED = httpx.Response(
+    200,
+    json={"namespace": "n", "key": "k", "stored": True},
+    headers={"botwired-write": "pending; seq=7", "etag": '"7-x"'},
+)
 OTHER = httpx.Response(200, json={"value": 1, "keys": [{"name": "k"}], "ok": True})
 ABSENCE = httpx.Response(404, json={"detail": "Key not found: n/k"}, headers=FROM_BOTWIRED)
 UNMET = httpx.Response(412, json={"detail": "it has changed"}, headers=FROM_BOTWIRED)

@@ -6,7 +6,9 @@ import base64
 import ipaddress
 import os
 from dataclasses import dataclass, field
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
+
+import httpx
 
 DEFAULT_URL = "http://127.0.0.1:2689"
 
@@ -32,8 +34,7 @@ class Address:
     @classmethod
     def parse(cls, base_url: str | None, token: str | None) -> Address:
         """Take the URL, else BOTWIRE_URL, else the daemon's usual address. ValueError says what is wrong with it."""
-        text = base_url or os.environ.get("BOTWIRE_URL") or DEFAULT_URL
-        parts = urlsplit(text)
+        parts = _split(base_url or os.environ.get("BOTWIRE_URL") or DEFAULT_URL)
         authorization = None if token is None else _bearer(token)
         if parts.scheme == "unix":
             if not parts.path or parts.netloc:
@@ -43,11 +44,24 @@ class Address:
             return cls("http://localhost", unquote(parts.path), authorization, True)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             raise ValueError(f"a base URL must be such as {DEFAULT_URL} or unix:///run/botwired.sock")
-        _ = parts.port  # a ValueError names a port that is none
         if authorization is None and (parts.username or parts.password):
             authorization = _basic(parts.username or "", parts.password or "")
         url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
         return cls(url, None, authorization, _is_loopback(parts.hostname))
+
+
+def _split(text: str) -> SplitResult:
+    """Take a URL apart. No error shows any of it: it may have a token."""
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+        _ = httpx.URL(text if parts.scheme in ("http", "https") else "")
+    except (ValueError, httpx.InvalidURL):
+        raise ValueError(
+            "the base URL has no valid host or port. A token in it must have %2F for a slash, %3F for a question mark "
+            "and %23 for a number sign"
+        ) from None
+    return parts
 
 
 def _bearer(token: str) -> str:

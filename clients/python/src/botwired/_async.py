@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import httpx
 
 from botwired._address import Address
-from botwired._http import UNLIMITED, answer_of, headers_for, lost_by, options, url_of
+from botwired._http import UNLIMITED, Reading, headers_for, lost_by, options, url_of
 from botwired._steps import Answer, Call, Lost, Request, Sleep, Steps
 
 T = TypeVar("T")
@@ -50,17 +50,21 @@ class AsyncTransport:
             await client.aclose()
 
     async def _attempt(self, request: Request) -> Answer | Lost:
+        timeout = self._timeout + request.wait
+        reading = Reading(timeout)
         try:
-            response = await self._client().request(
+            async with self._client().stream(
                 request.method,
                 url_of(self._address, request),
                 headers=headers_for(self._address, request),
                 content=request.body,
-                timeout=self._timeout + request.wait,
-            )
-        except httpx.TransportError as e:
+                timeout=timeout,
+            ) as response:
+                async for piece in response.aiter_bytes():
+                    reading.add(piece)
+        except httpx.RequestError as e:
             return lost_by(e)
-        return answer_of(response)
+        return reading.answer(response)
 
     def _client(self) -> httpx.AsyncClient:
         if self._given is not None:

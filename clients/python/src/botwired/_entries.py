@@ -72,7 +72,12 @@ def entry_of(answer: Answer, wire_key: str) -> Entry:
             raise answer.foreign()
     if is_digest(wire_key):
         name, text = unwrap(wire_key, text)
-    return Entry(name, decode(text), text, answer.headers.get("etag"), float(created), float(updated))
+    try:
+        text.encode()
+        times = float(created), float(updated)
+    except (UnicodeEncodeError, OverflowError):
+        raise answer.foreign() from None
+    return Entry(name, decode(text), text, answer.headers.get("etag"), *times)
 
 
 def keys_of(answer: Answer) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import time
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -19,6 +20,10 @@ except PackageNotFoundError:  # the sources, and nothing installed
 
 UNLIMITED = httpx.Limits(max_connections=None, max_keepalive_connections=100)
 """As many connections as there are callers: none waits for another one's long request."""
+
+MAX_BYTES = 64 << 20
+"""How long an answer may be, so that a server cannot fill the caller's memory. The longest of botwired's are its lists
+of 10,000 entries, with a few MB."""
 
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 
@@ -56,13 +61,32 @@ def headers_for(address: Address, request: Request) -> dict[str, str]:
     return headers
 
 
-def answer_of(response: httpx.Response) -> Answer:
-    """Return the answer that a response is."""
-    return Answer(response.status_code, {k.lower(): v for k, v in response.headers.items()}, response.content)
+class Reading:
+    """An answer on its way, which must end in time: httpx's own timeouts begin anew with every byte."""
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._deadline = time.monotonic() + timeout
+        self._body = bytearray()
+
+    def add(self, piece: bytes) -> None:
+        """Take a piece of the body."""
+        self._body += piece
+        if len(self._body) > MAX_BYTES:
+            raise Error(f"the answer is longer than {MAX_BYTES >> 20} MiB: is something else at this URL?")
+        if time.monotonic() > self._deadline:
+            raise httpx.ReadTimeout(f"the answer did not end within {self._timeout:g} s")
+
+    def answer(self, response: httpx.Response) -> Answer:
+        """Return the answer that a response is, after its last piece."""
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return Answer(response.status_code, headers, bytes(self._body))
 
 
-def lost_by(error: httpx.TransportError) -> Lost:
+def lost_by(error: httpx.RequestError) -> Lost:
     """Return what an error of the connection says about the attempt."""
     if isinstance(error, httpx.UnsupportedProtocol):
         raise Error(str(error)) from error
+    if isinstance(error, httpx.DecodingError):
+        raise Error(f"the answer is not one of BotWire's ({error}): is something else at this URL?") from error
     return Lost(str(error) or type(error).__name__, not isinstance(error, _NOT_SENT))

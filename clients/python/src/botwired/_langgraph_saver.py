@@ -20,6 +20,7 @@ from langgraph.checkpoint.base import (
     writes_sort_key,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from typing_extensions import override
 
 from botwired import AsyncMemory, Memory
@@ -34,11 +35,16 @@ class CheckpointSaver(BaseCheckpointSaver[int]):
     remembers; with more, it can also go back to one of them. A thread is one entry however many steps it takes, so a
     higher number costs bytes and no writes. If an entry has no room for all of them, some 300, the oldest go.
 
+    BotWire asks nobody who they are: a stranger who knows the namespace can write a checkpoint. LangGraph's own default
+    would import and call whatever function that names. So this saver makes objects of LangGraph's safe types only. A
+    value of another class reads as plain data, and LangGraph logs its name: pass
+    `serde=JsonPlusSerializer(allowed_msgpack_modules=[MyClass])`.
+
     DeltaChannel, whose values are spread over all checkpoints, is refused.
     """
 
     def __init__(self, memory: Memory | AsyncMemory, *, keep: int = 1, serde: SerializerProtocol | None = None) -> None:
-        super().__init__(serde=serde)
+        super().__init__(serde=serde or JsonPlusSerializer(allowed_msgpack_modules=None))
         if keep < 1:
             raise ValueError(f"keep is {keep}: it must be 1 or more")
         self._keep = keep

@@ -124,6 +124,7 @@ class Documents:
 
 
 def _names(value: Any) -> tuple[str, ...]:
-    if isinstance(value, dict) and value.get("botwired") == "parts":
-        return tuple(value["parts"])
+    match value:
+        case {"botwired": "parts", "parts": [*names]} if all(isinstance(name, str) for name in names):
+            return tuple(names)
     return ()

@@ -66,7 +66,7 @@ class Rules:
             raise _conflict(key, outcome, present)
         if outcome.answer.status == 404:
             raise Refused(404, outcome.answer.detail)
-        return written_of(outcome.answer)
+        return written_of(self._about(wire.text, outcome.answer))
 
     def delete(self, key: str, if_version: IfVersion, wait: float | None) -> Steps[bool]:
         """Delete an entry. False: it did not exist."""
@@ -84,7 +84,7 @@ class Rules:
             if outcome.is_repeated and present is None:
                 return True
             raise _conflict(key, outcome, present)
-        if outcome.answer.json().get("deleted") is not True:
+        if self._about(wire.text, outcome.answer).json().get("deleted") is not True:
             raise outcome.answer.foreign()
         return True
 
@@ -158,7 +158,14 @@ class Rules:
         if answer.status == 404:
             _check_absence(answer)
             return None
-        return entry_of(answer, wire_key)
+        return entry_of(self._about(wire_key, answer), wire_key)
+
+    def _about(self, wire_key: str, answer: Answer) -> Answer:
+        """Return a 200 that names the entry. One that names another entry confirms nothing."""
+        body = answer.json()
+        if (body.get("namespace"), body.get("key")) != (self._namespace, wire_key):
+            raise answer.foreign()
+        return answer
 
     def _condition(self, wire_key: str, if_version: IfVersion) -> Steps[dict[str, str]]:
         """Return the headers of a condition. A server that would ignore them is not sent the write at all."""

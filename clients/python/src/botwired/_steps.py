@@ -41,7 +41,7 @@ class Answer:
         """Return the body, which must be a JSON object: every answer of BotWire's is one."""
         try:
             body = json.loads(self.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             body = None
         if not isinstance(body, dict):
             raise self.foreign()
@@ -56,7 +56,7 @@ class Answer:
         """The reason of an error, in the server's words."""
         try:
             body = json.loads(self.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             body = None
         detail = body.get("detail") if isinstance(body, dict) else None
         if detail is None:

@@ -1,20 +1,25 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import operator
 import os
 import subprocess
 import sys
 import uuid
+import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import ormsgpack
 import pytest
 from conftest import Server
 from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, Send, interrupt
 from typing_extensions import TypedDict
@@ -50,6 +55,37 @@ def build(saver: CheckpointSaver, steps: int = 5, text: str = "step") -> Any:
 
 def thread(name: str) -> Any:
     return {"configurable": {"thread_id": name}}
+
+
+@dataclass
+class Mood:
+    name: str
+
+
+def test_a_checkpoint_calls_no_function_that_a_stranger_has_named(memory: Memory, tmp_path: Path) -> None:
+    """BotWire has no authentication: anybody may have written the entry."""
+    trace = tmp_path / "called"
+    call = ormsgpack.packb(("os", "mkdir", str(trace)))
+    with_arguments = ormsgpack.packb(("os", "mkdir", (str(trace),)))
+    with_names = ormsgpack.packb(("os", "mkdir", {"path": str(trace)}))
+    for code, payload in enumerate([call, with_arguments, with_names]):
+        hostile = base64.b64encode(zlib.compress(ormsgpack.packb(ormsgpack.Ext(code, payload)))).decode()
+        fields = {"id": "1", "parent": None, "writes": []}
+        fields |= {"checkpoint": f"msgpack:{hostile}", "metadata": f"msgpack:{hostile}"}
+        memory.set("threads/t/", {"checkpoints": [fields], "early": {}})
+        CheckpointSaver(memory).get_tuple(thread("t"))
+        assert not trace.exists()
+
+
+def test_a_class_of_the_caller_is_restored_if_the_caller_allows_it(memory: Memory) -> None:
+    serde = JsonPlusSerializer(allowed_msgpack_modules=[Mood])
+    for saver, expected in [(CheckpointSaver(memory, serde=serde), Mood("glad")), (CheckpointSaver(memory), None)]:
+        config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+        checkpoint = {**empty_checkpoint(), "channel_values": {"mood": Mood("glad")}}
+        found = saver.get_tuple(saver.put(config, checkpoint, {}, {}))  # type: ignore[arg-type]
+        assert found is not None
+        mood = found.checkpoint["channel_values"]["mood"]
+        assert mood == expected if expected else not isinstance(mood, Mood)
 
 
 def test_an_interrupt_goes_on_in_another_process(memory: Memory) -> None:

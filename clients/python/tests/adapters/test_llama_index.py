@@ -162,3 +162,13 @@ def test_stores_share_a_namespace(memory: Memory) -> None:
     values.put("chats", {"a": "b" * 200_000})
     assert chats.get_keys() == ["data"]
     assert list(values.get_all()) == ["chats"]
+
+
+def test_a_value_that_looks_like_one_in_parts(memory: Memory) -> None:
+    store = MemoryKVStore(memory)
+    for parts in [[], ["x"], [1], "x", None]:
+        value = {"botwired": "parts", "parts": parts}
+        store.put("k", value)
+        assert store.get("k") == value
+    store.put("k", {"botwired": "parts"})
+    assert store.get("k") == {"botwired": "parts"}
