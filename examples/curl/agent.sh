@@ -4,7 +4,7 @@
 #     sh agent.sh "Remember: the keys are under the mat"
 #     sh agent.sh "What do you remember?"
 #
-# Each fact has a key of its own, so that it is a write of its own.
+# Each fact has a key of its own: the time, and the process. So of several agents at once, none overwrites another's.
 set -eu
 memory=${BOTWIRE_URL:-http://127.0.0.1:2689}/memory/curl-agent
 
@@ -14,7 +14,7 @@ ask() { curl --silent --show-error --fail --retry 10 --retry-delay 1 --retry-con
 keys() { ask "$memory?limit=1000" | jq -r '.keys[].key' | sort; }
 
 remember() {
-	key=$(printf 'fact-%04d' "$(($(keys | wc -l) + 1))")
+	key=fact-$(jq -n 'now * 1000000 | floor')-$$
 	jq -n --arg value "$1" '{$value}' |
 		ask -X PUT -H 'Content-Type: application/json' --data-binary @- --output /dev/null "$memory/$key"
 	echo "I will remember that."

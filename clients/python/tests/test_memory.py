@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import re
+import warnings
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,6 +58,13 @@ def test_any_namespace(server: Server, kind: Any, namespace: str) -> None:
     assert memory.list_keys() == ["k"]
     assert memory.clear() == 1
     memory.close()
+
+
+@pytest.mark.parametrize("value", ['"' * 99_000, ["a"] * 24_000, "\n", "", '{"key":"x"}\n'], ids=lambda v: str(len(v)))
+def test_a_key_too_long_for_botwire_leaves_the_value_its_length(memory: Any, value: Any) -> None:
+    memory.set("長" * 200, value)
+    assert memory.get("長" * 200) == value
+    assert memory.list_keys() == ["長" * 200]
 
 
 @pytest.mark.parametrize("value", ["", "x" * 100_000, "🙂" * 100_000, "5", "[1]", '"[1]"', "\x00", "\u2028"], ids=len)
@@ -212,3 +222,20 @@ def test_a_ttl_is_refused(memory: Any, kind: Any, argument: str) -> None:
     with pytest.raises(TypeError, match="there is no argument 'foo'"):
         memory.set("k", 1, foo=1)
     assert not memory.exists("k")
+
+
+def test_event_loops_that_have_ended_leave_no_connections(server: Server, namespace: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # nobody has closed the connections
+        memory = AsyncMemory(namespace, base_url=server.url)
+        before = open_files()
+        for _ in range(20):
+            asyncio.run(memory.set("k", 1))
+        assert open_files() <= before + 1
+        del memory
+        gc.collect()
+
+
+def open_files() -> int:
+    gc.collect()
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())

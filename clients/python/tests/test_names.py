@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import Enum
 
 import pytest
 from hypothesis import example, given
@@ -65,6 +66,18 @@ def test_the_escape_of_keys_stays_what_it_is(name: str, wire: str) -> None:
 )
 def test_the_escape_of_namespaces_stays_what_it_is(name: str, wire: str) -> None:
     assert NAMESPACES.to_wire(name).text == wire
+
+
+class Role(str, Enum):
+    ADMIN = "the admin"
+    GUEST = "guest"
+
+
+@both
+@pytest.mark.parametrize("role", Role)
+def test_a_member_of_an_enum_is_its_value(alphabet: Alphabet, role: Role) -> None:
+    assert alphabet.to_wire(role) == alphabet.to_wire(role.value)
+    assert type(alphabet.to_wire(role).text) is str
 
 
 @both

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from enum import Enum
 
 import pytest
 from hypothesis import example, given
@@ -60,6 +61,16 @@ def test_texts_of_other_clients(text: str, value: object) -> None:
 def test_a_str_is_stored_as_it_is() -> None:
     assert encode("Ada says: é, 長") == "Ada says: é, 長"
     assert encode({"name": "é", "n": [1, None]}) == '{"name":"é","n":[1,null]}'
+
+
+class Colour(str, Enum):
+    RED = "red"
+    FIVE = "5"
+
+
+@pytest.mark.parametrize("colour", Colour)
+def test_a_member_of_an_enum_is_its_value(colour: Colour) -> None:
+    assert encode(colour) == encode(colour.value)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ class Client:
     environment: str = "agents"  # a virtual environment, "node" or "tools"
     with_token: bool = False  # it is also run with a token
     needs_daemon: bool = False  # it speaks to botwired alone, not to a BotWire without it
+    keeps_all: bool = False  # of processes that remember at the same time, none overwrites another's fact
 
     example = True
 
@@ -79,7 +80,7 @@ def node_version():
 CLIENTS = [
     Checked("botwire-python", "BotWire's Python SDK", "client.py", "botwire", "botwire", with_token=True),
     Checked("botwire-node", "Node's fetch", "client.mjs", "node", "node", with_token=True),
-    Client("curl", "curl", "agent.sh", "curl", "tools", with_token=True),
+    Client("curl", "curl", "agent.sh", "curl", "tools", with_token=True, keeps_all=True),
     Client("claude-memory-tool", "Claude's memory tool", "agent.py", "anthropic"),
     Client("langchain", "LangChain", "agent.py", "langchain-core"),
     Client("langgraph", "LangGraph", "agent.py", "langgraph"),
@@ -87,8 +88,8 @@ CLIENTS = [
     Client("openai-agents", "OpenAI Agents", "agent.py", "openai-agents"),
     Client("llama-index", "LlamaIndex", "agent.py", "llama-index-core"),
     Client("crewai", "CrewAI", "agent.py", "crewai", "crewai"),
-    Client("autogen", "AutoGen", "agent.py", "autogen-agentchat"),
+    Client("autogen", "AutoGen", "agent.py", "autogen-agentchat", keeps_all=True),
     Client("e2b", "E2B code interpreter", "agent.py", "e2b-code-interpreter", with_token=True),
-    Client("mcp", "MCP", "agent.py", "mcp", needs_daemon=True),
-    Client("vercel-ai", "Vercel AI SDK", "agent.mjs", "ai", "node", with_token=True),
+    Client("mcp", "MCP", "agent.py", "mcp", needs_daemon=True, keeps_all=True),
+    Client("vercel-ai", "Vercel AI SDK", "agent.mjs", "ai", "node", with_token=True, keeps_all=True),
 ]

@@ -6,6 +6,7 @@ from harness.processes import Failure, ended
 # What an example is to remember in its first process, and in its second.
 FIRST = ["the keys are under the mat", 'Ada said "ol\u00e1" \U0001f511', "the meeting is on Tuesday"]
 SECOND = ["the meeting has moved to Friday", "100% of {this} is <plain> \\ text", "the dog's name is \u30dd\u30c1"]
+AT_ONCE = [f"process {n} was here" for n in range(1, 5)]  # each in a process of its own, all at the same time
 QUESTION = "What do you remember?"
 LIMIT = 120  # seconds for one process, on a machine that is busy with others
 
@@ -22,6 +23,9 @@ def run(report, client, stage):
     answers = _talk(report, client, stage, stage.meter.url, QUESTION, *map(remember, SECOND), QUESTION)
     recalls(report, "the second process recalls the first", answers[:1], FIRST)
     recalls(report, "and what it was told itself", answers, FIRST + SECOND)
+    told = FIRST + SECOND
+    if client.keeps_all and stage.case == "up":
+        told = told + _told_at_once(report, client, stage)
     if stage.case == "killed":
         report.check("the daemon was killed in the middle, before an answer", stage.meter.kills, 1)
     if stage.case == "outage":
@@ -31,15 +35,26 @@ def run(report, client, stage):
     stage.end_daemon()
     if client.needs_daemon:
         held = b"\n".join(stage.database().values()).decode()
-        report.check("upstream's database holds it all", [fact for fact in FIRST + SECOND if fact not in held], [])
+        report.check("upstream's database holds it all", [fact for fact in told if fact not in held], [])
     else:
         answers = _talk(report, client, stage, stage.upstream.url, QUESTION)
-        recalls(report, "a process that talks to upstream itself recalls it all", answers, FIRST + SECOND)
+        recalls(report, "a process that talks to upstream itself recalls it all", answers, told)
     stage.end_upstream()
 
 
 def remember(fact):
     return f"Remember: {fact}"
+
+
+def _told_at_once(report, client, stage):
+    """Several processes learn a fact each. The result is their facts, in the order in which they are recalled."""
+    agents = [stage.start([*client.command(), remember(fact)], stage.meter.url, stdin=subprocess.DEVNULL) for fact in AT_ONCE]
+    for agent in agents:
+        agent.communicate(timeout=LIMIT)
+    last = _talk(report, client, stage, stage.meter.url, QUESTION)[-1]
+    found = last.split("; ")[len(FIRST + SECOND):]
+    report.check("of processes at the same time, none overwrites another's fact", sorted(found), AT_ONCE)
+    return found
 
 
 def _talk(report, client, stage, url, *messages):

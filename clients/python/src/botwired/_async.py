@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import weakref
 from typing import Any, TypeVar
 
 import httpx
@@ -23,7 +22,7 @@ class AsyncTransport:
         self._address = address
         self._timeout = timeout
         self._given = client
-        self._own: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = weakref.WeakKeyDictionary()
+        self._own: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
 
     async def run(self, steps: Steps[T]) -> T:
         """Carry out all steps, and return the result."""
@@ -73,8 +72,15 @@ class AsyncTransport:
         loop = asyncio.get_running_loop()
         client = self._own.get(loop)
         if client is None:
+            self._forget_closed_loops()
             client = self._own[loop] = self._connect()
         return client
+
+    def _forget_closed_loops(self) -> None:
+        """Let go of the connections of loops that have ended: each asyncio.run has a loop of its own."""
+        for loop in list(self._own):
+            if loop.is_closed():
+                self._own.pop(loop, None)
 
     def _connect(self) -> httpx.AsyncClient:
         made_with = options(self._address)

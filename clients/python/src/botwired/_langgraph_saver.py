@@ -33,7 +33,7 @@ class CheckpointSaver(BaseCheckpointSaver[int]):
 
     `keep` says how many checkpoints of a thread there are. With 1, a graph goes on after an interrupt or a crash, and
     remembers; with more, it can also go back to one of them. A thread is one entry however many steps it takes, so a
-    higher number costs bytes and no writes.
+    higher number costs bytes and no writes. If an entry has no room for all of them, some 300, the oldest go.
 
     BotWire asks nobody who they are: a stranger who knows the namespace can write a checkpoint. LangGraph's own default
     would import and call whatever function that names. So this saver makes objects of LangGraph's safe types only. A

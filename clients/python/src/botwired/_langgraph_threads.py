@@ -85,7 +85,7 @@ class Threads:
         except Conflict:
             await self._drop(thread_id, written)
             return False
-        await self._drop(thread_id, before - _parts(thread))
+        await self._drop(thread_id, before.union(written) - _parts(thread))
         return True
 
     async def delete(self, thread_id: str) -> None:
@@ -93,7 +93,10 @@ class Threads:
             await self._port.delete(key)
 
     async def _fit(self, thread_id: str, thread: Fields) -> list[str]:
-        """Put the longest texts into parts, until the rest fits into an entry. The result is the parts' names."""
+        """Put the longest texts into parts, until the rest fits into an entry. The result is the parts' names.
+
+        If that is not enough, the oldest checkpoints go.
+        """
         written: list[str] = []
         excess = len(to_json(thread)) - INLINE_CHARS
         for fields, name in sorted(_inline(thread), key=lambda text: len(text[0][text[1]]), reverse=True):
@@ -105,6 +108,8 @@ class Threads:
             excess -= len(fields[name]) - len(to_json(list(parts)))
             fields[name] = list(parts)
             written += parts
+        while len(to_json(thread)) > PART_CHARS and len(thread["checkpoints"]) > 1:
+            thread["checkpoints"].pop()  # what is left of the oldest one takes room, too
         return written
 
     async def _whole(self, thread_id: str, fields: Fields) -> Fields:

@@ -201,8 +201,16 @@ class LogRules:
                     after = copy.deepcopy(before)
                     change(after)
                     if after != before:
-                        await self._replace(head, await self._prepare(after))
+                        await self._update(head, await self._prepare(after))
                     return before
+
+    async def _update(self, head: _Head, items: list[_Item]) -> None:
+        """Replace the items, or leave nothing of them: the next attempt has others."""
+        try:
+            await self._replace(head, items)
+        except (Conflict, _Changed):
+            await self._delete(name for item in items for name in item.parts)
+            raise
 
     async def _replace(self, head: _Head, items: list[_Item]) -> None:
         drop = (*head.drop, *await self._names(head))

@@ -42,6 +42,7 @@ class Alphabet:
         """Return the name for the wire. A name that is not a str, is empty or no Unicode is refused."""
         if not isinstance(name, str):
             raise TypeError(f"a {self._what} must be a str, not {type(name).__name__}")
+        name = str.__str__(name)  # of an Enum, format() would take the name
         if not name:
             raise ValueError(f"a {self._what} must not be empty")
         if self._is_plain(name):

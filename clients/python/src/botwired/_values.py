@@ -26,7 +26,7 @@ def encode(value: Any) -> str:
     TypeError says that JSON has no such value (bytes, a set, a dict with keys that are not str), and ValueError that it
     cannot be stored (NaN, an infinity, a lone surrogate, a structure that contains itself).
     """
-    text = value if isinstance(value, str) else _to_json(value)
+    text = str.__str__(value) if isinstance(value, str) else _to_json(value)  # of an Enum, str() would take the name
     if isinstance(value, str) and not _is_same(decode(text), text):
         text = _to_json(text)
     try:
@@ -35,7 +35,7 @@ def encode(value: Any) -> str:
         raise ValueError(
             f"a lone surrogate ({text[e.start]!a}) is no Unicode character, and cannot be stored"
         ) from None
-    return str(text)
+    return text
 
 
 def decode(text: str) -> Any:

@@ -25,6 +25,7 @@ from langgraph.types import Command, Send, interrupt
 from typing_extensions import TypedDict
 
 from botwired import AsyncMemory, Error, Memory
+from botwired._langgraph_threads import _all_texts
 from botwired.langgraph import CheckpointSaver
 
 Text = Annotated[list[str], operator.add]
@@ -253,6 +254,22 @@ def test_a_saver_that_keeps_more_goes_back(memory: Memory) -> None:
     assert again["texts"][-2:] == ["other 4", "other 5"]
     assert len(list(saver.list(None))) == 3
     assert list(saver.list(config, limit=1)) == list(saver.list(config))[:1]
+
+
+def test_a_saver_keeps_no_more_than_fit_into_an_entry(memory: Memory) -> None:
+    saver, last = CheckpointSaver(memory, keep=1000), None
+    for step in range(12):
+        checkpoint = empty_checkpoint()
+        saver.put(_at(last), checkpoint, {"step": step}, {})
+        last = checkpoint["id"]
+        saver.put_writes(_at(last), [("texts", "a value")], "task", "a long path" * 1000)
+    kept = list(saver.list(_at(None)))
+    assert 1 < len(kept) < 12
+    assert kept[0].config["configurable"]["checkpoint_id"] == last
+    assert kept[0].pending_writes == [("task", "texts", "a value")]
+    thread_of = memory.get("threads/1/")
+    named = {part for fields, name in _all_texts(thread_of) if isinstance(fields[name], list) for part in fields[name]}
+    assert set(memory.list_keys("threads/1/~parts/")) == {f"threads/1/~parts/{part}" for part in named}
 
 
 def test_writes_that_come_before_their_checkpoint(memory: Memory) -> None:

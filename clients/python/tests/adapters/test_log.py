@@ -192,6 +192,23 @@ def test_a_lost_segment_is_said_and_can_be_cleared(memory: Memory) -> None:
     assert Log(memory, "broken").read() == []
 
 
+def test_nothing_stays_of_an_update_in_conflict(daemon: Server, namespace: str) -> None:
+    memory, numbers = Memory(namespace, base_url=daemon.url), iter(range(10))
+    log = Log(memory, "updated")
+    log.append([0])
+
+    def change(items: list[Any]) -> None:
+        if (number := next(numbers)) < 3:
+            Log(memory, "updated").append([number])
+        items.append("x" * 80_000)
+
+    log.update(change)
+    assert len(log.read()) == 5
+    log.clear()
+    assert memory.list_keys() == []
+    memory.close()
+
+
 def test_equal_items_of_two_appenders_are_two(daemon: Server, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The loser's retry must not take the winner's head for its own."""
     elsewhere = daemon.url.replace("127.0.0.1", "localhost")  # by another name, as another process would have no turn
