@@ -116,8 +116,18 @@ def test_a_lost_answer(call: Callable[[Memory], Any], error: type[httpx.Transpor
 
 @each_call
 def test_no_answer_at_all(call: Callable[[Memory], Any]) -> None:
-    with pytest.raises(Unavailable, match=r"no answer for 0.1 s: the answer was lost. Is botwired running\?"):
+    with pytest.raises(
+        Unavailable, match=r"no answer from http://127.0.0.1:1 for 0.1 s: the answer was lost. Is botwired"
+    ):
         call(Script(httpx.ConnectError).memory(patience=0.1))
+
+
+@pytest.mark.parametrize("kind", [Memory, AsyncMemory])
+@pytest.mark.parametrize("argument", ["timeout", "patience"])
+@pytest.mark.parametrize(("value", "error"), [(None, TypeError), ("5", TypeError), (-1, ValueError)])
+def test_a_time_that_is_no_number_of_seconds(kind: Any, argument: str, value: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match=f"{argument} must be a number of seconds, not {value!r}"):
+        kind("n", **{argument: value})
 
 
 @each_call

@@ -12,7 +12,7 @@ import httpx
 from botwired._address import Address
 from botwired._async import AsyncTransport
 from botwired._entries import ANY, Entry, IfVersion, Written
-from botwired._rules import Rules, refuse
+from botwired._rules import Rules, check_seconds, refuse
 from botwired._turns import for_task
 
 
@@ -38,8 +38,9 @@ class AsyncMemory:
     ) -> None:
         """Make an AsyncMemory. Nothing is connected yet. The arguments are those of `Memory`."""
         refuse(unknown)
+        check_seconds(timeout=timeout, patience=patience)
         self._address = Address.parse(base_url, token)
-        self._rules = Rules(namespace, patience)
+        self._rules = Rules(namespace, patience, self._address.shown)
         self._transport = AsyncTransport(self._address, timeout, http)
 
     @property

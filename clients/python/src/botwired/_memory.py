@@ -11,7 +11,7 @@ import httpx
 
 from botwired._address import Address
 from botwired._entries import ANY, Entry, IfVersion, Written
-from botwired._rules import Rules, refuse
+from botwired._rules import Rules, check_seconds, refuse
 from botwired._sync import Transport
 from botwired._turns import for_thread
 
@@ -48,8 +48,9 @@ class Memory:
         http: the client to send requests with, for proxies and certificates of your own. It stays open.
         """
         refuse(unknown)
+        check_seconds(timeout=timeout, patience=patience)
         self._address = Address.parse(base_url, token)
-        self._rules = Rules(namespace, patience)
+        self._rules = Rules(namespace, patience, self._address.shown)
         self._transport = Transport(self._address, timeout, http)
 
     @property

@@ -30,10 +30,11 @@ class Incomplete(UserWarning):
 class Rules:
     """The operations on one namespace. It keeps no state but what it has learned of the server."""
 
-    def __init__(self, namespace: str, patience: float) -> None:
+    def __init__(self, namespace: str, patience: float, server: str) -> None:
         self.namespace = namespace
         self._namespace = NAMESPACES.to_wire(namespace).text
         self._patience = patience
+        self._server = server  # its URL, for people
         self._has_versions = False
 
     def entry(self, key: str) -> Steps[Entry | None]:
@@ -183,7 +184,7 @@ class Rules:
         return ABSENT if self._has_versions else ANY
 
     def _exchange(self, request: Request) -> Steps[Outcome]:
-        outcome = yield from exchange(request, self._patience)
+        outcome = yield from exchange(request, self._patience, self._server)
         if "botwired" in outcome.answer.headers.get("cache-status", ""):
             self._has_versions = True
         return outcome
@@ -220,6 +221,15 @@ def _conflict(key: str, outcome: Outcome, present: Entry | None) -> Conflict | U
             "whether the write was made"
         )
     return Conflict(f"{key!r} is not written: {outcome.answer.detail}", None if present is None else present.version)
+
+
+def check_seconds(**times: float) -> None:
+    """Refuse a time that is no number of seconds, such as None: the first request would fail for it, or not end."""
+    for name, value in times.items():
+        if not isinstance(value, (int, float)):
+            raise TypeError(f"{name} must be a number of seconds, not {value!r}")
+        if not value >= 0:
+            raise ValueError(f"{name} must be a number of seconds, not {value!r}")
 
 
 def refuse(unknown: Mapping[str, Any]) -> None:
