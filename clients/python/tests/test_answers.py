@@ -239,3 +239,13 @@ def test_base_urls(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for token in ("", "a\nb", "é"):
         with pytest.raises(ValueError, match="a token must be of printable ASCII"):
             kind("n", token=token)
+
+
+def test_a_version_that_plain_botwire_has_not_given() -> None:
+    """A type checker takes it as a condition, too: `written.version` of docs/python.md may be None."""
+    script = Script(httpx.Response(200, json={"stored": True}))
+    memory = script.memory()
+    written = memory.set("k", 1)
+    with pytest.raises(Unsupported, match="plain BotWire keeps no versions"):
+        memory.set("k", 2, if_version=written.version)
+    assert len(script.requests) == 1

@@ -66,13 +66,19 @@ class AsyncMemory:
         return await self._transport.run(self._rules.exists(key))
 
     async def set(
-        self, key: str, value: Any, *, if_version: IfVersion = ANY, wait: float | None = None, **unknown: NoReturn
+        self,
+        key: str,
+        value: Any,
+        *,
+        if_version: IfVersion | None = ANY,
+        wait: float | None = None,
+        **unknown: NoReturn,
     ) -> Written:
         """Write a value: see `Memory.set`."""
         refuse(unknown)
         return await self._transport.run(self._rules.set(key, value, if_version, wait))
 
-    async def delete(self, key: str, *, if_version: IfVersion = ANY, wait: float | None = None) -> bool:
+    async def delete(self, key: str, *, if_version: IfVersion | None = ANY, wait: float | None = None) -> bool:
         """Delete the entry. False: it did not exist."""
         return await self._transport.run(self._rules.delete(key, if_version, wait))
 

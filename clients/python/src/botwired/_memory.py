@@ -80,19 +80,25 @@ class Memory:
         return isinstance(key, str) and self.exists(key)
 
     def set(
-        self, key: str, value: Any, *, if_version: IfVersion = ANY, wait: float | None = None, **unknown: NoReturn
+        self,
+        key: str,
+        value: Any,
+        *,
+        if_version: IfVersion | None = ANY,
+        wait: float | None = None,
+        **unknown: NoReturn,
     ) -> Written:
         """Write a value. When it returns, the daemon has it on its disk.
 
         if_version: an `Entry.version`, or ABSENT: write only if the entry is still that, and else raise `Conflict`. It
             holds between all callers of one daemon. If the answer is lost, and the entry then has this very value, the
-            write counts as made.
+            write counts as made. None, an entry's version on plain BotWire, raises `Unsupported`.
         wait: wait up to so many seconds for upstream; `Written.state` says how far the write has come.
         """
         refuse(unknown)
         return self._transport.run(self._rules.set(key, value, if_version, wait))
 
-    def delete(self, key: str, *, if_version: IfVersion = ANY, wait: float | None = None) -> bool:
+    def delete(self, key: str, *, if_version: IfVersion | None = ANY, wait: float | None = None) -> bool:
         """Delete the entry. False: it did not exist. The conditions are those of `set`."""
         return self._transport.run(self._rules.delete(key, if_version, wait))
 

@@ -51,7 +51,7 @@ class Rules:
         entry = yield from self.entry(key)
         return entry is not None
 
-    def set(self, key: str, value: Any, if_version: IfVersion, wait: float | None) -> Steps[Written]:
+    def set(self, key: str, value: Any, if_version: IfVersion | None, wait: float | None) -> Steps[Written]:
         """Write a value."""
         wire = KEYS.to_wire(key)
         text = encode(value)
@@ -69,7 +69,7 @@ class Rules:
             raise Refused(404, outcome.answer.detail)
         return written_of(outcome.answer)
 
-    def delete(self, key: str, if_version: IfVersion, wait: float | None) -> Steps[bool]:
+    def delete(self, key: str, if_version: IfVersion | None, wait: float | None) -> Steps[bool]:
         """Delete an entry. False: it did not exist."""
         if if_version is ABSENT:
             raise ValueError("delete takes no if_version=ABSENT: there would be nothing to delete")
@@ -161,16 +161,14 @@ class Rules:
             return None
         return entry_of(answer, wire_key)
 
-    def _condition(self, wire_key: str, if_version: IfVersion) -> Steps[dict[str, str]]:
+    def _condition(self, wire_key: str, if_version: IfVersion | None) -> Steps[dict[str, str]]:
         """Return the headers of a condition. A server that would ignore them is not sent the write at all."""
         if if_version is ANY:
             return {}
+        if if_version is None:
+            raise Unsupported("if_version is None: plain BotWire keeps no versions. ANY writes on no condition")
         if if_version is not ABSENT and not isinstance(if_version, str):
-            raise TypeError(
-                "if_version must be an Entry's version or ABSENT, and it is None: plain BotWire keeps no versions"
-                if if_version is None
-                else f"if_version must be an Entry's version or ABSENT, not {if_version!r}"
-            )
+            raise TypeError(f"if_version must be an Entry's version or ABSENT, not {if_version!r}")
         if not self._has_versions:
             yield from self._read(wire_key)
         if not self._has_versions:
