@@ -103,9 +103,9 @@ func (s *Server) newHandler() http.Handler {
 
 // ServeStdio serves one client until it leaves, or ctx ends. It writes nothing but the protocol's
 // messages to out, each in a line. It closes neither. When in ends, it still answers the requests
-// that came before; when ctx ends, it does not.
+// that came before; when ctx ends, it does not, and one Write of out may still wait for its reader.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
-	with := newStdio(in, out)
+	with := newStdio(in, out, ctx.Done())
 	err := s.newServer(false).Run(ctx, with)
 	if with.left.Load() {
 		return nil

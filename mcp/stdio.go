@@ -33,6 +33,7 @@ const (
 type stdio struct {
 	out    io.Writer
 	lines  chan line
+	ended  <-chan struct{} // is closed when the client gets nothing more, even if it has not left
 	closed chan struct{}
 	close  func()
 	left   atomic.Bool // the client has closed one of the two
@@ -50,9 +51,11 @@ type line struct {
 
 var errTooLong = fmt.Errorf("the line is longer than %d MiB: expected one message of JSON-RPC 2.0 in a line", maxLine>>20)
 
-func newStdio(in io.Reader, out io.Writer) *stdio {
+var errEnded = errors.New("botwired is stopping")
+
+func newStdio(in io.Reader, out io.Writer, ended <-chan struct{}) *stdio {
 	s := &stdio{
-		out: out, lines: make(chan line), closed: make(chan struct{}),
+		out: out, lines: make(chan line), ended: ended, closed: make(chan struct{}),
 		open: make(map[jsonrpc.ID]struct{}), answered: make(chan struct{}, 1),
 	}
 	s.close = sync.OnceFunc(func() { close(s.closed) })
@@ -177,13 +180,28 @@ func (s *stdio) refuse(code int, text []byte, why string) error {
 	return s.writeLine(encoded)
 }
 
-// writeLine is called with mu held.
+// writeLine is called with mu held. It gives up a client that does not read when ended is closed, and
+// writes nothing behind what it has given up.
 func (s *stdio) writeLine(text []byte) error {
-	_, err := s.out.Write(append(text, '\n'))
-	if err != nil {
-		s.left.Store(true)
+	select {
+	case <-s.ended:
+		return errEnded
+	default:
 	}
-	return err
+	written := make(chan error, 1)
+	go func() {
+		_, err := s.out.Write(append(text, '\n'))
+		written <- err
+	}()
+	select {
+	case err := <-written:
+		if err != nil {
+			s.left.Store(true)
+		}
+		return err
+	case <-s.ended:
+		return errEnded
+	}
 }
 
 // Write writes one message.

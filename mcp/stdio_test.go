@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/botwired/botwired/mcp"
 )
@@ -109,4 +110,26 @@ func TestStdioEndsWithItsReader(t *testing.T) {
 	}
 	noError(t, client.Close())
 	noError(t, <-ended)
+}
+
+// A client that sends and does not read keeps no end waiting: neither its requests nor its
+// subscriptions outlive ctx.
+func TestStdioEndsThoughNobodyReads(t *testing.T) {
+	s := newDaemon(t).serve()
+	in, client := io.Pipe()
+	reader, out := io.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.ServeStdio(ctx, in, out) }()
+	_, err := io.WriteString(client, hello+`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`+"\n")
+	noError(t, err)
+	_, err = io.ReadFull(reader, make([]byte, 1)) // it writes, and waits
+	noError(t, err)
+	cancel()
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Error("it goes on waiting for its reader")
+	}
+	noError(t, errors.Join(reader.Close(), client.Close()))
 }

@@ -12,6 +12,10 @@ import (
 // mcpPath is where the memory is offered to MCP clients, under surfacePrefix.
 const mcpPath = "mcp"
 
+// errMCPBatch refuses several messages in one body. Their answers would be in the memory together: a
+// body of 2 MB asks for gigabytes.
+var errMCPBatch = wire.Detail(http.StatusBadRequest, "The body is a batch: expected one message of JSON-RPC 2.0.")
+
 // mcpEndpoint bounds what a request to the MCP handler holds, and leaves the rest to that.
 type mcpEndpoint struct {
 	handler http.Handler // nil if there is none
@@ -32,6 +36,9 @@ func (e *mcpEndpoint) answer(w http.ResponseWriter, r *http.Request) error {
 		return refusal
 	}
 	defer room.Release()
+	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")) {
+		return errMCPBatch
+	}
 	r = r.Clone(r.Context())
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	to := http.NewResponseController(w)

@@ -23,7 +23,7 @@ func (t *turns) await(ctx context.Context, id journal.ID) (done func(), err erro
 	before := t.last[id]
 	t.last[id] = mine
 	t.mu.Unlock()
-	done = sync.OnceFunc(func() {
+	end := sync.OnceFunc(func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if t.last[id] == mine {
@@ -32,15 +32,15 @@ func (t *turns) await(ctx context.Context, id journal.ID) (done func(), err erro
 		close(mine)
 	})
 	if before == nil {
-		return done, nil
+		return end, nil
 	}
 	select {
 	case <-before:
-		return done, nil
+		return end, nil
 	case <-ctx.Done():
 		go func() { // those behind still wait for those before
 			<-before
-			done()
+			end() // not done, which the return below has set to nil
 		}()
 		return nil, ctx.Err()
 	}

@@ -30,10 +30,16 @@ type Edited struct {
 
 // Read returns a file's text, which is empty if the file does not exist.
 func Read(file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular(): // to open a pipe would wait for its writer
+		return nil, fmt.Errorf("%s is no regular file: it is no configuration file", file)
 	}
+	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +85,11 @@ func target(file string) (string, error) {
 	if err == nil {
 		return real, nil
 	}
-	if _, at := os.Lstat(file); at == nil || !errors.Is(err, fs.ErrNotExist) {
+	if _, at := os.Lstat(file); at == nil {
 		return "", fmt.Errorf("%s is a symbolic link that leads nowhere: %w", file, err)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s cannot be reached: %w", file, err)
 	}
 	return filepath.Abs(file)
 }

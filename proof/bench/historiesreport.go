@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/botwired/botwired/internal/words"
 )
 
 // historiesReport holds all figures of a run, for the JSON.
@@ -32,8 +34,8 @@ func (r *historiesReport) print(w io.Writer) error {
 	b.WriteString("| " + fmt.Sprint(r.Options.Messages) + " messages | directly | through botwired | through botwired, with a pause after each message |\n")
 	b.WriteString("|---|---|---|---|\n")
 	for _, row := range r.Rows {
-		thinking := fmt.Sprintf("%d writes, %s", row.Thinking.Writes, kilobytes(row.Thinking.Bytes))
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", row.Direct.Adapter, &row.Direct, &row.Through, thinking)
+		direct, through := inSeconds(row.Direct.Wall), inSeconds(row.Through.Wall)
+		fmt.Fprintf(&b, "| %s | %s, %s | %s, %s | %s |\n", row.Direct.Adapter, direct, &row.Direct, through, &row.Through, &row.Thinking)
 	}
 	fmt.Fprintf(&b, "\nTime for all messages, writes upstream, and bytes in them. The pause is %s, upstream is %s away; Python has %s; %s.\n",
 		r.Options.Think, r.Options.Latency, strings.Join(r.versions(), ", "), r.Machine)
@@ -50,10 +52,8 @@ func (r *historiesReport) versions() (all []string) {
 	return slices.Compact(all)
 }
 
-// String returns a conversation's text in the table.
-func (k *kept) String() string {
-	return fmt.Sprintf("%s, %d writes, %s", inSeconds(k.Wall), k.Writes, kilobytes(k.Bytes))
-}
+// String returns what a conversation costs upstream.
+func (k *kept) String() string { return words.Count(k.Writes, "write") + ", " + kilobytes(k.Bytes) }
 
 // The table stands between these on a page.
 const historiesBegin, historiesEnd = "<!-- histories -->\n", "<!-- /histories -->"

@@ -2,8 +2,8 @@
 //
 // "dist pack" builds the program for each platform and writes into bin/dist: an archive per
 // platform, its SBOM in CycloneDX's JSON, and SHA256SUMS over both. An archive holds the program, the
-// documents, the manual pages, the completions, the files of deploy/, and the licences of all that
-// is linked into the program.
+// documents, the examples, the manual pages, the completions, the files of deploy/, and the licences
+// of all that is linked into the program.
 //
 // The bytes depend on the commit and on the release of Go, and on nothing else: not on the folder,
 // the clock, the user, the umask or the caches. The times in an archive are the commit's, or

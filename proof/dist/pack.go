@@ -20,7 +20,8 @@ const sumsFile = "SHA256SUMS"
 // documents are what an archive has of the repository, beside the licences. README.md links to the
 // pages in docs/.
 var documents = []string{
-	"LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "deploy", "docs/*.md", "docs/*.svg", "docs/*.png", "docs/*.json",
+	"LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "deploy", "examples",
+	"docs/*.md", "docs/*.svg", "docs/*.png", "docs/*.json",
 }
 
 // pack builds the program for the platforms and writes the release into a folder.
