@@ -198,6 +198,7 @@ func (in *mcpInstall) putIn(client *mcpconfig.Client, file string) error {
 	if err != nil {
 		return err
 	}
+	in.process.say(warningOfCache(server.Command))
 	add := func(text []byte) ([]byte, error) {
 		out, err := client.Add(text, server)
 		return out, in.refused(client, file, err)
@@ -304,6 +305,26 @@ func (in *mcpInstall) warnOfEnvironment() {
 	slices.Sort(names)
 	in.process.say("botwired: the client's server does not get " + strings.Join(slices.Compact(names), ", ") +
 		" from this environment: give the setting as a flag, or put it into the configuration file\n")
+}
+
+// caches are folders in which uvx and others keep programs for a while: the folder's name, or its
+// beginning, the tool, and how it keeps botwired for good.
+var caches = []struct{ folder, tool, instead string }{
+	{"archive-v", "uvx", "uv tool install botwired"},
+	{"_npx", "npx", "npm install --global botwired"},
+}
+
+// warningOfCache says that the client will not find its server once the cache is emptied.
+func warningOfCache(program string) string {
+	for folder := range strings.SplitSeq(filepath.ToSlash(program), "/") {
+		for _, cache := range caches {
+			if strings.HasPrefix(folder, cache.folder) {
+				return fmt.Sprintf("botwired: %s is in the cache of %s, and the client finds no server once that is emptied. "+
+					"To keep it: %s, then \"botwired mcp install\" again\n", printable(program), cache.tool, cache.instead)
+			}
+		}
+	}
+	return ""
 }
 
 // foundClient is a client that is on this machine.

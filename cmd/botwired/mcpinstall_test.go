@@ -96,6 +96,21 @@ func TestMCPInstall(t *testing.T) {
 	}
 }
 
+// uvx and npx keep a program for a while: a client whose file names that one loses its server.
+func TestMCPInstallWarnsOfACache(t *testing.T) {
+	for program, want := range map[string]string{
+		"/home/ada/.cache/uv/archive-v0/mRvf/bin/botwired":                       "uv tool install botwired",
+		"/home/ada/.npm/_npx/8f88/node_modules/@botwired/linux-x64/bin/botwired": "npm install --global botwired",
+		"/home/ada/.local/share/uv/tools/botwired/bin/botwired":                  "",
+		"/home/ada/agent/node_modules/@botwired/linux-x64/bin/botwired":          "",
+	} {
+		got := warningOfCache(program)
+		if (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q in it", program, got, want)
+		}
+	}
+}
+
 // --print shows what to put in, and writes nothing.
 func TestMCPInstallPrints(t *testing.T) {
 	i := &installTest{t, t.TempDir()}

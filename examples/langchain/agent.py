@@ -11,16 +11,19 @@ import sys
 
 from botwired import Memory
 from botwired.langchain import ChatMessageHistory
-from langchain_core.runnables.history import RunnableWithMessageHistory
+from langchain_core.messages import HumanMessage
 
 from model import Model
 
 
 def main(messages: list[str]) -> None:
     with Memory("langchain-agent") as memory:
-        agent = RunnableWithMessageHistory(Model(), lambda session_id: ChatMessageHistory(session_id, memory))
+        history = ChatMessageHistory("user-42", memory)
+        model = Model()
         for message in messages:
-            answer = agent.invoke(message, {"configurable": {"session_id": "user-42"}})
+            question = HumanMessage(message)
+            answer = model.invoke([*history.messages, question])
+            history.add_messages([question, answer])
             print(answer.content)
 
 

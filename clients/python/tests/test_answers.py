@@ -120,8 +120,18 @@ def test_a_lost_answer(call: Callable[[Memory], Any], error: type[httpx.Transpor
 
 @each_call
 def test_no_answer_at_all(call: Callable[[Memory], Any]) -> None:
-    with pytest.raises(Unavailable, match=r"no answer for 0.1 s: the answer was lost. Is botwired running\?"):
+    with pytest.raises(
+        Unavailable, match=r"no answer from http://127.0.0.1:1 for 0.1 s: the answer was lost. Is botwired"
+    ):
         call(Script(httpx.ConnectError).memory(patience=0.1))
+
+
+@pytest.mark.parametrize("kind", [Memory, AsyncMemory])
+@pytest.mark.parametrize("argument", ["timeout", "patience"])
+@pytest.mark.parametrize(("value", "error"), [(None, TypeError), ("5", TypeError), (-1, ValueError)])
+def test_a_time_that_is_no_number_of_seconds(kind: Any, argument: str, value: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match=f"{argument} must be a number of seconds, not {value!r}"):
+        kind("n", **{argument: value})
 
 
 @each_call
@@ -233,3 +243,13 @@ def test_base_urls(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for token in ("", "a\nb", "é"):
         with pytest.raises(ValueError, match="a token must be of printable ASCII"):
             kind("n", token=token)
+
+
+def test_a_version_that_plain_botwire_has_not_given() -> None:
+    """A type checker takes it as a condition, too: `written.version` of docs/python.md may be None."""
+    script = Script(httpx.Response(200, json={"stored": True}))
+    memory = script.memory()
+    written = memory.set("k", 1)
+    with pytest.raises(Unsupported, match="plain BotWire keeps no versions"):
+        memory.set("k", 2, if_version=written.version)
+    assert len(script.requests) == 1

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from servers import Server
 
-from botwired import ABSENT, AsyncMemory, Conflict, Entry, Memory, Refused
+from botwired import ABSENT, AsyncMemory, Conflict, Entry, Memory, Refused, Unsupported
 
 # Keys whose escapes, folders or lengths a client or a server on the way might treat in another way.
 KEYS = [
@@ -127,8 +127,10 @@ def test_conditions(memory: Any) -> None:
 
 
 def test_conditions_that_are_none(memory: Any) -> None:
-    with pytest.raises(TypeError, match="if_version must be an Entry's version or ABSENT, and it is None"):
+    with pytest.raises(Unsupported, match="if_version is None: plain BotWire keeps no versions"):
         memory.set("k", 1, if_version=None)
+    with pytest.raises(Unsupported, match="if_version is None: plain BotWire keeps no versions"):
+        memory.delete("k", if_version=None)
     with pytest.raises(TypeError, match="if_version must be an Entry's version or ABSENT, not 3"):
         memory.set("k", 1, if_version=3)
     with pytest.raises(ValueError, match="there would be nothing to delete"):

@@ -165,6 +165,8 @@ def test_plain_botwire(kind: Any, tmp_path: Path) -> None:
             memory.set("user:42", 1, if_version=condition)
     with pytest.raises(Unsupported):
         memory.delete("user:42", if_version='"1-x"')
+    with pytest.raises(Unsupported):
+        memory.set("user:42", 1, if_version=written.version)
     assert memory.get("user:42") == {"n": 2}
     assert memory.clear() == 2
     memory.close()

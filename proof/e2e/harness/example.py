@@ -66,6 +66,8 @@ def _talk(report, client, stage, url, *messages):
         raise Failure(f"{client.program} is not done after {LIMIT} s") from None
     report.check(f"{client.program} ends well", ended(agent, LIMIT), 0)
     report.check("it answers each message", len(answers), len(messages))
+    warned = [line for line in (stage.directory / "client.log").read_text().splitlines() if "Deprecat" in line]
+    report.check("it calls nothing that its framework has deprecated", warned, [])
     return answers
 
 

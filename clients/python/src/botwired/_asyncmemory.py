@@ -12,7 +12,7 @@ import httpx
 from botwired._address import Address
 from botwired._async import AsyncTransport
 from botwired._entries import ANY, Entry, IfVersion, Written
-from botwired._rules import Rules, refuse
+from botwired._rules import Rules, check_seconds, refuse
 from botwired._turns import for_task
 
 
@@ -38,8 +38,9 @@ class AsyncMemory:
     ) -> None:
         """Make an AsyncMemory. Nothing is connected yet. The arguments are those of `Memory`."""
         refuse(unknown)
+        check_seconds(timeout=timeout, patience=patience)
         self._address = Address.parse(base_url, token)
-        self._rules = Rules(namespace, patience)
+        self._rules = Rules(namespace, patience, self._address.shown)
         self._transport = AsyncTransport(self._address, timeout, http)
 
     @property
@@ -65,13 +66,19 @@ class AsyncMemory:
         return await self._transport.run(self._rules.exists(key))
 
     async def set(
-        self, key: str, value: Any, *, if_version: IfVersion = ANY, wait: float | None = None, **unknown: NoReturn
+        self,
+        key: str,
+        value: Any,
+        *,
+        if_version: IfVersion | None = ANY,
+        wait: float | None = None,
+        **unknown: NoReturn,
     ) -> Written:
         """Write a value: see `Memory.set`."""
         refuse(unknown)
         return await self._transport.run(self._rules.set(key, value, if_version, wait))
 
-    async def delete(self, key: str, *, if_version: IfVersion = ANY, wait: float | None = None) -> bool:
+    async def delete(self, key: str, *, if_version: IfVersion | None = ANY, wait: float | None = None) -> bool:
         """Delete the entry. False: it did not exist."""
         return await self._transport.run(self._rules.delete(key, if_version, wait))
 

@@ -11,7 +11,7 @@ import httpx
 
 from botwired._address import Address
 from botwired._entries import ANY, Entry, IfVersion, Written
-from botwired._rules import Rules, refuse
+from botwired._rules import Rules, check_seconds, refuse
 from botwired._sync import Transport
 from botwired._turns import for_thread
 
@@ -48,8 +48,9 @@ class Memory:
         http: the client to send requests with, for proxies and certificates of your own. It stays open.
         """
         refuse(unknown)
+        check_seconds(timeout=timeout, patience=patience)
         self._address = Address.parse(base_url, token)
-        self._rules = Rules(namespace, patience)
+        self._rules = Rules(namespace, patience, self._address.shown)
         self._transport = Transport(self._address, timeout, http)
 
     @property
@@ -79,19 +80,25 @@ class Memory:
         return isinstance(key, str) and self.exists(key)
 
     def set(
-        self, key: str, value: Any, *, if_version: IfVersion = ANY, wait: float | None = None, **unknown: NoReturn
+        self,
+        key: str,
+        value: Any,
+        *,
+        if_version: IfVersion | None = ANY,
+        wait: float | None = None,
+        **unknown: NoReturn,
     ) -> Written:
         """Write a value. When it returns, the daemon has it on its disk.
 
         if_version: an `Entry.version`, or ABSENT: write only if the entry is still that, and else raise `Conflict`. It
             holds between all callers of one daemon. If the answer is lost, and the entry then has this very value, the
-            write counts as made.
+            write counts as made. None, an entry's version on plain BotWire, raises `Unsupported`.
         wait: wait up to so many seconds for upstream; `Written.state` says how far the write has come.
         """
         refuse(unknown)
         return self._transport.run(self._rules.set(key, value, if_version, wait))
 
-    def delete(self, key: str, *, if_version: IfVersion = ANY, wait: float | None = None) -> bool:
+    def delete(self, key: str, *, if_version: IfVersion | None = ANY, wait: float | None = None) -> bool:
         """Delete the entry. False: it did not exist. The conditions are those of `set`."""
         return self._transport.run(self._rules.delete(key, if_version, wait))
 

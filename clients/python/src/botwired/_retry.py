@@ -27,7 +27,7 @@ class Outcome:
     is_repeated: bool
 
 
-def exchange(request: Request, patience: float) -> Steps[Outcome]:
+def exchange(request: Request, patience: float, server: str) -> Steps[Outcome]:
     """Send a request until it is answered, for up to `patience` seconds. Every request of the memory may be repeated.
 
     It ends with an answer of 2xx, 404 or 412, or raises the error for any other.
@@ -44,7 +44,7 @@ def exchange(request: Request, patience: float) -> Steps[Outcome]:
         left = deadline - time.monotonic()
         wanted = _retry_after(attempt)
         if left <= 0 or (wanted > left and isinstance(attempt, Answer) and attempt.status == 429):
-            raise _unavailable(attempt, patience)
+            raise _unavailable(attempt, patience, server)
         yield Sleep(min(left, max(wanted, pause * random.uniform(0.5, 1))))
         pause = min(pause * 2, _LONGEST_PAUSE)
 
@@ -76,9 +76,10 @@ def _raise_for(answer: Answer) -> None:
     raise Refused(status, answer.detail)
 
 
-def _unavailable(attempt: Answer | Lost, patience: float) -> Unavailable:
+def _unavailable(attempt: Answer | Lost, patience: float, server: str) -> Unavailable:
     if isinstance(attempt, Lost):
         return Unavailable(
-            f"no answer for {patience:g} s: {attempt.reason}. Is botwired running? botwired status tells"
+            f"no answer from {server} for {patience:g} s: {attempt.reason}. Is botwired running there? "
+            "botwired status tells"
         )
     return Unavailable(f"{attempt.detail} (HTTP {attempt.status}, and no other answer for {patience:g} s)")

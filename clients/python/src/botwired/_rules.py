@@ -30,10 +30,11 @@ class Incomplete(UserWarning):
 class Rules:
     """The operations on one namespace. It keeps no state but what it has learned of the server."""
 
-    def __init__(self, namespace: str, patience: float) -> None:
+    def __init__(self, namespace: str, patience: float, server: str) -> None:
         self.namespace = namespace
         self._namespace = NAMESPACES.to_wire(namespace).text
         self._patience = patience
+        self._server = server  # its URL, for people
         self._has_versions = False
 
     def entry(self, key: str) -> Steps[Entry | None]:
@@ -50,7 +51,7 @@ class Rules:
         entry = yield from self.entry(key)
         return entry is not None
 
-    def set(self, key: str, value: Any, if_version: IfVersion, wait: float | None) -> Steps[Written]:
+    def set(self, key: str, value: Any, if_version: IfVersion | None, wait: float | None) -> Steps[Written]:
         """Write a value."""
         wire = KEYS.to_wire(key)
         text = encode(value)
@@ -68,7 +69,7 @@ class Rules:
             raise Refused(404, outcome.answer.detail)
         return written_of(self._about(wire.text, outcome.answer))
 
-    def delete(self, key: str, if_version: IfVersion, wait: float | None) -> Steps[bool]:
+    def delete(self, key: str, if_version: IfVersion | None, wait: float | None) -> Steps[bool]:
         """Delete an entry. False: it did not exist."""
         if if_version is ABSENT:
             raise ValueError("delete takes no if_version=ABSENT: there would be nothing to delete")
@@ -167,16 +168,14 @@ class Rules:
             raise answer.foreign()
         return answer
 
-    def _condition(self, wire_key: str, if_version: IfVersion) -> Steps[dict[str, str]]:
+    def _condition(self, wire_key: str, if_version: IfVersion | None) -> Steps[dict[str, str]]:
         """Return the headers of a condition. A server that would ignore them is not sent the write at all."""
         if if_version is ANY:
             return {}
+        if if_version is None:
+            raise Unsupported("if_version is None: plain BotWire keeps no versions. ANY writes on no condition")
         if if_version is not ABSENT and not isinstance(if_version, str):
-            raise TypeError(
-                "if_version must be an Entry's version or ABSENT, and it is None: plain BotWire keeps no versions"
-                if if_version is None
-                else f"if_version must be an Entry's version or ABSENT, not {if_version!r}"
-            )
+            raise TypeError(f"if_version must be an Entry's version or ABSENT, not {if_version!r}")
         if not self._has_versions:
             yield from self._read(wire_key)
         if not self._has_versions:
@@ -190,7 +189,7 @@ class Rules:
         return ABSENT if self._has_versions else ANY
 
     def _exchange(self, request: Request) -> Steps[Outcome]:
-        outcome = yield from exchange(request, self._patience)
+        outcome = yield from exchange(request, self._patience, self._server)
         if "botwired" in outcome.answer.headers.get("cache-status", ""):
             self._has_versions = True
         return outcome
@@ -227,6 +226,15 @@ def _conflict(key: str, outcome: Outcome, present: Entry | None) -> Conflict | U
             "whether the write was made"
         )
     return Conflict(f"{key!r} is not written: {outcome.answer.detail}", None if present is None else present.version)
+
+
+def check_seconds(**times: float) -> None:
+    """Refuse a time that is no number of seconds, such as None: the first request would fail for it, or not end."""
+    for name, value in times.items():
+        if not isinstance(value, (int, float)):
+            raise TypeError(f"{name} must be a number of seconds, not {value!r}")
+        if not value >= 0:
+            raise ValueError(f"{name} must be a number of seconds, not {value!r}")
 
 
 def refuse(unknown: Mapping[str, Any]) -> None:

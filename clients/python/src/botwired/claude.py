@@ -1,9 +1,11 @@
 """Claude's memory tool, kept in a memory: ``pip install 'botwired[claude]'``.
 
     from anthropic import Anthropic
+    from botwired import Memory
     from botwired.claude import MemoryTool
 
-    client.beta.messages.run_tools(tools=[MemoryTool("my-agent")], ...)
+    client, memory = Anthropic(), Memory("my-agent")
+    client.beta.messages.tool_runner(tools=[MemoryTool(memory)], ...)
 
 Each file is an entry whose key is its path, such as ``/memories/notes.md``, and whose value is its text. A directory is
 what paths have in common, so there is none without a file in it. A file may be longer than a value: it is kept in parts

@@ -3,8 +3,9 @@
     from botwired import Memory
     from botwired.langchain import ChatMessageHistory
 
-    memory = Memory("langchain-sessions")
-    RunnableWithMessageHistory(chain, lambda session: ChatMessageHistory(session, memory))
+    history = ChatMessageHistory("user-42", Memory("langchain-sessions"))
+    answer = model.invoke([*history.messages, question])
+    history.add_messages([question, answer])
 
 A history is a log in segments: a message rewrites the newest segment and not the whole history, and no history is too
 long. What BotWire's own BotWireChatHistory has written under the same session id is the beginning of the history. It
