@@ -182,9 +182,9 @@ func TestFollowingOutlivesAnother(t *testing.T) {
 			}
 		})}})
 		first, giveUp := context.WithCancel(t.Context())
-		go s.Handler().ServeHTTP(httptest.NewRecorder(), listening(t, first, "http://localhost"))
+		go s.Handler().ServeHTTP(httptest.NewRecorder(), listening(first, t, "http://localhost"))
 		answer := httptest.NewRecorder()
-		go s.Handler().ServeHTTP(answer, listening(t, t.Context(), "http://localhost"))
+		go s.Handler().ServeHTTP(answer, listening(t.Context(), t, "http://localhost"))
 		synctest.Wait()
 		giveUp()
 		synctest.Wait()
@@ -271,7 +271,7 @@ func TestStreamsEndWithTheDaemon(t *testing.T) {
 	endpoint := httptest.NewServer(s.Handler())
 	t.Cleanup(endpoint.Close)
 	for range 2 { // the second comes too late
-		answer, err := endpoint.Client().Do(listening(t, t.Context(), endpoint.URL))
+		answer, err := endpoint.Client().Do(listening(t.Context(), t, endpoint.URL))
 		noError(t, err)
 		s.EndStreams()
 		_, err = io.ReadAll(answer.Body)
@@ -280,7 +280,7 @@ func TestStreamsEndWithTheDaemon(t *testing.T) {
 }
 
 // listening is the request for a stream that follows botwire://n/k.
-func listening(t *testing.T, ctx context.Context, at string) *http.Request {
+func listening(ctx context.Context, t *testing.T, at string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, at, strings.NewReader(
 		`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["botwire://n/k"]},`+

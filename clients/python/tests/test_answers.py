@@ -247,7 +247,7 @@ def test_base_urls(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_version_that_plain_botwire_has_not_given() -> None:
     """A type checker takes it as a condition, too: `written.version` of docs/python.md may be None."""
-    script = Script(httpx.Response(200, json={"stored": True}))
+    script = Script(httpx.Response(200, json={"namespace": "n", "key": "k", "stored": True}))
     memory = script.memory()
     written = memory.set("k", 1)
     with pytest.raises(Unsupported, match="plain BotWire keeps no versions"):
