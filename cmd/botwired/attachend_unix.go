@@ -31,7 +31,7 @@ func (a *attachment) endAlone(ctx context.Context) (said string, ended bool) {
 	if alone, err := a.users.try(syscall.LOCK_EX); err == nil && alone {
 		return a.stopDaemon(ctx), true
 	}
-	// That has cost the shared lock, without which the daemon could end amid a flush. If the
+	// The attempt has cost the shared lock, without which the daemon could end amid a flush. If the
 	// daemon was faster, the flush fails, and says so.
 	_, _ = a.users.try(syscall.LOCK_SH)
 	return "", false

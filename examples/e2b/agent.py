@@ -20,7 +20,7 @@ from e2b_code_interpreter import Execution, Sandbox
 from local_sandbox import LocalSandbox
 from model import code_for
 
-# What JSON can carry of the sandbox's variables.
+# This code runs in the sandbox. It prints the variables that JSON can carry.
 SAVE = """
 def _saved(variables):
     import json

@@ -99,7 +99,7 @@ func TestAProjectThatAWheelWouldNotShow(t *testing.T) {
 	}
 }
 
-// What the wheels of the tests are made of, and the name of the file.
+// The wheels of the tests hold these, in a file of this name.
 var (
 	wheelOn      = platform{"linux", "arm64"}
 	wheelProgram = []byte("a program")

@@ -1,4 +1,4 @@
-"""What a memory makes of each answer, and of none, without a server."""
+"""A memory takes each answer, and a lost one, as it should: scripted answers, without a server."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def restarted(tmp_path: Path) -> Iterator[Server]:
 
 
 class Books:
-    """What the workers have been told."""
+    """The answers that the workers have had."""
 
     def __init__(self) -> None:
         self.increments = 0

@@ -1,4 +1,4 @@
-"""What the scripts of this folder share. Each holds a conversation with one adapter:
+"""The common part of the scripts of this folder. Each holds a conversation with one adapter:
 
     NAME.py MESSAGES THINK
 
@@ -27,7 +27,7 @@ Count = Callable[[], Awaitable[int] | int]
 
 
 async def done(result: Any) -> Any:
-    """What a function has returned, or its coroutine returns."""
+    """Return the result of a function, or of its coroutine."""
     return await result if inspect.isawaitable(result) else result
 
 

@@ -1,4 +1,4 @@
-"""What make e2e is made of: the clients, the servers between which they stand, and the books."""
+"""The parts of make e2e: the clients, the servers between which they stand, and the books."""
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent

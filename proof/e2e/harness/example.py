@@ -3,7 +3,7 @@ import subprocess
 
 from harness.processes import Failure, ended
 
-# What an example is to remember in its first process, and in its second.
+# The first process of an example remembers the first of these, and the second process the others.
 FIRST = ["the keys are under the mat", 'Ada said "ol\u00e1" \U0001f511', "the meeting is on Tuesday"]
 SECOND = ["the meeting has moved to Friday", "100% of {this} is <plain> \\ text", "the dog's name is \u30dd\u30c1"]
 AT_ONCE = [f"process {n} was here" for n in range(1, 5)]  # each in a process of its own, all at the same time
@@ -58,7 +58,7 @@ def _told_at_once(report, client, stage):
 
 
 def _talk(report, client, stage, url, *messages):
-    """What a process answers to messages, a line for each."""
+    """Return the answers of a process to messages, a line for each."""
     agent = stage.start([*client.command(), *messages], url, stdin=subprocess.DEVNULL)
     try:
         answers = agent.communicate(timeout=LIMIT)[0].splitlines()

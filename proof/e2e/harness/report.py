@@ -1,4 +1,4 @@
-"""What a case has found, and the table of all."""
+"""The findings of a case, and the table of all cases."""
 import contextlib
 import sqlite3
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one client has done in one case."""
+    """The work of one client in one case."""
 
     report: Report
     calls: list

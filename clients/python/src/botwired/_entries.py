@@ -46,7 +46,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Written:
-    """What an acknowledged write was answered with."""
+    """The answer to an acknowledged write."""
 
     version: str | None
     """Of the entry after this write, for `if_version`. None if the server keeps no versions."""

@@ -27,7 +27,7 @@ class Wire(NamedTuple):
 
 
 class Alphabet:
-    """What BotWire takes as a name, and the escape for all else."""
+    """The names that BotWire takes, and the escape for all others."""
 
     def __init__(self, what: str, allowed: str, limit: int, mark: str, escape: str) -> None:
         self._what = what

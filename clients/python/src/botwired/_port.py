@@ -39,7 +39,7 @@ def complete(rules: Coroutine[Any, Any, T]) -> T:
 
 
 class Port(Protocol):
-    """What an adapter needs of a memory."""
+    """The operations of a memory that an adapter needs."""
 
     async def entry(self, key: str) -> Entry | None: ...
 

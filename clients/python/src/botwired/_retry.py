@@ -1,4 +1,4 @@
-"""Which attempts are made again, and when."""
+"""The rule that says which attempts are made again, and when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules ask of a transport: an operation of the memory is a generator of steps.
+"""The steps that the rules ask of a transport: an operation of the memory is a generator of steps.
 
 The rules of `_rules` yield steps and are sent what came of them, and so know neither sockets nor event loops. `Memory`
 carries the steps out with a blocking client, `AsyncMemory` with an asynchronous one.

@@ -54,7 +54,7 @@ def never(arguments: Any = None, result: Any = None) -> bool:
 
 
 class _MemoryTool(BaseTool):
-    """What the tools have in common. Agents may share a tool."""
+    """The base of the tools. Agents may share a tool."""
 
     memory: Any = Field(exclude=True, repr=False)
     cache_function: Any = never

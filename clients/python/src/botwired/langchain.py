@@ -8,8 +8,8 @@
     history.add_messages([question, answer])
 
 A history is a log in segments: a message rewrites the newest segment and not the whole history, and no history is too
-long. What BotWire's own BotWireChatHistory has written under the same session id is the beginning of the history. It
-is in the namespace ``langchain-sessions`` unless you have named another one.
+long. A history goes on with the messages that BotWire's own BotWireChatHistory has written under the same session id,
+in the namespace ``langchain-sessions`` unless you have named another one.
 """
 
 from __future__ import annotations
