@@ -93,10 +93,13 @@ def node_modules(folder):
 
 
 def need(program, package):
-    if shutil.which(program):
-        return
+    if not shutil.which(program):
+        install(program, package)
+
+
+def install(what, package):
     if not shutil.which("apt-get") or os.geteuid() != 0:
-        raise Failure(f"{program} is missing: install it (on Debian: apt-get install {package})")
+        raise Failure(f"{what} is missing: install it (on Debian: apt-get install {package})")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     command("apt-get", "update", "-q", env=environment)
     command("apt-get", "install", "-q", "-y", "--no-install-recommends", package, env=environment)
