@@ -6,8 +6,8 @@ export class Memory {
 
   /** A URL such as http://x:TOKEN@host:2689 has a token. Patience is how long a call tries again, in milliseconds. */
   constructor(namespace, { url = process.env.BOTWIRE_URL ?? "http://127.0.0.1:2689", patience = 30_000 } = {}) {
-    const { origin, password } = new URL(url);
-    this.#base = `${origin}/memory/${namespace}`;
+    const { origin, pathname, password } = new URL(url);
+    this.#base = `${origin}${pathname.replace(/\/$/, "")}/memory/${namespace}`;
     this.#patience = patience;
     if (password) this.#headers.authorization = `Bearer ${decodeURIComponent(password)}`;
   }
@@ -41,7 +41,8 @@ export class Memory {
     const deadline = Date.now() + this.#patience;
     for (let pause = 50; ; pause = Math.min(2 * pause, 1000)) {
       try {
-        const answer = await fetch(`${this.#base}/${key}`, { method, headers: { ...this.#headers, ...headers }, body });
+        const signal = AbortSignal.timeout(this.#patience); // of one attempt
+        const answer = await fetch(`${this.#base}/${key}`, { method, headers: { ...this.#headers, ...headers }, body, signal });
         if (answer.status !== 503 || Date.now() > deadline) return answer;
       } catch (error) {
         if (Date.now() > deadline) throw error;
