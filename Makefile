@@ -66,6 +66,8 @@ test: ## Run the tests
 # and show it nothing.
 RACE_SKIP := TestQuickRuns|TestRecoveryIsBounded|TestAQuotaLastsTheDay|TestADrainTakesLittleMoreThanItMust
 RACE_SKIP := $(RACE_SKIP)|TestConcurrencyDoesNotFallWhereItHelpsNothing|TestConcurrencyIsWhatUpstreamTakes|TestATaskIsSmall
+# These damage one file after the other, a byte at a time, in one goroutine.
+RACE_SKIP := $(RACE_SKIP)|TestEveryDamageIsNoticed|TestEveryDamageIsRecoveredFrom|TestEveryFaultOfALayoutIsNoticed|TestADamagedByteInALogLosesOneWrite
 .PHONY: race
 race: ## Run the tests under the race detector, without those that RACE_ALSO_SKIP names
 	CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_WITHIN) -skip '^($(RACE_SKIP)$(if $(RACE_ALSO_SKIP),|$(RACE_ALSO_SKIP)))$$' \
