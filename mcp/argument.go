@@ -176,7 +176,7 @@ func isUnicode(raw []byte) bool {
 		if !ok {
 			continue
 		}
-		i += len("uXXXX") - 1
+		i += len("u0000") - 1
 		switch {
 		case unit < 0xd800 || unit > 0xdfff:
 		case unit > 0xdbff || i+2 >= len(raw) || raw[i+1] != '\\':
@@ -185,13 +185,13 @@ func isUnicode(raw []byte) bool {
 			if low, ok := escapedUnit(raw, i+2); !ok || low < 0xdc00 || low > 0xdfff {
 				return false
 			}
-			i += len(`\uXXXX`)
+			i += len(`\u0000`)
 		}
 	}
 	return true
 }
 
-// escapedUnit reads uXXXX.
+// escapedUnit reads u0000.
 func escapedUnit(raw []byte, at int) (unit rune, ok bool) {
 	if at+5 > len(raw) || raw[at] != 'u' {
 		return 0, false

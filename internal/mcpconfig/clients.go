@@ -5,9 +5,6 @@ import (
 	"slices"
 )
 
-// Clients returns the clients that this package knows, by name.
-func Clients() []*Client { return slices.Clone(clients) }
-
 // The ways in which clients read their files again.
 const (
 	restart    = "restart it"
@@ -135,3 +132,6 @@ func (p Place) support(below ...string) string {
 	}
 	return filepath.Join(append([]string{dir}, below...)...)
 }
+
+// Clients returns the clients that this package knows, by name.
+func Clients() []*Client { return slices.Clone(clients) }

@@ -189,7 +189,7 @@ func assignment(f field) string {
 }
 
 // tomlString is a basic string. Its escapes are those of JSON, but that a NUL or another control
-// character has the form \uXXXX.
+// character has the form \u0000.
 func tomlString(value any) string {
 	text := fmt.Sprint(value)
 	var b strings.Builder

@@ -14,7 +14,7 @@ _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
 
 _NOTHING_DONE = frozenset({429, 503})
-"""The server has refused for now, and has not carried out any of the request."""
+"""The server asks to try again later, and has not carried out any of the request."""
 _MAYBE_DONE = frozenset({502, 504})
 """A server on the way does not know what has become of the request."""
 
