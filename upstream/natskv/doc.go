@@ -1,0 +1,25 @@
+// Package natskv is the engine for many hosts: it keeps the memory in a NATS JetStream key-value
+// bucket.
+//
+// # Layout
+//
+// The entry KEY of the namespace NS is the subject $KV.BUCKET.NS.KEY, in which each "." of the key
+// is written "=". The message's body is the value as it is, in UTF-8. Its headers say what BotWire's
+// API shows beside it, and who wrote it: see the constants of message.go. A delete leaves a message
+// without a body, KV-Operation: DEL, which has those headers too.
+//
+// # Files
+//
+//	engine.go    the engine: its options, opening, closing, what it reports
+//	connect.go   the connection, its TLS and its credentials
+//	bucket.go    the bucket: making it, and checking how it was made
+//	message.go   entries as messages: subjects, headers, bodies
+//	request.go   one request each: version, swap, get, list, put, delete
+//	failure.go   what NATS' errors mean: verdicts and reasons
+//	revisions.go the versions that the bucket keeps of an entry
+//	service.go   BotWire's memory service over the engine, for selfhost
+//	index.go     all entries without their values, in memory
+//	watch.go     what keeps the index up to date, and says whether it is
+//	mark.go      what a stream was when it was last seen: one that went back has lost writes
+//	sweep.go     the end of old tombstones
+package natskv
