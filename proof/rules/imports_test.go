@@ -34,6 +34,7 @@ var layers = []layer{
 	// The engines know upstream, and upstream knows no engine and no caller.
 	{"upstream/selfhost", []string{"internal/..."}},
 	{"upstream/botwire", []string{"upstream", "internal/...", "journal"}},
+	{"upstream/natskv", []string{"upstream", "internal/...", "journal"}},
 	{"upstream/...", []string{"upstream/internal/...", "internal/...", "journal"}},
 
 	// The journal knows nothing of the project but its own layers, and they look down only.
@@ -60,6 +61,8 @@ var modules = map[string][]string{
 	"github.com/dgraph-io/ristretto/v2":                               {"cache"},
 	"github.com/cenkalti/backoff/v4":                                  {"upstream"},
 	"modernc.org/sqlite":                                              {"upstream/selfhost"},
+	"github.com/nats-io/nats.go":                                      {"upstream/natskv", "proof/cluster/..."},
+	"github.com/nats-io/nats-server/v2":                               {"proof/cluster/..."},
 	"github.com/goccy/go-yaml":                                        {"config", "proxy/openapi"},
 	"github.com/tailscale/hujson":                                     {"internal/mcpconfig"},
 	"github.com/pelletier/go-toml/v2":                                 {"internal/mcpconfig"},
