@@ -116,6 +116,7 @@ const soundLogEvery = time.Minute
 // soundLog logs when the watch of a cluster breaks, and when it is sound again.
 type soundLog struct {
 	logger *slog.Logger
+	means  string // what it means that the watch is broken
 
 	mu     sync.Mutex // guards the fields below
 	last   time.Time  // of the last line about a broken watch
@@ -129,9 +130,9 @@ func (l *soundLog) changed(sound bool, why string) {
 	switch {
 	case sound && l.broken:
 		l.broken = false
-		l.logger.Info("the watch of upstream is sound again: changes of other hosts are seen as they happen")
+		l.logger.Info("the watch of upstream is sound again")
 	case !sound && !l.broken && time.Since(l.last) >= soundLogEvery:
 		l.broken, l.last = true, time.Now()
-		l.logger.Warn("the watch of upstream is broken: copies count for cache.fresh_for until it has caught up", "reason", why)
+		l.logger.Warn("the watch of upstream is broken: "+l.means+" until it has caught up", "reason", why)
 	}
 }

@@ -95,7 +95,7 @@ func (d *sidecar) openCluster(ctx context.Context, c *config.Config, servers []s
 	}
 	opts.Marks = fileMarks{filepath.Join(c.DataDir, markFile)}
 	opts.OnChange = d.versionSeen
-	opts.OnSound = (&soundLog{logger: d.logger}).changed
+	opts.OnSound = (&soundLog{logger: d.logger, means: "copies count for cache.fresh_for, and other hosts' changes are seen after that,"}).changed
 	if d.cluster, err = openCluster(ctx, opts); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func clusterOptions(c *config.Config, servers []string, host string, logger *slo
 	}
 	if n.CredentialsFile != "" {
 		if _, err := os.ReadFile(n.CredentialsFile); err != nil {
-			return natskv.Options{}, fmt.Errorf("upstream.nats.credentials_file: %w", err)
+			return natskv.Options{}, unusableFile("upstream.nats.credentials_file", err)
 		}
 	}
 	return natskv.Options{
@@ -149,7 +149,7 @@ func clusterTLS(n *config.NATS, servers []string) (*tls.Config, error) {
 	if n.CAFile != "" {
 		authorities, err := os.ReadFile(n.CAFile)
 		if err != nil {
-			return nil, fmt.Errorf("upstream.nats.ca_file: %w", err)
+			return nil, unusableFile("upstream.nats.ca_file", err)
 		}
 		secured.RootCAs = x509.NewCertPool()
 		if !secured.RootCAs.AppendCertsFromPEM(authorities) {
@@ -159,11 +159,16 @@ func clusterTLS(n *config.NATS, servers []string) (*tls.Config, error) {
 	if n.CertFile != "" {
 		own, err := tls.LoadX509KeyPair(n.CertFile, n.KeyFile)
 		if err != nil {
-			return nil, fmt.Errorf("upstream.nats.cert_file = %q, upstream.nats.key_file = %q: %w", n.CertFile, n.KeyFile, err)
+			return nil, unusableFile("upstream.nats.cert_file and upstream.nats.key_file", err)
 		}
 		secured.Certificates = []tls.Certificate{own}
 	}
 	return secured, nil
+}
+
+// unusableFile says which setting names a file that cannot be used.
+func unusableFile(setting string, err error) error {
+	return errors.New(setting + ": " + unusable(err).Error())
 }
 
 // notBefore is the journal's; the cluster is opened after the journal, and before its first write.
