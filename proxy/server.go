@@ -139,6 +139,8 @@ type Options struct {
 	// AssumeAbsent in which an unknown entry is answered 404 while upstream cannot be asked;
 	// nil is for none.
 	Prefetch, AssumeAbsent func(namespace string) bool
+	// Loss notices that upstream has lost what it had confirmed; nil if nobody does at once.
+	Loss Loss
 	// UpstreamURL and UpstreamState describe upstream in the status.
 	UpstreamURL   string
 	UpstreamState func() UpstreamState
