@@ -59,6 +59,7 @@ type index struct {
 	subjects   int    // rows, with the tombstones
 	present    int    // rows that are no tombstones
 	keys       int64  // bytes of all keys
+	bytes      int64  // the sizes that listings show, of all entries
 	revision   uint64 // the highest one
 	expiring   []expiry
 }
@@ -85,7 +86,7 @@ func (x *index) clear() (before *index) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	before = &index{namespaces: x.namespaces, hosts: x.hosts}
-	x.loaded, x.subjects, x.present, x.keys, x.revision = false, 0, 0, 0, 0
+	x.loaded, x.subjects, x.present, x.keys, x.bytes, x.revision = false, 0, 0, 0, 0, 0
 	x.namespaces, x.expiring = make(map[string]*namespace), nil
 	x.hosts, x.numbers = nil, make(map[string]uint32)
 	return before
@@ -135,15 +136,22 @@ func (x *index) put(id journal.ID, v upstream.Version) bool {
 	case r.revision >= v.Revision:
 		return false
 	case !r.deleted():
-		ns.newest.remove(r, x.later)
-		x.present--
+		x.hide(ns, r)
 	}
 	x.fill(r, v)
 	if !r.deleted() {
 		ns.newest.insert(r, x.later)
 		x.present++
+		x.bytes += int64(r.size)
 	}
 	return true
+}
+
+// hide takes an entry out of the listings. The caller holds mu.
+func (x *index) hide(ns *namespace, r *row) {
+	ns.newest.remove(r, x.later)
+	x.present--
+	x.bytes -= int64(r.size)
 }
 
 func (x *index) fill(r *row, v upstream.Version) {
@@ -248,15 +256,21 @@ func (x *index) figures() figures {
 	return figures{entries: x.present, subjects: x.subjects, revision: x.revision, memory: memory}
 }
 
+// totals counts the entries, the namespaces that have any, and the sizes that listings show.
+func (x *index) totals() (entries, namespaces, bytes int64, known bool) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for _, ns := range x.namespaces {
+		if ns.newest.len > 0 {
+			namespaces++
+		}
+	}
+	return int64(x.present), namespaces, x.bytes, x.loaded
+}
+
 // setLoaded notes that all that the bucket held has been read.
 func (x *index) setLoaded() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.loaded = true
 }
-
-// micros converts Unix seconds to microseconds. Times are compared in microseconds.
-func micros(seconds float64) int64 { return int64(math.Round(seconds * 1e6)) }
-
-func seconds(micros int64) float64 { return float64(micros) / 1e6 }
-

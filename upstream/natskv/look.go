@@ -16,6 +16,7 @@ type look struct {
 	check
 	connection int // that it was asked by
 	connected  bool
+	gone       bool // the bucket was there once, and does not exist
 	created    time.Time
 	subjects   uint64
 	err        error
@@ -42,9 +43,9 @@ func (w *watch) look(ctx context.Context, js jetstream.JetStream, before check, 
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	l := look{connection: w.keeper.current(), before: before.last}
-	stream := l.take(ctx, js, streamName(w.bucket))
-	l.connected = w.link.jetStream() != nil
-	if l.err != nil || !w.progress.asleep(before, events) {
+	stream := w.take(ctx, js, &l)
+	l.connected = w.e.link.jetStream() != nil
+	if stream == nil || !w.progress.asleep(before, events) {
 		return l
 	}
 	m, err := stream.GetLastMsgForSubject(ctx, subjectPrefix(w.bucket)+">")
@@ -57,12 +58,30 @@ func (w *watch) look(ctx context.Context, js jetstream.JetStream, before check, 
 	return l
 }
 
-func (l *look) take(ctx context.Context, js jetstream.JetStream, name string) jetstream.Stream {
+// take asks for the stream's state. It has the bucket made if there was none, and returns nil if there
+// is no answer.
+func (w *watch) take(ctx context.Context, js jetstream.JetStream, l *look) jetstream.Stream {
 	l.asked = time.Now()
-	stream, err := js.Stream(ctx, name)
-	if err != nil {
+	stream, err := js.Stream(ctx, streamName(w.bucket))
+	missing := errors.Is(err, jetstream.ErrStreamNotFound)
+	if missing && w.keeper.knew() {
+		l.gone = true
+		w.e.bucket.forget()
+		return nil
+	}
+	if err != nil && !missing {
 		l.err = wordsOf(err)
 		return nil
+	}
+	if _, failed := w.e.bucket.open(ctx); failed != nil {
+		l.err = failed
+		return nil
+	}
+	if missing {
+		if stream, err = js.Stream(ctx, streamName(w.bucket)); err != nil {
+			l.err = wordsOf(err)
+			return nil
+		}
 	}
 	info := stream.CachedInfo()
 	l.created, l.last, l.subjects = info.Created, info.State.LastSeq, info.State.NumSubjects
@@ -74,8 +93,8 @@ func wordsOf(err error) error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return errors.New("the bucket's leader does not answer within " + words.Duration(checkTimeout))
-	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return errors.New("the bucket does not exist")
+	case errors.Is(err, jetstream.ErrNoStreamResponse):
+		return errors.New("no server answers for the bucket: it has no leader now")
 	}
 	return err
 }

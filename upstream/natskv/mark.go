@@ -13,6 +13,9 @@ import (
 // leader that was deposed answers for a moment more.
 const certainAfter = time.Second
 
+// goneAfter is that for a bucket that does not exist: servers that start may not know of it yet.
+const goneAfter = 5 * time.Second
+
 // saveEvery bounds how often the mark is saved.
 const saveEvery = time.Second
 
@@ -108,7 +111,8 @@ func (k *keeper) compare(there Mark, now time.Time) (same bool, say func()) {
 	case k.lost != "":
 	case k.doubtedAt.IsZero():
 		k.doubtedAt = now
-	case now.Sub(k.doubtedAt) >= certainAfter:
+	case now.Sub(k.doubtedAt) < certainAfter, there.Created.IsZero() && now.Sub(k.doubtedAt) < goneAfter:
+	default:
 		k.lost = "the bucket " + k.bucket + " is not the one that it was: " + why +
 			": upstream has lost writes that it had confirmed. botwired has stopped asking it." +
 			" `botwired restore` brings back what this host has a copy of"
@@ -125,6 +129,8 @@ func (k *keeper) compare(there Mark, now time.Time) (same bool, say func()) {
 func (k *keeper) differs(there Mark) string {
 	switch {
 	case k.mark.Created.IsZero():
+	case there.Created.IsZero():
+		return "it is gone"
 	case !there.Created.Equal(k.mark.Created):
 		return "it was made anew at " + there.Created.Local().Format(time.DateTime)
 	case there.Revision < k.mark.Revision:
@@ -178,6 +184,13 @@ func (k *keeper) current() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.connection
+}
+
+// knew reports whether the bucket was there before.
+func (k *keeper) knew() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return !k.mark.Created.IsZero()
 }
 
 // refuses says why no request may be made; nil if it may.

@@ -226,7 +226,11 @@ func (p *progress) loaded() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.loading = false
+	p.step()
 }
+
+// reads reports whether a session brings events to an index that has been read. The caller holds mu.
+func (p *progress) reads() bool { return p.live && !p.loading }
 
 // hasToLoad reports whether the next session has to show the whole bucket.
 func (p *progress) hasToLoad(now time.Time) bool {

@@ -50,7 +50,7 @@ func (w *watch) begin(ctx context.Context, l look) {
 		w.foreign.clear()
 	}
 	w.session = s
-	js := w.link.jetStream()
+	js := w.e.link.jetStream()
 	go func() {
 		defer close(s.done)
 		defer w.progress.ended()
@@ -92,7 +92,7 @@ func (s *session) run(ctx context.Context, js jetstream.JetStream, loading bool,
 	defer func() {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), heartbeat)
 		defer cancel()
-		if s.w.link.jetStream() != nil {
+		if s.w.e.link.jetStream() != nil {
 			_ = js.DeleteConsumer(ending, name, consumer.CachedInfo().Name) // the servers end it by themselves, too
 		}
 	}()

@@ -17,18 +17,23 @@ const (
 	purgedFor = time.Hour
 	// expiryMargin is what the clocks of servers and hosts may differ by when that time is over.
 	expiryMargin = time.Minute
-	// sweepLeast is the least time between two sweeps, and sweepSpread what chance adds, so that
-	// hosts do not sweep at once.
-	sweepLeast, sweepSpread = 45 * time.Minute, 30 * time.Minute
+	// sweepEvery is the usual time between two sweeps.
+	sweepEvery = time.Hour
 )
 
 // sweeper ends tombstones that are older than keepFor; 0 keeps them for ever.
 type sweeper struct {
 	keepFor time.Duration
-	every   func() time.Duration // the wait before a sweep
 }
 
-func sweepEvery() time.Duration { return sweepLeast + rand.N(sweepSpread) }
+// wait is how long to wait for the next sweep. Chance is in it, so that hosts do not sweep at once.
+func (s sweeper) wait() time.Duration {
+	every := sweepEvery
+	if s.keepFor > 0 {
+		every = min(every, max(s.keepFor/2, time.Second))
+	}
+	return every/2 + rand.N(every)
+}
 
 // run sweeps until ctx ends. The channel that it returns is closed then.
 func (s sweeper) run(ctx context.Context, w *watch) <-chan struct{} {
@@ -36,7 +41,7 @@ func (s sweeper) run(ctx context.Context, w *watch) <-chan struct{} {
 	go func() {
 		defer close(done)
 		for {
-			timer := time.NewTimer(s.every())
+			timer := time.NewTimer(s.wait())
 			select {
 			case <-ctx.Done():
 				timer.Stop()
@@ -80,7 +85,7 @@ func (s sweeper) sweep(ctx context.Context, w *watch) {
 // purge replaces all that the stream has of an entry, whose last version is a tombstone, by a message
 // that goes by itself.
 func (w *watch) purge(ctx context.Context, t tombstone) error {
-	js := w.link.jetStream()
+	js := w.e.link.jetStream()
 	if js == nil {
 		return errors.New("there is no connection")
 	}

@@ -90,8 +90,7 @@ func (x *index) takeOut(id journal.ID, revision uint64) *row {
 	x.subjects--
 	x.keys -= int64(len(id.Key))
 	if !r.deleted() {
-		ns.newest.remove(r, x.later)
-		x.present--
+		x.hide(ns, r)
 	}
 	if ns.rows.Len() == 0 {
 		delete(x.namespaces, id.Namespace)

@@ -11,7 +11,7 @@ import (
 // gap, and whether it still is.
 func (w *watch) view() (asOf, since time.Time, ok bool) {
 	asOf, since, ok = w.progress.isSound(time.Now())
-	return asOf, since, ok && w.link.jetStream() != nil && w.keeper.refuses() == nil
+	return asOf, since, ok && w.e.link.jetStream() != nil && w.keeper.refuses() == nil
 }
 
 // Sound returns the last moment up to which the index is known to have missed nothing, since when
@@ -41,13 +41,7 @@ func (e *Engine) Newest(namespace string, most int) (rows []journal.Row, total i
 }
 
 func (e *Engine) row(key string, v upstream.Version) journal.Row {
-	row := journal.Row{
-		Key: key, ListBytes: v.ListBytes, UpdatedAt: v.WrittenAt, Origin: journal.Origin{At: v.WrittenAt},
-	}
-	if v.Writer.Host == e.opts.Host {
-		row.Origin.Seq = v.Writer.Seq
-	}
-	return row
+	return journal.Row{Key: key, ListBytes: v.ListBytes, UpdatedAt: v.WrittenAt, Origin: e.origin(&v)}
 }
 
 // NotBefore returns a time, in Unix seconds, that the time of a new write to an entry has to be
@@ -71,7 +65,8 @@ func (e *Engine) Report() Report {
 	}
 	f := e.index.figures()
 	return Report{
-		Bucket: e.opts.Bucket, Server: e.link.server(), Revision: f.revision, Entries: f.entries, Memory: f.memory,
+		Bucket: e.opts.Bucket, Server: e.link.connectedTo(), Revision: f.revision, Entries: f.entries, Memory: f.memory,
 		Sound: sound, Since: since, Why: why, Lost: e.watch.keeper.lostWhy(),
+		Warnings: e.bucket.warns(),
 	}
 }

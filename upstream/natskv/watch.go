@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/botwired/botwired/upstream"
 )
 
@@ -23,7 +21,7 @@ const (
 // messages, without their bodies. Once a second the watch asks the stream's leader for its last
 // revision: a session that does not come to it sleeps, and another one takes its place.
 type watch struct {
-	link     link
+	e        *Engine
 	bucket   string
 	onSound  func(bool, string)
 	log      *slog.Logger
@@ -32,7 +30,7 @@ type watch struct {
 	progress progress
 	sweeps   sweeper
 
-	foreign  names // subjects of the bucket that are no entries
+	foreign names // subjects of the bucket that are no entries
 
 	stirred chan struct{} // the state may have changed: capacity 1
 	looks   chan look
@@ -48,29 +46,27 @@ type watch struct {
 	asking   bool // a comparison is under way
 }
 
-// link is what the watch needs of the connection.
-type link interface {
-	// jetStream is the way to the servers; nil while there is no connection.
-	jetStream() jetstream.JetStream
-}
-
-// newWatch returns a watch that feeds the index. run does its work.
-func newWatch(opts Options, l link, k *keeper, x *index) *watch {
+// newWatch returns a watch that feeds the engine's index. run does its work.
+func newWatch(e *Engine) (*watch, error) {
+	k, err := newKeeper(e.opts)
+	if err != nil {
+		return nil, err
+	}
 	w := &watch{
-		link: l, bucket: opts.Bucket, onSound: opts.OnSound, log: opts.Logger, keeper: k, index: x,
-		sweeps:  sweeper{keepFor: opts.TombstonesFor, every: sweepEvery},
+		e: e, bucket: e.opts.Bucket, onSound: e.opts.OnSound, log: e.opts.Logger, keeper: k, index: e.index,
+		sweeps:  sweeper{keepFor: e.opts.TombstonesFor},
 		stirred: make(chan struct{}, 1), looks: make(chan look, 1), accepts: make(chan struct{}, 1),
 	}
 	w.progress.since, w.progress.why = time.Now(), "there was no connection yet"
-	x.latest.micros = k.latest(time.Now())
-	x.onAhead = func(host string, by time.Duration) {
+	w.index.latest.micros = k.latest(time.Now())
+	w.index.onAhead = func(host string, by time.Duration) {
 		w.log.Warn("another host's clock is ahead of this machine's: its writes win over later ones until that time has come",
 			"host", host, "ahead", by.Round(time.Second).String())
 	}
-	return w
+	return w, nil
 }
 
-// stir has the watch look at its connection. Whoever makes or loses it calls stir.
+// stir has the watch see what has changed.
 func (w *watch) stir() {
 	select {
 	case w.stirred <- struct{}{}:
@@ -78,7 +74,12 @@ func (w *watch) stir() {
 	}
 }
 
-// disconnected notes that the connection is lost.
+// connected notes that there is a connection.
+func (w *watch) connected() {
+	w.stir()
+}
+
+// disconnected notes that it is lost.
 func (w *watch) disconnected() {
 	w.keeper.disconnected()
 	w.stir()
@@ -105,7 +106,7 @@ func (w *watch) run(ctx context.Context) {
 		case <-ticker.C:
 			w.ask(ctx)
 		case <-w.stirred:
-			if w.link.jetStream() == nil || w.keeper.refuses() != nil {
+			if w.e.link.jetStream() == nil || w.keeper.refuses() != nil {
 				w.ask(ctx)
 			}
 		case l := <-w.looks:
@@ -138,7 +139,6 @@ func (w *watch) advance() {
 	if s := w.session; s != nil && s.loading {
 		w.loaded(s)
 	}
-	w.index.setLoaded()
 	w.becomes(true, "")
 }
 
@@ -153,6 +153,7 @@ func (w *watch) loaded(s *session) {
 	if n := w.index.vanished(shown, s.last); n > 0 {
 		w.log.Warn("upstream has removed entries without a trace", "entries", n)
 	}
+	w.index.setLoaded()
 	w.progress.loaded()
 	w.log.Info("the whole bucket has been read", "bucket", w.bucket, "entries", w.index.figures().entries,
 		"took", time.Since(s.began).Round(time.Millisecond).String())
@@ -182,7 +183,10 @@ func (w *watch) compare(ctx context.Context, l look) {
 		w.becomes(false, why)
 		return
 	}
-	there := Mark{Created: l.created, Revision: l.last, Latest: seconds(w.index.latest.get())}
+	there := Mark{Created: l.created, Revision: l.last}
+	if !l.gone {
+		there.Latest = seconds(w.index.latest.get())
+	}
 	if !w.keeper.judge(there, l.connection, time.Now()) {
 		w.endSession()
 		why := "the connection was lost"
@@ -235,10 +239,10 @@ func (w *watch) ask(ctx context.Context) {
 	if w.asking {
 		return
 	}
-	js := w.link.jetStream()
+	js := w.e.link.jetStream()
 	if js == nil {
 		w.endSession()
-		w.becomes(false, "there is no connection")
+		w.becomes(false, w.e.link.missing().Reason)
 		return
 	}
 	w.asking = true
@@ -257,8 +261,11 @@ func (w *watch) admit(ctx context.Context) *upstream.Error {
 	for {
 		changed := w.keeper.changed()
 		refused := w.keeper.refuses()
-		if refused == nil || refused.Verdict == upstream.Paused || w.link.jetStream() == nil {
+		if refused == nil || refused.Verdict == upstream.Paused {
 			return refused
+		}
+		if w.e.link.jetStream() == nil {
+			return w.e.link.missing()
 		}
 		select {
 		case <-changed:
@@ -278,8 +285,8 @@ func (w *watch) barrier(ctx context.Context) error {
 	p := &w.progress
 	var caught bool
 	passed := p.await(ctx.Done(), func() bool {
-		caught = p.live && p.caught >= first
-		return caught || p.live && p.position >= first
+		caught = p.reads() && p.caught >= first
+		return caught || p.reads() && p.position >= first
 	})
 	if caught {
 		return nil
@@ -290,7 +297,7 @@ func (w *watch) barrier(ctx context.Context) error {
 			return err
 		}
 	}
-	if passed && p.await(ctx.Done(), func() bool { return p.live && (p.caught >= first || p.position >= second) }) {
+	if passed && p.await(ctx.Done(), func() bool { return p.reads() && (p.caught >= first || p.position >= second) }) {
 		return nil
 	}
 	return &upstream.Error{Verdict: upstream.Transient, Reason: "the watch of the bucket does not keep up with it"}
@@ -300,12 +307,12 @@ func (w *watch) lastRevision(ctx context.Context) (uint64, error) {
 	if refused := w.admit(ctx); refused != nil {
 		return 0, refused
 	}
-	js := w.link.jetStream()
+	js := w.e.link.jetStream()
 	if js == nil {
-		return 0, &upstream.Error{Verdict: upstream.Unsent, Unreachable: true, Reason: "there is no connection"}
+		return 0, w.e.link.missing()
 	}
-	l := look{}
-	l.take(ctx, js, streamName(w.bucket))
+	var l look
+	w.take(ctx, js, &l)
 	if why := l.unusable(); why != "" {
 		return 0, &upstream.Error{Verdict: upstream.Transient, Reason: why}
 	}
@@ -318,6 +325,7 @@ func (w *watch) accept() error {
 	if err != nil || !accepted {
 		return err
 	}
+	w.e.bucket.startOver()
 	w.log.Warn("the bucket is accepted as it is now", "bucket", w.bucket)
 	select {
 	case w.accepts <- struct{}{}:
