@@ -33,7 +33,7 @@ func IsStatus(err error, status int) bool {
 
 // do makes one request. Its error is a *[Refused] if there was a whole answer.
 func (d *Daemon) do(ctx context.Context, method, path string, body []byte) (http.Header, []byte, error) {
-	request, err := http.NewRequestWithContext(ctx, method, d.URL()+path, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, d.base+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -142,7 +142,7 @@ func (d *Daemon) Pending(ctx context.Context) (int, error) {
 func (d *Daemon) Flush(ctx context.Context, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit+time.Minute)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.URL()+"/_botwired/flush?now=true&timeout="+url.QueryEscape(limit.String()), http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.base+"/_botwired/flush?now=true&timeout="+url.QueryEscape(limit.String()), http.NoBody)
 	if err != nil {
 		return err
 	}

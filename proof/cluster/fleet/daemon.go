@@ -29,6 +29,7 @@ type Options struct {
 // Daemon is a running daemon. Its methods may be called concurrently.
 type Daemon struct {
 	*child.Process
+	base string
 	http *http.Client
 }
 
@@ -43,7 +44,7 @@ func Start(ctx context.Context, o Options) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Daemon{process, child.NewClient()}, nil
+	return &Daemon{process, process.URL(), child.NewClient()}, nil
 }
 
 // OverBucket are the flags of a daemon whose upstream is a bucket on three servers. The bucket keeps as
@@ -91,3 +92,7 @@ func (d *Daemon) Resident() int64 {
 	}
 	return 0
 }
+
+// At returns a daemon, or another server of the same API, that somebody else has started: of its methods, only
+// those that ask over HTTP may be called.
+func At(url string) *Daemon { return &Daemon{base: url, http: child.NewClient()} }
