@@ -42,8 +42,8 @@ func (d *deniedError) Error() string { return d.text }
 type connection struct {
 	servers string
 	log     *slog.Logger
-	// onConnect is called each time that the connection has been made.
-	onConnect func()
+	// onConnect is called each time that the connection has been made, onDisconnect when it is lost.
+	onConnect, onDisconnect func()
 
 	closing context.Context // ends when the engine closes
 	closed  chan struct{}   // closed once nats.go has ended
@@ -69,9 +69,9 @@ type call struct {
 
 // connect begins to connect, and returns when the first attempt is over or takes long. It fails only
 // if the options make no sense.
-func connect(ctx, closing context.Context, opts Options, onConnect func()) (*connection, error) {
+func connect(ctx, closing context.Context, opts Options, onConnect, onDisconnect func()) (*connection, error) {
 	c := &connection{
-		servers: strings.Join(opts.Servers, ","), log: opts.Logger, onConnect: onConnect,
+		servers: strings.Join(opts.Servers, ","), log: opts.Logger, onConnect: onConnect, onDisconnect: onDisconnect,
 		closing: closing, closed: make(chan struct{}), calls: make(map[*call]bool),
 	}
 	settings, err := c.settings(opts)
@@ -209,6 +209,7 @@ func (c *connection) disconnected(err error) {
 	c.mu.Lock()
 	c.server, c.lastErr = "", err
 	c.mu.Unlock()
+	c.onDisconnect()
 	c.cancel(errBroken, func(*call) bool { return true })
 	if c.closing.Err() == nil {
 		c.log.Warn("upstream's connection has broken: botwired connects again", "reason", explain(err))
@@ -278,6 +279,23 @@ func (c *connection) absent() *upstream.Error {
 		reason += ": " + explain(c.lastErr)
 	}
 	return &upstream.Error{Verdict: upstream.Unsent, Unreachable: true, Reason: reason}
+}
+
+// missing is the failure of a request that finds no connection.
+func (c *connection) missing() *upstream.Error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.absent()
+}
+
+// jetStream is the way to the servers; nil while there is no connection.
+func (c *connection) jetStream() jetstream.JetStream {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.server == "" {
+		return nil
+	}
+	return c.js
 }
 
 // connectedTo is the address of the server that the connection leads to; "" if there is none.

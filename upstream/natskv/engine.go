@@ -104,18 +104,28 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
+	var err error
 	background, stop := context.WithCancel(context.Background())
 	e := &Engine{opts: opts, index: newIndex(opts.OnChange), stop: stop}
 	e.bucket = newBucket(e)
-	link, err := connect(ctx, background, opts, e.bucket.forget)
+	if e.watch, err = newWatch(e); err != nil {
+		stop()
+		return nil, err
+	}
+	link, err := connect(ctx, background, opts, e.connected, e.watch.disconnected)
 	if err != nil {
 		stop()
 		return nil, err
 	}
 	e.link = link
-	e.watch = newWatch(e)
 	e.background.Go(func() { e.watch.run(background) })
 	return e, nil
+}
+
+// connected is called each time that the connection has been made.
+func (e *Engine) connected() {
+	e.bucket.forget()
+	e.watch.connected()
 }
 
 // check finds what makes no sense.

@@ -28,7 +28,7 @@ const (
 // begin begins a request to the stream. Its context ends after Options.Timeout, with ctx, and with
 // the connection.
 func (e *Engine) begin(ctx context.Context, subject string) (*call, jetstream.Stream, *upstream.Error) {
-	if refused := e.watch.refuses(); refused != nil {
+	if refused := e.watch.admit(ctx); refused != nil {
 		return nil, nil, refused
 	}
 	stream, failed := e.bucket.open(ctx)
@@ -192,9 +192,6 @@ func (e *Engine) rows(ctx context.Context, namespace string, most int) ([]indexR
 func (e *Engine) catchUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, e.opts.Timeout)
 	defer cancel()
-	if refused := e.watch.refuses(); refused != nil {
-		return refused
-	}
 	return e.watch.barrier(ctx)
 }
 
