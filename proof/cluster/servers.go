@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -28,23 +29,27 @@ type Servers struct {
 	clients []*Client
 }
 
-// Start starts n servers, which keep their stores in dir, and waits until each answers.
-func Start(ctx context.Context, dir string, n int) (s *Servers, err error) {
-	s = &Servers{http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, routes: make(map[[2]int]*Link)}
+// Start starts n servers, which keep their stores in dir, and waits until each answers. After an error, none
+// is left.
+func Start(ctx context.Context, dir string, n int) (started *Servers, err error) {
+	s := &Servers{http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, routes: make(map[[2]int]*Link)}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.Close())
+			started, err = nil, errors.Join(err, s.Close())
 		}
 	}()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
 	for i := range n {
 		one, err := s.newServer(ctx, dir, i)
 		if err != nil {
-			return s, err
+			return nil, err
 		}
 		s.All = append(s.All, one)
 	}
 	if err := s.connect(ctx); err != nil {
-		return s, err
+		return nil, err
 	}
 	return s, s.each(func(one *Server) error { return one.Start(ctx) })
 }
