@@ -59,6 +59,7 @@ man: build ## Write the manual pages into bin/man/man1
 .PHONY: test
 test: ## Run the tests
 	$(GO) test -timeout $(TEST_WITHIN) ./...
+	cd proof/cluster && $(GO) test -timeout $(TEST_WITHIN) ./...
 
 # Two tests measure another process or memory: the detector finds nothing in them. The others
 # live a whole day, or a drain of 10,000 entries, of what other tests live minutes and hundreds of.
@@ -88,6 +89,7 @@ lint: $(LINT) ## Check format, vet and the linters' rules
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(LINT) run ./...
+	cd proof/cluster && $(GO) vet ./... && ../../$(LINT) run ./...
 
 $(LINT): tools/go.mod
 	cd tools && $(GO) build -o ../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
@@ -131,6 +133,19 @@ quota: ## Kill the binary amid 2,000 writes, with a quota of 60 a minute
 soak: build ## Live for SOAK_FOR with callers, kills, upstream's faults and a disk that fills
 	@$(GO) build -o bin/soak ./proof/soak
 	@bin/soak -for $(SOAK_FOR) $(SOAK)
+
+# HOSTS are the daemons. FOR=10m kills the leader each minute for that long, PARTITION=5m cuts the network in
+# two for that long, and UP=1 only starts the servers. CLUSTER are further flags, such as -think 10ms.
+.PHONY: cluster
+cluster: build ## Live with daemons over three NATS servers that are killed, cut off and lose their disks
+	@cd proof/cluster && $(GO) build -o ../../bin/cluster ./trial
+	@bin/cluster $(if $(UP),-up) $(if $(HOSTS),-hosts $(HOSTS)) $(if $(FOR),-for $(FOR)) $(if $(PARTITION),-partition $(PARTITION)) $(CLUSTER)
+
+# SCALE are the flags, such as -quick.
+.PHONY: scale
+scale: build ## Measure botwired over three NATS servers and over BotWire's SQLite, and write docs/scale.md's table
+	@cd proof/cluster && $(GO) build -o ../../bin/scale ./scale
+	@bin/scale -page docs/scale.md $(SCALE)
 
 # ONLY is a regular expression, such as '8: .*listing': only those rows. TABLE=1 writes
 # the table in docs/contract.md.

@@ -9,29 +9,36 @@ import (
 	"testing"
 )
 
-// go.mod names what the code imports, and nothing else.
+// modFolders are the folders of the modules that the rules are about: the product's, and the one of the
+// servers that it is tested with.
+var modFolders = []string{".", "proof/cluster"}
+
+// Each go.mod names what the code imports, and nothing else.
 func TestModulesAreTidy(t *testing.T) {
-	out, err := goCommand(t, "mod", "tidy", "-diff")
-	if err != nil && out == "" {
-		t.Skipf("go mod tidy cannot look: %v", err) // offline, it lacks modules that only other modules' tests need
-	}
-	if out != "" {
-		t.Errorf("run go mod tidy:\n%s", out)
+	for _, folder := range modFolders {
+		out, err := goCommand(t, folder, "mod", "tidy", "-diff")
+		if err != nil && out == "" {
+			t.Skipf("go mod tidy cannot look: %v", err) // offline, it lacks modules that only other modules' tests need
+		}
+		if out != "" {
+			t.Errorf("run go mod tidy in %s:\n%s", folder, out)
+		}
 	}
 }
 
-// The table of modules names what go.mod requires, and nothing else.
+// The table of modules names what the files go.mod require, and nothing else.
 func TestModulesAreTheAgreedOnes(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	required := make(map[string]bool)
-	for line := range strings.Lines(string(text)) {
-		if name, _, ok := strings.Cut(strings.TrimSpace(line), " v"); ok && !strings.Contains(line, "// indirect") {
+	for _, folder := range modFolders {
+		text, err := os.ReadFile(filepath.Join(root, folder, "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name := range requirements(string(text)) {
 			required[name] = true
 		}
 	}
+	delete(required, module) // which the servers' module tests
 	for name := range required {
 		if modules[name] == nil {
 			t.Errorf("nobody has agreed to %s", name)
@@ -39,14 +46,26 @@ func TestModulesAreTheAgreedOnes(t *testing.T) {
 	}
 	for name := range modules {
 		if !required[name] {
-			t.Errorf("go.mod does not require %s", name)
+			t.Errorf("no go.mod requires %s", name)
 		}
 	}
 }
 
+// requirements are the modules that a go.mod requires itself.
+func requirements(text string) map[string]bool {
+	found := make(map[string]bool)
+	for line := range strings.Lines(text) {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "require ")
+		if name, _, ok := strings.Cut(line, " v"); ok && !strings.Contains(line, "// indirect") {
+			found[name] = true
+		}
+	}
+	return found
+}
+
 // The program contains no module that only tests need.
 func TestProgramHasNoTestModules(t *testing.T) {
-	out, err := goCommand(t, "list", "-deps", "./cmd/botwired")
+	out, err := goCommand(t, ".", "list", "-deps", "./cmd/botwired")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,18 +75,18 @@ func TestProgramHasNoTestModules(t *testing.T) {
 	}
 	for _, path := range packages {
 		for name, where := range modules {
-			if len(where) == 1 && where[0] == "proof/..." && strings.HasPrefix(path, name) {
+			if fits("proof/...", where[0]) && len(where) == 1 && strings.HasPrefix(path, name) {
 				t.Errorf("bin/botwired contains %s", path)
 			}
 		}
 	}
 }
 
-// goCommand returns what a go command has printed. Its error has what it has complained of.
-func goCommand(t *testing.T, args ...string) (string, error) {
+// goCommand returns what a go command has printed in a folder. Its error has what it has complained of.
+func goCommand(t *testing.T, folder string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
-	cmd.Dir = root
+	cmd.Dir = filepath.Join(root, folder)
 	out, err := cmd.Output()
 	if exit := new(exec.ExitError); errors.As(err, &exit) {
 		err = errors.New(string(exit.Stderr))

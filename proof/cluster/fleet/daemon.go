@@ -1,0 +1,98 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/botwired/botwired/internal/child"
+)
+
+// stopLimit bounds how long a daemon may take to stop. It ends a hang: a busy machine is slow.
+const stopLimit = 2 * time.Minute
+
+// Options says how a daemon runs.
+type Options struct {
+	Program  string   // the path of bin/botwired
+	Dir      string   // the daemon's own; it is made
+	Upstream string   // upstream.url
+	Flags    []string // further ones
+}
+
+// Daemon is a running daemon. Its methods may be called concurrently.
+type Daemon struct {
+	*child.Process
+	base string
+	http *http.Client
+}
+
+// Start starts a daemon, and waits until it listens.
+func Start(ctx context.Context, o Options) (*Daemon, error) {
+	data := filepath.Join(o.Dir, "data")
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	args := []string{o.Program, "serve", "--listen", "127.0.0.1:0", "--data-dir", data, "--upstream-url", o.Upstream, "--log-format", "json"}
+	process, err := child.Start(ctx, o.Dir, append(args, o.Flags...)...)
+	if err != nil {
+		return nil, err
+	}
+	return &Daemon{process, process.URL(), child.NewClient()}, nil
+}
+
+// OverBucket are the flags of a daemon whose upstream is a bucket on three servers. The bucket keeps as
+// many versions as it can, so that a check sees them.
+func OverBucket(bucket string) []string {
+	return []string{
+		"--upstream-nats-bucket", bucket, "--upstream-nats-replicas", "3", "--upstream-nats-history", strconv.Itoa(HistoryKept),
+		"--upstream-timeout", "3s", "--flush-linger", "20ms", "--flush-backoff-max", "2s",
+	}
+}
+
+// HistoryKept is how many versions of an entry the bucket of a trial keeps.
+const HistoryKept = 64
+
+// Stop ends the daemon as a supervisor does: by itself, with 0.
+func (d *Daemon) Stop() error {
+	defer d.http.CloseIdleConnections()
+	if err := d.Signal(syscall.SIGTERM); err != nil {
+		return errors.Join(err, d.Alive())
+	}
+	select {
+	case <-d.Exited():
+	case <-time.After(stopLimit):
+		return errors.Join(fmt.Errorf("the daemon has not stopped %s after SIGTERM:\n%s", stopLimit, d.Tail()), d.Kill())
+	}
+	if code := d.Code(); code != 0 {
+		return fmt.Errorf("after SIGTERM, the daemon ended with %d:\n%s", code, d.Tail())
+	}
+	return nil
+}
+
+// Resident is how many bytes of the process are in memory; 0 where the system does not say.
+func (d *Daemon) Resident() int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.Pid()))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kilobytes, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
+			if err == nil {
+				return kilobytes << 10
+			}
+		}
+	}
+	return 0
+}
+
+// At returns a daemon, or another server of the same API, that somebody else has started: of its methods, only
+// those that ask over HTTP may be called.
+func At(url string) *Daemon { return &Daemon{base: url, http: child.NewClient()} }

@@ -1,0 +1,12 @@
+package cluster
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	ServeIfAsked()
+	goleak.VerifyTestMain(m)
+}
