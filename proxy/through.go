@@ -70,6 +70,15 @@ type passage struct {
 func (m *memory) writeThrough(
 	ctx context.Context, w http.ResponseWriter, write journal.NewWrite, wanted conditions, c *call,
 ) (written journal.Write, settled bool, err error) {
+	if written, settled, err = m.passThrough(ctx, w, write, wanted, c); errors.Is(err, errBeaten) {
+		m.learnWinner(ctx, write.ID)
+	}
+	return written, settled, err
+}
+
+func (m *memory) passThrough(
+	ctx context.Context, w http.ResponseWriter, write journal.NewWrite, wanted conditions, c *call,
+) (written journal.Write, settled bool, err error) {
 	m.used.note(write.Namespace)
 	// If the deadline cannot be moved, the answer may be lost, as any can.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
@@ -86,6 +95,9 @@ func (m *memory) writeThrough(
 	c.tellTime(w.Header())
 	switch {
 	case errors.Is(err, journal.ErrChanged):
+		if write.Conditional {
+			return written, false, errBeaten
+		}
 		return written, false, errNotAsMatched // a newer write undoes this one
 	case errors.Is(err, journal.ErrAbsent):
 		return written, false, p.absent()
@@ -181,13 +193,13 @@ func putThrough(
 }
 
 func deleteThrough(
-	ctx context.Context, m *memory, w http.ResponseWriter, id journal.ID, wanted conditions, c *call,
+	ctx context.Context, m *memory, w http.ResponseWriter, write journal.NewWrite, wanted conditions, c *call,
 ) error {
-	written, settled, err := m.writeThrough(ctx, w, journal.NewWrite{ID: id, Op: journal.Delete}, wanted, c)
+	written, settled, err := m.writeThrough(ctx, w, write, wanted, c)
 	if err != nil {
 		return err
 	}
-	acknowledgeThrough(w, written, settled, wire.AppendDeleted(nil, id.Namespace, id.Key))
+	acknowledgeThrough(w, written, settled, wire.AppendDeleted(nil, write.Namespace, write.Key))
 	return nil
 }
 
