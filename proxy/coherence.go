@@ -22,12 +22,12 @@ import (
 // told. The cache returns no answer of an old generation.
 //
 // An answer notes since when the view was sound at that look. If the view breaks, the versions that
-// it misses advance no generation. When it is sound again, all of them have been told, and its
-// span begins at another time: an answer from before is looked at once more.
+// it misses advance no generation, and the answer gets old from then on. When the view is sound
+// again, all of them have been told, and its span begins at another time: an answer from before is
+// looked at once more.
 //
-// Sound says nothing of a state here that is newer than the view's: it has been read upstream, or
-// written here, ahead of the watch. It is judged by its own time if the view shows nothing, as
-// the tombstone that it may be newer than has none.
+// A state here may be newer than the view's: it has been read upstream ahead of the watch. Where the
+// view does not even have a tombstone to compare it with, its own time counts.
 
 // viewed is what is known of an entry once upstream's version is laid over it.
 type viewed struct {
@@ -49,10 +49,7 @@ func (m *memory) layView(id journal.ID, state *journal.State, cached *cache.Item
 		return byTime()
 	}
 	confirm := func(item cache.Item) viewed {
-		if sound {
-			item.Checked = since.UnixNano()
-			item.ConfirmedAt = laterTime(item.ConfirmedAt, asOf)
-		}
+		item.ConfirmedAt, item.Checked = laterTime(item.ConfirmedAt, asOf), since.UnixNano()
 		return viewed{item: &item}
 	}
 	kept, version := state.Kind == journal.Settled, micros(row.UpdatedAt)
@@ -79,14 +76,17 @@ func isAbsentSince(cached *cache.Item, at time.Time) bool {
 	return cached != nil && cached.Body == nil && cached.ConfirmedAt.After(at)
 }
 
-// isPushed reports whether an answer holds though time has passed: the view has been sound since it
-// was made. It was known to hold at asOf.
-func (m *memory) isPushed(item *cache.Item) (asOf time.Time, ok bool) {
+// confirmedAt is when upstream was last known to hold what an answer shows, and holds says that it
+// still is: the view has been sound since the answer was made.
+func (m *memory) confirmedAt(item *cache.Item) (at time.Time, holds bool) {
 	if item.Checked == 0 {
-		return time.Time{}, false
+		return item.ConfirmedAt, false
 	}
 	asOf, since, sound := m.view.Sound()
-	return asOf, sound && since.UnixNano() == item.Checked
+	if since.UnixNano() != item.Checked {
+		return item.ConfirmedAt, false
+	}
+	return laterTime(item.ConfirmedAt, asOf), sound
 }
 
 // mayCheck reports whether another look may make an answer hold.
@@ -172,15 +172,15 @@ var errOlderAnswer error = olderAnswer{}
 
 // carriesThrough reports whether a write is to be carried out upstream before it is acknowledged:
 // because its namespace is set so, or because its caller waits for a condition to hold there. It
-// prepares the write for that.
-func (m *memory) carriesThrough(write *journal.NewWrite, w http.ResponseWriter, r *http.Request, wanted conditions) bool {
+// prepares the write and the call for that.
+func (m *memory) carriesThrough(write *journal.NewWrite, r *http.Request, wanted conditions, c *call) bool {
 	conditional := m.exact && wanted.given()
 	if !m.writesThrough(write.Namespace) {
 		wait, ok := preferredWait(r.Header)
 		if !conditional || !ok || wait == 0 {
 			return false
 		}
-		tellWait(w, wait)
+		c.prefers = wait
 	}
 	write.Conditional = conditional
 	return true

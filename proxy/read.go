@@ -97,10 +97,9 @@ func (m *memory) judge(namespace string, d directives, item *cache.Item, g cache
 	if item == nil {
 		return found{generation: g, freshness: cache.Worthless}
 	}
-	now, policy, asked := time.Now(), m.policy(namespace), item.ConfirmedAt
-	if asOf, ok := m.isPushed(item); ok {
-		policy.Exclusive, asked = true, laterTime(asked, asOf)
-	}
+	now, policy := time.Now(), m.policy(namespace)
+	asked, holds := m.confirmedAt(item)
+	policy.Exclusive = policy.Exclusive || holds
 	freshness, age, excludedBy := d.judge(policy, item, asked, now)
 	if item.Outdated && freshness < cache.Fallback {
 		freshness = policy.Doubted() // even for a caller who takes stale answers

@@ -188,7 +188,7 @@ func putThrough(
 	if written.Seq != 0 {
 		w.Header()["Etag"] = []string{writeTag(written.Seq, write.Value)}
 	}
-	acknowledgeThrough(w, written, settled, wire.AppendStored(nil, write.Namespace, write.Key, wire.CodePoints(write.Value)))
+	acknowledgeThrough(w, c, written, settled, wire.AppendStored(nil, write.Namespace, write.Key, wire.CodePoints(write.Value)))
 	return nil
 }
 
@@ -199,13 +199,16 @@ func deleteThrough(
 	if err != nil {
 		return err
 	}
-	acknowledgeThrough(w, written, settled, wire.AppendDeleted(nil, write.Namespace, write.Key))
+	acknowledgeThrough(w, c, written, settled, wire.AppendDeleted(nil, write.Namespace, write.Key))
 	return nil
 }
 
 // acknowledgeThrough answers a write that upstream has. It is pending if an earlier write may
 // still land over it: it is read back then.
-func acknowledgeThrough(w http.ResponseWriter, written journal.Write, settled bool, body []byte) {
+func acknowledgeThrough(w http.ResponseWriter, c *call, written journal.Write, settled bool, body []byte) {
+	if c.prefers > 0 {
+		tellWait(w, c.prefers)
+	}
 	state := "pending"
 	if settled {
 		state = "settled"

@@ -32,7 +32,7 @@ func (m *memory) put(w http.ResponseWriter, r *http.Request, id journal.ID, c *c
 func putValue(
 	m *memory, w http.ResponseWriter, r *http.Request, put journal.NewWrite, wanted conditions, release func(), c *call,
 ) error {
-	if m.carriesThrough(&put, w, r, wanted) {
+	if m.carriesThrough(&put, r, wanted, c) {
 		release() // a namespace that waits for upstream is not to keep others from reading
 		return putThrough(r.Context(), m, w, put, wanted, c)
 	}
@@ -98,7 +98,7 @@ func (m *memory) delete(w http.ResponseWriter, r *http.Request, id journal.ID, c
 		return err
 	}
 	m.used.note(id.Namespace)
-	if write := (journal.NewWrite{ID: id, Op: journal.Delete}); m.carriesThrough(&write, w, r, wanted) {
+	if write := (journal.NewWrite{ID: id, Op: journal.Delete}); m.carriesThrough(&write, r, wanted, c) {
 		return deleteThrough(r.Context(), m, w, write, wanted, c)
 	}
 	written, parameter, err := m.remove(r.Context(), id, wanted)
