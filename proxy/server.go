@@ -167,6 +167,8 @@ type Options struct {
 	// for JSON. It ends with ctx, and undoes everything before it returns. Errors before the
 	// first event are the answer; one is [ErrDrilling]. nil is for none.
 	Drill func(ctx context.Context, r DrillRequest, emit func(event any)) error
+	// Revisions has the earlier states of entries; nil if upstream keeps none.
+	Revisions Revisions
 	// MCP answers what is sent to /_botwired/mcp; nil is for 404.
 	MCP http.Handler
 	// Version is the daemon's.
@@ -185,6 +187,7 @@ type Server struct {
 	surface  *surface
 	lister   *listKeeper
 	appender appender
+	undoer   undoer
 	mcp      mcpEndpoint
 	forward  http.Handler
 	metrics  *metrics
@@ -229,6 +232,7 @@ func New(opts Options) (*Server, error) {
 		tasks: running, memory: m, surface: newSurface(opts, m, running, assets),
 		lister:   &listKeeper{m: m, used: m.used, prefetches: opts.Prefetch, ended: make(chan ending)},
 		appender: appender{m, newTurns()},
+		undoer:   undoer{past{m, opts.Revisions}},
 		mcp:      mcpEndpoint{opts.MCP, wire.NewBodies()},
 		forward:  opts.Forward, metrics: counters, logger: opts.Logger, keepsHistory: opts.History,
 	}, nil
@@ -298,6 +302,8 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, c *call) error {
 		switch path = strings.TrimSuffix(path, "/"); path {
 		case appendPath:
 			return s.appender.answer(w, r, c)
+		case undoPath:
+			return s.undoer.answer(w, r, c)
 		case mcpPath:
 			return s.mcp.answer(w, r)
 		}

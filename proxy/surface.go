@@ -112,6 +112,7 @@ func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets
 		"import":       {http.MethodPost, newImporter(m).answer, []string{"namespace", "dry_run"}},
 		"restore":      {http.MethodPost, s.restore, []string{"namespace", "timeout", "stop"}},
 		"drill":        {http.MethodPost, s.driller.answer, []string{"namespace", "for", "seed"}},
+		revisionsPath:  {http.MethodGet, past{m, opts.Revisions}.answer, []string{"namespace", "key"}},
 		"forget":       {http.MethodPost, s.forget, []string{"namespace", "key"}},
 		metricsPath:    {http.MethodGet, s.exposeMetrics, []string{anyParameters}},
 		"livez":        {http.MethodGet, s.livez, []string{anyParameters}},
