@@ -148,7 +148,7 @@ func newUndoCommand(p *process, settings *settingFlags) *cobra.Command {
 			r.query.Set("to", strconv.FormatUint(*to, 10))
 		}
 		if !*yes {
-			tag, err := p.toUndo(cmd.Context(), c, id, *to)
+			tag, err := toUndo(cmd.Context(), p, c, id, *to)
 			if err != nil {
 				return err
 			}
@@ -163,7 +163,7 @@ func newUndoCommand(p *process, settings *settingFlags) *cobra.Command {
 		case *asJSON:
 			return printJSON(p.stdout, body)
 		}
-		return p.reportUndone(c, id, body)
+		return reportUndone(p, c, id, body)
 	}
 	return cmd
 }
@@ -177,7 +177,7 @@ var errNothingUndone = errors.New("nothing is undone")
 
 // toUndo asks whether to undo, and returns the tag of the state that the question was about. It
 // asks nothing if the daemon is going to refuse.
-func (p *process) toUndo(ctx context.Context, c *client, id journal.ID, to uint64) (tag string, err error) {
+func toUndo(ctx context.Context, p *process, c *client, id journal.ID, to uint64) (tag string, err error) {
 	body, err := askHistory(ctx, c, id, &tag)
 	if err != nil {
 		return "", err
@@ -209,7 +209,7 @@ func (a *statesAnswer) before(to uint64) *entryState {
 	return nil
 }
 
-func (p *process) reportUndone(c *client, id journal.ID, body []byte) error {
+func reportUndone(p *process, c *client, id journal.ID, body []byte) error {
 	var done struct{ Now entryState }
 	if err := c.decode(body, &done); err != nil {
 		return err
