@@ -24,6 +24,7 @@ import (
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/proxy/dashboard"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/natskv"
 )
 
 // The names in the data directory.
@@ -41,7 +42,7 @@ type sidecar struct {
 	health  *upstream.Health
 	slots   *upstream.Slots
 	offset  *upstream.Offset // of upstream's clock
-	cluster cluster          // nil unless upstream is NATS
+	cluster *natskv.Engine   // nil unless upstream is NATS
 	host    string           // by which the cluster knows this data directory
 	flusher *upstream.Flusher
 	watch   *identity.Watch
@@ -68,7 +69,7 @@ type sidecar struct {
 	// setHeaders gives the requests upstream other headers.
 	setHeaders func(http.Header)
 	// onVersion hears of each version that the cluster has; nil at first.
-	onVersion atomic.Pointer[func(id journal.ID, revision uint64, updatedAt float64, own bool)]
+	onVersion atomic.Pointer[func(id journal.ID, own bool)]
 
 	isRead  func()                     // the journal is read; may be nil
 	drained func(upstream.FlushResult) // is given the outcome of stop; may be nil
@@ -129,6 +130,10 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 		Limit:  func(namespace string) int64 { return d.config.Load().For(namespace).Quota.NamespaceBytes },
 		Logger: d.logger,
 	})
+	var notBefore func(journal.ID) float64
+	if c.Upstream.Servers() != nil {
+		notBefore = d.notBefore
+	}
 	d.journal, err = journal.Open(journal.Options{
 		Dir:         filepath.Join(c.DataDir, journalDir),
 		MaxBytes:    c.Journal.MaxBytes,
@@ -138,6 +143,7 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 		Amnesia:     d.amnesia,
 		Fatal:       fatal,
 		AwaitRoom:   awaitRoom,
+		NotBefore:   notBefore,
 		Logger:      d.logger,
 	})
 	if errors.Is(err, journal.ErrInUse) {
@@ -175,6 +181,9 @@ func (d *sidecar) openProxy(c *config.Config, drills *liveDrill, forward http.Ha
 	drills.quotas = quotasForStatus(quotas)
 	flushing := flusherOptions(d, c, engine, registry)
 	flushing.Slots, flushing.Quotas = d.slots, quotas
+	if d.cluster != nil {
+		flushing.Versions, flushing.Host = &measuredVersions{engine, drills.engine.Versions(d.cluster)}, d.host
+	}
 	d.flusher = upstream.NewFlusher(flushing)
 	d.journal.Subscribe(d.changed) // the cache and the flusher exist, and nothing runs yet
 	d.openIdentity(c)
@@ -208,6 +217,9 @@ func (d *sidecar) openProxy(c *config.Config, drills *liveDrill, forward http.Ha
 	if tracer != nil {
 		opts.Tracer = tracer
 	}
+	if d.cluster != nil {
+		d.describeCluster(&opts)
+	}
 	inside := newInside(d.logger)
 	d.mcp = mcp.New(mcp.Options{Client: inside.client, URL: inside.url, Version: buildVersion(), Logger: d.logger})
 	opts.MCP = d.mcp.Handler()
@@ -215,6 +227,8 @@ func (d *sidecar) openProxy(c *config.Config, drills *liveDrill, forward http.Ha
 		return err
 	}
 	d.onClose(func() error { d.proxy.Close(); return nil })
+	seen := d.proxy.VersionSeen
+	d.onVersion.Store(&seen)
 	inside.serve(d.proxy)
 	d.onClose(inside.close)
 	d.onClose(func() error { d.mcp.Close(); return nil })
