@@ -81,8 +81,12 @@ func TestNoConfirmedSwapIsLostWithTheLeader(t *testing.T) {
 	cancel()
 	work.Wait()
 	for i := range engines {
-		if v, err := engines[(i+1)%3].Version(t.Context(), entry("k"+strconv.Itoa(i))); err != nil || v.Writer == (upstream.Writer{}) {
-			t.Errorf("k%d is %+v, %v", i, v, err)
-		}
+		until(t, func() bool {
+			v, err := engines[(i+1)%3].Version(t.Context(), entry("k"+strconv.Itoa(i)))
+			if err == nil && v.Writer == (upstream.Writer{}) {
+				t.Fatalf("k%d is gone", i)
+			}
+			return err == nil
+		})
 	}
 }
