@@ -193,7 +193,7 @@ conversation: build ## Hold a conversation directly and through botwired, and dr
 .PHONY: histories
 histories: build ## Hold a conversation with each history adapter, and write docs/performance.md's table
 	@$(GO) build -o bin/bench ./proof/bench
-	@proof/venv clients/python/.venv-frameworks clients/python/tests/adapters/frameworks.txt
+	$(FRAMEWORKS)
 	@bin/bench histories -python clients/python/.venv-frameworks/bin/python -page docs/performance.md $(HISTORIES)
 
 # With BASE, a commit, it runs both in turns and compares them.
@@ -236,6 +236,19 @@ manifests: build $(TOOLS)/manifests ## Check the files in deploy/ for containers
 $(TOOLS)/manifests: $(wildcard tools/manifests/*)
 	cd tools/manifests && $(GO) build -o ../../$@ .
 
+# Each target installs what it lacks. This is for those who would wait for one after the other.
+FRAMEWORKS = @proof/venv clients/python/.venv-frameworks clients/python/tests/adapters/frameworks.txt
+CREWAI     = @proof/venv clients/python/.venv-crewai clients/python/tests/adapters/crewai.txt
+.PHONY: clients
+clients: $(WHEELHOUSE)/made ## Install what make e2e, python, adapters, openapi, mcp, page and distcheck take from PyPI and npm
+	@proof/venv clients/python/.venv clients/python/requirements.txt
+	$(FRAMEWORKS)
+	$(CREWAI)
+	@proof/e2e/run prepare
+	@proof/openapi/run prepare
+	@proof/mcp/run prepare
+	@proof/page/run prepare
+
 # CLIENT are words of the client's name and the case's, such as "langchain outage": only those run.
 .PHONY: e2e
 e2e: ## Run BotWire's own clients and all examples against the daemon, amid outages and kills
@@ -257,8 +270,8 @@ python: build ## Check the Python package, and run it against the daemon
 # Frameworks that exclude each other have an environment each.
 .PHONY: adapters
 adapters: build ## Check the Python package's adapters, and run them with the real frameworks
-	@proof/venv clients/python/.venv-frameworks clients/python/tests/adapters/frameworks.txt
-	@proof/venv clients/python/.venv-crewai clients/python/tests/adapters/crewai.txt
+	$(FRAMEWORKS)
+	$(CREWAI)
 	clients/python/tests/adapters/run $(PYTEST)
 
 .PHONY: shells
