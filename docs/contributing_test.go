@@ -10,7 +10,7 @@ import (
 
 var (
 	makeCall    = regexp.MustCompile(`\bmake ([a-z][a-z0-9-]*)`)
-	ciCall      = regexp.MustCompile(`^\s*(?:beside \w+ )?make `)
+	ciCall      = regexp.MustCompile(`^\s*(?:beside \w+ (?:nice )?)?make `)
 	requirement = regexp.MustCompile(`(?m)^\t(\S+) v\S+$`) // without "// indirect"
 	version     = regexp.MustCompile(`/v[0-9]+$`)
 )

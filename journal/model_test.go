@@ -37,7 +37,7 @@ type play struct {
 
 // Any sequence of operations and power cuts leaves what the model says.
 func TestRandomOperations(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(40 / fewer) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			p := &play{
 				t: t, rng: rand.New(rand.NewPCG(seed, 11)), fs: vfs.NewCrashableMem(),

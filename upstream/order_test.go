@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
 )
 
 // wantInOrder expects upstream to have got the last write of each entry in the order of
@@ -138,7 +139,7 @@ func TestABlipKeepsTheOrderOfTheWrites(t *testing.T) {
 }
 
 // blips is how many seeds a test of blips takes.
-const blips = 40
+const blips = 40 / upstream.Fewer
 
 // blip writes for a while, over one outage or two.
 func blip(t *testing.T, r *rig, random *rand.Rand, fails func(*fake)) {

@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/wire"
@@ -168,7 +167,7 @@ func (d *sidecar) versionSeen(id journal.ID, now upstream.Version) {
 // describeCluster gives the proxy what a cluster has beyond another upstream.
 func (d *sidecar) describeCluster(opts *proxy.Options) {
 	opts.View, opts.Exact = d.cluster, true
-	opts.Loss, opts.Revisions = bucketLoss{d.cluster}, clusterPast{d.cluster, d.host}
+	opts.Loss, opts.Revisions = bucketLoss{d.cluster}, revisions{d.cluster.Revisions, d.host}
 	opts.WatchState = func() proxy.WatchState {
 		r := d.cluster.Report()
 		return proxy.WatchState{
@@ -183,31 +182,6 @@ type bucketLoss struct{ *natskv.Engine }
 
 // Lost implements [proxy.Loss].
 func (b bucketLoss) Lost() string { return b.Report().Lost }
-
-// clusterPast is [proxy.Revisions] over a cluster.
-type clusterPast struct {
-	*natskv.Engine
-	host string
-}
-
-// Host implements [proxy.Revisions].
-func (c clusterPast) Host() string { return c.host }
-
-// Revisions implements [proxy.Revisions].
-func (c clusterPast) Revisions(ctx context.Context, id journal.ID) ([]proxy.Revision, error) {
-	versions, err := c.Engine.Revisions(ctx, id)
-	if failed, ok := errors.AsType[*upstream.Error](err); ok {
-		return nil, &upstream.Unavailable{Wait: max(failed.RetryAfter, time.Second), Reason: failed.Reason}
-	}
-	out := make([]proxy.Revision, len(versions))
-	for i, v := range versions {
-		out[i] = proxy.Revision{
-			Number: v.Revision, Deleted: v.Deleted, Value: v.Value, CreatedAt: v.CreatedAt, WrittenAt: v.WrittenAt,
-			Host: v.Writer.Host, Seq: v.Writer.Seq,
-		}
-	}
-	return out, err
-}
 
 // openEmbedded runs the memory service in this process.
 func (d *sidecar) openEmbedded(ctx context.Context, c *config.Config) (func(context.Context) (net.Conn, error), error) {

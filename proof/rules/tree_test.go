@@ -44,7 +44,7 @@ var tree = sync.OnceValues(func() ([]*source, error) {
 		}
 		if d.IsDir() && path != root {
 			// A hidden folder is a tool's, bin is what was built, and tools is a module of its own.
-			if strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "bin" || d.Name() == "tools" {
+			if strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "bin" || d.Name() == "tools" || d.Name() == "node_modules" {
 				return filepath.SkipDir
 			}
 		}

@@ -14,7 +14,7 @@ var (
 // In virtual time there is time for everything: outages, doubts, late answers, writes
 // that settle, copies that grow stale, callers who wait for a sync.
 func TestLinearVirtual(t *testing.T) {
-	rounds(t, *linearRounds, true, func(c func()) { synctest.Test(t, func(*testing.T) { c() }) })
+	rounds(t, (*linearRounds+fewer-1)/fewer, true, func(c func()) { synctest.Test(t, func(*testing.T) { c() }) })
 }
 
 // In real time everything happens at once, as far as there are processors.

@@ -18,6 +18,10 @@ def prepare(clients):
     if not shutil.which("go"):
         raise Failure("Go is missing: see https://go.dev/dl")
     command("make", "build")
+    install_clients(clients)
+
+
+def install_clients(clients):
     environments = {client.environment for client in clients}
     if "tools" in environments:
         need("curl", "curl")
