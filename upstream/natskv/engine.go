@@ -3,10 +3,13 @@ package natskv
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
 	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
@@ -71,32 +74,96 @@ type Report struct {
 	Since    time.Time // since when it is, or is not
 	Why      string    // why it is not
 	Lost     string    // why the bucket is not believed; "" if it is: see Accept
+	// Warnings say how the bucket's settings endanger what it holds, and what to change.
+	Warnings []string
 }
 
 // Engine keeps the memory in a bucket. Its methods may be called concurrently.
 type Engine struct {
-	opts Options
-	conn *nats.Conn
+	opts   Options
+	link   *connection
+	bucket *bucket
+	index  *index
+	watch  *watch
+
+	stop       context.CancelFunc // ends background
+	background sync.WaitGroup     // the watch
 }
 
+var (
+	_ upstream.Engine   = (*Engine)(nil)
+	_ upstream.Versions = (*Engine)(nil)
+)
+
+// maxHistory is how many versions of an entry NATS keeps at most in a key-value bucket.
+const maxHistory = 64
+
 // Open returns an engine. The servers need not be there: its requests fail as Unsent until they are.
-// Open fails only where waiting would not help.
-func Open(ctx context.Context, opts Options) (*Engine, error) { return &Engine{opts: opts}, nil }
+// Open fails only where waiting would not help. ctx bounds Open alone.
+func Open(ctx context.Context, opts Options) (*Engine, error) {
+	if err := opts.check(); err != nil {
+		return nil, err
+	}
+	var err error
+	background, stop := context.WithCancel(context.Background())
+	e := &Engine{opts: opts, index: newIndex(opts.OnChange), stop: stop}
+	e.bucket = newBucket(e)
+	if e.watch, err = newWatch(e); err != nil {
+		stop()
+		return nil, err
+	}
+	link, err := connect(ctx, background, opts, e.connected, e.watch.disconnected)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	e.link = link
+	e.background.Go(func() { e.watch.run(background) })
+	return e, nil
+}
 
-// Close ends the connection. Nothing may be called after it.
-func (e *Engine) Close() {}
+// connected is called each time that the connection has been made.
+func (e *Engine) connected() {
+	e.bucket.forget()
+	e.watch.connected()
+}
 
-// Report describes the engine as it is now.
-func (e *Engine) Report() Report { return Report{} }
+// check finds what makes no sense.
+func (o *Options) check() error {
+	if len(o.Servers) == 0 {
+		return errors.New("connect to NATS: no server is named")
+	}
+	for _, server := range o.Servers {
+		u, err := url.Parse(server)
+		if err != nil || u.Host == "" {
+			return fmt.Errorf("connect to NATS: %q is not the URL of a server", server)
+		}
+	}
+	if !isToken(o.Bucket) {
+		return fmt.Errorf("connect to NATS: %q is not the name of a bucket: use letters, digits, - and _", o.Bucket)
+	}
+	if !isToken(o.Host) {
+		return fmt.Errorf("connect to NATS: %q is not the name of a host's writes: use letters, digits, - and _", o.Host)
+	}
+	if o.Replicas < 1 || o.History < 1 || o.History > maxHistory {
+		return fmt.Errorf("connect to NATS: a bucket has replicas, and a history of 1 to %d: not %d and %d", maxHistory, o.Replicas, o.History)
+	}
+	if o.Timeout <= 0 {
+		return errors.New("connect to NATS: no time is left for a request")
+	}
+	return nil
+}
 
-// NotBefore returns a time, in Unix seconds, that the time of a new write to an entry has to be
-// later than: that of each version of the entry that is known, and of any write that was seen.
-func (e *Engine) NotBefore(id journal.ID) float64 { return 0 }
+// isToken reports whether a name can be a part of a subject and the text of a header.
+func isToken(s string) bool {
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+	return s != "" && strings.Trim(s, allowed) == ""
+}
 
-// Accept has the engine go on with the bucket that is there, after Report has said Lost.
-func (e *Engine) Accept() error { return nil }
-
-// Revisions returns the versions of an entry that the bucket keeps, with values, the newest first.
-func (e *Engine) Revisions(ctx context.Context, id journal.ID) ([]upstream.Version, error) {
-	return nil, nil
+// Close ends the connection and all that the engine does by itself. Requests that are under way
+// fail. Nothing may be called after it.
+func (e *Engine) Close() {
+	e.stop()
+	e.background.Wait()
+	e.link.close()
 }

@@ -1,5 +1,18 @@
 package natskv
 
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+)
+
 // The headers of a message, beside NATS' own.
 const (
 	headerCreated = "Botwired-Created-At" // microseconds since 1970
@@ -8,3 +21,141 @@ const (
 	headerHost    = "Botwired-Host"       // see upstream.Writer
 	headerSeq     = "Botwired-Seq"
 )
+
+// NATS' own headers, of key-value buckets and of streams.
+const (
+	headerOperation = "KV-Operation" // of a message that ends an entry
+	operationDelete = "DEL"
+	operationPurge  = "PURGE"
+	headerMarker    = "Nats-Marker-Reason" // a server left the message where it removed others
+	headerSize      = "Nats-Msg-Size"      // of the body, in bytes, where only headers are asked for
+)
+
+// message is what a stream holds of one version.
+type message struct {
+	Revision uint64
+	Header   nats.Header
+	Body     []byte
+	Whole    bool      // Body is there, and not only the headers
+	At       time.Time // when the stream took it
+}
+
+// latestTime is the last moment that a header may name, in microseconds since 1970: the end of the
+// year 9999. A later one is nobody's clock, and no later write could beat it.
+const latestTime = 253402300799_000000
+
+// subjectPrefix is what the subjects of all entries of a bucket begin with.
+func subjectPrefix(bucket string) string { return "$KV." + bucket + "." }
+
+// streamName is the name of the stream that a bucket is.
+func streamName(bucket string) string { return "KV_" + bucket }
+
+// subjectOf is the subject of an entry, whose names are as BotWire allows them: no "=" is in them.
+func subjectOf(bucket string, id journal.ID) string {
+	return subjectPrefix(bucket) + id.Namespace + "." + strings.ReplaceAll(id.Key, ".", "=")
+}
+
+// idOf is the entry of a subject; ok is false if the subject is no entry's.
+func idOf(bucket, subject string) (id journal.ID, ok bool) {
+	names, ok := strings.CutPrefix(subject, subjectPrefix(bucket))
+	if !ok {
+		return journal.ID{}, false
+	}
+	namespace, key, ok := strings.Cut(names, ".")
+	if !ok || strings.Contains(key, ".") {
+		return journal.ID{}, false
+	}
+	key = strings.ReplaceAll(key, "=", ".")
+	if wire.CheckEntry(namespace, key) != nil {
+		return journal.ID{}, false
+	}
+	return journal.ID{Namespace: namespace, Key: key}, true
+}
+
+// becomes is the version that a proposal becomes, without its revision.
+func becomes(p upstream.Proposal) upstream.Version {
+	v := upstream.Version{
+		Deleted: p.Op == journal.Delete, WrittenAt: seconds(micros(p.WrittenAt)), Writer: p.Writer,
+	}
+	v.CreatedAt = v.WrittenAt
+	if p.Over.Present() {
+		v.CreatedAt = p.Over.CreatedAt
+	}
+	if !v.Deleted {
+		v.Value, v.ListBytes = p.Value, p.ListBytes
+	}
+	return v
+}
+
+// encode is a version as a message.
+func encode(subject string, v upstream.Version) *nats.Msg {
+	m := nats.NewMsg(subject)
+	m.Header.Set(headerCreated, strconv.FormatInt(micros(v.CreatedAt), 10))
+	m.Header.Set(headerWritten, strconv.FormatInt(micros(v.WrittenAt), 10))
+	if v.Writer.Host != "" {
+		m.Header.Set(headerHost, v.Writer.Host)
+	}
+	if v.Writer.Seq != 0 {
+		m.Header.Set(headerSeq, strconv.FormatUint(v.Writer.Seq, 10))
+	}
+	if v.Deleted {
+		m.Header.Set(headerOperation, operationDelete)
+		return m
+	}
+	m.Header.Set(headerBytes, strconv.Itoa(v.ListBytes))
+	m.Data = []byte(v.Value)
+	return m
+}
+
+// decode is the version that a message holds. Another program's message lacks this package's
+// headers: its times are the message's own, and its writer is unknown.
+func decode(m message) upstream.Version {
+	v := upstream.Version{Revision: m.Revision, Deleted: ends(m.Header)}
+	received := m.At.UnixMicro()
+	v.WrittenAt = seconds(timeIn(m.Header, headerWritten, received))
+	v.CreatedAt = seconds(timeIn(m.Header, headerCreated, micros(v.WrittenAt)))
+	v.Writer.Host = m.Header.Get(headerHost)
+	v.Writer.Seq, _ = strconv.ParseUint(m.Header.Get(headerSeq), 10, 64)
+	if v.Deleted {
+		return v
+	}
+	if m.Whole {
+		v.Value = strings.ToValidUTF8(string(m.Body), "\uFFFD")
+	}
+	v.ListBytes = sizeIn(m, v.Value)
+	return v
+}
+
+// ends reports whether a message says that the entry is no longer there.
+func ends(h nats.Header) bool {
+	operation := h.Get(headerOperation)
+	return operation == operationDelete || operation == operationPurge || h.Get(headerMarker) != ""
+}
+
+// sizeIn is the size that a listing shows of a value. Of another program's value whose body is not
+// at hand, that is the number of its bytes.
+func sizeIn(m message, value string) int {
+	if n, err := strconv.Atoi(m.Header.Get(headerBytes)); err == nil && n >= 0 {
+		return n
+	}
+	if m.Whole {
+		return wire.ListBytes(value)
+	}
+	n, _ := strconv.Atoi(m.Header.Get(headerSize))
+	return max(n, 0)
+}
+
+// timeIn is the time that a header names, in microseconds; otherwise if it names none.
+func timeIn(h nats.Header, name string, otherwise int64) int64 {
+	n, err := strconv.ParseInt(h.Get(name), 10, 64)
+	if err != nil || n < 0 || n > latestTime {
+		return otherwise
+	}
+	return n
+}
+
+// micros is a time in microseconds, of one in seconds.
+func micros(seconds float64) int64 { return int64(math.Round(seconds * 1e6)) }
+
+// seconds is a time in seconds, of one in microseconds.
+func seconds(micros int64) float64 { return float64(micros) / 1e6 }

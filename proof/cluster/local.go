@@ -1,0 +1,80 @@
+package cluster
+
+import (
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// Local is one server in this process, with JetStream on files in a directory of the test's. It is
+// ready in milliseconds. Its methods are for one goroutine at a time.
+type Local struct {
+	options server.Options
+	server  *server.Server // nil while it is stopped
+}
+
+// readyWithin bounds how long a server may take to start or to stop.
+const readyWithin = 30 * time.Second
+
+// RunServer starts a server for a test, and stops it at the test's end. Each of set may change its
+// options before: users, TLS, limits.
+func RunServer(tb testing.TB, set ...func(*server.Options)) *Local {
+	tb.Helper()
+	l := &Local{options: server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true,
+		JetStream: true, JetStreamMaxStore: storeLimit, JetStreamMaxMemory: storeLimit, StoreDir: tb.TempDir(), SyncAlways: true,
+		DisableJetStreamBanner: true,
+	}}
+	for _, change := range set {
+		change(&l.options)
+	}
+	if err := l.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(l.Stop)
+	return l
+}
+
+// Start starts the server, on the address and the files that it had before.
+func (l *Local) Start() error {
+	options := l.options
+	s, err := server.NewServer(&options)
+	if err != nil {
+		return err
+	}
+	s.Start()
+	if !s.ReadyForConnections(readyWithin) {
+		s.Shutdown()
+		return errors.New("the server takes no connections")
+	}
+	l.server, l.options.Port = s, options.Port
+	return nil
+}
+
+// Stop stops the server, and returns when its files are closed.
+func (l *Local) Stop() {
+	if l.server == nil {
+		return
+	}
+	l.server.Shutdown()
+	l.server.WaitForShutdown()
+	l.server = nil
+}
+
+// SetStoreDir has the next start use other files.
+func (l *Local) SetStoreDir(dir string) { l.options.StoreDir = dir }
+
+// StoreDir is where the server has its files.
+func (l *Local) StoreDir() string { return l.options.StoreDir }
+
+// Change changes the options of the next start.
+func (l *Local) Change(set func(*server.Options)) { set(&l.options) }
+
+// Address is the server's host and port.
+func (l *Local) Address() string { return "127.0.0.1:" + strconv.Itoa(l.options.Port) }
+
+// URL is the server's address for clients.
+func (l *Local) URL() string { return "nats://" + l.Address() }

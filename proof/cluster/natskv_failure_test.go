@@ -1,0 +1,352 @@
+package cluster
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"math/big"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/natskv"
+)
+
+func TestWithoutServersARequestFailsAtOnce(t *testing.T) {
+	local := RunServer(t)
+	local.Stop()
+	e := engineOf(t, "h1", []string{local.URL()}, func(o *natskv.Options) { o.Timeout = time.Hour })
+	_, err := e.Swap(t.Context(), putting("k", "1", 10, 1, upstream.Version{}))
+	if f := failed(t, err, upstream.Unsent, local.URL()); !f.Unreachable {
+		t.Error("the service counts as reachable")
+	}
+	if err := local.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool {
+		_, err := e.Swap(t.Context(), putting("k", "1", 10, 1, upstream.Version{}))
+		return err == nil
+	})
+}
+
+func TestARestartOfTheServer(t *testing.T) {
+	local := RunServer(t)
+	e := engineOf(t, "h1", []string{local.URL()})
+	first := swapped(t, e, putting("k", "1", 10, 1, upstream.Version{}))
+	local.Stop()
+	until(t, func() bool {
+		_, err := e.Version(t.Context(), entry("k"))
+		var f *upstream.Error
+		return errors.As(err, &f) && f.Verdict == upstream.Unsent && f.Unreachable
+	})
+	if err := local.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var v upstream.Version
+	until(t, func() (ok bool) {
+		var err error
+		v, err = e.Version(t.Context(), entry("k"))
+		return err == nil
+	})
+	if v != first {
+		t.Errorf("after a restart the entry is %+v, before it %+v", v, first)
+	}
+	swapped(t, e, putting("k", "2", 20, 2, v))
+}
+
+func TestALostAnswerIsFoundAgain(t *testing.T) {
+	network := newDeaf(t, RunServer(t).Address())
+	e := engineOf(t, "h1", []string{network.url()}, func(o *natskv.Options) { o.Timeout = time.Hour })
+	first := swapped(t, e, putting("k", "1", 10, 1, upstream.Version{}))
+	other := engineOf(t, "h2", []string{"nats://" + network.to})
+	for i := range 10 {
+		p := putting("k", "lost "+strconv.Itoa(i), float64(20+i), uint64(2+i), first)
+		network.losing.Store(true)
+		result := make(chan error, 1)
+		go func() {
+			_, err := e.Swap(t.Context(), p)
+			result <- err
+		}()
+		until(t, func() bool {
+			v, err := other.Version(t.Context(), p.ID)
+			return err == nil && v.Writer.Seq == p.Writer.Seq
+		})
+		network.breaks()
+		failed(t, <-result, upstream.Unanswered, "the connection broke")
+		network.losing.Store(false)
+
+		var conflict *upstream.Conflict
+		until(t, func() bool {
+			_, err := e.Swap(t.Context(), p)
+			return errors.As(err, &conflict)
+		})
+		if conflict.Now == nil || conflict.Now.Writer != p.Writer || conflict.Now.Value != p.Value || conflict.Now.WrittenAt != p.WrittenAt {
+			t.Fatalf("sent again, the write meets %+v", conflict.Now)
+		}
+		first = *conflict.Now
+	}
+	if versions, err := other.Revisions(t.Context(), entry("k")); err != nil || len(versions) != 8 || versions[0].Revision != 11 {
+		t.Errorf("eleven writes have left %d versions, the last one %d: %v", len(versions), versions[0].Revision, err)
+	}
+}
+
+func TestASilentNetworkIsNoticed(t *testing.T) {
+	local := RunServer(t)
+	link, err := NewLink(t.Context(), local.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { link.Close() })
+	e := engineOf(t, "h1", []string{"nats://" + link.Address()}, func(o *natskv.Options) { o.Timeout = 200 * time.Millisecond })
+	first := swapped(t, e, putting("k", "1", 10, 1, upstream.Version{}))
+	link.Cut()
+	_, err = e.Version(t.Context(), entry("k"))
+	failed(t, err, upstream.Unanswered, "no answer within 200ms")
+	large := putting("k", strings.Repeat("\U0001F600", 100_000), 20, 2, first)
+	_, err = e.Swap(t.Context(), large)
+	failed(t, err, upstream.Unanswered, "no answer within 200ms")
+	until(t, func() bool {
+		_, err := e.Version(t.Context(), entry("k"))
+		var f *upstream.Error
+		return errors.As(err, &f) && f.Verdict == upstream.Unsent && f.Unreachable
+	})
+	link.Join()
+	until(t, func() bool {
+		v, err := e.Version(t.Context(), entry("k"))
+		return err == nil && v.Present()
+	})
+}
+
+func TestARequestEndsWithItsCaller(t *testing.T) {
+	local := RunServer(t)
+	link, err := NewLink(t.Context(), local.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { link.Close() })
+	e := engineOf(t, "h1", []string{"nats://" + link.Address()}, func(o *natskv.Options) { o.Timeout = time.Hour })
+	swapped(t, e, putting("k", "1", 10, 1, upstream.Version{}))
+	link.Cut()
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(time.Millisecond, cancel)
+	_, err = e.Version(ctx, entry("k"))
+	failed(t, err, upstream.Unanswered, "")
+}
+
+func TestAWrongPasswordIsNamedAndCanBeMended(t *testing.T) {
+	local := RunServer(t, func(o *server.Options) { o.Username, o.Password = "me", "right" })
+	e := engineOf(t, "h1", []string{local.URL()}, func(o *natskv.Options) { o.User, o.Password = "me", "other" })
+	refused := func() bool {
+		_, err := e.Version(t.Context(), entry("k"))
+		var f *upstream.Error
+		if !errors.As(err, &f) || f.Verdict != upstream.Unsent || strings.Contains(f.Reason, "other") {
+			t.Fatalf("got %v", err)
+		}
+		return strings.Contains(f.Reason, "do not let botwired in")
+	}
+	until(t, refused)
+	local.Stop()
+	until(t, func() bool { return !refused() })
+	if err := local.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, refused)
+	local.Stop()
+	local.Change(func(o *server.Options) { o.Password = "other" })
+	if err := local.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool {
+		_, err := e.Version(t.Context(), entry("k"))
+		return err == nil
+	})
+}
+
+func TestWhatTheServersDoNotPermitPauses(t *testing.T) {
+	local := RunServer(t, func(o *server.Options) {
+		o.Users = []*server.User{
+			{Username: "admin", Password: "p"},
+			{Username: "reader", Password: "p", Permissions: &server.Permissions{
+				Publish: &server.SubjectPermission{Allow: []string{"$JS.API.>"}},
+			}},
+			{Username: "writer", Password: "p", Permissions: &server.Permissions{
+				Publish: &server.SubjectPermission{Allow: []string{"$KV.>", "$JS.API.STREAM.INFO.>"}},
+			}},
+			{Username: "mute", Password: "p", Permissions: &server.Permissions{
+				Subscribe: &server.SubjectPermission{Allow: []string{"none"}},
+			}},
+		}
+	})
+	as := func(user string) *natskv.Engine {
+		return engineOf(t, user, []string{local.URL()}, func(o *natskv.Options) {
+			o.User, o.Password, o.Timeout = user, "p", time.Hour
+		})
+	}
+	first := swapped(t, as("admin"), putting("k", "1", 10, 1, upstream.Version{}))
+	reader, writer, mute := as("reader"), as("writer"), as("mute")
+	if v, err := reader.Version(t.Context(), entry("k")); err != nil || v != first {
+		t.Errorf("the reader reads %+v, %v", v, err)
+	}
+	_, err := reader.Swap(t.Context(), putting("k", "2", 20, 2, first))
+	failed(t, err, upstream.Paused, "$KV.memory.ns.k")
+	swapped(t, writer, putting("k", "2", 20, 2, first))
+	_, err = writer.Version(t.Context(), entry("k"))
+	failed(t, err, upstream.Paused, "MSG.GET")
+	_, err = mute.Version(t.Context(), entry("k"))
+	failed(t, err, upstream.Paused, "Subscription")
+}
+
+// certificate returns a server's TLS for 127.0.0.1, and the pool that trusts it.
+func certificate(t *testing.T) (*tls.Config, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(leaf)
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS12}, pool
+}
+
+func TestTLSIsVerified(t *testing.T) {
+	config, pool := certificate(t)
+	secure := RunServer(t, func(o *server.Options) { o.TLS, o.TLSConfig, o.TLSTimeout = true, config, 10 })
+	plain := RunServer(t)
+	with := func(url string, roots *x509.CertPool) error {
+		e := engineOf(t, "h1", []string{url}, func(o *natskv.Options) {
+			o.TLS = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+		})
+		_, err := e.Version(t.Context(), entry("k"))
+		for range 20 { // the first attempts may tell less than the later ones
+			if err == nil || strings.Contains(err.Error(), "TLS") {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+			_, err = e.Version(t.Context(), entry("k"))
+		}
+		return err
+	}
+	if err := with(secure.URL(), pool); err != nil {
+		t.Error(err)
+	}
+	failed(t, with(secure.URL(), x509.NewCertPool()), upstream.Unsent, "unknown authority")
+	failed(t, with(strings.Replace(secure.URL(), "127.0.0.1", "localhost", 1), pool), upstream.Unsent, "for another name")
+	failed(t, with(plain.URL(), pool), upstream.Unsent, "does not offer TLS")
+}
+
+func TestSizesThatTheServersDoNotTake(t *testing.T) {
+	local := RunServer(t, func(o *server.Options) { o.MaxPayload = 10_000 })
+	e := engineOf(t, "h1", []string{local.URL()})
+	_, err := e.Swap(t.Context(), putting("k", strings.Repeat("a", 10_000), 10, 1, upstream.Version{}))
+	failed(t, err, upstream.Permanent, "max_payload is 10000 bytes")
+	swapped(t, e, putting("k", strings.Repeat("a", 9_000), 10, 1, upstream.Version{}))
+	js := admin(t, local.URL())
+	config := streamConfig(t, js)
+	config.MaxMsgSize = 1000
+	if _, err := js.UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	_, err = e.Swap(t.Context(), putting("k2", strings.Repeat("a", 5_000), 10, 1, upstream.Version{}))
+	failed(t, err, upstream.Permanent, "size")
+}
+
+func streamConfig(t *testing.T, js jetstream.JetStream) jetstream.StreamConfig {
+	t.Helper()
+	stream, err := js.Stream(t.Context(), "KV_memory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream.CachedInfo().Config
+}
+
+func TestAFullBucketPauses(t *testing.T) {
+	local := RunServer(t)
+	e := engineOf(t, "h1", []string{local.URL()})
+	first := swapped(t, e, putting("k", "1", 10, 1, upstream.Version{}))
+	js := admin(t, local.URL())
+	config := streamConfig(t, js)
+	config.MaxBytes = 5000
+	if _, err := js.UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	for i := 0; err == nil && i < 100; i++ {
+		_, err = e.Swap(t.Context(), putting("k"+strconv.Itoa(i), strings.Repeat("a", 500), 10, 1, upstream.Version{}))
+	}
+	failed(t, err, upstream.Paused, "the bucket memory is full")
+	if v, err := e.Version(t.Context(), entry("k")); err != nil || v != first {
+		t.Errorf("full, the bucket has lost an entry: %+v, %v", v, err)
+	}
+}
+
+func TestManyRequestsSurviveRestarts(t *testing.T) {
+	local := RunServer(t)
+	e := engineOf(t, "h1", []string{local.URL()}, func(o *natskv.Options) { o.Timeout = time.Second })
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var work sync.WaitGroup
+	for w := range 4 {
+		work.Go(func() { writeUntil(ctx, t, e, "k"+strconv.Itoa(w)) })
+	}
+	for range 3 {
+		time.Sleep(50 * time.Millisecond)
+		local.Stop()
+		if err := local.Start(); err != nil {
+			t.Fatal(err)
+		}
+		until(t, func() bool {
+			_, err := e.Version(t.Context(), entry("k0"))
+			return err == nil
+		})
+	}
+	cancel()
+	work.Wait()
+}
+
+// writeUntil writes to an entry that nobody else writes to, and sees that no confirmed write is lost.
+func writeUntil(ctx context.Context, t *testing.T, e *natskv.Engine, key string) {
+	var over upstream.Version
+	confirmed := uint64(0)
+	for seq := uint64(1); ctx.Err() == nil; {
+		v, err := e.Swap(ctx, putting(key, strconv.FormatUint(seq, 10), float64(seq), seq, over))
+		var conflict *upstream.Conflict
+		switch {
+		case err == nil:
+			over, confirmed = v, seq
+			seq++
+		case !errors.As(err, &conflict):
+		case conflict.Now == nil, conflict.Now.Writer.Seq < confirmed, conflict.Now.Writer.Seq > seq:
+			t.Errorf("after the confirmed write %d, the write %d meets %+v", confirmed, seq, conflict.Now)
+			return
+		default:
+			over, confirmed = *conflict.Now, conflict.Now.Writer.Seq
+			seq = confirmed + 1
+		}
+	}
+}

@@ -1,0 +1,343 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/natskv"
+)
+
+// heard is what an engine has told of its changes.
+type heard struct {
+	mu   sync.Mutex
+	last map[journal.ID]upstream.Version
+	n    int
+}
+
+func (h *heard) options(o *natskv.Options) {
+	h.last = make(map[journal.ID]upstream.Version)
+	o.OnChange = func(id journal.ID, v upstream.Version) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.n++
+		h.last[id] = v
+	}
+}
+
+func (h *heard) of(id journal.ID) upstream.Version {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.last[id]
+}
+
+// marks keeps a mark in memory, as a data directory does on its disk.
+type marks struct {
+	mu    sync.Mutex
+	mark  natskv.Mark
+	saves int
+}
+
+func (m *marks) Load() (natskv.Mark, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mark, nil
+}
+
+func (m *marks) Save(mark natskv.Mark) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mark = mark
+	m.saves++
+	return nil
+}
+
+func sound(e *natskv.Engine) bool {
+	_, _, ok := e.Sound()
+	return ok
+}
+
+// sounds waits until the view is sound.
+func sounds(t *testing.T, e *natskv.Engine) {
+	t.Helper()
+	until(t, func() bool { return sound(e) })
+}
+
+// fill writes entries beside all engines, as fast as the server takes them.
+func fill(t *testing.T, url, prefix string, n int) {
+	t.Helper()
+	js, err := jetstream.New(admin(t, url).Conn(), jetstream.WithPublishAsyncMaxPending(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		m := nats.NewMsg(fmt.Sprintf("$KV.memory.ns.%s%d", prefix, i))
+		m.Data = []byte("value")
+		if _, err := js.PublishMsgAsync(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case <-js.PublishAsyncComplete():
+	case <-t.Context().Done():
+		t.Fatal(context.Cause(t.Context()))
+	}
+}
+
+// A write on one host shows on another one, without being asked for.
+func TestWatchShowsOtherHosts(t *testing.T) {
+	s := RunServer(t)
+	var told heard
+	a := engineOf(t, "h1", []string{s.URL()})
+	b := engineOf(t, "h2", []string{s.URL()}, told.options)
+	sounds(t, a)
+	sounds(t, b)
+	before := time.Now()
+	v := swapped(t, a, putting("k", "one", 1000.5, 1, upstream.Version{}))
+	row, present, known := a.Entry(entry("k"))
+	if !present || !known || row.UpdatedAt != 1000.5 || row.Origin.Seq != 1 {
+		t.Fatalf("the writer itself sees %+v, %v, %v", row, present, known)
+	}
+	until(t, func() bool { _, present, _ := b.Entry(entry("k")); return present })
+	t.Logf("another host sees it after %v", time.Since(before))
+	row, _, _ = b.Entry(entry("k"))
+	if row.UpdatedAt != 1000.5 || row.Origin.Seq != 0 || row.Origin.At != 1000.5 || row.ListBytes != 3 {
+		t.Fatalf("the other host sees %+v", row)
+	}
+	if got := told.of(entry("k")); got.Revision != v.Revision || got.Value != "" {
+		t.Fatalf("it was told %+v, not %+v", got, v)
+	}
+	if at := b.NotBefore(entry("other")); at != 1000.5 {
+		t.Fatalf("a write to another entry is later than %v, want 1000.5", at)
+	}
+	rows, total, known := b.Newest("ns", 10)
+	if len(rows) != 1 || total != 1 || !known {
+		t.Fatalf("the list has %v, %d, %v", rows, total, known)
+	}
+}
+
+// A whole bucket is read within the first comparison, and a list is complete at once.
+func TestWatchReadsAll(t *testing.T) {
+	s := RunServer(t, func(o *server.Options) { o.SyncAlways = false })
+	a := engineOf(t, "h1", []string{s.URL()})
+	sounds(t, a)
+	const n = 50_000
+	fill(t, s.URL(), "k", n)
+	began := time.Now()
+	b := engineOf(t, "h2", []string{s.URL()})
+	rows, complete, err := b.List(t.Context(), "ns")
+	if err != nil || !complete || len(rows) != n {
+		t.Fatalf("the list has %d rows, %v, %v", len(rows), complete, err)
+	}
+	sounds(t, b)
+	t.Logf("%d entries read after %v", n, time.Since(began))
+	if rows, _, err = a.List(t.Context(), "ns"); err != nil || len(rows) != n {
+		t.Fatalf("the host that was there has %d rows, %v", len(rows), err)
+	}
+	r := b.Report()
+	if r.Entries != n || !r.Sound || r.Revision != n || r.Lost != "" || r.Memory < n*80 {
+		t.Fatalf("the report says %+v", r)
+	}
+}
+
+// A server that starts again, and one that cannot be reached for a moment, lose nothing of the view.
+func TestWatchGoesOnAfterRestarts(t *testing.T) {
+	s := RunServer(t)
+	var told heard
+	a := engineOf(t, "h1", []string{s.URL()})
+	b := engineOf(t, "h2", []string{s.URL()}, told.options)
+	sounds(t, a)
+	sounds(t, b)
+	ctx, stop := context.WithCancel(t.Context())
+	written := make(chan int)
+	go func() {
+		n := 0
+		for ; ctx.Err() == nil; n++ {
+			id := journal.ID{Namespace: "ns", Key: fmt.Sprint("k", n)}
+			for a.Put(ctx, id, "v") != nil && ctx.Err() == nil {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		written <- n - 1
+	}()
+	for range 3 {
+		until(t, func() bool { return sound(b) && b.Report().Entries > 20 })
+		s.Stop()
+		until(t, func() bool { return !sound(b) && !sound(a) })
+		if err := s.Start(); err != nil {
+			t.Fatal(err)
+		}
+		sounds(t, b)
+	}
+	stop()
+	n := <-written
+	sounds(t, a)
+	rows, _, err := b.List(t.Context(), "ns")
+	if err != nil || len(rows) < n || len(rows) > n+1 {
+		t.Fatalf("%d entries were written, the list has %d, %v", n, len(rows), err)
+	}
+	for _, r := range rows {
+		if v := told.of(journal.ID{Namespace: "ns", Key: r.Key}); v.WrittenAt != r.UpdatedAt {
+			t.Fatalf("%s was told as %+v", r.Key, v)
+		}
+	}
+}
+
+// A network that goes silent is noticed within seconds, and what changed meanwhile is told after.
+func TestWatchAcrossSilence(t *testing.T) {
+	s := RunServer(t)
+	link, err := NewLink(t.Context(), s.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer link.Close()
+	var told heard
+	a := engineOf(t, "h1", []string{s.URL()})
+	b := engineOf(t, "h2", []string{"nats://" + link.Address()}, told.options)
+	sounds(t, a)
+	sounds(t, b)
+	cut := time.Now()
+	link.Cut()
+	swapped(t, a, putting("k", "v", 1000, 1, upstream.Version{}))
+	until(t, func() bool {
+		asOf, _, ok := b.Sound()
+		if asOf.After(cut.Add(50 * time.Millisecond)) {
+			t.Errorf("the view claims to be complete %v after the network was cut", asOf.Sub(cut))
+		}
+		return !ok
+	})
+	t.Logf("noticed after %v: %s", time.Since(cut), b.Report().Why)
+	link.Join()
+	sounds(t, b)
+	if row, present, _ := b.Entry(entry("k")); !present || row.UpdatedAt != 1000 {
+		t.Fatalf("sound again, it has %+v, %v", row, present)
+	}
+	if told.of(entry("k")).Revision == 0 {
+		t.Fatal("the change was not told")
+	}
+	_, since, _ := b.Sound()
+	if since.Before(cut) {
+		t.Fatalf("it is sound without a gap since before the cut: %v", since)
+	}
+}
+
+// A bucket that was made anew is not believed until a person accepts it.
+func TestWatchAmnesia(t *testing.T) {
+	s := RunServer(t)
+	var kept marks
+	var told heard
+	a := engineOf(t, "h1", []string{s.URL()}, func(o *natskv.Options) { o.Marks = &kept }, told.options)
+	sounds(t, a)
+	swapped(t, a, putting("k", "v", 1000, 1, upstream.Version{}))
+	if kept.saves == 0 {
+		t.Fatal("no mark was saved before the first write")
+	}
+	s.Stop()
+	s.SetStoreDir(t.TempDir())
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	b := engineOf(t, "h2", []string{s.URL()})
+	sounds(t, b) // it makes the bucket
+	until(t, func() bool { return a.Report().Lost != "" })
+	t.Log(a.Report().Lost)
+	_, err := a.Version(t.Context(), entry("k"))
+	failed(t, err, upstream.Paused, "made anew")
+	if sound(a) {
+		t.Fatal("the view of a bucket that is not believed is sound")
+	}
+	if err := a.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	sounds(t, a)
+	if _, present, known := a.Entry(entry("k")); present || !known {
+		t.Fatalf("the lost entry is present: %v, known: %v", present, known)
+	}
+	if !told.of(entry("k")).Deleted {
+		t.Fatal("nobody was told that the entry is no more")
+	}
+	swapped(t, a, putting("k", "v2", 1001, 2, upstream.Version{}))
+}
+
+// A server that comes back with an older copy of its files has lost writes.
+func TestWatchOldCopy(t *testing.T) {
+	s := RunServer(t)
+	var kept marks
+	with := func(o *natskv.Options) { o.Marks = &kept }
+	a := engineOf(t, "h1", []string{s.URL()}, with)
+	sounds(t, a)
+	v := swapped(t, a, putting("k", "v", 1000, 1, upstream.Version{}))
+	s.Stop()
+	old := t.TempDir()
+	if err := os.CopyFS(old, os.DirFS(s.StoreDir())); err != nil {
+		t.Fatal(err)
+	}
+	whole := s.StoreDir()
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	sounds(t, a)
+	v = swapped(t, a, putting("k", "v2", 1001, 2, v))
+	until(t, func() bool { m, _ := kept.Load(); return m.Revision >= v.Revision })
+	s.Stop()
+	s.SetStoreDir(old)
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool { return a.Report().Lost != "" })
+	if lost := a.Report().Lost; !strings.Contains(lost, "went back from 2 to 1") {
+		t.Fatalf("it says: %s", lost)
+	}
+	s.Stop()
+	s.SetStoreDir(whole)
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	sounds(t, a) // the bucket is the one that it was again
+	if r := a.Report(); r.Lost != "" {
+		t.Fatalf("the bucket is back, and still: %s", r.Lost)
+	}
+}
+
+// Tombstones go when they are old enough, and leave a trace for a while.
+func TestWatchSweeps(t *testing.T) {
+	s := RunServer(t)
+	var told heard
+	a := engineOf(t, "h1", []string{s.URL()}, func(o *natskv.Options) { o.TombstonesFor = time.Second }, told.options)
+	sounds(t, a)
+	js := admin(t, s.URL())
+	now := float64(time.Now().Unix()) - 100
+	v := swapped(t, a, putting("k", "v", now, 1, upstream.Version{}))
+	v = swapped(t, a, upstream.Proposal{
+		ID: entry("k"), Op: journal.Delete, WrittenAt: now + 1, Writer: upstream.Writer{Host: "h1", Seq: 2}, Over: v,
+	})
+	keeps := swapped(t, a, putting("other", "v", now, 3, upstream.Version{}))
+	until(t, func() bool { return told.of(entry("k")).Revision > v.Revision })
+	stream, err := js.Stream(t.Context(), "KV_memory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := stream.GetLastMsgForSubject(t.Context(), "$KV.memory.ns.k")
+	if err != nil || m.Header.Get("KV-Operation") != "PURGE" || m.Header.Get("Nats-TTL") != "1h0m0s" {
+		t.Fatalf("the trace is %+v, %v", m, err)
+	}
+	got, known := a.Known(entry("k"))
+	if !known || !got.Deleted || got.WrittenAt != now+1 || got.Revision != m.Sequence {
+		t.Fatalf("the index has %+v, %v", got, known)
+	}
+	if _, present, _ := a.Entry(entry("other")); !present || stream.CachedInfo().State.Msgs != 2 {
+		t.Fatalf("%d messages are left, and the other entry is present: %v", stream.CachedInfo().State.Msgs, present)
+	}
+	swapped(t, a, putting("k", "again", now+2, 4, got))
+	swapped(t, a, putting("other", "again", now+2, 5, keeps))
+}

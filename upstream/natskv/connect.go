@@ -1,0 +1,314 @@
+package natskv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/botwired/botwired/upstream"
+)
+
+const (
+	// dialTimeout bounds one attempt to connect to one server.
+	dialTimeout = 2 * time.Second
+	// firstDial bounds how long Open waits for a connection: the daemon starts without one, too.
+	firstDial = time.Second
+	// pingInterval and maxPings say when a connection that carries nothing counts as broken.
+	pingInterval, maxPings = 2 * time.Second, 2
+	// writeTimeout bounds one write to the connection. nats.go holds up all requests during one.
+	writeTimeout = 5 * time.Second
+	// reconnectFirst and reconnectMax bound the wait between two rounds of attempts.
+	reconnectFirst, reconnectMax = 100 * time.Millisecond, 2 * time.Second
+)
+
+// errBroken is why a request ends whose connection has ended.
+var errBroken = errors.New("the connection broke before the answer")
+
+// deniedError is why a request ends that the servers do not permit.
+type deniedError struct{ text string }
+
+func (d *deniedError) Error() string { return d.text }
+
+// connection is the way to the servers. nats.go makes it anew whenever it breaks.
+type connection struct {
+	servers string
+	log     *slog.Logger
+	// onConnect is called each time that the connection has been made, onDisconnect when it is lost.
+	onConnect, onDisconnect func()
+
+	closing context.Context // ends when the engine closes
+	closed  chan struct{}   // closed once nats.go has ended
+
+	// mu guards what follows. nats.go holds a lock of its own while it connects, for seconds: nothing
+	// asks it for its state with mu held, so that a request without a connection fails at once.
+	mu      sync.Mutex
+	nc      *nats.Conn // nil until the first attempt is over
+	js      jetstream.JetStream
+	server  string         // that the connection leads to; "" if there is none
+	lastErr error          // why there is no connection
+	calls   map[*call]bool // under way
+}
+
+// call is a request under way, or several in a row.
+type call struct {
+	ctx     context.Context
+	js      jetstream.JetStream
+	subject string // the beginning of the subjects to which it publishes
+	cancel  context.CancelCauseFunc
+	link    *connection
+}
+
+// connect begins to connect, and returns when the first attempt is over or takes long. It fails only
+// if the options make no sense.
+func connect(ctx, closing context.Context, opts Options, onConnect, onDisconnect func()) (*connection, error) {
+	c := &connection{
+		servers: strings.Join(opts.Servers, ","), log: opts.Logger, onConnect: onConnect, onDisconnect: onDisconnect,
+		closing: closing, closed: make(chan struct{}), calls: make(map[*call]bool),
+	}
+	settings, err := c.settings(opts)
+	if err != nil {
+		return nil, err
+	}
+	tried := make(chan struct{})
+	go func() {
+		defer close(tried)
+		c.begins(settings.Connect())
+	}()
+	timer := time.NewTimer(firstDial)
+	defer timer.Stop()
+	select {
+	case <-tried:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return c, nil
+}
+
+// settings are nats.go's.
+func (c *connection) settings(opts Options) (nats.Options, error) {
+	settings := nats.GetDefaultOptions()
+	settings.Servers = opts.Servers
+	options := []nats.Option{
+		nats.Name(opts.Name),
+		nats.SetCustomDialer(dial(c.closing)),
+		nats.Timeout(dialTimeout),
+		nats.RetryOnFailedConnect(true),
+		nats.MaxReconnects(-1),
+		nats.CustomReconnectDelay(c.reconnectDelay),
+		nats.PingInterval(pingInterval),
+		nats.MaxPingsOutstanding(maxPings),
+		nats.FlusherTimeout(writeTimeout),
+		nats.ReconnectOnFlusherError(),
+		// A request that finds no connection fails at once: it is never kept and sent later.
+		nats.ReconnectBufSize(-1),
+		// Who is not let in today may be let in once a person has changed a password.
+		nats.IgnoreAuthErrorAbort(),
+		nats.ConnectHandler(func(nc *nats.Conn) { c.connected(nc) }),
+		nats.ReconnectHandler(func(nc *nats.Conn) { c.connected(nc) }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { c.disconnected(err) }),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.note(err) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { c.complains(err) }),
+		nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
+	}
+	if opts.TLS != nil {
+		options = append(options, nats.Secure(opts.TLS))
+	}
+	if opts.Credentials != "" {
+		options = append(options, nats.UserCredentials(opts.Credentials))
+	}
+	if opts.User != "" {
+		options = append(options, nats.UserInfo(opts.User, opts.Password))
+	}
+	for _, option := range options {
+		if err := option(&settings); err != nil {
+			return settings, fmt.Errorf("connect to NATS: %w", err)
+		}
+	}
+	return settings, nil
+}
+
+// dialFunc makes the connections.
+type dialFunc func(network, address string) (net.Conn, error)
+
+func (d dialFunc) Dial(network, address string) (net.Conn, error) { return d(network, address) }
+
+// dial makes connections until ctx ends.
+func dial(ctx context.Context) dialFunc {
+	dialer := net.Dialer{Timeout: dialTimeout}
+	return func(network, address string) (net.Conn, error) { return dialer.DialContext(ctx, network, address) }
+}
+
+// reconnectDelay is how long to wait after all servers have been tried in vain so many times.
+func (c *connection) reconnectDelay(rounds int) time.Duration {
+	c.mu.Lock()
+	nc := c.nc
+	c.mu.Unlock()
+	if nc != nil {
+		c.note(nc.LastError()) // no handler hears of a server that does not let botwired in
+	}
+	longest := min(reconnectFirst<<min(rounds, 10), reconnectMax)
+	return longest/2 + rand.N(longest/2)
+}
+
+// begins takes over what nats.go has made of the first attempt.
+func (c *connection) begins(nc *nats.Conn, err error) {
+	if err != nil {
+		c.note(err)
+		close(c.closed) // nats.go has begun nothing
+		return
+	}
+	js, err := jetstream.New(nc)
+	c.note(err)
+	server := nc.ConnectedUrlRedacted()
+	c.mu.Lock()
+	c.nc, c.js = nc, js
+	if c.server == "" {
+		c.server = server
+	}
+	c.mu.Unlock()
+	if c.closing.Err() != nil {
+		nc.Close()
+	}
+}
+
+// close ends the connection and waits for its end. The context that connect was given as closing
+// has ended.
+func (c *connection) close() {
+	c.mu.Lock()
+	nc := c.nc
+	c.mu.Unlock()
+	if nc != nil {
+		nc.Close()
+	}
+	<-c.closed
+}
+
+func (c *connection) connected(nc *nats.Conn) {
+	server := nc.ConnectedUrlRedacted()
+	c.mu.Lock()
+	c.server, c.lastErr = server, nil
+	c.mu.Unlock()
+	c.log.Info("upstream is connected", "server", server)
+	c.onConnect()
+}
+
+// disconnected ends all requests: the answers to them are lost with the connection.
+func (c *connection) disconnected(err error) {
+	if err == nil {
+		err = errors.New("the connection was closed")
+	}
+	c.mu.Lock()
+	c.server, c.lastErr = "", err
+	c.mu.Unlock()
+	c.onDisconnect()
+	c.cancel(errBroken, func(*call) bool { return true })
+	if c.closing.Err() == nil {
+		c.log.Warn("upstream's connection has broken: botwired connects again", "reason", explain(err))
+	}
+}
+
+// note remembers why there is no connection.
+func (c *connection) note(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.lastErr = err
+	}
+}
+
+// complains takes in what a server says outside of any answer. A request that it does not permit
+// gets no answer at all.
+func (c *connection) complains(err error) {
+	if !errors.Is(err, nats.ErrPermissionViolation) {
+		c.note(err)
+		return
+	}
+	text := err.Error()
+	answers := strings.Contains(strings.ToLower(text), "subscription to \"_inbox.")
+	c.cancel(&deniedError{text}, func(one *call) bool {
+		return answers || strings.Contains(text, `"`+one.subject)
+	})
+}
+
+// cancel ends the requests of which is true.
+func (c *connection) cancel(why error, is func(*call) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for one := range c.calls {
+		if is(one) {
+			one.cancel(why)
+		}
+	}
+}
+
+// call begins a request that publishes to subjects which begin with subject. Its context ends with
+// ctx, and with the connection. It fails as Unsent if there is none.
+func (c *connection) call(ctx context.Context, subject string) (*call, *upstream.Error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.js == nil || c.server == "" {
+		return nil, c.absent()
+	}
+	one := &call{js: c.js, subject: subject, link: c}
+	one.ctx, one.cancel = context.WithCancelCause(ctx)
+	c.calls[one] = true
+	return one, nil
+}
+
+// end ends the request.
+func (one *call) end() {
+	one.cancel(nil)
+	one.link.mu.Lock()
+	defer one.link.mu.Unlock()
+	delete(one.link.calls, one)
+}
+
+// absent is the failure of a request without a connection. The caller holds mu.
+func (c *connection) absent() *upstream.Error {
+	reason := "no connection to " + c.servers
+	if c.lastErr != nil {
+		reason += ": " + explain(c.lastErr)
+	}
+	return &upstream.Error{Verdict: upstream.Unsent, Unreachable: true, Reason: reason}
+}
+
+// missing is the failure of a request that finds no connection.
+func (c *connection) missing() *upstream.Error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.absent()
+}
+
+// jetStream is the way to the servers; nil while there is no connection.
+func (c *connection) jetStream() jetstream.JetStream {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.server == "" {
+		return nil
+	}
+	return c.js
+}
+
+// connectedTo is the address of the server that the connection leads to; "" if there is none.
+func (c *connection) connectedTo() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.server
+}
+
+// maxPayload is how many bytes a message may have, its headers included.
+func (c *connection) maxPayload() int64 {
+	c.mu.Lock()
+	nc := c.nc
+	c.mu.Unlock()
+	return nc.MaxPayload()
+}

@@ -1,0 +1,276 @@
+package natskv
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"github.com/botwired/botwired/internal/hashtable"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+)
+
+// tombstoneSize is what a row has in place of a size if it is a tombstone.
+const tombstoneSize = -1
+
+// row is an entry's last version without its value. A bucket may hold millions, so a row has no
+// more than 64 bytes.
+type row struct {
+	hashtable.Node[row]
+	revision, seq    uint64
+	created, written int64  // microseconds since 1970
+	size             int32  // the size that a listing shows; tombstoneSize of a tombstone
+	host             uint32 // the number of the writer's host
+}
+
+func (r *row) deleted() bool { return r.size == tombstoneSize }
+
+// namespace is what the index has of one namespace.
+type namespace struct {
+	rows   hashtable.Table[row, *row] // by key, with the tombstones
+	newest shelf                      // without them
+}
+
+// indexRow is one line of a listing.
+type indexRow struct {
+	Key string
+	upstream.Version
+}
+
+// index has the last version of each entry, without the values. Its methods may be called
+// concurrently.
+type index struct {
+	onChange func(journal.ID, upstream.Version)
+	// onAhead, if not nil, is called once for each host whose clock is far ahead of this machine's.
+	onAhead func(host string, by time.Duration)
+
+	latest latest
+
+	// changing is held while a change is made and told, so that the versions of an entry are told in
+	// their order. It is taken before mu.
+	changing sync.Mutex
+
+	// mu guards what follows. Nobody waits for anything while holding it.
+	mu         sync.RWMutex
+	loaded     bool
+	namespaces map[string]*namespace
+	hosts      []string // by number
+	numbers    map[string]uint32
+	subjects   int    // rows, with the tombstones
+	present    int    // rows that are no tombstones
+	keys       int64  // bytes of all keys
+	bytes      int64  // the sizes that listings show, of all entries
+	revision   uint64 // the highest one
+	expiring   []expiry
+}
+
+// expiry says when upstream forgets a version that is the last trace of an entry.
+type expiry struct {
+	journal.ID
+	revision uint64
+	at       time.Time
+}
+
+// newIndex returns an empty index. onChange, if not nil, is called for each change, in the order of an
+// entry's revisions, once readers see the change. It must not call the index's apply.
+func newIndex(onChange func(journal.ID, upstream.Version)) *index {
+	x := &index{onChange: onChange}
+	x.clear()
+	return x
+}
+
+// clear forgets all rows, and returns what had them.
+func (x *index) clear() (before *index) {
+	x.changing.Lock()
+	defer x.changing.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	before = &index{namespaces: x.namespaces, hosts: x.hosts}
+	x.loaded, x.subjects, x.present, x.keys, x.bytes, x.revision = false, 0, 0, 0, 0, 0
+	x.namespaces, x.expiring = make(map[string]*namespace), nil
+	x.hosts, x.numbers = nil, make(map[string]uint32)
+	return before
+}
+
+// apply takes in an entry's version. It does nothing if the index has that version or a later one.
+func (x *index) apply(id journal.ID, v upstream.Version) { x.take(id, v) }
+
+func (x *index) take(id journal.ID, v upstream.Version) (taken bool) {
+	ahead := x.latest.see(v, time.Now())
+	if ahead > 0 && x.onAhead != nil {
+		x.onAhead(v.Writer.Host, ahead)
+	}
+	x.changing.Lock()
+	defer x.changing.Unlock()
+	if !x.put(id, v) {
+		return false
+	}
+	x.tell(id, v)
+	return true
+}
+
+// tell calls onChange. The caller holds changing.
+func (x *index) tell(id journal.ID, v upstream.Version) {
+	if x.onChange != nil {
+		v.Value = ""
+		x.onChange(id, v)
+	}
+}
+
+func (x *index) put(id journal.ID, v upstream.Version) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.revision = max(x.revision, v.Revision)
+	ns := x.namespaces[id.Namespace]
+	if ns == nil {
+		ns = &namespace{}
+		x.namespaces[id.Namespace] = ns
+	}
+	r := ns.rows.Get(id.Key)
+	switch {
+	case r == nil:
+		r = &row{}
+		ns.rows.Insert(id.Key, r)
+		x.subjects++
+		x.keys += int64(len(id.Key))
+	case r.revision >= v.Revision:
+		return false
+	case !r.deleted():
+		x.hide(ns, r)
+	}
+	x.fill(r, v)
+	if !r.deleted() {
+		ns.newest.insert(r, x.later)
+		x.present++
+		x.bytes += int64(r.size)
+	}
+	return true
+}
+
+// hide takes an entry out of the listings. The caller holds mu.
+func (x *index) hide(ns *namespace, r *row) {
+	ns.newest.remove(r, x.later)
+	x.present--
+	x.bytes -= int64(r.size)
+}
+
+func (x *index) fill(r *row, v upstream.Version) {
+	r.revision, r.seq = v.Revision, v.Writer.Seq
+	r.created, r.written = micros(v.CreatedAt), micros(v.WrittenAt)
+	r.size, r.host = int32(min(v.ListBytes, math.MaxInt32)), x.number(v.Writer.Host)
+	if v.Deleted {
+		r.size = tombstoneSize
+	}
+}
+
+// number returns the number of a host. Rows have numbers, as names are long.
+func (x *index) number(host string) uint32 {
+	n, known := x.numbers[host]
+	if !known {
+		n = uint32(len(x.hosts))
+		x.hosts = append(x.hosts, host)
+		x.numbers[host] = n
+	}
+	return n
+}
+
+// later reports whether a is the later one of two rows of a namespace, by the order that decides
+// between two hosts' writes, and by the key.
+func (x *index) later(a, b *row) bool {
+	switch {
+	case a.written != b.written:
+		return a.written > b.written
+	case a.host != b.host:
+		return x.hosts[a.host] > x.hosts[b.host]
+	case a.seq != b.seq:
+		return a.seq > b.seq
+	}
+	return a.Key() < b.Key()
+}
+
+func (x *index) version(r *row) upstream.Version {
+	v := upstream.Version{
+		Revision: r.revision, Deleted: r.deleted(), ListBytes: max(int(r.size), 0),
+		CreatedAt: seconds(r.created), WrittenAt: seconds(r.written),
+		Writer: upstream.Writer{Host: x.hosts[r.host], Seq: r.seq},
+	}
+	return v
+}
+
+// get returns an entry's last version, without its value. known is false until all that the bucket
+// held has been read once.
+func (x *index) get(id journal.ID) (v upstream.Version, known bool) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if r := x.find(id); r != nil {
+		v = x.version(r)
+	}
+	return v, x.loaded
+}
+
+func (x *index) find(id journal.ID) *row {
+	ns := x.namespaces[id.Namespace]
+	if ns == nil {
+		return nil
+	}
+	return ns.rows.Get(id.Key)
+}
+
+// rows returns up to most of a namespace's entries, the newest first, and how many it has. See get for
+// known.
+func (x *index) rows(name string, most int) (rows []indexRow, total int, known bool) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	ns := x.namespaces[name]
+	if ns == nil {
+		return nil, 0, x.loaded
+	}
+	rows = make([]indexRow, 0, max(0, min(most, ns.newest.len)))
+	for r := range ns.newest.all() {
+		if len(rows) >= most {
+			break
+		}
+		rows = append(rows, indexRow{r.Key(), x.version(r)})
+	}
+	return rows, ns.newest.len, x.loaded
+}
+
+// figures are the index's for a report.
+type figures struct {
+	entries, subjects int
+	revision          uint64
+	memory            int64 // about the bytes that it takes
+}
+
+// What a row takes beside its key's bytes: itself, its bucket in the table, its place in the order,
+// and what the allocator adds to a key.
+const rowMemory = 64 + 8 + 10 + 8
+
+// namespaceMemory is about what a namespace takes beside its rows.
+const namespaceMemory = 300
+
+func (x *index) figures() figures {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	memory := int64(x.subjects)*rowMemory + x.keys + int64(len(x.namespaces))*namespaceMemory
+	return figures{entries: x.present, subjects: x.subjects, revision: x.revision, memory: memory}
+}
+
+// totals counts the entries, the namespaces that have any, and the sizes that listings show.
+func (x *index) totals() (entries, namespaces, bytes int64, known bool) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for _, ns := range x.namespaces {
+		if ns.newest.len > 0 {
+			namespaces++
+		}
+	}
+	return int64(x.present), namespaces, x.bytes, x.loaded
+}
+
+// setLoaded notes that all that the bucket held has been read.
+func (x *index) setLoaded() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.loaded = true
+}

@@ -1,0 +1,122 @@
+package natskv
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/botwired/botwired/internal/words"
+)
+
+// look is what the leader of the bucket's stream says of it.
+type look struct {
+	check
+	connection int // that it was asked by
+	connected  bool
+	gone       bool // the bucket was there once, and does not exist
+	created    time.Time
+	subjects   uint64
+	err        error
+
+	// searched says that the leader was asked for the last version that exists: existing. before is the
+	// last revision of the comparison before this one.
+	searched         bool
+	existing, before uint64
+}
+
+// unusable says why the view cannot be sound by it; "" if it can.
+func (l *look) unusable() string {
+	switch {
+	case l.err != nil:
+		return l.err.Error()
+	case l.age > quorumFor:
+		return "the bucket's leader has heard from no majority of its servers for " + words.Duration(l.age)
+	}
+	return ""
+}
+
+// look asks the leader. It never changes what belongs to run.
+func (w *watch) look(ctx context.Context, js jetstream.JetStream, before check, events int) look {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	l := look{connection: w.keeper.current(), before: before.last}
+	stream := w.take(ctx, js, &l)
+	l.connected = w.e.link.jetStream() != nil
+	if stream == nil || !w.progress.asleep(before, events) {
+		return l
+	}
+	m, err := stream.GetLastMsgForSubject(ctx, subjectPrefix(w.bucket)+">")
+	switch {
+	case err == nil:
+		l.searched, l.existing = true, m.Sequence
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		l.searched = true
+	}
+	return l
+}
+
+// take asks for the stream's state. It has the bucket made if there was none, and returns nil if there
+// is no answer.
+func (w *watch) take(ctx context.Context, js jetstream.JetStream, l *look) jetstream.Stream {
+	l.asked = time.Now()
+	stream, err := js.Stream(ctx, streamName(w.bucket))
+	missing := errors.Is(err, jetstream.ErrStreamNotFound)
+	if missing && w.keeper.knew() {
+		l.gone = true
+		w.e.bucket.forget()
+		return nil
+	}
+	if err != nil && !missing {
+		l.err = wordsOf(err)
+		return nil
+	}
+	if _, failed := w.e.bucket.open(ctx); failed != nil {
+		l.err = failed
+		return nil
+	}
+	if missing {
+		if stream, err = js.Stream(ctx, streamName(w.bucket)); err != nil {
+			l.err = wordsOf(err)
+			return nil
+		}
+	}
+	info := stream.CachedInfo()
+	l.created, l.last, l.subjects = info.Created, info.State.LastSeq, info.State.NumSubjects
+	l.age = quorumAge(info.Cluster)
+	return stream
+}
+
+func wordsOf(err error) error {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return errors.New("the bucket's leader does not answer within " + words.Duration(checkTimeout))
+	case errors.Is(err, jetstream.ErrNoStreamResponse):
+		return errors.New("no server answers for the bucket: it has no leader now")
+	}
+	return err
+}
+
+// never is the age of what a leader has not heard at all.
+const never = 24 * time.Hour
+
+// quorumAge is how long ago a leader has last heard from so many servers that with it they are a
+// majority. Up to then it was the leader.
+func quorumAge(cluster *jetstream.ClusterInfo) time.Duration {
+	if cluster == nil || len(cluster.Replicas) == 0 {
+		return 0
+	}
+	ages := make([]time.Duration, 0, len(cluster.Replicas))
+	for _, peer := range cluster.Replicas {
+		age := peer.Active
+		if peer.Offline || age == 0 && !peer.Current {
+			age = never
+		}
+		ages = append(ages, age)
+	}
+	slices.Sort(ages)
+	others := (len(ages) + 1) / 2 // the leader and they are a majority
+	return ages[others-1]
+}

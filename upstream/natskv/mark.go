@@ -1,0 +1,245 @@
+package natskv
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/botwired/botwired/upstream"
+)
+
+// certainAfter is how long a bucket has to look as if it had lost writes, before that is believed: a
+// leader that was deposed answers for a moment more.
+const certainAfter = time.Second
+
+// goneAfter is that for a bucket that does not exist: servers that start may not know of it yet.
+const goneAfter = 5 * time.Second
+
+// saveEvery bounds how often the mark is saved.
+const saveEvery = time.Second
+
+// keeper compares the bucket with what it was when it was last seen. It lets no request through to
+// a bucket that has lost writes which it had confirmed. Its methods may be called concurrently.
+type keeper struct {
+	bucket string
+	marks  Marks // nil: only this process remembers
+	log    *slog.Logger
+
+	saving sync.Mutex // held during a Save; taken before mu
+
+	mu        sync.Mutex
+	mark      Mark
+	saved     Mark
+	savedAt   time.Time
+	there     Mark // as it was last looked at
+	doubtedAt time.Time
+	lost      string
+	// connection counts those that were made. looked says that the bucket was looked at by this one.
+	connection int
+	looked     bool
+	settled    chan struct{} // closed when looked becomes true or lost is set, and made anew
+}
+
+// newKeeper reads what the bucket was.
+func newKeeper(opts Options) (*keeper, error) {
+	k := &keeper{bucket: opts.Bucket, marks: opts.Marks, log: opts.Logger, settled: make(chan struct{})}
+	if k.marks == nil {
+		return k, nil
+	}
+	mark, err := k.marks.Load()
+	if err != nil {
+		return nil, fmt.Errorf("read what the bucket %s was: %w", opts.Bucket, err)
+	}
+	k.mark, k.saved = mark, mark
+	return k, nil
+}
+
+// latest is the latest time of a write that an earlier process has seen; 0 if it is not to be
+// trusted, as it is far ahead of this machine's clock.
+func (k *keeper) latest(now time.Time) int64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	at := micros(k.mark.Latest)
+	if at > now.Add(clocksApart).UnixMicro() {
+		return 0
+	}
+	return at
+}
+
+// judge compares the bucket as it is now, by its leader's word, with the mark. connection is the one by
+// which the leader was asked. It reports whether the bucket is the one that it was.
+func (k *keeper) judge(there Mark, connection int, now time.Time) bool {
+	same, say := k.compare(there, now)
+	if say != nil {
+		say()
+	}
+	if !same {
+		return false
+	}
+	k.save(now, false)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if connection != k.connection {
+		return false
+	}
+	k.looked = true
+	k.wake()
+	return true
+}
+
+// compare returns what is to be logged, too.
+func (k *keeper) compare(there Mark, now time.Time) (same bool, say func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.there = there
+	why := k.differs(there)
+	if why == "" {
+		if k.lost != "" {
+			say = func() {
+				k.log.Info("the bucket is the one that it was again: botwired asks it again", "bucket", k.bucket)
+			}
+		}
+		k.lost, k.doubtedAt = "", time.Time{}
+		k.mark.Created = there.Created
+		k.mark.Revision = max(k.mark.Revision, there.Revision)
+		k.mark.Latest = max(k.mark.Latest, there.Latest)
+		return true, say
+	}
+	k.looked = false
+	switch {
+	case k.lost != "":
+	case k.doubtedAt.IsZero():
+		k.doubtedAt = now
+	case now.Sub(k.doubtedAt) < certainAfter, there.Created.IsZero() && now.Sub(k.doubtedAt) < goneAfter:
+	default:
+		k.lost = "the bucket " + k.bucket + " is not the one that it was: " + why +
+			": upstream has lost writes that it had confirmed. botwired has stopped asking it." +
+			" `botwired restore` brings back what this host has a copy of"
+		k.wake()
+		say = func() {
+			k.log.Error("the bucket has lost writes that it had confirmed: botwired stops asking it",
+				"bucket", k.bucket, "why", why)
+		}
+	}
+	return false, say
+}
+
+// differs says why the bucket cannot be the one of the mark; "" if it can. The caller holds mu.
+func (k *keeper) differs(there Mark) string {
+	switch {
+	case k.mark.Created.IsZero():
+	case there.Created.IsZero():
+		return "it is gone"
+	case !there.Created.Equal(k.mark.Created):
+		return "it was made anew at " + there.Created.Local().Format(time.DateTime)
+	case there.Revision < k.mark.Revision:
+		return fmt.Sprintf("its last revision went back from %d to %d", k.mark.Revision, there.Revision)
+	}
+	return ""
+}
+
+// save makes the mark durable: the first one before any request, later ones not more often than
+// saveEvery, unless now is all the time that there is.
+func (k *keeper) save(now time.Time, last bool) {
+	k.saving.Lock()
+	defer k.saving.Unlock()
+	k.mu.Lock()
+	mark, saved := k.mark, k.saved
+	due := mark != saved && (last || saved.Created.IsZero() || now.Sub(k.savedAt) >= saveEvery)
+	k.mu.Unlock()
+	var err error
+	if due && k.marks != nil {
+		if err = k.marks.Save(mark); err != nil {
+			k.log.Error("what the bucket was cannot be saved: if it loses writes, botwired may not notice", "error", err)
+		}
+	}
+	if !due {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.savedAt = now
+	if err == nil {
+		k.saved = mark
+	}
+}
+
+// wake lets those go on who wait in admit. The caller holds mu.
+func (k *keeper) wake() {
+	close(k.settled)
+	k.settled = make(chan struct{})
+}
+
+// disconnected notes that the bucket has to be looked at again.
+func (k *keeper) disconnected() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.connection++
+	k.looked = false
+}
+
+// current is the number of the connection.
+func (k *keeper) current() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.connection
+}
+
+// knew reports whether the bucket was there before.
+func (k *keeper) knew() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return !k.mark.Created.IsZero()
+}
+
+// refuses says why no request may be made; nil if it may.
+func (k *keeper) refuses() *upstream.Error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case k.lost != "":
+		return &upstream.Error{Verdict: upstream.Paused, Answered: true, Reason: k.lost}
+	case !k.doubtedAt.IsZero():
+		return &upstream.Error{Verdict: upstream.Unsent, Reason: "the bucket " + k.bucket + " looks as if it had lost writes: it is looked at again in a moment"}
+	case !k.looked:
+		return &upstream.Error{Verdict: upstream.Unsent, Reason: "the bucket " + k.bucket + " has not been looked at since the connection was made"}
+	}
+	return nil
+}
+
+// accept takes the bucket that is there for the one that is to be. It returns false if there is
+// nothing to accept.
+func (k *keeper) accept() (bool, error) {
+	k.saving.Lock()
+	defer k.saving.Unlock()
+	k.mu.Lock()
+	there, lost := k.there, k.lost
+	k.mu.Unlock()
+	if lost == "" {
+		return false, nil
+	}
+	if k.marks != nil {
+		if err := k.marks.Save(there); err != nil {
+			return false, fmt.Errorf("save what the bucket %s is now: %w", k.bucket, err)
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.mark, k.saved, k.lost, k.doubtedAt = there, there, "", time.Time{}
+	return true, nil
+}
+
+// lostWhy says why the bucket is not believed; "" if it is.
+func (k *keeper) lostWhy() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.lost
+}
+
+// changed is closed when the next decision is made.
+func (k *keeper) changed() <-chan struct{} {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.settled
+}

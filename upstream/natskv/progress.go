@@ -1,0 +1,289 @@
+package natskv
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// checkEvery is how often the watch compares itself with the stream.
+	checkEvery = time.Second
+	// checkTimeout bounds one comparison.
+	checkTimeout = time.Second
+	// soundFor is how long a good comparison stands.
+	soundFor = 3 * time.Second
+	// quorumFor is how long ago a leader may have heard from a majority of the bucket's servers. A
+	// leader that has not may have been deposed, and know nothing of it.
+	quorumFor = 3 * time.Second
+	// mostChecks bounds how many comparisons wait for the watch to catch up.
+	mostChecks = 8
+)
+
+// check is one comparison with the stream.
+type check struct {
+	asked   time.Time     // before the question left
+	age     time.Duration // how long before the answer its leader had heard from a majority
+	last    uint64        // the stream's last revision
+	reached time.Time     // when the watch had passed last; zero until then
+}
+
+// progress is how far the watch has come, and whether that is far enough. Its methods may be called
+// concurrently.
+//
+// A position alone proves little: where a version was replaced before the watch came to it, the stream
+// may have no trace of it any more, and the watch knows of neither until it comes to the later one.
+// So the index is complete up to a position only if nothing followed it when the watch was there
+// (caught), or once the watch has passed what the stream held at that time.
+type progress struct {
+	mu       sync.Mutex
+	position uint64 // the highest revision that the watch has come to
+	caught   uint64 // up to which the index is complete
+	events   int    // that the session has brought
+	live     bool   // a session brings events
+	loading  bool   // the session shows the whole bucket first
+	loadTo   uint64 // the stream's last revision before the session began
+	began    time.Time
+	checks   []check
+	waiters  map[chan struct{}]bool // each closed at the next step
+
+	confirmed time.Time // when the last good check was asked
+	asOf      time.Time
+	sound     bool
+	since     time.Time
+	why       string
+}
+
+// begin starts a session.
+func (p *progress) begin(loading bool, last uint64) (after uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if loading {
+		p.position, p.caught, p.loadTo = 0, 0, last
+	}
+	p.checks = nil
+	p.loading, p.live, p.events, p.began = loading, false, 0, time.Now()
+	return p.position
+}
+
+// opened notes that the session brings events from now on.
+func (p *progress) opened() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.live = true
+	p.step()
+}
+
+// ended notes that it does not.
+func (p *progress) ended() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.live = false
+}
+
+// event notes that the index has taken in a revision; pending is how many follow as far as the server
+// knows. It reports whether [progress.promote] may now have an answer.
+func (p *progress) event(revision, pending uint64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.events++
+	if p.loading && p.position == 0 && revision < p.loadTo && pending != 0 {
+		return false // the last versions come in their order: there are more of them
+	}
+	p.position = max(p.position, revision)
+	if pending == 0 {
+		p.caught = p.position
+	}
+	p.step()
+	return p.promotable() >= 0
+}
+
+// nothingAfter notes that the stream, whose last revision is given, has no version after the one
+// given: what was between them has been removed.
+func (p *progress) nothingAfter(existing, last uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.live && existing <= p.position {
+		p.position, p.caught = max(p.position, last), max(p.caught, last)
+		p.step()
+	}
+}
+
+// step lets the waiters look again. The caller holds mu.
+func (p *progress) step() {
+	for i := range p.checks {
+		if c := &p.checks[i]; c.reached.IsZero() && p.position >= c.last {
+			c.reached = time.Now()
+		}
+	}
+	for w := range p.waiters {
+		close(w)
+	}
+	clear(p.waiters)
+}
+
+// await returns once done does, which is called with mu held.
+func (p *progress) await(ended <-chan struct{}, done func() bool) bool {
+	for {
+		p.mu.Lock()
+		if done() {
+			p.mu.Unlock()
+			return true
+		}
+		w := make(chan struct{})
+		if p.waiters == nil {
+			p.waiters = make(map[chan struct{}]bool)
+		}
+		p.waiters[w] = true
+		p.mu.Unlock()
+		select {
+		case <-w:
+		case <-ended:
+			p.mu.Lock()
+			delete(p.waiters, w)
+			p.mu.Unlock()
+			return false
+		}
+	}
+}
+
+// compare takes in a comparison.
+func (p *progress) compare(c check) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.checks) == mostChecks {
+		p.checks = p.checks[1:]
+	}
+	p.checks = append(p.checks, c)
+	p.step()
+}
+
+// promote returns whether the index is known to be complete up to a moment that is later than the one
+// before, and notes it.
+func (p *progress) promote() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := p.promotable()
+	if i < 0 {
+		return false
+	}
+	c := p.checks[i]
+	p.caught = max(p.caught, c.last)
+	p.confirmed, p.asOf = c.asked, c.asked.Add(-c.age)
+	p.checks = p.checks[i+1:]
+	return true
+}
+
+// promotable returns the place of the last check up to which the index is complete; -1 if there is none.
+// The caller holds mu.
+func (p *progress) promotable() int {
+	if !p.live {
+		return -1
+	}
+	for i := len(p.checks) - 1; i >= 0; i-- {
+		if c := p.checks[i]; p.caught >= c.last || p.passed(c, p.checks[i+1:]) {
+			return i
+		}
+	}
+	return -1
+}
+
+// passed reports whether the watch has passed a check, and then what the stream held at a later one.
+func (p *progress) passed(c check, later []check) bool {
+	for _, l := range later {
+		if !c.reached.IsZero() && !l.reached.IsZero() && !l.asked.Before(c.reached) {
+			return true
+		}
+	}
+	return false
+}
+
+// asleep reports whether the watch has not come to what the stream held at an earlier comparison,
+// and is not busy coming there.
+func (p *progress) asleep(before check, events int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.live && p.began.Before(before.asked) && p.position < before.last && p.events-events < busy
+}
+
+// busy is how many events in a second show that a watch which is behind is awake.
+const busy = 100
+
+func (p *progress) counted() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.events
+}
+
+// at is the highest revision that the watch has come to.
+func (p *progress) at() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.position
+}
+
+// loaded notes that the whole bucket has been read.
+func (p *progress) loaded() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.loading = false
+	p.step()
+}
+
+// reads reports whether a session brings events to an index that has been read. The caller holds mu.
+func (p *progress) reads() bool { return p.live && !p.loading }
+
+// hasToLoad reports whether the next session has to show the whole bucket.
+func (p *progress) hasToLoad(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.loading || p.confirmed.IsZero() || sinceThen(p.confirmed, now) > awayFor
+}
+
+// forget has the next session show the whole bucket.
+func (p *progress) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.position, p.caught, p.checks, p.confirmed = 0, 0, nil, time.Time{}
+}
+
+// expired reports whether the view was sound, and the last good comparison is too old.
+func (p *progress) expired(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sound && sinceThen(p.confirmed, now) > soundFor
+}
+
+// state says since when the view is sound or is not, and why it is not.
+func (p *progress) state() (since time.Time, why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.since, p.why
+}
+
+// becomes notes whether the view is sound. It reports whether that is new.
+func (p *progress) becomes(sound bool, why string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	changed := p.sound != sound
+	if changed {
+		p.since = time.Now()
+		if sound {
+			p.since = p.asOf // all that upstream held then has been told
+		}
+	}
+	p.sound, p.why = sound, why
+	return changed
+}
+
+// isSound is [Engine.Sound] for a connection that is there.
+func (p *progress) isSound(now time.Time) (asOf, since time.Time, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asOf, p.since, p.sound && sinceThen(p.confirmed, now) <= soundFor
+}
+
+// sinceThen is how long ago a moment was, by the clock that shows more: the monotonic clock stands while
+// a machine sleeps, and the wall clock may be set back.
+func sinceThen(then, now time.Time) time.Duration {
+	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
+}

@@ -1,0 +1,260 @@
+package natskv
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+)
+
+const (
+	// readSubject is what the subjects of questions for messages begin with.
+	readSubject = "$JS.API.STREAM.MSG.GET."
+	// tick is the least that two times of writes to one entry differ by, in seconds.
+	tick = 1e-6
+	// conflictFirst and conflictMax bound the wait before another attempt while others write to the
+	// same entry.
+	conflictFirst, conflictMax = time.Millisecond, 100 * time.Millisecond
+)
+
+// begin begins a request to the stream. Its context ends after Options.Timeout, with ctx, and with
+// the connection.
+func (e *Engine) begin(ctx context.Context, subject string) (*call, jetstream.Stream, *upstream.Error) {
+	if refused := e.watch.admit(ctx); refused != nil {
+		return nil, nil, refused
+	}
+	stream, failed := e.bucket.open(ctx)
+	if failed != nil {
+		return nil, nil, failed
+	}
+	one, failed := e.link.call(ctx, subject)
+	return one, stream, failed
+}
+
+// Known implements [upstream.Versions].
+func (e *Engine) Known(id journal.ID) (upstream.Version, bool) { return e.index.get(id) }
+
+// Version implements [upstream.Versions]. It asks the stream's leader. A leader that the others have
+// just deposed, and that does not know it yet, may answer an old version.
+func (e *Engine) Version(ctx context.Context, id journal.ID) (upstream.Version, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.opts.Timeout)
+	defer cancel()
+	one, stream, failed := e.begin(ctx, readSubject)
+	if failed != nil {
+		return upstream.Version{}, failed
+	}
+	defer one.end()
+	return e.last(one, stream, id)
+}
+
+// last asks for an entry's last version.
+func (e *Engine) last(one *call, stream jetstream.Stream, id journal.ID) (upstream.Version, error) {
+	m, err := stream.GetLastMsgForSubject(one.ctx, subjectOf(e.opts.Bucket, id))
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		return upstream.Version{}, nil
+	case err != nil:
+		return upstream.Version{}, e.failure(one, err)
+	}
+	return e.learn(id, m), nil
+}
+
+// learn decodes an answer, and shows it to the index.
+func (e *Engine) learn(id journal.ID, m *jetstream.RawStreamMsg) upstream.Version {
+	v := decode(message{Revision: m.Sequence, Header: m.Header, Body: m.Data, Whole: true, At: m.Time})
+	e.show(id, v)
+	return v
+}
+
+// show gives the index a version, without its value.
+func (e *Engine) show(id journal.ID, v upstream.Version) {
+	v.Value = ""
+	e.index.apply(id, v)
+}
+
+// Swap implements [upstream.Versions].
+func (e *Engine) Swap(ctx context.Context, p upstream.Proposal) (upstream.Version, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.opts.Timeout)
+	defer cancel()
+	subject := subjectOf(e.opts.Bucket, p.ID)
+	one, _, failed := e.begin(ctx, subject)
+	if failed != nil {
+		return upstream.Version{}, failed
+	}
+	defer one.end()
+	v := becomes(p)
+	ack, err := one.js.PublishMsg(one.ctx, encode(subject, v),
+		jetstream.WithRetryAttempts(0), // what has become of an attempt is for the caller to judge
+		jetstream.WithExpectStream(streamName(e.opts.Bucket)),
+		jetstream.WithExpectLastSequencePerSubject(p.Over.Revision))
+	if err != nil {
+		return upstream.Version{}, e.unswapped(ctx, one, p.ID, err)
+	}
+	v.Revision = ack.Sequence
+	e.show(p.ID, v)
+	return v, nil
+}
+
+// unswapped is why a swap has failed.
+func (e *Engine) unswapped(ctx context.Context, one *call, id journal.ID, err error) error {
+	var answer *jetstream.APIError
+	if errors.As(err, &answer) {
+		switch answer.ErrorCode {
+		case codeOtherUnderWay:
+			return &upstream.Conflict{}
+		case codeWrongSequence:
+			return &upstream.Conflict{Now: e.winner(ctx, id, answer.Description)}
+		}
+	}
+	return e.failure(one, err)
+}
+
+// winner asks for the version that the servers name as the last one in the text of a refusal. It is
+// nil if they give no answer: then nothing is known but that there is one.
+func (e *Engine) winner(ctx context.Context, id journal.ID, text string) *upstream.Version {
+	one, stream, failed := e.begin(ctx, readSubject)
+	if failed != nil {
+		return nil
+	}
+	defer one.end()
+	_, number, _ := strings.Cut(text, "sequence: ")
+	if seq, err := strconv.ParseUint(number, 10, 64); err == nil && seq != 0 {
+		m, err := stream.GetMsg(one.ctx, seq)
+		if err == nil && m.Subject == subjectOf(e.opts.Bucket, id) {
+			v := e.learn(id, m)
+			return &v
+		}
+	}
+	v, err := e.last(one, stream, id) // the named one has been removed since
+	if err != nil {
+		return nil
+	}
+	return &v
+}
+
+// Get implements [upstream.Engine].
+func (e *Engine) Get(ctx context.Context, id journal.ID) (*journal.Observation, error) {
+	v, err := e.Version(ctx, id)
+	if err != nil || !v.Present() {
+		return nil, err
+	}
+	return &journal.Observation{
+		Value: v.Value, ListBytes: v.ListBytes, CreatedAt: v.CreatedAt, UpdatedAt: v.WrittenAt, Origin: e.origin(&v),
+	}, nil
+}
+
+// origin is the origin of a version: which of this host's writes it is.
+func (e *Engine) origin(v *upstream.Version) journal.Origin {
+	o := journal.Origin{At: v.WrittenAt}
+	if v.Writer.Host == e.opts.Host {
+		o.Seq = v.Writer.Seq
+	}
+	return o
+}
+
+// List implements [upstream.Engine]: all keys of the namespace, the newest first. It shows all
+// writes that the servers had confirmed when it was called.
+func (e *Engine) List(ctx context.Context, namespace string) (rows []journal.Row, complete bool, err error) {
+	found, _, err := e.rows(ctx, namespace, int(^uint(0)>>1))
+	if err != nil {
+		return nil, false, err
+	}
+	rows = make([]journal.Row, 0, len(found))
+	for i := range found {
+		r := &found[i]
+		rows = append(rows, journal.Row{Key: r.Key, ListBytes: r.ListBytes, UpdatedAt: r.WrittenAt, Origin: e.origin(&r.Version)})
+	}
+	return rows, true, nil
+}
+
+// rows returns up to most rows of a namespace, the newest first, and how many it has, once the index
+// has all that the servers held.
+func (e *Engine) rows(ctx context.Context, namespace string, most int) ([]indexRow, int, error) {
+	if err := e.catchUp(ctx); err != nil {
+		return nil, 0, err
+	}
+	rows, total, loaded := e.index.rows(namespace, most)
+	if !loaded {
+		return nil, 0, notLoaded()
+	}
+	return rows, total, nil
+}
+
+// catchUp returns when the index has all that the servers held when it was called.
+func (e *Engine) catchUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, e.opts.Timeout)
+	defer cancel()
+	return e.watch.barrier(ctx)
+}
+
+// notLoaded is the failure of a request before the index has been read.
+func notLoaded() *upstream.Error {
+	return &upstream.Error{Verdict: upstream.Transient, Reason: "botwired has not read the bucket yet"}
+}
+
+// Put implements [upstream.Engine]: it replaces whatever the entry is.
+func (e *Engine) Put(ctx context.Context, id journal.ID, value string) error {
+	_, err := e.change(ctx, upstream.Proposal{ID: id, Op: journal.Put, Value: value, ListBytes: wire.ListBytes(value)})
+	return err
+}
+
+// Delete implements [upstream.Engine].
+func (e *Engine) Delete(ctx context.Context, id journal.ID) (held bool, err error) {
+	before, err := e.change(ctx, upstream.Proposal{ID: id, Op: journal.Delete})
+	return before.Present(), err
+}
+
+// change carries out a write over whatever the entry is, with a time later than all that is known,
+// and returns what it has replaced. It leaves an entry that is absent without a tombstone.
+func (e *Engine) change(ctx context.Context, p upstream.Proposal) (upstream.Version, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.opts.Timeout)
+	defer cancel()
+	over, ok := e.Known(p.ID)
+	if p.Op == journal.Delete && !over.Present() {
+		ok = false // the index may be behind: only the servers say that there is nothing
+	}
+	for wait := conflictFirst; ; wait = min(2*wait, conflictMax) {
+		if !ok {
+			var err error
+			if over, err = e.Version(ctx, p.ID); err != nil {
+				return over, err
+			}
+		}
+		if p.Op == journal.Delete && !over.Present() {
+			return over, nil
+		}
+		p.Over, p.Writer = over, upstream.Writer{Host: e.opts.Host}
+		p.WrittenAt = max(seconds(time.Now().UnixMicro()), over.WrittenAt+tick, e.NotBefore(p.ID)+tick)
+		_, err := e.Swap(ctx, p)
+		var conflict *upstream.Conflict
+		if !errors.As(err, &conflict) {
+			return over, err
+		}
+		if ok = conflict.Now != nil; ok {
+			over = *conflict.Now
+		}
+		if !pause(ctx, wait) {
+			return over, &upstream.Error{Verdict: upstream.Transient, Answered: true, Overloaded: true, Reason: "too many write to the entry at once"}
+		}
+	}
+}
+
+// pause waits for up to longest, a time that is by chance; false if ctx ended first.
+func pause(ctx context.Context, longest time.Duration) bool {
+	timer := time.NewTimer(rand.N(longest))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,198 @@
+package natskv
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// openTimeout bounds the making of a session's consumer.
+	openTimeout = 5 * time.Second
+	// heartbeat is how often a server says that there is nothing new.
+	heartbeat = time.Second
+	// fetch is how many messages the servers may send before the session asks for more.
+	fetch = 2000
+	// consumerFor is how long servers keep the consumer of a session that is gone.
+	consumerFor = time.Minute
+	// mostForeign bounds how many subjects that are no entries are remembered.
+	mostForeign = 10_000
+)
+
+// session brings the messages of the stream to the index, in their order and without a gap.
+type session struct {
+	w       *watch
+	loading bool   // belongs to run: it shows the whole bucket first
+	last    uint64 // the stream's last revision before it began
+	began   time.Time
+	cancel  context.CancelFunc
+	done    chan struct{} // closed at its end
+
+	mu    sync.Mutex
+	shown []uint64 // the revisions up to last, while loading
+}
+
+// begin starts a session. It resumes behind the last revision that the watch has come to, unless
+// the watch was away for too long.
+func (w *watch) begin(ctx context.Context, l look) {
+	loading := w.progress.hasToLoad(time.Now())
+	after := w.progress.begin(loading, l.last)
+	ctx, cancel := context.WithCancel(ctx)
+	s := &session{
+		w: w, loading: loading, last: l.last, began: time.Now(), cancel: cancel,
+		done: make(chan struct{}),
+	}
+	if loading {
+		w.foreign.clear()
+	}
+	w.session = s
+	js := w.e.link.jetStream()
+	go func() {
+		defer close(s.done)
+		defer w.progress.ended()
+		if js == nil {
+			return
+		}
+		if err := s.run(ctx, js, loading, after); err != nil && ctx.Err() == nil {
+			w.log.Debug("a watch of the bucket has ended", "error", err)
+		}
+	}()
+}
+
+// sessionEnded is closed once the session has ended by itself.
+func (w *watch) sessionEnded() <-chan struct{} {
+	if w.session == nil {
+		return nil
+	}
+	return w.session.done
+}
+
+// endSession ends the session and waits for it.
+func (w *watch) endSession() {
+	if w.session == nil {
+		return
+	}
+	w.session.cancel()
+	<-w.session.done
+	w.session = nil
+}
+
+func (s *session) run(ctx context.Context, js jetstream.JetStream, loading bool, after uint64) error {
+	opening, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	name := streamName(s.w.bucket)
+	consumer, err := js.CreateConsumer(opening, name, s.config(loading, after))
+	if err != nil {
+		return fmt.Errorf("make a consumer: %w", err)
+	}
+	defer func() {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), heartbeat)
+		defer cancel()
+		if s.w.e.link.jetStream() != nil {
+			_ = js.DeleteConsumer(ending, name, consumer.CachedInfo().Name) // the servers end it by themselves, too
+		}
+	}()
+	messages, err := consumer.Messages(
+		jetstream.PullMaxMessages(fetch), jetstream.PullHeartbeat(heartbeat), jetstream.WithMessagesErrOnMissingHeartbeat(true))
+	if err != nil {
+		return fmt.Errorf("ask for messages: %w", err)
+	}
+	defer messages.Stop()
+	s.w.progress.opened()
+	s.w.stir()
+	return s.follow(ctx, messages, loading)
+}
+
+func (s *session) config(loading bool, after uint64) jetstream.ConsumerConfig {
+	config := jetstream.ConsumerConfig{
+		Description: "botwired's index", DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: after + 1,
+		AckPolicy: jetstream.AckNonePolicy, FilterSubject: subjectPrefix(s.w.bucket) + ">", HeadersOnly: true,
+		MemoryStorage: true, Replicas: 1, InactiveThreshold: consumerFor,
+	}
+	if loading {
+		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverLastPerSubjectPolicy, 0
+	}
+	return config
+}
+
+// follow takes messages in until one is missing, or the servers are silent.
+func (s *session) follow(ctx context.Context, messages jetstream.MessagesContext, loading bool) error {
+	for next := uint64(1); ; next++ {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return fmt.Errorf("wait for the next message: %w", err)
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return fmt.Errorf("read where a message belongs: %w", err)
+		}
+		if meta.Sequence.Consumer != next {
+			return fmt.Errorf("message %d came in place of %d", meta.Sequence.Consumer, next)
+		}
+		s.take(m, meta, loading)
+	}
+}
+
+func (s *session) take(m jetstream.Msg, meta *jetstream.MsgMetadata, loading bool) {
+	revision := meta.Sequence.Stream
+	if id, ok := idOf(s.w.bucket, m.Subject()); ok {
+		header := m.Headers()
+		s.w.index.apply(id, decode(message{Revision: revision, Header: header, At: meta.Timestamp}))
+		if header.Get(headerOperation) == operationPurge && header.Get(jetstream.MsgTTLHeader) != "" {
+			s.w.index.expires(id, revision, meta.Timestamp.Add(purgedFor+expiryMargin))
+		}
+	} else {
+		s.w.foreign.add(m.Subject())
+	}
+	if loading && revision <= s.last {
+		s.mu.Lock()
+		s.shown = append(s.shown, revision)
+		s.mu.Unlock()
+	}
+	if s.w.progress.event(revision, meta.NumPending) {
+		s.w.stir()
+	}
+}
+
+// takeShown returns the revisions that were shown, in ascending order.
+func (s *session) takeShown() []uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	shown := s.shown
+	s.shown = nil
+	slices.Sort(shown)
+	return shown
+}
+
+// names is a set of subjects. Its methods may be called concurrently.
+type names struct {
+	mu  sync.Mutex
+	all map[string]bool
+}
+
+func (n *names) add(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.all == nil {
+		n.all = make(map[string]bool)
+	}
+	if len(n.all) < mostForeign {
+		n.all[name] = true
+	}
+}
+
+func (n *names) clear() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	clear(n.all)
+}
+
+func (n *names) count() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.all)
+}

@@ -1,0 +1,100 @@
+package natskv
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/botwired/botwired/internal/words"
+)
+
+const (
+	// purgedFor is how long the last trace of a deleted entry stays, once its tombstone was old enough
+	// to go. Until then each watch has heard of it.
+	purgedFor = time.Hour
+	// expiryMargin is what the clocks of servers and hosts may differ by when that time is over.
+	expiryMargin = time.Minute
+	// sweepEvery is the usual time between two sweeps.
+	sweepEvery = time.Hour
+)
+
+// sweeper ends tombstones that are older than keepFor; 0 keeps them for ever.
+type sweeper struct {
+	keepFor time.Duration
+}
+
+// wait is how long to wait for the next sweep. Chance is in it, so that hosts do not sweep at once.
+func (s sweeper) wait() time.Duration {
+	every := sweepEvery
+	if s.keepFor > 0 {
+		every = min(every, max(s.keepFor/2, time.Second))
+	}
+	return every/2 + rand.N(every)
+}
+
+// run sweeps until ctx ends. The channel that it returns is closed then.
+func (s sweeper) run(ctx context.Context, w *watch) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			timer := time.NewTimer(s.wait())
+			select {
+			case <-ctx.Done():
+				timer.Stop()
+				return
+			case <-timer.C:
+			}
+			w.index.expire(time.Now())
+			if s.keepFor > 0 {
+				s.sweep(ctx, w)
+			}
+		}
+	}()
+	return done
+}
+
+func (s sweeper) sweep(ctx context.Context, w *watch) {
+	if _, _, ok := w.view(); !ok {
+		return // the tombstones may have been replaced
+	}
+	ended := 0
+	for _, t := range w.index.tombstones(time.Now().Add(-s.keepFor).UnixMicro()) {
+		err := w.purge(ctx, t)
+		var answer *jetstream.APIError
+		switch {
+		case err == nil:
+			ended++
+		case errors.As(err, &answer) && (answer.ErrorCode == codeWrongSequence || answer.ErrorCode == codeOtherUnderWay):
+			// Another host has ended the tombstone, or somebody has written the entry.
+		default:
+			if ctx.Err() == nil {
+				w.log.Warn("old tombstones cannot be removed: the next sweep tries again", "error", err)
+			}
+			return
+		}
+	}
+	if ended > 0 {
+		w.log.Info("old tombstones are removed", "tombstones", ended, "older_than", words.Duration(s.keepFor))
+	}
+}
+
+// purge replaces all that the stream has of an entry, whose last version is a tombstone, by a message
+// that goes by itself.
+func (w *watch) purge(ctx context.Context, t tombstone) error {
+	js := w.e.link.jetStream()
+	if js == nil {
+		return errors.New("there is no connection")
+	}
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	m := encode(subjectOf(w.bucket, t.ID), t.Version)
+	m.Header.Set(headerOperation, operationPurge)
+	m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
+	_, err := js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(t.Revision),
+		jetstream.WithMsgTTL(purgedFor), jetstream.WithRetryAttempts(0))
+	return err
+}

@@ -1,0 +1,158 @@
+package natskv
+
+import (
+	"slices"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+)
+
+// walkStep is how many rows a walk visits before it lets others go on.
+const walkStep = 1000
+
+// walk visits all rows. A row that is changed meanwhile may be visited twice.
+func (x *index) walk(visit func(id journal.ID, r *row)) {
+	x.mu.RLock()
+	names := make([]string, 0, len(x.namespaces))
+	for name := range x.namespaces {
+		names = append(names, name)
+	}
+	x.mu.RUnlock()
+	for _, name := range names {
+		for cursor, done := 0, false; !done; {
+			cursor, done = x.walkPart(name, cursor, visit)
+		}
+	}
+}
+
+func (x *index) walkPart(name string, cursor int, visit func(id journal.ID, r *row)) (next int, done bool) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	ns := x.namespaces[name]
+	if ns == nil {
+		return 0, true
+	}
+	return ns.rows.Walk(cursor, walkStep, func(r *row) {
+		visit(journal.ID{Namespace: name, Key: r.Key()}, r)
+	})
+}
+
+// vanished takes out the rows of which a reading of the whole bucket has shown nothing: upstream has
+// removed them without a trace. shown has the revisions that it has shown, in ascending order; it was
+// complete up to the revision upTo. Entries among them are told as deleted.
+func (x *index) vanished(shown []uint64, upTo uint64) int {
+	var gone []expiry
+	x.walk(func(id journal.ID, r *row) {
+		if _, found := slices.BinarySearch(shown, r.revision); !found && r.revision <= upTo {
+			gone = append(gone, expiry{ID: id, revision: r.revision})
+		}
+	})
+	for _, g := range gone {
+		x.forget(g.ID, g.revision, upTo)
+	}
+	return len(gone)
+}
+
+// tellMissing tells the entries of an earlier index as deleted that this one has not.
+func (x *index) tellMissing(before *index, upTo uint64) {
+	before.walk(func(id journal.ID, r *row) {
+		x.changing.Lock()
+		defer x.changing.Unlock()
+		x.mu.RLock()
+		missing := x.find(id) == nil
+		x.mu.RUnlock()
+		if missing && !r.deleted() {
+			x.tell(id, goneSince(r, upTo))
+		}
+	})
+}
+
+// forget takes an entry's row out if its revision is the one given. If it is no tombstone, the entry
+// is told as deleted, with the revision upTo.
+func (x *index) forget(id journal.ID, revision, upTo uint64) {
+	x.changing.Lock()
+	defer x.changing.Unlock()
+	if r := x.takeOut(id, revision); r != nil && !r.deleted() {
+		x.tell(id, goneSince(r, upTo))
+	}
+}
+
+func (x *index) takeOut(id journal.ID, revision uint64) *row {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	r := x.find(id)
+	if r == nil || r.revision != revision {
+		return nil
+	}
+	ns := x.namespaces[id.Namespace]
+	ns.rows.Delete(id.Key)
+	x.subjects--
+	x.keys -= int64(len(id.Key))
+	if !r.deleted() {
+		x.hide(ns, r)
+	}
+	if ns.rows.Len() == 0 {
+		delete(x.namespaces, id.Namespace)
+	}
+	return r
+}
+
+// goneSince is what is told of an entry of which upstream has nothing any more. Nobody has written that
+// version: it is the least one that is later than the row.
+func goneSince(r *row, revision uint64) upstream.Version {
+	return upstream.Version{Revision: revision, Deleted: true, WrittenAt: seconds(r.written + 1)}
+}
+
+// expires notes that upstream forgets a version at a time, and the entry with it.
+func (x *index) expires(id journal.ID, revision uint64, at time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.expiring = append(x.expiring, expiry{id, revision, at})
+}
+
+// expire forgets the versions whose time has come.
+func (x *index) expire(now time.Time) {
+	x.mu.Lock()
+	var due []expiry
+	x.expiring = slices.DeleteFunc(x.expiring, func(e expiry) bool {
+		if now.Before(e.at) {
+			return false
+		}
+		due = append(due, e)
+		return true
+	})
+	x.mu.Unlock()
+	for _, e := range due {
+		x.forget(e.ID, e.revision, e.revision)
+	}
+}
+
+// mayVanish is how many rows upstream may have forgotten by itself.
+func (x *index) mayVanish() int {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return len(x.expiring)
+}
+
+// tombstones returns those of writes before a time, in microseconds since 1970, with their versions.
+func (x *index) tombstones(before int64) []tombstone {
+	marked := make(map[expiry]bool)
+	x.mu.RLock()
+	for _, e := range x.expiring {
+		marked[expiry{ID: e.ID, revision: e.revision}] = true
+	}
+	x.mu.RUnlock()
+	var old []tombstone
+	x.walk(func(id journal.ID, r *row) {
+		if r.deleted() && r.written < before && !marked[expiry{ID: id, revision: r.revision}] {
+			old = append(old, tombstone{id, x.version(r)})
+		}
+	})
+	return old
+}
+
+type tombstone struct {
+	journal.ID
+	upstream.Version
+}

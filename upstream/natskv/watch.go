@@ -1,0 +1,335 @@
+package natskv
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/botwired/botwired/upstream"
+)
+
+const (
+	// awayFor is how long the watch may be away and still resume from its last revision. The last
+	// trace of a deleted entry stays longer: see purgedFor.
+	awayFor = purgedFor / 2
+	// rereadEvery bounds how often the watch reads the whole bucket anew because their counts of
+	// entries differ.
+	rereadEvery = 10 * time.Minute
+)
+
+// watch keeps the index up to date, and says whether it is. One session at a time brings the stream's
+// messages, without their bodies. Once a second the watch asks the stream's leader for its last
+// revision: a session that does not come to it sleeps, and another one takes its place.
+type watch struct {
+	e        *Engine
+	bucket   string
+	onSound  func(bool, string)
+	log      *slog.Logger
+	keeper   *keeper
+	index    *index
+	progress progress
+	sweeps   sweeper
+
+	foreign names // subjects of the bucket that are no entries
+
+	stirred chan struct{} // the state may have changed: capacity 1
+	looks   chan look
+	accepts chan struct{} // capacity 1
+
+	// What follows belongs to the goroutine of run.
+	session  *session
+	before   check // the last comparison, and how many events there were then
+	events   int
+	replaced *index // what the index was, before another bucket was accepted
+	reread   time.Time
+	odd      int  // comparisons in a row whose counts of entries differ
+	asking   bool // a comparison is under way
+}
+
+// newWatch returns a watch that feeds the engine's index. run does its work.
+func newWatch(e *Engine) (*watch, error) {
+	k, err := newKeeper(e.opts)
+	if err != nil {
+		return nil, err
+	}
+	w := &watch{
+		e: e, bucket: e.opts.Bucket, onSound: e.opts.OnSound, log: e.opts.Logger, keeper: k, index: e.index,
+		sweeps:  sweeper{keepFor: e.opts.TombstonesFor},
+		stirred: make(chan struct{}, 1), looks: make(chan look, 1), accepts: make(chan struct{}, 1),
+	}
+	w.progress.since, w.progress.why = time.Now(), "there was no connection yet"
+	w.index.latest.micros = k.latest(time.Now())
+	w.index.onAhead = func(host string, by time.Duration) {
+		w.log.Warn("another host's clock is ahead of this machine's: its writes win over later ones until that time has come",
+			"host", host, "ahead", by.Round(time.Second).String())
+	}
+	return w, nil
+}
+
+// stir has the watch see what has changed.
+func (w *watch) stir() {
+	select {
+	case w.stirred <- struct{}{}:
+	default:
+	}
+}
+
+// connected notes that there is a connection.
+func (w *watch) connected() {
+	w.stir()
+}
+
+// disconnected notes that it is lost.
+func (w *watch) disconnected() {
+	w.keeper.disconnected()
+	w.stir()
+}
+
+// run keeps the index up to date until ctx ends.
+func (w *watch) run(ctx context.Context) {
+	ticker := time.NewTicker(checkEvery)
+	defer ticker.Stop()
+	swept := w.sweeps.run(ctx, w)
+	defer func() {
+		if w.asking {
+			<-w.looks
+		}
+		w.endSession()
+		<-swept
+		w.keeper.save(time.Now(), true)
+	}()
+	w.ask(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			w.ask(ctx)
+		case <-w.stirred:
+			if w.e.link.jetStream() == nil || w.keeper.refuses() != nil {
+				w.ask(ctx)
+			}
+		case l := <-w.looks:
+			w.asking = false
+			w.compare(ctx, l)
+			if l.connection != w.keeper.current() {
+				w.ask(ctx)
+			}
+		case <-w.accepts:
+			w.endSession()
+			w.replaced = w.index.clear()
+			w.progress.forget()
+			w.ask(ctx)
+		case <-w.sessionEnded():
+			w.endSession()
+			w.ask(ctx)
+		}
+		w.advance()
+	}
+}
+
+// advance notes how far the index is complete.
+func (w *watch) advance() {
+	if !w.progress.promote() {
+		if w.progress.expired(time.Now()) {
+			w.becomes(false, "the watch of the bucket does not keep up with it")
+		}
+		return
+	}
+	if s := w.session; s != nil && s.loading {
+		w.loaded(s)
+	}
+	w.becomes(true, "")
+}
+
+// loaded ends a reading of the whole bucket: entries of which it has shown nothing are no more.
+func (w *watch) loaded(s *session) {
+	s.loading = false
+	shown := s.takeShown()
+	if w.replaced != nil {
+		w.index.tellMissing(w.replaced, s.last)
+		w.replaced = nil
+	}
+	if n := w.index.vanished(shown, s.last); n > 0 {
+		w.log.Warn("upstream has removed entries without a trace", "entries", n)
+	}
+	w.index.setLoaded()
+	w.progress.loaded()
+	w.log.Info("the whole bucket has been read", "bucket", w.bucket, "entries", w.index.figures().entries,
+		"took", time.Since(s.began).Round(time.Millisecond).String())
+}
+
+// becomes notes and tells whether the view is sound.
+func (w *watch) becomes(sound bool, why string) {
+	if !w.progress.becomes(sound, why) {
+		return
+	}
+	if sound {
+		w.log.Info("upstream's changes are watched: copies need not be asked for", "bucket", w.bucket)
+	} else {
+		w.log.Warn("upstream's changes are not watched: copies are fresh by their age", "bucket", w.bucket, "reason", why)
+	}
+	if w.onSound != nil {
+		w.onSound(sound, why)
+	}
+}
+
+// compare takes in what the stream's leader has said.
+func (w *watch) compare(ctx context.Context, l look) {
+	if why := l.unusable(); why != "" {
+		if !l.connected {
+			w.endSession()
+		}
+		w.becomes(false, why)
+		return
+	}
+	there := Mark{Created: l.created, Revision: l.last}
+	if !l.gone {
+		there.Latest = seconds(w.index.latest.get())
+	}
+	if !w.keeper.judge(there, l.connection, time.Now()) {
+		w.endSession()
+		why := "the connection was lost"
+		if refused := w.keeper.refuses(); refused != nil {
+			why = refused.Reason
+		}
+		w.becomes(false, why)
+		return
+	}
+	if l.searched {
+		w.progress.nothingAfter(l.existing, l.before)
+	}
+	if w.session != nil && w.progress.asleep(w.before, w.events) {
+		w.log.Warn("the watch of the bucket sleeps: another one takes its place",
+			"at", w.progress.at(), "revision", l.last)
+		w.endSession()
+	}
+	if w.session != nil && w.miscounts(l) {
+		w.log.Warn("the index has other entries than the bucket: the whole bucket is read again")
+		w.reread = time.Now()
+		w.endSession()
+		w.becomes(false, "the index had other entries than the bucket")
+		w.progress.forget()
+	}
+	w.before, w.events = l.check, w.progress.counted()
+	if w.session == nil {
+		w.begin(ctx, l)
+		w.events = 0
+	}
+	w.progress.compare(l.check)
+}
+
+// miscounts reports whether the stream has more or fewer subjects than the index has rows, though
+// the index is complete. It counts twice before it believes it.
+func (w *watch) miscounts(l look) bool {
+	f := w.index.figures()
+	settled := !w.session.loading && w.progress.at() == l.last && w.before.last == l.last && f.revision <= l.last
+	most := uint64(f.subjects + w.foreign.count())
+	least := most - uint64(w.index.mayVanish())
+	if !settled || l.subjects >= least && l.subjects <= most || time.Since(w.reread) < rereadEvery {
+		w.odd = 0
+		return false
+	}
+	w.odd++
+	return w.odd > 1
+}
+
+// ask has the leader asked, if it is not being asked.
+func (w *watch) ask(ctx context.Context) {
+	if w.asking {
+		return
+	}
+	js := w.e.link.jetStream()
+	if js == nil {
+		w.endSession()
+		w.becomes(false, w.e.link.missing().Reason)
+		return
+	}
+	w.asking = true
+	before, events := w.before, w.events
+	go func() { w.looks <- w.look(ctx, js, before, events) }()
+}
+
+// refuses says why no request may be made; nil if it may.
+func (w *watch) refuses() *upstream.Error { return w.keeper.refuses() }
+
+// admit is refuses for a caller who can wait: a connection that was just made takes a moment until
+// the bucket has been looked at.
+func (w *watch) admit(ctx context.Context) *upstream.Error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	for {
+		changed := w.keeper.changed()
+		refused := w.keeper.refuses()
+		if refused == nil || refused.Verdict == upstream.Paused {
+			return refused
+		}
+		if w.e.link.jetStream() == nil {
+			return w.e.link.missing()
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return refused
+		}
+	}
+}
+
+// barrier returns once the index has all that the stream held when barrier was called, by its
+// leader's word.
+func (w *watch) barrier(ctx context.Context) error {
+	first, err := w.lastRevision(ctx)
+	if err != nil {
+		return err
+	}
+	p := &w.progress
+	var caught bool
+	passed := p.await(ctx.Done(), func() bool {
+		caught = p.reads() && p.caught >= first
+		return caught || p.reads() && p.position >= first
+	})
+	if caught {
+		return nil
+	}
+	second := first
+	if passed {
+		if second, err = w.lastRevision(ctx); err != nil {
+			return err
+		}
+	}
+	if passed && p.await(ctx.Done(), func() bool { return p.reads() && (p.caught >= first || p.position >= second) }) {
+		return nil
+	}
+	return &upstream.Error{Verdict: upstream.Transient, Reason: "the watch of the bucket does not keep up with it"}
+}
+
+func (w *watch) lastRevision(ctx context.Context) (uint64, error) {
+	if refused := w.admit(ctx); refused != nil {
+		return 0, refused
+	}
+	js := w.e.link.jetStream()
+	if js == nil {
+		return 0, w.e.link.missing()
+	}
+	var l look
+	w.take(ctx, js, &l)
+	if why := l.unusable(); why != "" {
+		return 0, &upstream.Error{Verdict: upstream.Transient, Reason: why}
+	}
+	return l.last, nil
+}
+
+// accept has the watch go on with the bucket that is there.
+func (w *watch) accept() error {
+	accepted, err := w.keeper.accept()
+	if err != nil || !accepted {
+		return err
+	}
+	w.e.bucket.startOver()
+	w.log.Warn("the bucket is accepted as it is now", "bucket", w.bucket)
+	select {
+	case w.accepts <- struct{}{}:
+	default:
+	}
+	return nil
+}
