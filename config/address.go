@@ -88,7 +88,7 @@ func isLoopback(host string) bool {
 func upstreamURL(at func(*Config) *string) codec {
 	return codec{
 		kind:     "url",
-		expected: "http(s)://host[:port][/base] without user, query or fragment, or " + Embedded,
+		expected: "http(s)://host[:port][/base] without user, query or fragment, nats://host[:port],host[:port], or " + Embedded,
 		print:    func(c *Config) string { return *at(c) },
 		copy:     copies(at),
 		show:     hideURLSecrets,
@@ -99,6 +99,13 @@ func upstreamURL(at func(*Config) *string) codec {
 			if v.text == Embedded {
 				*at(c) = Embedded
 				return nil
+			}
+			if _, _, ok := cutScheme(v.text); ok {
+				servers, err := ParseServers(v.text)
+				if err == nil {
+					*at(c) = servers
+				}
+				return err
 			}
 			u, err := url.Parse(v.text)
 			if err != nil || !isPlainURL(u) || strings.ContainsAny(v.text, "?#") {
@@ -113,11 +120,23 @@ func upstreamURL(at func(*Config) *string) codec {
 	}
 }
 
-// formerURL accepts an empty text, too: it takes back the value of a lower layer.
+// formerURL accepts the identity of a bucket in the place of its servers, and an empty text: it
+// takes back the value of a lower layer.
 func formerURL(at func(*Config) *string) codec {
-	c := orNothing(at, upstreamURL(at))
-	c.expected += ", or nothing"
-	return c
+	c := upstreamURL(at)
+	parse := c.parse
+	c.expected = "http(s)://host[:port][/base] without user, query or fragment, " + bucketPrefix + "BUCKET, " + Embedded + ", or nothing"
+	c.parse = func(c *Config, v node, p places) error {
+		if isBucketIdentity(v.text) && v.kind == isText {
+			*at(c) = v.text
+			return nil
+		}
+		if _, _, ok := cutScheme(v.text); ok {
+			return expect("%sBUCKET, as a cluster is known by its bucket and not by its servers", bucketPrefix)
+		}
+		return parse(c, v, p)
+	}
+	return orNothing(at, c)
 }
 
 func isPlainURL(u *url.URL) bool {

@@ -59,13 +59,14 @@ type Config struct {
 // Upstream says which memory service the daemon stands in front of, and how patient the
 // daemon is with it.
 type Upstream struct {
-	URL          string            // without a trailing slash, or Embedded
-	MovedFrom    string            // the former URL of the same service, or Embedded, or ""
+	URL          string            // without a trailing slash, or Embedded; NATS servers as [ParseServers] spells them
+	MovedFrom    string            // the former URL of the same service, a bucket's identity, Embedded or ""
 	Timeout      time.Duration     // one attempt; positive
 	LateWindow   time.Duration     // how long an unanswered request may still land (contract 14)
 	ReadPatience time.Duration     // how long a read of something unknown waits (contract 9)
 	Concurrency  int               // requests in flight at once; at least 1
 	Headers      map[string]string // canonical name to value; the values are secrets
+	NATS         NATS
 }
 
 // EmbeddedUpstream shapes the memory service that runs inside the daemon.

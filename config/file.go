@@ -131,10 +131,12 @@ func flatten(table []Setting, n node) []pair {
 			leaves = append(leaves, p)
 			continue
 		}
-		for _, inner := range p.value.pairs {
+		inside := node{kind: isMapping, pairs: make([]pair, len(p.value.pairs))}
+		for i, inner := range p.value.pairs {
 			inner.key = p.key + "." + inner.key
-			leaves = append(leaves, inner)
+			inside.pairs[i] = inner
 		}
+		leaves = append(leaves, flatten(table, inside)...)
 	}
 	return leaves
 }

@@ -6,23 +6,37 @@ import (
 )
 
 // Identity tells one upstream from another: it is the URL in one spelling, so that all
-// spellings of a URL have the same identity. A data directory is bound to it.
-func (u *Upstream) Identity() string { return identity(u.URL) }
+// spellings of a URL have the same identity. A data directory is bound to it. The identity of a
+// NATS cluster is its bucket's name, as nats:BUCKET: a cluster gets and loses servers. The
+// engine's mark finds out that a bucket of the same name is another one.
+func (u *Upstream) Identity() string {
+	if u.Servers() != nil {
+		return bucketPrefix + u.NATS.Bucket
+	}
+	return identity(u.URL)
+}
 
 // FormerIdentity returns the identity that upstream had before it moved, or "".
 func (u *Upstream) FormerIdentity() string { return identity(u.MovedFrom) }
 
-// ParseIdentity returns the identity of the upstream that text names, as the setting
-// upstream.url would. ok is false if the setting would refuse the text.
+// ParseIdentity returns the identity of the upstream that text names: a URL as the setting
+// upstream.url has it, or an identity. ok is false if it is neither, and of NATS servers, which
+// are no identity.
 func ParseIdentity(text string) (id string, ok bool) {
 	var c Config
-	err := upstreamURL(func(c *Config) *string { return &c.Upstream.URL }).parse(&c, node{text: text}, places{})
-	return c.Upstream.Identity(), err == nil
+	err := formerURL(func(c *Config) *string { return &c.Upstream.MovedFrom }).parse(&c, node{text: text}, places{})
+	return c.Upstream.FormerIdentity(), err == nil && text != ""
+}
+
+// isBucketIdentity reports whether text is what Identity returns of a NATS cluster.
+func isBucketIdentity(text string) bool {
+	name, ok := strings.CutPrefix(text, bucketPrefix)
+	return ok && isBucket(name)
 }
 
 func identity(text string) string {
 	u, err := url.Parse(text)
-	if err != nil || text == Embedded || text == "" {
+	if err != nil || text == Embedded || text == "" || isBucketIdentity(text) {
 		return text
 	}
 	host := strings.ToLower(u.Host)

@@ -8,7 +8,7 @@ import (
 // Settings returns the table of all settings, in the order of the documentation. A new
 // setting is a row here and a field in Config.
 func Settings() []Setting {
-	return slices.Concat(surfaceSettings(), upstreamSettings(), storeSettings(), quotaSettings(), amnesiaSettings(), generalSettings())
+	return slices.Concat(surfaceSettings(), upstreamSettings(), natsSettings(), embeddedSettings(), storeSettings(), quotaSettings(), amnesiaSettings(), generalSettings())
 }
 
 func surfaceSettings() []Setting {
@@ -32,10 +32,10 @@ func surfaceSettings() []Setting {
 func upstreamSettings() []Setting {
 	return []Setting{
 		{Name: "upstream.url", Default: "https://botwire.dev", Alias: "upstream",
-			Doc:   "the memory service: any BotWire-compatible URL (plain `http` only on loopback), or `embedded`",
+			Doc:   "the memory service: any BotWire-compatible URL (plain `http` only on loopback), the servers of a NATS cluster (`nats://host1,host2`, with TLS unless all are on loopback), or `embedded`",
 			codec: upstreamURL(func(c *Config) *string { return &c.Upstream.URL })},
 		{Name: "upstream.moved_from", Documented: "none",
-			Doc:   "what `upstream.url` was before, when the same service has got a new address: what `data_dir` holds of it is kept",
+			Doc:   "what `upstream.url` was before, when the same service has got a new address (`nats:BUCKET` of a NATS cluster): what `data_dir` holds of it is kept",
 			codec: formerURL(func(c *Config) *string { return &c.Upstream.MovedFrom })},
 		{Name: "upstream.timeout", Default: "10s",
 			Doc:   "the longest that one attempt takes",
@@ -52,6 +52,11 @@ func upstreamSettings() []Setting {
 		{Name: "upstream.headers", Default: "{}", Documented: "none", Secret: true, Live: true,
 			Doc:   "sent with every upstream request; a value may come from a file: `{file: /path}`",
 			codec: headers(func(c *Config) *map[string]string { return &c.Upstream.Headers })},
+	}
+}
+
+func embeddedSettings() []Setting {
+	return []Setting{
 		{Name: "embedded.latency", Default: "50ms", Alias: "latency",
 			Doc:   "the embedded upstream's delay",
 			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.Embedded.Latency })},

@@ -9,7 +9,7 @@ import (
 // validate checks the settings against each other. Its errors name every setting
 // involved.
 func (l *loader) validate() error {
-	for _, check := range []func() error{l.validateBackoff, l.validateToken, l.validateListen} {
+	for _, check := range []func() error{l.validateBackoff, l.validateToken, l.validateListen, l.validateNATS} {
 		if err := check(); err != nil {
 			return err
 		}

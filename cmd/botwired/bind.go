@@ -5,23 +5,17 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/botwired/botwired/config"
-	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/journal"
 )
 
-const (
-	// upstreamFile holds, as text, the identity of the upstream that the journal beside
-	// it belongs to. It is not in the journal itself: an older botwired ignores the
-	// file, and a recovered journal still belongs to the same upstream.
-	upstreamFile = "UPSTREAM"
-	// upstreamFileLimit bounds how much botwired reads of it, in bytes.
-	upstreamFileLimit = 4 << 10
-)
+// upstreamFile holds, as text, the identity of the upstream that the journal beside
+// it belongs to. It is not in the journal itself: an older botwired ignores the
+// file, and a recovered journal still belongs to the same upstream.
+const upstreamFile = "UPSTREAM"
 
 // bindUpstream makes sure that the journal belongs to the configured upstream before the
 // daemon asks that anything. Otherwise the daemon would send the pending writes of one
@@ -37,6 +31,11 @@ func bindUpstream(c *config.Config, j *journal.Journal, logger *slog.Logger) err
 	case "":
 	case former:
 		logger.Info("upstream has moved", "from", bound, "to", wanted)
+		if isCluster(bound) != isCluster(wanted) {
+			logger.Warn("upstream is another kind of service now. Pending writes go to it, and the copies here count as copies of its entries. "+
+				"botwired carries no others over: if the entries of the old one are to be there, use botwired export and botwired import",
+				"from", bound, "to", wanted)
+		}
 	default:
 		h, err := j.Holdings()
 		if err != nil {
@@ -63,23 +62,25 @@ func otherUpstream(bound, wanted string, h journal.Holdings) error {
 	if bound == config.Embedded { // most likely a trial's: its entries have no business in another service
 		same = "if botwired selfhost now serves the memory.db in it"
 	}
+	if isCluster(bound) != isCluster(wanted) {
+		same = "if the memory has been carried over"
+	}
 	return fmt.Errorf("upstream.url is %s, but the directory belongs to %s and holds %s: %schoose another data_dir, "+
 		"or, %s, set upstream.moved_from = %s",
 		wanted, bound, strings.Join(held, ", "), first, same, bound)
 }
 
+// isCluster reports whether an identity is that of a bucket.
+func isCluster(identity string) bool { return strings.HasPrefix(identity, "nats:") }
+
 // readUpstream returns the recorded identity, or "" if there is none.
 func readUpstream(dataDir string) (string, error) {
 	name := filepath.Join(dataDir, upstreamFile)
-	info, err := os.Stat(name)
+	text, err := readSmall(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	var text []byte
-	if err == nil && info.Size() <= upstreamFileLimit {
-		text, err = os.ReadFile(name)
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errTooLarge) {
 		return "", err
 	}
 	bound, ok := config.ParseIdentity(strings.TrimSpace(string(text)))
@@ -90,20 +91,7 @@ func readUpstream(dataDir string) (string, error) {
 	return bound, nil
 }
 
-// writeUpstream records the identity of an upstream durably: after a power cut, the file holds this one
-// or the one before.
+// writeUpstream records the identity of an upstream durably.
 func writeUpstream(dataDir, upstream string) error {
-	name := filepath.Join(dataDir, upstreamFile)
-	f, err := os.OpenFile(name+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(f, upstream)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(name+".new", name); err != nil {
-		return err
-	}
-	return identity.SyncDirectory(dataDir)
+	return writeDurably(filepath.Join(dataDir, upstreamFile), upstream)
 }

@@ -160,3 +160,28 @@ func TestDirectoryOfATrial(t *testing.T) {
 	b.wantRefused(b.to(newURL, ""), "choose another data_dir, or, if botwired selfhost now serves the memory.db in it, set upstream.moved_from = embedded")
 	check(t, b.to(newURL, config.Embedded))
 }
+
+// A cluster is known by its bucket. Another kind of service holds none of the entries until somebody
+// carries them over.
+func TestDirectoryOfACluster(t *testing.T) {
+	b := newBinding(t)
+	to := func(servers, bucket, movedFrom string) error {
+		c := config.Config{DataDir: b.dir, Upstream: config.Upstream{URL: servers, MovedFrom: movedFrom, NATS: config.NATS{Bucket: bucket}}}
+		return bindUpstream(&c, b.j, slog.New(slog.NewTextHandler(&b.log, nil)))
+	}
+	check(t, b.to(oldURL, ""))
+	check(t, b.j.Settle(b.write("k")))
+	b.wantRefused(to("nats://host1:4222", "botwire", ""), "upstream.url is nats:botwire", oldURL, "if the memory has been carried over, set upstream.moved_from = "+oldURL)
+	check(t, to("nats://host1:4222", "botwire", oldURL))
+	b.wantBound("nats:botwire")
+	if !strings.Contains(b.log.String(), "another kind of service") {
+		t.Errorf("log %q", &b.log)
+	}
+	check(t, to("tls://host2:4222,host3:4222", "botwire", ""))
+	b.wantBound("nats:botwire")
+	b.wantRefused(to("nats://host1:4222", "other", ""), "nats:other", "belongs to nats:botwire", "upstream.moved_from = nats:botwire")
+	check(t, to("nats://host1:4222", "other", "nats:botwire"))
+	b.wantBound("nats:other")
+	b.wantRefused(b.to(newURL, ""), "nats:other", "if the memory has been carried over")
+	check(t, b.to(newURL, "nats:other"))
+}

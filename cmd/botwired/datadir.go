@@ -15,7 +15,7 @@ const dirMode = 0o700
 
 // ours are the names that botwired gives in a data directory. A file that belongs to one
 // of them has its name, a dot and more.
-var ours = []string{journalDir, upstreamFile, "run"} // run.lock and others are "botwired run"'s
+var ours = []string{journalDir, upstreamFile, hostFile, markFile, "run"} // run.lock and others are "botwired run"'s
 
 // errShared says that other programs keep files in a data directory, too.
 var errShared = errors.New("it holds other files too")
@@ -42,7 +42,7 @@ func keepOthersOut(dir string, logger *slog.Logger) {
 
 // onlyOurs returns an error if the directory holds anything but the journal, the copies
 // that recoveries and migrations keep beside it, the embedded upstream's database, and
-// upstreamFile.
+// the small files beside them.
 func onlyOurs(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -42,10 +42,10 @@ func (m *measured) do(
 	}
 	began := time.Now()
 	err := request(ctx)
-	verdict := verdictOf(err)
-	m.requests.WithLabelValues(operation, verdict.String()).Observe(time.Since(began).Seconds())
+	outcome := outcomeOf(err)
+	m.requests.WithLabelValues(operation, outcome).Observe(time.Since(began).Seconds())
 	if span != nil {
-		span.End(verdict.String(), err != nil)
+		span.End(outcome, err != nil)
 	}
 	return err
 }

@@ -82,3 +82,42 @@ func TestSelfhostTellsOfANewDatabase(t *testing.T) {
 		}
 	}
 }
+
+// The service over a cluster takes no setting of a database, and no password in a command line.
+func TestSelfhostStoreIsChecked(t *testing.T) {
+	newHome(t)
+	for name, row := range map[string]struct {
+		args []string
+		says []string
+	}{
+		"a database too":  {[]string{"--store", "nats://127.0.0.1", "--db", "memory.db"}, []string{"--db", "--store"}},
+		"a latency":       {[]string{"--store", "nats://127.0.0.1", "--embedded-latency", "1s"}, []string{"--embedded-latency"}},
+		"another service": {[]string{"--store", "https://botwire.dev"}, []string{"https://botwire.dev", "nats://host"}},
+		"nothing":         {[]string{"--store", ""}, []string{"--store", "nats://host"}},
+		"a password":      {[]string{"--store", "nats://me:s3cret@127.0.0.1"}, []string{"upstream.nats.password_file"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log safeBuffer
+			code := run(t.Context(), append([]string{"selfhost", "--listen", "127.0.0.1:0"}, row.args...), io.Discard, &log)
+			if code != exitUsage || strings.Contains(log.String(), "s3cret") {
+				t.Errorf("exit code %d: %s", code, log.String())
+			}
+			for _, part := range row.says {
+				if !strings.Contains(log.String(), part) {
+					t.Errorf("%q does not say %q", log.String(), part)
+				}
+			}
+		})
+	}
+	for name, flags := range map[string][]string{
+		"upstream.nats.ca_file": {"--upstream-nats-ca-file", "/nonexistent/ca.pem"}, "upstream.nats.password_file": {"--upstream-nats-user", "me", "--upstream-nats-password-file", "/nonexistent/p"},
+		"upstream.nats.credentials_file": {"--upstream-nats-credentials-file", "/nonexistent/c"},
+		"upstream.nats.cert_file":        {"--upstream-nats-cert-file", "/nonexistent/c", "--upstream-nats-key-file", "/nonexistent/k"},
+	} {
+		var log safeBuffer
+		code := run(t.Context(), append([]string{"selfhost", "--listen", "127.0.0.1:0", "--store", "nats://127.0.0.1:1"}, flags...), io.Discard, &log)
+		if code != exitError || !strings.Contains(log.String(), name) || !strings.Contains(log.String(), "/nonexistent/") {
+			t.Errorf("exit code %d: %s", code, log.String())
+		}
+	}
+}

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -26,8 +24,6 @@ import (
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/proxy/dashboard"
 	"github.com/botwired/botwired/upstream"
-	"github.com/botwired/botwired/upstream/botwire"
-	"github.com/botwired/botwired/upstream/selfhost"
 )
 
 // The names in the data directory.
@@ -45,6 +41,8 @@ type sidecar struct {
 	health  *upstream.Health
 	slots   *upstream.Slots
 	offset  *upstream.Offset // of upstream's clock
+	cluster cluster          // nil unless upstream is NATS
+	host    string           // by which the cluster knows this data directory
 	flusher *upstream.Flusher
 	watch   *identity.Watch
 	proxy   *proxy.Server
@@ -69,6 +67,8 @@ type sidecar struct {
 	requota        func() // has the flusher go by other quotas
 	// setHeaders gives the requests upstream other headers.
 	setHeaders func(http.Header)
+	// onVersion hears of each version that the cluster has; nil at first.
+	onVersion atomic.Pointer[func(id journal.ID, revision uint64, updatedAt float64, own bool)]
 
 	isRead  func()                     // the journal is read; may be nil
 	drained func(upstream.FlushResult) // is given the outcome of stop; may be nil
@@ -158,58 +158,6 @@ func (d *sidecar) amnesia(namespace string) journal.Amnesia {
 		return journal.Amnesia{Entries: 1}
 	}
 	return journal.Amnesia(p.Amnesia)
-}
-
-// openUpstream returns the engine that keeps the memory upstream, and what passes on the
-// requests that are not for the memory API.
-func (d *sidecar) openUpstream(ctx context.Context, c *config.Config) (engine upstream.Engine, forward http.Handler, err error) {
-	opts := engineOptions(c)
-	opts.Chain = d.chain
-	d.offset = upstream.NewOffset()
-	opts.OnAnswer = d.offset.Answered
-	if c.Upstream.URL == config.Embedded {
-		opts.URL = &url.URL{Scheme: "http", Host: "localhost"}
-		opts.Dial, err = d.openEmbedded(ctx, c)
-	} else {
-		opts.URL, err = url.Parse(c.Upstream.URL)
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("upstream.url = %q: %w", c.Upstream.URL, err)
-	}
-	client := botwire.NewClient(opts)
-	d.onClose(func() error { client.Close(); return nil })
-	d.setHeaders = client.SetHeaders
-	return client, botwire.NewForwarder(client, d.hasToken.Load, d.logger), nil
-}
-
-// engineOptions returns the options of the engine, without its address.
-func engineOptions(c *config.Config) botwire.Options {
-	return botwire.Options{
-		Timeout: c.Upstream.Timeout, Concurrency: c.Upstream.Concurrency,
-		Headers: upstreamHeaders(c), UserAgent: "botwired/" + buildVersion(),
-	}
-}
-
-func upstreamHeaders(c *config.Config) http.Header {
-	headers := make(http.Header)
-	for name, value := range c.Upstream.Headers {
-		headers.Set(name, value)
-	}
-	return headers
-}
-
-// openEmbedded runs the memory service in this process.
-func (d *sidecar) openEmbedded(ctx context.Context, c *config.Config) (func(context.Context) (net.Conn, error), error) {
-	service, err := selfhost.Open(ctx, selfhost.Options{
-		Path: filepath.Join(c.DataDir, databaseFile), Latency: c.Embedded.Latency, Version: buildVersion(), Logger: d.logger,
-	})
-	if err != nil {
-		return nil, err
-	}
-	d.onClose(service.Close)
-	in := selfhost.ServeInProcess(service)
-	d.onClose(in.Close)
-	return in.Dial, nil
 }
 
 func (d *sidecar) openProxy(c *config.Config, drills *liveDrill, forward http.Handler) (err error) {

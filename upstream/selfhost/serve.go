@@ -33,11 +33,15 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, err := s.answer(w, r)
+	s.noteStore(err)
 	if pause(r.Context(), s.latency-s.latency/2) != nil {
 		cancelled().Write(w)
 		return
 	}
 	if err != nil {
+		if isUnavailable(err) {
+			w.Header().Set("Retry-After", "1")
+		}
 		s.refusal(err).Write(w)
 		return
 	}
@@ -93,10 +97,20 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) ([]byte, error) 
 	case r.Method != http.MethodGet:
 		return nil, wire.MethodNotAllowed()
 	case r.URL.Path == "/health":
-		return []byte(health), nil
+		return s.health(r.Context())
 	}
-	st, err := s.store.stats(r.Context())
-	return fmt.Appendf(nil, `{"total_entries":%d,"total_namespaces":%d,"total_bytes":%d}`, st.entries, st.namespaces, st.bytes), err
+	entries, namespaces, bytes, err := s.store.Stats(r.Context())
+	return fmt.Appendf(nil, `{"total_entries":%d,"total_namespaces":%d,"total_bytes":%d}`, entries, namespaces, bytes), err
+}
+
+// health fails while a store elsewhere cannot be asked: a load balancer then asks another server.
+func (s *Server) health(ctx context.Context) ([]byte, error) {
+	if s.elsewhere {
+		if _, _, _, err := s.store.Stats(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return []byte(health), nil
 }
 
 func (s *Server) entry(w http.ResponseWriter, r *http.Request, ns, key string) ([]byte, error) {
@@ -115,7 +129,7 @@ func (s *Server) get(ctx context.Context, ns, key string) ([]byte, error) {
 	if refusal := wire.CheckEntry(ns, key); refusal != nil {
 		return nil, refusal
 	}
-	e, found, err := s.store.get(ctx, ns, key)
+	e, found, err := s.store.Get(ctx, ns, key)
 	if err == nil && !found {
 		return nil, wire.NotFound(ns, key)
 	}
@@ -128,7 +142,7 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request, ns, key string) ([]
 		return nil, refusal
 	}
 	defer room.Release()
-	err := s.store.set(context.WithoutCancel(r.Context()), ns, key, value)
+	err := s.store.Set(context.WithoutCancel(r.Context()), ns, key, value)
 	return wire.AppendStored(nil, ns, key, wire.CodePoints(value)), err
 }
 
@@ -136,7 +150,7 @@ func (s *Server) remove(ctx context.Context, ns, key string) ([]byte, error) {
 	if refusal := wire.CheckEntry(ns, key); refusal != nil {
 		return nil, refusal
 	}
-	existed, err := s.store.remove(context.WithoutCancel(ctx), ns, key)
+	existed, err := s.store.Remove(context.WithoutCancel(ctx), ns, key)
 	if err == nil && !existed {
 		return nil, wire.NotFound(ns, key)
 	}
@@ -151,7 +165,7 @@ func (s *Server) list(r *http.Request, ns string) ([]byte, error) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	listing, err := s.store.list(r.Context(), ns, limit)
+	listing, err := s.store.List(r.Context(), ns, limit)
 	return listing.AppendJSON(nil), err
 }
 
@@ -169,6 +183,9 @@ func (s *Server) refusal(err error) *wire.Refusal {
 	if errors.Is(err, errClosed) {
 		return wire.Detail(http.StatusServiceUnavailable, "The server is shutting down.")
 	}
+	if isUnavailable(err) {
+		return wire.Detail(http.StatusServiceUnavailable, "The memory is unavailable.")
+	}
 	s.log.Error("memory database failed", "error", err)
 	switch code(err) {
 	case sqlite3.SQLITE_FULL:
@@ -177,6 +194,22 @@ func (s *Server) refusal(err error) *wire.Refusal {
 		return wire.Detail(http.StatusServiceUnavailable, "The database is busy.")
 	}
 	return wire.Detail(http.StatusInternalServerError, "The database failed.")
+}
+
+// isUnavailable reports whether a store cannot be asked now. See [Store].
+func isUnavailable(err error) bool {
+	var failed interface{ Unavailable() bool }
+	return errors.As(err, &failed) && failed.Unavailable()
+}
+
+// noteStore logs when the store begins to be unavailable, and when it answers again.
+func (s *Server) noteStore(err error) {
+	switch away := isUnavailable(err); {
+	case away && !s.away.Swap(true):
+		s.log.Warn("the memory is unavailable: requests are answered 503 until it answers again", "error", err)
+	case err == nil && s.away.Load() && s.away.Swap(false):
+		s.log.Info("the memory answers again")
+	}
 }
 
 // code is SQLite's primary result code, or 0.

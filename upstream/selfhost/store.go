@@ -11,7 +11,25 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 )
 
-// store is the kv table. Its methods are safe for concurrent use.
+// Store keeps entries by namespace and key. Its methods may be called concurrently. The server has
+// checked the names, and the value's length. An error with a method Unavailable() bool that returns
+// true says that the store cannot be asked now.
+type Store interface {
+	// Get returns an entry, or found false.
+	Get(ctx context.Context, namespace, key string) (e wire.Entry, found bool, err error)
+	// Set stores a value, and returns once it is durable. It may go on after an error.
+	Set(ctx context.Context, namespace, key, value string) error
+	// Remove deletes an entry and returns, once that is durable, whether there was one.
+	Remove(ctx context.Context, namespace, key string) (existed bool, err error)
+	// List returns at most limit items of a namespace, the newest first.
+	List(ctx context.Context, namespace string, limit int) (wire.Listing, error)
+	// Stats returns the sums over all namespaces; bytes are as a list counts them.
+	Stats(ctx context.Context) (entries, namespaces, bytes int64, err error)
+	// Close waits for the operations under way.
+	Close() error
+}
+
+// store is the kv table. It implements [Store].
 type store struct {
 	db *sql.DB
 
@@ -38,7 +56,8 @@ func (s *store) begin() (done func(), err error) {
 	return s.open.RUnlock, nil
 }
 
-func (s *store) close() error {
+// Close implements [Store]. Later operations fail with errClosed.
+func (s *store) Close() error {
 	s.open.Lock()
 	defer s.open.Unlock()
 	if s.closed {
@@ -58,9 +77,9 @@ func (s *store) now() float64 {
 	return float64(s.last) / 1e6
 }
 
-// set stores a value and returns once it is synced. An overwrite keeps created_at, and updated_at
-// grows even if an earlier run's clock was ahead.
-func (s *store) set(ctx context.Context, ns, key, value string) error {
+// Set implements [Store]. An overwrite keeps created_at, and updated_at grows even if an earlier
+// run's clock was ahead.
+func (s *store) Set(ctx context.Context, ns, key, value string) error {
 	done, err := s.begin()
 	if err != nil {
 		return err
@@ -76,8 +95,8 @@ func (s *store) set(ctx context.Context, ns, key, value string) error {
 	return err
 }
 
-// get returns the entry, or found false.
-func (s *store) get(ctx context.Context, ns, key string) (e wire.Entry, found bool, err error) {
+// Get implements [Store].
+func (s *store) Get(ctx context.Context, ns, key string) (e wire.Entry, found bool, err error) {
 	done, err := s.begin()
 	if err != nil {
 		return wire.Entry{}, false, err
@@ -92,8 +111,8 @@ func (s *store) get(ctx context.Context, ns, key string) (e wire.Entry, found bo
 	return e, err == nil, err
 }
 
-// remove deletes the entry and returns, once that is synced, whether there was one.
-func (s *store) remove(ctx context.Context, ns, key string) (existed bool, err error) {
+// Remove implements [Store].
+func (s *store) Remove(ctx context.Context, ns, key string) (existed bool, err error) {
 	done, err := s.begin()
 	if err != nil {
 		return false, err
@@ -109,8 +128,8 @@ func (s *store) remove(ctx context.Context, ns, key string) (existed bool, err e
 	return n > 0, err
 }
 
-// list returns at most limit items, newest first.
-func (s *store) list(ctx context.Context, ns string, limit int) (l wire.Listing, err error) {
+// List implements [Store].
+func (s *store) List(ctx context.Context, ns string, limit int) (l wire.Listing, err error) {
 	done, err := s.begin()
 	if err != nil {
 		return wire.Listing{}, err
@@ -133,16 +152,14 @@ func (s *store) list(ctx context.Context, ns string, limit int) (l wire.Listing,
 	return l, rows.Err()
 }
 
-// stats are the sums over the whole table; bytes are as a list counts them.
-type stats struct{ entries, namespaces, bytes int64 }
-
-func (s *store) stats(ctx context.Context) (st stats, err error) {
+// Stats implements [Store].
+func (s *store) Stats(ctx context.Context) (entries, namespaces, bytes int64, err error) {
 	done, err := s.begin()
 	if err != nil {
-		return stats{}, err
+		return 0, 0, 0, err
 	}
 	defer done()
 	row := s.db.QueryRowContext(ctx, `SELECT count(*), count(DISTINCT namespace), coalesce(sum(length(value)), 0) FROM kv`)
-	err = row.Scan(&st.entries, &st.namespaces, &st.bytes)
-	return st, err
+	err = row.Scan(&entries, &namespaces, &bytes)
+	return entries, namespaces, bytes, err
 }

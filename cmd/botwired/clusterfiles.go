@@ -1,0 +1,138 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/botwired/botwired/internal/identity"
+	"github.com/botwired/botwired/upstream/natskv"
+)
+
+const (
+	// hostFile holds the name by which the writes of a data directory are known upstream. A copy
+	// of the directory has the name too: the engine tells such writes apart by time and content.
+	hostFile = "HOST"
+	// markFile holds what the bucket was when it was last seen.
+	markFile = "NATS"
+	// hostSize is how long a host's name is, in characters of which each is 5 random bits.
+	hostSize = 16
+	// smallFileLimit bounds how much botwired reads of such a file, in bytes.
+	smallFileLimit = 4 << 10
+)
+
+// clusterHost returns the name of the host that a data directory is. It makes one for a new directory.
+func clusterHost(dataDir string) (string, error) {
+	name := filepath.Join(dataDir, hostFile)
+	text, err := readSmall(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		host := newHost()
+		return host, writeDurably(name, host)
+	}
+	if err != nil {
+		return "", err
+	}
+	host := strings.TrimSpace(string(text))
+	if len(host) < hostSize || strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		return "", fmt.Errorf("the file %s names no host (%.40q): it is damaged. Remove it, and this host gets a new name", name, host)
+	}
+	return host, nil
+}
+
+// newHost is a name that no other host has.
+func newHost() string { return strings.ToLower(rand.Text()[:hostSize]) }
+
+// fileMarks keeps a mark in a file. It implements [natskv.Marks].
+type fileMarks struct{ name string }
+
+// Load implements [natskv.Marks].
+func (f fileMarks) Load() (m natskv.Mark, err error) {
+	text, err := readSmall(f.name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &m)
+	}
+	if err != nil {
+		return natskv.Mark{}, fmt.Errorf("the file %s does not say what the bucket was (%w): nobody can tell whether upstream has lost writes. "+
+			"Remove it to believe the bucket that is there", f.name, err)
+	}
+	return m, nil
+}
+
+// Save implements [natskv.Marks].
+func (f fileMarks) Save(m natskv.Mark) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return writeDurably(f.name, string(text))
+}
+
+// errTooLarge says that a file is none of botwired's small ones.
+var errTooLarge = fmt.Errorf("larger than %d bytes", smallFileLimit)
+
+// readSmall reads a file of a few lines. Its error is errTooLarge if there are more.
+func readSmall(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > smallFileLimit {
+		return nil, fmt.Errorf("%s: %w", name, errTooLarge)
+	}
+	return os.ReadFile(name)
+}
+
+// writeDurably gives a file one line: after a power cut, the file holds this one or the one before.
+func writeDurably(name, line string) error {
+	f, err := os.OpenFile(name+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(f, line)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(name+".new", name); err != nil {
+		return err
+	}
+	return identity.SyncDirectory(filepath.Dir(name))
+}
+
+// soundLogEvery is how often the log says at most that the watch is broken: a connection may come
+// and go for hours.
+const soundLogEvery = time.Minute
+
+// soundLog logs when the watch of a cluster breaks, and when it is sound again.
+type soundLog struct {
+	logger *slog.Logger
+	means  string // what it means that the watch is broken
+
+	mu     sync.Mutex // guards the fields below
+	last   time.Time  // of the last line about a broken watch
+	broken bool       // the last line says so
+}
+
+// changed is [natskv.Options.OnSound].
+func (l *soundLog) changed(sound bool, why string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case sound && l.broken:
+		l.broken = false
+		l.logger.Info("the watch of upstream is sound again")
+	case !sound && !l.broken && time.Since(l.last) >= soundLogEvery:
+		l.broken, l.last = true, time.Now()
+		l.logger.Warn("the watch of upstream is broken: "+l.means+" until it has caught up", "reason", why)
+	}
+}

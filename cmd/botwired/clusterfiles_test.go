@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/botwired/botwired/upstream/natskv"
+)
+
+// A data directory keeps its name, and no two have the same.
+func TestHostOfADirectory(t *testing.T) {
+	dir := t.TempDir()
+	first, err := clusterHost(dir)
+	check(t, err)
+	again, err := clusterHost(dir)
+	check(t, err)
+	other, err := clusterHost(t.TempDir())
+	check(t, err)
+	if first != again || first == other || len(first) < 12 {
+		t.Errorf("%q, then %q, and another is %q", first, again, other)
+	}
+	if err := onlyOurs(dir); err != nil {
+		t.Errorf("the directory holds botwired's files only: %v", err)
+	}
+	for _, text := range []string{"", "short", "with a space in it", strings.Repeat("x", 5000)} {
+		check(t, os.WriteFile(filepath.Join(dir, "HOST"), []byte(text), 0o600))
+		if host, err := clusterHost(dir); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "HOST")) {
+			t.Errorf("%.20q: host %q, error %v", text, host, err)
+		}
+	}
+}
+
+// A mark is read as it was written, and one that cannot be read is no missing one.
+func TestMarksInAFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "NATS")
+	marks := fileMarks{name}
+	got, err := marks.Load()
+	check(t, err)
+	if got != (natskv.Mark{}) {
+		t.Errorf("a new directory has the mark %+v", got)
+	}
+	want := natskv.Mark{Created: time.Date(2026, 11, 23, 8, 25, 42, 123456789, time.UTC), Revision: 1<<63 + 1, Latest: 1795422342.123456}
+	for range 2 {
+		check(t, marks.Save(want))
+		got, err = marks.Load()
+		check(t, err)
+		if got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+		want.Revision++
+	}
+	for _, text := range []string{"", "{", "[]", strings.Repeat(" ", 5000)} {
+		check(t, os.WriteFile(name, []byte(text), 0o600))
+		if m, err := marks.Load(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%.20q: %+v, %v", text, m, err)
+		}
+	}
+}
+
+// A watch that breaks again and again has a line a minute, and no line says that it is broken when it
+// is sound again.
+func TestTheWatchInTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		l := &soundLog{logger: slog.New(slog.NewTextHandler(&log, nil))}
+		for range 100 {
+			l.changed(true, "")
+			l.changed(false, "the connection is lost")
+			time.Sleep(time.Second)
+			l.changed(true, "")
+			time.Sleep(time.Second)
+		}
+		broken, sound := strings.Count(log.String(), "is broken"), strings.Count(log.String(), "is sound again")
+		if broken != 4 || sound != 4 || !strings.Contains(log.String(), "the connection is lost") {
+			t.Errorf("broken %d times, sound %d times: %s", broken, sound, &log)
+		}
+	})
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
+	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/botwire"
+	"github.com/botwired/botwired/upstream/natskv"
+	"github.com/botwired/botwired/upstream/selfhost"
+)
+
+// cluster is an engine with revisions that tells of changes: see [natskv.Engine].
+type cluster interface {
+	upstream.Engine
+	upstream.Versions
+	proxy.View
+	NotBefore(id journal.ID) float64
+	Report() natskv.Report
+	Accept() error
+	Close()
+}
+
+// openUpstream returns the engine that keeps the memory upstream, and what passes on the
+// requests that are not for the memory API.
+func (d *sidecar) openUpstream(ctx context.Context, c *config.Config) (engine upstream.Engine, forward http.Handler, err error) {
+	d.offset = upstream.NewOffset()
+	if servers := c.Upstream.Servers(); servers != nil {
+		if err := d.openCluster(ctx, c, servers); err != nil {
+			return nil, nil, fmt.Errorf("upstream.url = %q: %w", c.Upstream.URL, unusable(err))
+		}
+		d.setHeaders = func(http.Header) {} // NATS has none
+		return d.cluster, http.HandlerFunc(nothingElse), nil
+	}
+	opts := engineOptions(c)
+	opts.Chain = d.chain
+	opts.OnAnswer = d.offset.Answered
+	if c.Upstream.URL == config.Embedded {
+		opts.URL = &url.URL{Scheme: "http", Host: "localhost"}
+		opts.Dial, err = d.openEmbedded(ctx, c)
+	} else {
+		opts.URL, err = url.Parse(c.Upstream.URL)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("upstream.url = %q: %w", c.Upstream.URL, err)
+	}
+	client := botwire.NewClient(opts)
+	d.onClose(func() error { client.Close(); return nil })
+	d.setHeaders = client.SetHeaders
+	return client, botwire.NewForwarder(client, d.hasToken.Load, d.logger), nil
+}
+
+// engineOptions returns the options of the engine, without its address.
+func engineOptions(c *config.Config) botwire.Options {
+	return botwire.Options{
+		Timeout: c.Upstream.Timeout, Concurrency: c.Upstream.Concurrency,
+		Headers: upstreamHeaders(c), UserAgent: "botwired/" + buildVersion(),
+	}
+}
+
+func upstreamHeaders(c *config.Config) http.Header {
+	headers := make(http.Header)
+	for name, value := range c.Upstream.Headers {
+		headers.Set(name, value)
+	}
+	return headers
+}
+
+// nothingElse answers what is no request of the memory API: a bucket has nothing but the memory.
+func nothingElse(w http.ResponseWriter, _ *http.Request) {
+	wire.Detail(http.StatusNotFound, "Not Found").Write(w)
+}
+
+// openCluster opens the bucket that keeps the memory. Its servers need not be there.
+func (d *sidecar) openCluster(ctx context.Context, c *config.Config, servers []string) (err error) {
+	if d.host, err = clusterHost(c.DataDir); err != nil {
+		return err
+	}
+	opts, err := clusterOptions(c, servers, d.host, d.logger)
+	if err != nil {
+		return err
+	}
+	opts.Marks = fileMarks{filepath.Join(c.DataDir, markFile)}
+	opts.OnChange = d.versionSeen
+	opts.OnSound = (&soundLog{logger: d.logger, means: "copies count for cache.fresh_for, and other hosts' changes are seen after that,"}).changed
+	if d.cluster, err = openCluster(ctx, opts); err != nil {
+		return err
+	}
+	d.onClose(func() error { d.cluster.Close(); return nil })
+	return nil
+}
+
+func openCluster(ctx context.Context, opts natskv.Options) (cluster, error) {
+	engine, err := natskv.Open(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	whole, ok := any(engine).(cluster)
+	if !ok {
+		return nil, errors.New("this build has no engine for NATS")
+	}
+	return whole, nil
+}
+
+// clusterOptions are the options of an engine for NATS without what only a daemon has.
+func clusterOptions(c *config.Config, servers []string, host string, logger *slog.Logger) (natskv.Options, error) {
+	n := &c.Upstream.NATS
+	secured, err := clusterTLS(n, servers)
+	if err != nil {
+		return natskv.Options{}, err
+	}
+	password, err := n.Password()
+	if err != nil {
+		return natskv.Options{}, err
+	}
+	if n.CredentialsFile != "" {
+		if _, err := os.ReadFile(n.CredentialsFile); err != nil {
+			return natskv.Options{}, unusableFile("upstream.nats.credentials_file", err)
+		}
+	}
+	return natskv.Options{
+		Servers: servers, Bucket: n.Bucket, Replicas: n.Replicas, History: n.History, Create: n.Create,
+		TLS: secured, Credentials: n.CredentialsFile, User: n.User, Password: password,
+		Timeout: c.Upstream.Timeout, Host: host, Name: "botwired/" + buildVersion() + " " + host,
+		TombstonesFor: n.TombstonesFor, Logger: logger,
+	}, nil
+}
+
+// clusterTLS is nil if the servers may be spoken to in the clear: they are on this machine, and
+// nobody has asked for more.
+func clusterTLS(n *config.NATS, servers []string) (*tls.Config, error) {
+	if !config.DemandsTLS(servers) && n.CAFile == "" && n.CertFile == "" {
+		return nil, nil
+	}
+	secured := &tls.Config{MinVersion: tls.VersionTLS12}
+	if n.CAFile != "" {
+		authorities, err := os.ReadFile(n.CAFile)
+		if err != nil {
+			return nil, unusableFile("upstream.nats.ca_file", err)
+		}
+		secured.RootCAs = x509.NewCertPool()
+		if !secured.RootCAs.AppendCertsFromPEM(authorities) {
+			return nil, fmt.Errorf("upstream.nats.ca_file = %q: expected certificates in PEM, and there is none in it", n.CAFile)
+		}
+	}
+	if n.CertFile != "" {
+		own, err := tls.LoadX509KeyPair(n.CertFile, n.KeyFile)
+		if err != nil {
+			return nil, unusableFile("upstream.nats.cert_file and upstream.nats.key_file", err)
+		}
+		secured.Certificates = []tls.Certificate{own}
+	}
+	return secured, nil
+}
+
+// unusableFile says which setting names a file that cannot be used.
+func unusableFile(setting string, err error) error {
+	return errors.New(setting + ": " + unusable(err).Error())
+}
+
+// notBefore is the journal's; the cluster is opened after the journal, and before its first write.
+func (d *sidecar) notBefore(id journal.ID) float64 {
+	if d.cluster == nil {
+		return 0
+	}
+	return d.cluster.NotBefore(id)
+}
+
+// versionSeen passes on what the cluster tells. Before the proxy is there, nobody has asked for
+// anything yet.
+func (d *sidecar) versionSeen(id journal.ID, now upstream.Version) {
+	if tell := d.onVersion.Load(); tell != nil {
+		(*tell)(id, now.Revision, now.WrittenAt, now.Writer.Host == d.host)
+	}
+}
+
+// bucketLoss is [proxy.Loss] over a cluster.
+type bucketLoss struct{ cluster }
+
+// Lost implements [proxy.Loss].
+func (b bucketLoss) Lost() string { return b.Report().Lost }
+
+// openEmbedded runs the memory service in this process.
+func (d *sidecar) openEmbedded(ctx context.Context, c *config.Config) (func(context.Context) (net.Conn, error), error) {
+	service, err := selfhost.Open(ctx, selfhost.Options{
+		Path: filepath.Join(c.DataDir, databaseFile), Latency: c.Embedded.Latency, Version: buildVersion(), Logger: d.logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.onClose(service.Close)
+	in := selfhost.ServeInProcess(service)
+	d.onClose(in.Close)
+	return in.Dial, nil
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/upstream/natskv"
+	"github.com/botwired/botwired/upstream/selfhost"
+)
+
+// clusterSettings are the names of the settings that say how botwired reaches a bucket.
+func clusterSettings() (names []string) {
+	for _, s := range config.Settings() {
+		if strings.HasPrefix(s.Name, "upstream.nats.") && s.Name != "upstream.nats.monitors" {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// serveCluster runs the memory service on a bucket until the command's context ends.
+func serveCluster(cmd *cobra.Command, settings *settingFlags, store string, p *process) error {
+	switch flags := cmd.Flags(); {
+	case flags.Changed("db"):
+		return usagef("--db and --store exclude each other: expected one of them")
+	case flags.Changed(config.FlagName("embedded.latency")):
+		return usagef("--embedded-latency is for a database: expected it without --store")
+	}
+	url, err := config.ParseServers(store)
+	if err != nil {
+		return usagef("--store = %q: expected %s", hideStore(store), err)
+	}
+	loaded, err := settings.load(selfhostDefaults())
+	if err != nil {
+		return err
+	}
+	c := loaded.Config
+	c.Upstream.URL = url
+	logger, listener, err := begin(cmd.Context(), loaded, new(slog.LevelVar), p)
+	if err != nil {
+		return err
+	}
+	service, err := openClusterService(cmd.Context(), &c, logger)
+	if err != nil {
+		return errors.Join(fmt.Errorf("--store = %q: %w", url, unusable(err)), listener.Close())
+	}
+	logger.Info("listening", "address", listener.Addr().String(), "store", url, "bucket", c.Upstream.NATS.Bucket, "version", buildVersion())
+	return serveService(cmd.Context(), service, listener, logger)
+}
+
+// hideStore leaves out what may be a password.
+func hideStore(store string) string {
+	if i := strings.LastIndex(store, "@"); i >= 0 {
+		return "..." + store[i:]
+	}
+	return store
+}
+
+// openClusterService opens the memory service on the bucket of c.Upstream. The service is a host of
+// its own for as long as it runs.
+func openClusterService(ctx context.Context, c *config.Config, logger *slog.Logger) (*selfhost.Server, error) {
+	token, err := c.Token()
+	if err != nil {
+		return nil, err
+	}
+	opts, err := clusterOptions(c, c.Upstream.Servers(), newHost(), logger)
+	if err != nil {
+		return nil, err
+	}
+	opts.OnSound = (&soundLog{logger: logger, means: "lists wait"}).changed
+	store, err := openClusterStore(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return selfhost.New(store, selfhost.Options{Version: buildVersion(), Guard: guardOptions(c, token), Logger: logger}), nil
+}
+
+// openClusterStore opens a bucket as the memory service uses it.
+func openClusterStore(ctx context.Context, opts natskv.Options) (selfhost.Store, error) {
+	engine, err := natskv.Open(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	store, ok := any(engine).(selfhost.Store)
+	if !ok {
+		engine.Close()
+		return nil, errors.New("this build has no memory service over NATS")
+	}
+	return store, nil
+}
