@@ -36,9 +36,13 @@ func TestWithoutServersARequestFailsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, func() bool {
-		_, err := e.Swap(t.Context(), putting("k", "1", 10, 1, upstream.Version{}))
+		v, err := e.Version(t.Context(), entry("k"))
+		if v.Present() {
+			t.Fatal("the write was kept, and sent later")
+		}
 		return err == nil
 	})
+	swapped(t, e, putting("k", "1", 10, 1, upstream.Version{}))
 }
 
 func TestARestartOfTheServer(t *testing.T) {
@@ -242,14 +246,11 @@ func TestTLSIsVerified(t *testing.T) {
 		e := engineOf(t, "h1", []string{url}, func(o *natskv.Options) {
 			o.TLS = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 		})
-		_, err := e.Version(t.Context(), entry("k"))
-		for range 20 { // the first attempts may tell less than the later ones
-			if err == nil || strings.Contains(err.Error(), "TLS") {
-				break
-			}
-			time.Sleep(100 * time.Millisecond)
+		var err error
+		until(t, func() bool { // the first attempt may tell less than the later ones
 			_, err = e.Version(t.Context(), entry("k"))
-		}
+			return err == nil || strings.Contains(err.Error(), "TLS")
+		})
 		return err
 	}
 	if err := with(secure.URL(), pool); err != nil {
@@ -348,5 +349,63 @@ func writeUntil(ctx context.Context, t *testing.T, e *natskv.Engine, key string)
 			over, confirmed = *conflict.Now, conflict.Now.Writer.Seq
 			seq = confirmed + 1
 		}
+	}
+}
+
+// A write that fails while the connection is away is never sent once it is there again.
+func TestAFailedWriteIsNotSentLater(t *testing.T) {
+	local := RunServer(t)
+	e := engineOf(t, "h1", []string{local.URL()})
+	first := swapped(t, e, putting("k", "1", 10, 1, upstream.Version{}))
+	local.Stop()
+	until(t, func() bool {
+		_, err := e.Swap(t.Context(), putting("k", "2", 20, 2, first))
+		var f *upstream.Error
+		return errors.As(err, &f) && f.Verdict == upstream.Unsent
+	})
+	if err := local.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool {
+		v, err := e.Version(t.Context(), entry("k"))
+		if err == nil && v != first {
+			t.Fatalf("the entry is %+v", v)
+		}
+		return err == nil
+	})
+}
+
+func TestServersWithoutJetStream(t *testing.T) {
+	local := RunServer(t, func(o *server.Options) { o.JetStream = false })
+	e := engineOf(t, "h1", []string{local.URL()}, func(o *natskv.Options) { o.Timeout = time.Hour })
+	_, err := e.Version(t.Context(), entry("k"))
+	if f := failed(t, err, upstream.Unsent, "JetStream is off"); !f.Unreachable {
+		t.Error("the service counts as reachable")
+	}
+}
+
+// What a swap has left is known before it returns, and so is what it has met.
+func TestASwapIsKnownAtOnce(t *testing.T) {
+	url := []string{RunServer(t).URL()}
+	e, other := engineOf(t, "h1", url), engineOf(t, "h2", url)
+	if _, _, err := e.List(t.Context(), "ns"); err != nil { // it has read the bucket
+		t.Fatal(err)
+	}
+	var over upstream.Version
+	for i := range 100 {
+		over = swapped(t, e, putting("k", strconv.Itoa(i), float64(i+1), 1, over))
+		known, ok := e.Known(entry("k"))
+		over.Value = ""
+		if !ok || known != over {
+			t.Fatalf("known is %+v, %v; it is %+v", known, ok, over)
+		}
+	}
+	now := swapped(t, other, putting("k", "theirs", 1000, 1, over))
+	if _, err := e.Swap(t.Context(), putting("k", "mine", 1001, 2, over)); err == nil {
+		t.Fatal("the swap over an old version took place")
+	}
+	now.Value = ""
+	if known, ok := e.Known(entry("k")); !ok || known != now {
+		t.Errorf("after a conflict known is %+v, %v; it is %+v", known, ok, now)
 	}
 }

@@ -16,7 +16,7 @@ const (
 	// heartbeat is how often a server says that there is nothing new.
 	heartbeat = time.Second
 	// fetch is how many messages the servers may send before the session asks for more.
-	fetch = 2000
+	fetch = 5000
 	// consumerFor is how long servers keep the consumer of a session that is gone.
 	consumerFor = time.Minute
 	// mostForeign bounds how many subjects that are no entries are remembered.

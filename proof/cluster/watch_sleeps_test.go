@@ -1,0 +1,153 @@
+package cluster
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/botwired/botwired/upstream"
+)
+
+// consumers are the names of the consumers that the servers have.
+func consumers(t *testing.T, js jetstream.JetStream) (names []string) {
+	t.Helper()
+	stream, err := js.Stream(t.Context(), "KV_memory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := stream.ConsumerNames(t.Context())
+	for name := range list.Name() {
+		names = append(names, name)
+	}
+	if err := list.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// A watch that gets nothing though its server says that all is well is replaced.
+func TestWatchSleeps(t *testing.T) {
+	s := RunServer(t)
+	var told heard
+	b := engineOf(t, "h2", []string{s.URL()}, told.options)
+	sounds(t, b)
+	js := admin(t, s.URL())
+	names := consumers(t, js)
+	if len(names) != 1 {
+		t.Fatalf("one engine has the consumers %v", names)
+	}
+	if _, err := js.PauseConsumer(t.Context(), "KV_memory", names[0], time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	a := engineOf(t, "h1", []string{s.URL()})
+	asleep := time.Now()
+	for i := range 20 {
+		swapped(t, a, putting(fmt.Sprint("k", i), "v", 1000, uint64(i+1), upstream.Version{}))
+	}
+	until(t, func() bool {
+		asOf, _, ok := b.Sound()
+		_, present, _ := b.Entry(entry("k19"))
+		if ok && !present && asOf.After(asleep.Add(time.Second)) {
+			t.Errorf("a view without the writes claims to be complete up to %v after them", asOf.Sub(asleep))
+		}
+		return present
+	})
+	sounds(t, b)
+	if b.Report().Entries != 20 || told.of(entry("k0")).Revision == 0 {
+		t.Fatalf("the new watch has %+v", b.Report())
+	}
+	for _, name := range consumers(t, js) {
+		if name == names[0] {
+			t.Fatal("the watch that slept has left its consumer behind")
+		}
+	}
+}
+
+// A watch whose consumer the servers have removed goes on with another one.
+func TestWatchConsumerRemoved(t *testing.T) {
+	s := RunServer(t)
+	b := engineOf(t, "h2", []string{s.URL()})
+	sounds(t, b)
+	js := admin(t, s.URL())
+	for _, name := range consumers(t, js) {
+		if err := js.DeleteConsumer(t.Context(), "KV_memory", name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := engineOf(t, "h1", []string{s.URL()})
+	swapped(t, a, putting("k", "v", 1000, 1, upstream.Version{}))
+	until(t, func() bool { _, present, _ := b.Entry(entry("k")); return present })
+	sounds(t, b)
+}
+
+// An entry that somebody has removed from the stream without a trace is found by its absence.
+func TestWatchVanished(t *testing.T) {
+	s := RunServer(t)
+	var told heard
+	a := engineOf(t, "h1", []string{s.URL()}, told.options)
+	sounds(t, a)
+	swapped(t, a, putting("gone", "v", 1000, 1, upstream.Version{}))
+	swapped(t, a, putting("stays", "v", 1000, 2, upstream.Version{}))
+	sounds(t, a)
+	stream, err := admin(t, s.URL()).Stream(t.Context(), "KV_memory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Purge(t.Context(), jetstream.WithPurgeSubject("$KV.memory.ns.gone")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool { _, present, _ := a.Entry(entry("gone")); return !present })
+	if v := told.of(entry("gone")); !v.Deleted {
+		t.Fatalf("it was told %+v", v)
+	}
+	sounds(t, a)
+	if _, present, _ := a.Entry(entry("stays")); !present || told.of(entry("stays")).Deleted {
+		t.Fatal("the other entry is gone, too")
+	}
+	swapped(t, a, putting("gone", "back", 2000, 3, upstream.Version{}))
+}
+
+// A bucket that is empty again, by its subjects' end, can be watched like a new one.
+func TestWatchEmptied(t *testing.T) {
+	s := RunServer(t)
+	a := engineOf(t, "h1", []string{s.URL()})
+	sounds(t, a)
+	swapped(t, a, putting("k", "v", 1000, 1, upstream.Version{}))
+	stream, err := admin(t, s.URL()).Stream(t.Context(), "KV_memory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b := engineOf(t, "h2", []string{s.URL()})
+	sounds(t, b)
+	if rows, complete, err := b.List(t.Context(), "ns"); len(rows) != 0 || !complete || err != nil {
+		t.Fatalf("the list is %v, %v, %v", rows, complete, err)
+	}
+}
+
+// Messages in the bucket that are no entries do no harm.
+func TestWatchForeign(t *testing.T) {
+	s := RunServer(t)
+	a := engineOf(t, "h1", []string{s.URL()})
+	sounds(t, a)
+	js := admin(t, s.URL())
+	for _, subject := range []string{"$KV.memory.nokey", "$KV.memory.ns.a.b", "$KV.memory.n/s.k"} {
+		if _, err := js.Publish(t.Context(), subject, []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	swapped(t, a, putting("k", "v", 1000, 1, upstream.Version{}))
+	until(t, func() bool { return a.Report().Revision == 4 })
+	_, since, _ := a.Sound()
+	until(t, func() bool { asOf, _, ok := a.Sound(); return ok && asOf.After(since.Add(3*time.Second)) })
+	if _, now, _ := a.Sound(); !now.Equal(since) {
+		t.Fatal("the view was not sound meanwhile: the index was taken for incomplete")
+	}
+	if r := a.Report(); r.Entries != 1 {
+		t.Fatalf("the index has %d entries", r.Entries)
+	}
+}
