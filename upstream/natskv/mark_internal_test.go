@@ -1,0 +1,162 @@
+package natskv
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/botwired/botwired/upstream"
+)
+
+type disk struct {
+	mark Mark
+	err  error
+	n    int
+}
+
+func (d *disk) Load() (Mark, error) { return d.mark, d.err }
+
+func (d *disk) Save(m Mark) error {
+	if d.err == nil {
+		d.mark = m
+		d.n++
+	}
+	return d.err
+}
+
+func keeperOf(t *testing.T, d *disk) *keeper {
+	t.Helper()
+	k, err := newKeeper(Options{Bucket: "memory", Marks: d, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func wantRefusal(t *testing.T, k *keeper, verdict upstream.Verdict, says string) {
+	t.Helper()
+	refused := k.refuses()
+	if refused == nil || refused.Verdict != verdict || !strings.Contains(refused.Reason, says) {
+		t.Errorf("got %v, want %v: %s", refused, verdict, says)
+	}
+}
+
+var made = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// No request is made before the bucket was looked at, on each connection, and its mark is saved.
+func TestMarkBeforeFirstRequest(t *testing.T) {
+	d := &disk{}
+	k := keeperOf(t, d)
+	now := time.Now()
+	wantRefusal(t, k, upstream.Unsent, "not been looked at")
+	if !k.judge(Mark{Created: made, Revision: 5}, 0, now) || k.refuses() != nil || d.mark.Revision != 5 {
+		t.Fatalf("a new bucket is refused: %v; saved: %+v", k.refuses(), d.mark)
+	}
+	k.judge(Mark{Created: made, Revision: 6}, 0, now.Add(saveEvery-1))
+	if d.n != 1 {
+		t.Errorf("saved %d times within a second", d.n)
+	}
+	k.judge(Mark{Created: made, Revision: 7}, 0, now.Add(saveEvery))
+	if d.n != 2 || d.mark.Revision != 7 {
+		t.Errorf("saved %d times: %+v", d.n, d.mark)
+	}
+	k.judge(Mark{Created: made, Revision: 8}, 0, now.Add(saveEvery))
+	k.save(now.Add(saveEvery), true)
+	if d.mark.Revision != 8 {
+		t.Errorf("at the end, %d is saved", d.mark.Revision)
+	}
+	k.disconnected()
+	wantRefusal(t, k, upstream.Unsent, "not been looked at")
+	if k.judge(Mark{Created: made, Revision: 9}, 0, now.Add(time.Minute)); k.refuses() == nil {
+		t.Error("an answer by the connection that was lost counts for the new one")
+	}
+	if !k.judge(Mark{Created: made, Revision: 9}, 1, now.Add(time.Minute)) || k.refuses() != nil {
+		t.Errorf("refused after it was looked at: %v", k.refuses())
+	}
+}
+
+// A bucket that has lost writes is believed to have if it looks like that for a second, and is let in
+// again only if it is the old one again, or accepted.
+func TestMarkLost(t *testing.T) {
+	for says, c := range map[string]struct {
+		there Mark
+		after time.Duration
+	}{
+		"made anew":                             {Mark{Created: made.Add(time.Hour), Revision: 200}, certainAfter},
+		"last revision went back from 100 to 7": {Mark{Created: made, Revision: 7}, certainAfter},
+		"it is gone":                            {Mark{}, goneAfter},
+	} {
+		old := Mark{Created: made, Revision: 100, Latest: 3}
+		d := &disk{mark: old}
+		k := keeperOf(t, d)
+		now := time.Now()
+		k.judge(c.there, 0, now)
+		wantRefusal(t, k, upstream.Unsent, "looked at again")
+		k.judge(c.there, 0, now.Add(c.after-1))
+		wantRefusal(t, k, upstream.Unsent, "looked at again")
+		if k.judge(c.there, 0, now.Add(c.after)) {
+			t.Errorf("%s: believed", says)
+		}
+		wantRefusal(t, k, upstream.Paused, says)
+		if d.mark != old {
+			t.Errorf("%s: the mark was moved to %+v", says, d.mark)
+		}
+		if !k.judge(Mark{Created: made, Revision: 101}, 0, now.Add(time.Minute)) || k.lostWhy() != "" {
+			t.Errorf("%s: the old bucket is back, and refused: %v", says, k.refuses())
+		}
+		k.judge(c.there, 0, now.Add(time.Hour))
+		k.judge(c.there, 0, now.Add(2*time.Hour))
+		if accepted, err := k.accept(); !accepted || err != nil || !d.mark.Created.Equal(c.there.Created) || d.mark.Revision != c.there.Revision {
+			t.Errorf("%s: accepted: %v, %v, saved %+v", says, accepted, err, d.mark)
+		}
+		if !c.there.Created.IsZero() && !k.judge(c.there, 0, now.Add(3*time.Hour)) {
+			t.Errorf("%s: refused after it was accepted: %v", says, k.refuses())
+		}
+	}
+}
+
+// A bucket that only looked as if it had lost writes is asked again.
+func TestMarkDoubt(t *testing.T) {
+	k := keeperOf(t, &disk{mark: Mark{Created: made, Revision: 100}})
+	now := time.Now()
+	k.judge(Mark{Created: made, Revision: 99}, 0, now)
+	if !k.judge(Mark{Created: made, Revision: 100}, 0, now.Add(time.Second)) || k.refuses() != nil {
+		t.Errorf("refused: %v", k.refuses())
+	}
+	if accepted, err := k.accept(); accepted || err != nil {
+		t.Errorf("there was nothing to accept: %v, %v", accepted, err)
+	}
+}
+
+// A disk that takes no mark stops nothing but Accept; one that gives none stops the start.
+func TestMarkDiskFails(t *testing.T) {
+	full := errors.New("no space left")
+	d := &disk{}
+	k := keeperOf(t, d)
+	d.err = full
+	now := time.Now()
+	if !k.judge(Mark{Created: made, Revision: 5}, 0, now) {
+		t.Errorf("refused: %v", k.refuses())
+	}
+	k.judge(Mark{Created: made, Revision: 1}, 0, now)
+	k.judge(Mark{Created: made, Revision: 1}, 0, now.Add(time.Minute))
+	if accepted, err := k.accept(); accepted || !errors.Is(err, full) || k.lostWhy() == "" {
+		t.Errorf("accepted: %v, %v", accepted, err)
+	}
+	if _, err := newKeeper(Options{Bucket: "memory", Marks: d}); !errors.Is(err, full) {
+		t.Errorf("opened with %v", err)
+	}
+}
+
+// The latest time of an earlier process counts, unless it is far ahead of this machine's clock.
+func TestMarkLatest(t *testing.T) {
+	now := time.UnixMicro(1_000_000_000)
+	for ahead, want := range map[time.Duration]int64{-time.Hour: now.Add(-time.Hour).UnixMicro(), time.Hour: 0} {
+		k := keeperOf(t, &disk{mark: Mark{Created: made, Latest: seconds(now.Add(ahead).UnixMicro())}})
+		if got := k.latest(now); got != want {
+			t.Errorf("%v ahead: %d, want %d", ahead, got, want)
+		}
+	}
+}
