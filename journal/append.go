@@ -108,7 +108,7 @@ func (p *pendingSet) roomFor(t record.Totals, a *appending, latest record.Versio
 
 // nextVersion makes the write's version, which follows the entry's latest one.
 func (p *pendingSet) nextVersion(tx *store.Tx, a *appending, latest record.Version, exists bool) record.Version {
-	wall, now := p.stamp()
+	wall, now := p.stamp(a)
 	v := record.Version{
 		Seq: tx.NextSeq(), Op: a.Op, Bytes: int32(len(a.Value)), ListBytes: int32(a.ListBytes),
 		UpdatedAt: now, Since: now, CreatedAt: now, WrittenAt: wall, Yields: a.Yields, Fenced: a.Fenced,
@@ -136,13 +136,19 @@ func (p *pendingSet) nextVersion(tx *store.Tx, a *appending, latest record.Versi
 // microseconds.
 const tick = 1e-6
 
-// stamp is the time of the next write: the wall clock, and the same moved on by a tick if need
-// be, so that a listing shows the later of two writes as the newer. The caller is in the
-// store's order.
-func (p *pendingSet) stamp() (wall, now float64) {
+// stamp is the time of the next write: the wall clock, and the same moved on if need be, so that
+// a listing shows the later of two writes as the newer, and that a write is later than
+// what it follows upstream. The caller is in the store's order.
+func (p *pendingSet) stamp(a *appending) (wall, now float64) {
 	const slack = 1 // seconds; if the clock is set back by more, stamps follow it
 	wall = unixNow()
+	if a.At != 0 {
+		return wall, a.At
+	}
 	now = wall
+	if p.notBefore != nil {
+		now = max(now, p.notBefore(a.ID)+tick)
+	}
 	if now <= p.lastStamp && p.lastStamp-now < slack {
 		now = p.lastStamp + tick
 	}

@@ -31,6 +31,8 @@ type Base struct {
 	Present bool
 	Content Content // a delete's if the entry is absent
 	Origin  Origin  // of a present one
+	// UpdatedAt is the time, in Unix seconds, of the copy that says so; 0 if the entry is absent.
+	UpdatedAt float64
 }
 
 // Base returns what is believed of an entry: its settled copy, or that it is absent, if a
@@ -43,7 +45,9 @@ func (f *Fence) Base(id ID) (Base, error) {
 	defer f.copies.lock(id.Namespace)()
 	past, err := f.copies.read(id)
 	if err != nil || past.intact {
-		return Base{Known: past.intact, Present: true, Content: ContentOf(Put, past.Value), Origin: past.Origin}, err
+		return Base{
+			Known: past.intact, Present: true, Content: ContentOf(Put, past.Value), Origin: past.Origin, UpdatedAt: past.UpdatedAt,
+		}, err
 	}
 	absent, err := f.copies.knowsAbsent(id)
 	if err != nil || past.kept || !absent {
@@ -73,6 +77,16 @@ func (c *copies) knowsAbsent(id ID) (bool, error) {
 // The dead letters of Lose and [Fence.Overrule] together take no more than an eighth of
 // Options.MaxBytes, on top of it, or else one letter: the oldest go first.
 func (f *Fence) Lose(w Write, o Observation, reason string, mayLand ...Content) error {
+	return f.lose(w, &o, o.UpdatedAt, reason, mayLand)
+}
+
+// LoseToDelete is Lose for another host's delete, which was made at a time in Unix seconds.
+func (f *Fence) LoseToDelete(w Write, at float64, reason string, mayLand ...Content) error {
+	return f.lose(w, nil, at, reason, mayLand)
+}
+
+// lose is for another host's state of a time, nil for a delete.
+func (f *Fence) lose(w Write, o *Observation, at float64, reason string, mayLand []Content) error {
 	if err := f.store.Acquire(); err != nil {
 		return err
 	}
@@ -87,7 +101,7 @@ func (f *Fence) Lose(w Write, o Observation, reason string, mayLand ...Content) 
 		pending: f.pending, copies: f.copies, w: w, unlock: unlock, hide: true, doubtful: len(mayLand) > 0,
 		state: record.ReceiptSuperseded, reason: reason,
 	}
-	copied, err := f.won(r, o)
+	copied, err := f.won(r, o, at)
 	if err == nil {
 		r.fill = func(tx *store.Tx, last *record.Version) {
 			if last != nil {
@@ -99,7 +113,7 @@ func (f *Fence) Lose(w Write, o Observation, reason string, mayLand ...Content) 
 			if last != nil && !w.Yields {
 				f.dead.set(tx, &record.Dead{
 					ID: w.ID, Version: *last, Value: w.Value, Kind: Superseded, Error: reason, RefusedAt: unixNow(),
-					Winner: &Rival{Present: true, Value: o.Value, At: o.UpdatedAt},
+					Winner: rivalOf(o, at),
 				})
 			}
 		}
@@ -115,23 +129,51 @@ func (f *Fence) Lose(w Write, o Observation, reason string, mayLand ...Content) 
 	return nil
 }
 
-// won is the change of the settled copy and of the listing by another host's state. No time of the
-// entry goes back (contract 19). The caller holds the copies lock.
-func (f *Fence) won(r *retiring, o Observation) (fill func(*store.Tx), err error) {
-	id := r.w.ID
-	past, err := f.copies.read(id)
+// rivalOf is another host's state of a time, nil for a delete, as a winner.
+func rivalOf(o *Observation, at float64) *Rival {
+	if o == nil {
+		return &Rival{At: at}
+	}
+	return &Rival{Present: true, Value: o.Value, At: at}
+}
+
+// won is the change of the settled copy and of the listing by another host's state of a time, nil for
+// a delete. The caller holds the copies lock.
+func (f *Fence) won(r *retiring, theirs *Observation, at float64) (fill func(*store.Tx), err error) {
+	past, err := f.copies.read(r.w.ID)
 	if err != nil {
 		return nil, err
 	}
-	if past.intact && past.Value != o.Value && past.Origin.NewerThan(o.UpdatedAt) {
+	if past.intact && (theirs == nil || past.Value != theirs.Value) && past.Origin.NewerThan(at) {
 		// A newer state has been known: no reader goes back behind that (contract 7).
-		f.copies.belief.heard(id.Namespace, 1)
-		r.left, err = f.copies.baseOf(f.store.DB(), id)
+		f.copies.belief.heard(r.w.Namespace, 1)
+		r.left, err = f.copies.baseOf(f.store.DB(), r.w.ID)
 		return func(*store.Tx) {}, err
 	}
-	shownAt := o.UpdatedAt
+	if theirs == nil {
+		return f.deleted(r)
+	}
+	return f.replaced(r, *theirs, past.UpdatedAt)
+}
+
+// deleted is the change by another host's delete.
+func (f *Fence) deleted(r *retiring) (fill func(*store.Tx), err error) {
+	row, err := f.copies.bringRow(r.w.Namespace, knownRow{Row: Row{Key: r.w.Key}, gone: true})
+	if err != nil {
+		return nil, err
+	}
+	return func(tx *store.Tx) {
+		tx.Delete(record.EntryKey(record.SettledPrefix, r.w.ID))
+		row.fill(tx)
+	}, nil
+}
+
+// replaced is the change by another host's value. No time of the entry goes back, whose copy is of
+// the time pastAt (contract 19).
+func (f *Fence) replaced(r *retiring, o Observation, pastAt float64) (fill func(*store.Tx), err error) {
+	id, shownAt := r.w.ID, o.UpdatedAt
 	o.Origin = Origin{At: shownAt}
-	o.UpdatedAt = max(o.UpdatedAt, past.UpdatedAt, r.w.UpdatedAt)
+	o.UpdatedAt = max(o.UpdatedAt, pastAt, r.w.UpdatedAt)
 	row, err := f.copies.bringRow(id.Namespace, knownRow{
 		Row:     Row{Key: id.Key, ListBytes: o.ListBytes, UpdatedAt: o.UpdatedAt, Origin: o.Origin},
 		shownAt: shownAt, foreign: true,
@@ -156,36 +198,49 @@ func (f *Fence) won(r *retiring, o Observation) (fill func(*store.Tx), err error
 // kept already, which upstream has shown with the same time and value, is not kept twice.
 // Overrule never returns [ErrFull].
 func (f *Fence) Overrule(w Write, o Observation, reason string) error {
-	if err := f.store.Acquire(); err != nil {
-		return err
-	}
-	defer f.store.Release()
-	err := f.overrule(w, o, reason)
-	if err == nil {
-		err = f.dead.boundConflicts(f.budget)
-	}
-	if err != nil {
-		return fmt.Errorf("keeping the state that write %d to %s overwrites: %w", w.Seq, w.ID, err)
-	}
-	return nil
+	return f.keepTheirs(theirLetter(w, Put, o, reason))
 }
 
-func (f *Fence) overrule(w Write, o Observation, reason string) error {
-	kept, err := f.dead.findTheirs(w.ID, &o)
-	if err != nil {
-		return err
-	}
-	if kept != nil && kept.SupersededBy == w.Seq {
-		return f.store.AwaitDurable()
-	}
-	letter := &record.Dead{
+// OverruleDelete is Overrule for another host's delete, which was made at a time in Unix seconds.
+func (f *Fence) OverruleDelete(w Write, at float64, reason string) error {
+	return f.keepTheirs(theirLetter(w, Delete, Observation{CreatedAt: at, UpdatedAt: at}, reason))
+}
+
+// theirLetter is the dead letter of another host's state that a write overwrites. It has no number yet.
+func theirLetter(w Write, op Op, o Observation, reason string) *record.Dead {
+	return &record.Dead{
 		ID: w.ID, Kind: Superseded, SupersededBy: w.Seq, Error: reason, RefusedAt: unixNow(), Theirs: true,
 		Version: record.Version{
-			Op: Put, Bytes: int32(len(o.Value)), ListBytes: int32(o.ListBytes),
+			Op: op, Bytes: int32(len(o.Value)), ListBytes: int32(o.ListBytes),
 			UpdatedAt: o.UpdatedAt, WrittenAt: o.UpdatedAt, Since: o.UpdatedAt, CreatedAt: o.CreatedAt,
 		},
 		Value:  o.Value,
 		Winner: &Rival{Present: w.Op == Put, Value: w.Value, At: w.WrittenAt, Seq: w.Seq},
+	}
+}
+
+func (f *Fence) keepTheirs(letter *record.Dead) error {
+	if err := f.store.Acquire(); err != nil {
+		return err
+	}
+	defer f.store.Release()
+	err := f.overrule(letter)
+	if err == nil {
+		err = f.dead.boundConflicts(f.budget)
+	}
+	if err != nil {
+		return fmt.Errorf("keeping the state that write %d to %s overwrites: %w", letter.SupersededBy, letter.ID, err)
+	}
+	return nil
+}
+
+func (f *Fence) overrule(letter *record.Dead) error {
+	kept, err := f.dead.findTheirs(letter)
+	if err != nil {
+		return err
+	}
+	if kept != nil && kept.SupersededBy == letter.SupersededBy {
+		return f.store.AwaitDurable()
 	}
 	return f.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
 		if kept == nil {
@@ -208,13 +263,13 @@ func (f *Fence) overrule(w Write, o Observation, reason string) error {
 	}))
 }
 
-// findTheirs returns the dead letter of another host's state, nil if there is none. It reads no
-// letters but the entry's, once the index is complete.
-func (d *deadIndex) findTheirs(id ID, o *Observation) (found *record.Dead, err error) {
+// findTheirs returns the dead letter that there is of the same state of another host's, nil if there
+// is none. It reads no letters but the entry's, once the index is complete.
+func (d *deadIndex) findTheirs(of *record.Dead) (found *record.Dead, err error) {
 	same := func(l *record.Dead) bool {
-		return l.Theirs && l.ID == id && l.UpdatedAt == o.UpdatedAt && l.Value == o.Value
+		return l.Theirs && l.ID == of.ID && l.Op == of.Op && l.UpdatedAt == of.UpdatedAt && l.Value == of.Value
 	}
-	seqs, complete := d.theirsOf(id)
+	seqs, complete := d.theirsOf(of.ID)
 	if !complete {
 		err := store.ScanDead(d.store.DB(), 0, func(l *record.Dead) error {
 			if same(l) {

@@ -19,6 +19,10 @@ import (
 // Fill does not believe every answer: see [State.Disbelief]. It then changes nothing, and the
 // state is the one that is known. That state is as old as it was.
 //
+// With Options.NotBefore, Fill also drops an answer, with [ErrChanged], if a write to the entry is
+// pending: the copy is what the write was made on, and stays so until the write has left the
+// pending set (contract 17).
+//
 // While the disk is nearly full, Fill keeps no copy.
 func (j *Journal) Fill(id ID, o *Observation, valid func() bool, options ...FillOption) (State, error) {
 	if err := j.store.Acquire(); err != nil {
@@ -27,6 +31,11 @@ func (j *Journal) Fill(id ID, o *Observation, valid func() bool, options ...Fill
 	defer j.store.Release()
 	if err := j.store.Look(); err != nil {
 		return State{}, err
+	}
+	if j.pending.notBefore != nil {
+		if err := j.pending.faultIn(id); err != nil { // Fill asks the index what is pending
+			return State{}, err
+		}
 	}
 	return (&filling{copies: j.copies, id: id, valid: valid, noNewCopy: slices.Contains(options, NoNewCopy)}).run(o)
 }
@@ -165,7 +174,7 @@ func (f *filling) prepare(o *Observation) error {
 // Fill asks whether the answer still stands. It tells the subscriber also of an answer that
 // changes nothing on the disk: earlier answers are older than it.
 func (f *filling) Fill(tx *store.Tx) error {
-	if !f.valid() {
+	if !f.valid() || f.pending.keepsBase(f.id) {
 		f.unlock() // a refused change waits for a sync
 		return ErrChanged
 	}

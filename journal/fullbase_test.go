@@ -30,7 +30,10 @@ func TestBaseOfANewerWriteOutlivesAFullDisk(t *testing.T) {
 		no(t, j.Settle(alone))
 		j = open(t, crash(fs))
 		for id, want := range map[journal.ID]journal.Base{
-			key("a"): {Known: true, Present: true, Content: journal.ContentOf(journal.Put, "1"), Origin: journal.Origin{Seq: first.Seq}},
+			key("a"): {
+				Known: true, Present: true, Content: journal.ContentOf(journal.Put, "1"), Origin: journal.Origin{Seq: first.Seq},
+				UpdatedAt: first.UpdatedAt,
+			},
 			key("b"): {},
 		} {
 			got, err := j.Fence.Base(id)

@@ -27,6 +27,13 @@ type Options struct {
 	CopiesBytes int64
 	// DiskReserve is the free space, in bytes, below which writes are refused.
 	DiskReserve int64
+	// NotBefore, if not nil, returns a time, in Unix seconds, than which the time of a new write to
+	// an entry is later by a microsecond at least: what upstream is known to hold of the entry was
+	// written then. So a write that follows another host's is later, whatever the clocks say. It is
+	// set for an upstream with versions: there an answer does not replace what a pending
+	// write was made on (see [Journal.Fill]). It is called in the order of all writes: it must be quick, and
+	// must not call the journal.
+	NotBefore func(ID) float64
 	// Sizes bounds what namespaces hold; nil means no bound.
 	Sizes *Sizes
 	// Amnesia says by namespace how many entries upstream may lack at once and still be

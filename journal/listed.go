@@ -224,6 +224,9 @@ func (l *listed) dropCopies(tx *store.Tx) {
 		return
 	}
 	for _, id := range slices.Concat(l.absent, l.doubted) {
+		if l.pending.keepsBase(id) {
+			continue
+		}
 		tx.Delete(record.EntryKey(record.SettledPrefix, id))
 	}
 }

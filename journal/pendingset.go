@@ -25,6 +25,9 @@ type pendingSet struct {
 	budget  int64          // 0 is no bound
 	reserve int64          // of the disk, for people
 
+	// notBefore is Options.NotBefore; nil if there is none. It is called with the store's order held.
+	notBefore func(ID) float64
+
 	receipts *generations // of the writes that have left it
 	// lastStamp is guarded by the store's order.
 	lastStamp float64
@@ -103,6 +106,17 @@ func (p *pendingSet) removeGarbage(tx *store.Tx, brief bool) {
 		tx.DeletePending(old.id, &old.v)
 		p.superseded.remove(old.v.Size(old.id))
 	}
+}
+
+// keepsBase reports whether an entry's copy stays as it is, as a pending write was made on it: see
+// Options.NotBefore. The caller is in the store's order.
+func (p *pendingSet) keepsBase(id ID) bool {
+	if p.notBefore == nil {
+		return false
+	}
+	p.readers.RLock()
+	defer p.readers.RUnlock()
+	return p.waits(id)
 }
 
 // ready prepares a write to the entry: it makes the index speak for the entry, and looks at

@@ -88,6 +88,9 @@ func (c *copies) settled(w Write) (fill func(tx *store.Tx, newerWaits bool), ori
 	if past.intact {
 		o.UpdatedAt = max(o.UpdatedAt, past.UpdatedAt)
 	}
+	if w.CreatedAt != 0 {
+		o.CreatedAt = w.CreatedAt
+	}
 	return func(tx *store.Tx, newerWaits bool) {
 		if low && !newerWaits {
 			tx.Delete(key)

@@ -56,6 +56,9 @@ type NewWrite struct {
 	// WrittenAt is when the write was made, in Unix seconds of the wall clock; 0 means now. The
 	// fence goes by it.
 	WrittenAt float64
+	// At, if not 0, is the write's UpdatedAt: upstream has confirmed the write with this time, in Unix
+	// seconds. It is no earlier than that of a pending write to the entry.
+	At float64
 	// Yields says that the write is a copy of an older state: if another host's state beats it,
 	// it leaves no dead letter.
 	Yields bool
@@ -77,6 +80,9 @@ type Write struct {
 	// SentAfter is for [Journal.Settle]: a time of upstream's clock before which the write was
 	// surely not carried out; 0 if none is known.
 	SentAfter float64
+	// CreatedAt is for [Journal.Settle]: upstream's created_at of the entry, in Unix seconds; 0 if it
+	// is not known.
+	CreatedAt float64
 
 	createdAt   float64 // when the entry was put first, or first after a delete
 	afterDelete bool    // the settled copy is not its past

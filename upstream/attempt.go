@@ -74,11 +74,22 @@ func (a *attempt) send(ctx context.Context) error {
 	a.sending(w)
 	c := &crossing{attempt: a, write: w}
 	defer c.leave()
+	if a.f.opts.Versions != nil {
+		return c.exactly(ctx)
+	}
 	if sends, err := c.fence(ctx); !sends || err != nil {
 		return err
 	}
 	a.f.opts.Quotas.cover(w.Namespace) // anew: the fence may have lasted into the next window
 	failed := c.send(ctx)
+	if failed == nil {
+		c.confirmed(ctx)
+	}
+	return a.requested(ctx, c, failed)
+}
+
+// requested takes in how the write's request has ended.
+func (a *attempt) requested(ctx context.Context, c *crossing, failed *Error) error {
 	if failed != nil && failed.Verdict == Unsent {
 		if err := unmark(a); err != nil {
 			return err
@@ -97,10 +108,7 @@ func (a *attempt) send(ctx context.Context) error {
 		verdict = failed.Verdict
 	}
 	if a.f.opts.OnOutcome != nil {
-		a.f.opts.OnOutcome(w.Op, verdict)
-	}
-	if verdict == Confirmed {
-		c.confirmed(ctx)
+		a.f.opts.OnOutcome(c.write.Op, verdict)
 	}
 	return a.conclude(c, verdict, failed)
 }
@@ -186,6 +194,9 @@ func (a *attempt) conclude(c *crossing, verdict Verdict, failed *Error) error {
 // still carry out an older request over it, or the write has to be sent again.
 func (a *attempt) staysPending(w journal.Write, sentAt instant) bool {
 	d, c := a.task.doubt(), contentOf(w)
+	if a.f.opts.Versions != nil {
+		return false // nothing older can land over it, and its time says where upstream lists it
+	}
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	if a.through == nil && !a.byHand && (a.f.schedule.overtook(a.queue, w.Seq) || a.early) && w.Op == journal.Put {

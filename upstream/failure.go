@@ -199,6 +199,10 @@ func noteDoubt(a *attempt, c journal.Content) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	r := retryOf(a.task)
+	if a.f.opts.Versions != nil {
+		r.mayHold(c) // the next write that is confirmed ends that
+		return
+	}
 	if r.doubt == nil {
 		r.doubt = &doubt{}
 	}

@@ -23,6 +23,7 @@ type crossing struct {
 	requests       int       // that the fence has made
 	sent, received time.Time // of the write
 	took           time.Duration
+	proposedAt     int64 // the write's time, in microseconds, when it was last sent to an engine with versions
 }
 
 // enter waits for a slot.
@@ -54,7 +55,7 @@ func (c *crossing) fence(ctx context.Context) (sends bool, err error) {
 		if !c.f.fences.applies(c.write, usualTrip(c.f)) {
 			return true, nil
 		}
-		found, failed := c.ask(ctx)
+		found, failed := c.askEntry(ctx)
 		switch {
 		case failed != nil && failed.Verdict == Permanent: // then it holds no such entry, and says so to the write
 			c.ends(fenceFailed)
@@ -93,8 +94,8 @@ func (c *crossing) fence(ctx context.Context) (sends bool, err error) {
 	}
 }
 
-// ask is the fence's request.
-func (c *crossing) ask(ctx context.Context) (found *journal.Observation, failed *Error) {
+// askEntry is the fence's request.
+func (c *crossing) askEntry(ctx context.Context) (found *journal.Observation, failed *Error) {
 	c.asked = time.Now()
 	c.requests++
 	found, err := c.slot.Get(ctx, c.write.ID)
@@ -231,9 +232,15 @@ func (c *crossing) overrule(found *journal.Observation) error {
 	if err := c.f.fences.journal.Overrule(w, *found, reasonWon); err != nil {
 		return err
 	}
-	c.f.opts.Logger.Warn("a write overwrites what another host has written before it: that is kept as a dead letter",
-		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq, "theirs_written_at", wallOf(found.UpdatedAt))
+	c.overruled(found.UpdatedAt)
 	return nil
+}
+
+// overruled says that another host's state of a time is kept aside.
+func (c *crossing) overruled(at float64) {
+	w := c.write
+	c.f.opts.Logger.Warn("a write overwrites what another host has written before it: that is kept as a dead letter",
+		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq, "theirs_written_at", wallOf(at))
 }
 
 // The reasons of the dead letters of a fence, for people.
@@ -264,13 +271,19 @@ func (c *crossing) lost(found *journal.Observation) error {
 	if superseded, err := c.superseded(w); superseded || err != nil {
 		return err
 	}
-	c.f.opts.Logger.Warn("another host has written later than a pending write: the write is a dead letter now",
-		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq, "theirs_written_at", wallOf(found.UpdatedAt))
-	c.finish(w.Seq, true)
+	c.beaten(found.UpdatedAt)
 	if !inDoubt {
 		return nil
 	}
 	return c.f.fences.guard(c.f.opts.Journal, w.ID, found)
+}
+
+// beaten ends the task of a write that has lost against another host's state of a time.
+func (c *crossing) beaten(at float64) {
+	w := c.write
+	c.f.opts.Logger.Warn("another host has written later than a pending write: the write is a dead letter now",
+		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq, "theirs_written_at", wallOf(at))
+	c.finish(w.Seq, true)
 }
 
 // wallOf is a time of the journal's, for the log.

@@ -41,12 +41,14 @@ const (
 	fenceLost                     // another host's state is later: it stays
 	fenceUndecided                // nobody knows which state is later: ask again
 	fenceFailed                   // upstream could not be asked
+	fenceOwn                      // upstream holds this very write: settle
+	fenceConflict                 // upstream has another version by now: judge again
 	fenceOutcomes
 )
 
 // String is the outcome as metrics name it.
 func (o outcome) String() string {
-	return [...]string{"unchanged", "absent", "old", "same", "won", "held", "lost", "undecided", "failed"}[o]
+	return [...]string{"unchanged", "absent", "old", "same", "won", "held", "lost", "undecided", "failed", "own", "conflict"}[o]
 }
 
 // judge decides. Of two states the later one wins, by the time at which it was written

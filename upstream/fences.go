@@ -63,6 +63,12 @@ func (s *fences) applies(w journal.Write, trip time.Duration) bool {
 	return !known || apart(time.Now(), last.received) > lately
 }
 
+// judges reports whether a write is compared with upstream where that has versions: whatever was
+// confirmed lately, as it costs no request.
+func (s *fences) judges(w journal.Write) bool {
+	return s.journal != nil && (w.Fenced || s.doubted(w.Seq) || s.of != nil && s.of(w.Namespace))
+}
+
 // confirmed remembers that upstream has carried out a write.
 func (s *fences) confirmed(w journal.Write, sent, received time.Time) {
 	if s.journal == nil {

@@ -32,7 +32,9 @@ type Journal interface {
 type FenceJournal interface {
 	Base(journal.ID) (journal.Base, error)
 	Lose(w journal.Write, o journal.Observation, reason string, mayLand ...journal.Content) error
+	LoseToDelete(w journal.Write, at float64, reason string, mayLand ...journal.Content) error
 	Overrule(w journal.Write, o journal.Observation, reason string) error
+	OverruleDelete(w journal.Write, at float64, reason string) error
 }
 
 // ThroughJournal is what the flusher needs of a [journal.Through].
@@ -48,6 +50,10 @@ type FlusherOptions struct {
 	Journal Journal
 	Through ThroughJournal
 	Engine  Engine
+	// Versions, if not nil, are those that the engine keeps: the flusher then writes through it alone,
+	// and its fences are exact. Host names this host's writes there: see [Writer].
+	Versions Versions
+	Host     string
 	// Health is told how requests end, and stops all but one while upstream is down; nil
 	// is one of the flusher's own.
 	Health *Health
@@ -136,11 +142,11 @@ func NewFlusher(opts FlusherOptions) *Flusher {
 		callers: newCallers(), refusals: make(refusalsOf),
 	}
 	f.health.backoff = newBackoff(opts.BackoffInitial, min(opts.BackoffMax, probeMax))
-	f.slotted = &slotted{opts.Engine, opts.Slots}
+	f.slotted = &slotted{opts.Engine, opts.Versions, opts.Slots}
 	f.opts.Engine = f.slotted
 	f.fences = newFences(&f.opts)
 	f.schedule = newSchedule(opts.Slots.Concurrency().Now, f.signal)
-	f.schedule.quotas = opts.Quotas
+	f.schedule.quotas, f.schedule.unordered = opts.Quotas, opts.Versions != nil
 	f.health.onNudge = f.signal
 	return f
 }
@@ -193,6 +199,10 @@ func (f *Flusher) recallDoubts() error {
 	for chunk := range slices.Chunk(entries, recallChunk) {
 		f.mu.Lock()
 		for _, entry := range chunk {
+			if f.opts.Versions != nil {
+				f.schedule.marked(entry, now)
+				continue
+			}
 			f.schedule.doubtful(entry, now+instant(f.opts.LateWindow), now)
 		}
 		f.mu.Unlock()

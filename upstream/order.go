@@ -39,6 +39,8 @@ const (
 func (s *schedule) inOrder(q *queue) bool {
 	n := q.tasks.Len()
 	switch {
+	case s.unordered:
+		return false
 	case n > inOrderTasks || instant(n)*s.roundTrip > instant(inOrderBacklog):
 		q.staggered = true
 	case n <= inOrderAgain:
@@ -77,7 +79,7 @@ func (s *schedule) overtook(q *queue, seq uint64) (older bool) {
 
 // followsAt is when a queue may send another entry while one of its requests is under way.
 func (s *schedule) followsAt(q *queue) instant {
-	if q.inOrder == 0 {
+	if q.inOrder == 0 || s.unordered {
 		return 0
 	}
 	if s.inOrder(q) {

@@ -74,3 +74,32 @@ func (r *Rehearsal) Delete(ctx context.Context, id journal.ID) (held bool, err e
 	}
 	return r.Engine.Delete(ctx, id)
 }
+
+// Versions are an engine's, which fail as the rehearsal says; nil for nil.
+func (r *Rehearsal) Versions(of Versions) Versions {
+	if of == nil {
+		return nil
+	}
+	return &rehearsedVersions{of, r}
+}
+
+type rehearsedVersions struct {
+	Versions
+	rehearsal *Rehearsal
+}
+
+// Version implements [Versions].
+func (v *rehearsedVersions) Version(ctx context.Context, id journal.ID) (Version, error) {
+	if err := v.rehearsal.refusal(id.Namespace); err != nil {
+		return Version{}, err
+	}
+	return v.Versions.Version(ctx, id)
+}
+
+// Swap implements [Versions].
+func (v *rehearsedVersions) Swap(ctx context.Context, p Proposal) (Version, error) {
+	if err := v.rehearsal.refusal(p.Namespace); err != nil {
+		return Version{}, err
+	}
+	return v.Versions.Swap(ctx, p)
+}

@@ -38,6 +38,7 @@ type schedule struct {
 	turn           uint64
 	excusedUpTo    uint64 // the last turn when a fault of upstream's ended: what failed in it, or before, is not to blame
 	quotas         *Quotas
+	unordered      bool // upstream lists entries by the times of their writes, in whatever order they arrive
 	throughs       throughs
 	// fresh is the queue that an untried task has joined last: the best place for a
 	// probe to come from, as tasks that have failed may be sick themselves.
@@ -163,6 +164,21 @@ func (s *schedule) doubtful(left journal.Doubtful, until, now instant) {
 	r.doubt = recalled(left, until)
 	if t.first == 0 || len(left.Contents) == 0 {
 		r.at, r.waiting = until, doubting
+	}
+	s.enqueue(q, t, now)
+}
+
+// marked is doubtful for an upstream with versions. There the next write of the entry ends the doubt,
+// and so nothing waits.
+func (s *schedule) marked(left journal.Doubtful, now instant) {
+	q, t, made := s.ensure(left.ID)
+	if !made {
+		q.leave(t)
+	}
+	q.renew(s.quotas, now)
+	r := retryOf(t)
+	if r.arrived = left.Contents; t.first == 0 {
+		r.at, r.waiting = atOnce, backingOff
 	}
 	s.enqueue(q, t, now)
 }

@@ -2,14 +2,16 @@ package upstream
 
 import (
 	"context"
+	"errors"
 
 	"github.com/botwired/botwired/journal"
 )
 
 // slotted is an engine whose requests count as writes, and wait for a slot.
 type slotted struct {
-	engine Engine
-	slots  *Slots
+	engine   Engine
+	versions Versions // nil if the engine has none
+	slots    *Slots
 }
 
 // hold waits for a slot, in which requests are made one after the other. The caller releases
@@ -19,13 +21,14 @@ func (s *slotted) hold(ctx context.Context, namespace string) (*inSlot, *Error) 
 	if err != nil {
 		return nil, &Error{Verdict: Unsent, Reason: err.Error()}
 	}
-	return &inSlot{s.engine, held}, nil
+	return &inSlot{s.engine, s.versions, held}, nil
 }
 
 // inSlot is an engine whose requests have a slot already.
 type inSlot struct {
-	engine Engine
-	slot   *slot
+	engine   Engine
+	versions Versions // nil if the engine has none
+	slot     *slot
 }
 
 func (s *inSlot) do(ctx context.Context, request func() error) error {
@@ -67,6 +70,27 @@ func (s *inSlot) Delete(ctx context.Context, id journal.ID) (held bool, err erro
 		return err
 	})
 	return held, err
+}
+
+// Version asks for an entry's last version: see [Versions].
+func (s *inSlot) Version(ctx context.Context, id journal.ID) (v Version, err error) {
+	err = s.do(ctx, func() error {
+		v, err = s.versions.Version(ctx, id)
+		return err
+	})
+	return v, err
+}
+
+// Swap carries a write out: see [Versions]. A conflict is an answer of upstream's, and no failure.
+func (s *inSlot) Swap(ctx context.Context, p Proposal) (v Version, conflict *Conflict, err error) {
+	err = s.do(ctx, func() error {
+		v, err = s.versions.Swap(ctx, p)
+		if errors.As(err, &conflict) {
+			return nil
+		}
+		return err
+	})
+	return v, conflict, err
 }
 
 // Get implements [Engine].

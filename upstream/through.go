@@ -29,6 +29,11 @@ type through struct {
 	written journal.Write
 	settled bool
 	err     error
+
+	// The fields below are for an upstream with versions.
+	newest      journal.Write // the pending one in whose place the write comes, when its turn had come
+	conditional bool          // ready has said what has to hold
+	version     Version       // that the write has become
 }
 
 // throughs are those in line, by task, in the order in which they came.
@@ -249,6 +254,9 @@ func (w *through) run(ctx context.Context, a *attempt) (err error) {
 	} else if err != nil {
 		return err
 	}
+	if a.f.opts.Versions != nil {
+		return w.exactly(ctx, a, mark)
+	}
 	a.f.opts.Quotas.cover(w.write.Namespace)
 	sent := time.Now()
 	held, failed := request(ctx, a.f.opts.Engine, mark)
@@ -256,9 +264,7 @@ func (w *through) run(ctx context.Context, a *attempt) (err error) {
 	if failed != nil {
 		verdict = failed.Verdict
 	}
-	if a.f.opts.OnOutcome != nil {
-		a.f.opts.OnOutcome(w.write.Op, verdict)
-	}
+	w.outcome(a, verdict)
 	if failed != nil {
 		return w.failed(ctx, a, failed)
 	}
@@ -300,7 +306,9 @@ func (w *through) confirmed(a *attempt, sent time.Time, held bool) error {
 		return w.noRoom(a)
 	case errors.Is(err, journal.ErrChanged):
 		// A newer write was acknowledged meanwhile. It goes upstream next, over this one.
-		w.err = err
+		if w.settled = w.version.Revision != 0 && !w.conditional; !w.settled {
+			w.err = err
+		}
 		w.arrived(a)
 		return w.backOut(a, false)
 	case err != nil:
@@ -310,6 +318,9 @@ func (w *through) confirmed(a *attempt, sent time.Time, held bool) error {
 	w.written = written
 	a.f.fences.confirmed(written, sent, time.Now())
 	written.SentAfter = a.f.fences.sentAfter(sent)
+	if w.version.Revision != 0 {
+		written.SentAfter, written.CreatedAt = w.version.WrittenAt-timeTick, w.version.CreatedAt
+	}
 	if a.staysPending(written, a.f.instant(sent)) {
 		return nil
 	}

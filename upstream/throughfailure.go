@@ -76,6 +76,9 @@ func (w *through) unanswered(ctx context.Context, a *attempt, failed *Error) err
 			": read the entry before you try again",
 		status: statusUnanswered,
 	}
+	if a.f.opts.Versions != nil {
+		return w.mayHaveArrived(ctx, a, failed)
+	}
 	noteDoubt(a, w.content())
 	a.f.opts.Through.Doubt(w.write.ID)
 	w.blame(ctx, a, failed)
@@ -89,6 +92,11 @@ func (w *through) transient(ctx context.Context, a *attempt, failed *Error) erro
 		Reason: "upstream failed: " + failed.Reason + ". It may have carried the write out: read the entry before you try again",
 		Wait:   failed.RetryAfter, status: statusBadAnswer,
 	}
+	return w.mayHaveArrived(ctx, a, failed)
+}
+
+// mayHaveArrived ends an attempt of which nobody knows how far it got.
+func (w *through) mayHaveArrived(ctx context.Context, a *attempt, failed *Error) error {
 	a.f.mu.Lock()
 	nothingPending := a.task.first == 0
 	a.f.mu.Unlock()
