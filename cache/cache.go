@@ -60,6 +60,11 @@ type Item struct {
 	// the last one; zero if it gave none. The cache does not interpret them.
 	DoubtedAt time.Time
 	Doubt     uint8
+	// Checked names the span of time in which the answer holds until its key changes; 0 if there
+	// is none. The cache does not interpret it.
+	Checked int64
+	// Outdated says that upstream is known to hold another state. Such an answer is not stored.
+	Outdated bool
 	// Incomplete marks a listing that upstream could not show whole.
 	Incomplete bool
 
@@ -105,11 +110,18 @@ func (c *Cache) Generation(k Key) Generation {
 // Changed advances the generations of an entry and of its namespace's listings. Call
 // it inside the critical section that makes the change visible.
 func (c *Cache) Changed(namespace, key string) {
+	c.ChangedElsewhere(namespace, key)
+	c.leases.revoke(Key{Namespace: namespace, Key: key}, Key{Namespace: namespace})
+}
+
+// ChangedElsewhere does the same for a change that is known upstream and not here. It revokes no
+// lease: the answer to a request that was under way is what its reader asked for. If it were
+// dropped, an entry that changes all the time could never be read.
+func (c *Cache) ChangedElsewhere(namespace, key string) {
 	if key != "" {
 		c.slot(Key{Namespace: namespace, Key: key}).Add(1)
 	}
 	c.slot(Key{Namespace: namespace}).Add(1)
-	c.leases.revoke(Key{Namespace: namespace, Key: key}, Key{Namespace: namespace})
 }
 
 // Get returns the answer stored under a key, if it was made from the key's present

@@ -64,6 +64,8 @@ type NewWrite struct {
 	Yields bool
 	// Fenced has the write compared with upstream before it is sent, whatever the settings.
 	Fenced bool
+	// Conditional has an engine with versions carry the write out only over this host's base.
+	Conditional bool
 }
 
 // Write is one acknowledged write. Times are Unix seconds, as BotWire prints them.

@@ -72,6 +72,7 @@ type call struct {
 	outcome outcome
 	began   time.Time
 	waited  time.Duration // for upstream
+	prefers time.Duration // to wait for upstream, by a write that goes through for that; else 0
 	trace   trace.Context
 	span    trace.Span   // nil if nobody makes spans
 	seen    *observation // nil if nobody wants to see the request

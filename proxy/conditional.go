@@ -64,8 +64,9 @@ func (m *memory) lookUp(id journal.ID) (seq uint64, _ found, err error) {
 	if err != nil {
 		return 0, found{}, err
 	}
-	f := m.judge(id.Namespace, anyAge, newest(id, &state, item), generation)
-	f.mayExist = state.Listed || state.InDoubt
+	known := m.layView(id, &state, item)
+	f := m.judge(id.Namespace, anyAge, known.item, generation)
+	f.mayExist = known.mayExist
 	return state.Seq, f, nil
 }
 
@@ -75,7 +76,7 @@ func (m *memory) present(id journal.ID, found found) (item *cache.Item, changes 
 	if found.freshness == cache.Fresh || found.freshness == cache.Stale {
 		return found.item, 0, nil
 	}
-	a, err := m.askUpstream(anyAge, found, &entry{m, id, found.generation, false})
+	a, err := m.askUpstream(anyAge, found, m.newEntry(id, found.generation, false))
 	switch {
 	case err != nil:
 		return nil, 0, err

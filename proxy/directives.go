@@ -78,14 +78,16 @@ func (d directives) narrow() bool {
 	return d.noCache || d.maxAge >= 0 || d.minFresh > 0 || d.maxStale >= 0 && d.maxStale < cache.Forever
 }
 
-// judge returns what an answer is good for under a policy and a caller's directives, its age,
-// and the directive that makes it worthless, if one does. A pending write is the newest there
-// is, whatever the caller asks for.
-func (d directives) judge(p cache.Policy, item *cache.Item, now time.Time) (f cache.Freshness, age time.Duration, excludedBy string) {
-	if item.ConfirmedAt.IsZero() {
+// judge returns what an answer is good for under a policy and a caller's directives, its age since
+// it was confirmed, and the directive that makes it worthless, if one does. A pending write, which
+// was not, is the newest there is, whatever the caller asks for.
+func (d directives) judge(
+	p cache.Policy, item *cache.Item, confirmedAt, now time.Time,
+) (f cache.Freshness, age time.Duration, excludedBy string) {
+	if confirmedAt.IsZero() {
 		return cache.Fresh, 0, ""
 	}
-	age = cache.Age(item.ConfirmedAt, now)
+	age = cache.Age(confirmedAt, now)
 	if item.Incomplete {
 		p.Exclusive = false // upstream lists another key when one that it has listed goes
 	}

@@ -60,10 +60,10 @@ func TestDirectives(t *testing.T) {
 		if c.absent {
 			item.Body = nil
 		}
-		if got, _, by := d.judge(c.policy, item, now); got != c.want || by != c.excludedBy {
+		if got, _, by := d.judge(c.policy, item, item.ConfirmedAt, now); got != c.want || by != c.excludedBy {
 			t.Errorf("%s, absent: %t, age %d: %d because of %q, want %d because of %q", c.header, c.absent, c.age, got, by, c.want, c.excludedBy)
 		}
-		if got, age, by := d.judge(c.policy, &cache.Item{}, now); got != cache.Fresh || age != 0 || by != "" {
+		if got, age, by := d.judge(c.policy, &cache.Item{}, time.Time{}, now); got != cache.Fresh || age != 0 || by != "" {
 			t.Errorf("%s of a pending write: %d, %s, %q", c.header, got, age, by)
 		}
 	}
@@ -159,7 +159,7 @@ func TestAgeThatNobodyKnows(t *testing.T) {
 		"the clock set back": time.Now().Add(time.Hour),
 	} {
 		item := &cache.Item{Body: []byte("{}"), ConfirmedAt: confirmedAt}
-		_, age, _ := anyAge.judge(usual, item, time.Now())
+		_, age, _ := anyAge.judge(usual, item, item.ConfirmedAt, time.Now())
 		h := make(http.Header)
 		answer{item: item, source: fromFallback, age: age}.describe(h)
 		if got := h.Get("Age"); got != "" {

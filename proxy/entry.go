@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/botwired/botwired/cache"
@@ -19,21 +20,22 @@ func (m *memory) findEntry(id journal.ID, d directives) (found, error) {
 	m.used.note(id.Namespace)
 	key := entryKey(id)
 	item, generation := m.cache.Get(key)
-	if f := m.judge(id.Namespace, d, item, generation); f.freshness == cache.Fresh || item != nil && item.Body != nil {
+	f := m.judge(id.Namespace, d, item, generation)
+	if f.freshness == cache.Fresh || item != nil && item.Body != nil && !m.mayCheck(item) {
 		return f, nil
 	}
 	state, err := m.journal.Lookup(id)
 	if err != nil {
 		return found{}, err
 	}
-	known := newest(id, &state, item)
-	fromJournal := known != nil && known != item
-	if fromJournal {
-		known = m.cache.Put(key, generation, *known)
+	known := m.layView(id, &state, item)
+	fromJournal := known.item != nil && known.item != item
+	if fromJournal && !known.item.Outdated {
+		known.item = m.cache.Put(key, generation, *known.item)
 	}
-	f := m.judge(id.Namespace, d, known, generation)
+	f = m.judge(id.Namespace, d, known.item, generation)
 	f.disk = fromJournal
-	f.mayExist = state.Listed || state.InDoubt
+	f.mayExist = known.mayExist
 	return f, nil
 }
 
@@ -74,16 +76,28 @@ type entry struct {
 	id         journal.ID
 	generation cache.Generation
 	unkept     bool // no copy is to be made of the answer
+	// shown is the time of upstream's version as the view had it when the request was wanted, in
+	// microseconds; 0 if there is no view. An older answer is none.
+	shown int64
+}
+
+func (m *memory) newEntry(id journal.ID, generation cache.Generation, unkept bool) *entry {
+	return &entry{m, id, generation, unkept, m.shownAt(id)}
 }
 
 func (e *entry) key() cache.Key { return entryKey(e.id) }
 
-// name keeps readers whose answer is not to be kept apart from the others.
+// name keeps readers whose answer is not to be kept apart from the others, and those who know of a
+// version from a request that began before it was known (contract 7).
 func (e *entry) name() string {
-	if e.unkept {
-		return e.id.String() + " unkept"
+	name := e.id.String()
+	if e.shown != 0 {
+		name += " since " + strconv.FormatInt(e.shown, 10)
 	}
-	return e.id.String()
+	if e.unkept {
+		name += " unkept"
+	}
+	return name
 }
 
 func (e *entry) patience() time.Duration { return e.m.upstream.Patience(e.id) }
@@ -119,7 +133,7 @@ func (e *entry) ask(ctx context.Context, waitOutOutage bool) (take func() (fetch
 		return nil, err
 	}
 	listed := false
-	if seen == nil {
+	if _, absent := e.m.shows(e.id); seen == nil && !absent {
 		if listed, err = e.checkList(waitOutOutage); err != nil {
 			return nil, err
 		}
@@ -147,6 +161,9 @@ func (e *entry) get(ctx context.Context, waitOutOutage bool) (*journal.Observati
 	seen, err := e.m.upstream.Get(ctx, e.id, waitOutOutage)
 	if err == nil {
 		err = e.m.passing.wait(ctx, e.id)
+	}
+	if err == nil && seen != nil && micros(seen.UpdatedAt) < e.shown {
+		return nil, errOlderAnswer
 	}
 	return seen, err
 }
@@ -262,6 +279,9 @@ func (m *memory) rememberAbsence(id journal.ID, unchanged func() bool) (*cache.I
 	state, err := m.journal.Lookup(id)
 	if err != nil {
 		return nil, err
+	}
+	if present, _ := m.shows(id); present { // the view may be behind, or upstream's answer is
+		return &absent, nil
 	}
 	if state.Kind == journal.Absent || state.Kind == journal.Unknown && !state.InDoubt && !state.Listed {
 		item := m.cache.Put(entryKey(id), generation, absent)

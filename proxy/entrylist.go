@@ -55,11 +55,11 @@ func (c catalogue) entries(w http.ResponseWriter, r *http.Request) error {
 	if prefix != "" && wire.CheckKey(prefix) != nil {
 		return wire.Detail(http.StatusBadRequest, fmt.Sprintf("prefix=%.40q: expected the beginning of a key: at most 128 letters, digits, _, - and .", prefix))
 	}
-	found, listed, err := c.journal.Keys.Known(namespace, prefix, query.Get("after"), limit+1)
+	found, complete, err := c.known(namespace, prefix, query.Get("after"), limit+1)
 	if err != nil {
 		return err
 	}
-	doc := knownEntries{Entries: make([]knownDocument, 0, min(limit, len(found))), Complete: listed.Complete}
+	doc := knownEntries{Entries: make([]knownDocument, 0, min(limit, len(found))), Complete: complete}
 	if len(found) > limit {
 		found = found[:limit]
 		doc.Next = &found[limit-1].Key
@@ -68,4 +68,15 @@ func (c catalogue) entries(w http.ResponseWriter, r *http.Request) error {
 		doc.Entries = append(doc.Entries, newKnownDocument(k))
 	}
 	return writeDocument(w, http.StatusOK, doc)
+}
+
+// known is what is known here in the order of the keys: what a view shows if it is sound, else what
+// the journal has. complete says that upstream has no other keys.
+func (c catalogue) known(namespace, prefix, after string, most int) (found []journal.Known, complete bool, err error) {
+	found, ok, err := c.prefetches.m.knownInView(namespace, prefix, after, most)
+	if err != nil || ok {
+		return found, ok, err
+	}
+	found, listed, err := c.journal.Keys.Known(namespace, prefix, after, most)
+	return found, listed.Complete, err
 }

@@ -169,18 +169,15 @@ func (x *export) lookUpEntry(id journal.ID, confirmedAt time.Time) (exported, er
 	if err != nil {
 		return exported{}, err
 	}
-	var item *cache.Item
-	if made, known := entryItem(id, state); known {
-		if !made.ConfirmedAt.IsZero() && !state.InDoubt && confirmedAt.After(made.ConfirmedAt) {
-			made.ConfirmedAt = confirmedAt
-		}
-		item = &made
+	item := x.layView(id, &state, nil).item
+	if item != nil && !item.Outdated && !item.ConfirmedAt.IsZero() && !state.InDoubt && confirmedAt.After(item.ConfirmedAt) {
+		item.ConfirmedAt = confirmedAt
 	}
 	found := x.judge(id.Namespace, anyAge, item, generation)
 	if found.freshness <= cache.Stale {
 		return exported{item: item}, nil
 	}
-	from := &entry{x.memory, id, generation, false}
+	from := x.newEntry(id, generation, false)
 	got, err := x.fetchFor(found.freshness, from)
 	switch {
 	case err == nil:

@@ -36,6 +36,8 @@ type fakeUpstream struct {
 	asked     []question
 	panics    any // what it panics with instead of an answer
 
+	view *fakeView // nil: it tells of no changes, and its times are those of arrival
+
 	refusals map[string]string // of reads, as the status is told
 
 	held     chan *question // nil: answers are given at once
@@ -171,6 +173,10 @@ func (u *fakeUpstream) state() UpstreamState {
 
 // set is a write that another host makes.
 func (u *fakeUpstream) set(id journal.ID, value string) {
+	if u.view != nil {
+		u.swap(id, journal.Put, value, u.tick(), 0)
+		return
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.clock++
@@ -184,6 +190,10 @@ func (u *fakeUpstream) set(id journal.ID, value string) {
 }
 
 func (u *fakeUpstream) remove(id journal.ID) {
+	if u.view != nil {
+		u.swap(id, journal.Delete, "", u.tick(), 0)
+		return
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.entries, id)
@@ -229,9 +239,12 @@ func (f *fakeFlusher) settle(id journal.ID) bool {
 	if !ok {
 		return false
 	}
-	if w.Op == journal.Put {
+	switch {
+	case f.upstream.view != nil:
+		f.upstream.swap(id, w.Op, w.Value, w.UpdatedAt, w.Seq)
+	case w.Op == journal.Put:
 		f.upstream.set(id, w.Value)
-	} else {
+	default:
 		f.upstream.remove(id)
 	}
 	if err := f.journal.Settle(w); err != nil {

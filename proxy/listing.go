@@ -23,7 +23,7 @@ func (m *memory) findListing(namespace string, limit int, d directives) (found, 
 	m.used.note(namespace)
 	key := cache.Key{Namespace: namespace, Limit: limit}
 	item, generation := m.cache.Get(key)
-	disk := item == nil
+	disk := item == nil || m.mayCheck(item) && m.judge(namespace, d, item, generation).freshness != cache.Fresh
 	if disk {
 		l, err := m.list(namespace, limit, generation)
 		if err != nil {
@@ -41,9 +41,18 @@ func (m *memory) findListing(namespace string, limit int, d directives) (found, 
 // list makes a listing of what is known here, nil if upstream was never asked for it.
 // The generation is the namespace's from before.
 func (m *memory) list(namespace string, limit int, generation cache.Generation) (*localListing, error) {
-	return list(m.journal, namespace, limit, func() bool {
+	unchanged := func() bool {
 		return m.cache.Generation(cache.Key{Namespace: namespace}) == generation
-	})
+	}
+	if m.view == nil {
+		return list(m.journal, namespace, limit, unchanged)
+	}
+	from := &viewLister{Journal: m.journal, m: m}
+	l, err := list(from, namespace, limit, unchanged)
+	if l != nil {
+		l.checked = from.checked
+	}
+	return l, err
 }
 
 // localListing is a namespace's listing, of which each reader takes as much as it wants.
@@ -52,7 +61,8 @@ type localListing struct {
 	items       []wire.Item // newest first; all, or as many as the limit that it was made for
 	complete    bool
 	confirmedAt time.Time
-	suspect     bool // it has entries that upstream does not show any more
+	checked     int64 // as of cache.Item
+	suspect     bool  // it has entries that upstream does not show any more
 }
 
 func (l *localListing) item(limit int) cache.Item {
@@ -61,6 +71,7 @@ func (l *localListing) item(limit int) cache.Item {
 		Body:        wire.Listing{Namespace: l.namespace, Items: items}.AppendJSON(nil),
 		ConfirmedAt: l.confirmedAt,
 		Incomplete:  !l.complete,
+		Checked:     l.checked,
 	}
 	if l.suspect {
 		item.Doubt = uint8(journal.LostUpstream)

@@ -18,7 +18,8 @@ const (
 	// before. BotWire's documents allow 60 requests a minute: callers have half of them at
 	// least, however many namespaces are in use.
 	repeatPace = 2 * time.Second
-	// largeAgain is when a namespace is listed again that has more keys than upstream lists.
+	// largeAgain is when a namespace is listed again that has more keys than upstream lists, or of
+	// which a view shows what upstream holds.
 	largeAgain = time.Hour
 	// idleAfter is how long after its last use a namespace is in use.
 	idleAfter = 2 * time.Minute
@@ -36,6 +37,7 @@ type listKeeper struct {
 	m          *memory
 	used       *inUse
 	prefetches func(namespace string) bool
+	news       *news
 
 	ended chan ending
 	// running is the number of namespaces that are busy, and notBefore when the next may be
@@ -210,6 +212,8 @@ func (l *listKeeper) due(namespace string) (time.Time, error) {
 		return head.FetchedAt.Add(largeAgain), nil
 	case l.m.mayKeep(namespace, head):
 		return now.Add(listAgain), nil
+	case l.mayWait(namespace, head) && now.Sub(head.FetchedAt) < largeAgain:
+		return now.Add(listAgain), nil // the view may break until then
 	}
 	if head.FetchedAt.After(now) { // the clock was set back
 		return now, nil
@@ -241,7 +245,7 @@ func fetchEntry(ctx context.Context, m *memory, id journal.ID) error {
 		return err
 	}
 	select {
-	case r := <-m.fetches.begin(&entry{m, id, generation, false}, false):
+	case r := <-m.fetches.begin(m.newEntry(id, generation, false), false):
 		return r.Err
 	case <-ctx.Done():
 		return ctx.Err()

@@ -24,6 +24,7 @@ type metrics struct {
 	failed        prometheus.Counter
 	awaited       atomic.Int64 // acknowledged writes whose callers have waited for upstream
 	latencies     *latencies
+	watched       watchCounters
 	figures       *figures
 }
 
@@ -41,6 +42,7 @@ func newMetrics(opts Options, watching *intruders) (*metrics, error) {
 		unavailable:   requests.WithLabelValues("any", "unavailable"),
 		failed:        requests.WithLabelValues("any", "failed"),
 		latencies:     newLatencies(),
+		watched:       newWatchCounters(),
 	}
 	for from, names := range sourceNames {
 		m.reads[from] = requests.WithLabelValues("get", names.label)
@@ -50,7 +52,8 @@ func newMetrics(opts Options, watching *intruders) (*metrics, error) {
 		m.acknowledged[op] = requests.WithLabelValues(op.String(), "acknowledged")
 	}
 	m.figures = newFigures(opts, m)
-	for _, c := range []prometheus.Collector{requests, m.latencies.histograms, &collector{opts, watching, m.figures}} {
+	all := []prometheus.Collector{requests, m.latencies.histograms, &collector{opts, watching, m.figures}}
+	for _, c := range append(all, m.watched.collectors(opts)...) {
 		if err := opts.Registry.Register(c); err != nil {
 			return nil, fmt.Errorf("metrics: %w", err)
 		}
@@ -100,6 +103,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		pendingDesc, pendingBytesDesc, oldestPendingDesc, deadLettersDesc, openLettersDesc, receiptsDesc,
 		damagedCopiesDesc, damagedTablesDesc, intrudersDesc, doubtsDesc, upstreamUpDesc, suspectDesc, olderAnswersDesc,
 		concurrencyDesc, refusesDesc, coalescedDesc, quotaLeftDesc, cacheDesc, cacheBudgetDesc, journalDesc, copiesDesc, freeDesc,
+		watchSoundDesc, watchEntriesDesc,
 	} {
 		ch <- d
 	}
@@ -116,6 +120,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	st := c.opts.Journal.Stats()
 	c.collectState(&st, gauge)
 	c.collectCounts(&st, counter)
+	c.collectWatch(gauge)
 	used, budget := c.opts.Cache.Size()
 	gauge(cacheDesc, float64(used))
 	gauge(cacheBudgetDesc, float64(budget))
@@ -129,12 +134,6 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 }
 
 func (c *collector) collectState(st *journal.Stats, gauge func(*prometheus.Desc, float64, ...string)) {
-	is := func(yes bool) float64 {
-		if yes {
-			return 1
-		}
-		return 0
-	}
 	upstream := c.opts.UpstreamState()
 	gauge(pendingDesc, float64(st.Pending))
 	gauge(pendingBytesDesc, float64(st.PendingBytes))
@@ -142,10 +141,10 @@ func (c *collector) collectState(st *journal.Stats, gauge func(*prometheus.Desc,
 	gauge(deadLettersDesc, float64(st.DeadLetters))
 	gauge(openLettersDesc, float64(st.OpenDeadLetters))
 	gauge(receiptsDesc, float64(st.Receipts))
-	gauge(upstreamUpDesc, is(upstream.State != "down"))
+	gauge(upstreamUpDesc, oneIf(upstream.State != "down"))
 	gauge(suspectDesc, float64(len(c.opts.Journal.Belief.Suspects())))
 	gauge(concurrencyDesc, float64(upstream.Concurrency.Now))
-	gauge(refusesDesc, is(c.opts.Journal.Err() != nil))
+	gauge(refusesDesc, oneIf(c.opts.Journal.Err() != nil))
 	if c.opts.Quotas != nil {
 		gauge(quotaLeftDesc, leastLeft(c.opts.Quotas()))
 	}

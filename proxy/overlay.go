@@ -26,7 +26,11 @@ type lister interface {
 // changed since before the first reading. An entry whose put settles during all this is
 // in the second reading, or the visit has seen its put.
 func list(from lister, namespace string, limit int, unchanged func() bool) (*localListing, error) {
-	for most := maxListLimit + sparePuts; ; most *= 2 {
+	most := maxListLimit + sparePuts
+	if isTimed(from) {
+		most = limit + sparePuts
+	}
+	for ; ; most *= 2 {
 		l, cut, err := listNewest(from, namespace, limit, most, unchanged)
 		if err != nil || l == nil || !cut || len(l.items) >= limit {
 			return l, err
@@ -54,8 +58,12 @@ func listNewest(from lister, namespace string, limit, most int, unchanged func()
 			return listNewest(from, namespace, limit, most, unchanged)
 		}
 	}
+	items := pending.over
+	if isTimed(from) {
+		items = pending.overTimed
+	}
 	return &localListing{
-		namespace: namespace, items: pending.over(settled.Rows, limit),
+		namespace: namespace, items: items(settled.Rows, limit),
 		complete: settled.Complete, confirmedAt: settled.FetchedAt, suspect: settled.Suspect,
 	}, settled.Cut, nil
 }
@@ -219,6 +227,28 @@ func (o *overlay) over(rows []journal.Row, limit int) []wire.Item {
 	for _, p := range o.recent {
 		at := max(p.UpdatedAt, floor)
 		lines = append(lines, line{p.Seq, journal.Row{Key: p.Key, ListBytes: p.ListBytes, UpdatedAt: at}})
+	}
+	return newestFirst(lines, limit)
+}
+
+// isTimed reports whether the times of rows are those of the writes, as upstream keeps them. Else they
+// are upstream's own times of arrival.
+func isTimed(from lister) bool {
+	_, timed := from.(*viewLister)
+	return timed
+}
+
+// overTimed is over for an upstream that orders versions by the times of the writes: a pending write
+// has the time that it will have upstream, and its place.
+func (o *overlay) overTimed(rows []journal.Row, limit int) []wire.Item {
+	lines := make([]line, 0, len(o.recent)+len(rows))
+	for _, row := range rows {
+		if past, known := o.newest[row.Key]; known && past.seq == 0 {
+			lines = append(lines, line{0, row})
+		}
+	}
+	for _, p := range o.recent {
+		lines = append(lines, line{0, journal.Row{Key: p.Key, ListBytes: p.ListBytes, UpdatedAt: p.UpdatedAt}})
 	}
 	return newestFirst(lines, limit)
 }

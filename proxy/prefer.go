@@ -35,10 +35,15 @@ func preferredWait(h http.Header) (wait time.Duration, ok bool) {
 	return 0, false
 }
 
+// tellWait says for how long the daemon is ready to wait.
+func tellWait(w http.ResponseWriter, wait time.Duration) {
+	w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))
+}
+
 // outcome waits for upstream to confirm or refuse a write, and says in the answer's header
 // for how long it was ready to. It returns what has become of the write by then.
 func (m *memory) outcome(w http.ResponseWriter, r *http.Request, written journal.Write, wait time.Duration) string {
-	w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))
+	tellWait(w, wait)
 	if wait == 0 {
 		return "pending"
 	}

@@ -97,8 +97,13 @@ func (m *memory) judge(namespace string, d directives, item *cache.Item, g cache
 	if item == nil {
 		return found{generation: g, freshness: cache.Worthless}
 	}
-	now, policy, asked := time.Now(), m.policy(namespace), item.ConfirmedAt
-	freshness, age, excludedBy := d.judge(policy, item, now)
+	now, policy := time.Now(), m.policy(namespace)
+	asked, holds := m.confirmedAt(item)
+	policy.Exclusive = policy.Exclusive || holds
+	freshness, age, excludedBy := d.judge(policy, item, asked, now)
+	if item.Outdated && freshness < cache.Fallback {
+		freshness = policy.Doubted() // even for a caller who takes stale answers
+	}
 	if !item.DoubtedAt.IsZero() && excludedBy == "" && cache.Age(item.DoubtedAt, now) < policy.FreshFor {
 		freshness, asked = cache.Fresh, item.DoubtedAt // upstream has just been asked, and its answer did not count
 	}
@@ -194,7 +199,7 @@ func (m *memory) explainUnused(namespace string, found found, err error) error {
 	if found.excludedBy == "" || !isUnavailable(err) {
 		return err
 	}
-	if freshness, _, _ := anyAge.judge(m.policy(namespace), found.item, time.Now()); freshness == cache.Worthless {
+	if freshness, _, _ := anyAge.judge(m.policy(namespace), found.item, found.item.ConfirmedAt, time.Now()); freshness == cache.Worthless {
 		return err
 	}
 	return &unusedCopy{err, found.age, found.excludedBy, found.item.Body == nil}

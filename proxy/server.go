@@ -139,6 +139,14 @@ type Options struct {
 	// AssumeAbsent in which an unknown entry is answered 404 while upstream cannot be asked;
 	// nil is for none.
 	Prefetch, AssumeAbsent func(namespace string) bool
+	// View is what upstream holds of all entries; nil if upstream does not tell of changes. While it
+	// is sound, no answer gets old (see coherence.go).
+	View View
+	// WatchState describes the watch that keeps View up to date; nil if there is none.
+	WatchState func() WatchState
+	// Exact says that WriteThrough carries a conditional write out only over the state that it is
+	// based on: so its condition holds among all hosts.
+	Exact bool
 	// UpstreamURL and UpstreamState describe upstream in the status.
 	UpstreamURL   string
 	UpstreamState func() UpstreamState
@@ -184,6 +192,7 @@ type Server struct {
 	memory   *memory
 	surface  *surface
 	lister   *listKeeper
+	news     *news
 	appender appender
 	mcp      mcpEndpoint
 	forward  http.Handler
@@ -219,15 +228,18 @@ func New(opts Options) (*Server, error) {
 	}
 	m := &memory{
 		journal: opts.Journal, cache: opts.Cache, upstream: opts.Upstream, flusher: opts.Flusher, identity: opts.Identity,
+		view: opts.View, exact: opts.Exact,
 		policy: opts.Policy, writesThrough: opts.WriteThrough, passing: newPassing(), offline: &offline{opts.Journal, opts.AssumeAbsent, opts.WriteThrough}, intruders: watching,
 		used: newInUse(), callers: newCallers(), metrics: counters, bodies: wire.NewBodies(), traces: opts.Traces, tracer: opts.Tracer, tasks: running,
 		fetches: &fetches{tasks: running, logger: opts.Logger},
 	}
 	m.prefetches = newPrefetches(m, running, opts.Logger)
 	m.restorer = newRestorer(m, opts.Logger)
+	news := newNews(m, opts.Prefetch, counters)
 	return &Server{
 		tasks: running, memory: m, surface: newSurface(opts, m, running, assets),
-		lister:   &listKeeper{m: m, used: m.used, prefetches: opts.Prefetch, ended: make(chan ending)},
+		lister:   &listKeeper{m: m, used: m.used, prefetches: opts.Prefetch, ended: make(chan ending), news: news},
+		news:     news,
 		appender: appender{m, newTurns()},
 		mcp:      mcpEndpoint{opts.MCP, wire.NewBodies()},
 		forward:  opts.Forward, metrics: counters, logger: opts.Logger, keepsHistory: opts.History,
@@ -235,11 +247,15 @@ func New(opts Options) (*Server, error) {
 }
 
 // Run lists the namespaces in use until ctx ends, so that their absent keys are known, and
-// fetches the values of those that are set so. With Options.History it also keeps the last hour.
+// fetches the values of those that are set so. With Options.View it also fetches what other hosts
+// have changed, and with Options.History it keeps the last hour.
 func (s *Server) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.lister.run(ctx) })
 	g.Go(func() error { return s.memory.intruders.run(ctx, s.memory) })
+	if s.memory.view != nil {
+		g.Go(func() error { return s.news.run(ctx) })
+	}
 	if s.keepsHistory {
 		g.Go(func() error { return s.surface.history.run(ctx) })
 	}

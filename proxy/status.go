@@ -70,17 +70,19 @@ func refusalReason(err error) string {
 }
 
 type upstreamDocument struct {
-	URL           string      `json:"url"`
-	State         string      `json:"state"` // "up", "degraded" or "down"
-	Since         time.Time   `json:"since"`
-	Reason        string      `json:"reason,omitempty"`
-	LastSuccessAt *time.Time  `json:"last_success_at"` // null if there was none since the start
-	Concurrency   Concurrency `json:"concurrency"`
+	URL           string         `json:"url"`
+	State         string         `json:"state"` // "up", "degraded" or "down"
+	Since         time.Time      `json:"since"`
+	Reason        string         `json:"reason,omitempty"`
+	LastSuccessAt *time.Time     `json:"last_success_at"` // null if there was none since the start
+	Concurrency   Concurrency    `json:"concurrency"`
+	Watch         *watchDocument `json:"watch"` // null if upstream does not tell of changes
 }
 
 func (s *surface) upstream() upstreamDocument {
 	now := s.upstreamState()
-	doc := upstreamDocument{URL: s.upstreamURL, State: now.State, Since: now.Since.UTC().Round(time.Millisecond), Reason: now.Reason, Concurrency: now.Concurrency}
+	doc := upstreamDocument{URL: s.upstreamURL, State: now.State, Since: now.Since.UTC().Round(time.Millisecond), Reason: now.Reason, Concurrency: now.Concurrency,
+		Watch: newWatchDocument(s.watchState)}
 	if !now.LastSuccess.IsZero() {
 		last := now.LastSuccess.UTC().Round(time.Millisecond)
 		doc.LastSuccessAt = &last

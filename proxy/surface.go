@@ -48,6 +48,7 @@ type surface struct {
 	identity      Identity
 	upstreamURL   string
 	upstreamState func() UpstreamState
+	watchState    func() WatchState // nil if there is no watch
 	readsRefused  func() map[string]string
 	quotas        func() map[string]Quota
 	sizes         *journal.Sizes
@@ -88,7 +89,7 @@ func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets
 		tasks:  running, prefetches: m.prefetches, intruders: m.intruders, restorer: m.restorer, events: newEvents(), monitor: newMonitor(),
 		callers: m.callers, figures: m.metrics.figures, cache: opts.Cache, startedAt: time.Now(), dataDir: opts.DataDir, listen: opts.Listen,
 		journal: opts.Journal, flusher: opts.Flusher, identity: opts.Identity,
-		upstreamURL: opts.UpstreamURL, upstreamState: opts.UpstreamState, readsRefused: opts.ReadsRefused, quotas: opts.Quotas,
+		upstreamURL: opts.UpstreamURL, upstreamState: opts.UpstreamState, watchState: opts.WatchState, readsRefused: opts.ReadsRefused, quotas: opts.Quotas,
 		sizes:   opts.Sizes,
 		version: opts.Version, metrics: promhttp.HandlerFor(opts.Registry, promhttp.HandlerOpts{}),
 	}

@@ -70,6 +70,15 @@ type passage struct {
 func (m *memory) writeThrough(
 	ctx context.Context, w http.ResponseWriter, write journal.NewWrite, wanted conditions, c *call,
 ) (written journal.Write, settled bool, err error) {
+	if written, settled, err = m.passThrough(ctx, w, write, wanted, c); errors.Is(err, errBeaten) {
+		m.learnWinner(ctx, write.ID)
+	}
+	return written, settled, err
+}
+
+func (m *memory) passThrough(
+	ctx context.Context, w http.ResponseWriter, write journal.NewWrite, wanted conditions, c *call,
+) (written journal.Write, settled bool, err error) {
 	m.used.note(write.Namespace)
 	// If the deadline cannot be moved, the answer may be lost, as any can.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
@@ -86,6 +95,9 @@ func (m *memory) writeThrough(
 	c.tellTime(w.Header())
 	switch {
 	case errors.Is(err, journal.ErrChanged):
+		if write.Conditional {
+			return written, false, errBeaten
+		}
 		return written, false, errNotAsMatched // a newer write undoes this one
 	case errors.Is(err, journal.ErrAbsent):
 		return written, false, p.absent()
@@ -176,24 +188,27 @@ func putThrough(
 	if written.Seq != 0 {
 		w.Header()["Etag"] = []string{writeTag(written.Seq, write.Value)}
 	}
-	acknowledgeThrough(w, written, settled, wire.AppendStored(nil, write.Namespace, write.Key, wire.CodePoints(write.Value)))
+	acknowledgeThrough(w, c, written, settled, wire.AppendStored(nil, write.Namespace, write.Key, wire.CodePoints(write.Value)))
 	return nil
 }
 
 func deleteThrough(
-	ctx context.Context, m *memory, w http.ResponseWriter, id journal.ID, wanted conditions, c *call,
+	ctx context.Context, m *memory, w http.ResponseWriter, write journal.NewWrite, wanted conditions, c *call,
 ) error {
-	written, settled, err := m.writeThrough(ctx, w, journal.NewWrite{ID: id, Op: journal.Delete}, wanted, c)
+	written, settled, err := m.writeThrough(ctx, w, write, wanted, c)
 	if err != nil {
 		return err
 	}
-	acknowledgeThrough(w, written, settled, wire.AppendDeleted(nil, id.Namespace, id.Key))
+	acknowledgeThrough(w, c, written, settled, wire.AppendDeleted(nil, write.Namespace, write.Key))
 	return nil
 }
 
 // acknowledgeThrough answers a write that upstream has. It is pending if an earlier write may
 // still land over it: it is read back then.
-func acknowledgeThrough(w http.ResponseWriter, written journal.Write, settled bool, body []byte) {
+func acknowledgeThrough(w http.ResponseWriter, c *call, written journal.Write, settled bool, body []byte) {
+	if c.prefers > 0 {
+		tellWait(w, c.prefers)
+	}
 	state := "pending"
 	if settled {
 		state = "settled"

@@ -32,7 +32,7 @@ func (m *memory) put(w http.ResponseWriter, r *http.Request, id journal.ID, c *c
 func putValue(
 	m *memory, w http.ResponseWriter, r *http.Request, put journal.NewWrite, wanted conditions, release func(), c *call,
 ) error {
-	if m.writesThrough(put.Namespace) {
+	if m.carriesThrough(&put, r, wanted, c) {
 		release() // a namespace that waits for upstream is not to keep others from reading
 		return putThrough(r.Context(), m, w, put, wanted, c)
 	}
@@ -98,8 +98,8 @@ func (m *memory) delete(w http.ResponseWriter, r *http.Request, id journal.ID, c
 		return err
 	}
 	m.used.note(id.Namespace)
-	if m.writesThrough(id.Namespace) {
-		return deleteThrough(r.Context(), m, w, id, wanted, c)
+	if write := (journal.NewWrite{ID: id, Op: journal.Delete}); m.carriesThrough(&write, r, wanted, c) {
+		return deleteThrough(r.Context(), m, w, write, wanted, c)
 	}
 	written, parameter, err := m.remove(r.Context(), id, wanted)
 	if err != nil {
@@ -154,6 +154,10 @@ func (m *memory) tryDelete(
 	switch state.Kind {
 	case journal.Gone:
 		return journal.Write{}, "", wire.NotFound(id.Namespace, id.Key)
+	case journal.Settled:
+		if m.isGone(id, &state, generation) {
+			return journal.Write{}, "", wire.NotFound(id.Namespace, id.Key)
+		}
 	case journal.Unknown, journal.Absent:
 		if parameter, err = m.mayExist(id, &state, generation, began); err != nil {
 			return journal.Write{}, "", err
@@ -181,9 +185,13 @@ func (m *memory) mayExist(
 ) (parameter string, err error) {
 	key := entryKey(id)
 	cached, _ := m.cache.Get(key)
-	item := newest(id, state, cached)
+	known := m.layView(id, state, cached)
+	if known.present {
+		return "", nil
+	}
+	item := known.item
 	if freshness := m.judge(id.Namespace, anyAge, item, generation).freshness; freshness != cache.Fresh {
-		from := &entry{m, id, generation, false}
+		from := m.newEntry(id, generation, false)
 		got, err := m.fetches.wait(from, false, from.patience()-time.Since(began))
 		switch {
 		case err == nil:
@@ -215,7 +223,7 @@ func refusesCaller(err error) bool {
 // listing, as long as a LIST would be answered with that. A listing that lacks nothing
 // knows which entries upstream does not hold.
 func (m *memory) mayBeListed(id journal.ID) (parameter string, err error) {
-	l, listed, ok, err := m.journal.Listings.Shows(id)
+	l, listed, ok, err := m.shownInList(id)
 	if err != nil {
 		return "", err
 	}

@@ -1,0 +1,198 @@
+package proxy
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/journal"
+)
+
+// While a view of upstream is sound, no answer gets old: an answer holds until the view shows
+// another version. Two things make sure that no answer is given as fresh after that.
+//
+// An answer is made in this order: take the generation of its key, ask the view whether it is
+// sound, look up the state here, look at the entry's version in the view, put the answer into
+// the cache under that generation. The view's owner does it the other way round: show the
+// version, and then advance the generation with [Server.VersionSeen]. So either the answer's look
+// at the view came after the version was shown, and the answer is made of it or is outdated. Or
+// the look came before, and so did the generation, which is an old one as soon as the version was
+// told. The cache returns no answer of an old generation.
+//
+// An answer notes since when the view was sound at that look. If the view breaks, the versions that
+// it misses advance no generation, and the answer gets old from then on. When the view is sound
+// again, all of them have been told, and its span begins at another time: an answer from before is
+// looked at once more.
+//
+// A state here may be newer than the view's: it has been read upstream ahead of the watch. Where the
+// view does not even have a tombstone to compare it with, its own time counts.
+
+// viewed is what is known of an entry once upstream's version is laid over it.
+type viewed struct {
+	item     *cache.Item // nil if nothing can be answered
+	mayExist bool        // nothing is known, but that upstream holds the entry, or may
+	present  bool        // a sound view shows that upstream holds a value, which is not here
+}
+
+// layView lays upstream's version of an entry, as far as the view shows it, over a state and the
+// answer that the cache has. The entry's generation was taken before the state was looked up.
+func (m *memory) layView(id journal.ID, state *journal.State, cached *cache.Item) viewed {
+	byTime := func() viewed { return viewed{item: newest(id, state, cached), mayExist: state.Listed || state.InDoubt} }
+	if m.view == nil || state.Seq != 0 {
+		return byTime()
+	}
+	asOf, since, sound := m.view.Sound()
+	row, present, known := m.view.Entry(id)
+	if !known || state.InDoubt && !sound || m.isSuspect(id.Namespace) {
+		return byTime()
+	}
+	confirm := func(item cache.Item) viewed {
+		item.ConfirmedAt, item.Checked = laterTime(item.ConfirmedAt, asOf), since.UnixNano()
+		return viewed{item: &item}
+	}
+	kept, version := state.Kind == journal.Settled, micros(row.UpdatedAt)
+	switch made, _ := entryItem(id, *state); {
+	case present && kept && micros(state.UpdatedAt) >= version:
+		return confirm(made)
+	case present && kept:
+		made.ConfirmedAt, made.Outdated = time.Unix(0, 0), true // see cache.Age
+		return viewed{item: &made}
+	case present && !sound && (state.Kind == journal.Absent && made.ConfirmedAt.After(asOf) || isAbsentSince(cached, asOf)):
+		return byTime()
+	case present:
+		return viewed{mayExist: true, present: sound}
+	case kept && version != 0 && micros(state.UpdatedAt) > version, kept && version == 0 && made.ConfirmedAt.After(asOf):
+		return viewed{item: &made} // newer than what the view shows
+	case isAbsentSince(cached, asOf):
+		return confirm(*cached)
+	}
+	return confirm(cache.Item{ConfirmedAt: asOf})
+}
+
+// isAbsentSince reports whether upstream has said later than at a time that it does not hold an entry.
+func isAbsentSince(cached *cache.Item, at time.Time) bool {
+	return cached != nil && cached.Body == nil && cached.ConfirmedAt.After(at)
+}
+
+// confirmedAt is when upstream was last known to hold what an answer shows, and holds says that it
+// still is: the view has been sound since the answer was made.
+func (m *memory) confirmedAt(item *cache.Item) (at time.Time, holds bool) {
+	if item.Checked == 0 {
+		return item.ConfirmedAt, false
+	}
+	asOf, since, sound := m.view.Sound()
+	if since.UnixNano() != item.Checked {
+		return item.ConfirmedAt, false
+	}
+	return laterTime(item.ConfirmedAt, asOf), sound
+}
+
+// mayCheck reports whether another look may make an answer hold.
+func (m *memory) mayCheck(item *cache.Item) bool {
+	if m.view == nil || item.ConfirmedAt.IsZero() {
+		return false
+	}
+	_, since, sound := m.view.Sound()
+	return sound && since.UnixNano() != item.Checked
+}
+
+// isGone reports whether upstream no longer holds an entry of which there is a copy here.
+func (m *memory) isGone(id journal.ID, state *journal.State, g cache.Generation) bool {
+	if m.view == nil {
+		return false
+	}
+	known := m.layView(id, state, nil)
+	f := m.judge(id.Namespace, anyAge, known.item, g)
+	return f.freshness == cache.Fresh && f.item.Body == nil
+}
+
+// shows returns whether a sound view shows a value of an entry, and whether it is one that shows
+// none: upstream's word for that need not be checked against its list then.
+func (m *memory) shows(id journal.ID) (present, absent bool) {
+	if m.view == nil {
+		return false, false
+	}
+	_, _, sound := m.view.Sound()
+	_, present, known := m.view.Entry(id)
+	return sound && known && present, sound && known && !present
+}
+
+// shownInList is [journal.Listings.Shows] by the view, if that is known and newer than the journal's
+// listing.
+func (m *memory) shownInList(id journal.ID) (l journal.Listing, listed, ok bool, err error) {
+	if l, listed, ok, err = m.journal.Listings.Shows(id); err != nil || m.view == nil || m.isSuspect(id.Namespace) {
+		return l, listed, ok, err
+	}
+	asOf, _, _ := m.view.Sound()
+	_, present, known := m.view.Entry(id)
+	if !known || ok && l.FetchedAt.After(asOf) {
+		return l, listed, ok, nil
+	}
+	return journal.Listing{FetchedAt: asOf, Complete: true}, present, true, nil
+}
+
+// shownAt is the time of upstream's version of an entry as the view shows it, in microseconds; 0
+// if it shows none. What upstream has lost since is given back by what is here, so it counts
+// for nothing in a suspect namespace.
+func (m *memory) shownAt(id journal.ID) int64 {
+	if m.view == nil || m.isSuspect(id.Namespace) {
+		return 0
+	}
+	row, _, _ := m.view.Entry(id)
+	return micros(row.UpdatedAt)
+}
+
+func (m *memory) isSuspect(namespace string) bool {
+	_, suspect := m.journal.Belief.Suspected(namespace)
+	return suspect
+}
+
+// micros is a time in Unix seconds as the whole microseconds that versions are ordered by.
+func micros(at float64) int64 { return int64(math.Round(at * 1e6)) }
+
+func laterTime(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// olderAnswer is the error for an answer of upstream's that is older than what it has shown: by a
+// server that does not know yet that it no longer leads.
+type olderAnswer struct{}
+
+func (olderAnswer) Error() string { return "upstream answers with an older state than it has shown" }
+
+// RetryAfter is about how long a cluster needs to agree on who leads.
+func (olderAnswer) RetryAfter() time.Duration { return time.Second }
+
+var errOlderAnswer error = olderAnswer{}
+
+// carriesThrough reports whether a write is to be carried out upstream before it is acknowledged:
+// because its namespace is set so, or because its caller waits for a condition to hold there. It
+// prepares the write and the call for that.
+func (m *memory) carriesThrough(write *journal.NewWrite, r *http.Request, wanted conditions, c *call) bool {
+	conditional := m.exact && wanted.given()
+	if !m.writesThrough(write.Namespace) {
+		wait, ok := preferredWait(r.Header)
+		if !conditional || !ok || wait == 0 {
+			return false
+		}
+		c.prefers = wait
+	}
+	write.Conditional = conditional
+	return true
+}
+
+// errBeaten refuses a write whose condition held here and not upstream.
+var errBeaten = unmet("the entry is not as the condition names it: another writer has changed it, so read it again")
+
+// learnWinner asks upstream for an entry that another host has changed, so that a caller who is told
+// so reads the new state. If upstream does not answer, the watch will tell.
+func (m *memory) learnWinner(ctx context.Context, id journal.ID) {
+	ctx, cancel := context.WithTimeout(ctx, fallbackAfter)
+	defer cancel()
+	_ = fetchEntry(ctx, m, id)
+}

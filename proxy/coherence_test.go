@@ -1,0 +1,441 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/identity"
+	"github.com/botwired/botwired/journal"
+)
+
+const hit = "botwired; hit"
+
+// While the view is sound, a copy does not get old, and a caller is told how old it can be at most.
+func TestACopyStaysFreshWhileTheViewIsSound(t *testing.T) {
+	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
+		s.learn(id("n", "k"), "v")
+		s.upstream.take()
+		for range 10 {
+			time.Sleep(time.Hour)
+			w := s.get("/memory/n/k")
+			wantValue(t, w, "v")
+			wantHeader(t, w, "Cache-Status", hit)
+			wantHeader(t, w, "Age", "0")
+			wantValue(t, s.get("/memory/n/k", "Cache-Control", "max-age=5, min-fresh=60"), "v")
+		}
+		wantAsked(t, s)
+		view.lag()
+		time.Sleep(2 * time.Second)
+		w := s.get("/memory/n/k")
+		wantHeader(t, w, "Cache-Status", hit)
+		wantHeader(t, w, "Age", "2")
+		wantAsked(t, s)
+		wantHeader(t, s.get("/memory/n/k", "Cache-Control", "no-cache"), "Cache-Status", "botwired; fwd=request")
+		wantHeader(t, s.get("/memory/n/k", "Cache-Control", "max-age=1"), "Cache-Status", hit) // it has just been asked for
+		time.Sleep(2 * time.Second)
+		wantHeader(t, s.get("/memory/n/k", "Cache-Control", "max-age=1"), "Cache-Status", "botwired; fwd=request")
+	})
+}
+
+// cache.fresh_for 0 has every read ask upstream. With a sound view none need to.
+func TestNoFreshnessByTimeIsNeeded(t *testing.T) {
+	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
+		s.policy = cache.Policy{}
+		s.learn(id("n", "k"), "v")
+		s.upstream.take()
+		wantHeader(t, s.get("/memory/n/k"), "Cache-Status", hit)
+		wantStatus(t, s.get("/memory/n/none"), http.StatusNotFound)
+		wantAsked(t, s)
+	})
+}
+
+// contract 7: an outdated copy is never fresh, with and without a sound view, and answers only if
+// upstream cannot be asked.
+func TestAnOutdatedCopyIsNotServed(t *testing.T) {
+	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
+		s.learn(id("n", "k"), "old")
+		s.upstream.set(id("n", "k"), "new")
+		s.upstream.setDown(true)
+		for _, sound := range []bool{true, false} {
+			if !sound {
+				view.breakOff()
+			}
+			for _, directive := range []string{"", "max-stale"} {
+				w := s.get("/memory/n/k", "Cache-Control", directive)
+				wantValue(t, w, "old")
+				wantHeader(t, w, "Cache-Status", "botwired; hit; detail=stale-if-error")
+				wantHeader(t, w, "Age", "")
+			}
+			wantStatus(t, s.get("/memory/n/k", "Cache-Control", "only-if-cached"), http.StatusGatewayTimeout)
+		}
+		s.upstream.setDown(false)
+		w := s.get("/memory/n/k")
+		wantValue(t, w, "new")
+		wantHeader(t, w, "Cache-Status", "botwired; fwd=stale")
+		wantValue(t, s.get("/memory/n/k"), "new")
+	})
+}
+
+// What another host has changed is fetched at once, if a copy of it is here.
+func TestAChangeElsewhereIsFetched(t *testing.T) {
+	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
+		s.runNews()
+		var foreign []journal.ID
+		var mu sync.Mutex
+		s.journal.Subscribe(func(c journal.Change) {
+			s.cache.Changed(c.Namespace, c.Key)
+			mu.Lock()
+			defer mu.Unlock()
+			if c.Foreign {
+				foreign = append(foreign, c.ID)
+			}
+		})
+		s.learn(id("n", "k"), "old")
+		s.learn(id("n", "gone"), "old")
+		s.upstream.take()
+		s.upstream.set(id("n", "k"), "new")
+		s.upstream.set(id("n", "not held"), "new")
+		s.upstream.remove(id("n", "gone"))
+		synctest.Wait()
+		s.upstream.mu.Lock()
+		asked := len(s.upstream.asked)
+		s.upstream.mu.Unlock()
+		if asked != 2 {
+			t.Errorf("upstream was asked %d times for two copies", asked)
+		}
+		s.upstream.take()
+		wantValue(t, s.get("/memory/n/k"), "new")
+		wantStatus(t, s.get("/memory/n/gone"), http.StatusNotFound)
+		wantAsked(t, s)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(foreign) != 2 {
+			t.Errorf("subscribers heard of %v", foreign)
+		}
+	})
+}
+
+// A pending write is not overtaken by what another host has changed: the fence decides.
+func TestAPendingWriteStays(t *testing.T) {
+	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
+		s.runNews()
+		s.learn(id("n", "k"), "old")
+		s.put(id("n", "k"), "mine")
+		s.upstream.take()
+		s.upstream.set(id("n", "k"), "theirs")
+		synctest.Wait()
+		wantAsked(t, s)
+		wantValue(t, s.get("/memory/n/k"), "mine")
+	})
+}
+
+// contract 9: an entry that a sound view does not show is absent, and nobody need be asked.
+func TestWhatTheViewDoesNotShowIsAbsent(t *testing.T) {
+	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
+		s.learn(id("n", "deleted"), "v")
+		s.upstream.take()
+		s.upstream.remove(id("n", "deleted"))
+		for _, key := range []string{"never", "deleted"} {
+			target := "/memory/n/" + key
+			for range 2 {
+				w := s.get(target)
+				wantStatus(t, w, http.StatusNotFound)
+				wantHeader(t, w, "Cache-Status", hit)
+				time.Sleep(time.Minute)
+			}
+			wantStatus(t, s.do(http.MethodDelete, target, ""), http.StatusNotFound)
+			wantStatus(t, s.do(http.MethodPut, target, putBody("v"), "If-Match", "*"), http.StatusPreconditionFailed)
+			s.put(id("n", key), "first", "If-None-Match", "*")
+		}
+		wantAsked(t, s)
+		view.breakOff()
+		time.Sleep(3 * time.Second)
+		s.upstream.set(id("n", "later"), "v")
+		wantValue(t, s.get("/memory/n/later"), "v")
+	})
+}
+
+// An entry that the view shows, and that is not here, exists.
+func TestWhatTheViewShowsExists(t *testing.T) {
+	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
+		for _, key := range []string{"read", "deleted", "appended"} {
+			s.upstream.set(id("n", key), "v")
+		}
+		w := s.do(http.MethodDelete, "/memory/n/deleted", "")
+		wantStatus(t, w, http.StatusOK)
+		wantHeader(t, w, "Botwired-Write", "pending; seq=1")
+		wantAsked(t, s)
+		wantHeader(t, s.get("/memory/n/read"), "Cache-Status", "botwired; fwd=miss")
+		wantStatus(t, s.do(http.MethodPost, "/_botwired/append?namespace=n&key=appended", putBody("w")), http.StatusOK)
+		wantValue(t, s.get("/memory/n/appended"), "vw")
+		wantAsked(t, s, question{ID: id("n", "read"), Waits: true}, question{ID: id("n", "appended"), Waits: true})
+	})
+}
+
+// When the view breaks, freshness by time is in force, from when it was last sound. When it is
+// sound again, nothing that it has missed is answered.
+func TestTheViewBreaksAndCatchesUp(t *testing.T) {
+	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
+		s.learn(id("n", "k"), "old")
+		s.learn(id("n", "same"), "v")
+		time.Sleep(time.Hour)
+		wantHeader(t, s.get("/memory/n/same"), "Cache-Status", hit)
+		wantHeader(t, s.get("/memory/n/k"), "Cache-Status", hit)
+		s.upstream.take()
+		view.breakOff()
+		time.Sleep(5 * time.Second)
+		s.upstream.set(id("n", "k"), "new")
+		wantValue(t, s.get("/memory/n/k"), "old")
+		wantAsked(t, s)
+		view.catchUp()
+		w := s.get("/memory/n/k")
+		wantValue(t, w, "new")
+		wantHeader(t, w, "Cache-Status", "botwired; fwd=stale")
+		s.upstream.take()
+		time.Sleep(time.Hour)
+		wantHeader(t, s.get("/memory/n/same"), "Cache-Status", hit)
+		wantAsked(t, s)
+	})
+}
+
+// What was confirmed while the view was sound gets old from the moment on at which it breaks.
+func TestABrokenViewLeavesFreshnessByTime(t *testing.T) {
+	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
+		s.learn(id("n", "k"), "old")
+		time.Sleep(time.Hour)
+		view.breakOff()
+		time.Sleep(11 * time.Second)
+		s.upstream.set(id("n", "k"), "new")
+		wantHeader(t, s.get("/memory/n/k"), "Cache-Status", "botwired; hit; detail=stale-while-revalidate")
+		synctest.Wait()
+		wantValue(t, s.get("/memory/n/k"), "new")
+	})
+}
+
+// A copy that was read upstream ahead of the watch is no outdated one, and neither is an absence.
+func TestACopyAheadOfTheWatch(t *testing.T) {
+	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
+		s.learn(id("n", "was"), "v")
+		view.lag()
+		time.Sleep(time.Second)
+		s.upstream.set(id("n", "k"), "v")
+		s.upstream.remove(id("n", "was"))
+		wantValue(t, s.get("/memory/n/k", "Cache-Control", "no-cache"), "v")
+		wantStatus(t, s.get("/memory/n/was", "Cache-Control", "no-cache"), http.StatusNotFound)
+		s.upstream.take()
+		wantValue(t, s.get("/memory/n/k"), "v")
+		wantStatus(t, s.get("/memory/n/was"), http.StatusNotFound)
+		view.catchUp()
+		time.Sleep(time.Hour)
+		s.upstream.take()
+		wantValue(t, s.get("/memory/n/k"), "v")
+		wantStatus(t, s.get("/memory/n/was"), http.StatusNotFound)
+		wantAsked(t, s)
+	})
+}
+
+// contract 7: a server that no longer leads answers with an older state than it has shown.
+func TestAnOlderAnswerThanTheViewIsNone(t *testing.T) {
+	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
+		s.upstream.set(id("n", "k"), "old")
+		s.upstream.mu.Lock()
+		old := s.upstream.entries[id("n", "k")]
+		s.upstream.mu.Unlock()
+		s.upstream.set(id("n", "k"), "new")
+		s.upstream.mu.Lock()
+		s.upstream.entries[id("n", "k")] = old
+		s.upstream.mu.Unlock()
+		w := s.get("/memory/n/k")
+		wantDetail(t, w, http.StatusServiceUnavailable, "older state")
+		wantHeader(t, w, "Retry-After", "1")
+		s.upstream.set(id("n", "k"), "newer")
+		wantValue(t, s.get("/memory/n/k"), "newer")
+	})
+}
+
+// A reader who knows of a version does not join a request from before.
+func TestAReaderOfAVersionDoesNotJoinAnOlderRequest(t *testing.T) {
+	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
+		s.upstream.set(id("n", "k"), "first")
+		reader, older := s.asking("/memory/n/k")
+		s.upstream.set(id("n", "k"), "second")
+		s.upstream.release()
+		wantValue(t, s.get("/memory/n/k"), "second")
+		close(older.answer)
+		wantStatus(t, <-reader, http.StatusOK) // whichever: it began before
+		wantValue(t, s.get("/memory/n/k"), "second")
+	})
+}
+
+// A machine that has stood still does not trust what its view has shown before.
+func TestADoubtCountsWithAView(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		doubted := time.Time{}
+		s := newWatched(t, func(_ *journal.Options, o *Options) {
+			o.Identity = doubtedSince{func() time.Time { return doubted }}
+		})
+		s.learn(id("n", "k"), "v")
+		s.upstream.view.lag()
+		time.Sleep(time.Second)
+		doubted = time.Now()
+		wantHeader(t, s.get("/memory/n/k"), "Cache-Status", "botwired; fwd=stale")
+		time.Sleep(time.Second)
+		s.upstream.view.catchUp()
+		s.upstream.take()
+		wantHeader(t, s.get("/memory/n/k"), "Cache-Status", hit)
+		wantAsked(t, s)
+	})
+}
+
+// doubtedSince is an identity that takes for old what was confirmed before a moment.
+type doubtedSince struct{ at func() time.Time }
+
+func (d doubtedSince) Stands(confirmedAt time.Time) bool { return confirmedAt.After(d.at()) }
+func (doubtedSince) Epoch() uint64                       { return 0 }
+func (doubtedSince) State() identity.State               { return identity.State{Start: identity.Same} }
+
+// No answer that was made before a change is given after it, whatever runs at the same time.
+func TestNoOldAnswerAfterAChangeElsewhere(t *testing.T) {
+	s := newWatched(t)
+	s.runNews()
+	const versions = 300
+	var writing, reading sync.WaitGroup
+	var stop atomic.Bool
+	for i := range 3 {
+		r := &register{id: id("n", "k"+strconv.Itoa(i)), deletes: i > 0}
+		writing.Go(func() {
+			for range versions {
+				version := r.begun.Add(1)
+				if r.isDelete(version) {
+					s.upstream.remove(r.id)
+				} else {
+					s.upstream.set(r.id, strconv.FormatInt(version, 10))
+				}
+				r.sure(version)
+				if version%10 == 0 {
+					time.Sleep(time.Millisecond) // readers make answers that could be kept
+				}
+			}
+		})
+		for range 2 {
+			reading.Go(func() {
+				for !stop.Load() {
+					if err := r.read(s, pick("", "", "", "no-cache")); err != nil {
+						t.Error(err)
+						stop.Store(true)
+					}
+				}
+			})
+		}
+	}
+	writing.Wait()
+	stop.Store(true)
+	reading.Wait()
+}
+
+// Own writes and those of others, pending and settled, lists and reads: what is read never goes back.
+func TestAViewBesideOwnWrites(t *testing.T) {
+	s := newWatched(t)
+	s.runNews()
+	var writing, rest sync.WaitGroup
+	var stop atomic.Bool
+	for i := range 4 {
+		r := &register{id: id("n", "k"+strconv.Itoa(i)), deletes: i%2 == 1}
+		writing.Go(func() {
+			for range 150 {
+				if err := r.write(s); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+		for _, act := range []func() error{
+			func() error { return r.read(s, pick("", "", "no-cache")) },
+			func() error { s.flusher.settle(r.id); return nil },
+		} {
+			rest.Go(func() {
+				for !stop.Load() {
+					if err := act(); err != nil {
+						t.Error(err)
+						stop.Store(true)
+					}
+				}
+			})
+		}
+		if !r.deletes {
+			rest.Go(func() {
+				for !stop.Load() {
+					if err := r.list(s, pick("", "no-cache")); err != nil {
+						t.Error(err)
+						stop.Store(true)
+					}
+				}
+			})
+		}
+	}
+	writing.Wait()
+	stop.Store(true)
+	rest.Wait()
+}
+
+// A watch that catches up tells of very much at once: few requests are under way, and each entry is
+// asked for once. What had no room in the queue is asked for by its next reader.
+func TestAStormOfChanges(t *testing.T) {
+	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
+		const held = 20
+		for i := range held {
+			s.learn(id("n", fmt.Sprint("held", i)), "old")
+		}
+		view.breakOff()
+		for i := range held {
+			s.upstream.set(id("n", fmt.Sprint("held", i)), "older")
+			s.upstream.set(id("n", fmt.Sprint("held", i)), "new")
+		}
+		for i := range newsKept {
+			s.upstream.set(id("n", fmt.Sprint("other", i)), "v")
+		}
+		s.upstream.take()
+		view.catchUp()
+		questions := s.upstream.hold()
+		s.runNews()
+		for range newsAtOnce {
+			<-questions
+		}
+		synctest.Wait()
+		if n := len(s.upstream.take()); n != newsAtOnce {
+			t.Errorf("%d requests are under way", n)
+		}
+		s.server.news.mu.Lock()
+		left := len(s.server.news.order)
+		s.server.news.mu.Unlock()
+		if left > newsKept {
+			t.Errorf("%d entries wait", left)
+		}
+		s.upstream.release()
+		s.upstream.setDown(true)
+		wantStatus(t, s.get("/memory/n/"+fmt.Sprint("other", newsKept-1)), http.StatusServiceUnavailable)
+	})
+}
+
+// A fetch that upstream does not answer is tried again.
+func TestAFetchOfAChangeIsTriedAgain(t *testing.T) {
+	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
+		s.runNews()
+		s.learn(id("n", "k"), "old")
+		s.upstream.setDown(true)
+		s.upstream.set(id("n", "k"), "new")
+		time.Sleep(time.Second)
+		s.upstream.setDown(false)
+		time.Sleep(10 * time.Second)
+		s.upstream.take()
+		wantValue(t, s.get("/memory/n/k"), "new")
+		wantAsked(t, s)
+	})
+}

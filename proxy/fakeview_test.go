@@ -1,0 +1,208 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+// fakeView is what a watch of the fake upstream has shown. A test can break the watch, and have
+// it lag.
+type fakeView struct {
+	seen func(id journal.ID, own bool) // nil: nobody is told
+
+	mu     sync.RWMutex
+	held   map[string]map[string]fakeVersion
+	sorted map[string][]journal.Row // newest first; made when it is needed
+	known  bool
+	sound  bool
+	since  time.Time
+	asOf   time.Time // while it is not sound, or if it is fixed
+	fixed  bool
+	missed []fakeChange // while the watch is broken or lags
+	lags   bool
+}
+
+type fakeVersion struct {
+	row     journal.Row
+	present bool
+}
+
+type fakeChange struct {
+	id journal.ID
+	fakeVersion
+	own bool
+}
+
+func newFakeView() *fakeView {
+	return &fakeView{
+		held: make(map[string]map[string]fakeVersion), sorted: make(map[string][]journal.Row),
+		known: true, sound: true, since: time.Now(),
+	}
+}
+
+func (v *fakeView) Sound() (asOf, since time.Time, ok bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if v.sound && !v.fixed {
+		return time.Now(), v.since, true
+	}
+	return v.asOf, v.since, v.sound
+}
+
+func (v *fakeView) Entry(id journal.ID) (row journal.Row, present, known bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	version := v.held[id.Namespace][id.Key]
+	return version.row, version.present, v.known
+}
+
+func (v *fakeView) Newest(namespace string, most int) (rows []journal.Row, total int, known bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	all, ok := v.sorted[namespace]
+	if !ok {
+		for _, version := range v.held[namespace] {
+			if version.present {
+				all = append(all, version.row)
+			}
+		}
+		slices.SortFunc(all, func(a, b journal.Row) int {
+			return cmp.Or(cmp.Compare(b.UpdatedAt, a.UpdatedAt), cmp.Compare(a.Key, b.Key))
+		})
+		v.sorted[namespace] = all
+	}
+	return slices.Clone(all[:min(most, len(all))]), len(all), v.known
+}
+
+// show takes a version in at once, if it is own or the watch tells of it.
+func (v *fakeView) show(c fakeChange) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !c.own && (v.lags || !v.sound) {
+		v.missed = append(v.missed, c)
+		return
+	}
+	v.take(c)
+}
+
+func (v *fakeView) take(c fakeChange) {
+	of := v.held[c.id.Namespace]
+	if of == nil {
+		of = make(map[string]fakeVersion)
+		v.held[c.id.Namespace] = of
+	}
+	if past := of[c.id.Key]; past.row.UpdatedAt > c.row.UpdatedAt {
+		return
+	}
+	of[c.id.Key] = c.fakeVersion
+	delete(v.sorted, c.id.Namespace)
+	if v.seen != nil {
+		v.seen(c.id, c.own)
+	}
+}
+
+// lag has the watch, which is sound, tell of nothing until catchUp.
+func (v *fakeView) lag() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.lags, v.fixed, v.asOf = true, true, time.Now()
+}
+
+func (v *fakeView) breakOff() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.sound, v.asOf = false, time.Now()
+}
+
+// catchUp has the watch tell of all that it has missed, and be sound.
+func (v *fakeView) catchUp() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, c := range v.missed {
+		v.take(c)
+	}
+	v.missed, v.lags, v.fixed = nil, false, false
+	if !v.sound {
+		v.sound, v.since = true, time.Now()
+	}
+}
+
+// tick is the time of a write that another host makes now: later than all before it.
+func (u *fakeUpstream) tick() float64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.clock = math.Max(u.clock+1e-6, float64(time.Now().UnixMicro())/1e6)
+	return u.clock
+}
+
+// swap carries out a write with its own time, as an engine with versions does; seq is 0 if another
+// host makes it.
+func (u *fakeUpstream) swap(id journal.ID, op journal.Op, value string, at float64, seq uint64) {
+	u.mu.Lock()
+	u.clock = max(u.clock, at)
+	c := fakeChange{id: id, own: seq != 0}
+	c.row = journal.Row{Key: id.Key, UpdatedAt: at, Origin: journal.Origin{At: at, Seq: seq}}
+	if op == journal.Put {
+		c.present, c.row.ListBytes = true, wire.ListBytes(value)
+		o := journal.Observation{Value: value, ListBytes: c.row.ListBytes, CreatedAt: at, UpdatedAt: at}
+		if past, ok := u.entries[id]; ok {
+			o.CreatedAt = past.CreatedAt
+		}
+		u.entries[id] = o
+	} else {
+		delete(u.entries, id)
+	}
+	u.mu.Unlock()
+	u.view.show(c)
+}
+
+// newWatched is a sidecar over an upstream that tells of changes.
+func newWatched(t *testing.T, adjust ...func(*journal.Options, *Options)) *sidecar {
+	t.Helper()
+	view := newFakeView()
+	s := newSidecar(t, append(adjust, func(_ *journal.Options, o *Options) {
+		o.View, o.Exact = view, true
+		o.WatchState = func() WatchState {
+			_, since, sound := view.Sound()
+			now := WatchState{Sound: sound, Since: since, Revision: 7, Entries: 2, Bytes: 300}
+			if !sound {
+				now.Reason = "no connection"
+			}
+			return now
+		}
+	})...)
+	s.upstream.view, view.seen = view, s.server.VersionSeen
+	return s
+}
+
+// watching runs a test in a bubble over an upstream that tells of changes.
+func watching(t *testing.T, test func(t *testing.T, s *sidecar, view *fakeView)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := newWatched(t)
+		test(t, s, s.upstream.view)
+	})
+}
+
+// runNews runs only what fetches changed entries, until the test ends.
+func (s *sidecar) runNews() {
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.server.news.run(ctx) }()
+	s.t.Cleanup(func() {
+		stop()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			s.t.Errorf("it ended with %v", err)
+		}
+	})
+}

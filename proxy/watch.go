@@ -1,0 +1,90 @@
+package proxy
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// WatchState says how the watch does that keeps a [View] up to date.
+type WatchState struct {
+	Sound    bool      // the view misses nothing
+	Since    time.Time // since when it is, or is not
+	Reason   string    // for people: why it is not; empty if it is
+	Revision uint64    // the newest of upstream's that the view has
+	Entries  int       // in the view
+	Bytes    int64     // about the memory that the view takes
+}
+
+// watchDocument is null in the status if upstream does not tell of changes.
+type watchDocument struct {
+	Sound    bool      `json:"sound"`
+	Since    time.Time `json:"since"`
+	Reason   string    `json:"reason,omitempty"`
+	Revision uint64    `json:"revision"`
+	Entries  int       `json:"entries"`
+	Bytes    int64     `json:"bytes"`
+}
+
+func newWatchDocument(look func() WatchState) *watchDocument {
+	if look == nil {
+		return nil
+	}
+	now := look()
+	return &watchDocument{
+		Sound: now.Sound, Since: now.Since.UTC().Round(time.Millisecond), Reason: now.Reason,
+		Revision: now.Revision, Entries: now.Entries, Bytes: now.Bytes,
+	}
+}
+
+// watchCounters count what a watch tells.
+type watchCounters struct {
+	events       *prometheus.CounterVec // that has own and foreign
+	own, foreign prometheus.Counter
+	fetches      prometheus.Counter
+}
+
+func newWatchCounters() watchCounters {
+	events := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "botwired_watch_events_total",
+		Help: "Versions of entries that the watch has told of since the start, by writer: this host's own, or another's.",
+	}, []string{"writer"})
+	return watchCounters{
+		events: events, own: events.WithLabelValues("own"), foreign: events.WithLabelValues("foreign"),
+		fetches: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "botwired_watch_fetches_total",
+			Help: "Entries that were fetched since the start because another host had changed them.",
+		}),
+	}
+}
+
+// collectors are none if nothing watches.
+func (w watchCounters) collectors(opts Options) []prometheus.Collector {
+	if opts.View == nil {
+		return nil
+	}
+	return []prometheus.Collector{w.events, w.fetches}
+}
+
+var (
+	watchSoundDesc   = desc("botwired_watch_sound", "1 while the watch of upstream misses nothing, so that no answer gets old, else 0.")
+	watchEntriesDesc = desc("botwired_watch_entries", "Entries of which the watch knows upstream's version.")
+)
+
+// collectWatch has no values if nothing watches.
+func (c *collector) collectWatch(gauge func(*prometheus.Desc, float64, ...string)) {
+	if c.opts.WatchState == nil {
+		return
+	}
+	now := c.opts.WatchState()
+	gauge(watchSoundDesc, oneIf(now.Sound))
+	gauge(watchEntriesDesc, float64(now.Entries))
+}
+
+// oneIf is 1 for yes and 0 for no.
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
