@@ -75,7 +75,8 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 	// replaced.
 	l.same = ok && before.FetchedAt != 0 && before.FetchedAt <= l.header.FetchedAt &&
 		before.Complete == l.header.Complete && before.Newest == l.header.Newest && before.Suspicion == l.header.Suspicion &&
-		len(l.changed)+len(l.removed)+len(l.absent)+len(l.doubted) == 0 && !l.unread
+		len(l.changed)+len(l.removed)+len(l.absent)+len(l.doubted) == 0 && !l.unread ||
+		l.fill.distrust && l.header.Suspicion.Since == 0 // there is nothing to keep
 	return nil
 }
 
@@ -171,7 +172,7 @@ func (l *listed) inDoubt(now map[string]Row) (changed []ID, err error) {
 
 // tell says what the listing has changed in what upstream is believed.
 func (l *listed) tell() {
-	if !l.same {
+	if !l.same && !l.fill.distrust { // whoever distrusts upstream knows
 		l.belief.tell(l.fill.namespace, l.past, l.header.Suspicion)
 	}
 	if l.older > 0 {

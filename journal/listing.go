@@ -76,6 +76,7 @@ type ListingFill struct {
 	namespace string
 	startedAt float64
 	believe   bool // see Believe
+	distrust  bool // see Distrust
 	dropped   int
 	known     []knownRow // guarded by the copies lock, in the order in which they became known
 	overtaken bool       // likewise; the journal took a newer listing, or forgot an entry
@@ -96,6 +97,10 @@ func (j *Journal) BeginListing(namespace string) *ListingFill {
 // Believe has Commit take upstream's listing for the truth whatever it lacks, and however old
 // it is: a person has decided so.
 func (f *ListingFill) Believe() { f.believe = true }
+
+// Distrust has Commit take no absence for the truth, be it of one entry: upstream has lost writes
+// that it had confirmed. The namespace is suspect then, if anything is known of it.
+func (f *ListingFill) Distrust() { f.distrust = true }
 
 // Dropped returns how many settled copies Commit has removed.
 func (f *ListingFill) Dropped() int { return f.dropped }

@@ -44,6 +44,8 @@ func (l *listed) findAbsent(past []Row, before record.Header, now map[string]Row
 	stays := map[string]absence{}
 	switch {
 	case l.fill.believe:
+	case l.fill.distrust:
+		stays = found.entries
 	case complete:
 		stays = l.disbelieved(found, was)
 	case was.Restoring, found.lackSince(rows): // the restoration asks for each that it does not list
@@ -57,9 +59,12 @@ func (l *listed) findAbsent(past []Row, before record.Header, now map[string]Row
 		}
 	}
 	slices.SortFunc(l.absent, func(a, b ID) int { return cmp.Compare(a.Key, b.Key) })
-	if len(stays) > 0 {
+	switch {
+	case len(stays) > 0:
 		l.suspect(stays, before, now)
 		l.header.Suspicion.Of = found.of
+	case l.fill.distrust:
+		l.header = before
 	}
 	return nil
 }

@@ -105,3 +105,31 @@ func TestASuspectNamespaceProvesNoAbsence(t *testing.T) {
 		}
 	}
 }
+
+// Upstream that has lost its writes is not believed about one entry, be the limits as they may. What
+// a write has made since upstream was asked counts, and an empty namespace is no suspect.
+func TestDistrustKeepsEverything(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	j := open(t, fs, limits)
+	commit(t, j, "ns", true, confirmed(t, j, "ns", 3)...)
+	confirmed(t, j, "unlisted", 2)
+	for _, namespace := range []string{"ns", "unlisted", "empty"} {
+		fill := j.BeginListing(namespace)
+		fill.Distrust()
+		no(t, fill.Commit(nil, true))
+	}
+	for _, j := range []*journal.Journal{j, open(t, crash(fs), limits)} {
+		wantKept(t, j, "ns", 3, 3, true)
+		wantKept(t, j, "unlisted", 2, 2, true)
+		wantKept(t, j, "empty", 0, 0, false)
+		if _, listed, err := j.Listing("empty", 1); listed || err != nil {
+			t.Errorf("a namespace of which nothing is known has a listing: %v", err)
+		}
+		if s, _ := j.Belief.Suspected("ns"); s.Missing != 3 || s.Of != 3 {
+			t.Errorf("%+v", s)
+		}
+	}
+	rows := confirmed(t, j, "ns", 3)
+	commit(t, j, "ns", true, rows...)
+	wantKept(t, j, "ns", 3, 3, false)
+}

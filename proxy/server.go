@@ -147,6 +147,8 @@ type Options struct {
 	// Exact says that WriteThrough carries a conditional write out only over the state that it is
 	// based on: so its condition holds among all hosts.
 	Exact bool
+	// Loss notices that upstream has lost what it had confirmed; nil if nobody does at once.
+	Loss Loss
 	// UpstreamURL and UpstreamState describe upstream in the status.
 	UpstreamURL   string
 	UpstreamState func() UpstreamState

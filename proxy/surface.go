@@ -65,6 +65,7 @@ type surface struct {
 	dataDir       string
 	listen        string
 	restorer      *restorer
+	loss          Loss
 	events        *events
 	monitor       *monitor
 	driller       *driller
@@ -90,33 +91,35 @@ func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets
 		callers: m.callers, figures: m.metrics.figures, cache: opts.Cache, startedAt: time.Now(), dataDir: opts.DataDir, listen: opts.Listen,
 		journal: opts.Journal, flusher: opts.Flusher, identity: opts.Identity,
 		upstreamURL: opts.UpstreamURL, upstreamState: opts.UpstreamState, watchState: opts.WatchState, readsRefused: opts.ReadsRefused, quotas: opts.Quotas,
-		sizes:   opts.Sizes,
+		sizes: opts.Sizes, loss: opts.Loss,
 		version: opts.Version, metrics: promhttp.HandlerFor(opts.Registry, promhttp.HandlerOpts{}),
 	}
 	s.history = newLastHour(opts, s.figures)
 	s.driller = newDriller(running, opts.Drill, opts.Logger)
 	s.operations = map[string]operation{
-		"events":       {http.MethodGet, s.followEvents, []string{"namespace", "after"}},
-		"monitor":      {http.MethodGet, s.followRequests, []string{"namespace", "values"}},
-		"status":       {http.MethodGet, s.status, []string{"namespaces"}},
-		"openapi.json": {http.MethodGet, describer{openapi.Lazy(opts.Version)}.answer, nil},
-		"history":      {http.MethodGet, s.history.answer, nil},
-		"entries":      {http.MethodGet, catalogue{s}.entries, []string{"namespace", "prefix", "after", "limit"}},
-		"namespaces":   {http.MethodGet, catalogue{s}.namespaces, []string{"after", "limit", "match"}},
-		"flush":        {http.MethodPost, s.flush, []string{"namespace", "timeout", "now"}},
-		"prefetch":     {http.MethodPost, s.prefetch, []string{"namespace", "timeout"}},
-		"pending":      {http.MethodGet, s.pending, []string{"namespace", "limit"}},
-		"dead-letters": {http.MethodGet, s.deadLetters, []string{"limit", "after"}},
-		"pending/send": {http.MethodPost, s.sendPending, []string{"namespace", "key"}},
-		"pending/drop": {http.MethodPost, s.dropPending, []string{"namespace", "key", "seq"}},
-		"export":       {http.MethodGet, exporter{m}.answer, []string{"namespace"}},
-		"import":       {http.MethodPost, newImporter(m).answer, []string{"namespace", "dry_run"}},
-		"restore":      {http.MethodPost, s.restore, []string{"namespace", "timeout", "stop"}},
-		"drill":        {http.MethodPost, s.driller.answer, []string{"namespace", "for", "seed"}},
-		"forget":       {http.MethodPost, s.forget, []string{"namespace", "key"}},
-		metricsPath:    {http.MethodGet, s.exposeMetrics, []string{anyParameters}},
-		"livez":        {http.MethodGet, s.livez, []string{anyParameters}},
-		"readyz":       {http.MethodGet, s.readyz, []string{anyParameters}},
+		"events":           {http.MethodGet, s.followEvents, []string{"namespace", "after"}},
+		"monitor":          {http.MethodGet, s.followRequests, []string{"namespace", "values"}},
+		"status":           {http.MethodGet, s.status, []string{"namespaces"}},
+		"openapi.json":     {http.MethodGet, describer{openapi.Lazy(opts.Version)}.answer, nil},
+		"history":          {http.MethodGet, s.history.answer, nil},
+		"entries":          {http.MethodGet, catalogue{s}.entries, []string{"namespace", "prefix", "after", "limit"}},
+		"namespaces":       {http.MethodGet, catalogue{s}.namespaces, []string{"after", "limit", "match"}},
+		"flush":            {http.MethodPost, s.flush, []string{"namespace", "timeout", "now"}},
+		"prefetch":         {http.MethodPost, s.prefetch, []string{"namespace", "timeout"}},
+		"pending":          {http.MethodGet, s.pending, []string{"namespace", "limit"}},
+		"dead-letters":     {http.MethodGet, s.deadLetters, []string{"limit", "after"}},
+		"pending/send":     {http.MethodPost, s.sendPending, []string{"namespace", "key"}},
+		"pending/drop":     {http.MethodPost, s.dropPending, []string{"namespace", "key", "seq"}},
+		"export":           {http.MethodGet, exporter{m}.answer, []string{"namespace"}},
+		"import":           {http.MethodPost, newImporter(m).answer, []string{"namespace", "dry_run"}},
+		"restore":          {http.MethodPost, s.restore, []string{"namespace", "timeout", "stop"}},
+		"upstream/restore": {http.MethodPost, s.restoreAll, nil},
+		"upstream/accept":  {http.MethodPost, s.accept, nil},
+		"drill":            {http.MethodPost, s.driller.answer, []string{"namespace", "for", "seed"}},
+		"forget":           {http.MethodPost, s.forget, []string{"namespace", "key"}},
+		metricsPath:        {http.MethodGet, s.exposeMetrics, []string{anyParameters}},
+		"livez":            {http.MethodGet, s.livez, []string{anyParameters}},
+		"readyz":           {http.MethodGet, s.readyz, []string{anyParameters}},
 	}
 	return s
 }

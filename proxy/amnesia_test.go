@@ -1,0 +1,111 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// forgetful is an engine that has noticed a loss.
+type forgetful struct {
+	why      string
+	err      error
+	accepted int
+}
+
+func (f *forgetful) Lost() string { return f.why }
+
+func (f *forgetful) Accept() error {
+	if f.err == nil {
+		f.why = ""
+		f.accepted++
+	}
+	return f.err
+}
+
+func withLoss(f *forgetful) func(*journal.Options, *Options) {
+	return func(stored *journal.Options, opts *Options) {
+		careful(stored, opts)
+		opts.Loss = f
+	}
+}
+
+func (s *sidecar) wantAccepted(path string, want acceptedDocument) {
+	s.t.Helper()
+	w := s.do(http.MethodPost, "/_botwired/upstream/"+path, "")
+	wantStatus(s.t, w, http.StatusOK)
+	var got acceptedDocument
+	decode(s.t, w, &got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+// Upstream that has lost everything gets back every entry of which there is a copy, also of a
+// namespace so small that its absence would be believed. What it got since stays.
+func TestRestoreAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &forgetful{why: "the bucket was made anew"}
+		s := newSidecar(t, withLoss(f))
+		s.learnMany("large", 120)
+		s.learnMany("small", 1)
+		s.upstream.wipe()
+		f.err = errors.New("the disk is full")
+		if w := s.do(http.MethodPost, "/_botwired/upstream/restore", ""); w.Code == http.StatusOK {
+			t.Errorf("it went on without having said so: %s", w.Body)
+		}
+		f.err = nil
+		s.wantAccepted("restore", acceptedDocument{Lost: "the bucket was made anew", Namespaces: []string{"large", "small"}})
+		if doc := s.suspicion("small"); doc == nil || !doc.Restoring {
+			t.Errorf("%+v", doc)
+		}
+		s.wantAccepted("restore", acceptedDocument{Namespaces: []string{"large", "small"}})
+		for range 4 {
+			synctest.Wait()
+			for _, namespace := range []string{"large", "small"} {
+				for _, p := range s.journal.PendingList(namespace, 1000) {
+					s.settle(p.ID)
+				}
+			}
+		}
+		for namespace, n := range map[string]int{"large": 120, "small": 1} {
+			for i := range n {
+				if value, _ := s.upstream.holds(id(namespace, fmt.Sprint("key-", i))); value != fmt.Sprint("value ", i) {
+					t.Errorf("upstream holds %q of %s/%d", value, namespace, i)
+				}
+			}
+			if doc := s.suspicion(namespace); doc != nil {
+				t.Errorf("%s: %+v", namespace, doc)
+			}
+		}
+		s.wantAccepted("restore", acceptedDocument{Namespaces: []string{}})
+		if f.accepted != 1 {
+			t.Errorf("accepted %d times", f.accepted)
+		}
+	})
+}
+
+// A person may go on with what is there.
+func TestAcceptUpstream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &forgetful{why: "the bucket was made anew"}
+		s := newSidecar(t, withLoss(f))
+		s.learnMany("ns", 20)
+		s.upstream.wipe()
+		s.wantAccepted("accept", acceptedDocument{Lost: "the bucket was made anew", Namespaces: []string{}})
+		s.wantAccepted("accept", acceptedDocument{Namespaces: []string{}})
+		if doc := s.suspicion("ns"); doc != nil || f.accepted != 1 {
+			t.Errorf("accepted %d times, %+v", f.accepted, doc)
+		}
+	})
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.wantAccepted("accept", acceptedDocument{Namespaces: []string{}})
+		s.wantAccepted("restore", acceptedDocument{Namespaces: []string{}})
+	})
+}
