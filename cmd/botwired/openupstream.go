@@ -183,7 +183,19 @@ func (d *sidecar) notBefore(id journal.ID) float64 {
 // anything yet.
 func (d *sidecar) versionSeen(id journal.ID, now upstream.Version) {
 	if tell := d.onVersion.Load(); tell != nil {
-		(*tell)(id, now.Revision, now.WrittenAt, now.Writer.Host == d.host)
+		(*tell)(id, now.Writer.Host == d.host)
+	}
+}
+
+// coherent has the proxy go by what the cluster tells; without a cluster it does nothing.
+func (d *sidecar) coherent(opts *proxy.Options) {
+	if d.cluster == nil {
+		return
+	}
+	opts.View, opts.Exact, opts.Loss = d.cluster, true, bucketLoss{d.cluster}
+	opts.WatchState = func() proxy.WatchState {
+		r := d.cluster.Report()
+		return proxy.WatchState{Sound: r.Sound, Since: r.Since, Reason: r.Why, Revision: r.Revision, Entries: r.Entries, Bytes: r.Memory}
 	}
 }
 

@@ -87,10 +87,5 @@ func openClusterStore(ctx context.Context, opts natskv.Options) (selfhost.Store,
 	if err != nil {
 		return nil, err
 	}
-	store, ok := any(engine).(selfhost.Store)
-	if !ok {
-		engine.Close()
-		return nil, errors.New("this build has no memory service over NATS")
-	}
-	return store, nil
+	return natskv.NewService(engine), nil
 }

@@ -68,7 +68,7 @@ type sidecar struct {
 	// setHeaders gives the requests upstream other headers.
 	setHeaders func(http.Header)
 	// onVersion hears of each version that the cluster has; nil at first.
-	onVersion atomic.Pointer[func(id journal.ID, revision uint64, updatedAt float64, own bool)]
+	onVersion atomic.Pointer[func(id journal.ID, own bool)]
 
 	isRead  func()                     // the journal is read; may be nil
 	drained func(upstream.FlushResult) // is given the outcome of stop; may be nil
@@ -129,7 +129,7 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 		Limit:  func(namespace string) int64 { return d.config.Load().For(namespace).Quota.NamespaceBytes },
 		Logger: d.logger,
 	})
-	d.journal, err = journal.Open(journal.Options{
+	opts := journal.Options{
 		Dir:         filepath.Join(c.DataDir, journalDir),
 		MaxBytes:    c.Journal.MaxBytes,
 		CopiesBytes: c.Cache.Disk,
@@ -139,7 +139,11 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 		Fatal:       fatal,
 		AwaitRoom:   awaitRoom,
 		Logger:      d.logger,
-	})
+	}
+	if c.Upstream.Servers() != nil {
+		opts.NotBefore = d.notBefore
+	}
+	d.journal, err = journal.Open(opts)
 	if errors.Is(err, journal.ErrInUse) {
 		return fmt.Errorf("data_dir = %q: another botwired uses it: stop it, or choose another directory", c.DataDir)
 	}
@@ -175,6 +179,9 @@ func (d *sidecar) openProxy(c *config.Config, drills *liveDrill, forward http.Ha
 	drills.quotas = quotasForStatus(quotas)
 	flushing := flusherOptions(d, c, engine, registry)
 	flushing.Slots, flushing.Quotas = d.slots, quotas
+	if d.cluster != nil {
+		flushing.Versions, flushing.Host = &measuredVersions{engine, drills.engine.Versions(d.cluster)}, d.host
+	}
 	d.flusher = upstream.NewFlusher(flushing)
 	d.journal.Subscribe(d.changed) // the cache and the flusher exist, and nothing runs yet
 	d.openIdentity(c)
@@ -208,6 +215,7 @@ func (d *sidecar) openProxy(c *config.Config, drills *liveDrill, forward http.Ha
 	if tracer != nil {
 		opts.Tracer = tracer
 	}
+	d.coherent(&opts)
 	inside := newInside(d.logger)
 	d.mcp = mcp.New(mcp.Options{Client: inside.client, URL: inside.url, Version: buildVersion(), Logger: d.logger})
 	opts.MCP = d.mcp.Handler()
@@ -215,6 +223,8 @@ func (d *sidecar) openProxy(c *config.Config, drills *liveDrill, forward http.Ha
 		return err
 	}
 	d.onClose(func() error { d.proxy.Close(); return nil })
+	seen := d.proxy.VersionSeen
+	d.onVersion.Store(&seen)
 	inside.serve(d.proxy)
 	d.onClose(inside.close)
 	d.onClose(func() error { d.mcp.Close(); return nil })
