@@ -1,5 +1,7 @@
 package check
 
+import "slices"
+
 // fates follows each acknowledged write to what has become of it.
 func (c *checker) fates() {
 	for _, w := range c.writes {
@@ -36,6 +38,8 @@ func (c *checker) settled(w *known) (text, rule string) {
 	switch {
 	case w.place != 0:
 		return "", ""
+	case w.Delete && slices.ContainsFunc(list, func(v Version) bool { return v.Deleted && v.WrittenAt >= w.at }):
+		return "", "" // another host has deleted later: the daemon has found what it wanted
 	case len(list) == 0:
 		return "the bucket has nothing of the entry", RuleLost
 	case len(list) < c.Kept:
