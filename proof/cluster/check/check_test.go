@@ -94,6 +94,15 @@ func TestAGoodHistoryHasNoFault(t *testing.T) {
 	for _, f := range Check(h) {
 		t.Error(f)
 	}
+	// A blind overwrite has a letter at either host.
+	for host := range 2 {
+		h = good()
+		h.Cuts[0].From = 1000
+		h.Letters[host] = append(h.Letters[host], Letter{Kind: "superseded", Entry: a, WrittenAt: 1003})
+		for _, f := range Check(h) {
+			t.Error(f)
+		}
+	}
 	// A bucket that keeps fewer versions has not kept the first.
 	h = good()
 	h.Kept = 2
@@ -141,7 +150,7 @@ func TestFaultsAreSeen(t *testing.T) {
 		"a host lists an older time":            {RuleAgree, func(h *History) { h.Listed[0][a] = State{"", 1020} }},
 		"a host's listing lacks an entry":       {RuleAgree, func(h *History) { delete(h.Listed[0], a) }},
 		"a host holds what nobody wrote":        {RuleKnown, func(h *History) { h.Final[0][Entry{"ns", "c"}] = State{"x", 1} }},
-		"a blind overwrite has left no letter":  {RuleSilent, func(h *History) { h.Letters[1] = nil }},
+		"a blind overwrite has left no letter":  {RuleSilent, func(h *History) { h.Cuts[0].From = 1000 }},
 		"a read shows what nobody wrote":        {RuleKnown, func(h *History) { h.Reads[2].Value = "x" }},
 		"a read shows what is not written yet":  {RuleKnown, func(h *History) { h.Reads[1].Value, h.Reads[1].UpdatedAt = "a5", 1032 }},
 		"a read shows less than its host wrote": {RuleBackward, func(h *History) { h.Reads[2].Value, h.Reads[2].UpdatedAt = "a1", 1001 }},
