@@ -50,7 +50,7 @@ func endpoints(t *testing.T) map[string]bool {
 	found := map[string]bool{
 		"GET dead-letters/{id}": true, "DELETE dead-letters/{id}": true, "POST dead-letters/{id}/retry": true,
 		"POST dead-letters/retry": true, "GET receipts/{seq}": true,
-		"POST append": true, "POST mcp": true,
+		"POST append": true, "POST undo": true, "POST mcp": true,
 	}
 	for _, file := range proxySources(t) {
 		ast.Inspect(file, func(n ast.Node) bool {

@@ -57,7 +57,7 @@ func (a appender) answer(w http.ResponseWriter, r *http.Request, c *call) error 
 	defer endTurn()
 	release := func() { room.Release(); endTurn() }
 	for {
-		item, err := a.look(id)
+		item, err := look(a.memory, id)
 		if err == nil {
 			err = wanted.refuseWrite(item)
 		}
@@ -77,12 +77,12 @@ func (a appender) answer(w http.ResponseWriter, r *http.Request, c *call) error 
 }
 
 // look is the state that a GET would be answered with.
-func (a appender) look(id journal.ID) (*cache.Item, error) {
-	_, found, err := a.lookUp(id)
+func look(m *memory, id journal.ID) (*cache.Item, error) {
+	_, found, err := m.lookUp(id)
 	if err != nil {
 		return nil, err
 	}
-	item, _, err := a.present(id, found)
+	item, _, err := m.present(id, found)
 	return item, err
 }
 

@@ -88,13 +88,13 @@ func cut(text string, most int) (shown string, longer bool) {
 }
 
 // beginHTTP is begin for a request of net/http's; nil also if it is neither the memory API's nor an
-// append.
+// append or an undo.
 func (m *monitor) beginHTTP(r *http.Request) *observation {
 	if !m.feed.Wanted() {
 		return nil
 	}
 	route := wire.ParseRoute(r.URL.Path)
-	if r.URL.Path == surfacePrefix+appendPath {
+	if r.URL.Path == surfacePrefix+appendPath || r.URL.Path == surfacePrefix+undoPath {
 		query := r.URL.Query()
 		route = wire.Route{Kind: wire.EntryRoute, Namespace: query.Get("namespace"), Key: query.Get("key")}
 	}

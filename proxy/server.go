@@ -139,6 +139,8 @@ type Options struct {
 	// AssumeAbsent in which an unknown entry is answered 404 while upstream cannot be asked;
 	// nil is for none.
 	Prefetch, AssumeAbsent func(namespace string) bool
+	// Loss notices that upstream has lost what it had confirmed; nil if nobody does at once.
+	Loss Loss
 	// View is what upstream holds of all entries; nil if upstream does not tell of changes. While it
 	// is sound, no answer gets old (see coherence.go).
 	View View
@@ -147,8 +149,6 @@ type Options struct {
 	// Exact says that WriteThrough carries a conditional write out only over the state that it is
 	// based on: so its condition holds among all hosts.
 	Exact bool
-	// Loss notices that upstream has lost what it had confirmed; nil if nobody does at once.
-	Loss Loss
 	// UpstreamURL and UpstreamState describe upstream in the status.
 	UpstreamURL   string
 	UpstreamState func() UpstreamState
@@ -177,6 +177,8 @@ type Options struct {
 	// for JSON. It ends with ctx, and undoes everything before it returns. Errors before the
 	// first event are the answer; one is [ErrDrilling]. nil is for none.
 	Drill func(ctx context.Context, r DrillRequest, emit func(event any)) error
+	// Revisions has the earlier states of entries; nil if upstream keeps none.
+	Revisions Revisions
 	// MCP answers what is sent to /_botwired/mcp; nil is for 404.
 	MCP http.Handler
 	// Version is the daemon's.
@@ -196,6 +198,7 @@ type Server struct {
 	lister   *listKeeper
 	news     *news
 	appender appender
+	undoer   undoer
 	mcp      mcpEndpoint
 	forward  http.Handler
 	metrics  *metrics
@@ -243,6 +246,7 @@ func New(opts Options) (*Server, error) {
 		lister:   &listKeeper{m: m, used: m.used, prefetches: opts.Prefetch, ended: make(chan ending), news: news},
 		news:     news,
 		appender: appender{m, newTurns()},
+		undoer:   undoer{past{m, opts.Revisions}},
 		mcp:      mcpEndpoint{opts.MCP, wire.NewBodies()},
 		forward:  opts.Forward, metrics: counters, logger: opts.Logger, keepsHistory: opts.History,
 	}, nil
@@ -316,6 +320,8 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, c *call) error {
 		switch path = strings.TrimSuffix(path, "/"); path {
 		case appendPath:
 			return s.appender.answer(w, r, c)
+		case undoPath:
+			return s.undoer.answer(w, r, c)
 		case mcpPath:
 			return s.mcp.answer(w, r)
 		}

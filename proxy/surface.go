@@ -116,6 +116,7 @@ func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets
 		"upstream/restore": {http.MethodPost, s.restoreAll, nil},
 		"upstream/accept":  {http.MethodPost, s.accept, nil},
 		"drill":            {http.MethodPost, s.driller.answer, []string{"namespace", "for", "seed"}},
+		revisionsPath:      {http.MethodGet, past{m, opts.Revisions}.answer, []string{"namespace", "key"}},
 		"forget":           {http.MethodPost, s.forget, []string{"namespace", "key"}},
 		metricsPath:        {http.MethodGet, s.exposeMetrics, []string{anyParameters}},
 		"livez":            {http.MethodGet, s.livez, []string{anyParameters}},

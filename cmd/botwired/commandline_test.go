@@ -134,8 +134,10 @@ func TestHelpOfACommand(t *testing.T) {
 		"dead-letters show":  "listen auth-token-file",
 		"recover":            "data-dir",
 		"run":                "listen data-dir upstream-url flush-drain-timeout auth-token-file log-level",
-		"selfhost":           "listen data-dir allowed-hosts allowed-origins embedded-latency auth-token-file log-level log-format",
-		"bench":              "listen auth-token-file upstream-url upstream-timeout upstream-headers",
+		"selfhost": "listen data-dir allowed-hosts allowed-origins upstream-timeout upstream-nats-bucket upstream-nats-create upstream-nats-replicas " +
+			"upstream-nats-history upstream-nats-tombstones-for upstream-nats-credentials-file upstream-nats-user upstream-nats-password-file " +
+			"upstream-nats-ca-file upstream-nats-cert-file upstream-nats-key-file embedded-latency auth-token-file log-level log-format",
+		"bench": "listen auth-token-file upstream-url upstream-timeout upstream-headers",
 	} {
 		help := botwired(t, append(strings.Fields(command), "--help")...)
 		if again := botwired(t, append([]string{"help"}, strings.Fields(command)...)...); again.stdout != help.stdout && !slices.Contains([]string{"recover", "run", "selfhost"}, command) {

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/wire"
@@ -22,17 +23,6 @@ import (
 	"github.com/botwired/botwired/upstream/natskv"
 	"github.com/botwired/botwired/upstream/selfhost"
 )
-
-// cluster is an engine with revisions that tells of changes: see [natskv.Engine].
-type cluster interface {
-	upstream.Engine
-	upstream.Versions
-	proxy.View
-	NotBefore(id journal.ID) float64
-	Report() natskv.Report
-	Accept() error
-	Close()
-}
 
 // openUpstream returns the engine that keeps the memory upstream, and what passes on the
 // requests that are not for the memory API.
@@ -96,23 +86,11 @@ func (d *sidecar) openCluster(ctx context.Context, c *config.Config, servers []s
 	opts.Marks = fileMarks{filepath.Join(c.DataDir, markFile)}
 	opts.OnChange = d.versionSeen
 	opts.OnSound = (&soundLog{logger: d.logger, means: "copies count for cache.fresh_for, and other hosts' changes are seen after that,"}).changed
-	if d.cluster, err = openCluster(ctx, opts); err != nil {
+	if d.cluster, err = natskv.Open(ctx, opts); err != nil {
 		return err
 	}
 	d.onClose(func() error { d.cluster.Close(); return nil })
 	return nil
-}
-
-func openCluster(ctx context.Context, opts natskv.Options) (cluster, error) {
-	engine, err := natskv.Open(ctx, opts)
-	if err != nil {
-		return nil, err
-	}
-	whole, ok := any(engine).(cluster)
-	if !ok {
-		return nil, errors.New("this build has no engine for NATS")
-	}
-	return whole, nil
 }
 
 // clusterOptions are the options of an engine for NATS without what only a daemon has.
@@ -187,23 +165,49 @@ func (d *sidecar) versionSeen(id journal.ID, now upstream.Version) {
 	}
 }
 
-// coherent has the proxy go by what the cluster tells; without a cluster it does nothing.
-func (d *sidecar) coherent(opts *proxy.Options) {
-	if d.cluster == nil {
-		return
-	}
-	opts.View, opts.Exact, opts.Loss = d.cluster, true, bucketLoss{d.cluster}
+// describeCluster gives the proxy what a cluster has beyond another upstream.
+func (d *sidecar) describeCluster(opts *proxy.Options) {
+	opts.View, opts.Exact = d.cluster, true
+	opts.Loss, opts.Revisions = bucketLoss{d.cluster}, clusterPast{d.cluster, d.host}
 	opts.WatchState = func() proxy.WatchState {
 		r := d.cluster.Report()
-		return proxy.WatchState{Sound: r.Sound, Since: r.Since, Reason: r.Why, Revision: r.Revision, Entries: r.Entries, Bytes: r.Memory}
+		return proxy.WatchState{
+			Sound: r.Sound, Since: r.Since, Reason: r.Why, Revision: r.Revision, Entries: r.Entries, Bytes: r.Memory,
+			Bucket: r.Bucket, Server: r.Server, Lost: r.Lost,
+		}
 	}
 }
 
 // bucketLoss is [proxy.Loss] over a cluster.
-type bucketLoss struct{ cluster }
+type bucketLoss struct{ *natskv.Engine }
 
 // Lost implements [proxy.Loss].
 func (b bucketLoss) Lost() string { return b.Report().Lost }
+
+// clusterPast is [proxy.Revisions] over a cluster.
+type clusterPast struct {
+	*natskv.Engine
+	host string
+}
+
+// Host implements [proxy.Revisions].
+func (c clusterPast) Host() string { return c.host }
+
+// Revisions implements [proxy.Revisions].
+func (c clusterPast) Revisions(ctx context.Context, id journal.ID) ([]proxy.Revision, error) {
+	versions, err := c.Engine.Revisions(ctx, id)
+	if failed, ok := errors.AsType[*upstream.Error](err); ok {
+		return nil, &upstream.Unavailable{Wait: max(failed.RetryAfter, time.Second), Reason: failed.Reason}
+	}
+	out := make([]proxy.Revision, len(versions))
+	for i, v := range versions {
+		out[i] = proxy.Revision{
+			Number: v.Revision, Deleted: v.Deleted, Value: v.Value, CreatedAt: v.CreatedAt, WrittenAt: v.WrittenAt,
+			Host: v.Writer.Host, Seq: v.Writer.Seq,
+		}
+	}
+	return out, err
+}
 
 // openEmbedded runs the memory service in this process.
 func (d *sidecar) openEmbedded(ctx context.Context, c *config.Config) (func(context.Context) (net.Conn, error), error) {

@@ -79,6 +79,8 @@ func newRootCommand(p *process) *cobra.Command {
 		newSetCommand(p, settings),
 		newDeleteCommand(p, settings),
 		newListCommand(settings),
+		newHistoryCommand(p, settings),
+		newUndoCommand(p, settings),
 		newExportEntriesCommand(p, settings),
 		newImportCommand(p, settings),
 		newPrefetchCommand(p, settings),

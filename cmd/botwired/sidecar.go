@@ -24,6 +24,7 @@ import (
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/proxy/dashboard"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/natskv"
 )
 
 // The names in the data directory.
@@ -41,7 +42,7 @@ type sidecar struct {
 	health  *upstream.Health
 	slots   *upstream.Slots
 	offset  *upstream.Offset // of upstream's clock
-	cluster cluster          // nil unless upstream is NATS
+	cluster *natskv.Engine   // nil unless upstream is NATS
 	host    string           // by which the cluster knows this data directory
 	flusher *upstream.Flusher
 	watch   *identity.Watch
@@ -129,7 +130,11 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 		Limit:  func(namespace string) int64 { return d.config.Load().For(namespace).Quota.NamespaceBytes },
 		Logger: d.logger,
 	})
-	opts := journal.Options{
+	var notBefore func(journal.ID) float64
+	if c.Upstream.Servers() != nil {
+		notBefore = d.notBefore
+	}
+	d.journal, err = journal.Open(journal.Options{
 		Dir:         filepath.Join(c.DataDir, journalDir),
 		MaxBytes:    c.Journal.MaxBytes,
 		CopiesBytes: c.Cache.Disk,
@@ -138,12 +143,9 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 		Amnesia:     d.amnesia,
 		Fatal:       fatal,
 		AwaitRoom:   awaitRoom,
+		NotBefore:   notBefore,
 		Logger:      d.logger,
-	}
-	if c.Upstream.Servers() != nil {
-		opts.NotBefore = d.notBefore
-	}
-	d.journal, err = journal.Open(opts)
+	})
 	if errors.Is(err, journal.ErrInUse) {
 		return fmt.Errorf("data_dir = %q: another botwired uses it: stop it, or choose another directory", c.DataDir)
 	}
@@ -215,7 +217,9 @@ func (d *sidecar) openProxy(c *config.Config, drills *liveDrill, forward http.Ha
 	if tracer != nil {
 		opts.Tracer = tracer
 	}
-	d.coherent(&opts)
+	if d.cluster != nil {
+		d.describeCluster(&opts)
+	}
 	inside := newInside(d.logger)
 	d.mcp = mcp.New(mcp.Options{Client: inside.client, URL: inside.url, Version: buildVersion(), Logger: d.logger})
 	opts.MCP = d.mcp.Handler()

@@ -62,6 +62,17 @@ type status struct {
 			Now    cell `json:"now"`
 			Reason cell `json:"reason"`
 		} `json:"concurrency"`
+		// Watch is null if upstream does not tell of changes.
+		Watch struct {
+			Sound   cell `json:"sound"`
+			Since   cell `json:"since"`
+			Reason  cell `json:"reason"`
+			Entries cell `json:"entries"`
+			Bytes   cell `json:"bytes"`
+			Bucket  cell `json:"bucket"`
+			Server  cell `json:"server"`
+			Lost    cell `json:"lost"`
+		} `json:"watch"`
 	} `json:"upstream"`
 	Identity struct {
 		Newest struct {

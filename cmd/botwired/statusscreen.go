@@ -68,6 +68,7 @@ func (s *status) facts(w io.Writer) (facts [][2]string) {
 	if len(facts) == 0 && s.Ready == "false" {
 		add("ready", "no: botwired is stopping")
 	}
+	add("lost", s.lost())
 	add("suspect", s.suspects(w))
 	letters, decide := s.deadLetters()
 	if decide {
@@ -75,6 +76,7 @@ func (s *status) facts(w io.Writer) (facts [][2]string) {
 	}
 	add("version", s.running(w))
 	add("upstream", s.upstream(w))
+	add("watch", s.watched(w))
 	if c := s.Upstream.Concurrency; c.Reason != "" {
 		add("concurrency", fmt.Sprintf("%s of %s: %s", c.Now, c.Limit, c.Reason))
 	}

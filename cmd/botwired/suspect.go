@@ -40,19 +40,32 @@ func (r *restoration) progress() string {
 func newRestoreCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "restore NAMESPACE",
-		Short:   "Give upstream back what it has lost of a suspect namespace",
+		Short:   "Give upstream back what it has lost of a suspect namespace, or of all",
 		GroupID: groupMemory,
 		Long: "Give upstream back the entries of a suspect namespace that it no longer holds: those of which the daemon\n" +
 			"has a copy. A value that upstream holds after all stays. The daemon keeps to the quota, and goes on when\n" +
 			"this command is interrupted, and after a restart. --stop ends it; what is pending by then still goes.\n" +
-			"Of a namespace that is not suspect, nothing is restored.",
+			"Of a namespace that is not suspect, nothing is restored.\n\n" +
+			"With --all and no namespace, upstream gets back every suspect namespace. If the daemon has stopped asking a NATS\n" +
+			"bucket, as it was made anew or has gone back, the daemon goes on with the bucket that is there, and gives it\n" +
+			"every entry of which it has a copy.",
 		Example: "  botwired restore my-agent\n" +
-			"  botwired restore my-agent --stop",
-		Args: arguments(1, 1),
+			"  botwired restore my-agent --stop\n" +
+			"  botwired restore --all",
+		Args: arguments(0, 1),
 	}
 	asJSON := jsonFlag(cmd)
 	stop := cmd.Flags().Bool("stop", false, "end the restoration")
+	all := cmd.Flags().Bool("all", false, "restore all suspect namespaces, and a bucket that has lost its writes")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case *all && (len(args) > 0 || *stop):
+			return usagef("--all is for every namespace: expected it without NAMESPACE and --stop")
+		case !*all && len(args) == 0:
+			return usagef("expected NAMESPACE, or --all for every suspect one")
+		case *all:
+			return p.restoreAll(cmd.Context(), settings, *asJSON)
+		}
 		c, err := settings.connect()
 		if err != nil {
 			return err
@@ -132,15 +145,25 @@ func newForgetCommand(p *process, settings *settingFlags) *cobra.Command {
 		Long: "Believe upstream about a namespace: the copies of entries that it does not list go for good, and so do\n" +
 			"copies that are newer than what it lists. Pending writes stay. Without --yes, botwired asks first.\n\n" +
 			"With KEY, drop the local copy of one entry: the next read asks upstream. That loses nothing which upstream\n" +
-			"holds, and botwired does not ask first. If a write to the entry is pending, nothing is dropped.",
+			"holds, and botwired does not ask first. If a write to the entry is pending, nothing is dropped.\n\n" +
+			"With --upstream and no namespace, believe a NATS bucket that was made anew or has gone back: the daemon goes on\n" +
+			"with the bucket that is there, and gives nothing back. \"botwired restore --all\" gives it what the daemon has.",
 		Example: "  botwired export my-agent > before.jsonl && botwired forget my-agent\n" +
 			"  botwired forget my-agent --yes\n" +
-			"  botwired forget my-agent user_name",
-		Args: arguments(1, 2),
+			"  botwired forget my-agent user_name\n" +
+			"  botwired forget --upstream",
+		Args: arguments(0, 2),
 	}
 	asJSON := jsonFlag(cmd)
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
+	whole := cmd.Flags().Bool("upstream", false, "believe a bucket that has lost its writes, as a whole")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case *whole && len(args) > 0:
+			return usagef("--upstream is for the whole bucket: expected it without NAMESPACE")
+		case !*whole && len(args) == 0:
+			return usagef("expected NAMESPACE, or --upstream for a bucket that has lost its writes")
+		}
 		if len(args) == 2 {
 			c, err := settings.connect()
 			if err != nil {
@@ -154,6 +177,9 @@ func newForgetCommand(p *process, settings *settingFlags) *cobra.Command {
 		c, err := settings.connect()
 		if err != nil {
 			return err
+		}
+		if *whole {
+			return p.acceptUpstream(cmd.Context(), c, *yes, *asJSON)
 		}
 		if !*yes {
 			if err := p.confirmForget(cmd.Context(), c, args[0]); err != nil {

@@ -130,7 +130,7 @@ func (t *topView) draw(ctx context.Context, s *screen) error {
 	now := t.counts(s.now())
 	defer func() { t.before = now }()
 	status := &t.status
-	fmt.Fprintln(s, cut(printable(fmt.Sprintf("botwired %s · %s", status.running(s), status.upstream(s))), s.columns))
+	fmt.Fprintln(s, cut(printable(fmt.Sprintf("botwired %s · %s", status.running(s), status.upstream(s)+status.unwatched())), s.columns))
 	if said := status.Summary; said.Text != "" {
 		fmt.Fprintln(s, s.bold(s.level(string(said.Level), cut(printable(string(said.Text)), s.columns))))
 	}

@@ -309,6 +309,28 @@ func TestWatchOldCopy(t *testing.T) {
 	}
 }
 
+// A bucket that was removed is not made again by itself: all it held would be forgotten as if nobody
+// had written it.
+func TestWatchGone(t *testing.T) {
+	s := RunServer(t)
+	var kept marks
+	a := engineOf(t, "h1", []string{s.URL()}, func(o *natskv.Options) { o.Marks = &kept })
+	sounds(t, a)
+	swapped(t, a, putting("k", "v", 1000, 1, upstream.Version{}))
+	if err := admin(t, s.URL()).DeleteStream(t.Context(), "KV_memory"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool { return a.Report().Lost != "" })
+	_, err := a.Version(t.Context(), entry("k"))
+	failed(t, err, upstream.Paused, "it is gone")
+	if err := a.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	sounds(t, a)
+	swapped(t, a, putting("k", "again", 2000, 2, upstream.Version{}))
+	until(t, func() bool { m, _ := kept.Load(); return m.Revision == 1 })
+}
+
 // Tombstones go when they are old enough, and leave a trace for a while.
 func TestWatchSweeps(t *testing.T) {
 	s := RunServer(t)

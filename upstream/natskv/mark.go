@@ -1,6 +1,7 @@
 package natskv
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -10,8 +11,8 @@ import (
 )
 
 // certainAfter is how long a bucket has to look as if it had lost writes, before that is believed: a
-// leader that was deposed answers for a moment more.
-const certainAfter = time.Second
+// leader that was deposed answers for a moment more, and a new one shows old writes one after another.
+const certainAfter = quorumFor + time.Second
 
 // goneAfter is that for a bucket that does not exist: servers that start may not know of it yet.
 const goneAfter = 5 * time.Second
@@ -38,7 +39,8 @@ type keeper struct {
 	// connection counts those that were made. looked says that the bucket was looked at by this one.
 	connection int
 	looked     bool
-	settled    chan struct{} // closed when looked becomes true or lost is set, and made anew
+	failed     *upstream.Error // why looking has failed
+	settled    chan struct{}   // closed with each decision, and made anew
 }
 
 // newKeeper reads what the bucket was.
@@ -83,9 +85,24 @@ func (k *keeper) judge(there Mark, connection int, now time.Time) bool {
 	if connection != k.connection {
 		return false
 	}
-	k.looked = true
+	k.looked, k.failed = true, nil
 	k.wake()
 	return true
+}
+
+// fails notes why the bucket could not be looked at.
+func (k *keeper) fails(why error, connection int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if connection != k.connection {
+		return
+	}
+	var failed *upstream.Error
+	if !errors.As(why, &failed) {
+		failed = &upstream.Error{Verdict: upstream.Unsent, Unreachable: true, Reason: why.Error()}
+	}
+	k.failed = failed
+	k.wake()
 }
 
 // compare returns what is to be logged, too.
@@ -111,6 +128,7 @@ func (k *keeper) compare(there Mark, now time.Time) (same bool, say func()) {
 	case k.lost != "":
 	case k.doubtedAt.IsZero():
 		k.doubtedAt = now
+		k.wake()
 	case now.Sub(k.doubtedAt) < certainAfter, there.Created.IsZero() && now.Sub(k.doubtedAt) < goneAfter:
 	default:
 		k.lost = "the bucket " + k.bucket + " is not the one that it was: " + why +
@@ -176,7 +194,7 @@ func (k *keeper) disconnected() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.connection++
-	k.looked = false
+	k.looked, k.failed = false, nil
 }
 
 // current is the number of the connection.
@@ -202,6 +220,8 @@ func (k *keeper) refuses() *upstream.Error {
 		return &upstream.Error{Verdict: upstream.Paused, Answered: true, Reason: k.lost}
 	case !k.doubtedAt.IsZero():
 		return &upstream.Error{Verdict: upstream.Unsent, Reason: "the bucket " + k.bucket + " looks as if it had lost writes: it is looked at again in a moment"}
+	case !k.looked && k.failed != nil:
+		return k.failed
 	case !k.looked:
 		return &upstream.Error{Verdict: upstream.Unsent, Reason: "the bucket " + k.bucket + " has not been looked at since the connection was made"}
 	}
@@ -237,9 +257,13 @@ func (k *keeper) lostWhy() string {
 	return k.lost
 }
 
-// changed is closed when the next decision is made.
-func (k *keeper) changed() <-chan struct{} {
+// deciding returns a channel that is closed with the decision whether requests may be made; nil if there
+// is one.
+func (k *keeper) deciding() <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.looked || k.failed != nil || k.lost != "" || !k.doubtedAt.IsZero() {
+		return nil
+	}
 	return k.settled
 }

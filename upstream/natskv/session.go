@@ -89,13 +89,7 @@ func (s *session) run(ctx context.Context, js jetstream.JetStream, loading bool,
 	if err != nil {
 		return fmt.Errorf("make a consumer: %w", err)
 	}
-	defer func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), heartbeat)
-		defer cancel()
-		if s.w.e.link.jetStream() != nil {
-			_ = js.DeleteConsumer(ending, name, consumer.CachedInfo().Name) // the servers end it by themselves, too
-		}
-	}()
+	defer s.w.work.Go(func() { s.w.remove(js, consumer.CachedInfo().Name) })
 	messages, err := consumer.Messages(
 		jetstream.PullMaxMessages(fetch), jetstream.PullHeartbeat(heartbeat), jetstream.WithMessagesErrOnMissingHeartbeat(true))
 	if err != nil {
@@ -105,6 +99,18 @@ func (s *session) run(ctx context.Context, js jetstream.JetStream, loading bool,
 	s.w.progress.opened()
 	s.w.stir()
 	return s.follow(ctx, messages, loading)
+}
+
+// remove removes the consumer of a session that has ended. The servers would, too, in time.
+func (w *watch) remove(js jetstream.JetStream, consumer string) {
+	if w.e.link.jetStream() == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), heartbeat)
+	defer cancel()
+	if err := js.DeleteConsumer(ctx, streamName(w.bucket), consumer); err != nil {
+		w.log.Debug("the consumer of a watch that has ended is left to the servers", "error", err)
+	}
 }
 
 func (s *session) config(loading bool, after uint64) jetstream.ConsumerConfig {

@@ -3,6 +3,7 @@ package natskv
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/botwired/botwired/upstream"
@@ -42,8 +43,9 @@ type watch struct {
 	events   int
 	replaced *index // what the index was, before another bucket was accepted
 	reread   time.Time
-	odd      int  // comparisons in a row whose counts of entries differ
-	asking   bool // a comparison is under way
+	odd      int            // comparisons in a row whose counts of entries differ
+	asking   bool           // a comparison is under way
+	work     sync.WaitGroup // of sessions that have ended
 }
 
 // newWatch returns a watch that feeds the engine's index. run does its work.
@@ -95,6 +97,7 @@ func (w *watch) run(ctx context.Context) {
 			<-w.looks
 		}
 		w.endSession()
+		w.work.Wait()
 		<-swept
 		w.keeper.save(time.Now(), true)
 	}()
@@ -177,6 +180,9 @@ func (w *watch) becomes(sound bool, why string) {
 // compare takes in what the stream's leader has said.
 func (w *watch) compare(ctx context.Context, l look) {
 	if why := l.unusable(); why != "" {
+		if l.err != nil {
+			w.keeper.fails(l.err, l.connection)
+		}
 		if !l.connected {
 			w.endSession()
 		}
@@ -256,23 +262,21 @@ func (w *watch) refuses() *upstream.Error { return w.keeper.refuses() }
 // admit is refuses for a caller who can wait: a connection that was just made takes a moment until
 // the bucket has been looked at.
 func (w *watch) admit(ctx context.Context) *upstream.Error {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-	for {
-		changed := w.keeper.changed()
-		refused := w.keeper.refuses()
-		if refused == nil || refused.Verdict == upstream.Paused {
-			return refused
-		}
-		if w.e.link.jetStream() == nil {
-			return w.e.link.missing()
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return refused
-		}
+	decided := w.keeper.deciding()
+	if decided == nil {
+		return w.keeper.refuses()
 	}
+	if w.e.link.jetStream() == nil {
+		return w.e.link.missing()
+	}
+	timer := time.NewTimer(checkTimeout)
+	defer timer.Stop()
+	select {
+	case <-decided:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return w.keeper.refuses()
 }
 
 // barrier returns once the index has all that the stream held when barrier was called, by its

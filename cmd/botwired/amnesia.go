@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// accepted is the daemon's answer when a person has decided about a bucket.
+type accepted struct {
+	Lost       cell   `json:"lost"` // empty if nothing was
+	Namespaces []cell `json:"namespaces"`
+}
+
+// restoreAll has upstream get back all that it has lost, and waits for one namespace after the other.
+func (p *process) restoreAll(ctx context.Context, settings *settingFlags, asJSON bool) error {
+	c, err := settings.connect()
+	if err != nil {
+		return err
+	}
+	body, err := c.wait(ctx, request{method: http.MethodPost, path: surface("upstream", "restore")}, byHandTime+flushGrace)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(p.stdout, body)
+	}
+	var so accepted
+	if err := c.decode(body, &so); err != nil {
+		return err
+	}
+	if so.Lost != "" {
+		fmt.Fprintf(p.stdout, "botwired goes on with the bucket that is there (%s)\n", printable(string(so.Lost)))
+	}
+	if len(so.Namespaces) == 0 {
+		_, err := fmt.Fprintln(p.stdout, "nothing to restore: no namespace is suspect (botwired status)")
+		return err
+	}
+	var failed []error
+	for _, namespace := range so.Namespaces {
+		body, err := p.restore(ctx, c, string(namespace), false)
+		if err == nil {
+			fmt.Fprintf(p.stdout, "%s: ", printable(string(namespace)))
+			err = p.reportRestore(c, body)
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", printable(string(namespace)), err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// acceptUpstream has the daemon go on with a bucket as it is. Unless yes is set, it asks first.
+func (p *process) acceptUpstream(ctx context.Context, c *client, yes, asJSON bool) error {
+	if !yes {
+		agreed, err := p.confirm(ctx, "Go on with the bucket that is there, and give up for good what it has lost?")
+		if err == nil && !agreed {
+			err = errNothingForgotten
+		}
+		if err != nil {
+			return err
+		}
+	}
+	body, err := c.wait(ctx, request{method: http.MethodPost, path: surface("upstream", "accept")}, byHandTime+flushGrace)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(p.stdout, body)
+	}
+	var so accepted
+	if err := c.decode(body, &so); err != nil {
+		return err
+	}
+	text := "nothing to decide: upstream has lost nothing that botwired knows of"
+	if so.Lost != "" {
+		text = "botwired goes on with the bucket that is there"
+	}
+	_, err = fmt.Fprintln(p.stdout, text)
+	return err
+}
+
+// lost says that the bucket has lost writes; empty if it has not.
+func (s *status) lost() string {
+	if s.Upstream.Watch.Lost == "" {
+		return ""
+	}
+	return string(s.Upstream.Watch.Lost) + `; "botwired restore --all" goes on with it and gives it what is here, "botwired forget --upstream" only goes on`
+}
+
+// watched says how the watch of a cluster does; empty if upstream does not tell of changes.
+func (s *status) watched(w io.Writer) string {
+	watch, of := s.Upstream.Watch, ""
+	if watch.Bucket != "" {
+		of = "the bucket " + string(watch.Bucket)
+		if watch.Server != "" {
+			of += " at " + string(watch.Server)
+		}
+		of += ", "
+	}
+	switch watch.Sound {
+	case "":
+		return ""
+	case "true":
+		return of + fmt.Sprintf("sound %s: what other hosts change is seen at once, and no answer gets old; %s, %s of memory",
+			since(w, watch.Since), plural(watch.Entries.number(), "entry"), watch.Bytes.size())
+	}
+	return of + fmt.Sprintf("broken %s: %s; copies count for cache.fresh_for", since(w, watch.Since), watch.Reason.or("it has not caught up yet"))
+}
+
+// unwatched says in two words that the watch is broken; empty if it is not.
+func (s *status) unwatched() string {
+	if s.Upstream.Watch.Sound == "false" {
+		return ", watch broken"
+	}
+	return ""
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// A person gives a bucket that has lost everything what is here, one namespace after the other.
+func TestRestoreAllCommand(t *testing.T) {
+	d := newDaemon(t, map[string]answer{
+		"POST /_botwired/upstream/restore":                {200, `{"lost":"the bucket was made anew","namespaces":["a","b"]}`},
+		"POST /_botwired/restore?namespace=a&timeout=2s":  {200, `{"namespace":"a","state":"over","restored":12,"kept":0,"failed":0,"left":0,"waits":null}`},
+		"POST /_botwired/restore?namespace=b&timeout=2s":  {200, `{"namespace":"b","state":"over","restored":1,"kept":1,"failed":0,"left":0,"waits":null}`},
+		"POST /_botwired/restore?namespace=ns&timeout=2s": {200, `{}`},
+	})
+	wantOutput(t, at(t, d, nil, "restore", "--all"), "botwired goes on with the bucket that is there (the bucket was made anew)\n"+
+		"a: 12 entries restored\nb: 1 entry restored; upstream had another value of 1 entry, which stays\n")
+	if got := at(t, d, nil, "restore", "--all", "--json"); !strings.Contains(got.stdout, `"namespaces":["a","b"]`) {
+		t.Errorf("%+v", got)
+	}
+	for _, args := range [][]string{{"restore"}, {"restore", "ns", "--all"}, {"restore", "--all", "--stop"}} {
+		wantFailure(t, at(t, d, nil, args...), exitUsage, "--all")
+	}
+	d = newDaemon(t, map[string]answer{
+		"POST /_botwired/upstream/restore":               {200, `{"lost":"","namespaces":["a","b"]}`},
+		"POST /_botwired/restore?namespace=a&timeout=2s": {200, `{"namespace":"a","state":"over","restored":1,"kept":0,"failed":0,"left":3,"waits":null}`},
+		"POST /_botwired/restore?namespace=b&timeout=2s": {200, `{"namespace":"b","state":"over","restored":2,"kept":0,"failed":0,"left":0,"waits":null}`},
+	})
+	got := at(t, d, nil, "restore", "--all")
+	if got.code != exitError || !strings.Contains(got.stderr, "a: upstream still lacks 3 entries") || !strings.Contains(got.stdout, "b: 2 entries restored") {
+		t.Errorf("one that fails keeps no other back: %+v", got)
+	}
+	d = newDaemon(t, map[string]answer{"POST /_botwired/upstream/restore": {200, `{"lost":"","namespaces":[]}`}})
+	wantOutput(t, at(t, d, nil, "restore", "--all"), "nothing to restore: no namespace is suspect (botwired status)\n")
+}
+
+func TestForgetUpstreamCommand(t *testing.T) {
+	d := newDaemon(t, map[string]answer{"POST /_botwired/upstream/accept": {200, `{"lost":"the bucket was made anew","namespaces":[]}`}})
+	wantFailure(t, at(t, d, nil, "forget", "--upstream"), exitUsage, "--yes")
+	wantFailure(t, at(t, d, nil, "forget", "--upstream", "ns"), exitUsage, "--upstream")
+	wantFailure(t, at(t, d, nil, "forget"), exitUsage, "--upstream")
+	wantOutput(t, at(t, d, nil, "forget", "--upstream", "--yes"), "botwired goes on with the bucket that is there\n")
+	reply := func(text string) func(*process) {
+		return func(p *process) { onTerminal(p); p.stdin = strings.NewReader(text) }
+	}
+	if got := at(t, d, reply("y\n"), "forget", "--upstream"); !strings.Contains(got.stderr, "for good") || !strings.Contains(got.stdout, "goes on") {
+		t.Errorf("%+v", got)
+	}
+	if got := at(t, d, reply("\n"), "forget", "--upstream"); got.code != exitError || !strings.Contains(got.stderr, "nothing is forgotten") {
+		t.Errorf("without a yes: %+v", got)
+	}
+	d = newDaemon(t, map[string]answer{"POST /_botwired/upstream/accept": {200, `{"lost":"","namespaces":[]}`}})
+	wantOutput(t, at(t, d, nil, "forget", "--upstream", "--yes"), "nothing to decide: upstream has lost nothing that botwired knows of\n")
+}
+
+// The status says how the watch does, and first of all what the bucket has lost.
+func TestStatusOfAWatch(t *testing.T) {
+	const body = `{"version":"1","pending":0,"dead_letters":0,"upstream":{"url":"nats://127.0.0.1:4222","state":"up","watch":WATCH},"namespaces":[]}`
+	for watch, want := range map[string][]string{
+		"null": nil,
+		`{"sound":true,"since":"2026-11-23T08:00:00Z","entries":2,"bytes":2048,"bucket":"botwire","server":"nats://127.0.0.1:4222"}`: {"watch ", "the bucket botwire at nats://127.0.0.1:4222, sound", "2 entries", "2.0KiB"},
+		`{"sound":false,"since":"2026-11-23T08:00:00Z","reason":"the connection is lost","entries":2,"bytes":2048}`:                  {"watch ", "broken", "the connection is lost", "cache.fresh_for"},
+		`{"sound":false,"since":"2026-11-23T08:00:00Z","entries":0,"bytes":0,"lost":"the bucket botwire was made anew"}`:             {"lost ", "made anew", "botwired restore --all", "botwired forget --upstream", "not caught up"},
+	} {
+		d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, strings.ReplaceAll(body, "WATCH", watch)}})
+		got := at(t, d, nil, "status")
+		for _, part := range want {
+			if !strings.Contains(got.stdout, part) {
+				t.Errorf("%s: %q is not in %s", watch, part, got.stdout)
+			}
+		}
+		if want == nil && (got.code != exitOK || strings.Contains(got.stdout, "watch")) {
+			t.Errorf("%+v", got)
+		}
+	}
+}

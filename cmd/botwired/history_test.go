@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
+	"github.com/botwired/botwired/upstream"
+)
+
+var statesOfK = `{"namespace":"ns","key":"k","revisions":[` +
+	`{"revision":null,"state":"pending","op":"put","value":"a\nb\u001b","bytes":4,"created_at":null,"updated_at":1700000060,"host":"h1","here":true,"seq":9},` +
+	`{"revision":7,"state":"settled","op":"delete","value":null,"bytes":0,"created_at":null,"updated_at":1700000000.5,"host":"h2","here":false,"seq":3},` +
+	`{"revision":5,"state":"settled","op":"put","value":"` + strings.Repeat("é", 61) + `","bytes":61,"created_at":1,"updated_at":1600000000,"host":"","here":false,"seq":null}]}`
+
+func TestHistory(t *testing.T) {
+	d := newDaemon(t, map[string]answer{
+		"GET /_botwired/revisions?key=k&namespace=ns":    {200, statesOfK},
+		"GET /_botwired/revisions?key=none&namespace=ns": {404, `{"detail":"Key not found: ns/none"}`},
+		"GET /_botwired/revisions?key=k&namespace=plain": {501, `{"detail":"upstream keeps no earlier versions"}`},
+	})
+	wantOutput(t, at(t, d, nil, "history", "ns", "k"), ""+
+		"REVISION  WRITTEN               HOST  OP      BYTES  VALUE\n"+
+		"pending   2023-11-14T22:14:20Z  this  put     4      a b \n"+
+		"7         2023-11-14T22:13:20Z  h2    delete  -      -\n"+
+		"5         2020-09-13T12:26:40Z  -     put     61     "+strings.Repeat("é", 60)+"…\n")
+	wantOutput(t, at(t, d, nil, "history", "ns", "k", "--json"), statesOfK+"\n")
+	wantFailure(t, at(t, d, nil, "history", "ns", "none"), exitError, "key not found: ns/none")
+	wantFailure(t, at(t, d, nil, "history", "plain", "k"), exitError, "upstream keeps no earlier versions (HTTP 501)")
+	wantFailure(t, botwired(t, "history", "ns"), exitUsage, "history NAMESPACE KEY")
+}
+
+func TestUndoOfAScript(t *testing.T) {
+	const back = `{"namespace":"ns","key":"k","undone":{"revision":7},"now":{"revision":5,"op":"put","value":"v","bytes":1,"updated_at":1600000000}}`
+	d := newDaemon(t, map[string]answer{
+		"POST /_botwired/undo?key=k&namespace=ns":       {200, back},
+		"POST /_botwired/undo?key=k&namespace=ns&to=7":  {200, `{"now":{"revision":7,"op":"delete","value":null,"updated_at":1600000000}}`},
+		"POST /_botwired/undo?key=k&namespace=ns&to=8":  {404, `{"detail":"upstream does not keep revision 8 of ns/k"}`},
+		"POST /_botwired/undo?key=k2&namespace=ns":      {409, `{"detail":"nothing to undo: so and so"}`},
+		"POST /_botwired/undo?key=k&namespace=ns&to=99": {412, `{"detail":"Look again"}`},
+	})
+	wantOutput(t, at(t, d, nil, "undo", "ns", "k", "--yes"), "undone: ns/k is as in revision 5 again: 1 character, written 2020-09-13T12:26:40Z\n")
+	wantOutput(t, at(t, d, nil, "undo", "ns", "k", "--yes", "--json"), back+"\n")
+	wantOutput(t, at(t, d, nil, "undo", "ns", "k", "--yes", "--to", "7"), "undone: ns/k is as in revision 7 again: a delete, written 2020-09-13T12:26:40Z\n")
+	wantFailure(t, at(t, d, nil, "undo", "ns", "k", "--yes", "--to", "8"), exitError, "does not keep revision 8 of ns/k (HTTP 404)")
+	wantFailure(t, at(t, d, nil, "undo", "ns", "k2", "--yes"), exitError, "nothing to undo: so and so (HTTP 409)")
+	wantFailure(t, at(t, d, nil, "undo", "ns", "k", "--yes", "--to", "99"), exitError, "ns/k was written meanwhile, and nothing is undone")
+	wantFailure(t, at(t, d, nil, "undo", "ns", "k"), exitUsage, "--yes")
+	wantFailure(t, at(t, d, nil, "undo", "ns", "k", "--to", "0", "--yes"), exitUsage, "expected a revision")
+}
+
+// At a terminal the question shows both states, and the undo is on the condition that the first one
+// is still the newest.
+func TestUndoAtATerminal(t *testing.T) {
+	var undone []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.Method == http.MethodGet {
+			w.Header().Set("ETag", `"9-tag"`)
+			_, _ = w.Write([]byte(statesOfK))
+			return
+		}
+		undone = append(undone, r.URL.Query().Get("to")+" "+r.Header.Get("If-Match"))
+		_, _ = w.Write([]byte(`{"now":{"revision":5,"value":"v","bytes":1,"updated_at":1600000000}}`))
+	}))
+	t.Cleanup(server.Close)
+	d := &daemon{address: server.Listener.Addr().String()}
+	reply := func(text string) func(*process) {
+		return func(p *process) { onTerminal(p); p.stdin = strings.NewReader(text) }
+	}
+	got := at(t, d, reply("y\n"), "undo", "ns", "k")
+	if !strings.HasPrefix(got.stderr, "ns/k is now 4 characters, written ") || !strings.Contains(got.stderr, "Make it revision 7 again: a delete, written ") ||
+		!strings.Contains(got.stdout, "undone: ns/k is as in revision 5 again") {
+		t.Errorf("%+v", got)
+	}
+	if got := at(t, d, reply("y\n"), "undo", "ns", "k", "--to", "5"); !strings.Contains(got.stderr, "Make it revision 5 again: 61 characters, written ") {
+		t.Errorf("%+v", got)
+	}
+	if got := at(t, d, reply("\n"), "undo", "ns", "k"); got.code != exitError || !strings.Contains(got.stderr, "nothing is undone") {
+		t.Errorf("without a yes: %+v", got)
+	}
+	if got := at(t, d, reply(""), "undo", "ns", "k", "--to", "6"); strings.Contains(got.stderr, "[y/N]") { // the daemon refuses
+		t.Errorf("%+v", got)
+	}
+	if diff := cmp.Diff([]string{` "9-tag"`, `5 "9-tag"`, `6 "9-tag"`}, undone); diff != "" {
+		t.Errorf("undone (-want +got):\n%s", diff)
+	}
+}
+
+// An engine's versions and errors are the proxy's revisions and errors.
+func TestRevisionsOfAnEngine(t *testing.T) {
+	var fail error
+	r := revisions{host: "h1", ask: func(context.Context, journal.ID) ([]upstream.Version, error) {
+		return []upstream.Version{
+			{Revision: 7, Deleted: true, WrittenAt: 3, Writer: upstream.Writer{Host: "h2", Seq: 9}},
+			{Revision: 5, Value: "v", ListBytes: 1, CreatedAt: 1, WrittenAt: 2},
+		}, fail
+	}}
+	got, err := r.Revisions(t.Context(), journal.ID{Namespace: "ns", Key: "k"})
+	want := []proxy.Revision{
+		{Number: 7, Deleted: true, WrittenAt: 3, Host: "h2", Seq: 9},
+		{Number: 5, Value: "v", CreatedAt: 1, WrittenAt: 2},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil || r.Host() != "h1" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	for _, wait := range []time.Duration{0, time.Minute} {
+		fail = &upstream.Error{Verdict: upstream.Transient, Reason: "no leader", RetryAfter: wait}
+		_, err = r.Revisions(t.Context(), journal.ID{})
+		var later *upstream.Unavailable
+		if !errors.As(err, &later) || later.Wait != max(wait, time.Second) || later.Reason != "no leader" {
+			t.Errorf("%#v", err)
+		}
+	}
+	fail = context.Canceled
+	if _, err := r.Revisions(t.Context(), journal.ID{}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,169 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+// revisionsPath is where the earlier states of an entry are, under surfacePrefix.
+const revisionsPath = "revisions"
+
+// Revision is a state of an entry that upstream keeps.
+type Revision struct {
+	Number    uint64  // upstream's own; those of an entry grow
+	Deleted   bool    // a delete has made it
+	Value     string  // empty of a delete
+	CreatedAt float64 // Unix seconds: when the entry was put first, or first after a delete
+	WrittenAt float64 // Unix seconds: when its writer wrote it
+	Host      string  // of its writer; "" if that is not known
+	Seq       uint64  // of the write at its host; 0 if it has none
+}
+
+// Revisions is an upstream that keeps earlier states of entries. Its methods may be called
+// concurrently.
+type Revisions interface {
+	// Revisions returns the states that upstream keeps of an entry, the newest first. There are none
+	// if upstream has never held the entry, or has forgotten that it did. Errors have a method
+	// RetryAfter() time.Duration if upstream cannot be asked now.
+	Revisions(ctx context.Context, id journal.ID) ([]Revision, error)
+	// Host names this daemon among the writers.
+	Host() string
+}
+
+// errNoRevisions is the answer where upstream has only the newest state of each entry.
+var errNoRevisions = wire.Detail(http.StatusNotImplemented,
+	"upstream keeps no earlier versions of an entry: BotWire does not. NATS does, with an upstream.url that begins with nats://")
+
+// past answers what an entry was.
+type past struct {
+	*memory
+	revisions Revisions // nil if upstream has none
+}
+
+// stateDocument is one state of an entry.
+type stateDocument struct {
+	Revision  *uint64  `json:"revision"` // null of a pending write
+	State     string   `json:"state"`    // settled, or pending
+	Op        string   `json:"op"`
+	Value     *string  `json:"value"`      // null of a delete
+	Bytes     int      `json:"bytes"`      // as BotWire counts them: characters
+	CreatedAt *float64 `json:"created_at"` // Unix seconds; null of a delete and of a pending write
+	UpdatedAt float64  `json:"updated_at"` // Unix seconds, by the clock of who wrote it
+	Host      string   `json:"host"`       // "" if nobody knows
+	Here      bool     `json:"here"`       // this daemon wrote it
+	Seq       *uint64  `json:"seq"`        // null if it has none
+}
+
+func (d *stateDocument) setValue(value string) {
+	d.Op, d.Value, d.Bytes = journal.Put.String(), &value, wire.CodePoints(value)
+}
+
+// text is empty of a delete.
+func (d *stateDocument) text() string {
+	if d.Value == nil {
+		return ""
+	}
+	return *d.Value
+}
+
+// tag names the write that made the state, also when the write settles meanwhile.
+func (d *stateDocument) tag() string {
+	if d.Here && d.Seq != nil {
+		return writeTag(*d.Seq, d.text())
+	}
+	return `"revision-` + strconv.FormatUint(*d.Revision, 10) + `"`
+}
+
+// isWrite reports whether the state is that of a write of this daemon's.
+func (d *stateDocument) isWrite(w *journal.Write) bool {
+	return d.Here && d.Seq != nil && *d.Seq == w.Seq && d.Op == w.Op.String() && d.text() == w.Value
+}
+
+type revisionsDocument struct {
+	Namespace string          `json:"namespace"`
+	Key       string          `json:"key"`
+	Revisions []stateDocument `json:"revisions"`
+}
+
+// answer lists the states of an entry, the newest first. The ETag names the newest one.
+func (p past) answer(w http.ResponseWriter, r *http.Request) error {
+	id, err := entryParameter(r)
+	if err != nil {
+		return err
+	}
+	if p.revisions == nil {
+		return errNoRevisions
+	}
+	states, err := p.states(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	w.Header()["Etag"] = []string{states[0].tag()}
+	return writeDocument(w, http.StatusOK, revisionsDocument{id.Namespace, id.Key, states})
+}
+
+// states are the states of an entry, with its pending write as the first one. There is at least one.
+func (p past) states(caller context.Context, id journal.ID) ([]stateDocument, error) {
+	p.used.note(id.Namespace)
+	written, pending, err := p.journal.Newest(id)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := p.ask(caller, id)
+	if err != nil {
+		return nil, err
+	}
+	var states []stateDocument
+	for i := range kept {
+		states = append(states, p.settledState(&kept[i]))
+	}
+	if pending && !slices.ContainsFunc(states, func(d stateDocument) bool { return d.isWrite(&written) }) {
+		states = slices.Insert(states, 0, p.pendingState(&written))
+	}
+	if len(states) == 0 {
+		return nil, wire.NotFound(id.Namespace, id.Key)
+	}
+	return states, nil
+}
+
+// ask asks upstream for as long as a reader of the entry would wait.
+func (p past) ask(caller context.Context, id journal.ID) ([]Revision, error) {
+	ctx, cancel := p.tasks.patience(caller, p.upstream.Patience(id))
+	defer cancel()
+	kept, err := p.revisions.Revisions(ctx, id)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil {
+		return nil, p.upstream.TooLong()
+	}
+	return kept, err
+}
+
+func (p past) settledState(r *Revision) stateDocument {
+	d := stateDocument{
+		Revision: &r.Number, State: "settled", Op: journal.Delete.String(),
+		UpdatedAt: r.WrittenAt, Host: r.Host, Here: r.Host == p.revisions.Host(),
+	}
+	if r.Seq != 0 {
+		d.Seq = &r.Seq
+	}
+	if !r.Deleted {
+		d.CreatedAt = &r.CreatedAt
+		d.setValue(r.Value)
+	}
+	return d
+}
+
+func (p past) pendingState(w *journal.Write) stateDocument {
+	d := stateDocument{
+		State: "pending", Op: journal.Delete.String(), UpdatedAt: w.UpdatedAt, Host: p.revisions.Host(), Here: true, Seq: &w.Seq,
+	}
+	if w.Op == journal.Put {
+		d.setValue(w.Value)
+	}
+	return d
+}

@@ -1,0 +1,313 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// fakeRevisions keeps the states of entries, the newest first.
+type fakeRevisions struct {
+	mu   sync.Mutex
+	last uint64
+	kept map[journal.ID][]Revision
+	fail error
+	// asked, if not nil, is called for each question before the answer is made.
+	asked func()
+}
+
+func (f *fakeRevisions) Host() string { return "here" }
+
+func (f *fakeRevisions) Revisions(ctx context.Context, id journal.ID) ([]Revision, error) {
+	f.mu.Lock()
+	fail, asked := f.fail, f.asked
+	f.mu.Unlock()
+	if asked != nil {
+		asked()
+	}
+	if errors.Is(fail, context.DeadlineExceeded) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.kept[id]), fail
+}
+
+// become has all answers be an error, or call a function first.
+func (f *fakeRevisions) become(fail error, asked func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fail, f.asked = fail, asked
+}
+
+// keep takes in a state, and gives it its number.
+func (f *fakeRevisions) keep(id journal.ID, r Revision) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.last++
+	r.Number = f.last
+	f.kept[id] = slices.Insert(f.kept[id], 0, r)
+}
+
+// newPast is a sidecar whose upstream keeps the states of entries. What settles becomes one.
+func newPast(t *testing.T, adjust ...func(*journal.Options, *Options)) (*sidecar, *fakeRevisions) {
+	kept := &fakeRevisions{kept: make(map[journal.ID][]Revision)}
+	s := newSidecar(t, append(adjust, func(_ *journal.Options, o *Options) { o.Revisions = kept })...)
+	s.flusher.settled = func(w journal.Write) {
+		kept.keep(w.ID, Revision{
+			Deleted: w.Op == journal.Delete, Value: w.Value, CreatedAt: 1, WrittenAt: w.UpdatedAt, Host: "here", Seq: w.Seq,
+		})
+	}
+	return s, kept
+}
+
+// foreign is a write of another host's, without a number.
+func (s *sidecar) foreign(kept *fakeRevisions, id journal.ID, value string) {
+	s.upstream.set(id, value)
+	kept.keep(id, Revision{Value: value, CreatedAt: 1, WrittenAt: 2, Host: "there"})
+}
+
+// wantStates wants an entry to have had some states: op, value, host and state of each.
+func (s *sidecar) wantStates(id journal.ID, want ...string) *httptest.ResponseRecorder {
+	s.t.Helper()
+	w := s.get("/_botwired/revisions?namespace=" + id.Namespace + "&key=" + id.Key)
+	wantStatus(s.t, w, http.StatusOK)
+	var doc revisionsDocument
+	decode(s.t, w, &doc)
+	var got []string
+	for _, d := range doc.Revisions {
+		got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", d.State, d.Host, d.Op, d.text())))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.t.Errorf("the states (-want +got):\n%s", diff)
+	}
+	return w
+}
+
+func (s *sidecar) undo(id journal.ID, more string, headers ...string) *httptest.ResponseRecorder {
+	return s.do(http.MethodPost, "/_botwired/undo?namespace="+id.Namespace+"&key="+id.Key+more, "", headers...)
+}
+
+func TestTheStatesOfAnEntry(t *testing.T) {
+	s, kept := newPast(t)
+	k := id("n", "k")
+	s.put(k, "one")
+	first := s.wantStates(k, "pending here put one")
+	s.settle(k)
+	if again := s.wantStates(k, "settled here put one"); again.Header().Get("Etag") != first.Header().Get("Etag") {
+		t.Error("a write has another tag once it has settled")
+	}
+	s.foreign(kept, k, "twö")
+	theirs := s.wantStates(k, "settled there put twö", "settled here put one")
+	wantHeader(t, theirs, "Etag", `"revision-2"`)
+	if !strings.Contains(theirs.Body.String(), `{"namespace":"n","key":"k","revisions":[{"revision":2,"state":"settled","op":"put","value":"twö","bytes":3,`+
+		`"created_at":1,"updated_at":2,"host":"there","here":false,"seq":null},`) {
+		t.Error(theirs.Body)
+	}
+	wantStatus(t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
+	s.wantStates(k, "pending here delete", "settled there put twö", "settled here put one")
+	s.settle(k)
+	s.wantStates(k, "settled here delete", "settled there put twö", "settled here put one")
+
+	wantStatus(t, s.get("/_botwired/revisions?namespace=n&key=none"), http.StatusNotFound)
+	wantStatus(t, s.get("/_botwired/revisions?namespace=n"), http.StatusBadRequest)
+	wantStatus(t, s.undo(id("n", "none"), ""), http.StatusNotFound)
+}
+
+// A write that upstream has, and of which the journal does not know it yet, is one state and not two.
+func TestAStateThatIsJustSettling(t *testing.T) {
+	s, kept := newPast(t)
+	k := id("n", "k")
+	s.put(k, "one")
+	kept.keep(k, Revision{Value: "one", CreatedAt: 1, WrittenAt: 2, Host: "here", Seq: 1})
+	s.wantStates(k, "settled here put one")
+	kept.keep(k, Revision{Value: "two", CreatedAt: 1, WrittenAt: 3, Host: "there", Seq: 1})
+	s.wantStates(k, "settled there put two", "settled here put one")
+}
+
+func TestUndo(t *testing.T) {
+	s, kept := newPast(t)
+	k := id("n", "k")
+	for _, value := range []string{"one", "two"} {
+		s.put(k, value)
+		s.settle(k)
+	}
+	w := s.undo(k, "")
+	wantStatus(t, w, http.StatusOK)
+	wantHeader(t, w, "Botwired-Write", "pending; seq=3")
+	var doc undoneDocument
+	if decode(t, w, &doc); doc.Undone.text() != "two" || doc.Now.text() != "one" || *doc.Now.Revision != 1 {
+		t.Errorf("%s", w.Body)
+	}
+	wantValue(t, s.get("/memory/n/k"), "one")
+	s.wantStates(k, "pending here put one", "settled here put two", "settled here put one")
+	wantStatus(t, s.undo(k, ""), http.StatusOK) // of the undo
+	wantValue(t, s.get("/memory/n/k"), "two")
+	s.settle(k)
+
+	wantStatus(t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
+	s.settle(k)
+	wantStatus(t, s.undo(k, "", "Prefer", "wait=0"), http.StatusOK)
+	wantValue(t, s.get("/memory/n/k"), "two")
+	s.settle(k)
+	wantStatus(t, s.undo(k, "&to=4"), http.StatusOK) // the delete
+	wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
+	wantDetail(t, s.undo(k, "&to=4"), http.StatusConflict, "nothing to undo: n/k is as that version has it")
+	s.settle(k)
+	wantStatus(t, s.undo(k, "&to=1"), http.StatusOK)
+	wantValue(t, s.get("/memory/n/k"), "one")
+
+	s.foreign(kept, id("n", "theirs"), "before")
+	s.foreign(kept, id("n", "theirs"), "after")
+	wantStatus(t, s.undo(id("n", "theirs"), ""), http.StatusOK)
+	wantValue(t, s.get("/memory/n/theirs"), "before")
+}
+
+func TestUndoRefuses(t *testing.T) {
+	s, _ := newPast(t)
+	k := id("n", "k")
+	s.put(k, "one")
+	wantDetail(t, s.undo(k, ""), http.StatusConflict, "keeps no version of n/k before this one")
+	s.settle(k)
+	s.put(k, "two")
+	wantDetail(t, s.undo(k, "&to=7"), http.StatusNotFound, "does not keep revision 7 of n/k")
+	wantDetail(t, s.undo(k, "&to=0"), http.StatusBadRequest, "the number of a revision")
+	wantDetail(t, s.undo(k, "&until=1"), http.StatusBadRequest, "unknown parameter")
+	wantDetail(t, s.undo(k, "", "If-None-Match", "*"), http.StatusBadRequest, "If-Match")
+	wantDetail(t, s.undo(k, "", "If-Match", "one"), http.StatusBadRequest, "quotation marks")
+	seen := s.wantStates(k, "pending here put two", "settled here put one").Header().Get("Etag")
+	s.put(k, "three")
+	wantDetail(t, s.undo(k, "", "If-Match", seen), http.StatusPreconditionFailed, "written after you had looked")
+	wantValue(t, s.get("/memory/n/k"), "three")
+	seen = s.wantStates(k, "pending here put three", "settled here put one").Header().Get("Etag")
+	s.settle(k)
+	wantStatus(t, s.undo(k, "", "If-Match", seen), http.StatusOK)
+	wantValue(t, s.get("/memory/n/k"), "one")
+	s.settle(k)
+	wantStatus(t, s.undo(k, "&to=3", "If-Match", `"revision-9"`), http.StatusPreconditionFailed)
+}
+
+// Without such an upstream, nothing is asked and nothing written.
+func TestAnUpstreamThatKeepsNoRevisions(t *testing.T) {
+	s := newSidecar(t)
+	s.put(id("n", "k"), "v")
+	wantDetail(t, s.get("/_botwired/revisions?namespace=n&key=k"), http.StatusNotImplemented, "keeps no earlier versions", "nats://")
+	wantDetail(t, s.undo(id("n", "k"), ""), http.StatusNotImplemented, "keeps no earlier versions")
+}
+
+// contract 9: where upstream is needed and cannot be asked, the answer is 503.
+func TestTheStatesWhileUpstreamIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, kept := newPast(t)
+		k := id("n", "k")
+		s.put(k, "one")
+		s.settle(k)
+		for _, fail := range []error{unavailable{1500 * time.Millisecond}, context.DeadlineExceeded} {
+			kept.become(fail, nil)
+			began := time.Now()
+			w := s.get("/_botwired/revisions?namespace=n&key=k")
+			wantDetail(t, w, http.StatusServiceUnavailable, "upstream is unavailable")
+			if w.Header().Get("Retry-After") == "" || time.Since(began) > fakePatience {
+				t.Errorf("%v: %v after %s", fail, w.Header(), time.Since(began))
+			}
+			wantDetail(t, s.undo(k, ""), http.StatusServiceUnavailable, "upstream is unavailable")
+		}
+		wantValue(t, s.get("/memory/n/k"), "one")
+		kept.become(errors.New("broken"), nil)
+		wantStatus(t, s.get("/_botwired/revisions?namespace=n&key=k"), http.StatusInternalServerError)
+	})
+}
+
+// contract 5: a write between the look at the states and the undo is not undone by accident.
+func TestAnUndoThatAWriteOvertakes(t *testing.T) {
+	s, kept := newPast(t)
+	k := id("n", "k")
+	for _, value := range []string{"one", "two"} {
+		s.put(k, value)
+		s.settle(k)
+	}
+	kept.become(nil, func() {
+		kept.become(nil, nil)
+		s.put(k, "three") // and settles at once
+		s.settle(k)
+	})
+	var doc undoneDocument
+	decode(t, s.undo(k, ""), &doc)
+	if doc.Undone.text() != "three" || doc.Now.text() != "two" {
+		t.Errorf("undid %q, and brought %q back", doc.Undone.text(), doc.Now.text())
+	}
+	wantValue(t, s.get("/memory/n/k"), "two")
+}
+
+func TestAnUndoWithoutRoom(t *testing.T) {
+	sizes := journal.NewSizes(journal.SizesOptions{Limit: func(string) int64 { return 10 }, Logger: slog.New(slog.DiscardHandler)})
+	s, _ := newPast(t, func(j *journal.Options, o *Options) { j.Sizes, o.Sizes = sizes, sizes })
+	k := id("n", "k")
+	for _, value := range []string{"123456789", ""} {
+		s.put(k, value)
+		s.settle(k)
+	}
+	s.put(id("n", "other"), "12345")
+	wantDetail(t, s.undo(k, ""), http.StatusRequestEntityTooLarge, "namespace n is full")
+	wantValue(t, s.get("/memory/n/k"), "")
+}
+
+// In a namespace that writes through, an undo does.
+func TestAnUndoThrough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newPast(t, writesThrough)
+		k := id("through", "k")
+		s.put(k, "one")
+		wantStatus(t, s.do(http.MethodDelete, "/memory/through/k", ""), http.StatusOK)
+		s.put(k, "two")
+		wantHeader(t, s.undo(k, ""), "Botwired-Write", "settled; seq=4")
+		wantStatus(t, s.get("/memory/through/k"), http.StatusNotFound)
+		wantHeader(t, s.undo(k, ""), "Botwired-Write", "settled; seq=5")
+		wantValue(t, s.get("/memory/through/k"), "two")
+		for _, status := range []int{429, 502, 503, 504} {
+			s.flusher.become(func(journal.NewWrite) (bool, error) { return false, unwritten{status} })
+			wantDetail(t, s.undo(k, ""), status, "not acknowledged")
+		}
+		s.flusher.become(func(journal.NewWrite) (bool, error) { return false, fmt.Errorf("no: %w", journal.ErrFull) })
+		wantDetail(t, s.undo(k, ""), http.StatusInsufficientStorage, "nothing of it is kept")
+		s.flusher.become(func(journal.NewWrite) (bool, error) { return false, refusedByUpstream{} })
+		wantStatus(t, s.undo(k, ""), http.StatusUnprocessableEntity)
+		wantValue(t, s.get("/memory/through/k"), "two")
+	})
+}
+
+// The monitor shows an undo among the other requests, with the value that it has written.
+func TestTheMonitorShowsAnUndo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newPast(t)
+		k := id("n", "k")
+		for _, value := range []string{"one", "two"} {
+			s.put(k, value)
+			s.settle(k)
+		}
+		a := s.listen(s.listener(), "monitor?values=true")
+		wantStatus(t, s.undo(k, ""), http.StatusOK)
+		shown := a.take()
+		if len(shown) != 1 {
+			t.Fatalf("%d requests are shown", len(shown))
+		}
+		doc := read[requestDocument](t, shown[0])
+		if doc.Path != "/_botwired/undo" || doc.Namespace != "n" || doc.Key != "k" || doc.Answered != "pending" || doc.Value == nil || *doc.Value != "one" {
+			t.Errorf("%s", shown[0].Data)
+		}
+	})
+}
