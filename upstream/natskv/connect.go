@@ -38,6 +38,10 @@ type deniedError struct{ text string }
 
 func (d *deniedError) Error() string { return d.text }
 
+func (d *deniedError) failure() *upstream.Error {
+	return refusal(upstream.Paused, "the servers do not permit it: "+d.text)
+}
+
 // connection is the way to the servers. nats.go makes it anew whenever it breaks.
 type connection struct {
 	servers string
@@ -55,6 +59,7 @@ type connection struct {
 	js      jetstream.JetStream
 	server  string         // that the connection leads to; "" if there is none
 	lastErr error          // why there is no connection
+	mute    *deniedError   // the servers do not permit answers on this connection; nil if they do
 	calls   map[*call]bool // under way
 }
 
@@ -195,7 +200,7 @@ func (c *connection) close() {
 func (c *connection) connected(nc *nats.Conn) {
 	server := nc.ConnectedUrlRedacted()
 	c.mu.Lock()
-	c.server, c.lastErr = server, nil
+	c.server, c.lastErr, c.mute = server, nil, nil
 	c.mu.Unlock()
 	c.log.Info("upstream is connected", "server", server)
 	c.onConnect()
@@ -232,10 +237,15 @@ func (c *connection) complains(err error) {
 		c.note(err)
 		return
 	}
-	text := err.Error()
-	answers := strings.Contains(strings.ToLower(text), "subscription to \"_inbox.")
-	c.cancel(&deniedError{text}, func(one *call) bool {
-		return answers || strings.Contains(text, `"`+one.subject)
+	denied := &deniedError{err.Error()}
+	answers := strings.Contains(strings.ToLower(denied.text), "subscription to \"_inbox.")
+	if answers { // a server says so once only
+		c.mu.Lock()
+		c.mute = denied
+		c.mu.Unlock()
+	}
+	c.cancel(denied, func(one *call) bool {
+		return answers || strings.Contains(denied.text, `"`+one.subject)
 	})
 }
 
@@ -257,6 +267,9 @@ func (c *connection) call(ctx context.Context, subject string) (*call, *upstream
 	defer c.mu.Unlock()
 	if c.js == nil || c.server == "" {
 		return nil, c.absent()
+	}
+	if c.mute != nil {
+		return nil, c.mute.failure()
 	}
 	one := &call{js: c.js, subject: subject, link: c}
 	one.ctx, one.cancel = context.WithCancelCause(ctx)

@@ -136,7 +136,10 @@ func (o *Options) check() error {
 	for _, server := range o.Servers {
 		u, err := url.Parse(server)
 		if err != nil || u.Host == "" {
-			return fmt.Errorf("connect to NATS: %q is not the URL of a server", server)
+			return errors.New("connect to NATS: a server's address is no URL such as nats://host:4222")
+		}
+		if u.User != nil {
+			return fmt.Errorf("connect to NATS: the address of %s has credentials in it: they belong into settings of their own", u.Host)
 		}
 	}
 	if !isToken(o.Bucket) {

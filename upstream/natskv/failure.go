@@ -40,7 +40,7 @@ func (e *Engine) failure(one *call, err error) *upstream.Error {
 	var answer *jetstream.APIError
 	switch cause := context.Cause(one.ctx); {
 	case errors.As(cause, &denied):
-		return refusal(upstream.Paused, "the servers do not permit it: "+denied.text)
+		return denied.failure()
 	case errors.Is(err, nats.ErrReconnectBufExceeded):
 		one.link.mu.Lock()
 		defer one.link.mu.Unlock()

@@ -308,7 +308,7 @@ func (w *watch) barrier(ctx context.Context) error {
 }
 
 func (w *watch) lastRevision(ctx context.Context) (uint64, error) {
-	if refused := w.admit(ctx); refused != nil {
+	if _, refused := w.e.admit(ctx); refused != nil {
 		return 0, refused
 	}
 	js := w.e.link.jetStream()
