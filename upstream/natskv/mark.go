@@ -1,7 +1,6 @@
 package natskv
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -91,18 +90,13 @@ func (k *keeper) judge(there Mark, connection int, now time.Time) bool {
 }
 
 // fails notes why the bucket could not be looked at.
-func (k *keeper) fails(why error, connection int) {
+func (k *keeper) fails(why *upstream.Error, connection int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if connection != k.connection {
-		return
+	if connection == k.connection {
+		k.failed = why
+		k.wake()
 	}
-	var failed *upstream.Error
-	if !errors.As(why, &failed) {
-		failed = &upstream.Error{Verdict: upstream.Unsent, Unreachable: true, Reason: why.Error()}
-	}
-	k.failed = failed
-	k.wake()
 }
 
 // compare returns what is to be logged, too.
@@ -223,7 +217,7 @@ func (k *keeper) refuses() *upstream.Error {
 	case !k.looked && k.failed != nil:
 		return k.failed
 	case !k.looked:
-		return &upstream.Error{Verdict: upstream.Unsent, Reason: "the bucket " + k.bucket + " has not been looked at since the connection was made"}
+		return &upstream.Error{Verdict: upstream.Unsent, Unreachable: true, Reason: "the bucket " + k.bucket + " has not been looked at since the connection was made"}
 	}
 	return nil
 }
