@@ -303,15 +303,31 @@ func (doubtedSince) State() identity.State               { return identity.State
 
 // No answer that was made before a change is given after it, whatever runs at the same time.
 func TestNoOldAnswerAfterAChangeElsewhere(t *testing.T) {
-	s := newWatched(t)
-	s.runNews()
-	const versions = 300
+	for _, fetches := range []bool{false, true} {
+		t.Run(fmt.Sprint("fetches ", fetches), func(t *testing.T) {
+			s := newWatched(t)
+			if fetches {
+				s.runNews()
+			}
+			hammer(t, s)
+		})
+	}
+}
+
+// hammer reads three entries while another host writes them, and each writer reads, too.
+func hammer(t *testing.T, s *sidecar) {
 	var writing, reading sync.WaitGroup
 	var stop atomic.Bool
 	for i := range 3 {
 		r := &register{id: id("n", "k"+strconv.Itoa(i)), deletes: i > 0}
+		read := func() {
+			if err := r.read(s, pick("", "", "", "no-cache")); err != nil {
+				t.Error(err)
+				stop.Store(true)
+			}
+		}
 		writing.Go(func() {
-			for range versions {
+			for range 200 {
 				version := r.begun.Add(1)
 				if r.isDelete(version) {
 					s.upstream.remove(r.id)
@@ -319,18 +335,15 @@ func TestNoOldAnswerAfterAChangeElsewhere(t *testing.T) {
 					s.upstream.set(r.id, strconv.FormatInt(version, 10))
 				}
 				r.sure(version)
-				if version%10 == 0 {
-					time.Sleep(time.Millisecond) // readers make answers that could be kept
-				}
+				read()
+				read()
+				s.cache.Await() // it has an answer now that the next version makes old
 			}
 		})
 		for range 2 {
 			reading.Go(func() {
 				for !stop.Load() {
-					if err := r.read(s, pick("", "", "", "no-cache")); err != nil {
-						t.Error(err)
-						stop.Store(true)
-					}
+					read()
 				}
 			})
 		}
@@ -338,6 +351,37 @@ func TestNoOldAnswerAfterAChangeElsewhere(t *testing.T) {
 	writing.Wait()
 	stop.Store(true)
 	reading.Wait()
+}
+
+// An answer from an earlier span of the view is looked at once more.
+func TestAnotherSpanOfTheView(t *testing.T) {
+	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
+		s.learn(id("n", "k"), "old")
+		wantHeader(t, s.get("/memory/n/k"), "Cache-Status", hit)
+		time.Sleep(time.Hour)
+		view.seen = nil
+		s.upstream.set(id("n", "k"), "new")
+		view.since = time.Now()
+		wantValue(t, s.get("/memory/n/k"), "new")
+	})
+}
+
+// A sound view proves that another host has deleted an entry: no list is needed for that.
+func TestADeletionElsewhereNeedsNoList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWatched(t, func(o *journal.Options, _ *Options) {
+			o.Amnesia = func(string) journal.Amnesia { return journal.Amnesia{Entries: 100, Share: 0.5} }
+		})
+		s.runNews()
+		s.learn(id("n", "k"), "v")
+		s.upstream.take()
+		s.upstream.remove(id("n", "k"))
+		synctest.Wait()
+		wantAsked(t, s, question{ID: id("n", "k")})
+		if state, err := s.journal.Lookup(id("n", "k")); err != nil || state.Kind == journal.Settled {
+			t.Errorf("the copy is still here: %+v, %v", state, err)
+		}
+	})
 }
 
 // Own writes and those of others, pending and settled, lists and reads: what is read never goes back.
