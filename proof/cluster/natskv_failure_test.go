@@ -332,23 +332,27 @@ func TestManyRequestsSurviveRestarts(t *testing.T) {
 
 // writeUntil writes to an entry that nobody else writes to, and sees that no confirmed write is lost.
 func writeUntil(ctx context.Context, t *testing.T, e *natskv.Engine, key string) {
-	var over upstream.Version
+	var last upstream.Version // as far as is known
 	confirmed := uint64(0)
-	for seq := uint64(1); ctx.Err() == nil; {
-		v, err := e.Swap(ctx, putting(key, strconv.FormatUint(seq, 10), float64(seq), seq, over))
+	for ctx.Err() == nil {
+		seq := confirmed + 1
+		v, err := e.Swap(ctx, putting(key, strconv.FormatUint(seq, 10), float64(seq), seq, last))
 		var conflict *upstream.Conflict
-		switch {
-		case err == nil:
-			over, confirmed = v, seq
-			seq++
-		case !errors.As(err, &conflict):
-		case conflict.Now == nil, conflict.Now.Writer.Seq < confirmed, conflict.Now.Writer.Seq > seq:
-			t.Errorf("after the confirmed write %d, the write %d meets %+v", confirmed, seq, conflict.Now)
-			return
-		default:
-			over, confirmed = *conflict.Now, conflict.Now.Writer.Seq
-			seq = confirmed + 1
+		if errors.As(err, &conflict) {
+			if conflict.Now != nil {
+				v, err = *conflict.Now, nil
+			} else {
+				v, err = e.Version(ctx, entry(key))
+			}
 		}
+		if err != nil {
+			continue
+		}
+		if v.Writer.Seq < confirmed || v.Writer.Seq > seq {
+			t.Errorf("after the confirmed write %d, the write %d meets %+v", confirmed, seq, v)
+			return
+		}
+		last, confirmed = v, v.Writer.Seq
 	}
 }
 

@@ -170,23 +170,25 @@ func TestSixWritersCountTogether(t *testing.T) {
 // increment adds one to a number by compare and swap.
 func increment(ctx context.Context, e *natskv.Engine, id journal.ID) error {
 	over, err := e.Version(ctx, id)
-	for err == nil {
-		n, _ := strconv.Atoi(over.Value)
-		value := strconv.Itoa(n + 1)
-		_, err = e.Swap(ctx, upstream.Proposal{
-			ID: id, Op: journal.Put, Value: value, ListBytes: len(value), WrittenAt: over.WrittenAt + 1, Over: over,
-		})
+	for {
+		if err == nil {
+			n, _ := strconv.Atoi(over.Value)
+			value := strconv.Itoa(n + 1)
+			_, err = e.Swap(ctx, upstream.Proposal{
+				ID: id, Op: journal.Put, Value: value, ListBytes: len(value), WrittenAt: over.WrittenAt + 1, Over: over,
+			})
+		}
 		var conflict *upstream.Conflict
-		if !errors.As(err, &conflict) {
+		var unsent *upstream.Error
+		switch {
+		case errors.As(err, &conflict) && conflict.Now != nil:
+			over, err = *conflict.Now, nil
+		case errors.As(err, &conflict), errors.As(err, &unsent) && unsent.Verdict == upstream.Unsent && ctx.Err() == nil:
+			over, err = e.Version(ctx, id)
+		default:
 			return err
 		}
-		if err = nil; conflict.Now != nil {
-			over = *conflict.Now
-			continue
-		}
-		over, err = e.Version(ctx, id)
 	}
-	return err
 }
 
 func TestPutAndDeleteOfManyHosts(t *testing.T) {

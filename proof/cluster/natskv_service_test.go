@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/natskv"
 )
 
@@ -150,11 +151,16 @@ func TestAServiceWithoutServersIsUnavailable(t *testing.T) {
 // A request waits out a restart of the servers that is shorter than it may take.
 func TestAServiceWaitsOutARestart(t *testing.T) {
 	local := RunServer(t)
-	s := serviceOf(t, "a", local.URL(), func(o *natskv.Options) { o.Timeout = time.Minute })
+	e := engineOf(t, "a", []string{local.URL()}, func(o *natskv.Options) { o.Timeout = time.Minute })
+	s := natskv.NewService(e)
 	if err := s.Set(t.Context(), "ns", "k", "v"); err != nil {
 		t.Fatal(err)
 	}
 	local.Stop()
+	until(t, func() bool {
+		var f *upstream.Error
+		return errors.As(asked(t, e), &f) && f.Verdict == upstream.Unsent
+	})
 	result := make(chan error, 1)
 	go func() { result <- s.Set(t.Context(), "ns", "k", "w") }()
 	if err := local.Start(); err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // threeEngines opens engines over three servers, each by a network of its own.
-func threeEngines(t *testing.T, n int) (*Servers, []*natskv.Engine) {
+func threeEngines(t *testing.T, n int, timeout time.Duration) (*Servers, []*natskv.Engine) {
 	t.Helper()
 	servers, err := Start(t.Context(), t.TempDir(), 3)
 	if err != nil {
@@ -29,14 +29,16 @@ func threeEngines(t *testing.T, n int) (*Servers, []*natskv.Engine) {
 	}
 	engines := make([]*natskv.Engine, n)
 	for i := range engines {
-		engines[i] = engineOf(t, "h"+strconv.Itoa(i), urls, func(o *natskv.Options) { o.Replicas, o.Timeout = 3, 2*time.Second })
+		engines[i] = engineOf(t, "h"+strconv.Itoa(i), urls, func(o *natskv.Options) { o.Replicas, o.Timeout = 3, timeout })
 	}
-	until(t, func() bool { return asked(t, engines[0]) == nil })
+	for _, e := range engines {
+		until(t, func() bool { return asked(t, e) == nil })
+	}
 	return servers, engines
 }
 
 func TestSixWritersCountTogetherOnThreeServers(t *testing.T) {
-	_, engines := threeEngines(t, 6)
+	_, engines := threeEngines(t, 6, time.Minute)
 	const times = 20
 	var work sync.WaitGroup
 	for _, e := range engines {
@@ -57,7 +59,7 @@ func TestSixWritersCountTogetherOnThreeServers(t *testing.T) {
 }
 
 func TestNoConfirmedSwapIsLostWithTheLeader(t *testing.T) {
-	servers, engines := threeEngines(t, 3)
+	servers, engines := threeEngines(t, 3, 2*time.Second)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var work sync.WaitGroup

@@ -146,6 +146,24 @@ func (s *Servers) Leader(ctx context.Context, stream string) (int, error) {
 	}
 }
 
+// Healthy waits until each server says that it is: it knows who leads, and its copies of all streams have caught
+// up. A cluster that loses a second disk before that may lose what it has acknowledged.
+func (s *Servers) Healthy(ctx context.Context) error {
+	return s.each(func(one *Server) error {
+		for {
+			_, err := one.ask(ctx, "/healthz")
+			if err == nil {
+				return nil
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("%s is not healthy: %w", one.Name(), err)
+			case <-time.After(pause):
+			}
+		}
+	})
+}
+
 // Close ends all servers and links, and leaves the stores.
 func (s *Servers) Close() error {
 	err := s.Kill()

@@ -171,6 +171,19 @@ func TestAServerIsParted(t *testing.T) {
 	if err := lost.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.Healthy(t.Context()); err != nil { // the copies have caught up
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		if i != (parted+1)%3 {
+			if err := s.All[i].Kill(); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.All[i].Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	for i := range 10 {
 		put(t, kv, fmt.Sprint("c", i), "3")
 	}

@@ -8,12 +8,17 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/botwired/botwired/upstream"
 )
+
+// lookUpTimeout bounds one look-up of the bucket. Servers that have not agreed on a leader yet give no
+// answer at all, ever: the question has to be asked again.
+const lookUpTimeout = 2 * time.Second
 
 // bucket is the stream that holds the entries. It is looked up with the first request on each
 // connection, and made if there is none.
@@ -74,13 +79,13 @@ func (b *bucket) open(ctx context.Context) (jetstream.Stream, *upstream.Error) {
 		}
 		return r.Val.(jetstream.Stream), nil
 	case <-ctx.Done():
-		return nil, &upstream.Error{Verdict: upstream.Unsent, Reason: "no answer to the question for the bucket within " + b.e.opts.Timeout.String()}
+		return nil, &upstream.Error{Verdict: upstream.Unsent, Reason: "the servers do not say whether the bucket is there"}
 	}
 }
 
 // lookUp finds the bucket, or makes it, and checks how it was made.
 func (b *bucket) lookUp() (jetstream.Stream, *upstream.Error) {
-	ctx, cancel := context.WithTimeout(b.e.link.closing, b.e.opts.Timeout)
+	ctx, cancel := context.WithTimeout(b.e.link.closing, min(lookUpTimeout, b.e.opts.Timeout))
 	defer cancel()
 	one, failed := b.e.link.call(ctx, "$JS.API.STREAM.")
 	if failed != nil {
@@ -105,7 +110,7 @@ func (b *bucket) lookUp() (jetstream.Stream, *upstream.Error) {
 // neverSent is the failure of a request that waits for the look-up, and has not been sent itself.
 func neverSent(failed *upstream.Error) *upstream.Error {
 	if failed.Verdict == upstream.Unanswered {
-		failed.Verdict = upstream.Unsent
+		return &upstream.Error{Verdict: upstream.Unsent, Reason: "the servers do not say whether the bucket is there"}
 	}
 	return failed
 }
@@ -134,8 +139,10 @@ func (b *bucket) make(one *call) (jetstream.Stream, *upstream.Error) {
 		if err == nil {
 			return stream, nil
 		}
-	case errors.As(err, &answer) && (answer.ErrorCode == codeNoReplicas || answer.ErrorCode == codeNoPeers):
-		return nil, refusal(upstream.Paused, fmt.Sprintf("the bucket %s cannot be made: upstream.nats.replicas is %d, and the servers are too few, or too few of them are up: %s",
+	case errors.As(err, &answer) && answer.ErrorCode == codeNoReplicas:
+		return nil, refusal(upstream.Paused, fmt.Sprintf("the bucket %s cannot be made: upstream.nats.replicas is %d, and the server is alone", opts.Bucket, opts.Replicas))
+	case errors.As(err, &answer) && answer.ErrorCode == codeNoPeers: // servers may be starting
+		return nil, refusal(upstream.Transient, fmt.Sprintf("the bucket %s cannot be made: upstream.nats.replicas is %d, and fewer servers are up: %s",
 			opts.Bucket, opts.Replicas, answer.Description))
 	}
 	return nil, neverSent(b.e.failure(one, err))

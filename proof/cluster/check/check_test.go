@@ -87,6 +87,22 @@ func TestAGoodHistoryHasNoFault(t *testing.T) {
 			t.Error(f)
 		}
 	}
+	// A delete that has found another host's later one is settled by it.
+	h = good()
+	h.Writes = append(h.Writes, Write{Host: 2, Entry: b, Delete: true, Seq: 7, Began: 41 << 20, Ended: 42 << 20})
+	h.Receipts = append(h.Receipts, map[uint64]Receipt{7: {"settled", 0, 1041}})
+	for _, f := range Check(h) {
+		t.Error(f)
+	}
+	// A blind overwrite has a letter at either host.
+	for host := range 2 {
+		h = good()
+		h.Cuts[0].From = 1000
+		h.Letters[host] = append(h.Letters[host], Letter{Kind: "superseded", Entry: a, WrittenAt: 1003})
+		for _, f := range Check(h) {
+			t.Error(f)
+		}
+	}
 	// A bucket that keeps fewer versions has not kept the first.
 	h = good()
 	h.Kept = 2
@@ -104,14 +120,18 @@ func TestFaultsAreSeen(t *testing.T) {
 		rule  string
 		spoil func(*History)
 	}{
-		"a receipt is missing":                  {RuleReceipt, func(h *History) { delete(h.Receipts[0], 2) }},
-		"a write is still pending":              {RulePending, func(h *History) { h.Receipts[1][2] = Receipt{"pending", 0, 1032} }},
-		"upstream has refused a write":          {RuleRefused, func(h *History) { h.Receipts[1][2] = Receipt{"dead", 0, 1032} }},
-		"a loser cannot be listed":              {RuleSilent, func(h *History) { h.Letters[0] = nil }},
-		"a loser's letter is another write's":   {RuleSilent, func(h *History) { h.Letters[0][0].Seq = 2 }},
-		"a loser was refused":                   {RuleSilent, func(h *History) { h.Letters[0][0].Kind = "dropped" }},
-		"a confirmed write is gone":             {RuleLost, func(h *History) { h.Bucket[a] = slices.Delete(h.Bucket[a], 0, 1) }},
-		"an entry is gone":                      {RuleLost, func(h *History) { delete(h.Bucket, b) }},
+		"a receipt is missing":                {RuleReceipt, func(h *History) { delete(h.Receipts[0], 2) }},
+		"a write is still pending":            {RulePending, func(h *History) { h.Receipts[1][2] = Receipt{"pending", 0, 1032} }},
+		"upstream has refused a write":        {RuleRefused, func(h *History) { h.Receipts[1][2] = Receipt{"dead", 0, 1032} }},
+		"a loser cannot be listed":            {RuleSilent, func(h *History) { h.Letters[0] = nil }},
+		"a loser's letter is another write's": {RuleSilent, func(h *History) { h.Letters[0][0].Seq = 2 }},
+		"a loser was refused":                 {RuleSilent, func(h *History) { h.Letters[0][0].Kind = "dropped" }},
+		"a confirmed write is gone":           {RuleLost, func(h *History) { h.Bucket[a] = slices.Delete(h.Bucket[a], 0, 1) }},
+		"an entry is gone":                    {RuleLost, func(h *History) { delete(h.Bucket, b) }},
+		"a confirmed delete is gone": {RuleLost, func(h *History) {
+			h.Writes = append(h.Writes, Write{Host: 1, Entry: b, Delete: true, Seq: 7})
+			h.Receipts[1][7] = Receipt{"settled", 0, 1044}
+		}},
 		"a write fell out of a full bucket":     {RuleLost, func(h *History) { h.Kept = 2; h.Bucket[a] = slices.Delete(h.Bucket[a], 1, 2) }},
 		"a write was beaten by nobody":          {RuleLost, func(h *History) { h.Receipts[0][3] = Receipt{"superseded", 0, 1033} }},
 		"a write gave way to an earlier one":    {RuleLost, func(h *History) { h.Receipts[0][2] = Receipt{"superseded", 1, 1003} }},
@@ -130,7 +150,7 @@ func TestFaultsAreSeen(t *testing.T) {
 		"a host lists an older time":            {RuleAgree, func(h *History) { h.Listed[0][a] = State{"", 1020} }},
 		"a host's listing lacks an entry":       {RuleAgree, func(h *History) { delete(h.Listed[0], a) }},
 		"a host holds what nobody wrote":        {RuleKnown, func(h *History) { h.Final[0][Entry{"ns", "c"}] = State{"x", 1} }},
-		"a blind overwrite has left no letter":  {RuleSilent, func(h *History) { h.Letters[1] = nil }},
+		"a blind overwrite has left no letter":  {RuleSilent, func(h *History) { h.Cuts[0].From = 1000 }},
 		"a read shows what nobody wrote":        {RuleKnown, func(h *History) { h.Reads[2].Value = "x" }},
 		"a read shows what is not written yet":  {RuleKnown, func(h *History) { h.Reads[1].Value, h.Reads[1].UpdatedAt = "a5", 1032 }},
 		"a read shows less than its host wrote": {RuleBackward, func(h *History) { h.Reads[2].Value, h.Reads[2].UpdatedAt = "a1", 1001 }},

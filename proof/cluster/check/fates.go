@@ -1,5 +1,7 @@
 package check
 
+import "slices"
+
 // fates follows each acknowledged write to what has become of it.
 func (c *checker) fates() {
 	for _, w := range c.writes {
@@ -36,6 +38,8 @@ func (c *checker) settled(w *known) (text, rule string) {
 	switch {
 	case w.place != 0:
 		return "", ""
+	case w.Delete && slices.ContainsFunc(list, func(v Version) bool { return v.Deleted && v.WrittenAt >= w.at }):
+		return "", "" // another host has deleted later: the daemon has found what it wanted
 	case len(list) == 0:
 		return "the bucket has nothing of the entry", RuleLost
 	case len(list) < c.Kept:
@@ -125,8 +129,9 @@ func (c *checker) agree(e Entry, final *Version) {
 	}
 }
 
-// parted demands a dead letter of each confirmed write that another one has replaced which cannot have
-// been based on it: their hosts were on different sides of a cut.
+// parted demands a dead letter of each confirmed value that another write has replaced which cannot have been
+// based on it: their hosts were on different sides of a cut. A tombstone needs none: a host that knew of no
+// value has overwritten none.
 func (c *checker) parted() {
 	if len(c.Cuts) == 0 {
 		return
@@ -147,11 +152,11 @@ func (c *checker) parted() {
 			old, now := list[i-1], list[i]
 			a, known := c.names[old.Host]
 			b, both := c.names[now.Host]
-			if !known || !both || a == b || old.Deleted && now.Deleted || !c.anyParted(a, b, old.WrittenAt, now.WrittenAt) {
+			if !known || !both || a == b || old.Deleted || !c.anyParted(a, b, old.WrittenAt, now.WrittenAt) {
 				continue
 			}
 			if !kept[letter{b, e, old.WrittenAt}] && !kept[letter{a, e, old.WrittenAt}] {
-				c.fault(RuleSilent, e, "host %d has replaced revision %d of host %d, which it could not know, and nobody has a dead letter", b, old.Revision, a)
+				c.fault(RuleSilent, e, "host %d has replaced %s, of host %d, by %s, without knowing it, and nobody has a dead letter", b, &old, a, &now)
 			}
 		}
 	}

@@ -1,6 +1,9 @@
 package check
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Entry names an entry.
 type Entry struct{ Namespace, Key string }
@@ -42,6 +45,14 @@ type Version struct {
 	WrittenAt int64  // microseconds since 1970
 	Host      string // the name of a data directory
 	Seq       uint64
+}
+
+// String names a version in a fault.
+func (v *Version) String() string {
+	if v.Deleted {
+		return fmt.Sprintf("revision %d, a tombstone of %d", v.Revision, v.WrittenAt)
+	}
+	return fmt.Sprintf("revision %d, %.20q of %d", v.Revision, v.Value, v.WrittenAt)
 }
 
 // Read is the answer to one GET.

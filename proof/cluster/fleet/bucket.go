@@ -81,12 +81,24 @@ func decode(m jetstream.Msg, bucket string) (e check.Entry, v check.Version, err
 	h := m.Headers()
 	e = check.Entry{Namespace: namespace, Key: strings.ReplaceAll(key, "=", ".")}
 	v = check.Version{Revision: meta.Sequence.Stream, Deleted: h.Get(headerOp) != "", Value: string(m.Data()), Host: h.Get(headerHost)}
-	var failed error
-	if v.WrittenAt, err = strconv.ParseInt(h.Get(headerWritten), 10, 64); err != nil {
-		failed = fmt.Errorf("revision %d: %s: %w", v.Revision, headerWritten, err)
+	// A stranger's version has neither: the check finds nobody who has written it.
+	if v.WrittenAt, err = number(h, headerWritten); err != nil {
+		return e, v, err
 	}
-	if v.Seq, err = strconv.ParseUint(h.Get(headerSeq), 10, 64); err != nil {
-		failed = errors.Join(failed, fmt.Errorf("revision %d: %s: %w", v.Revision, headerSeq, err))
+	seq, err := number(h, headerSeq)
+	v.Seq = uint64(seq)
+	return e, v, err
+}
+
+// number is that of a header; 0 if there is none.
+func number(h nats.Header, name string) (int64, error) {
+	text := h.Get(name)
+	if text == "" {
+		return 0, nil
 	}
-	return e, v, failed
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return n, err
 }

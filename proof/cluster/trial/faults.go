@@ -10,14 +10,12 @@ import (
 )
 
 const (
-	// apart is between two faults: long enough for the servers to agree on a leader, and to be at work again.
-	apart = 8 * time.Second
+	// between is how long the load goes on between two faults, once the servers are healthy again.
+	between = 2 * time.Second
 	// away is how long a fault lasts.
-	away = 4 * time.Second
+	away = 3 * time.Second
 	// killEvery is how often a long trial kills the leader.
 	killEvery = time.Minute
-	// settleFor is before the first fault.
-	settleFor = 3 * time.Second
 )
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -31,7 +29,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // faults makes those of the trial, and returns when the load may end.
 func (t *trial) faults(ctx context.Context) error {
-	if err := sleep(ctx, settleFor); err != nil {
+	if err := sleep(ctx, between); err != nil {
 		return err
 	}
 	switch {
@@ -44,25 +42,37 @@ func (t *trial) faults(ctx context.Context) error {
 		if err := do(ctx); err != nil {
 			return err
 		}
-		if err := sleep(ctx, apart); err != nil {
+		if err := t.recovered(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// recovered waits until the servers are healthy again. One fault at a time is what a cluster of three promises
+// to survive.
+func (t *trial) recovered(ctx context.Context) error {
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := t.servers.Healthy(within); err != nil {
+		return err
+	}
+	return sleep(ctx, between)
+}
+
 // killLeaders kills the leader again and again.
 func (t *trial) killLeaders(ctx context.Context) error {
-	end := time.Now().Add(t.lasts)
-	for {
-		if err := t.killLeader(ctx); err != nil {
+	next := time.Now()
+	for end := next.Add(t.lasts); time.Now().Before(end); {
+		if err := errors.Join(t.killLeader(ctx), t.recovered(ctx)); err != nil {
 			return err
 		}
-		left := time.Until(end)
-		if err := sleep(ctx, min(left, killEvery-away)); err != nil || left <= killEvery {
+		next = next.Add(killEvery)
+		if err := sleep(ctx, min(time.Until(next), time.Until(end))); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // killLeader kills the server that leads the bucket's stream, and starts it again.
