@@ -83,17 +83,18 @@ func (w *watch) take(ctx context.Context, l *look) jetstream.Stream {
 		w.e.bucket.forget()
 		return nil
 	}
-	if err == nil || missing {
+	if missing {
 		if _, l.err = w.e.bucket.open(one.ctx); l.err != nil {
 			return nil
 		}
-	}
-	if missing {
 		stream, err = one.js.Stream(one.ctx, streamName(w.bucket))
 	}
 	if err != nil {
 		l.err = neverSent(w.e.failure(one, err))
 		l.late = errors.Is(err, context.DeadlineExceeded)
+		return nil
+	}
+	if l.err = w.e.bucket.take(stream); l.err != nil {
 		return nil
 	}
 	info := stream.CachedInfo()

@@ -18,6 +18,9 @@ const (
 	rereadEvery = 10 * time.Minute
 )
 
+// mendedWithin is how long a request waits to hear that what was wrong with the bucket is mended.
+const mendedWithin = 250 * time.Millisecond
+
 // watch keeps the index up to date, and says whether it is. One session at a time brings the stream's
 // messages, without their bodies. Once a second the watch asks the stream's leader for its last
 // revision: a session that does not come to it sleeps, and another one takes its place.
@@ -270,6 +273,12 @@ func (w *watch) admit(ctx context.Context) *upstream.Error {
 	}
 	if w.e.link.jetStream() == nil {
 		return w.e.link.missing()
+	}
+	w.stir() // what was wrong with the bucket may have been mended
+	if w.keeper.hasFailed() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, mendedWithin)
+		defer cancel()
 	}
 	select {
 	case <-decided:
