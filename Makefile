@@ -61,22 +61,6 @@ test: ## Run the tests
 	$(GO) test -timeout $(TEST_WITHIN) ./...
 	cd proof/cluster && $(GO) test -timeout $(TEST_WITHIN) ./...
 
-# With the race detector, Pebble records the stack of whoever opens a table's iterator, to name who leaks
-# it. That takes nearly half of what the journal's tests take, and its lock brings an order between readers
-# that hides their races. The copy of Pebble here only counts these iterators, as without the detector.
-PEBBLE   := github.com/cockroachdb/pebble/v2
-RACE_MOD := bin/race/go.mod
-$(RACE_MOD): go.mod go.sum
-	@rm -rf bin/race && mkdir -p bin/race
-	@$(GO) mod download $(PEBBLE)
-	@cp -R "$$($(GO) list -m -f '{{.Dir}}' $(PEBBLE))" bin/race/pebble && chmod -R u+w bin/race/pebble
-	@find bin/race/pebble -name '*_test.go' -delete # make fuzz would find them
-	@cd bin/race/pebble && sed 's/invariants\.RaceEnabled/false/' file_cache.go >counts.go && \
-		[ "$$(diff file_cache.go counts.go | grep -c '^>')" = 3 ] && mv counts.go file_cache.go || \
-		{ echo "Pebble's file_cache.go has changed: look where it records stacks, and adapt the Makefile" >&2; exit 1; }
-	@cp go.sum bin/race/go.sum
-	@{ cat go.mod && echo "replace $(PEBBLE) => ./bin/race/pebble"; } >$@.new && mv $@.new $@ # last: what was cut off is made again
-
 # Two tests measure another process or memory: the detector finds nothing in them. The others
 # live a whole day, or a drain of 10,000 entries, of what other tests live minutes and hundreds of.
 # Measurements in virtual time, and packages without concurrency, take the race detector minutes
@@ -90,8 +74,8 @@ RACE_SKIP := $(RACE_SKIP)|TestEveryDamageIsNoticed|TestEveryDamageIsRecoveredFro
 # the end.
 RACE_FIRST := ./journal ./upstream ./proof/sim ./proxy ./cmd/botwired
 .PHONY: race
-race: $(RACE_MOD) ## Run the tests under the race detector, without those that RACE_ALSO_SKIP names
-	CGO_ENABLED=1 $(GO) test -race -modfile $(RACE_MOD) -timeout $(TEST_WITHIN) -skip '^($(RACE_SKIP)$(if $(RACE_ALSO_SKIP),|$(RACE_ALSO_SKIP)))$$' \
+race: ## Run the tests under the race detector, without those that RACE_ALSO_SKIP names
+	CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_WITHIN) -skip '^($(RACE_SKIP)$(if $(RACE_ALSO_SKIP),|$(RACE_ALSO_SKIP)))$$' \
 		$$($(GO) list $(RACE_FIRST) ./... | grep -vE '/(config|docs|proof/(bench|dist|mutants|rules))$$')
 
 # PAGE is a page's name, such as PAGE=quickstart: only that one is followed.

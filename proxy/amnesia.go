@@ -18,13 +18,16 @@ type Loss interface {
 	Accept() error
 }
 
+// losses are the operations of a person who decides about an upstream that is not believed.
+type losses struct{ *surface }
+
 type acceptedDocument struct {
 	Lost       string   `json:"lost"`       // why upstream was not believed; empty if it was
 	Namespaces []string `json:"namespaces"` // that upstream gets back, by name
 }
 
 // accept goes on with what upstream has now, and gives nothing back.
-func (s *surface) accept(w http.ResponseWriter, _ *http.Request) error {
+func (s losses) accept(w http.ResponseWriter, _ *http.Request) error {
 	doc := acceptedDocument{Namespaces: []string{}}
 	if s.loss != nil {
 		doc.Lost = s.loss.Lost()
@@ -40,7 +43,7 @@ func (s *surface) accept(w http.ResponseWriter, _ *http.Request) error {
 // restoreAll begins to give upstream back what it has lost of all suspect namespaces. If upstream is
 // not believed at all, that is every namespace of which something is known here. It ends before
 // the restorations do.
-func (s *surface) restoreAll(w http.ResponseWriter, _ *http.Request) error {
+func (s losses) restoreAll(w http.ResponseWriter, _ *http.Request) error {
 	doc := acceptedDocument{}
 	if s.loss != nil {
 		doc.Lost = s.loss.Lost()
