@@ -260,6 +260,15 @@ func (p *progress) stale(now time.Time) bool {
 	return sinceThen(p.confirmed, now) > soundFor
 }
 
+// blame notes why the view is not sound, if it is not.
+func (p *progress) blame(why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.sound {
+		p.why = why
+	}
+}
+
 // state says since when the view is sound or is not, and why it is not.
 func (p *progress) state() (since time.Time, why string) {
 	p.mu.Lock()

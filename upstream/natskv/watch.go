@@ -127,8 +127,11 @@ func (w *watch) run(ctx context.Context) {
 			w.progress.forget()
 			w.ask(ctx)
 		case <-w.sessionEnded():
+			began := w.session.began
 			w.endSession()
-			w.ask(ctx)
+			if time.Since(began) > checkEvery { // else the next one may end as soon
+				w.ask(ctx)
+			}
 		}
 		w.advance()
 	}
