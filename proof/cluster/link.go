@@ -60,7 +60,7 @@ func (l *Link) Close() error {
 	l.mu.Lock()
 	l.ended = true
 	for conn := range l.conns {
-		conn.Close() //nolint:errcheck // it has ended
+		conn.Close()
 	}
 	l.mu.Unlock()
 	l.work.Wait()
@@ -126,7 +126,7 @@ func (l *Link) keep(conn net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {
-		conn.Close() //nolint:errcheck // nobody has used it
+		conn.Close()
 		return false
 	}
 	l.conns[conn] = true
@@ -134,7 +134,7 @@ func (l *Link) keep(conn net.Conn) bool {
 }
 
 func (l *Link) drop(conn net.Conn) {
-	conn.Close() //nolint:errcheck // it has ended
+	conn.Close()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.conns, conn)

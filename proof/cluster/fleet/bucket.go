@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -40,30 +39,29 @@ func ReadBucket(ctx context.Context, url, bucket string) (map[check.Entry][]chec
 	if err != nil {
 		return nil, err
 	}
-	left := stream.CachedInfo().State.Msgs
+	last := stream.CachedInfo().State.LastSeq
 	consumer, err := js.OrderedConsumer(ctx, "KV_"+bucket, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
 	if err != nil {
 		return nil, err
 	}
+	messages, err := consumer.Messages()
+	if err != nil {
+		return nil, err
+	}
+	defer messages.Stop()
 	all := make(map[check.Entry][]check.Version)
-	for left > 0 {
-		batch, err := consumer.Fetch(int(min(left, 5000)), jetstream.FetchMaxWait(quiet))
+	// The count of the messages is no end: a server that is behind the leader still has versions that the
+	// leader has dropped for newer ones.
+	for seen := uint64(0); seen < last; {
+		m, err := messages.Next(jetstream.NextMaxWait(quiet))
+		if err != nil {
+			return nil, fmt.Errorf("the bucket's versions from %d to %d have not come: %w", seen+1, last, err)
+		}
+		e, v, err := decode(m, bucket)
 		if err != nil {
 			return nil, err
 		}
-		got := uint64(0)
-		for m := range batch.Messages() {
-			got++
-			e, v, err := decode(m, bucket)
-			if err != nil {
-				return nil, err
-			}
-			all[e] = append(all[e], v)
-		}
-		if got == 0 {
-			return nil, errors.Join(batch.Error(), fmt.Errorf("%d messages of the bucket have not come", left))
-		}
-		left -= min(left, got)
+		all[e], seen = append(all[e], v), v.Revision
 	}
 	return all, nil
 }

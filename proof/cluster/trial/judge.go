@@ -33,7 +33,7 @@ func (t *trial) judge(ctx context.Context) (*check.History, []check.Fault, error
 		return nil, nil, err
 	}
 	for until := time.Now().Add(agreeWithin); ; {
-		if err := t.final(ctx, h); err != nil {
+		if err := errors.Join(t.bucket(ctx, h), t.final(ctx, h)); err != nil {
 			return nil, nil, err
 		}
 		faults := check.Check(h)
@@ -67,12 +67,15 @@ func (t *trial) each(do func(host int, d *fleet.Daemon) error) error {
 	return errors.Join(failed...)
 }
 
-// gather reads the bucket, the receipts of all acknowledged writes, and the dead letters.
-func (t *trial) gather(ctx context.Context, h *check.History) (err error) {
-	if h.Bucket, err = fleet.ReadBucket(ctx, t.networks[0].URL(), bucket); err != nil {
-		return err
-	}
+// bucket reads all versions that the bucket keeps.
+func (t *trial) bucket(ctx context.Context, h *check.History) (err error) {
+	h.Bucket, err = fleet.ReadBucket(ctx, t.networks[0].URL(), bucket)
 	delete(h.Bucket, check.Entry{Namespace: "start", Key: "start"})
+	return err
+}
+
+// gather reads the receipts of all acknowledged writes, and the dead letters.
+func (t *trial) gather(ctx context.Context, h *check.History) error {
 	h.Receipts, h.Letters = make([]map[uint64]check.Receipt, t.hosts), make([][]check.Letter, t.hosts)
 	return t.each(func(host int, d *fleet.Daemon) (err error) {
 		if h.Letters[host], err = d.Letters(ctx); err != nil {

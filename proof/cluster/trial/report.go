@@ -2,12 +2,14 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/botwired/botwired/proof/cluster/check"
 )
 
-// faultsShown is how many a run prints.
+// faultsShown is how many of a rule a run prints.
 const faultsShown = 20
 
 // report prints what the run was.
@@ -51,8 +53,14 @@ func (t *trial) verdict(faults []check.Fault) error {
 			fmt.Fprintf(os.Stderr, "host %d: %v\n", host, err)
 		}
 	}
-	for _, f := range faults[:min(len(faults), faultsShown)] {
-		fmt.Fprintln(os.Stderr, f)
+	rules := make(map[string]int)
+	for _, f := range faults {
+		if rules[f.Rule]++; rules[f.Rule] <= faultsShown {
+			fmt.Fprintln(os.Stderr, f)
+		}
+	}
+	for _, rule := range slices.Sorted(maps.Keys(rules)) {
+		fmt.Fprintf(os.Stderr, "%d times: %s\n", rules[rule], rule)
 	}
 	if failed > 0 || len(faults) > 0 {
 		return fmt.Errorf("%d requests failed, and the check has found %d faults", failed, len(faults))
