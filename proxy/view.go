@@ -22,8 +22,8 @@ type View interface {
 	Sound() (asOf, since time.Time, ok bool)
 	// Entry returns what upstream holds of an entry as a row of a listing, whose Origin has At,
 	// and Seq if the version is a write of this host's. If upstream holds the tombstone of a
-	// delete, present is false and the row has its UpdatedAt, which is 0 if there is none. known is false until the view has been
-	// read once; it stays true when the watch breaks.
+	// delete, present is false and the row has its UpdatedAt, which is 0 if there is none. known is
+	// false until the view has been read once; it stays true when the watch breaks.
 	Entry(id journal.ID) (row journal.Row, present, known bool)
 	// Newest returns up to most rows of a namespace, the newest first, and how many it has. See
 	// Entry for known.

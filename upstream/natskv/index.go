@@ -46,11 +46,8 @@ type index struct {
 
 	latest latest
 
-	// changing is held while a change is made and told, so that the versions of an entry are told in
-	// their order. It is taken before mu.
-	changing sync.Mutex
-
-	// mu guards what follows. Nobody waits for anything while holding it.
+	// mu guards what follows. A change is told while mu is held: no reader sees a version of which
+	// onChange does not know.
 	mu         sync.RWMutex
 	loaded     bool
 	namespaces map[string]*namespace
@@ -72,7 +69,7 @@ type expiry struct {
 }
 
 // newIndex returns an empty index. onChange, if not nil, is called for each change, in the order of an
-// entry's revisions, once readers see the change. It must not call the index's apply.
+// entry's revisions, before any reader sees the change. It must be quick, and must not call the index.
 func newIndex(onChange func(journal.ID, upstream.Version)) *index {
 	x := &index{onChange: onChange}
 	x.clear()
@@ -81,8 +78,6 @@ func newIndex(onChange func(journal.ID, upstream.Version)) *index {
 
 // clear forgets all rows, and returns what had them.
 func (x *index) clear() (before *index) {
-	x.changing.Lock()
-	defer x.changing.Unlock()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	before = &index{namespaces: x.namespaces, hosts: x.hosts}
@@ -100,8 +95,8 @@ func (x *index) take(id journal.ID, v upstream.Version) (taken bool) {
 	if ahead > 0 && x.onAhead != nil {
 		x.onAhead(v.Writer.Host, ahead)
 	}
-	x.changing.Lock()
-	defer x.changing.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	if !x.put(id, v) {
 		return false
 	}
@@ -109,7 +104,7 @@ func (x *index) take(id journal.ID, v upstream.Version) (taken bool) {
 	return true
 }
 
-// tell calls onChange. The caller holds changing.
+// tell calls onChange. The caller holds mu.
 func (x *index) tell(id journal.ID, v upstream.Version) {
 	if x.onChange != nil {
 		v.Value = ""
@@ -117,9 +112,8 @@ func (x *index) tell(id journal.ID, v upstream.Version) {
 	}
 }
 
+// put takes in a version that is later than the known one. The caller holds mu.
 func (x *index) put(id journal.ID, v upstream.Version) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	x.revision = max(x.revision, v.Revision)
 	ns := x.namespaces[id.Namespace]
 	if ns == nil {

@@ -57,12 +57,9 @@ func (x *index) vanished(shown []uint64, upTo uint64) int {
 // tellMissing tells the entries of an earlier index as deleted that this one has not.
 func (x *index) tellMissing(before *index, upTo uint64) {
 	before.walk(func(id journal.ID, r *row) {
-		x.changing.Lock()
-		defer x.changing.Unlock()
-		x.mu.RLock()
-		missing := x.find(id) == nil
-		x.mu.RUnlock()
-		if missing && !r.deleted() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if x.find(id) == nil && !r.deleted() {
 			x.tell(id, goneSince(r, upTo))
 		}
 	})
@@ -71,16 +68,16 @@ func (x *index) tellMissing(before *index, upTo uint64) {
 // forget takes an entry's row out if its revision is the one given. If it is no tombstone, the entry
 // is told as deleted, with the revision upTo.
 func (x *index) forget(id journal.ID, revision, upTo uint64) {
-	x.changing.Lock()
-	defer x.changing.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	if r := x.takeOut(id, revision); r != nil && !r.deleted() {
 		x.tell(id, goneSince(r, upTo))
 	}
 }
 
+// takeOut returns the row of which the index has nothing any more; nil if there was none. The caller
+// holds mu.
 func (x *index) takeOut(id journal.ID, revision uint64) *row {
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	r := x.find(id)
 	if r == nil || r.revision != revision {
 		return nil

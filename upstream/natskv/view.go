@@ -20,13 +20,14 @@ func (w *watch) view() (asOf, since time.Time, ok bool) {
 func (e *Engine) Sound() (asOf, since time.Time, ok bool) { return e.watch.view() }
 
 // Entry returns an entry's last version as a row of a listing, whose Origin has Seq if the version is a
-// write of this host's. known is false until the whole bucket has been read once.
+// write of this host's. A tombstone's row has its time, and present is false. known is false until the
+// whole bucket has been read once.
 func (e *Engine) Entry(id journal.ID) (row journal.Row, present, known bool) {
 	v, known := e.index.get(id)
-	if !v.Present() {
+	if v.Revision == 0 {
 		return journal.Row{}, false, known
 	}
-	return e.row(id.Key, v), true, known
+	return e.row(id.Key, v), v.Present(), known
 }
 
 // Newest returns up to most rows of a namespace, the newest first, and how many it has. See Entry for
