@@ -43,7 +43,7 @@ func (p *process) restoreAll(ctx context.Context, settings *settingFlags, asJSON
 		body, err := p.restore(ctx, c, string(namespace), false)
 		if err == nil {
 			fmt.Fprintf(p.stdout, "%s: ", printable(string(namespace)))
-			err = p.reportRestore(c, body)
+			err = p.reportRestored(c, body)
 		}
 		if ctx.Err() != nil {
 			return err
@@ -53,6 +53,20 @@ func (p *process) restoreAll(ctx context.Context, settings *settingFlags, asJSON
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// reportRestored is reportRestore for a namespace that was suspect when the command began: its
+// restoration may be over by now.
+func (p *process) reportRestored(c *client, body []byte) error {
+	var so restoration
+	if err := c.decode(body, &so); err != nil {
+		return err
+	}
+	if so.State == "over" && so.total() == 0 {
+		_, err := fmt.Fprintln(p.stdout, "upstream has it again")
+		return err
+	}
+	return p.reportRestore(c, body)
 }
 
 // acceptUpstream has the daemon go on with a bucket as it is. Unless yes is set, it asks first.

@@ -37,6 +37,11 @@ func (r *restoration) progress() string {
 	return text
 }
 
+// total is the number of entries that the restoration was about.
+func (r *restoration) total() int {
+	return r.Restored.number() + r.Kept.number() + r.Failed.number() + r.Left.number()
+}
+
 func newRestoreCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "restore NAMESPACE",
@@ -114,7 +119,7 @@ func (p *process) reportRestore(c *client, body []byte) error {
 	if err := c.decode(body, &so); err != nil {
 		return err
 	}
-	if so.State == "over" && so.Restored.number()+so.Kept.number()+so.Failed.number()+so.Left.number() == 0 {
+	if so.State == "over" && so.total() == 0 {
 		_, err := fmt.Fprintf(p.stdout, "nothing to restore: %s is not suspect (botwired status)\n", printable(string(so.Namespace)))
 		return err
 	}

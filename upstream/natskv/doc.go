@@ -22,4 +22,5 @@
 //	watch.go     what keeps the index up to date, and says whether it is
 //	mark.go      what a stream was when it was last seen: one that went back has lost writes
 //	sweep.go     the end of old tombstones
+//	examine.go   the servers and the bucket, as a person wants to know about them
 package natskv
