@@ -69,7 +69,7 @@ func newRestoreCommand(p *process, settings *settingFlags) *cobra.Command {
 		case !*all && len(args) == 0:
 			return usagef("expected NAMESPACE, or --all for every suspect one")
 		case *all:
-			return p.restoreAll(cmd.Context(), settings, *asJSON)
+			return restoreAll(cmd.Context(), p, settings, *asJSON)
 		}
 		c, err := settings.connect()
 		if err != nil {
@@ -184,7 +184,7 @@ func newForgetCommand(p *process, settings *settingFlags) *cobra.Command {
 			return err
 		}
 		if *whole {
-			return p.acceptUpstream(cmd.Context(), c, *yes, *asJSON)
+			return acceptUpstream(cmd.Context(), p, c, *yes, *asJSON)
 		}
 		if !*yes {
 			if err := p.confirmForget(cmd.Context(), c, args[0]); err != nil {
