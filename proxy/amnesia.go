@@ -18,22 +18,22 @@ type Loss interface {
 	Accept() error
 }
 
-// losses are the operations of a person who decides about an upstream that is not believed.
-type losses struct{ *surface }
-
 type acceptedDocument struct {
 	Lost       string   `json:"lost"`       // why upstream was not believed; empty if it was
 	Namespaces []string `json:"namespaces"` // that upstream gets back, by name
 }
 
+// decider takes a person's decision about an upstream that has lost writes.
+type decider struct{ *surface }
+
 // accept goes on with what upstream has now, and gives nothing back.
-func (s losses) accept(w http.ResponseWriter, _ *http.Request) error {
+func (d decider) accept(w http.ResponseWriter, _ *http.Request) error {
 	doc := acceptedDocument{Namespaces: []string{}}
-	if s.loss != nil {
-		doc.Lost = s.loss.Lost()
+	if d.loss != nil {
+		doc.Lost = d.loss.Lost()
 	}
 	if doc.Lost != "" {
-		if err := s.loss.Accept(); err != nil {
+		if err := d.loss.Accept(); err != nil {
 			return err
 		}
 	}
@@ -43,29 +43,29 @@ func (s losses) accept(w http.ResponseWriter, _ *http.Request) error {
 // restoreAll begins to give upstream back what it has lost of all suspect namespaces. If upstream is
 // not believed at all, that is every namespace of which something is known here. It ends before
 // the restorations do.
-func (s losses) restoreAll(w http.ResponseWriter, _ *http.Request) error {
+func (d decider) restoreAll(w http.ResponseWriter, _ *http.Request) error {
 	doc := acceptedDocument{}
-	if s.loss != nil {
-		doc.Lost = s.loss.Lost()
+	if d.loss != nil {
+		doc.Lost = d.loss.Lost()
 	}
 	if doc.Lost != "" {
 		// All namespaces are suspect before the first answer of upstream's counts.
-		if err := s.restorer.distrustAll(); err != nil {
+		if err := d.restorer.distrustAll(); err != nil {
 			return err
 		}
-		if err := s.loss.Accept(); err != nil {
+		if err := d.loss.Accept(); err != nil {
 			return err
 		}
 	}
-	doc.Namespaces = slices.Sorted(maps.Keys(s.journal.Belief.Suspects()))
+	doc.Namespaces = slices.Sorted(maps.Keys(d.journal.Belief.Suspects()))
 	if doc.Namespaces == nil {
 		doc.Namespaces = []string{}
 	}
 	for _, namespace := range doc.Namespaces {
-		if err := s.journal.Belief.SetRestoring(namespace, true); err != nil {
+		if err := d.journal.Belief.SetRestoring(namespace, true); err != nil {
 			return err
 		}
-		if s.restorer.begin(namespace) == nil {
+		if d.restorer.begin(namespace) == nil {
 			return shuttingDown(w)
 		}
 	}

@@ -15,7 +15,7 @@ type accepted struct {
 }
 
 // restoreAll has upstream get back all that it has lost, and waits for one namespace after the other.
-func (p *process) restoreAll(ctx context.Context, settings *settingFlags, asJSON bool) error {
+func restoreAll(ctx context.Context, p *process, settings *settingFlags, asJSON bool) error {
 	c, err := settings.connect()
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func (p *process) restoreAll(ctx context.Context, settings *settingFlags, asJSON
 		body, err := p.restore(ctx, c, string(namespace), false)
 		if err == nil {
 			fmt.Fprintf(p.stdout, "%s: ", printable(string(namespace)))
-			err = p.reportRestore(c, body)
+			err = reportRestored(p, c, body)
 		}
 		if ctx.Err() != nil {
 			return err
@@ -55,8 +55,22 @@ func (p *process) restoreAll(ctx context.Context, settings *settingFlags, asJSON
 	return errors.Join(failed...)
 }
 
+// reportRestored is reportRestore for a namespace that was suspect when the command began: its
+// restoration may be over by now.
+func reportRestored(p *process, c *client, body []byte) error {
+	var so restoration
+	if err := c.decode(body, &so); err != nil {
+		return err
+	}
+	if so.State == "over" && so.total() == 0 {
+		_, err := fmt.Fprintln(p.stdout, "upstream has it again")
+		return err
+	}
+	return p.reportRestore(c, body)
+}
+
 // acceptUpstream has the daemon go on with a bucket as it is. Unless yes is set, it asks first.
-func (p *process) acceptUpstream(ctx context.Context, c *client, yes, asJSON bool) error {
+func acceptUpstream(ctx context.Context, p *process, c *client, yes, asJSON bool) error {
 	if !yes {
 		agreed, err := p.confirm(ctx, "Go on with the bucket that is there, and give up for good what it has lost?")
 		if err == nil && !agreed {

@@ -8,14 +8,15 @@ import (
 // A person gives a bucket that has lost everything what is here, one namespace after the other.
 func TestRestoreAllCommand(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
-		"POST /_botwired/upstream/restore":                {200, `{"lost":"the bucket was made anew","namespaces":["a","b"]}`},
+		"POST /_botwired/upstream/restore":                {200, `{"lost":"the bucket was made anew","namespaces":["a","b","c"]}`},
+		"POST /_botwired/restore?namespace=c&timeout=2s":  {200, `{"namespace":"c","state":"over","restored":0,"kept":0,"failed":0,"left":0,"waits":null}`},
 		"POST /_botwired/restore?namespace=a&timeout=2s":  {200, `{"namespace":"a","state":"over","restored":12,"kept":0,"failed":0,"left":0,"waits":null}`},
 		"POST /_botwired/restore?namespace=b&timeout=2s":  {200, `{"namespace":"b","state":"over","restored":1,"kept":1,"failed":0,"left":0,"waits":null}`},
 		"POST /_botwired/restore?namespace=ns&timeout=2s": {200, `{}`},
 	})
 	wantOutput(t, at(t, d, nil, "restore", "--all"), "botwired goes on with the bucket that is there (the bucket was made anew)\n"+
-		"a: 12 entries restored\nb: 1 entry restored; upstream had another value of 1 entry, which stays\n")
-	if got := at(t, d, nil, "restore", "--all", "--json"); !strings.Contains(got.stdout, `"namespaces":["a","b"]`) {
+		"a: 12 entries restored\nb: 1 entry restored; upstream had another value of 1 entry, which stays\nc: upstream has it again\n")
+	if got := at(t, d, nil, "restore", "--all", "--json"); !strings.Contains(got.stdout, `"namespaces":["a","b","c"]`) {
 		t.Errorf("%+v", got)
 	}
 	for _, args := range [][]string{{"restore"}, {"restore", "ns", "--all"}, {"restore", "--all", "--stop"}} {

@@ -48,6 +48,10 @@ func newBench(ctx context.Context, settings *settingFlags, plan benchPlan) (*ben
 		return nil, errors.New("upstream.url = \"embedded\": it is inside the daemon, so it cannot be asked directly; " +
 			"run botwired selfhost, and set upstream.url to its address")
 	}
+	if c.Upstream.Servers() != nil {
+		return nil, fmt.Errorf("upstream.url = %q: bench compares with BotWire's API, which a NATS cluster does not have; "+
+			"to measure it through that, run botwired selfhost --store, and set upstream.url to its address", c.Upstream.URL)
+	}
 	b := &bench{plan: plan, upstreamURL: c.Upstream.URL, namespace: "botwired-bench-" + strings.ToLower(rand.Text()[:8])}
 	if b.control, err = newClient(loaded); err != nil {
 		return nil, err

@@ -6,12 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/upstream/natskv"
@@ -107,32 +104,4 @@ func writeDurably(name, line string) error {
 		return err
 	}
 	return identity.SyncDirectory(filepath.Dir(name))
-}
-
-// soundLogEvery is how often the log says at most that the watch is broken: a connection may come
-// and go for hours.
-const soundLogEvery = time.Minute
-
-// soundLog logs when the watch of a cluster breaks, and when it is sound again.
-type soundLog struct {
-	logger *slog.Logger
-	means  string // what it means that the watch is broken
-
-	mu     sync.Mutex // guards the fields below
-	last   time.Time  // of the last line about a broken watch
-	broken bool       // the last line says so
-}
-
-// changed is [natskv.Options.OnSound].
-func (l *soundLog) changed(sound bool, why string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case sound && l.broken:
-		l.broken = false
-		l.logger.Info("the watch of upstream is sound again")
-	case !sound && !l.broken && time.Since(l.last) >= soundLogEvery:
-		l.broken, l.last = true, time.Now()
-		l.logger.Warn("the watch of upstream is broken: "+l.means+" until it has caught up", "reason", why)
-	}
 }

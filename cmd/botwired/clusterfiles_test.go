@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bytes"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/botwired/botwired/upstream/natskv"
@@ -61,24 +58,4 @@ func TestMarksInAFile(t *testing.T) {
 			t.Errorf("%.20q: %+v, %v", text, m, err)
 		}
 	}
-}
-
-// A watch that breaks again and again has a line a minute, and no line says that it is broken when it
-// is sound again.
-func TestTheWatchInTheLog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		l := &soundLog{logger: slog.New(slog.NewTextHandler(&log, nil))}
-		for range 100 {
-			l.changed(true, "")
-			l.changed(false, "the connection is lost")
-			time.Sleep(time.Second)
-			l.changed(true, "")
-			time.Sleep(time.Second)
-		}
-		broken, sound := strings.Count(log.String(), "is broken"), strings.Count(log.String(), "is sound again")
-		if broken != 4 || sound != 4 || !strings.Contains(log.String(), "the connection is lost") {
-			t.Errorf("broken %d times, sound %d times: %s", broken, sound, &log)
-		}
-	})
 }

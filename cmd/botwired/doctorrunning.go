@@ -24,7 +24,7 @@ func (e *examination) examined(ctx context.Context) (c *config.Config, answers b
 }
 
 // usedBy returns this shell's configuration with what a daemon uses in its place. Another
-// upstream than this shell's gets none of this shell's headers: they may hold its secrets.
+// upstream than this shell's gets none of this shell's headers and credentials: they are secrets.
 func (e *examination) usedBy(s *examinedStatus) *config.Config {
 	c := e.loaded.Config
 	if s.DataDir != "" {
@@ -32,6 +32,10 @@ func (e *examination) usedBy(s *examinedStatus) *config.Config {
 	}
 	if theirs, ok := config.ParseIdentity(string(s.Upstream.URL)); ok && theirs != c.Upstream.Identity() {
 		c.Upstream.URL, c.Upstream.MovedFrom, c.Upstream.Headers = theirs, "", nil
+	}
+	if servers, err := config.ParseServers(string(s.Upstream.URL)); err == nil && servers != c.Upstream.URL {
+		c.Upstream.URL, c.Upstream.MovedFrom, c.Upstream.Headers = servers, "", nil
+		c.Upstream.NATS = config.NATS{Bucket: s.Upstream.Watch.Bucket.or(c.Upstream.NATS.Bucket), CAFile: c.Upstream.NATS.CAFile}
 	}
 	return &c
 }

@@ -112,6 +112,9 @@ func (e *examination) upstream(ctx context.Context) []doctor.Finding {
 	if c.Upstream.URL == config.Embedded {
 		return []doctor.Finding{doctor.None("upstream", "it runs inside the daemon")}
 	}
+	if servers := c.Upstream.Servers(); servers != nil {
+		return e.cluster(ctx, c, servers)
+	}
 	u, err := url.Parse(c.Upstream.URL)
 	if err != nil {
 		return []doctor.Finding{doctor.Fail("upstream", "export BOTWIRED_UPSTREAM_URL=https://botwire.dev", "%s", err)}

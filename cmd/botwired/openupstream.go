@@ -84,7 +84,6 @@ func (d *sidecar) openCluster(ctx context.Context, c *config.Config, servers []s
 	}
 	opts.Marks = fileMarks{filepath.Join(c.DataDir, markFile)}
 	opts.OnChange = d.versionSeen
-	opts.OnSound = (&soundLog{logger: d.logger, means: "copies count for cache.fresh_for, and other hosts' changes are seen after that,"}).changed
 	if d.cluster, err = natskv.Open(ctx, opts); err != nil {
 		return err
 	}

@@ -73,7 +73,6 @@ func openClusterService(ctx context.Context, c *config.Config, logger *slog.Logg
 	if err != nil {
 		return nil, err
 	}
-	opts.OnSound = (&soundLog{logger: logger, means: "lists wait"}).changed
 	store, err := openClusterStore(ctx, opts)
 	if err != nil {
 		return nil, err

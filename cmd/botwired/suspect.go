@@ -37,6 +37,11 @@ func (r *restoration) progress() string {
 	return text
 }
 
+// total is the number of entries that the restoration was about.
+func (r *restoration) total() int {
+	return r.Restored.number() + r.Kept.number() + r.Failed.number() + r.Left.number()
+}
+
 func newRestoreCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "restore NAMESPACE",
@@ -64,7 +69,7 @@ func newRestoreCommand(p *process, settings *settingFlags) *cobra.Command {
 		case !*all && len(args) == 0:
 			return usagef("expected NAMESPACE, or --all for every suspect one")
 		case *all:
-			return p.restoreAll(cmd.Context(), settings, *asJSON)
+			return restoreAll(cmd.Context(), p, settings, *asJSON)
 		}
 		c, err := settings.connect()
 		if err != nil {
@@ -114,7 +119,7 @@ func (p *process) reportRestore(c *client, body []byte) error {
 	if err := c.decode(body, &so); err != nil {
 		return err
 	}
-	if so.State == "over" && so.Restored.number()+so.Kept.number()+so.Failed.number()+so.Left.number() == 0 {
+	if so.State == "over" && so.total() == 0 {
 		_, err := fmt.Fprintf(p.stdout, "nothing to restore: %s is not suspect (botwired status)\n", printable(string(so.Namespace)))
 		return err
 	}
@@ -179,7 +184,7 @@ func newForgetCommand(p *process, settings *settingFlags) *cobra.Command {
 			return err
 		}
 		if *whole {
-			return p.acceptUpstream(cmd.Context(), c, *yes, *asJSON)
+			return acceptUpstream(cmd.Context(), p, c, *yes, *asJSON)
 		}
 		if !*yes {
 			if err := p.confirmForget(cmd.Context(), c, args[0]); err != nil {

@@ -124,16 +124,7 @@ func (c *connection) settings(opts Options) (nats.Options, error) {
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { c.complains(err) }),
 		nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
 	}
-	if opts.TLS != nil {
-		options = append(options, nats.Secure(opts.TLS))
-	}
-	if opts.Credentials != "" {
-		options = append(options, nats.UserCredentials(opts.Credentials))
-	}
-	if opts.User != "" {
-		options = append(options, nats.UserInfo(opts.User, opts.Password))
-	}
-	for _, option := range options {
+	for _, option := range append(options, access(opts)...) {
 		if err := option(&settings); err != nil {
 			return settings, fmt.Errorf("connect to NATS: %w", err)
 		}

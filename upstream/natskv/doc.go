@@ -29,4 +29,5 @@
 //	progress.go  how far the watch has come, and whether the index is complete
 //	mark.go      what a stream was when it was last seen: one that went back has lost writes
 //	sweep.go     the end of old tombstones
+//	examine.go   the servers and the bucket, as a person wants to know about them
 package natskv

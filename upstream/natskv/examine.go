@@ -1,0 +1,131 @@
+package natskv
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Examination is what Examine has found on the way to a bucket, step by step. The fields of the
+// steps after a failed one are zero.
+type Examination struct {
+	Connect error // why no server lets this client in
+	Server  string
+	Version string // of the server
+	Cluster string // its name; "" of a server that is alone
+	Secured bool   // the connection has TLS
+	Trips   []time.Duration
+
+	JetStream error // why the account cannot use it
+	Lookup    error // why the bucket cannot be looked up
+	Missing   bool  // there is no bucket
+	Wrong     string
+	Dubious   []string // what of its settings endangers it
+	Replicas  int
+	History   int64
+	Bytes     uint64
+	MaxBytes  int64 // 0 or less: no limit
+	Leader    string
+	Behind    []string // servers that hold the bucket, and are away or behind
+
+	// The server's clock showed ServerTime at a moment between Asked and Answered.
+	Asked, ServerTime, Answered time.Time
+}
+
+// examineTrips is how many round trips Examine measures.
+const examineTrips = 5
+
+// Examine looks at the servers and the bucket over a connection of its own, and changes nothing. It
+// returns at the end of ctx, or when Options.Timeout has passed for each step.
+func Examine(ctx context.Context, opts Options) *Examination {
+	x := &Examination{}
+	settings := nats.GetDefaultOptions()
+	settings.Servers, settings.AllowReconnect, settings.Name = opts.Servers, false, opts.Name
+	for _, option := range append(access(opts), nats.SetCustomDialer(dial(ctx)), nats.Timeout(dialTimeout)) {
+		if x.Connect = option(&settings); x.Connect != nil {
+			return x
+		}
+	}
+	nc, err := settings.Connect()
+	if err != nil {
+		x.Connect = err
+		return x
+	}
+	defer nc.Close()
+	x.Server, x.Version, x.Cluster = nc.ConnectedUrlRedacted(), nc.ConnectedServerVersion(), nc.ConnectedClusterName()
+	_, err = nc.TLSConnectionState()
+	x.Secured = err == nil
+	for range examineTrips {
+		if trip, err := nc.RTT(); err == nil {
+			x.Trips = append(x.Trips, trip)
+		}
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		x.JetStream = err
+		return x
+	}
+	ctx, cancel := context.WithTimeout(ctx, opts.Timeout)
+	defer cancel()
+	x.bucket(ctx, js, opts)
+	return x
+}
+
+func (x *Examination) bucket(ctx context.Context, js jetstream.JetStream, opts Options) {
+	if _, x.JetStream = js.AccountInfo(ctx); x.JetStream != nil {
+		return
+	}
+	x.Asked = time.Now()
+	stream, err := js.Stream(ctx, streamName(opts.Bucket))
+	x.Answered = time.Now()
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		x.Missing = true
+		return
+	}
+	if x.Lookup = err; err != nil {
+		return
+	}
+	info := stream.CachedInfo()
+	x.ServerTime = info.TimeStamp
+	x.Wrong, x.Dubious = wrongWith(info.Config, opts.Bucket), dubious(info.Config, opts.Replicas)
+	x.Replicas, x.History = info.Config.Replicas, info.Config.MaxMsgsPerSubject
+	x.Bytes, x.MaxBytes = info.State.Bytes, info.Config.MaxBytes
+	if info.Cluster == nil {
+		return
+	}
+	x.Leader = info.Cluster.Leader
+	for _, peer := range info.Cluster.Replicas {
+		if peer.Offline || !peer.Current {
+			x.Behind = append(x.Behind, peer.Name)
+		}
+	}
+}
+
+// Refuses reports whether an error of Examine's says that the servers are there and do not let this
+// client in.
+func Refuses(err error) bool {
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
+		errors.Is(err, nats.ErrPermissionViolation)
+}
+
+// NoJetStream reports whether an error of Examine's says that JetStream is off.
+func NoJetStream(err error) bool {
+	return errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) || errors.Is(err, nats.ErrNoResponders)
+}
+
+// access says who this client is, and how the connection is secured.
+func access(opts Options) (options []nats.Option) {
+	if opts.TLS != nil {
+		options = append(options, nats.Secure(opts.TLS))
+	}
+	if opts.Credentials != "" {
+		options = append(options, nats.UserCredentials(opts.Credentials))
+	}
+	if opts.User != "" {
+		options = append(options, nats.UserInfo(opts.User, opts.Password))
+	}
+	return options
+}
