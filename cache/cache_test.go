@@ -230,3 +230,28 @@ func BenchmarkGet(b *testing.B) {
 		})
 	}
 }
+
+// A change elsewhere makes answers old, and leaves those that are being asked for to their readers.
+func TestAChangeElsewhereRevokesNoLease(t *testing.T) {
+	c, err := cache.New(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	entry, listing := cache.Key{Namespace: "n", Key: "k"}, cache.Key{Namespace: "n", Limit: 10}
+	for _, k := range []cache.Key{entry, listing} {
+		c.Put(k, c.Generation(k), cache.Item{Body: []byte("v")})
+	}
+	c.Await()
+	lease := c.Lease(entry)
+	defer lease.Release()
+	c.ChangedElsewhere("n", "k")
+	for _, k := range []cache.Key{entry, listing} {
+		if item, _ := c.Get(k); item != nil {
+			t.Errorf("%+v still has its answer", k)
+		}
+	}
+	if lease.Revoked() {
+		t.Error("the lease is revoked")
+	}
+}

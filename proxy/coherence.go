@@ -29,6 +29,12 @@ import (
 // A state here may be newer than the view's: it has been read upstream ahead of the watch. Where the
 // view does not even have a tombstone to compare it with, its own time counts.
 
+// coherence compares what is known here with what upstream is known to hold.
+type coherence struct {
+	view    View // nil if upstream does not tell of changes
+	journal *journal.Journal
+}
+
 // viewed is what is known of an entry once upstream's version is laid over it.
 type viewed struct {
 	item     *cache.Item // nil if nothing can be answered
@@ -38,14 +44,14 @@ type viewed struct {
 
 // layView lays upstream's version of an entry, as far as the view shows it, over a state and the
 // answer that the cache has. The entry's generation was taken before the state was looked up.
-func (m *memory) layView(id journal.ID, state *journal.State, cached *cache.Item) viewed {
+func (c *coherence) layView(id journal.ID, state *journal.State, cached *cache.Item) viewed {
 	byTime := func() viewed { return viewed{item: newest(id, state, cached), mayExist: state.Listed || state.InDoubt} }
-	if m.view == nil || state.Seq != 0 {
+	if c.view == nil || state.Seq != 0 {
 		return byTime()
 	}
-	asOf, since, sound := m.view.Sound()
-	row, present, known := m.view.Entry(id)
-	if !known || state.InDoubt && !sound || m.isSuspect(id.Namespace) {
+	asOf, since, sound := c.view.Sound()
+	row, present, known := c.view.Entry(id)
+	if !known || state.InDoubt && !sound || c.isSuspect(id.Namespace) {
 		return byTime()
 	}
 	confirm := func(item cache.Item) viewed {
@@ -78,11 +84,11 @@ func isAbsentSince(cached *cache.Item, at time.Time) bool {
 
 // confirmedAt is when upstream was last known to hold what an answer shows, and holds says that it
 // still is: the view has been sound since the answer was made.
-func (m *memory) confirmedAt(item *cache.Item) (at time.Time, holds bool) {
+func (c *coherence) confirmedAt(item *cache.Item) (at time.Time, holds bool) {
 	if item.Checked == 0 {
 		return item.ConfirmedAt, false
 	}
-	asOf, since, sound := m.view.Sound()
+	asOf, since, sound := c.view.Sound()
 	if since.UnixNano() != item.Checked {
 		return item.ConfirmedAt, false
 	}
@@ -90,43 +96,43 @@ func (m *memory) confirmedAt(item *cache.Item) (at time.Time, holds bool) {
 }
 
 // mayCheck reports whether another look may make an answer hold.
-func (m *memory) mayCheck(item *cache.Item) bool {
-	if m.view == nil || item.ConfirmedAt.IsZero() {
+func (c *coherence) mayCheck(item *cache.Item) bool {
+	if c.view == nil || item.ConfirmedAt.IsZero() {
 		return false
 	}
-	_, since, sound := m.view.Sound()
+	_, since, sound := c.view.Sound()
 	return sound && since.UnixNano() != item.Checked
 }
 
 // isGone reports whether upstream no longer holds an entry of which there is a copy here.
-func (m *memory) isGone(id journal.ID, state *journal.State, g cache.Generation) bool {
-	if m.view == nil {
+func isGone(m *memory, id journal.ID, state *journal.State, g cache.Generation) bool {
+	if m.coherence.view == nil {
 		return false
 	}
-	known := m.layView(id, state, nil)
+	known := m.coherence.layView(id, state, nil)
 	f := m.judge(id.Namespace, anyAge, known.item, g)
 	return f.freshness == cache.Fresh && f.item.Body == nil
 }
 
 // shows returns whether a sound view shows a value of an entry, and whether it is one that shows
 // none: upstream's word for that need not be checked against its list then.
-func (m *memory) shows(id journal.ID) (present, absent bool) {
-	if m.view == nil {
+func (c *coherence) shows(id journal.ID) (present, absent bool) {
+	if c.view == nil {
 		return false, false
 	}
-	_, _, sound := m.view.Sound()
-	_, present, known := m.view.Entry(id)
+	_, _, sound := c.view.Sound()
+	_, present, known := c.view.Entry(id)
 	return sound && known && present, sound && known && !present
 }
 
 // shownInList is [journal.Listings.Shows] by the view, if that is known and newer than the journal's
 // listing.
-func (m *memory) shownInList(id journal.ID) (l journal.Listing, listed, ok bool, err error) {
-	if l, listed, ok, err = m.journal.Listings.Shows(id); err != nil || m.view == nil || m.isSuspect(id.Namespace) {
+func (c *coherence) shownInList(id journal.ID) (l journal.Listing, listed, ok bool, err error) {
+	if l, listed, ok, err = c.journal.Listings.Shows(id); err != nil || c.view == nil || c.isSuspect(id.Namespace) {
 		return l, listed, ok, err
 	}
-	asOf, _, _ := m.view.Sound()
-	_, present, known := m.view.Entry(id)
+	asOf, _, _ := c.view.Sound()
+	_, present, known := c.view.Entry(id)
 	if !known || ok && l.FetchedAt.After(asOf) {
 		return l, listed, ok, nil
 	}
@@ -136,16 +142,16 @@ func (m *memory) shownInList(id journal.ID) (l journal.Listing, listed, ok bool,
 // shownAt is the time of upstream's version of an entry as the view shows it, in microseconds; 0
 // if it shows none. What upstream has lost since is given back by what is here, so it counts
 // for nothing in a suspect namespace.
-func (m *memory) shownAt(id journal.ID) int64 {
-	if m.view == nil || m.isSuspect(id.Namespace) {
+func (c *coherence) shownAt(id journal.ID) int64 {
+	if c.view == nil || c.isSuspect(id.Namespace) {
 		return 0
 	}
-	row, _, _ := m.view.Entry(id)
+	row, _, _ := c.view.Entry(id)
 	return micros(row.UpdatedAt)
 }
 
-func (m *memory) isSuspect(namespace string) bool {
-	_, suspect := m.journal.Belief.Suspected(namespace)
+func (c *coherence) isSuspect(namespace string) bool {
+	_, suspect := c.journal.Belief.Suspected(namespace)
 	return suspect
 }
 
@@ -173,7 +179,7 @@ var errOlderAnswer error = olderAnswer{}
 // carriesThrough reports whether a write is to be carried out upstream before it is acknowledged:
 // because its namespace is set so, or because its caller waits for a condition to hold there. It
 // prepares the write and the call for that.
-func (m *memory) carriesThrough(write *journal.NewWrite, r *http.Request, wanted conditions, c *call) bool {
+func carriesThrough(m *memory, write *journal.NewWrite, r *http.Request, wanted conditions, c *call) bool {
 	conditional := m.exact && wanted.given()
 	if !m.writesThrough(write.Namespace) {
 		wait, ok := preferredWait(r.Header)
@@ -191,7 +197,7 @@ var errBeaten = unmet("the entry is not as the condition names it: another write
 
 // learnWinner asks upstream for an entry that another host has changed, so that a caller who is told
 // so reads the new state. If upstream does not answer, the watch will tell.
-func (m *memory) learnWinner(ctx context.Context, id journal.ID) {
+func learnWinner(ctx context.Context, m *memory, id journal.ID) {
 	ctx, cancel := context.WithTimeout(ctx, fallbackAfter)
 	defer cancel()
 	_ = fetchEntry(ctx, m, id)

@@ -83,59 +83,6 @@ func TestAnOutdatedCopyIsNotServed(t *testing.T) {
 	})
 }
 
-// What another host has changed is fetched at once, if a copy of it is here.
-func TestAChangeElsewhereIsFetched(t *testing.T) {
-	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
-		s.runNews()
-		var foreign []journal.ID
-		var mu sync.Mutex
-		s.journal.Subscribe(func(c journal.Change) {
-			s.cache.Changed(c.Namespace, c.Key)
-			mu.Lock()
-			defer mu.Unlock()
-			if c.Foreign {
-				foreign = append(foreign, c.ID)
-			}
-		})
-		s.learn(id("n", "k"), "old")
-		s.learn(id("n", "gone"), "old")
-		s.upstream.take()
-		s.upstream.set(id("n", "k"), "new")
-		s.upstream.set(id("n", "not held"), "new")
-		s.upstream.remove(id("n", "gone"))
-		synctest.Wait()
-		s.upstream.mu.Lock()
-		asked := len(s.upstream.asked)
-		s.upstream.mu.Unlock()
-		if asked != 2 {
-			t.Errorf("upstream was asked %d times for two copies", asked)
-		}
-		s.upstream.take()
-		wantValue(t, s.get("/memory/n/k"), "new")
-		wantStatus(t, s.get("/memory/n/gone"), http.StatusNotFound)
-		wantAsked(t, s)
-		mu.Lock()
-		defer mu.Unlock()
-		if len(foreign) != 2 {
-			t.Errorf("subscribers heard of %v", foreign)
-		}
-	})
-}
-
-// A pending write is not overtaken by what another host has changed: the fence decides.
-func TestAPendingWriteStays(t *testing.T) {
-	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
-		s.runNews()
-		s.learn(id("n", "k"), "old")
-		s.put(id("n", "k"), "mine")
-		s.upstream.take()
-		s.upstream.set(id("n", "k"), "theirs")
-		synctest.Wait()
-		wantAsked(t, s)
-		wantValue(t, s.get("/memory/n/k"), "mine")
-	})
-}
-
 // contract 9: an entry that a sound view does not show is absent, and nobody need be asked.
 func TestWhatTheViewDoesNotShowIsAbsent(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
@@ -303,15 +250,31 @@ func (doubtedSince) State() identity.State               { return identity.State
 
 // No answer that was made before a change is given after it, whatever runs at the same time.
 func TestNoOldAnswerAfterAChangeElsewhere(t *testing.T) {
-	s := newWatched(t)
-	s.runNews()
-	const versions = 300
+	for _, fetches := range []bool{false, true} {
+		t.Run(fmt.Sprint("fetches ", fetches), func(t *testing.T) {
+			s := newWatched(t)
+			if fetches {
+				s.runNews()
+			}
+			hammer(t, s)
+		})
+	}
+}
+
+// hammer reads three entries while another host writes them, and each writer reads, too.
+func hammer(t *testing.T, s *sidecar) {
 	var writing, reading sync.WaitGroup
 	var stop atomic.Bool
 	for i := range 3 {
 		r := &register{id: id("n", "k"+strconv.Itoa(i)), deletes: i > 0}
+		read := func() {
+			if err := r.read(s, pick("", "", "", "no-cache")); err != nil {
+				t.Error(err)
+				stop.Store(true)
+			}
+		}
 		writing.Go(func() {
-			for range versions {
+			for range 200 {
 				version := r.begun.Add(1)
 				if r.isDelete(version) {
 					s.upstream.remove(r.id)
@@ -319,18 +282,15 @@ func TestNoOldAnswerAfterAChangeElsewhere(t *testing.T) {
 					s.upstream.set(r.id, strconv.FormatInt(version, 10))
 				}
 				r.sure(version)
-				if version%10 == 0 {
-					time.Sleep(time.Millisecond) // readers make answers that could be kept
-				}
+				read()
+				read()
+				s.cache.Await() // it has an answer now that the next version makes old
 			}
 		})
 		for range 2 {
 			reading.Go(func() {
 				for !stop.Load() {
-					if err := r.read(s, pick("", "", "", "no-cache")); err != nil {
-						t.Error(err)
-						stop.Store(true)
-					}
+					read()
 				}
 			})
 		}
@@ -338,6 +298,19 @@ func TestNoOldAnswerAfterAChangeElsewhere(t *testing.T) {
 	writing.Wait()
 	stop.Store(true)
 	reading.Wait()
+}
+
+// An answer from an earlier span of the view is looked at once more.
+func TestAnotherSpanOfTheView(t *testing.T) {
+	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
+		s.learn(id("n", "k"), "old")
+		wantHeader(t, s.get("/memory/n/k"), "Cache-Status", hit)
+		time.Sleep(time.Hour)
+		view.seen = nil
+		s.upstream.set(id("n", "k"), "new")
+		view.since = time.Now()
+		wantValue(t, s.get("/memory/n/k"), "new")
+	})
 }
 
 // Own writes and those of others, pending and settled, lists and reads: what is read never goes back.
@@ -383,59 +356,4 @@ func TestAViewBesideOwnWrites(t *testing.T) {
 	writing.Wait()
 	stop.Store(true)
 	rest.Wait()
-}
-
-// A watch that catches up tells of very much at once: few requests are under way, and each entry is
-// asked for once. What had no room in the queue is asked for by its next reader.
-func TestAStormOfChanges(t *testing.T) {
-	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
-		const held = 20
-		for i := range held {
-			s.learn(id("n", fmt.Sprint("held", i)), "old")
-		}
-		view.breakOff()
-		for i := range held {
-			s.upstream.set(id("n", fmt.Sprint("held", i)), "older")
-			s.upstream.set(id("n", fmt.Sprint("held", i)), "new")
-		}
-		for i := range newsKept {
-			s.upstream.set(id("n", fmt.Sprint("other", i)), "v")
-		}
-		s.upstream.take()
-		view.catchUp()
-		questions := s.upstream.hold()
-		s.runNews()
-		for range newsAtOnce {
-			<-questions
-		}
-		synctest.Wait()
-		if n := len(s.upstream.take()); n != newsAtOnce {
-			t.Errorf("%d requests are under way", n)
-		}
-		s.server.news.mu.Lock()
-		left := len(s.server.news.order)
-		s.server.news.mu.Unlock()
-		if left > newsKept {
-			t.Errorf("%d entries wait", left)
-		}
-		s.upstream.release()
-		s.upstream.setDown(true)
-		wantStatus(t, s.get("/memory/n/"+fmt.Sprint("other", newsKept-1)), http.StatusServiceUnavailable)
-	})
-}
-
-// A fetch that upstream does not answer is tried again.
-func TestAFetchOfAChangeIsTriedAgain(t *testing.T) {
-	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
-		s.runNews()
-		s.learn(id("n", "k"), "old")
-		s.upstream.setDown(true)
-		s.upstream.set(id("n", "k"), "new")
-		time.Sleep(time.Second)
-		s.upstream.setDown(false)
-		time.Sleep(10 * time.Second)
-		s.upstream.take()
-		wantValue(t, s.get("/memory/n/k"), "new")
-		wantAsked(t, s)
-	})
 }

@@ -64,7 +64,7 @@ func (m *memory) lookUp(id journal.ID) (seq uint64, _ found, err error) {
 	if err != nil {
 		return 0, found{}, err
 	}
-	known := m.layView(id, &state, item)
+	known := m.coherence.layView(id, &state, item)
 	f := m.judge(id.Namespace, anyAge, known.item, generation)
 	f.mayExist = known.mayExist
 	return state.Seq, f, nil
@@ -76,7 +76,7 @@ func (m *memory) present(id journal.ID, found found) (item *cache.Item, changes 
 	if found.freshness == cache.Fresh || found.freshness == cache.Stale {
 		return found.item, 0, nil
 	}
-	a, err := m.askUpstream(anyAge, found, m.newEntry(id, found.generation, false))
+	a, err := m.askUpstream(anyAge, found, newEntry(m, id, found.generation, false))
 	switch {
 	case err != nil:
 		return nil, 0, err

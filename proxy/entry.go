@@ -21,14 +21,14 @@ func (m *memory) findEntry(id journal.ID, d directives) (found, error) {
 	key := entryKey(id)
 	item, generation := m.cache.Get(key)
 	f := m.judge(id.Namespace, d, item, generation)
-	if f.freshness == cache.Fresh || item != nil && item.Body != nil && !m.mayCheck(item) {
+	if f.freshness == cache.Fresh || item != nil && item.Body != nil && !m.coherence.mayCheck(item) {
 		return f, nil
 	}
 	state, err := m.journal.Lookup(id)
 	if err != nil {
 		return found{}, err
 	}
-	known := m.layView(id, &state, item)
+	known := m.coherence.layView(id, &state, item)
 	fromJournal := known.item != nil && known.item != item
 	if fromJournal && !known.item.Outdated {
 		known.item = m.cache.Put(key, generation, *known.item)
@@ -81,8 +81,8 @@ type entry struct {
 	shown int64
 }
 
-func (m *memory) newEntry(id journal.ID, generation cache.Generation, unkept bool) *entry {
-	return &entry{m, id, generation, unkept, m.shownAt(id)}
+func newEntry(m *memory, id journal.ID, generation cache.Generation, unkept bool) *entry {
+	return &entry{m, id, generation, unkept, m.coherence.shownAt(id)}
 }
 
 func (e *entry) key() cache.Key { return entryKey(e.id) }
@@ -133,7 +133,7 @@ func (e *entry) ask(ctx context.Context, waitOutOutage bool) (take func() (fetch
 		return nil, err
 	}
 	listed := false
-	if _, absent := e.m.shows(e.id); seen == nil && !absent {
+	if _, absent := e.m.coherence.shows(e.id); seen == nil && !absent {
 		if listed, err = e.checkList(waitOutOutage); err != nil {
 			return nil, err
 		}
@@ -280,7 +280,7 @@ func (m *memory) rememberAbsence(id journal.ID, unchanged func() bool) (*cache.I
 	if err != nil {
 		return nil, err
 	}
-	if present, _ := m.shows(id); present { // the view may be behind, or upstream's answer is
+	if present, _ := m.coherence.shows(id); present { // the view may be behind, or upstream's answer is
 		return &absent, nil
 	}
 	if state.Kind == journal.Absent || state.Kind == journal.Unknown && !state.InDoubt && !state.Listed {

@@ -169,7 +169,7 @@ func (x *export) lookUpEntry(id journal.ID, confirmedAt time.Time) (exported, er
 	if err != nil {
 		return exported{}, err
 	}
-	item := x.layView(id, &state, nil).item
+	item := x.coherence.layView(id, &state, nil).item
 	if item != nil && !item.Outdated && !item.ConfirmedAt.IsZero() && !state.InDoubt && confirmedAt.After(item.ConfirmedAt) {
 		item.ConfirmedAt = confirmedAt
 	}
@@ -177,7 +177,7 @@ func (x *export) lookUpEntry(id journal.ID, confirmedAt time.Time) (exported, er
 	if found.freshness <= cache.Stale {
 		return exported{item: item}, nil
 	}
-	from := x.newEntry(id, generation, false)
+	from := newEntry(x.memory, id, generation, false)
 	got, err := x.fetchFor(found.freshness, from)
 	switch {
 	case err == nil:

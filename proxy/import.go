@@ -154,7 +154,7 @@ func (run *importing) sight(line *numbered) (sighted, error) {
 	if err != nil || found.freshness == cache.Fresh {
 		return sighted{line, found.item}, err
 	}
-	from := run.newEntry(id, found.generation, false)
+	from := newEntry(run.memory, id, found.generation, false)
 	got, err := run.fetchFor(found.freshness, from)
 	if err != nil {
 		return sighted{line, nil}, nil //nolint:nilerr // what is known here decides, and the fence

@@ -23,7 +23,7 @@ func (m *memory) findListing(namespace string, limit int, d directives) (found, 
 	m.used.note(namespace)
 	key := cache.Key{Namespace: namespace, Limit: limit}
 	item, generation := m.cache.Get(key)
-	disk := item == nil || m.mayCheck(item) && m.judge(namespace, d, item, generation).freshness != cache.Fresh
+	disk := item == nil || m.coherence.mayCheck(item) && m.judge(namespace, d, item, generation).freshness != cache.Fresh
 	if disk {
 		l, err := m.list(namespace, limit, generation)
 		if err != nil {
@@ -44,10 +44,10 @@ func (m *memory) list(namespace string, limit int, generation cache.Generation) 
 	unchanged := func() bool {
 		return m.cache.Generation(cache.Key{Namespace: namespace}) == generation
 	}
-	if m.view == nil {
+	if m.coherence.view == nil {
 		return list(m.journal, namespace, limit, unchanged)
 	}
-	from := &viewLister{Journal: m.journal, m: m}
+	from := &viewLister{Journal: m.journal, c: m.coherence}
 	l, err := list(from, namespace, limit, unchanged)
 	if l != nil {
 		l.checked = from.checked

@@ -245,7 +245,7 @@ func fetchEntry(ctx context.Context, m *memory, id journal.ID) error {
 		return err
 	}
 	select {
-	case r := <-m.fetches.begin(m.newEntry(id, generation, false), false):
+	case r := <-m.fetches.begin(newEntry(m, id, generation, false), false):
 		return r.Err
 	case <-ctx.Done():
 		return ctx.Err()

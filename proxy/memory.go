@@ -13,14 +13,14 @@ import (
 // the order of a read, entry.go and listing.go what can be read, write.go the writes, and
 // conditional.go those with conditions.
 type memory struct {
-	journal  *journal.Journal
-	cache    *cache.Cache
-	upstream Upstream
-	flusher  Flusher
-	identity Identity
-	view     View // nil if upstream does not tell of changes
-	exact    bool // upstream carries a write out only over the state that it is based on
-	policy   func(namespace string) cache.Policy
+	journal   *journal.Journal
+	cache     *cache.Cache
+	upstream  Upstream
+	flusher   Flusher
+	identity  Identity
+	coherence *coherence
+	exact     bool // upstream carries a write out only over the state that it is based on
+	policy    func(namespace string) cache.Policy
 	// writesThrough says which namespaces write through, and passing has the writes that are
 	// on their way upstream so.
 	writesThrough func(namespace string) bool
@@ -106,7 +106,7 @@ func (m *memory) finishGet(w http.ResponseWriter, id journal.ID, d directives, w
 	a := found.answer()
 	if found.freshness != cache.Fresh {
 		var err error
-		if a, err = c.read(m, d, found, m.newEntry(id, found.generation, d.noStore)); err != nil {
+		if a, err = c.read(m, d, found, newEntry(m, id, found.generation, d.noStore)); err != nil {
 			return err
 		}
 	}

@@ -52,8 +52,9 @@ func newMetrics(opts Options, watching *intruders) (*metrics, error) {
 		m.acknowledged[op] = requests.WithLabelValues(op.String(), "acknowledged")
 	}
 	m.figures = newFigures(opts, m)
-	all := []prometheus.Collector{requests, m.latencies.histograms, &collector{opts, watching, m.figures}}
-	for _, c := range append(all, m.watched.collectors(opts)...) {
+	for _, c := range []prometheus.Collector{
+		requests, m.latencies.histograms, m.watched.events, m.watched.fetches, &collector{opts, watching, m.figures},
+	} {
 		if err := opts.Registry.Register(c); err != nil {
 			return nil, fmt.Errorf("metrics: %w", err)
 		}

@@ -151,14 +151,14 @@ func retryPause(err error) time.Duration {
 
 // follow fetches an entry if what is here of it is outdated. A pending write is left to the fence.
 func (n *news) follow(ctx context.Context, id journal.ID) error {
-	if n.m.isSuspect(id.Namespace) {
+	if n.m.coherence.isSuspect(id.Namespace) {
 		return nil
 	}
 	state, err := n.m.journal.Lookup(id)
 	if err != nil || state.Seq != 0 {
 		return err
 	}
-	row, present, _ := n.m.view.Entry(id)
+	row, present, _ := n.m.coherence.view.Entry(id)
 	switch version, kept := micros(row.UpdatedAt), micros(state.UpdatedAt); {
 	case state.Kind != journal.Settled && !(present && n.prefetches(id.Namespace)):
 		return nil

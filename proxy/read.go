@@ -98,7 +98,7 @@ func (m *memory) judge(namespace string, d directives, item *cache.Item, g cache
 		return found{generation: g, freshness: cache.Worthless}
 	}
 	now, policy := time.Now(), m.policy(namespace)
-	asked, holds := m.confirmedAt(item)
+	asked, holds := m.coherence.confirmedAt(item)
 	policy.Exclusive = policy.Exclusive || holds
 	freshness, age, excludedBy := d.judge(policy, item, asked, now)
 	if item.Outdated && freshness < cache.Fallback {

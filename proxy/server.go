@@ -233,7 +233,7 @@ func New(opts Options) (*Server, error) {
 	}
 	m := &memory{
 		journal: opts.Journal, cache: opts.Cache, upstream: opts.Upstream, flusher: opts.Flusher, identity: opts.Identity,
-		view: opts.View, exact: opts.Exact,
+		coherence: &coherence{opts.View, opts.Journal}, exact: opts.Exact,
 		policy: opts.Policy, writesThrough: opts.WriteThrough, passing: newPassing(), offline: &offline{opts.Journal, opts.AssumeAbsent, opts.WriteThrough}, intruders: watching,
 		used: newInUse(), callers: newCallers(), metrics: counters, bodies: wire.NewBodies(), traces: opts.Traces, tracer: opts.Tracer, tasks: running,
 		fetches: &fetches{tasks: running, logger: opts.Logger},
@@ -259,7 +259,7 @@ func (s *Server) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.lister.run(ctx) })
 	g.Go(func() error { return s.memory.intruders.run(ctx, s.memory) })
-	if s.memory.view != nil {
+	if s.memory.coherence.view != nil {
 		g.Go(func() error { return s.news.run(ctx) })
 	}
 	if s.keepsHistory {

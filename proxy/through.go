@@ -70,14 +70,14 @@ type passage struct {
 func (m *memory) writeThrough(
 	ctx context.Context, w http.ResponseWriter, write journal.NewWrite, wanted conditions, c *call,
 ) (written journal.Write, settled bool, err error) {
-	if written, settled, err = m.passThrough(ctx, w, write, wanted, c); errors.Is(err, errBeaten) {
-		m.learnWinner(ctx, write.ID)
+	if written, settled, err = passThrough(ctx, m, w, write, wanted, c); errors.Is(err, errBeaten) {
+		learnWinner(ctx, m, write.ID)
 	}
 	return written, settled, err
 }
 
-func (m *memory) passThrough(
-	ctx context.Context, w http.ResponseWriter, write journal.NewWrite, wanted conditions, c *call,
+func passThrough(
+	ctx context.Context, m *memory, w http.ResponseWriter, write journal.NewWrite, wanted conditions, c *call,
 ) (written journal.Write, settled bool, err error) {
 	m.used.note(write.Namespace)
 	// If the deadline cannot be moved, the answer may be lost, as any can.

@@ -15,7 +15,7 @@ import (
 // in the view, or both: the order in which [list] reads holds for it as for the journal's rows.
 type viewLister struct {
 	*journal.Journal
-	m *memory
+	c *coherence
 	// checked is that of [cache.Item], for a listing of the rows that were read last.
 	checked int64
 }
@@ -23,14 +23,14 @@ type viewLister struct {
 // Listing is as the journal's, the newest rows first.
 func (v *viewLister) Listing(namespace string, most int) (l journal.Listing, ok bool, err error) {
 	v.checked = 0
-	asOf, since, sound := v.m.view.Sound()
-	rows, total, known := v.m.view.Newest(namespace, most)
-	if !known || v.m.isSuspect(namespace) {
+	asOf, since, sound := v.c.view.Sound()
+	rows, total, known := v.c.view.Newest(namespace, most)
+	if !known || v.c.isSuspect(namespace) {
 		return v.Journal.Listing(namespace, most)
 	}
 	if sound {
 		v.checked = since.UnixNano()
-	} else if head, kept, err := v.m.journal.Listings.Head(namespace); err != nil || kept && head.FetchedAt.After(asOf) {
+	} else if head, kept, err := v.c.journal.Listings.Head(namespace); err != nil || kept && head.FetchedAt.After(asOf) {
 		return v.Journal.Listing(namespace, most) // upstream was asked since the view was last sound
 	}
 	return journal.Listing{Rows: rows, FetchedAt: asOf, Complete: true, Cut: total > len(rows)}, true, nil
@@ -38,23 +38,23 @@ func (v *viewLister) Listing(namespace string, most int) (l journal.Listing, ok 
 
 // knownInView is [journal.Keys.Known] with upstream's versions as a sound view shows them; ok is false
 // if it does not.
-func (m *memory) knownInView(namespace, prefix, after string, most int) (found []journal.Known, ok bool, err error) {
-	if m.view == nil {
+func (c *coherence) knownInView(namespace, prefix, after string, most int) (found []journal.Known, ok bool, err error) {
+	if c.view == nil {
 		return nil, false, nil
 	}
-	if _, _, sound := m.view.Sound(); !sound || m.isSuspect(namespace) {
+	if _, _, sound := c.view.Sound(); !sound || c.isSuspect(namespace) {
 		return nil, false, nil
 	}
 	wanted := func(key string) bool { return key > after && strings.HasPrefix(key, prefix) }
 	pending := make(map[string]journal.Known)
-	err = m.journal.VisitPending(namespace, func(p journal.Pending) { // before the rows: see list
+	err = c.journal.VisitPending(namespace, func(p journal.Pending) { // before the rows: see list
 		if wanted(p.Key) && p.Seq > pending[p.Key].Seq {
 			pending[p.Key] = journal.Known{
 				Key: p.Key, Pending: true, Op: p.Op, ListBytes: p.ListBytes, UpdatedAt: p.UpdatedAt, Seq: p.Seq,
 			}
 		}
 	})
-	rows, _, known := m.view.Newest(namespace, math.MaxInt)
+	rows, _, known := c.view.Newest(namespace, math.MaxInt)
 	if err != nil || !known {
 		return nil, false, err
 	}
@@ -78,10 +78,10 @@ func (m *memory) knownInView(namespace, prefix, after string, most int) (found [
 // than the view's present span and, for prefetching, than the last change that the queue of
 // changed entries had no room for.
 func (l *listKeeper) mayWait(namespace string, head journal.Listing) bool {
-	if l.m.view == nil {
+	if l.m.coherence.view == nil {
 		return false
 	}
-	_, since, sound := l.m.view.Sound()
+	_, since, sound := l.m.coherence.view.Sound()
 	missed := time.Unix(0, l.news.overflowed.Load())
 	return sound && !head.FetchedAt.Before(since) && (!l.prefetches(namespace) || head.FetchedAt.After(missed))
 }

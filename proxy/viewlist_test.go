@@ -262,7 +262,7 @@ func BenchmarkViewList(b *testing.B) {
 	}
 	view.held["ns"] = of
 	s := onDisk(b)
-	s.memory.view = view
+	s.memory.coherence.view = view
 	d := &discard{header: make(http.Header)}
 	for _, limit := range []int{100, 1000} {
 		r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, fmt.Sprint("/memory/ns?limit=", limit), http.NoBody)
@@ -281,7 +281,7 @@ func BenchmarkViewGet(b *testing.B) {
 	view := newFakeView()
 	view.held["ns"] = map[string]fakeVersion{"k": {journal.Row{Key: "k", UpdatedAt: 1}, true}}
 	s := onDisk(b)
-	s.memory.view = view
+	s.memory.coherence.view = view
 	d := &discard{header: make(http.Header)}
 	send(b, s, d, putRequest(b))
 	w, _, err := s.memory.journal.Newest(id("ns", "k"))

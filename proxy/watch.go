@@ -65,14 +65,6 @@ func newWatchCounters() watchCounters {
 	}
 }
 
-// collectors are none if nothing watches.
-func (w watchCounters) collectors(opts Options) []prometheus.Collector {
-	if opts.View == nil {
-		return nil
-	}
-	return []prometheus.Collector{w.events, w.fetches}
-}
-
 var (
 	watchSoundDesc   = desc("botwired_watch_sound", "1 while the watch of upstream misses nothing, so that no answer gets old, else 0.")
 	watchEntriesDesc = desc("botwired_watch_entries", "Entries of which the watch knows upstream's version.")

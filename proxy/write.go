@@ -32,7 +32,7 @@ func (m *memory) put(w http.ResponseWriter, r *http.Request, id journal.ID, c *c
 func putValue(
 	m *memory, w http.ResponseWriter, r *http.Request, put journal.NewWrite, wanted conditions, release func(), c *call,
 ) error {
-	if m.carriesThrough(&put, r, wanted, c) {
+	if carriesThrough(m, &put, r, wanted, c) {
 		release() // a namespace that waits for upstream is not to keep others from reading
 		return putThrough(r.Context(), m, w, put, wanted, c)
 	}
@@ -98,7 +98,7 @@ func (m *memory) delete(w http.ResponseWriter, r *http.Request, id journal.ID, c
 		return err
 	}
 	m.used.note(id.Namespace)
-	if write := (journal.NewWrite{ID: id, Op: journal.Delete}); m.carriesThrough(&write, r, wanted, c) {
+	if write := (journal.NewWrite{ID: id, Op: journal.Delete}); carriesThrough(m, &write, r, wanted, c) {
 		return deleteThrough(r.Context(), m, w, write, wanted, c)
 	}
 	written, parameter, err := m.remove(r.Context(), id, wanted)
@@ -155,7 +155,7 @@ func (m *memory) tryDelete(
 	case journal.Gone:
 		return journal.Write{}, "", wire.NotFound(id.Namespace, id.Key)
 	case journal.Settled:
-		if m.isGone(id, &state, generation) {
+		if isGone(m, id, &state, generation) {
 			return journal.Write{}, "", wire.NotFound(id.Namespace, id.Key)
 		}
 	case journal.Unknown, journal.Absent:
@@ -185,13 +185,13 @@ func (m *memory) mayExist(
 ) (parameter string, err error) {
 	key := entryKey(id)
 	cached, _ := m.cache.Get(key)
-	known := m.layView(id, state, cached)
+	known := m.coherence.layView(id, state, cached)
 	if known.present {
 		return "", nil
 	}
 	item := known.item
 	if freshness := m.judge(id.Namespace, anyAge, item, generation).freshness; freshness != cache.Fresh {
-		from := m.newEntry(id, generation, false)
+		from := newEntry(m, id, generation, false)
 		got, err := m.fetches.wait(from, false, from.patience()-time.Since(began))
 		switch {
 		case err == nil:
@@ -223,7 +223,7 @@ func refusesCaller(err error) bool {
 // listing, as long as a LIST would be answered with that. A listing that lacks nothing
 // knows which entries upstream does not hold.
 func (m *memory) mayBeListed(id journal.ID) (parameter string, err error) {
-	l, listed, ok, err := m.shownInList(id)
+	l, listed, ok, err := m.coherence.shownInList(id)
 	if err != nil {
 		return "", err
 	}

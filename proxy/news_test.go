@@ -1,0 +1,138 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// What another host has changed is fetched at once, if a copy of it is here.
+func TestAChangeElsewhereIsFetched(t *testing.T) {
+	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
+		s.runNews()
+		var foreign []journal.ID
+		var mu sync.Mutex
+		s.journal.Subscribe(func(c journal.Change) {
+			s.cache.Changed(c.Namespace, c.Key)
+			mu.Lock()
+			defer mu.Unlock()
+			if c.Foreign {
+				foreign = append(foreign, c.ID)
+			}
+		})
+		s.learn(id("n", "k"), "old")
+		s.learn(id("n", "gone"), "old")
+		s.upstream.take()
+		s.upstream.set(id("n", "k"), "new")
+		s.upstream.set(id("n", "not held"), "new")
+		s.upstream.remove(id("n", "gone"))
+		synctest.Wait()
+		s.upstream.mu.Lock()
+		asked := len(s.upstream.asked)
+		s.upstream.mu.Unlock()
+		if asked != 2 {
+			t.Errorf("upstream was asked %d times for two copies", asked)
+		}
+		s.upstream.take()
+		wantValue(t, s.get("/memory/n/k"), "new")
+		wantStatus(t, s.get("/memory/n/gone"), http.StatusNotFound)
+		wantAsked(t, s)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(foreign) != 2 {
+			t.Errorf("subscribers heard of %v", foreign)
+		}
+	})
+}
+
+// A pending write is not overtaken by what another host has changed: the fence decides.
+func TestAPendingWriteStays(t *testing.T) {
+	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
+		s.runNews()
+		s.learn(id("n", "k"), "old")
+		s.put(id("n", "k"), "mine")
+		s.upstream.take()
+		s.upstream.set(id("n", "k"), "theirs")
+		synctest.Wait()
+		wantAsked(t, s)
+		wantValue(t, s.get("/memory/n/k"), "mine")
+	})
+}
+
+// A sound view proves that another host has deleted an entry: no list is needed for that.
+func TestADeletionElsewhereNeedsNoList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWatched(t, func(o *journal.Options, _ *Options) {
+			o.Amnesia = func(string) journal.Amnesia { return journal.Amnesia{Entries: 100, Share: 0.5} }
+		})
+		s.runNews()
+		s.learn(id("n", "k"), "v")
+		s.upstream.take()
+		s.upstream.remove(id("n", "k"))
+		synctest.Wait()
+		wantAsked(t, s, question{ID: id("n", "k")})
+		if state, err := s.journal.Lookup(id("n", "k")); err != nil || state.Kind == journal.Settled {
+			t.Errorf("the copy is still here: %+v, %v", state, err)
+		}
+	})
+}
+
+// A watch that catches up tells of very much at once: few requests are under way, and each entry is
+// asked for once. What had no room in the queue is asked for by its next reader.
+func TestAStormOfChanges(t *testing.T) {
+	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
+		const held = 20
+		for i := range held {
+			s.learn(id("n", fmt.Sprint("held", i)), "old")
+		}
+		view.breakOff()
+		for i := range held {
+			s.upstream.set(id("n", fmt.Sprint("held", i)), "older")
+			s.upstream.set(id("n", fmt.Sprint("held", i)), "new")
+		}
+		for i := range newsKept {
+			s.upstream.set(id("n", fmt.Sprint("other", i)), "v")
+		}
+		s.upstream.take()
+		view.catchUp()
+		questions := s.upstream.hold()
+		s.runNews()
+		for range newsAtOnce {
+			<-questions
+		}
+		synctest.Wait()
+		if n := len(s.upstream.take()); n != newsAtOnce {
+			t.Errorf("%d requests are under way", n)
+		}
+		s.server.news.mu.Lock()
+		left := len(s.server.news.order)
+		s.server.news.mu.Unlock()
+		if left > newsKept {
+			t.Errorf("%d entries wait", left)
+		}
+		s.upstream.release()
+		s.upstream.setDown(true)
+		wantStatus(t, s.get("/memory/n/"+fmt.Sprint("other", newsKept-1)), http.StatusServiceUnavailable)
+	})
+}
+
+// A fetch that upstream does not answer is tried again.
+func TestAFetchOfAChangeIsTriedAgain(t *testing.T) {
+	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
+		s.runNews()
+		s.learn(id("n", "k"), "old")
+		s.upstream.setDown(true)
+		s.upstream.set(id("n", "k"), "new")
+		time.Sleep(time.Second)
+		s.upstream.setDown(false)
+		time.Sleep(10 * time.Second)
+		s.upstream.take()
+		wantValue(t, s.get("/memory/n/k"), "new")
+		wantAsked(t, s)
+	})
+}
