@@ -322,7 +322,7 @@ func TestWatchGone(t *testing.T) {
 	}
 	until(t, func() bool { return a.Report().Lost != "" })
 	_, err := a.Version(t.Context(), entry("k"))
-	failed(t, err, upstream.Paused, "it is gone")
+	failed(t, err, upstream.Paused, "memory is gone")
 	if err := a.Accept(); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,14 @@
 //	revisions.go the versions that the bucket keeps of an entry
 //	service.go   BotWire's memory service over the engine, for selfhost
 //	index.go     all entries without their values, in memory
+//	shelf.go     the order of a namespace's entries
+//	vanish.go    entries that upstream has forgotten
+//	hybrid.go    the latest time of a write that was seen
+//	view.go      what the engine shows of the index
 //	watch.go     what keeps the index up to date, and says whether it is
+//	session.go   the stream's messages, from a revision on
+//	look.go      the question for the stream's state
+//	progress.go  how far the watch has come, and whether the index is complete
 //	mark.go      what a stream was when it was last seen: one that went back has lost writes
 //	sweep.go     the end of old tombstones
 //	examine.go   the servers and the bucket, as a person wants to know about them

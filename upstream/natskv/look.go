@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/botwired/botwired/internal/words"
+	"github.com/botwired/botwired/upstream"
 )
 
 // look is what the leader of the bucket's stream says of it.
@@ -19,7 +20,8 @@ type look struct {
 	gone       bool // the bucket was there once, and does not exist
 	created    time.Time
 	subjects   uint64
-	err        error
+	err        *upstream.Error
+	late       bool // err is that there was no answer in time
 
 	// searched says that the leader was asked for the last version that exists: existing. before is the
 	// last revision of the comparison before this one.
@@ -30,8 +32,10 @@ type look struct {
 // unusable says why the view cannot be sound by it; "" if it can.
 func (l *look) unusable() string {
 	switch {
+	case l.late:
+		return "the bucket's leader does not answer in time"
 	case l.err != nil:
-		return l.err.Error()
+		return l.err.Reason
 	case l.age > quorumFor:
 		return "the bucket's leader has heard from no majority of its servers for " + words.Duration(l.age)
 	}
@@ -39,11 +43,15 @@ func (l *look) unusable() string {
 }
 
 // look asks the leader. It never changes what belongs to run.
-func (w *watch) look(ctx context.Context, js jetstream.JetStream, before check, events int) look {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+func (w *watch) look(ctx context.Context, before check, events int) look {
+	timeout := checkTimeout
+	if w.keeper.deciding() != nil {
+		timeout = max(timeout, w.e.opts.Timeout) // requests wait for it
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	l := look{connection: w.keeper.current(), before: before.last}
-	stream := w.take(ctx, js, &l)
+	stream := w.take(ctx, &l)
 	l.connected = w.e.link.jetStream() != nil
 	if stream == nil || !w.progress.asleep(before, events) {
 		return l
@@ -60,43 +68,39 @@ func (w *watch) look(ctx context.Context, js jetstream.JetStream, before check, 
 
 // take asks for the stream's state. It has the bucket made if there was none, and returns nil if there
 // is no answer.
-func (w *watch) take(ctx context.Context, js jetstream.JetStream, l *look) jetstream.Stream {
+func (w *watch) take(ctx context.Context, l *look) jetstream.Stream {
 	l.asked = time.Now()
-	stream, err := js.Stream(ctx, streamName(w.bucket))
+	one, failed := w.e.link.call(ctx, "$JS.API.STREAM.")
+	if failed != nil {
+		l.err = failed
+		return nil
+	}
+	defer one.end()
+	stream, err := one.js.Stream(one.ctx, streamName(w.bucket))
 	missing := errors.Is(err, jetstream.ErrStreamNotFound)
 	if missing && w.keeper.knew() {
 		l.gone = true
 		w.e.bucket.forget()
 		return nil
 	}
-	if err != nil && !missing {
-		l.err = wordsOf(err)
-		return nil
-	}
-	if _, failed := w.e.bucket.open(ctx); failed != nil {
-		l.err = failed
-		return nil
-	}
 	if missing {
-		if stream, err = js.Stream(ctx, streamName(w.bucket)); err != nil {
-			l.err = wordsOf(err)
+		if _, l.err = w.e.bucket.open(one.ctx); l.err != nil {
 			return nil
 		}
+		stream, err = one.js.Stream(one.ctx, streamName(w.bucket))
+	}
+	if err != nil {
+		l.err = neverSent(w.e.failure(one, err))
+		l.late = errors.Is(err, context.DeadlineExceeded)
+		return nil
+	}
+	if l.err = w.e.bucket.take(stream); l.err != nil {
+		return nil
 	}
 	info := stream.CachedInfo()
 	l.created, l.last, l.subjects = info.Created, info.State.LastSeq, info.State.NumSubjects
 	l.age = quorumAge(info.Cluster)
 	return stream
-}
-
-func wordsOf(err error) error {
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return errors.New("the bucket's leader does not answer within " + words.Duration(checkTimeout))
-	case errors.Is(err, jetstream.ErrNoStreamResponse):
-		return errors.New("no server answers for the bucket: it has no leader now")
-	}
-	return err
 }
 
 // never is the age of what a leader has not heard at all.

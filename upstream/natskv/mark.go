@@ -1,7 +1,6 @@
 package natskv
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -91,18 +90,13 @@ func (k *keeper) judge(there Mark, connection int, now time.Time) bool {
 }
 
 // fails notes why the bucket could not be looked at.
-func (k *keeper) fails(why error, connection int) {
+func (k *keeper) fails(why *upstream.Error, connection int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if connection != k.connection {
-		return
+	if connection == k.connection {
+		k.failed = why
+		k.wake()
 	}
-	var failed *upstream.Error
-	if !errors.As(why, &failed) {
-		failed = &upstream.Error{Verdict: upstream.Unsent, Unreachable: true, Reason: why.Error()}
-	}
-	k.failed = failed
-	k.wake()
 }
 
 // compare returns what is to be logged, too.
@@ -131,28 +125,27 @@ func (k *keeper) compare(there Mark, now time.Time) (same bool, say func()) {
 		k.wake()
 	case now.Sub(k.doubtedAt) < certainAfter, there.Created.IsZero() && now.Sub(k.doubtedAt) < goneAfter:
 	default:
-		k.lost = "the bucket " + k.bucket + " is not the one that it was: " + why +
-			": upstream has lost writes that it had confirmed. botwired has stopped asking it." +
+		k.lost = "the bucket " + k.bucket + why + ": upstream has lost writes that it had confirmed. botwired has stopped asking it." +
 			" `botwired restore` brings back what this host has a copy of"
 		k.wake()
 		say = func() {
 			k.log.Error("the bucket has lost writes that it had confirmed: botwired stops asking it",
-				"bucket", k.bucket, "why", why)
+				"why", "the bucket "+k.bucket+why)
 		}
 	}
 	return false, say
 }
 
-// differs says why the bucket cannot be the one of the mark; "" if it can. The caller holds mu.
+// differs says of the bucket why it cannot be the one of the mark; "" if it can. The caller holds mu.
 func (k *keeper) differs(there Mark) string {
 	switch {
 	case k.mark.Created.IsZero():
 	case there.Created.IsZero():
-		return "it is gone"
+		return " is gone"
 	case !there.Created.Equal(k.mark.Created):
-		return "it was made anew at " + there.Created.Local().Format(time.DateTime)
+		return " is not the one that it was: it was made anew at " + there.Created.Local().Format(time.DateTime)
 	case there.Revision < k.mark.Revision:
-		return fmt.Sprintf("its last revision went back from %d to %d", k.mark.Revision, there.Revision)
+		return fmt.Sprintf(" is not the one that it was: its last revision went back from %d to %d", k.mark.Revision, there.Revision)
 	}
 	return ""
 }
@@ -189,6 +182,13 @@ func (k *keeper) wake() {
 	k.settled = make(chan struct{})
 }
 
+// hasFailed reports whether the bucket could not be looked at.
+func (k *keeper) hasFailed() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.failed != nil
+}
+
 // disconnected notes that the bucket has to be looked at again.
 func (k *keeper) disconnected() {
 	k.mu.Lock()
@@ -223,7 +223,7 @@ func (k *keeper) refuses() *upstream.Error {
 	case !k.looked && k.failed != nil:
 		return k.failed
 	case !k.looked:
-		return &upstream.Error{Verdict: upstream.Unsent, Reason: "the bucket " + k.bucket + " has not been looked at since the connection was made"}
+		return &upstream.Error{Verdict: upstream.Unsent, Unreachable: true, Reason: "the bucket " + k.bucket + " has not been looked at since the connection was made"}
 	}
 	return nil
 }
@@ -257,12 +257,12 @@ func (k *keeper) lostWhy() string {
 	return k.lost
 }
 
-// deciding returns a channel that is closed with the decision whether requests may be made; nil if there
-// is one.
+// deciding returns a channel that is closed when the bucket has next been looked at, if requests wait
+// for that; else nil.
 func (k *keeper) deciding() <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.looked || k.failed != nil || k.lost != "" || !k.doubtedAt.IsZero() {
+	if k.looked || k.lost != "" || !k.doubtedAt.IsZero() {
 		return nil
 	}
 	return k.settled

@@ -86,7 +86,7 @@ func TestMarkLost(t *testing.T) {
 	}{
 		"made anew":                             {Mark{Created: made.Add(time.Hour), Revision: 200}, certainAfter},
 		"last revision went back from 100 to 7": {Mark{Created: made, Revision: 7}, certainAfter},
-		"it is gone":                            {Mark{}, goneAfter},
+		"memory is gone":                        {Mark{}, goneAfter},
 	} {
 		old := Mark{Created: made, Revision: 100, Latest: 3}
 		d := &disk{mark: old}

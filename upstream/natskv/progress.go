@@ -253,6 +253,22 @@ func (p *progress) expired(now time.Time) bool {
 	return p.sound && sinceThen(p.confirmed, now) > soundFor
 }
 
+// stale reports whether the last good comparison is too old.
+func (p *progress) stale(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return sinceThen(p.confirmed, now) > soundFor
+}
+
+// blame notes why the view is not sound, if it is not.
+func (p *progress) blame(why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.sound {
+		p.why = why
+	}
+}
+
 // state says since when the view is sound or is not, and why it is not.
 func (p *progress) state() (since time.Time, why string) {
 	p.mu.Lock()

@@ -59,6 +59,7 @@ func (w *watch) begin(ctx context.Context, l look) {
 		}
 		if err := s.run(ctx, js, loading, after); err != nil && ctx.Err() == nil {
 			w.log.Debug("a watch of the bucket has ended", "error", err)
+			w.progress.blame("the watch of the bucket has ended: " + err.Error())
 		}
 	}()
 }

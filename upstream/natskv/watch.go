@@ -18,6 +18,9 @@ const (
 	rereadEvery = 10 * time.Minute
 )
 
+// mendedWithin is how long a request waits to hear that what was wrong with the bucket is mended.
+const mendedWithin = 250 * time.Millisecond
+
 // watch keeps the index up to date, and says whether it is. One session at a time brings the stream's
 // messages, without their bodies. Once a second the watch asks the stream's leader for its last
 // revision: a session that does not come to it sleeps, and another one takes its place.
@@ -124,8 +127,11 @@ func (w *watch) run(ctx context.Context) {
 			w.progress.forget()
 			w.ask(ctx)
 		case <-w.sessionEnded():
+			began := w.session.began
 			w.endSession()
-			w.ask(ctx)
+			if time.Since(began) > checkEvery { // else the next one may end as soon
+				w.ask(ctx)
+			}
 		}
 		w.advance()
 	}
@@ -141,6 +147,9 @@ func (w *watch) advance() {
 	}
 	if s := w.session; s != nil && s.loading {
 		w.loaded(s)
+	}
+	if w.progress.stale(time.Now()) {
+		return // the answer has come too late
 	}
 	w.becomes(true, "")
 }
@@ -180,7 +189,7 @@ func (w *watch) becomes(sound bool, why string) {
 // compare takes in what the stream's leader has said.
 func (w *watch) compare(ctx context.Context, l look) {
 	if why := l.unusable(); why != "" {
-		if l.err != nil {
+		if l.err != nil && !l.late {
 			w.keeper.fails(l.err, l.connection)
 		}
 		if !l.connected {
@@ -245,15 +254,14 @@ func (w *watch) ask(ctx context.Context) {
 	if w.asking {
 		return
 	}
-	js := w.e.link.jetStream()
-	if js == nil {
+	if w.e.link.jetStream() == nil {
 		w.endSession()
 		w.becomes(false, w.e.link.missing().Reason)
 		return
 	}
 	w.asking = true
 	before, events := w.before, w.events
-	go func() { w.looks <- w.look(ctx, js, before, events) }()
+	go func() { w.looks <- w.look(ctx, before, events) }()
 }
 
 // refuses says why no request may be made; nil if it may.
@@ -269,11 +277,14 @@ func (w *watch) admit(ctx context.Context) *upstream.Error {
 	if w.e.link.jetStream() == nil {
 		return w.e.link.missing()
 	}
-	timer := time.NewTimer(checkTimeout)
-	defer timer.Stop()
+	w.stir() // what was wrong with the bucket may have been mended
+	if w.keeper.hasFailed() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, mendedWithin)
+		defer cancel()
+	}
 	select {
 	case <-decided:
-	case <-timer.C:
 	case <-ctx.Done():
 	}
 	return w.keeper.refuses()
@@ -311,12 +322,11 @@ func (w *watch) lastRevision(ctx context.Context) (uint64, error) {
 	if refused := w.admit(ctx); refused != nil {
 		return 0, refused
 	}
-	js := w.e.link.jetStream()
-	if js == nil {
-		return 0, w.e.link.missing()
-	}
 	var l look
-	w.take(ctx, js, &l)
+	w.take(ctx, &l)
+	if l.err != nil {
+		return 0, l.err
+	}
 	if why := l.unusable(); why != "" {
 		return 0, &upstream.Error{Verdict: upstream.Transient, Reason: why}
 	}
