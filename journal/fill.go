@@ -174,7 +174,7 @@ func (f *filling) prepare(o *Observation) error {
 // Fill asks whether the answer still stands. It tells the subscriber also of an answer that
 // changes nothing on the disk: earlier answers are older than it.
 func (f *filling) Fill(tx *store.Tx) error {
-	if !f.valid() || f.pending.keepsBase(f.id) {
+	if !f.valid() || keepsBase(f.copies, f.id) {
 		f.unlock() // a refused change waits for a sync
 		return ErrChanged
 	}
@@ -192,6 +192,17 @@ func (f *filling) Fill(tx *store.Tx) error {
 		f.readers.changed(Change{ID: f.id, Foreign: f.foreign})
 	}
 	return nil
+}
+
+// keepsBase reports whether an entry's copy stays as it is, as a pending write was made on it: see
+// Options.NotBefore. The caller is in the store's order.
+func keepsBase(c *copies, id ID) bool {
+	if c.pending.notBefore == nil {
+		return false
+	}
+	c.readers.RLock()
+	defer c.readers.RUnlock()
+	return c.pending.waits(id)
 }
 
 // Applied makes readers wait until the change is durable.

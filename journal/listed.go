@@ -225,7 +225,7 @@ func (l *listed) dropCopies(tx *store.Tx) {
 		return
 	}
 	for _, id := range slices.Concat(l.absent, l.doubted) {
-		if l.pending.keepsBase(id) {
+		if keepsBase(l.copies, id) {
 			continue
 		}
 		tx.Delete(record.EntryKey(record.SettledPrefix, id))

@@ -24,9 +24,6 @@ func TestCopiesLockIsNotHeldDuringASync(t *testing.T) {
 		"lose": func(j *journal.Journal, w journal.Write) func() error {
 			return func() error { return j.Fence.Lose(w, foreign("2", 20), "later") }
 		},
-		"lose to a delete": func(j *journal.Journal, w journal.Write) func() error {
-			return func() error { return j.Fence.LoseToDelete(w, 20, "later") }
-		},
 		"overrule": func(j *journal.Journal, w journal.Write) func() error {
 			return func() error { return j.Fence.Overrule(w, foreign("2", 20), "earlier") }
 		},

@@ -108,17 +108,6 @@ func (p *pendingSet) removeGarbage(tx *store.Tx, brief bool) {
 	}
 }
 
-// keepsBase reports whether an entry's copy stays as it is, as a pending write was made on it: see
-// Options.NotBefore. The caller is in the store's order.
-func (p *pendingSet) keepsBase(id ID) bool {
-	if p.notBefore == nil {
-		return false
-	}
-	p.readers.RLock()
-	defer p.readers.RUnlock()
-	return p.waits(id)
-}
-
 // ready prepares a write to the entry: it makes the index speak for the entry, and looks at
 // the free space.
 func (p *pendingSet) ready(id ID) error {

@@ -85,32 +85,7 @@ func (a *attempt) send(ctx context.Context) error {
 	if failed == nil {
 		c.confirmed(ctx)
 	}
-	return a.requested(ctx, c, failed)
-}
-
-// requested takes in how the write's request has ended.
-func (a *attempt) requested(ctx context.Context, c *crossing, failed *Error) error {
-	if failed != nil && failed.Verdict == Unsent {
-		if err := unmark(a); err != nil {
-			return err
-		}
-	}
-	if failed != nil && (failed.Verdict == Unsent || failed.Verdict == Throttled) {
-		a.charge.takeBack()
-	}
-	if failed != nil && ctx.Err() != nil {
-		// The sent mark stays, unless it is certain that the request was not sent.
-		a.putBack()
-		return nil // to end with the process is no failure
-	}
-	verdict := Confirmed
-	if failed != nil {
-		verdict = failed.Verdict
-	}
-	if a.f.opts.OnOutcome != nil {
-		a.f.opts.OnOutcome(c.write.Op, verdict)
-	}
-	return a.conclude(c, verdict, failed)
+	return c.requested(ctx, failed)
 }
 
 // unmark takes back the sent mark of a request that was not sent, unless an earlier one may have

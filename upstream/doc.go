@@ -3,7 +3,8 @@
 //
 // It owns the [Flusher], the [Reader], upstream's [Health] as requests show it, and the
 // words in which an [Engine] says what a failure means ([Verdict]). An engine speaks to one
-// kind of service: package upstream/botwire to BotWire over HTTP. This package knows no
+// kind of service: package upstream/botwire to BotWire over HTTP, and package upstream/natskv to a
+// bucket of NATS JetStream. This package knows no
 // protocol and none of the callers who write and read. Of the journal it knows entries and
 // sequence numbers.
 //
@@ -49,6 +50,22 @@
 // what this host believes upstream to hold (contract 17). If another host has changed the entry,
 // the later state wins, by the time when it was written. [Offset] estimates how far the clocks
 // are apart. judge decides, and a crossing makes the fence's requests and the write's in one slot.
+//
+// # Versions
+//
+// An engine may keep a revision of each entry ([Versions]). Then a fence is exact. exactQuestion judges a
+// write against the entry's last version, and [Versions.Swap] carries it out only if that is still the
+// last one. Else the write is judged again. A version's time is that of its write in the
+// journal, and the journal gives a write a time later than all that this host knew. So of two versions the
+// later one wins everywhere, and the times of an entry grow with its revisions:
+//
+//   - the version is this very write: it settles;
+//   - it is what the write was made on, or an older write of this host's: the write takes its place;
+//   - it is another host's, and later: the write is a dead letter;
+//   - it is another host's, and earlier: it is kept as a dead letter, and the write takes its place.
+//
+// A delete leaves a version, too. Nothing can land late over a confirmed write: so there is no doubt,
+// nothing is read back, and no order in which the writes of a namespace have to arrive.
 //
 // # Health
 //

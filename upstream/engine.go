@@ -16,11 +16,11 @@ import (
 // Errors are *[Error]: the engine decides what an answer means. The flusher and the reader
 // take any other error for [Unanswered], as it says nothing of the request.
 //
-// BotWire, the only engine so far, has neither revisions nor a way to watch entries, so
-// nothing here asks for them. An engine that has them offers them in interfaces of their
-// own beside this one: a put and a delete that hold only for a known revision, for the
-// flusher, and a stream of changes, for the cache. The flusher and the cache ask for them by
-// a type assertion, and do without them where they are missing.
+// BotWire has neither revisions nor a way to watch entries, so nothing here asks for them. An engine
+// that has them offers them in interfaces of their own beside this one. [Versions] are for
+// the flusher: a write takes place only over a known revision. A view of all entries, which changes
+// as they do, is for the proxy, which defines it. The flusher and the proxy get them as options
+// of their own, and do without them where there are none.
 type Engine interface {
 	// Get asks for an entry; nil without an error means that upstream does not hold it.
 	Get(ctx context.Context, id journal.ID) (*journal.Observation, error)

@@ -63,7 +63,7 @@ func (c *crossing) exactly(ctx context.Context) error {
 				c.ends(end)
 				c.is(now)
 			}
-			return c.requested(ctx, c, failedSwap)
+			return c.requested(ctx, failedSwap)
 		}
 		c.ends(fenceConflict)
 		seen, failed = c.after(ctx, conflict, round)

@@ -171,6 +171,32 @@ func (c *crossing) send(ctx context.Context) (failed *Error) {
 	return failed
 }
 
+// requested takes in how the write's request has ended.
+func (c *crossing) requested(ctx context.Context, failed *Error) error {
+	a := c.attempt
+	if failed != nil && failed.Verdict == Unsent {
+		if err := unmark(a); err != nil {
+			return err
+		}
+	}
+	if failed != nil && (failed.Verdict == Unsent || failed.Verdict == Throttled) {
+		a.charge.takeBack()
+	}
+	if failed != nil && ctx.Err() != nil {
+		// The sent mark stays, unless it is certain that the request was not sent.
+		a.putBack()
+		return nil // to end with the process is no failure
+	}
+	verdict := Confirmed
+	if failed != nil {
+		verdict = failed.Verdict
+	}
+	if a.f.opts.OnOutcome != nil {
+		a.f.opts.OnOutcome(c.write.Op, verdict)
+	}
+	return a.conclude(c, verdict, failed)
+}
+
 // confirmed remembers that upstream has carried out the write. If it would tell much of the
 // offset between the clocks, it asks upstream when that was.
 func (c *crossing) confirmed(ctx context.Context) {

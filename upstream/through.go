@@ -98,6 +98,11 @@ func (n *NotWritten) WriteStatus() int { return n.status }
 // the write stays pending then, to be read back. The write's number is 0 if upstream has taken
 // it and the journal had no room for it.
 //
+// Where upstream has versions, a write with conditions (ready returns an unchanged that is not nil) is
+// carried out only over the version that this host knew beneath them, or else refused with
+// [journal.ErrChanged]. A write without conditions always takes the place of what is there. Its number
+// is 0 also if a newer write to the entry came while it was under way, which follows it upstream.
+//
 // Errors: those of ready, *[NotWritten], *[ServiceAnswer] with upstream's refusal,
 // [journal.ErrFull] and *[journal.NamespaceFullError] if nothing was sent for want of room,
 // [journal.ErrAbsent] for a delete of
