@@ -101,7 +101,7 @@ func (u undoer) try(w http.ResponseWriter, r *http.Request, id journal.ID, to ui
 func (u undoer) write(
 	w http.ResponseWriter, r *http.Request, write journal.NewWrite, unchanged conditions, body []byte, c *call,
 ) error {
-	if u.carriesThrough(&write, r, unchanged, c) {
+	if carriesThrough(u.memory, &write, r, unchanged, c) {
 		written, settled, err := u.writeThrough(r.Context(), w, write, unchanged, c)
 		if err == nil {
 			acknowledgeThrough(w, c, written, settled, body)
