@@ -160,7 +160,7 @@ func (n *news) follow(ctx context.Context, id journal.ID) error {
 	}
 	row, present, _ := n.m.coherence.view.Entry(id)
 	switch version, kept := micros(row.UpdatedAt), micros(state.UpdatedAt); {
-	case state.Kind != journal.Settled && !(present && n.prefetches(id.Namespace)):
+	case state.Kind != journal.Settled && (!present || !n.prefetches(id.Namespace)):
 		return nil
 	case state.Kind == journal.Settled && kept > version && version != 0:
 		return nil

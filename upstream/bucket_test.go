@@ -265,8 +265,8 @@ func (v *versioned) wantNow(id journal.ID, want string, deleted bool) {
 
 // swapped is how many swaps there were since the last time.
 func (v *versioned) swapped() int {
-	v.seat.bucket.mu.Lock()
-	defer v.seat.bucket.mu.Unlock()
+	v.seat.mu.Lock()
+	defer v.seat.mu.Unlock()
 	n := len(v.seat.swaps)
 	v.seat.swaps = nil
 	return n

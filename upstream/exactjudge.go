@@ -60,7 +60,7 @@ func (q *exactQuestion) ofOurs() outcome {
 		return fenceUndecided
 	case q.named() && q.same() && micros(q.now.WrittenAt) >= micros(q.write.UpdatedAt):
 		return fenceOwn
-	case q.isBase() && !(q.write.Yields && q.later()):
+	case q.isBase() && (!q.write.Yields || !q.later()):
 		return fenceUnchanged
 	case !q.isOlder():
 		return fenceLost
