@@ -182,14 +182,14 @@ func (c *crossing) requested(ctx context.Context, failed *Error) error {
 	if failed != nil && (failed.Verdict == Unsent || failed.Verdict == Throttled) {
 		a.charge.takeBack()
 	}
+	if failed != nil && ctx.Err() != nil {
+		// The sent mark stays, unless it is certain that the request was not sent.
+		a.putBack()
+		return nil //nolint:nilerr // to end with the process is no failure
+	}
 	verdict := Confirmed
 	if failed != nil {
 		verdict = failed.Verdict
-	}
-	if verdict != Confirmed && ctx.Err() != nil { // to end with the process is no failure
-		// The sent mark stays, unless it is certain that the request was not sent.
-		a.putBack()
-		return nil
 	}
 	if a.f.opts.OnOutcome != nil {
 		a.f.opts.OnOutcome(c.write.Op, verdict)
