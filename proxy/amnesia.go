@@ -33,7 +33,7 @@ func (d decider) accept(w http.ResponseWriter, _ *http.Request) error {
 		doc.Lost = d.loss.Lost()
 	}
 	if doc.Lost != "" {
-		if err := d.loss.Accept(); err != nil {
+		if err := d.goOn(); err != nil {
 			return err
 		}
 	}
@@ -53,7 +53,7 @@ func (d decider) restoreAll(w http.ResponseWriter, _ *http.Request) error {
 		if err := d.restorer.distrustAll(); err != nil {
 			return err
 		}
-		if err := d.loss.Accept(); err != nil {
+		if err := d.goOn(); err != nil {
 			return err
 		}
 	}
@@ -70,6 +70,15 @@ func (d decider) restoreAll(w http.ResponseWriter, _ *http.Request) error {
 		}
 	}
 	return writeDocument(w, http.StatusOK, doc)
+}
+
+// goOn has upstream asked again, and the writes sent that wait for that.
+func (d decider) goOn() error {
+	err := d.loss.Accept()
+	if err == nil {
+		d.flusher.TryNow("")
+	}
+	return err
 }
 
 // namespacesAtOnce bounds how many names are read at a time.

@@ -27,6 +27,7 @@ func TestAChangeElsewhereIsFetched(t *testing.T) {
 		})
 		s.learn(id("n", "k"), "old")
 		s.learn(id("n", "gone"), "old")
+		synctest.Wait() // the changes that were learnt have been looked at
 		s.upstream.take()
 		s.upstream.set(id("n", "k"), "new")
 		s.upstream.set(id("n", "not held"), "new")
@@ -36,7 +37,7 @@ func TestAChangeElsewhereIsFetched(t *testing.T) {
 		asked := len(s.upstream.asked)
 		s.upstream.mu.Unlock()
 		if asked != 2 {
-			t.Errorf("upstream was asked %d times for two copies", asked)
+			t.Errorf("upstream was asked %d times for two copies: %v", asked, s.upstream.asked)
 		}
 		s.upstream.take()
 		wantValue(t, s.get("/memory/n/k"), "new")

@@ -57,6 +57,10 @@ var summaryRows = []summaryRow{
 	{"suspect", []func(*facts){isDown, suspectOne}, levelWarning,
 		"Upstream no longer holds 40 of the 50 entries of lost that it had confirmed: botwired serves its own copies",
 		true, "botwired restore lost", []string{"Upstream is down"}},
+	{"lost", []func(*facts){locked, func(f *facts) {
+		f.status.Upstream.Watch = &watchDocument{Lost: "the bucket b was made anew", Since: since}
+	}}, levelWarning, "Upstream has lost writes that it had confirmed, and botwired has stopped asking it: botwired serves its own copies",
+		true, "botwired restore --all", []string{"Upstream does not let the writes of locked in"}},
 	{"restoring", []func(*facts){space(namespaceDocument{Namespace: "lost", Suspect: &suspectDocument{Since: since, Missing: 1, Restoring: true}})}, levelNotice,
 		"botwired gives upstream back what it has lost of lost: 1 entry to go", true, "", nil},
 	{"down", []func(*facts){isDown}, levelWarning, "Upstream is down (connection refused): nothing is lost, no write waits", true, "tries again by itself", nil},

@@ -60,6 +60,16 @@ func waitsFor(kind string) func(*namespaceDocument) bool {
 	return func(n *namespaceDocument) bool { return n.Waits != nil && strings.HasPrefix(n.Waits.Why, kind) }
 }
 
+// lost is about an upstream that is asked for nothing until a person decides.
+func (f *facts) lost() *finding {
+	w := f.status.Upstream.Watch
+	if w == nil || w.Lost == "" {
+		return nil
+	}
+	return say(levelWarning, w.Since, "botwired restore --all gives upstream back what this host has a copy of, botwired forget --upstream goes on with what upstream has",
+		"Upstream has lost writes that it had confirmed, and botwired has stopped asking it: botwired serves its own copies")
+}
+
 func (f *facts) suspect() *finding {
 	g := f.those(func(n *namespaceDocument) bool { return n.Suspect != nil && !n.Suspect.Restoring })
 	if g.count == 0 {

@@ -126,7 +126,7 @@ func (k *keeper) compare(there Mark, now time.Time) (same bool, say func()) {
 	case now.Sub(k.doubtedAt) < certainAfter, there.Created.IsZero() && now.Sub(k.doubtedAt) < goneAfter:
 	default:
 		k.lost = "the bucket " + k.bucket + why + ": upstream has lost writes that it had confirmed. botwired has stopped asking it." +
-			" `botwired restore` brings back what this host has a copy of"
+			" `botwired restore --all` brings back what this host has a copy of"
 		k.wake()
 		say = func() {
 			k.log.Error("the bucket has lost writes that it had confirmed: botwired stops asking it",
