@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/wire"
@@ -79,17 +80,29 @@ func (d *sidecar) openCluster(ctx context.Context, c *config.Config, servers []s
 	if d.host, err = clusterHost(c.DataDir); err != nil {
 		return err
 	}
-	opts, err := clusterOptions(c, servers, d.host, d.logger)
+	opts, err := d.clusterOptions(c, servers)
 	if err != nil {
 		return err
 	}
-	opts.Marks = fileMarks{filepath.Join(c.DataDir, markFile)}
-	opts.OnChange = d.versionSeen
 	if d.cluster, err = natskv.Open(ctx, opts); err != nil {
 		return err
 	}
 	d.onClose(func() error { d.cluster.Close(); return nil })
 	return nil
+}
+
+// clusterTimeout bounds an attempt of the daemon's, whatever upstream.timeout allows beyond it: a
+// leader that dies with a request leaves it without an answer, and the servers soon have another one.
+// The daemon makes the next attempt by itself. A service without a daemon needs all the time for one.
+const clusterTimeout = 5 * time.Second
+
+// clusterOptions are the options of the daemon's engine.
+func (d *sidecar) clusterOptions(c *config.Config, servers []string) (natskv.Options, error) {
+	opts, err := clusterOptions(c, servers, d.host, d.logger)
+	opts.Timeout = min(opts.Timeout, clusterTimeout)
+	opts.Marks = fileMarks{filepath.Join(c.DataDir, markFile)}
+	opts.OnChange = d.versionSeen
+	return opts, err
 }
 
 // clusterOptions are the options of an engine for NATS without what only a daemon has.
