@@ -33,7 +33,8 @@ func bindUpstream(c *config.Config, j *journal.Journal, logger *slog.Logger) err
 		logger.Info("upstream has moved", "from", bound, "to", wanted)
 		if isCluster(bound) != isCluster(wanted) {
 			logger.Warn("upstream is another kind of service now. Pending writes go to it, and the copies here count as copies of its entries. "+
-				"botwired carries no others over: if the entries of the old one are to be there, use botwired export and botwired import",
+				"botwired carries nothing else over: if the entries of the old one are to be there, export them from it, "+
+				"and import them through a daemon with a new data_dir",
 				"from", bound, "to", wanted)
 		}
 	default:

@@ -174,8 +174,10 @@ func TestDirectoryOfACluster(t *testing.T) {
 	b.wantRefused(to("nats://host1:4222", "botwire", ""), "upstream.url is nats:botwire", oldURL, "if the memory has been carried over, set upstream.moved_from = "+oldURL)
 	check(t, to("nats://host1:4222", "botwire", oldURL))
 	b.wantBound("nats:botwire")
-	if !strings.Contains(b.log.String(), "another kind of service") {
-		t.Errorf("log %q", &b.log)
+	for _, part := range []string{"another kind of service", "through a daemon with a new data_dir"} {
+		if !strings.Contains(b.log.String(), part) {
+			t.Errorf("log %q does not say %q", &b.log, part)
+		}
 	}
 	check(t, to("tls://host2:4222,host3:4222", "botwire", ""))
 	b.wantBound("nats:botwire")

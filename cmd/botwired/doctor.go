@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -41,7 +42,7 @@ func newDoctorCommand(p *process, settings *settingFlags) *cobra.Command {
 			"  botwired doctor --json | jq '.checks[] | select(.result != \"ok\")'",
 		Args: noArguments,
 	}
-	settings.takes(cmd, append([]string{"data_dir", "upstream.url"}, clientSettings...)...)
+	settings.takes(cmd, slices.Concat([]string{"data_dir", "upstream.url", monitorsSetting}, clusterSettings(), clientSettings)...)
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		e := newExamination(p, settings)

@@ -129,7 +129,25 @@ func TestDoctorKeepsItsCredentials(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 	s.Upstream.URL = "nats://127.0.0.1:1"
-	if n := e.usedBy(s).Upstream; n.NATS.CredentialsFile != "/mine" {
+	if n := e.usedBy(s).Upstream; n.NATS.CredentialsFile != "/mine" || n.NATS.Bucket != "theirs" {
+		t.Errorf("%+v", n)
+	}
+}
+
+// Doctor looks at the bucket that the daemon uses, and asks the monitoring that this shell names,
+// unless that is of other servers.
+func TestDoctorOfADaemonsCluster(t *testing.T) {
+	monitors := `["http://10.0.0.1:8222"]`
+	e := newPatient(t, map[string]string{"upstream.nats.monitors": monitors})
+	s := &examinedStatus{}
+	s.Upstream.URL, s.Upstream.Watch.Bucket = "nats://10.0.0.1:4222", "theirs"
+	if n := e.usedBy(s).Upstream.NATS; len(n.Monitors) != 1 || !n.Create {
+		t.Errorf("%+v", n)
+	}
+	wantFinding(t, []doctor.Finding{e.sameSettings(s)}, "settings", doctor.Warning,
+		"export BOTWIRED_UPSTREAM_URL=nats://10.0.0.1:4222 BOTWIRED_UPSTREAM_NATS_BUCKET=theirs", "upstream.nats.bucket = theirs")
+	e = newPatient(t, map[string]string{"upstream.url": "nats://10.0.0.2:4222", "upstream.nats.monitors": monitors})
+	if n := e.usedBy(s).Upstream.NATS; len(n.Monitors) != 0 {
 		t.Errorf("%+v", n)
 	}
 }

@@ -33,10 +33,19 @@ func (e *examination) usedBy(s *examinedStatus) *config.Config {
 	if theirs, ok := config.ParseIdentity(string(s.Upstream.URL)); ok && theirs != c.Upstream.Identity() {
 		c.Upstream.URL, c.Upstream.MovedFrom, c.Upstream.Headers = theirs, "", nil
 	}
-	if servers, err := config.ParseServers(string(s.Upstream.URL)); err == nil && servers != c.Upstream.URL {
-		c.Upstream.URL, c.Upstream.MovedFrom, c.Upstream.Headers = servers, "", nil
-		c.Upstream.NATS = config.NATS{Bucket: s.Upstream.Watch.Bucket.or(c.Upstream.NATS.Bucket), CAFile: c.Upstream.NATS.CAFile}
+	servers, err := config.ParseServers(string(s.Upstream.URL))
+	if err != nil {
+		return &c
 	}
+	if servers != c.Upstream.URL {
+		n := c.Upstream.NATS
+		if c.Upstream.Servers() != nil {
+			n.Monitors = nil // of this shell's servers
+		}
+		c.Upstream.URL, c.Upstream.MovedFrom, c.Upstream.Headers = servers, "", nil
+		c.Upstream.NATS = config.NATS{Bucket: n.Bucket, Create: n.Create, CAFile: n.CAFile, Monitors: n.Monitors}
+	}
+	c.Upstream.NATS.Bucket = s.Upstream.Watch.Bucket.or(c.Upstream.NATS.Bucket)
 	return &c
 }
 
@@ -68,6 +77,9 @@ func (e *examination) sameSettings(s *examinedStatus) doctor.Finding {
 		isSet = isSet || e.loaded.Source(setting).Layer != config.FromDefault
 	}
 	compare("upstream.url", "BOTWIRED_UPSTREAM_URL", own.Upstream.URL, used.Upstream.URL)
+	if used.Upstream.Servers() != nil {
+		compare("upstream.nats.bucket", "BOTWIRED_UPSTREAM_NATS_BUCKET", own.Upstream.NATS.Bucket, used.Upstream.NATS.Bucket)
+	}
 	compare("data_dir", "BOTWIRED_DATA_DIR", own.DataDir, used.DataDir)
 	if len(exports) == 0 {
 		return doctor.Good(name, "the daemon has the upstream and the data directory of this configuration")

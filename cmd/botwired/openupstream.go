@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -12,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/wire"
@@ -78,17 +80,29 @@ func (d *sidecar) openCluster(ctx context.Context, c *config.Config, servers []s
 	if d.host, err = clusterHost(c.DataDir); err != nil {
 		return err
 	}
-	opts, err := clusterOptions(c, servers, d.host, d.logger)
+	opts, err := d.clusterOptions(c, servers)
 	if err != nil {
 		return err
 	}
-	opts.Marks = fileMarks{filepath.Join(c.DataDir, markFile)}
-	opts.OnChange = d.versionSeen
 	if d.cluster, err = natskv.Open(ctx, opts); err != nil {
 		return err
 	}
 	d.onClose(func() error { d.cluster.Close(); return nil })
 	return nil
+}
+
+// clusterTimeout bounds an attempt of the daemon's, whatever upstream.timeout allows beyond it: a
+// leader that dies with a request leaves it without an answer, and the servers soon have another one.
+// The daemon makes the next attempt by itself. A service without a daemon needs all the time for one.
+const clusterTimeout = 5 * time.Second
+
+// clusterOptions are the options of the daemon's engine.
+func (d *sidecar) clusterOptions(c *config.Config, servers []string) (natskv.Options, error) {
+	opts, err := clusterOptions(c, servers, d.host, d.logger)
+	opts.Timeout = min(opts.Timeout, clusterTimeout)
+	opts.Marks = fileMarks{filepath.Join(c.DataDir, markFile)}
+	opts.OnChange = d.versionSeen
+	return opts, err
 }
 
 // clusterOptions are the options of an engine for NATS without what only a daemon has.
@@ -103,8 +117,8 @@ func clusterOptions(c *config.Config, servers []string, host string, logger *slo
 		return natskv.Options{}, err
 	}
 	if n.CredentialsFile != "" {
-		if _, err := os.ReadFile(n.CredentialsFile); err != nil {
-			return natskv.Options{}, unusableFile("upstream.nats.credentials_file", err)
+		if err := checkCredentials(n.CredentialsFile); err != nil {
+			return natskv.Options{}, err
 		}
 	}
 	return natskv.Options{
@@ -113,6 +127,24 @@ func clusterOptions(c *config.Config, servers []string, host string, logger *slo
 		Timeout: c.Upstream.Timeout, Host: host, Name: "botwired/" + buildVersion() + " " + host,
 		TombstonesFor: n.TombstonesFor, Logger: logger,
 	}, nil
+}
+
+// userSeed is what the key of a user begins with in a credentials file.
+const userSeed = "SU"
+
+// checkCredentials finds a file that no server would ever let in. The client reads the file itself,
+// anew for each connection.
+func checkCredentials(name string) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return unusableFile("upstream.nats.credentials_file", err)
+	}
+	for line := range bytes.Lines(text) {
+		if bytes.HasPrefix(bytes.TrimSpace(line), []byte(userSeed)) {
+			return nil
+		}
+	}
+	return fmt.Errorf("upstream.nats.credentials_file = %q: expected NATS credentials, a user's JWT and its key, and there is no key in it", name)
 }
 
 // clusterTLS is nil if the servers may be spoken to in the clear: they are on this machine, and
@@ -134,8 +166,12 @@ func clusterTLS(n *config.NATS, servers []string) (*tls.Config, error) {
 	}
 	if n.CertFile != "" {
 		own, err := tls.LoadX509KeyPair(n.CertFile, n.KeyFile)
-		if err != nil {
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
 			return nil, unusableFile("upstream.nats.cert_file and upstream.nats.key_file", err)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("upstream.nats.cert_file = %q and upstream.nats.key_file = %q: expected a certificate and its key in PEM: %w",
+				n.CertFile, n.KeyFile, unusable(err))
 		}
 		secured.Certificates = []tls.Certificate{own}
 	}

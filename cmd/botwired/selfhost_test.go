@@ -8,7 +8,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -118,6 +120,26 @@ func TestSelfhostStoreIsChecked(t *testing.T) {
 		code := run(t.Context(), append([]string{"selfhost", "--listen", "127.0.0.1:0", "--store", "nats://127.0.0.1:1"}, flags...), io.Discard, &log)
 		if code != exitError || !strings.Contains(log.String(), name) || !strings.Contains(log.String(), "/nonexistent/") {
 			t.Errorf("exit code %d: %s", code, log.String())
+		}
+	}
+}
+
+// A file that is none of the kind that its setting names fails the start, with the setting, the file
+// and what it should be. What the file holds is not shown.
+func TestFilesOfAnotherKind(t *testing.T) {
+	newHome(t)
+	file := filepath.Join(t.TempDir(), "file")
+	no(t, os.WriteFile(file, []byte("s3cret\n"), 0o600))
+	for says, flags := range map[string][]string{
+		"upstream.nats.credentials_file = FILE: expected NATS credentials":   {"--upstream-nats-credentials-file", file},
+		"upstream.nats.ca_file = FILE: expected certificates in PEM":         {"--upstream-nats-ca-file", file},
+		"upstream.nats.key_file = FILE: expected a certificate and its key":  {"--upstream-nats-cert-file", file, "--upstream-nats-key-file", file},
+		"upstream.nats.cert_file = FILE and upstream.nats.key_file = FILE: ": {"--upstream-nats-cert-file", file, "--upstream-nats-key-file", file},
+	} {
+		var log safeBuffer
+		code := run(t.Context(), append([]string{"selfhost", "--listen", "127.0.0.1:0", "--store", "nats://127.0.0.1:1"}, flags...), io.Discard, &log)
+		if text := log.String(); code != exitError || !strings.Contains(text, strings.ReplaceAll(says, "FILE", strconv.Quote(file))) || strings.Contains(text, "s3cret") {
+			t.Errorf("exit code %d: %s", code, text)
 		}
 	}
 }
