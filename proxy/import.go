@@ -180,7 +180,7 @@ func (run *importing) tryOne(ctx context.Context, s sighted) error {
 	id := journal.ID{Namespace: s.line.Namespace, Key: s.line.Key}
 	lease := run.cache.Lease(entryKey(id))
 	defer lease.Release()
-	there, err := run.whatIsThere(id, s.item)
+	there, err := run.whatIsThere(id, s.item, run.cache.Generation(entryKey(id)))
 	if err != nil {
 		return err
 	}
@@ -214,14 +214,16 @@ type presence struct {
 }
 
 // whatIsThere goes by the journal, and where that knows nothing by what upstream has said, nil if
-// nothing.
-func (run *importing) whatIsThere(id journal.ID, said *cache.Item) (p presence, err error) {
+// nothing. A copy of an entry that upstream is known not to hold any more is not there.
+func (run *importing) whatIsThere(id journal.ID, said *cache.Item, g cache.Generation) (p presence, err error) {
 	state, err := run.journal.Lookup(id)
 	switch {
 	case err != nil:
 		return p, err
 	case state.Kind == journal.Gone:
 		return presence{known: true, seq: state.Seq, updatedAt: state.UpdatedAt}, nil
+	case state.Kind == journal.Settled && isGone(run.memory, id, &state, g):
+		return presence{known: true, updatedAt: float64(run.coherence.shownAt(id)) / 1e6}, nil
 	case state.Kind == journal.Value, state.Kind == journal.Settled:
 		return presence{true, true, state.Seq, state.Value, state.UpdatedAt}, nil
 	case said == nil:

@@ -356,7 +356,7 @@ func TestImportDecidesAnew(t *testing.T) {
 	line := &numbered{ImportLine{Namespace: "n", Key: "k", Value: "file", UpdatedAt: 1}, 1}
 	lease := s.cache.Lease(entryKey(k))
 	defer lease.Release()
-	before, err := run.whatIsThere(k, &cache.Item{})
+	before, err := run.whatIsThere(k, &cache.Item{}, s.cache.Generation(entryKey(k)))
 	if err != nil || before.known != true || before.exists {
 		t.Fatalf("%+v, %v", before, err)
 	}
@@ -369,4 +369,18 @@ func TestImportDecidesAnew(t *testing.T) {
 		t.Errorf("%+v, %v", run.done, err)
 	}
 	wantValue(t, s.get("/memory/n/k"), "agent")
+}
+
+// A copy of an entry that upstream does not hold is no reason to leave it out of an import: it is of
+// another service, from before the directory came to this one.
+func TestImportOfWhatIsHereOnly(t *testing.T) {
+	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
+		k := id("n", "k")
+		if _, err := s.journal.Fill(k, &journal.Observation{Value: "v", CreatedAt: 5, UpdatedAt: 5}, func() bool { return true }); err != nil {
+			t.Fatal(err)
+		}
+		wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
+		s.wantImported("", importLine("k", "v", 5), importDocument{Lines: 1, New: 1})
+		wantValue(t, s.get("/memory/n/k"), "v")
+	})
 }
