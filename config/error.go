@@ -98,7 +98,11 @@ func (s Setting) shown(v node) string {
 	if s.codec.show != nil && v.kind == isText {
 		v.text = s.codec.show(v.text)
 	}
-	return shorten(v.String())
+	text := v.String()
+	if s.codec.show != nil && v.kind != isText {
+		text = s.codec.show(text)
+	}
+	return shorten(text)
 }
 
 func shorten(s string) string {

@@ -186,6 +186,13 @@ func monitorURL() element {
 	}
 }
 
+// monitors accepts a list of such URLs. A rejected one may have a password in it.
+func monitors(at func(*Config) *[]string) codec {
+	c := list(monitorURL(), at)
+	c.show = hideURLSecrets
+	return c
+}
+
 func natsSettings() []Setting {
 	return []Setting{
 		{Name: "upstream.nats.bucket", Default: "botwire",
@@ -223,7 +230,7 @@ func natsSettings() []Setting {
 			codec: file(func(c *Config) *string { return &c.Upstream.NATS.KeyFile })},
 		{Name: "upstream.nats.monitors", Default: "[]", Documented: "none",
 			Doc:   "the servers' monitoring (`http_port` there), by which `botwired doctor` sees how they sync their disks; nothing else does",
-			codec: list(monitorURL(), func(c *Config) *[]string { return &c.Upstream.NATS.Monitors })},
+			codec: monitors(func(c *Config) *[]string { return &c.Upstream.NATS.Monitors })},
 	}
 }
 

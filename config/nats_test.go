@@ -150,3 +150,17 @@ func TestNATSPassword(t *testing.T) {
 		wantAll(t, err.Error(), "upstream.nats.password_file", file)
 	}
 }
+
+// A value of another kind than expected may hold a secret as well: no error shows it.
+func TestMisplacedSecretsAreNotShown(t *testing.T) {
+	for _, text := range []string{
+		"upstream: {url: ['nats://u:" + secret + "@host1', 'nats://u:" + secret + "@host2']}", "upstream: {url: {of: 'nats://u:" + secret + "@host1'}}",
+		"upstream: {nats: {monitors: ['http://u:" + secret + "@host1:8222']}}", "upstream: {nats: {monitors: 'http://u:" + secret + "@host1:8222'}}",
+		"upstream: {nats: {monitors: ['http://host1:8222/?token=" + secret + "']}}", "upstream: {nats: {monitors: [['http://u:" + secret + "@host1:8222']]}}",
+	} {
+		message := refused(t, config.Sources{File: write(t, "a.yaml", text+"\n")})
+		if strings.Contains(message, secret) || !strings.Contains(message, "(redacted)") {
+			t.Errorf("%s: %s", text, message)
+		}
+	}
+}
