@@ -102,6 +102,16 @@ func (c *copies) updatedAt(id ID) (float64, error) {
 	return found.UpdatedAt, err
 }
 
+// timeOf is the time of a copy of what upstream has written at a time, where readers have seen another
+// one. No time of an entry goes back (contract 19), but where upstream has versions: there the time of
+// a copy says which version it is of, and with a later one it would pass for newer than those that follow.
+func timeOf(c *copies, at, seen float64) float64 {
+	if c.pending.notBefore != nil {
+		return at
+	}
+	return max(at, seen)
+}
+
 // head is an entry's settled copy without its value, zero if there is none.
 func (c *copies) head(id ID) (o Observation, err error) {
 	_, err = store.Get(c.store.DB(), record.EntryKey(record.SettledPrefix, id), func(body []byte) (err error) {

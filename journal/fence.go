@@ -168,12 +168,11 @@ func (f *Fence) deleted(r *retiring) (fill func(*store.Tx), err error) {
 	}, nil
 }
 
-// replaced is the change by another host's value. No time of the entry goes back, whose copy is of
-// the time pastAt (contract 19).
+// replaced is the change by another host's value. The entry's copy is of the time pastAt.
 func (f *Fence) replaced(r *retiring, o Observation, pastAt float64) (fill func(*store.Tx), err error) {
 	id, shownAt := r.w.ID, o.UpdatedAt
 	o.Origin = Origin{At: shownAt}
-	o.UpdatedAt = max(o.UpdatedAt, pastAt, r.w.UpdatedAt)
+	o.UpdatedAt = timeOf(f.copies, o.UpdatedAt, max(pastAt, r.w.UpdatedAt))
 	row, err := f.copies.bringRow(id.Namespace, knownRow{
 		Row:     Row{Key: id.Key, ListBytes: o.ListBytes, UpdatedAt: o.UpdatedAt, Origin: o.Origin},
 		shownAt: shownAt, foreign: true,

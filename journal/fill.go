@@ -141,7 +141,7 @@ func (f *filling) prepare(o *Observation) error {
 		return err
 	}
 	now := *o
-	now.UpdatedAt = max(now.UpdatedAt, past.UpdatedAt)
+	now.UpdatedAt = timeOf(f.copies, now.UpdatedAt, past.UpdatedAt)
 	if now.Origin = past.Origin; past.Value != o.Value || !past.Origin.NewerThan(o.UpdatedAt) || past.Origin.At == 0 {
 		now.Origin = past.Origin.Shown(past.Value == o.Value, o.UpdatedAt)
 	}

@@ -86,7 +86,7 @@ func (c *copies) settled(w Write) (fill func(tx *store.Tx, newerWaits bool), ori
 		o.CreatedAt = past.CreatedAt
 	}
 	if past.intact {
-		o.UpdatedAt = max(o.UpdatedAt, past.UpdatedAt)
+		o.UpdatedAt = timeOf(c, o.UpdatedAt, past.UpdatedAt)
 	}
 	if w.CreatedAt != 0 {
 		o.CreatedAt = w.CreatedAt

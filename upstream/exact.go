@@ -155,10 +155,11 @@ func (c *crossing) after(ctx context.Context, conflict *Conflict, round int) (si
 	return c.ask(ctx)
 }
 
-// is notes which version the write has become. Its copy has the version's times, and no version from
-// before it counts any more (contract 7).
+// is notes which version the write has become. Its copy has the version's times, also where the
+// version is earlier than a write that says the same, and no version from before it counts any more
+// (contract 7).
 func (c *crossing) is(v Version) {
-	c.write.UpdatedAt = max(c.write.UpdatedAt, v.WrittenAt)
+	c.write.UpdatedAt = v.WrittenAt
 	c.write.SentAfter, c.write.CreatedAt = v.WrittenAt-timeTick, v.CreatedAt
 }
 

@@ -87,7 +87,8 @@ func (q *exactQuestion) isOlder() bool {
 }
 
 // isBase reports whether the version is the one that this host knew beneath the write. No two versions
-// of an entry have the same time.
+// of an entry have the same time. A later one with the number of the base is by a copy of this host's
+// data directory: this host's copy of its own version is never earlier than that.
 func (q *exactQuestion) isBase() bool {
 	b, at := q.base, micros(q.now.WrittenAt)
 	switch {
@@ -96,7 +97,7 @@ func (q *exactQuestion) isBase() bool {
 	case !b.Present:
 		return !q.later() // another host's delete leaves what this host knew
 	case b.Origin.Seq != 0 && q.now.Writer == Writer{Host: q.host, Seq: b.Origin.Seq}:
-		return true
+		return at <= micros(b.UpdatedAt)
 	}
 	return at == micros(b.UpdatedAt) || b.Origin.At != 0 && at == micros(b.Origin.At)
 }
