@@ -203,6 +203,30 @@ func TestFollowingOutlivesAnother(t *testing.T) {
 	})
 }
 
+// Who follows a resource hears that another host has changed it.
+func TestFollowingAnotherHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stream, events := io.Pipe()
+		s := mcp.New(mcp.Options{Client: &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Body: stream}, nil
+		})}})
+		answer := httptest.NewRecorder()
+		go s.Handler().ServeHTTP(answer, listening(t.Context(), t, "http://localhost"))
+		synctest.Wait()
+		for i, key := range []string{"other", "k"} {
+			go fmt.Fprintf(events, "id: %d\nevent: changed\ndata: {\"at\":1,\"namespace\":\"n\",\"key\":%q}\n\n", i, key)
+			synctest.Wait()
+		}
+		s.EndStreams()
+		noError(t, events.Close())
+		synctest.Wait()
+		s.Close()
+		if told := strings.Count(answer.Body.String(), "notifications/resources/updated"); told != 1 {
+			t.Errorf("it hears of %d changes: %s", told, answer.Body)
+		}
+	})
+}
+
 // Nobody follows what is no resource, or is in another namespace, and an older client over HTTP
 // hears that it cannot.
 func TestFollowingIsRefused(t *testing.T) {

@@ -27,7 +27,9 @@ import (
 // looked at once more.
 //
 // A state here may be newer than the view's: it has been read upstream ahead of the watch. Where the
-// view does not even have a tombstone to compare it with, its own time counts.
+// view does not even have a tombstone to compare it with, its own time counts. A listing never is: see
+// [View]. The view tells since when it is complete, and may show more: so where it is broken, a
+// listing that is younger than that time does not outdo it.
 
 // coherence compares what is known here with what upstream is known to hold.
 type coherence struct {
@@ -65,8 +67,8 @@ func (c *coherence) layView(id journal.ID, state *journal.State, cached *cache.I
 	case present && kept:
 		made.ConfirmedAt, made.Outdated = time.Unix(0, 0), true // see cache.Age
 		return viewed{item: &made}
-	case present && !sound && (state.Kind == journal.Absent && made.ConfirmedAt.After(asOf) || isAbsentSince(cached, asOf)):
-		return byTime()
+	case present && !sound && isAbsentSince(cached, asOf):
+		return viewed{item: cached}
 	case present:
 		return viewed{mayExist: true, present: sound}
 	case kept && version != 0 && micros(state.UpdatedAt) > version, kept && version == 0 && made.ConfirmedAt.After(asOf):
@@ -125,18 +127,17 @@ func (c *coherence) shows(id journal.ID) (present, absent bool) {
 	return sound && known && present, sound && known && !present
 }
 
-// shownInList is [journal.Listings.Shows] by the view, if that is known and newer than the journal's
-// listing.
+// shownInList is [journal.Listings.Shows] by the view, if that is known.
 func (c *coherence) shownInList(id journal.ID) (l journal.Listing, listed, ok bool, err error) {
 	if l, listed, ok, err = c.journal.Listings.Shows(id); err != nil || c.view == nil || c.isSuspect(id.Namespace) {
 		return l, listed, ok, err
 	}
 	asOf, _, _ := c.view.Sound()
 	_, present, known := c.view.Entry(id)
-	if !known || ok && l.FetchedAt.After(asOf) {
+	if !known {
 		return l, listed, ok, nil
 	}
-	return journal.Listing{FetchedAt: asOf, Complete: true}, present, true, nil
+	return journal.Listing{FetchedAt: laterTime(asOf, l.FetchedAt), Complete: true}, present, true, nil
 }
 
 // shownAt is the time of upstream's version of an entry as the view shows it, in microseconds; 0

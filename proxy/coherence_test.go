@@ -170,8 +170,15 @@ func TestABrokenViewLeavesFreshnessByTime(t *testing.T) {
 func TestACopyAheadOfTheWatch(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
 		s.learn(id("n", "was"), "v")
+		s.learn(id("n", "again"), "v")
+		s.upstream.remove(id("n", "again")) // the view has a tombstone
 		view.lag()
 		time.Sleep(time.Second)
+		s.upstream.set(id("n", "again"), "w")
+		wantValue(t, s.get("/memory/n/again", "Cache-Control", "no-cache"), "w")
+		wantValue(t, s.get("/memory/n/again"), "w")
+		s.cache.Changed("n", "again")
+		wantValue(t, s.get("/memory/n/again"), "w")
 		s.upstream.set(id("n", "k"), "v")
 		s.upstream.remove(id("n", "was"))
 		wantValue(t, s.get("/memory/n/k", "Cache-Control", "no-cache"), "v")

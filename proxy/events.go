@@ -35,11 +35,12 @@ const (
 	eventSuperseded = "superseded"
 	eventDead       = "dead"
 	eventDropped    = "dropped"
+	eventChanged    = "changed"
 	eventUpstream   = "upstream"
 	eventReset      = "reset"
 )
 
-// event is what has become of a write, or of upstream.
+// event is what has become of a write, or of upstream, or that another host has changed an entry.
 type event struct {
 	name   string
 	at     time.Time
@@ -105,6 +106,14 @@ func (s *Server) Sending(w journal.Write) {
 	s.surface.events.feed.Add(event{name: eventSent, at: time.Now(), seq: w.Seq, id: w.ID, op: w.Op, bytes: len(w.Value)})
 }
 
+// elsewhere takes in that another host has changed an entry.
+func (e *events) elsewhere(id journal.ID) {
+	if !e.feed.Wanted() {
+		return
+	}
+	e.feed.Add(event{name: eventChanged, at: time.Now(), id: id})
+}
+
 // UpstreamChanged must be called with each new state of upstream's.
 func (s *Server) UpstreamChanged(now UpstreamState) {
 	if !s.surface.events.feed.Wanted() {
@@ -124,6 +133,12 @@ type writeEventDocument struct {
 	Reason    string  `json:"reason,omitempty"`
 }
 
+type changedEventDocument struct {
+	At        float64 `json:"at"` // Unix seconds
+	Namespace string  `json:"namespace"`
+	Key       string  `json:"key"`
+}
+
 type upstreamEventDocument struct {
 	At     float64 `json:"at"` // Unix seconds
 	State  string  `json:"state"`
@@ -137,8 +152,11 @@ type resetDocument struct {
 }
 
 func (e *event) document() any {
-	if e.name == eventUpstream {
+	switch e.name {
+	case eventUpstream:
 		return upstreamEventDocument{unixSeconds(e.at), e.state, unixSeconds(e.since), e.reason}
+	case eventChanged:
+		return changedEventDocument{unixSeconds(e.at), e.id.Namespace, e.id.Key}
 	}
 	doc := writeEventDocument{
 		At: unixSeconds(e.at), Seq: e.seq, Namespace: e.id.Namespace, Key: e.id.Key, Op: e.op.String(), Bytes: e.bytes, Reason: e.reason,

@@ -20,6 +20,9 @@ func told(t *testing.T, e sse.Event) string {
 	case eventUpstream:
 		doc := read[upstreamEventDocument](t, e)
 		return fmt.Sprintf("upstream %s since %v: %s", doc.State, doc.Since, doc.Reason)
+	case eventChanged:
+		doc := read[changedEventDocument](t, e)
+		return fmt.Sprintf("changed %s/%s", doc.Namespace, doc.Key)
 	case eventReset:
 		return "reset: " + read[resetDocument](t, e).Reason
 	}
@@ -83,6 +86,20 @@ func TestEventsOfWrites(t *testing.T) {
 		wantTold(t, a, "pending 4 n/dead put 6", "dead 4 n/dead put 6: too big",
 			"pending 5 n/dead put 6", "dropped 5 n/dead put 6: dropped by hand",
 			"pending 6 n/dead put 6", "superseded 6 n/dead put 6: another host has written later")
+	})
+}
+
+// Another host's changes are told of as the view shows them, whether a copy is here or not, and own ones
+// are not.
+func TestEventsOfOtherHosts(t *testing.T) {
+	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
+		all := s.listener()
+		a, other := s.listen(all, "events"), s.listen(all, "events?namespace=other")
+		s.upstream.set(id("n", "k"), "v")
+		s.upstream.remove(id("n", "k"))
+		s.upstream.swap(id("n", "own"), journal.Put, "v", s.upstream.tick(), 1)
+		wantTold(t, a, "changed n/k", "changed n/k")
+		wantTold(t, other)
 	})
 }
 

@@ -79,8 +79,13 @@ func (u *fakeUpstream) List(ctx context.Context, namespace string, waitOutOutage
 	u.mu.Unlock()
 	slices.SortFunc(rows, func(a, b journal.Row) int { return cmp.Compare(b.UpdatedAt, a.UpdatedAt) })
 	rows = rows[:min(len(rows), most)]
-	err := u.give(ctx, &question{ID: journal.ID{Namespace: namespace}, Waits: waitOutOutage})
-	return rows, len(rows) < most, cmp.Or(err, noLists)
+	if err := u.give(ctx, &question{ID: journal.ID{Namespace: namespace}, Waits: waitOutOutage}); err != nil {
+		return nil, false, err
+	}
+	if u.view != nil {
+		u.view.takeMissed(namespace)
+	}
+	return rows, len(rows) < most, noLists
 }
 
 const fakePatience = 5 * time.Second

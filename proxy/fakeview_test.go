@@ -137,6 +137,18 @@ func (v *fakeView) catchUp() {
 	}
 }
 
+// takeMissed has the view show what it has missed of a namespace that upstream lists.
+func (v *fakeView) takeMissed(namespace string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.missed = slices.DeleteFunc(v.missed, func(c fakeChange) bool {
+		if c.id.Namespace == namespace {
+			v.take(c)
+		}
+		return c.id.Namespace == namespace
+	})
+}
+
 // tick is the time of a write that another host makes now: later than all before it.
 func (u *fakeUpstream) tick() float64 {
 	u.mu.Lock()

@@ -23,8 +23,7 @@ const (
 )
 
 // news are the entries that other hosts have changed, as the watch tells. Those of which a copy is
-// here are fetched: so that its readers need not wait, and that events and subscriptions tell of
-// the change.
+// here are fetched, so that its readers need not wait.
 type news struct {
 	m          *memory
 	prefetches func(namespace string) bool
@@ -46,7 +45,8 @@ func newNews(m *memory, prefetches func(namespace string) bool, counters *metric
 }
 
 // VersionSeen must be called for each version of an entry that the view takes in, own says for this
-// host's writes, once the view shows it. Answers of older states are dropped when it returns. It is
+// host's writes, once the view shows it. Answers of older states are dropped when it returns, and
+// whoever follows the events hears of another host's: a reader who asks then sees that version. It is
 // quick, and never calls the view: the caller may hold its lock.
 func (s *Server) VersionSeen(id journal.ID, own bool) {
 	s.memory.cache.ChangedElsewhere(id.Namespace, id.Key)
@@ -55,6 +55,7 @@ func (s *Server) VersionSeen(id journal.ID, own bool) {
 		return
 	}
 	s.metrics.watched.foreign.Inc()
+	s.surface.events.elsewhere(id)
 	s.news.add(id)
 }
 

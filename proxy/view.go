@@ -13,6 +13,9 @@ import (
 // [Server.VersionSeen] is to be called for each version that it takes in, once it shows that: best
 // inside its critical section, so that nobody sees the version before the cache has dropped the
 // older state (contract 7).
+//
+// Upstream lists what the view shows: a listing that upstream answers has nothing that the view does
+// not have, or has had. So no listing is newer than it.
 type View interface {
 	// Sound returns the last moment up to which the view is known to have missed nothing, since
 	// when that has been so without a gap, and whether it still is. While it is, a

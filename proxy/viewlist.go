@@ -30,8 +30,12 @@ func (v *viewLister) Listing(namespace string, most int) (l journal.Listing, ok 
 	}
 	if sound {
 		v.checked = since.UnixNano()
-	} else if head, kept, err := v.c.journal.Listings.Head(namespace); err != nil || kept && head.FetchedAt.After(asOf) {
-		return v.Journal.Listing(namespace, most) // upstream was asked since the view was last sound
+	} else { // upstream may have been asked since: the view has what it has listed
+		head, _, err := v.c.journal.Listings.Head(namespace)
+		if err != nil {
+			return journal.Listing{}, false, err
+		}
+		asOf = laterTime(asOf, head.FetchedAt)
 	}
 	return journal.Listing{Rows: rows, FetchedAt: asOf, Complete: true, Cut: total > len(rows)}, true, nil
 }

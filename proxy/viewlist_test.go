@@ -68,7 +68,7 @@ func TestListIsMadeOfTheView(t *testing.T) {
 	})
 }
 
-// A broken view still lists, and upstream's own listing is newer once it was asked.
+// A broken view still lists, and has what upstream lists once it was asked.
 func TestAListingOfABrokenView(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
 		s.upstream.set(id("n", "a"), "v")
@@ -94,6 +94,34 @@ func TestAListingOfABrokenView(t *testing.T) {
 		if diff := cmp.Diff([]string{"b", "a"}, keysIn(t, w)); diff != "" {
 			t.Error(diff)
 		}
+	})
+}
+
+// contract 7: the view has heard more than up to when it is known to be complete. What it has shown is
+// not taken back once it breaks, though upstream was asked for its list in between.
+func TestABrokenViewTakesNothingBack(t *testing.T) {
+	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
+		view.lag() // complete up to now
+		time.Sleep(time.Millisecond)
+		s.upstream.set(id("n", "a"), "v")
+		noError(t, listNow(t.Context(), s.server.memory, "n"))
+		time.Sleep(time.Millisecond)
+		view.lags = false
+		s.upstream.set(id("n", "b"), "v")
+		want := []string{"b", "a"}
+		if diff := cmp.Diff(want, keysIn(t, s.get("/memory/n"))); diff != "" {
+			t.Error(diff)
+		}
+		view.mu.Lock()
+		view.sound = false
+		view.mu.Unlock()
+		s.upstream.setDown(true)
+		s.cache.Changed("n", "b")
+		if diff := cmp.Diff(want, keysIn(t, s.get("/memory/n"))); diff != "" {
+			t.Error(diff)
+		}
+		wantStatus(t, s.get("/memory/n/b"), http.StatusServiceUnavailable)
+		wantStatus(t, s.do(http.MethodDelete, "/memory/n/b", ""), http.StatusOK)
 	})
 }
 
