@@ -202,6 +202,9 @@ func (w *watch) compare(ctx context.Context, l look) {
 	if !l.gone {
 		there.Latest = seconds(w.index.latest.get())
 	}
+	if w.keeper.lags(there, l.seen, l.connection) {
+		return
+	}
 	if !w.keeper.judge(there, l.connection, time.Now()) {
 		w.endSession()
 		why := "the connection was lost"
