@@ -40,9 +40,13 @@ type message struct {
 	At       time.Time // when the stream took it
 }
 
-// latestTime is the last moment that a header may name, in microseconds since 1970: the end of the
-// year 9999. A later one is nobody's clock, and no later write could beat it.
-const latestTime = 253402300799_000000
+// latestTime is the last moment that a header may name, in microseconds since 1970: it is in the year
+// 2106. A later one is nobody's clock, and no write could beat it: later times in seconds are too coarse
+// for a tick.
+const latestTime = 1<<32*1_000_000 - 1
+
+// maxHost bounds the name of a writer's host, which the index keeps: a longer one is no host's.
+const maxHost = 64
 
 // subjectPrefix is what the subjects of all entries of a bucket begin with.
 func subjectPrefix(bucket string) string { return "$KV." + bucket + "." }
@@ -111,10 +115,12 @@ func encode(subject string, v upstream.Version) *nats.Msg {
 // headers: its times are the message's own, and its writer is unknown.
 func decode(m message) upstream.Version {
 	v := upstream.Version{Revision: m.Revision, Deleted: ends(m.Header)}
-	received := m.At.UnixMicro()
+	received := max(0, min(m.At.UnixMicro(), latestTime))
 	v.WrittenAt = seconds(timeIn(m.Header, headerWritten, received))
 	v.CreatedAt = seconds(timeIn(m.Header, headerCreated, micros(v.WrittenAt)))
-	v.Writer.Host = m.Header.Get(headerHost)
+	if host := m.Header.Get(headerHost); isHost(host) {
+		v.Writer.Host = host
+	}
 	v.Writer.Seq, _ = strconv.ParseUint(m.Header.Get(headerSeq), 10, 64)
 	if v.Deleted {
 		return v
