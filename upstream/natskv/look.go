@@ -115,11 +115,11 @@ func quorumAge(cluster *jetstream.ClusterInfo) time.Duration {
 	}
 	ages := make([]time.Duration, 0, len(cluster.Replicas))
 	for _, peer := range cluster.Replicas {
-		age := peer.Active
-		if peer.Offline || age == 0 && !peer.Current {
-			age = never
+		if peer == nil || peer.Offline || peer.Active < 0 || peer.Active == 0 && !peer.Current {
+			ages = append(ages, never)
+			continue
 		}
-		ages = append(ages, age)
+		ages = append(ages, peer.Active)
 	}
 	slices.Sort(ages)
 	others := (len(ages) + 1) / 2 // the leader and they are a majority
