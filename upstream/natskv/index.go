@@ -61,7 +61,7 @@ type index struct {
 	expiring   []expiry
 }
 
-// expiry says when upstream forgets a version that is the last trace of an entry.
+// expiry says when upstream forgets a version by itself, which mostly is the last trace of an entry.
 type expiry struct {
 	journal.ID
 	revision uint64

@@ -75,6 +75,17 @@ func TestATickIsNotLostInALateTime(t *testing.T) {
 	}
 }
 
+func TestAMessageMayEndByItself(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"": 0, "never": 0, "-1": 0, "0": 0, "-5s": 0, "soon": 0, "5": 5 * time.Second, "1h0m0s": time.Hour, "1.5s": 1500 * time.Millisecond, "2562047h47m16s": maxLifetime,
+	} {
+		stays, ends := lifetime(nats.Header{"Nats-Ttl": {"9"}, "Nats-TTL": {text}})
+		if ends != (want != 0) || ends && stays != want {
+			t.Errorf("%q: %v, %v", text, stays, ends)
+		}
+	}
+}
+
 // The index keeps the names of hosts: nobody fills it with others.
 func TestAHostsNameIsShort(t *testing.T) {
 	for name, want := range map[string]string{
