@@ -78,6 +78,9 @@ func (m *modelOf) apply(t *rapid.T, x *index) {
 	}
 	x.apply(id, v)
 	if v.Revision > m.last[id].Revision {
+		if before := m.last[id].WrittenAt; v.WrittenAt < before {
+			v.WrittenAt = seconds(micros(before) + 1)
+		}
 		m.last[id] = v
 	}
 }
@@ -190,6 +193,26 @@ func TestAnotherBucket(t *testing.T) {
 	}
 	if v := last["gone"]; !v.Deleted || v.WrittenAt <= 8 {
 		t.Errorf("the one that is no more was told as %+v", v)
+	}
+}
+
+// A version that has replaced another one is the later one, whatever its time.
+func TestAnEarlierTimeIsNoEarlierVersion(t *testing.T) {
+	id := journal.ID{Namespace: "ns", Key: "k"}
+	var told upstream.Version
+	x := newIndex(func(_ journal.ID, v upstream.Version) { told = v })
+	x.apply(id, upstream.Version{Revision: 1, WrittenAt: 10})
+	x.apply(id, upstream.Version{Revision: 2, WrittenAt: 5})
+	if v, _ := x.get(id); v.Revision != 2 || v.WrittenAt != 10.000001 || told.WrittenAt != 10.000001 {
+		t.Errorf("it is %+v, and was told as %+v", v, told)
+	}
+	x.apply(id, upstream.Version{Revision: 3, WrittenAt: 10.000001, Writer: upstream.Writer{Host: "z"}})
+	if v, _ := x.get(id); v.Revision != 3 || v.WrittenAt != 10.000001 {
+		t.Errorf("another host's write at the same moment is %+v", v)
+	}
+	x.apply(id, upstream.Version{Revision: 2, WrittenAt: 5})
+	if told.Revision != 3 {
+		t.Errorf("an old version was told as %+v", told)
 	}
 }
 
