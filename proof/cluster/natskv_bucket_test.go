@@ -106,6 +106,29 @@ func TestABucketIsTakenOnceItIsMended(t *testing.T) {
 	}
 }
 
+// A bucket whose settings somebody spoils takes no more writes that it may lose.
+func TestABucketIsRefusedOnceItIsSpoilt(t *testing.T) {
+	local := RunServer(t)
+	js := admin(t, local.URL())
+	e := engineOf(t, "h1", []string{local.URL()})
+	if err := e.Put(t.Context(), entry("k"), "v"); err != nil {
+		t.Fatal(err)
+	}
+	config := streamConfig(t, js)
+	config.MaxAge = time.Hour
+	if _, err := js.UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	until(t, func() bool { err = e.Put(t.Context(), entry("k"), "v"); return err != nil })
+	failed(t, err, upstream.Paused, "max_age")
+	config.MaxAge = 0
+	if _, err := js.UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool { return e.Put(t.Context(), entry("k"), "v") == nil })
+}
+
 func TestABucketThatIsGoneIsNotMadeAgain(t *testing.T) {
 	local := RunServer(t)
 	js := admin(t, local.URL())

@@ -129,6 +129,22 @@ func TestWatchEmptied(t *testing.T) {
 	}
 }
 
+// What another program writes with an earlier time than the version that it replaces is seen.
+func TestWatchEarlierTime(t *testing.T) {
+	s := RunServer(t)
+	a := engineOf(t, "h1", []string{s.URL()})
+	sounds(t, a)
+	swapped(t, a, putting("k", "v", 4e9, 1, upstream.Version{})) // its clock is far ahead
+	if _, err := admin(t, s.URL()).Publish(t.Context(), "$KV.memory.ns.k", []byte("theirs")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool { row, _, _ := a.Entry(entry("k")); return row.UpdatedAt == 4e9+1e-6 })
+	o, err := a.Get(t.Context(), entry("k"))
+	if err != nil || o.Value != "theirs" || o.UpdatedAt != 4e9+1e-6 {
+		t.Errorf("it is read as %+v, %v", o, err)
+	}
+}
+
 // Messages in the bucket that are no entries do no harm.
 func TestWatchForeign(t *testing.T) {
 	s := RunServer(t)

@@ -309,6 +309,48 @@ func TestWatchOldCopy(t *testing.T) {
 	}
 }
 
+// A watch that has come further than the stream, within a second, does not take an old copy of it for
+// complete.
+func TestWatchOldCopyOfTheLastSecond(t *testing.T) {
+	s := RunServer(t)
+	var kept marks
+	a := engineOf(t, "h1", []string{s.URL()}, func(o *natskv.Options) { o.Marks = &kept })
+	sounds(t, a)
+	v := swapped(t, a, putting("k", "v", 1000, 1, upstream.Version{}))
+	s.Stop()
+	old := t.TempDir()
+	if err := os.CopyFS(old, os.DirFS(s.StoreDir())); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	sounds(t, a)
+	for range 5 {
+		v = swapped(t, a, putting("k", "lost", v.WrittenAt+1, 2, v))
+	}
+	s.Stop()
+	s.SetStoreDir(old)
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	b := engineOf(t, "h2", []string{s.URL()})
+	first, err := b.Version(t.Context(), entry("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	swapped(t, b, putting("k", "theirs", 2000, 1, first))
+	until(t, func() bool {
+		if row, _, _ := a.Entry(entry("k")); sound(a) && row.UpdatedAt != 2000 {
+			t.Fatalf("the view is sound, and has the lost write: %+v", row)
+		}
+		return a.Report().Lost != ""
+	})
+	if m, _ := kept.Load(); m.Revision != v.Revision {
+		t.Errorf("the mark is %+v", m)
+	}
+}
+
 // A bucket that was removed is not made again by itself: all it held would be forgotten as if nobody
 // had written it.
 func TestWatchGone(t *testing.T) {

@@ -180,10 +180,11 @@ func (b *bucket) config() jetstream.StreamConfig {
 	}
 }
 
-// take keeps the stream if it was made as it must be.
+// take keeps the stream if it is as it must be; if not, no request is made to it.
 func (b *bucket) take(stream jetstream.Stream) *upstream.Error {
 	config := stream.CachedInfo().Config
 	if wrong := wrongWith(config, b.e.opts.Bucket); wrong != "" {
+		b.forget() // it may have been edited while requests went to it
 		return refusal(upstream.Paused, "the bucket "+b.e.opts.Bucket+" cannot keep the memory: "+wrong)
 	}
 	warnings := dubious(config, b.e.opts.Replicas)

@@ -146,8 +146,8 @@ func (o *Options) check() error {
 	if !isToken(o.Bucket) {
 		return fmt.Errorf("connect to NATS: %q is not the name of a bucket: use letters, digits, - and _", o.Bucket)
 	}
-	if !isToken(o.Host) {
-		return fmt.Errorf("connect to NATS: %q is not the name of a host's writes: use letters, digits, - and _", o.Host)
+	if !isHost(o.Host) {
+		return fmt.Errorf("connect to NATS: %q is not the name of a host's writes: use up to %d letters, digits, - and _", o.Host, maxHost)
 	}
 	if o.Replicas < 1 || o.History < 1 || o.History > maxHistory {
 		return fmt.Errorf("connect to NATS: a bucket has replicas, and a history of 1 to %d: not %d and %d", maxHistory, o.Replicas, o.History)
@@ -163,6 +163,9 @@ func isToken(s string) bool {
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 	return s != "" && strings.Trim(s, allowed) == ""
 }
+
+// isHost reports whether a name can be that of a host's writes.
+func isHost(s string) bool { return isToken(s) && len(s) <= maxHost }
 
 // Close ends the connection and all that the engine does by itself. Requests that are under way
 // fail. Nothing may be called after it.

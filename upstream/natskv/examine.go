@@ -58,11 +58,7 @@ func Examine(ctx context.Context, opts Options) *Examination {
 	x.Server, x.Version, x.Cluster = nc.ConnectedUrlRedacted(), nc.ConnectedServerVersion(), nc.ConnectedClusterName()
 	_, err = nc.TLSConnectionState()
 	x.Secured = err == nil
-	for range examineTrips {
-		if trip, err := nc.RTT(); err == nil {
-			x.Trips = append(x.Trips, trip)
-		}
-	}
+	x.measure(ctx, nc, opts.Timeout)
 	js, err := jetstream.New(nc)
 	if err != nil {
 		x.JetStream = err
@@ -72,6 +68,19 @@ func Examine(ctx context.Context, opts Options) *Examination {
 	defer cancel()
 	x.bucket(ctx, js, opts)
 	return x
+}
+
+// measure measures round trips until one of them takes too long.
+func (x *Examination) measure(ctx context.Context, nc *nats.Conn, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for range examineTrips {
+		began := time.Now()
+		if nc.FlushWithContext(ctx) != nil {
+			return
+		}
+		x.Trips = append(x.Trips, time.Since(began))
+	}
 }
 
 func (x *Examination) bucket(ctx context.Context, js jetstream.JetStream, opts Options) {
@@ -98,7 +107,7 @@ func (x *Examination) bucket(ctx context.Context, js jetstream.JetStream, opts O
 	}
 	x.Leader = info.Cluster.Leader
 	for _, peer := range info.Cluster.Replicas {
-		if peer.Offline || !peer.Current {
+		if peer != nil && (peer.Offline || !peer.Current) {
 			x.Behind = append(x.Behind, peer.Name)
 		}
 	}

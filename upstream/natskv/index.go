@@ -61,7 +61,7 @@ type index struct {
 	expiring   []expiry
 }
 
-// expiry says when upstream forgets a version that is the last trace of an entry.
+// expiry says when upstream forgets a version by itself, which mostly is the last trace of an entry.
 type expiry struct {
 	journal.ID
 	revision uint64
@@ -87,7 +87,9 @@ func (x *index) clear() (before *index) {
 	return before
 }
 
-// apply takes in an entry's version. It does nothing if the index has that version or a later one.
+// apply takes in an entry's version. It does nothing if the index has that version or a later one. Another
+// program may replace a version by one whose time is earlier: copies of the replaced one would pass for
+// newer, so such a version gets the least later time.
 func (x *index) apply(id journal.ID, v upstream.Version) { x.take(id, v) }
 
 func (x *index) take(id journal.ID, v upstream.Version) (taken bool) {
@@ -97,6 +99,9 @@ func (x *index) take(id journal.ID, v upstream.Version) (taken bool) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if r := x.find(id); r != nil && r.revision < v.Revision && micros(v.WrittenAt) < r.written {
+		v.WrittenAt = seconds(r.written + 1)
+	}
 	if !x.put(id, v) {
 		return false
 	}

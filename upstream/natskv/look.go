@@ -20,6 +20,7 @@ type look struct {
 	gone       bool // the bucket was there once, and does not exist
 	created    time.Time
 	subjects   uint64
+	seen       uint64 // the highest revision that was known before it was asked
 	err        *upstream.Error
 	late       bool // err is that there was no answer in time
 
@@ -50,7 +51,7 @@ func (w *watch) look(ctx context.Context, before check, events int) look {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	l := look{connection: w.keeper.current(), before: before.last}
+	l := look{connection: w.keeper.current(), before: before.last, seen: max(w.index.figures().revision, w.progress.at())}
 	stream := w.take(ctx, &l)
 	l.connected = w.e.link.jetStream() != nil
 	if stream == nil || !w.progress.asleep(before, events) {
@@ -114,11 +115,11 @@ func quorumAge(cluster *jetstream.ClusterInfo) time.Duration {
 	}
 	ages := make([]time.Duration, 0, len(cluster.Replicas))
 	for _, peer := range cluster.Replicas {
-		age := peer.Active
-		if peer.Offline || age == 0 && !peer.Current {
-			age = never
+		if peer == nil || peer.Offline || peer.Active < 0 || peer.Active == 0 && !peer.Current {
+			ages = append(ages, never)
+			continue
 		}
-		ages = append(ages, age)
+		ages = append(ages, peer.Active)
 	}
 	slices.Sort(ages)
 	others := (len(ages) + 1) / 2 // the leader and they are a majority

@@ -35,10 +35,12 @@ type keeper struct {
 	there     Mark // as it was last looked at
 	doubtedAt time.Time
 	lost      string
-	// connection counts those that were made. looked says that the bucket was looked at by this one.
+	// connection counts those that were made, and what was accepted. looked says that the bucket was looked
+	// at since.
 	connection int
 	looked     bool
 	failed     *upstream.Error // why looking has failed
+	lagged     bool            // the leader's last revision was lower than one that was known before
 	settled    chan struct{}   // closed with each decision, and made anew
 }
 
@@ -75,10 +77,10 @@ func (k *keeper) judge(there Mark, connection int, now time.Time) bool {
 	if say != nil {
 		say()
 	}
+	k.save(now, false)
 	if !same {
 		return false
 	}
-	k.save(now, false)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if connection != k.connection {
@@ -87,6 +89,24 @@ func (k *keeper) judge(there Mark, connection int, now time.Time) bool {
 	k.looked, k.failed = true, nil
 	k.wake()
 	return true
+}
+
+// lags reports whether the leader's last revision is lower than one that was known before it was asked: a
+// server may show a write before the leader has taken it in. If that is so twice in a row, the bucket has
+// lost that write: then the revision belongs to the mark, and judge finds out.
+func (k *keeper) lags(there Mark, seen uint64, connection int) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case !there.Created.Equal(k.mark.Created), there.Revision >= seen, connection != k.connection:
+		k.lagged = false
+		return false
+	case !k.lagged:
+		k.lagged = true
+		return true
+	}
+	k.mark.Revision = max(k.mark.Revision, seen)
+	return false
 }
 
 // fails notes why the bucket could not be looked at.
@@ -194,7 +214,7 @@ func (k *keeper) disconnected() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.connection++
-	k.looked, k.failed = false, nil
+	k.looked, k.lagged, k.failed = false, false, nil
 }
 
 // current is the number of the connection.
@@ -247,6 +267,8 @@ func (k *keeper) accept() (bool, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.mark, k.saved, k.lost, k.doubtedAt = there, there, "", time.Time{}
+	k.connection++ // an answer that is under way is compared with what was known of the other bucket
+	k.lagged = false
 	return true, nil
 }
 

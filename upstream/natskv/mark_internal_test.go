@@ -111,9 +111,40 @@ func TestMarkLost(t *testing.T) {
 		if accepted, err := k.accept(); !accepted || err != nil || !d.mark.Created.Equal(c.there.Created) || d.mark.Revision != c.there.Revision {
 			t.Errorf("%s: accepted: %v, %v, saved %+v", says, accepted, err, d.mark)
 		}
-		if !c.there.Created.IsZero() && !k.judge(c.there, 0, now.Add(3*time.Hour)) {
+		if !c.there.Created.IsZero() && !k.judge(c.there, k.current(), now.Add(3*time.Hour)) {
 			t.Errorf("%s: refused after it was accepted: %v", says, k.refuses())
 		}
+	}
+}
+
+// A revision that was known before the leader was asked belongs to the mark once the leader has not come to
+// it twice in a row.
+func TestMarkLags(t *testing.T) {
+	d := &disk{mark: Mark{Created: made, Revision: 5}}
+	k := keeperOf(t, d)
+	now := time.Now()
+	there := Mark{Created: made, Revision: 7}
+	if !k.lags(there, 10, 0) || k.lags(there, 7, 0) || !k.lags(there, 10, 0) {
+		t.Error("a leader that comes to the revision is not waited for")
+	}
+	if k.disconnected(); k.lags(there, 10, 0) || !k.lags(there, 10, 1) {
+		t.Error("an answer by the connection that was lost counts for the new one")
+	}
+	if k.lags(Mark{Created: made.Add(time.Hour), Revision: 7}, 10, 1) {
+		t.Error("a bucket that was made anew is waited for")
+	}
+	k.lags(there, 10, 1)
+	if k.lags(there, 10, 1) || k.judge(there, 1, now) || d.mark.Revision != 10 {
+		t.Errorf("after the second time the mark is %+v", d.mark)
+	}
+	k.judge(there, 1, now.Add(certainAfter))
+	wantRefusal(t, k, upstream.Paused, "went back from 10 to 7")
+	if accepted, err := k.accept(); !accepted || err != nil {
+		t.Fatal(accepted, err)
+	}
+	k.lags(there, 10, 1)
+	if k.lags(there, 10, 1); d.mark.Revision != 7 {
+		t.Errorf("an answer from before the bucket was accepted has moved the mark to %+v", d.mark)
 	}
 }
 

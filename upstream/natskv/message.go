@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
@@ -40,9 +41,16 @@ type message struct {
 	At       time.Time // when the stream took it
 }
 
-// latestTime is the last moment that a header may name, in microseconds since 1970: the end of the
-// year 9999. A later one is nobody's clock, and no later write could beat it.
-const latestTime = 253402300799_000000
+// latestTime is the last moment that a header may name, in microseconds since 1970: it is in the year
+// 2106. A later one is nobody's clock, and no write could beat it: later times in seconds are too coarse
+// for a tick.
+const latestTime = 1<<32*1_000_000 - 1
+
+// maxLifetime is for ever: the end of a longer time is no time.
+const maxLifetime = time.Duration(1 << 62)
+
+// maxHost bounds the name of a writer's host, which the index keeps: a longer one is no host's.
+const maxHost = 64
 
 // subjectPrefix is what the subjects of all entries of a bucket begin with.
 func subjectPrefix(bucket string) string { return "$KV." + bucket + "." }
@@ -111,10 +119,12 @@ func encode(subject string, v upstream.Version) *nats.Msg {
 // headers: its times are the message's own, and its writer is unknown.
 func decode(m message) upstream.Version {
 	v := upstream.Version{Revision: m.Revision, Deleted: ends(m.Header)}
-	received := m.At.UnixMicro()
+	received := max(0, min(m.At.UnixMicro(), latestTime))
 	v.WrittenAt = seconds(timeIn(m.Header, headerWritten, received))
 	v.CreatedAt = seconds(timeIn(m.Header, headerCreated, micros(v.WrittenAt)))
-	v.Writer.Host = m.Header.Get(headerHost)
+	if host := m.Header.Get(headerHost); isHost(host) {
+		v.Writer.Host = host
+	}
 	v.Writer.Seq, _ = strconv.ParseUint(m.Header.Get(headerSeq), 10, 64)
 	if v.Deleted {
 		return v
@@ -132,11 +142,21 @@ func ends(h nats.Header) bool {
 	return operation == operationDelete || operation == operationPurge || h.Get(headerMarker) != ""
 }
 
+// lifetime is after which time a message goes by itself; ends is false if it stays.
+func lifetime(h nats.Header) (stays time.Duration, ends bool) {
+	text := h.Get(jetstream.MsgTTLHeader)
+	if n, err := strconv.ParseInt(text, 10, 32); err == nil {
+		return time.Duration(n) * time.Second, n > 0
+	}
+	stays, err := time.ParseDuration(text)
+	return min(stays, maxLifetime), err == nil && stays > 0
+}
+
 // sizeIn is the size that a listing shows of a value. Of another program's value whose body is not
 // at hand, that is the number of its bytes.
 func sizeIn(m message, value string) int {
 	if n, err := strconv.Atoi(m.Header.Get(headerBytes)); err == nil && n >= 0 {
-		return n
+		return min(n, math.MaxInt32) // as the index has it
 	}
 	if m.Whole {
 		return wire.ListBytes(value)

@@ -58,10 +58,41 @@ func TestAMessageWithoutHeadersIsAnotherPrograms(t *testing.T) {
 
 func TestAWriteInTheDistantFutureIsTakenForAnotherPrograms(t *testing.T) {
 	at := time.UnixMicro(1_700_000_000_000_000)
-	for _, text := range []string{"9223372036854775807", "-1", "soon", "", "1e9"} {
+	for _, text := range []string{"9223372036854775807", "-1", "soon", "", "1e9", "NaN", "4294967296000000"} {
 		v := decode(message{Revision: 1, Header: nats.Header{headerWritten: {text}, headerCreated: {text}}, At: at})
 		if v.WrittenAt != 1_700_000_000 || v.CreatedAt != 1_700_000_000 {
 			t.Errorf("the time %q is read as %v and %v", text, v.WrittenAt, v.CreatedAt)
+		}
+	}
+}
+
+// The times of two writes in a row differ, however late the first one is.
+func TestATickIsNotLostInALateTime(t *testing.T) {
+	for at := int64(latestTime); at > latestTime-1000; at-- {
+		if next := micros(seconds(at) + tick); next != at+1 {
+			t.Fatalf("a tick after %d is %d", at, next)
+		}
+	}
+}
+
+func TestAMessageMayEndByItself(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"": 0, "never": 0, "-1": 0, "0": 0, "-5s": 0, "soon": 0, "5": 5 * time.Second, "1h0m0s": time.Hour, "1.5s": 1500 * time.Millisecond, "2562047h47m16s": maxLifetime,
+	} {
+		stays, ends := lifetime(nats.Header{"Nats-Ttl": {"9"}, "Nats-TTL": {text}})
+		if ends != (want != 0) || ends && stays != want {
+			t.Errorf("%q: %v, %v", text, stays, ends)
+		}
+	}
+}
+
+// The index keeps the names of hosts: nobody fills it with others.
+func TestAHostsNameIsShort(t *testing.T) {
+	for name, want := range map[string]string{
+		"h1": "h1", strings.Repeat("h", maxHost): strings.Repeat("h", maxHost), strings.Repeat("h", maxHost+1): "", "a b": "", "\x1b[2J": "",
+	} {
+		if v := decode(message{Revision: 1, Header: nats.Header{headerHost: {name}}}); v.Writer.Host != want || v.WrittenAt != 0 {
+			t.Errorf("the host %q is read as %+v", name, v)
 		}
 	}
 }
@@ -72,7 +103,7 @@ func FuzzAVersionComesBack(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value, host string, seq uint64, written, created int64, over, deleted bool) {
 		written, created = clamp(written), clamp(created)
 		value = strings.ToValidUTF8(value, "?")
-		if !isToken(host) {
+		if !isHost(host) {
 			host = ""
 		}
 		p := upstream.Proposal{

@@ -168,6 +168,8 @@ func TestQuorumAge(t *testing.T) {
 		"five":                   {[]*jetstream.PeerInfo{peer(4), peer(2), peer(1), peer(3)}, 2},
 		"one of three is gone":   {[]*jetstream.PeerInfo{peer(2), {Offline: true}}, 2},
 		"none was heard":         {[]*jetstream.PeerInfo{{}, {}}, never},
+		"one is no server":       {[]*jetstream.PeerInfo{nil, peer(3)}, 3},
+		"a time to come":         {[]*jetstream.PeerInfo{peer(-time.Hour)}, never},
 		"two servers":            {[]*jetstream.PeerInfo{peer(5)}, 5},
 		"two of four are silent": {[]*jetstream.PeerInfo{peer(1), peer(time.Hour), peer(time.Hour)}, time.Hour},
 	} {

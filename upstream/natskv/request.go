@@ -77,10 +77,13 @@ func (e *Engine) last(one *call, stream jetstream.Stream, id journal.ID) (upstre
 	return e.learn(id, m), nil
 }
 
-// learn decodes an answer, and shows it to the index.
+// learn decodes an answer, and shows it to the index, whose time of the version counts.
 func (e *Engine) learn(id journal.ID, m *jetstream.RawStreamMsg) upstream.Version {
 	v := decode(message{Revision: m.Sequence, Header: m.Header, Body: m.Data, Whole: true, At: m.Time})
 	e.show(id, v)
+	if known, _ := e.index.get(id); known.Revision == v.Revision {
+		v.WrittenAt = known.WrittenAt
+	}
 	return v
 }
 

@@ -149,8 +149,8 @@ func (s *session) take(m jetstream.Msg, meta *jetstream.MsgMetadata, loading boo
 	if id, ok := idOf(s.w.bucket, m.Subject()); ok {
 		header := m.Headers()
 		s.w.index.apply(id, decode(message{Revision: revision, Header: header, At: meta.Timestamp}))
-		if header.Get(headerOperation) == operationPurge && header.Get(jetstream.MsgTTLHeader) != "" {
-			s.w.index.expires(id, revision, meta.Timestamp.Add(purgedFor+expiryMargin))
+		if stays, ends := lifetime(header); ends {
+			s.w.index.expires(id, revision, meta.Timestamp.Add(stays+expiryMargin))
 		}
 	} else {
 		s.w.foreign.add(m.Subject())
@@ -175,7 +175,7 @@ func (s *session) takeShown() []uint64 {
 	return shown
 }
 
-// names is a set of subjects. Its methods may be called concurrently.
+// names is a set of subjects: the first mostForeign. Its methods may be called concurrently.
 type names struct {
 	mu  sync.Mutex
 	all map[string]bool
@@ -198,8 +198,9 @@ func (n *names) clear() {
 	clear(n.all)
 }
 
-func (n *names) count() int {
+// count returns how many there are, and whether the set is full: then there may be more.
+func (n *names) count() (least int, full bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return len(n.all)
+	return len(n.all), len(n.all) == mostForeign
 }

@@ -35,22 +35,25 @@ func (s sweeper) wait() time.Duration {
 	return every/2 + rand.N(every)
 }
 
-// run sweeps until ctx ends. The channel that it returns is closed then.
+// run sweeps, and forgets what has expired, until ctx ends. The channel that it returns is closed then.
 func (s sweeper) run(ctx context.Context, w *watch) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		expiry, timer := time.NewTicker(expiryMargin), time.NewTimer(s.wait())
+		defer expiry.Stop()
+		defer timer.Stop()
 		for {
-			timer := time.NewTimer(s.wait())
 			select {
 			case <-ctx.Done():
-				timer.Stop()
 				return
+			case <-expiry.C:
+				w.index.expire(time.Now())
 			case <-timer.C:
-			}
-			w.index.expire(time.Now())
-			if s.keepFor > 0 {
-				s.sweep(ctx, w)
+				if s.keepFor > 0 {
+					s.sweep(ctx, w)
+				}
+				timer.Reset(s.wait())
 			}
 		}
 	}()

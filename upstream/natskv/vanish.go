@@ -126,10 +126,16 @@ func (x *index) expire(now time.Time) {
 }
 
 // mayVanish is how many rows upstream may have forgotten by itself.
-func (x *index) mayVanish() int {
+func (x *index) mayVanish(now time.Time) uint64 {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	return len(x.expiring)
+	due := make(map[journal.ID]bool) // a version is in expiring twice if the bucket was read twice
+	for _, e := range x.expiring {
+		if r := x.find(e.ID); r != nil && r.revision == e.revision && !now.Before(e.at.Add(-2*expiryMargin)) {
+			due[e.ID] = true
+		}
+	}
+	return uint64(len(due))
 }
 
 // tombstones returns those of writes before a time, in microseconds since 1970, with their versions.

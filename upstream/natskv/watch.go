@@ -202,6 +202,9 @@ func (w *watch) compare(ctx context.Context, l look) {
 	if !l.gone {
 		there.Latest = seconds(w.index.latest.get())
 	}
+	if w.keeper.lags(there, l.seen, l.connection) {
+		return
+	}
 	if !w.keeper.judge(there, l.connection, time.Now()) {
 		w.endSession()
 		why := "the connection was lost"
@@ -239,9 +242,10 @@ func (w *watch) compare(ctx context.Context, l look) {
 func (w *watch) miscounts(l look) bool {
 	f := w.index.figures()
 	settled := !w.session.loading && w.progress.at() == l.last && w.before.last == l.last && f.revision <= l.last
-	most := uint64(f.subjects + w.foreign.count())
-	least := most - uint64(w.index.mayVanish())
-	if !settled || l.subjects >= least && l.subjects <= most || time.Since(w.reread) < rereadEvery {
+	foreign, more := w.foreign.count()
+	most := uint64(f.subjects + foreign)
+	right := l.subjects == most || l.subjects > most && more || l.subjects < most && l.subjects+w.index.mayVanish(time.Now()) >= most
+	if !settled || right || time.Since(w.reread) < rereadEvery {
 		w.odd = 0
 		return false
 	}
