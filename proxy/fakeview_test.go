@@ -188,7 +188,9 @@ func newWatched(t *testing.T, adjust ...func(*journal.Options, *Options)) *sidec
 			_, since, sound := view.Sound()
 			now := WatchState{Sound: sound, Since: since, Revision: 7, Entries: 2, Bytes: 300}
 			if !sound {
-				now.Reason = "no connection"
+				now.Reason, now.Lost = "no connection", "the bucket was made anew"
+			} else {
+				now.Server = "nats://127.0.0.1:4222"
 			}
 			return now
 		}

@@ -35,6 +35,12 @@ type Examination struct {
 	Asked, ServerTime, Answered time.Time
 }
 
+// explained is a failure to connect, in words for people.
+type explained struct{ err error }
+
+func (e explained) Error() string { return explain(e.err) }
+func (e explained) Unwrap() error { return e.err }
+
 // examineTrips is how many round trips Examine measures.
 const examineTrips = 5
 
@@ -51,7 +57,7 @@ func Examine(ctx context.Context, opts Options) *Examination {
 	}
 	nc, err := settings.Connect()
 	if err != nil {
-		x.Connect = err
+		x.Connect = explained{err}
 		return x
 	}
 	defer nc.Close()

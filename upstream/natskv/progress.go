@@ -49,6 +49,7 @@ type progress struct {
 	confirmed time.Time // when the last good check was asked
 	asOf      time.Time
 	sound     bool
+	told      bool // somebody has heard whether it is
 	since     time.Time
 	why       string
 }
@@ -276,19 +277,21 @@ func (p *progress) state() (since time.Time, why string) {
 	return p.since, p.why
 }
 
-// becomes notes whether the view is sound. It reports whether that is new.
-func (p *progress) becomes(sound bool, why string) bool {
+// becomes notes whether the view is sound. It reports whether that is news: so it also is of a view that
+// was never sound, once it should have been.
+func (p *progress) becomes(sound bool, why string) (news bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	changed := p.sound != sound
+	news = changed || !p.told && time.Since(p.since) > soundFor
 	if changed {
 		p.since = time.Now()
 		if sound {
 			p.since = p.asOf // all that upstream held then has been told
 		}
 	}
-	p.sound, p.why = sound, why
-	return changed
+	p.sound, p.why, p.told = sound, why, p.told || news
+	return news
 }
 
 // isSound is [Engine.Sound] for a connection that is there.

@@ -136,6 +136,25 @@ func TestProgressAsleep(t *testing.T) {
 	}
 }
 
+// A view that was never sound is told of once, when it should have been.
+func TestAViewThatNeverWasSoundIsTold(t *testing.T) {
+	var p progress
+	p.since = time.Now()
+	if p.becomes(false, "no server") {
+		t.Error("told at once: the servers may answer yet")
+	}
+	p.since = time.Now().Add(-soundFor - time.Second)
+	if !p.becomes(false, "no server") {
+		t.Error("never told")
+	}
+	if p.becomes(false, "no server") {
+		t.Error("told twice")
+	}
+	if !p.becomes(true, "") || !p.becomes(false, "cut off") {
+		t.Error("a change is not told")
+	}
+}
+
 // A good comparison stands for soundFor, by the clock that shows more.
 func TestProgressExpires(t *testing.T) {
 	s := newSteps()
