@@ -61,6 +61,10 @@ var summaryRows = []summaryRow{
 		f.status.Upstream.Watch = &watchDocument{Lost: "the bucket b was made anew", Since: since}
 	}}, levelWarning, "Upstream has lost writes that it had confirmed, and botwired has stopped asking it: botwired serves its own copies",
 		true, "botwired restore --all", []string{"Upstream does not let the writes of locked in"}},
+	{"not watched", []func(*facts){func(f *facts) {
+		f.status.Upstream.Watch = &watchDocument{Reason: "no server takes a connection", Since: since}
+	}}, levelNotice, "Upstream does not tell of changes (no server takes a connection): copies are fresh for cache.fresh_for",
+		true, "botwired doctor", nil},
 	{"restoring", []func(*facts){space(namespaceDocument{Namespace: "lost", Suspect: &suspectDocument{Since: since, Missing: 1, Restoring: true}})}, levelNotice,
 		"botwired gives upstream back what it has lost of lost: 1 entry to go", true, "", nil},
 	{"down", []func(*facts){isDown}, levelWarning, "Upstream is down (connection refused): nothing is lost, no write waits", true, "tries again by itself", nil},

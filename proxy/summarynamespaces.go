@@ -70,6 +70,20 @@ func (f *facts) lost() *finding {
 		"Upstream has lost writes that it had confirmed, and botwired has stopped asking it: botwired serves its own copies")
 }
 
+// unwatchedFor is how long a watch may be broken before a person hears of it: a cluster that chooses
+// another leader breaks it for seconds.
+const unwatchedFor = 10 * time.Second
+
+// unwatched is about an upstream that should tell of changes, and does not.
+func (f *facts) unwatched() *finding {
+	w := f.status.Upstream.Watch
+	if w == nil || w.Sound || w.Lost != "" || f.now.Sub(w.Since) < unwatchedFor {
+		return nil
+	}
+	return say(levelNotice, w.Since, "botwired doctor looks at the way there; botwired tries again by itself",
+		"Upstream does not tell of changes (%s): copies are fresh for cache.fresh_for", w.Reason)
+}
+
 func (f *facts) suspect() *finding {
 	g := f.those(func(n *namespaceDocument) bool { return n.Suspect != nil && !n.Suspect.Restoring })
 	if g.count == 0 {
