@@ -91,6 +91,38 @@ func TestRestoreAll(t *testing.T) {
 	})
 }
 
+// What an upstream with versions gets back is as late as it was, so that a later write of another host
+// beats it. That goes for what another host has brought back in an older version, too.
+func TestWhatIsRestoredIsAsLateAsItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &forgetful{why: "the bucket was made anew"}
+		s := newSidecar(t, withLoss(f), func(_ *journal.Options, o *Options) { o.Exact = true })
+		s.learnMany("ns", 12)
+		older := s.upstream.entries[id("ns", "key-0")]
+		s.upstream.set(id("ns", "key-0"), "later")
+		wantValue(t, s.get("/memory/ns/key-0", "Cache-Control", "no-cache"), "later")
+		lost := s.upstream.wipe()
+		older.Value = "older"
+		s.upstream.entries[id("ns", "key-0")] = older
+		s.wantAccepted("restore", acceptedDocument{Lost: "the bucket was made anew", Namespaces: []string{"ns"}})
+		synctest.Wait()
+		pending := s.journal.PendingList("ns", 100)
+		if len(pending) != 12 {
+			t.Errorf("%d of 12 entries are given back", len(pending))
+		}
+		for _, p := range pending {
+			if want := lost[p.ID].UpdatedAt; p.UpdatedAt != want {
+				t.Errorf("%s is given back with the time %v, and had %v", p.ID, p.UpdatedAt, want)
+			}
+			s.settle(p.ID)
+		}
+		synctest.Wait()
+		if doc := s.suspicion("ns"); doc != nil {
+			t.Errorf("%+v", doc)
+		}
+	})
+}
+
 // A person may go on with what is there.
 func TestAcceptUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -139,7 +139,7 @@ func (r *restorer) run(ctx context.Context, namespace string, of *restoration) e
 		if err != nil {
 			return err
 		}
-		if _, suspect := r.m.journal.Belief.Suspected(namespace); !suspect {
+		if _, suspect := r.m.journal.Belief.Suspected(namespace); !suspect && !r.m.exact {
 			return nil
 		}
 		lacking, err := r.lacking(ctx, namespace, held, complete, done)
@@ -162,18 +162,25 @@ func (r *restorer) run(ctx context.Context, namespace string, of *restoration) e
 	}
 }
 
-// finish ends the restoration, and has the journal judge by upstream's list again.
+// finish ends the restoration, and has the journal judge by upstream's list again. Where upstream says
+// when each of its entries was written, what it lacks by now was deleted later.
 func (r *restorer) finish(ctx context.Context, namespace string) error {
 	r.logger.Info("upstream has got back all that it lacked and of which there is a copy", "namespace", namespace)
 	if err := r.m.journal.Belief.SetRestoring(namespace, false); err != nil {
 		return err
 	}
-	_, _, err := r.list(ctx, namespace)
-	return err
+	if !r.m.exact {
+		_, _, err := r.list(ctx, namespace)
+		return err
+	}
+	return untilAnswered(ctx, func() error {
+		_, _, err := r.lookNow(ctx, namespace, true)
+		return err
+	})
 }
 
-// list asks upstream what it holds until it answers, and has the journal know it too.
-func (r *restorer) list(ctx context.Context, namespace string) (held map[string]bool, complete bool, err error) {
+// list asks upstream what it holds until it answers, and since when, and has the journal know it too.
+func (r *restorer) list(ctx context.Context, namespace string) (held map[string]float64, complete bool, err error) {
 	err = untilAnswered(ctx, func() error {
 		fill := r.m.journal.BeginListing(namespace)
 		defer fill.Cancel()
@@ -181,9 +188,9 @@ func (r *restorer) list(ctx context.Context, namespace string) (held map[string]
 		if err != nil {
 			return err
 		}
-		held, complete = make(map[string]bool, len(rows)), all
+		held, complete = make(map[string]float64, len(rows)), all
 		for _, row := range rows {
-			held[row.Key] = true
+			held[row.Key] = row.UpdatedAt
 		}
 		if err := fill.Commit(rows, all); !errors.Is(err, journal.ErrChanged) {
 			return err
@@ -205,9 +212,10 @@ func untilAnswered(ctx context.Context, ask func() error) error {
 	}
 }
 
-// lacking returns some entries with a copy that upstream does not hold. Where the list may lack
-// keys, upstream is asked for each of them, once. Those that are done are left out.
-func (r *restorer) lacking(ctx context.Context, namespace string, held map[string]bool, complete bool, done map[string]bool) (ids []journal.ID, err error) {
+// lacking returns some entries with a copy that upstream does not hold, or of which it holds an older
+// version, where the times of versions can be compared. Where the list may lack keys, upstream is asked
+// for each of them, once. Those that are done are left out.
+func (r *restorer) lacking(ctx context.Context, namespace string, held map[string]float64, complete bool, done map[string]bool) (ids []journal.ID, err error) {
 	for after := ""; len(ids) < restoredAtOnce; {
 		copies, err := r.m.journal.Belief.Copies(namespace, after, restoredAtOnce)
 		if err != nil || len(copies) == 0 {
@@ -216,7 +224,9 @@ func (r *restorer) lacking(ctx context.Context, namespace string, held map[strin
 		after = copies[len(copies)-1].Key
 		for _, c := range copies {
 			id := journal.ID{Namespace: namespace, Key: c.Key}
-			if held[c.Key] || done[c.Key] || len(ids) == restoredAtOnce {
+			at, isHeld := held[c.Key]
+			isOlder := r.m.exact && micros(at) < micros(c.UpdatedAt)
+			if isHeld && !isOlder || done[c.Key] || len(ids) == restoredAtOnce {
 				continue
 			}
 			if !complete {
@@ -270,11 +280,15 @@ func (r *restorer) writeOne(id journal.ID) (journal.Write, error) {
 	if state.Kind != journal.Settled {
 		return journal.Write{}, journal.ErrChanged
 	}
-	return r.m.journal.Append(journal.NewWrite{
+	w := journal.NewWrite{
 		ID: id, Op: journal.Put, Value: state.Value, ListBytes: state.ListBytes, Held: true,
 		WrittenAt: beforeAll, Yields: true, Fenced: true,
 		If: func(newest uint64) bool { return newest == 0 && !lease.Revoked() },
-	})
+	}
+	if r.m.exact { // what upstream gets back is as late as it was: another host's later write beats it
+		w.WrittenAt, w.At = state.UpdatedAt, state.UpdatedAt
+	}
+	return r.m.journal.Append(w)
 }
 
 // pending are the writes to a namespace that are pending now, as far as a restoration is to wait
