@@ -33,6 +33,7 @@ type through struct {
 	// The fields below are for an upstream with versions.
 	newest      journal.Write // the pending one in whose place the write comes, when its turn had come
 	conditional bool          // ready has said what has to hold
+	base        journal.Base  // that it was held against
 	version     Version       // that the write has become
 }
 
@@ -245,7 +246,7 @@ func (w *through) run(ctx context.Context, a *attempt) (err error) {
 	if w.err = w.tooEarly(a.f.now()); w.err != nil {
 		return w.backOut(a, true)
 	}
-	if w.write.If, w.err = w.ready(); w.err != nil {
+	if w.err = w.decide(a.f); w.err != nil {
 		return w.backOut(a, true)
 	}
 	if w.err = a.f.opts.Through.Admits(w.write); w.err != nil {
@@ -274,6 +275,15 @@ func (w *through) run(ctx context.Context, a *attempt) (err error) {
 		return w.failed(ctx, a, failed)
 	}
 	return w.confirmed(a, sent, held)
+}
+
+// decide asks ready whether the write is sent.
+func (w *through) decide(f *Flusher) (err error) {
+	if f.opts.Versions != nil && f.fences.journal != nil {
+		return w.decideOver(f.fences.journal)
+	}
+	w.write.If, err = w.ready()
+	return err
 }
 
 // backOut ends an attempt of which nothing is left upstream, or only a doubt. The task waits

@@ -57,6 +57,25 @@ func (w *through) exactly(ctx context.Context, a *attempt, mark journal.Write) e
 	return w.notSeen(ctx, a, failed)
 }
 
+// decideOver is decide where upstream has versions: it notes what this host knew when ready looked. An
+// answer of upstream's that comes later shows a state that ready has not judged.
+func (w *through) decideOver(fences FenceJournal) error {
+	before, err := fences.Base(w.write.ID)
+	for range exactRounds {
+		if err != nil {
+			return err
+		}
+		if w.write.If, err = w.ready(); err != nil {
+			return err
+		}
+		if w.base, err = fences.Base(w.write.ID); err == nil && w.base == before {
+			return nil
+		}
+		before = w.base
+	}
+	return errors.Join(err, journal.ErrChanged)
+}
+
 // crossing is the write's. Its time is that of its arrival, and later than a pending write's in whose
 // place it comes.
 func (w *through) crossing(a *attempt, mark journal.Write) (*crossing, error) {
@@ -82,6 +101,12 @@ func (w *through) judge(c *crossing, seen sighting) (outcome, error) {
 	q, err := c.exactQuestion(seen)
 	if err != nil {
 		return fenceFailed, err
+	}
+	if w.conditional {
+		q.base = w.base
+		if w.newest.Seq == 0 {
+			q.own = nil // ready has not seen what was not confirmed
+		}
 	}
 	absent := !seen.Present()
 	switch {

@@ -107,6 +107,66 @@ func TestConditionsReachAcrossHosts(t *testing.T) {
 	}
 }
 
+// The conditions hold over what they were judged by: not over what a reader has asked upstream for since.
+func TestConditionsAreOfTheStateTheyWereJudgedBy(t *testing.T) {
+	for name, theirs := range map[string]journal.Op{"a put": journal.Put, "a delete": journal.Delete} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &seat{bucket: newBucket(t), host: "a", lag: time.Hour}
+				before := &beforeKnown{Versions: s, run: func() {}}
+				v := newVersioned(t, s, vfs.NewMem(), func(o *upstream.FlusherOptions) { o.Versions = before })
+				v.settledPut(key("k"), "1")
+				time.Sleep(time.Minute)
+				before.run = func() {
+					s.foreign(key("k"), theirs, valueOf(theirs, "theirs"), time.Now())
+					o, err := s.Get(t.Context(), key("k"))
+					if _, failed := v.journal.Fill(key("k"), o, func() bool { return true }); err != nil || failed != nil {
+						t.Error(err, failed)
+					}
+					before.run = func() {}
+				}
+				if _, _, err := v.throughPut("through", v.conditional); !errors.Is(err, journal.ErrChanged) {
+					t.Errorf("the error is %v", err)
+				}
+				v.wantNow(key("k"), valueOf(theirs, "theirs"), theirs == journal.Delete)
+			})
+		})
+	}
+}
+
+// beforeKnown are versions that have something happen before they say what they know.
+type beforeKnown struct {
+	upstream.Versions
+	run func()
+}
+
+func (b *beforeKnown) Known(id journal.ID) (upstream.Version, bool) {
+	b.run()
+	return b.Versions.Known(id)
+}
+
+// What changes while the conditions are judged has them judged anew.
+func TestConditionsAreJudgedAnew(t *testing.T) {
+	exact(t, func(t *testing.T, v *versioned) {
+		v.settledPut(key("k"), "1")
+		judged := 0
+		_, settled, err := v.throughPut("through", func() (func(uint64) bool, error) {
+			if judged++; judged == 1 {
+				v.seat.foreign(key("k"), journal.Put, "theirs", time.Now().Add(time.Second))
+				o, _ := v.seat.Get(t.Context(), key("k"))
+				if _, err := v.journal.Fill(key("k"), o, func() bool { return true }); err != nil {
+					t.Error(err)
+				}
+			}
+			return v.conditional()
+		})
+		if err != nil || !settled || judged != 2 {
+			t.Errorf("it was judged %d times, settled: %t, %v", judged, settled, err)
+		}
+		v.wantNow(key("k"), "through", false)
+	})
+}
+
 // Of two writes with the same conditions on two hosts, one is carried out.
 func TestOneOfTwoHostsSwaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
