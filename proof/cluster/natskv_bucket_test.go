@@ -108,6 +108,7 @@ func TestABucketIsTakenOnceItIsMended(t *testing.T) {
 
 // A bucket whose settings somebody spoils takes no more writes that it may lose.
 func TestABucketIsRefusedOnceItIsSpoilt(t *testing.T) {
+	t.Parallel()
 	local := RunServer(t)
 	js := admin(t, local.URL())
 	e := engineOf(t, "h1", []string{local.URL()})

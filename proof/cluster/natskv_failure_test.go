@@ -107,6 +107,7 @@ func TestALostAnswerIsFoundAgain(t *testing.T) {
 }
 
 func TestASilentNetworkIsNoticed(t *testing.T) {
+	t.Parallel()
 	local := RunServer(t)
 	link, err := NewLink(t.Context(), local.Address())
 	if err != nil {

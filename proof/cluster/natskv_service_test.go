@@ -130,6 +130,7 @@ func TestOneRemovalFindsTheEntry(t *testing.T) {
 }
 
 func TestAServiceWithoutServersIsUnavailable(t *testing.T) {
+	t.Parallel()
 	local := RunServer(t)
 	s := serviceOf(t, "a", local.URL(), func(o *natskv.Options) { o.Timeout = 200 * time.Millisecond })
 	if err := s.Set(t.Context(), "ns", "k", "v"); err != nil {

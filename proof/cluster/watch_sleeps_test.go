@@ -1,13 +1,17 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/natskv"
 )
 
 // consumers are the names of the consumers that the servers have.
@@ -29,6 +33,7 @@ func consumers(t *testing.T, js jetstream.JetStream) (names []string) {
 
 // A watch that gets nothing though its server says that all is well is replaced.
 func TestWatchSleeps(t *testing.T) {
+	t.Parallel()
 	s := RunServer(t)
 	var told heard
 	b := engineOf(t, "h2", []string{s.URL()}, told.options)
@@ -65,8 +70,27 @@ func TestWatchSleeps(t *testing.T) {
 	}
 }
 
+// Servers that have not agreed on a leader never answer a question: the watch asks again.
+func TestWatchAsksAgain(t *testing.T) {
+	t.Parallel()
+	s := RunServer(t, func(o *server.Options) { o.JetStream = false })
+	questions := make(chan *nats.Msg, 64)
+	if _, err := admin(t, s.URL()).Conn().ChanSubscribe("$JS.API.STREAM.INFO.KV_memory", questions); err != nil {
+		t.Fatal(err)
+	}
+	engineOf(t, "h1", []string{s.URL()}, func(o *natskv.Options) { o.Timeout = time.Hour })
+	for range 2 {
+		select {
+		case <-questions:
+		case <-t.Context().Done():
+			t.Fatal(context.Cause(t.Context()))
+		}
+	}
+}
+
 // A watch whose consumer the servers have removed goes on with another one.
 func TestWatchConsumerRemoved(t *testing.T) {
+	t.Parallel()
 	s := RunServer(t)
 	b := engineOf(t, "h2", []string{s.URL()})
 	sounds(t, b)
@@ -84,6 +108,7 @@ func TestWatchConsumerRemoved(t *testing.T) {
 
 // An entry that somebody has removed from the stream without a trace is found by its absence.
 func TestWatchVanished(t *testing.T) {
+	t.Parallel()
 	s := RunServer(t)
 	var told heard
 	a := engineOf(t, "h1", []string{s.URL()}, told.options)
@@ -111,6 +136,7 @@ func TestWatchVanished(t *testing.T) {
 
 // A bucket that is empty again, by its subjects' end, can be watched like a new one.
 func TestWatchEmptied(t *testing.T) {
+	t.Parallel()
 	s := RunServer(t)
 	a := engineOf(t, "h1", []string{s.URL()})
 	sounds(t, a)
@@ -147,6 +173,7 @@ func TestWatchEarlierTime(t *testing.T) {
 
 // Messages in the bucket that are no entries do no harm.
 func TestWatchForeign(t *testing.T) {
+	t.Parallel()
 	s := RunServer(t)
 	a := engineOf(t, "h1", []string{s.URL()})
 	sounds(t, a)

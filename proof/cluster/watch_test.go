@@ -195,6 +195,7 @@ func TestWatchGoesOnAfterRestarts(t *testing.T) {
 
 // A network that goes silent is noticed within seconds, and what changed meanwhile is told after.
 func TestWatchAcrossSilence(t *testing.T) {
+	t.Parallel()
 	s := RunServer(t)
 	link, err := NewLink(t.Context(), s.Address())
 	if err != nil {
@@ -233,6 +234,7 @@ func TestWatchAcrossSilence(t *testing.T) {
 
 // A bucket that was made anew is not believed until a person accepts it.
 func TestWatchAmnesia(t *testing.T) {
+	t.Parallel()
 	s := RunServer(t)
 	var kept marks
 	var told heard
@@ -271,6 +273,7 @@ func TestWatchAmnesia(t *testing.T) {
 
 // A server that comes back with an older copy of its files has lost writes.
 func TestWatchOldCopy(t *testing.T) {
+	t.Parallel()
 	s := RunServer(t)
 	var kept marks
 	with := func(o *natskv.Options) { o.Marks = &kept }
@@ -312,6 +315,7 @@ func TestWatchOldCopy(t *testing.T) {
 // A watch that has come further than the stream, within a second, does not take an old copy of it for
 // complete.
 func TestWatchOldCopyOfTheLastSecond(t *testing.T) {
+	t.Parallel()
 	s := RunServer(t)
 	var kept marks
 	a := engineOf(t, "h1", []string{s.URL()}, func(o *natskv.Options) { o.Marks = &kept })
@@ -354,6 +358,7 @@ func TestWatchOldCopyOfTheLastSecond(t *testing.T) {
 // A bucket that was removed is not made again by itself: all it held would be forgotten as if nobody
 // had written it.
 func TestWatchGone(t *testing.T) {
+	t.Parallel()
 	s := RunServer(t)
 	var kept marks
 	a := engineOf(t, "h1", []string{s.URL()}, func(o *natskv.Options) { o.Marks = &kept })
@@ -375,6 +380,7 @@ func TestWatchGone(t *testing.T) {
 
 // Tombstones go when they are old enough, and leave a trace for a while.
 func TestWatchSweeps(t *testing.T) {
+	t.Parallel()
 	s := RunServer(t)
 	var told heard
 	a := engineOf(t, "h1", []string{s.URL()}, func(o *natskv.Options) { o.TombstonesFor = time.Second }, told.options)

@@ -47,7 +47,7 @@ func (l *look) unusable() string {
 func (w *watch) look(ctx context.Context, before check, events int) look {
 	timeout := checkTimeout
 	if w.keeper.deciding() != nil {
-		timeout = max(timeout, w.e.opts.Timeout) // requests wait for it
+		timeout = lookUpTimeout // requests wait for it, and servers without a leader never answer
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
