@@ -13,10 +13,10 @@ import (
 // While a view of upstream is sound, no answer gets old: an answer holds until the view shows
 // another version. Two things make sure that no answer is given as fresh after that.
 //
-// An answer is made in this order: take the generation of its key, ask the view whether it is
-// sound, look up the state here, look at the entry's version in the view, put the answer into
-// the cache under that generation. The view's owner does it the other way round: show the
-// version, and then advance the generation with [Server.VersionSeen]. So either the answer's look
+// An answer is made in this order: take the generation of its key, look up the state here, ask the
+// view whether it is sound, look at the entry's version in the view, put the answer into the cache
+// under that generation. The view's owner does it the other way round: show the version, and then
+// advance the generation with [Server.VersionSeen]. So either the answer's look
 // at the view came after the version was shown, and the answer is made of it or is outdated. Or
 // the look came before, and so did the generation, which is an old one as soon as the version was
 // told. The cache returns no answer of an old generation.
