@@ -172,7 +172,7 @@ func (l *listed) inDoubt(now map[string]Row) (changed []ID, err error) {
 
 // tell says what the listing has changed in what upstream is believed.
 func (l *listed) tell() {
-	if !l.same && !l.fill.distrust { // whoever distrusts upstream knows
+	if !l.same && !l.fill.distrust { // a caller who distrusts upstream knows
 		l.belief.tell(l.fill.namespace, l.past, l.header.Suspicion)
 	}
 	if l.older > 0 {

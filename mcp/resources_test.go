@@ -203,7 +203,7 @@ func TestFollowingOutlivesAnother(t *testing.T) {
 	})
 }
 
-// Who follows a resource hears that another host has changed it.
+// A client that follows a resource hears that another host has changed it.
 func TestFollowingAnotherHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stream, events := io.Pipe()

@@ -48,7 +48,7 @@ func (s *sidecar) wantAccepted(path string, want acceptedDocument) {
 }
 
 // Upstream that has lost everything gets back every entry of which there is a copy, also of a
-// namespace so small that its absence would be believed. What it got since stays.
+// namespace so small that its absence would be believed. Newer values upstream stay.
 func TestRestoreAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &forgetful{why: "the bucket was made anew"}
@@ -91,8 +91,8 @@ func TestRestoreAll(t *testing.T) {
 	})
 }
 
-// What an upstream with versions gets back is as late as it was, so that a later write of another host
-// beats it. That goes for what another host has brought back in an older version, too.
+// An upstream with versions gets a copy back with its own time, so that a later write of another host
+// beats it. The copy replaces an older version that another host has brought back.
 func TestWhatIsRestoredIsAsLateAsItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &forgetful{why: "the bucket was made anew"}

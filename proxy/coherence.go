@@ -141,7 +141,7 @@ func (c *coherence) shownInList(id journal.ID) (l journal.Listing, listed, ok bo
 }
 
 // shownAt is the time of upstream's version of an entry as the view shows it, in microseconds; 0
-// if it shows none. What upstream has lost since is given back by what is here, so it counts
+// if it shows none. In a suspect namespace the copies here are to replace it, so it counts
 // for nothing in a suspect namespace.
 func (c *coherence) shownAt(id journal.ID) int64 {
 	if c.view == nil || c.isSuspect(id.Namespace) {

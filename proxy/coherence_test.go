@@ -152,7 +152,7 @@ func TestTheViewBreaksAndCatchesUp(t *testing.T) {
 	})
 }
 
-// What was confirmed while the view was sound gets old from the moment on at which it breaks.
+// An answer that was confirmed while the view was sound gets old from the moment on at which it breaks.
 func TestABrokenViewLeavesFreshnessByTime(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
 		s.learn(id("n", "k"), "old")

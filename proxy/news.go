@@ -46,7 +46,7 @@ func newNews(m *memory, prefetches func(namespace string) bool, counters *metric
 
 // VersionSeen must be called for each version of an entry that the view takes in, own says for this
 // host's writes, once the view shows it. Answers of older states are dropped when it returns, and
-// whoever follows the events hears of another host's: a reader who asks then sees that version. It is
+// followers of the events hear of another host's: a reader who asks then sees that version. It is
 // quick, and never calls the view: the caller may hold its lock.
 func (s *Server) VersionSeen(id journal.ID, own bool) {
 	s.memory.cache.ChangedElsewhere(id.Namespace, id.Key)

@@ -11,7 +11,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// What another host has changed is fetched at once, if a copy of it is here.
+// The daemon fetches an entry at once that another host has changed, if a copy of it is here.
 func TestAChangeElsewhereIsFetched(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
 		s.runNews()

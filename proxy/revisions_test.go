@@ -63,7 +63,7 @@ func (f *fakeRevisions) keep(id journal.ID, r Revision) {
 	f.kept[id] = slices.Insert(f.kept[id], 0, r)
 }
 
-// newPast is a sidecar whose upstream keeps the states of entries. What settles becomes one.
+// newPast is a sidecar whose upstream keeps the states of entries. A settled write becomes one.
 func newPast(t *testing.T, adjust ...func(*journal.Options, *Options)) (*sidecar, *fakeRevisions) {
 	kept := &fakeRevisions{kept: make(map[journal.ID][]Revision)}
 	s := newSidecar(t, append(adjust, func(_ *journal.Options, o *Options) { o.Revisions = kept })...)

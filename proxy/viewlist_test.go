@@ -223,7 +223,7 @@ func TestASuspectNamespaceIsNotWhatTheViewShows(t *testing.T) {
 	})
 }
 
-// Whatever happens, and in whatever order, reads and lists agree with a model while the view is sound.
+// Reads and lists agree with a model while the view is sound, in any order of events.
 func TestAViewAgainstAModel(t *testing.T) {
 	for seed := range uint64(20) {
 		watching(t, func(t *testing.T, s *sidecar, view *fakeView) {

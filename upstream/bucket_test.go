@@ -104,8 +104,8 @@ func (b *bucket) foreign(id journal.ID, op journal.Op, value string, at time.Tim
 	return v
 }
 
-// seat is one host's connection to a bucket. What the host knows without asking is what its watch has
-// shown: the watch is behind by lag, and says nothing while it is blind.
+// seat is one host's connection to a bucket. Without asking, the host knows the versions that its watch
+// has shown: the watch is behind by lag, and says nothing while it is blind.
 type seat struct {
 	*bucket
 	host  string

@@ -266,7 +266,7 @@ func TestACopiedDataDirectory(t *testing.T) {
 	})
 }
 
-// What is known without asking says nothing of upstream's health, and costs nothing of a quota.
+// A version that is known without asking says nothing of upstream's health, and costs nothing of a quota.
 func TestALossThatNeedsNoRequest(t *testing.T) {
 	exact(t, func(t *testing.T, v *versioned) {
 		w := v.put(key("k"), "1")

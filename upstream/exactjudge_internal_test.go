@@ -44,7 +44,7 @@ func xOwn(value string) func(*exactQuestion) {
 }
 
 // The write is "new", number 9 of the host a, made at 90 and journaled at 100. Its base is another
-// host's, of 50. What is older than 20 is old.
+// host's, of 50. A version from before 20 is old.
 var exactJudgements = map[string]exactRow{
 	"nothing there":                           {xAll(), fenceAbsent},
 	"nothing there, a delete":                 {xAll(xDeletes), fenceAbsent}, // an older put is not to come back

@@ -145,7 +145,7 @@ func (b *beforeKnown) Known(id journal.ID) (upstream.Version, bool) {
 	return b.Versions.Known(id)
 }
 
-// What changes while the conditions are judged has them judged anew.
+// A change of the entry while the conditions are judged has them judged anew.
 func TestConditionsAreJudgedAnew(t *testing.T) {
 	exact(t, func(t *testing.T, v *versioned) {
 		v.settledPut(key("k"), "1")

@@ -125,7 +125,7 @@ func TestSelfhostStoreIsChecked(t *testing.T) {
 }
 
 // A file that is none of the kind that its setting names fails the start, with the setting, the file
-// and what it should be. What the file holds is not shown.
+// and what it should be. The error shows nothing of the file's contents.
 func TestFilesOfAnotherKind(t *testing.T) {
 	newHome(t)
 	file := filepath.Join(t.TempDir(), "file")

@@ -389,7 +389,7 @@ func TestServersWithoutJetStream(t *testing.T) {
 	}
 }
 
-// What a swap has left is known before it returns, and so is what it has met.
+// The index has a swap's version before the swap returns, and so the version that has beaten it.
 func TestASwapIsKnownAtOnce(t *testing.T) {
 	url := []string{RunServer(t).URL()}
 	e, other := engineOf(t, "h1", url), engineOf(t, "h2", url)

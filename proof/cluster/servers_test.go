@@ -205,7 +205,7 @@ func TestAServerHangs(t *testing.T) {
 	expect(t, kv, "a", "1")
 }
 
-// What a link was given while it was cut arrives when it is whole again.
+// A link delivers the bytes of the time of its cut when it is whole again.
 func TestALinkIsCut(t *testing.T) {
 	t.Parallel()
 	s, kv := threeServers(t)

@@ -155,7 +155,7 @@ func TestWatchEmptied(t *testing.T) {
 	}
 }
 
-// What another program writes with an earlier time than the version that it replaces is seen.
+// Another program's message is seen though its time is earlier than that of the version it replaces.
 func TestWatchEarlierTime(t *testing.T) {
 	s := RunServer(t)
 	a := engineOf(t, "h1", []string{s.URL()})

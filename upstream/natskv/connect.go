@@ -115,7 +115,7 @@ func (c *connection) settings(opts Options) (nats.Options, error) {
 		nats.ReconnectOnFlusherError(),
 		// A request that finds no connection fails at once: it is never kept and sent later.
 		nats.ReconnectBufSize(-1),
-		// Who is not let in today may be let in once a person has changed a password.
+		// The servers may let botwired in once a person has changed a password.
 		nats.IgnoreAuthErrorAbort(),
 		nats.ConnectHandler(func(nc *nats.Conn) { c.connected(nc) }),
 		nats.ReconnectHandler(func(nc *nats.Conn) { c.connected(nc) }),

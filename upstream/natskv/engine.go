@@ -41,7 +41,7 @@ type Options struct {
 	// Marks remembers what the bucket was across restarts; nil: nothing does.
 	Marks Marks
 	// OnChange, if not nil, is called for each version that becomes known, own or another host's, in
-	// the order of an entry's revisions. Who looks at the index waits until it returns, and sees the
+	// the order of an entry's revisions. A reader of the index waits until it returns, and sees the
 	// version then. So it must be quick, and must not call the engine.
 	OnChange func(id journal.ID, now upstream.Version)
 	// OnSound, if not nil, is called when the watch becomes sound and when it no longer is.

@@ -241,7 +241,7 @@ type figures struct {
 	memory            int64 // about the bytes that it takes
 }
 
-// What a row takes beside its key's bytes: itself, its bucket in the table, its place in the order,
+// A row's bytes beside those of its key: itself, its bucket in the table, its place in the order,
 // and what the allocator adds to a key.
 const rowMemory = 64 + 8 + 10 + 8
 

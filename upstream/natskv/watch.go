@@ -40,7 +40,7 @@ type watch struct {
 	looks   chan look
 	accepts chan struct{} // capacity 1
 
-	// What follows belongs to the goroutine of run.
+	// The goroutine of run owns the fields below.
 	session  *session
 	before   check // the last comparison, and how many events there were then
 	events   int

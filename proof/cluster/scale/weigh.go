@@ -128,7 +128,7 @@ func (l *lab) drains(ctx context.Context, url string, flags []string) (d drain, 
 	if err != nil {
 		return d, listing, err
 	}
-	// Whatever upstream has to make at first is made now.
+	// Upstream makes now what it makes at first.
 	if _, err := from.Put(ctx, check.Entry{Namespace: "first", Key: "first"}, "first"); err != nil {
 		return d, listing, err
 	}
