@@ -56,10 +56,13 @@ build: ## Build bin/botwired
 man: build ## Write the manual pages into bin/man/man1
 	$(BIN) man bin/man/man1
 
+# The tests with NATS servers, a module of their own, mostly wait: they run beside the others.
 .PHONY: test
 test: ## Run the tests
-	$(GO) test -timeout $(TEST_WITHIN) ./...
-	cd proof/cluster && $(GO) test -timeout $(TEST_WITHIN) ./...
+	@mkdir -p bin
+	@(cd proof/cluster && $(GO) test -timeout $(TEST_WITHIN) ./...) >bin/test-cluster.txt 2>&1 & beside=$$!; \
+	failed=0; $(GO) test -timeout $(TEST_WITHIN) ./... || failed=1; \
+	wait $$beside || failed=1; cat bin/test-cluster.txt; exit $$failed
 
 # Two tests measure another process or memory: the detector finds nothing in them. The others
 # live a whole day, or a drain of 10,000 entries, of what other tests live minutes and hundreds of.

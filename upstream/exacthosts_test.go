@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,11 +55,15 @@ func newTrio(t *testing.T, seed uint64) *trio {
 		s := &seat{bucket: b, host: string(rune('a' + i)), lag: time.Duration(r.IntN(4)) * time.Second}
 		x.hosts = append(x.hosts, newVersioned(t, s, vfs.NewMem()))
 	}
+	var mu sync.Mutex // the hosts' flushers ask at once
+	luck := rand.New(rand.NewPCG(seed, 17))
 	b.mishap = func(string, upstream.Proposal) mishap {
-		if r.IntN(3) > 0 {
+		mu.Lock()
+		defer mu.Unlock()
+		if luck.IntN(3) > 0 {
 			return fine
 		}
-		return mishap(r.IntN(int(mishaps)))
+		return mishap(luck.IntN(int(mishaps)))
 	}
 	return x
 }
