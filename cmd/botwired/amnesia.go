@@ -14,21 +14,31 @@ type accepted struct {
 	Namespaces []cell `json:"namespaces"`
 }
 
+// decideLoss tells the daemon what a person has decided about a bucket. It returns nil if there is
+// nothing left to say: it has failed, or has printed the answer as JSON.
+func decideLoss(ctx context.Context, p *process, c *client, decision string, asJSON bool) (*accepted, error) {
+	body, err := c.wait(ctx, request{method: http.MethodPost, path: surface("upstream", decision)}, byHandTime+flushGrace)
+	if err != nil {
+		return nil, err
+	}
+	if asJSON {
+		return nil, printJSON(p.stdout, body)
+	}
+	var so accepted
+	if err := c.decode(body, &so); err != nil {
+		return nil, err
+	}
+	return &so, nil
+}
+
 // restoreAll has upstream get back all that it has lost, and waits for one namespace after the other.
 func restoreAll(ctx context.Context, p *process, settings *settingFlags, asJSON bool) error {
 	c, err := settings.connect()
 	if err != nil {
 		return err
 	}
-	body, err := c.wait(ctx, request{method: http.MethodPost, path: surface("upstream", "restore")}, byHandTime+flushGrace)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return printJSON(p.stdout, body)
-	}
-	var so accepted
-	if err := c.decode(body, &so); err != nil {
+	so, err := decideLoss(ctx, p, c, "restore", asJSON)
+	if so == nil {
 		return err
 	}
 	if so.Lost != "" {
@@ -80,15 +90,8 @@ func acceptUpstream(ctx context.Context, p *process, c *client, yes, asJSON bool
 			return err
 		}
 	}
-	body, err := c.wait(ctx, request{method: http.MethodPost, path: surface("upstream", "accept")}, byHandTime+flushGrace)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return printJSON(p.stdout, body)
-	}
-	var so accepted
-	if err := c.decode(body, &so); err != nil {
+	so, err := decideLoss(ctx, p, c, "accept", asJSON)
+	if so == nil {
 		return err
 	}
 	text := "nothing to decide: upstream has lost nothing that botwired knows of"

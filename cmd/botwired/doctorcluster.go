@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -45,7 +44,7 @@ func (e *examination) cluster(ctx context.Context, c *config.Config, servers []s
 	found := []doctor.Finding{serverFinding(x, servers), signInFinding(x, stranger)}
 	if x.Connect == nil {
 		edit := "nats stream edit KV_" + c.Upstream.NATS.Bucket
-		found = append(found, tripsFinding(x.Trips), jetStreamFinding(x), bucketFinding(x, &c.Upstream.NATS),
+		found = append(found, tripsFinding(x.Trips, "nats rtt"), jetStreamFinding(x), bucketFinding(x, &c.Upstream.NATS),
 			replicasFinding(x, edit), roomFinding(x, edit), serversClock(x))
 	}
 	return append(found, e.syncFinding(ctx, c.Upstream.NATS.Monitors))
@@ -81,21 +80,6 @@ func signInFinding(x *natskv.Examination, stranger bool) doctor.Finding {
 		return doctor.Good(name, "the servers let this machine in, without TLS: they are on it")
 	}
 	return doctor.Good(name, "the servers let this machine in, over TLS")
-}
-
-// tripsFinding shows the median of the round trips.
-func tripsFinding(trips []time.Duration) doctor.Finding {
-	const name = "round trip"
-	if len(trips) == 0 {
-		return doctor.None(name, "there is no answer")
-	}
-	slices.Sort(trips)
-	median := doctor.Quantile(trips, 0.5)
-	text := "median " + shortly(median) + " of " + plural(len(trips), "request")
-	if median > slowTrip {
-		return doctor.Warn(name, "nats rtt", "%s: what the daemon does not know takes that long", text)
-	}
-	return doctor.Good(name, "%s", text)
 }
 
 func jetStreamFinding(x *natskv.Examination) doctor.Finding {

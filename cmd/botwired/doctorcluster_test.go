@@ -27,7 +27,7 @@ func examinedBucket() *natskv.Examination {
 // judged are all findings about a bucket.
 func judged(x *natskv.Examination, n *config.NATS) []doctor.Finding {
 	return []doctor.Finding{
-		serverFinding(x, []string{"nats://10.0.0.1:4222"}), signInFinding(x, false), tripsFinding(x.Trips), jetStreamFinding(x),
+		serverFinding(x, []string{"nats://10.0.0.1:4222"}), signInFinding(x, false), tripsFinding(x.Trips, "nats rtt"), jetStreamFinding(x),
 		bucketFinding(x, n), replicasFinding(x, "nats stream edit KV_botwire"), roomFinding(x, "nats stream edit KV_botwire"), serversClock(x),
 	}
 }

@@ -239,11 +239,16 @@ func (p *probe) apiFinding(u *url.URL) doctor.Finding {
 
 // tripFinding shows the median of the round trips.
 func (p *probe) tripFinding() doctor.Finding {
-	const name = "round trip"
 	var trips []time.Duration
 	for _, a := range p.answers {
 		trips = append(trips, a.received.Sub(a.sent))
 	}
+	return tripsFinding(trips, "botwired bench")
+}
+
+// tripsFinding shows the median of some round trips, and the command that measures more.
+func tripsFinding(trips []time.Duration, measures string) doctor.Finding {
+	const name = "round trip"
 	if len(trips) == 0 {
 		return doctor.None(name, "there is no answer")
 	}
@@ -251,7 +256,7 @@ func (p *probe) tripFinding() doctor.Finding {
 	median := doctor.Quantile(trips, 0.5)
 	text := "median " + shortly(median) + " of " + plural(len(trips), "request")
 	if median > slowTrip {
-		return doctor.Warn(name, "botwired bench", "%s: what the daemon does not know takes that long; measure more with", text)
+		return doctor.Warn(name, measures, "%s: what the daemon does not know takes that long; measure more with", text)
 	}
 	return doctor.Good(name, "%s", text)
 }
