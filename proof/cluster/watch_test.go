@@ -281,6 +281,7 @@ func TestWatchOldCopy(t *testing.T) {
 	sounds(t, a)
 	v := swapped(t, a, putting("k", "v", 1000, 1, upstream.Version{}))
 	s.Stop()
+	until(t, func() bool { return !sound(a) }) // the engine knows that the connection is gone
 	old := t.TempDir()
 	if err := os.CopyFS(old, os.DirFS(s.StoreDir())); err != nil {
 		t.Fatal(err)
