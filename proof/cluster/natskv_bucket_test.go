@@ -54,8 +54,6 @@ func TestTooManyReplicasAreNamed(t *testing.T) {
 }
 
 func TestABucketThatWouldLoseEntriesIsRefused(t *testing.T) {
-	local := RunServer(t)
-	js := admin(t, local.URL())
 	for _, c := range []struct {
 		spoil func(*jetstream.StreamConfig)
 		says  string
@@ -74,14 +72,12 @@ func TestABucketThatWouldLoseEntriesIsRefused(t *testing.T) {
 			Storage: jetstream.FileStorage, AllowRollup: true, AllowMsgTTL: true,
 		}
 		c.spoil(&config)
-		if _, err := js.CreateStream(t.Context(), config); err != nil {
+		local := RunServer(t)
+		if _, err := admin(t, local.URL()).CreateStream(t.Context(), config); err != nil {
 			t.Fatalf("%s: %v", c.says, err)
 		}
 		e := engineOf(t, "h1", []string{local.URL()})
 		failed(t, asked(t, e), upstream.Paused, c.says)
-		if err := js.DeleteStream(t.Context(), "KV_memory"); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 
