@@ -13,7 +13,9 @@ import (
 
 const lostNamespace = "kept"
 
-func kept(i int) check.Entry { return check.Entry{Namespace: lostNamespace, Key: fmt.Sprint("key-", i)} }
+func kept(i int) check.Entry {
+	return check.Entry{Namespace: lostNamespace, Key: fmt.Sprint("key-", i)}
+}
 
 // The servers lose their disks. Two hosts give back what they have copies of, one after the other, and
 // what one of them has written and deleted meanwhile wins over the other one's older copies.
