@@ -84,7 +84,7 @@ func TestADeletionElsewhereNeedsNoList(t *testing.T) {
 }
 
 // A watch that catches up tells of very much at once: few requests are under way, and each entry is
-// asked for once. What had no room in the queue is asked for by its next reader.
+// asked for once. The next reader asks for an entry that had no room in the queue.
 func TestAStormOfChanges(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
 		const held = 20

@@ -97,8 +97,8 @@ func TestAListingOfABrokenView(t *testing.T) {
 	})
 }
 
-// contract 7: the view has heard more than up to when it is known to be complete. What it has shown is
-// not taken back once it breaks, though upstream was asked for its list in between.
+// contract 7: the view has heard more than up to when it is known to be complete. Once it breaks,
+// no read takes back a state that it has shown, though upstream was asked for its list in between.
 func TestABrokenViewTakesNothingBack(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
 		view.lag() // complete up to now

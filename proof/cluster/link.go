@@ -33,8 +33,8 @@ func NewLink(ctx context.Context, to string) (*Link, error) {
 // Address is where the link listens: host and port.
 func (l *Link) Address() string { return l.listener.Addr().String() }
 
-// Cut stops the bytes, as a broken network does: nobody is told, and connections stay. What was on the
-// way waits.
+// Cut stops the bytes, as a broken network does: nobody is told, and connections stay. Bytes that
+// were on the way wait.
 func (l *Link) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

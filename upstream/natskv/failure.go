@@ -67,7 +67,7 @@ func refusal(verdict upstream.Verdict, reason string) *upstream.Error {
 	return &upstream.Error{Verdict: verdict, Answered: true, Reason: reason}
 }
 
-// answered says what a server's error means. One that only a person can end pauses the namespace;
+// answered says what a server's error means. An error that only a person can end pauses the namespace;
 // others come with a change of leaders or with much to do, and end by themselves.
 func (e *Engine) answered(answer *jetstream.APIError) *upstream.Error {
 	failed := &upstream.Error{

@@ -182,8 +182,8 @@ func (t *trial) part(ctx context.Context) error {
 	return t.cutFor(ctx, sides, t.partition)
 }
 
-// cutFor heals the network after a while, and notes who could not know of whom. What was on the way when the
-// network was cut may still have arrived.
+// cutFor heals the network after a while, and notes which hosts could not know of each other. Writes that were
+// on the way when the network was cut may still have arrived.
 func (t *trial) cutFor(ctx context.Context, sides map[int]int, lasts time.Duration) error {
 	from := time.Now().Add(time.Second).UnixMicro()
 	if err := sleep(ctx, lasts); err != nil {
