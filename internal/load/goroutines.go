@@ -43,12 +43,12 @@ func run(ctx context.Context, p *plan, callers []*caller) (*Result, error) {
 	if err := g.Wait(); err != nil {
 		return nil, errors.Join(err, context.Cause(ctx))
 	}
-	result := &Result{}
-	for _, c := range callers {
-		result.Latency.Add(&c.latency)
-		result.add(&c.tally)
+	latency, tallies := &Histogram{}, make([]tally, len(callers))
+	for i, c := range callers {
+		latency.Add(&c.latency)
+		tallies[i] = c.tally
 	}
-	return result, nil
+	return p.result(latency, tallies), nil
 }
 
 // caller is one connection.

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 )
 
@@ -50,8 +51,9 @@ type Options struct {
 	// Duration, from when they are due.
 	Rate float64
 	// Sample, if not nil, runs twice beside the requests: when they begin to count, and
-	// when Duration is over. It needs a Duration.
-	Sample func()
+	// when Duration is over. It gets the number of answers so far, those of the warm-up
+	// included. It needs a Duration.
+	Sample func(answered int)
 	// Request makes the n-th request of a connection, both counted from 0, in the
 	// empty slice dst.
 	Request func(dst []byte, connection, n int) []byte
@@ -68,7 +70,8 @@ type Parser func(read []byte) (length int, err error)
 type Result struct {
 	Requests int // the number of those that count
 	// PerSecond is the throughput: the sum over the connections, each over the time
-	// from its first request that counts to its last answer.
+	// from its first request that counts to its last answer. In an open loop it is that
+	// of all connections together.
 	PerSecond float64
 	// Latency has the times from before a request was sent, or in an open loop from when
 	// it was due, until its answer was read.
@@ -83,6 +86,7 @@ func Run(ctx context.Context, o Options) (*Result, error) { return drive(ctx, &o
 type plan struct {
 	*Options
 	start, begin, end time.Time // of the requests, and of those that count
+	answered          atomic.Int64
 }
 
 // planFrom makes the plan of a run that starts now.
@@ -122,7 +126,7 @@ func (p *plan) sample(ctx context.Context) {
 		if sleepUntil(ctx, at) != nil {
 			return
 		}
-		p.Sample()
+		p.Sample(int(p.answered.Load()))
 	}
 }
 
@@ -148,8 +152,9 @@ type tally struct {
 	first, last time.Time // when the first that counts was due, and the last was answered
 }
 
-// record counts a request that was due after the warm-up.
+// record counts an answer, and its request if that was due after the warm-up.
 func (p *plan) record(t *tally, latency *Histogram, due, answered time.Time) {
+	p.answered.Add(1)
 	if due.Before(p.begin) {
 		return
 	}
@@ -161,12 +166,23 @@ func (p *plan) record(t *tally, latency *Histogram, due, answered time.Time) {
 	latency.Record(answered.Sub(due))
 }
 
-// add adds the requests of one connection to the throughput.
-func (r *Result) add(t *tally) {
-	if t.count > 0 {
-		r.Requests += t.count
+// result sums over the connections.
+func (p *plan) result(latency *Histogram, tallies []tally) *Result {
+	r := &Result{Requests: latency.Count(), Latency: *latency}
+	last := p.begin
+	for _, t := range tallies {
+		if t.count == 0 {
+			continue
+		}
 		r.PerSecond += float64(t.count) / t.last.Sub(t.first).Seconds()
+		if t.last.After(last) {
+			last = t.last
+		}
 	}
+	if over := max(last.Sub(p.begin), p.Duration); p.Rate > 0 && over > 0 {
+		r.PerSecond = float64(r.Requests) / over.Seconds()
+	}
+	return r
 }
 
 // endOf is an error's text for a server that hung up.

@@ -123,7 +123,7 @@ func TestAnOpenLoopCountsFromWhenARequestIsDue(t *testing.T) {
 		o := Options{
 			Connections: 1, Rate: 1, Duration: 10 * time.Second, Answer: RedisAnswer,
 			Request: func(dst []byte, _, _ int) []byte { return append(dst, 'x') },
-			Sample:  func() { samples++ },
+			Sample:  func(int) { samples++ },
 		}
 		result, err := run(t.Context(), planFrom(&o), []*caller{{conn: client, in: make([]byte, readBuffer)}})
 		if err != nil {
@@ -137,8 +137,8 @@ func TestAnOpenLoopCountsFromWhenARequestIsDue(t *testing.T) {
 				t.Errorf("%v %% take at most %v, want %v", percent, got, want)
 			}
 		}
-		if result.Requests != 10 || samples != 2 {
-			t.Errorf("%d requests and %d samples, want 10 and 2", result.Requests, samples)
+		if result.Requests != 10 || samples != 2 || result.PerSecond != 1 {
+			t.Errorf("%d requests, %v a second, and %d samples, want 10, 1 and 2", result.Requests, result.PerSecond, samples)
 		}
 	})
 }
@@ -200,14 +200,14 @@ func TestSampleRunsBesideTheRequestsThatCount(t *testing.T) {
 		came.Add(1)
 		w.Header().Set("Content-Length", "0")
 	})
-	var sampled []int32
+	var sampled []int
 	o.Warmup, o.Duration = 20*time.Millisecond, 20*time.Millisecond
-	o.Sample = func() { sampled = append(sampled, came.Load()) }
+	o.Sample = func(answered int) { sampled = append(sampled, answered) }
 	if _, err := Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	if len(sampled) != 2 || sampled[1] < sampled[0] {
-		t.Errorf("sampled %v, want two growing counts", sampled)
+	if len(sampled) != 2 || sampled[1] < sampled[0] || sampled[1] > int(came.Load()) {
+		t.Errorf("sampled %v of %d answers", sampled, came.Load())
 	}
 }
 

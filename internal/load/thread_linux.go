@@ -68,11 +68,11 @@ func driveThread(ctx context.Context, o *Options) (_ *Result, err error) {
 	if err := g.Wait(); err != nil {
 		return nil, errors.Join(err, context.Cause(ctx))
 	}
-	result := &Result{Latency: t.latency}
-	for _, l := range t.lines {
-		result.add(&l.tally)
+	tallies := make([]tally, len(t.lines))
+	for i, l := range t.lines {
+		tallies[i] = l.tally
 	}
-	return result, nil
+	return t.plan.result(&t.latency, tallies), nil
 }
 
 // dial opens a connection, and takes it out of the hands of Go's runtime, which would

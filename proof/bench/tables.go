@@ -42,7 +42,7 @@ func (r *report) print(w io.Writer) error {
 		}
 	}
 	if len(r.Open) > 0 {
-		fmt.Fprintf(&b, "\nOpen loop, %d connections: the rates are %s %% of what the slowest of botwired, Redis, nginx and\n"+
+		fmt.Fprintf(&b, "\nOpen loop, %d connections: the rates are %s %% of what the slowest of botwired, Redis, nginx and "+
 			"net/http reaches in the closed loop.\n", openConnections, joined(r.Options.Open))
 	}
 	for group := range groups(r.Open) {
