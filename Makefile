@@ -165,12 +165,13 @@ sweep: ## Fail every file operation of a scenario in turn, and cut the power at 
 	$(GO) test -tags sweep -count=1 -run Sweep ./journal
 
 # proof/bench/doc.go says what bench compares, and how. BENCH are its flags, such as
-# -rounds 9, -only GET or -quick. Without Redis, the table lacks its columns.
+# -rounds 9, -only GET, -quick, or -page docs/performance.md, which writes the tables there. Without
+# Redis and nginx, the tables lack their rows.
 .PHONY: bench
-bench: build ## Measure botwired beside net/http, Redis and upstream; BENCH=-quick to try it
-	@command -v redis-server >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
-		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server; } >&2 || \
-		echo "redis-server is missing and cannot be installed: the table will lack it" >&2
+bench: build ## Measure botwired beside Redis, nginx, net/http, a TCP echo and upstream; BENCH=-quick to try it
+	@{ command -v redis-server && command -v nginx; } >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server nginx-light; } >&2 || \
+		echo "redis-server or nginx is missing and cannot be installed: the tables will lack it" >&2
 	@$(GO) build -o bin/bench ./proof/bench
 	@bin/bench $(BENCH)
 

@@ -1,10 +1,17 @@
 // Package load puts load on a server and times its answers.
 //
-// It is a closed loop: each connection sends a request, reads the whole answer, and
-// sends the next. It speaks as little of HTTP/1.1 and of Redis's protocol as that
-// needs, over raw connections and without allocating. It shares the machine with the
-// server, so it has to cost little, and the same for every server. It checks every
-// answer, and the first that is not a success ends the run with an error.
+// In a closed loop each connection sends a request, reads the whole answer, and sends
+// the next: a server that stalls gets fewer requests, and only those that wait show the
+// stall. In an open loop requests are due at a given rate, whatever the answers do, and
+// their times count from then: a stall shows in all requests that were due in it. An
+// average or a percentile of a closed loop lacks that wait, which is known as coordinated
+// omission.
+//
+// The package speaks as little of HTTP/1.1 and of Redis's protocol as that needs, over
+// raw connections and without allocating. It shares the machine with the server, so it
+// has to cost little, and the same for every server: on Linux one thread serves all
+// connections with epoll. It checks every answer, and the first that is not a success
+// ends the run with an error.
 package load
 
 import (
@@ -12,10 +19,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -40,6 +45,15 @@ type Options struct {
 	// Requests, if not 0, is the most requests that each connection makes. Without a
 	// Duration it makes all of them.
 	Requests int
+	// Rate, if not 0, makes the loop an open one: so many requests a second are due over
+	// all connections, which take turns. A connection makes one request at a time, and one
+	// that is late makes its next as soon as it can. Requests count that are due in
+	// Duration, from when they are due.
+	Rate float64
+	// Sample, if not nil, runs twice beside the requests: when they begin to count, and
+	// when Duration is over. It gets the number of answers so far, those of the warm-up
+	// included. It needs a Duration.
+	Sample func(answered int)
 	// Request makes the n-th request of a connection, both counted from 0, in the
 	// empty slice dst.
 	Request func(dst []byte, connection, n int) []byte
@@ -54,120 +68,121 @@ type Parser func(read []byte) (length int, err error)
 
 // Result holds the figures of a run.
 type Result struct {
-	Requests int // those that count
+	Requests int // the number of those that count
 	// PerSecond is the throughput: the sum over the connections, each over the time
-	// from its first request that counts to its last answer.
+	// from its first request that counts to its last answer. In an open loop it is that
+	// of all connections together.
 	PerSecond float64
-	Latency   Histogram // from before a request was sent until its answer was read
+	// Latency has the times from before a request was sent, or in an open loop from when
+	// it was due, until its answer was read.
+	Latency Histogram
 }
 
 // Run puts the load on the server and returns when it is over. It opens all connections
 // before it makes the first request.
-func Run(ctx context.Context, o Options) (*Result, error) {
-	callers := make([]*caller, o.Connections)
-	defer func() {
-		for _, c := range callers {
-			if c != nil {
-				_ = c.conn.Close() // no request is in flight
-			}
-		}
-	}()
-	for i := range callers {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", o.Address)
-		if err != nil {
-			return nil, err
-		}
-		callers[i] = &caller{options: &o, number: i, conn: conn, in: make([]byte, readBuffer)}
-	}
-	return run(ctx, &o, callers)
+func Run(ctx context.Context, o Options) (*Result, error) { return drive(ctx, &o) }
+
+// plan says when requests are due, and which of them count.
+type plan struct {
+	*Options
+	start, begin, end time.Time // of the requests, and of those that count
+	answered          atomic.Int64
 }
 
-func run(ctx context.Context, o *Options, callers []*caller) (*Result, error) {
-	g, running := errgroup.WithContext(ctx)
-	begin := time.Now().Add(o.Warmup)
-	for _, c := range callers {
-		g.Go(func() error {
-			defer context.AfterFunc(running, func() { _ = c.conn.SetDeadline(time.Unix(1, 0)) })()
-			return c.run(begin)
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return nil, errors.Join(err, context.Cause(ctx))
-	}
-	result := &Result{}
-	for _, c := range callers {
-		result.Latency.Add(&c.latency)
-		if n := c.latency.Count(); n > 0 {
-			result.PerSecond += float64(n) / c.last.Sub(c.first).Seconds()
-		}
-	}
-	result.Requests = result.Latency.Count()
-	return result, nil
+// planFrom makes the plan of a run that starts now.
+func planFrom(o *Options) *plan {
+	start := time.Now()
+	begin := start.Add(o.Warmup)
+	return &plan{Options: o, start: start, begin: begin, end: begin.Add(o.Duration)}
 }
 
-// caller is one connection.
-type caller struct {
-	options *Options
-	number  int
-	conn    net.Conn
-	out     []byte
-	in      []byte
-	latency Histogram
-	first   time.Time // when the first request that counts was made
-	last    time.Time // when the last answer came
+// due returns when a connection has to make its n-th request, which in a closed loop is
+// when it has the answer to the one before.
+func (p *plan) due(connection, n int, answered time.Time) time.Time {
+	if p.Rate == 0 {
+		return answered
+	}
+	before := float64(n)*float64(p.Connections) + float64(connection)
+	return p.start.Add(time.Duration(before / p.Rate * float64(time.Second)))
 }
 
-func (c *caller) run(begin time.Time) error {
-	o := c.options
-	end := begin.Add(o.Duration)
-	if o.Duration > 0 {
-		if err := c.conn.SetDeadline(end.Add(stuckAfter)); err != nil {
-			return err
-		}
+// more says whether a connection makes its n-th request, which is due then.
+func (p *plan) more(n int, due time.Time, t *tally) bool {
+	switch {
+	case p.Requests > 0 && n >= p.Requests:
+		return false
+	case p.Duration == 0 || due.Before(p.end):
+		return true
 	}
-	now := time.Now()
-	for n := 0; (o.Requests == 0 || n < o.Requests) && (o.Duration == 0 || now.Before(end) || c.latency.Count() == 0); n++ {
-		if err := c.call(n); err != nil {
-			return fmt.Errorf("request %d of connection %d: %w", n, c.number, err)
-		}
-		answered := time.Now()
-		if !now.Before(begin) {
-			if c.latency.Count() == 0 {
-				c.first = now
-			}
-			c.latency.Record(answered.Sub(now))
-			c.last = answered
-		}
-		now = answered
-	}
-	return nil
+	return p.Rate == 0 && t.count == 0 // a slow server is measured, too
 }
 
-// call makes one request and reads its answer.
-func (c *caller) call(n int) error {
-	c.out = c.options.Request(c.out[:0], c.number, n)
-	if _, err := c.conn.Write(c.out); err != nil {
-		return err
+// sample runs Sample at its two times, unless ctx ends before.
+func (p *plan) sample(ctx context.Context) {
+	if p.Sample == nil || p.Duration == 0 {
+		return
 	}
-	read, length := 0, 0
-	for length == 0 || read < length {
-		if read == len(c.in) {
-			c.in = append(c.in, make([]byte, len(c.in))...)
+	for _, at := range []time.Time{p.begin, p.end} {
+		if sleepUntil(ctx, at) != nil {
+			return
 		}
-		k, err := c.conn.Read(c.in[read:])
-		if err != nil {
-			return endOf(err)
+		p.Sample(int(p.answered.Load()))
+	}
+}
+
+// sleepUntil returns ctx's error if it ends before.
+func sleepUntil(ctx context.Context, at time.Time) error {
+	wait := time.Until(at)
+	if wait <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// tally counts the requests of one connection.
+type tally struct {
+	count       int
+	first, last time.Time // when the first that counts was due, and the last was answered
+}
+
+// record counts an answer, and its request if that was due after the warm-up.
+func (p *plan) record(t *tally, latency *Histogram, due, answered time.Time) {
+	p.answered.Add(1)
+	if due.Before(p.begin) {
+		return
+	}
+	if t.count == 0 {
+		t.first = due
+	}
+	t.count++
+	t.last = answered
+	latency.Record(answered.Sub(due))
+}
+
+// result sums over the connections.
+func (p *plan) result(latency *Histogram, tallies []tally) *Result {
+	r := &Result{Requests: latency.Count(), Latency: *latency}
+	last := p.begin
+	for _, t := range tallies {
+		if t.count == 0 {
+			continue
 		}
-		if read += k; length == 0 {
-			if length, err = c.options.Answer(c.in[:read]); err != nil {
-				return err
-			}
+		r.PerSecond += float64(t.count) / t.last.Sub(t.first).Seconds()
+		if t.last.After(last) {
+			last = t.last
 		}
 	}
-	if read > length {
-		return fmt.Errorf("%d bytes came after the answer", read-length)
+	if over := max(last.Sub(p.begin), p.Duration); p.Rate > 0 && over > 0 {
+		r.PerSecond = float64(r.Requests) / over.Seconds()
 	}
-	return nil
+	return r
 }
 
 // endOf is an error's text for a server that hung up.
@@ -177,3 +192,6 @@ func endOf(err error) error {
 	}
 	return err
 }
+
+// surplus is the error of an answer that is followed by more.
+func surplus(n int) error { return fmt.Errorf("%d bytes came after the answer", n) }

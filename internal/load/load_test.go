@@ -35,7 +35,16 @@ func serve(t *testing.T, handler http.HandlerFunc) Options {
 	}
 }
 
+// drivers are this system's way to run a load, and that of all systems.
+var drivers = map[string]func(context.Context, *Options) (*Result, error){"here": drive, "goroutines": driveGoroutines}
+
 func TestEveryRequestIsMadeOnce(t *testing.T) {
+	for name, drive := range drivers {
+		t.Run(name, func(t *testing.T) { checkEveryRequest(t, drive) })
+	}
+}
+
+func checkEveryRequest(t *testing.T, drive func(context.Context, *Options) (*Result, error)) {
 	var seen [4][25]atomic.Int32
 	o := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		connection, n, _ := strings.Cut(r.URL.Path[1:], "/")
@@ -47,7 +56,7 @@ func TestEveryRequestIsMadeOnce(t *testing.T) {
 		_, _ = w.Write([]byte(body))
 	})
 	o.Requests = 25
-	result, err := Run(t.Context(), o)
+	result, err := drive(t.Context(), &o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +91,7 @@ func TestWarmupDoesNotCount(t *testing.T) {
 			Warmup: 50 * time.Millisecond, Duration: 70 * time.Millisecond, Answer: RedisAnswer,
 			Request: func(dst []byte, _, _ int) []byte { return append(dst, 'x') },
 		}
-		result, err := run(t.Context(), &o, []*caller{{options: &o, conn: client, in: make([]byte, readBuffer)}})
+		result, err := run(t.Context(), planFrom(&o), []*caller{{conn: client, in: make([]byte, readBuffer)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,6 +99,116 @@ func TestWarmupDoesNotCount(t *testing.T) {
 			t.Errorf("%d of %d requests count, want 7 of 12", result.Requests, came)
 		}
 	})
+}
+
+// One connection, ten requests a second apart, and a server that takes 3.5 s for the third. The
+// fourth, fifth and sixth are due meanwhile, and their wait counts.
+func TestAnOpenLoopCountsFromWhenARequestIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := net.Pipe()
+		t.Cleanup(func() { _ = client.Close() })
+		go func() {
+			defer func() { _ = server.Close() }()
+			for n, b := 0, make([]byte, 1); ; n++ {
+				if _, err := server.Read(b); err != nil {
+					return
+				}
+				if n == 2 {
+					time.Sleep(3500 * time.Millisecond)
+				}
+				_, _ = io.WriteString(server, "+OK\r\n")
+			}
+		}()
+		samples := 0
+		o := Options{
+			Connections: 1, Rate: 1, Duration: 10 * time.Second, Answer: RedisAnswer,
+			Request: func(dst []byte, _, _ int) []byte { return append(dst, 'x') },
+			Sample:  func(int) { samples++ },
+		}
+		result, err := run(t.Context(), planFrom(&o), []*caller{{conn: client, in: make([]byte, readBuffer)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Request 2 takes 3.5 s, 3 takes 2.5, 4 takes 1.5, 5 takes 0.5, and the other six nothing.
+		for percent, want := range map[float64]time.Duration{
+			60: 0, 70: 500 * time.Millisecond, 80: 1500 * time.Millisecond, 90: 2500 * time.Millisecond, 100: 3500 * time.Millisecond,
+		} {
+			if got := result.Latency.Percentile(percent); (got - want).Abs() > want/200 {
+				t.Errorf("%v %% take at most %v, want %v", percent, got, want)
+			}
+		}
+		if result.Requests != 10 || samples != 2 || result.PerSecond != 1 {
+			t.Errorf("%d requests, %v a second, and %d samples, want 10, 1 and 2", result.Requests, result.PerSecond, samples)
+		}
+	})
+}
+
+// A stall of 100 ms shows in the 100 requests that are due in it, not in one alone: half of them wait for
+// half of it or longer.
+func TestAnOpenLoopShowsAStall(t *testing.T) {
+	for name, drive := range drivers {
+		t.Run(name, func(t *testing.T) {
+			var came atomic.Int32
+			o := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				if came.Add(1) == 50 {
+					time.Sleep(100 * time.Millisecond)
+				}
+				w.Header().Set("Content-Length", "0")
+			})
+			o.Connections, o.Rate, o.Duration = 1, 1000, 300*time.Millisecond
+			result, err := drive(t.Context(), &o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if result.Requests != 300 || came.Load() != 300 {
+				t.Errorf("%d of %d requests count, and 300 were due", result.Requests, came.Load())
+			}
+			if slow := result.Latency.Percentile(100 * 251.0 / 300); slow < 49*time.Millisecond {
+				t.Errorf("50 of 300 requests take %v or longer, want half of the stall", slow)
+			}
+		})
+	}
+}
+
+// The requests of an open loop go to the connections in turn.
+func TestAnOpenLoopUsesAllConnections(t *testing.T) {
+	for name, drive := range drivers {
+		t.Run(name, func(t *testing.T) {
+			var seen [4]atomic.Int32
+			o := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				connection, _, _ := strings.Cut(r.URL.Path[1:], "/")
+				i, _ := strconv.Atoi(connection)
+				seen[i].Add(1)
+				w.Header().Set("Content-Length", "0")
+			})
+			o.Rate, o.Duration = 1000, 102*time.Millisecond
+			if _, err := drive(t.Context(), &o); err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range []int32{26, 26, 25, 25} {
+				if got := seen[i].Load(); got != want {
+					t.Errorf("connection %d made %d requests, want %d", i, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestSampleRunsBesideTheRequestsThatCount(t *testing.T) {
+	var came atomic.Int32
+	o := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		came.Add(1)
+		w.Header().Set("Content-Length", "0")
+	})
+	var sampled []int
+	o.Warmup, o.Duration = 20*time.Millisecond, 20*time.Millisecond
+	o.Sample = func(answered int) { sampled = append(sampled, answered) }
+	if _, err := Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if len(sampled) != 2 || sampled[1] < sampled[0] || sampled[1] > int(came.Load()) {
+		t.Errorf("sampled %v of %d answers", sampled, came.Load())
+	}
 }
 
 func TestASlowServerIsMeasuredToo(t *testing.T) {
@@ -119,6 +238,64 @@ func TestOneRefusalEndsTheRun(t *testing.T) {
 	if _, err := Run(t.Context(), o); err == nil || strings.Count(err.Error(), "507") != 1 {
 		t.Errorf("error %v, want one that tells of the refusal once", err)
 	}
+}
+
+func TestAServerThatHangsUpEndsTheRun(t *testing.T) {
+	for name, drive := range drivers {
+		t.Run(name, func(t *testing.T) {
+			o := serve(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+			o.Duration = time.Minute
+			if _, err := drive(t.Context(), &o); err == nil || !strings.Contains(err.Error(), "the server closed the connection") {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+// An answer may come in any pieces, and a second one is not taken for a part of the first.
+func TestAnswersInPieces(t *testing.T) {
+	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc"
+	for name, drive := range drivers {
+		for pieces, refused := range map[string]string{
+			"HTTP/1.1 200 OK\r\nConte|nt-Length: 3\r\n\r|\nab|c": "",
+			answer:       "",
+			answer + "d": "1 bytes came after the answer",
+		} {
+			t.Run(name+pieces, func(t *testing.T) {
+				o := servePieces(t, strings.Split(pieces, "|"))
+				o.Requests = 3
+				result, err := drive(t.Context(), &o)
+				if refused == "" && (err != nil || result.Requests != 12) {
+					t.Errorf("%v, %v", result, err)
+				}
+				if refused != "" && (err == nil || !strings.Contains(err.Error(), refused)) {
+					t.Errorf("error %v, want %q in it", err, refused)
+				}
+			})
+		}
+	}
+}
+
+// servePieces answers each request in pieces, each of which is a segment of its own.
+func servePieces(t *testing.T, pieces []string) Options {
+	t.Helper()
+	o := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		for in := make([]byte, 1000); err == nil; _, err = conn.Read(in) {
+			for i, piece := range pieces {
+				if i > 0 {
+					time.Sleep(time.Millisecond) // so that the pieces come one by one
+				}
+				_, _ = io.WriteString(conn, piece)
+			}
+		}
+	})
+	return o
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {

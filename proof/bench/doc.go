@@ -4,13 +4,20 @@
 //
 //   - botwired: the program itself, on the disk, in front of the memory service,
 //   - page: the same while a page follows its events and asks for what it shows,
-//   - bare: an HTTP server of Go's that answers as many bytes and does nothing else,
 //   - redis: in memory for reads, with appendfsync always for writes,
+//   - nginx: a cache in front of the memory service, for reads,
+//   - bare: an HTTP server of Go's that answers as many bytes and does nothing else,
+//   - echo: a server of one thread that answers each read over TCP with as many bytes, the least that an
+//     answer can cost; if it is not faster than all others, the generator of the load is their limit,
 //   - upstream: the memory service itself ("botwired selfhost"), 50 ms away, with its
 //     data in memory, as it would use another machine's disk and not this one's,
 //
 // each a process of its own. While bench measures writes, the daemon flushes to a sink
 // as far away, which only confirms them: this machine does not do the work of another.
+//
+// The load is a closed loop first: each connection waits for its answer before it makes the next request. Then it
+// is an open one, whose requests are due at fixed times: see package load. The CPU time of a request is that of all
+// processes of the server, and for the daemon it includes what it sends to the sink.
 //
 // bench goes round by round, and measures all cells once in each. It measures the cells
 // to compare right after each other, in another order each time, so that a disturbance

@@ -90,6 +90,7 @@ type command struct {
 	address string // if empty, a free one
 	dir     string // if empty, a new one
 	far     bool   // whether it stands for another machine
+	workers bool   // whether it has processes beneath it, which do not end with it
 }
 
 // start returns when the server is ready.
@@ -145,6 +146,9 @@ func (l *lab) launch(ctx context.Context, c command) (*server, error) {
 	s.cmd.Env = []string{"HOME=" + s.dir, "PATH=" + os.Getenv("PATH")}
 	s.cmd.Dir = s.dir
 	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
+	if c.workers {
+		endTogether(s.cmd)
+	}
 	s.began = time.Now()
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
@@ -157,9 +161,9 @@ func (l *lab) launch(ctx context.Context, c command) (*server, error) {
 	return s, nil
 }
 
-// kill ends the process with SIGKILL.
+// kill ends the process, and those beneath it, with SIGKILL.
 func (s *server) kill() {
-	_ = s.cmd.Process.Kill() // it may have ended
+	_ = s.cmd.Cancel() // it may have ended
 	<-s.exited
 }
 

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 )
 
@@ -30,6 +32,8 @@ func run(ctx context.Context, args []string) error {
 			return serveAt(ctx, args[1:], bareHandler())
 		case "sink":
 			return serveAt(ctx, args[1:], sinkHandler())
+		case "echo":
+			return serveEchoAt(ctx, args[1:])
 		case "growth":
 			return growth(ctx, args[1:])
 		case "crowd":
@@ -62,8 +66,11 @@ func compare(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	report.Redis = s.redisVersion
+	report.Redis, report.Nginx = s.redisVersion, s.nginxVersion
 	if report.Cells, err = measureAll(ctx, s); err != nil {
+		return err
+	}
+	if report.Open, err = measureOpen(ctx, s, report.Cells); err != nil {
 		return err
 	}
 	report.compare()
@@ -71,5 +78,31 @@ func compare(ctx context.Context, args []string) (err error) {
 	if err := report.print(os.Stdout); err != nil {
 		return err
 	}
-	return errors.Join(writeJSON(o.json, report), checkGoals(report.Goals, o.strict))
+	return errors.Join(report.writeInto(o.page), writeJSON(o.json, report), checkGoals(report.Goals, o.strict))
+}
+
+// serveEchoAt serves until ctx ends. The arguments are an address and the size of an answer in bytes.
+func serveEchoAt(ctx context.Context, args []string) error {
+	if len(args) != 2 {
+		return errors.New("expected an address to listen on, and a size")
+	}
+	size, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
+	}
+	answer, err := answerOf(size)
+	if err != nil {
+		return err
+	}
+	return serveEcho(ctx, args[0], answer)
+}
+
+// answerOf makes an answer of HTTP of that many bytes.
+func answerOf(size int) ([]byte, error) {
+	const head = "HTTP/1.1 200 OK\r\nContent-Length: %07d\r\n\r\n"
+	body := size - len(fmt.Sprintf(head, 0))
+	if body < 0 || size > longest {
+		return nil, fmt.Errorf("no answer has %d bytes", size)
+	}
+	return append(fmt.Appendf(nil, head, body), bytes.Repeat([]byte("x"), body)...), nil
 }

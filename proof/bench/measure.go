@@ -16,6 +16,9 @@ type figures struct {
 	PerSecond float64 `json:"per_second"`
 	P50       float64 `json:"p50_us"`
 	P99       float64 `json:"p99_us"`
+	P999      float64 `json:"p999_us"`
+	CPU       float64 `json:"cpu_us"`       // of the server's processes, a request; 0 if unknown
+	Generator float64 `json:"generator_us"` // of this process, a request; 0 if unknown
 }
 
 // cell is one workload on one contender.
@@ -23,37 +26,103 @@ type cell struct {
 	Workload    string    `json:"workload"`
 	Connections int       `json:"connections"`
 	Contender   contender `json:"contender"`
+	Percent     int       `json:"percent,omitempty"` // of an open loop: see openRates
+	Rate        float64   `json:"rate,omitempty"`    // of an open loop, in requests a second
 	Rounds      []figures `json:"rounds"`
 	Median      figures   `json:"median"`
 }
 
-// measureAll measures all cells, round by round.
+// measureAll measures all cells of the closed loop, round by round.
 func measureAll(ctx context.Context, s *stage) ([]*cell, error) {
 	var cells []*cell
-	progress := newProgress(os.Stderr)
-	defer progress.end()
-	for round := range s.options.Rounds {
-		for _, w := range workloads() {
-			if !s.options.only.MatchString(w.name) {
-				continue
-			}
-			for _, connections := range s.options.Connections {
-				for _, c := range rotated(contenders, round) {
-					progress.show("round %d/%d: %s, %d connections, %s", round+1, s.options.Rounds, w.name, connections, c)
-					f, err := measure(ctx, s, &w, c, connections)
-					if err != nil {
-						return nil, fmt.Errorf("%s, %d connections, %s: %w", w.name, connections, c, err)
-					}
-					if f != nil {
-						at := find(&cells, w.name, connections, c)
-						at.Rounds = append(at.Rounds, *f)
-						at.Median = medianOf(at.Rounds)
-					}
+	for _, w := range workloads() {
+		for _, connections := range s.options.Connections {
+			for _, c := range contenders {
+				if s.options.only.MatchString(w.name) && w.runs(c, connections) {
+					cells = append(cells, &cell{Workload: w.name, Connections: connections, Contender: c})
 				}
 			}
 		}
 	}
-	return cells, nil
+	return measureCells(ctx, s, cells)
+}
+
+// measureOpen measures the cells of the open loop: each contender at the same rates.
+func measureOpen(ctx context.Context, s *stage, closed []*cell) ([]*cell, error) {
+	var cells []*cell
+	for _, w := range workloads() {
+		slowest := slowestOf(closed, w.name)
+		for _, percent := range s.options.Open {
+			for _, c := range contenders {
+				if w.wide && slowest > 0 && w.runs(c, openConnections) && c != page && c != upstream {
+					cells = append(cells, &cell{
+						Workload: w.name, Connections: openConnections, Contender: c,
+						Percent: percent, Rate: slowest * float64(percent) / 100,
+					})
+				}
+			}
+		}
+	}
+	return measureCells(ctx, s, cells)
+}
+
+// slowestOf returns the least throughput that one of the servers on this machine reaches in the closed
+// loop, or 0 if nobody measured it.
+func slowestOf(closed []*cell, workload string) (slowest float64) {
+	for _, c := range closed {
+		if c.Workload != workload || c.Connections != openConnections || !slices.Contains([]contender{botwired, redis, nginx, bare}, c.Contender) {
+			continue
+		}
+		if slowest == 0 || c.Median.PerSecond < slowest {
+			slowest = c.Median.PerSecond
+		}
+	}
+	return slowest
+}
+
+// measureCells measures all cells once in each round, and returns those whose contender is there. Cells
+// of one group, which differ in the contender only, begin with another in each round.
+func measureCells(ctx context.Context, s *stage, cells []*cell) ([]*cell, error) {
+	progress := newProgress(os.Stderr)
+	defer progress.end()
+	kinds := map[string]*workload{}
+	for _, w := range workloads() {
+		kinds[w.name] = &w
+	}
+	for round := range s.options.Rounds {
+		for rest := cells; len(rest) > 0; {
+			group := rest[:groupOf(rest)]
+			rest = rest[len(group):]
+			for _, c := range rotated(group, round) {
+				progress.show("round %d/%d: %s", round+1, s.options.Rounds, c.name())
+				if err := measure(ctx, s, kinds[c.Workload], c); err != nil {
+					return nil, fmt.Errorf("%s: %w", c.name(), err)
+				}
+			}
+		}
+	}
+	return slices.DeleteFunc(cells, func(c *cell) bool { return len(c.Rounds) == 0 }), nil
+}
+
+// name says which cell that is.
+func (c *cell) name() string {
+	name := fmt.Sprintf("%s, %d connections, %s", c.Workload, c.Connections, c.Contender)
+	if c.Rate > 0 {
+		name += fmt.Sprintf(", %.0f a second", c.Rate)
+	}
+	return name
+}
+
+// groupOf returns the length of the first group of cells.
+func groupOf(cells []*cell) int {
+	first := cells[0]
+	other := slices.IndexFunc(cells, func(c *cell) bool {
+		return c.Workload != first.Workload || c.Connections != first.Connections || c.Percent != first.Percent
+	})
+	if other < 0 {
+		return len(cells)
+	}
+	return other
 }
 
 // rotated puts each element first in turn.
@@ -62,40 +131,28 @@ func rotated[T any](all []T, by int) []T {
 	return slices.Concat(all[by:], all[:by])
 }
 
-// find returns the cell of that name, and makes it if there is none.
-func find(cells *[]*cell, workload string, connections int, c contender) *cell {
-	for _, each := range *cells {
-		if each.Workload == workload && each.Connections == connections && each.Contender == c {
-			return each
-		}
-	}
-	made := &cell{Workload: workload, Connections: connections, Contender: c}
-	*cells = append(*cells, made)
-	return made
-}
-
-// measure returns nil if the contender does not take part.
-func measure(ctx context.Context, s *stage, w *workload, c contender, connections int) (*figures, error) {
-	prepare, ok := w.on[c]
-	if !ok {
-		return nil, nil
-	}
-	on, err := prepare(ctx, s)
+// measure adds a round to a cell, unless its contender is missing.
+func measure(ctx context.Context, s *stage, w *workload, c *cell) error {
+	on, err := w.on[c.Contender](ctx, s)
 	if on == nil || err != nil {
-		return nil, err
+		return err
 	}
+	cost := &meter{server: on.server}
 	result, err := load.Run(ctx, load.Options{
-		Address: on.address, Connections: connections, Warmup: s.options.Warmup, Duration: s.options.For,
-		Request: on.request, Answer: on.answer,
+		Address: on.address, Connections: c.Connections, Warmup: s.options.Warmup, Duration: s.options.For,
+		Rate: c.Rate, Sample: cost.sample, Request: on.request, Answer: on.answer,
 	})
 	if on.done != nil {
 		err = errors.Join(err, on.done(ctx))
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	f := figuresOf(result)
-	return &f, nil
+	f.CPU, f.Generator = cost.perRequest()
+	c.Rounds = append(c.Rounds, f)
+	c.Median = medianOf(c.Rounds)
+	return nil
 }
 
 func figuresOf(r *load.Result) figures {
@@ -103,6 +160,7 @@ func figuresOf(r *load.Result) figures {
 		PerSecond: r.PerSecond,
 		P50:       microseconds(r.Latency.Percentile(50)),
 		P99:       microseconds(r.Latency.Percentile(99)),
+		P999:      microseconds(r.Latency.Percentile(99.9)),
 	}
 }
 
@@ -121,6 +179,9 @@ func medianOf(rounds []figures) figures {
 		PerSecond: of(func(f figures) float64 { return f.PerSecond }),
 		P50:       of(func(f figures) float64 { return f.P50 }),
 		P99:       of(func(f figures) float64 { return f.P99 }),
+		P999:      of(func(f figures) float64 { return f.P999 }),
+		CPU:       of(func(f figures) float64 { return f.CPU }),
+		Generator: of(func(f figures) float64 { return f.Generator }),
 	}
 }
 

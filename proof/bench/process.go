@@ -62,11 +62,40 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// cpuTime returns the time that the threads of a process have used, to the nanosecond:
-// the usual hundredths of a second are too coarse for an idle process. Go's runtime
-// ends no thread that matters here.
-func (s *server) cpuTime() (total time.Duration, err error) {
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", s.cmd.Process.Pid))
+// cpuTime returns the time that a server's processes have used, to the nanosecond: the usual
+// hundredths of a second are too coarse for an idle process. Go's runtime ends no thread that
+// matters here. nginx has workers beneath it.
+func (s *server) cpuTime() (time.Duration, error) { return treeTime(s.cmd.Process.Pid) }
+
+// treeTime sums over a process and all beneath it.
+func treeTime(pid int) (time.Duration, error) {
+	total, err := threadsTime(pid)
+	if err != nil {
+		return 0, err
+	}
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		return 0, err
+	}
+	for _, list := range lists {
+		for _, word := range strings.Fields(readFile(list)) {
+			child, err := strconv.Atoi(word)
+			if err != nil {
+				return 0, fmt.Errorf("%s: %w", list, err)
+			}
+			time, err := treeTime(child)
+			if err != nil {
+				return 0, err
+			}
+			total += time
+		}
+	}
+	return total, nil
+}
+
+// threadsTime sums over the threads of a process.
+func threadsTime(pid int) (total time.Duration, err error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil || len(threads) == 0 {
 		return 0, errors.Join(err, errors.New("no schedstat"))
 	}

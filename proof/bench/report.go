@@ -3,19 +3,19 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"slices"
-	"strings"
 )
 
 // report holds all figures of a run, for the JSON.
 type report struct {
 	Machine machine  `json:"machine"`
 	Redis   string   `json:"redis,omitempty"` // version
+	Nginx   string   `json:"nginx,omitempty"` // version
 	Options settings `json:"settings"`
 	Idle    *idle    `json:"idle"`
-	Cells   []*cell  `json:"cells"`
+	Cells   []*cell  `json:"cells"` // of the closed loop
+	Open    []*cell  `json:"open"`  // of the open loop
 	Ratios  []ratio  `json:"ratios"`
 	Goals   []goal   `json:"goals"`
 }
@@ -28,6 +28,7 @@ type ratio struct {
 	Against     contender `json:"against"`
 	PerSecond   float64   `json:"per_second"` // botwired's / the other's
 	P50         float64   `json:"p50"`        // botwired's / the other's
+	P99         float64   `json:"p99"`        // botwired's / the other's
 }
 
 // compare computes the ratios.
@@ -46,12 +47,13 @@ func (r *report) compare() {
 
 func ratioOf(ours, other *cell) ratio {
 	out := ratio{Workload: ours.Workload, Connections: ours.Connections, Against: other.Contender}
-	var perSecond, p50 []float64
+	var perSecond, p50, p99 []float64
 	for i := range min(len(ours.Rounds), len(other.Rounds)) {
 		perSecond = append(perSecond, ours.Rounds[i].PerSecond/other.Rounds[i].PerSecond)
 		p50 = append(p50, ours.Rounds[i].P50/other.Rounds[i].P50)
+		p99 = append(p99, ours.Rounds[i].P99/other.Rounds[i].P99)
 	}
-	out.PerSecond, out.P50 = median(perSecond), median(p50)
+	out.PerSecond, out.P50, out.P99 = median(perSecond), median(p50), median(p99)
 	return out
 }
 
@@ -66,78 +68,10 @@ func (r *report) ratio(workload string, connections int, against contender) *rat
 	return &r.Ratios[i]
 }
 
-// print writes the table and the goals, in Markdown.
-func (r *report) print(w io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "Requests a second, p50 and p99; × is botwired's throughput over the other's. %s.\n\n", r.describe())
-	b.WriteString("| | c | botwired | with a page open | × | bare net/http | × | Redis | × | upstream | × |\n")
-	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|\n")
-	for _, c := range r.Cells {
-		if c.Contender == r.firstOf(c.Workload, c.Connections) {
-			r.row(&b, c.Workload, c.Connections)
-		}
-	}
-	if r.Idle != nil {
-		fmt.Fprintf(&b, "\nIdle: %s resident, %.3f %% of a core.\n", megabytes(r.Idle.RSS), 100*r.Idle.CPU)
-	}
-	printGoals(&b, r.Goals)
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// firstOf returns the contender that came first, so that the table has each row once.
-func (r *report) firstOf(workload string, connections int) contender {
-	for _, c := range r.Cells {
-		if c.Workload == workload && c.Connections == connections {
-			return c.Contender
-		}
-	}
-	return ""
-}
-
-func (r *report) row(b *strings.Builder, workload string, connections int) {
-	fmt.Fprintf(b, "| %s | %d |", workload, connections)
-	for _, name := range contenders {
-		i := slices.IndexFunc(r.Cells, func(c *cell) bool {
-			return c.Workload == workload && c.Connections == connections && c.Contender == name
-		})
-		if i < 0 {
-			b.WriteString(" – |")
-		} else {
-			fmt.Fprintf(b, " %s |", r.Cells[i].Median)
-		}
-		if name == botwired {
-			continue
-		}
-		if ratio := r.ratio(workload, connections, name); ratio != nil {
-			fmt.Fprintf(b, " %s |", significant(ratio.PerSecond))
-		} else {
-			b.WriteString(" – |")
-		}
-	}
-	b.WriteString("\n")
-}
-
-// describe says what ran where.
-func (r *report) describe() string {
-	o := r.Options
-	redis := "no Redis"
-	if r.Redis != "" {
-		redis = "Redis " + r.Redis
-	}
-	return fmt.Sprintf("%d rounds of %s, values of %d bytes, upstream %s away; %s, %s",
-		o.Rounds, o.For, valueSize, o.Latency, redis, r.Machine)
-}
-
 // String returns a machine on one line.
 func (m machine) String() string {
 	return fmt.Sprintf("%s, %d cores, %s, %s, %s, botwired %s, %s, load %s before",
 		m.CPU, m.Cores, m.Kernel, m.Disk, m.Go, m.Commit, m.Date, m.Load)
-}
-
-// String returns a cell's text in the table.
-func (f figures) String() string {
-	return fmt.Sprintf("%s/s, %s, %s", thousands(f.PerSecond), duration(f.P50), duration(f.P99))
 }
 
 // duration shows microseconds to three digits.

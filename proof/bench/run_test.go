@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,22 +43,14 @@ func TestQuickRuns(t *testing.T) {
 		return stdout.String()
 	}
 	t.Run("comparison", func(t *testing.T) {
-		file := filepath.Join(dir, "bench.json")
-		// Redis is not needed for the tests to pass, nor is it installed for them.
-		table := run(t, "-json", file, "-connections", "1,8", "-redis", filepath.Join(dir, "none"))
-		var r report
-		readJSON(t, file, &r)
-		if want := 2 * (4 + 2 + 3 + 3 + 2 + 3 + 3); len(r.Cells) != want {
-			t.Errorf("%d cells, want %d", len(r.Cells), want)
+		file, page := filepath.Join(dir, "bench.json"), filepath.Join(dir, "page.md")
+		if err := os.WriteFile(page, []byte("before\n"+benchBegin+"\nold\n"+benchEnd+"\nafter\n"), 0o600); err != nil {
+			t.Fatal(err)
 		}
-		for _, c := range r.Cells {
-			if c.Median.PerSecond <= 0 || c.Median.P50 <= 0 || c.Median.P99 < c.Median.P50 {
-				t.Errorf("%s, %d connections, %s: %+v", c.Workload, c.Connections, c.Contender, c.Median)
-			}
-			if !strings.Contains(table, "| "+c.Workload+" |") {
-				t.Errorf("%s is not in the table", c.Workload)
-			}
-		}
+		// Neither Redis nor nginx is needed for the tests to pass, nor is it installed for them.
+		none := filepath.Join(dir, "none")
+		table := run(t, "-json", file, "-page", page, "-connections", "1,64,200", "-redis", none, "-nginx", none)
+		checkComparison(t, file, page, table)
 	})
 	t.Run("crowd", func(t *testing.T) {
 		file := filepath.Join(dir, "crowd.json")
@@ -85,6 +78,33 @@ func TestQuickRuns(t *testing.T) {
 		}
 		wantXML(t, plot)
 	})
+}
+
+// checkComparison wants every cell to have its figures, and the page to have the tables.
+func checkComparison(t *testing.T, file, page, table string) {
+	t.Helper()
+	var r report
+	readJSON(t, file, &r)
+	// One with 200 connections has GET hit and PUT of distinct keys only, and one with 64 has the page, too.
+	if want := (4 + 5 + 3) + (2 + 2) + (3 + 4 + 2) + (3 + 4) + (2 + 2) + 2*(3+3); len(r.Cells) != want {
+		t.Errorf("%d cells, want %d", len(r.Cells), want)
+	}
+	if want := 3*3 + 3*2; len(r.Open) != want {
+		t.Errorf("%d cells of the open loop, want %d", len(r.Open), want)
+	}
+	for _, c := range slices.Concat(r.Cells, r.Open) {
+		m := c.Median
+		if m.PerSecond <= 0 || m.P50 <= 0 || m.P99 < m.P50 || m.P999 < m.P99 {
+			t.Errorf("%s: %+v", c.name(), m)
+		}
+		if !strings.Contains(table, "| "+c.Workload+" |") || !strings.Contains(table, "| "+labels[c.Contender]+" |") {
+			t.Errorf("%s is not in the table", c.name())
+		}
+	}
+	content := readFile(page)
+	if !strings.HasPrefix(content, "before\n"+benchBegin+"\nClosed loop") || !strings.HasSuffix(content, ".\n"+benchEnd+"\nafter\n") {
+		t.Errorf("the page is\n%s", content)
+	}
 }
 
 // pageForHistories returns a page with an older table.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/botwired/botwired/internal/load"
@@ -73,7 +74,8 @@ func redisServer(program string, settings ...string) command {
 		program: program,
 		args: func(address, dir string) []string {
 			host, port, _ := net.SplitHostPort(address) // the address is loopback's
-			return append([]string{"--bind", host, "--port", port, "--dir", dir, "--save", ""}, settings...)
+			return append([]string{"--bind", host, "--port", port, "--dir", dir, "--save", "",
+				"--maxclients", "6000", "--tcp-backlog", "4096"}, settings...)
 		},
 		probe: func(ctx context.Context, address string) error {
 			return once(ctx, address, load.RedisAnswer, load.AppendWord(load.AppendCommand(nil, 1), "PING"))
@@ -85,15 +87,29 @@ var redisVersion = regexp.MustCompile(`v=(\S+)`)
 
 // findRedis returns the version of the installed Redis.
 func findRedis(ctx context.Context, program string) (string, error) {
-	out, err := exec.CommandContext(ctx, program, "--version").Output()
+	return versionOf(ctx, redisVersion, program, "--version")
+}
+
+// versionOf returns what a program says of its version.
+func versionOf(ctx context.Context, pattern *regexp.Regexp, program, flag string) (string, error) {
+	out, err := exec.CommandContext(ctx, program, flag).CombinedOutput()
 	if err != nil {
 		return "", err
 	}
-	version := redisVersion.FindSubmatch(out)
+	version := pattern.FindSubmatch(out)
 	if version == nil {
-		return "", fmt.Errorf("%s --version says %q", program, out)
+		return "", fmt.Errorf("%s %s says %q", program, flag, out)
 	}
 	return string(version[1]), nil
+}
+
+// echo answers each request with so many bytes: see serveEcho.
+func (l *lab) echo(size int) command {
+	return command{
+		program: l.self,
+		args:    func(address, _ string) []string { return []string{"echo", address, strconv.Itoa(size)} },
+		probe:   httpProbe("/"),
+	}
 }
 
 func httpProbe(path string) func(context.Context, string) error {

@@ -10,19 +10,21 @@ import (
 	"github.com/botwired/botwired/internal/load"
 )
 
-// contender is one of the compared servers: a column of the table.
+// contender is one of the compared servers.
 type contender string
 
-// The contenders, in the order of the columns.
+// The contenders, in the order of the tables.
 const (
 	botwired contender = "botwired"
 	page     contender = "page" // botwired while a page is open: see openPage
-	bare     contender = "bare"
 	redis    contender = "redis"
+	nginx    contender = "nginx" // as a cache
+	bare     contender = "bare"
 	upstream contender = "upstream"
+	echo     contender = "echo" // over TCP, of as many bytes: the least that an answer can cost
 )
 
-var contenders = []contender{botwired, page, bare, redis, upstream}
+var contenders = []contender{botwired, page, redis, nginx, bare, echo, upstream}
 
 // stage holds the servers that live through the whole run, filled and checked.
 type stage struct {
@@ -37,8 +39,12 @@ type stage struct {
 	redisReads   *server // nil, as redisWrites, if there is no Redis
 	redisWrites  *server
 	redisVersion string
+	nginx        *server // nil if there is none
+	nginxVersion string
 
 	bodySize map[string]int // of the daemon's answer to a path, in bytes
+	getSize  int            // of the daemon's answer to a GET of an entry, with its head
+	putSize  int            // of that to a PUT
 }
 
 // uncachedMemory is too little for any answer: each comes from the settled copy.
@@ -65,7 +71,13 @@ func openStage(ctx context.Context, l *lab, o *options) (*stage, error) {
 	if err := s.openRedis(ctx); err != nil {
 		return nil, err
 	}
-	return s, s.fill(ctx)
+	if err := s.fill(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.learn(ctx); err != nil {
+		return nil, err
+	}
+	return s, s.openNginx(ctx)
 }
 
 func (s *stage) openRedis(ctx context.Context) (err error) {
@@ -116,16 +128,20 @@ func (s *stage) fill(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("filling: %w", err)
 	}
-	return s.learn(ctx)
+	return nil
+}
+
+// getEach reads every entry once.
+func (s *stage) getEach(host string) requester {
+	return func(dst []byte, connection, n int) []byte {
+		return append(dst, get(host, "/memory/"+entryPath(connection+n*fillers))...)
+	}
 }
 
 // learn makes the daemons read everything, and checks the answers.
 func (s *stage) learn(ctx context.Context) error {
 	for _, daemon := range []*server{s.daemon, s.uncached} {
-		gets := func(dst []byte, connection, n int) []byte {
-			return append(dst, get(daemon.address, "/memory/"+entryPath(connection+n*fillers))...)
-		}
-		if err := fill(ctx, daemon.address, load.HTTPAnswer, entries, gets); err != nil {
+		if err := fill(ctx, daemon.address, load.HTTPAnswer, entries, s.getEach(daemon.address)); err != nil {
 			return err
 		}
 	}
@@ -143,7 +159,31 @@ func (s *stage) learn(ctx context.Context) error {
 		}
 		s.bodySize[path] = len(body)
 	}
-	return nil
+	return s.learnSizes(ctx)
+}
+
+// learnSizes measures the daemon's answers for the echo.
+func (s *stage) learnSizes(ctx context.Context) (err error) {
+	host := s.daemon.address
+	if s.getSize, err = answerSize(ctx, host, getEntries(host)); err != nil {
+		return err
+	}
+	if s.putSize, err = answerSize(ctx, host, httpPuts(host, existing())); err != nil {
+		return err
+	}
+	return flush(ctx, host)
+}
+
+// answerSize returns the size of the answer to a request.
+func answerSize(ctx context.Context, address string, request requester) (size int, err error) {
+	_, err = load.Run(ctx, load.Options{
+		Address: address, Connections: 1, Requests: 1, Request: request,
+		Answer: func(read []byte) (length int, err error) {
+			size, err = load.HTTPAnswer(read)
+			return size, err
+		},
+	})
+	return size, err
 }
 
 // fill makes n requests.

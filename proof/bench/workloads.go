@@ -10,6 +10,7 @@ import (
 
 // subject is a server and its load.
 type subject struct {
+	server  *server
 	address string
 	answer  load.Parser
 	request requester
@@ -17,11 +18,31 @@ type subject struct {
 	done func(context.Context) error
 }
 
+// preparation makes a contender ready for a cell. It returns nil if the contender is missing.
+type preparation func(context.Context, *stage) (*subject, error)
+
 // workload is a kind of load, and says how each contender comes by it. A contender that
 // is not in the map, or whose function returns nil, does not take part.
 type workload struct {
 	name string
-	on   map[contender]func(context.Context, *stage) (*subject, error)
+	on   map[contender]preparation
+	wide bool // at all numbers of connections, and in an open loop
+}
+
+// openConnections are those of the open loop.
+const openConnections = 64
+
+// runs says whether a contender takes part at a number of connections.
+func (w *workload) runs(c contender, connections int) bool {
+	switch {
+	case w.on[c] == nil:
+		return false
+	case c == page:
+		return connections == 64
+	case c == upstream || !w.wide:
+		return connections == 1 || connections == 64
+	}
+	return true
 }
 
 // The names of the workloads in the goals.
@@ -32,33 +53,44 @@ const (
 
 func workloads() []workload {
 	all := []workload{
-		{getHit, map[contender]func(context.Context, *stage) (*subject, error){
+		{name: getHit, wide: true, on: map[contender]preparation{
 			botwired: readDaemon,
 			page:     paged(readDaemon, false),
 			bare:     bareAnswers("/memory/" + entryPath(0)),
 			redis: func(_ context.Context, s *stage) (*subject, error) {
 				return s.ofRedis(s.redisReads, redisGets()), nil
 			},
+			nginx: func(_ context.Context, s *stage) (*subject, error) {
+				if s.nginx == nil {
+					return nil, nil
+				}
+				on := ofHTTP(s.nginx, getEntries(s.nginx.address))
+				on.answer = nginxHit
+				return on, nil
+			},
+			echo: func(ctx context.Context, s *stage) (*subject, error) {
+				return s.fresh(ctx, s.lab.echo(s.getSize), load.HTTPAnswer, getEntries)
+			},
 			upstream: func(_ context.Context, s *stage) (*subject, error) {
 				return ofHTTP(s.upstream, getEntries(s.upstream.address)), nil
 			},
 		}},
-		{"GET of a settled copy", map[contender]func(context.Context, *stage) (*subject, error){
+		{name: "GET of a settled copy", on: map[contender]preparation{
 			botwired: func(ctx context.Context, s *stage) (*subject, error) { return s.readHere(ctx, s.uncached) },
 			bare:     bareAnswers("/memory/" + entryPath(0)),
 		}},
-		{putDistinct, writes(distinct)},
-		{"PUT durable, one key", writes(oneKey)},
-		{"mixed 90/10", mixedOnAll()},
+		{name: putDistinct, wide: true, on: writes(distinct)},
+		{name: "PUT durable, one key", on: writes(oneKey)},
+		{name: "mixed 90/10", on: mixedOnAll()},
 	}
 	for _, n := range listed {
-		all = append(all, workload{fmt.Sprintf("LIST of %d", n), lists(listPath(n))})
+		all = append(all, workload{name: fmt.Sprintf("LIST of %d", n), on: lists(listPath(n))})
 	}
 	return all
 }
 
 func ofHTTP(s *server, request requester) *subject {
-	return &subject{address: s.address, answer: load.HTTPAnswer, request: request}
+	return &subject{server: s, address: s.address, answer: load.HTTPAnswer, request: request}
 }
 
 // ofRedis returns nil if there is no Redis.
@@ -66,11 +98,11 @@ func (s *stage) ofRedis(r *server, request requester) *subject {
 	if r == nil {
 		return nil
 	}
-	return &subject{address: r.address, answer: load.RedisAnswer, request: request}
+	return &subject{server: r, address: r.address, answer: load.RedisAnswer, request: request}
 }
 
 // bareAnswers makes the bare handler answer as many bytes as the daemon.
-func bareAnswers(path string) func(context.Context, *stage) (*subject, error) {
+func bareAnswers(path string) preparation {
 	return func(_ context.Context, s *stage) (*subject, error) {
 		return ofHTTP(s.bare, always(get(s.bare.address, fmt.Sprintf("/%d", s.bodySize[path])))), nil
 	}
@@ -95,31 +127,36 @@ func answeredHere(ctx context.Context, on *subject) (*subject, error) {
 	return on, err
 }
 
-// writes go to a new store each time, except upstream's.
-func writes(name naming) map[contender]func(context.Context, *stage) (*subject, error) {
-	fresh := func(ctx context.Context, s *stage, c command, answer load.Parser, request func(host string) requester) (*subject, error) {
-		server, err := s.lab.start(ctx, c)
-		if err != nil {
-			return nil, err
-		}
-		return &subject{
-			address: server.address, answer: answer, request: request(server.address),
-			done: func(context.Context) error { return server.remove() },
-		}, nil
+// fresh starts a server for one cell.
+func (s *stage) fresh(ctx context.Context, c command, answer load.Parser, request func(host string) requester) (*subject, error) {
+	server, err := s.lab.start(ctx, c)
+	if err != nil {
+		return nil, err
 	}
+	return &subject{
+		server: server, address: server.address, answer: answer, request: request(server.address),
+		done: func(context.Context) error { return server.remove() },
+	}, nil
+}
+
+// writes go to a new store each time, except upstream's.
+func writes(name naming) map[contender]preparation {
 	puts := func(host string) requester { return httpPuts(host, name) }
 	ours := func(ctx context.Context, s *stage) (*subject, error) {
-		return fresh(ctx, s, s.lab.botwired(s.sink.address), load.HTTPAnswer, puts)
+		return s.fresh(ctx, s.lab.botwired(s.sink.address), load.HTTPAnswer, puts)
 	}
-	return map[contender]func(context.Context, *stage) (*subject, error){
+	return map[contender]preparation{
 		botwired: ours,
 		page:     paged(ours, true),
 		redis: func(ctx context.Context, s *stage) (*subject, error) {
 			if s.redisWrites == nil {
 				return nil, nil
 			}
-			return fresh(ctx, s, redisWrites(s.options.redis), load.RedisAnswer,
+			return s.fresh(ctx, redisWrites(s.options.redis), load.RedisAnswer,
 				func(string) requester { return redisSets(name) })
+		},
+		echo: func(ctx context.Context, s *stage) (*subject, error) {
+			return s.fresh(ctx, s.lab.echo(s.putSize), load.HTTPAnswer, puts)
 		},
 		upstream: func(_ context.Context, s *stage) (*subject, error) {
 			return ofHTTP(s.upstream, puts(s.upstream.address)), nil
@@ -129,9 +166,9 @@ func writes(name naming) map[contender]func(context.Context, *stage) (*subject, 
 
 // mixedOnAll reads and writes the same entries. The daemon has carried its writes
 // upstream before the next cell begins.
-func mixedOnAll() map[contender]func(context.Context, *stage) (*subject, error) {
+func mixedOnAll() map[contender]preparation {
 	overHTTP := func(host string) requester { return mixed(getEntries(host), httpPuts(host, existing())) }
-	return map[contender]func(context.Context, *stage) (*subject, error){
+	return map[contender]preparation{
 		botwired: func(ctx context.Context, s *stage) (*subject, error) {
 			on, err := answeredHere(ctx, ofHTTP(s.daemon, overHTTP(s.daemon.address)))
 			check := on.done
@@ -149,8 +186,8 @@ func mixedOnAll() map[contender]func(context.Context, *stage) (*subject, error) 
 	}
 }
 
-func lists(path string) map[contender]func(context.Context, *stage) (*subject, error) {
-	return map[contender]func(context.Context, *stage) (*subject, error){
+func lists(path string) map[contender]preparation {
+	return map[contender]preparation{
 		botwired: func(ctx context.Context, s *stage) (*subject, error) {
 			return answeredHere(ctx, ofHTTP(s.daemon, always(get(s.daemon.address, path))))
 		},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -40,12 +41,56 @@ func TestReadsThatWentUpstreamAreNoticed(t *testing.T) {
 func TestWithoutRedisItsColumnsAreEmpty(t *testing.T) {
 	s := &stage{options: &options{}}
 	for _, w := range workloads() {
-		prepare, ok := w.on[redis]
-		if !ok {
-			continue
+		for _, missing := range []contender{redis, nginx} {
+			c := &cell{Contender: missing}
+			if w.on[missing] == nil {
+				continue
+			}
+			if err := measure(t.Context(), s, &w, c); err != nil || len(c.Rounds) > 0 {
+				t.Errorf("%s: %v, %v", w.name, c.Rounds, err)
+			}
 		}
-		if on, err := prepare(t.Context(), s); on != nil || err != nil {
-			t.Errorf("%s: %v, %v", w.name, on, err)
+	}
+}
+
+func TestWorkloadsRunAtTheirNumbersOfConnections(t *testing.T) {
+	all := []int{1, 8, 64, 1000}
+	for _, test := range []struct {
+		workload string
+		on       contender
+		at       []int
+	}{
+		{getHit, botwired, all},
+		{getHit, nginx, all},
+		{getHit, page, []int{64}},
+		{getHit, upstream, []int{1, 64}},
+		{putDistinct, echo, all},
+		{putDistinct, nginx, nil},
+		{"mixed 90/10", redis, []int{1, 64}},
+	} {
+		for _, w := range workloads() {
+			if w.name != test.workload {
+				continue
+			}
+			for _, connections := range all {
+				if got, want := w.runs(test.on, connections), slices.Contains(test.at, connections); got != want {
+					t.Errorf("%s on %s at %d: %v, want %v", w.name, test.on, connections, got, want)
+				}
+			}
 		}
+	}
+}
+
+// A dead page of nginx's would be a fast answer, too.
+func TestAnswersOfNginxHaveToComeFromItsCache(t *testing.T) {
+	for head, refused := range map[string]bool{"X-Cache: HIT\r\n": false, "X-Cache: MISS\r\n": true, "": true} {
+		answer := "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n" + head + "\r\n{}"
+		length, err := nginxHit([]byte(answer))
+		if length != len(answer) || (err != nil) != refused {
+			t.Errorf("%q: %d, %v", answer, length, err)
+		}
+	}
+	if length, err := nginxHit([]byte("HTTP/1.1 200 OK\r\n")); length != 0 || err != nil {
+		t.Errorf("half a head: %d, %v", length, err)
 	}
 }
