@@ -60,21 +60,26 @@ const historiesBegin, historiesEnd = "<!-- histories -->\n", "<!-- /histories --
 
 // writeInto replaces what a page has between the marks by the table.
 func (r *historiesReport) writeInto(page string) error {
-	content, err := os.ReadFile(page)
-	if err != nil {
-		return err
-	}
-	before, rest, begun := bytes.Cut(content, []byte(historiesBegin))
-	_, after, ended := bytes.Cut(rest, []byte(historiesEnd))
-	if !begun || !ended {
-		return fmt.Errorf("%s has no lines %q and %q to write the table between", page, strings.TrimSpace(historiesBegin), historiesEnd)
-	}
 	var table bytes.Buffer
 	if err := r.print(&table); err != nil {
 		return err
 	}
+	return writeBetween(page, historiesBegin, historiesEnd, table.Bytes())
+}
+
+// writeBetween replaces what a page has between two marks.
+func writeBetween(page, begin, end string, text []byte) error {
+	content, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	before, rest, begun := bytes.Cut(content, []byte(begin))
+	_, after, ended := bytes.Cut(rest, []byte(end))
+	if !begun || !ended {
+		return fmt.Errorf("%s has no lines %q and %q to write the table between", page, strings.TrimSpace(begin), end)
+	}
 	// The page's lines are at most 120 characters long, but for those of tables.
-	return os.WriteFile(page, slices.Concat(before, []byte(historiesBegin), wrapped(table.Bytes()), []byte(historiesEnd), after), 0o644)
+	return os.WriteFile(page, slices.Concat(before, []byte(begin), wrapped(text), []byte(end), after), 0o644)
 }
 
 // wrapped breaks lines that are not a table's after 120 characters at most.
