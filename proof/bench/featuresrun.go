@@ -124,13 +124,28 @@ func (t *trial) withPair(ctx context.Context, f *feature, upstream *server, meas
 	return f.check(p)
 }
 
+const (
+	// learnsTimes is how often a daemon may have to be asked: it answers 503 while it takes upstream
+	// for unwell, as it may on a busy machine.
+	learnsTimes = 5
+	// learnsAgain is the pause before it is asked again, the Retry-After of a 503.
+	learnsAgain = time.Second
+)
+
 // learn makes both daemons read all entries.
 func (p *pair) learn() error {
 	for _, daemon := range p.daemons {
 		gets := func(dst []byte, connection, n int) []byte {
 			return append(dst, get(daemon.address, "/memory/"+entryPath(connection+n*fillers))...)
 		}
-		if err := fill(p.ctx, daemon.address, load.HTTPAnswer, entries, gets); err != nil {
+		err := fill(p.ctx, daemon.address, load.HTTPAnswer, entries, gets)
+		for again := 1; err != nil && again < learnsTimes; again++ {
+			if err := sleep(p.ctx, learnsAgain); err != nil {
+				return err
+			}
+			err = fill(p.ctx, daemon.address, load.HTTPAnswer, entries, gets)
+		}
+		if err != nil {
 			return fmt.Errorf("learning: %w", err)
 		}
 	}
