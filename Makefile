@@ -187,6 +187,12 @@ crowd: build ## Measure what the dashboard asks for, with 10,000 namespaces and 
 	@$(GO) build -o bin/bench ./proof/bench
 	@bin/bench crowd $(CROWD)
 
+# FEATURES are the flags, such as -only quota or -quick.
+.PHONY: features
+features: build ## Measure what each feature costs a request, and write docs/performance.md's table
+	@$(GO) build -o bin/bench ./proof/bench
+	@bin/bench features -page docs/performance.md $(FEATURES)
+
 # The agent is BotWire's own Python SDK, in the virtual environment of make e2e. CONVERSATION are the
 # flags, such as -messages 50 or -outage 10s.
 .PHONY: conversation

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -61,6 +62,7 @@ func Wanted(getenv func(string) string) (bool, error) {
 type Tracer struct {
 	provider *sdk.TracerProvider
 	tracer   otrace.Tracer
+	sampler  sampler
 	abort    context.CancelFunc
 }
 
@@ -85,8 +87,12 @@ func Open(ctx context.Context, version string, logger *slog.Logger) (*Tracer, er
 	}))
 	closing, abort := context.WithCancel(context.Background())
 	provider := sdk.NewTracerProvider(
-		sdk.WithBatcher(&abortable{exporter, closing.Done()}), sdk.WithResource(about))
-	return &Tracer{provider, provider.Tracer("github.com/botwired/botwired", otrace.WithInstrumentationVersion(version)), abort}, nil
+		sdk.WithBatcher(&abortable{exporter, closing.Done()}), sdk.WithResource(about),
+		sdk.WithSampler(sdk.AlwaysSample())) // of those requests that the tracer's own sampler lets through
+	return &Tracer{
+		provider: provider, tracer: provider.Tracer("github.com/botwired/botwired", otrace.WithInstrumentationVersion(version)),
+		sampler: newSampler(os.Getenv), abort: abort,
+	}, nil
 }
 
 // Close exports the spans that are left, for as long as it may take, and drops the others.
@@ -126,20 +132,26 @@ var memoryOperations = map[string]string{
 // Start begins the span of a caller's request at a time, under the caller's own span if it has
 // said so. The namespace is the memory store.
 func (t *Tracer) Start(operation, namespace string, parent trace.Context, began time.Time) trace.Span {
+	if !t.sampler.samples(parent) {
+		return newUnsampled(parent)
+	}
 	return t.start(parent, operation, namespace, otrace.WithSpanKind(otrace.SpanKindServer), otrace.WithTimestamp(began))
 }
 
 // StartUpstream begins the span of a request upstream. The span of a write that waited has a
 // trace of its own, with a link to the caller's.
 func (t *Tracer) StartUpstream(operation, namespace string, caller trace.Context, waited bool) trace.Span {
-	kind := otrace.WithSpanKind(otrace.SpanKindClient)
-	if !waited || !caller.Given() {
-		return t.start(caller, operation, namespace, kind)
+	parent, options := caller, []otrace.SpanStartOption{otrace.WithSpanKind(otrace.SpanKindClient)}
+	if waited && caller.Given() {
+		parent, options = trace.Context{}, append(options, otrace.WithLinks(otrace.LinkFromContext(remote(caller))))
 	}
-	link := otrace.LinkFromContext(remote(caller))
-	return t.start(trace.Context{}, operation, namespace, kind, otrace.WithLinks(link))
+	if !t.sampler.samples(parent) {
+		return newUnsampled(parent)
+	}
+	return t.start(parent, operation, namespace, options...)
 }
 
+// start begins a span that is sampled.
 func (t *Tracer) start(parent trace.Context, operation, namespace string, options ...otrace.SpanStartOption) trace.Span {
 	name := memoryOperations[operation]
 	options = append(options, otrace.WithAttributes(

@@ -31,6 +31,7 @@
 //
 // "bench growth" measures one daemon with ever more entries: see growth.go. "bench crowd"
 // measures what the page asks for of a daemon with very many namespaces: see crowd.go.
+// "bench features" measures what each feature costs a request: see features.go.
 // "bench conversation" has an agent hold a conversation directly and through botwired: see
 // conversation.go. "bench histories" does so with each adapter of the Python package: see
 // histories.go. "bench bare" and "bench sink" are servers that the program starts for itself.

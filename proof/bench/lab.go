@@ -87,6 +87,7 @@ type command struct {
 	program string
 	args    func(address, dir string) []string
 	probe   func(ctx context.Context, address string) error
+	env     []string
 	address string // if empty, a free one
 	dir     string // if empty, a new one
 	far     bool   // whether it stands for another machine
@@ -143,7 +144,7 @@ func (l *lab) launch(ctx context.Context, c command) (*server, error) {
 	}
 	s.cmd = exec.CommandContext(ctx, c.program, c.args(s.address, s.dir)...)
 	// The server sees nothing of this machine's configuration.
-	s.cmd.Env = []string{"HOME=" + s.dir, "PATH=" + os.Getenv("PATH")}
+	s.cmd.Env = append([]string{"HOME=" + s.dir, "PATH=" + os.Getenv("PATH")}, c.env...)
 	s.cmd.Dir = s.dir
 	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
 	if c.workers {

@@ -38,6 +38,8 @@ func run(ctx context.Context, args []string) error {
 			return growth(ctx, args[1:])
 		case "crowd":
 			return crowd(ctx, args[1:])
+		case "features":
+			return features(ctx, args[1:])
 		case "histories":
 			return histories(ctx, args[1:])
 		case "conversation":

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"time"
+)
+
+// features measures what each feature of botwired costs a request. For each feature it measures
+// two daemons that differ in that feature alone. They live side by side, with the same entries, and
+// take turns under the same load: without, with, with, without, and in the next round the other way
+// round. The figure that decides is the CPU time of the daemon for each request.
+//
+// A round has new daemons: where a process happens to have its memory makes it a little faster or
+// slower than another of the same program for as long as it lives. A ratio is one within a round,
+// and the figure in the table is the median of these. The first row compares the same daemon
+// with itself: no smaller difference than its own can be seen.
+//
+// No feature is taken out of the program for this. A feature without a setting is measured by those
+// who use it: see allFeatures.
+func features(ctx context.Context, args []string) (err error) {
+	o, err := parseFeaturesOptions(args)
+	if err != nil {
+		return err
+	}
+	l, err := newLab(o.program, o.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	r := &featuresReport{Machine: thisMachine(ctx, o.dir), Options: o.featuresSettings}
+	t, err := openTrial(ctx, l, &o.featuresSettings)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.close()) }()
+	if r.Rows, err = t.measureFeatures(ctx, o.only); err != nil {
+		return err
+	}
+	r.Goals = featureGoals(r.Rows)
+	if err := r.print(os.Stdout); err != nil {
+		return err
+	}
+	if o.page != "" {
+		err = r.writeInto(o.page)
+	}
+	return errors.Join(err, writeJSON(o.json, r), checkGoals(r.Goals, o.strict))
+}
+
+// featuresSettings are the settings that the figures depend on. Times are nanoseconds in JSON.
+type featuresSettings struct {
+	Rounds   int           `json:"rounds"`
+	For      time.Duration `json:"for"`      // of one turn
+	Warmup   time.Duration `json:"warmup"`   // of the load before that
+	Writes   int           `json:"writes"`   // of a turn that ends when upstream has them
+	Latency  time.Duration `json:"latency"`  // of upstream, where it has to be far away
+	Receipts int           `json:"receipts"` // that a daemon keeps
+}
+
+type featuresOptions struct {
+	featuresSettings
+	program, dir, json, page string
+	only                     *regexp.Regexp
+	strict                   bool
+}
+
+func parseFeaturesOptions(args []string) (*featuresOptions, error) {
+	o := &featuresOptions{}
+	flags := flag.NewFlagSet("bench features", flag.ContinueOnError)
+	flags.IntVar(&o.Rounds, "rounds", 9, "rounds")
+	flags.DurationVar(&o.For, "for", time.Second, "how long one turn of a daemon lasts")
+	flags.DurationVar(&o.Warmup, "warmup", 200*time.Millisecond, "how long the load lasts before that")
+	flags.IntVar(&o.Writes, "writes", 6400, "how many writes are followed until upstream has them, a multiple of 64")
+	flags.DurationVar(&o.Latency, "latency", 50*time.Millisecond, "how far away upstream is from the durable writes")
+	flags.IntVar(&o.Receipts, "receipts", 100_000, "how many receipts a daemon keeps, a multiple of 50")
+	flags.StringVar(&o.program, "program", "bin/botwired", "the botwired to measure")
+	flags.StringVar(&o.dir, "dir", "bin", "folder for the daemons' data, on the disk to measure")
+	flags.StringVar(&o.json, "json", "bin/features.json", "file for the figures in JSON")
+	flags.StringVar(&o.page, "page", "", "a page that gets the table between its marks")
+	only := flags.String("only", "", "only the features that match this regular expression")
+	flags.BoolVar(&o.strict, "strict", false, "fail when a figure misses its goal")
+	quick := flags.Bool("quick", false, "one short round, to see that everything works; its figures mean nothing")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	if *quick {
+		o.Rounds, o.For, o.Warmup, o.Writes, o.Receipts = 1, 50*time.Millisecond, 10*time.Millisecond, 128, 500
+	}
+	if o.Rounds < 1 || o.For <= 0 || o.Warmup <= 0 || o.Latency < 0 || flags.NArg() > 0 ||
+		o.Writes < 1 || o.Writes%many != 0 || o.Receipts < 1 || o.Receipts%fillers != 0 {
+		return nil, fmt.Errorf("expected at least one round, times above zero, a multiple of %d writes and of %d receipts, and no argument",
+			many, fillers)
+	}
+	var err error
+	o.only, err = regexp.Compile(*only)
+	return o, err
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Features are measured with all who use them, for as short a time as possible. Nobody looks at
+// the figures. Only Linux tells the CPU time of a process to the nanosecond.
+func TestQuickFeatures(t *testing.T) {
+	dir := t.TempDir()
+	build := func(name, pkg string) string {
+		out := filepath.Join(dir, name)
+		if text, err := exec.CommandContext(t.Context(), "go", "build", "-o", out, pkg).CombinedOutput(); err != nil {
+			t.Fatalf("building %s: %v\n%s", pkg, err, text)
+		}
+		return out
+	}
+	file, page := filepath.Join(dir, "features.json"), filepath.Join(dir, "page.md")
+	if err := os.WriteFile(page, []byte("before\n"+featuresBegin+"an older table\n"+featuresEnd+"\nafter\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), build("bench", "."), "features", "-quick", "-program", build("botwired", "../../cmd/botwired"),
+		"-dir", dir, "-json", file, "-page", page, "-only", "^(receipts|quota|events|metrics|traces of all)$")
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, stderr.Bytes())
+	}
+	var r featuresReport
+	readJSON(t, file, &r)
+	if want := 6 * len(featureLoads); len(r.Rows) != want || len(r.Goals) != 5*2 {
+		t.Errorf("%d rows and %d goals, want %d and %d", len(r.Rows), len(r.Goals), want, 5*2)
+	}
+	for _, row := range r.Rows {
+		for _, f := range []turnFigures{row.Rounds[0].Without, row.Rounds[0].With} {
+			if f.CPU <= 0 || f.PerSecond <= 0 || f.P50 <= 0 || f.P99 < f.P50 {
+				t.Errorf("%s, %s: %+v", row.Feature, row.Load, f)
+			}
+		}
+		if !strings.Contains(stdout.String(), "| "+row.Feature+" | "+row.Load+" |") {
+			t.Errorf("%s, %s is not in the table", row.Feature, row.Load)
+		}
+	}
+	content := readFile(page)
+	if !strings.HasPrefix(content, "before\n"+featuresBegin+"| feature |") || !strings.HasSuffix(content, "before.\n"+featuresEnd+"\nafter\n") {
+		t.Errorf("the page is\n%s", content)
+	}
+}
