@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -55,27 +54,8 @@ func (r *historiesReport) versions() (all []string) {
 // String returns what a conversation costs upstream.
 func (k *kept) String() string { return words.Count(k.Writes, "write") + ", " + kilobytes(k.Bytes) }
 
-// The table stands between these on a page.
-const historiesBegin, historiesEnd = "<!-- histories -->\n", "<!-- /histories -->"
-
-// writeInto replaces what a page has between the marks by the table.
-func (r *historiesReport) writeInto(page string) error {
-	content, err := os.ReadFile(page)
-	if err != nil {
-		return err
-	}
-	before, rest, begun := bytes.Cut(content, []byte(historiesBegin))
-	_, after, ended := bytes.Cut(rest, []byte(historiesEnd))
-	if !begun || !ended {
-		return fmt.Errorf("%s has no lines %q and %q to write the table between", page, strings.TrimSpace(historiesBegin), historiesEnd)
-	}
-	var table bytes.Buffer
-	if err := r.print(&table); err != nil {
-		return err
-	}
-	// The page's lines are at most 120 characters long, but for those of tables.
-	return os.WriteFile(page, slices.Concat(before, []byte(historiesBegin), wrapped(table.Bytes()), []byte(historiesEnd), after), 0o644)
-}
+// historiesMark names the table's place on a page.
+const historiesMark = "histories"
 
 // wrapped breaks lines that are not a table's after 120 characters at most.
 func wrapped(text []byte) []byte {

@@ -30,6 +30,8 @@ func run(ctx context.Context, args []string) error {
 			return serveAt(ctx, args[1:], bareHandler())
 		case "sink":
 			return serveAt(ctx, args[1:], sinkHandler())
+		case "keeper":
+			return serveAt(ctx, args[1:], newKeeper())
 		case "growth":
 			return growth(ctx, args[1:])
 		case "crowd":

@@ -91,7 +91,7 @@ func TestQuickRuns(t *testing.T) {
 func pageForHistories(t *testing.T) string {
 	t.Helper()
 	page := filepath.Join(t.TempDir(), "page.md")
-	if err := os.WriteFile(page, []byte("before\n"+historiesBegin+"an older table\n"+historiesEnd+"\nafter\n"), 0o600); err != nil {
+	if err := os.WriteFile(page, []byte("before\n"+"<!-- histories -->\n"+"an older table\n"+"<!-- /histories -->\n"+"\nafter\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return page
@@ -117,7 +117,7 @@ func checkHistories(t *testing.T, run func(*testing.T, ...string) string) {
 		}
 	}
 	content := readFile(page)
-	if !strings.HasPrefix(content, "before\n"+historiesBegin+"| 10 messages |") || !strings.HasSuffix(content, "before.\n"+historiesEnd+"\nafter\n") {
+	if !strings.HasPrefix(content, "before\n"+"<!-- histories -->\n"+"| 10 messages |") || !strings.HasSuffix(content, "before.\n"+"<!-- /histories -->\n"+"\nafter\n") {
 		t.Errorf("the page is\n%s", content)
 	}
 	for line := range strings.Lines(content) {
