@@ -15,6 +15,8 @@ const (
 	// referenceSize is the number of pending writes in the daemon that bench compares
 	// all others with.
 	referenceSize = 1000
+	// inUse is how many entries agents read and write again and again, whatever else there is.
+	inUse = 1000
 	// stride leads from one entry that bench reads to the next. It is a prime, so that
 	// bench reads all of them.
 	stride = 999_983
@@ -35,6 +37,7 @@ type subjectOfGrowth struct {
 	namespaces int
 	upstream   string // the address; nothing listens there at first
 	filledAt   float64
+	read       int   // how many of all entries bench has read since the daemon's last start
 	most       int64 // the most resident memory in this state, in bytes
 }
 
@@ -167,7 +170,7 @@ func (g *grower) restart(ctx context.Context, d *subjectOfGrowth, p *point) erro
 	if err != nil {
 		return err
 	}
-	d.server = again
+	d.server, d.read = again, 0
 	p.Ready = max(p.Ready, time.Since(again.began).Seconds())
 	for counting := true; counting; {
 		if _, counting, err = pendingAt(ctx, d.address); err != nil {
@@ -178,17 +181,15 @@ func (g *grower) restart(ctx context.Context, d *subjectOfGrowth, p *point) erro
 	return d.sample()
 }
 
-// round measures GET and PUT on the daemon and on the reference, in turns.
+// round measures GET and PUT of the entries in use on the daemon and on the reference, in turns, and
+// GET of all entries on the daemon.
 func (g *grower) round(ctx context.Context, d *subjectOfGrowth, p *point, round int) error {
 	pair := rotated([]*subjectOfGrowth{d, g.reference}, round)
 	for _, each := range pair {
 		pick := func(dst []byte, connection, n int) []byte {
-			return each.entry(dst, (connection+n*stride)%each.size)
+			return each.entry(dst, (connection+n*stride)%inUse)
 		}
-		reads := func(dst []byte, connection, n int) []byte {
-			return load.AppendHost(pick(append(load.AppendGet(dst), "/memory/"...), connection, n), each.address)
-		}
-		got, err := g.load(ctx, each, reads)
+		got, err := g.load(ctx, each, each.gets(pick))
 		if err != nil {
 			return fmt.Errorf("GET: %w", err)
 		}
@@ -197,12 +198,29 @@ func (g *grower) round(ctx context.Context, d *subjectOfGrowth, p *point, round 
 			return fmt.Errorf("PUT: %w", err)
 		}
 		if each == d {
-			p.gets, p.puts = append(p.gets, got), append(p.puts, put)
+			p.Gets, p.Puts = append(p.Gets, got), append(p.Puts, put)
 		} else {
-			p.referenceGets, p.referencePuts = append(p.referenceGets, got), append(p.referencePuts, put)
+			p.ReferenceGets, p.ReferencePuts = append(p.ReferenceGets, got), append(p.ReferencePuts, put)
 		}
 	}
+	asked := 0
+	first, err := g.load(ctx, d, d.gets(func(dst []byte, _, n int) []byte {
+		asked = n + 1
+		return d.entry(dst, (d.read+n)*stride%d.size)
+	}))
+	if err != nil {
+		return fmt.Errorf("GET of all: %w", err)
+	}
+	d.read += asked // the next round goes on behind these
+	p.Firsts = append(p.Firsts, first)
 	return nil
+}
+
+// gets makes GETs of the entries that name names.
+func (d *subjectOfGrowth) gets(name naming) requester {
+	return func(dst []byte, connection, n int) []byte {
+		return load.AppendHost(name(append(load.AppendGet(dst), "/memory/"...), connection, n), d.address)
+	}
 }
 
 func (g *grower) load(ctx context.Context, d *subjectOfGrowth, request requester) (figures, error) {

@@ -99,7 +99,7 @@ func parseGrowthOptions(args []string) (*growthOptions, error) {
 		return nil, err
 	}
 	if *quick {
-		*sizes, *wide, o.WideNamespaces = "1000,5000", "2000,5000", 1000
+		*sizes, *wide, o.WideNamespaces = "1000,5000", "2000,5000", 500
 		o.Rounds, o.For, o.Restarts, o.Rest = 1, 100*time.Millisecond, 1, time.Second
 	}
 	if o.Rounds < 1 || o.For <= 0 || o.Restarts < 1 || o.Namespaces < 1 || o.WideNamespaces < 1 || flags.NArg() > 0 {

@@ -8,6 +8,9 @@ const (
 	// latencyGrowth is how many times longer a caller may wait for a daemon with the most entries than
 	// for one with the fewest in the same state.
 	latencyGrowth = 1.3
+	// firstGrowth is how many times longer the first GET of an entry may take with the most entries than
+	// with the fewest that do not fit into memory: the journal has more levels.
+	firstGrowth = 1.5
 	// settledResident is the most resident memory of a daemon with everything settled, in bytes, beside
 	// namespaceResident for each namespace: caches of a fixed size, and the program.
 	settledResident   = 200 << 20
@@ -38,18 +41,20 @@ func growthGoals(r *growthReport) (all []goal) {
 			at("PUT p50, "+state+": does not grow", latencyGrowth, "×").measured(growthOf(points, func(p *point) float64 { return p.PutRatio })))
 	}
 	settled, pending := r.in(stateSettled), r.in(statePending)
+	all = append(all, at("first GET, settled: next to nothing", firstGrowth, "×").
+		measured(growthOf(atLeast(settled, leastTelling), func(p *point) float64 { return p.First.P50 })))
 	million := fmt.Sprintf("ready after a kill, pending: at %s", thousands(1_000_000))
 	all = append(all,
 		at("ready after a kill, settled: does not grow", settledReady, "×").measured(growthOf(settled, func(p *point) float64 { return p.Ready })),
-		at(million, pendingReady, "s").measured(worst(pending, 1, func(p *point) float64 { return p.Ready })),
+		at(million, pendingReady, "s").measured(worst(pending, func(p *point) float64 { return p.Ready })),
 		at("resident, settled: a fixed amount, beside "+thousands(namespaceResident)+" B a namespace", settledResident>>20, "MiB").
-			measured(worst(settled, 1, func(p *point) float64 { return float64(p.RSS-int64(p.Namespaces)*namespaceResident) / (1 << 20) })),
+			measured(worst(settled, func(p *point) float64 { return float64(p.RSS-int64(p.Namespaces)*namespaceResident) / (1 << 20) })),
 		at("resident, pending: grows by the write, beside that", pendingResident, "B").
-			measured(worst(pending, leastTelling, func(p *point) float64 {
+			measured(worst(atLeast(pending, leastTelling), func(p *point) float64 {
 				return float64(p.RSS-settledResident-int64(p.Namespaces)*namespaceResident) / float64(p.Entries)
 			})),
 		at("on disk: grows by the entry", entryOnDisk, "B").
-			measured(worst(settled, leastTelling, func(p *point) float64 { return float64(p.Disk-settled[0].Disk) / float64(p.Entries) })),
+			measured(worst(atLeast(settled, leastTelling), func(p *point) float64 { return float64(p.Disk-settled[0].Disk) / float64(p.Entries) })),
 		goal{What: "drain: as fast, whatever the entries", Limit: drainKept, Unit: "×"}.measured(drainKeptOf(settled)))
 	return all
 }
@@ -67,6 +72,16 @@ func (r *growthReport) in(state string) (points []*point) {
 	return points
 }
 
+// atLeast is the points of a size at least.
+func atLeast(points []*point, entries int) (large []*point) {
+	for _, p := range points {
+		if p.Entries >= entries {
+			large = append(large, p)
+		}
+	}
+	return large
+}
+
 // growthOf is the greatest of a figure over that of the first point; known is false for fewer than two.
 func growthOf(points []*point, figure func(*point) float64) (most float64, known bool) {
 	if len(points) < 2 || figure(points[0]) == 0 {
@@ -78,13 +93,11 @@ func growthOf(points []*point, figure func(*point) float64) (most float64, known
 	return most, true
 }
 
-// worst is the greatest of a figure over the points of a size at least.
-func worst(points []*point, entries int, figure func(*point) float64) (most float64, known bool) {
+// worst is the greatest of a figure over the points.
+func worst(points []*point, figure func(*point) float64) (most float64, known bool) {
 	for _, p := range points {
-		if p.Entries >= entries {
-			if f := figure(p); !known || f > most {
-				most, known = f, true
-			}
+		if f := figure(p); !known || f > most {
+			most, known = f, true
 		}
 	}
 	return most, known

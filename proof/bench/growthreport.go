@@ -25,17 +25,23 @@ type point struct {
 	Counted    float64 `json:"counted"`   // and until the daemon has counted its pending writes
 	Get        figures `json:"get"`       // one connection
 	Put        figures `json:"put"`
+	First      figures `json:"first"`     // GET of one entry after the other, each for the first time since the start
 	GetRatio   float64 `json:"get_ratio"` // p50 over the reference's, in the same rounds
 	PutRatio   float64 `json:"put_ratio"`
 
-	gets, puts, referenceGets, referencePuts []figures // by round
+	// By round; the reference's, too.
+	Gets          []figures `json:"gets"`
+	Puts          []figures `json:"puts"`
+	Firsts        []figures `json:"firsts"`
+	ReferenceGets []figures `json:"reference_gets"`
+	ReferencePuts []figures `json:"reference_puts"`
 }
 
 // sum takes the medians of the rounds.
 func (p *point) sum() {
-	p.Get, p.Put = medianOf(p.gets), medianOf(p.puts)
-	p.GetRatio = medianRatio(p.gets, p.referenceGets)
-	p.PutRatio = medianRatio(p.puts, p.referencePuts)
+	p.Get, p.Put, p.First = medianOf(p.Gets), medianOf(p.Puts), medianOf(p.Firsts)
+	p.GetRatio = medianRatio(p.Gets, p.ReferenceGets)
+	p.PutRatio = medianRatio(p.Puts, p.ReferencePuts)
 }
 
 // medianRatio returns the median of the ratios of the p50 within the rounds.
@@ -60,18 +66,20 @@ const growthMark = "growth"
 
 func (r *growthReport) print(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString("| entries | namespaces | | GET | × | PUT | × | resident | ready after a kill | counted after | on disk | drained |\n")
-	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| entries | namespaces | | GET | × | PUT | × | first GET | resident | ready after a kill | counted after | on disk | drained |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, p := range r.Points {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s, %s | %s | %s, %s | %s | %s | %s | %s | %s | %s |\n",
+		fmt.Fprintf(&b, "| %s | %s | %s | %s, %s | %s | %s, %s | %s | %s, %s | %s | %s | %s | %s | %s |\n",
 			thousands(float64(p.Entries)), thousands(float64(p.Namespaces)), p.State,
 			duration(p.Get.P50), duration(p.Get.P99), significant(p.GetRatio),
-			duration(p.Put.P50), duration(p.Put.P99), significant(p.PutRatio), megabytes(p.RSS),
+			duration(p.Put.P50), duration(p.Put.P99), significant(p.PutRatio),
+			duration(p.First.P50), duration(p.First.P99), megabytes(p.RSS),
 			duration(p.Ready*1e6), duration(p.Counted*1e6), megabytes(p.Disk), p.Drain.shown())
 	}
 	printGoals(&b, r.Goals)
-	fmt.Fprintf(&b, "\nGET and PUT: p50 and p99 at one connection; × is the p50 over that of a daemon with %s pending writes in the same rounds. "+
-		"%d rounds of %s, values of %d bytes; the slowest of %d starts; %s.\n",
+	fmt.Fprintf(&b, "\nGET and PUT of %s entries in use: p50 and p99 at one connection; × is the p50 over that of a daemon with %[1]s pending writes in the same rounds. "+
+		"First GET: that of one entry after the other, each for the first time since the start. "+
+		"%[2]d rounds of %[3]s, values of %[4]d bytes; the slowest of %[5]d starts; %[6]s.\n",
 		thousands(referenceSize), r.Options.Rounds, r.Options.For, valueSize, r.Options.Restarts, r.Machine)
 	_, err := io.WriteString(w, b.String())
 	return err

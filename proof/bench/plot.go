@@ -57,6 +57,7 @@ func (c curve) Path() (path string) {
 func (r *growthReport) plot(name string) (err error) {
 	panels := []panel{
 		r.panel("GET p50", duration, func(p *point) float64 { return p.Get.P50 }),
+		r.panel("first GET, p50", duration, func(p *point) float64 { return p.First.P50 }),
 		r.panel("PUT p50", duration, func(p *point) float64 { return p.Put.P50 }),
 		r.panel("resident memory", bytesShown, func(p *point) float64 { return float64(p.RSS) }),
 		r.panel("ready after a kill", func(v float64) string { return duration(v * 1e6) }, func(p *point) float64 { return p.Ready }),

@@ -69,8 +69,11 @@ func TestQuickRuns(t *testing.T) {
 			t.Skip("this system does not tell how much memory a process takes")
 		}
 		file, plot := filepath.Join(dir, "growth.json"), filepath.Join(dir, "growth.svg")
-		run(t, "growth", "-json", file, "-svg", plot)
+		table := run(t, "growth", "-json", file, "-svg", plot)
 		checkGrowth(t, file)
+		if !strings.Contains(table, "| 5,000 | 500 | settled |") {
+			t.Errorf("the table is %s", table)
+		}
 		wantXML(t, plot)
 	})
 	t.Run("histories", func(t *testing.T) { checkHistories(t, run) })
@@ -151,12 +154,15 @@ func checkGrowth(t *testing.T, file string) {
 	t.Helper()
 	var r growthReport
 	readJSON(t, file, &r)
-	if len(r.Points) != 4 {
-		t.Errorf("%d points, want 4", len(r.Points))
+	if len(r.Points) != 7 {
+		t.Errorf("%d points, want 7", len(r.Points))
 	}
 	for _, p := range r.Points {
-		if p.Disk <= 0 || p.Ready <= 0 || p.Counted < p.Ready || p.GetRatio <= 0 || p.PutRatio <= 0 || p.PerSecond <= 0 {
+		if p.Disk <= 0 || p.Ready <= 0 || p.Counted < p.Ready || p.GetRatio <= 0 || p.PutRatio <= 0 || p.First.P50 <= 0 || p.RSS <= 0 {
 			t.Errorf("%+v", p)
+		}
+		if (p.State == stateSettled) != (p.Drain.Writes > 0) {
+			t.Errorf("%s: drained %+v", p.State, p.Drain)
 		}
 	}
 }
