@@ -106,9 +106,9 @@ func amount(size, namespaces int) string {
 	return thousands(float64(size)) + " entries in " + thousands(float64(namespaces)) + " namespaces"
 }
 
-// sample notes the resident memory of the daemon.
+// sample notes the most resident memory of the daemon since its start.
 func (d *subjectOfGrowth) sample() error {
-	rss, err := d.memory("VmRSS")
+	rss, err := d.memory("VmHWM")
 	d.most = max(d.most, rss)
 	return err
 }

@@ -77,6 +77,9 @@ type growthOptions struct {
 	strict                        bool
 }
 
+// plotted is the plot of the documentation.
+const plotted = "docs/growth.svg"
+
 func parseGrowthOptions(args []string) (*growthOptions, error) {
 	o := &growthOptions{}
 	flags := flag.NewFlagSet("bench growth", flag.ContinueOnError)
@@ -91,16 +94,19 @@ func parseGrowthOptions(args []string) (*growthOptions, error) {
 	flags.StringVar(&o.program, "program", "bin/botwired", "the botwired to measure")
 	flags.StringVar(&o.dir, "dir", "bin", "folder for the daemons' data, on the disk to measure")
 	flags.StringVar(&o.json, "json", "bin/growth.json", "file for the figures in JSON")
-	flags.StringVar(&o.svg, "svg", "docs/growth.svg", "file for the plot")
+	flags.StringVar(&o.svg, "svg", plotted, "file for the plot")
 	flags.StringVar(&o.page, "page", "", "a page that gets the table between its marks")
 	flags.BoolVar(&o.strict, "strict", false, "fail when a figure misses its goal")
-	quick := flags.Bool("quick", false, "small sizes and short rounds, to see that everything works; its figures mean nothing")
+	quick := flags.Bool("quick", false, "small sizes and short rounds, to see that everything works; its figures mean nothing, and no page gets them")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
 	if *quick {
 		*sizes, *wide, o.WideNamespaces = "1000,5000", "2000,5000", 500
 		o.Rounds, o.For, o.Restarts, o.Rest = 1, 100*time.Millisecond, 1, time.Second
+		if o.page = ""; o.svg == plotted {
+			o.svg = "bin/growth.svg"
+		}
 	}
 	if o.Rounds < 1 || o.For <= 0 || o.Restarts < 1 || o.Namespaces < 1 || o.WideNamespaces < 1 || flags.NArg() > 0 {
 		return nil, errors.New("expected at least one round, one restart and one namespace, a time above zero and no argument")

@@ -39,9 +39,7 @@ func (f filling) fill(ctx context.Context, dir string, show progress) (err error
 	go func() { maintained <- j.Maintain(maintaining) }()
 	defer func() {
 		stop()
-		if failed := <-maintained; !errors.Is(failed, context.Canceled) {
-			err = errors.Join(err, failed)
-		}
+		err = errors.Join(err, <-maintained)
 	}()
 	v := newValues()
 	var next atomic.Int64

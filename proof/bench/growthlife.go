@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 )
 
@@ -97,7 +98,6 @@ func (g *grower) extend(ctx context.Context, d *subjectOfGrowth, up *server, siz
 	}
 	p.FilledIn = took.Seconds()
 	p.Drain, err = g.drainSome(ctx, d, up)
-	p.RSS = d.most
 	return p, err
 }
 
@@ -133,26 +133,26 @@ func (d drained) PerSecond() float64 {
 	return float64(d.Writes) / d.Seconds
 }
 
-// drain waits until nothing is pending.
+// drain waits until nothing is pending. It asks for that once: a look at a hundred thousand namespaces
+// costs the daemon what bench measures.
 func (g *grower) drain(ctx context.Context, d *subjectOfGrowth) (drained, error) {
-	began, all := time.Now(), 0
-	for {
-		n, _, err := pendingAt(ctx, d.address)
-		if err == nil {
-			err = d.sample()
-		}
-		switch all = max(all, n); {
-		case err != nil:
-			return drained{}, err
-		case n == 0:
-			return drained{all, time.Since(began).Seconds()}, nil
-		case time.Since(began) > drainsWithin:
-			return drained{}, fmt.Errorf("%d writes are pending still", n)
-		}
-		g.progress.show("%s: %d to be carried upstream", amount(d.size, d.namespaces), n)
-		// A look at many pending namespaces costs the daemon what bench measures.
-		if err := sleep(ctx, min(time.Second, 10*time.Millisecond+time.Duration(n)*100*time.Microsecond)); err != nil {
-			return drained{}, err
-		}
+	ctx, cancel := context.WithTimeout(ctx, drainsWithin+time.Minute)
+	defer cancel()
+	n, _, err := pendingAt(ctx, d.address)
+	if err != nil {
+		return drained{}, err
 	}
+	g.progress.show("%s: %d to be carried upstream", amount(d.size, d.namespaces), n)
+	path := fmt.Sprintf("http://%s/_botwired/flush?now=true&timeout=%s", d.address, drainsWithin)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, path, http.NoBody)
+	if err != nil {
+		return drained{}, err
+	}
+	req.Close = true
+	began := time.Now()
+	if _, err := bodyOf(req); err != nil {
+		return drained{}, err
+	}
+	took := time.Since(began)
+	return drained{n, took.Seconds()}, d.sample()
 }
