@@ -177,9 +177,9 @@ bench: build ## Measure botwired beside Redis, nginx, net/http, a TCP echo and u
 
 # GROWTH are the flags, such as -sizes 1000,100000 or -quick.
 .PHONY: growth
-growth: build ## Measure botwired with ever more entries, and draw docs/growth.svg
+growth: build ## Measure botwired with ever more entries, and write docs/performance.md's table and docs/growth.svg
 	@$(GO) build -o bin/bench ./proof/bench
-	@bin/bench growth $(GROWTH)
+	@bin/bench growth -page docs/performance.md $(GROWTH)
 
 # CROWD are the flags, such as -namespaces 1000 or -quick.
 .PHONY: crowd

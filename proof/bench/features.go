@@ -46,7 +46,7 @@ func features(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	if o.page != "" {
-		err = r.writeInto(o.page)
+		err = writeBetween(o.page, featuresMark, r.printTables)
 	}
 	return errors.Join(err, writeJSON(o.json, r), checkGoals(r.Goals, o.strict))
 }

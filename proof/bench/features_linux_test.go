@@ -21,7 +21,7 @@ func TestQuickFeatures(t *testing.T) {
 		return out
 	}
 	file, page := filepath.Join(dir, "features.json"), filepath.Join(dir, "page.md")
-	if err := os.WriteFile(page, []byte("before\n"+featuresBegin+"an older table\n"+featuresEnd+"\nafter\n"), 0o600); err != nil {
+	if err := os.WriteFile(page, []byte("before\n<!-- features -->\nan older table\n<!-- /features -->\nafter\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
@@ -47,7 +47,7 @@ func TestQuickFeatures(t *testing.T) {
 		}
 	}
 	content := readFile(page)
-	if !strings.HasPrefix(content, "before\n"+featuresBegin+"| feature |") || !strings.HasSuffix(content, "before.\n"+featuresEnd+"\nafter\n") {
+	if !strings.HasPrefix(content, "before\n<!-- features -->\n| feature |") || !strings.HasSuffix(content, "before.\n<!-- /features -->\nafter\n") {
 		t.Errorf("the page is\n%s", content)
 	}
 }

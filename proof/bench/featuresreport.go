@@ -114,14 +114,17 @@ func featureGoals(rows []*featureRow) (all []goal) {
 
 // print writes the tables and the goals, in Markdown.
 func (r *featuresReport) print(w io.Writer) error {
+	if err := r.printTables(w); err != nil {
+		return err
+	}
 	var b strings.Builder
-	r.printTables(&b)
 	printGoals(&b, r.Goals)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func (r *featuresReport) printTables(b *strings.Builder) {
+func (r *featuresReport) printTables(w io.Writer) error {
+	var b strings.Builder
 	b.WriteString("| feature | request | c | CPU without | CPU with | CPU × | throughput × | p50 × | p99 × |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|\n")
 	for _, row := range r.Rows {
@@ -129,21 +132,23 @@ func (r *featuresReport) printTables(b *strings.Builder) {
 		if row.missed() {
 			cpu = "**" + cpu + "**"
 		}
-		fmt.Fprintf(b, "| %s | %s | %d | %s | %s | %s | %s | %s | %s |\n",
+		fmt.Fprintf(&b, "| %s | %s | %d | %s | %s | %s | %s | %s | %s |\n",
 			row.Feature, row.Load, row.Connections, duration(row.cpu(without)), duration(row.cpu(with)), cpu,
 			spreadOf(row.ratios(perSecondOf)), spreadOf(row.ratios(p50Of)), spreadOf(row.ratios(p99Of)))
 	}
 	b.WriteString("\n| feature | without | with |\n|---|---|---|\n")
 	for i, row := range r.Rows {
 		if i%len(featureLoads) == 0 {
-			fmt.Fprintf(b, "| %s | %s | %s |\n", row.Feature, row.Variants[without], row.Variants[with])
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", row.Feature, row.Variants[without], row.Variants[with])
 		}
 	}
 	o := r.Options
-	fmt.Fprintf(b, "\nc is the number of connections, and CPU the daemon's time for each request. × is the figure with the feature over "+
+	fmt.Fprintf(&b, "\nc is the number of connections, and CPU the daemon's time for each request. × is the figure with the feature over "+
 		"the one without: the median of %s, and in brackets the middle half of the rounds. A median is in bold where a GET hit "+
 		"costs more than %.2f. A round has four turns of %s; upstream is %s away from the durable writes, and near for all else; %s.\n",
 		words.Count(o.Rounds, "round"), featureCost, o.For, o.Latency, r.Machine)
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // spreadOf shows the median of ratios, and the range of their middle half.
@@ -163,12 +168,5 @@ func quantile(values []float64, q float64) float64 {
 	return sorted[int(below)] + (at-below)*(sorted[above]-sorted[int(below)])
 }
 
-// The tables stand between these on a page.
-const featuresBegin, featuresEnd = "<!-- features -->\n", "<!-- /features -->"
-
-// writeInto replaces what a page has between the marks by the tables.
-func (r *featuresReport) writeInto(page string) error {
-	var b strings.Builder
-	r.printTables(&b)
-	return writeBetween(page, featuresBegin, featuresEnd, []byte(b.String()))
-}
+// featuresMark names the tables' place on a page.
+const featuresMark = "features"

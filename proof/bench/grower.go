@@ -3,10 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -18,11 +15,8 @@ const (
 	// referenceSize is the number of pending writes in the daemon that bench compares
 	// all others with.
 	referenceSize = 1000
-	// drainsWithin bounds the wait until upstream has everything.
-	drainsWithin = time.Hour
-	// quietFor is how long the size of the disk must not change before bench takes it
-	// for at rest.
-	quietFor = 3 * time.Second
+	// inUse is how many entries agents read and write again and again, whatever else there is.
+	inUse = 1000
 	// stride leads from one entry that bench reads to the next. It is a prime, so that
 	// bench reads all of them.
 	stride = 999_983
@@ -39,111 +33,84 @@ type grower struct {
 // subjectOfGrowth is a daemon and how many entries it holds.
 type subjectOfGrowth struct {
 	*server
-	size     int
-	upstream string // the address; nothing listens there at first
-	filledAt float64
-	most     int64 // the most resident memory in this state, in bytes
+	size       int
+	namespaces int
+	upstream   string // the address; nothing listens there at first
+	filledAt   float64
+	read       int   // how many of all entries bench has read since the daemon's last start
+	most       int64 // the most resident memory in this state, in bytes
 }
 
 // begin starts a daemon with its upstream down, and gives it so many writes.
-func (g *grower) begin(ctx context.Context, size int) (*subjectOfGrowth, error) {
+func (g *grower) begin(ctx context.Context, size, namespaces int) (*subjectOfGrowth, error) {
 	up, err := loopback.FreeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
-	g.progress.show("%d entries: writing", size)
-	d := &subjectOfGrowth{size: size, upstream: up}
+	g.progress.show("%s: writing", amount(size, namespaces))
+	d := &subjectOfGrowth{size: size, namespaces: namespaces, upstream: up}
 	if d.server, err = g.lab.start(ctx, g.daemon(d)); err != nil {
 		return nil, err
 	}
-	write := func(dst []byte, connection, n int) []byte { return grown(dst, connection+n*fillers) }
-	result, err := load.Run(ctx, load.Options{
-		Address: d.address, Connections: fillers, Requests: size / fillers, Answer: load.HTTPAnswer,
-		Request: httpPuts(d.address, write),
-	})
-	if err != nil {
+	if d.filledAt, err = g.write(ctx, d, size); err != nil {
 		return nil, err
 	}
-	d.filledAt = result.PerSecond
 	return d, d.sample()
 }
 
-// daemon returns a command with room for any number of writes. The daemon tries
+// write writes the first of a daemon's entries, and returns how many the daemon took in a second.
+func (g *grower) write(ctx context.Context, d *subjectOfGrowth, entries int) (perSecond float64, err error) {
+	write := func(dst []byte, connection, n int) []byte { return d.entry(dst, connection+n*fillers) }
+	result, err := load.Run(ctx, load.Options{
+		Address: d.address, Connections: fillers, Requests: entries / fillers, Answer: load.HTTPAnswer,
+		Request: httpPuts(d.address, write),
+	})
+	if err != nil {
+		return 0, err
+	}
+	return result.PerSecond, nil
+}
+
+// daemon returns a command with room for any number of writes and copies. The daemon tries
 // upstream every second, so that it soon finds it, and it waits no longer for an
 // attempt that a kill may have cut short.
 func (g *grower) daemon(d *subjectOfGrowth) command {
 	c := g.lab.botwired(d.upstream,
-		"--journal-max-bytes", "64GiB", "--flush-backoff-max", "1s", "--upstream-late-window", "1s")
+		"--journal-max-bytes", "64GiB", "--cache-disk", "64GiB", "--flush-backoff-max", "1s", "--upstream-late-window", "1s")
 	if d.server != nil {
 		c.dir, c.address = d.dir, d.address
 	}
 	return c
 }
 
-// grown names the i-th entry, of a thousand agents.
-func grown(dst []byte, i int) []byte {
-	dst = strconv.AppendInt(append(dst, "agent-"...), int64(i%1000), 10)
-	return strconv.AppendInt(append(dst, "/item-"...), int64(i), 10)
+// entry names the i-th entry.
+func (d *subjectOfGrowth) entry(dst []byte, i int) []byte {
+	dst = append(appendAgent(dst, i%d.namespaces), '/')
+	return appendItem(dst, i)
 }
 
-// sample notes the resident memory of the daemon.
+const agentPrefix, itemPrefix = "agent-", "item-"
+
+// appendAgent names a namespace.
+func appendAgent(dst []byte, n int) []byte {
+	return strconv.AppendInt(append(dst, agentPrefix...), int64(n), 10)
+}
+
+// appendItem names a key.
+func appendItem(dst []byte, n int) []byte {
+	return strconv.AppendInt(append(dst, itemPrefix...), int64(n), 10)
+}
+
+// amount says for people how much a daemon holds.
+func amount(size, namespaces int) string {
+	return thousands(float64(size)) + " entries in " + thousands(float64(namespaces)) + " namespaces"
+}
+
+// sample notes the most resident memory of the daemon since its start.
 func (d *subjectOfGrowth) sample() error {
-	rss, err := d.memory("VmRSS")
+	rss, err := d.memory("VmHWM")
 	d.most = max(d.most, rss)
 	return err
-}
-
-// measureSize measures a daemon of that size twice: with all entries pending, and with
-// all settled.
-func (g *grower) measureSize(ctx context.Context, size int) ([]*point, error) {
-	d, err := g.begin(ctx, size)
-	if err != nil {
-		return nil, err
-	}
-	pending, err := g.measure(ctx, d, "pending")
-	if err != nil {
-		return nil, err
-	}
-	pending.PerSecond = d.filledAt
-	sink, err := g.lab.start(ctx, g.lab.sink(d.upstream, 0))
-	if err != nil {
-		return nil, err
-	}
-	drained, err := g.drain(ctx, d)
-	if err != nil {
-		return nil, err
-	}
-	pending.RSS, d.most = d.most, 0 // draining takes its memory for the pending writes
-	settled, err := g.measure(ctx, d, "settled")
-	if err != nil {
-		return nil, err
-	}
-	settled.PerSecond = drained
-	return []*point{pending, settled}, errors.Join(d.remove(), sink.remove())
-}
-
-// drain waits until nothing is pending, and returns how many writes a second went
-// upstream.
-func (g *grower) drain(ctx context.Context, d *subjectOfGrowth) (perSecond float64, err error) {
-	began, all := time.Now(), 0
-	for {
-		n, _, err := pendingAt(ctx, d.address)
-		if err == nil {
-			err = d.sample()
-		}
-		switch all = max(all, n); {
-		case err != nil:
-			return 0, err
-		case n == 0:
-			return float64(all) / time.Since(began).Seconds(), nil
-		case time.Since(began) > drainsWithin:
-			return 0, fmt.Errorf("%d writes are pending still", n)
-		}
-		g.progress.show("%d entries: %d to be carried upstream", d.size, n)
-		if err := sleep(ctx, 50*time.Millisecond); err != nil {
-			return 0, err
-		}
-	}
 }
 
 // pendingAt returns a daemon's number of pending writes, and whether it is still
@@ -169,20 +136,21 @@ func pendingAt(ctx context.Context, address string) (n int, counting bool, err e
 
 // measure restarts the daemon, and reads and writes entries.
 func (g *grower) measure(ctx context.Context, d *subjectOfGrowth, state string) (*point, error) {
-	p := &point{Entries: d.size, State: state}
+	p := &point{Entries: d.size, Namespaces: d.namespaces, State: state}
+	what := amount(d.size, d.namespaces) + ", " + state
 	var err error
-	g.progress.show("%d entries, %s: waiting for the disk to come to rest", d.size, state)
+	g.progress.show("%s: waiting for the disk to come to rest", what)
 	if p.Disk, err = diskAtRest(ctx, d.dir, g.options.Rest); err != nil {
 		return nil, err
 	}
-	g.progress.show("%d entries, %s: restarting", d.size, state)
+	g.progress.show("%s: restarting", what)
 	for range g.options.Restarts {
 		if err := g.restart(ctx, d, p); err != nil {
 			return nil, err
 		}
 	}
 	for round := range g.options.Rounds {
-		g.progress.show("%d entries, %s: round %d/%d", d.size, state, round+1, g.options.Rounds)
+		g.progress.show("%s: round %d/%d", what, round+1, g.options.Rounds)
 		if err := g.round(ctx, d, p, round); err != nil {
 			return nil, err
 		}
@@ -202,7 +170,7 @@ func (g *grower) restart(ctx context.Context, d *subjectOfGrowth, p *point) erro
 	if err != nil {
 		return err
 	}
-	d.server = again
+	d.server, d.read = again, 0
 	p.Ready = max(p.Ready, time.Since(again.began).Seconds())
 	for counting := true; counting; {
 		if _, counting, err = pendingAt(ctx, d.address); err != nil {
@@ -213,17 +181,15 @@ func (g *grower) restart(ctx context.Context, d *subjectOfGrowth, p *point) erro
 	return d.sample()
 }
 
-// round measures GET and PUT on the daemon and on the reference, in turns.
+// round measures GET and PUT of the entries in use on the daemon and on the reference, in turns, and
+// GET of all entries on the daemon.
 func (g *grower) round(ctx context.Context, d *subjectOfGrowth, p *point, round int) error {
 	pair := rotated([]*subjectOfGrowth{d, g.reference}, round)
 	for _, each := range pair {
 		pick := func(dst []byte, connection, n int) []byte {
-			return grown(dst, (connection+n*stride)%each.size)
+			return each.entry(dst, (connection+n*stride)%inUse)
 		}
-		reads := func(dst []byte, connection, n int) []byte {
-			return load.AppendHost(pick(append(load.AppendGet(dst), "/memory/"...), connection, n), each.address)
-		}
-		got, err := g.load(ctx, each, reads)
+		got, err := g.load(ctx, each, each.gets(pick))
 		if err != nil {
 			return fmt.Errorf("GET: %w", err)
 		}
@@ -232,12 +198,29 @@ func (g *grower) round(ctx context.Context, d *subjectOfGrowth, p *point, round 
 			return fmt.Errorf("PUT: %w", err)
 		}
 		if each == d {
-			p.gets, p.puts = append(p.gets, got), append(p.puts, put)
+			p.Gets, p.Puts = append(p.Gets, got), append(p.Puts, put)
 		} else {
-			p.referenceGets, p.referencePuts = append(p.referenceGets, got), append(p.referencePuts, put)
+			p.ReferenceGets, p.ReferencePuts = append(p.ReferenceGets, got), append(p.ReferencePuts, put)
 		}
 	}
+	asked := 0
+	first, err := g.load(ctx, d, d.gets(func(dst []byte, _, n int) []byte {
+		asked = n + 1
+		return d.entry(dst, (d.read+n)*stride%d.size)
+	}))
+	if err != nil {
+		return fmt.Errorf("GET of all: %w", err)
+	}
+	d.read += asked // the next round goes on behind these
+	p.Firsts = append(p.Firsts, first)
 	return nil
+}
+
+// gets makes GETs of the entries that name names.
+func (d *subjectOfGrowth) gets(name naming) requester {
+	return func(dst []byte, connection, n int) []byte {
+		return load.AppendHost(name(append(load.AppendGet(dst), "/memory/"...), connection, n), d.address)
+	}
 }
 
 func (g *grower) load(ctx context.Context, d *subjectOfGrowth, request requester) (figures, error) {
@@ -249,44 +232,4 @@ func (g *grower) load(ctx context.Context, d *subjectOfGrowth, request requester
 		return figures{}, err
 	}
 	return figuresOf(result), nil
-}
-
-// diskAtRest waits, within limits, until a folder's size no longer changes, and returns
-// it in bytes.
-func diskAtRest(ctx context.Context, dir string, within time.Duration) (int64, error) {
-	began, last := time.Now(), int64(-1)
-	for since := began; ; {
-		size, err := sizeOf(dir)
-		if err != nil {
-			return 0, err
-		}
-		now := time.Now()
-		if size != last {
-			last, since = size, now
-		}
-		if now.Sub(since) >= quietFor || now.Sub(began) >= within {
-			return size, nil
-		}
-		if err := sleep(ctx, quietFor/10); err != nil {
-			return 0, err
-		}
-	}
-}
-
-// sizeOf returns the length of all files in a folder. The daemon may remove some
-// meanwhile.
-func sizeOf(dir string) (total int64, err error) {
-	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.Type().IsRegular() {
-			var info fs.FileInfo
-			if info, err = entry.Info(); err == nil {
-				total += info.Size()
-			}
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return err
-	})
-	return total, err
 }

@@ -3,32 +3,45 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
+)
+
+// The states of a point.
+const (
+	statePending = "pending"
+	stateSettled = "settled"
 )
 
 // point is one size in one state.
 type point struct {
-	Entries   int     `json:"entries"`
-	State     string  `json:"state"`      // "pending" or "settled"
-	PerSecond float64 `json:"per_second"` // writes acknowledged, or carried upstream, on the way there
-	Disk      int64   `json:"disk"`       // bytes in the data directory
-	RSS       int64   `json:"rss"`        // resident bytes: the most
-	Ready     float64 `json:"ready"`      // seconds from exec to ready, after a SIGKILL
-	Counted   float64 `json:"counted"`    // and until the daemon has counted its pending writes
-	Get       figures `json:"get"`        // one connection
-	Put       figures `json:"put"`
-	GetRatio  float64 `json:"get_ratio"` // p50 over the reference's, in the same rounds
-	PutRatio  float64 `json:"put_ratio"`
+	Entries    int     `json:"entries"`
+	Namespaces int     `json:"namespaces"`
+	State      string  `json:"state"`
+	FilledIn   float64 `json:"filled_in"` // seconds that the daemon took for the writes, or bench for its journal; 0 if a drain led here
+	Drain      drained `json:"drain"`     // on the way to a settled daemon, or of a sample
+	Disk       int64   `json:"disk"`      // bytes in the data directory
+	RSS        int64   `json:"rss"`       // resident bytes: the most
+	Ready      float64 `json:"ready"`     // seconds from exec to ready, after a SIGKILL: the slowest start
+	Counted    float64 `json:"counted"`   // and until the daemon has counted its pending writes
+	Get        figures `json:"get"`       // one connection
+	Put        figures `json:"put"`
+	First      figures `json:"first"`     // GET of one entry after the other, each for the first time since the start
+	GetRatio   float64 `json:"get_ratio"` // p50 over the reference's, in the same rounds
+	PutRatio   float64 `json:"put_ratio"`
 
-	gets, puts, referenceGets, referencePuts []figures // by round
+	// By round; the reference's, too.
+	Gets          []figures `json:"gets"`
+	Puts          []figures `json:"puts"`
+	Firsts        []figures `json:"firsts"`
+	ReferenceGets []figures `json:"reference_gets"`
+	ReferencePuts []figures `json:"reference_puts"`
 }
 
 // sum takes the medians of the rounds.
 func (p *point) sum() {
-	p.Get, p.Put = medianOf(p.gets), medianOf(p.puts)
-	p.GetRatio = medianRatio(p.gets, p.referenceGets)
-	p.PutRatio = medianRatio(p.puts, p.referencePuts)
+	p.Get, p.Put, p.First = medianOf(p.Gets), medianOf(p.Puts), medianOf(p.Firsts)
+	p.GetRatio = medianRatio(p.Gets, p.ReferenceGets)
+	p.PutRatio = medianRatio(p.Puts, p.ReferencePuts)
 }
 
 // medianRatio returns the median of the ratios of the p50 within the rounds.
@@ -48,38 +61,34 @@ type growthReport struct {
 	Goals   []goal         `json:"goals"`
 }
 
+// growthMark names the table's place on a page.
+const growthMark = "growth"
+
 func (r *growthReport) print(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "p50 and p99 at c=1; × is the p50 over that of a daemon with %s pending writes in the same rounds. "+
-		"%d rounds of %s, values of %d bytes; %s.\n\n",
-		thousands(referenceSize), r.Options.Rounds, r.Options.For, valueSize, r.Machine)
-	b.WriteString("| entries | | GET | × | PUT | × | resident | ready after | counted after | on disk | an entry | writes/s on the way |\n")
-	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| entries | namespaces | | GET | × | PUT | × | first GET | resident | ready after a kill | counted after | on disk | drained |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, p := range r.Points {
-		fmt.Fprintf(&b, "| %s | %s | %s, %s | %s | %s, %s | %s | %s | %s | %s | %s | %s | %s |\n",
-			thousands(float64(p.Entries)), p.State, duration(p.Get.P50), duration(p.Get.P99), significant(p.GetRatio),
-			duration(p.Put.P50), duration(p.Put.P99), significant(p.PutRatio), megabytes(p.RSS),
-			duration(p.Ready*1e6), duration(p.Counted*1e6), megabytes(p.Disk),
-			significant(float64(p.Disk)/float64(p.Entries))+" B", thousands(p.PerSecond))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s, %s | %s | %s, %s | %s | %s, %s | %s | %s | %s | %s | %s |\n",
+			thousands(float64(p.Entries)), thousands(float64(p.Namespaces)), p.State,
+			duration(p.Get.P50), duration(p.Get.P99), significant(p.GetRatio),
+			duration(p.Put.P50), duration(p.Put.P99), significant(p.PutRatio),
+			duration(p.First.P50), duration(p.First.P99), megabytes(p.RSS),
+			duration(p.Ready*1e6), duration(p.Counted*1e6), megabytes(p.Disk), p.Drain.shown())
 	}
 	printGoals(&b, r.Goals)
+	fmt.Fprintf(&b, "\nGET and PUT of %s entries in use: p50 and p99 at one connection; × is the p50 over that of a daemon with %[1]s pending writes in the same rounds. "+
+		"First GET: that of one entry after the other, each for the first time since the start. "+
+		"%[2]d rounds of %[3]s, values of %[4]d bytes; the slowest of %[5]d starts; %[6]s.\n",
+		thousands(referenceSize), r.Options.Rounds, r.Options.For, valueSize, r.Options.Restarts, r.Machine)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// goalSize is the number of pending writes in the goals.
-const goalSize = 1_000_000
-
-func growthGoals(r *growthReport) []goal {
-	i := slices.IndexFunc(r.Points, func(p *point) bool { return p.Entries == goalSize && p.State == "pending" })
-	p, known := &point{}, i >= 0
-	if known {
-		p = r.Points[i]
+// shown is empty if nothing was drained.
+func (d drained) shown() string {
+	if d.Writes == 0 {
+		return "–"
 	}
-	of := thousands(goalSize) + " pending: "
-	return []goal{
-		goal{What: of + "resident", Limit: 1 << 10, AtMost: true, Unit: "MiB"}.measured(float64(p.RSS)/(1<<20), known),
-		goal{What: of + "ready after a kill within", Limit: 3, AtMost: true, Unit: "s"}.measured(p.Ready, known),
-		goal{What: of + "GET p50 over that at 1,000", Limit: 1.3, AtMost: true, Unit: "×"}.measured(p.GetRatio, known),
-	}
+	return thousands(float64(d.Writes)) + " in " + duration(d.Seconds*1e6) + ", " + thousands(d.PerSecond()) + " a second"
 }

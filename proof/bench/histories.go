@@ -53,7 +53,7 @@ func histories(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	if o.page != "" {
-		err = r.writeInto(o.page)
+		err = writeBetween(o.page, historiesMark, r.print)
 	}
 	return errors.Join(err, writeJSON(o.json, r))
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -55,32 +54,8 @@ func (r *historiesReport) versions() (all []string) {
 // String returns what a conversation costs upstream.
 func (k *kept) String() string { return words.Count(k.Writes, "write") + ", " + kilobytes(k.Bytes) }
 
-// The table stands between these on a page.
-const historiesBegin, historiesEnd = "<!-- histories -->\n", "<!-- /histories -->"
-
-// writeInto replaces what a page has between the marks by the table.
-func (r *historiesReport) writeInto(page string) error {
-	var table bytes.Buffer
-	if err := r.print(&table); err != nil {
-		return err
-	}
-	return writeBetween(page, historiesBegin, historiesEnd, table.Bytes())
-}
-
-// writeBetween replaces what a page has between two marks. The page's lines are at most 120 characters long, but for
-// those of tables.
-func writeBetween(page, begin, end string, table []byte) error {
-	content, err := os.ReadFile(page)
-	if err != nil {
-		return err
-	}
-	before, rest, begun := bytes.Cut(content, []byte(begin))
-	_, after, ended := bytes.Cut(rest, []byte(end))
-	if !begun || !ended {
-		return fmt.Errorf("%s has no lines %q and %q to write the table between", page, strings.TrimSpace(begin), end)
-	}
-	return os.WriteFile(page, slices.Concat(before, []byte(begin), wrapped(table), []byte(end), after), 0o644)
-}
+// historiesMark names the table's place on a page.
+const historiesMark = "histories"
 
 // wrapped breaks lines that are not a table's after 120 characters at most.
 func wrapped(text []byte) []byte {

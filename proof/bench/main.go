@@ -34,6 +34,8 @@ func run(ctx context.Context, args []string) error {
 			return serveAt(ctx, args[1:], sinkHandler())
 		case "echo":
 			return serveEchoAt(ctx, args[1:])
+		case "keeper":
+			return serveAt(ctx, args[1:], newKeeper())
 		case "growth":
 			return growth(ctx, args[1:])
 		case "crowd":
@@ -80,7 +82,10 @@ func compare(ctx context.Context, args []string) (err error) {
 	if err := report.print(os.Stdout); err != nil {
 		return err
 	}
-	return errors.Join(report.writeInto(o.page), writeJSON(o.json, report), checkGoals(report.Goals, o.strict))
+	if o.page != "" {
+		err = writeBetween(o.page, benchMark, report.print)
+	}
+	return errors.Join(err, writeJSON(o.json, report), checkGoals(report.Goals, o.strict))
 }
 
 // serveEchoAt serves until ctx ends. The arguments are an address and the size of an answer in bytes.

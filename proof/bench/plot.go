@@ -37,10 +37,10 @@ type tick struct {
 	Text string
 }
 
-// curve is the figure in one state, as points of a polyline.
+// curve is the figure in one state, as points of a polyline. Its classes say how it is drawn.
 type curve struct {
-	State string
-	Dots  []dot
+	Classes string
+	Dots    []dot
 }
 
 type dot struct{ X, Y float64 }
@@ -57,10 +57,12 @@ func (c curve) Path() (path string) {
 func (r *growthReport) plot(name string) (err error) {
 	panels := []panel{
 		r.panel("GET p50", duration, func(p *point) float64 { return p.Get.P50 }),
+		r.panel("first GET, p50", duration, func(p *point) float64 { return p.First.P50 }),
 		r.panel("PUT p50", duration, func(p *point) float64 { return p.Put.P50 }),
 		r.panel("resident memory", bytesShown, func(p *point) float64 { return float64(p.RSS) }),
 		r.panel("ready after a kill", func(v float64) string { return duration(v * 1e6) }, func(p *point) float64 { return p.Ready }),
 		r.panel("on disk", bytesShown, func(p *point) float64 { return float64(p.Disk) }),
+		r.panel("drain, writes a second", thousands, func(p *point) float64 { return p.Drain.PerSecond() }),
 	}
 	for i := range panels {
 		panels[i].X = panelLeft + float64(i%panelsInRow)*panelEvery
@@ -72,10 +74,12 @@ func (r *growthReport) plot(name string) (err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	return plotTemplate.Execute(file, map[string]any{
-		"Width": panelLeft + panelsInRow*panelEvery - panelEvery + panelWidth + 28, "Height": panelTop + 2*rowEvery - 40,
+		"Width": panelLeft + panelsInRow*panelEvery - panelEvery + panelWidth + 28, "Height": panelTop + 2*rowEvery + 30,
 		"PanelWidth": panelWidth, "PanelHeight": panelHeight,
 		"Panels": panels, "Machine": r.Machine.String(),
-		"LegendX": panelLeft + 2*panelEvery, "LegendY": panelTop + rowEvery,
+		"Few": thousands(float64(r.Options.Namespaces)), "Many": thousands(float64(r.Options.WideNamespaces)),
+		"LegendX": panelLeft, "LegendY": panelTop + 2*rowEvery - 24,
+		"SecondX": panelEvery, "ThirdX": 2 * panelEvery,
 	})
 }
 
@@ -100,16 +104,24 @@ func (r *growthReport) panel(title string, show func(float64) string, figure fun
 		p.Ticks = append(p.Ticks, tick{y(v), show(v)})
 	}
 	p.Ticks[0].Text = "0"
-	byState := map[string]int{}
+	byClasses, marked := map[string]int{}, map[int]bool{}
 	for _, each := range r.Points {
-		i, ok := byState[each.State]
+		if figure(each) == 0 {
+			continue // it was not measured there
+		}
+		classes := each.State
+		if each.Namespaces == r.Options.WideNamespaces {
+			classes += " wide"
+		}
+		i, ok := byClasses[classes]
 		if !ok {
 			i = len(p.Curves)
-			byState[each.State] = i
-			p.Curves = append(p.Curves, curve{State: each.State})
+			byClasses[classes] = i
+			p.Curves = append(p.Curves, curve{Classes: classes})
 		}
 		p.Curves[i].Dots = append(p.Curves[i].Dots, dot{x(each.Entries), y(figure(each))})
-		if i == 0 {
+		if !marked[each.Entries] {
+			marked[each.Entries] = true
 			p.Marks = append(p.Marks, tick{x(each.Entries), powerOfTen(each.Entries)})
 		}
 	}

@@ -44,7 +44,7 @@ func TestQuickRuns(t *testing.T) {
 	}
 	t.Run("comparison", func(t *testing.T) {
 		file, page := filepath.Join(dir, "bench.json"), filepath.Join(dir, "page.md")
-		if err := os.WriteFile(page, []byte("before\n"+benchBegin+"\nold\n"+benchEnd+"\nafter\n"), 0o600); err != nil {
+		if err := os.WriteFile(page, []byte("before\n<!-- bench -->\nold\n<!-- /bench -->\nafter\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		// Neither Redis nor nginx is needed for the tests to pass, nor is it installed for them.
@@ -62,8 +62,11 @@ func TestQuickRuns(t *testing.T) {
 			t.Skip("this system does not tell how much memory a process takes")
 		}
 		file, plot := filepath.Join(dir, "growth.json"), filepath.Join(dir, "growth.svg")
-		run(t, "growth", "-json", file, "-svg", plot)
+		table := run(t, "growth", "-json", file, "-svg", plot)
 		checkGrowth(t, file)
+		if !strings.Contains(table, "| 5,000 | 500 | settled |") {
+			t.Errorf("the table is %s", table)
+		}
 		wantXML(t, plot)
 	})
 	t.Run("histories", func(t *testing.T) { checkHistories(t, run) })
@@ -102,7 +105,7 @@ func checkComparison(t *testing.T, file, page, table string) {
 		}
 	}
 	content := readFile(page)
-	if !strings.HasPrefix(content, "before\n"+benchBegin+"\nClosed loop") || !strings.HasSuffix(content, ".\n"+benchEnd+"\nafter\n") {
+	if !strings.HasPrefix(content, "before\n<!-- bench -->\nClosed loop") || !strings.HasSuffix(content, ".\n<!-- /bench -->\nafter\n") {
 		t.Errorf("the page is\n%s", content)
 	}
 }
@@ -111,7 +114,7 @@ func checkComparison(t *testing.T, file, page, table string) {
 func pageForHistories(t *testing.T) string {
 	t.Helper()
 	page := filepath.Join(t.TempDir(), "page.md")
-	if err := os.WriteFile(page, []byte("before\n"+historiesBegin+"an older table\n"+historiesEnd+"\nafter\n"), 0o600); err != nil {
+	if err := os.WriteFile(page, []byte("before\n"+"<!-- histories -->\n"+"an older table\n"+"<!-- /histories -->\n"+"\nafter\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return page
@@ -137,7 +140,7 @@ func checkHistories(t *testing.T, run func(*testing.T, ...string) string) {
 		}
 	}
 	content := readFile(page)
-	if !strings.HasPrefix(content, "before\n"+historiesBegin+"| 10 messages |") || !strings.HasSuffix(content, "before.\n"+historiesEnd+"\nafter\n") {
+	if !strings.HasPrefix(content, "before\n"+"<!-- histories -->\n"+"| 10 messages |") || !strings.HasSuffix(content, "before.\n"+"<!-- /histories -->\n"+"\nafter\n") {
 		t.Errorf("the page is\n%s", content)
 	}
 	for line := range strings.Lines(content) {
@@ -171,12 +174,15 @@ func checkGrowth(t *testing.T, file string) {
 	t.Helper()
 	var r growthReport
 	readJSON(t, file, &r)
-	if len(r.Points) != 4 {
-		t.Errorf("%d points, want 4", len(r.Points))
+	if len(r.Points) != 7 {
+		t.Errorf("%d points, want 7", len(r.Points))
 	}
 	for _, p := range r.Points {
-		if p.Disk <= 0 || p.Ready <= 0 || p.Counted < p.Ready || p.GetRatio <= 0 || p.PutRatio <= 0 || p.PerSecond <= 0 {
+		if p.Disk <= 0 || p.Ready <= 0 || p.Counted < p.Ready || p.GetRatio <= 0 || p.PutRatio <= 0 || p.First.P50 <= 0 || p.RSS <= 0 {
 			t.Errorf("%+v", p)
+		}
+		if (p.State == stateSettled) != (p.Drain.Writes > 0) {
+			t.Errorf("%s: drained %+v", p.State, p.Drain)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -14,20 +13,8 @@ var labels = map[contender]string{
 	echo: "TCP echo", upstream: "the service, far away",
 }
 
-// The tables stand between these on a page.
-const benchBegin, benchEnd = "<!-- bench -->", "<!-- /bench -->"
-
-// writeInto replaces what a page has between the marks by the tables.
-func (r *report) writeInto(page string) error {
-	if page == "" {
-		return nil
-	}
-	var tables bytes.Buffer
-	if err := r.print(&tables); err != nil {
-		return err
-	}
-	return writeBetween(page, benchBegin+"\n", benchEnd, tables.Bytes())
-}
+// benchMark names the tables' place on a page.
+const benchMark = "bench"
 
 // print writes the tables and the goals, in Markdown.
 func (r *report) print(w io.Writer) error {
