@@ -2,54 +2,63 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"strconv"
-	"strings"
+	"syscall"
+	"time"
 
 	"github.com/botwired/botwired/internal/child"
 )
 
-// heap is what a daemon has allocated since its start, by its own metrics.
-type heap struct{ objects, bytes float64 }
+// heap is what a daemon has allocated since its start.
+type heap struct {
+	Msg            string
+	Objects, Bytes float64
+}
 
-// readHeap asks a daemon for its metrics, which itself costs the daemon allocations.
-func readHeap(ctx context.Context, client *http.Client, url string) (h heap, err error) {
-	status, answer, err := child.Ask(ctx, client, http.MethodGet, url+"/_botwired/metrics", nil)
-	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("metrics: %d %.200s", status, answer)
+// answersWithin bounds how long a daemon may take to say what it has allocated. It ends a hang.
+const answersWithin = time.Minute
+
+// readHeap asks a daemon what it has allocated: see testdata/heapcounts.go.
+func readHeap(ctx context.Context, p *child.Process) (heap, error) {
+	seen := len(p.Lines())
+	if err := p.Signal(syscall.SIGUSR1); err != nil {
+		return heap{}, err
 	}
-	if err != nil {
-		return h, err
-	}
-	for name, into := range map[string]*float64{"go_memstats_mallocs_total": &h.objects, "go_memstats_alloc_bytes_total": &h.bytes} {
-		_, after, found := strings.Cut(string(answer), "\n"+name+" ")
-		text, _, _ := strings.Cut(after, "\n")
-		if *into, err = strconv.ParseFloat(text, 64); err != nil || !found {
-			return h, fmt.Errorf("the daemon's metrics have no %s: %w", name, err)
+	ctx, cancel := context.WithTimeout(ctx, answersWithin)
+	defer cancel()
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for {
+		for _, line := range p.Lines()[seen:] {
+			var h heap
+			if json.Unmarshal([]byte(line), &h) == nil && h.Msg == "heap" {
+				return h, nil
+			}
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return heap{}, fmt.Errorf("the daemon does not say what it has allocated: %w:\n%s", ctx.Err(), p.Tail())
 		}
 	}
-	return h, nil
 }
 
 // allocated runs a batch and returns what the daemon allocates for each request.
-func (b batch) allocated(ctx context.Context, url string) (objects, bytes float64, err error) {
-	client := child.NewClient()
-	defer client.CloseIdleConnections()
+func (b batch) allocated(ctx context.Context, p *child.Process) (objects, bytes float64, err error) {
 	var earlier, before, after heap
 	read := func(into *heap) (err error) {
-		*into, err = readHeap(ctx, client, url)
+		*into, err = readHeap(ctx, p)
 		return err
 	}
 	begin := func() error { return errors.Join(read(&earlier), read(&before)) }
-	end := func() error { return read(&after) }
-	if err := b.run(ctx, begin, end); err != nil {
+	if err := b.run(ctx, begin, func() error { return read(&after) }); err != nil {
 		return 0, 0, err
 	}
-	// The last look at the metrics costs as much as the one before.
+	// To say it costs the daemon some objects itself, each time as many.
 	perRequest := func(earlier, before, after float64) float64 {
 		return max(0, after-before-(before-earlier)) / float64(b.requests())
 	}
-	return perRequest(earlier.objects, before.objects, after.objects), perRequest(earlier.bytes, before.bytes, after.bytes), nil
+	return perRequest(earlier.Objects, before.Objects, after.Objects), perRequest(earlier.Bytes, before.Bytes, after.Bytes), nil
 }

@@ -3,9 +3,9 @@
 // each request of a kind, on 1 connection and on 64. Counts are the same on a slow and on a busy machine, so
 // the CI can hold each change against them, which it cannot do with times.
 //
-// It measures the real daemon as its users run it, a child process, from outside. The daemon's own metrics say
-// what it allocates. strace counts the system calls. Each is counted over some thousand requests on connections
-// that are open already, when the daemon does nothing else: nothing is pending in a daemon whose upstream
+// It measures the real daemon as its users run it, a child process, from outside. The daemon has one file more,
+// by which it says what it has allocated. strace counts the system calls. Each is counted over some thousand requests
+// on connections that are open already, when the daemon does nothing else: nothing is pending in a daemon whose upstream
 // answers, and writes go to a daemon whose upstream refuses connections. What the daemon does by the clock
 // meanwhile counts, too; it is little.
 //

@@ -20,10 +20,6 @@ type batch struct {
 	answer      load.Parser
 }
 
-// warmup is how many requests do not count, on all connections together: one for each entry that is read, and
-// as many again, as the cache may forget some of the first.
-const warmup = 2 * entries
-
 // all is the number of requests of each connection.
 func (b batch) all() int { return b.warmup + b.counted + 1 } // the last shows that the others are over
 

@@ -13,19 +13,17 @@ import (
 )
 
 type options struct {
-	program string
-	page    string
-	dir     string
-	only    string
-	runs    int
-	update  bool
+	page   string
+	dir    string
+	only   string
+	runs   int
+	update bool
 }
 
 func main() {
 	var o options
-	flag.StringVar(&o.program, "program", "bin/botwired", "botwired, which make build makes")
 	flag.StringVar(&o.page, "page", "docs/performance.md", "the page with the table of bounds")
-	flag.StringVar(&o.dir, "dir", "bin", "where the daemons have their data, on a disk")
+	flag.StringVar(&o.dir, "dir", "bin", "where the daemons have their data: a folder on a disk")
 	flag.StringVar(&o.only, "only", "", "measure only the kinds of requests whose name has this in it")
 	flag.IntVar(&o.runs, "runs", 1, "how often to measure; the most counts")
 	flag.BoolVar(&o.update, "update", false, "write the bounds from what was measured instead of checking them")
@@ -45,11 +43,9 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	most := make(map[kind]counts)
-	for range o.runs {
-		if err := o.measure(ctx, most); err != nil {
-			return err
-		}
+	most, err := o.measure(ctx)
+	if err != nil {
+		return err
 	}
 	var measured []kind
 	for _, k := range kinds() {
@@ -78,30 +74,44 @@ func (o *options) run(ctx context.Context) error {
 	return nil
 }
 
-// measure does one run and keeps the most of each count.
-func (o *options) measure(ctx context.Context, most map[kind]counts) (err error) {
-	program, err := filepath.Abs(o.program)
-	if err != nil {
-		return err
-	}
+// measure returns the most of each count, over all runs.
+func (o *options) measure(ctx context.Context) (most map[kind]counts, err error) {
 	dir, err := os.MkdirTemp(o.dir, "cost-")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
+	program, err := build(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	most = make(map[kind]counts)
+	for n := range o.runs {
+		if err := o.once(ctx, program, filepath.Join(dir, fmt.Sprint(n)), most); err != nil {
+			return nil, err
+		}
+	}
+	return most, nil
+}
+
+// once does one run in a new folder, and keeps the most of each count.
+func (o *options) once(ctx context.Context, program, dir string, most map[kind]counts) (err error) {
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
 	s, err := openStage(ctx, program, dir)
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer func() { err = errors.Join(err, s.close(), os.RemoveAll(dir)) }()
 	if err != nil {
 		return err
 	}
 	for _, w := range works() {
+		if !strings.Contains(w.name, o.only) {
+			continue
+		}
 		for _, n := range connections {
-			if !strings.Contains(w.name, o.only) {
-				continue
-			}
 			c, err := s.measure(ctx, w, n)
 			if err != nil {
 				return fmt.Errorf("%s: %w", w.name, err)
