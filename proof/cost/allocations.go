@@ -17,13 +17,16 @@ type heap struct {
 	Objects, Bytes float64
 }
 
+// asks is the signal at which a daemon says it. Go has this one on every system.
+const asks = syscall.SIGALRM
+
 // answersWithin bounds how long a daemon may take to say what it has allocated. It ends a hang.
 const answersWithin = time.Minute
 
 // readHeap asks a daemon what it has allocated: see testdata/heapcounts.go.
 func readHeap(ctx context.Context, p *child.Process) (heap, error) {
 	seen := len(p.Lines())
-	if err := p.Signal(syscall.SIGUSR1); err != nil {
+	if err := p.Signal(asks); err != nil {
 		return heap{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, answersWithin)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -51,7 +50,11 @@ func (b batch) run(ctx context.Context, begin, end func() error) error {
 			return err
 		})
 	}
-	return errors.Join(g.Wait(), context.Cause(ctx))
+	err := g.Wait()
+	if cause := context.Cause(ctx); cause != nil {
+		return cause // the connections have only heard that they end
+	}
+	return err
 }
 
 // gate keeps all connections until the last has come and done something, or until the run fails.

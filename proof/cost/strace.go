@@ -29,7 +29,7 @@ func attach(ctx context.Context, pid int, out string) (*tracer, error) {
 		return nil, err
 	}
 	if err := t.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("strace counts the system calls: install it: %w", err)
+		return nil, fmt.Errorf("strace, which counts the system calls, does not start: install it (apt-get install strace): %w", err)
 	}
 	from := bufio.NewReader(said)
 	line, err := from.ReadString('\n')
@@ -42,7 +42,7 @@ func attach(ctx context.Context, pid int, out string) (*tracer, error) {
 	}
 	<-t.drained
 	_ = t.cmd.Wait() // it has said why
-	return nil, fmt.Errorf("strace cannot trace the daemon: %q: this machine does not permit ptrace: run as root, or set "+
+	return nil, fmt.Errorf("strace cannot trace the daemon: %q: the machine has to permit ptrace: run as root, set "+
 		"kernel.yama.ptrace_scope to 0, or give the container CAP_SYS_PTRACE (docker run --cap-add SYS_PTRACE)", strings.TrimSpace(line))
 }
 
@@ -92,6 +92,11 @@ func parseCalls(summary string) (map[string]calls, error) {
 // traced runs a batch and returns the system calls of the daemon meanwhile. It uses a file of a folder.
 func (b batch) traced(ctx context.Context, pid int, dir string) (counted map[string]calls, err error) {
 	var t *tracer
+	defer func() {
+		if t != nil && counted == nil {
+			_ = t.cmd.Process.Kill() // the batch has failed
+		}
+	}()
 	begin := func() (err error) {
 		t, err = attach(ctx, pid, filepath.Join(dir, "calls"))
 		return err
