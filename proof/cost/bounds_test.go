@@ -36,8 +36,7 @@ func TestThePageHasEachKind(t *testing.T) {
 	}
 }
 
-// What costs as much as it may passes; a bit more of anything, in any row, does not. Each close bound of
-// a system call notices one call more, and an allocation more of a GET hit is noticed.
+// What costs as much as it may passes; a bit more of anything, in any row, does not.
 func TestEachBoundCanFail(t *testing.T) {
 	for k, bound := range readPage(t) {
 		if wrong := bounds.exceeded(readPage(t), k, bound); wrong != nil {
@@ -54,6 +53,24 @@ func TestEachBoundCanFail(t *testing.T) {
 	}
 	if wrong := readPage(t).exceeded(kind{"PATCH", 1}, counts{}); len(wrong) != 1 {
 		t.Errorf("a kind without bounds: %v", wrong)
+	}
+}
+
+// No update of the bounds gives up what the design promises: a read fsyncs nothing, and is one system call in and
+// one out; a write alone fsyncs once, and many share an fsync.
+func TestBoundsKeepTheDesign(t *testing.T) {
+	for k, bound := range readPage(t) {
+		limit := counts{reads: 1.5, writes: 2.5, fsyncs: 1.5}
+		if strings.HasPrefix(k.request, "GET") || strings.HasPrefix(k.request, "LIST") {
+			limit = counts{reads: 1.5, writes: 1.5, fsyncs: 0.1}
+		} else if k.connections > 1 {
+			limit = counts{reads: 1.5, writes: 1.5, fsyncs: 0.2}
+		}
+		for _, i := range []int{reads, writes, fsyncs} {
+			if bound[i] > limit[i] {
+				t.Errorf("%s: the bound of %s is %s, and %s is the most", k, described[i].title, show(i, bound[i]), show(i, limit[i]))
+			}
+		}
 	}
 }
 
