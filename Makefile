@@ -299,6 +299,15 @@ openapi: build ## Fuzz the daemon by its own OpenAPI document, and hold each ans
 mcp: build ## Have the MCP clients and conformance tests of others use the daemon
 	proof/mcp/run
 
+# COST are flags, such as -only PUT, or -update -runs 20 to write the bounds from what is measured. It
+# needs a machine that permits ptrace.
+.PHONY: cost
+cost: ## Count what a request allocates and its system calls, and hold them against docs/performance.md
+	@command -v strace >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends strace; } >&2
+	@$(GO) build -o bin/cost ./proof/cost
+	@bin/cost $(COST)
+
 # PAGE are words of the scenarios' names: only those run.
 .PHONY: page
 page: build ## Drive the dashboard in headless Chromium; screenshots in bin/page

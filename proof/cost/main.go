@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+type options struct {
+	page   string
+	dir    string
+	only   string
+	runs   int
+	update bool
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.page, "page", "docs/performance.md", "the page with the table of bounds")
+	flag.StringVar(&o.dir, "dir", "bin", "where the daemons have their data: a folder on a disk")
+	flag.StringVar(&o.only, "only", "", "measure only the kinds of requests whose name has this in it")
+	flag.IntVar(&o.runs, "runs", 1, "how often to measure; the most counts")
+	flag.BoolVar(&o.update, "update", false, "write the bounds from what was measured instead of checking them")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := o.run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cost:", err)
+		os.Exit(1)
+	}
+}
+
+// run measures, and checks or writes the bounds.
+func (o *options) run(ctx context.Context) error {
+	allowed, err := readBounds(o.page)
+	if err != nil {
+		return err
+	}
+	most, err := o.measure(ctx)
+	if err != nil {
+		return err
+	}
+	var measured []kind
+	for _, k := range kinds() {
+		if _, ok := most[k]; ok {
+			measured = append(measured, k)
+		}
+	}
+	fmt.Print(strings.Replace(table(measured, most), ", at most", "", 1))
+	var wrong []error
+	for _, k := range measured {
+		if o.update {
+			allowed[k] = boundOf(most[k])
+			continue
+		}
+		for _, text := range allowed.exceeded(k, most[k]) {
+			wrong = append(wrong, errors.New(text))
+		}
+	}
+	if o.update {
+		return writeBounds(o.page, kinds(), allowed)
+	}
+	if wrong != nil {
+		return fmt.Errorf("a request costs more than %s allows: find out why; if it has to, `make cost COST='-update -runs 20'` "+
+			"writes other bounds:\n%w", o.page, errors.Join(wrong...))
+	}
+	return nil
+}
+
+// measure returns the most of each count, over all runs.
+func (o *options) measure(ctx context.Context) (most map[kind]counts, err error) {
+	dir, err := os.MkdirTemp(o.dir, "cost-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
+	program, err := build(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	most = make(map[kind]counts)
+	for n := range o.runs {
+		if err := o.once(ctx, program, filepath.Join(dir, fmt.Sprint(n)), most); err != nil {
+			return nil, err
+		}
+	}
+	return most, nil
+}
+
+// once does one run in a new folder, and keeps the most of each count.
+func (o *options) once(ctx context.Context, program, dir string, most map[kind]counts) (err error) {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	s, err := openStage(ctx, program, dir)
+	defer func() { err = errors.Join(err, s.close(), os.RemoveAll(dir)) }()
+	if err != nil {
+		return err
+	}
+	for _, w := range works() {
+		if !strings.Contains(w.name, o.only) {
+			continue
+		}
+		for _, n := range connections {
+			c, err := s.measure(ctx, w, n)
+			if err != nil {
+				return fmt.Errorf("%s: %w", w.name, err)
+			}
+			k := kind{w.name, n}
+			before := most[k]
+			for i := range c {
+				c[i] = max(c[i], before[i])
+			}
+			most[k] = c
+		}
+	}
+	return nil
+}
