@@ -149,11 +149,15 @@ func mebibytes(n int64) string {
 	return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MiB"
 }
 
-// add notes a write that is not visible yet.
-func (p *pendingSet) add(id ID, w *pending.Write) {
+// add notes a write that is not visible yet. unmeasured says that it is an entry's first, which was
+// taken without a look at what has settled of the entry.
+func (p *pendingSet) add(id ID, w *pending.Write, unmeasured bool) {
 	p.readers.Lock()
 	defer p.readers.Unlock()
 	p.index.Add(id, w)
+	if unmeasured {
+		p.index.Get(id).SetUnmeasured(true)
+	}
 }
 
 // show makes a durable write visible. The caller holds the readers' lock.
