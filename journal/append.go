@@ -28,7 +28,7 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 			return Write{}, err
 		}
 	}
-	if err := j.pending.whenMeasured(a, func() error { return j.store.Update(a) }); err != nil {
+	if err := j.pending.measurer.whenMeasured(a, func() error { return j.store.Update(a) }); err != nil {
 		j.full.refuse(err)
 		return Write{}, err
 	}
@@ -82,7 +82,7 @@ func (p *pendingSet) admit(tx *store.Tx, a *appending) error {
 	if err := p.roomFor(tx.Totals(), a, latest, exists); err != nil {
 		return err
 	}
-	if err := p.admitSize(a, &latest, exists); err != nil {
+	if err := p.measurer.admitSize(a, &latest, exists); err != nil {
 		return err
 	}
 	a.write.Version = v

@@ -137,7 +137,7 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 		return Write{}, ErrNewer
 	}
 	r.notBefore = settled.UpdatedAt
-	if err := j.pending.whenMeasured(&r.appending, func() error { return j.store.Update(r) }); err != nil {
+	if err := j.pending.measurer.whenMeasured(&r.appending, func() error { return j.store.Update(r) }); err != nil {
 		return Write{}, err
 	}
 	return writeOf(l.ID, &r.write.Version, l.Value), nil

@@ -101,7 +101,7 @@ func (f *Fence) lose(w Write, o *Observation, at float64, reason string, mayLand
 		pending: f.pending, copies: f.copies, w: w, unlock: unlock, hide: true, doubtful: len(mayLand) > 0,
 		state: record.ReceiptSuperseded, reason: reason,
 	}
-	err := f.pending.measureOne(w.ID)
+	err := f.pending.measurer.one(w.ID)
 	var copied func(*store.Tx)
 	if err == nil {
 		copied, err = f.won(r, o, at)

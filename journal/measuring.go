@@ -26,11 +26,14 @@ type measuring struct {
 	unmeasured bool   // the write was taken without a look at the store
 }
 
+// measurer finds what the entries with a pending write count without it: see [Sizes].
+type measurer struct{ *pendingSet }
+
 // whenMeasured calls admit with what the admission of a write needs, and again if the write turns out
-// to need more. admit returns the error of [pendingSet.admitSize].
-func (p *pendingSet) whenMeasured(a *appending, admit func() error) error {
+// to need more. admit returns the error of [measurer.admitSize].
+func (m *measurer) whenMeasured(a *appending, admit func() error) error {
 	for {
-		if err := p.measure(a); err != nil {
+		if err := m.measure(a); err != nil {
 			return err
 		}
 		if err := admit(); !errors.Is(err, errUnmeasured) {
@@ -41,8 +44,8 @@ func (p *pendingSet) whenMeasured(a *appending, admit func() error) error {
 
 // measure reads, outside of the store's order, what the admission of a write needs: nothing, far
 // from the limit.
-func (p *pendingSet) measure(a *appending) (err error) {
-	s := p.copies.sizes
+func (m *measurer) measure(a *appending) (err error) {
+	s := m.copies.sizes
 	if s == nil {
 		return nil
 	}
@@ -50,34 +53,27 @@ func (p *pendingSet) measure(a *appending) (err error) {
 	if s.mayDefer(a) {
 		return nil
 	}
-	if err := s.countAll(a.Namespace, nil); err != nil || p.isPending(a.ID) {
+	if err := s.countAll(a.Namespace, nil); err != nil || m.isPending(a.ID) {
 		return err
 	}
 	a.settlings = s.settlingsOf(a.ID).Load()
-	a.base, err = p.copies.baseOf(p.store.DB(), a.ID)
+	a.base, err = m.copies.baseOf(m.store.DB(), a.ID)
 	a.looked = err == nil
 	return err
-}
-
-// isPending reports whether the entry has a pending write, visible or not.
-func (p *pendingSet) isPending(id ID) bool {
-	p.readers.RLock()
-	defer p.readers.RUnlock()
-	return p.waits(id)
 }
 
 // admitSize counts a write, unless it is on trial, or refuses it, with [errUnmeasured] until it has
 // been measured. The caller is in the store's order. latest is the entry's newest pending write, if
 // one exists.
-func (p *pendingSet) admitSize(a *appending, latest *record.Version, exists bool) (err error) {
-	s := p.copies.sizes
+func (m *measurer) admitSize(a *appending, latest *record.Version, exists bool) (err error) {
+	s := m.copies.sizes
 	if s == nil {
 		return nil
 	}
 	if !exists && a.looked && s.settlingsOf(a.ID).Load() != a.settlings {
 		// The entry, or another of the same hash, has settled meanwhile. That is so seldom that
 		// those who wait for their place in the order can wait for a look at the store.
-		if a.base, err = p.copies.baseOf(p.store.DB(), a.ID); err != nil {
+		if a.base, err = m.copies.baseOf(m.store.DB(), a.ID); err != nil {
 			return err
 		}
 	}
@@ -127,7 +123,7 @@ func (s *Sizes) countAll(namespace string, then func(*size)) error {
 	if sp != nil && sp.unmeasured > 0 {
 		sp.walks++
 		s.mu.Unlock()
-		err = s.journal.measureAll(namespace)
+		err = s.journal.all(namespace)
 		s.mu.Lock()
 		sp.walks--
 		s.note(namespace, sp, s.opts.Limit(namespace), false)
@@ -139,16 +135,16 @@ func (s *Sizes) countAll(namespace string, then func(*size)) error {
 	return err
 }
 
-// measureAll measures the unmeasured entries of a namespace. None is added meanwhile.
-func (p *pendingSet) measureAll(namespace string) error {
+// all measures the unmeasured entries of a namespace. None is added meanwhile.
+func (m *measurer) all(namespace string) error {
 	var ids []ID
-	p.store.InOrder(func(record.Totals) {}) // a write that was admitted before is in the index
-	for _, space := range p.spaces(namespace) {
+	m.store.InOrder(func(record.Totals) {}) // a write that was admitted before is in the index
+	for _, space := range m.spaces(namespace) {
 		for cursor, done := 0, false; !done; {
-			p.readers.RLock()
+			m.readers.RLock()
 			cursor, done = space.WalkUnmeasured(cursor, walkChunk, func(e *pending.Entry) { ids = append(ids, e.ID()) })
-			p.readers.RUnlock()
-			if err := p.takeOff(ids); err != nil {
+			m.readers.RUnlock()
+			if err := m.takeOff(ids); err != nil {
 				return err
 			}
 			ids = ids[:0]
@@ -157,61 +153,61 @@ func (p *pendingSet) measureAll(namespace string) error {
 	return nil
 }
 
-// measureOne measures an entry that a change is about to take out of the pending set. The caller
+// one measures an entry that a change is about to take out of the pending set. The caller
 // holds the copies lock, which keeps the entry measured.
-func (p *pendingSet) measureOne(id ID) error {
-	if p.copies.sizes == nil || !p.isUnmeasured(id) {
+func (m *measurer) one(id ID) error {
+	if m.copies.sizes == nil || !m.isUnmeasured(id) {
 		return nil
 	}
-	return p.takeOff([]ID{id})
+	return m.takeOff([]ID{id})
 }
 
-func (p *pendingSet) isUnmeasured(id ID) bool {
-	p.readers.RLock()
-	defer p.readers.RUnlock()
-	return p.index.Get(id).Unmeasured()
+func (m *measurer) isUnmeasured(id ID) bool {
+	m.readers.RLock()
+	defer m.readers.RUnlock()
+	return m.index.Get(id).Unmeasured()
 }
 
 // takeOff reads what entries of one namespace count without their pending writes, and takes it off
 // the count of those that are unmeasured.
-func (p *pendingSet) takeOff(ids []ID) (err error) {
-	s := p.copies.sizes
+func (m *measurer) takeOff(ids []ID) (err error) {
+	s := m.copies.sizes
 	found := make([]measuring, len(ids))
 	for i, id := range ids {
 		found[i].settlings = s.settlingsOf(id).Load()
-		if found[i].base, err = p.copies.baseOf(p.store.DB(), id); err != nil {
+		if found[i].base, err = m.copies.baseOf(m.store.DB(), id); err != nil {
 			return err
 		}
 	}
-	p.store.InOrder(func(record.Totals) {
+	m.store.InOrder(func(record.Totals) {
 		for i, id := range ids {
 			if s.settlingsOf(id).Load() != found[i].settlings { // as in admitSize
-				if found[i].base, err = p.copies.baseOf(p.store.DB(), id); err != nil {
+				if found[i].base, err = m.copies.baseOf(m.store.DB(), id); err != nil {
 					return
 				}
 			}
-			p.hasBase(p.index.Get(id), found[i].base)
+			m.hasBase(m.index.Get(id), found[i].base)
 		}
 	})
 	return err
 }
 
 // hasBase ends that an entry is unmeasured, if it is. The caller is in the store's order.
-func (p *pendingSet) hasBase(e *pending.Entry, b base) {
+func (m *measurer) hasBase(e *pending.Entry, b base) {
 	if !e.Unmeasured() {
 		return
 	}
-	p.readers.Lock()
+	m.readers.Lock()
 	e.SetUnmeasured(false)
-	p.readers.Unlock()
-	p.copies.sizes.measured(e.ID().Namespace, b)
+	m.readers.Unlock()
+	m.copies.sizes.measured(e.ID().Namespace, b)
 }
 
 // miscounted has the next recount find what an entry counts, of which what is settled changes before
 // it was measured. The caller is in the store's order.
-func (p *pendingSet) miscounted(e *pending.Entry) {
-	p.hasBase(e, base{known: true})
-	p.copies.sizes.miscounted()
+func (m *measurer) miscounted(e *pending.Entry) {
+	m.hasBase(e, base{known: true})
+	m.copies.sizes.miscounted()
 }
 
 // measured counts an entry with its pending write only.
@@ -243,9 +239,9 @@ func (s *Sizes) stopDeferring() error {
 }
 
 // attach has the sizes measure the entries of a journal.
-func (s *Sizes) attach(p *pendingSet) {
+func (s *Sizes) attach(m *measurer) {
 	if s != nil {
-		s.journal = p
+		s.journal = m
 	}
 }
 

@@ -22,7 +22,7 @@ func (j *Journal) Settle(w Write) error {
 	}
 	unlock := j.copies.lock(w.Namespace)
 	defer unlock()
-	if err := j.pending.measureOne(w.ID); err != nil {
+	if err := j.pending.measurer.one(w.ID); err != nil {
 		return fmt.Errorf("settling write %d to %s: %w", w.Seq, w.ID, err)
 	}
 	settled, origin, err := j.copies.settled(w)
@@ -147,7 +147,7 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 	r.dropped = why.Kind == Dropped
 	marked, err := marked(j.store, w)
 	if err == nil {
-		err = j.pending.measureOne(w.ID)
+		err = j.pending.measurer.one(w.ID)
 	}
 	if err != nil {
 		return fmt.Errorf("dead-lettering write %d to %s: %w", w.Seq, w.ID, err)
@@ -219,7 +219,7 @@ func (r *retiring) Fill(tx *store.Tx) error {
 	latest, ok := r.entry.Latest()
 	p.readers.RUnlock()
 	if r.entry.Unmeasured() { // it was not pending yet when the caller measured it
-		p.miscounted(r.entry)
+		p.measurer.miscounted(r.entry)
 	}
 	tx.Delete(record.EntryKey(record.SentPrefix, r.w.ID))
 	if r.last = ok && latest.Seq == r.w.Seq; !r.last {

@@ -58,7 +58,7 @@ type SizesOptions struct {
 type Sizes struct {
 	opts    SizesOptions
 	seed    maphash.Seed
-	journal *pendingSet // that the sizes are of; nil before it is open
+	journal *measurer // of the journal that the sizes are of; nil before it is open
 
 	// settlings count, by a hash of the entry, the changes of its base: a write reads the base
 	// before it has its place in the order, and sees by them whether it has to read again.

@@ -59,7 +59,7 @@ func (s *Sizes) baseChanged(id ID) {
 	}
 }
 
-// admit is [pendingSet.admitSize] with what it has read.
+// admit is [measurer.admitSize] with what it has read.
 func (s *Sizes) admit(a *appending, latest *record.Version, exists bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -35,13 +35,13 @@ func (t *Through) Admits(w NewWrite) error {
 		return err
 	}
 	a := &appending{set: t.pending, NewWrite: w, measuring: measuring{trial: true}}
-	err := t.pending.whenMeasured(a, func() (err error) {
+	err := t.pending.measurer.whenMeasured(a, func() (err error) {
 		t.store.InOrder(func(totals record.Totals) {
 			t.pending.readers.RLock()
 			latest, exists := t.pending.index.Get(w.ID).Latest()
 			t.pending.readers.RUnlock()
 			if err = t.pending.roomFor(totals, a, latest, exists); err == nil {
-				err = t.pending.admitSize(a, &latest, exists)
+				err = t.pending.measurer.admitSize(a, &latest, exists)
 			}
 		})
 		return err
@@ -104,7 +104,7 @@ func (t *Through) end(r *retiring, forget func(past settledCopy) (func(*store.Tx
 	}
 	unlock := t.copies.lock(r.w.Namespace)
 	defer unlock()
-	err := t.pending.measureOne(r.w.ID)
+	err := t.pending.measurer.one(r.w.ID)
 	var past settledCopy
 	if err == nil {
 		past, err = t.copies.read(r.w.ID)
