@@ -19,9 +19,6 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 		return Write{}, err
 	}
 	a := &appending{set: j.pending, NewWrite: w, measuring: measuring{anySize: w.Held}, unlock: func() {}}
-	if err := j.pending.measure(a); err != nil {
-		return Write{}, err
-	}
 	defer j.copies.sizes.tell()
 	if w.Op == Delete {
 		a.unlock = j.copies.lock(w.Namespace)
@@ -31,7 +28,7 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 			return Write{}, err
 		}
 	}
-	if err := j.store.Update(a); err != nil {
+	if err := j.pending.measurer.whenMeasured(a, func() error { return j.store.Update(a) }); err != nil {
 		j.full.refuse(err)
 		return Write{}, err
 	}
@@ -56,7 +53,7 @@ func (a *appending) Fill(tx *store.Tx) error {
 		return err
 	}
 	tx.SetPending(a.ID, &a.write.Version, a.Value)
-	a.set.add(a.ID, &a.write)
+	a.set.add(a.ID, &a.write, a.unmeasured)
 	return nil
 }
 
@@ -85,7 +82,7 @@ func (p *pendingSet) admit(tx *store.Tx, a *appending) error {
 	if err := p.roomFor(tx.Totals(), a, latest, exists); err != nil {
 		return err
 	}
-	if err := p.admitSize(a, &latest, exists); err != nil {
+	if err := p.measurer.admitSize(a, &latest, exists); err != nil {
 		return err
 	}
 	a.write.Version = v

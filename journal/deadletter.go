@@ -129,9 +129,6 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 	if last != AnyWrite {
 		r.WrittenAt, r.Yields, r.Fenced = l.WrittenAt, l.Yields, true
 	}
-	if err := j.pending.measure(&r.appending); err != nil {
-		return Write{}, err
-	}
 	settled, err := j.copies.head(l.ID) // no other settles while the copies are locked
 	if err != nil {
 		return Write{}, err
@@ -140,7 +137,7 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 		return Write{}, ErrNewer
 	}
 	r.notBefore = settled.UpdatedAt
-	if err := j.store.Update(r); err != nil {
+	if err := j.pending.measurer.whenMeasured(&r.appending, func() error { return j.store.Update(r) }); err != nil {
 		return Write{}, err
 	}
 	return writeOf(l.ID, &r.write.Version, l.Value), nil

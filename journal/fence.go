@@ -101,7 +101,11 @@ func (f *Fence) lose(w Write, o *Observation, at float64, reason string, mayLand
 		pending: f.pending, copies: f.copies, w: w, unlock: unlock, hide: true, doubtful: len(mayLand) > 0,
 		state: record.ReceiptSuperseded, reason: reason,
 	}
-	copied, err := f.won(r, o, at)
+	err := f.pending.measurer.one(w.ID)
+	var copied func(*store.Tx)
+	if err == nil {
+		copied, err = f.won(r, o, at)
+	}
 	if err == nil {
 		r.fill = func(tx *store.Tx, last *record.Version) {
 			if last != nil {

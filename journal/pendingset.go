@@ -28,6 +28,8 @@ type pendingSet struct {
 	// notBefore is Options.NotBefore; nil if there is none. It is called with the store's order held.
 	notBefore func(ID) float64
 
+	measurer *measurer
+
 	receipts *generations // of the writes that have left it
 	// lastStamp is guarded by the store's order.
 	lastStamp float64
@@ -42,7 +44,9 @@ type pendingSet struct {
 }
 
 func newPendingSet(readers *readersLock, budget, reserve int64) *pendingSet {
-	return &pendingSet{readers: readers, index: pending.New(), budget: budget, reserve: reserve}
+	p := &pendingSet{readers: readers, index: pending.New(), budget: budget, reserve: reserve}
+	p.measurer = &measurer{p}
+	return p
 }
 
 // retired is a pending record that a newer one has taken the place of.
@@ -149,11 +153,15 @@ func mebibytes(n int64) string {
 	return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MiB"
 }
 
-// add notes a write that is not visible yet.
-func (p *pendingSet) add(id ID, w *pending.Write) {
+// add notes a write that is not visible yet. unmeasured says that it is an entry's first, which was
+// taken without a look at what has settled of the entry.
+func (p *pendingSet) add(id ID, w *pending.Write, unmeasured bool) {
 	p.readers.Lock()
 	defer p.readers.Unlock()
 	p.index.Add(id, w)
+	if unmeasured {
+		p.index.Get(id).SetUnmeasured(true)
+	}
 }
 
 // show makes a durable write visible. The caller holds the readers' lock.
@@ -165,6 +173,13 @@ func (p *pendingSet) show(id ID, w *pending.Write) {
 		change.Ended.By = w.Seq
 	}
 	p.readers.changed(change)
+}
+
+// isPending reports whether the entry has a pending write, visible or not.
+func (p *pendingSet) isPending(id ID) bool {
+	p.readers.RLock()
+	defer p.readers.RUnlock()
+	return p.waits(id)
 }
 
 // visible is the pending write that readers see; ok is false if there is none.

@@ -28,6 +28,9 @@ func (c *copies) recount(ctx context.Context) (err error) {
 	if s == nil {
 		return nil
 	}
+	if err := s.stopDeferring(); err != nil {
+		return err
+	}
 	var snapshot *pebble.Snapshot
 	err = c.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
 		if _, err := tx.Reader(); err != nil { // applies what has gathered
@@ -49,7 +52,9 @@ func (c *copies) recount(ctx context.Context) (err error) {
 		return err
 	}
 	if err == nil {
-		s.endCount(counted.found)
+		// With Options.NotBefore a listing leaves copies of entries with a pending write, and so
+		// what is settled of an unmeasured one would be counted wrong.
+		s.endCount(counted.found, c.pending.notBefore == nil)
 		s.tell()
 	}
 	return err
@@ -164,8 +169,9 @@ func (s *Sizes) beginCount() {
 // endCountChunk is how many namespaces endCount looks at under one hold of the lock.
 const endCountChunk = 256
 
-// endCount puts what was found in the place of the count.
-func (s *Sizes) endCount(all map[string]found) {
+// endCount puts what was found in the place of the count. deferring is whether writes may be taken
+// unmeasured from now on.
+func (s *Sizes) endCount(all map[string]found, deferring bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for namespace := range s.spaces {
@@ -181,7 +187,7 @@ func (s *Sizes) endCount(all map[string]found) {
 			s.mu.Lock()
 		}
 	}
-	s.counting = false
+	s.counting, s.deferring = false, deferring
 }
 
 // recounted puts what was found of a namespace in the place of its count. The first recount

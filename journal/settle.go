@@ -22,6 +22,9 @@ func (j *Journal) Settle(w Write) error {
 	}
 	unlock := j.copies.lock(w.Namespace)
 	defer unlock()
+	if err := j.pending.measurer.one(w.ID); err != nil {
+		return fmt.Errorf("settling write %d to %s: %w", w.Seq, w.ID, err)
+	}
 	settled, origin, err := j.copies.settled(w)
 	var marks *marking
 	if err == nil {
@@ -143,6 +146,9 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 	}
 	r.dropped = why.Kind == Dropped
 	marked, err := marked(j.store, w)
+	if err == nil {
+		err = j.pending.measurer.one(w.ID)
+	}
 	if err != nil {
 		return fmt.Errorf("dead-lettering write %d to %s: %w", w.Seq, w.ID, err)
 	}
@@ -212,6 +218,9 @@ func (r *retiring) Fill(tx *store.Tx) error {
 	r.entry = p.index.Get(r.w.ID)
 	latest, ok := r.entry.Latest()
 	p.readers.RUnlock()
+	if r.entry.Unmeasured() { // it was not pending yet when the caller measured it
+		p.measurer.miscounted(r.entry)
+	}
 	tx.Delete(record.EntryKey(record.SentPrefix, r.w.ID))
 	if r.last = ok && latest.Seq == r.w.Seq; !r.last {
 		r.fill(tx, nil)

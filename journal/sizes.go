@@ -47,12 +47,18 @@ type SizesOptions struct {
 // knows any more which entry that was, a write to an entry of which nothing is known is taken
 // for a write to the largest of them.
 //
+// Far from the limit, the first pending write to an entry is taken without a look at what has
+// settled of the entry: it is unmeasured, and counts beside that. An unmeasured entry is measured
+// when somebody asks for the size, when the namespace comes near its limit, and before the entry
+// leaves the pending set. So every size that is shown, and every refusal, is exact.
+//
 // The count is in memory only. [Journal.Run] makes it from what is on the disk; until then,
 // only what was written since the start counts. A nil *Sizes counts nothing and has no limit.
 // The methods may be called concurrently.
 type Sizes struct {
-	opts SizesOptions
-	seed maphash.Seed
+	opts    SizesOptions
+	seed    maphash.Seed
+	journal *measurer // of the journal that the sizes are of; nil before it is open
 
 	// settlings count, by a hash of the entry, the changes of its base: a write reads the base
 	// before it has its place in the order, and sees by them whether it has to read again.
@@ -64,10 +70,13 @@ type Sizes struct {
 	// mu guards the fields below. It is the innermost lock; its holders work in memory only.
 	mu       sync.Mutex
 	spaces   map[string]*size
-	near     map[string]*size // of the spaces, those of which the log has said that they are nearly full
+	near     map[string]*size // of the spaces, those that may be nearly full: the log has said so, or they are to be counted
 	count    int              // number of the last recount
 	counting bool             // it is under way
-	unlogged []levelChange
+	// deferring is whether writes far from the limit are taken unmeasured: not before the first
+	// recount, nor during one.
+	deferring bool
+	unlogged  []levelChange
 }
 
 // size is what a namespace holds.
@@ -78,11 +87,16 @@ type size struct {
 	largest int64 // no entry that was settled here is larger
 
 	// since is how much settled has changed since the recount of that number began.
-	since    int64
-	count    int
-	learned  *learnedLimit
-	logged   level
-	loggedAt time.Time
+	since int64
+	count int
+	// unmeasured entries count with what has settled of them and with their pending write. exact
+	// says that no more are to come, as the limit is near, and walks how many callers measure them.
+	unmeasured int
+	walks      int
+	exact      bool
+	learned    *learnedLimit
+	logged     level
+	loggedAt   time.Time
 }
 
 // learnedLimit is what upstream's refusal has shown.
@@ -126,9 +140,11 @@ func (s *Sizes) Of(namespace string) NamespaceSize {
 		return NamespaceSize{}
 	}
 	limit := s.opts.Limit(namespace)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.spaces[namespace].report(limit)
+	var r NamespaceSize
+	s.use(func() {
+		_ = s.countAll(namespace, func(sp *size) { r = sp.report(limit) }) // a failing disk ends the process
+	})
+	return r
 }
 
 // NearlyFull returns, by name, the namespaces that hold 80 % of their limit and more.
@@ -155,11 +171,14 @@ func (s *Sizes) Learn(namespace string) {
 	if s == nil {
 		return
 	}
-	s.mu.Lock()
-	sp := s.of(namespace)
-	sp.learned = &learnedLimit{sp.bytes(), time.Now()}
-	s.note(namespace, sp, s.opts.Limit(namespace), true)
-	s.mu.Unlock()
+	limit := s.opts.Limit(namespace)
+	s.use(func() {
+		_ = s.countAll(namespace, func(*size) { // a failing disk ends the process
+			sp := s.of(namespace)
+			sp.learned = &learnedLimit{sp.bytes(), time.Now()}
+			s.note(namespace, sp, limit, true)
+		})
+	})
 	s.tell()
 }
 
@@ -240,7 +259,14 @@ func (r *NamespaceSize) isNear(percent int64) bool {
 // note notices when a namespace becomes nearly full, or full, which a refused write shows, and
 // when it is not any more. It forgets one that holds nothing. The caller holds mu.
 func (s *Sizes) note(namespace string, sp *size, limit int64, refused bool) {
+	if !s.counting {
+		sp.since = 0
+	}
 	r := sp.report(limit)
+	if sp.unmeasured > 0 && r.isNear(nearFullNoMore) { // the next write, or whoever asks, has it counted
+		s.near[namespace] = sp
+		return
+	}
 	now := notFull
 	switch {
 	case refused:
@@ -261,10 +287,7 @@ func (s *Sizes) note(namespace string, sp *size, limit int64, refused bool) {
 	case s.near[namespace] == nil:
 		s.near[namespace] = sp
 	}
-	if !s.counting {
-		sp.since = 0
-	}
-	if *sp == (size{count: sp.count, largest: sp.largest, logged: sp.logged, loggedAt: sp.loggedAt}) {
+	if *sp == (size{count: sp.count, largest: sp.largest, exact: sp.exact, logged: sp.logged, loggedAt: sp.loggedAt}) {
 		delete(s.spaces, namespace)
 		delete(s.near, namespace)
 	}

@@ -39,6 +39,14 @@ func brute(t testing.TB, j *journal.Journal, keys []journal.ID) (sum int64) {
 	return sum
 }
 
+// exact compares the count with what can be read.
+func exact(t *testing.T, j *journal.Journal, sizes *journal.Sizes, keys []journal.ID, when string) {
+	t.Helper()
+	if got, want := sizes.Of("ns").Bytes, brute(t, j, keys); got != want {
+		t.Fatalf("%s: the count is %d, and %d can be read", when, got, want)
+	}
+}
+
 // Whatever happens to entries, the count is that of what can be read: after writes that
 // coalesce, settle or die, after answers of upstream's, and after restarts.
 func TestSizesAreWhatIsKnown(t *testing.T) {
@@ -112,8 +120,8 @@ func randomSizes(t *testing.T, random *rand.Rand) {
 			no(t, j.Close())
 			j, sizes = open()
 		}
-		if got, want := sizes.Of("ns").Bytes, brute(t, j, keys); got != want {
-			t.Fatalf("step %d, %s of %s: the count is %d, and %d can be read", step, what, id.Key, got, want)
+		if random.IntN(4) == 0 { // to ask has the entries measured
+			exact(t, j, sizes, keys, fmt.Sprintf("step %d, %s of %s", step, what, id.Key))
 		}
 	}
 }

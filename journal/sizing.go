@@ -59,72 +59,29 @@ func (s *Sizes) baseChanged(id ID) {
 	}
 }
 
-// measuring is what the admission of a write has to know of sizes.
-type measuring struct {
-	limit     int64
-	anySize   bool // a person has decided, or upstream: the write is taken whatever the size
-	trial     bool // it is only asked whether the write would be taken
-	looked    bool
-	base      base
-	settlings uint32 // of the entry, before base was read
-}
-
-// measure reads, outside of the store's order, what the admission of a write needs.
-func (p *pendingSet) measure(a *appending) (err error) {
-	s := p.copies.sizes
-	if s == nil {
-		return nil
-	}
-	a.limit = s.opts.Limit(a.Namespace)
-	if p.isPending(a.ID) {
-		return nil
-	}
-	a.settlings = s.settlingsOf(a.ID).Load()
-	a.base, err = p.copies.baseOf(p.store.DB(), a.ID)
-	a.looked = err == nil
-	return err
-}
-
-// isPending reports whether the entry has a pending write, visible or not.
-func (p *pendingSet) isPending(id ID) bool {
-	p.readers.RLock()
-	defer p.readers.RUnlock()
-	return p.waits(id)
-}
-
-// admitSize counts a write, unless it is on trial, or refuses it. The caller is in the store's
-// order. latest is the entry's newest pending write, if one exists.
-func (p *pendingSet) admitSize(a *appending, latest *record.Version, exists bool) (err error) {
-	s := p.copies.sizes
-	if s == nil {
-		return nil
-	}
-	if !exists && (!a.looked || s.settlingsOf(a.ID).Load() != a.settlings) {
-		// The entry, or another of the same hash, has settled meanwhile. That is so seldom that
-		// those who wait for their place in the order can wait for a look at the store.
-		if a.base, err = p.copies.baseOf(p.store.DB(), a.ID); err != nil {
-			return err
-		}
-	}
-	return s.admit(a, latest, exists)
-}
-
-// admit is [pendingSet.admitSize] with what it has read.
+// admit is [measurer.admitSize] with what it has read.
 func (s *Sizes) admit(a *appending, latest *record.Version, exists bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sp := s.of(a.Namespace)
-	was, removed := a.base.bytes, int64(0)
+	now, was, removed := putSize(a.Op, a.ListBytes), a.base.bytes, int64(0)
+	a.unmeasured = !exists && !a.looked && s.defers(sp, a.limit, now)
 	switch {
 	case exists:
 		was = putSize(latest.Op, int(latest.ListBytes))
+	case a.unmeasured: // taken for wholly new: its base stays in the count
+		was = 0
+	case !a.looked:
+		return errUnmeasured
 	case !a.base.known:
 		removed = min(sp.removed, sp.largest)
 		was = removed
 	}
-	now := putSize(a.Op, a.ListBytes)
 	r := sp.report(a.limit)
 	if grows := now - was; grows > 0 && r.Limited() && r.Bytes+grows > r.Limit && !a.anySize {
+		if sp.unmeasured > 0 {
+			return errUnmeasured // the count may be too high
+		}
 		s.note(a.Namespace, sp, a.limit, r.Bytes > 0)
 		return &NamespaceFullError{Namespace: a.Namespace, Grows: grows, NamespaceSize: r}
 	}
@@ -133,14 +90,25 @@ func (s *Sizes) admit(a *appending, latest *record.Version, exists bool) error {
 		return nil
 	}
 	sp.pending += now
-	sp.removed -= removed
-	if exists {
+	switch {
+	case exists:
 		sp.pending -= was
-	} else {
-		s.settle(sp, -a.base.bytes)
+	case a.unmeasured:
+		sp.unmeasured++
+	default:
+		s.takeOff(sp, a.base)
 	}
 	s.note(a.Namespace, sp, a.limit, false)
 	return nil
+}
+
+// takeOff ends that an entry counts without its pending write. An entry of which nothing is known is
+// taken for the largest of the removed ones. The caller holds mu.
+func (s *Sizes) takeOff(sp *size, b base) {
+	if !b.known {
+		sp.removed -= min(sp.removed, sp.largest)
+	}
+	s.settle(sp, -b.bytes)
 }
 
 // settle changes what a namespace's entries with no pending write hold. The caller holds mu.
@@ -193,8 +161,8 @@ type resizing struct {
 	from, to base
 }
 
-// resized counts what upstream has shown of entries. The caller is in the store's order. An
-// entry with a pending write counts with that. all says that upstream has shown everything.
+// resized counts what upstream has shown of entries. The caller is in the store's order. A
+// measured entry with a pending write counts with that. all says that upstream has shown everything.
 func (c *copies) resized(namespace string, all bool, changes ...resizing) {
 	s := c.sizes
 	if s == nil || len(changes) == 0 && !all {
@@ -268,12 +236,13 @@ func (s *Sizes) miscounted() {
 	}
 }
 
-// notPending leaves out the entries with a pending write.
+// notPending leaves out the measured entries with a pending write.
 func (c *copies) notPending(namespace string, changes []resizing) (settled []resizing) {
 	c.readers.RLock()
 	defer c.readers.RUnlock()
 	for _, r := range changes {
-		if !c.pending.waits(ID{Namespace: namespace, Key: r.key}) {
+		id := ID{Namespace: namespace, Key: r.key}
+		if !c.pending.waits(id) || c.pending.index.Get(id).Unmeasured() {
 			settled = append(settled, r)
 		}
 	}

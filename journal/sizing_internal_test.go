@@ -48,7 +48,7 @@ func TestAWriteCountsWhatHasSettledMeanwhile(t *testing.T) {
 			a := &appending{
 				set: j.pending, NewWrite: NewWrite{ID: id, Op: Put, Value: strings.Repeat("w", 100), ListBytes: 100}, unlock: func() {},
 			}
-			fatal(t, j.pending.measure(a))
+			fatal(t, j.pending.measurer.measure(a))
 			fatal(t, meanwhile(j))
 			fatal(t, j.store.Update(a))
 			if got := sizes.Of("ns").Bytes; got != 100 {

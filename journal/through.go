@@ -35,17 +35,16 @@ func (t *Through) Admits(w NewWrite) error {
 		return err
 	}
 	a := &appending{set: t.pending, NewWrite: w, measuring: measuring{trial: true}}
-	err := t.pending.measure(a)
-	if err != nil {
+	err := t.pending.measurer.whenMeasured(a, func() (err error) {
+		t.store.InOrder(func(totals record.Totals) {
+			t.pending.readers.RLock()
+			latest, exists := t.pending.index.Get(w.ID).Latest()
+			t.pending.readers.RUnlock()
+			if err = t.pending.roomFor(totals, a, latest, exists); err == nil {
+				err = t.pending.measurer.admitSize(a, &latest, exists)
+			}
+		})
 		return err
-	}
-	t.store.InOrder(func(totals record.Totals) {
-		t.pending.readers.RLock()
-		latest, exists := t.pending.index.Get(w.ID).Latest()
-		t.pending.readers.RUnlock()
-		if err = t.pending.roomFor(totals, a, latest, exists); err == nil {
-			err = t.pending.admitSize(a, &latest, exists)
-		}
 	})
 	t.full.refuse(err)
 	t.copies.sizes.tell()
@@ -105,7 +104,11 @@ func (t *Through) end(r *retiring, forget func(past settledCopy) (func(*store.Tx
 	}
 	unlock := t.copies.lock(r.w.Namespace)
 	defer unlock()
-	past, err := t.copies.read(r.w.ID)
+	err := t.pending.measurer.one(r.w.ID)
+	var past settledCopy
+	if err == nil {
+		past, err = t.copies.read(r.w.ID)
+	}
 	var fill func(*store.Tx)
 	if err == nil {
 		fill, err = forget(past)

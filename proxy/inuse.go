@@ -19,7 +19,7 @@ type inUse struct {
 	wake  chan struct{} // has one element when a namespace has come
 }
 
-// use is what the listKeeper knows of a namespace. All but recent is its own.
+// use is what the listKeeper knows of a namespace. All but recent is its own, once the namespace is known.
 type use struct {
 	recent   atomic.Bool // used since the listKeeper last looked
 	last     time.Time   // when the listKeeper last found it used
@@ -54,7 +54,7 @@ func (u *inUse) add(namespace string) {
 		return
 	}
 	next := maps.Clone(now)
-	added := &use{}
+	added := &use{due: time.Now().Add(firstListing)}
 	added.recent.Store(true)
 	next[namespace] = added
 	u.known.Store(&next)

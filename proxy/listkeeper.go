@@ -107,6 +107,9 @@ func (l *listKeeper) begin(ctx context.Context, namespace string, of *use, looks
 // next is the namespace that is to be looked at now, nil if there is none, and how long to wait
 // for one otherwise: 0 is until something happens.
 func (l *listKeeper) next(now time.Time) (namespace string, of *use, wait time.Duration) {
+	if l.running >= listersAtOnce { // callers bring new namespaces all the while: none is looked at yet
+		return "", nil, 0
+	}
 	var idle []string
 	var earliest time.Time
 	for name, u := range *l.used.known.Load() {
@@ -115,9 +118,6 @@ func (l *listKeeper) next(now time.Time) (namespace string, of *use, wait time.D
 		}
 		if u.recent.Swap(false) {
 			u.last = now
-		}
-		if u.due.IsZero() {
-			u.due = now.Add(firstListing)
 		}
 		due := u.due
 		if u.listed && due.Before(l.notBefore) {
@@ -133,7 +133,7 @@ func (l *listKeeper) next(now time.Time) (namespace string, of *use, wait time.D
 	}
 	l.used.drop(idle)
 	switch {
-	case of == nil, l.running >= listersAtOnce:
+	case of == nil:
 		return "", nil, 0
 	case earliest.After(now):
 		return "", nil, earliest.Sub(now)

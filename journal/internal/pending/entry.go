@@ -17,6 +17,8 @@ type Entry struct {
 	listBytes int32
 	sum       uint32
 	op        record.Op
+	// unmeasured is the caller's mark; see [Entry.SetUnmeasured].
+	unmeasured bool
 }
 
 // past holds the fields that an entry needs once it is written again.
@@ -39,6 +41,13 @@ type Write struct {
 
 // ID names the entry.
 func (e *Entry) ID() record.ID { return record.ID{Namespace: e.space.Key(), Key: e.Key()} }
+
+// Unmeasured reports whether the entry has the mark; false for nil.
+func (e *Entry) Unmeasured() bool { return e != nil && e.unmeasured }
+
+// SetUnmeasured marks the entry: its first pending write was taken without a look at what has
+// settled of it. The mark ends with false, and with the entry.
+func (e *Entry) SetUnmeasured(is bool) { e.unmeasured = is }
 
 // Visible is the write that readers see; ok is false while there is none.
 func (e *Entry) Visible() (v record.Version, ok bool) {
