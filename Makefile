@@ -201,6 +201,15 @@ conversation: build ## Hold a conversation directly and through botwired, and dr
 	@proof/venv .venv proof/e2e/requirements.txt
 	@bin/bench conversation -python .venv/bin/python $(CONVERSATION)
 
+# DAY are further flags, such as -day.seed=2. Fewer agents or hours are for trying it: README says 1,000 and 24.
+DAY_AGENTS ?= 1000
+DAY_HOURS  ?= 24
+.PHONY: day
+day: ## Simulate a day of 1,000 agents, directly and through botwired, and write README's table of it
+	@mkdir -p bin
+	$(GO) test -count=1 -timeout 0 -run '^TestDay$$' -v ./proof/day -day.agents=$(DAY_AGENTS) -day.hours=$(DAY_HOURS) -day.dir=$(CURDIR)/bin \
+		$(if $(filter 1000-24,$(DAY_AGENTS)-$(DAY_HOURS)),-day.write) $(DAY)
+
 # HISTORIES are the flags, such as -only langchain,openai-agents or -messages 50.
 .PHONY: histories
 histories: build ## Hold a conversation with each history adapter, and write docs/performance.md's table

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/botwired/botwired/journal"
 )
@@ -73,6 +75,29 @@ func TestDrainedJournalShrinks(t *testing.T) {
 		maintain(t, j, time.Minute)
 		if after := size(t, d); after > 4<<20 {
 			t.Errorf("%d bytes are left", after)
+		}
+	})
+}
+
+// A journal that has room for many records in memory, and has nothing to do, leaves the disk alone.
+func TestIdleJournalWritesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var changes atomic.Int64
+		j := open(t, errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+				changes.Add(1)
+			}
+			return nil
+		})))
+		value := noise(100 << 10)
+		for i := range 200 {
+			no(t, j.Settle(put(t, j, key("k"), fmt.Sprint(i)+value)))
+		}
+		maintain(t, j, time.Minute)
+		before := changes.Load()
+		maintain(t, j, 10*time.Minute)
+		if n := changes.Load() - before; before == 0 || n > 0 {
+			t.Errorf("the journal changed files %d times, and %d times in ten minutes in which nothing happened", before, n)
 		}
 	})
 }

@@ -33,8 +33,9 @@ func Space(s *Store) (used, free int64, err error) {
 	return used, int64(min(usage.AvailBytes, math.MaxInt64)), err
 }
 
-// InMemory is how many bytes of records are not in tables yet.
-func (s *Store) InMemory() int64 { return int64(s.db.Metrics().MemTable.Size) }
+// InMemory is how many bytes of records are not in tables yet. The log has each of them: the size that
+// Pebble gives of its memtables is the room that it keeps for records, and does not shrink.
+func (s *Store) InMemory() int64 { return int64(s.db.Metrics().WAL.Size) }
 
 // Flush writes the records that are in memory to tables. On a full disk that may take
 // until ctx ends.

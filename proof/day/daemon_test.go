@@ -1,0 +1,252 @@
+package day
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/fastpath"
+	"github.com/botwired/botwired/internal/guard"
+	"github.com/botwired/botwired/internal/pipe"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
+	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/botwire"
+)
+
+// daemon is a whole one, as cmd/botwired wires it, but that its callers and its upstream are at the
+// other end of pipes, and that it does not watch whether the machine was suspended: the real clock does
+// not follow the virtual one.
+type daemon struct {
+	config   *config.Config
+	logger   *slog.Logger
+	journal  *journal.Journal
+	sizes    *journal.Sizes
+	cache    *cache.Cache
+	engine   *botwire.Client
+	health   *upstream.Health
+	slots    *upstream.Slots
+	offset   *upstream.Offset
+	quotas   *upstream.Quotas
+	flusher  *upstream.Flusher
+	proxy    *proxy.Server
+	listener *pipe.Listener
+	server   *fastpath.Server
+	stop     context.CancelFunc
+	ended    chan error
+}
+
+// openDaemon opens a daemon in front of a service, in the settings that it has by default in front of
+// botwire.dev, but for the quota.
+func openDaemon(dir string, up *service, logger *slog.Logger) (*daemon, error) {
+	loaded, err := config.Load(config.Sources{Flags: map[string]string{
+		"data_dir": dir, "quota.writes_per_day": strconv.Itoa(up.quota), "quota.period": up.period.String(),
+	}, File: "/dev/null"})
+	if err != nil {
+		return nil, err
+	}
+	d := &daemon{config: &loaded.Config, logger: logger, offset: upstream.NewOffset(), listener: pipe.Listen()}
+	if d.cache, err = cache.New(d.config.Cache.Memory); err != nil {
+		return nil, err
+	}
+	if err := d.openJournal(); err != nil {
+		return nil, err
+	}
+	d.engine = botwire.NewClient(botwire.Options{
+		URL: &url.URL{Scheme: "http", Host: "localhost"}, Timeout: d.config.Upstream.Timeout, Concurrency: d.config.Upstream.Concurrency,
+		UserAgent: "botwired/day", Dial: up.dial, OnAnswer: d.offset.Answered,
+	})
+	d.openFlusher()
+	d.journal.Subscribe(func(c journal.Change) {
+		d.cache.Changed(c.Namespace, c.Key)
+		d.flusher.Changed(c)
+		d.proxy.Changed(c)
+	})
+	if err := d.openProxy(); err != nil {
+		return nil, err
+	}
+	admits := guard.New(guard.Options{}, d.proxy)
+	d.server = fastpath.New(d.listener, fastpath.Options{
+		HTTP: &http.Server{
+			Handler: admits, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
+			IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		},
+		Admits: admits.Admits, Answer: d.proxy.AnswerSimple, BodyMatters: proxy.BodyMatters, Logger: logger,
+	})
+	return d, nil
+}
+
+func (d *daemon) openJournal() (err error) {
+	d.sizes = journal.NewSizes(journal.SizesOptions{
+		Limit: func(namespace string) int64 { return d.config.For(namespace).Quota.NamespaceBytes }, Logger: d.logger,
+	})
+	d.journal, err = journal.Open(journal.Options{
+		Dir: filepath.Join(d.config.DataDir, "journal"), MaxBytes: d.config.Journal.MaxBytes, CopiesBytes: d.config.Cache.Disk,
+		DiskReserve: d.config.Journal.DiskReserve, Sizes: d.sizes, Logger: d.logger,
+		Amnesia: func(namespace string) journal.Amnesia { return journal.Amnesia(d.config.For(namespace).Amnesia) },
+	})
+	return err
+}
+
+func (d *daemon) openFlusher() {
+	d.health = upstream.NewHealth(upstream.HealthOptions{
+		BackoffInitial: d.config.Flush.BackoffInitial, BackoffMax: d.config.Flush.BackoffMax, Logger: d.logger,
+	})
+	d.slots = upstream.NewSlots(d.config.Upstream.Concurrency)
+	d.quotas = upstream.NewQuotas(upstream.QuotasOptions{
+		Of: func(namespace string) upstream.Quota {
+			q := d.config.For(namespace).Quota
+			return upstream.Quota{Writes: q.WritesPerDay, Period: q.Period, MaxAge: q.MaxAge}
+		},
+		Ledger: journal.OpenSpendings(journal.Options{Dir: filepath.Join(d.config.DataDir, "journal"), Logger: d.logger}),
+		Logger: d.logger,
+	})
+	d.flusher = upstream.NewFlusher(upstream.FlusherOptions{
+		Journal: d.journal, Through: d.journal.Through, Engine: d.engine, Health: d.health, Slots: d.slots, Quotas: d.quotas,
+		FenceJournal: d.journal.Fence, Offset: d.offset,
+		Fence:   func(namespace string) bool { return d.config.For(namespace).Fence },
+		Linger:  func(namespace string) time.Duration { return d.config.For(namespace).Linger },
+		Timeout: d.config.Upstream.Timeout, LateWindow: d.config.Upstream.LateWindow,
+		BackoffInitial: d.config.Flush.BackoffInitial, BackoffMax: d.config.Flush.BackoffMax,
+		OnSend: func(w journal.Write) { d.proxy.Sending(w) }, OnSettled: func(w journal.Write) { d.proxy.Settled(w) },
+		OnNamespaceFull: d.sizes.Learn, Logger: d.logger,
+	})
+}
+
+func (d *daemon) openProxy() (err error) {
+	reader := upstream.NewReader(upstream.ReaderOptions{
+		Engine: d.engine, Health: d.health, Slots: d.slots, Patience: d.config.Upstream.ReadPatience,
+		BackoffInitial: d.config.Flush.BackoffInitial, BackoffMax: d.config.Flush.BackoffMax,
+	})
+	d.proxy, err = proxy.New(proxy.Options{
+		Journal: d.journal, Cache: d.cache, Upstream: reader, Flusher: d.flusher, Forward: http.NotFoundHandler(),
+		Policy: func(namespace string) cache.Policy {
+			p := d.config.For(namespace)
+			return cache.Policy{
+				FreshFor: p.FreshFor, StaleWhileRevalidate: p.StaleWhileRevalidate, StaleIfError: cache.Forever, AbsentFor: p.AbsentFor,
+			}
+		},
+		WriteThrough:  func(namespace string) bool { return d.config.For(namespace).WriteThrough },
+		Prefetch:      func(namespace string) bool { return d.config.For(namespace).Prefetch },
+		UpstreamState: d.upstreamState, ReadsRefused: reader.Refused, History: true, DataDir: d.config.DataDir, Sizes: d.sizes,
+		Registry: prometheus.NewRegistry(), Logger: d.logger,
+	})
+	return err
+}
+
+func (d *daemon) upstreamState() proxy.UpstreamState {
+	r := d.health.Report()
+	return proxy.UpstreamState{
+		State: string(r.State), Since: r.Since, Reason: r.Reason, LastSuccess: r.LastSuccess,
+		Concurrency: proxy.Concurrency(d.slots.Concurrency()),
+	}
+}
+
+// start runs the daemon until end.
+func (d *daemon) start() {
+	ctx, stop := context.WithCancel(context.Background())
+	work := []func(context.Context) error{d.keepJournal, d.flusher.Run, d.proxy.Run, func(context.Context) error { return d.server.Serve() }}
+	d.stop, d.ended = stop, make(chan error, len(work))
+	for _, run := range work {
+		go func() { d.ended <- run(ctx) }()
+	}
+}
+
+func (d *daemon) keepJournal(ctx context.Context) error {
+	if err := d.journal.Run(ctx); err != nil {
+		return err
+	}
+	d.proxy.Resume()
+	return d.journal.Maintain(ctx)
+}
+
+// end stops everything. No caller is left.
+func (d *daemon) end() (err error) {
+	d.stop()
+	err = d.server.Close()
+	for range cap(d.ended) {
+		if e := <-d.ended; !errors.Is(e, context.Canceled) && !errors.Is(e, http.ErrServerClosed) {
+			err = errors.Join(err, e)
+		}
+	}
+	d.proxy.Close()
+	d.engine.Close()
+	err = errors.Join(err, d.quotas.Close(), d.journal.Close())
+	d.cache.Close()
+	return err
+}
+
+// caller is an agent's connection to the daemon: it dials when it needs one.
+type caller struct {
+	daemon *daemon
+	conn   net.Conn
+	in     *bufio.Reader
+	out    []byte
+	body   bytes.Buffer
+}
+
+// do implements [memory], with the headers that Python's SDK sends.
+func (c *caller) do(method, path, body, condition string) (*answer, error) {
+	if c.conn == nil {
+		conn, err := c.daemon.listener.Dial(context.Background())
+		if err != nil {
+			return nil, err
+		}
+		c.conn, c.in = conn, bufio.NewReader(conn)
+	}
+	c.out = fmt.Appendf(c.out[:0], "%s %s HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nUser-Agent: python-httpx/0.28\r\n", method, path)
+	if method == http.MethodPut {
+		c.out = fmt.Appendf(c.out, "Content-Type: application/json\r\nContent-Length: %d\r\n", len(body))
+	}
+	if condition != "" {
+		c.out = append(append(c.out, condition...), "\r\n"...)
+	}
+	c.out = append(append(c.out, "\r\n"...), body...)
+	if _, err := c.conn.Write(c.out); err != nil {
+		return nil, err
+	}
+	resp, err := http.ReadResponse(c.in, nil)
+	if err != nil {
+		return nil, err
+	}
+	c.body.Reset()
+	_, err = c.body.ReadFrom(resp.Body)
+	return &answer{resp.StatusCode, resp.Header.Get("ETag"), c.body.Bytes()}, errors.Join(err, resp.Body.Close())
+}
+
+func (c *caller) rest() {
+	if c.conn != nil {
+		_ = c.conn.Close()
+	}
+	c.conn = nil
+}
+
+// lines keeps the first lines of a log, which has none on a good day but of its start.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements [io.Writer].
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.text.Len() < 64<<10 {
+		l.text.Write(p)
+	}
+	return len(p), nil
+}

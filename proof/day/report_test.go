@@ -1,0 +1,173 @@
+package day
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/botwired/botwired/internal/words"
+)
+
+// report is what a day has shown.
+type report struct {
+	options
+	direct, through lived
+	sockets         sockets
+}
+
+// table compares the two days.
+func (r *report) table() string {
+	d, t := &r.direct, &r.through
+	rows := [][3]string{
+		{fmt.Sprintf("%s, %s", words.Count(r.agents, "agent"), words.Count(int(r.day.Hours()), "hour")), "directly", "through botwired"},
+		{"requests of the agents", requests(d.reads, d.writes), "the same"},
+		{"their waits for the memory, all together", words.Duration(d.waited), words.Duration(r.waited())},
+		{"requests upstream", requests(d.up.reads, d.up.writes), requests(t.up.reads, t.up.writes)},
+		{fmt.Sprintf("agents that ran out of their %s writes", words.Number(int64(r.quota()))), words.Number(int64(d.up.ranOut)), words.Number(int64(t.up.ranOut))},
+		{"writes lost", words.Number(int64(d.failed)), words.Number(int64(t.failed))},
+		{"writes pending at the end of the day", "–", r.pending()},
+		{"CPU time of botwired", "–", fmt.Sprintf("%s, %.2g %% of a core", words.Duration(r.cpu()), 100*r.cpu().Seconds()/r.day.Seconds())},
+		{"botwired wrote to the disk", "–", bytesOf(t.written)},
+	}
+	var b strings.Builder
+	for i, row := range rows {
+		if i == 1 {
+			b.WriteString("|---|---|---|\n")
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", row[0], row[1], row[2])
+	}
+	return b.String()
+}
+
+func requests(reads, writes int) string {
+	return words.Number(int64(reads)) + " reads, " + words.Number(int64(writes)) + " writes"
+}
+
+func (r *report) pending() string {
+	t := &r.through
+	if t.pending == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%s, for %s at most", words.Number(int64(t.pending)), words.Duration(t.oldest))
+}
+
+// asked is how many requests have crossed a socket of the daemon's, in life.
+func (r *report) asked() (agents, upstream time.Duration) {
+	t := &r.through
+	return time.Duration(t.reads + t.writes), time.Duration(t.up.reads + t.up.writes)
+}
+
+// waited adds what the sockets would have taken to the agents' waits.
+func (r *report) waited() time.Duration {
+	agents, _ := r.asked()
+	return r.through.waited + agents*r.sockets.wall
+}
+
+// cpu is the daemon's, with all of the runtime's, and with what the sockets would have taken.
+func (r *report) cpu() time.Duration {
+	agents, upstream := r.asked()
+	own := r.through.shares[partDaemon] + r.through.shares[""]
+	return time.Duration(own*float64(r.through.cpu)) + (agents+upstream)*r.sockets.cpu
+}
+
+// account says what the table's figures are made of.
+func (r *report) account() string {
+	t := &r.through
+	agents, upstream := r.asked()
+	part := func(name string) string { return words.Duration(time.Duration(t.shares[name] * float64(t.cpu))) }
+	device := ""
+	if t.device > 0 {
+		device = fmt.Sprintf(" The disk counted %s meanwhile, of all programs and of the file system.", bytesOf(t.device))
+	}
+	late := ""
+	if t.pending > 0 {
+		late = fmt.Sprintf(" The pending writes took %s upstream on the next day, and none was lost.", words.Number(int64(t.late)))
+	}
+	return fmt.Sprintf("The agents waited %s less. Of the CPU time, %s are the daemon's own, %s the Go runtime's for the whole process, "+
+		"and %s the price of sockets for %s requests, at %s each.%s%s No agent's namespace took more than %s writes upstream. "+
+		"The simulation took %s; seed %d, %s.\n",
+		words.Duration(r.direct.waited-r.waited()), part(partDaemon), part(""), words.Duration((agents+upstream)*r.sockets.cpu),
+		words.Number(int64(agents+upstream)), r.sockets.cpu.Round(100*time.Nanosecond), device, late, words.Number(int64(t.up.most)),
+		words.Duration(t.real), r.seed, machine())
+}
+
+// The pages have the table and the account between these.
+const begins, ends = "<!-- day -->\n", "<!-- /day -->"
+
+// write writes the pages, whose lines are at most 120 characters long, but for those of tables.
+func (r *report) write() error {
+	if r.through.cpu == 0 {
+		return fmt.Errorf("%s gives no figures of a process: the pages need those of Linux", runtime.GOOS)
+	}
+	for page, text := range map[string]string{"README.md": r.table(), "docs/performance.md": wrapped(r.account())} {
+		name := filepath.Join("..", "..", page)
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		before, rest, begun := bytes.Cut(content, []byte(begins))
+		_, after, ended := bytes.Cut(rest, []byte(ends))
+		if !begun || !ended {
+			return fmt.Errorf("%s has no lines %q and %q to write between", page, strings.TrimSpace(begins), ends)
+		}
+		if err := os.WriteFile(name, slices.Concat(before, []byte(begins), []byte(text), []byte(ends), after), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func wrapped(text string) string {
+	var b strings.Builder
+	length := 0
+	for _, word := range strings.Fields(text) {
+		switch {
+		case length+1+len(word) > 120:
+			b.WriteByte('\n')
+			length = 0
+		case length > 0:
+			b.WriteByte(' ')
+			length++
+		}
+		b.WriteString(word)
+		length += len(word)
+	}
+	return b.String() + "\n"
+}
+
+// machine says where and when the day was simulated.
+func machine() string {
+	model := runtime.GOARCH
+	for line := range strings.Lines(output("cat", "/proc/cpuinfo")) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			model = strings.TrimSpace(value)
+			break
+		}
+	}
+	return fmt.Sprintf("%s, %d cores, %s, %s, botwired %s, %s, load %s after", model, runtime.NumCPU(), output("uname", "-sr"),
+		runtime.Version(), output("git", "describe", "--always", "--dirty"), time.Now().UTC().Format(time.DateOnly),
+		strings.Join(strings.Fields(output("cat", "/proc/loadavg") + " - - -")[:3], " "))
+}
+
+// output is a program's, or "" if it fails.
+func output(name string, args ...string) string {
+	out, err := exec.Command(name, args...).Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// bytesOf writes a number of bytes.
+func bytesOf(n int64) string {
+	if n < 1e9 {
+		return fmt.Sprintf("%.3g MB", float64(n)/1e6)
+	}
+	return fmt.Sprintf("%.3g GB", float64(n)/1e9)
+}
