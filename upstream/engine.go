@@ -62,6 +62,8 @@ type Error struct {
 	// Answer is upstream's answer to a read, with Status, in the form in which a caller
 	// of the memory API may be given it; nil if a caller may not.
 	Answer []byte
+
+	unasked bool // no request was made, as others have failed
 }
 
 func (e *Error) Error() string { return e.Reason }

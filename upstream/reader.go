@@ -155,7 +155,10 @@ func (r *Reader) try(ctx context.Context, id journal.ID, waitOutOutage bool, ask
 			return &ServiceAnswer{failed}
 		}
 		v := r.health.view()
-		u := &Unavailable{Wait: max(v.retryIn, failed.RetryAfter), Reason: failed.Reason}
+		if failed.unasked && !v.failing {
+			continue // another read has found upstream back meanwhile
+		}
+		u := &Unavailable{Wait: max(v.retryIn, failed.RetryAfter), Reason: cmp.Or(failed.Reason, v.reason)}
 		now, end := time.Now(), v.since.Add(r.opts.Patience)
 		if !waitOutOutage || !v.failing || !now.Before(end) || !failed.Verdict.blamesUpstream() {
 			return u
@@ -188,7 +191,7 @@ func (r *Reader) once(ctx context.Context, id journal.ID, waitOutOutage bool, as
 	ok, probe, _ := r.health.admit(time.Now())
 	if !ok {
 		if !r.health.hope(id.Namespace, time.Now()) {
-			return &Error{Verdict: Transient, Reason: r.health.view().reason}, nil
+			return r.unasked(), nil
 		}
 		defer r.health.hoped()
 	}
@@ -204,9 +207,14 @@ func (r *Reader) hopeless(namespace string) *Error {
 		return refusal
 	}
 	if r.health.blocks(namespace, time.Now()) {
-		return &Error{Verdict: Transient, Reason: r.health.view().reason}
+		return r.unasked()
 	}
 	return nil
+}
+
+// unasked is the failure of a read for which upstream was not asked, as it would fail.
+func (r *Reader) unasked() *Error {
+	return &Error{Verdict: Transient, Reason: r.health.view().reason, unasked: true}
 }
 
 // slot waits until one more request may be under way.
