@@ -69,9 +69,8 @@ type Parser func(read []byte) (length int, err error)
 // Result holds the figures of a run.
 type Result struct {
 	Requests int // the number of those that count
-	// PerSecond is the throughput: the sum over the connections, each over the time
-	// from its first request that counts to its last answer. In an open loop it is that
-	// of all connections together.
+	// PerSecond is the throughput: the answers that came in Duration. If none came then, it
+	// is that of the requests that count until the last has its answer.
 	PerSecond float64
 	// Latency has the times from before a request was sent, or in an open loop from when
 	// it was due, until its answer was read.
@@ -148,18 +147,19 @@ func sleepUntil(ctx context.Context, at time.Time) error {
 
 // tally counts the requests of one connection.
 type tally struct {
-	count       int
-	first, last time.Time // when the first that counts was due, and the last was answered
+	count  int       // that count
+	within int       // that were answered in Duration
+	last   time.Time // when the last was answered
 }
 
 // record counts an answer, and its request if that was due after the warm-up.
 func (p *plan) record(t *tally, latency *Histogram, due, answered time.Time) {
 	p.answered.Add(1)
+	if !answered.Before(p.begin) && answered.Before(p.end) {
+		t.within++
+	}
 	if due.Before(p.begin) {
 		return
-	}
-	if t.count == 0 {
-		t.first = due
 	}
 	t.count++
 	t.last = answered
@@ -169,18 +169,17 @@ func (p *plan) record(t *tally, latency *Histogram, due, answered time.Time) {
 // result sums over the connections.
 func (p *plan) result(latency *Histogram, tallies []tally) *Result {
 	r := &Result{Requests: latency.Count(), Latency: *latency}
-	last := p.begin
+	within, last := 0, p.begin
 	for _, t := range tallies {
-		if t.count == 0 {
-			continue
-		}
-		r.PerSecond += float64(t.count) / t.last.Sub(t.first).Seconds()
+		within += t.within
 		if t.last.After(last) {
 			last = t.last
 		}
 	}
-	if over := max(last.Sub(p.begin), p.Duration); p.Rate > 0 && over > 0 {
-		r.PerSecond = float64(r.Requests) / over.Seconds()
+	if within > 0 {
+		r.PerSecond = float64(within) / p.Duration.Seconds()
+	} else if last.After(p.begin) {
+		r.PerSecond = float64(r.Requests) / last.Sub(p.begin).Seconds()
 	}
 	return r
 }
