@@ -64,6 +64,7 @@ func (r *growthReport) plot(name string) (err error) {
 		r.panel("on disk", bytesShown, func(p *point) float64 { return float64(p.Disk) }),
 		r.panel("drain, writes a second", thousands, func(p *point) float64 { return p.Drain.PerSecond() }),
 	}
+	rows := len(panels)/panelsInRow + 1 // the legend is in the last one
 	for i := range panels {
 		panels[i].X = panelLeft + float64(i%panelsInRow)*panelEvery
 		panels[i].Y = panelTop + float64(i/panelsInRow)*rowEvery
@@ -74,12 +75,11 @@ func (r *growthReport) plot(name string) (err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	return plotTemplate.Execute(file, map[string]any{
-		"Width": panelLeft + panelsInRow*panelEvery - panelEvery + panelWidth + 28, "Height": panelTop + 2*rowEvery + 30,
+		"Width": panelLeft + panelsInRow*panelEvery - panelEvery + panelWidth + 28, "Height": panelTop + float64(rows)*rowEvery - 40,
 		"PanelWidth": panelWidth, "PanelHeight": panelHeight,
 		"Panels": panels, "Machine": r.Machine.String(),
 		"Few": thousands(float64(r.Options.Namespaces)), "Many": thousands(float64(r.Options.WideNamespaces)),
-		"LegendX": panelLeft, "LegendY": panelTop + 2*rowEvery - 24,
-		"SecondX": panelEvery, "ThirdX": 2 * panelEvery,
+		"LegendX": panelLeft + float64(len(panels)%panelsInRow)*panelEvery, "LegendY": panelTop + float64(rows-1)*rowEvery,
 	})
 }
 
