@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -56,12 +57,40 @@ func (k kind) String() string { return fmt.Sprintf("%s, connections %d", k.reque
 // bounds are the most that requests may cost.
 type bounds map[kind]counts
 
+// tableMemory is the memory of a table that Pebble fills, in bytes for each request that is counted: whether Pebble
+// has one to use again depends on who runs first.
+const tableMemory = 8 << 20 / countedHeap
+
 // boundOf is the bound for what was measured.
 func boundOf(measured counts) (bound counts) {
+	if measured[fsyncs] > 0.02 { // a write
+		measured[space] += tableMemory
+	}
 	for i, c := range described {
 		bound[i] = math.Ceil((measured[i]*c.times+c.plus)/c.step-1e-9) * c.step
 	}
 	return bound
+}
+
+// least has the least of each count of two measurements.
+func least(a, b counts) counts {
+	for i := range a {
+		a[i] = min(a[i], b[i])
+	}
+	return a
+}
+
+// worst has the most of each count over some runs, but for the worst run in ten.
+func worst(runs []counts) (most counts) {
+	for i := range most {
+		values := make([]float64, 0, len(runs))
+		for _, c := range runs {
+			values = append(values, c[i])
+		}
+		slices.Sort(values)
+		most[i] = values[len(values)-1-len(values)/10]
+	}
+	return most
 }
 
 // exceeded says in which columns a request costs more than it may.
