@@ -36,15 +36,15 @@ func newCallers() *callers {
 	return c
 }
 
-// note counts a request.
-func (c *callers) note(agent []byte) {
+// note counts a request that has come at a time.
+func (c *callers) note(agent []byte, at time.Time) {
 	agent = agent[:min(agentLength, len(agent))]
 	found := (*c.known.Load())[string(agent)]
 	if found == nil {
 		found = c.add(string(agent))
 	}
 	found.requests.Add(1)
-	if now := time.Now().Unix(); found.last.Load() != now {
+	if now := at.Unix(); found.last.Load() != now {
 		found.last.Store(now)
 	}
 }

@@ -333,10 +333,10 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, c *call) error {
 	route := wire.ParseRoute(r.URL.Path)
 	switch route.Kind {
 	case wire.EntryRoute:
-		s.memory.callers.note([]byte(r.UserAgent()))
+		s.memory.callers.note([]byte(r.UserAgent()), time.Now())
 		return s.memory.answerEntry(w, r, journal.ID{Namespace: route.Namespace, Key: route.Key}, c)
 	case wire.ListRoute:
-		s.memory.callers.note([]byte(r.UserAgent()))
+		s.memory.callers.note([]byte(r.UserAgent()), time.Now())
 		return s.memory.answerListing(w, r, route.Namespace, c)
 	case wire.Missing:
 		return wire.Detail(http.StatusNotFound, "Not Found")

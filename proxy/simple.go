@@ -24,8 +24,8 @@ func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, l
 	}
 	defer s.tasks.done()
 	seen := s.surface.monitor.begin(r.Method, r.Path, route)
-	s.memory.callers.note(r.Agent)
 	began := time.Now()
+	s.memory.callers.note(r.Agent, began)
 	id, c := journal.ID{Namespace: route.Namespace, Key: route.Key}, (*call)(nil)
 	if s.memory.tracer != nil {
 		c = &call{began: began, trace: traceOf(r)}

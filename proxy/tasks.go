@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,14 +21,19 @@ type tasks struct {
 	detached func() context.Context
 	endWaits context.CancelFunc
 
-	mu      sync.Mutex // guards closed, so that no task starts while close waits
-	closed  bool
-	running sync.WaitGroup
+	// running is the number of tasks, plus closed once no more may start. Every request changes it,
+	// so it takes no lock: a thread that loses its core while it holds one would stop all others.
+	running atomic.Int64
+	over    chan struct{} // closed when running has become closed
+	end     sync.Once     // closes over
 }
+
+// closed makes the number of tasks negative.
+const closed = math.MinInt64
 
 func newTasks() *tasks {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &tasks{detached: func() context.Context { return ctx }, endWaits: cancel}
+	return &tasks{detached: func() context.Context { return ctx }, endWaits: cancel, over: make(chan struct{})}
 }
 
 // patience bounds how long a caller waits for upstream: to a time, until the caller
@@ -42,24 +49,26 @@ func (t *tasks) patience(caller context.Context, most time.Duration) (context.Co
 
 // start reports whether a task may start; it does not after close. done ends the task.
 func (t *tasks) start() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
+	if t.running.Add(1) < 0 {
+		t.done()
 		return false
 	}
-	t.running.Add(1)
 	return true
 }
 
-func (t *tasks) done() { t.running.Done() }
+func (t *tasks) done() {
+	if t.running.Add(-1) == closed {
+		t.end.Do(func() { close(t.over) })
+	}
+}
 
 // close ends the detached context and waits for all tasks.
 func (t *tasks) close() {
-	t.mu.Lock()
-	t.closed = true
-	t.mu.Unlock()
+	t.running.Add(1) // this one is a task too, until no more may start
+	t.running.Or(closed)
 	t.endWaits()
-	t.running.Wait()
+	t.done()
+	<-t.over
 }
 
 // errPanicked stands for a panic. A panic in a request upstream would end the process,

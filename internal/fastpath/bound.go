@@ -9,9 +9,9 @@ const (
 )
 
 // rest says that the connection waits for bytes of its caller, of the head of a request or
-// of its body: it may be closed for another caller's sake.
-func (c *conn) rest() {
-	c.idleSince.CompareAndSwap(busy, time.Now().UnixNano())
+// of its body, since a time: it may be closed for another caller's sake.
+func (c *conn) rest(since time.Time) {
+	c.idleSince.CompareAndSwap(busy, since.UnixNano())
 	if s := c.server; s.crowded.Load() {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -140,7 +140,7 @@ func (b *borrowed) wait(p []byte) (n int, err error) {
 			return 0, err
 		}
 	}
-	b.owner.rest()
+	b.owner.rest(time.Now())
 	if n, err = b.Conn.Read(p); n > 0 && !b.owner.wake() {
 		return 0, net.ErrClosed
 	}

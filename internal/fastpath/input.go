@@ -30,9 +30,10 @@ var longAgo = time.Unix(1, 0)
 // more will come in time.
 func (c *conn) receive(p part) bool {
 	c.makeRoom()
-	c.rest()
-	for {
-		if !c.setReadDeadline(p) {
+	now := time.Now()
+	c.rest(now)
+	for ; ; now = time.Now() {
+		if !c.setReadDeadline(p, now) {
 			return false
 		}
 		if p != noBody && c.server.closing.Load() && !c.look() {
@@ -78,9 +79,9 @@ func (c *conn) makeRoom() {
 	c.in = c.buf[:copy(c.buf, c.in)]
 }
 
-// setReadDeadline bounds how long the next bytes may take, as net/http does.
-func (c *conn) setReadDeadline(p part) bool {
-	now, limits := time.Now(), c.server.http
+// setReadDeadline bounds how long the next bytes may take from now on, as net/http does.
+func (c *conn) setReadDeadline(p part, now time.Time) bool {
+	limits := c.server.http
 	by := now.Add(limits.IdleTimeout)
 	switch {
 	case len(c.in) > 0:

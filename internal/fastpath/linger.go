@@ -52,7 +52,7 @@ func (c *conn) endAnswers() next {
 // linger waits until the caller has the last answer: until it closes its side, or for a
 // short time. A newcomer does not wait for that.
 func (c *conn) linger() {
-	c.rest()
+	c.rest(time.Now())
 	for by := time.Now().Add(lingerTime); time.Now().Before(by) && c.net.SetReadDeadline(by) == nil; {
 		if _, err := io.Copy(io.Discard, c.net); !errors.Is(err, os.ErrDeadlineExceeded) {
 			return
