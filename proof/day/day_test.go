@@ -63,6 +63,7 @@ func live(agents []*agent, day time.Duration) (sum tally, err error) {
 		sum.writes += a.tally.writes
 		sum.failed += a.tally.failed
 		sum.waited += a.tally.waited
+		sum.far += a.tally.far
 	}
 	return sum, err
 }
