@@ -67,6 +67,7 @@ type tally struct {
 	reads, writes int
 	failed        int           // writes that were refused, and are lost
 	waited        time.Duration // for all answers
+	far           time.Duration // of that, for upstream
 }
 
 func newAgent(seed uint64, number int) *agent {
@@ -229,7 +230,9 @@ func (a *agent) list() error {
 func (a *agent) ask(method, path, body, condition string) (*answer, error) {
 	began, real := time.Now(), realTime()
 	got, err := a.memory.do(method, "/memory/"+a.namespace+path, body, condition)
-	a.tally.waited += time.Since(began) + realTime() - real
+	far := time.Since(began)
+	a.tally.far += far
+	a.tally.waited += far + realTime() - real
 	return got, err
 }
 

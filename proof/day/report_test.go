@@ -89,10 +89,10 @@ func (r *report) account() string {
 	if t.pending > 0 {
 		late = fmt.Sprintf(" The pending writes took %s upstream on the next day, and none was lost.", words.Number(int64(t.late)))
 	}
-	return fmt.Sprintf("The agents waited %s less. Of the CPU time, %s are the daemon's own, %s the Go runtime's for the whole process, "+
+	return fmt.Sprintf("The agents waited %s less; %s of what is left is for upstream. Of the CPU time, %s are the daemon's own, %s the Go runtime's for the whole process, "+
 		"and %s the price of sockets for %s requests, at %s each.%s%s No agent's namespace took more than %s writes upstream. "+
 		"The simulation took %s; seed %d, %s.\n",
-		words.Duration(r.direct.waited-r.waited()), part(partDaemon), part(""), words.Duration((agents+upstream)*r.sockets.cpu),
+		words.Duration(r.direct.waited-r.waited()), words.Duration(t.far), part(partDaemon), part(""), words.Duration((agents+upstream)*r.sockets.cpu),
 		words.Number(int64(agents+upstream)), r.sockets.cpu.Round(100*time.Nanosecond), device, late, words.Number(int64(t.up.most)),
 		words.Duration(t.real), r.seed, machine())
 }
