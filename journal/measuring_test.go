@@ -96,8 +96,8 @@ func TestSizesAreExactUnderLoad(t *testing.T) {
 	together(6, func(w int) {
 		for i := range 200 {
 			id := keys[(i*7+w)%len(keys)]
-			switch {
-			case w == 0:
+			switch w {
+			case 0:
 				newest, ok, err := j.Newest(id)
 				if err == nil && ok {
 					err = j.Settle(newest)
@@ -105,7 +105,7 @@ func TestSizesAreExactUnderLoad(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-			case w == 1:
+			case 1:
 				if got := sizes.Of("ns"); got.Bytes > 20_000 {
 					t.Errorf("the namespace holds %d bytes, more than its limit", got.Bytes)
 				}

@@ -195,7 +195,7 @@ func (t *thread) send(l *line) error {
 	for rest := l.out; ; {
 		n, err := transfer(syscall.SYS_WRITE, l.fd, rest)
 		switch {
-		case err == syscall.EINTR, err == syscall.EAGAIN: // a request larger than the socket's buffer
+		case passes(err): // a request larger than the socket's buffer
 			runtime.Gosched()
 		case err != nil:
 			return fmt.Errorf("request %d of connection %d: %w", l.n, l.number, err)
@@ -207,12 +207,15 @@ func (t *thread) send(l *line) error {
 	}
 }
 
+// passes reports whether a system call is only to be made again.
+func passes(err error) bool { return errors.Is(err, syscall.EINTR) || errors.Is(err, syscall.EAGAIN) }
+
 // receive reads what has come for a line, and lets it go on when it has its answer.
 func (t *thread) receive(l *line) error {
 	n := copy(t.in, l.begun)
 	k, err := transfer(syscall.SYS_READ, l.fd, t.in[n:])
 	switch {
-	case err == syscall.EINTR, err == syscall.EAGAIN:
+	case passes(err):
 		return nil
 	case err != nil:
 		return err

@@ -61,17 +61,16 @@ func acceptInto(epoll int, listener net.Listener) {
 // answerOne reads a request and answers it. It closes the connection if its caller is gone.
 func answerOne(fd int, in, answer []byte) {
 	n, err := transfer(syscall.SYS_READ, fd, in)
-	if err == syscall.EAGAIN || err == syscall.EINTR {
+	if passes(err) {
 		return
 	}
 	if err == nil && n > 0 {
 		for rest := answer; len(rest) > 0; {
-			switch n, err = transfer(syscall.SYS_WRITE, fd, rest); err {
-			case nil:
+			switch n, err = transfer(syscall.SYS_WRITE, fd, rest); {
+			case err == nil:
 				rest = rest[n:]
-			case syscall.EAGAIN, syscall.EINTR: // the caller still reads the beginning
-			default:
-				_ = syscall.Close(fd) // the caller is gone
+			case !passes(err): // the caller is gone, and does not only read still
+				_ = syscall.Close(fd)
 				return
 			}
 		}
@@ -79,6 +78,9 @@ func answerOne(fd int, in, answer []byte) {
 	}
 	_ = syscall.Close(fd)
 }
+
+// passes reports whether a system call is only to be made again.
+func passes(err error) bool { return errors.Is(err, syscall.EINTR) || errors.Is(err, syscall.EAGAIN) }
 
 // transfer reads or writes without waiting, and without the work that Go's runtime does around a system
 // call that may wait.
