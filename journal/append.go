@@ -20,7 +20,7 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 	}
 	a := &appending{set: j.pending, NewWrite: w, measuring: measuring{anySize: w.Held}, unlock: func() {}}
 	defer j.copies.sizes.tell()
-	if err := j.pending.measurer.whenMeasured(a, func() error { return j.append(a) }); err != nil {
+	if err := j.pending.measurer.whenMeasured(a, func() error { return j.pending.append(a) }); err != nil {
 		j.full.refuse(err)
 		return Write{}, err
 	}
@@ -28,15 +28,15 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 }
 
 // append gives a write its place. Where it is a delete, no copy of the entry is later.
-func (j *Journal) append(a *appending) (err error) {
+func (p *pendingSet) append(a *appending) (err error) {
 	if a.Op == Delete {
-		a.unlock = j.copies.lock(a.Namespace)
+		a.unlock = p.copies.lock(a.Namespace)
 		defer a.unlock()
-		if a.notBefore, err = j.copies.updatedAt(a.ID); err != nil {
+		if a.notBefore, err = p.copies.updatedAt(a.ID); err != nil {
 			return err
 		}
 	}
-	return j.store.Update(a)
+	return p.store.Update(a)
 }
 
 // appending is a write on its way into the journal.
