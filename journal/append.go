@@ -20,19 +20,23 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 	}
 	a := &appending{set: j.pending, NewWrite: w, measuring: measuring{anySize: w.Held}, unlock: func() {}}
 	defer j.copies.sizes.tell()
-	if w.Op == Delete {
-		a.unlock = j.copies.lock(w.Namespace)
-		defer a.unlock()
-		var err error
-		if a.notBefore, err = j.copies.updatedAt(w.ID); err != nil {
-			return Write{}, err
-		}
-	}
-	if err := j.pending.measurer.whenMeasured(a, func() error { return j.store.Update(a) }); err != nil {
+	if err := j.pending.measurer.whenMeasured(a, func() error { return j.pending.append(a) }); err != nil {
 		j.full.refuse(err)
 		return Write{}, err
 	}
 	return writeOf(w.ID, &a.write.Version, w.Value), nil
+}
+
+// append gives a write its place. Where it is a delete, no copy of the entry is later.
+func (p *pendingSet) append(a *appending) (err error) {
+	if a.Op == Delete {
+		a.unlock = p.copies.lock(a.Namespace)
+		defer a.unlock()
+		if a.notBefore, err = p.copies.updatedAt(a.ID); err != nil {
+			return err
+		}
+	}
+	return p.store.Update(a)
 }
 
 // appending is a write on its way into the journal.

@@ -89,7 +89,7 @@ func (s *Sizes) mayDefer(a *appending) bool {
 	defer s.mu.Unlock()
 	sp := s.spaces[a.Namespace]
 	if sp == nil {
-		return s.defers(&size{}, a.limit, putSize(a.Op, a.ListBytes))
+		sp = &size{}
 	}
 	return s.defers(sp, a.limit, putSize(a.Op, a.ListBytes))
 }
@@ -112,9 +112,22 @@ func (s *Sizes) defers(sp *size, limit, adds int64) bool {
 	return !sp.exact
 }
 
+// show calls look with the size of a namespace, nil if it holds nothing, and with mu held. The size is
+// exact until the journal is closed. The caller is none of the journal's methods.
+func (s *Sizes) show(namespace string, look func(*size)) {
+	if s.journal != nil && s.journal.store.Acquire() == nil {
+		defer s.journal.store.Release()
+		_ = s.countAll(namespace, look) // a failing disk ends the process
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	look(s.spaces[namespace])
+}
+
 // countAll makes the count of a namespace exact, and calls then, if it is not nil, before a write
 // is taken unmeasured again, with mu held and nil for a namespace that holds nothing. The caller
-// keeps the store from being closed, and holds no lock.
+// keeps the store from being closed, and holds no lock but perhaps the copies lock.
 func (s *Sizes) countAll(namespace string, then func(*size)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,28 +199,36 @@ func (m *measurer) takeOff(ids []ID) (err error) {
 					return
 				}
 			}
-			m.hasBase(m.index.Get(id), found[i].base)
+			m.hasBase(id, found[i].base)
 		}
 	})
 	return err
 }
 
-// hasBase ends that an entry is unmeasured, if it is. The caller is in the store's order.
-func (m *measurer) hasBase(e *pending.Entry, b base) {
-	if !e.Unmeasured() {
-		return
+// oneInOrder is [measurer.one] for a caller in the store's order, when all earlier updates are applied.
+func (m *measurer) oneInOrder(id ID) error {
+	if m.copies.sizes == nil || !m.isUnmeasured(id) {
+		return nil
 	}
-	m.readers.Lock()
-	e.SetUnmeasured(false)
-	m.readers.Unlock()
-	m.copies.sizes.measured(e.ID().Namespace, b)
+	b, err := m.copies.baseOf(m.store.DB(), id)
+	if err == nil {
+		m.hasBase(id, b)
+	}
+	return err
 }
 
-// miscounted has the next recount find what an entry counts, of which what is settled changes before
-// it was measured. The caller is in the store's order.
-func (m *measurer) miscounted(e *pending.Entry) {
-	m.hasBase(e, base{known: true})
-	m.copies.sizes.miscounted()
+// hasBase ends that an entry is unmeasured, if it is. The caller is in the store's order.
+func (m *measurer) hasBase(id ID, b base) {
+	m.readers.Lock()
+	e := m.index.Get(id)
+	ends := e.Unmeasured()
+	if ends {
+		e.SetUnmeasured(false)
+	}
+	m.readers.Unlock()
+	if ends {
+		m.copies.sizes.measured(id.Namespace, b)
+	}
 }
 
 // measured counts an entry with its pending write only.
@@ -243,15 +264,4 @@ func (s *Sizes) attach(m *measurer) {
 	if s != nil {
 		s.journal = m
 	}
-}
-
-// use has the journal not be closed during a call from outside of it. A closed one is not measured
-// any more.
-func (s *Sizes) use(call func()) {
-	if s.journal == nil || s.journal.store.Acquire() != nil {
-		call()
-		return
-	}
-	defer s.journal.store.Release()
-	call()
 }

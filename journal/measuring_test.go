@@ -84,6 +84,23 @@ func TestAnswersForUnmeasuredEntriesCount(t *testing.T) {
 	}
 }
 
+// A size can be asked for when the journal is closed, though nothing can be measured any more.
+func TestSizesOutliveTheJournal(t *testing.T) {
+	sizes, with := limited(10_000)
+	o := journal.Options{Dir: dir, FS: vfs.NewMem()}
+	with(&o)
+	j, err := journal.Open(o)
+	no(t, err)
+	no(t, j.Run(t.Context()))
+	show(t, j, key("a"), 50)
+	no(t, tryPut(j, key("a"), 90))
+	no(t, j.Close())
+	if got := sizes.Of("ns").Bytes; got < 90 || got > 140 {
+		t.Errorf("the namespace holds %d bytes, want 90, or at most 140", got)
+	}
+	sizes.Learn("ns")
+}
+
 // Sizes that are asked for while writes come and settle end at what can be read.
 func TestSizesAreExactUnderLoad(t *testing.T) {
 	sizes, with := limited(20_000)

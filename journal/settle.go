@@ -218,8 +218,10 @@ func (r *retiring) Fill(tx *store.Tx) error {
 	r.entry = p.index.Get(r.w.ID)
 	latest, ok := r.entry.Latest()
 	p.readers.RUnlock()
-	if r.entry.Unmeasured() { // it was not pending yet when the caller measured it
-		p.measurer.miscounted(r.entry)
+	// A write may have come since the caller has measured the entry. That is so seldom that those
+	// who wait for their place in the order can wait for a look at the store.
+	if err := p.measurer.oneInOrder(r.w.ID); err != nil {
+		return err
 	}
 	tx.Delete(record.EntryKey(record.SentPrefix, r.w.ID))
 	if r.last = ok && latest.Seq == r.w.Seq; !r.last {

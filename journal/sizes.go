@@ -141,9 +141,7 @@ func (s *Sizes) Of(namespace string) NamespaceSize {
 	}
 	limit := s.opts.Limit(namespace)
 	var r NamespaceSize
-	s.use(func() {
-		_ = s.countAll(namespace, func(sp *size) { r = sp.report(limit) }) // a failing disk ends the process
-	})
+	s.show(namespace, func(sp *size) { r = sp.report(limit) })
 	return r
 }
 
@@ -172,12 +170,10 @@ func (s *Sizes) Learn(namespace string) {
 		return
 	}
 	limit := s.opts.Limit(namespace)
-	s.use(func() {
-		_ = s.countAll(namespace, func(*size) { // a failing disk ends the process
-			sp := s.of(namespace)
-			sp.learned = &learnedLimit{sp.bytes(), time.Now()}
-			s.note(namespace, sp, limit, true)
-		})
+	s.show(namespace, func(*size) {
+		sp := s.of(namespace)
+		sp.learned = &learnedLimit{sp.bytes(), time.Now()}
+		s.note(namespace, sp, limit, true)
 	})
 	s.tell()
 }

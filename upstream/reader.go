@@ -154,19 +154,28 @@ func (r *Reader) try(ctx context.Context, id journal.ID, waitOutOutage bool, ask
 		case failed.Answer != nil:
 			return &ServiceAnswer{failed}
 		}
-		v := r.health.view()
-		if failed.unasked && !v.failing {
-			continue // another read has found upstream back meanwhile
+		wait, turned := r.again(failed, waitOutOutage)
+		if turned != nil {
+			return turned
 		}
-		u := &Unavailable{Wait: max(v.retryIn, failed.RetryAfter), Reason: cmp.Or(failed.Reason, v.reason)}
-		now, end := time.Now(), v.since.Add(r.opts.Patience)
-		if !waitOutOutage || !v.failing || !now.Before(end) || !failed.Verdict.blamesUpstream() {
-			return u
-		}
-		if err := sleep(ctx, min(max(u.Wait, r.opts.BackoffInitial/4), end.Sub(now))); err != nil {
+		if err := sleep(ctx, wait); err != nil {
 			return err
 		}
 	}
+}
+
+// again says when a read that failed is tried again, or that it is turned away.
+func (r *Reader) again(failed *Error, waitOutOutage bool) (wait time.Duration, turned *Unavailable) {
+	v := r.health.view()
+	if failed.unasked && !v.down {
+		return 0, nil // another request has found upstream back meanwhile
+	}
+	u := &Unavailable{Wait: max(v.retryIn, failed.RetryAfter), Reason: cmp.Or(failed.Reason, v.reason)}
+	now, end := time.Now(), v.since.Add(r.opts.Patience)
+	if !waitOutOutage || !v.failing || !now.Before(end) || !failed.Verdict.blamesUpstream() {
+		return 0, u
+	}
+	return min(max(u.Wait, r.opts.BackoffInitial/4), end.Sub(now)), nil
 }
 
 // once makes one request, unless it is known to fail. The error is ctx's.

@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -11,35 +10,30 @@ import (
 // contract 9: a read that is not made because upstream is down, and then learns that upstream is back,
 // asks it.
 func TestReadsAreNotTurnedAwayFromAnUpstreamThatIsBack(t *testing.T) {
-	r := NewReader(ReaderOptions{BackoffInitial: time.Nanosecond, BackoffMax: time.Nanosecond, Patience: time.Second})
 	id := journal.ID{Namespace: "ns", Key: "key"}
-	over, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			select {
-			case <-over:
-				return
-			default:
-				r.health.failure(id, false, &Error{Verdict: Transient, Reason: "refused", Unreachable: true})
-				r.health.admit(time.Now().Add(time.Minute)) // a probe is under way
-				r.health.success(id, true)
+	for name, findBack := range map[string]func(*circuit){
+		"by a read":  func(reads *circuit) { reads.success(id, true) },
+		"by a write": func(reads *circuit) { reads.health.writes.success(id, false) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := NewReader(ReaderOptions{BackoffInitial: time.Minute, BackoffMax: time.Minute, Patience: time.Second})
+			asked := 0
+			ask := func() error { asked++; return nil }
+			r.health.failure(id, false, &Error{Verdict: Transient, Reason: "refused", Unreachable: true})
+			failed, err := r.once(t.Context(), id, false, ask)
+			if err != nil || failed == nil || !failed.unasked || asked != 0 {
+				t.Fatalf("upstream is down, and a read is %+v, %v", failed, err)
 			}
-		}
-	}()
-	turned := 0
-	for range 50_000 {
-		err := r.try(t.Context(), id, false, func() error { return nil })
-		if unavailable := new(Unavailable); errors.As(err, &unavailable) {
-			if turned++; unavailable.Reason == "" {
-				t.Error("upstream is back, and a read was turned away without a reason")
-				break
+			if _, turned := r.again(failed, false); turned == nil || turned.Reason != "refused" {
+				t.Errorf("upstream is down, and the read is turned away with %+v", turned)
 			}
-		}
-	}
-	close(over)
-	<-ended
-	if turned == 0 {
-		t.Error("no read came during an outage")
+			findBack(r.health)
+			if _, turned := r.again(failed, false); turned != nil {
+				t.Errorf("upstream is back, and the read is turned away with %+v", turned)
+			}
+			if err := r.try(t.Context(), id, false, ask); err != nil || asked != 1 {
+				t.Errorf("upstream is back, was asked %d times, and the read ends with %v", asked, err)
+			}
+		})
 	}
 }

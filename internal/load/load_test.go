@@ -298,6 +298,51 @@ func servePieces(t *testing.T, pieces []string) Options {
 	return o
 }
 
+// A request may be larger than what a socket takes at once.
+func TestLargeRequests(t *testing.T) {
+	for name, drive := range drivers {
+		t.Run(name, func(t *testing.T) {
+			const size = 16 << 20
+			o := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if n, err := io.Copy(io.Discard, r.Body); n != size || err != nil {
+					t.Errorf("%d bytes came, and %v", n, err)
+				}
+				w.Header().Set("Content-Length", "0")
+			})
+			host, body := o.Address, strings.Repeat("x", size)
+			o.Requests, o.Connections = 2, 2
+			o.Request = func(dst []byte, _, _ int) []byte {
+				return append(AppendBody(append(AppendPut(dst), '/'), host, size), body...)
+			}
+			if result, err := drive(t.Context(), &o); err != nil || result.Requests != 4 {
+				t.Errorf("%v, %v", result, err)
+			}
+		})
+	}
+}
+
+// A server that reads nothing keeps no run from its end.
+func TestRunEndsWithItsContextAmidARequest(t *testing.T) {
+	for name, drive := range drivers {
+		t.Run(name, func(t *testing.T) {
+			deaf, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = deaf.Close() }()
+			ctx, cancel := context.WithCancel(t.Context())
+			o := Options{Address: deaf.Addr().String(), Connections: 1, Duration: time.Minute, Answer: HTTPAnswer}
+			o.Request = func(dst []byte, _, _ int) []byte {
+				cancel()
+				return append(dst, make([]byte, 16<<20)...)
+			}
+			if _, err := drive(ctx, &o); !errors.Is(err, context.Canceled) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
 func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var came atomic.Int32

@@ -43,10 +43,16 @@ type line struct {
 	busy   bool      // it waits for an answer
 	done   bool      // it has no request to make
 	out    []byte
+	rest   []byte // of out, for which the socket has no room yet
 	begun  []byte // of the answer, as long as its length is unknown
 	read   int    // of the answer, in bytes
 	length int    // of the answer; 0 if unknown
 	tally  tally
+}
+
+// failed is an error that says which request it ends.
+func (l *line) failed(err error) error {
+	return fmt.Errorf("request %d of connection %d: %w", l.n, l.number, err)
 }
 
 // driveThread runs a load on one thread.
@@ -98,7 +104,12 @@ func (t *thread) dial(ctx context.Context, address string, number int) error {
 		return err
 	}
 	t.lines = append(t.lines, l)
-	return syscall.EpollCtl(t.epoll, syscall.EPOLL_CTL_ADD, l.fd, &syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(number)})
+	return t.watch(l, syscall.EPOLL_CTL_ADD, syscall.EPOLLIN)
+}
+
+// watch says of which events of a line the thread hears.
+func (t *thread) watch(l *line, how int, events uint32) error {
+	return syscall.EpollCtl(t.epoll, how, l.fd, &syscall.EpollEvent{Events: events, Fd: int32(l.number)})
 }
 
 func (t *thread) close() {
@@ -115,7 +126,7 @@ func (t *thread) run(ctx context.Context) error {
 	t.open = len(t.lines)
 	for _, l := range t.lines {
 		if err := t.goOn(l, p.start); err != nil {
-			return err
+			return l.failed(err)
 		}
 	}
 	events := make([]syscall.EpollEvent, readyAtOnce)
@@ -135,8 +146,8 @@ func (t *thread) run(ctx context.Context) error {
 		}
 		for _, e := range events[:n] {
 			l := t.lines[e.Fd]
-			if err := t.receive(l); err != nil {
-				return fmt.Errorf("request %d of connection %d: %w", l.n, l.number, err)
+			if err := t.serve(l, e.Events); err != nil {
+				return l.failed(err)
 			}
 			if err := t.makeDue(time.Now()); err != nil {
 				return err
@@ -167,7 +178,7 @@ func (t *thread) makeDue(now time.Time) error {
 		l := t.lines[t.turn%len(t.lines)]
 		if n := t.turn / len(t.lines); !l.busy && !l.done && l.n == n {
 			if err := t.send(l); err != nil {
-				return err
+				return l.failed(err)
 			}
 		}
 		t.turn++
@@ -188,23 +199,48 @@ func (t *thread) untilDue() time.Duration {
 	return min(max(time.Until(t.dueNext()), 0), longestWait)
 }
 
-// send makes a line's request.
+// send begins a line's request.
 func (t *thread) send(l *line) error {
 	l.out = t.plan.Request(l.out[:0], l.number, l.n)
-	l.busy, l.read, l.length, l.begun = true, 0, 0, l.begun[:0]
-	for rest := l.out; ; {
-		n, err := transfer(syscall.SYS_WRITE, l.fd, rest)
+	l.busy, l.read, l.length, l.begun, l.rest = true, 0, 0, l.begun[:0], l.out
+	if err := t.write(l); err != nil || len(l.rest) == 0 {
+		return err
+	}
+	return t.watch(l, syscall.EPOLL_CTL_MOD, syscall.EPOLLIN|syscall.EPOLLOUT)
+}
+
+// write writes as much of a line's request as the socket has room for.
+func (t *thread) write(l *line) error {
+	for len(l.rest) > 0 {
+		n, err := transfer(syscall.SYS_WRITE, l.fd, l.rest)
 		switch {
-		case passes(err): // a request larger than the socket's buffer
-			runtime.Gosched()
+		case errors.Is(err, syscall.EINTR):
+		case errors.Is(err, syscall.EAGAIN): // a request larger than the socket's buffer
+			return nil
 		case err != nil:
-			return fmt.Errorf("request %d of connection %d: %w", l.n, l.number, err)
+			return err
 		default:
-			if rest = rest[n:]; len(rest) == 0 {
-				return nil
-			}
+			l.rest = l.rest[n:]
 		}
 	}
+	return nil
+}
+
+// serve does what events of a line call for.
+func (t *thread) serve(l *line, events uint32) error {
+	if len(l.rest) > 0 && events&syscall.EPOLLOUT != 0 {
+		err := t.write(l)
+		if err == nil && len(l.rest) == 0 {
+			err = t.watch(l, syscall.EPOLL_CTL_MOD, syscall.EPOLLIN)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if events&^syscall.EPOLLOUT == 0 {
+		return nil
+	}
+	return t.receive(l)
 }
 
 // passes reports whether a system call is only to be made again.
