@@ -10,7 +10,7 @@
 // The package speaks as little of HTTP/1.1 and of Redis's protocol as that needs, over
 // raw connections and without allocating. It shares the machine with the server, so it
 // has to cost little, and the same for every server: on Linux one thread serves all
-// connections with epoll. It checks every answer, and the first that is not a success
+// connections with epoll, unless Options.Waits asks for goroutines. It checks every answer, and the first that is not a success
 // ends the run with an error.
 package load
 
@@ -57,6 +57,11 @@ type Options struct {
 	// Request makes the n-th request of a connection, both counted from 0, in the
 	// empty slice dst.
 	Request func(dst []byte, connection, n int) []byte
+	// Waits says that Request may wait for another run or connection: each connection has
+	// a goroutine then. The thread that serves them on Linux keeps its processor of the
+	// runtime while it waits, so that no more runs go on beside each other than there are
+	// processors.
+	Waits bool
 	// Answer recognises an answer.
 	Answer Parser
 }
@@ -79,7 +84,12 @@ type Result struct {
 
 // Run puts the load on the server and returns when it is over. It opens all connections
 // before it makes the first request.
-func Run(ctx context.Context, o Options) (*Result, error) { return drive(ctx, &o) }
+func Run(ctx context.Context, o Options) (*Result, error) {
+	if o.Waits {
+		return driveGoroutines(ctx, &o)
+	}
+	return drive(ctx, &o)
+}
 
 // plan says when requests are due, and which of them count.
 type plan struct {

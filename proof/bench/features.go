@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"time"
 )
 
@@ -80,10 +81,10 @@ func parseFeaturesOptions(args []string) (*featuresOptions, error) {
 	flags.StringVar(&o.program, "program", "bin/botwired", "the botwired to measure")
 	flags.StringVar(&o.dir, "dir", "bin", "folder for the daemons' data, on the disk to measure")
 	flags.StringVar(&o.json, "json", "bin/features.json", "file for the figures in JSON")
-	flags.StringVar(&o.page, "page", "", "a page that gets the table between its marks")
-	only := flags.String("only", "", "only the features that match this regular expression")
+	flags.StringVar(&o.page, "page", "", "a page that gets the table of all features between its marks")
+	only := flags.String("only", "", "only the features that match this regular expression; no page gets them")
 	flags.BoolVar(&o.strict, "strict", false, "fail when a figure misses its goal")
-	quick := flags.Bool("quick", false, "one short round, to see that everything works; its figures mean nothing")
+	quick := flags.Bool("quick", false, "one short round, to see that everything works; its figures mean nothing, and no page gets them")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -95,7 +96,15 @@ func parseFeaturesOptions(args []string) (*featuresOptions, error) {
 		return nil, fmt.Errorf("expected at least one round, times above zero, a multiple of %d writes and of %d receipts, and no argument",
 			many, fillers)
 	}
+	if *quick || *only != "" {
+		o.page = ""
+	}
 	var err error
-	o.only, err = regexp.Compile(*only)
-	return o, err
+	if o.only, err = regexp.Compile(*only); err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(allFeatures(o.Receipts), func(f feature) bool { return o.only.MatchString(f.name) }) {
+		return nil, fmt.Errorf("-only: no feature matches %q", *only)
+	}
+	return o, nil
 }

@@ -52,10 +52,27 @@ func TestQuantile(t *testing.T) {
 
 func TestFeaturesOptions(t *testing.T) {
 	for _, args := range [][]string{
-		{"-rounds", "0"}, {"-for", "0s"}, {"-writes", "65"}, {"-receipts", "51"}, {"-only", "("}, {"more"},
+		{"-rounds", "0"}, {"-for", "0s"}, {"-writes", "65"}, {"-receipts", "51"}, {"-only", "("}, {"-only", "nothing"}, {"more"},
 	} {
 		if _, err := parseFeaturesOptions(args); err == nil {
 			t.Errorf("%v is taken", args)
 		}
+	}
+}
+
+// Figures that mean nothing, or that are of some features only, take no page's place.
+func TestAPageGetsAllFeatures(t *testing.T) {
+	for _, test := range []struct{ flag, page string }{{"-strict", "p"}, {"-quick", ""}, {"-only=quota", ""}} {
+		o, err := parseFeaturesOptions([]string{"-page", "p", test.flag})
+		if err != nil || o.page != test.page {
+			t.Errorf("%s: the page %q, want %q: %v", test.flag, o.page, test.page, err)
+		}
+	}
+}
+
+// A run of nothing says so before it starts servers.
+func TestNoWorkloadMatches(t *testing.T) {
+	if _, err := parseOptions([]string{"-only", "no such workload"}); err == nil {
+		t.Error("a comparison of nothing is taken")
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/botwired/botwired/internal/words"
 )
 
 // The states of a point.
@@ -79,8 +81,9 @@ func (r *growthReport) print(w io.Writer) error {
 	printGoals(&b, r.Goals)
 	fmt.Fprintf(&b, "\nGET and PUT of %s entries in use: p50 and p99 at one connection; × is the p50 over that of a daemon with %[1]s pending writes in the same rounds. "+
 		"First GET: that of one entry after the other, each for the first time since the start. "+
-		"%[2]d rounds of %[3]s, values of %[4]d bytes; the slowest of %[5]d starts; %[6]s.\n",
-		thousands(referenceSize), r.Options.Rounds, r.Options.For, valueSize, r.Options.Restarts, r.Machine)
+		"%[2]s of %[3]s, values of %[4]d bytes; the slowest of %[5]s; %[6]s.\n",
+		thousands(referenceSize), words.Count(r.Options.Rounds, "round"), r.Options.For, valueSize,
+		words.Count(r.Options.Restarts, "start"), r.Machine)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

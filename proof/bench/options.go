@@ -69,6 +69,9 @@ func parseOptions(args []string) (*options, error) {
 	if o.only, err = regexp.Compile(*only); err != nil {
 		return nil, err
 	}
+	if !slices.ContainsFunc(workloads(), func(w workload) bool { return o.only.MatchString(w.name) }) {
+		return nil, fmt.Errorf("-only: no workload matches %q", *only)
+	}
 	if *open != "" {
 		if o.Open, err = counts("open", *open); err != nil {
 			return nil, err

@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/botwired/botwired/internal/words"
 )
 
 // labels are the contenders' names in the tables.
@@ -156,6 +158,6 @@ func (r *report) describe() string {
 	if r.Nginx != "" {
 		nginx = "nginx " + r.Nginx
 	}
-	return fmt.Sprintf("%d rounds of %s, values of %d bytes, the service is %s away; %s, %s; %s",
-		o.Rounds, o.For, valueSize, o.Latency, redis, nginx, r.Machine)
+	return fmt.Sprintf("%s of %s, values of %d bytes, the service is %s away; %s, %s; %s",
+		words.Count(o.Rounds, "round"), o.For, valueSize, o.Latency, redis, nginx, r.Machine)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -28,6 +29,10 @@ func main() {
 	flag.IntVar(&o.runs, "runs", 1, "how often to measure; the most counts, but for the worst run in ten")
 	flag.BoolVar(&o.update, "update", false, "write the bounds from what was measured instead of checking them")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "cost: expected flags only, and not %q\n", flag.Arg(0))
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := o.run(ctx)
 	stop()
@@ -39,6 +44,9 @@ func main() {
 
 // run measures, and checks or writes the bounds.
 func (o *options) run(ctx context.Context) error {
+	if o.runs < 1 || !slices.ContainsFunc(works(), o.measures) {
+		return fmt.Errorf("nothing to measure: %d runs of the kinds of requests with %q in their names", o.runs, o.only)
+	}
 	allowed, err := readBounds(o.page)
 	if err != nil {
 		return err
@@ -73,6 +81,9 @@ func (o *options) run(ctx context.Context) error {
 	}
 	return nil
 }
+
+// measures says whether a kind of requests is among those to measure.
+func (o *options) measures(w work) bool { return strings.Contains(w.name, o.only) }
 
 // tries is how often a kind of requests is measured that costs too much: the least of each count is held against
 // the bounds. A busy machine may disturb one measurement. More work in the code is in each of them.
@@ -116,7 +127,7 @@ func (o *options) once(ctx context.Context, program, dir string, allowed bounds,
 		return err
 	}
 	for _, w := range works() {
-		if !strings.Contains(w.name, o.only) {
+		if !o.measures(w) {
 			continue
 		}
 		for _, n := range connections {

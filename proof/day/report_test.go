@@ -80,7 +80,9 @@ func (r *report) cpu() time.Duration {
 func (r *report) account() string {
 	t := &r.through
 	agents, upstream := r.asked()
-	part := func(name string) string { return words.Duration(time.Duration(t.shares[name] * float64(t.cpu))) }
+	cpu := r.cpu().Seconds()
+	share := func(seconds float64) string { return fmt.Sprintf("%.2g %%", 100*seconds/cpu) }
+	part := func(name string) string { return share(t.shares[name] * t.cpu.Seconds()) }
 	device := ""
 	if t.device > 0 {
 		device = fmt.Sprintf(" The disk counted %s meanwhile, of all programs and of the file system.", bytesOf(t.device))
@@ -89,11 +91,11 @@ func (r *report) account() string {
 	if t.pending > 0 {
 		late = fmt.Sprintf(" The pending writes took %s upstream on the next day, and none was lost.", words.Number(int64(t.late)))
 	}
-	return fmt.Sprintf("The agents waited %s less; %s of what is left is for upstream. Of the CPU time, %s are the daemon's own, %s the Go runtime's for the whole process, "+
-		"and %s the price of sockets for %s requests, at %s each.%s%s No agent's namespace took more than %s writes upstream. "+
+	return fmt.Sprintf("Of the agents' waits through botwired, %s are for upstream. Of the CPU time, %s is the daemon's own, %s the Go runtime's for the whole process, "+
+		"and %s the price of sockets for %s requests, at %.1f µs each.%s%s No agent's namespace took more than %s writes upstream. "+
 		"The simulation took %s; seed %d, %s.\n",
-		words.Duration(r.direct.waited-r.waited()), words.Duration(t.far), part(partDaemon), part(""), words.Duration((agents+upstream)*r.sockets.cpu),
-		words.Number(int64(agents+upstream)), r.sockets.cpu.Round(100*time.Nanosecond), device, late, words.Number(int64(t.up.most)),
+		words.Duration(t.far), part(partDaemon), part(""), share(((agents + upstream) * r.sockets.cpu).Seconds()),
+		words.Number(int64(agents+upstream)), float64(r.sockets.cpu)/float64(time.Microsecond), device, late, words.Number(int64(t.up.most)),
 		words.Duration(t.real), r.seed, machine())
 }
 
