@@ -78,7 +78,7 @@ func (r *growthReport) print(w io.Writer) error {
 	}
 	printGoals(&b, r.Goals)
 	fmt.Fprintf(&b, "\nGET and PUT of %s entries in use: p50 and p99 at one connection; × is the p50 over that of a daemon with %[1]s pending writes in the same rounds. "+
-		"First GET: that of one entry after the other, each for the first time since the start. "+
+		"First GET: that of one entry after the other, each for the first time since the start; of fewer entries than bench reads, again and again. "+
 		"%[2]d rounds of %[3]s, values of %[4]d bytes; the slowest of %[5]d starts; %[6]s.\n",
 		thousands(referenceSize), r.Options.Rounds, r.Options.For, valueSize, r.Options.Restarts, r.Machine)
 	_, err := io.WriteString(w, b.String())

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -43,6 +44,9 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if !slices.ContainsFunc(works(), o.wants) {
+		return fmt.Errorf("no kind of requests has %q in its name", o.only)
+	}
 	most, err := o.measure(ctx, allowed)
 	if err != nil {
 		return err
@@ -73,6 +77,9 @@ func (o *options) run(ctx context.Context) error {
 	}
 	return nil
 }
+
+// wants says whether to measure a kind of requests.
+func (o *options) wants(w work) bool { return strings.Contains(w.name, o.only) }
 
 // tries is how often a kind of requests is measured that costs too much: the least of each count is held against
 // the bounds. A busy machine may disturb one measurement. More work in the code is in each of them.
@@ -116,7 +123,7 @@ func (o *options) once(ctx context.Context, program, dir string, allowed bounds,
 		return err
 	}
 	for _, w := range works() {
-		if !strings.Contains(w.name, o.only) {
+		if !o.wants(w) {
 			continue
 		}
 		for _, n := range connections {
