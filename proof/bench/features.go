@@ -88,7 +88,7 @@ func parseFeaturesOptions(args []string) (*featuresOptions, error) {
 		return nil, err
 	}
 	if *quick {
-		o.Rounds, o.For, o.Warmup, o.Writes, o.Receipts = 1, 50*time.Millisecond, 10*time.Millisecond, 128, 500
+		o.Rounds, o.For, o.Warmup, o.Writes, o.Receipts, o.Latency = 1, 50*time.Millisecond, 10*time.Millisecond, 128, 500, quickLatency
 	}
 	if o.Rounds < 1 || o.For <= 0 || o.Warmup <= 0 || o.Latency < 0 || flags.NArg() > 0 ||
 		o.Writes < 1 || o.Writes%many != 0 || o.Receipts < 1 || o.Receipts%fillers != 0 {

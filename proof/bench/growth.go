@@ -103,7 +103,7 @@ func parseGrowthOptions(args []string) (*growthOptions, error) {
 	}
 	if *quick {
 		*sizes, *wide, o.WideNamespaces = "1000,5000", "2000,5000", 500
-		o.Rounds, o.For, o.Restarts, o.Rest = 1, 100*time.Millisecond, 1, time.Second
+		o.Rounds, o.For, o.Restarts, o.Rest = 1, 50*time.Millisecond, 1, 100*time.Millisecond
 		if o.page = ""; o.svg == plotted {
 			o.svg = "bin/growth.svg"
 		}
