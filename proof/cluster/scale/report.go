@@ -1,19 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
-)
 
-// The table stands between these on a page.
-const begin, end = "<!-- scale -->\n", "<!-- /scale -->"
+	"github.com/botwired/botwired/proof/marked"
+)
 
 // write prints the table, and writes it into a page if one is named.
 func (r *result) write(ctx context.Context, page string) error {
@@ -22,16 +19,7 @@ func (r *result) write(ctx context.Context, page string) error {
 	if page == "" {
 		return nil
 	}
-	content, err := os.ReadFile(page)
-	if err != nil {
-		return err
-	}
-	before, rest, begun := bytes.Cut(content, []byte(begin))
-	_, after, ended := bytes.Cut(rest, []byte(end))
-	if !begun || !ended {
-		return fmt.Errorf("%s has no lines %q and %q to write the table between", page, strings.TrimSpace(begin), end)
-	}
-	return os.WriteFile(page, slices.Concat(before, []byte(begin), []byte(text), []byte(end), after), 0o644) //nolint:gosec // a page that everybody may read
+	return marked.Write(page, "scale", text)
 }
 
 func (r *result) table(ctx context.Context) string {
