@@ -54,6 +54,11 @@ type Options struct {
 	// when Duration is over. It gets the number of answers so far, those of the warm-up
 	// included. It needs a Duration.
 	Sample func(answered int)
+	// Goroutines, if true, gives each connection a goroutine, as systems other than Linux do
+	// anyway. Request may then wait, and other loads may run beside this one in the same
+	// program: the one thread keeps one of the runtime's processors for itself, even while it
+	// waits for answers.
+	Goroutines bool
 	// Request makes the n-th request of a connection, both counted from 0, in the
 	// empty slice dst.
 	Request func(dst []byte, connection, n int) []byte

@@ -312,3 +312,26 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// With a goroutine for each connection, the request of one may wait for that of another.
+func TestRequestsMayWaitForEachOther(t *testing.T) {
+	o := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "0") })
+	o.Connections, o.Requests, o.Goroutines = 2, 1, true
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // it ends a hang
+	defer cancel()
+	request, other := o.Request, make(chan struct{})
+	o.Request = func(dst []byte, connection, n int) []byte {
+		if connection == 1 {
+			close(other)
+		}
+		select {
+		case <-other:
+		case <-ctx.Done():
+			t.Error("the request of the other connection does not come")
+		}
+		return request(dst, connection, n)
+	}
+	if result, err := Run(ctx, o); err != nil || result.Requests != 2 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
