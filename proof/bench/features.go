@@ -8,6 +8,8 @@ import (
 	"os"
 	"regexp"
 	"time"
+
+	"github.com/botwired/botwired/proof/machine"
 )
 
 // features measures what each feature of botwired costs a request. For each feature it measures
@@ -32,7 +34,7 @@ func features(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	r := &featuresReport{Machine: thisMachine(ctx, o.dir), Options: o.featuresSettings}
+	r := &featuresReport{Machine: machine.This(ctx, o.dir), Options: o.featuresSettings}
 	t, err := openTrial(ctx, l, &o.featuresSettings)
 	if err != nil {
 		return err

@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/botwired/botwired/proof/machine"
 )
 
 // growth measures a daemon that holds ever more. For each size, a new daemon takes so
@@ -35,7 +37,7 @@ func growth(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	r := &growthReport{Machine: thisMachine(ctx, o.dir), Options: o.growthSettings}
+	r := &growthReport{Machine: machine.This(ctx, o.dir), Options: o.growthSettings}
 	g := &grower{lab: l, options: o, progress: newProgress(os.Stderr)}
 	defer g.progress.end()
 	if g.reference, err = g.begin(ctx, referenceSize, referenceSize); err != nil {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/botwired/botwired/proof/machine"
 )
 
 // The states of a point.
@@ -55,10 +57,10 @@ func medianRatio(ours, theirs []figures) float64 {
 
 // growthReport holds all figures of a run, for the JSON.
 type growthReport struct {
-	Machine machine        `json:"machine"`
-	Options growthSettings `json:"settings"`
-	Points  []*point       `json:"points"`
-	Goals   []goal         `json:"goals"`
+	Machine machine.Machine `json:"machine"`
+	Options growthSettings  `json:"settings"`
+	Points  []*point        `json:"points"`
+	Goals   []goal          `json:"goals"`
 }
 
 // growthMark names the table's place on a page.

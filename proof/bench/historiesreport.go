@@ -8,11 +8,12 @@ import (
 	"strings"
 
 	"github.com/botwired/botwired/internal/words"
+	"github.com/botwired/botwired/proof/machine"
 )
 
 // historiesReport holds all figures of a run, for the JSON.
 type historiesReport struct {
-	Machine machine           `json:"machine"`
+	Machine machine.Machine   `json:"machine"`
 	Options historiesSettings `json:"settings"`
 	Rows    []*historyRow     `json:"rows"`
 }

@@ -3,12 +3,12 @@ package day
 import (
 	"errors"
 	"fmt"
-	"os/exec"
 	"runtime"
 	"strings"
 	"time"
 
 	"github.com/botwired/botwired/internal/words"
+	"github.com/botwired/botwired/proof/machine"
 	"github.com/botwired/botwired/proof/marked"
 )
 
@@ -17,6 +17,7 @@ type report struct {
 	options
 	direct, through lived
 	sockets         sockets
+	machine         machine.Machine
 }
 
 // table compares the two days.
@@ -92,7 +93,7 @@ func (r *report) account() string {
 		"The simulation took %s; seed %d, %s.\n",
 		words.Duration(r.direct.waited-r.waited()), words.Duration(t.far), part(partDaemon), part(""), words.Duration((agents+upstream)*r.sockets.cpu),
 		words.Number(int64(agents+upstream)), r.sockets.cpu.Round(100*time.Nanosecond), device, late, words.Number(int64(t.up.most)),
-		words.Duration(t.real), r.seed, machine())
+		words.Duration(t.real), r.seed, r.machine)
 }
 
 // dayPart names the places of the table and of the account on their pages.
@@ -106,29 +107,6 @@ func (r *report) write() error {
 	return errors.Join(
 		marked.Write("../../README.md", dayPart, r.table()),
 		marked.Write("../../docs/performance.md", dayPart, r.account()))
-}
-
-// machine says where and when the day was simulated.
-func machine() string {
-	model := runtime.GOARCH
-	for line := range strings.Lines(output("cat", "/proc/cpuinfo")) {
-		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-			model = strings.TrimSpace(value)
-			break
-		}
-	}
-	return fmt.Sprintf("%s, %d cores, %s, %s, botwired %s, %s, load %s after", model, runtime.NumCPU(), output("uname", "-sr"),
-		runtime.Version(), output("git", "describe", "--always", "--dirty"), time.Now().UTC().Format(time.DateOnly),
-		strings.Join(strings.Fields(output("cat", "/proc/loadavg") + " - - -")[:3], " "))
-}
-
-// output is a program's, or "" if it fails.
-func output(name string, args ...string) string {
-	out, err := exec.Command(name, args...).Output()
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(out))
 }
 
 // bytesOf writes a number of bytes.

@@ -3,12 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"time"
 
+	"github.com/botwired/botwired/proof/machine"
 	"github.com/botwired/botwired/proof/marked"
 )
 
@@ -33,7 +32,7 @@ func (r *result) table(ctx context.Context) string {
 	row(fmt.Sprintf("%s pending writes drain", thousands(r.Drained)), r.OverBucket.rate(r.Drained), r.OverSQLite.rate(r.Drained))
 	row(fmt.Sprintf("LIST of the newest 1,000 of %s keys, through the daemon", thousands(r.Keys)), r.ListBucket.String(), r.ListThrough.String())
 	row("the same, without a daemon", "", r.ListSQLite.String())
-	fmt.Fprintf(&b, "\n%s, %d cores, %s, %s, commit %s.\n", cpu(), runtime.NumCPU(), runtime.Version(), time.Now().UTC().Format(time.DateOnly), commit(ctx))
+	fmt.Fprintf(&b, "\n%s, %d cores, %s, %s, commit %s.\n", machine.Processor(), runtime.NumCPU(), runtime.Version(), time.Now().UTC().Format(time.DateOnly), machine.Commit(ctx))
 	return b.String()
 }
 
@@ -76,25 +75,4 @@ func thousands(n int) string {
 		text = text[:i] + "," + text[i:]
 	}
 	return text
-}
-
-func cpu() string {
-	text, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return runtime.GOARCH
-	}
-	for line := range strings.Lines(string(text)) {
-		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return runtime.GOARCH
-}
-
-func commit(ctx context.Context) string {
-	out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output()
-	if err != nil {
-		return "unknown"
-	}
-	return strings.TrimSpace(string(out))
 }
