@@ -61,15 +61,15 @@ func acceptInto(epoll int, listener net.Listener) {
 // answerOne reads a request and answers it. It closes the connection if its caller is gone.
 func answerOne(fd int, in, answer []byte) {
 	n, err := transfer(syscall.SYS_READ, fd, in)
-	if err == syscall.EAGAIN || err == syscall.EINTR {
+	if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EINTR) {
 		return
 	}
 	if err == nil && n > 0 {
 		for rest := answer; len(rest) > 0; {
-			switch n, err = transfer(syscall.SYS_WRITE, fd, rest); err {
-			case nil:
+			switch n, err = transfer(syscall.SYS_WRITE, fd, rest); {
+			case err == nil:
 				rest = rest[n:]
-			case syscall.EAGAIN, syscall.EINTR: // the caller still reads the beginning
+			case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EINTR): // the caller still reads the beginning
 			default:
 				_ = syscall.Close(fd) // the caller is gone
 				return
