@@ -195,7 +195,7 @@ func (t *thread) send(l *line) error {
 	for rest := l.out; ; {
 		n, err := transfer(syscall.SYS_WRITE, l.fd, rest)
 		switch {
-		case err == syscall.EINTR, err == syscall.EAGAIN: // a request larger than the socket's buffer
+		case errors.Is(err, syscall.EINTR), errors.Is(err, syscall.EAGAIN): // a request larger than the socket's buffer
 			runtime.Gosched()
 		case err != nil:
 			return fmt.Errorf("request %d of connection %d: %w", l.n, l.number, err)
@@ -212,7 +212,7 @@ func (t *thread) receive(l *line) error {
 	n := copy(t.in, l.begun)
 	k, err := transfer(syscall.SYS_READ, l.fd, t.in[n:])
 	switch {
-	case err == syscall.EINTR, err == syscall.EAGAIN:
+	case errors.Is(err, syscall.EINTR), errors.Is(err, syscall.EAGAIN):
 		return nil
 	case err != nil:
 		return err
