@@ -2,4 +2,9 @@ package load
 
 import "context"
 
-func drive(ctx context.Context, o *Options) (*Result, error) { return driveThread(ctx, o) }
+func drive(ctx context.Context, o *Options) (*Result, error) {
+	if o.Goroutines {
+		return driveGoroutines(ctx, o)
+	}
+	return driveThread(ctx, o)
+}

@@ -10,8 +10,8 @@
 // The package speaks as little of HTTP/1.1 and of Redis's protocol as that needs, over
 // raw connections and without allocating. It shares the machine with the server, so it
 // has to cost little, and the same for every server: on Linux one thread serves all
-// connections with epoll, unless Options.Waits asks for goroutines. It checks every answer, and the first that is not a success
-// ends the run with an error.
+// connections with epoll, unless Options.Goroutines is set. It checks every answer, and the
+// first that is not a success ends the run with an error.
 package load
 
 import (
@@ -54,14 +54,14 @@ type Options struct {
 	// when Duration is over. It gets the number of answers so far, those of the warm-up
 	// included. It needs a Duration.
 	Sample func(answered int)
+	// Goroutines, if true, gives each connection a goroutine, as systems other than Linux do
+	// anyway. Request may then wait, and other loads may run beside this one in the same
+	// program: the one thread keeps one of the runtime's processors for itself, even while it
+	// waits for answers.
+	Goroutines bool
 	// Request makes the n-th request of a connection, both counted from 0, in the
 	// empty slice dst.
 	Request func(dst []byte, connection, n int) []byte
-	// Waits says that Request may wait for another run or connection: each connection has
-	// a goroutine then. The thread that serves them on Linux keeps its processor of the
-	// runtime while it waits, so that no more runs go on beside each other than there are
-	// processors.
-	Waits bool
 	// Answer recognises an answer.
 	Answer Parser
 }
@@ -84,12 +84,7 @@ type Result struct {
 
 // Run puts the load on the server and returns when it is over. It opens all connections
 // before it makes the first request.
-func Run(ctx context.Context, o Options) (*Result, error) {
-	if o.Waits {
-		return driveGoroutines(ctx, &o)
-	}
-	return drive(ctx, &o)
-}
+func Run(ctx context.Context, o Options) (*Result, error) { return drive(ctx, &o) }
 
 // plan says when requests are due, and which of them count.
 type plan struct {

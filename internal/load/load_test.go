@@ -170,31 +170,6 @@ func TestAnOpenLoopShowsAStall(t *testing.T) {
 	}
 }
 
-// Where requests wait for each other, no connection waits for the thread of another one.
-func TestRequestsMayWait(t *testing.T) {
-	o := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "0") })
-	ctx, fail := context.WithCancelCause(t.Context())
-	defer fail(nil)
-	defer time.AfterFunc(stuckAfter, func() { fail(errors.New("a connection waits for one that waits for it")) }).Stop()
-	var missing atomic.Int32
-	all, request := make(chan struct{}), o.Request
-	missing.Store(int32(o.Connections))
-	o.Requests, o.Waits = 1, true
-	o.Request = func(dst []byte, connection, n int) []byte {
-		if missing.Add(-1) == 0 {
-			close(all)
-		}
-		select {
-		case <-all:
-		case <-ctx.Done():
-		}
-		return request(dst, connection, n)
-	}
-	if _, err := Run(ctx, o); err != nil {
-		t.Error(err)
-	}
-}
-
 // The requests of an open loop go to the connections in turn.
 func TestAnOpenLoopUsesAllConnections(t *testing.T) {
 	for name, drive := range drivers {
@@ -380,5 +355,28 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	o.Duration = time.Minute
 	if _, err := Run(ctx, o); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// With a goroutine for each connection, the request of one may wait for that of another.
+func TestRequestsMayWaitForEachOther(t *testing.T) {
+	o := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "0") })
+	o.Connections, o.Requests, o.Goroutines = 2, 1, true
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // it ends a hang
+	defer cancel()
+	request, other := o.Request, make(chan struct{})
+	o.Request = func(dst []byte, connection, n int) []byte {
+		if connection == 1 {
+			close(other)
+		}
+		select {
+		case <-other:
+		case <-ctx.Done():
+			t.Error("the request of the other connection does not come")
+		}
+		return request(dst, connection, n)
+	}
+	if result, err := Run(ctx, o); err != nil || result.Requests != 2 {
+		t.Errorf("%+v, %v", result, err)
 	}
 }

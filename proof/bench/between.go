@@ -1,30 +1,17 @@
 package main
 
 import (
-	"bytes"
-	"fmt"
 	"io"
-	"os"
-	"slices"
+	"strings"
+
+	"github.com/botwired/botwired/proof/marked"
 )
 
-// writeBetween replaces what a page has between the lines "<!-- mark -->" and "<!-- /mark -->" by what
-// print writes.
-func writeBetween(page, mark string, print func(io.Writer) error) error {
-	begin, end := "<!-- "+mark+" -->\n", "<!-- /"+mark+" -->\n"
-	content, err := os.ReadFile(page)
-	if err != nil {
+// writeBetween replaces the part of a page that has a name by what print writes.
+func writeBetween(page, name string, print func(io.Writer) error) error {
+	var text strings.Builder
+	if err := print(&text); err != nil {
 		return err
 	}
-	before, rest, begun := bytes.Cut(content, []byte(begin))
-	_, after, ended := bytes.Cut(rest, []byte(end))
-	if !begun || !ended {
-		return fmt.Errorf("%s has no lines %q and %q to write the table between", page, begin, end)
-	}
-	var table bytes.Buffer
-	if err := print(&table); err != nil {
-		return err
-	}
-	// The page's lines are at most 120 characters long, but for those of tables.
-	return os.WriteFile(page, slices.Concat(before, []byte(begin), wrapped(table.Bytes()), []byte(end), after), 0o644)
+	return marked.Write(page, name, text.String())
 }

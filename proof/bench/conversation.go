@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/botwired/botwired/proof/machine"
 )
 
 // conversation has an agent hold the same conversation four times: directly with a memory service
@@ -27,7 +29,7 @@ func conversation(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	r := &conversationReport{Machine: thisMachine(ctx, o.dir), Options: o.conversationSettings, Client: "Go's net/http"}
+	r := &conversationReport{Machine: machine.This(ctx, o.dir), Options: o.conversationSettings, Client: "Go's net/http"}
 	say := goClient(o.Timeout)
 	if o.python != "" {
 		say, r.Client = pythonClient(o.python, o.script), "BotWire's Python SDK"

@@ -6,11 +6,13 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/botwired/botwired/proof/machine"
 )
 
 // conversationReport holds all figures of a run, for the JSON.
 type conversationReport struct {
-	Machine machine              `json:"machine"`
+	Machine machine.Machine      `json:"machine"`
 	Client  string               `json:"client"`
 	Options conversationSettings `json:"settings"`
 	Runs    []*held              `json:"runs"` // directly, through botwired; the same with an outage

@@ -11,6 +11,7 @@ import (
 
 	"github.com/botwired/botwired/internal/load"
 	"github.com/botwired/botwired/proof/loopback"
+	"github.com/botwired/botwired/proof/machine"
 )
 
 // crowd measures what the dashboard asks for of a daemon with very many namespaces and pending
@@ -27,7 +28,7 @@ func crowd(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	r := &crowdReport{Machine: thisMachine(ctx, o.dir), Options: o.crowdSettings}
+	r := &crowdReport{Machine: machine.This(ctx, o.dir), Options: o.crowdSettings}
 	p := newProgress(os.Stderr)
 	defer p.end()
 	p.show("writing to %d namespaces", o.Namespaces)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/botwired/botwired/proof/machine"
 )
 
 // times sum up how long something took, in microseconds.
@@ -35,7 +37,7 @@ type liveness struct {
 
 // crowdReport holds all figures of a run, for the JSON.
 type crowdReport struct {
-	Machine  machine         `json:"machine"`
+	Machine  machine.Machine `json:"machine"`
 	Options  crowdSettings   `json:"settings"`
 	Requests []*crowdFigures `json:"requests"`
 	Live     *liveness       `json:"live"`

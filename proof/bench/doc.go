@@ -17,7 +17,8 @@
 //
 // The load is a closed loop first: each connection waits for its answer before it makes the next request. Then it
 // is an open one, whose requests are due at fixed times: see package load. The CPU time of a request is that of all
-// processes of the server, and for the daemon it includes what it sends to the sink.
+// processes of the server. For the daemon it includes the writes that reach the sink meanwhile: at high rates
+// few of them, as the sink is far away. "bench features" measures writes until upstream has all of them.
 //
 // bench goes round by round, and measures all cells once in each. It measures the cells
 // to compare right after each other, in another order each time, so that a disturbance

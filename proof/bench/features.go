@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"time"
+
+	"github.com/botwired/botwired/proof/machine"
 )
 
 // features measures what each feature of botwired costs a request. For each feature it measures
@@ -33,7 +35,7 @@ func features(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	r := &featuresReport{Machine: thisMachine(ctx, o.dir), Options: o.featuresSettings}
+	r := &featuresReport{Machine: machine.This(ctx, o.dir), Options: o.featuresSettings}
 	t, err := openTrial(ctx, l, &o.featuresSettings)
 	if err != nil {
 		return err
@@ -89,7 +91,7 @@ func parseFeaturesOptions(args []string) (*featuresOptions, error) {
 		return nil, err
 	}
 	if *quick {
-		o.Rounds, o.For, o.Warmup, o.Writes, o.Receipts = 1, 50*time.Millisecond, 10*time.Millisecond, 128, 500
+		o.Rounds, o.For, o.Warmup, o.Writes, o.Receipts, o.Latency = 1, 50*time.Millisecond, 10*time.Millisecond, 128, 500, quickLatency
 	}
 	if o.Rounds < 1 || o.For <= 0 || o.Warmup <= 0 || o.Latency < 0 || flags.NArg() > 0 ||
 		o.Writes < 1 || o.Writes%many != 0 || o.Receipts < 1 || o.Receipts%fillers != 0 {

@@ -10,11 +10,12 @@ import (
 
 	"github.com/botwired/botwired/internal/load"
 	"github.com/botwired/botwired/internal/words"
+	"github.com/botwired/botwired/proof/machine"
 )
 
 // featuresReport holds all figures of a run, for the JSON.
 type featuresReport struct {
-	Machine machine          `json:"machine"`
+	Machine machine.Machine  `json:"machine"`
 	Options featuresSettings `json:"settings"`
 	Rows    []*featureRow    `json:"rows"`
 	Goals   []goal           `json:"goals"`

@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/botwired/botwired/proof/machine"
 )
 
 // growth measures a daemon that holds ever more. For each size, a new daemon takes so
@@ -35,7 +37,7 @@ func growth(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	r := &growthReport{Machine: thisMachine(ctx, o.dir), Options: o.growthSettings}
+	r := &growthReport{Machine: machine.This(ctx, o.dir), Options: o.growthSettings}
 	g := &grower{lab: l, options: o, progress: newProgress(os.Stderr)}
 	defer g.progress.end()
 	if g.reference, err = g.begin(ctx, referenceSize, referenceSize); err != nil {
@@ -103,7 +105,7 @@ func parseGrowthOptions(args []string) (*growthOptions, error) {
 	}
 	if *quick {
 		*sizes, *wide, o.WideNamespaces = "1000,5000", "2000,5000", 500
-		o.Rounds, o.For, o.Restarts, o.Rest = 1, 100*time.Millisecond, 1, time.Second
+		o.Rounds, o.For, o.Restarts, o.Rest = 1, 50*time.Millisecond, 1, 100*time.Millisecond
 		if o.page = ""; o.svg == plotted {
 			o.svg = "bin/growth.svg"
 		}

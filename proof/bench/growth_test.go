@@ -65,6 +65,9 @@ func TestGrowthGoals(t *testing.T) {
 		if g.Known && strings.Contains(g.What, "grow") && g.Unit == "×" {
 			t.Errorf("%s is known of a single size", g.What)
 		}
+		if g.Known && strings.Contains(g.What, "1,000,000") {
+			t.Errorf("%s is known of a thousand entries", g.What)
+		}
 	}
 }
 

@@ -20,8 +20,9 @@ const (
 	pendingResident = 800
 	// settledReady is how many times longer a daemon with the most settled entries may take for its start.
 	settledReady = 1.5
-	// pendingReady is the longest start with a million pending writes, in seconds.
+	// pendingReady is the longest start with pendingStart writes, in seconds.
 	pendingReady = 3
+	pendingStart = 1_000_000
 	// entryOnDisk is the most that an entry may add to the data directory, in bytes: twice its value, and
 	// its names and receipts.
 	entryOnDisk = 800
@@ -43,10 +44,10 @@ func growthGoals(r *growthReport) (all []goal) {
 	settled, pending := r.in(stateSettled), r.in(statePending)
 	all = append(all, at("first GET, settled: next to nothing", firstGrowth, "×").
 		measured(growthOf(atLeast(settled, leastTelling), func(p *point) float64 { return p.First.P50 })))
-	million := fmt.Sprintf("ready after a kill, pending: at %s", thousands(1_000_000))
+	million := fmt.Sprintf("ready after a kill, pending: at %s", thousands(pendingStart))
 	all = append(all,
 		at("ready after a kill, settled: does not grow", settledReady, "×").measured(growthOf(settled, func(p *point) float64 { return p.Ready })),
-		at(million, pendingReady, "s").measured(worst(pending, func(p *point) float64 { return p.Ready })),
+		at(million, pendingReady, "s").measured(worst(atLeast(pending, pendingStart), func(p *point) float64 { return p.Ready })),
 		at("resident, settled: a fixed amount, beside "+thousands(namespaceResident)+" B a namespace", settledResident>>20, "MiB").
 			measured(worst(settled, func(p *point) float64 { return float64(p.RSS-int64(p.Namespaces)*namespaceResident) / (1 << 20) })),
 		at("resident, pending: grows by the write, beside that", pendingResident, "B").

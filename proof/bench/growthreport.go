@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/botwired/botwired/internal/words"
+	"github.com/botwired/botwired/proof/machine"
 )
 
 // The states of a point.
@@ -57,10 +58,10 @@ func medianRatio(ours, theirs []figures) float64 {
 
 // growthReport holds all figures of a run, for the JSON.
 type growthReport struct {
-	Machine machine        `json:"machine"`
-	Options growthSettings `json:"settings"`
-	Points  []*point       `json:"points"`
-	Goals   []goal         `json:"goals"`
+	Machine machine.Machine `json:"machine"`
+	Options growthSettings  `json:"settings"`
+	Points  []*point        `json:"points"`
+	Goals   []goal          `json:"goals"`
 }
 
 // growthMark names the table's place on a page.
@@ -80,7 +81,7 @@ func (r *growthReport) print(w io.Writer) error {
 	}
 	printGoals(&b, r.Goals)
 	fmt.Fprintf(&b, "\nGET and PUT of %s entries in use: p50 and p99 at one connection; × is the p50 over that of a daemon with %[1]s pending writes in the same rounds. "+
-		"First GET: that of one entry after the other, each for the first time since the start. "+
+		"First GET: that of one entry after the other, each for the first time since the start; of fewer entries than bench reads, again and again. "+
 		"%[2]s of %[3]s, values of %[4]d bytes; the slowest of %[5]s; %[6]s.\n",
 		thousands(referenceSize), words.Count(r.Options.Rounds, "round"), r.Options.For, valueSize,
 		words.Count(r.Options.Restarts, "start"), r.Machine)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/botwired/botwired/proof/machine"
 )
 
 // histories holds a conversation with each adapter that keeps one, and counts what that costs
@@ -31,7 +33,7 @@ func histories(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	r := &historiesReport{Machine: thisMachine(ctx, o.dir), Options: o.historiesSettings}
+	r := &historiesReport{Machine: machine.This(ctx, o.dir), Options: o.historiesSettings}
 	progress := newProgress(os.Stderr)
 	defer progress.end()
 	progress.show("agents that think")

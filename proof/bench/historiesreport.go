@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -9,11 +8,12 @@ import (
 	"strings"
 
 	"github.com/botwired/botwired/internal/words"
+	"github.com/botwired/botwired/proof/machine"
 )
 
 // historiesReport holds all figures of a run, for the JSON.
 type historiesReport struct {
-	Machine machine           `json:"machine"`
+	Machine machine.Machine   `json:"machine"`
 	Options historiesSettings `json:"settings"`
 	Rows    []*historyRow     `json:"rows"`
 }
@@ -56,29 +56,3 @@ func (k *kept) String() string { return words.Count(k.Writes, "write") + ", " + 
 
 // historiesMark names the table's place on a page.
 const historiesMark = "histories"
-
-// wrapped breaks lines that are not a table's after 120 characters at most.
-func wrapped(text []byte) []byte {
-	var b bytes.Buffer
-	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "|") {
-			b.WriteString(line)
-			continue
-		}
-		length := 0
-		for i, word := range strings.Fields(line) {
-			switch {
-			case i > 0 && length+1+len(word) > 120:
-				b.WriteByte('\n')
-				length = 0
-			case i > 0:
-				b.WriteByte(' ')
-				length++
-			}
-			b.WriteString(word)
-			length += len(word)
-		}
-		b.WriteByte('\n')
-	}
-	return b.Bytes()
-}

@@ -10,6 +10,8 @@ import (
 	"os/signal"
 	"strconv"
 	"syscall"
+
+	"github.com/botwired/botwired/proof/machine"
 )
 
 func main() {
@@ -62,7 +64,7 @@ func compare(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	report := &report{Machine: thisMachine(ctx, o.dir), Options: o.settings}
+	report := &report{Machine: machine.This(ctx, o.dir), Options: o.settings}
 	if report.Idle, err = measureIdle(ctx, l, o.Idle); err != nil {
 		return fmt.Errorf("idle: %w", err)
 	}

@@ -60,7 +60,7 @@ func parseOptions(args []string) (*options, error) {
 		return nil, err
 	}
 	if *quick {
-		o.Rounds, o.For, o.Warmup, o.Idle = 1, 100*time.Millisecond, 20*time.Millisecond, time.Second
+		o.Rounds, o.For, o.Warmup, o.Idle, o.Latency = 1, 50*time.Millisecond, 10*time.Millisecond, time.Second, quickLatency
 	}
 	if o.Rounds < 1 || o.For <= 0 || o.Warmup < 0 || o.Idle <= 0 || flags.NArg() > 0 {
 		return nil, fmt.Errorf("expected at least one round, times above zero and no argument")
@@ -80,6 +80,9 @@ func parseOptions(args []string) (*options, error) {
 	o.Connections, err = counts("connections", *connections)
 	return o, errors.Join(err, enoughFiles(raiseOpenFiles(), slices.Max(append(o.Connections, 0))))
 }
+
+// quickLatency is that of upstream in a quick run: the daemons have everything upstream sooner.
+const quickLatency = 10 * time.Millisecond
 
 // openFilesBeside is what a server or this program may have open besides its connections. The daemon
 // keeps as many descriptors for upstream as for its callers.

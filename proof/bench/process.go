@@ -100,7 +100,7 @@ func threadsTime(pid int) (total time.Duration, err error) {
 		return 0, errors.Join(err, errors.New("no schedstat"))
 	}
 	for _, name := range threads {
-		words := firstWords(readFile(name), 1)
+		words := strings.Fields(readFile(name))
 		if len(words) == 0 {
 			continue // the thread has ended
 		}
@@ -123,4 +123,12 @@ func (s *server) memory(line string) (int64, error) {
 		}
 	}
 	return 0, fmt.Errorf("no %s: the process is gone, or this system has no such figure", line)
+}
+
+func readFile(name string) string {
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return ""
+	}
+	return string(content)
 }

@@ -5,19 +5,21 @@ import (
 	"fmt"
 	"os"
 	"slices"
+
+	"github.com/botwired/botwired/proof/machine"
 )
 
 // report holds all figures of a run, for the JSON.
 type report struct {
-	Machine machine  `json:"machine"`
-	Redis   string   `json:"redis,omitempty"` // version
-	Nginx   string   `json:"nginx,omitempty"` // version
-	Options settings `json:"settings"`
-	Idle    *idle    `json:"idle"`
-	Cells   []*cell  `json:"cells"` // of the closed loop
-	Open    []*cell  `json:"open"`  // of the open loop
-	Ratios  []ratio  `json:"ratios"`
-	Goals   []goal   `json:"goals"`
+	Machine machine.Machine `json:"machine"`
+	Redis   string          `json:"redis,omitempty"` // version
+	Nginx   string          `json:"nginx,omitempty"` // version
+	Options settings        `json:"settings"`
+	Idle    *idle           `json:"idle"`
+	Cells   []*cell         `json:"cells"` // of the closed loop
+	Open    []*cell         `json:"open"`  // of the open loop
+	Ratios  []ratio         `json:"ratios"`
+	Goals   []goal          `json:"goals"`
 }
 
 // ratio compares botwired with another contender: the median of the ratios within the
@@ -66,12 +68,6 @@ func (r *report) ratio(workload string, connections int, against contender) *rat
 		return nil
 	}
 	return &r.Ratios[i]
-}
-
-// String returns a machine on one line.
-func (m machine) String() string {
-	return fmt.Sprintf("%s, %d cores, %s, %s, %s, botwired %s, %s, load %s before",
-		m.CPU, m.Cores, m.Kernel, m.Disk, m.Go, m.Commit, m.Date, m.Load)
 }
 
 // duration shows microseconds to three digits.

@@ -19,7 +19,8 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The program works with all its servers: every cell is measured and checked, for as
-// short a time as possible. Nobody looks at the figures.
+// short a time as possible. Nobody looks at the figures, so the runs that mostly wait for
+// their servers run beside each other. Others count what happens within a time: they come first.
 func TestQuickRuns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs it")
@@ -43,21 +44,21 @@ func TestQuickRuns(t *testing.T) {
 		return stdout.String()
 	}
 	t.Run("comparison", func(t *testing.T) {
-		file, page := filepath.Join(dir, "bench.json"), filepath.Join(dir, "page.md")
-		if err := os.WriteFile(page, []byte("before\n<!-- bench -->\nold\n<!-- /bench -->\nafter\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		t.Parallel()
+		file, page := filepath.Join(dir, "bench.json"), pageWith(t, "bench")
 		// Neither Redis nor nginx is needed for the tests to pass, nor is it installed for them.
 		none := filepath.Join(dir, "none")
 		table := run(t, "-json", file, "-page", page, "-connections", "1,64,200", "-redis", none, "-nginx", none)
 		checkComparison(t, file, page, table)
 	})
 	t.Run("crowd", func(t *testing.T) {
+		t.Parallel()
 		file := filepath.Join(dir, "crowd.json")
 		table := run(t, "crowd", "-json", file)
 		checkCrowd(t, file, table)
 	})
 	t.Run("growth", func(t *testing.T) {
+		t.Parallel()
 		if _, err := os.Stat("/proc/self/status"); err != nil {
 			t.Skip("this system does not tell how much memory a process takes")
 		}
@@ -69,6 +70,12 @@ func TestQuickRuns(t *testing.T) {
 		}
 		wantXML(t, plot)
 	})
+	if _, err := os.Stat("/proc/self/schedstat"); err == nil { // the system tells the CPU time of a process
+		t.Run("features", func(t *testing.T) {
+			t.Parallel()
+			checkFeatures(t, run)
+		})
+	}
 	t.Run("histories", func(t *testing.T) { checkHistories(t, run) })
 	t.Run("conversation", func(t *testing.T) {
 		file, plot := filepath.Join(dir, "conversation.json"), filepath.Join(dir, "conversation.svg")
@@ -110,11 +117,11 @@ func checkComparison(t *testing.T, file, page, table string) {
 	}
 }
 
-// pageForHistories returns a page with an older table.
-func pageForHistories(t *testing.T) string {
+// pageWith returns a page with an older table between the marks.
+func pageWith(t *testing.T, mark string) string {
 	t.Helper()
 	page := filepath.Join(t.TempDir(), "page.md")
-	if err := os.WriteFile(page, []byte("before\n"+"<!-- histories -->\n"+"an older table\n"+"<!-- /histories -->\n"+"\nafter\n"), 0o600); err != nil {
+	if err := os.WriteFile(page, []byte("before\n<!-- "+mark+" -->\nan older table\n<!-- /"+mark+" -->\nafter\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return page
@@ -123,7 +130,7 @@ func pageForHistories(t *testing.T) string {
 // checkHistories wants botwired to have sent no more than the service got without it, and the page to have the table.
 func checkHistories(t *testing.T, run func(*testing.T, ...string) string) {
 	t.Helper()
-	file, page := filepath.Join(t.TempDir(), "histories.json"), pageForHistories(t)
+	file, page := filepath.Join(t.TempDir(), "histories.json"), pageWith(t, "histories")
 	run(t, "histories", "-json", file, "-page", page, "-scripts", "testdata/histories")
 	var r historiesReport
 	readJSON(t, file, &r)
@@ -140,13 +147,39 @@ func checkHistories(t *testing.T, run func(*testing.T, ...string) string) {
 		}
 	}
 	content := readFile(page)
-	if !strings.HasPrefix(content, "before\n"+"<!-- histories -->\n"+"| 10 messages |") || !strings.HasSuffix(content, "before.\n"+"<!-- /histories -->\n"+"\nafter\n") {
+	if !strings.HasPrefix(content, "before\n<!-- histories -->\n| 10 messages |") || !strings.HasSuffix(content, "before.\n<!-- /histories -->\nafter\n") {
 		t.Errorf("the page is\n%s", content)
 	}
 	for line := range strings.Lines(content) {
 		if len(line) > 121 && !strings.HasPrefix(line, "|") {
 			t.Errorf("a line of %d bytes: %s", len(line), line)
 		}
+	}
+}
+
+// checkFeatures wants figures of all who use a feature. No page gets those of a quick run.
+func checkFeatures(t *testing.T, run func(*testing.T, ...string) string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "features.json")
+	table := run(t, "features", "-json", file, "-only", "^(receipts|quota|events|metrics|traces of all)$")
+	var r featuresReport
+	readJSON(t, file, &r)
+	if want := 6 * len(featureLoads); len(r.Rows) != want || len(r.Goals) != 5*2 {
+		t.Errorf("%d rows and %d goals, want %d and %d", len(r.Rows), len(r.Goals), want, 5*2)
+	}
+	for _, row := range r.Rows {
+		for _, f := range []turnFigures{row.Rounds[0].Without, row.Rounds[0].With} {
+			if f.CPU <= 0 || f.PerSecond <= 0 || f.P50 <= 0 || f.P99 < f.P50 {
+				t.Errorf("%s, %s: %+v", row.Feature, row.Load, f)
+			}
+		}
+		if !strings.Contains(table, "| "+row.Feature+" | "+row.Load+" |") {
+			t.Errorf("%s, %s is not in the table", row.Feature, row.Load)
+		}
+	}
+	var b strings.Builder
+	if err := r.printTables(&b); err != nil || !strings.HasPrefix(b.String(), "| feature |") || !strings.HasSuffix(b.String(), "before.\n") {
+		t.Errorf("a page would get\n%s: %v", b.String(), err)
 	}
 }
 

@@ -14,10 +14,11 @@ import (
 
 	"github.com/botwired/botwired/internal/load"
 	"github.com/botwired/botwired/proof/loopback"
+	"github.com/botwired/botwired/proof/machine"
 )
 
 func TestTables(t *testing.T) {
-	r := &report{Machine: machine{Cores: 2}, Options: settings{Open: []int{25, 50}}, Cells: []*cell{
+	r := &report{Machine: machine.Machine{Cores: 2}, Options: settings{Open: []int{25, 50}}, Cells: []*cell{
 		{Workload: getHit, Connections: 64, Contender: botwired, Rounds: []figures{{PerSecond: 100_000}}, Median: figures{100_000, 600, 1500, 2500, 8, 5}},
 		{Workload: getHit, Connections: 64, Contender: redis, Rounds: []figures{{PerSecond: 50_000}}, Median: figures{50_000, 500, 1400, 2600, 0, 0}},
 		{Workload: getHit, Connections: 64, Contender: echo, Rounds: []figures{{PerSecond: 150_000}}, Median: figures{150_000, 400, 900, 1000, 3, 5}},

@@ -3,10 +3,11 @@ package main
 import (
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/botwired/botwired/proof/marked"
 )
 
 // The columns of the table. A count is for each request.
@@ -114,32 +115,18 @@ func show(i int, count float64) string {
 	return strconv.FormatFloat(count, 'f', digits, 64)
 }
 
-// The marks around the table in the page.
-const tableBegin, tableEnd = "<!-- cost -->\n", "<!-- /cost -->"
-
-// cutPage cuts a page before and after its table.
-func cutPage(page string) (before, table, after string, err error) {
-	before, rest, found := strings.Cut(page, tableBegin)
-	table, after, ended := strings.Cut(rest, tableEnd)
-	if !found || !ended {
-		return "", "", "", fmt.Errorf("the page has no table between %q and %q", strings.TrimSpace(tableBegin), tableEnd)
-	}
-	return before, table, after, nil
-}
+// tablePart names the table's place in the page.
+const tablePart = "cost"
 
 // readBounds reads the table of a page.
-func readBounds(name string) (bounds, error) {
-	page, err := os.ReadFile(name)
+func readBounds(page string) (bounds, error) {
+	table, err := marked.Read(page, tablePart)
 	if err != nil {
 		return nil, err
 	}
-	_, table, _, err := cutPage(string(page))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
 	b, err := parseBounds(table)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", page, err)
 	}
 	return b, nil
 }
@@ -186,14 +173,6 @@ func table(order []kind, of map[kind]counts) string {
 }
 
 // writeBounds replaces the table of a page.
-func writeBounds(name string, order []kind, b bounds) error {
-	page, err := os.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	before, _, after, err := cutPage(string(page))
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return os.WriteFile(name, []byte(before+tableBegin+table(order, b)+tableEnd+after), 0o644)
+func writeBounds(page string, order []kind, b bounds) error {
+	return marked.Write(page, tablePart, table(order, b))
 }

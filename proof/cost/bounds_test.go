@@ -106,8 +106,8 @@ func TestTheTableIsReadAsItIsWritten(t *testing.T) {
 		want[k] = boundOf(c)
 	}
 	name := filepath.Join(t.TempDir(), "page.md")
-	const before, after = "# A page\n\n", "\n\nthat goes on"
-	if err := os.WriteFile(name, []byte(before+tableBegin+"| old |\n"+tableEnd+after), 0o600); err != nil {
+	const before, after = "# A page\n\n<!-- cost -->\n", "<!-- /cost -->\n\nthat goes on"
+	if err := os.WriteFile(name, []byte(before+"| old |\n"+after), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := writeBounds(name, kinds(), want); err != nil {
@@ -161,7 +161,7 @@ func titles(b bounds) map[string]bool {
 
 func TestAPageWithoutATable(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "page.md")
-	for _, page := range []string{"", tableBegin, tableBegin + "| a |\n|---|\n| b |\n" + tableEnd} {
+	for _, page := range []string{"", "<!-- cost -->\n| a |\n|---|\n| b |\n<!-- /cost -->\n"} {
 		if err := os.WriteFile(name, []byte(page), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ func (b batch) run(ctx context.Context, begin, end func() error) error {
 	for connection := range b.connections {
 		g.Go(func() error {
 			_, err := load.Run(running, load.Options{
-				Address: b.address, Connections: 1, Answer: b.answer, Requests: b.all(), Waits: true,
+				Address: b.address, Connections: 1, Goroutines: true, Answer: b.answer, Requests: b.all(),
 				Request: func(dst []byte, _, n int) []byte {
 					switch n {
 					case b.warmup:

@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/botwired/botwired/proof/machine"
 )
 
 var (
@@ -85,7 +87,9 @@ type lived struct {
 // daemon nothing. Each read is answered with the agent's last write.
 func TestDay(t *testing.T) {
 	o := options{*agentsFlag, time.Duration(*hoursFlag) * time.Hour, *seedFlag}
-	direct, through := liveDirectly(t, o), liveThrough(t, o, dataDir(t))
+	dir := dataDir(t)
+	here := machine.This(t.Context(), dir)
+	direct, through := liveDirectly(t, o), liveThrough(t, o, dir)
 	if t.Failed() {
 		return
 	}
@@ -99,7 +103,7 @@ func TestDay(t *testing.T) {
 		t.Errorf("the daemon saved nothing: %d writes upstream and %s of waiting, and directly %d and %s",
 			through.up.writes, through.waited, direct.up.writes, direct.waited)
 	}
-	r := &report{options: o, direct: direct, through: through}
+	r := &report{options: o, direct: direct, through: through, machine: here}
 	var err error
 	if r.sockets, err = measureSockets("."); err != nil {
 		t.Fatal(err)

@@ -1,17 +1,15 @@
 package day
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/botwired/botwired/internal/words"
+	"github.com/botwired/botwired/proof/machine"
+	"github.com/botwired/botwired/proof/marked"
 )
 
 // report is what a day has shown.
@@ -19,6 +17,7 @@ type report struct {
 	options
 	direct, through lived
 	sockets         sockets
+	machine         machine.Machine
 }
 
 // table compares the two days.
@@ -96,74 +95,20 @@ func (r *report) account() string {
 		"The simulation took %s; seed %d, %s.\n",
 		words.Duration(t.far), part(partDaemon), part(""), share(((agents + upstream) * r.sockets.cpu).Seconds()),
 		words.Number(int64(agents+upstream)), float64(r.sockets.cpu)/float64(time.Microsecond), device, late, words.Number(int64(t.up.most)),
-		words.Duration(t.real), r.seed, machine())
+		words.Duration(t.real), r.seed, r.machine)
 }
 
-// The pages have the table and the account between these.
-const begins, ends = "<!-- day -->\n", "<!-- /day -->"
+// dayPart names the places of the table and of the account on their pages.
+const dayPart = "day"
 
-// write writes the pages, whose lines are at most 120 characters long, but for those of tables.
+// write writes the pages.
 func (r *report) write() error {
 	if r.through.cpu == 0 {
 		return fmt.Errorf("%s gives no figures of a process: the pages need those of Linux", runtime.GOOS)
 	}
-	for page, text := range map[string]string{"README.md": r.table(), "docs/performance.md": wrapped(r.account())} {
-		name := filepath.Join("..", "..", page)
-		content, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		before, rest, begun := bytes.Cut(content, []byte(begins))
-		_, after, ended := bytes.Cut(rest, []byte(ends))
-		if !begun || !ended {
-			return fmt.Errorf("%s has no lines %q and %q to write between", page, strings.TrimSpace(begins), ends)
-		}
-		if err := os.WriteFile(name, slices.Concat(before, []byte(begins), []byte(text), []byte(ends), after), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func wrapped(text string) string {
-	var b strings.Builder
-	length := 0
-	for _, word := range strings.Fields(text) {
-		switch {
-		case length+1+len(word) > 120:
-			b.WriteByte('\n')
-			length = 0
-		case length > 0:
-			b.WriteByte(' ')
-			length++
-		}
-		b.WriteString(word)
-		length += len(word)
-	}
-	return b.String() + "\n"
-}
-
-// machine says where and when the day was simulated.
-func machine() string {
-	model := runtime.GOARCH
-	for line := range strings.Lines(output("cat", "/proc/cpuinfo")) {
-		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-			model = strings.TrimSpace(value)
-			break
-		}
-	}
-	return fmt.Sprintf("%s, %d cores, %s, %s, botwired %s, %s, load %s after", model, runtime.NumCPU(), output("uname", "-sr"),
-		runtime.Version(), output("git", "describe", "--always", "--dirty"), time.Now().UTC().Format(time.DateOnly),
-		strings.Join(strings.Fields(output("cat", "/proc/loadavg") + " - - -")[:3], " "))
-}
-
-// output is a program's, or "" if it fails.
-func output(name string, args ...string) string {
-	out, err := exec.Command(name, args...).Output()
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(out))
+	return errors.Join(
+		marked.Write("../../README.md", dayPart, r.table()),
+		marked.Write("../../docs/performance.md", dayPart, r.account()))
 }
 
 // bytesOf writes a number of bytes.

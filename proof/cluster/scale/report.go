@@ -1,19 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
-)
 
-// The table stands between these on a page.
-const begin, end = "<!-- scale -->\n", "<!-- /scale -->"
+	"github.com/botwired/botwired/proof/machine"
+	"github.com/botwired/botwired/proof/marked"
+)
 
 // write prints the table, and writes it into a page if one is named.
 func (r *result) write(ctx context.Context, page string) error {
@@ -22,16 +18,7 @@ func (r *result) write(ctx context.Context, page string) error {
 	if page == "" {
 		return nil
 	}
-	content, err := os.ReadFile(page)
-	if err != nil {
-		return err
-	}
-	before, rest, begun := bytes.Cut(content, []byte(begin))
-	_, after, ended := bytes.Cut(rest, []byte(end))
-	if !begun || !ended {
-		return fmt.Errorf("%s has no lines %q and %q to write the table between", page, strings.TrimSpace(begin), end)
-	}
-	return os.WriteFile(page, slices.Concat(before, []byte(begin), []byte(text), []byte(end), after), 0o644) //nolint:gosec // a page that everybody may read
+	return marked.Write(page, "scale", text)
 }
 
 func (r *result) table(ctx context.Context) string {
@@ -45,7 +32,7 @@ func (r *result) table(ctx context.Context) string {
 	row(fmt.Sprintf("%s pending writes drain", thousands(r.Drained)), r.OverBucket.rate(r.Drained), r.OverSQLite.rate(r.Drained))
 	row(fmt.Sprintf("LIST of the newest 1,000 of %s keys, through the daemon", thousands(r.Keys)), r.ListBucket.String(), r.ListThrough.String())
 	row("the same, without a daemon", "", r.ListSQLite.String())
-	fmt.Fprintf(&b, "\n%s, %d cores, %s, %s, commit %s.\n", cpu(), runtime.NumCPU(), runtime.Version(), time.Now().UTC().Format(time.DateOnly), commit(ctx))
+	fmt.Fprintf(&b, "\n%s, %d cores, %s, %s, commit %s.\n", machine.Processor(), runtime.NumCPU(), runtime.Version(), time.Now().UTC().Format(time.DateOnly), machine.Commit(ctx))
 	return b.String()
 }
 
@@ -88,25 +75,4 @@ func thousands(n int) string {
 		text = text[:i] + "," + text[i:]
 	}
 	return text
-}
-
-func cpu() string {
-	text, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return runtime.GOARCH
-	}
-	for line := range strings.Lines(string(text)) {
-		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return runtime.GOARCH
-}
-
-func commit(ctx context.Context) string {
-	out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output()
-	if err != nil {
-		return "unknown"
-	}
-	return strings.TrimSpace(string(out))
 }

@@ -28,7 +28,7 @@ func TestNumbersAreShort(t *testing.T) {
 func TestATableIsWritten(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.md")
 	r := &result{Watched: delay{time.Millisecond, 2 * time.Millisecond}, Drained: 100, OverBucket: drain{time.Second}}
-	for content, ok := range map[string]bool{"before\n" + begin + "old\n" + end + "\nafter\n": true, "no marks\n": false} {
+	for content, ok := range map[string]bool{"before\n<!-- scale -->\nold\n<!-- /scale -->\n\nafter\n": true, "no marks\n": false} {
 		if err := os.WriteFile(page, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func TestATableIsWritten(t *testing.T) {
 			continue
 		}
 		if strings.Contains(got, "old") || !strings.Contains(got, "| 1.0 ms, 2.0 ms |") || !strings.Contains(got, "100 a second") ||
-			!strings.HasPrefix(got, "before\n"+begin) || !strings.HasSuffix(got, "\n"+end+"\nafter\n") {
+			!strings.HasPrefix(got, "before\n<!-- scale -->\n") || !strings.HasSuffix(got, "\n<!-- /scale -->\n\nafter\n") {
 			t.Errorf("the page is %q", got)
 		}
 	}

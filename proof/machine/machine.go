@@ -1,7 +1,9 @@
-package main
+// Package machine says where a measurement took its figures, and when.
+package machine
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -9,8 +11,8 @@ import (
 	"time"
 )
 
-// machine says where and when a run took its figures. Unknown fields are empty.
-type machine struct {
+// Machine is a machine at a time. Unknown fields are empty.
+type Machine struct {
 	CPU    string `json:"cpu"`
 	Cores  int    `json:"cores"`
 	Kernel string `json:"kernel"`
@@ -21,19 +23,32 @@ type machine struct {
 	Load   string `json:"load"` // before the start, by other programs
 }
 
-func thisMachine(ctx context.Context, dir string) machine {
-	return machine{
-		CPU: cpuModel(), Cores: runtime.NumCPU(),
-		Kernel: strings.TrimSpace(runtime.GOOS + " " + firstLine(readFile("/proc/sys/kernel/osrelease"))),
+// This is the machine at the start of a measurement that has its data in dir.
+func This(ctx context.Context, dir string) Machine {
+	return Machine{
+		CPU: Processor(), Cores: runtime.NumCPU(),
+		Kernel: strings.TrimSpace(runtime.GOOS + " " + readFile("/proc/sys/kernel/osrelease")),
 		Disk:   fileSystem(ctx, dir),
 		Go:     runtime.Version(),
-		Commit: output(ctx, "git", "describe", "--always", "--dirty"),
+		Commit: Commit(ctx),
 		Date:   time.Now().UTC().Format(time.DateOnly),
-		Load:   strings.Join(firstWords(readFile("/proc/loadavg"), 3), " "),
+		Load:   firstThree(readFile("/proc/loadavg")),
 	}
 }
 
-func cpuModel() string {
+// String returns a machine on one line.
+func (m Machine) String() string {
+	return fmt.Sprintf("%s, %d cores, %s, %s, %s, botwired %s, %s, load %s before",
+		m.CPU, m.Cores, m.Kernel, m.Disk, m.Go, m.Commit, m.Date, m.Load)
+}
+
+// Commit is the commit of the working folder.
+func Commit(ctx context.Context) string {
+	return output(ctx, "git", "describe", "--always", "--dirty")
+}
+
+// Processor is the model of the processors, or their architecture.
+func Processor() string {
 	for line := range strings.Lines(readFile("/proc/cpuinfo")) {
 		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
 			return strings.TrimSpace(value)
@@ -69,12 +84,7 @@ func readFile(name string) string {
 	return string(content)
 }
 
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
-}
-
-func firstWords(s string, n int) []string {
+func firstThree(s string) string {
 	words := strings.Fields(s)
-	return words[:min(n, len(words))]
+	return strings.Join(words[:min(3, len(words))], " ")
 }
