@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"errors"
+
 	"github.com/botwired/botwired/journal/internal/pending"
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
@@ -48,8 +50,11 @@ type appending struct {
 
 // Fill admits the write and gives it its place in the order, behind all earlier writes.
 func (a *appending) Fill(tx *store.Tx) error {
-	defer a.unlock() // a refused change too waits for a sync
-	if err := a.set.admit(tx, a); err != nil {
+	err := a.set.admit(tx, a)
+	if !errors.Is(err, errUnmeasured) { // else the write comes again, and goes by what was read under the lock
+		defer a.unlock() // a refused change too waits for a sync
+	}
+	if err != nil {
 		return err
 	}
 	tx.SetPending(a.ID, &a.write.Version, a.Value)
