@@ -20,6 +20,8 @@ type measuring struct {
 	limit      int64
 	anySize    bool // a person has decided, or upstream: the write is taken whatever the size
 	trial      bool // it is only asked whether the write would be taken
+	insists    bool // without a look at the store, the write was neither taken nor refused
+	crosses    bool // as the write would cross the limit, by a count that may be too high
 	looked     bool
 	base       base
 	settlings  uint32 // of the entry, before base was read
@@ -30,14 +32,21 @@ type measuring struct {
 type measurer struct{ *pendingSet }
 
 // whenMeasured calls admit with what the admission of a write needs, and again if the write turns out
-// to need more. admit returns the error of [measurer.admitSize].
+// to need more. admit returns the error of [measurer.admitSize]. For a write near the limit, no other
+// write is taken unmeasured before the second call: else the count might never be exact at admit.
 func (m *measurer) whenMeasured(a *appending, admit func() error) error {
-	for {
+	for exact := false; ; {
 		if err := m.measure(a); err != nil {
 			return err
 		}
-		if err := admit(); !errors.Is(err, errUnmeasured) {
+		err := admit()
+		if !errors.Is(err, errUnmeasured) {
 			return err
+		}
+		a.insists = true
+		if a.crosses && !exact {
+			exact = true
+			defer m.copies.sizes.needExact(a.Namespace)()
 		}
 	}
 }
@@ -50,10 +59,14 @@ func (m *measurer) measure(a *appending) (err error) {
 		return nil
 	}
 	a.looked, a.limit = false, s.opts.Limit(a.Namespace)
-	if s.mayDefer(a) {
+	defers, counts := s.needs(a)
+	if defers {
 		return nil
 	}
-	if err := s.countAll(a.Namespace, nil); err != nil || m.isPending(a.ID) {
+	if counts {
+		err = s.countAll(a.Namespace, nil)
+	}
+	if err != nil || m.isPending(a.ID) {
 		return err
 	}
 	a.settlings = s.settlingsOf(a.ID).Load()
@@ -80,24 +93,40 @@ func (m *measurer) admitSize(a *appending, latest *record.Version, exists bool) 
 	return s.admit(a, latest, exists)
 }
 
-// mayDefer reports whether a write will be taken unmeasured, as far as can be told now.
-func (s *Sizes) mayDefer(a *appending) bool {
-	if a.trial || a.anySize {
-		return false
-	}
+// needs reports whether a write will be taken unmeasured, as far as can be told now, and else whether
+// the namespace is counted first: if the write would cross the limit, or is the first put near it.
+// Other writes, as many as there are, do not wait for that.
+func (s *Sizes) needs(a *appending) (defers, counts bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sp := s.spaces[a.Namespace]
 	if sp == nil {
 		sp = &size{}
 	}
-	return s.defers(sp, a.limit, putSize(a.Op, a.ListBytes))
+	defers = s.defers(sp, a.limit, putSize(a.Op, a.ListBytes)) && !a.trial && !a.anySize && !a.insists
+	isFirst := sp.exact && sp.exacting == 0 && a.Op == Put && !a.anySize
+	return defers, sp.unmeasured > 0 && (a.crosses || isFirst)
+}
+
+// needExact has no write to a namespace taken unmeasured until release is called.
+func (s *Sizes) needExact(namespace string) (release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sp := s.of(namespace)
+	sp.exacting++
+	return func() {
+		limit := s.opts.Limit(namespace)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		sp.exacting--
+		s.note(namespace, sp, limit, false)
+	}
 }
 
 // defers reports whether a write that adds so many bytes at the most is taken unmeasured: even if
 // it is wholly new, the namespace stays far from its limit. The caller holds mu.
 func (s *Sizes) defers(sp *size, limit, adds int64) bool {
-	if !s.deferring || sp.walks > 0 || sp.learned != nil {
+	if !s.deferring || sp.exacting > 0 || sp.learned != nil {
 		return false
 	}
 	most := sp.bytes() + adds
@@ -134,17 +163,37 @@ func (s *Sizes) countAll(namespace string, then func(*size)) error {
 	sp := s.spaces[namespace]
 	var err error
 	if sp != nil && sp.unmeasured > 0 {
-		sp.walks++
-		s.mu.Unlock()
-		err = s.journal.all(namespace)
-		s.mu.Lock()
-		sp.walks--
+		sp.exacting++
+		err = s.walk(namespace, sp)
+		sp.exacting--
 		s.note(namespace, sp, s.opts.Limit(namespace), false)
 		sp = s.spaces[namespace]
 	}
 	if then != nil {
 		then(sp)
 	}
+	return err
+}
+
+// walk has the unmeasured entries of a namespace measured, by one caller at a time: the next one finds
+// none left. The caller holds mu, which walk releases meanwhile, and has made sure that none is added.
+func (s *Sizes) walk(namespace string, sp *size) (err error) {
+	for sp.walking != nil {
+		others := sp.walking
+		s.mu.Unlock()
+		<-others
+		s.mu.Lock()
+	}
+	if sp.unmeasured == 0 {
+		return nil
+	}
+	done := make(chan struct{})
+	sp.walking = done
+	s.mu.Unlock()
+	err = s.journal.all(namespace)
+	s.mu.Lock()
+	sp.walking = nil
+	close(done)
 	return err
 }
 

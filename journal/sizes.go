@@ -90,11 +90,13 @@ type size struct {
 	since int64
 	count int
 	// unmeasured entries count with what has settled of them and with their pending write. exact
-	// says that no more are to come, as the limit is near, and walks how many callers measure them.
+	// says that no more are to come, as the limit is near, and exacting how many callers need the
+	// exact count. walking is closed when the one who measures them has ended; nil if nobody does.
 	unmeasured int
-	walks      int
-	exact      bool
+	exacting   int
+	walking    chan struct{}
 	learned    *learnedLimit
+	exact      bool
 	logged     level
 	loggedAt   time.Time
 }

@@ -80,7 +80,8 @@ func (s *Sizes) admit(a *appending, latest *record.Version, exists bool) error {
 	r := sp.report(a.limit)
 	if grows := now - was; grows > 0 && r.Limited() && r.Bytes+grows > r.Limit && !a.anySize {
 		if sp.unmeasured > 0 {
-			return errUnmeasured // the count may be too high
+			a.crosses = true // as far as can be told: the count may be too high
+			return errUnmeasured
 		}
 		s.note(a.Namespace, sp, a.limit, r.Bytes > 0)
 		return &NamespaceFullError{Namespace: a.Namespace, Grows: grows, NamespaceSize: r}
