@@ -308,8 +308,8 @@ openapi: build ## Fuzz the daemon by its own OpenAPI document, and hold each ans
 mcp: build ## Have the MCP clients and conformance tests of others use the daemon
 	proof/mcp/run
 
-# COST are flags, such as -only PUT, or -update -runs 20 to write the bounds from what is measured. It
-# needs a machine that permits ptrace.
+# COST are flags, such as -only PUT, or -update -runs 20 to write the bounds from what is measured. On a
+# machine that does not permit ptrace, -objects counts the allocations alone.
 .PHONY: cost
 cost: ## Count what a request allocates and its system calls, and hold them against docs/performance.md
 	@command -v strace >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \

@@ -19,8 +19,9 @@ const startsWithin = 2 * time.Minute
 
 // lab starts servers, each with a folder of its own, and removes all of it at the end.
 type lab struct {
-	program string // botwired
-	self    string // this program
+	program string   // botwired
+	env     []string // botwired's
+	self    string   // this program
 	dir     string
 	far     string // for servers that stand for another machine
 

@@ -64,6 +64,7 @@ func compare(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
+	l.env = o.Env
 	report := &report{Machine: machine.This(ctx, o.dir), Options: o.settings}
 	if report.Idle, err = measureIdle(ctx, l, o.Idle); err != nil {
 		return fmt.Errorf("idle: %w", err)

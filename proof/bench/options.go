@@ -20,6 +20,7 @@ type settings struct {
 	Open        []int         `json:"open_percent"` // rates of the open loop: see openRates
 	Latency     time.Duration `json:"latency"`      // of upstream
 	Idle        time.Duration `json:"idle"`         // the time of the idle daemon
+	Env         []string      `json:"env"`          // botwired's environment
 }
 
 // options are the command line's.
@@ -48,6 +49,7 @@ func parseOptions(args []string) (*options, error) {
 	open := flags.String("open", "25,50,75",
 		"rates of the open loop, in per cent of what the slowest contender on this machine reaches at 64 connections; empty for none")
 	flags.StringVar(&o.program, "program", "bin/botwired", "the botwired to measure")
+	env := flags.String("env", "", "variables of botwired's environment, such as GOMAXPROCS=1,GOGC=400")
 	flags.StringVar(&o.redis, "redis", "redis-server", "the Redis to compare it with")
 	flags.StringVar(&o.nginx, "nginx", "nginx", "the nginx to compare it with")
 	flags.StringVar(&o.dir, "dir", "bin", "folder for the servers' data, on the disk to measure")
@@ -71,6 +73,9 @@ func parseOptions(args []string) (*options, error) {
 	}
 	if !slices.ContainsFunc(workloads(), func(w workload) bool { return o.only.MatchString(w.name) }) {
 		return nil, fmt.Errorf("-only: no workload matches %q", *only)
+	}
+	if *env != "" {
+		o.Env = strings.Split(*env, ",")
 	}
 	if *open != "" {
 		if o.Open, err = counts("open", *open); err != nil {

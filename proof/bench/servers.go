@@ -24,6 +24,7 @@ func (l *lab) botwired(upstream string, settings ...string) command {
 			}, settings...)
 		},
 		probe: httpProbe("/_botwired/readyz"),
+		env:   l.env,
 	}
 }
 

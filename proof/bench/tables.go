@@ -158,6 +158,10 @@ func (r *report) describe() string {
 	if r.Nginx != "" {
 		nginx = "nginx " + r.Nginx
 	}
-	return fmt.Sprintf("%s of %s, values of %d bytes, the service is %s away; %s, %s; %s",
-		words.Count(o.Rounds, "round"), o.For, valueSize, o.Latency, redis, nginx, r.Machine)
+	env := ""
+	if len(o.Env) > 0 {
+		env = "botwired with " + strings.Join(o.Env, ", ") + "; "
+	}
+	return fmt.Sprintf("%s of %s, values of %d bytes, the service is %s away; %s, %s; %s%s",
+		words.Count(o.Rounds, "round"), o.For, valueSize, o.Latency, redis, nginx, env, r.Machine)
 }

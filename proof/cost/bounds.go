@@ -47,6 +47,9 @@ var described = [columns]column{
 // counts are what a request costs, or may cost.
 type counts [columns]float64
 
+// uncounted stands for a count that nobody has taken. It is within all bounds.
+const uncounted = -1
+
 // kind is a kind of request at a number of connections: a row of the table.
 type kind struct {
 	request     string
@@ -111,6 +114,9 @@ func (b bounds) exceeded(k kind, measured counts) (all []string) {
 
 // show is a count in the precision of its column.
 func show(i int, count float64) string {
+	if count == uncounted {
+		return "–"
+	}
 	digits := max(0, int(math.Round(-math.Log10(described[i].step))))
 	return strconv.FormatFloat(count, 'f', digits, 64)
 }

@@ -170,3 +170,18 @@ func TestAPageWithoutATable(t *testing.T) {
 		}
 	}
 }
+
+// A count that nobody has taken is no reason to fail, and shows as none.
+func TestUncounted(t *testing.T) {
+	k := kind{"GET", 1}
+	measured := counts{objects: 2, space: 9}
+	for i := reads; i < columns; i++ {
+		measured[i] = uncounted
+	}
+	if wrong := (bounds{k: {objects: 1, space: 9}}).exceeded(k, measured); len(wrong) != 1 || !strings.Contains(wrong[0], "objects") {
+		t.Errorf("%q", wrong)
+	}
+	if text := table([]kind{k}, bounds{k: measured}); !strings.Contains(text, "| GET | 1 | 2.0 | 9 | – | – | – | – | – | – | – |") {
+		t.Errorf("the table is\n%s", text)
+	}
+}

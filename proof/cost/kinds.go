@@ -86,19 +86,31 @@ func (s *stage) measure(ctx context.Context, w work, connections int) (c counts,
 	if c[objects], c[space], err = first.allocated(ctx, on); err != nil {
 		return c, err
 	}
-	second := batch{warmup: few, counted: countedCalls / connections}
-	if second, err = w.prepare(ctx, second, on, connections, "second"); err != nil {
-		return c, err
-	}
-	made, err := second.traced(ctx, on.Pid(), s.dir)
-	if err != nil {
-		return c, err
-	}
-	c.addCalls(made, second.requests())
-	if w.on == nil {
+	if err = s.countCalls(ctx, w, on, connections, &c); err == nil && w.on == nil {
 		err = on.Kill() // its disk and its processors are the next one's
 	}
 	return c, err
+}
+
+// countCalls adds the system calls of a request to its costs, or that nobody has counted them.
+func (s *stage) countCalls(ctx context.Context, w work, on *child.Process, connections int, c *counts) error {
+	if s.objectsOnly {
+		for i := reads; i < columns; i++ {
+			c[i] = uncounted
+		}
+		return nil
+	}
+	second := batch{warmup: few, counted: countedCalls / connections}
+	second, err := w.prepare(ctx, second, on, connections, "second")
+	if err != nil {
+		return err
+	}
+	made, err := second.traced(ctx, on.Pid(), s.dir)
+	if err != nil {
+		return err
+	}
+	c.addCalls(made, second.requests())
+	return nil
 }
 
 // prepare makes the requests that have to come before, and returns the batch with the others.

@@ -19,6 +19,8 @@ type options struct {
 	only   string
 	runs   int
 	update bool
+	// objects says that nobody traces the daemon: its system calls are not counted.
+	objects bool
 }
 
 func main() {
@@ -27,6 +29,7 @@ func main() {
 	flag.StringVar(&o.dir, "dir", "bin", "where the daemons have their data: a folder on a disk")
 	flag.StringVar(&o.only, "only", "", "measure only the kinds of requests whose name has this in it")
 	flag.IntVar(&o.runs, "runs", 1, "how often to measure; the most counts, but for the worst run in ten")
+	flag.BoolVar(&o.objects, "objects", false, "count allocations only, on a machine that does not permit ptrace")
 	flag.BoolVar(&o.update, "update", false, "write the bounds from what was measured instead of checking them")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -46,6 +49,9 @@ func main() {
 func (o *options) run(ctx context.Context) error {
 	if o.runs < 1 || !slices.ContainsFunc(works(), o.measures) {
 		return fmt.Errorf("nothing to measure: %d runs of the kinds of requests with %q in their names", o.runs, o.only)
+	}
+	if o.objects && o.update {
+		return errors.New("-update needs the system calls, which -objects does not count")
 	}
 	allowed, err := readBounds(o.page)
 	if err != nil {
@@ -122,6 +128,7 @@ func (o *options) once(ctx context.Context, program, dir string, allowed bounds,
 		return err
 	}
 	s, err := openStage(ctx, program, dir)
+	s.objectsOnly = o.objects
 	defer func() { err = errors.Join(err, s.close(), os.RemoveAll(dir)) }()
 	if err != nil {
 		return err

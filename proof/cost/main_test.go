@@ -14,3 +14,11 @@ func TestNothingToMeasure(t *testing.T) {
 		}
 	}
 }
+
+// Bounds need all counts.
+func TestUpdatingNeedsTheSystemCalls(t *testing.T) {
+	o := &options{page: "../../docs/performance.md", runs: 1, update: true, objects: true}
+	if err := o.run(t.Context()); err == nil || !strings.Contains(err.Error(), "-objects") {
+		t.Errorf("error %v", err)
+	}
+}

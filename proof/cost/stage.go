@@ -25,6 +25,8 @@ type stage struct {
 	program string
 	dir     string
 	started []*child.Process
+	// objectsOnly says that nobody may trace the daemons.
+	objectsOnly bool
 
 	upstream *child.Process
 	nobody   string         // an address that refuses connections

@@ -43,7 +43,7 @@ func attach(ctx context.Context, pid int, out string) (*tracer, error) {
 	<-t.drained
 	_ = t.cmd.Wait() // it has said why
 	return nil, fmt.Errorf("strace cannot trace the daemon: %q: the machine has to permit ptrace: run as root, set "+
-		"kernel.yama.ptrace_scope to 0, or give the container CAP_SYS_PTRACE (docker run --cap-add SYS_PTRACE)", strings.TrimSpace(line))
+		"kernel.yama.ptrace_scope to 0, or give the container CAP_SYS_PTRACE (docker run --cap-add SYS_PTRACE); with -objects, cost counts allocations only", strings.TrimSpace(line))
 }
 
 // detach ends the count.
