@@ -65,6 +65,10 @@ type bounds map[kind]counts
 // has one to use again depends on who runs first.
 const tableMemory = 8 << 20 / countedHeap
 
+// sharedSyncs is the bound of fsyncs for each write where writes share them: two share one at least. How many do
+// depends on the disk: writes that come during a slow sync share the next one.
+const sharedSyncs = 0.5
+
 // boundOf is the bound for what was measured.
 func boundOf(measured counts) (bound counts) {
 	if measured[fsyncs] > 0.02 { // a write
@@ -72,6 +76,10 @@ func boundOf(measured counts) (bound counts) {
 	}
 	for i, c := range described {
 		bound[i] = math.Ceil((measured[i]*c.times+c.plus)/c.step-1e-9) * c.step
+	}
+	if bound[fsyncs] < sharedSyncs && measured[fsyncs] > 0.02 {
+		bound[writes] += sharedSyncs - bound[fsyncs] // each sync has a write to the log
+		bound[fsyncs] = sharedSyncs
 	}
 	return bound
 }
