@@ -13,8 +13,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// What a journal takes in memory grows by the pending write and by the namespace, each by so many
-// bytes at most, and by nothing else: what is settled is on the disk.
+// A journal's memory grows by the pending write and by the namespace, each by so many bytes at most, and
+// by nothing else: settled entries are on the disk.
 const (
 	settledMemory   = 64  // bytes for a settled entry: a trace of what is collected later
 	namespaceMemory = 512 // bytes for a namespace of settled entries: its size, in a map that may just have grown

@@ -59,8 +59,8 @@ func TestUnmeasuredEntriesMakeNoNamespaceNearlyFull(t *testing.T) {
 	}
 }
 
-// What upstream shows of an entry, and what a listing does, counts also while a write to the entry is
-// pending that was taken without a look at it.
+// The journal counts upstream's answers and listings also for an entry with a pending write that it took
+// without a look at the entry.
 func TestAnswersForUnmeasuredEntriesCount(t *testing.T) {
 	for name, answer := range map[string]func(*journal.Journal){
 		"a value":              func(j *journal.Journal) { show(t, j, key("a"), 70) },

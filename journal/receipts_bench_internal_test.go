@@ -12,8 +12,8 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// What a receipt adds to the batch with which a write leaves the pending set, beside the settled
-// copy that goes into the same batch.
+// BenchmarkReceipt measures what a receipt adds to the batch with which a write leaves the pending set,
+// beside the settled copy that goes into the same batch.
 func BenchmarkReceipt(b *testing.B) {
 	for _, leaves := range []bool{false, true} {
 		b.Run(fmt.Sprintf("leaves=%t", leaves), func(b *testing.B) {

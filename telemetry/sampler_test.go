@@ -66,8 +66,7 @@ func openTo(tb testing.TB, collector string) *Tracer {
 	return tracer
 }
 
-// Those who are asked for an unsampled request hear that it is unsampled, in the caller's trace if
-// it has one.
+// Upstream hears that an unsampled request is unsampled, in the caller's trace if it has one.
 func TestUnsampled(t *testing.T) {
 	t.Setenv("OTEL_TRACES_SAMPLER", "always_off")
 	tracer := openTo(t, "http://127.0.0.1:1")

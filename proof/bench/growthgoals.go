@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// The limits of growth. What does not grow with the work must not: neither how long a caller waits, nor
-// the memory of what is settled, nor a restart. What does grow is bounded by the entry.
+// The limits of growth. Neither how long a caller waits, nor the memory of settled entries, nor a restart
+// may grow with the work. The entry bounds the growth of all else.
 const (
 	// latencyGrowth is how many times longer a caller may wait for a daemon with the most entries than
 	// for one with the fewest in the same state.

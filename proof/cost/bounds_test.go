@@ -36,7 +36,7 @@ func TestThePageHasEachKind(t *testing.T) {
 	}
 }
 
-// What costs as much as it may passes; a bit more of anything, in any row, does not.
+// A request that costs as much as it may passes; a bit more of anything, in any row, does not.
 func TestEachBoundCanFail(t *testing.T) {
 	for k, bound := range readPage(t) {
 		if wrong := bounds.exceeded(readPage(t), k, bound); wrong != nil {

@@ -6,7 +6,7 @@
 // It measures the real daemon as its users run it, a child process, from outside. The daemon has one file more,
 // by which it says what it has allocated. strace counts the system calls. Each is counted over some thousand requests
 // on connections that are open already, when the daemon does nothing else: nothing is pending in a daemon whose upstream
-// answers, and writes go to a daemon whose upstream refuses connections. What the daemon does by the clock
+// answers, and writes go to a daemon whose upstream refuses connections. The daemon's work by the clock
 // meanwhile counts, too; it is little.
 //
 // Some counts depend on nothing but the code: allocations, reads, writes. Others depend on who runs first as
