@@ -24,7 +24,11 @@ type besideTest struct {
 
 func newBesideTest(t *testing.T, program string) *besideTest {
 	t.Helper()
-	return &besideTest{t, program, freeAddress(t), filepath.Join(t.TempDir(), "data"), newMemoryService(t)}
+	dir := filepath.Join(t.TempDir(), "data")
+	t.Cleanup(func() { // a daemon may still be ending, and writes until then
+		eventually(t, func() error { return os.RemoveAll(dir) })
+	})
+	return &besideTest{t, program, freeAddress(t), dir, newMemoryService(t)}
 }
 
 // settings are the flags for run and for serve.
