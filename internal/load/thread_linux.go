@@ -130,14 +130,14 @@ func (t *thread) run(ctx context.Context) error {
 		}
 	}
 	events := make([]syscall.EpollEvent, readyAtOnce)
-	for now := p.start; t.open > 0; now = time.Now() {
+	for at := p.start; t.open > 0; at = time.Now() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if p.Duration > 0 && now.After(p.end.Add(stuckAfter)) {
+		if p.Duration > 0 && at.After(p.end.Add(stuckAfter)) {
 			return errors.New("the server does not answer")
 		}
-		if err := t.makeDue(now); err != nil {
+		if err := t.makeDue(at); err != nil {
 			return err
 		}
 		n, err := wait(t.epoll, events, t.untilDue())
