@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net/http"
 	"time"
@@ -42,6 +43,7 @@ type viewed struct {
 	item     *cache.Item // nil if nothing can be answered
 	mayExist bool        // nothing is known, but that upstream holds the entry, or may
 	present  bool        // a sound view shows that upstream holds a value, which is not here
+	buries   bool        // the item is an absence that is later than a copy here: see bury
 }
 
 // layView lays upstream's version of an entry, as far as the view shows it, over a state and the
@@ -73,10 +75,32 @@ func (c *coherence) layView(id journal.ID, state *journal.State, cached *cache.I
 		return viewed{mayExist: true, present: sound}
 	case kept && version != 0 && micros(state.UpdatedAt) > version, kept && version == 0 && made.ConfirmedAt.After(asOf):
 		return viewed{item: &made} // newer than what the view shows
+	case kept:
+		absent := confirm(cache.Item{ConfirmedAt: asOf})
+		absent.buries = true
+		return absent
 	case isAbsentSince(cached, asOf):
 		return confirm(*cached)
 	}
 	return confirm(cache.Item{ConfirmedAt: asOf})
+}
+
+// bury drops an entry's copy if the view shows that the entry has been deleted since. A caller who
+// answers that there is none buries first: the copy would be an answer again, to a reader who is back
+// behind the delete, once the view shows a value that upstream cannot be asked for, or after a
+// restart (contract 7). The caller then looks again: the entry may have changed.
+func bury(m *memory, id journal.ID) error {
+	lease := m.cache.Lease(entryKey(id))
+	defer lease.Release()
+	state, err := m.journal.Lookup(id)
+	if err != nil || !m.coherence.layView(id, &state, nil).buries {
+		return err
+	}
+	_, err = m.journal.Fill(id, nil, func() bool { return !lease.Revoked() })
+	if errors.Is(err, journal.ErrChanged) {
+		return nil
+	}
+	return err
 }
 
 // isAbsentSince reports whether upstream has said later than at a time that it does not hold an entry.

@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -81,6 +82,41 @@ func TestAnOutdatedCopyIsNotServed(t *testing.T) {
 		wantHeader(t, w, "Cache-Status", "botwired; fwd=stale")
 		wantValue(t, s.get("/memory/n/k"), "new")
 	})
+}
+
+// contract 7: a reader who has seen that an entry is deleted does not see its older copy again, once
+// another host has written it anew and upstream cannot be asked for that, or after a restart.
+func TestACopyFromBeforeADeleteIsBuried(t *testing.T) {
+	absent := map[string]func(s *sidecar) *httptest.ResponseRecorder{
+		"GET":         func(s *sidecar) *httptest.ResponseRecorder { return s.get("/memory/n/k") },
+		"GET offline": func(s *sidecar) *httptest.ResponseRecorder { s.upstream.view.breakOff(); return s.get("/memory/n/k") },
+		"DELETE":      func(s *sidecar) *httptest.ResponseRecorder { return s.do(http.MethodDelete, "/memory/n/k", "") },
+		"DELETE If-Match": func(s *sidecar) *httptest.ResponseRecorder {
+			return s.do(http.MethodDelete, "/memory/n/k", "", "If-Match", "*")
+		},
+	}
+	for name, ask := range absent {
+		t.Run(name, func(t *testing.T) {
+			watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
+				s.learn(id("n", "k"), "old")
+				s.upstream.remove(id("n", "k"))
+				s.upstream.setDown(true)
+				wantStatus(t, ask(s), http.StatusNotFound)
+				view.mu.Lock()
+				view.known = false // as after a restart
+				view.mu.Unlock()
+				wantStatus(t, s.get("/memory/n/k"), http.StatusServiceUnavailable)
+				view.mu.Lock()
+				view.known = true
+				view.mu.Unlock()
+				view.catchUp()
+				s.upstream.set(id("n", "k"), "new")
+				wantStatus(t, s.get("/memory/n/k"), http.StatusServiceUnavailable)
+				s.upstream.setDown(false)
+				wantValue(t, s.get("/memory/n/k"), "new")
+			})
+		})
+	}
 }
 
 // contract 9: an entry that a sound view does not show is absent, and nobody need be asked.
@@ -326,6 +362,7 @@ func TestAViewBesideOwnWrites(t *testing.T) {
 	s.runNews()
 	var writing, rest sync.WaitGroup
 	var stop atomic.Bool
+	// Readers rest: a DELETE looks again whenever upstream has answered meanwhile, and upstream takes no time here.
 	for i := range 4 {
 		r := &register{id: id("n", "k"+strconv.Itoa(i)), deletes: i%2 == 1}
 		writing.Go(func() {
@@ -337,7 +374,7 @@ func TestAViewBesideOwnWrites(t *testing.T) {
 			}
 		})
 		for _, act := range []func() error{
-			func() error { return r.read(s, pick("", "", "no-cache")) },
+			func() error { time.Sleep(time.Millisecond); return r.read(s, pick("", "", "no-cache")) },
 			func() error { s.flusher.settle(r.id); return nil },
 		} {
 			rest.Go(func() {
@@ -352,6 +389,7 @@ func TestAViewBesideOwnWrites(t *testing.T) {
 		if !r.deletes {
 			rest.Go(func() {
 				for !stop.Load() {
+					time.Sleep(time.Millisecond)
 					if err := r.list(s, pick("", "no-cache")); err != nil {
 						t.Error(err)
 						stop.Store(true)

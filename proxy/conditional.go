@@ -65,6 +65,12 @@ func (m *memory) lookUp(id journal.ID) (seq uint64, _ found, err error) {
 		return 0, found{}, err
 	}
 	known := m.coherence.layView(id, &state, item)
+	if known.buries {
+		if err := bury(m, id); err != nil {
+			return 0, found{}, err
+		}
+		return m.lookUp(id)
+	}
 	f := m.judge(id.Namespace, anyAge, known.item, generation)
 	f.mayExist = known.mayExist
 	return state.Seq, f, nil

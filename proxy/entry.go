@@ -29,6 +29,12 @@ func (m *memory) findEntry(id journal.ID, d directives) (found, error) {
 		return found{}, err
 	}
 	known := m.coherence.layView(id, &state, item)
+	if known.buries {
+		if err := bury(m, id); err != nil {
+			return found{}, err
+		}
+		return m.findEntry(id, d)
+	}
 	fromJournal := known.item != nil && known.item != item
 	if fromJournal && !known.item.Outdated {
 		known.item = m.cache.Put(key, generation, *known.item)

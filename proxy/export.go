@@ -169,7 +169,13 @@ func (x *export) lookUpEntry(id journal.ID, confirmedAt time.Time) (exported, er
 	if err != nil {
 		return exported{}, err
 	}
-	item := x.coherence.layView(id, &state, nil).item
+	known := x.coherence.layView(id, &state, nil)
+	if known.buries {
+		if err := bury(x.memory, id); err != nil {
+			return exported{}, err
+		}
+	}
+	item := known.item
 	if item != nil && !item.Outdated && !item.ConfirmedAt.IsZero() && !state.InDoubt && confirmedAt.After(item.ConfirmedAt) {
 		item.ConfirmedAt = confirmedAt
 	}

@@ -150,7 +150,8 @@ func retryPause(err error) time.Duration {
 	return newsRetry
 }
 
-// follow fetches an entry if what is here of it is outdated. A pending write is left to the fence.
+// follow drops the copy of an entry that the view shows to be deleted, and fetches the entry if what is
+// here of it is outdated otherwise. A pending write is left to the fence.
 func (n *news) follow(ctx context.Context, id journal.ID) error {
 	if n.m.coherence.isSuspect(id.Namespace) {
 		return nil
@@ -158,6 +159,9 @@ func (n *news) follow(ctx context.Context, id journal.ID) error {
 	state, err := n.m.journal.Lookup(id)
 	if err != nil || state.Seq != 0 {
 		return err
+	}
+	if n.m.coherence.layView(id, &state, nil).buries {
+		return bury(n.m, id)
 	}
 	row, present, _ := n.m.coherence.view.Entry(id)
 	switch version, kept := micros(row.UpdatedAt), micros(state.UpdatedAt); {

@@ -156,6 +156,9 @@ func (m *memory) tryDelete(
 		return journal.Write{}, "", wire.NotFound(id.Namespace, id.Key)
 	case journal.Settled:
 		if isGone(m, id, &state, generation) {
+			if err := bury(m, id); err != nil {
+				return journal.Write{}, "", err
+			}
 			return journal.Write{}, "", wire.NotFound(id.Namespace, id.Key)
 		}
 	case journal.Unknown, journal.Absent:
