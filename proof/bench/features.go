@@ -19,15 +19,19 @@ import (
 // round. The figure that decides is the CPU time of the daemon for each request.
 //
 // A round has new daemons: where a process happens to have its memory makes it a little faster or
-// slower than another of the same program for as long as it lives. A ratio is one within a round,
-// and the figure in the table is the median of these. The first row compares the same daemon
-// with itself: no smaller difference than its own can be seen.
+// slower than another of the same program for as long as it lives. So one daemon answers GET hits with
+// and without the feature, if a reload or a user can switch that. A ratio is one within a round,
+// and the figure in the table is the median of these. The first rows compare a daemon with itself and
+// with another: no smaller difference than theirs can be seen.
 //
 // No feature is taken out of the program for this. A feature without a setting is measured by those
 // who use it: see allFeatures.
 func features(ctx context.Context, args []string) (err error) {
 	o, err := parseFeaturesOptions(args)
 	if err != nil {
+		return err
+	}
+	if err := hasPlace(o.page, featuresMark); err != nil {
 		return err
 	}
 	l, err := newLab(o.program, o.dir)
@@ -48,10 +52,7 @@ func features(ctx context.Context, args []string) (err error) {
 	if err := r.print(os.Stdout); err != nil {
 		return err
 	}
-	if o.page != "" {
-		err = writeBetween(o.page, featuresMark, r.printTables)
-	}
-	return errors.Join(err, writeJSON(o.json, r), checkGoals(r.Goals, o.strict))
+	return errors.Join(writeBetween(o.page, featuresMark, r.printTables), writeJSON(o.json, r), checkGoals(r.Goals, o.strict))
 }
 
 // featuresSettings are the settings that the figures depend on. Times are nanoseconds in JSON.

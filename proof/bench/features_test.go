@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"math"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -74,5 +77,22 @@ func TestAPageGetsAllFeatures(t *testing.T) {
 func TestNoWorkloadMatches(t *testing.T) {
 	if _, err := parseOptions([]string{"-only", "no such workload"}); err == nil {
 		t.Error("a comparison of nothing is taken")
+	}
+}
+
+// A page without a place for the tables is refused before the work, not after it.
+func TestAPageHasAPlace(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "page.md")
+	if err := os.WriteFile(page, []byte("<!-- features -->\n<!-- /features -->\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(hasPlace(page, featuresMark), hasPlace("", benchMark)); err != nil {
+		t.Error(err)
+	}
+	if err := hasPlace(page, benchMark); err == nil {
+		t.Error("a page without the part is taken")
+	}
+	if _, err := parseOptions([]string{"-latency", "-1s"}); err == nil {
+		t.Error("an upstream that answers before it is asked is taken")
 	}
 }

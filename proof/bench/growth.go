@@ -32,6 +32,9 @@ func growth(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := hasPlace(o.page, growthMark); err != nil {
+		return err
+	}
 	l, err := newLab(o.program, o.dir)
 	if err != nil {
 		return err
@@ -55,10 +58,7 @@ func growth(ctx context.Context, args []string) (err error) {
 	if err := r.print(os.Stdout); err != nil {
 		return err
 	}
-	if o.page != "" {
-		err = writeBetween(o.page, growthMark, r.print)
-	}
-	return errors.Join(err, writeJSON(o.json, r), r.plot(o.svg), checkGoals(r.Goals, o.strict))
+	return errors.Join(writeBetween(o.page, growthMark, r.print), writeJSON(o.json, r), r.plot(o.svg), checkGoals(r.Goals, o.strict))
 }
 
 // growthSettings are the settings that the figures depend on.

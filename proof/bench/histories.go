@@ -28,6 +28,9 @@ func histories(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := hasPlace(o.page, historiesMark); err != nil {
+		return err
+	}
 	l, err := newLab(o.program, o.dir)
 	if err != nil {
 		return err
@@ -54,10 +57,7 @@ func histories(ctx context.Context, args []string) (err error) {
 	if err := r.print(os.Stdout); err != nil {
 		return err
 	}
-	if o.page != "" {
-		err = writeBetween(o.page, historiesMark, r.print)
-	}
-	return errors.Join(err, writeJSON(o.json, r))
+	return errors.Join(writeBetween(o.page, historiesMark, r.print), writeJSON(o.json, r))
 }
 
 // thinking has all adapters hold the conversation with thought at once: only its writes count.

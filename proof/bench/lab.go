@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -80,7 +79,7 @@ type server struct {
 	dir     string
 	began   time.Time // the time of its start
 	exited  chan struct{}
-	output  bytes.Buffer // read it only after the exit
+	output  output
 }
 
 // command says how to start a server. probe asks the server whether it is ready.
@@ -112,7 +111,7 @@ func (l *lab) start(ctx context.Context, c command) (*server, error) {
 		case <-tick.C:
 			continue
 		case <-s.exited:
-			err = fmt.Errorf("%s ended: %s", filepath.Base(c.program), s.output.Bytes())
+			err = fmt.Errorf("%s ended: %s", filepath.Base(c.program), s.output.text())
 		case <-ctx.Done():
 			err = fmt.Errorf("%s is not ready: %w", filepath.Base(c.program), err)
 		}

@@ -59,6 +59,9 @@ func compare(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := hasPlace(o.page, benchMark); err != nil {
+		return err
+	}
 	l, err := newLab(o.program, o.dir)
 	if err != nil {
 		return err
@@ -85,10 +88,7 @@ func compare(ctx context.Context, args []string) (err error) {
 	if err := report.print(os.Stdout); err != nil {
 		return err
 	}
-	if o.page != "" {
-		err = writeBetween(o.page, benchMark, report.print)
-	}
-	return errors.Join(err, writeJSON(o.json, report), checkGoals(report.Goals, o.strict))
+	return errors.Join(writeBetween(o.page, benchMark, report.print), writeJSON(o.json, report), checkGoals(report.Goals, o.strict))
 }
 
 // serveEchoAt serves until ctx ends. The arguments are an address and the size of an answer in bytes.

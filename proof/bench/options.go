@@ -64,7 +64,7 @@ func parseOptions(args []string) (*options, error) {
 	if *quick {
 		o.Rounds, o.For, o.Warmup, o.Idle, o.Latency = 1, 50*time.Millisecond, 10*time.Millisecond, time.Second, quickLatency
 	}
-	if o.Rounds < 1 || o.For <= 0 || o.Warmup < 0 || o.Idle <= 0 || flags.NArg() > 0 {
+	if o.Rounds < 1 || o.For <= 0 || o.Warmup < 0 || o.Idle <= 0 || o.Latency < 0 || flags.NArg() > 0 {
 		return nil, fmt.Errorf("expected at least one round, times above zero and no argument")
 	}
 	var err error
