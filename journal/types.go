@@ -47,8 +47,8 @@ type NewWrite struct {
 	ListBytes int // the size that a listing shows for Value
 	// If, when not nil, decides in the order of all writes whether to go on. newest is
 	// the sequence number of the entry's newest pending write, 0 if there is none. When
-	// If returns false, the write is refused with [ErrChanged]. If must be quick and must
-	// not call the journal.
+	// If returns false, the write is refused with [ErrChanged]. The journal may ask again: the
+	// last word counts. If must be quick and must not call the journal.
 	If func(newest uint64) bool
 	// Held says that upstream holds the write already: the size of its namespace is no reason
 	// to refuse it.

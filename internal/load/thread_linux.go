@@ -299,7 +299,7 @@ func transfer(call uintptr, fd int, b []byte) (int, error) {
 // wait returns the number of events that have come. The signal by which the runtime stops a
 // goroutine ends it early.
 func wait(epoll int, events []syscall.EpollEvent, most time.Duration) (int, error) {
-	timeout := syscall.NsecToTimespec(int64(most))
+	timeout := struct{ seconds, nanoseconds int64 }{int64(most / time.Second), int64(most % time.Second)} // on all processors
 	n, _, failed := syscall.RawSyscall6(epollPwait2, uintptr(epoll), uintptr(unsafe.Pointer(&events[0])), //nolint:gosec // the kernel fills it
 		uintptr(len(events)), uintptr(unsafe.Pointer(&timeout)), 0, 0) //nolint:gosec // the kernel reads it
 	switch failed {
