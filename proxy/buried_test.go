@@ -1,0 +1,64 @@
+package proxy
+
+import (
+	"net/http"
+	"testing"
+)
+
+// blind has the view know nothing for a moment, as after a restart, and asks for an entry then.
+func (v *fakeView) blind(ask func()) {
+	v.setKnown(false)
+	ask()
+	v.setKnown(true)
+}
+
+func (v *fakeView) setKnown(known bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.known = known
+}
+
+// contract 7: an answer on its way from before a delete makes no copy once the view shows the delete: readers
+// may have been answered 404, and the entry may have been written anew.
+func TestAnAnswerFromBeforeADeleteMakesNoCopy(t *testing.T) {
+	for _, anew := range []bool{false, true} {
+		watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
+			s.upstream.set(id("n", "k"), "old")
+			reader, q := s.asking("/memory/n/k")
+			s.upstream.remove(id("n", "k"))
+			wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
+			if anew {
+				s.upstream.set(id("n", "k"), "new")
+			}
+			close(q.answer)
+			wantValue(t, <-reader, "old")
+			s.upstream.release()
+			s.upstream.setDown(true)
+			view.blind(func() { wantStatus(t, s.get("/memory/n/k"), http.StatusServiceUnavailable) })
+			if anew {
+				wantStatus(t, s.get("/memory/n/k"), http.StatusServiceUnavailable)
+			}
+		})
+	}
+}
+
+// contract 7: the view may show the delete at the last moment, when the answer is about to be taken.
+func TestAnAnswerMakesNoCopyBesideADelete(t *testing.T) {
+	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
+		s.upstream.set(id("n", "k"), "old")
+		reader, q := s.asking("/memory/n/k")
+		looks := 0
+		view.looked = func() {
+			if looks++; looks == 2 { // the first look is whether the view shows a tombstone
+				s.upstream.remove(id("n", "k"))
+				wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
+			}
+		}
+		close(q.answer)
+		wantStatus(t, <-reader, http.StatusNotFound)
+		view.looked = nil
+		s.upstream.release()
+		s.upstream.setDown(true)
+		view.blind(func() { wantStatus(t, s.get("/memory/n/k"), http.StatusServiceUnavailable) })
+	})
+}
