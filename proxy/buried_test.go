@@ -1,8 +1,13 @@
 package proxy
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/botwired/botwired/journal"
 )
 
 // blind has the view know nothing for a moment, as after a restart, and asks for an entry then.
@@ -60,5 +65,27 @@ func TestAnAnswerMakesNoCopyBesideADelete(t *testing.T) {
 		s.upstream.release()
 		s.upstream.setDown(true)
 		view.blind(func() { wantStatus(t, s.get("/memory/n/k"), http.StatusServiceUnavailable) })
+	})
+}
+
+// A view that shows not even a tombstone does not prove that another host has deleted an entry: where so many
+// copies are affected that upstream seems to have lost them, they stay.
+func TestWhatLeavesNoTraceIsNoDelete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWatched(t, careful)
+		const held = 20
+		for i := range held {
+			o := journal.Observation{Value: "v", CreatedAt: 5, UpdatedAt: 5}
+			if _, err := s.journal.Fill(id("n", fmt.Sprint("k", i)), &o, func() bool { return true }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second)
+		for i := range held {
+			wantValue(t, s.get(fmt.Sprint("/memory/n/k", i)), "v")
+		}
+		if got := s.suspicion("n"); got == nil || got.Missing != held {
+			t.Errorf("%+v", got)
+		}
 	})
 }
