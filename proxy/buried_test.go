@@ -68,6 +68,24 @@ func TestAnAnswerMakesNoCopyBesideADelete(t *testing.T) {
 	})
 }
 
+// A line from before another host's delete does not bring the entry back, whether or not a copy was here.
+func TestImportOfWhatWasDeletedSince(t *testing.T) {
+	for _, held := range []bool{true, false} {
+		watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
+			s.upstream.set(id("n", "k"), "old")
+			at := float64(time.Now().UnixMicro()) / 1e6
+			if held {
+				wantValue(t, s.get("/memory/n/k"), "old")
+			}
+			time.Sleep(time.Second)
+			s.upstream.remove(id("n", "k"))
+			line := importLine("k", "old", at)
+			s.wantImported("", line, importDocument{Lines: 1, Older: 1})
+			s.wantImported("", importLine("k", "newer", at+2), importDocument{Lines: 1, Newer: 1})
+		})
+	}
+}
+
 // A view that shows not even a tombstone does not prove that another host has deleted an entry: where so many
 // copies are affected that upstream seems to have lost them, they stay.
 func TestWhatLeavesNoTraceIsNoDelete(t *testing.T) {
