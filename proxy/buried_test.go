@@ -10,11 +10,12 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// blind has the view know nothing for a moment, as after a restart, and asks for an entry then.
-func (v *fakeView) blind(ask func()) {
-	v.setKnown(false)
+// blind asks for an entry while the view knows nothing and the cache is empty, as after a restart.
+func (s *sidecar) blind(id journal.ID, ask func()) {
+	s.upstream.view.setKnown(false)
+	s.cache.ChangedElsewhere(id.Namespace, id.Key)
 	ask()
-	v.setKnown(true)
+	s.upstream.view.setKnown(true)
 }
 
 func (v *fakeView) setKnown(known bool) {
@@ -27,7 +28,7 @@ func (v *fakeView) setKnown(known bool) {
 // may have been answered 404, and the entry may have been written anew.
 func TestAnAnswerFromBeforeADeleteMakesNoCopy(t *testing.T) {
 	for _, anew := range []bool{false, true} {
-		watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
+		watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
 			s.upstream.set(id("n", "k"), "old")
 			reader, q := s.asking("/memory/n/k")
 			s.upstream.remove(id("n", "k"))
@@ -39,7 +40,7 @@ func TestAnAnswerFromBeforeADeleteMakesNoCopy(t *testing.T) {
 			wantValue(t, <-reader, "old")
 			s.upstream.release()
 			s.upstream.setDown(true)
-			view.blind(func() { wantStatus(t, s.get("/memory/n/k"), http.StatusServiceUnavailable) })
+			s.blind(id("n", "k"), func() { wantStatus(t, s.get("/memory/n/k"), http.StatusServiceUnavailable) })
 			if anew {
 				wantStatus(t, s.get("/memory/n/k"), http.StatusServiceUnavailable)
 			}
@@ -64,7 +65,7 @@ func TestAnAnswerMakesNoCopyBesideADelete(t *testing.T) {
 		view.looked = nil
 		s.upstream.release()
 		s.upstream.setDown(true)
-		view.blind(func() { wantStatus(t, s.get("/memory/n/k"), http.StatusServiceUnavailable) })
+		s.blind(id("n", "k"), func() { wantStatus(t, s.get("/memory/n/k"), http.StatusServiceUnavailable) })
 	})
 }
 
