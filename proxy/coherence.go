@@ -75,6 +75,9 @@ func (c *coherence) layView(id journal.ID, state *journal.State, cached *cache.I
 		return viewed{mayExist: true, present: sound}
 	case kept && version != 0 && micros(state.UpdatedAt) > version, kept && version == 0 && made.ConfirmedAt.After(asOf):
 		return viewed{item: &made} // newer than what the view shows
+	case kept && version == 0: // not even a tombstone: upstream may have lost the entry, and its list decides
+		made.ConfirmedAt, made.Outdated = time.Unix(0, 0), true
+		return viewed{item: &made}
 	case kept:
 		absent := confirm(cache.Item{ConfirmedAt: asOf})
 		absent.buries = true
@@ -140,15 +143,15 @@ func isGone(m *memory, id journal.ID, state *journal.State, g cache.Generation) 
 	return f.freshness == cache.Fresh && f.item.Body == nil
 }
 
-// shows returns whether a sound view shows a value of an entry, and whether it is one that shows
-// none: upstream's word for that need not be checked against its list then.
+// shows returns whether a sound view shows a value of an entry, and whether it shows the tombstone of a
+// delete: upstream's word for that need not be checked against its list then.
 func (c *coherence) shows(id journal.ID) (present, absent bool) {
 	if c.view == nil {
 		return false, false
 	}
 	_, _, sound := c.view.Sound()
-	_, present, known := c.view.Entry(id)
-	return sound && known && present, sound && known && !present
+	row, present, known := c.view.Entry(id)
+	return sound && known && present, sound && known && !present && row.UpdatedAt != 0
 }
 
 // shownInList is [journal.Listings.Shows] by the view, if that is known.

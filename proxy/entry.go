@@ -228,10 +228,12 @@ func (e *entry) known(state journal.State, generation cache.Generation) fetched 
 func (e *entry) take(seen *journal.Observation, lease *cache.Lease, asked time.Time) (fetched, error) {
 	generation := e.m.cache.Generation(e.key())
 	var options []journal.FillOption
-	if e.unkept {
+	outdated := e.isOutdated(seen)
+	if e.unkept || outdated {
 		options = append(options, journal.NoNewCopy)
 	}
-	state, err := e.m.journal.Fill(e.id, seen, func() bool { return !lease.Revoked() }, options...)
+	valid := func() bool { return !lease.Revoked() && (outdated || !e.isOutdated(seen)) }
+	state, err := e.m.journal.Fill(e.id, seen, valid, options...)
 	switch {
 	case errors.Is(err, journal.ErrChanged):
 		return e.overtaken(asked)
@@ -249,6 +251,13 @@ func (e *entry) take(seen *journal.Observation, lease *cache.Lease, asked time.T
 	e.m.restorer.lookAgain(e.id.Namespace)
 	item, _ := entryItem(e.id, state)
 	return fetchedEntry(&item, false), nil
+}
+
+// isOutdated reports whether the view shows a later version than upstream's answer by now. Such an answer
+// makes no copy: other readers may have been told meanwhile that the entry is deleted. They would be
+// back behind the delete if the copy answered them (contract 7).
+func (e *entry) isOutdated(seen *journal.Observation) bool {
+	return seen != nil && micros(seen.UpdatedAt) < e.m.coherence.shownAt(e.id)
 }
 
 // overtaken answers with what is known here instead of with an answer that was asked for

@@ -18,7 +18,8 @@ import (
 // fakeView is what a watch of the fake upstream has shown. A test can break the watch, and have
 // it lag.
 type fakeView struct {
-	seen func(id journal.ID, own bool) // nil: nobody is told
+	seen   func(id journal.ID, own bool) // nil: nobody is told
+	looked func()                        // is called after each look at an entry; may be nil
 
 	mu     sync.RWMutex
 	held   map[string]map[string]fakeVersion
@@ -60,6 +61,9 @@ func (v *fakeView) Sound() (asOf, since time.Time, ok bool) {
 }
 
 func (v *fakeView) Entry(id journal.ID) (row journal.Row, present, known bool) {
+	if v.looked != nil {
+		defer v.looked()
+	}
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	version := v.held[id.Namespace][id.Key]

@@ -217,12 +217,13 @@ type presence struct {
 // nothing. A copy of an entry that upstream is known not to hold any more is not there.
 func (run *importing) whatIsThere(id journal.ID, said *cache.Item, g cache.Generation) (p presence, err error) {
 	state, err := run.journal.Lookup(id)
+	_, deleted := run.coherence.shows(id)
 	switch {
 	case err != nil:
 		return p, err
 	case state.Kind == journal.Gone:
 		return presence{known: true, seq: state.Seq, updatedAt: state.UpdatedAt}, nil
-	case state.Kind == journal.Settled && isGone(run.memory, id, &state, g):
+	case state.Kind == journal.Settled && isGone(run.memory, id, &state, g), leavesNoTrace(state.Kind) && deleted:
 		return presence{known: true, updatedAt: float64(run.coherence.shownAt(id)) / 1e6}, nil
 	case state.Kind == journal.Value, state.Kind == journal.Settled:
 		return presence{true, true, state.Seq, state.Value, state.UpdatedAt}, nil
