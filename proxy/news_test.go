@@ -68,6 +68,7 @@ func TestADeletionElsewhereIsTakenIn(t *testing.T) {
 		})
 		s.runNews()
 		s.learn(id("n", "k"), "v")
+		synctest.Wait() // the change that was learnt has been looked at
 		s.upstream.take()
 		s.upstream.remove(id("n", "k"))
 		synctest.Wait()
