@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"sync"
 )
 
@@ -17,16 +18,16 @@ const (
 	portsTried = 100
 )
 
-// given has the addresses that were given already: they look free until somebody listens.
+// given has the addresses that were given already, with their claims: they look free until somebody listens.
 var given sync.Map
 
 // FreeAddress is a loopback address where nobody listens: host and port. Nobody gets the
-// port by chance later, and no other call of this process, so a server may be started, ended
-// and started again on it.
+// port by chance later, and no other call of this process, nor on Linux of another one while this
+// process runs, so a server may be started, ended and started again on it.
 func FreeAddress(ctx context.Context) (address string, err error) {
 	for range portsTried {
 		address = fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(endOfPorts-firstPort))
-		if _, again := given.LoadOrStore(address, true); again {
+		if _, again := given.LoadOrStore(address, true); again || !claim(ctx, address) {
 			continue
 		}
 		var l net.Listener
@@ -35,4 +36,17 @@ func FreeAddress(ctx context.Context) (address string, err error) {
 		}
 	}
 	return "", fmt.Errorf("no free address after %d tries: %w", portsTried, err)
+}
+
+// claim reports whether no other process has claimed an address. The claim is the name of a socket that
+// nobody connects to: the system drops it when the process ends. Only Linux has names without files.
+func claim(ctx context.Context, address string) bool {
+	if runtime.GOOS != "linux" {
+		return true
+	}
+	claimed, err := new(net.ListenConfig).Listen(ctx, "unix", "@botwired test "+address)
+	if err == nil {
+		given.Store(address, claimed) // the collector closes a socket that nobody has
+	}
+	return err == nil
 }
