@@ -19,10 +19,9 @@ import (
 // round. The figure that decides is the CPU time of the daemon for each request.
 //
 // A round has new daemons: where a process happens to have its memory makes it a little faster or
-// slower than another of the same program for as long as it lives. So one daemon answers GET hits with
-// and without the feature, if a reload or a user can switch that. A ratio is one within a round,
-// and the figure in the table is the median of these. The first rows compare a daemon with itself and
-// with another: no smaller difference than theirs can be seen.
+// slower than another of the same program for as long as it lives. A ratio is one within a round,
+// and the figure in the table is the median of these. The first row compares the same daemon
+// with itself: no smaller difference than its own can be seen.
 //
 // No feature is taken out of the program for this. A feature without a setting is measured by those
 // who use it: see allFeatures.

@@ -16,11 +16,8 @@ const (
 // feature is something that the daemon does beside answering, and how two daemons differ in it.
 type feature struct {
 	name     string
-	variants [2]string // the two daemons, for people
-	// config are their configuration files, which may be empty.
-	config [2]string
-	// apart says that a running daemon cannot begin or cease to have the feature.
-	apart bool
+	variants [2]string   // the two daemons, for people
+	settings [2][]string // their settings
 	// env is the environment of the one with the feature; it may be nil, as may all of these.
 	env func(*trial) []string
 	// fill gives the one with the feature what the feature keeps.
@@ -30,9 +27,6 @@ type feature struct {
 	// check fails if the feature has not been at work.
 	check func(*pair) error
 }
-
-// isFeature reports whether a row's name is that of a feature.
-func isFeature(name string) bool { return name != sameTwice && name != twoEqual }
 
 const (
 	// asksEvery is how often a client asks for a receipt: so seldom that these answers are next to
@@ -44,11 +38,8 @@ const (
 	endless = "2000000000"
 )
 
-// The rows of no feature: of a daemon beside itself, and beside another one.
-const (
-	sameTwice = "none: the same twice"
-	twoEqual  = "none: two daemons"
-)
+// sameTwice is the row of two daemons that do not differ.
+const sameTwice = "none: the same twice"
 
 // allFeatures lists the features to measure.
 //
@@ -62,11 +53,10 @@ func allFeatures(receipts int) []feature {
 		}
 	}
 	return []feature{
-		{name: sameTwice, variants: [2]string{"a daemon", "the same daemon; for a PUT another one, of the same settings"}},
-		{name: twoEqual, variants: [2]string{"a daemon", "another one, of the same settings"}, apart: true},
+		{name: sameTwice, variants: [2]string{"a daemon", "another one, of the same settings"}},
 		{
 			name: "receipts", variants: [2]string{
-				"keeps none at first; for a GET hit as many, and nobody asks",
+				"keeps none at first",
 				fmt.Sprintf("keeps %s, and a client asks for %d a second", thousands(float64(receipts)), time.Second/asksEvery),
 			},
 			fill: keepReceipts, use: askReceipts,
@@ -75,14 +65,14 @@ func allFeatures(receipts int) []feature {
 			name: "quota", variants: [2]string{
 				"`quota.writes_per_day` and `quota.namespace_bytes` are 0", "both are limits, which the load does not reach",
 			},
-			config: [2]string{
-				without: "quota: {writes_per_day: 0, namespace_bytes: 0}\n",
-				with:    "quota: {writes_per_day: " + endless + ", namespace_bytes: 1GB}\n",
+			settings: [2][]string{
+				without: {"--quota-writes-per-day", "0", "--quota-namespace-bytes", "0"},
+				with:    {"--quota-writes-per-day", endless, "--quota-namespace-bytes", "1GB"},
 			},
 		},
 		{
 			name: "fence", variants: [2]string{"`flush.fence` is false", "`flush.fence` is true, the default"},
-			config: [2]string{without: "flush: {fence: false}\n", with: "flush: {fence: true}\n"},
+			settings: [2][]string{without: {"--flush-fence=false"}, with: {"--flush-fence=true"}},
 		},
 		{
 			name: "events", variants: [2]string{"nobody follows them", "a client follows them"},
@@ -98,11 +88,11 @@ func allFeatures(receipts int) []feature {
 		},
 		{
 			name: "traces of all", variants: [2]string{"no collector", "a collector, and a span of each request, the default then"},
-			apart: true, env: sampled(), check: sawSpans,
+			env: sampled(), check: sawSpans,
 		},
 		{
 			name: "traces of 1 in 100", variants: [2]string{"no collector", "a collector, and `OTEL_TRACES_SAMPLER=parentbased_traceidratio` with 0.01"},
-			apart: true, env: sampled("OTEL_TRACES_SAMPLER=parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG=0.01"),
+			env: sampled("OTEL_TRACES_SAMPLER=parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG=0.01"),
 		},
 	}
 }

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
-	"syscall"
 	"time"
 
 	"github.com/botwired/botwired/internal/load"
@@ -52,12 +50,12 @@ func openTrial(ctx context.Context, l *lab, s *featuresSettings) (t *trial, err 
 
 func (t *trial) close() error { return t.collector.close() }
 
-// measureFeatures measures the features whose names match, and always what daemons differ by without one.
+// measureFeatures measures the features whose names match, and the daemon beside itself always.
 func (t *trial) measureFeatures(ctx context.Context, only *regexp.Regexp) (rows []*featureRow, err error) {
 	p := newProgress(os.Stderr)
 	defer p.end()
-	for _, f := range allFeatures(t.settings.Receipts) {
-		if isFeature(f.name) && !only.MatchString(f.name) {
+	for i, f := range allFeatures(t.settings.Receipts) {
+		if i > 0 && !only.MatchString(f.name) {
 			continue
 		}
 		mine := newFeatureRows(&f)
@@ -98,25 +96,15 @@ type pair struct {
 	trial   *trial
 	feature *feature
 	daemons [2]*server // by variant
-	now     variant    // the configuration of the daemon with the feature
 	runs    int        // loads so far: each writes keys of its own
 	events  int64      // bytes of events that have come
 }
 
-// configOf is the configuration file of a daemon.
-func (p *pair) configOf(v variant) string {
-	return filepath.Join(p.trial.lab.dir, fmt.Sprintf("feature-%d.yaml", v))
-}
-
 // withPair starts a pair, has it measured, checks that the feature was at work, and ends the pair.
 func (t *trial) withPair(ctx context.Context, f *feature, upstream *server, measure func(*pair) error) (err error) {
-	p := &pair{ctx: ctx, trial: t, feature: f, now: with}
+	p := &pair{ctx: ctx, trial: t, feature: f}
 	for v := range p.daemons {
-		file := p.configOf(variant(v))
-		if err := os.WriteFile(file, []byte(f.config[v]), 0o600); err != nil {
-			return err
-		}
-		c := t.lab.botwired(upstream.address, "--config", file, "--log-level", "info")
+		c := t.lab.botwired(upstream.address, f.settings[v]...)
 		if variant(v) == with && f.env != nil {
 			c.env = f.env(t)
 		}
@@ -179,57 +167,17 @@ func (p *pair) compare(round int, row *featureRow) error {
 	return nil
 }
 
-// turn measures one daemon under a load, and has the feature used meanwhile. The daemon with the feature
-// answers GET hits without it too: one process differs from itself by less than from another.
+// turn measures one daemon under a load, and has the feature used meanwhile.
 func (p *pair) turn(v variant, row *featureRow) (turnFigures, error) {
-	daemon, config := p.daemons[v], v
-	switch {
-	case row.Load == getHit && !p.feature.apart:
-		daemon = p.daemons[with]
-	case v == without:
-		config = p.now // which is the other daemon's
-	}
-	if err := p.reload(config); err != nil {
-		return turnFigures{}, err
-	}
 	if v == without || p.feature.use == nil {
-		return p.measure(daemon, row)
+		return p.measure(p.daemons[v], row)
 	}
 	u, err := p.feature.use(p)
 	if err != nil {
 		return turnFigures{}, err
 	}
-	f, err := p.measure(daemon, row)
+	f, err := p.measure(p.daemons[v], row)
 	return f, errors.Join(err, u.stop())
-}
-
-// reloadsWithin bounds how long a daemon may take to load its configuration anew.
-const reloadsWithin = 10 * time.Second
-
-// reload gives the daemon with the feature a configuration.
-func (p *pair) reload(config variant) error {
-	if p.now == config || p.feature.config[with] == p.feature.config[without] {
-		return nil
-	}
-	if err := os.WriteFile(p.configOf(with), []byte(p.feature.config[config]), 0o600); err != nil {
-		return err
-	}
-	const said = "the configuration was reloaded"
-	daemon := p.daemons[with]
-	before := daemon.output.count(said)
-	if err := daemon.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		return err
-	}
-	for began := time.Now(); daemon.output.count(said) == before; {
-		if time.Since(began) > reloadsWithin {
-			return fmt.Errorf("the daemon has not reloaded its configuration: %s", daemon.output.text())
-		}
-		if err := sleep(p.ctx, time.Millisecond); err != nil {
-			return err
-		}
-	}
-	p.now = config
-	return nil
 }
 
 func (p *pair) measure(daemon *server, row *featureRow) (turnFigures, error) {

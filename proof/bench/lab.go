@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -79,7 +80,7 @@ type server struct {
 	dir     string
 	began   time.Time // the time of its start
 	exited  chan struct{}
-	output  output
+	output  bytes.Buffer // read it only after the exit
 }
 
 // command says how to start a server. probe asks the server whether it is ready.
@@ -111,7 +112,7 @@ func (l *lab) start(ctx context.Context, c command) (*server, error) {
 		case <-tick.C:
 			continue
 		case <-s.exited:
-			err = fmt.Errorf("%s ended: %s", filepath.Base(c.program), s.output.text())
+			err = fmt.Errorf("%s ended: %s", filepath.Base(c.program), s.output.Bytes())
 		case <-ctx.Done():
 			err = fmt.Errorf("%s is not ready: %w", filepath.Base(c.program), err)
 		}

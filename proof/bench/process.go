@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -134,24 +132,3 @@ func readFile(name string) string {
 	}
 	return string(content)
 }
-
-// output is what a server has printed. Its methods may be called concurrently.
-type output struct {
-	mu   sync.Mutex
-	said bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.said.Write(p)
-}
-
-func (o *output) text() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.said.String()
-}
-
-// count returns how often the server has printed a text.
-func (o *output) count(text string) int { return strings.Count(o.text(), text) }

@@ -166,7 +166,7 @@ func checkFeatures(t *testing.T, run func(*testing.T, ...string) string) {
 	table := run(t, "features", "-json", file, "-only", "^(receipts|quota|events|metrics|traces of all)$")
 	var r featuresReport
 	readJSON(t, file, &r)
-	if want := 7 * len(featureLoads); len(r.Rows) != want || len(r.Goals) != 5*2 {
+	if want := 6 * len(featureLoads); len(r.Rows) != want || len(r.Goals) != 5*2 {
 		t.Errorf("%d rows and %d goals, want %d and %d", len(r.Rows), len(r.Goals), want, 5*2)
 	}
 	for _, row := range r.Rows {
