@@ -67,8 +67,7 @@ func (c *coherence) layView(id journal.ID, state *journal.State, cached *cache.I
 	case present && kept && micros(state.UpdatedAt) >= version:
 		return confirm(made)
 	case present && kept:
-		made.ConfirmedAt, made.Outdated = time.Unix(0, 0), true // see cache.Age
-		return viewed{item: &made}
+		return outdated(made)
 	case present && !sound && isAbsentSince(cached, asOf):
 		return viewed{item: cached}
 	case present:
@@ -76,8 +75,7 @@ func (c *coherence) layView(id journal.ID, state *journal.State, cached *cache.I
 	case kept && version != 0 && micros(state.UpdatedAt) > version, kept && version == 0 && made.ConfirmedAt.After(asOf):
 		return viewed{item: &made} // newer than what the view shows
 	case kept && version == 0: // not even a tombstone: upstream may have lost the entry, and its list decides
-		made.ConfirmedAt, made.Outdated = time.Unix(0, 0), true
-		return viewed{item: &made}
+		return outdated(made)
 	case kept:
 		absent := confirm(cache.Item{ConfirmedAt: asOf})
 		absent.buries = true
@@ -86,6 +84,13 @@ func (c *coherence) layView(id journal.ID, state *journal.State, cached *cache.I
 		return confirm(*cached)
 	}
 	return confirm(cache.Item{ConfirmedAt: asOf})
+}
+
+// outdated is an answer that upstream is known, or is likely, not to hold any more. Its age is unknown: see
+// [cache.Age].
+func outdated(made cache.Item) viewed {
+	made.ConfirmedAt, made.Outdated = time.Unix(0, 0), true
+	return viewed{item: &made}
 }
 
 // bury drops an entry's copy if the view shows that the entry has been deleted since. A caller who
