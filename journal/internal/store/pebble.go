@@ -26,9 +26,12 @@ const (
 	// of them may wait, which absorbs a burst of writes without a stall. It is the size of
 	// a log too, and as many logs and one more are kept for reuse: they must not take what
 	// a small disk has above its reserve.
-	memTableSize      = 8 << 20
-	memTablesAtMost   = 4
-	blockCacheSize    = 16 << 20
+	memTableSize    = 8 << 20
+	memTablesAtMost = 4
+	// cacheSize bounds the blocks of tables in memory. Pebble takes the memtables off it: of
+	// two, one being written to a table, 16 MiB are left. Without them each settling would read
+	// and unpack blocks, only to find that the entry has no older copy.
+	cacheSize         = 2*memTableSize + 16<<20
 	openFilesAtMost   = 256
 	bytesPerSyncTable = 1 << 20
 	// filterBits for each key of a table let a reader skip nearly all tables that lack
@@ -39,6 +42,10 @@ const (
 	// is work for nothing, at the expense of writers. At layersAtMost writers wait.
 	mergeAfter   = 8
 	layersAtMost = 24
+	// mergeTombstones is the share of a table's blocks that must be full of tombstones before
+	// Pebble rewrites it for them alone. Each settling leaves one for the pending record: by
+	// Pebble's default of a tenth, such merges would write as much again as all else.
+	mergeTombstones = 0.5
 	// tellFullEvery is how often the log says that the disk is full.
 	tellFullEvery = time.Minute
 )
@@ -58,13 +65,14 @@ func (e *engine) pebbleOptions() *pebble.Options {
 		BytesPerSync:                bytesPerSyncTable,
 		L0CompactionThreshold:       mergeAfter,
 		L0StopWritesThreshold:       layersAtMost,
-		CacheSize:                   blockCacheSize,
+		CacheSize:                   cacheSize,
 		Logger:                      pebbleLogger{e},
 		EventListener:               e.pebbleEvents(),
 	}
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(filterBits)
 	}
+	opts.Experimental.TombstoneDenseCompactionThreshold = mergeTombstones
 	opts.CompactionConcurrencyRange = func() (lower, upper int) { return 1, 1 }
 	// With more than one compaction at a time, Pebble's own scheduler looks ten times a
 	// second whether there may be more, in an idle daemon too.
