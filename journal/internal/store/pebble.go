@@ -28,10 +28,11 @@ const (
 	// a small disk has above its reserve.
 	memTableSize    = 8 << 20
 	memTablesAtMost = 4
-	// cacheSize bounds the blocks of tables in memory. Pebble takes the memtables off it: of
-	// two, one being written to a table, 16 MiB are left. Without them each settling would read
-	// and unpack blocks, only to find that the entry has no older copy.
-	cacheSize         = 2*memTableSize + 16<<20
+	// cacheSize bounds the blocks of tables in memory. Pebble takes the memtables off it: beside
+	// the one in use and the one being written to a table, 8 MiB are left. Without room for
+	// blocks, each settling would read and unpack some, only to find that the entry has no older
+	// copy. There is none while a third memtable waits.
+	cacheSize         = 2*memTableSize + 8<<20
 	openFilesAtMost   = 256
 	bytesPerSyncTable = 1 << 20
 	// filterBits for each key of a table let a reader skip nearly all tables that lack
@@ -42,7 +43,7 @@ const (
 	// is work for nothing, at the expense of writers. At layersAtMost writers wait.
 	mergeAfter   = 8
 	layersAtMost = 24
-	// mergeTombstones is the share of a table's blocks that must be full of tombstones before
+	// mergeTombstones is the share of a table's blocks that must hold many tombstones before
 	// Pebble rewrites it for them alone. Each settling leaves one for the pending record: by
 	// Pebble's default of a tenth, such merges would write as much again as all else.
 	mergeTombstones = 0.5

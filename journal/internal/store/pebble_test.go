@@ -41,20 +41,21 @@ func TestBlocksStayInMemoryBesideMemtables(t *testing.T) {
 	for i := 0; s.db.Metrics().MemTable.Size < 2*memTableSize; i++ {
 		write(record.EntryKey(record.SettledPrefix, record.ID{Namespace: "ns", Key: fmt.Sprint(i)}), 100<<10)
 	}
-	const reads = 10
-	before := s.db.Metrics().BlockCache
-	for range reads {
+	read := func() {
+		t.Helper()
 		if !holds(t, s, key) {
 			t.Fatal("the record is not there")
 		}
 	}
-	if after := s.db.Metrics().BlockCache; after.Hits-before.Hits < reads-1 {
-		t.Errorf("of %d reads, %d found their block in memory, and %d did not", reads, after.Hits-before.Hits, after.Misses-before.Misses)
+	read()
+	before := s.db.Metrics().BlockCache
+	read()
+	if after := s.db.Metrics().BlockCache; after.Misses > before.Misses || after.Hits == before.Hits {
+		t.Errorf("the second read found %d blocks in memory, and %d not", after.Hits-before.Hits, after.Misses-before.Misses)
 	}
 }
 
-// What a store writes to tables for entries that settle is in proportion to what it writes to its log: merges for
-// the tombstones of pending records do not rewrite the settled copies again and again.
+// Pebble does not rewrite the settled copies again and again for the tombstones that pending records leave.
 func TestMergesForTombstonesAreFew(t *testing.T) {
 	s := openStore(t, vfs.NewMem())
 	random := rand.NewChaCha8([32]byte{}) // what cannot be packed
@@ -80,11 +81,7 @@ func TestMergesForTombstonesAreFew(t *testing.T) {
 		})))
 	}
 	m := s.db.Metrics()
-	var tables uint64
-	for _, level := range m.Levels {
-		tables += level.TableBytesFlushed + level.TableBytesCompacted
-	}
-	if tables > m.WAL.BytesWritten*3/4 {
-		t.Errorf("%d bytes went to tables, of %d in the log", tables, m.WAL.BytesWritten)
+	if m.Flush.Count < 4 || m.Compact.TombstoneDensityCount > m.Flush.Count/4 {
+		t.Errorf("of %d tables from memory came %d merges for tombstones", m.Flush.Count, m.Compact.TombstoneDensityCount)
 	}
 }
