@@ -26,26 +26,47 @@ func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, l
 	seen := s.surface.monitor.begin(r.Method, r.Path, route)
 	began := time.Now()
 	s.memory.callers.note(r.Agent, began)
-	id, c := journal.ID{Namespace: route.Namespace, Key: route.Key}, (*call)(nil)
-	if s.memory.tracer != nil {
-		c = &call{began: began, trace: traceOf(r)}
-		c.enter(s.memory, verbOf(r.Method), id.Namespace)
+	id := journal.ID{Namespace: route.Namespace, Key: route.Key}
+	var c *call // nil while the request may prove to be a read from memory
+	if isPut && s.memory.tracer != nil {
+		c = s.begin(r, id.Namespace, began)
 	}
 	answer, rest, from, err := s.atOnce(id, r, c, seen, dst)
-	switch {
-	case err != nil:
-		return nil, s.later(r, began, c, seen, func(context.Context, http.ResponseWriter, *call) error { return err })
-	case rest != nil:
-		return nil, s.later(r, began, c, seen, rest)
+	if err != nil {
+		rest = func(context.Context, http.ResponseWriter, *call) error { return err }
+	}
+	if rest != nil {
+		if c == nil {
+			c = s.begin(r, id.Namespace, began)
+		}
+		c.seen = seen
+		return nil, s.later(r, c, rest)
 	}
 	seen.end(http.StatusOK)
-	if c != nil {
-		c.outcome = from
-		c.leave(s.memory)
+	if c == nil {
+		s.answered(r, id.Namespace, began, from)
 		return answer, nil
 	}
-	s.metrics.latencies.observe(&call{verb: verbOf(r.Method), outcome: from, began: began})
+	c.outcome = from
+	c.leave(s.memory)
 	return answer, nil
+}
+
+// begin makes the call of a simple request.
+func (s *Server) begin(r *fastpath.Request, namespace string, began time.Time) *call {
+	c := &call{began: began, trace: traceOf(r)}
+	c.enter(s.memory, verbOf(r.Method), namespace)
+	return c
+}
+
+// answered measures a request that was answered at once. Nothing is done for it elsewhere, so nobody asks
+// for the place of its span, and an unsampled span costs next to nothing.
+func (s *Server) answered(r *fastpath.Request, namespace string, began time.Time, from outcome) {
+	c := call{verb: verbOf(r.Method), outcome: from, began: began}
+	if t := s.memory.tracer; t != nil {
+		c.span = t.Start(verbNames[c.verb], namespace, traceOf(r), began)
+	}
+	c.leave(s.memory)
 }
 
 // BodyMatters reports whether the answer to a simple request depends on its body. A PUT of
@@ -67,12 +88,8 @@ func (s *Server) atOnce(
 	return s.memory.getSimple(id, r.Date, seen, dst)
 }
 
-func (s *Server) later(r *fastpath.Request, began time.Time, c *call, seen *observation, rest finish) fastpath.Later {
+func (s *Server) later(r *fastpath.Request, c *call, rest finish) fastpath.Later {
 	method, path := r.Method, r.Path
-	if c == nil {
-		c = &call{verb: verbOf(r.Method), began: began, trace: traceOf(r)}
-	}
-	c.seen = seen
 	return func(ctx context.Context, w http.ResponseWriter) {
 		s.serve(ctx, w, method, path, c, func(w http.ResponseWriter) error { return rest(ctx, w, c) })
 	}

@@ -176,3 +176,30 @@ func TestRequestsHaveSpans(t *testing.T) {
 		}
 	})
 }
+
+// silent makes spans that nobody hears of.
+type silent struct{}
+
+func (silent) Start(string, string, trace.Context, time.Time) trace.Span { return silent{} }
+
+func (silent) Context() trace.Context { return trace.Context{Parent: traceParent} }
+
+func (silent) End(string, bool) {}
+
+// A read that is answered at once allocates nothing for a span that is not sampled.
+func TestUnsampledReadsAllocateNoMore(t *testing.T) {
+	allocations := func(tracer Tracer) float64 {
+		s := newSidecar(t, func(_ *journal.Options, o *Options) { o.Tracer = tracer })
+		s.put(id("n", "k"), "v")
+		request := simpleGet("/memory/n/k")
+		var buffer [1 << 10]byte
+		return testing.AllocsPerRun(100, func() {
+			if answer, _ := s.server.AnswerSimple(&request, buffer[:0]); answer == nil {
+				t.Error("it is not answered at once")
+			}
+		})
+	}
+	if with, without := allocations(silent{}), allocations(nil); with > without {
+		t.Errorf("%v allocations, and %v without a tracer", with, without)
+	}
+}

@@ -59,15 +59,32 @@ func (s sampler) samples(caller trace.Context) bool {
 	return err == nil && id>>1 < s.bound
 }
 
-// unsampled is the span of a request that nobody hears of.
-type unsampled struct{ place trace.Context }
-
-// newUnsampled returns a span in the caller's trace or, where the caller has none, in a new one,
-// that keeps those who are asked for it from making spans.
-func newUnsampled(caller trace.Context) unsampled {
+// newUnsampled returns the span of a request that nobody hears of.
+func newUnsampled(caller trace.Context) trace.Span {
 	if caller.Given() {
-		return unsampled{trace.Context{Parent: caller.Parent[:flagsAt] + "00" + caller.Parent[flagsAt+2:], State: caller.State}}
+		return unsampled{caller}
 	}
+	return unsampledRoot{}
+}
+
+// unsampled is such a span in a caller's trace.
+type unsampled struct{ caller trace.Context }
+
+// Context implements [trace.Span]. Its flags keep upstream from making a span.
+func (s unsampled) Context() trace.Context {
+	c := s.caller
+	return trace.Context{Parent: c.Parent[:flagsAt] + "00" + c.Parent[flagsAt+2:], State: c.State}
+}
+
+// End implements [trace.Span].
+func (unsampled) End(string, bool) {}
+
+// unsampledRoot is such a span in a trace of its own, which begins once somebody asks for its place.
+// It takes no memory.
+type unsampledRoot struct{}
+
+// Context implements [trace.Span]. Each call returns another place.
+func (unsampledRoot) Context() trace.Context {
 	var ids [24]byte                                       // the trace's, and the span's
 	binary.NativeEndian.PutUint64(ids[:], rand.Uint64()|1) // neither may be zero
 	binary.NativeEndian.PutUint64(ids[8:], rand.Uint64())
@@ -75,11 +92,8 @@ func newUnsampled(caller trace.Context) unsampled {
 	var text [flagsAt + len("00")]byte
 	place := append(hex.AppendEncode(append(text[:0], "00-"...), ids[:16]), '-')
 	place = append(hex.AppendEncode(place, ids[16:]), "-00"...)
-	return unsampled{trace.Context{Parent: string(place)}}
+	return trace.Context{Parent: string(place)}
 }
 
-// Context implements [trace.Span].
-func (s unsampled) Context() trace.Context { return s.place }
-
 // End implements [trace.Span].
-func (unsampled) End(string, bool) {}
+func (unsampledRoot) End(string, bool) {}

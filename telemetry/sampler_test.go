@@ -90,7 +90,17 @@ func TestUnsampled(t *testing.T) {
 	}
 }
 
-// A request that has no span costs no more than its place.
+// A request that nobody hears of takes no memory for its span.
+func TestUnsampledAllocatesNothing(t *testing.T) {
+	t.Setenv("OTEL_TRACES_SAMPLER", "always_off")
+	tracer := openTo(t, "http://127.0.0.1:1")
+	defer tracer.Close(0)
+	began := time.Now()
+	if n := testing.AllocsPerRun(100, func() { tracer.Start("get", "n", trace.Context{}, began).End("hit", false) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 func BenchmarkSpan(b *testing.B) {
 	for _, name := range []string{"always_on", "always_off"} {
 		b.Run(name, func(b *testing.B) {

@@ -157,14 +157,15 @@ func (t *Tracer) start(parent trace.Context, operation, namespace string, option
 	options = append(options, otrace.WithAttributes(
 		attribute.String("gen_ai.operation.name", name), attribute.String("gen_ai.memory.store.id", namespace),
 		attribute.String("botwired.operation", operation)))
-	ctx, s := t.tracer.Start(remote(parent), name, options...)
-	var place trace.Context
-	propagation.TraceContext{}.Inject(ctx, carrier{&place})
-	return &span{place, s}
+	_, s := t.tracer.Start(remote(parent), name, options...)
+	return &span{s}
 }
 
 // remote is a context in which spans are children of the caller's.
 func remote(c trace.Context) context.Context {
+	if !c.Given() {
+		return context.Background()
+	}
 	return propagation.TraceContext{}.Extract(context.Background(), carrier{&c})
 }
 
@@ -191,13 +192,14 @@ func (c carrier) Set(name, value string) {
 // Keys implements [propagation.TextMapCarrier].
 func (c carrier) Keys() []string { return []string{"traceparent", "tracestate"} }
 
-type span struct {
-	place trace.Context
-	span  otrace.Span
-}
+type span struct{ span otrace.Span }
 
 // Context implements [trace.Span].
-func (s *span) Context() trace.Context { return s.place }
+func (s *span) Context() trace.Context {
+	var place trace.Context
+	propagation.TraceContext{}.Inject(otrace.ContextWithSpan(context.Background(), s.span), carrier{&place})
+	return place
+}
 
 // End implements [trace.Span].
 func (s *span) End(outcome string, failed bool) {

@@ -93,7 +93,8 @@ func From(ctx context.Context) Context {
 
 // Span is a part of a trace that is under way here.
 type Span interface {
-	// Context is the place of the span, for what is done for it elsewhere.
+	// Context is the place of the span, for what is done for it elsewhere. A caller asks once at most: a
+	// span that nobody hears of may have another place each time.
 	Context() Context
 	// End ends the span. The outcome is one that metrics name.
 	End(outcome string, failed bool)
