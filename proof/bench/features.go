@@ -15,8 +15,8 @@ import (
 
 // features measures what each feature of botwired costs a request. For each feature it measures
 // two daemons that differ in that feature alone. They live side by side, with the same entries, and
-// take turns under the same load: without, with, with, without, and in the next round the other way
-// round. The figure that decides is the CPU time of the daemon for each request.
+// take short turns under the same load: without, with, with, without, then the other way round, and so
+// on. The figure that decides is the CPU time of the daemon for each request.
 //
 // A round has new daemons: where a process happens to have its memory makes it a little faster or
 // slower than another of the same program for as long as it lives. A ratio is one within a round,
@@ -57,7 +57,8 @@ func features(ctx context.Context, args []string) (err error) {
 // featuresSettings are the settings that the figures depend on. Times are nanoseconds in JSON.
 type featuresSettings struct {
 	Rounds   int           `json:"rounds"`
-	For      time.Duration `json:"for"`      // of one turn
+	Turns    int           `json:"turns"`    // of a daemon in a round, for reads
+	For      time.Duration `json:"for"`      // of one of these turns; writes have two, of the same sum
 	Warmup   time.Duration `json:"warmup"`   // of the load before that
 	Writes   int           `json:"writes"`   // of a turn that ends when upstream has them
 	Latency  time.Duration `json:"latency"`  // of upstream, where it has to be far away
@@ -75,8 +76,9 @@ func parseFeaturesOptions(args []string) (*featuresOptions, error) {
 	o := &featuresOptions{}
 	flags := flag.NewFlagSet("bench features", flag.ContinueOnError)
 	flags.IntVar(&o.Rounds, "rounds", 9, "rounds")
-	flags.DurationVar(&o.For, "for", time.Second, "how long one turn of a daemon lasts")
-	flags.DurationVar(&o.Warmup, "warmup", 200*time.Millisecond, "how long the load lasts before that")
+	flags.IntVar(&o.Turns, "turns", 50, "how many turns a daemon has in a round, an even number; two, as long together, for writes")
+	flags.DurationVar(&o.For, "for", 40*time.Millisecond, "how long one of these turns lasts")
+	flags.DurationVar(&o.Warmup, "warmup", 10*time.Millisecond, "how long the load lasts before that")
 	flags.IntVar(&o.Writes, "writes", 6400, "how many writes are followed until upstream has them, a multiple of 64")
 	flags.DurationVar(&o.Latency, "latency", 50*time.Millisecond, "how far away upstream is from the durable writes")
 	flags.IntVar(&o.Receipts, "receipts", 100_000, "how many receipts a daemon keeps, a multiple of 50")
@@ -91,11 +93,11 @@ func parseFeaturesOptions(args []string) (*featuresOptions, error) {
 		return nil, err
 	}
 	if *quick {
-		o.Rounds, o.For, o.Warmup, o.Writes, o.Receipts, o.Latency = 1, 50*time.Millisecond, 10*time.Millisecond, 128, 500, quickLatency
+		o.Rounds, o.Turns, o.Writes, o.Receipts, o.Latency = 1, 2, 128, 500, quickLatency
 	}
-	if o.Rounds < 1 || o.For <= 0 || o.Warmup <= 0 || o.Latency < 0 || flags.NArg() > 0 ||
+	if o.Rounds < 1 || o.Turns < 2 || o.Turns%2 != 0 || o.For <= 0 || o.Warmup <= 0 || o.Latency < 0 || flags.NArg() > 0 ||
 		o.Writes < 1 || o.Writes%many != 0 || o.Receipts < 1 || o.Receipts%fillers != 0 {
-		return nil, fmt.Errorf("expected at least one round, times above zero, a multiple of %d writes and of %d receipts, and no argument",
+		return nil, fmt.Errorf("expected at least one round, an even number of turns, times above zero, a multiple of %d writes and of %d receipts, and no argument",
 			many, fillers)
 	}
 	if *quick || *only != "" {

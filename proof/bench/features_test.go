@@ -55,7 +55,7 @@ func TestQuantile(t *testing.T) {
 
 func TestFeaturesOptions(t *testing.T) {
 	for _, args := range [][]string{
-		{"-rounds", "0"}, {"-for", "0s"}, {"-writes", "65"}, {"-receipts", "51"}, {"-only", "("}, {"-only", "nothing"}, {"more"},
+		{"-rounds", "0"}, {"-turns", "0"}, {"-turns", "3"}, {"-for", "0s"}, {"-writes", "65"}, {"-receipts", "51"}, {"-only", "("}, {"-only", "nothing"}, {"more"},
 	} {
 		if _, err := parseFeaturesOptions(args); err == nil {
 			t.Errorf("%v is taken", args)

@@ -22,7 +22,7 @@ type feature struct {
 	env func(*trial) []string
 	// fill gives the one with the feature what the feature keeps.
 	fill func(*pair) error
-	// use begins to use the feature, for a turn of the one that has it.
+	// use begins to use the feature of the daemon that has it, while both take turns.
 	use func(*pair) (*user, error)
 	// check fails if the feature has not been at work.
 	check func(*pair) error

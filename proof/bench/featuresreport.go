@@ -30,13 +30,13 @@ type featureRow struct {
 	Rounds      []featureRound `json:"rounds"`
 }
 
-// featureRound has the figures of both daemons in one round, each the mean of its two turns.
+// featureRound has the figures of both daemons in one round.
 type featureRound struct {
 	Without turnFigures `json:"without"`
 	With    turnFigures `json:"with"`
 }
 
-// turnFigures are the results of a daemon's turn. Times are in microseconds.
+// turnFigures are the results of a daemon's turns in a round. Times are in microseconds.
 type turnFigures struct {
 	CPU       float64 `json:"cpu_us"` // of the daemon, for each request
 	PerSecond float64 `json:"per_second"`
@@ -51,25 +51,34 @@ func newFeatureRows(f *feature) (rows []*featureRow) {
 	return rows
 }
 
-func turnOf(r *load.Result, cpu time.Duration) turnFigures {
-	return turnFigures{
-		CPU: microseconds(cpu) / float64(max(1, r.Requests)), PerSecond: r.PerSecond,
-		P50: microseconds(r.Latency.Percentile(50)), P99: microseconds(r.Latency.Percentile(99)),
+// turnSum sums up the turns of a daemon in a round.
+type turnSum struct {
+	cpu      time.Duration
+	answered int // for that
+	latency  load.Histogram
+	rates    []float64 // of the turns, in requests a second
+}
+
+func (s *turnSum) add(cpu time.Duration, answered int, r *load.Result, perSecond float64) {
+	s.cpu += cpu
+	s.answered += answered
+	s.latency.Add(&r.Latency)
+	s.rates = append(s.rates, perSecond)
+}
+
+// figures are those of all turns together; the throughput is the mean of the turns'.
+func (s *turnSum) figures() turnFigures {
+	f := turnFigures{
+		CPU: microseconds(s.cpu) / float64(max(1, s.answered)),
+		P50: microseconds(s.latency.Percentile(50)), P99: microseconds(s.latency.Percentile(99)),
 	}
+	for _, rate := range s.rates {
+		f.PerSecond += rate / float64(len(s.rates))
+	}
+	return f
 }
 
-func (f *turnFigures) add(g turnFigures) {
-	f.CPU += g.CPU
-	f.PerSecond += g.PerSecond
-	f.P50 += g.P50
-	f.P99 += g.P99
-}
-
-func (f turnFigures) half() turnFigures {
-	return turnFigures{CPU: f.CPU / 2, PerSecond: f.PerSecond / 2, P50: f.P50 / 2, P99: f.P99 / 2}
-}
-
-// The figures of a turn.
+// The figures of a round.
 func cpuOf(f *turnFigures) float64       { return f.CPU }
 func perSecondOf(f *turnFigures) float64 { return f.PerSecond }
 func p50Of(f *turnFigures) float64       { return f.P50 }
@@ -146,8 +155,9 @@ func (r *featuresReport) printTables(w io.Writer) error {
 	o := r.Options
 	fmt.Fprintf(&b, "\nc is the number of connections, and CPU the daemon's time for each request. × is the figure with the feature over "+
 		"the one without: the median of %s, and in brackets the middle half of the rounds. A median is in bold where a GET hit "+
-		"costs more than %.2f. A round has four turns of %s; upstream is %s away from the durable writes, and near for all else; %s.\n",
-		words.Count(o.Rounds, "round"), featureCost, o.For, o.Latency, r.Machine)
+		"costs more than %.2f. In a round, a daemon has %d turns of %s for reads, and two of %s or until upstream has the writes; "+
+		"upstream is %s away from the durable writes, and near for all else; %s.\n",
+		words.Count(o.Rounds, "round"), featureCost, o.Turns, o.For, o.For*time.Duration(o.Turns)/2, o.Latency, r.Machine)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -78,8 +78,12 @@ func (t *trial) round(ctx context.Context, f *feature, round int, rows []*featur
 		if err := p.learn(); err != nil {
 			return err
 		}
-		for i := range last {
-			if err := p.compare(round, rows[i]); err != nil {
+		for _, row := range rows[:last] {
+			measure := p.compare
+			if row.Load == getHit {
+				measure = p.hitting
+			}
+			if err := measure(round, row); err != nil {
 				return err
 			}
 		}
@@ -152,52 +156,64 @@ func (p *pair) learn() error {
 	return nil
 }
 
-// compare measures the daemons in turns: the one that begins also ends.
-func (p *pair) compare(round int, row *featureRow) error {
-	first := variant(round % len(p.daemons))
-	var sums [2]turnFigures
-	for _, v := range []variant{first, 1 - first, 1 - first, first} {
-		f, err := p.turn(v, row)
-		if err != nil {
-			return fmt.Errorf("%s, %d connections, %s: %w", row.Load, row.Connections, p.feature.variants[v], err)
+// compare measures the daemons in turns, while a client uses the feature. Of four turns, the daemon that
+// begins also ends, and the other one begins the next four.
+//
+// Reads have many short turns: the machine is faster at some times than at others, and a turn is shorter
+// than such a time. Writes have two long ones: what they leave for the background would else be done in
+// the turns of the other daemon.
+func (p *pair) compare(round int, row *featureRow) (err error) {
+	if p.feature.use != nil {
+		u, useErr := p.feature.use(p)
+		if useErr != nil {
+			return useErr
 		}
-		sums[v].add(f)
+		defer func() { err = errors.Join(err, u.stop()) }()
 	}
-	row.Rounds = append(row.Rounds, featureRound{Without: sums[without].half(), With: sums[with].half()})
+	s := p.trial.settings
+	turns, lasts := s.Turns, s.For
+	if row.Load != getHit {
+		turns, lasts = 2, s.For*time.Duration(s.Turns)/2
+	}
+	var sums [2]turnSum
+	for done := 0; done < turns; done += 2 {
+		first := variant((round + done/2) % len(p.daemons))
+		for _, v := range []variant{first, 1 - first, 1 - first, first} {
+			if err := p.turn(p.daemons[v], row, lasts, &sums[v]); err != nil {
+				return fmt.Errorf("%s, %d connections, %s: %w", row.Load, row.Connections, p.feature.variants[v], err)
+			}
+		}
+	}
+	row.Rounds = append(row.Rounds, featureRound{Without: sums[without].figures(), With: sums[with].figures()})
 	return nil
 }
 
-// turn measures one daemon under a load, and has the feature used meanwhile.
-func (p *pair) turn(v variant, row *featureRow) (turnFigures, error) {
-	if v == without || p.feature.use == nil {
-		return p.measure(p.daemons[v], row)
-	}
-	u, err := p.feature.use(p)
-	if err != nil {
-		return turnFigures{}, err
-	}
-	f, err := p.measure(p.daemons[v], row)
-	return f, errors.Join(err, u.stop())
-}
-
-func (p *pair) measure(daemon *server, row *featureRow) (turnFigures, error) {
+// turn measures one daemon under a load.
+func (p *pair) turn(daemon *server, row *featureRow, lasts time.Duration, sum *turnSum) error {
 	switch row.Load {
 	case getHit:
-		return p.hitting(daemon, row.Connections)
+		return p.lasting(daemon, row.Connections, getEntries(daemon.address), lasts, sum)
 	case putSettled:
-		return p.settling(daemon, row.Connections)
+		return p.settling(daemon, row.Connections, sum)
 	}
-	return p.lasting(daemon, row.Connections, httpPuts(daemon.address, p.distinct))
+	return p.lasting(daemon, row.Connections, httpPuts(daemon.address, p.distinct), lasts, sum)
 }
 
-// hitting measures reads, and fails if the daemon asked upstream for one.
-func (p *pair) hitting(daemon *server, connections int) (turnFigures, error) {
-	on, err := answeredHere(p.ctx, ofHTTP(daemon, getEntries(daemon.address)))
-	if err != nil {
-		return turnFigures{}, err
+// hitting measures reads, and fails if a daemon asked upstream for one.
+func (p *pair) hitting(round int, row *featureRow) error {
+	var checks []*subject
+	for _, daemon := range p.daemons {
+		on, err := answeredHere(p.ctx, ofHTTP(daemon, nil))
+		if err != nil {
+			return err
+		}
+		checks = append(checks, on)
 	}
-	f, err := p.lasting(daemon, connections, on.request)
-	return f, errors.Join(err, on.done(p.ctx))
+	err := p.compare(round, row)
+	for _, on := range checks {
+		err = errors.Join(err, on.done(p.ctx))
+	}
+	return err
 }
 
 // distinct names an entry for each request of the pair, of a thousand agents.
@@ -205,37 +221,27 @@ func (p *pair) distinct(dst []byte, connection, n int) []byte {
 	return fmt.Appendf(dst, "agent-%d/run-%d-%d-%d", (connection*31+n)%1000, p.runs, connection, n)
 }
 
-// lasting measures a load that lasts for some time, after the same load has warmed up the daemon.
-func (p *pair) lasting(daemon *server, connections int, request requester) (turnFigures, error) {
-	put := func(lasts time.Duration) (*load.Result, error) {
-		p.runs++
-		return load.Run(p.ctx, load.Options{
-			Address: daemon.address, Connections: connections, Duration: lasts, Request: request, Answer: load.HTTPAnswer,
-		})
-	}
-	if _, err := put(p.trial.settings.Warmup); err != nil {
-		return turnFigures{}, err
-	}
-	before, err := daemon.cpuTime()
+// lasting measures a load that lasts for some time, after it has warmed up the daemon.
+func (p *pair) lasting(daemon *server, connections int, request requester, lasts time.Duration, sum *turnSum) error {
+	p.runs++
+	cost := &meter{server: daemon}
+	result, err := load.Run(p.ctx, load.Options{
+		Address: daemon.address, Connections: connections, Warmup: p.trial.settings.Warmup, Duration: lasts,
+		Sample: cost.sample, Request: request, Answer: load.HTTPAnswer,
+	})
 	if err != nil {
-		return turnFigures{}, err
+		return err
 	}
-	result, err := put(p.trial.settings.For)
-	if err != nil {
-		return turnFigures{}, err
-	}
-	after, err := daemon.cpuTime()
-	if err != nil {
-		return turnFigures{}, err
-	}
-	return turnOf(result, after-before), nil
+	cpu, answered, err := cost.total()
+	sum.add(cpu, answered, result, result.PerSecond)
+	return err
 }
 
 // settling measures so many writes until upstream has all of them. Its throughput counts that time.
-func (p *pair) settling(daemon *server, connections int) (turnFigures, error) {
+func (p *pair) settling(daemon *server, connections int, sum *turnSum) error {
 	before, err := daemon.cpuTime()
 	if err != nil {
-		return turnFigures{}, err
+		return err
 	}
 	p.runs++
 	began := time.Now()
@@ -244,14 +250,13 @@ func (p *pair) settling(daemon *server, connections int) (turnFigures, error) {
 		Request: httpPuts(daemon.address, p.distinct), Answer: load.HTTPAnswer,
 	})
 	if err != nil {
-		return turnFigures{}, err
+		return err
 	}
 	if err := flush(p.ctx, daemon.address); err != nil {
-		return turnFigures{}, err
+		return err
 	}
 	took := time.Since(began)
 	after, err := daemon.cpuTime()
-	f := turnOf(result, after-before)
-	f.PerSecond = float64(result.Requests) / took.Seconds()
-	return f, err
+	sum.add(after-before, result.Requests, result, float64(result.Requests)/took.Seconds())
+	return err
 }

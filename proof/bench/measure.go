@@ -148,19 +148,20 @@ func measure(ctx context.Context, s *stage, w *workload, c *cell) error {
 	if err != nil {
 		return err
 	}
-	f := figuresOf(result)
+	f := figuresOf(&result.Latency)
+	f.PerSecond = result.PerSecond
 	f.CPU, f.Generator = cost.perRequest()
 	c.Rounds = append(c.Rounds, f)
 	c.Median = medianOf(c.Rounds)
 	return nil
 }
 
-func figuresOf(r *load.Result) figures {
+// figuresOf are the figures of latencies alone.
+func figuresOf(latency *load.Histogram) figures {
 	return figures{
-		PerSecond: r.PerSecond,
-		P50:       microseconds(r.Latency.Percentile(50)),
-		P99:       microseconds(r.Latency.Percentile(99)),
-		P999:      microseconds(r.Latency.Percentile(99.9)),
+		P50:  microseconds(latency.Percentile(50)),
+		P99:  microseconds(latency.Percentile(99)),
+		P999: microseconds(latency.Percentile(99.9)),
 	}
 }
 

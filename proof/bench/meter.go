@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"time"
 )
@@ -38,4 +39,13 @@ func (m *meter) perRequest() (server, generator float64) {
 		return 0, 0
 	}
 	return microseconds(last.server-first.server) / requests, microseconds(last.generator-first.generator) / requests
+}
+
+// total returns the server's CPU time between the readings, and the number of answers.
+func (m *meter) total() (server time.Duration, answered int, err error) {
+	if len(m.readings) != 2 {
+		return 0, 0, errors.New("the load has ended before its time")
+	}
+	first, last := m.readings[0], m.readings[1]
+	return last.server - first.server, last.answered - first.answered, errors.Join(first.err, last.err)
 }
