@@ -90,6 +90,19 @@ func TestUnsampled(t *testing.T) {
 	}
 }
 
+// A write that goes upstream later has a trace of its own, and is sampled as its caller is.
+func TestWaitedWritesAreSampledAsTheirCaller(t *testing.T) {
+	for sampler, caller := range map[string]string{"parentbased_always_off": "01", "parentbased_always_on": "00"} {
+		t.Setenv("OTEL_TRACES_SAMPLER", sampler)
+		tracer := openTo(t, "http://127.0.0.1:1")
+		place := tracer.StartUpstream("put", "n", trace.Context{Parent: strings.TrimSuffix(parent, "01") + caller}, true).Context()
+		tracer.Close(0)
+		if !strings.HasSuffix(place.Parent, "-"+caller) || strings.Contains(place.Parent, traceID) {
+			t.Errorf("%s: of a caller with flags %s, the place is %+v", sampler, caller, place)
+		}
+	}
+}
+
 // A request that nobody hears of takes no memory for its span.
 func TestUnsampledAllocatesNothing(t *testing.T) {
 	t.Setenv("OTEL_TRACES_SAMPLER", "always_off")

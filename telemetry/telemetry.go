@@ -139,13 +139,13 @@ func (t *Tracer) Start(operation, namespace string, parent trace.Context, began 
 }
 
 // StartUpstream begins the span of a request upstream. The span of a write that waited has a
-// trace of its own, with a link to the caller's.
+// trace of its own, with a link to the caller's, and is sampled if the caller is.
 func (t *Tracer) StartUpstream(operation, namespace string, caller trace.Context, waited bool) trace.Span {
 	parent, options := caller, []otrace.SpanStartOption{otrace.WithSpanKind(otrace.SpanKindClient)}
 	if waited && caller.Given() {
 		parent, options = trace.Context{}, append(options, otrace.WithLinks(otrace.LinkFromContext(remote(caller))))
 	}
-	if !t.sampler.samples(parent) {
+	if !t.sampler.samples(caller) {
 		return newUnsampled(parent)
 	}
 	return t.start(parent, operation, namespace, options...)
