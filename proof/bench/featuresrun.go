@@ -160,8 +160,8 @@ func (p *pair) learn() error {
 // begins also ends, and the other one begins the next four.
 //
 // Reads have many short turns: the machine is faster at some times than at others, and a turn is shorter
-// than such a time. Writes have two long ones: what they leave for the background would else be done in
-// the turns of the other daemon.
+// than such a time. Writes have two long ones: in short ones, a daemon would do its work in the background
+// while the other one is measured.
 func (p *pair) compare(round int, row *featureRow) (err error) {
 	if p.feature.use != nil {
 		u, useErr := p.feature.use(p)

@@ -181,38 +181,30 @@ func (g *grower) restart(ctx context.Context, d *subjectOfGrowth, p *point) erro
 	return d.sample()
 }
 
-// getTurns is how many turns a round has for GET. A machine answers sooner while anything keeps it awake,
-// such as the merges of the daemon that holds much: in short turns, both daemons are as well off.
-const getTurns = 10
-
 // round measures GET and PUT of the entries in use on the daemon and on the reference, in turns, and
 // GET of all entries on the daemon.
 func (g *grower) round(ctx context.Context, d *subjectOfGrowth, p *point, round int) error {
 	pair := rotated([]*subjectOfGrowth{d, g.reference}, round)
-	gets := map[*subjectOfGrowth]*load.Histogram{d: {}, g.reference: {}}
-	for turn := range getTurns {
-		for _, each := range rotated(pair, turn) {
-			got, err := g.load(ctx, each, g.options.For/getTurns, each.gets(each.used))
-			if err != nil {
-				return fmt.Errorf("GET: %w", err)
-			}
-			gets[each].Add(&got.Latency)
-		}
-	}
-	p.Gets, p.ReferenceGets = append(p.Gets, figuresOf(gets[d])), append(p.ReferenceGets, figuresOf(gets[g.reference]))
 	for _, each := range pair {
-		put, err := g.load(ctx, each, g.options.For, httpPuts(each.address, each.used))
+		pick := func(dst []byte, connection, n int) []byte {
+			return each.entry(dst, (connection+n*stride)%inUse)
+		}
+		got, err := g.load(ctx, each, each.gets(pick))
+		if err != nil {
+			return fmt.Errorf("GET: %w", err)
+		}
+		put, err := g.load(ctx, each, httpPuts(each.address, pick))
 		if err != nil {
 			return fmt.Errorf("PUT: %w", err)
 		}
 		if each == d {
-			p.Puts = append(p.Puts, figuresOf(&put.Latency))
+			p.Gets, p.Puts = append(p.Gets, got), append(p.Puts, put)
 		} else {
-			p.ReferencePuts = append(p.ReferencePuts, figuresOf(&put.Latency))
+			p.ReferenceGets, p.ReferencePuts = append(p.ReferenceGets, got), append(p.ReferencePuts, put)
 		}
 	}
 	asked := 0
-	first, err := g.load(ctx, d, g.options.For, d.gets(func(dst []byte, _, n int) []byte {
+	first, err := g.load(ctx, d, d.gets(func(dst []byte, _, n int) []byte {
 		asked = n + 1
 		return d.entry(dst, (d.read+n)*stride%d.size)
 	}))
@@ -220,13 +212,8 @@ func (g *grower) round(ctx context.Context, d *subjectOfGrowth, p *point, round 
 		return fmt.Errorf("GET of all: %w", err)
 	}
 	d.read += asked // the next round goes on behind these
-	p.Firsts = append(p.Firsts, figuresOf(&first.Latency))
+	p.Firsts = append(p.Firsts, first)
 	return nil
-}
-
-// used names one of the entries in use for each request.
-func (d *subjectOfGrowth) used(dst []byte, connection, n int) []byte {
-	return d.entry(dst, (connection+n*stride)%inUse)
 }
 
 // gets makes GETs of the entries that name names.
@@ -236,8 +223,13 @@ func (d *subjectOfGrowth) gets(name naming) requester {
 	}
 }
 
-func (g *grower) load(ctx context.Context, d *subjectOfGrowth, lasts time.Duration, request requester) (*load.Result, error) {
-	return load.Run(ctx, load.Options{
-		Address: d.address, Connections: 1, Warmup: lasts / 5, Duration: lasts, Request: request, Answer: load.HTTPAnswer,
+func (g *grower) load(ctx context.Context, d *subjectOfGrowth, request requester) (figures, error) {
+	result, err := load.Run(ctx, load.Options{
+		Address: d.address, Connections: 1, Warmup: g.options.For / 5, Duration: g.options.For,
+		Request: request, Answer: load.HTTPAnswer,
 	})
+	if err != nil {
+		return figures{}, err
+	}
+	return figuresOf(result), nil
 }

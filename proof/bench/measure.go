@@ -148,20 +148,19 @@ func measure(ctx context.Context, s *stage, w *workload, c *cell) error {
 	if err != nil {
 		return err
 	}
-	f := figuresOf(&result.Latency)
-	f.PerSecond = result.PerSecond
+	f := figuresOf(result)
 	f.CPU, f.Generator = cost.perRequest()
 	c.Rounds = append(c.Rounds, f)
 	c.Median = medianOf(c.Rounds)
 	return nil
 }
 
-// figuresOf are the figures of latencies alone.
-func figuresOf(latency *load.Histogram) figures {
+func figuresOf(r *load.Result) figures {
 	return figures{
-		P50:  microseconds(latency.Percentile(50)),
-		P99:  microseconds(latency.Percentile(99)),
-		P999: microseconds(latency.Percentile(99.9)),
+		PerSecond: r.PerSecond,
+		P50:       microseconds(r.Latency.Percentile(50)),
+		P99:       microseconds(r.Latency.Percentile(99)),
+		P999:      microseconds(r.Latency.Percentile(99.9)),
 	}
 }
 
