@@ -30,15 +30,12 @@ func (m *meter) sample(answered int) {
 
 // perRequest returns microseconds of CPU time between the readings, or zeros if they are unknown.
 func (m *meter) perRequest() (server, generator float64) {
-	if len(m.readings) != 2 {
+	used, answered, err := m.total()
+	if err != nil || answered == 0 {
 		return 0, 0
 	}
-	first, last := m.readings[0], m.readings[1]
-	requests := float64(last.answered - first.answered)
-	if first.err != nil || last.err != nil || requests == 0 {
-		return 0, 0
-	}
-	return microseconds(last.server-first.server) / requests, microseconds(last.generator-first.generator) / requests
+	requests := float64(answered)
+	return microseconds(used) / requests, microseconds(m.readings[1].generator-m.readings[0].generator) / requests
 }
 
 // total returns the server's CPU time between the readings, and the number of answers.

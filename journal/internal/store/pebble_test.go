@@ -58,7 +58,7 @@ func TestBlocksStayInMemoryBesideMemtables(t *testing.T) {
 // Pebble does not rewrite the settled copies again and again for the tombstones that pending records leave.
 func TestMergesForTombstonesAreFew(t *testing.T) {
 	s := openStore(t, vfs.NewMem())
-	random := rand.NewChaCha8([32]byte{}) // what cannot be packed
+	random := rand.NewChaCha8([32]byte{}) // Pebble cannot pack its bytes
 	const entries, together = 120_000, 50
 	for first := 0; first < entries; first += together {
 		id := func(i int) record.ID { return record.ID{Namespace: "ns", Key: fmt.Sprint(i * 7919 % entries)} }
