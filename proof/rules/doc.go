@@ -1,4 +1,4 @@
 // Package rules holds the project's rules that a machine can see, as tests: who may
-// import whom, which package may use which module, how large a file, a function or a
-// type may get, that every package says what it owns, and that go.mod is tidy.
+// import whom, which package may use which module, that every package says what it owns,
+// and that go.mod is tidy.
 package rules

@@ -22,17 +22,10 @@ const (
 
 // source is one file of the tree, whatever its build tags.
 type source struct {
-	path    string // slash-separated, from the root of the tree
-	folder  string
-	test    bool
-	lines   int
-	file    *ast.File
-	fileSet *token.FileSet
-}
-
-// span is the number of lines that a node takes.
-func (s *source) span(n ast.Node) int {
-	return s.fileSet.Position(n.End()).Line - s.fileSet.Position(n.Pos()).Line + 1
+	path   string // slash-separated, from the root of the tree
+	folder string
+	test   bool
+	file   *ast.File
 }
 
 // tree reads the Go files of this module.
@@ -63,13 +56,12 @@ func read(path string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &source{path: filepath.ToSlash(name), test: strings.HasSuffix(path, "_test.go"), fileSet: token.NewFileSet()}
+	s := &source{path: filepath.ToSlash(name), test: strings.HasSuffix(path, "_test.go")}
 	s.folder, _ = strings.CutSuffix(s.path, "/"+filepath.Base(path))
-	s.file, err = parser.ParseFile(s.fileSet, path, nil, parser.ParseComments|parser.SkipObjectResolution)
+	s.file, err = parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		return nil, err
 	}
-	s.lines = s.fileSet.File(s.file.Pos()).LineCount()
 	return s, nil
 }
 
