@@ -154,11 +154,10 @@ scale: build ## Measure botwired over three NATS servers and over BotWire's SQLi
 	@cd proof/cluster && $(GO) build -o ../../bin/scale ./scale
 	@bin/scale -page docs/scale.md $(SCALE)
 
-# ONLY is a regular expression, such as '8: .*listing': only those rows. TABLE=1 writes
-# the table in docs/contract.md.
+# ONLY is a regular expression, such as '8: .*listing': only those rows.
 .PHONY: mutants
 mutants: ## Take out the guards of the contract, one at a time, and see a test fail
-	@$(GO) run ./proof/mutants $(if $(TABLE),-table) $(if $(ONLY),-run '$(ONLY)')
+	@$(GO) run ./proof/mutants $(if $(ONLY),-run '$(ONLY)')
 
 .PHONY: sweep
 sweep: ## Fail every file operation of a scenario in turn, and cut the power at each

@@ -22,9 +22,9 @@ var (
 	named  = regexp.MustCompile(`^(Test|Fuzz)[A-Z]`)
 )
 
-// Every test that the contract names is in the package that it names.
-func TestContractNamesTestsThatExist(t *testing.T) {
-	text, err := os.ReadFile("contract.md")
+// Every test that the proof of the contract names is in the package that it names.
+func TestProofNamesTestsThatExist(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "proof", "contract.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestContractNamesTestsThatExist(t *testing.T) {
 			}
 			count++
 			if !in.have(word) {
-				t.Errorf("contract.md:%d: there is no %s there", i+1, word)
+				t.Errorf("proof/contract.md:%d: there is no %s there", i+1, word)
 			}
 		}
 	}

@@ -150,3 +150,6 @@ func (e *edit) apply(text string) (string, error) {
 	}
 	return strings.TrimPrefix(strings.Replace("\n"+text, "\n"+e.old, "\n"+e.with, 1), "\n"), nil
 }
+
+// pkg is the folder of the first tests that the row runs.
+func (m *mutant) pkg() string { return strings.TrimPrefix(m.test.packages[0], "./") }

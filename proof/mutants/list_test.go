@@ -79,28 +79,6 @@ func matchesAny(pattern *regexp.Regexp, names []string) bool {
 	return false
 }
 
-// The table in docs/contract.md has the rows of the list, and no others.
-func TestTableIsUpToDate(t *testing.T) {
-	list := rows(t)
-	text, err := os.ReadFile(filepath.Join(root, "docs", "contract.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, _ := strings.Cut(string(text), tableBegins)
-	table, _, ok := strings.Cut(table, tableEnds)
-	if !ok {
-		t.Fatal("docs/contract.md has no table")
-	}
-	for i := range list {
-		if !strings.Contains(table, "\n"+list[i].head()+" `Test") {
-			t.Errorf("docs/contract.md lacks %s", list[i].head())
-		}
-	}
-	if n := strings.Count(table, "\n| "); n != len(list) {
-		t.Errorf("docs/contract.md has %d rows, the list %d", n, len(list))
-	}
-}
-
 // A row may change a file twice, and run the tests of two packages.
 func TestReadLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "list")

@@ -27,12 +27,8 @@ func main() {
 func run(ctx context.Context) error {
 	root := flag.String("root", ".", "the root of the tree")
 	only := flag.String("run", "", "try only the rows that match this regular expression, as in \"8: .*listing\"")
-	table := flag.Bool("table", false, "write the table in docs/contract.md")
 	parallel := flag.Int("parallel", runtime.NumCPU(), "how many rows are tried at a time")
 	flag.Parse()
-	if *table && *only != "" {
-		return fmt.Errorf("-table writes all rows, so it cannot go with -run")
-	}
 	wanted, err := regexp.Compile(*only)
 	if err != nil {
 		return err
@@ -60,13 +56,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := summary(list, results, began); err != nil {
-		return err
-	}
-	if *table {
-		return writeTable(filepath.Join(*root, "docs", "contract.md"), list, results)
-	}
-	return nil
+	return summary(list, results, began)
 }
 
 // summary is the command's last line, or the rows that went wrong as an error.
