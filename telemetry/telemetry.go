@@ -5,6 +5,9 @@
 // (https://github.com/open-telemetry/semantic-conventions-genai). A span never holds a value or a
 // key. Nobody waits for the collector: spans beyond a bounded queue are dropped, and so is what a
 // collector that hangs has not taken when the daemon ends.
+//
+// The requests to the collector are made by hand: the SDK's own exporter brings gRPC and html/template with it, which
+// make the program a quarter larger.
 package telemetry
 
 import (
@@ -20,7 +23,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
@@ -29,13 +32,8 @@ import (
 	"github.com/botwired/botwired/internal/trace"
 )
 
-const (
-	// maxAnswer bounds what is read of a collector's answer, in bytes. OTEL_EXPORTER_OTLP_TIMEOUT
-	// bounds the time.
-	maxAnswer = 64 << 10
-	// complainEvery is how often a collector that takes no spans is worth a line in the log.
-	complainEvery = 10 * time.Minute
-)
+// complainEvery is how often a collector that takes no spans is worth a line in the log.
+const complainEvery = 10 * time.Minute
 
 // Wanted reports whether the environment asks for spans. Its error says what is wrong with it.
 func Wanted(getenv func(string) string) (bool, error) {
@@ -68,7 +66,11 @@ type Tracer struct {
 
 // Open returns a tracer that goes by the environment: see [Wanted].
 func Open(ctx context.Context, version string, logger *slog.Logger) (*Tracer, error) {
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithMaxResponseSize(maxAnswer))
+	collector, err := newCollector(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	exporter, err := otlptrace.New(ctx, collector)
 	if err != nil {
 		return nil, fmt.Errorf("opentelemetry: %w", err)
 	}

@@ -51,8 +51,7 @@ func newRootCommand(p *process) *cobra.Command {
 		Long:               about,
 		Example:            rootExamples,
 		Args:               noArguments,
-		RunE:               func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		Version:            thisBuild().String(),
+		RunE:               showRoot,
 		SilenceUsage:       true,
 		SilenceErrors:      true,
 		DisableSuggestions: true, // they take several lines; noArguments has its own
@@ -60,7 +59,6 @@ func newRootCommand(p *process) *cobra.Command {
 	root.SetIn(p.stdin)
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
-	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().Bool("version", false, "show the version of this program")
 	root.SetFlagErrorFunc(p.flagError)
 	root.SetGlobalNormalizationFunc(flagSpelling())
@@ -104,6 +102,16 @@ func newRootCommand(p *process) *cobra.Command {
 	setHelp(root, p, settings)
 	settings.completeNames(root)
 	return root
+}
+
+// showRoot answers botwired without a command. It prints the version itself: cobra's template for that would have the
+// linker keep every exported method, a quarter of the program.
+func showRoot(cmd *cobra.Command, _ []string) error {
+	if wanted, _ := cmd.Flags().GetBool("version"); wanted { // the flag is the root's
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), thisBuild())
+		return err
+	}
+	return cmd.Help()
 }
 
 // orderOf is the annotation of a command's place in the help. cobra sorts by the names.

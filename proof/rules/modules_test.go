@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -63,7 +64,10 @@ func requirements(text string) map[string]bool {
 	return found
 }
 
-// The program contains no module that only tests need.
+// tooLarge are packages that would have the linker keep every exported method of the program, a quarter of it.
+var tooLarge = []string{"html/template", "google.golang.org/grpc", "golang.org/x/net/trace"}
+
+// The program contains no module that only tests need, and no package that makes it much larger.
 func TestProgramHasNoTestModules(t *testing.T) {
 	out, err := goCommand(t, ".", "list", "-deps", "./cmd/botwired")
 	if err != nil {
@@ -74,6 +78,9 @@ func TestProgramHasNoTestModules(t *testing.T) {
 		t.Fatalf("only %d packages were found", len(packages))
 	}
 	for _, path := range packages {
+		if slices.Contains(tooLarge, path) {
+			t.Errorf("bin/botwired contains %s", path)
+		}
 		for name, where := range modules {
 			if fits("proof/...", where[0]) && len(where) == 1 && strings.HasPrefix(path, name) {
 				t.Errorf("bin/botwired contains %s", path)

@@ -1,0 +1,168 @@
+package telemetry
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+const (
+	// maxAnswer bounds how much of a collector's answer goes into an error, in bytes.
+	maxAnswer = 1 << 10
+	// exportTimeout is the specification's default for one request.
+	exportTimeout = 10 * time.Second
+	// firstRetry and lastRetry bound the pause before a request is made again.
+	firstRetry, lastRetry = time.Second, 30 * time.Second
+)
+
+// collector sends spans to a collector as OTLP over HTTP. It implements [otlptrace.Client].
+type collector struct {
+	client   *http.Client
+	endpoint string
+	headers  http.Header
+	gzip     bool
+}
+
+// newCollector goes by the variables OTEL_EXPORTER_OTLP_*, as the OTLP exporter specification has them. A variable
+// of traces (OTEL_EXPORTER_OTLP_TRACES_*) wins over the general one.
+func newCollector(getenv func(string) string) (*collector, error) {
+	setting := func(name string) string {
+		if value := getenv("OTEL_EXPORTER_OTLP_TRACES_" + name); value != "" {
+			return value
+		}
+		return getenv("OTEL_EXPORTER_OTLP_" + name)
+	}
+	c := &collector{endpoint: getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), headers: make(http.Header), gzip: setting("COMPRESSION") == "gzip"}
+	if c.endpoint == "" {
+		c.endpoint = strings.TrimSuffix(getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), "/") + "/v1/traces"
+	}
+	for pair := range strings.SplitSeq(setting("HEADERS"), ",") {
+		name, value, given := strings.Cut(pair, "=")
+		if !given {
+			continue
+		}
+		value, err := url.PathUnescape(strings.TrimSpace(value))
+		if err != nil {
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: the value of %s is not URL-encoded", strings.TrimSpace(name))
+		}
+		c.headers.Set(strings.TrimSpace(name), value)
+	}
+	timeout := exportTimeout
+	if text := setting("TIMEOUT"); text != "" {
+		ms, err := strconv.Atoi(text)
+		if err != nil || ms <= 0 {
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_TIMEOUT=%q: expected milliseconds, such as 10000", text)
+		}
+		timeout = time.Duration(ms) * time.Millisecond
+	}
+	certificates, err := readCertificates(setting("CERTIFICATE"), setting("CLIENT_CERTIFICATE"), setting("CLIENT_KEY"))
+	if err != nil {
+		return nil, err
+	}
+	c.client = &http.Client{Timeout: timeout, Transport: &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: certificates, ForceAttemptHTTP2: true, IdleConnTimeout: 90 * time.Second,
+	}}
+	return c, nil
+}
+
+// readCertificates reads the files of authorities and of the client's own certificate, each of which may be unnamed.
+func readCertificates(authorities, certificate, key string) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if authorities != "" {
+		pem, err := os.ReadFile(authorities)
+		if err != nil {
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: %s has no certificate in PEM", authorities)
+		}
+	}
+	if certificate != "" || key != "" {
+		own, err := tls.LoadX509KeyPair(certificate, key)
+		if err != nil {
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY: %w", err)
+		}
+		config.Certificates = []tls.Certificate{own}
+	}
+	return config, nil
+}
+
+// Start does nothing: each upload connects if it must.
+func (c *collector) Start(context.Context) error { return nil }
+
+// Stop closes the connections that are idle.
+func (c *collector) Stop(context.Context) error {
+	c.client.CloseIdleConnections()
+	return nil
+}
+
+// UploadTraces sends spans. While the collector is busy or away, it tries again until ctx ends.
+func (c *collector) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpans) error {
+	// ExportTraceServiceRequest has the fields of TracesData on the wire, but its package brings gRPC into the program.
+	body, err := proto.Marshal(&otlp.TracesData{ResourceSpans: spans})
+	if err != nil {
+		return err
+	}
+	if c.gzip {
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		_, _ = w.Write(body) // a buffer takes everything
+		_ = w.Close()
+		body = packed.Bytes()
+	}
+	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
+		again, err := c.post(ctx, body)
+		if err == nil || again < 0 {
+			return err
+		}
+		select {
+		case <-time.After(max(again, pause/2+rand.N(pause/2))):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// post makes one request. If another may succeed, it returns how long the collector asks to wait; else less than 0.
+func (c *collector) post(ctx context.Context, body []byte) (again time.Duration, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint, bytes.NewReader(body))
+	if err != nil {
+		return -1, err
+	}
+	request.Header = c.headers.Clone()
+	request.Header.Set("Content-Type", "application/x-protobuf")
+	if c.gzip {
+		request.Header.Set("Content-Encoding", "gzip")
+	}
+	response, err := c.client.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil || response.StatusCode/100 == 2 {
+		return -1, err
+	}
+	err = fmt.Errorf("%s answered %s: %s", c.endpoint, response.Status, bytes.TrimSpace(text))
+	switch response.StatusCode {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		seconds, _ := strconv.Atoi(response.Header.Get("Retry-After")) // 0 where there is none
+		return max(0, time.Duration(seconds)*time.Second), err
+	}
+	return -1, err
+}
