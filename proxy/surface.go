@@ -108,7 +108,6 @@ func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets
 		"prefetch":         {http.MethodPost, s.prefetch, []string{"namespace", "timeout"}},
 		"pending":          {http.MethodGet, s.pending, []string{"namespace", "limit"}},
 		"dead-letters":     {http.MethodGet, s.deadLetters, []string{"limit", "after"}},
-		"pending/send":     {http.MethodPost, s.sendPending, []string{"namespace", "key"}},
 		"pending/drop":     {http.MethodPost, s.dropPending, []string{"namespace", "key", "seq"}},
 		"export":           {http.MethodGet, exporter{m}.answer, []string{"namespace"}},
 		"import":           {http.MethodPost, newImporter(m).answer, []string{"namespace", "dry_run"}},

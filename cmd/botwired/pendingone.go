@@ -14,43 +14,9 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// byHandTime is how long a person waits for one write: for a request of the entry that is under
-// way, and for the one that is made.
+// byHandTime is how long a person waits for the daemon to carry out a decision. A request of the entry that is
+// under way ends first.
 const byHandTime = time.Minute
-
-func newPendingSendCommand(p *process, settings *settingFlags) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "send NAMESPACE KEY",
-		Short: "Send one pending write now",
-		Example: "  botwired pending send my-agent user_name\n" +
-			"  botwired pending send my-agent user_name --json",
-		Long: "Send the pending write to one entry now, once, and say what becomes of it: without the linger, before\n" +
-			"the others, and also while its namespace is throttled or paused. A write in doubt goes on waiting, and\n" +
-			"nothing goes beyond the quota.",
-		Args: arguments(2, 2),
-	}
-	asJSON := jsonFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := settings.connect()
-		if err != nil {
-			return err
-		}
-		id := journal.ID{Namespace: args[0], Key: args[1]}
-		r := request{method: http.MethodPost, path: surface("pending", "send"), query: entryQuery(id)}
-		body, err := c.wait(cmd.Context(), r, byHandTime+flushGrace)
-		var late *statusError
-		switch {
-		case errors.As(err, &late) && late.status == http.StatusGatewayTimeout:
-			body = late.body
-		case isMissing(err):
-			return noPendingWrite(id)
-		case err != nil:
-			return err
-		}
-		return p.reportSent(c, id, body, *asJSON)
-	}
-	return cmd
-}
 
 func entryQuery(id journal.ID) url.Values {
 	return url.Values{"namespace": {id.Namespace}, "key": {id.Key}}
@@ -58,38 +24,6 @@ func entryQuery(id journal.ID) url.Values {
 
 func noPendingWrite(id journal.ID) error {
 	return fmt.Errorf("no write to %s is pending: botwired pending lists those that are", printable(id.String()))
-}
-
-func (p *process) reportSent(c *client, id journal.ID, body []byte, asJSON bool) error {
-	var sent struct {
-		Seq   cell `json:"seq"`
-		State cell `json:"state"`
-		Waits wait `json:"waits"`
-	}
-	if err := c.decode(body, &sent); err != nil {
-		return err
-	}
-	if asJSON {
-		if err := printJSON(p.stdout, body); err != nil {
-			return err
-		}
-	}
-	switch what := fmt.Sprintf("write %s to %s", sent.Seq, id); sent.State {
-	case "settled":
-		if asJSON {
-			return nil
-		}
-		_, err := fmt.Fprintf(p.stdout, "%s is settled\n", printable(what))
-		return err
-	case "dead":
-		return fmt.Errorf("%s is a dead letter now: botwired dead-letters says why", printable(what))
-	default:
-		why := ""
-		if sent.Waits.Why != "" {
-			why = "; " + sent.Waits.String()
-		}
-		return fmt.Errorf("%s is still pending, and botwired goes on trying%s", printable(what), printable(why))
-	}
 }
 
 func newPendingDropCommand(p *process, settings *settingFlags) *cobra.Command {
