@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -40,8 +39,8 @@ func newPendingDropCommand(p *process, settings *settingFlags) *cobra.Command {
 	asJSON := jsonFlag(cmd)
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if !*yes && (!p.isTerminal(p.stdin) || !p.isTerminal(p.stderr)) {
-			return usagef("this takes an acknowledged write back, and there is no terminal to ask at: expected --yes too")
+		if err := p.mayAsk(*yes, "takes an acknowledged write back"); err != nil {
+			return err
 		}
 		c, err := settings.connect()
 		if err != nil {
@@ -101,11 +100,7 @@ func (p *process) toDrop(ctx context.Context, c *client, id journal.ID) (seq str
 		if w.Key != id.Key {
 			continue
 		}
-		agreed, err := p.confirm(ctx, printable(fmt.Sprintf("Drop write %s to %s (%s, %s)?", w.Seq, id, w.Op, plural(w.Bytes, "byte"))))
-		if err == nil && !agreed {
-			err = errNothingDropped
-		}
-		return w.Seq.String(), err
+		return w.Seq.String(), p.confirm(ctx, fmt.Sprintf("Drop write %s to %s (%s, %s)?", w.Seq, id, w.Op, plural(w.Bytes, "byte")))
 	}
 	if len(listed.Pending) == maxListedPending {
 		return "", fmt.Errorf("%s is not among the %d writes that have waited longest: say --yes to drop its pending write without a question",
@@ -113,5 +108,3 @@ func (p *process) toDrop(ctx context.Context, c *client, id journal.ID) (seq str
 	}
 	return "", noPendingWrite(id)
 }
-
-var errNothingDropped = errors.New("nothing is dropped")

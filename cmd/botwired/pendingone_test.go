@@ -23,7 +23,7 @@ func TestPendingDrop(t *testing.T) {
 	if !strings.Contains(got.stderr, "Drop write 17 to ns/k (put, 3 bytes)? [y/N]") || !strings.Contains(got.stdout, "dead letter 17 now") {
 		t.Errorf("%+v", got)
 	}
-	if got := at(t, d, reply("\n"), "pending", "drop", "ns", "k"); got.code != exitError || !strings.Contains(got.stderr, "nothing is dropped") {
+	if got := at(t, d, reply("\n"), "pending", "drop", "ns", "k"); got.code != exitError || !strings.Contains(got.stderr, "nothing is changed") {
 		t.Errorf("without a yes: %+v", got)
 	}
 	wantFailure(t, at(t, d, reply("y\n"), "pending", "drop", "ns", "none"), exitError, "no write to ns/none is pending")
