@@ -110,7 +110,7 @@ func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets
 		"dead-letters":     {http.MethodGet, s.deadLetters, []string{"limit", "after"}},
 		"pending/drop":     {http.MethodPost, s.dropPending, []string{"namespace", "key", "seq"}},
 		"export":           {http.MethodGet, exporter{m}.answer, []string{"namespace"}},
-		"import":           {http.MethodPost, newImporter(m).answer, []string{"namespace", "dry_run"}},
+		"import":           {http.MethodPost, newImporter(m).answer, []string{"namespace"}},
 		"restore":          {http.MethodPost, s.restore, []string{"namespace", "timeout", "stop"}},
 		"upstream/restore": {http.MethodPost, decider{s}.restoreAll, nil},
 		"upstream/accept":  {http.MethodPost, decider{s}.accept, nil},
