@@ -82,7 +82,7 @@ func TestImportOfWhatWasDeletedSince(t *testing.T) {
 			s.upstream.remove(id("n", "k"))
 			line := importLine("k", "old", at)
 			s.wantImported("", line, importDocument{Lines: 1, Older: 1})
-			s.wantImported("", importLine("k", "newer", at+2), importDocument{Lines: 1, Newer: 1})
+			s.wantImported("", importLine("k", "newer", at+2), importDocument{Lines: 1, Written: 1})
 		})
 	}
 }

@@ -10,48 +10,6 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-type sentDocument struct {
-	Seq       uint64        `json:"seq"`
-	Namespace string        `json:"namespace"`
-	Key       string        `json:"key"`
-	State     string        `json:"state"` // pending, settled or dead
-	Waits     *waitDocument `json:"waits"` // null unless it is pending
-}
-
-// sendPending has an entry's pending write sent now. It answers 200 if the write has settled or
-// is dead, and 504 if it is still pending.
-func (s *surface) sendPending(w http.ResponseWriter, r *http.Request) error {
-	id, err := entryParameter(r)
-	if err != nil {
-		return err
-	}
-	if err := allow(w, flushTimeout); err != nil {
-		return err
-	}
-	// A caller that leaves does not take the request back.
-	ctx, cancel := s.tasks.patience(s.tasks.detached(), flushTimeout)
-	defer cancel()
-	seq, settled, dead, err := s.flusher.Send(ctx, id)
-	if err != nil {
-		return notPending(id, err)
-	}
-	doc := sentDocument{Seq: seq, Namespace: id.Namespace, Key: id.Key, State: "pending"}
-	switch {
-	case settled:
-		doc.State = "settled"
-	case dead:
-		doc.State = "dead"
-	default:
-		why, until := s.flusher.EntryWaits(id)
-		if why == "" {
-			_, why, until = s.flusher.Attempts(id)
-		}
-		doc.Waits = newWaitDocument(why, until)
-		return writeDocument(w, http.StatusGatewayTimeout, doc)
-	}
-	return writeDocument(w, http.StatusOK, doc)
-}
-
 // dropPending makes an entry's pending write a dead letter.
 func (s *surface) dropPending(w http.ResponseWriter, r *http.Request) error {
 	id, err := entryParameter(r)

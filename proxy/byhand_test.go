@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestSendAndDropOfOneWrite(t *testing.T) {
+func TestDropOfOneWrite(t *testing.T) {
 	s := newSidecar(t)
 	s.put(id("n", "k"), "v")
 	s.put(id("n", "other"), "v")
@@ -14,28 +14,19 @@ func TestSendAndDropOfOneWrite(t *testing.T) {
 		return w.Code, w.Body.String()
 	}
 	for path, want := range map[string]int{
-		"send":                         http.StatusBadRequest,
-		"send?namespace=n":             http.StatusBadRequest,
+		"drop":                         http.StatusBadRequest,
+		"drop?namespace=n":             http.StatusBadRequest,
 		"drop?namespace=n&key=a%20b":   http.StatusBadRequest,
 		"drop?namespace=n&key=k&seq=0": http.StatusBadRequest,
 		"drop?namespace=n&key=k&seq=7": http.StatusNotFound,
-		"send?namespace=n&key=none":    http.StatusNotFound,
 		"drop?namespace=n&key=none":    http.StatusNotFound,
-		"send?namespace=n&key=k&now=1": http.StatusBadRequest,
+		"drop?namespace=n&key=k&now=1": http.StatusBadRequest,
 	} {
 		if status, body := post(path); status != want {
 			t.Errorf("%s: %d %s, want %d", path, status, body, want)
 		}
 	}
-	wantStatus(t, s.get("/_botwired/pending/send?namespace=n&key=k"), http.StatusMethodNotAllowed)
-	s.flusher.stuck = true
-	if status, body := post("send?namespace=n&key=k"); status != http.StatusGatewayTimeout || body != `{"seq":1,"namespace":"n","key":"k","state":"pending","waits":null}`+"\n" {
-		t.Errorf("%d %s", status, body)
-	}
-	s.flusher.stuck = false
-	if status, body := post("send?namespace=n&key=k"); status != http.StatusOK || body != `{"seq":1,"namespace":"n","key":"k","state":"settled","waits":null}`+"\n" {
-		t.Errorf("%d %s", status, body)
-	}
+	wantStatus(t, s.get("/_botwired/pending/drop?namespace=n&key=k"), http.StatusMethodNotAllowed)
 	if status, body := post("drop?namespace=n&key=other&seq=2"); status != http.StatusOK ||
 		body != `{"dropped":true,"id":"2","key":"other","namespace":"n","seq":2}`+"\n" {
 		t.Errorf("%d %s", status, body)

@@ -230,7 +230,6 @@ type fakeFlusher struct {
 	through func(w journal.NewWrite) (settled bool, err error) // nil: upstream takes it
 	await   func(ctx context.Context, id journal.ID, seq uint64) bool
 	stuck   bool // nothing can be flushed
-	refuses bool // what is sent by hand becomes a dead letter
 	flushed []string
 	tried   []string // what TryNow was called with
 }
@@ -312,21 +311,6 @@ func (f *fakeFlusher) Await(ctx context.Context, id journal.ID, seq uint64) bool
 	await := f.await
 	f.mu.Unlock()
 	return await(ctx, id, seq)
-}
-
-func (f *fakeFlusher) Send(_ context.Context, id journal.ID) (seq uint64, settled, dead bool, err error) {
-	w, ok, err := f.journal.Newest(id)
-	switch {
-	case err != nil:
-		return 0, false, false, err
-	case !ok:
-		return 0, false, false, journal.ErrNotPending
-	case f.stuck:
-		return w.Seq, false, false, nil
-	case f.refuses:
-		return w.Seq, false, true, f.journal.DeadLetter(w, journal.Failure{Status: http.StatusBadRequest, Reason: "no"})
-	}
-	return w.Seq, f.settle(id), false, nil
 }
 
 func (f *fakeFlusher) Drop(_ context.Context, id journal.ID, seq uint64) (journal.Write, error) {

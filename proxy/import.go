@@ -36,12 +36,10 @@ func newImporter(m *memory) *importer {
 	return &importer{memory: m, turn: make(chan struct{}, 1), ahead: &ahead{receipts: m.journal.Receipts}}
 }
 
-// importDocument says what has become of a request's lines. With dry_run, nothing has been done.
+// importDocument says what has become of a request's lines.
 type importDocument struct {
-	Lines   int    `json:"lines"`            // of the request, from the first on, that are done
-	New     int    `json:"new"`              // written: there was no such entry
-	Newer   int    `json:"newer"`            // written over an older state
-	Unknown int    `json:"unknown"`          // written: upstream cannot be asked, and decides later
+	Lines   int    `json:"lines"` // of the request, from the first on, that are done
+	Written int    `json:"written"`
 	Same    int    `json:"same"`             // the entry has this value
 	Older   int    `json:"older"`            // the entry is not older than this
 	Detail  string `json:"detail,omitempty"` // why some lines are not done
@@ -51,10 +49,6 @@ type importDocument struct {
 // and nothing of it is done.
 func (im *importer) answer(w http.ResponseWriter, r *http.Request) error {
 	namespace, err := namespaceParameter(r)
-	if err != nil {
-		return err
-	}
-	dry, err := boolParameter(r, "dry_run")
 	if err != nil {
 		return err
 	}
@@ -78,7 +72,7 @@ func (im *importer) answer(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	run := &importing{importer: im, dry: dry}
+	run := &importing{importer: im}
 	run.done.Lines = lines
 	err = run.take(ctx, entries)
 	if err != nil && len(entries) > run.taken {
@@ -96,7 +90,6 @@ func writeLater(w http.ResponseWriter, status int, doc importDocument) error {
 // importing is one import under way.
 type importing struct {
 	*importer
-	dry   bool
 	taken int // entries
 	done  importDocument
 	waits string // what the import waits for
@@ -185,7 +178,7 @@ func (run *importing) tryOne(ctx context.Context, s sighted) error {
 		return err
 	}
 	count, write := there.compare(&run.done, &s.line.ImportLine)
-	if write && !run.dry {
+	if write {
 		if err := run.writeOver(ctx, s.line, there, lease); err != nil {
 			return err
 		}
@@ -243,16 +236,14 @@ func (run *importing) whatIsThere(id journal.ID, said *cache.Item, g cache.Gener
 // compare says which count an entry belongs to, and whether it is to be written.
 func (p *presence) compare(done *importDocument, line *ImportLine) (count *int, write bool) {
 	switch {
-	case !p.known:
-		return &done.Unknown, true
+	case !p.known, p.updatedAt == 0 && !p.exists:
+		return &done.Written, true
 	case p.exists && p.value == line.Value:
 		return &done.Same, false
-	case p.updatedAt == 0 && !p.exists:
-		return &done.New, true
 	case p.updatedAt >= line.UpdatedAt:
 		return &done.Older, false
 	}
-	return &done.Newer, true
+	return &done.Written, true
 }
 
 // write journals an entry as soon as there is room.

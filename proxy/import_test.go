@@ -63,15 +63,7 @@ func TestExportAndImport(t *testing.T) {
 		for namespace, query := range map[string]string{"n": "", "copy": "?namespace=copy"} {
 			other := newSidecar(t)
 			lines := n + 1
-			want := importDocument{Lines: lines, New: n}
-			separator := "?"
-			if query != "" {
-				separator = "&"
-			}
-			other.wantImported(query+separator+"dry_run=true", file, want)
-			if stats := other.journal.Stats(); stats.LastSeq != 0 {
-				t.Errorf("a dry run has made %d writes", stats.LastSeq)
-			}
+			want := importDocument{Lines: lines, Written: n}
 			other.wantImported(query, file, want)
 			for _, e := range entries {
 				w, ok, err := other.journal.Newest(id(namespace, e.Key))
@@ -109,40 +101,40 @@ type importedOver struct {
 }
 
 var importedOverStates = map[string]importedOver{
-	"nothing": {func(*sidecar) {}, importDocument{New: 1}, importDocument{New: 1}},
-	"pending": {func(s *sidecar) { s.put(imported, "there") }, importDocument{Older: 1}, importDocument{Newer: 1}},
+	"nothing": {func(*sidecar) {}, importDocument{Written: 1}, importDocument{Written: 1}},
+	"pending": {func(s *sidecar) { s.put(imported, "there") }, importDocument{Older: 1}, importDocument{Written: 1}},
 	"settled": {func(s *sidecar) {
 		s.put(imported, "there")
 		s.settle(imported)
-	}, importDocument{Older: 1}, importDocument{Newer: 1}},
+	}, importDocument{Older: 1}, importDocument{Written: 1}},
 	"a pending delete": {func(s *sidecar) {
 		s.put(imported, "there")
 		s.settle(imported)
 		wantStatus(s.t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
-	}, importDocument{Older: 1}, importDocument{Newer: 1}},
+	}, importDocument{Older: 1}, importDocument{Written: 1}},
 	"deleted": {func(s *sidecar) {
 		s.learn(imported, "there")
 		wantStatus(s.t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
 		s.settle(imported)
-	}, importDocument{New: 1}, importDocument{New: 1}},
-	"upstream": {func(s *sidecar) { s.upstream.set(imported, "there") }, importDocument{Older: 1}, importDocument{Newer: 1}},
+	}, importDocument{Written: 1}, importDocument{Written: 1}},
+	"upstream": {func(s *sidecar) { s.upstream.set(imported, "there") }, importDocument{Older: 1}, importDocument{Written: 1}},
 	"upstream, and an old copy": {func(s *sidecar) {
 		s.upstream.set(imported, "old")
 		wantValue(s.t, s.get("/memory/n/k"), "old")
 		s.upstream.set(imported, "there")
 		time.Sleep(usual.FreshFor)
-	}, importDocument{Older: 1}, importDocument{Newer: 1}},
+	}, importDocument{Older: 1}, importDocument{Written: 1}},
 	"gone upstream, and an old copy": {func(s *sidecar) {
 		s.learn(imported, "there")
 		s.upstream.remove(imported)
 		time.Sleep(usual.FreshFor)
-	}, importDocument{New: 1}, importDocument{New: 1}},
-	"an outage": {func(s *sidecar) { s.upstream.setDown(true) }, importDocument{Unknown: 1}, importDocument{Unknown: 1}},
+	}, importDocument{Written: 1}, importDocument{Written: 1}},
+	"an outage": {func(s *sidecar) { s.upstream.setDown(true) }, importDocument{Written: 1}, importDocument{Written: 1}},
 	"an outage, and a copy": {func(s *sidecar) {
 		s.learn(imported, "there")
 		time.Sleep(time.Hour)
 		s.upstream.setDown(true)
-	}, importDocument{Older: 1}, importDocument{Newer: 1}},
+	}, importDocument{Older: 1}, importDocument{Written: 1}},
 }
 
 // imported is the entry that these lines are about.
@@ -166,9 +158,8 @@ func TestImportGivesWayToWhatIsNewer(t *testing.T) {
 					agents := s.journal.Stats().Pending
 					want.Lines = 1
 					line := importLine("k", "file", at)
-					s.wantImported("?dry_run=true", line, want)
 					s.wantImported("", line, want)
-					if taken := want.New+want.Newer+want.Unknown == 1; taken {
+					if taken := want.Written == 1; taken {
 						w, ok, err := s.journal.Newest(imported)
 						if err != nil || !ok || w.Value != "file" || w.WrittenAt != at || w.Yields == (agents == 1) {
 							t.Errorf("%+v, %t, %v", w, ok, err)
@@ -189,7 +180,7 @@ func TestTimesOfImportedLines(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.put(id("n", "there"), "v")
 		s.wantImported("", `{"namespace":"n","key":"new","value":"x"}`+"\n"+`{"namespace":"n","key":"there","value":"x"}`+"\n\n"+
-			importLine("future", "x", 4e9)+`{"end":{"namespace":"n","entries":3,"complete":true}}`, importDocument{Lines: 5, New: 2, Older: 1})
+			importLine("future", "x", 4e9)+`{"end":{"namespace":"n","entries":3,"complete":true}}`, importDocument{Lines: 5, Written: 2, Older: 1})
 		for key, want := range map[string]float64{"new": 1, "future": float64(time.Now().Unix())} {
 			if w, _, err := s.journal.Newest(id("n", key)); err != nil || w.WrittenAt != want {
 				t.Errorf("%s is of %f, %v, want %f", key, w.WrittenAt, err, want)
@@ -224,9 +215,6 @@ func TestImportOfLinesThatAreNoEntries(t *testing.T) {
 			t.Errorf("a value is in %s", w.Body)
 		}
 	}
-	if w, _ := s.imports("?dry_run=perhaps", good); w.Code != http.StatusBadRequest {
-		t.Errorf("%d", w.Code)
-	}
 	if seq := s.journal.Stats().LastSeq; seq != 0 {
 		t.Errorf("%d writes were made", seq)
 	}
@@ -247,7 +235,7 @@ func TestImportWaitsForUpstream(t *testing.T) {
 		if took := time.Since(began); took != importTime {
 			t.Errorf("it waited for %s", took)
 		}
-		if doc.Lines != aheadWrites || doc.New != aheadWrites || !strings.Contains(doc.Detail, "paused: HTTP 401, until 2033-05-18T03:33:20Z") {
+		if doc.Lines != aheadWrites || doc.Written != aheadWrites || !strings.Contains(doc.Detail, "paused: HTTP 401, until 2033-05-18T03:33:20Z") {
 			t.Fatalf("%+v", doc)
 		}
 		s.put(id("locked", "agent"), "v") // others are not kept waiting
@@ -270,7 +258,7 @@ func TestImportWaitsForUpstream(t *testing.T) {
 		}
 		wantStatus(t, <-answer, http.StatusServiceUnavailable)
 		wantStatus(t, s.do(http.MethodPost, "/_botwired/flush", ""), http.StatusOK)
-		s.wantImported("?namespace=locked", rest, importDocument{Lines: 200, New: 200})
+		s.wantImported("?namespace=locked", rest, importDocument{Lines: 200, Written: 200})
 		s.wantImported("?namespace=locked", strings.Join(lines[:10], ""), importDocument{Lines: 10, Same: 10})
 		synctest.Wait()
 	})
@@ -283,7 +271,7 @@ func TestImportIntoAFullJournal(t *testing.T) {
 		lines := importLine("a", strings.Repeat("x", 3000), 1) + importLine("b", strings.Repeat("x", 3000), 1)
 		w, doc := s.imports("", lines)
 		wantStatus(t, w, http.StatusInsufficientStorage)
-		if doc.Lines != 1 || doc.New != 1 || !strings.Contains(doc.Detail, "journal full") {
+		if doc.Lines != 1 || doc.Written != 1 || !strings.Contains(doc.Detail, "journal full") {
 			t.Fatalf("%+v", doc)
 		}
 		answer := make(chan *httptest.ResponseRecorder, 1)
@@ -292,7 +280,7 @@ func TestImportIntoAFullJournal(t *testing.T) {
 		s.settle(id("n", "a"))
 		w = <-answer
 		wantStatus(t, w, http.StatusOK)
-		if decode(t, w, &doc); doc.Same != 1 || doc.New != 1 {
+		if decode(t, w, &doc); doc.Same != 1 || doc.Written != 1 {
 			t.Errorf("%s", w.Body)
 		}
 	})
@@ -308,11 +296,11 @@ func TestImportAfterACrash(t *testing.T) {
 		for i := range 20 {
 			lines = append(lines, importLine(fmt.Sprintf("k%02d", i), "v", 1))
 		}
-		first.wantImported("", strings.Join(lines[:8], ""), importDocument{Lines: 8, New: 8})
+		first.wantImported("", strings.Join(lines[:8], ""), importDocument{Lines: 8, Written: 8})
 		first.settle(id("n", "k03"))
 		first.put(id("n", "k04"), "an agent's")
 		s := first.crash(fs)
-		s.wantImported("", strings.Join(lines, ""), importDocument{Lines: 20, New: 12, Same: 7, Older: 1})
+		s.wantImported("", strings.Join(lines, ""), importDocument{Lines: 20, Written: 12, Same: 7, Older: 1})
 		wantValue(t, s.get("/memory/n/k04"), "an agent's")
 		if n := s.journal.Stats().Pending; n != 19 {
 			t.Errorf("%d are pending", n)
@@ -339,7 +327,7 @@ func TestImportBesideAgents(t *testing.T) {
 	})
 	w, doc := s.imports("", lines.String())
 	agent.Wait()
-	if w.Code != http.StatusOK || doc.New+doc.Older != keys {
+	if w.Code != http.StatusOK || doc.Written+doc.Older != keys {
 		t.Errorf("%d: %s", w.Code, w.Body)
 	}
 	for i := range keys {
@@ -380,7 +368,7 @@ func TestImportOfWhatIsHereOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
-		s.wantImported("", importLine("k", "v", 5), importDocument{Lines: 1, New: 1})
+		s.wantImported("", importLine("k", "v", 5), importDocument{Lines: 1, Written: 1})
 		wantValue(t, s.get("/memory/n/k"), "v")
 	})
 }

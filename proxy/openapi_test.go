@@ -165,19 +165,6 @@ func (s *sidecar) surfaceOutage() {
 	s.server.surface.history.look(UpstreamState{State: "down", Since: began.Add(time.Minute), Reason: "refused"}, began.Add(time.Minute))
 }
 
-// A write that a person sends, and that upstream refuses, is a dead letter at once.
-func TestAWriteSentByHandThatUpstreamRefuses(t *testing.T) {
-	s := newSidecar(t)
-	s.flusher.refuses = true
-	s.put(id("n", "k"), "v")
-	w := s.do(http.MethodPost, "/_botwired/pending/send?namespace=n&key=k", "")
-	wantStatus(t, w, http.StatusOK)
-	var doc sentDocument
-	if decode(t, w, &doc); doc.State != "dead" || doc.Waits != nil {
-		t.Errorf("%+v", doc)
-	}
-}
-
 func TestParametersThatAreMissing(t *testing.T) {
 	s := newSidecar(t)
 	for _, op := range described().operations {

@@ -67,10 +67,8 @@ type Flusher interface {
 	EntryWaits(id journal.ID) (why string, until time.Time)
 	// TryNow ends the waits of a namespace, or with "" of all, that only time would end.
 	TryNow(namespace string)
-	// Send has an entry's pending write sent now, once, and returns what has become of it:
-	// neither is still pending. Its error is [journal.ErrNotPending] if there is none.
-	Send(ctx context.Context, id journal.ID) (seq uint64, settled, dead bool, err error)
-	// Drop makes an entry's pending write a dead letter; see Send. A number of 0 is any.
+	// Drop makes an entry's pending write a dead letter. A number of 0 is any. Its error is
+	// [journal.ErrNotPending] if there is no such write.
 	Drop(ctx context.Context, id journal.ID, seq uint64) (journal.Write, error)
 	// Await has an acknowledged write sent at once and returns once it, or a newer one to
 	// its entry, has settled. It returns false when ctx ends first or the write is dead.

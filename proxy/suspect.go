@@ -112,7 +112,7 @@ func forgetEntry(s *surface, w http.ResponseWriter, id journal.ID) error {
 	gone, err := s.journal.Disk.Forget(id)
 	if errors.Is(err, journal.ErrPending) {
 		return wire.Detail(http.StatusConflict, fmt.Sprintf(
-			"a write to %s is pending, and would be lost: have it sent first, or drop it (POST pending/send or pending/drop)", id))
+			"a write to %s is pending, and would be lost: have it sent first, or drop it (POST flush or pending/drop)", id))
 	}
 	if err != nil {
 		return err

@@ -27,7 +27,6 @@ type attempt struct {
 	inOrder   bool          // the namespace's next request follows this one
 	removes   bool          // a delete is among what it sends, and there is a quota
 	charge    charge        // for the request, to the namespace's quota
-	byHand    bool          // a person wants it, and it is not the schedule's turn
 	ended     chan struct{} // closed at its end; nil while nobody waits for that
 	through   *through      // the write that it sends in place of the pending one; nil if none
 }
@@ -174,7 +173,7 @@ func (a *attempt) staysPending(w journal.Write, sentAt instant) bool {
 	}
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
-	if a.through == nil && !a.byHand && (a.f.schedule.overtook(a.queue, w.Seq) || a.early) && w.Op == journal.Put {
+	if a.through == nil && (a.f.schedule.overtook(a.queue, w.Seq) || a.early) && w.Op == journal.Put {
 		// Upstream would list the entry as older than those that were written before it:
 		// the write is sent again in its turn. A delete leaves nothing that upstream lists.
 		r := retryOf(a.task)

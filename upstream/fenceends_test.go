@@ -134,23 +134,6 @@ func TestAFenceSpendsNoQuota(t *testing.T) {
 	})
 }
 
-// A write that a person sends is compared as well.
-func TestAWriteSentByHandIsFenced(t *testing.T) {
-	fenced(t, func(t *testing.T, r *rig) {
-		r.settledPut(key("k"), "base")
-		r.linger.Store(int64(time.Hour))
-		r.put(key("k"), "mine")
-		time.Sleep(time.Minute)
-		r.foreign(key("k"), "theirs")
-		_, settled, dead, err := r.flusher.Send(t.Context(), key("k"))
-		if err != nil || settled || !dead {
-			t.Errorf("settled %v, dead %v, %v", settled, dead, err)
-		}
-		r.wantHeld(key("k"), "theirs")
-		r.wantKnown(key("k"), "theirs", journal.Settled)
-	})
-}
-
 // The state that a write overwrites is kept once, however often the write is tried.
 func TestWhatIsOverwrittenIsKeptOnce(t *testing.T) {
 	fenced(t, func(t *testing.T, r *rig) {

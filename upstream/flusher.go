@@ -118,7 +118,6 @@ type Flusher struct {
 	// TryNow. The journal is never called with it held, and nothing is logged.
 	mu       loggingMutex
 	schedule *schedule
-	byHand   []*attempt // that persons want, and Run has yet to make
 	callers  *callers
 	drain    *drain     // not nil once a drain has begun
 	diskFull bool       // the last attempt found the disk too full
@@ -243,11 +242,6 @@ func (f *Flusher) sleep(ctx context.Context, at instant) {
 func (f *Flusher) take() (*attempt, instant) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.byHand) > 0 {
-		a := f.byHand[0]
-		f.byHand = f.byHand[1:]
-		return a, 0
-	}
 	s := f.schedule
 	c := f.opts.Slots.Concurrency()
 	if s.wakeAt = 0; len(s.running) >= c.Limit {

@@ -110,7 +110,7 @@ func TestReceiptsOfWritesThrough(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.wantReceipt(kept.Seq, journal.ReceiptSuperseded, again.Seq, "")
-		r.send(key("k"))
+		r.settleWithin(2 * time.Hour)
 		r.wantReceipt(again.Seq, journal.ReceiptSettled, 0, "")
 	})
 }

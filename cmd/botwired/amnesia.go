@@ -82,11 +82,7 @@ func reportRestored(p *process, c *client, body []byte) error {
 // acceptUpstream has the daemon go on with a bucket as it is. Unless yes is set, it asks first.
 func acceptUpstream(ctx context.Context, p *process, c *client, yes, asJSON bool) error {
 	if !yes {
-		agreed, err := p.confirm(ctx, "Go on with the bucket that is there, and give up for good what it has lost?")
-		if err == nil && !agreed {
-			err = errNothingForgotten
-		}
-		if err != nil {
+		if err := p.confirm(ctx, "Go on with the bucket that is there, and give up for good what it has lost?"); err != nil {
 			return err
 		}
 	}

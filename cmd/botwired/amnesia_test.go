@@ -47,7 +47,7 @@ func TestForgetUpstreamCommand(t *testing.T) {
 	if got := at(t, d, reply("y\n"), "forget", "--upstream"); !strings.Contains(got.stderr, "for good") || !strings.Contains(got.stdout, "goes on") {
 		t.Errorf("%+v", got)
 	}
-	if got := at(t, d, reply("\n"), "forget", "--upstream"); got.code != exitError || !strings.Contains(got.stderr, "nothing is forgotten") {
+	if got := at(t, d, reply("\n"), "forget", "--upstream"); got.code != exitError || !strings.Contains(got.stderr, "nothing is changed") {
 		t.Errorf("without a yes: %+v", got)
 	}
 	d = newDaemon(t, map[string]answer{"POST /_botwired/upstream/accept": {200, `{"lost":"","namespaces":[]}`}})

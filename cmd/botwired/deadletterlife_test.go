@@ -49,6 +49,6 @@ func TestTheLifeOfADeadLetter(t *testing.T) {
 	l.end()
 
 	l = startLife(t, args...) // and the log says nothing of it any more
-	l.says("deleted 1 dead letter\n", "dead-letters", "delete", "--all", "--superseded", "--yes")
+	l.says("deleted 1 dead letter\n", "dead-letters", "delete", "--all", "--yes")
 	l.end()
 }

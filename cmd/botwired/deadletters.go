@@ -1,14 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -28,71 +30,23 @@ func newDeadLettersCommand(p *process, settings *settingFlags) *cobra.Command {
 		Args: noArguments,
 	}
 	asJSON := jsonFlag(cmd)
+	namespace := namespaceFlag(cmd, "only those of this namespace")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := settings.connect()
 		if err != nil {
 			return err
 		}
-		var letters [][]byte
-		err = eachDeadLetter(cmd.Context(), c, "", func(_ string, raw []byte) error {
-			letters = append(letters, raw)
-			return nil
-		})
-		if err != nil {
+		letters, raw, err := deadLetters(cmd.Context(), c, *namespace)
+		switch {
+		case err != nil:
 			return err
+		case *asJSON:
+			return encodeJSON(p.stdout, map[string][]json.RawMessage{"dead_letters": raw})
 		}
-		if *asJSON {
-			return printJSON(p.stdout, fmt.Appendf(nil, `{"dead_letters":[%s]}`, bytes.Join(letters, []byte(","))))
-		}
-		return printDeadLetters(p.screen(), c, letters)
+		return printDeadLetters(p.screen(), letters)
 	}
-	cmd.AddCommand(
-		newShowCommand(p, settings),
-		newExportCommand(p, settings),
-		newRetryCommand(p, settings),
-		newDiscardCommand(p, settings),
-	)
+	cmd.AddCommand(newShowCommand(p, settings), newRetryCommand(p, settings), newDeleteLettersCommand(p, settings))
 	return cmd
-}
-
-// deadLettersPage is how many dead letters are asked for at a time.
-const deadLettersPage = 1000
-
-// eachDeadLetter visits all dead letters, or those of a namespace, as the list has them: the
-// oldest first. It asks for one page after another, each after the last dead letter of the
-// one before.
-func eachDeadLetter(ctx context.Context, c *client, namespace string, visit func(id string, raw []byte) error) error {
-	query := url.Values{"limit": {strconv.Itoa(deadLettersPage)}}
-	for {
-		body, err := c.do(ctx, request{method: http.MethodGet, path: surface("dead-letters"), query: query})
-		if err != nil {
-			return err
-		}
-		var page struct {
-			DeadLetters []json.RawMessage `json:"dead_letters"`
-		}
-		if err := c.decode(body, &page); err != nil {
-			return err
-		}
-		last := ""
-		for _, raw := range page.DeadLetters {
-			var letter struct{ ID, Namespace cell }
-			if err := c.decode(raw, &letter); err != nil {
-				return err
-			}
-			last = string(letter.ID)
-			if namespace != "" && namespace != string(letter.Namespace) {
-				continue
-			}
-			if err := visit(last, raw); err != nil {
-				return err
-			}
-		}
-		if len(page.DeadLetters) < deadLettersPage || last == query.Get("after") {
-			return nil
-		}
-		query.Set("after", last)
-	}
 }
 
 // listedLetter is a dead letter without its value.
@@ -111,59 +65,73 @@ type listedLetter struct {
 	Error        cell `json:"error"`
 }
 
+// deadLettersPage is how many dead letters are asked for at a time.
+const deadLettersPage = 1000
+
+// deadLetters lists all dead letters, or those of a namespace, the oldest first; raw has them as the daemon does.
+func deadLetters(ctx context.Context, c *client, namespace string) (letters []listedLetter, raw []json.RawMessage, err error) {
+	raw = []json.RawMessage{}
+	query := url.Values{"limit": {strconv.Itoa(deadLettersPage)}}
+	for {
+		body, err := c.do(ctx, request{method: http.MethodGet, path: surface("dead-letters"), query: query})
+		if err != nil {
+			return nil, nil, err
+		}
+		var page struct {
+			DeadLetters []json.RawMessage `json:"dead_letters"`
+		}
+		if err := c.decode(body, &page); err != nil {
+			return nil, nil, err
+		}
+		last := ""
+		for _, each := range page.DeadLetters {
+			var l listedLetter
+			if err := c.decode(each, &l); err != nil {
+				return nil, nil, err
+			}
+			if last = string(l.ID); namespace == "" || namespace == string(l.Namespace) {
+				letters, raw = append(letters, l), append(raw, each)
+			}
+		}
+		if len(page.DeadLetters) < deadLettersPage || last == query.Get("after") {
+			return letters, raw, nil
+		}
+		query.Set("after", last)
+	}
+}
+
 const openLetter = "open"
 
-// isTheirs reports whether it is another host's state.
-func (d *listedLetter) isTheirs() bool { return d.Host == "other" }
-
-func (d *listedLetter) isSuperseded() bool { return d.SupersededBy != "" || d.Kind == "superseded" }
-
 // state says whether the dead letter waits for a person, and if not, why not.
-func (d *listedLetter) state() string {
+func (l *listedLetter) state() string {
 	switch {
-	case d.isTheirs():
-		return "another host's, overwritten by " + string(d.SupersededBy)
-	case d.SupersededBy != "":
-		return "superseded by " + string(d.SupersededBy)
-	case d.Kind == "superseded":
+	case l.Host == "other":
+		return "another host's, overwritten by " + string(l.SupersededBy)
+	case l.SupersededBy != "":
+		return "superseded by " + string(l.SupersededBy)
+	case l.Kind == "superseded":
 		return "superseded by another host"
-	case d.Kind == "dropped":
+	case l.Kind == "dropped":
 		return "dropped"
 	}
 	return openLetter
 }
 
-// ended names what has made the write a dead letter.
-func (d *listedLetter) ended() string {
-	switch {
-	case d.isTheirs():
-		return "overwritten"
-	case d.Kind == "dropped", d.Kind == "superseded":
-		return string(d.Kind)
-	}
-	return "refused"
-}
-
 // status is empty for a write that upstream has not answered.
-func (d *listedLetter) status() string {
-	if d.Status == "0" {
+func (l *listedLetter) status() string {
+	if l.Status == "0" {
 		return ""
 	}
-	return string(d.Status)
+	return string(l.Status)
 }
 
 // printDeadLetters prints the open ones first.
-func printDeadLetters(w io.Writer, c *client, letters [][]byte) error {
+func printDeadLetters(w io.Writer, letters []listedLetter) error {
 	var open, others [][]string
-	for _, raw := range letters {
-		var d listedLetter
-		if err := c.decode(raw, &d); err != nil {
-			return err
-		}
-		state := d.state()
-		row := []string{string(d.ID), state, string(d.Seq), string(d.Namespace), string(d.Key), string(d.Op),
-			moment(w, d.WrittenAt), d.status(), string(d.Error)}
-		if state == openLetter {
+	for _, l := range letters {
+		row := []string{string(l.ID), l.state(), string(l.Seq), string(l.Namespace), string(l.Key), string(l.Op),
+			moment(w, l.WrittenAt), l.status(), string(l.Error)}
+		if l.state() == openLetter {
 			open = append(open, row)
 		} else {
 			others = append(others, row)
@@ -171,4 +139,302 @@ func printDeadLetters(w io.Writer, c *client, letters [][]byte) error {
 	}
 	header := []string{"ID", "STATE", "SEQ", "NAMESPACE", "KEY", "OP", "WRITTEN", "STATUS", "ERROR"}
 	return printTable(w, header, append(open, others...))
+}
+
+// forLetters has a command take IDs, at most so many, or --all, and with that --namespace.
+func forLetters(cmd *cobra.Command, most int) (all *bool, namespace *string) {
+	all = cmd.Flags().Bool("all", false, "all dead letters, instead of the given ones")
+	namespace = namespaceFlag(cmd, "with --all: only those of this namespace")
+	cmd.Args = func(cmd *cobra.Command, ids []string) error {
+		switch {
+		case *all:
+			return noArguments(cmd, ids)
+		case *namespace != "":
+			return usagef("--namespace is for --all: an ID names its dead letter")
+		}
+		return arguments(1, most)(cmd, ids)
+	}
+	return all, namespace
+}
+
+func newShowCommand(p *process, settings *settingFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show ID | --all",
+		Short: "Print the value of a dead letter",
+		Example: "  botwired dead-letters show 17\n" +
+			"  botwired dead-letters show 17 > value.txt    # to the byte\n" +
+			"  botwired dead-letters show --all > dead-letters.jsonl",
+		Long: "Print the value of a dead letter to the byte. On a terminal, what is known of the dead letter comes first,\n" +
+			"control characters other than tabs and newlines are shown as escapes such as \\x1b, and a newline follows.\n" +
+			"If another host's write has beaten it, or the other way round, the value of the winner comes last.\n\n" +
+			"With --all, print all dead letters with their values, the oldest first: each is one line of JSON.",
+	}
+	asJSON := jsonFlag(cmd)
+	all, namespace := forLetters(cmd, 1)
+	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
+		c, err := settings.connect()
+		if err != nil {
+			return err
+		}
+		if *all {
+			return p.showAll(cmd.Context(), c, *namespace)
+		}
+		body, err := c.do(cmd.Context(), request{method: http.MethodGet, path: surface("dead-letters", ids[0])})
+		switch {
+		case isGone(err):
+			return noDeadLetter(ids[0])
+		case err != nil:
+			return err
+		case *asJSON:
+			return printJSON(p.stdout, body)
+		}
+		return p.printDeadLetter(c, ids[0], body)
+	}
+	return cmd
+}
+
+func (p *process) showAll(ctx context.Context, c *client, namespace string) error {
+	letters, _, err := deadLetters(ctx, c, namespace)
+	for _, l := range letters {
+		body, err := c.do(ctx, request{method: http.MethodGet, path: surface("dead-letters", string(l.ID))})
+		if isGone(err) { // retried or deleted meanwhile
+			continue
+		}
+		if err == nil {
+			err = printJSON(p.stdout, body)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// isGone reports whether the daemon has answered that there is no such dead letter.
+func isGone(err error) bool {
+	var no *statusError
+	return errors.As(err, &no) && no.status == http.StatusNotFound && no.means == ""
+}
+
+func noDeadLetter(id string) error {
+	return fmt.Errorf("there is no dead letter %s: it may have been retried or deleted", id)
+}
+
+func (p *process) printDeadLetter(c *client, id string, body []byte) error {
+	var letter struct {
+		listedLetter
+		Value  *string `json:"value"` // nil for a delete
+		Winner *struct {
+			Host      cell    `json:"host"`
+			WrittenAt cell    `json:"written_at"`
+			Value     *string `json:"value"` // nil for a delete
+		} `json:"winner"` // the state that has beaten a superseded dead letter
+	}
+	if err := c.decode(body, &letter); err != nil {
+		return err
+	}
+	if !p.isTerminal(p.stdout) {
+		if letter.Value == nil {
+			return fmt.Errorf("dead letter %s is a delete, which has no value: --json prints what it has", id)
+		}
+		_, err := io.WriteString(p.stdout, *letter.Value)
+		return err
+	}
+	print := func(facts [][2]string, value *string) error {
+		err := printFacts(p.screen(), facts)
+		if err == nil && value != nil {
+			_, err = io.WriteString(p.stdout, "\n"+harmless(*value)+"\n")
+		}
+		return err
+	}
+	written := letter.WrittenAt.moment()
+	if letter.Winner != nil {
+		written = letter.WrittenAt.instant() // to be compared with the winner's
+	}
+	facts := [][2]string{
+		{"id", string(letter.ID)}, {"state", letter.state()}, {"namespace", string(letter.Namespace)}, {"key", string(letter.Key)}, {"op", string(letter.Op)},
+		{"written", written}, {"ended", letter.RefusedAt.moment()},
+	}
+	if letter.status() != "" {
+		facts = append(facts, [2]string{"status", letter.status()})
+	}
+	err := print(append(facts, [2]string{"error", string(letter.Error)}), letter.Value)
+	if w := letter.Winner; err == nil && w != nil {
+		who, op := "this daemon", "put"
+		if w.Host == "other" {
+			who = "another host"
+		}
+		if w.Value == nil {
+			op = "delete"
+		}
+		fmt.Fprintln(p.stdout)
+		err = print([][2]string{{"winner", who}, {"op", op}, {"written", w.WrittenAt.instant()}}, w.Value)
+	}
+	return err
+}
+
+func newRetryCommand(p *process, settings *settingFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "retry ID... | --all",
+		Short: "Make dead letters pending again",
+		Example: "  botwired dead-letters retry 17 18\n" +
+			"  botwired dead-letters retry --all --namespace my-agent",
+		Long: "Make dead letters pending again: those of the given IDs, or all of them, of one namespace if it is named.\n" +
+			"--all first says how many there are, and asks: each one counts against the quota. A dead letter is left as it is\n" +
+			"if a newer write to its entry is known: the retry would undo that one. --force retries the given ones all the\n" +
+			"same. --all leaves those that a person has dropped, too.",
+	}
+	force := cmd.Flags().Bool("force", false, "with IDs: also undo newer writes to the same entries")
+	d := decision{process: p, did: "retried", question: "Retry %s of %s? Each one counts against the quota."}
+	d.concerns = func(l *listedLetter) bool { return l.state() == openLetter }
+	d.request = func(id string) request {
+		r := request{method: http.MethodPost, path: surface("dead-letters", id, "retry")}
+		if *force {
+			r.query = url.Values{"force": {"true"}}
+		}
+		return r
+	}
+	d.allAtOnce = p.retryAll
+	d.command(cmd, settings)
+	args := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, ids []string) error {
+		if *force && len(ids) == 0 {
+			return usagef("--force is for IDs: --all undoes no newer write")
+		}
+		return args(cmd, ids)
+	}
+	return cmd
+}
+
+func (p *process) retryAll(ctx context.Context, c *client, namespace string, asJSON bool) error {
+	r := request{method: http.MethodPost, path: surface("dead-letters", "retry")}
+	if namespace != "" {
+		r.query = url.Values{"namespace": {namespace}}
+	}
+	body, err := c.wait(ctx, r, math.MaxInt64) // for as long as it takes
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(p.stdout, body)
+	}
+	var done struct{ Retried, Skipped cell }
+	if err := c.decode(body, &done); err != nil {
+		return err
+	}
+	text := "retried " + plural(done.Retried.number(), "dead letter")
+	if skipped := done.Skipped.number(); skipped > 0 {
+		text += fmt.Sprintf(", skipped %d: a newer write to the same entry is known, or a person has dropped them", skipped)
+	}
+	_, err = fmt.Fprintln(p.stdout, text)
+	return err
+}
+
+func newDeleteLettersCommand(p *process, settings *settingFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "delete ID... | --all",
+		Short: "Give dead letters up",
+		Example: "  botwired dead-letters delete 17\n" +
+			"  botwired dead-letters delete --all --namespace my-agent",
+		Long: "Give dead letters up: those of the given IDs, or all of them, of one namespace if it is named.\n" +
+			"--all first says how many there are, and asks. It leaves those that come later.",
+	}
+	d := decision{process: p, did: "deleted", question: "Delete %s of %s for good?"}
+	d.concerns = func(*listedLetter) bool { return true }
+	d.request = func(id string) request { return request{method: http.MethodDelete, path: surface("dead-letters", id)} }
+	d.command(cmd, settings)
+	return cmd
+}
+
+// decision is what a person decides about dead letters.
+type decision struct {
+	*process
+	did       string                   // to a dead letter
+	question  string                   // about all of them, with their number and their namespace
+	concerns  func(*listedLetter) bool // with --all
+	request   func(id string) request
+	allAtOnce func(ctx context.Context, c *client, namespace string, asJSON bool) error // nil: one after the other
+}
+
+// command has a command decide about the given dead letters, or about all. About all, it asks first.
+func (d *decision) command(cmd *cobra.Command, settings *settingFlags) {
+	asJSON := jsonFlag(cmd)
+	all, namespace := forLetters(cmd, math.MaxInt)
+	yes := cmd.Flags().Bool("yes", false, "with --all: do not ask")
+	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
+		if err := d.mayAsk(*yes || !*all, "is about all dead letters"); err != nil {
+			return err
+		}
+		c, err := settings.connect()
+		if err != nil {
+			return err
+		}
+		if *all && !(*yes && d.allAtOnce != nil) {
+			if ids, err = d.ids(cmd.Context(), c, *namespace, *yes); err != nil {
+				return err
+			}
+		}
+		if *all && d.allAtOnce != nil {
+			return d.allAtOnce(cmd.Context(), c, *namespace, *asJSON)
+		}
+		return d.carryOut(cmd.Context(), c, ids, *all, *asJSON)
+	}
+}
+
+// ids lists the dead letters that the decision concerns and, unless yes, asks about them.
+func (d *decision) ids(ctx context.Context, c *client, namespace string, yes bool) (ids []string, err error) {
+	letters, _, err := deadLetters(ctx, c, namespace)
+	for _, l := range letters {
+		if d.concerns(&l) {
+			ids = append(ids, string(l.ID))
+		}
+	}
+	if err == nil && !yes && len(ids) > 0 {
+		of := "all namespaces"
+		if namespace != "" {
+			of = "the namespace " + namespace
+		}
+		err = d.confirm(ctx, fmt.Sprintf(d.question, plural(len(ids), "dead letter"), of))
+	}
+	return ids, err
+}
+
+// carryOut goes on after a dead letter that is not as the person believed, and stops where the daemon cannot. Of
+// all dead letters, it passes over one that somebody else has retried or deleted meanwhile.
+func (d *decision) carryOut(ctx context.Context, c *client, ids []string, all, asJSON bool) error {
+	done := []string{}
+	var refused []string
+	var failed error
+	for _, id := range ids {
+		_, err := c.do(ctx, d.request(id))
+		var no *statusError
+		switch {
+		case err == nil:
+			done = append(done, id)
+		case isGone(err) && all:
+		case isGone(err):
+			refused = append(refused, noDeadLetter(id).Error())
+		case errors.As(err, &no) && no.status == http.StatusConflict:
+			refused = append(refused, fmt.Sprintf("dead letter %s: a newer write to its entry is known, and the retry would undo it: "+
+				"--force retries it all the same", id))
+		default:
+			failed = err
+		}
+		if failed != nil {
+			break
+		}
+	}
+	switch text := strings.Join(refused, "; "); {
+	case text != "" && failed != nil:
+		failed = fmt.Errorf("%s; %w", text, failed)
+	case text != "":
+		failed = errors.New(text)
+	}
+	switch {
+	case asJSON:
+		return errors.Join(encodeJSON(d.stdout, map[string][]string{d.did: done}), failed)
+	case len(done) > 0 || failed == nil:
+		fmt.Fprintf(d.stdout, "%s %s\n", d.did, plural(len(done), "dead letter"))
+	}
+	return failed
 }

@@ -32,7 +32,7 @@ func TestShowOfADeadLetter(t *testing.T) {
 		"key        k\n"+
 		"op         put\n"+
 		"written    2023-11-14T22:13:20Z\n"+
-		"refused    2023-11-14T22:14:20Z\n"+
+		"ended      2023-11-14T22:14:20Z\n"+
 		"status     413\n"+
 		"error      HTTP 413: too large\n"+
 		"\n"+
@@ -44,7 +44,7 @@ func TestShowOfADeadLetter(t *testing.T) {
 		"key        k\n"+
 		"op         put\n"+
 		"written    2023-11-14T22:13:20Z\n"+
-		"dropped    2023-11-14T22:14:20Z\n"+
+		"ended      2023-11-14T22:14:20Z\n"+
 		"error      dropped by hand\n"+
 		"\n"+
 		"a\n")
@@ -69,14 +69,14 @@ func TestShowOfADeadLetterOfTwoHosts(t *testing.T) {
 	})
 	wantOutput(t, at(t, d, nil, "dead-letters", "show", "8"), "a")
 	wantOutput(t, at(t, d, onTerminal, "dead-letters", "show", "8"), ""+
-		"id          8\n"+
-		"state       superseded by another host\n"+
-		"namespace   ns\n"+
-		"key         k\n"+
-		"op          put\n"+
-		"written     2023-11-14T22:13:20.250Z\n"+
-		"superseded  2023-11-14T22:14:20Z\n"+
-		"error       another host wrote later\n"+
+		"id         8\n"+
+		"state      superseded by another host\n"+
+		"namespace  ns\n"+
+		"key        k\n"+
+		"op         put\n"+
+		"written    2023-11-14T22:13:20.250Z\n"+
+		"ended      2023-11-14T22:14:20Z\n"+
+		"error      another host wrote later\n"+
 		"\n"+
 		"a\n"+
 		"\n"+
@@ -86,14 +86,14 @@ func TestShowOfADeadLetterOfTwoHosts(t *testing.T) {
 		"\n"+
 		"b\\x1b\n")
 	wantOutput(t, at(t, d, onTerminal, "dead-letters", "show", "9"), ""+
-		"id           9\n"+
-		"state        another host's, overwritten by 17\n"+
-		"namespace    ns\n"+
-		"key          k\n"+
-		"op           put\n"+
-		"written      2023-11-14T22:13:20.000Z\n"+
-		"overwritten  2023-11-14T22:14:20Z\n"+
-		"error        another host wrote earlier\n"+
+		"id         9\n"+
+		"state      another host's, overwritten by 17\n"+
+		"namespace  ns\n"+
+		"key        k\n"+
+		"op         put\n"+
+		"written    2023-11-14T22:13:20.000Z\n"+
+		"ended      2023-11-14T22:14:20Z\n"+
+		"error      another host wrote earlier\n"+
 		"\n"+
 		"a\n"+
 		"\n"+
@@ -110,7 +110,7 @@ func letters() map[string]answer {
 	has := func(id int, namespace string) string {
 		letter := fmt.Sprintf(`{"id":"%d","namespace":"%s"`, id, namespace)
 		target := fmt.Sprintf("/_botwired/dead-letters/%d", id)
-		answers["GET "+target] = answer{200, letter + `, "value":"v"}` + "\n"}
+		answers["GET "+target] = answer{200, letter + `,"value":"v"}` + "\n"}
 		answers["DELETE "+target] = answer{200, `{}`}
 		return letter + "}"
 	}
@@ -127,9 +127,9 @@ func letters() map[string]answer {
 	return answers
 }
 
-func TestExportOfDeadLetters(t *testing.T) {
+func TestShowOfAllDeadLetters(t *testing.T) {
 	d := newDaemon(t, letters())
-	got := at(t, d, nil, "dead-letters", "export")
+	got := at(t, d, nil, "dead-letters", "show", "--all")
 	lines := strings.Split(got.stdout, "\n")
 	if len(lines) != 1002+1 || got.stderr != "" || got.code != exitOK {
 		t.Fatalf("%d lines, exit code %d, stderr %q", len(lines), got.code, got.stderr)
@@ -138,15 +138,10 @@ func TestExportOfDeadLetters(t *testing.T) {
 	if diff := cmp.Diff(last, lines[999:]); diff != "" {
 		t.Errorf("the last lines (-want +got):\n%s", diff)
 	}
-	other := lines[1000] + "\n"
-	wantOutput(t, at(t, d, nil, "dead-letters", "export", "--namespace", "other"), other)
-	wantOutput(t, at(t, d, onTerminal, "dead-letters", "export", "--namespace", "other"), other)
-	intoFile := func(p *process) { p.isTerminal = func(stream any) bool { return stream == p.stderr } }
-	if got := at(t, d, intoFile, "dead-letters", "export", "--namespace", "other"); got.stdout != other || got.stderr != "\r\x1b[K1 dead letter exported\r\x1b[K" {
-		t.Errorf("beside the file: %+v", got)
-	}
+	wantOutput(t, at(t, d, nil, "dead-letters", "show", "--all", "--namespace", "other"), lines[1000]+"\n")
+	wantOutput(t, at(t, d, nil, "dead-letters", "--json", "--namespace", "other"), `{"dead_letters":[{"id":"1002","namespace":"other"}]}`+"\n")
 	d.answers["GET /_botwired/dead-letters/1002"] = answer{503, `{"detail":"shutting down"}`}
-	wantFailure(t, at(t, d, nil, "dead-letters", "export", "--namespace", "other"), exitError, "shutting down (HTTP 503)")
+	wantFailure(t, at(t, d, nil, "dead-letters", "show", "--all", "--namespace", "other"), exitError, "shutting down (HTTP 503)")
 }
 
 func TestDeleteOfAllDeadLetters(t *testing.T) {
@@ -173,7 +168,7 @@ func TestDeleteOfAllDeadLetters(t *testing.T) {
 		if no == "" {
 			newline = "\n"
 		}
-		if want := "Delete 1003 dead letters of all namespaces for good? [y/N] " + newline + "botwired: nothing is deleted\n"; got.stderr != want || got.code != exitError {
+		if want := "Delete 1003 dead letters of all namespaces for good? [y/N] " + newline + "botwired: nothing is changed\n"; got.stderr != want || got.code != exitError {
 			t.Errorf("%q: exit code %d, stderr %q", no, got.code, got.stderr)
 		}
 	}
@@ -218,22 +213,6 @@ func TestDeleteOfAllDeadLettersThatFails(t *testing.T) {
 	wantFailure(t, at(t, d, nil, "dead-letters", "delete", "--namespace", "ns", "3"), exitUsage, "--namespace is for --all")
 }
 
-// Those that a later write has superseded can be deleted apart.
-func TestDeleteOfSupersededDeadLetters(t *testing.T) {
-	d := newDaemon(t, map[string]answer{
-		"GET /_botwired/dead-letters?limit=1000": {200, `{"dead_letters":[{"id":"1","kind":"refused"},{"id":"2","kind":"refused","superseded_by":7},` +
-			`{"id":"3","kind":"dropped"},{"id":"4","kind":"superseded"}]}`},
-		"DELETE /_botwired/dead-letters/2": {200, `{}`},
-		"DELETE /_botwired/dead-letters/4": {200, `{}`},
-	})
-	wantOutput(t, at(t, d, nil, "dead-letters", "delete", "--all", "--superseded", "--yes", "--json"), `{"deleted":["2","4"]}`+"\n")
-	got := at(t, d, onTerminal, "dead-letters", "delete", "--all", "--superseded")
-	if want := "Delete 2 superseded dead letters of all namespaces for good? [y/N] "; !strings.HasPrefix(got.stderr, want) || got.code != exitError {
-		t.Errorf("%+v", got)
-	}
-	wantFailure(t, at(t, d, nil, "dead-letters", "delete", "--superseded", "1"), exitUsage, "--superseded is for --all")
-}
-
 // Ctrl-C ends the question, which a terminal would hold up.
 func TestQuestionIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -241,8 +220,8 @@ func TestQuestionIsInterrupted(t *testing.T) {
 	var stderr strings.Builder
 	p := &process{stdin: in, stderr: &stderr}
 	cancel()
-	if agreed, err := p.confirm(ctx, "Delete?"); agreed || !errors.Is(err, context.Canceled) || stderr.String() != "Delete? [y/N] \n" {
-		t.Errorf("%v, %v, %q", agreed, err, stderr.String())
+	if err := p.confirm(ctx, "Delete?"); !errors.Is(err, context.Canceled) || stderr.String() != "Delete? [y/N] \n" {
+		t.Errorf("%v, %q", err, stderr.String())
 	}
 	typed.Close() // and the reader ends
 }
@@ -254,12 +233,12 @@ func TestRetryThatUndoesANewerWrite(t *testing.T) {
 		"POST /_botwired/dead-letters/4/retry":            {200, `{}`},
 	})
 	got := at(t, d, nil, "dead-letters", "retry", "3", "4")
-	if got.stdout != "retried dead letter 4\n" || got.code != exitError ||
+	if got.stdout != "retried 1 dead letter\n" || got.code != exitError ||
 		got.stderr != "botwired: dead letter 3: a newer write to its entry is known, and the retry would undo it: --force retries it all the same\n" {
 		t.Errorf("%+v", got)
 	}
-	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--force", "3"), "retried dead letter 3\n")
-	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "--force", "--all"), exitUsage, "--force is for IDs")
+	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--force", "3"), "retried 1 dead letter\n")
+	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "--force", "--all", "--yes"), exitUsage, "--force is for IDs")
 }
 
 // Nobody replies at the null device.

@@ -108,8 +108,6 @@ func (d *drillPlan) run(ctx context.Context, p *process, settings *settingFlags,
 	return d.ask(ctx, p, c, t.tell)
 }
 
-var errNotDrilled = errors.New("nothing was drilled")
-
 // ask has the running daemon drill itself, once a person has agreed.
 func (d *drillPlan) ask(ctx context.Context, p *process, c *client, tell func(drill.Event)) (audit *drill.Audit, err error) {
 	body, err := c.do(ctx, request{method: http.MethodGet, path: surface("status")})
@@ -124,8 +122,8 @@ func (d *drillPlan) ask(ctx context.Context, p *process, c *client, tell func(dr
 		"Other namespaces notice nothing; botwired makes at most %d writes upstream, and deletes its entries at the end.",
 		config.FormatDuration(d.lasts), c.listen, s.Upstream.URL, liveWrites)
 	if !d.yes {
-		if agreed, err := p.confirm(ctx, printable(said+" Go on?")); err != nil || !agreed {
-			return nil, errors.Join(err, errNotDrilled)
+		if err := p.confirm(ctx, said+" Go on?"); err != nil {
+			return nil, err
 		}
 	}
 	query := url.Values{"for": {d.lasts.String()}, "seed": {strconv.FormatUint(d.seed, 10)}}

@@ -46,7 +46,7 @@ func TestDrillOfTheRunningDaemon(t *testing.T) {
 	refused := at(t, d, func(p *process) {
 		p.isTerminal, p.stdin = func(any) bool { return true }, strings.NewReader("n\n")
 	}, "drill", "--live")
-	if refused.code != exitError || !strings.Contains(refused.stderr, "Other namespaces notice nothing") || !strings.Contains(refused.stderr, "nothing was drilled") {
+	if refused.code != exitError || !strings.Contains(refused.stderr, "Other namespaces notice nothing") || !strings.Contains(refused.stderr, "nothing is changed") {
 		t.Errorf("%d: %s", refused.code, refused.stderr)
 	}
 	got := at(t, d, nil, "drill", "--live", "--yes", "--seed", "7")

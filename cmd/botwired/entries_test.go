@@ -190,7 +190,7 @@ func TestUnixSocketAndToken(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	closed := &daemon{address: closedAddress(t)}
 	for _, args := range [][]string{{"status"}, {"flush"}, {"pending"}, {"dead-letters"}, {"dead-letters", "retry", "1", "2"},
-		{"dead-letters", "delete", "1"}, {"dead-letters", "delete", "--all", "--yes"}, {"dead-letters", "show", "1"}, {"dead-letters", "export"},
+		{"dead-letters", "delete", "1"}, {"dead-letters", "delete", "--all", "--yes"}, {"dead-letters", "show", "1"}, {"dead-letters", "show", "--all"},
 		{"get", "ns", "k"}, {"set", "ns", "k", "v"}, {"delete", "ns", "k"}, {"list", "ns"}} {
 		wantFailure(t, at(t, closed, nil, args...), exitError,
 			"cannot reach botwired at "+closed.address+" (setting listen, flag --listen)")
@@ -279,7 +279,7 @@ func TestTextsAboutAnotherProgram(t *testing.T) {
 		service.Close()
 	})
 	d := &daemon{address: server.Listener.Addr().String()}
-	for _, args := range [][]string{{"status"}, {"status", "--ready"}, {"flush"}, {"pending"}, {"dead-letters"}, {"dead-letters", "retry", "--all"}} {
+	for _, args := range [][]string{{"status"}, {"status", "--ready"}, {"flush"}, {"pending"}, {"dead-letters"}, {"dead-letters", "retry", "--all", "--yes"}} {
 		wantFailure(t, at(t, d, nil, args...), exitError, "another program than botwired listens at "+d.address, "such as botwired selfhost", "--listen")
 	}
 }

@@ -54,7 +54,7 @@ func TestCompletionOfNames(t *testing.T) {
 		"delete my-agent b":            "b :4",
 		"get my-agent a ":              ":0",
 		"export my-agent ":             "my-agent other :4",
-		"pending send my-agent b":      "b :4",
+		"pending drop my-agent b":      "b :4",
 		"flush --namespace my":         "my-agent :4",
 		"get unknown-to-the-daemon x":  ":4",
 		"status --watc":                "--watch :4",

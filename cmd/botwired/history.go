@@ -135,8 +135,8 @@ func newUndoCommand(p *process, settings *settingFlags) *cobra.Command {
 		if cmd.Flags().Changed("to") && *to == 0 {
 			return usagef("--to = 0: expected a revision, as botwired history shows it")
 		}
-		if !*yes && (!p.isTerminal(p.stdin) || !p.isTerminal(p.stderr)) {
-			return usagef("this overwrites the entry, and there is no terminal to ask at: expected --yes too")
+		if err := p.mayAsk(*yes, "overwrites the entry"); err != nil {
+			return err
 		}
 		c, err := settings.connect()
 		if err != nil {
@@ -173,8 +173,6 @@ func isUnmet(err error) bool {
 	return errors.As(err, &no) && no.status == http.StatusPreconditionFailed
 }
 
-var errNothingUndone = errors.New("nothing is undone")
-
 // toUndo asks whether to undo, and returns the tag of the state that the question was about. It
 // asks nothing if the daemon is going to refuse.
 func toUndo(ctx context.Context, p *process, c *client, id journal.ID, to uint64) (tag string, err error) {
@@ -191,12 +189,8 @@ func toUndo(ctx context.Context, p *process, c *client, id journal.ID, to uint64
 		return tag, nil
 	}
 	now, w := &answer.Revisions[0], p.screen()
-	agreed, err := p.confirm(ctx, printable(fmt.Sprintf("%s is now %s. Make it revision %s again: %s?",
-		id, now.text(w), earlier.Revision, earlier.text(w))))
-	if err == nil && !agreed {
-		err = errNothingUndone
-	}
-	return tag, err
+	return tag, p.confirm(ctx, fmt.Sprintf("%s is now %s. Make it revision %s again: %s?",
+		id, now.text(w), earlier.Revision, earlier.text(w)))
 }
 
 // before is the state of a revision, or with 0 the one before the newest; nil if there is none.

@@ -84,7 +84,7 @@ func TestUndoAtATerminal(t *testing.T) {
 	if got := at(t, d, reply("y\n"), "undo", "ns", "k", "--to", "5"); !strings.Contains(got.stderr, "Make it revision 5 again: 61 characters, written ") {
 		t.Errorf("%+v", got)
 	}
-	if got := at(t, d, reply("\n"), "undo", "ns", "k"); got.code != exitError || !strings.Contains(got.stderr, "nothing is undone") {
+	if got := at(t, d, reply("\n"), "undo", "ns", "k"); got.code != exitError || !strings.Contains(got.stderr, "nothing is changed") {
 		t.Errorf("without a yes: %+v", got)
 	}
 	if got := at(t, d, reply(""), "undo", "ns", "k", "--to", "6"); strings.Contains(got.stderr, "[y/N]") { // the daemon refuses

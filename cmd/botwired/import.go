@@ -11,12 +11,12 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/proxy"
 )
 
 func newImportCommand(p *process, settings *settingFlags) *cobra.Command {
@@ -31,121 +31,130 @@ func newImportCommand(p *process, settings *settingFlags) *cobra.Command {
 			"botwired looks through the whole file first. If a line is no entry, or the file is cut off, it imports nothing.\n" +
 			"While the journal is full, or upstream takes no more, the import waits. What it has written is durable, and\n" +
 			"goes upstream in the background: botwired flush waits for that.",
-		Example: "  botwired import --dry-run my-agent.jsonl   # what would happen\n" +
-			"  botwired import my-agent.jsonl\n" +
+		Example: "  botwired import my-agent.jsonl\n" +
 			"  botwired import --namespace copy-of-agent my-agent.jsonl\n" +
 			"  gunzip -c backup.jsonl.gz | botwired import",
 		Args: arguments(0, 1),
 	}
 	asJSON := jsonFlag(cmd)
 	namespace := namespaceFlag(cmd, "write all entries into this namespace")
-	dry := cmd.Flags().Bool("dry-run", false, "write nothing, and say what would become of the entries")
 	partial := cmd.Flags().Bool("partial", false, "take a file without its last line: a cut-off one, or one that you have made")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if invalid := checkGiven(*namespace); invalid != nil {
-			return invalid
+		x := &importing{process: p, query: url.Values{}}
+		if *namespace != "" {
+			if invalid := wire.CheckNamespace(*namespace); invalid != nil {
+				return &statusError{status: invalid.Status, body: invalid.Body}
+			}
+			x.query.Set("namespace", *namespace)
 		}
-		c, err := settings.connect()
+		var err error
+		if x.client, err = settings.connect(); err != nil {
+			return err
+		}
+		text, name, err := p.readImport(args)
 		if err != nil {
 			return err
 		}
-		file, name, err := p.openImport(args)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		x := &importing{process: p, client: c, query: url.Values{}, dry: *dry}
 		var lacks string
-		if x.entries, lacks, err = checkImport(file, *partial); err != nil {
+		if x.entries, lacks, err = checkImport(text, *partial); err != nil {
 			return fmt.Errorf("%s: %w; nothing was imported", name, err)
 		}
 		if lacks != "" {
 			fmt.Fprintf(p.stderr, "%s may not be all there was when it was exported: %s\n", name, printable(lacks))
 		}
-		if *namespace != "" {
-			x.query.Set("namespace", *namespace)
+		err = x.run(cmd.Context(), text)
+		if x.shown {
+			x.showLine("")
 		}
-		if *dry {
-			x.query.Set("dry_run", "true")
-		}
-		if _, err := file.Seek(0, io.SeekStart); err != nil {
-			return err
-		}
-		err = x.run(cmd.Context(), file)
-		x.clearLine()
-		if err != nil {
-			return x.stopped(err)
-		}
-		if *asJSON {
+		switch {
+		case err != nil:
+			return fmt.Errorf("the import has stopped after %d of %s, and the same command does the rest: %w",
+				x.done.all(), plural(x.entries, "entry"), err)
+		case *asJSON:
 			return encodeJSON(p.stdout, x.done)
 		}
-		return x.print()
+		_, err = fmt.Fprintf(p.stdout, "%d written, %d there already, %d left out: what is there is not older\n",
+			x.done.Written, x.done.Same, x.done.Older)
+		return err
 	}
 	return cmd
 }
 
-func checkGiven(namespace string) error {
-	if namespace == "" {
-		return nil
-	}
-	if invalid := wire.CheckNamespace(namespace); invalid != nil {
-		return &statusError{status: invalid.Status, body: invalid.Body}
-	}
-	return nil
-}
-
-// openImport opens the file to be imported. It keeps standard input in a file that nobody else can
-// open, as it is read twice.
-func (p *process) openImport(args []string) (file io.ReadSeekCloser, name string, err error) {
+// readImport reads the file to be imported.
+func (p *process) readImport(args []string) (text []byte, name string, err error) {
 	if len(args) > 0 && args[0] != "-" {
-		file, err := os.Open(args[0])
-		if err != nil {
-			return nil, "", fmt.Errorf("%s: %s", args[0], reason(err))
+		if text, err = os.ReadFile(args[0]); err != nil {
+			err = fmt.Errorf("%s: %s", args[0], reason(err))
 		}
-		return file, args[0], nil
+		return text, args[0], err
 	}
-	kept, err := os.CreateTemp("", "botwired-import-*")
-	if err != nil {
-		return nil, "", fmt.Errorf("standard input is kept in a file meanwhile: %s", reason(err))
+	if text, err = io.ReadAll(p.stdin); err != nil {
+		err = fmt.Errorf("reading standard input: %w", err)
 	}
-	s := &spooled{kept}
-	if _, err = io.Copy(kept, p.stdin); err == nil {
-		_, err = kept.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		return nil, "", errors.Join(fmt.Errorf("reading standard input: %w", err), s.Close())
-	}
-	return s, "standard input", nil
+	return text, "standard input", err
 }
 
-// spooled is a file that is removed when it is closed.
-type spooled struct{ *os.File }
-
-func (s *spooled) Close() error { return errors.Join(s.File.Close(), os.Remove(s.Name())) }
+// checkImport looks through a file and counts its entries. Every line is to be an entry, or the
+// end of those before it. Behind the last entry there is to be an end, unless the file is a partial
+// one. lacks says what the export has been known to lack.
+func checkImport(text []byte, partial bool) (entries int, lacks string, err error) {
+	number, open, ended := 0, 0, partial // open entries are those that no end has counted
+	for raw := range bytes.Lines(text) {
+		number++
+		if raw = bytes.TrimSpace(raw); len(raw) == 0 {
+			continue
+		}
+		line, err := proxy.ParseImportLine(raw)
+		switch {
+		case len(raw) > maxLine:
+			return 0, "", fmt.Errorf("line %d is longer than any entry", number)
+		case err != nil:
+			return 0, "", fmt.Errorf("line %d: %w", number, err)
+		case line.End == nil:
+			open++
+			entries++
+			continue
+		case line.End.Entries != open && !partial:
+			return 0, "", fmt.Errorf("line %d ends %s, and there are %d before it: some lines are missing, or are too many; --partial imports those that there are",
+				number, plural(line.End.Entries, "entry"), open)
+		}
+		open, ended = 0, true
+		if !line.End.Complete {
+			lacks = line.End.Namespace + ": " + line.End.Why
+		}
+	}
+	switch {
+	case !ended && number == 0:
+		return 0, "", errors.New("it is empty")
+	case (open > 0 || !ended) && !partial:
+		return 0, "", fmt.Errorf("it is cut off after line %d: its last line is none that ends an export; --partial imports what there is", number)
+	}
+	return entries, lacks, nil
+}
 
 const (
 	// importLines and importBytes bound a request of an import: short ones show progress.
 	importLines = 200
 	importBytes = 1 << 20
+	// importPatience is how long the daemon may take for one request: it waits for upstream and for
+	// room.
+	importPatience = 40 * time.Second
 )
 
 // importCounts say what has become of entries.
 type importCounts struct {
-	New     int `json:"new"`
-	Newer   int `json:"newer"`
-	Unknown int `json:"unknown"`
+	Written int `json:"written"`
 	Same    int `json:"same"`
 	Older   int `json:"older"`
 }
 
-func (n *importCounts) all() int { return n.New + n.Newer + n.Unknown + n.Same + n.Older }
+func (n *importCounts) all() int { return n.Written + n.Same + n.Older }
 
 // importing is an import under way.
 type importing struct {
 	*process
 	client  *client
 	query   url.Values
-	dry     bool
 	entries int // of the file
 	done    importCounts
 	shown   bool // the line on the terminal
@@ -153,46 +162,29 @@ type importing struct {
 }
 
 // run sends the file in parts.
-func (x *importing) run(ctx context.Context, file io.Reader) error {
-	var part bytes.Buffer
-	lines, first := 0, 1
-	flush := func() error {
-		err := x.send(ctx, part.Bytes(), first)
-		first += lines
-		lines = 0
-		part.Reset()
-		return err
-	}
-	scanner := newLineScanner(file)
-	for scanner.Scan() {
-		if lines == importLines || lines > 0 && part.Len()+len(scanner.Bytes()) > importBytes {
-			if err := flush(); err != nil {
-				return err
+func (x *importing) run(ctx context.Context, text []byte) error {
+	for first := 1; len(text) > 0; {
+		lines, size := 0, 0
+		for line := range bytes.Lines(text) {
+			if lines == importLines || lines > 0 && size+len(line) > importBytes {
+				break
 			}
+			lines++
+			size += len(line)
 		}
-		part.Write(scanner.Bytes())
-		part.WriteByte('\n')
-		lines++
+		if err := x.send(ctx, text[:size], first); err != nil {
+			return err
+		}
+		text = text[size:]
+		first += lines
 	}
-	if err := scanner.Err(); err != nil {
-		return err
-	}
-	return flush()
-}
-
-// importAnswer is the daemon's.
-type importAnswer struct {
-	importCounts
-	Lines  int    `json:"lines"`
-	Detail string `json:"detail"`
+	return nil
 }
 
 // send sends lines until all of them are done. Their numbers in the file begin with first.
-func (x *importing) send(ctx context.Context, lines []byte, first int) error {
-	for len(lines) > 0 {
-		r := request{
-			method: http.MethodPost, path: surface("import"), query: x.query, body: lines, patience: importPatience,
-		}
+func (x *importing) send(ctx context.Context, text []byte, first int) error {
+	for len(text) > 0 {
+		r := request{method: http.MethodPost, path: surface("import"), query: x.query, body: text, patience: importPatience}
 		body, err := x.client.do(ctx, r)
 		var refused *statusError
 		if errors.As(err, &refused) {
@@ -200,17 +192,26 @@ func (x *importing) send(ctx context.Context, lines []byte, first int) error {
 		} else if err != nil {
 			return err
 		}
-		var answer importAnswer
-		isDone := json.Unmarshal(body, &answer) == nil && answer.Lines >= answer.all() && answer.Lines <= bytes.Count(lines, []byte{'\n'})
-		if !isDone || err == nil && answer.Lines < bytes.Count(lines, []byte{'\n'}) {
+		var answer struct {
+			importCounts
+			Lines  int    `json:"lines"`
+			Detail string `json:"detail"`
+		}
+		lines := bytes.SplitAfter(bytes.TrimSuffix(text, []byte{'\n'}), []byte{'\n'})
+		isDone := json.Unmarshal(body, &answer) == nil && answer.Lines >= answer.all() && answer.Lines <= len(lines)
+		if !isDone || err == nil && answer.Lines < len(lines) {
 			return cmp.Or(err, x.client.foreign())
 		}
-		x.add(answer.importCounts)
-		lines = afterLines(lines, answer.Lines)
+		x.done.Written += answer.Written
+		x.done.Same += answer.Same
+		x.done.Older += answer.Older
+		for _, line := range lines[:answer.Lines] {
+			text = text[len(line):]
+		}
 		first += answer.Lines
 		switch {
 		case err == nil:
-			lines = nil
+			text = nil
 		case refused.status == http.StatusRequestEntityTooLarge:
 			return fmt.Errorf("line %d: %s", first, answer.Detail)
 		case refused.status != http.StatusServiceUnavailable && refused.status != http.StatusInsufficientStorage:
@@ -223,30 +224,6 @@ func (x *importing) send(ctx context.Context, lines []byte, first int) error {
 		x.progress("")
 	}
 	return nil
-}
-
-// importPatience is how long the daemon may take for one request: it waits for upstream and for
-// room.
-const importPatience = 40 * time.Second
-
-func (x *importing) add(n importCounts) {
-	x.done.New += n.New
-	x.done.Newer += n.Newer
-	x.done.Unknown += n.Unknown
-	x.done.Same += n.Same
-	x.done.Older += n.Older
-}
-
-// afterLines is the text behind its first n lines.
-func afterLines(text []byte, n int) []byte {
-	for ; n > 0 && len(text) > 0; n-- {
-		if _, rest, found := bytes.Cut(text, []byte{'\n'}); found {
-			text = rest
-		} else {
-			text = nil
-		}
-	}
-	return text
 }
 
 // wait shows why the import waits, and waits for a moment. Where there is no terminal, it says so
@@ -277,46 +254,4 @@ func (x *importing) progress(why string) {
 		line += "; " + printable(why)
 	}
 	x.showLine(line)
-}
-
-func (x *importing) clearLine() {
-	if x.shown {
-		x.showLine("")
-	}
-}
-
-// stopped says how far the import has come.
-func (x *importing) stopped(err error) error {
-	if x.dry {
-		return err
-	}
-	return fmt.Errorf("the import has stopped after %d of %s, and the same command does the rest: %w",
-		x.done.all(), plural(x.entries, "entry"), err)
-}
-
-// print says what has become of the entries.
-func (x *importing) print() error {
-	n := &x.done
-	would := ""
-	if x.dry {
-		would = "would be "
-	}
-	rows := [][]string{
-		{strconv.Itoa(n.New), would + "written: there is no such entry"},
-		{strconv.Itoa(n.Newer), would + "written: what is there is older"},
-		{strconv.Itoa(n.Unknown), would + "written: upstream cannot be asked now, and the later one wins when it can"},
-		{strconv.Itoa(n.Same), "there already"},
-		{strconv.Itoa(n.Older), "left out: what is there is not older"},
-	}
-	kept := rows[:0]
-	for _, row := range rows {
-		if row[0] != "0" {
-			kept = append(kept, row)
-		}
-	}
-	if len(kept) == 0 {
-		_, err := fmt.Fprintln(x.stdout, "the file has no entries")
-		return err
-	}
-	return printTable(x.stdout, []string{"ENTRIES", "WHAT BECOMES OF THEM"}, kept)
 }

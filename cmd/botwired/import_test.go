@@ -27,27 +27,24 @@ func importFrom(t *testing.T, d *daemon, text string, args ...string) outcome {
 
 func TestImport(t *testing.T) {
 	const all = importedA + importedB + importedEnd
-	done := answer{200, `{"lines":3,"new":1,"newer":0,"unknown":0,"same":1,"older":0}`}
+	done := answer{200, `{"lines":3,"written":1,"same":1,"older":0}`}
 	d := newDaemon(t, map[string]answer{
-		"POST /_botwired/import": done, "POST /_botwired/import?namespace=b": done, "POST /_botwired/import?dry_run=true": done,
+		"POST /_botwired/import": done, "POST /_botwired/import?namespace=b": done,
 	})
-	wantOutput(t, importFrom(t, d, all), "ENTRIES  WHAT BECOMES OF THEM\n"+
-		"1        written: there is no such entry\n1        there already\n")
-	wantOutput(t, importFrom(t, d, all, "--dry-run", "-"), "ENTRIES  WHAT BECOMES OF THEM\n"+
-		"1        would be written: there is no such entry\n1        there already\n")
-	wantOutput(t, importFrom(t, d, all, "--namespace", "b", "--json"), `{"new":1,"newer":0,"unknown":0,"same":1,"older":0}`+"\n")
+	wantOutput(t, importFrom(t, d, all, "-"), "1 written, 1 there already, 0 left out: what is there is not older\n")
+	wantOutput(t, importFrom(t, d, all, "--namespace", "b", "--json"), `{"written":1,"same":1,"older":0}`+"\n")
 	file := filepath.Join(t.TempDir(), "file.jsonl")
 	if err := os.WriteFile(file, []byte(all), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wantOutput(t, at(t, d, nil, "import", "--json", file), `{"new":1,"newer":0,"unknown":0,"same":1,"older":0}`+"\n")
+	wantOutput(t, at(t, d, nil, "import", "--json", file), `{"written":1,"same":1,"older":0}`+"\n")
 	for _, a := range d.asked {
 		if a.Body != all {
 			t.Errorf("%s was sent %q", a.Target, a.Body)
 		}
 	}
 	empty := `{"end":{"namespace":"a","entries":0,"complete":true}}` + "\n"
-	wantOutput(t, importFrom(t, newDaemon(t, map[string]answer{"POST /_botwired/import": {200, `{"lines":1}`}}), empty), "the file has no entries\n")
+	wantOutput(t, importFrom(t, newDaemon(t, map[string]answer{"POST /_botwired/import": {200, `{"lines":1}`}}), empty), "0 written, 0 there already, 0 left out: what is there is not older\n")
 	lacking := importFrom(t, d, importedA+importedB+`{"end":{"namespace":"a","entries":2,"complete":false,"why":"upstream was down"}}`)
 	if lacking.code != 0 || lacking.stderr != "standard input may not be all there was when it was exported: a: upstream was down\n" {
 		t.Errorf("%+v", lacking)
@@ -76,7 +73,7 @@ func TestImportOfAFileThatIsNotWhole(t *testing.T) {
 	if len(d.asked) > 0 {
 		t.Errorf("the daemon was asked %+v", d.asked)
 	}
-	taking := newDaemon(t, map[string]answer{"POST /_botwired/import": {200, `{"lines":1,"new":1}`}})
+	taking := newDaemon(t, map[string]answer{"POST /_botwired/import": {200, `{"lines":1,"written":1}`}})
 	if got := importFrom(t, taking, importedA, "--partial"); got.code != 0 {
 		t.Errorf("%+v", got)
 	}
@@ -117,21 +114,21 @@ func TestImportThatWaits(t *testing.T) {
 		text  string
 	}{
 		"room comes": {
-			[]string{`507 {"lines":0,"detail":"journal full"}`, `503 {"lines":1,"new":1,"detail":"throttled"}`, `200 {"lines":2,"same":1}`},
+			[]string{`507 {"lines":0,"detail":"journal full"}`, `503 {"lines":1,"written":1,"detail":"throttled"}`, `200 {"lines":2,"same":1}`},
 			[]string{all, all, importedB + importedEnd}, 0, "",
 		},
 		"a full namespace": {
-			[]string{`413 {"lines":1,"new":1,"detail":"the namespace is full"}`}, []string{all}, exitError,
+			[]string{`413 {"lines":1,"written":1,"detail":"the namespace is full"}`}, []string{all}, exitError,
 			"the import has stopped after 1 of 2 entries, and the same command does the rest: line 2: the namespace is full",
 		},
 		"the daemon dies": {
-			[]string{`503 {"lines":1,"new":1,"detail":"throttled"}`}, []string{all, importedB + importedEnd}, exitError,
+			[]string{`503 {"lines":1,"written":1,"detail":"throttled"}`}, []string{all, importedB + importedEnd}, exitError,
 			"the import has stopped after 1 of 2 entries, and the same command does the rest: cannot reach botwired",
 		},
 		"not ready": {
-			[]string{`503 {"detail":"not ready"}`, `200 {"lines":3,"new":2}`}, []string{all, all}, 0, "",
+			[]string{`503 {"detail":"not ready"}`, `200 {"lines":3,"written":2}`}, []string{all, all}, 0, "",
 		},
-		"another program": {[]string{`200 {"lines":0,"new":1}`}, []string{all}, exitError, "another program than botwired"},
+		"another program": {[]string{`200 {"lines":0,"written":1}`}, []string{all}, exitError, "another program than botwired"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &slowDaemon{steps: c.steps}
@@ -156,7 +153,7 @@ func TestImportThatWaits(t *testing.T) {
 func TestImportOfALongFile(t *testing.T) {
 	const n = importLines + 50
 	d := &slowDaemon{steps: []string{
-		fmt.Sprintf(`200 {"lines":%d,"new":%[1]d}`, importLines), `413 {"lines":7,"new":7,"detail":"the namespace is full"}`,
+		fmt.Sprintf(`200 {"lines":%d,"written":%[1]d}`, importLines), `413 {"lines":7,"written":7,"detail":"the namespace is full"}`,
 	}}
 	server := httptest.NewServer(d)
 	defer server.Close()

@@ -101,7 +101,7 @@ func forgetEntry(ctx context.Context, p *process, c *client, namespace, key stri
 	r := request{method: http.MethodPost, path: surface("forget"), query: url.Values{"namespace": {namespace}, "key": {key}}}
 	body, err := c.do(ctx, r)
 	if refused := (*statusError)(nil); errors.As(err, &refused) && refused.status == http.StatusConflict {
-		return fmt.Errorf("a write to %s is pending, and would be lost: botwired pending send has it sent first, botwired pending drop makes it a dead letter",
+		return fmt.Errorf("a write to %s is pending, and would be lost: botwired flush --now has it sent first, botwired pending drop makes it a dead letter",
 			joinNames(namespace, key))
 	}
 	if err != nil {

@@ -37,5 +37,5 @@ func TestForgetEntryCommand(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "forget", "ns", "k"), "the copy of ns/k is forgotten: the next read asks upstream\n")
 	wantOutput(t, at(t, d, nil, "forget", "ns", "k", "--json"), `{"namespace":"ns","key":"k","forgotten":1}`+"\n")
 	wantOutput(t, at(t, d, nil, "forget", "none", "k"), "there was no copy of none/k here\n")
-	wantFailure(t, at(t, d, nil, "forget", "pending", "k"), exitError, "botwired pending send")
+	wantFailure(t, at(t, d, nil, "forget", "pending", "k"), exitError, "botwired flush --now")
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -231,15 +230,11 @@ func TestMonitorForAPerson(t *testing.T) {
 	}
 }
 
-// retry --all asks at a terminal if there are many, and without one it does as it is told.
-func TestRetryOfManyAsks(t *testing.T) {
-	many := make([]string, manyLetters+1)
-	for i := range many {
-		many[i] = fmt.Sprintf(`{"id":%d,"namespace":"ns"}`, i+1)
-	}
+// retry --all asks, and without a terminal it needs --yes.
+func TestRetryOfAllDeadLettersAsks(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
-		"GET /_botwired/dead-letters?limit=1000":                 {200, `{"dead_letters":[` + strings.Join(many, ",") + `]}`},
-		"POST /_botwired/dead-letters/retry":                     {200, `{"retried":101,"skipped":0}`},
+		"GET /_botwired/dead-letters?limit=1000":                 {200, `{"dead_letters":[{"id":1,"namespace":"ns"},{"id":2},{"id":3,"kind":"dropped"}]}`},
+		"POST /_botwired/dead-letters/retry":                     {200, `{"retried":2,"skipped":0}`},
 		"POST /_botwired/dead-letters/retry?namespace=elsewhere": {200, `{"retried":0,"skipped":0}`},
 	})
 	person := func(reply string) func(*process) {
@@ -250,18 +245,19 @@ func TestRetryOfManyAsks(t *testing.T) {
 		}
 	}
 	got := at(t, d, person("n\n"), "dead-letters", "retry", "--all")
-	if got.code != exitError || got.stdout != "" || !strings.Contains(got.stderr, "Retry 101 dead letters? Each one counts against the quota. [y/N] ") {
+	if got.code != exitError || got.stdout != "" || !strings.Contains(got.stderr, "Retry 2 dead letters of all namespaces? Each one counts against the quota. [y/N] ") {
 		t.Errorf("%+v", got)
 	}
 	for _, agreed := range []outcome{
 		at(t, d, person("y\n"), "dead-letters", "retry", "--all"),
 		at(t, d, person(""), "dead-letters", "retry", "--all", "--yes"),
-		at(t, d, nil, "dead-letters", "retry", "--all"),
+		at(t, d, nil, "dead-letters", "retry", "--all", "--yes"),
 	} {
-		if agreed.code != exitOK || agreed.stdout != "retried 101 dead letters\n" {
+		if agreed.code != exitOK || agreed.stdout != "retried 2 dead letters\n" {
 			t.Errorf("%+v", agreed)
 		}
 	}
+	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "--all"), exitUsage, "expected --yes too")
 	if few := at(t, d, person(""), "dead-letters", "retry", "--all", "--namespace", "elsewhere"); few.code != exitOK || strings.Contains(few.stderr, "?") {
 		t.Errorf("%+v", few)
 	}

@@ -54,7 +54,7 @@ func newPendingCommand(p *process, settings *settingFlags) *cobra.Command {
 			return settings.process.tellOfMorePending(cmd.Context(), c, body, *namespace, most)
 		})
 	}
-	cmd.AddCommand(newPendingSendCommand(p, settings), newPendingDropCommand(p, settings))
+	cmd.AddCommand(newPendingDropCommand(p, settings))
 	return cmd
 }
 

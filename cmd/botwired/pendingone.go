@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -14,43 +13,9 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// byHandTime is how long a person waits for one write: for a request of the entry that is under
-// way, and for the one that is made.
+// byHandTime is how long a person waits for the daemon to carry out a decision. A request of the entry that is
+// under way ends first.
 const byHandTime = time.Minute
-
-func newPendingSendCommand(p *process, settings *settingFlags) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "send NAMESPACE KEY",
-		Short: "Send one pending write now",
-		Example: "  botwired pending send my-agent user_name\n" +
-			"  botwired pending send my-agent user_name --json",
-		Long: "Send the pending write to one entry now, once, and say what becomes of it: without the linger, before\n" +
-			"the others, and also while its namespace is throttled or paused. A write in doubt goes on waiting, and\n" +
-			"nothing goes beyond the quota.",
-		Args: arguments(2, 2),
-	}
-	asJSON := jsonFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := settings.connect()
-		if err != nil {
-			return err
-		}
-		id := journal.ID{Namespace: args[0], Key: args[1]}
-		r := request{method: http.MethodPost, path: surface("pending", "send"), query: entryQuery(id)}
-		body, err := c.wait(cmd.Context(), r, byHandTime+flushGrace)
-		var late *statusError
-		switch {
-		case errors.As(err, &late) && late.status == http.StatusGatewayTimeout:
-			body = late.body
-		case isMissing(err):
-			return noPendingWrite(id)
-		case err != nil:
-			return err
-		}
-		return p.reportSent(c, id, body, *asJSON)
-	}
-	return cmd
-}
 
 func entryQuery(id journal.ID) url.Values {
 	return url.Values{"namespace": {id.Namespace}, "key": {id.Key}}
@@ -58,38 +23,6 @@ func entryQuery(id journal.ID) url.Values {
 
 func noPendingWrite(id journal.ID) error {
 	return fmt.Errorf("no write to %s is pending: botwired pending lists those that are", printable(id.String()))
-}
-
-func (p *process) reportSent(c *client, id journal.ID, body []byte, asJSON bool) error {
-	var sent struct {
-		Seq   cell `json:"seq"`
-		State cell `json:"state"`
-		Waits wait `json:"waits"`
-	}
-	if err := c.decode(body, &sent); err != nil {
-		return err
-	}
-	if asJSON {
-		if err := printJSON(p.stdout, body); err != nil {
-			return err
-		}
-	}
-	switch what := fmt.Sprintf("write %s to %s", sent.Seq, id); sent.State {
-	case "settled":
-		if asJSON {
-			return nil
-		}
-		_, err := fmt.Fprintf(p.stdout, "%s is settled\n", printable(what))
-		return err
-	case "dead":
-		return fmt.Errorf("%s is a dead letter now: botwired dead-letters says why", printable(what))
-	default:
-		why := ""
-		if sent.Waits.Why != "" {
-			why = "; " + sent.Waits.String()
-		}
-		return fmt.Errorf("%s is still pending, and botwired goes on trying%s", printable(what), printable(why))
-	}
 }
 
 func newPendingDropCommand(p *process, settings *settingFlags) *cobra.Command {
@@ -106,8 +39,8 @@ func newPendingDropCommand(p *process, settings *settingFlags) *cobra.Command {
 	asJSON := jsonFlag(cmd)
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if !*yes && (!p.isTerminal(p.stdin) || !p.isTerminal(p.stderr)) {
-			return usagef("this takes an acknowledged write back, and there is no terminal to ask at: expected --yes too")
+		if err := p.mayAsk(*yes, "takes an acknowledged write back"); err != nil {
+			return err
 		}
 		c, err := settings.connect()
 		if err != nil {
@@ -167,11 +100,7 @@ func (p *process) toDrop(ctx context.Context, c *client, id journal.ID) (seq str
 		if w.Key != id.Key {
 			continue
 		}
-		agreed, err := p.confirm(ctx, printable(fmt.Sprintf("Drop write %s to %s (%s, %s)?", w.Seq, id, w.Op, plural(w.Bytes, "byte"))))
-		if err == nil && !agreed {
-			err = errNothingDropped
-		}
-		return w.Seq.String(), err
+		return w.Seq.String(), p.confirm(ctx, fmt.Sprintf("Drop write %s to %s (%s, %s)?", w.Seq, id, w.Op, plural(w.Bytes, "byte")))
 	}
 	if len(listed.Pending) == maxListedPending {
 		return "", fmt.Errorf("%s is not among the %d writes that have waited longest: say --yes to drop its pending write without a question",
@@ -179,5 +108,3 @@ func (p *process) toDrop(ctx context.Context, c *client, id journal.ID) (seq str
 	}
 	return "", noPendingWrite(id)
 }
-
-var errNothingDropped = errors.New("nothing is dropped")

@@ -272,17 +272,17 @@ func TestDecisionsOnDeadLetters(t *testing.T) {
 		"DELETE /_botwired/dead-letters/3":     {200, `{}`},
 		"DELETE /_botwired/dead-letters/a%2Fb": {200, `{}`},
 	})
-	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "3"), "retried dead letter 3\n")
+	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "3"), "retried 1 dead letter\n")
 	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "3", "5", "--json"), `{"retried":["3","5"]}`+"\n")
-	wantOutput(t, at(t, d, nil, "dead-letters", "delete", "3", "a/b"), "deleted dead letter 3\ndeleted dead letter a/b\n")
+	wantOutput(t, at(t, d, nil, "dead-letters", "delete", "3", "a/b"), "deleted 2 dead letters\n")
 
 	partly := at(t, d, nil, "dead-letters", "retry", "3", "4", "5")
-	if partly.stdout != "retried dead letter 3\nretried dead letter 5\n" {
+	if partly.stdout != "retried 2 dead letters\n" {
 		t.Errorf("stdout %q", partly.stdout)
 	}
 	partly.stdout = ""
 	wantFailure(t, partly, exitError, "botwired: there is no dead letter 4: it may have been retried or deleted\n")
-	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "4", "9"), exitError, "there is no dead letter 4", "; dead letter 9: ")
+	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "4", "9"), exitError, "there is no dead letter 4", "deleted; not asked for")
 	if got := at(t, d, nil, "dead-letters", "retry", "4", "--json").stdout; got != `{"retried":[]}`+"\n" {
 		t.Errorf("JSON of nothing done: %q", got)
 	}
@@ -294,13 +294,13 @@ func TestRetryOfAllDeadLetters(t *testing.T) {
 		"POST /_botwired/dead-letters/retry?namespace=1":  {200, `{"retried":1,"skipped":0}`},
 		"POST /_botwired/dead-letters/retry?namespace=ns": {200, `{"retried":2,"skipped":1}`},
 	})
-	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--all"), "retried 300 dead letters\n")
-	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--all", "--namespace", "ns"),
+	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--all", "--yes"), "retried 300 dead letters\n")
+	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--all", "--yes", "--namespace", "ns"),
 		"retried 2 dead letters, skipped 1: a newer write to the same entry is known, or a person has dropped them\n")
-	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--all", "--namespace", "1"), "retried 1 dead letter\n")
-	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--all", "--json"), `{"retried":300,"skipped":0}`+"\n")
+	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--all", "--yes", "--namespace", "1"), "retried 1 dead letter\n")
+	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--all", "--yes", "--json"), `{"retried":300,"skipped":0}`+"\n")
 	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "--namespace", "ns", "3"), exitUsage, "--namespace is for --all")
-	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "--all", "3"), exitUsage)
+	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "--all", "--yes", "3"), exitUsage)
 }
 
 func TestCellsShowNumbers(t *testing.T) {

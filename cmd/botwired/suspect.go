@@ -176,8 +176,8 @@ func newForgetCommand(p *process, settings *settingFlags) *cobra.Command {
 			}
 			return forgetEntry(cmd.Context(), p, c, args[0], args[1], *asJSON)
 		}
-		if !*yes && (!p.isTerminal(p.stdin) || !p.isTerminal(p.stderr)) {
-			return usagef("this gives copies up for good, and there is no terminal to ask at: expected --yes too")
+		if err := p.mayAsk(*yes, "gives copies up for good"); err != nil {
+			return err
 		}
 		c, err := settings.connect()
 		if err != nil {
@@ -212,8 +212,6 @@ func newForgetCommand(p *process, settings *settingFlags) *cobra.Command {
 	return cmd
 }
 
-var errNothingForgotten = errors.New("nothing is forgotten")
-
 // confirmForget asks, and says how much there is to lose.
 func (p *process) confirmForget(ctx context.Context, c *client, namespace string) error {
 	lost := ""
@@ -228,11 +226,7 @@ func (p *process) confirmForget(ctx context.Context, c *client, namespace string
 			}
 		}
 	}
-	agreed, err := p.confirm(ctx, printable(fmt.Sprintf("Believe upstream about the namespace %s, and give up for good what it lacks?%s", namespace, lost)))
-	if err == nil && !agreed {
-		err = errNothingForgotten
-	}
-	return err
+	return p.confirm(ctx, fmt.Sprintf("Believe upstream about the namespace %s, and give up for good what it lacks?%s", namespace, lost))
 }
 
 // suspects says, for the top of the status, what upstream seems to have lost.

@@ -83,7 +83,7 @@ func TestForgetCommand(t *testing.T) {
 	if !strings.Contains(got.stderr, "Upstream lacks 40 of 50. [y/N]") || !strings.Contains(got.stdout, "40 entries forgotten") {
 		t.Errorf("%+v", got)
 	}
-	if got := at(t, d, reply("\n"), "forget", "ns"); got.code != exitError || !strings.Contains(got.stderr, "nothing is forgotten") {
+	if got := at(t, d, reply("\n"), "forget", "ns"); got.code != exitError || !strings.Contains(got.stderr, "nothing is changed") {
 		t.Errorf("without a yes: %+v", got)
 	}
 }

@@ -244,7 +244,7 @@ def sandbox(world):
         text = one.execute(["botwired", "status", "--json"])[1]
         world.check(f"{name} has noticed that it is one ({want})" if one is clone else f"{name} has noticed that it {want}",
                     noticed(json.loads(text)["identity"], one is clone), json.loads(text)["identity"])
-        lost = one.execute(["botwired", "dead-letters", "export"])[1]
+        lost = one.execute(["botwired", "dead-letters", "show", "--all"])[1]
         world.check(f"{name} keeps its old write as a dead letter", "made before the pause" in lost and "superseded" in lost, lost)
     world.check("the value that was written last is upstream", world.upstream_value("plan", "plans") == "made by another host, meanwhile")
     for one in (clone, original):
