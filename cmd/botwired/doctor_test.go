@@ -150,7 +150,6 @@ func TestDoctorReadsTheStatus(t *testing.T) {
 		"another data_dir": {[]string{"<dir>", "/my data"}, "settings", doctor.Warning, "export BOTWIRED_DATA_DIR='/my data'", nil},
 		"no callers":       {[]string{`{"agent":"python-requests/2.31","requests":3,"last_at":"2026-11-22T10:00:00Z"}`, ""}, "callers", doctor.Warning, "export BOTWIRE_URL=http://ADDRESS", []string{"no agent has asked"}},
 		"only commands":    {[]string{"python-requests/2.31", "botwired/v1.0.0"}, "callers", doctor.Warning, "export BOTWIRE_URL=http://ADDRESS", []string{"no agent has asked"}},
-		"only a drill":     {[]string{"python-requests/2.31", "botwired-drill"}, "callers", doctor.Warning, "export BOTWIRE_URL=http://ADDRESS", []string{"no agent has asked"}},
 		"old callers":      {[]string{"2026-11-22T10:00:00Z", "2026-11-22T08:00:00Z"}, "callers", doctor.Warning, "export BOTWIRE_URL=http://ADDRESS", []string{"python-requests/2.31", "08:00:00"}},
 		"an older daemon":  {[]string{`"callers"`, `"x"`}, "callers", doctor.NotApplicable, "", nil},
 		"a copy":           {[]string{`"same","newest_doubt":null`, `"copied","newest_doubt":{"detail":"another machine","at":"2026-11-22T10:00:00Z"}`}, "identity", doctor.Warning, "export BOTWIRED_DATA_DIR=/another/directory", []string{"another machine"}},
