@@ -174,7 +174,7 @@ func TestDoctorReadsTheStatus(t *testing.T) {
 // A person reads how long ago a time was, or how far ahead it is.
 func TestDoctorSaysTimesAsPeopleDo(t *testing.T) {
 	now := time.Date(2026, 11, 22, 10, 0, 3, 0, time.UTC)
-	e := &examination{now: func() time.Time { return now }, reader: &screen{io.Discard, false, 80, 24, func() time.Time { return now }}}
+	e := &examination{now: func() time.Time { return now }, reader: &screen{io.Discard, false, 80, func() time.Time { return now }}}
 	var s examinedStatus
 	if err := json.Unmarshal([]byte(strings.Replace(healthy, `"left":900`, `"left":0`, 1)), &s); err != nil {
 		t.Fatal(err)
