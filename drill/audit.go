@@ -2,34 +2,9 @@ package drill
 
 import (
 	"fmt"
+	"slices"
 	"time"
-
-	"github.com/botwired/botwired/internal/load"
 )
-
-// The names of events.
-const (
-	EventStarted    = "started"     // with Steps
-	EventPhase      = "phase"       // a phase begins
-	EventPhaseEnded = "phase_ended" // with Phase
-	EventFinding    = "finding"     // with Finding
-	EventSettling   = "settling"    // upstream is well, and the drill waits for what is pending
-	EventAudit      = "audit"       // with Audit: the last one
-	EventFailed     = "failed"      // the drill could not go on: the last one
-)
-
-// Event is something that happens in a drill.
-type Event struct {
-	Event   string   `json:"event"`
-	At      float64  `json:"at"` // Unix seconds
-	Name    string   `json:"name,omitempty"`
-	Text    string   `json:"text,omitempty"` // for people
-	Seconds float64  `json:"seconds,omitempty"`
-	Steps   []string `json:"steps,omitempty"`
-	Phase   *Phase   `json:"phase,omitempty"`
-	Finding *Finding `json:"finding,omitempty"`
-	Audit   *Audit   `json:"audit,omitempty"`
-}
 
 // Latency is how long callers waited, in milliseconds.
 type Latency struct {
@@ -61,7 +36,7 @@ type Phase struct {
 	// Down is for how long the daemon was away; nil if it was not killed.
 	Down *float64 `json:"down_seconds"`
 
-	writes, reads load.Histogram
+	writes, reads []time.Duration
 }
 
 // Books are what has become of the acknowledged writes.
@@ -120,23 +95,18 @@ type Finding struct {
 
 // Audit is the outcome of a drill.
 type Audit struct {
-	Live      bool    `json:"live"`
-	Seed      uint64  `json:"seed"`
-	Namespace string  `json:"namespace"`
-	BeganAt   float64 `json:"began_at"` // Unix seconds
-	Seconds   float64 `json:"seconds"`
-	Phases    []Phase `json:"phases"`
+	Seed    uint64  `json:"seed"`
+	Seconds float64 `json:"seconds"`
+	Phases  []Phase `json:"phases"`
 	// Settling is how long it took, once all was well, until nothing was pending.
 	Settling float64 `json:"settling_seconds"`
 	Books    Books   `json:"books"`
 	Balanced bool    `json:"balanced"`
 	// Compared is the number of entries that were compared upstream with the last
 	// acknowledged write, and Different those that were another.
-	Compared  int `json:"compared"`
-	Different int `json:"different"`
-	// Left is the number of the drill's entries that it could not delete.
-	Left     int       `json:"left"`
-	Findings []Finding `json:"findings"`
+	Compared  int       `json:"compared"`
+	Different int       `json:"different"`
+	Findings  []Finding `json:"findings"`
 	// More is how many findings there were beyond those.
 	More int  `json:"more_findings"`
 	OK   bool `json:"ok"`
@@ -146,8 +116,13 @@ type Audit struct {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-func latencyOf(h *load.Histogram) Latency {
-	return Latency{milliseconds(h.Percentile(50)), milliseconds(h.Percentile(99)), milliseconds(h.Percentile(100))}
+func latencyOf(took []time.Duration) Latency {
+	if len(took) == 0 {
+		return Latency{}
+	}
+	slices.Sort(took)
+	at := func(percent int) float64 { return milliseconds(took[(len(took)-1)*percent/100]) }
+	return Latency{at(50), at(99), at(100)}
 }
 
 func unix(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -111,12 +110,12 @@ func (d *drill) survey(ctx context.Context) (waiting []*ack, err error) {
 // The text of the finding takes the arguments, and why upstream's state is wrong.
 func (d *drill) upstreamHolds(ctx context.Context, e *entry, contract int, text string, args ...any) (holds bool, err error) {
 	last := e.acks[len(e.acks)-1]
-	value, found, err := d.opts.Upstream.Read(ctx, e.Namespace, e.Key)
+	value, found, err := d.opts.Rig.Read(ctx, e.Namespace, e.Key)
 	if err != nil {
 		return false, fmt.Errorf("upstream does not answer the drill: %w", err)
 	}
 	if wrong := e.Show(last.number, value, found); wrong != nil {
-		d.found(ctx, contract, e, e.Namespace, e.Key, text, append(args, wrong)...)
+		d.found(ctx, contract, e, text, append(args, wrong)...)
 		return false, nil
 	}
 	return true, nil
@@ -160,7 +159,7 @@ func (d *drill) recovery(ctx context.Context, waiting []*ack) (*float64, error) 
 
 // settle waits until no last write of an entry is pending, as nothing fails any more.
 func (d *drill) settle(ctx context.Context) error {
-	d.report(Event{Event: EventSettling, Text: "upstream is well again, and the drill waits for what is pending", Seconds: d.opts.SettleWithin.Seconds()})
+	d.tell("upstream is well again, and the drill waits for what is pending")
 	began := time.Now()
 	end := began.Add(d.opts.SettleWithin)
 	for _, e := range d.entries {
@@ -192,18 +191,18 @@ func (d *drill) closeBooks(ctx context.Context) error {
 			switch {
 			case r == nil:
 				b.Unaccounted++
-				d.found(ctx, 1, e, e.Namespace, e.Key, "the daemon acknowledged write %d (seq %d, %s) and has no receipt for it", a.number, a.seq, a.phase)
+				d.found(ctx, 1, e, "the daemon acknowledged write %d (seq %d, %s) and has no receipt for it", a.number, a.seq, a.phase)
 			case r.Seq != a.seq || r.Namespace != e.Namespace || r.Key != e.Key || r.Op != a.op:
 				b.Unaccounted++
-				d.found(ctx, 13, e, e.Namespace, e.Key, "the receipt of seq %d (%s) is about another write: %s %s/%s", a.seq, a.op, r.Op, r.Namespace, r.Key)
+				d.found(ctx, 13, e, "the receipt of seq %d (%s) is about another write: %s %s/%s", a.seq, a.op, r.Op, r.Namespace, r.Key)
 			case r.State == statePending:
 				b.Pending++
-				d.found(ctx, 18, e, e.Namespace, e.Key, "write %d (seq %d, %s) is still pending %.0f s after everything was well again", a.number, a.seq, a.phase, d.audit.Settling)
+				d.found(ctx, 18, e, "write %d (seq %d, %s) is still pending %.0f s after everything was well again", a.number, a.seq, a.phase, d.audit.Settling)
 			case r.State == stateSettled:
 				b.Settled++
 			case r.State == stateDead:
 				b.Dead++
-				d.found(ctx, 15, e, e.Namespace, e.Key, "write %d (seq %d, %s) is a dead letter, and upstream has refused nothing for good: %s", a.number, a.seq, a.phase, r.Reason)
+				d.found(ctx, 15, e, "write %d (seq %d, %s) is a dead letter, and upstream has refused nothing for good: %s", a.number, a.seq, a.phase, r.Reason)
 			case r.State == stateSuperseded:
 				b.Superseded++
 				if err := d.followed(ctx, e, a); err != nil {
@@ -211,7 +210,7 @@ func (d *drill) closeBooks(ctx context.Context) error {
 				}
 			default:
 				b.Unaccounted++
-				d.found(ctx, 13, e, e.Namespace, e.Key, "the receipt of seq %d has an unknown state: %q", a.seq, r.State)
+				d.found(ctx, 13, e, "the receipt of seq %d has an unknown state: %q", a.seq, r.State)
 			}
 		}
 	}
@@ -224,10 +223,10 @@ func (d *drill) followed(ctx context.Context, e *entry, a *ack) error {
 	for range chainLength {
 		switch {
 		case r.By == nil:
-			d.found(ctx, 17, e, e.Namespace, e.Key, "write %d (seq %d, %s) was superseded by another host's, and the drill has the namespace for itself", a.number, a.seq, a.phase)
+			d.found(ctx, 17, e, "write %d (seq %d, %s) was superseded by another host's, and the drill has the namespace for itself", a.number, a.seq, a.phase)
 			return nil
 		case *r.By <= r.Seq:
-			d.found(ctx, 12, e, e.Namespace, e.Key, "seq %d was superseded by an earlier write, %d", r.Seq, *r.By)
+			d.found(ctx, 12, e, "seq %d was superseded by an earlier write, %d", r.Seq, *r.By)
 			return nil
 		}
 		next, err := d.receipt(ctx, *r.By, 0)
@@ -235,7 +234,7 @@ func (d *drill) followed(ctx context.Context, e *entry, a *ack) error {
 			return err
 		}
 		if next == nil || next.Namespace != e.Namespace || next.Key != e.Key {
-			d.found(ctx, 13, e, e.Namespace, e.Key, "seq %d was superseded by %d, which is no write to the entry", r.Seq, *r.By)
+			d.found(ctx, 13, e, "seq %d was superseded by %d, which is no write to the entry", r.Seq, *r.By)
 			return nil
 		}
 		if next.State != stateSuperseded {
@@ -243,7 +242,7 @@ func (d *drill) followed(ctx context.Context, e *entry, a *ack) error {
 		}
 		r = next
 	}
-	d.found(ctx, 13, e, e.Namespace, e.Key, "the writes that have superseded seq %d never end", a.seq)
+	d.found(ctx, 13, e, "the writes that have superseded seq %d never end", a.seq)
 	return nil
 }
 
@@ -285,33 +284,4 @@ func (d *drill) story(ctx context.Context, e *entry) []Receipt {
 		told = append(told, *r)
 	}
 	return told
-}
-
-// cleanUp deletes the drill's entries. Until wanted ends, it waits until they are gone upstream:
-// a daemon that stops waits for the drill.
-func (d *drill) cleanUp(ctx, wanted context.Context) {
-	var sent []uint64
-	for _, e := range d.entries {
-		a, err := d.opts.Daemon.Ask(ctx, http.MethodDelete, e.Path(), nil)
-		switch seq, ok := uint64(0), false; {
-		case err != nil:
-			d.audit.Left++
-		case a.Status == http.StatusNotFound:
-		default:
-			if seq, ok = seqOf(strings.TrimSpace(a.Header.Get("Botwired-Write"))); ok {
-				sent = append(sent, seq)
-				continue
-			}
-			d.audit.Left++
-		}
-	}
-	waits, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(wanted, cancel)()
-	for _, seq := range sent {
-		r, err := d.receipt(waits, seq, waitSlice)
-		if err != nil || r == nil || r.State == statePending {
-			d.audit.Left++ // the daemon goes on deleting it
-		}
-	}
 }

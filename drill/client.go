@@ -67,7 +67,7 @@ var errNoAnswer = errors.New("the daemon was killed")
 // there again: with the error errNoAnswer for a write, and for a read with another try's answer.
 func (d *drill) ask(ctx context.Context, method, target string, body []byte) (*Answer, error) {
 	for try := 1; ; try++ {
-		a, err := d.opts.Daemon.Ask(ctx, method, target, body)
+		a, err := d.opts.Rig.Ask(ctx, method, target, body)
 		switch {
 		case err == nil:
 			return a, nil
@@ -128,9 +128,9 @@ func (d *drill) write(ctx context.Context, e *entry, n int, method string, body 
 		e.Acknowledged(n)
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		e.acks = append(e.acks, &ack{seq: seq, number: n, op: strings.ToLower(method), at: time.Now(), phase: d.phaseName})
+		e.acks = append(e.acks, &ack{seq: seq, number: n, op: strings.ToLower(method), at: time.Now(), phase: d.phase.Name})
 		d.phase.Acknowledged++
-		d.phase.writes.Record(took)
+		d.phase.writes = append(d.phase.writes, took)
 		return nil
 	case a.Status == http.StatusNotFound && method == http.MethodDelete:
 		e.Refused(n)
@@ -145,7 +145,7 @@ func (d *drill) write(ctx context.Context, e *entry, n int, method string, body 
 	if a.Status == http.StatusInsufficientStorage {
 		contract = 3
 	}
-	d.found(ctx, contract, e, e.Namespace, e.Key, "the daemon refused a %s with %d: %s", method, a.Status, detail(a.Body))
+	d.found(ctx, contract, e, "the daemon refused a %s with %d: %s", method, a.Status, detail(a.Body))
 	return nil
 }
 
@@ -189,7 +189,7 @@ func (d *drill) readFor(ctx context.Context, e *entry, contract int) error {
 			contract = 1 // what was acknowledged has outlived the kill
 		}
 		d.phase.Reads++
-		d.phase.reads.Record(took)
+		d.phase.reads = append(d.phase.reads, took)
 		if a.Status != http.StatusOK && a.Status != http.StatusNotFound {
 			d.phase.Refused++
 		}
@@ -199,13 +199,13 @@ func (d *drill) readFor(ctx context.Context, e *entry, contract int) error {
 	case http.StatusOK, http.StatusNotFound:
 		value, err := valueOf(a)
 		if err != nil {
-			d.found(ctx, contract, e, e.Namespace, e.Key, "%v", err)
+			d.found(ctx, contract, e, "%v", err)
 			return nil
 		}
 		d.judge(ctx, e, oldest, value, a.Status == http.StatusOK, contract)
 	default:
 		if there && known {
-			d.found(ctx, contract, e, e.Namespace, e.Key, "the daemon has acknowledged the entry's value, and answered a read of it with %d: %s", a.Status, detail(a.Body))
+			d.found(ctx, contract, e, "the daemon has acknowledged the entry's value, and answered a read of it with %d: %s", a.Status, detail(a.Body))
 		}
 	}
 	return nil
@@ -226,7 +226,7 @@ func valueOf(a *Answer) (string, error) {
 // judge compares what a reader was shown with what may be true.
 func (d *drill) judge(ctx context.Context, e *entry, oldest int, value string, found bool, contract int) {
 	if err := e.Show(oldest, value, found); err != nil {
-		d.found(ctx, contract, e, e.Namespace, e.Key, "a read through the daemon %v", err)
+		d.found(ctx, contract, e, "a read through the daemon %v", err)
 	}
 }
 
@@ -240,10 +240,11 @@ func (d *drill) readAll(ctx context.Context) error {
 	return nil
 }
 
-// readStranger reads an entry that the daemon cannot know while upstream fails. It may tell
-// its value, or that it does not know; it must not say that there is none.
-func (d *drill) readStranger(ctx context.Context, s Stranger) error {
-	a, err := d.ask(ctx, http.MethodGet, "/memory/"+s.Namespace+"/"+s.Key, nil)
+// readStranger reads an entry that the daemon cannot know while upstream fails. The daemon may
+// tell its value, or that it does not know; it must not say that there is none.
+func (d *drill) readStranger(ctx context.Context, namespace string) error {
+	e := newEntry(namespace, strangersKey)
+	a, err := d.ask(ctx, http.MethodGet, e.Path(), nil)
 	if err != nil {
 		return err
 	}
@@ -255,18 +256,18 @@ func (d *drill) readStranger(ctx context.Context, s Stranger) error {
 	d.mu.Unlock()
 	value, err := valueOf(a)
 	switch {
-	case err == nil && a.Status == http.StatusOK && value == s.Value:
+	case err == nil && a.Status == http.StatusOK && value == strangersValue:
 	case a.Status == http.StatusServiceUnavailable && a.Header.Get("Retry-After") != "":
 	case a.Status == http.StatusTooManyRequests: // upstream's own word
 	default:
-		d.found(ctx, 9, nil, s.Namespace, s.Key, "upstream holds the entry and the daemon could not know that, but it answered a read with %d: %.100q", a.Status, a.Body)
+		d.found(ctx, 9, e, "upstream holds the entry and the daemon could not know that, but it answered a read with %d: %.100q", a.Status, a.Body)
 	}
 	return nil
 }
 
 // list compares a listing with the entries; nobody writes meanwhile.
 func (d *drill) list(ctx context.Context) error {
-	a, err := d.ask(ctx, http.MethodGet, "/memory/"+d.opts.Namespace+"?limit=1000", nil)
+	a, err := d.ask(ctx, http.MethodGet, "/memory/"+namespace+"?limit=1000", nil)
 	if err != nil {
 		return err
 	}
@@ -278,7 +279,7 @@ func (d *drill) list(ctx context.Context) error {
 		return nil
 	}
 	if err := json.Unmarshal(a.Body, &doc); err != nil {
-		d.found(ctx, 10, nil, d.opts.Namespace, "", "a listing cannot be read: %v", err)
+		d.found(ctx, 10, newEntry(namespace, ""), "a listing cannot be read: %v", err)
 		return nil
 	}
 	shown := make(map[string]bool, len(doc.Keys))
@@ -290,7 +291,7 @@ func (d *drill) list(ctx context.Context) error {
 	d.mu.Unlock()
 	for _, e := range d.entries {
 		if there, known, _ := e.Certain(); known && there != shown[e.Key] {
-			d.found(ctx, 10, e, e.Namespace, e.Key, "a listing shows the entry: %t; it is there: %t", shown[e.Key], there)
+			d.found(ctx, 10, e, "a listing shows the entry: %t; it is there: %t", shown[e.Key], there)
 		}
 	}
 	return nil

@@ -5,28 +5,33 @@
 // upstream holds what was acknowledged last.
 //
 // The package does not know how a daemon is started, nor how upstream is made to fail: see
-// [Daemon] and [Upstream]. The clients' operations and their order depend on the seed only;
-// how long each takes, and so what upstream has by then, is the machine's.
+// [Rig]. The clients' operations and their order depend on the seed only; how long each takes,
+// and so what upstream has by then, is the machine's.
 package drill
 
 import (
 	"context"
 	"net/http"
 	"time"
+
+	"github.com/botwired/botwired/internal/faulty"
 )
 
-// Fault is a way in which upstream fails.
-type Fault string
-
-// The faults, and none.
-const (
-	Healthy   Fault = "healthy"
-	TimesOut  Fault = "times out"
-	Cuts      Fault = "cuts connections"
-	Away      Fault = "away"
-	Throttles Fault = "throttles"
-	Lies      Fault = "lies"
-)
+// Rig is a daemon that nobody else uses, and its upstream. Ask may be called concurrently, also
+// with the other methods.
+type Rig interface {
+	// Ask makes one request of the daemon, whose target is a path and a query. The error means
+	// that no whole answer came.
+	Ask(ctx context.Context, method, target string, body []byte) (*Answer, error)
+	// Restart kills the daemon, as a crash does, starts it again, and returns when it listens.
+	Restart(ctx context.Context) error
+	// Be makes upstream fail in a way, until the next call.
+	Be(m faulty.Mode) error
+	// Plant gives upstream an entry of which the daemon knows nothing.
+	Plant(ctx context.Context, namespace, key, value string) error
+	// Read asks upstream for an entry, past the daemon and all faults.
+	Read(ctx context.Context, namespace, key string) (value string, found bool, err error)
+}
 
 // Answer is a daemon's.
 type Answer struct {
@@ -35,60 +40,45 @@ type Answer struct {
 	Body   []byte
 }
 
-// Daemon is the one under drill.
-type Daemon interface {
-	// Ask makes one request, whose target is a path and a query. The error means that no
-	// whole answer came. It may be called concurrently.
-	Ask(ctx context.Context, method, target string, body []byte) (*Answer, error)
-}
-
-// Upstream is what the daemon stands in front of.
-type Upstream interface {
-	// Be makes upstream fail in a way, until the next call.
-	Be(f Fault) error
-	// Read asks upstream for an entry, past the daemon and all faults.
-	Read(ctx context.Context, namespace, key string) (value string, found bool, err error)
-}
-
-// Stranger is an entry that upstream holds, and of which the daemon knows nothing. Each is in
-// a namespace of its own.
-type Stranger struct{ Namespace, Key, Value string }
-
-// Step is a phase of the drill.
-type Step struct {
-	Fault Fault
-	// Says is what happens to upstream, for people.
-	Says string
-	// Kills has the daemon killed amid the phase, and started again.
-	Kills bool
-}
-
-// Options say which daemon to drill, and how.
+// Options are those of a drill. Its Rig is healthy, and the daemon runs.
 type Options struct {
-	Daemon   Daemon
-	Upstream Upstream
-	Steps    []Step
-	// Restart kills the daemon, as a crash does, starts it again, and returns when it
-	// listens. Only a step that kills needs it.
-	Restart func(ctx context.Context) error
-	// Strangers are read while upstream fails, one in each step.
-	Strangers []Stranger
-	// Namespace is the drill's own, and nobody else's.
-	Namespace string
-	// Prefix begins the name of each key.
-	Prefix string
-	// Clients is how many write at once, to Keys keys each. In a step each does Operations
-	// operations, within about StepLasts.
-	Clients, Keys, Operations int
-	StepLasts                 time.Duration
-	// SettleWithin bounds the wait for upstream to have everything, once all is well.
-	SettleWithin time.Duration
-	// CleanUp has the drill delete its entries, also if it ends early.
-	CleanUp bool
+	Rig Rig
 	// Seed decides what the clients do.
 	Seed uint64
-	// Live is for the audit: the daemon is one in use.
-	Live bool
-	// Report is given what happens, as it happens, one event after another; nil drops it.
-	Report func(Event)
+	// Lasts is about how long the phases take together. A client pauses for about Gap between two
+	// operations.
+	Lasts, Gap time.Duration
+	// SettleWithin bounds the wait for upstream to have everything, once all is well.
+	SettleWithin time.Duration
+	// Progress is told what happens, a line for people at a time; nil drops it.
+	Progress func(line string)
+}
+
+// clients is how many write at once, to keys keys each, in the namespace of that name.
+const (
+	clients   = 3
+	keys      = 3
+	namespace = "drill"
+)
+
+// step is a phase of the drill.
+type step struct {
+	name string
+	mode faulty.Mode
+	says string // what happens to upstream, for people
+	// kills has the daemon killed amid the phase, and started again.
+	kills bool
+}
+
+// steps are the phases. Requests that nobody answers come first: the daemon may settle what they
+// were about only once upstream.late_window is over.
+var steps = []step{
+	{name: "healthy", mode: faulty.Healthy, says: "answers"},
+	{name: "times out", mode: faulty.Hangs, says: "never answers; carries half of the requests out, late"},
+	{name: "cuts connections", mode: faulty.Cuts, says: "cuts connections, half of the requests carried out"},
+	{name: "away", mode: faulty.Refuses, says: "refuses connections"},
+	{name: "throttles", mode: faulty.Throttles, says: "429 with Retry-After: 1"},
+	{name: "lies", mode: faulty.Lies, says: "a portal's 200, redirects, answers about another entry"},
+	{name: "killed", mode: faulty.Refuses, kills: true, says: "refuses connections; the daemon is killed amid writes (SIGKILL)"},
+	{name: "healthy again", mode: faulty.Healthy, says: "is back"},
 }

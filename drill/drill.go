@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/botwired/botwired/internal/faulty"
 	"github.com/botwired/botwired/internal/numbered"
 )
 
@@ -20,8 +21,6 @@ const (
 	// recoveryLimit bounds the wait, after each phase, for upstream to have the first write
 	// that is pending. A longer recovery goes on in the next phases.
 	recoveryLimit = 5 * time.Second
-	// undoLimit bounds how long the drill takes to undo what it has done.
-	undoLimit = 30 * time.Second
 )
 
 // drill is one run.
@@ -31,9 +30,8 @@ type drill struct {
 	clients []*client
 	audit   Audit
 
-	mu         sync.Mutex // guards the fields below, the audit and the entries' acks
-	phase      *Phase     // nil between two
-	phaseName  string
+	mu         sync.Mutex    // guards the fields below, the audit and the entries' acks
+	phase      *Phase        // nil after the last
 	restarting chan struct{} // closed when the daemon is there again; nil if it is there
 	failed     error         // of the restart
 
@@ -41,11 +39,22 @@ type drill struct {
 	killAt     int64        // the operation after which the daemon is killed; 0 is none
 }
 
+// A stranger is an entry that upstream holds and of which the daemon knows nothing. The daemon is
+// asked for one in each phase in which upstream fails: each is in a namespace of its own.
+const (
+	strangersKey   = "known-upstream-only"
+	strangersValue = "planted"
+)
+
+func stranger(step int) (namespace string) { return fmt.Sprintf("stranger-%d", step+1) }
+
 // entry is one of the drill's, and the acknowledged writes to it.
 type entry struct {
 	*numbered.Entry
 	acks []*ack
 }
+
+func newEntry(namespace, key string) *entry { return &entry{Entry: numbered.NewEntry(namespace, key)} }
 
 // ack is an acknowledged write.
 type ack struct {
@@ -58,48 +67,38 @@ type ack struct {
 }
 
 // Run drills a daemon. It returns an error if the drill itself could not go on: the daemon
-// does not answer, or ctx has ended. Whatever the outcome, upstream is healthy then, and with
-// CleanUp the drill's entries are deleted.
+// does not answer, or ctx has ended. Whatever the outcome, upstream is healthy then.
 func Run(ctx context.Context, opts Options) (_ *Audit, err error) {
-	d := &drill{opts: opts}
-	d.audit = Audit{Live: opts.Live, Seed: opts.Seed, Namespace: opts.Namespace, BeganAt: unix(time.Now()), Findings: []Finding{}}
-	for c := range opts.Clients {
+	began := time.Now()
+	d := &drill{opts: opts, audit: Audit{Seed: opts.Seed, Findings: []Finding{}}}
+	for c := range clients {
 		cl := &client{drill: d, rng: rand.New(rand.NewPCG(opts.Seed, uint64(c)))}
-		for k := range opts.Keys {
-			cl.own = append(cl.own, &entry{Entry: numbered.NewEntry(opts.Namespace, fmt.Sprintf("%sclient%d-key%d", opts.Prefix, c+1, k+1))})
+		for k := range keys {
+			cl.own = append(cl.own, newEntry(namespace, fmt.Sprintf("client%d-key%d", c+1, k+1)))
 		}
 		d.clients = append(d.clients, cl)
 		d.entries = append(d.entries, cl.own...)
 	}
-	began := time.Now()
-	defer func() {
-		undone, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
-		defer cancel()
-		err = errors.Join(err, opts.Upstream.Be(Healthy))
-		if opts.CleanUp {
-			d.cleanUp(undone, ctx)
-		}
-		d.audit.Seconds = time.Since(began).Seconds()
-		d.audit.conclude()
-		if err == nil {
-			d.report(Event{Event: EventAudit, Text: d.audit.Verdict, Audit: &d.audit})
-		}
-	}()
-	return &d.audit, d.run(ctx)
+	defer func() { err = errors.Join(err, opts.Rig.Be(faulty.Healthy)) }()
+	if err := d.run(ctx); err != nil {
+		return nil, err
+	}
+	d.audit.Seconds = time.Since(began).Seconds()
+	d.audit.conclude()
+	return &d.audit, nil
 }
 
 func (d *drill) run(ctx context.Context) error {
-	var names []string
-	for _, s := range d.opts.Steps {
-		names = append(names, s.name())
-	}
-	d.report(Event{Event: EventStarted, Name: d.opts.Namespace, Steps: names, Seconds: d.opts.StepLasts.Seconds() * float64(len(names))})
-	for i, s := range d.opts.Steps {
-		if err := d.step(ctx, i, s); err != nil {
-			return fmt.Errorf("%s: %w", s.name(), err)
+	for i := range steps {
+		if err := d.opts.Rig.Plant(ctx, stranger(i), strangersKey, strangersValue); err != nil {
+			return fmt.Errorf("upstream does not answer the drill: %w", err)
 		}
 	}
-	d.phaseName = "the end"
+	for i := range steps {
+		if err := d.step(ctx, i); err != nil {
+			return fmt.Errorf("%s: %w", steps[i].name, err)
+		}
+	}
 	if err := d.settle(ctx); err != nil {
 		return err
 	}
@@ -109,36 +108,27 @@ func (d *drill) run(ctx context.Context) error {
 	return d.compare(ctx)
 }
 
-// name is the phase's.
-func (s *Step) name() string {
-	if s.Kills {
-		return "killed"
-	}
-	return string(s.Fault)
-}
-
 // step goes through one phase: the fault, the clients at work, a look at the books, and
 // upstream's return.
-func (d *drill) step(ctx context.Context, n int, s Step) error {
-	began := time.Now()
-	p := &Phase{Name: s.name(), Upstream: s.Says}
-	d.mu.Lock()
-	d.phase, d.phaseName = p, p.Name
-	d.mu.Unlock()
-	d.report(Event{Event: EventPhase, Name: p.Name, Text: s.Says, Seconds: d.opts.StepLasts.Seconds()})
-	if err := d.opts.Upstream.Be(s.Fault); err != nil {
+func (d *drill) step(ctx context.Context, n int) error {
+	s, began := &steps[n], time.Now()
+	p := &Phase{Name: s.name, Upstream: s.says}
+	d.setPhase(p)
+	defer d.setPhase(nil)
+	d.tell("%d of %d, %s: upstream %s", n+1, len(steps), s.name, s.says)
+	if err := d.opts.Rig.Be(s.mode); err != nil {
 		return err
 	}
-	if err := d.work(ctx, s.Kills); err != nil {
+	if err := d.work(ctx, s.kills); err != nil {
 		return err
 	}
-	if s.Kills {
+	if s.kills {
 		if err := d.readAll(ctx); err != nil {
 			return err
 		}
 	}
-	if s.Fault != Healthy && n < len(d.opts.Strangers) {
-		if err := d.readStranger(ctx, d.opts.Strangers[n]); err != nil {
+	if s.mode != faulty.Healthy {
+		if err := d.readStranger(ctx, stranger(n)); err != nil {
 			return err
 		}
 	}
@@ -152,35 +142,45 @@ func (d *drill) step(ctx context.Context, n int, s Step) error {
 	if p.Pending = len(waiting); p.Pending > 0 {
 		p.OldestPending = time.Since(waiting[0].at).Seconds()
 	}
-	if err := d.opts.Upstream.Be(Healthy); err != nil {
+	if err := d.opts.Rig.Be(faulty.Healthy); err != nil {
 		return err
 	}
 	if p.Recovery, err = d.recovery(ctx, waiting); err != nil {
 		return err
 	}
 	p.Seconds = time.Since(began).Seconds()
-	d.mu.Lock()
-	p.Writes, p.ReadLatency = latencyOf(&p.writes), latencyOf(&p.reads)
-	d.phase = nil
+	p.Writes, p.ReadLatency = latencyOf(p.writes), latencyOf(p.reads)
 	d.audit.Phases = append(d.audit.Phases, *p)
-	d.mu.Unlock()
-	d.report(Event{Event: EventPhaseEnded, Name: p.Name, Phase: p})
 	return nil
+}
+
+func (d *drill) setPhase(p *Phase) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.phase = p
+}
+
+// tell tells a person what happens.
+func (d *drill) tell(format string, args ...any) {
+	if d.opts.Progress != nil {
+		d.opts.Progress(fmt.Sprintf(format, args...))
+	}
 }
 
 // work lets the clients work for the length of a phase.
 func (d *drill) work(ctx context.Context, kills bool) error {
 	d.operations.Store(0)
 	d.killAt = 0
+	began, lasts := time.Now(), d.opts.Lasts/time.Duration(len(steps))
+	operations := max(1, int(lasts/d.opts.Gap))
 	if kills {
-		d.killAt = int64(max(1, d.opts.Clients*d.opts.Operations/2))
+		d.killAt = int64(max(1, clients*operations/2))
 	}
-	began, gap := time.Now(), d.opts.StepLasts/time.Duration(max(1, d.opts.Operations))
 	g, working := errgroup.WithContext(ctx)
 	for _, c := range d.clients {
 		g.Go(func() error {
-			for i := range d.opts.Operations {
-				if err := pause(working, time.Until(began.Add(time.Duration(i)*gap))); err != nil {
+			for i := range operations {
+				if err := pause(working, time.Until(began.Add(time.Duration(i)*d.opts.Gap))); err != nil {
 					return err
 				}
 				if err := c.operate(working); err != nil {
@@ -193,7 +193,7 @@ func (d *drill) work(ctx context.Context, kills bool) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	return pause(ctx, time.Until(began.Add(d.opts.StepLasts)))
+	return pause(ctx, time.Until(began.Add(lasts)))
 }
 
 // pause returns ctx's error.
@@ -219,7 +219,7 @@ func (d *drill) operated(ctx context.Context) error {
 	d.restarting = there
 	d.mu.Unlock()
 	began := time.Now()
-	err := d.opts.Restart(ctx)
+	err := d.opts.Rig.Restart(ctx)
 	down := time.Since(began).Seconds()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -246,19 +246,13 @@ func (d *drill) awaitRestart(ctx context.Context) (killed bool, err error) {
 	return true, d.failed
 }
 
-func (d *drill) report(e Event) {
-	if d.opts.Report == nil {
-		return
-	}
-	e.At = unix(time.Now())
-	d.opts.Report(e)
-}
-
-// found notes what must not happen. The receipts of the entry tell its story.
-func (d *drill) found(ctx context.Context, contract int, e *entry, namespace, key, format string, args ...any) {
-	f := Finding{Contract: contract, Namespace: namespace, Key: key, Text: fmt.Sprintf(format, args...), Receipts: []Receipt{}}
+// found notes what must not happen to an entry. Its receipts tell its story.
+func (d *drill) found(ctx context.Context, contract int, e *entry, format string, args ...any) {
+	f := Finding{Contract: contract, Phase: "the end", Namespace: e.Namespace, Key: e.Key, Text: fmt.Sprintf(format, args...), Receipts: []Receipt{}}
 	d.mu.Lock()
-	f.Phase = d.phaseName
+	if d.phase != nil {
+		f.Phase = d.phase.Name
+	}
 	full := len(d.audit.Findings) >= findingsKept
 	if full {
 		d.audit.More++
@@ -267,11 +261,8 @@ func (d *drill) found(ctx context.Context, contract int, e *entry, namespace, ke
 	if full {
 		return
 	}
-	if e != nil {
-		f.Receipts = d.story(ctx, e)
-	}
+	f.Receipts = d.story(ctx, e)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.audit.Findings = append(d.audit.Findings, f)
-	d.report(Event{Event: EventFinding, Text: f.Text, Finding: &f})
 }

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/botwired/botwired/drill"
+	"github.com/botwired/botwired/internal/faulty"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -34,13 +35,13 @@ type daemon struct {
 	waiting  map[string]uint64 // the newest write to each path that upstream lacks
 	receipts map[uint64]*drill.Receipt
 	last     uint64
-	fault    drill.Fault
+	fault    faulty.Mode
 }
 
 func newDaemon(defect string) *daemon {
 	return &daemon{
 		defect: defect, values: map[string]string{}, first: map[string]string{}, upstream: map[string]string{},
-		waiting: map[string]uint64{}, receipts: map[uint64]*drill.Receipt{}, fault: drill.Healthy,
+		waiting: map[string]uint64{}, receipts: map[uint64]*drill.Receipt{}, fault: faulty.Healthy,
 	}
 }
 
@@ -59,7 +60,7 @@ func (d *daemon) Ask(ctx context.Context, method, target string, body []byte) (*
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	path, _, _ := strings.Cut(target, "?")
-	failing := d.fault != drill.Healthy
+	failing := d.fault != faulty.Healthy
 	switch {
 	case method != http.MethodGet:
 		return d.write(method, path, body), nil
@@ -127,7 +128,7 @@ func (d *daemon) write(method, path string, body []byte) *drill.Answer {
 	switch {
 	case method == http.MethodDelete && !there:
 		return answer(404, nil)
-	case d.defect == "refuses in an outage" && d.fault != drill.Healthy:
+	case d.defect == "refuses in an outage" && d.fault != faulty.Healthy:
 		return answer(503, map[string]string{"detail": "no"})
 	case method == http.MethodDelete:
 		delete(d.values, path)
@@ -147,7 +148,7 @@ func (d *daemon) write(method, path string, body []byte) *drill.Answer {
 		d.receipts[old].State, d.receipts[old].By = "superseded", &seq
 	}
 	d.waiting[path] = seq
-	if d.fault == drill.Healthy || d.fault == drill.Lies && d.defect == "believes lies" {
+	if d.fault == faulty.Healthy || d.fault == faulty.Lies && d.defect == "believes lies" {
 		d.settle(path)
 	}
 	a := answer(200, nil)
@@ -159,7 +160,7 @@ func (d *daemon) write(method, path string, body []byte) *drill.Answer {
 func (d *daemon) settle(path string) {
 	seq := d.waiting[path]
 	delete(d.waiting, path)
-	if d.fault == drill.Healthy {
+	if d.fault == faulty.Healthy {
 		if value, ok := d.values[path]; ok {
 			d.upstream[path] = value
 		} else {
@@ -177,10 +178,10 @@ func (d *daemon) settle(path string) {
 	}
 }
 
-func (d *daemon) Be(f drill.Fault) error {
+func (d *daemon) Be(f faulty.Mode) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.fault = f; f == drill.Healthy {
+	if d.fault = f; f == faulty.Healthy {
 		for path := range d.waiting {
 			d.settle(path)
 		}
@@ -195,8 +196,10 @@ func (d *daemon) Read(_ context.Context, namespace, key string) (value string, f
 	return value, found, nil
 }
 
-// restart forgets the newest writes if that is the defect.
-func (d *daemon) restart(context.Context) error {
+func (d *daemon) Plant(context.Context, string, string, string) error { return nil }
+
+// Restart forgets the newest writes if that is the defect.
+func (d *daemon) Restart(context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.defect == "loses writes in a crash" {
@@ -212,41 +215,28 @@ func (d *daemon) restart(context.Context) error {
 	return nil
 }
 
-var steps = []drill.Step{
-	{Fault: drill.Healthy}, {Fault: drill.Away}, {Fault: drill.Lies}, {Fault: drill.Away, Kills: true}, {Fault: drill.Healthy},
-}
-
 func options(d *daemon) drill.Options {
-	o := drill.Options{
-		Daemon: d, Upstream: d, Steps: steps, Restart: d.restart, Namespace: "ns", Clients: 2, Keys: 2, Operations: 20,
-		StepLasts: time.Second, SettleWithin: time.Minute, Seed: 3,
-	}
-	for i := range steps {
-		o.Strangers = append(o.Strangers, drill.Stranger{Namespace: fmt.Sprintf("stranger%d", i), Key: "k", Value: "v"})
-	}
-	return o
+	return drill.Options{Rig: d, Lasts: 8 * time.Second, Gap: 50 * time.Millisecond, SettleWithin: time.Minute, Seed: 3}
 }
 
 func TestSoundDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDaemon("")
-		o := options(d)
-		var events []string
-		o.Report = func(e drill.Event) { events = append(events, strings.TrimSpace(e.Event+" "+e.Name)) }
-		o.CleanUp = true
+		o := options(newDaemon(""))
+		var told []string
+		o.Progress = func(line string) {
+			what, _, _ := strings.Cut(line, ":")
+			told = append(told, what)
+		}
 		a, err := drill.Run(t.Context(), o)
-		if err != nil || !a.OK || !a.Balanced || a.Books.Acknowledged < 50 || a.Books.Superseded == 0 || a.Compared != 4 || a.Left != 0 {
+		if err != nil || !a.OK || !a.Balanced || a.Books.Acknowledged < 50 || a.Books.Superseded == 0 || a.Compared != 9 {
 			t.Errorf("%v: %+v", err, a)
 		}
 		want := []string{
-			"started ns", "phase healthy", "phase_ended healthy", "phase away", "phase_ended away", "phase lies", "phase_ended lies",
-			"phase killed", "phase_ended killed", "phase healthy", "phase_ended healthy", "settling", "audit",
+			"1 of 8, healthy", "2 of 8, times out", "3 of 8, cuts connections", "4 of 8, away", "5 of 8, throttles", "6 of 8, lies",
+			"7 of 8, killed", "8 of 8, healthy again", "upstream is well again, and the drill waits for what is pending",
 		}
-		if diff := cmp.Diff(want, events); diff != "" {
+		if diff := cmp.Diff(want, told); diff != "" {
 			t.Error(diff)
-		}
-		if len(d.upstream) > 0 {
-			t.Errorf("%d entries are left", len(d.upstream))
 		}
 	})
 }
@@ -279,9 +269,7 @@ func TestSeed(t *testing.T) {
 	var first drill.Books
 	for i := range 2 {
 		synctest.Test(t, func(t *testing.T) {
-			o := options(newDaemon(""))
-			o.Steps = steps[:3]
-			a, err := drill.Run(t.Context(), o)
+			a, err := drill.Run(t.Context(), options(newDaemon("")))
 			if i == 0 {
 				first = a.Books
 			}
@@ -292,57 +280,17 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// stopping is a daemon that stops once the drill cleans up.
-type stopping struct {
-	*daemon
-	cleansUp bool
-	stop     func()
-	stopped  time.Time
-}
-
-func (s *stopping) Ask(ctx context.Context, method, target string, body []byte) (*drill.Answer, error) {
-	if s.stopped.IsZero() && s.cleansUp && method == http.MethodDelete {
-		s.stopped = time.Now()
-		s.stop()
-	}
-	if !s.stopped.IsZero() && method == http.MethodGet {
-		return answer(503, map[string]string{"detail": "botwired is stopping"}), nil
-	}
-	return s.daemon.Ask(ctx, method, target, body)
-}
-
-// A daemon that stops waits for the drill: the drill waits for no delete then.
-func TestTheDaemonStopsWhileTheDrillCleansUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		d := &stopping{daemon: newDaemon(""), stop: cancel}
-		o := options(d.daemon)
-		o.Daemon, o.CleanUp = d, true
-		o.Report = func(e drill.Event) { d.cleansUp = d.cleansUp || e.Event == drill.EventSettling }
-		a, err := drill.Run(ctx, o)
-		if err != nil || a.Left == 0 {
-			t.Errorf("%v: %+v", err, a)
-		}
-		if took := time.Since(d.stopped); d.stopped.IsZero() || took != 0 {
-			t.Errorf("it ended %s after the daemon had begun to stop", took)
-		}
-	})
-}
-
-// A drill that cannot go on, or that nobody waits for any more, leaves upstream well and
-// nothing of its own.
+// A drill that cannot go on, or that nobody waits for any more, leaves upstream well.
 func TestDrillThatEndsEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDaemon("")
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
-		o := options(d)
-		o.CleanUp = true
-		if _, err := drill.Run(ctx, o); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := drill.Run(ctx, options(d)); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
-		if d.fault != drill.Healthy || len(d.upstream) > 0 || len(d.values) > 0 {
-			t.Errorf("upstream is %s, and holds %v", d.fault, d.upstream)
+		if d.fault != faulty.Healthy {
+			t.Errorf("upstream %s", d.fault)
 		}
 		if _, err := drill.Run(t.Context(), options(newDaemon("does not come back"))); err == nil || !strings.Contains(err.Error(), "no") {
 			t.Error(err)

@@ -171,10 +171,6 @@ type Options struct {
 	Tracer Tracer
 	// Identity is the daemon's; nil if it never doubts it.
 	Identity Identity
-	// Drill has upstream fail for one namespace, and emits the drill's events, each something
-	// for JSON. It ends with ctx, and undoes everything before it returns. Errors before the
-	// first event are the answer; one is [ErrDrilling]. nil is for none.
-	Drill func(ctx context.Context, r DrillRequest, emit func(event any)) error
 	// Revisions has the earlier states of entries; nil if upstream keeps none.
 	Revisions Revisions
 	// MCP answers what is sent to /_botwired/mcp; nil is for 404.
@@ -270,11 +266,10 @@ func (s *Server) Run(ctx context.Context) error {
 // journal is rebuilt.
 func (s *Server) Resume() { s.memory.restorer.resume() }
 
-// BeginStop has readyz say 503, so that nobody sends more callers here, and ends a drill.
+// BeginStop has readyz say 503, so that nobody sends more callers here.
 // Everybody else is answered as before.
 func (s *Server) BeginStop() {
 	s.surface.stopping.Store(true)
-	s.surface.driller.stop()
 }
 
 // EndWaits answers the callers that wait for upstream, and all that come later, with what

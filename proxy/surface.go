@@ -68,7 +68,6 @@ type surface struct {
 	loss          Loss
 	events        *events
 	monitor       *monitor
-	driller       *driller
 	stopping      atomic.Bool
 	operations    map[string]operation // by path
 	assets        dashboard.Assets
@@ -95,7 +94,6 @@ func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets
 		version: opts.Version, metrics: promhttp.HandlerFor(opts.Registry, promhttp.HandlerOpts{}),
 	}
 	s.history = newLastHour(opts, s.figures)
-	s.driller = newDriller(running, opts.Drill, opts.Logger)
 	s.operations = map[string]operation{
 		"events":           {http.MethodGet, s.followEvents, []string{"namespace", "after"}},
 		"monitor":          {http.MethodGet, s.followRequests, []string{"namespace", "values"}},
@@ -114,7 +112,6 @@ func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets
 		"restore":          {http.MethodPost, s.restore, []string{"namespace", "timeout", "stop"}},
 		"upstream/restore": {http.MethodPost, decider{s}.restoreAll, nil},
 		"upstream/accept":  {http.MethodPost, decider{s}.accept, nil},
-		"drill":            {http.MethodPost, s.driller.answer, []string{"namespace", "for", "seed"}},
 		revisionsPath:      {http.MethodGet, past{m, opts.Revisions}.answer, []string{"namespace", "key"}},
 		"forget":           {http.MethodPost, s.forget, []string{"namespace", "key"}},
 		metricsPath:        {http.MethodGet, s.exposeMetrics, []string{anyParameters}},

@@ -39,7 +39,7 @@ func TestTheOwnSurfacesMethodsAndPaths(t *testing.T) {
 	for path, allow := range map[string]string{
 		"status": "GET", "pending": "GET", "dead-letters": "GET", "metrics": "GET", "livez": "GET", "readyz": "GET", "export": "GET",
 		"flush": "POST", "import": "POST", "receipts/7": "GET", "dead-letters/7": "GET, DELETE", "dead-letters/7/retry": "POST",
-		"dead-letters/retry": "POST", "drill": "POST",
+		"dead-letters/retry": "POST",
 	} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"} {
 			w := s.do(method, "/_botwired/"+path, "")

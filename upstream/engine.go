@@ -53,9 +53,6 @@ type Error struct {
 	NamespaceFull bool
 	// Overloaded says that the service, or somebody on the way, has too much to do.
 	Overloaded bool
-	// Rehearsed says that the failure is a drill's: it keeps its namespace waiting, and says
-	// nothing of upstream. It may only be [Throttled] or [Paused].
-	Rehearsed bool
 	// Status is the engine's own number for the answer, for a person who reads the dead
 	// letter; 0 when there is none.
 	Status int

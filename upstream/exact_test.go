@@ -1,7 +1,6 @@
 package upstream_test
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -278,34 +277,6 @@ func TestALossThatNeedsNoRequest(t *testing.T) {
 		}
 		if v.seat.asked != 0 || v.swapped() != 0 || !v.health.Report().LastSuccess.IsZero() {
 			t.Errorf("upstream was asked: %+v", v.health.Report())
-		}
-	})
-}
-
-// A drill's failures are those of an engine with versions, too.
-func TestARehearsalOfVersions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &seat{bucket: newBucket(t), host: "a"}
-		r := upstream.NewRehearsal(s)
-		versions := r.Versions(s)
-		r.Fail("ns", "a drill", time.Second)
-		var failed *upstream.Error
-		_, err := versions.Swap(t.Context(), upstream.Proposal{ID: key("k"), Writer: upstream.Writer{Host: "a"}})
-		if !errors.As(err, &failed) || !failed.Rehearsed {
-			t.Errorf("the swap's error is %v", err)
-		}
-		if _, err = versions.Version(t.Context(), key("k")); !errors.As(err, &failed) || !failed.Rehearsed {
-			t.Errorf("the error is %v", err)
-		}
-		if _, err = versions.Version(t.Context(), journal.ID{Namespace: "other", Key: "k"}); err != nil {
-			t.Error(err)
-		}
-		r.End()
-		if _, err := versions.Swap(t.Context(), upstream.Proposal{ID: key("k"), Writer: upstream.Writer{Host: "a"}}); err != nil {
-			t.Error(err)
-		}
-		if r.Versions(nil) != nil {
-			t.Error("versions of nothing")
 		}
 	})
 }

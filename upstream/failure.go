@@ -110,12 +110,9 @@ func (a *attempt) answered(through bool) {
 // it is well.
 func (a *attempt) keepWaiting(failed *Error) {
 	a.f.opts.namespaceFull(a.queue.Key(), failed)
-	switch {
-	case failed.Rehearsed:
-		a.f.health.release(a.probe)
-	case failed.says():
+	if failed.says() {
 		a.answered(false)
-	default:
+	} else {
 		a.f.health.failure(a.id(), a.probe, failed)
 	}
 	a.f.mu.Lock()
@@ -147,7 +144,7 @@ func (a *attempt) throttle(failed *Error) {
 		}
 		wait = q.backoff.NextBackOff()
 	}
-	if a.charge.counted() && !failed.Rehearsed { // and not a read
+	if a.charge.counted() { // and not a read
 		a.f.opts.Quotas.throttled(q.Key(), wait)
 	}
 	begins := q.throttled == ""

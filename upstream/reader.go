@@ -257,12 +257,9 @@ func (r *Reader) request(ctx context.Context, id journal.ID, probe bool, ask fun
 	if failed == nil || !failed.Verdict.blamesUpstream() {
 		r.noteRefused(id.Namespace, failed)
 	}
-	switch {
-	case failed.says():
+	if failed.says() {
 		r.health.success(id, probe)
-	case failed.Rehearsed:
-		r.health.release(probe)
-	default:
+	} else {
 		r.health.failureSince(id, probe, failed, sent)
 	}
 	return failed, nil

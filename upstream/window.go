@@ -152,7 +152,7 @@ func (w *window) ended(r *slot, failed *Error, now time.Time) {
 
 // pushesBack reports whether a failure may mean that upstream has too much to do.
 func (e *Error) pushesBack() bool {
-	return e != nil && !e.Rehearsed && (e.Verdict == Throttled || e.Verdict == Unanswered || e.Overloaded)
+	return e != nil && (e.Verdict == Throttled || e.Verdict == Unanswered || e.Overloaded)
 }
 
 func (r *round) count(of *slot, failed *Error) {

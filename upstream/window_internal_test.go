@@ -30,7 +30,7 @@ func TestTheWindowFallsWhereRoundTripsAreOfTwoKinds(t *testing.T) {
 	}
 }
 
-// A drill's throttling says nothing of how much upstream takes.
+// Throttling and overload say that upstream has too much to do; other failures do not.
 func TestWhatPushesBack(t *testing.T) {
 	for _, c := range []struct {
 		failed *Error
@@ -38,7 +38,6 @@ func TestWhatPushesBack(t *testing.T) {
 	}{
 		{nil, false},
 		{&Error{Verdict: Throttled}, true},
-		{&Error{Verdict: Throttled, Rehearsed: true}, false},
 		{&Error{Verdict: Transient}, false},
 		{&Error{Verdict: Transient, Overloaded: true}, true},
 	} {

@@ -125,11 +125,3 @@ func (s *status) watched(w io.Writer) string {
 	}
 	return of + fmt.Sprintf("broken %s: %s; copies count for cache.fresh_for", since(w, watch.Since), watch.Reason.or("it has not caught up yet"))
 }
-
-// unwatched says in two words that the watch is broken; empty if it is not.
-func (s *status) unwatched() string {
-	if s.Upstream.Watch.Sound == "false" {
-		return ", watch broken"
-	}
-	return ""
-}

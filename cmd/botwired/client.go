@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/sse"
 )
 
 const (
@@ -29,10 +30,18 @@ const (
 	// maxAnswer bounds an answer, in bytes: another program at the address must not
 	// fill the memory.
 	maxAnswer = 256 << 20
+	// streamSilence is how long a stream of events may be silent: the daemon shows every 15 seconds
+	// that it lives.
+	streamSilence = 45 * time.Second
+	// maxEvent bounds an event of a stream, in bytes.
+	maxEvent = 4 << 20
 	// maxLine bounds a line of an export, in bytes. The largest one that botwired makes, of
 	// 100,000 control characters, takes a sixth of that.
 	maxLine = 4 << 20
 )
+
+// errStreamEnded says that the daemon has ended a stream, as it does when it stops.
+var errStreamEnded = errors.New("botwired has ended the stream")
 
 // errSilent says that nobody answers, though somebody listens.
 var errSilent = errors.New("the program that listens there hangs, or is stopped, or is not botwired")
@@ -256,6 +265,40 @@ func (c *client) lines(ctx context.Context, r request, visit func(line []byte) e
 		return c.unreachable(ctx, err)
 	}
 	return nil
+}
+
+// events calls opened once a stream of events has begun, and visit with each event. It returns
+// visit's error, or why the stream has ended.
+func (c *client) events(ctx context.Context, r request, opened func(), visit func(sse.Event) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	resp, err := c.send(ctx, cancel, r, c.firstByte)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.Header.Get("Content-Type") != sse.ContentType {
+		return c.foreign()
+	}
+	opened()
+	silent := time.AfterFunc(streamSilence, func() { cancel(errSilent) })
+	defer silent.Stop()
+	events := sse.NewReader(resp.Body, maxEvent)
+	events.Heard = func() { silent.Reset(streamSilence) }
+	for {
+		event, err := events.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return errStreamEnded
+		case errors.Is(context.Cause(ctx), errSilent):
+			return errSilent
+		case err != nil:
+			return c.unreachable(ctx, err)
+		}
+		if err := visit(event); err != nil {
+			return err
+		}
+	}
 }
 
 // refusal says what an answer with another status than 2xx means where its detail, which is

@@ -150,7 +150,6 @@ func TestDoctorReadsTheStatus(t *testing.T) {
 		"another data_dir": {[]string{"<dir>", "/my data"}, "settings", doctor.Warning, "export BOTWIRED_DATA_DIR='/my data'", nil},
 		"no callers":       {[]string{`{"agent":"python-requests/2.31","requests":3,"last_at":"2026-11-22T10:00:00Z"}`, ""}, "callers", doctor.Warning, "export BOTWIRE_URL=http://ADDRESS", []string{"no agent has asked"}},
 		"only commands":    {[]string{"python-requests/2.31", "botwired/v1.0.0"}, "callers", doctor.Warning, "export BOTWIRE_URL=http://ADDRESS", []string{"no agent has asked"}},
-		"only a drill":     {[]string{"python-requests/2.31", "botwired-drill"}, "callers", doctor.Warning, "export BOTWIRE_URL=http://ADDRESS", []string{"no agent has asked"}},
 		"old callers":      {[]string{"2026-11-22T10:00:00Z", "2026-11-22T08:00:00Z"}, "callers", doctor.Warning, "export BOTWIRE_URL=http://ADDRESS", []string{"python-requests/2.31", "08:00:00"}},
 		"an older daemon":  {[]string{`"callers"`, `"x"`}, "callers", doctor.NotApplicable, "", nil},
 		"a copy":           {[]string{`"same","newest_doubt":null`, `"copied","newest_doubt":{"detail":"another machine","at":"2026-11-22T10:00:00Z"}`}, "identity", doctor.Warning, "export BOTWIRED_DATA_DIR=/another/directory", []string{"another machine"}},
@@ -175,7 +174,7 @@ func TestDoctorReadsTheStatus(t *testing.T) {
 // A person reads how long ago a time was, or how far ahead it is.
 func TestDoctorSaysTimesAsPeopleDo(t *testing.T) {
 	now := time.Date(2026, 11, 22, 10, 0, 3, 0, time.UTC)
-	e := &examination{now: func() time.Time { return now }, reader: &screen{io.Discard, false, 80, 24, func() time.Time { return now }}}
+	e := &examination{now: func() time.Time { return now }, reader: &screen{io.Discard, false, 80, func() time.Time { return now }}}
 	var s examinedStatus
 	if err := json.Unmarshal([]byte(strings.Replace(healthy, `"left":900`, `"left":0`, 1)), &s); err != nil {
 		t.Fatal(err)

@@ -134,14 +134,14 @@ func bypasses(value, host string) bool {
 // callersRecent is how old a request may be that shows an agent at work.
 const callersRecent = time.Hour
 
-// callers checks that agents use the memory API. The commands of botwired, and its drill, are none.
+// callers checks that agents use the memory API. The commands of botwired are none.
 func (e *examination) callers(s *examinedStatus) doctor.Finding {
 	const name = "callers"
 	if s.Callers == nil {
 		return doctor.None(name, "the daemon does not say who asks it: it is older than this command")
 	}
 	agents := slices.DeleteFunc(slices.Clone(s.Callers), func(c examinedCaller) bool {
-		return strings.HasPrefix(string(c.Agent), agentPrefix) || c.Agent == drillAgent
+		return strings.HasPrefix(string(c.Agent), agentPrefix)
 	})
 	if len(agents) == 0 {
 		return doctor.Warn(name, e.exportURL(), "no agent has asked the daemon for memory since it was started: restart yours with")

@@ -4,61 +4,14 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 
 	"github.com/botwired/botwired/drill"
 )
 
-// contractTitles name the points of the contract that a drill may find broken.
-var contractTitles = map[int]string{
-	1:  "durable before acknowledged",
-	3:  "a full disk or a full journal refuses, and recovers by itself",
-	6:  "read your writes",
-	7:  "reads never go backwards",
-	9:  "no answer out of ignorance",
-	10: "LIST is upstream's list with the pending set laid over it",
-	12: "one request per entry upstream at a time, in local order",
-	13: "at least once, until known",
-	15: "errors are classed",
-	17: "upstream holds what a direct connection would have left",
-	18: "convergence",
-}
-
-// drillTeller shows on a terminal how far a drill is.
-type drillTeller struct {
-	process     *process
-	shows       bool
-	done, steps int
-}
-
-func (t *drillTeller) tell(e drill.Event) {
-	if !t.shows {
-		return
-	}
-	switch e.Event {
-	case drill.EventStarted:
-		t.steps = len(e.Steps)
-	case drill.EventPhase:
-		t.done++
-		t.process.showLine(printable(fmt.Sprintf("%d of %d, %s: upstream %s", t.done, t.steps, e.Name, e.Text)))
-	case drill.EventFinding:
-		t.process.showLine("")
-		fmt.Fprintln(t.process.stderr, printable(fmt.Sprintf("found: contract %d: %s", e.Finding.Contract, e.Text)))
-	case drill.EventSettling:
-		t.process.showLine(printable(e.Text))
-	}
-}
-
-func (t *drillTeller) end() {
-	if t.shows {
-		t.process.showLine("")
-	}
-}
-
 // reportDrill prints the audit. Its error says that something was wrong.
-func reportDrill(p *process, a *drill.Audit, plan *drillPlan) error {
+func reportDrill(p *process, a *drill.Audit, plan *drillPlan, asJSON bool) error {
 	var err error
-	if plan.json {
+	if asJSON {
 		err = encodeJSON(p.stdout, a)
 	} else {
 		err = printAudit(p.stdout, a, p.palette(p.stdout))
@@ -66,24 +19,11 @@ func reportDrill(p *process, a *drill.Audit, plan *drillPlan) error {
 	if err != nil || a.OK {
 		return err
 	}
-	return fmt.Errorf("%s Once more: botwired drill %s", a.Verdict, again(plan))
-}
-
-// again is how to have the same drill once more.
-func again(plan *drillPlan) string {
-	flags := []string{"--seed", strconv.FormatUint(plan.seed, 10), "--for", plan.lasts.String()}
-	if plan.live {
-		flags = append(flags, "--live")
-	}
-	return strings.Join(flags, " ")
+	return fmt.Errorf("%s Once more: botwired drill --seed %d --for %s", a.Verdict, plan.seed, plan.lasts)
 }
 
 func printAudit(w io.Writer, a *drill.Audit, colours palette) error {
-	what := "a throwaway daemon"
-	if a.Live {
-		what = "the running daemon, in the namespace " + printable(a.Namespace)
-	}
-	fmt.Fprintf(w, "Drill of %s: %s, seed %d\n\n", what, seconds(a.Seconds), a.Seed)
+	fmt.Fprintf(w, "Drill of a throwaway daemon: %s, seed %d\n\n", seconds(a.Seconds), a.Seed)
 	if err := printPhases(w, a); err != nil {
 		return err
 	}
@@ -159,9 +99,6 @@ func printBooks(w io.Writer, a *drill.Audit) error {
 		rows = append(rows, [2]string{"unanswered", fmt.Sprintf("%s when the daemon was killed: each may have been made or not", plural(b.Unanswered, "write"))})
 	}
 	rows = append(rows, [2]string{"settled after", seconds(a.Settling) + ", from upstream's last return on"}, [2]string{"compared", compared})
-	if a.Left > 0 {
-		rows = append(rows, [2]string{"left", fmt.Sprintf("%s of the drill in %s: botwired goes on deleting them", plural(a.Left, "entry"), a.Namespace)})
-	}
 	return printFacts(w, rows)
 }
 
@@ -172,7 +109,7 @@ func printFinding(w io.Writer, n int, f *drill.Finding) {
 		at += "/" + f.Key
 	}
 	fmt.Fprintln(w, printable(fmt.Sprintf("%d. %s, phase %s: %s", n, at, f.Phase, f.Text)))
-	fmt.Fprintf(w, "   breaks contract %d: %s\n", f.Contract, contractTitles[f.Contract])
+	fmt.Fprintf(w, "   breaks point %d of the contract\n", f.Contract)
 	for i := range f.Receipts {
 		fmt.Fprintln(w, printable("   receipt "+f.Receipts[i].String()))
 	}

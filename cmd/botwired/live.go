@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
-
-	"golang.org/x/term"
 )
 
 // The terminal's own words: another screen than that of the shell, without a cursor; back to the
@@ -22,26 +19,31 @@ const (
 	clearBelow  = "\x1b[J"
 )
 
-// liveView is a view on the terminal of a process, which it draws again and again.
-type liveView struct {
-	*process
-	draw func(context.Context, *screen) error
-}
-
-// run draws at once and at every tick, until ctx ends or the person types q. It fails if the
-// first frame does; later, it shows why there is none, and goes on.
-func (p *liveView) run(ctx context.Context) error {
-	frame, err := p.frame(ctx)
+// watch shows an answer of the daemon on the terminal at once and at every tick, until ctx ends.
+// It fails if the first request does; later, it shows why there is no answer, and goes on.
+func (f *settingFlags) watch(ctx context.Context, r request, print func(io.Writer, *client, []byte) error) error {
+	p := f.process
+	if !p.isTerminal(p.stdout) {
+		return usagef("--watch draws on a terminal, and standard output is none: expected no --watch")
+	}
+	c, err := f.connect()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	restore, err := p.readKeys(cancel)
+	frame := func() (string, error) {
+		body, err := c.do(ctx, r)
+		if err != nil {
+			return "", err
+		}
+		return p.frame(func(w io.Writer) error { return print(w, c, body) })
+	}
+	shown, err := frame()
 	if err != nil {
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
 		return err
 	}
-	defer restore()
 	tick, stopTicks := p.ticks()
 	defer stopTicks()
 	if _, err := io.WriteString(p.stdout, enterScreen); err != nil {
@@ -49,7 +51,7 @@ func (p *liveView) run(ctx context.Context) error {
 	}
 	defer func() { fmt.Fprint(p.stdout, leaveScreen) }()
 	for {
-		if _, err := io.WriteString(p.stdout, frame); err != nil {
+		if _, err := io.WriteString(p.stdout, shown); err != nil {
 			return err
 		}
 		select {
@@ -57,67 +59,20 @@ func (p *liveView) run(ctx context.Context) error {
 			return nil
 		case <-tick:
 		}
-		if frame, err = p.frame(ctx); err != nil {
-			frame = homeScreen + p.palette(p.stdout).red(printable(err.Error())) + clearLine + "\r\n" + clearBelow
+		if shown, err = frame(); err != nil {
+			shown = homeScreen + p.palette(p.stdout).red(printable(err.Error())) + clearLine + "\n" + clearBelow
 		}
 	}
 }
 
-// frame draws one frame, which is no longer than the terminal.
-func (p *liveView) frame(ctx context.Context) (string, error) {
+// frame draws what print prints, as far as the terminal has room for it.
+func (p *process) frame(print func(io.Writer) error) (string, error) {
 	var b bytes.Buffer
 	columns, rows := p.size(p.stdout)
-	err := p.draw(ctx, &screen{&b, p.palette(p.stdout), columns, rows, p.now})
-	if err != nil {
+	if err := print(&screen{&b, p.palette(p.stdout), columns, p.now}); err != nil {
 		return "", err
 	}
 	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
 	lines = lines[:min(len(lines), rows-1)]
-	return homeScreen + strings.Join(lines, clearLine+"\r\n") + clearLine + clearBelow, nil
-}
-
-// readKeys calls quit at q, Ctrl-C and the end of the keys. restore gives the terminal back as it
-// was. A reader of keys stays until the process ends, or somebody types.
-func (p *liveView) readKeys(quit func()) (restore func(), err error) {
-	file, ok := p.stdin.(*os.File)
-	if !ok || !p.isTerminal(p.stdin) {
-		return func() {}, nil
-	}
-	before, err := term.MakeRaw(int(file.Fd()))
-	if err != nil {
-		return nil, fmt.Errorf("the terminal gives no keys: %w", err)
-	}
-	go func() {
-		key := make([]byte, 1)
-		for {
-			if n, err := file.Read(key); err != nil || n == 1 && strings.ContainsRune("qQ\x03\x04", rune(key[0])) {
-				quit()
-				return
-			}
-		}
-	}()
-	return func() { _ = term.Restore(int(file.Fd()), before) }, nil // the shell resets it, too
-}
-
-// watch shows an answer of the daemon live.
-func (f *settingFlags) watch(ctx context.Context, r request, print func(io.Writer, *client, []byte) error) error {
-	if !f.process.isTerminal(f.process.stdout) {
-		return usagef("--watch draws on a terminal, and standard output is none: expected no --watch")
-	}
-	c, err := f.connect()
-	if err != nil {
-		return err
-	}
-	view := &liveView{f.process, func(ctx context.Context, s *screen) error {
-		body, err := c.do(ctx, r)
-		if err != nil {
-			return err
-		}
-		return print(s, c, body)
-	}}
-	err = view.run(ctx)
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
+	return homeScreen + strings.Join(lines, clearLine+"\n") + clearLine + clearBelow, nil
 }

@@ -38,27 +38,6 @@ func atNine(p *process) {
 	p.now = func() time.Time { return time.Date(2026, 11, 22, 21, 0, 0, 0, time.UTC) }
 }
 
-// Where there is no terminal, top prints one frame: what a person asks for first, and no cursor
-// control.
-func TestTopPrintsAFrame(t *testing.T) {
-	d := newLiveDaemon(t)
-	got := at(t, d, func(p *process) { atNine(p); p.isTerminal = func(any) bool { return false } }, "top")
-	for _, want := range []string{
-		"botwired v1 at 127.0.0.1:1, up for 1 hour · u is up\nEverything is safe\n", "\nreads                      10 ", "answered here            12µs       90µs",
-		"upstream               51.0ms          -", "busy       2        3s", "throttled, 1m30s", "5 of 1000", "20:30:00 to 20:34:00 (4 minutes) down: no route\n",
-		"oldest 3s · dead letters 0 · 15 of 20 writes needed no request, and callers waited about 1h less\n",
-	} {
-		if !strings.Contains(got.stdout, want) {
-			t.Errorf("%q is not in the frame:\n%s", want, got.stdout)
-		}
-	}
-	if got.code != exitOK || strings.Contains(got.stdout, "\x1b") {
-		t.Errorf("exit code %d, printed %q", got.code, got.stdout)
-	}
-	wantOutput(t, at(t, d, nil, "top", "--json"), `{"history":`+historyAnswer+`,"status":`+statusAnswer+"}\n")
-	wantFailure(t, at(t, &daemon{address: closedAddress(t)}, nil, "top"), exitError, "nobody listens there")
-}
-
 // The status of a terminal is one screen: the sentence first, then the figures, with times as
 // distances.
 func TestStatusOnATerminal(t *testing.T) {

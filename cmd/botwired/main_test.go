@@ -67,7 +67,7 @@ func botwired(t *testing.T, args ...string) outcome {
 func at(t *testing.T, d *daemon, adjust func(*process), args ...string) outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	if len(args) > 0 && args[0] != "version" && args[0] != "recover" { // which ask no daemon
+	if len(args) > 0 && args[0] != "version" && args[0] != "recover" && args[0] != "drill" { // which ask no daemon
 		args = append(args, "--listen", d.address)
 	}
 	p := &process{

@@ -24,8 +24,9 @@ func newMonitorCommand(p *process, settings *settingFlags) *cobra.Command {
 		Example: "  botwired monitor\n" +
 			"  botwired monitor --namespace my-agent --values\n" +
 			"  botwired monitor | grep upstream      # what is not answered here",
-		Long: "Show a line for each request to the memory, until Ctrl-C: when, what, the status, from where it was answered,\n" +
-			"in how many microseconds, and the age of what was answered. Values are shown only with --values.\n\n" +
+		Long: "Show a line for each request to the memory, until Ctrl-C or until the daemon stops: when, what, the status, from\n" +
+			"where it was answered, in how many microseconds, and the age of what was answered. Values are shown only with\n" +
+			"--values.\n\n" +
 			"Where standard output is no terminal, a line has fields with tabs between them: time, method, path, status,\n" +
 			"answered from, age in seconds, microseconds, bytes and, with --values, the value as JSON. A field without a\n" +
 			"value is a dash. If requests come faster than monitor can show them, it says on standard error how many it\n" +
@@ -49,8 +50,7 @@ func newMonitorCommand(p *process, settings *settingFlags) *cobra.Command {
 			r.query.Set("namespace", *namespace)
 		}
 		m.client, m.out = c, p.screen()
-		f := &follower{client: c, request: r, visit: m.visit, lost: m.lost, opened: m.opened}
-		if err := f.run(cmd.Context()); !errors.Is(err, context.Canceled) {
+		if err := c.events(cmd.Context(), r, m.opened, m.visit); !errors.Is(err, context.Canceled) {
 			return err
 		}
 		return nil // Ctrl-C is how it ends
@@ -64,7 +64,6 @@ type monitoring struct {
 	client         *client
 	out            io.Writer
 	asJSON, values bool
-	headed         bool
 }
 
 // monitored is one request, as the daemon tells of it.
@@ -82,18 +81,11 @@ type monitored struct {
 	Value        *string `json:"value"`
 }
 
-// opened prints the header of a screen, once.
+// opened prints the header of a screen.
 func (m *monitoring) opened() {
-	if s, ok := m.out.(*screen); ok && !m.asJSON && !m.headed {
-		m.headed = true
+	if s, ok := m.out.(*screen); ok && !m.asJSON {
 		fmt.Fprintf(s, "%s\n", s.bold(fmt.Sprintf("%-12s  %-6s %s  %-9s  %8s  %s", "TIME", "METHOD", "HTTP", "FROM", "TOOK", "ENTRY")))
 	}
-}
-
-// lost says that requests go by unseen until the daemon is there again.
-func (m *monitoring) lost(err error) error {
-	_, failed := fmt.Fprintf(m.process.stderr, "%s; monitor goes on when botwired is there again\n", printable(err.Error()))
-	return failed
 }
 
 func (m *monitoring) visit(event sse.Event) error {

@@ -13,7 +13,8 @@ import (
 // terminalTests are the part of TestProcess in which a person sits at a terminal: the system turns
 // a key such as Ctrl-C into a signal only for a process whose own terminal it is.
 var terminalTests = map[string]func(*testing.T, string){
-	"monitor on a terminal": testMonitorOnATerminal,
+	"monitor on a terminal":        testMonitorOnATerminal,
+	"status --watch on a terminal": testWatchOnATerminal,
 }
 
 // monitor shows a line for each request, in columns and colours, and Ctrl-C is how it ends.
@@ -40,5 +41,26 @@ func testMonitorOnATerminal(t *testing.T, program string) {
 		c.dim("20:59:59.123") + "  PUT    " + c.red(" 503") + "  " + c.yellow("upstream ") + "    51.2ms  ns/k2" + c.dim("  5B") + "  " + last
 	if shown := strings.TrimSuffix(s.shown.String(), "^C"); shown != want {
 		t.Errorf("shown\n%q, want\n%q", shown, want)
+	}
+}
+
+// status --watch takes the whole terminal, in colours, and at Ctrl-C gives it back.
+func testWatchOnATerminal(t *testing.T, program string) {
+	cmd, _ := command(t.Context(), t, program, "status", "--watch", "--listen", newLiveDaemon(t).address)
+	cmd.Stderr = nil // the terminal
+	person, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 80})
+	no(t, err)
+	t.Cleanup(func() { person.Close() })
+	s := &terminal{keys: person}
+	s.await(t, clearBelow)
+	_, err = io.WriteString(person, "\x03")
+	no(t, err)
+	_, _ = io.Copy(&s.shown, person)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("Ctrl-C: %v", err)
+	}
+	shown := s.shown.String()
+	if !strings.HasPrefix(shown, enterScreen+homeScreen+"\x1b[1m\x1b[32mEverything is safe") || !strings.HasSuffix(shown, leaveScreen) {
+		t.Errorf("shown %q", shown)
 	}
 }

@@ -30,7 +30,6 @@ var processTests = map[string]func(*testing.T, string){
 	"writes wait for upstream":       testWritesWait,
 	"bench":                          testBench,
 	"drill":                          testDrill,
-	"drill of a daemon in use":       testLiveDrill,
 	"the budget bounds memory":       testPendingMemory,
 	"prefer wait":                    testPreferWait,
 	"SIGTERM drains":                 testTermDrains,

@@ -67,7 +67,6 @@ func newRootCommand(p *process) *cobra.Command {
 		newRunCommand(p, settings),
 		newServeCommand(p, settings),
 		newStatusCommand(settings),
-		newTopCommand(p, settings),
 		newMonitorCommand(p, settings),
 		newFlushCommand(p, settings),
 		newPendingCommand(p, settings),

@@ -10,13 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// screen is a terminal that a person reads, with its size. Other writers get plain text: times as
+// screen is a terminal that a person reads, with its width. Other writers get plain text: times as
 // in JSON, and lines as long as they are.
 type screen struct {
 	io.Writer
 	palette
-	columns, rows int
-	now           func() time.Time
+	columns int
+	now     func() time.Time
 }
 
 // screen returns stdout, as a *screen if it is a terminal.
@@ -24,8 +24,8 @@ func (p *process) screen() io.Writer {
 	if !p.isTerminal(p.stdout) {
 		return p.stdout
 	}
-	columns, rows := p.size(p.stdout)
-	return &screen{p.stdout, p.palette(p.stdout), columns, rows, p.now}
+	columns, _ := p.size(p.stdout)
+	return &screen{p.stdout, p.palette(p.stdout), columns, p.now}
 }
 
 // moment shows a time: on a screen as people say it, elsewhere as RFC 3339 to the second and in

@@ -27,7 +27,7 @@ func TestSpokenTimes(t *testing.T) {
 // newScreen is a terminal of a width at a time.
 func newScreen(columns int, now time.Time) (*screen, *bytes.Buffer) {
 	var b bytes.Buffer
-	return &screen{&b, false, columns, 24, func() time.Time { return now }}, &b
+	return &screen{&b, false, columns, func() time.Time { return now }}, &b
 }
 
 // A table fits its screen, and what is cut shows it. Elsewhere, nothing is cut.
@@ -84,23 +84,5 @@ func TestColours(t *testing.T) {
 	}
 	if got := palette(true).bold("x") + palette(false).red("y"); got != "\x1b[1mx\x1b[0my" {
 		t.Errorf("painted %q", got)
-	}
-}
-
-func TestSparkline(t *testing.T) {
-	number := func(n float64) *float64 { return &n }
-	var points []historyPoint
-	for _, n := range []float64{0, 1, 2, 3, 4, 5, 6, 7} {
-		points = append(points, historyPoint{Reads: number(n)})
-	}
-	points = append(points, historyPoint{})
-	reads := func(p historyPoint) *float64 { return p.Reads }
-	for width, want := range map[int]string{9: "▁▂▃▄▅▆▇█ ", 3: "▃▆█", 100: "▁▂▃▄▅▆▇█ "} {
-		if got := sparkline(points, reads, width); got != want {
-			t.Errorf("in %d columns: %q, want %q", width, got, want)
-		}
-	}
-	if got := sparkline(nil, reads, 10); got != "" {
-		t.Errorf("of nothing: %q", got)
 	}
 }

@@ -110,7 +110,7 @@ func (d *sidecar) open(ctx context.Context, c *config.Config, fatal func(error),
 	if err != nil {
 		return err
 	}
-	return d.openProxy(c, newLiveDrill(d, engine), forward)
+	return d.openProxy(c, engine, forward)
 }
 
 func (d *sidecar) onClose(f func() error) { d.closers = append(d.closers, f) }
@@ -166,11 +166,11 @@ func (d *sidecar) amnesia(namespace string) journal.Amnesia {
 	return journal.Amnesia(p.Amnesia)
 }
 
-func (d *sidecar) openProxy(c *config.Config, drills *liveDrill, forward http.Handler) (err error) {
+func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forward http.Handler) (err error) {
 	registry := newRegistry()
 	d.registry = registry
 	traces, tracer := trace.NewWrites(), d.openTracer()
-	engine := measure(drills.engine, traces, tracer, registry)
+	engine := measure(unmeasured, traces, tracer, registry)
 	d.config.Store(c)
 	d.health = upstream.NewHealth(upstream.HealthOptions{
 		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax, Logger: d.logger,
@@ -178,11 +178,10 @@ func (d *sidecar) openProxy(c *config.Config, drills *liveDrill, forward http.Ha
 	})
 	d.slots = upstream.NewSlots(c.Upstream.Concurrency)
 	quotas := d.openQuotas(c, registry)
-	drills.quotas = quotasForStatus(quotas)
 	flushing := flusherOptions(d, c, engine, registry)
 	flushing.Slots, flushing.Quotas = d.slots, quotas
 	if d.cluster != nil {
-		flushing.Versions, flushing.Host = &measuredVersions{engine, drills.engine.Versions(d.cluster)}, d.host
+		flushing.Versions, flushing.Host = &measuredVersions{engine, d.cluster}, d.host
 	}
 	d.flusher = upstream.NewFlusher(flushing)
 	d.journal.Subscribe(d.changed) // the cache and the flusher exist, and nothing runs yet
@@ -201,7 +200,7 @@ func (d *sidecar) openProxy(c *config.Config, drills *liveDrill, forward http.Ha
 		UpstreamURL:   c.Upstream.URL,
 		UpstreamState: d.upstreamState,
 		ReadsRefused:  reader.Refused,
-		Quotas:        drills.quotas,
+		Quotas:        quotasForStatus(quotas),
 		Writes:        func() (sent, saved int64) { return d.sent.Load(), upstream.Saved(d.flusher) },
 		History:       true,
 		DataDir:       c.DataDir,
@@ -209,7 +208,6 @@ func (d *sidecar) openProxy(c *config.Config, drills *liveDrill, forward http.Ha
 		Sizes:         d.sizes,
 		Identity:      d.watch,
 		Traces:        traces,
-		Drill:         drills.run,
 		Version:       buildVersion(),
 		Registry:      registry,
 		Logger:        d.logger,

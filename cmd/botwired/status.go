@@ -144,7 +144,7 @@ func newStatusCommand(settings *settingFlags) *cobra.Command {
 	asJSON := jsonFlag(cmd)
 	flags := cmd.Flags()
 	all := flags.Bool("all", false, "show all namespaces with pending writes")
-	watch := flags.Bool("watch", false, "show it anew every second, until q or Ctrl-C")
+	watch := flags.Bool("watch", false, "show it anew every second, until Ctrl-C")
 	ready := flags.Bool("ready", false, "only ask whether the daemon is ready to take writes: exit 0 if it is, 1 if not")
 	live := flags.Bool("live", false, "only ask whether the daemon lives: exit 0 if it does, 1 if not")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -5,14 +5,12 @@ package main
 import (
 	"bytes"
 	"context"
-	"io"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/creack/pty"
-	"golang.org/x/term"
 )
 
 // terminal is a pseudo-terminal with a command on it.
@@ -57,39 +55,6 @@ func (s *terminal) await(t *testing.T, want string) {
 		s.shown.Write(some[:n])
 		if err != nil {
 			t.Fatalf("%v before %q in %q", err, want, s.shown.String())
-		}
-	}
-}
-
-// top takes the whole terminal, in colours, and at q gives it back as it was.
-func TestTopOnATerminal(t *testing.T) {
-	d := newLiveDaemon(t)
-	for _, key := range []string{"q", "\x03"} {
-		s := newTerminal(t, nil, "top", "--listen", d.address)
-		before, err := term.GetState(int(s.tty.Fd()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.await(t, "throttled, ")
-		for _, want := range []string{enterScreen, homeScreen, "\x1b[1m\x1b[32mEverything is safe"} {
-			if !strings.Contains(s.shown.String(), want) {
-				t.Errorf("%q is not in %q", want, s.shown.String())
-			}
-		}
-		for line := range strings.Lines(strings.ReplaceAll(s.shown.String(), clearLine, "")) {
-			if strings.HasSuffix(line, "\n") && !strings.HasSuffix(line, "\r\n") {
-				t.Errorf("a line of a raw terminal ends without a carriage return: %q", line)
-			}
-		}
-		if _, err := io.WriteString(s.keys, key); err != nil {
-			t.Fatal(err)
-		}
-		s.await(t, leaveScreen)
-		if code := <-s.code; code != exitOK {
-			t.Errorf("%q: exit code %d", key, code)
-		}
-		if after, err := term.GetState(int(s.tty.Fd())); err != nil || *after != *before {
-			t.Errorf("%q: the terminal is another than before: %v", key, err)
 		}
 	}
 }

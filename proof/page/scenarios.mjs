@@ -271,30 +271,6 @@ async function keyboardIsEnough({ daemon, visit }) {
   await page.locator("dialog[open]").waitFor({ state: "detached" });
 }
 
-// DRILL are the events of one, as the daemon tells them.
-const PHASE = { seconds: 4, acknowledged: 24, refused: 0, unanswered: 0, reads: 40, write_latency: { p50_ms: 0.3, p99_ms: 1.2 }, read_latency: { p50_ms: 0.1, p99_ms: 0.4 } };
-const DRILL = [
-  { event: "started", at: 1e9, name: "botwired-drill", steps: ["healthy", "away"], seconds: 8 },
-  { event: "phase", at: 1e9, name: "away", text: "takes no request of the namespace", seconds: 4 },
-  { event: "audit", at: 1e9, text: "All is well.", audit: {
-    ok: true, balanced: true, verdict: "Nothing was lost: every write is accounted for.", compared: 4, different: 0, left: 0, settling_seconds: 0.2, findings: [], more_findings: 0,
-    books: { acknowledged: 48, settled: 30, superseded: 18, pending: 0, dead: 0, unaccounted: 0, unanswered: 0 },
-    phases: [{ ...PHASE, name: "healthy", upstream: "answers", pending: 0 }, { ...PHASE, name: "away", upstream: "takes no request", pending: 4 }],
-  } },
-];
-
-// The page shows the audit of a drill. The daemon's drills have tests of their own.
-async function drillIsShown({ daemon, visit }) {
-  const body = DRILL.map((event) => `${JSON.stringify(event)}\n`).join("");
-  await visit.page.route("**/_botwired/drill", (route) => route.fulfill({ contentType: "application/jsonl", body }));
-  await visit.go(daemon.url, "drill");
-  await visit.click("Run the drill");
-  await visit.shows(".verdict.ok", "Nothing was lost");
-  await visit.shows(".books", /48 writes acknowledged = 30 settled \+ 18 superseded\s+\+ 0 pending \+ 0 dead letters/);
-  assert.equal(await visit.page.locator("tbody tr").count(), 2);
-  assert.deepEqual(await visit.barriers(), []);
-}
-
 async function motionStops({ daemon, visit }) {
   await daemon.write("live/still", "1");
   for (const [reducedMotion, name] of [["no-preference", "come"], ["reduce", "none"]]) {
@@ -319,7 +295,6 @@ export const scenarios = [
   ["an entry is copied as curl, Python and MCP", copiesAs],
   ["a value that holds <script> is inert", valuesAreInert],
   ["a page of another origin learns nothing", otherOriginLearnsNothing],
-  ["the drill's audit is shown", drillIsShown],
   ["the keyboard is enough", keyboardIsEnough],
   ["nothing moves for who wants that", motionStops],
 ];

@@ -2,7 +2,7 @@
 // and on both sizes of a screen. Each is also drawn, for a person to look at.
 
 import assert from "node:assert/strict";
-import { mkdirSync, readFileSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { Visit } from "./browser.mjs";
 
@@ -19,11 +19,6 @@ const CHAT = JSON.stringify([
 const PROFILE = JSON.stringify({ name: "Ada", languages: ["en", "fr"], score: 0.93, active: true, since: null, pets: [{ kind: "cat", name: "Mephisto" }] });
 const LONG = "support-bot-eu-central-production-tenant-0000000000000042-memory";
 
-// AUDITED are the events of a drill that was run: curl -N -X POST http://127.0.0.1:2689/_botwired/drill
-const AUDITED = readFileSync(join(import.meta.dirname, "drill.jsonl"));
-
-const DRILL = "Run the drill";
-
 // VIEWS are the place of each, what is there once it has been read, and what a person clicks then, with what
 // that shows.
 export const VIEWS = {
@@ -35,8 +30,6 @@ export const VIEWS = {
   "long-names": [`memory/${LONG}`, ".entries .rows a"],
   "dead-letters": ["dead-letters", ".letter"],
   conflict: ["dead-letters", ".letter .chip.superseded", "Compare and decide", ".compared .differs"],
-  drill: ["drill", ".drill"],
-  audit: ["drill", ".drill", DRILL, ".verdict"],
 };
 
 // FRESH are those of a daemon that knows nothing yet.
@@ -72,14 +65,10 @@ async function notWider(page) {
   assert.ok(content <= screen, `the page is ${content} pixels wide on a screen of ${screen}`);
 }
 
-// clickFor clicks a button, and waits for what that shows. A drill is answered with AUDITED: the browser asks past
-// its cache while somebody else answers, so nobody does so otherwise.
+// clickFor clicks a button, and waits for what that shows.
 async function clickFor(visit, button, outcome) {
-  const drills = button === DRILL;
-  if (drills) await visit.page.route("**/_botwired/drill", (route) => route.fulfill({ contentType: "application/jsonl", body: AUDITED }));
   await visit.click(button);
   await visit.page.locator(outcome).first().waitFor();
-  if (drills) await visit.page.unrouteAll();
 }
 
 // look visits every view at a size and in a scheme, and searches it for barriers if it is told so.

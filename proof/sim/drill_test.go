@@ -20,7 +20,6 @@ import (
 	"github.com/botwired/botwired/internal/faulty"
 	"github.com/botwired/botwired/internal/pipe"
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/upstream"
 )
 
 // drilled is a simulated daemon under drill, with an upstream that fails as told. A kill is a
@@ -94,8 +93,8 @@ func (d *drilled) present() *life {
 	return d.life
 }
 
-// restart has the daemon lose its power, and starts it again.
-func (d *drilled) restart(context.Context) error {
+// Restart has the daemon lose its power, and starts it again.
+func (d *drilled) Restart(context.Context) error {
 	l := d.present()
 	l.crash()
 	if err := l.node.end(); err != nil {
@@ -117,11 +116,11 @@ func (d *drilled) Ask(_ context.Context, method, target string, body []byte) (*d
 	return &drill.Answer{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}, nil
 }
 
-func (d *drilled) Be(f drill.Fault) error { return d.front.Be(drillModes[f]) }
+func (d *drilled) Be(m faulty.Mode) error { return d.front.Be(m) }
 
-var drillModes = map[drill.Fault]faulty.Mode{
-	drill.Healthy: faulty.Healthy, drill.TimesOut: faulty.Hangs, drill.Cuts: faulty.Cuts, drill.Away: faulty.Refuses,
-	drill.Throttles: faulty.Throttles, drill.Lies: faulty.Lies,
+func (d *drilled) Plant(_ context.Context, namespace, key, value string) error {
+	d.up.set(journal.ID{Namespace: namespace, Key: key}, value)
+	return nil
 }
 
 func (d *drilled) Read(_ context.Context, namespace, key string) (value string, found bool, err error) {
@@ -141,19 +140,11 @@ func TestDrill(t *testing.T) {
 	for seed := range uint64(2) {
 		synctest.Test(t, func(t *testing.T) {
 			d := newDrilled(t, func(*settings) {})
-			var strangers []drill.Stranger
-			steps := drillSteps()
-			for i := range steps {
-				s := drill.Stranger{Namespace: fmt.Sprintf("stranger%d", i), Key: "k", Value: "v"}
-				d.up.set(journal.ID{Namespace: s.Namespace, Key: s.Key}, s.Value)
-				strangers = append(strangers, s)
-			}
 			audit, err := drill.Run(t.Context(), drill.Options{
-				Daemon: d, Upstream: d, Steps: steps, Restart: d.restart, Strangers: strangers, Namespace: "drill",
-				Clients: 3, Keys: 3, Operations: 25, StepLasts: 30 * time.Second, SettleWithin: 10 * time.Minute, Seed: seed,
+				Rig: d, Lasts: 4 * time.Minute, Gap: 1200 * time.Millisecond, SettleWithin: 10 * time.Minute, Seed: seed,
 			})
 			if err != nil {
-				t.Error(err)
+				t.Fatal(err)
 			}
 			wantBalanced(t, audit)
 			if t.Failed() {
@@ -163,13 +154,6 @@ func TestDrill(t *testing.T) {
 				t.Error("closing: ", err)
 			}
 		})
-	}
-}
-
-func drillSteps() []drill.Step {
-	return []drill.Step{
-		{Fault: drill.Healthy}, {Fault: drill.TimesOut}, {Fault: drill.Cuts}, {Fault: drill.Away}, {Fault: drill.Throttles},
-		{Fault: drill.Lies}, {Fault: drill.Away, Kills: true}, {Fault: drill.Healthy},
 	}
 }
 
@@ -186,81 +170,9 @@ func wantBalanced(t *testing.T, a *drill.Audit) {
 		t.Errorf("the books: %+v", a.Books)
 	}
 	for _, p := range a.Phases {
-		if p.Acknowledged == 0 || p.Reads == 0 || p.Name != string(drill.Healthy) && p.Pending == 0 {
+		if p.Acknowledged == 0 || p.Reads == 0 || !strings.HasPrefix(p.Name, "healthy") && p.Pending == 0 {
 			t.Errorf("nothing happened in the phase %+v", p)
 		}
 	}
 	t.Logf("%+v, settled after %.1f s", a.Books, a.Settling)
-}
-
-// rehearsal is upstream as the namespace of a drill sees it that leaves the others alone.
-type rehearsal struct {
-	*drilled
-	engine *upstream.Rehearsal
-}
-
-func (r rehearsal) Be(f drill.Fault) error {
-	switch f {
-	case drill.Away:
-		r.engine.Fail("drill", "away", 0)
-	case drill.Throttles:
-		r.engine.Fail("drill", "throttles", 2*time.Second)
-	default:
-		r.engine.End()
-	}
-	return nil
-}
-
-// A drill of a daemon in use balances, too. Meanwhile its upstream is up, and the writes and
-// reads of another namespace go upstream as ever.
-func TestRehearsalLeavesOthersAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var engine *upstream.Rehearsal
-		d := newDrilled(t, func(with *settings) {
-			with.engine = func(e upstream.Engine) upstream.Engine {
-				engine = upstream.NewRehearsal(e)
-				return engine
-			}
-		})
-		n := d.present().node
-		slots := n.slots.Concurrency()
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for i := range 40 {
-				time.Sleep(time.Second)
-				w := n.do(http.MethodPut, fmt.Sprintf("/memory/agent/k%d", i), `{"value":"v"}`, "Prefer", "wait=5")
-				if got := w.Header().Get("Botwired-Write"); !strings.HasPrefix(got, "settled") {
-					t.Errorf("another namespace's write %d: %d %s", i, w.Code, got)
-				}
-				if got := n.health.Report(); got.State != upstream.Up {
-					t.Errorf("upstream is %s: %s", got.State, got.Reason)
-				}
-				if now := n.slots.Concurrency(); now != slots {
-					t.Errorf("concurrency: %+v, and it was %+v", now, slots)
-				}
-			}
-		}()
-		audit, err := drill.Run(t.Context(), drill.Options{
-			Daemon: d, Upstream: rehearsal{d, engine}, Namespace: "drill", Live: true, CleanUp: true, Seed: 1,
-			Steps:   []drill.Step{{Fault: drill.Healthy}, {Fault: drill.Away}, {Fault: drill.Throttles}, {Fault: drill.Healthy}},
-			Clients: 2, Keys: 2, Operations: 8, StepLasts: 10 * time.Second, SettleWithin: time.Minute,
-		})
-		if err != nil {
-			t.Error(err)
-		}
-		wantBalanced(t, audit)
-		<-done
-		for id := range d.up.snapshot() {
-			if id.Namespace == "drill" {
-				t.Errorf("%s is left upstream", id)
-			}
-		}
-		if audit.Left > 0 {
-			t.Errorf("%d entries are left", audit.Left)
-		}
-		if err := d.close(); err != nil {
-			t.Error("closing: ", err)
-		}
-	})
 }

@@ -43,20 +43,6 @@ export const get = async (path, parameters, options) => (await ask("GET", addres
 export const post = async (path, parameters) => (await ask("POST", address(path, parameters))).json();
 export const remove = async (path) => (await ask("DELETE", address(path))).json();
 
-// stream hands each line of an answer to a function as it arrives.
-export async function stream(path, parameters, line, signal) {
-  const answer = await ask("POST", address(path, parameters), { signal });
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    const lines = (rest + (value ?? "")).split("\n");
-    rest = done ? "" : lines.pop();
-    lines.filter((text) => text.trim()).forEach(line);
-    if (done) return;
-  }
-}
-
 // A browser takes the keys "." and ".." for folders, also if they are escaped, and asks for
 // something else. So this page leaves them alone.
 export const unreachable = (key) => key === "." || key === "..";

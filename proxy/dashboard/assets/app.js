@@ -4,7 +4,6 @@
 import { html, render, useEffect, useState } from "./vendor/htm-preact.js";
 import { Daemon } from "./daemon.js";
 import { DeadLetters } from "./deadletters.js";
-import { Drill } from "./drill.js";
 import { number } from "./format.js";
 import { Memory } from "./memory.js";
 import { Overview } from "./overview.js";
@@ -14,7 +13,6 @@ const VIEWS = [
   ["", "Overview", Overview],
   ["memory", "Memory", Memory],
   ["dead-letters", "Dead letters", DeadLetters],
-  ["drill", "Drill", Drill],
 ];
 
 const daemon = new Daemon();

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/pipe"
+	"github.com/botwired/botwired/internal/sse"
+)
+
+// streamed follows a stream of a content type that consists of parts, each fifteen seconds after the one before.
+func streamed(ctx context.Context, t *testing.T, visit func(sse.Event) error, contentType string, parts ...string) (err error) {
+	t.Helper()
+	loaded, err := config.Load(config.Sources{Environ: []string{"HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := newClient(loaded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := pipe.Listen()
+	c.dial = func(ctx context.Context) (net.Conn, error) { return l.Dial(ctx) }
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		for _, part := range parts {
+			if _, err := io.WriteString(w, part); err != nil || http.NewResponseController(w).Flush() != nil {
+				return
+			}
+			select {
+			case <-time.After(15 * time.Second):
+			case <-r.Context().Done():
+				return
+			}
+		}
+	})}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(l) }()
+	opened := 0
+	err = c.events(ctx, request{method: http.MethodGet, path: surface("events")}, func() { opened++ }, visit)
+	if opened != 1 && contentType == sse.ContentType {
+		t.Errorf("it opened %d times", opened)
+	}
+	if err := errors.Join(server.Close(), l.Close()); err != nil {
+		t.Error(err)
+	}
+	<-ended
+	return err
+}
+
+// A client hears the events of a stream until the daemon ends it, until the visitor has enough, and until its
+// caller does not wait any more.
+func TestEventsOfAStream(t *testing.T) {
+	enough := errors.New("enough")
+	for name, test := range map[string]struct {
+		contentType string
+		parts       []string
+		ended       error
+		said        string // of the error
+		visited     []string
+	}{
+		"ended":    {sse.ContentType, []string{"event: pending\ndata: {}\n\n", ": alive\n\n", "data: 1\n\ndata: cut"}, errStreamEnded, "", []string{"pending {}", "message 1"}},
+		"enough":   {sse.ContentType, []string{"data: enough\n\n", "data: 1\n\n"}, enough, "", []string{"message enough"}},
+		"lives":    {sse.ContentType, strings.Split(strings.Repeat(": alive\n\n|", 10), "|"), errStreamEnded, "", nil},
+		"silent":   {sse.ContentType, []string{": alive\n\n", "", "", "", ""}, errSilent, "", nil},
+		"stranger": {"text/html", []string{"data: 1\n\n"}, nil, "another program than botwired", nil},
+		"waits":    {sse.ContentType, strings.Split(strings.Repeat(": alive\n\n|", 100), "|"), context.DeadlineExceeded, "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+				defer cancel()
+				var visited []string
+				err := streamed(ctx, t, func(e sse.Event) error {
+					visited = append(visited, e.Name+" "+string(e.Data))
+					if string(e.Data) == "enough" {
+						return enough
+					}
+					return nil
+				}, test.contentType, test.parts...)
+				if err == nil || test.ended != nil && !errors.Is(err, test.ended) || !strings.Contains(err.Error(), test.said) {
+					t.Errorf("it ends with %v", err)
+				}
+				if diff := cmp.Diff(test.visited, visited); diff != "" {
+					t.Errorf("it visits (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
