@@ -74,7 +74,6 @@ func newRootCommand(p *process) *cobra.Command {
 		newFlushCommand(p, settings),
 		newPendingCommand(p, settings),
 		newDeadLettersCommand(p, settings),
-		newReceiptCommand(settings),
 		newGetCommand(p, settings),
 		newSetCommand(p, settings),
 		newDeleteCommand(p, settings),
