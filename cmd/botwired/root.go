@@ -82,7 +82,6 @@ func newRootCommand(p *process) *cobra.Command {
 		newUndoCommand(p, settings),
 		newExportEntriesCommand(p, settings),
 		newImportCommand(p, settings),
-		newPrefetchCommand(p, settings),
 		newRestoreCommand(p, settings),
 		newForgetCommand(p, settings),
 		newDrillCommand(p, settings),
