@@ -94,17 +94,16 @@ func (l *Listings) Shows(id ID) (head Listing, shows, ok bool, err error) {
 }
 
 // Lacks returns the keys in a namespace's listing of which no settled copy is kept, or one
-// that is not what the listing shows, and the number of all keys in it. An entry with a
+// that is not what the listing shows. An entry with a
 // pending write lacks nothing. Lacks does not count as a use of the copies.
-func (l *Listings) Lacks(namespace string) (keys []string, listed int, err error) {
+func (l *Listings) Lacks(namespace string) (keys []string, err error) {
 	if err := l.store.Acquire(); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	defer l.store.Release()
 	snapshot := l.copies.snapshot(ID{Namespace: namespace})
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
 	_, ok, _, err := l.copies.listing(snapshot, namespace, func(row Row) error {
-		listed++
 		lacks, err := l.lacks(snapshot, ID{Namespace: namespace, Key: row.Key}, row)
 		if lacks {
 			keys = append(keys, row.Key)
@@ -112,9 +111,9 @@ func (l *Listings) Lacks(namespace string) (keys []string, listed int, err error
 		return err
 	})
 	if err != nil || !ok {
-		return nil, 0, err
+		return nil, err
 	}
-	return keys, listed, nil
+	return keys, nil
 }
 
 // lacks reports whether an entry that a listing shows has neither a pending write nor the copy

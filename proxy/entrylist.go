@@ -73,7 +73,7 @@ func (c catalogue) entries(w http.ResponseWriter, r *http.Request) error {
 // known is what is known here in the order of the keys: what a view shows if it is sound, else what
 // the journal has. complete says that upstream has no other keys.
 func (c catalogue) known(namespace, prefix, after string, most int) (found []journal.Known, complete bool, err error) {
-	found, ok, err := c.prefetches.m.coherence.knownInView(namespace, prefix, after, most)
+	found, ok, err := c.coherence.knownInView(namespace, prefix, after, most)
 	if err != nil || ok {
 		return found, ok, err
 	}

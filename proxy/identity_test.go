@@ -60,41 +60,27 @@ func inDoubtBubble(t *testing.T, test func(t *testing.T, s *sidecar, who *fakeId
 	})
 }
 
-// After a doubt, an exclusive namespace in use is listed once more, in the background and by a
-// prefetch.
+// After a doubt, an exclusive namespace in use is listed once more.
 func TestExclusiveListingsAfterADoubt(t *testing.T) {
-	for name, relists := range map[string]func(*sidecar){
-		"in the background": func(s *sidecar) {
+	inDoubtBubble(t, func(t *testing.T, s *sidecar, who *fakeIdentity) {
+		s.policy = cache.Policy{Exclusive: true, StaleIfError: cache.Forever}
+		s.run()
+		s.learn(id("n", "k"), "v")
+		wantKeys(t, s.get("/memory/n"), "k")
+		for _, want := range []int{0, 1, 0} {
+			if want == 1 {
+				who.doubt()
+				time.Sleep(time.Millisecond)
+			}
+			s.upstream.take()
 			wantStatus(t, s.get("/memory/n/k"), http.StatusOK)
 			s.upstream.take()
 			time.Sleep(time.Minute)
-		},
-		"by a prefetch": func(s *sidecar) {
-			wantStatus(t, s.do(http.MethodPost, "/_botwired/prefetch?namespace=n", ""), http.StatusOK)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inDoubtBubble(t, func(t *testing.T, s *sidecar, who *fakeIdentity) {
-				s.policy = cache.Policy{Exclusive: true, StaleIfError: cache.Forever}
-				if name == "in the background" {
-					s.run()
-				}
-				s.learn(id("n", "k"), "v")
-				wantKeys(t, s.get("/memory/n"), "k")
-				for _, want := range []int{0, 1, 0} {
-					if want == 1 {
-						who.doubt()
-						time.Sleep(time.Millisecond)
-					}
-					s.upstream.take()
-					relists(s)
-					if n := s.listed()["n"]; n != want {
-						t.Errorf("listed %d times, want %d", n, want)
-					}
-				}
-			})
-		})
-	}
+			if n := s.listed()["n"]; n != want {
+				t.Errorf("listed %d times, want %d", n, want)
+			}
+		}
+	})
 }
 
 // After a doubt, nothing that was confirmed before is called fresh until upstream was asked

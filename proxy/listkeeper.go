@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/botwired/botwired/journal"
 )
 
@@ -26,6 +28,9 @@ const (
 	// listersAtOnce bounds the namespaces that are listed, or prefetched, at a time: one that
 	// hangs holds up no other.
 	listersAtOnce = 4
+	// prefetchesAtOnce bounds the entries of all namespaces that are fetched at a time before
+	// anybody reads them: callers' reads have slots left.
+	prefetchesAtOnce = 4
 	// listRetry and listRetryMost bound the pause after a listing that has failed.
 	listRetry, listRetryMost = 2 * time.Second, time.Minute
 )
@@ -37,6 +42,7 @@ type listKeeper struct {
 	m          *memory
 	used       *inUse
 	prefetches func(namespace string) bool
+	slots      chan struct{} // of prefetchesAtOnce
 	news       *news
 
 	ended chan ending
@@ -172,13 +178,7 @@ func (l *listKeeper) look(ctx context.Context, namespace string, lists, prefetch
 		err = listNow(ctx, l.m, namespace)
 	}
 	if err == nil && prefetches {
-		p := l.m.prefetches.begin(namespace, false)
-		if p.patient { // it may take long, and goes on without the listKeeper
-			return time.Now().Add(listAgain), nil
-		}
-		if err = p.wait(ctx); err == nil {
-			err = p.err
-		}
+		err = l.prefetch(ctx, namespace)
 	}
 	if err != nil {
 		return time.Time{}, err
@@ -192,6 +192,28 @@ func (l *listKeeper) look(ctx context.Context, namespace string, lists, prefetch
 		again = minTime(again, now.Add(listAgain))
 	}
 	return again, err
+}
+
+// prefetch fetches the values of a namespace that are not here, until one fails: another namespace
+// has the slots then (contract 16).
+func (l *listKeeper) prefetch(ctx context.Context, namespace string) error {
+	keys, err := l.m.journal.Listings.Lacks(namespace)
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	for _, key := range keys {
+		select {
+		case l.slots <- struct{}{}:
+		case <-ctx.Done():
+			return g.Wait()
+		}
+		g.Go(func() error {
+			defer func() { <-l.slots }()
+			return recovered(l.m.fetches.logger, func() error { return fetchEntry(ctx, l.m, journal.ID{Namespace: namespace, Key: key}) })
+		})
+	}
+	return g.Wait()
 }
 
 func minTime(a, b time.Time) time.Time {

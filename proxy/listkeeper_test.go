@@ -128,97 +128,74 @@ func TestListingsThatFail(t *testing.T) {
 	})
 }
 
-// prefetch: true keeps all values of a namespace here, and botwired prefetch brings them once.
+// prefetch: true keeps all values of a namespace here.
 func TestPrefetch(t *testing.T) {
-	for _, how := range []string{"setting", "command"} {
-		t.Run(how, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newSidecar(t, func(_ *journal.Options, o *Options) {
-					o.Prefetch = func(namespace string) bool { return how == "setting" && namespace == "n" }
-				})
-				s.run()
-				for i := range 50 {
-					s.upstream.set(id("n", fmt.Sprint(i)), fmt.Sprint("v", i))
-					s.upstream.set(id("other", fmt.Sprint(i)), "v")
-				}
-				wantValue(t, s.get("/memory/n/0"), "v0")
-				wantValue(t, s.get("/memory/other/0"), "v")
-				if how == "command" {
-					var doc prefetchDocument
-					decode(t, s.do(http.MethodPost, "/_botwired/prefetch?namespace=n", ""), &doc)
-					if want := (prefetchDocument{Namespace: "n", prefetchProgress: prefetchProgress{Keys: 50, Fetched: 49, Complete: true}}); doc != want {
-						t.Errorf("answer is %+v, want %+v", doc, want)
-					}
-				}
-				time.Sleep(5 * time.Second)
-				if n := len(s.upstream.take()); n > 54 {
-					t.Errorf("upstream was asked %d times", n)
-				}
-				s.upstream.setDown(true)
-				time.Sleep(time.Hour)
-				for i := range 50 {
-					wantValue(t, s.get(fmt.Sprint("/memory/n/", i)), fmt.Sprint("v", i))
-				}
-				wantStatus(t, s.get("/memory/n/50"), http.StatusNotFound)
-				wantStatus(t, s.get("/memory/other/1"), http.StatusServiceUnavailable)
-
-				s.upstream.setDown(false)
-				s.upstream.set(id("n", "7"), "changed")
-				s.upstream.set(id("n", "new"), "added")
-				wantStatus(t, s.get("/memory/n/0"), http.StatusOK)
-				time.Sleep(time.Minute + 5*time.Second) // the next listing, and its values
-				if how == "command" {
-					wantStatus(t, s.do(http.MethodPost, "/_botwired/prefetch?namespace=n", ""), http.StatusOK)
-				}
-				s.upstream.setDown(true)
-				time.Sleep(time.Hour)
-				wantValue(t, s.get("/memory/n/7"), "changed")
-				wantValue(t, s.get("/memory/n/new"), "added")
-			})
+	synctest.Test(t, func(t *testing.T) {
+		s := newSidecar(t, func(_ *journal.Options, o *Options) {
+			o.Prefetch = func(namespace string) bool { return namespace == "n" }
 		})
-	}
+		s.run()
+		for i := range 50 {
+			s.upstream.set(id("n", fmt.Sprint(i)), fmt.Sprint("v", i))
+			s.upstream.set(id("other", fmt.Sprint(i)), "v")
+		}
+		wantValue(t, s.get("/memory/n/0"), "v0")
+		wantValue(t, s.get("/memory/other/0"), "v")
+		time.Sleep(5 * time.Second)
+		if n := len(s.upstream.take()); n > 54 {
+			t.Errorf("upstream was asked %d times", n)
+		}
+		s.upstream.setDown(true)
+		time.Sleep(time.Hour)
+		for i := range 50 {
+			wantValue(t, s.get(fmt.Sprint("/memory/n/", i)), fmt.Sprint("v", i))
+		}
+		wantStatus(t, s.get("/memory/n/50"), http.StatusNotFound)
+		wantStatus(t, s.get("/memory/other/1"), http.StatusServiceUnavailable)
+
+		s.upstream.setDown(false)
+		s.upstream.set(id("n", "7"), "changed")
+		s.upstream.set(id("n", "new"), "added")
+		wantStatus(t, s.get("/memory/n/0"), http.StatusOK)
+		time.Sleep(time.Minute + 5*time.Second) // the next listing, and its values
+		s.upstream.setDown(true)
+		time.Sleep(time.Hour)
+		wantValue(t, s.get("/memory/n/7"), "changed")
+		wantValue(t, s.get("/memory/n/new"), "added")
+	})
 }
 
-// A prefetch waits while upstream throttles, says so when its time is up and goes on; one that
-// upstream does not answer fails.
+// Values that upstream did not give in time are fetched with the next listing, a few at a time; of
+// a namespace that nobody else writes, once.
 func TestPrefetchThatFails(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *sidecar) {
-		prefetch := func(status int, want prefetchProgress) {
-			t.Helper()
-			w := s.do(http.MethodPost, "/_botwired/prefetch?namespace=n&timeout=9500ms", "")
-			var doc prefetchDocument
-			decode(t, w, &doc)
-			if w.Code != status || doc.prefetchProgress != want {
-				t.Errorf("%d %+v, want %d %+v", w.Code, doc, status, want)
-			}
-		}
+	synctest.Test(t, func(t *testing.T) {
+		s := newSidecar(t, func(_ *journal.Options, o *Options) { o.Prefetch = func(string) bool { return true } })
 		for i := range 10 {
 			s.upstream.set(id("n", fmt.Sprint(i)), "v")
 		}
-		s.upstream.setDown(true)
-		prefetch(http.StatusServiceUnavailable, prefetchProgress{})
-		s.upstream.setDown(false)
 		questions := s.upstream.hold()
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			prefetch(http.StatusGatewayTimeout, prefetchProgress{Keys: 10, Fetched: prefetchesAtOnce, Left: 10 - prefetchesAtOnce, Complete: true})
-		}()
-		close((<-questions).answer) // the listing
+		s.run()
+		s.put(id("n", "mine"), "v")
+		listing := <-questions
+		s.upstream.take()
+		close(listing.answer)
 		synctest.Wait()
+		if n := len(s.upstream.take()); n != prefetchesAtOnce {
+			t.Errorf("%d values are fetched at once, want %d", n, prefetchesAtOnce)
+		}
 		s.upstream.refuse(refused{status: http.StatusTooManyRequests})
 		s.upstream.release()
-		<-done
+		time.Sleep(5 * time.Second)
 		s.upstream.refuse(nil)
-		prefetch(http.StatusOK, prefetchProgress{Keys: 10, Fetched: 10, Complete: true}) // of the same pass
-		prefetch(http.StatusOK, prefetchProgress{Keys: 10, Complete: true})
-		wantStatus(t, s.do(http.MethodPost, "/_botwired/prefetch", ""), http.StatusBadRequest)
-		wantStatus(t, s.do(http.MethodGet, "/_botwired/prefetch?namespace=n", ""), http.StatusMethodNotAllowed)
-
+		time.Sleep(time.Minute)
 		s.policy = cache.Policy{Exclusive: true}
 		s.upstream.take()
-		prefetch(http.StatusOK, prefetchProgress{Keys: 10, Complete: true})
-		wantAsked(t, s) // nobody else writes it
+		time.Sleep(time.Minute)
+		wantAsked(t, s)
+		s.upstream.setDown(true)
+		for i := range 10 {
+			wantValue(t, s.get(fmt.Sprint("/memory/n/", i)), "v")
+		}
 	})
 }
 
@@ -240,7 +217,6 @@ func TestThrottledPrefetchesHoldUpNoOther(t *testing.T) {
 		s.upstream.set(id("well", "k"), "v")
 		s.upstream.throttle("throttled-")
 		for _, namespace := range throttled {
-			s.begin(http.MethodPost, "/_botwired/prefetch?namespace="+namespace, "") // each is asked for, too
 			s.put(id(namespace, "new"), "v")
 		}
 		time.Sleep(5 * time.Second)

@@ -27,7 +27,6 @@ type memory struct {
 	passing       *passing
 	offline       *offline
 	used          *inUse
-	prefetches    *prefetches
 	intruders     *intruders
 	callers       *callers
 	tasks         *tasks

@@ -272,7 +272,7 @@ func TestForeignWritesInAnExclusiveNamespace(t *testing.T) {
 		if len(doc.Namespaces) != 0 {
 			t.Errorf("the status has %+v", doc.Namespaces)
 		}
-		wantStatus(t, s.get("/memory/n", "Cache-Control", "no-cache"), http.StatusOK) // as botwired prefetch does
+		wantStatus(t, s.get("/memory/n", "Cache-Control", "no-cache"), http.StatusOK)
 		synctest.Wait()
 		wantValue(t, s.get("/memory/n/k"), "theirs")
 		wantValue(t, s.get("/memory/n/new"), "theirs")

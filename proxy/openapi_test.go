@@ -93,7 +93,7 @@ func TestEveryOperationRefusesAsDescribed(t *testing.T) {
 func TestAFaultIsAnsweredAsDescribed(t *testing.T) {
 	s := newSidecar(t)
 	s.upstream.panics = "a fault"
-	wantDetail(t, s.do(http.MethodPost, "/_botwired/prefetch?namespace=n", ""), http.StatusInternalServerError, "log")
+	wantDetail(t, s.do(http.MethodPost, "/_botwired/append?namespace=n&key=k", putBody("t")), http.StatusInternalServerError, "log")
 }
 
 // A full disk refuses whatever would write.

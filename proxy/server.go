@@ -232,12 +232,13 @@ func New(opts Options) (*Server, error) {
 		used: newInUse(), callers: newCallers(), metrics: counters, bodies: wire.NewBodies(), traces: opts.Traces, tracer: opts.Tracer, tasks: running,
 		fetches: &fetches{tasks: running, logger: opts.Logger},
 	}
-	m.prefetches = newPrefetches(m, running, opts.Logger)
 	m.restorer = newRestorer(m, opts.Logger)
 	news := newNews(m, opts.Prefetch, counters)
 	return &Server{
 		tasks: running, memory: m, surface: newSurface(opts, m, running, assets),
-		lister:   &listKeeper{m: m, used: m.used, prefetches: opts.Prefetch, ended: make(chan ending), news: news},
+		lister: &listKeeper{
+			m: m, used: m.used, prefetches: opts.Prefetch, slots: make(chan struct{}, prefetchesAtOnce), ended: make(chan ending), news: news,
+		},
 		news:     news,
 		appender: appender{m, newTurns()},
 		undoer:   undoer{past{m, opts.Revisions}},

@@ -55,7 +55,7 @@ type surface struct {
 	version       string
 	metrics       http.Handler
 	tasks         *tasks
-	prefetches    *prefetches
+	coherence     *coherence
 	intruders     *intruders
 	callers       *callers
 	figures       *figures
@@ -86,7 +86,7 @@ const anyParameters = "*"
 func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets) *surface {
 	s := &surface{
 		assets: assets,
-		tasks:  running, prefetches: m.prefetches, intruders: m.intruders, restorer: m.restorer, events: newEvents(), monitor: newMonitor(),
+		tasks:  running, coherence: m.coherence, intruders: m.intruders, restorer: m.restorer, events: newEvents(), monitor: newMonitor(),
 		callers: m.callers, figures: m.metrics.figures, cache: opts.Cache, startedAt: time.Now(), dataDir: opts.DataDir, listen: opts.Listen,
 		journal: opts.Journal, flusher: opts.Flusher, identity: opts.Identity,
 		upstreamURL: opts.UpstreamURL, upstreamState: opts.UpstreamState, watchState: opts.WatchState, readsRefused: opts.ReadsRefused, quotas: opts.Quotas,
@@ -103,7 +103,6 @@ func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets
 		"entries":          {http.MethodGet, catalogue{s}.entries, []string{"namespace", "prefix", "after", "limit"}},
 		"namespaces":       {http.MethodGet, catalogue{s}.namespaces, []string{"after", "limit", "match"}},
 		"flush":            {http.MethodPost, s.flush, []string{"namespace", "timeout", "now"}},
-		"prefetch":         {http.MethodPost, s.prefetch, []string{"namespace", "timeout"}},
 		"pending":          {http.MethodGet, s.pending, []string{"namespace", "limit"}},
 		"dead-letters":     {http.MethodGet, s.deadLetters, []string{"limit", "after"}},
 		"pending/drop":     {http.MethodPost, s.dropPending, []string{"namespace", "key", "seq"}},

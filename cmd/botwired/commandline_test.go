@@ -72,6 +72,24 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
+// A command or a flag that is gone says what takes its place.
+func TestFormerCommands(t *testing.T) {
+	for name, instead := range formerCommands {
+		t.Run(name, func(t *testing.T) {
+			command, flag, hasFlag := strings.Cut(name, " --")
+			cmd, rest, err := newTree().Find(strings.Fields(command))
+			if still := err == nil && len(rest) == 0; still && (!hasFlag || cmd.Flags().Lookup(flag) != nil) {
+				t.Skip("it is still there")
+			}
+			for _, before := range [][]string{nil, {"help"}} {
+				if !hasFlag || before == nil {
+					wantFailure(t, botwired(t, append(before, strings.Fields(name)...)...), exitUsage, "any more: "+instead)
+				}
+			}
+		})
+	}
+}
+
 func TestRefusedSettings(t *testing.T) {
 	wantFailure(t, botwired(t, "config", "--listen", "0.0.0.0:1"), exitError, `listen = "0.0.0.0:1" (flag --listen)`, "auth.token_file")
 	wantFailure(t, botwired(t, "status", "--config", "/nonexistent"), exitError, "configuration file", "/nonexistent")

@@ -54,6 +54,9 @@ func (p *process) unknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) 
 		}
 		return usagef("unknown flag %s: expected one of the flags that --help lists%s", given, hint)
 	}
+	if instead, ok := formerCommands[nameOf(cmd)+" --"+unknown.GetSpecifiedName()]; ok {
+		return usagef("%q has no flag --%s any more: %s", cmd.CommandPath(), unknown.GetSpecifiedName(), instead)
+	}
 	if foreign := foreignSetting(cmd, unknown.GetSpecifiedName()); foreign != nil {
 		return foreign
 	}
@@ -87,6 +90,22 @@ func foreignSetting(cmd *cobra.Command, name string) error {
 	return nil
 }
 
+// formerCommands says what takes the place of each command, or flag of a command, that botwired
+// no longer has.
+var formerCommands = map[string]string{
+	"bench":        `"botwired doctor" measures the round trip, and "make bench" in a clone measures the daemon`,
+	"drill --live": `"botwired drill" rehearses an outage with a daemon of its own`,
+	"pending send": `"botwired flush --now" tries every pending write at once`,
+	"prefetch":     "`prefetch: true` of a namespace in the settings keeps its values here",
+	"receipt":      "GET /_botwired/receipts/SEQ has the receipt of a write, and a write with Prefer: wait=N waits for upstream",
+	"top":          `"botwired status --watch", "botwired monitor" or the dashboard at /_botwired/`,
+}
+
+// nameOf returns a command's path without the program's name.
+func nameOf(cmd *cobra.Command) string {
+	return strings.TrimPrefix(strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()), " ")
+}
+
 // noArguments refuses arguments. An unknown command arrives here as an argument of the
 // command above it.
 func noArguments(cmd *cobra.Command, args []string) error {
@@ -99,6 +118,9 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	var known []string
 	for _, sub := range cmd.Commands() {
 		known = append(known, sub.Name())
+	}
+	if instead, ok := formerCommands[strings.TrimSpace(nameOf(cmd)+" "+args[0])]; ok {
+		return usagef("there is no \"%s %s\" any more: %s", cmd.CommandPath(), args[0], instead)
 	}
 	hint := ""
 	if near := config.Suggest(args[0], known); near != "" {

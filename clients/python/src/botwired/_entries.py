@@ -55,7 +55,7 @@ class Written:
     `superseded` (a later write of another host stays) and `dead` (upstream has refused it for good: see
     `botwired dead-letters`). None if no botwired has answered."""
     seq: int | None = None
-    """The number of the write's receipt: `botwired receipt SEQ` tells what has become of it."""
+    """The number of the write's receipt: `/_botwired/receipts/SEQ` tells what has become of it."""
 
     if not TYPE_CHECKING:  # checkers are to go on complaining about this await
 
