@@ -73,8 +73,8 @@ func (l *loader) refuse(name, expected string) error {
 // unknown is the error for a name that no setting has.
 func unknown(name string, v node, from Source, table []Setting) *Error {
 	expected := `one of the settings that "botwired config" lists`
-	if now, ok := renamed()[name]; ok {
-		expected = newName(now)
+	if instead, ok := formerly(name, Setting.key); ok {
+		expected = instead
 	} else if onlyOfNamespaces(name) {
 		expected = "it in an entry of namespaces: a namespace has this setting, and the daemon as a whole does not"
 	} else if isGroup(table, name) {
@@ -103,8 +103,8 @@ func unknownVariable(name, value string, table []Setting) *Error {
 	expected := `a variable of one of the settings that "botwired config" lists`
 	if s, ok := aliased(name, table); ok {
 		expected += "; did you mean " + s.Env() + "?"
-	} else if now, ok := renamedAs(name, Setting.Env); ok {
-		expected = newName(now)
+	} else if instead, ok := formerly(name, Setting.Env); ok {
+		expected = instead
 	} else if near := Suggest(name, variables); near != "" {
 		expected += "; did you mean " + near + "?"
 	}
@@ -120,8 +120,8 @@ func UnknownFlag(name, value string, known []string) *Error {
 		e.Value = unknownValue(name, node{text: value})
 	}
 	plain := FlagName(strings.TrimLeft(name, "-"))
-	if now, ok := renamedAs(plain, Setting.Flag); ok {
-		e.Expected = newName("--" + now)
+	if instead, ok := formerly("--"+plain, func(s Setting) string { return "--" + s.Flag() }); ok {
+		e.Expected = instead
 	} else if near := Suggest(plain, known); near != "" {
 		e.Expected += "; did you mean --" + near + "?"
 	}
