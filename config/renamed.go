@@ -9,7 +9,15 @@ func renamed() map[string]string {
 
 // gone returns what takes the place of each setting that is no more, as a sentence.
 func gone() map[string]string {
-	return map[string]string{}
+	const pauses = "botwired makes the pauses between attempts itself, 200 ms at first and 30 s at most, and shorter ones for an upstream.timeout below 10 s"
+	return map[string]string{
+		"upstream.read_patience": "a read of something unknown waits 5 s for upstream, or half of upstream.timeout if that is less",
+		"flush.backoff_initial":  pauses,
+		"flush.backoff_max":      pauses,
+		"amnesia.entries":        "botwired asks a person when upstream lacks 10 entries of a namespace that it has confirmed, and half of them",
+		"amnesia.share":          "botwired asks a person when upstream lacks 10 entries of a namespace that it has confirmed, and half of them",
+		"log.format":             "the log is text on a terminal, and JSON elsewhere, such as behind a pipe",
+	}
 }
 
 // formerly completes "expected ..." for a name that a setting had in the past. It looks name up as

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -9,21 +8,12 @@ import (
 // validate checks the settings against each other. Its errors name every setting
 // involved.
 func (l *loader) validate() error {
-	for _, check := range []func() error{l.validateBackoff, l.validateToken, l.validateListen, l.validateNATS} {
+	for _, check := range []func() error{l.validateToken, l.validateListen, l.validateNATS} {
 		if err := check(); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (l *loader) validateBackoff() error {
-	c := &l.config
-	if c.Flush.BackoffInitial <= c.Flush.BackoffMax || l.isFaulty("flush.backoff_initial", "flush.backoff_max") {
-		return nil
-	}
-	return l.refuse("flush.backoff_initial", fmt.Sprintf("at most flush.backoff_max, which is %s (%s)",
-		FormatDuration(c.Flush.BackoffMax), l.sources["flush.backoff_max"]))
 }
 
 func (l *loader) validateToken() error {

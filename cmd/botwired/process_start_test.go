@@ -74,7 +74,7 @@ func tree(t *testing.T, dir string) map[string]string {
 // Contract 20.
 func testOneDaemon(t *testing.T, program string) {
 	service, dir := newMemoryService(t), t.TempDir()
-	c := startChild(t, program, dir, freeAddress(t), service.url(), "--flush-backoff-initial", "500ms")
+	c := startChild(t, program, dir, freeAddress(t), service.url())
 	if err := c.put("n/k", "v"); err != nil {
 		t.Fatal(err)
 	}

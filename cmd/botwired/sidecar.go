@@ -159,11 +159,10 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 // amnesia says which absences the journal believes upstream. Nobody else deletes from an exclusive
 // namespace, so that one missing entry is as many as it takes there.
 func (d *sidecar) amnesia(namespace string) journal.Amnesia {
-	p := d.config.Load().For(namespace)
-	if p.Exclusive && p.Amnesia.Entries > 0 {
+	if d.config.Load().For(namespace).Exclusive {
 		return journal.Amnesia{Entries: 1}
 	}
-	return journal.Amnesia(p.Amnesia)
+	return journal.UsualAmnesia
 }
 
 func (d *sidecar) openProxy(c *config.Config, drills *liveDrill, forward http.Handler) (err error) {
@@ -172,8 +171,9 @@ func (d *sidecar) openProxy(c *config.Config, drills *liveDrill, forward http.Ha
 	traces, tracer := trace.NewWrites(), d.openTracer()
 	engine := measure(drills.engine, traces, tracer, registry)
 	d.config.Store(c)
+	first, longest := upstream.Pauses(c.Upstream.Timeout)
 	d.health = upstream.NewHealth(upstream.HealthOptions{
-		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax, Logger: d.logger,
+		BackoffInitial: first, BackoffMax: longest, Logger: d.logger,
 		OnState: func(r upstream.Report) { d.proxy.UpstreamChanged(upstreamStateOf(r)) },
 	})
 	d.slots = upstream.NewSlots(c.Upstream.Concurrency)
@@ -188,8 +188,8 @@ func (d *sidecar) openProxy(c *config.Config, drills *liveDrill, forward http.Ha
 	d.journal.Subscribe(d.changed) // the cache and the flusher exist, and nothing runs yet
 	d.openIdentity(c)
 	reader := upstream.NewReader(upstream.ReaderOptions{
-		Engine: engine, Health: d.health, Slots: d.slots, Patience: c.Upstream.ReadPatience,
-		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax,
+		Engine: engine, Health: d.health, Slots: d.slots, Patience: upstream.Patience(c.Upstream.Timeout),
+		BackoffInitial: first, BackoffMax: longest,
 	})
 	opts := proxy.Options{
 		Journal: d.journal, Cache: d.cache, Upstream: reader, Flusher: d.flusher,
