@@ -59,7 +59,6 @@ type Config struct {
 // daemon is with it.
 type Upstream struct {
 	URL         string            // without a trailing slash, or Embedded; NATS servers as [ParseServers] spells them
-	MovedFrom   string            // the former URL of the same service, a bucket's identity, Embedded or ""
 	Timeout     time.Duration     // one attempt; positive
 	LateWindow  time.Duration     // how long an unanswered request may still land (contract 14)
 	Concurrency int               // requests in flight at once; at least 1

@@ -22,7 +22,6 @@ func malformed() map[string][]string {
 		"data_dir":        {"", "a\x00b"},
 		"upstream.url": {"", "botwire.dev", "ftp://a", "https://", "https:a", "https://a?b", "https://a#", "https://u:p@a", "http://botwire.dev", "http://10.0.0.1", "https://a:99999", "https://a:", "https://a b", "Embedded",
 			"nats://", "nats:botwire", "nats://a,", "nats://a,,b", "nats://u:p@a", "nats://a,u@b", "nats://a/b", "nats://a?b", "nats://a:", "nats://a:x", "nats://a,tls://b", "nats://a b"},
-		"upstream.moved_from":            {"botwire.dev", "https://a?b", "https://u:p@a", "http://botwire.dev", "Embedded", "none", "nats://a", "nats:", "nats:a.b"},
 		"upstream.timeout":               positive,
 		"upstream.late_window":           durations,
 		"upstream.concurrency":           append([]string{"0", "1025"}, counts...),

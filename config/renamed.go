@@ -11,6 +11,7 @@ func renamed() map[string]string {
 func gone() map[string]string {
 	const pauses = "botwired makes the pauses between attempts itself, 200 ms at first and 30 s at most, and shorter ones for an upstream.timeout below 10 s"
 	return map[string]string{
+		"upstream.moved_from":    "a new address of the same service is said once, with the daemon stopped: botwired recover --moved-from OLD",
 		"upstream.read_patience": "a read of something unknown waits 5 s for upstream, or half of upstream.timeout if that is less",
 		"flush.backoff_initial":  pauses,
 		"flush.backoff_max":      pauses,

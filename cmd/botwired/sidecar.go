@@ -103,7 +103,7 @@ func (d *sidecar) open(ctx context.Context, c *config.Config, fatal func(error),
 	}
 	// The journal's lock is ours: no other daemon uses the directory.
 	keepOthersOut(c.DataDir, d.logger)
-	if err := bindUpstream(c, d.journal, d.logger); err != nil {
+	if err := bindUpstream(c, d.journal); err != nil {
 		return fmt.Errorf("data_dir = %q: %w", c.DataDir, unusable(err))
 	}
 	engine, forward, err := d.openUpstream(ctx, c)
