@@ -120,25 +120,6 @@ func upstreamURL(at func(*Config) *string) codec {
 	}
 }
 
-// formerURL accepts the identity of a bucket in the place of its servers, and an empty text: it
-// takes back the value of a lower layer.
-func formerURL(at func(*Config) *string) codec {
-	c := upstreamURL(at)
-	parse := c.parse
-	c.expected = "http(s)://host[:port][/base] without user, query or fragment, " + bucketPrefix + "BUCKET, " + Embedded + ", or nothing"
-	c.parse = func(c *Config, v node, p places) error {
-		if isBucketIdentity(v.text) && v.kind == isText {
-			*at(c) = v.text
-			return nil
-		}
-		if _, _, ok := cutScheme(v.text); ok {
-			return expect("%sBUCKET, as a cluster is known by its bucket and not by its servers", bucketPrefix)
-		}
-		return parse(c, v, p)
-	}
-	return orNothing(at, c)
-}
-
 func isPlainURL(u *url.URL) bool {
 	if u.Scheme != "http" && u.Scheme != "https" || u.Opaque != "" || u.User != nil {
 		return false

@@ -16,9 +16,6 @@ const maxConcurrency = 1024
 // maxQuota bounds quota.writes_per_day to what an int holds on every platform.
 const maxQuota = 1<<31 - 1
 
-// maxEntries bounds amnesia.entries likewise.
-const maxEntries = 1<<31 - 1
-
 // maxDuration is 100 years: a few of them still fit 63 bits of nanoseconds.
 const maxDuration = 36_500 * day
 
@@ -159,33 +156,15 @@ func count(least, most int, at func(*Config) *int) codec {
 	}
 }
 
-// share accepts a part of a whole.
-func share(at func(*Config) *float64) codec {
-	return codec{
-		kind:     "number",
-		expected: "a number from 0 to 1, such as 0.5",
-		print:    func(c *Config) string { return strconv.FormatFloat(*at(c), 'f', -1, 64) },
-		copy:     copies(at),
-		parse: func(c *Config, v node, _ places) error {
-			f, err := strconv.ParseFloat(v.text, 64)
-			if !v.isScalarOf(isText, isNumber) || err != nil || !(f >= 0 && f <= 1) {
-				return unexpected()
-			}
-			*at(c) = f
-			return nil
-		},
-	}
-}
-
-// oneOf accepts the words. It keeps the word auto as "", the field's zero value.
-func oneOf(auto string, words []string, at func(*Config) *string) codec {
+// oneOf accepts the words. It keeps the word usual as "", the field's zero value.
+func oneOf(usual string, words []string, at func(*Config) *string) codec {
 	last := len(words) - 1
 	return codec{
 		kind:     "word",
 		expected: strings.Join(words[:last], ", ") + " or " + words[last],
 		print: func(c *Config) string {
 			if *at(c) == "" {
-				return auto
+				return usual
 			}
 			return *at(c)
 		},
@@ -195,7 +174,7 @@ func oneOf(auto string, words []string, at func(*Config) *string) codec {
 				return unexpected()
 			}
 			*at(c) = v.text
-			if v.text == auto {
+			if v.text == usual {
 				*at(c) = ""
 			}
 			return nil

@@ -46,7 +46,6 @@ type Config struct {
 	Journal    Journal
 	Flush      Flush
 	Quota      Quota
-	Amnesia    Amnesia
 	Auth       Auth
 	Log        Log
 	Namespaces []Override // in file order; the first match wins
@@ -59,14 +58,12 @@ type Config struct {
 // Upstream says which memory service the daemon stands in front of, and how patient the
 // daemon is with it.
 type Upstream struct {
-	URL          string            // without a trailing slash, or Embedded; NATS servers as [ParseServers] spells them
-	MovedFrom    string            // the former URL of the same service, a bucket's identity, Embedded or ""
-	Timeout      time.Duration     // one attempt; positive
-	LateWindow   time.Duration     // how long an unanswered request may still land (contract 14)
-	ReadPatience time.Duration     // how long a read of something unknown waits (contract 9)
-	Concurrency  int               // requests in flight at once; at least 1
-	Headers      map[string]string // canonical name to value; the values are secrets
-	NATS         NATS
+	URL         string            // without a trailing slash, or Embedded; NATS servers as [ParseServers] spells them
+	Timeout     time.Duration     // one attempt; positive
+	LateWindow  time.Duration     // how long an unanswered request may still land (contract 14)
+	Concurrency int               // requests in flight at once; at least 1
+	Headers     map[string]string // canonical name to value; the values are secrets
+	NATS        NATS
 }
 
 // EmbeddedUpstream shapes the memory service that runs inside the daemon.
@@ -93,11 +90,9 @@ type Journal struct {
 
 // Flush paces the writes upstream.
 type Flush struct {
-	Linger         time.Duration
-	Fence          bool          // compare with upstream before overwriting (contract 17)
-	BackoffInitial time.Duration // positive, at most BackoffMax
-	BackoffMax     time.Duration
-	DrainTimeout   time.Duration // contract 22
+	Linger       time.Duration
+	Fence        bool          // compare with upstream before overwriting (contract 17)
+	DrainTimeout time.Duration // contract 22
 }
 
 // Quota is what upstream allows.
@@ -109,21 +104,14 @@ type Quota struct {
 	NamespaceBytes int64
 }
 
-// Amnesia says how much upstream may have lost and still be believed.
-type Amnesia struct {
-	Entries int     // that a namespace may lack at once before a person is asked; 0 is any number
-	Share   float64 // of its confirmed entries, from 0 to 1
-}
-
 // Auth says what callers must send.
 type Auth struct {
 	TokenFile string // absolute, or "" if callers need no token; see Config.Token
 }
 
-// Log says what the daemon logs, and in which format.
+// Log says what the daemon logs.
 type Log struct {
-	Level  string // debug, info, warn or error
-	Format string // text, json, or "": text on a terminal and JSON elsewhere
+	Level string // debug, info, warn or error
 }
 
 // Override replaces some settings for the namespaces that match a pattern.
@@ -142,7 +130,6 @@ type Policy struct {
 	Linger               time.Duration
 	Fence                bool
 	Quota                Quota
-	Amnesia              Amnesia
 	WriteThrough         bool   // an acknowledgement means that upstream has the write
 	Exclusive            bool   // only this daemon writes the namespace
 	Prefetch             bool   // values are fetched before anybody reads them
@@ -169,7 +156,6 @@ func (c *Config) policy() Policy {
 		Linger:               c.Flush.Linger,
 		Fence:                c.Flush.Fence,
 		Quota:                c.Quota,
-		Amnesia:              c.Amnesia,
 		WriteThrough:         c.WriteThrough,
 		Exclusive:            c.Exclusive,
 		Prefetch:             c.Prefetch,

@@ -23,7 +23,7 @@ func TestDefaults(t *testing.T) {
 		DataDir:        filepath.Join(state, "botwired"),
 		Upstream: config.Upstream{
 			URL: "https://botwire.dev", Timeout: 10 * time.Second, LateWindow: 30 * time.Second,
-			ReadPatience: 5 * time.Second, Concurrency: 16, Headers: map[string]string{},
+			Concurrency: 16, Headers: map[string]string{},
 			NATS: config.NATS{
 				Bucket: "botwire", Create: true, Replicas: 3, History: 8, TombstonesFor: 90 * 24 * time.Hour, Monitors: []string{},
 			},
@@ -35,11 +35,9 @@ func TestDefaults(t *testing.T) {
 		},
 		Journal: config.Journal{MaxBytes: 256 << 20, DiskReserve: 64 << 20},
 		Flush: config.Flush{
-			Linger: 100 * time.Millisecond, Fence: true, BackoffInitial: 200 * time.Millisecond,
-			BackoffMax: 30 * time.Second, DrainTimeout: 10 * time.Second,
+			Linger: 100 * time.Millisecond, Fence: true, DrainTimeout: 10 * time.Second,
 		},
 		Quota:      config.Quota{WritesPerDay: 1000, Period: 24 * time.Hour, MaxAge: 15 * time.Minute, NamespaceBytes: 50_000_000},
-		Amnesia:    config.Amnesia{Entries: 10, Share: 0.5},
 		Log:        config.Log{Level: "info"},
 		Namespaces: []config.Override{},
 	}

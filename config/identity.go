@@ -16,16 +16,16 @@ func (u *Upstream) Identity() string {
 	return identity(u.URL)
 }
 
-// FormerIdentity returns the identity that upstream had before it moved, or "".
-func (u *Upstream) FormerIdentity() string { return identity(u.MovedFrom) }
-
 // ParseIdentity returns the identity of the upstream that text names: a URL as the setting
 // upstream.url has it, or an identity. ok is false if it is neither, and of NATS servers, which
 // are no identity.
 func ParseIdentity(text string) (id string, ok bool) {
-	var c Config
-	err := formerURL(func(c *Config) *string { return &c.Upstream.MovedFrom }).parse(&c, node{text: text}, places{})
-	return c.Upstream.FormerIdentity(), err == nil && text != ""
+	if isBucketIdentity(text) {
+		return text, true
+	}
+	var u Upstream
+	err := upstreamURL(func(*Config) *string { return &u.URL }).parse(nil, node{text: text}, places{})
+	return identity(u.URL), err == nil && u.Servers() == nil
 }
 
 // isBucketIdentity reports whether text is what Identity returns of a NATS cluster.

@@ -20,16 +20,17 @@ func TestUpstreamIdentity(t *testing.T) {
 		"http://[::1]":                    "http://[::1]",
 		"https://memory.example:443/a/:b": "https://memory.example/a/:b",
 	} {
-		c := load(t, config.Sources{Flags: map[string]string{"upstream.url": url, "upstream.moved_from": url}}).Config
+		c := load(t, config.Sources{Flags: map[string]string{"upstream.url": url}}).Config
 		if got := c.Upstream.Identity(); got != want {
 			t.Errorf("%s is %s, want %s", url, got, want)
 		}
-		if got := c.Upstream.FormerIdentity(); got != want {
+		if got, ok := config.ParseIdentity(url); got != want || !ok {
 			t.Errorf("%s was %s, want %s", url, got, want)
 		}
 	}
-	c := load(t, config.Sources{Flags: map[string]string{"upstream.moved_from": ""}}).Config
-	if got := c.Upstream.FormerIdentity(); got != "" {
-		t.Errorf("it was %q before", got)
+	for _, text := range []string{"", "botwire.dev", "https://a?b", "https://u:p@a", "http://botwire.dev", "Embedded", "none", "nats://a", "nats:", "nats:a.b"} {
+		if got, ok := config.ParseIdentity(text); ok {
+			t.Errorf("%q is %q", text, got)
+		}
 	}
 }

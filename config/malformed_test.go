@@ -22,10 +22,8 @@ func malformed() map[string][]string {
 		"data_dir":        {"", "a\x00b"},
 		"upstream.url": {"", "botwire.dev", "ftp://a", "https://", "https:a", "https://a?b", "https://a#", "https://u:p@a", "http://botwire.dev", "http://10.0.0.1", "https://a:99999", "https://a:", "https://a b", "Embedded",
 			"nats://", "nats:botwire", "nats://a,", "nats://a,,b", "nats://u:p@a", "nats://a,u@b", "nats://a/b", "nats://a?b", "nats://a:", "nats://a:x", "nats://a,tls://b", "nats://a b"},
-		"upstream.moved_from":            {"botwire.dev", "https://a?b", "https://u:p@a", "http://botwire.dev", "Embedded", "none", "nats://a", "nats:", "nats:a.b"},
 		"upstream.timeout":               positive,
 		"upstream.late_window":           durations,
-		"upstream.read_patience":         durations,
 		"upstream.concurrency":           append([]string{"0", "1025"}, counts...),
 		"upstream.headers":               {"", "Authorization: x", `["a"]`, `{"a":1}`, `{"a":null}`, `{"a":{}}`, `{"a":{"file":"x","b":"y"}}`, `{"a":{"path":"x"}}`, `{"a":""}`, `{"a":" b"}`, `{"a":"b\nc"}`, `{"a b":"c"}`, `{"":"c"}`, `{"host":"c"}`, `{"Transfer-Encoding":"c"}`, `{"content-length":"1"}`, `{"a":"1","A":"2"}`, `{"a":"1","a":"2"}`, `{"a":{"file":"/nonexistent"}}`, `{"a":{"file":""}}`},
 		"upstream.nats.bucket":           {"", "a b", "a.b", "a/b", "a*", "a>", "b\u00fccket", strings.Repeat("b", 65)},
@@ -51,20 +49,15 @@ func malformed() map[string][]string {
 		"journal.disk_reserve":           sizes,
 		"flush.linger":                   durations,
 		"flush.fence":                    {"", "yes", "1", "True", "off", "[true]"},
-		"flush.backoff_initial":          append([]string{"31s"}, positive...),
-		"flush.backoff_max":              positive,
 		"flush.drain_timeout":            durations,
 		"quota.writes_per_day":           counts,
 		"quota.period":                   append([]string{"999ms"}, positive...),
 		"quota.max_age":                  durations,
 		"quota.namespace_bytes":          sizes,
-		"amnesia.entries":                counts,
-		"amnesia.share":                  {"", "x", "-0.1", "1.1", "50%", "nan", "inf"},
 		"auth.token_file":                {"/nonexistent", "a\x00b"},
 		"log.level":                      {"", "loud", "INFO"},
-		"log.format":                     {"", "xml"},
 		"namespaces": {"", `{}`, `[1]`, `["a"]`, `[{}]`, `[{"match":""}]`, `[{"match":"["}]`, `[{"match":"a.*"}]`, `[{"match":1}]`,
-			`[{"match":"a","match":"b"}]`, `[{"match":"a","cache.memory":"1MiB"}]`, `[{"match":"a","flush":{"backoff_max":"1s"}}]`,
+			`[{"match":"a","match":"b"}]`, `[{"match":"a","cache.memory":"1MiB"}]`, `[{"match":"a","flush":{"drain_timeout":"1s"}}]`,
 			`[{"match":"a","cache":"1s"}]`, `[{"match":"a","cache":{"fresh_for":"x"}}]`, `[{"match":"a","cache":{"fresh_for":"1s"},"cache.fresh_for":"2s"}]`,
 			`[{"match":"a","quota.writes_per_day":true}]`, `[{"match":"a","nonsense":1}]`},
 	}
@@ -91,7 +84,7 @@ func TestMalformedValues(t *testing.T) {
 // In a file, Load refuses a number, a boolean or a structure by mistake in the same
 // words.
 func TestMalformedTypesInFile(t *testing.T) {
-	numbers := map[string]bool{"upstream.concurrency": true, "upstream.nats.replicas": true, "upstream.nats.history": true, "amnesia.entries": true, "cache.memory": true, "cache.disk": true, "journal.max_bytes": true,
+	numbers := map[string]bool{"upstream.concurrency": true, "upstream.nats.replicas": true, "upstream.nats.history": true, "cache.memory": true, "cache.disk": true, "journal.max_bytes": true,
 		"journal.disk_reserve": true, "quota.writes_per_day": true, "quota.namespace_bytes": true}
 	for _, setting := range config.Settings() {
 		bad := []string{"null", "~", "", ".nan", "1.5", "[[1]]", "[true]"}
@@ -113,7 +106,7 @@ func TestMalformedTypesInFile(t *testing.T) {
 }
 
 func TestErrorsInFull(t *testing.T) {
-	file := write(t, "config.yaml", "flush:\n  backoff_initial: 1m\nlog: {level: loud}\n")
+	file := write(t, "config.yaml", "flush:\n  linger: 1m\nlog: {level: loud}\n")
 	for _, test := range []struct {
 		name string
 		src  config.Sources
@@ -127,13 +120,11 @@ func TestErrorsInFull(t *testing.T) {
 			`listen = "0.0.0.0:2689" (flag --listen): expected a loopback address (localhost, 127.0.0.0/8 or ::1), or auth.token_file to be set as well`},
 		{"plain http", config.Sources{Flags: map[string]string{"upstream.url": "http://botwire.dev"}},
 			`upstream.url = "http://botwire.dev" (flag --upstream-url): expected https: plain http is for loopback addresses only`},
-		{"cross-field", config.Sources{Flags: map[string]string{"flush.backoff_initial": "1m"}},
-			`flush.backoff_initial = "1m" (flag --flush-backoff-initial): expected at most flush.backoff_max, which is 30s (default)`},
 		{"one of a list", config.Sources{Flags: map[string]string{"allowed_hosts": `["ok","a:1"]`}},
 			`allowed_hosts = "a:1" (flag --allowed-hosts): expected a host name or an IP address without port`},
-		{"not overridable", config.Sources{Flags: map[string]string{"namespaces": `[{"match":"a"},{"match":"b","flush":{"backoff_max":"1s"}}]`}},
-			`namespaces: entry 2, flush.backoff_max = "1s" (flag --namespaces): expected match or one of the settings a namespace may have of its own: ` +
-				`cache.fresh_for, cache.stale_while_revalidate, cache.stale_if_error, cache.absent_for, flush.linger, flush.fence, quota.writes_per_day, quota.period, quota.max_age, quota.namespace_bytes, amnesia.entries, amnesia.share, write_through, exclusive, prefetch, offline`},
+		{"not overridable", config.Sources{Flags: map[string]string{"namespaces": `[{"match":"a"},{"match":"b","flush":{"drain_timeout":"1s"}}]`}},
+			`namespaces: entry 2, flush.drain_timeout = "1s" (flag --namespaces): expected match or one of the settings a namespace may have of its own: ` +
+				`cache.fresh_for, cache.stale_while_revalidate, cache.stale_if_error, cache.absent_for, flush.linger, flush.fence, quota.writes_per_day, quota.period, quota.max_age, quota.namespace_bytes, write_through, exclusive, prefetch, offline`},
 	} {
 		if diff := strings.Compare(test.want, refused(t, test.src)); diff != 0 {
 			t.Errorf("%s:\n got %s\nwant %s", test.name, refused(t, test.src), test.want)

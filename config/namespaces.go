@@ -69,6 +69,9 @@ func (o *Override) read(leaf pair, p places) *problem {
 		return nil
 	}
 	row, ok := find(overridable(), leaf.key)
+	if instead, former := formerly(leaf.key, Setting.key); former && !ok {
+		return &problem{expected: instead}
+	}
 	if !ok {
 		may := append([]string{"match"}, names(overridable())...)
 		expected := "match or one of the settings a namespace may have of its own: " + strings.Join(may[1:], ", ")

@@ -28,8 +28,7 @@ cache.fresh_for: 20s
 	general := config.Policy{
 		FreshFor: 20 * time.Second, StaleWhileRevalidate: time.Minute, StaleIfError: config.NoLimit,
 		AbsentFor: 2 * time.Second, Linger: 100 * time.Millisecond, Fence: true,
-		Quota:   config.Quota{WritesPerDay: 1000, Period: 24 * time.Hour, MaxAge: 15 * time.Minute, NamespaceBytes: 50_000_000},
-		Amnesia: config.Amnesia{Entries: 10, Share: 0.5},
+		Quota: config.Quota{WritesPerDay: 1000, Period: 24 * time.Hour, MaxAge: 15 * time.Minute, NamespaceBytes: 50_000_000},
 	}
 	first := general
 	first.FreshFor, first.StaleIfError = time.Minute, 48*time.Hour

@@ -65,13 +65,10 @@ func TestNATSDemandsTLS(t *testing.T) {
 func TestNATSIdentity(t *testing.T) {
 	for _, servers := range []string{"nats://host1", "tls://host2,host3:1"} {
 		c := load(t, config.Sources{Flags: map[string]string{
-			"upstream.url": servers, "upstream.nats.bucket": "agents", "upstream.moved_from": "nats:botwire",
+			"upstream.url": servers, "upstream.nats.bucket": "agents",
 		}}).Config
 		if got := c.Upstream.Identity(); got != "nats:agents" {
 			t.Errorf("%s is %s", servers, got)
-		}
-		if got := c.Upstream.FormerIdentity(); got != "nats:botwire" {
-			t.Errorf("it was %s", got)
 		}
 	}
 	for text, want := range map[string]string{

@@ -129,7 +129,7 @@ func TestPrintedValuesCanBeRead(t *testing.T) {
 allowed_origins: [tauri://localhost, chrome-extension://abc]
 cache: {stale_if_error: 36h, absent_for: 0, memory: 64MB}
 flush.linger: 1500us
-log.format: json
+log.level: warn
 namespaces:
   - {match: a*, cache.stale_if_error: no limit, quota.writes_per_day: 7, flush: {linger: 0s}}
   - match: '[b-d]?'

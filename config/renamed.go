@@ -1,24 +1,39 @@
 package config
 
-// renamed returns the name of today for each name that a setting had in the past. An old
-// name is refused, with the new one in the error, so that nobody goes on believing that
-// it has an effect.
+// renamed returns the name of today for each name that a setting had in the past.
 func renamed() map[string]string {
 	return map[string]string{
 		"upstream.settle_time": "upstream.late_window", // "settled" is what upstream has confirmed
 	}
 }
 
-// renamedAs looks an old name up as the environment or the command line spells it, and
-// spells the new one alike.
-func renamedAs(name string, spell func(Setting) string) (now string, ok bool) {
+// gone returns what takes the place of each setting that is no more, as a sentence.
+func gone() map[string]string {
+	const pauses = "botwired makes the pauses between attempts itself, 200 ms at first and 30 s at most, and shorter ones for an upstream.timeout below 10 s"
+	return map[string]string{
+		"upstream.moved_from":    "a new address of the same service is said once, with the daemon stopped: botwired recover --moved-from OLD",
+		"upstream.read_patience": "a read of something unknown waits 5 s for upstream, or half of upstream.timeout if that is less",
+		"flush.backoff_initial":  pauses,
+		"flush.backoff_max":      pauses,
+		"amnesia.entries":        "botwired asks a person when upstream lacks 10 entries of a namespace that it has confirmed, and half of them",
+		"amnesia.share":          "botwired asks a person when upstream lacks 10 entries of a namespace that it has confirmed, and half of them",
+		"log.format":             "the log is text on a terminal, and JSON elsewhere, such as behind a pipe",
+	}
+}
+
+// formerly completes "expected ..." for a name that a setting had in the past. It looks name up as
+// spell writes it: as a key of the file, a variable or a flag. A former name is refused, so that
+// nobody goes on believing that it has an effect.
+func formerly(name string, spell func(Setting) string) (expected string, ok bool) {
 	for old, now := range renamed() {
 		if spell(Setting{Name: old}) == name {
-			return spell(Setting{Name: now}), true
+			return spell(Setting{Name: now}) + ", which is the new name of this setting", true
+		}
+	}
+	for old, instead := range gone() {
+		if spell(Setting{Name: old}) == name {
+			return "this setting to be left out, as it is gone: " + instead, true
 		}
 	}
 	return "", false
 }
-
-// newName completes "expected ..." for a setting that was renamed.
-func newName(now string) string { return now + ", which is the new name of this setting" }

@@ -24,7 +24,6 @@ var intros = map[string]string{
 	"journal":    "The pending writes on the disk.",
 	"flush":      "How pending writes go upstream.",
 	"quota":      "What upstream allows.",
-	"amnesia":    "How much upstream may have lost and still be believed.",
 	"auth":       "What callers must send.",
 	"log":        "What the daemon logs.",
 	"namespaces": "Settings of single namespaces.",

@@ -32,6 +32,9 @@ func copies[T any](at func(*Config) *T) func(to, from *Config) {
 	return func(to, from *Config) { *at(to) = *at(from) }
 }
 
+// key returns the name of the setting in the file.
+func (s Setting) key() string { return s.Name }
+
 // Env returns the name of the environment variable of the setting.
 func (s Setting) Env() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.Name, ".", "_"))
@@ -59,10 +62,15 @@ func find(table []Setting, name string) (Setting, bool) {
 	return Setting{}, false
 }
 
-// isGroup reports whether some settings have name before their dot.
+// isGroup reports whether some settings have name before their dot, or had it in the past.
 func isGroup(table []Setting, name string) bool {
 	for _, s := range table {
 		if strings.HasPrefix(s.Name, name+".") {
+			return true
+		}
+	}
+	for former := range gone() {
+		if strings.HasPrefix(former, name+".") {
 			return true
 		}
 	}

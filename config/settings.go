@@ -8,7 +8,7 @@ import (
 // Settings returns the table of all settings, in the order of the documentation. A new
 // setting is a row here and a field in Config.
 func Settings() []Setting {
-	return slices.Concat(surfaceSettings(), upstreamSettings(), natsSettings(), embeddedSettings(), storeSettings(), quotaSettings(), amnesiaSettings(), generalSettings())
+	return slices.Concat(surfaceSettings(), upstreamSettings(), natsSettings(), embeddedSettings(), storeSettings(), quotaSettings(), generalSettings())
 }
 
 func surfaceSettings() []Setting {
@@ -34,18 +34,12 @@ func upstreamSettings() []Setting {
 		{Name: "upstream.url", Default: "https://botwire.dev", Alias: "upstream",
 			Doc:   "the memory service: any BotWire-compatible URL (plain `http` only on loopback), the servers of a NATS cluster (`nats://host1,host2`, with TLS unless all are on loopback), or `embedded`",
 			codec: upstreamURL(func(c *Config) *string { return &c.Upstream.URL })},
-		{Name: "upstream.moved_from", Documented: "none",
-			Doc:   "what `upstream.url` was before, when the same service has got a new address (`nats:BUCKET` of a NATS cluster): what `data_dir` holds of it is kept",
-			codec: formerURL(func(c *Config) *string { return &c.Upstream.MovedFrom })},
 		{Name: "upstream.timeout", Default: "10s",
 			Doc:   "the longest that one attempt takes",
 			codec: duration(positive, func(c *Config) *time.Duration { return &c.Upstream.Timeout })},
 		{Name: "upstream.late_window", Default: "30s",
 			Doc:   "how long after an unanswered attempt upstream may still apply it",
 			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.Upstream.LateWindow })},
-		{Name: "upstream.read_patience", Default: "5s",
-			Doc:   "the longest that a read of something unknown waits for upstream before it is answered 503; at once while reads are known to fail",
-			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.Upstream.ReadPatience })},
 		{Name: "upstream.concurrency", Default: "16",
 			Doc:   "the most requests under way upstream, reads and writes together; fewer while upstream takes no more",
 			codec: count(1, maxConcurrency, func(c *Config) *int { return &c.Upstream.Concurrency })},
@@ -95,12 +89,6 @@ func storeSettings() []Setting {
 		{Name: "flush.fence", Default: "true", Overridable: true, Live: true,
 			Doc:   "compare an entry upstream with what is known of it before overwriting it, as another host may have written it since",
 			codec: truth(func(c *Config) *bool { return &c.Flush.Fence })},
-		{Name: "flush.backoff_initial", Default: "200ms",
-			Doc:   "first pause between attempts while upstream fails",
-			codec: duration(positive, func(c *Config) *time.Duration { return &c.Flush.BackoffInitial })},
-		{Name: "flush.backoff_max", Default: "30s",
-			Doc:   "longest pause between attempts while upstream fails; while it may be down for all, 4 s at most",
-			codec: duration(positive, func(c *Config) *time.Duration { return &c.Flush.BackoffMax })},
 		{Name: "flush.drain_timeout", Default: "10s", Live: true,
 			Doc:   "at shutdown, how long pending writes are still carried upstream; the rest is kept",
 			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.Flush.DrainTimeout })},
@@ -134,17 +122,6 @@ func quotaSettings() []Setting {
 	}
 }
 
-func amnesiaSettings() []Setting {
-	return []Setting{
-		{Name: "amnesia.entries", Default: "10", Overridable: true, Live: true,
-			Doc:   "when upstream lacks as many entries of a namespace that it has confirmed, botwired asks a person before it believes that; `0`: never",
-			codec: count(0, maxEntries, func(c *Config) *int { return &c.Amnesia.Entries })},
-		{Name: "amnesia.share", Default: "0.5", Overridable: true, Live: true,
-			Doc:   "the share of the namespace's confirmed entries that has to be missing too, from `0` to `1`",
-			codec: share(func(c *Config) *float64 { return &c.Amnesia.Share })},
-	}
-}
-
 func generalSettings() []Setting {
 	return []Setting{
 		{Name: "auth.token_file", Documented: "none", Live: true,
@@ -153,9 +130,6 @@ func generalSettings() []Setting {
 		{Name: "log.level", Default: "info", Live: true,
 			Doc:   "`debug`, `info`, `warn` or `error`",
 			codec: oneOf("", []string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.Log.Level })},
-		{Name: "log.format", Default: "auto",
-			Doc:   "`text`, `json`, or `auto`: text on a terminal and JSON elsewhere",
-			codec: oneOf("auto", []string{"auto", "text", "json"}, func(c *Config) *string { return &c.Log.Format })},
 		{Name: "namespaces", Default: "[]", Documented: "none", Live: true,
 			Doc:   "list of `{match: PATTERN, ...}` that overrides cache, flush and quota settings by namespace, and sets `write_through`, `exclusive`, `prefetch` and `offline`; the first match wins",
 			codec: overrides(func(c *Config) *[]Override { return &c.Namespaces })},

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -9,21 +8,12 @@ import (
 // validate checks the settings against each other. Its errors name every setting
 // involved.
 func (l *loader) validate() error {
-	for _, check := range []func() error{l.validateBackoff, l.validateToken, l.validateListen, l.validateNATS} {
+	for _, check := range []func() error{l.validateToken, l.validateListen, l.validateNATS} {
 		if err := check(); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (l *loader) validateBackoff() error {
-	c := &l.config
-	if c.Flush.BackoffInitial <= c.Flush.BackoffMax || l.isFaulty("flush.backoff_initial", "flush.backoff_max") {
-		return nil
-	}
-	return l.refuse("flush.backoff_initial", fmt.Sprintf("at most flush.backoff_max, which is %s (%s)",
-		FormatDuration(c.Flush.BackoffMax), l.sources["flush.backoff_max"]))
 }
 
 func (l *loader) validateToken() error {
@@ -73,8 +63,8 @@ func (l *loader) refuse(name, expected string) error {
 // unknown is the error for a name that no setting has.
 func unknown(name string, v node, from Source, table []Setting) *Error {
 	expected := `one of the settings that "botwired config" lists`
-	if now, ok := renamed()[name]; ok {
-		expected = newName(now)
+	if instead, ok := formerly(name, Setting.key); ok {
+		expected = instead
 	} else if onlyOfNamespaces(name) {
 		expected = "it in an entry of namespaces: a namespace has this setting, and the daemon as a whole does not"
 	} else if isGroup(table, name) {
@@ -103,8 +93,8 @@ func unknownVariable(name, value string, table []Setting) *Error {
 	expected := `a variable of one of the settings that "botwired config" lists`
 	if s, ok := aliased(name, table); ok {
 		expected += "; did you mean " + s.Env() + "?"
-	} else if now, ok := renamedAs(name, Setting.Env); ok {
-		expected = newName(now)
+	} else if instead, ok := formerly(name, Setting.Env); ok {
+		expected = instead
 	} else if near := Suggest(name, variables); near != "" {
 		expected += "; did you mean " + near + "?"
 	}
@@ -120,8 +110,8 @@ func UnknownFlag(name, value string, known []string) *Error {
 		e.Value = unknownValue(name, node{text: value})
 	}
 	plain := FlagName(strings.TrimLeft(name, "-"))
-	if now, ok := renamedAs(plain, Setting.Flag); ok {
-		e.Expected = newName("--" + now)
+	if instead, ok := formerly("--"+plain, func(s Setting) string { return "--" + s.Flag() }); ok {
+		e.Expected = instead
 	} else if near := Suggest(plain, known); near != "" {
 		e.Expected += "; did you mean --" + near + "?"
 	}

@@ -28,6 +28,11 @@ type Amnesia struct {
 	Share float64
 }
 
+// UsualAmnesia tells an upstream that has lost its memory from another host that tidies up: that
+// one deletes some entries of many, or all of few, and ten are as many as a person may have to
+// write again by hand.
+var UsualAmnesia = Amnesia{Entries: 10, Share: 0.5}
+
 // amnesiaWindow is how long entries that were believed to be gone count against other
 // namespaces. A host that has the wrong upstream.url asks for all the namespaces that it
 // uses within minutes.

@@ -33,7 +33,7 @@
 //	Unanswered   the same, and the entry is in doubt for upstream.late_window
 //	Throttled    the namespace waits as long as upstream said, whatever the answers to
 //	             requests that were under way
-//	Paused       the namespace waits, and one task tries every flush.backoff_max
+//	Paused       the namespace waits, and one task tries every BackoffMax
 //	Permanent    the write becomes a dead letter; if too many do, the namespace is paused
 //
 // An unanswered request may still be carried out until its late window has passed (contract

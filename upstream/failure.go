@@ -156,7 +156,7 @@ func (a *attempt) throttle(failed *Error) {
 	}
 }
 
-// pause makes the namespace wait for a person, with one attempt every backoff_max. Another
+// pause makes the namespace wait for a person, with one attempt every BackoffMax. Another
 // task makes each of them, as upstream may refuse this entry alone. The caller holds mu.
 func (a *attempt) pause(failed *Error) {
 	q := a.queue

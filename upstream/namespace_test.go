@@ -123,7 +123,7 @@ func TestPausedNamespaceIsTriedEveryBackoffMax(t *testing.T) {
 				time.Sleep(10 * backoffMax)
 				calls := r.requests(anything)[before:]
 				if len(calls) < 9 || len(calls) > 10 {
-					t.Errorf("%d attempts in ten times backoff_max", len(calls))
+					t.Errorf("%d attempts in ten times BackoffMax", len(calls))
 				}
 				for i := 1; i < len(calls); i++ {
 					if gap := calls[i].at.Sub(calls[i-1].at); gap != backoffMax+r.latency {

@@ -76,7 +76,7 @@ func (o *FlusherOptions) namespaceFull(namespace string, failed *Error) {
 
 // tooMany ends the attempt if its write is not to become a dead letter, as upstream refuses
 // one write of the namespace after another: the namespace is paused then. Another of its
-// writes is tried every backoff_max, and the first that upstream takes ends the pause.
+// writes is tried every BackoffMax, and the first that upstream takes ends the pause.
 func (a *attempt) tooMany(w journal.Write, failed *Error) bool {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()

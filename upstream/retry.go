@@ -20,6 +20,26 @@ const (
 	probeMax = 4 * time.Second
 )
 
+const (
+	// longestPatience is how long a read of something unknown waits for upstream. SDKs commonly give
+	// up after 10 s, and learn more from a 503 before that.
+	longestPatience = 5 * time.Second
+	// The pauses between attempts begin with some four round trips to botwire.dev, and end with what
+	// costs an upstream nothing that fails for days.
+	firstPause, longestPause = 200 * time.Millisecond, 30 * time.Second
+)
+
+// Patience is how long a read of something unknown waits for an upstream that has so long for an
+// attempt. Whoever expects answers of upstream soon has readers who do.
+func Patience(timeout time.Duration) time.Duration { return min(longestPatience, timeout/2) }
+
+// Pauses are the first pause between attempts and the longest one. They are shorter in front of an
+// upstream that is expected to answer soon.
+func Pauses(timeout time.Duration) (first, longest time.Duration) {
+	first = min(firstPause, max(time.Millisecond, timeout/50))
+	return first, min(longestPause, max(first, 3*timeout))
+}
+
 // atOnce is the time of a retry that waits only for its namespace: before all that
 // lingers there.
 const atOnce instant = 1

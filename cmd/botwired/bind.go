@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -21,40 +23,27 @@ const upstreamFile = "UPSTREAM"
 // daemon asks that anything. Otherwise the daemon would send the pending writes of one
 // service to another, and answer for one from copies of the other. bindUpstream binds an
 // empty journal, and one of a botwired that recorded no upstream, to the configured one.
-func bindUpstream(c *config.Config, j *journal.Journal, logger *slog.Logger) error {
-	wanted, former := c.Upstream.Identity(), c.Upstream.FormerIdentity()
+func bindUpstream(c *config.Config, j *journal.Journal) error {
+	wanted := c.Upstream.Identity()
 	bound, err := readUpstream(c.DataDir)
 	if err != nil || bound == wanted {
 		return err
 	}
-	switch bound {
-	case "":
-	case former:
-		logger.Info("upstream has moved", "from", bound, "to", wanted)
-		if isCluster(bound) != isCluster(wanted) {
-			logger.Warn("upstream is another kind of service now. Pending writes go to it, and the copies here count as copies of its entries. "+
-				"botwired carries nothing else over: if the entries of the old one are to be there, export them from it, "+
-				"and import them through a daemon with a new data_dir",
-				"from", bound, "to", wanted)
-		}
-	default:
+	if bound != "" {
 		h, err := j.Holdings()
 		if err != nil {
 			return err
 		}
 		if h != (journal.Holdings{}) {
-			return otherUpstream(bound, wanted, h)
+			return otherUpstream(c, bound, h)
 		}
 	}
 	return writeUpstream(c.DataDir, wanted)
 }
 
 // otherUpstream is the error that says what is at stake and what to do.
-func otherUpstream(bound, wanted string, h journal.Holdings) error {
-	held := []string{plural(h.Pending, "pending write"), plural(h.DeadLetters, "dead letter")}
-	if h.Copies {
-		held = append(held, "copies of its entries")
-	}
+func otherUpstream(c *config.Config, bound string, h journal.Holdings) error {
+	wanted := c.Upstream.Identity()
 	first := ""
 	if h.Pending > 0 {
 		first = "flush with upstream.url = " + bound + " first, then "
@@ -67,8 +56,76 @@ func otherUpstream(bound, wanted string, h journal.Holdings) error {
 		same = "if the memory has been carried over"
 	}
 	return fmt.Errorf("upstream.url is %s, but the directory belongs to %s and holds %s: %schoose another data_dir, "+
-		"or, %s, set upstream.moved_from = %s",
-		wanted, bound, strings.Join(held, ", "), first, same, bound)
+		"or, %s, say so once: %s", wanted, bound, held(h), first, same, saysMoved(c, bound))
+}
+
+// held says what a directory holds.
+func held(h journal.Holdings) string {
+	all := []string{plural(h.Pending, "pending write"), plural(h.DeadLetters, "dead letter")}
+	if h.Copies {
+		all = append(all, "copies of its entries")
+	}
+	return strings.Join(all, ", ")
+}
+
+// saysMoved is the command by which a person says that the upstream which a directory belongs to is
+// now where the configuration says. It needs no configuration file.
+func saysMoved(c *config.Config, bound string) string {
+	line := "botwired recover --data-dir " + shellWord(c.DataDir) + " --upstream-url " + shellWord(c.Upstream.URL)
+	if c.Upstream.Servers() != nil {
+		line += " --upstream-nats-bucket " + shellWord(c.Upstream.NATS.Bucket)
+	}
+	return line + " --" + movedFromFlag + " " + shellWord(bound)
+}
+
+// move is what recover reports once an upstream has moved.
+type move struct {
+	From        string `json:"from"`
+	To          string `json:"to"`
+	Pending     int    `json:"pending"`
+	DeadLetters int    `json:"dead_letters"`
+	Copies      bool   `json:"copies"`
+}
+
+// moveUpstream binds the data directory to the configured upstream: former, to which it belongs, has
+// got a new address. No daemon may use the directory meanwhile.
+func moveUpstream(c *config.Config, former string) (m move, err error) {
+	from, isOne := config.ParseIdentity(former)
+	if !isOne {
+		return m, usagef("--%s = %q: expected what upstream.url was before, or nats:BUCKET of a NATS cluster", movedFromFlag, former)
+	}
+	if _, err := os.Stat(filepath.Join(c.DataDir, journalDir)); err != nil {
+		return m, err
+	}
+	j, err := journal.Open(journal.Options{Dir: filepath.Join(c.DataDir, journalDir)})
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, j.Close()) }()
+	m = move{From: from, To: c.Upstream.Identity()}
+	bound, err := readUpstream(c.DataDir)
+	switch {
+	case err != nil:
+		return m, err
+	case bound != m.From && bound != m.To:
+		return m, fmt.Errorf("the directory belongs to %s, and not to %s: nothing is changed", cmp.Or(bound, "no upstream yet"), m.From)
+	}
+	h, err := j.Holdings()
+	if err != nil {
+		return m, err
+	}
+	m.Pending, m.DeadLetters, m.Copies = h.Pending, h.DeadLetters, h.Copies
+	return m, writeUpstream(c.DataDir, m.To)
+}
+
+func printMove(w io.Writer, dir string, m move) error {
+	_, err := fmt.Fprintf(w, "%s belongs to %s from now on, with %s\n", printable(dir), m.To, held(journal.Holdings{Pending: m.Pending, DeadLetters: m.DeadLetters, Copies: m.Copies}))
+	if err == nil && isCluster(m.From) != isCluster(m.To) {
+		_, err = fmt.Fprintln(w, "That is another kind of service. Pending writes go to it, and the copies here count as copies of its entries.\n"+
+			"botwired carries nothing else over: if the entries of the old one are to be there, export them from it,\n"+
+			"and import them through a daemon with a new data_dir.")
+	}
+	return err
 }
 
 // isCluster reports whether an identity is that of a bucket.

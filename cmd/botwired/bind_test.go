@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,7 +20,6 @@ type binding struct {
 	t   *testing.T
 	dir string
 	j   *journal.Journal
-	log bytes.Buffer
 }
 
 func newBinding(t *testing.T) *binding {
@@ -40,10 +37,20 @@ func newBinding(t *testing.T) *binding {
 	return b
 }
 
-// to binds the directory to a URL; movedFrom is upstream.moved_from.
-func (b *binding) to(url, movedFrom string) error {
-	c := config.Config{DataDir: b.dir, Upstream: config.Upstream{URL: url, MovedFrom: movedFrom}}
-	return bindUpstream(&c, b.j, slog.New(slog.NewTextHandler(&b.log, nil)))
+// to binds the directory to a URL.
+func (b *binding) to(url string) error {
+	return bindUpstream(&config.Config{DataDir: b.dir, Upstream: config.Upstream{URL: url}}, b.j)
+}
+
+// moved has recover say that the upstream of the directory has moved.
+func (b *binding) moved(former string, flags ...string) outcome {
+	b.t.Helper()
+	check(b.t, b.j.Close())
+	got := botwired(b.t, append([]string{"recover", "--data-dir", b.dir, "--moved-from", former}, flags...)...)
+	var err error
+	b.j, err = journal.Open(journal.Options{Dir: filepath.Join(b.dir, journalDir)})
+	check(b.t, err)
+	return got
 }
 
 func (b *binding) wantBound(url string) {
@@ -98,20 +105,24 @@ func TestDirectoryIsOfItsUpstream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBinding(t)
-			check(t, b.to(oldURL, ""))
+			check(t, b.to(oldURL))
 			test.fill(b)
-			check(t, b.to("https://OLD.example:443/", ""))
-			for _, movedFrom := range []string{"", newURL, "https://older.example"} {
-				b.wantRefused(b.to(newURL, movedFrom), append(test.parts, newURL, oldURL, "data_dir", "upstream.moved_from = "+oldURL)...)
-				b.wantBound(oldURL)
+			check(t, b.to("https://OLD.example:443/"))
+			says := "botwired recover --data-dir " + b.dir + " --upstream-url " + newURL + " --moved-from " + oldURL
+			b.wantRefused(b.to(newURL), append(test.parts, newURL, oldURL, "data_dir", says)...)
+			b.wantBound(oldURL)
+			wantFailure(t, b.moved("https://older.example", "--upstream-url", newURL), exitError, "belongs to "+oldURL, "and not to https://older.example")
+			wantFailure(t, b.moved("old.example", "--upstream-url", newURL), exitUsage, `--moved-from = "old.example"`)
+			b.wantBound(oldURL)
+			for range 2 { // a script may say it again
+				got := b.moved(oldURL+"/", "--upstream-url", newURL)
+				if got.code != exitOK || !strings.Contains(got.stdout, b.dir+" belongs to "+newURL+" from now on, with ") {
+					t.Errorf("%+v", got)
+				}
+				b.wantBound(newURL)
 			}
-			check(t, b.to(newURL, oldURL+"/"))
-			b.wantBound(newURL)
-			if !strings.Contains(b.log.String(), "upstream has moved") {
-				t.Errorf("log %q", &b.log)
-			}
-			check(t, b.to(newURL, oldURL)) // the setting may stay
-			b.wantRefused(b.to("https://newest.example", oldURL), newURL)
+			check(t, b.to(newURL))
+			b.wantRefused(b.to(oldURL), newURL)
 			b.wantBound(newURL)
 		})
 	}
@@ -121,7 +132,7 @@ func TestDirectoryIsOfItsUpstream(t *testing.T) {
 func TestEmptyDirectoryTakesAnyUpstream(t *testing.T) {
 	b := newBinding(t)
 	for _, url := range []string{oldURL, newURL, "embedded"} {
-		check(t, b.to(url, ""))
+		check(t, b.to(url))
 		b.wantBound(url)
 	}
 }
@@ -131,9 +142,9 @@ func TestEmptyDirectoryTakesAnyUpstream(t *testing.T) {
 func TestOlderDirectoryIsBound(t *testing.T) {
 	b := newBinding(t)
 	b.write("k")
-	check(t, b.to(oldURL, ""))
+	check(t, b.to(oldURL))
 	b.wantBound(oldURL)
-	b.wantRefused(b.to(newURL, ""))
+	b.wantRefused(b.to(newURL))
 }
 
 // A record that a power cut has left half written is no obstacle. A file that names no
@@ -141,49 +152,55 @@ func TestOlderDirectoryIsBound(t *testing.T) {
 func TestRecordThatCannotBeRead(t *testing.T) {
 	b := newBinding(t)
 	check(t, os.WriteFile(filepath.Join(b.dir, "UPSTREAM.new"), []byte("https://torn"), 0o600))
-	check(t, b.to(oldURL, ""))
+	check(t, b.to(oldURL))
 	b.wantBound(oldURL)
 	b.write("k")
 	for _, text := range []string{"", "\n", "two\nlines", "nul\x00", "httpz//127.0.0.1:1", "http://127.0.0.1:", "https://user@old.example", strings.Repeat("x", 5000)} {
 		check(t, os.WriteFile(filepath.Join(b.dir, "UPSTREAM"), []byte(text), 0o600))
-		b.wantRefused(b.to(oldURL, ""), "UPSTREAM names no upstream", "damaged", "write into "+filepath.Join(b.dir, "UPSTREAM"), "upstream.url")
+		b.wantRefused(b.to(oldURL), "UPSTREAM names no upstream", "damaged", "write into "+filepath.Join(b.dir, "UPSTREAM"), "upstream.url")
 	}
 	check(t, os.WriteFile(filepath.Join(b.dir, "UPSTREAM"), []byte(strings.ToUpper(oldURL[:12])+oldURL[12:]+"/\n"), 0o600))
-	check(t, b.to(oldURL, "")) // as a person may write it
+	check(t, b.to(oldURL)) // as a person may write it
 }
 
 // The entries of a trial on the embedded upstream are not botwire.dev's: the error says which service may have them.
 func TestDirectoryOfATrial(t *testing.T) {
 	b := newBinding(t)
-	check(t, b.to(config.Embedded, ""))
+	check(t, b.to(config.Embedded))
 	check(t, b.j.Settle(b.write("k")))
-	b.wantRefused(b.to(newURL, ""), "choose another data_dir, or, if botwired selfhost now serves the memory.db in it, set upstream.moved_from = embedded")
-	check(t, b.to(newURL, config.Embedded))
+	b.wantRefused(b.to(newURL), "choose another data_dir, or, if botwired selfhost now serves the memory.db in it, say so once: ", "--moved-from embedded")
+	inUse := botwired(t, "recover", "--data-dir", b.dir, "--upstream-url", newURL, "--moved-from", "embedded")
+	wantFailure(t, inUse, exitError, "a running botwired uses it")
+	b.wantBound("embedded")
+	got := b.moved("embedded", "--upstream-url", newURL, "--json")
+	wantOutput(t, got, `{"from":"embedded","to":"`+newURL+`","pending":0,"dead_letters":0,"copies":true}`+"\n")
+	check(t, b.to(newURL))
 }
 
 // A cluster is known by its bucket. Another kind of service holds none of the entries until somebody
 // carries them over.
 func TestDirectoryOfACluster(t *testing.T) {
 	b := newBinding(t)
-	to := func(servers, bucket, movedFrom string) error {
-		c := config.Config{DataDir: b.dir, Upstream: config.Upstream{URL: servers, MovedFrom: movedFrom, NATS: config.NATS{Bucket: bucket}}}
-		return bindUpstream(&c, b.j, slog.New(slog.NewTextHandler(&b.log, nil)))
+	to := func(servers, bucket string) error {
+		return bindUpstream(&config.Config{DataDir: b.dir, Upstream: config.Upstream{URL: servers, NATS: config.NATS{Bucket: bucket}}}, b.j)
 	}
-	check(t, b.to(oldURL, ""))
+	check(t, b.to(oldURL))
 	check(t, b.j.Settle(b.write("k")))
-	b.wantRefused(to("nats://host1:4222", "botwire", ""), "upstream.url is nats:botwire", oldURL, "if the memory has been carried over, set upstream.moved_from = "+oldURL)
-	check(t, to("nats://host1:4222", "botwire", oldURL))
+	b.wantRefused(to("nats://host1:4222", "botwire"), "upstream.url is nats:botwire", oldURL, "if the memory has been carried over, say so once: ",
+		"--upstream-url nats://host1:4222 --upstream-nats-bucket botwire --moved-from "+oldURL)
+	got := b.moved(oldURL, "--upstream-url", "nats://host1:4222")
 	b.wantBound("nats:botwire")
 	for _, part := range []string{"another kind of service", "through a daemon with a new data_dir"} {
-		if !strings.Contains(b.log.String(), part) {
-			t.Errorf("log %q does not say %q", &b.log, part)
+		if !strings.Contains(got.stdout, part) {
+			t.Errorf("%q does not say %q", got.stdout, part)
 		}
 	}
-	check(t, to("tls://host2:4222,host3:4222", "botwire", ""))
+	check(t, to("tls://host2:4222,host3:4222", "botwire"))
 	b.wantBound("nats:botwire")
-	b.wantRefused(to("nats://host1:4222", "other", ""), "nats:other", "belongs to nats:botwire", "upstream.moved_from = nats:botwire")
-	check(t, to("nats://host1:4222", "other", "nats:botwire"))
+	b.wantRefused(to("nats://host1:4222", "other"), "nats:other", "belongs to nats:botwire", "--moved-from nats:botwire")
+	b.moved("nats:botwire", "--upstream-url", "nats://host1:4222", "--upstream-nats-bucket", "other")
 	b.wantBound("nats:other")
-	b.wantRefused(b.to(newURL, ""), "nats:other", "if the memory has been carried over")
-	check(t, b.to(newURL, "nats:other"))
+	b.wantRefused(b.to(newURL), "nats:other", "if the memory has been carried over")
+	b.moved("nats:other", "--upstream-url", newURL)
+	check(t, b.to(newURL))
 }

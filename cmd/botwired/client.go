@@ -23,10 +23,9 @@ import (
 const (
 	// answerTimeout bounds one request to the daemon.
 	answerTimeout = 2 * time.Minute
-	// firstByteTimeout bounds the time until an answer begins, connecting included. Where
-	// upstream.read_patience allows reads to take longer, there are readGrace more than that.
+	// firstByteTimeout bounds the time until an answer begins, connecting included: twice as long as a
+	// read waits for upstream.
 	firstByteTimeout = 10 * time.Second
-	readGrace        = 5 * time.Second
 	// maxAnswer bounds an answer, in bytes: another program at the address must not
 	// fill the memory.
 	maxAnswer = 256 << 20
@@ -48,14 +47,13 @@ var errSilent = errors.New("the program that listens there hangs, or is stopped,
 
 // client talks to the running daemon that the configuration describes.
 type client struct {
-	http   http.Client
-	dial   func(context.Context) (net.Conn, error)
-	host   string // the authority of its URLs, which becomes the Host header
-	listen string // for messages: the address and its source
-	token  string
-	// firstByte is firstByteTimeout under the daemon's configuration.
-	firstByte time.Duration
-	from      string // for messages: the token's file
+	http      http.Client
+	dial      func(context.Context) (net.Conn, error)
+	host      string // the authority of its URLs, which becomes the Host header
+	listen    string // for messages: the address and its source
+	token     string
+	firstByte time.Duration // firstByteTimeout
+	from      string        // for messages: the token's file
 }
 
 func newClient(loaded *config.Loaded) (*client, error) {
@@ -68,7 +66,7 @@ func newClient(loaded *config.Loaded) (*client, error) {
 		listen: fmt.Sprintf("%s (setting listen, %s)", loaded.Config.Listen, loaded.Source("listen")),
 		token:  token,
 
-		firstByte: max(firstByteTimeout, loaded.Config.Upstream.ReadPatience+readGrace),
+		firstByte: firstByteTimeout,
 		from:      loaded.Config.Auth.TokenFile,
 	}
 	network, address := "tcp", c.host

@@ -106,11 +106,11 @@ func (e *examination) boundUpstream(_ context.Context, c *config.Config) doctor.
 		return doctor.Fail(name, "echo "+shellWord(u.Identity())+" > "+shellWord(filepath.Join(c.DataDir, upstreamFile)), "%s", unusable(err))
 	case bound == "":
 		return doctor.None(name, "the directory was never used")
-	case bound == config.Embedded && bound != u.Identity() && bound != u.FormerIdentity():
+	case bound == config.Embedded && bound != u.Identity():
 		return doctor.Fail(name, "export BOTWIRED_DATA_DIR=/another/directory",
 			"the directory belongs to the memory service inside the daemon (embedded), and upstream.url is %s: choose another data_dir for that", u.URL)
-	case bound != u.Identity() && bound != u.FormerIdentity():
-		return doctor.Fail(name, "export BOTWIRED_UPSTREAM_MOVED_FROM="+shellWord(bound),
+	case bound != u.Identity():
+		return doctor.Fail(name, saysMoved(c, bound),
 			"the directory belongs to %s, and upstream.url is %s: choose another data_dir, or if the same service has a new address", bound, u.URL)
 	}
 	return doctor.Good(name, "the directory belongs to %s", bound)

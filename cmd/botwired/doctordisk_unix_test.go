@@ -87,7 +87,7 @@ func TestDoctorOfTheDataDirectory(t *testing.T) {
 			"data directory", doctor.OK, "", "serve makes it"},
 		"of another upstream": {func(t *testing.T, dir string) {
 			no(t, os.WriteFile(filepath.Join(dir, upstreamFile), []byte("https://botwire.dev\n"), 0o600))
-		}, "data's upstream", doctor.Failed, "export BOTWIRED_UPSTREAM_MOVED_FROM=https://botwire.dev", "belongs to https://botwire.dev"},
+		}, "data's upstream", doctor.Failed, "botwired recover --data-dir <dir> --upstream-url embedded --moved-from https://botwire.dev", "belongs to https://botwire.dev"},
 		"of nobody knows which": {func(t *testing.T, dir string) {
 			no(t, os.WriteFile(filepath.Join(dir, upstreamFile), []byte("?\n"), 0o600))
 		}, "data's upstream", doctor.Failed, "echo embedded > <dir>/UPSTREAM", "names no upstream"},

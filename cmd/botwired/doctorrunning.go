@@ -31,7 +31,7 @@ func (e *examination) usedBy(s *examinedStatus) *config.Config {
 		c.DataDir = string(s.DataDir)
 	}
 	if theirs, ok := config.ParseIdentity(string(s.Upstream.URL)); ok && theirs != c.Upstream.Identity() {
-		c.Upstream.URL, c.Upstream.MovedFrom, c.Upstream.Headers = theirs, "", nil
+		c.Upstream.URL, c.Upstream.Headers = theirs, nil
 	}
 	servers, err := config.ParseServers(string(s.Upstream.URL))
 	if err != nil {
@@ -42,7 +42,7 @@ func (e *examination) usedBy(s *examinedStatus) *config.Config {
 		if c.Upstream.Servers() != nil {
 			n.Monitors = nil // of this shell's servers
 		}
-		c.Upstream.URL, c.Upstream.MovedFrom, c.Upstream.Headers = servers, "", nil
+		c.Upstream.URL, c.Upstream.Headers = servers, nil
 		c.Upstream.NATS = config.NATS{Bucket: n.Bucket, Create: n.Create, CAFile: n.CAFile, Monitors: n.Monitors}
 	}
 	c.Upstream.NATS.Bucket = s.Upstream.Watch.Bucket.or(c.Upstream.NATS.Bucket)

@@ -97,8 +97,8 @@ func (t *throwaway) open(ctx context.Context, seed uint64) (err error) {
 func (t *throwaway) start(ctx context.Context) (err error) {
 	t.daemon, err = childprocess.Start(ctx, t.dir, t.program,
 		"serve", "--listen", "127.0.0.1:0", "--data-dir", filepath.Join(t.dir, "data"), "--upstream-url", "http://"+t.upstream,
-		"--log-format", "json", "--upstream-timeout", throwawayTimeout.String(), "--upstream-late-window", throwawayWindow.String(),
-		"--upstream-read-patience", "250ms", "--flush-linger", "20ms", "--flush-backoff-initial", "50ms", "--flush-backoff-max", "500ms",
+		"--upstream-timeout", throwawayTimeout.String(), "--upstream-late-window", throwawayWindow.String(),
+		"--flush-linger", "20ms",
 		"--cache-fresh-for", "500ms", "--cache-absent-for", "500ms", "--journal-disk-reserve", "16MiB",
 	)
 	if err == nil {

@@ -25,6 +25,7 @@ func flusherOptions(
 		Name: "botwired_fence_reads_total",
 		Help: "Reads of upstream that the comparisons have made.",
 	})
+	first, longest := upstream.Pauses(c.Upstream.Timeout)
 	registry.MustRegister(flushes, fences, reads)
 	return upstream.FlusherOptions{
 		Journal: d.journal, Through: d.journal.Through, Engine: engine, Health: d.health,
@@ -40,7 +41,7 @@ func flusherOptions(
 		},
 		Linger:  func(namespace string) time.Duration { return d.config.Load().For(namespace).Linger },
 		Timeout: c.Upstream.Timeout, LateWindow: c.Upstream.LateWindow,
-		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax,
+		BackoffInitial: first, BackoffMax: longest,
 		OnSend: func(w journal.Write) { d.proxy.Sending(w) },
 		OnOutcome: func(op journal.Op, verdict upstream.Verdict) {
 			flushes.WithLabelValues(op.String(), verdict.String()).Inc()

@@ -12,7 +12,7 @@ import (
 // terminal of the agents. A log that a program reads has no such line.
 func sayHow(p *process, c *config.Config, address net.Addr, token string) {
 	line := exportLine(c, address.String(), token)
-	if line == "" || !p.isTerminal(p.stderr) || c.Log.Format == "json" {
+	if line == "" || !p.isTerminal(p.stderr) {
 		return
 	}
 	for _, each := range []string{"In the terminal of your agents:\n", line + "\n"} {

@@ -26,7 +26,7 @@ func startLife(t *testing.T, args ...string) *life {
 	read, write := io.Pipe()
 	done := make(chan int, 1)
 	go func() {
-		done <- run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--log-format", "json"}, args...), io.Discard, write)
+		done <- run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...), io.Discard, write)
 		write.Close()
 	}()
 	l := &life{t: t, log: make(chan string, 100)}

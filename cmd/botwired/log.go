@@ -9,25 +9,24 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
-// openLog returns the logger of a server. It writes text to a terminal and JSON elsewhere,
-// or as log.format says. The process writes the end of the log when it ends.
-func (p *process) openLog(c config.Log, level slog.Leveler) *slog.Logger {
-	if c.Format == "" && p.isTerminal(p.stderr) {
-		c.Format = "text"
-	}
+// openLog returns the logger of a server. It writes text to a terminal and JSON elsewhere: to a
+// service manager, a container's log, a file or a pipe. The process writes the end of the log when
+// it ends.
+func (p *process) openLog(level slog.Leveler) *slog.Logger {
+	text := p.isTerminal(p.stderr)
 	p.log = newLogWriter(p.stderr, func(dropped int) []byte {
 		var line bytes.Buffer
-		newLogger(c, slog.LevelWarn, &line).Warn("the log's reader did not keep up: lines are missing here", "lines", dropped)
+		newLogger(text, slog.LevelWarn, &line).Warn("the log's reader did not keep up: lines are missing here", "lines", dropped)
 		return line.Bytes()
 	})
-	return newLogger(c, level, p.log)
+	return newLogger(text, level, p.log)
 }
 
 // newLogger returns a logger that writes text or else JSON, from a level on that may
 // change.
-func newLogger(c config.Log, level slog.Leveler, out io.Writer) *slog.Logger {
+func newLogger(text bool, level slog.Leveler, out io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: readable}
-	if c.Format == "text" {
+	if text {
 		return slog.New(slog.NewTextHandler(out, options))
 	}
 	return slog.New(slog.NewJSONHandler(out, options))

@@ -77,7 +77,7 @@ func serveMCP(ctx context.Context, p *process, settings *settingFlags, options m
 		return err
 	}
 	signal.Ignore(syscall.SIGPIPE) // a client that goes away must not end the daemon's last flush
-	logger := p.openLog(use.loaded.Config.Log, levelOf(use.loaded.Config.Log))
+	logger := p.openLog(levelOf(use.loaded.Config.Log))
 	use.waiting = func(reason string) { logger.Info("waiting for the daemon", "reason", printable(reason)) }
 	link := newDaemonLink(use)
 	server := mcp.New(mcp.Options{

@@ -34,7 +34,7 @@ func newBesideTest(t *testing.T, program string) *besideTest {
 // settings are the flags for run and for serve.
 func (b *besideTest) settings(more ...string) []string {
 	return append([]string{"--listen", b.address, "--data-dir", b.dir, "--upstream-url", b.service.url(),
-		"--upstream-late-window", "500ms", "--flush-backoff-max", "500ms", "--flush-drain-timeout", "1s"}, more...)
+		"--upstream-late-window", "500ms", "--flush-drain-timeout", "1s"}, more...)
 }
 
 // running is a "botwired run" whose command is a script of sh. In it, set writes an entry.

@@ -74,7 +74,7 @@ func tree(t *testing.T, dir string) map[string]string {
 // Contract 20.
 func testOneDaemon(t *testing.T, program string) {
 	service, dir := newMemoryService(t), t.TempDir()
-	c := startChild(t, program, dir, freeAddress(t), service.url(), "--flush-backoff-initial", "500ms")
+	c := startChild(t, program, dir, freeAddress(t), service.url())
 	if err := c.put("n/k", "v"); err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func testAnotherUpstream(t *testing.T, program string) {
 	}
 	c.kill()
 	serve := []string{"serve", "--listen", freeAddress(t), "--data-dir", dir, "--upstream-url", other.url()}
-	failing(t, program, serve, exitError, "data_dir", dir, "1 pending write,", old.url(), other.url(), "upstream.moved_from")
+	failing(t, program, serve, exitError, "data_dir", dir, "1 pending write,", old.url(), other.url(), "botwired recover --data-dir "+dir, "--moved-from "+old.url())
 	if t.Failed() {
 		return // what follows would go wrong slowly
 	}
@@ -179,7 +179,11 @@ func testAnotherUpstream(t *testing.T, program string) {
 	if n := other.putsOf("n/k"); n != 0 {
 		t.Errorf("the other upstream was sent %d writes", n)
 	}
-	moved := startChild(t, program, dir, freeAddress(t), other.url(), "--upstream-moved-from", old.url())
+	cmd, stderr = command(t.Context(), t, program, "recover", "--data-dir", dir, "--upstream-url", other.url(), "--moved-from", old.url())
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("recover: %v %s", err, stderr)
+	}
+	moved := startChild(t, program, dir, freeAddress(t), other.url())
 	eventually(t, func() error { _, err := other.value("n/k"); return err })
 	moved.kill()
 	failing(t, program, []string{"serve", "--listen", freeAddress(t), "--data-dir", dir, "--upstream-url", old.url()},

@@ -142,8 +142,8 @@ func command(ctx context.Context, t *testing.T, program string, args ...string) 
 }
 
 // impatient is for a daemon that nobody answers: a read of something unknown is turned away
-// soon. Any other daemon waits for an upstream on a busy machine.
-const impatient = "--upstream-read-patience=1s"
+// soon.
+const impatient = "--upstream-timeout=2s"
 
 // startChild runs a daemon and waits until it answers.
 func startChild(t *testing.T, program, dir, address, upstream string, args ...string) *child {
@@ -157,7 +157,7 @@ func prepareChild(t *testing.T, program, dir, address, upstream string, args ...
 	t.Helper()
 	args = append([]string{
 		"serve", "--listen", address, "--data-dir", dir, "--upstream-url", upstream,
-		"--upstream-late-window", "500ms", "--flush-backoff-max", "500ms", "--upstream-read-patience", "1m",
+		"--upstream-late-window", "500ms",
 	}, args...)
 	c := &child{t: t, address: address, dir: dir, exited: make(chan struct{})}
 	c.cmd, c.stderr = command(t.Context(), t, program, args...)

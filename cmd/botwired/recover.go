@@ -15,16 +15,20 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
+// movedFromFlag names the former address of an upstream.
+const movedFromFlag = "moved-from"
+
 var errMissing = errors.New("not everything could be salvaged")
 
 func newRecoverCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "recover",
-		Short:   "Repair a damaged journal, and keep a copy of it",
+		Short:   "Repair a damaged journal, or say once that upstream has a new address",
 		GroupID: groupCare,
 		Example: "  botwired recover\n" +
-			"  botwired recover --data-dir /var/lib/botwired --json",
-		Long: `Repair a damaged journal, and keep a copy of it.
+			"  botwired recover --data-dir /var/lib/botwired --json\n" +
+			"  botwired recover --moved-from https://old.example",
+		Long: `Repair a damaged journal, or say once that upstream has a new address.
 
 recover puts every record that is intact into a new journal, and keeps the damaged
 directory beside it. The next daemon looks at upstream before it sends a pending
@@ -35,27 +39,38 @@ The report is also kept beside the damaged directory, as a file that ends in .js
 
 The exit code is 0 when no pending write and no dead letter is missing, 3 when one
 is or may be, and 1 when recover failed and changed nothing. Lost copies and receipts
-do not count.`,
+do not count.
+
+With --moved-from, recover repairs nothing. A data directory belongs to one upstream,
+and a daemon refuses it in front of another. --moved-from says that the upstream of
+the directory, which it names, has the address that upstream.url says now: what the
+directory holds of it stays, and its pending writes go to the new address.`,
 		Args: noArguments,
 	}
-	settings.takes(cmd, "data_dir")
+	settings.takes(cmd, "data_dir", "upstream.url", "upstream.nats.bucket")
 	asJSON := jsonFlag(cmd)
+	former := cmd.Flags().String(movedFromFlag, "", "what upstream.url was before, if the same service has a new address")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		loaded, err := settings.loadWithDataDir(nil)
 		if err != nil {
 			return err
 		}
 		dir := loaded.Config.DataDir
+		if *former != "" {
+			m, err := moveUpstream(&loaded.Config, *former)
+			switch {
+			case err != nil:
+				return notRecovered(dir, err)
+			case *asJSON:
+				return encodeJSON(p.stdout, m)
+			}
+			return printMove(p.stdout, dir, m)
+		}
 		progress, clearLine := p.recoverProgress()
 		r, err := journal.Recover(journal.RecoverOptions{Dir: filepath.Join(dir, journalDir), Now: time.Now(), Progress: progress})
 		clearLine()
-		switch {
-		case errors.Is(err, journal.ErrInUse):
-			return fmt.Errorf("data_dir = %q: a running botwired uses it: stop it first", dir)
-		case errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("data_dir = %q: there is no journal in it", dir)
-		case err != nil:
-			return fmt.Errorf("data_dir = %q: %w", dir, unusable(err))
+		if err != nil {
+			return notRecovered(dir, err)
 		}
 		if *asJSON {
 			err = encodeJSON(p.stdout, r)
@@ -68,6 +83,20 @@ do not count.`,
 		return err
 	}
 	return cmd
+}
+
+// notRecovered says why nothing was changed.
+func notRecovered(dir string, err error) error {
+	var usage *usageError
+	switch {
+	case errors.As(err, &usage):
+		return err
+	case errors.Is(err, journal.ErrInUse):
+		return fmt.Errorf("data_dir = %q: a running botwired uses it: stop it first", dir)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("data_dir = %q: there is no journal in it", dir)
+	}
+	return fmt.Errorf("data_dir = %q: %w", dir, unusable(err))
 }
 
 // recoverProgress keeps a line on the terminal that says how far the recovery is. Where

@@ -40,7 +40,7 @@ func newSelfhostCommand(p *process, settings *settingFlags) *cobra.Command {
 			"upstream.url: nats://... While the cluster is away, requests are answered 503, GET /health too.",
 		Args: noArguments,
 	}
-	taken := []string{"data_dir", "allowed_hosts", "allowed_origins", "embedded.latency", "log.level", "log.format", "upstream.timeout"}
+	taken := []string{"data_dir", "allowed_hosts", "allowed_origins", "embedded.latency", "log.level", "upstream.timeout"}
 	settings.takes(cmd, slices.Concat(taken, clusterSettings(), clientSettings)...)
 	useSelfhostDefaults(cmd.Flags())
 	database := cmd.Flags().String("db", "", "database file (default memory.db in data_dir)")

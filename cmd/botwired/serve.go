@@ -148,7 +148,7 @@ func begin(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, p *
 func beginLog(loaded *config.Loaded, level *slog.LevelVar, p *process) *slog.Logger {
 	signal.Ignore(syscall.SIGPIPE)
 	level.Set(levelOf(loaded.Config.Log))
-	logger := p.openLog(loaded.Config.Log, level)
+	logger := p.openLog(level)
 	for _, warning := range loaded.Warnings {
 		logger.Warn(warning)
 	}

@@ -77,7 +77,7 @@ func TestSelfhostHasItsOwnDefaults(t *testing.T) {
 func TestLogIsReadable(t *testing.T) {
 	for _, format := range []string{"json", "text"} {
 		var out bytes.Buffer
-		newLogger(config.Log{Format: format}, slog.LevelInfo, &out).Info("said", "every", 30*time.Second, "took", 1234567891*time.Nanosecond)
+		newLogger(format == "text", slog.LevelInfo, &out).Info("said", "every", 30*time.Second, "took", 1234567891*time.Nanosecond)
 		for _, part := range []string{"30s", "1.235s"} {
 			if !strings.Contains(out.String(), part) {
 				t.Errorf("%s without %s: %s", format, part, &out)
@@ -91,23 +91,23 @@ func TestLogIsReadable(t *testing.T) {
 
 func TestLogger(t *testing.T) {
 	for _, test := range []struct {
-		log    config.Log
-		level  slog.Level
-		isJSON bool
+		name  string
+		level slog.Level
+		text  bool
 	}{
-		{config.Log{Level: "info"}, slog.LevelInfo, true},
-		{config.Log{Level: "debug", Format: "json"}, slog.LevelDebug, true},
-		{config.Log{Level: "error", Format: "text"}, slog.LevelError, false},
+		{"info", slog.LevelInfo, false},
+		{"debug", slog.LevelDebug, false},
+		{"error", slog.LevelError, true},
 	} {
 		var out bytes.Buffer
-		logger := newLogger(test.log, levelOf(test.log), &out)
+		logger := newLogger(test.text, levelOf(config.Log{Level: test.name}), &out)
 		logger.Log(t.Context(), test.level-1, "too quiet")
 		logger.Log(t.Context(), test.level, "loud enough")
 		if n := bytes.Count(out.Bytes(), []byte("\n")); n != 1 || !bytes.Contains(out.Bytes(), []byte("loud enough")) {
-			t.Errorf("%+v: %d lines:\n%s", test.log, n, out.String())
+			t.Errorf("%+v: %d lines:\n%s", test, n, out.String())
 		}
-		if got := json.Valid(out.Bytes()); got != test.isJSON {
-			t.Errorf("%+v: JSON is %v:\n%s", test.log, got, out.String())
+		if got := json.Valid(out.Bytes()); got == test.text {
+			t.Errorf("%+v: JSON is %v:\n%s", test, got, out.String())
 		}
 	}
 }

@@ -103,7 +103,7 @@ func (d *sidecar) open(ctx context.Context, c *config.Config, fatal func(error),
 	}
 	// The journal's lock is ours: no other daemon uses the directory.
 	keepOthersOut(c.DataDir, d.logger)
-	if err := bindUpstream(c, d.journal, d.logger); err != nil {
+	if err := bindUpstream(c, d.journal); err != nil {
 		return fmt.Errorf("data_dir = %q: %w", c.DataDir, unusable(err))
 	}
 	engine, forward, err := d.openUpstream(ctx, c)
@@ -159,11 +159,10 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 // amnesia says which absences the journal believes upstream. Nobody else deletes from an exclusive
 // namespace, so that one missing entry is as many as it takes there.
 func (d *sidecar) amnesia(namespace string) journal.Amnesia {
-	p := d.config.Load().For(namespace)
-	if p.Exclusive && p.Amnesia.Entries > 0 {
+	if d.config.Load().For(namespace).Exclusive {
 		return journal.Amnesia{Entries: 1}
 	}
-	return journal.Amnesia(p.Amnesia)
+	return journal.UsualAmnesia
 }
 
 func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forward http.Handler) (err error) {
@@ -172,8 +171,9 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 	traces, tracer := trace.NewWrites(), d.openTracer()
 	engine := measure(unmeasured, traces, tracer, registry)
 	d.config.Store(c)
+	first, longest := upstream.Pauses(c.Upstream.Timeout)
 	d.health = upstream.NewHealth(upstream.HealthOptions{
-		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax, Logger: d.logger,
+		BackoffInitial: first, BackoffMax: longest, Logger: d.logger,
 		OnState: func(r upstream.Report) { d.proxy.UpstreamChanged(upstreamStateOf(r)) },
 	})
 	d.slots = upstream.NewSlots(c.Upstream.Concurrency)
@@ -187,8 +187,8 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 	d.journal.Subscribe(d.changed) // the cache and the flusher exist, and nothing runs yet
 	d.openIdentity(c)
 	reader := upstream.NewReader(upstream.ReaderOptions{
-		Engine: engine, Health: d.health, Slots: d.slots, Patience: c.Upstream.ReadPatience,
-		BackoffInitial: c.Flush.BackoffInitial, BackoffMax: c.Flush.BackoffMax,
+		Engine: engine, Health: d.health, Slots: d.slots, Patience: upstream.Patience(c.Upstream.Timeout),
+		BackoffInitial: first, BackoffMax: longest,
 	})
 	opts := proxy.Options{
 		Journal: d.journal, Cache: d.cache, Upstream: reader, Flusher: d.flusher,

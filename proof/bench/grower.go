@@ -71,12 +71,11 @@ func (g *grower) write(ctx context.Context, d *subjectOfGrowth, entries int) (pe
 	return result.PerSecond, nil
 }
 
-// daemon returns a command with room for any number of writes and copies. The daemon tries
-// upstream every second, so that it soon finds it, and it waits no longer for an
-// attempt that a kill may have cut short.
+// daemon returns a command with room for any number of writes and copies. It waits a
+// second at most for an attempt that a kill may have cut short.
 func (g *grower) daemon(d *subjectOfGrowth) command {
 	c := g.lab.botwired(d.upstream,
-		"--journal-max-bytes", "64GiB", "--cache-disk", "64GiB", "--flush-backoff-max", "1s", "--upstream-late-window", "1s")
+		"--journal-max-bytes", "64GiB", "--cache-disk", "64GiB", "--upstream-late-window", "1s")
 	if d.server != nil {
 		c.dir, c.address = d.dir, d.address
 	}

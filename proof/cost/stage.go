@@ -65,7 +65,7 @@ func (s *stage) daemon(ctx context.Context, upstream string, settings ...string)
 func (s *stage) start(ctx context.Context, args ...string) (*child.Process, error) {
 	dir := filepath.Join(s.dir, fmt.Sprint(len(s.started)))
 	command := append([]string{s.program}, args...)
-	p, err := child.Start(ctx, dir, append(command, "--listen", "127.0.0.1:0", "--data-dir", dir, "--log-format", "json")...)
+	p, err := child.Start(ctx, dir, append(command, "--listen", "127.0.0.1:0", "--data-dir", dir)...)
 	if err == nil {
 		s.started = append(s.started, p)
 	}

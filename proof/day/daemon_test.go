@@ -97,14 +97,15 @@ func (d *daemon) openJournal() (err error) {
 	d.journal, err = journal.Open(journal.Options{
 		Dir: filepath.Join(d.config.DataDir, "journal"), MaxBytes: d.config.Journal.MaxBytes, CopiesBytes: d.config.Cache.Disk,
 		DiskReserve: d.config.Journal.DiskReserve, Sizes: d.sizes, Logger: d.logger,
-		Amnesia: func(namespace string) journal.Amnesia { return journal.Amnesia(d.config.For(namespace).Amnesia) },
+		Amnesia: func(string) journal.Amnesia { return journal.UsualAmnesia },
 	})
 	return err
 }
 
 func (d *daemon) openFlusher() {
+	first, longest := upstream.Pauses(d.config.Upstream.Timeout)
 	d.health = upstream.NewHealth(upstream.HealthOptions{
-		BackoffInitial: d.config.Flush.BackoffInitial, BackoffMax: d.config.Flush.BackoffMax, Logger: d.logger,
+		BackoffInitial: first, BackoffMax: longest, Logger: d.logger,
 	})
 	d.slots = upstream.NewSlots(d.config.Upstream.Concurrency)
 	d.quotas = upstream.NewQuotas(upstream.QuotasOptions{
@@ -121,16 +122,17 @@ func (d *daemon) openFlusher() {
 		Fence:   func(namespace string) bool { return d.config.For(namespace).Fence },
 		Linger:  func(namespace string) time.Duration { return d.config.For(namespace).Linger },
 		Timeout: d.config.Upstream.Timeout, LateWindow: d.config.Upstream.LateWindow,
-		BackoffInitial: d.config.Flush.BackoffInitial, BackoffMax: d.config.Flush.BackoffMax,
+		BackoffInitial: first, BackoffMax: longest,
 		OnSend: func(w journal.Write) { d.proxy.Sending(w) }, OnSettled: func(w journal.Write) { d.proxy.Settled(w) },
 		OnNamespaceFull: d.sizes.Learn, Logger: d.logger,
 	})
 }
 
 func (d *daemon) openProxy() (err error) {
+	first, longest := upstream.Pauses(d.config.Upstream.Timeout)
 	reader := upstream.NewReader(upstream.ReaderOptions{
-		Engine: d.engine, Health: d.health, Slots: d.slots, Patience: d.config.Upstream.ReadPatience,
-		BackoffInitial: d.config.Flush.BackoffInitial, BackoffMax: d.config.Flush.BackoffMax,
+		Engine: d.engine, Health: d.health, Slots: d.slots, Patience: upstream.Patience(d.config.Upstream.Timeout),
+		BackoffInitial: first, BackoffMax: longest,
 	})
 	d.proxy, err = proxy.New(proxy.Options{
 		Journal: d.journal, Cache: d.cache, Upstream: reader, Flusher: d.flusher, Forward: http.NotFoundHandler(),

@@ -31,8 +31,7 @@ func startBy(t *testing.T, command []string, dir string, up *fakeUpstream, setti
 	t.Helper()
 	args := append(command[:len(command):len(command)],
 		"serve", "--listen", "127.0.0.1:0", "--data-dir", dir, "--upstream-url", up.url(),
-		"--log-format", "json", "--flush-linger", "10ms", "--flush-backoff-initial", "50ms",
-		"--flush-backoff-max", "200ms", "--upstream-read-patience", "1s", "--upstream-late-window", "1s",
+		"--flush-linger", "10ms", "--upstream-timeout", "2s", "--upstream-late-window", "1s",
 	)
 	process, err := child.Start(t.Context(), t.TempDir(), append(args, settings...)...)
 	if err != nil {

@@ -115,8 +115,8 @@ export class Daemon {
       ["selfhost", "--db", join(this.folder, "upstream.db"), "--listen", `127.0.0.1:${behind}`]);
     this.process = new Process(this.folder, "serve", `${this.url}/_botwired/readyz`, [
       "serve", "--upstream", `http://127.0.0.1:${await this.gate.start(behind)}`, "--data-dir", join(this.folder, "data"),
-      "--listen", `127.0.0.1:${port}`, "--flush-backoff-initial", "50ms", "--flush-backoff-max", "200ms", "--quota-writes-per-day", "1000",
-      "--upstream-late-window", "2s", "--upstream-timeout", "2s", "--upstream-read-patience", "500ms", ...settings,
+      "--listen", `127.0.0.1:${port}`, "--quota-writes-per-day", "1000",
+      "--upstream-late-window", "2s", "--upstream-timeout", "1s", ...settings,
     ]);
     await this.upstream.start();
     await this.process.start();

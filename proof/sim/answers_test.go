@@ -42,7 +42,7 @@ func (w *world) acknowledge(id journal.ID, s state) string {
 }
 
 // ask makes a request that is not a PUT. Contract 9: whatever upstream does, it is answered
-// within upstream.read_patience.
+// within the reader's patience.
 func (w *world) ask(method, path string, header ...string) (r *httptest.ResponseRecorder, violation string) {
 	began := time.Now()
 	r = w.node.do(method, path, "", header...)

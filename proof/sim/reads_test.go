@@ -50,7 +50,7 @@ func (w *world) wantWithin(t *testing.T, longest time.Duration, status int, meth
 const soon = 250 * time.Millisecond
 
 // Contract 9: a hanging upstream keeps nobody waiting for longer than
-// upstream.read_patience, and hardly anybody once the last reads have hung.
+// the reader's patience, and hardly anybody once the last reads have hung.
 func TestReadsOfAHangingUpstreamAreAnswered(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.up.become(condition{fault: hanging}, "")

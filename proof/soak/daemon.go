@@ -36,11 +36,10 @@ func startDaemon(ctx context.Context, binary, dir, address, upstreamAddress stri
 		address = faulty.OwnHost() + ":0"
 	}
 	process, err := child.Start(ctx, dir, binary,
-		"serve", "--listen", address, "--data-dir", dir, "--upstream-url", "http://"+upstreamAddress, "--log-format", "json",
+		"serve", "--listen", address, "--data-dir", dir, "--upstream-url", "http://"+upstreamAddress,
 		"--journal-max-bytes", "64MiB", "--journal-disk-reserve", strconv.Itoa(diskReserve), "--cache-disk", "8MiB",
-		"--cache-memory", "4MiB", "--cache-fresh-for", "500ms", "--upstream-timeout", upstreamTimeout.String(), "--upstream-read-patience", "500ms",
-		"--upstream-late-window", lateWindow.String(), "--flush-linger", "20ms", "--flush-backoff-initial", "50ms",
-		"--flush-backoff-max", "1s", "--flush-drain-timeout", "1s",
+		"--cache-memory", "4MiB", "--cache-fresh-for", "500ms", "--upstream-timeout", upstreamTimeout.String(),
+		"--upstream-late-window", lateWindow.String(), "--flush-linger", "20ms", "--flush-drain-timeout", "1s",
 	)
 	return &daemon{process}, err
 }

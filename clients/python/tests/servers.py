@@ -33,7 +33,7 @@ class Server:
     def start(self) -> Server:
         """Start, and return when it listens."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("BOTWIRE") and "PROXY" not in k.upper()}
-        command = [BINARY, *self._arguments, "--listen", self.address, "--log-format", "json"]
+        command = [BINARY, *self._arguments, "--listen", self.address]
         self._process = subprocess.Popen(
             command, cwd=self.folder, env=environment, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )

@@ -187,7 +187,7 @@ def test_an_upstream_that_is_away(kind: Any, tmp_path: Path) -> None:
     (tmp_path / "upstream").mkdir()
     upstream = selfhost(tmp_path / "upstream").start()
     upstream.stop()
-    server = daemon(tmp_path, "--upstream-read-patience", "100ms", upstream=upstream.url).start()
+    server = daemon(tmp_path, "--upstream-timeout", "200ms", upstream=upstream.url).start()
     hasty = kind("away", base_url=server.url, patience=0.2)
     with pytest.raises(Unavailable, match="HTTP 503"):
         hasty.get("k")

@@ -22,7 +22,7 @@ func kept(i int) check.Entry {
 func TestTwoHostsRestoreABucket(t *testing.T) {
 	const entries = 20
 	server := cluster.RunServer(t)
-	flags := append(OverBucket("restored"), "--upstream-nats-replicas", "1", "--upstream-timeout", "2s", "--flush-backoff-max", "1s")
+	flags := append(OverBucket("restored"), "--upstream-nats-replicas", "1", "--upstream-timeout", "2s")
 	a, b := daemon(t, server.URL(), flags...), daemon(t, server.URL(), flags...)
 	for i := range entries {
 		if _, err := a.Put(t.Context(), kept(i), "before"); err != nil {

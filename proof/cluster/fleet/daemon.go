@@ -39,7 +39,7 @@ func Start(ctx context.Context, o Options) (*Daemon, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	args := []string{o.Program, "serve", "--listen", "127.0.0.1:0", "--data-dir", data, "--upstream-url", o.Upstream, "--log-format", "json"}
+	args := []string{o.Program, "serve", "--listen", "127.0.0.1:0", "--data-dir", data, "--upstream-url", o.Upstream}
 	process, err := child.Start(ctx, o.Dir, append(args, o.Flags...)...)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func Start(ctx context.Context, o Options) (*Daemon, error) {
 func OverBucket(bucket string) []string {
 	return []string{
 		"--upstream-nats-bucket", bucket, "--upstream-nats-replicas", "3", "--upstream-nats-history", strconv.Itoa(HistoryKept),
-		"--upstream-timeout", "3s", "--flush-linger", "20ms", "--flush-backoff-max", "2s",
+		"--upstream-timeout", "3s", "--flush-linger", "20ms",
 	}
 }
 

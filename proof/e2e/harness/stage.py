@@ -12,7 +12,7 @@ from harness.report import database
 
 # Short, so that the outage reaches what lasts longer than caches and pauses do.
 SETTINGS = [
-    "--flush-backoff-max", "1s", "--upstream-late-window", "2s", "--upstream-timeout", "2s", "--upstream-read-patience", "1s",
+    "--upstream-late-window", "2s", "--upstream-timeout", "2s",
     "--cache-fresh-for", "200ms", "--cache-stale-while-revalidate", "200ms",
 ]
 # Frameworks that would report to their makers, and output as it comes.

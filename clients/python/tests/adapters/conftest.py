@@ -38,7 +38,7 @@ class Server:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("BOTWIRE")}
         environment.update(HOME=str(self._directory), XDG_CONFIG_HOME="", XDG_STATE_HOME="")
         self._process = subprocess.Popen(
-            [str(BINARY), *self._args, "--listen", self._address, "--log-format", "json"],
+            [str(BINARY), *self._args, "--listen", self._address],
             cwd=self._directory,
             env=environment,
             stderr=subprocess.PIPE,
