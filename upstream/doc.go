@@ -78,7 +78,8 @@
 //
 // [Health] has a circuit each for reads and for writes, and makes one state of both for
 // people. [Slots] bound the requests of both under way, to as many as upstream takes: see
-// window.
+// window. Both are our own, as failsafe-go's do something else: its adaptive limiter goes by round
+// trips, knows neither failures nor lanes, and its breaker cannot tell a sick entry from an outage.
 //
 // # Parts
 //

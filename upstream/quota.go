@@ -74,11 +74,7 @@ type budget struct {
 	reserve int // writes that are left of the reserve
 	saved   int // local writes of this window that needed no request
 
-	capped    bool      // upstream has shown that there is less than the quota:
-	most      int       // so much
-	shut      bool      // and that nothing is left
-	shutUntil time.Time // before this
-	share     share     // what others leave of the quota
+	shutUntil time.Time // a 429 says that nothing is left before; zero if none does
 
 	lastAt  time.Time // of the last request that was not of the reserve
 	linger  time.Duration
@@ -165,7 +161,7 @@ func (qs *Quotas) sweep(now time.Time) {
 	var idle []string
 	next, done := qs.budgets.Walk(qs.cursor, sweepSome, func(b *budget) {
 		b.roll(now)
-		if b.used == 0 && b.saved == 0 && b.pending == 0 && b.flying == 0 && !b.shut && b.share.writes == 0 || qs.opts.Of(b.Key()).none() {
+		if b.used == 0 && b.saved == 0 && b.pending == 0 && b.flying == 0 && b.shutUntil.IsZero() || qs.opts.Of(b.Key()).none() {
 			idle = append(idle, b.Key())
 		}
 	})
@@ -185,8 +181,8 @@ func (b *budget) ends() time.Time { return time.Unix(0, (b.window+1)*int64(b.quo
 
 // begin begins a window. Upstream may count in it the requests that are under way.
 func (b *budget) begin() {
-	b.used, b.leased, b.saved, b.reserve = b.flying, 0, 0, reserveOf(b.share.of(b.quota).Writes)
-	b.capped, b.toldSpread, b.toldEmpty = false, false, false
+	b.used, b.leased, b.saved, b.reserve = b.flying, 0, 0, reserveOf(b.quota.Writes)
+	b.toldSpread, b.toldEmpty = false, false
 	b.lastAt, b.emptyAt = time.Time{}, time.Time{}
 }
 
@@ -196,7 +192,6 @@ func (b *budget) update(quota Quota, now time.Time) {
 	was := b.quota
 	b.quota = quota
 	if quota.Writes != was.Writes {
-		b.share = share{}
 		b.reserve, b.toldSpread, b.toldEmpty = reserveOf(quota.Writes), false, false
 	}
 	if quota.Period != was.Period {
@@ -210,46 +205,30 @@ func (b *budget) update(quota Quota, now time.Time) {
 func (b *budget) roll(now time.Time) {
 	switch n := b.number(now); {
 	case n > b.window:
-		b.share.pass(n-b.window, b.used, b.quota.Writes)
 		b.window = n
 		b.begin()
 	case n < b.window:
 		b.window, b.leased = n, 0
 	}
-	if b.shut && !now.Before(b.shutUntil) {
-		// Others spend of this quota, too, or upstream's windows are others. Nobody knows how
-		// much there is now: as much as an even use of it leaves for the rest of the window.
-		b.shut = false
-		if b.capped {
-			b.most = b.used + b.evenRest(now)
-		}
+	if !now.Before(b.shutUntil) {
+		b.shutUntil = time.Time{}
 	}
 }
 
-func (b *budget) evenRest(now time.Time) int {
-	rest := float64(b.quota.Writes) * float64(b.ends().Sub(now)) / float64(b.quota.Period)
-	return max(1, int(rest))
-}
-
-// limit is how many writes this window has, as far as is known.
-func (b *budget) limit() int {
-	if b.capped {
-		return min(b.most, b.quota.Writes)
-	}
-	return b.share.of(b.quota).Writes
-}
+// isShut reports whether upstream has said that nothing is left. roll ends that in time.
+func (b *budget) isShut() bool { return !b.shutUntil.IsZero() }
 
 func (b *budget) left() int {
-	if b.shut {
+	if b.isShut() {
 		return 0
 	}
-	return max(0, b.limit()-b.used)
+	return max(0, b.quota.Writes-b.used)
 }
 
 func (b *budget) terms(linger time.Duration, now time.Time) terms {
 	// The wall clock says which window it is, and the time from there is the monotonic one.
 	s := supply{
-		quota: b.share.of(b.quota), left: b.left(), linger: linger,
+		quota: b.quota, left: b.left(), linger: linger,
 		timeLeft: max(1, b.ends().Sub(now)), sinceLast: b.quota.Period,
 	}
 	s.reserve = min(b.reserve, s.left)
@@ -257,7 +236,7 @@ func (b *budget) terms(linger time.Duration, now time.Time) terms {
 		s.sinceLast = now.Sub(b.lastAt)
 	}
 	t := termsOf(s)
-	if b.shut { // perhaps not to the end of the window, or beyond it
+	if b.isShut() { // perhaps not to the end of the window, or beyond it
 		wait := max(0, b.shutUntil.Sub(now))
 		t.ordinary, t.prompt, t.demanded, t.ends = wait, wait, wait, max(wait, t.ends)
 	}
@@ -327,23 +306,17 @@ func (qs *Quotas) save(namespace string) {
 }
 
 // throttled notes that upstream has answered a write with 429: others use the quota too, or
-// upstream counts otherwise, and nothing is left for some time.
+// upstream counts otherwise, and nothing is left for some time. After that, the count goes on
+// as before: upstream alone knows what others leave.
 func (qs *Quotas) throttled(namespace string, wait time.Duration) {
 	qs.with(namespace, func(b *budget, now time.Time) {
-		if until := now.Add(wait); !b.shut || until.After(b.shutUntil) {
+		if until := now.Add(wait); until.After(b.shutUntil) {
 			b.shutUntil = until
-		}
-		b.shut, b.capped, b.most = true, true, b.used
-		if closes(b.shutUntil, b.ends(), b.quota.Period) {
-			b.share.show(b.used, b.quota.Writes)
 		}
 	})
 }
 
 // lift ends what a 429 has shut: a person knows better.
 func (qs *Quotas) lift(namespace string) {
-	qs.with(namespace, func(b *budget, now time.Time) {
-		b.shutUntil = now
-		b.roll(now)
-	})
+	qs.with(namespace, func(b *budget, _ time.Time) { b.shutUntil = time.Time{} })
 }

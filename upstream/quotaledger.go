@@ -90,7 +90,7 @@ func (b *budget) leaseMore() journal.Spending {
 func (qs *Quotas) tell(namespace string) (spread, empty, short bool) {
 	qs.with(namespace, func(b *budget, now time.Time) {
 		spread = !b.toldSpread && b.terms(b.linger, now).spread
-		empty = !b.toldEmpty && !b.shut && b.left() == 0
+		empty = !b.toldEmpty && !b.isShut() && b.left() == 0
 		b.toldSpread, b.toldEmpty = b.toldSpread || spread, b.toldEmpty || empty
 		b.noteEmpty(now)
 		short = qs.opts.Ledger != nil && b.isShort(qs.short)
@@ -155,7 +155,7 @@ func (qs *Quotas) Reports() map[string]QuotaReport {
 		t := b.terms(b.linger, now)
 		turns := min(float64(t.ends), float64(t.gap)*float64(b.pending)) // more than a Duration holds, perhaps
 		reports[b.Key()] = QuotaReport{
-			Limit: b.limit(), Used: b.used, Left: b.left(), Saved: b.saved, ResetsAt: now.Add(t.ends),
+			Limit: quota.Writes, Used: b.used, Left: b.left(), Saved: b.saved, ResetsAt: now.Add(t.ends),
 			Linger: max(t.linger, time.Duration(turns)), RunsOutAt: b.runsOut(now),
 		}
 	})

@@ -39,9 +39,9 @@ const (
 // errBusy says that so many requests are in line that one more makes no sense.
 var errBusy = errors.New("too many requests are waiting to be sent upstream")
 
-// Slots bound the requests under way upstream, of reads and writes together. How many they
-// are adapts to upstream: see window. While both want more than there are, each has half
-// of them; otherwise one may use the slots that the other leaves, but for an eighth. No
+// Slots bound the requests under way upstream, of reads and writes together. There are fewer
+// while upstream does not take as many: see window. While both want more than there are, each
+// has half of them; otherwise one may use the slots that the other leaves, but for an eighth. No
 // namespace's reads hold all that the reads may have, and a namespace that has no slot for a
 // write need not wait for others that have several. Its methods may be called concurrently.
 type Slots struct {
@@ -59,8 +59,7 @@ type slot struct {
 	lane      lane
 	namespace string
 	granted   chan struct{} // closed when it has its slot
-	sent      time.Time     // when it got it
-	underWay  int           // how many requests there were then
+	sent      time.Time     // when its request began
 	failing   bool          // upstream pushed back on its namespace before
 }
 
@@ -73,11 +72,7 @@ func NewSlots(most int) *Slots {
 func (s *Slots) Concurrency() Concurrency {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := Concurrency{Limit: s.window.most, Now: s.window.slots()}
-	if c.Now < c.Limit && time.Since(s.window.changed) < trusted {
-		c.Reason = s.window.reason
-	}
-	return c
+	return s.window.concurrency(time.Now())
 }
 
 // acquire waits for a slot. The caller releases it once. The errors are ctx's and errBusy.
@@ -133,11 +128,8 @@ func (r *slot) begin() {
 	r.note()
 }
 
-// note keeps how many requests are under way now. The caller holds mu.
-func (r *slot) note() {
-	r.sent, r.underWay = time.Now(), r.slots.used[0]+r.slots.used[1]
-	r.failing = r.slots.window.failing[r.origin()]
-}
+// note is called when a request begins. The caller holds mu.
+func (r *slot) note() { r.sent, r.failing = time.Now(), r.slots.window.failing[r.origin()] }
 
 // ended takes in how the request of a slot has ended. It is not called for a request that
 // was not made, or that its caller has given up.
@@ -147,7 +139,7 @@ func (r *slot) ended(failed *Error) {
 	}
 	r.slots.mu.Lock()
 	defer r.slots.mu.Unlock()
-	r.slots.window.ended(r, failed, time.Now())
+	r.slots.window.takeIn(r, failed, time.Now())
 }
 
 // use counts a slot that a request has got, or given back. The caller holds mu.
@@ -196,7 +188,7 @@ func (s *Slots) take(parts ...int) *slot {
 
 // mayTake reports whether a part may take one more slot.
 func (s *Slots) mayTake(part int) bool {
-	used, total := s.used[part], s.window.slots()
+	used, total := s.used[part], s.window.size
 	switch {
 	case used+s.used[1-part] >= total, used >= s.most():
 		return false
@@ -207,7 +199,7 @@ func (s *Slots) mayTake(part int) bool {
 }
 
 // most is how many slots a part may have at most.
-func (s *Slots) most() int { return mostOf(s.window.slots()) }
+func (s *Slots) most() int { return mostOf(s.window.size) }
 
 func mostOf(total int) int { return total - total/keptShare }
 
@@ -215,7 +207,7 @@ func mostOf(total int) int { return total - total/keptShare }
 // namespaces have several: their requests may hang. The write of a namespace that has none
 // may then take one that is kept for reads, if that is not the last one.
 func (s *Slots) crowded() bool {
-	writes, total := s.used[writeLane.part()], s.window.slots()
+	writes, total := s.used[writeLane.part()], s.window.size
 	return writes >= s.most() && writes+1 < total && writes+s.used[readLane.part()] < total &&
 		writes > len(s.held[writeLane.part()])
 }

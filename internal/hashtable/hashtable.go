@@ -1,7 +1,6 @@
 // Package hashtable finds elements by their keys at the price of two words each: one in
-// the element, one in the table. A Go map from string takes about five. With a million
-// entries pending, in the journal's index and again in the flusher's schedule, that is
-// most of what a daemon holds in memory.
+// the element, one in the table. A million elements of 80 bytes take 90 B each here and 136 B
+// in a Go map, which has no [Table.Walk] (go test ./internal/hashtable -bench AMillion -benchtime 1x).
 //
 // A [Table] hashes linearly (Litwin, 1980): an insertion splits at most one bucket, so no
 // caller ever waits for a whole table to be hashed anew. Chains run through the elements,
