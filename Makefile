@@ -107,7 +107,7 @@ sim: ## Simulate SIM_SEEDS lives of the daemon under faults, or as many as fit i
 		$(if $(SIM_FOR),-sim.for=$(SIM_FOR),-rapid.checks=$(SIM_SEEDS))
 
 .PHONY: failures
-failures: ## Play every failure of upstream's, and write docs/upstream-failures.md
+failures: ## Play every failure of upstream's, and write proof/sim/testdata/failures.md
 	$(GO) test -count=1 -run '^TestUpstreamsFailures$$' ./proof/sim -sim.failures
 
 .PHONY: linear
