@@ -107,7 +107,7 @@ sim: ## Simulate SIM_SEEDS lives of the daemon under faults, or as many as fit i
 		$(if $(SIM_FOR),-sim.for=$(SIM_FOR),-rapid.checks=$(SIM_SEEDS))
 
 .PHONY: failures
-failures: ## Play every failure of upstream's, and write docs/upstream-failures.md
+failures: ## Play every failure of upstream's, and write proof/sim/testdata/failures.md
 	$(GO) test -count=1 -run '^TestUpstreamsFailures$$' ./proof/sim -sim.failures
 
 .PHONY: linear
@@ -164,8 +164,7 @@ sweep: ## Fail every file operation of a scenario in turn, and cut the power at 
 	$(GO) test -tags sweep -count=1 -run Sweep ./journal
 
 # proof/bench/doc.go says what bench compares, and how. BENCH are its flags, such as
-# -rounds 9, -only GET, -quick, or -page docs/performance.md, which writes the tables there. Without
-# Redis and nginx, the tables lack their rows.
+# -rounds 9, -only GET, or -quick. Without Redis and nginx, the tables lack their rows.
 .PHONY: bench
 bench: build ## Measure botwired beside Redis, nginx, net/http, a TCP echo and upstream; BENCH=-quick to try it
 	@{ command -v redis-server && command -v nginx; } >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
@@ -173,24 +172,6 @@ bench: build ## Measure botwired beside Redis, nginx, net/http, a TCP echo and u
 		echo "redis-server or nginx is missing and cannot be installed: the tables will lack it" >&2
 	@$(GO) build -o bin/bench ./proof/bench
 	@bin/bench $(BENCH)
-
-# GROWTH are the flags, such as -sizes 1000,100000 or -quick.
-.PHONY: growth
-growth: build ## Measure botwired with ever more entries, and write docs/performance.md's table and docs/growth.svg
-	@$(GO) build -o bin/bench ./proof/bench
-	@bin/bench growth -page docs/performance.md $(GROWTH)
-
-# CROWD are the flags, such as -namespaces 1000 or -quick.
-.PHONY: crowd
-crowd: build ## Measure what the dashboard asks for, with 10,000 namespaces and 100,000 pending writes
-	@$(GO) build -o bin/bench ./proof/bench
-	@bin/bench crowd $(CROWD)
-
-# FEATURES are the flags, such as -only quota or -quick.
-.PHONY: features
-features: build ## Measure what each feature costs a request, and write docs/performance.md's table
-	@$(GO) build -o bin/bench ./proof/bench
-	@bin/bench features -page docs/performance.md $(FEATURES)
 
 # The agent is BotWire's own Python SDK, in the virtual environment of make e2e. CONVERSATION are the
 # flags, such as -messages 50 or -outage 10s.

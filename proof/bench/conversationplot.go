@@ -22,6 +22,28 @@ var conversationText string
 
 var conversationTemplate = template.Must(template.New("conversation").Parse(conversationText))
 
+// tick is a place on an axis, with a text.
+type tick struct {
+	At   float64
+	Text string
+}
+
+// curve is the figure in one state, as points of a polyline. Its classes say how it is drawn.
+type curve struct {
+	Classes string
+	Dots    []dot
+}
+
+type dot struct{ X, Y float64 }
+
+// Path returns the points in a polyline's form.
+func (c curve) Path() (path string) {
+	for _, d := range c.Dots {
+		path += fmt.Sprintf("%.1f,%.1f ", d.X, d.Y)
+	}
+	return path
+}
+
 // lane is one conversation over time.
 type lane struct {
 	Class        string

@@ -18,7 +18,7 @@
 // The load is a closed loop first: each connection waits for its answer before it makes the next request. Then it
 // is an open one, whose requests are due at fixed times: see package load. The CPU time of a request is that of all
 // processes of the server. For the daemon it includes the writes that reach the sink meanwhile: at high rates
-// few of them, as the sink is far away. "bench features" measures writes until upstream has all of them.
+// few of them, as the sink is far away.
 //
 // bench goes round by round, and measures all cells once in each. It measures the cells
 // to compare right after each other, in another order each time, so that a disturbance
@@ -30,9 +30,6 @@
 // cell. The goals stand at the end of the report. A missed goal makes the exit code 1
 // only with -strict.
 //
-// "bench growth" measures one daemon with ever more entries: see growth.go. "bench crowd"
-// measures what the page asks for of a daemon with very many namespaces: see crowd.go.
-// "bench features" measures what each feature costs a request: see features.go.
 // "bench conversation" has an agent hold a conversation directly and through botwired: see
 // conversation.go. "bench histories" does so with each adapter of the Python package: see
 // histories.go. "bench bare" and "bench sink" are servers that the program starts for itself.

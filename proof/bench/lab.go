@@ -78,7 +78,6 @@ type server struct {
 	cmd     *exec.Cmd
 	address string
 	dir     string
-	began   time.Time // the time of its start
 	exited  chan struct{}
 	output  bytes.Buffer // read it only after the exit
 }
@@ -90,7 +89,6 @@ type command struct {
 	probe   func(ctx context.Context, address string) error
 	env     []string
 	address string // if empty, a free one
-	dir     string // if empty, a new one
 	far     bool   // whether it stands for another machine
 	workers bool   // whether it has processes beneath it, which do not end with it
 }
@@ -123,7 +121,7 @@ func (l *lab) start(ctx context.Context, c command) (*server, error) {
 
 // launch starts the process and does not wait.
 func (l *lab) launch(ctx context.Context, c command) (*server, error) {
-	s := &server{lab: l, address: c.address, dir: c.dir, exited: make(chan struct{})}
+	s := &server{lab: l, address: c.address, exited: make(chan struct{})}
 	var err error
 	if s.address == "" {
 		if s.address, err = loopback.FreeAddress(ctx); err != nil {
@@ -133,13 +131,11 @@ func (l *lab) launch(ctx context.Context, c command) (*server, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.started++
-	if s.dir == "" {
-		parent := l.dir
-		if c.far {
-			parent = l.far
-		}
-		s.dir = filepath.Join(parent, fmt.Sprint(l.started))
+	parent := l.dir
+	if c.far {
+		parent = l.far
 	}
+	s.dir = filepath.Join(parent, fmt.Sprint(l.started))
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -151,7 +147,6 @@ func (l *lab) launch(ctx context.Context, c command) (*server, error) {
 	if c.workers {
 		endTogether(s.cmd)
 	}
-	s.began = time.Now()
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
 	}

@@ -36,14 +36,6 @@ func run(ctx context.Context, args []string) error {
 			return serveAt(ctx, args[1:], sinkHandler())
 		case "echo":
 			return serveEchoAt(ctx, args[1:])
-		case "keeper":
-			return serveAt(ctx, args[1:], newKeeper())
-		case "growth":
-			return growth(ctx, args[1:])
-		case "crowd":
-			return crowd(ctx, args[1:])
-		case "features":
-			return features(ctx, args[1:])
 		case "histories":
 			return histories(ctx, args[1:])
 		case "conversation":
@@ -57,9 +49,6 @@ func run(ctx context.Context, args []string) error {
 func compare(ctx context.Context, args []string) (err error) {
 	o, err := parseOptions(args)
 	if err != nil {
-		return err
-	}
-	if err := hasPlace(o.page, benchMark); err != nil {
 		return err
 	}
 	l, err := newLab(o.program, o.dir)
@@ -88,7 +77,7 @@ func compare(ctx context.Context, args []string) (err error) {
 	if err := report.print(os.Stdout); err != nil {
 		return err
 	}
-	return errors.Join(writeBetween(o.page, benchMark, report.print), writeJSON(o.json, report), checkGoals(report.Goals, o.strict))
+	return errors.Join(writeJSON(o.json, report), checkGoals(report.Goals, o.strict))
 }
 
 // serveEchoAt serves until ctx ends. The arguments are an address and the size of an answer in bytes.

@@ -31,7 +31,6 @@ type options struct {
 	nginx   string
 	dir     string // the servers' data
 	json    string // the file for the figures
-	page    string // the page for the tables; none if empty
 	only    *regexp.Regexp
 	strict  bool
 }
@@ -54,7 +53,6 @@ func parseOptions(args []string) (*options, error) {
 	flags.StringVar(&o.nginx, "nginx", "nginx", "the nginx to compare it with")
 	flags.StringVar(&o.dir, "dir", "bin", "folder for the servers' data, on the disk to measure")
 	flags.StringVar(&o.json, "json", "bin/bench.json", "file for the figures in JSON")
-	flags.StringVar(&o.page, "page", "", "Markdown page to write the tables into, between <!-- bench --> and <!-- /bench -->")
 	only := flags.String("only", "", "only the workloads that match this regular expression")
 	flags.BoolVar(&o.strict, "strict", false, "fail when a figure misses its goal")
 	quick := flags.Bool("quick", false, "one short round, to see that everything works; its figures mean nothing")

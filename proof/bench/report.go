@@ -104,6 +104,9 @@ func thousands(v float64) string {
 // megabytes shows bytes in MB of 10^6.
 func megabytes(n int64) string { return significant(float64(n)/1e6) + " MB" }
 
+// kilobytes shows bytes in kB of 10^3.
+func kilobytes(n int) string { return significant(float64(n)/1e3) + " kB" }
+
 func writeJSON(name string, v any) error {
 	content, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {

@@ -15,9 +15,6 @@ var labels = map[contender]string{
 	echo: "TCP echo", upstream: "the service, far away",
 }
 
-// benchMark names the tables' place on a page.
-const benchMark = "bench"
-
 // print writes the tables and the goals, in Markdown.
 func (r *report) print(w io.Writer) error {
 	var b strings.Builder

@@ -20,7 +20,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-var writeFailures = flag.Bool("sim.failures", false, "write docs/upstream-failures.md")
+var writeFailures = flag.Bool("sim.failures", false, "write testdata/failures.md")
 
 // effects is what a failure of upstream's means to those who use the daemon.
 type effects struct {
@@ -33,35 +33,76 @@ type effects struct {
 	log     string
 }
 
-// TestUpstreamsFailures plays every way in which upstream can fail, and compares what comes
-// of it with the table in docs/upstream-failures.md. make failures writes that table.
+// TestUpstreamsFailures plays every way in which upstream can fail, and compares what comes of it with
+// testdata/failures.md, which make failures writes, and with the rows of docs/upstream-failures.md: there, each kind of
+// failure has what an agent sees of any of them.
 func TestUpstreamsFailures(t *testing.T) {
 	var table strings.Builder
+	kinds := make(map[string][3][]string)
 	for _, f := range failures {
 		var e effects
 		synctest.Test(t, func(t *testing.T) { e = f.play(t) })
 		fmt.Fprintf(&table, "| %s | %s | %s | %s | %s | %s | %s | %s |\n",
 			f.name, e.unknown, e.next, e.known, e.write, e.status, e.metric, e.log)
+		// The page says these once, of all failures.
+		if strings.Contains(e.next, "after") || e.known != "200 at once" || !strings.HasPrefix(e.write, "200; ") {
+			t.Errorf("%s: %+v", f.name, e)
+		}
+		kind := kinds[f.kind]
+		for i, shown := range []string{e.answer(), e.outcome(), strings.SplitN(e.status, ":", 2)[0]} {
+			if !slices.Contains(kind[i], shown) {
+				kind[i] = append(kind[i], shown)
+			}
+		}
+		kinds[f.kind] = kind
 	}
-	page := filepath.Join("..", "..", "docs", "upstream-failures.md")
-	text, err := os.ReadFile(page)
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "upstream-failures.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, begins := strings.Cut(string(text), "|---|---|---|---|---|---|---|---|\n")
+	for kind, shown := range kinds {
+		row := "| " + kind + " |"
+		for _, cell := range shown {
+			slices.Sort(cell)
+			row += " " + strings.Join(cell, " or ") + " |"
+		}
+		if !strings.Contains(string(page), "\n"+row+" ") {
+			t.Errorf("docs/upstream-failures.md has no row %s", row)
+		}
+	}
+	const golden = "testdata/failures.md"
+	text, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const head = "|---|---|---|---|---|---|---|---|\n"
+	before, rest, begins := strings.Cut(string(text), head)
 	if !begins {
-		t.Fatalf("%s has no table", page)
+		t.Fatalf("%s has no table", golden)
 	}
 	if *writeFailures {
-		text := before + "|---|---|---|---|---|---|---|---|\n" + table.String()
-		if err := os.WriteFile(page, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(golden, []byte(before+head+table.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
 	if diff := cmp.Diff(strings.Split(rest, "\n"), strings.Split(table.String(), "\n")); diff != "" {
-		t.Errorf("%s is not what happens (-page +now); make failures writes it:\n%s", page, diff)
+		t.Errorf("%s is not what happens (-page +now); make failures writes it:\n%s", golden, diff)
 	}
+}
+
+// answer is the answer to a read of something unknown, in the page's words.
+func (e *effects) answer() string {
+	if strings.HasSuffix(e.unknown, "passed on") {
+		return "upstream's answer"
+	}
+	return strings.ReplaceAll(e.unknown, "5s", "5 s")
+}
+
+// outcome is what has become of a write, in the page's words.
+func (e *effects) outcome() string {
+	outcome, _, _ := strings.Cut(strings.TrimPrefix(e.write, "200; "), ":")
+	return outcome
 }
 
 // play lets a daemon that holds an old copy of one entry meet the failure.
