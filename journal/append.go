@@ -18,9 +18,8 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 	if err := j.pending.ready(w.ID); err != nil {
 		return Write{}, err
 	}
-	a := &appending{set: j.pending, NewWrite: w, measuring: measuring{anySize: w.Held}, unlock: func() {}}
-	defer j.copies.sizes.tell()
-	if err := j.pending.measurer.whenMeasured(a, func() error { return j.pending.append(a) }); err != nil {
+	a := &appending{set: j.pending, NewWrite: w, sizing: sizing{anySize: w.Held}, unlock: func() {}}
+	if err := j.pending.append(a); err != nil {
 		j.full.refuse(err)
 		return Write{}, err
 	}
@@ -29,20 +28,30 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 
 // append gives a write its place. Where it is a delete, no copy of the entry is later.
 func (p *pendingSet) append(a *appending) (err error) {
+	if err := p.copies.prepare(a); err != nil {
+		return err
+	}
 	if a.Op == Delete {
 		a.unlock = p.copies.lock(a.Namespace)
 		defer a.unlock()
-		if a.notBefore, err = p.copies.updatedAt(a.ID); err != nil {
+		if err := a.follow(); err != nil {
 			return err
 		}
 	}
 	return p.store.Update(a)
 }
 
+// follow has the write follow what has settled of its entry. The caller holds the copies lock.
+func (a *appending) follow() error {
+	copied, err := a.set.copies.head(a.ID)
+	a.notBefore, a.base = copied.UpdatedAt, base{int64(copied.ListBytes), copied.UpdatedAt != 0}
+	return err
+}
+
 // appending is a write on its way into the journal.
 type appending struct {
 	NewWrite
-	measuring
+	sizing
 	set       *pendingSet
 	notBefore float64 // Unix seconds: its updated_at is no earlier
 	frees     int64   // bytes that the same change takes off the budget
@@ -57,7 +66,7 @@ func (a *appending) Fill(tx *store.Tx) error {
 		return err
 	}
 	tx.SetPending(a.ID, &a.write.Version, a.Value)
-	a.set.add(a.ID, &a.write, a.unmeasured)
+	a.set.add(a.ID, &a.write, a.measured)
 	return nil
 }
 
@@ -86,7 +95,7 @@ func (p *pendingSet) admit(tx *store.Tx, a *appending) error {
 	if err := p.roomFor(tx.Totals(), a, latest, exists); err != nil {
 		return err
 	}
-	if err := p.measurer.admitSize(a, &latest, exists); err != nil {
+	if err := p.copies.admitSize(a, &latest, exists); err != nil {
 		return err
 	}
 	a.write.Version = v

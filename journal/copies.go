@@ -96,12 +96,6 @@ func (c *copies) read(id ID) (found settledCopy, err error) {
 	return settledCopy{kept: damaged}, err
 }
 
-// updatedAt is the time of an entry's settled copy, 0 if there is none.
-func (c *copies) updatedAt(id ID) (float64, error) {
-	found, err := c.head(id)
-	return found.UpdatedAt, err
-}
-
 // timeOf is the time of a copy of what upstream has written at a time, where readers have seen another
 // one. No time of an entry goes back (contract 19), but where upstream has versions: there the time of
 // a copy says which version it is of, and with a later one it would pass for newer than those that follow.

@@ -120,7 +120,7 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 		return Write{}, ErrNewer
 	}
 	r := &retrying{dead: l, letters: j.dead, appending: appending{
-		set: j.pending, frees: budgeted(&l), unlock: unlock, measuring: measuring{anySize: true},
+		set: j.pending, frees: budgeted(&l), unlock: unlock, sizing: sizing{anySize: true},
 		NewWrite: NewWrite{
 			ID: l.ID, Op: l.Op, Value: l.Value, ListBytes: int(l.ListBytes),
 			If: func(newest uint64) bool { return newest <= last },
@@ -129,6 +129,9 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 	if last != AnyWrite {
 		r.WrittenAt, r.Yields, r.Fenced = l.WrittenAt, l.Yields, true
 	}
+	if err := j.copies.prepare(&r.appending); err != nil {
+		return Write{}, err
+	}
 	settled, err := j.copies.head(l.ID) // no other settles while the copies are locked
 	if err != nil {
 		return Write{}, err
@@ -136,8 +139,8 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 	if last != AnyWrite && isNewer(&settled, &l, last) {
 		return Write{}, ErrNewer
 	}
-	r.notBefore = settled.UpdatedAt
-	if err := j.pending.measurer.whenMeasured(&r.appending, func() error { return j.store.Update(r) }); err != nil {
+	r.notBefore, r.base = settled.UpdatedAt, base{int64(settled.ListBytes), settled.UpdatedAt != 0}
+	if err := j.store.Update(r); err != nil {
 		return Write{}, err
 	}
 	return writeOf(l.ID, &r.write.Version, l.Value), nil

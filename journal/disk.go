@@ -64,11 +64,8 @@ func (d *Disk) Forget(id ID) (forgotten bool, err error) {
 	if err != nil || !found.kept {
 		return false, err
 	}
-	if err := r.look(); err != nil {
-		return false, err
-	}
+	r.of[0].listBytes = found.ListBytes
 	err = d.store.Update(r)
-	d.evictor.copies.sizes.tell()
 	if err == nil && r.removed == 0 {
 		err = ErrPending // it was written, or has settled anew, meanwhile
 	}

@@ -33,9 +33,10 @@ const (
 // copyOnDisk is a settled copy, or with an empty key a listing, as a pass over them finds
 // it.
 type copyOnDisk struct {
-	id   ID
-	size int64   // bytes of its records
-	used float64 // when it was last written, confirmed or read, in Unix seconds
+	id        ID
+	listBytes int     // of the value, as a listing counts
+	size      int64   // bytes of its records
+	used      float64 // when it was last written, confirmed or read, in Unix seconds
 }
 
 // evictor removes settled copies and listings, which upstream can be asked for again.
@@ -109,14 +110,10 @@ func (e *evictor) evict(ctx context.Context, budget int64) (removed bool, err er
 			r.unlock = e.copies.lock(listing.Namespace)
 		}
 		defer r.unlock()
-		err := r.look()
-		if err == nil {
-			err = e.copies.store.Update(r)
-		}
+		err := e.copies.store.Update(r)
 		count, size = count+r.removed, size+r.bytes
 		return err
 	})
-	e.copies.sizes.tell()
 	e.copies.measured.Add(-size)
 	if e.copies.measured.Load() > budget {
 		e.notBefore = time.Now().Add(evictAgain)
@@ -150,8 +147,8 @@ func (e *evictor) visitSettled(ctx context.Context, r pebble.Reader, visit func(
 		found := copyOnDisk{id: id, size: int64(len(key) + len(value))}
 		// A damaged copy counts as the oldest.
 		if body, err := record.Unseal(key, value); err == nil {
-			_, found.used, _ = record.DecodeSettledHead(body)
-			found.used = max(found.used, e.copies.seen.get(id).last())
+			o, used, _ := record.DecodeSettledHead(body)
+			found.listBytes, found.used = o.ListBytes, max(used, e.copies.seen.get(id).last())
 		}
 		if chunk = append(chunk, found); len(chunk) < copiesChunk {
 			return nil

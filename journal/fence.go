@@ -94,18 +94,13 @@ func (f *Fence) lose(w Write, o *Observation, at float64, reason string, mayLand
 	if err := f.pending.ready(w.ID); err != nil {
 		return err
 	}
-	defer f.copies.sizes.tell()
 	unlock := f.copies.lock(w.Namespace)
 	defer unlock()
 	r := &retiring{
 		pending: f.pending, copies: f.copies, w: w, unlock: unlock, hide: true, doubtful: len(mayLand) > 0,
 		state: record.ReceiptSuperseded, reason: reason,
 	}
-	err := f.pending.measurer.one(w.ID)
-	var copied func(*store.Tx)
-	if err == nil {
-		copied, err = f.won(r, o, at)
-	}
+	copied, err := f.won(r, o, at)
 	if err == nil {
 		r.fill = func(tx *store.Tx, last *record.Version) {
 			if last != nil {
@@ -151,32 +146,34 @@ func (f *Fence) won(r *retiring, theirs *Observation, at float64) (fill func(*st
 	if past.intact && (theirs == nil || past.Value != theirs.Value) && past.Origin.NewerThan(at) {
 		// A newer state has been known: no reader goes back behind that (contract 7).
 		f.copies.belief.heard(r.w.Namespace, 1)
-		r.left, err = f.copies.baseOf(f.store.DB(), r.w.ID)
+		r.was, err = f.copies.baseOf(r.w.ID)
 		return func(*store.Tx) {}, err
 	}
 	if theirs == nil {
-		return f.deleted(r)
+		return f.deleted(r, &past)
 	}
-	return f.replaced(r, *theirs, past.UpdatedAt)
+	return f.replaced(r, *theirs, &past)
 }
 
 // deleted is the change by another host's delete.
-func (f *Fence) deleted(r *retiring) (fill func(*store.Tx), err error) {
+func (f *Fence) deleted(r *retiring, past *settledCopy) (fill func(*store.Tx), err error) {
 	row, err := f.copies.bringRow(r.w.Namespace, knownRow{Row: Row{Key: r.w.Key}, gone: true})
 	if err != nil {
 		return nil, err
 	}
+	r.was = row.base(past)
 	return func(tx *store.Tx) {
 		tx.Delete(record.EntryKey(record.SettledPrefix, r.w.ID))
 		row.fill(tx)
+		f.copies.sizes.resized(r.w.Namespace, resizing{from: r.was, hadCopy: past.intact})
 	}, nil
 }
 
-// replaced is the change by another host's value. The entry's copy is of the time pastAt.
-func (f *Fence) replaced(r *retiring, o Observation, pastAt float64) (fill func(*store.Tx), err error) {
+// replaced is the change by another host's value.
+func (f *Fence) replaced(r *retiring, o Observation, past *settledCopy) (fill func(*store.Tx), err error) {
 	id, shownAt := r.w.ID, o.UpdatedAt
 	o.Origin = Origin{At: shownAt}
-	o.UpdatedAt = timeOf(f.copies, o.UpdatedAt, max(pastAt, r.w.UpdatedAt))
+	o.UpdatedAt = timeOf(f.copies, o.UpdatedAt, max(past.UpdatedAt, r.w.UpdatedAt))
 	row, err := f.copies.bringRow(id.Namespace, knownRow{
 		Row:     Row{Key: id.Key, ListBytes: o.ListBytes, UpdatedAt: o.UpdatedAt, Origin: o.Origin},
 		shownAt: shownAt, foreign: true,
@@ -185,7 +182,7 @@ func (f *Fence) replaced(r *retiring, o Observation, pastAt float64) (fill func(
 		return nil, err
 	}
 	keeps := !f.store.Low(int64(len(o.Value)))
-	r.left = base{int64(o.ListBytes), row.kept || keeps}
+	r.was = row.base(past)
 	return func(tx *store.Tx) {
 		if keeps {
 			f.copies.set(tx, id, &o, unixNow())
@@ -193,6 +190,7 @@ func (f *Fence) replaced(r *retiring, o Observation, pastAt float64) (fill func(
 			tx.Delete(record.EntryKey(record.SettledPrefix, id))
 		}
 		row.fill(tx)
+		f.copies.sizes.resized(id.Namespace, resizing{from: r.was, to: int64(o.ListBytes), hadCopy: past.intact, hasCopy: keeps})
 	}, nil
 }
 

@@ -42,7 +42,6 @@ func (j *Journal) Fill(id ID, o *Observation, valid func() bool, options ...Fill
 
 // run makes the change. Its error is [ErrChanged] if the answer no longer stands.
 func (f *filling) run(o *Observation) (State, error) {
-	defer f.sizes.tell()
 	f.unlock = f.lock(f.id.Namespace)
 	defer f.unlock()
 	if err := f.prepare(o); err != nil {
@@ -107,8 +106,8 @@ type filling struct {
 	state       State
 	setCopy     func(*store.Tx) // nil if the settled copy stays as it is
 	row         *rowChange
-	resizing    resizing
-	foreign     bool // the answer shows another host's write
+	resized     *resizing // nil if the entry counts as before
+	foreign     bool      // the answer shows another host's write
 }
 
 // prepare compares the answer with what is kept. The caller holds the copies lock.
@@ -119,12 +118,6 @@ func (f *filling) prepare(o *Observation) error {
 	}
 	if f.disbelief = f.judge(past, o); f.disbelief != Believed {
 		return nil
-	}
-	f.resizing.key = f.id.Key
-	if f.sizes != nil {
-		if f.resizing.from, err = f.baseOf(f.store.DB(), f.id); err != nil {
-			return err
-		}
 	}
 	key := record.EntryKey(record.SettledPrefix, f.id)
 	drop := func(tx *store.Tx) { tx.Delete(key) }
@@ -137,7 +130,10 @@ func (f *filling) prepare(o *Observation) error {
 			return nil
 		}
 		f.row, err = f.bringRow(f.id.Namespace, knownRow{Row: Row{Key: f.id.Key}, gone: true})
-		f.foreign = err == nil && f.isForeign(past, nil)
+		if err == nil {
+			f.foreign = f.isForeign(past, nil)
+			f.resized = &resizing{from: f.row.base(&past), hadCopy: past.intact}
+		}
 		return err
 	}
 	now := *o
@@ -164,9 +160,9 @@ func (f *filling) prepare(o *Observation) error {
 		return err
 	}
 	f.foreign = f.isForeign(past, o)
-	f.resizing.to = base{int64(now.ListBytes), f.row.kept || keep}
+	f.resized = &resizing{from: f.row.base(&past), to: int64(now.ListBytes), hadCopy: past.intact, hasCopy: keep}
 	if f.row.kept {
-		f.resizing.to.bytes = int64(f.row.bytes) // the listing may know a newer state
+		f.resized.to = int64(f.row.bytes) // the listing may know a newer state
 	}
 	return nil
 }
@@ -184,7 +180,9 @@ func (f *filling) Fill(tx *store.Tx) error {
 		f.seen.confirm(f.id, f.confirmedAt)
 	}
 	f.row.fill(tx)
-	f.resized(f.id.Namespace, false, f.resizing)
+	if f.resized != nil {
+		f.sizes.resized(f.id.Namespace, *f.resized)
+	}
 	if f.setCopy == nil && !f.row.changes() {
 		defer f.unlock()
 		f.readers.Lock()
@@ -207,7 +205,6 @@ func keepsBase(c *copies, id ID) bool {
 
 // Applied makes readers wait until the change is durable.
 func (f *filling) Applied() {
-	f.sizes.baseChanged(f.id)
 	f.readers.changed(Change{ID: f.id, Foreign: f.foreign})
 	f.revealed = f.hide(f.id, ID{Namespace: f.id.Namespace})
 	f.unlock()

@@ -17,18 +17,17 @@ type listed struct {
 	unlock func() // releases the copies lock
 
 	header  record.Header
-	changed []Row      // rows that differ from the kept ones
-	removed []string   // keys of rows that go
-	absent  []ID       // entries with a settled copy that upstream no longer holds
-	doubted []ID       // entries in doubt whose settled copy is not what the listing shows
-	foreign []ID       // entries of which the listing shows another host's write
-	resizes []resizing // of the rows
-	drops   []resizing // of the absent ones
-	older   int        // rows that upstream showed with an older time than before
-	past    Suspicion  // from before
-	damaged bool       // the kept listing cannot be read
-	unread  bool       // nor can some settled copies of the namespace
-	same    bool       // nothing on the disk changes
+	changed []Row    // rows that differ from the kept ones
+	removed []string // keys of rows that go
+	absent  []ID     // entries with a settled copy that upstream no longer holds
+	doubted []ID     // entries in doubt whose settled copy is not what the listing shows
+	foreign []ID     // entries of which the listing shows another host's write
+	counts  relisting
+	older   int       // rows that upstream showed with an older time than before
+	past    Suspicion // from before
+	damaged bool      // the kept listing cannot be read
+	unread  bool      // nor can some settled copies of the namespace
+	same    bool      // nothing on the disk changes
 	// wasComplete says that the kept listing had all keys before rows of it were trimmed.
 	wasComplete bool
 }
@@ -67,10 +66,10 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 	if ok {
 		l.foreign = l.findForeign(past, complete, now)
 	}
-	l.compare(past.Rows, now)
-	if err := l.resize(complete || l.fill.believe); err != nil {
-		return err
+	for _, row := range now {
+		l.counts.all += int64(row.ListBytes)
 	}
+	l.compare(past.Rows, now)
 	// A header that forgetRow wrote, or that is from before the clock was set back, is
 	// replaced.
 	l.same = ok && before.FetchedAt != 0 && before.FetchedAt <= l.header.FetchedAt &&
@@ -91,11 +90,17 @@ func (l *listed) compared(rows, past []Row) ([]Row, error) {
 		if err != nil {
 			return nil, err
 		}
+		if kept.UpdatedAt != 0 {
+			l.counts.grown += int64(r.ListBytes - kept.ListBytes)
+		} else {
+			l.counts.unknown += int64(r.ListBytes)
+		}
 		if kept.Origin.NewerThan(r.UpdatedAt) {
 			l.older++
 			if l.fill.believe {
 				l.believeRow(r)
 			} else {
+				l.counts.grown -= int64(r.ListBytes - kept.ListBytes)
 				*r = kept
 			}
 			continue
@@ -191,10 +196,7 @@ func (l *listed) Fill(tx *store.Tx) error {
 	for _, other := range l.stripe(namespace).observers[namespace] {
 		other.overtaken = true
 	}
-	l.resized(namespace, l.header.Complete, slices.Concat(l.resizes, l.drops)...)
-	if l.damaged || l.unread {
-		l.sizes.miscounted()
-	}
+	l.sizes.relisted(namespace, l.counts, l.header.Complete)
 	if l.same {
 		defer l.unlock()
 		l.seen.confirm(ID{Namespace: namespace}, l.header.FetchedAt)
@@ -240,9 +242,6 @@ const droppedAtOnce = 256
 func (l *listed) dropMost() error {
 	for len(l.absent) > droppedAtOnce {
 		some := &dropping{listed: listed{copies: l.copies, fill: l.fill, absent: l.absent[:droppedAtOnce], unlock: func() {}}}
-		if l.drops != nil {
-			some.drops, l.drops = l.drops[:droppedAtOnce], l.drops[droppedAtOnce:]
-		}
 		err := l.store.Update(some)
 		some.reveal()
 		if err != nil {
@@ -263,7 +262,6 @@ func (l *dropping) Fill(tx *store.Tx) error {
 		setHeader(tx, l.fill.namespace, l.header)
 		l.removeRows(tx)
 	}
-	l.resized(l.fill.namespace, false, slices.Concat(l.resizes, l.drops)...)
 	return nil
 }
 
@@ -275,9 +273,6 @@ func (l *listed) removeRows(tx *store.Tx) {
 
 // Applied makes readers wait until the change is durable.
 func (l *listed) Applied() {
-	for _, r := range slices.Concat(l.resizes, l.drops) {
-		l.sizes.baseChanged(ID{Namespace: l.fill.namespace, Key: r.key})
-	}
 	hidden := slices.Concat([]ID{{Namespace: l.fill.namespace}}, l.absent, l.doubted)
 	for _, id := range hidden {
 		l.readers.changed(Change{ID: id})

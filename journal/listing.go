@@ -134,7 +134,6 @@ func (f *ListingFill) Commit(rows []Row, complete bool) error {
 		return err
 	}
 	defer f.j.store.Release()
-	defer f.j.copies.sizes.tell()
 	unlock := f.j.copies.lock(f.namespace)
 	defer unlock()
 	f.leave()

@@ -96,11 +96,11 @@ func (m *maintainer) once(ctx context.Context) error {
 		return refusedStart(m.opts.Dir, err)
 	}
 	if repaired {
-		m.copies.sizes.miscounted()
+		m.copies.sizes.allUncopied()
 	}
 	err = m.use(func() error { return m.look(ctx) })
 	if err == nil {
-		err = m.use(func() error { return m.copies.recountAgain(ctx) })
+		err = m.use(m.copies.judgeSizes)
 	}
 	if store.IsDamage(err) {
 		return nil // the next repair replaces the table
@@ -157,7 +157,7 @@ func (m *maintainer) makeRoom(ctx context.Context) error {
 		if err := m.evictor.dropAll(ctx); err != nil {
 			return err
 		}
-		m.copies.sizes.miscounted()
+		m.copies.sizes.allUncopied()
 		m.gain(record.SettledPrefix)
 	} else if err := m.giveUpReceipts(ctx); err != nil {
 		return err

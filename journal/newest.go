@@ -86,10 +86,8 @@ func (l *listed) trim(rows []Row) error {
 			return err
 		}
 		some := &dropping{listed: listed{copies: l.copies, fill: l.fill, header: h, removed: keys, unlock: func() {}}}
-		if err = some.resize(false); err == nil {
-			err = l.store.Update(some)
-			some.reveal()
-		}
+		err = l.store.Update(some)
+		some.reveal()
 		if err != nil {
 			return err
 		}

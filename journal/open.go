@@ -32,7 +32,6 @@ func Open(opts Options) (*Journal, error) {
 	}
 	copies := newCopies(s, readers, opts.Logger)
 	copies.pending, copies.sizes, pending.copies = pending, opts.Sizes, copies
-	opts.Sizes.attach(pending.measurer)
 	copies.belief.amnesia = opts.Amnesia
 	rebuilt := make(chan struct{})
 	full := &fullness{logger: opts.Logger}

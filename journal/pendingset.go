@@ -28,8 +28,6 @@ type pendingSet struct {
 	// notBefore is Options.NotBefore; nil if there is none. It is called with the store's order held.
 	notBefore func(ID) float64
 
-	measurer *measurer
-
 	receipts *generations // of the writes that have left it
 	// lastStamp is guarded by the store's order.
 	lastStamp float64
@@ -44,9 +42,7 @@ type pendingSet struct {
 }
 
 func newPendingSet(readers *readersLock, budget, reserve int64) *pendingSet {
-	p := &pendingSet{readers: readers, index: pending.New(), budget: budget, reserve: reserve}
-	p.measurer = &measurer{p}
-	return p
+	return &pendingSet{readers: readers, index: pending.New(), budget: budget, reserve: reserve}
 }
 
 // retired is a pending record that a newer one has taken the place of.
@@ -153,14 +149,14 @@ func mebibytes(n int64) string {
 	return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MiB"
 }
 
-// add notes a write that is not visible yet. unmeasured says that it is an entry's first, which was
-// taken without a look at what has settled of the entry.
-func (p *pendingSet) add(id ID, w *pending.Write, unmeasured bool) {
+// add notes a write that is not visible yet. measured says that it is an entry's first, and that
+// the sizes know what it replaces.
+func (p *pendingSet) add(id ID, w *pending.Write, measured bool) {
 	p.readers.Lock()
 	defer p.readers.Unlock()
 	p.index.Add(id, w)
-	if unmeasured {
-		p.index.Get(id).SetUnmeasured(true)
+	if measured {
+		p.index.Get(id).SetMeasured(true)
 	}
 }
 

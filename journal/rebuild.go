@@ -27,7 +27,10 @@ func (j *Journal) Run(ctx context.Context) error {
 		err = j.use(func() error { return j.rebuild(ctx) })
 	}
 	if err == nil {
-		err = j.use(func() error { return j.copies.recount(ctx) })
+		err = j.use(func() error { return j.copies.countSizes(ctx) })
+	}
+	if err == nil {
+		err = j.use(j.copies.judgeSizes)
 	}
 	if err != nil {
 		return refusedStart(j.opts.Dir, err)

@@ -25,10 +25,23 @@ type rowChange struct {
 	write   func(*store.Tx) // nil if the listing on the disk stays as it is
 	kept    bool            // the listing on the disk has a row of the entry then
 	bytes   int             // of that row
+	// had is the row that the listing had before.
+	had base
 	// wasAbsent says that the listing had all keys, and none of the entry.
 	wasAbsent bool
 	// wasShown says that the listing had a row of the entry with upstream's present time.
 	wasShown bool
+}
+
+// base is what an entry counted before the change, which had a copy.
+func (r *rowChange) base(past *settledCopy) base {
+	switch {
+	case r.had.known:
+		return r.had
+	case past.intact:
+		return base{int64(past.ListBytes), true}
+	}
+	return base{known: r.wasAbsent}
 }
 
 func (r *rowChange) changes() bool { return r.write != nil }
@@ -61,6 +74,7 @@ func (c *copies) bringRow(namespace string, k knownRow) (*rowChange, error) {
 	if err != nil {
 		return nil, err
 	}
+	change.had = base{int64(old.ListBytes), kept}
 	change.wasAbsent = h.Complete && !kept
 	change.wasShown = k.shownAt != 0 && k.shownAt == old.Origin.At
 	if k.gone {
@@ -130,23 +144,15 @@ func (c *copies) forgetRow(id ID) (*rowChange, error) {
 }
 
 // forget takes out all that is known of an entry when nobody knows what upstream holds of it.
-// The entry goes on counting, unless it has a pending write. The caller holds the copies lock.
+// The caller holds the copies lock.
 func (c *copies) forget(id ID) (fill func(*store.Tx), err error) {
 	row, err := c.forgetRow(id)
 	if err != nil {
 		return nil, err
 	}
-	counted := resizing{key: id.Key}
-	if c.sizes != nil {
-		if counted.from, err = c.baseOf(c.store.DB(), id); err != nil {
-			return nil, err
-		}
-		counted.to.bytes = counted.from.bytes
-	}
 	return func(tx *store.Tx) {
 		tx.Delete(record.EntryKey(record.SettledPrefix, id))
 		row.fill(tx)
-		c.resized(id.Namespace, false, counted)
 	}, nil
 }
 

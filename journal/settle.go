@@ -22,14 +22,12 @@ func (j *Journal) Settle(w Write) error {
 	}
 	unlock := j.copies.lock(w.Namespace)
 	defer unlock()
-	if err := j.pending.measurer.one(w.ID); err != nil {
-		return fmt.Errorf("settling write %d to %s: %w", w.Seq, w.ID, err)
-	}
-	settled, origin, err := j.copies.settled(w)
+	past, err := j.copies.read(w.ID)
 	var marks *marking
 	if err == nil {
 		marks, err = j.dead.mark(w.ID, w.Seq, true)
 	}
+	settled, origin := j.copies.settled(w, past)
 	var row *rowChange
 	if err == nil {
 		row, err = j.copies.bringRow(w.Namespace, knownRow{
@@ -37,16 +35,16 @@ func (j *Journal) Settle(w Write) error {
 			gone: w.Op == Delete, arrived: true,
 		})
 	}
-	var hasRoom bool
 	if err == nil {
-		hasRoom, err = j.copies.showsRoom(&w)
-	}
-	if err == nil {
+		was := row.base(&past)
 		err = j.store.Update(&retiring{
-			pending: j.pending, copies: j.copies, w: w, unlock: unlock, state: record.ReceiptSettled, left: j.copies.leaves(&w, row),
+			pending: j.pending, copies: j.copies, w: w, unlock: unlock, state: record.ReceiptSettled, was: was,
 			fill: func(tx *store.Tx, last *record.Version) {
-				settled(tx, last == nil)
+				copied := settled(tx, last == nil)
 				row.fill(tx)
+				j.copies.sizes.resized(w.Namespace, resizing{
+					from: was, to: putSize(w.Op, w.ListBytes), hadCopy: past.intact, hasCopy: copied, confirmed: true,
+				})
 				marks.fill(tx)
 			},
 		})
@@ -57,28 +55,21 @@ func (j *Journal) Settle(w Write) error {
 	if err != nil {
 		return fmt.Errorf("settling write %d to %s: %w", w.Seq, w.ID, err)
 	}
-	if hasRoom {
-		j.copies.sizes.forgetLearned(w.Namespace)
-	}
 	return nil
 }
 
-// settled is the change of the entry's settled copy by a confirmed write. Upstream's own
+// settled is the change of the entry's settled copy, the past one, by a confirmed write. Upstream's own
 // times of it are not known: the write's stand for them until upstream is asked. The
 // caller holds the copies lock.
 //
 // A disk without room for a copy gets one all the same while a newer write to the entry waits: by
 // the copy alone the journal knows after a restart that what upstream holds is no other host's
 // state, against which the newer write might lose (contract 17).
-func (c *copies) settled(w Write) (fill func(tx *store.Tx, newerWaits bool), origin Origin, err error) {
+func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, newerWaits bool) (copied bool), origin Origin) {
 	key := record.EntryKey(record.SettledPrefix, w.ID)
-	past, err := c.read(w.ID)
-	if err != nil {
-		return nil, Origin{}, err
-	}
 	origin = Origin{Seq: w.Seq, After: max(past.Origin.Known(), w.SentAfter)}
 	if w.Op == Delete {
-		return func(tx *store.Tx, _ bool) { tx.Delete(key) }, origin, nil
+		return func(tx *store.Tx, _ bool) bool { tx.Delete(key); return false }, origin
 	}
 	low := c.store.Low(int64(len(w.Value)))
 	o := Observation{
@@ -94,13 +85,14 @@ func (c *copies) settled(w Write) (fill func(tx *store.Tx, newerWaits bool), ori
 	if w.CreatedAt != 0 {
 		o.CreatedAt = w.CreatedAt
 	}
-	return func(tx *store.Tx, newerWaits bool) {
+	return func(tx *store.Tx, newerWaits bool) bool {
 		if low && !newerWaits {
 			tx.Delete(key)
-			return
+			return false
 		}
 		c.set(tx, w.ID, &o, unixNow())
-	}, origin, nil
+		return true
+	}, origin
 }
 
 // Failure is why upstream will never take a write.
@@ -146,18 +138,13 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 	}
 	r.dropped = why.Kind == Dropped
 	marked, err := marked(j.store, w)
-	if err == nil {
-		err = j.pending.measurer.one(w.ID)
+	if err == nil && j.copies.sizes != nil {
+		r.was, err = j.copies.baseOf(w.ID)
 	}
 	if err != nil {
 		return fmt.Errorf("dead-lettering write %d to %s: %w", w.Seq, w.ID, err)
 	}
 	forget := func(*store.Tx) {}
-	if j.copies.sizes != nil && !why.InDoubt {
-		if r.left, err = j.copies.baseOf(j.store.DB(), w.ID); err != nil {
-			return fmt.Errorf("dead-lettering write %d to %s: %w", w.Seq, w.ID, err)
-		}
-	}
 	if why.InDoubt {
 		if forget, err = j.copies.forget(w.ID); err != nil {
 			return fmt.Errorf("dead-lettering write %d to %s: %w", w.Seq, w.ID, err)
@@ -170,7 +157,10 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 			}
 			return
 		}
-		if forget(tx); why.MayLand {
+		if forget(tx); why.InDoubt {
+			j.copies.sizes.uncopied(w.Namespace, r.was.bytes)
+		}
+		if why.MayLand {
 			setSent(tx, w.ID, marked)
 		}
 		j.dead.set(tx, &record.Dead{
@@ -197,7 +187,7 @@ type retiring struct {
 	pending *pendingSet
 	copies  *copies
 	w       Write
-	left    base // what the entry counts without the write
+	was     base // what the entry counted without the write
 	fill    func(tx *store.Tx, last *record.Version)
 	state   record.ReceiptState // what has become of the write
 	reason  string
@@ -218,11 +208,6 @@ func (r *retiring) Fill(tx *store.Tx) error {
 	r.entry = p.index.Get(r.w.ID)
 	latest, ok := r.entry.Latest()
 	p.readers.RUnlock()
-	// A write may have come since the caller has measured the entry. That is so seldom that those
-	// who wait for their place in the order can wait for a look at the store.
-	if err := p.measurer.oneInOrder(r.w.ID); err != nil {
-		return err
-	}
 	tx.Delete(record.EntryKey(record.SentPrefix, r.w.ID))
 	if r.last = ok && latest.Seq == r.w.Seq; !r.last {
 		r.fill(tx, nil)
@@ -230,7 +215,6 @@ func (r *retiring) Fill(tx *store.Tx) error {
 	}
 	tx.DeletePending(r.w.ID, &latest)
 	r.fill(tx, &latest)
-	r.copies.sizes.retired(r.w.ID, &latest, r.left)
 	p.receipts.add(tx, &record.Receipt{
 		ID: r.w.ID, Seq: latest.Seq, Op: latest.Op, State: r.state,
 		WrittenAt: latest.UpdatedAt, SettledAt: max(unixNow(), latest.UpdatedAt), Reason: r.reason,
@@ -246,8 +230,11 @@ func (r *retiring) Applied() {
 		v, _ := r.entry.Visible()
 		change.Ended = endingOf(&v, r.state)
 		change.Ended.Reason, change.Ended.Dropped = r.reason, r.dropped
+		r.copies.sizes.retired(r.w.ID, &v, r.entry.Measured(), r.was)
 		p.index.Drop(r.entry)
 	case r.entry != nil:
+		r.copies.sizes.retired(r.w.ID, nil, r.entry.Measured(), r.was)
+		r.entry.SetMeasured(false)
 		p.index.WaitsSince(r.entry, r.w.UpdatedAt)
 	}
 	if r.doubtful && r.last {
@@ -258,7 +245,6 @@ func (r *retiring) Applied() {
 	if r.hide {
 		r.revealed = r.copies.hide(r.w.ID, ID{Namespace: r.w.Namespace})
 	}
-	r.copies.sizes.baseChanged(r.w.ID)
 	r.pending.readers.changed(change)
 	r.unlock()
 }

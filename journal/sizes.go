@@ -2,13 +2,13 @@ package journal
 
 import (
 	"fmt"
-	"hash/maphash"
 	"log/slog"
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/botwired/botwired/journal/internal/record"
 )
 
 const (
@@ -34,69 +34,46 @@ type SizesOptions struct {
 	Logger *slog.Logger
 }
 
-// Sizes knows how much each namespace holds upstream once everything pending is flushed, as
-// far as that is known here, and the journal takes no write that makes a namespace larger
-// than its limit. It counts what a listing shows as the size of a value: characters up to the
-// first NUL. Names do not count.
+// Sizes knows about how much each namespace will hold upstream once everything pending is
+// flushed. The journal takes no write that makes a namespace larger than its limit. Sizes counts
+// what a listing shows as the size of a value: characters up to the first NUL. Names do not count.
 //
-// An entry counts with its pending write; else with its row in the namespace's listing; else
-// with its settled copy. An entry of which nothing is known counts for nothing. So a count is
-// seldom too high, and too low in a namespace that has been little read here.
+// The count is approximate, and costs a write no look at the disk:
 //
-// An entry whose copy was removed to make room counts until the journal is closed. As nobody
-// knows any more which entry that was, a write to an entry of which nothing is known is taken
-// for a write to the largest of them.
+//   - A pending put counts as new until it settles. [Journal.Maintain] looks once a second at
+//     namespaces that seem nearly full, and takes off what their pending writes replace.
+//   - A write that settles, an answer of upstream's and a listing count the difference to what was
+//     known of the entry. A complete listing replaces the count.
+//   - An entry whose copy is removed to make room goes on counting. A write to an entry of which
+//     nothing is known may be to one of them: while there are such bytes, it counts in their place.
 //
-// Far from the limit, the first pending write to an entry is taken without a look at what has
-// settled of the entry: it is unmeasured, and counts beside that. An unmeasured entry is measured
-// when somebody asks for the size, when the namespace comes near its limit, and before the entry
-// leaves the pending set. So every size that is shown, and every refusal, is exact.
+// The journal looks up the entry of a put before it refuses it: one that makes the namespace no
+// larger is taken.
 //
 // The count is in memory only. [Journal.Run] makes it from what is on the disk; until then,
 // only what was written since the start counts. A nil *Sizes counts nothing and has no limit.
 // The methods may be called concurrently.
 type Sizes struct {
-	opts    SizesOptions
-	seed    maphash.Seed
-	journal *measurer // of the journal that the sizes are of; nil before it is open
-
-	// settlings count, by a hash of the entry, the changes of its base: a write reads the base
-	// before it has its place in the order, and sees by them whether it has to read again.
-	settlings [1 << 12]atomic.Uint32
-	// outdated says that copies have gone of which the count does not know.
-	outdated    atomic.Bool
-	hasUnlogged atomic.Bool // there is something to log
+	opts SizesOptions
 
 	// mu guards the fields below. It is the innermost lock; its holders work in memory only.
-	mu       sync.Mutex
-	spaces   map[string]*size
-	near     map[string]*size // of the spaces, those that may be nearly full: the log has said so, or they are to be counted
-	count    int              // number of the last recount
-	counting bool             // it is under way
-	// deferring is whether writes far from the limit are taken unmeasured: not before the first
-	// recount, nor during one.
-	deferring bool
-	unlogged  []levelChange
+	mu     sync.Mutex
+	spaces map[string]*size
+	near   map[string]*size // of the spaces, those that seem nearly full or did so lately
 }
 
 // size is what a namespace holds.
 type size struct {
-	settled int64 // entries with no pending write
-	pending int64 // the newest pending puts
-	removed int64 // entries whose copies and rows were removed since the start
-	largest int64 // no entry that was settled here is larger
+	settled  int64 // what upstream is taken to hold
+	pending  int64 // the newest pending puts
+	replaced int64 // of settled, what measured pending writes replace
+	uncopied int64 // of settled, about what there is no copy of
+	largest  int64 // no entry that was settled here is larger
 
-	// since is how much settled has changed since the recount of that number began.
-	since int64
-	count int
-	// unmeasured entries count with what has settled of them and with their pending write. exact
-	// says that no more are to come, as the limit is near, and exacting how many callers need the
-	// exact count. walking is closed when the one who measures them has ended; nil if nobody does.
-	unmeasured int
-	exacting   int
-	walking    chan struct{}
+	waiting    int  // entries with a pending write
+	unmeasured bool // some of them may not be measured
+	refused    bool // a write, since the last look
 	learned    *learnedLimit
-	exact      bool
 	logged     level
 	loggedAt   time.Time
 }
@@ -105,6 +82,7 @@ type size struct {
 type learnedLimit struct {
 	limit int64
 	at    time.Time
+	rough bool // pending writes were not measured then
 }
 
 // level is how full a namespace is, as far as the log has said.
@@ -116,18 +94,12 @@ const (
 	full
 )
 
-type levelChange struct {
-	namespace string
-	level     level
-	NamespaceSize
-}
-
 // NewSizes returns sizes for one journal; see Options.Sizes.
 func NewSizes(opts SizesOptions) *Sizes {
-	return &Sizes{opts: opts, seed: maphash.MakeSeed(), spaces: make(map[string]*size), near: make(map[string]*size)}
+	return &Sizes{opts: opts, spaces: make(map[string]*size), near: make(map[string]*size)}
 }
 
-// NamespaceSize is how much a namespace holds, and the most that it may hold.
+// NamespaceSize is about how much a namespace holds, and the most that it may hold.
 type NamespaceSize struct {
 	Bytes int64
 	Limit int64 // 0 if there is none and upstream has not shown one
@@ -142,26 +114,29 @@ func (s *Sizes) Of(namespace string) NamespaceSize {
 		return NamespaceSize{}
 	}
 	limit := s.opts.Limit(namespace)
-	var r NamespaceSize
-	s.show(namespace, func(sp *size) { r = sp.report(limit) })
-	return r
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.spaces[namespace].report(limit)
 }
 
 // NearlyFull returns, by name, the namespaces that hold 80 % of their limit and more.
 func (s *Sizes) NearlyFull() map[string]NamespaceSize {
 	all := make(map[string]NamespaceSize)
-	if s == nil {
-		return all
-	}
-	s.mu.Lock()
-	names := slices.Collect(maps.Keys(s.near))
-	s.mu.Unlock()
-	for _, namespace := range names {
+	for _, namespace := range s.nearOnes() {
 		if r := s.Of(namespace); r.isNear(nearFull) {
 			all[namespace] = r
 		}
 	}
 	return all
+}
+
+func (s *Sizes) nearOnes() []string {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.near))
 }
 
 // Learn takes in that upstream has refused a write because the namespace is full. Until an
@@ -171,13 +146,12 @@ func (s *Sizes) Learn(namespace string) {
 	if s == nil {
 		return
 	}
-	limit := s.opts.Limit(namespace)
-	s.show(namespace, func(*size) {
-		sp := s.of(namespace)
-		sp.learned = &learnedLimit{sp.bytes(), time.Now()}
-		s.note(namespace, sp, limit, true)
-	})
-	s.tell()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sp := s.of(namespace)
+	sp.learned = &learnedLimit{sp.bytes(), time.Now(), sp.unmeasured}
+	sp.refused = true
+	s.near[namespace] = sp
 }
 
 // Changed has the namespaces judged by other limits at once, and not only when they change.
@@ -188,10 +162,9 @@ func (s *Sizes) Changed() {
 	for _, namespace := range names {
 		limit := s.opts.Limit(namespace)
 		s.mu.Lock()
-		s.note(namespace, s.of(namespace), limit, false)
+		s.note(namespace, s.of(namespace), limit)
 		s.mu.Unlock()
 	}
-	s.tell()
 }
 
 // NamespaceFullError refuses a write that would make a namespace larger than its limit.
@@ -205,10 +178,10 @@ type NamespaceFullError struct {
 func (e *NamespaceFullError) Error() string {
 	if !e.LearnedUntil.IsZero() {
 		return fmt.Sprintf("namespace %s is full: upstream has refused a write for that when it held about %d bytes (quota.namespace_bytes, learned); "+
-			"it holds %d now, and this write adds %d. Delete entries, or write shorter values. botwired tries again at %s, and as soon as upstream takes more",
+			"it holds about %d now, and this write adds %d. Delete entries, or write shorter values. botwired tries again at %s, and as soon as upstream takes more",
 			e.Namespace, e.Limit, e.Bytes, e.Grows, e.LearnedUntil.UTC().Format("15:04 UTC"))
 	}
-	return fmt.Sprintf("namespace %s is full: it holds %d bytes, this write adds %d, and quota.namespace_bytes allows %d. "+
+	return fmt.Sprintf("namespace %s is full: it holds about %d bytes, this write adds %d, and quota.namespace_bytes allows %d. "+
 		"Delete entries, write shorter values, or raise quota.namespace_bytes if upstream allows more",
 		e.Namespace, e.Bytes, e.Grows, e.Limit)
 }
@@ -228,7 +201,7 @@ func (sp *size) bytes() int64 {
 	if sp == nil {
 		return 0
 	}
-	return max(0, sp.settled+sp.pending+sp.removed)
+	return max(0, sp.settled+sp.pending-sp.replaced)
 }
 
 // report is the size by a limit that is set, 0 for none. The caller holds mu.
@@ -254,66 +227,252 @@ func (r *NamespaceSize) isNear(percent int64) bool {
 	return r.Limited() && r.Bytes*100 >= r.Limit*percent
 }
 
-// note notices when a namespace becomes nearly full, or full, which a refused write shows, and
-// when it is not any more. It forgets one that holds nothing. The caller holds mu.
-func (s *Sizes) note(namespace string, sp *size, limit int64, refused bool) {
-	if !s.counting {
-		sp.since = 0
-	}
-	r := sp.report(limit)
-	if sp.unmeasured > 0 && r.isNear(nearFullNoMore) { // the next write, or whoever asks, has it counted
+// note has the next look judge a namespace that seems nearly full. It forgets one that holds
+// nothing. The caller holds mu.
+func (s *Sizes) note(namespace string, sp *size, limit int64) {
+	if r := sp.report(limit); sp.refused || r.isNear(nearFullNoMore) {
 		s.near[namespace] = sp
-		return
-	}
-	now := notFull
-	switch {
-	case refused:
-		now = full
-	case r.isNear(nearFull):
-		now = nearlyFull
-	case !r.isNear(nearFullNoMore) && (sp.logged == notFull || time.Since(sp.loggedAt) >= logAgain):
-		sp.logged, sp.loggedAt = notFull, time.Time{}
-	}
-	if now > sp.logged {
-		sp.logged, sp.loggedAt = now, time.Now()
-		s.unlogged = append(s.unlogged, levelChange{namespace, now, r})
-		s.hasUnlogged.Store(true)
-	}
-	switch {
-	case sp.logged == notFull:
-		delete(s.near, namespace)
-	case s.near[namespace] == nil:
-		s.near[namespace] = sp
-	}
-	if *sp == (size{count: sp.count, largest: sp.largest, exact: sp.exact, logged: sp.logged, loggedAt: sp.loggedAt}) {
+	} else if sp.settled == 0 && sp.waiting == 0 && sp.learned == nil && sp.logged == notFull {
 		delete(s.spaces, namespace)
 		delete(s.near, namespace)
 	}
 }
 
-// tell logs what has happened. It is called with no lock held.
-func (s *Sizes) tell() {
-	if s == nil || !s.hasUnlogged.Load() {
+// sizing is what the admission of a write has to know of sizes.
+type sizing struct {
+	limit   int64
+	anySize bool // a person has decided, or upstream: the write is taken whatever the size
+	trial   bool // it is only asked whether the write would be taken
+	looked  bool // the write would have crossed the limit, if its entry were new
+	base    base // what is known of the entry's size
+	// measured says that the entry's base was taken off the count.
+	measured bool
+}
+
+// base is what an entry counts without its pending write.
+type base struct {
+	bytes int64
+	known bool
+}
+
+// putSize is what a write adds to what its namespace holds.
+func putSize(op Op, listBytes int) int64 {
+	if op == Put {
+		return int64(listBytes)
+	}
+	return 0
+}
+
+// prepare looks up the entry of a write that the journal would refuse if the entry were new.
+func (c *copies) prepare(a *appending) (err error) {
+	s := c.sizes
+	if s == nil {
+		return nil
+	}
+	a.limit = s.opts.Limit(a.Namespace)
+	if a.anySize || a.Op != Put {
+		return nil
+	}
+	s.mu.Lock()
+	r := s.spaces[a.Namespace].report(a.limit)
+	s.mu.Unlock()
+	if r.crossedBy(int64(a.ListBytes)) {
+		err = c.look(a)
+	}
+	return err
+}
+
+func (c *copies) look(a *appending) (err error) {
+	a.looked = true
+	a.base, err = c.baseOf(a.ID)
+	return err
+}
+
+// admitSize counts a write, unless it is on trial, or refuses it. The caller is in the store's
+// order. latest is the entry's newest pending write, if one exists.
+func (c *copies) admitSize(a *appending, latest *record.Version, exists bool) error {
+	taken, err := c.sizes.admit(a, latest, exists)
+	if !taken && err == nil {
+		// Others have filled the namespace just now. That is so seldom that those who wait for
+		// their place in the order can wait for the look.
+		if err = c.look(a); err == nil {
+			_, err = c.sizes.admit(a, latest, exists)
+		}
+	}
+	return err
+}
+
+func (r *NamespaceSize) crossedBy(grows int64) bool {
+	return grows > 0 && r.Limited() && r.Bytes+grows > r.Limit
+}
+
+// admit is admitSize. It neither takes nor refuses a write that needs a look first.
+func (s *Sizes) admit(a *appending, latest *record.Version, exists bool) (taken bool, err error) {
+	if s == nil {
+		return true, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sp := s.of(a.Namespace)
+	now, was := putSize(a.Op, a.ListBytes), int64(0)
+	switch {
+	case exists:
+		was = putSize(latest.Op, int(latest.ListBytes))
+	case a.base.known:
+		was = a.base.bytes
+	case a.looked: // it may be an entry that counts, and of which nothing is known
+		was = min(sp.uncopied, now)
+	}
+	r := sp.report(a.limit)
+	switch {
+	case !a.anySize && r.crossedBy(now-was):
+		if !exists && !a.looked {
+			return false, nil
+		}
+		sp.refused = r.Bytes > 0
+		s.note(a.Namespace, sp, a.limit)
+		return false, &NamespaceFullError{Namespace: a.Namespace, Grows: now - was, NamespaceSize: r}
+	case a.trial:
+	case exists:
+		sp.pending += now - was
+	default:
+		sp.pending += now
+		sp.waiting++
+		if a.measured = a.base.known; a.measured {
+			sp.replaced += was
+			break
+		}
+		sp.unmeasured = true
+		sp.settled -= was
+		sp.uncopied -= was
+	}
+	s.note(a.Namespace, sp, a.limit)
+	return true, nil
+}
+
+// restored counts a pending write that an earlier process has left.
+func (s *Sizes) restored(id ID, v *record.Version) {
+	if s == nil {
 		return
 	}
 	s.mu.Lock()
-	unlogged := s.unlogged
-	s.unlogged = nil
-	s.hasUnlogged.Store(false)
-	s.mu.Unlock()
-	for _, n := range unlogged {
-		what := "a namespace is nearly full: at its limit, writes that make it larger are refused"
-		if n.level == full {
-			what = "a namespace is full: writes that make it larger are refused until entries are deleted or the limit is raised"
-		}
-		s.opts.Logger.Warn(what, "namespace", n.namespace, "bytes", n.Bytes, "limit", n.Limit,
-			"limit_from", n.limitFrom())
+	defer s.mu.Unlock()
+	sp := s.of(id.Namespace)
+	sp.pending += putSize(v.Op, int(v.ListBytes))
+	sp.waiting++
+	sp.unmeasured = true
+}
+
+// retired counts that an entry's last pending write has left the pending set, or with nil that
+// another one has ended. The entry counted with a base, which was taken off if it was measured.
+func (s *Sizes) retired(id ID, last *record.Version, measured bool, was base) {
+	if s == nil {
+		return
+	}
+	limit := s.opts.Limit(id.Namespace)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sp := s.of(id.Namespace)
+	if measured {
+		sp.replaced = max(0, sp.replaced-was.bytes)
+	}
+	if last == nil {
+		sp.unmeasured = sp.unmeasured || measured
+		return
+	}
+	sp.pending -= putSize(last.Op, int(last.ListBytes))
+	if sp.waiting--; sp.waiting == 0 {
+		sp.replaced, sp.unmeasured = 0, false
+	}
+	s.note(id.Namespace, sp, limit)
+}
+
+// resizing is that upstream holds an entry otherwise than was known.
+type resizing struct {
+	from      base
+	to        int64
+	hadCopy   bool
+	hasCopy   bool
+	confirmed bool // by a write of this journal's, which upstream has taken
+}
+
+// resized counts what upstream holds of an entry.
+func (s *Sizes) resized(namespace string, c resizing) {
+	if s == nil {
+		return
+	}
+	limit := s.opts.Limit(namespace)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sp := s.of(namespace)
+	if hasRoom := c.to > c.from.bytes || c.to == 0 && !c.from.known; hasRoom && c.confirmed {
+		sp.learned = nil
+	}
+	from := c.from.bytes
+	switch {
+	case c.from.known:
+	case c.to > 0: // it may be one that counts
+		from = min(sp.uncopied, c.to)
+	default:
+		from = min(sp.uncopied, sp.largest)
+	}
+	sp.settled += c.to - from
+	if !c.hadCopy {
+		sp.uncopied -= min(sp.uncopied, from)
+	}
+	if !c.hasCopy {
+		sp.uncopied += c.to
+	}
+	sp.largest = max(sp.largest, c.to)
+	s.note(namespace, sp, limit)
+}
+
+// uncopied notes that there is no copy any more of so many bytes, which go on counting.
+func (s *Sizes) uncopied(namespace string, bytes int64) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sp := s.of(namespace)
+	sp.uncopied = min(sp.uncopied+bytes, max(0, sp.settled))
+}
+
+// allUncopied notes that any copy may have gone.
+func (s *Sizes) allUncopied() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sp := range s.spaces {
+		sp.uncopied = max(0, sp.settled)
 	}
 }
 
-func (r *NamespaceSize) limitFrom() string {
-	if !r.LearnedUntil.IsZero() {
-		return "upstream"
+// relisting is how a listing differs from what was known.
+type relisting struct {
+	all     int64 // in all rows
+	grown   int64 // by rows of entries that were known
+	unknown int64 // in rows of entries that were not known
+	gone    int64 // in entries that upstream has no more
+}
+
+// relisted counts a listing. A complete one is what the namespace holds.
+func (s *Sizes) relisted(namespace string, r relisting, complete bool) {
+	if s == nil {
+		return
 	}
-	return "quota.namespace_bytes"
+	limit := s.opts.Limit(namespace)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sp := s.of(namespace)
+	again := min(sp.uncopied, r.unknown) // these rows may be of entries that count
+	sp.uncopied += r.unknown - again
+	sp.settled += r.grown + r.unknown - again - r.gone
+	if complete {
+		sp.settled = r.all
+		sp.uncopied = min(sp.uncopied, r.all)
+	}
+	s.note(namespace, sp, limit)
 }

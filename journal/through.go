@@ -34,20 +34,19 @@ func (t *Through) Admits(w NewWrite) error {
 	if err := t.pending.ready(w.ID); err != nil {
 		return err
 	}
-	a := &appending{set: t.pending, NewWrite: w, measuring: measuring{trial: true}}
-	err := t.pending.measurer.whenMeasured(a, func() (err error) {
+	a := &appending{set: t.pending, NewWrite: w, sizing: sizing{trial: true}}
+	err := t.copies.prepare(a)
+	if err == nil {
 		t.store.InOrder(func(totals record.Totals) {
 			t.pending.readers.RLock()
 			latest, exists := t.pending.index.Get(w.ID).Latest()
 			t.pending.readers.RUnlock()
 			if err = t.pending.roomFor(totals, a, latest, exists); err == nil {
-				err = t.pending.measurer.admitSize(a, &latest, exists)
+				err = t.copies.admitSize(a, &latest, exists)
 			}
 		})
-		return err
-	})
+	}
 	t.full.refuse(err)
-	t.copies.sizes.tell()
 	return err
 }
 
@@ -72,8 +71,10 @@ func (t *Through) Lapse(id ID) error {
 		case !past.kept:
 			return t.doubtAbsence(id)
 		case !past.intact, t.store.Low(int64(len(past.Value))):
-			t.copies.sizes.miscounted()
-			return func(tx *store.Tx) { tx.Delete(record.EntryKey(record.SettledPrefix, id)) }, nil
+			return func(tx *store.Tx) {
+				tx.Delete(record.EntryKey(record.SettledPrefix, id))
+				t.copies.sizes.uncopied(id.Namespace, int64(past.ListBytes))
+			}, nil
 		}
 		return func(tx *store.Tx) {
 			t.copies.set(tx, id, &past.Observation, 0)
@@ -90,7 +91,13 @@ func (t *Through) Overtaken(id ID, seq uint64) error {
 		w: Write{ID: id, Seq: seq}, state: record.ReceiptSuperseded,
 		reason: "upstream holds a later write, for which the journal had no room",
 	}
-	return t.end(r, func(settledCopy) (func(*store.Tx), error) { return t.copies.forget(id) })
+	return t.end(r, func(past settledCopy) (func(*store.Tx), error) {
+		forget, err := t.copies.forget(id)
+		return func(tx *store.Tx) {
+			forget(tx)
+			t.copies.sizes.uncopied(id.Namespace, int64(past.ListBytes))
+		}, err
+	})
 }
 
 // end ends a doubt. forget says what becomes of the settled copy.
@@ -104,10 +111,9 @@ func (t *Through) end(r *retiring, forget func(past settledCopy) (func(*store.Tx
 	}
 	unlock := t.copies.lock(r.w.Namespace)
 	defer unlock()
-	err := t.pending.measurer.one(r.w.ID)
-	var past settledCopy
+	past, err := t.copies.read(r.w.ID)
 	if err == nil {
-		past, err = t.copies.read(r.w.ID)
+		r.was, err = t.copies.baseOf(r.w.ID)
 	}
 	var fill func(*store.Tx)
 	if err == nil {

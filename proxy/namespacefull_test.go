@@ -24,7 +24,7 @@ func TestAFullNamespaceIsTold(t *testing.T) {
 	s.put(id("learnt", "k"), "1234")
 	s.put(id("other", "k"), "v")
 	sizes.Learn("learnt")
-	const why = "the write was not taken, and nothing of it is kept: namespace n is full: it holds 90 bytes, this write adds 11, " +
+	const why = "the write was not taken, and nothing of it is kept: namespace n is full: it holds about 90 bytes, this write adds 11, " +
 		"and quota.namespace_bytes allows 100. Delete entries, write shorter values, or raise quota.namespace_bytes if upstream allows more"
 	w := s.do(http.MethodPut, "/memory/n/more", `{"value":"12345678901"}`)
 	var refused struct{ Detail string }

@@ -88,11 +88,11 @@ var summaryRows = []summaryRow{
 	{"dead letters", []func(*facts){func(f *facts) { f.status.OpenDeadLetters = 2 }}, levelWarning,
 		"Upstream has refused 2 writes for good, which wait for your decision", false, "botwired dead-letters", nil},
 	{"full", []func(*facts){space(namespaceDocument{Namespace: "a", Bytes: 1000, BytesLimit: &limit})}, levelWarning,
-		"a is full (1,000 of 1,000 bytes): writes that make it larger are refused", false, "delete entries", nil},
+		"a is full (about 1,000 of 1,000 bytes): writes that make it larger are refused", false, "delete entries", nil},
 	{"nearly full", []func(*facts){
 		space(namespaceDocument{Namespace: "a", Bytes: 800, BytesLimit: &limit}), space(namespaceDocument{Namespace: "b", Bytes: 900, BytesLimit: &limit}),
 		space(namespaceDocument{Namespace: "c", Bytes: 799, BytesLimit: &limit}),
-	}, levelNotice, "2 namespaces (a, say) are nearly full (800 of 1,000 bytes): at its limit, writes that make it larger are refused", false, "delete entries", nil},
+	}, levelNotice, "2 namespaces (a, say) are nearly full (about 800 of 1,000 bytes): at its limit, writes that make it larger are refused", false, "delete entries", nil},
 	{"reads refused", []func(*facts){space(namespaceDocument{Namespace: "a", ReadsRefused: "HTTP 403"})}, levelWarning,
 		"Upstream does not let the reads of a in (HTTP 403): botwired answers with its copies", false, "upstream.url", nil},
 	{"somebody else writes", []func(*facts){space(namespaceDocument{Namespace: "mine", ForeignWrites: &foreignDocument{Found: 3, LastAt: since}})}, levelWarning,

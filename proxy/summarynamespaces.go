@@ -151,7 +151,7 @@ func (g *group) fill(how string) string {
 	if g.count > 1 {
 		how = strings.Replace(how, "is", "are", 1)
 	}
-	return fmt.Sprintf("%s %s (%s of %s bytes)", g.name(), how, words.Number(g.first.Bytes), words.Number(*g.first.BytesLimit))
+	return fmt.Sprintf("%s %s (about %s of %s bytes)", g.name(), how, words.Number(g.first.Bytes), words.Number(*g.first.BytesLimit))
 }
 
 func (f *facts) foreign() *finding {

@@ -39,9 +39,9 @@ func (n namespaceStatus) full(w io.Writer) string {
 	if n.BytesLimit == "" || bytes < limit/100*nearFull+limit%100*nearFull/100 {
 		return ""
 	}
-	text := fmt.Sprintf("%s holds %d of the %d bytes that quota.namespace_bytes allows", n.Namespace, bytes, limit)
+	text := fmt.Sprintf("%s holds about %d of the %d bytes that quota.namespace_bytes allows", n.Namespace, bytes, limit)
 	if n.LimitLearned != "" {
-		text = fmt.Sprintf("%s holds %d bytes, and upstream has called it full at %d, which counts %s", n.Namespace, bytes, limit, until(w, n.LimitLearned))
+		text = fmt.Sprintf("%s holds about %d bytes, and upstream has called it full at about %d, which counts %s", n.Namespace, bytes, limit, until(w, n.LimitLearned))
 	}
 	if bytes < limit {
 		return text + ": a write that would cross this is refused with 413"

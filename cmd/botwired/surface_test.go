@@ -74,9 +74,9 @@ func TestStatusOfFullNamespaces(t *testing.T) {
 	d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, body}})
 	got := at(t, d, nil, "status").stdout
 	if _, lines, _ := strings.Cut(got, "unlimited  0        -     -       -\n\n"); lines != ""+
-		"full holds 10000 of the 10000 bytes that quota.namespace_bytes allows: a write that makes it larger is refused with 413 until entries are deleted\n"+
-		"learnt holds 7 bytes, and upstream has called it full at 7, which counts until 2026-11-22T00:00:00Z: a write that makes it larger is refused with 413 until entries are deleted\n"+
-		"nearly holds 8000 of the 10000 bytes that quota.namespace_bytes allows: a write that would cross this is refused with 413\n" {
+		"full holds about 10000 of the 10000 bytes that quota.namespace_bytes allows: a write that makes it larger is refused with 413 until entries are deleted\n"+
+		"learnt holds about 7 bytes, and upstream has called it full at about 7, which counts until 2026-11-22T00:00:00Z: a write that makes it larger is refused with 413 until entries are deleted\n"+
+		"nearly holds about 8000 of the 10000 bytes that quota.namespace_bytes allows: a write that would cross this is refused with 413\n" {
 		t.Errorf("printed %q", got)
 	}
 }

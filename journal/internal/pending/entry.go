@@ -17,8 +17,7 @@ type Entry struct {
 	listBytes int32
 	sum       uint32
 	op        record.Op
-	// unmeasured is the caller's mark; see [Entry.SetUnmeasured].
-	unmeasured bool
+	measured  bool // the caller's mark
 }
 
 // past holds the fields that an entry needs once it is written again.
@@ -42,12 +41,12 @@ type Write struct {
 // ID names the entry.
 func (e *Entry) ID() record.ID { return record.ID{Namespace: e.space.Key(), Key: e.Key()} }
 
-// Unmeasured reports whether the entry has the mark; false for nil.
-func (e *Entry) Unmeasured() bool { return e != nil && e.unmeasured }
+// Measured reports whether the entry has the caller's mark; false for nil.
+func (e *Entry) Measured() bool { return e != nil && e.measured }
 
-// SetUnmeasured marks the entry: its first pending write was taken without a look at what has
-// settled of it. The mark ends with false, and with the entry.
-func (e *Entry) SetUnmeasured(is bool) { e.unmeasured = is }
+// SetMeasured sets or removes the mark, which says that the caller knows how large what the entry's
+// writes replace is. It ends with the entry.
+func (e *Entry) SetMeasured(is bool) { e.measured = is }
 
 // Visible is the write that readers see; ok is false while there is none.
 func (e *Entry) Visible() (v record.Version, ok bool) {

@@ -160,11 +160,11 @@ func (s *Space) Len() int { return s.count }
 // Bytes adds up the sizes of the visible writes, as [record.Version.Size] counts them.
 func (s *Space) Bytes() int64 { return s.bytes }
 
-// WalkUnmeasured visits the marked ones of about n entries, from a cursor on, also those with no
+// WalkUnmeasured visits those of about n entries that are not marked, from a cursor on, also those with no
 // visible write yet. See [hashtable.Table.Walk]: the index may change between two calls.
 func (s *Space) WalkUnmeasured(cursor, n int, visit func(*Entry)) (next int, done bool) {
 	return s.entries.Walk(cursor, n, func(e *Entry) {
-		if e.unmeasured {
+		if !e.measured {
 			visit(e)
 		}
 	})
