@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/botwired/botwired/internal/load"
+	"github.com/botwired/botwired/proof/load"
 	"github.com/botwired/botwired/proof/loopback"
 	"github.com/botwired/botwired/proof/machine"
 )

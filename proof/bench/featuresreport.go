@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/botwired/botwired/internal/load"
 	"github.com/botwired/botwired/internal/words"
+	"github.com/botwired/botwired/proof/load"
 	"github.com/botwired/botwired/proof/machine"
 )
 

@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/botwired/botwired/internal/load"
+	"github.com/botwired/botwired/proof/load"
 )
 
 // many is the number of connections of callers who come all at once.

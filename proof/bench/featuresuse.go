@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/botwired/botwired/internal/load"
+	"github.com/botwired/botwired/proof/load"
 )
 
 // keepReceipts makes a daemon keep receipts: each write to an entry supersedes the one before it,

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/botwired/botwired/internal/load"
+	"github.com/botwired/botwired/proof/load"
 	"github.com/botwired/botwired/proof/loopback"
 )
 
