@@ -28,7 +28,7 @@ SOAK      ?=
 # The benchmarks of make microbench, and how often they run.
 ROUNDS    ?= 6
 BASE      ?=
-MICRO     := $(GO) test -run '^$$' -bench . -benchtime 500ms ./cache ./journal ./proxy ./internal/wire ./internal/load
+MICRO     := $(GO) test -run '^$$' -bench . -benchtime 500ms ./cache ./journal ./proxy ./internal/wire ./proof/load
 
 # Only the race detector needs a C compiler.
 export CGO_ENABLED ?= 0

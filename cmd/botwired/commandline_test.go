@@ -33,7 +33,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"set", "ns", "k", "--value"}, []string{"--value (flag)", "; if it is an argument, put two dashes before it\n"}},
 		{[]string{"status", "--json=perhaps"}, []string{`botwired: --json = "perhaps": expected true or false` + "\n"}},
 		{[]string{"flush", "--now=later"}, []string{`botwired: --now = "later": expected true or false` + "\n"}},
-		{[]string{"bench", "--reads", "1.5"}, []string{`botwired: --reads = "1.5": expected a whole number` + "\n"}},
+		{[]string{"drill", "--seed", "1.5"}, []string{`botwired: --seed = "1.5": expected a whole number` + "\n"}},
 		{[]string{"get"}, []string{`botwired: the arguments are missing: expected "botwired get NAMESPACE KEY`}},
 		{[]string{"get", "a", "b", "c"}, []string{"botwired: 3 arguments are too many: expected "}},
 		{[]string{"help", "nosuch"}, []string{`unknown command "nosuch"`, `"botwired --help"`}},
@@ -155,7 +155,7 @@ func TestHelpOfACommand(t *testing.T) {
 		"selfhost": "listen data-dir allowed-hosts allowed-origins upstream-timeout upstream-nats-bucket upstream-nats-create upstream-nats-replicas " +
 			"upstream-nats-history upstream-nats-tombstones-for upstream-nats-credentials-file upstream-nats-user upstream-nats-password-file " +
 			"upstream-nats-ca-file upstream-nats-cert-file upstream-nats-key-file embedded-latency auth-token-file log-level",
-		"bench": "listen auth-token-file upstream-url upstream-timeout upstream-headers",
+		"drill": "",
 	} {
 		help := botwired(t, append(strings.Fields(command), "--help")...)
 		if again := botwired(t, append([]string{"help"}, strings.Fields(command)...)...); again.stdout != help.stdout && !slices.Contains([]string{"recover", "run", "selfhost"}, command) {

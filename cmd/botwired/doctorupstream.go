@@ -124,7 +124,7 @@ func (e *examination) upstream(ctx context.Context) []doctor.Finding {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return []doctor.Finding{
-		p.dnsFinding(u, proxyOf(u)), p.connectFinding(u), p.tlsFinding(u, e.now()), p.apiFinding(u), p.tripFinding(), p.clockFinding(),
+		p.dnsFinding(u, proxyOf(u)), p.connectFinding(u), p.tlsFinding(u, e.now()), p.apiFinding(u), p.tripFinding(u), p.clockFinding(),
 	}
 }
 
@@ -204,10 +204,13 @@ func joinOr(names []string, otherwise string) string {
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
+// probed is the address of what the probe asks for.
+func probed(u *url.URL) string { return u.JoinPath("memory", probeID.Namespace, probeID.Key).String() }
+
 // apiFinding judges upstream's answer: its own, or somebody's in its place.
 func (p *probe) apiFinding(u *url.URL) doctor.Finding {
 	const name = "API"
-	look := "curl -i " + shellWord(u.JoinPath("memory", probeID.Namespace, probeID.Key).String())
+	look := "curl -i " + shellWord(probed(u))
 	var failed *upstream.Error
 	if p.reached == nil {
 		return doctor.Good(name, "%s answers as BotWire does, and lets this machine in", u.Host)
@@ -238,12 +241,12 @@ func (p *probe) apiFinding(u *url.URL) doctor.Finding {
 }
 
 // tripFinding shows the median of the round trips.
-func (p *probe) tripFinding() doctor.Finding {
+func (p *probe) tripFinding(u *url.URL) doctor.Finding {
 	var trips []time.Duration
 	for _, a := range p.answers {
 		trips = append(trips, a.received.Sub(a.sent))
 	}
-	return tripsFinding(trips, "botwired bench")
+	return tripsFinding(trips, `curl -so /dev/null -w '%{time_total}\n' `+shellWord(probed(u)))
 }
 
 // tripsFinding shows the median of some round trips, and the command that measures more.

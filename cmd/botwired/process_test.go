@@ -28,7 +28,6 @@ var processTests = map[string]func(*testing.T, string){
 	"events and monitor":             testEventsAndMonitor,
 	"coalesces writes to one key":    testCoalesces,
 	"writes wait for upstream":       testWritesWait,
-	"bench":                          testBench,
 	"drill":                          testDrill,
 	"the budget bounds memory":       testPendingMemory,
 	"prefer wait":                    testPreferWait,

@@ -82,7 +82,6 @@ func newRootCommand(p *process) *cobra.Command {
 		newRestoreCommand(p, settings),
 		newForgetCommand(p, settings),
 		newDrillCommand(p, settings),
-		newBenchCommand(p, settings),
 		newDoctorCommand(p, settings),
 		newRecoverCommand(p, settings),
 		newConfigCommand(p, settings),

@@ -36,7 +36,7 @@ func expectedOf(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "bool":
 		return "true or false"
-	case "int":
+	case "int", "uint64":
 		return "a whole number"
 	}
 	return "a " + f.Value.Type()

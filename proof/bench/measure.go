@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/botwired/botwired/internal/load"
+	"github.com/botwired/botwired/proof/load"
 )
 
 // figures are the results of a cell. Times are in microseconds.

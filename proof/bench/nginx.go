@@ -10,7 +10,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/botwired/botwired/internal/load"
+	"github.com/botwired/botwired/proof/load"
 )
 
 // nginxConf is nginx as a cache in front of an upstream. Nothing grows stale during a measurement,

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/botwired/botwired/internal/load"
+	"github.com/botwired/botwired/proof/load"
 )
 
 func TestRequestsReadEveryEntry(t *testing.T) {

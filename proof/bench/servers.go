@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/botwired/botwired/internal/load"
+	"github.com/botwired/botwired/proof/load"
 )
 
 // botwired is a daemon in front of an upstream. Nothing grows stale during a

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/botwired/botwired/internal/load"
+	"github.com/botwired/botwired/proof/load"
 )
 
 // contender is one of the compared servers.

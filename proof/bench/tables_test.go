@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/botwired/botwired/internal/load"
+	"github.com/botwired/botwired/proof/load"
 	"github.com/botwired/botwired/proof/loopback"
 	"github.com/botwired/botwired/proof/machine"
 )

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/botwired/botwired/internal/load"
+	"github.com/botwired/botwired/proof/load"
 )
 
 // subject is a server and its load.

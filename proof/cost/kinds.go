@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/botwired/botwired/internal/child"
-	"github.com/botwired/botwired/internal/load"
+	"github.com/botwired/botwired/proof/load"
 )
 
 // work is a kind of requests, and the daemon that they go to.

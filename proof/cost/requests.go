@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/botwired/botwired/internal/load"
+	"github.com/botwired/botwired/proof/load"
 )
 
 const valueSize = 200 // bytes

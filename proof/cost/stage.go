@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/botwired/botwired/internal/child"
-	"github.com/botwired/botwired/internal/load"
+	"github.com/botwired/botwired/proof/load"
 	"github.com/botwired/botwired/proof/loopback"
 )
 

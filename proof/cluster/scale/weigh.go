@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/botwired/botwired/internal/load"
 	"github.com/botwired/botwired/proof/cluster/check"
 	"github.com/botwired/botwired/proof/cluster/fleet"
+	"github.com/botwired/botwired/proof/load"
 )
 
 const (
