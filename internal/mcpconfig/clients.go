@@ -1,8 +1,9 @@
 package mcpconfig
 
 import (
+	"os"
 	"path/filepath"
-	"slices"
+	"runtime"
 )
 
 // The ways in which clients read their files again.
@@ -17,121 +18,107 @@ var clients = []*Client{
 	{
 		// https://modelcontextprotocol.io/docs/develop/connect-local-servers
 		Name: "claude", Title: "Claude Desktop", After: restart,
-		user: func(p Place) string { return p.support("Claude", "claude_desktop_config.json") },
-		key:  "mcpServers", format: jsonFormat{strict: true},
+		user: below(true, "Claude", "claude_desktop_config.json"),
+		key:  "mcpServers",
 	},
 	{
 		// https://code.claude.com/docs/en/mcp
 		Name: "claude-code", Title: "Claude Code", After: newSession,
-		user:    func(p Place) string { return filepath.Join(p.or("CLAUDE_CONFIG_DIR", p.Home), ".claude.json") },
+		user:    moved("CLAUDE_CONFIG_DIR", "", ".claude.json"),
 		project: ".mcp.json",
-		key:     "mcpServers", format: jsonFormat{strict: true}, extra: []field{{"type", "stdio"}},
+		key:     "mcpServers", fields: map[string]any{"type": "stdio"},
+		add: "claude mcp add --scope SCOPE NAME -- PROGRAM ARGS", remove: "claude mcp remove --scope SCOPE NAME",
 	},
 	{
 		// https://developers.openai.com/codex/mcp
 		Name: "codex", Title: "Codex", After: newSession,
-		user:    func(p Place) string { return filepath.Join(p.or("CODEX_HOME", p.home(".codex")), "config.toml") },
-		project: ".codex/config.toml",
-		key:     "mcp_servers", format: tomlFormat{},
+		user: moved("CODEX_HOME", ".codex", "config.toml"),
+		key:  "mcp_servers", toml: true,
+		add: "codex mcp add NAME -- PROGRAM ARGS", remove: "codex mcp remove NAME",
 	},
 	{
 		// https://docs.github.com/en/copilot/reference/copilot-cli-reference/cli-config-dir-reference
 		Name: "copilot", Title: "GitHub Copilot CLI", After: newSession,
-		user: func(p Place) string {
-			return filepath.Join(p.or("COPILOT_HOME", p.home(".copilot")), "mcp-config.json")
-		},
-		key: "mcpServers", format: jsonFormat{}, extra: []field{{"type", "local"}, {"tools", []any{"*"}}},
+		user: moved("COPILOT_HOME", ".copilot", "mcp-config.json"),
+		key:  "mcpServers", fields: map[string]any{"type": "local", "tools": []string{"*"}},
 	},
 	{
 		// https://cursor.com/docs/context/mcp
 		Name: "cursor", Title: "Cursor", After: restart,
-		user:    func(p Place) string { return p.home(".cursor", "mcp.json") },
+		user:    below(false, ".cursor", "mcp.json"),
 		project: ".cursor/mcp.json",
-		key:     "mcpServers", format: jsonFormat{},
+		key:     "mcpServers",
 	},
 	{
 		// https://geminicli.com/docs/tools/mcp-server/
 		Name: "gemini", Title: "Gemini CLI", After: newSession,
-		user:    func(p Place) string { return p.home(".gemini", "settings.json") },
+		user:    below(false, ".gemini", "settings.json"),
 		project: ".gemini/settings.json",
-		key:     "mcpServers", format: jsonFormat{},
+		key:     "mcpServers",
+		add:     "gemini mcp add --scope SCOPE NAME PROGRAM -- ARGS", remove: "gemini mcp remove --scope SCOPE NAME",
 	},
 	{
 		// https://kiro.dev/docs/mcp/configuration/
 		Name: "kiro", Title: "Kiro", After: byItself,
-		user:    func(p Place) string { return p.home(".kiro", "settings", "mcp.json") },
+		user:    below(false, ".kiro", "settings", "mcp.json"),
 		project: ".kiro/settings/mcp.json",
-		key:     "mcpServers", format: jsonFormat{},
+		key:     "mcpServers",
 	},
 	{
 		// https://lmstudio.ai/docs/app/mcp
 		Name: "lm-studio", Title: "LM Studio", After: restart,
-		user: func(p Place) string { return p.home(".lmstudio", "mcp.json") },
-		key:  "mcpServers", format: jsonFormat{},
+		user: below(false, ".lmstudio", "mcp.json"),
+		key:  "mcpServers",
 	},
 	{
 		// https://code.visualstudio.com/docs/copilot/reference/mcp-configuration
 		Name: "vscode", Title: "VS Code", After: "start the server in its list \"MCP: List Servers\"",
-		user:    func(p Place) string { return p.support("Code", "User", "mcp.json") },
+		user:    below(true, "Code", "User", "mcp.json"),
 		project: ".vscode/mcp.json",
-		key:     "servers", format: jsonFormat{}, extra: []field{{"type", "stdio"}},
+		key:     "servers", fields: map[string]any{"type": "stdio"}, // code --add-mcp removes none
 	},
 	{
 		// https://docs.windsurf.com/windsurf/cascade/mcp
 		Name: "windsurf", Title: "Windsurf", After: "refresh its MCP servers",
-		user: func(p Place) string { return p.home(".codeium", "windsurf", "mcp_config.json") },
-		key:  "mcpServers", format: jsonFormat{},
+		user: below(false, ".codeium", "windsurf", "mcp_config.json"),
+		key:  "mcpServers",
 	},
 	{
 		// https://zed.dev/docs/ai/mcp and https://zed.dev/docs/configuring-zed
 		Name: "zed", Title: "Zed", After: byItself,
 		user:    zedFile,
 		project: ".zed/settings.json",
-		key:     "context_servers", format: jsonFormat{},
+		key:     "context_servers",
 	},
 }
 
-func zedFile(p Place) string {
-	dir := p.home(".config")
-	switch p.GOOS {
+// below is a file below the user's home directory, or below the one in which the platform keeps
+// configuration.
+func below(configured bool, names ...string) func(home, config string) string {
+	return func(home, config string) string {
+		if configured {
+			home = config
+		}
+		return filepath.Join(append([]string{home}, names...)...)
+	}
+}
+
+// moved is a file in a directory of the home, or in the one that a variable names.
+func moved(variable, dir, name string) func(home, config string) string {
+	return func(home, _ string) string {
+		if at := os.Getenv(variable); filepath.IsAbs(at) {
+			return filepath.Join(at, name)
+		}
+		return filepath.Join(home, dir, name)
+	}
+}
+
+func zedFile(home, config string) string {
+	switch runtime.GOOS {
 	case "windows":
-		dir = p.roaming()
-	case "linux":
-		dir = p.or("XDG_CONFIG_HOME", dir)
-	}
-	if p.GOOS == "windows" {
-		return filepath.Join(dir, "Zed", "settings.json")
-	}
-	return filepath.Join(dir, "zed", "settings.json")
-}
-
-func (p Place) home(below ...string) string {
-	return filepath.Join(append([]string{p.Home}, below...)...)
-}
-
-// or is a directory that a variable of the environment may name.
-func (p Place) or(variable, otherwise string) string {
-	if dir := p.Getenv(variable); filepath.IsAbs(dir) {
-		return dir
-	}
-	return otherwise
-}
-
-func (p Place) roaming() string { return p.or("APPDATA", p.home("AppData", "Roaming")) }
-
-// support is where desktop programs keep their files on each platform.
-func (p Place) support(below ...string) string {
-	dir := ""
-	switch p.GOOS {
+		return filepath.Join(config, "Zed", "settings.json")
 	case "darwin":
-		dir = p.home("Library", "Application Support")
-	case "windows":
-		dir = p.roaming()
-	default:
-		dir = p.or("XDG_CONFIG_HOME", p.home(".config"))
+		config = filepath.Join(home, ".config")
 	}
-	return filepath.Join(append([]string{dir}, below...)...)
+	return filepath.Join(config, "zed", "settings.json")
 }
-
-// Clients returns the clients that this package knows, by name.
-func Clients() []*Client { return slices.Clone(clients) }

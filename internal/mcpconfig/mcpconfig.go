@@ -1,104 +1,239 @@
-// Package mcpconfig owns the configuration files of MCP clients: where each client keeps its
-// file, the shape in which that file names an MCP server, and edits that change this server and
-// nothing else. It imports nothing of the project.
+// Package mcpconfig has MCP clients start a server: by the client's own command where it has one
+// that adds and removes servers, and otherwise by a change of its configuration file. It imports
+// nothing of the project.
 //
-// An edit is a change of a few bytes. Comments, order, indentation and line ends of everything
-// else stay. Each edit is parsed again and compared with what it was to be: a file that this
-// package cannot edit so is refused, and stays as it is.
+// A change adds, replaces or removes the members of one server. Comments, order and everything else in
+// the file stay, and a copy of the file as it was stays beside it. A file that is not valid, or not
+// a regular file, stays as it is.
 package mcpconfig
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 )
 
-// Server is an MCP server that a client starts and talks to over stdin and stdout.
+// Server is an MCP server that a client starts and talks to over stdin and stdout. Its name has no
+// other characters than a-z, A-Z, 0-9, _ and -.
 type Server struct {
-	Name    string // by which the client shows it
-	Command string // an absolute path
-	Args    []string
-}
-
-// ErrByHand says that a file is valid and that an edit of it is a person's.
-var ErrByHand = errors.New("the entry is written in a way that botwired does not edit")
-
-// format edits the text of a configuration file. A text without content is an empty
-// configuration.
-type format interface {
-	// set returns the text with the fields of a server, and leaves its other fields.
-	set(text []byte, at []string, fields []field) ([]byte, error)
-	// remove returns the text without what is at a place, or the text itself.
-	remove(text []byte, at []string) ([]byte, error)
-	// has reports whether there is something at a place.
-	has(text []byte, at []string) (bool, error)
-}
-
-// field is one setting of a server: a string, a list of strings or a list of anything.
-type field struct {
-	name  string
-	value any
+	Name    string   // by which the client shows it
+	Program string   // an absolute path
+	Args    []string // of the program
 }
 
 // Client is a program that uses MCP servers.
 type Client struct {
 	Name  string // on a command line
 	Title string // as its makers write it
-	// After says what makes the client read its file again.
+	// After says what makes the client read its configuration again.
 	After string
 
-	user    func(Place) string
-	project string // below the project's directory; "" if the client has no such file
-	key     string // of the table of servers
-	format  format
-	extra   []field // that the client wants besides command and args
+	user    func(home, config string) string // the path of the user's file
+	project string                           // below the project's directory; "" if the client has no such file
+	key     string                           // of the servers in the file
+	fields  map[string]any                   // of a server, besides the program and its arguments
+	toml    bool                             // the file is TOML, which only the client's own command changes
+	// add and remove are the client's own command, in which words in capitals stand for parts of
+	// the server; "" if it has none for both.
+	add, remove string
 }
 
-// Place says where the files of a user are.
-type Place struct {
-	GOOS   string
-	Home   string
-	Getenv func(string) string
-}
-
-// File is the path of the user's file, whether or not it exists.
-func (c *Client) File(p Place) string { return c.user(p) }
-
-// ProjectFile is the path of the file in a project, or "" if the client has none.
-func (c *Client) ProjectFile(dir string) string {
-	if c.project == "" {
-		return ""
+// File is the path of the user's file, or of the one in the working directory if it is for a
+// project.
+func (c *Client) File(project bool) (string, error) {
+	if project {
+		if c.project == "" {
+			return "", fmt.Errorf("%s has no file of a project that botwired changes: leave --project out", c.Title)
+		}
+		return filepath.Abs(filepath.FromSlash(c.project))
 	}
-	return filepath.Join(dir, filepath.FromSlash(c.project))
-}
-
-// Add returns a file's text with the server in it. If it is there as it should be, the result
-// is the text itself.
-func (c *Client) Add(text []byte, s Server) ([]byte, error) {
-	args := make([]any, len(s.Args))
-	for i, each := range s.Args {
-		args[i] = each
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", err
 	}
-	fields := append(append([]field{}, c.extra...), field{"command", s.Command}, field{"args", args})
-	return c.format.set(text, c.at(s.Name), fields)
+	config, err := os.UserConfigDir()
+	return c.user(home, config), err
 }
 
-// Remove returns a file's text without the server. If it is not there, the result is the text
-// itself.
-func (c *Client) Remove(text []byte, name string) ([]byte, error) {
-	return c.format.remove(text, c.at(name))
+// Entry is what the client's file holds of a server.
+func (c *Client) Entry(s Server) string {
+	if c.toml {
+		return fmt.Sprintf("[%s.%s]\ncommand = %s\nargs = %s\n", c.key, s.Name, compact(s.Program), compact(s.Args))
+	}
+	text, _, _ := c.edit(nil, s, false) //nolint:errcheck // an empty file takes it
+	return string(text)
 }
 
-// Has reports whether a file's text has a server of that name.
-func (c *Client) Has(text []byte, name string) (bool, error) {
-	return c.format.has(text, c.at(name))
+func (c *Client) members(s Server) map[string]any {
+	out := map[string]any{"command": s.Program, "args": s.Args}
+	for name, value := range c.fields {
+		out[name] = value
+	}
+	return out
 }
 
-func (c *Client) at(name string) []string { return []string{c.key, name} }
+// Own returns the client's own command that adds or removes a server, or nil if there is none.
+func (c *Client) Own(s Server, project, remove bool) (words []string) {
+	command, scope := c.add, "user"
+	if remove {
+		command = c.remove
+	}
+	if project {
+		scope = "project"
+	}
+	for _, word := range strings.Fields(command) {
+		switch word {
+		case "SCOPE":
+			words = append(words, scope)
+		case "NAME":
+			words = append(words, s.Name)
+		case "PROGRAM":
+			words = append(words, s.Program)
+		case "ARGS":
+			words = append(words, s.Args...)
+		default:
+			words = append(words, word)
+		}
+	}
+	if len(words) > 0 {
+		if _, err := exec.LookPath(words[0]); err != nil {
+			return nil
+		}
+	}
+	return words
+}
+
+// Change says what has become of a client's file.
+type Change struct {
+	File    string
+	Backup  string // of the file as it was; "" if there was none, or if nothing has changed
+	Changed bool
+}
+
+// Change adds a server to the client's configuration, or removes it.
+func (c *Client) Change(ctx context.Context, s Server, project, remove bool, now time.Time) (done Change, err error) {
+	if done.File, err = c.File(project); err != nil {
+		return done, err
+	}
+	before, err := read(done.File)
+	if err != nil {
+		return done, err
+	}
+	after, there := before, false
+	if !c.toml {
+		if after, there, err = c.edit(before, s, remove); err != nil {
+			return done, fmt.Errorf("%s is unchanged: %w", done.File, err)
+		}
+		if bytes.Equal(before, after) {
+			return done, nil
+		}
+	}
+	own := c.Own(s, project, remove)
+	if c.toml && own == nil {
+		return done, fmt.Errorf("%s is not in PATH, and botwired does not write %s itself", c.Title, done.File)
+	}
+	if done.Backup, err = backup(done.File, before, now); err != nil {
+		return done, err
+	}
+	switch {
+	case own == nil:
+		err = replace(done.File, before, after, project)
+	case there && !remove:
+		if err = run(ctx, c.Own(s, project, true)); err == nil { // the client adds no second one
+			err = run(ctx, own)
+		}
+	default:
+		err = run(ctx, own)
+	}
+	after, failed := read(done.File)
+	done.Changed = failed == nil && !bytes.Equal(before, after)
+	if !done.Changed && done.Backup != "" {
+		failed = errors.Join(failed, os.Remove(done.Backup))
+		done.Backup = ""
+	}
+	return done, errors.Join(err, failed)
+}
+
+func run(ctx context.Context, words []string) error {
+	output, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput() //nolint:gosec // the words are the table's, and the server's
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", strings.Join(words, " "), err, bytes.TrimSpace(output))
+	}
+	return nil
+}
+
+// read returns a file's text, which is empty if the file does not exist.
+func read(file string) ([]byte, error) {
+	info, err := os.Lstat(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case info.Mode()&fs.ModeSymlink != 0: // a rename would put a file in the link's place
+		return nil, fmt.Errorf("%s is unchanged: it is a symbolic link", file)
+	case !info.Mode().IsRegular(): // to open a pipe would wait for its writer
+		return nil, fmt.Errorf("%s is unchanged: it is no regular file", file)
+	}
+	return os.ReadFile(file)
+}
+
+// backup keeps a file's text beside it.
+func backup(file string, text []byte, now time.Time) (name string, err error) {
+	info, err := os.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	name = file + ".bak-" + now.UTC().Format("20060102T150405.000Z")
+	return name, os.WriteFile(name, text, info.Mode().Perm())
+}
+
+// replace replaces a file by its new text, all at once, and keeps its mode. It fails if the
+// client has changed the file since it was read.
+func replace(file string, before, after []byte, project bool) error {
+	mode := fs.FileMode(0o600)
+	if project {
+		mode = 0o644 // it may go to others
+	}
+	if info, err := os.Stat(file); err == nil {
+		mode = info.Mode().Perm()
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(file), ".botwired-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(after)
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	if now, again := read(file); err == nil && (again != nil || !bytes.Equal(now, before)) {
+		err = errors.Join(again, fmt.Errorf("another program has just changed %s: try again", file))
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), file)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
+}
 
 // Find returns the client of a name.
 func Find(name string) (*Client, bool) {
-	for _, c := range Clients() {
+	for _, c := range clients {
 		if c.Name == name {
 			return c, true
 		}
@@ -106,77 +241,11 @@ func Find(name string) (*Client, bool) {
 	return nil, false
 }
 
-// kinds of values, as messages name them.
-func kindOf(value any) string {
-	switch value.(type) {
-	case nil:
-		return "null"
-	case map[string]any:
-		return "an object"
-	case []any:
-		return "a list"
-	case string:
-		return "a string"
-	case bool:
-		return "true or false"
-	}
-	return "a number or a time"
-}
+// Clients returns the clients that this package knows, by name.
+func Clients() []*Client { return slices.Clone(clients) }
 
-// table returns the table at a key of another one, or nil if there is none.
-func table(in map[string]any, key string) (map[string]any, error) {
-	value, there := in[key]
-	if !there {
-		return nil, nil
-	}
-	out, ok := value.(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("%q is %s, and has to be an object", key, kindOf(value))
-	}
-	return out, nil
-}
-
-// lookup returns the table at a place of two names, or nil if there is none.
-func lookup(root map[string]any, at []string) (map[string]any, error) {
-	servers, err := table(root, at[0])
-	if err != nil || servers == nil {
-		return nil, err
-	}
-	return table(servers, at[1])
-}
-
-// with returns a copy of a document in which a server has the fields.
-func with(root map[string]any, at []string, fields []field) map[string]any {
-	out := without(root, at)
-	servers, server := copied(out[at[0]]), map[string]any{}
-	if before, ok := root[at[0]].(map[string]any); ok {
-		server = copied(before[at[1]])
-	}
-	for _, f := range fields {
-		server[f.name] = f.value
-	}
-	servers[at[1]] = server
-	out[at[0]] = servers
-	return out
-}
-
-// without returns a copy of a document that lacks a server.
-func without(root map[string]any, at []string) map[string]any {
-	out := copied(root)
-	if servers, ok := out[at[0]].(map[string]any); ok {
-		servers = copied(servers)
-		delete(servers, at[1])
-		out[at[0]] = servers
-	}
-	return out
-}
-
-func copied(value any) map[string]any {
-	out := map[string]any{}
-	if in, ok := value.(map[string]any); ok {
-		for key, each := range in {
-			out[key] = each
-		}
-	}
-	return out
+// compact is a value in JSON. A string, or a list of strings, is the same in TOML.
+func compact(value any) string {
+	out, _ := json.Marshal(value) //nolint:errchkjson // strings do not fail
+	return string(out)
 }

@@ -1,219 +1,221 @@
 package mcpconfig_test
 
 import (
-	"errors"
+	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/internal/mcpconfig"
 )
 
-var server = mcpconfig.Server{Name: "botwired", Command: "/opt/bot wired", Args: []string{"mcp", "--namespace=n<1>"}}
-
-func find(t *testing.T, name string) *mcpconfig.Client {
-	t.Helper()
-	c, ok := mcpconfig.Find(name)
-	if !ok {
-		t.Fatalf("there is no client %s", name)
-	}
-	return c
-}
+var (
+	noon   = time.Date(2027, 1, 31, 12, 0, 0, 0, time.UTC)
+	server = mcpconfig.Server{Name: "botwired", Program: "/opt/bot wired", Args: []string{"mcp", "--namespace=n"}}
+)
 
 func lines(text ...string) string { return strings.Join(text, "\n") + "\n" }
 
-// added are files before and after. Taking the server out again leaves what is in back, or the
-// file before.
-var added = []struct{ name, client, before, after, back string }{
-	{
-		"a new file", "claude", "",
-		lines(`{`, `  "mcpServers": {`, `    "botwired": {`, `      "command": "/opt/bot wired",`,
-			`      "args": ["mcp", "--namespace=n<1>"]`, `    }`, `  }`, `}`),
-		lines(`{`, `  "mcpServers": {}`, `}`),
-	},
-	{
-		"an empty object", "cursor", "{}",
-		strings.TrimSuffix(lines(`{`, `  "mcpServers": {`, `    "botwired": {`, `      "command": "/opt/bot wired",`,
-			`      "args": ["mcp", "--namespace=n<1>"]`, `    }`, `  }`, `}`), "\n"),
-		"{\n  \"mcpServers\": {}\n}",
-	},
-	{
-		"other servers, and fields that the client wants", "vscode",
-		lines(`{`, "\t\"inputs\": [],", "\t\"servers\": {", "\t\t\"other\": { \"url\": \"http://x\" } // kept", "\t}", `}`),
-		lines(`{`, "\t\"inputs\": [],", "\t\"servers\": {", "\t\t\"other\": { \"url\": \"http://x\" }, // kept",
-			"\t\t\"botwired\": {", "\t\t\t\"type\": \"stdio\",", "\t\t\t\"command\": \"/opt/bot wired\",",
-			"\t\t\t\"args\": [\"mcp\", \"--namespace=n<1>\"]", "\t\t}", "\t}", `}`), "",
-	},
-	{
-		"comments and trailing commas", "zed",
-		lines(`// mine`, `{`, `  /* a */ "theme": "x", // b`, `  // c`, `}`),
-		lines(`// mine`, `{`, `  /* a */ "theme": "x", // b`, `  // c`, `  "context_servers": {`, `    "botwired": {`,
-			`      "command": "/opt/bot wired",`, `      "args": ["mcp", "--namespace=n<1>"]`, `    }`, `  }`, `}`),
-		lines(`// mine`, `{`, `  /* a */ "theme": "x", // b`, `  // c`, `  "context_servers": {}`, `}`),
-	},
-	{
-		"a comment at the very end", "zed", "{\"a\": 1}\n// mine",
-		"{\"a\": 1,\"context_servers\":{\"botwired\":{\"command\":\"/opt/bot wired\",\"args\":[\"mcp\", \"--namespace=n<1>\"]}}}\n// mine\n",
-		"{\"a\": 1,\"context_servers\":{}}\n// mine\n",
-	},
-	{
-		"one line", "claude-code", `{"a":{"b":1.50e3},"mcpServers":{"o":{"command":"c"}}}`,
-		`{"a":{"b":1.50e3},"mcpServers":{"o":{"command":"c"},"botwired":{"type":"stdio","command":"/opt/bot wired","args":["mcp", "--namespace=n<1>"]}}}`, "",
-	},
-	{
-		"line ends and a byte order mark of Windows", "windsurf", "\ufeff{\r\n    \"mcpServers\": {\r\n    }\r\n}\r\n",
-		"\ufeff{\r\n    \"mcpServers\": {\r\n        \"botwired\": {\r\n            \"command\": \"/opt/bot wired\",\r\n" +
-			"            \"args\": [\"mcp\", \"--namespace=n<1>\"]\r\n        }\r\n    }\r\n}\r\n",
-		"\ufeff{\r\n    \"mcpServers\": {}\r\n}\r\n",
-	},
-	{
-		"a server that differs keeps its other fields", "cursor",
-		lines(`{`, `  "mcpServers": {`, `    "botwired": {"command": "old", "env": {"A": "b"}, "args": [`, `      "x"`, `    ]}`, `  }`, `}`),
-		lines(`{`, `  "mcpServers": {`, `    "botwired": {"command": "/opt/bot wired", "env": {"A": "b"}, "args": ["mcp", "--namespace=n<1>"]}`, `  }`, `}`),
-		lines(`{`, `  "mcpServers": {}`, `}`),
-	},
-	{
-		"in front of others", "gemini",
-		lines(`{`, `  "mcpServers": {`, `    "botwired": {"command": "/opt/bot wired"},`, `    "z": {}`, `  }`, `}`),
-		lines(`{`, `  "mcpServers": {`, `    "botwired": {"command": "/opt/bot wired","args":["mcp", "--namespace=n<1>"]},`, `    "z": {}`, `  }`, `}`),
-		lines(`{`, `  "mcpServers": {`, `    "z": {}`, `  }`, `}`),
-	},
-	{
-		"a new TOML file", "codex", "",
-		lines(`[mcp_servers.botwired]`, `command = "/opt/bot wired"`, `args = ["mcp", "--namespace=n<1>"]`), "",
-	},
-	{
-		"TOML with other tables", "codex",
-		lines(`model = "m" # mine`, ``, `[mcp_servers.other]`, `command = "c"`, `[projects."/p"]`, `trust_level = "trusted"`),
-		lines(`model = "m" # mine`, ``, `[mcp_servers.other]`, `command = "c"`, `[projects."/p"]`, `trust_level = "trusted"`, ``,
-			`[mcp_servers.botwired]`, `command = "/opt/bot wired"`, `args = ["mcp", "--namespace=n<1>"]`), "",
-	},
-	{
-		"TOML of a server that differs", "codex",
-		lines(`[mcp_servers . "botwired"] # mine`, `args = [ # all`, `  "a",`, `  "b]",`, `]`, `startup_timeout_sec = 20`, ``,
-			`[mcp_servers.botwired.env]`, `A = "b"`, `# of the next`, `[tui]`, `x = 1`),
-		lines(`[mcp_servers . "botwired"] # mine`, `command = "/opt/bot wired"`, `args = ["mcp", "--namespace=n<1>"]`, `startup_timeout_sec = 20`, ``,
-			`[mcp_servers.botwired.env]`, `A = "b"`, `# of the next`, `[tui]`, `x = 1`),
-		lines(`# of the next`, `[tui]`, `x = 1`),
-	},
-}
-
-func TestAddAndRemove(t *testing.T) {
-	for _, c := range added {
-		t.Run(c.name, func(t *testing.T) {
-			client := find(t, c.client)
-			after, err := client.Add([]byte(c.before), server)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(c.after, string(after)); diff != "" {
-				t.Errorf("added (-want +got):\n%s", diff)
-			}
-			if again, err := client.Add(after, server); err != nil || string(again) != string(after) {
-				t.Errorf("the second time changes it to %q, %v", again, err)
-			}
-			if has, err := client.Has(after, "botwired"); !has || err != nil {
-				t.Errorf("it is not there: %v", err)
-			}
-			back, err := client.Remove(after, "botwired")
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := c.back
-			if want == "" {
-				want = c.before
-			}
-			if diff := cmp.Diff(want, string(back)); diff != "" {
-				t.Errorf("removed (-want +got):\n%s", diff)
-			}
-			if none, err := client.Remove(back, "botwired"); err != nil || string(none) != string(back) {
-				t.Errorf("the second removal changes it to %q, %v", none, err)
-			}
-		})
+// project changes into a project with no client in PATH, and returns the path of Cursor's file there.
+func project(t *testing.T, text string) (file string) {
+	t.Helper()
+	t.Setenv("PATH", t.TempDir())
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir(".cursor", 0o700); err != nil {
+		t.Fatal(err)
 	}
-}
-
-// A file that is broken, or that holds something else where the servers are, is refused.
-func TestRefusedFiles(t *testing.T) {
-	for _, c := range []struct{ name, client, text, want string }{
-		{"half a file", "cursor", `{"mcpServers": {`, "not valid JSON: line 1, column 17"},
-		{"another text", "cursor", `hello`, "not valid JSON"},
-		{"a list", "cursor", `[]`, "the file holds a list, and has to hold an object"},
-		{"servers in a list", "cursor", `{"mcpServers": []}`, `"mcpServers" is a list, and has to be an object`},
-		{"a server that is a text", "cursor", `{"mcpServers": {"botwired": "x"}}`, `"botwired" is a string, and has to be an object`},
-		{"UTF-16", "cursor", "\xff\xfe{\x00}\x00", "not valid JSON"},
-		{"comments where the client takes none", "claude", "{} // mine", "comments or trailing commas, which the client does not take"},
-		{"TOML that ends early", "codex", "[mcp_servers.x\n", "not valid TOML"},
-		{"TOML of another kind", "codex", "mcp_servers = 1\n", `"mcp_servers" is a number or a time, and has to be an object`},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			client := find(t, c.client)
-			_, addErr := client.Add([]byte(c.text), server)
-			_, removeErr := client.Remove([]byte(c.text), "botwired")
-			_, hasErr := client.Has([]byte(c.text), "botwired")
-			for _, err := range []error{addErr, removeErr, hasErr} {
-				if err == nil || !strings.Contains(err.Error(), c.want) {
-					t.Errorf("%v lacks %q", err, c.want)
-				}
-			}
-		})
+	dir, err := os.Getwd() // behind symbolic links
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-// A table that is not written as a table of its own is a person's to edit.
-func TestEditsByHand(t *testing.T) {
-	codex := find(t, "codex")
-	for _, text := range []string{
-		"mcp_servers = {other = {command = \"c\"}}\n",
-		"mcp_servers.botwired.command = \"c\"\n",
-		"[mcp_servers]\nbotwired = {command = \"c\"}\n",
-	} {
-		if out, err := codex.Add([]byte(text), server); !errors.Is(err, mcpconfig.ErrByHand) {
-			t.Errorf("%q becomes %q, %v", text, out, err)
-		}
-	}
-	// Two servers of one name, of which the client takes the last one.
-	if out, err := find(t, "cursor").Remove([]byte(`{"mcpServers": {"botwired": {}, "botwired": {}}}`), "botwired"); !errors.Is(err, mcpconfig.ErrByHand) {
-		t.Errorf("%q, %v", out, err)
-	}
-}
-
-func TestFiles(t *testing.T) {
-	home := t.TempDir()
-	file := func(goos, client string, environ map[string]string) string {
-		path := find(t, client).File(mcpconfig.Place{GOOS: goos, Home: home, Getenv: func(name string) string { return environ[name] }})
-		rel, err := filepath.Rel(home, path)
-		if err != nil {
+	file = filepath.Join(dir, ".cursor", "mcp.json")
+	if text != "" {
+		if err := os.WriteFile(file, []byte(text), 0o640); err != nil {
 			t.Fatal(err)
 		}
-		return filepath.ToSlash(rel)
 	}
-	for _, c := range []struct{ goos, client, want string }{
-		{"darwin", "claude", "Library/Application Support/Claude/claude_desktop_config.json"},
-		{"windows", "claude", "AppData/Roaming/Claude/claude_desktop_config.json"},
-		{"linux", "claude", ".config/Claude/claude_desktop_config.json"},
-		{"darwin", "vscode", "Library/Application Support/Code/User/mcp.json"},
-		{"linux", "vscode", ".config/Code/User/mcp.json"},
-		{"darwin", "zed", ".config/zed/settings.json"},
-		{"windows", "zed", "AppData/Roaming/Zed/settings.json"},
-		{"windows", "codex", ".codex/config.toml"},
-		{"linux", "claude-code", ".claude.json"},
+	return file
+}
+
+func change(t *testing.T, client string, remove bool) (mcpconfig.Change, error) {
+	t.Helper()
+	c, ok := mcpconfig.Find(client)
+	if !ok {
+		t.Fatalf("there is no client %s", client)
+	}
+	return c.Change(t.Context(), server, true, remove, noon)
+}
+
+func text(t *testing.T, file string) string {
+	t.Helper()
+	out, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// The entries before and after, and when the server is out again.
+var changes = []struct{ name, before, after, back string }{
+	{
+		"a new file", "",
+		lines(`{`, `  "mcpServers": {`, `    "botwired": {`, `      "args": [`, `        "mcp",`, `        "--namespace=n"`, `      ],`,
+			`      "command": "/opt/bot wired"`, `    }`, `  }`, `}`),
+		lines(`{`, `  "mcpServers": {`, `  }`, `}`),
+	},
+	{
+		"comments and trailing commas", lines(`// mine`, `{`, `  /* a */ "theme": "x", // b`, `  // c`, `}`),
+		lines(`// mine`, `{`, `  /* a */ "theme": "x", // b`, `  "mcpServers": {`, `    "botwired": {`, `      "args": [`, `        "mcp",`,
+			`        "--namespace=n"`, `      ],`, `      "command": "/opt/bot wired"`, `    }`, `  }`, `  // c`, `}`),
+		lines(`// mine`, `{`, `  /* a */ "theme": "x", // b`, `  "mcpServers": {`, `  }`, `  // c`, `}`),
+	},
+	{
+		"other servers", lines(`{"mcpServers": {`, `  "a": {"url": "x"} // kept`, `}, "b": 1.50e3}`),
+		lines(`{"mcpServers": {`, `  "a": {"url": "x"}, // kept`, `    "botwired": {`, `      "args": [`, `        "mcp",`, `        "--namespace=n"`, `      ],`,
+			`      "command": "/opt/bot wired"`, `    }`, `}, "b": 1.50e3}`),
+		lines(`{"mcpServers": {`, `  "a": {"url": "x"} // kept`, `    }, "b": 1.50e3}`),
+	},
+	{
+		"a server that differs keeps its other members",
+		lines(`{"mcpServers": {"botwired": {"command": "old", "env": {"A": "b"}, /* c */ "args": []}}}`),
+		lines(`{"mcpServers": {"botwired": {"command": "/opt/bot wired", "env": {"A": "b"}, /* c */ "args": [`,
+			`        "mcp",`, `        "--namespace=n"`, `      ]}}}`),
+		lines(`{"mcpServers": {}}`),
+	},
+}
+
+// A change keeps everything else in a file, its mode, and a copy of the file before beside it.
+func TestChangeOfAFile(t *testing.T) {
+	for _, c := range changes {
+		t.Run(c.name, func(t *testing.T) {
+			file := project(t, c.before)
+			done, err := change(t, "cursor", false)
+			if err != nil || !done.Changed || done.File != file || (done.Backup == "") != (c.before == "") {
+				t.Fatalf("%+v, %v", done, err)
+			}
+			if diff := cmp.Diff(c.after, text(t, file)); diff != "" {
+				t.Errorf("added (-want +got):\n%s", diff)
+			}
+			if info, err := os.Stat(file); err != nil || c.before != "" && info.Mode().Perm() != 0o640 && runtime.GOOS != "windows" {
+				t.Errorf("mode %v, %v", info.Mode(), err)
+			}
+			if done.Backup != "" && text(t, done.Backup) != c.before {
+				t.Errorf("the copy is %q", text(t, done.Backup))
+			}
+			for _, remove := range []bool{false, true, true} {
+				before := text(t, file)
+				done, err := change(t, "cursor", remove)
+				if changes := before == c.after && remove; err != nil || done.Changed != changes || (done.Backup != "") != changes {
+					t.Errorf("remove %v: %+v, %v", remove, done, err)
+				}
+			}
+			if diff := cmp.Diff(c.back, text(t, file)); diff != "" {
+				t.Errorf("removed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A file that botwired cannot change stays as it is.
+func TestRefusedFiles(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"half a file", `{"mcpServers": {`, "not valid JSON: line 1, column 17"},
+		{"another text", `hello`, "not valid JSON"},
+		{"a list", `[]`, "has to hold an object"},
+		{"servers in a list", `{"mcpServers": []}`, `"/mcpServers" has to hold an object`},
+		{"a server that is a text", `{"mcpServers": {"botwired": "x"}}`, `"/mcpServers/botwired" has to hold an object`},
+		{"two of one name", `{"mcpServers": {"botwired": {}, "botwired": {}}}`, "botwired does not edit"},
+		{"UTF-16", "\xff\xfe{\x00}\x00", "not valid JSON"},
 	} {
-		if got := file(c.goos, c.client, nil); got != c.want {
-			t.Errorf("%s on %s: %s, want %s", c.client, c.goos, got, c.want)
+		t.Run(c.name, func(t *testing.T) {
+			file := project(t, c.text)
+			_, err := change(t, "cursor", false)
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), file+" is unchanged") {
+				t.Errorf("%v lacks %q", err, c.want)
+			}
+			if entries, err := os.ReadDir(filepath.Dir(file)); err != nil || len(entries) != 1 || text(t, file) != c.text {
+				t.Errorf("%v, %v, %q", entries, err, text(t, file))
+			}
+		})
+	}
+	t.Run("a link", func(t *testing.T) {
+		file := project(t, "")
+		if err := os.Symlink(filepath.Join(t.TempDir(), "x"), file); err != nil {
+			t.Skip(err) // only administrators may on Windows
+		}
+		if _, err := change(t, "cursor", false); err == nil || !strings.Contains(err.Error(), file+" is unchanged: it is a symbolic link") {
+			t.Error(err)
+		}
+	})
+	t.Run("a directory", func(t *testing.T) {
+		file := project(t, "")
+		if err := os.Mkdir(file, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := change(t, "cursor", false); err == nil || !strings.Contains(err.Error(), "no regular file") {
+			t.Error(err)
+		}
+	})
+}
+
+// Where a client has a command of its own, that is called, and the file before is kept.
+func TestOwnCommand(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the clients here are shell scripts")
+	}
+	project(t, "")
+	t.Setenv("CODEX_HOME", t.TempDir())
+	bin := t.TempDir()
+	t.Setenv("PATH", bin+":/bin:/usr/bin")
+	script := "#!/bin/sh\necho \"$0 $*\" >> " + bin + "/calls\ncase $1$2 in mcpadd) echo '{\"mcpServers\": {\"botwired\": {}}}';; esac > .mcp.json\n"
+	for _, name := range []string{"claude", "codex", "gemini"} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o700); err != nil {
+			t.Fatal(err)
 		}
 	}
-	moved := map[string]string{
-		"CODEX_HOME": filepath.Join(home, "c"), "XDG_CONFIG_HOME": filepath.Join(home, "x"), "CLAUDE_CONFIG_DIR": "relative",
-	}
-	for client, want := range map[string]string{"codex": "c/config.toml", "zed": "x/zed/settings.json", "claude-code": ".claude.json"} {
-		if got := file("linux", client, moved); got != want {
-			t.Errorf("%s: %s, want %s", client, got, want)
+	for i := range 2 { // the second finds an entry that differs
+		if done, err := change(t, "claude-code", false); err != nil || !done.Changed || (done.Backup != "") != (i == 1) {
+			t.Errorf("%d: %+v, %v", i, done, err)
+		}
+		if i == 0 {
+			if err := os.WriteFile(".mcp.json", []byte(`{"mcpServers": {"botwired": {"command": "old"}}}`), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
+	codex, _ := mcpconfig.Find("codex")
+	if done, err := codex.Change(t.Context(), server, false, true, noon); err != nil || done.Changed {
+		t.Errorf("%+v, %v", done, err)
+	}
+	gemini, _ := mcpconfig.Find("gemini")
+	if own := gemini.Own(server, true, false); strings.Join(own, "|") != "gemini|mcp|add|--scope|project|botwired|/opt/bot wired|--|mcp|--namespace=n" {
+		t.Errorf("%q", own)
+	}
+	want := lines(bin+"/claude mcp add --scope project botwired -- /opt/bot wired mcp --namespace=n",
+		bin+"/claude mcp remove --scope project botwired",
+		bin+"/claude mcp add --scope project botwired -- /opt/bot wired mcp --namespace=n",
+		bin+"/codex mcp remove botwired")
+	if diff := cmp.Diff(want, text(t, filepath.Join(bin, "calls"))); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if err := os.WriteFile(filepath.Join(bin, "codex"), []byte("#!/bin/sh\necho no >&2\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := codex.Change(t.Context(), server, false, false, noon); err == nil || !strings.Contains(err.Error(), "codex mcp add botwired -- ") {
+		t.Error(err)
+	}
+	t.Setenv("PATH", t.TempDir())
+	if _, err := codex.Change(t.Context(), server, false, false, noon); err == nil || !strings.Contains(err.Error(), "Codex is not in PATH") {
+		t.Error(err)
+	}
+}
+
+func TestClients(t *testing.T) {
 	var names []string
 	for _, c := range mcpconfig.Clients() {
 		names = append(names, c.Name)
@@ -221,38 +223,22 @@ func TestFiles(t *testing.T) {
 	if !slices.IsSorted(names) {
 		t.Errorf("%v is not in order", names)
 	}
-	if got := find(t, "cursor").ProjectFile("p"); got != filepath.Join("p", ".cursor", "mcp.json") {
+	claude, _ := mcpconfig.Find("claude")
+	if file, err := claude.File(true); err == nil || !strings.Contains(err.Error(), "Claude Desktop has no file of a project") {
+		t.Error(file, err)
+	}
+	t.Setenv("CODEX_HOME", t.TempDir())
+	t.Setenv("CLAUDE_CONFIG_DIR", "relative")
+	codex, _ := mcpconfig.Find("codex")
+	if file, err := codex.File(false); err != nil || file != filepath.Join(os.Getenv("CODEX_HOME"), "config.toml") {
+		t.Error(file, err)
+	}
+	if got := codex.Entry(server); got != "[mcp_servers.botwired]\ncommand = \"/opt/bot wired\"\nargs = [\"mcp\",\"--namespace=n\"]\n" {
 		t.Error(got)
 	}
-	if got := find(t, "claude").ProjectFile("p"); got != "" {
-		t.Error(got)
+	code, _ := mcpconfig.Find("claude-code")
+	home, err := os.UserHomeDir()
+	if file, failed := code.File(false); err != nil || failed != nil || file != filepath.Join(home, ".claude.json") {
+		t.Error(file, failed)
 	}
-}
-
-// Whatever the file is, an edit keeps all else, or is refused.
-func FuzzEdits(f *testing.F) {
-	for _, c := range added {
-		f.Add(c.client, c.before)
-		f.Add(c.client, c.after)
-	}
-	f.Fuzz(func(t *testing.T, name, text string) {
-		client, ok := mcpconfig.Find(name)
-		if !ok {
-			return
-		}
-		after, err := client.Add([]byte(text), server)
-		if err != nil {
-			return
-		}
-		if again, err := client.Add(after, server); err != nil || string(again) != string(after) {
-			t.Errorf("%q: the second time makes %q of %q, %v", text, again, after, err)
-		}
-		if back, err := client.Remove(after, server.Name); err == nil {
-			if has, err := client.Has(back, server.Name); has || err != nil {
-				t.Errorf("%q: it is still there in %q, %v", text, back, err)
-			}
-		} else if !errors.Is(err, mcpconfig.ErrByHand) {
-			t.Errorf("%q: %v", text, err)
-		}
-	})
 }

@@ -65,7 +65,6 @@ var modules = map[string][]string{
 	"github.com/nats-io/nats-server/v2":                 {"proof/cluster/..."},
 	"github.com/goccy/go-yaml":                          {"config", "proxy/openapi"},
 	"github.com/tailscale/hujson":                       {"internal/mcpconfig"},
-	"github.com/pelletier/go-toml/v2":                   {"internal/mcpconfig"},
 	"github.com/spf13/cobra":                            {"cmd/botwired"},
 	"github.com/spf13/pflag":                            {"cmd/botwired"},
 	"github.com/prometheus/client_golang":               {"cmd/botwired", "proxy/..."},
