@@ -19,12 +19,9 @@ type attempt struct {
 	newest    uint64 // the task's newest write when the attempt began
 	newer     uint64 // position of the first write that this attempt does not send; 0 if there is none
 	startedAt instant
-	turn      uint64        // in which it began
 	probe     bool          // it finds out whether an outage is over
-	early     bool          // it is a probe before its turn
 	trial     bool          // it finds out whether the namespace is let in again
 	silent    bool          // the entry's last request was not answered
-	inOrder   bool          // the namespace's next request follows this one
 	removes   bool          // a delete is among what it sends, and there is a quota
 	charge    charge        // for the request, to the namespace's quota
 	ended     chan struct{} // closed at its end; nil while nobody waits for that
@@ -165,30 +162,21 @@ func (a *attempt) conclude(c *crossing, verdict Verdict, failed *Error) error {
 }
 
 // staysPending ends the attempt if its confirmed write is not to settle yet: upstream may
-// still carry out an older request over it, or the write has to be sent again.
+// still carry out an older request over it.
 func (a *attempt) staysPending(w journal.Write, sentAt instant) bool {
-	d, c := a.task.doubt(), contentOf(w)
+	d := a.task.doubt()
 	if a.f.opts.Versions != nil {
-		return false // nothing older can land over it, and its time says where upstream lists it
+		return false // nothing older can land over it
 	}
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
-	if a.through == nil && (a.f.schedule.overtook(a.queue, w.Seq) || a.early) && w.Op == journal.Put {
-		// Upstream would list the entry as older than those that were written before it:
-		// the write is sent again in its turn. A delete leaves nothing that upstream lists.
-		r := retryOf(a.task)
-		r.resend = w.Seq
-		r.mayHold(c)
-		a.stop(backingOff, atOnce)
-		return true
-	}
 	if d != nil {
 		d.sentAt(sentAt)
 	}
 	if d == nil || d.over() {
 		return false
 	}
-	d.confirmed = &confirmation{w.Seq, c}
+	d.confirmed = &confirmation{w.Seq, contentOf(w)}
 	at := d.until()
 	if a.task.seq > w.Seq {
 		at = 0 // the newer write need not wait

@@ -51,7 +51,6 @@ type circuit struct {
 
 	failures    int    // since the last success
 	foreign     bool   // none of them was an answer of upstream's own
-	unexplained bool   // a failure since then came from an entry that is not known to fail by itself
 	kept        bool   // one of them has kept somebody waiting for long
 	reason      string // of the last failure, for people
 	lastSuccess time.Time
@@ -78,14 +77,11 @@ func (c *circuit) init(h *Health, initial, longest time.Duration) {
 	}
 }
 
-// success records a request about id that upstream itself answered sensibly. It reports
-// whether this is the end of a fault of upstream's, as far as one can tell: the failures of
-// entries that have failed again while others went well are no sign of one.
-func (c *circuit) success(id journal.ID, probe bool) (endsFault bool) {
+// success records a request about id that upstream itself answered sensibly.
+func (c *circuit) success(id journal.ID, probe bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now, wasFailing := time.Now(), c.failing
-	endsFault = c.down || c.unexplained
 	delete(c.suspects, id)
 	delete(c.sick, id)
 	delete(c.failedIn, id.Namespace)
@@ -99,12 +95,11 @@ func (c *circuit) success(id journal.ID, probe bool) (endsFault bool) {
 		remember(c.sick, s, sickness{at: now})
 	}
 	clear(c.suspects)
-	c.failing, c.down, c.failures, c.unexplained, c.kept, c.reason = false, false, 0, false, false, ""
+	c.failing, c.down, c.failures, c.kept, c.reason = false, false, 0, false, ""
 	c.lastSuccess = now
 	c.probing = c.probing && !probe
 	c.backoff.Reset()
 	c.health.succeeded(c, wasFailing)
-	return endsFault
 }
 
 // failure records a request about id that upstream itself has not answered, or whose
@@ -157,13 +152,11 @@ func (c *circuit) fail(id journal.ID, failed *Error, sent, now time.Time) {
 	c.hanging = failed.Verdict == Unanswered
 	remember(c.failedIn, id.Namespace, now)
 	if s, ok := c.sick[id]; ok && now.Sub(s.at) < c.sickFor {
-		c.unexplained = c.unexplained || !s.again
 		c.sick[id] = sickness{at: now, again: true}
 		c.lastSick = id
 		return
 	}
 	delete(c.sick, id)
-	c.unexplained = true
 	if _, ok := c.suspects[id]; !ok {
 		remember(c.suspects, id, sent)
 	}

@@ -13,12 +13,10 @@
 // Every entry with a pending write has one task, and a task has at most one request under
 // way (contract 12). A task waits for flush.linger after the entry's last write. However
 // often the entry is written, it waits no longer than lingerCap times that after the first
-// write that was not sent. Then it sends the entry's newest state. A namespace whose backlog
-// takes some seconds sends one entry after the other, in the order of the writes, so that
-// upstream lists them in that order. When a fault of upstream's has ended, the writes
-// that failed meanwhile keep their place. A namespace with more staggers its requests and uses
-// its part of upstream.concurrency. A flush and a drain end every linger, and a caller that
-// waits for one entry ends its linger.
+// write that was not sent. Then it sends the entry's newest state. The entries of
+// a namespace go oldest first, as many at a time as its part of upstream.concurrency holds: those
+// that are under way together may arrive out of order, and so may those that have failed. A flush
+// and a drain end every linger, and a caller that waits for one entry ends its linger.
 //
 // A namespace may have a quota ([Quotas]). While it is ample, it changes nothing. When it is
 // short, the linger widens and the namespace's entries take turns, the one first whose
@@ -64,8 +62,8 @@
 //   - it is another host's, and later: the write is a dead letter;
 //   - it is another host's, and earlier: it is kept as a dead letter, and the write takes its place.
 //
-// A delete leaves a version, too. Nothing can land late over a confirmed write: so there is no doubt,
-// nothing is read back, and no order in which the writes of a namespace have to arrive.
+// A delete leaves a version, too. Nothing can land late over a confirmed write: so there is no doubt, and
+// nothing is read back.
 //
 // # Health
 //

@@ -75,20 +75,17 @@ func (a *attempt) failed(failed *Error, why waiting, retryAt instant) {
 	}
 	r := retryOf(a.task)
 	r.attempts++
-	r.failedIn, r.reason = a.turn, failed.Reason
+	r.reason = failed.Reason
 	a.stop(why, retryAt)
 }
 
 // answered records that upstream gave a verdict. through says that upstream lets the
 // namespace in.
 func (a *attempt) answered(through bool) {
-	endsFault := a.f.health.success(a.id(), a.probe)
+	a.f.health.success(a.id(), a.probe)
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	s := a.f.schedule
-	if endsFault {
-		s.excusedUpTo = s.turn
-	}
 	a.probe, s.hanging = false, false
 	s.window = min(s.window+1, a.f.opts.Slots.Concurrency().Now)
 	a.queue.answeredAt = a.f.now()

@@ -114,7 +114,7 @@ func (c *crossing) question(found *journal.Observation, try int) (*question, err
 	d := c.task.doubt()
 	q := &question{
 		write: c.write, base: base, baseBefore: math.Inf(1), own: c.task.own(), unknown: d != nil && d.unknownUntil != 0,
-		resend: c.task.retry != nil && c.task.retry.resend == c.write.Seq, found: found, oldBefore: math.Inf(-1),
+		found: found, oldBefore: math.Inf(-1),
 		cedes: c.write.Yields || s.doubted(c.write.Seq),
 	}
 	last, ok := s.last(c.write.ID)

@@ -16,7 +16,6 @@ type question struct {
 	baseBefore float64
 	own        []journal.Content    // what this host's requests may have left there since
 	unknown    bool                 // there are requests of this host's that may have left anything
-	resend     bool                 // upstream holds the write, and is to get it again
 	found      *journal.Observation // what upstream holds; nil if nothing
 	offset     Span                 // by how much upstream's clock was ahead when the write was made
 	// oldBefore is the time, by upstream's clock, before which a state is old: if this host knew
@@ -68,8 +67,6 @@ func judge(q *question) outcome {
 	later, earlier := q.compare()
 	same := content == contentOf(q.write)
 	switch {
-	case same && q.resend:
-		return fenceUnchanged
 	case same && (later || !earlier && q.isOwn(content) && !q.isBase(content)):
 		return fenceHeld // to send it again would make it as late as that
 	case q.isOwn(content), q.isBase(content) && (!later || !q.precedes()):

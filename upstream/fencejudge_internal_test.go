@@ -35,7 +35,6 @@ var (
 	qOwn      = func(c journal.Content) func(*question) { return func(q *question) { q.own = append(q.own, c) } }
 	qMay      = func(q *question) { q.mayAsk = true }
 	qUnknown  = func(q *question) { q.unknown = true }
-	qResend   = func(q *question) { q.resend = true }
 	qSame     = func(q *question) { q.write.Value, q.offset = "base", anything }
 	qCedes    = func(q *question) { q.cedes = true }
 	qIgnorant = func(q *question) { q.offset = anything }
@@ -90,8 +89,6 @@ var judgements = map[string]judgement{
 	"the same value of another host":      {qAll(qShows("new", 107)), fenceHeld},
 	"the same value, earlier":             {qAll(qShows("new", 103)), fenceSame},
 	"the same value, undecided":           {qAll(qShows("new", 105), qMay), fenceSame},
-	"ours, out of turn":                   {qAll(qShows("new", 107), qOwn(putOf("new")), qResend), fenceUnchanged},
-	"another host's, out of turn":         {qAll(qShows("theirs", 107), qOwn(putOf("new")), qResend), fenceLost},
 	"blind, later":                        {qAll(qShows("theirs", 107), qBlind), fenceLost},
 	"blind, earlier":                      {qAll(qShows("theirs", 103), qBlind), fenceWon},
 	"blind, from before our time":         {qAll(qShows("theirs", 19), qBlind), fenceOld},

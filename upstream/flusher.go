@@ -145,7 +145,7 @@ func NewFlusher(opts FlusherOptions) *Flusher {
 	f.opts.Engine = f.slotted
 	f.fences = newFences(&f.opts)
 	f.schedule = newSchedule(opts.Slots.Concurrency().Now, f.signal)
-	f.schedule.quotas, f.schedule.unordered = opts.Quotas, opts.Versions != nil
+	f.schedule.quotas = opts.Quotas
 	f.health.onNudge = f.signal
 	return f
 }
@@ -305,6 +305,28 @@ func (f *Flusher) Attempts(id journal.ID) (count int, last string, next time.Tim
 		next = f.wall(max(now, q.ready(t), q.notBefore, until))
 	}
 	return count, last, next
+}
+
+// Saved is how many writes since the start needed no request upstream, as a newer one to their
+// entry took their place before they were sent.
+func Saved(f *Flusher) int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.schedule.saved
+}
+
+// usualTrip is how long a write usually takes, with its fence.
+func usualTrip(f *Flusher) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return time.Duration(f.schedule.roundTrip)
+}
+
+// tookTrip takes in how long a write took that upstream carried out, with its fence.
+func tookTrip(f *Flusher, took time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.schedule.roundTrip += (instant(took) - f.schedule.roundTrip) / roundTripWeight
 }
 
 // Paused says why upstream does not let a namespace's pending writes in; empty if it does.

@@ -188,6 +188,7 @@ func TestASickEntryDegrades(t *testing.T) {
 			return reply{}
 		}
 		w.put(key("sick"), "v")
+		time.Sleep(time.Second) // it has failed
 		w.put(key("other"), "v")
 		time.Sleep(10 * time.Second)
 		w.log.take()

@@ -294,23 +294,3 @@ func became(r *rig) string {
 	}
 	return ""
 }
-
-// An agent's writes reach upstream in the order in which it made them, though some take
-// longer.
-func TestFewWritesArriveInTheirOrder(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		r.answer = func(c call) reply {
-			if c.id.Key == "0" {
-				return reply{after: 100 * time.Millisecond}
-			}
-			return reply{}
-		}
-		r.putMany("ns", 5)
-		time.Sleep(time.Second)
-		for i, c := range r.requests(anything) {
-			if c.id.Key != fmt.Sprint(i) {
-				t.Errorf("request %d is about %s", i, c.id)
-			}
-		}
-	})
-}

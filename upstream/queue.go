@@ -25,13 +25,10 @@ type queue struct {
 	retries    [waitings]heapOf[*retryState]
 	urgentUpTo uint64 // tasks whose first is not above it are urgent
 
-	running   int
-	silent    int     // of those running, the ones that were silent
-	inOrder   int     // of those running, the ones that the next one follows
-	inOrderAt instant // when the last of them was sent
-	staggered bool    // it has too much to send one entry after the other
-	failing   bool    // the last answer, or its lack, blames upstream
-	reason    string  // why it does
+	running int
+	silent  int    // of those running, the ones that were silent
+	failing bool   // the last answer, or its lack, blames upstream
+	reason  string // why it does
 
 	pace pace // by the namespace's quota
 
@@ -129,9 +126,12 @@ func (q *queue) firstOf(retries *heapOf[*retryState]) *task {
 	return first
 }
 
-// oldest is, of the tasks that are ready, the one whose newest write is the oldest, so that
-// upstream gets the writes in the order in which they were made. One at least must be ready.
-// It looks at every task that is due.
+// oldestOf is the most entries of a namespace among which the oldest write is looked for. With
+// more, the entry goes first that has been due longest.
+const oldestOf = 1000
+
+// oldest is, of the tasks that are ready, the one whose newest write is the oldest: upstream
+// lists the entries in the order in which it gets them. One at least must be ready.
 func (q *queue) oldest(now instant) *task {
 	oldest := q.first()
 	if oldest.isSilent() {

@@ -64,12 +64,9 @@ type retryState struct {
 	waiting  waiting           // for what, until then
 	index    int               // in its queue's heap of those that wait for the same; -1 while it is not there
 	attempts int               // failures since the last success
-	failedIn uint64            // the turn of the last of them
-	excuses  int               // how often upstream was at fault: see overtook
 	since    instant           // the first of them
 	reason   string            // why the last attempt failed
-	arrived  []journal.Content // that upstream may hold: it failed over their requests, or has confirmed them out of turn
-	resend   uint64            // the write that upstream holds, and is to get again in its turn; 0 if there is none
+	arrived  []journal.Content // that upstream may hold: it failed over their requests
 	hung     bool              // a request had no answer for long, and no request has had one since
 	backoff  *backoff.ExponentialBackOff
 	doubt    *doubt // not nil while an unanswered request may still be carried out

@@ -14,10 +14,9 @@ const noPosition = math.MaxUint64
 // time, and the queues take turns, so that no namespace holds up another (contract 16).
 //
 // It is not safe for concurrent use. Its methods look at a few tasks, however many there
-// are, with three exceptions. In a namespace that sends in order, [schedule.start] looks at
-// every task that is due: inOrderTasks at most. [schedule.expediteSome] makes a few changes to
-// each of expediteChunk queues. [schedule.tryNow], which a person asks for, looks at every
-// failed task of a queue.
+// are, with three exceptions. [schedule.start] looks at every task of a queue that is due:
+// oldestOf at most. [schedule.expediteSome] makes a few changes to each of expediteChunk queues.
+// [schedule.tryNow], which a person asks for, looks at every failed task of a queue.
 type schedule struct {
 	queues         hashtable.Table[queue, *queue] // by namespace
 	turns          turns
@@ -36,9 +35,7 @@ type schedule struct {
 	draining       bool     // nothing lingers any more
 	wakeAt         instant  // when the dispatcher looks again by itself
 	turn           uint64
-	excusedUpTo    uint64 // the last turn when a fault of upstream's ended: what failed in it, or before, is not to blame
 	quotas         *Quotas
-	unordered      bool // upstream lists entries by the times of their writes, in whatever order they arrive
 	throughs       throughs
 	// fresh is the queue that an untried task has joined last: the best place for a
 	// probe to come from, as tasks that have failed may be sick themselves.
@@ -233,16 +230,11 @@ func (s *schedule) start(q *queue, now instant, probe bool) *attempt {
 	if q.full && q.blocked && q.removing.front != nil && q.ready(q.removing.front) <= now {
 		t = q.removing.front // makes room
 	}
-	early := false
-	if !q.blocked && !q.pace.spread && !t.through && s.inOrder(q) {
-		oldest := q.oldest(now)
-		if early = probe && t.seq > oldest.seq; !early {
-			t = oldest
-		}
+	if !probe && !q.blocked && !q.pace.spread && !t.through && q.tasks.Len() <= oldestOf {
+		t = q.oldest(now)
 	}
-	a := &attempt{queue: q, task: t, newest: t.seq, startedAt: now, probe: probe, early: early, trial: q.blocked, silent: t.isSilent()}
+	a := &attempt{queue: q, task: t, newest: t.seq, startedAt: now, probe: probe, trial: q.blocked, silent: t.isSilent()}
 	a.through = s.throughs.pop(t)
-	a.inOrder = a.through == nil && (!t.retrying() || t.retry.waiting != silent && t.retry.waiting != doubting)
 	q.leave(t)
 	a.charge = charged(a, s.quotas, now)
 	beginAttempt(s, a)
@@ -262,14 +254,10 @@ func beginAttempt(s *schedule, a *attempt) {
 		q.silent++
 	}
 	s.turn++
-	a.turn, q.served = s.turn, s.turn
+	q.served = s.turn
 	q.servedAt = a.startedAt
 	if s.sender != q {
 		s.sender, s.senderSince = q, a.startedAt
-	}
-	if a.inOrder {
-		q.inOrder++
-		q.inOrderAt = a.startedAt
 	}
 	s.place(q)
 }
@@ -277,9 +265,6 @@ func beginAttempt(s *schedule, a *attempt) {
 // stop ends an attempt; its task is in no line now.
 func (s *schedule) stop(a *attempt, now instant) {
 	q := a.queue
-	if a.inOrder {
-		q.inOrder--
-	}
 	if a.silent {
 		q.silent--
 	}
@@ -365,7 +350,7 @@ func (s *schedule) place(q *queue) {
 	if !waits {
 		return
 	}
-	q.readyAt = max(q.ready(t), q.notBefore, q.servedAt, s.followsAt(q))
+	q.readyAt = max(q.ready(t), q.notBefore, q.servedAt)
 	if q.heap = h; q.index < 0 {
 		h.push(q)
 	} else {

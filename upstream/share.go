@@ -16,7 +16,21 @@ const (
 	// of an entry whose last request was not answered.
 	shareOfFailing = 1
 	quarters       = 4
+	// overtakeAfter is how long a request may at least take before it counts as one that hangs,
+	// and overtakeTrips for how many of the usual round trips.
+	overtakeAfter = 250 * time.Millisecond
+	overtakeTrips = 4
+	// firstRoundTrip stands for the usual round trip before there was one.
+	firstRoundTrip = 50 * time.Millisecond
+	// roundTripWeight is the share of a new round trip in the usual one: 1 in so many.
+	roundTripWeight = 8
 )
+
+// patience is how long a request may take before others need not wait for it.
+func (s *schedule) patience() instant { return max(instant(overtakeAfter), overtakeTrips*s.roundTrip) }
+
+// hung reports whether an attempt has taken longer than patience.
+func (s *schedule) hung(a *attempt, now instant) bool { return now-a.startedAt > s.patience() }
 
 // turns are the queues that wait for their turn, the failing ones apart.
 type turns struct{ well, failing heapOf[*queue] }
