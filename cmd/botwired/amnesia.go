@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 )
 
 // accepted is the daemon's answer when a person has decided about a bucket.
@@ -17,7 +18,8 @@ type accepted struct {
 // decideLoss tells the daemon what a person has decided about a bucket. It returns nil if there is
 // nothing left to say: it has failed, or has printed the answer as JSON.
 func decideLoss(ctx context.Context, p *process, c *client, decision string, asJSON bool) (*accepted, error) {
-	body, err := c.wait(ctx, request{method: http.MethodPost, path: surface("upstream", decision)}, byHandTime+flushGrace)
+	r := request{method: http.MethodPost, path: surface(decision), query: url.Values{"namespace": {"*"}}}
+	body, err := c.wait(ctx, r, byHandTime+flushGrace)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +88,7 @@ func acceptUpstream(ctx context.Context, p *process, c *client, yes, asJSON bool
 			return err
 		}
 	}
-	so, err := decideLoss(ctx, p, c, "accept", asJSON)
+	so, err := decideLoss(ctx, p, c, "forget", asJSON)
 	if so == nil {
 		return err
 	}
