@@ -55,7 +55,7 @@ func restoreAll(ctx context.Context, p *process, settings *settingFlags, asJSON 
 		body, err := p.restore(ctx, c, string(namespace), false)
 		if err == nil {
 			fmt.Fprintf(p.stdout, "%s: ", printable(string(namespace)))
-			err = reportRestored(p, c, body)
+			err = p.reportRestore(c, body)
 		}
 		if ctx.Err() != nil {
 			return err
@@ -65,20 +65,6 @@ func restoreAll(ctx context.Context, p *process, settings *settingFlags, asJSON 
 		}
 	}
 	return errors.Join(failed...)
-}
-
-// reportRestored is reportRestore for a namespace that was suspect when the command began: its
-// restoration may be over by now.
-func reportRestored(p *process, c *client, body []byte) error {
-	var so restoration
-	if err := c.decode(body, &so); err != nil {
-		return err
-	}
-	if so.State == "over" && so.total() == 0 {
-		_, err := fmt.Fprintln(p.stdout, "upstream has it again")
-		return err
-	}
-	return p.reportRestore(c, body)
 }
 
 // acceptUpstream has the daemon go on with a bucket as it is. Unless yes is set, it asks first.

@@ -15,7 +15,7 @@ func TestRestoreAllCommand(t *testing.T) {
 		"POST /_botwired/restore?namespace=ns&timeout=2s": {200, `{}`},
 	})
 	wantOutput(t, at(t, d, nil, "restore", "--all"), "botwired goes on with the bucket that is there (the bucket was made anew)\n"+
-		"a: 12 entries restored\nb: 1 entry restored; upstream had another value of 1 entry, which stays\nc: upstream has it again\n")
+		"a: 12 entries restored\nb: 1 entry restored; upstream had another value of 1 entry, which stays\nc: nothing to restore: c is not suspect (botwired status)\n")
 	if got := at(t, d, nil, "restore", "--all", "--json"); !strings.Contains(got.stdout, `"namespaces":["a","b","c"]`) {
 		t.Errorf("%+v", got)
 	}

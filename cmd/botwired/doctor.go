@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,7 +65,6 @@ func newDoctorCommand(p *process, settings *settingFlags) *cobra.Command {
 
 func printFindings(p *process, findings []doctor.Finding) error {
 	colours, widest := p.palette(p.stdout), 0
-	words := map[doctor.Result]string{doctor.NotApplicable: "n/a"}
 	paint := map[doctor.Result]func(string) string{
 		doctor.Failed: colours.red, doctor.Warning: colours.yellow, doctor.OK: colours.green, doctor.NotApplicable: colours.dim,
 	}
@@ -74,10 +74,7 @@ func printFindings(p *process, findings []doctor.Finding) error {
 		counts[f.Result]++
 	}
 	for _, f := range findings {
-		word := string(f.Result)
-		if short, ok := words[f.Result]; ok {
-			word = short
-		}
+		word := strings.Replace(string(f.Result), "not applicable", "n/a", 1)
 		text := fmt.Sprintf("%s  %-*s  %s\n", paint[f.Result](fmt.Sprintf("%-7s", word)), widest, f.Name, printable(f.Text))
 		if f.Remedy != "" {
 			text += fmt.Sprintf("%*s  -> %s\n", len("warning")+2+widest, "", printable(f.Remedy))
