@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -23,49 +24,53 @@ type acceptedDocument struct {
 	Namespaces []string `json:"namespaces"` // that upstream gets back, by name
 }
 
-// decider takes a person's decision about an upstream that has lost writes.
-type decider struct{ *surface }
-
-// accept goes on with what upstream has now, and gives nothing back.
-func (d decider) accept(w http.ResponseWriter, _ *http.Request) error {
-	doc := acceptedDocument{Namespaces: []string{}}
-	if d.loss != nil {
-		doc.Lost = d.loss.Lost()
-	}
-	if doc.Lost != "" {
-		if err := d.goOn(); err != nil {
+// acceptUpstream goes on with what upstream has now, and gives nothing back.
+func (s *surface) acceptUpstream(w http.ResponseWriter) error {
+	lost := s.lost()
+	if lost != "" {
+		if err := s.goOn(); err != nil {
 			return err
 		}
 	}
-	return writeDocument(w, http.StatusOK, doc)
+	return writeDocument(w, http.StatusOK, acceptedDocument{Lost: lost, Namespaces: []string{}})
+}
+
+// lost says why upstream is not believed; empty if it is.
+func (s *surface) lost() string {
+	if s.loss == nil {
+		return ""
+	}
+	return s.loss.Lost()
 }
 
 // restoreAll begins to give upstream back what it has lost of all suspect namespaces. If upstream is
 // not believed at all, that is every namespace of which something is known here. It ends before
 // the restorations do.
-func (d decider) restoreAll(w http.ResponseWriter, _ *http.Request) error {
-	doc := acceptedDocument{}
-	if d.loss != nil {
-		doc.Lost = d.loss.Lost()
+func (s *surface) restoreAll(w http.ResponseWriter, r *http.Request) error {
+	for _, ofOne := range []string{"timeout", "stop"} {
+		if r.URL.Query().Has(ofOne) {
+			return wire.Detail(http.StatusBadRequest, ofOne+" is for one namespace")
+		}
 	}
+	doc := acceptedDocument{Lost: s.lost()}
 	if doc.Lost != "" {
 		// All namespaces are suspect before the first answer of upstream's counts.
-		if err := d.restorer.distrustAll(); err != nil {
+		if err := s.restorer.distrustAll(); err != nil {
 			return err
 		}
-		if err := d.goOn(); err != nil {
+		if err := s.goOn(); err != nil {
 			return err
 		}
 	}
-	doc.Namespaces = slices.Sorted(maps.Keys(d.journal.Belief.Suspects()))
+	doc.Namespaces = slices.Sorted(maps.Keys(s.journal.Belief.Suspects()))
 	if doc.Namespaces == nil {
 		doc.Namespaces = []string{}
 	}
 	for _, namespace := range doc.Namespaces {
-		if err := d.journal.Belief.SetRestoring(namespace, true); err != nil {
+		if err := s.journal.Belief.SetRestoring(namespace, true); err != nil {
 			return err
 		}
-		if d.restorer.begin(namespace) == nil {
+		if s.restorer.begin(namespace) == nil {
 			return shuttingDown(w)
 		}
 	}
@@ -73,10 +78,10 @@ func (d decider) restoreAll(w http.ResponseWriter, _ *http.Request) error {
 }
 
 // goOn has upstream asked again, and the writes sent that wait for that.
-func (d decider) goOn() error {
-	err := d.loss.Accept()
+func (s *surface) goOn() error {
+	err := s.loss.Accept()
 	if err == nil {
-		d.flusher.TryNow("")
+		s.flusher.TryNow("")
 	}
 	return err
 }

@@ -38,7 +38,7 @@ func withLoss(f *forgetful) func(*journal.Options, *Options) {
 
 func (s *sidecar) wantAccepted(path string, want acceptedDocument) {
 	s.t.Helper()
-	w := s.do(http.MethodPost, "/_botwired/upstream/"+path, "")
+	w := s.do(http.MethodPost, "/_botwired/"+path+"?namespace=*", "")
 	wantStatus(s.t, w, http.StatusOK)
 	var got acceptedDocument
 	decode(s.t, w, &got)
@@ -57,7 +57,7 @@ func TestRestoreAll(t *testing.T) {
 		s.learnMany("small", 1)
 		s.upstream.wipe()
 		f.err = errors.New("the disk is full")
-		if w := s.do(http.MethodPost, "/_botwired/upstream/restore", ""); w.Code == http.StatusOK {
+		if w := s.do(http.MethodPost, "/_botwired/restore?namespace=*", ""); w.Code == http.StatusOK {
 			t.Errorf("it went on without having said so: %s", w.Body)
 		}
 		f.err = nil
@@ -130,14 +130,14 @@ func TestAcceptUpstream(t *testing.T) {
 		s := newSidecar(t, withLoss(f))
 		s.learnMany("ns", 20)
 		s.upstream.wipe()
-		s.wantAccepted("accept", acceptedDocument{Lost: "the bucket was made anew", Namespaces: []string{}})
-		s.wantAccepted("accept", acceptedDocument{Namespaces: []string{}})
+		s.wantAccepted("forget", acceptedDocument{Lost: "the bucket was made anew", Namespaces: []string{}})
+		s.wantAccepted("forget", acceptedDocument{Namespaces: []string{}})
 		if doc := s.suspicion("ns"); doc != nil || f.accepted != 1 {
 			t.Errorf("accepted %d times, %+v", f.accepted, doc)
 		}
 	})
 	inBubble(t, func(t *testing.T, s *sidecar) {
-		s.wantAccepted("accept", acceptedDocument{Namespaces: []string{}})
+		s.wantAccepted("forget", acceptedDocument{Namespaces: []string{}})
 		s.wantAccepted("restore", acceptedDocument{Namespaces: []string{}})
 	})
 }

@@ -116,6 +116,11 @@ func TestParametersThatWouldCountForNothing(t *testing.T) {
 		{"GET", "entries?namespace=n&prefix=a/b", "key"},
 		{"GET", "namespaces?limit=1001", `limit="1001": expected a whole number from 1 to 1000`},
 		{"POST", "forget?namespace=n&key=", "namespace and key"},
+		{"POST", "forget?namespace=*&key=k", "namespace"},
+		{"POST", "restore?namespace=", "expected the name of a namespace"},
+		{"POST", "restore?namespace=*&stop=true", "stop is for one namespace"},
+		{"POST", "restore", "the parameter namespace is missing"},
+		{"POST", "restore?stop=true", "the parameter namespace is missing"},
 		{"GET", "history?namespace=n", `"namespace": expected none`},
 		{"HEAD", "history?" + strings.Repeat("x", 1000), `": expected none`},
 	} {

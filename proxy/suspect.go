@@ -27,6 +27,9 @@ func newSuspectDocument(s journal.Suspicion) *suspectDocument {
 	}
 }
 
+// isAboutAll reports whether the parameter namespace is *, which is the name of none.
+func isAboutAll(r *http.Request) bool { return r.URL.Query().Get("namespace") == "*" }
+
 type restoreDocument struct {
 	Namespace string `json:"namespace"`
 	State     string `json:"state"` // "running", "over" or, by a person, "stopped"
@@ -36,8 +39,11 @@ type restoreDocument struct {
 }
 
 // restore begins to give upstream back what it has lost of a namespace, and answers when that is
-// over, or with how far it is when its time is up.
+// over, or with how far it is when its time is up. About all namespaces, it answers at once.
 func (s *surface) restore(w http.ResponseWriter, r *http.Request) error {
+	if isAboutAll(r) {
+		return s.restoreAll(w, r)
+	}
 	namespace, err := givenNamespace(r)
 	if err != nil {
 		return err
@@ -126,14 +132,17 @@ func forgetEntry(s *surface, w http.ResponseWriter, id journal.ID) error {
 }
 
 // forget believes upstream: what it lacks of a namespace, or shows in an older state, is no longer
-// known here.
+// known here. About all namespaces, botwired goes on with an upstream that has lost its writes.
 func (s *surface) forget(w http.ResponseWriter, r *http.Request) error {
-	if r.URL.Query().Has("key") {
+	switch {
+	case r.URL.Query().Has("key"):
 		id, err := entryParameter(r)
 		if err != nil {
 			return err
 		}
 		return forgetEntry(s, w, id)
+	case isAboutAll(r):
+		return s.acceptUpstream(w)
 	}
 	namespace, err := givenNamespace(r)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 )
 
 // accepted is the daemon's answer when a person has decided about a bucket.
@@ -17,7 +18,8 @@ type accepted struct {
 // decideLoss tells the daemon what a person has decided about a bucket. It returns nil if there is
 // nothing left to say: it has failed, or has printed the answer as JSON.
 func decideLoss(ctx context.Context, p *process, c *client, decision string, asJSON bool) (*accepted, error) {
-	body, err := c.wait(ctx, request{method: http.MethodPost, path: surface("upstream", decision)}, byHandTime+flushGrace)
+	r := request{method: http.MethodPost, path: surface(decision), query: url.Values{"namespace": {"*"}}}
+	body, err := c.wait(ctx, r, byHandTime+flushGrace)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +55,7 @@ func restoreAll(ctx context.Context, p *process, settings *settingFlags, asJSON 
 		body, err := p.restore(ctx, c, string(namespace), false)
 		if err == nil {
 			fmt.Fprintf(p.stdout, "%s: ", printable(string(namespace)))
-			err = reportRestored(p, c, body)
+			err = p.reportRestore(c, body)
 		}
 		if ctx.Err() != nil {
 			return err
@@ -65,20 +67,6 @@ func restoreAll(ctx context.Context, p *process, settings *settingFlags, asJSON 
 	return errors.Join(failed...)
 }
 
-// reportRestored is reportRestore for a namespace that was suspect when the command began: its
-// restoration may be over by now.
-func reportRestored(p *process, c *client, body []byte) error {
-	var so restoration
-	if err := c.decode(body, &so); err != nil {
-		return err
-	}
-	if so.State == "over" && so.total() == 0 {
-		_, err := fmt.Fprintln(p.stdout, "upstream has it again")
-		return err
-	}
-	return p.reportRestore(c, body)
-}
-
 // acceptUpstream has the daemon go on with a bucket as it is. Unless yes is set, it asks first.
 func acceptUpstream(ctx context.Context, p *process, c *client, yes, asJSON bool) error {
 	if !yes {
@@ -86,7 +74,7 @@ func acceptUpstream(ctx context.Context, p *process, c *client, yes, asJSON bool
 			return err
 		}
 	}
-	so, err := decideLoss(ctx, p, c, "accept", asJSON)
+	so, err := decideLoss(ctx, p, c, "forget", asJSON)
 	if so == nil {
 		return err
 	}

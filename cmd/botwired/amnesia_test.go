@@ -8,14 +8,14 @@ import (
 // A person gives a bucket that has lost everything what is here, one namespace after the other.
 func TestRestoreAllCommand(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
-		"POST /_botwired/upstream/restore":                {200, `{"lost":"the bucket was made anew","namespaces":["a","b","c"]}`},
+		"POST /_botwired/restore?namespace=%2A":           {200, `{"lost":"the bucket was made anew","namespaces":["a","b","c"]}`},
 		"POST /_botwired/restore?namespace=c&timeout=2s":  {200, `{"namespace":"c","state":"over","restored":0,"kept":0,"failed":0,"left":0,"waits":null}`},
 		"POST /_botwired/restore?namespace=a&timeout=2s":  {200, `{"namespace":"a","state":"over","restored":12,"kept":0,"failed":0,"left":0,"waits":null}`},
 		"POST /_botwired/restore?namespace=b&timeout=2s":  {200, `{"namespace":"b","state":"over","restored":1,"kept":1,"failed":0,"left":0,"waits":null}`},
 		"POST /_botwired/restore?namespace=ns&timeout=2s": {200, `{}`},
 	})
 	wantOutput(t, at(t, d, nil, "restore", "--all"), "botwired goes on with the bucket that is there (the bucket was made anew)\n"+
-		"a: 12 entries restored\nb: 1 entry restored; upstream had another value of 1 entry, which stays\nc: upstream has it again\n")
+		"a: 12 entries restored\nb: 1 entry restored; upstream had another value of 1 entry, which stays\nc: nothing to restore: c is not suspect (botwired status)\n")
 	if got := at(t, d, nil, "restore", "--all", "--json"); !strings.Contains(got.stdout, `"namespaces":["a","b","c"]`) {
 		t.Errorf("%+v", got)
 	}
@@ -23,7 +23,7 @@ func TestRestoreAllCommand(t *testing.T) {
 		wantFailure(t, at(t, d, nil, args...), exitUsage, "--all")
 	}
 	d = newDaemon(t, map[string]answer{
-		"POST /_botwired/upstream/restore":               {200, `{"lost":"","namespaces":["a","b"]}`},
+		"POST /_botwired/restore?namespace=%2A":          {200, `{"lost":"","namespaces":["a","b"]}`},
 		"POST /_botwired/restore?namespace=a&timeout=2s": {200, `{"namespace":"a","state":"over","restored":1,"kept":0,"failed":0,"left":3,"waits":null}`},
 		"POST /_botwired/restore?namespace=b&timeout=2s": {200, `{"namespace":"b","state":"over","restored":2,"kept":0,"failed":0,"left":0,"waits":null}`},
 	})
@@ -31,12 +31,12 @@ func TestRestoreAllCommand(t *testing.T) {
 	if got.code != exitError || !strings.Contains(got.stderr, "a: upstream still lacks 3 entries") || !strings.Contains(got.stdout, "b: 2 entries restored") {
 		t.Errorf("one that fails keeps no other back: %+v", got)
 	}
-	d = newDaemon(t, map[string]answer{"POST /_botwired/upstream/restore": {200, `{"lost":"","namespaces":[]}`}})
+	d = newDaemon(t, map[string]answer{"POST /_botwired/restore?namespace=%2A": {200, `{"lost":"","namespaces":[]}`}})
 	wantOutput(t, at(t, d, nil, "restore", "--all"), "nothing to restore: no namespace is suspect (botwired status)\n")
 }
 
 func TestForgetUpstreamCommand(t *testing.T) {
-	d := newDaemon(t, map[string]answer{"POST /_botwired/upstream/accept": {200, `{"lost":"the bucket was made anew","namespaces":[]}`}})
+	d := newDaemon(t, map[string]answer{"POST /_botwired/forget?namespace=%2A": {200, `{"lost":"the bucket was made anew","namespaces":[]}`}})
 	wantFailure(t, at(t, d, nil, "forget", "--upstream"), exitUsage, "--yes")
 	wantFailure(t, at(t, d, nil, "forget", "--upstream", "ns"), exitUsage, "--upstream")
 	wantFailure(t, at(t, d, nil, "forget"), exitUsage, "--upstream")
@@ -50,7 +50,7 @@ func TestForgetUpstreamCommand(t *testing.T) {
 	if got := at(t, d, reply("\n"), "forget", "--upstream"); got.code != exitError || !strings.Contains(got.stderr, "nothing is changed") {
 		t.Errorf("without a yes: %+v", got)
 	}
-	d = newDaemon(t, map[string]answer{"POST /_botwired/upstream/accept": {200, `{"lost":"","namespaces":[]}`}})
+	d = newDaemon(t, map[string]answer{"POST /_botwired/forget?namespace=%2A": {200, `{"lost":"","namespaces":[]}`}})
 	wantOutput(t, at(t, d, nil, "forget", "--upstream", "--yes"), "nothing to decide: upstream has lost nothing that botwired knows of\n")
 }
 

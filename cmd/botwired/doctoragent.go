@@ -92,43 +92,44 @@ func lookUp(ctx context.Context, host string) ([]netip.Addr, error) {
 // Python's clients do, unless NO_PROXY has the very host.
 func (e *examination) agentProxy(context.Context) doctor.Finding {
 	const name = "proxy"
-	i := slices.IndexFunc([]string{"http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"}, func(v string) bool { return e.env(v) != "" })
-	if i < 0 {
+	proxies := []string{"http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"}
+	i := slices.IndexFunc(proxies, func(v string) bool { return e.env(v) != "" })
+	u, err := url.Parse(e.env("BOTWIRE_URL"))
+	switch {
+	case i < 0:
 		return doctor.Good(name, "this shell has none for http")
+	case err != nil || u.Hostname() == "":
+		return doctor.None(name, "BOTWIRE_URL is not set")
 	}
-	variable := []string{"http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"}[i]
-	hosts := []string{"127.0.0.1", "localhost"}
-	host, _, err := net.SplitHostPort(dialable(e.loaded.Config.Listen))
-	if err != nil {
-		return doctor.None(name, "no proxy leads to a socket")
-	}
-	if !slices.Contains(hosts, host) {
-		hosts = append(hosts, host)
-	}
-	if u, err := url.Parse(e.env("BOTWIRE_URL")); err == nil && u.Hostname() != "" {
-		host = u.Hostname()
-	}
-	set := ""
-	for _, v := range []string{"no_proxy", "NO_PROXY"} {
-		if value := e.env(v); value != "" {
-			set = value
-			if !bypasses(value, host) {
-				break
-			}
+	for _, variable := range []string{"no_proxy", "NO_PROXY"} {
+		value := e.env(variable)
+		listed := strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
+		if value == "" || slices.Contains(listed, "*") || slices.Contains(listed, u.Hostname()) {
+			continue
 		}
+		return doctor.Warn(name, fmt.Sprintf("export %s=%s", variable, shellWord(withoutProxy(value, []string{u.Hostname()}))),
+			"%s is set in this shell, and %s does not have %s: an agent asks the proxy for the daemon", proxies[i], variable, u.Hostname())
 	}
-	if bypasses(set, host) {
-		return doctor.Good(name, "%s is set, and NO_PROXY keeps %s out of it", variable, host)
+	if e.env("no_proxy")+e.env("NO_PROXY") == "" {
+		host := shellWord(u.Hostname())
+		return doctor.Warn(name, fmt.Sprintf("export NO_PROXY=%s no_proxy=%s", host, host),
+			"%s is set in this shell, and NO_PROXY does not have %s: an agent asks the proxy for the daemon", proxies[i], host)
 	}
-	value := shellWord(withoutProxy(set, hosts))
-	return doctor.Warn(name, fmt.Sprintf("export NO_PROXY=%s no_proxy=%s", value, value),
-		"%s is set in this shell, and NO_PROXY does not have %s: an agent asks the proxy for the daemon", variable, host)
+	return doctor.Good(name, "%s is set, and NO_PROXY keeps %s out of it", proxies[i], u.Hostname())
 }
 
-// bypasses reports whether a value of NO_PROXY keeps a host out of the proxy, to every client.
-func bypasses(value, host string) bool {
-	listed := strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
-	return strings.TrimSpace(value) == "*" || slices.Contains(listed, host)
+type examinedCaller struct {
+	Agent  cell `json:"agent"`
+	LastAt cell `json:"last_at"`
+}
+
+// time is zero if the daemon does not say.
+func (c examinedCaller) time() time.Time {
+	at, err := time.Parse(time.RFC3339, c.LastAt.moment())
+	if err != nil {
+		return time.Time{}
+	}
+	return at
 }
 
 // callersRecent is how old a request may be that shows an agent at work.

@@ -4,55 +4,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/http"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
-	"time"
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/doctor"
-	"github.com/botwired/botwired/internal/identity"
 )
+
+// askLimit leaves the checks that go by the daemon's answer half of their time, if none comes.
+const askLimit = checkLimit / 2
 
 // examinedStatus is the daemon's status, as far as doctor judges it.
 type examinedStatus struct {
 	status
-	DataDir  cell `json:"data_dir"`
-	Identity struct {
-		Start  cell `json:"start"`
-		Newest struct {
-			Reason cell `json:"reason"`
-			Detail cell `json:"detail"`
-			At     cell `json:"at"`
-		} `json:"newest_doubt"`
-	} `json:"identity"`
+	DataDir    cell                `json:"data_dir"`
 	Callers    []examinedCaller    `json:"callers"` // nil if the daemon does not say
 	Namespaces []examinedNamespace `json:"namespaces"`
 }
 
-type examinedCaller struct {
-	Agent  cell `json:"agent"`
-	LastAt cell `json:"last_at"`
-}
-
-// time is zero if the daemon does not say.
-func (c examinedCaller) time() time.Time {
-	at, err := time.Parse(time.RFC3339, c.LastAt.moment())
-	if err != nil {
-		return time.Time{}
-	}
-	return at
-}
-
 type examinedNamespace struct {
-	namespaceStatus
-	Quota struct {
+	Namespace cell `json:"namespace"`
+	Quota     struct {
 		Limit    cell `json:"limit"`
 		Left     cell `json:"left"`
 		ResetsAt cell `json:"resets_at"`
@@ -60,12 +37,41 @@ type examinedNamespace struct {
 	} `json:"quota"`
 }
 
+// onlyOnce has the first caller do the work, for all of them.
+func onlyOnce[T any](do func(context.Context) (T, error)) func(context.Context) (T, error) {
+	var once sync.Once
+	var value T
+	var err error
+	return func(ctx context.Context) (T, error) {
+		once.Do(func() { value, err = do(ctx) })
+		return value, err
+	}
+}
+
+// askDaemon asks for the status of the daemon that the configuration names.
+func (e *examination) askDaemon(ctx context.Context) (*examinedStatus, error) {
+	if e.tokenError != nil {
+		return nil, e.tokenError
+	}
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	body, err := e.client.do(ctx, request{method: http.MethodGet, path: surface("status")})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := readStatus(e.client, body); err != nil {
+		return nil, err
+	}
+	s := &examinedStatus{}
+	return s, e.client.decode(body, s)
+}
+
 // nobodyListens reports whether an error says that no program listens at the daemon's address.
 func nobodyListens(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)
 }
 
-// daemon checks that a daemon answers to this command.
+// daemon checks that a daemon answers to this command, or that one could listen.
 func (e *examination) daemon(ctx context.Context) doctor.Finding {
 	const name = "daemon"
 	s, err := e.ask(ctx)
@@ -74,10 +80,12 @@ func (e *examination) daemon(ctx context.Context) doctor.Finding {
 	switch {
 	case e.tokenError != nil:
 		return doctor.None(name, "the token for it cannot be read")
-	case err == nil && s.Ready == "false":
-		return doctor.Warn(name, "botwired status", "it answers at %s, and takes no writes now", listen)
+	case err == nil && string(s.Version) != e.version:
+		return doctor.Warn(name, "botwired serve", "the daemon is %s, and this command is %s: stop the daemon and start it again with", s.Version, e.version)
 	case err == nil:
-		return doctor.Good(name, "it answers at %s", listen)
+		return doctor.Good(name, "%s answers at %s", e.version, listen)
+	case nobodyListens(err) && e.cannotListen(ctx) != nil:
+		return doctor.Fail(name, "export BOTWIRED_LISTEN="+e.otherAddress(), "%s: %s", listen, notListening(e.cannotListen(ctx)))
 	case nobodyListens(err) && e.env("BOTWIRE_URL") != "":
 		return doctor.Fail(name, "botwired serve", "none answers at %s, and BOTWIRE_URL sends the agents of this shell to one", listen)
 	case nobodyListens(err):
@@ -92,6 +100,19 @@ func (e *examination) daemon(ctx context.Context) doctor.Finding {
 		return doctor.Fail(name, "ps ax -o pid,stat,command | grep botwired", "%s; a T in its state says that it is stopped (kill -CONT)", err)
 	}
 	return doctor.Fail(name, "export BOTWIRED_LISTEN="+e.otherAddress(), "%s", err)
+}
+
+// cannotListen says why no daemon could listen at the address; nil if one could, or if it is a socket.
+func (e *examination) cannotListen(ctx context.Context) error {
+	c := &e.loaded.Config
+	if _, ok := c.Socket(); ok {
+		return nil
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, network(c.Listen), c.Listen)
+	if err != nil {
+		return err
+	}
+	return listener.Close()
 }
 
 func hostOf(address string) string {
@@ -116,131 +137,76 @@ func (e *examination) otherAddress() string {
 	return net.JoinHostPort(host, strconv.Itoa(other))
 }
 
-// address checks that a daemon can listen where it is to, if none does.
-func (e *examination) address(ctx context.Context) doctor.Finding {
-	const name = "address"
-	c := &e.loaded.Config
-	_, err := e.ask(ctx)
-	if err == nil {
-		return doctor.Good(name, "the daemon has %s", c.Listen)
-	}
-	if _, ok := c.Socket(); ok && nobodyListens(err) {
-		return doctor.Good(name, "%s is free", c.Listen)
-	}
-	if !nobodyListens(err) {
-		return doctor.None(name, "a program listens at %s", c.Listen)
-	}
-	listener, err := new(net.ListenConfig).Listen(ctx, network(c.Listen), c.Listen)
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return doctor.Fail(name, "export BOTWIRED_LISTEN="+e.otherAddress(), "%s is in use", c.Listen)
-	case err != nil:
-		return doctor.Fail(name, "export BOTWIRED_LISTEN="+e.otherAddress(), "%s: %s", c.Listen, notListening(err))
-	}
-	if err := listener.Close(); err != nil {
-		return doctor.Fail(name, "export BOTWIRED_LISTEN="+e.otherAddress(), "%s: %s", c.Listen, err)
-	}
-	return doctor.Good(name, "%s is free", c.Listen)
-}
-
-func (e *examination) sameVersion(s *examinedStatus) doctor.Finding {
-	const name = "version"
-	if string(s.Version) != e.version {
-		return doctor.Warn(name, "botwired serve", "the daemon is %s, and this command is %s: stop the daemon and start it again with", s.Version, e.version)
-	}
-	return doctor.Good(name, "the daemon and this command are %s", e.version)
-}
-
-// otherProcess checks that no process holds the data directory but the daemon that answers.
-func (e *examination) otherProcess(ctx context.Context, c *config.Config) doctor.Finding {
-	const name = "process"
-	dir := c.DataDir
-	pid, err := e.holder(filepath.Join(dir, journalDir, "LOCK"))
-	_, asked := e.ask(ctx)
-	holder := fmt.Sprintf("process %d", pid)
-	if pid < 0 {
-		holder = "a process of another container"
-	}
-	switch {
-	case errors.Is(err, errors.ErrUnsupported):
-		return doctor.None(name, "this system does not say who holds a lock")
-	case err != nil:
-		return doctor.Warn(name, "ls -la "+shellWord(filepath.Join(dir, journalDir)), "the lock on the data directory cannot be seen: %s", unusable(err))
-	case pid == 0:
-		return doctor.Good(name, "no process holds the lock on %s", dir)
-	case nobodyListens(asked) && pid > 0:
-		return doctor.Fail(name, fmt.Sprintf("kill %d", pid),
-			"%s holds %s, and no daemon answers at %s: it listens elsewhere, or hangs; end it with", holder, dir, e.loaded.Config.Listen)
-	case nobodyListens(asked):
-		return doctor.Fail(name, "export BOTWIRED_DATA_DIR=/another/directory",
-			"%s holds %s, and no daemon answers at %s", holder, dir, e.loaded.Config.Listen)
-	}
-	return doctor.Good(name, "%s holds the lock on %s", holder, dir)
-}
-
-// identity checks that the data directory is where it was, and not a copy.
-func (e *examination) identity(ctx context.Context) doctor.Finding {
-	const name = "identity"
-	c, _ := e.examined(ctx)
-	dir := c.DataDir
+// examined returns the configuration that the checks go by: that of this shell, with the data
+// directory and the upstream of the daemon if one answers.
+func (e *examination) examined(ctx context.Context) (c *config.Config, answers bool) {
 	s, err := e.ask(ctx)
-	var kind identity.Kind
-	var why string
-	if err == nil {
-		kind, why = identity.Kind(s.Identity.Start), string(s.Identity.Newest.Detail)
-	} else {
-		kind, why = identity.Look(dir, identityFiles)
+	if err != nil {
+		return &e.loaded.Config, false
 	}
-	switch kind {
-	case identity.Copied, identity.Restored:
-		return doctor.Warn(name, "export BOTWIRED_DATA_DIR=/another/directory",
-			"%s is a copy, or has come back from a backup (%s): if the other one runs too, give one of them its own with", dir, why)
-	case identity.New:
-		return doctor.None(name, "%s is new", dir)
-	case identity.Unknown:
-		return doctor.Warn(name, "botwired status", "nobody knows whether %s is a copy (%s): botwired compares what is pending with upstream", dir, why)
-	}
-	if why != "" {
-		return doctor.Good(name, "there was a doubt, and botwired has compared what was pending with upstream since (%s)", why)
-	}
-	return doctor.Good(name, "%s is where the last daemon left it", dir)
+	return e.usedBy(s), true
 }
 
-// health is how upstream does, as the daemon's own requests show it.
-func (s *examinedStatus) health() doctor.Finding {
-	const name = "upstream's state"
-	if s.Upstream.State == "up" {
-		return doctor.Good(name, "the daemon's requests go well")
+// usedBy returns this shell's configuration with what a daemon uses in its place. Another
+// upstream than this shell's gets none of this shell's headers and credentials: they are secrets.
+func (e *examination) usedBy(s *examinedStatus) *config.Config {
+	c := e.loaded.Config
+	if s.DataDir != "" {
+		c.DataDir = string(s.DataDir)
 	}
-	return doctor.Warn(name, "botwired status", "%s", s.upstream(io.Discard))
+	if theirs, ok := config.ParseIdentity(string(s.Upstream.URL)); ok && theirs != c.Upstream.Identity() {
+		c.Upstream.URL, c.Upstream.Headers = theirs, nil
+	}
+	servers, err := config.ParseServers(string(s.Upstream.URL))
+	if err != nil {
+		return &c
+	}
+	if servers != c.Upstream.URL {
+		c.Upstream.URL, c.Upstream.Headers = servers, nil // examineCluster leaves out what is in the context
+	}
+	c.Upstream.NATS.Bucket = s.Upstream.Watch.Bucket.or(c.Upstream.NATS.Bucket)
+	return &c
 }
 
-func (e *examination) takesWrites(s *examinedStatus) doctor.Finding {
-	const name = "writes"
-	if why := s.refusesWrites(io.Discard); why != "" {
-		return doctor.Fail(name, "df -h "+shellWord(e.usedBy(s).DataDir), "%s", why)
-	}
-	return doctor.Good(name, "the daemon takes writes; pending: %s", s.pending())
-}
-
-// waiting checks that no namespace waits for a person.
-func (s *examinedStatus) waiting() doctor.Finding {
-	const name = "namespaces"
-	for _, n := range s.Namespaces {
-		if n.Suspect.Since != "" {
-			return doctor.Warn(name, "botwired restore "+shellWord(string(n.Namespace)),
-				"upstream lacks %s of the %s entries of %s that it has confirmed; if it has lost them", n.Suspect.Missing, n.Suspect.Of, n.Namespace)
+// sameSettings compares the daemon with the configuration that this command reads. Flags of serve
+// are a usual reason for a difference, and no fault. If a person has set another value in this
+// shell or in the file, the daemon does not do what the person said.
+func (e *examination) sameSettings(s *examinedStatus) doctor.Finding {
+	const name = "settings"
+	own, used := &e.loaded.Config, e.usedBy(s)
+	var theirs, exports []string
+	isSet := false
+	for _, row := range [][4]string{
+		{"upstream.url", "BOTWIRED_UPSTREAM_URL", own.Upstream.URL, used.Upstream.URL},
+		{"data_dir", "BOTWIRED_DATA_DIR", own.DataDir, used.DataDir},
+	} {
+		if row[2] != row[3] {
+			theirs = append(theirs, fmt.Sprintf("%s = %s, and not %s", row[0], row[3], row[2]))
+			exports = append(exports, row[1]+"="+shellWord(row[3]))
+			isSet = isSet || e.loaded.Source(row[0]).Layer != config.FromDefault
 		}
 	}
-	paused := slices.IndexFunc(s.Namespaces, func(n examinedNamespace) bool { return n.Paused != "" || n.ReadsRefused != "" })
-	if paused >= 0 {
-		n := s.Namespaces[paused]
-		return doctor.Warn(name, "botwired flush --now", "upstream does not let %s in: %s. Correct upstream.url or upstream.headers, then", n.Namespace, n.waits(io.Discard))
+	switch {
+	case len(exports) == 0:
+		return doctor.Good(name, "the daemon has the upstream and the data directory of this configuration")
+	case !isSet:
+		return doctor.Good(name, "doctor examines the daemon's: %s", strings.Join(theirs, "; "))
 	}
-	if full := slices.IndexFunc(s.Namespaces, func(n examinedNamespace) bool { return n.full(io.Discard) != "" }); full >= 0 {
-		return doctor.Warn(name, "botwired list "+shellWord(string(s.Namespaces[full].Namespace)), "%s", s.Namespaces[full].full(io.Discard))
+	return doctor.Warn(name, "export "+strings.Join(exports, " "),
+		"doctor examines the daemon's: %s. Restart the daemon, or have the same here with", strings.Join(theirs, "; "))
+}
+
+// summarized passes on the daemon's own word on how it does.
+func (s *examinedStatus) summarized() doctor.Finding {
+	const name = "status"
+	said := s.Summary
+	switch said.Level {
+	case "critical":
+		return doctor.Fail(name, "botwired status", "%s", said.Text)
+	case "warning":
+		return doctor.Warn(name, "botwired status", "%s", said.Text)
 	}
-	return doctor.Good(name, "none waits for you")
+	return doctor.Good(name, "%s", said.Text.or("the daemon does not say: it is older than this command"))
 }
 
 // quotas checks that no namespace has used up its writes, or is about to.
@@ -268,17 +234,4 @@ func (e *examination) quotas(s *examinedStatus) doctor.Finding {
 		return doctor.Good(name, "no namespace has used any")
 	}
 	return doctor.Good(name, "%s with a quota, and each has writes left", plural(limited, "namespace"))
-}
-
-func (s *examinedStatus) letters() doctor.Finding {
-	const name = "dead letters"
-	text, decide := s.deadLetters()
-	if decide {
-		before, _, _ := strings.Cut(text, ":")
-		return doctor.Warn(name, "botwired dead-letters", "%s", before)
-	}
-	if text == "0" {
-		text = "none"
-	}
-	return doctor.Good(name, "%s", text)
 }

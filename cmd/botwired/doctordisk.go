@@ -14,6 +14,13 @@ import (
 	"github.com/botwired/botwired/internal/doctor"
 )
 
+const (
+	// syncLimit is how long doctor measures the disk.
+	syncLimit = time.Second
+	// syncPrefix begins the name of the file by which it does: one of botwired's own.
+	syncPrefix = "run.doctor-"
+)
+
 // slowSync is the time of an fsync at which callers begin to notice that each write waits for
 // one.
 const slowSync = 50 * time.Millisecond
@@ -42,7 +49,11 @@ func (e *examination) dataDir(_ context.Context, c *config.Config) doctor.Findin
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return missingDataDir(name, dir)
+		if err := canWrite(nearestTo(dir)); err != nil {
+			return doctor.Fail(name, "export BOTWIRED_DATA_DIR="+shellWord(config.DefaultDataDir(os.Environ())),
+				"%s does not exist, and serve cannot make it: %s", dir, unusable(err))
+		}
+		return doctor.Good(name, "%s does not exist yet: serve makes it", dir)
 	case err != nil:
 		return doctor.Fail(name, "export BOTWIRED_DATA_DIR=/another/directory", "%s", unusable(err))
 	case !info.IsDir():
@@ -53,18 +64,10 @@ func (e *examination) dataDir(_ context.Context, c *config.Config) doctor.Findin
 	if err := canWrite(dir); err != nil {
 		return doctor.Fail(name, "sudo chown -R $(id -un) "+shellWord(dir), "%s", unusable(err))
 	}
-	if open := openToOthers(dir, info); open != "" {
-		return doctor.Warn(name, "chmod -R go= "+shellWord(dir), "other users of this machine can look into it: %s", open)
+	if mode := info.Mode().Perm(); mode&^dirMode != 0 {
+		return doctor.Warn(name, "chmod -R go= "+shellWord(dir), "other users of this machine can look into it: %s has mode %04o", dir, mode)
 	}
 	return doctor.Good(name, "%s, for this user only", dir)
-}
-
-// missingDataDir checks that serve can make the directory.
-func missingDataDir(name, dir string) doctor.Finding {
-	if err := canWrite(nearestTo(dir)); err != nil {
-		return doctor.Fail(name, "export BOTWIRED_DATA_DIR="+shellWord(config.DefaultDataDir(os.Environ())), "%s does not exist, and serve cannot make it: %s", dir, unusable(err))
-	}
-	return doctor.Good(name, "%s does not exist yet: serve makes it", dir)
 }
 
 // canWrite makes a file and removes it again.
@@ -76,44 +79,15 @@ func canWrite(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// openToOthers names the first file that other users may use, with its mode; "" if there is none.
-func openToOthers(dir string, info fs.FileInfo) string {
-	if mode := info.Mode().Perm(); mode&^dirMode != 0 {
-		return fmt.Sprintf("%s has mode %04o", dir, mode)
-	}
-	for _, folder := range []string{dir, filepath.Join(dir, journalDir)} {
-		entries, err := os.ReadDir(folder)
-		if err != nil {
-			continue // of a directory that was never used, or that the check of the mode names
-		}
-		for _, entry := range entries {
-			info, err := entry.Info()
-			if err == nil && info.Mode().Type()&fs.ModeSymlink == 0 && info.Mode().Perm()&0o022 != 0 {
-				return fmt.Sprintf("%s has mode %04o", filepath.Join(folder, entry.Name()), info.Mode().Perm())
-			}
-		}
+// outOfReach says why this command cannot examine the directory of a daemon; "" if it can.
+func outOfReach(dir string) string {
+	switch err := canWrite(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return "the daemon uses " + dir + ", which is not on this machine: the daemon runs in a container or elsewhere, or somebody has removed the directory"
+	case errors.Is(err, fs.ErrPermission):
+		return "the daemon uses " + dir + ", which this user may not: run doctor as the daemon's user"
 	}
 	return ""
-}
-
-// boundUpstream checks that the data directory belongs to the upstream.
-func (e *examination) boundUpstream(_ context.Context, c *config.Config) doctor.Finding {
-	const name = "data's upstream"
-	u := &c.Upstream
-	bound, err := readUpstream(c.DataDir)
-	switch {
-	case err != nil:
-		return doctor.Fail(name, "echo "+shellWord(u.Identity())+" > "+shellWord(filepath.Join(c.DataDir, upstreamFile)), "%s", unusable(err))
-	case bound == "":
-		return doctor.None(name, "the directory was never used")
-	case bound == config.Embedded && bound != u.Identity():
-		return doctor.Fail(name, "export BOTWIRED_DATA_DIR=/another/directory",
-			"the directory belongs to the memory service inside the daemon (embedded), and upstream.url is %s: choose another data_dir for that", u.URL)
-	case bound != u.Identity():
-		return doctor.Fail(name, saysMoved(c, bound),
-			"the directory belongs to %s, and upstream.url is %s: choose another data_dir, or if the same service has a new address", bound, u.URL)
-	}
-	return doctor.Good(name, "the directory belongs to %s", bound)
 }
 
 // tokenFile checks that only the daemon's user can read the token; config has read it.
@@ -131,44 +105,32 @@ func (e *examination) tokenFile(context.Context) doctor.Finding {
 	return doctor.Good(name, "%s", file)
 }
 
-func (e *examination) fileSystem(_ context.Context, c *config.Config) doctor.Finding {
-	const name = "file system"
+// disk checks what the data directory lies on, and that there is room for the pending writes of an outage.
+func (e *examination) disk(_ context.Context, c *config.Config) doctor.Finding {
+	const name = "disk"
 	dir := nearestTo(c.DataDir)
 	v, err := e.look(dir)
+	reserve := uint64(c.Journal.DiskReserve)
 	const elsewhere = "export BOTWIRED_DATA_DIR=/var/lib/botwired"
+	look := "df -h " + shellWord(dir)
+	room := fmt.Sprintf("%s free, and botwired refuses writes below journal.disk_reserve, %s: free some room", sizeOf(v.Free), sizeOf(reserve))
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
-		return doctor.None(name, "this system does not say which it is")
+		return doctor.None(name, "this system does not say what %s is on", dir)
 	case err != nil:
-		return doctor.Warn(name, "df -T "+shellWord(dir), "%s", reason(err))
+		return doctor.Warn(name, look, "%s", reason(err))
 	case v.Kind == doctor.Memory:
 		return doctor.Fail(name, elsewhere, "%s is in memory (%s): pending writes are lost at the next start of the machine; choose a directory on a disk", dir, v.Type)
+	case v.Free < reserve:
+		return doctor.Fail(name, look, "%s", room)
 	case v.Kind == doctor.Network:
 		return doctor.Warn(name, elsewhere, "%s is on another machine or shared with one (%s): its fsyncs and locks may not hold; choose a directory on a local disk", dir, v.Type)
 	case v.Kind == doctor.Layer:
 		return doctor.Warn(name, elsewhere, "%s is in the container's own layer (%s) and goes with the container; mount a volume, and choose it", dir, v.Type)
-	}
-	return doctor.Good(name, "%s is on a local disk (%s)", dir, v.Type)
-}
-
-// freeSpace checks that the disk has room for the pending writes of an outage.
-func (e *examination) freeSpace(_ context.Context, c *config.Config) doctor.Finding {
-	const name = "free space"
-	dir := nearestTo(c.DataDir)
-	v, err := e.look(dir)
-	reserve := uint64(c.Journal.DiskReserve)
-	look := "df -h " + shellWord(dir)
-	switch {
-	case errors.Is(err, errors.ErrUnsupported):
-		return doctor.None(name, "this system does not say how much there is")
-	case err != nil:
-		return doctor.Warn(name, look, "%s", reason(err))
-	case v.Free < reserve:
-		return doctor.Fail(name, look, "%s, and botwired refuses writes below journal.disk_reserve, %s: free some room", sizeOf(v.Free), sizeOf(reserve))
 	case v.Free < nearReserve*reserve:
-		return doctor.Warn(name, look, "%s, and botwired refuses writes below journal.disk_reserve, %s: free some room", sizeOf(v.Free), sizeOf(reserve))
+		return doctor.Warn(name, look, "%s", room)
 	}
-	return doctor.Good(name, "%s", sizeOf(v.Free))
+	return doctor.Good(name, "%s is on a local disk (%s) with %s free", dir, v.Type, sizeOf(v.Free))
 }
 
 func sizeOf(bytes uint64) string { return cell(fmt.Sprint(bytes)).size() }
@@ -200,23 +162,4 @@ func shortly(d time.Duration) string {
 		}
 	}
 	return d.String()
-}
-
-// descriptors checks the limit that a daemon started in this shell would have.
-func (e *examination) descriptors(context.Context) doctor.Finding {
-	const name = "open files"
-	limit, enough := e.openFiles(), enoughDescriptors(e.loaded.Config.Upstream.Concurrency)
-	switch {
-	case limit == 0:
-		return doctor.None(name, "this system has no limit")
-	case limit < enough:
-		return doctor.Warn(name, fmt.Sprintf("ulimit -n %d", roundUp(enough)), "this shell allows %d, and botwired may wait for a free descriptor with fewer than %d", limit, enough)
-	}
-	return doctor.Good(name, "this shell allows %d", limit)
-}
-
-// roundUp returns a number of which a person sees that it is a limit.
-func roundUp(n uint64) uint64 {
-	const usual = 1024
-	return (n + usual - 1) / usual * usual
 }

@@ -26,16 +26,15 @@ func TestDoctorExaminesWhatTheDaemonUses(t *testing.T) {
 			t.Errorf("doctor examines the %s of %s, and not that of %s", what, looked, dir)
 		}
 	}
-	look, syncs, holder := e.look, e.syncs, e.holder
+	look, syncs := e.look, e.syncs
 	e.look = func(d string) (doctor.Volume, error) { here("disk", d); return look(d) }
 	e.syncs = func(ctx context.Context, d string) ([]time.Duration, error) { here("fsync", d); return syncs(ctx, d) }
-	e.holder = func(name string) (int, error) { here("lock", name); return holder(name) }
 
 	all := examine(t, e)
-	wantFinding(t, all, "settings", doctor.OK, "export BOTWIRED_UPSTREAM_URL=embedded BOTWIRED_DATA_DIR="+shellWord(dir),
-		"upstream.url = embedded and data_dir = "+dir, "https://botwire.dev and "+e.loaded.Config.DataDir, "doctor examines the daemon's")
+	wantFinding(t, all, "settings", doctor.OK, "",
+		"upstream.url = embedded, and not https://botwire.dev", "data_dir = "+dir+", and not "+e.loaded.Config.DataDir, "doctor examines the daemon's")
 	wantFinding(t, all, "upstream", doctor.NotApplicable, "", "inside the daemon")
-	for _, name := range []string{"identity", "data directory", "process", "fsync"} {
+	for _, name := range []string{"data directory", "disk", "fsync"} {
 		wantFinding(t, all, name, doctor.OK, "", dir)
 	}
 	if worst := doctor.Worst(all); worst != doctor.OK {
@@ -61,12 +60,11 @@ func TestDoctorKeepsHeadersFromTheDaemonsUpstream(t *testing.T) {
 
 	all := ask("embedded")
 	wantFinding(t, all, "settings", doctor.Warning, "export BOTWIRED_UPSTREAM_URL="+server.URL, "Restart the daemon")
-	wantFinding(t, all, "connection", doctor.OK, "", strings.TrimPrefix(server.URL, "http://"))
-	wantFinding(t, all, "API", doctor.NotApplicable, "", "HTTP 401: a key is needed", "upstream.headers")
+	wantFinding(t, all, "upstream", doctor.NotApplicable, "", "HTTP 401: a key is needed", "upstream.headers")
 	if got := (<-asked).Get("Authorization"); got != "" {
 		t.Errorf("the daemon's upstream got Authorization: %s", got)
 	}
-	f := finding(t, ask(server.URL), "API")
+	f := finding(t, ask(server.URL), "upstream")
 	if got := (<-asked).Get("Authorization"); got != "s3cret" || f.Result != doctor.Failed {
 		t.Errorf("upstream got Authorization: %q, and %+v", got, f)
 	}
@@ -77,7 +75,7 @@ func TestDoctorKeepsHeadersFromTheDaemonsUpstream(t *testing.T) {
 func TestDoctorOfADataDirectoryElsewhere(t *testing.T) {
 	elsewhere := filepath.ToSlash(filepath.Join(t.TempDir(), "data"))
 	all := examine(t, withDaemon(t, "<dir>", elsewhere))
-	ofData := []string{"process", "data directory", "data's upstream", "file system", "free space", "fsync"}
+	ofData := []string{"data directory", "disk", "fsync"}
 	for _, f := range all {
 		if slices.Contains(ofData, f.Name) {
 			wantFinding(t, all, f.Name, doctor.NotApplicable, "", elsewhere+", which is not on this machine")

@@ -19,8 +19,6 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/botwired/botwired/internal/doctor"
 )
 
 // mcpTests are the part of TestProcess that speaks to "botwired mcp".
@@ -167,7 +165,7 @@ func testMCPKeepsAll(t *testing.T, program string) {
 // killDaemon ends the daemon of a data directory, which nothing tells from a power cut.
 func killDaemon(t *testing.T, dir string) {
 	t.Helper()
-	pid, err := doctor.Holder(filepath.Join(dir, "journal", "LOCK"))
+	pid, err := lockHolder(filepath.Join(dir, "journal", "LOCK"))
 	if err != nil || pid <= 0 {
 		t.Errorf("nobody holds the journal: %d, %v", pid, err)
 		return

@@ -6,6 +6,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -39,42 +40,15 @@ type Check struct {
 }
 
 // Examine runs the checks side by side, each for no longer than limit, and returns what they
-// find in the order of the checks. Each time that a check has ended, it calls progress with the
-// names of those that have not; progress may be nil.
-func Examine(ctx context.Context, checks []Check, limit time.Duration, progress func(left []string)) []Finding {
+// find in the order of the checks.
+func Examine(ctx context.Context, checks []Check, limit time.Duration) []Finding {
 	found := make([][]Finding, len(checks))
-	var mu sync.Mutex // guards ended, and the calls of progress
-	ended := make([]bool, len(checks))
-	end := func(i int) {
-		mu.Lock()
-		defer mu.Unlock()
-		ended[i] = true
-		if progress != nil {
-			progress(left(checks, ended))
-		}
-	}
 	var all sync.WaitGroup
 	for i, check := range checks {
-		all.Go(func() {
-			found[i] = within(ctx, check, limit)
-			end(i)
-		})
+		all.Go(func() { found[i] = within(ctx, check, limit) })
 	}
 	all.Wait()
-	var out []Finding
-	for _, each := range found {
-		out = append(out, each...)
-	}
-	return out
-}
-
-func left(checks []Check, ended []bool) (names []string) {
-	for i, check := range checks {
-		if !ended[i] {
-			names = append(names, check.Name)
-		}
-	}
-	return names
+	return slices.Concat(found...)
 }
 
 // within runs a check for no longer than limit. A check that returns nothing by then has

@@ -14,22 +14,14 @@ import (
 type Examination struct {
 	Connect error // why no server lets this client in
 	Server  string
-	Version string // of the server
-	Cluster string // its name; "" of a server that is alone
-	Secured bool   // the connection has TLS
 	Trips   []time.Duration
 
-	JetStream error // why the account cannot use it
-	Lookup    error // why the bucket cannot be looked up
-	Missing   bool  // there is no bucket
-	Wrong     string
-	Dubious   []string // what of its settings endangers it
-	Replicas  int
-	History   int64
-	Bytes     uint64
-	MaxBytes  int64 // 0 or less: no limit
-	Leader    string
-	Behind    []string // servers that hold the bucket, and are away or behind
+	Lookup   error // why the bucket cannot be looked up
+	Missing  bool  // there is no bucket
+	Wrong    string
+	Dubious  []string // what of its settings endangers it
+	Replicas int
+	Behind   []string // servers that hold the bucket, and are away or behind
 
 	// The server's clock showed ServerTime at a moment between Asked and Answered.
 	Asked, ServerTime, Answered time.Time
@@ -61,13 +53,11 @@ func Examine(ctx context.Context, opts Options) *Examination {
 		return x
 	}
 	defer nc.Close()
-	x.Server, x.Version, x.Cluster = nc.ConnectedUrlRedacted(), nc.ConnectedServerVersion(), nc.ConnectedClusterName()
-	_, err = nc.TLSConnectionState()
-	x.Secured = err == nil
+	x.Server = nc.ConnectedUrlRedacted()
 	x.measure(ctx, nc, opts.Timeout)
 	js, err := jetstream.New(nc)
 	if err != nil {
-		x.JetStream = err
+		x.Lookup = err
 		return x
 	}
 	ctx, cancel := context.WithTimeout(ctx, opts.Timeout)
@@ -90,9 +80,6 @@ func (x *Examination) measure(ctx context.Context, nc *nats.Conn, timeout time.D
 }
 
 func (x *Examination) bucket(ctx context.Context, js jetstream.JetStream, opts Options) {
-	if _, x.JetStream = js.AccountInfo(ctx); x.JetStream != nil {
-		return
-	}
 	x.Asked = time.Now()
 	stream, err := js.Stream(ctx, streamName(opts.Bucket))
 	x.Answered = time.Now()
@@ -106,12 +93,10 @@ func (x *Examination) bucket(ctx context.Context, js jetstream.JetStream, opts O
 	info := stream.CachedInfo()
 	x.ServerTime = info.TimeStamp
 	x.Wrong, x.Dubious = wrongWith(info.Config, opts.Bucket), dubious(info.Config, opts.Replicas)
-	x.Replicas, x.History = info.Config.Replicas, info.Config.MaxMsgsPerSubject
-	x.Bytes, x.MaxBytes = info.State.Bytes, info.Config.MaxBytes
+	x.Replicas = info.Config.Replicas
 	if info.Cluster == nil {
 		return
 	}
-	x.Leader = info.Cluster.Leader
 	for _, peer := range info.Cluster.Replicas {
 		if peer != nil && (peer.Offline || !peer.Current) {
 			x.Behind = append(x.Behind, peer.Name)
@@ -124,11 +109,6 @@ func (x *Examination) bucket(ctx context.Context, js jetstream.JetStream, opts O
 func Refuses(err error) bool {
 	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
 		errors.Is(err, nats.ErrPermissionViolation)
-}
-
-// NoJetStream reports whether an error of Examine's says that JetStream is off.
-func NoJetStream(err error) bool {
-	return errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) || errors.Is(err, nats.ErrNoResponders)
 }
 
 // access says who this client is, and how the connection is secured.

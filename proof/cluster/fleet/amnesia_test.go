@@ -48,7 +48,7 @@ func TestTwoHostsRestoreABucket(t *testing.T) {
 	}
 	for _, d := range []*Daemon{a, b} {
 		awaitStatus(t, d, "the loss is noticed", func(s lossStatus) bool { return s.Upstream.Watch.Lost != "" })
-		if _, _, err := d.do(t.Context(), http.MethodPost, "/_botwired/upstream/restore", nil); err != nil {
+		if _, _, err := d.do(t.Context(), http.MethodPost, "/_botwired/restore?namespace=*", nil); err != nil {
 			t.Fatal(err)
 		}
 		awaitStatus(t, d, "the namespace is not suspect any more", func(s lossStatus) bool {
