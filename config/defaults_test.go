@@ -25,7 +25,7 @@ func TestDefaults(t *testing.T) {
 			URL: "https://botwire.dev", Timeout: 10 * time.Second, LateWindow: 30 * time.Second,
 			Concurrency: 16, Headers: map[string]string{},
 			NATS: config.NATS{
-				Bucket: "botwire", Create: true, Replicas: 3, History: 8, TombstonesFor: 90 * 24 * time.Hour, Monitors: []string{},
+				Bucket: "botwire", Create: true, Replicas: 3,
 			},
 		},
 		Embedded: config.EmbeddedUpstream{Latency: 50 * time.Millisecond},

@@ -42,7 +42,7 @@ func newDoctorCommand(p *process, settings *settingFlags) *cobra.Command {
 			"  botwired doctor --json | jq '.checks[] | select(.result != \"ok\")'",
 		Args: noArguments,
 	}
-	settings.takes(cmd, slices.Concat([]string{"data_dir", "upstream.url", monitorsSetting}, clusterSettings(), clientSettings)...)
+	settings.takes(cmd, slices.Concat([]string{"data_dir", "upstream.url"}, clusterSettings(), clientSettings)...)
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		e := newExamination(p, settings)

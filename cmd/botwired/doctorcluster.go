@@ -3,12 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net/http"
 	"strings"
 	"time"
 
@@ -22,10 +18,6 @@ const (
 	enoughReplicas = 3
 	// nearlyFull is the part of its limit, in percent, from which on a bucket is nearly full.
 	nearlyFull = 80
-	// monitorTimeout bounds the question of one server's monitoring, in time, and monitorLimit its
-	// answer, in bytes.
-	monitorTimeout = 3 * time.Second
-	monitorLimit   = 1 << 20
 )
 
 // syncLines are what a server's configuration needs so that a power cut loses nothing.
@@ -37,17 +29,30 @@ func (e *examination) cluster(ctx context.Context, c *config.Config, servers []s
 	if err != nil {
 		return []doctor.Finding{doctor.Fail("upstream", "botwired config", "%s", unusable(err))}
 	}
-	opts.Timeout = min(opts.Timeout, probeTimeout)
-	opts.Name = "botwired doctor"
+	stranger := c.Upstream.URL != e.loaded.Config.Upstream.URL
+	asDoctor(&opts, stranger)
 	x := natskv.Examine(ctx, opts)
-	stranger := c.Upstream.URL != e.loaded.Config.Upstream.URL // this shell has none of the daemon's credentials
 	found := []doctor.Finding{serverFinding(x, servers), signInFinding(x, stranger)}
 	if x.Connect == nil {
 		edit := "nats stream edit KV_" + c.Upstream.NATS.Bucket
 		found = append(found, tripsFinding(x.Trips, "nats rtt"), jetStreamFinding(x), bucketFinding(x, &c.Upstream.NATS),
 			replicasFinding(x, edit), roomFinding(x, edit), serversClock(x))
 	}
-	return append(found, e.syncFinding(ctx, c.Upstream.NATS.Monitors))
+	return found
+}
+
+// asDoctor makes options of a daemon's those of doctor. The servers of a stranger, a daemon with another
+// upstream than this shell's, get none of this shell's credentials.
+func asDoctor(opts *natskv.Options, stranger bool) {
+	opts.Timeout = min(opts.Timeout, probeTimeout)
+	opts.Name = "botwired doctor"
+	if !stranger {
+		return
+	}
+	opts.Access, opts.Replicas = natskv.Access{}, 0
+	if opts.TLS != nil {
+		opts.TLS.Certificates = nil
+	}
 }
 
 func serverFinding(x *natskv.Examination, servers []string) doctor.Finding {
@@ -73,7 +78,7 @@ func signInFinding(x *natskv.Examination, stranger bool) doctor.Finding {
 	case natskv.Refuses(x.Connect) && stranger:
 		return doctor.None(name, "the servers do not let this command in (%s), which has none of the daemon's credentials", x.Connect)
 	case natskv.Refuses(x.Connect):
-		return doctor.Fail(name, "export BOTWIRED_UPSTREAM_NATS_CREDENTIALS_FILE=/path/of/botwired.creds", "the servers do not let this machine in: %s", x.Connect)
+		return doctor.Fail(name, "export BOTWIRED_UPSTREAM_NATS_CONTEXT=botwire", "the servers do not let this machine in: %s", x.Connect)
 	case x.Connect != nil:
 		return doctor.None(name, "there is no connection")
 	case !x.Secured:
@@ -159,66 +164,4 @@ func serversClock(x *natskv.Examination) doctor.Finding {
 		return doctor.Warn(name, setClock(), "this machine's clock is %s behind the server's: %s", shortly(behind), matters)
 	}
 	return doctor.Good(name, "within %s of the server's", shortly(max(ahead, behind, 0)+x.Answered.Sub(x.Asked)))
-}
-
-// unsynced is what is at stake.
-const unsynced = "a server confirms writes that are not on its disk: power cuts, or crashes of the machines, lose writes that upstream has confirmed, without a word"
-
-// syncFinding checks that each server syncs its disk before it confirms a write. No client can see
-// that: only the servers' monitoring shows it.
-func (e *examination) syncFinding(ctx context.Context, monitors []string) doctor.Finding {
-	const name = "servers' fsync"
-	if len(monitors) == 0 {
-		return doctor.Warn(name, `export BOTWIRED_UPSTREAM_NATS_MONITORS='["http://host1:8222"]'`,
-			"nobody can see whether the servers sync: by default, %s. Write \"%s\" into each nats-server.conf, and name the servers' monitoring with", unsynced, syncLines)
-	}
-	var lazy, silent []string
-	var ask string // the first of the silent ones
-	for _, monitor := range monitors {
-		switch interval, err := askMonitor(ctx, monitor); {
-		case err != nil:
-			ask = cmp.Or(ask, monitor)
-			silent = append(silent, fmt.Sprintf("%s (%s)", monitor, err))
-		case interval != 0:
-			lazy = append(lazy, fmt.Sprintf("%s (every %s)", monitor, config.FormatDuration(interval)))
-		}
-	}
-	switch {
-	case len(lazy) > 0:
-		return doctor.Fail(name, syncLines, "%s: %s. Write into nats-server.conf, and restart one server after the other:", strings.Join(lazy, ", "), unsynced)
-	case len(silent) > 0:
-		return doctor.Warn(name, "curl "+shellWord(ask+"/jsz?config=1"), "%s: nobody can see whether the disk there is synced before a write is confirmed", strings.Join(silent, ", "))
-	}
-	return doctor.Good(name, "on %s, the disk is synced before a write is confirmed", plural(len(monitors), "server"))
-}
-
-// askMonitor returns how long a server leaves a confirmed write off its disk; 0 is never.
-func askMonitor(ctx context.Context, monitor string) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, monitorTimeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, monitor+"/jsz?config=1", nil)
-	if err != nil {
-		return 0, err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, errors.New("no answer")
-	}
-	defer answer.Body.Close()
-	var doc struct {
-		Config *struct {
-			Interval time.Duration `json:"sync_interval"`
-			Always   bool          `json:"sync_always"`
-		} `json:"config"`
-	}
-	err = json.NewDecoder(io.LimitReader(answer.Body, monitorLimit)).Decode(&doc)
-	switch {
-	case answer.StatusCode != http.StatusOK || err != nil:
-		return 0, fmt.Errorf("its answer is no nats-server's, HTTP %d", answer.StatusCode)
-	case doc.Config == nil:
-		return 0, errors.New("JetStream is off there")
-	case doc.Config.Always:
-		return 0, nil
-	}
-	return max(doc.Config.Interval, time.Nanosecond), nil
 }

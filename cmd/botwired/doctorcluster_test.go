@@ -1,10 +1,8 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
-	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -78,36 +76,6 @@ func TestDoctorOfABucket(t *testing.T) {
 	}
 }
 
-// Only its monitoring shows that a server confirms what is not on its disk. sync_interval has a
-// value also where each write is synced.
-func TestDoctorOfTheServersDisks(t *testing.T) {
-	monitor := func(body string) string {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.RequestURI() != "/jsz?config=1" || r.Method != http.MethodGet {
-				t.Errorf("doctor has asked for %s %s", r.Method, r.URL)
-			}
-			fmt.Fprint(w, body)
-		}))
-		t.Cleanup(server.Close)
-		return server.URL
-	}
-	always := monitor(`{"config":{"sync_interval":120000000000,"sync_always":true}}`)
-	lazy := monitor(`{"config":{"sync_interval":120000000000}}`)
-	off, other := monitor(`{"disabled":true}`), monitor(`<html>`)
-	e := newPatient(t, nil)
-	look := func(monitors ...string) []doctor.Finding {
-		return []doctor.Finding{e.syncFinding(t.Context(), monitors)}
-	}
-	const name = "servers' fsync"
-	wantFinding(t, look(always, always), name, doctor.OK, "", "on 2 servers")
-	wantFinding(t, look(always, lazy), name, doctor.Failed, "jetstream { sync_interval: always }", lazy+" (every 2m)", "lose writes")
-	wantFinding(t, look(off), name, doctor.Warning, "curl '"+off+"/jsz?config=1'", "JetStream is off there")
-	wantFinding(t, look(always, other), name, doctor.Warning, "curl '"+other+"/jsz?config=1'", other, "no nats-server's")
-	closed := "http://" + closedAddress(t)
-	wantFinding(t, look(closed), name, doctor.Warning, "curl '"+closed+"/jsz?config=1'", "no answer")
-	wantFinding(t, look(), name, doctor.Warning, `export BOTWIRED_UPSTREAM_NATS_MONITORS='["http://host1:8222"]'`, "nobody can see", "sync_interval: always")
-}
-
 // Where no server is, doctor says so within its time, and names the first of them.
 func TestDoctorWithoutServers(t *testing.T) {
 	address := closedAddress(t)
@@ -119,35 +87,26 @@ func TestDoctorWithoutServers(t *testing.T) {
 	wantFinding(t, all, "sign-in", doctor.NotApplicable, "", "there is no connection")
 }
 
-// A daemon with another bucket gets none of this shell's credentials.
-func TestDoctorKeepsItsCredentials(t *testing.T) {
-	e := newPatient(t, map[string]string{"upstream.url": "nats://127.0.0.1:1", "upstream.nats.credentials_file": "/mine", "upstream.nats.ca_file": "/ca"})
-	s := &examinedStatus{}
-	s.Upstream.URL, s.Upstream.Watch.Bucket = "nats://10.0.0.1:4222", "theirs"
-	n := e.usedBy(s).Upstream
-	if n.URL != "nats://10.0.0.1:4222" || n.NATS.Bucket != "theirs" || n.NATS.CredentialsFile != "" || n.NATS.CAFile != "/ca" {
-		t.Errorf("%+v", n)
-	}
-	s.Upstream.URL = "nats://127.0.0.1:1"
-	if n := e.usedBy(s).Upstream; n.NATS.CredentialsFile != "/mine" || n.NATS.Bucket != "theirs" {
-		t.Errorf("%+v", n)
-	}
-}
-
-// Doctor looks at the bucket that the daemon uses, and asks the monitoring that this shell names,
-// unless that is of other servers.
+// Doctor looks at the bucket that the daemon uses, and says which settings of this shell name another.
 func TestDoctorOfADaemonsCluster(t *testing.T) {
-	monitors := `["http://10.0.0.1:8222"]`
-	e := newPatient(t, map[string]string{"upstream.nats.monitors": monitors})
+	e := newPatient(t, nil)
 	s := &examinedStatus{}
 	s.Upstream.URL, s.Upstream.Watch.Bucket = "nats://10.0.0.1:4222", "theirs"
-	if n := e.usedBy(s).Upstream.NATS; len(n.Monitors) != 1 || !n.Create {
+	if n := e.usedBy(s).Upstream; n.URL != "nats://10.0.0.1:4222" || n.NATS.Bucket != "theirs" {
 		t.Errorf("%+v", n)
 	}
 	wantFinding(t, []doctor.Finding{e.sameSettings(s)}, "settings", doctor.Warning,
 		"export BOTWIRED_UPSTREAM_URL=nats://10.0.0.1:4222 BOTWIRED_UPSTREAM_NATS_BUCKET=theirs", "upstream.nats.bucket = theirs")
-	e = newPatient(t, map[string]string{"upstream.url": "nats://10.0.0.2:4222", "upstream.nats.monitors": monitors})
-	if n := e.usedBy(s).Upstream.NATS; len(n.Monitors) != 0 {
-		t.Errorf("%+v", n)
+}
+
+// The servers of a daemon with another upstream than this shell's get none of this shell's credentials.
+func TestDoctorKeepsItsCredentials(t *testing.T) {
+	mine := natskv.Access{User: "me", Password: "s3cret"}
+	for stranger, want := range map[bool]natskv.Access{true: {}, false: mine} {
+		opts := natskv.Options{Access: mine, Replicas: 3, TLS: &tls.Config{Certificates: make([]tls.Certificate, 1)}}
+		asDoctor(&opts, stranger)
+		if opts.Access != want || len(opts.TLS.Certificates) == 0 != stranger {
+			t.Errorf("of a stranger: %v: %+v", stranger, opts)
+		}
 	}
 }

@@ -38,12 +38,7 @@ func (e *examination) usedBy(s *examinedStatus) *config.Config {
 		return &c
 	}
 	if servers != c.Upstream.URL {
-		n := c.Upstream.NATS
-		if c.Upstream.Servers() != nil {
-			n.Monitors = nil // of this shell's servers
-		}
-		c.Upstream.URL, c.Upstream.Headers = servers, nil
-		c.Upstream.NATS = config.NATS{Bucket: n.Bucket, Create: n.Create, CAFile: n.CAFile, Monitors: n.Monitors}
+		c.Upstream.URL, c.Upstream.Headers = servers, nil // cluster leaves out what is in the context
 	}
 	c.Upstream.NATS.Bucket = s.Upstream.Watch.Bucket.or(c.Upstream.NATS.Bucket)
 	return &c

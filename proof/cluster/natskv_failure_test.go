@@ -152,7 +152,7 @@ func TestARequestEndsWithItsCaller(t *testing.T) {
 
 func TestAWrongPasswordIsNamedAndCanBeMended(t *testing.T) {
 	local := RunServer(t, func(o *server.Options) { o.Username, o.Password = "me", "right" })
-	e := engineOf(t, "h1", []string{local.URL()}, func(o *natskv.Options) { o.User, o.Password = "me", "other" })
+	e := engineOf(t, "h1", []string{local.URL()}, func(o *natskv.Options) { o.Access = natskv.Access{User: "me", Password: "other"} })
 	refused := func() bool {
 		_, err := e.Version(t.Context(), entry("k"))
 		var f *upstream.Error
@@ -196,7 +196,7 @@ func TestWhatTheServersDoNotPermitPauses(t *testing.T) {
 	})
 	as := func(user string) *natskv.Engine {
 		return engineOf(t, user, []string{local.URL()}, func(o *natskv.Options) {
-			o.User, o.Password, o.Timeout = user, "p", time.Hour
+			o.Access, o.Timeout = natskv.Access{User: user, Password: "p"}, time.Hour
 		})
 	}
 	first := swapped(t, as("admin"), putting("k", "1", 10, 1, upstream.Version{}))
