@@ -179,6 +179,27 @@ func TestAWrongPasswordIsNamedAndCanBeMended(t *testing.T) {
 	})
 }
 
+// An engine signs in with a token, and as a user whose answers have subjects of their own.
+func TestAnEngineSignsIn(t *testing.T) {
+	own := &server.Permissions{Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX_me.>"}}}
+	for name, row := range map[string]struct {
+		change func(*server.Options)
+		access natskv.Access
+	}{
+		"a token":      {func(o *server.Options) { o.Authorization = "t" }, natskv.Access{Token: "t"}},
+		"an own inbox": {func(o *server.Options) { o.Users = []*server.User{{Username: "me", Password: "p", Permissions: own}} }, natskv.Access{User: "me", Password: "p", InboxPrefix: "_INBOX_me"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			local := RunServer(t, row.change)
+			e := engineOf(t, "h1", []string{local.URL()}, func(o *natskv.Options) { o.Access = row.access })
+			v := swapped(t, e, putting("k", "1", 10, 1, upstream.Version{}))
+			if got, err := e.Version(t.Context(), entry("k")); err != nil || got != v {
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+}
+
 func TestWhatTheServersDoNotPermitPauses(t *testing.T) {
 	local := RunServer(t, func(o *server.Options) {
 		o.Users = []*server.User{
