@@ -93,7 +93,7 @@ func resolveOverrides(c *Config, p places) {
 				_ = row.codec.parse(&merged, node{text: value}, p)
 			}
 		}
-		o.Policy = merged.policy()
+		o.Policy = merged.Policy
 	}
 }
 

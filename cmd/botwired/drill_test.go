@@ -125,7 +125,7 @@ func TestDrillNeedsQuota(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &sidecar{}
-			d.config.Store(&config.Config{Quota: config.Quota{WritesPerDay: test.limit}})
+			d.config.Store(&config.Config{Policy: config.Policy{Quota: config.Quota{WritesPerDay: test.limit}}})
 			l := &liveDrill{daemon: d, quotas: func() map[string]proxy.Quota { return test.used }}
 			err := l.checkQuota(own)
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
