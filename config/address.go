@@ -16,26 +16,16 @@ const unixScheme = "unix://"
 const maxSocketPath = 103
 
 func listenAddress(at func(*Config) *string) codec {
-	return codec{
-		kind:     "address",
-		expected: "host:port, such as 127.0.0.1:2689, or unix:///absolute/path",
-		print:    func(c *Config) string { return *at(c) },
-		copy:     copies(at),
-		parse: func(c *Config, v node, _ places) error {
-			if v.kind != isText {
-				return unexpected()
-			}
-			if socket, ok := strings.CutPrefix(v.text, unixScheme); ok {
-				if err := checkSocket(socket); err != nil {
-					return err
-				}
-			} else if !isHostPort(v.text) {
-				return unexpected()
-			}
-			*at(c) = v.text
-			return nil
-		},
-	}
+	return text(at, "address", "host:port, such as 127.0.0.1:2689, or unix:///absolute/path", func(address string) (string, error) {
+		socket, isSocket := strings.CutPrefix(address, unixScheme)
+		switch {
+		case isSocket:
+			return address, checkSocket(socket)
+		case !isHostPort(address):
+			return "", unexpected()
+		}
+		return address, nil
+	})
 }
 
 func checkSocket(socket string) error {
@@ -86,38 +76,27 @@ func isLoopback(host string) bool {
 }
 
 func upstreamURL(at func(*Config) *string) codec {
-	return codec{
-		kind:     "url",
-		expected: "http(s)://host[:port][/base] without user, query or fragment, nats://host[:port],host[:port], or " + Embedded,
-		print:    func(c *Config) string { return *at(c) },
-		copy:     copies(at),
-		show:     hideURLSecrets,
-		parse: func(c *Config, v node, _ places) error {
-			if v.kind != isText {
-				return unexpected()
-			}
-			if v.text == Embedded {
-				*at(c) = Embedded
-				return nil
-			}
-			if _, _, ok := cutScheme(v.text); ok {
-				servers, err := ParseServers(v.text)
-				if err == nil {
-					*at(c) = servers
-				}
-				return err
-			}
-			u, err := url.Parse(v.text)
-			if err != nil || !isPlainURL(u) || strings.ContainsAny(v.text, "?#") {
-				return unexpected()
-			}
-			if u.Scheme == "http" && !isLoopback(u.Hostname()) {
-				return expect("https: plain http is for loopback addresses only")
-			}
-			*at(c) = strings.TrimRight(u.String(), "/")
-			return nil
-		},
+	c := text(at, "url", "http(s)://host[:port][/base] without user, query or fragment, nats://host[:port],host[:port], or "+Embedded, parseUpstream)
+	c.show = hideURLSecrets
+	return c
+}
+
+// parseUpstream returns a URL of upstream.url in the one spelling.
+func parseUpstream(text string) (string, error) {
+	if text == Embedded {
+		return text, nil
 	}
+	if _, _, ok := cutScheme(text); ok {
+		return ParseServers(text)
+	}
+	u, err := url.Parse(text)
+	if err != nil || !isPlainURL(u) || strings.ContainsAny(text, "?#") {
+		return "", unexpected()
+	}
+	if u.Scheme == "http" && !isLoopback(u.Hostname()) {
+		return "", expect("https: plain http is for loopback addresses only")
+	}
+	return strings.TrimRight(u.String(), "/"), nil
 }
 
 func isPlainURL(u *url.URL) bool {

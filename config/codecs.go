@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -45,52 +46,63 @@ func (l lowest) String() string {
 	}
 }
 
-func duration(least lowest, at func(*Config) *time.Duration) codec {
+// codecOf returns the codec of a field: parse returns a value for it.
+func codecOf[T any](at func(*Config) *T, kind, expected string, print func(T) string, parse func(v node, p places) (T, error)) codec {
 	return codec{
-		kind:     "duration",
-		expected: "a duration" + least.String() + " such as 200ms, 1m30s or 2d",
-		print:    func(c *Config) string { return FormatDuration(*at(c)) },
-		copy:     copies(at),
-		parse: func(c *Config, v node, _ places) error {
-			d, err := ParseDuration(v.text)
-			if !v.isScalarOf(isText, isNumber) || err != nil || d < time.Duration(least) {
-				return unexpected()
-			}
-			if d > maxDuration {
-				return expect("a duration of at most %s", FormatDuration(maxDuration))
-			}
-			*at(c) = d
-			return nil
-		},
-	}
-}
-
-func durationOrNoLimit(at func(*Config) *time.Duration) codec {
-	const orNoLimit = `, or "no limit"`
-	limited := duration(zeroOrMore, at)
-	return codec{
-		kind:     limited.kind,
-		expected: limited.expected + orNoLimit,
-		print: func(c *Config) string {
-			if *at(c) == NoLimit {
-				return "no limit"
-			}
-			return limited.print(c)
-		},
-		copy: copies(at),
+		kind:     kind,
+		expected: expected,
+		print:    func(c *Config) string { return print(*at(c)) },
+		copy:     func(to, from *Config) { *at(to) = *at(from) },
 		parse: func(c *Config, v node, p places) error {
-			if v.kind == isText && (v.text == "no limit" || v.text == "none") {
-				*at(c) = NoLimit
-				return nil
-			}
-			err := limited.parse(c, v, p)
-			var fault *problem
-			if errors.As(err, &fault) && fault.expected != "" {
-				fault.expected += orNoLimit
+			value, err := parse(v, p)
+			if err == nil {
+				*at(c) = value
 			}
 			return err
 		},
 	}
+}
+
+// itself prints a text.
+func itself(s string) string { return s }
+
+func duration(least lowest, at func(*Config) *time.Duration) codec {
+	return codecOf(at, "duration", "a duration"+least.String()+" such as 200ms, 1m30s or 2d", FormatDuration, func(v node, _ places) (time.Duration, error) {
+		d, err := ParseDuration(v.text)
+		if !v.isScalarOf(isText, isNumber) || err != nil || d < time.Duration(least) {
+			return 0, unexpected()
+		}
+		if d > maxDuration {
+			return 0, expect("a duration of at most %s", FormatDuration(maxDuration))
+		}
+		return d, nil
+	})
+}
+
+func durationOrNoLimit(at func(*Config) *time.Duration) codec {
+	const orNoLimit = `, or "no limit"`
+	c := duration(zeroOrMore, at)
+	limited := c
+	c.expected += orNoLimit
+	c.print = func(c *Config) string {
+		if *at(c) == NoLimit {
+			return "no limit"
+		}
+		return limited.print(c)
+	}
+	c.parse = func(c *Config, v node, p places) error {
+		if v.kind == isText && (v.text == "no limit" || v.text == "none") {
+			*at(c) = NoLimit
+			return nil
+		}
+		err := limited.parse(c, v, p)
+		var fault *problem
+		if errors.As(err, &fault) && fault.expected != "" {
+			fault.expected += orNoLimit
+		}
+		return err
+	}
+	return c
 }
 
 func size(least lowest, at func(*Config) *int64) codec {
@@ -104,82 +116,63 @@ func memory(at func(*Config) *int64) codec {
 
 // sizeUpTo accepts what most says, which also says what that is.
 func sizeUpTo(least lowest, most func() (int64, string), at func(*Config) *int64) codec {
-	return codec{
-		kind:     "size",
-		expected: "a number of bytes" + least.String() + " such as 64MiB, 64MB or 1048576",
-		print:    func(c *Config) string { return FormatSize(*at(c)) },
-		copy:     copies(at),
-		parse: func(c *Config, v node, _ places) error {
-			n, err := ParseSize(v.text)
-			if !v.isScalarOf(isText, isNumber) || err != nil || n < int64(least) {
-				return unexpected()
-			}
-			if limit, what := most(); n > limit {
-				return expect("at most %s%s", FormatSize(limit), what)
-			}
-			*at(c) = n
-			return nil
-		},
-	}
+	expected := "a number of bytes" + least.String() + " such as 64MiB, 64MB or 1048576"
+	return codecOf(at, "size", expected, FormatSize, func(v node, _ places) (int64, error) {
+		n, err := ParseSize(v.text)
+		if !v.isScalarOf(isText, isNumber) || err != nil || n < int64(least) {
+			return 0, unexpected()
+		}
+		if limit, what := most(); n > limit {
+			return 0, expect("at most %s%s", FormatSize(limit), what)
+		}
+		return n, nil
+	})
 }
 
 func truth(at func(*Config) *bool) codec {
-	return codec{
-		kind:     "boolean",
-		expected: "true or false",
-		print:    func(c *Config) string { return strconv.FormatBool(*at(c)) },
-		copy:     copies(at),
-		parse: func(c *Config, v node, _ places) error {
-			if !v.isScalarOf(isText, isBool) || v.text != "true" && v.text != "false" {
-				return unexpected()
-			}
-			*at(c) = v.text == "true"
-			return nil
-		},
-	}
+	return codecOf(at, "boolean", "true or false", strconv.FormatBool, func(v node, _ places) (bool, error) {
+		if !v.isScalarOf(isText, isBool) || v.text != "true" && v.text != "false" {
+			return false, unexpected()
+		}
+		return v.text == "true", nil
+	})
 }
 
 func count(least, most int, at func(*Config) *int) codec {
-	return codec{
-		kind:     "number",
-		expected: "a whole number from " + strconv.Itoa(least) + " to " + strconv.Itoa(most),
-		print:    func(c *Config) string { return strconv.Itoa(*at(c)) },
-		copy:     copies(at),
-		parse: func(c *Config, v node, _ places) error {
-			n, err := strconv.Atoi(v.text)
-			if !v.isScalarOf(isText, isNumber) || err != nil || n < least || n > most {
-				return unexpected()
-			}
-			*at(c) = n
-			return nil
-		},
-	}
+	expected := "a whole number from " + strconv.Itoa(least) + " to " + strconv.Itoa(most)
+	return codecOf(at, "number", expected, strconv.Itoa, func(v node, _ places) (int, error) {
+		n, err := strconv.Atoi(v.text)
+		if !v.isScalarOf(isText, isNumber) || err != nil || n < least || n > most {
+			return 0, unexpected()
+		}
+		return n, nil
+	})
+}
+
+// text accepts what parse does.
+func text(at func(*Config) *string, kind, expected string, parse func(text string) (string, error)) codec {
+	return codecOf(at, kind, expected, itself, func(v node, _ places) (string, error) {
+		if v.kind != isText {
+			return "", unexpected()
+		}
+		return parse(v.text)
+	})
 }
 
 // oneOf accepts the words. It keeps the word usual as "", the field's zero value.
 func oneOf(usual string, words []string, at func(*Config) *string) codec {
 	last := len(words) - 1
-	return codec{
-		kind:     "word",
-		expected: strings.Join(words[:last], ", ") + " or " + words[last],
-		print: func(c *Config) string {
-			if *at(c) == "" {
-				return usual
-			}
-			return *at(c)
-		},
-		copy: copies(at),
-		parse: func(c *Config, v node, _ places) error {
-			if v.kind != isText || !slices.Contains(words, v.text) {
-				return unexpected()
-			}
-			*at(c) = v.text
-			if v.text == usual {
-				*at(c) = ""
-			}
-			return nil
-		},
-	}
+	c := text(at, "word", strings.Join(words[:last], ", ")+" or "+words[last], func(word string) (string, error) {
+		switch {
+		case !slices.Contains(words, word):
+			return "", unexpected()
+		case word == usual:
+			return "", nil
+		}
+		return word, nil
+	})
+	c.print = func(c *Config) string { return cmp.Or(*at(c), usual) }
+	return c
 }
 
 // element is one text of a list.
@@ -191,34 +184,28 @@ type element struct {
 }
 
 func list(of element, at func(*Config) *[]string) codec {
-	return codec{
-		kind:     "json",
-		expected: "a list of " + of.name + ` (JSON in a flag or the environment: ["` + of.example + `"])`,
-		print:    func(c *Config) string { return marshal(*at(c)) },
-		copy:     copies(at),
-		parse: func(c *Config, v node, _ places) error {
-			v, err := v.structured()
-			if err != nil || v.kind != isList {
-				return unexpected()
+	expected := "a list of " + of.name + ` (JSON in a flag or the environment: ["` + of.example + `"])`
+	return codecOf(at, "json", expected, marshal, func(v node, _ places) ([]string, error) {
+		v, err := v.structured()
+		if err != nil || v.kind != isList {
+			return nil, unexpected()
+		}
+		out := make([]string, 0, len(v.items))
+		for _, item := range v.items {
+			s, ok := of.parse(item.text)
+			if item.kind != isText || !ok {
+				return nil, &problem{value: &item, line: item.line, expected: of.expected}
 			}
-			out := make([]string, 0, len(v.items))
-			for _, item := range v.items {
-				s, ok := of.parse(item.text)
-				if item.kind != isText || !ok {
-					return &problem{value: &item, line: item.line, expected: of.expected}
-				}
-				out = append(out, s)
-			}
-			*at(c) = out
-			return nil
-		},
-	}
+			out = append(out, s)
+		}
+		return out, nil
+	})
 }
 
 func (n node) isScalarOf(kinds ...nodeKind) bool { return slices.Contains(kinds, n.kind) }
 
 // marshal prints lists and maps as a person may write them in the environment.
-func marshal(v any) string {
+func marshal[T any](v T) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

@@ -45,14 +45,10 @@ type Config struct {
 	Cache      Cache
 	Journal    Journal
 	Flush      Flush
-	Quota      Quota
 	Auth       Auth
 	Log        Log
+	Policy                // of the namespaces that match no override
 	Namespaces []Override // in file order; the first match wins
-
-	// These are only ever set for the namespaces that match an override.
-	WriteThrough, Exclusive, Prefetch bool
-	Offline                           string // AssumeAbsent, or ""
 }
 
 // Upstream says which memory service the daemon stands in front of, and how patient the
@@ -71,15 +67,10 @@ type EmbeddedUpstream struct {
 	Latency time.Duration
 }
 
-// Cache bounds the answers kept in memory, their freshness, and the settled copies on
-// the disk.
+// Cache bounds the answers kept in memory, and the settled copies on the disk.
 type Cache struct {
-	Memory               int64 // bytes of entries; positive
-	Disk                 int64 // bytes of settled copies; at least 1 MiB
-	FreshFor             time.Duration
-	StaleWhileRevalidate time.Duration // counted from the end of FreshFor
-	StaleIfError         time.Duration // or NoLimit
-	AbsentFor            time.Duration
+	Memory int64 // bytes of entries; positive
+	Disk   int64 // bytes of settled copies; at least 1 MiB
 }
 
 // Journal bounds the journal on the disk (contract 3).
@@ -88,10 +79,8 @@ type Journal struct {
 	DiskReserve int64 // bytes that stay free on the file system
 }
 
-// Flush paces the writes upstream.
+// Flush says how the writes go upstream.
 type Flush struct {
-	Linger       time.Duration
-	Fence        bool          // compare with upstream before overwriting (contract 17)
 	DrainTimeout time.Duration // contract 22
 }
 
@@ -124,16 +113,18 @@ type Override struct {
 // Policy holds the settings of one namespace.
 type Policy struct {
 	FreshFor             time.Duration
-	StaleWhileRevalidate time.Duration
+	StaleWhileRevalidate time.Duration // counted from the end of FreshFor
 	StaleIfError         time.Duration // or NoLimit
 	AbsentFor            time.Duration
 	Linger               time.Duration
-	Fence                bool
+	Fence                bool // compare with upstream before overwriting (contract 17)
 	Quota                Quota
-	WriteThrough         bool   // an acknowledgement means that upstream has the write
-	Exclusive            bool   // only this daemon writes the namespace
-	Prefetch             bool   // values are fetched before anybody reads them
-	Offline              string // AssumeAbsent, or ""
+
+	// The general policy has none of these: only a namespace has such settings.
+	WriteThrough bool   // an acknowledgement means that upstream has the write
+	Exclusive    bool   // only this daemon writes the namespace
+	Prefetch     bool   // values are fetched before anybody reads them
+	Offline      string // AssumeAbsent, or ""
 }
 
 // For returns the settings of a namespace: those of the first override that matches it,
@@ -144,21 +135,5 @@ func (c *Config) For(namespace string) Policy {
 			return c.Namespaces[i].Policy
 		}
 	}
-	return c.policy()
-}
-
-func (c *Config) policy() Policy {
-	return Policy{
-		FreshFor:             c.Cache.FreshFor,
-		StaleWhileRevalidate: c.Cache.StaleWhileRevalidate,
-		StaleIfError:         c.Cache.StaleIfError,
-		AbsentFor:            c.Cache.AbsentFor,
-		Linger:               c.Flush.Linger,
-		Fence:                c.Flush.Fence,
-		Quota:                c.Quota,
-		WriteThrough:         c.WriteThrough,
-		Exclusive:            c.Exclusive,
-		Prefetch:             c.Prefetch,
-		Offline:              c.Offline,
-	}
+	return c.Policy
 }

@@ -25,19 +25,18 @@ func TestDefaults(t *testing.T) {
 			URL: "https://botwire.dev", Timeout: 10 * time.Second, LateWindow: 30 * time.Second,
 			Concurrency: 16, Headers: map[string]string{},
 			NATS: config.NATS{
-				Bucket: "botwire", Create: true, Replicas: 3, History: 8, TombstonesFor: 90 * 24 * time.Hour, Monitors: []string{},
+				Bucket: "botwire", Create: true, Replicas: 3,
 			},
 		},
 		Embedded: config.EmbeddedUpstream{Latency: 50 * time.Millisecond},
-		Cache: config.Cache{
-			Memory: 64 << 20, Disk: 1 << 30, FreshFor: 10 * time.Second, StaleWhileRevalidate: time.Minute,
-			StaleIfError: config.NoLimit, AbsentFor: 2 * time.Second,
+		Cache:    config.Cache{Memory: 64 << 20, Disk: 1 << 30},
+		Journal:  config.Journal{MaxBytes: 256 << 20, DiskReserve: 64 << 20},
+		Flush:    config.Flush{DrainTimeout: 10 * time.Second},
+		Policy: config.Policy{
+			FreshFor: 10 * time.Second, StaleWhileRevalidate: time.Minute, StaleIfError: config.NoLimit, AbsentFor: 2 * time.Second,
+			Linger: 100 * time.Millisecond, Fence: true,
+			Quota: config.Quota{WritesPerDay: 1000, Period: 24 * time.Hour, MaxAge: 15 * time.Minute, NamespaceBytes: 50_000_000},
 		},
-		Journal: config.Journal{MaxBytes: 256 << 20, DiskReserve: 64 << 20},
-		Flush: config.Flush{
-			Linger: 100 * time.Millisecond, Fence: true, DrainTimeout: 10 * time.Second,
-		},
-		Quota:      config.Quota{WritesPerDay: 1000, Period: 24 * time.Hour, MaxAge: 15 * time.Minute, NamespaceBytes: 50_000_000},
 		Log:        config.Log{Level: "info"},
 		Namespaces: []config.Override{},
 	}

@@ -5,6 +5,8 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // reservedHeaders returns the headers that the connection, the HTTP library or the daemon
@@ -19,41 +21,32 @@ func reservedHeaders() []string {
 }
 
 func headers(at func(*Config) *map[string]string) codec {
-	return codec{
-		kind:     "json",
-		expected: `a mapping of header names to values or {file: PATH} (JSON in a flag or the environment)`,
-		print:    func(c *Config) string { return printHeaders(*at(c)) },
-		copy:     copies(at),
-		parse: func(c *Config, v node, p places) error {
-			v, err := v.structured()
-			if err != nil || v.kind != isMapping {
-				return unexpected()
+	const expected = "a mapping of header names to values or {file: PATH} (JSON in a flag or the environment)"
+	return codecOf(at, "json", expected, printHeaders, func(v node, p places) (map[string]string, error) {
+		v, err := v.structured()
+		if err != nil || v.kind != isMapping {
+			return nil, unexpected()
+		}
+		out := make(map[string]string, len(v.pairs))
+		var faults []error
+		for _, each := range v.pairs {
+			name, value, err := readHeader(each, p)
+			if _, twice := out[name]; twice && err == nil {
+				err = errors.New("each header once")
 			}
-			out := make(map[string]string, len(v.pairs))
-			var faults []error
-			for _, each := range v.pairs {
-				name, value, err := readHeader(each, p)
-				if _, twice := out[name]; twice && err == nil {
-					err = errors.New("each header once")
-				}
-				if err != nil {
-					faults = append(faults, &problem{item: quoteName(each.key), line: each.line, expected: err.Error()})
-					continue
-				}
-				out[name] = value
+			if err != nil {
+				faults = append(faults, &problem{item: quoteName(each.key), line: each.line, expected: err.Error()})
+				continue
 			}
-			if len(faults) > 0 {
-				return errors.Join(faults...)
-			}
-			*at(c) = out
-			return nil
-		},
-	}
+			out[name] = value
+		}
+		return out, errors.Join(faults...)
+	})
 }
 
 // readHeader's errors may quote paths but no values.
 func readHeader(each pair, p places) (name, value string, err error) {
-	if !isToken(each.key) {
+	if !httpguts.ValidHeaderFieldName(each.key) {
 		return "", "", expect("a header name (RFC 9110 section 5.1)")
 	}
 	name = textproto.CanonicalMIMEHeaderKey(each.key)
@@ -102,30 +95,14 @@ func printHeaders(all map[string]string) string {
 // quoteName returns a header's name for an error. A text that cannot be a name is
 // redacted: it may be a misplaced value.
 func quoteName(name string) string {
-	if !isToken(name) {
+	if !httpguts.ValidHeaderFieldName(name) {
 		return redacted
 	}
 	return shorten(name)
 }
 
-// isToken is the rule for field names (RFC 9110 section 5.6.2).
-func isToken(s string) bool {
-	for _, r := range s {
-		alphanumeric := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
-		if !alphanumeric && !strings.ContainsRune("!#$%&'*+-.^_`|~", r) {
-			return false
-		}
-	}
-	return s != ""
-}
-
 // isHeaderValue is the rule for field values (RFC 9110 section 5.5). It refuses space at
 // the ends, which a server would cut off silently.
 func isHeaderValue(s string) bool {
-	for i := range len(s) {
-		if s[i] < ' ' && s[i] != '\t' || s[i] == 0x7f {
-			return false
-		}
-	}
-	return s != "" && strings.Trim(s, " \t") == s
+	return s != "" && strings.Trim(s, " \t") == s && httpguts.ValidHeaderFieldValue(s)
 }

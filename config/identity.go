@@ -23,9 +23,9 @@ func ParseIdentity(text string) (id string, ok bool) {
 	if isBucketIdentity(text) {
 		return text, true
 	}
-	var u Upstream
-	err := upstreamURL(func(*Config) *string { return &u.URL }).parse(nil, node{text: text}, places{})
-	return identity(u.URL), err == nil && u.Servers() == nil
+	url, err := parseUpstream(text)
+	u := Upstream{URL: url}
+	return identity(url), err == nil && u.Servers() == nil
 }
 
 // isBucketIdentity reports whether text is what Identity returns of a NATS cluster.

@@ -88,22 +88,33 @@ func (l *Loaded) Source(name string) Source {
 
 // Load makes a configuration of its sources. Its errors are of type *Error.
 func Load(src Sources) (*Loaded, error) {
-	l := newLoader(src)
-	if err := l.load(); err != nil {
-		return nil, err
+	loaded, faults := Check(src)
+	if len(faults) > 0 {
+		return nil, faults[0]
 	}
-	return l.loaded(), nil
+	return loaded, nil
 }
 
 // Check is Load for a person who corrects a configuration: it does not end at the first
 // error. Unless there is none, Loaded has the settings that are right, and for each of the
 // others its value of a lower layer.
 func Check(src Sources) (*Loaded, []*Error) {
-	l := newLoader(src)
-	l.all = true
-	if err := l.load(); err != nil {
-		panic(err) // report keeps them all
+	env := newEnvironment(src.Environ, runtime.GOOS)
+	l := &loader{
+		src:     src,
+		env:     env,
+		table:   Settings(),
+		places:  places{goos: runtime.GOOS, getenv: env.get},
+		sources: map[string]Source{},
 	}
+	l.readDefaults()
+	l.readSocket()
+	l.readFile()
+	l.readEnvironment()
+	l.readFlags()
+	l.derive()
+	l.validate()
+	resolveOverrides(&l.config, l.places)
 	return l.loaded(), l.faults
 }
 
@@ -115,41 +126,12 @@ type loader struct {
 	config  Config
 	file    string            // that was read
 	sources map[string]Source // by setting name
-
-	all    bool     // errors do not end the load
-	faults []*Error // if all is set
+	faults  []*Error
 }
 
-func newLoader(src Sources) *loader {
-	env := newEnvironment(src.Environ, runtime.GOOS)
-	return &loader{
-		src:     src,
-		env:     env,
-		table:   Settings(),
-		places:  places{goos: runtime.GOOS, getenv: env.get},
-		sources: map[string]Source{},
-	}
-}
+func (l *loader) report(fault *Error) { l.faults = append(l.faults, fault) }
 
-func (l *loader) load() error {
-	for _, layer := range []func() error{l.readDefaults, l.readSocket, l.readFile, l.readEnvironment, l.readFlags, l.finish} {
-		if err := layer(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// report returns an error that ends the load, or notes it for one that goes on.
-func (l *loader) report(fault *Error) error {
-	if !l.all {
-		return fault
-	}
-	l.faults = append(l.faults, fault)
-	return nil
-}
-
-func (l *loader) assign(s Setting, v node, from Source) error {
+func (l *loader) assign(s Setting, v node, from Source) {
 	at := l.places
 	if from.Layer == FromFile {
 		at = at.in(filepath.Dir(from.Name))
@@ -157,43 +139,34 @@ func (l *loader) assign(s Setting, v node, from Source) error {
 	err := s.codec.parse(&l.config, v, at)
 	if err == nil {
 		l.sources[s.Name] = from
-		return nil
+		return
 	}
 	for _, p := range problems(err) {
-		if err := l.report(explain(s, v, from, p)); err != nil {
-			return err
-		}
+		l.report(explain(s, v, from, p))
 	}
-	return nil
 }
 
-func (l *loader) readDefaults() error {
+func (l *loader) readDefaults() {
 	for _, s := range l.table {
 		value := s.Default
 		if other, ok := l.src.Defaults[s.Name]; ok {
 			value = other
 		}
 		l.sources[s.Name] = Source{Layer: FromDefault}
-		if value == "" {
-			continue // finish derives it, or it is the field's zero value
-		}
-		if err := l.assign(s, node{text: value, raw: true}, Source{Layer: FromDefault}); err != nil {
-			return err
+		if value != "" { // else derive has it, or it is the field's zero value
+			l.assign(s, node{text: value, raw: true}, Source{Layer: FromDefault})
 		}
 	}
-	return nil
 }
 
 // readSocket has the passed socket say where the daemon listens.
-func (l *loader) readSocket() error {
-	s, ok := find(l.table, "listen")
-	if l.src.Socket.Address == "" || !ok {
-		return nil
+func (l *loader) readSocket() {
+	if s, ok := find(l.table, "listen"); ok && l.src.Socket.Address != "" {
+		l.assign(s, node{text: l.src.Socket.Address, raw: true}, Source{Layer: FromSocket, Name: l.src.Socket.Name})
 	}
-	return l.assign(s, node{text: l.src.Socket.Address, raw: true}, Source{Layer: FromSocket, Name: l.src.Socket.Name})
 }
 
-func (l *loader) readFile() error {
+func (l *loader) readFile() {
 	name, named := l.src.File, Source{Layer: FromFlag, Name: "--config"}
 	if name == "" {
 		name, named = l.env.get(EnvFile), Source{Layer: FromEnvironment, Name: EnvFile}
@@ -202,115 +175,87 @@ func (l *loader) readFile() error {
 		name, named = l.places.configFile(), Source{Layer: FromDefault}
 	}
 	if name == "" {
-		return nil
+		return
 	}
+	fault := &Error{Setting: "configuration file", Value: strconv.Quote(name), Source: named.String()}
 	path, err := l.places.absolute(name)
 	if err != nil {
-		return l.report(&Error{Setting: "configuration file", Value: strconv.Quote(name), Source: named.String(), Expected: err.Error()})
+		fault.Expected = err.Error()
+		l.report(fault)
+		return
 	}
 	content, err := readFile(path)
-	if errors.Is(err, fs.ErrNotExist) && named.Layer == FromDefault {
-		return nil
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && named.Layer == FromDefault:
+	case err != nil:
+		fault.Value, fault.Expected = strconv.Quote(path), fmt.Sprintf("a readable file, which gives: %v", err)
+		l.report(fault)
+	default:
+		l.file = path
+		l.readYAML(path, content)
 	}
-	if err != nil {
-		return l.report(&Error{Setting: "configuration file", Value: strconv.Quote(path), Source: named.String(),
-			Expected: fmt.Sprintf("a readable file, which gives: %v", err)})
-	}
-	l.file = path
-	return l.readYAML(path, content)
 }
 
-func (l *loader) readYAML(path string, content []byte) error {
+func (l *loader) readYAML(path string, content []byte) {
 	from := Source{Layer: FromFile, Name: path}
 	root, err := parseYAML(content)
 	var fault *syntaxError
 	if errors.As(err, &fault) {
 		from.Line = fault.line
-		return l.report(&Error{Source: from.String(), Line: from.Line, Expected: fault.expected})
+		l.report(&Error{Source: from.String(), Line: from.Line, Expected: fault.expected})
+		return
 	}
 	first := make(map[string]int) // the line of each setting
 	for _, leaf := range flatten(l.table, root) {
 		from.Line = leaf.line
-		if err := l.readLeaf(leaf, from, first[leaf.key]); err != nil {
-			return err
+		before := first[leaf.key]
+		switch s, ok := find(l.table, leaf.key); {
+		case !ok:
+			l.report(unknown(leaf.key, leaf.value, from, l.table))
+		case before != 0:
+			l.report(&Error{Setting: s.Name, Value: s.shown(leaf.value), Source: from.String(), Line: from.Line,
+				Expected: fmt.Sprintf("each setting once, but line %d has it already", before)})
+		default:
+			l.assign(s, leaf.value, from)
 		}
-		if first[leaf.key] == 0 {
+		if before == 0 {
 			first[leaf.key] = leaf.line
 		}
 	}
-	return nil
 }
 
-// readLeaf reads a setting of the file. before is the line that has it already, or 0.
-func (l *loader) readLeaf(leaf pair, from Source, before int) error {
-	s, ok := find(l.table, leaf.key)
-	switch {
-	case !ok:
-		return l.report(unknown(leaf.key, leaf.value, from, l.table))
-	case before != 0:
-		return l.report(&Error{Setting: s.Name, Value: s.shown(leaf.value), Source: from.String(), Line: from.Line,
-			Expected: fmt.Sprintf("each setting once, but line %d has it already", before)})
-	}
-	return l.assign(s, leaf.value, from)
-}
-
-func (l *loader) readEnvironment() error {
+func (l *loader) readEnvironment() {
 	byVariable := make(map[string]Setting, len(l.table))
 	for _, s := range l.table {
 		byVariable[s.Env()] = s
 	}
 	for _, name := range l.env.names {
 		value := l.env.values[name]
-		if len(name) <= len(envPrefix) || name[:len(envPrefix)] != envPrefix {
+		if len(name) <= len(envPrefix) || name[:len(envPrefix)] != envPrefix ||
+			name == EnvFile || isInjected(name, value) || slices.Contains(ofCompletion, name) {
 			continue
 		}
-		if name == EnvFile || isInjected(name, value) || slices.Contains(ofCompletion, name) {
-			continue
-		}
-		from := Source{Layer: FromEnvironment, Name: name}
-		s, ok := byVariable[name]
-		if !ok {
-			if err := l.report(unknownVariable(name, value, l.table)); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := l.assign(s, node{text: value, raw: true}, from); err != nil {
-			return err
+		if s, ok := byVariable[name]; ok {
+			l.assign(s, node{text: value, raw: true}, Source{Layer: FromEnvironment, Name: name})
+		} else {
+			l.report(unknownVariable(name, value, l.table))
 		}
 	}
-	return nil
 }
 
-func (l *loader) readFlags() error {
+func (l *loader) readFlags() {
 	for _, name := range slices.Sorted(maps.Keys(l.src.Flags)) {
 		v := node{text: l.src.Flags[name], raw: true}
 		from := Source{Layer: FromFlag, Name: "--" + FlagName(name)}
-		s, ok := find(l.table, name)
-		if !ok {
-			if err := l.report(unknown(name, v, from, l.table)); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := l.assign(s, v, from); err != nil {
-			return err
+		if s, ok := find(l.table, name); ok {
+			l.assign(s, v, from)
+		} else {
+			l.report(unknown(name, v, from, l.table))
 		}
 	}
-	return nil
 }
 
-// finish derives the defaults that depend on other settings or the platform, and checks
-// the settings against each other.
-func (l *loader) finish() error {
-	l.derive()
-	if err := l.validate(); err != nil {
-		return err
-	}
-	resolveOverrides(&l.config, l.places)
-	return nil
-}
-
+// derive computes the defaults that depend on other settings or the platform.
 func (l *loader) derive() {
 	for _, s := range l.table {
 		_, replaced := l.src.Defaults[s.Name]
@@ -327,8 +272,8 @@ func (l *loader) derive() {
 // defaults of the quota go by that.
 func (l *loader) defaults() *Config {
 	d := *l
-	d.all, d.config, d.sources = true, Config{}, map[string]Source{}
-	_ = d.readDefaults() // with all set, it returns none
+	d.config, d.sources, d.faults = Config{}, map[string]Source{}, nil
+	d.readDefaults()
 	url := d.config.Upstream.URL
 	d.config.Upstream.URL = l.config.Upstream.URL
 	d.derive()
@@ -337,15 +282,12 @@ func (l *loader) defaults() *Config {
 }
 
 func (l *loader) loaded() *Loaded {
-	out := &Loaded{Config: l.config, File: l.file}
+	out := &Loaded{Config: l.config, File: l.file, Warnings: l.config.modeWarnings(l.places)}
 	defaults := l.defaults()
 	for _, s := range l.table {
 		out.Values = append(out.Values, Value{
 			Name: s.Name, Value: s.codec.print(&l.config), Default: s.codec.print(defaults), Source: l.sources[s.Name],
 		})
-	}
-	if warning := l.config.tokenWarning(l.places); warning != "" {
-		out.Warnings = append(out.Warnings, warning)
 	}
 	return out
 }

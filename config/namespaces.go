@@ -10,29 +10,20 @@ import (
 // overrides parses the setting "namespaces". resolveOverrides completes the policies
 // later, once all general settings are known.
 func overrides(at func(*Config) *[]Override) codec {
-	return codec{
-		kind:     "json",
-		expected: "a list of {match: PATTERN, SETTING: VALUE, ...} (JSON in a flag or the environment)",
-		print:    func(c *Config) string { return printOverrides(*at(c)) },
-		copy:     copies(at),
-		parse: func(c *Config, v node, p places) error {
-			v, err := v.structured()
-			if err != nil || v.kind != isList {
-				return unexpected()
-			}
-			out := make([]Override, 0, len(v.items))
-			var faults []error
-			for i, item := range v.items {
-				o, faulty := readOverride(item, fmt.Sprintf("entry %d", i+1), p)
-				out, faults = append(out, o), append(faults, faulty...)
-			}
-			if len(faults) > 0 {
-				return errors.Join(faults...)
-			}
-			*at(c) = out
-			return nil
-		},
-	}
+	const expected = "a list of {match: PATTERN, SETTING: VALUE, ...} (JSON in a flag or the environment)"
+	return codecOf(at, "json", expected, printOverrides, func(v node, p places) ([]Override, error) {
+		v, err := v.structured()
+		if err != nil || v.kind != isList {
+			return nil, unexpected()
+		}
+		out := make([]Override, 0, len(v.items))
+		var faults []error
+		for i, item := range v.items {
+			o, faulty := readOverride(item, fmt.Sprintf("entry %d", i+1), p)
+			out, faults = append(out, o), append(faults, faulty...)
+		}
+		return out, errors.Join(faults...)
+	})
 }
 
 // readOverride returns every problem of an entry.
@@ -69,16 +60,10 @@ func (o *Override) read(leaf pair, p places) *problem {
 		return nil
 	}
 	row, ok := find(overridable(), leaf.key)
-	if instead, former := formerly(leaf.key, Setting.key); former && !ok {
-		return &problem{expected: instead}
-	}
 	if !ok {
 		may := append([]string{"match"}, names(overridable())...)
 		expected := "match or one of the settings a namespace may have of its own: " + strings.Join(may[1:], ", ")
-		if near := Suggest(leaf.key, may); near != "" {
-			expected += "; did you mean " + near + "?"
-		}
-		return &problem{expected: expected}
+		return &problem{expected: hint(expected, "", leaf.key, may, Setting.key)}
 	}
 	var scratch Config
 	if err := row.codec.parse(&scratch, leaf.value, p); err != nil {
@@ -108,7 +93,7 @@ func resolveOverrides(c *Config, p places) {
 				_ = row.codec.parse(&merged, node{text: value}, p)
 			}
 		}
-		o.Policy = merged.policy()
+		o.Policy = merged.Policy
 	}
 }
 

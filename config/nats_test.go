@@ -1,6 +1,10 @@
 package config_test
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -40,7 +44,7 @@ func TestNATSServers(t *testing.T) {
 // A password in the URL is refused with the place where it belongs, and is not repeated.
 func TestNATSServersHoldNoSecret(t *testing.T) {
 	message := refused(t, config.Sources{Flags: map[string]string{"upstream.url": "nats://me:" + secret + "@host1,me:" + secret + "@host2"}})
-	wantAll(t, message, "upstream.url", "upstream.nats.user", "upstream.nats.password_file", "upstream.nats.credentials_file")
+	wantAll(t, message, "upstream.url", "upstream.nats.context")
 	if strings.Contains(message, secret) {
 		t.Errorf("the secret is in %q", message)
 	}
@@ -84,12 +88,12 @@ func TestNATSIdentity(t *testing.T) {
 // The file may nest the settings as deep as their names.
 func TestNATSInAFile(t *testing.T) {
 	want := load(t, config.Sources{Flags: map[string]string{
-		"upstream.url": "nats://host1", "upstream.nats.bucket": "agents", "upstream.nats.replicas": "5", "upstream.nats.monitors": `["http://host1:8222/"]`,
+		"upstream.url": "nats://host1", "upstream.nats.bucket": "agents", "upstream.nats.replicas": "5", "upstream.nats.create": "false",
 	}}).Config.Upstream
 	for _, content := range []string{
-		"upstream:\n  url: nats://host1\n  nats: {bucket: agents, replicas: 5, monitors: ['http://host1:8222']}\n",
-		"upstream:\n  url: nats://host1\n  nats.bucket: agents\n  nats:\n    replicas: 5\n    monitors: ['http://host1:8222']\n",
-		"upstream.url: nats://host1\nupstream.nats:\n  bucket: agents\n  replicas: 5\n  monitors: ['http://host1:8222']\n",
+		"upstream:\n  url: nats://host1\n  nats: {bucket: agents, replicas: 5, create: false}\n",
+		"upstream:\n  url: nats://host1\n  nats.bucket: agents\n  nats:\n    replicas: 5\n    create: false\n",
+		"upstream.url: nats://host1\nupstream.nats:\n  bucket: agents\n  replicas: 5\n  create: false\n",
 	} {
 		if diff := cmp.Diff(want, loadYAML(t, content).Config.Upstream); diff != "" {
 			t.Errorf("%s (-flags +file):\n%s", content, diff)
@@ -100,51 +104,84 @@ func TestNATSInAFile(t *testing.T) {
 	wantAll(t, refused(t, config.Sources{File: write(t, "config.yaml", "upstream: {nats: {bucket: a}, nats.bucket: b}\n")}), "upstream.nats.bucket", "each setting once")
 }
 
-func TestNATSSettingsThatDoNotFit(t *testing.T) {
-	nats := map[string]string{"upstream.url": "nats://127.0.0.1"}
-	for name, row := range map[string]struct {
-		set  map[string]string
-		says []string
-	}{
-		"two ways to sign in":         {map[string]string{"upstream.nats.user": "me", "upstream.nats.credentials_file": "/c"}, []string{"upstream.nats.user", "upstream.nats.credentials_file"}},
-		"a user without a password":   {map[string]string{"upstream.nats.user": "me"}, []string{"upstream.nats.user", "upstream.nats.password_file"}},
-		"a password without a user":   {map[string]string{"upstream.nats.password_file": "/p"}, []string{"upstream.nats.password_file", "upstream.nats.user"}},
-		"a certificate without a key": {map[string]string{"upstream.nats.cert_file": "/c"}, []string{"upstream.nats.cert_file", "upstream.nats.key_file"}},
-		"a key without a certificate": {map[string]string{"upstream.nats.key_file": "/k"}, []string{"upstream.nats.key_file", "upstream.nats.cert_file"}},
-		"headers":                     {map[string]string{"upstream.headers": `{"Authorization": "` + secret + `"}`}, []string{"upstream.headers", "nats://"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			flags := map[string]string{}
-			for _, some := range []map[string]string{nats, row.set} {
-				for setting, value := range some {
-					flags[setting] = value
-				}
-			}
-			message := refused(t, config.Sources{Flags: flags})
-			wantAll(t, message, row.says...)
-			if strings.Contains(message, secret) {
-				t.Errorf("the secret is in %q", message)
-			}
-		})
+// NATS has no headers.
+func TestNATSTakesNoHeaders(t *testing.T) {
+	flags := map[string]string{"upstream.url": "nats://127.0.0.1", "upstream.headers": `{"Authorization": "` + secret + `"}`}
+	message := refused(t, config.Sources{Flags: flags})
+	wantAll(t, message, "upstream.headers", "nats://", "upstream.nats.context")
+	if strings.Contains(message, secret) {
+		t.Errorf("the secret is in %q", message)
 	}
 	load(t, config.Sources{Flags: map[string]string{"upstream.headers": `{"Authorization": "x"}`, "upstream.nats.bucket": "a"}})
 }
 
-// A password is the file's line, whatever ends it.
-func TestNATSPassword(t *testing.T) {
-	n := config.NATS{User: "me", PasswordFile: write(t, "password", " p w \r\n")}
-	if got, err := n.Password(); got != " p w " || err != nil {
-		t.Errorf("%q, %v", got, err)
-	}
-	if got, err := (&config.NATS{}).Password(); got != "" || err != nil {
-		t.Errorf("%q, %v", got, err)
-	}
-	for _, file := range []string{"/nonexistent/password", write(t, "password", "\n")} {
-		_, err := (&config.NATS{User: "me", PasswordFile: file}).Password()
-		if err == nil {
-			t.Fatalf("%s has a password", file)
+// A context has a name, under which NATS' own command line keeps it, or a path.
+func TestNATSContext(t *testing.T) {
+	folder := t.TempDir()
+	environ := home(t, "XDG_CONFIG_HOME="+folder)
+	path := filepath.Join(folder, "nats", "context", "memory.json")
+	for text, want := range map[string]string{"memory": path, path: path, "": ""} {
+		c := load(t, config.Sources{Environ: environ, Flags: map[string]string{"upstream.nats.context": text}}).Config
+		if got := c.Upstream.NATS.Context; got != want {
+			t.Errorf("%q is %s, want %s", text, got, want)
 		}
-		wantAll(t, err.Error(), "upstream.nats.password_file", file)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for mode, warned := range map[os.FileMode]int{0o600: 0, 0o640: 1} {
+		if err := errors.Join(os.WriteFile(path, []byte("{}"), 0o600), os.Chmod(path, mode)); err != nil {
+			t.Fatal(err)
+		}
+		got := load(t, config.Sources{Environ: environ, Flags: map[string]string{"upstream.nats.context": "memory"}}).Warnings
+		if runtime.GOOS != "windows" && len(got) != warned {
+			t.Errorf("warnings for mode %o: %q", mode, got)
+		}
+	}
+	wantAll(t, refused(t, config.Sources{Environ: []string{}, Flags: map[string]string{"upstream.nats.context": "memory"}}), "upstream.nats.context", "no home directory")
+	nested := loadYAML(t, "upstream: {nats: {context: here/memory.json}}\n")
+	if got, want := nested.Config.Upstream.NATS.Context, filepath.Join(filepath.Dir(nested.File), "here", "memory.json"); got != want {
+		t.Errorf("a path in the file is %s, want %s", got, want)
+	}
+}
+
+func TestNATSContextIsRead(t *testing.T) {
+	n := config.NATS{}
+	if got, err := n.Access(); err != nil || got != (config.Access{}) {
+		t.Errorf("without one: %+v, %v", got, err)
+	}
+	n.Context = write(t, "memory.json", `{"description":"d","url":"nats://elsewhere","user":"me","password":" p w ","ca":"/etc/ca.pem","cert":"/c",
+		"key":"file:///k","creds":"/creds","nkey":"/nkey","token":"t","tls_first":true,"inbox_prefix":"_INBOX_me","color_scheme":"","socks_proxy":"","windows_ca_certs_match":null}`)
+	got, err := n.Access()
+	want := config.Access{Creds: "/creds", User: "me", Password: " p w ", Token: "t", NKey: "/nkey", CA: "/etc/ca.pem", Cert: "/c", Key: "/k", TLSFirst: true, InboxPrefix: "_INBOX_me"}
+	if err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for content, says := range map[string]string{
+		"":                                       "a context of NATS in JSON",
+		"[1]":                                    "a context of NATS in JSON",
+		`{"user":1,"password":"` + secret + `"}`: "a context of NATS in JSON",
+		`{"user_jwt":"` + secret + `"}`:          "no user_jwt in it",
+		`{"jetstream_domain":"` + secret + `"}`:  "no jetstream_domain in it",
+		`{"windows_ca_certs_match":["` + secret + `"]}`: "no windows_ca_certs_match in it",
+		`{"creds":"op://vault/` + secret + `"}`:         "the absolute path of a file as its creds",
+		`{"nkey":"` + secret + `"}`:                     "the absolute path of a file as its nkey",
+		`{"cert":"/c","password":"` + secret + `"}`:     "a cert and its key in it, or neither",
+	} {
+		n.Context = write(t, "memory.json", content)
+		_, err := n.Access()
+		if err == nil {
+			t.Errorf("%s is read", content)
+			continue
+		}
+		wantAll(t, err.Error(), "upstream.nats.context", n.Context, says)
+		if strings.Contains(err.Error(), secret) {
+			t.Errorf("the secret is in %q", err)
+		}
+	}
+	n.Context = "/nonexistent/memory.json"
+	if _, err := n.Access(); err == nil || !strings.Contains(err.Error(), "a readable file") {
+		t.Errorf("%v", err)
 	}
 }
 
@@ -152,8 +189,6 @@ func TestNATSPassword(t *testing.T) {
 func TestMisplacedSecretsAreNotShown(t *testing.T) {
 	for _, text := range []string{
 		"upstream: {url: ['nats://u:" + secret + "@host1', 'nats://u:" + secret + "@host2']}", "upstream: {url: {of: 'nats://u:" + secret + "@host1'}}",
-		"upstream: {nats: {monitors: ['http://u:" + secret + "@host1:8222']}}", "upstream: {nats: {monitors: 'http://u:" + secret + "@host1:8222'}}",
-		"upstream: {nats: {monitors: ['http://host1:8222/?token=" + secret + "']}}", "upstream: {nats: {monitors: [['http://u:" + secret + "@host1:8222']]}}",
 	} {
 		message := refused(t, config.Sources{File: write(t, "a.yaml", text+"\n")})
 		if strings.Contains(message, secret) || !strings.Contains(message, "(redacted)") {

@@ -63,10 +63,7 @@ func readJSON(dec *json.Decoder) (node, error) {
 	}
 	switch t := token.(type) {
 	case json.Delim:
-		if t == '[' {
-			return readJSONList(dec)
-		}
-		return readJSONMapping(dec)
+		return readJSONInside(dec, t == '{')
 	case string:
 		return node{kind: isText, text: t}, nil
 	case json.Number:
@@ -78,32 +75,30 @@ func readJSON(dec *json.Decoder) (node, error) {
 	}
 }
 
-func readJSONList(dec *json.Decoder) (node, error) {
+// readJSONInside reads the rest of a list or a mapping.
+func readJSONInside(dec *json.Decoder, mapping bool) (node, error) {
 	out := node{kind: isList}
-	for dec.More() {
-		item, err := readJSON(dec)
-		if err != nil {
-			return node{}, err
-		}
-		out.items = append(out.items, item)
+	if mapping {
+		out.kind = isMapping
 	}
-	_, err := dec.Token()
-	return out, err
-}
-
-func readJSONMapping(dec *json.Decoder) (node, error) {
-	out := node{kind: isMapping}
 	for dec.More() {
-		key, err := dec.Token()
-		if err != nil {
-			return node{}, err
+		var name string
+		if mapping {
+			key, err := dec.Token()
+			if err != nil {
+				return node{}, err
+			}
+			name, _ = key.(string) // the decoder refuses any other key
 		}
 		value, err := readJSON(dec)
 		if err != nil {
 			return node{}, err
 		}
-		name, _ := key.(string) // the decoder refuses any other key
-		out.pairs = append(out.pairs, pair{key: name, value: value})
+		if mapping {
+			out.pairs = append(out.pairs, pair{key: name, value: value})
+		} else {
+			out.items = append(out.items, value)
+		}
 	}
 	_, err := dec.Token()
 	return out, err

@@ -28,7 +28,7 @@ func TestPipes(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := fmt.Sprintf("/dev/fd/%d", r.Fd())
-	if got := load(t, config.Sources{File: name}).Config.Flush.Linger.String(); got != "7s" {
+	if got := load(t, config.Sources{File: name}).Config.Linger.String(); got != "7s" {
 		t.Errorf("flush.linger = %s", got)
 	}
 	named := filepath.Join(t.TempDir(), "pipe")

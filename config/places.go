@@ -154,20 +154,7 @@ func (p places) path(v node) (string, error) {
 }
 
 func directory(at func(*Config) *string) codec {
-	return codec{
-		kind:     "path",
-		expected: "the path of a directory",
-		print:    func(c *Config) string { return *at(c) },
-		copy:     copies(at),
-		parse: func(c *Config, v node, p places) error {
-			name, err := p.path(v)
-			if err != nil {
-				return err
-			}
-			*at(c) = name
-			return nil
-		},
-	}
+	return codecOf(at, "path", "the path of a directory", itself, func(v node, p places) (string, error) { return p.path(v) })
 }
 
 // file accepts an empty text as "no file", so that a flag can take back the value of the

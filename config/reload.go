@@ -42,8 +42,8 @@ func Reload(running, next *Loaded) (*Reloaded, error) {
 			out.Restart = append(out.Restart, s.Name)
 		}
 	}
-	if err := l.validate(); err != nil {
-		return nil, err
+	if l.validate(); len(l.faults) > 0 {
+		return nil, l.faults[0]
 	}
 	resolveOverrides(&l.config, l.places)
 	out.Loaded = l.loaded()

@@ -30,7 +30,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("waits for a restart (-want +got):\n%s", diff)
 	}
 	c := got.Loaded.Config
-	if c.For("x").FreshFor != 20*time.Second || c.For("x").Linger != running.Config.Flush.Linger ||
+	if c.For("x").FreshFor != 20*time.Second || c.For("x").Linger != running.Config.Linger ||
 		c.Upstream.Headers["A"] != "two" || c.AllowedHosts[0] != "h" {
 		t.Errorf("these are not in force: %+v", c)
 	}
@@ -58,7 +58,7 @@ func TestReloadKeepsWhatWouldBeRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := got.Loaded.Config.Cache; c.Memory != 1<<60 || c.FreshFor != 20*time.Second {
+	if c := got.Loaded.Config; c.Cache.Memory != 1<<60 || c.FreshFor != 20*time.Second {
 		t.Errorf("in force: %+v", c)
 	}
 }

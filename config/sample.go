@@ -45,7 +45,8 @@ func Sample(environ []string) string {
 	}
 	w.head(DefaultFile(environ))
 	open := "none"
-	for _, s := range Settings() {
+	usual, _ := Check(Sources{}) // of a user without a home and anything set
+	for i, s := range Settings() {
 		group, name, nested := strings.Cut(s.Name, ".")
 		if !nested {
 			group, name = "", s.Name
@@ -54,7 +55,7 @@ func Sample(environ []string) string {
 			open = group
 			w.group(group, s.Name)
 		}
-		w.setting(s, name)
+		w.setting(s, name, cmp.Or(s.Default, usual.Values[i].Default))
 	}
 	return w.text.String()
 }
@@ -89,16 +90,10 @@ func (w *sampler) group(name, first string) {
 	}
 }
 
-func (w *sampler) setting(s Setting, name string) {
-	value, shown := s.Default, s.Documented
-	if shown == "" {
-		shown = s.Default
-	}
-	switch {
-	case s.Name == "data_dir":
+func (w *sampler) setting(s Setting, name, value string) {
+	shown := cmp.Or(s.Documented, s.Default)
+	if s.Name == "data_dir" {
 		value, shown = w.dataDir, w.dataDir
-	case s.derive != nil:
-		value = derivedDefault(s)
 	}
 	doc, mark := unmarked(s.Doc), ""
 	if s.Live {
@@ -117,16 +112,6 @@ func (w *sampler) setting(s Setting, name string) {
 
 // unmarked returns a line of Markdown without the marks of code.
 func unmarked(text string) string { return strings.ReplaceAll(text, "`", "") }
-
-// derivedDefault returns the default of a setting that goes by upstream.url, whose own
-// default is in force.
-func derivedDefault(s Setting) string {
-	var c Config
-	url, _ := find(Settings(), "upstream.url")
-	c.Upstream.URL = url.Default
-	s.derive(&c, places{})
-	return s.codec.print(&c)
-}
 
 // yamlValue quotes a text that would be another thing in YAML.
 func yamlValue(text string) string {

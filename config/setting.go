@@ -27,11 +27,6 @@ type codec struct {
 	show     func(text string) string // hides the secret parts of a rejected value; nil shows it all
 }
 
-// copies returns the codec.copy of the field that at points to.
-func copies[T any](at func(*Config) *T) func(to, from *Config) {
-	return func(to, from *Config) { *at(to) = *at(from) }
-}
-
 // key returns the name of the setting in the file.
 func (s Setting) key() string { return s.Name }
 

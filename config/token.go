@@ -40,19 +40,20 @@ func readToken(name string) (string, error) {
 	return token, nil
 }
 
-// tokenWarning returns a warning about the mode of the token file, or "". A file that
-// other users may read is not refused: secrets mounted into containers commonly have
-// mode 0444, and no other user is in there.
-func (c *Config) tokenWarning(p places) string {
-	if c.Auth.TokenFile == "" || p.goos == "windows" || p.isCredential(c.Auth.TokenFile) {
-		return ""
+// modeWarnings warn of the modes of files with secrets. A file that other users may read is not
+// refused: secrets mounted into containers commonly have mode 0444, and no other user is in there.
+func (c *Config) modeWarnings(p places) (warnings []string) {
+	for _, secret := range []struct{ setting, file string }{{"auth.token_file", c.Auth.TokenFile}, {"upstream.nats.context", c.Upstream.NATS.Context}} {
+		if secret.file == "" || p.goos == "windows" || p.isCredential(secret.file) {
+			continue
+		}
+		info, err := os.Stat(secret.file)
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			warnings = append(warnings, fmt.Sprintf("%s: %s has mode %04o, so other users of this machine can read it; 0600 is enough",
+				secret.setting, secret.file, info.Mode().Perm()))
+		}
 	}
-	info, err := os.Stat(c.Auth.TokenFile)
-	if err != nil || info.Mode().Perm()&0o077 == 0 {
-		return ""
-	}
-	return fmt.Sprintf("auth.token_file: %s has mode %04o, so other users of this machine can read it; 0600 is enough",
-		c.Auth.TokenFile, info.Mode().Perm())
+	return warnings
 }
 
 // isCredential reports whether systemd keeps a file for the unit alone. Its mode shows the mask

@@ -7,36 +7,24 @@ import (
 
 // validate checks the settings against each other. Its errors name every setting
 // involved.
-func (l *loader) validate() error {
-	for _, check := range []func() error{l.validateToken, l.validateListen, l.validateNATS} {
-		if err := check(); err != nil {
-			return err
+func (l *loader) validate() {
+	c := &l.config
+	if c.Auth.TokenFile != "" {
+		if _, err := readToken(c.Auth.TokenFile); err != nil {
+			l.refuse("auth.token_file", err.Error())
 		}
+	} else if !c.onLoopback() && !l.isFaulty("auth.token_file") {
+		l.refuse("listen", "a loopback address (localhost, 127.0.0.0/8 or ::1), or auth.token_file to be set as well")
 	}
-	return nil
+	if len(c.Upstream.Headers) > 0 && c.Upstream.Servers() != nil {
+		l.refuse("upstream.headers", "none where upstream.url is nats:// or tls://, which has no headers: sign in with upstream.nats.context")
+	}
 }
 
-func (l *loader) validateToken() error {
-	if l.config.Auth.TokenFile == "" {
-		return nil
-	}
-	if _, err := readToken(l.config.Auth.TokenFile); err != nil {
-		return l.refuse("auth.token_file", err.Error())
-	}
-	return nil
-}
-
-func (l *loader) validateListen() error {
-	if l.config.Auth.TokenFile != "" || l.config.onLoopback() || l.isFaulty("auth.token_file") {
-		return nil
-	}
-	return l.refuse("listen", "a loopback address (localhost, 127.0.0.0/8 or ::1), or auth.token_file to be set as well")
-}
-
-// isFaulty reports whether a load that goes on has refused a value of one of the settings:
-// what it then compares is not what the user wrote.
-func (l *loader) isFaulty(names ...string) bool {
-	return slices.ContainsFunc(l.faults, func(e *Error) bool { return slices.Contains(names, e.Setting) })
+// isFaulty reports whether a value of the setting was refused: what would be compared then is not
+// what the user wrote.
+func (l *loader) isFaulty(name string) bool {
+	return slices.ContainsFunc(l.faults, func(e *Error) bool { return e.Setting == name })
 }
 
 // RequireDataDir returns an error, of type *Error, if data_dir has no value: only a command
@@ -50,27 +38,38 @@ func (l *Loaded) RequireDataDir() error {
 }
 
 // refuse blames the value in force of a setting.
-func (l *loader) refuse(name, expected string) error {
+func (l *loader) refuse(name, expected string) {
 	s, _ := find(l.table, name)
 	value := ""
 	if printed := s.codec.print(&l.config); printed != "" {
 		value = s.shown(node{text: printed})
 	}
 	from := l.sources[name]
-	return l.report(&Error{Setting: name, Value: value, Source: from.String(), Line: from.Line, Expected: expected})
+	l.report(&Error{Setting: name, Value: value, Source: from.String(), Line: from.Line, Expected: expected})
+}
+
+// hint completes "expected ..." for a name that nothing has: with what has taken the place of a former
+// setting, or with the candidate that the name resembles. The dashes stand before the names.
+func hint(expected, dashes, name string, candidates []string, spell func(Setting) string) string {
+	if instead, ok := formerly(dashes+name, spell); ok {
+		return instead
+	}
+	if near := Suggest(name, candidates); near != "" {
+		expected += "; did you mean " + dashes + near + "?"
+	}
+	return expected
 }
 
 // unknown is the error for a name that no setting has.
 func unknown(name string, v node, from Source, table []Setting) *Error {
-	expected := `one of the settings that "botwired config" lists`
-	if instead, ok := formerly(name, Setting.key); ok {
-		expected = instead
-	} else if onlyOfNamespaces(name) {
+	var expected string
+	switch {
+	case onlyOfNamespaces(name):
 		expected = "it in an entry of namespaces: a namespace has this setting, and the daemon as a whole does not"
-	} else if isGroup(table, name) {
+	case isGroup(table, name):
 		expected = "a mapping of settings below it"
-	} else if near := Suggest(name, names(table)); near != "" {
-		expected += "; did you mean " + near + "?"
+	default:
+		expected = hint(`one of the settings that "botwired config" lists`, "", name, names(table), Setting.key)
 	}
 	return &Error{Setting: shorten(name), Value: unknownValue(name, v), Source: from.String(), Line: from.Line, Expected: expected}
 }
@@ -93,27 +92,20 @@ func unknownVariable(name, value string, table []Setting) *Error {
 	expected := `a variable of one of the settings that "botwired config" lists`
 	if s, ok := aliased(name, table); ok {
 		expected += "; did you mean " + s.Env() + "?"
-	} else if instead, ok := formerly(name, Setting.Env); ok {
-		expected = instead
-	} else if near := Suggest(name, variables); near != "" {
-		expected += "; did you mean " + near + "?"
+	} else {
+		expected = hint(expected, "", name, variables, Setting.Env)
 	}
-	return &Error{Setting: shorten(name), Value: unknownValue(name, node{text: value}),
-		Source: string(FromEnvironment), Expected: expected}
+	return &Error{Setting: shorten(name), Value: unknownValue(name, node{text: value}), Source: string(FromEnvironment), Expected: expected}
 }
 
 // UnknownFlag returns the error for a flag that does not exist. value is "" if the
 // caller does not know it; known lists the names of the flags that exist.
 func UnknownFlag(name, value string, known []string) *Error {
-	e := &Error{Setting: shorten(name), Source: string(FromFlag), Expected: "one of the flags that --help lists"}
+	dashed := func(s Setting) string { return "--" + s.Flag() }
+	e := &Error{Setting: shorten(name), Source: string(FromFlag),
+		Expected: hint("one of the flags that --help lists", "--", FlagName(strings.TrimLeft(name, "-")), known, dashed)}
 	if value != "" {
 		e.Value = unknownValue(name, node{text: value})
-	}
-	plain := FlagName(strings.TrimLeft(name, "-"))
-	if instead, ok := formerly("--"+plain, func(s Setting) string { return "--" + s.Flag() }); ok {
-		e.Expected = instead
-	} else if near := Suggest(plain, known); near != "" {
-		e.Expected += "; did you mean --" + near + "?"
 	}
 	return e
 }

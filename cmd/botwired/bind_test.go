@@ -112,6 +112,7 @@ func TestDirectoryIsOfItsUpstream(t *testing.T) {
 			b.wantRefused(b.to(newURL), append(test.parts, newURL, oldURL, "data_dir", says)...)
 			b.wantBound(oldURL)
 			wantFailure(t, b.moved("https://older.example", "--upstream-url", newURL), exitError, "belongs to "+oldURL, "and not to https://older.example")
+			wantFailure(t, b.moved("", "--upstream-url", newURL), exitUsage, "--moved-from")
 			wantFailure(t, b.moved("old.example", "--upstream-url", newURL), exitUsage, `--moved-from = "old.example"`)
 			b.wantBound(oldURL)
 			for range 2 { // a script may say it again

@@ -153,8 +153,7 @@ func TestHelpOfACommand(t *testing.T) {
 		"recover":            "data-dir upstream-url upstream-nats-bucket",
 		"run":                "listen data-dir upstream-url flush-drain-timeout auth-token-file log-level",
 		"selfhost": "listen data-dir allowed-hosts allowed-origins upstream-timeout upstream-nats-bucket upstream-nats-create upstream-nats-replicas " +
-			"upstream-nats-history upstream-nats-tombstones-for upstream-nats-credentials-file upstream-nats-user upstream-nats-password-file " +
-			"upstream-nats-ca-file upstream-nats-cert-file upstream-nats-key-file embedded-latency auth-token-file log-level",
+			"upstream-nats-context embedded-latency auth-token-file log-level",
 		"drill": "",
 	} {
 		help := botwired(t, append(strings.Fields(command), "--help")...)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"testing"
 	"time"
@@ -74,17 +75,14 @@ func TestDoctorWithoutServers(t *testing.T) {
 	wantFinding(t, all, "upstream", doctor.Failed, "nats --server nats://"+address+" rtt", "no server of nats://"+address)
 }
 
-// A daemon with another bucket gets none of this shell's credentials.
+// The servers of a daemon with another upstream than this shell's get none of this shell's credentials.
 func TestDoctorKeepsItsCredentials(t *testing.T) {
-	e := newPatient(t, map[string]string{"upstream.url": "nats://127.0.0.1:1", "upstream.nats.credentials_file": "/mine", "upstream.nats.ca_file": "/ca"})
-	s := &examinedStatus{}
-	s.Upstream.URL, s.Upstream.Watch.Bucket = "nats://10.0.0.1:4222", "theirs"
-	n := e.usedBy(s).Upstream
-	if n.URL != "nats://10.0.0.1:4222" || n.NATS.Bucket != "theirs" || n.NATS.CredentialsFile != "" || n.NATS.CAFile != "/ca" {
-		t.Errorf("%+v", n)
-	}
-	s.Upstream.URL = "nats://127.0.0.1:1"
-	if n := e.usedBy(s).Upstream; n.NATS.CredentialsFile != "/mine" || n.NATS.Bucket != "theirs" {
-		t.Errorf("%+v", n)
+	mine := natskv.Access{User: "me", Password: "s3cret"}
+	for stranger, want := range map[bool]natskv.Access{true: {}, false: mine} {
+		opts := natskv.Options{Access: mine, Replicas: 3, TLS: &tls.Config{Certificates: make([]tls.Certificate, 1)}}
+		asDoctor(&opts, stranger)
+		if opts.Access != want || len(opts.TLS.Certificates) == 0 != stranger {
+			t.Errorf("of a stranger: %v: %+v", stranger, opts)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/botwired/botwired/config"
@@ -99,8 +100,11 @@ func (e *examination) tokenFile(context.Context) doctor.Finding {
 		return doctor.None(name, "callers need no token")
 	case e.tokenError != nil:
 		return doctor.Fail(name, "chmod 600 "+shellWord(file), "%s", e.tokenError)
-	case len(e.loaded.Warnings) > 0:
-		return doctor.Warn(name, "chmod 600 "+shellWord(file), "%s", e.loaded.Warnings[0])
+	}
+	for _, warning := range e.loaded.Warnings {
+		if strings.HasPrefix(warning, "auth.token_file") {
+			return doctor.Warn(name, "chmod 600 "+shellWord(file), "%s", warning)
+		}
 	}
 	return doctor.Good(name, "%s", file)
 }

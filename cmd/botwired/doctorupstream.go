@@ -169,13 +169,26 @@ func examineCluster(ctx context.Context, c *config.Config, servers []string, str
 	if err != nil {
 		return []doctor.Finding{doctor.Fail("upstream", "botwired config", "%s", unusable(err))}
 	}
-	opts.Timeout, opts.Name = min(opts.Timeout, probeTimeout), "botwired doctor"
+	asDoctor(&opts, stranger)
 	x := natskv.Examine(ctx, opts)
 	found := []doctor.Finding{serverFinding(x, servers, stranger)}
 	if x.Connect == nil {
 		found = append(found, bucketFinding(x, &c.Upstream.NATS), tripFinding(x.Trips), serversClock(x))
 	}
 	return found
+}
+
+// asDoctor makes options of a daemon's those of doctor. The servers of a stranger, a daemon with another
+// upstream than this shell's, get none of this shell's credentials.
+func asDoctor(opts *natskv.Options, stranger bool) {
+	opts.Timeout, opts.Name = min(opts.Timeout, probeTimeout), "botwired doctor"
+	if !stranger {
+		return
+	}
+	opts.Access, opts.Replicas = natskv.Access{}, 0
+	if opts.TLS != nil {
+		opts.TLS.Certificates = nil
+	}
 }
 
 func serverFinding(x *natskv.Examination, servers []string, stranger bool) doctor.Finding {

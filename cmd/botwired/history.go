@@ -25,7 +25,7 @@ func newHistoryCommand(p *process, settings *settingFlags) *cobra.Command {
 			"  botwired history my-agent user_name --json | jq -r '.revisions[1].value'",
 		Long: "List the states that an entry has had, the newest first: its pending write, and those that upstream keeps.\n" +
 			"The table has the beginning of each value, and --json all of it. HOST is \"this\" for a write of this daemon.\n\n" +
-			"BotWire keeps the newest state only. NATS keeps as many as upstream.nats.history.",
+			"BotWire keeps the newest state only. NATS keeps as many as the bucket is made for (8).",
 		Args: arguments(2, 2),
 	}
 	asJSON := jsonFlag(cmd)

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/botwired/botwired/config"
@@ -105,27 +106,37 @@ func (d *sidecar) clusterOptions(c *config.Config, servers []string) (natskv.Opt
 	return opts, err
 }
 
+const (
+	// bucketHistory is how many versions of an entry a bucket keeps that botwired makes: enough to take
+	// back what an agent has spoilt some writes ago. Each of them takes its room on every server.
+	bucketHistory = 8
+	// tombstonesFor is how long a delete is remembered upstream, so that an older write of a host that was
+	// away does not undo it. BotWire itself drops a namespace that nobody has used for as long.
+	tombstonesFor = 90 * 24 * time.Hour
+)
+
 // clusterOptions are the options of an engine for NATS without what only a daemon has.
 func clusterOptions(c *config.Config, servers []string, host string, logger *slog.Logger) (natskv.Options, error) {
 	n := &c.Upstream.NATS
-	secured, err := clusterTLS(n, servers)
+	a, err := n.Access()
 	if err != nil {
 		return natskv.Options{}, err
 	}
-	password, err := n.Password()
-	if err != nil {
-		return natskv.Options{}, err
+	secured, err := clusterTLS(&a, servers)
+	if err == nil && a.Creds != "" {
+		err = checkCredentials(a.Creds)
 	}
-	if n.CredentialsFile != "" {
-		if err := checkCredentials(n.CredentialsFile); err != nil {
-			return natskv.Options{}, err
-		}
+	if err != nil {
+		return natskv.Options{}, errors.New("upstream.nats.context = " + strconv.Quote(n.Context) + ": " + err.Error()) // which says all that there is to say
 	}
 	return natskv.Options{
-		Servers: servers, Bucket: n.Bucket, Replicas: n.Replicas, History: n.History, Create: n.Create,
-		TLS: secured, Credentials: n.CredentialsFile, User: n.User, Password: password,
+		Servers: servers, Bucket: n.Bucket, Replicas: n.Replicas, History: bucketHistory, Create: n.Create,
+		TLS: secured, TLSFirst: a.TLSFirst,
+		Access: natskv.Access{
+			User: a.User, Password: a.Password, Credentials: a.Creds, NKey: a.NKey, Token: a.Token, InboxPrefix: a.InboxPrefix,
+		},
 		Timeout: c.Upstream.Timeout, Host: host, Name: "botwired/" + buildVersion() + " " + host,
-		TombstonesFor: n.TombstonesFor, Logger: logger,
+		TombstonesFor: tombstonesFor, Logger: logger,
 	}, nil
 }
 
@@ -137,50 +148,41 @@ const userSeed = "SU"
 func checkCredentials(name string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return unusableFile("upstream.nats.credentials_file", err)
+		return fmt.Errorf("creds: %w", unusable(err))
 	}
 	for line := range bytes.Lines(text) {
 		if bytes.HasPrefix(bytes.TrimSpace(line), []byte(userSeed)) {
 			return nil
 		}
 	}
-	return fmt.Errorf("upstream.nats.credentials_file = %q: expected NATS credentials, a user's JWT and its key, and there is no key in it", name)
+	return fmt.Errorf("creds = %q: expected NATS credentials, a user's JWT and its key, and there is no key in it", name)
 }
 
 // clusterTLS is nil if the servers may be spoken to in the clear: they are on this machine, and
 // nobody has asked for more.
-func clusterTLS(n *config.NATS, servers []string) (*tls.Config, error) {
-	if !config.DemandsTLS(servers) && n.CAFile == "" && n.CertFile == "" {
+func clusterTLS(a *config.Access, servers []string) (*tls.Config, error) {
+	if !config.DemandsTLS(servers) && a.CA == "" && a.Cert == "" && !a.TLSFirst {
 		return nil, nil
 	}
 	secured := &tls.Config{MinVersion: tls.VersionTLS12}
-	if n.CAFile != "" {
-		authorities, err := os.ReadFile(n.CAFile)
+	if a.CA != "" {
+		authorities, err := os.ReadFile(a.CA)
 		if err != nil {
-			return nil, unusableFile("upstream.nats.ca_file", err)
+			return nil, fmt.Errorf("ca: %w", unusable(err))
 		}
 		secured.RootCAs = x509.NewCertPool()
 		if !secured.RootCAs.AppendCertsFromPEM(authorities) {
-			return nil, fmt.Errorf("upstream.nats.ca_file = %q: expected certificates in PEM, and there is none in it", n.CAFile)
+			return nil, fmt.Errorf("ca = %q: expected certificates in PEM, and there is none in it", a.CA)
 		}
 	}
-	if n.CertFile != "" {
-		own, err := tls.LoadX509KeyPair(n.CertFile, n.KeyFile)
-		if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
-			return nil, unusableFile("upstream.nats.cert_file and upstream.nats.key_file", err)
-		}
+	if a.Cert != "" {
+		own, err := tls.LoadX509KeyPair(a.Cert, a.Key)
 		if err != nil {
-			return nil, fmt.Errorf("upstream.nats.cert_file = %q and upstream.nats.key_file = %q: expected a certificate and its key in PEM: %w",
-				n.CertFile, n.KeyFile, unusable(err))
+			return nil, fmt.Errorf("cert = %q and key = %q: expected a certificate and its key in PEM: %w", a.Cert, a.Key, unusable(err))
 		}
 		secured.Certificates = []tls.Certificate{own}
 	}
 	return secured, nil
-}
-
-// unusableFile says which setting names a file that cannot be used.
-func unusableFile(setting string, err error) error {
-	return errors.New(setting + ": " + unusable(err).Error())
 }
 
 // notBefore is the journal's; the cluster is opened after the journal, and before its first write.

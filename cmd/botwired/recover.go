@@ -49,14 +49,14 @@ directory holds of it stays, and its pending writes go to the new address.`,
 	}
 	settings.takes(cmd, "data_dir", "upstream.url", "upstream.nats.bucket")
 	asJSON := jsonFlag(cmd)
-	former := cmd.Flags().String(movedFromFlag, "", "what upstream.url was before, if the same service has a new address")
-	cmd.RunE = func(*cobra.Command, []string) error {
+	former := cmd.Flags().String(movedFromFlag, "", "the former `URL` of upstream, if the same service has a new address")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		loaded, err := settings.loadWithDataDir(nil)
 		if err != nil {
 			return err
 		}
 		dir := loaded.Config.DataDir
-		if *former != "" {
+		if cmd.Flags().Changed(movedFromFlag) {
 			m, err := moveUpstream(&loaded.Config, *former)
 			switch {
 			case err != nil:

@@ -96,7 +96,7 @@ func TestSelfhostStoreIsChecked(t *testing.T) {
 		"a latency":       {[]string{"--store", "nats://127.0.0.1", "--embedded-latency", "1s"}, []string{"--embedded-latency"}},
 		"another service": {[]string{"--store", "https://botwire.dev"}, []string{"https://botwire.dev", "nats://host"}},
 		"nothing":         {[]string{"--store", ""}, []string{"--store", "nats://host"}},
-		"a password":      {[]string{"--store", "nats://me:s3cret@127.0.0.1"}, []string{"upstream.nats.password_file"}},
+		"a password":      {[]string{"--store", "nats://me:s3cret@127.0.0.1"}, []string{"upstream.nats.context"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log safeBuffer
@@ -111,34 +111,38 @@ func TestSelfhostStoreIsChecked(t *testing.T) {
 			}
 		})
 	}
-	for name, flags := range map[string][]string{
-		"upstream.nats.ca_file": {"--upstream-nats-ca-file", "/nonexistent/ca.pem"}, "upstream.nats.password_file": {"--upstream-nats-user", "me", "--upstream-nats-password-file", "/nonexistent/p"},
-		"upstream.nats.credentials_file": {"--upstream-nats-credentials-file", "/nonexistent/c"},
-		"upstream.nats.cert_file":        {"--upstream-nats-cert-file", "/nonexistent/c", "--upstream-nats-key-file", "/nonexistent/k"},
-	} {
-		var log safeBuffer
-		code := run(t.Context(), append([]string{"selfhost", "--listen", "127.0.0.1:0", "--store", "nats://127.0.0.1:1"}, flags...), io.Discard, &log)
-		if code != exitError || !strings.Contains(log.String(), name) || !strings.Contains(log.String(), "/nonexistent/") {
-			t.Errorf("exit code %d: %s", code, log.String())
-		}
-	}
 }
 
-// A file that is none of the kind that its setting names fails the start, with the setting, the file
-// and what it should be. The error shows nothing of the file's contents.
-func TestFilesOfAnotherKind(t *testing.T) {
+// contextFile is a context of NATS with such fields.
+func contextFile(t *testing.T, fields string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "memory.json")
+	no(t, os.WriteFile(name, []byte("{"+fields+"}"), 0o600))
+	return name
+}
+
+// A context that is not there, and one that names files which are not there or of another kind, fail the
+// start, with the context, the field and the file. The error shows nothing of any file's contents.
+func TestContextsOfNoUse(t *testing.T) {
 	newHome(t)
 	file := filepath.Join(t.TempDir(), "file")
 	no(t, os.WriteFile(file, []byte("s3cret\n"), 0o600))
-	for says, flags := range map[string][]string{
-		"upstream.nats.credentials_file = FILE: expected NATS credentials":   {"--upstream-nats-credentials-file", file},
-		"upstream.nats.ca_file = FILE: expected certificates in PEM":         {"--upstream-nats-ca-file", file},
-		"upstream.nats.key_file = FILE: expected a certificate and its key":  {"--upstream-nats-cert-file", file, "--upstream-nats-key-file", file},
-		"upstream.nats.cert_file = FILE and upstream.nats.key_file = FILE: ": {"--upstream-nats-cert-file", file, "--upstream-nats-key-file", file},
+	at := strconv.Quote(file)
+	for fields, says := range map[string]string{
+		`"ca":"/nonexistent/ca.pem"`:         "ca: /nonexistent/ca.pem cannot be used",
+		`"creds":"/nonexistent/c"`:           "creds: /nonexistent/c cannot be used",
+		`"cert":"/nonexistent/c","key":"/k"`: "/nonexistent/c cannot be used",
+		`"nkey":"/nonexistent/n","ca":""`:    "/nonexistent/n",
+		`"password":"s3cret","nsc":"s3cret"`: "expected no nsc in it",
+		`"creds":` + at:                      "creds = " + at + ": expected NATS credentials",
+		`"ca":` + at:                         "ca = " + at + ": expected certificates in PEM",
+		`"cert":` + at + `,"key":` + at:      "cert = " + at + " and key = " + at + ": expected a certificate and its key in PEM",
 	} {
+		name := contextFile(t, fields)
 		var log safeBuffer
-		code := run(t.Context(), append([]string{"selfhost", "--listen", "127.0.0.1:0", "--store", "nats://127.0.0.1:1"}, flags...), io.Discard, &log)
-		if text := log.String(); code != exitError || !strings.Contains(text, strings.ReplaceAll(says, "FILE", strconv.Quote(file))) || strings.Contains(text, "s3cret") {
+		code := run(t.Context(), []string{"selfhost", "--listen", "127.0.0.1:0", "--store", "nats://127.0.0.1:1", "--upstream-nats-context", name}, io.Discard, &log)
+		if text := log.String(); code != exitError || !strings.Contains(text, says) || strings.Contains(text, "s3cret") ||
+			!strings.Contains(text, name) && !strings.Contains(fields, "nkey") {
 			t.Errorf("exit code %d: %s", code, text)
 		}
 	}

@@ -14,13 +14,10 @@ import (
 	"github.com/botwired/botwired/upstream/selfhost"
 )
 
-// monitorsSetting is the one setting of a cluster that only doctor reads.
-const monitorsSetting = "upstream.nats.monitors"
-
 // clusterSettings are the names of the settings that say how botwired reaches a bucket.
 func clusterSettings() (names []string) {
 	for _, s := range config.Settings() {
-		if strings.HasPrefix(s.Name, "upstream.nats.") && s.Name != monitorsSetting {
+		if strings.HasPrefix(s.Name, "upstream.nats.") {
 			names = append(names, s.Name)
 		}
 	}

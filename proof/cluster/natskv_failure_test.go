@@ -152,7 +152,7 @@ func TestARequestEndsWithItsCaller(t *testing.T) {
 
 func TestAWrongPasswordIsNamedAndCanBeMended(t *testing.T) {
 	local := RunServer(t, func(o *server.Options) { o.Username, o.Password = "me", "right" })
-	e := engineOf(t, "h1", []string{local.URL()}, func(o *natskv.Options) { o.User, o.Password = "me", "other" })
+	e := engineOf(t, "h1", []string{local.URL()}, func(o *natskv.Options) { o.Access = natskv.Access{User: "me", Password: "other"} })
 	refused := func() bool {
 		_, err := e.Version(t.Context(), entry("k"))
 		var f *upstream.Error
@@ -179,6 +179,27 @@ func TestAWrongPasswordIsNamedAndCanBeMended(t *testing.T) {
 	})
 }
 
+// An engine signs in with a token, and as a user whose answers have subjects of their own.
+func TestAnEngineSignsIn(t *testing.T) {
+	own := &server.Permissions{Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX_me.>"}}}
+	for name, row := range map[string]struct {
+		change func(*server.Options)
+		access natskv.Access
+	}{
+		"a token":      {func(o *server.Options) { o.Authorization = "t" }, natskv.Access{Token: "t"}},
+		"an own inbox": {func(o *server.Options) { o.Users = []*server.User{{Username: "me", Password: "p", Permissions: own}} }, natskv.Access{User: "me", Password: "p", InboxPrefix: "_INBOX_me"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			local := RunServer(t, row.change)
+			e := engineOf(t, "h1", []string{local.URL()}, func(o *natskv.Options) { o.Access = row.access })
+			v := swapped(t, e, putting("k", "1", 10, 1, upstream.Version{}))
+			if got, err := e.Version(t.Context(), entry("k")); err != nil || got != v {
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+}
+
 func TestWhatTheServersDoNotPermitPauses(t *testing.T) {
 	local := RunServer(t, func(o *server.Options) {
 		o.Users = []*server.User{
@@ -196,7 +217,7 @@ func TestWhatTheServersDoNotPermitPauses(t *testing.T) {
 	})
 	as := func(user string) *natskv.Engine {
 		return engineOf(t, user, []string{local.URL()}, func(o *natskv.Options) {
-			o.User, o.Password, o.Timeout = user, "p", time.Hour
+			o.Access, o.Timeout = natskv.Access{User: user, Password: "p"}, time.Hour
 		})
 	}
 	first := swapped(t, as("admin"), putting("k", "1", 10, 1, upstream.Version{}))

@@ -1,6 +1,7 @@
 package natskv
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,7 @@ func (d *deniedError) failure() *upstream.Error {
 // connection is the way to the servers. nats.go makes it anew whenever it breaks.
 type connection struct {
 	servers string
+	inbox   string // what the subjects of answers begin with, in lower case
 	log     *slog.Logger
 	// onConnect is called each time that the connection has been made, onDisconnect when it is lost.
 	onConnect, onDisconnect func()
@@ -76,7 +78,7 @@ type call struct {
 // if the options make no sense.
 func connect(ctx, closing context.Context, opts Options, onConnect, onDisconnect func()) (*connection, error) {
 	c := &connection{
-		servers: strings.Join(opts.Servers, ","), log: opts.Logger, onConnect: onConnect, onDisconnect: onDisconnect,
+		servers: strings.Join(opts.Servers, ","), inbox: strings.ToLower(cmp.Or(opts.Access.InboxPrefix, strings.TrimSuffix(nats.InboxPrefix, "."))), log: opts.Logger, onConnect: onConnect, onDisconnect: onDisconnect,
 		closing: closing, closed: make(chan struct{}), calls: make(map[*call]bool),
 	}
 	settings, err := c.settings(opts)
@@ -124,7 +126,11 @@ func (c *connection) settings(opts Options) (nats.Options, error) {
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { c.complains(err) }),
 		nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
 	}
-	for _, option := range append(options, access(opts)...) {
+	signed, err := access(opts)
+	if err != nil {
+		return settings, fmt.Errorf("connect to NATS: %w", err)
+	}
+	for _, option := range append(options, signed...) {
 		if err := option(&settings); err != nil {
 			return settings, fmt.Errorf("connect to NATS: %w", err)
 		}
@@ -229,7 +235,7 @@ func (c *connection) complains(err error) {
 		return
 	}
 	denied := &deniedError{err.Error()}
-	answers := strings.Contains(strings.ToLower(denied.text), "subscription to \"_inbox.")
+	answers := strings.Contains(strings.ToLower(denied.text), `subscription to "`+c.inbox+".")
 	if answers { // a server says so once only
 		c.mu.Lock()
 		c.mute = denied

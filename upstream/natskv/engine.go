@@ -25,11 +25,11 @@ type Options struct {
 	// how many versions of an entry it keeps. Create lets Open make it if there is none.
 	Replicas, History int
 	Create            bool
-	// TLS, if not nil, is demanded of every server.
-	TLS *tls.Config
-	// Credentials is the path of a credentials file; User and Password are the other way to
-	// say who this is. All may be empty.
-	Credentials, User, Password string
+	// TLS, if not nil, is demanded of every server; TLSFirst, before the server says anything.
+	TLS      *tls.Config
+	TLSFirst bool
+	// Access says who this is.
+	Access Access
 	// Timeout bounds one request.
 	Timeout time.Duration
 	// Host names this host's writes: see [upstream.Writer].
@@ -48,6 +48,17 @@ type Options struct {
 	OnSound func(sound bool, why string)
 	// Logger must not be nil.
 	Logger *slog.Logger
+}
+
+// Access says who a client is: the first of User, Credentials, NKey and Token that is not empty
+// counts. All may be empty.
+type Access struct {
+	User, Password string
+	Credentials    string // the path of a file with a user's JWT and its key
+	NKey           string // the path of a file with a user's key
+	Token          string
+	// InboxPrefix begins the subjects of answers; "" is NATS' own.
+	InboxPrefix string
 }
 
 // Mark is what a bucket was when it was last seen.

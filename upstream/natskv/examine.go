@@ -42,7 +42,12 @@ func Examine(ctx context.Context, opts Options) *Examination {
 	x := &Examination{}
 	settings := nats.GetDefaultOptions()
 	settings.Servers, settings.AllowReconnect, settings.Name = opts.Servers, false, opts.Name
-	for _, option := range append(access(opts), nats.SetCustomDialer(dial(ctx)), nats.Timeout(dialTimeout)) {
+	options, err := access(opts)
+	if err != nil {
+		x.Connect = err
+		return x
+	}
+	for _, option := range append(options, nats.SetCustomDialer(dial(ctx)), nats.Timeout(dialTimeout)) {
 		if x.Connect = option(&settings); x.Connect != nil {
 			return x
 		}
@@ -112,15 +117,31 @@ func Refuses(err error) bool {
 }
 
 // access says who this client is, and how the connection is secured.
-func access(opts Options) (options []nats.Option) {
+func access(opts Options) ([]nats.Option, error) {
+	var options []nats.Option
 	if opts.TLS != nil {
 		options = append(options, nats.Secure(opts.TLS))
 	}
-	if opts.Credentials != "" {
-		options = append(options, nats.UserCredentials(opts.Credentials))
+	if opts.TLSFirst {
+		options = append(options, nats.TLSHandshakeFirst())
 	}
-	if opts.User != "" {
-		options = append(options, nats.UserInfo(opts.User, opts.Password))
+	a := &opts.Access
+	if a.InboxPrefix != "" {
+		options = append(options, nats.CustomInboxPrefix(a.InboxPrefix))
 	}
-	return options
+	switch {
+	case a.User != "":
+		options = append(options, nats.UserInfo(a.User, a.Password))
+	case a.Credentials != "":
+		options = append(options, nats.UserCredentials(a.Credentials))
+	case a.NKey != "":
+		signed, err := nats.NkeyOptionFromSeed(a.NKey)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, signed)
+	case a.Token != "":
+		options = append(options, nats.Token(a.Token))
+	}
+	return options, nil
 }

@@ -25,7 +25,7 @@ func TestOpenRefusesWhatMakesNoSense(t *testing.T) {
 		"a history of 1 to 64":    func(o *natskv.Options) { o.History = 65 },
 		"replicas":                func(o *natskv.Options) { o.Replicas = 0 },
 		"no time is left":         func(o *natskv.Options) { o.Timeout = 0 },
-		"no such file":            func(o *natskv.Options) { o.Credentials = filepath.Join(t.TempDir(), "none") },
+		"no such file":            func(o *natskv.Options) { o.Access.Credentials = filepath.Join(t.TempDir(), "none") },
 	} {
 		opts := natskv.Options{
 			Servers: []string{"nats://127.0.0.1:1"}, Bucket: "memory", Host: "h", Replicas: 1, History: 8,

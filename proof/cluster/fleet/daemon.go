@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/internal/child"
+	"github.com/botwired/botwired/upstream/natskv"
 )
 
 // stopLimit bounds how long a daemon may take to stop. It ends a hang: a busy machine is slow.
@@ -47,17 +49,37 @@ func Start(ctx context.Context, o Options) (*Daemon, error) {
 	return &Daemon{process, process.URL(), child.NewClient()}, nil
 }
 
-// OverBucket are the flags of a daemon whose upstream is a bucket on three servers. The bucket keeps as
-// many versions as it can, so that a check sees them.
+// OverBucket are the flags of a daemon whose upstream is a bucket on three servers.
 func OverBucket(bucket string) []string {
 	return []string{
-		"--upstream-nats-bucket", bucket, "--upstream-nats-replicas", "3", "--upstream-nats-history", strconv.Itoa(HistoryKept),
+		"--upstream-nats-bucket", bucket, "--upstream-nats-replicas", "3",
 		"--upstream-timeout", "3s", "--flush-linger", "20ms",
 	}
 }
 
-// HistoryKept is how many versions of an entry the bucket of a trial keeps.
+// HistoryKept is how many versions of an entry MakeBucket's bucket keeps: all that NATS can.
 const HistoryKept = 64
+
+// MakeBucket makes a bucket on three servers as botwired does, with as many versions of an entry as it
+// can keep, so that a check sees them.
+func MakeBucket(ctx context.Context, url, name string) error {
+	e, err := natskv.Open(ctx, natskv.Options{
+		Servers: []string{url}, Bucket: name, Replicas: 3, History: HistoryKept, Create: true,
+		Timeout: 5 * time.Second, Host: "maker", Name: "maker", Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	for !e.Report().Sound {
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("make the bucket %s: %s: %w", name, e.Report().Why, ctx.Err())
+		}
+	}
+	return nil
+}
 
 // Stop ends the daemon as a supervisor does: by itself, with 0.
 func (d *Daemon) Stop() error {

@@ -42,6 +42,14 @@ func newTrial(ctx context.Context, o settings, s *cluster.Servers, dir string) (
 		if err != nil {
 			return nil, errors.Join(err, t.close())
 		}
+		if host == 0 {
+			within, cancel := context.WithTimeout(ctx, patience) // the servers have to find each other
+			err := fleet.MakeBucket(within, network.URL(), bucket)
+			cancel()
+			if err != nil {
+				return nil, err
+			}
+		}
 		d, err := fleet.Start(ctx, fleet.Options{
 			Program: o.program, Dir: filepath.Join(dir, fmt.Sprintf("host%d", host)), Upstream: network.URL(), Flags: fleet.OverBucket(bucket),
 		})

@@ -1,0 +1,97 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// Access is how botwired signs in to NATS, as a context of NATS' own command line says it. Its paths
+// are absolute. All fields may be empty. NATS' own package for contexts brings a whole nats-server
+// with it, and these are the few fields of a documented file.
+type Access struct {
+	Creds       string `json:"creds"` // a file with a user's JWT and its key
+	User        string `json:"user"`
+	Password    string `json:"password"`
+	Token       string `json:"token"`
+	NKey        string `json:"nkey"` // a file with a user's key
+	CA          string `json:"ca"`   // the authorities that sign the servers' certificates; "" is the system's
+	Cert        string `json:"cert"` // botwired's own certificate, and its key
+	Key         string `json:"key"`
+	TLSFirst    bool   `json:"tls_first"`
+	InboxPrefix string `json:"inbox_prefix"`
+}
+
+// unsupportedInContext are fields of a context by which a connection goes another way, or signs in
+// by what is no file. A context that needs one of them would fail, and less clearly.
+var unsupportedInContext = []string{
+	"nsc", "user_jwt", "user_seed", "socks_proxy", "jetstream_domain", "jetstream_api_prefix",
+	"windows_cert_store", "windows_cert_match", "windows_cert_match_by", "windows_ca_certs_match",
+}
+
+// Access reads the context, anew at each call; without one, it returns the zero Access. Its errors
+// show no value of the file but paths.
+func (n *NATS) Access() (a Access, err error) {
+	if n.Context == "" {
+		return a, nil
+	}
+	refuse := func(format string, args ...any) (Access, error) {
+		return Access{}, fmt.Errorf("upstream.nats.context = %q: expected %s", n.Context, fmt.Sprintf(format, args...))
+	}
+	content, err := readFile(n.Context)
+	if err != nil {
+		return refuse("a readable file, which gives: %v", err)
+	}
+	var fields map[string]any
+	if json.Unmarshal(content, &fields) != nil || json.Unmarshal(content, &a) != nil {
+		return refuse("a context of NATS in JSON, such as \"nats context save\" writes")
+	}
+	for _, name := range unsupportedInContext {
+		if !isUnset(fields[name]) {
+			return refuse("no %s in it: botwired does not know that field of a context", name)
+		}
+	}
+	for _, file := range []struct {
+		field string
+		path  *string
+	}{{"creds", &a.Creds}, {"nkey", &a.NKey}, {"ca", &a.CA}, {"cert", &a.Cert}, {"key", &a.Key}} {
+		*file.path = strings.TrimPrefix(*file.path, "file://")
+		if *file.path != "" && !filepath.IsAbs(*file.path) {
+			return refuse("the absolute path of a file as its %s", file.field)
+		}
+	}
+	if (a.Cert == "") != (a.Key == "") {
+		return refuse("a cert and its key in it, or neither")
+	}
+	return a, nil
+}
+
+// isUnset reports whether a context leaves a field out, or empty.
+func isUnset(field any) bool {
+	switch v := field.(type) {
+	case string:
+		return v == ""
+	case []any:
+		return len(v) == 0
+	}
+	return field == nil
+}
+
+// natsContext accepts the name of a context, or the path of its file. The value is the path.
+func natsContext(at func(*Config) *string) codec {
+	c := file(at)
+	named := c.parse
+	c.expected = "the name of a NATS context, or the path of its file"
+	c.parse = func(c *Config, v node, p places) error {
+		if v.kind == isText && v.text != "" && !strings.ContainsAny(v.text, `/\`) && !strings.HasPrefix(v.text, ".") {
+			dir := p.xdg("XDG_CONFIG_HOME", ".config") // on all systems, as NATS has it
+			if dir == "" {
+				return expect("the path of a context's file, as there is no home directory to have contexts in")
+			}
+			v.text = filepath.Join(dir, "nats", "context", v.text+".json")
+		}
+		return named(c, v, p)
+	}
+	return c
+}
