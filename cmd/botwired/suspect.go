@@ -145,7 +145,7 @@ func (p *process) reportRestore(c *client, body []byte) error {
 func newForgetCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "forget NAMESPACE [KEY]",
-		Short:   "Believe upstream about a namespace, whatever it has lost",
+		Short:   "Drop the copies of what upstream no longer has in a namespace",
 		GroupID: groupMemory,
 		Long: "Believe upstream about a namespace: the copies of entries that it does not list go for good, and so do\n" +
 			"copies that are newer than what it lists. Pending writes stay. Without --yes, botwired asks first.\n\n" +

@@ -33,4 +33,9 @@
 // "bench conversation" has an agent hold a conversation directly and through botwired: see
 // conversation.go. "bench histories" does so with each adapter of the Python package: see
 // histories.go. "bench bare" and "bench sink" are servers that the program starts for itself.
+//
+// Tried for a GET hit and a durable PUT, without use or at a cost elsewhere: runtime.Gosched before a read, system
+// calls that Go's scheduler does not hear of, GOGC=400, GOMAXPROCS=1 (half the tail of a GET, and durable writes
+// several times slower), shorter time slices (sched_setattr), profile-guided optimisation, O_DSYNC, memtables of
+// 32 MB.
 package main

@@ -106,13 +106,14 @@ export class Process {
 export class Daemon {
   folder = mkdtempSync(join(tmpdir(), "botwired-page-"));
   gate = new Gate();
+  distance = "0s"; // of upstream
 
   async start(...settings) {
     const [behind, port] = [await freePort(), await freePort()];
     this.upstreamUrl = `http://127.0.0.1:${behind}`;
     this.url = `http://127.0.0.1:${port}`;
     this.upstream = new Process(this.folder, "selfhost", `${this.upstreamUrl}/health`,
-      ["selfhost", "--db", join(this.folder, "upstream.db"), "--listen", `127.0.0.1:${behind}`]);
+      ["selfhost", "--db", join(this.folder, "upstream.db"), "--listen", `127.0.0.1:${behind}`, "--embedded-latency", this.distance]);
     this.process = new Process(this.folder, "serve", `${this.url}/_botwired/readyz`, [
       "serve", "--upstream", `http://127.0.0.1:${await this.gate.start(behind)}`, "--data-dir", join(this.folder, "data"),
       "--listen", `127.0.0.1:${port}`, "--quota-writes-per-day", "1000",
