@@ -280,13 +280,12 @@ func newRetryCommand(p *process, settings *settingFlags) *cobra.Command {
 		Example: "  botwired dead-letters retry 17 18\n" +
 			"  botwired dead-letters retry --all --namespace my-agent",
 		Long: "Make dead letters pending again: those of the given IDs, or all of them, of one namespace if it is named.\n" +
-			"--all first says how many there are, and asks: each one counts against the quota. A dead letter is left as it is\n" +
-			"if a newer write to its entry is known: the retry would undo that one. --force retries the given ones all the\n" +
-			"same. --all leaves those that a person has dropped, too.",
+			"--all first asks: each one counts against the quota. A dead letter is left as it is if a newer write to its\n" +
+			"entry is known: the retry would undo that one. --force retries the given ones all the same. --all leaves those\n" +
+			"that a person has dropped, too.",
 	}
 	force := cmd.Flags().Bool("force", false, "with IDs: also undo newer writes to the same entries")
-	d := decision{process: p, did: "retried", question: "Retry %s of %s? Each one counts against the quota."}
-	d.concerns = func(l *listedLetter) bool { return l.state() == openLetter }
+	d := &decision{process: p, did: "retried", all: p.retryAll}
 	d.request = func(id string) request {
 		r := request{method: http.MethodPost, path: surface("dead-letters", id, "retry")}
 		if *force {
@@ -294,7 +293,6 @@ func newRetryCommand(p *process, settings *settingFlags) *cobra.Command {
 		}
 		return r
 	}
-	d.allAtOnce = p.retryAll
 	d.command(cmd, settings)
 	args := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, ids []string) error {
@@ -306,7 +304,13 @@ func newRetryCommand(p *process, settings *settingFlags) *cobra.Command {
 	return cmd
 }
 
-func (p *process) retryAll(ctx context.Context, c *client, namespace string, asJSON bool) error {
+func (p *process) retryAll(ctx context.Context, c *client, namespace string, yes, asJSON bool) error {
+	if !yes {
+		question := "Retry all dead letters of " + ofNamespace(namespace) + " that upstream has refused? Each one counts against the quota."
+		if err := p.confirm(ctx, question); err != nil {
+			return err
+		}
+	}
 	r := request{method: http.MethodPost, path: surface("dead-letters", "retry")}
 	if namespace != "" {
 		r.query = url.Values{"namespace": {namespace}}
@@ -330,6 +334,14 @@ func (p *process) retryAll(ctx context.Context, c *client, namespace string, asJ
 	return err
 }
 
+// ofNamespace names a namespace, or all of them, for a question.
+func ofNamespace(namespace string) string {
+	if namespace == "" {
+		return "all namespaces"
+	}
+	return "the namespace " + namespace
+}
+
 func newDeleteLettersCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete ID... | --all",
@@ -339,9 +351,22 @@ func newDeleteLettersCommand(p *process, settings *settingFlags) *cobra.Command 
 		Long: "Give dead letters up: those of the given IDs, or all of them, of one namespace if it is named.\n" +
 			"--all first says how many there are, and asks. It leaves those that come later.",
 	}
-	d := decision{process: p, did: "deleted", question: "Delete %s of %s for good?"}
-	d.concerns = func(*listedLetter) bool { return true }
+	d := &decision{process: p, did: "deleted"}
 	d.request = func(id string) request { return request{method: http.MethodDelete, path: surface("dead-letters", id)} }
+	d.all = func(ctx context.Context, c *client, namespace string, yes, asJSON bool) error {
+		letters, _, err := deadLetters(ctx, c, namespace)
+		if err == nil && !yes && len(letters) > 0 {
+			err = p.confirm(ctx, fmt.Sprintf("Delete %s of %s for good?", plural(len(letters), "dead letter"), ofNamespace(namespace)))
+		}
+		if err != nil {
+			return err
+		}
+		ids := make([]string, len(letters))
+		for i, l := range letters {
+			ids[i] = string(l.ID)
+		}
+		return d.carryOut(ctx, c, ids, true, asJSON)
+	}
 	d.command(cmd, settings)
 	return cmd
 }
@@ -349,14 +374,12 @@ func newDeleteLettersCommand(p *process, settings *settingFlags) *cobra.Command 
 // decision is what a person decides about dead letters.
 type decision struct {
 	*process
-	did       string                   // to a dead letter
-	question  string                   // about all of them, with their number and their namespace
-	concerns  func(*listedLetter) bool // with --all
-	request   func(id string) request
-	allAtOnce func(ctx context.Context, c *client, namespace string, asJSON bool) error // nil: one after the other
+	did     string // to a dead letter
+	request func(id string) request
+	all     func(ctx context.Context, c *client, namespace string, yes, asJSON bool) error // asks first unless yes
 }
 
-// command has a command decide about the given dead letters, or about all. About all, it asks first.
+// command has a command decide about the given dead letters, or about all.
 func (d *decision) command(cmd *cobra.Command, settings *settingFlags) {
 	asJSON := jsonFlag(cmd)
 	all, namespace := forLetters(cmd, math.MaxInt)
@@ -366,37 +389,14 @@ func (d *decision) command(cmd *cobra.Command, settings *settingFlags) {
 			return err
 		}
 		c, err := settings.connect()
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case *all:
+			return d.all(cmd.Context(), c, *namespace, *yes, *asJSON)
 		}
-		if *all && !(*yes && d.allAtOnce != nil) {
-			if ids, err = d.ids(cmd.Context(), c, *namespace, *yes); err != nil {
-				return err
-			}
-		}
-		if *all && d.allAtOnce != nil {
-			return d.allAtOnce(cmd.Context(), c, *namespace, *asJSON)
-		}
-		return d.carryOut(cmd.Context(), c, ids, *all, *asJSON)
+		return d.carryOut(cmd.Context(), c, ids, false, *asJSON)
 	}
-}
-
-// ids lists the dead letters that the decision concerns and, unless yes, asks about them.
-func (d *decision) ids(ctx context.Context, c *client, namespace string, yes bool) (ids []string, err error) {
-	letters, _, err := deadLetters(ctx, c, namespace)
-	for _, l := range letters {
-		if d.concerns(&l) {
-			ids = append(ids, string(l.ID))
-		}
-	}
-	if err == nil && !yes && len(ids) > 0 {
-		of := "all namespaces"
-		if namespace != "" {
-			of = "the namespace " + namespace
-		}
-		err = d.confirm(ctx, fmt.Sprintf(d.question, plural(len(ids), "dead letter"), of))
-	}
-	return ids, err
 }
 
 // carryOut goes on after a dead letter that is not as the person believed, and stops where the daemon cannot. Of
