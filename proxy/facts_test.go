@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -230,22 +231,12 @@ func TestStatusOfSomeNamespaces(t *testing.T) {
 	}
 }
 
-// upstreamTimes registers what the engine's measurement does.
-func upstreamTimes(o *Options) *prometheus.HistogramVec {
-	times := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "botwired_upstream_request_seconds", Help: "As measured.", Buckets: []float64{0.01, 0.05, 0.1, 1},
-	}, []string{"operation", "outcome"})
-	o.Registry.MustRegister(times)
-	return times
-}
-
 // The history has a point every ten seconds, for an hour.
 func TestHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var times *prometheus.HistogramVec
+		times := prometheus.NewHistogramVec(LatencyOpts("upstream", "As measured."), []string{"operation", "outcome"})
 		s := newSidecar(t, func(_ *journal.Options, o *Options) {
-			o.History = true
-			times = upstreamTimes(o)
+			o.UpstreamTimes = times
 			o.Writes = func() (sent, saved int64) { return 4, 1 }
 		})
 		s.learn(id("n", "k"), "v")
@@ -278,9 +269,9 @@ func TestHistory(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 		var status statusDocument
-		// Half of the bucket from 10 to 50 ms for the hits, and of that from 50 to 100 ms for the write.
+		// Half of the bucket from 25 to 50 ms for the hits, and of that from 50 to 100 ms for the write.
 		decode(t, s.get("/_botwired/status"), &status)
-		want := float64(status.Reads.Hits)*0.03 + 0.075
+		want := float64(status.Reads.Hits)*0.0375 + 0.075
 		if status.TimeSaved == nil || *status.TimeSaved < want-0.01 || *status.TimeSaved > want {
 			t.Errorf("time saved: %v, want %v", status.TimeSaved, want)
 		}
@@ -329,17 +320,21 @@ func TestOutagesOfTheLastHour(t *testing.T) {
 }
 
 func TestQuantiles(t *testing.T) {
-	b := &buckets{bounds: []float64{1, 2, 4}, counts: []uint64{10, 10, 20}, total: 30}
-	for q, want := range map[float64]float64{0.1: 0.3, 0.5: 3, 0.99: 4} {
-		if got, ok := b.quantile(q); !ok || got != want {
+	var d distribution
+	for i := range d.within { // 10 requests took up to 5 µs, none up to 10, and 10 up to 25
+		d.within[i] = []uint64{10, 10, 20}[min(i, 2)]
+	}
+	d.total = 30
+	for q, want := range map[float64]float64{0.1: 1.5e-6, 0.5: 1.75e-5, 0.99: 10} {
+		if got, ok := d.quantile(q); !ok || math.Abs(got-want) > 1e-12 {
 			t.Errorf("%v: %v, want %v", q, got, want)
 		}
 	}
-	if _, ok := new(buckets).quantile(0.5); ok {
+	if _, ok := new(distribution).quantile(0.5); ok {
 		t.Error("a quantile of nothing")
 	}
-	later := &buckets{bounds: b.bounds, counts: []uint64{10, 12, 22}, total: 32}
-	if since := later.since(b); since.total != 2 || since.counts[1] != 2 {
+	later := d.plus(distribution{within: [len(latencyBounds)]uint64{1: 2}, total: 2})
+	if since := later.since(d); since.total != 2 || since.within != [len(latencyBounds)]uint64{1: 2} {
 		t.Errorf("%+v", since)
 	}
 }

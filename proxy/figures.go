@@ -3,7 +3,6 @@ package proxy
 import (
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -50,106 +49,62 @@ const diskLookEvery = 5 * time.Second
 
 // figures finds them.
 type figures struct {
-	journal *journal.Journal
+	metrics *metrics
 	cache   *cache.Cache
 	writes  func() (sent, saved int64)
-	counts  *prometheus.Registry // of the requests and nothing else
-	awaited *atomic.Int64        // see metrics
-
-	mu     sync.Mutex // guards what follows
-	disk   diskDocument
-	looked time.Time
-}
-
-func newFigures(opts Options, m *metrics) *figures {
-	f := &figures{journal: opts.Journal, cache: opts.Cache, writes: opts.Writes, counts: prometheus.NewRegistry(), awaited: &m.awaited}
-	f.counts.MustRegister(m.requests)
-	return f
 }
 
 // requests counts the requests.
-func (f *figures) requests(doc *figuresDocument) error {
-	if f.writes != nil {
-		doc.Writes.Sent, doc.Writes.Saved = f.writes()
+func (f *figures) requests() (reads readsDocument, writes writesDocument) {
+	for from := range sources {
+		n := counted(f.metrics.reads[from]) + counted(f.metrics.lists[from])
+		reads.Total += n
+		if from < fromUpstream {
+			reads.Hits += n
+		} else {
+			reads.Upstream += n
+		}
 	}
-	return f.count(doc)
+	writes.Acknowledged = counted(f.metrics.acknowledged[journal.Put]) + counted(f.metrics.acknowledged[journal.Delete])
+	if f.writes != nil {
+		writes.Sent, writes.Saved = f.writes()
+	}
+	return reads, writes
 }
+
+func counted(c prometheus.Counter) int64 { return int64(show(c).GetCounter().GetValue()) }
 
 // now finds them all, but for TimeSaved.
 func (f *figures) now() (doc figuresDocument, err error) {
-	if err := f.requests(&doc); err != nil {
-		return doc, err
-	}
+	doc.Reads, doc.Writes = f.requests()
 	doc.Cache.Bytes, doc.Cache.Budget = f.cache.Size()
-	doc.Disk, err = f.onDisk()
+	doc.Disk, err = f.metrics.disk.now()
 	return doc, err
 }
 
-// labelled returns the operation of a metric, by the name of its label, and the outcome.
-func labelled[Pair interface {
-	GetName() string
-	GetValue() string
-}](labels []Pair, operationLabel string) (operation, outcome string) {
-	for _, label := range labels {
-		switch label.GetName() {
-		case operationLabel:
-			operation = label.GetValue()
-		case "outcome":
-			outcome = label.GetValue()
-		}
-	}
-	return operation, outcome
+// diskLook looks at the journal's disk now and then.
+type diskLook struct {
+	journal *journal.Journal
+
+	mu     sync.Mutex // guards what follows
+	found  diskDocument
+	looked time.Time
 }
 
-// count takes the numbers of requests from their metrics.
-func (f *figures) count(doc *figuresDocument) error {
-	families, err := f.counts.Gather()
+func (d *diskLook) now() (diskDocument, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.looked.IsZero() && time.Since(d.looked) < diskLookEvery {
+		return d.found, nil
+	}
+	usage, err := d.journal.Disk.Usage()
 	if err != nil {
-		return fmt.Errorf("figures: %w", err)
+		return d.found, fmt.Errorf("disk usage: %w", err)
 	}
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			op, outcome := labelled(metric.GetLabel(), "op")
-			n := int64(metric.GetCounter().GetValue())
-			switch from, read := sourceLabelled(outcome); {
-			case outcome == "acknowledged":
-				doc.Writes.Acknowledged += n
-			case op != "get" && op != "list" || !read:
-			case from < fromUpstream:
-				doc.Reads.Total, doc.Reads.Hits = doc.Reads.Total+n, doc.Reads.Hits+n
-			default:
-				doc.Reads.Total, doc.Reads.Upstream = doc.Reads.Total+n, doc.Reads.Upstream+n
-			}
-		}
-	}
-	return nil
-}
-
-// sourceLabelled is the source with a label in the metrics.
-func sourceLabelled(label string) (from source, ok bool) {
-	for from, names := range sourceNames {
-		if names.label == label {
-			return source(from), true
-		}
-	}
-	return 0, false
-}
-
-// onDisk looks at the disk now and then.
-func (f *figures) onDisk() (diskDocument, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.looked.IsZero() && time.Since(f.looked) < diskLookEvery {
-		return f.disk, nil
-	}
-	usage, err := f.journal.Disk.Usage()
-	if err != nil {
-		return f.disk, fmt.Errorf("disk usage: %w", err)
-	}
-	f.looked = time.Now()
-	f.disk = diskDocument{Journal: usage.Journal, Copies: usage.Copies}
+	d.looked = time.Now()
+	d.found = diskDocument{Journal: usage.Journal, Copies: usage.Copies}
 	if usage.Free >= 0 {
-		f.disk.Free = &usage.Free
+		d.found.Free = &usage.Free
 	}
-	return f.disk, nil
+	return d.found, nil
 }

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"log/slog"
 	"math"
 	"net/http"
 	"sync"
@@ -25,19 +24,19 @@ const (
 // for it.
 type lastHour struct {
 	figures  *figures
-	registry prometheus.Gatherer
+	times    *prometheus.HistogramVec // of requests upstream
 	upstream func() UpstreamState
-	logger   *slog.Logger
 
 	// The last sample: of the sampler only.
-	last      measured
-	lastDone  figuresDocument
-	sinceLook int
+	last       trips
+	lastReads  readsDocument
+	lastWrites writesDocument
+	sinceLook  int
 
 	mu      sync.Mutex // guards what follows
 	points  []point    // the oldest first
 	outages []outage   // likewise; the last one may go on
-	trips   trips
+	medians medians
 }
 
 // point is what has happened within one step, and what was pending at its end.
@@ -64,13 +63,13 @@ type outage struct {
 	Reason string   `json:"reason"`
 }
 
-// trips are the median times, in seconds since the start, of requests here and upstream; NaN if
+// medians are the median times, in seconds since the start, of requests here and upstream; NaN if
 // none was measured.
-type trips struct{ localRead, localWrite, upstreamRead, upstreamWrite float64 }
+type medians struct{ localRead, localWrite, upstreamRead, upstreamWrite float64 }
 
 func newLastHour(opts Options, f *figures) *lastHour {
-	return &lastHour{figures: f, registry: opts.Registry, upstream: opts.UpstreamState, logger: opts.Logger,
-		trips: trips{math.NaN(), math.NaN(), math.NaN(), math.NaN()}}
+	return &lastHour{figures: f, times: opts.UpstreamTimes, upstream: opts.UpstreamState,
+		medians: medians{math.NaN(), math.NaN(), math.NaN(), math.NaN()}}
 }
 
 // run samples until ctx ends.
@@ -121,43 +120,37 @@ func (h *lastHour) look(state UpstreamState, now time.Time) {
 
 // sample takes a point.
 func (h *lastHour) sample(now time.Time) {
-	shown, err := gather(h.registry)
-	done := figuresDocument{}
-	if err == nil {
-		err = h.figures.requests(&done)
-	}
-	if err != nil {
-		h.logger.Error("the history lacks a point", "error", err)
-		return
-	}
-	local, upstream := shown.local().since(h.last.local()), shown.upstream().since(h.last.upstream())
+	taken := readTrips(h.figures.metrics.latencies, h.times)
+	reads, writes := h.figures.requests()
+	local, upstream := taken.local().since(h.last.local()), taken.upstream().since(h.last.upstream())
+	st := h.figures.metrics.disk.journal.Stats()
 	p := point{
-		At: unix(now), Pending: int64(shown.pending), OldestPending: math.Round(shown.oldestPending*1e3) / 1e3,
-		Reads: done.Reads.Total - h.lastDone.Reads.Total, Hits: done.Reads.Hits - h.lastDone.Reads.Hits,
-		Writes: done.Writes.Acknowledged - h.lastDone.Writes.Acknowledged,
-		Sent:   done.Writes.Sent - h.lastDone.Writes.Sent, Coalesced: done.Writes.Saved - h.lastDone.Writes.Saved,
+		At: unix(now), Pending: int64(st.Pending), OldestPending: seconds(st.OldestAge()),
+		Reads: reads.Total - h.lastReads.Total, Hits: reads.Hits - h.lastReads.Hits,
+		Writes: writes.Acknowledged - h.lastWrites.Acknowledged,
+		Sent:   writes.Sent - h.lastWrites.Sent, Coalesced: writes.Saved - h.lastWrites.Saved,
 		LocalP50: microseconds(&local, 0.5), LocalP99: microseconds(&local, 0.99),
 		UpstreamP50: microseconds(&upstream, 0.5), UpstreamP99: microseconds(&upstream, 0.99),
 	}
-	h.last, h.lastDone = shown, done
+	h.last, h.lastReads, h.lastWrites = taken, reads, writes
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.points = append(h.points, p)
 	if len(h.points) > historyLength {
 		h.points = h.points[1:]
 	}
-	h.trips = trips{median(&shown.localReads), median(&shown.localWrites), median(&shown.upstreamReads), median(&shown.upstreamWrites)}
+	h.medians = medians{median(&taken.localReads), median(&taken.localWrites), median(&taken.upstreamReads), median(&taken.upstreamWrites)}
 }
 
-func median(b *buckets) float64 {
-	if seconds, ok := b.quantile(0.5); ok {
+func median(d *distribution) float64 {
+	if seconds, ok := d.quantile(0.5); ok {
 		return seconds
 	}
 	return math.NaN()
 }
 
-func microseconds(b *buckets, q float64) *float64 {
-	seconds, ok := b.quantile(q)
+func microseconds(d *distribution, q float64) *float64 {
+	seconds, ok := d.quantile(q)
 	if !ok {
 		return nil
 	}
@@ -174,13 +167,13 @@ func unix(at time.Time) float64 { return float64(at.UnixMilli()) / 1e3 }
 // that stands for both.
 func (h *lastHour) timeSaved(done *figuresDocument) *float64 {
 	h.mu.Lock()
-	t := h.trips
+	t := h.medians
 	h.mu.Unlock()
 	read, write := orElse(t.upstreamRead, t.upstreamWrite), orElse(t.upstreamWrite, t.upstreamRead)
 	if math.IsNaN(read) {
 		return nil
 	}
-	saved := float64(done.Reads.Hits)*max(0, read-orElse(t.localRead, 0)) + float64(max(0, done.Writes.Acknowledged-h.figures.awaited.Load()))*max(0, write-orElse(t.localWrite, 0))
+	saved := float64(done.Reads.Hits)*max(0, read-orElse(t.localRead, 0)) + float64(max(0, done.Writes.Acknowledged-h.figures.metrics.awaited.Load()))*max(0, write-orElse(t.localWrite, 0))
 	saved = math.Round(saved*1e3) / 1e3
 	return &saved
 }

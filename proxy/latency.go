@@ -1,19 +1,17 @@
 package proxy
 
 import (
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// LatencyBuckets are the upper bounds of the classic buckets of all latencies, in seconds: a
+// latencyBounds are the upper bounds of the classic buckets of all latencies, in seconds: a
 // read from memory takes microseconds, and upstream up to upstream.timeout.
-func LatencyBuckets() []float64 {
-	return []float64{
-		5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3,
-		1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
-	}
+var latencyBounds = [...]float64{
+	5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3,
+	1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 }
 
 // LatencyOpts are the options of a histogram of latencies: classic buckets, and native ones
@@ -21,7 +19,7 @@ func LatencyBuckets() []float64 {
 func LatencyOpts(name, help string) prometheus.HistogramOpts {
 	const growth, most, keptFor = 1.1, 160, time.Hour
 	return prometheus.HistogramOpts{
-		Name: name, Help: help, Buckets: LatencyBuckets(),
+		Name: name, Help: help, Buckets: latencyBounds[:],
 		NativeHistogramBucketFactor: growth, NativeHistogramMaxBucketNumber: most, NativeHistogramMinResetDuration: keptFor,
 	}
 }
@@ -29,14 +27,9 @@ func LatencyOpts(name, help string) prometheus.HistogramOpts {
 // latencies measures requests by operation and outcome.
 type latencies struct {
 	histograms *prometheus.HistogramVec
-	series     [verbs][outcomes]latencySeries
-}
-
-// latencySeries is made when its first request has been answered: most outcomes are rare, and
-// a series has more than twenty lines.
-type latencySeries struct {
-	once     sync.Once
-	observer prometheus.Observer
+	// series are those of histograms. A series is made when its first request has been answered:
+	// most outcomes are rare, and a series has more than twenty lines.
+	series [verbs][outcomes]atomic.Pointer[prometheus.Observer]
 }
 
 func newLatencies() *latencies {
@@ -51,7 +44,12 @@ func (l *latencies) observe(c *call) {
 		return
 	}
 	took := time.Since(c.began)
-	s := &l.series[c.verb][c.outcome]
-	s.once.Do(func() { s.observer = l.histograms.WithLabelValues(verbNames[c.verb], outcomeNames[c.outcome]) })
-	s.observer.Observe(took.Seconds())
+	series := &l.series[c.verb][c.outcome]
+	observer := series.Load()
+	if observer == nil {
+		made := l.histograms.WithLabelValues(verbNames[c.verb], outcomeNames[c.outcome])
+		observer = &made
+		series.Store(observer)
+	}
+	(*observer).Observe(took.Seconds())
 }

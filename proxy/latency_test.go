@@ -91,7 +91,7 @@ func TestNativeHistograms(t *testing.T) {
 			continue
 		}
 		h := f.GetMetric()[0].GetHistogram()
-		if len(h.GetPositiveSpan()) == 0 || len(h.GetBucket()) != len(LatencyBuckets()) {
+		if len(h.GetPositiveSpan()) == 0 || len(h.GetBucket()) != len(latencyBounds) {
 			t.Errorf("native and classic buckets: %v", h)
 		}
 		return

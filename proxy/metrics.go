@@ -12,7 +12,6 @@ import (
 // metrics counts requests by their outcome. Labels are resolved once, so that a request
 // only adds one.
 type metrics struct {
-	requests      *prometheus.CounterVec // that has those below
 	reads         [sources]prometheus.Counter
 	lists         [sources]prometheus.Counter
 	acknowledged  [journal.Delete + 1]prometheus.Counter // by journal.Op
@@ -25,7 +24,7 @@ type metrics struct {
 	awaited       atomic.Int64 // acknowledged writes whose callers have waited for upstream
 	latencies     *latencies
 	watched       watchCounters
-	figures       *figures
+	disk          *diskLook
 }
 
 func newMetrics(opts Options, watching *intruders) (*metrics, error) {
@@ -34,7 +33,6 @@ func newMetrics(opts Options, watching *intruders) (*metrics, error) {
 		Help: "Requests of agents, by operation and outcome.",
 	}, []string{"op", "outcome"})
 	m := &metrics{
-		requests:      requests,
 		forwarded:     requests.WithLabelValues("other", "forwarded"),
 		refused:       requests.WithLabelValues("any", "refused"),
 		full:          requests.WithLabelValues("any", "full"),
@@ -42,6 +40,7 @@ func newMetrics(opts Options, watching *intruders) (*metrics, error) {
 		unavailable:   requests.WithLabelValues("any", "unavailable"),
 		failed:        requests.WithLabelValues("any", "failed"),
 		latencies:     newLatencies(),
+		disk:          &diskLook{journal: opts.Journal},
 		watched:       newWatchCounters(),
 	}
 	for from, names := range sourceNames {
@@ -51,9 +50,8 @@ func newMetrics(opts Options, watching *intruders) (*metrics, error) {
 	for _, op := range []journal.Op{journal.Put, journal.Delete} {
 		m.acknowledged[op] = requests.WithLabelValues(op.String(), "acknowledged")
 	}
-	m.figures = newFigures(opts, m)
 	for _, c := range []prometheus.Collector{
-		requests, m.latencies.histograms, m.watched.events, m.watched.fetches, &collector{opts, watching, m.figures},
+		requests, m.latencies.histograms, m.watched.events, m.watched.fetches, &collector{opts, watching, m.disk},
 	} {
 		if err := opts.Registry.Register(c); err != nil {
 			return nil, fmt.Errorf("metrics: %w", err)
@@ -95,7 +93,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 type collector struct {
 	opts      Options
 	intruders *intruders
-	figures   *figures
+	disk      *diskLook
 }
 
 // Describe implements [prometheus.Collector]. Some metrics have no value yet.
@@ -125,7 +123,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	used, budget := c.opts.Cache.Size()
 	gauge(cacheDesc, float64(used))
 	gauge(cacheBudgetDesc, float64(budget))
-	if disk, err := c.figures.onDisk(); err == nil { // a journal that is closed has no size
+	if disk, err := c.disk.now(); err == nil { // a journal that is closed has no size
 		gauge(journalDesc, float64(disk.Journal))
 		gauge(copiesDesc, float64(disk.Copies))
 		if disk.Free != nil {

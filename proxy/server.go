@@ -159,8 +159,9 @@ type Options struct {
 	// Writes says how many writes upstream was sent since the start, and how many needed no
 	// request, as a newer one took their place; nil if nobody knows.
 	Writes func() (sent, saved int64)
-	// History has Run keep the last hour for the status.
-	History bool
+	// UpstreamTimes are the latencies of requests upstream, by operation and outcome, as
+	// [LatencyOpts] says. With them, Run keeps the last hour; nil is for none.
+	UpstreamTimes *prometheus.HistogramVec
 	// DataDir and Listen describe the daemon in the status.
 	DataDir, Listen string
 	// Sizes are those of Journal; nil if it has none.
@@ -197,8 +198,6 @@ type Server struct {
 	forward  http.Handler
 	metrics  *metrics
 	logger   *slog.Logger
-
-	keepsHistory bool
 }
 
 // New returns a server; it is an error to register its metrics twice.
@@ -243,13 +242,13 @@ func New(opts Options) (*Server, error) {
 		appender: appender{m, newTurns()},
 		undoer:   undoer{past{m, opts.Revisions}},
 		mcp:      mcpEndpoint{opts.MCP, wire.NewBodies()},
-		forward:  opts.Forward, metrics: counters, logger: opts.Logger, keepsHistory: opts.History,
+		forward:  opts.Forward, metrics: counters, logger: opts.Logger,
 	}, nil
 }
 
 // Run lists the namespaces in use until ctx ends, so that their absent keys are known, and
 // fetches the values of those that are set so. With Options.View it also fetches what other hosts
-// have changed, and with Options.History it keeps the last hour.
+// have changed, and with Options.UpstreamTimes it keeps the last hour.
 func (s *Server) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.lister.run(ctx) })
@@ -257,7 +256,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.memory.coherence.view != nil {
 		g.Go(func() error { return s.news.run(ctx) })
 	}
-	if s.keepsHistory {
+	if s.surface.history.times != nil {
 		g.Go(func() error { return s.surface.history.run(ctx) })
 	}
 	return g.Wait()

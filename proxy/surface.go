@@ -87,7 +87,7 @@ func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets
 	s := &surface{
 		assets: assets,
 		tasks:  running, coherence: m.coherence, intruders: m.intruders, restorer: m.restorer, events: newEvents(), monitor: newMonitor(),
-		callers: m.callers, figures: m.metrics.figures, cache: opts.Cache, startedAt: time.Now(), dataDir: opts.DataDir, listen: opts.Listen,
+		callers: m.callers, figures: &figures{m.metrics, opts.Cache, opts.Writes}, cache: opts.Cache, startedAt: time.Now(), dataDir: opts.DataDir, listen: opts.Listen,
 		journal: opts.Journal, flusher: opts.Flusher, identity: opts.Identity,
 		upstreamURL: opts.UpstreamURL, upstreamState: opts.UpstreamState, watchState: opts.WatchState, readsRefused: opts.ReadsRefused, quotas: opts.Quotas,
 		sizes: opts.Sizes, loss: opts.Loss,

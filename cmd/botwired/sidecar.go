@@ -202,7 +202,7 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 		ReadsRefused:  reader.Refused,
 		Quotas:        quotasForStatus(quotas),
 		Writes:        func() (sent, saved int64) { return d.sent.Load(), upstream.Saved(d.flusher) },
-		History:       true,
+		UpstreamTimes: engine.requests,
 		DataDir:       c.DataDir,
 		Listen:        cmp.Or(d.address, c.Listen),
 		Sizes:         d.sizes,

@@ -8,18 +8,11 @@ import (
 
 // answers are those that the service has no part in.
 var answers = map[Mode]func(http.ResponseWriter, *http.Request){
-	Overloaded: func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, http.StatusServiceUnavailable, "application/json", `{"detail":"Service Unavailable"}`)
-	},
 	Throttles: func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "1")
 		reply(w, http.StatusTooManyRequests, "application/json", `{"detail":"Rate limit exceeded"}`)
 	},
-	Gateway: func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, http.StatusBadGateway, "text/html", "<h1>Bad Gateway</h1>")
-	},
-	BadGateway: func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusBadRequest, "", "") },
-	Portal:     func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, "text/html", "<h1>Welcome</h1>") },
+	Portal: func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, "text/html", "<h1>Welcome</h1>") },
 	Redirects: func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, portalPath, http.StatusFound)
 	},

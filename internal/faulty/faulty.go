@@ -23,17 +23,12 @@ type Mode string
 // The modes.
 const (
 	Healthy    Mode = "healthy"
-	Slow       Mode = "slow"
-	Bytewise   Mode = "byte by byte"
 	Refuses    Mode = "refuses connections"
 	Hangs      Mode = "hangs"
 	CutsAfter  Mode = "carries out and closes"
 	CutsBefore Mode = "closes"
 	Cuts       Mode = "closes, and has carried out every other request" // the two in turn
-	Overloaded Mode = "503"
 	Throttles  Mode = "429"
-	Gateway    Mode = "a gateway's 502"
-	BadGateway Mode = "a gateway's empty 400"
 	Portal     Mode = "a portal's 200"
 	Redirects  Mode = "redirects to a portal"
 	Misnames   Mode = "answers about another entry"
@@ -54,8 +49,8 @@ type Options struct {
 	Service http.Handler
 	// Listen opens the listener, and opens it again after it was closed: see [Refuses].
 	Listen func() (net.Listener, error)
-	// MaxDelay bounds the delay of a request that is carried out slowly, or late, after
-	// its client has gone. A busy machine adds to it: no request is carried out when twice
+	// MaxDelay bounds the delay of a request that is carried out late, after its client
+	// has gone. A busy machine adds to it: no request is carried out when twice
 	// the delay has passed since it arrived.
 	MaxDelay time.Duration
 	// Rand draws delays.
@@ -211,8 +206,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	m, chance := s.now(r.Method != http.MethodGet)
 	switch m {
-	case Slow:
-		s.wait(time.Duration(chance * float64(s.opts.MaxDelay)))
 	case Hangs:
 		s.hang(carryOut, chance)
 		panic(http.ErrAbortHandler)
@@ -226,13 +219,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, r)
 		return
 	}
-	if m != Bytewise {
-		carryOut(w)
-		return
-	}
-	answer := httptest.NewRecorder()
-	carryOut(answer)
-	s.trickle(w, answer)
+	carryOut(w)
 }
 
 // hang never answers. It carries out half of the requests, late.
@@ -244,27 +231,6 @@ func (s *Server) hang(carryOut func(http.ResponseWriter), chance float64) {
 		}
 	}
 	s.wait(time.Minute)
-}
-
-// trickle sends an answer a few bytes at a time.
-func (s *Server) trickle(w http.ResponseWriter, answer *httptest.ResponseRecorder) {
-	for name, values := range answer.Header() {
-		w.Header()[name] = values
-	}
-	w.WriteHeader(answer.Code)
-	body := answer.Body.Bytes()
-	step := max(1, len(body)/20)
-	for len(body) > 0 {
-		n := min(step, len(body))
-		if _, err := w.Write(body[:n]); err != nil {
-			return
-		}
-		if f, ok := w.(http.Flusher); ok {
-			f.Flush()
-		}
-		body = body[n:]
-		s.wait(5 * time.Millisecond)
-	}
 }
 
 func (s *Server) wait(d time.Duration) {

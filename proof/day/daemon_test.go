@@ -144,8 +144,9 @@ func (d *daemon) openProxy() (err error) {
 		},
 		WriteThrough:  func(namespace string) bool { return d.config.For(namespace).WriteThrough },
 		Prefetch:      func(namespace string) bool { return d.config.For(namespace).Prefetch },
-		UpstreamState: d.upstreamState, ReadsRefused: reader.Refused, History: true, DataDir: d.config.DataDir, Sizes: d.sizes,
-		Registry: prometheus.NewRegistry(), Logger: d.logger,
+		UpstreamState: d.upstreamState, ReadsRefused: reader.Refused, DataDir: d.config.DataDir, Sizes: d.sizes,
+		UpstreamTimes: prometheus.NewHistogramVec(proxy.LatencyOpts("upstream", "None."), []string{"operation", "outcome"}),
+		Registry:      prometheus.NewRegistry(), Logger: d.logger,
 	})
 	return err
 }

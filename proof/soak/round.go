@@ -66,7 +66,7 @@ func (s *soak) round(ctx context.Context, kill bool) (figures, error) {
 	if err = errors.Join(err, ctx.Err(), s.daemon.Load().Alive()); err != nil {
 		return figures{}, err
 	}
-	if err := errors.Join(s.disk.free(), s.up.Be(faulty.Healthy)); err != nil {
+	if err := errors.Join(s.disk.free(), s.up.be(mode{Mode: faulty.Healthy})); err != nil {
 		return figures{}, err
 	}
 	if err := s.drained(ctx); err != nil {
@@ -86,7 +86,7 @@ func (s *soak) disturb(ctx context.Context, kill bool) error {
 		if err := s.daemon.Load().Alive(); err != nil {
 			return err
 		}
-		if err := s.up.Be(modes[s.rng.IntN(len(modes))]); err != nil {
+		if err := s.up.be(modes[s.rng.IntN(len(modes))]); err != nil {
 			return err
 		}
 		switch n := s.rng.IntN(6); {

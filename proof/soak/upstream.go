@@ -3,8 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
+	"maps"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/botwired/botwired/internal/faulty"
@@ -20,17 +26,76 @@ const (
 	maxDelay = time.Second
 )
 
-var modes = []faulty.Mode{
-	faulty.Healthy, faulty.Slow, faulty.Bytewise, faulty.Refuses, faulty.Hangs, faulty.CutsAfter, faulty.CutsBefore,
-	faulty.Overloaded, faulty.Throttles, faulty.Gateway, faulty.BadGateway, faulty.Portal, faulty.Redirects,
-	faulty.Misnames, faulty.Lies,
+// mode is how upstream fails, and how it answers where it does not: nil is as BotWire does.
+type mode struct {
+	faulty.Mode
+	answers func(*upstream, http.ResponseWriter, *http.Request)
+}
+
+var modes = []mode{
+	{Mode: faulty.Healthy}, {Mode: faulty.Refuses}, {Mode: faulty.Hangs}, {Mode: faulty.CutsAfter}, {Mode: faulty.CutsBefore},
+	{Mode: faulty.Throttles}, {Mode: faulty.Portal}, {Mode: faulty.Redirects}, {Mode: faulty.Misnames}, {Mode: faulty.Lies},
+	{faulty.Healthy, (*upstream).slowly}, {faulty.Healthy, (*upstream).bytewise},
+	{faulty.Healthy, says(http.StatusServiceUnavailable, "application/json", `{"detail":"Service Unavailable"}`)},
+	{faulty.Healthy, says(http.StatusBadGateway, "text/html", "<h1>Bad Gateway</h1>")}, // a gateway's
+	{faulty.Healthy, says(http.StatusBadRequest, "", "")},                              // likewise
 }
 
 // upstream is BotWire's memory service in one mode at a time.
 type upstream struct {
-	*faulty.Server
+	server  *faulty.Server
 	address string
 	memory  *selfhost.Server
+	mode    atomic.Pointer[mode]
+}
+
+// be changes the mode.
+func (u *upstream) be(m mode) error {
+	u.mode.Store(&m)
+	return u.server.Be(m.Mode)
+}
+
+// ServeHTTP answers where the server does not fail.
+func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if m := u.mode.Load(); m != nil && m.answers != nil {
+		m.answers(u, w, r)
+		return
+	}
+	u.memory.Handler().ServeHTTP(w, r)
+}
+
+// slowly answers within maxDelay, or not at all if this process stood still.
+func (u *upstream) slowly(w http.ResponseWriter, r *http.Request) {
+	arrived := time.Now()
+	time.Sleep(rand.N(maxDelay))
+	if time.Since(arrived) > 2*maxDelay {
+		panic(http.ErrAbortHandler)
+	}
+	u.memory.Handler().ServeHTTP(w, r)
+}
+
+// bytewise sends an answer a few bytes at a time.
+func (u *upstream) bytewise(w http.ResponseWriter, r *http.Request) {
+	answer := httptest.NewRecorder()
+	u.memory.Handler().ServeHTTP(answer, r)
+	maps.Copy(w.Header(), answer.Header())
+	w.WriteHeader(answer.Code)
+	body := answer.Body.Bytes()
+	for part := range slices.Chunk(body, max(1, len(body)/20)) {
+		if _, err := w.Write(part); err != nil || http.NewResponseController(w).Flush() != nil {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// says answers every request with one thing.
+func says(status int, contentType, body string) func(*upstream, http.ResponseWriter, *http.Request) {
+	return func(_ *upstream, w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body) // the client may have gone
+	}
 }
 
 func newUpstream(ctx context.Context, dir string, rng *rand.Rand) (*upstream, error) {
@@ -38,12 +103,14 @@ func newUpstream(ctx context.Context, dir string, rng *rand.Rand) (*upstream, er
 	if err != nil {
 		return nil, err
 	}
+	u := &upstream{memory: memory}
 	listen, at := faulty.Connections(ctx, faulty.OwnHost()+":0")
-	server, err := faulty.New(faulty.Options{Service: memory.Handler(), Listen: listen, MaxDelay: maxDelay, Rand: rng})
+	u.server, err = faulty.New(faulty.Options{Service: u, Listen: listen, MaxDelay: maxDelay, Rand: rng})
 	if err != nil {
 		return nil, errors.Join(err, memory.Close())
 	}
-	return &upstream{Server: server, address: at(), memory: memory}, nil
+	u.address = at()
+	return u, nil
 }
 
-func (u *upstream) end() error { return errors.Join(u.Close(), u.memory.Close()) }
+func (u *upstream) end() error { return errors.Join(u.server.Close(), u.memory.Close()) }
