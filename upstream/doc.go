@@ -62,8 +62,8 @@
 //   - it is another host's, and later: the write is a dead letter;
 //   - it is another host's, and earlier: it is kept as a dead letter, and the write takes its place.
 //
-// A delete leaves a version, too. Nothing can land late over a confirmed write: so there is no doubt, and
-// nothing is read back.
+// A delete leaves a version, too. Nothing can land late over a confirmed write: so there is no doubt,
+// and nothing is read back.
 //
 // # Health
 //

@@ -16,10 +16,10 @@ const (
 	// of an entry whose last request was not answered.
 	shareOfFailing = 1
 	quarters       = 4
-	// overtakeAfter is how long a request may at least take before it counts as one that hangs,
-	// and overtakeTrips for how many of the usual round trips.
-	overtakeAfter = 250 * time.Millisecond
-	overtakeTrips = 4
+	// hangsAfter is how long a request may at least take before it counts as one that hangs,
+	// and hangsTrips for how many of the usual round trips.
+	hangsAfter = 250 * time.Millisecond
+	hangsTrips = 4
 	// firstRoundTrip stands for the usual round trip before there was one.
 	firstRoundTrip = 50 * time.Millisecond
 	// roundTripWeight is the share of a new round trip in the usual one: 1 in so many.
@@ -27,7 +27,7 @@ const (
 )
 
 // patience is how long a request may take before others need not wait for it.
-func (s *schedule) patience() instant { return max(instant(overtakeAfter), overtakeTrips*s.roundTrip) }
+func (s *schedule) patience() instant { return max(instant(hangsAfter), hangsTrips*s.roundTrip) }
 
 // hung reports whether an attempt has taken longer than patience.
 func (s *schedule) hung(a *attempt, now instant) bool { return now-a.startedAt > s.patience() }
