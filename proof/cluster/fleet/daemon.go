@@ -60,11 +60,15 @@ func OverBucket(bucket string) []string {
 // HistoryKept is how many versions of an entry MakeBucket's bucket keeps: all that NATS can.
 const HistoryKept = 64
 
-// MakeBucket makes a bucket on three servers as botwired does, with as many versions of an entry as it
+// MakeBucket makes a bucket on the three servers of a URL as upstream.url has it, as botwired does, with as many versions of an entry as it
 // can keep, so that a check sees them.
 func MakeBucket(ctx context.Context, url, name string) error {
+	servers := strings.Split(url, ",")
+	for i, server := range servers {
+		servers[i] = "nats://" + strings.TrimPrefix(server, "nats://")
+	}
 	e, err := natskv.Open(ctx, natskv.Options{
-		Servers: []string{url}, Bucket: name, Replicas: 3, History: HistoryKept, Create: true,
+		Servers: servers, Bucket: name, Replicas: 3, History: HistoryKept, Create: true,
 		Timeout: 5 * time.Second, Host: "maker", Name: "maker", Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
