@@ -53,8 +53,8 @@ build: ## Build bin/botwired
 	$(GO) build $(if $(wildcard $(BIN)),,-v) -ldflags "-X main.version=$(VERSION)" -o $(BIN) ./cmd/botwired
 
 .PHONY: man
-man: build ## Write the manual pages into bin/man/man1
-	$(BIN) man bin/man/man1
+man: ## Write the manual pages into bin/man/man1
+	$(GO) test -count=1 -run '^TestManualPages$$' ./cmd/botwired -man $(CURDIR)/bin/man/man1
 
 # The tests with NATS servers, a module of their own, mostly wait: they run beside the others.
 .PHONY: test

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/spf13/cobra"
 )
 
 // exitMissing is the exit code of a command that has done its work and found that something is
@@ -26,17 +24,12 @@ func exitCodes() [][2]string {
 	}
 }
 
-// newExitCodesTopic is a page of the help, and no command.
-func newExitCodesTopic() *cobra.Command {
+// exitCodesTopic is the page of "botwired help exit-codes".
+func exitCodesTopic() string {
 	var b strings.Builder
 	b.WriteString("The exit codes of botwired's commands.\n\n")
 	for _, code := range exitCodes() {
 		fmt.Fprintf(&b, "  %-9s  %s\n", code[0], strings.ReplaceAll(code[1], "`", ""))
 	}
-	return &cobra.Command{
-		Use:     "exit-codes",
-		Short:   "What the exit codes mean",
-		Long:    b.String(),
-		GroupID: groupOther,
-	}
+	return b.String()
 }

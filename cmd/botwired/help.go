@@ -11,16 +11,23 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
+// exitCodesName is the topic of the help that is no command.
+const exitCodesName = "exit-codes"
+
 // newHelpCommand fails for a command that does not exist.
 func newHelpCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "help [COMMAND]",
+		Use:     "help [COMMAND] [--all]",
 		GroupID: groupOther,
 		Short:   "Show the help of a command, or the exit codes",
 		Example: "  botwired help dead-letters retry\n" +
 			"  botwired help exit-codes",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if slices.Equal(args, []string{exitCodesName}) {
+				_, err := fmt.Fprint(cmd.OutOrStdout(), exitCodesTopic())
+				return err
+			}
 			target, rest, err := cmd.Root().Find(args)
 			if err != nil {
 				return &usageError{err}
@@ -28,9 +35,13 @@ func newHelpCommand() *cobra.Command {
 			if err := noArguments(target, rest); err != nil {
 				return err
 			}
+			if all, _ := cmd.Flags().GetBool(allName); all && ofHelp(target.Flags().Lookup(allName)) { //nolint:errcheck // the flag is there
+				_ = target.Flags().Set(allName, "true") // it parses
+			}
 			return target.Help()
 		},
 	}
+	cmd.Flags().Bool(allName, false, "show all commands, or the flags of all settings")
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		target, rest, err := cmd.Root().Find(args)
 		if err != nil || len(rest) > 0 {
@@ -41,6 +52,9 @@ func newHelpCommand() *cobra.Command {
 			if isShown(sub) {
 				names = append(names, sub.Name()+"\t"+sub.Short)
 			}
+		}
+		if len(args) == 0 {
+			names = append(names, exitCodesName)
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -56,14 +70,38 @@ func setHelp(root *cobra.Command, p *process, settings *settingFlags) {
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		w := cmd.OutOrStdout()
 		columns, _ := p.size(w)
-		h := helpPage{cmd, p.palette(w), min(columns, helpColumns)}
+		all := cmd.Flags().Lookup(allName)
+		h := helpPage{cmd, p.palette(w), min(columns, helpColumns), ofHelp(all) && all.Changed}
 		fmt.Fprint(w, h.text())
 	})
 	eachCommand(root, func(cmd *cobra.Command) {
-		if cmd.Runnable() {
-			cmd.Flags().BoolP("help", "h", false, "show this help")
+		if !cmd.Runnable() {
+			return
+		}
+		cmd.Flags().BoolP("help", "h", false, "show this help")
+		if hidesSettings(cmd) {
+			cmd.Flags().Bool(allName, false, allUsage)
+			cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+				if cmd.HasParent() && cmd.Flags().Changed(allName) {
+					return usagef("--%s: expected --help beside it", allName)
+				}
+				return nil
+			}
 		}
 	})
+}
+
+// allName is the flag that has the help show all, and allUsage tells it from a command's own.
+const (
+	allName  = "all"
+	allUsage = "with --help: show all commands, or the flags of all settings"
+)
+
+func ofHelp(f *pflag.Flag) bool { return f != nil && f.Usage == allUsage }
+
+func hidesSettings(cmd *cobra.Command) (hides bool) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { hides = hides || f.Hidden && f.Annotations[settingOf] != nil })
+	return hides
 }
 
 // completionPlaces say where the script of a shell goes.
@@ -117,27 +155,31 @@ type helpPage struct {
 	cmd     *cobra.Command
 	palette palette
 	columns int
+	all     bool
 }
 
 func (h *helpPage) text() string {
 	var b strings.Builder
 	b.WriteString(wrapParagraphs(aboutOf(h.cmd), h.columns))
-	if !h.cmd.Runnable() {
-		return b.String() // a topic
-	}
 	h.section(&b, "Usage", h.usage())
 	h.section(&b, "Examples", h.cmd.Example)
-	for _, group := range groupsOf(h.cmd) {
+	groups := groupsOf(h.cmd)
+	if !h.cmd.HasParent() && !h.all {
+		groups = []listedGroup{{"Every day", commandsOf(h.cmd, everyDay)}}
+	}
+	for _, group := range groups {
 		h.section(&b, group.title, h.listing(group.commands))
 	}
-	own, settings := flagsOf(h.cmd)
+	own, settings := flagsOf(h.cmd, h.all && h.cmd.HasParent())
 	h.section(&b, "Flags", own.FlagUsagesWrapped(h.columns))
 	h.section(&b, "Settings", settings.FlagUsagesWrapped(h.columns))
 	switch {
+	case !h.cmd.HasParent() && !h.all:
+		b.WriteString("\n\"botwired --help --all\" shows all commands,\nand \"botwired COMMAND --help\" more of one.\n")
+	case hidesSettings(h.cmd) && h.cmd.HasParent() && !h.all:
+		fmt.Fprintf(&b, "\n\"%s --help --all\" shows the flags of all settings.\n", h.cmd.CommandPath())
 	case h.cmd.HasAvailableSubCommands():
 		fmt.Fprintf(&b, "\n\"%s COMMAND --help\" shows more of a command.\n", h.cmd.CommandPath())
-	case settings.HasFlags() && settingsShown(settings) < len(config.Settings()):
-		b.WriteString("\n\"botwired serve --help\" shows the flags of all settings.\n")
 	}
 	return b.String()
 }
@@ -184,7 +226,7 @@ func aboutOf(cmd *cobra.Command) string {
 
 // isShown reports whether the help lists a command.
 func isShown(cmd *cobra.Command) bool {
-	return cmd.IsAvailableCommand() || cmd.IsAdditionalHelpTopicCommand() || cmd.Name() == "help" // which cobra hides
+	return cmd.IsAvailableCommand() || cmd.Name() == "help" // which cobra hides
 }
 
 // listedGroup are commands that the help lists under one title.
@@ -203,9 +245,6 @@ func groupsOf(cmd *cobra.Command) (groups []listedGroup) {
 				listed.commands = append(listed.commands, sub)
 			}
 		}
-		slices.SortStableFunc(listed.commands, func(a, b *cobra.Command) int {
-			return strings.Compare(a.Annotations[orderOf], b.Annotations[orderOf])
-		})
 		if len(listed.commands) > 0 {
 			groups = append(groups, listed)
 		}
@@ -213,32 +252,32 @@ func groupsOf(cmd *cobra.Command) (groups []listedGroup) {
 	return groups
 }
 
-// flagsOf returns the flags that a help shows: the command's own, and those of settings.
-func flagsOf(cmd *cobra.Command) (own, settings *pflag.FlagSet) {
-	own, settings = pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
-	settings.SortFlags = false
-	add := func(f *pflag.Flag) {
-		if !f.Hidden && f.Annotations[settingOf] == nil {
-			own.AddFlag(f)
+func commandsOf(cmd *cobra.Command, names []string) (found []*cobra.Command) {
+	for _, name := range names {
+		if sub, _, err := cmd.Find([]string{name}); err == nil {
+			found = append(found, sub)
 		}
 	}
-	cmd.Flags().VisitAll(add)
+	return found
+}
+
+// flagsOf returns the flags that a help shows: the command's own, and those of settings, or of all
+// settings.
+func flagsOf(cmd *cobra.Command, all bool) (own, settings *pflag.FlagSet) {
+	own, settings = pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
+	settings.SortFlags = false
 	cmd.Flags().SortFlags = false // the settings have the order of their table
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden && f.Annotations[settingOf] != nil {
-			settings.AddFlag(f)
+		switch isSetting := f.Annotations[settingOf] != nil; {
+		case isSetting && (all || !f.Hidden):
+			shown := *f
+			shown.Hidden = false
+			settings.AddFlag(&shown)
+		case !isSetting && !f.Hidden:
+			own.AddFlag(f)
 		}
 	})
 	return own, settings
-}
-
-func settingsShown(settings *pflag.FlagSet) (count int) {
-	settings.VisitAll(func(f *pflag.Flag) {
-		if !slices.Contains(f.Annotations[settingOf], "config") {
-			count++
-		}
-	})
-	return count
 }
 
 // useSelfhostDefaults has the flags' help say what the settings are to selfhost.

@@ -2,15 +2,8 @@ package main
 
 import (
 	"net"
-	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-	"github.com/spf13/cobra"
 
 	"github.com/botwired/botwired/config"
 )
@@ -68,71 +61,5 @@ func TestCompletionOfNames(t *testing.T) {
 		if shown := strings.Join(strings.Fields(got.stdout), " "); shown != want {
 			t.Errorf("%q is completed by %q, want %q", line, shown, want)
 		}
-	}
-}
-
-// macro is a line of a manual page that begins with a request.
-var macro = regexp.MustCompile(`^\.(TH|SH|TP|B|BR|PP|EX|EE)\s`)
-
-// The pages of an archive are made on one platform and read on all: they name the data directory of
-// each, and nothing of the machine that made them.
-func TestManualPagesAreForAllPlatforms(t *testing.T) {
-	dir := t.TempDir()
-	if got := botwired(t, "man", dir); got.code != exitOK {
-		t.Fatalf("%+v", got)
-	}
-	page, err := os.ReadFile(filepath.Join(dir, "botwired-serve.1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := strings.NewReplacer(`\-`, "-", `\e`, `\`).Replace(string(page))
-	here := config.DefaultDataDir([]string{"HOME=/home", "XDG_STATE_HOME=", `LocalAppData=%LocalAppData%`})
-	for _, want := range []string{
-		strings.Replace(here, "/home", "~", 1), "~/.local/state/botwired", "~/Library/Application Support/botwired", `%LocalAppData%\botwired`,
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the page of serve lacks %s", want)
-		}
-	}
-}
-
-// Every command has a manual page with the texts of its help.
-func TestManualPages(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "man1")
-	written := botwired(t, "man", dir)
-	var names, want []string
-	eachCommand(newTree(), func(cmd *cobra.Command) {
-		if cmd.Runnable() && (isShown(cmd) || !cmd.HasParent()) {
-			want = append(want, manName(cmd)+".1")
-		}
-	})
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		names = append(names, file.Name())
-		page, err := os.ReadFile(filepath.Join(dir, file.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(page)) {
-			if strings.HasPrefix(line, ".") && !macro.MatchString(line) || strings.HasPrefix(line, "'") || strings.ContainsFunc(line, func(r rune) bool { return r > '~' }) {
-				t.Errorf("%s: man(7) does not take the line %q", file.Name(), line)
-			}
-			if strings.Count(line, "(default ") > 1 {
-				t.Errorf("%s: the line %q has two defaults", file.Name(), line)
-			}
-		}
-	}
-	if diff := cmp.Diff(slices.Sorted(slices.Values(want)), names); diff != "" {
-		t.Errorf("pages (-want +got):\n%s", diff)
-	}
-	if written.code != exitOK || !strings.HasPrefix(written.stdout, plural(len(want), "manual page")+" written to ") {
-		t.Errorf("%+v", written)
-	}
-	page, err := os.ReadFile(filepath.Join(dir, "botwired-dead-letters-retry.1"))
-	if err != nil || !strings.Contains(string(page), `\fB\-\-all\fR`) || !strings.Contains(string(page), `botwired dead\-letters retry 17 18`) {
-		t.Errorf("%v: %s", err, page)
 	}
 }

@@ -11,57 +11,39 @@ import (
 	"os"
 	"strconv"
 	"sync"
-	"syscall"
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/service"
 )
 
-// keptName is the name under which the service manager keeps the daemon's listener.
-const keptName = "botwired-listener"
-
-// inherited is where a daemon listens that a service manager has started. A socket of the
-// manager's own (a socket unit's) wins over the listener that an earlier daemon has had it keep;
-// if there is neither, the daemon listens itself, and has the manager keep its listener: callers
-// who come between two daemons wait for the next one, and are not refused.
+// inherited is what a service manager has given to the daemon: its notifications, and the socket of a
+// socket unit, if there is one. Without a socket, the daemon listens itself.
 type inherited struct {
 	manager  *service.Inherited
 	notifier *service.Notifier
-	logger   *slog.Logger
 	passed   net.Listener // nil if there is none
-	kept     net.Listener // nil if there is none
 	socket   config.Socket
-	spoilt   bool // the manager keeps what is of no use
 }
 
-// inherit takes over the listeners of the service manager. Its caller closes them if the daemon
-// does not begin.
+// inherit takes over the listener of the service manager. Its caller closes it if the daemon does
+// not begin.
 func inherit(manager *service.Inherited) (*inherited, error) {
 	in := &inherited{manager: manager}
-	var passed []*service.Socket
+	if n := len(manager.Sockets); n > 1 {
+		for _, s := range manager.Sockets {
+			s.Close()
+		}
+		return nil, fmt.Errorf("the service manager has passed %d sockets, and botwired listens at one: expected one ListenStream= in the socket unit", n)
+	}
 	for _, s := range manager.Sockets {
-		if s.Name != keptName {
-			passed = append(passed, s)
-			continue
+		var err error
+		if in.passed, err = s.Listener(); err != nil {
+			return nil, err
 		}
-		if l, err := s.Listener(); err != nil || in.kept != nil {
-			in.spoilt = true // what is of no use is closed
-		} else {
-			in.kept = l
+		in.socket.Name = s.Name
+		if in.socket.Address, err = listenSetting(in.passed.Addr()); err != nil {
+			return nil, errors.Join(err, in.close())
 		}
-	}
-	var err error
-	switch {
-	case len(passed) > 1:
-		err = fmt.Errorf("the service manager has passed %d sockets, and botwired listens at one: expected one ListenStream= in the socket unit", len(passed))
-	case len(passed) == 1:
-		if in.passed, err = passed[0].Listener(); err == nil {
-			in.socket.Name = passed[0].Name
-			in.socket.Address, err = listenSetting(in.passed.Addr())
-		}
-	}
-	if err != nil {
-		return nil, errors.Join(err, in.close())
 	}
 	return in, nil
 }
@@ -79,15 +61,11 @@ func listenSetting(at net.Addr) (string, error) {
 	return "", fmt.Errorf("the service manager has passed a socket at %q: expected one with a TCP address or the absolute path of a Unix socket", at.String())
 }
 
-// close closes what was taken over.
 func (in *inherited) close() error {
-	var errs []error
-	for _, l := range []net.Listener{in.passed, in.kept} {
-		if l != nil {
-			errs = append(errs, l.Close())
-		}
+	if in.passed == nil {
+		return nil
 	}
-	return errors.Join(errs...)
+	return in.passed.Close()
 }
 
 // load loads the configuration, for which the manager's socket says where the daemon listens.
@@ -101,7 +79,7 @@ func (in *inherited) load(load func(config.Socket) (*config.Loaded, error)) (*co
 
 // notify begins to notify the manager; the returned function ends that.
 func (in *inherited) notify(ctx context.Context, logger *slog.Logger) (end func()) {
-	in.logger, in.notifier = logger, in.manager.Notifier(logger)
+	in.notifier = in.manager.Notifier(logger)
 	if err := in.manager.Complaint; err != nil {
 		logger.Warn("the service manager gets no signs of life: its variables make no sense", "error", err)
 	}
@@ -141,88 +119,19 @@ func (in *inherited) admits(loaded *config.Loaded) error {
 		path, info.Mode().Perm())
 }
 
-// listen returns the daemon's listener, and whether another process has a copy of it that outlives
-// the daemon.
+// listen returns the daemon's listener, and whether the service manager has a copy of it that
+// outlives the daemon.
 func (in *inherited) listen(ctx context.Context, loaded *config.Loaded) (listener net.Listener, outlives bool, err error) {
 	c := &loaded.Config
-	if in.passed != nil {
-		if from := loaded.Source("listen"); from.Layer != config.FromSocket && !isAt(ctx, c.Listen, in.passed.Addr()) {
-			return nil, false, errors.Join(fmt.Errorf("listen = %q (%s): expected %s, where the service manager listens for botwired (%s), or no value: the socket's address counts then",
-				c.Listen, from, in.socket.Address, in.socket.Name), in.close())
-		}
-		return in.passed, true, in.forget()
+	if in.passed == nil {
+		listener, err = listen(ctx, c)
+		return listener, false, err
 	}
-	if in.kept != nil && isAt(ctx, c.Listen, in.kept.Addr()) {
-		if listener, err := in.takeBack(ctx, c); listener != nil || err != nil {
-			return listener, true, err
-		}
+	if from := loaded.Source("listen"); from.Layer != config.FromSocket && !isAt(ctx, c.Listen, in.passed.Addr()) {
+		return nil, false, errors.Join(fmt.Errorf("listen = %q (%s): expected %s, where the service manager listens for botwired (%s), or no value: the socket's address counts then",
+			c.Listen, from, in.socket.Address, in.socket.Name), in.close())
 	}
-	if err := in.forget(); err != nil {
-		return nil, false, err
-	}
-	if listener, err = listen(ctx, c); err != nil {
-		return nil, false, err
-	}
-	return listener, in.keep(listener), nil
-}
-
-// takeBack returns the listener that the manager has kept; nil if it leads nowhere, as the name
-// of a Unix socket that was removed does.
-func (in *inherited) takeBack(ctx context.Context, c *config.Config) (net.Listener, error) {
-	path, ok := c.Socket()
-	if !ok {
-		return in.kept, nil
-	}
-	lock, err := lockSocket(path)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("listen = %q: %w", c.Listen, err), in.close())
-	}
-	conn, err := (&net.Dialer{Timeout: staleCheck}).DialContext(ctx, "unix", path)
-	switch {
-	case err == nil:
-		_ = conn.Close() // that there is one was the question
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return nil, unlock(lock)
-	} // any other error, such as that of a full queue, is no reason to refuse those who wait in it
-	return &lockedListener{in.kept, lock}, nil
-}
-
-// forget has the manager close the listener that it has kept for an earlier daemon. It returns
-// once its address is free again.
-func (in *inherited) forget() error {
-	var err error
-	switch {
-	case in.kept != nil:
-		in.logger.Info("the listener of the last start is not where botwired is to listen: botwired closes it", "address", in.kept.Addr().String())
-		err = in.kept.Close()
-	case !in.spoilt:
-		return nil
-	}
-	in.kept, in.spoilt = nil, false
-	return errors.Join(err, in.notifier.Forget(keptName))
-}
-
-// keep has the manager keep the listener, and reports whether it may.
-func (in *inherited) keep(listener net.Listener) bool {
-	raw, ok := listener.(service.Raw)
-	if !ok || !in.manager.Keeps() {
-		return false
-	}
-	if err := in.notifier.Store(keptName, raw); err != nil {
-		in.logger.Warn("the service manager does not keep the listener: callers are refused during a restart", "error", err)
-		return false
-	}
-	if unix, ok := innermost(listener).(*net.UnixListener); ok {
-		unix.SetUnlinkOnClose(false) // the next daemon has it
-	}
-	return true
-}
-
-func innermost(l net.Listener) net.Listener {
-	if locked, ok := l.(*lockedListener); ok {
-		return locked.Listener
-	}
-	return l
+	return in.passed, true, nil
 }
 
 // isAt reports whether a listener at an address is where the setting listen says.

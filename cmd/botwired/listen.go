@@ -76,14 +76,6 @@ type lockedListener struct {
 	lock *os.File
 }
 
-// SyscallConn is the listener's own, if it has one.
-func (l *lockedListener) SyscallConn() (syscall.RawConn, error) {
-	if raw, ok := l.Listener.(syscall.Conn); ok {
-		return raw.SyscallConn()
-	}
-	return nil, syscall.ENOTSUP
-}
-
 // Close removes the socket before another may take its name.
 func (l *lockedListener) Close() error {
 	return errors.Join(l.Listener.Close(), unlock(l.lock))

@@ -12,13 +12,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 )
 
-// manager is a service manager: it receives the notifications of a service, keeps its file
-// descriptors, and passes it those and its own sockets.
+// manager is a service manager: it receives the notifications of a service, and passes it its own
+// sockets.
 type manager struct {
 	t      *testing.T
 	notify *net.UnixConn
@@ -26,8 +25,7 @@ type manager struct {
 	env    []string
 
 	mu     sync.Mutex
-	told   []string // notifications without times
-	store  map[string]*os.File
+	told   []string            // notifications without times
 	passed map[string]*os.File // by name
 }
 
@@ -36,7 +34,7 @@ func newManager(t *testing.T, env ...string) *manager {
 	dir, err := os.MkdirTemp("", "botwired") // the path of a socket is short
 	no(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	m := &manager{t: t, socket: filepath.Join(dir, "notify"), env: env, store: map[string]*os.File{}, passed: map[string]*os.File{}}
+	m := &manager{t: t, socket: filepath.Join(dir, "notify"), env: env, passed: map[string]*os.File{}}
 	m.notify, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.socket, Net: "unixgram"})
 	no(t, err)
 	done := make(chan struct{})
@@ -46,49 +44,16 @@ func newManager(t *testing.T, env ...string) *manager {
 }
 
 func (m *manager) receive() {
-	text, control := make([]byte, 4096), make([]byte, 128)
+	text := make([]byte, 4096)
 	for {
-		n, nc, _, _, err := m.notify.ReadMsgUnix(text, control)
+		n, err := m.notify.Read(text)
 		if err != nil {
 			return
 		}
-		m.take(string(text[:n]), files(control[:nc]))
+		m.mu.Lock()
+		m.told = append(m.told, string(text[:n]))
+		m.mu.Unlock()
 	}
-}
-
-func files(control []byte) (list []*os.File) {
-	messages, _ := syscall.ParseSocketControlMessage(control) // of the kernel
-	for i := range messages {
-		fds, _ := syscall.ParseUnixRights(&messages[i])
-		for _, fd := range fds {
-			syscall.CloseOnExec(fd)
-			list = append(list, os.NewFile(uintptr(fd), "stored"))
-		}
-	}
-	return list
-}
-
-func (m *manager) take(text string, along []*os.File) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	name := ""
-	for line := range strings.Lines(text) {
-		line = strings.TrimSuffix(line, "\n")
-		if value, ok := strings.CutPrefix(line, "FDNAME="); ok {
-			name = value
-		}
-	}
-	switch {
-	case strings.HasPrefix(text, "FDSTORE=1\n"):
-		m.store[name], along = along[0], along[1:]
-	case strings.HasPrefix(text, "FDSTOREREMOVE=1\n") && m.store[name] != nil:
-		m.store[name].Close()
-		delete(m.store, name)
-	}
-	for _, f := range along {
-		f.Close()
-	}
-	m.told = append(m.told, text)
 }
 
 // listen opens a socket of the manager's own.
@@ -110,10 +75,8 @@ func (m *manager) command(program string, args ...string) (*exec.Cmd, *safeBuffe
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var names []string
-	for _, held := range []map[string]*os.File{m.passed, m.store} {
-		for name, f := range held {
-			names, cmd.ExtraFiles = append(names, name), append(cmd.ExtraFiles, f)
-		}
+	for name, f := range m.passed {
+		names, cmd.ExtraFiles = append(names, name), append(cmd.ExtraFiles, f)
 	}
 	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+m.socket)
 	cmd.Env = append(cmd.Env, m.env...)
@@ -164,10 +127,4 @@ func (m *manager) count(what string) (n int) {
 		}
 	}
 	return n
-}
-
-func (m *manager) stored() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.store)
 }

@@ -21,9 +21,6 @@ import (
 // serviceTests are the part of TestProcess in which the test is the service manager.
 var serviceTests = map[string]func(*testing.T, string){
 	"restarts with a socket unit":  testRestartsWithASocket,
-	"restarts with a kept one":     testRestartsWithAKeptListener,
-	"a kept Unix socket":           testKeptUnixSocket,
-	"listen has changed":           testListenHasChanged,
 	"notifications":                testNotifications,
 	"callers wait at a short stop": testCallersWaitAtAShortStop,
 	"sockets that are refused":     testRefusedSockets,
@@ -108,21 +105,8 @@ const restarts = 4
 func testRestartsWithASocket(t *testing.T, program string) {
 	m := newManager(t)
 	address := m.listen("tcp", "127.0.0.1:0").Addr().String()
-	restartUnderLoad(t, program, m, address)
-	if m.stored() > 0 {
-		t.Error("the daemon had its manager keep the manager's own socket")
-	}
-}
-
-func testRestartsWithAKeptListener(t *testing.T, program string) {
-	address := freeAddress(t)
-	restartUnderLoad(t, program, newManager(t), address, "--listen", address)
-}
-
-func restartUnderLoad(t *testing.T, program string, m *manager, address string, args ...string) {
-	t.Helper()
 	up := newMemoryService(t).up()
-	args = append(args, "--data-dir", t.TempDir(), "--upstream-url", up.url())
+	args := []string{"--data-dir", t.TempDir(), "--upstream-url", up.url()}
 	c := m.begin(program, address, args...)
 	m.ready(c, 1)
 	w := work(address)
@@ -147,57 +131,10 @@ func unixTransport(path string) *http.Transport {
 	return &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", path) }} //nolint:staticcheck // no context is at hand
 }
 
-// The next daemon has the same socket, which never leaves its folder; once it is gone, another.
-func testKeptUnixSocket(t *testing.T, program string) {
-	m := newManager(t)
-	path := filepath.Join(filepath.Dir(m.socket), "s")
-	args := []string{"--listen", "unix://" + path, "--data-dir", t.TempDir(), "--upstream", "embedded"}
-	c := m.begin(program, "unix://"+path, args...)
-	m.ready(c, 1)
-	before, err := os.Stat(path)
-	no(t, err)
-	for i, remove := range []bool{false, true} {
-		c.signal(syscall.SIGTERM)
-		c.wantExit(time.Minute, exitOK)
-		if remove {
-			no(t, os.Remove(path)) // as RuntimeDirectory= does
-		}
-		c = m.begin(program, "unix://"+path, args...)
-		m.ready(c, i+2)
-		after, err := os.Stat(path)
-		if err != nil || before.ModTime().Equal(after.ModTime()) == remove || after.Mode().Perm() != socketMode {
-			t.Errorf("the socket, removed: %v, is another file: %v, %v", remove, after, err)
-		}
-		no(t, c.put("ns/key", "v"))
-	}
-}
-
-// A listener at an address that is not set any more is closed in the manager's store, too.
-func testListenHasChanged(t *testing.T, program string) {
-	m, dir, old := newManager(t), t.TempDir(), freeAddress(t)
-	args := []string{"--data-dir", dir, "--upstream", "embedded", "--listen"}
-	c := m.begin(program, old, append(args, old)...)
-	m.ready(c, 1)
-	c.signal(syscall.SIGTERM)
-	c.wantExit(time.Minute, exitOK)
-	_, port, _ := net.SplitHostPort(old)
-	token := filepath.Join(dir, "token")
-	no(t, os.WriteFile(token, []byte("secret"), 0o600))
-	// The new address includes the old one: it is free only once the manager has closed its copy.
-	c = m.begin(program, old, append(args, "0.0.0.0:"+port, "--auth-token-file", token)...)
-	m.ready(c, 2)
-	if m.stored() != 1 || m.count("FDSTOREREMOVE=1") != 1 || m.count("BARRIER=1") != 1 {
-		t.Errorf("%d are stored: %q", m.stored(), m.all())
-	}
-	if status, _, err := c.ask(http.MethodGet, "/memory/ns", ""); err != nil || status != http.StatusUnauthorized {
-		t.Errorf("without the token: %d, %v", status, err)
-	}
-}
-
 func testNotifications(t *testing.T, program string) {
 	m := newManager(t)
-	address := freeAddress(t)
-	c := m.begin(program, address, "--listen", address, "--data-dir", t.TempDir(), "--upstream-url", "http://"+freeAddress(t),
+	address := m.listen("tcp", "127.0.0.1:0").Addr().String()
+	c := m.begin(program, address, "--data-dir", t.TempDir(), "--upstream-url", "http://"+freeAddress(t),
 		"--flush-drain-timeout", "3s", impatient)
 	m.ready(c, 1)
 	c.signal(syscall.SIGHUP)
@@ -209,6 +146,7 @@ func testNotifications(t *testing.T, program string) {
 		}
 		return nil
 	})
+	c.client.Timeout = 5 * time.Second // who comes once the daemon has ended waits for the next one
 	c.signal(syscall.SIGTERM)
 	eventually(t, func() error { // each caller hears that its connection ends
 		select {
@@ -242,8 +180,9 @@ func testCallersWaitAtAShortStop(t *testing.T, program string) {
 	release := make(chan struct{})
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	t.Cleanup(func() { close(release); upstream.Close() })
-	m, address := newManager(t), freeAddress(t)
-	c := m.begin(program, address, "--listen", address, "--data-dir", t.TempDir(), "--upstream-url", upstream.URL, impatient,
+	m := newManager(t)
+	address := m.listen("tcp", "127.0.0.1:0").Addr().String()
+	c := m.begin(program, address, "--data-dir", t.TempDir(), "--upstream-url", upstream.URL, impatient,
 		"--flush-drain-timeout", "1s")
 	m.ready(c, 1)
 	waited := make(chan string, 1)

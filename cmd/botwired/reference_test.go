@@ -62,9 +62,6 @@ func commandReference() string {
 
 // eachListed visits the commands that the help lists, in its order.
 func eachListed(cmd *cobra.Command, visit func(*cobra.Command)) {
-	if !cmd.Runnable() {
-		return // a topic
-	}
 	visit(cmd)
 	for _, group := range groupsOf(cmd) {
 		for _, sub := range group.commands {

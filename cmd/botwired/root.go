@@ -1,10 +1,6 @@
 package main
 
-import (
-	"fmt"
-
-	"github.com/spf13/cobra"
-)
+import "github.com/spf13/cobra"
 
 const about = `botwired runs beside a process that hosts AI agents and speaks BotWire's memory
 API on loopback. It answers reads from memory. It makes writes durable on the
@@ -15,7 +11,10 @@ Begin with "botwired serve" in one terminal and "botwired status" in another.`
 const rootExamples = `  botwired run -- python agent.py                       # a daemon beside it
   botwired serve --upstream embedded --data-dir trial   # without a network`
 
-// The groups of the commands in the help.
+// everyDay are the commands that the help shows unless it is asked for all.
+var everyDay = []string{"run", "serve", "status", "get", "set", "list", "doctor", "mcp"}
+
+// The groups of the commands in the help of all.
 const (
 	groupDaily    = "daily"
 	groupMemory   = "memory"
@@ -26,7 +25,7 @@ const (
 
 func commandGroups() []*cobra.Group {
 	return []*cobra.Group{
-		{ID: groupDaily, Title: "Every day"},
+		{ID: groupDaily, Title: "The daemon"},
 		{ID: groupMemory, Title: "Memory"},
 		{ID: groupCare, Title: "Care"},
 		{ID: groupServices, Title: "Services"},
@@ -63,7 +62,7 @@ func newRootCommand(p *process) *cobra.Command {
 	root.SetFlagErrorFunc(p.flagError)
 	root.SetGlobalNormalizationFunc(flagSpelling())
 	root.AddGroup(commandGroups()...)
-	addInOrder(root,
+	root.AddCommand(
 		newRunCommand(p, settings),
 		newServeCommand(p, settings),
 		newStatusCommand(settings),
@@ -88,8 +87,6 @@ func newRootCommand(p *process) *cobra.Command {
 		newSelfhostCommand(p, settings),
 		newMCPCommand(p, settings),
 		newVersionCommand(p, settings),
-		newExitCodesTopic(),
-		newManCommand(p, settings),
 	)
 	setCompletion(root, settings)
 	settings.takes(root, allSettings()...) // they may stand before the command
@@ -108,20 +105,6 @@ func showRoot(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	return cmd.Help()
-}
-
-// orderOf is the annotation of a command's place in the help. cobra sorts by the names.
-const orderOf = "order"
-
-// addInOrder adds commands to the root in the order in which the help lists those of a group.
-func addInOrder(root *cobra.Command, commands ...*cobra.Command) {
-	for i, cmd := range commands {
-		if cmd.Annotations == nil {
-			cmd.Annotations = make(map[string]string)
-		}
-		cmd.Annotations[orderOf] = fmt.Sprintf("%03d", i)
-	}
-	root.AddCommand(commands...)
 }
 
 func jsonFlag(cmd *cobra.Command) *bool {

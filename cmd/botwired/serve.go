@@ -61,6 +61,8 @@ func newServeCommand(p *process, settings *settingFlags) *cobra.Command {
 		Args: noArguments,
 	}
 	settings.takes(cmd, allSettings()...)
+	hideSettings(cmd, "config", "listen", "data_dir", "upstream.url", "auth.token_file", "cache.memory", "journal.max_bytes",
+		"flush.drain_timeout", "quota.writes_per_day", "namespaces", "log.level")
 	unused := cmd.Flags().Bool(unusedFlag, false, "end when no botwired run or botwired mcp uses the daemon any more")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return serve(cmd.Context(), settings.loadWithSocket, *unused, p)

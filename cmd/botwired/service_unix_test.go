@@ -5,9 +5,7 @@ package main
 import (
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
@@ -15,33 +13,6 @@ import (
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/service"
 )
-
-// A kept Unix socket with many callers in its queue is the daemon's: they wait for it.
-func TestAKeptSocketWithAFullQueueIsTakenBack(t *testing.T) {
-	dir, err := os.MkdirTemp("", "botwired") // the path of a socket is short
-	no(t, err)
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "s")
-	l, err := net.Listen("unix", path)
-	no(t, err)
-	raw, err := l.(syscall.Conn).SyscallConn()
-	no(t, err)
-	no(t, raw.Control(func(fd uintptr) { err = syscall.Listen(int(fd), 0) }))
-	no(t, err)
-	for { // until nobody else can connect
-		c, err := net.Dial("unix", path)
-		if err != nil {
-			break
-		}
-		defer c.Close()
-	}
-	in := &inherited{manager: &service.Inherited{}, kept: l, logger: slog.New(slog.DiscardHandler)}
-	back, err := in.takeBack(t.Context(), &config.Config{Listen: "unix://" + path})
-	if back == nil || err != nil {
-		t.Fatalf("the daemon gives up the socket: %v", err)
-	}
-	no(t, back.Close())
-}
 
 // A reload that ends while the daemon stops does not say that the daemon is ready.
 func TestNoReloadIsReadyAfterTheStop(t *testing.T) {

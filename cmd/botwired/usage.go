@@ -95,6 +95,8 @@ func foreignSetting(cmd *cobra.Command, name string) error {
 var formerCommands = map[string]string{
 	"bench":        `"botwired doctor" measures the round trip, and "make bench" in a clone measures the daemon`,
 	"drill --live": `"botwired drill" rehearses an outage with a daemon of its own`,
+	"exit-codes":   `"botwired help exit-codes" lists them`,
+	"man":          `the archives have the manual pages, and "make man" in a clone writes them`,
 	"pending send": `"botwired flush --now" tries every pending write at once`,
 	"prefetch":     "`prefetch: true` of a namespace in the settings keeps its values here",
 	"receipt":      "GET /_botwired/receipts/SEQ has the receipt of a write, and a write with Prefer: wait=N waits for upstream",

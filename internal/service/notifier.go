@@ -2,14 +2,11 @@ package service
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -21,15 +18,13 @@ const (
 	queued = 64
 	// sendTime bounds how long one of them waits in the socket's own queue.
 	sendTime = time.Second
-	// barrierTime is how long Forget waits for the manager.
-	barrierTime = 3 * time.Second
 )
 
 // Notifier sends notifications to the service manager, in their order. Its methods may be called
-// concurrently. None but Forget waits for the manager; without one, they do nothing.
+// concurrently. None waits for the manager; without one, they do nothing.
 type Notifier struct {
 	socket string
-	queue  chan message
+	queue  chan string
 	logger *slog.Logger
 
 	once    sync.Once
@@ -37,19 +32,12 @@ type Notifier struct {
 	dropped sync.Once // a dropped or failed notification is logged once
 }
 
-// message is one datagram: assignments, one a line, and a file descriptor that goes along.
-type message struct {
-	state string
-	along syscall.RawConn // or nil
-	done  func()          // called when it has been sent or will not be; or nil
-}
-
 // Run sends until ctx ends or Close is called, and then what is queued, for sendTime at most.
 func (n *Notifier) Run(ctx context.Context) {
 	for {
 		select {
-		case m := <-n.queue:
-			n.send(m, sendTime)
+		case state := <-n.queue:
+			n.send(state, sendTime)
 			continue
 		case <-n.closed:
 		case <-ctx.Done():
@@ -58,8 +46,8 @@ func (n *Notifier) Run(ctx context.Context) {
 	}
 	for end := time.Now().Add(sendTime); ; {
 		select {
-		case m := <-n.queue:
-			n.send(m, time.Until(end))
+		case state := <-n.queue:
+			n.send(state, time.Until(end))
 		default:
 			return
 		}
@@ -74,24 +62,13 @@ func (n *Notifier) Active() bool { return n.socket != "" }
 
 // Tell sends assignments, such as READY=1, in one message.
 func (n *Notifier) Tell(assignments ...string) {
-	n.enqueue(message{state: strings.Join(assignments, "\n")})
-}
-
-func (n *Notifier) enqueue(m message) {
 	if !n.Active() {
 		return
 	}
 	select {
-	case n.queue <- m:
+	case n.queue <- strings.Join(assignments, "\n"):
 	default:
-		m.end()
 		n.complain("the service manager does not read its notifications")
-	}
-}
-
-func (m message) end() {
-	if m.done != nil {
-		m.done()
 	}
 }
 
@@ -100,70 +77,18 @@ func (n *Notifier) complain(what string, args ...any) {
 }
 
 // send sends one message. A connection for each is what a manager that starts anew needs.
-func (n *Notifier) send(m message, within time.Duration) {
-	defer m.end()
+func (n *Notifier) send(state string, within time.Duration) {
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: n.socket, Net: "unixgram"})
 	if err == nil {
-		err = write(conn, m, time.Now().Add(within))
+		err = conn.SetWriteDeadline(time.Now().Add(within))
+		if err == nil {
+			_, err = conn.Write([]byte(state))
+		}
 		_ = conn.Close() // the datagram has been sent or has not
 	}
 	if err != nil {
 		n.complain("the service manager cannot be notified", "socket", n.socket, "error", err)
 	}
-}
-
-func write(conn *net.UnixConn, m message, by time.Time) error {
-	if err := conn.SetWriteDeadline(by); err != nil {
-		return err
-	}
-	if m.along == nil {
-		_, err := conn.Write([]byte(m.state))
-		return err
-	}
-	var err error
-	lost := m.along.Control(func(fd uintptr) { err = sendAlong(conn, m.state, fd) })
-	return errors.Join(lost, err)
-}
-
-// Raw is a listener or a file that gives access to its file descriptor.
-type Raw interface {
-	SyscallConn() (syscall.RawConn, error)
-}
-
-// Store has the manager keep a copy of a listener under a name: it goes on taking connections
-// while this process ends and the next one starts, which gets it as a [Socket] of that name.
-func (n *Notifier) Store(name string, listener Raw) error {
-	along, err := listener.SyscallConn()
-	if err != nil {
-		return err
-	}
-	n.enqueue(message{state: "FDSTORE=1\nFDNAME=" + name, along: along})
-	return nil
-}
-
-// Forget has the manager close what it keeps under a name, and returns once it has done so, or
-// does not answer.
-func (n *Notifier) Forget(name string) error {
-	if !n.Active() {
-		return nil
-	}
-	n.Tell("FDSTOREREMOVE=1", "FDNAME="+name)
-	mine, theirs, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer mine.Close()
-	along, err := theirs.SyscallConn()
-	if err != nil {
-		_ = theirs.Close() // nobody has used it
-		return err
-	}
-	n.enqueue(message{"BARRIER=1", along, func() { _ = theirs.Close() }}) // the manager has a copy
-	if err := mine.SetReadDeadline(time.Now().Add(barrierTime)); err != nil {
-		return err
-	}
-	_, _ = mine.Read(make([]byte, 1)) // it ends when the manager closes its copy, or with the deadline
-	return nil
 }
 
 // Extend is the assignment that gives the service so much time from now on for what it does: its

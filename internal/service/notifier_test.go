@@ -122,7 +122,7 @@ func TestVariablesForOthers(t *testing.T) {
 				t.Setenv(name, env[name])
 			}
 			in := service.Inherit()
-			if len(in.Sockets) > 0 || in.Watchdog != 0 || in.Keeps() {
+			if len(in.Sockets) > 0 || in.Watchdog != 0 {
 				t.Errorf("inherited %+v", in)
 			}
 			if (in.Complaint == nil) != (name == "another process's") {
@@ -136,7 +136,7 @@ func TestVariablesForOthers(t *testing.T) {
 }
 
 func TestOutside(t *testing.T) {
-	got := service.Outside([]string{"A=1", "NOTIFY_SOCKET=/n", "WATCHDOG_USEC=1", "LISTEN_FDS=1", "FDSTORE=1", "STATE_DIRECTORY=/s"})
+	got := service.Outside([]string{"A=1", "NOTIFY_SOCKET=/n", "WATCHDOG_USEC=1", "LISTEN_FDS=1", "STATE_DIRECTORY=/s"})
 	if fmt.Sprint(got) != "[A=1 STATE_DIRECTORY=/s]" {
 		t.Errorf("got %v", got)
 	}

@@ -1,6 +1,6 @@
 // Package service is a daemon's side of the service manager that runs it, as systemd defines it:
-// the notifications of sd_notify(3), the watchdog of sd_watchdog_enabled(3), the sockets of
-// sd_listen_fds(3) and the store in which the manager keeps file descriptors over a restart.
+// the notifications of sd_notify(3), the watchdog of sd_watchdog_enabled(3) and the sockets of
+// sd_listen_fds(3).
 //
 // Nothing here needs systemd: without the variables that it sets, [Inherit] returns the zero
 // [Inherited], and everything else does nothing. A manager that does not read, or that is not there,
@@ -20,7 +20,7 @@ import (
 // Inherited is what the service manager has given to this process. The zero Inherited is that of
 // a process which nobody supervises.
 type Inherited struct {
-	// Sockets are those that the manager has opened or kept, in its order.
+	// Sockets are those that the manager has opened, in its order.
 	Sockets []*Socket
 	// Watchdog is how long the manager waits for a sign of life; 0 if it does not.
 	Watchdog time.Duration
@@ -28,7 +28,6 @@ type Inherited struct {
 	Complaint error
 
 	notify string // NOTIFY_SOCKET
-	keeps  bool   // the manager may keep file descriptors
 }
 
 // The variables of the service manager. The ones about sockets begin with LISTEN_.
@@ -36,7 +35,6 @@ const (
 	envNotify   = "NOTIFY_SOCKET"
 	envWatchdog = "WATCHDOG_"
 	envListen   = "LISTEN_"
-	envStore    = "FDSTORE"
 )
 
 // Inherit takes what the manager has given to this process. It unsets the LISTEN_ variables, so that
@@ -49,7 +47,6 @@ func Inherit() Inherited {
 	}
 	in.Watchdog, in.Complaint = daemon.SdWatchdogEnabled(false)
 	in.notify = os.Getenv(envNotify)
-	in.keeps = in.notify != "" && os.Getenv(envStore) != "0" // a manager of before systemd 254 does not say
 	return in
 }
 
@@ -59,17 +56,14 @@ func Outside(environ []string) []string {
 	var out []string
 	for _, each := range environ {
 		name, _, _ := strings.Cut(each, "=")
-		if name != envNotify && name != envStore && !strings.HasPrefix(name, envWatchdog) && !strings.HasPrefix(name, envListen) {
+		if name != envNotify && !strings.HasPrefix(name, envWatchdog) && !strings.HasPrefix(name, envListen) {
 			out = append(out, each)
 		}
 	}
 	return out
 }
 
-// Keeps reports whether the manager may keep a listener of this process over a restart.
-func (in *Inherited) Keeps() bool { return in.keeps }
-
 // Notifier returns a notifier to the manager. The caller runs it.
 func (in *Inherited) Notifier(logger *slog.Logger) *Notifier {
-	return &Notifier{socket: in.notify, queue: make(chan message, queued), closed: make(chan struct{}), logger: logger}
+	return &Notifier{socket: in.notify, queue: make(chan string, queued), closed: make(chan struct{}), logger: logger}
 }

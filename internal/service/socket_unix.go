@@ -3,8 +3,6 @@
 package service
 
 import (
-	"errors"
-	"net"
 	"os"
 	"syscall"
 )
@@ -28,19 +26,4 @@ func listens(f *os.File) error {
 		return errNoListener
 	}
 	return nil
-}
-
-// sendAlong sends a message with a file descriptor on a connected socket, on which
-// net.UnixConn.WriteMsgUnix sends none. The connection's write deadline ends it.
-func sendAlong(conn *net.UnixConn, message string, fd uintptr) error {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var sent error
-	err = raw.Write(func(socket uintptr) (done bool) {
-		sent = syscall.Sendmsg(int(socket), []byte(message), syscall.UnixRights(int(fd)), nil, 0)
-		return !errors.Is(sent, syscall.EAGAIN) && !errors.Is(sent, syscall.EINTR)
-	})
-	return errors.Join(err, sent)
 }

@@ -74,7 +74,7 @@ type release struct {
 // begin reads what all platforms share, and writes the npm package without a program.
 func begin(ctx context.Context, src source, hostProgram, builds, into string) (r release, err error) {
 	r = release{src: src, into: into}
-	if r.common, err = commonEntries(ctx, hostProgram, builds); err != nil {
+	if r.common, err = commonEntries(ctx, src, hostProgram, builds); err != nil {
 		return r, err
 	}
 	if r.wheels, err = readWheels(ctx, src); err != nil {
@@ -87,12 +87,12 @@ func begin(ctx context.Context, src source, hostProgram, builds, into string) (r
 }
 
 // commonEntries are the entries that all platforms share.
-func commonEntries(ctx context.Context, program, builds string) ([]entry, error) {
+func commonEntries(ctx context.Context, src source, program, builds string) ([]entry, error) {
 	common, err := tracked(ctx, documents...)
 	if err != nil {
 		return nil, err
 	}
-	pages, err := manualPages(ctx, program, filepath.Join(builds, "man"))
+	pages, err := manualPages(ctx, src, filepath.Join(builds, "man"))
 	if err != nil {
 		return nil, err
 	}
@@ -174,13 +174,17 @@ func buildEnviron(p platform) []string {
 // bare is an environment without a user: what the program prints is the same on all machines.
 var bare = []string{"HOME=/nonexistent"}
 
-// manualPages has the program write its manual pages.
-func manualPages(ctx context.Context, program, dir string) ([]entry, error) {
+// manualPages has the test that knows the tree of commands write their pages, as of the commit.
+func manualPages(ctx context.Context, src source, dir string) ([]entry, error) {
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, program, "man", dir)
-	cmd.Env = bare
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-run", "^TestManualPages$", "./cmd/botwired", "-man", dir)
+	cmd.Env = append(os.Environ(), "TZ=UTC", fmt.Sprint("SOURCE_DATE_EPOCH=", src.date.Unix()))
 	if _, err := outputOf(cmd); err != nil {
 		return nil, err
 	}
