@@ -1,6 +1,10 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
 
 const about = `botwired runs beside a process that hosts AI agents and speaks BotWire's memory
 API on loopback. It answers reads from memory. It makes writes durable on the
