@@ -57,7 +57,7 @@ func TestManualPages(t *testing.T) {
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "botwired-serve.1"))
 	no(t, err)
-	for _, want := range []string{"SYNOPSIS", "log-format", "Library/Application Support/botwired", "EXAMPLE"} {
+	for _, want := range []string{"SYNOPSIS", "log-level", "Library/Application Support/botwired", "EXAMPLE"} {
 		if !strings.Contains(strings.ReplaceAll(string(page), `\-`, "-"), want) {
 			t.Errorf("the page of serve lacks %s", want)
 		}
