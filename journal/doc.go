@@ -14,7 +14,7 @@
 //   - All callers see the writes to an entry in one order, the order of their
 //     sequence numbers (contract 5). Callers that write at the same time share a batch
 //     and its fsync.
-//   - Append takes no write that makes a namespace larger than its limit (contract 18). It
+//   - Append takes no write that makes a namespace larger than about its limit (contract 18). It
 //     returns a [NamespaceFullError] before anything is written; see [Sizes].
 //   - A write leaves the pending set only by [Journal.Settle], by [Journal.DeadLetter], by
 //     [Fence.Lose], or because a newer write to the same entry took its place (contract

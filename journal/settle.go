@@ -36,14 +36,14 @@ func (j *Journal) Settle(w Write) error {
 		})
 	}
 	if err == nil {
-		was := row.base(&past)
+		was, hadCopy := row.base(&past), past.intact
 		err = j.store.Update(&retiring{
 			pending: j.pending, copies: j.copies, w: w, unlock: unlock, state: record.ReceiptSettled, was: was,
 			fill: func(tx *store.Tx, last *record.Version) {
 				copied := settled(tx, last == nil)
 				row.fill(tx)
 				j.copies.sizes.resized(w.Namespace, resizing{
-					from: was, to: putSize(w.Op, w.ListBytes), hadCopy: past.intact, hasCopy: copied, confirmed: true,
+					from: was, to: putSize(w.Op, w.ListBytes), hadCopy: hadCopy, hasCopy: copied, confirmed: true,
 				})
 				marks.fill(tx)
 			},
