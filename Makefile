@@ -159,6 +159,11 @@ scale: build ## Measure botwired over three NATS servers and over BotWire's SQLi
 mutants: ## Take out the guards of the contract, one at a time, and see a test fail
 	@$(GO) run ./proof/mutants $(if $(ONLY),-run '$(ONLY)')
 
+# ROOT is another tree, such as a worktree of an older commit.
+.PHONY: balance
+balance: ## Print how much there is of botwired beside its budget; ROOT=DIR for another tree
+	@$(GO) run ./proof/balance $(if $(ROOT),-root '$(ROOT)')
+
 .PHONY: sweep
 sweep: ## Fail every file operation of a scenario in turn, and cut the power at each
 	$(GO) test -tags sweep -count=1 -run Sweep ./journal
