@@ -56,30 +56,40 @@ build: ## Build bin/botwired
 man: ## Write the manual pages into bin/man/man1
 	$(GO) test -count=1 -run '^TestManualPages$$' ./cmd/botwired -man $(CURDIR)/bin/man/man1
 
-# The tests with NATS servers, a module of their own, mostly wait: they run beside the others.
+# The packages in which nothing is concurrent: the race detector would take minutes and find nothing.
+UNRACED := config|docs|drill|internal/(child|doctor|guard|hashtable|httplog|load|mcpconfig|sse|trace|via|wire|words)
+UNRACED := $(UNRACED)|journal/internal/(pending|record|recovery)|proxy/(dashboard|openapi)
+UNRACED := $(UNRACED)|proof/(balance|bench|cost|day|dist|faults|loopback|machine|marked|mutants|rules|soak|wiretest)
+# The tests of the other packages that live a whole day or a drain of 10,000 entries in virtual time, measure,
+# or damage one file after the other, a byte at a time; and those of whole processes, which are built without it.
+UNRACED_TESTS := TestRecoveryIsBounded|TestAQuotaLastsTheDay|TestADrainTakesLittleMoreThanItMust|TestATaskIsSmall
+UNRACED_TESTS := $(UNRACED_TESTS)|TestConcurrencyDoesNotFallWhereItHelpsNothing|TestConcurrencyIsWhatUpstreamTakes
+UNRACED_TESTS := $(UNRACED_TESTS)|TestConcurrencyFallsWhereRequestsQueue|TestConcurrencyHalvesWhenRequestsTimeOut
+UNRACED_TESTS := $(UNRACED_TESTS)|TestAShareOfAQuotaIsRemembered|TestMergesForTombstonesAreFew|TestEveryDamageIsNoticed
+UNRACED_TESTS := $(UNRACED_TESTS)|TestEveryDamageIsRecoveredFrom|TestEveryFaultOfALayoutIsNoticed
+UNRACED_TESTS := $(UNRACED_TESTS)|TestADamagedByteInALogLosesOneWrite|TestProcess
+# Packages as go test takes them: those with concurrency, those without it, and those with the tests above.
+RACED_ONES   = $$($(GO) list ./... | grep -vE '/($(UNRACED))$$')
+UNRACED_ONES = $$($(GO) list ./... | grep -E '/($(UNRACED))$$')
+PARTLY_RACED = $$(grep -rlE --include='*_test.go' '^func ($(UNRACED_TESTS))\(' . | xargs -n1 dirname | sort -u | grep -vE '/($(UNRACED))$$')
+
+# APART=race leaves out what make race runs. The tests with NATS servers, a module of their own, mostly wait,
+# and so do those of whole processes: they run beside the others.
 .PHONY: test
 test: ## Run the tests
 	@mkdir -p bin
-	@(cd proof/cluster && $(GO) test -timeout $(TEST_WITHIN) ./...) >bin/test-cluster.txt 2>&1 & beside=$$!; \
-	failed=0; $(GO) test -timeout $(TEST_WITHIN) ./... || failed=1; \
-	wait $$beside || failed=1; cat bin/test-cluster.txt; exit $$failed
+	@(cd proof/cluster && $(GO) test -timeout $(TEST_WITHIN) ./...) >bin/test-cluster.txt 2>&1 & cluster=$$!; \
+	$(if $(filter race,$(APART)),$(GO) test -timeout $(TEST_WITHIN) -run '^($(UNRACED_TESTS))$$' $(PARTLY_RACED) >bin/test-apart.txt 2>&1 & apart=$$!;) \
+	failed=0; $(GO) test -timeout $(TEST_WITHIN) $(if $(filter race,$(APART)),$(UNRACED_ONES),./...) || failed=1; \
+	$(if $(filter race,$(APART)),wait $$apart || failed=1; cat bin/test-apart.txt;) \
+	wait $$cluster || failed=1; cat bin/test-cluster.txt; exit $$failed
 
-# Two tests measure another process or memory: the detector finds nothing in them. The others
-# live a whole day, or a drain of 10,000 entries, of what other tests live minutes and hundreds of.
-# Measurements in virtual time, and packages without concurrency, take the race detector minutes
-# and show it nothing.
-RACE_SKIP := TestQuickRuns|TestRecoveryIsBounded|TestAQuotaLastsTheDay|TestADrainTakesLittleMoreThanItMust
-RACE_SKIP := $(RACE_SKIP)|TestConcurrencyDoesNotFallWhereItHelpsNothing|TestConcurrencyIsWhatUpstreamTakes|TestATaskIsSmall
-RACE_SKIP := $(RACE_SKIP)|TestConcurrencyFallsWhereRequestsQueue|TestConcurrencyHalvesWhenRequestsTimeOut|TestAShareOfAQuotaIsRemembered
-# These damage one file after the other, a byte at a time, or fill a store, in one goroutine.
-RACE_SKIP := $(RACE_SKIP)|TestMergesForTombstonesAreFew|TestEveryDamageIsNoticed|TestEveryDamageIsRecoveredFrom|TestEveryFaultOfALayoutIsNoticed|TestADamagedByteInALogLosesOneWrite
 # The longest come first: each of them keeps little more than one processor busy, and none is left alone at
 # the end.
 RACE_FIRST := ./journal ./upstream ./proof/sim ./proxy ./cmd/botwired
 .PHONY: race
-race: ## Run the tests under the race detector, without those that RACE_ALSO_SKIP names
-	CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_WITHIN) -skip '^($(RACE_SKIP)$(if $(RACE_ALSO_SKIP),|$(RACE_ALSO_SKIP)))$$' \
-		$$($(GO) list $(RACE_FIRST) ./... | grep -vE '/(config|docs|proof/(bench|dist|mutants|rules))$$')
+race: ## Run the tests of packages with concurrency under the race detector
+	CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_WITHIN) -skip '^($(UNRACED_TESTS))$$' $(RACE_FIRST) $(RACED_ONES)
 
 # PAGE is a page's name, such as PAGE=quickstart: only that one is followed.
 .PHONY: docs
@@ -159,9 +169,24 @@ scale: build ## Measure botwired over three NATS servers and over BotWire's SQLi
 mutants: ## Take out the guards of the contract, one at a time, and see a test fail
 	@$(GO) run ./proof/mutants $(if $(ONLY),-run '$(ONLY)')
 
+# ROOT is another tree, such as a worktree of an older commit.
+.PHONY: balance
+balance: ## Print how much there is of botwired beside its budget; ROOT=DIR for another tree
+	@$(GO) run ./proof/balance $(if $(ROOT),-root '$(ROOT)')
+
 .PHONY: sweep
 sweep: ## Fail every file operation of a scenario in turn, and cut the power at each
 	$(GO) test -tags sweep -count=1 -run Sweep ./journal
+
+# What is long, or asks much of the network. It goes on after a failure, and ends with a list of them.
+NIGHTLY := e2e adapters openapi shells promtool manifests distcheck cluster soak sim linear fuzz mutants
+.PHONY: nightly
+nightly: export SOAK_FOR = 30m
+nightly: ## Run what is too long for each change: all clients, releases, the cluster, the soak, the mutants
+	@failed=; for target in $(NIGHTLY); do \
+		echo "== make $$target"; $(MAKE) --no-print-directory $$target || failed="$$failed $$target"; \
+	done; \
+	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }; echo "passed: $(NIGHTLY)"
 
 # proof/bench/doc.go says what bench compares, and how. BENCH are its flags, such as
 # -rounds 9, -only GET, or -quick. Without Redis and nginx, the tables lack their rows.
@@ -241,12 +266,9 @@ $(TOOLS)/manifests: $(wildcard tools/manifests/*)
 FRAMEWORKS = @proof/venv clients/python/.venv-frameworks clients/python/tests/adapters/frameworks.txt
 CREWAI     = @proof/venv clients/python/.venv-crewai clients/python/tests/adapters/crewai.txt
 .PHONY: clients
-clients: $(WHEELHOUSE)/made ## Install what make e2e, python, adapters, openapi, mcp, page and distcheck take from PyPI and npm
+clients: ## Install what .ci/run takes from PyPI and npm
 	@proof/venv clients/python/.venv clients/python/requirements.txt
-	$(FRAMEWORKS)
-	$(CREWAI)
-	@proof/e2e/run prepare
-	@proof/openapi/run prepare
+	@proof/e2e/run prepare botwire
 	@proof/mcp/run prepare
 	@proof/page/run prepare
 

@@ -9,10 +9,11 @@ import (
 )
 
 var (
-	makeCall    = regexp.MustCompile(`\bmake ([a-z][a-z0-9-]*)`)
-	ciCall      = regexp.MustCompile(`^\s*(?:beside \w+ (?:nice )?)?make `)
-	requirement = regexp.MustCompile(`(?m)^\t(\S+) v\S+$`) // without "// indirect"
-	version     = regexp.MustCompile(`/v[0-9]+$`)
+	makeCall       = regexp.MustCompile(`\bmake ([a-z][a-z0-9-]*)`)
+	ciCall         = regexp.MustCompile(`^\s*(?:beside \w+ (?:nice )?)?make `)
+	nightlyTargets = regexp.MustCompile(`(?m)^NIGHTLY := .*$`)
+	requirement    = regexp.MustCompile(`(?m)^\t(\S+) v\S+$`) // without "// indirect"
+	version        = regexp.MustCompile(`/v[0-9]+$`)
 )
 
 // makeCalls are the targets that a text names, as "make TARGET".
@@ -43,12 +44,15 @@ func TestContributingHasEachTarget(t *testing.T) {
 	}
 }
 
-// The table of the targets that a change must pass has those that .ci/run calls, and no others.
+// The tables of the targets that a change must pass, and of those of each night, have what .ci/run and
+// make nightly call, and no others.
 func TestContributingHasTheTargetsOfTheCI(t *testing.T) {
-	_, after, _ := strings.Cut(readFile(t, "CONTRIBUTING.md"), "what every change must pass")
-	table, _, ok := strings.Cut(after, "And these are")
-	if !ok {
-		t.Fatal("the table was not found")
+	text := readFile(t, "CONTRIBUTING.md")
+	everyChange, rest, nightly := strings.Cut(text, "`make nightly` is what takes longer")
+	eachNight, _, others := strings.Cut(rest, "And these are")
+	_, everyChange, begins := strings.Cut(everyChange, "what every change must pass")
+	if !begins || !nightly || !others {
+		t.Fatal("the tables were not found")
 	}
 	var script strings.Builder
 	for line := range strings.Lines(readFile(t, ".ci/run")) {
@@ -56,19 +60,28 @@ func TestContributingHasTheTargetsOfTheCI(t *testing.T) {
 			script.WriteString(line)
 		}
 	}
-	listed, called := makeCalls(table), makeCalls(script.String())
+	compareTargets(t, ".ci/run", makeCalls(script.String()), makeCalls(everyChange))
+	night := make(map[string]bool)
+	for _, target := range strings.Fields(nightlyTargets.FindString(readFile(t, "Makefile")))[2:] {
+		night[target] = true
+	}
+	compareTargets(t, "make nightly", night, makeCalls(eachNight))
+}
+
+func compareTargets(t *testing.T, caller string, called, listed map[string]bool) {
+	t.Helper()
 	for target := range called {
 		if !listed[target] {
-			t.Errorf(".ci/run calls make %s, and the table lacks it", target)
+			t.Errorf("%s calls make %s, and its table lacks it", caller, target)
 		}
 	}
 	for target := range listed {
 		if !called[target] {
-			t.Errorf("the table has make %s, and .ci/run does not call it", target)
+			t.Errorf("the table of %s has make %s, which it does not call", caller, target)
 		}
 	}
 	if len(called) < 10 {
-		t.Errorf("only %d targets were found in .ci/run", len(called))
+		t.Errorf("only %d targets were found in %s", len(called), caller)
 	}
 }
 

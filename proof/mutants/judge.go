@@ -38,7 +38,8 @@ func (r result) String() string {
 
 // lab is where rows are tried.
 type lab struct {
-	root    string // the tree, absolute
+	root    string // the tree's, absolute
+	tree    *tree
 	scratch string
 }
 
@@ -47,8 +48,12 @@ func newLab(root string) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
+	tree, err := readTree(root)
+	if err != nil {
+		return nil, err
+	}
 	scratch, err := os.MkdirTemp("", "mutants")
-	return &lab{root: root, scratch: scratch}, err
+	return &lab{root: root, tree: tree, scratch: scratch}, err
 }
 
 func (l *lab) close() { _ = os.RemoveAll(l.scratch) }
@@ -60,7 +65,7 @@ func (l *lab) judge(ctx context.Context, dir string, m *mutant) (r result, err e
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return r, err
 	}
-	changed, err := m.apply(l.root)
+	changed, err := m.apply(l.tree)
 	if err != nil {
 		r.broken = err.Error()
 		return r, nil

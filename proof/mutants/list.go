@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,17 +13,20 @@ import (
 
 // mutant is one guard taken out.
 type mutant struct {
-	point int
+	point int    // of docs/contract.md
+	id    string // of the guard's anchor, such as 8.4
 	guard string
 	edits []edit
 	test  test
 	limit time.Duration // of a run of its tests; 0 is testTimeout
 }
 
-// edit replaces some lines of a file.
+// edit says what is done to the node at an anchor.
 type edit struct {
-	file      string // slash-separated, from the root of the tree
-	old, with string
+	anchor string
+	op     string // never, always, drop, swap, before, after or becomes
+	old    string // of swap
+	with   string // of all from swap on
 }
 
 // test says which tests can see a row. Its line in the list has go test's arguments.
@@ -34,7 +37,13 @@ type test struct {
 	flags    []string // the test program's own
 }
 
-func (m *mutant) String() string { return fmt.Sprintf("%d: %s", m.point, m.guard) }
+func (m *mutant) String() string { return fmt.Sprintf("%s: %s", m.id, m.guard) }
+
+var (
+	guardLine = regexp.MustCompile(`^guard (([0-9]+)\.[0-9]+): (.+)$`)
+	atLine    = regexp.MustCompile(`^at (` + anchorID + `)$`)
+	swapLine  = regexp.MustCompile("^swap `([^`]+)` for `([^`]*)`$")
+)
 
 // readList reads the rows of the list, in its order.
 func readList(path string) ([]mutant, error) {
@@ -55,46 +64,62 @@ func readList(path string) ([]mutant, error) {
 		}
 	}
 	for i := range list {
-		m := &list[i]
-		if len(m.edits) == 0 || len(m.test.packages) == 0 || m.test.pattern == "" {
-			return nil, fmt.Errorf("%s: %s: no change, or no test", path, m)
+		if err := list[i].check(); err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", path, &list[i], err)
 		}
 	}
 	return list, nil
 }
 
+func (m *mutant) check() error {
+	if slices.ContainsFunc(m.edits, func(e edit) bool { return e.op == "" }) {
+		return errors.New("it does not say what is done")
+	}
+	if len(m.test.packages) == 0 || m.test.pattern == "" {
+		return errors.New("it names no test")
+	}
+	return nil
+}
+
 // readLine adds what one line says to the list.
 func readLine(list []mutant, line string) ([]mutant, error) {
-	if rest, ok := strings.CutPrefix(line, "point "); ok {
-		number, guard, _ := strings.Cut(rest, ": ")
-		point, err := strconv.Atoi(number)
-		return append(list, mutant{point: point, guard: guard}), err
+	if match := guardLine.FindStringSubmatch(line); match != nil {
+		point, err := strconv.Atoi(match[2])
+		return append(list, mutant{point: point, id: match[1], guard: match[3], edits: []edit{{anchor: match[1]}}}), err
 	}
 	if len(list) == 0 {
-		return nil, errors.New("a row begins with its point")
+		return nil, errors.New("a row begins with its guard")
 	}
 	m := &list[len(list)-1]
-	if file, ok := strings.CutPrefix(line, "file "); ok {
-		m.edits = append(m.edits, edit{file: file})
+	if match := atLine.FindStringSubmatch(line); match != nil {
+		m.edits = append(m.edits, edit{anchor: match[1]})
 		return list, nil
 	}
 	if args, ok := strings.CutPrefix(line, "test "); ok {
 		m.test = readTest(strings.Fields(args))
 		return list, nil
 	}
-	if len(m.edits) == 0 {
-		return nil, errors.New("a change begins with its file")
+	return list, m.edits[len(m.edits)-1].read(line)
+}
+
+// read takes the line that says what is done, or one of the lines that come.
+func (e *edit) read(line string) error {
+	if with, ok := strings.CutPrefix(line, "+"); ok && slices.Contains([]string{"before", "after", "becomes"}, e.op) {
+		e.with += with + "\n"
+		return nil
 	}
-	e := &m.edits[len(m.edits)-1]
-	switch line[0] {
-	case '-':
-		e.old += line[1:] + "\n"
-	case '+':
-		e.with += line[1:] + "\n"
+	if e.op != "" {
+		return fmt.Errorf("%q: one thing is done at an anchor", line)
+	}
+	switch match := swapLine.FindStringSubmatch(line); {
+	case match != nil:
+		e.op, e.old, e.with = "swap", match[1], match[2]
+	case slices.Contains([]string{"never", "always", "drop", "before", "after", "becomes"}, line):
+		e.op = line
 	default:
-		return nil, fmt.Errorf("%q is no part of a row", line)
+		return fmt.Errorf("%q is no part of a row", line)
 	}
-	return list, nil
+	return nil
 }
 
 // readTest tells the arguments of go test from those of the test program.
@@ -117,38 +142,6 @@ func readTest(args []string) (t test) {
 // runsWith reports whether one run of one program can run the tests of both.
 func (t test) runsWith(o test) bool {
 	return slices.Equal(t.packages, o.packages) && t.tags == o.tags && slices.Equal(t.flags, o.flags)
-}
-
-// apply returns the files that the mutant changes, as they are with the changes.
-func (m *mutant) apply(root string) (map[string]string, error) {
-	changed := make(map[string]string)
-	for _, e := range m.edits {
-		text, ok := changed[e.file]
-		if !ok {
-			read, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(e.file)))
-			if err != nil {
-				return nil, err
-			}
-			text = string(read)
-		}
-		text, err := e.apply(text)
-		if err != nil {
-			return nil, err
-		}
-		changed[e.file] = text
-	}
-	return changed, nil
-}
-
-func (e *edit) apply(text string) (string, error) {
-	if e.old == "" {
-		return "", fmt.Errorf("%s: no line goes", e.file)
-	}
-	// A line is whole: the text in a row may not begin in the middle of one.
-	if n := strings.Count("\n"+text, "\n"+e.old); n != 1 {
-		return "", fmt.Errorf("%s has these lines %d times:\n%s", e.file, n, e.old)
-	}
-	return strings.TrimPrefix(strings.Replace("\n"+text, "\n"+e.old, "\n"+e.with, 1), "\n"), nil
 }
 
 // pkg is the folder of the first tests that the row runs.

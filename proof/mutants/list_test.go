@@ -25,13 +25,31 @@ func rows(t *testing.T) []mutant {
 	return list
 }
 
-// The lines of every row are where it says they are, and every point has a row.
+// Every row can be done, every anchor has a row, and every point has one.
 func TestListIsUpToDate(t *testing.T) {
-	points := make(map[int]bool)
+	tree, err := readTree(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	points, used := make(map[int]bool), make(map[string]bool)
 	for _, m := range rows(t) {
 		points[m.point] = true
-		if _, err := m.apply(root); err != nil {
+		for _, e := range m.edits {
+			used[e.anchor] = true
+		}
+		changed, err := m.apply(tree)
+		if err != nil {
 			t.Errorf("%s: %v", &m, err)
+		}
+		for file, text := range changed {
+			if _, err := parse(file, []byte(text)); err != nil {
+				t.Errorf("%s: the code would be no Go: %v", &m, err)
+			}
+		}
+	}
+	for id, a := range tree.anchors {
+		if !used[id] {
+			t.Errorf("%s:%d: no row is about guard %s", a.file.name, a.line, id)
 		}
 	}
 	for point := 1; point <= 22; point++ {
@@ -79,32 +97,44 @@ func matchesAny(pattern *regexp.Regexp, names []string) bool {
 	return false
 }
 
-// A row may change a file twice, and run the tests of two packages.
-func TestReadLine(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "list")
-	text := "point 3: a guard\nfile a.go\n-one\n+two\nfile a.go\n-three\ntest ./a ./b -tags x -run ^TestA$|^TestB$/^c$ -rapid.checks=3\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "a.go"), []byte("zero\none\nthree\nfour\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	list, err := readList(path)
+// A row may change several places, and run the tests of two packages.
+func TestReadList(t *testing.T) {
+	list, err := list(t, "# A comment.\nguard 3.1: a guard\nnever\nat 3.1b\nbecomes\n+one\n+\ttwo\nat 4.2\nswap `a` for ``\n"+
+		"test ./a ./b -tags x -run ^TestA$|^TestB$/^c$ -rapid.checks=3\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := mutant{point: 3, guard: "a guard", edits: []edit{{"a.go", "one\n", "two\n"}, {"a.go", "three\n", ""}},
-		test: test{packages: []string{"./a", "./b"}, tags: "x", pattern: "^TestA$|^TestB$/^c$", flags: []string{"-rapid.checks=3"}}}
+	want := mutant{point: 3, id: "3.1", guard: "a guard",
+		edits: []edit{{anchor: "3.1", op: "never"}, {anchor: "3.1b", op: "becomes", with: "one\n\ttwo\n"}, {anchor: "4.2", op: "swap", old: "a"}},
+		test:  test{packages: []string{"./a", "./b"}, tags: "x", pattern: "^TestA$|^TestB$/^c$", flags: []string{"-rapid.checks=3"}}}
 	if diff := cmp.Diff([]mutant{want}, list, cmp.AllowUnexported(mutant{}, edit{}, test{})); diff != "" {
 		t.Errorf("the row (-want +got):\n%s", diff)
 	}
-	changed, err := list[0].apply(filepath.Dir(path))
-	if err != nil {
+}
+
+func TestReadListRefuses(t *testing.T) {
+	for name, text := range map[string]string{
+		"a row without its guard":  "never\n",
+		"a row that does nothing":  "guard 1.1: a guard\ntest ./a -run ^TestA$\n",
+		"a row without a test":     "guard 1.1: a guard\nnever\n",
+		"an unknown operation":     "guard 1.1: a guard\nsometimes\ntest ./a -run ^TestA$\n",
+		"two operations":           "guard 1.1: a guard\nnever\ndrop\ntest ./a -run ^TestA$\n",
+		"lines where none come":    "guard 1.1: a guard\nnever\n+one\ntest ./a -run ^TestA$\n",
+		"a second place of no use": "guard 1.1: a guard\nnever\nat 1.1b\ntest ./a -run ^TestA$\n",
+	} {
+		if _, err := list(t, text); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+}
+
+func list(t *testing.T, text string) ([]mutant, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "list")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if changed["a.go"] != "zero\ntwo\nfour\n" {
-		t.Errorf("changed to %q", changed["a.go"])
-	}
+	return readList(path)
 }
 
 // The first test that failed is named, as deep as go test names it.

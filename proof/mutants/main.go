@@ -26,7 +26,7 @@ func main() {
 
 func run(ctx context.Context) error {
 	root := flag.String("root", ".", "the root of the tree")
-	only := flag.String("run", "", "try only the rows that match this regular expression, as in \"8: .*listing\"")
+	only := flag.String("run", "", "try only the rows that match this regular expression, as in \"^8\\.4:\" or \"^8\\..*listing\"")
 	parallel := flag.Int("parallel", runtime.NumCPU(), "how many rows are tried at a time")
 	flag.Parse()
 	wanted, err := regexp.Compile(*only)
