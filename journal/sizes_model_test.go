@@ -85,8 +85,6 @@ func (w *sizedWorld) truth() (sum int64) {
 	return sum
 }
 
-func (w *sizedWorld) now() float64 { return float64(time.Now().Unix() + int64(w.step)) }
-
 // settle has upstream take an entry's pending write.
 func (w *sizedWorld) settle(id journal.ID) {
 	p, ok, err := w.journal.Newest(id)

@@ -35,7 +35,7 @@ func newHelpCommand() *cobra.Command {
 			if err := noArguments(target, rest); err != nil {
 				return err
 			}
-			if all, _ := cmd.Flags().GetBool(allName); all && ofHelp(target.Flags().Lookup(allName)) { //nolint:errcheck // the flag is there
+			if all, _ := cmd.Flags().GetBool(allName); all && ofHelp(target.Flags().Lookup(allName)) {
 				_ = target.Flags().Set(allName, "true") // it parses
 			}
 			return target.Help()

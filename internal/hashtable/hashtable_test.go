@@ -88,12 +88,12 @@ func TestEmptyTable(t *testing.T) {
 func BenchmarkAMillion(b *testing.B) {
 	const n = 1_000_000
 	type mapped struct { // the same element, without the link
-		key  string
-		rest [56]byte
+		key string
+		_   [56]byte
 	}
 	type tabled struct {
 		hashtable.Node[tabled]
-		rest [56]byte
+		_ [56]byte
 	}
 	keys := make([]string, n)
 	for i := range keys {

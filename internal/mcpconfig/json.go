@@ -78,7 +78,7 @@ func holds(root *hujson.Value, entry string, members map[string]any) bool {
 		got = in[name]
 	}
 	in, _ := got.(map[string]any)
-	for name, value := range want.(map[string]any) { //nolint:errcheck,forcetypeassert // members are an object
+	for name, value := range want.(map[string]any) { // members are an object
 		if !reflect.DeepEqual(in[name], value) {
 			return false
 		}

@@ -69,7 +69,7 @@ func (c *Client) Entry(s Server) string {
 	if c.toml {
 		return fmt.Sprintf("[%s.%s]\ncommand = %s\nargs = %s\n", c.key, s.Name, compact(s.Program), compact(s.Args))
 	}
-	text, _, _ := c.edit(nil, s, false) //nolint:errcheck // an empty file takes it
+	text, _, _ := c.edit(nil, s, false) // an empty file takes it
 	return string(text)
 }
 

@@ -68,7 +68,7 @@ var modules = map[string][]string{
 	"github.com/spf13/cobra":                            {"cmd/botwired"},
 	"github.com/spf13/pflag":                            {"cmd/botwired"},
 	"github.com/prometheus/client_golang":               {"cmd/botwired", "proxy/..."},
-	"github.com/prometheus/client_model":                              {"proxy"},
+	"github.com/prometheus/client_model":                {"proxy"},
 	"golang.org/x/net":                                  {"cmd/botwired", "config"},
 	"go.opentelemetry.io/otel":                          {"telemetry"},
 	"go.opentelemetry.io/otel/sdk":                      {"telemetry"},
