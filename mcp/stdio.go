@@ -165,7 +165,7 @@ func (s *stdio) take(l line) (jsonrpc.Message, error) {
 	if err != nil {
 		return nil, s.refuse(codeInvalid, text, "the line is no message: expected one of JSON-RPC 2.0, and no batch")
 	}
-	if call, ok := message.(*jsonrpc.Request); ok && call.IsCall() && call.Method != listenMethod {
+	if call, ok := message.(*jsonrpc.Request); ok && call.IsCall() {
 		s.mu.Lock()
 		s.open[call.ID] = struct{}{}
 		s.mu.Unlock()
