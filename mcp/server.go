@@ -16,7 +16,6 @@ package mcp
 import (
 	"cmp"
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -86,19 +85,6 @@ func (s *Server) newHandler() http.Handler {
 		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxMessage,
 		DisableLocalhostProtection: true, // a guard in front of the handler knows which names are its own
 	})
-}
-
-// ServeStdio serves one client until it leaves, or ctx ends. It writes nothing but the protocol's
-// messages to out, each in a line. It closes neither. When in ends, it still answers the requests
-// that came before; when ctx ends, it does not, and waits for no client that takes nothing.
-func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
-	with := newStdio(in, out)
-	defer context.AfterFunc(ctx, with.close)()
-	err := s.newServer().Run(ctx, with)
-	if with.left.Load() {
-		return nil
-	}
-	return err
 }
 
 // instructions tell a model what the tools are for, and that values do not command it.
