@@ -161,47 +161,16 @@ func (a *argument) parseText(value json.RawMessage) (string, error) {
 	return text, nil
 }
 
+// escape is one of JSON. Its group is half of a surrogate pair without the other.
+var escape = regexp.MustCompile(`(?is)\\(?:ud[89ab]..\\ud[c-f]..|(ud[89a-f]..)|.)`)
+
 // isUnicode reports whether JSON is UTF-8 and escapes no half of a surrogate pair. The decoder
 // would put another character in its place, and the memory would keep what nobody has written.
 func isUnicode(raw []byte) bool {
-	if !utf8.Valid(raw) {
-		return false
-	}
-	for i := 0; i < len(raw); i++ {
-		if raw[i] != '\\' {
-			continue
-		}
-		i++
-		unit, ok := escapedUnit(raw, i)
-		if !ok {
-			continue
-		}
-		i += len("u0000") - 1
-		switch {
-		case unit < 0xd800 || unit > 0xdfff:
-		case unit > 0xdbff || i+2 >= len(raw) || raw[i+1] != '\\':
+	for _, found := range escape.FindAllSubmatchIndex(raw, -1) {
+		if found[2] >= 0 {
 			return false
-		default:
-			if low, ok := escapedUnit(raw, i+2); !ok || low < 0xdc00 || low > 0xdfff {
-				return false
-			}
-			i += len(`\u0000`)
 		}
 	}
-	return true
-}
-
-// escapedUnit reads u0000.
-func escapedUnit(raw []byte, at int) (unit rune, ok bool) {
-	if at+5 > len(raw) || raw[at] != 'u' {
-		return 0, false
-	}
-	for _, c := range raw[at+1 : at+5] {
-		digit := strings.IndexByte("0123456789abcdef", c|0x20)
-		if digit < 0 {
-			return 0, false
-		}
-		unit = unit<<4 | rune(digit)
-	}
-	return unit, true
+	return utf8.Valid(raw)
 }

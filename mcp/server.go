@@ -16,8 +16,12 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime"
+	"runtime/debug"
 	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -117,8 +121,12 @@ func (s *Server) survive(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (result sdk.Result, err error) {
 		defer func() {
 			if p := recover(); p != nil {
-				s.opts.Logger.Error("panic in an MCP request", "method", method, "panic", kindOf(p), "stack", stack())
-				result, err = nil, errInternal
+				kind := fmt.Sprintf("%T", p)
+				if fault, ok := p.(runtime.Error); ok {
+					kind = fault.Error()
+				}
+				s.opts.Logger.Error("panic in an MCP request", "method", method, "panic", kind, "stack", string(debug.Stack()))
+				result, err = nil, errors.New("a fault of botwired: its log says more")
 			}
 		}()
 		return next(ctx, method, req)
