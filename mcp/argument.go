@@ -26,22 +26,15 @@ type argument struct {
 	moment      bool
 }
 
-// arguments are the values of a call's arguments. Those that were not given are empty, or the
-// default.
-type arguments struct {
-	texts   map[string]string
-	numbers map[string]int
-}
+// arguments are the texts and whole numbers of a call. A number that was not given is the default.
+type arguments map[string]any
 
-func (a arguments) text(name string) string { return a.texts[name] }
-func (a arguments) number(name string) int  { return a.numbers[name] }
-
-// has reports whether a text was given.
-func (a arguments) has(name string) bool { _, ok := a.texts[name]; return ok }
+func (a arguments) text(name string) string { text, _ := a[name].(string); return text }
+func (a arguments) number(name string) int  { n, _ := a[name].(int); return n }
 
 // moment is an argument that parse has checked to be a time; zero if it was not given.
 func (a arguments) moment(name string) time.Time {
-	at, _ := time.Parse(time.RFC3339, a.texts[name])
+	at, _ := time.Parse(time.RFC3339, a.text(name))
 	return at
 }
 
@@ -82,7 +75,7 @@ func float(n int) *float64 { f := float64(n); return &f }
 // parse takes a call's arguments. Its errors say what is accepted, and repeat no value. Null
 // stands for an argument that is not given: some models fill in all of them.
 func parse(of []argument, raw json.RawMessage) (arguments, error) {
-	in := arguments{make(map[string]string), make(map[string]int)}
+	in := make(arguments)
 	if !isUnicode(raw) {
 		return in, fmt.Errorf("the arguments are not valid Unicode: expected no half of a surrogate pair (\\ud800 to \\udfff) and no broken UTF-8")
 	}
@@ -106,12 +99,12 @@ func parse(of []argument, raw json.RawMessage) (arguments, error) {
 				return in, fmt.Errorf("%s is missing: expected %s", a.name, a.accepts)
 			}
 			if a.number {
-				in.numbers[a.name] = a.byDefault
+				in[a.name] = a.byDefault
 			}
 		case a.number:
-			in.numbers[a.name], err = a.parseNumber(value)
+			in[a.name], err = a.parseNumber(value)
 		default:
-			in.texts[a.name], err = a.parseText(value)
+			in[a.name], err = a.parseText(value)
 		}
 		if err != nil {
 			return in, err
