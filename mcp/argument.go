@@ -26,22 +26,15 @@ type argument struct {
 	moment      bool
 }
 
-// arguments are the values of a call's arguments. Those that were not given are empty, or the
-// default.
-type arguments struct {
-	texts   map[string]string
-	numbers map[string]int
-}
+// arguments are the texts and whole numbers of a call. A number that was not given is the default.
+type arguments map[string]any
 
-func (a arguments) text(name string) string { return a.texts[name] }
-func (a arguments) number(name string) int  { return a.numbers[name] }
-
-// has reports whether a text was given.
-func (a arguments) has(name string) bool { _, ok := a.texts[name]; return ok }
+func (a arguments) text(name string) string { text, _ := a[name].(string); return text }
+func (a arguments) number(name string) int  { n, _ := a[name].(int); return n }
 
 // moment is an argument that parse has checked to be a time; zero if it was not given.
 func (a arguments) moment(name string) time.Time {
-	at, _ := time.Parse(time.RFC3339, a.texts[name])
+	at, _ := time.Parse(time.RFC3339, a.text(name))
 	return at
 }
 
@@ -82,7 +75,7 @@ func float(n int) *float64 { f := float64(n); return &f }
 // parse takes a call's arguments. Its errors say what is accepted, and repeat no value. Null
 // stands for an argument that is not given: some models fill in all of them.
 func parse(of []argument, raw json.RawMessage) (arguments, error) {
-	in := arguments{make(map[string]string), make(map[string]int)}
+	in := make(arguments)
 	if !isUnicode(raw) {
 		return in, fmt.Errorf("the arguments are not valid Unicode: expected no half of a surrogate pair (\\ud800 to \\udfff) and no broken UTF-8")
 	}
@@ -106,12 +99,12 @@ func parse(of []argument, raw json.RawMessage) (arguments, error) {
 				return in, fmt.Errorf("%s is missing: expected %s", a.name, a.accepts)
 			}
 			if a.number {
-				in.numbers[a.name] = a.byDefault
+				in[a.name] = a.byDefault
 			}
 		case a.number:
-			in.numbers[a.name], err = a.parseNumber(value)
+			in[a.name], err = a.parseNumber(value)
 		default:
-			in.texts[a.name], err = a.parseText(value)
+			in[a.name], err = a.parseText(value)
 		}
 		if err != nil {
 			return in, err
@@ -161,47 +154,16 @@ func (a *argument) parseText(value json.RawMessage) (string, error) {
 	return text, nil
 }
 
+// escape is one of JSON. Its group is half of a surrogate pair without the other.
+var escape = regexp.MustCompile(`(?is)\\(?:ud[89ab]..\\ud[c-f]..|(ud[89a-f]..)|.)`)
+
 // isUnicode reports whether JSON is UTF-8 and escapes no half of a surrogate pair. The decoder
 // would put another character in its place, and the memory would keep what nobody has written.
 func isUnicode(raw []byte) bool {
-	if !utf8.Valid(raw) {
-		return false
-	}
-	for i := 0; i < len(raw); i++ {
-		if raw[i] != '\\' {
-			continue
-		}
-		i++
-		unit, ok := escapedUnit(raw, i)
-		if !ok {
-			continue
-		}
-		i += len("u0000") - 1
-		switch {
-		case unit < 0xd800 || unit > 0xdfff:
-		case unit > 0xdbff || i+2 >= len(raw) || raw[i+1] != '\\':
+	for _, found := range escape.FindAllSubmatchIndex(raw, -1) {
+		if found[2] >= 0 {
 			return false
-		default:
-			if low, ok := escapedUnit(raw, i+2); !ok || low < 0xdc00 || low > 0xdfff {
-				return false
-			}
-			i += len(`\u0000`)
 		}
 	}
-	return true
-}
-
-// escapedUnit reads u0000.
-func escapedUnit(raw []byte, at int) (unit rune, ok bool) {
-	if at+5 > len(raw) || raw[at] != 'u' {
-		return 0, false
-	}
-	for _, c := range raw[at+1 : at+5] {
-		digit := strings.IndexByte("0123456789abcdef", c|0x20)
-		if digit < 0 {
-			return 0, false
-		}
-		unit = unit<<4 | rune(digit)
-	}
-	return unit, true
+	return utf8.Valid(raw)
 }

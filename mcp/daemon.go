@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -60,29 +61,28 @@ type refusal struct {
 func (d *daemon) do(ctx context.Context, r request, into any) (http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	resp, err := d.send(ctx, r)
+	req, err := d.newRequest(ctx, r)
 	if err != nil {
 		return nil, err
+	}
+	resp, err := d.http.Do(req)
+	if err != nil {
+		return nil, unreached(ctx, r, err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return nil, d.unreached(ctx, r, err)
-	case len(body) > maxAnswer:
-		return nil, errForeign
-	}
-	if resp.StatusCode/100 != 2 {
+		return nil, unreached(ctx, r, err)
+	case len(body) <= maxAnswer && resp.StatusCode/100 != 2:
 		return nil, newRefusal(resp, body)
-	}
-	if err := json.Unmarshal(body, into); err != nil {
+	case len(body) > maxAnswer || json.Unmarshal(body, into) != nil:
 		return nil, errForeign
 	}
 	return resp.Header, nil
 }
 
-// send makes a request and returns the answer, whose body its caller reads.
-func (d *daemon) send(ctx context.Context, r request) (*http.Response, error) {
+func (d *daemon) newRequest(ctx context.Context, r request) (*http.Request, error) {
 	var body io.Reader
 	if r.body != nil {
 		encoded, err := encode(r.body)
@@ -110,11 +110,7 @@ func (d *daemon) send(ctx context.Context, r request) (*http.Response, error) {
 	if d.token != "" {
 		req.Header.Set("Authorization", "Bearer "+d.token)
 	}
-	resp, err := d.http.Do(req)
-	if err != nil {
-		return nil, d.unreached(ctx, r, err)
-	}
-	return resp, nil
+	return req, nil
 }
 
 // encode makes JSON in which < and & are themselves.
@@ -132,7 +128,7 @@ var errForeign = errors.New("the program at the daemon's address is not botwired
 
 // unreached is the error of a request without an answer. It does not have the URL, which names
 // the entry.
-func (d *daemon) unreached(ctx context.Context, r request, err error) error {
+func unreached(ctx context.Context, r request, err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err
@@ -140,7 +136,8 @@ func (d *daemon) unreached(ctx context.Context, r request, err error) error {
 	if ctx.Err() != nil {
 		err = errors.New("it did not answer in time")
 	}
-	if r.method == "" || refusedToConnect(err) {
+	var op *net.OpError
+	if r.method == "" || errors.As(err, &op) && op.Op == "dial" { // the daemon has not seen it
 		return fmt.Errorf("cannot reach the botwired daemon: %w: check that it runs, and try again", err)
 	}
 	return fmt.Errorf("the botwired daemon has not answered: %w: "+

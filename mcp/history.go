@@ -19,12 +19,12 @@ const (
 
 // receiptDocument is the daemon's answer about a write.
 type receiptDocument struct {
-	Op        string   `json:"op"`
-	State     string   `json:"state"`
-	WrittenAt float64  `json:"written_at"`
-	SettledAt *float64 `json:"settled_at"`
-	By        *uint64  `json:"by"`
-	Reason    string   `json:"reason"`
+	Op        string  `json:"op"`
+	State     string  `json:"state"`
+	WrittenAt float64 `json:"written_at"`
+	SettledAt float64 `json:"settled_at"` // null if it is pending
+	By        uint64  `json:"by"`
+	Reason    string  `json:"reason"`
 }
 
 // letterDocument is a dead letter. Only the answer about one of them has the values.
@@ -139,8 +139,8 @@ func (s *toolset) newestWrite(ctx context.Context, of *historyResult) ([]uint64,
 	if err != nil || len(page.Entries) == 0 {
 		return nil, err
 	}
-	if k := &page.Entries[0]; k.Key == of.Key && k.Seq != nil {
-		return []uint64{*k.Seq}, nil
+	if k := &page.Entries[0]; k.Key == of.Key && k.Seq != 0 {
+		return []uint64{k.Seq}, nil
 	}
 	return nil, nil
 }
@@ -154,24 +154,16 @@ func (s *toolset) addWrite(ctx context.Context, out *historyResult, seq uint64) 
 	case err != nil:
 		return err
 	}
-	w := historyWrite{Write: seq, Op: r.Op, State: r.State, WrittenAt: moment(r.WrittenAt), Reason: r.Reason}
-	if r.SettledAt != nil {
-		w.EndedAt = moment(*r.SettledAt)
-	}
-	if r.By != nil {
-		w.By = *r.By
-	}
-	out.Writes = append(out.Writes, w)
+	out.Writes = append(out.Writes, historyWrite{
+		Write: seq, Op: r.Op, State: r.State, WrittenAt: moment(r.WrittenAt), EndedAt: moment(r.SettledAt), By: r.By, Reason: r.Reason,
+	})
 	return nil
 }
 
 // letters returns the dead letters of an entry without their values, the oldest first.
 func (d *daemon) letters(ctx context.Context, namespace, key string) (of []letterDocument, err error) {
 	for after := ""; ; {
-		query := url.Values{"limit": {itoa(lettersPage)}}
-		if after != "" {
-			query.Set("after", after)
-		}
+		query := url.Values{"after": {after}, "limit": {itoa(lettersPage)}}
 		var page struct {
 			DeadLetters []letterDocument `json:"dead_letters"`
 		}

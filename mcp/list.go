@@ -2,7 +2,7 @@ package mcp
 
 import (
 	"context"
-	"net/http"
+	"errors"
 	"net/url"
 )
 
@@ -20,7 +20,7 @@ type knownDocument struct {
 	Op        string  `json:"op"`
 	ListBytes int     `json:"list_bytes"`
 	UpdatedAt float64 `json:"updated_at"`
-	Seq       *uint64 `json:"seq"`
+	Seq       uint64  `json:"seq"` // null if the newest write is not this daemon's
 }
 
 func (k *knownDocument) isDeleted() bool { return k.Op == "delete" }
@@ -34,13 +34,7 @@ type knownPage struct {
 }
 
 func (d *daemon) known(ctx context.Context, namespace, prefix, after string, limit int) (page knownPage, err error) {
-	query := url.Values{"namespace": {namespace}, "limit": {itoa(limit)}}
-	if prefix != "" {
-		query.Set("prefix", prefix)
-	}
-	if after != "" {
-		query.Set("after", after)
-	}
+	query := url.Values{"namespace": {namespace}, "prefix": {prefix}, "after": {after}, "limit": {itoa(limit)}}
 	_, err = d.do(ctx, request{path: surface("entries"), query: query}, &page)
 	return page, err
 }
@@ -71,10 +65,7 @@ type knownNamespaces struct {
 }
 
 func (d *daemon) namespaces(ctx context.Context, after string, limit int) (page knownNamespaces, err error) {
-	query := url.Values{"limit": {itoa(limit)}}
-	if after != "" {
-		query.Set("after", after)
-	}
+	query := url.Values{"after": {after}, "limit": {itoa(limit)}}
 	_, err = d.do(ctx, request{path: surface("namespaces"), query: query}, &page)
 	return page, err
 }
@@ -165,7 +156,7 @@ func (s *toolset) list(ctx context.Context, in arguments) (any, error) {
 }
 
 func (s *toolset) listNamespaces(ctx context.Context, in arguments) (any, error) {
-	if in.has("prefix") || in.has("since") {
+	if in["prefix"] != nil || in["since"] != nil {
 		return nil, errNoNamespace
 	}
 	page, err := s.daemon.namespaces(ctx, in.text("after"), in.number("limit"))
@@ -182,7 +173,4 @@ func (s *toolset) listNamespaces(ctx context.Context, in arguments) (any, error)
 	return out, nil
 }
 
-var errNoNamespace = &refusal{
-	status: http.StatusBadRequest,
-	detail: "namespace is missing: expected one with prefix or since, as those are about the keys of one namespace",
-}
+var errNoNamespace = errors.New("namespace is missing: expected one with prefix or since, as those are about the keys of one namespace")

@@ -41,7 +41,6 @@ type service struct {
 	listener *pipe.Listener
 	down     atomic.Bool
 	refuses  atomic.Bool
-	through  atomic.Bool // namespaces write through
 }
 
 func newService(t *testing.T) *service {
@@ -126,7 +125,6 @@ func newDaemon(t *testing.T) *daemon {
 		Policy: func(string) cache.Policy {
 			return cache.Policy{FreshFor: time.Hour, AbsentFor: time.Hour, StaleIfError: cache.Forever}
 		},
-		WriteThrough:  func(string) bool { return d.upstream.through.Load() },
 		UpstreamState: func() proxy.UpstreamState { return proxy.UpstreamState{State: "up"} },
 		ReadsRefused:  reader.Refused, Registry: prometheus.NewRegistry(), Logger: logger,
 	})
@@ -161,29 +159,26 @@ func (d *daemon) serve(adjust ...func(*mcp.Options)) *mcp.Server {
 	for _, a := range adjust {
 		a(&o)
 	}
-	s := mcp.New(o)
-	d.t.Cleanup(func() { s.Close(); o.Client.CloseIdleConnections() })
-	return s
+	d.t.Cleanup(o.Client.CloseIdleConnections)
+	return mcp.New(o)
 }
 
 // client is a client of others, over one of the transports.
 type client struct {
 	t       *testing.T
 	session *sdk.ClientSession
-	updated chan string   // the URIs of the resources that have changed
-	heard   chan struct{} // one for each stream that follows resources
 }
 
 // overHTTP is a client of the streamable HTTP transport.
-func (d *daemon) overHTTP(s *mcp.Server, protocol ...string) *client {
+func (d *daemon) overHTTP(s *mcp.Server) *client {
 	endpoint := httptest.NewServer(s.Handler())
 	own := &http.Client{Transport: &http.Transport{}}
-	d.t.Cleanup(func() { s.EndStreams(); own.CloseIdleConnections(); endpoint.Close() })
-	return d.connect(&sdk.StreamableClientTransport{Endpoint: endpoint.URL, HTTPClient: own, MaxRetries: -1}, protocol)
+	d.t.Cleanup(func() { own.CloseIdleConnections(); endpoint.Close() })
+	return d.connect(&sdk.StreamableClientTransport{Endpoint: endpoint.URL, HTTPClient: own, MaxRetries: -1})
 }
 
 // overStdio is a client of the other one.
-func (d *daemon) overStdio(s *mcp.Server, protocol ...string) *client {
+func (d *daemon) overStdio(s *mcp.Server) *client {
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	ctx, stop := context.WithCancel(context.Background())
@@ -197,29 +192,22 @@ func (d *daemon) overStdio(s *mcp.Server, protocol ...string) *client {
 		stop()
 		_ = out.Close()
 	})
-	return d.connect(&sdk.IOTransport{Reader: fromServer, Writer: toServer}, protocol)
+	return d.connect(&sdk.IOTransport{Reader: fromServer, Writer: toServer})
 }
 
-func (d *daemon) connect(transport sdk.Transport, protocol []string) *client {
+func (d *daemon) connect(transport sdk.Transport) *client {
 	d.t.Helper()
-	c := &client{t: d.t, updated: make(chan string, 1000), heard: make(chan struct{}, 1000)}
-	of := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{
-		ResourceUpdatedHandler: func(_ context.Context, r *sdk.ResourceUpdatedNotificationRequest) { c.updated <- r.Params.URI },
-	})
-	of.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
-		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
-			if method == "notifications/subscriptions/acknowledged" {
-				c.heard <- struct{}{}
-			}
-			return next(ctx, method, r)
-		}
-	})
-	var err error
-	c.session, err = of.Connect(d.t.Context(), transport, &sdk.ClientSessionOptions{ProtocolVersion: strings.Join(protocol, "")})
+	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(d.t.Context(), transport, nil)
 	noError(d.t, err)
+	c := &client{t: d.t, session: session}
 	d.t.Cleanup(func() { _ = c.session.Close() }) // the other side may have ended it
 	return c
 }
+
+// roundTrip is a daemon that a test makes up.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // args are a call's arguments.
 type args = map[string]any

@@ -3,6 +3,8 @@ package mcp
 import (
 	"context"
 	"iter"
+	"slices"
+	"sync"
 )
 
 // valuesAtATime is how many values are read at a time.
@@ -19,29 +21,18 @@ type valued struct {
 // values reads the values of entries, some at a time, and yields them in their order.
 func (d *daemon) values(ctx context.Context, namespace string, of []knownDocument) iter.Seq[valued] {
 	return func(yield func(valued) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		ahead := make(chan (<-chan valued), valuesAtATime-1)
-		go func() {
-			defer close(ahead)
-			for i := range of {
-				one := make(chan valued, 1)
-				select {
-				case ahead <- one:
-				case <-ctx.Done():
+		for part := range slices.Chunk(of, valuesAtATime) {
+			found := make([]valued, len(part))
+			var reading sync.WaitGroup
+			for i := range part {
+				reading.Go(func() { found[i] = d.value(ctx, namespace, &part[i]) })
+			}
+			reading.Wait()
+			for _, one := range found {
+				if !yield(one) {
 					return
 				}
-				go func() { one <- d.value(ctx, namespace, &of[i]) }()
 			}
-		}()
-		for one := range ahead {
-			if !yield(<-one) {
-				break
-			}
-		}
-		cancel()
-		for one := range ahead { // nothing goes on after the last one
-			<-one
 		}
 	}
 }

@@ -80,9 +80,9 @@ func (s *toolset) appendTool() tool {
 			accepts: "a text of at most 100 characters",
 		}, versionArgument),
 		run: func(ctx context.Context, in arguments) (any, error) {
-			separator := "\n"
-			if in.has("separator") {
-				separator = in.text("separator")
+			separator, given := in["separator"].(string)
+			if !given {
+				separator = "\n"
 			}
 			return s.put(ctx, in, request{
 				method: http.MethodPost, path: surface("append"),

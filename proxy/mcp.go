@@ -9,8 +9,12 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 )
 
-// mcpPath is where the memory is offered to MCP clients, under surfacePrefix.
-const mcpPath = "mcp"
+const (
+	// mcpPath is where the memory is offered to MCP clients, under surfacePrefix.
+	mcpPath = "mcp"
+	// mcpTime is how long a call of a tool may take: it makes several requests.
+	mcpTime = 2 * time.Minute
+)
 
 // errMCPBatch refuses several messages in one body. Their answers would be in the memory together: a
 // body of 2 MB asks for gigabytes.
@@ -41,29 +45,13 @@ func (e *mcpEndpoint) answer(w http.ResponseWriter, r *http.Request) error {
 	}
 	r = r.Clone(r.Context())
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	to := http.NewResponseController(w)
-	if err := supported(to.SetReadDeadline(time.Time{})); err != nil { // it would end a stream
+	// The server's limit on the time to read a request would end the call.
+	if err := supported(http.NewResponseController(w).SetReadDeadline(time.Time{})); err != nil {
 		return err
 	}
-	e.handler.ServeHTTP(&patientWriter{w, to}, r)
+	if err := allow(w, mcpTime); err != nil {
+		return err
+	}
+	e.handler.ServeHTTP(w, r)
 	return nil
 }
-
-// patientWriter gives the caller time to take each part of an answer, however long the whole lasts.
-type patientWriter struct {
-	http.ResponseWriter
-	to *http.ResponseController
-}
-
-// Unwrap is for [http.ResponseController].
-func (w *patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-func (w *patientWriter) Write(p []byte) (int, error) {
-	if err := supported(w.to.SetWriteDeadline(time.Now().Add(writePatience))); err != nil {
-		return 0, err
-	}
-	return w.ResponseWriter.Write(p)
-}
-
-// Flush is for a handler that asks whether it can.
-func (w *patientWriter) Flush() { _ = w.to.Flush() } // a caller that is gone shows at the next write

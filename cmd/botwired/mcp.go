@@ -44,8 +44,8 @@ func newMCPCommand(p *process, settings *settingFlags) *cobra.Command {
 		Use:     "mcp",
 		Short:   "Offer the memory to an MCP client, over stdin and stdout",
 		GroupID: groupServices,
-		Long: "Offer the memory as tools and resources of the Model Context Protocol to the client that starts this\n" +
-			"command, over its stdin and stdout. It keeps nothing itself: all such commands, and all agents, share the\n" +
+		Long: "Offer the memory as tools of the Model Context Protocol to the client that starts this command, over\n" +
+			"its stdin and stdout. It keeps nothing itself: all such commands, and all agents, share the\n" +
 			"one daemon at the address. If no daemon answers there, the command starts one with its own flags and\n" +
 			"settings, as botwired run does: that daemon ends after the last command that uses it, and flushes first.\n" +
 			"\"botwired mcp install\" has a client start this command. The log goes to stderr.",
@@ -102,7 +102,6 @@ func serveMCP(ctx context.Context, p *process, settings *settingFlags, options m
 	}
 	fail(nil)
 	<-attached
-	server.Close()
 	link.close()
 	if said, _ := use.endAlone(context.WithoutCancel(ctx)); said != "" {
 		logger.Warn(said)

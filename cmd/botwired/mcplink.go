@@ -104,9 +104,6 @@ func (l *daemonLink) RoundTrip(req *http.Request) (*http.Response, error) {
 		if !notReady && req.Method != http.MethodGet && !isUnsent(err) {
 			return nil, err
 		}
-		if notReady {
-			_ = resp.Body.Close() // it is read
-		}
 		select {
 		case <-patience.Done():
 			return nil, l.unsent(req.Context(), errors.Join(err, patience.Err()))
@@ -143,26 +140,15 @@ func (l *daemonLink) unsent(ctx context.Context, err error) error {
 	return &net.OpError{Op: "dial", Err: err}
 }
 
-// isNotReady reports whether a daemon that is opening its journal has refused a request. The
-// body of any other answer stays to be read.
+// isNotReady reports whether a daemon that is opening its journal has refused a request. It reads the
+// body of a refusal for that, and puts it back.
 func isNotReady(resp *http.Response) bool {
 	if resp.StatusCode != http.StatusServiceUnavailable {
 		return false
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
-	rest := io.Reader(resp.Body)
-	if err != nil {
-		rest = failingReader{err}
-	}
+	_ = resp.Body.Close() // it is read
+	resp.Body = io.NopCloser(bytes.NewReader(body))
 	refused := &statusError{status: resp.StatusCode, body: body}
-	resp.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(body), rest), resp.Body}
-	return strings.HasPrefix(refused.detail(), notReady)
+	return err == nil && strings.HasPrefix(refused.detail(), notReady)
 }
-
-// failingReader fails with an error that a reader before it had.
-type failingReader struct{ err error }
-
-func (r failingReader) Read([]byte) (int, error) { return 0, r.err }

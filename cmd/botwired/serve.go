@@ -243,9 +243,9 @@ func (d *sidecar) stop(ctx context.Context, limit time.Duration, shutdown func(c
 	}
 	if d.outlived {
 		end, _ := ctx.Deadline()
-		defer time.AfterFunc(min(waitsGrace, time.Until(end)/2), d.endWaits).Stop()
+		defer time.AfterFunc(min(waitsGrace, time.Until(end)/2), d.proxy.EndWaits).Stop()
 	} else {
-		d.endWaits()
+		d.proxy.EndWaits()
 	}
 	d.shutDown(ctx, shutdown)
 	if flushed.Pending == 0 {
@@ -256,12 +256,6 @@ func (d *sidecar) stop(ctx context.Context, limit time.Duration, shutdown func(c
 	if d.drained != nil {
 		d.drained(flushed)
 	}
-}
-
-// endWaits answers the callers that wait for upstream, and ends the streams.
-func (d *sidecar) endWaits() {
-	d.proxy.EndWaits()
-	d.mcp.EndStreams()
 }
 
 // drainWhileServing drains again what callers write meanwhile, as long as that takes less

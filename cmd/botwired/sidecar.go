@@ -47,7 +47,6 @@ type sidecar struct {
 	flusher *upstream.Flusher
 	watch   *identity.Watch
 	proxy   *proxy.Server
-	mcp     *mcp.Server
 	door    door
 	opened  atomic.Bool // all of the above is there
 	opening atomic.Pointer[opening]
@@ -219,8 +218,7 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 		d.describeCluster(&opts)
 	}
 	inside := newInside(d.logger)
-	d.mcp = mcp.New(mcp.Options{Client: inside.client, URL: inside.url, Version: buildVersion(), Logger: d.logger})
-	opts.MCP = d.mcp.Handler()
+	opts.MCP = mcp.New(mcp.Options{Client: inside.client, URL: inside.url, Version: buildVersion(), Logger: d.logger}).Handler()
 	if d.proxy, err = proxy.New(opts); err != nil {
 		return err
 	}
@@ -229,7 +227,6 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 	d.onVersion.Store(&seen)
 	inside.serve(d.proxy)
 	d.onClose(inside.close)
-	d.onClose(func() error { d.mcp.Close(); return nil })
 	_, err = d.configure(c)
 	return err
 }

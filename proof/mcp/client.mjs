@@ -68,29 +68,6 @@ await check("list, search, recent, history, and the namespaces", async () => {
   assert.equal((await call("memory_recent", { namespace })).entries[0].preview, "one\ntwo");
   assert.equal((await call("memory_history", { namespace, key: "k" })).writes[0].op, "put");
 });
-await check("resources", async () => {
-  const { resources } = await client.listResources();
-  assert.ok(resources.some((r) => r.uri === `botwire://${namespace}/k`));
-  const { contents } = await client.readResource({ uri: `botwire://${namespace}/k` });
-  assert.equal(contents[0].text, "one\ntwo");
-  const { resourceTemplates } = await client.listResourceTemplates();
-  assert.equal(resourceTemplates[0].uriTemplate, "botwire://{namespace}/{key}");
-  await assert.rejects(client.readResource({ uri: `botwire://${namespace}/none` }), /not found/i);
-});
-await check("following a resource", async () => {
-  const uri = `botwire://${namespace}/k`;
-  if (older) {
-    assert.ok(!client.getServerCapabilities().resources.subscribe);
-    await assert.rejects(client.subscribeResource({ uri }));
-    return;
-  }
-  const told = Promise.withResolvers();
-  client.setNotificationHandler("notifications/resources/updated", (n) => told.resolve(n.params.uri));
-  const subscription = await client.listen({ resourceSubscriptions: [uri] }, { timeout: 10_000 });
-  await call("memory_write", { namespace, key: "k", value: "changed" });
-  assert.equal(await told.promise, uri);
-  await subscription.close();
-});
 await check("delete", async () => {
   assert.equal((await call("memory_delete", { namespace, key: "k" })).deleted, true);
   assert.equal((await call("memory_delete", { namespace, key: "k" })).deleted, false);

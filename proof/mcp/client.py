@@ -7,7 +7,6 @@ import json
 import sys
 import traceback
 
-from mcp import MCPError
 from mcp.client.client import Client
 
 
@@ -33,30 +32,6 @@ async def tools(client, namespace):
     assert (await call(client, "memory_history", namespace=namespace, key="k"))["exists"]
 
 
-async def resources(client, namespace):
-    uri = f"botwire://{namespace}/k"
-    assert uri in [str(r.uri) for r in (await client.list_resources()).resources]
-    assert (await client.read_resource(uri)).contents[0].text == "one\ntwö"
-    try:
-        await client.read_resource(f"botwire://{namespace}/none")
-    except MCPError as error:
-        assert "not found" in str(error).lower(), error
-    else:
-        raise AssertionError("there is no such resource")
-
-
-async def following(client, namespace):
-    uri = f"botwire://{namespace}/k"
-    if client.protocol_version < "2026-07-28":
-        assert not client.server_capabilities.resources.subscribe
-        return
-    async with client.listen(resource_subscriptions=[uri]) as subscription:
-        await call(client, "memory_write", namespace=namespace, key="k", value="changed")
-        async for event in subscription:
-            assert str(event.uri) == uri, event
-            break
-
-
 async def deleting(client, namespace):
     assert (await call(client, "memory_delete", namespace=namespace, key="k"))["deleted"]
     assert not (await call(client, "memory_read", namespace=namespace, key="k"))["exists"]
@@ -65,7 +40,7 @@ async def deleting(client, namespace):
 async def main(url):
     for mode in "auto", "legacy":
         async with Client(url, mode=mode) as client:
-            for check in tools, resources, following, deleting:
+            for check in tools, deleting:
                 name = f"python {client.protocol_version}: {check.__name__}"
                 try:
                     await asyncio.wait_for(check(client, f"python-{mode}"), 20)

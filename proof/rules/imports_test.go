@@ -23,7 +23,8 @@ var layers = []layer{
 	{"cmd/botwired", []string{"cache", "config", "drill", "internal/...", "journal", "mcp", "proxy/...", "telemetry", "upstream/..."}},
 
 	// MCP knows the daemon by its HTTP alone.
-	{"mcp", []string{"internal/..."}},
+	// MCP knows the daemon by its HTTP alone.
+	{"mcp", nil},
 
 	// The drill knows a daemon and its upstream by interfaces of its own.
 	{"drill", []string{"internal/..."}},
