@@ -41,18 +41,15 @@ type lastHour struct {
 
 // point is what has happened within one step, and what was pending at its end.
 type point struct {
-	At            float64  `json:"at"` // its end, in Unix seconds
-	Reads         int64    `json:"reads"`
-	Hits          int64    `json:"hits"`
-	Writes        int64    `json:"writes"`
-	Sent          int64    `json:"sent"`
-	Coalesced     int64    `json:"coalesced"`
-	LocalP50      *float64 `json:"local_p50_us"` // null if nothing was measured
-	LocalP99      *float64 `json:"local_p99_us"`
-	UpstreamP50   *float64 `json:"upstream_p50_us"`
-	UpstreamP99   *float64 `json:"upstream_p99_us"`
-	Pending       int64    `json:"pending"`
-	OldestPending float64  `json:"oldest_pending_seconds"`
+	At          float64  `json:"at"` // its end, in Unix seconds
+	Reads       int64    `json:"reads"`
+	Writes      int64    `json:"writes"`
+	Sent        int64    `json:"sent"`
+	LocalP50    *float64 `json:"local_p50_us"` // null if nothing was measured
+	LocalP99    *float64 `json:"local_p99_us"`
+	UpstreamP50 *float64 `json:"upstream_p50_us"`
+	UpstreamP99 *float64 `json:"upstream_p99_us"`
+	Pending     int64    `json:"pending"`
 }
 
 // outage is a time in which upstream was not up.
@@ -123,12 +120,9 @@ func (h *lastHour) sample(now time.Time) {
 	taken := readTrips(h.figures.metrics.latencies, h.times)
 	reads, writes := h.figures.requests()
 	local, upstream := taken.local().since(h.last.local()), taken.upstream().since(h.last.upstream())
-	st := h.figures.metrics.disk.journal.Stats()
 	p := point{
-		At: unix(now), Pending: int64(st.Pending), OldestPending: seconds(st.OldestAge()),
-		Reads: reads.Total - h.lastReads.Total, Hits: reads.Hits - h.lastReads.Hits,
-		Writes: writes.Acknowledged - h.lastWrites.Acknowledged,
-		Sent:   writes.Sent - h.lastWrites.Sent, Coalesced: writes.Saved - h.lastWrites.Saved,
+		At: unix(now), Pending: int64(h.figures.metrics.disk.journal.Stats().Pending),
+		Reads: reads.Total - h.lastReads.Total, Writes: writes.Acknowledged - h.lastWrites.Acknowledged, Sent: writes.Sent - h.lastWrites.Sent,
 		LocalP50: microseconds(&local, 0.5), LocalP99: microseconds(&local, 0.99),
 		UpstreamP50: microseconds(&upstream, 0.5), UpstreamP99: microseconds(&upstream, 0.99),
 	}

@@ -16,14 +16,13 @@ type suspectDocument struct {
 	Since     time.Time `json:"since"`
 	Missing   int       `json:"missing"`   // entries that upstream has confirmed and lacks
 	Of        int       `json:"of"`        // entries that it has confirmed
-	Older     int       `json:"older"`     // entries that it shows with an older time than before
 	Restoring bool      `json:"restoring"` // upstream is getting them back
 }
 
 func newSuspectDocument(s journal.Suspicion) *suspectDocument {
 	return &suspectDocument{
 		Since:   time.UnixMicro(int64(s.Since * 1e6)).UTC().Round(time.Millisecond),
-		Missing: s.Missing, Of: s.Of, Older: s.Older, Restoring: s.Restoring,
+		Missing: s.Missing, Of: s.Of, Restoring: s.Restoring,
 	}
 }
 
