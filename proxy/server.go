@@ -301,7 +301,6 @@ func (s *Server) serve(
 	}
 	defer s.tasks.done()
 	if err := recovered(s.logger, func() error { return handle(w) }); err != nil {
-		c.tellTime(w.Header())
 		c.outcome = s.fail(ctx, w, method, path, err)
 	}
 	c.leave(s.memory)
