@@ -72,7 +72,7 @@ func (s *surface) restore(w http.ResponseWriter, r *http.Request) error {
 func (s *surface) restoreWithin(ctx context.Context, w http.ResponseWriter, namespace string) error {
 	doc := restoreDocument{Namespace: namespace, State: "over"}
 	if suspicion, suspect := s.journal.Belief.Suspected(namespace); !suspect || !suspicion.Restoring {
-		if _, _, err := s.restorer.lookNow(ctx, namespace, false); err != nil {
+		if _, _, _, err := s.restorer.look(ctx, namespace, false); err != nil {
 			return err
 		}
 		if _, suspect := s.journal.Belief.Suspected(namespace); !suspect {
@@ -155,9 +155,9 @@ func (s *surface) forget(w http.ResponseWriter, r *http.Request) error {
 	if err := s.restorer.end(namespace); err != nil {
 		return err
 	}
-	forgotten, held, err := s.restorer.lookNow(ctx, namespace, true)
+	held, _, forgotten, err := s.restorer.look(ctx, namespace, true)
 	if err != nil {
 		return err
 	}
-	return writeDocument(w, http.StatusOK, map[string]any{"namespace": namespace, "forgotten": forgotten, "upstream_holds": held})
+	return writeDocument(w, http.StatusOK, map[string]any{"namespace": namespace, "forgotten": forgotten, "upstream_holds": len(held)})
 }
