@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"net/http"
@@ -60,13 +61,12 @@ type outage struct {
 	Reason string   `json:"reason"`
 }
 
-// medians are the median times, in seconds since the start, of requests here and upstream; NaN if
+// medians are the median times, in seconds since the start, of requests here and upstream; 0 if
 // none was measured.
 type medians struct{ localRead, localWrite, upstreamRead, upstreamWrite float64 }
 
 func newLastHour(opts Options, f *figures) *lastHour {
-	return &lastHour{figures: f, times: opts.UpstreamTimes, upstream: opts.UpstreamState,
-		medians: medians{math.NaN(), math.NaN(), math.NaN(), math.NaN()}}
+	return &lastHour{figures: f, times: opts.UpstreamTimes, upstream: opts.UpstreamState}
 }
 
 // run samples until ctx ends.
@@ -137,10 +137,8 @@ func (h *lastHour) sample(now time.Time) {
 }
 
 func median(d *distribution) float64 {
-	if seconds, ok := d.quantile(0.5); ok {
-		return seconds
-	}
-	return math.NaN()
+	seconds, _ := d.quantile(0.5)
+	return seconds
 }
 
 func microseconds(d *distribution, q float64) *float64 {
@@ -163,20 +161,13 @@ func (h *lastHour) timeSaved(done *figuresDocument) *float64 {
 	h.mu.Lock()
 	t := h.medians
 	h.mu.Unlock()
-	read, write := orElse(t.upstreamRead, t.upstreamWrite), orElse(t.upstreamWrite, t.upstreamRead)
-	if math.IsNaN(read) {
+	read, write := cmp.Or(t.upstreamRead, t.upstreamWrite), cmp.Or(t.upstreamWrite, t.upstreamRead)
+	if read == 0 {
 		return nil
 	}
-	saved := float64(done.Reads.Hits)*max(0, read-orElse(t.localRead, 0)) + float64(max(0, done.Writes.Acknowledged-h.figures.metrics.awaited.Load()))*max(0, write-orElse(t.localWrite, 0))
+	saved := float64(done.Reads.Hits)*max(0, read-t.localRead) + float64(max(0, done.Writes.Acknowledged-h.figures.metrics.awaited.Load()))*max(0, write-t.localWrite)
 	saved = math.Round(saved*1e3) / 1e3
 	return &saved
-}
-
-func orElse(a, b float64) float64 {
-	if math.IsNaN(a) {
-		return b
-	}
-	return a
 }
 
 // answer answers with the last hour.
