@@ -3,10 +3,8 @@ package proxy
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"time"
 
-	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/trace"
 )
 
@@ -71,7 +69,6 @@ type call struct {
 	verb    verb
 	outcome outcome
 	began   time.Time
-	waited  time.Duration // for upstream
 	prefers time.Duration // to wait for upstream, by a write that goes through for that; else 0
 	trace   trace.Context
 	span    trace.Span   // nil if nobody makes spans
@@ -102,18 +99,6 @@ func (c *call) leave(m *memory) {
 	}
 }
 
-// waitedSince notes that the caller has waited for upstream.
-func (c *call) waitedSince(began time.Time) { c.waited += time.Since(began) }
-
-// tellTime says in the answer's header for how long the caller has waited for upstream, if it has
-// (https://www.w3.org/TR/server-timing/).
-func (c *call) tellTime(h http.Header) {
-	if c.waited > 0 {
-		const decimals = 3
-		h["Server-Timing"] = []string{"upstream;dur=" + strconv.FormatFloat(c.waited.Seconds()*1e3, 'f', decimals, 64)}
-	}
-}
-
 // traced asks upstream as a part of a caller's trace. Others who join in have traces of their own.
 type traced struct {
 	resource
@@ -130,14 +115,4 @@ func (c *call) of(from resource) resource {
 
 func (t *traced) ask(ctx context.Context, waitOutOutage bool) (take func() (fetched, error), err error) {
 	return t.resource.ask(trace.With(ctx, t.trace), waitOutOutage)
-}
-
-// read asks upstream for the caller, and notes how long that took.
-func (c *call) read(m *memory, d directives, found found, from resource) (answer, error) {
-	began := time.Now()
-	a, err := m.askUpstream(d, found, c.of(from))
-	if found.freshness != cache.Stale && !d.onlyIfCached {
-		c.waitedSince(began)
-	}
-	return a, err
 }

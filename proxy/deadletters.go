@@ -31,7 +31,8 @@ type deadLetterDocument struct {
 // winnerDocument is the state that has beaten a superseded one.
 type winnerDocument struct {
 	Host      string  `json:"host"`
-	WrittenAt float64 `json:"written_at"` // Unix seconds, by the clock of who wrote it
+	WrittenAt float64 `json:"written_at"`      // Unix seconds, by the clock of who wrote it
+	Value     *string `json:"value,omitempty"` // left out of the list, and of a delete
 }
 
 func newWinnerDocument(r *journal.Rival) *winnerDocument {
@@ -200,11 +201,6 @@ func (s *surface) deadLetter(w http.ResponseWriter, r *http.Request, path string
 	return writeDocument(w, http.StatusOK, map[string]any{"deleted": true, "id": number})
 }
 
-type winnerWithValue struct {
-	winnerDocument
-	Value *string `json:"value"` // null if it is a delete
-}
-
 // showDeadLetter answers with the values too, which the list does not have.
 func (s *surface) showDeadLetter(w http.ResponseWriter, seq uint64) error {
 	letter, err := s.journal.ReadDeadLetter(seq)
@@ -213,14 +209,10 @@ func (s *surface) showDeadLetter(w http.ResponseWriter, seq uint64) error {
 	}
 	doc := struct {
 		deadLetterDocument
-		Value  *string          `json:"value"` // null for a delete
-		Winner *winnerWithValue `json:"winner,omitempty"`
+		Value *string `json:"value"` // null for a delete
 	}{deadLetterDocument: newDeadLetterDocument(&letter)}
-	if letter.Winner != nil {
-		doc.Winner = &winnerWithValue{winnerDocument: *newWinnerDocument(letter.Winner)}
-		if letter.Winner.Present {
-			doc.Winner.Value = &letter.Winner.Value
-		}
+	if letter.Winner != nil && letter.Winner.Present {
+		doc.Winner.Value = &letter.Winner.Value
 	}
 	if letter.Op == journal.Put {
 		doc.Value = &letter.Value

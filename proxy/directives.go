@@ -79,65 +79,55 @@ func (d directives) narrow() bool {
 }
 
 // judge returns what an answer is good for under a policy and a caller's directives, its age since
-// it was confirmed, and the directive that makes it worthless, if one does. A pending write, which
+// it was confirmed, and whether a directive makes it worthless. A pending write, which
 // was not, is the newest there is, whatever the caller asks for.
 func (d directives) judge(
 	p cache.Policy, item *cache.Item, confirmedAt, now time.Time,
-) (f cache.Freshness, age time.Duration, excludedBy string) {
+) (f cache.Freshness, age time.Duration, excluded bool) {
 	if confirmedAt.IsZero() {
-		return cache.Fresh, 0, ""
+		return cache.Fresh, 0, false
 	}
 	age = cache.Age(confirmedAt, now)
 	if item.Incomplete {
 		p.Exclusive = false // upstream lists another key when one that it has listed goes
 	}
-	if excludedBy = d.excludes(p, item, age); excludedBy != "" {
-		return cache.Worthless, age, excludedBy
+	if d.excludes(p, item, age) {
+		return cache.Worthless, age, true
 	}
 	f = p.Judge(item.Body != nil, age)
 	if f > cache.Stale && d.maxStale >= 0 {
 		f = cache.Stale // and no staler than the caller takes it
 	}
-	return f, age, ""
+	return f, age, false
 }
 
 // judgeDoubted is judge for an answer that would be given without upstream being asked first, if
 // there were no doubt whether time has passed that nobody has seen. A caller that takes stale
 // answers takes it.
-func (d directives) judgeDoubted(p cache.Policy) (f cache.Freshness, excludedBy string) {
+func (d directives) judgeDoubted(p cache.Policy) (f cache.Freshness, excluded bool) {
 	switch {
 	case d.minFresh > 0:
-		return cache.Worthless, inSeconds("min-fresh", d.minFresh)
+		return cache.Worthless, true
 	case d.maxStale >= 0:
-		return cache.Stale, ""
+		return cache.Stale, false
 	}
-	return p.Doubted(), ""
+	return p.Doubted(), false
 }
 
-// excludes names the directive that keeps an answer of an age from being given unless upstream
-// confirms it; "" if none does.
-func (d directives) excludes(p cache.Policy, item *cache.Item, age time.Duration) string {
+// excludes reports whether a directive keeps an answer of an age from being given unless upstream
+// confirms it.
+func (d directives) excludes(p cache.Policy, item *cache.Item, age time.Duration) bool {
 	lifetime := p.Lifetime(item.Body != nil)
 	switch {
-	case d.noCache:
-		return "no-cache"
-	case d.minFresh > 0 && lifetime-age < d.minFresh:
-		return inSeconds("min-fresh", d.minFresh)
+	case d.noCache, d.minFresh > 0 && lifetime-age < d.minFresh:
+		return true
 	case d.maxStale == cache.Forever:
-		return ""
+		return false
 	case d.maxStale >= 0:
 		if d.maxAge >= 0 {
 			lifetime = min(lifetime, d.maxAge)
 		}
-		if age-lifetime > d.maxStale {
-			return inSeconds("max-stale", d.maxStale)
-		}
-	case d.maxAge >= 0 && age > d.maxAge:
-		return inSeconds("max-age", d.maxAge)
+		return age-lifetime > d.maxStale
 	}
-	return ""
-}
-
-func inSeconds(name string, d time.Duration) string {
-	return name + "=" + strconv.FormatInt(int64(d/time.Second), 10)
+	return d.maxAge >= 0 && age > d.maxAge
 }

@@ -188,18 +188,13 @@ func (s *surface) followEvents(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer from.Close()
 	f := &eventFollower{events: s.events, reader: from, namespace: namespace, look: s.upstreamState}
-	return serveStream(s.tasks, w, r, func(out *stream) error {
-		out.buf = sse.AppendRetry(out.buf, reconnectAfter)
-		if reset != "" {
-			out.buf = f.reset(out.buf, reset)
-		} else {
-			out.buf = sse.AppendID(out.buf, s.events.name(from.Seen()))
-		}
-		if err := out.flush(); err != nil {
-			return err
-		}
-		return teller[event]{f.tell, f.beat}.send(out, from)
-	})
+	begin := sse.AppendRetry(nil, reconnectAfter)
+	if reset != "" {
+		begin = f.reset(begin, reset)
+	} else {
+		begin = sse.AppendID(begin, s.events.name(from.Seen()))
+	}
+	return (&stream[event]{from, begin, f.tell, f.beat}).answer(s.tasks, w, r)
 }
 
 // lastEvent is the last event that the caller has seen; empty if it has seen none. A browser that

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"math/bits"
 	"sync"
 	"sync/atomic"
@@ -67,11 +68,7 @@ func (i *intruders) note(id journal.ID) {
 func (i *intruders) all() map[string]intrusion {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	all := make(map[string]intrusion, len(i.of))
-	for namespace, seen := range i.of {
-		all[namespace] = seen
-	}
-	return all
+	return maps.Clone(i.of)
 }
 
 // run tells of what is found until ctx ends, and asks upstream again for the entries: their

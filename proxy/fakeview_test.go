@@ -190,7 +190,7 @@ func newWatched(t *testing.T, adjust ...func(*journal.Options, *Options)) *sidec
 		o.View, o.Exact = view, true
 		o.WatchState = func() WatchState {
 			_, since, sound := view.Sound()
-			now := WatchState{Sound: sound, Since: since, Revision: 7, Entries: 2, Bytes: 300}
+			now := WatchState{Sound: sound, Since: since, Entries: 2, Bytes: 300}
 			if !sound {
 				now.Reason, now.Lost = "no connection", "the bucket was made anew"
 			} else {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"net/http"
@@ -41,18 +42,15 @@ type lastHour struct {
 
 // point is what has happened within one step, and what was pending at its end.
 type point struct {
-	At            float64  `json:"at"` // its end, in Unix seconds
-	Reads         int64    `json:"reads"`
-	Hits          int64    `json:"hits"`
-	Writes        int64    `json:"writes"`
-	Sent          int64    `json:"sent"`
-	Coalesced     int64    `json:"coalesced"`
-	LocalP50      *float64 `json:"local_p50_us"` // null if nothing was measured
-	LocalP99      *float64 `json:"local_p99_us"`
-	UpstreamP50   *float64 `json:"upstream_p50_us"`
-	UpstreamP99   *float64 `json:"upstream_p99_us"`
-	Pending       int64    `json:"pending"`
-	OldestPending float64  `json:"oldest_pending_seconds"`
+	At          float64  `json:"at"` // its end, in Unix seconds
+	Reads       int64    `json:"reads"`
+	Writes      int64    `json:"writes"`
+	Sent        int64    `json:"sent"`
+	LocalP50    *float64 `json:"local_p50_us"` // null if nothing was measured
+	LocalP99    *float64 `json:"local_p99_us"`
+	UpstreamP50 *float64 `json:"upstream_p50_us"`
+	UpstreamP99 *float64 `json:"upstream_p99_us"`
+	Pending     int64    `json:"pending"`
 }
 
 // outage is a time in which upstream was not up.
@@ -63,13 +61,12 @@ type outage struct {
 	Reason string   `json:"reason"`
 }
 
-// medians are the median times, in seconds since the start, of requests here and upstream; NaN if
+// medians are the median times, in seconds since the start, of requests here and upstream; 0 if
 // none was measured.
 type medians struct{ localRead, localWrite, upstreamRead, upstreamWrite float64 }
 
 func newLastHour(opts Options, f *figures) *lastHour {
-	return &lastHour{figures: f, times: opts.UpstreamTimes, upstream: opts.UpstreamState,
-		medians: medians{math.NaN(), math.NaN(), math.NaN(), math.NaN()}}
+	return &lastHour{figures: f, times: opts.UpstreamTimes, upstream: opts.UpstreamState}
 }
 
 // run samples until ctx ends.
@@ -123,12 +120,9 @@ func (h *lastHour) sample(now time.Time) {
 	taken := readTrips(h.figures.metrics.latencies, h.times)
 	reads, writes := h.figures.requests()
 	local, upstream := taken.local().since(h.last.local()), taken.upstream().since(h.last.upstream())
-	st := h.figures.metrics.disk.journal.Stats()
 	p := point{
-		At: unix(now), Pending: int64(st.Pending), OldestPending: seconds(st.OldestAge()),
-		Reads: reads.Total - h.lastReads.Total, Hits: reads.Hits - h.lastReads.Hits,
-		Writes: writes.Acknowledged - h.lastWrites.Acknowledged,
-		Sent:   writes.Sent - h.lastWrites.Sent, Coalesced: writes.Saved - h.lastWrites.Saved,
+		At: unix(now), Pending: int64(h.figures.metrics.disk.journal.Stats().Pending),
+		Reads: reads.Total - h.lastReads.Total, Writes: writes.Acknowledged - h.lastWrites.Acknowledged, Sent: writes.Sent - h.lastWrites.Sent,
 		LocalP50: microseconds(&local, 0.5), LocalP99: microseconds(&local, 0.99),
 		UpstreamP50: microseconds(&upstream, 0.5), UpstreamP99: microseconds(&upstream, 0.99),
 	}
@@ -143,10 +137,8 @@ func (h *lastHour) sample(now time.Time) {
 }
 
 func median(d *distribution) float64 {
-	if seconds, ok := d.quantile(0.5); ok {
-		return seconds
-	}
-	return math.NaN()
+	seconds, _ := d.quantile(0.5)
+	return seconds
 }
 
 func microseconds(d *distribution, q float64) *float64 {
@@ -169,20 +161,13 @@ func (h *lastHour) timeSaved(done *figuresDocument) *float64 {
 	h.mu.Lock()
 	t := h.medians
 	h.mu.Unlock()
-	read, write := orElse(t.upstreamRead, t.upstreamWrite), orElse(t.upstreamWrite, t.upstreamRead)
-	if math.IsNaN(read) {
+	read, write := cmp.Or(t.upstreamRead, t.upstreamWrite), cmp.Or(t.upstreamWrite, t.upstreamRead)
+	if read == 0 {
 		return nil
 	}
-	saved := float64(done.Reads.Hits)*max(0, read-orElse(t.localRead, 0)) + float64(max(0, done.Writes.Acknowledged-h.figures.metrics.awaited.Load()))*max(0, write-orElse(t.localWrite, 0))
+	saved := float64(done.Reads.Hits)*max(0, read-t.localRead) + float64(max(0, done.Writes.Acknowledged-h.figures.metrics.awaited.Load()))*max(0, write-t.localWrite)
 	saved = math.Round(saved*1e3) / 1e3
 	return &saved
-}
-
-func orElse(a, b float64) float64 {
-	if math.IsNaN(a) {
-		return b
-	}
-	return a
 }
 
 // answer answers with the last hour.

@@ -68,7 +68,7 @@ func (m *memory) answerListing(w http.ResponseWriter, r *http.Request, namespace
 	}
 	a := found.answer()
 	if found.freshness != cache.Fresh {
-		if a, err = c.read(m, d, found, &listing{m, namespace, limit}); err != nil {
+		if a, err = m.askUpstream(d, found, c.of(&listing{m, namespace, limit})); err != nil {
 			return err
 		}
 	}
@@ -76,7 +76,6 @@ func (m *memory) answerListing(w http.ResponseWriter, r *http.Request, namespace
 	m.metrics.lists[a.source].Inc()
 	observed(w).answer(a)
 	a.describe(w.Header())
-	c.tellTime(w.Header())
 	if a.item.Incomplete {
 		w.Header().Set("Botwired-List", listingIncomplete)
 	}
@@ -105,7 +104,7 @@ func (m *memory) finishGet(w http.ResponseWriter, id journal.ID, d directives, w
 	a := found.answer()
 	if found.freshness != cache.Fresh {
 		var err error
-		if a, err = c.read(m, d, found, newEntry(m, id, found.generation, d.noStore)); err != nil {
+		if a, err = m.askUpstream(d, found, c.of(newEntry(m, id, found.generation, d.noStore))); err != nil {
 			return err
 		}
 	}
@@ -113,7 +112,6 @@ func (m *memory) finishGet(w http.ResponseWriter, id journal.ID, d directives, w
 	m.metrics.reads[a.source].Inc()
 	observed(w).answer(a)
 	a.describe(w.Header())
-	c.tellTime(w.Header())
 	if a.item.Body == nil {
 		wire.NotFound(id.Namespace, id.Key).Write(w)
 		return nil

@@ -4,26 +4,22 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-
-	"github.com/botwired/botwired/journal"
 )
 
 // keptNamespace is one of whose entries something is known here.
 type keptNamespace struct {
 	namespaceDocument
 	Entries int `json:"entries"` // as far as is known here
-	// AtLeast says that Entries is not all: the others were not counted.
+	// AtLeast says that there are more, which were not counted.
 	AtLeast bool `json:"entries_at_least"`
 }
 
 const (
 	// maxNamespaces is how many namespaces a request can ask for at most.
 	maxNamespaces = 1000
-	// countedAtMost bounds how many entries one request counts, and countedFirst how many of
-	// them it counts of each namespace before the large ones share the rest: the answer comes
-	// at once, however many entries there are.
+	// countedAtMost bounds how many entries one request counts, an equal share of each namespace:
+	// the answer comes at once, however many entries there are.
 	countedAtMost = 20_000
-	countedFirst  = countedAtMost / maxNamespaces / 2
 )
 
 // namespaces lists the namespaces of whose entries something is known here, by name.
@@ -58,38 +54,12 @@ func (c catalogue) namespaces(w http.ResponseWriter, r *http.Request) error {
 			docs[i].Namespace = name
 			docs[i].setSize(c.sizes.Of(name))
 		}
-	}
-	if err := countEntries(c.journal.Keys, docs, countedAtMost, countedFirst); err != nil {
-		return err
+		most := countedAtMost / len(names)
+		counted, err := c.journal.Keys.Count(name, most+1)
+		if err != nil {
+			return err
+		}
+		docs[i].Entries, docs[i].AtLeast = min(counted, most), counted > most
 	}
 	return writeDocument(w, http.StatusOK, map[string]any{"namespaces": docs, "next": next})
-}
-
-// countEntries counts so many entries of each namespace first, which is all of the small ones, and
-// then shares what is left among the large ones.
-func countEntries(keys *journal.Keys, docs []keptNamespace, left, first int) error {
-	count := func(doc *keptNamespace, most int) (err error) {
-		doc.Entries, err = keys.Count(doc.Namespace, most+1)
-		if doc.AtLeast = doc.Entries > most; doc.AtLeast {
-			doc.Entries = most
-		}
-		return err
-	}
-	var large []*keptNamespace
-	for i := range docs {
-		if err := count(&docs[i], first); err != nil {
-			return err
-		}
-		if left -= docs[i].Entries; docs[i].AtLeast {
-			large = append(large, &docs[i])
-			left += docs[i].Entries // they are counted anew
-		}
-	}
-	for i, doc := range large {
-		if err := count(doc, max(first, left/(len(large)-i))); err != nil {
-			return err
-		}
-		left -= doc.Entries
-	}
-	return nil
 }

@@ -2,12 +2,10 @@ package proxy
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -56,36 +54,23 @@ type quotaDocument struct {
 	Limit         int       `json:"limit"`
 	Used          int       `json:"used"`
 	Left          int       `json:"left"`
-	Saved         int       `json:"saved"`
 	ResetsAt      time.Time `json:"resets_at"`
 	LingerSeconds float64   `json:"linger_seconds"`
 	// RunsOutAt is when nothing is left at the pace of the window so far, or since when nothing
-	// is; null if the quota lasts. Outlook says what that means; null too.
+	// is; null if the quota lasts.
 	RunsOutAt *time.Time `json:"runs_out_at"`
-	Outlook   *string    `json:"outlook"`
 }
 
 func newQuotaDocument(q *Quota) *quotaDocument {
 	doc := &quotaDocument{
-		Limit: q.Limit, Used: q.Used, Left: q.Left, Saved: q.Saved,
+		Limit: q.Limit, Used: q.Used, Left: q.Left,
 		ResetsAt: q.ResetsAt.UTC().Round(time.Millisecond), LingerSeconds: seconds(q.Linger),
 	}
 	if !q.RunsOutAt.IsZero() {
-		at, outlook := q.RunsOutAt.UTC().Round(time.Millisecond), outlookOf(q)
-		doc.RunsOutAt, doc.Outlook = &at, &outlook
+		at := q.RunsOutAt.UTC().Round(time.Millisecond)
+		doc.RunsOutAt = &at
 	}
 	return doc
-}
-
-// outlookOf says what the end of a quota means.
-func outlookOf(q *Quota) string {
-	const then = "writes wait here until %s, and of several to one key only the newest is sent then"
-	resets := clock(q.ResetsAt)
-	if q.Left == 0 {
-		return fmt.Sprintf("the quota is used up: "+then, resets)
-	}
-	return fmt.Sprintf("at this pace the %s that are left last until %s; after that "+then,
-		words.Count(q.Left, "write"), clock(q.RunsOutAt), resets)
 }
 
 // clock is a time as people write it, in UTC.

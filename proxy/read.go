@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -87,9 +86,9 @@ type found struct {
 	generation cache.Generation // of the key, from before the look
 	freshness  cache.Freshness
 	age        time.Duration
-	excludedBy string // the caller's directive that keeps the item from being the answer; "" if none does
-	disk       bool   // the journal had the item, and the cache had not
-	mayExist   bool   // nothing is known, but that upstream holds the entry, or may
+	excluded   bool // a directive of the caller's keeps the item from being the answer
+	disk       bool // the journal had the item, and the cache had not
+	mayExist   bool // nothing is known, but that upstream holds the entry, or may
 }
 
 // judge judges an item that was found under a generation; nil is no item.
@@ -100,17 +99,17 @@ func (m *memory) judge(namespace string, d directives, item *cache.Item, g cache
 	now, policy := time.Now(), m.policy(namespace)
 	asked, holds := m.coherence.confirmedAt(item)
 	policy.Exclusive = policy.Exclusive || holds
-	freshness, age, excludedBy := d.judge(policy, item, asked, now)
+	freshness, age, excluded := d.judge(policy, item, asked, now)
 	if item.Outdated && freshness < cache.Fallback {
 		freshness = policy.Doubted() // even for a caller who takes stale answers
 	}
-	if !item.DoubtedAt.IsZero() && excludedBy == "" && cache.Age(item.DoubtedAt, now) < policy.FreshFor {
+	if !item.DoubtedAt.IsZero() && !excluded && cache.Age(item.DoubtedAt, now) < policy.FreshFor {
 		freshness, asked = cache.Fresh, item.DoubtedAt // upstream has just been asked, and its answer did not count
 	}
 	if freshness < cache.Fallback && !item.ConfirmedAt.IsZero() && !m.identity.Stands(asked) {
-		freshness, excludedBy = d.judgeDoubted(policy)
+		freshness, excluded = d.judgeDoubted(policy)
 	}
-	return found{item: item, generation: g, freshness: freshness, age: age, excludedBy: excludedBy}
+	return found{item: item, generation: g, freshness: freshness, age: age, excluded: excluded}
 }
 
 // doubted are the sources of answers in whose place upstream has given another one.
@@ -165,45 +164,17 @@ func (m *memory) askUpstream(d directives, found found, from resource) (answer, 
 	case m.offline.mayDeny(key, d, found) && isOutage(err):
 		return answer{item: &cache.Item{}, source: fromAssumed, age: cache.Forever}, nil
 	}
-	return answer{}, m.explainUnused(key.Namespace, found, err)
+	if found.excluded && isUnavailable(err) {
+		err = unusedCopy{err}
+	}
+	return answer{}, err
 }
 
-// unusedCopy is the error for a reader whose demands exclude the copy that is known here,
-// when upstream cannot be asked.
-type unusedCopy struct {
-	error     // why upstream cannot be asked
-	age       time.Duration
-	directive string
-	absent    bool // the copy is none: upstream did not hold the entry
-}
+// unusedCopy is the error for a reader whose directives exclude the copy that is known here, when
+// upstream cannot be asked.
+type unusedCopy struct{ error }
 
-func (u *unusedCopy) Unwrap() error { return u.error }
-
-// text says why the copy is no answer, and how to get it.
-func (u *unusedCopy) text() string {
-	answer := "the copy that upstream confirmed"
-	if u.absent {
-		answer = "404, as upstream did not hold the entry"
-	}
-	ago := "at an unknown time"
-	if u.age != cache.Forever {
-		ago = u.age.Truncate(time.Second).String() + " ago"
-	}
-	return fmt.Sprintf("known here, but the request says %s, and %v. Without %[1]s the answer is %[3]s %[4]s",
-		u.directive, u.error, answer, ago)
-}
-
-// explainUnused adds to an outage's error that there is a copy that other directives
-// would let answer.
-func (m *memory) explainUnused(namespace string, found found, err error) error {
-	if found.excludedBy == "" || !isUnavailable(err) {
-		return err
-	}
-	if freshness, _, _ := anyAge.judge(m.policy(namespace), found.item, found.item.ConfirmedAt, time.Now()); freshness == cache.Worthless {
-		return err
-	}
-	return &unusedCopy{err, found.age, found.excludedBy, found.item.Body == nil}
-}
+func (u unusedCopy) Unwrap() error { return u.error }
 
 // fetchFor asks upstream for a reader. A reader with an old answer to fall back on is not
 // kept waiting by an outage; one that has none waits until a short one is over.
@@ -219,7 +190,7 @@ func (f found) askedBecause() source {
 	switch {
 	case f.item == nil:
 		return fromUpstream
-	case f.excludedBy != "":
+	case f.excluded:
 		return fromDemand
 	}
 	return fromExpired

@@ -118,10 +118,9 @@ func TestACopyThatADirectiveExcludes(t *testing.T) {
 		time.Sleep(65 * time.Second)
 		s.upstream.setDown(true)
 		for _, target := range []string{"/memory/n/k", "/memory/n"} {
-			for directive, named := range map[string]string{"no-cache": "no-cache", "max-age=4": "max-age=4", "max-age=4, no-cache": "no-cache"} {
+			for _, directive := range []string{"no-cache", "max-age=4"} {
 				w := s.get(target, "Cache-Control", directive)
-				wantDetail(t, w, http.StatusServiceUnavailable, "known here, but the request says "+named+", and ", "connection refused",
-					"Without "+named+" the answer is the copy that upstream confirmed 1m5s ago")
+				wantDetail(t, w, http.StatusServiceUnavailable, "known here, but the request's Cache-Control excludes that answer, and ", "connection refused")
 				if strings.Contains(w.Body.String(), "not known here") {
 					t.Errorf("%s: %s", directive, w.Body)
 				}
@@ -131,7 +130,7 @@ func TestACopyThatADirectiveExcludes(t *testing.T) {
 		}
 		wantDetail(t, s.get("/memory/other/unknown", "Cache-Control", "no-cache"), http.StatusServiceUnavailable, "not known here, and ")
 		wantDetail(t, s.get("/memory/n/absent", "Cache-Control", "no-cache"), http.StatusServiceUnavailable,
-			"known here, but the request says no-cache, and ", "Without no-cache the answer is 404, as upstream did not hold the entry 1m5s ago")
+			"known here, but the request's Cache-Control excludes that answer, and ")
 	})
 }
 

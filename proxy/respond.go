@@ -96,8 +96,8 @@ func isNamespaceFull(err error) bool {
 
 // notAnswered says why upstream would have to be asked, and that it cannot be.
 func notAnswered(err error) string {
-	if unused, ok := errors.AsType[*unusedCopy](err); ok {
-		return unused.text()
+	if _, ok := errors.AsType[unusedCopy](err); ok {
+		return "known here, but the request's Cache-Control excludes that answer, and " + err.Error()
 	}
 	return "not known here, and " + err.Error()
 }

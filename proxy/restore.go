@@ -135,14 +135,14 @@ func (r *restorer) run(ctx context.Context, namespace string, of *restoration) e
 	}
 	done := make(map[string]bool)
 	for {
-		held, complete, err := r.list(ctx, namespace)
+		rows, complete, err := r.lookUntilAnswered(ctx, namespace, false)
 		if err != nil {
 			return err
 		}
 		if _, suspect := r.m.journal.Belief.Suspected(namespace); !suspect && !r.m.exact {
 			return nil
 		}
-		lacking, err := r.lacking(ctx, namespace, held, complete, done)
+		lacking, err := r.lacking(ctx, namespace, rows, complete, done)
 		if err != nil {
 			return err
 		}
@@ -169,35 +169,16 @@ func (r *restorer) finish(ctx context.Context, namespace string) error {
 	if err := r.m.journal.Belief.SetRestoring(namespace, false); err != nil {
 		return err
 	}
-	if !r.m.exact {
-		_, _, err := r.list(ctx, namespace)
-		return err
-	}
-	return untilAnswered(ctx, func() error {
-		_, _, err := r.lookNow(ctx, namespace, true)
-		return err
-	})
+	_, _, err := r.lookUntilAnswered(ctx, namespace, r.m.exact)
+	return err
 }
 
-// list asks upstream what it holds until it answers, and since when, and has the journal know it too.
-func (r *restorer) list(ctx context.Context, namespace string) (held map[string]float64, complete bool, err error) {
+func (r *restorer) lookUntilAnswered(ctx context.Context, namespace string, believe bool) (rows []journal.Row, complete bool, err error) {
 	err = untilAnswered(ctx, func() error {
-		fill := r.m.journal.BeginListing(namespace)
-		defer fill.Cancel()
-		rows, all, err := r.m.upstream.List(ctx, namespace, true)
-		if err != nil {
-			return err
-		}
-		held, complete = make(map[string]float64, len(rows)), all
-		for _, row := range rows {
-			held[row.Key] = row.UpdatedAt
-		}
-		if err := fill.Commit(rows, all); !errors.Is(err, journal.ErrChanged) {
-			return err
-		}
-		return nil
+		rows, complete, _, err = r.look(ctx, namespace, believe)
+		return err
 	})
-	return held, complete, err
+	return rows, complete, err
 }
 
 // untilAnswered asks upstream until it answers.
@@ -215,7 +196,11 @@ func untilAnswered(ctx context.Context, ask func() error) error {
 // lacking returns some entries with a copy that upstream does not hold, or of which it holds an older
 // version, where the times of versions can be compared. Where the list may lack keys, upstream is asked
 // for each of them, once. Those that are done are left out.
-func (r *restorer) lacking(ctx context.Context, namespace string, held map[string]float64, complete bool, done map[string]bool) (ids []journal.ID, err error) {
+func (r *restorer) lacking(ctx context.Context, namespace string, rows []journal.Row, complete bool, done map[string]bool) (ids []journal.ID, err error) {
+	held := make(map[string]float64, len(rows))
+	for _, row := range rows {
+		held[row.Key] = row.UpdatedAt
+	}
 	for after := ""; len(ids) < restoredAtOnce; {
 		copies, err := r.m.journal.Belief.Copies(namespace, after, restoredAtOnce)
 		if err != nil || len(copies) == 0 {
@@ -335,25 +320,24 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// lookNow asks upstream for the list of a namespace and takes it in; with believe whatever it
-// lacks. It returns how many entries are no longer known, and how many upstream lists.
-func (r *restorer) lookNow(ctx context.Context, namespace string, believe bool) (forgotten, held int, err error) {
+// look asks upstream for the list of a namespace and takes it in; with believe whatever it lacks.
+// forgotten is how many entries are no longer known.
+func (r *restorer) look(ctx context.Context, namespace string, believe bool) (rows []journal.Row, complete bool, forgotten int, err error) {
 	for {
 		fill := r.m.journal.BeginListing(namespace)
 		if believe {
 			fill.Believe()
 		}
-		rows, complete, err := r.m.upstream.List(ctx, namespace, false)
-		if err != nil {
+		if rows, complete, err = r.m.upstream.List(ctx, namespace, false); err != nil {
 			fill.Cancel()
-			return 0, 0, r.inTime(ctx, err)
+			return nil, false, 0, r.inTime(ctx, err)
 		}
 		err = fill.Commit(rows, complete)
 		if !errors.Is(err, journal.ErrChanged) {
-			return fill.Dropped(), len(rows), err
+			return rows, complete, fill.Dropped(), err
 		}
 		if err := ctx.Err(); err != nil {
-			return 0, 0, r.inTime(ctx, err)
+			return nil, false, 0, r.inTime(ctx, err)
 		}
 	}
 }

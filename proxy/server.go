@@ -111,7 +111,6 @@ type Concurrency struct {
 // Quota is what a namespace may have written upstream in the present window.
 type Quota struct {
 	Limit, Used, Left int           // requests
-	Saved             int           // writes that needed none, as a newer one took their place
 	ResetsAt          time.Time     // when the window ends
 	Linger            time.Duration // about how long a write waits now
 	// RunsOutAt is when nothing is left at the pace of the window so far, or since when nothing
@@ -302,7 +301,6 @@ func (s *Server) serve(
 	}
 	defer s.tasks.done()
 	if err := recovered(s.logger, func() error { return handle(w) }); err != nil {
-		c.tellTime(w.Header())
 		c.outcome = s.fail(ctx, w, method, path, err)
 	}
 	c.leave(s.memory)

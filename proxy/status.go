@@ -26,9 +26,7 @@ type statusDocument struct {
 	OldestPendingSeconds float64          `json:"oldest_pending_seconds"`
 	DeadLetters          int              `json:"dead_letters"`
 	OpenDeadLetters      int              `json:"open_dead_letters"` // of them, those that wait for a person to decide
-	DeadLetterBytes      int64            `json:"dead_letter_bytes"`
 	LastSeq              uint64           `json:"last_seq"`
-	Receipts             int              `json:"receipts"`
 	Rebuilding           bool             `json:"rebuilding"`
 	DamagedCopies        int64            `json:"damaged_copies"` // found since the start
 	DamagedTables        int64            `json:"damaged_tables"`
@@ -140,8 +138,8 @@ func (s *surface) describe(now time.Time) (*statusDocument, error) {
 		Upstream: s.upstream(), Identity: newIdentityDocument(s.identity.State()),
 		Pending: st.Pending, PendingBytes: st.PendingBytes,
 		OldestPendingSeconds: seconds(st.OldestAge()),
-		DeadLetters:          st.DeadLetters, OpenDeadLetters: st.OpenDeadLetters, DeadLetterBytes: st.DeadBytes,
-		LastSeq: st.LastSeq, Receipts: st.Receipts, Rebuilding: st.Rebuilding, DamagedCopies: st.DamagedCopies, DamagedTables: st.DamagedTables,
+		DeadLetters:          st.DeadLetters, OpenDeadLetters: st.OpenDeadLetters,
+		LastSeq: st.LastSeq, Rebuilding: st.Rebuilding, DamagedCopies: st.DamagedCopies, DamagedTables: st.DamagedTables,
 		Callers: s.callers.list(), Namespaces: s.namespaces(st),
 	}
 	doc.NamespacesTotal = len(doc.Namespaces)
@@ -179,7 +177,6 @@ type pendingDocument struct {
 	Op          string        `json:"op"`
 	Bytes       int           `json:"bytes"`
 	WrittenAt   float64       `json:"written_at"` // Unix seconds
-	WaitingFor  float64       `json:"waiting_seconds"`
 	Attempts    int           `json:"attempts"`
 	LastError   string        `json:"last_error"`
 	NextAttempt *time.Time    `json:"next_attempt_at"` // null while one is under way
@@ -201,7 +198,7 @@ func (s *surface) pending(w http.ResponseWriter, r *http.Request) error {
 	for _, p := range s.journal.PendingList(namespace, limit) {
 		doc := pendingDocument{
 			Seq: p.Seq, Namespace: p.Namespace, Key: p.Key, Op: p.Op.String(), Bytes: p.Bytes,
-			WrittenAt: p.UpdatedAt, WaitingFor: seconds(p.Age()), Waits: newWaitDocument(s.flusher.EntryWaits(p.ID)),
+			WrittenAt: p.UpdatedAt, Waits: newWaitDocument(s.flusher.EntryWaits(p.ID)),
 		}
 		var next time.Time
 		doc.Attempts, doc.LastError, next = s.flusher.Attempts(p.ID)

@@ -23,17 +23,20 @@ const (
 	writePatience = 30 * time.Second
 )
 
-// stream is an answer of server-sent events, which lasts until the caller leaves or the daemon
+// stream is what a reader of a feed gets: server-sent events, until the caller leaves or the daemon
 // stops.
-type stream struct {
-	ctx context.Context
-	w   http.ResponseWriter
-	to  *http.ResponseController
-	buf []byte
+type stream[T any] struct {
+	from  *feed.Reader[T]
+	begin []byte
+	// tell appends events that tell of records, and of those missed before them. A pause, if it
+	// is not 0, is how long nothing more is to be sent.
+	tell func(dst []byte, records []feed.Record[T], missed uint64) (out []byte, pause time.Duration)
+	// beat appends what is sent every heartbeat.
+	beat func(dst []byte) []byte
 }
 
-// serveStream answers with a stream, on which send goes on until it returns an error.
-func serveStream(running *tasks, w http.ResponseWriter, r *http.Request, send func(*stream) error) error {
+// answer answers with the stream.
+func (s *stream[T]) answer(running *tasks, w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
 	h.Set("Content-Type", sse.ContentType)
 	h.Set("Cache-Control", "no-store")
@@ -44,60 +47,49 @@ func serveStream(running *tasks, w http.ResponseWriter, r *http.Request, send fu
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(running.detached(), cancel)()
-	out := &stream{ctx: ctx, w: w, to: http.NewResponseController(w)}
+	to := http.NewResponseController(w)
 	// The server's limit on the time to read a request would end the stream.
-	if err := supported(out.to.SetReadDeadline(time.Time{})); err != nil {
+	if err := supported(to.SetReadDeadline(time.Time{})); err != nil {
 		return err
 	}
-	_ = send(out) // the answer has begun: there is nobody to tell
+	_ = s.send(ctx, func(events []byte) error {
+		if err := supported(to.SetWriteDeadline(time.Now().Add(writePatience))); err != nil {
+			return err
+		}
+		if _, err := w.Write(events); err != nil {
+			return err
+		}
+		return supported(to.Flush())
+	}) // the answer has begun: there is nobody to tell
 	return nil
 }
 
-// flush sends what is in the buffer.
-func (out *stream) flush() error {
-	if err := supported(out.to.SetWriteDeadline(time.Now().Add(writePatience))); err != nil {
-		return err
-	}
-	if _, err := out.w.Write(out.buf); err != nil {
-		return err
-	}
-	out.buf = out.buf[:0]
-	return supported(out.to.Flush())
-}
-
-// teller makes a stream of the records of a feed.
-type teller[T any] struct {
-	// tell appends events that tell of records, and of those missed before them. A pause, if it
-	// is not 0, is how long nothing more is to be sent.
-	tell func(dst []byte, records []feed.Record[T], missed uint64) (out []byte, pause time.Duration)
-	// beat appends what is sent every heartbeat.
-	beat func(dst []byte) []byte
-}
-
-// send sends what a reader reads until the stream ends.
-func (t teller[T]) send(out *stream, from *feed.Reader[T]) error {
+// send sends what the reader reads until the stream ends.
+func (s *stream[T]) send(ctx context.Context, write func(events []byte) error) error {
 	beats := time.NewTicker(heartbeat)
 	defer beats.Stop()
 	records := make([]feed.Record[T], streamBatch)
+	events := s.begin
 	for {
-		n, missed := from.Read(records)
+		n, missed := s.from.Read(records)
 		var pause time.Duration
-		out.buf, pause = t.tell(out.buf, records[:n], missed)
+		events, pause = s.tell(events, records[:n], missed)
 		clear(records[:n])
-		if len(out.buf) > 0 {
-			if err := out.flush(); err != nil {
+		if len(events) > 0 {
+			if err := write(events); err != nil {
 				return err
 			}
+			events = events[:0]
 		}
-		wake, gathered := from.Wake(), (<-chan time.Time)(nil)
+		wake, gathered := s.from.Wake(), (<-chan time.Time)(nil)
 		if n > 0 || missed > 0 {
 			wake, gathered = nil, time.After(max(pause, streamPace))
 		}
 		select {
-		case <-out.ctx.Done():
-			return out.ctx.Err()
+		case <-ctx.Done():
+			return ctx.Err()
 		case <-beats.C:
-			out.buf = t.beat(out.buf)
+			events = s.beat(events)
 		case <-wake:
 		case <-gathered:
 		}

@@ -181,7 +181,7 @@ func TestStatusShowsQuotas(t *testing.T) {
 		o.Quotas = func() map[string]Quota {
 			return map[string]Quota{
 				"idle": {Limit: 1000, Used: 3, Left: 997, ResetsAt: resets, Linger: 100 * time.Millisecond},
-				"n":    {Limit: 60, Used: 60, Saved: 7, ResetsAt: resets, Linger: time.Minute},
+				"n":    {Limit: 60, Used: 60, ResetsAt: resets, Linger: time.Minute},
 				"soon": {Limit: 60, Used: 57, Left: 3, ResetsAt: resets, RunsOutAt: resets.Add(-time.Hour)},
 			}
 		}
@@ -190,16 +190,15 @@ func TestStatusShowsQuotas(t *testing.T) {
 	s.put(id("other", "k"), "v")
 	var got struct{ Namespaces []map[string]any }
 	decode(t, s.get("/_botwired/status"), &got)
-	quota := func(limit, used, left, saved, linger float64) map[string]any {
+	quota := func(limit, used, left, linger float64) map[string]any {
 		return map[string]any{
-			"limit": limit, "used": used, "left": left, "saved": saved, "resets_at": "2033-05-18T03:33:20Z", "linger_seconds": linger,
-			"runs_out_at": nil, "outlook": nil,
+			"limit": limit, "used": used, "left": left, "resets_at": "2033-05-18T03:33:20Z", "linger_seconds": linger,
+			"runs_out_at": nil,
 		}
 	}
-	soon := quota(60, 57, 3, 0, 0)
+	soon := quota(60, 57, 3, 0)
 	soon["runs_out_at"] = "2033-05-18T02:33:20Z"
-	soon["outlook"] = "at this pace the 3 writes that are left last until 02:33 UTC; after that writes wait here until 03:33 UTC, and of several to one key only the newest is sent then"
-	want := []map[string]any{quota(1000, 3, 997, 0, 0.1), quota(60, 60, 0, 7, 60), nil, soon}
+	want := []map[string]any{quota(1000, 3, 997, 0.1), quota(60, 60, 0, 60), nil, soon}
 	for i, name := range []string{"idle", "n", "other", "soon"} {
 		if n := got.Namespaces[i]; n["namespace"] != name {
 			t.Errorf("namespace %d is %v, want %s", i, n["namespace"], name)
@@ -260,7 +259,7 @@ func TestPendingIsListedOldestFirst(t *testing.T) {
 		decode(t, s.get("/_botwired/pending?namespace=n"), &got)
 		due := time.Unix(2e9, 0).UTC()
 		want := []pendingDocument{
-			{Seq: 1, Namespace: "n", Key: "tried", Op: "put", Bytes: 12, WaitingFor: 1, Attempts: 3, LastError: "no answer in time", NextAttempt: &due},
+			{Seq: 1, Namespace: "n", Key: "tried", Op: "put", Bytes: 12, Attempts: 3, LastError: "no answer in time", NextAttempt: &due},
 			{Seq: 2, Namespace: "n", Key: "fresh", Op: "put", Bytes: 1},
 		}
 		if diff := cmp.Diff(want, got.Pending, cmpopts.IgnoreFields(pendingDocument{}, "WrittenAt")); diff != "" {

@@ -16,14 +16,13 @@ type suspectDocument struct {
 	Since     time.Time `json:"since"`
 	Missing   int       `json:"missing"`   // entries that upstream has confirmed and lacks
 	Of        int       `json:"of"`        // entries that it has confirmed
-	Older     int       `json:"older"`     // entries that it shows with an older time than before
 	Restoring bool      `json:"restoring"` // upstream is getting them back
 }
 
 func newSuspectDocument(s journal.Suspicion) *suspectDocument {
 	return &suspectDocument{
 		Since:   time.UnixMicro(int64(s.Since * 1e6)).UTC().Round(time.Millisecond),
-		Missing: s.Missing, Of: s.Of, Older: s.Older, Restoring: s.Restoring,
+		Missing: s.Missing, Of: s.Of, Restoring: s.Restoring,
 	}
 }
 
@@ -73,7 +72,7 @@ func (s *surface) restore(w http.ResponseWriter, r *http.Request) error {
 func (s *surface) restoreWithin(ctx context.Context, w http.ResponseWriter, namespace string) error {
 	doc := restoreDocument{Namespace: namespace, State: "over"}
 	if suspicion, suspect := s.journal.Belief.Suspected(namespace); !suspect || !suspicion.Restoring {
-		if _, _, err := s.restorer.lookNow(ctx, namespace, false); err != nil {
+		if _, _, _, err := s.restorer.look(ctx, namespace, false); err != nil {
 			return err
 		}
 		if _, suspect := s.journal.Belief.Suspected(namespace); !suspect {
@@ -156,9 +155,9 @@ func (s *surface) forget(w http.ResponseWriter, r *http.Request) error {
 	if err := s.restorer.end(namespace); err != nil {
 		return err
 	}
-	forgotten, held, err := s.restorer.lookNow(ctx, namespace, true)
+	held, _, forgotten, err := s.restorer.look(ctx, namespace, true)
 	if err != nil {
 		return err
 	}
-	return writeDocument(w, http.StatusOK, map[string]any{"namespace": namespace, "forgotten": forgotten, "upstream_holds": held})
+	return writeDocument(w, http.StatusOK, map[string]any{"namespace": namespace, "forgotten": forgotten, "upstream_holds": len(held)})
 }

@@ -89,10 +89,7 @@ func passThrough(
 	defer p.end()
 	m.traces.Note(write.String(), 0, c.trace)
 	defer m.traces.Forget(write.String(), c.trace)
-	began := time.Now()
 	written, settled, err = m.flusher.WriteThrough(ctx, write, p.ready)
-	c.waitedSince(began)
-	c.tellTime(w.Header())
 	switch {
 	case errors.Is(err, journal.ErrChanged):
 		if write.Conditional {

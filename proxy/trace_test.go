@@ -77,41 +77,6 @@ func TestWritesRememberTheirTrace(t *testing.T) {
 	})
 }
 
-// An answer that had to wait for upstream says for how long, and no other does.
-func TestServerTiming(t *testing.T) {
-	inThrough(t, func(t *testing.T, s *sidecar) {
-		const waited = 48500 * time.Microsecond
-		for name, ask := range map[string]func() <-chan *httptest.ResponseRecorder{
-			"GET":  func() <-chan *httptest.ResponseRecorder { return s.begin(http.MethodGet, "/memory/n/absent", "") },
-			"LIST": func() <-chan *httptest.ResponseRecorder { return s.begin(http.MethodGet, "/memory/listed", "") },
-		} {
-			questions := s.upstream.hold()
-			answer := ask()
-			q := <-questions
-			time.Sleep(waited)
-			close(q.answer)
-			s.upstream.release()
-			w := <-answer
-			if got := w.Header().Get("Server-Timing"); got != "upstream;dur=48.500" {
-				t.Errorf("%s: Server-Timing: %q", name, got)
-			}
-		}
-		s.flusher.through = func(journal.NewWrite) (bool, error) {
-			time.Sleep(waited)
-			return true, nil
-		}
-		wantHeader(t, s.put(id("through", "k"), "v"), "Server-Timing", "upstream;dur=48.500")
-		s.upstream.hold()
-		w := s.get("/memory/other/never")
-		wantStatus(t, w, http.StatusServiceUnavailable)
-		wantHeader(t, w, "Server-Timing", "upstream;dur=5000.000")
-		wantHeader(t, s.put(id("n", "k"), "v"), "Server-Timing", "")
-		wantHeader(t, s.get("/memory/n/k"), "Server-Timing", "")
-		s.upstream.release()
-		synctest.Wait()
-	})
-}
-
 // spans notes the spans that are made.
 type spans struct{ ended []string }
 

@@ -8,28 +8,26 @@ import (
 
 // WatchState says how the watch does that keeps a [View] up to date.
 type WatchState struct {
-	Bucket   string    // that is watched
-	Server   string    // that the connection leads to; empty if there is none
-	Lost     string    // why upstream is not believed; empty if it is: see [Loss]
-	Sound    bool      // the view misses nothing
-	Since    time.Time // since when it is, or is not
-	Reason   string    // for people: why it is not; empty if it is
-	Revision uint64    // the newest of upstream's that the view has
-	Entries  int       // in the view
-	Bytes    int64     // about the memory that the view takes
+	Bucket  string    // that is watched
+	Server  string    // that the connection leads to; empty if there is none
+	Lost    string    // why upstream is not believed; empty if it is: see [Loss]
+	Sound   bool      // the view misses nothing
+	Since   time.Time // since when it is, or is not
+	Reason  string    // for people: why it is not; empty if it is
+	Entries int       // in the view
+	Bytes   int64     // about the memory that the view takes
 }
 
 // watchDocument is null in the status if upstream does not tell of changes.
 type watchDocument struct {
-	Bucket   string    `json:"bucket"`
-	Server   string    `json:"server,omitempty"`
-	Lost     string    `json:"lost,omitempty"`
-	Sound    bool      `json:"sound"`
-	Since    time.Time `json:"since"`
-	Reason   string    `json:"reason,omitempty"`
-	Revision uint64    `json:"revision"`
-	Entries  int       `json:"entries"`
-	Bytes    int64     `json:"bytes"`
+	Bucket  string    `json:"bucket"`
+	Server  string    `json:"server,omitempty"`
+	Lost    string    `json:"lost,omitempty"`
+	Sound   bool      `json:"sound"`
+	Since   time.Time `json:"since"`
+	Reason  string    `json:"reason,omitempty"`
+	Entries int       `json:"entries"`
+	Bytes   int64     `json:"bytes"`
 }
 
 func newWatchDocument(look func() WatchState) *watchDocument {
@@ -40,7 +38,7 @@ func newWatchDocument(look func() WatchState) *watchDocument {
 	return &watchDocument{
 		Bucket: now.Bucket, Server: now.Server, Lost: now.Lost,
 		Sound: now.Sound, Since: now.Since.UTC().Round(time.Millisecond), Reason: now.Reason,
-		Revision: now.Revision, Entries: now.Entries, Bytes: now.Bytes,
+		Entries: now.Entries, Bytes: now.Bytes,
 	}
 }
 

@@ -74,10 +74,7 @@ func (m *memory) acknowledge(
 	if wait, ok := preferredWait(r.Header); ok {
 		c.outcome = wasAwaited
 		m.metrics.awaited.Add(1)
-		began := time.Now()
 		state = m.outcome(w, r, written, wait)
-		c.waitedSince(began)
-		c.tellTime(w.Header())
 	}
 	w.Header().Set("Botwired-Write", state+parameter+"; seq="+strconv.FormatUint(written.Seq, 10))
 	writeJSON(w, http.StatusOK, body)

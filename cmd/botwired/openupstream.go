@@ -208,7 +208,7 @@ func (d *sidecar) describeCluster(opts *proxy.Options) {
 	opts.WatchState = func() proxy.WatchState {
 		r := d.cluster.Report()
 		return proxy.WatchState{
-			Sound: r.Sound, Since: r.Since, Reason: r.Why, Revision: r.Revision, Entries: r.Entries, Bytes: r.Memory,
+			Sound: r.Sound, Since: r.Since, Reason: r.Why, Entries: r.Entries, Bytes: r.Memory,
 			Bucket: r.Bucket, Server: r.Server, Lost: r.Lost,
 		}
 	}

@@ -65,7 +65,7 @@ func quotasForStatus(quotas *upstream.Quotas) func() map[string]proxy.Quota {
 		all := make(map[string]proxy.Quota)
 		for namespace, r := range quotas.Reports() {
 			all[namespace] = proxy.Quota{
-				Limit: r.Limit, Used: r.Used, Left: r.Left, Saved: r.Saved, ResetsAt: r.ResetsAt, Linger: r.Linger,
+				Limit: r.Limit, Used: r.Used, Left: r.Left, ResetsAt: r.ResetsAt, Linger: r.Linger,
 				RunsOutAt: r.RunsOutAt,
 			}
 		}

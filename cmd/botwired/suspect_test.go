@@ -22,7 +22,7 @@ func TestAmnesiaByNamespace(t *testing.T) {
 func TestStatusOfASuspectNamespace(t *testing.T) {
 	const body = `{"version":"1","pending":0,"dead_letters":1,"open_dead_letters":1,"namespaces":[
 		{"namespace":"other","pending":0,"suspect":null},
-		{"namespace":"ns","pending":0,"suspect":{"since":"2026-11-22T10:00:00Z","missing":40,"of":50,"older":0,"restoring":RESTORING}}]}`
+		{"namespace":"ns","pending":0,"suspect":{"since":"2026-11-22T10:00:00Z","missing":40,"of":50,"restoring":RESTORING}}]}`
 	for restoring, what := range map[string]string{"false": `"botwired restore ns" gives them back`, "true": "is giving them back"} {
 		d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, strings.ReplaceAll(body, "RESTORING", restoring)}})
 		got := at(t, d, nil, "status")
