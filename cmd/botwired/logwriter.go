@@ -11,9 +11,6 @@ const (
 	// logBacklog bounds the lines, in bytes, that wait for the log's reader. A burst of
 	// 10,000 lines fits.
 	logBacklog = 4 << 20
-	// wholeWrite bounds the lines, in bytes, that are written at once, unless one line is
-	// longer: a pipe takes so much in one piece, and no other writer to it tears a line.
-	wholeWrite = 4096
 	// logDrain is how long a process that ends waits for its log's reader, and fatalDrain
 	// how long one does whose disk has failed (contract 2).
 	logDrain   = time.Second
@@ -101,10 +98,8 @@ func (w *logWriter) run() {
 		if len(lines) == 0 {
 			return
 		}
-		for len(lines) > 0 {
-			n := firstPiece(lines)
-			missing = w.write(lines[:n], missing)
-			lines = lines[n:]
+		for line := range bytes.Lines(lines) { // each in one piece: no other writer to a pipe tears it
+			missing = w.write(line, missing)
 		}
 		if dropped > 0 {
 			missing = w.write(nil, missing+dropped)
@@ -125,20 +120,9 @@ func (w *logWriter) take() (lines []byte, dropped int) {
 	return lines, dropped
 }
 
-// firstPiece returns the length of the lines that are written at once.
-func firstPiece(lines []byte) int {
-	if end := bytes.LastIndexByte(lines[:min(len(lines), wholeWrite)], '\n'); end >= 0 {
-		return end + 1
-	}
-	if end := bytes.IndexByte(lines, '\n'); end >= 0 {
-		return end + 1
-	}
-	return len(lines)
-}
-
-// write writes lines, after a notice of those that are missing before them. It returns how
+// write writes a line, after a notice of those that are missing before it. It returns how
 // many are missing now: a file on a full disk, say, takes none for a while.
-func (w *logWriter) write(lines []byte, missing int) int {
+func (w *logWriter) write(line []byte, missing int) int {
 	var text []byte
 	if w.torn {
 		text = append(text, '\n')
@@ -147,16 +131,19 @@ func (w *logWriter) write(lines []byte, missing int) int {
 		text = append(text, w.notice(missing)...)
 	}
 	before := len(text)
-	text = append(text, lines...)
+	text = append(text, line...)
 	n, err := w.out.Write(text)
 	if n > 0 {
 		w.torn = text[n-1] != '\n'
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		return 0
-	}
-	if n >= before {
+	case n >= before:
 		missing = 0
 	}
-	return missing + bytes.Count(text[max(n, before):], []byte{'\n'})
+	if len(line) == 0 {
+		return missing
+	}
+	return missing + 1
 }

@@ -146,21 +146,3 @@ func TestLogThatCannotBeWritten(t *testing.T) {
 		}
 	})
 }
-
-// Another writer to the same pipe never gets into a line that fits a pipe's piece.
-func TestLogIsWrittenInWholeLines(t *testing.T) {
-	for _, test := range []struct {
-		lines string
-		want  int
-	}{
-		{"a\nb\n", 4},
-		{strings.Repeat("x", wholeWrite-1) + "\nb\n", wholeWrite},
-		{strings.Repeat("x", wholeWrite) + "\nb\n", wholeWrite + 1},
-		{"a\n" + strings.Repeat("x", wholeWrite-2) + "\n", 2},
-		{"a", 1},
-	} {
-		if got := firstPiece([]byte(test.lines)); got != test.want {
-			t.Errorf("%.10q…: %d bytes, want %d", test.lines, got, test.want)
-		}
-	}
-}
