@@ -106,7 +106,6 @@ type examination struct {
 
 	version string
 	look    func(dir string) (doctor.Volume, error)
-	syncs   func(ctx context.Context, dir string) ([]time.Duration, error)
 	resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	now     func() time.Time
 	// reader decides how a finding says a time.
@@ -120,9 +119,6 @@ func newExamination(p *process, settings *settingFlags) *examination {
 	e := &examination{
 		env:     func(name string) string { return valueIn(p.environ, name) },
 		version: buildVersion(), look: doctor.Look,
-		syncs: func(ctx context.Context, dir string) ([]time.Duration, error) {
-			return doctor.Syncs(ctx, dir, syncPrefix, syncLimit)
-		},
 		resolve: lookUp, now: time.Now, reader: io.Discard,
 	}
 	e.loaded, e.faults = config.Check(settings.sources(nil))
@@ -176,7 +172,6 @@ func (e *examination) checks() []doctor.Check {
 		one("token file", e.tokenFile),
 		ofData("data directory", e.dataDir),
 		ofData("disk", e.disk),
-		ofData("fsync", e.fsync),
 		{Name: "upstream", Run: e.upstream},
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"maps"
@@ -37,7 +36,6 @@ func newPatient(t *testing.T, settings map[string]string, environ ...string) *ex
 	e.look = func(string) (doctor.Volume, error) {
 		return doctor.Volume{Type: "ext4", Kind: doctor.Local, Free: 10 << 30}, nil
 	}
-	e.syncs = func(context.Context, string) ([]time.Duration, error) { return []time.Duration{time.Millisecond}, nil }
 	return e
 }
 
@@ -246,11 +244,11 @@ func wantLine(t *testing.T, text, line string) {
 	}
 }
 
-// The file by which doctor measures belongs to botwired: a directory that has only such files is
+// The file by which doctor tries a directory belongs to botwired: a directory that has only such files is
 // made private.
 func TestDoctorsFileIsOurs(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, syncPrefix+"1"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, ownPrefix+"1"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := onlyOurs(dir); err != nil && runtime.GOOS != "windows" {

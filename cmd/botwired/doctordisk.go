@@ -15,16 +15,8 @@ import (
 	"github.com/botwired/botwired/internal/doctor"
 )
 
-const (
-	// syncLimit is how long doctor measures the disk.
-	syncLimit = time.Second
-	// syncPrefix begins the name of the file by which it does: one of botwired's own.
-	syncPrefix = "run.doctor-"
-)
-
-// slowSync is the time of an fsync at which callers begin to notice that each write waits for
-// one.
-const slowSync = 50 * time.Millisecond
+// ownPrefix begins the name of the file by which doctor tries a directory: one of botwired's own.
+const ownPrefix = "run.doctor-"
 
 // nearReserve is how many times journal.disk_reserve is little room.
 const nearReserve = 4
@@ -73,7 +65,7 @@ func (e *examination) dataDir(_ context.Context, c *config.Config) doctor.Findin
 
 // canWrite makes a file and removes it again.
 func canWrite(dir string) error {
-	f, err := os.CreateTemp(dir, syncPrefix+"*")
+	f, err := os.CreateTemp(dir, ownPrefix+"*")
 	if err != nil {
 		return err
 	}
@@ -138,25 +130,6 @@ func (e *examination) disk(_ context.Context, c *config.Config) doctor.Finding {
 }
 
 func sizeOf(bytes uint64) string { return cell(fmt.Sprint(bytes)).size() }
-
-// fsync measures how long a write waits for the disk.
-func (e *examination) fsync(ctx context.Context, c *config.Config) doctor.Finding {
-	const name = "fsync"
-	dir := nearestTo(c.DataDir)
-	took, err := e.syncs(ctx, dir)
-	if errors.Is(err, fs.ErrPermission) {
-		return doctor.None(name, "this user may not write in %s", dir)
-	}
-	if err != nil {
-		return doctor.Fail(name, "dmesg | tail", "%s", unusable(err))
-	}
-	p50, p99 := doctor.Quantile(took, 0.5), doctor.Quantile(took, 0.99)
-	text := fmt.Sprintf("p99 %s, p50 %s of %d in %s", shortly(p99), shortly(p50), len(took), dir)
-	if p99 > slowSync {
-		return doctor.Warn(name, "export BOTWIRED_DATA_DIR=/var/lib/botwired", "%s: each write of an agent waits for one; choose a directory on a faster disk", text)
-	}
-	return doctor.Good(name, "%s", text)
-}
 
 // shortly shows a duration to about three digits.
 func shortly(d time.Duration) string {

@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -22,11 +21,6 @@ func TestDoctorOfTheDisk(t *testing.T) {
 	volume := func(v doctor.Volume, err error) func(*examination) {
 		return func(e *examination) { e.look = func(string) (doctor.Volume, error) { return v, err } }
 	}
-	syncs := func(err error, took ...time.Duration) func(*examination) {
-		return func(e *examination) {
-			e.syncs = func(context.Context, string) ([]time.Duration, error) { return took, err }
-		}
-	}
 	for name, c := range map[string]struct {
 		breaks func(*examination)
 		check  string
@@ -41,10 +35,6 @@ func TestDoctorOfTheDisk(t *testing.T) {
 		"nearly full":    {volume(doctor.Volume{Kind: doctor.Local, Free: 255 << 20}, nil), "disk", doctor.Warning, "df -h <dir>", "255.0MiB"},
 		"unsupported":    {volume(doctor.Volume{}, errors.ErrUnsupported), "disk", doctor.NotApplicable, "", ""},
 		"not to be seen": {volume(doctor.Volume{}, syscall.EACCES), "disk", doctor.Warning, "df -h <dir>", "permission denied"},
-		"slow":           {syncs(nil, time.Millisecond, 51*time.Millisecond), "fsync", doctor.Warning, elsewhere, "p99 51ms"},
-		"failing":        {syncs(syscall.EIO), "fsync", doctor.Failed, "dmesg | tail", "input/output error"},
-		"fast":           {syncs(nil, time.Millisecond), "fsync", doctor.OK, "", "p99 1ms, p50 1ms of 1 in <dir>"},
-		"not to write":   {syncs(&fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}), "fsync", doctor.NotApplicable, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newPatient(t, nil)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -9,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/botwired/botwired/internal/doctor"
 )
@@ -26,15 +24,14 @@ func TestDoctorExaminesWhatTheDaemonUses(t *testing.T) {
 			t.Errorf("doctor examines the %s of %s, and not that of %s", what, looked, dir)
 		}
 	}
-	look, syncs := e.look, e.syncs
+	look := e.look
 	e.look = func(d string) (doctor.Volume, error) { here("disk", d); return look(d) }
-	e.syncs = func(ctx context.Context, d string) ([]time.Duration, error) { here("fsync", d); return syncs(ctx, d) }
 
 	all := examine(t, e)
 	wantFinding(t, all, "settings", doctor.OK, "",
 		"upstream.url = embedded, and not https://botwire.dev", "data_dir = "+dir+", and not "+e.loaded.Config.DataDir, "doctor examines the daemon's")
 	wantFinding(t, all, "upstream", doctor.NotApplicable, "", "inside the daemon")
-	for _, name := range []string{"data directory", "disk", "fsync"} {
+	for _, name := range []string{"data directory", "disk"} {
 		wantFinding(t, all, name, doctor.OK, "", dir)
 	}
 	if worst := doctor.Worst(all); worst != doctor.OK {
@@ -75,7 +72,7 @@ func TestDoctorKeepsHeadersFromTheDaemonsUpstream(t *testing.T) {
 func TestDoctorOfADataDirectoryElsewhere(t *testing.T) {
 	elsewhere := filepath.ToSlash(filepath.Join(t.TempDir(), "data"))
 	all := examine(t, withDaemon(t, "<dir>", elsewhere))
-	ofData := []string{"data directory", "disk", "fsync"}
+	ofData := []string{"data directory", "disk"}
 	for _, f := range all {
 		if slices.Contains(ofData, f.Name) {
 			wantFinding(t, all, f.Name, doctor.NotApplicable, "", elsewhere+", which is not on this machine")

@@ -110,3 +110,11 @@ func Warn(name, remedy, format string, args ...any) Finding {
 func Fail(name, remedy, format string, args ...any) Finding {
 	return Finding{Name: name, Result: Failed, Text: fmt.Sprintf(format, args...), Remedy: strings.TrimSpace(remedy)}
 }
+
+// Quantile returns the value of sorted times below which a share of them lies.
+func Quantile(sorted []time.Duration, share float64) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[min(len(sorted)-1, int(share*float64(len(sorted))))]
+}

@@ -2,10 +2,6 @@ package doctor_test
 
 import (
 	"context"
-	"errors"
-	"os"
-	"path/filepath"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,29 +73,6 @@ func TestWorst(t *testing.T) {
 		if got := doctor.Worst(c.found); got != c.want {
 			t.Errorf("the worst of %+v is %s, not %s", c.found, got, c.want)
 		}
-	}
-}
-
-// A measurement leaves nothing behind, also where it is cut short.
-func TestSyncs(t *testing.T) {
-	dir := t.TempDir()
-	took, err := doctor.Syncs(t.Context(), dir, "run.doctor-", time.Hour)
-	if err != nil || len(took) < 2 || !slices.IsSorted(took) || took[0] <= 0 {
-		t.Errorf("%v, %v", took, err)
-	}
-	if took, err := doctor.Syncs(t.Context(), dir, "run.doctor-", 0); err != nil || len(took) != 1 {
-		t.Errorf("without time: %v, %v", took, err)
-	}
-	canceled, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := doctor.Syncs(canceled, dir, "run.doctor-", time.Hour); !errors.Is(err, context.Canceled) {
-		t.Errorf("canceled: %v", err)
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
-	if _, err := doctor.Syncs(t.Context(), filepath.Join(dir, "none"), "x", 0); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("in no directory: %v", err)
 	}
 }
 
