@@ -260,7 +260,7 @@ func (r *Reader) request(ctx context.Context, id journal.ID, probe bool, ask fun
 	if failed.says() {
 		r.health.success(id, probe)
 	} else {
-		r.health.failureSince(id, probe, failed, sent)
+		r.health.failure(id, probe, failed, sent)
 	}
 	return failed, nil
 }

@@ -19,7 +19,7 @@ func TestReadsAreNotTurnedAwayFromAnUpstreamThatIsBack(t *testing.T) {
 			r := NewReader(ReaderOptions{BackoffInitial: time.Minute, BackoffMax: time.Minute, Patience: time.Second})
 			asked := 0
 			ask := func() error { asked++; return nil }
-			r.health.failure(id, false, &Error{Verdict: Transient, Reason: "refused", Unreachable: true})
+			r.health.failure(id, false, &Error{Verdict: Transient, Reason: "refused", Unreachable: true}, time.Now())
 			failed, err := r.once(t.Context(), id, false, ask)
 			if err != nil || failed == nil || !failed.unasked || asked != 0 {
 				t.Fatalf("upstream is down, and a read is %+v, %v", failed, err)
