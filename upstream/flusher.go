@@ -67,7 +67,7 @@ type FlusherOptions struct {
 	// BeforeSend, if not nil, is called before it is decided whether a write is compared with
 	// upstream, right before it is sent. It may call FenceAll.
 	BeforeSend func()
-	// Offset estimates how far upstream's clock is ahead; nil if nobody knows.
+	// Offset estimates how far upstream's clock is ahead; nil is one of the flusher's own.
 	Offset *Offset
 	// OnFence, if not nil, is called when a fence has ended, with its outcome in the words of the
 	// metrics and the number of its requests.
@@ -103,11 +103,10 @@ type FlusherOptions struct {
 // methods may be called concurrently.
 type Flusher struct {
 	clock
-	opts    FlusherOptions
-	slotted *slotted
-	fences  *fences
-	health  *circuit
-	wake    chan struct{} // holds one token: something may have become due
+	opts   FlusherOptions
+	fences *fences
+	health *circuit
+	wake   chan struct{} // holds one token: something may have become due
 
 	// mu guards the fields below. A task that is running belongs to its attempt, which may
 	// read the task without the lock, but for what a new write or a caller changes: seq,
@@ -132,6 +131,9 @@ func NewFlusher(opts FlusherOptions) *Flusher {
 			BackoffInitial: opts.BackoffInitial, BackoffMax: opts.BackoffMax, Logger: opts.Logger,
 		})
 	}
+	if opts.Offset == nil {
+		opts.Offset = NewOffset()
+	}
 	f := &Flusher{
 		opts:    opts,
 		clock:   clock{epoch: time.Now()},
@@ -141,8 +143,6 @@ func NewFlusher(opts FlusherOptions) *Flusher {
 		callers: newCallers(), refusals: make(refusalsOf),
 	}
 	f.health.backoff = newBackoff(opts.BackoffInitial, min(opts.BackoffMax, probeMax))
-	f.slotted = &slotted{opts.Engine, opts.Versions, opts.Slots}
-	f.opts.Engine = f.slotted
 	f.fences = newFences(&f.opts)
 	f.schedule = newSchedule(opts.Slots.Concurrency().Now, f.signal)
 	f.schedule.quotas = opts.Quotas
