@@ -54,8 +54,7 @@ type FlusherOptions struct {
 	// and its fences are exact. Host names this host's writes there: see [Writer].
 	Versions Versions
 	Host     string
-	// Health is told how requests end, and stops all but one while upstream is down; nil
-	// is one of the flusher's own.
+	// Health is told how requests end, and stops all but one while upstream is down.
 	Health *Health
 	// Linger is how long a write to a namespace waits for a newer one to its entry.
 	Linger func(namespace string) time.Duration
@@ -126,11 +125,6 @@ type Flusher struct {
 // NewFlusher returns a flusher that does nothing until it is run. Its Changed has to be
 // subscribed to the journal before the journal's index is rebuilt.
 func NewFlusher(opts FlusherOptions) *Flusher {
-	if opts.Health == nil {
-		opts.Health = NewHealth(HealthOptions{
-			BackoffInitial: opts.BackoffInitial, BackoffMax: opts.BackoffMax, Logger: opts.Logger,
-		})
-	}
 	if opts.Offset == nil {
 		opts.Offset = NewOffset()
 	}

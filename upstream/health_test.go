@@ -27,7 +27,7 @@ func watching(t *testing.T, test func(t *testing.T, w *watched)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &watched{rig: newRig(t, newFake(t), vfs.NewMem())}
 		w.reader = upstream.NewReader(upstream.ReaderOptions{
-			Engine: w.client, Health: w.health, Patience: patience, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
+			Engine: w.client, Health: w.health, Slots: w.slots, Patience: patience, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
 		})
 		test(t, w)
 	})
