@@ -20,9 +20,6 @@ const (
 	Down State = "down"
 )
 
-// worse orders the states.
-var worse = map[State]int{Up: 0, Degraded: 1, Down: 2}
-
 // failuresTell is how many failures with no success in between are no blip, even if all are
 // about one entry. They are an outage unless upstream itself has answered some of them.
 const failuresTell = 3
@@ -130,7 +127,7 @@ func (h *Health) update() {
 	case state == Up:
 		h.mu.log(slog.LevelInfo, "upstream is up again", "after", time.Since(h.since).Round(time.Millisecond).String())
 		h.since, h.worst = time.Now(), Up
-	case worse[state] > worse[h.worst]:
+	case h.worst == Up, h.worst == Degraded && state == Down:
 		h.worst = state
 		h.mu.log(slog.LevelWarn, logged[state], "reason", h.reason())
 	}

@@ -257,13 +257,10 @@ func (w *watch) ask(ctx context.Context) {
 	go func() { w.looks <- w.look(ctx, before, events) }()
 }
 
-// refuses says why no request may be made; nil if it may.
-func (w *watch) refuses() *upstream.Error { return w.keeper.refuses() }
-
-// admit is refuses for a caller who can wait: a connection that was just made takes a moment until
-// the bucket has been looked at.
+// admit is [keeper.refuses] for a caller who can wait: a connection that was just made takes a moment
+// until the bucket has been looked at.
 func (w *watch) admit(ctx context.Context) *upstream.Error {
-	decided := w.keeper.deciding()
+	decided, failed := w.keeper.deciding()
 	if decided == nil {
 		return w.keeper.refuses()
 	}
@@ -271,7 +268,7 @@ func (w *watch) admit(ctx context.Context) *upstream.Error {
 		return w.e.link.missing()
 	}
 	w.stir() // what was wrong with the bucket may have been mended
-	if w.keeper.hasFailed() {
+	if failed {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, mendedWithin)
 		defer cancel()
