@@ -93,25 +93,6 @@ func unmark(a *attempt) error {
 	return a.f.opts.Journal.UnmarkSent(a.id())
 }
 
-type seqKey struct{}
-
-// SeqOf returns the number of the write that an engine is to send; 0 if it is asked for anything
-// else, or if the write has none yet.
-func SeqOf(ctx context.Context) uint64 {
-	seq, _ := ctx.Value(seqKey{}).(uint64)
-	return seq
-}
-
-// request sends a write. held says of a delete that upstream held the entry.
-func request(ctx context.Context, engine Engine, w journal.Write) (held bool, failed *Error) {
-	ctx = context.WithValue(ctx, seqKey{}, w.Seq)
-	if w.Op == journal.Delete {
-		held, err := engine.Delete(ctx, w.ID)
-		return held, errorOf(err)
-	}
-	return false, errorOf(engine.Put(ctx, w.ID, w.Value))
-}
-
 // sending notes that w is sent now, so that only a newer write is left to send.
 func (a *attempt) sending(w journal.Write) {
 	a.f.mu.Lock()
@@ -193,7 +174,7 @@ func (a *attempt) staysPending(w journal.Write, sentAt instant) bool {
 // can land any more.
 func (a *attempt) readBack(ctx context.Context) error {
 	confirmed := a.task.doubt().confirmed
-	o, err := a.f.opts.Engine.Get(ctx, a.id())
+	o, err := a.f.getOnce(ctx, a.id())
 	if err != nil {
 		a.notRead(ctx, "reading back: ", errorOf(err))
 		return nil

@@ -104,17 +104,16 @@ func (c *circuit) success(id journal.ID, probe bool) {
 
 // failure records a request about id that upstream itself has not answered, or whose
 // failure says more of upstream than of the entry. It reports whether upstream is down.
-func (c *circuit) failure(id journal.ID, probe bool, failed *Error) (down bool) {
-	return c.failureSince(id, probe, failed, time.Now())
-}
-
-// failureSince is failure for a request that was sent some time ago.
-func (c *circuit) failureSince(id journal.ID, probe bool, failed *Error, sent time.Time) (down bool) {
+func (c *circuit) failure(id journal.ID, probe bool, failed *Error, sent time.Time) (down bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
-	wasDown := c.down
-	c.fail(id, failed, sent, now)
+	return c.failed(id, probe, failed, sent)
+}
+
+// failed is failure for a caller that holds mu.
+func (c *circuit) failed(id journal.ID, probe bool, failed *Error, sent time.Time) (down bool) {
+	now, wasDown := time.Now(), c.down
+	c.note(id, failed, sent, now)
 	if probe {
 		c.probing, c.probeFailedAt = false, now
 	}
@@ -122,7 +121,7 @@ func (c *circuit) failureSince(id journal.ID, probe bool, failed *Error, sent ti
 		// Requests that were under way when upstream went down say nothing new.
 		c.probeAt = now.Add(c.backoff.NextBackOff())
 	}
-	c.health.failed(c)
+	c.health.update()
 	return c.down
 }
 
@@ -131,18 +130,12 @@ func (c *circuit) failureSince(id journal.ID, probe bool, failed *Error, sent ti
 func (c *circuit) overdue(id journal.ID, failed *Error, sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
-	wasDown := c.down
-	c.fail(id, failed, sent, now)
 	c.kept = true
-	if c.down && !wasDown {
-		c.probeAt = now.Add(c.backoff.NextBackOff())
-	}
-	c.health.failed(c)
+	c.failed(id, false, failed, sent)
 }
 
-// fail notes a failure. The caller holds mu.
-func (c *circuit) fail(id journal.ID, failed *Error, sent, now time.Time) {
+// note takes in a failure. The caller holds mu.
+func (c *circuit) note(id journal.ID, failed *Error, sent, now time.Time) {
 	if !c.failing {
 		c.failing, c.since, c.foreign = true, sent, true
 	}
@@ -280,9 +273,5 @@ type view struct {
 func (c *circuit) view() view {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.viewLocked()
-}
-
-func (c *circuit) viewLocked() view {
 	return view{c.failing, c.down, c.since, c.probeFailedAt, max(0, time.Until(c.probeAt)), c.reason}
 }

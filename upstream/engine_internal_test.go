@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,7 +39,10 @@ func (u *unsteady) Get(context.Context, journal.ID) (*journal.Observation, error
 func TestPanicDuringAProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := &unsteady{}
-		r := NewReader(ReaderOptions{Engine: engine, BackoffInitial: time.Second, BackoffMax: time.Minute})
+		r := NewReader(ReaderOptions{
+			Engine: engine, Slots: NewSlots(1), BackoffInitial: time.Second, BackoffMax: time.Minute,
+			Health: NewHealth(HealthOptions{BackoffInitial: time.Second, BackoffMax: time.Minute, Logger: slog.New(slog.DiscardHandler)}),
+		})
 		read := func() (err error) {
 			defer func() {
 				if p := recover(); p != nil {

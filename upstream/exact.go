@@ -105,7 +105,7 @@ func (c *crossing) sight(ctx context.Context) (sighting, *Error) {
 func (c *crossing) ask(ctx context.Context) (sighting, *Error) {
 	c.requests++
 	c.asked = time.Now()
-	v, err := c.slot.Version(ctx, c.write.ID)
+	v, err := c.slot.version(ctx, c.write.ID)
 	c.took += time.Since(c.asked)
 	failed := errorOf(err)
 	if failed != nil && failed.Verdict == Permanent {
@@ -128,7 +128,7 @@ func (c *crossing) swap(ctx context.Context, over Version) (now Version, conflic
 	}
 	c.proposedAt = at
 	c.sent = time.Now()
-	now, conflict, err := c.slot.Swap(context.WithValue(ctx, seqKey{}, w.Seq), Proposal{
+	now, conflict, err := c.slot.swap(context.WithValue(ctx, seqKey{}, w.Seq), Proposal{
 		ID: w.ID, Op: w.Op, Value: w.Value, ListBytes: w.ListBytes, WrittenAt: float64(at) / 1e6,
 		Writer: Writer{Host: c.f.opts.Host, Seq: w.Seq}, Over: over,
 	})

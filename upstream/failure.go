@@ -110,7 +110,7 @@ func (a *attempt) keepWaiting(failed *Error) {
 	if failed.says() {
 		a.answered(false)
 	} else {
-		a.f.health.failure(a.id(), a.probe, failed)
+		a.f.health.failure(a.id(), a.probe, failed, time.Now())
 	}
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
@@ -244,7 +244,7 @@ func (a *attempt) tryAgain(failed *Error, down bool) {
 
 // blame records a failure that says something of upstream's health.
 func (a *attempt) blame(failed *Error) (down bool) {
-	down = a.f.health.failure(a.id(), a.probe, failed)
+	down = a.f.health.failure(a.id(), a.probe, failed, time.Now())
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	s := a.f.schedule

@@ -271,7 +271,7 @@ func (f *fake) holds(id journal.ID) (string, bool) {
 }
 
 func (f *fake) client(timeout time.Duration) *botwire.Client {
-	return f.clientOf("upstream.test", timeout, nil)
+	return f.clientOf("upstream.test", timeout, upstream.NewOffset())
 }
 
 // clientOf is the client of one of several hosts.

@@ -29,7 +29,7 @@ type crossing struct {
 // enter waits for a slot.
 func (c *crossing) enter(ctx context.Context) (failed *Error) {
 	if c.slot == nil {
-		c.slot, failed = c.f.slotted.hold(ctx, c.write.Namespace)
+		c.slot, failed = c.f.hold(ctx, c.write.Namespace)
 	}
 	return failed
 }
@@ -37,7 +37,7 @@ func (c *crossing) enter(ctx context.Context) (failed *Error) {
 // leave gives the slot back.
 func (c *crossing) leave() {
 	if c.slot != nil {
-		c.slot.slot.release()
+		c.slot.release()
 		c.slot = nil
 	}
 }
@@ -98,7 +98,7 @@ func (c *crossing) fence(ctx context.Context) (sends bool, err error) {
 func (c *crossing) askEntry(ctx context.Context) (found *journal.Observation, failed *Error) {
 	c.asked = time.Now()
 	c.requests++
-	found, err := c.slot.Get(ctx, c.write.ID)
+	found, err := c.slot.get(ctx, c.write.ID)
 	c.took = time.Since(c.asked)
 	return found, errorOf(err)
 }
@@ -165,7 +165,7 @@ func (c *crossing) announce() {
 func (c *crossing) send(ctx context.Context) (failed *Error) {
 	c.announce()
 	c.sent = time.Now()
-	_, failed = request(ctx, c.slot, c.write)
+	_, failed = c.slot.send(ctx, c.write)
 	c.received = time.Now()
 	c.took += c.received.Sub(c.sent)
 	return failed
@@ -205,7 +205,7 @@ func (c *crossing) confirmed(ctx context.Context) {
 	if c.write.Op == journal.Put && s.journal != nil && s.offset.wantsWrite() {
 		ctx, cancel := context.WithTimeout(ctx, fenceAge)
 		defer cancel()
-		found, err := c.slot.Get(ctx, c.write.ID)
+		found, err := c.slot.get(ctx, c.write.ID)
 		if err == nil && observed(found) == contentOf(c.write) {
 			s.offset.Showed(found.UpdatedAt, c.sent, c.received)
 		}

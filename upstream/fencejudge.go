@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"slices"
 	"time"
 
 	"github.com/botwired/botwired/journal"
@@ -96,14 +97,7 @@ func (q *question) compare() (later, earlier bool) {
 func (q *question) precedes() bool { return q.base.Origin.Seq == 0 || q.write.Yields }
 
 // isOwn reports whether one of this host's requests may have left what upstream holds.
-func (q *question) isOwn(content journal.Content) bool {
-	for _, own := range q.own {
-		if own == content {
-			return true
-		}
-	}
-	return false
-}
+func (q *question) isOwn(content journal.Content) bool { return slices.Contains(q.own, content) }
 
 // isBase reports whether nobody has changed the entry since this host was told of it. Another host
 // may write the value again that was there before: the time tells. A replica of upstream's that is

@@ -54,8 +54,7 @@ type FlusherOptions struct {
 	// and its fences are exact. Host names this host's writes there: see [Writer].
 	Versions Versions
 	Host     string
-	// Health is told how requests end, and stops all but one while upstream is down; nil
-	// is one of the flusher's own.
+	// Health is told how requests end, and stops all but one while upstream is down.
 	Health *Health
 	// Linger is how long a write to a namespace waits for a newer one to its entry.
 	Linger func(namespace string) time.Duration
@@ -67,7 +66,7 @@ type FlusherOptions struct {
 	// BeforeSend, if not nil, is called before it is decided whether a write is compared with
 	// upstream, right before it is sent. It may call FenceAll.
 	BeforeSend func()
-	// Offset estimates how far upstream's clock is ahead; nil if nobody knows.
+	// Offset estimates how far upstream's clock is ahead; nil is one of the flusher's own.
 	Offset *Offset
 	// OnFence, if not nil, is called when a fence has ended, with its outcome in the words of the
 	// metrics and the number of its requests.
@@ -103,11 +102,10 @@ type FlusherOptions struct {
 // methods may be called concurrently.
 type Flusher struct {
 	clock
-	opts    FlusherOptions
-	slotted *slotted
-	fences  *fences
-	health  *circuit
-	wake    chan struct{} // holds one token: something may have become due
+	opts   FlusherOptions
+	fences *fences
+	health *circuit
+	wake   chan struct{} // holds one token: something may have become due
 
 	// mu guards the fields below. A task that is running belongs to its attempt, which may
 	// read the task without the lock, but for what a new write or a caller changes: seq,
@@ -127,10 +125,8 @@ type Flusher struct {
 // NewFlusher returns a flusher that does nothing until it is run. Its Changed has to be
 // subscribed to the journal before the journal's index is rebuilt.
 func NewFlusher(opts FlusherOptions) *Flusher {
-	if opts.Health == nil {
-		opts.Health = NewHealth(HealthOptions{
-			BackoffInitial: opts.BackoffInitial, BackoffMax: opts.BackoffMax, Logger: opts.Logger,
-		})
+	if opts.Offset == nil {
+		opts.Offset = NewOffset()
 	}
 	f := &Flusher{
 		opts:    opts,
@@ -141,8 +137,6 @@ func NewFlusher(opts FlusherOptions) *Flusher {
 		callers: newCallers(), refusals: make(refusalsOf),
 	}
 	f.health.backoff = newBackoff(opts.BackoffInitial, min(opts.BackoffMax, probeMax))
-	f.slotted = &slotted{opts.Engine, opts.Versions, opts.Slots}
-	f.opts.Engine = f.slotted
 	f.fences = newFences(&f.opts)
 	f.schedule = newSchedule(opts.Slots.Concurrency().Now, f.signal)
 	f.schedule.quotas = opts.Quotas

@@ -20,9 +20,6 @@ const (
 	Down State = "down"
 )
 
-// worse orders the states.
-var worse = map[State]int{Up: 0, Degraded: 1, Down: 2}
-
 // failuresTell is how many failures with no success in between are no blip, even if all are
 // about one entry. They are an outage unless upstream itself has answered some of them.
 const failuresTell = 3
@@ -62,8 +59,6 @@ type Health struct {
 	worst         State     // the worst state that was logged since upstream was up
 	since         time.Time // when upstream came to be up, or ceased to be
 	lastSuccess   time.Time
-	// failures since upstream was up
-	failedReads, failedWrites int
 }
 
 // NewHealth returns the health of an upstream of which nothing bad is known.
@@ -117,24 +112,11 @@ func (h *Health) other(c *circuit) *circuit {
 	return &h.reads
 }
 
-// failed notes a failure of one circuit. The caller holds mu.
-func (h *Health) failed(c *circuit) {
-	if c == &h.reads {
-		h.failedReads++
-	} else {
-		h.failedWrites++
-	}
-	h.update()
-}
-
 // update finds the state anew, and logs it if it is worse than before, or well again. The
 // caller holds mu.
 func (h *Health) update() {
 	state := h.judge()
 	if state == h.state {
-		if state == Up && !h.reads.failing && !h.writes.failing {
-			h.failedReads, h.failedWrites = 0, 0 // it was a blip
-		}
 		return
 	}
 	if h.state == Up {
@@ -143,10 +125,9 @@ func (h *Health) update() {
 	h.state = state
 	switch {
 	case state == Up:
-		h.mu.log(slog.LevelInfo, "upstream is up again", "after", time.Since(h.since).Round(time.Millisecond).String(),
-			"failed_reads", h.failedReads, "failed_writes", h.failedWrites)
-		h.since, h.worst, h.failedReads, h.failedWrites = time.Now(), Up, 0, 0
-	case worse[state] > worse[h.worst]:
+		h.mu.log(slog.LevelInfo, "upstream is up again", "after", time.Since(h.since).Round(time.Millisecond).String())
+		h.since, h.worst = time.Now(), Up
+	case h.worst == Up, h.worst == Degraded && state == Down:
 		h.worst = state
 		h.mu.log(slog.LevelWarn, logged[state], "reason", h.reason())
 	}

@@ -27,7 +27,7 @@ func watching(t *testing.T, test func(t *testing.T, w *watched)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &watched{rig: newRig(t, newFake(t), vfs.NewMem())}
 		w.reader = upstream.NewReader(upstream.ReaderOptions{
-			Engine: w.client, Health: w.health, Patience: patience, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
+			Engine: w.client, Health: w.health, Slots: w.slots, Patience: patience, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
 		})
 		test(t, w)
 	})
@@ -125,7 +125,7 @@ func TestAnOutageIsTwoLinesOfTheLog(t *testing.T) {
 		w.set(func(f *fake) { f.down = false })
 		w.settleWithin(time.Minute)
 		w.wantState(upstream.Up, "")
-		if log := w.log.take(); !regexp.MustCompile(`^time=\S+ level=INFO msg="upstream is up again" after=1h\S+ failed_reads=\d+ failed_writes=\d+\n$`).MatchString(log) {
+		if log := w.log.take(); !regexp.MustCompile(`^time=\S+ level=INFO msg="upstream is up again" after=1h\S+\n$`).MatchString(log) {
 			t.Errorf("logged: %s", log)
 		}
 	})

@@ -99,9 +99,6 @@ func unix(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 // Answered takes in an answer of upstream's, and when its request left and it arrived, both
 // as [time.Now] gave them. date is zero if the answer has none that is its own.
 func (o *Offset) Answered(date, sent, received time.Time) {
-	if o == nil {
-		return
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.answered(date, o.moment(sent), o.moment(received))
@@ -118,9 +115,6 @@ func (o *Offset) answered(date time.Time, sent, received moment) {
 // Showed takes in the updated_at that upstream has put on a write of this host's, and when the
 // request of the write left and was answered.
 func (o *Offset) Showed(updatedAt float64, sent, received time.Time) {
-	if o == nil {
-		return
-	}
 	now := time.Now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -139,9 +133,6 @@ func (o *Offset) showed(updatedAt float64, sent, received, now moment) {
 // wantsWrite reports whether the updated_at of one more write would make the estimate much
 // better: the last one is old, or from before the Dates began to contradict it.
 func (o *Offset) wantsWrite() bool {
-	if o == nil {
-		return false
-	}
 	now := o.moment(time.Now())
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -152,9 +143,6 @@ func (o *Offset) wantsWrite() bool {
 
 // wrote takes in that a write of this host's was made.
 func (o *Offset) wrote(seq uint64) {
-	if o == nil {
-		return
-	}
 	now := o.moment(time.Now())
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -169,9 +157,6 @@ func (o *Offset) wroteAt(seq uint64, now moment) {
 // at returns the offset that was in force when a write of this host's was made: between minus and
 // plus infinity if nothing is known.
 func (o *Offset) at(seq uint64) Span {
-	if o == nil {
-		return anything
-	}
 	now := o.moment(time.Now())
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -190,9 +175,6 @@ func (o *Offset) atOf(seq uint64, now moment) Span {
 
 // upstreamTime bounds upstream's clock at a moment of this host's.
 func (o *Offset) upstreamTime(t time.Time) Span {
-	if o == nil {
-		return anything
-	}
 	m := o.moment(t)
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -77,12 +77,6 @@ func TestOffsetKnowsNothingAtFirst(t *testing.T) {
 	c.want(math.Inf(1))
 	c.answered(time.Time{}, c.moment(), c.moment())
 	c.want(math.Inf(1))
-	var none *Offset
-	none.Answered(time.Now(), time.Now(), time.Now())
-	none.Showed(1, time.Now(), time.Now())
-	if s := none.at(5); s != anything || none.wantsWrite() {
-		t.Errorf("no estimate says %v", s)
-	}
 }
 
 // One answer is enough for the resolution of Date; more of them narrow the estimate to the

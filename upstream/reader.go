@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -43,10 +42,9 @@ func (a *ServiceAnswer) Answer() (status int, body []byte) { return a.failed.Sta
 // ReaderOptions configures a reader.
 type ReaderOptions struct {
 	Engine Engine
-	// Health is told how requests end, and stops all but one while upstream is down; nil
-	// is one of the reader's own.
+	// Health is told how requests end, and stops all but one while upstream is down.
 	Health *Health
-	// Slots bound the requests under way; nil is no bound.
+	// Slots bound the requests under way.
 	Slots *Slots
 	// Patience is how long a caller to whom nothing else can be given waits for an answer,
 	// and how long after the start of an outage a read that waits for its end keeps trying.
@@ -80,11 +78,6 @@ const blipProbes = 5
 
 // NewReader returns a reader.
 func NewReader(opts ReaderOptions) *Reader {
-	if opts.Health == nil {
-		opts.Health = NewHealth(HealthOptions{
-			BackoffInitial: opts.BackoffInitial, BackoffMax: opts.BackoffMax, Logger: slog.New(slog.DiscardHandler),
-		})
-	}
 	opts.Health.reads.backoff = newBackoff(opts.BackoffInitial,
 		min(opts.BackoffMax, max(opts.BackoffInitial, opts.Patience/blipProbes)))
 	return &Reader{
@@ -228,10 +221,7 @@ func (r *Reader) unasked() *Error {
 
 // slot waits until one more request may be under way.
 func (r *Reader) slot(ctx context.Context, namespace string, waitOutOutage bool) (*slot, error) {
-	switch {
-	case r.opts.Slots == nil:
-		return nil, nil
-	case waitOutOutage:
+	if waitOutOutage {
 		return r.opts.Slots.acquire(ctx, readLane, namespace)
 	}
 	return r.opts.Slots.acquire(ctx, refreshLane, namespace)
@@ -260,7 +250,7 @@ func (r *Reader) request(ctx context.Context, id journal.ID, probe bool, ask fun
 	if failed.says() {
 		r.health.success(id, probe)
 	} else {
-		r.health.failureSince(id, probe, failed, sent)
+		r.health.failure(id, probe, failed, sent)
 	}
 	return failed, nil
 }

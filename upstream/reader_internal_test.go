@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
@@ -16,10 +17,13 @@ func TestReadsAreNotTurnedAwayFromAnUpstreamThatIsBack(t *testing.T) {
 		"by a write": func(reads *circuit) { reads.health.writes.success(id, false) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := NewReader(ReaderOptions{BackoffInitial: time.Minute, BackoffMax: time.Minute, Patience: time.Second})
+			r := NewReader(ReaderOptions{
+				Health: NewHealth(HealthOptions{BackoffInitial: time.Minute, BackoffMax: time.Minute, Logger: slog.New(slog.DiscardHandler)}),
+				Slots:  NewSlots(1), BackoffInitial: time.Minute, BackoffMax: time.Minute, Patience: time.Second,
+			})
 			asked := 0
 			ask := func() error { asked++; return nil }
-			r.health.failure(id, false, &Error{Verdict: Transient, Reason: "refused", Unreachable: true})
+			r.health.failure(id, false, &Error{Verdict: Transient, Reason: "refused", Unreachable: true}, time.Now())
 			failed, err := r.once(t.Context(), id, false, ask)
 			if err != nil || failed == nil || !failed.unasked || asked != 0 {
 				t.Fatalf("upstream is down, and a read is %+v, %v", failed, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -20,8 +21,11 @@ func readers(t *testing.T, test func(t *testing.T, f *fake, r *upstream.Reader))
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t)
 		f.entries[key("k")] = "v"
+		health := upstream.NewHealth(upstream.HealthOptions{
+			BackoffInitial: backoffInitial, BackoffMax: backoffMax, Logger: slog.New(slog.DiscardHandler),
+		})
 		test(t, f, upstream.NewReader(upstream.ReaderOptions{
-			Engine: f.client(timeout), Patience: patience, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
+			Engine: f.client(timeout), Health: health, Slots: upstream.NewSlots(1000), Patience: patience, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
 		}))
 	})
 }
@@ -184,7 +188,7 @@ func TestReadThatFindsUpstreamBackNudgesTheFlusher(t *testing.T) {
 		r.put(key("k"), "v")
 		time.Sleep(time.Hour)
 		reader := upstream.NewReader(upstream.ReaderOptions{
-			Engine: r.client, Health: r.health, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
+			Engine: r.client, Health: r.health, Slots: r.slots, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
 		})
 		if _, err := reader.Get(t.Context(), key("other"), true); err == nil {
 			t.Error("an upstream that is down answers")

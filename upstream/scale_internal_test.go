@@ -24,10 +24,12 @@ const (
 // over some namespaces.
 func announced(tb testing.TB, n, namespaces int) *Flusher {
 	tb.Helper()
+	logger := slog.New(slog.DiscardHandler)
 	f := NewFlusher(FlusherOptions{
+		Health:  NewHealth(HealthOptions{BackoffInitial: time.Second, BackoffMax: time.Minute, Logger: logger}),
 		Journal: rebuiltJournal{}, Linger: func(string) time.Duration { return time.Hour },
 		Slots: NewSlots(16), LateWindow: time.Minute, BackoffInitial: time.Second, BackoffMax: time.Minute,
-		Logger: slog.New(slog.DiscardHandler),
+		Logger: logger,
 	})
 	for i := range n {
 		f.Changed(change(i, namespaces))

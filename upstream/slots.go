@@ -109,11 +109,8 @@ func (r *slot) leave() {
 	}
 }
 
-// release gives a slot back. A nil slot is that of a reader without any.
+// release gives a slot back.
 func (r *slot) release() {
-	if r == nil {
-		return
-	}
 	r.slots.mu.Lock()
 	defer r.slots.mu.Unlock()
 	r.slots.use(r, -1)
@@ -134,9 +131,6 @@ func (r *slot) note() { r.sent, r.failing = time.Now(), r.slots.window.failing[r
 // ended takes in how the request of a slot has ended. It is not called for a request that
 // was not made, or that its caller has given up.
 func (r *slot) ended(failed *Error) {
-	if r == nil {
-		return
-	}
 	r.slots.mu.Lock()
 	defer r.slots.mu.Unlock()
 	r.slots.window.takeIn(r, failed, time.Now())

@@ -265,7 +265,7 @@ func (w *through) run(ctx context.Context, a *attempt) (err error) {
 	}
 	a.f.opts.Quotas.cover(w.write.Namespace)
 	sent := time.Now()
-	held, failed := request(ctx, a.f.opts.Engine, mark)
+	held, failed := a.f.sendOnce(ctx, mark)
 	verdict := Confirmed
 	if failed != nil {
 		verdict = failed.Verdict

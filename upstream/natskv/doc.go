@@ -8,6 +8,12 @@
 // API shows beside it, and who wrote it: see the constants of message.go. A delete leaves a message
 // without a body, KV-Operation: DEL, which has those headers too.
 //
+// # Watching
+//
+// A session makes its consumer by itself. nats.go's KeyValue.Watch leaves out the headers, which hold
+// the versions. Its OrderedConsumer makes the next consumer before the mark has been compared with the
+// bucket, and goes on trying where the bucket is gone, although the context of Next has ended.
+//
 // # Files
 //
 //	engine.go    the engine: its options, opening, closing, what it reports

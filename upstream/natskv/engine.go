@@ -137,7 +137,7 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 // connected is called each time that the connection has been made.
 func (e *Engine) connected() {
 	e.bucket.forget()
-	e.watch.connected()
+	e.watch.stir()
 }
 
 // check finds what makes no sense.

@@ -59,7 +59,11 @@ type index struct {
 	bytes      int64  // the sizes that listings show, of all entries
 	revision   uint64 // the highest one
 	expiring   []expiry
+	foreign    map[string]bool // subjects of the bucket that are no entries: the first mostForeign
 }
+
+// mostForeign bounds how many subjects that are no entries the index remembers.
+const mostForeign = 10_000
 
 // expiry says when upstream forgets a version by itself, which mostly is the last trace of an entry.
 type expiry struct {
@@ -71,7 +75,7 @@ type expiry struct {
 // newIndex returns an empty index. onChange, if not nil, is called for each change, in the order of an
 // entry's revisions, before any reader sees the change. It must be quick, and must not call the index.
 func newIndex(onChange func(journal.ID, upstream.Version)) *index {
-	x := &index{onChange: onChange}
+	x := &index{onChange: onChange, foreign: make(map[string]bool)}
 	x.clear()
 	return x
 }
@@ -90,9 +94,7 @@ func (x *index) clear() (before *index) {
 // apply takes in an entry's version. It does nothing if the index has that version or a later one. Another
 // program may replace a version by one whose time is earlier: copies of the replaced one would pass for
 // newer, so such a version gets the least later time.
-func (x *index) apply(id journal.ID, v upstream.Version) { x.take(id, v) }
-
-func (x *index) take(id journal.ID, v upstream.Version) (taken bool) {
+func (x *index) apply(id journal.ID, v upstream.Version) {
 	ahead := x.latest.see(v, time.Now())
 	if ahead > 0 && x.onAhead != nil {
 		x.onAhead(v.Writer.Host, ahead)
@@ -102,11 +104,9 @@ func (x *index) take(id journal.ID, v upstream.Version) (taken bool) {
 	if r := x.find(id); r != nil && r.revision < v.Revision && micros(v.WrittenAt) < r.written {
 		v.WrittenAt = seconds(r.written + 1)
 	}
-	if !x.put(id, v) {
-		return false
+	if x.put(id, v) {
+		x.tell(id, v)
 	}
-	x.tell(id, v)
-	return true
 }
 
 // tell calls onChange. The caller holds mu.
@@ -237,6 +237,7 @@ func (x *index) rows(name string, most int) (rows []indexRow, total int, known b
 // figures are the index's for a report.
 type figures struct {
 	entries, subjects int
+	foreign           int // subjects that are no entries; more of them may exist at mostForeign
 	revision          uint64
 	memory            int64 // about the bytes that it takes
 }
@@ -252,7 +253,7 @@ func (x *index) figures() figures {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	memory := int64(x.subjects)*rowMemory + x.keys + int64(len(x.namespaces))*namespaceMemory
-	return figures{entries: x.present, subjects: x.subjects, revision: x.revision, memory: memory}
+	return figures{entries: x.present, subjects: x.subjects, foreign: len(x.foreign), revision: x.revision, memory: memory}
 }
 
 // totals counts the entries, the namespaces that have any, and the sizes that listings show.
@@ -265,6 +266,22 @@ func (x *index) totals() (entries, namespaces, bytes int64, known bool) {
 		}
 	}
 	return int64(x.present), namespaces, x.bytes, x.loaded
+}
+
+// addForeign notes a subject of the bucket that is no entry.
+func (x *index) addForeign(subject string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.foreign) < mostForeign {
+		x.foreign[subject] = true
+	}
+}
+
+// forgetForeign forgets these subjects, before the whole bucket is read.
+func (x *index) forgetForeign() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	clear(x.foreign)
 }
 
 // setLoaded notes that all that the bucket held has been read.

@@ -46,7 +46,7 @@ func (l *look) unusable() string {
 // look asks the leader. It never changes what belongs to run.
 func (w *watch) look(ctx context.Context, before check, events int) look {
 	timeout := checkTimeout
-	if w.keeper.deciding() != nil {
+	if next, _ := w.keeper.deciding(); next != nil {
 		timeout = lookUpTimeout // requests wait for it, and servers without a leader never answer
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)

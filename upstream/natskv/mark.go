@@ -202,13 +202,6 @@ func (k *keeper) wake() {
 	k.settled = make(chan struct{})
 }
 
-// hasFailed reports whether the bucket could not be looked at.
-func (k *keeper) hasFailed() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.failed != nil
-}
-
 // disconnected notes that the bucket has to be looked at again.
 func (k *keeper) disconnected() {
 	k.mu.Lock()
@@ -280,12 +273,12 @@ func (k *keeper) lostWhy() string {
 }
 
 // deciding returns a channel that is closed when the bucket has next been looked at, if requests wait
-// for that; else nil.
-func (k *keeper) deciding() <-chan struct{} {
+// for that; else nil. failed says that the bucket could not be looked at before.
+func (k *keeper) deciding() (next <-chan struct{}, failed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.looked || k.lost != "" || !k.doubtedAt.IsZero() {
-		return nil
+		return nil, false
 	}
-	return k.settled
+	return k.settled, k.failed != nil
 }

@@ -39,7 +39,7 @@ func (e *Engine) begin(ctx context.Context, subject string) (*call, jetstream.St
 // admit returns the stream once requests may be made to it, or why they may not: the bucket is not
 // believed, or there is none that can keep the memory, or nobody can say so.
 func (e *Engine) admit(ctx context.Context) (jetstream.Stream, *upstream.Error) {
-	if refused := e.watch.refuses(); refused != nil && refused.Verdict == upstream.Paused {
+	if refused := e.watch.keeper.refuses(); refused != nil && refused.Verdict == upstream.Paused {
 		return nil, refused
 	}
 	stream, failed := e.bucket.open(ctx)

@@ -19,8 +19,6 @@ const (
 	fetch = 5000
 	// consumerFor is how long servers keep the consumer of a session that is gone.
 	consumerFor = time.Minute
-	// mostForeign bounds how many subjects that are no entries are remembered.
-	mostForeign = 10_000
 )
 
 // session brings the messages of the stream to the index, in their order and without a gap.
@@ -42,12 +40,9 @@ func (w *watch) begin(ctx context.Context, l look) {
 	loading := w.progress.hasToLoad(time.Now())
 	after := w.progress.begin(loading, l.last)
 	ctx, cancel := context.WithCancel(ctx)
-	s := &session{
-		w: w, loading: loading, last: l.last, began: time.Now(), cancel: cancel,
-		done: make(chan struct{}),
-	}
+	s := &session{w: w, loading: loading, last: l.last, began: time.Now(), cancel: cancel, done: make(chan struct{})}
 	if loading {
-		w.foreign.clear()
+		w.index.forgetForeign()
 	}
 	w.session = s
 	js := w.e.link.jetStream()
@@ -153,7 +148,7 @@ func (s *session) take(m jetstream.Msg, meta *jetstream.MsgMetadata, loading boo
 			s.w.index.expires(id, revision, meta.Timestamp.Add(stays+expiryMargin))
 		}
 	} else {
-		s.w.foreign.add(m.Subject())
+		s.w.index.addForeign(m.Subject())
 	}
 	if loading && revision <= s.last {
 		s.mu.Lock()
@@ -173,34 +168,4 @@ func (s *session) takeShown() []uint64 {
 	s.shown = nil
 	slices.Sort(shown)
 	return shown
-}
-
-// names is a set of subjects: the first mostForeign. Its methods may be called concurrently.
-type names struct {
-	mu  sync.Mutex
-	all map[string]bool
-}
-
-func (n *names) add(name string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.all == nil {
-		n.all = make(map[string]bool)
-	}
-	if len(n.all) < mostForeign {
-		n.all[name] = true
-	}
-}
-
-func (n *names) clear() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	clear(n.all)
-}
-
-// count returns how many there are, and whether the set is full: then there may be more.
-func (n *names) count() (least int, full bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return len(n.all), len(n.all) == mostForeign
 }

@@ -21,51 +21,42 @@ const (
 	sweepEvery = time.Hour
 )
 
-// sweeper ends tombstones that are older than keepFor; 0 keeps them for ever.
-type sweeper struct {
-	keepFor time.Duration
+// sweep ends tombstones that are older than Options.TombstonesFor, and forgets what has expired, until
+// ctx ends.
+func (w *watch) sweep(ctx context.Context) {
+	expiry, timer := time.NewTicker(expiryMargin), time.NewTimer(w.untilSweep())
+	defer expiry.Stop()
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-expiry.C:
+			w.index.expire(time.Now())
+		case <-timer.C:
+			w.endTombstones(ctx)
+			timer.Reset(w.untilSweep())
+		}
+	}
 }
 
-// wait is how long to wait for the next sweep. Chance is in it, so that hosts do not sweep at once.
-func (s sweeper) wait() time.Duration {
+// untilSweep returns how long to wait for the next sweep. Chance is in it, so that hosts do not sweep
+// at once.
+func (w *watch) untilSweep() time.Duration {
 	every := sweepEvery
-	if s.keepFor > 0 {
-		every = min(every, max(s.keepFor/2, time.Second))
+	if keepFor := w.e.opts.TombstonesFor; keepFor > 0 {
+		every = min(every, max(keepFor/2, time.Second))
 	}
 	return every/2 + rand.N(every)
 }
 
-// run sweeps, and forgets what has expired, until ctx ends. The channel that it returns is closed then.
-func (s sweeper) run(ctx context.Context, w *watch) <-chan struct{} {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		expiry, timer := time.NewTicker(expiryMargin), time.NewTimer(s.wait())
-		defer expiry.Stop()
-		defer timer.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-expiry.C:
-				w.index.expire(time.Now())
-			case <-timer.C:
-				if s.keepFor > 0 {
-					s.sweep(ctx, w)
-				}
-				timer.Reset(s.wait())
-			}
-		}
-	}()
-	return done
-}
-
-func (s sweeper) sweep(ctx context.Context, w *watch) {
-	if _, _, ok := w.view(); !ok {
-		return // the tombstones may have been replaced
+func (w *watch) endTombstones(ctx context.Context) {
+	keepFor := w.e.opts.TombstonesFor
+	if _, _, ok := w.view(); !ok || keepFor == 0 {
+		return // they stay for ever, or may have been replaced
 	}
 	ended := 0
-	for _, t := range w.index.tombstones(time.Now().Add(-s.keepFor).UnixMicro()) {
+	for _, t := range w.index.tombstones(time.Now().Add(-keepFor).UnixMicro()) {
 		err := w.purge(ctx, t)
 		var answer *jetstream.APIError
 		switch {
@@ -81,7 +72,7 @@ func (s sweeper) sweep(ctx context.Context, w *watch) {
 		}
 	}
 	if ended > 0 {
-		w.log.Info("old tombstones are removed", "tombstones", ended, "older_than", words.Duration(s.keepFor))
+		w.log.Info("old tombstones are removed", "tombstones", ended, "older_than", words.Duration(keepFor))
 	}
 }
 

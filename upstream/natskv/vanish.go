@@ -70,29 +70,21 @@ func (x *index) tellMissing(before *index, upTo uint64) {
 func (x *index) forget(id journal.ID, revision, upTo uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if r := x.takeOut(id, revision); r != nil && !r.deleted() {
-		x.tell(id, goneSince(r, upTo))
-	}
-}
-
-// takeOut returns the row of which the index has nothing any more; nil if there was none. The caller
-// holds mu.
-func (x *index) takeOut(id journal.ID, revision uint64) *row {
 	r := x.find(id)
 	if r == nil || r.revision != revision {
-		return nil
+		return
 	}
 	ns := x.namespaces[id.Namespace]
 	ns.rows.Delete(id.Key)
 	x.subjects--
 	x.keys -= int64(len(id.Key))
-	if !r.deleted() {
-		x.hide(ns, r)
-	}
 	if ns.rows.Len() == 0 {
 		delete(x.namespaces, id.Namespace)
 	}
-	return r
+	if !r.deleted() {
+		x.hide(ns, r)
+		x.tell(id, goneSince(r, upTo))
+	}
 }
 
 // goneSince is what is told of an entry of which upstream has nothing any more. Nobody has written that

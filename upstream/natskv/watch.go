@@ -32,9 +32,6 @@ type watch struct {
 	keeper   *keeper
 	index    *index
 	progress progress
-	sweeps   sweeper
-
-	foreign names // subjects of the bucket that are no entries
 
 	stirred chan struct{} // the state may have changed: capacity 1
 	looks   chan look
@@ -48,7 +45,7 @@ type watch struct {
 	reread   time.Time
 	odd      int            // comparisons in a row whose counts of entries differ
 	asking   bool           // a comparison is under way
-	work     sync.WaitGroup // of sessions that have ended
+	work     sync.WaitGroup // the sweeps, and what sessions that have ended leave to do
 }
 
 // newWatch returns a watch that feeds the engine's index. run does its work.
@@ -59,7 +56,6 @@ func newWatch(e *Engine) (*watch, error) {
 	}
 	w := &watch{
 		e: e, bucket: e.opts.Bucket, onSound: e.opts.OnSound, log: e.opts.Logger, keeper: k, index: e.index,
-		sweeps:  sweeper{keepFor: e.opts.TombstonesFor},
 		stirred: make(chan struct{}, 1), looks: make(chan look, 1), accepts: make(chan struct{}, 1),
 	}
 	w.progress.since, w.progress.why = time.Now(), "there was no connection yet"
@@ -79,11 +75,6 @@ func (w *watch) stir() {
 	}
 }
 
-// connected notes that there is a connection.
-func (w *watch) connected() {
-	w.stir()
-}
-
 // disconnected notes that it is lost.
 func (w *watch) disconnected() {
 	w.keeper.disconnected()
@@ -94,14 +85,13 @@ func (w *watch) disconnected() {
 func (w *watch) run(ctx context.Context) {
 	ticker := time.NewTicker(checkEvery)
 	defer ticker.Stop()
-	swept := w.sweeps.run(ctx, w)
+	w.work.Go(func() { w.sweep(ctx) })
 	defer func() {
 		if w.asking {
 			<-w.looks
 		}
 		w.endSession()
 		w.work.Wait()
-		<-swept
 		w.keeper.save(time.Now(), true)
 	}()
 	w.ask(ctx)
@@ -242,9 +232,8 @@ func (w *watch) compare(ctx context.Context, l look) {
 func (w *watch) miscounts(l look) bool {
 	f := w.index.figures()
 	settled := !w.session.loading && w.progress.at() == l.last && w.before.last == l.last && f.revision <= l.last
-	foreign, more := w.foreign.count()
-	most := uint64(f.subjects + foreign)
-	right := l.subjects == most || l.subjects > most && more || l.subjects < most && l.subjects+w.index.mayVanish(time.Now()) >= most
+	most := uint64(f.subjects + f.foreign)
+	right := l.subjects == most || l.subjects > most && f.foreign == mostForeign || l.subjects < most && l.subjects+w.index.mayVanish(time.Now()) >= most
 	if !settled || right || time.Since(w.reread) < rereadEvery {
 		w.odd = 0
 		return false
@@ -268,13 +257,10 @@ func (w *watch) ask(ctx context.Context) {
 	go func() { w.looks <- w.look(ctx, before, events) }()
 }
 
-// refuses says why no request may be made; nil if it may.
-func (w *watch) refuses() *upstream.Error { return w.keeper.refuses() }
-
-// admit is refuses for a caller who can wait: a connection that was just made takes a moment until
-// the bucket has been looked at.
+// admit is [keeper.refuses] for a caller who can wait: a connection that was just made takes a moment
+// until the bucket has been looked at.
 func (w *watch) admit(ctx context.Context) *upstream.Error {
-	decided := w.keeper.deciding()
+	decided, failed := w.keeper.deciding()
 	if decided == nil {
 		return w.keeper.refuses()
 	}
@@ -282,7 +268,7 @@ func (w *watch) admit(ctx context.Context) *upstream.Error {
 		return w.e.link.missing()
 	}
 	w.stir() // what was wrong with the bucket may have been mended
-	if w.keeper.hasFailed() {
+	if failed {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, mendedWithin)
 		defer cancel()
