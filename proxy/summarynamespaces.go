@@ -90,7 +90,7 @@ func (f *facts) suspect() *finding {
 		return nil
 	}
 	s := g.first.Suspect
-	remedy := fmt.Sprintf("is upstream.url right? botwired restore %s gives them back to upstream, botwired forget %s believes it", g.first.Namespace, g.first.Namespace)
+	remedy := fmt.Sprintf("is upstream.url right? botwired restore %s gives them back to upstream, botwired forget %s gives them up", g.first.Namespace, g.first.Namespace)
 	return say(levelWarning, s.Since, remedy, "Upstream no longer holds %s of the %s of %s that it had confirmed: botwired serves its own copies",
 		words.Number(int64(s.Missing)), words.Count(s.Of, "entry"), g.name())
 }

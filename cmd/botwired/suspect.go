@@ -138,7 +138,7 @@ func (p *process) reportRestore(c *client, body []byte) error {
 		fmt.Fprintf(p.stdout, "stopped: upstream lacks %s\n", plural(left, "entry"))
 		return nil
 	}
-	return fmt.Errorf("upstream still lacks %s, of which there is no copy here, or which it refuses: botwired forget %s believes it",
+	return fmt.Errorf("upstream still lacks %s, of which there is no copy here, or which it refuses: botwired forget %s gives them up",
 		plural(so.Left.number(), "entry"), printable(string(so.Namespace)))
 }
 
@@ -147,12 +147,12 @@ func newForgetCommand(p *process, settings *settingFlags) *cobra.Command {
 		Use:     "forget NAMESPACE [KEY]",
 		Short:   "Drop the copies of what upstream no longer has in a namespace",
 		GroupID: groupMemory,
-		Long: "Believe upstream about a namespace: the copies of entries that it does not list go for good, and so do\n" +
-			"copies that are newer than what it lists. Pending writes stay. Without --yes, botwired asks first.\n\n" +
+		Long: "Drop for good the copies of entries that upstream does not list in a namespace, and copies that are newer\n" +
+			"than what it lists. Pending writes stay. Without --yes, botwired asks first.\n\n" +
 			"With KEY, drop the local copy of one entry: the next read asks upstream. That loses nothing which upstream\n" +
 			"holds, and botwired does not ask first. If a write to the entry is pending, nothing is dropped.\n\n" +
-			"With --upstream and no namespace, believe a NATS bucket that was made anew or has gone back: the daemon goes on\n" +
-			"with the bucket that is there, and gives nothing back. \"botwired restore --all\" gives it what the daemon has.",
+			"With --upstream and no namespace, the daemon goes on with a NATS bucket that was made anew or has gone back, as\n" +
+			"it is, and gives nothing back. \"botwired restore --all\" gives it what the daemon has.",
 		Example: "  botwired export my-agent > before.jsonl && botwired forget my-agent\n" +
 			"  botwired forget my-agent --yes\n" +
 			"  botwired forget my-agent user_name\n" +
@@ -161,7 +161,7 @@ func newForgetCommand(p *process, settings *settingFlags) *cobra.Command {
 	}
 	asJSON := jsonFlag(cmd)
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
-	whole := cmd.Flags().Bool("upstream", false, "believe a bucket that has lost its writes, as a whole")
+	whole := cmd.Flags().Bool("upstream", false, "go on with a bucket that has lost writes, as it is")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case *whole && len(args) > 0:
@@ -226,7 +226,7 @@ func (p *process) confirmForget(ctx context.Context, c *client, namespace string
 			}
 		}
 	}
-	return p.confirm(ctx, fmt.Sprintf("Believe upstream about the namespace %s, and give up for good what it lacks?%s", namespace, lost))
+	return p.confirm(ctx, fmt.Sprintf("Give up for good what upstream lacks of the namespace %s?%s", namespace, lost))
 }
 
 // suspects says, for the top of the status, what upstream seems to have lost.
@@ -236,7 +236,7 @@ func (s *status) suspects(w io.Writer) string {
 		if n.Suspect.Since == "" {
 			continue
 		}
-		what := `"botwired restore ` + string(n.Namespace) + `" gives them back to upstream, "botwired forget ` + string(n.Namespace) + `" believes it`
+		what := `"botwired restore ` + string(n.Namespace) + `" gives them back to upstream, "botwired forget ` + string(n.Namespace) + `" gives them up`
 		if n.Suspect.Restoring == "true" {
 			what = "botwired is giving them back to upstream"
 		}
