@@ -56,8 +56,9 @@ type NewWrite struct {
 	// WrittenAt is when the write was made, in Unix seconds of the wall clock; 0 means now. The
 	// fence goes by it.
 	WrittenAt float64
-	// At, if not 0, is the write's UpdatedAt: upstream has confirmed the write with this time, in Unix
-	// seconds. It is no earlier than that of a pending write to the entry.
+	// At, if not 0, is the write's UpdatedAt, in Unix seconds: upstream has confirmed the write with this
+	// time, or has shown the state that it is a copy of. It becomes no earlier than that of a pending
+	// write to the entry.
 	At float64
 	// Yields says that the write is a copy of an older state: if another host's state beats it,
 	// it leaves no dead letter.

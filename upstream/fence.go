@@ -301,7 +301,7 @@ func (c *crossing) lost(found *journal.Observation) error {
 	if !inDoubt {
 		return nil
 	}
-	return c.f.fences.guard(c.f.opts.Journal, w.ID, found)
+	return c.f.fences.guard(c.f.opts.Journal, w, found)
 }
 
 // beaten ends the task of a write that has lost against another host's state of a time.

@@ -271,6 +271,39 @@ func TestALateWriteOfOursDoesNotUndoTheWinner(t *testing.T) {
 	}
 }
 
+// contract 19: the copy of a winner that waits for the end of a doubt has upstream's time. Upstream shows
+// that again once the disk had no room to keep the copy.
+func TestTheTimeOfAWinnerDoesNotGoBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{FS: vfs.NewMem()}
+		d.free.Store(2 * diskReserve)
+		r := newFencedRig(t, newShared(t), d, "a.test")
+		r.settledPut(key("k"), "base")
+		time.Sleep(time.Second)
+		r.set(func(f *fake) { f.answer = func(c call) reply { return reply{hang: c.value == "late"} } })
+		r.put(key("k"), "late")
+		time.Sleep(5 * time.Second)
+		r.foreign(key("k"), "theirs")
+		time.Sleep(timeout)
+		r.wantKnown(key("k"), "theirs", journal.Value)
+		shown, err := r.journal.Lookup(key("k"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.free.Store(diskReserve - 1)
+		r.settleWithin(2 * lateWindow)
+		r.wantKnown(key("k"), "", journal.Unknown)
+		found, err := r.client.Get(t.Context(), key("k"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, err := r.journal.Fill(key("k"), found, func() bool { return true })
+		if err != nil || state.Value != "theirs" || state.UpdatedAt < shown.UpdatedAt {
+			t.Errorf("%q of %f, %v; readers have seen %f", state.Value, state.UpdatedAt, err, shown.UpdatedAt)
+		}
+	})
+}
+
 // Another host writes the old value again: that is a write like any other.
 func TestTheOldValueAgain(t *testing.T) {
 	fenced(t, func(t *testing.T, r *rig) {

@@ -133,17 +133,18 @@ func (s *fences) sentAfter(sent time.Time) float64 {
 
 // guard makes a copy of another host's state pending, which has just won: a request of this host's
 // may still be carried out over it, and the copy is read back and repairs that. It gives way to
-// whatever is later.
-func (s *fences) guard(j Journal, id journal.ID, found *journal.Observation) error {
+// whatever is later. Readers see it with the state's time, or that of the write that has lost: upstream
+// may keep the state as it is, and no later reader is to see an earlier time (contract 19).
+func (s *fences) guard(j Journal, lost journal.Write, found *journal.Observation) error {
 	const earlier = 1 // second: so that the state itself counts as later, however the clocks drift
 	ahead := s.offset.at(math.MaxUint64).Most
 	if math.IsInf(ahead, 1) { // the clock has just been set
 		ahead = found.UpdatedAt - 2*earlier // so old that it gives way to whatever there is, once more is known
 	}
 	_, err := j.Append(journal.NewWrite{
-		ID: id, Op: journal.Put, Value: found.Value, ListBytes: found.ListBytes,
-		WrittenAt: found.UpdatedAt - ahead - earlier,
-		Yields:    true, Fenced: true, Held: true, If: func(newest uint64) bool { return newest == 0 },
+		ID: lost.ID, Op: journal.Put, Value: found.Value, ListBytes: found.ListBytes,
+		WrittenAt: found.UpdatedAt - ahead - earlier, At: max(found.UpdatedAt, lost.UpdatedAt),
+		Yields: true, Fenced: true, Held: true, If: func(newest uint64) bool { return newest == 0 },
 	})
 	if errors.Is(err, journal.ErrFull) || errors.Is(err, journal.ErrChanged) {
 		return nil // there is no room for it, or a newer write is pending

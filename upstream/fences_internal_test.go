@@ -130,7 +130,10 @@ func (a *appended) Append(w journal.NewWrite) (journal.Write, error) {
 // clocks.
 func TestTheTimeOfAWinnersCopy(t *testing.T) {
 	j, s := &appended{}, newFences(&FlusherOptions{Offset: NewOffset()})
-	if err := s.guard(j, journal.ID{}, &journal.Observation{UpdatedAt: 1000}); err != nil || j.last.WrittenAt != 1 {
-		t.Errorf("it is of %f, %v", j.last.WrittenAt, err)
+	for lost, shown := range map[float64]float64{900: 1000, 1100: 1100} {
+		err := s.guard(j, journal.Write{UpdatedAt: lost}, &journal.Observation{UpdatedAt: 1000})
+		if err != nil || j.last.WrittenAt != 1 || j.last.At != shown {
+			t.Errorf("it is of %f, and shown as of %f after %f, %v", j.last.WrittenAt, j.last.At, lost, err)
+		}
 	}
 }
