@@ -109,7 +109,7 @@ func (r *slot) leave() {
 	}
 }
 
-// release gives a slot back. A nil slot is that of a reader without any.
+// release gives a slot back. Releasing a nil slot does nothing.
 func (r *slot) release() {
 	if r == nil {
 		return
