@@ -125,7 +125,7 @@ func (a *attempt) conclude(c *crossing, verdict Verdict, failed *Error) error {
 	switch verdict {
 	case Confirmed:
 		a.answered(true)
-		tookTrip(a.f, c.took)
+		a.f.tookTrip(c.took)
 		if a.staysPending(w, a.f.instant(c.sent)) {
 			return nil
 		}

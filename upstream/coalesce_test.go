@@ -154,3 +154,24 @@ func TestNamespacesTakeTurns(t *testing.T) {
 		r.settleWithin(5 * time.Minute)
 	})
 }
+
+// A busy key is sent about every ten lingers also where others are written all the time, more than
+// upstream takes. Upstream lists it as the newest, and so it would go after all others.
+func TestABusyKeyIsSentAmidOthers(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.latency = 200 * time.Millisecond
+		start := time.Now()
+		for i := 0; time.Since(start) < time.Minute; i++ {
+			r.put(key("busy"), fmt.Sprint(i))
+			if i%30 == 0 { // every 300 ms
+				r.putMany("ns", 99)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		all := len(r.requests(anything))
+		busy := r.requests(func(c call) bool { return c.id == key("busy") })
+		if len(busy) < 20 || all < 3000 {
+			t.Errorf("%d of %d requests in a minute are for the busy key, want one each two or three seconds", len(busy), all)
+		}
+	})
+}

@@ -14,9 +14,12 @@
 // way (contract 12). A task waits for flush.linger after the entry's last write. However
 // often the entry is written, it waits no longer than lingerCap times that after the first
 // write that was not sent. Then it sends the entry's newest state. The entries of
-// a namespace go oldest first, as many at a time as its part of upstream.concurrency holds: those
-// that are under way together may arrive out of order, and so may those that have failed. A flush
-// and a drain end every linger, and a caller that waits for one entry ends its linger.
+// a namespace go oldest first, by their newest writes, as many at a time as its part of
+// upstream.concurrency holds: those that are under way together may arrive out of order, and so may
+// those that have failed. Of more than oldestOf entries the one goes first that became due first. What
+// is written while others go before an entry does not change its place (contract 12). A flush and a
+// drain end every linger. A caller that waits for one entry ends its linger, and has it go before the
+// others, but only every other time.
 //
 // A namespace may have a quota ([Quotas]). While it is ample, it changes nothing. When it is
 // short, the linger widens and the namespace's entries take turns, the one first whose

@@ -52,7 +52,7 @@ func (c *crossing) fence(ctx context.Context) (sends bool, err error) {
 		if c.f.opts.BeforeSend != nil {
 			c.f.opts.BeforeSend()
 		}
-		if !c.f.fences.applies(c.write, usualTrip(c.f)) {
+		if !c.f.fences.applies(c.write, c.f.usualTrip()) {
 			return true, nil
 		}
 		found, failed := c.askEntry(ctx)

@@ -303,21 +303,21 @@ func (f *Flusher) Attempts(id journal.ID) (count int, last string, next time.Tim
 
 // Saved is how many writes since the start needed no request upstream, as a newer one to their
 // entry took their place before they were sent.
-func Saved(f *Flusher) int64 {
+func (f *Flusher) Saved() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.schedule.saved
 }
 
 // usualTrip is how long a write usually takes, with its fence.
-func usualTrip(f *Flusher) time.Duration {
+func (f *Flusher) usualTrip() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return time.Duration(f.schedule.roundTrip)
 }
 
 // tookTrip takes in how long a write took that upstream carried out, with its fence.
-func tookTrip(f *Flusher, took time.Duration) {
+func (f *Flusher) tookTrip(took time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.schedule.roundTrip += (instant(took) - f.schedule.roundTrip) / roundTripWeight

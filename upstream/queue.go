@@ -45,6 +45,9 @@ type queue struct {
 	readyAt  instant // position in the schedule's heap
 	servedAt instant // when it was last served
 	served   uint64  // the turn in which it was
+	hurried  bool    // an entry went before its turn, as a caller waits for it
+	passed   uint64  // the first of the task that others went before
+	passedAs uint64  // that task's seq when the first of them did
 	heap     *heapOf[*queue]
 	index    int // in the heap; -1 while it is in none
 }
@@ -85,8 +88,14 @@ func (q *queue) ready(t *task) instant { return max(q.due(t), q.turnOf(t)) }
 
 // untried is the first task that stands in a line and not among the retries; nil if there
 // is none.
-func (q *queue) untried() (first *task) {
-	for _, t := range []*task{q.urgent.front, q.removing.front, q.lingering.front} {
+func (q *queue) untried() *task {
+	return q.firstIn(q.urgent, q.removing, q.lingering)
+}
+
+// firstIn is the task of some lines that is ready first; nil if there is none.
+func (q *queue) firstIn(lines ...line) (first *task) {
+	for _, l := range lines {
+		t := l.front
 		if t != nil && (first == nil || q.ready(t) < q.ready(first)) {
 			first = t
 		}
@@ -96,8 +105,11 @@ func (q *queue) untried() (first *task) {
 
 // first is the task that is ready first; nil if none waits, or only silent ones while
 // another silent one is tried.
-func (q *queue) first() *task {
-	t := q.untried()
+func (q *queue) first() *task { return q.orRetry(q.untried()) }
+
+// orRetry is the first of the retries if that is ready before a task, or else the task, which may
+// be nil.
+func (q *queue) orRetry(t *task) *task {
 	for kind := range q.retries {
 		if q.retries[kind].len == 0 || waiting(kind) == silent && q.silent > 0 {
 			continue
@@ -130,16 +142,35 @@ func (q *queue) firstOf(retries *heapOf[*retryState]) *task {
 // more, the entry goes first that has been due longest.
 const oldestOf = 1000
 
-// oldest is, of the tasks that are ready, the one whose newest write is the oldest: upstream
-// lists the entries in the order in which it gets them. One at least must be ready.
-func (q *queue) oldest(now instant) *task {
-	oldest := q.first()
-	if oldest.isSilent() {
-		return oldest
+// choose returns the task to be sent now; q.first() must be ready. An entry for which a caller
+// waits goes before all others, but only every other time: callers do not hold up the others either.
+func (q *queue) choose(now instant) *task {
+	t := q.first()
+	if t.urgent {
+		if q.hurried = !q.hurried; q.hurried {
+			return t
+		}
+		if other := q.orRetry(q.firstIn(q.removing, q.lingering)); other != nil && q.ready(other) <= now {
+			t = other
+		}
 	}
+	if t.isSilent() || q.tasks.Len() > oldestOf {
+		return t
+	}
+	return q.oldest(t, now)
+}
+
+// oldest returns, of the tasks that are ready, the one whose newest write is the oldest: upstream
+// lists the entries in the order in which it gets them. Writes that come to the first task while
+// others go before it do not change its place: a busy key would never be sent.
+func (q *queue) oldest(first *task, now instant) *task {
+	if q.passed != first.first {
+		q.passed, q.passedAs = first.first, first.seq
+	}
+	oldest, seq := first, q.passedAs
 	look := func(t *task) {
-		if t.seq < oldest.seq && q.turnOf(t) <= now {
-			oldest = t
+		if t.seq < seq && q.turnOf(t) <= now {
+			oldest, seq = t, t.seq
 		}
 	}
 	for _, l := range []line{q.urgent, q.removing, q.lingering} {

@@ -24,13 +24,12 @@ const (
 	// longestPatience is how long a read of something unknown waits for upstream. SDKs commonly give
 	// up after 10 s, and learn more from a 503 before that.
 	longestPatience = 5 * time.Second
-	// The pauses between attempts begin with some four round trips to botwire.dev, and end with what
-	// costs an upstream nothing that fails for days.
+	// firstPause is about four round trips to botwire.dev. longestPause costs a dead upstream next to
+	// nothing.
 	firstPause, longestPause = 200 * time.Millisecond, 30 * time.Second
 )
 
-// Patience is how long a read of something unknown waits for an upstream that has so long for an
-// attempt. Whoever expects answers of upstream soon has readers who do.
+// Patience returns how long a read of an unknown entry waits: half of upstream.timeout, 5 s at most.
 func Patience(timeout time.Duration) time.Duration { return min(longestPatience, timeout/2) }
 
 // Pauses are the first pause between attempts and the longest one. They are shorter in front of an

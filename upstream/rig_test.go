@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The settings of a rig, DESIGN.md's defaults.
+// The settings of a rig: the defaults of docs/settings.md.
 const (
 	linger         = 100 * time.Millisecond
 	timeout        = 10 * time.Second

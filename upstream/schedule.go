@@ -230,8 +230,8 @@ func (s *schedule) start(q *queue, now instant, probe bool) *attempt {
 	if q.full && q.blocked && q.removing.front != nil && q.ready(q.removing.front) <= now {
 		t = q.removing.front // makes room
 	}
-	if !probe && !q.blocked && !q.pace.spread && !t.through && q.tasks.Len() <= oldestOf {
-		t = q.oldest(now)
+	if !probe && !q.blocked && !q.pace.spread {
+		t = q.choose(now)
 	}
 	a := &attempt{queue: q, task: t, newest: t.seq, startedAt: now, probe: probe, trial: q.blocked, silent: t.isSilent()}
 	a.through = s.throughs.pop(t)

@@ -16,8 +16,7 @@ const (
 	// of an entry whose last request was not answered.
 	shareOfFailing = 1
 	quarters       = 4
-	// hangsAfter is how long a request may at least take before it counts as one that hangs,
-	// and hangsTrips for how many of the usual round trips.
+	// A request hangs if it takes longer than hangsAfter and than hangsTrips usual round trips.
 	hangsAfter = 250 * time.Millisecond
 	hangsTrips = 4
 	// firstRoundTrip stands for the usual round trip before there was one.

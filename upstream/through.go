@@ -303,7 +303,7 @@ func (w *through) backOut(a *attempt, unmade bool) error {
 // upstream held the entry.
 func (w *through) confirmed(a *attempt, sent time.Time, held bool) error {
 	a.answered(true)
-	tookTrip(a.f, time.Since(sent))
+	a.f.tookTrip(time.Since(sent))
 	if w.write.Op == journal.Delete && !held {
 		last, ok, err := a.f.opts.Journal.Newest(w.write.ID)
 		if err != nil {

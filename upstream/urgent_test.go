@@ -119,3 +119,54 @@ func TestFlushesAmidWrites(t *testing.T) {
 		r.settleWithin(time.Hour)
 	})
 }
+
+// An entry for which a caller waits goes before a backlog.
+func TestACallerDoesNotWaitForABacklog(t *testing.T) {
+	for _, n := range []int{950, 1100} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.latency = 200 * time.Millisecond
+				r.putMany("ns", n)
+				time.Sleep(2 * linger)
+				for i := range 3 {
+					start := time.Now()
+					if w := r.put(key("caller"), fmt.Sprint(i)); !r.flusher.Await(t.Context(), w.ID, w.Seq) {
+						t.Error("not settled")
+					}
+					if took := time.Since(start); took > 3*r.latency {
+						t.Errorf("caller %d waited for %v", i, took)
+					}
+				}
+				if r.pending() < n/2 {
+					t.Error("the backlog was gone already")
+				}
+			})
+		})
+	}
+}
+
+// More callers than upstream serves do not stop the entries for which nobody waits.
+func TestCallersHoldUpNoOtherEntry(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		var wg sync.WaitGroup
+		for i := range 60 {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					w := r.put(key(fmt.Sprint("caller", i)), "v")
+					r.flusher.Await(ctx, w.ID, w.Seq)
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		for i := 0; ctx.Err() == nil; i++ {
+			r.put(key("busy"), fmt.Sprint(i))
+			time.Sleep(10 * time.Millisecond)
+		}
+		wg.Wait()
+		if n := len(r.requests(func(c call) bool { return c.id == key("busy") })); n < 15 {
+			t.Errorf("the busy key was sent %d times in 19 s, want about one a second", n)
+		}
+	})
+}

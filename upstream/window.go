@@ -29,7 +29,7 @@ const (
 	// or as many as the window holds if that is less. Where fewer end in a round, upstream is
 	// not crowded.
 	enoughEnded = 8
-	// fewRefused is the share of them, 1 in so many, that upstream may refuse.
+	// The window is halved when upstream refuses more than one request in fewRefused.
 	fewRefused = 4
 	// pushedLately is for how long people are told that upstream has pushed back.
 	pushedLately = time.Minute

@@ -200,7 +200,7 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 		UpstreamState: d.upstreamState,
 		ReadsRefused:  reader.Refused,
 		Quotas:        quotasForStatus(quotas),
-		Writes:        func() (sent, saved int64) { return d.sent.Load(), upstream.Saved(d.flusher) },
+		Writes:        func() (sent, saved int64) { return d.sent.Load(), d.flusher.Saved() },
 		UpstreamTimes: engine.requests,
 		DataDir:       c.DataDir,
 		Listen:        cmp.Or(d.address, c.Listen),
