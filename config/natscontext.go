@@ -23,8 +23,7 @@ type Access struct {
 	InboxPrefix string `json:"inbox_prefix"`
 }
 
-// unsupportedInContext are fields of a context by which a connection goes another way, or signs in
-// by what is no file. A context that needs one of them would fail, and less clearly.
+// These fields route the connection elsewhere, or sign in without a file. botwired refuses them.
 var unsupportedInContext = []string{
 	"nsc", "user_jwt", "user_seed", "socks_proxy", "jetstream_domain", "jetstream_api_prefix",
 	"windows_cert_store", "windows_cert_match", "windows_cert_match_by", "windows_ca_certs_match",

@@ -28,8 +28,7 @@ const (
 	// listersAtOnce bounds the namespaces that are listed, or prefetched, at a time: one that
 	// hangs holds up no other.
 	listersAtOnce = 4
-	// prefetchesAtOnce bounds the entries of all namespaces that are fetched at a time before
-	// anybody reads them: callers' reads have slots left.
+	// prefetchesAtOnce bounds prefetches over all namespaces, so that callers' reads find free slots.
 	prefetchesAtOnce = 4
 	// listRetry and listRetryMost bound the pause after a listing that has failed.
 	listRetry, listRetryMost = 2 * time.Second, time.Minute
