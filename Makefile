@@ -63,9 +63,8 @@ UNRACED := $(UNRACED)|proof/(balance|bench|cost|day|dist|faults|loopback|machine
 # The tests of the other packages that live a whole day or a drain of 10,000 entries in virtual time, measure,
 # or damage one file after the other, a byte at a time; and those of whole processes, which are built without it.
 UNRACED_TESTS := TestRecoveryIsBounded|TestAQuotaLastsTheDay|TestADrainTakesLittleMoreThanItMust|TestATaskIsSmall
-UNRACED_TESTS := $(UNRACED_TESTS)|TestConcurrencyDoesNotFallWhereItHelpsNothing|TestConcurrencyIsWhatUpstreamTakes
-UNRACED_TESTS := $(UNRACED_TESTS)|TestConcurrencyFallsWhereRequestsQueue|TestConcurrencyHalvesWhenRequestsTimeOut
-UNRACED_TESTS := $(UNRACED_TESTS)|TestAShareOfAQuotaIsRemembered|TestMergesForTombstonesAreFew|TestEveryDamageIsNoticed
+UNRACED_TESTS := $(UNRACED_TESTS)|TestConcurrencyIsWhatUpstreamTakes|TestConcurrencyHalvesWhenRequestsTimeOut
+UNRACED_TESTS := $(UNRACED_TESTS)|TestMergesForTombstonesAreFew|TestEveryDamageIsNoticed
 UNRACED_TESTS := $(UNRACED_TESTS)|TestEveryDamageIsRecoveredFrom|TestEveryFaultOfALayoutIsNoticed
 UNRACED_TESTS := $(UNRACED_TESTS)|TestADamagedByteInALogLosesOneWrite|TestProcess
 # Packages as go test takes them: those with concurrency, those without it, and those with the tests above.

@@ -15,7 +15,7 @@ type Error struct {
 	Value    string // quoted; "" if there is none to show
 	Source   string // "file /path:3", "environment BOTWIRED_LISTEN", "flag --listen" or "default"
 	Line     int    // in the file, from 1; 0 outside files
-	Expected string // completes "expected …"
+	Expected string // completes "expected …"; of a setting that is gone, says what to do
 }
 
 func (e *Error) Error() string {
@@ -32,7 +32,11 @@ func (e *Error) Error() string {
 	} else {
 		b.WriteString(e.Source)
 	}
-	b.WriteString(": expected " + e.Expected)
+	b.WriteString(": ")
+	if !strings.HasPrefix(e.Expected, isGone) {
+		b.WriteString("expected ")
+	}
+	b.WriteString(e.Expected)
 	return oneLine(b.String())
 }
 

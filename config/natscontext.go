@@ -23,8 +23,7 @@ type Access struct {
 	InboxPrefix string `json:"inbox_prefix"`
 }
 
-// unsupportedInContext are fields of a context by which a connection goes another way, or signs in
-// by what is no file. A context that needs one of them would fail, and less clearly.
+// These fields route the connection elsewhere, or sign in without a file. botwired refuses them.
 var unsupportedInContext = []string{
 	"nsc", "user_jwt", "user_seed", "socks_proxy", "jetstream_domain", "jetstream_api_prefix",
 	"windows_cert_store", "windows_cert_match", "windows_cert_match_by", "windows_ca_certs_match",
@@ -78,13 +77,19 @@ func isUnset(field any) bool {
 	return field == nil
 }
 
+// IsContextName reports whether a value of upstream.nats.context is the name of a context, and not the
+// path of its file.
+func IsContextName(value string) bool {
+	return !strings.ContainsAny(value, `/\`) && !strings.HasPrefix(value, ".")
+}
+
 // natsContext accepts the name of a context, or the path of its file. The value is the path.
 func natsContext(at func(*Config) *string) codec {
 	c := file(at)
 	named := c.parse
 	c.expected = "the name of a NATS context, or the path of its file"
 	c.parse = func(c *Config, v node, p places) error {
-		if v.kind == isText && v.text != "" && !strings.ContainsAny(v.text, `/\`) && !strings.HasPrefix(v.text, ".") {
+		if v.kind == isText && v.text != "" && IsContextName(v.text) {
 			dir := p.xdg("XDG_CONFIG_HOME", ".config") // on all systems, as NATS has it
 			if dir == "" {
 				return expect("the path of a context's file, as there is no home directory to have contexts in")

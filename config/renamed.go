@@ -31,7 +31,10 @@ func gone() map[string]string {
 	}
 }
 
-// formerly completes "expected ..." for a name that a setting had in the past. It looks name up as
+// isGone begins an [Error.Expected] that completes no "expected ...".
+const isGone = "this setting no longer exists, remove it: "
+
+// formerly is the [Error.Expected] of a name that a setting had in the past. It looks name up as
 // spell writes it: as a key of the file, a variable or a flag. A former name is refused, so that
 // nobody goes on believing that it has an effect.
 func formerly(name string, spell func(Setting) string) (expected string, ok bool) {
@@ -42,7 +45,7 @@ func formerly(name string, spell func(Setting) string) (expected string, ok bool
 	}
 	for old, instead := range gone() {
 		if spell(Setting{Name: old}) == name {
-			return "this setting to be left out, as it is gone: " + instead, true
+			return isGone + instead, true
 		}
 	}
 	return "", false

@@ -33,7 +33,7 @@ func TestOldNamesAreRefused(t *testing.T) {
 
 // A setting that is gone is refused wherever it may stand, with what takes its place.
 func TestGoneSettingsAreRefused(t *testing.T) {
-	const instead = ": expected this setting to be left out, as it is gone: "
+	const instead = ": this setting no longer exists, remove it: "
 	nested := write(t, "config.yaml", "amnesia:\n  entries: 3\n")
 	dotted := write(t, "config.yaml", "listen: localhost:1\nflush.backoff_max: 10s\n")
 	override := write(t, "config.yaml", "namespaces:\n  - match: a*\n    amnesia: {share: 0.9}\n")

@@ -48,7 +48,7 @@ func (l *loader) refuse(name, expected string) {
 	l.report(&Error{Setting: name, Value: value, Source: from.String(), Line: from.Line, Expected: expected})
 }
 
-// hint completes "expected ..." for a name that nothing has: with what has taken the place of a former
+// hint is the [Error.Expected] of a name that nothing has: with what has taken the place of a former
 // setting, or with the candidate that the name resembles. The dashes stand before the names.
 func hint(expected, dashes, name string, candidates []string, spell func(Setting) string) string {
 	if instead, ok := formerly(dashes+name, spell); ok {

@@ -39,13 +39,18 @@ func (d distribution) plus(other distribution) distribution {
 	return d
 }
 
-// since returns the requests that have come after an earlier state.
+// since returns the requests that have come after an earlier state. A native histogram counts
+// anew once it has too many buckets: what it has now came later.
 func (d distribution) since(past distribution) distribution {
+	later := d
+	later.total -= past.total
 	for i, n := range past.within {
-		d.within[i] -= n
+		if d.total < past.total || d.within[i] < n {
+			return d
+		}
+		later.within[i] -= n
 	}
-	d.total -= past.total
-	return d
+	return later
 }
 
 // quantile estimates one, in seconds, as Prometheus does: evenly within a bucket. Of what took

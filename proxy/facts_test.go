@@ -333,4 +333,10 @@ func TestQuantiles(t *testing.T) {
 	if since := later.since(d); since.total != 2 || since.within != [len(latencyBounds)]uint64{1: 2} {
 		t.Errorf("%+v", since)
 	}
+	others := distribution{total: later.total + 9}
+	for _, d := range []distribution{d, others} { // of one histogram, and of one among several
+		if since := d.since(later); since != d {
+			t.Errorf("after a histogram has begun anew: %+v", since)
+		}
+	}
 }

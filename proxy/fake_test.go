@@ -30,9 +30,10 @@ type fakeUpstream struct {
 	refusal error // what it answers instead; nil: nothing
 	// throttled is the prefix of the namespaces whose entries nobody may read now; "": none.
 	throttled string
-	most      int   // keys that it can list
-	noLists   error // what it answers to a LIST instead; nil: nothing
-	lies      bool  // it lists entries, and says that it does not hold them
+	sick      string // the prefix of the keys of which it refuses the reads; "": none
+	most      int    // keys that it can list
+	noLists   error  // what it answers to a LIST instead; nil: nothing
+	lies      bool   // it lists entries, and says that it does not hold them
 	asked     []question
 	panics    any // what it panics with instead of an answer
 
@@ -102,6 +103,9 @@ func (u *fakeUpstream) give(ctx context.Context, q *question) error {
 	down, refusal, held, released, panics := u.down, u.refusal, u.held, u.released, u.panics
 	if u.throttled != "" && q.ID.Key != "" && strings.HasPrefix(q.ID.Namespace, u.throttled) {
 		refusal = refused{status: http.StatusTooManyRequests}
+	}
+	if u.sick != "" && strings.HasPrefix(q.ID.Key, u.sick) {
+		refusal = refused{status: http.StatusUnprocessableEntity}
 	}
 	u.mu.Unlock()
 	if panics != nil {

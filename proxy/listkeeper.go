@@ -3,6 +3,8 @@ package proxy
 import (
 	"context"
 	"errors"
+	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,9 +30,10 @@ const (
 	// listersAtOnce bounds the namespaces that are listed, or prefetched, at a time: one that
 	// hangs holds up no other.
 	listersAtOnce = 4
-	// prefetchesAtOnce bounds the entries of all namespaces that are fetched at a time before
-	// anybody reads them: callers' reads have slots left.
+	// prefetchesAtOnce bounds prefetches over all namespaces, so that callers' reads find free slots.
 	prefetchesAtOnce = 4
+	// refusalsPassed bounds the entries that upstream refuses in a prefetch that goes on.
+	refusalsPassed = 4
 	// listRetry and listRetryMost bound the pause after a listing that has failed.
 	listRetry, listRetryMost = 2 * time.Second, time.Minute
 )
@@ -194,14 +197,26 @@ func (l *listKeeper) look(ctx context.Context, namespace string, lists, prefetch
 	return again, err
 }
 
-// prefetch fetches the values of a namespace that are not here, until one fails: another namespace
-// has the slots then (contract 16).
+// refusesEntry reports whether an error is about one entry: upstream's word on that alone, and not on who
+// asks, or how often.
+func refusesEntry(err error) bool {
+	var said answered
+	if !errors.As(err, &said) {
+		return false
+	}
+	status, _ := said.Answer()
+	return slices.Contains([]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}, status)
+}
+
+// prefetch fetches the values of a namespace that are not here, past a few that upstream refuses,
+// until one fails: another namespace has the slots then (contract 16).
 func (l *listKeeper) prefetch(ctx context.Context, namespace string) error {
 	keys, err := l.m.journal.Listings.Lacks(namespace)
 	if err != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
+	passed := make(chan error, refusalsPassed)
 	for _, key := range keys {
 		select {
 		case l.slots <- struct{}{}:
@@ -210,10 +225,21 @@ func (l *listKeeper) prefetch(ctx context.Context, namespace string) error {
 		}
 		g.Go(func() error {
 			defer func() { <-l.slots }()
-			return recovered(l.m.fetches.logger, func() error { return fetchEntry(ctx, l.m, journal.ID{Namespace: namespace, Key: key}) })
+			err := recovered(l.m.fetches.logger, func() error { return fetchEntry(ctx, l.m, journal.ID{Namespace: namespace, Key: key}) })
+			if refusesEntry(err) {
+				select {
+				case passed <- err:
+					return nil
+				default:
+				}
+			}
+			return err
 		})
 	}
-	return g.Wait()
+	if err = g.Wait(); err == nil && len(passed) > 0 {
+		err = <-passed
+	}
+	return err
 }
 
 func minTime(a, b time.Time) time.Time {

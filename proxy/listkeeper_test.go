@@ -199,6 +199,27 @@ func TestPrefetchThatFails(t *testing.T) {
 	})
 }
 
+// An entry that upstream refuses to give holds up none behind it.
+func TestPrefetchGoesOnPastARefusedEntry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSidecar(t, func(_ *journal.Options, o *Options) { o.Prefetch = func(string) bool { return true } })
+		s.upstream.sick = "sick"
+		for i := range refusalsPassed {
+			s.upstream.set(id("n", fmt.Sprint("sick-", i)), "v")
+		}
+		for i := range 10 {
+			s.upstream.set(id("n", fmt.Sprint("well-", i)), "v")
+		}
+		s.run()
+		s.put(id("n", "mine"), "v")
+		time.Sleep(time.Second)
+		s.upstream.setDown(true)
+		for i := range 10 {
+			wantValue(t, s.get(fmt.Sprint("/memory/n/well-", i)), "v")
+		}
+	})
+}
+
 // contract 16: namespaces that upstream throttles hold up no other's prefetch or listing.
 func TestThrottledPrefetchesHoldUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

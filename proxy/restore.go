@@ -16,8 +16,8 @@ const (
 	restoredAtOnce = 100
 	// restorePause is how long a restoration waits before it tries again.
 	restorePause = 5 * time.Second
-	// beforeAll is when a copy that gives way was written, as far as a fence is to know, in Unix
-	// seconds: whatever upstream holds is later, and stays.
+	// beforeAll is in Unix seconds. A fence takes a copy that gives way as written then: any state
+	// upstream is later.
 	beforeAll = 1
 	// lookAgainEvery is how often upstream is asked at most whether a suspect namespace is back.
 	lookAgainEvery = 2 * time.Second

@@ -32,7 +32,7 @@ const (
 // collector sends spans to a collector as OTLP over HTTP. It implements [otlptrace.Client].
 type collector struct {
 	client   *http.Client
-	endpoint string
+	endpoint *url.URL // which may hold a password
 	headers  http.Header
 	gzip     bool
 }
@@ -46,9 +46,15 @@ func newCollector(getenv func(string) string) (*collector, error) {
 		}
 		return getenv("OTEL_EXPORTER_OTLP_" + name)
 	}
-	c := &collector{endpoint: getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), headers: make(http.Header), gzip: setting("COMPRESSION") == "gzip"}
-	if c.endpoint == "" {
-		c.endpoint = strings.TrimSuffix(getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), "/") + "/v1/traces"
+	c := &collector{headers: make(http.Header), gzip: setting("COMPRESSION") == "gzip"}
+	variable, endpoint := "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+	if endpoint == "" {
+		variable = "OTEL_EXPORTER_OTLP_ENDPOINT"
+		endpoint = strings.TrimSuffix(getenv(variable), "/") + "/v1/traces"
+	}
+	var err error
+	if c.endpoint, err = url.Parse(endpoint); err != nil { // the error holds all of it
+		return nil, fmt.Errorf("%s: expected a URL, such as http://localhost:4318", variable)
 	}
 	for pair := range strings.SplitSeq(setting("HEADERS"), ",") {
 		name, value, given := strings.Cut(pair, "=")
@@ -73,9 +79,14 @@ func newCollector(getenv func(string) string) (*collector, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.client = &http.Client{Timeout: timeout, Transport: &http.Transport{
-		Proxy: http.ProxyFromEnvironment, TLSClientConfig: certificates, ForceAttemptHTTP2: true, IdleConnTimeout: 90 * time.Second,
-	}}
+	c.client = &http.Client{
+		Timeout: timeout,
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, TLSClientConfig: certificates, ForceAttemptHTTP2: true, IdleConnTimeout: 90 * time.Second,
+		},
+		// Another host is not to have the headers, which may hold a key.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	return c, nil
 }
 
@@ -140,7 +151,7 @@ func (c *collector) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpan
 
 // post makes one request. If another may succeed, it returns how long the collector asks to wait; else less than 0.
 func (c *collector) post(ctx context.Context, body []byte) (again time.Duration, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint.String(), bytes.NewReader(body))
 	if err != nil {
 		return -1, err
 	}
@@ -158,7 +169,7 @@ func (c *collector) post(ctx context.Context, body []byte) (again time.Duration,
 	if err != nil || response.StatusCode/100 == 2 {
 		return -1, err
 	}
-	err = fmt.Errorf("%s answered %s: %s", c.endpoint, response.Status, bytes.TrimSpace(text))
+	err = fmt.Errorf("%s answered %s: %s", c.endpoint.Redacted(), response.Status, bytes.TrimSpace(text))
 	switch response.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		seconds, _ := strconv.Atoi(response.Header.Get("Retry-After")) // 0 where there is none

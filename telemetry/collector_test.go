@@ -71,11 +71,29 @@ func TestCollectorGoesByTheEnvironment(t *testing.T) {
 
 func TestEnvironmentOfNoUse(t *testing.T) {
 	for name, value := range map[string]string{
-		"TIMEOUT": "10s", "HEADERS": "a=%zz", "CERTIFICATE": t.TempDir() + "/none", "CLIENT_KEY": t.TempDir() + "/none",
+		"ENDPOINT": "http://user:secret@c:x", "TIMEOUT": "10s", "HEADERS": "a=%zz", "CERTIFICATE": t.TempDir() + "/none", "CLIENT_KEY": t.TempDir() + "/none",
 	} {
 		_, err := newCollector(func(asked string) string { return map[string]string{"OTEL_EXPORTER_OTLP_" + name: value}[asked] })
-		if err == nil || !strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_"+name) {
+		if err == nil || !strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_"+name) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s=%s: %v", name, value, err)
+		}
+	}
+}
+
+// The password in an address is in no error, and no other host gets the headers.
+func TestCollectorKeepsSecrets(t *testing.T) {
+	environment := map[string]string{"ENDPOINT": "http://user:secret@c", "HEADERS": "key=mine"}
+	for _, answer := range []*http.Response{status(http.StatusForbidden), status(http.StatusTemporaryRedirect, "Location", "http://other/")} {
+		c := collectorOf(t, environment, func(r *http.Request) *http.Response {
+			if r.URL.Host != "c" {
+				t.Errorf("%s is asked with %v", r.URL, r.Header)
+				return status(http.StatusOK)
+			}
+			return answer
+		})
+		err := c.UploadTraces(t.Context(), spans)
+		if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "http://user:xxxxx@c/v1/traces answered "+answer.Status) {
+			t.Error(err)
 		}
 	}
 }

@@ -87,8 +87,8 @@ type move struct {
 	Copies      bool   `json:"copies"`
 }
 
-// moveUpstream binds the data directory to the configured upstream: former, to which it belongs, has
-// got a new address. No daemon may use the directory meanwhile.
+// moveUpstream records that the directory's upstream has a new address: the configured one, where
+// former was. No daemon may use the directory meanwhile.
 func moveUpstream(c *config.Config, former string) (m move, err error) {
 	from, isOne := config.ParseIdentity(former)
 	if !isOne {

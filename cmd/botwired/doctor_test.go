@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -253,5 +255,16 @@ func TestDoctorsFileIsOurs(t *testing.T) {
 	}
 	if err := onlyOurs(dir); err != nil && runtime.GOOS != "windows" {
 		t.Error(err)
+	}
+}
+
+// A new owner helps only where this one may not write.
+func TestDoctorOfADirectoryThatTakesNoFile(t *testing.T) {
+	for number, want := range map[syscall.Errno]string{
+		syscall.EACCES: "sudo chown -R $(id -un) /data", syscall.ENOSPC: "df -h /data", syscall.EROFS: "df -h /data",
+	} {
+		if got := remedyOfUnwritable("/data", &fs.PathError{Op: "open", Path: "/data/x", Err: number}); got != want {
+			t.Errorf("%v: %s, want %s", number, got, want)
+		}
 	}
 }

@@ -55,12 +55,20 @@ func (e *examination) dataDir(_ context.Context, c *config.Config) doctor.Findin
 		return doctor.Good(name, "%s", dir)
 	}
 	if err := canWrite(dir); err != nil {
-		return doctor.Fail(name, "sudo chown -R $(id -un) "+shellWord(dir), "%s", unusable(err))
+		return doctor.Fail(name, remedyOfUnwritable(dir, err), "%s", unusable(err))
 	}
 	if mode := info.Mode().Perm(); mode&^dirMode != 0 {
 		return doctor.Warn(name, "chmod -R go= "+shellWord(dir), "other users of this machine can look into it: %s has mode %04o", dir, mode)
 	}
 	return doctor.Good(name, "%s, for this user only", dir)
+}
+
+// remedyOfUnwritable is what to do where [canWrite] fails: a new owner helps only against a refusal.
+func remedyOfUnwritable(dir string, err error) string {
+	if errors.Is(err, fs.ErrPermission) {
+		return "sudo chown -R $(id -un) " + shellWord(dir)
+	}
+	return "df -h " + shellWord(dir) // no room, or a file system that is read-only
 }
 
 // canWrite makes a file and removes it again.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -8,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"iter"
 	"net/http"
 	"net/url"
 	"os"
@@ -28,7 +31,8 @@ func newImportCommand(p *process, settings *settingFlags) *cobra.Command {
 			"Each entry is written as of the time that it has in the file (updated_at), and gives way to what is newer, here\n" +
 			"and upstream; without updated_at, to whatever is there. An entry that is there as in the file costs nothing. So an\n" +
 			"import may be cut off anywhere: the same command does only what is left.\n\n" +
-			"botwired looks through the whole file first. If a line is no entry, or the file is cut off, it imports nothing.\n" +
+			"botwired reads the file twice, and looks through all of it first: if a line is no entry, or the file is cut off,\n" +
+			"it imports nothing. Standard input, or a pipe, it holds in memory.\n" +
 			"While the journal is full, or upstream takes no more, the import waits. What it has written is durable, and\n" +
 			"goes upstream in the background: botwired flush waits for that.",
 		Example: "  botwired import my-agent.jsonl\n" +
@@ -51,18 +55,21 @@ func newImportCommand(p *process, settings *settingFlags) *cobra.Command {
 		if x.client, err = settings.connect(); err != nil {
 			return err
 		}
-		text, name, err := p.readImport(args)
+		file, name, err := p.openImport(args)
 		if err != nil {
 			return err
 		}
+		defer func() { _ = file.Close() }() // nothing was written to it
 		var lacks string
-		if x.entries, lacks, err = checkImport(text, *partial); err != nil {
+		if x.entries, lacks, err = checkImport(file, *partial); err != nil {
 			return fmt.Errorf("%s: %w; nothing was imported", name, err)
 		}
 		if lacks != "" {
 			fmt.Fprintf(p.stderr, "%s may not be all there was when it was exported: %s\n", name, printable(lacks))
 		}
-		err = x.run(cmd.Context(), text)
+		if _, err = file.Seek(0, io.SeekStart); err == nil {
+			err = x.run(cmd.Context(), file)
+		}
 		if x.shown {
 			x.showLine("")
 		}
@@ -80,34 +87,76 @@ func newImportCommand(p *process, settings *settingFlags) *cobra.Command {
 	return cmd
 }
 
-// readImport reads the file to be imported.
-func (p *process) readImport(args []string) (text []byte, name string, err error) {
-	if len(args) > 0 && args[0] != "-" {
-		if text, err = os.ReadFile(args[0]); err != nil {
-			err = fmt.Errorf("%s: %s", args[0], reason(err))
+// openImport opens the file to be imported. What can be read only once is held in memory.
+func (p *process) openImport(args []string) (file io.ReadSeekCloser, name string, err error) {
+	if len(args) == 0 || args[0] == "-" {
+		if file, err = inMemory(p.stdin); err != nil {
+			err = fmt.Errorf("reading standard input: %w", err)
 		}
-		return text, args[0], err
+		return file, "standard input", err
 	}
-	if text, err = io.ReadAll(p.stdin); err != nil {
-		err = fmt.Errorf("reading standard input: %w", err)
+	f, err := os.Open(args[0])
+	if err == nil {
+		var info fs.FileInfo
+		if info, err = f.Stat(); err == nil && info.Mode().IsRegular() {
+			return f, args[0], nil
+		}
+		if err == nil {
+			file, err = inMemory(f)
+		}
+		_ = f.Close() // nothing was written to it
 	}
-	return text, "standard input", err
+	if err != nil {
+		err = fmt.Errorf("%s: %s", args[0], reason(err))
+	}
+	return file, args[0], err
+}
+
+// inMemory reads all of a stream.
+func inMemory(r io.Reader) (io.ReadSeekCloser, error) {
+	text, err := io.ReadAll(r)
+	return struct {
+		io.ReadSeeker
+		io.Closer
+	}{bytes.NewReader(text), io.NopCloser(nil)}, err
+}
+
+// linesOf yields the lines of a file, each with its end and valid until the next one, or at last an error:
+// bufio.ErrBufferFull if a line is longer than any entry.
+func linesOf(file io.Reader) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		in := bufio.NewReaderSize(file, maxLine+len("\r\n"))
+		for {
+			line, err := in.ReadSlice('\n')
+			ends := errors.Is(err, io.EOF)
+			if ends {
+				err = nil
+			}
+			if (len(line) > 0 || err != nil) && !yield(line, err) || ends || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // checkImport looks through a file and counts its entries. Every line is to be an entry, or the
 // end of those before it. Behind the last entry there is to be an end, unless the file is a partial
 // one. lacks says what the export has been known to lack.
-func checkImport(text []byte, partial bool) (entries int, lacks string, err error) {
+func checkImport(file io.Reader, partial bool) (entries int, lacks string, err error) {
 	number, open, ended := 0, 0, partial // open entries are those that no end has counted
-	for raw := range bytes.Lines(text) {
+	for raw, err := range linesOf(file) {
 		number++
-		if raw = bytes.TrimSpace(raw); len(raw) == 0 {
+		raw = bytes.TrimSpace(raw)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull) || len(raw) > maxLine:
+			return 0, "", fmt.Errorf("line %d is longer than any entry", number)
+		case err != nil:
+			return 0, "", err
+		case len(raw) == 0:
 			continue
 		}
 		line, err := proxy.ParseImportLine(raw)
 		switch {
-		case len(raw) > maxLine:
-			return 0, "", fmt.Errorf("line %d is longer than any entry", number)
 		case err != nil:
 			return 0, "", fmt.Errorf("line %d: %w", number, err)
 		case line.End == nil:
@@ -162,21 +211,28 @@ type importing struct {
 }
 
 // run sends the file in parts.
-func (x *importing) run(ctx context.Context, text []byte) error {
-	for first := 1; len(text) > 0; {
-		lines, size := 0, 0
-		for line := range bytes.Lines(text) {
-			if lines == importLines || lines > 0 && size+len(line) > importBytes {
-				break
-			}
-			lines++
-			size += len(line)
-		}
-		if err := x.send(ctx, text[:size], first); err != nil {
+func (x *importing) run(ctx context.Context, file io.Reader) error {
+	first, lines := 1, 0
+	var part []byte
+	for line, err := range linesOf(file) {
+		if err != nil {
 			return err
 		}
-		text = text[size:]
-		first += lines
+		if lines == importLines || lines > 0 && len(part)+len(line) > importBytes {
+			if err := x.send(ctx, part, first); err != nil {
+				return err
+			}
+			first += lines
+			part, lines = nil, 0 // the request before may still hold the bytes
+		}
+		part = append(part, line...)
+		lines++
+	}
+	if err := x.send(ctx, part, first); err != nil {
+		return err
+	}
+	if x.done.all() != x.entries {
+		return errors.New("the file has changed since botwired looked through it")
 	}
 	return nil
 }

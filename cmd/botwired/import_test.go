@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,6 +81,56 @@ func TestImportOfAFileThatIsNotWhole(t *testing.T) {
 	if got := importFrom(t, taking, importedA, "--partial"); got.code != 0 {
 		t.Errorf("%+v", got)
 	}
+}
+
+func linesIn(text []byte) int {
+	return len(slices.Collect(bytes.Lines(text)))
+}
+
+// A file is read twice, and never held whole; what can be read once only is.
+func TestImportHoldsNoFileInMemory(t *testing.T) {
+	const entries = 1500
+	file := filepath.Join(t.TempDir(), "file.jsonl")
+	line := `{"namespace":"a","key":"k","value":"` + strings.Repeat("v", 50_000) + `"}` + "\n"
+	end := fmt.Sprintf(`{"end":{"namespace":"a","entries":%d,"complete":true}}`, entries)
+	no(t, os.WriteFile(file, []byte(strings.Repeat(line, entries)+end), 0o600))
+	inUse := func() int {
+		var now runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&now)
+		return int(now.HeapAlloc >> 20)
+	}
+	lines, most, before := 0, 0, inUse()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		n := strings.Count(string(body), line)
+		lines += n
+		most = max(most, inUse()-before)
+		fmt.Fprintf(w, `{"lines":%d,"written":%d}`, linesIn(body), n)
+	}))
+	defer server.Close()
+	got := at(t, &daemon{address: server.Listener.Addr().String()}, nil, "import", file)
+	if got.code != exitOK || lines != entries || most > 30 {
+		t.Errorf("%+v: the daemon got %d of %d lines, with %d MiB in use", got, lines, entries, most)
+	}
+}
+
+// What changes under an import is not taken for all of it.
+func TestImportOfAFileThatChanges(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file.jsonl")
+	many := strings.Repeat(importedA, importLines)
+	// The last entry lies beyond what is read ahead.
+	padding := strings.Repeat(strings.Repeat(" ", 1000)+"\n", 2*maxLine/1000)
+	no(t, os.WriteFile(file, []byte(many+padding+importedA), 0o600))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if err := os.Truncate(file, int64(len(many))); err != nil {
+			t.Error(err)
+		}
+		fmt.Fprintf(w, `{"lines":%d,"same":%d}`, linesIn(body), strings.Count(string(body), "key"))
+	}))
+	defer server.Close()
+	wantFailure(t, at(t, &daemon{address: server.Listener.Addr().String()}, nil, "import", "--partial", file), exitError, "changed")
 }
 
 // slowDaemon takes as many lines at a time as the test says, and then fails as it says.

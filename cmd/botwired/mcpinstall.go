@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,8 +38,9 @@ func newMCPInstallCommand(p *process, settings *settingFlags) *cobra.Command {
 		Short: "Have an MCP client start botwired mcp",
 		Long: "Have an MCP client start this program as \"botwired mcp\", with the flags given here: by the client's own\n" +
 			"command where it has one, else by a change of its configuration file, in which everything else stays as it\n" +
-			"is. A copy of the file before stays beside it. The client's server does not have the environment of this\n" +
-			"shell: give it settings as flags, or by a configuration file.",
+			"is. An entry that is there already keeps its other members, such as env; only Codex' own command writes it anew.\n" +
+			"A copy of the file before stays beside it. The client's server does not have the environment of this shell:\n" +
+			"give it settings as flags, or by a configuration file.",
 		Example: "  botwired mcp install --client claude-code --print   # look, and change nothing\n" +
 			"  botwired mcp install --client cursor --namespace project-x --project\n" +
 			"  botwired mcp install --client cursor --remove",
@@ -137,18 +139,19 @@ func (in *mcpInstall) server() (mcpconfig.Server, error) {
 }
 
 // absolute are the flags of the settings given. A client starts its servers in a directory of its
-// own, so no path is relative.
+// own, so no path is relative. The name of a context of NATS stays one.
 func (f *settingFlags) absolute(loaded *config.Loaded) []string {
 	flags := *f
-	flags.values = make(map[string]string, len(f.values))
+	flags.values = maps.Clone(f.values)
 	for name, value := range f.values {
-		switch name {
-		case "data_dir":
-			value = loaded.Config.DataDir
-		case "auth.token_file":
-			value = loaded.Config.Auth.TokenFile
+		switch {
+		case name == "data_dir":
+			flags.values[name] = loaded.Config.DataDir
+		case name == "auth.token_file":
+			flags.values[name] = loaded.Config.Auth.TokenFile
+		case name == "upstream.nats.context" && !config.IsContextName(value):
+			flags.values[name] = loaded.Config.Upstream.NATS.Context
 		}
-		flags.values[name] = value
 	}
 	if f.file != "" {
 		flags.file = loaded.File

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +103,25 @@ func TestMCPInstall(t *testing.T) {
 	}
 	if text, err := os.ReadFile(file); err != nil || string(text) != "{\"mcpServers\": {\"other\": {\"command\": \"x\"}\n  }}" {
 		t.Errorf("at last there is %s, %v", text, err)
+	}
+}
+
+// A client starts its servers in a directory of its own: no path is relative. A name stays a name.
+func TestMCPInstallWritesNoRelativePath(t *testing.T) {
+	i := newInstallTest(t)
+	file := filepath.Join(i.home, ".cursor", "mcp.json")
+	i.write("{}", "ctx.json")
+	i.write("{}", ".config", "nats", "context", "ctx.json")
+	i.write("a-token-that-is-long-enough-for-botwired", "token")
+	t.Chdir(i.home)
+	dir, err := os.Getwd() // behind symbolic links
+	no(t, err)
+	for given, want := range map[string]string{"./ctx.json": filepath.Join(dir, "ctx.json"), "ctx": "ctx"} {
+		got := i.run("--client", "cursor", "--auth-token-file", "token", "--upstream", "nats://localhost", "--upstream-nats-context", given)
+		_, args := i.server(file, "botwired")
+		if !slices.Contains(args, "--upstream-nats-context="+want) || !slices.Contains(args, "--auth-token-file="+filepath.Join(dir, "token")) {
+			t.Errorf("%s: %+v, %q", given, got, args)
+		}
 	}
 }
 

@@ -81,8 +81,12 @@ func (c *Client) members(s Server) map[string]any {
 	return out
 }
 
-// Own returns the client's own command that adds or removes a server, or nil if there is none.
+// Own returns the client's own command that adds or removes a server. It is nil if there is none, or if
+// the file has the server already: the command would drop the other members of that, such as env.
 func (c *Client) Own(s Server, project, remove bool) (words []string) {
+	if !remove && c.has(s, project) {
+		return nil
+	}
 	command, scope := c.add, "user"
 	if remove {
 		command = c.remove
@@ -112,6 +116,20 @@ func (c *Client) Own(s Server, project, remove bool) (words []string) {
 	return words
 }
 
+// has reports whether the client's file, in JSON, has a server of that name.
+func (c *Client) has(s Server, project bool) bool {
+	file, err := c.File(project)
+	if err != nil || c.toml {
+		return false
+	}
+	text, err := read(file)
+	if err != nil {
+		return false
+	}
+	_, there, err := c.edit(text, s, false)
+	return err == nil && there
+}
+
 // Change says what has become of a client's file.
 type Change struct {
 	File    string
@@ -128,9 +146,9 @@ func (c *Client) Change(ctx context.Context, s Server, project, remove bool, now
 	if err != nil {
 		return done, err
 	}
-	after, there := before, false
+	after := before
 	if !c.toml {
-		if after, there, err = c.edit(before, s, remove); err != nil {
+		if after, _, err = c.edit(before, s, remove); err != nil {
 			return done, fmt.Errorf("%s is unchanged: %w", done.File, err)
 		}
 		if bytes.Equal(before, after) {
@@ -144,14 +162,9 @@ func (c *Client) Change(ctx context.Context, s Server, project, remove bool, now
 	if done.Backup, err = backup(done.File, before, now); err != nil {
 		return done, err
 	}
-	switch {
-	case own == nil:
+	if own == nil {
 		err = replace(done.File, before, after, project)
-	case there && !remove:
-		if err = run(ctx, c.Own(s, project, true)); err == nil { // the client adds no second one
-			err = run(ctx, own)
-		}
-	default:
+	} else {
 		err = run(ctx, own)
 	}
 	after, failed := read(done.File)
@@ -160,7 +173,10 @@ func (c *Client) Change(ctx context.Context, s Server, project, remove bool, now
 		failed = errors.Join(failed, os.Remove(done.Backup))
 		done.Backup = ""
 	}
-	return done, errors.Join(err, failed)
+	if err = errors.Join(err, failed); err != nil && done.Backup != "" {
+		err = fmt.Errorf("%w; %s as it was is in %s", err, done.File, done.Backup)
+	}
+	return done, err
 }
 
 func run(ctx context.Context, words []string) error {
