@@ -132,7 +132,7 @@ func (c *Cache) Get(k Key) (*Item, Generation) {
 	hash, slot := c.hash(k)
 	present := slot.Load()
 	item, ok := c.items.Get(hash)
-	if !ok || item.key != k || item.generation != present {
+	if !ok || item.key != k || item.generation != present { // guard 6.2
 		return nil, Generation(present)
 	}
 	return item, Generation(present)
@@ -153,7 +153,7 @@ func (c *Cache) Put(k Key, g Generation, item Item) *Item {
 
 // Await returns once Get finds the answers that were put before, unless Ristretto has
 // dropped them: it takes them in the background.
-func (c *Cache) Await() { c.items.Wait() }
+func (c *Cache) Await() { c.items.Wait() } // guard 9.5
 
 // Size is how many bytes of answers there are, keys included, and the most that there may be.
 func (c *Cache) Size() (used, budget int64) {

@@ -50,7 +50,7 @@ func (p Policy) Judge(present bool, age time.Duration) Freshness {
 		stale = 0
 	}
 	switch {
-	case age < fresh:
+	case age < fresh: // guard 9.4
 		return Fresh
 	case age < Forever && age-fresh < stale:
 		return Stale
@@ -80,8 +80,8 @@ const clockSlack = time.Second
 // journal gives to copies in doubt.
 func Age(confirmedAt, now time.Time) time.Duration {
 	wall := now.Round(0).Sub(confirmedAt.Round(0))
-	if wall < -clockSlack || confirmedAt.Unix() <= 0 {
+	if wall < -clockSlack || confirmedAt.Unix() <= 0 { // guard 19.8
 		return Forever
 	}
-	return max(0, wall, now.Sub(confirmedAt))
+	return max(0, wall, now.Sub(confirmedAt)) // guard 19.9
 }

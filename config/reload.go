@@ -42,7 +42,7 @@ func Reload(running, next *Loaded) (*Reloaded, error) {
 			out.Restart = append(out.Restart, s.Name)
 		}
 	}
-	if l.validate(); len(l.faults) > 0 {
+	if l.validate(); len(l.faults) > 0 { // guard 22.22
 		return nil, l.faults[0]
 	}
 	resolveOverrides(&l.config, l.places)

@@ -22,11 +22,11 @@ func (c *copies) stateByListing(id ID, doubted bool) (state State, err error) {
 	snapshot := c.snapshot(listing)
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
 	h, listed, _, err := readListed(c, snapshot, id)
-	if err != nil || listed || doubted || !h.Complete || h.FetchedAt == 0 {
+	if err != nil || listed || doubted || !h.Complete || h.FetchedAt == 0 { // guard 9.18
 		return State{InDoubt: doubted, Listed: listed}, err
 	}
 	noted := c.seen.use(listing, unixNow())
-	return State{Kind: Absent, ConfirmedAt: fromUnix(max(h.FetchedAt, noted.confirmedAt))}, nil
+	return State{Kind: Absent, ConfirmedAt: fromUnix(max(h.FetchedAt, noted.confirmedAt))}, nil // guard 9.20
 }
 
 // readListed returns the header of a namespace's listing, and whether the listing has a row of the

@@ -20,7 +20,7 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 	}
 	a := &appending{set: j.pending, NewWrite: w, sizing: sizing{anySize: w.Held}, unlock: func() {}}
 	if err := j.pending.append(a); err != nil {
-		j.full.refuse(err)
+		j.full.refuse(err) // guard 3.31
 		return Write{}, err
 	}
 	return writeOf(w.ID, &a.write.Version, w.Value), nil
@@ -61,6 +61,7 @@ type appending struct {
 
 // Fill admits the write and gives it its place in the order, behind all earlier writes.
 func (a *appending) Fill(tx *store.Tx) error {
+	// guard 16.28
 	defer a.unlock() // a refused change too waits for a sync
 	if err := a.set.admit(tx, a); err != nil {
 		return err
@@ -88,7 +89,7 @@ func (p *pendingSet) admit(tx *store.Tx, a *appending) error {
 	p.readers.RLock()
 	latest, exists := p.index.Get(a.ID).Latest()
 	p.readers.RUnlock()
-	if a.If != nil && !a.If(latest.Seq) {
+	if a.If != nil && !a.If(latest.Seq) { // guard 5.1
 		return ErrChanged
 	}
 	v := p.nextVersion(tx, a, latest, exists)
@@ -101,7 +102,7 @@ func (p *pendingSet) admit(tx *store.Tx, a *appending) error {
 	a.write.Version = v
 	if exists {
 		p.superseded.add(latest.Size(a.ID))
-		p.receipts.add(tx, a.supersedes(&latest))
+		p.receipts.add(tx, a.supersedes(&latest)) // guard 13.6
 	}
 	return nil
 }
@@ -109,7 +110,7 @@ func (p *pendingSet) admit(tx *store.Tx, a *appending) error {
 // roomFor refuses a write for which there is no room, latest being the entry's newest one.
 func (p *pendingSet) roomFor(t record.Totals, a *appending, latest record.Version, exists bool) error {
 	size := (&record.Version{Bytes: int32(len(a.Value))}).Size(a.ID)
-	adds := size - a.frees + entryMemory - record.Overhead
+	adds := size - a.frees + entryMemory - record.Overhead // guard 3.12
 	if exists {
 		adds = size - a.frees - latest.Size(a.ID)
 	}
@@ -124,17 +125,18 @@ func (p *pendingSet) nextVersion(tx *store.Tx, a *appending, latest record.Versi
 		UpdatedAt: now, Since: now, CreatedAt: now, WrittenAt: wall, Yields: a.Yields, Fenced: a.Fenced,
 	}
 	if a.WrittenAt != 0 {
-		v.WrittenAt = a.WrittenAt
+		v.WrittenAt = a.WrittenAt // guard 17.11
 	}
 	if !exists {
 		// A put after a delete does not look at the settled copy. So the delete itself must
 		// not be older than the copy (contract 19).
-		v.UpdatedAt = max(now, a.notBefore)
+		v.UpdatedAt = max(now, a.notBefore) // guard 19.4
 		return v
 	}
-	v.UpdatedAt = max(now, latest.UpdatedAt)
+	v.UpdatedAt = max(now, latest.UpdatedAt) // guard 19.2
 	v.Since = latest.Since
 	v.CreatedAt, v.AfterDelete = latest.CreatedAt, latest.AfterDelete
+	// guard 17.12
 	v.Fenced = v.Fenced || latest.Fenced // that one may not have been sent
 	if latest.Op == Delete {
 		v.CreatedAt, v.AfterDelete = v.UpdatedAt, true

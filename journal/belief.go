@@ -86,6 +86,7 @@ func (b *Belief) recall(s *store.Store) error {
 	defer func() { b.some.Store(int32(len(b.suspects))) }()
 	return store.Each(s.DB(), prefix, record.After(prefix), func(key, value []byte) error {
 		if body, err := record.Unseal(key, value); err == nil { // a damaged header is nobody's
+			// guard 9.46
 			if h, err := record.DecodeHeader(body); err == nil && h.Suspicion.Since != 0 {
 				b.suspects[string(key[len(prefix):])] = h.Suspicion
 			}
@@ -150,7 +151,7 @@ func (b *Belief) count(namespace string, older int) (begins bool) {
 		b.older[namespace] = o
 	}
 	now := time.Now()
-	begins = o.last.IsZero() || now.Sub(o.last) > olderRun
+	begins = o.last.IsZero() || now.Sub(o.last) > olderRun // guard 7.29
 	o.count += older
 	o.last = now
 	return begins
@@ -172,7 +173,7 @@ func (b *Belief) Unproven(id ID) (bool, error) {
 		return false, err
 	}
 	defer c.store.Release()
-	if _, suspect := b.Suspected(id.Namespace); suspect || b.limits(id.Namespace).Entries == 0 {
+	if _, suspect := b.Suspected(id.Namespace); suspect || b.limits(id.Namespace).Entries == 0 { // guard 9.38
 		return false, nil
 	}
 	found, err := c.head(id)
@@ -184,11 +185,11 @@ func (b *Belief) Unproven(id ID) (bool, error) {
 		return !store.IsDamage(err) && err == nil, ignoreDamage(err)
 	}
 	at := max(h.FetchedAt, c.seen.get(ID{Namespace: id.Namespace}).confirmedAt)
-	if h.Complete || age(at) > checkedFor {
+	if h.Complete || age(at) > checkedFor { // guard 9.39
 		return true, nil
 	}
 	_, listed, err := c.row(record.RowKey(id.Namespace, id.Key), id.Key)
-	return listed, err
+	return listed, err // guard 9.40
 }
 
 func ignoreDamage(err error) error {
@@ -224,25 +225,25 @@ func (b *Belief) Absent(id ID, valid func() bool) error {
 // many to be believed. A small namespace that is gone as a whole counts against the others.
 func (b *Belief) suspicious(namespace string, missing, of int) bool {
 	limits := b.limits(namespace)
-	if missing == 0 || limits.Entries == 0 || float64(missing) < limits.Share*float64(of) {
+	if missing == 0 || limits.Entries == 0 || float64(missing) < limits.Share*float64(of) { // guard 9.42
 		return false
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	_, already := b.suspects[namespace]
-	if missing >= limits.Entries || len(b.suspects) > 0 && !already {
+	if missing >= limits.Entries || len(b.suspects) > 0 && !already { // guard 9.41
 		return true
 	}
-	if missing < of {
+	if missing < of { // guard 9.45
 		return false
 	}
 	now := time.Now()
-	b.gone = slices.DeleteFunc(b.gone, func(l loss) bool { return now.Sub(l.at) > amnesiaWindow })
+	b.gone = slices.DeleteFunc(b.gone, func(l loss) bool { return now.Sub(l.at) > amnesiaWindow }) // guard 9.44
 	all := missing
 	for _, l := range b.gone {
 		all += l.entries
 	}
-	if all >= limits.Entries {
+	if all >= limits.Entries { // guard 9.43
 		return true
 	}
 	b.gone = append(b.gone, loss{now, missing})
@@ -297,7 +298,7 @@ func (b *Belief) SetRestoring(namespace string, on bool) error {
 		return ignoreDamage(err)
 	}
 	h.Suspicion.Restoring = on
-	return c.store.Update(&restoring{
+	return c.store.Update(&restoring{ // guard 9.64
 		ChangeFunc: func(tx *store.Tx) error {
 			setHeader(tx, namespace, h)
 			return nil
@@ -361,10 +362,11 @@ func (b *Belief) Copies(namespace, after string, most int) (kept []Kept, err err
 // judge decides whether an answer about an entry counts, past being the entry's copy.
 func (f *filling) judge(past settledCopy, o *Observation) Disbelief {
 	switch {
-	case !past.intact || f.deleted:
+	case !past.intact || f.deleted: // guard 9.51
+	// guard 9.49
 	case o == nil && f.belief.isSuspect(f.id.Namespace):
 		return LostUpstream
-	case o != nil && past.Value != o.Value && past.Origin.NewerThan(o.UpdatedAt):
+	case o != nil && past.Value != o.Value && past.Origin.NewerThan(o.UpdatedAt): // guard 7.22
 		return OlderAnswer
 	}
 	return Believed

@@ -155,7 +155,7 @@ func settledState(o Observation, confirmedAt float64) State {
 	return State{
 		Kind: Settled, Value: o.Value, ListBytes: o.ListBytes,
 		CreatedAt: o.CreatedAt, UpdatedAt: o.UpdatedAt, ConfirmedAt: fromUnix(confirmedAt),
-		WrittenAs: o.Origin.Seq,
+		WrittenAs: o.Origin.Seq, // guard 5.9
 	}
 }
 

@@ -128,7 +128,7 @@ func (s *Sizes) counted(all map[string]*found) {
 	for namespace, f := range all {
 		s.mu.Lock()
 		sp := s.of(namespace)
-		sp.settled += f.bytes
+		sp.settled += f.bytes // guard 18.21
 		sp.uncopied += max(0, f.uncopied)
 		sp.largest = max(sp.largest, f.largest)
 		s.mu.Unlock()
@@ -181,7 +181,7 @@ func (c *copies) markMeasured(ids []ID, bases []base) {
 	for i, id := range ids {
 		if e := c.pending.index.Get(id); bases[i].known && e != nil && !e.Measured() {
 			e.SetMeasured(true)
-			c.sizes.measured(id.Namespace, bases[i])
+			c.sizes.measured(id.Namespace, bases[i]) // guard 18.18
 		}
 	}
 }

@@ -280,7 +280,7 @@ func (d *deadIndex) markSettled(ctx context.Context, c *copies) error {
 		if err != nil {
 			return err
 		}
-		if by := max(head.Origin.Seq, settled[id]); len(d.older(id, by, false)) > 0 {
+		if by := max(head.Origin.Seq, settled[id]); len(d.older(id, by, false)) > 0 { // guard 13.15
 			if err := d.markAll(id, by); err != nil {
 				return err
 			}

@@ -32,12 +32,12 @@ func (j *Journal) DeadLetters(after uint64, limit int) ([]DeadLetter, error) {
 		letter := letterOf(l)
 		letter.Value = ""
 		if letter.Winner != nil {
-			letter.Winner.Value = ""
+			letter.Winner.Value = "" // guard 17.13
 		}
 		letters = append(letters, letter)
 		return nil
 	})
-	if err == nil || errors.Is(err, errEnough) {
+	if err == nil || errors.Is(err, errEnough) { // guard 7.3
 		err = j.store.AwaitDurable()
 	}
 	if err != nil {
@@ -62,7 +62,7 @@ func (j *Journal) ReadDeadLetter(seq uint64) (DeadLetter, error) {
 	defer j.store.Release()
 	l, err := readDead(j.store.DB(), seq)
 	if err == nil {
-		err = j.store.AwaitDurable()
+		err = j.store.AwaitDurable() // guard 7.4
 	}
 	if err != nil {
 		return DeadLetter{}, err
@@ -78,14 +78,14 @@ func (j *Journal) IsDead(id ID, seq uint64) (kind DeadKind, dead bool, err error
 	}
 	defer j.store.Release()
 	err = store.ScanDead(j.store.DB(), seq, func(l *record.Dead) error {
-		if l.ID == id && !l.Theirs {
+		if l.ID == id && !l.Theirs { // guard 17.9
 			kind = l.Kind
 			return errEnough
 		}
 		return nil
 	})
 	if dead = errors.Is(err, errEnough); dead {
-		err = j.store.AwaitDurable()
+		err = j.store.AwaitDurable() // guard 7.5
 	}
 	if err != nil {
 		return 0, false, fmt.Errorf("dead letters: %w", err)
@@ -116,18 +116,18 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 	}
 	unlock := j.copies.lock(l.Namespace)
 	defer unlock()
-	if last != AnyWrite && (l.SupersededBy > last || l.Kind == Superseded) {
+	if last != AnyWrite && (l.SupersededBy > last || l.Kind == Superseded) { // guard 13.13
 		return Write{}, ErrNewer
 	}
 	r := &retrying{dead: l, letters: j.dead, appending: appending{
 		set: j.pending, frees: budgeted(&l), unlock: unlock, sizing: sizing{anySize: true},
 		NewWrite: NewWrite{
 			ID: l.ID, Op: l.Op, Value: l.Value, ListBytes: int(l.ListBytes),
-			If: func(newest uint64) bool { return newest <= last },
+			If: func(newest uint64) bool { return newest <= last }, // guard 13.11
 		},
 	}}
 	if last != AnyWrite {
-		r.WrittenAt, r.Yields, r.Fenced = l.WrittenAt, l.Yields, true
+		r.WrittenAt, r.Yields, r.Fenced = l.WrittenAt, l.Yields, true // guard 17.10
 	}
 	if err := j.copies.prepare(&r.appending); err != nil {
 		return Write{}, err
@@ -158,9 +158,9 @@ func budgeted(l *record.Dead) int64 {
 // another host's write.
 func isNewer(settled *Observation, l *record.Dead, last uint64) bool {
 	if settled.Origin.Seq != 0 {
-		return settled.Origin.Seq > last
+		return settled.Origin.Seq > last // guard 13.12
 	}
-	return settled.UpdatedAt > l.UpdatedAt
+	return settled.UpdatedAt > l.UpdatedAt // guard 13.16
 }
 
 // retrying is a dead letter on its way back into the pending set.
@@ -173,7 +173,7 @@ type retrying struct {
 // Fill admits the write, unless somebody else has retried or discarded it.
 func (r *retrying) Fill(tx *store.Tx) error {
 	if err := stillDead(tx, r.dead.Seq); err != nil {
-		r.unlock()
+		r.unlock() // guard 16.29
 		return err
 	}
 	if err := r.appending.Fill(tx); errors.Is(err, ErrChanged) {
@@ -183,6 +183,7 @@ func (r *retrying) Fill(tx *store.Tx) error {
 	}
 	r.letters.remove(tx, &r.dead)
 	if !r.dead.Theirs { // else it was no write
+		// guard 13.7
 		r.set.receipts.add(tx, r.supersedes(&r.dead.Version))
 	}
 	return nil

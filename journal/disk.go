@@ -55,7 +55,7 @@ func (d *Disk) Forget(id ID) (forgotten bool, err error) {
 	switch {
 	case err != nil:
 		return false, err
-	case pending:
+	case pending: // guard 13.35
 		return false, ErrPending
 	}
 	r := &removal{evictor: d.evictor, of: []copyOnDisk{{id: id}}, unlock: d.evictor.copies.lock(id.Namespace), byHand: true}

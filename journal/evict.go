@@ -65,7 +65,7 @@ func (e *evictor) bound(ctx context.Context) (removed bool, err error) {
 		if err != nil || usage+e.copies.written.Load() < budget*evictTo/100 {
 			return false, err // it cannot exceed the budget yet, and need not be measured
 		}
-	} else if measured+e.copies.written.Load() <= budget {
+	} else if measured+e.copies.written.Load() <= budget { // guard 3.18
 		return false, nil
 	}
 	return e.evict(ctx, budget)
@@ -95,7 +95,7 @@ func (e *evictor) evict(ctx context.Context, budget int64) (removed bool, err er
 		return false, err
 	}
 	e.copies.measured.Store(sample.size)
-	if sample.size <= budget*evictFrom/100 {
+	if sample.size <= budget*evictFrom/100 { // guard 3.24
 		return false, nil
 	}
 	limit := sample.usedSince(budget * evictTo / 100)
@@ -107,10 +107,10 @@ func (e *evictor) evict(ctx context.Context, budget int64) (removed bool, err er
 		}
 		r := &removal{evictor: e, of: old, unlock: func() {}}
 		if listing := old[0].id; listing.Key == "" {
-			r.unlock = e.copies.lock(listing.Namespace)
+			r.unlock = e.copies.lock(listing.Namespace) // guard 10.15
 		}
 		defer r.unlock()
-		err := e.copies.store.Update(r)
+		err := e.copies.store.Update(r) // guard 10.16
 		count, size = count+r.removed, size+r.bytes
 		return err
 	})
@@ -133,7 +133,7 @@ func (e *evictor) visitCopies(ctx context.Context, visit func(chunk []copyOnDisk
 	if err := e.visitSettled(ctx, snapshot, visit); err != nil {
 		return err
 	}
-	return e.visitListings(ctx, snapshot, visit)
+	return e.visitListings(ctx, snapshot, visit) // guard 3.20
 }
 
 func (e *evictor) visitSettled(ctx context.Context, r pebble.Reader, visit func([]copyOnDisk) error) error {
@@ -148,7 +148,7 @@ func (e *evictor) visitSettled(ctx context.Context, r pebble.Reader, visit func(
 		// A damaged copy counts as the oldest.
 		if body, err := record.Unseal(key, value); err == nil {
 			o, used, _ := record.DecodeSettledHead(body)
-			found.listBytes, found.used = o.ListBytes, max(used, e.copies.seen.get(id).last())
+			found.listBytes, found.used = o.ListBytes, max(used, e.copies.seen.get(id).last()) // guard 3.19
 		}
 		if chunk = append(chunk, found); len(chunk) < copiesChunk {
 			return nil
@@ -217,11 +217,11 @@ func (e *evictor) drop(tx *store.Tx, chunk []copyOnDisk) {
 	stay := e.copies.freshAmong(chunk)
 	for _, c := range chunk {
 		key := record.EntryKey(record.SettledPrefix, c.id)
-		for len(stay) > 0 && bytes.Compare(stay[0], key) <= 0 {
+		for len(stay) > 0 && bytes.Compare(stay[0], key) <= 0 { // guard 19.12
 			end()
 			stay = stay[1:]
 		}
-		if e.copies.fresh[c.id] || e.pending.waits(c.id) || e.copies.belief.isSuspect(c.id.Namespace) {
+		if e.copies.fresh[c.id] || e.pending.waits(c.id) || e.copies.belief.isSuspect(c.id.Namespace) { // guard 19.11, 9.57
 			end()
 			continue
 		}

@@ -60,7 +60,7 @@ func (f *Fence) Base(id ID) (Base, error) {
 // which there is no copy. The caller holds the copies lock.
 func (c *copies) knowsAbsent(id ID) (bool, error) {
 	h, listed, err := readHeader(c.store.DB(), id.Namespace)
-	if damaged, err := c.giveUp(err); damaged || err != nil || !listed || !h.Complete || c.doubts.has(id) {
+	if damaged, err := c.giveUp(err); damaged || err != nil || !listed || !h.Complete || c.doubts.has(id) { // guard 17.7
 		return false, err
 	}
 	_, kept, err := c.row(record.RowKey(id.Namespace, id.Key), id.Key)
@@ -96,20 +96,21 @@ func (f *Fence) lose(w Write, o *Observation, at float64, reason string, mayLand
 	}
 	unlock := f.copies.lock(w.Namespace)
 	defer unlock()
-	r := &retiring{
+	r := &retiring{ // guard 7.19
 		pending: f.pending, copies: f.copies, w: w, unlock: unlock, hide: true, doubtful: len(mayLand) > 0,
 		state: record.ReceiptSuperseded, reason: reason,
 	}
 	copied, err := f.won(r, o, at)
 	if err == nil {
 		r.fill = func(tx *store.Tx, last *record.Version) {
-			if last != nil {
+			if last != nil { // guard 17.27
+				// guard 17.3
 				copied(tx)
 			}
 			if len(mayLand) > 0 {
 				setSent(tx, w.ID, &record.Sent{Seq: w.Seq, Contents: mayLand})
 			}
-			if last != nil && !w.Yields {
+			if last != nil && !w.Yields { // guard 17.2
 				f.dead.set(tx, &record.Dead{
 					ID: w.ID, Version: *last, Value: w.Value, Kind: Superseded, Error: reason, RefusedAt: unixNow(),
 					Winner: rivalOf(o, at),
@@ -143,7 +144,7 @@ func (f *Fence) won(r *retiring, theirs *Observation, at float64) (fill func(*st
 	if err != nil {
 		return nil, err
 	}
-	if past.intact && (theirs == nil || past.Value != theirs.Value) && past.Origin.NewerThan(at) {
+	if past.intact && (theirs == nil || past.Value != theirs.Value) && past.Origin.NewerThan(at) { // guard 7.28
 		// A newer state has been known: no reader goes back behind that (contract 7).
 		f.copies.belief.heard(r.w.Namespace, 1)
 		r.was, err = f.copies.baseOf(r.w.ID)
@@ -285,7 +286,7 @@ func (d *deadIndex) findTheirs(of *record.Dead) (found *record.Dead, err error) 
 		if errors.Is(err, ErrNoDeadLetter) {
 			continue
 		}
-		if err != nil || same(&l) {
+		if err != nil || same(&l) { // guard 17.4
 			return &l, err
 		}
 	}
@@ -297,7 +298,7 @@ func (d *deadIndex) findTheirs(of *record.Dead) (found *record.Dead, err error) 
 func (d *deadIndex) boundConflicts(budget int64) error {
 	for budget > 0 {
 		oldest, others := d.oldestConflict()
-		if !others || d.store.Totals().ConflictBytes <= budget {
+		if !others || d.store.Totals().ConflictBytes <= budget { // guard 17.6
 			return nil
 		}
 		l, err := readDead(d.store.DB(), oldest)

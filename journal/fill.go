@@ -70,7 +70,7 @@ func (f *filling) disbelieve() (State, error) {
 	stands := false
 	f.store.InOrder(func(record.Totals) { stands = f.valid() })
 	f.unlock()
-	if !stands {
+	if !stands { // guard 8.9
 		return State{}, ErrChanged
 	}
 	if f.disbelief == OlderAnswer {
@@ -85,7 +85,7 @@ func (f *filling) disbelieve() (State, error) {
 		case state.Kind != Settled:
 			return State{}, ErrChanged
 		default:
-			state.Disbelief = f.disbelief
+			state.Disbelief = f.disbelief // guard 7.25
 			return state, nil
 		}
 	}
@@ -125,6 +125,7 @@ func (f *filling) prepare(o *Observation) error {
 		if past.kept {
 			f.setCopy = drop
 		}
+		// guard 9.50
 		if f.belief.isSuspect(f.id.Namespace) && !f.deleted {
 			f.row = &rowChange{stripe: f.stripe(f.id.Namespace)} // the row is all that is left of the entry
 			return nil
@@ -137,14 +138,16 @@ func (f *filling) prepare(o *Observation) error {
 		return err
 	}
 	now := *o
-	now.UpdatedAt = timeOf(f.copies, now.UpdatedAt, past.UpdatedAt)
+	now.UpdatedAt = timeOf(f.copies, now.UpdatedAt, past.UpdatedAt) // guard 19.6
+	// guard 7.23
 	if now.Origin = past.Origin; past.Value != o.Value || !past.Origin.NewerThan(o.UpdatedAt) || past.Origin.At == 0 {
 		now.Origin = past.Origin.Shown(past.Value == o.Value, o.UpdatedAt)
 	}
 	f.confirmedAt = unixNow()
 	f.state = settledState(now, f.confirmedAt)
-	keep := !f.store.Low(int64(len(now.Value))) && (past.kept || !f.noNewCopy)
+	keep := !f.store.Low(int64(len(now.Value))) && (past.kept || !f.noNewCopy) // guard 7.21
 	switch {
+	// guard 3.21, 19.13
 	case past.intact && past.Observation == now && past.confirmedAt <= f.confirmedAt: // the clock was not set back
 	case keep:
 		f.setCopy = func(tx *store.Tx) { f.set(tx, f.id, &now, f.confirmedAt) }
@@ -170,14 +173,16 @@ func (f *filling) prepare(o *Observation) error {
 // Fill asks whether the answer still stands. It tells the subscriber also of an answer that
 // changes nothing on the disk: earlier answers are older than it.
 func (f *filling) Fill(tx *store.Tx) error {
+	// guard 8.1, 17.33
 	if !f.valid() || keepsBase(f.copies, f.id) {
+		// guard 16.27
 		f.unlock() // a refused change waits for a sync
 		return ErrChanged
 	}
 	if f.setCopy != nil {
 		f.setCopy(tx)
 	} else if f.state.Kind == Settled {
-		f.seen.confirm(f.id, f.confirmedAt)
+		f.seen.confirm(f.id, f.confirmedAt) // guard 9.14
 	}
 	f.row.fill(tx)
 	if f.resized != nil {
@@ -187,7 +192,7 @@ func (f *filling) Fill(tx *store.Tx) error {
 		defer f.unlock()
 		f.readers.Lock()
 		defer f.readers.Unlock()
-		f.readers.changed(Change{ID: f.id, Foreign: f.foreign})
+		f.readers.changed(Change{ID: f.id, Foreign: f.foreign}) // guard 7.13, 8.6
 	}
 	return nil
 }
@@ -206,6 +211,6 @@ func keepsBase(c *copies, id ID) bool {
 // Applied makes readers wait until the change is durable.
 func (f *filling) Applied() {
 	f.readers.changed(Change{ID: f.id, Foreign: f.foreign})
-	f.revealed = f.hide(f.id, ID{Namespace: f.id.Namespace})
+	f.revealed = f.hide(f.id, ID{Namespace: f.id.Namespace}) // guard 7.6
 	f.unlock()
 }

@@ -8,7 +8,7 @@ func mayBeOurs(c *copies, id ID) bool {
 	}
 	c.readers.RLock()
 	defer c.readers.RUnlock()
-	return c.pending.waits(id)
+	return c.pending.waits(id) // guard 9.28
 }
 
 // isForeign reports whether upstream's answer, nil for absent, shows another host's write that

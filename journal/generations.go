@@ -75,7 +75,7 @@ func (g *generations) load() error {
 	}
 	g.began = time.Now()
 	if len(known.All) > 0 {
-		elapsed := min(max(0, unixNow()-known.BeganAt), generationSpan.Seconds())
+		elapsed := min(max(0, unixNow()-known.BeganAt), generationSpan.Seconds()) // guard 19.1
 		g.began = g.began.Add(-time.Duration(elapsed * float64(time.Second)))
 	}
 	return err
@@ -281,5 +281,5 @@ func (g *generations) giveBack(ctx context.Context) error {
 // old reports whether all receipts of a generation are older than ReceiptsFor. The caller
 // holds mu.
 func (g *generations) old(one record.Generation) bool {
-	return one.Number>>periodShift+periodsKept <= g.last().Number>>periodShift
+	return one.Number>>periodShift+periodsKept <= g.last().Number>>periodShift // guard 13.10
 }

@@ -72,7 +72,7 @@ func (g *groupIter) search(name string) (found string, there bool) {
 			return "", false
 		}
 		if found > name {
-			return g.shortest(name, found), true
+			return g.shortest(name, found), true // guard 6.11
 		}
 	}
 	return "", false

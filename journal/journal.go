@@ -68,7 +68,7 @@ func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	o.FS = diskfs.Patient(o.FS, o.Logger)
+	o.FS = diskfs.Patient(o.FS, o.Logger) // guard 2.10
 	return o
 }
 

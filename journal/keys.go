@@ -144,7 +144,7 @@ func (w *keyWalk) confirmed() bool {
 		return false
 	}
 	kept, err := w.copies.copy()
-	return err == nil && kept.Origin.At == row.Origin.At && kept.ListBytes == row.ListBytes
+	return err == nil && kept.Origin.At == row.Origin.At && kept.ListBytes == row.ListBytes // guard 9.31
 }
 
 // nameIter is at one of the records of a kind that a namespace's keys have.

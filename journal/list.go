@@ -42,7 +42,7 @@ func (p *pendingSet) walk(space *pending.Space, visit func(Pending)) {
 	for cursor, done := 0, false; !done; {
 		p.readers.RLock()
 		chunk = slices.Grow(chunk, min(walkChunk, space.Len()))
-		cursor, done = space.Walk(cursor, walkChunk, func(e *pending.Entry) { chunk = append(chunk, pendingOf(e)) })
+		cursor, done = space.Walk(cursor, walkChunk, func(e *pending.Entry) { chunk = append(chunk, pendingOf(e)) }) // guard 6.7
 		p.readers.RUnlock()
 		for _, w := range chunk {
 			visit(w)

@@ -42,7 +42,7 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 		return err
 	}
 	if ok {
-		past.Rows, past.Complete = kept, past.Complete || l.wasComplete
+		past.Rows, past.Complete = kept, past.Complete || l.wasComplete // guard 17.1
 	}
 	var before record.Header
 	if ok {
@@ -72,7 +72,7 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 	l.compare(past.Rows, now)
 	// A header that forgetRow wrote, or that is from before the clock was set back, is
 	// replaced.
-	l.same = ok && before.FetchedAt != 0 && before.FetchedAt <= l.header.FetchedAt &&
+	l.same = ok && before.FetchedAt != 0 && before.FetchedAt <= l.header.FetchedAt && // guard 7.17, 19.14
 		before.Complete == l.header.Complete && before.Newest == l.header.Newest && before.Suspicion == l.header.Suspicion &&
 		len(l.changed)+len(l.removed)+len(l.absent)+len(l.doubted) == 0 && !l.unread ||
 		l.fill.distrust && l.header.Suspicion.Since == 0 // there is nothing to keep
@@ -95,7 +95,7 @@ func (l *listed) compared(rows, past []Row) ([]Row, error) {
 		} else {
 			l.counts.unknown += int64(r.ListBytes)
 		}
-		if kept.Origin.NewerThan(r.UpdatedAt) {
+		if kept.Origin.NewerThan(r.UpdatedAt) { // guard 7.26
 			l.older++
 			if l.fill.believe {
 				l.believeRow(r)
@@ -106,7 +106,7 @@ func (l *listed) compared(rows, past []Row) ([]Row, error) {
 			continue
 		}
 		r.Origin = kept.Origin.Shown(kept.ListBytes == r.ListBytes, r.UpdatedAt)
-		r.UpdatedAt = max(r.UpdatedAt, kept.UpdatedAt)
+		r.UpdatedAt = max(r.UpdatedAt, kept.UpdatedAt) // guard 19.7
 	}
 	return rows, nil
 }
@@ -114,7 +114,7 @@ func (l *listed) compared(rows, past []Row) ([]Row, error) {
 // believeRow takes in a row that is older than the kept one. Its value is not known.
 func (l *listed) believeRow(r *Row) {
 	r.Origin = Origin{At: r.UpdatedAt}
-	l.absent = append(l.absent, ID{Namespace: l.fill.namespace, Key: r.Key})
+	l.absent = append(l.absent, ID{Namespace: l.fill.namespace, Key: r.Key}) // guard 7.31
 }
 
 // keptRow is an entry's row among the past ones, or what its settled copy says of it.
@@ -124,7 +124,7 @@ func (l *listed) keptRow(past []Row, name string) (Row, error) {
 		return past[i], nil
 	}
 	copied, err := l.head(ID{Namespace: l.fill.namespace, Key: name})
-	return Row{Key: name, ListBytes: copied.ListBytes, UpdatedAt: copied.UpdatedAt, Origin: copied.Origin}, err
+	return Row{Key: name, ListBytes: copied.ListBytes, UpdatedAt: copied.UpdatedAt, Origin: copied.Origin}, err // guard 10.4
 }
 
 // inOrder gives the later one of this journal's writes the later time: they may have
@@ -134,7 +134,7 @@ func inOrder(now map[string]Row) (newest float64) {
 	before := 0.0
 	for _, row := range written {
 		if row.Origin.Seq != 0 {
-			row.UpdatedAt = max(row.UpdatedAt, before+tick)
+			row.UpdatedAt = max(row.UpdatedAt, before+tick) // guard 10.7
 			before = row.UpdatedAt
 			now[row.Key] = row
 		}
@@ -197,12 +197,12 @@ func (l *listed) Fill(tx *store.Tx) error {
 		other.overtaken = true
 	}
 	l.sizes.relisted(namespace, l.counts, l.header.Complete)
-	if l.same {
+	if l.same { // guard 3.23
 		defer l.unlock()
-		l.seen.confirm(ID{Namespace: namespace}, l.header.FetchedAt)
+		l.seen.confirm(ID{Namespace: namespace}, l.header.FetchedAt) // guard 9.15
 		l.readers.Lock()
 		defer l.readers.Unlock()
-		l.readers.changed(Change{ID: ID{Namespace: namespace}})
+		l.readers.changed(Change{ID: ID{Namespace: namespace}}) // guard 8.7
 		return nil
 	}
 	if l.damaged {
@@ -222,9 +222,10 @@ func (l *listed) Fill(tx *store.Tx) error {
 // cannot be read, it removes all, as which of them upstream holds is not known; but not in a
 // suspect namespace.
 func (l *listed) dropCopies(tx *store.Tx) {
-	if l.unread && l.header.Suspicion.Since == 0 {
+	if l.unread && l.header.Suspicion.Since == 0 { // guard 9.58
+		// guard 7.2
 		tx.DeletePrefix(record.Within(record.SettledPrefix, l.fill.namespace))
-		return
+		return // guard 7.2b
 	}
 	for _, id := range slices.Concat(l.absent, l.doubted) {
 		if keepsBase(l.copies, id) {
@@ -280,6 +281,6 @@ func (l *listed) Applied() {
 	for _, id := range l.foreign {
 		l.readers.changed(Change{ID: id, Foreign: true})
 	}
-	l.revealed = l.hide(hidden...)
+	l.revealed = l.hide(hidden...) // guard 7.14
 	l.unlock()
 }

@@ -137,7 +137,7 @@ func (f *ListingFill) Commit(rows []Row, complete bool) error {
 	unlock := f.j.copies.lock(f.namespace)
 	defer unlock()
 	f.leave()
-	if f.overtaken {
+	if f.overtaken { // guard 7.12
 		return fmt.Errorf("listing of %s: %w", f.namespace, ErrChanged)
 	}
 	c := &listed{copies: f.j.copies, fill: f, unlock: unlock}
@@ -174,13 +174,13 @@ func (f *ListingFill) bringForward(rows []Row) (now map[string]Row) {
 		now[r.Key] = r
 		newest = max(newest, r.UpdatedAt)
 	}
-	for _, k := range f.known {
+	for _, k := range f.known { // guard 8.3
 		if k.gone {
 			delete(now, k.Key)
 			continue
 		}
 		k.UpdatedAt = max(k.UpdatedAt, now[k.Key].UpdatedAt)
-		if listed, ok := now[k.Key]; ok && !k.arrived && listed.Origin.NewerThan(k.Origin.At) && k.Origin.At != 0 {
+		if listed, ok := now[k.Key]; ok && !k.arrived && listed.Origin.NewerThan(k.Origin.At) && k.Origin.At != 0 { // guard 7.27
 			continue
 		}
 		if k.arrived {

@@ -42,6 +42,7 @@ func (j *Journal) Maintain(ctx context.Context) error {
 	tasks.Go(func() error {
 		return everySecond(ctx, func() error { return j.use(func() error { return j.pending.receipts.maintain(ctx) }) })
 	})
+	// guard 3.29
 	tasks.Go(func() error { return everySecond(ctx, func() error { _ = j.Err(); return nil }) }) // it notes what it finds
 	return tasks.Wait()
 }
@@ -91,7 +92,7 @@ type extent struct {
 
 // once does what is to be done now.
 func (m *maintainer) once(ctx context.Context) error {
-	repaired, err := m.store.Repair(ctx)
+	repaired, err := m.store.Repair(ctx) // guard 4.21
 	if err != nil {
 		return refusedStart(m.opts.Dir, err)
 	}
@@ -118,7 +119,7 @@ func (m *maintainer) look(ctx context.Context) error {
 		m.notBefore = time.Time{} // nobody needs the room that a compaction takes
 	}
 	if m.store.Pressure() {
-		return m.makeRoom(ctx)
+		return m.makeRoom(ctx) // guard 3.11
 	}
 	if err := m.boundCopies(ctx); err != nil {
 		return err

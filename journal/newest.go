@@ -50,7 +50,7 @@ func (n *newestRows) cut(rows []Row, limit int) []Row {
 func (n *newestRows) rows() []Row {
 	n.own, n.others = n.cut(n.own, n.most), n.cut(n.others, n.most)
 	for i := range n.own {
-		n.own[i].UpdatedAt = max(n.own[i].UpdatedAt, n.floor)
+		n.own[i].UpdatedAt = max(n.own[i].UpdatedAt, n.floor) // guard 10.18
 	}
 	all := slices.Concat(n.own, n.others)
 	slices.SortFunc(all, func(a, b Row) int { return strings.Compare(a.Key, b.Key) })
@@ -79,7 +79,7 @@ func (l *listed) trim(rows []Row) error {
 		shown[k.Key] = true
 	}
 	l.wasComplete = h.Complete
-	h.Complete = false
+	h.Complete = false // guard 9.16
 	for last := ""; ; {
 		keys, err := l.notShown(last, shown)
 		if err != nil || len(keys) < trimmedAtOnce {

@@ -64,9 +64,9 @@ func Open(opts Options) (*Journal, error) {
 
 func open(opts Options, storeOpts store.Options) (_ *store.Store, err error) {
 	fsys, dir := opts.FS, opts.Dir
-	version, err := store.CheckFormat(fsys, dir)
+	version, err := store.CheckFormat(fsys, dir) // guard 21.2
 	if err == nil && version == 0 {
-		err = recovery.CheckSwap(fsys, dir)
+		err = recovery.CheckSwap(fsys, dir) // guard 4.26
 	}
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func open(opts Options, storeOpts store.Options) (_ *store.Store, err error) {
 	if err := fsys.MkdirAll(dir, diskfs.DirMode); err != nil {
 		return nil, err
 	}
-	if storeOpts.Lock, err = store.LockDir(fsys, dir); err != nil {
+	if storeOpts.Lock, err = store.LockDir(fsys, dir); err != nil { // guard 20.1
 		return nil, err
 	}
 	s, err := openLocked(storeOpts)
@@ -97,7 +97,7 @@ func openLocked(opts store.Options) (*store.Store, error) {
 	case 0:
 		err = store.Create(opts)
 	default:
-		err = recovery.Migrate(opts, version)
+		err = recovery.Migrate(opts, version) // guard 21.3
 	}
 	if err != nil {
 		return nil, err

@@ -101,7 +101,7 @@ func (p *pendingSet) removeGarbage(tx *store.Tx, brief bool) {
 		atMost = removedBriefly
 	}
 	records := p.garbage.take(atMost)
-	for i := range records {
+	for i := range records { // guard 3.13
 		old := &records[i]
 		tx.DeletePending(old.id, &old.v)
 		p.superseded.remove(old.v.Size(old.id))
@@ -124,14 +124,14 @@ func (p *pendingSet) ready(id ID) error {
 // their own.
 func (p *pendingSet) used(t record.Totals) int64 {
 	writes := int64(t.Pending) - p.superseded.writes.Load()
-	return t.PendingBytes - p.superseded.bytes.Load() + writes*(entryMemory-record.Overhead) + t.DeadBytes - t.ConflictBytes
+	return t.PendingBytes - p.superseded.bytes.Load() + writes*(entryMemory-record.Overhead) + t.DeadBytes - t.ConflictBytes // guard 3.5
 }
 
 // room refuses a write that adds more bytes than the budget has left, or that writes more
 // bytes than the disk has free (contract 3). A write that adds nothing is within any
 // budget.
 func (p *pendingSet) room(t record.Totals, adds, writes int64) error {
-	if used := p.used(t); p.budget > 0 && adds > 0 && used+adds > p.budget {
+	if used := p.used(t); p.budget > 0 && adds > 0 && used+adds > p.budget { // guard 3.1
 		return fmt.Errorf("%w: pending writes and dead letters take %s of the %s that journal.max_bytes allows; it takes writes again when upstream has taken some of them, or dead letters are deleted",
 			ErrFull, mebibytes(used), mebibytes(p.budget))
 	}
@@ -165,7 +165,7 @@ func (p *pendingSet) show(id ID, w *pending.Write) {
 	change := Change{ID: id, Seq: w.Seq, Written: true, Op: w.Op, Bytes: int(w.Bytes)}
 	if replaced, ok := p.index.Show(w); ok {
 		p.garbage.add(retired{id, replaced})
-		change.Ended = endingOf(&replaced, ReceiptSuperseded)
+		change.Ended = endingOf(&replaced, ReceiptSuperseded) // guard 13.29
 		change.Ended.By = w.Seq
 	}
 	p.readers.changed(change)

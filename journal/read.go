@@ -25,7 +25,7 @@ func (j *Journal) Lookup(id ID) (State, error) {
 		if err != nil {
 			return State{}, err
 		}
-		if !ok {
+		if !ok { // guard 6.1
 			state, done, err := j.copies.durableState(id)
 			if err != nil || done {
 				return state, err
@@ -68,7 +68,7 @@ func (p *pendingSet) state(id ID, v *record.Version, past *copies) (State, error
 		}
 		if settled.intact {
 			state.CreatedAt = settled.CreatedAt
-			state.UpdatedAt = max(state.UpdatedAt, settled.UpdatedAt)
+			state.UpdatedAt = max(state.UpdatedAt, settled.UpdatedAt) // guard 19.3
 		}
 	}
 	value, err := p.value(id, v.Seq)

@@ -19,7 +19,7 @@ const rebuildChunk = 256
 // Errors: [ErrCorrupt] when the store holds fewer, other or more pending writes than
 // were acknowledged, and ctx's.
 func (j *Journal) Run(ctx context.Context) error {
-	err := j.use(func() error { return j.store.FindDamage(ctx) })
+	err := j.use(func() error { return j.store.FindDamage(ctx) }) // guard 4.18
 	if err == nil {
 		_, err = j.store.Repair(ctx)
 	}
@@ -67,7 +67,7 @@ func (p *pendingSet) rebuild(ctx context.Context, visitDead func(*record.Dead)) 
 	chunk := make([]retired, 0, rebuildChunk)
 	found, err := store.CountBoth(snapshot, func(id record.ID, v record.Version) error {
 		// An entry's records stand in one run: a chunk never ends inside it.
-		if len(chunk) >= rebuildChunk && chunk[len(chunk)-1].id != id {
+		if len(chunk) >= rebuildChunk && chunk[len(chunk)-1].id != id { // guard 5.6
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -85,14 +85,14 @@ func (p *pendingSet) rebuild(ctx context.Context, visitDead func(*record.Dead)) 
 	if err != nil {
 		return err
 	}
-	return want.Compare(found)
+	return want.Compare(found) // guard 4.2
 }
 
 func (p *pendingSet) restoreAll(records []retired) {
 	p.readers.Lock()
 	defer p.readers.Unlock()
 	for i := range records {
-		if !p.index.Known(records[i].id) {
+		if !p.index.Known(records[i].id) { // guard 5.5
 			p.restore(records, i)
 		}
 	}
@@ -107,7 +107,8 @@ func (p *pendingSet) restore(records []retired, i int) {
 		return
 	}
 	if i+1 < len(records) && records[i+1].id == r.id {
-		p.superseded.add(r.v.Size(r.id))
+		p.superseded.add(r.v.Size(r.id)) // guard 3.14
+		// guard 3.14b
 		p.garbage.add(r)
 		return
 	}
@@ -145,7 +146,7 @@ func (p *pendingSet) faultInUnder(prefix func(ID) []byte, id ID) error {
 	defer p.readers.Unlock()
 	// Another caller may have been faster, and have written or settled the entry since.
 	for i := range records {
-		if !p.index.Known(records[i].id) {
+		if !p.index.Known(records[i].id) { // guard 5.4
 			p.restore(records, i)
 		}
 	}

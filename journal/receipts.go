@@ -63,10 +63,11 @@ func (r *Receipts) Read(ctx context.Context, seq uint64) (Receipt, error) {
 		if err != nil {
 			return Receipt{}, err
 		}
+		// guard 13.9
 		if ok && r.isPending(found.ID, seq) { // whatever a recovery may have brought back
 			return Receipt{ID: found.ID, Seq: seq, Op: found.Op, WrittenAt: found.WrittenAt}, nil
 		}
-		if err := r.store.AwaitDurable(); err != nil {
+		if err := r.store.AwaitDurable(); err != nil { // guard 13.8
 			return Receipt{}, err
 		}
 		if ok && found.State != ReceiptPending {

@@ -64,7 +64,7 @@ func (f *fullness) turn(err error) (began bool, over time.Duration) {
 		if began = f.since.IsZero(); began {
 			f.since = now
 		}
-	case !f.since.IsZero() && now.Sub(f.last) >= calm:
+	case !f.since.IsZero() && now.Sub(f.last) >= calm: // guard 3.30
 		over, f.since = now.Sub(f.since), time.Time{}
 	}
 	return began, over

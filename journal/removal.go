@@ -23,15 +23,16 @@ func (r *removal) Fill(tx *store.Tx) error {
 	defer r.pending.readers.RUnlock()
 	for _, c := range r.of {
 		switch {
+		// guard 9.56
 		case !r.byHand && r.copies.belief.isSuspect(c.id.Namespace): // nobody else may have it
 			continue
 		case c.id.Key == "":
 			dropListing(tx, c.id.Namespace)
-		case r.pending.waits(c.id):
+		case r.pending.waits(c.id): // guard 19.10
 			continue
 		default:
 			tx.Delete(record.EntryKey(record.SettledPrefix, c.id))
-			r.copies.sizes.uncopied(c.id.Namespace, int64(c.listBytes))
+			r.copies.sizes.uncopied(c.id.Namespace, int64(c.listBytes)) // guard 18.23
 		}
 		r.removed, r.bytes = r.removed+1, r.bytes+c.size
 	}

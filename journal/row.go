@@ -89,7 +89,7 @@ func (c *copies) bringRow(namespace string, k knownRow) (*rowChange, error) {
 		row.UpdatedAt = max(row.UpdatedAt, newest+tick)
 	} else if old.Origin.NewerThan(k.shownAt) {
 		row = old
-	} else if same := old.Origin.Shown(old.ListBytes == row.ListBytes, k.shownAt); same.Seq != 0 && !k.foreign {
+	} else if same := old.Origin.Shown(old.ListBytes == row.ListBytes, k.shownAt); same.Seq != 0 && !k.foreign { // guard 10.6
 		// The row keeps its time, and so its place in the order of the writes: the next
 		// listing gives all of them upstream's times at once.
 		row.Origin, row.UpdatedAt = same, old.UpdatedAt
@@ -99,7 +99,7 @@ func (c *copies) bringRow(namespace string, k knownRow) (*rowChange, error) {
 		h.Newest = max(newest, row.UpdatedAt)
 	}
 	k.Row, change.bytes = row, row.ListBytes
-	if row == old && h.Newest == newest {
+	if row == old && h.Newest == newest { // guard 3.22
 		return change, nil
 	}
 	change.write = func(tx *store.Tx) {
@@ -134,11 +134,11 @@ func (c *copies) forgetRow(id ID) (*rowChange, error) {
 	if err != nil || !listed {
 		return change, err
 	}
-	h.FetchedAt, h.Complete = 0, false
+	h.FetchedAt, h.Complete = 0, false // guard 7.15
 	change.write = func(tx *store.Tx) {
 		tx.Delete(record.RowKey(id.Namespace, id.Key))
 		setHeader(tx, id.Namespace, h)
-		c.seen.confirm(ID{Namespace: id.Namespace}, 0)
+		c.seen.confirm(ID{Namespace: id.Namespace}, 0) // guard 7.16
 	}
 	return change, nil
 }

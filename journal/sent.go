@@ -19,10 +19,10 @@ func (j *Journal) MarkSent(w Write, alsoMayLand ...Content) error {
 	if err := j.store.Look(); err != nil {
 		return err
 	}
-	if j.store.Critical() {
+	if j.store.Critical() { // guard 3.6
 		return ErrFull
 	}
-	mark := record.Sent{Seq: w.Seq, Contents: []Content{ContentOf(w.Op, w.Value)}}
+	mark := record.Sent{Seq: w.Seq, Contents: []Content{ContentOf(w.Op, w.Value)}} // guard 14.15
 	for _, c := range alsoMayLand {
 		if !slices.Contains(mark.Contents, c) {
 			mark.Contents = append(mark.Contents, c)
@@ -44,7 +44,7 @@ func setSent(tx *store.Tx, id ID, mark *record.Sent) {
 func marked(s *store.Store, w Write) (*record.Sent, error) {
 	mark := &record.Sent{Seq: w.Seq}
 	_, err := store.Get(s.DB(), record.EntryKey(record.SentPrefix, w.ID), func(body []byte) (err error) {
-		*mark, err = record.DecodeSent(body)
+		*mark, err = record.DecodeSent(body) // guard 14.16
 		return err
 	})
 	return mark, err

@@ -40,12 +40,12 @@ func (j *Journal) Settle(w Write) error {
 		err = j.store.Update(&retiring{
 			pending: j.pending, copies: j.copies, w: w, unlock: unlock, state: record.ReceiptSettled, was: was,
 			fill: func(tx *store.Tx, last *record.Version) {
-				copied := settled(tx, last == nil)
+				copied := settled(tx, last == nil) // guard 7.10
 				row.fill(tx)
 				j.copies.sizes.resized(w.Namespace, resizing{
 					from: was, to: putSize(w.Op, w.ListBytes), hadCopy: hadCopy, hasCopy: copied, confirmed: true,
 				})
-				marks.fill(tx)
+				marks.fill(tx) // guard 13.14
 			},
 		})
 	}
@@ -67,7 +67,7 @@ func (j *Journal) Settle(w Write) error {
 // state, against which the newer write might lose (contract 17).
 func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, newerWaits bool) (copied bool), origin Origin) {
 	key := record.EntryKey(record.SettledPrefix, w.ID)
-	origin = Origin{Seq: w.Seq, After: max(past.Origin.Known(), w.SentAfter)}
+	origin = Origin{Seq: w.Seq, After: max(past.Origin.Known(), w.SentAfter)} // guard 17.8
 	if w.Op == Delete {
 		return func(tx *store.Tx, _ bool) bool { tx.Delete(key); return false }, origin
 	}
@@ -79,14 +79,14 @@ func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, new
 	if past.intact && !w.afterDelete {
 		o.CreatedAt = past.CreatedAt
 	}
-	if past.intact {
+	if past.intact { // guard 19.5
 		o.UpdatedAt = timeOf(c, o.UpdatedAt, past.UpdatedAt)
 	}
 	if w.CreatedAt != 0 {
 		o.CreatedAt = w.CreatedAt
 	}
 	return func(tx *store.Tx, newerWaits bool) bool {
-		if low && !newerWaits {
+		if low && !newerWaits { // guard 17.5
 			tx.Delete(key)
 			return false
 		}
@@ -163,7 +163,7 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 		if why.MayLand {
 			setSent(tx, w.ID, marked)
 		}
-		j.dead.set(tx, &record.Dead{
+		j.dead.set(tx, &record.Dead{ // guard 13.5
 			ID: w.ID, Version: *last, Value: w.Value, Kind: why.Kind, Status: why.Status, Error: why.Reason, RefusedAt: unixNow(),
 		})
 	}
@@ -209,7 +209,7 @@ func (r *retiring) Fill(tx *store.Tx) error {
 	latest, ok := r.entry.Latest()
 	p.readers.RUnlock()
 	tx.Delete(record.EntryKey(record.SentPrefix, r.w.ID))
-	if r.last = ok && latest.Seq == r.w.Seq; !r.last {
+	if r.last = ok && latest.Seq == r.w.Seq; !r.last { // guard 12.3
 		r.fill(tx, nil)
 		return nil
 	}
@@ -228,7 +228,7 @@ func (r *retiring) Applied() {
 	switch p := r.pending; {
 	case r.last:
 		v, _ := r.entry.Visible()
-		change.Ended = endingOf(&v, r.state)
+		change.Ended = endingOf(&v, r.state) // guard 13.28
 		change.Ended.Reason, change.Ended.Dropped = r.reason, r.dropped
 		r.copies.sizes.retired(r.w.ID, &v, r.entry.Measured(), r.was)
 		p.index.Drop(r.entry)
@@ -242,7 +242,7 @@ func (r *retiring) Applied() {
 	} else {
 		r.copies.doubts.remove(r.w.ID)
 	}
-	if r.hide {
+	if r.hide { // guard 7.8
 		r.revealed = r.copies.hide(r.w.ID, ID{Namespace: r.w.Namespace})
 	}
 	r.pending.readers.changed(change)

@@ -149,7 +149,7 @@ func (s *Sizes) Learn(namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sp := s.of(namespace)
-	sp.learned = &learnedLimit{sp.bytes(), time.Now(), sp.unmeasured}
+	sp.learned = &learnedLimit{sp.bytes(), time.Now(), sp.unmeasured} // guard 18.22
 	sp.refused = true
 	s.near[namespace] = sp
 }
@@ -319,15 +319,16 @@ func (s *Sizes) admit(a *appending, latest *record.Version, exists bool) (taken 
 	case exists:
 		was = putSize(latest.Op, int(latest.ListBytes))
 	case a.base.known:
+		// guard 18.16
 		was = a.base.bytes
 	case a.looked: // it may be an entry that counts, and of which nothing is known
 		was = min(sp.uncopied, now)
 	}
 	r := sp.report(a.limit)
 	switch {
-	case !a.anySize && r.crossedBy(now-was):
+	case !a.anySize && r.crossedBy(now-was): // guard 18.15
 		if !exists && !a.looked {
-			return false, nil
+			return false, nil // guard 18.17
 		}
 		sp.refused = r.Bytes > 0
 		s.note(a.Namespace, sp, a.limit)
@@ -416,7 +417,7 @@ func (s *Sizes) resized(namespace string, c resizing) {
 	default:
 		from = min(sp.uncopied, sp.largest)
 	}
-	sp.settled += c.to - from
+	sp.settled += c.to - from // guard 18.19
 	if !c.hadCopy {
 		sp.uncopied -= min(sp.uncopied, from)
 	}
@@ -471,7 +472,7 @@ func (s *Sizes) relisted(namespace string, r relisting, complete bool) {
 	sp.uncopied += r.unknown - again
 	sp.settled += r.grown + r.unknown - again - r.gone
 	if complete {
-		sp.settled = r.all
+		sp.settled = r.all // guard 18.20
 		sp.uncopied = min(sp.uncopied, r.all)
 	}
 	s.note(namespace, sp, limit)

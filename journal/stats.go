@@ -113,7 +113,7 @@ func (p *pendingSet) findOldest(space *pending.Space) {
 	p.readers.Unlock()
 	for done := false; !done; { // a writer that waits goes before the next step
 		p.readers.RLock()
-		done = search.Step(walkChunk)
+		done = search.Step(walkChunk) // guard 6.8
 		p.readers.RUnlock()
 	}
 }

@@ -31,6 +31,7 @@ type absences struct {
 // the namespace is suspect. It is so until upstream lists all of them again.
 func (l *listed) findAbsent(past []Row, before record.Header, now map[string]Row, rows []Row) error {
 	complete, was := l.header.Complete, before.Suspicion
+	// guard 9.54
 	if !complete && was.Since == 0 && !l.fill.believe {
 		return nil // nobody knows what else upstream holds
 	}
@@ -43,18 +44,19 @@ func (l *listed) findAbsent(past []Row, before record.Header, now map[string]Row
 	}
 	stays := map[string]absence{}
 	switch {
-	case l.fill.believe:
+	case l.fill.believe: // guard 9.61
 	case l.fill.distrust:
 		stays = found.entries
 	case complete:
 		stays = l.disbelieved(found, was)
+	// guard 9.55
 	case was.Restoring, found.lackSince(rows): // the restoration asks for each that it does not list
 		stays = found.entries
 	default: // upstream lists as many keys as it can, and has lost none that it would list
 		return nil
 	}
 	for name, a := range found.entries {
-		if _, kept := stays[name]; a.copied && !kept {
+		if _, kept := stays[name]; a.copied && !kept { // guard 7.11
 			l.absent = append(l.absent, ID{Namespace: l.fill.namespace, Key: name})
 			l.counts.gone += int64(a.row.ListBytes)
 		}
@@ -118,7 +120,8 @@ func (l *listed) disbelieved(found absences, was Suspicion) (stays map[string]ab
 	stays, recent := make(map[string]absence), make(map[string]absence)
 	for name, a := range found.entries {
 		switch {
-		case l.pending.isDeleted(ID{Namespace: l.fill.namespace, Key: name}):
+		case l.pending.isDeleted(ID{Namespace: l.fill.namespace, Key: name}): // guard 9.47
+		// guard 9.48
 		case was.Since == 0 || a.copied && a.confirmedAt > was.Since:
 			recent[name] = a
 		default:
@@ -158,6 +161,7 @@ func (l *listed) suspect(stays map[string]absence, before record.Header, now map
 		h.Suspicion.Since = unixNow()
 	}
 	h.Complete = before.Complete // if no listing was kept, nobody knows what else upstream has lost
+	// guard 9.52
 	h.FetchedAt = max(before.FetchedAt, l.seen.get(listing).confirmedAt)
 	known := before != (record.Header{})
 	for name, a := range stays {
@@ -167,7 +171,7 @@ func (l *listed) suspect(stays map[string]absence, before record.Header, now map
 		if a.row.Key == "" {
 			continue
 		}
-		if len(now) >= listedAtMost {
+		if len(now) >= listedAtMost { // guard 9.53
 			h.Complete = false
 			continue
 		}

@@ -69,7 +69,7 @@ func (t *Through) Lapse(id ID) error {
 	return t.end(&retiring{w: Write{ID: id}}, func(past settledCopy) (func(*store.Tx), error) {
 		switch {
 		case !past.kept:
-			return t.doubtAbsence(id)
+			return t.doubtAbsence(id) // guard 9.19
 		case !past.intact, t.store.Low(int64(len(past.Value))):
 			return func(tx *store.Tx) {
 				tx.Delete(record.EntryKey(record.SettledPrefix, id))

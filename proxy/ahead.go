@@ -34,7 +34,7 @@ func (a *ahead) add(w journal.Write) {
 
 // makeRoom waits until one more write of a size may be pending.
 func (a *ahead) makeRoom(ctx context.Context, bytes int) error {
-	for looked := false; len(a.writes) >= aheadWrites || len(a.writes) > 0 && a.bytes+bytes > aheadBytes; looked = true {
+	for looked := false; len(a.writes) >= aheadWrites || len(a.writes) > 0 && a.bytes+bytes > aheadBytes; looked = true { // guard 3.33
 		if looked && !a.receipts.Await(ctx, &a.writes[0].Receipt) {
 			return ctx.Err()
 		}

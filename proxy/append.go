@@ -94,7 +94,7 @@ func (a appender) try(
 	if err != nil {
 		return err
 	}
-	return putValue(a.memory, w, r, newPut(id, value), asItIs(item), release, c)
+	return putValue(a.memory, w, r, newPut(id, value), asItIs(item), release, c) // guard 5.14
 }
 
 // appended is the value of an entry with a text at its end. The separator stands between the two if

@@ -64,7 +64,7 @@ func (c *coherence) layView(id journal.ID, state *journal.State, cached *cache.I
 	}
 	kept, version := state.Kind == journal.Settled, micros(row.UpdatedAt)
 	switch made, _ := entryItem(id, *state); {
-	case present && kept && micros(state.UpdatedAt) >= version:
+	case present && kept && micros(state.UpdatedAt) >= version: // guard 7.36
 		return confirm(made)
 	case present && kept:
 		return outdated(made)
@@ -74,6 +74,7 @@ func (c *coherence) layView(id journal.ID, state *journal.State, cached *cache.I
 		return viewed{mayExist: true, present: sound}
 	case kept && version != 0 && micros(state.UpdatedAt) > version, kept && version == 0 && made.ConfirmedAt.After(asOf):
 		return viewed{item: &made} // newer than what the view shows
+	// guard 17.34
 	case kept && version == 0: // not even a tombstone: upstream may have lost the entry, and its list decides
 		return outdated(made)
 	case kept:

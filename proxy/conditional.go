@@ -35,7 +35,7 @@ func (m *memory) tryIf(w journal.NewWrite, c conditions) (journal.Write, error) 
 	if err != nil {
 		return journal.Write{}, err
 	}
-	w.If = func(newest uint64) bool { return newest == seq && lease.Changes() == changes }
+	w.If = func(newest uint64) bool { return newest == seq && lease.Changes() == changes } // guard 5.7
 	return m.store(w)
 }
 
@@ -85,7 +85,7 @@ func (m *memory) present(id journal.ID, found found) (item *cache.Item, changes 
 	a, err := m.askUpstream(anyAge, found, newEntry(m, id, found.generation, false))
 	switch {
 	case err != nil:
-		return nil, 0, err
+		return nil, 0, err // guard 9.2
 	case a.source >= fromUpstream:
 		return a.item, 1, nil
 	case a.source == fromFallback, a.source == fromAssumed, a.source == fromSuspect, a.source == fromOlder:

@@ -29,7 +29,7 @@ type entityTag struct {
 func parseConditions(h http.Header) (c conditions, refusal error) {
 	var ok bool
 	if c.match, ok = parseTags(h["If-Match"]); !ok {
-		return c, malformed("If-Match")
+		return c, malformed("If-Match") // guard 5.11
 	}
 	if c.noneMatch, ok = parseTags(h["If-None-Match"]); !ok {
 		return c, malformed("If-None-Match")
@@ -90,7 +90,7 @@ func (l *tagList) has(state string, weak bool) bool {
 		return true
 	}
 	for _, tag := range l.tags {
-		if tag.text == state && (weak || !tag.weak) {
+		if tag.text == state && (weak || !tag.weak) { // guard 5.10
 			return true
 		}
 	}

@@ -29,7 +29,7 @@ func (m *memory) findEntry(id journal.ID, d directives) (found, error) {
 		return found{}, err
 	}
 	known := m.coherence.layView(id, &state, item)
-	if known.buries {
+	if known.buries { // guard 7.33
 		if err := bury(m, id); err != nil {
 			return found{}, err
 		}
@@ -37,7 +37,7 @@ func (m *memory) findEntry(id journal.ID, d directives) (found, error) {
 	}
 	fromJournal := known.item != nil && known.item != item
 	if fromJournal && !known.item.Outdated {
-		known.item = m.cache.Put(key, generation, *known.item)
+		known.item = m.cache.Put(key, generation, *known.item) // guard 8.5
 	}
 	f = m.judge(id.Namespace, d, known.item, generation)
 	f.disk = fromJournal
@@ -53,7 +53,7 @@ func newest(id journal.ID, state *journal.State, cached *cache.Item) *cache.Item
 	switch {
 	case ok && (state.Kind != journal.Absent || cached == nil || cached.ConfirmedAt.Before(made.ConfirmedAt)):
 		return &made
-	case state.Listed || state.InDoubt:
+	case state.Listed || state.InDoubt: // guard 7.20
 		return nil
 	}
 	return cached
@@ -67,7 +67,7 @@ func entryItem(id journal.ID, state journal.State) (item cache.Item, ok bool) {
 	case journal.Gone:
 		return cache.Item{}, true
 	case journal.Absent:
-		return cache.Item{ConfirmedAt: state.ConfirmedAt}, true
+		return cache.Item{ConfirmedAt: state.ConfirmedAt}, true // guard 9.21
 	}
 	e := wire.Entry{
 		Namespace: id.Namespace, Key: id.Key, Value: state.Value,
@@ -127,7 +127,7 @@ func (e *entry) ask(ctx context.Context, waitOutOutage bool) (take func() (fetch
 		if err != nil {
 			return nil, err
 		}
-		if state.Seq != 0 {
+		if state.Seq != 0 { // guard 8.4
 			return func() (fetched, error) {
 				defer lease.Release()
 				return e.overtaken(asked)
@@ -135,15 +135,16 @@ func (e *entry) ask(ctx context.Context, waitOutOutage bool) (take func() (fetch
 		}
 	}
 	seen, err := e.get(ctx, waitOutOutage)
-	if err != nil {
+	if err != nil { // guard 9.1
 		return nil, err
 	}
 	listed := false
 	if _, absent := e.m.coherence.shows(e.id); seen == nil && !absent {
-		if listed, err = e.checkList(waitOutOutage); err != nil {
+		if listed, err = e.checkList(waitOutOutage); err != nil { // guard 9.35
 			return nil, err
 		}
 	}
+	// guard 9.37
 	if listed { // which may have dropped the copy: the entry is asked for again
 		lease.Release()
 		lease = e.m.cache.Lease(e.key())
@@ -153,7 +154,7 @@ func (e *entry) ask(ctx context.Context, waitOutOutage bool) (take func() (fetch
 	}
 	return func() (fetched, error) {
 		defer lease.Release()
-		if e.m.identity.Epoch() != epoch {
+		if e.m.identity.Epoch() != epoch { // guard 19.30
 			return fetched{}, errOvertaken
 		}
 		if seen == nil && listed {
@@ -166,7 +167,7 @@ func (e *entry) ask(ctx context.Context, waitOutOutage bool) (take func() (fetch
 func (e *entry) get(ctx context.Context, waitOutOutage bool) (*journal.Observation, error) {
 	seen, err := e.m.upstream.Get(ctx, e.id, waitOutOutage)
 	if err == nil {
-		err = e.m.passing.wait(ctx, e.id)
+		err = e.m.passing.wait(ctx, e.id) // guard 7.18
 	}
 	if err == nil && seen != nil && micros(seen.UpdatedAt) < e.shown {
 		return nil, errOlderAnswer
@@ -179,7 +180,7 @@ func (e *entry) get(ctx context.Context, waitOutOutage bool) (*journal.Observati
 // necessary.
 func (e *entry) checkList(waitOutOutage bool) (bool, error) {
 	unproven, err := e.m.journal.Belief.Unproven(e.id)
-	if err != nil || !unproven {
+	if err != nil || !unproven { // guard 9.34
 		return false, err
 	}
 	_, err = e.m.fetches.wait(&listing{e.m, e.id.Namespace, maxListLimit}, waitOutOutage, e.patience())
@@ -194,7 +195,7 @@ func (e *entry) takeListed(lease *cache.Lease, asked time.Time) (fetched, error)
 	if err != nil {
 		return fetched{}, err
 	}
-	if !unproven {
+	if !unproven { // guard 9.36
 		return e.take(nil, lease, asked)
 	}
 	e.m.journal.Belief.Contradicted(e.id.Namespace)
@@ -229,10 +230,10 @@ func (e *entry) take(seen *journal.Observation, lease *cache.Lease, asked time.T
 	generation := e.m.cache.Generation(e.key())
 	var options []journal.FillOption
 	outdated := e.isOutdated(seen)
-	if e.unkept || outdated {
+	if e.unkept || outdated { // guard 7.34
 		options = append(options, journal.NoNewCopy)
 	}
-	valid := func() bool { return !lease.Revoked() && (outdated || !e.isOutdated(seen)) }
+	valid := func() bool { return !lease.Revoked() && (outdated || !e.isOutdated(seen)) } // guard 8.2, 7.35
 	state, err := e.m.journal.Fill(e.id, seen, valid, options...)
 	switch {
 	case errors.Is(err, journal.ErrChanged):
@@ -288,6 +289,7 @@ func fetchedEntry(item *cache.Item, overtaken bool) fetched {
 func (m *memory) rememberAbsence(id journal.ID, unchanged func() bool) (*cache.Item, error) {
 	absent := cache.Item{ConfirmedAt: time.Now()}
 	generation := m.cache.Generation(entryKey(id)) // first: a later change makes it old
+	// guard 8.8
 	if !unchanged() {
 		return &absent, nil
 	}

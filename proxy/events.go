@@ -214,7 +214,7 @@ func (e *events) resume(last string) (from *feed.Reader[event], reset string, er
 	}
 	number, ours := strings.CutPrefix(last, e.process+"-")
 	seen, parseErr := strconv.ParseUint(number, 10, 64)
-	if !ours || parseErr != nil {
+	if !ours || parseErr != nil { // guard 13.32
 		from, err = e.feed.Follow()
 		return from, resetRestarted, err
 	}
@@ -239,6 +239,7 @@ type eventFollower struct {
 func (f *eventFollower) tell(dst []byte, records []feed.Record[event], missed uint64) ([]byte, time.Duration) {
 	if missed > 0 {
 		f.reader.Skip() // to read everything anew tells of those, too
+		// guard 13.31
 		return f.reset(dst, resetSlow), resetPause
 	}
 	for i := range records {

@@ -115,7 +115,7 @@ func (x *export) list() error {
 			x.say(fmt.Sprintf("%v: entries that other hosts have made since its last list may be missing", err))
 		}
 	}
-	if incomplete {
+	if incomplete { // guard 9.30
 		x.say(fmt.Sprintf("upstream lists no more than its newest %d keys: others, of which botwired does not know, are missing", maxListLimit))
 	}
 	return nil

@@ -59,12 +59,12 @@ type fetches struct {
 // others have waited for in vain. It does not look at whether its caller is still there: one
 // that has closed only its sending side is still to be answered, and looks the same.
 func (f *fetches) wait(from resource, waitOutOutage bool, longest time.Duration) (fetched, error) {
-	inVain := f.underWayFor(from, waitOutOutage) >= longest
+	inVain := f.underWayFor(from, waitOutOutage) >= longest // guard 9.13
 	result := f.begin(from, waitOutOutage)
 	if inVain {
 		return fetched{}, from.tooLong()
 	}
-	timer := time.NewTimer(longest)
+	timer := time.NewTimer(longest) // guard 9.9
 	defer timer.Stop()
 	select {
 	case r := <-result:
@@ -108,7 +108,7 @@ func (f *fetches) once(name string, from resource, waitOutOutage bool) (fetched,
 	if err != nil {
 		return fetched{}, err
 	}
-	f.group.Forget(name)
+	f.group.Forget(name) // guard 5.3
 	return take()
 }
 

@@ -191,9 +191,11 @@ func (run *importing) tryOne(ctx context.Context, s sighted) error {
 func (run *importing) writeOver(ctx context.Context, line *numbered, past presence, lease *cache.Lease) error {
 	w := newPut(journal.ID{Namespace: line.Namespace, Key: line.Key}, line.Value)
 	// A copy of no time is older than anything. One from the future is of now.
-	w.WrittenAt = min(max(line.UpdatedAt, 1), float64(time.Now().UnixMicro())/1e6)
+	w.WrittenAt = min(max(line.UpdatedAt, 1), float64(time.Now().UnixMicro())/1e6) // guard 19.16
+	// guard 19.17
 	w.Fenced = true
 	w.Yields = past.seq == 0 // with a write of an agent's before it, the loser is kept
+	// guard 5.15
 	w.If = func(newest uint64) bool { return newest == past.seq && !lease.Revoked() }
 	return run.write(ctx, w)
 }
@@ -216,7 +218,7 @@ func (run *importing) whatIsThere(id journal.ID, said *cache.Item, g cache.Gener
 		return p, err
 	case state.Kind == journal.Gone:
 		return presence{known: true, seq: state.Seq, updatedAt: state.UpdatedAt}, nil
-	case state.Kind == journal.Settled && isGone(run.memory, id, &state, g), leavesNoTrace(state.Kind) && deleted:
+	case state.Kind == journal.Settled && isGone(run.memory, id, &state, g), leavesNoTrace(state.Kind) && deleted: // guard 17.35
 		return presence{known: true, updatedAt: float64(run.coherence.shownAt(id)) / 1e6}, nil
 	case state.Kind == journal.Value, state.Kind == journal.Settled:
 		return presence{true, true, state.Seq, state.Value, state.UpdatedAt}, nil
@@ -240,7 +242,7 @@ func (p *presence) compare(done *importDocument, line *ImportLine) (count *int, 
 		return &done.Written, true
 	case p.exists && p.value == line.Value:
 		return &done.Same, false
-	case p.updatedAt >= line.UpdatedAt:
+	case p.updatedAt >= line.UpdatedAt: // guard 19.15
 		return &done.Older, false
 	}
 	return &done.Written, true

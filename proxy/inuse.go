@@ -50,7 +50,7 @@ func (u *inUse) add(namespace string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := *u.known.Load()
-	if _, ok := now[namespace]; ok || len(now) >= usedAtMost {
+	if _, ok := now[namespace]; ok || len(now) >= usedAtMost { // guard 9.24
 		return
 	}
 	next := maps.Clone(now)

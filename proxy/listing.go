@@ -66,7 +66,7 @@ type localListing struct {
 }
 
 func (l *localListing) item(limit int) cache.Item {
-	items := l.items[:min(len(l.items), limit)]
+	items := l.items[:min(len(l.items), limit)] // guard 10.13
 	item := cache.Item{
 		Body:        wire.Listing{Namespace: l.namespace, Items: items}.AppendJSON(nil),
 		ConfirmedAt: l.confirmedAt,

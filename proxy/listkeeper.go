@@ -29,7 +29,7 @@ const (
 	idleAfter = 2 * time.Minute
 	// listersAtOnce bounds the namespaces that are listed, or prefetched, at a time: one that
 	// hangs holds up no other.
-	listersAtOnce = 4
+	listersAtOnce = 4 // guard 9.26
 	// prefetchesAtOnce bounds prefetches over all namespaces, so that callers' reads find free slots.
 	prefetchesAtOnce = 4
 	// refusalsPassed bounds the entries that upstream refuses in a prefetch that goes on.
@@ -96,7 +96,7 @@ func (l *listKeeper) begin(ctx context.Context, namespace string, of *use, looks
 		return
 	}
 	if isDue && of.listed {
-		l.notBefore = time.Now().Add(repeatPace)
+		l.notBefore = time.Now().Add(repeatPace) // guard 9.23
 	}
 	of.busy = true
 	l.running++
@@ -132,7 +132,7 @@ func (l *listKeeper) next(now time.Time) (namespace string, of *use, wait time.D
 		if u.listed && due.Before(l.notBefore) {
 			due = l.notBefore
 		}
-		if !due.After(now) && now.Sub(u.last) > idleAfter {
+		if !due.After(now) && now.Sub(u.last) > idleAfter { // guard 9.22
 			idle = append(idle, name)
 			continue
 		}
@@ -257,7 +257,7 @@ func (l *listKeeper) due(namespace string) (time.Time, error) {
 	case err != nil || !known:
 		return now, err
 	case !head.Complete:
-		return head.FetchedAt.Add(largeAgain), nil
+		return head.FetchedAt.Add(largeAgain), nil // guard 9.25
 	case l.m.mayKeep(namespace, head):
 		return now.Add(listAgain), nil
 	case l.mayWait(namespace, head) && now.Sub(head.FetchedAt) < largeAgain:

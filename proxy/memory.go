@@ -76,7 +76,7 @@ func (m *memory) answerListing(w http.ResponseWriter, r *http.Request, namespace
 	m.metrics.lists[a.source].Inc()
 	observed(w).answer(a)
 	a.describe(w.Header())
-	if a.item.Incomplete {
+	if a.item.Incomplete { // guard 10.14
 		w.Header().Set("Botwired-List", listingIncomplete)
 	}
 	writeJSON(w, http.StatusOK, a.item.Body)

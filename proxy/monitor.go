@@ -271,7 +271,7 @@ func (r *request) document(values bool) requestDocument {
 		seconds := r.age.Seconds()
 		doc.AgeSeconds = &seconds
 	}
-	if values && r.hasValue {
+	if values && r.hasValue { // guard 13.34
 		doc.Value, doc.ValueCut = &r.value, r.cut
 	}
 	return doc

@@ -21,7 +21,7 @@ type offline struct {
 // fenced, so nothing is assumed before one.
 func (o *offline) mayDeny(key cache.Key, d directives, f found) bool {
 	unknown := f.item == nil || f.item.Body == nil
-	return key.Key != "" && unknown && !f.mayExist && !d.narrow() &&
+	return key.Key != "" && unknown && !f.mayExist && !d.narrow() && // guard 9.27
 		o.assumesAbsent(key.Namespace) && !o.writesThrough(key.Namespace)
 }
 
@@ -36,7 +36,7 @@ func (o *offline) fence(w *journal.NewWrite) error {
 	if err != nil {
 		return err
 	}
-	w.Fenced = w.Fenced || leavesNoTrace(state.Kind)
+	w.Fenced = w.Fenced || leavesNoTrace(state.Kind) // guard 17.14
 	return nil
 }
 

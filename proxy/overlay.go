@@ -32,7 +32,7 @@ func list(from lister, namespace string, limit int, unchanged func() bool) (*loc
 	}
 	for ; ; most *= 2 {
 		l, cut, err := listNewest(from, namespace, limit, most, unchanged)
-		if err != nil || l == nil || !cut || len(l.items) >= limit {
+		if err != nil || l == nil || !cut || len(l.items) >= limit { // guard 10.17
 			return l, err
 		}
 	}
@@ -43,17 +43,18 @@ func list(from lister, namespace string, limit int, unchanged func() bool) (*loc
 // some of those that were read, and then the listing lacks others.
 func listNewest(from lister, namespace string, limit, most int, unchanged func() bool) (l *localListing, cut bool, err error) {
 	settled, ok, err := from.Listing(namespace, most)
-	if err != nil || !ok {
+	if err != nil || !ok { // guard 9.3
 		return nil, false, err
 	}
 	pending, err := visitPending(from, namespace, limit, settled.Rows)
 	if err != nil {
 		return nil, false, err
 	}
-	if !unchanged() {
+	if !unchanged() { // guard 6.4
 		if settled, ok, err = readAgain(from, namespace, most, pending); err != nil || !ok {
 			return nil, false, err
 		}
+		// guard 10.11
 		if pending.lacks(limit) { // too many of its puts have settled, and were deleted, meanwhile
 			return listNewest(from, namespace, limit, most, unchanged)
 		}
@@ -76,7 +77,7 @@ func visitPending(from lister, namespace string, limit int, rows []journal.Row) 
 		if err := from.VisitPending(namespace, o.visit); err != nil {
 			return nil, err
 		}
-		if o.sort(); !o.lacks(limit) {
+		if o.sort(); !o.lacks(limit) { // guard 10.10
 			return o, nil
 		}
 	}
@@ -100,7 +101,7 @@ func readAgain(from lister, namespace string, most int, o *overlay) (settled jou
 		}
 		o.newest[row.Key] = newestWrite{}
 		if state.Seq != 0 {
-			o.visit(pendingOf(row.Key, &state))
+			o.visit(pendingOf(row.Key, &state)) // guard 10.21
 		}
 		added = true
 	}
@@ -108,7 +109,7 @@ func readAgain(from lister, namespace string, most int, o *overlay) (settled jou
 		return settled, true, nil
 	}
 	o.sort()
-	return from.Listing(namespace, most)
+	return from.Listing(namespace, most) // guard 6.5
 }
 
 // pendingOf is the pending write that a state is. The visit may have missed it, as the entry
@@ -161,7 +162,7 @@ func (o *overlay) visit(p journal.Pending) {
 		o.drop(p)
 		return
 	}
-	if o.recent = append(o.recent, p); len(o.recent) >= 2*o.keep {
+	if o.recent = append(o.recent, p); len(o.recent) >= 2*o.keep { // guard 10.12
 		o.sort()
 	}
 }
@@ -179,7 +180,7 @@ func (o *overlay) sort() {
 	kept := o.recent[:0]
 	for _, p := range o.recent {
 		switch {
-		case seen[p.Key]:
+		case seen[p.Key]: // guard 10.9
 		case p.Op != journal.Put:
 			seen[p.Key] = true
 		case len(kept) == o.keep:
@@ -217,7 +218,7 @@ func (o *overlay) over(rows []journal.Row, limit int) []wire.Item {
 			p.UpdatedAt = max(p.UpdatedAt, row.UpdatedAt)
 		case past.isPut: // it has been dropped, and the row is older still
 			floor = max(floor, row.UpdatedAt)
-		case known && past.seq == 0:
+		case known && past.seq == 0: // guard 10.1
 			lines = append(lines, line{row.Origin.Seq, row})
 			if row.Origin.Seq == 0 {
 				floor = max(floor, row.UpdatedAt)
@@ -225,7 +226,7 @@ func (o *overlay) over(rows []journal.Row, limit int) []wire.Item {
 		}
 	}
 	for _, p := range o.recent {
-		at := max(p.UpdatedAt, floor)
+		at := max(p.UpdatedAt, floor) // guard 10.8
 		lines = append(lines, line{p.Seq, journal.Row{Key: p.Key, ListBytes: p.ListBytes, UpdatedAt: at}})
 	}
 	return newestFirst(lines, limit)
@@ -267,11 +268,11 @@ func newestFirst(lines []line, limit int) []wire.Item {
 	for i := range lines {
 		if l := &lines[i]; l.seq != 0 {
 			newest = max(newest, l.UpdatedAt)
-			l.UpdatedAt = newest
+			l.UpdatedAt = newest // guard 10.3
 		}
 	}
 	slices.SortStableFunc(lines, func(a, b line) int {
-		return cmp.Or(cmp.Compare(b.UpdatedAt, a.UpdatedAt), cmp.Compare(b.seq, a.seq))
+		return cmp.Or(cmp.Compare(b.UpdatedAt, a.UpdatedAt), cmp.Compare(b.seq, a.seq)) // guard 10.2
 	})
 	lines = lines[:min(limit, len(lines))]
 	items := make([]wire.Item, len(lines))

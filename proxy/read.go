@@ -74,7 +74,7 @@ func (a answer) describe(h http.Header) {
 // for it (RFC 9111, section 5.1), unless nobody knows its age. A pending write is the newest
 // there is, and has the age 0.
 func (a answer) ageHeader() (seconds int64, ok bool) {
-	return int64(min(a.age, maxAge) / time.Second), a.source < fromUpstream && a.age != cache.Forever
+	return int64(min(a.age, maxAge) / time.Second), a.source < fromUpstream && a.age != cache.Forever // guard 19.18
 }
 
 // maxAge is the largest age that is put in a header (RFC 9111, section 1.2.2).
@@ -107,13 +107,13 @@ func (m *memory) judge(namespace string, d directives, item *cache.Item, g cache
 		freshness, asked = cache.Fresh, item.DoubtedAt // upstream has just been asked, and its answer did not count
 	}
 	if freshness < cache.Fallback && !item.ConfirmedAt.IsZero() && !m.identity.Stands(asked) {
-		freshness, excluded = d.judgeDoubted(policy)
+		freshness, excluded = d.judgeDoubted(policy) // guard 19.29
 	}
 	return found{item: item, generation: g, freshness: freshness, age: age, excluded: excluded}
 }
 
 // doubted are the sources of answers in whose place upstream has given another one.
-var doubted = [...]source{journal.LostUpstream: fromSuspect, journal.OlderAnswer: fromOlder}
+var doubted = [...]source{journal.LostUpstream: fromSuspect, journal.OlderAnswer: fromOlder} // guard 7.30, 9.59
 
 // answer is the item as an answer that upstream is not asked for.
 func (f found) answer() answer {

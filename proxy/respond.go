@@ -49,7 +49,7 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, method, path s
 	case errors.As(err, &refusal):
 		became = wasRefused
 		s.metrics.refused.Inc()
-	case errors.Is(err, journal.ErrFull):
+	case errors.Is(err, journal.ErrFull): // guard 3.3
 		became = wasFull
 		s.metrics.full.Inc()
 		refusal = wire.Detail(http.StatusInsufficientStorage, "the write was not taken, and nothing of it is kept: "+err.Error()+". "+whileFull)

@@ -54,7 +54,7 @@ func newRestorer(m *memory, logger *slog.Logger) *restorer {
 
 func (r *restorer) resume() {
 	for namespace, s := range r.m.journal.Belief.Suspects() {
-		if s.Restoring {
+		if s.Restoring { // guard 9.63
 			r.begin(namespace)
 		}
 	}
@@ -77,7 +77,7 @@ func (r *restorer) lookAgain(namespace string) {
 		}
 	}
 	r.looked[namespace] = now
-	r.m.fetches.begin(&listing{r.m, namespace, maxListLimit}, false)
+	r.m.fetches.begin(&listing{r.m, namespace, maxListLimit}, false) // guard 9.60
 }
 
 // begin begins or joins the restoration of a namespace; nil if the server is about to end.
@@ -184,7 +184,7 @@ func (r *restorer) lookUntilAnswered(ctx context.Context, namespace string, beli
 // untilAnswered asks upstream until it answers.
 func untilAnswered(ctx context.Context, ask func() error) error {
 	for {
-		if err := ask(); err == nil || !isUnavailable(err) {
+		if err := ask(); err == nil || !isUnavailable(err) { // guard 9.65
 			return err
 		}
 		if err := pause(ctx, restorePause); err != nil {
@@ -211,15 +211,15 @@ func (r *restorer) lacking(ctx context.Context, namespace string, rows []journal
 			id := journal.ID{Namespace: namespace, Key: c.Key}
 			at, isHeld := held[c.Key]
 			isOlder := r.m.exact && micros(at) < micros(c.UpdatedAt)
-			if isHeld && !isOlder || done[c.Key] || len(ids) == restoredAtOnce {
+			if isHeld && !isOlder || done[c.Key] || len(ids) == restoredAtOnce { // guard 17.28, 13.27, 3.34
 				continue
 			}
-			if !complete {
+			if !complete { // guard 17.29
 				if done[c.Key], err = r.holds(ctx, id); err != nil {
 					return nil, err
 				}
 			}
-			if !done[c.Key] {
+			if !done[c.Key] { // guard 13.27b
 				ids = append(ids, id)
 			}
 		}
@@ -265,11 +265,12 @@ func (r *restorer) writeOne(id journal.ID) (journal.Write, error) {
 	if state.Kind != journal.Settled {
 		return journal.Write{}, journal.ErrChanged
 	}
-	w := journal.NewWrite{
+	w := journal.NewWrite{ // guard 17.30
 		ID: id, Op: journal.Put, Value: state.Value, ListBytes: state.ListBytes, Held: true,
 		WrittenAt: beforeAll, Yields: true, Fenced: true,
 		If: func(newest uint64) bool { return newest == 0 && !lease.Revoked() },
 	}
+	// guard 17.31
 	if r.m.exact { // what upstream gets back is as late as it was: another host's later write beats it
 		w.WrittenAt, w.At = state.UpdatedAt, state.UpdatedAt
 	}

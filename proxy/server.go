@@ -352,7 +352,7 @@ func (s *Server) passOn(w http.ResponseWriter, r *http.Request) error {
 		return wire.MethodNotAllowed()
 	case !strings.HasPrefix(r.URL.Path, "/"):
 		return wire.Detail(http.StatusNotFound, "Not Found")
-	case mayLeadToMemory(r.URL.Path):
+	case mayLeadToMemory(r.URL.Path): // guard 1.4
 		return errUncertainPath
 	}
 	s.metrics.forwarded.Inc()

@@ -46,14 +46,14 @@ func (s *stream[T]) answer(running *tasks, w http.ResponseWriter, r *http.Reques
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(running.detached(), cancel)()
+	defer context.AfterFunc(running.detached(), cancel)() // guard 22.25
 	to := http.NewResponseController(w)
 	// The server's limit on the time to read a request would end the stream.
 	if err := supported(to.SetReadDeadline(time.Time{})); err != nil {
 		return err
 	}
 	_ = s.send(ctx, func(events []byte) error {
-		if err := supported(to.SetWriteDeadline(time.Now().Add(writePatience))); err != nil {
+		if err := supported(to.SetWriteDeadline(time.Now().Add(writePatience))); err != nil { // guard 16.43
 			return err
 		}
 		if _, err := w.Write(events); err != nil {

@@ -103,7 +103,7 @@ func (f *facts) writesRefused() *finding {
 	if strings.Contains(j.Reason, "journal.disk_reserve") {
 		remedy = "free some room on the disk that holds " + f.status.DataDir
 	}
-	return say(levelCritical, since, remedy, "Writes are refused: %s", strings.TrimSuffix(j.Reason, "."))
+	return say(levelCritical, since, remedy, "Writes are refused: %s", strings.TrimSuffix(j.Reason, ".")) // guard 3.35
 }
 
 func (f *facts) upstreamDown() *finding {

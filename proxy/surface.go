@@ -217,7 +217,7 @@ func (s *surface) readyz(w http.ResponseWriter, _ *http.Request) error {
 	if err := s.journal.Err(); err != nil {
 		return wire.Detail(http.StatusServiceUnavailable, "not ready: "+refusalReason(err))
 	}
-	if s.stopping.Load() {
+	if s.stopping.Load() { // guard 22.16
 		return errStopping
 	}
 	return writeDocument(w, http.StatusOK, map[string]string{"status": "ready"})

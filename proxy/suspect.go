@@ -72,7 +72,7 @@ func (s *surface) restore(w http.ResponseWriter, r *http.Request) error {
 func (s *surface) restoreWithin(ctx context.Context, w http.ResponseWriter, namespace string) error {
 	doc := restoreDocument{Namespace: namespace, State: "over"}
 	if suspicion, suspect := s.journal.Belief.Suspected(namespace); !suspect || !suspicion.Restoring {
-		if _, _, _, err := s.restorer.look(ctx, namespace, false); err != nil {
+		if _, _, _, err := s.restorer.look(ctx, namespace, false); err != nil { // guard 9.62
 			return err
 		}
 		if _, suspect := s.journal.Belief.Suspected(namespace); !suspect {
@@ -122,7 +122,7 @@ func forgetEntry(s *surface, w http.ResponseWriter, id journal.ID) error {
 	if err != nil {
 		return err
 	}
-	s.cache.Changed(id.Namespace, id.Key)
+	s.cache.Changed(id.Namespace, id.Key) // guard 7.32
 	forgotten := 0
 	if gone {
 		forgotten = 1

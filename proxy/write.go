@@ -82,7 +82,7 @@ func (m *memory) acknowledge(
 
 // assumed marks the answer to a DELETE that says, without knowing it, that the entry
 // existed.
-const assumed = "; assumed"
+const assumed = "; assumed" // guard 11.5
 
 // delete journals a tombstone for an entry that exists, as far as can be told
 // (contract 11).
@@ -113,7 +113,7 @@ func (m *memory) remove(ctx context.Context, id journal.ID, c conditions) (w jou
 	}
 	began := time.Now()
 	for look := 1; ; look++ {
-		w, parameter, err = m.tryDelete(id, look > looksForNews, began)
+		w, parameter, err = m.tryDelete(id, look > looksForNews, began) // guard 11.3
 		if !isOvertaken(err) {
 			return w, parameter, err
 		}
@@ -149,7 +149,7 @@ func (m *memory) tryDelete(
 		return journal.Write{}, "", err
 	}
 	switch state.Kind {
-	case journal.Gone:
+	case journal.Gone: // guard 11.1
 		return journal.Write{}, "", wire.NotFound(id.Namespace, id.Key)
 	case journal.Settled:
 		if isGone(m, id, &state, generation) {
@@ -166,7 +166,7 @@ func (m *memory) tryDelete(
 	w, err = m.store(journal.NewWrite{
 		ID: id, Op: journal.Delete,
 		If: func(newest uint64) bool {
-			return newest == state.Seq && (!lease.Revoked() || askedBefore && leavesNoTrace(state.Kind))
+			return newest == state.Seq && (!lease.Revoked() || askedBefore && leavesNoTrace(state.Kind)) // guard 11.2
 		},
 	})
 	return w, parameter, err
@@ -192,11 +192,11 @@ func (m *memory) mayExist(
 	item := known.item
 	if freshness := m.judge(id.Namespace, anyAge, item, generation).freshness; freshness != cache.Fresh {
 		from := newEntry(m, id, generation, false)
-		got, err := m.fetches.wait(from, false, from.patience()-time.Since(began))
+		got, err := m.fetches.wait(from, false, from.patience()-time.Since(began)) // guard 9.10
 		switch {
 		case err == nil:
 			item = got.item(key)
-		case !isUnavailable(err) || refusesCaller(err):
+		case !isUnavailable(err) || refusesCaller(err): // guard 11.4
 			return "", err
 		case freshness != cache.Fallback:
 			return m.mayBeListed(id)
@@ -233,7 +233,7 @@ func (m *memory) mayBeListed(id journal.ID) (parameter string, err error) {
 	switch {
 	case listed:
 		return "", nil
-	case l.Complete:
+	case l.Complete: // guard 11.6
 		return "", wire.NotFound(id.Namespace, id.Key)
 	}
 	return assumed, nil

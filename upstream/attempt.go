@@ -60,13 +60,14 @@ func (a *attempt) send(ctx context.Context) error {
 		return a.vanished()
 	}
 	// Durable before the request leaves: a crash must not forget that it may land.
-	if err := a.f.opts.Journal.MarkSent(w, a.task.own()...); errors.Is(err, journal.ErrFull) {
+	if err := a.f.opts.Journal.MarkSent(w, a.task.own()...); errors.Is(err, journal.ErrFull) { // guard 12.5, 14.11
+		// guard 3.7
 		a.waitForRoom()
 		return nil
 	} else if err != nil {
 		return err
 	}
-	a.f.opts.Quotas.cover(w.Namespace)
+	a.f.opts.Quotas.cover(w.Namespace) // guard 18.14
 	a.sending(w)
 	c := &crossing{attempt: a, write: w}
 	defer c.leave()
@@ -87,7 +88,7 @@ func (a *attempt) send(ctx context.Context) error {
 // unmark takes back the sent mark of a request that was not sent, unless an earlier one may have
 // arrived. The task is still this attempt's, so this takes back no mark of the next attempt.
 func unmark(a *attempt) error {
-	if a.task.mayHaveLanded() {
+	if a.task.mayHaveLanded() { // guard 14.9
 		return nil
 	}
 	return a.f.opts.Journal.UnmarkSent(a.id())
@@ -137,7 +138,7 @@ func (a *attempt) conclude(c *crossing, verdict Verdict, failed *Error) error {
 	case Unanswered:
 		a.unanswered(w, failed)
 	case Unsent, Transient:
-		a.transient(w, failed)
+		a.transient(w, failed) // guard 13.4
 	}
 	return nil
 }
@@ -154,7 +155,7 @@ func (a *attempt) staysPending(w journal.Write, sentAt instant) bool {
 	if d != nil {
 		d.sentAt(sentAt)
 	}
-	if d == nil || d.over() {
+	if d == nil || d.over() { // guard 14.2
 		return false
 	}
 	d.confirmed = &confirmation{w.Seq, contentOf(w)}
@@ -181,7 +182,7 @@ func (a *attempt) readBack(ctx context.Context) error {
 	}
 	a.answered(false)
 	found := observed(o)
-	if found != confirmed.content && a.task.doubt().mayLeave(found) {
+	if found != confirmed.content && a.task.doubt().mayLeave(found) { // guard 14.7
 		a.f.opts.Logger.Warn("an unanswered write was carried out late: the newer one is sent again",
 			"namespace", a.id().Namespace, "key", a.id().Key)
 		a.sendAgain()
@@ -199,7 +200,7 @@ func (a *attempt) readBack(ctx context.Context) error {
 	case found != confirmed.content:
 		// None of our requests can have left that: another host has written since the write was
 		// confirmed.
-		return overtaken(a, w, o)
+		return overtaken(a, w, o) // guard 14.18
 	}
 	return a.settle(w)
 }

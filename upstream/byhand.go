@@ -39,7 +39,7 @@ func tryClaim(f *Flusher, id journal.ID) (a *attempt, busy <-chan struct{}) {
 	if t == nil || t.first == 0 {
 		return nil, nil
 	}
-	if t.running {
+	if t.running { // guard 13.26
 		under := s.running[t]
 		if under.ended == nil {
 			under.ended = make(chan struct{})

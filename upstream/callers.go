@@ -80,7 +80,7 @@ func (cs *callers) completedIn(namespace string, from, to uint64, dead bool) {
 	}
 	finished := false
 	for _, w := range cs.flushes[namespace] {
-		if w.upTo < from || to <= w.upTo {
+		if w.upTo < from || to <= w.upTo { // guard 18.3
 			continue
 		}
 		w.result.Pending--

@@ -131,7 +131,7 @@ func (c *circuit) overdue(id journal.ID, failed *Error, sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.kept = true
-	c.failed(id, false, failed, sent)
+	c.failed(id, false, failed, sent) // guard 9.12
 }
 
 // note takes in a failure. The caller holds mu.
@@ -144,7 +144,7 @@ func (c *circuit) note(id journal.ID, failed *Error, sent, now time.Time) {
 	c.down = c.down || failed.Unreachable
 	c.hanging = failed.Verdict == Unanswered
 	remember(c.failedIn, id.Namespace, now)
-	if s, ok := c.sick[id]; ok && now.Sub(s.at) < c.sickFor {
+	if s, ok := c.sick[id]; ok && now.Sub(s.at) < c.sickFor { // guard 16.19
 		c.sick[id] = sickness{at: now, again: true}
 		c.lastSick = id
 		return
@@ -180,9 +180,9 @@ func (c *circuit) admit(now time.Time) (ok, probe bool, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case !c.down:
+	case !c.down: // guard 16.4
 		return true, false, time.Time{}
-	case c.probing:
+	case c.probing: // guard 16.3
 		return false, false, time.Time{}
 	case now.Before(c.probeAt):
 		return false, false, c.probeAt
@@ -198,7 +198,7 @@ func (c *circuit) admit(now time.Time) (ok, probe bool, at time.Time) {
 func (c *circuit) hope(namespace string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	ok := c.mayHope(namespace, now)
+	ok := c.mayHope(namespace, now) // guard 16.16
 	c.hoping = c.hoping || ok
 	return ok
 }
@@ -218,7 +218,7 @@ func (c *circuit) mayHope(namespace string, now time.Time) bool {
 func (c *circuit) blocks(namespace string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.down && (c.probing || now.Before(c.probeAt)) && !c.mayHope(namespace, now)
+	return c.down && (c.probing || now.Before(c.probeAt)) && !c.mayHope(namespace, now) // guard 16.3b
 }
 
 // release ends a probe that was not made, or that shows nothing of upstream.

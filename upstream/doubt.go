@@ -58,7 +58,7 @@ func recalled(left journal.Doubtful, until instant) *doubt {
 	}
 	d := &doubt{}
 	for _, c := range left.Contents {
-		d.add(c, until)
+		d.add(c, until) // guard 14.17
 	}
 	return d
 }
@@ -77,7 +77,7 @@ func (d *doubt) contents() (all []journal.Content) {
 // sentAt forgets the requests that could no longer land when a newer one was sent: the
 // newer one came after them.
 func (d *doubt) sentAt(at instant) {
-	d.landings = slices.DeleteFunc(d.landings, func(l landing) bool { return l.until <= at })
+	d.landings = slices.DeleteFunc(d.landings, func(l landing) bool { return l.until <= at }) // guard 18.5
 	if d.unknownUntil <= at {
 		d.unknownUntil = 0
 	}
@@ -85,7 +85,7 @@ func (d *doubt) sentAt(at instant) {
 
 // over reports whether nothing can land any more. A request that would leave the state that
 // upstream already holds counts, too: a newer write may come before it lands.
-func (d *doubt) over() bool { return d.unknownUntil == 0 && len(d.landings) == 0 }
+func (d *doubt) over() bool { return d.unknownUntil == 0 && len(d.landings) == 0 } // guard 14.1
 
 // until is when nothing can land any more.
 func (d *doubt) until() instant {
@@ -103,5 +103,5 @@ func (d *doubt) verifying(newest uint64) bool {
 
 // mayLeave reports whether one of the unanswered requests can have left c.
 func (d *doubt) mayLeave(c journal.Content) bool {
-	return slices.ContainsFunc(d.landings, func(l landing) bool { return l.content == c })
+	return slices.ContainsFunc(d.landings, func(l landing) bool { return l.content == c }) // guard 18.4
 }

@@ -99,7 +99,7 @@ func (q *exactQuestion) isBase() bool {
 	case b.Origin.Seq != 0 && q.now.Writer == Writer{Host: q.host, Seq: b.Origin.Seq}:
 		return at <= micros(b.UpdatedAt)
 	}
-	return at == micros(b.UpdatedAt) || b.Origin.At != 0 && at == micros(b.Origin.At)
+	return at == micros(b.UpdatedAt) || b.Origin.At != 0 && at == micros(b.Origin.At) // guard 17.32
 }
 
 // later reports whether the version is later than the write.

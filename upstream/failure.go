@@ -128,7 +128,7 @@ func (a *attempt) throttle(failed *Error) {
 	if a.trial {
 		q.paused = "" // upstream lets it in, if not now
 	}
-	wait := failed.RetryAfter
+	wait := failed.RetryAfter // guard 15.9
 	// Of the requests that were under way when the namespace was first throttled, only
 	// one raises the backoff.
 	if wait == 0 && (a.trial || !q.blocked) {
@@ -160,7 +160,7 @@ func (a *attempt) pause(failed *Error) {
 	begins := q.paused == ""
 	q.paused, q.throttled = failed.Reason, ""
 	q.full = failed.NamespaceFull
-	a.block(a.f.opts.BackoffMax, failed, a.f.now()+instant(a.f.opts.BackoffMax))
+	a.block(a.f.opts.BackoffMax, failed, a.f.now()+instant(a.f.opts.BackoffMax)) // guard 15.7
 	if begins {
 		what := "upstream does not let a namespace in: its writes wait"
 		if q.refusing {
@@ -177,7 +177,7 @@ func (a *attempt) pause(failed *Error) {
 // caller holds mu.
 func (a *attempt) block(wait time.Duration, failed *Error, retryAt instant) {
 	a.queue.blocked = true
-	a.queue.notBefore = max(a.queue.notBefore, a.f.now()+instant(wait))
+	a.queue.notBefore = max(a.queue.notBefore, a.f.now()+instant(wait)) // guard 16.26
 	a.failed(failed, backingOff, retryAt)
 }
 
@@ -200,7 +200,7 @@ func noteDoubt(a *attempt, c journal.Content) {
 	if r.doubt == nil {
 		r.doubt = &doubt{}
 	}
-	r.doubt.add(c, a.f.now()+instant(a.f.opts.LateWindow))
+	r.doubt.add(c, a.f.now()+instant(a.f.opts.LateWindow)) // guard 14.3
 }
 
 // transient makes a write wait. Upstream, or something in its place, may have carried it out
@@ -208,7 +208,7 @@ func noteDoubt(a *attempt, c journal.Content) {
 func (a *attempt) transient(w journal.Write, failed *Error) {
 	if failed.Verdict == Transient {
 		a.f.mu.Lock()
-		retryOf(a.task).mayHold(contentOf(w))
+		retryOf(a.task).mayHold(contentOf(w)) // guard 17.19
 		a.f.mu.Unlock()
 	}
 	a.tryAgain(failed, a.blame(failed))
@@ -230,6 +230,7 @@ func (a *attempt) tryAgain(failed *Error, down bool) {
 		}
 		wait = r.backoff.NextBackOff()
 		if v := a.f.health.view(); v.failing && a.f.instant(v.since) <= r.since {
+			// guard 14.6
 			wait = min(wait, probeMax) // nothing went through since: perhaps upstream is asked for this entry only
 		}
 		wait = max(wait, min(failed.RetryAfter, a.f.opts.BackoffMax))
@@ -239,7 +240,7 @@ func (a *attempt) tryAgain(failed *Error, down bool) {
 	if r.hung {
 		why = silent
 	}
-	a.failed(failed, why, now+instant(wait))
+	a.failed(failed, why, now+instant(wait)) // guard 14.4
 }
 
 // blame records a failure that says something of upstream's health.
@@ -251,7 +252,7 @@ func (a *attempt) blame(failed *Error) (down bool) {
 	s.fails(a.queue, true)
 	a.queue.reason = failed.Reason
 	s.hanging = s.hanging || down && s.hung(a, a.f.now())
-	if down {
+	if down { // guard 16.5
 		a.f.schedule.window = 1
 	}
 	return down

@@ -86,7 +86,7 @@ func (c *crossing) fence(ctx context.Context) (sends bool, err error) {
 			}
 			fallthrough
 		default:
-			if try == fenceTries || !c.aged(time.Now()) {
+			if try == fenceTries || !c.aged(time.Now()) { // guard 17.23
 				c.ends(end)
 				return true, nil
 			}
@@ -131,7 +131,7 @@ func (c *crossing) question(found *journal.Observation, try int) (*question, err
 	if c.write.WrittenAt >= unix(c.f.epoch) {
 		q.oldBefore = s.offset.upstreamTime(c.f.epoch).Least
 	}
-	q.offset = s.offset.at(c.write.Seq)
+	q.offset = s.offset.at(c.write.Seq) // guard 17.21
 	width := q.offset.Most - q.offset.Least
 	q.mayAsk = try < fenceTries && width > sharp && !math.IsInf(width, 1)
 	return q, nil
@@ -156,7 +156,7 @@ func (c *crossing) announce() {
 	}
 	c.f.mu.Lock()
 	defer c.f.mu.Unlock()
-	if c.newer == 0 {
+	if c.newer == 0 { // guard 13.30
 		c.f.opts.OnSend(c.write)
 	}
 }
@@ -179,7 +179,7 @@ func (c *crossing) requested(ctx context.Context, failed *Error) error {
 			return err
 		}
 	}
-	if failed != nil && (failed.Verdict == Unsent || failed.Verdict == Throttled) {
+	if failed != nil && (failed.Verdict == Unsent || failed.Verdict == Throttled) { // guard 18.13
 		a.charge.takeBack()
 	}
 	if failed != nil && ctx.Err() != nil {
@@ -255,7 +255,7 @@ func (c *crossing) held(found *journal.Observation) error {
 // overrule keeps another host's earlier state, which the write is about to overwrite.
 func (c *crossing) overrule(found *journal.Observation) error {
 	w := c.write
-	if err := c.f.fences.journal.Overrule(w, *found, reasonWon); err != nil {
+	if err := c.f.fences.journal.Overrule(w, *found, reasonWon); err != nil { // guard 17.20
 		return err
 	}
 	c.overruled(found.UpdatedAt)
@@ -298,7 +298,7 @@ func (c *crossing) lost(found *journal.Observation) error {
 		return err
 	}
 	c.beaten(found.UpdatedAt)
-	if !inDoubt {
+	if !inDoubt { // guard 17.24
 		return nil
 	}
 	return c.f.fences.guard(c.f.opts.Journal, w, found)
@@ -320,6 +320,6 @@ func wallOf(seconds float64) time.Time { return time.UnixMicro(int64(seconds * 1
 // away, and others may have written meanwhile.
 func (f *Flusher) FenceAll() {
 	upTo := f.opts.Journal.Stats().LastSeq
-	f.fences.all(upTo)
+	f.fences.all(upTo) // guard 19.31
 	f.opts.Logger.Info("all pending writes are compared with upstream before they are sent", slog.Uint64("up_to_seq", upTo))
 }

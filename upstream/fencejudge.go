@@ -70,13 +70,14 @@ func judge(q *question) outcome {
 	switch {
 	case same && (later || !earlier && q.isOwn(content) && !q.isBase(content)):
 		return fenceHeld // to send it again would make it as late as that
+	// guard 17.16
 	case q.isOwn(content), q.isBase(content) && (!later || !q.precedes()):
 		return fenceUnchanged
 	case same:
 		return fenceSame
-	case later && !q.unknown:
+	case later && !q.unknown: // guard 17.15
 		return fenceLost
-	case !later && !earlier && q.mayAsk && !q.unknown:
+	case !later && !earlier && q.mayAsk && !q.unknown: // guard 17.22
 		return fenceUndecided
 	case !q.base.Known && q.found.UpdatedAt < q.oldBefore:
 		return fenceOld
@@ -108,9 +109,9 @@ func (q *question) isBase(content journal.Content) bool {
 	case !b.Known || !b.Present:
 		return false
 	case b.Origin.At != 0:
-		return at < b.Origin.At || at == b.Origin.At && content == b.Content
+		return at < b.Origin.At || at == b.Origin.At && content == b.Content // guard 17.17
 	case content == b.Content:
-		return at <= q.baseBefore
+		return at <= q.baseBefore // guard 17.18
 	}
 	return at <= b.Origin.After
 }

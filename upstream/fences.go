@@ -47,7 +47,7 @@ func (s *fences) applies(w journal.Write, trip time.Duration) bool {
 		return false
 	}
 	s.mu.Lock()
-	all := w.Fenced || w.Seq <= s.upTo
+	all := w.Fenced || w.Seq <= s.upTo // guard 17.26
 	last, known := s.landed[w.ID]
 	known = known && last.sent.After(s.since)
 	s.mu.Unlock()
@@ -60,7 +60,7 @@ func (s *fences) applies(w journal.Write, trip time.Duration) bool {
 		return true
 	}
 	lately := max(min(s.linger(w.Namespace), mostLinger), min(trip, fenceAge))
-	return !known || apart(time.Now(), last.received) > lately
+	return !known || apart(time.Now(), last.received) > lately // guard 17.25
 }
 
 // judges reports whether a write is compared with upstream where that has versions: whatever was
@@ -141,7 +141,7 @@ func (s *fences) guard(j Journal, lost journal.Write, found *journal.Observation
 	if math.IsInf(ahead, 1) { // the clock has just been set
 		ahead = found.UpdatedAt - 2*earlier // so old that it gives way to whatever there is, once more is known
 	}
-	_, err := j.Append(journal.NewWrite{
+	_, err := j.Append(journal.NewWrite{ // guard 19.32
 		ID: lost.ID, Op: journal.Put, Value: found.Value, ListBytes: found.ListBytes,
 		WrittenAt: found.UpdatedAt - ahead - earlier, At: max(found.UpdatedAt, lost.UpdatedAt),
 		Yields: true, Fenced: true, Held: true, If: func(newest uint64) bool { return newest == 0 },

@@ -172,7 +172,7 @@ func (f *Flusher) judgeDrain(next instant) {
 	}
 	v := f.health.view()
 	late := next == 0 || d.deadline != 0 && next >= d.deadline
-	if late || v.down && !v.probeFailedAt.Before(d.since) {
+	if late || v.down && !v.probeFailedAt.Before(d.since) { // guard 22.4
 		d.over = true
 		close(d.hopeless)
 	}

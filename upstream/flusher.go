@@ -136,7 +136,7 @@ func NewFlusher(opts FlusherOptions) *Flusher {
 		mu:      loggingMutex{logger: opts.Logger},
 		callers: newCallers(), refusals: make(refusalsOf),
 	}
-	f.health.backoff = newBackoff(opts.BackoffInitial, min(opts.BackoffMax, probeMax))
+	f.health.backoff = newBackoff(opts.BackoffInitial, min(opts.BackoffMax, probeMax)) // guard 14.5
 	f.fences = newFences(&f.opts)
 	f.schedule = newSchedule(opts.Slots.Concurrency().Now, f.signal)
 	f.schedule.quotas = opts.Quotas
@@ -167,7 +167,7 @@ func (f *Flusher) signal() {
 // Run flushes until ctx ends or the journal fails. It waits for the requests under way,
 // which end with ctx.
 func (f *Flusher) Run(ctx context.Context) error {
-	if err := f.recallDoubts(); err != nil {
+	if err := f.recallDoubts(); err != nil { // guard 14.10
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)

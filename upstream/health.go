@@ -95,7 +95,7 @@ func (h *Health) succeeded(c *circuit, wasFailing bool) {
 	}
 	switch {
 	case other == &h.reads:
-		other.endOutage()
+		other.endOutage() // guard 16.18
 	case wasFailing:
 		other.probeAt = time.Time{}
 		if other.onNudge != nil {
@@ -159,7 +159,7 @@ func (h *Health) judge() State {
 func (h *Health) stateOf(c *circuit) State {
 	repeated := time.Since(c.lastFailure) < c.sickFor || !h.other(c).wellSince(c.lastFailure)
 	switch {
-	case repeated && (c.down || c.foreign && c.failures >= failuresTell):
+	case repeated && (c.down || c.foreign && c.failures >= failuresTell): // guard 16.17
 		return Down
 	case repeated && (c.kept || c.failures >= failuresTell), c.sickAgain():
 		return Degraded

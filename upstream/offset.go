@@ -166,7 +166,7 @@ func (o *Offset) at(seq uint64) Span {
 func (o *Offset) atOf(seq uint64, now moment) Span {
 	o.look(now)
 	for _, e := range o.eras {
-		if seq <= e.upTo {
+		if seq <= e.upTo { // guard 19.20
 			return e.offset
 		}
 	}
@@ -216,7 +216,7 @@ func (o *Offset) look(now moment) {
 	o.eras = append(o.eras, era{o.newest, o.present(last.mono)})
 	o.eras = o.eras[max(0, len(o.eras)-mostEras):]
 	o.behind = now.wall - now.mono
-	o.dates, o.writes = estimate{}, estimate{}
+	o.dates, o.writes = estimate{}, estimate{} // guard 19.19
 }
 
 // inForce reports whether a moment was read off the wall clock as it goes now.
@@ -227,7 +227,7 @@ func (o *Offset) inForce(m moment) bool {
 // narrow takes in one more sample.
 func (e *estimate) narrow(sample Span, mono float64) {
 	span := e.as(mono).both(sample)
-	if !e.known || span.empty() {
+	if !e.known || span.empty() { // guard 19.21
 		*e = estimate{span: sample, at: mono, began: mono, known: true}
 		return
 	}

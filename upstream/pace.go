@@ -58,7 +58,7 @@ func termsOf(s supply) terms {
 	if s.left < 1 {
 		t.spread, t.linger = true, max(s.linger, s.quota.MaxAge)
 		wait := s.timeLeft + nextWindow
-		t.gap, t.ordinary, t.prompt, t.demanded = s.timeLeft, wait, wait, wait
+		t.gap, t.ordinary, t.prompt, t.demanded = s.timeLeft, wait, wait, wait // guard 18.11
 		return t
 	}
 	timeShare := float64(s.timeLeft) / float64(s.quota.Period)
@@ -77,10 +77,10 @@ func termsOf(s supply) terms {
 		}
 		even := float64(s.timeLeft) / float64(s.left) // by the end, the reserve is given to all
 		t.spread, t.gap = true, time.Duration(spreads*even)
-		t.ordinary = min(s.timeLeft, max(0, t.gap-s.sinceLast))
+		t.ordinary = min(s.timeLeft, max(0, t.gap-s.sinceLast)) // guard 18.9
 		t.linger = widened(s.linger, min(time.Duration(even), s.quota.MaxAge), spreads)
 	}
-	if t.prompt = t.ordinary; s.reserve > 0 {
+	if t.prompt = t.ordinary; s.reserve > 0 { // guard 18.12
 		t.prompt = 0
 	}
 	return t

@@ -111,7 +111,7 @@ func (q *queue) first() *task { return q.orRetry(q.untried()) }
 // be nil.
 func (q *queue) orRetry(t *task) *task {
 	for kind := range q.retries {
-		if q.retries[kind].len == 0 || waiting(kind) == silent && q.silent > 0 {
+		if q.retries[kind].len == 0 || waiting(kind) == silent && q.silent > 0 { // guard 16.23
 			continue
 		}
 		retry := q.firstOf(&q.retries[kind])
@@ -146,7 +146,8 @@ const oldestOf = 1000
 // waits goes before all others, but only every other time: callers do not hold up the others either.
 func (q *queue) choose(now instant) *task {
 	t := q.first()
-	if t.urgent {
+	if t.urgent { // guard 10.20
+		// guard 12.7
 		if q.hurried = !q.hurried; q.hurried {
 			return t
 		}
@@ -167,7 +168,7 @@ func (q *queue) oldest(first *task, now instant) *task {
 	if q.passed != first.first {
 		q.passed, q.passedAs = first.first, first.seq
 	}
-	oldest, seq := first, q.passedAs
+	oldest, seq := first, q.passedAs // guard 12.6
 	look := func(t *task) {
 		if t.seq < seq && q.turnOf(t) <= now {
 			oldest, seq = t, t.seq
@@ -191,11 +192,11 @@ func (q *queue) oldest(first *task, now instant) *task {
 // tryNow ends the waits that only time would end. A task in doubt goes on waiting: an
 // earlier request may still overtake its write. tryNow looks at every task whose wait it ends.
 func (q *queue) tryNow() {
-	q.notBefore = 0
+	q.notBefore = 0 // guard 18.6
 	for _, kind := range []waiting{backingOff, silent} {
 		h := &q.retries[kind]
 		for i := range h.len {
-			h.at(i).at = atOnce
+			h.at(i).at = atOnce // guard 18.7
 		}
 		h.rebuild()
 	}

@@ -94,7 +94,7 @@ func NewQuotas(opts QuotasOptions) *Quotas {
 		qs.with(sp.Namespace, func(b *budget, _ time.Time) {
 			b.used, b.saved = sp.Used, sp.Saved
 			if sp.Reserve >= 0 {
-				b.reserve = min(b.reserve, sp.Reserve)
+				b.reserve = min(b.reserve, sp.Reserve) // guard 18.25
 			}
 			if sp.Ends.Equal(b.ends().Truncate(time.Millisecond)) {
 				b.leased = sp.Used
@@ -310,7 +310,7 @@ func (qs *Quotas) save(namespace string) {
 // as before: upstream alone knows what others leave.
 func (qs *Quotas) throttled(namespace string, wait time.Duration) {
 	qs.with(namespace, func(b *budget, now time.Time) {
-		if until := now.Add(wait); until.After(b.shutUntil) {
+		if until := now.Add(wait); until.After(b.shutUntil) { // guard 18.24
 			b.shutUntil = until
 		}
 	})

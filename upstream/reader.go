@@ -79,7 +79,7 @@ const blipProbes = 5
 // NewReader returns a reader.
 func NewReader(opts ReaderOptions) *Reader {
 	opts.Health.reads.backoff = newBackoff(opts.BackoffInitial,
-		min(opts.BackoffMax, max(opts.BackoffInitial, opts.Patience/blipProbes)))
+		min(opts.BackoffMax, max(opts.BackoffInitial, opts.Patience/blipProbes))) // guard 9.17
 	return &Reader{
 		opts: opts, health: &opts.Health.reads, refused: make(map[string]refusedRead),
 		throttles: throttles{
@@ -100,7 +100,7 @@ func (r *Reader) patience() time.Duration { return max(leastPatience, r.opts.Pat
 // request itself may take longer; its answer is for the next caller (contract 9).
 func (r *Reader) Patience(id journal.ID) time.Duration {
 	now := time.Now()
-	since, known := r.health.knownToFail(id, now)
+	since, known := r.health.knownToFail(id, now) // guard 9.11
 	if !known {
 		return r.patience()
 	}
@@ -165,7 +165,7 @@ func (r *Reader) again(failed *Error, waitOutOutage bool) (wait time.Duration, t
 	}
 	u := &Unavailable{Wait: max(v.retryIn, failed.RetryAfter), Reason: cmp.Or(failed.Reason, v.reason)}
 	now, end := time.Now(), v.since.Add(r.opts.Patience)
-	if !waitOutOutage || !v.failing || !now.Before(end) || !failed.Verdict.blamesUpstream() {
+	if !waitOutOutage || !v.failing || !now.Before(end) || !failed.Verdict.blamesUpstream() { // guard 9.8
 		return 0, u
 	}
 	return min(max(u.Wait, r.opts.BackoffInitial/4), end.Sub(now)), nil
@@ -278,7 +278,7 @@ func (r *Reader) noteRefused(namespace string, failed *Error) {
 	switch {
 	case failed == nil:
 		delete(r.refused, namespace)
-	case failed.Verdict == Paused:
+	case failed.Verdict == Paused: // guard 15.12
 		remember(r.refused, namespace, refusedRead{time.Now(), failed.Reason})
 	}
 }

@@ -38,7 +38,7 @@ func (all refusalsOf) mayKill(namespace string, now instant) bool {
 	}
 	r.count++
 	remember(all, namespace, r)
-	return r.count <= refusalsAllowed
+	return r.count <= refusalsAllowed // guard 15.6
 }
 
 // refused ends an attempt whose write upstream refuses for good: the write becomes a dead
@@ -48,7 +48,7 @@ func (all refusalsOf) mayKill(namespace string, now instant) bool {
 // A confirmed write that waits to be read back does not settle in its place: an older one
 // may have landed over it. The next read asks upstream.
 func (a *attempt) refused(w journal.Write, failed *Error) error {
-	why := journal.Failure{Status: failed.Status, Reason: failed.Reason, InDoubt: a.task.mayHaveLanded(), MayLand: a.task.doubt() != nil}
+	why := journal.Failure{Status: failed.Status, Reason: failed.Reason, InDoubt: a.task.mayHaveLanded(), MayLand: a.task.doubt() != nil} // guard 7.9
 	a.answered(false)
 	if a.tooMany(w, failed) {
 		a.f.opts.namespaceFull(w.Namespace, failed)
@@ -107,7 +107,7 @@ func (a *attempt) superseded(w journal.Write) (bool, error) {
 	a.f.mu.Lock()
 	newer := a.task.seq > w.Seq
 	a.f.mu.Unlock()
-	if !newer {
+	if !newer { // guard 13.17
 		return false, nil
 	}
 	if _, dead, err := a.f.opts.Journal.IsDead(w.ID, w.Seq); dead || err != nil {

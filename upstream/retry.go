@@ -144,6 +144,7 @@ func newBackoff(initial, longest time.Duration) *backoff.ExponentialBackOff {
 		backoff.WithMaxInterval(longest),
 		backoff.WithMultiplier(backoffMultiplier),
 		backoff.WithRandomizationFactor(backoffJitter),
+		// guard 13.3
 		backoff.WithMaxElapsedTime(0), // its default gives up after 15 minutes
 	)
 }

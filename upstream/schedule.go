@@ -74,7 +74,7 @@ func (s *schedule) ensure(id journal.ID) (q *queue, t *task, made bool) {
 // written takes in a write that the journal announces.
 func (s *schedule) written(c journal.Change, linger, now instant) {
 	q, t, made := s.ensure(c.ID)
-	if c.Seq < t.seq {
+	if c.Seq < t.seq { // guard 12.4
 		return
 	}
 	last, idle := t.seq, t.first == 0
@@ -101,19 +101,19 @@ func (s *schedule) written(c journal.Change, linger, now instant) {
 	}
 	lingers := !made && !t.running && !t.retrying() && !q.isUrgent(t)
 	removes := t.removes || (q.pace.limited || q.full) && c.Op == journal.Delete
-	postponed := lingers && (removes != t.removes || t.waitedFor(now)+linger <= lingerCap*linger)
+	postponed := lingers && (removes != t.removes || t.waitedFor(now)+linger <= lingerCap*linger) // guard 12.8
 	if postponed {
 		q.leave(t)
 	}
 	t.removes = removes
 	switch {
 	case t.running:
-		s.running[t].newerWrite(s.announced, now)
+		s.running[t].newerWrite(s.announced, now) // guard 12.1
 	case made:
 		t.begin(now)
 		s.enqueue(q, t, now)
 	case t.retrying():
-		if d := t.retry.doubt; d != nil && (d.confirmed != nil || idle && d.unknownUntil == 0) {
+		if d := t.retry.doubt; d != nil && (d.confirmed != nil || idle && d.unknownUntil == 0) { // guard 14.8
 			// The task waited for the end of a doubt, and the newer write need not.
 			q.leave(t)
 			t.retry.at = 0
@@ -184,7 +184,7 @@ func (s *schedule) marked(left journal.Doubtful, now instant) {
 func (s *schedule) expedite(q *queue) {
 	q.urgentUpTo = s.announced
 	q.urgent.take(&q.removing)
-	q.urgent.take(&q.lingering)
+	q.urgent.take(&q.lingering) // guard 18.2
 	s.place(q)
 }
 
@@ -227,10 +227,12 @@ func (s *schedule) start(q *queue, now instant, probe bool) *attempt {
 			q, t = f, untried
 		}
 	}
+	// guard 15.17
 	if q.full && q.blocked && q.removing.front != nil && q.ready(q.removing.front) <= now {
 		t = q.removing.front // makes room
 	}
-	if !probe && !q.blocked && !q.pace.spread {
+	if !probe && !q.blocked && !q.pace.spread { // guard 18.10
+		// guard 10.19
 		t = q.choose(now)
 	}
 	a := &attempt{queue: q, task: t, newest: t.seq, startedAt: now, probe: probe, trial: q.blocked, silent: t.isSilent()}
@@ -294,7 +296,7 @@ func (s *schedule) stop(a *attempt, now instant) {
 func (s *schedule) complete(a *attempt, seq uint64) (from, to uint64, left bool) {
 	q, t := a.queue, a.task
 	from = t.first
-	if t.seq > seq {
+	if t.seq > seq { // guard 12.2
 		t.first = a.newer
 		return from, t.first, true
 	}
@@ -350,13 +352,13 @@ func (s *schedule) place(q *queue) {
 	if !waits {
 		return
 	}
-	q.readyAt = max(q.ready(t), q.notBefore, q.servedAt)
+	q.readyAt = max(q.ready(t), q.notBefore, q.servedAt) // guard 16.6
 	if q.heap = h; q.index < 0 {
 		h.push(q)
 	} else {
 		h.fix(q.index)
 	}
-	if q.readyAt < s.wakeAt {
+	if q.readyAt < s.wakeAt { // guard 18.1
 		s.wakeAt = q.readyAt
 		s.onSooner()
 	}

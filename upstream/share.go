@@ -46,7 +46,7 @@ func (s *schedule) turnsOf(q *queue) *heapOf[*queue] {
 // changed.
 func (s *schedule) next(now instant) (q *queue, at instant) {
 	heaps := []*heapOf[*queue]{&s.turns.well, &s.turns.failing}
-	if s.failingRunning >= max(1, s.window*shareOfFailing/quarters) {
+	if s.failingRunning >= max(1, s.window*shareOfFailing/quarters) { // guard 16.21
 		heaps = heaps[:1]
 	}
 	for _, h := range heaps {
@@ -83,7 +83,7 @@ func (s *schedule) pick(h *heapOf[*queue], does func(*queue) bool) (q *queue) {
 // the others does not count, as its request may hang.
 func (s *schedule) over(q *queue, now instant) bool {
 	active, others := q.running-q.silent, len(s.running)-q.running
-	if q.failing || active == 0 {
+	if q.failing || active == 0 { // guard 16.22
 		return active > 0
 	}
 	if q == s.sender && now-s.senderSince >= aloneAfter && now-q.answeredAt <= s.patience() {
@@ -93,7 +93,7 @@ func (s *schedule) over(q *queue, now instant) bool {
 	if others > 0 {
 		part += quarters - 1 // rounded up, or the last free slot would stay free
 	}
-	return active >= part/quarters
+	return active >= part/quarters // guard 16.20
 }
 
 // soloPart is how many slots the writes of one namespace may have at most. Should they hang,
@@ -123,7 +123,7 @@ func (s *schedule) fails(q *queue, failing bool) {
 // or well again, from waiting for the others. at is when to ask again; 0 is when something
 // has changed.
 func (s *schedule) hopeful(now instant) (q *queue, at instant) {
-	if s.hoping != nil || s.probing == nil && !s.hanging {
+	if s.hoping != nil || s.probing == nil && !s.hanging { // guard 16.24
 		return nil, 0
 	}
 	if s.probing != nil {
@@ -149,7 +149,7 @@ func (s *schedule) hopeful(now instant) (q *queue, at instant) {
 func (q *queue) hopes() bool {
 	t := q.first()
 	if q.failing {
-		return t.retrying() && t.retry.waiting == backingOff && t.retry.attempts > 0
+		return t.retrying() && t.retry.waiting == backingOff && t.retry.attempts > 0 // guard 16.25
 	}
 	return !t.isSilent()
 }

@@ -161,7 +161,7 @@ func (s *Slots) take(parts ...int) *slot {
 	for _, part := range parts {
 		may := s.hasPart
 		if !s.mayTake(part) {
-			if part != writeLane.part() || !s.crowded() {
+			if part != writeLane.part() || !s.crowded() { // guard 16.13
 				continue
 			}
 			may = s.hasNone
@@ -184,9 +184,9 @@ func (s *Slots) take(parts ...int) *slot {
 func (s *Slots) mayTake(part int) bool {
 	used, total := s.used[part], s.window.size
 	switch {
-	case used+s.used[1-part] >= total, used >= s.most():
+	case used+s.used[1-part] >= total, used >= s.most(): // guard 16.7
 		return false
-	case s.wanted(1 - part):
+	case s.wanted(1 - part): // guard 16.14
 		return used < (total+1)/2
 	}
 	return true
@@ -226,5 +226,5 @@ func (s *Slots) hasPart(r *slot) bool {
 		return true
 	}
 	others := s.used[part] - own
-	return own < (s.most()-others)*readsOfOne/quarters
+	return own < (s.most()-others)*readsOfOne/quarters // guard 16.15
 }

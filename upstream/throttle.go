@@ -56,7 +56,7 @@ func (ts *throttles) begin(namespace string) (refusal *Error, trial bool) {
 	case t.trial, time.Now().Before(t.until):
 		return t.refusal(), false
 	}
-	t.trial = true
+	t.trial = true // guard 15.14
 	return nil, true
 }
 
@@ -90,7 +90,7 @@ func (ts *throttles) throttled(namespace string, t *throttle, trial bool, failed
 		wait = t.backoff.NextBackOff()
 	}
 	if until := time.Now().Add(wait); until.After(t.until) {
-		t.until = until
+		t.until = until // guard 15.13
 	}
 	said := *failed
 	if len(said.Answer) > answerKept {

@@ -254,7 +254,7 @@ func (w *through) run(ctx context.Context, a *attempt) (err error) {
 	}
 	// Durable before the request leaves: a crash must not forget that it may land.
 	mark := journal.Write{ID: w.write.ID, Op: w.write.Op, Value: w.write.Value, Seq: a.newest}
-	if err := a.f.opts.Journal.MarkSent(mark, a.task.own()...); errors.Is(err, journal.ErrFull) {
+	if err := a.f.opts.Journal.MarkSent(mark, a.task.own()...); errors.Is(err, journal.ErrFull) { // guard 14.14
 		w.err = err
 		return w.backOut(a, true)
 	} else if err != nil {

@@ -80,7 +80,7 @@ func (w *through) unanswered(ctx context.Context, a *attempt, failed *Error) err
 		return w.mayHaveArrived(ctx, a, failed)
 	}
 	noteDoubt(a, w.content())
-	a.f.opts.Through.Doubt(w.write.ID)
+	a.f.opts.Through.Doubt(w.write.ID) // guard 14.13
 	w.blame(ctx, a, failed)
 	return w.backOut(a, false)
 }

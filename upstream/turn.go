@@ -114,9 +114,10 @@ func (c *charge) takeBack() {
 
 // cancel takes back the charge of an attempt that turns out to need no write.
 func (c *charge) cancel() {
-	c.takeBack()
+	c.takeBack() // guard 18.27
+	// guard 18.27b
 	c.end()
-	c.flying = false
+	c.flying = false // guard 18.27c
 }
 
 // end is called once, when the attempt has ended.
@@ -133,7 +134,7 @@ func saves(t *task, running *attempt, last uint64) bool {
 	if running != nil {
 		return running.newer != 0
 	}
-	return t.first != 0 && t.untried() && !t.doubt().verifying(last)
+	return t.first != 0 && t.untried() && !t.doubt().verifying(last) // guard 18.26
 }
 
 // renewEvery is how often the paces are brought up to date where nothing happens: the wall

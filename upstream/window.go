@@ -66,7 +66,7 @@ func (w *window) takeIn(r *slot, failed *Error, now time.Time) {
 	default:
 		return
 	}
-	if r.sent.Before(w.halved) || pushed && r.failing {
+	if r.sent.Before(w.halved) || pushed && r.failing { // guard 16.12
 		return
 	}
 	if w.ended == 0 {
@@ -77,19 +77,20 @@ func (w *window) takeIn(r *slot, failed *Error, now time.Time) {
 		w.refused++
 	}
 	switch {
-	case w.ended >= min(enoughEnded, w.size) && w.refused*fewRefused > w.ended:
+	case w.ended >= min(enoughEnded, w.size) && w.refused*fewRefused > w.ended: // guard 16.10
+		// guard 16.8
 		w.size, w.halved = max(1, w.size/2), now
 	case now.Sub(w.began) < growsEvery:
 		return
 	case w.refused < w.ended:
-		w.size = min(w.size+1, w.most)
+		w.size = min(w.size+1, w.most) // guard 16.9
 	}
 	w.ended, w.refused = 0, 0
 }
 
 // pushesBack reports whether a failure may mean that upstream has too much to do.
 func (e *Error) pushesBack() bool {
-	return e != nil && (e.Verdict == Unanswered || e.Overloaded)
+	return e != nil && (e.Verdict == Unanswered || e.Overloaded) // guard 16.11
 }
 
 func (w *window) concurrency(now time.Time) Concurrency {

@@ -35,7 +35,7 @@ func bindUpstream(c *config.Config, j *journal.Journal) error {
 			return err
 		}
 		if h != (journal.Holdings{}) {
-			return otherUpstream(c, bound, h)
+			return otherUpstream(c, bound, h) // guard 13.18
 		}
 	}
 	return writeUpstream(c.DataDir, wanted)
@@ -107,7 +107,7 @@ func moveUpstream(c *config.Config, former string) (m move, err error) {
 	switch {
 	case err != nil:
 		return m, err
-	case bound != m.From && bound != m.To:
+	case bound != m.From && bound != m.To: // guard 13.20
 		return m, fmt.Errorf("the directory belongs to %s, and not to %s: nothing is changed", cmp.Or(bound, "no upstream yet"), m.From)
 	}
 	h, err := j.Holdings()
@@ -142,7 +142,7 @@ func readUpstream(dataDir string) (string, error) {
 		return "", err
 	}
 	bound, ok := config.ParseIdentity(strings.TrimSpace(string(text)))
-	if !ok {
+	if !ok { // guard 13.21
 		return "", fmt.Errorf("the file %s names no upstream (%.60q): it is damaged, and nobody knows whose entries the journal holds: "+
 			"write into %s the URL of that upstream, as upstream.url had it", upstreamFile, strings.TrimSpace(string(text)), name)
 	}

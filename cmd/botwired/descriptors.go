@@ -18,7 +18,7 @@ const (
 // has a connection upstream of its own. limit is the number of files that the process may
 // have open; 0 means that there is no such number.
 func connectionBound(limit uint64, concurrency int, logger *slog.Logger) int {
-	if limit == 0 {
+	if limit == 0 { // guard 2.11
 		return maxConnections
 	}
 	reserved := reservedDescriptors(concurrency)

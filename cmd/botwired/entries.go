@@ -115,6 +115,7 @@ func newSetCommand(p *process, settings *settingFlags) *cobra.Command {
 		}
 		r := request{method: http.MethodPut, header: make(http.Header)}
 		for name, tag := range map[string]*string{"if-match": ifMatch, "if-none-match": ifNoneMatch} {
+			// guard 5.13
 			if cmd.Flags().Changed(name) { // an empty one, too: it must not write without the condition
 				r.header.Set(name, quotedTag(*tag))
 			}

@@ -82,7 +82,7 @@ func (x *exporting) export(ctx context.Context, namespace string) error {
 		return err
 	case err != nil:
 		return fmt.Errorf("namespace %s is cut off after %s: %w", namespace, plural(entries, "entry"), err)
-	case end == nil || end.Entries != entries:
+	case end == nil || end.Entries != entries: // guard 9.32
 		return fmt.Errorf("namespace %s is cut off after %s: the daemon has ended", namespace, plural(entries, "entry"))
 	case !end.Complete:
 		text := namespace + ": " + end.Why

@@ -175,7 +175,7 @@ func checkImport(file io.Reader, partial bool) (entries int, lacks string, err e
 	switch {
 	case !ended && number == 0:
 		return 0, "", errors.New("it is empty")
-	case (open > 0 || !ended) && !partial:
+	case (open > 0 || !ended) && !partial: // guard 9.33
 		return 0, "", fmt.Errorf("it is cut off after line %d: its last line is none that ends an export; --partial imports what there is", number)
 	}
 	return entries, lacks, nil

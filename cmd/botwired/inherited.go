@@ -131,7 +131,7 @@ func (in *inherited) listen(ctx context.Context, loaded *config.Loaded) (listene
 		return nil, false, errors.Join(fmt.Errorf("listen = %q (%s): expected %s, where the service manager listens for botwired (%s), or no value: the socket's address counts then",
 			c.Listen, from, in.socket.Address, in.socket.Name), in.close())
 	}
-	return in.passed, true, nil
+	return in.passed, true, nil // guard 22.13
 }
 
 // isAt reports whether a listener at an address is where the setting listen says.

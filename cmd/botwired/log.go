@@ -19,7 +19,7 @@ func (p *process) openLog(level slog.Leveler) *slog.Logger {
 		newLogger(text, slog.LevelWarn, &line).Warn("the log's reader did not keep up: lines are missing here", "lines", dropped)
 		return line.Bytes()
 	})
-	return newLogger(text, level, p.log)
+	return newLogger(text, level, p.log) // guard 22.18
 }
 
 // newLogger returns a logger that writes text or else JSON, from a level on that may

@@ -62,11 +62,11 @@ func (o *opening) awaitRoom(ctx context.Context, needed int64) error {
 	if o.full.Swap(&why) == nil {
 		o.logger.Error("the disk is full: the journal cannot be opened until there is room; nothing is lost, and botwired goes on by itself: free some room",
 			"needed", fmt.Sprintf("%d MiB", (needed+1<<20-1)>>20), "data_dir", o.dir)
-		o.serve()
+		o.serve() // guard 3.27
 	}
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return ctx.Err() // guard 3.28
 	case <-time.After(roomPause):
 		return nil
 	}

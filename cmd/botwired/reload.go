@@ -65,7 +65,7 @@ func (r *reloader) reload() {
 	}
 	r.logger.Info("the configuration was reloaded", "changed", got.Changed, "new_token", newToken)
 	switch hasToken := r.sidecar.hasToken.Load(); {
-	case hadToken && !hasToken:
+	case hadToken && !hasToken: // guard 22.24
 		r.logger.Warn("callers need no token any more: auth.token_file is no longer set, and whoever reaches the listener can read and write")
 	case !hadToken && hasToken:
 		r.logger.Warn("callers need a token from now on: auth.token_file is set, and a request without the token in it is refused with 401")

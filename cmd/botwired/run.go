@@ -37,6 +37,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// guard 22.5
 	defer context.AfterFunc(ctx, stop)()
 	manager := service.Inherit() // its sockets are not for children
 	p := &process{

@@ -75,7 +75,7 @@ func newServeCommand(p *process, settings *settingFlags) *cobra.Command {
 // configuration anew. With unused it also ends when nobody uses it: see untilUnused.
 func serve(ctx context.Context, load func(config.Socket) (*config.Loaded, error), unused bool, p *process) (err error) {
 	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
+	signal.Notify(hangups, syscall.SIGHUP) // guard 22.20
 	defer signal.Stop(hangups)
 	in, err := inherit(&p.manager)
 	if err != nil {
@@ -93,7 +93,7 @@ func serve(ctx context.Context, load func(config.Socket) (*config.Loaded, error)
 	if err != nil {
 		return err
 	}
-	if err := refuseOwnAddress(ctx, c, listener); err != nil {
+	if err := refuseOwnAddress(ctx, c, listener); err != nil { // guard 13.25
 		return errors.Join(err, listener.Close())
 	}
 	d := &sidecar{logger: logger, chain: via.New(), outlived: outlives}
@@ -148,7 +148,7 @@ func begin(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, p *
 
 // beginLog is the part of begin that cannot fail.
 func beginLog(loaded *config.Loaded, level *slog.LevelVar, p *process) *slog.Logger {
-	signal.Ignore(syscall.SIGPIPE)
+	signal.Ignore(syscall.SIGPIPE) // guard 22.17
 	level.Set(levelOf(loaded.Config.Log))
 	logger := p.openLog(level)
 	for _, warning := range loaded.Warnings {
@@ -165,7 +165,7 @@ func beginLog(loaded *config.Loaded, level *slog.LevelVar, p *process) *slog.Log
 func (p *process) diskFailed(err error) {
 	p.log.last(fmt.Sprintf("botwired: the disk failed: %v: botwired ends without another try; check the disk before you start it again\n", err))
 	p.log.end(fatalDrain)
-	os.Exit(exitError)
+	os.Exit(exitError) // guard 2.7
 }
 
 // run serves until ctx or one of the daemon's parts ends.
@@ -230,12 +230,13 @@ func (d *sidecar) readJournal(ctx context.Context) error {
 func (d *sidecar) stop(ctx context.Context, limit time.Duration, shutdown func(context.Context) error) {
 	idle, last := time.After(0), limit
 	if d.outlived {
-		d.endConnections()
+		d.endConnections() // guard 22.12
 		idle, last = time.After(idleGrace), callersGrace
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, limit) // guard 22.3
 	defer cancel()
-	d.proxy.BeginStop()
+	d.proxy.BeginStop() // guard 22.6
+	// guard 22.1
 	flushed := d.drainWhileServing(ctx, limit-min(callersGrace, limit/callersShare))
 	select {
 	case <-idle:
@@ -243,12 +244,12 @@ func (d *sidecar) stop(ctx context.Context, limit time.Duration, shutdown func(c
 	}
 	if d.outlived {
 		end, _ := ctx.Deadline()
-		defer time.AfterFunc(min(waitsGrace, time.Until(end)/2), d.proxy.EndWaits).Stop()
+		defer time.AfterFunc(min(waitsGrace, time.Until(end)/2), d.proxy.EndWaits).Stop() // guard 22.8
 	} else {
-		d.proxy.EndWaits()
+		d.proxy.EndWaits() // guard 22.7
 	}
 	d.shutDown(ctx, shutdown)
-	if flushed.Pending == 0 {
+	if flushed.Pending == 0 { // guard 22.2
 		flushed = sum(flushed, d.drain(ctx, last))
 	}
 	flushed.Pending = d.journal.Stats().Pending

@@ -168,7 +168,7 @@ func (u *unit) stops() {
 
 // alive fails if the daemon is not: see unit. While it stops, it has a time of its own.
 func (u *unit) alive(ctx context.Context) error {
-	if took := journal.SyncUnderWay(u.sidecar.journal); took > u.watchdog/2 {
+	if took := journal.SyncUnderWay(u.sidecar.journal); took > u.watchdog/2 { // guard 22.15
 		return fmt.Errorf("the disk has not finished one write of the journal within %s", config.FormatDuration(took.Round(time.Second)))
 	}
 	u.mu.Lock()

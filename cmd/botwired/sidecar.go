@@ -91,7 +91,7 @@ func (d *sidecar) open(ctx context.Context, c *config.Config, fatal func(error),
 		return err
 	}
 	d.onClose(func() error { d.cache.Close(); return nil })
-	gone := journalIsGone(c.DataDir)
+	gone := journalIsGone(c.DataDir) // guard 13.22
 	if err := d.openJournal(c, fatal, awaitRoom); err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (d *sidecar) open(ctx context.Context, c *config.Config, fatal func(error),
 	}
 	// The journal's lock is ours: no other daemon uses the directory.
 	keepOthersOut(c.DataDir, d.logger)
-	if err := bindUpstream(c, d.journal); err != nil {
+	if err := bindUpstream(c, d.journal); err != nil { // guard 13.19
 		return fmt.Errorf("data_dir = %q: %w", c.DataDir, unusable(err))
 	}
 	engine, forward, err := d.openUpstream(ctx, c)
@@ -145,7 +145,7 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 		NotBefore:   notBefore,
 		Logger:      d.logger,
 	})
-	if errors.Is(err, journal.ErrInUse) {
+	if errors.Is(err, journal.ErrInUse) { // guard 20.2
 		return fmt.Errorf("data_dir = %q: another botwired uses it: stop it, or choose another directory", c.DataDir)
 	}
 	if err != nil {
@@ -158,7 +158,7 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 // amnesia says which absences the journal believes upstream. Nobody else deletes from an exclusive
 // namespace, so that one missing entry is as many as it takes there.
 func (d *sidecar) amnesia(namespace string) journal.Amnesia {
-	if d.config.Load().For(namespace).Exclusive {
+	if d.config.Load().For(namespace).Exclusive { // guard 9.66
 		return journal.Amnesia{Entries: 1}
 	}
 	return journal.UsualAmnesia

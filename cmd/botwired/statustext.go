@@ -13,7 +13,7 @@ import (
 // takes them.
 func (s *status) refusesWrites(w io.Writer) string {
 	switch {
-	case s.Journal.RefusesWrites != "true":
+	case s.Journal.RefusesWrites != "true": // guard 3.32
 		return ""
 	case s.Journal.Since == "":
 		return "refused: " + string(s.Journal.Reason)

@@ -51,13 +51,14 @@ func (s *Server) evict() bool {
 	var idlest *conn
 	var since int64
 	for c := range s.conns {
-		if t := c.idleSince.Load(); t > busy && (idlest == nil || t < since) {
+		if t := c.idleSince.Load(); t > busy && (idlest == nil || t < since) { // guard 16.31
 			idlest, since = c, t
 		}
 	}
 	if idlest == nil || !idlest.idleSince.CompareAndSwap(since, evicted) {
 		return false // one that has just woken up says when it rests again
 	}
+	// guard 16.30
 	_ = idlest.net.Close() // it fails if the connection has ended, which is as good
 	return true
 }

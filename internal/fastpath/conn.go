@@ -81,7 +81,7 @@ func (c *conn) serve() next {
 				continue // there may be another one already
 			}
 		case noBody:
-			if c.admit() && c.server.opts.BodyMatters(&c.request) {
+			if c.admit() && c.server.opts.BodyMatters(&c.request) { // guard 16.37
 				break
 			}
 			fallthrough // the handler answers before the body comes
@@ -142,7 +142,7 @@ func (c *conn) answer(size int) next {
 // admit asks the guard about the caller, unless it let the same caller in last time.
 func (c *conn) admit() bool {
 	r, last, now := &c.request, &c.admitted, c.server.admits.Load()
-	if last.host != nil && last.asked == now && bytes.Equal(r.host, last.host) && subtle.ConstantTimeCompare(r.authorization, last.authorization) == 1 {
+	if last.host != nil && last.asked == now && bytes.Equal(r.host, last.host) && subtle.ConstantTimeCompare(r.authorization, last.authorization) == 1 { // guard 22.21
 		return true
 	}
 	parsed, err := c.read(c.in)
@@ -180,6 +180,7 @@ func (c *conn) answerLater(size int, later Later) next {
 	stop()
 	c.consume(size)
 	switch {
+	// guard 22.11
 	case w.last && c.server.ending.Load():
 		return c.endAnswers() // the caller did not ask for the end
 	case w.last:

@@ -93,8 +93,10 @@ func (b *borrowed) next(p []byte) (n int, err error) {
 			b.read = nil
 		}
 		return n, nil
+	// guard 16.35
 	case b.forGood && len(p) == 1:
 		return b.Conn.Read(p) // net/http wants to know whether the caller leaves
+	// guard 16.40
 	case b.hijacked.Load():
 		return b.Conn.Read(p)
 	case b.forGood:
@@ -129,6 +131,7 @@ func (b *borrowed) Close() (err error) {
 // wait reads bytes that net/http cannot go on without.
 func (b *borrowed) wait(p []byte) (n int, err error) {
 	if b.handling.Load() && !b.reading.Load() {
+		// guard 16.39
 		b.leaveBody() // net/http reads it out, as the handler answers without it
 	}
 	if until := b.until.Load(); until != 0 {
@@ -140,7 +143,8 @@ func (b *borrowed) wait(p []byte) (n int, err error) {
 			return 0, err
 		}
 	}
-	b.owner.rest(time.Now())
+	b.owner.rest(time.Now()) // guard 16.33
+	// guard 16.36
 	if n, err = b.Conn.Read(p); n > 0 && !b.owner.wake() {
 		return 0, net.ErrClosed
 	}

@@ -5,7 +5,7 @@ import "bytes"
 // harmless are the headers, in lower case, that change nothing about a request to the
 // memory: neither its handler nor the guard looks at them. SDKs and browsers' fetch send
 // the first ones by themselves, tracers the others.
-var harmless = []string{
+var harmless = []string{ // guard 5.12
 	"accept", "accept-encoding", "accept-language", "accept-charset", "sec-fetch-mode", "priority",
 	"keep-alive", "from", "date", "dnt",
 	"baggage", "x-request-id", "request-id", "x-correlation-id", "correlation-id",

@@ -31,12 +31,12 @@ var longAgo = time.Unix(1, 0)
 func (c *conn) receive(p part) bool {
 	c.makeRoom()
 	now := time.Now()
-	c.rest(now)
+	c.rest(now) // guard 16.32
 	for ; ; now = time.Now() {
 		if !c.setReadDeadline(p, now) {
 			return false
 		}
-		if p != noBody && c.server.closing.Load() && !c.look() {
+		if p != noBody && c.server.closing.Load() && !c.look() { // guard 22.9
 			return false
 		}
 		n, err := c.net.Read(c.buf[len(c.in):cap(c.buf)])

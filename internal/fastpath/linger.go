@@ -52,7 +52,7 @@ func (c *conn) endAnswers() next {
 // linger waits until the caller has the last answer: until it closes its side, or for a
 // short time. A newcomer does not wait for that.
 func (c *conn) linger() {
-	c.rest(time.Now())
+	c.rest(time.Now()) // guard 16.34
 	for by := time.Now().Add(lingerTime); time.Now().Before(by) && c.net.SetReadDeadline(by) == nil; {
 		if _, err := io.Copy(io.Discard, c.net); !errors.Is(err, os.ErrDeadlineExceeded) {
 			return
@@ -73,7 +73,7 @@ func withBorrowed(ctx context.Context, c net.Conn) context.Context {
 // the handler has left is not waited for as long as one that it reads.
 func (s *Server) handleBorrowed(w http.ResponseWriter, r *http.Request) {
 	b := r.Context().Value(borrowedKey{}).(*borrowed)
-	if len(r.TransferEncoding) > 0 && !b.framed.Swap(false) && b.lengths.found.Load() {
+	if len(r.TransferEncoding) > 0 && !b.framed.Swap(false) && b.lengths.found.Load() { // guard 16.42
 		// The request may have a Content-Length too: net/http does not say.
 		w.Header().Set("Connection", "close")
 	}
@@ -93,7 +93,7 @@ func (s *Server) handleBorrowed(w http.ResponseWriter, r *http.Request) {
 	body := &watchedBody{ReadCloser: r.Body, of: b}
 	defer func() {
 		if !body.ended.Load() {
-			b.leaveBody()
+			b.leaveBody() // guard 16.38
 		}
 	}()
 	watched := r.WithContext(r.Context())

@@ -101,7 +101,7 @@ func parse(input []byte, r *Request) (size int, p part) {
 	length, head := max(0, r.length), len(input)-len(rest)
 	size = head + length
 	switch {
-	case r.chunked && r.length >= 0:
+	case r.chunked && r.length >= 0: // guard 16.41
 		return 0, faulty
 	case r.chunked || r.seen&host == 0 || head > maxHead:
 		return 0, unusual

@@ -162,6 +162,7 @@ func (s *Server) start(accepted net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.makeWay()
+	// guard 22.14
 	if s.closed {
 		_ = accepted.Close() // no request on it has been read
 		return
@@ -211,7 +212,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		}
 		return c.net.SetReadDeadline(longAgo)
 	})
-	s.awaitOwn(ctx)
+	s.awaitOwn(ctx) // guard 22.10
 	err = errors.Join(err, s.http.Shutdown(ctx))
 	select {
 	case <-s.gone:

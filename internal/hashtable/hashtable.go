@@ -102,6 +102,7 @@ func (t *Table[E, P]) Walk(cursor, n int, visit func(P)) (next int, done bool) {
 	buckets := int(t.base + t.split)
 	for visited := 0; cursor < buckets && visited < n; cursor++ {
 		visited++ // an empty bucket is work too
+		// guard 6.6
 		for e := *t.at(uint64(cursor)); e != nil; e = e.node().next {
 			visit(e)
 			visited++

@@ -83,7 +83,7 @@ func (f File) written(stamp time.Time) bool {
 	if f.modified.Sub(stamp).Abs() > stampSlack {
 		return false
 	}
-	return f.changed.IsZero() || f.changed.Sub(stamp) <= changeSlack
+	return f.changed.IsZero() || f.changed.Sub(stamp) <= changeSlack // guard 19.24
 }
 
 // readText reads a file, unless it is none of ours.

@@ -51,7 +51,7 @@ func (r *record) compare(now Place, own File, seq uint64) (Kind, string) {
 	if r.Machine != "" && now.Machine != "" && r.Machine != now.Machine {
 		return Copied, "it was last used on another machine"
 	}
-	if past, ok := r.Files[directory]; ok && now.Files[directory].otherThan(past, sameBoot) {
+	if past, ok := r.Files[directory]; ok && now.Files[directory].otherThan(past, sameBoot) { // guard 19.23
 		return Copied, "it is not the directory that the last daemon used"
 	}
 	switch {

@@ -197,7 +197,7 @@ func (w *Watch) Epoch() uint64 {
 // the daemon.
 func (w *Watch) Check() {
 	now := w.opts.clock()
-	if reason, _ := now.since(*w.last.Load()); reason != "" {
+	if reason, _ := now.since(*w.last.Load()); reason != "" { // guard 19.25
 		w.compareClocks(false)
 	}
 }
@@ -206,7 +206,7 @@ func (w *Watch) Check() {
 // the disk too, as far as the disk takes them.
 func (w *Watch) CheckDurably() {
 	w.Check()
-	if w.dirty.Load() {
+	if w.dirty.Load() { // guard 19.27
 		w.save()
 	}
 }
@@ -222,6 +222,7 @@ func (w *Watch) compareClocks(regular bool) {
 		now = w.look()
 	}
 	reason, by := now.since(past)
+	// guard 19.26
 	if reason == "" && !regular {
 		return // another caller has seen to it
 	}
@@ -231,7 +232,7 @@ func (w *Watch) compareClocks(regular bool) {
 	if reason != "" {
 		before := past.wall.Add(now.mono - past.mono) // what the clock would say, had nobody set it
 		w.raise(reason, reason.text(by), now.wall, before)
-		w.recheck = now.mono + w.opts.InFlight
+		w.recheck = now.mono + w.opts.InFlight // guard 19.28
 	} else if w.recheck != 0 && now.mono >= w.recheck {
 		w.recheck = 0
 		w.setBarrier(now.wall)

@@ -78,7 +78,7 @@ func (c *Chain) Guard(next http.Handler) http.Handler {
 		}
 		ahead := c.line()
 		w.Header().Set(header, "1.1 "+strings.Join(ahead, ", 1.1 "))
-		if slices.ContainsFunc(from, func(name string) bool { return slices.Contains(ahead, name) }) {
+		if slices.ContainsFunc(from, func(name string) bool { return slices.Contains(ahead, name) }) { // guard 13.24
 			refuse(w)
 			return
 		}

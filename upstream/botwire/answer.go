@@ -56,11 +56,11 @@ func (a *answer) refusesRequest() bool {
 
 // detail is the one member of an answer in BotWire's form, and its text if it is a sentence.
 func (a *answer) detail() (member json.RawMessage, sentence string) {
-	if strings.HasPrefix(strings.ToLower(a.header.Get("Content-Type")), "text/html") {
+	if strings.HasPrefix(strings.ToLower(a.header.Get("Content-Type")), "text/html") { // guard 15.3
 		return nil, ""
 	}
 	var doc map[string]json.RawMessage
-	if !a.decode(&doc) || len(doc) != 1 {
+	if !a.decode(&doc) || len(doc) != 1 { // guard 15.4
 		return nil, ""
 	}
 	member = doc["detail"]
@@ -101,7 +101,7 @@ func faultsInRequest(detail json.RawMessage, method string) bool {
 		return false
 	}
 	for _, f := range faults {
-		if f.Type+f.Msg == "" || len(f.Loc) > 0 && f.Loc[0] != part && f.Loc[0] != "path" {
+		if f.Type+f.Msg == "" || len(f.Loc) > 0 && f.Loc[0] != part && f.Loc[0] != "path" { // guard 15.5
 			return false
 		}
 	}
@@ -173,9 +173,9 @@ func (a *answer) confirmsPut(id journal.ID) bool {
 		Stored         bool
 	}
 	if !a.decode(&doc) {
-		return false
+		return false // guard 13.2
 	}
-	named := doc.Namespace == id.Namespace && doc.Key == id.Key
+	named := doc.Namespace == id.Namespace && doc.Key == id.Key // guard 13.1
 	return a.status == http.StatusOK && named && doc.Stored
 }
 
@@ -196,5 +196,5 @@ func (a *answer) confirmsDelete(id journal.ID) bool {
 func (a *answer) saysAbsent(id journal.ID) bool {
 	var doc struct{ Detail string }
 	ok := a.decode(&doc)
-	return ok && a.status == http.StatusNotFound && doc.Detail == wire.NotFoundDetail(id.Namespace, id.Key)
+	return ok && a.status == http.StatusNotFound && doc.Detail == wire.NotFoundDetail(id.Namespace, id.Key) // guard 9.6
 }

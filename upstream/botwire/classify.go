@@ -11,24 +11,27 @@ import (
 
 // classify is the verdict on an answer that is not the one asked for.
 func (a *answer) classify() upstream.Verdict {
-	if a.refusesRequest() {
+	if a.refusesRequest() { // guard 15.1
 		return upstream.Permanent
 	}
 	switch a.status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+		// guard 15.2
 		return upstream.Transient // somebody on the way: no write becomes a dead letter for it
+	// guard 15.8
 	case http.StatusTooManyRequests:
 		return upstream.Throttled
 	case http.StatusInsufficientStorage:
+		// guard 15.16
 		if a.saysNamespaceFull() { // and not that upstream itself is
 			return upstream.Paused
 		}
-	case http.StatusRequestTimeout, http.StatusTooEarly:
+	case http.StatusRequestTimeout, http.StatusTooEarly: // guard 15.10
 		return upstream.Transient
-	case http.StatusGatewayTimeout, statusOriginTimeout:
+	case http.StatusGatewayTimeout, statusOriginTimeout: // guard 14.12
 		return upstream.Unanswered
 	}
-	if a.status >= 400 && a.status < 500 {
+	if a.status >= 400 && a.status < 500 { // guard 15.11
 		// 401, 402, 403, a 404 that is not about the entry, and the other refusals of
 		// gateways: this write is not at fault, and asking often does not help.
 		return upstream.Paused
@@ -70,7 +73,7 @@ const maxPassedOn = 64 << 10
 func (a *answer) forCallers() []byte {
 	given := a.refusesRequest()
 	switch a.status {
-	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusTooManyRequests:
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusTooManyRequests: // guard 9.7
 		given = a.isObject()
 	}
 	if given && len(a.body) <= maxPassedOn {

@@ -70,7 +70,7 @@ func NewClient(opts Options) *Client {
 			Transport: newTransport(opts),
 			CheckRedirect: func(*http.Request, []*http.Request) error {
 				// A redirected PUT would go on as a GET and end in a 200 (contract 15).
-				return http.ErrUseLastResponse
+				return http.ErrUseLastResponse // guard 15.15
 			},
 		},
 	}

@@ -36,7 +36,7 @@ func (c *Client) do(ctx context.Context, method, target string, body []byte) (*a
 		t.sent.Store(true)
 		return nil, t.failure(err, c.opts.Timeout)
 	}
-	if c.opts.Chain.Learn(resp.StatusCode, resp.Header) {
+	if c.opts.Chain.Learn(resp.StatusCode, resp.Header) { // guard 13.23
 		return nil, loopFailure(resp.StatusCode)
 	}
 	return &answer{method, resp.StatusCode, resp.Header, data}, nil
@@ -91,7 +91,7 @@ func (t *transfer) failure(err error, timeout time.Duration) *upstream.Error {
 // dateOf is when an answer was made, by the clock of who made it (RFC 9110, section 6.6.1); zero
 // if it does not say, or was kept by a cache since (RFC 9111, section 5.1).
 func dateOf(h http.Header) time.Time {
-	if age := h.Get("Age"); age != "" && age != "0" {
+	if age := h.Get("Age"); age != "" && age != "0" { // guard 19.22
 		return time.Time{}
 	}
 	date, err := http.ParseTime(h.Get("Date"))
@@ -111,7 +111,7 @@ func (c *Client) request(ctx context.Context, method, target string, body []byte
 		return nil, err
 	}
 	trace.From(ctx).Set(req.Header)
-	for name, values := range *c.headers.Load() {
+	for name, values := range *c.headers.Load() { // guard 22.23
 		req.Header[name] = values
 	}
 	if body != nil {

@@ -64,19 +64,19 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols || isWebSocket(r.Header) && isWebSocket(resp.Header) {
 		return resp, err
 	}
-	return nil, errors.Join(errSwitched, resp.Body.Close())
+	return nil, errors.Join(errSwitched, resp.Body.Close()) // guard 16.1
 }
 
 // isWebSocket reports whether a header asks for, or agrees to, the only protocol to which a
 // connection may switch. Any other protocol that carries requests could take writes past the
 // journal.
-func isWebSocket(h http.Header) bool { return strings.EqualFold(h.Get("Upgrade"), "websocket") }
+func isWebSocket(h http.Header) bool { return strings.EqualFold(h.Get("Upgrade"), "websocket") } // guard 1.5
 
 // boundedConn is a connection on which each write has to be taken within takenWithin.
 type boundedConn struct{ net.Conn }
 
 func (c boundedConn) Write(p []byte) (int, error) {
-	if err := c.SetWriteDeadline(time.Now().Add(takenWithin)); err != nil {
+	if err := c.SetWriteDeadline(time.Now().Add(takenWithin)); err != nil { // guard 16.2
 		return 0, err
 	}
 	return c.Conn.Write(p)

@@ -53,7 +53,7 @@ func (q *Search) Step(n int) (done bool) {
 	if o.search != q {
 		return true // another one has begun
 	}
-	q.cursor, done = q.space.Walk(q.cursor, n, func(e *Entry) {
+	q.cursor, done = q.space.Walk(q.cursor, n, func(e *Entry) { // guard 6.9
 		v, _ := e.Visible()
 		q.since = min(q.since, v.Since)
 	})

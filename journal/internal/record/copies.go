@@ -32,7 +32,7 @@ type Origin struct {
 // counts as the write. If upstream shows it with a time from before the write, the write's own
 // time stays unknown.
 func (o Origin) Shown(same bool, at float64) Origin {
-	if o.Seq != 0 && (o.At == at || o.At == 0 && same) {
+	if o.Seq != 0 && (o.At == at || o.At == 0 && same) { // guard 10.5
 		if at < o.After {
 			return o
 		}
@@ -48,7 +48,7 @@ func (o Origin) Known() float64 { return max(o.At, o.After) }
 // time. Upstream's times may have been rounded on the way, to microseconds.
 func (o Origin) NewerThan(at float64) bool {
 	const rounding = 0.5e-6
-	return o.At != 0 && at < o.At-rounding || o.At == 0 && o.After != 0 && at < o.After+rounding
+	return o.At != 0 && at < o.At-rounding || o.At == 0 && o.After != 0 && at < o.After+rounding // guard 7.24
 }
 
 // originFollows is set in a record's list bytes when the record has an origin.

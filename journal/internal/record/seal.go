@@ -29,7 +29,7 @@ func Unseal(key, value []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: record %q is %d bytes long", ErrCorrupt, key, len(value))
 	}
 	body := value[:len(value)-sumSize]
-	if checksum(key, body) != Sum(value) {
+	if checksum(key, body) != Sum(value) { // guard 4.1
 		return nil, fmt.Errorf("%w: checksum of record %q does not match", ErrCorrupt, key)
 	}
 	return body, nil

@@ -104,5 +104,5 @@ func (f *filler) mark() error {
 		return nil
 	}
 	key := record.EntryKey(record.SentPrefix, f.doubtful)
-	return f.load.Set(key, record.EncodeSent(key, &record.Sent{Seq: f.seq}))
+	return f.load.Set(key, record.EncodeSent(key, &record.Sent{Seq: f.seq})) // guard 4.10
 }

@@ -27,7 +27,7 @@ func examine(opts store.Options, version int) error {
 	}
 	err = examineRecords(db, &m)
 	if err == nil {
-		err = store.CheckTables(opts, db)
+		err = store.CheckTables(opts, db) // guard 4.17
 	}
 	return store.Classify(errors.Join(err, db.Close()))
 }

@@ -44,14 +44,14 @@ func Migrate(opts store.Options, from int) error {
 // checkpoint verifies the store before anything of it is touched, copies it aside and
 // says what it has reached.
 func checkpoint(opts store.Options, from int) (m store.Mark, err error) {
-	if err := examine(opts, from); err != nil {
+	if err := examine(opts, from); err != nil { // guard 21.4
 		return m, err
 	}
 	db, err := store.OpenPebble(opts, false)
 	if err != nil {
 		return m, err
 	}
-	err = copyAside(opts, db, from)
+	err = copyAside(opts, db, from) // guard 21.6
 	if err == nil {
 		totals, readErr := store.ReadTotals(db)
 		m.Seq, m.Batches, err = totals.Seq, totals.Batches, readErr

@@ -137,7 +137,7 @@ func salvaged(stored store.Options, version int, opts Options, damage error) (_ 
 		err = t.replacement(version, kept)
 	}
 	if err = errors.Join(err, v.close()); err == nil {
-		err = keepReport(fsys, &t.report)
+		err = keepReport(fsys, &t.report) // guard 4.19
 	}
 	if err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ func (t *task) choose(v *view) (*sifter, error) {
 		if err == nil {
 			t.found.state(&totals)
 		}
-		t.whole = err == nil && totals.Batches == t.found.newest.Batches
+		t.whole = err == nil && totals.Batches == t.found.newest.Batches // guard 7.1
 		t.source = v
 		if kept, err := sift(v); t.found.stated && t.found.newest.Compare(kept.totals) == nil && v.hasWrites() {
 			t.newest = t.whole && err == nil && v.hasCopies()

@@ -83,7 +83,7 @@ func (t *task) account(kept *sifter, m store.Mark) {
 
 // cutCopies gives up the copies that may be older than what readers have seen.
 func (t *task) cutCopies() {
-	r, newest := &t.report, t.whole && t.newest
+	r, newest := &t.report, t.whole && t.newest // guard 4.16
 	if !newest {
 		r.Missing.CopiesCut = r.Salvaged.Settled > 0
 		r.Salvaged.Settled = 0

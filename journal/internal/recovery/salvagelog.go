@@ -31,7 +31,7 @@ func (s *salvage) readLog(fsys vfs.FS, path, name string) error {
 	}
 	end, _ := store.ReadLog(bytes.NewReader(text), number, s.takeBatch)
 	damaged := &damagedLog{salvage: s, text: text, number: number}
-	damaged.read(int(end))
+	damaged.read(int(end)) // guard 4.11
 	return s.failure
 }
 
@@ -90,7 +90,7 @@ func (l *damagedLog) take(c store.Chunk) {
 	if l.batch == nil {
 		return // its beginning is lost
 	}
-	l.batch = append(l.batch, c.Payload...)
+	l.batch = append(l.batch, c.Payload...) // guard 4.12
 	l.whole = l.whole && c.Checks
 	if c.Last && l.whole {
 		_ = l.takeBatch(l.batch) // as far as it parses
@@ -107,7 +107,7 @@ func (l *damagedLog) take(c store.Chunk) {
 func (l *damagedLog) end() {
 	batch := l.batch
 	l.batch = nil
-	if len(batch) == 0 {
+	if len(batch) == 0 { // guard 4.13
 		return
 	}
 	defer func() { _ = recover() }() // Pebble's reader panics where a batch is cut; the records before count

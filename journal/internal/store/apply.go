@@ -29,7 +29,7 @@ func (p *pipeline) apply(g *group, how *pebble.WriteOptions) error {
 			return ErrFailed
 		}
 	}
-	p.totals.Batches++
+	p.totals.Batches++ // guard 4.28
 	p.applied()
 	if err := g.batch.Set(record.StateKey, record.EncodeTotals(&p.totals), nil); err != nil {
 		p.fail(err)

@@ -42,7 +42,7 @@ func (s *Store) Ballast() error {
 		return err
 	}
 	switch {
-	case s.Critical() && s.ballast.held:
+	case s.Critical() && s.ballast.held: // guard 3.8
 		s.dropBallast()
 	case !s.ballast.held && !s.below(2*s.opts.DiskReserve):
 		s.takeBallast()
@@ -68,7 +68,7 @@ func (s *Store) findBallast() error {
 	}
 	// A ballast of another size is of another reserve, or was cut off: the store makes it
 	// anew.
-	if s.ballast.held = info.Size() == s.ballastSize(); s.Critical() || !s.ballast.held {
+	if s.ballast.held = info.Size() == s.ballastSize(); s.Critical() || !s.ballast.held { // guard 3.9
 		s.dropBallast()
 	}
 	return nil

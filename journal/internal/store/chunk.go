@@ -71,7 +71,7 @@ func syncedBehind(text []byte, from, end int64, number uint64) bool {
 		c, ok := ParseChunk(text[at:blockEnd], number)
 		switch {
 		case !ok || !c.Checks:
-			damaged = min(damaged, from+int64(at))
+			damaged = min(damaged, from+int64(at)) // guard 4.15
 			at++
 		case c.Synced > uint64(damaged):
 			return true

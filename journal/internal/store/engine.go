@@ -37,7 +37,7 @@ func (e *engine) Failed() bool { return e.failed.Load() }
 // that meets the next failure waits meanwhile: Pebble may be about to panic over it.
 func (e *engine) fail(err error) {
 	e.failed.Store(true)
-	e.failing.Do(func() {
+	e.failing.Do(func() { // guard 2.3
 		if e.opts.Fatal != nil {
 			e.opts.Fatal(fmt.Errorf("journal %s: %w", e.opts.Dir, OneLine(err)))
 		}
@@ -49,7 +49,7 @@ func (e *engine) fail(err error) {
 // not end as if the disk had not failed.
 func (e *engine) failInBackground(err error) {
 	if !e.closing.Load() {
-		e.fail(err)
+		e.fail(err) // guard 2.6
 		return
 	}
 	// Other errors at the end are of compactions that were called off.
@@ -74,7 +74,7 @@ func (e *engine) hand(batch *pebble.Batch, how *pebble.WriteOptions) error {
 // error, a Fatalf, and a panic. The caller holds order, so nobody is in Pebble's commit
 // behind it.
 func (e *engine) guard(write func() error) error {
-	if e.failed.Load() {
+	if e.failed.Load() { // guard 2.5
 		return ErrFailed
 	}
 	if err := e.catch(write); err != nil {
@@ -108,7 +108,7 @@ func (e *engine) wait(batch *pebble.Batch) error {
 		return ErrFailed
 	}
 	if e.failed.Load() {
-		return ErrFailed
+		return ErrFailed // guard 2.4
 	}
 	return batch.Close()
 }

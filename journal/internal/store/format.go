@@ -33,7 +33,7 @@ const (
 func CheckFormat(fsys vfs.FS, dir string) (version int, _ error) {
 	f, err := fsys.Open(fsys.PathJoin(dir, FormatFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, checkEmpty(fsys, dir)
+		return 0, checkEmpty(fsys, dir) // guard 4.3
 	}
 	if err != nil {
 		return 0, err
@@ -47,7 +47,7 @@ func CheckFormat(fsys vfs.FS, dir string) (version int, _ error) {
 	if !ok || err != nil {
 		return 0, fmt.Errorf("%w: file %s does not say %q and a version", ErrNoFormat, FormatFile, strings.TrimSpace(formatLine))
 	}
-	if version < 1 || version > FormatVersion {
+	if version < 1 || version > FormatVersion { // guard 21.1
 		return version, fmt.Errorf("%w: the directory has version %d, this botwired reads up to version %d", ErrFormat, version, FormatVersion)
 	}
 	return version, nil
@@ -81,7 +81,7 @@ func Finish(fsys vfs.FS, dir string, m Mark) (err error) {
 	if m.manifestMark, err = (manifestMark{}).next(fsys, dir); err != nil {
 		return err
 	}
-	if err := createMark(fsys, dir, &m); err != nil {
+	if err := createMark(fsys, dir, &m); err != nil { // guard 21.5
 		return err
 	}
 	if err := writeFormat(fsys, dir); err != nil {
@@ -90,7 +90,7 @@ func Finish(fsys vfs.FS, dir string, m Mark) (err error) {
 	if err := fsys.Rename(fsys.PathJoin(dir, creatingFile), fsys.PathJoin(dir, FormatFile)); err != nil {
 		return err
 	}
-	return SyncDir(fsys, dir)
+	return SyncDir(fsys, dir) // guard 21.5b
 }
 
 // writeFormat writes, durably, the format file under the name that it has until the

@@ -29,7 +29,7 @@ type gauge struct {
 // Look looks at the free space, unless a caller did so just now. Callers hold no lock, and
 // call it before they ask [Store.Low].
 func (g *gauge) Look() error {
-	if g.reserve <= 0 || g.age() < gaugeFresh {
+	if g.reserve <= 0 || g.age() < gaugeFresh { // guard 3.15
 		return nil
 	}
 	return g.look()
@@ -41,7 +41,7 @@ func (g *gauge) Low(n int64) bool {
 	if g.below(g.reserve + n) {
 		return true
 	}
-	g.free.Add(-n)
+	g.free.Add(-n) // guard 3.16
 	return false
 }
 
@@ -62,11 +62,11 @@ func (g *gauge) mergeable() bool {
 func (g *gauge) forget() { g.checked.Store(0) }
 
 func (g *gauge) below(n int64) bool {
-	return g.reserve > 0 && g.checked.Load() != 0 && g.free.Load() < n
+	return g.reserve > 0 && g.checked.Load() != 0 && g.free.Load() < n // guard 3.2
 }
 
 func (g *gauge) look() error {
-	g.looking.Lock()
+	g.looking.Lock() // guard 3.17
 	defer g.looking.Unlock()
 	if g.age() < gaugeFresh {
 		return nil // another caller has looked meanwhile

@@ -102,7 +102,7 @@ func (p *pipeline) join(c Change) ticket {
 		close(g.enough)
 		g.enough = nil
 	}
-	leads := p.syncing == nil
+	leads := p.syncing == nil // guard 5.2
 	if leads {
 		p.startSync()
 	}
@@ -218,7 +218,7 @@ func (p *pipeline) finish(g *group) {
 	defer close(g.done)
 	defer p.recoverPanic(&g.err)
 	if g.err == nil {
-		g.err = p.wait(g.batch)
+		g.err = p.wait(g.batch) // guard 1.1, 2.1, 7.7
 	}
 	for rest := g.changes; g.err == nil && len(rest) > 0; {
 		n := min(len(rest), publishedAtOnce)

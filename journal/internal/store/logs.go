@@ -97,6 +97,7 @@ func CheckLogs(fsys vfs.FS, dir string) (newest record.Totals, stated bool, err 
 	switch first := logs[0].number; {
 	case first == live.first:
 		c.next = 0 // where its first record says
+	// guard 4.9
 	case first < live.nextFile:
 		return newest, false, fmt.Errorf("%w: log %06d is missing", record.ErrCorrupt, live.first)
 	}
@@ -124,7 +125,7 @@ func (c *logCheck) read(fsys vfs.FS, dir string, log logFile, last bool) error {
 	switch {
 	case last && !errors.Is(err, record.ErrCorrupt):
 		err = checkEnd(f, end, log)
-	case err == nil && !endsAt(f, end, log.number):
+	case err == nil && !endsAt(f, end, log.number): // guard 4.8
 		err = fmt.Errorf("%w: log %s ends too early", record.ErrCorrupt, log.name)
 	}
 	if closeErr := f.Close(); errors.Is(err, record.ErrCorrupt) {
@@ -147,7 +148,7 @@ func checkEnd(f vfs.File, end int64, log logFile) error {
 	if _, err := f.ReadAt(rest, from); err != nil {
 		return err
 	}
-	if syncedBehind(rest, from, end, log.number) {
+	if syncedBehind(rest, from, end, log.number) { // guard 4.14
 		return fmt.Errorf("%w: log %s is damaged behind %d, and acknowledged writes come behind it", record.ErrCorrupt, log.name, end)
 	}
 	return nil
@@ -174,7 +175,7 @@ func (c *logCheck) batch(repr []byte, log string) error {
 	if !ok || header.Count == 0 {
 		return nil
 	}
-	if begins := uint64(header.SeqNum); c.next != 0 && begins > c.next {
+	if begins := uint64(header.SeqNum); c.next != 0 && begins > c.next { // guard 4.7
 		return fmt.Errorf("%w: records are missing in or before log %s: %d of them", record.ErrCorrupt, log, begins-c.next)
 	}
 	c.next = max(c.next, uint64(header.SeqNum)+uint64(header.Count))

@@ -87,7 +87,7 @@ func ReadMark(fsys vfs.FS, dir string) (Mark, error) {
 // batch, so that batches tell of missing writes too.
 func (m *Mark) Reached(t record.Totals) error {
 	switch {
-	case t.Batches >= m.Batches && t.Seq >= m.Seq:
+	case t.Batches >= m.Batches && t.Seq >= m.Seq: // guard 4.4
 		return nil
 	case t.Seq < m.Seq:
 		return fmt.Errorf("%w: it can be read up to write %d, and write %d was acknowledged", record.ErrCorrupt, t.Seq, m.Seq)

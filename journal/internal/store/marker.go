@@ -42,7 +42,7 @@ func (m *marker) mark() {
 	var now record.Totals
 	done := make(chan struct{})
 	defer close(done)
-	err := m.store.Update(ChangeFunc(func(tx *Tx) error {
+	err := m.store.Update(ChangeFunc(func(tx *Tx) error { // guard 4.27
 		if m.ended {
 			return ErrClosed
 		}

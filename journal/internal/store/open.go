@@ -16,7 +16,7 @@ func Create(opts Options) error {
 	if err := writeFormat(opts.FS, opts.Dir); err != nil {
 		return err
 	}
-	if err := syncAncestors(opts.FS, opts.Dir); err != nil {
+	if err := syncAncestors(opts.FS, opts.Dir); err != nil { // guard 1.3
 		return err
 	}
 	db, err := s.create()
@@ -52,7 +52,7 @@ func (s *Store) open() (err error) {
 	if s.marker.last, err = Check(s.opts); err != nil {
 		return err
 	}
-	if err := s.awaitRoom(); err != nil {
+	if err := s.awaitRoom(); err != nil { // guard 3.25
 		return err
 	}
 	if s.db, err = openPebble(s.opts.Dir, s.pebbleOptions()); err != nil {
@@ -76,7 +76,7 @@ func Check(opts Options) (Mark, error) {
 	if err != nil {
 		return m, err
 	}
-	if err := m.check(opts.FS, opts.Dir); err != nil {
+	if err := m.check(opts.FS, opts.Dir); err != nil { // guard 4.6
 		return m, err
 	}
 	newest, stated, err := CheckLogs(opts.FS, opts.Dir)
@@ -86,7 +86,7 @@ func Check(opts Options) (Mark, error) {
 	if err != nil {
 		return m, err
 	}
-	return m, m.Reached(newest)
+	return m, m.Reached(newest) // guard 4.5
 }
 
 // readTotalsOnly reads the state record of a store that is not open, and changes nothing.

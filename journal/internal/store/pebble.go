@@ -94,6 +94,7 @@ func (e *engine) pebbleEvents() *pebble.EventListener {
 				e.fail(info.Err)
 			}
 		},
+		// guard 4.20
 		DataCorruption: e.meetDamage, // by default, Pebble calls Fatalf
 		BackgroundError: func(err error) {
 			if IsDamage(err) {

@@ -190,7 +190,7 @@ func (s *Store) readyToRepair(ctx context.Context) (bool, error) {
 func (s *Store) flushSoon(ctx context.Context) error {
 	soon, cancel := context.WithTimeout(ctx, repairPatience)
 	defer cancel()
-	return s.Flush(soon)
+	return s.Flush(soon) // guard 4.23
 }
 
 // damagedSpan is a range of keys that holds every damaged table as a whole. Pebble cuts the
@@ -201,7 +201,7 @@ func (s *Store) damagedSpan(tables []table) (all span, found bool, err error) {
 	for changed := true; changed; {
 		changed = false
 		for _, t := range tables {
-			cut := found && all.overlaps(t.span)
+			cut := found && all.overlaps(t.span) // guard 4.25
 			if sound[t.file] || found && all.contains(t.span) || !cut && !s.damage.has(t.file) {
 				continue
 			}
@@ -216,6 +216,7 @@ func (s *Store) damagedSpan(tables []table) (all span, found bool, err error) {
 				all = t.span
 			}
 			all, found, changed = all.union(t.span), true, true
+			// guard 4.24
 			if listings := copySpans[0]; all.overlaps(listings) { // a listing goes whole
 				all = all.union(listings)
 			}
@@ -278,7 +279,7 @@ func (s span) withoutCopies() (parts []span) {
 			continue
 		}
 		if bytes.Compare(rest.from, copies.from) < 0 {
-			parts = append(parts, span{rest.from, copies.from})
+			parts = append(parts, span{rest.from, copies.from}) // guard 4.22
 		}
 		rest.from = copies.to
 	}

@@ -27,7 +27,7 @@ func (s *Store) awaitRoom() error {
 		if err != nil {
 			return err
 		}
-		if needed > 0 && s.ballast.held {
+		if needed > 0 && s.ballast.held { // guard 3.26
 			s.dropBallast()
 			continue
 		}

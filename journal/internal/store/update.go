@@ -75,7 +75,7 @@ func (p *pipeline) enqueue(c Change) (t ticket, err error) {
 	case errors.Is(err, ErrFailed):
 		return ticket{}, err
 	case err != nil, !changed:
-		return p.newest(), err
+		return p.newest(), err // guard 1.2
 	}
 	if isEarly {
 		err = p.applyEarly(early)
@@ -110,16 +110,18 @@ func (p *pipeline) fill(c Change) (changed bool, err error) {
 // recoverPanic makes a panic the end of the journal. Its text may hold a value.
 func (p *pipeline) recoverPanic(err *error) {
 	if r := recover(); r != nil {
-		p.fail(fmt.Errorf("journaling: panic: %T", r))
+		p.fail(fmt.Errorf("journaling: panic: %T", r)) // guard 2.2
+		// guard 2.2b
 		*err = ErrFailed
 	}
 }
 
 // applyEarly applies a change, before which nothing has gathered, and shows it.
 func (p *pipeline) applyEarly(c Early) (err error) {
-	p.readers.Lock()
+	p.readers.Lock() // guard 6.10
+	// guard 6.10b
 	defer p.readers.Unlock()
-	defer p.recoverPanic(&err)
+	defer p.recoverPanic(&err) // guard 2.8
 	p.showing = true
 	defer func() { p.showing = false }()
 	if err := p.applyGathered(); err != nil {

@@ -29,7 +29,7 @@ const FullDiskPause = 500 * time.Millisecond
 
 // IsFull reports whether an error says that the disk, or the user's share of it, is full.
 func IsFull(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || isFullHere(err)
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || isFullHere(err) // guard 3.4
 }
 
 // IsLocked reports whether an error says that another process has locked a file.

@@ -91,5 +91,5 @@ func wait[T any](s *shortage, open func() (T, error)) (T, error) {
 // noDescriptor reports whether an error says that the process, or the system, has as many
 // files open as it may.
 func noDescriptor(err error) bool {
-	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) // guard 2.9
 }

@@ -36,7 +36,7 @@ func MakePrivate(fsys vfs.FS, dir string, logger *slog.Logger) {
 		return
 	}
 	if err == nil {
-		err = os.Chmod(dir, DirMode)
+		err = os.Chmod(dir, DirMode) // guard 21.7
 	}
 	if err != nil {
 		logger.Warn("other users may look into the journal", "dir", dir, "error", err)

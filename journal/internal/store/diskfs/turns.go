@@ -80,7 +80,7 @@ type pacedTable struct {
 
 // Write refuses a merge that would take the last room.
 func (f pacedTable) Write(b []byte) (int, error) {
-	if !f.fromMemory && f.turns.mergeable != nil && !f.turns.mergeable() {
+	if !f.fromMemory && f.turns.mergeable != nil && !f.turns.mergeable() { // guard 3.10
 		return 0, f.turns.note(false, errLastRoom)
 	}
 	n, err := f.File.Write(b)

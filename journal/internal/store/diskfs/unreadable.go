@@ -24,7 +24,7 @@ type readTable struct{ vfs.File }
 
 func (f readTable) ReadAt(p []byte, off int64) (int, error) {
 	n, err := f.File.ReadAt(p, off)
-	if IsUnreadable(err) {
+	if IsUnreadable(err) { // guard 2.12
 		err = fmt.Errorf("%w: %w", pebble.ErrCorruption, err)
 	}
 	return n, err
