@@ -177,8 +177,12 @@ balance: ## Print how much there is of botwired beside its budget; ROOT=DIR for 
 sweep: ## Fail every file operation of a scenario in turn, and cut the power at each
 	$(GO) test -tags sweep -count=1 -run Sweep ./journal
 
+.PHONY: benchcheck
+benchcheck: ## Try each measurement of make bench, for as short a time as possible
+	$(GO) test -count=1 -timeout $(TEST_WITHIN) -tags nightly -run '^TestQuickRuns$$' ./proof/bench
+
 # What is long, or asks much of the network. It goes on after a failure, and ends with a list of them.
-NIGHTLY := e2e adapters openapi shells promtool manifests distcheck cluster soak sim linear fuzz mutants
+NIGHTLY := benchcheck e2e adapters openapi shells promtool manifests distcheck cluster soak sim linear fuzz mutants
 .PHONY: nightly
 nightly: export SOAK_FOR = 30m
 nightly: ## Run what is too long for each change: all clients, releases, the cluster, the soak, the mutants

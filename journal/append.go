@@ -67,7 +67,7 @@ func (a *appending) Fill(tx *store.Tx) error {
 		return err
 	}
 	tx.SetPending(a.ID, &a.write.Version, a.Value)
-	a.set.add(a.ID, &a.write, a.measured)
+	a.set.add(a.ID, &a.write, a.takenOff)
 	return nil
 }
 

@@ -28,9 +28,8 @@ type Amnesia struct {
 	Share float64
 }
 
-// UsualAmnesia tells an upstream that has lost its memory from another host that tidies up: that
-// one deletes some entries of many, or all of few, and ten are as many as a person may have to
-// write again by hand.
+// UsualAmnesia is the usual limit. Below 10 entries, or half, other hosts may just be tidying up. Above,
+// upstream has probably lost its memory.
 var UsualAmnesia = Amnesia{Entries: 10, Share: 0.5}
 
 // amnesiaWindow is how long entries that were believed to be gone count against other

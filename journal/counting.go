@@ -12,8 +12,8 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// baseOf reads what an entry counts without its pending write: what its row says, else its copy, else
-// nothing if a complete listing lacks it.
+// baseOf returns an entry's size without its pending write: from its row, else its copy, else 0 if a
+// complete listing lacks it.
 func (c *copies) baseOf(id ID) (base, error) {
 	row, listed, err := c.row(record.RowKey(id.Namespace, id.Key), id.Key)
 	if err != nil || listed {
@@ -151,6 +151,8 @@ func (c *copies) judgeSizes() error {
 // measure takes what the pending writes of a namespace replace off the count. An entry of which
 // nothing is known counts as new.
 func (c *copies) measure(namespace string) error {
+	c.sizes.measuring.Lock()
+	defer c.sizes.measuring.Unlock()
 	if !c.sizes.beginMeasuring(namespace) {
 		return nil
 	}
@@ -180,7 +182,7 @@ func (c *copies) markMeasured(ids []ID, bases []base) {
 	defer c.readers.Unlock()
 	for i, id := range ids {
 		if e := c.pending.index.Get(id); bases[i].known && e != nil && !e.Measured() {
-			e.SetMeasured(true)
+			e.TakeOff(bases[i].bytes)
 			c.sizes.measured(id.Namespace, bases[i]) // guard 18.18
 		}
 	}

@@ -147,8 +147,7 @@ func (f *Fence) won(r *retiring, theirs *Observation, at float64) (fill func(*st
 	if past.intact && (theirs == nil || past.Value != theirs.Value) && past.Origin.NewerThan(at) { // guard 7.28
 		// A newer state has been known: no reader goes back behind that (contract 7).
 		f.copies.belief.heard(r.w.Namespace, 1)
-		r.was, err = f.copies.baseOf(r.w.ID)
-		return func(*store.Tx) {}, err
+		return func(*store.Tx) {}, nil
 	}
 	if theirs == nil {
 		return f.deleted(r, &past)
@@ -162,11 +161,10 @@ func (f *Fence) deleted(r *retiring, past *settledCopy) (fill func(*store.Tx), e
 	if err != nil {
 		return nil, err
 	}
-	r.was = row.base(past)
 	return func(tx *store.Tx) {
 		tx.Delete(record.EntryKey(record.SettledPrefix, r.w.ID))
 		row.fill(tx)
-		f.copies.sizes.resized(r.w.Namespace, resizing{from: r.was, hadCopy: past.intact})
+		f.copies.sizes.resized(r.w.Namespace, resizing{from: row.base(past), hadCopy: past.intact})
 	}, nil
 }
 
@@ -183,7 +181,6 @@ func (f *Fence) replaced(r *retiring, o Observation, past *settledCopy) (fill fu
 		return nil, err
 	}
 	keeps := !f.store.Low(int64(len(o.Value)))
-	r.was = row.base(past)
 	return func(tx *store.Tx) {
 		if keeps {
 			f.copies.set(tx, id, &o, unixNow())
@@ -191,7 +188,7 @@ func (f *Fence) replaced(r *retiring, o Observation, past *settledCopy) (fill fu
 			tx.Delete(record.EntryKey(record.SettledPrefix, id))
 		}
 		row.fill(tx)
-		f.copies.sizes.resized(id.Namespace, resizing{from: r.was, to: int64(o.ListBytes), hadCopy: past.intact, hasCopy: keeps})
+		f.copies.sizes.resized(id.Namespace, resizing{from: row.base(past), to: int64(o.ListBytes), hadCopy: past.intact, hasCopy: keeps})
 	}, nil
 }
 

@@ -149,14 +149,13 @@ func mebibytes(n int64) string {
 	return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MiB"
 }
 
-// add notes a write that is not visible yet. measured says that it is an entry's first, and that
-// the sizes know what it replaces.
-func (p *pendingSet) add(id ID, w *pending.Write, measured bool) {
+// add notes a write that is not visible yet, and what the sizes have taken off for it, if anything.
+func (p *pendingSet) add(id ID, w *pending.Write, takenOff base) {
 	p.readers.Lock()
 	defer p.readers.Unlock()
 	p.index.Add(id, w)
-	if measured {
-		p.index.Get(id).SetMeasured(true)
+	if takenOff.known {
+		p.index.Get(id).TakeOff(takenOff.bytes)
 	}
 }
 

@@ -38,7 +38,7 @@ func (j *Journal) Settle(w Write) error {
 	if err == nil {
 		was, hadCopy := row.base(&past), past.intact
 		err = j.store.Update(&retiring{
-			pending: j.pending, copies: j.copies, w: w, unlock: unlock, state: record.ReceiptSettled, was: was,
+			pending: j.pending, copies: j.copies, w: w, unlock: unlock, state: record.ReceiptSettled,
 			fill: func(tx *store.Tx, last *record.Version) {
 				copied := settled(tx, last == nil) // guard 7.10
 				row.fill(tx)
@@ -138,8 +138,9 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 	}
 	r.dropped = why.Kind == Dropped
 	marked, err := marked(j.store, w)
-	if err == nil && j.copies.sizes != nil {
-		r.was, err = j.copies.baseOf(w.ID)
+	var copied Observation
+	if err == nil && why.InDoubt {
+		copied, err = j.copies.head(w.ID)
 	}
 	if err != nil {
 		return fmt.Errorf("dead-lettering write %d to %s: %w", w.Seq, w.ID, err)
@@ -158,7 +159,7 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 			return
 		}
 		if forget(tx); why.InDoubt {
-			j.copies.sizes.uncopied(w.Namespace, r.was.bytes)
+			j.copies.sizes.uncopied(w.Namespace, int64(copied.ListBytes))
 		}
 		if why.MayLand {
 			setSent(tx, w.ID, marked)
@@ -187,7 +188,6 @@ type retiring struct {
 	pending *pendingSet
 	copies  *copies
 	w       Write
-	was     base // what the entry counted without the write
 	fill    func(tx *store.Tx, last *record.Version)
 	state   record.ReceiptState // what has become of the write
 	reason  string
@@ -230,11 +230,10 @@ func (r *retiring) Applied() {
 		v, _ := r.entry.Visible()
 		change.Ended = endingOf(&v, r.state) // guard 13.28
 		change.Ended.Reason, change.Ended.Dropped = r.reason, r.dropped
-		r.copies.sizes.retired(r.w.ID, &v, r.entry.Measured(), r.was)
+		r.copies.sizes.retired(r.entry, &v)
 		p.index.Drop(r.entry)
 	case r.entry != nil:
-		r.copies.sizes.retired(r.w.ID, nil, r.entry.Measured(), r.was)
-		r.entry.SetMeasured(false)
+		r.copies.sizes.followed(r.entry, &r.w, r.state == record.ReceiptSettled)
 		p.index.WaitsSince(r.entry, r.w.UpdatedAt)
 	}
 	if r.doubtful && r.last {

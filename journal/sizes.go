@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/botwired/botwired/journal/internal/pending"
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
@@ -44,10 +45,12 @@ type SizesOptions struct {
 //     namespaces that seem nearly full, and takes off what their pending writes replace.
 //   - A write that settles, an answer of upstream's and a listing count the difference to what was
 //     known of the entry. A complete listing replaces the count.
-//   - An entry whose copy is removed to make room goes on counting. A write to an entry of which
-//     nothing is known may be to one of them: while there are such bytes, it counts in their place.
+//   - An entry whose copy is removed to make room goes on counting. An entry of which nothing is known may
+//     be one of them: while there are such bytes, what upstream shows of it, or a delete, counts in their
+//     place. A put counts as new. Else the copies that new entries push out would make room for more of them,
+//     and the limit would never be reached.
 //
-// The journal looks up the entry of a put before it refuses it: one that makes the namespace no
+// The journal looks up the entry of a put before it refuses it: one that is known to make the namespace no
 // larger is taken.
 //
 // The count is in memory only. [Journal.Run] makes it from what is on the disk; until then,
@@ -60,13 +63,16 @@ type Sizes struct {
 	mu     sync.Mutex
 	spaces map[string]*size
 	near   map[string]*size // of the spaces, those that seem nearly full or did so lately
+
+	// measuring is held while a namespace is measured: a caller that another one measures for waits for the outcome.
+	measuring sync.Mutex
 }
 
 // size is what a namespace holds.
 type size struct {
 	settled  int64 // what upstream is taken to hold
 	pending  int64 // the newest pending puts
-	replaced int64 // of settled, what measured pending writes replace
+	replaced int64 // of settled, what was taken off for pending writes
 	uncopied int64 // of settled, about what there is no copy of
 	largest  int64 // no entry that was settled here is larger
 
@@ -196,7 +202,7 @@ func (s *Sizes) of(namespace string) *size {
 	return sp
 }
 
-// bytes is the count. It is less than nothing while what is on the disk has not been counted.
+// bytes is the count, and 0 where it is negative. It is negative until the disk has been counted.
 func (sp *size) bytes() int64 {
 	if sp == nil {
 		return 0
@@ -240,13 +246,12 @@ func (s *Sizes) note(namespace string, sp *size, limit int64) {
 
 // sizing is what the admission of a write has to know of sizes.
 type sizing struct {
-	limit   int64
-	anySize bool // a person has decided, or upstream: the write is taken whatever the size
-	trial   bool // it is only asked whether the write would be taken
-	looked  bool // the write would have crossed the limit, if its entry were new
-	base    base // what is known of the entry's size
-	// measured says that the entry's base was taken off the count.
-	measured bool
+	limit    int64
+	anySize  bool // a person has decided, or upstream: the write is taken whatever the size
+	trial    bool // it is only asked whether the write would be taken
+	looked   bool // the write would have crossed the limit, if its entry were new
+	base     base // what is known of the entry's size
+	takenOff base // off the count, for this write
 }
 
 // base is what an entry counts without its pending write.
@@ -277,7 +282,10 @@ func (c *copies) prepare(a *appending) (err error) {
 	r := s.spaces[a.Namespace].report(a.limit)
 	s.mu.Unlock()
 	if r.crossedBy(int64(a.ListBytes)) {
-		err = c.look(a)
+		// Pending writes count as new until they are measured: the write may fit.
+		if err = c.measure(a.Namespace); err == nil { // guard 18.31
+			err = c.look(a)
+		}
 	}
 	return err
 }
@@ -321,8 +329,6 @@ func (s *Sizes) admit(a *appending, latest *record.Version, exists bool) (taken 
 	case a.base.known:
 		// guard 18.16
 		was = a.base.bytes
-	case a.looked: // it may be an entry that counts, and of which nothing is known
-		was = min(sp.uncopied, now)
 	}
 	r := sp.report(a.limit)
 	switch {
@@ -339,13 +345,9 @@ func (s *Sizes) admit(a *appending, latest *record.Version, exists bool) (taken 
 	default:
 		sp.pending += now
 		sp.waiting++
-		if a.measured = a.base.known; a.measured {
-			sp.replaced += was
-			break
-		}
-		sp.unmeasured = true
-		sp.settled -= was
-		sp.uncopied -= was
+		sp.replaced += was
+		sp.unmeasured = sp.unmeasured || !a.base.known
+		a.takenOff = a.base
 	}
 	s.note(a.Namespace, sp, a.limit)
 	return true, nil
@@ -364,31 +366,46 @@ func (s *Sizes) restored(id ID, v *record.Version) {
 	sp.unmeasured = true
 }
 
-// retired counts that an entry's last pending write has left the pending set, or with nil that
-// another one has ended. The entry counted with a base, which was taken off if it was measured.
-func (s *Sizes) retired(id ID, last *record.Version, measured bool, was base) {
+// retired counts that an entry's last pending write has left the pending set.
+func (s *Sizes) retired(e *pending.Entry, last *record.Version) {
 	if s == nil {
 		return
 	}
+	id := e.ID()
 	limit := s.opts.Limit(id.Namespace)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sp := s.of(id.Namespace)
-	if measured {
-		sp.replaced = max(0, sp.replaced-was.bytes)
-	}
-	if last == nil {
-		sp.unmeasured = sp.unmeasured || measured
-		return
-	}
+	takenOff, _ := e.GiveBack()
+	sp.replaced -= takenOff // guard 18.29
 	sp.pending -= putSize(last.Op, int(last.ListBytes))
 	if sp.waiting--; sp.waiting == 0 {
-		sp.replaced, sp.unmeasured = 0, false
+		sp.unmeasured = false
 	}
 	s.note(id.Namespace, sp, limit)
 }
 
-// resizing is that upstream holds an entry otherwise than was known.
+// followed counts that a write has ended behind which a newer one to its entry waits. If upstream has taken the
+// write, the newer one replaces just that. If not, the next measurement finds what it replaces.
+func (s *Sizes) followed(e *pending.Entry, w *Write, taken bool) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sp := s.of(w.Namespace)
+	takenOff, measured := e.GiveBack()
+	sp.replaced -= takenOff
+	if !taken {
+		sp.unmeasured = sp.unmeasured || measured
+		return
+	}
+	now := putSize(w.Op, w.ListBytes)
+	e.TakeOff(now)
+	sp.replaced += now // guard 18.30
+}
+
+// resizing is a change in what upstream holds of an entry.
 type resizing struct {
 	from      base
 	to        int64
@@ -412,6 +429,8 @@ func (s *Sizes) resized(namespace string, c resizing) {
 	from := c.from.bytes
 	switch {
 	case c.from.known:
+	// guard 18.28
+	case c.confirmed && c.to > 0: // a new entry, for all that is known
 	case c.to > 0: // it may be one that counts
 		from = min(sp.uncopied, c.to)
 	default:

@@ -11,7 +11,7 @@ import (
 )
 
 // A write that upstream holds and the journal had no room for takes the place of what is known
-// here. Its entry goes on counting, and a later write to it counts once.
+// here. Its entry goes on counting, and counts once when it is seen again.
 func TestAnEntryThatIsOvertakenCountsOnce(t *testing.T) {
 	sizes, with := limited(1 << 40)
 	j := open(t, vfs.NewMem(), with)
@@ -20,15 +20,17 @@ func TestAnEntryThatIsOvertakenCountsOnce(t *testing.T) {
 	no(t, j.Through.Overtaken(key("copied"), 0))
 	no(t, j.Through.Overtaken(key("listed"), 0))
 	sized(t, sizes, 500)
+	show(t, j, key("copied"), 300)
+	sized(t, sizes, 500)
 	no(t, tryPut(j, key("copied"), 310))
 	w, _, err := j.Newest(key("copied"))
 	no(t, err)
 	no(t, j.Through.Overtaken(key("copied"), w.Seq-1)) // there is a newer one
 	settle(t, j, key("copied"))
-	sized(t, sizes, 500)
+	sized(t, sizes, 810) // nothing is known of the entry any more
 	remove(t, j, key("listed"))
 	settle(t, j, key("listed"))
-	sized(t, sizes, 310) // nobody knows of how many
+	sized(t, sizes, 500) // nobody knows of how many
 }
 
 // While the disk has no room for copies, entries count by their rows in the listing.
@@ -54,8 +56,8 @@ func TestRowsCountWithoutCopies(t *testing.T) {
 	})
 }
 
-// Entries whose copies, or listing, were removed go on counting. A later write to one counts in its
-// place once it settles.
+// Entries whose copies, or listing, were removed go on counting, and count once when upstream shows them
+// again. A write to one of which nothing is known counts as new.
 func TestEntriesThatWereRemovedCountOnce(t *testing.T) {
 	for name, learn := range map[string]func(t *testing.T, j *journal.Journal){
 		"copies": func(t *testing.T, j *journal.Journal) {
@@ -86,15 +88,14 @@ func TestEntriesThatWereRemovedCountOnce(t *testing.T) {
 			sizes, with := limited(1 << 40)
 			j := open(t, vfs.NewMem(), with)
 			learn(t, j)
-			no(t, tryPut(j, key("e0"), 300))
 			no(t, j.Evict(1))
 			if kept := lookup(t, j, key("e1")); kept.Kind != journal.Unknown {
 				t.Fatalf("nothing was removed: %+v", kept)
 			}
-			sized(t, sizes, 3300) // the write counts as new so far
-			settle(t, j, key("e0"))
 			sized(t, sizes, 3000)
-			no(t, tryPut(j, key("e1"), 300)) // removed
+			show(t, j, key("e1"), 300)
+			sized(t, sizes, 3000)
+			no(t, tryPut(j, key("e1"), 300))
 			settle(t, j, key("e1"))
 			sized(t, sizes, 3000)
 			remove(t, j, key("e2"))
@@ -102,7 +103,107 @@ func TestEntriesThatWereRemovedCountOnce(t *testing.T) {
 			sized(t, sizes, 2700) // it may have been the largest
 			show(t, j, key("e3"), 300)
 			sized(t, sizes, 2700)
+			no(t, tryPut(j, key("e4"), 300))
+			settle(t, j, key("e4"))
+			sized(t, sizes, 3000)
 			check(t, j)
 		})
+	}
+}
+
+// The copies that new entries push out make no room for more entries: the limit is reached.
+func TestNewEntriesReachTheLimitThoughCopiesAreRemoved(t *testing.T) {
+	sizes, with := limited(2000)
+	j := open(t, vfs.NewMem(), with)
+	for i := range 5 {
+		show(t, j, key("before%d", i), 100)
+	}
+	no(t, j.Evict(1))
+	for i := range 15 {
+		no(t, tryPut(j, key("new%d", i), 100))
+		settle(t, j, key("new%d", i))
+		no(t, j.Evict(1))
+	}
+	sized(t, sizes, 2000)
+	refusedAsFull(t, tryPut(j, key("more"), 100))
+	refusedAsFull(t, tryPut(j, key("before0"), 100)) // it is not known either
+	show(t, j, key("before0"), 100)
+	no(t, tryPut(j, key("before0"), 100)) // now it is
+	sized(t, sizes, 2000)
+}
+
+// Writes to entries whose copies were removed take nothing off the count, whatever becomes of them.
+func TestWritesToRemovedEntriesTakeNothingOff(t *testing.T) {
+	sizes, with := limited(1000)
+	j := open(t, vfs.NewMem(), with)
+	for i := range 10 {
+		show(t, j, key("e%d", i), 100)
+	}
+	no(t, j.Evict(1))
+	for i := range 5 {
+		if tryPut(j, key("e%d", i), 100) == nil {
+			w, _, err := j.Newest(key("e%d", i))
+			no(t, err)
+			if i%2 == 0 {
+				no(t, j.Settle(w))
+			} else {
+				no(t, j.DeadLetter(w, journal.Failure{Status: 400}))
+			}
+		}
+		sized(t, sizes, 1000)
+	}
+}
+
+// What is taken off for a pending write comes back as it was, though its entry's size was seen to change.
+func TestWhatIsTakenOffComesBack(t *testing.T) {
+	sizes, with := limited(1000)
+	j := open(t, vfs.NewMem(), with)
+	for _, name := range []string{"a", "b"} {
+		show(t, j, key("%s", name), 400)
+	}
+	for _, name := range []string{"a", "b"} {
+		no(t, tryPut(j, key("%s", name), 400)) // would cross the limit if it were new
+	}
+	sized(t, sizes, 800)
+	list(t, j, false, journal.Row{Key: "a", ListBytes: 700, UpdatedAt: 2})
+	settle(t, j, key("a"))
+	sized(t, sizes, 800)
+	w, _, err := j.Newest(key("b"))
+	no(t, err)
+	no(t, tryPut(j, key("b"), 500))
+	no(t, j.Settle(w)) // there is a newer one
+	no(t, j.MaintainOnce())
+	sized(t, sizes, 900)
+	settle(t, j, key("b"))
+	sized(t, sizes, 900)
+}
+
+// A write behind one that settles replaces just that: a hot key of a namespace that is nearly full goes on being written.
+func TestAWriteReplacesTheOneThatSettledBeforeIt(t *testing.T) {
+	sizes, with := limited(1000)
+	j := open(t, vfs.NewMem(), with)
+	show(t, j, key("a"), 500)
+	show(t, j, key("other"), 450)
+	for range 5 {
+		no(t, tryPut(j, key("a"), 500))
+		w, _, err := j.Newest(key("a"))
+		no(t, err)
+		no(t, tryPut(j, key("a"), 500))
+		no(t, j.Settle(w)) // there is a newer one
+		sized(t, sizes, 950)
+	}
+}
+
+// Writes that seem not to fit, as pending ones count as new, are measured before one is refused.
+func TestWritesAreMeasuredBeforeOneIsRefused(t *testing.T) {
+	_, with := limited(1000)
+	j := open(t, vfs.NewMem(), with)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		show(t, j, key("%s", name), 200)
+	}
+	for range 3 {
+		for _, name := range []string{"a", "b", "c", "d"} {
+			no(t, tryPut(j, key("%s", name), 210))
+		}
 	}
 }

@@ -18,8 +18,8 @@ func keepCopies(t *testing.T, j *journal.Journal) {
 	no(t, j.FlushTables())
 }
 
-// A repair gives up copies. Their entries go on counting, and once each: a write to one of
-// them takes the place of what it counted.
+// A repair gives up copies. Their entries go on counting, and once each: what upstream shows of one
+// of them takes the place of what it counted.
 func TestARepairKeepsTheSizes(t *testing.T) {
 	mem := vfs.NewMem()
 	sizes, with := limited(1 << 40)
@@ -32,6 +32,8 @@ func TestARepairKeepsTheSizes(t *testing.T) {
 	}
 	no(t, j.MaintainOnce())
 	expect(t, j, key("copy00"), journal.Unknown, "")
+	sized(t, sizes, before)
+	show(t, j, key("copy00"), 8<<10)
 	sized(t, sizes, before)
 	no(t, tryPut(j, key("copy00"), 8<<10))
 	settle(t, j, key("copy00"))

@@ -112,9 +112,6 @@ func (t *Through) end(r *retiring, forget func(past settledCopy) (func(*store.Tx
 	unlock := t.copies.lock(r.w.Namespace)
 	defer unlock()
 	past, err := t.copies.read(r.w.ID)
-	if err == nil {
-		r.was, err = t.copies.baseOf(r.w.ID)
-	}
 	var fill func(*store.Tx)
 	if err == nil {
 		fill, err = forget(past)

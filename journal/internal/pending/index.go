@@ -136,7 +136,7 @@ func (x *Index) ensure(id record.ID) *Entry {
 	}
 	e := s.entries.Get(id.Key)
 	if e == nil {
-		e = &Entry{space: s}
+		e = &Entry{space: s, takenOff: notMeasured}
 		s.entries.Insert(id.Key, e)
 	}
 	return e
@@ -160,11 +160,11 @@ func (s *Space) Len() int { return s.count }
 // Bytes adds up the sizes of the visible writes, as [record.Version.Size] counts them.
 func (s *Space) Bytes() int64 { return s.bytes }
 
-// WalkUnmeasured visits those of about n entries that are not marked, from a cursor on, also those with no
+// WalkUnmeasured visits those of about n entries that are not measured, from a cursor on, also those with no
 // visible write yet. See [hashtable.Table.Walk]: the index may change between two calls.
 func (s *Space) WalkUnmeasured(cursor, n int, visit func(*Entry)) (next int, done bool) {
 	return s.entries.Walk(cursor, n, func(e *Entry) {
-		if !e.measured {
+		if !e.Measured() {
 			visit(e)
 		}
 	})
