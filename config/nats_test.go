@@ -161,6 +161,7 @@ func TestNATSContextIsRead(t *testing.T) {
 		"":                                       "a context of NATS in JSON",
 		"[1]":                                    "a context of NATS in JSON",
 		`{"user":1,"password":"` + secret + `"}`: "a context of NATS in JSON",
+		`null`:                                   "a context of NATS in JSON",
 		`{"user_jwt":"` + secret + `"}`:          "no user_jwt in it",
 		`{"jetstream_domain":"` + secret + `"}`:  "no jetstream_domain in it",
 		`{"windows_ca_certs_match":["` + secret + `"]}`: "no windows_ca_certs_match in it",

@@ -43,7 +43,7 @@ func (n *NATS) Access() (a Access, err error) {
 		return refuse("a readable file, which gives: %v", err)
 	}
 	var fields map[string]any
-	if json.Unmarshal(content, &fields) != nil || json.Unmarshal(content, &a) != nil {
+	if json.Unmarshal(content, &fields) != nil || fields == nil || json.Unmarshal(content, &a) != nil { // null is no context
 		return refuse("a context of NATS in JSON, such as \"nats context save\" writes")
 	}
 	for _, name := range unsupportedInContext {

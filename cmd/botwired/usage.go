@@ -93,15 +93,17 @@ func foreignSetting(cmd *cobra.Command, name string) error {
 // formerCommands says what takes the place of each command, or flag of a command, that botwired
 // no longer has.
 var formerCommands = map[string]string{
-	"bench":               `"botwired doctor" measures the round trip, and "make bench" in a clone measures the daemon`,
-	"dead-letters export": `"botwired dead-letters show --all" prints them with their values`,
-	"drill --live":        `"botwired drill" rehearses an outage with a daemon of its own`,
-	"exit-codes":          `"botwired help exit-codes" lists them`,
-	"man":                 `the archives have the manual pages, and "make man" in a clone writes them`,
-	"pending send":        `"botwired flush --now" tries every pending write at once`,
-	"prefetch":            "`prefetch: true` of a namespace in the settings keeps its values here",
-	"receipt":             "GET /_botwired/receipts/SEQ has the receipt of a write, and a write with Prefer: wait=N waits for upstream",
-	"top":                 `"botwired status --watch", "botwired monitor" or the dashboard at /_botwired/`,
+	"bench":                            `"botwired doctor" measures the round trip, and "make bench" in a clone measures the daemon`,
+	"dead-letters delete --superseded": `"botwired dead-letters delete ID" deletes one, and "--all" all of them`,
+	"dead-letters export":              `"botwired dead-letters show --all" prints them with their values`,
+	"drill --live":                     `"botwired drill" rehearses an outage with a daemon of its own`,
+	"exit-codes":                       `"botwired help exit-codes" lists them`,
+	"import --dry-run":                 "an import never replaces what is newer, and the same import again does only what is left",
+	"man":                              `the archives have the manual pages, and "make man" in a clone writes them`,
+	"pending send":                     `"botwired flush --now" tries every pending write at once`,
+	"prefetch":                         "`prefetch: true` of a namespace in the settings keeps its values here",
+	"receipt":                          "GET /_botwired/receipts/SEQ has the receipt of a write, and a write with Prefer: wait=N waits for upstream",
+	"top":                              `"botwired status --watch", "botwired monitor" or the dashboard at /_botwired/`,
 }
 
 // nameOf returns a command's path without the program's name.
