@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,7 +170,16 @@ func TestPrefetch(t *testing.T) {
 // a namespace that nobody else writes, once.
 func TestPrefetchThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSidecar(t, func(_ *journal.Options, o *Options) { o.Prefetch = func(string) bool { return true } })
+		var exclusive atomic.Bool // from then on, nothing that is known is asked for again
+		s := newSidecar(t, func(_ *journal.Options, o *Options) {
+			o.Prefetch = func(string) bool { return true }
+			o.Policy = func(string) cache.Policy {
+				if exclusive.Load() {
+					return cache.Policy{Exclusive: true}
+				}
+				return usual
+			}
+		})
 		for i := range 10 {
 			s.upstream.set(id("n", fmt.Sprint(i)), "v")
 		}
@@ -188,7 +198,7 @@ func TestPrefetchThatFails(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		s.upstream.refuse(nil)
 		time.Sleep(time.Minute)
-		s.policy = cache.Policy{Exclusive: true}
+		exclusive.Store(true)
 		s.upstream.take()
 		time.Sleep(time.Minute)
 		wantAsked(t, s)
