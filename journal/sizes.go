@@ -247,7 +247,7 @@ func (s *Sizes) note(namespace string, sp *size, limit int64) {
 // sizing is what the admission of a write has to know of sizes.
 type sizing struct {
 	limit    int64
-	anySize  bool // a person has decided, or upstream: the write is taken whatever the size
+	anySize  bool // a person or upstream has decided: the journal takes the write at any size
 	trial    bool // it is only asked whether the write would be taken
 	looked   bool // the write would have crossed the limit, if its entry were new
 	base     base // what is known of the entry's size

@@ -132,7 +132,7 @@ func TestNewEntriesReachTheLimitThoughCopiesAreRemoved(t *testing.T) {
 	sized(t, sizes, 2000)
 }
 
-// Writes to entries whose copies were removed take nothing off the count, whatever becomes of them.
+// Writes to entries whose copies were removed take nothing off the count, settled or refused.
 func TestWritesToRemovedEntriesTakeNothingOff(t *testing.T) {
 	sizes, with := limited(1000)
 	j := open(t, vfs.NewMem(), with)

@@ -40,7 +40,7 @@ func TestARepairKeepsTheSizes(t *testing.T) {
 	sized(t, sizes, before)
 }
 
-// Damage that the count meets ends it early. What was counted goes on counting after the repair.
+// Damage that the count meets ends it early. The bytes counted before it go on counting after the repair.
 func TestDamageEndsTheCountEarly(t *testing.T) {
 	mem := vfs.NewMem()
 	j := open(t, mem)

@@ -364,7 +364,7 @@ func TestUpstreamsRefusalCountsPendingWritesOnce(t *testing.T) {
 	refusedAsFull(t, tryPut(j, key("b"), 1))
 }
 
-// The count is right at the end, whatever writes come, settle and are measured at one time.
+// The count is right in the end, though writes come, settle and are measured at the same time.
 func TestSizesUnderLoad(t *testing.T) {
 	sizes, with := limited(20_000)
 	j := open(t, vfs.NewMem(), with)

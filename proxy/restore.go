@@ -321,7 +321,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// look asks upstream for the list of a namespace and takes it in; with believe whatever it lacks.
+// look asks upstream for the list of a namespace and takes it in; with believe, it accepts all that is missing there.
 // forgotten is how many entries are no longer known.
 func (r *restorer) look(ctx context.Context, namespace string, believe bool) (rows []journal.Row, complete bool, forgotten int, err error) {
 	for {

@@ -120,7 +120,7 @@ func TestHelp(t *testing.T) {
 }
 
 // The root's help lists the commands of every day, with --all every command in its group, and no
-// settings. That of serve has the settings that people set.
+// settings. The help of serve has the settings that people set.
 func TestHelpOfTheRoot(t *testing.T) {
 	short := botwired(t, "--help").stdout
 	for _, name := range everyDay {

@@ -87,7 +87,7 @@ func newImportCommand(p *process, settings *settingFlags) *cobra.Command {
 	return cmd
 }
 
-// openImport opens the file to be imported. What can be read only once is held in memory.
+// openImport opens the file to be imported. It holds in memory a file that can be read only once.
 func (p *process) openImport(args []string) (file io.ReadSeekCloser, name string, err error) {
 	if len(args) == 0 || args[0] == "-" {
 		if file, err = inMemory(p.stdin); err != nil {

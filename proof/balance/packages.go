@@ -76,7 +76,7 @@ func readPackages(root string) ([]*pkg, error) {
 	return list, nil
 }
 
-// countLines finds the folders that have product code. What a program wrote does not count.
+// countLines finds the folders that have product code. It leaves out generated files.
 func countLines(root string) (map[string]*pkg, error) {
 	found := make(map[string]*pkg)
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
