@@ -57,7 +57,7 @@ man: ## Write the manual pages into bin/man/man1
 	$(GO) test -count=1 -run '^TestManualPages$$' ./cmd/botwired -man $(CURDIR)/bin/man/man1
 
 # The packages in which nothing is concurrent: the race detector would take minutes and find nothing.
-UNRACED := config|docs|drill|internal/(child|doctor|guard|hashtable|httplog|load|mcpconfig|sse|trace|via|wire|words)
+UNRACED := config|docs|internal/(child|doctor|drill|guard|hashtable|httplog|load|mcpconfig|sse|trace|via|wire|words)
 UNRACED := $(UNRACED)|journal/internal/(pending|record|recovery)|proxy/(dashboard|openapi)
 UNRACED := $(UNRACED)|proof/(balance|bench|cost|day|dist|faults|loopback|machine|marked|mutants|rules|soak|wiretest)
 # The tests of the other packages that live a whole day or a drain of 10,000 entries in virtual time, measure,

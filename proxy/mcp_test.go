@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/botwired/botwired/internal/mcp"
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/mcp"
 )
 
 // offering has a sidecar serve MCP. Nobody dials the daemon that its tools would ask.

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/botwired/botwired/internal/selfhost"
 	"github.com/botwired/botwired/internal/wire"
-	"github.com/botwired/botwired/upstream/selfhost"
 )
 
 // A write that upstream refuses for good is in the log, in the status, and in the log of the

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/botwired/botwired/config"
-	"github.com/botwired/botwired/drill"
+	"github.com/botwired/botwired/internal/drill"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/botwired/botwired/drill"
+	"github.com/botwired/botwired/internal/drill"
 )
 
 // audited is an audit with a finding.

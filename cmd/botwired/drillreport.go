@@ -5,7 +5,7 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/botwired/botwired/drill"
+	"github.com/botwired/botwired/internal/drill"
 )
 
 // reportDrill prints the audit. Its error says that something was wrong.

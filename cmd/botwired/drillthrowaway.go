@@ -13,12 +13,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/botwired/botwired/drill"
 	childprocess "github.com/botwired/botwired/internal/child"
+	"github.com/botwired/botwired/internal/drill"
 	"github.com/botwired/botwired/internal/faulty"
+	"github.com/botwired/botwired/internal/selfhost"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream/botwire"
-	"github.com/botwired/botwired/upstream/selfhost"
 )
 
 // The drill of a throwaway daemon.

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/internal/guard"
-	"github.com/botwired/botwired/upstream/selfhost"
+	"github.com/botwired/botwired/internal/selfhost"
 )
 
 func onTerminal(p *process) { p.isTerminal = func(any) bool { return true } }

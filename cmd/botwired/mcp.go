@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/botwired/botwired/internal/mcp"
 	"github.com/botwired/botwired/internal/wire"
-	"github.com/botwired/botwired/mcp"
 )
 
 // mcpOptions are what a client of "botwired mcp" may do.

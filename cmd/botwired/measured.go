@@ -7,10 +7,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/botwired/botwired/internal/telemetry"
 	"github.com/botwired/botwired/internal/trace"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
-	"github.com/botwired/botwired/telemetry"
 	"github.com/botwired/botwired/upstream"
 )
 

@@ -17,13 +17,13 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/selfhost"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
 	"github.com/botwired/botwired/upstream/natskv"
-	"github.com/botwired/botwired/upstream/selfhost"
 )
 
 // openUpstream returns the engine that keeps the memory upstream, and what passes on the

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/botwired/botwired/upstream/selfhost"
+	"github.com/botwired/botwired/internal/selfhost"
 )
 
 // processTests are the tests of TestProcess, but for those that stand beside them.

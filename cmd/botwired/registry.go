@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"github.com/botwired/botwired/telemetry"
+	"github.com/botwired/botwired/internal/telemetry"
 )
 
 // tracerGrace is how long the last spans may take when the daemon ends.

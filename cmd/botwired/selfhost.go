@@ -16,7 +16,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/botwired/botwired/config"
-	"github.com/botwired/botwired/upstream/selfhost"
+	"github.com/botwired/botwired/internal/selfhost"
 )
 
 // selfhostDefaults keep the memory service out of the daemon's way when both

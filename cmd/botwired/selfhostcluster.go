@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/selfhost"
 	"github.com/botwired/botwired/upstream/natskv"
-	"github.com/botwired/botwired/upstream/selfhost"
 )
 
 // clusterSettings are the names of the settings that say how botwired reaches a bucket.

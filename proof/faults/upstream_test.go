@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/botwired/botwired/upstream/selfhost"
+	"github.com/botwired/botwired/internal/selfhost"
 )
 
 // fakeUpstream is BotWire's memory service on loopback. It has the same address when it

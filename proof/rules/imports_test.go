@@ -20,20 +20,18 @@ var layers = []layer{
 	{"proof/...", []string{"..."}},
 
 	// Only the command knows all packages, and only it translates the configuration.
-	{"cmd/botwired", []string{"cache", "config", "drill", "internal/...", "journal", "mcp", "proxy/...", "telemetry", "upstream/..."}},
+	{"cmd/botwired", []string{"cache", "config", "internal/...", "journal", "proxy/...", "upstream/..."}},
 
 	// MCP knows the daemon by its HTTP alone.
-	// MCP knows the daemon by its HTTP alone.
-	{"mcp", nil},
+	{"internal/mcp", nil},
 
 	// The drill knows a daemon and its upstream by interfaces of its own.
-	{"drill", []string{"internal/..."}},
+	{"internal/drill", []string{"internal/faulty", "internal/numbered"}},
 
 	// The proxy knows upstream by an interface of its own.
 	{"proxy/...", []string{"proxy/...", "cache", "internal/...", "journal"}},
 
 	// The engines know upstream, and upstream knows no engine and no caller.
-	{"upstream/selfhost", []string{"internal/..."}},
 	{"upstream/botwire", []string{"upstream", "internal/...", "journal"}},
 	{"upstream/natskv", []string{"upstream", "internal/...", "journal"}},
 	{"upstream/...", []string{"upstream/internal/...", "internal/...", "journal"}},
@@ -47,7 +45,10 @@ var layers = []layer{
 	{"journal/internal/record", nil},
 
 	// Spans know nothing of what they are about.
-	{"telemetry", []string{"internal/trace"}},
+	{"internal/telemetry", []string{"internal/trace"}},
+
+	// The memory service knows nothing of the daemon in front of it.
+	{"internal/selfhost", []string{"internal/guard", "internal/httplog", "internal/pipe", "internal/wire"}},
 
 	// Leaves.
 	{"cache", nil},
@@ -61,7 +62,7 @@ var modules = map[string][]string{
 	"github.com/cockroachdb/pebble/v2":                  {"journal/..."},
 	"github.com/dgraph-io/ristretto/v2":                 {"cache"},
 	"github.com/cenkalti/backoff/v4":                    {"upstream"},
-	"modernc.org/sqlite":                                {"upstream/selfhost"},
+	"modernc.org/sqlite":                                {"internal/selfhost"},
 	"github.com/nats-io/nats.go":                        {"upstream/natskv", "proof/cluster/..."},
 	"github.com/nats-io/nats-server/v2":                 {"proof/cluster/..."},
 	"github.com/goccy/go-yaml":                          {"config", "proxy/openapi"},
@@ -71,12 +72,12 @@ var modules = map[string][]string{
 	"github.com/prometheus/client_golang":               {"cmd/botwired", "proxy/..."},
 	"github.com/prometheus/client_model":                {"proxy"},
 	"golang.org/x/net":                                  {"cmd/botwired", "config"},
-	"go.opentelemetry.io/otel":                          {"telemetry"},
-	"go.opentelemetry.io/otel/sdk":                      {"telemetry"},
-	"go.opentelemetry.io/otel/trace":                    {"telemetry"},
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace": {"telemetry"},
-	"go.opentelemetry.io/proto/otlp":                    {"telemetry"},
-	"google.golang.org/protobuf":                        {"telemetry"},
+	"go.opentelemetry.io/otel":                          {"internal/telemetry"},
+	"go.opentelemetry.io/otel/sdk":                      {"internal/telemetry"},
+	"go.opentelemetry.io/otel/trace":                    {"internal/telemetry"},
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace": {"internal/telemetry"},
+	"go.opentelemetry.io/proto/otlp":                    {"internal/telemetry"},
+	"google.golang.org/protobuf":                        {"internal/telemetry"},
 	"golang.org/x/sync":                                 {"..."},
 	"github.com/google/go-cmp":                          {"proof/..."},
 	"github.com/santhosh-tekuri/jsonschema/v6":          {"proof/..."},
@@ -85,8 +86,8 @@ var modules = map[string][]string{
 	"pgregory.net/rapid":                                {"proof/..."},
 	"github.com/coreos/go-systemd/v22":                  {"internal/service"},
 	"golang.org/x/term":                                 {"cmd/botwired"},
-	"github.com/modelcontextprotocol/go-sdk":            {"mcp"},
-	"github.com/google/jsonschema-go":                   {"mcp"},
+	"github.com/modelcontextprotocol/go-sdk":            {"internal/mcp"},
+	"github.com/google/jsonschema-go":                   {"internal/mcp"},
 	"github.com/BurntSushi/toml":                        {"proof/..."},
 	"github.com/creack/pty":                             {"proof/..."},
 }
@@ -161,10 +162,10 @@ func TestForbiddenImportsAreSeen(t *testing.T) {
 		{"proxy", module + "/upstream"},
 		{"proxy", module + "/journal/internal/store"},
 		{"proxy", module + "/config"},
-		{"mcp", module + "/proxy"},
+		{"internal/mcp", module + "/proxy"},
 		{"upstream", module + "/upstream/botwire"},
 		{"upstream", "net/http"},
-		{"upstream/selfhost", module + "/upstream"},
+		{"internal/selfhost", module + "/upstream"},
 		{"cmd/botwired", module + "/proof/bench"},
 		{"other", module + "/cache"},
 		{"proxy", "github.com/cockroachdb/pebble/v2/vfs"},

@@ -16,7 +16,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/botwired/botwired/drill"
+	"github.com/botwired/botwired/internal/drill"
 	"github.com/botwired/botwired/internal/faulty"
 	"github.com/botwired/botwired/internal/pipe"
 	"github.com/botwired/botwired/journal"

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/internal/faulty"
-	"github.com/botwired/botwired/upstream/selfhost"
+	"github.com/botwired/botwired/internal/selfhost"
 )
 
 const (

@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/botwired/botwired/internal/selfhost"
 	"github.com/botwired/botwired/internal/wire"
-	"github.com/botwired/botwired/upstream/selfhost"
 )
 
 // list asks for a list and decodes its items.

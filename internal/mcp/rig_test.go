@@ -24,14 +24,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/mcp"
 	"github.com/botwired/botwired/internal/pipe"
+	"github.com/botwired/botwired/internal/selfhost"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/mcp"
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
-	"github.com/botwired/botwired/upstream/selfhost"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/botwired/botwired/drill"
+	"github.com/botwired/botwired/internal/drill"
 	"github.com/botwired/botwired/internal/faulty"
 )
 

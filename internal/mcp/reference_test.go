@@ -13,7 +13,7 @@ import (
 
 // docs/mcp.md has each tool with its arguments and its hints, and no other.
 func TestTheReferenceIsOfTheseTools(t *testing.T) {
-	page, err := os.ReadFile("../docs/mcp.md")
+	page, err := os.ReadFile("../../docs/mcp.md")
 	noError(t, err)
 	var written []string
 	for line := range strings.Lines(string(page)) {

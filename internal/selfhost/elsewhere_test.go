@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/botwired/botwired/internal/selfhost"
 	"github.com/botwired/botwired/internal/wire"
-	"github.com/botwired/botwired/upstream/selfhost"
 )
 
 // cluster is a store elsewhere, which fails as it is told.

@@ -11,7 +11,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/botwired/botwired/mcp"
+	"github.com/botwired/botwired/internal/mcp"
 )
 
 type read struct {

@@ -16,9 +16,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/botwired/botwired/internal/guard"
+	"github.com/botwired/botwired/internal/selfhost"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/proof/wiretest"
-	"github.com/botwired/botwired/upstream/selfhost"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/botwired/botwired/mcp"
+	"github.com/botwired/botwired/internal/mcp"
 )
 
 const hello = `{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/botwired/botwired/mcp"
+	"github.com/botwired/botwired/internal/mcp"
 )
 
 // A search goes on, however long a value takes.
