@@ -96,11 +96,7 @@ func readTrips(here *latencies, upstream *prometheus.HistogramVec) (t trips) {
 			local, there = &t.localWrites, &t.upstreamWrites
 			first, end = wasAcknowledged, wasAcknowledged+1
 		}
-		for o := first; o < end; o++ {
-			if observer := here.series[v][o].Load(); observer != nil {
-				local.add((*observer).(prometheus.Metric))
-			}
-		}
+		*local = local.plus(here.measured(v, first, end))
 		there.add(upstream.WithLabelValues(verbNames[v], confirmed).(prometheus.Metric))
 	}
 	return t

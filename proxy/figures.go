@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/journal"
 )
@@ -56,23 +54,17 @@ type figures struct {
 
 // requests counts the requests.
 func (f *figures) requests() (reads readsDocument, writes writesDocument) {
-	for from := range sources {
-		n := counted(f.metrics.reads[from]) + counted(f.metrics.lists[from])
-		reads.Total += n
-		if from < fromUpstream {
-			reads.Hits += n
-		} else {
-			reads.Upstream += n
-		}
+	for _, read := range []verb{getEntry, listKeys} {
+		reads.Hits += int64(f.metrics.latencies.measured(read, 0, outcome(fromUpstream)).total)
+		reads.Upstream += int64(f.metrics.latencies.measured(read, outcome(fromUpstream), outcome(sources)).total)
 	}
-	writes.Acknowledged = counted(f.metrics.acknowledged[journal.Put]) + counted(f.metrics.acknowledged[journal.Delete])
+	reads.Total = reads.Hits + reads.Upstream
+	writes.Acknowledged = f.metrics.acknowledged.Load()
 	if f.writes != nil {
 		writes.Sent, writes.Saved = f.writes()
 	}
 	return reads, writes
 }
-
-func counted(c prometheus.Counter) int64 { return int64(show(c).GetCounter().GetValue()) }
 
 // now finds them all, but for TimeSaved.
 func (f *figures) now() (doc figuresDocument, err error) {

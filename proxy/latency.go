@@ -38,6 +38,17 @@ func newLatencies() *latencies {
 		[]string{"operation", "outcome"})}
 }
 
+// measured returns how long the requests of a verb took that had one of the outcomes from first to end,
+// without end.
+func (l *latencies) measured(v verb, first, end outcome) (d distribution) {
+	for o := first; o < end; o++ {
+		if observer := l.series[v][o].Load(); observer != nil {
+			d.add((*observer).(prometheus.Metric))
+		}
+	}
+	return d
+}
+
 // observe notes how long a call took. A request of another kind is none of the memory API's.
 func (l *latencies) observe(c *call) {
 	if c.verb == noVerb {

@@ -73,7 +73,6 @@ func (m *memory) answerListing(w http.ResponseWriter, r *http.Request, namespace
 		}
 	}
 	c.outcome = outcome(a.source)
-	m.metrics.lists[a.source].Inc()
 	observed(w).answer(a)
 	a.describe(w.Header())
 	if a.item.Incomplete { // guard 10.14
@@ -109,7 +108,6 @@ func (m *memory) finishGet(w http.ResponseWriter, id journal.ID, d directives, w
 		}
 	}
 	c.outcome = outcome(a.source)
-	m.metrics.reads[a.source].Inc()
 	observed(w).answer(a)
 	a.describe(w.Header())
 	if a.item.Body == nil {

@@ -9,49 +9,33 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// metrics counts requests by their outcome. Labels are resolved once, so that a request
-// only adds one.
+// metrics counts and measures requests.
 type metrics struct {
-	reads         [sources]prometheus.Counter
-	lists         [sources]prometheus.Counter
-	acknowledged  [journal.Delete + 1]prometheus.Counter // by journal.Op
-	forwarded     prometheus.Counter
-	refused       prometheus.Counter
-	full          prometheus.Counter
-	namespaceFull prometheus.Counter
-	unavailable   prometheus.Counter
-	failed        prometheus.Counter
-	awaited       atomic.Int64 // acknowledged writes whose callers have waited for upstream
-	latencies     *latencies
-	watched       watchCounters
-	disk          *diskLook
+	acknowledged atomic.Int64 // writes
+	awaited      atomic.Int64 // acknowledged writes whose callers have waited for upstream
+	forwarded    prometheus.Counter
+	failed       prometheus.Counter
+	latencies    *latencies
+	watched      watchCounters
+	disk         *diskLook
 }
 
 func newMetrics(opts Options, watching *intruders) (*metrics, error) {
-	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "botwired_requests_total",
-		Help: "Requests of agents, by operation and outcome.",
-	}, []string{"op", "outcome"})
 	m := &metrics{
-		forwarded:     requests.WithLabelValues("other", "forwarded"),
-		refused:       requests.WithLabelValues("any", "refused"),
-		full:          requests.WithLabelValues("any", "full"),
-		namespaceFull: requests.WithLabelValues("put", "namespace_full"),
-		unavailable:   requests.WithLabelValues("any", "unavailable"),
-		failed:        requests.WithLabelValues("any", "failed"),
-		latencies:     newLatencies(),
-		disk:          &diskLook{journal: opts.Journal},
-		watched:       newWatchCounters(),
-	}
-	for from, names := range sourceNames {
-		m.reads[from] = requests.WithLabelValues("get", names.label)
-		m.lists[from] = requests.WithLabelValues("list", names.label)
-	}
-	for _, op := range []journal.Op{journal.Put, journal.Delete} {
-		m.acknowledged[op] = requests.WithLabelValues(op.String(), "acknowledged")
+		forwarded: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "botwired_forwarded_requests_total",
+			Help: "Requests that are not the memory API's, passed on to upstream.",
+		}),
+		failed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "botwired_failed_requests_total",
+			Help: "Requests answered with 500, of the memory API or not: the log has a line for each.",
+		}),
+		latencies: newLatencies(),
+		disk:      &diskLook{journal: opts.Journal},
+		watched:   newWatchCounters(),
 	}
 	for _, c := range []prometheus.Collector{
-		requests, m.latencies.histograms, m.watched.events, m.watched.fetches, &collector{opts, watching, m.disk},
+		m.forwarded, m.failed, m.latencies.histograms, m.watched.events, m.watched.fetches, &collector{opts, watching, m.disk},
 	} {
 		if err := opts.Registry.Register(c); err != nil {
 			return nil, fmt.Errorf("metrics: %w", err)

@@ -48,32 +48,26 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, method, path s
 	switch {
 	case errors.As(err, &refusal):
 		became = wasRefused
-		s.metrics.refused.Inc()
 	case errors.Is(err, journal.ErrFull): // guard 3.3
 		became = wasFull
-		s.metrics.full.Inc()
 		refusal = wire.Detail(http.StatusInsufficientStorage, "the write was not taken, and nothing of it is kept: "+err.Error()+". "+whileFull)
 	case isNamespaceFull(err):
 		became = wasNamespaceFull
-		s.metrics.namespaceFull.Inc()
 		refusal = wire.Detail(http.StatusRequestEntityTooLarge, "the write was not taken, and nothing of it is kept: "+err.Error())
 	case errors.Is(err, journal.ErrNoDeadLetter):
 		became = wasRefused
 		refusal = wire.Detail(http.StatusNotFound, err.Error())
 	case errors.As(err, &said):
 		became = wasRefused
-		s.metrics.refused.Inc()
 		refusal = passedOn(w, said)
 	case errors.As(err, &unwritten):
 		became = wasUnavailable
-		s.metrics.unavailable.Inc()
 		if wait := unwritten.RetryAfter(); wait > 0 {
 			w.Header().Set("Retry-After", retryAfter(wait))
 		}
 		refusal = wire.Detail(unwritten.WriteStatus(), err.Error())
 	case errors.As(err, &later):
 		became = wasUnavailable
-		s.metrics.unavailable.Inc()
 		w.Header().Set("Retry-After", retryAfter(later.RetryAfter()))
 		refusal = wire.Detail(http.StatusServiceUnavailable, notAnswered(err))
 	case ctx.Err() != nil, errors.Is(err, context.Canceled):

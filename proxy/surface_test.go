@@ -320,12 +320,12 @@ func TestMetrics(t *testing.T) {
 	s.get("/health")
 	text := s.get("/_botwired/metrics").Body.String()
 	for _, line := range []string{
-		`botwired_requests_total{op="put",outcome="acknowledged"} 1`,
-		`botwired_requests_total{op="get",outcome="pending"} 1`,
-		`botwired_requests_total{op="get",outcome="miss"} 1`,
-		`botwired_requests_total{op="any",outcome="refused"} 1`,
-		`botwired_requests_total{op="any",outcome="unavailable"} 1`,
-		`botwired_requests_total{op="other",outcome="forwarded"} 1`,
+		`botwired_request_seconds_count{operation="put",outcome="acknowledged"} 1`,
+		`botwired_request_seconds_count{operation="get",outcome="pending"} 1`,
+		`botwired_request_seconds_count{operation="get",outcome="miss"} 1`,
+		`botwired_request_seconds_count{operation="get",outcome="refused"} 1`,
+		`botwired_request_seconds_count{operation="get",outcome="unavailable"} 1`,
+		"botwired_forwarded_requests_total 1", "botwired_failed_requests_total 0",
 		"botwired_pending 1", "botwired_upstream_up 0", "botwired_upstream_concurrency 9",
 		"botwired_dead_letters 0", "botwired_open_dead_letters 0",
 		"botwired_damaged_copies_total 0", "botwired_damaged_tables_total 0",

@@ -100,7 +100,7 @@ func passThrough(
 		return written, false, p.absent()
 	case err == nil:
 		c.outcome = wasThrough
-		m.metrics.acknowledged[write.Op].Inc()
+		m.metrics.acknowledged.Add(1)
 		m.metrics.awaited.Add(1)
 	}
 	return written, settled, err

@@ -16,7 +16,7 @@ func flusherOptions(
 	flushes := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "botwired_flushes_total",
 		Help: "Writes sent upstream, by operation and outcome.",
-	}, []string{"op", "outcome"})
+	}, []string{"operation", "outcome"})
 	fences := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "botwired_fences_total",
 		Help: "Comparisons of an entry upstream before a write overwrites it, by outcome.",

@@ -24,7 +24,7 @@ type metric struct {
 }
 
 // boundedLabels are the labels whose values no caller chooses.
-var boundedLabels = []string{"goversion", "op", "operation", "outcome", "platform", "reason", "revision", "version", "writer"}
+var boundedLabels = []string{"goversion", "operation", "outcome", "platform", "reason", "revision", "version", "writer"}
 
 var described = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
 

@@ -83,12 +83,12 @@ func containsAll(s string, parts []string) bool {
 
 // elsewhere counts the reads that the daemon did not answer from its own copies.
 func elsewhere(ctx context.Context, address string) (n float64, err error) {
-	all, err := metric(ctx, address, "botwired_requests_total{")
+	all, err := metric(ctx, address, "botwired_request_seconds_count{")
 	if err != nil {
 		return 0, err
 	}
 	for _, outcome := range []string{"hit", "pending", "stale", "acknowledged"} {
-		here, err := metric(ctx, address, "botwired_requests_total{", `outcome="`+outcome+`"`)
+		here, err := metric(ctx, address, "botwired_request_seconds_count{", `outcome="`+outcome+`"`)
 		if err != nil {
 			return 0, err
 		}

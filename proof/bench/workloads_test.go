@@ -13,8 +13,8 @@ import (
 func daemonThatSays(t *testing.T, hits, misses *int) *server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, "botwired_requests_total{op=\"get\",outcome=\"hit\"} %d\n", *hits)
-		fmt.Fprintf(w, "botwired_requests_total{op=\"get\",outcome=\"miss\"} %d\n", *misses)
+		fmt.Fprintf(w, "botwired_request_seconds_count{operation=\"get\",outcome=\"hit\"} %d\n", *hits)
+		fmt.Fprintf(w, "botwired_request_seconds_count{operation=\"get\",outcome=\"miss\"} %d\n", *misses)
 	}))
 	t.Cleanup(s.Close)
 	return &server{address: s.Listener.Addr().String()}

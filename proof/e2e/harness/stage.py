@@ -120,7 +120,7 @@ class Stage:
         figures = (status["upstream"]["state"], status["pending"], status["dead_letters"])
         self.report.check("upstream up, none pending, no dead letters", figures, ("up", 0, 0))
         metrics = request("GET", self.daemon.url + "/_botwired/metrics")
-        acknowledged, sent = _total(metrics, "botwired_requests_total", 'outcome="acknowledged"'), _total(metrics, "botwired_flushes_total", "")
+        acknowledged, sent = _total(metrics, "botwired_request_seconds_count", 'outcome="acknowledged"'), _total(metrics, "botwired_flushes_total", "")
         self.report.note(f"    since the daemon started: {acknowledged} writes acknowledged, {sent} sent upstream")
         self.report.check("SIGTERM: the daemon exits", self.daemon.down(signal.SIGTERM), 0)
 
