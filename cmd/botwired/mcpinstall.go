@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -151,12 +152,37 @@ func (f *settingFlags) absolute(loaded *config.Loaded) []string {
 			flags.values[name] = loaded.Config.Auth.TokenFile
 		case name == "upstream.nats.context" && !config.IsContextName(value):
 			flags.values[name] = loaded.Config.Upstream.NATS.Context
+		case name == "upstream.headers":
+			flags.values[name] = absoluteHeaderFiles(value)
 		}
 	}
 	if f.file != "" {
 		flags.file = loaded.File
 	}
 	return flags.settingArguments()
+}
+
+// absoluteHeaderFiles makes the paths absolute in a value of upstream.headers that config has taken.
+func absoluteHeaderFiles(value string) string {
+	var headers map[string]any
+	if json.Unmarshal([]byte(value), &headers) != nil {
+		return value
+	}
+	for _, header := range headers {
+		from, _ := header.(map[string]any)
+		name, _ := from["file"].(string)
+		if name == "" || strings.HasPrefix(name, "~/") {
+			continue
+		}
+		if path, err := filepath.Abs(name); err == nil {
+			from["file"] = path
+		}
+	}
+	text, err := json.Marshal(headers)
+	if err != nil {
+		return value
+	}
+	return string(text)
 }
 
 // ownPath is the absolute path of this program: the name by which a shell finds it, if it does,
