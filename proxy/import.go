@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// importTime is about how long one request to import waits and works: who imports more sends
-	// the rest again.
-	importTime = 20 * time.Second
+	// importTime is about how long one request to import waits and works: a caller that has more sends
+	// it in further requests. It bounds how long a caller does not know that its import waits.
+	importTime = 10 * time.Second
 	// importPause is the wait for room in a journal that is full of other writes.
 	importPause = time.Second
 )

@@ -32,7 +32,8 @@ func newImportCommand(p *process, settings *settingFlags) *cobra.Command {
 			"and upstream; without updated_at, to whatever is there. An entry that is there as in the file costs nothing. So an\n" +
 			"import may be cut off anywhere: the same command does only what is left.\n\n" +
 			"botwired reads the file twice, and looks through all of it first: if a line is no entry, or the file is cut off,\n" +
-			"it imports nothing. Standard input, or a pipe, it holds in memory.\n" +
+			"it imports nothing. With --partial it imports the complete lines of a file that is cut off, says if it left out\n" +
+			"a last line that was cut in the middle, and exits with 0. Standard input, or a pipe, it holds in memory.\n" +
 			"While the journal is full, or upstream takes no more, the import waits. What it has written is durable, and\n" +
 			"goes upstream in the background: botwired flush waits for that.",
 		Example: "  botwired import my-agent.jsonl\n" +
@@ -42,7 +43,7 @@ func newImportCommand(p *process, settings *settingFlags) *cobra.Command {
 	}
 	asJSON := jsonFlag(cmd)
 	namespace := namespaceFlag(cmd, "write all entries into this namespace")
-	partial := cmd.Flags().Bool("partial", false, "take a file without its last line: a cut-off one, or one that you have made")
+	partial := cmd.Flags().Bool("partial", false, "take a file without its last line: a cut-off one, or one that you have made. Of a line that is cut in the middle nothing is imported")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		x := &importing{process: p, query: url.Values{}}
 		if *namespace != "" {
@@ -60,15 +61,19 @@ func newImportCommand(p *process, settings *settingFlags) *cobra.Command {
 			return err
 		}
 		defer func() { _ = file.Close() }() // nothing was written to it
-		var lacks string
-		if x.entries, lacks, err = checkImport(file, *partial); err != nil {
+		found, err := checkImport(file, *partial)
+		if err != nil {
 			return fmt.Errorf("%s: %w; nothing was imported", name, err)
 		}
-		if lacks != "" {
-			fmt.Fprintf(p.stderr, "%s may not be all there was when it was exported: %s\n", name, printable(lacks))
+		if found.lacks != "" {
+			fmt.Fprintf(p.stderr, "%s may not be all there was when it was exported: %s\n", name, printable(found.lacks))
 		}
+		if found.cut > 0 {
+			fmt.Fprintf(p.stderr, "%s is cut off in the middle of line %d: botwired imports the lines before it\n", name, found.cut)
+		}
+		x.entries = found.entries
 		if _, err = file.Seek(0, io.SeekStart); err == nil {
-			err = x.run(cmd.Context(), file)
+			err = x.run(cmd.Context(), io.LimitReader(file, found.bytes))
 		}
 		if x.shown {
 			x.showLine("")
@@ -139,55 +144,71 @@ func linesOf(file io.Reader) iter.Seq2[[]byte, error] {
 	}
 }
 
-// checkImport looks through a file and counts its entries. Every line is to be an entry, or the
-// end of those before it. Behind the last entry there is to be an end, unless the file is a partial
-// one. lacks says what the export has been known to lack.
-func checkImport(file io.Reader, partial bool) (entries int, lacks string, err error) {
+// checked says what checkImport has found in a file.
+type checked struct {
+	entries int
+	bytes   int64  // of the lines that are complete
+	lacks   string // what the export has been known to lack
+	cut     int    // the number of a last line that is cut in the middle; 0 if none is
+}
+
+// checkImport looks through a file. Every line has to be an entry, or the end of those before it.
+// After the last entry there has to be an end, unless the file is a partial one: its last line may
+// also be cut in the middle.
+func checkImport(file io.Reader, partial bool) (found checked, err error) {
 	number, open, ended := 0, 0, partial // open entries are those that no end has counted
 	for raw, err := range linesOf(file) {
 		number++
+		size, whole := len(raw), bytes.HasSuffix(raw, []byte{'\n'})
 		raw = bytes.TrimSpace(raw)
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull) || len(raw) > maxLine:
-			return 0, "", fmt.Errorf("line %d is longer than any entry", number)
+			return checked{}, fmt.Errorf("line %d is longer than any entry", number)
 		case err != nil:
-			return 0, "", err
+			return checked{}, err
 		case len(raw) == 0:
+			found.bytes += int64(size)
 			continue
 		}
 		line, err := proxy.ParseImportLine(raw)
 		switch {
+		case err != nil && partial && !whole:
+			found.cut = number
+			return found, nil
 		case err != nil:
-			return 0, "", fmt.Errorf("line %d: %w", number, err)
+			return checked{}, fmt.Errorf("line %d: %w", number, err)
+		}
+		found.bytes += int64(size)
+		switch {
 		case line.End == nil:
 			open++
-			entries++
+			found.entries++
 			continue
 		case line.End.Entries != open && !partial:
-			return 0, "", fmt.Errorf("line %d ends %s, and there are %d before it: some lines are missing, or are too many; --partial imports those that there are",
+			return checked{}, fmt.Errorf("line %d ends %s, and there are %d before it: some lines are missing, or are too many; --partial imports those that there are",
 				number, plural(line.End.Entries, "entry"), open)
 		}
 		open, ended = 0, true
 		if !line.End.Complete {
-			lacks = line.End.Namespace + ": " + line.End.Why
+			found.lacks = line.End.Namespace + ": " + line.End.Why
 		}
 	}
 	switch {
 	case !ended && number == 0:
-		return 0, "", errors.New("it is empty")
+		return checked{}, errors.New("it is empty")
 	case (open > 0 || !ended) && !partial: // guard 9.33
-		return 0, "", fmt.Errorf("it is cut off after line %d: its last line is none that ends an export; --partial imports what there is", number)
+		return checked{}, fmt.Errorf("it is cut off after line %d: its last line is none that ends an export; --partial imports what there is", number)
 	}
-	return entries, lacks, nil
+	return found, nil
 }
 
 const (
 	// importLines and importBytes bound a request of an import: short ones show progress.
 	importLines = 200
 	importBytes = 1 << 20
-	// importPatience is how long the daemon may take for one request: it waits for upstream and for
-	// room.
-	importPatience = 40 * time.Second
+	// importPatience bounds one request: the daemon works, or waits for upstream and for room, for some
+	// 10 s, and then says why it waits.
+	importPatience = 30 * time.Second
 )
 
 // importCounts say what has become of entries.

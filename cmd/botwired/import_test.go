@@ -78,7 +78,38 @@ func TestImportOfAFileThatIsNotWhole(t *testing.T) {
 		t.Errorf("the daemon was asked %+v", d.asked)
 	}
 	taking := newDaemon(t, map[string]answer{"POST /_botwired/import": {200, `{"lines":1,"written":1}`}})
-	if got := importFrom(t, taking, importedA, "--partial"); got.code != 0 {
+	if got := importFrom(t, taking, importedA, "--partial"); got.code != 0 || got.stderr != "" {
+		t.Errorf("%+v", got)
+	}
+	wantFailure(t, importFrom(t, d, importedB[:20]+"\n"+importedA, "--partial"), exitError, "line 1: it is no JSON object", "nothing was imported")
+}
+
+// A partial import takes the complete lines of a file that is cut in the middle of a line.
+func TestImportOfAFileThatIsCutInALine(t *testing.T) {
+	d := newDaemon(t, map[string]answer{"POST /_botwired/import": {200, `{"lines":1,"written":1}`}})
+	got := importFrom(t, d, importedA+importedB[:20], "--partial")
+	if got.code != exitOK || got.stderr != "standard input is cut off in the middle of line 2: botwired imports the lines before it\n" ||
+		got.stdout != "1 written, 0 there already, 0 left out: what is there is not older\n" {
+		t.Errorf("%+v", got)
+	}
+	if len(d.asked) != 1 || d.asked[0].Body != importedA {
+		t.Errorf("the daemon was sent %+v", d.asked)
+	}
+}
+
+// Where there is no terminal, an import says once that it waits, and for what.
+func TestImportSaysThatItWaits(t *testing.T) {
+	tick := make(chan time.Time)
+	close(tick) // no wait takes long
+	const why = "the import waits: upstream is down"
+	d := &slowDaemon{steps: []string{`503 {"lines":0,"detail":"` + why + `"}`, `503 {"lines":1,"written":1,"detail":"` + why + `"}`, `200 {"lines":2,"written":1}`}}
+	server := httptest.NewServer(d)
+	defer server.Close()
+	got := at(t, &daemon{address: server.Listener.Addr().String()}, func(p *process) {
+		p.stdin = strings.NewReader(importedA + importedB + importedEnd)
+		p.ticks = func() (<-chan time.Time, func()) { return tick, func() {} }
+	}, "import")
+	if got.code != exitOK || got.stderr != why+"\n" {
 		t.Errorf("%+v", got)
 	}
 }
