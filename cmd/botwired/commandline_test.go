@@ -81,6 +81,9 @@ func TestFormerCommands(t *testing.T) {
 			if still := err == nil && len(rest) == 0; still && (!hasFlag || cmd.Flags().Lookup(flag) != nil) {
 				t.Fatal("it is still there")
 			}
+			if !hasFlag { // its flags are gone with it
+				wantFailure(t, botwired(t, append(strings.Fields(name), "--gone")...), exitUsage, "any more: "+instead)
+			}
 			for _, before := range [][]string{nil, {"help"}} {
 				if before == nil || !hasFlag && name != exitCodesName {
 					wantFailure(t, botwired(t, append(before, strings.Fields(name)...)...), exitUsage, "any more: "+instead)

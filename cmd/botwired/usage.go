@@ -54,6 +54,11 @@ func (p *process) unknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) 
 		}
 		return usagef("unknown flag %s: expected one of the flags that --help lists%s", given, hint)
 	}
+	if before := cmd.Flags().Args(); len(before) > 0 && cmd.HasSubCommands() {
+		if gone := formerCommand(cmd, before[0]); gone != nil {
+			return gone
+		}
+	}
 	if instead, ok := formerCommands[nameOf(cmd)+" --"+unknown.GetSpecifiedName()]; ok {
 		return usagef("%q has no flag --%s any more: %s", cmd.CommandPath(), unknown.GetSpecifiedName(), instead)
 	}
@@ -97,9 +102,11 @@ var formerCommands = map[string]string{
 	"dead-letters delete --superseded": `"botwired dead-letters delete ID" deletes one, and "--all" all of them`,
 	"dead-letters export":              `"botwired dead-letters show --all" prints them with their values`,
 	"drill --live":                     `"botwired drill" rehearses an outage with a daemon of its own`,
+	"drill --yes":                      `"botwired drill" asks nothing: it rehearses an outage with a daemon of its own`,
 	"exit-codes":                       `"botwired help exit-codes" lists them`,
 	"import --dry-run":                 "an import never replaces what is newer, and the same import again does only what is left",
 	"man":                              `the archives have the manual pages, and "make man" in a clone writes them`,
+	"mcp install --json":               "it prints a fact on each line, and --print prints what the client would get",
 	"pending send":                     `"botwired flush --now" tries every pending write at once`,
 	"prefetch":                         "`prefetch: true` of a namespace in the settings keeps its values here",
 	"receipt":                          "GET /_botwired/receipts/SEQ has the receipt of a write, and a write with Prefer: wait=N waits for upstream",
@@ -109,6 +116,14 @@ var formerCommands = map[string]string{
 // nameOf returns a command's path without the program's name.
 func nameOf(cmd *cobra.Command) string {
 	return strings.TrimPrefix(strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()), " ")
+}
+
+// formerCommand returns the refusal of a command below cmd that botwired no longer has, or nil.
+func formerCommand(cmd *cobra.Command, name string) error {
+	if instead, ok := formerCommands[strings.TrimSpace(nameOf(cmd)+" "+name)]; ok {
+		return usagef("there is no \"%s %s\" any more: %s", cmd.CommandPath(), name, instead)
+	}
+	return nil
 }
 
 // noArguments refuses arguments. An unknown command arrives here as an argument of the
@@ -124,8 +139,8 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	for _, sub := range cmd.Commands() {
 		known = append(known, sub.Name())
 	}
-	if instead, ok := formerCommands[strings.TrimSpace(nameOf(cmd)+" "+args[0])]; ok {
-		return usagef("there is no \"%s %s\" any more: %s", cmd.CommandPath(), args[0], instead)
+	if gone := formerCommand(cmd, args[0]); gone != nil {
+		return gone
 	}
 	hint := ""
 	if near := config.Suggest(args[0], known); near != "" {
