@@ -11,15 +11,14 @@ import (
 	"go/token"
 	"go/types"
 	"io"
-	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-)
 
-// notProduct are folders of the root whose Go is not the product's.
-var notProduct = []string{"bin", "clients", "examples", "proof", "tools"}
+	"github.com/botwired/botwired/proof/product"
+)
 
 // pkg is a folder of the product. Its lines and files are those of all platforms.
 type pkg struct {
@@ -79,33 +78,12 @@ func readPackages(root string) ([]*pkg, error) {
 // countLines finds the folders that have product code. It leaves out generated files.
 func countLines(root string) (map[string]*pkg, error) {
 	found := make(map[string]*pkg)
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			hidden := name != "." && strings.HasPrefix(d.Name(), ".")
-			if hidden || slices.Contains(notProduct, name) || d.Name() == "testdata" || d.Name() == "node_modules" {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.ParseComments|parser.PackageClauseOnly)
+	err := product.EachFile(root, func(name string, text []byte) error {
+		file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments|parser.PackageClauseOnly)
 		if err != nil || ast.IsGenerated(file) {
 			return err
 		}
-		folder := filepath.ToSlash(filepath.Dir(name))
+		folder := path.Dir(name)
 		if found[folder] == nil {
 			found[folder] = &pkg{folder: folder}
 		}

@@ -6,12 +6,10 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
+
+	"github.com/botwired/botwired/proof/product"
 )
 
 // anchorID matches the name of an anchor: the point, a number within it, and a letter if
@@ -21,8 +19,6 @@ const anchorID = `[0-9]+\.[0-9]+[a-z]?`
 var (
 	anchorComment = regexp.MustCompile(`^// guard (` + anchorID + `(?:, ` + anchorID + `)*)$`)
 	elseBefore    = regexp.MustCompile(`^\s*(\} else )?$`)
-	// notProduct are folders of the root that have no guards.
-	notProduct = []string{"bin", "clients", "docs", "examples", "proof", "tools"}
 )
 
 // tree is the product's source, and where the anchors are in it.
@@ -47,28 +43,9 @@ type source struct {
 // readTree finds the anchors. It fails if two have the same name.
 func readTree(root string) (*tree, error) {
 	t := &tree{anchors: make(map[string]anchor)}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		name = filepath.ToSlash(name)
-		if d.IsDir() {
-			hidden := name != "." && strings.HasPrefix(d.Name(), ".")
-			if hidden || slices.Contains(notProduct, name) || d.Name() == "testdata" || d.Name() == "node_modules" {
-				return fs.SkipDir
-			}
+	err := product.EachFile(root, func(name string, text []byte) error {
+		if !bytes.Contains(text, []byte("// guard ")) {
 			return nil
-		}
-		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		if err != nil || !bytes.Contains(text, []byte("// guard ")) {
-			return err
 		}
 		return t.add(name, text)
 	})
