@@ -121,8 +121,8 @@ func (s *fences) doubted(seq uint64) bool {
 	return seq <= s.upTo
 }
 
-// sentAfter is a time of upstream's clock before which a request that left then was not carried
-// out; 0 if none is known.
+// sentAfter returns the earliest time, by upstream's clock, at which upstream can have carried out a
+// request that left at sent; 0 if nobody knows.
 func (s *fences) sentAfter(sent time.Time) float64 {
 	at := s.offset.upstreamTime(sent).Least
 	if math.IsInf(at, 0) {
@@ -131,15 +131,16 @@ func (s *fences) sentAfter(sent time.Time) float64 {
 	return max(0, at)
 }
 
-// guard makes a copy of another host's state pending, which has just won: a request of this host's
-// may still be carried out over it, and the copy is read back and repairs that. It gives way to
-// whatever is later. Readers see it with the state's time, or that of the write that has lost: upstream
-// may keep the state as it is, and no later reader is to see an earlier time (contract 19).
+// guard journals another host's state that has just won as a pending copy of it. An unanswered
+// request of this host may still land over that state: the copy is then read back, and repairs it.
+// The copy loses to anything later. Readers see it with the later time of the state and of the write
+// that has lost: upstream may keep the state as it is, and no later reader is to see an earlier time
+// (contract 19).
 func (s *fences) guard(j Journal, lost journal.Write, found *journal.Observation) error {
-	const earlier = 1 // second: so that the state itself counts as later, however the clocks drift
+	const earlier = 1 // second: the state itself counts as later, even if the clocks drift
 	ahead := s.offset.at(math.MaxUint64).Most
 	if math.IsInf(ahead, 1) { // the clock has just been set
-		ahead = found.UpdatedAt - 2*earlier // so old that it gives way to whatever there is, once more is known
+		ahead = found.UpdatedAt - 2*earlier // so old that it loses to any state, once the offset is known
 	}
 	_, err := j.Append(journal.NewWrite{ // guard 19.32
 		ID: lost.ID, Op: journal.Put, Value: found.Value, ListBytes: found.ListBytes,

@@ -11,10 +11,10 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// ServeStdio serves one client until it leaves, or ctx ends. It writes nothing but the protocol's
-// messages to out, each in a line. It closes neither. When in ends, it still answers the requests
-// that came before; when ctx ends, it does not, and waits for no client that takes nothing. What is
-// no message ends it with an error.
+// ServeStdio serves one client until the client leaves or ctx ends. It writes nothing to out but the
+// protocol's messages, one a line, and closes neither in nor out. When in ends, it first answers the
+// requests that came before. When ctx ends, it returns at once, even if the client reads no more.
+// A line that is no message ends it with an error.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	ended := make(chan error, 1)
 	go func() {
@@ -36,8 +36,7 @@ type openWriter struct{ io.Writer }
 
 func (openWriter) Close() error { return nil }
 
-// stdio is the library's transport, which would leave the requests unanswered that it has read before
-// the end.
+// stdio wraps the library's transport, which would drop the open requests when its input ends.
 type stdio struct{ sdk.IOTransport }
 
 func (t *stdio) Connect(ctx context.Context) (sdk.Connection, error) {
@@ -49,10 +48,11 @@ func (t *stdio) Connect(ctx context.Context) (sdk.Connection, error) {
 
 var errClientLeft = errors.New("the client takes no more answers")
 
-// answering ends its reading when every request that was read has its answer, or nobody takes it.
+// answering reports the end of the input only when every request has its answer, or the client takes
+// no more.
 type answering struct {
 	sdk.Connection
-	mu      sync.Mutex // guards what is below
+	mu      sync.Mutex // guards the fields below
 	open    map[jsonrpc.ID]struct{}
 	closed  bool
 	changed sync.Cond
