@@ -191,6 +191,7 @@ func TestLateWriteThroughNeverWins(t *testing.T) {
 		if got := r.putThrough(key("k"), "late"); got.status(t) != 504 {
 			t.Errorf("%+v", got)
 		}
+		synctest.Wait() // the fake has seen that the caller is gone
 		got := r.putThrough(key("k"), "new")
 		if got.err != nil || got.settled || got.took > time.Second {
 			t.Errorf("%+v, want it taken at once, and pending", got)
