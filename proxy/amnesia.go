@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
@@ -19,11 +20,6 @@ type Loss interface {
 	Accept() error
 }
 
-type acceptedDocument struct {
-	Lost       string   `json:"lost"`       // why upstream was not believed; empty if it was
-	Namespaces []string `json:"namespaces"` // that upstream gets back, by name
-}
-
 // acceptUpstream goes on with what upstream has now, and gives nothing back.
 func (s *surface) acceptUpstream(w http.ResponseWriter) error {
 	lost := s.lost()
@@ -32,7 +28,7 @@ func (s *surface) acceptUpstream(w http.ResponseWriter) error {
 			return err
 		}
 	}
-	return writeDocument(w, http.StatusOK, acceptedDocument{Lost: lost, Namespaces: []string{}})
+	return writeDocument(w, http.StatusOK, api.Accepted{Lost: lost, Namespaces: []string{}})
 }
 
 // lost says why upstream is not believed; empty if it is.
@@ -52,7 +48,7 @@ func (s *surface) restoreAll(w http.ResponseWriter, r *http.Request) error {
 			return wire.Detail(http.StatusBadRequest, ofOne+" is for one namespace")
 		}
 	}
-	doc := acceptedDocument{Lost: s.lost()}
+	doc := api.Accepted{Lost: s.lost()}
 	if doc.Lost != "" {
 		// All namespaces are suspect before the first answer of upstream's counts.
 		if err := s.restorer.distrustAll(); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -36,11 +37,11 @@ func withLoss(f *forgetful) func(*journal.Options, *Options) {
 	}
 }
 
-func (s *sidecar) wantAccepted(path string, want acceptedDocument) {
+func (s *sidecar) wantAccepted(path string, want api.Accepted) {
 	s.t.Helper()
 	w := s.do(http.MethodPost, "/_botwired/"+path+"?namespace=*", "")
 	wantStatus(s.t, w, http.StatusOK)
-	var got acceptedDocument
+	var got api.Accepted
 	decode(s.t, w, &got)
 	if diff := cmp.Diff(want, got); diff != "" {
 		s.t.Errorf("%s (-want +got):\n%s", path, diff)
@@ -61,11 +62,11 @@ func TestRestoreAll(t *testing.T) {
 			t.Errorf("it went on without having said so: %s", w.Body)
 		}
 		f.err = nil
-		s.wantAccepted("restore", acceptedDocument{Lost: "the bucket was made anew", Namespaces: []string{"large", "small"}})
+		s.wantAccepted("restore", api.Accepted{Lost: "the bucket was made anew", Namespaces: []string{"large", "small"}})
 		if doc := s.suspicion("small"); doc == nil || !doc.Restoring {
 			t.Errorf("%+v", doc)
 		}
-		s.wantAccepted("restore", acceptedDocument{Namespaces: []string{"large", "small"}})
+		s.wantAccepted("restore", api.Accepted{Namespaces: []string{"large", "small"}})
 		for range 4 {
 			synctest.Wait()
 			for _, namespace := range []string{"large", "small"} {
@@ -84,7 +85,7 @@ func TestRestoreAll(t *testing.T) {
 				t.Errorf("%s: %+v", namespace, doc)
 			}
 		}
-		s.wantAccepted("restore", acceptedDocument{Namespaces: []string{}})
+		s.wantAccepted("restore", api.Accepted{Namespaces: []string{}})
 		if f.accepted != 1 {
 			t.Errorf("accepted %d times", f.accepted)
 		}
@@ -104,7 +105,7 @@ func TestWhatIsRestoredIsAsLateAsItWas(t *testing.T) {
 		lost := s.upstream.wipe()
 		older.Value = "older"
 		s.upstream.entries[id("ns", "key-0")] = older
-		s.wantAccepted("restore", acceptedDocument{Lost: "the bucket was made anew", Namespaces: []string{"ns"}})
+		s.wantAccepted("restore", api.Accepted{Lost: "the bucket was made anew", Namespaces: []string{"ns"}})
 		synctest.Wait()
 		pending := s.journal.PendingList("ns", 100)
 		if len(pending) != 12 {
@@ -130,14 +131,14 @@ func TestAcceptUpstream(t *testing.T) {
 		s := newSidecar(t, withLoss(f))
 		s.learnMany("ns", 20)
 		s.upstream.wipe()
-		s.wantAccepted("forget", acceptedDocument{Lost: "the bucket was made anew", Namespaces: []string{}})
-		s.wantAccepted("forget", acceptedDocument{Namespaces: []string{}})
+		s.wantAccepted("forget", api.Accepted{Lost: "the bucket was made anew", Namespaces: []string{}})
+		s.wantAccepted("forget", api.Accepted{Namespaces: []string{}})
 		if doc := s.suspicion("ns"); doc != nil || f.accepted != 1 {
 			t.Errorf("accepted %d times, %+v", f.accepted, doc)
 		}
 	})
 	inBubble(t, func(t *testing.T, s *sidecar) {
-		s.wantAccepted("forget", acceptedDocument{Namespaces: []string{}})
-		s.wantAccepted("restore", acceptedDocument{Namespaces: []string{}})
+		s.wantAccepted("forget", api.Accepted{Namespaces: []string{}})
+		s.wantAccepted("restore", api.Accepted{Namespaces: []string{}})
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -81,8 +82,8 @@ func TestImportOfWhatWasDeletedSince(t *testing.T) {
 			time.Sleep(time.Second)
 			s.upstream.remove(id("n", "k"))
 			line := importLine("k", "old", at)
-			s.wantImported("", line, importDocument{Lines: 1, Older: 1})
-			s.wantImported("", importLine("k", "newer", at+2), importDocument{Lines: 1, Written: 1})
+			s.wantImported("", line, api.Imported{Lines: 1, Older: 1})
+			s.wantImported("", importLine("k", "newer", at+2), api.Imported{Lines: 1, Written: 1})
 		})
 	}
 }

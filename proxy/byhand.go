@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
@@ -29,8 +30,8 @@ func (s *surface) dropPending(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return notPending(id, err)
 	}
-	return writeDocument(w, http.StatusOK, map[string]any{
-		"dropped": true, "id": strconv.FormatUint(dropped.Seq, 10), "seq": dropped.Seq, "namespace": id.Namespace, "key": id.Key,
+	return writeDocument(w, http.StatusOK, api.Dropped{
+		Dropped: true, ID: strconv.FormatUint(dropped.Seq, 10), Seq: dropped.Seq, Namespace: id.Namespace, Key: id.Key,
 	})
 }
 

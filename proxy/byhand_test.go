@@ -3,6 +3,8 @@ package proxy
 import (
 	"net/http"
 	"testing"
+
+	"github.com/botwired/botwired/api"
 )
 
 func TestDropOfOneWrite(t *testing.T) {
@@ -32,7 +34,7 @@ func TestDropOfOneWrite(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	var letters struct {
-		DeadLetters []deadLetterDocument `json:"dead_letters"`
+		DeadLetters []api.ListedDeadLetter `json:"dead_letters"`
 	}
 	decode(t, s.get("/_botwired/dead-letters"), &letters)
 	if len(letters.DeadLetters) != 1 || letters.DeadLetters[0].Kind != "dropped" {

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/botwired/botwired/api"
 )
 
 const (
@@ -69,20 +71,14 @@ func (c *callers) add(agent string) *caller {
 	return added
 }
 
-type callerDocument struct {
-	Agent    string    `json:"agent"`
-	Requests int64     `json:"requests"`
-	LastAt   time.Time `json:"last_at"`
-}
-
 // list has the latest first.
-func (c *callers) list() []callerDocument {
+func (c *callers) list() []api.Caller {
 	known := *c.known.Load()
-	docs := make([]callerDocument, 0, len(known))
+	docs := make([]api.Caller, 0, len(known))
 	for agent, of := range known {
-		docs = append(docs, callerDocument{strings.ToValidUTF8(agent, "?"), of.requests.Load(), time.Unix(of.last.Load(), 0).UTC()})
+		docs = append(docs, api.Caller{Agent: strings.ToValidUTF8(agent, "?"), Requests: of.requests.Load(), LastAt: time.Unix(of.last.Load(), 0).UTC()})
 	}
-	slices.SortFunc(docs, func(a, b callerDocument) int {
+	slices.SortFunc(docs, func(a, b api.Caller) int {
 		return cmp.Or(b.LastAt.Compare(a.LastAt), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Agent, b.Agent))
 	})
 	return docs

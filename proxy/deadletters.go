@@ -8,38 +8,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
 
-type deadLetterDocument struct {
-	ID           string          `json:"id"`
-	Kind         string          `json:"kind"`                    // "refused", "superseded" between hosts, or "dropped" by a person
-	Host         string          `json:"host"`                    // whose write it is: "this" or "other"
-	SupersededBy uint64          `json:"superseded_by,omitempty"` // a later write to the entry that has settled, or of another host's that has overwritten it
-	Seq          uint64          `json:"seq"`
-	Namespace    string          `json:"namespace"`
-	Key          string          `json:"key"`
-	Op           string          `json:"op"`
-	Status       int             `json:"status"`
-	Error        string          `json:"error"`
-	WrittenAt    float64         `json:"written_at"` // Unix seconds, by the clock of who wrote it
-	RefusedAt    float64         `json:"refused_at"` // Unix seconds
-	Winner       *winnerDocument `json:"winner,omitempty"`
-}
-
-// winnerDocument is the state that has beaten a superseded one.
-type winnerDocument struct {
-	Host      string  `json:"host"`
-	WrittenAt float64 `json:"written_at"`      // Unix seconds, by the clock of who wrote it
-	Value     *string `json:"value,omitempty"` // left out of the list, and of a delete
-}
-
-func newWinnerDocument(r *journal.Rival) *winnerDocument {
+func newWinnerDocument(r *journal.Rival) *api.Winner {
 	if r == nil {
 		return nil
 	}
-	return &winnerDocument{Host: hostName(r.Seq == 0), WrittenAt: r.At}
+	return &api.Winner{Host: hostName(r.Seq == 0), WrittenAt: r.At}
 }
 
 // hostName says who has written something: this daemon, or another host.
@@ -50,8 +28,8 @@ func hostName(other bool) string {
 	return "this"
 }
 
-func newDeadLetterDocument(l *journal.DeadLetter) deadLetterDocument {
-	return deadLetterDocument{
+func newDeadLetterDocument(l *journal.DeadLetter) api.ListedDeadLetter {
+	return api.ListedDeadLetter{
 		ID: strconv.FormatUint(l.Seq, 10), Kind: l.Kind.String(), Host: hostName(l.Theirs), SupersededBy: l.SupersededBy, Seq: l.Seq,
 		Namespace: l.Namespace, Key: l.Key, Op: l.Op.String(),
 		Status: l.Status, Error: l.Error, WrittenAt: l.WrittenAt, RefusedAt: l.RefusedAt, Winner: newWinnerDocument(l.Winner),
@@ -73,11 +51,11 @@ func (s *surface) deadLetters(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	docs := make([]deadLetterDocument, len(letters))
+	docs := make([]api.ListedDeadLetter, len(letters))
 	for i := range letters {
 		docs[i] = newDeadLetterDocument(&letters[i])
 	}
-	return writeDocument(w, http.StatusOK, map[string]any{"dead_letters": docs})
+	return writeDocument(w, http.StatusOK, api.DeadLetters{DeadLetters: docs})
 }
 
 // afterParameter is the number of the dead letter that the list goes on after.
@@ -100,11 +78,6 @@ const (
 	retryTime = 10 * time.Minute
 )
 
-type retriedDocument struct {
-	Retried int `json:"retried"`
-	Skipped int `json:"skipped"` // superseded by a newer write, which the retry would undo, or dropped by a person
-}
-
 // retryAll journals all dead letters anew that upstream has refused, or those of a namespace:
 // the oldest first, so that of several to an entry the newest one stays. It leaves out those
 // that come while it is at work.
@@ -119,7 +92,7 @@ func (s *surface) retryAll(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := s.tasks.patience(r.Context(), retryTime)
 	defer cancel()
 	last := s.journal.Stats().LastSeq
-	doc, retried := retriedDocument{}, make(map[journal.ID]uint64)
+	doc, retried := api.Retried{}, make(map[journal.ID]uint64)
 	for after := uint64(0); after < last; {
 		letters, err := s.journal.DeadLetters(after, retryPage)
 		if err != nil {
@@ -149,7 +122,7 @@ func (s *surface) retryAll(w http.ResponseWriter, r *http.Request) error {
 // retryUnlessOlder retries a refused dead letter, unless what is known of its entry is newer. retried
 // has the numbers of the writes that this retry has made itself: a later dead letter of the
 // entry may take their place.
-func (s *surface) retryUnlessOlder(l *journal.DeadLetter, retried map[journal.ID]uint64, doc *retriedDocument) error {
+func (s *surface) retryUnlessOlder(l *journal.DeadLetter, retried map[journal.ID]uint64, doc *api.Retried) error {
 	if l.Kind != journal.Refused {
 		doc.Skipped++
 		return nil
@@ -198,7 +171,7 @@ func (s *surface) deadLetter(w http.ResponseWriter, r *http.Request, path string
 	if err := s.journal.Discard(seq); err != nil {
 		return err
 	}
-	return writeDocument(w, http.StatusOK, map[string]any{"deleted": true, "id": number})
+	return writeDocument(w, http.StatusOK, api.DeletedLetter{Deleted: true, ID: number})
 }
 
 // showDeadLetter answers with the values too, which the list does not have.
@@ -207,10 +180,7 @@ func (s *surface) showDeadLetter(w http.ResponseWriter, seq uint64) error {
 	if err != nil {
 		return err
 	}
-	doc := struct {
-		deadLetterDocument
-		Value *string `json:"value"` // null for a delete
-	}{deadLetterDocument: newDeadLetterDocument(&letter)}
+	doc := api.DeadLetter{ListedDeadLetter: newDeadLetterDocument(&letter)}
 	if letter.Winner != nil && letter.Winner.Present {
 		doc.Winner.Value = &letter.Winner.Value
 	}
@@ -240,5 +210,5 @@ func (s *surface) retry(w http.ResponseWriter, r *http.Request, seq uint64) erro
 	if err != nil {
 		return err
 	}
-	return writeDocument(w, http.StatusOK, map[string]any{"retried": true, "id": strconv.FormatUint(seq, 10), "seq": written.Seq})
+	return writeDocument(w, http.StatusOK, api.RetriedLetter{Retried: true, ID: strconv.FormatUint(seq, 10), Seq: written.Seq})
 }

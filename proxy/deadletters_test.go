@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -35,7 +36,7 @@ func TestDeadLettersAreListedInPages(t *testing.T) {
 	page := func(query string) (ids []string) {
 		t.Helper()
 		var got struct {
-			DeadLetters []deadLetterDocument `json:"dead_letters"`
+			DeadLetters []api.ListedDeadLetter `json:"dead_letters"`
 		}
 		decode(t, s.get("/_botwired/dead-letters"+query), &got)
 		for _, l := range got.DeadLetters {
@@ -64,15 +65,15 @@ func TestDeadLetters(t *testing.T) {
 	s.deadLetter("a")
 	s.deadLetter("b")
 	var got struct {
-		DeadLetters []deadLetterDocument `json:"dead_letters"`
+		DeadLetters []api.ListedDeadLetter `json:"dead_letters"`
 	}
 	w := s.get("/_botwired/dead-letters")
 	decode(t, w, &got)
-	want := []deadLetterDocument{
+	want := []api.ListedDeadLetter{
 		{ID: "1", Kind: "refused", Host: "this", Seq: 1, Namespace: "n", Key: "a", Op: "put", Status: 413, Error: "HTTP 413: too large"},
 		{ID: "2", Kind: "refused", Host: "this", Seq: 2, Namespace: "n", Key: "b", Op: "put", Status: 413, Error: "HTTP 413: too large"},
 	}
-	if diff := cmp.Diff(want, got.DeadLetters, cmpopts.IgnoreFields(deadLetterDocument{}, "WrittenAt", "RefusedAt")); diff != "" {
+	if diff := cmp.Diff(want, got.DeadLetters, cmpopts.IgnoreFields(api.ListedDeadLetter{}, "WrittenAt", "RefusedAt")); diff != "" {
 		t.Errorf("dead letters (-want +got):\n%s", diff)
 	}
 	if strings.Contains(w.Body.String(), "secret-value") {
@@ -118,9 +119,9 @@ func TestRetryOfAllDeadLetters(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var got retriedDocument
+	var got api.Retried
 	decode(t, s.do(http.MethodPost, "/_botwired/dead-letters/retry?namespace=n", ""), &got)
-	if diff := cmp.Diff(retriedDocument{Retried: 1200, Skipped: 2}, got); diff != "" {
+	if diff := cmp.Diff(api.Retried{Retried: 1200, Skipped: 2}, got); diff != "" {
 		t.Errorf("retried (-want +got):\n%s", diff)
 	}
 	wantValue(t, s.get("/memory/n/k7"), "newer")
@@ -128,7 +129,7 @@ func TestRetryOfAllDeadLetters(t *testing.T) {
 	wantValue(t, s.get("/memory/n/k1199"), "secret-value")
 	wantValue(t, s.get("/memory/n/twice"), "second")
 	decode(t, s.do(http.MethodPost, "/_botwired/dead-letters/retry", ""), &got)
-	if diff := cmp.Diff(retriedDocument{Retried: 1, Skipped: 2}, got); diff != "" {
+	if diff := cmp.Diff(api.Retried{Retried: 1, Skipped: 2}, got); diff != "" {
 		t.Errorf("the rest (-want +got):\n%s", diff)
 	}
 	if n := s.journal.Stats().DeadLetters; n != 2 {
@@ -151,7 +152,7 @@ func TestValueOfADeadLetter(t *testing.T) {
 		t.Fatal(err)
 	}
 	type document struct {
-		deadLetterDocument
+		api.ListedDeadLetter
 		Value *string `json:"value"`
 	}
 	var put, remove document
@@ -159,8 +160,8 @@ func TestValueOfADeadLetter(t *testing.T) {
 	decode(t, shown, &put)
 	wantHeader(t, shown, "Cache-Control", "no-store")
 	secret := "secret-value"
-	want := document{deadLetterDocument{ID: "1", Kind: "refused", Host: "this", Seq: 1, Namespace: "n", Key: "a", Op: "put", Status: 413, Error: "HTTP 413: too large"}, &secret}
-	if diff := cmp.Diff(want, put, cmp.AllowUnexported(document{}), cmpopts.IgnoreFields(deadLetterDocument{}, "WrittenAt", "RefusedAt")); diff != "" {
+	want := document{api.ListedDeadLetter{ID: "1", Kind: "refused", Host: "this", Seq: 1, Namespace: "n", Key: "a", Op: "put", Status: 413, Error: "HTTP 413: too large"}, &secret}
+	if diff := cmp.Diff(want, put, cmp.AllowUnexported(document{}), cmpopts.IgnoreFields(api.ListedDeadLetter{}, "WrittenAt", "RefusedAt")); diff != "" {
 		t.Errorf("dead letter (-want +got):\n%s", diff)
 	}
 	decode(t, s.get("/_botwired/dead-letters/2"), &remove)
@@ -199,7 +200,7 @@ func TestDeadLettersOfTwoHosts(t *testing.T) {
 	}
 	w := s.get("/_botwired/dead-letters")
 	var list struct {
-		DeadLetters []deadLetterDocument `json:"dead_letters"`
+		DeadLetters []api.ListedDeadLetter `json:"dead_letters"`
 	}
 	decode(t, w, &list)
 	my := func(key string) float64 {
@@ -208,17 +209,17 @@ func TestDeadLettersOfTwoHosts(t *testing.T) {
 		}
 		return write(key).WrittenAt
 	}
-	letter := func(key, host, winner string, by uint64, at float64) deadLetterDocument {
-		return deadLetterDocument{
+	letter := func(key, host, winner string, by uint64, at float64) api.ListedDeadLetter {
+		return api.ListedDeadLetter{
 			Kind: "superseded", Host: host, SupersededBy: by, Key: key, Op: "put", WrittenAt: at,
-			Winner: &winnerDocument{Host: winner, WrittenAt: my(key) + 1.7e9 - at},
+			Winner: &api.Winner{Host: winner, WrittenAt: my(key) + 1.7e9 - at},
 		}
 	}
-	want := []deadLetterDocument{
+	want := []api.ListedDeadLetter{
 		letter("lost", "this", "other", 0, my("lost")),
 		letter("won", "other", "this", write("won").Seq, 1.7e9), letter("deleted", "other", "this", write("deleted").Seq, 1.7e9),
 	}
-	ignored := cmpopts.IgnoreFields(deadLetterDocument{}, "ID", "Seq", "Namespace", "Error", "RefusedAt")
+	ignored := cmpopts.IgnoreFields(api.ListedDeadLetter{}, "ID", "Seq", "Namespace", "Error", "RefusedAt")
 	if diff := cmp.Diff(want, list.DeadLetters, ignored, cmpopts.EquateApprox(0, 1e-3)); diff != "" {
 		t.Errorf("dead letters (-want +got):\n%s", diff)
 	}
@@ -284,18 +285,18 @@ func TestDeadLettersThatAreNotOpen(t *testing.T) {
 	s.settle(id("n", "later")) // there is no copy that would say so
 	bury("open", journal.Refused)
 	var got struct {
-		DeadLetters []deadLetterDocument `json:"dead_letters"`
+		DeadLetters []api.ListedDeadLetter `json:"dead_letters"`
 	}
 	decode(t, s.get("/_botwired/dead-letters"), &got)
-	want := []deadLetterDocument{
+	want := []api.ListedDeadLetter{
 		{ID: "1", Kind: "refused", Host: "this", SupersededBy: 4, Key: "later"}, {ID: "2", Kind: "dropped", Host: "this", Key: "dropped"},
 		{ID: "3", Kind: "superseded", Host: "this", Key: "beaten"}, {ID: "6", Kind: "refused", Host: "this", Key: "open"},
 	}
-	ignored := cmpopts.IgnoreFields(deadLetterDocument{}, "Seq", "Namespace", "Op", "Status", "Error", "WrittenAt", "RefusedAt")
+	ignored := cmpopts.IgnoreFields(api.ListedDeadLetter{}, "Seq", "Namespace", "Op", "Status", "Error", "WrittenAt", "RefusedAt")
 	if diff := cmp.Diff(want, got.DeadLetters, ignored); diff != "" {
 		t.Errorf("dead letters (-want +got):\n%s", diff)
 	}
-	var status statusDocument
+	var status api.Status
 	decode(t, s.get("/_botwired/status"), &status)
 	if status.DeadLetters != 4 || status.OpenDeadLetters != 1 {
 		t.Errorf("the status says %d, and %d are open", status.DeadLetters, status.OpenDeadLetters)
@@ -309,9 +310,9 @@ func TestDeadLettersThatAreNotOpen(t *testing.T) {
 	for _, each := range []string{"1", "3"} {
 		wantDetail(t, s.do(http.MethodPost, "/_botwired/dead-letters/"+each+"/retry", ""), http.StatusConflict, "a newer write to the entry is known")
 	}
-	var retried retriedDocument
+	var retried api.Retried
 	decode(t, s.do(http.MethodPost, "/_botwired/dead-letters/retry", ""), &retried)
-	if diff := cmp.Diff(retriedDocument{Retried: 1, Skipped: 3}, retried); diff != "" {
+	if diff := cmp.Diff(api.Retried{Retried: 1, Skipped: 3}, retried); diff != "" {
 		t.Errorf("retried (-want +got):\n%s", diff)
 	}
 	for _, each := range []string{"1/retry?force=true", "2/retry"} {

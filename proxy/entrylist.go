@@ -4,22 +4,13 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
 
-// knownDocument is an entry of which something is known here.
-type knownDocument struct {
-	Key       string  `json:"key"`
-	State     string  `json:"state"` // pending or settled
-	Op        string  `json:"op"`
-	ListBytes int     `json:"list_bytes"`
-	UpdatedAt float64 `json:"updated_at"` // Unix seconds
-	Seq       *uint64 `json:"seq"`        // null if no write of this daemon's is known to have made it
-}
-
-func newKnownDocument(k journal.Known) knownDocument {
-	doc := knownDocument{Key: k.Key, State: "settled", Op: k.Op.String(), ListBytes: k.ListBytes, UpdatedAt: k.UpdatedAt}
+func newKnownDocument(k journal.Known) api.Entry {
+	doc := api.Entry{Key: k.Key, State: "settled", Op: k.Op.String(), ListBytes: k.ListBytes, UpdatedAt: k.UpdatedAt}
 	if k.Pending {
 		doc.State = "pending"
 	}
@@ -31,13 +22,6 @@ func newKnownDocument(k journal.Known) knownDocument {
 
 // catalogue lists what is known here.
 type catalogue struct{ *surface }
-
-type knownEntries struct {
-	Entries []knownDocument `json:"entries"`
-	Next    *string         `json:"next"`
-	// Complete says that upstream had no other keys of the namespace when it last listed it.
-	Complete bool `json:"complete"`
-}
 
 // entries lists what is known here of a namespace, in the order of the keys: more than BotWire
 // can list.
@@ -59,7 +43,7 @@ func (c catalogue) entries(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	doc := knownEntries{Entries: make([]knownDocument, 0, min(limit, len(found))), Complete: complete}
+	doc := api.Entries{Entries: make([]api.Entry, 0, min(limit, len(found))), Complete: complete}
 	if len(found) > limit {
 		found = found[:limit]
 		doc.Next = &found[limit-1].Key

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/feed"
 	"github.com/botwired/botwired/internal/sse"
 	"github.com/botwired/botwired/journal"
@@ -122,43 +123,14 @@ func (s *Server) UpstreamChanged(now UpstreamState) {
 	s.surface.events.feed.Add(event{name: eventUpstream, at: time.Now(), state: now.State, since: now.Since, reason: now.Reason})
 }
 
-type writeEventDocument struct {
-	At        float64 `json:"at"` // Unix seconds
-	Seq       uint64  `json:"seq"`
-	Namespace string  `json:"namespace"`
-	Key       string  `json:"key"`
-	Op        string  `json:"op"` // "put" or "delete"
-	Bytes     int     `json:"bytes"`
-	By        *uint64 `json:"by,omitempty"` // left out if another host's write has superseded it
-	Reason    string  `json:"reason,omitempty"`
-}
-
-type changedEventDocument struct {
-	At        float64 `json:"at"` // Unix seconds
-	Namespace string  `json:"namespace"`
-	Key       string  `json:"key"`
-}
-
-type upstreamEventDocument struct {
-	At     float64 `json:"at"` // Unix seconds
-	State  string  `json:"state"`
-	Since  float64 `json:"since"` // Unix seconds
-	Reason string  `json:"reason"`
-}
-
-type resetDocument struct {
-	At     float64 `json:"at"` // Unix seconds
-	Reason string  `json:"reason"`
-}
-
 func (e *event) document() any {
 	switch e.name {
 	case eventUpstream:
-		return upstreamEventDocument{unixSeconds(e.at), e.state, unixSeconds(e.since), e.reason}
+		return api.UpstreamEvent{At: unixSeconds(e.at), State: e.state, Since: unixSeconds(e.since), Reason: e.reason}
 	case eventChanged:
-		return changedEventDocument{unixSeconds(e.at), e.id.Namespace, e.id.Key}
+		return api.ChangedEvent{At: unixSeconds(e.at), Namespace: e.id.Namespace, Key: e.id.Key}
 	}
-	doc := writeEventDocument{
+	doc := api.WriteEvent{
 		At: unixSeconds(e.at), Seq: e.seq, Namespace: e.id.Namespace, Key: e.id.Key, Op: e.op.String(), Bytes: e.bytes, Reason: e.reason,
 	}
 	if e.by != 0 {
@@ -261,7 +233,7 @@ func (f *eventFollower) beat(dst []byte) []byte {
 
 // reset tells the reader to read everything anew.
 func (f *eventFollower) reset(dst []byte, reason string) []byte {
-	return appendEvent(dst, f.events.name(f.reader.Seen()), eventReset, resetDocument{unixSeconds(time.Now()), reason})
+	return appendEvent(dst, f.events.name(f.reader.Seen()), eventReset, api.ResetEvent{At: unixSeconds(time.Now()), Reason: reason})
 }
 
 // appendEvent appends an event whose data is a document.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/sse"
 	"github.com/botwired/botwired/journal"
 )
@@ -18,15 +19,15 @@ func told(t *testing.T, e sse.Event) string {
 	t.Helper()
 	switch e.Name {
 	case eventUpstream:
-		doc := read[upstreamEventDocument](t, e)
+		doc := read[api.UpstreamEvent](t, e)
 		return fmt.Sprintf("upstream %s since %v: %s", doc.State, doc.Since, doc.Reason)
 	case eventChanged:
-		doc := read[changedEventDocument](t, e)
+		doc := read[api.ChangedEvent](t, e)
 		return fmt.Sprintf("changed %s/%s", doc.Namespace, doc.Key)
 	case eventReset:
-		return "reset: " + read[resetDocument](t, e).Reason
+		return "reset: " + read[api.ResetEvent](t, e).Reason
 	}
-	doc := read[writeEventDocument](t, e)
+	doc := read[api.WriteEvent](t, e)
 	if now := float64(time.Now().Unix()); doc.At < now-60 || doc.At > now+1 {
 		t.Errorf("%s was at %v, and now it is %v", e.Data, doc.At, now)
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
@@ -227,13 +228,8 @@ func appendMoment(dst []byte, at time.Time) []byte {
 	return strconv.AppendFloat(dst, float64(at.UnixMicro())/1e6, 'f', -1, 64)
 }
 
-// exportEnd is the last line of a namespace's export.
-type exportEnd struct {
-	End ExportEnd `json:"end"`
-}
-
 func (x *export) writeEnd() error {
-	line, err := json.Marshal(exportEnd{ExportEnd{x.namespace, x.entries, x.missing, x.why == "", x.why}})
+	line, err := json.Marshal(api.ExportEnd{End: api.ExportCounts{Namespace: x.namespace, Entries: x.entries, Missing: x.missing, Complete: x.why == "", Why: x.why}})
 	if err == nil {
 		err = x.lines.write(line)
 	}

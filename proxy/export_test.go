@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
@@ -25,11 +26,11 @@ type exportedLine struct {
 	UpdatedAt             float64  `json:"updated_at"`
 	State                 string   `json:"state"`
 	ConfirmedAt           *float64 `json:"confirmed_at"`
-	exportEnd
+	api.ExportEnd
 }
 
 // export is the lines of an export, and its end.
-func (s *sidecar) export(namespace string) (entries []exportedLine, end exportEnd) {
+func (s *sidecar) export(namespace string) (entries []exportedLine, end api.ExportEnd) {
 	s.t.Helper()
 	w := s.get("/_botwired/export?namespace=" + namespace)
 	wantStatus(s.t, w, http.StatusOK)
@@ -46,7 +47,7 @@ func (s *sidecar) export(namespace string) (entries []exportedLine, end exportEn
 			s.t.Fatalf("%v in %q", err, line)
 		}
 		if one.End.Namespace != "" {
-			end = one.exportEnd
+			end = one.ExportEnd
 			continue
 		}
 		entries = append(entries, one)

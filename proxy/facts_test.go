@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/journal"
@@ -29,7 +30,7 @@ func TestEntriesArePaged(t *testing.T) {
 	var keys []string
 	states := make(map[string]int)
 	for after := ""; ; {
-		var page knownEntries
+		var page api.Entries
 		decode(t, s.get("/_botwired/entries?namespace=n&limit=400&after="+after), &page)
 		if page.Complete {
 			t.Error("the namespace was never listed")
@@ -49,7 +50,7 @@ func TestEntriesArePaged(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{"settled put": 1, "pending delete": 1, "pending put": 1003}, states); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	var page knownEntries
+	var page api.Entries
 	if decode(t, s.get("/_botwired/entries?namespace=n&prefix=k100"), &page); len(page.Entries) != 5 || page.Next != nil {
 		t.Errorf("with a prefix: %+v", page)
 	}
@@ -102,7 +103,7 @@ func TestCountingIsBounded(t *testing.T) {
 	for i := range countedAtMost/2 + 1 {
 		s.put(id("large", fmt.Sprint(i)), "v")
 	}
-	var got struct{ Namespaces []keptNamespace }
+	var got struct{ Namespaces []api.Namespace }
 	decode(t, s.get("/_botwired/namespaces"), &got)
 	if large, small := got.Namespaces[0], got.Namespaces[1]; large.Entries != countedAtMost/2 || !large.AtLeast || small.Entries != 1 || small.AtLeast {
 		t.Errorf("%+v", got)
@@ -156,10 +157,10 @@ func TestCallers(t *testing.T) {
 		s.get("/health", "User-Agent", "other")
 		time.Sleep(time.Second)
 		s.simple(fastpath.Request{Method: http.MethodGet, Path: "/memory/n/k", Agent: []byte("python-requests/2.32")})
-		var got statusDocument
+		var got api.Status
 		decode(t, s.get("/_botwired/status", "User-Agent", "browser"), &got)
 		now := time.Now().UTC().Truncate(time.Second)
-		want := []callerDocument{{"python-requests/2.32", 2, now}, {long, 1, now.Add(-time.Second)}}
+		want := []api.Caller{{Agent: "python-requests/2.32", Requests: 2, LastAt: now}, {Agent: long, Requests: 1, LastAt: now.Add(-time.Second)}}
 		if diff := cmp.Diff(want, got.Callers); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
@@ -191,17 +192,17 @@ func TestFigures(t *testing.T) {
 	s.get("/memory/n/unknown")
 	s.put(id("n", "k"), "w")
 	wantStatus(t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
-	var got statusDocument
+	var got api.Status
 	decode(t, s.get("/_botwired/status"), &got)
 	reads := got.Reads
 	if reads.Hits < 1 || reads.Upstream < 1 || reads.Total != reads.Hits+reads.Upstream {
 		t.Errorf("reads: %+v", reads)
 	}
-	if diff := cmp.Diff(writesDocument{Acknowledged: 2, Sent: 7, Saved: 3}, got.Writes); diff != "" {
+	if diff := cmp.Diff(api.Writes{Acknowledged: 2, Sent: 7, Saved: 3}, got.Writes); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 	if got.TimeSaved != nil || got.Disk.Free != nil || got.Disk.Journal <= 0 || got.Cache.Budget != 8<<20 {
-		t.Errorf("%+v", got.figuresDocument)
+		t.Errorf("%+v", got.Figures)
 	}
 	if got.DataDir != "/data" || got.Listen != "127.0.0.1:2689" || got.StartedAt.IsZero() {
 		t.Errorf("%+v", got)
@@ -215,7 +216,7 @@ func TestStatusOfSomeNamespaces(t *testing.T) {
 	}
 	s.put(id("c", "l"), "v")
 	for query, want := range map[string]string{"": "a b c locked", "?namespaces=2": "locked c", "?namespaces=0": ""} {
-		var got statusDocument
+		var got api.Status
 		decode(t, s.get("/_botwired/status"+query), &got)
 		var names []string
 		for _, n := range got.Namespaces {
@@ -246,8 +247,8 @@ func TestHistory(t *testing.T) {
 		history := func() (doc struct {
 			Now     float64
 			Step    float64 `json:"step_seconds"`
-			Points  []point
-			Outages []outage
+			Points  []api.Point
+			Outages []api.Outage
 		}) {
 			t.Helper()
 			decode(t, s.get("/_botwired/history"), &doc)
@@ -264,7 +265,7 @@ func TestHistory(t *testing.T) {
 		if p.UpstreamP50 == nil || *p.UpstreamP50 != 50_000 || *p.UpstreamP99 != 99_000 {
 			t.Errorf("%+v", p)
 		}
-		var status statusDocument
+		var status api.Status
 		// Half of the bucket from 25 to 50 ms for the hits, and of that from 50 to 100 ms for the write.
 		decode(t, s.get("/_botwired/status"), &status)
 		want := float64(status.Reads.Hits)*0.0375 + 0.075
@@ -273,7 +274,7 @@ func TestHistory(t *testing.T) {
 		}
 		s.flusher.await = func(context.Context, journal.ID, uint64) bool { return false }
 		s.put(id("n", "awaited"), "v", "Prefer", "wait=1")
-		var later statusDocument
+		var later api.Status
 		if decode(t, s.get("/_botwired/status"), &later); later.Writes.Acknowledged != 2 || *later.TimeSaved != *status.TimeSaved {
 			t.Errorf("with a write that has waited for upstream: %d writes, time saved %v, want 2 and %v", later.Writes.Acknowledged, *later.TimeSaved, *status.TimeSaved)
 		}
@@ -291,7 +292,7 @@ func TestOutagesOfTheLastHour(t *testing.T) {
 	begin := time.Unix(1e9, 0)
 	at := func(minutes int) time.Time { return begin.Add(time.Duration(minutes) * time.Minute) }
 	to := func(minutes int) *float64 { u := unix(at(minutes)); return &u }
-	want := func(outages ...outage) {
+	want := func(outages ...api.Outage) {
 		t.Helper()
 		if diff := cmp.Diff(outages, h.outages); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -300,13 +301,13 @@ func TestOutagesOfTheLastHour(t *testing.T) {
 	h.look(UpstreamState{State: "up", Since: begin}, at(1))
 	h.look(UpstreamState{State: "degraded", Since: at(2), Reason: "HTTP 500"}, at(3))
 	h.look(UpstreamState{State: "degraded", Since: at(2), Reason: "HTTP 502"}, at(4))
-	want(outage{unix(at(2)), nil, "degraded", "HTTP 502"})
+	want(api.Outage{From: unix(at(2)), To: nil, State: "degraded", Reason: "HTTP 502"})
 	h.look(UpstreamState{State: "down", Since: at(2), Reason: "refused"}, at(5))
-	want(outage{unix(at(2)), to(5), "degraded", "HTTP 502"}, outage{unix(at(5)), nil, "down", "refused"})
+	want(api.Outage{From: unix(at(2)), To: to(5), State: "degraded", Reason: "HTTP 502"}, api.Outage{From: unix(at(5)), To: nil, State: "down", Reason: "refused"})
 	h.look(UpstreamState{State: "up", Since: at(6)}, at(7))
-	want(outage{unix(at(2)), to(5), "degraded", "HTTP 502"}, outage{unix(at(5)), to(6), "down", "refused"})
+	want(api.Outage{From: unix(at(2)), To: to(5), State: "degraded", Reason: "HTTP 502"}, api.Outage{From: unix(at(5)), To: to(6), State: "down", Reason: "refused"})
 	h.look(UpstreamState{State: "up", Since: at(6)}, at(66))
-	want(outage{unix(at(5)), to(6), "down", "refused"})
+	want(api.Outage{From: unix(at(5)), To: to(6), State: "down", Reason: "refused"})
 	for i := range 3 * outagesKept {
 		h.look(UpstreamState{State: []string{"down", "up"}[i%2], Since: at(66)}, at(66))
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/trace"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
@@ -174,7 +175,7 @@ func (u *fakeUpstream) state() UpstreamState {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.down {
-		crowded := Concurrency{Limit: 16, Now: 9, Reason: "upstream is slow"}
+		crowded := api.Concurrency{Limit: 16, Now: 9, Reason: "upstream is slow"}
 		return UpstreamState{State: "down", Since: time.Unix(2e9, 0), Reason: "connection refused", Concurrency: crowded}
 	}
 	return UpstreamState{State: "up", Since: time.Unix(1e9, 0), LastSuccess: time.Unix(2e9, 0)}

@@ -5,42 +5,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/journal"
 )
-
-// figuresDocument says what the daemon has done since its start, and what it holds.
-type figuresDocument struct {
-	Reads  readsDocument  `json:"reads"`
-	Writes writesDocument `json:"writes"`
-	// TimeSaved is an estimate; null until a round trip to upstream was measured.
-	TimeSaved *float64      `json:"time_saved_seconds"`
-	Disk      diskDocument  `json:"disk"`
-	Cache     cacheDocument `json:"cache"`
-}
-
-type readsDocument struct {
-	Total    int64 `json:"total"`    // GET and LIST that were answered
-	Hits     int64 `json:"hits"`     // of them, those for which nobody waited for upstream
-	Upstream int64 `json:"upstream"` // and the others
-}
-
-type writesDocument struct {
-	Acknowledged int64 `json:"acknowledged"`
-	Sent         int64 `json:"sent"`  // requests upstream that write
-	Saved        int64 `json:"saved"` // writes that needed none, as a newer one took their place
-}
-
-type diskDocument struct {
-	Journal int64  `json:"journal_bytes"` // without the copies
-	Copies  int64  `json:"copies_bytes"`
-	Free    *int64 `json:"free_bytes"` // null if the system does not tell
-}
-
-type cacheDocument struct {
-	Bytes  int64 `json:"bytes"`
-	Budget int64 `json:"budget"`
-}
 
 // diskLookEvery is how long a look at the disk counts.
 const diskLookEvery = 5 * time.Second
@@ -53,7 +21,7 @@ type figures struct {
 }
 
 // requests counts the requests.
-func (f *figures) requests() (reads readsDocument, writes writesDocument) {
+func (f *figures) requests() (reads api.Reads, writes api.Writes) {
 	for _, read := range []verb{getEntry, listKeys} {
 		reads.Hits += int64(f.metrics.latencies.measured(read, 0, outcome(fromUpstream)).total)
 		reads.Upstream += int64(f.metrics.latencies.measured(read, outcome(fromUpstream), outcome(sources)).total)
@@ -67,7 +35,7 @@ func (f *figures) requests() (reads readsDocument, writes writesDocument) {
 }
 
 // now finds them all, but for TimeSaved.
-func (f *figures) now() (doc figuresDocument, err error) {
+func (f *figures) now() (doc api.Figures, err error) {
 	doc.Reads, doc.Writes = f.requests()
 	doc.Cache.Bytes, doc.Cache.Budget = f.cache.Size()
 	doc.Disk, err = f.metrics.disk.now()
@@ -79,11 +47,11 @@ type diskLook struct {
 	journal *journal.Journal
 
 	mu     sync.Mutex // guards what follows
-	found  diskDocument
+	found  api.Disk
 	looked time.Time
 }
 
-func (d *diskLook) now() (diskDocument, error) {
+func (d *diskLook) now() (api.Disk, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.looked.IsZero() && time.Since(d.looked) < diskLookEvery {
@@ -94,7 +62,7 @@ func (d *diskLook) now() (diskDocument, error) {
 		return d.found, fmt.Errorf("disk usage: %w", err)
 	}
 	d.looked = time.Now()
-	d.found = diskDocument{Journal: usage.Journal, Copies: usage.Copies}
+	d.found = api.Disk{Journal: usage.Journal, Copies: usage.Copies}
 	if usage.Free >= 0 {
 		d.found.Free = &usage.Free
 	}

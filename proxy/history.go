@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/botwired/botwired/api"
 )
 
 const (
@@ -30,35 +32,14 @@ type lastHour struct {
 
 	// The last sample: of the sampler only.
 	last       trips
-	lastReads  readsDocument
-	lastWrites writesDocument
+	lastReads  api.Reads
+	lastWrites api.Writes
 	sinceLook  int
 
-	mu      sync.Mutex // guards what follows
-	points  []point    // the oldest first
-	outages []outage   // likewise; the last one may go on
+	mu      sync.Mutex   // guards what follows
+	points  []api.Point  // the oldest first
+	outages []api.Outage // likewise; the last one may go on
 	medians medians
-}
-
-// point is what has happened within one step, and what was pending at its end.
-type point struct {
-	At          float64  `json:"at"` // its end, in Unix seconds
-	Reads       int64    `json:"reads"`
-	Writes      int64    `json:"writes"`
-	Sent        int64    `json:"sent"`
-	LocalP50    *float64 `json:"local_p50_us"` // null if nothing was measured
-	LocalP99    *float64 `json:"local_p99_us"`
-	UpstreamP50 *float64 `json:"upstream_p50_us"`
-	UpstreamP99 *float64 `json:"upstream_p99_us"`
-	Pending     int64    `json:"pending"`
-}
-
-// outage is a time in which upstream was not up.
-type outage struct {
-	From   float64  `json:"from"` // Unix seconds
-	To     *float64 `json:"to"`   // null if it goes on
-	State  string   `json:"state"`
-	Reason string   `json:"reason"`
 }
 
 // medians are the median times, in seconds since the start, of requests here and upstream; 0 if
@@ -108,7 +89,7 @@ func (h *lastHour) look(state UpstreamState, now time.Time) {
 		began = min(at, unix(state.Since))
 	}
 	if !up {
-		h.outages = append(h.outages, outage{From: began, State: state.State, Reason: state.Reason})
+		h.outages = append(h.outages, api.Outage{From: began, State: state.State, Reason: state.Reason})
 	}
 	for len(h.outages) > outagesKept || len(h.outages) > 0 && h.outages[0].To != nil && *h.outages[0].To < unix(now)-historyLength*historyStep.Seconds() {
 		h.outages = h.outages[1:]
@@ -120,7 +101,7 @@ func (h *lastHour) sample(now time.Time) {
 	taken := readTrips(h.figures.metrics.latencies, h.times)
 	reads, writes := h.figures.requests()
 	local, upstream := taken.local().since(h.last.local()), taken.upstream().since(h.last.upstream())
-	p := point{
+	p := api.Point{
 		At: unix(now), Pending: int64(h.figures.metrics.disk.journal.Stats().Pending),
 		Reads: reads.Total - h.lastReads.Total, Writes: writes.Acknowledged - h.lastWrites.Acknowledged, Sent: writes.Sent - h.lastWrites.Sent,
 		LocalP50: microseconds(&local, 0.5), LocalP99: microseconds(&local, 0.99),
@@ -157,7 +138,7 @@ func unix(at time.Time) float64 { return float64(at.UnixMilli()) / 1e3 }
 // read that was answered here for a median read upstream, each acknowledged write that did not wait
 // for upstream for a median write. It is nil while no request upstream was measured. Where only the one or the other was,
 // that stands for both.
-func (h *lastHour) timeSaved(done *figuresDocument) *float64 {
+func (h *lastHour) timeSaved(done *api.Figures) *float64 {
 	h.mu.Lock()
 	t := h.medians
 	h.mu.Unlock()
@@ -173,9 +154,9 @@ func (h *lastHour) timeSaved(done *figuresDocument) *float64 {
 // answer answers with the last hour.
 func (h *lastHour) answer(w http.ResponseWriter, _ *http.Request) error {
 	h.mu.Lock()
-	doc := map[string]any{
-		"now": unix(time.Now()), "step_seconds": historyStep.Seconds(),
-		"points": append([]point{}, h.points...), "outages": append([]outage{}, h.outages...),
+	doc := api.History{
+		Now: unix(time.Now()), StepSeconds: historyStep.Seconds(),
+		Points: append([]api.Point{}, h.points...), Outages: append([]api.Outage{}, h.outages...),
 	}
 	h.mu.Unlock()
 	return writeDocument(w, http.StatusOK, doc)

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/journal"
@@ -160,7 +161,7 @@ func TestAnswersThatWereUnderWayAtADoubt(t *testing.T) {
 // The status and the metrics say why the daemon is careful.
 func TestStatusOfADoubt(t *testing.T) {
 	inDoubtBubble(t, func(t *testing.T, s *sidecar, who *fakeIdentity) {
-		var got statusDocument
+		var got api.Status
 		decode(t, s.get("/_botwired/status"), &got)
 		if got.Identity.Start != "copied" || got.Identity.Newest != nil || len(got.Identity.Doubts) != 0 {
 			t.Errorf("the status says %+v", got.Identity)

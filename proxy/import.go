@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/journal"
 )
@@ -36,15 +37,6 @@ func newImporter(m *memory) *importer {
 	return &importer{memory: m, turn: make(chan struct{}, 1), ahead: &ahead{receipts: m.journal.Receipts}}
 }
 
-// importDocument says what has become of a request's lines.
-type importDocument struct {
-	Lines   int    `json:"lines"` // of the request, from the first on, that are done
-	Written int    `json:"written"`
-	Same    int    `json:"same"`             // the entry has this value
-	Older   int    `json:"older"`            // the entry is not older than this
-	Detail  string `json:"detail,omitempty"` // why some lines are not done
-}
-
 // answer answers 200 when all lines are done. A line that cannot be imported refuses the request,
 // and nothing of it is done.
 func (im *importer) answer(w http.ResponseWriter, r *http.Request) error {
@@ -61,7 +53,7 @@ func (im *importer) answer(w http.ResponseWriter, r *http.Request) error {
 	case im.turn <- struct{}{}:
 		defer func() { <-im.turn }()
 	case <-ctx.Done():
-		return writeLater(w, http.StatusServiceUnavailable, importDocument{Detail: "another import is under way: try again"})
+		return writeLater(w, http.StatusServiceUnavailable, api.Imported{Detail: "another import is under way: try again"})
 	}
 	body, room, refusal := im.bodies.Read(w, r)
 	if refusal != nil {
@@ -82,7 +74,7 @@ func (im *importer) answer(w http.ResponseWriter, r *http.Request) error {
 }
 
 // writeLater answers a request of which some is left.
-func writeLater(w http.ResponseWriter, status int, doc importDocument) error {
+func writeLater(w http.ResponseWriter, status int, doc api.Imported) error {
 	w.Header().Set("Retry-After", "1")
 	return writeDocument(w, status, doc)
 }
@@ -91,7 +83,7 @@ func writeLater(w http.ResponseWriter, status int, doc importDocument) error {
 type importing struct {
 	*importer
 	taken int // entries
-	done  importDocument
+	done  api.Imported
 	waits string // what the import waits for
 }
 
@@ -236,7 +228,7 @@ func (run *importing) whatIsThere(id journal.ID, said *cache.Item, g cache.Gener
 }
 
 // compare says which count an entry belongs to, and whether it is to be written.
-func (p *presence) compare(done *importDocument, line *ImportLine) (count *int, write bool) {
+func (p *presence) compare(done *api.Imported, line *ImportLine) (count *int, write bool) {
 	switch {
 	case !p.known, p.updatedAt == 0 && !p.exists:
 		return &done.Written, true

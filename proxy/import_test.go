@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/journal"
 )
@@ -29,7 +30,7 @@ func importLine(key, value string, updatedAt float64) string {
 	return string(text) + "\n"
 }
 
-func (s *sidecar) imports(query, body string) (w *httptest.ResponseRecorder, doc importDocument) {
+func (s *sidecar) imports(query, body string) (w *httptest.ResponseRecorder, doc api.Imported) {
 	s.t.Helper()
 	w = s.do(http.MethodPost, "/_botwired/import"+query, body)
 	if w.Code != http.StatusBadRequest {
@@ -39,7 +40,7 @@ func (s *sidecar) imports(query, body string) (w *httptest.ResponseRecorder, doc
 }
 
 // wantImported has lines imported and says what has become of them.
-func (s *sidecar) wantImported(query, body string, want importDocument) {
+func (s *sidecar) wantImported(query, body string, want api.Imported) {
 	s.t.Helper()
 	w, got := s.imports(query, body)
 	wantStatus(s.t, w, http.StatusOK)
@@ -63,7 +64,7 @@ func TestExportAndImport(t *testing.T) {
 		for namespace, query := range map[string]string{"n": "", "copy": "?namespace=copy"} {
 			other := newSidecar(t)
 			lines := n + 1
-			want := importDocument{Lines: lines, Written: n}
+			want := api.Imported{Lines: lines, Written: n}
 			other.wantImported(query, file, want)
 			for _, e := range entries {
 				w, ok, err := other.journal.Newest(id(namespace, e.Key))
@@ -72,7 +73,7 @@ func TestExportAndImport(t *testing.T) {
 				}
 				wantValue(t, other.get("/memory/"+namespace+"/"+e.Key), e.Value)
 			}
-			again := importDocument{Lines: lines, Same: n}
+			again := api.Imported{Lines: lines, Same: n}
 			other.wantImported(query, file, again)
 			wantStatus(t, other.do(http.MethodPost, "/_botwired/flush", ""), http.StatusOK)
 			other.wantImported(query, file, again)
@@ -96,45 +97,45 @@ func TestExportAndImport(t *testing.T) {
 // importedOver is what becomes of a line in some state of the entry.
 type importedOver struct {
 	prepare func(s *sidecar)
-	older   importDocument // what becomes of a line from before
-	newer   importDocument // and from after
+	older   api.Imported // what becomes of a line from before
+	newer   api.Imported // and from after
 }
 
 var importedOverStates = map[string]importedOver{
-	"nothing": {func(*sidecar) {}, importDocument{Written: 1}, importDocument{Written: 1}},
-	"pending": {func(s *sidecar) { s.put(imported, "there") }, importDocument{Older: 1}, importDocument{Written: 1}},
+	"nothing": {func(*sidecar) {}, api.Imported{Written: 1}, api.Imported{Written: 1}},
+	"pending": {func(s *sidecar) { s.put(imported, "there") }, api.Imported{Older: 1}, api.Imported{Written: 1}},
 	"settled": {func(s *sidecar) {
 		s.put(imported, "there")
 		s.settle(imported)
-	}, importDocument{Older: 1}, importDocument{Written: 1}},
+	}, api.Imported{Older: 1}, api.Imported{Written: 1}},
 	"a pending delete": {func(s *sidecar) {
 		s.put(imported, "there")
 		s.settle(imported)
 		wantStatus(s.t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
-	}, importDocument{Older: 1}, importDocument{Written: 1}},
+	}, api.Imported{Older: 1}, api.Imported{Written: 1}},
 	"deleted": {func(s *sidecar) {
 		s.learn(imported, "there")
 		wantStatus(s.t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
 		s.settle(imported)
-	}, importDocument{Written: 1}, importDocument{Written: 1}},
-	"upstream": {func(s *sidecar) { s.upstream.set(imported, "there") }, importDocument{Older: 1}, importDocument{Written: 1}},
+	}, api.Imported{Written: 1}, api.Imported{Written: 1}},
+	"upstream": {func(s *sidecar) { s.upstream.set(imported, "there") }, api.Imported{Older: 1}, api.Imported{Written: 1}},
 	"upstream, and an old copy": {func(s *sidecar) {
 		s.upstream.set(imported, "old")
 		wantValue(s.t, s.get("/memory/n/k"), "old")
 		s.upstream.set(imported, "there")
 		time.Sleep(usual.FreshFor)
-	}, importDocument{Older: 1}, importDocument{Written: 1}},
+	}, api.Imported{Older: 1}, api.Imported{Written: 1}},
 	"gone upstream, and an old copy": {func(s *sidecar) {
 		s.learn(imported, "there")
 		s.upstream.remove(imported)
 		time.Sleep(usual.FreshFor)
-	}, importDocument{Written: 1}, importDocument{Written: 1}},
-	"an outage": {func(s *sidecar) { s.upstream.setDown(true) }, importDocument{Written: 1}, importDocument{Written: 1}},
+	}, api.Imported{Written: 1}, api.Imported{Written: 1}},
+	"an outage": {func(s *sidecar) { s.upstream.setDown(true) }, api.Imported{Written: 1}, api.Imported{Written: 1}},
 	"an outage, and a copy": {func(s *sidecar) {
 		s.learn(imported, "there")
 		time.Sleep(time.Hour)
 		s.upstream.setDown(true)
-	}, importDocument{Older: 1}, importDocument{Written: 1}},
+	}, api.Imported{Older: 1}, api.Imported{Written: 1}},
 }
 
 // imported is the entry that these lines are about.
@@ -143,7 +144,7 @@ var imported = id("n", "k")
 // The later state by time stays, or comes, wherever the earlier one is.
 func TestImportGivesWayToWhatIsNewer(t *testing.T) {
 	for name, c := range importedOverStates {
-		for when, want := range map[string]importDocument{"older": c.older, "newer": c.newer} {
+		for when, want := range map[string]api.Imported{"older": c.older, "newer": c.newer} {
 			t.Run(name+", "+when, func(t *testing.T) {
 				inBubble(t, func(t *testing.T, s *sidecar) {
 					s.upstream.clock = float64(time.Now().Unix())
@@ -164,7 +165,7 @@ func TestImportGivesWayToWhatIsNewer(t *testing.T) {
 						if err != nil || !ok || w.Value != "file" || w.WrittenAt != at || w.Yields == (agents == 1) {
 							t.Errorf("%+v, %t, %v", w, ok, err)
 						}
-						s.wantImported("", line, importDocument{Lines: 1, Same: 1})
+						s.wantImported("", line, api.Imported{Lines: 1, Same: 1})
 					} else if got := s.journal.Stats().Pending; got != agents {
 						t.Errorf("%d are pending, and were %d before", got, agents)
 					}
@@ -180,7 +181,7 @@ func TestTimesOfImportedLines(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.put(id("n", "there"), "v")
 		s.wantImported("", `{"namespace":"n","key":"new","value":"x"}`+"\n"+`{"namespace":"n","key":"there","value":"x"}`+"\n\n"+
-			importLine("future", "x", 4e9)+`{"end":{"namespace":"n","entries":3,"complete":true}}`, importDocument{Lines: 5, Written: 2, Older: 1})
+			importLine("future", "x", 4e9)+`{"end":{"namespace":"n","entries":3,"complete":true}}`, api.Imported{Lines: 5, Written: 2, Older: 1})
 		for key, want := range map[string]float64{"new": 1, "future": float64(time.Now().Unix())} {
 			if w, _, err := s.journal.Newest(id("n", key)); err != nil || w.WrittenAt != want {
 				t.Errorf("%s is of %f, %v, want %f", key, w.WrittenAt, err, want)
@@ -251,15 +252,15 @@ func TestImportWaitsForUpstream(t *testing.T) {
 		busy := httptest.NewRecorder()
 		s.serve(s.server, busy, httptest.NewRequestWithContext(ctx, http.MethodPost, "/_botwired/import", strings.NewReader(importLine("k", "v", 1))))
 		wantStatus(t, busy, http.StatusServiceUnavailable) // two imports take turns
-		var busyDoc importDocument
+		var busyDoc api.Imported
 		decode(t, busy, &busyDoc)
 		if !strings.Contains(busyDoc.Detail, "another import is under way") || busyDoc.Lines != 0 {
 			t.Errorf("%+v", busyDoc)
 		}
 		wantStatus(t, <-answer, http.StatusServiceUnavailable)
 		wantStatus(t, s.do(http.MethodPost, "/_botwired/flush", ""), http.StatusOK)
-		s.wantImported("?namespace=locked", rest, importDocument{Lines: 200, Written: 200})
-		s.wantImported("?namespace=locked", strings.Join(lines[:10], ""), importDocument{Lines: 10, Same: 10})
+		s.wantImported("?namespace=locked", rest, api.Imported{Lines: 200, Written: 200})
+		s.wantImported("?namespace=locked", strings.Join(lines[:10], ""), api.Imported{Lines: 10, Same: 10})
 		synctest.Wait()
 	})
 }
@@ -296,11 +297,11 @@ func TestImportAfterACrash(t *testing.T) {
 		for i := range 20 {
 			lines = append(lines, importLine(fmt.Sprintf("k%02d", i), "v", 1))
 		}
-		first.wantImported("", strings.Join(lines[:8], ""), importDocument{Lines: 8, Written: 8})
+		first.wantImported("", strings.Join(lines[:8], ""), api.Imported{Lines: 8, Written: 8})
 		first.settle(id("n", "k03"))
 		first.put(id("n", "k04"), "an agent's")
 		s := first.crash(fs)
-		s.wantImported("", strings.Join(lines, ""), importDocument{Lines: 20, Written: 12, Same: 7, Older: 1})
+		s.wantImported("", strings.Join(lines, ""), api.Imported{Lines: 20, Written: 12, Same: 7, Older: 1})
 		wantValue(t, s.get("/memory/n/k04"), "an agent's")
 		if n := s.journal.Stats().Pending; n != 19 {
 			t.Errorf("%d are pending", n)
@@ -368,7 +369,7 @@ func TestImportOfWhatIsHereOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
-		s.wantImported("", importLine("k", "v", 5), importDocument{Lines: 1, Written: 1})
+		s.wantImported("", importLine("k", "v", 5), api.Imported{Lines: 1, Written: 1})
 		wantValue(t, s.get("/memory/n/k"), "v")
 	})
 }

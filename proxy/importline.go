@@ -8,33 +8,25 @@ import (
 	"math"
 	"net/http"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
 )
 
 // ImportLine is a line of a file to be imported: an entry, or the end of a namespace's export.
 type ImportLine struct {
 	Namespace, Key, Value string
-	UpdatedAt             float64    // Unix seconds; 0 if the line has none
-	End                   *ExportEnd // nil for an entry
-}
-
-// ExportEnd ends a namespace's export.
-type ExportEnd struct {
-	Namespace string `json:"namespace"`
-	Entries   int    `json:"entries"`       // the lines before
-	Missing   int    `json:"missing"`       // keys whose values nobody could tell
-	Complete  bool   `json:"complete"`      // that is all
-	Why       string `json:"why,omitempty"` // it may not be all
+	UpdatedAt             float64           // Unix seconds; 0 if the line has none
+	End                   *api.ExportCounts // nil for an entry
 }
 
 // ParseImportLine reads a line as an export writes it. Of an entry's fields it needs namespace,
 // key and value, and it ignores those that it does not know. The error never holds a value.
 func ParseImportLine(line []byte) (l ImportLine, err error) {
 	var fields struct {
-		Namespace *string    `json:"namespace"`
-		Key       *string    `json:"key"`
-		UpdatedAt *float64   `json:"updated_at"`
-		End       *ExportEnd `json:"end"`
+		Namespace *string           `json:"namespace"`
+		Key       *string           `json:"key"`
+		UpdatedAt *float64          `json:"updated_at"`
+		End       *api.ExportCounts `json:"end"`
 	}
 	if err := json.Unmarshal(line, &fields); err != nil {
 		return l, notAnEntry(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/feed"
 	"github.com/botwired/botwired/internal/sse"
@@ -243,27 +244,8 @@ const (
 	eventSkipped = "skipped"
 )
 
-type requestDocument struct {
-	At           float64  `json:"at"` // when it came, in Unix seconds
-	Method       string   `json:"method"`
-	Path         string   `json:"path"`
-	Namespace    string   `json:"namespace"`
-	Key          string   `json:"key"`
-	Status       int      `json:"status"`
-	Answered     string   `json:"answered"`
-	AgeSeconds   *float64 `json:"age_seconds"` // null if the answer has no age
-	Microseconds int64    `json:"microseconds"`
-	Bytes        int      `json:"bytes"`
-	Value        *string  `json:"value,omitempty"`
-	ValueCut     bool     `json:"value_cut,omitempty"`
-}
-
-type skippedDocument struct {
-	Requests uint64 `json:"requests"`
-}
-
-func (r *request) document(values bool) requestDocument {
-	doc := requestDocument{
+func (r *request) document(values bool) api.Request {
+	doc := api.Request{
 		At: unixSeconds(r.at), Method: r.method, Path: r.path, Namespace: r.id.Namespace, Key: r.id.Key,
 		Status: r.status, Answered: r.answered, Microseconds: r.took.Microseconds(), Bytes: r.bytes,
 	}
@@ -308,7 +290,7 @@ type requestFollower struct {
 
 func (f requestFollower) tell(dst []byte, records []feed.Record[request], missed uint64) ([]byte, time.Duration) {
 	if missed > 0 {
-		dst = appendEvent(dst, "", eventSkipped, skippedDocument{missed})
+		dst = appendEvent(dst, "", eventSkipped, api.Skipped{Requests: missed})
 	}
 	for i := range records {
 		r := &records[i].Value

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/journal"
 )
@@ -20,10 +21,10 @@ func wantShown(t *testing.T, a *audience, want ...string) {
 	var got []string
 	for _, e := range a.take() {
 		if e.Name == eventSkipped {
-			got = append(got, fmt.Sprintf("skipped %d", read[skippedDocument](t, e).Requests))
+			got = append(got, fmt.Sprintf("skipped %d", read[api.Skipped](t, e).Requests))
 			continue
 		}
-		doc := read[requestDocument](t, e)
+		doc := read[api.Request](t, e)
 		line := fmt.Sprintf("%s %s %d %s %d", doc.Method, doc.Path, doc.Status, doc.Answered, doc.Bytes)
 		if doc.AgeSeconds != nil {
 			line += fmt.Sprintf(" age %v", *doc.AgeSeconds)
@@ -77,7 +78,7 @@ func TestTheMonitorShowsEveryRequest(t *testing.T) {
 			if i >= len(got) {
 				t.Fatalf("%d requests are shown", len(got))
 			}
-			doc := read[requestDocument](t, got[i])
+			doc := read[api.Request](t, got[i])
 			if line := fmt.Sprintf("%s %d %s", doc.Method, doc.Status, doc.Answered); !strings.HasPrefix(line, want) {
 				t.Errorf("it shows %q, want %q", line, want)
 			}
@@ -102,7 +103,7 @@ func TestTheMonitorShowsSimpleRequests(t *testing.T) {
 		put("k", `{"value":1}`)
 		get("a:b")
 		got := a.take()
-		if len(got) != 2 || read[requestDocument](t, got[0]).Status != 422 || read[requestDocument](t, got[1]).Status != 400 {
+		if len(got) != 2 || read[api.Request](t, got[0]).Status != 422 || read[api.Request](t, got[1]).Status != 400 {
 			t.Errorf("it shows %d requests: %s", len(got), got)
 		}
 	})
@@ -166,7 +167,7 @@ func TestTheMonitorSkips(t *testing.T) {
 		shown, skipped := 0, 0
 		for _, e := range a.take() {
 			if e.Name == eventSkipped {
-				skipped += int(read[skippedDocument](t, e).Requests)
+				skipped += int(read[api.Skipped](t, e).Requests)
 				continue
 			}
 			shown++

@@ -4,15 +4,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-)
 
-// keptNamespace is one of whose entries something is known here.
-type keptNamespace struct {
-	namespaceDocument
-	Entries int `json:"entries"` // as far as is known here
-	// AtLeast says that there are more, which were not counted.
-	AtLeast bool `json:"entries_at_least"`
-}
+	"github.com/botwired/botwired/api"
+)
 
 const (
 	// maxNamespaces is how many namespaces a request can ask for at most.
@@ -46,13 +40,13 @@ func (c catalogue) namespaces(w http.ResponseWriter, r *http.Request) error {
 		_, found := slices.BinarySearch(names, name)
 		return found
 	})
-	docs := make([]keptNamespace, len(names))
+	docs := make([]api.Namespace, len(names))
 	for i, name := range names {
 		if known := of[name]; known != nil {
-			docs[i].namespaceDocument = *known
+			docs[i].NamespaceStatus = *known
 		} else {
 			docs[i].Namespace = name
-			docs[i].setSize(c.sizes.Of(name))
+			setSize(&docs[i].NamespaceStatus, c.sizes.Of(name))
 		}
 		most := countedAtMost / len(names)
 		counted, err := c.journal.Keys.Count(name, most+1)
@@ -61,5 +55,5 @@ func (c catalogue) namespaces(w http.ResponseWriter, r *http.Request) error {
 		}
 		docs[i].Entries, docs[i].AtLeast = min(counted, most), counted > most
 	}
-	return writeDocument(w, http.StatusOK, map[string]any{"namespaces": docs, "next": next})
+	return writeDocument(w, http.StatusOK, api.Namespaces{Namespaces: docs, Next: next})
 }

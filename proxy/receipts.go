@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
@@ -14,20 +15,8 @@ import (
 // maxReceiptWait is the longest that a request can ask to wait for the end of a write.
 const maxReceiptWait = time.Minute
 
-type receiptDocument struct {
-	Seq       uint64   `json:"seq"`
-	Namespace string   `json:"namespace"`
-	Key       string   `json:"key"`
-	Op        string   `json:"op"`
-	State     string   `json:"state"`      // "pending", "settled", "superseded" or "dead"
-	WrittenAt float64  `json:"written_at"` // Unix seconds
-	SettledAt *float64 `json:"settled_at"` // Unix seconds; null while it is pending
-	By        *uint64  `json:"by"`         // null unless a later write through this daemon has superseded it
-	Reason    string   `json:"reason"`
-}
-
-func newReceiptDocument(r *journal.Receipt) receiptDocument {
-	doc := receiptDocument{
+func newReceiptDocument(r *journal.Receipt) api.Receipt {
+	doc := api.Receipt{
 		Seq: r.Seq, Namespace: r.Namespace, Key: r.Key, Op: r.Op.String(),
 		State: r.State.String(), WrittenAt: r.WrittenAt, Reason: r.Reason,
 	}

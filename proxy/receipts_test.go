@@ -13,15 +13,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
 )
 
 // wantReceipt compares a receipt with what is wanted, which has no times.
-func wantReceipt(t *testing.T, w *httptest.ResponseRecorder, want receiptDocument) {
+func wantReceipt(t *testing.T, w *httptest.ResponseRecorder, want api.Receipt) {
 	t.Helper()
 	wantStatus(t, w, http.StatusOK)
 	wantHeader(t, w, "Cache-Control", "no-store")
-	var got receiptDocument
+	var got api.Receipt
 	decode(t, w, &got)
 	if got.WrittenAt == 0 || (got.SettledAt == nil) != (got.State == "pending") || got.SettledAt != nil && *got.SettledAt < got.WrittenAt {
 		t.Errorf("the times are wrong: %s", w.Body)
@@ -49,7 +50,7 @@ func TestReceiptsOfWrites(t *testing.T) {
 	s.upstream.setDown(true)
 	w = s.do(http.MethodDelete, "/memory/n/unknown", "")
 	wantHeader(t, w, "Botwired-Write", "pending; assumed; seq=8")
-	for _, want := range []receiptDocument{
+	for _, want := range []api.Receipt{
 		{Seq: 1, Namespace: "n", Key: "a", Op: "put", State: "superseded", By: seq(2)},
 		{Seq: 2, Namespace: "n", Key: "a", Op: "put", State: "settled"},
 		{Seq: 3, Namespace: "n", Key: "a", Op: "delete", State: "pending"},
@@ -76,7 +77,7 @@ func TestReceiptsOfWrites(t *testing.T) {
 // its time is over or the daemon stops. It has nothing sent upstream.
 func TestReceiptWaits(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
-		a := receiptDocument{Seq: 1, Namespace: "n", Key: "a", Op: "put", State: "pending"}
+		a := api.Receipt{Seq: 1, Namespace: "n", Key: "a", Op: "put", State: "pending"}
 		s.put(id("n", "a"), "1")
 		began := time.Now()
 		wantReceipt(t, s.get("/_botwired/receipts/1?wait=5s"), a)
@@ -105,11 +106,11 @@ func TestReceiptWaits(t *testing.T) {
 		synctest.Wait()
 		s.put(id("n", "b"), "2")
 		by := uint64(4)
-		wantReceipt(t, <-superseded, receiptDocument{Seq: 3, Namespace: "n", Key: "b", Op: "put", State: "superseded", By: &by})
+		wantReceipt(t, <-superseded, api.Receipt{Seq: 3, Namespace: "n", Key: "b", Op: "put", State: "superseded", By: &by})
 		stopped := s.begin(http.MethodGet, "/_botwired/receipts/4?wait=1m", "")
 		synctest.Wait()
 		s.server.EndWaits()
-		wantReceipt(t, <-stopped, receiptDocument{Seq: 4, Namespace: "n", Key: "b", Op: "put", State: "pending"})
+		wantReceipt(t, <-stopped, api.Receipt{Seq: 4, Namespace: "n", Key: "b", Op: "put", State: "pending"})
 		if took := time.Since(began); took != 0 {
 			t.Errorf("it took %s", took)
 		}
@@ -145,7 +146,7 @@ func TestReceiptWhileTheJournalIsRead(t *testing.T) {
 			if start == 0 {
 				s.put(id("n", "a"), "1")
 			}
-			wantReceipt(t, s.get("/_botwired/receipts/1"), receiptDocument{Seq: 1, Namespace: "n", Key: "a", Op: "put", State: "pending"})
+			wantReceipt(t, s.get("/_botwired/receipts/1"), api.Receipt{Seq: 1, Namespace: "n", Key: "a", Op: "put", State: "pending"})
 			s.server.Close()
 			if err := j.Close(); err != nil {
 				t.Fatal(err)

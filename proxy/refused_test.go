@@ -7,6 +7,8 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/api"
 )
 
 // refused is upstream's error when it answers, and not with what was asked for.
@@ -89,7 +91,7 @@ func TestStatusNamesRefusedReads(t *testing.T) {
 	s := newSidecar(t)
 	s.put(id("b", "k"), "v")
 	s.upstream.refusals = map[string]string{"a": "HTTP 401: who?", "b": "HTTP 403: no"}
-	var got statusDocument
+	var got api.Status
 	decode(t, s.get("/_botwired/status"), &got)
 	said := make(map[string]string)
 	for _, n := range got.Namespaces {

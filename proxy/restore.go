@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -38,14 +39,7 @@ type restoration struct {
 	cancel context.CancelFunc
 	over   chan struct{}
 	err    error // why it ended before the end; set before over is closed
-	counts restoreCounts
-}
-
-// restoreCounts is how far a restoration is, in entries.
-type restoreCounts struct {
-	Restored int `json:"restored"` // upstream has them again
-	Kept     int `json:"kept"`     // upstream had another state after all, which stays
-	Failed   int `json:"failed"`   // upstream has refused them
+	counts api.RestoreCounts
 }
 
 func newRestorer(m *memory, logger *slog.Logger) *restorer {
@@ -121,7 +115,7 @@ func (r *restorer) end(namespace string) error {
 	return r.m.journal.Belief.SetRestoring(namespace, false)
 }
 
-func (r *restorer) progress(of *restoration) restoreCounts {
+func (r *restorer) progress(of *restoration) api.RestoreCounts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return of.counts

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -110,7 +111,7 @@ func TestRestoreOfMoreThanUpstreamLists(t *testing.T) {
 			s.upstream.setDown(false)
 			time.Sleep(restorePause)
 		}
-		var doc restoreDocument
+		var doc api.Restoration
 		decode(t, <-restoring, &doc)
 		if doc.State != "over" || doc.Restored != entries || doc.Left != 0 {
 			t.Errorf("%+v", doc)
@@ -132,7 +133,7 @@ func TestWaitersForARestorationThatIsStopped(t *testing.T) {
 		waiter := s.begin(http.MethodPost, path, "")
 		synctest.Wait()
 		wantStatus(t, s.do(http.MethodPost, "/_botwired/restore?namespace=ns&stop=true", ""), http.StatusOK)
-		var doc restoreDocument
+		var doc api.Restoration
 		w := <-waiter
 		wantStatus(t, w, http.StatusOK)
 		if decode(t, w, &doc); doc.State != "stopped" || doc.Left != 20 {

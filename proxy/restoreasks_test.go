@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -37,7 +38,7 @@ func TestRestoreAsksForWhatTheListMayLack(t *testing.T) {
 		for _, p := range s.journal.PendingList("ns", 100) {
 			s.settle(p.ID)
 		}
-		var doc restoreDocument
+		var doc api.Restoration
 		decode(t, <-restoring, &doc)
 		if doc.State != "over" || doc.Restored != 19 {
 			t.Errorf("%+v", doc)
@@ -67,7 +68,7 @@ func TestRestoreOfWhatUpstreamRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		var doc restoreDocument
+		var doc api.Restoration
 		decode(t, <-restoring, &doc)
 		if doc.State != "over" || doc.Restored != 19 || doc.Failed != 1 || doc.Left != 1 {
 			t.Errorf("%+v", doc)

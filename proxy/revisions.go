@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
@@ -46,49 +47,21 @@ type past struct {
 	revisions Revisions // nil if upstream has none
 }
 
-// stateDocument is one state of an entry.
-type stateDocument struct {
-	Revision  *uint64  `json:"revision"` // null of a pending write
-	State     string   `json:"state"`    // settled, or pending
-	Op        string   `json:"op"`
-	Value     *string  `json:"value"`      // null of a delete
-	Bytes     int      `json:"bytes"`      // as BotWire counts them: characters
-	CreatedAt *float64 `json:"created_at"` // Unix seconds; null of a delete and of a pending write
-	UpdatedAt float64  `json:"updated_at"` // Unix seconds, by the clock of who wrote it
-	Host      string   `json:"host"`       // "" if nobody knows
-	Here      bool     `json:"here"`       // this daemon wrote it
-	Seq       *uint64  `json:"seq"`        // null if it has none
-}
-
-func (d *stateDocument) setValue(value string) {
+func setValue(d *api.Revision, value string) {
 	d.Op, d.Value, d.Bytes = journal.Put.String(), &value, wire.CodePoints(value)
 }
 
-// text is empty of a delete.
-func (d *stateDocument) text() string {
-	if d.Value == nil {
-		return ""
-	}
-	return *d.Value
-}
-
-// tag names the write that made the state, also when the write settles meanwhile.
-func (d *stateDocument) tag() string {
+// revisionTag names the write that made the state, also when the write settles meanwhile.
+func revisionTag(d *api.Revision) string {
 	if d.Here && d.Seq != nil {
-		return writeTag(*d.Seq, d.text())
+		return writeTag(*d.Seq, d.Text())
 	}
 	return `"revision-` + strconv.FormatUint(*d.Revision, 10) + `"`
 }
 
 // isWrite reports whether the state is that of a write of this daemon's.
-func (d *stateDocument) isWrite(w *journal.Write) bool {
-	return d.Here && d.Seq != nil && *d.Seq == w.Seq && d.Op == w.Op.String() && d.text() == w.Value
-}
-
-type revisionsDocument struct {
-	Namespace string          `json:"namespace"`
-	Key       string          `json:"key"`
-	Revisions []stateDocument `json:"revisions"`
+func isWrite(d *api.Revision, w *journal.Write) bool {
+	return d.Here && d.Seq != nil && *d.Seq == w.Seq && d.Op == w.Op.String() && d.Text() == w.Value
 }
 
 // answer lists the states of an entry, the newest first. The ETag names the newest one.
@@ -104,12 +77,12 @@ func (p past) answer(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	w.Header()["Etag"] = []string{states[0].tag()}
-	return writeDocument(w, http.StatusOK, revisionsDocument{id.Namespace, id.Key, states})
+	w.Header()["Etag"] = []string{revisionTag(&states[0])}
+	return writeDocument(w, http.StatusOK, api.Revisions{Namespace: id.Namespace, Key: id.Key, Revisions: states})
 }
 
 // states are the states of an entry, with its pending write as the first one. There is at least one.
-func (p past) states(caller context.Context, id journal.ID) ([]stateDocument, error) {
+func (p past) states(caller context.Context, id journal.ID) ([]api.Revision, error) {
 	p.used.note(id.Namespace)
 	written, pending, err := p.journal.Newest(id)
 	if err != nil {
@@ -119,11 +92,11 @@ func (p past) states(caller context.Context, id journal.ID) ([]stateDocument, er
 	if err != nil {
 		return nil, err
 	}
-	var states []stateDocument
+	var states []api.Revision
 	for i := range kept {
 		states = append(states, p.settledState(&kept[i]))
 	}
-	if pending && !slices.ContainsFunc(states, func(d stateDocument) bool { return d.isWrite(&written) }) {
+	if pending && !slices.ContainsFunc(states, func(d api.Revision) bool { return isWrite(&d, &written) }) {
 		states = slices.Insert(states, 0, p.pendingState(&written))
 	}
 	if len(states) == 0 {
@@ -143,8 +116,8 @@ func (p past) ask(caller context.Context, id journal.ID) ([]Revision, error) {
 	return kept, err
 }
 
-func (p past) settledState(r *Revision) stateDocument {
-	d := stateDocument{
+func (p past) settledState(r *Revision) api.Revision {
+	d := api.Revision{
 		Revision: &r.Number, State: "settled", Op: journal.Delete.String(),
 		UpdatedAt: r.WrittenAt, Host: r.Host, Here: r.Host == p.revisions.Host(),
 	}
@@ -153,17 +126,17 @@ func (p past) settledState(r *Revision) stateDocument {
 	}
 	if !r.Deleted {
 		d.CreatedAt = &r.CreatedAt
-		d.setValue(r.Value)
+		setValue(&d, r.Value)
 	}
 	return d
 }
 
-func (p past) pendingState(w *journal.Write) stateDocument {
-	d := stateDocument{
+func (p past) pendingState(w *journal.Write) api.Revision {
+	d := api.Revision{
 		State: "pending", Op: journal.Delete.String(), UpdatedAt: w.UpdatedAt, Host: p.revisions.Host(), Here: true, Seq: &w.Seq,
 	}
 	if w.Op == journal.Put {
-		d.setValue(w.Value)
+		setValue(&d, w.Value)
 	}
 	return d
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -86,11 +87,11 @@ func (s *sidecar) wantStates(id journal.ID, want ...string) *httptest.ResponseRe
 	s.t.Helper()
 	w := s.get("/_botwired/revisions?namespace=" + id.Namespace + "&key=" + id.Key)
 	wantStatus(s.t, w, http.StatusOK)
-	var doc revisionsDocument
+	var doc api.Revisions
 	decode(s.t, w, &doc)
 	var got []string
 	for _, d := range doc.Revisions {
-		got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", d.State, d.Host, d.Op, d.text())))
+		got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", d.State, d.Host, d.Op, d.Text())))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		s.t.Errorf("the states (-want +got):\n%s", diff)
@@ -149,8 +150,8 @@ func TestUndo(t *testing.T) {
 	w := s.undo(k, "")
 	wantStatus(t, w, http.StatusOK)
 	wantHeader(t, w, "Botwired-Write", "pending; seq=3")
-	var doc undoneDocument
-	if decode(t, w, &doc); doc.Undone.text() != "two" || doc.Now.text() != "one" || *doc.Now.Revision != 1 {
+	var doc api.Undone
+	if decode(t, w, &doc); doc.Undone.Text() != "two" || doc.Now.Text() != "one" || *doc.Now.Revision != 1 {
 		t.Errorf("%s", w.Body)
 	}
 	wantValue(t, s.get("/memory/n/k"), "one")
@@ -245,10 +246,10 @@ func TestAnUndoThatAWriteOvertakes(t *testing.T) {
 		s.put(k, "three") // and settles at once
 		s.settle(k)
 	})
-	var doc undoneDocument
+	var doc api.Undone
 	decode(t, s.undo(k, ""), &doc)
-	if doc.Undone.text() != "three" || doc.Now.text() != "two" {
-		t.Errorf("undid %q, and brought %q back", doc.Undone.text(), doc.Now.text())
+	if doc.Undone.Text() != "three" || doc.Now.Text() != "two" {
+		t.Errorf("undid %q, and brought %q back", doc.Undone.Text(), doc.Now.Text())
 	}
 	wantValue(t, s.get("/memory/n/k"), "two")
 }
@@ -305,7 +306,7 @@ func TestTheMonitorShowsAnUndo(t *testing.T) {
 		if len(shown) != 1 {
 			t.Fatalf("%d requests are shown", len(shown))
 		}
-		doc := read[requestDocument](t, shown[0])
+		doc := read[api.Request](t, shown[0])
 		if doc.Path != "/_botwired/undo" || doc.Namespace != "n" || doc.Key != "k" || doc.Answered != "pending" || doc.Value == nil || *doc.Value != "one" {
 			t.Errorf("%s", shown[0].Data)
 		}

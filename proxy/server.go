@@ -25,6 +25,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/internal/trace"
@@ -98,14 +99,7 @@ type UpstreamState struct {
 	Since       time.Time // when that began
 	Reason      string    // for people; empty if it is up
 	LastSuccess time.Time // zero if there was none yet
-	Concurrency Concurrency
-}
-
-// Concurrency is how many requests may be under way upstream.
-type Concurrency struct {
-	Limit  int    `json:"limit"`            // upstream.concurrency
-	Now    int    `json:"now"`              // as many as upstream takes
-	Reason string `json:"reason,omitempty"` // why that is less
+	Concurrency api.Concurrency
 }
 
 // Quota is what a namespace may have written upstream in the present window.

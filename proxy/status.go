@@ -7,50 +7,16 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
 )
 
-type statusDocument struct {
-	Version              string           `json:"version"`
-	Summary              summaryDocument  `json:"summary"`
-	StartedAt            time.Time        `json:"started_at"`
-	UptimeSeconds        float64          `json:"uptime_seconds"`
-	DataDir              string           `json:"data_dir"`
-	Listen               string           `json:"listen"`
-	Ready                bool             `json:"ready"` // as readyz says
-	Journal              journalDocument  `json:"journal"`
-	Upstream             upstreamDocument `json:"upstream"`
-	Identity             identityDocument `json:"identity"`
-	Pending              int              `json:"pending"`
-	PendingBytes         int64            `json:"pending_bytes"`
-	OldestPendingSeconds float64          `json:"oldest_pending_seconds"`
-	DeadLetters          int              `json:"dead_letters"`
-	OpenDeadLetters      int              `json:"open_dead_letters"` // of them, those that wait for a person to decide
-	LastSeq              uint64           `json:"last_seq"`
-	Rebuilding           bool             `json:"rebuilding"`
-	DamagedCopies        int64            `json:"damaged_copies"` // found since the start
-	DamagedTables        int64            `json:"damaged_tables"`
-	figuresDocument
-	Callers []callerDocument `json:"callers"` // of the memory API, the latest first
-	// NamespacesTotal is how many Namespaces would be without the parameter namespaces.
-	NamespacesTotal int                 `json:"namespaces_total"`
-	Namespaces      []namespaceDocument `json:"namespaces"`
-}
-
-// journalDocument says whether the journal refuses writes, or has refused one within the last
-// seconds, and if so why and, for want of room, since when.
-type journalDocument struct {
-	RefusesWrites bool       `json:"refuses_writes"`
-	Reason        string     `json:"reason,omitempty"`
-	Since         *time.Time `json:"since,omitempty"`
-}
-
 // takesWrites describes the journal; ready says that it could take a write now.
-func (s *surface) takesWrites() (doc journalDocument, ready bool) {
+func (s *surface) takesWrites() (doc api.JournalState, ready bool) {
 	err := s.journal.Err()
 	since, full := s.journal.Full()
 	if why := cmp.Or(err, full); why != nil {
-		doc = journalDocument{RefusesWrites: true, Reason: refusalReason(why)}
+		doc = api.JournalState{RefusesWrites: true, Reason: refusalReason(why)}
 	}
 	if full != nil {
 		since = since.UTC().Round(time.Millisecond)
@@ -67,19 +33,9 @@ func refusalReason(err error) string {
 	return err.Error()
 }
 
-type upstreamDocument struct {
-	URL           string         `json:"url"`
-	State         string         `json:"state"` // "up", "degraded" or "down"
-	Since         time.Time      `json:"since"`
-	Reason        string         `json:"reason,omitempty"`
-	LastSuccessAt *time.Time     `json:"last_success_at"` // null if there was none since the start
-	Concurrency   Concurrency    `json:"concurrency"`
-	Watch         *watchDocument `json:"watch"` // null if upstream does not tell of changes
-}
-
-func (s *surface) upstream() upstreamDocument {
+func (s *surface) upstream() api.UpstreamState {
 	now := s.upstreamState()
-	doc := upstreamDocument{URL: s.upstreamURL, State: now.State, Since: now.Since.UTC().Round(time.Millisecond), Reason: now.Reason, Concurrency: now.Concurrency,
+	doc := api.UpstreamState{URL: s.upstreamURL, State: now.State, Since: now.Since.UTC().Round(time.Millisecond), Reason: now.Reason, Concurrency: now.Concurrency,
 		Watch: newWatchDocument(s.watchState)}
 	if !now.LastSuccess.IsZero() {
 		last := now.LastSuccess.UTC().Round(time.Millisecond)
@@ -121,17 +77,17 @@ func (s *surface) status(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if r.URL.Query().Has("namespaces") {
-		doc.Namespaces = mostAttention(doc.Namespaces, most)
+		doc.Namespaces = api.MostUrgent(doc.Namespaces, most)
 	}
 	return writeDocument(w, http.StatusOK, doc)
 }
 
 // describe is the whole status at one time.
-func (s *surface) describe(now time.Time) (*statusDocument, error) {
+func (s *surface) describe(now time.Time) (*api.Status, error) {
 	st := s.journal.Stats()
 	refusing, ready := s.takesWrites()
 	stopping := s.stopping.Load()
-	doc := &statusDocument{
+	doc := &api.Status{
 		Version: s.version, StartedAt: s.startedAt.UTC().Round(time.Millisecond), UptimeSeconds: seconds(now.Sub(s.startedAt)),
 		DataDir: s.dataDir, Listen: s.listen,
 		Ready: ready && !stopping, Journal: refusing,
@@ -144,10 +100,10 @@ func (s *surface) describe(now time.Time) (*statusDocument, error) {
 	}
 	doc.NamespacesTotal = len(doc.Namespaces)
 	var err error
-	if doc.figuresDocument, err = s.figures.now(); err != nil {
+	if doc.Figures, err = s.figures.now(); err != nil {
 		return nil, err
 	}
-	doc.TimeSaved = s.history.timeSaved(&doc.figuresDocument)
+	doc.TimeSaved = s.history.timeSaved(&doc.Figures)
 	known := facts{now: now, status: doc, stops: stopping, failed: errors.Is(s.journal.Err(), journal.ErrFailed)}
 	if st.OldestOpen > 0 {
 		letters, err := s.journal.DeadLetters(st.OldestOpen-1, 1)
@@ -170,19 +126,6 @@ func unixTime(seconds float64) time.Time {
 // seconds rounds to milliseconds.
 func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1e3 }
 
-type pendingDocument struct {
-	Seq         uint64        `json:"seq"`
-	Namespace   string        `json:"namespace"`
-	Key         string        `json:"key"`
-	Op          string        `json:"op"`
-	Bytes       int           `json:"bytes"`
-	WrittenAt   float64       `json:"written_at"` // Unix seconds
-	Attempts    int           `json:"attempts"`
-	LastError   string        `json:"last_error"`
-	NextAttempt *time.Time    `json:"next_attempt_at"` // null while one is under way
-	Waits       *waitDocument `json:"waits"`           // null if it waits for nothing
-}
-
 // pending lists the writes that wait for upstream, the longest waiting first.
 func (s *surface) pending(w http.ResponseWriter, r *http.Request) error {
 	namespace, err := namespaceParameter(r)
@@ -194,9 +137,9 @@ func (s *surface) pending(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.awaitIndex(r.Context())
-	docs := []pendingDocument{}
+	docs := []api.PendingWrite{}
 	for _, p := range s.journal.PendingList(namespace, limit) {
-		doc := pendingDocument{
+		doc := api.PendingWrite{
 			Seq: p.Seq, Namespace: p.Namespace, Key: p.Key, Op: p.Op.String(), Bytes: p.Bytes,
 			WrittenAt: p.UpdatedAt, Waits: newWaitDocument(s.flusher.EntryWaits(p.ID)),
 		}
@@ -208,5 +151,5 @@ func (s *surface) pending(w http.ResponseWriter, r *http.Request) error {
 		}
 		docs = append(docs, doc)
 	}
-	return writeDocument(w, http.StatusOK, map[string]any{"pending": docs})
+	return writeDocument(w, http.StatusOK, api.Pending{Pending: docs})
 }

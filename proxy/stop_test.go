@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -20,7 +21,7 @@ func TestCallersOfADaemonThatStops(t *testing.T) {
 		s.flusher.stuck = true
 		s.server.BeginStop()
 		wantDetail(t, s.get("/_botwired/readyz"), http.StatusServiceUnavailable, "stopping")
-		var status statusDocument
+		var status api.Status
 		if decode(t, s.get("/_botwired/status"), &status); status.Ready || status.Journal.RefusesWrites {
 			t.Errorf("the status of a daemon that stops: %+v", status)
 		}

@@ -5,19 +5,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/words"
 )
 
 // group are the namespaces of which one thing can be said.
 type group struct {
-	first   *namespaceDocument // the one with the most pending writes
+	first   *api.NamespaceStatus // the one with the most pending writes
 	count   int
 	pending int
 	oldest  float64 // seconds
 }
 
 // those are the namespaces that fit.
-func (f *facts) those(fit func(*namespaceDocument) bool) (g group) {
+func (f *facts) those(fit func(*api.NamespaceStatus) bool) (g group) {
 	for i := range f.status.Namespaces {
 		n := &f.status.Namespaces[i]
 		if !fit(n) {
@@ -56,17 +57,17 @@ func (f *facts) since(g *group) time.Time {
 }
 
 // waitsFor has the namespaces that wait for one kind of thing.
-func waitsFor(kind string) func(*namespaceDocument) bool {
-	return func(n *namespaceDocument) bool { return n.Waits != nil && strings.HasPrefix(n.Waits.Why, kind) }
+func waitsFor(kind string) func(*api.NamespaceStatus) bool {
+	return func(n *api.NamespaceStatus) bool { return n.Waits != nil && strings.HasPrefix(n.Waits.Why, kind) }
 }
 
 // lost is about an upstream that is asked for nothing until a person decides.
-func (f *facts) lost() *finding {
+func (f *facts) lost() *api.Finding {
 	w := f.status.Upstream.Watch
 	if w == nil || w.Lost == "" {
 		return nil
 	}
-	return say(levelWarning, w.Since, "botwired restore --all gives upstream back what this host has a copy of, botwired forget --upstream goes on with what upstream has",
+	return say(api.LevelWarning, w.Since, "botwired restore --all gives upstream back what this host has a copy of, botwired forget --upstream goes on with what upstream has",
 		"Upstream has lost writes that it had confirmed, and botwired has stopped asking it: botwired serves its own copies")
 }
 
@@ -75,37 +76,37 @@ func (f *facts) lost() *finding {
 const unwatchedFor = 10 * time.Second
 
 // unwatched is about an upstream that should tell of changes, and does not.
-func (f *facts) unwatched() *finding {
+func (f *facts) unwatched() *api.Finding {
 	w := f.status.Upstream.Watch
 	if w == nil || w.Sound || w.Lost != "" || f.now.Sub(w.Since) < unwatchedFor {
 		return nil
 	}
-	return say(levelNotice, w.Since, "botwired doctor looks at the way there; botwired tries again by itself",
+	return say(api.LevelNotice, w.Since, "botwired doctor looks at the way there; botwired tries again by itself",
 		"Upstream does not tell of changes (%s): copies are fresh for cache.fresh_for", w.Reason)
 }
 
-func (f *facts) suspect() *finding {
-	g := f.those(func(n *namespaceDocument) bool { return n.Suspect != nil && !n.Suspect.Restoring })
+func (f *facts) suspect() *api.Finding {
+	g := f.those(func(n *api.NamespaceStatus) bool { return n.Suspect != nil && !n.Suspect.Restoring })
 	if g.count == 0 {
 		return nil
 	}
 	s := g.first.Suspect
 	remedy := fmt.Sprintf("is upstream.url right? botwired restore %s gives them back to upstream, botwired forget %s gives them up", g.first.Namespace, g.first.Namespace)
-	return say(levelWarning, s.Since, remedy, "Upstream no longer holds %s of the %s of %s that it had confirmed: botwired serves its own copies",
+	return say(api.LevelWarning, s.Since, remedy, "Upstream no longer holds %s of the %s of %s that it had confirmed: botwired serves its own copies",
 		words.Number(int64(s.Missing)), words.Count(s.Of, "entry"), g.name())
 }
 
-func (f *facts) restoring() *finding {
-	g := f.those(func(n *namespaceDocument) bool { return n.Suspect != nil && n.Suspect.Restoring })
+func (f *facts) restoring() *api.Finding {
+	g := f.those(func(n *api.NamespaceStatus) bool { return n.Suspect != nil && n.Suspect.Restoring })
 	if g.count == 0 {
 		return nil
 	}
-	return say(levelNotice, g.first.Suspect.Since, "", "botwired gives upstream back what it has lost of %s: %s to go",
+	return say(api.LevelNotice, g.first.Suspect.Since, "", "botwired gives upstream back what it has lost of %s: %s to go",
 		g.name(), words.Count(g.first.Suspect.Missing, "entry"))
 }
 
-func (f *facts) paused() *finding {
-	g := f.those(func(n *namespaceDocument) bool { return n.Paused != "" })
+func (f *facts) paused() *api.Finding {
+	g := f.those(func(n *api.NamespaceStatus) bool { return n.Paused != "" })
 	if g.count == 0 {
 		return nil
 	}
@@ -116,33 +117,33 @@ func (f *facts) paused() *finding {
 	case strings.Contains(g.first.Paused, "one write after another"):
 		remedy = "botwired dead-letters says why; once upstream takes them, botwired dead-letters retry --all"
 	}
-	return say(levelWarning, f.since(&g), remedy, "Upstream does not let the writes of %s in (%s): %s", g.name(), g.first.Paused, g.waiting())
+	return say(api.LevelWarning, f.since(&g), remedy, "Upstream does not let the writes of %s in (%s): %s", g.name(), g.first.Paused, g.waiting())
 }
 
-func (f *facts) readsRefused() *finding {
-	g := f.those(func(n *namespaceDocument) bool { return n.ReadsRefused != "" })
+func (f *facts) readsRefused() *api.Finding {
+	g := f.those(func(n *api.NamespaceStatus) bool { return n.ReadsRefused != "" })
 	if g.count == 0 {
 		return nil
 	}
-	return say(levelWarning, time.Time{}, "look at upstream.url and upstream.headers",
+	return say(api.LevelWarning, time.Time{}, "look at upstream.url and upstream.headers",
 		"Upstream does not let the reads of %s in (%s): botwired answers with its copies", g.name(), g.first.ReadsRefused)
 }
 
-func (f *facts) full() *finding {
-	g := f.those((*namespaceDocument).isFull)
+func (f *facts) full() *api.Finding {
+	g := f.those((*api.NamespaceStatus).IsFull)
 	if g.count == 0 {
 		return nil
 	}
-	return say(levelWarning, time.Time{}, "delete entries, write shorter values, or raise quota.namespace_bytes if upstream allows more",
+	return say(api.LevelWarning, time.Time{}, "delete entries, write shorter values, or raise quota.namespace_bytes if upstream allows more",
 		"%s: writes that make it larger are refused", g.fill("is full"))
 }
 
-func (f *facts) nearlyFull() *finding {
-	g := f.those(func(n *namespaceDocument) bool { return n.isNearlyFull() && !n.isFull() })
+func (f *facts) nearlyFull() *api.Finding {
+	g := f.those(func(n *api.NamespaceStatus) bool { return n.IsNearlyFull() && !n.IsFull() })
 	if g.count == 0 {
 		return nil
 	}
-	return say(levelNotice, time.Time{}, "delete entries, write shorter values, or raise quota.namespace_bytes if upstream allows more",
+	return say(api.LevelNotice, time.Time{}, "delete entries, write shorter values, or raise quota.namespace_bytes if upstream allows more",
 		"%s: at its limit, writes that make it larger are refused", g.fill("is nearly full"))
 }
 
@@ -154,19 +155,19 @@ func (g *group) fill(how string) string {
 	return fmt.Sprintf("%s %s (about %s of %s bytes)", g.name(), how, words.Number(g.first.Bytes), words.Number(*g.first.BytesLimit))
 }
 
-func (f *facts) foreign() *finding {
-	g := f.those(func(n *namespaceDocument) bool { return n.ForeignWrites != nil })
+func (f *facts) foreign() *api.Finding {
+	g := f.those(func(n *api.NamespaceStatus) bool { return n.ForeignWrites != nil })
 	if g.count == 0 {
 		return nil
 	}
 	w := g.first.ForeignWrites
-	return say(levelWarning, time.Time{}, "keep the other writer out, or take exclusive off the namespace",
+	return say(api.LevelWarning, time.Time{}, "keep the other writer out, or take exclusive off the namespace",
 		"Somebody else writes to %s, which is set exclusive, and readers here do not see that in time: %s found, the last one %s ago",
 		g.name(), words.Count(w.Found, "write"), words.Duration(f.now.Sub(w.LastAt)))
 }
 
-func (f *facts) usedUp() *finding {
-	g := f.those(func(n *namespaceDocument) bool { return n.Quota != nil && n.Quota.Left == 0 && n.Pending > 0 })
+func (f *facts) usedUp() *api.Finding {
+	g := f.those(func(n *api.NamespaceStatus) bool { return n.Quota != nil && n.Quota.Left == 0 && n.Pending > 0 })
 	if g.count == 0 {
 		return nil
 	}
@@ -174,7 +175,7 @@ func (f *facts) usedUp() *finding {
 	if q.RunsOutAt != nil {
 		since = *q.RunsOutAt
 	}
-	return say(levelWarning, since, "write to fewer keys, or raise quota.writes_per_day if upstream allows more; of several writes to one key only the newest is sent",
+	return say(api.LevelWarning, since, "write to fewer keys, or raise quota.writes_per_day if upstream allows more; of several writes to one key only the newest is sent",
 		"%s used up the quota of %s writes: %s until %s", has(&g), words.Number(int64(q.Limit)), waits(g.pending), clock(q.ResetsAt))
 }
 
@@ -185,8 +186,8 @@ func has(g *group) string {
 	return g.name() + " have"
 }
 
-func (f *facts) spread() *finding {
-	g := f.those(func(n *namespaceDocument) bool { return waitsFor("quota")(n) && (n.Quota == nil || n.Quota.Left > 0) })
+func (f *facts) spread() *api.Finding {
+	g := f.those(func(n *api.NamespaceStatus) bool { return waitsFor("quota")(n) && (n.Quota == nil || n.Quota.Left > 0) })
 	if g.count == 0 {
 		return nil
 	}
@@ -194,11 +195,11 @@ func (f *facts) spread() *finding {
 	if q := g.first.Quota; q != nil && q.LingerSeconds >= 1 {
 		linger = fmt.Sprintf(", a write for about %s", ago(q.LingerSeconds))
 	}
-	return say(levelNotice, f.since(&g), "botwired flush sends what is pending at once, as far as the quota goes",
+	return say(api.LevelNotice, f.since(&g), "botwired flush sends what is pending at once, as far as the quota goes",
 		"The writes of %s wait so that the quota lasts%s: %s", g.name(), linger, g.waiting())
 }
 
-func (f *facts) throttled() *finding {
+func (f *facts) throttled() *api.Finding {
 	g := f.those(waitsFor("throttled"))
 	if g.count == 0 {
 		return nil
@@ -207,16 +208,16 @@ func (f *facts) throttled() *finding {
 	if at := g.first.Waits.Until; at != nil {
 		until = " until " + clock(*at)
 	}
-	return say(levelNotice, f.since(&g), "botwired waits as long as upstream has said; botwired flush --now tries at once",
+	return say(api.LevelNotice, f.since(&g), "botwired waits as long as upstream has said; botwired flush --now tries at once",
 		"Upstream throttles %s%s: %s", g.name(), until, g.waiting())
 }
 
 // failing has what fails though upstream does well with others.
-func (f *facts) failing() *finding {
+func (f *facts) failing() *api.Finding {
 	g := f.those(waitsFor("failed"))
 	if g.count == 0 || f.status.Upstream.State == "down" {
 		return nil
 	}
-	return say(levelNotice, f.since(&g), "botwired tries again by itself; botwired pending shows which",
+	return say(api.LevelNotice, f.since(&g), "botwired tries again by itself; botwired pending shows which",
 		"Writes of %s fail and are tried again (%s): %s", g.name(), strings.TrimPrefix(g.first.Waits.Why, "failed: "), g.waiting())
 }

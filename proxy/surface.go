@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
@@ -228,13 +229,6 @@ func (s *surface) exposeMetrics(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-type flushDocument struct {
-	Settled int             `json:"settled"`
-	Dead    int             `json:"dead"`
-	Pending int             `json:"pending"`
-	Waits   []namespaceWait `json:"waits,omitempty"` // of what is pending
-}
-
 // flush answers when all writes acknowledged before are settled or dead, or when its time
 // is up. With the parameter now it also tries what waits for a time.
 func (s *surface) flush(w http.ResponseWriter, r *http.Request) error {
@@ -263,9 +257,9 @@ func (s *surface) flush(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if pending > 0 || err != nil {
-		return writeDocument(w, http.StatusGatewayTimeout, flushDocument{settled, dead, pending, s.waits(namespace)})
+		return writeDocument(w, http.StatusGatewayTimeout, api.Flushed{Settled: settled, Dead: dead, Pending: pending, Waits: s.waits(namespace)})
 	}
-	return writeDocument(w, http.StatusOK, flushDocument{Settled: settled, Dead: dead})
+	return writeDocument(w, http.StatusOK, api.Flushed{Settled: settled, Dead: dead})
 }
 
 // allow gives a request that may take longer than others its time.

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -143,26 +144,26 @@ func TestStatus(t *testing.T) {
 		time.Sleep(90 * time.Second)
 		s.put(id("locked", "k"), "v")
 		s.upstream.setDown(true)
-		var got statusDocument
+		var got api.Status
 		w := s.get("/_botwired/status")
 		decode(t, w, &got)
 		until := time.Unix(2e9, 0).UTC()
-		want := statusDocument{
+		want := api.Status{
 			Version: "1.2.3", Ready: true,
-			Upstream: upstreamDocument{URL: "http://upstream.example", State: "down", Since: time.Unix(2e9, 0).UTC(), Reason: "connection refused",
-				Concurrency: Concurrency{Limit: 16, Now: 9, Reason: "upstream is slow"}},
-			Identity: identityDocument{Start: "same", Doubts: map[string]int{}},
+			Upstream: api.UpstreamState{URL: "http://upstream.example", State: "down", Since: time.Unix(2e9, 0).UTC(), Reason: "connection refused",
+				Concurrency: api.Concurrency{Limit: 16, Now: 9, Reason: "upstream is slow"}},
+			Identity: api.Identity{Start: "same", Doubts: map[string]int{}},
 			Pending:  2, PendingBytes: 137, OldestPendingSeconds: 90, LastSeq: 2, UptimeSeconds: 90, NamespacesTotal: 2,
-			Namespaces: []namespaceDocument{
+			Namespaces: []api.NamespaceStatus{
 				{Namespace: "b", Pending: 1, PendingBytes: 66 + 1, OldestPendingSeconds: 90},
 				{
 					Namespace: "locked", Pending: 1, PendingBytes: 71 + 1, Paused: "HTTP 401",
-					Waits: &waitDocument{Why: "paused: HTTP 401", Until: &until},
+					Waits: &api.Wait{Why: "paused: HTTP 401", Until: &until},
 				},
 			},
 		}
-		sizes := cmpopts.IgnoreFields(statusDocument{}, "PendingBytes", "Summary", "StartedAt", "figuresDocument", "Callers")
-		if diff := cmp.Diff(want, got, sizes, cmpopts.IgnoreFields(namespaceDocument{}, "PendingBytes")); diff != "" {
+		sizes := cmpopts.IgnoreFields(api.Status{}, "PendingBytes", "Summary", "StartedAt", "Figures", "Callers")
+		if diff := cmp.Diff(want, got, sizes, cmpopts.IgnoreFields(api.NamespaceStatus{}, "PendingBytes")); diff != "" {
 			t.Errorf("status (-want +got):\n%s", diff)
 		}
 		wantHeader(t, w, "Cache-Control", "no-store")
@@ -231,7 +232,7 @@ func TestStatusWaitsForTheIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.server.Close()
-		var got statusDocument
+		var got api.Status
 		began := time.Now()
 		decode(t, s.get("/_botwired/status"), &got)
 		if waited := time.Since(began); !got.Rebuilding || waited != indexPatience {
@@ -255,14 +256,14 @@ func TestPendingIsListedOldestFirst(t *testing.T) {
 		time.Sleep(time.Second)
 		s.put(id("n", "fresh"), "v")
 		s.put(id("m", "other"), "v")
-		var got struct{ Pending []pendingDocument }
+		var got struct{ Pending []api.PendingWrite }
 		decode(t, s.get("/_botwired/pending?namespace=n"), &got)
 		due := time.Unix(2e9, 0).UTC()
-		want := []pendingDocument{
+		want := []api.PendingWrite{
 			{Seq: 1, Namespace: "n", Key: "tried", Op: "put", Bytes: 12, Attempts: 3, LastError: "no answer in time", NextAttempt: &due},
 			{Seq: 2, Namespace: "n", Key: "fresh", Op: "put", Bytes: 1},
 		}
-		if diff := cmp.Diff(want, got.Pending, cmpopts.IgnoreFields(pendingDocument{}, "WrittenAt")); diff != "" {
+		if diff := cmp.Diff(want, got.Pending, cmpopts.IgnoreFields(api.PendingWrite{}, "WrittenAt")); diff != "" {
 			t.Errorf("pending (-want +got):\n%s", diff)
 		}
 		decode(t, s.get("/_botwired/pending?limit=1"), &got)
@@ -282,28 +283,28 @@ func TestFlush(t *testing.T) {
 		if took := time.Since(began); took != 3*time.Second {
 			t.Errorf("it took %s", took)
 		}
-		var got flushDocument
+		var got api.Flushed
 		decode(t, w, &got)
-		if diff := cmp.Diff(flushDocument{Pending: 1}, got); diff != "" {
+		if diff := cmp.Diff(api.Flushed{Pending: 1}, got); diff != "" {
 			t.Errorf("left (-want +got):\n%s", diff)
 		}
 		s.put(id("locked", "k"), "v")
 		decode(t, s.do(http.MethodPost, "/_botwired/flush?now=true&timeout=3", ""), &got)
 		until := time.Unix(2e9, 0).UTC()
-		wait := namespaceWait{"locked", waitDocument{"paused: HTTP 401", &until}}
-		if diff := cmp.Diff(flushDocument{Pending: 2, Waits: []namespaceWait{wait}}, got, cmp.AllowUnexported(namespaceWait{})); diff != "" {
+		wait := api.NamespaceWait{Namespace: "locked", Wait: api.Wait{Why: "paused: HTTP 401", Until: &until}}
+		if diff := cmp.Diff(api.Flushed{Pending: 2, Waits: []api.NamespaceWait{wait}}, got, cmp.AllowUnexported(api.NamespaceWait{})); diff != "" {
 			t.Errorf("why it waits (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff([]string{""}, s.flusher.tried); diff != "" {
 			t.Errorf("tried at once (-want +got):\n%s", diff)
 		}
 		s.settle(id("locked", "k"))
-		got = flushDocument{}
+		got = api.Flushed{}
 		s.flusher.stuck = false
 		w = s.do(http.MethodPost, "/_botwired/flush", "")
 		wantStatus(t, w, http.StatusOK)
 		decode(t, w, &got)
-		if diff := cmp.Diff(flushDocument{Settled: 1}, got); diff != "" {
+		if diff := cmp.Diff(api.Flushed{Settled: 1}, got); diff != "" {
 			t.Errorf("flushed (-want +got):\n%s", diff)
 		}
 	})

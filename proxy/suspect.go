@@ -7,20 +7,13 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
 
-// suspectDocument says what upstream has lost of a namespace, as far as its list shows.
-type suspectDocument struct {
-	Since     time.Time `json:"since"`
-	Missing   int       `json:"missing"`   // entries that upstream has confirmed and lacks
-	Of        int       `json:"of"`        // entries that it has confirmed
-	Restoring bool      `json:"restoring"` // upstream is getting them back
-}
-
-func newSuspectDocument(s journal.Suspicion) *suspectDocument {
-	return &suspectDocument{
+func newSuspectDocument(s journal.Suspicion) *api.Suspect {
+	return &api.Suspect{
 		Since:   time.UnixMicro(int64(s.Since * 1e6)).UTC().Round(time.Millisecond),
 		Missing: s.Missing, Of: s.Of, Restoring: s.Restoring,
 	}
@@ -28,14 +21,6 @@ func newSuspectDocument(s journal.Suspicion) *suspectDocument {
 
 // isAboutAll reports whether the parameter namespace is *, which is the name of none.
 func isAboutAll(r *http.Request) bool { return r.URL.Query().Get("namespace") == "*" }
-
-type restoreDocument struct {
-	Namespace string `json:"namespace"`
-	State     string `json:"state"` // "running", "over" or, by a person, "stopped"
-	restoreCounts
-	Left  int           `json:"left"`  // entries that upstream lacks, when it was last asked
-	Waits *waitDocument `json:"waits"` // why nothing is sent now; null if nothing waits
-}
 
 // restore begins to give upstream back what it has lost of a namespace, and answers when that is
 // over, or with how far it is when its time is up. About all namespaces, it answers at once.
@@ -62,7 +47,7 @@ func (s *surface) restore(w http.ResponseWriter, r *http.Request) error {
 		if err := s.restorer.end(namespace); err != nil {
 			return err
 		}
-		return s.reportRestore(w, http.StatusOK, restoreDocument{Namespace: namespace, State: "stopped"})
+		return s.reportRestore(w, http.StatusOK, api.Restoration{Namespace: namespace, State: "stopped"})
 	}
 	ctx, cancel := s.tasks.patience(r.Context(), timeout)
 	defer cancel()
@@ -70,7 +55,7 @@ func (s *surface) restore(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *surface) restoreWithin(ctx context.Context, w http.ResponseWriter, namespace string) error {
-	doc := restoreDocument{Namespace: namespace, State: "over"}
+	doc := api.Restoration{Namespace: namespace, State: "over"}
 	if suspicion, suspect := s.journal.Belief.Suspected(namespace); !suspect || !suspicion.Restoring {
 		if _, _, _, err := s.restorer.look(ctx, namespace, false); err != nil { // guard 9.62
 			return err
@@ -100,11 +85,11 @@ func (s *surface) restoreWithin(ctx context.Context, w http.ResponseWriter, name
 	case <-ctx.Done():
 		doc.State, status = "running", http.StatusGatewayTimeout
 	}
-	doc.restoreCounts = s.restorer.progress(now)
+	doc.RestoreCounts = s.restorer.progress(now)
 	return s.reportRestore(w, status, doc)
 }
 
-func (s *surface) reportRestore(w http.ResponseWriter, status int, doc restoreDocument) error {
+func (s *surface) reportRestore(w http.ResponseWriter, status int, doc api.Restoration) error {
 	if suspicion, suspect := s.journal.Belief.Suspected(doc.Namespace); suspect {
 		doc.Left = suspicion.Missing
 	}
@@ -127,7 +112,7 @@ func forgetEntry(s *surface, w http.ResponseWriter, id journal.ID) error {
 	if gone {
 		forgotten = 1
 	}
-	return writeDocument(w, http.StatusOK, map[string]any{"namespace": id.Namespace, "key": id.Key, "forgotten": forgotten})
+	return writeDocument(w, http.StatusOK, api.ForgottenEntry{Namespace: id.Namespace, Key: id.Key, Forgotten: forgotten})
 }
 
 // forget believes upstream: what it lacks of a namespace, or shows in an older state, is no longer
@@ -159,5 +144,5 @@ func (s *surface) forget(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeDocument(w, http.StatusOK, map[string]any{"namespace": namespace, "forgotten": forgotten, "upstream_holds": len(held)})
+	return writeDocument(w, http.StatusOK, api.Forgotten{Namespace: namespace, Forgotten: forgotten, UpstreamHolds: len(held)})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -58,12 +59,12 @@ func wantCacheStatus(t *testing.T, w interface{ Header() http.Header }, want, ag
 }
 
 // suspicion is what the status says of a namespace.
-func (s *sidecar) suspicion(namespace string) *suspectDocument {
+func (s *sidecar) suspicion(namespace string) *api.Suspect {
 	s.t.Helper()
 	var doc struct {
 		Namespaces []struct {
-			Namespace string           `json:"namespace"`
-			Suspect   *suspectDocument `json:"suspect"`
+			Namespace string       `json:"namespace"`
+			Suspect   *api.Suspect `json:"suspect"`
 		} `json:"namespaces"`
 	}
 	decode(s.t, s.get("/_botwired/status"), &doc)
@@ -139,14 +140,14 @@ func (s *sidecar) readAllOfTheLost(n int) {
 	if listed := strings.Count(w.Body.String(), `"key"`); listed != n {
 		s.t.Errorf("%d keys are listed", listed)
 	}
-	want := &suspectDocument{Since: time.Now().UTC(), Missing: n, Of: n}
+	want := &api.Suspect{Since: time.Now().UTC(), Missing: n, Of: n}
 	if diff := cmp.Diff(want, s.suspicion("ns")); diff != "" {
 		s.t.Error(diff)
 	}
 }
 
 // restoreAll restores a namespace, of which so many writes become pending.
-func (s *sidecar) restoreAll(namespace string, writes int) (doc restoreDocument) {
+func (s *sidecar) restoreAll(namespace string, writes int) (doc api.Restoration) {
 	s.t.Helper()
 	restoring := s.begin(http.MethodPost, "/_botwired/restore?namespace="+namespace, "")
 	for settled := 0; settled < writes; {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
@@ -17,13 +18,6 @@ const undoPath = "undo"
 // acknowledged, and later than the state that it undoes, for all hosts. It is on the condition
 // that nobody has written the entry since the states were looked at.
 type undoer struct{ past }
-
-type undoneDocument struct {
-	Namespace string        `json:"namespace"`
-	Key       string        `json:"key"`
-	Undone    stateDocument `json:"undone"` // as the entry was until now
-	Now       stateDocument `json:"now"`    // the earlier state that has been written anew
-}
 
 var errUndoneMeanwhile = unmet("the entry is not as If-Match names it: it was written after you had looked at its versions. Look again")
 
@@ -74,14 +68,14 @@ func (u undoer) try(w http.ResponseWriter, r *http.Request, id journal.ID, to ui
 	if err != nil {
 		return err
 	}
-	if wanted.given && !wanted.has(states[0].tag(), false) {
+	if wanted.given && !wanted.has(revisionTag(&states[0]), false) {
 		return errUndoneMeanwhile
 	}
 	earlier, err := earlierState(id, states, to)
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(undoneDocument{id.Namespace, id.Key, states[0], *earlier})
+	body, err := json.Marshal(api.Undone{Namespace: id.Namespace, Key: id.Key, Undone: states[0], Now: *earlier})
 	if err != nil {
 		return err
 	}
@@ -116,7 +110,7 @@ func (u undoer) write(
 }
 
 // earlierState is the state of a revision, or with 0 the one before the newest.
-func earlierState(id journal.ID, states []stateDocument, to uint64) (*stateDocument, error) {
+func earlierState(id journal.ID, states []api.Revision, to uint64) (*api.Revision, error) {
 	found := 1
 	if to != 0 {
 		for found = 0; found < len(states); found++ {

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/botwired/botwired/api"
 )
 
 // WatchState says how the watch does that keeps a [View] up to date.
@@ -18,24 +20,12 @@ type WatchState struct {
 	Bytes   int64     // about the memory that the view takes
 }
 
-// watchDocument is null in the status if upstream does not tell of changes.
-type watchDocument struct {
-	Bucket  string    `json:"bucket"`
-	Server  string    `json:"server,omitempty"`
-	Lost    string    `json:"lost,omitempty"`
-	Sound   bool      `json:"sound"`
-	Since   time.Time `json:"since"`
-	Reason  string    `json:"reason,omitempty"`
-	Entries int       `json:"entries"`
-	Bytes   int64     `json:"bytes"`
-}
-
-func newWatchDocument(look func() WatchState) *watchDocument {
+func newWatchDocument(look func() WatchState) *api.WatchState {
 	if look == nil {
 		return nil
 	}
 	now := look()
-	return &watchDocument{
+	return &api.WatchState{
 		Bucket: now.Bucket, Server: now.Server, Lost: now.Lost,
 		Sound: now.Sound, Since: now.Since.UTC().Round(time.Millisecond), Reason: now.Reason,
 		Entries: now.Entries, Bytes: now.Bytes,

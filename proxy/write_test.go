@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
@@ -108,7 +109,7 @@ func TestAFullJournalRefusesAndRecovers(t *testing.T) {
 	wantDetail(t, w, http.StatusInsufficientStorage, "not taken, and nothing of it is kept", "takes writes again", "of the 10000 bytes that journal.max_bytes allows")
 	wantStatus(t, s.get("/memory/n/other"), http.StatusNotFound)
 	wantDetail(t, s.get("/_botwired/readyz"), http.StatusServiceUnavailable, "not ready", "takes writes again", "Reads and flushing go on")
-	var status statusDocument
+	var status api.Status
 	if decode(t, s.get("/_botwired/status"), &status); status.Ready || !status.Journal.RefusesWrites || status.Journal.Since == nil ||
 		!strings.Contains(status.Journal.Reason, "of the 10000 bytes that journal.max_bytes allows") {
 		t.Errorf("the status of a full journal: %+v", status)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/botwired/botwired/proxy"
+	"github.com/botwired/botwired/api"
 )
 
 func newExportEntriesCommand(p *process, settings *settingFlags) *cobra.Command {
@@ -58,12 +58,12 @@ type exporting struct {
 }
 
 func (x *exporting) export(ctx context.Context, namespace string) error {
-	var end *proxy.ExportEnd
+	var end *api.ExportCounts
 	entries, out := 0, bufio.NewWriter(x.stdout)
 	r := request{method: http.MethodGet, path: surface("export"), query: url.Values{"namespace": {namespace}}}
 	err := x.client.lines(ctx, r, func(raw []byte) error {
 		var line struct {
-			End *proxy.ExportEnd `json:"end"`
+			End *api.ExportCounts `json:"end"`
 		}
 		if err := json.Unmarshal(raw, &line); err != nil {
 			return fmt.Errorf("a line of the export is not botwired's: %w", err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/guard"
@@ -258,7 +259,7 @@ func cachePolicy(p config.Policy) cache.Policy {
 // upstreamState says how upstream does.
 func (d *sidecar) upstreamState() proxy.UpstreamState {
 	now := upstreamStateOf(d.health.Report())
-	now.Concurrency = proxy.Concurrency(d.slots.Concurrency())
+	now.Concurrency = api.Concurrency(d.slots.Concurrency())
 	return now
 }
 

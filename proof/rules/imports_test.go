@@ -20,7 +20,10 @@ var layers = []layer{
 	{"proof/...", []string{"..."}},
 
 	// Only the command knows all packages, and only it translates the configuration.
-	{"cmd/botwired", []string{"cache", "config", "internal/...", "journal", "proxy/...", "upstream/..."}},
+	{"cmd/botwired", []string{"api", "cache", "config", "internal/...", "journal", "proxy/...", "upstream/..."}},
+
+	// The documents of the daemon's surface, which others may import, and their client.
+	{"api", []string{"internal/sse"}},
 
 	// MCP knows the daemon by its HTTP alone.
 	{"internal/mcp", nil},
@@ -29,7 +32,7 @@ var layers = []layer{
 	{"internal/drill", []string{"internal/faulty", "internal/numbered"}},
 
 	// The proxy knows upstream by an interface of its own.
-	{"proxy/...", []string{"proxy/...", "cache", "internal/...", "journal"}},
+	{"proxy/...", []string{"proxy/...", "api", "cache", "internal/...", "journal"}},
 
 	// The engines know upstream, and upstream knows no engine and no caller.
 	{"upstream/botwire", []string{"upstream", "internal/...", "journal"}},

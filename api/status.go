@@ -1,0 +1,301 @@
+package api
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Status is the state of a daemon: GET /_botwired/status.
+type Status struct {
+	Version              string        `json:"version"`
+	Summary              Summary       `json:"summary"`
+	StartedAt            time.Time     `json:"started_at"`
+	UptimeSeconds        float64       `json:"uptime_seconds"`
+	DataDir              string        `json:"data_dir"`
+	Listen               string        `json:"listen"`
+	Ready                bool          `json:"ready"` // as GET /_botwired/readyz says
+	Journal              JournalState  `json:"journal"`
+	Upstream             UpstreamState `json:"upstream"`
+	Identity             Identity      `json:"identity"`
+	Pending              int           `json:"pending"`
+	PendingBytes         int64         `json:"pending_bytes"`
+	OldestPendingSeconds float64       `json:"oldest_pending_seconds"`
+	DeadLetters          int           `json:"dead_letters"`
+	OpenDeadLetters      int           `json:"open_dead_letters"` // of them, those that wait for a person to decide
+	LastSeq              uint64        `json:"last_seq"`
+	Rebuilding           bool          `json:"rebuilding"`     // the daemon is still reading its journal, and knows only a part of what is pending
+	DamagedCopies        int64         `json:"damaged_copies"` // found since the start
+	DamagedTables        int64         `json:"damaged_tables"`
+	Figures
+	Callers []Caller `json:"callers"` // of the memory API, the latest first
+	// NamespacesTotal counts the Namespaces that there are without the parameter namespaces.
+	NamespacesTotal int               `json:"namespaces_total"`
+	Namespaces      []NamespaceStatus `json:"namespaces"`
+}
+
+// Level says how urgent a finding is.
+type Level string
+
+// The levels. At Critical, callers' writes are refused. At Warning, something is wrong that does
+// not end by itself, or upstream is gone: acknowledged writes are safe. For a Notice, nobody has to
+// do anything. At OK, all is well.
+const (
+	LevelOK       Level = "ok"
+	LevelNotice   Level = "notice"
+	LevelWarning  Level = "warning"
+	LevelCritical Level = "critical"
+)
+
+// Finding is one thing that a person should know, in one sentence.
+type Finding struct {
+	Level  Level      `json:"level"`
+	Text   string     `json:"text"`   // without a full stop
+	Since  *time.Time `json:"since"`  // null if that is not known, or if all is well
+	Remedy *string    `json:"remedy"` // what to do; null if there is nothing to do
+}
+
+// Summary is the worst finding, and the others.
+type Summary struct {
+	Finding
+	Also []Finding `json:"also"` // the worst first
+}
+
+// JournalState says if the journal refuses writes, or has refused one within the last seconds.
+type JournalState struct {
+	RefusesWrites bool       `json:"refuses_writes"`
+	Reason        string     `json:"reason,omitempty"`
+	Since         *time.Time `json:"since,omitempty"` // left out unless it lacks room
+}
+
+// UpstreamState is the health of the memory service.
+type UpstreamState struct {
+	URL           string      `json:"url"`
+	State         string      `json:"state"` // "up", "degraded" or "down"
+	Since         time.Time   `json:"since"`
+	Reason        string      `json:"reason,omitempty"`
+	LastSuccessAt *time.Time  `json:"last_success_at"` // null if there was none since the start
+	Concurrency   Concurrency `json:"concurrency"`
+	Watch         *WatchState `json:"watch"` // null if upstream does not report changes
+}
+
+// Concurrency is how many requests may be under way upstream.
+type Concurrency struct {
+	Limit  int    `json:"limit"`            // upstream.concurrency
+	Now    int    `json:"now"`              // as many as upstream takes
+	Reason string `json:"reason,omitempty"` // why that is less
+}
+
+// WatchState is the state of the watch by which upstream reports changes.
+type WatchState struct {
+	Bucket  string    `json:"bucket"`
+	Server  string    `json:"server,omitempty"`
+	Lost    string    `json:"lost,omitempty"` // why upstream is not trusted; left out if it is
+	Sound   bool      `json:"sound"`          // it misses no change
+	Since   time.Time `json:"since"`
+	Reason  string    `json:"reason,omitempty"` // why it is not sound
+	Entries int       `json:"entries"`
+	Bytes   int64     `json:"bytes"` // of memory, about
+}
+
+// Identity says if the daemon still runs on the host and the data that it knew, and why it doubts
+// that.
+type Identity struct {
+	Start  string `json:"start"` // "same", "new", "rebooted", "copied", "restored" or "unknown"
+	Newest *Doubt `json:"newest_doubt"`
+	// Doubts counts them since the start, and because of it, by reason.
+	Doubts map[string]int `json:"doubts"`
+}
+
+// Doubt is an event after which the daemon takes what it knew for old.
+type Doubt struct {
+	Reason string    `json:"reason"`
+	Detail string    `json:"detail"`
+	At     time.Time `json:"at"`
+}
+
+// Figures count what the daemon has done since its start, and what it holds.
+type Figures struct {
+	Reads  Reads  `json:"reads"`
+	Writes Writes `json:"writes"`
+	// TimeSaved is an estimate; null until a round trip to upstream was measured.
+	TimeSaved *float64 `json:"time_saved_seconds"`
+	Disk      Disk     `json:"disk"`
+	Cache     Cache    `json:"cache"`
+}
+
+// Reads counts answered GETs and LISTs.
+type Reads struct {
+	Total    int64 `json:"total"`
+	Hits     int64 `json:"hits"`     // of them, those for which nobody waited for upstream
+	Upstream int64 `json:"upstream"` // and the others
+}
+
+// Writes counts acknowledged writes, and the requests that they took.
+type Writes struct {
+	Acknowledged int64 `json:"acknowledged"`
+	Sent         int64 `json:"sent"`  // requests upstream that write
+	Saved        int64 `json:"saved"` // writes that needed none, as a newer one took their place
+}
+
+// Disk is the room that the data directory takes.
+type Disk struct {
+	Journal int64  `json:"journal_bytes"` // without the copies
+	Copies  int64  `json:"copies_bytes"`
+	Free    *int64 `json:"free_bytes"` // null if the system does not tell
+}
+
+// Cache is the memory that the entries in it take.
+type Cache struct {
+	Bytes  int64 `json:"bytes"`
+	Budget int64 `json:"budget"`
+}
+
+// Caller is a kind of program that has used the memory API, by its User-Agent.
+type Caller struct {
+	Agent    string    `json:"agent"`
+	Requests int64     `json:"requests"`
+	LastAt   time.Time `json:"last_at"`
+}
+
+// NamespaceStatus is the state of a namespace.
+type NamespaceStatus struct {
+	Namespace            string  `json:"namespace"`
+	Pending              int     `json:"pending"`
+	PendingBytes         int64   `json:"pending_bytes"`
+	OldestPendingSeconds float64 `json:"oldest_pending_seconds"`
+	Waits                *Wait   `json:"waits"` // null if it waits for nothing
+	Paused               string  `json:"paused,omitempty"`
+	ReadsRefused         string  `json:"reads_refused,omitempty"` // why upstream refuses them
+	// Suspect is null unless upstream seems to have lost entries of the namespace.
+	Suspect *Suspect `json:"suspect"`
+	// OlderAnswers counts upstream's answers since the start that showed an older state than was known.
+	OlderAnswers int `json:"older_answers"`
+	// Quota is null if the namespace has none, or if nothing has happened to it yet.
+	Quota *Quota `json:"quota"`
+	// Bytes is how much the namespace holds, as far as is known. BytesLimit is null if there
+	// is no limit, and upstream has said it if there is a time until which it counts.
+	Bytes             int64      `json:"bytes"`
+	BytesLimit        *int64     `json:"bytes_limit"`
+	BytesLimitLearned *time.Time `json:"bytes_limit_learned_until,omitempty"`
+	// ForeignWrites are those that others have made though the namespace is set exclusive; it is
+	// left out if none was found.
+	ForeignWrites *ForeignWrites `json:"foreign_writes,omitempty"`
+}
+
+// nearlyFullPercent is from how many percent of its limit on a namespace is nearly full.
+const nearlyFullPercent = 80
+
+// IsFull reports whether the namespace has reached its limit: a write that makes it larger is refused.
+func (n *NamespaceStatus) IsFull() bool { return n.BytesLimit != nil && n.Bytes >= *n.BytesLimit }
+
+// IsNearlyFull reports whether the namespace holds 80 % of its limit, or more.
+func (n *NamespaceStatus) IsNearlyFull() bool {
+	return n.BytesLimit != nil && n.Bytes*100 >= *n.BytesLimit*nearlyFullPercent
+}
+
+// attention is higher the more urgently a person should look at the namespace.
+func (n *NamespaceStatus) attention() int {
+	switch {
+	case n.Suspect != nil:
+		return 4
+	case n.Paused != "" || n.ReadsRefused != "" || n.IsFull() || n.ForeignWrites != nil:
+		return 3
+	case n.Waits != nil:
+		return 2
+	case n.Quota != nil && n.Quota.RunsOutAt != nil || n.IsNearlyFull():
+		return 1
+	}
+	return 0
+}
+
+// MostUrgent returns at most so many namespaces: those first that need attention, then those
+// with the most pending writes, then in their order. It sorts all of them.
+func MostUrgent(all []NamespaceStatus, most int) []NamespaceStatus {
+	slices.SortStableFunc(all, func(a, b NamespaceStatus) int {
+		return cmp.Or(cmp.Compare(b.attention(), a.attention()), cmp.Compare(b.Pending, a.Pending))
+	})
+	return all[:min(most, len(all))]
+}
+
+// Wait says why something is not sent upstream now.
+type Wait struct {
+	Why   string     `json:"why"`
+	Until *time.Time `json:"until"` // null if that is not known
+}
+
+// NamespaceWait says why nothing of a namespace is sent upstream now.
+type NamespaceWait struct {
+	Namespace string `json:"namespace"`
+	Wait
+}
+
+// Suspect says what upstream has lost of a namespace, as far as its list shows.
+type Suspect struct {
+	Since     time.Time `json:"since"`
+	Missing   int       `json:"missing"`   // entries that upstream has confirmed and lacks
+	Of        int       `json:"of"`        // entries that it has confirmed
+	Restoring bool      `json:"restoring"` // upstream is getting them back
+}
+
+// Quota is how much of its quota a namespace has used in the present window, in requests.
+type Quota struct {
+	Limit         int       `json:"limit"`
+	Used          int       `json:"used"`
+	Left          int       `json:"left"`
+	ResetsAt      time.Time `json:"resets_at"`
+	LingerSeconds float64   `json:"linger_seconds"` // how long a write waits now, about
+	// RunsOutAt is when nothing is left at the pace of the window so far, or since when nothing
+	// is; null if the quota lasts.
+	RunsOutAt *time.Time `json:"runs_out_at"`
+}
+
+// ForeignWrites counts writes of others to an exclusive namespace.
+type ForeignWrites struct {
+	Found   int       `json:"found"`
+	LastAt  time.Time `json:"last_found_at"`
+	LastKey string    `json:"last_key"`
+}
+
+// Namespace is a namespace some of whose entries the daemon knows: GET /_botwired/namespaces.
+type Namespace struct {
+	NamespaceStatus
+	Entries int `json:"entries"` // as far as is known here
+	// AtLeast says that there are more, which were not counted.
+	AtLeast bool `json:"entries_at_least"`
+}
+
+// Namespaces is a page of the namespaces of which the daemon knows entries, by name.
+type Namespaces struct {
+	Namespaces []Namespace `json:"namespaces"`
+	Next       *string     `json:"next"` // the parameter after of the next page; null at the end
+}
+
+// History has the figures of the last hour: GET /_botwired/history.
+type History struct {
+	Now         float64  `json:"now"` // Unix seconds
+	Outages     []Outage `json:"outages"`
+	Points      []Point  `json:"points"`
+	StepSeconds float64  `json:"step_seconds"` // between two points
+}
+
+// Point is what has happened within one step, and what was pending at its end.
+type Point struct {
+	At          float64  `json:"at"` // its end, in Unix seconds
+	Reads       int64    `json:"reads"`
+	Writes      int64    `json:"writes"`
+	Sent        int64    `json:"sent"`
+	LocalP50    *float64 `json:"local_p50_us"` // null if nothing was measured
+	LocalP99    *float64 `json:"local_p99_us"`
+	UpstreamP50 *float64 `json:"upstream_p50_us"`
+	UpstreamP99 *float64 `json:"upstream_p99_us"`
+	Pending     int64    `json:"pending"`
+}
+
+// Outage is a time in which upstream was not up.
+type Outage struct {
+	From   float64  `json:"from"` // Unix seconds
+	To     *float64 `json:"to"`   // null if it goes on
+	State  string   `json:"state"`
+	Reason string   `json:"reason"`
+}

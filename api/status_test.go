@@ -1,0 +1,33 @@
+package api_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/api"
+)
+
+// Of many namespaces, those come first that need attention.
+func TestNamespacesThatNeedAttention(t *testing.T) {
+	few, at := int64(10), time.Now()
+	all := []api.NamespaceStatus{
+		{Namespace: "busy", Pending: 9},
+		{Namespace: "full", Bytes: 10, BytesLimit: &few},
+		{Namespace: "idle"},
+		{Namespace: "locked", Paused: "HTTP 401"},
+		{Namespace: "locked too", Paused: "HTTP 401", Pending: 3},
+		{Namespace: "short", Quota: &api.Quota{RunsOutAt: &at}},
+		{Namespace: "suspect", Suspect: &api.Suspect{}},
+		{Namespace: "waits", Waits: &api.Wait{Why: "throttled"}},
+	}
+	var got []string
+	for _, n := range api.MostUrgent(slices.Clone(all), 7) {
+		got = append(got, n.Namespace)
+	}
+	if diff := cmp.Diff([]string{"suspect", "locked too", "full", "locked", "waits", "short", "busy"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,56 @@
+package api
+
+// WriteEvent is an event about a write: GET /_botwired/events. The names of the events are in
+// docs/http.md.
+type WriteEvent struct {
+	At        float64 `json:"at"` // Unix seconds
+	Seq       uint64  `json:"seq"`
+	Namespace string  `json:"namespace"`
+	Key       string  `json:"key"`
+	Op        string  `json:"op"` // "put" or "delete"
+	Bytes     int     `json:"bytes"`
+	By        *uint64 `json:"by,omitempty"` // left out if another host's write has superseded it
+	Reason    string  `json:"reason,omitempty"`
+}
+
+// ChangedEvent is an event about an entry that another host has changed.
+type ChangedEvent struct {
+	At        float64 `json:"at"` // Unix seconds
+	Namespace string  `json:"namespace"`
+	Key       string  `json:"key"`
+}
+
+// UpstreamEvent is an event about the health of upstream.
+type UpstreamEvent struct {
+	At     float64 `json:"at"` // Unix seconds
+	State  string  `json:"state"`
+	Since  float64 `json:"since"` // Unix seconds
+	Reason string  `json:"reason"`
+}
+
+// ResetEvent is an event that says that the reader has missed others.
+type ResetEvent struct {
+	At     float64 `json:"at"` // Unix seconds
+	Reason string  `json:"reason"`
+}
+
+// Request is a request to the memory, as it was answered: GET /_botwired/monitor.
+type Request struct {
+	At           float64  `json:"at"` // when it came, in Unix seconds
+	Method       string   `json:"method"`
+	Path         string   `json:"path"`
+	Namespace    string   `json:"namespace"`
+	Key          string   `json:"key"`
+	Status       int      `json:"status"`
+	Answered     string   `json:"answered"`
+	AgeSeconds   *float64 `json:"age_seconds"` // null if the answer has no age
+	Microseconds int64    `json:"microseconds"`
+	Bytes        int      `json:"bytes"`
+	Value        *string  `json:"value,omitempty"`
+	ValueCut     bool     `json:"value_cut,omitempty"`
+}
+
+// Skipped says that requests came faster than a reader of the monitor has read them.
+type Skipped struct {
+	Requests uint64 `json:"requests"`
+}

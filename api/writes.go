@@ -1,0 +1,147 @@
+package api
+
+import "time"
+
+// Pending lists pending writes, the longest waiting first: GET /_botwired/pending.
+type Pending struct {
+	Pending []PendingWrite `json:"pending"`
+}
+
+// PendingWrite is a write that upstream has not confirmed yet.
+type PendingWrite struct {
+	Seq         uint64     `json:"seq"`
+	Namespace   string     `json:"namespace"`
+	Key         string     `json:"key"`
+	Op          string     `json:"op"` // "put" or "delete"
+	Bytes       int        `json:"bytes"`
+	WrittenAt   float64    `json:"written_at"` // Unix seconds
+	Attempts    int        `json:"attempts"`
+	LastError   string     `json:"last_error"`
+	NextAttempt *time.Time `json:"next_attempt_at"` // null while one is under way
+	Waits       *Wait      `json:"waits"`           // null if it waits for nothing
+}
+
+// Flushed counts what became of the writes acknowledged before a flush: POST /_botwired/flush.
+type Flushed struct {
+	Settled int             `json:"settled"`
+	Dead    int             `json:"dead"`
+	Pending int             `json:"pending"`
+	Waits   []NamespaceWait `json:"waits,omitempty"` // of what is pending
+}
+
+// Receipt says what has become of a write: GET /_botwired/receipts/SEQ.
+type Receipt struct {
+	Seq       uint64   `json:"seq"`
+	Namespace string   `json:"namespace"`
+	Key       string   `json:"key"`
+	Op        string   `json:"op"`
+	State     string   `json:"state"`      // "pending", "settled", "superseded" or "dead"
+	WrittenAt float64  `json:"written_at"` // Unix seconds
+	SettledAt *float64 `json:"settled_at"` // Unix seconds; null while it is pending
+	By        *uint64  `json:"by"`         // null unless a later write through this daemon has superseded it
+	Reason    string   `json:"reason"`
+}
+
+// DeadLetters lists dead letters: GET /_botwired/dead-letters.
+type DeadLetters struct {
+	DeadLetters []ListedDeadLetter `json:"dead_letters"`
+}
+
+// ListedDeadLetter is a write that upstream has refused for good, that lost a conflict between
+// hosts, or that a person has dropped; without its value.
+type ListedDeadLetter struct {
+	ID           string  `json:"id"`
+	Kind         string  `json:"kind"`                    // "refused", "superseded" between hosts, or "dropped" by a person
+	Host         string  `json:"host"`                    // whose write it is: "this" or "other"
+	SupersededBy uint64  `json:"superseded_by,omitempty"` // a later write to the entry that has settled, or of another host's that has overwritten it
+	Seq          uint64  `json:"seq"`
+	Namespace    string  `json:"namespace"`
+	Key          string  `json:"key"`
+	Op           string  `json:"op"`
+	Status       int     `json:"status"`
+	Error        string  `json:"error"`
+	WrittenAt    float64 `json:"written_at"` // Unix seconds, by the clock of who wrote it
+	RefusedAt    float64 `json:"refused_at"` // Unix seconds
+	Winner       *Winner `json:"winner,omitempty"`
+}
+
+// DeadLetter is a dead letter with its value: GET /_botwired/dead-letters/ID.
+type DeadLetter struct {
+	ListedDeadLetter
+	Value *string `json:"value"` // null for a delete
+}
+
+// Winner is the state that has beaten a superseded write.
+type Winner struct {
+	Host      string  `json:"host"`
+	WrittenAt float64 `json:"written_at"`      // Unix seconds, by the clock of who wrote it
+	Value     *string `json:"value,omitempty"` // left out of the list, and of a delete
+}
+
+// Retried counts dead letters that were made pending again: POST /_botwired/dead-letters/retry.
+type Retried struct {
+	Retried int `json:"retried"`
+	Skipped int `json:"skipped"` // superseded by a newer write, which the retry would undo, or dropped by a person
+}
+
+// Dropped is a pending write that has become a dead letter: POST /_botwired/pending/drop.
+type Dropped struct {
+	Dropped   bool   `json:"dropped"` // true
+	ID        string `json:"id"`      // of the dead letter
+	Key       string `json:"key"`
+	Namespace string `json:"namespace"`
+	Seq       uint64 `json:"seq"`
+}
+
+// Restoration says how far the daemon is with giving upstream back what it has lost of a namespace:
+// POST /_botwired/restore.
+type Restoration struct {
+	Namespace string `json:"namespace"`
+	State     string `json:"state"` // "running", "over" or, by a person, "stopped"
+	RestoreCounts
+	Left  int   `json:"left"`  // entries that upstream lacks, when it was last asked
+	Waits *Wait `json:"waits"` // why nothing is sent now; null if nothing waits
+}
+
+// RestoreCounts counts the entries of a restoration.
+type RestoreCounts struct {
+	Restored int `json:"restored"` // upstream has them again
+	Kept     int `json:"kept"`     // upstream had another state after all, which stays
+	Failed   int `json:"failed"`   // upstream has refused them
+}
+
+// Accepted says that the daemon trusts upstream again: POST /_botwired/restore and
+// /_botwired/forget about all namespaces.
+type Accepted struct {
+	Lost       string   `json:"lost"`       // why upstream was not trusted; empty if it was
+	Namespaces []string `json:"namespaces"` // that upstream gets back, by name
+}
+
+// Forgotten counts the copies that the daemon has dropped of a suspect namespace: POST
+// /_botwired/forget.
+type Forgotten struct {
+	Forgotten     int    `json:"forgotten"`
+	Namespace     string `json:"namespace"`
+	UpstreamHolds int    `json:"upstream_holds"`
+}
+
+// ForgottenEntry counts the copies of an entry that the daemon has dropped, 1 at most: POST
+// /_botwired/forget with a key.
+type ForgottenEntry struct {
+	Forgotten int    `json:"forgotten"`
+	Key       string `json:"key"`
+	Namespace string `json:"namespace"`
+}
+
+// RetriedLetter is a dead letter that was made pending again: POST /_botwired/dead-letters/ID/retry.
+type RetriedLetter struct {
+	ID      string `json:"id"`
+	Retried bool   `json:"retried"` // true
+	Seq     uint64 `json:"seq"`     // of the new write
+}
+
+// DeletedLetter is a dead letter that was given up: DELETE /_botwired/dead-letters/ID.
+type DeletedLetter struct {
+	Deleted bool   `json:"deleted"` // true
+	ID      string `json:"id"`
+}
