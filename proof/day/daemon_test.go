@@ -17,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/fastpath"
@@ -155,7 +156,7 @@ func (d *daemon) upstreamState() proxy.UpstreamState {
 	r := d.health.Report()
 	return proxy.UpstreamState{
 		State: string(r.State), Since: r.Since, Reason: r.Reason, LastSuccess: r.LastSuccess,
-		Concurrency: proxy.Concurrency(d.slots.Concurrency()),
+		Concurrency: api.Concurrency(d.slots.Concurrency()),
 	}
 }
 

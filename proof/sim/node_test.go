@@ -23,6 +23,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/journal"
@@ -200,7 +201,7 @@ func (n *node) upstreamState() proxy.UpstreamState {
 	r := n.health.Report()
 	return proxy.UpstreamState{
 		State: string(r.State), Since: r.Since, Reason: r.Reason, LastSuccess: r.LastSuccess,
-		Concurrency: proxy.Concurrency(n.slots.Concurrency()),
+		Concurrency: api.Concurrency(n.slots.Concurrency()),
 	}
 }
 

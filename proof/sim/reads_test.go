@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
 )
 
@@ -171,7 +171,7 @@ func TestTheConcurrencyIsShown(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		now := func() int {
 			var doc struct {
-				Upstream struct{ Concurrency proxy.Concurrency }
+				Upstream struct{ Concurrency api.Concurrency }
 			}
 			w.surface("status", &doc)
 			c := doc.Upstream.Concurrency
