@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"net/http"
 	"time"
 
 	"github.com/botwired/botwired/cache"
@@ -211,19 +210,19 @@ func (olderAnswer) RetryAfter() time.Duration { return time.Second }
 var errOlderAnswer error = olderAnswer{}
 
 // carriesThrough reports whether a write is to be carried out upstream before it is acknowledged:
-// because its namespace is set so, or because its caller waits for a condition to hold there. It
-// prepares the write and the call for that.
-func carriesThrough(m *memory, write *journal.NewWrite, r *http.Request, wanted conditions, c *call) bool {
+// because its namespace is set so, or because its caller waits for a condition to hold there. Then
+// applied is that wait, and negative otherwise. It prepares the write.
+func (m *memory) carriesThrough(write *journal.NewWrite, q *Request, wanted Conditions) (applied time.Duration, through bool) {
 	conditional := m.exact && wanted.given()
+	applied = -1
 	if !m.writesThrough(write.Namespace) {
-		wait, ok := preferredWait(r.Header)
-		if !conditional || !ok || wait == 0 {
-			return false
+		if !conditional || !q.Waits || q.Wait == 0 {
+			return applied, false
 		}
-		c.prefers = wait
+		applied = q.Wait
 	}
 	write.Conditional = conditional
-	return true
+	return applied, true
 }
 
 // errBeaten refuses a write whose condition held here and not upstream.

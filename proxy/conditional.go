@@ -11,7 +11,7 @@ import (
 // storeIf journals a write if the entry is as the caller's conditions, if any, want it.
 // Nothing comes between the look at the entry and the write: so of all callers who want to
 // replace one state, one does (contract 5).
-func (m *memory) storeIf(ctx context.Context, w journal.NewWrite, c conditions) (journal.Write, error) {
+func (m *memory) storeIf(ctx context.Context, w journal.NewWrite, c Conditions) (journal.Write, error) {
 	if !c.given() {
 		return m.store(w)
 	}
@@ -28,7 +28,7 @@ func (m *memory) storeIf(ctx context.Context, w journal.NewWrite, c conditions) 
 
 // tryIf decides on one look at the entry, and journals the write only if the entry is still
 // as it was then.
-func (m *memory) tryIf(w journal.NewWrite, c conditions) (journal.Write, error) {
+func (m *memory) tryIf(w journal.NewWrite, c Conditions) (journal.Write, error) {
 	lease := m.cache.Lease(entryKey(w.ID))
 	defer lease.Release()
 	seq, changes, err := m.meets(w, c)
@@ -41,7 +41,7 @@ func (m *memory) tryIf(w journal.NewWrite, c conditions) (journal.Write, error) 
 
 // meets refuses a write if the entry is not as the conditions want it. It returns the entry's
 // newest pending write, 0 if there is none, and how many changes of the entry the look has made.
-func (m *memory) meets(w journal.NewWrite, c conditions) (seq uint64, changes int64, err error) {
+func (m *memory) meets(w journal.NewWrite, c Conditions) (seq uint64, changes int64, err error) {
 	seq, found, err := m.lookUp(w.ID)
 	if err != nil {
 		return 0, 0, err
@@ -86,9 +86,9 @@ func (m *memory) present(id journal.ID, found found) (item *cache.Item, changes 
 	switch {
 	case err != nil:
 		return nil, 0, err // guard 9.2
-	case a.source >= fromUpstream:
+	case a.source >= FromUpstream:
 		return a.item, 1, nil
-	case a.source == fromFallback, a.source == fromAssumed, a.source == fromSuspect, a.source == fromOlder:
+	case a.source == FromFallback, a.source == FromAssumed, a.source == FromSuspect, a.source == FromOlder:
 		return a.item, 0, nil
 	}
 	return nil, 0, errOvertaken // by a write that the next look finds

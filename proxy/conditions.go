@@ -1,16 +1,15 @@
 package proxy
 
 import (
-	"net/http"
 	"strings"
 
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/wire"
 )
 
-// conditions are a request's preconditions (RFC 9110, section 13.1). Entries have no
+// Conditions are a request's preconditions (RFC 9110, section 13.1). Entries have no
 // modification date, so conditions about dates do not count. LIST has none.
-type conditions struct{ match, noneMatch tagList }
+type Conditions struct{ match, noneMatch tagList }
 
 // tagList is the value of If-Match or If-None-Match: entity tags, or an asterisk.
 type tagList struct {
@@ -24,21 +23,21 @@ type entityTag struct {
 	text string // with its quotation marks
 }
 
-// parseConditions refuses a header that it does not understand. To ignore the header would
-// be to write without the condition.
-func parseConditions(h http.Header) (c conditions, refusal error) {
+// ParseConditions reads the lines of the headers If-Match and If-None-Match. It refuses a header that it
+// does not understand: to ignore the header would be to write without the condition.
+func ParseConditions(ifMatch, ifNoneMatch []string) (c Conditions, refusal error) {
 	var ok bool
-	if c.match, ok = parseTags(h["If-Match"]); !ok {
+	if c.match, ok = parseTags(ifMatch); !ok {
 		return c, malformed("If-Match") // guard 5.11
 	}
-	if c.noneMatch, ok = parseTags(h["If-None-Match"]); !ok {
+	if c.noneMatch, ok = parseTags(ifNoneMatch); !ok {
 		return c, malformed("If-None-Match")
 	}
 	return c, nil
 }
 
 func malformed(name string) error {
-	return wire.Detail(http.StatusBadRequest, name+" must be *, or entity tags as the ETag of an answer has them: "+
+	return wire.Detail(statusBadRequest, name+" must be *, or entity tags as the ETag of an answer has them: "+
 		`in quotation marks, with commas between them, such as "17-w0mNpUqJHwXoJ_Ww"`)
 }
 
@@ -97,11 +96,11 @@ func (l *tagList) has(state string, weak bool) bool {
 	return false
 }
 
-func (c *conditions) given() bool { return c.match.given || c.noneMatch.given }
+func (c *Conditions) given() bool { return c.match.given || c.noneMatch.given }
 
 // refuseWrite is a 412 if a condition does not hold for an entry's state, which has no body if
 // the entry does not exist.
-func (c *conditions) refuseWrite(state *cache.Item) error {
+func (c *Conditions) refuseWrite(state *cache.Item) error {
 	switch {
 	case c.match.given && state.Body == nil:
 		return unmet("If-Match wants the entry to exist, and it does not")
@@ -116,15 +115,15 @@ func (c *conditions) refuseWrite(state *cache.Item) error {
 }
 
 // changed reports whether an entry that exists is not as If-Match wants it.
-func (c *conditions) changed(state *cache.Item) bool {
+func (c *Conditions) changed(state *cache.Item) bool {
 	return c.match.given && !c.match.has(state.Tag[0], false)
 }
 
 // unchanged reports whether an entry exists and is as If-None-Match does not want it.
-func (c *conditions) unchanged(state *cache.Item) bool {
+func (c *Conditions) unchanged(state *cache.Item) bool {
 	return c.noneMatch.given && state.Body != nil && c.noneMatch.has(state.Tag[0], true)
 }
 
 var errNotAsMatched = unmet("the entry is not as If-Match names it: it has changed, so read it again")
 
-func unmet(why string) error { return wire.Detail(http.StatusPreconditionFailed, why) }
+func unmet(why string) error { return wire.Detail(statusPreconditionFailed, why) }

@@ -13,7 +13,7 @@ type describer struct {
 
 // answer answers with the description. A caller that has it is answered 304.
 func (d describer) answer(w http.ResponseWriter, r *http.Request) error {
-	wanted, err := parseConditions(r.Header)
+	wanted, err := ParseConditions(r.Header["If-Match"], r.Header["If-None-Match"])
 	if err != nil {
 		return err
 	}

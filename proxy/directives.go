@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -10,8 +9,8 @@ import (
 	"github.com/botwired/botwired/cache"
 )
 
-// directives are what a caller asks of the cache (RFC 9111, section 5.2.1).
-type directives struct {
+// Directives are what a caller asks of the cache (RFC 9111, section 5.2.1).
+type Directives struct {
 	noCache      bool          // upstream has to be asked
 	onlyIfCached bool          // upstream must not be waited for
 	noStore      bool          // no copy is to be made because of this request
@@ -21,12 +20,13 @@ type directives struct {
 }
 
 // anyAge are the directives of a caller that asks nothing of the cache.
-var anyAge = directives{maxAge: -1, maxStale: -1}
+var anyAge = Directives{maxAge: -1, maxStale: -1}
 
-// parseDirectives ignores directives that it does not know, as the RFC asks.
-func parseDirectives(h http.Header) directives {
+// ParseDirectives reads the lines of the header Cache-Control. It ignores directives that it does not
+// know, as the RFC asks.
+func ParseDirectives(lines []string) Directives {
 	d := anyAge
-	for _, line := range h["Cache-Control"] {
+	for _, line := range lines {
 		for part := range strings.SplitSeq(line, ",") {
 			d.add(strings.ToLower(strings.TrimSpace(part)))
 		}
@@ -34,7 +34,7 @@ func parseDirectives(h http.Header) directives {
 	return d
 }
 
-func (d *directives) add(part string) {
+func (d *Directives) add(part string) {
 	name, argument, hasArgument := strings.Cut(part, "=")
 	if !hasArgument {
 		switch name {
@@ -74,14 +74,14 @@ func parseSeconds(argument string) (time.Duration, bool) {
 }
 
 // narrow reports whether the caller does not take every answer that the policy would.
-func (d directives) narrow() bool {
+func (d Directives) narrow() bool {
 	return d.noCache || d.maxAge >= 0 || d.minFresh > 0 || d.maxStale >= 0 && d.maxStale < cache.Forever
 }
 
 // judge returns what an answer is good for under a policy and a caller's directives, its age since
 // it was confirmed, and whether a directive makes it worthless. A pending write, which
 // was not, is the newest there is, whatever the caller asks for.
-func (d directives) judge(
+func (d Directives) judge(
 	p cache.Policy, item *cache.Item, confirmedAt, now time.Time,
 ) (f cache.Freshness, age time.Duration, excluded bool) {
 	if confirmedAt.IsZero() {
@@ -104,7 +104,7 @@ func (d directives) judge(
 // judgeDoubted is judge for an answer that would be given without upstream being asked first, if
 // there were no doubt whether time has passed that nobody has seen. A caller that takes stale
 // answers takes it.
-func (d directives) judgeDoubted(p cache.Policy) (f cache.Freshness, excluded bool) {
+func (d Directives) judgeDoubted(p cache.Policy) (f cache.Freshness, excluded bool) {
 	switch {
 	case d.minFresh > 0:
 		return cache.Worthless, true
@@ -116,7 +116,7 @@ func (d directives) judgeDoubted(p cache.Policy) (f cache.Freshness, excluded bo
 
 // excludes reports whether a directive keeps an answer of an age from being given unless upstream
 // confirms it.
-func (d directives) excludes(p cache.Policy, item *cache.Item, age time.Duration) bool {
+func (d Directives) excludes(p cache.Policy, item *cache.Item, age time.Duration) bool {
 	lifetime := p.Lifetime(item.Body != nil)
 	switch {
 	case d.noCache, d.minFresh > 0 && lifetime-age < d.minFresh:

@@ -51,7 +51,7 @@ func TestDirectives(t *testing.T) {
 		{"max-stale, no-cache", false, 6, usual, cache.Worthless, true},
 		{"no-store", false, 5, usual, cache.Fresh, false},
 	} {
-		d := parseDirectives(http.Header{"Cache-Control": {c.header}})
+		d := ParseDirectives([]string{c.header})
 		now := time.Unix(1<<33, 0)
 		item := &cache.Item{Body: []byte("{}"), ConfirmedAt: time.Unix(0, 0)}
 		if c.age != never {
@@ -161,7 +161,8 @@ func TestAgeThatNobodyKnows(t *testing.T) {
 		item := &cache.Item{Body: []byte("{}"), ConfirmedAt: confirmedAt}
 		_, age, _ := anyAge.judge(usual, item, item.ConfirmedAt, time.Now())
 		h := make(http.Header)
-		answer{item: item, source: fromFallback, age: age}.describe(h)
+		result := answer{item: item, source: FromFallback, age: age}.result(http.StatusOK, item.Body)
+		setHeader(h, &result)
 		if got := h.Get("Age"); got != "" {
 			t.Errorf("%s: Age: %s", name, got)
 		}

@@ -89,15 +89,15 @@ const confirmed = "confirmed"
 
 // readTrips reads the histograms.
 func readTrips(here *latencies, upstream *prometheus.HistogramVec) (t trips) {
-	for v := getEntry; v < verbs; v++ {
+	for v := GetEntry; v < Verbs; v++ {
 		local, there := &t.localReads, &t.upstreamReads
-		first, end := outcome(0), outcome(fromUpstream)
-		if v == putEntry || v == deleteEntry {
+		first, end := Outcome(0), Outcome(FromUpstream)
+		if v == PutEntry || v == DeleteEntry {
 			local, there = &t.localWrites, &t.upstreamWrites
-			first, end = wasAcknowledged, wasAcknowledged+1
+			first, end = WasAcknowledged, WasAcknowledged+1
 		}
 		*local = local.plus(here.measured(v, first, end))
-		there.add(upstream.WithLabelValues(verbNames[v], confirmed).(prometheus.Metric))
+		there.add(upstream.WithLabelValues(v.String(), confirmed).(prometheus.Metric))
 	}
 	return t
 }

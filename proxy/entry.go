@@ -16,7 +16,7 @@ func entryKey(id journal.ID) cache.Key {
 }
 
 // findEntry looks at what is known here of an entry, and leaves it in the cache.
-func (m *memory) findEntry(id journal.ID, d directives) (found, error) {
+func (m *memory) findEntry(id journal.ID, d Directives) (found, error) {
 	m.used.note(id.Namespace)
 	key := entryKey(id)
 	item, generation := m.cache.Get(key)

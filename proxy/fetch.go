@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/trace"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -125,4 +126,22 @@ func (f *fetches) underWayFor(from resource, waitOutOutage bool) time.Duration {
 		return time.Since(at.(time.Time))
 	}
 	return 0
+}
+
+// traced asks upstream as a part of a caller's trace. Others who join in have traces of their own.
+type traced struct {
+	resource
+	trace trace.Context
+}
+
+// inTrace returns the resource for a caller with a trace.
+func inTrace(c trace.Context, from resource) resource {
+	if !c.Given() {
+		return from
+	}
+	return &traced{from, c}
+}
+
+func (t *traced) ask(ctx context.Context, waitOutOutage bool) (take func() (fetched, error), err error) {
+	return t.resource.ask(trace.With(ctx, t.trace), waitOutOutage)
 }

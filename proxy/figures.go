@@ -22,9 +22,9 @@ type figures struct {
 
 // requests counts the requests.
 func (f *figures) requests() (reads api.Reads, writes api.Writes) {
-	for _, read := range []verb{getEntry, listKeys} {
-		reads.Hits += int64(f.metrics.latencies.measured(read, 0, outcome(fromUpstream)).total)
-		reads.Upstream += int64(f.metrics.latencies.measured(read, outcome(fromUpstream), outcome(sources)).total)
+	for _, read := range []Verb{GetEntry, ListKeys} {
+		reads.Hits += int64(f.metrics.latencies.measured(read, 0, Outcome(FromUpstream)).total)
+		reads.Upstream += int64(f.metrics.latencies.measured(read, Outcome(FromUpstream), Outcome(Sources)).total)
 	}
 	reads.Total = reads.Hits + reads.Upstream
 	writes.Acknowledged = f.metrics.acknowledged.Load()

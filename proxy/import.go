@@ -10,6 +10,7 @@ import (
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -29,12 +30,14 @@ const (
 // pending at a time.
 type importer struct {
 	*memory
-	turn  chan struct{} // held by the one import under way
-	ahead *ahead        // guarded by turn
+	bodies  *wire.Bodies
+	metrics *metrics
+	turn    chan struct{} // held by the one import under way
+	ahead   *ahead        // guarded by turn
 }
 
-func newImporter(m *memory) *importer {
-	return &importer{memory: m, turn: make(chan struct{}, 1), ahead: &ahead{receipts: m.journal.Receipts}}
+func newImporter(m *memory, bodies *wire.Bodies, counters *metrics) *importer {
+	return &importer{memory: m, bodies: bodies, metrics: counters, turn: make(chan struct{}, 1), ahead: &ahead{receipts: m.journal.Receipts}}
 }
 
 // answer answers 200 when all lines are done. A line that cannot be imported refuses the request,
@@ -250,6 +253,7 @@ func (run *importing) write(ctx context.Context, w journal.NewWrite) error {
 		written, err := run.store(w)
 		if !errors.Is(err, journal.ErrFull) {
 			if err == nil {
+				run.metrics.acknowledged.Add(1)
 				run.ahead.add(written)
 			}
 			return err

@@ -340,7 +340,7 @@ func TestImportBesideAgents(t *testing.T) {
 // comes when the import has looked.
 func TestImportDecidesAnew(t *testing.T) {
 	s := newSidecar(t)
-	run := &importing{importer: newImporter(s.server.memory)}
+	run := &importing{importer: newImporter(s.server.memory, nil, nil)}
 	k := id("n", "k")
 	line := &numbered{ImportLine{Namespace: "n", Key: "k", Value: "file", UpdatedAt: 1}, 1}
 	lease := s.cache.Lease(entryKey(k))

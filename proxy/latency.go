@@ -29,7 +29,7 @@ type latencies struct {
 	histograms *prometheus.HistogramVec
 	// series are those of histograms. A series is made when its first request has been answered:
 	// most outcomes are rare, and a series has more than twenty lines.
-	series [verbs][outcomes]atomic.Pointer[prometheus.Observer]
+	series [Verbs][Outcomes]atomic.Pointer[prometheus.Observer]
 }
 
 func newLatencies() *latencies {
@@ -40,7 +40,7 @@ func newLatencies() *latencies {
 
 // measured returns how long the requests of a verb took that had one of the outcomes from first to end,
 // without end.
-func (l *latencies) measured(v verb, first, end outcome) (d distribution) {
+func (l *latencies) measured(v Verb, first, end Outcome) (d distribution) {
 	for o := first; o < end; o++ {
 		if observer := l.series[v][o].Load(); observer != nil {
 			d.add((*observer).(prometheus.Metric))
@@ -49,16 +49,15 @@ func (l *latencies) measured(v verb, first, end outcome) (d distribution) {
 	return d
 }
 
-// observe notes how long a call took. A request of another kind is none of the memory API's.
-func (l *latencies) observe(c *call) {
-	if c.verb == noVerb {
+// observe notes how long a call took. A call without a verb is none of the memory API's.
+func (l *latencies) observe(v Verb, o Outcome, took time.Duration) {
+	if v == NoVerb {
 		return
 	}
-	took := time.Since(c.began)
-	series := &l.series[c.verb][c.outcome]
+	series := &l.series[v][o]
 	observer := series.Load()
 	if observer == nil {
-		made := l.histograms.WithLabelValues(verbNames[c.verb], outcomeNames[c.outcome])
+		made := l.histograms.WithLabelValues(v.String(), o.String())
 		observer = &made
 		series.Store(observer)
 	}

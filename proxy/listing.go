@@ -19,7 +19,7 @@ const (
 )
 
 // findListing looks at what is known here of a listing, and leaves it in the cache.
-func (m *memory) findListing(namespace string, limit int, d directives) (found, error) {
+func (m *memory) findListing(namespace string, limit int, d Directives) (found, error) {
 	m.used.note(namespace)
 	key := cache.Key{Namespace: namespace, Limit: limit}
 	item, generation := m.cache.Get(key)

@@ -1,7 +1,8 @@
 package proxy
 
 import (
-	"net/http"
+	"context"
+	"errors"
 
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/trace"
@@ -28,100 +29,68 @@ type memory struct {
 	offline       *offline
 	used          *inUse
 	intruders     *intruders
-	callers       *callers
 	tasks         *tasks
 	fetches       *fetches
-	bodies        *wire.Bodies
-	metrics       *metrics
+	turns         *turns // of appends
 	restorer      *restorer
 	traces        *trace.Writes
-	tracer        Tracer
+	revisions     Revisions
 }
 
-func (m *memory) answerEntry(w http.ResponseWriter, r *http.Request, id journal.ID, c *call) error {
-	c.enter(m, verbOf(r.Method), id.Namespace)
-	switch c.verb {
-	case getEntry:
-		return m.get(w, r, id, c)
-	case putEntry:
-		return m.put(w, r, id, c)
-	case deleteEntry:
-		return m.delete(w, r, id, c)
+// ErrWaits refuses a request that is to be answered at once: it has to wait for upstream.
+var ErrWaits = errors.New("the request has to wait for upstream")
+
+// Do carries a request out. A result may come with an error: that of a GET whose condition does not
+// hold.
+func (m *memory) Do(ctx context.Context, q *Request) (Result, error) {
+	switch q.Verb {
+	case GetEntry:
+		return m.get(q)
+	case PutEntry:
+		return m.write(ctx, q, newPut(q.ID, q.Value), q.Conditions)
+	case DeleteEntry:
+		return m.write(ctx, q, journal.NewWrite{ID: q.ID, Op: journal.Delete}, q.Conditions)
+	case ListKeys:
+		return m.listKeys(q)
 	}
-	return wire.MethodNotAllowed()
+	return Result{}, wire.MethodNotAllowed()
 }
 
-// answerListing answers LIST.
-func (m *memory) answerListing(w http.ResponseWriter, r *http.Request, namespace string, c *call) error {
-	if r.Method != http.MethodGet {
-		return wire.MethodNotAllowed()
-	}
-	c.enter(m, listKeys, namespace)
-	limit, refusal := wire.ParseList(r.URL.RawQuery, namespace)
-	if refusal != nil {
-		return refusal
-	}
-	d := parseDirectives(r.Header)
-	found, err := m.findListing(namespace, limit, d)
+func (m *memory) get(q *Request) (Result, error) {
+	found, err := m.findEntry(q.ID, q.Directives)
 	if err != nil {
-		return err
+		return Result{}, err
 	}
 	a := found.answer()
 	if found.freshness != cache.Fresh {
-		if a, err = m.askUpstream(d, found, c.of(&listing{m, namespace, limit})); err != nil {
-			return err
+		if q.AtOnce {
+			return Result{}, ErrWaits
+		}
+		if a, err = m.askUpstream(q.Directives, found, inTrace(q.Trace, newEntry(m, q.ID, found.generation, q.noStore))); err != nil {
+			return Result{}, err
 		}
 	}
-	c.outcome = outcome(a.source)
-	observed(w).answer(a)
-	a.describe(w.Header())
-	if a.item.Incomplete { // guard 10.14
-		w.Header().Set("Botwired-List", listingIncomplete)
-	}
-	writeJSON(w, http.StatusOK, a.item.Body)
-	return nil
-}
-
-func (m *memory) get(w http.ResponseWriter, r *http.Request, id journal.ID, c *call) error {
-	if refusal := wire.CheckEntry(id.Namespace, id.Key); refusal != nil {
-		return refusal
-	}
-	wanted, err := parseConditions(r.Header)
-	if err != nil {
-		return err
-	}
-	d := parseDirectives(r.Header)
-	found, err := m.findEntry(id, d)
-	if err != nil {
-		return err
-	}
-	return m.finishGet(w, id, d, wanted, found, c)
-}
-
-// finishGet answers a GET, given what was found here.
-func (m *memory) finishGet(w http.ResponseWriter, id journal.ID, d directives, wanted conditions, found found, c *call) error {
-	a := found.answer()
-	if found.freshness != cache.Fresh {
-		var err error
-		if a, err = m.askUpstream(d, found, c.of(newEntry(m, id, found.generation, d.noStore))); err != nil {
-			return err
-		}
-	}
-	c.outcome = outcome(a.source)
-	observed(w).answer(a)
-	a.describe(w.Header())
-	if a.item.Body == nil {
-		wire.NotFound(id.Namespace, id.Key).Write(w)
-		return nil
-	}
-	w.Header()["Etag"] = a.item.Tag[:]
 	switch {
-	case wanted.changed(a.item):
-		return errNotAsMatched
-	case wanted.unchanged(a.item):
-		w.WriteHeader(http.StatusNotModified)
-		return nil
+	case a.item.Body == nil:
+		return a.result(statusNotFound, wire.NotFound(q.ID.Namespace, q.ID.Key).Body), nil
+	case q.changed(a.item):
+		return a.result(statusPreconditionFailed, nil), errNotAsMatched
+	case q.unchanged(a.item):
+		return a.result(statusNotModified, nil), nil
 	}
-	writeJSON(w, http.StatusOK, a.item.Body)
-	return nil
+	return a.result(statusOK, a.item.Body), nil
+}
+
+func (m *memory) listKeys(q *Request) (Result, error) {
+	found, err := m.findListing(q.ID.Namespace, q.Limit, q.Directives)
+	if err != nil {
+		return Result{}, err
+	}
+	a := found.answer()
+	if found.freshness != cache.Fresh {
+		if a, err = m.askUpstream(q.Directives, found, inTrace(q.Trace, &listing{m, q.ID.Namespace, q.Limit})); err != nil {
+			return Result{}, err
+		}
+	}
+	return a.result(statusOK, a.item.Body), nil
 }

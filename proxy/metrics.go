@@ -44,6 +44,17 @@ func newMetrics(opts Options, watching *intruders) (*metrics, error) {
 	return m, nil
 }
 
+// count counts a write.
+func (m *metrics) count(r *Result) {
+	if r.Read {
+		return
+	}
+	m.acknowledged.Add(1)
+	if r.Awaited || r.Through {
+		m.awaited.Add(1)
+	}
+}
+
 var (
 	pendingDesc       = desc("botwired_pending", "Writes acknowledged and not yet confirmed by upstream.")
 	pendingBytesDesc  = desc("botwired_pending_bytes", "Size of the pending writes, as journal.max_bytes counts them.")

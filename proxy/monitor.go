@@ -113,19 +113,20 @@ func (m *monitor) beginHTTP(r *http.Request) *observation {
 // writes reports whether the request's body has a value.
 func (o *observation) writes() bool { return o.method == http.MethodPut || o.method == http.MethodPost }
 
-// answer notes where the answer to a read is from.
-func (o *observation) answer(a answer) {
+// result notes how the request was answered, or what has become of its write.
+func (o *observation) result(r *Result) {
 	if o == nil {
 		return
 	}
-	if o.answered = sourceNames[a.source].monitor; a.disk && a.source == fromCache {
-		o.answered = "disk"
+	o.answered = r.How()
+	if !r.Read {
+		return
 	}
-	if a.source < fromUpstream {
-		o.age = a.age
+	if r.Source < FromUpstream {
+		o.age = r.Age
 	}
 	if o.id.Key != "" {
-		o.item = a.item
+		o.item = r.Item
 	}
 }
 
@@ -141,10 +142,13 @@ func (o *observation) setValue(value string) {
 	o.hasValue = true
 }
 
-// end shows a request that was answered.
-func (o *observation) end(status int) {
+// end shows a request that was answered with a body of so many bytes.
+func (o *observation) end(status, bytes int) {
 	if o == nil {
 		return
+	}
+	if !o.writes() {
+		o.bytes = bytes
 	}
 	o.took, o.status = time.Since(o.at), status
 	switch {
@@ -166,17 +170,10 @@ func (o *observation) end(status int) {
 	o.monitor.feed.Add(o.request)
 }
 
-// body notes how many bytes the body has, if nobody counts them.
-func (o *observation) body(bytes int) {
+// read notes how many bytes of the request's body were read.
+func (o *observation) read(bytes int) {
 	if o != nil {
 		o.bytes = bytes
-	}
-}
-
-// acknowledged notes that a write is pending now.
-func (o *observation) acknowledged() {
-	if o != nil {
-		o.answered = "pending"
 	}
 }
 
@@ -197,6 +194,7 @@ type observedWriter struct {
 	http.ResponseWriter
 	seen   *observation
 	status int
+	bytes  int
 }
 
 // Unwrap is for [http.ResponseController].
@@ -213,29 +211,15 @@ func (w *observedWriter) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	if !w.seen.writes() {
-		w.seen.bytes += len(p)
-	}
+	w.bytes += len(p)
 	return w.ResponseWriter.Write(p)
 }
 
 // end shows the request.
 func (w *observedWriter) end() {
-	if state, _, ok := strings.Cut(w.Header().Get("Botwired-Write"), ";"); ok {
-		w.seen.answered = state
+	if w.status != 0 { // else the caller is gone
+		w.seen.end(w.status, w.bytes)
 	}
-	if w.status == 0 { // the caller is gone
-		return
-	}
-	w.seen.end(w.status)
-}
-
-// observed is the observation of the request that is answered with w; nil if there is none.
-func observed(w http.ResponseWriter) *observation {
-	if w, ok := w.(*observedWriter); ok {
-		return w.seen
-	}
-	return nil
 }
 
 // The names of the monitor's events.

@@ -19,7 +19,7 @@ type offline struct {
 // known: its namespace is set so. An entry that a listing has, or that is in doubt, is no such entry, and
 // a caller who demands an answer from upstream gets none from here. A write through could not be
 // fenced, so nothing is assumed before one.
-func (o *offline) mayDeny(key cache.Key, d directives, f found) bool {
+func (o *offline) mayDeny(key cache.Key, d Directives, f found) bool {
 	unknown := f.item == nil || f.item.Body == nil
 	return key.Key != "" && unknown && !f.mayExist && !d.narrow() && // guard 9.27
 		o.assumesAbsent(key.Namespace) && !o.writesThrough(key.Namespace)

@@ -3,8 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/botwired/botwired/cache"
@@ -17,68 +15,20 @@ import (
 const fallbackAfter = time.Second
 
 // errNotCached refuses to ask upstream for a caller that forbade it.
-var errNotCached = wire.Detail(http.StatusGatewayTimeout, "not cached, and the request says only-if-cached")
-
-// source is where an answer is from, for Cache-Status (RFC 9211).
-type source uint8
-
-const (
-	fromCache    source = iota // known here and fresh
-	fromPending                // a write that upstream has not confirmed
-	fromStale                  // known here, and asked for anew in the background
-	fromFallback               // known here, and upstream cannot be asked
-	fromAssumed                // not known here, and upstream cannot be asked: taken for absent
-	fromSuspect                // known here, and upstream seems to have lost it
-	fromOlder                  // known here, and upstream has answered with an older state
-	fromUpstream               // upstream was asked: nothing was known here
-	fromExpired                // upstream was asked: the answer known here was too old
-	fromDemand                 // upstream was asked: the caller demanded it
-	sources                    // their number
-)
-
-// sourceNames has the names of each source: its Cache-Status, whose value all answers
-// share, its label in the metrics, and its name in the monitor.
-var sourceNames = [sources]struct {
-	cacheStatus []string
-	label       string
-	monitor     string
-}{
-	fromCache:    {[]string{"botwired; hit"}, "hit", "memory"},
-	fromPending:  {[]string{"botwired; hit; detail=pending"}, "pending", "pending"},
-	fromStale:    {[]string{"botwired; hit; detail=stale-while-revalidate"}, "stale", "stale"},
-	fromFallback: {[]string{"botwired; hit; detail=stale-if-error"}, "fallback", "fallback"},
-	fromAssumed:  {[]string{"botwired; hit; detail=assume-absent"}, "assumed", "assumed"},
-	fromSuspect:  {[]string{"botwired; hit; detail=suspect"}, "suspect", "suspect"},
-	fromOlder:    {[]string{"botwired; hit; detail=older-answer"}, "older", "older"},
-	fromUpstream: {[]string{"botwired; fwd=miss"}, "miss", "upstream"},
-	fromExpired:  {[]string{"botwired; fwd=stale"}, "expired", "upstream"},
-	fromDemand:   {[]string{"botwired; fwd=request"}, "demanded", "upstream"},
-}
+var errNotCached = wire.Detail(statusGatewayTimeout, "not cached, and the request says only-if-cached")
 
 // answer is an item and where it is from.
 type answer struct {
 	item   *cache.Item
-	source source
+	source Source
 	age    time.Duration
 	disk   bool // it was made of what the journal has, as the cache had nothing
 }
 
-func (a answer) describe(h http.Header) {
-	h["Cache-Status"] = sourceNames[a.source].cacheStatus
-	if seconds, ok := a.ageHeader(); ok {
-		h["Age"] = []string{strconv.FormatInt(seconds, 10)}
-	}
+// result makes a result of the answer to a read.
+func (a answer) result(status int, body []byte) Result {
+	return Result{Status: status, Read: true, Source: a.source, Age: a.age, FromDisk: a.disk, Item: a.item, incomplete: a.item.Incomplete, body: body}
 }
-
-// ageHeader is the value of the header Age. An answer has one if upstream was not asked
-// for it (RFC 9111, section 5.1), unless nobody knows its age. A pending write is the newest
-// there is, and has the age 0.
-func (a answer) ageHeader() (seconds int64, ok bool) {
-	return int64(min(a.age, maxAge) / time.Second), a.source < fromUpstream && a.age != cache.Forever // guard 19.18
-}
-
-// maxAge is the largest age that is put in a header (RFC 9111, section 1.2.2).
-const maxAge = time.Second << 31
 
 // found is what is known here, and what that is good for.
 type found struct {
@@ -92,7 +42,7 @@ type found struct {
 }
 
 // judge judges an item that was found under a generation; nil is no item.
-func (m *memory) judge(namespace string, d directives, item *cache.Item, g cache.Generation) found {
+func (m *memory) judge(namespace string, d Directives, item *cache.Item, g cache.Generation) found {
 	if item == nil {
 		return found{generation: g, freshness: cache.Worthless}
 	}
@@ -113,14 +63,14 @@ func (m *memory) judge(namespace string, d directives, item *cache.Item, g cache
 }
 
 // doubted are the sources of answers in whose place upstream has given another one.
-var doubted = [...]source{journal.LostUpstream: fromSuspect, journal.OlderAnswer: fromOlder} // guard 7.30, 9.59
+var doubted = [...]Source{journal.LostUpstream: FromSuspect, journal.OlderAnswer: FromOlder} // guard 7.30, 9.59
 
 // answer is the item as an answer that upstream is not asked for.
 func (f found) answer() answer {
 	if f.item != nil && f.item.ConfirmedAt.IsZero() {
-		return answer{item: f.item, source: fromPending}
+		return answer{item: f.item, source: FromPending}
 	}
-	a := answer{item: f.item, source: fromCache, age: f.age, disk: f.disk}
+	a := answer{item: f.item, source: FromCache, age: f.age, disk: f.disk}
 	if f.item != nil && f.item.Doubt != uint8(journal.Believed) {
 		a.source = doubted[f.item.Doubt]
 	}
@@ -136,13 +86,13 @@ func (f found) isNewerThan(moment time.Time) bool {
 
 // askUpstream answers a read for which what was found here is not fresh: a stale answer while
 // upstream is asked in the background, else upstream's answer, else an old one.
-func (m *memory) askUpstream(d directives, found found, from resource) (answer, error) {
+func (m *memory) askUpstream(d Directives, found found, from resource) (answer, error) {
 	a := found.answer()
 	switch {
 	case found.freshness == cache.Stale:
 		m.fetches.begin(from, false) // if no answer comes, nothing is lost yet
-		if a.source == fromCache {
-			a.source = fromStale
+		if a.source == FromCache {
+			a.source = FromStale
 		}
 		return a, nil
 	case d.onlyIfCached:
@@ -159,10 +109,10 @@ func (m *memory) askUpstream(d directives, found found, from resource) (answer, 
 	case err == nil:
 		return answer{item: got.item(key), source: found.askedBecause()}, nil
 	case found.freshness == cache.Fallback && isNoAnswer(err):
-		a.source = fromFallback
+		a.source = FromFallback
 		return a, nil
 	case m.offline.mayDeny(key, d, found) && isOutage(err):
-		return answer{item: &cache.Item{}, source: fromAssumed, age: cache.Forever}, nil
+		return answer{item: &cache.Item{}, source: FromAssumed, age: cache.Forever}, nil
 	}
 	if found.excluded && isUnavailable(err) {
 		err = unusedCopy{err}
@@ -186,14 +136,14 @@ func (m *memory) fetchFor(freshness cache.Freshness, from resource) (fetched, er
 }
 
 // askedBecause is why upstream was asked.
-func (f found) askedBecause() source {
+func (f found) askedBecause() Source {
 	switch {
 	case f.item == nil:
-		return fromUpstream
+		return FromUpstream
 	case f.excluded:
-		return fromDemand
+		return FromDemand
 	}
-	return fromExpired
+	return FromExpired
 }
 
 // isNoAnswer reports whether an error says that upstream gave no answer, rather than

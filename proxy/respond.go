@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/botwired/botwired/internal/wire"
@@ -24,6 +25,34 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	_, _ = w.Write(body) // if this fails the caller is gone
 }
 
+// write writes the result of a request. Its error may come with a header.
+func (s *Server) write(w http.ResponseWriter, c *call, r *Result, err error) error {
+	if r.Status != 0 {
+		s.count(c, r)
+		setHeader(w.Header(), r)
+	}
+	switch {
+	case err != nil:
+		return err
+	case r.Status == http.StatusNotModified:
+		w.WriteHeader(r.Status)
+	default:
+		writeJSON(w, r.Status, r.Body(nil))
+	}
+	return nil
+}
+
+func setHeader(h http.Header, r *Result) {
+	var room [storedSize]byte
+	values := make([]string, 0, 4)
+	for line := range strings.SplitSeq(string(r.AppendHeader(room[:0])), "\r\n") {
+		if name, value, ok := strings.Cut(line, ": "); ok {
+			values = append(values, value)
+			h[name] = values[len(values)-1 : len(values) : len(values)]
+		}
+	}
+}
+
 // writeDocument answers one of the daemon's own requests.
 func writeDocument(w http.ResponseWriter, status int, doc any) error {
 	body, err := json.Marshal(doc)
@@ -37,7 +66,7 @@ func writeDocument(w http.ResponseWriter, status int, doc any) error {
 
 // fail turns an error into an answer, logs errors that are this daemon's fault, and returns what
 // that makes of the request.
-func (s *Server) fail(ctx context.Context, w http.ResponseWriter, method, path string, err error) (became outcome) {
+func (s *Server) fail(ctx context.Context, w http.ResponseWriter, method, path string, err error) (became Outcome) {
 	var refusal *wire.Refusal
 	var later interface{ RetryAfter() time.Duration }
 	var said answered
@@ -47,34 +76,34 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, method, path s
 	}
 	switch {
 	case errors.As(err, &refusal):
-		became = wasRefused
+		became = WasRefused
 	case errors.Is(err, journal.ErrFull): // guard 3.3
-		became = wasFull
+		became = WasFull
 		refusal = wire.Detail(http.StatusInsufficientStorage, "the write was not taken, and nothing of it is kept: "+err.Error()+". "+whileFull)
 	case isNamespaceFull(err):
-		became = wasNamespaceFull
+		became = WasNamespaceFull
 		refusal = wire.Detail(http.StatusRequestEntityTooLarge, "the write was not taken, and nothing of it is kept: "+err.Error())
 	case errors.Is(err, journal.ErrNoDeadLetter):
-		became = wasRefused
+		became = WasRefused
 		refusal = wire.Detail(http.StatusNotFound, err.Error())
 	case errors.As(err, &said):
-		became = wasRefused
+		became = WasRefused
 		refusal = passedOn(w, said)
 	case errors.As(err, &unwritten):
-		became = wasUnavailable
+		became = WasUnavailable
 		if wait := unwritten.RetryAfter(); wait > 0 {
 			w.Header().Set("Retry-After", retryAfter(wait))
 		}
 		refusal = wire.Detail(unwritten.WriteStatus(), err.Error())
 	case errors.As(err, &later):
-		became = wasUnavailable
+		became = WasUnavailable
 		w.Header().Set("Retry-After", retryAfter(later.RetryAfter()))
 		refusal = wire.Detail(http.StatusServiceUnavailable, notAnswered(err))
 	case ctx.Err() != nil, errors.Is(err, context.Canceled):
-		became = wasEnded
+		became = WasEnded
 		refusal = shuttingDown(w) // or the caller is gone, and reads nothing
 	default:
-		became = wasFailed
+		became = WasFailed
 		s.metrics.failed.Inc()
 		s.logger.Error("request failed", "method", method, "path", path, "error", err)
 		refusal = wire.Detail(http.StatusInternalServerError, "internal error: see botwired's log")

@@ -41,12 +41,6 @@ type Revisions interface {
 var errNoRevisions = wire.Detail(http.StatusNotImplemented,
 	"upstream keeps no earlier versions of an entry: BotWire does not. NATS does, with an upstream.url that begins with nats://")
 
-// past answers what an entry was.
-type past struct {
-	*memory
-	revisions Revisions // nil if upstream has none
-}
-
 func setValue(d *api.Revision, value string) {
 	d.Op, d.Value, d.Bytes = journal.Put.String(), &value, wire.CodePoints(value)
 }
@@ -64,16 +58,16 @@ func isWrite(d *api.Revision, w *journal.Write) bool {
 	return d.Here && d.Seq != nil && *d.Seq == w.Seq && d.Op == w.Op.String() && d.Text() == w.Value
 }
 
-// answer lists the states of an entry, the newest first. The ETag names the newest one.
-func (p past) answer(w http.ResponseWriter, r *http.Request) error {
+// listRevisions lists the states of an entry, the newest first. The ETag names the newest one.
+func (s *surface) listRevisions(w http.ResponseWriter, r *http.Request) error {
 	id, err := entryParameter(r)
 	if err != nil {
 		return err
 	}
-	if p.revisions == nil {
+	if s.memory.revisions == nil {
 		return errNoRevisions
 	}
-	states, err := p.states(r.Context(), id)
+	states, err := s.memory.states(r.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -82,22 +76,22 @@ func (p past) answer(w http.ResponseWriter, r *http.Request) error {
 }
 
 // states are the states of an entry, with its pending write as the first one. There is at least one.
-func (p past) states(caller context.Context, id journal.ID) ([]api.Revision, error) {
-	p.used.note(id.Namespace)
-	written, pending, err := p.journal.Newest(id)
+func (m *memory) states(caller context.Context, id journal.ID) ([]api.Revision, error) {
+	m.used.note(id.Namespace)
+	written, pending, err := m.journal.Newest(id)
 	if err != nil {
 		return nil, err
 	}
-	kept, err := p.ask(caller, id)
+	kept, err := m.askRevisions(caller, id)
 	if err != nil {
 		return nil, err
 	}
 	var states []api.Revision
 	for i := range kept {
-		states = append(states, p.settledState(&kept[i]))
+		states = append(states, m.settledState(&kept[i]))
 	}
 	if pending && !slices.ContainsFunc(states, func(d api.Revision) bool { return isWrite(&d, &written) }) {
-		states = slices.Insert(states, 0, p.pendingState(&written))
+		states = slices.Insert(states, 0, m.pendingState(&written))
 	}
 	if len(states) == 0 {
 		return nil, wire.NotFound(id.Namespace, id.Key)
@@ -105,21 +99,21 @@ func (p past) states(caller context.Context, id journal.ID) ([]api.Revision, err
 	return states, nil
 }
 
-// ask asks upstream for as long as a reader of the entry would wait.
-func (p past) ask(caller context.Context, id journal.ID) ([]Revision, error) {
-	ctx, cancel := p.tasks.patience(caller, p.upstream.Patience(id))
+// askRevisions asks upstream for as long as a reader of the entry would wait.
+func (m *memory) askRevisions(caller context.Context, id journal.ID) ([]Revision, error) {
+	ctx, cancel := m.tasks.patience(caller, m.upstream.Patience(id))
 	defer cancel()
-	kept, err := p.revisions.Revisions(ctx, id)
+	kept, err := m.revisions.Revisions(ctx, id)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil {
-		return nil, p.upstream.TooLong()
+		return nil, m.upstream.TooLong()
 	}
 	return kept, err
 }
 
-func (p past) settledState(r *Revision) api.Revision {
+func (m *memory) settledState(r *Revision) api.Revision {
 	d := api.Revision{
 		Revision: &r.Number, State: "settled", Op: journal.Delete.String(),
-		UpdatedAt: r.WrittenAt, Host: r.Host, Here: r.Host == p.revisions.Host(),
+		UpdatedAt: r.WrittenAt, Host: r.Host, Here: r.Host == m.revisions.Host(),
 	}
 	if r.Seq != 0 {
 		d.Seq = &r.Seq
@@ -131,9 +125,9 @@ func (p past) settledState(r *Revision) api.Revision {
 	return d
 }
 
-func (p past) pendingState(w *journal.Write) api.Revision {
+func (m *memory) pendingState(w *journal.Write) api.Revision {
 	d := api.Revision{
-		State: "pending", Op: journal.Delete.String(), UpdatedAt: w.UpdatedAt, Host: p.revisions.Host(), Here: true, Seq: &w.Seq,
+		State: "pending", Op: journal.Delete.String(), UpdatedAt: w.UpdatedAt, Host: m.revisions.Host(), Here: true, Seq: &w.Seq,
 	}
 	if w.Op == journal.Put {
 		setValue(&d, w.Value)

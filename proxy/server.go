@@ -180,17 +180,18 @@ type Options struct {
 // Server is the HTTP handler. In the background it works only for requests, and in Run. Close
 // waits for all but Run.
 type Server struct {
-	tasks    *tasks
-	memory   *memory
-	surface  *surface
-	lister   *listKeeper
-	news     *news
-	appender appender
-	undoer   undoer
-	mcp      mcpEndpoint
-	forward  http.Handler
-	metrics  *metrics
-	logger   *slog.Logger
+	tasks   *tasks
+	memory  *memory
+	surface *surface
+	lister  *listKeeper
+	news    *news
+	bodies  *wire.Bodies
+	callers *callers
+	tracer  Tracer
+	mcp     mcpEndpoint
+	forward http.Handler
+	metrics *metrics
+	logger  *slog.Logger
 }
 
 // New returns a server; it is an error to register its metrics twice.
@@ -221,21 +222,20 @@ func New(opts Options) (*Server, error) {
 		journal: opts.Journal, cache: opts.Cache, upstream: opts.Upstream, flusher: opts.Flusher, identity: opts.Identity,
 		coherence: &coherence{opts.View, opts.Journal}, exact: opts.Exact,
 		policy: opts.Policy, writesThrough: opts.WriteThrough, passing: newPassing(), offline: &offline{opts.Journal, opts.AssumeAbsent, opts.WriteThrough}, intruders: watching,
-		used: newInUse(), callers: newCallers(), metrics: counters, bodies: wire.NewBodies(), traces: opts.Traces, tracer: opts.Tracer, tasks: running,
+		used: newInUse(), turns: newTurns(), traces: opts.Traces, tasks: running, revisions: opts.Revisions,
 		fetches: &fetches{tasks: running, logger: opts.Logger},
 	}
 	m.restorer = newRestorer(m, opts.Logger)
 	news := newNews(m, opts.Prefetch, counters)
+	bodies, seen := wire.NewBodies(), newCallers()
 	return &Server{
-		tasks: running, memory: m, surface: newSurface(opts, m, running, assets),
+		tasks: running, memory: m, surface: newSurface(opts, m, running, assets, counters, bodies, seen),
 		lister: &listKeeper{
 			m: m, used: m.used, prefetches: opts.Prefetch, slots: make(chan struct{}, prefetchesAtOnce), ended: make(chan ending), news: news,
 		},
-		news:     news,
-		appender: appender{m, newTurns()},
-		undoer:   undoer{past{m, opts.Revisions}},
-		mcp:      mcpEndpoint{opts.MCP, wire.NewBodies()},
-		forward:  opts.Forward, metrics: counters, logger: opts.Logger,
+		news: news, bodies: bodies, callers: seen, tracer: opts.Tracer,
+		mcp:     mcpEndpoint{opts.MCP, wire.NewBodies()},
+		forward: opts.Forward, metrics: counters, logger: opts.Logger,
 	}, nil
 }
 
@@ -297,16 +297,16 @@ func (s *Server) serve(
 	if err := recovered(s.logger, func() error { return handle(w) }); err != nil {
 		c.outcome = s.fail(ctx, w, method, path, err)
 	}
-	c.leave(s.memory)
+	s.leave(c)
 }
 
 func (s *Server) route(w http.ResponseWriter, r *http.Request, c *call) error {
 	if path, ok := strings.CutPrefix(r.URL.Path+"/", surfacePrefix); ok {
 		switch path = strings.TrimSuffix(path, "/"); path {
 		case appendPath:
-			return s.appender.answer(w, r, c)
+			return s.answerAppend(w, r, c)
 		case undoPath:
-			return s.undoer.answer(w, r, c)
+			return s.answerUndo(w, r, c)
 		case mcpPath:
 			return s.mcp.answer(w, r)
 		}
@@ -318,11 +318,11 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, c *call) error {
 	route := wire.ParseRoute(r.URL.Path)
 	switch route.Kind {
 	case wire.EntryRoute:
-		s.memory.callers.note([]byte(r.UserAgent()), time.Now())
-		return s.memory.answerEntry(w, r, journal.ID{Namespace: route.Namespace, Key: route.Key}, c)
+		s.callers.note([]byte(r.UserAgent()), time.Now())
+		return s.answerEntry(w, r, journal.ID{Namespace: route.Namespace, Key: route.Key}, c)
 	case wire.ListRoute:
-		s.memory.callers.note([]byte(r.UserAgent()), time.Now())
-		return s.memory.answerListing(w, r, route.Namespace, c)
+		s.callers.note([]byte(r.UserAgent()), time.Now())
+		return s.answerListing(w, r, route.Namespace, c)
 	case wire.Missing:
 		return wire.Detail(http.StatusNotFound, "Not Found")
 	case wire.Redirect:

@@ -150,7 +150,7 @@ func TestASimpleWriteIsAnsweredAtOnce(t *testing.T) {
 
 // An answer that is not certain at once has to wait, or says what is wrong. Requests other
 // than a GET and a PUT of an entry are the handler's.
-func TestSimpleRequestsThatAreNotAnsweredAtOnce(t *testing.T) {
+func TestWhenSimpleRequestsAreAnswered(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.learn(id("n", "old"), "theirs")
 		s.learn(id("n", "older"), "theirs")
@@ -167,7 +167,7 @@ func TestSimpleRequestsThatAreNotAnsweredAtOnce(t *testing.T) {
 			when when
 		}{
 			"a miss":              {simpleGet("/memory/n/unknown"), later},
-			"a tombstone":         {simpleGet("/memory/n/gone"), later},
+			"a tombstone":         {simpleGet("/memory/n/gone"), atOnce},
 			"a stale copy":        {simpleGet("/memory/n/old"), later},
 			"a bad namespace":     {simpleGet("/memory/n.n/k"), later},
 			"a bad key":           {simpleGet("/memory/n/k~"), later},
@@ -213,7 +213,7 @@ func TestASimpleMissAsksUpstream(t *testing.T) {
 		}
 		wantAsked(t, s, question{ID: id("n", "absent"), Waits: true})
 		synctest.Wait() // the cache takes it
-		wantSame(t, s, "a known absence", simpleGet("/memory/n/absent"), later)
+		wantSame(t, s, "a known absence", simpleGet("/memory/n/absent"), atOnce)
 		wantAsked(t, s)
 	})
 }

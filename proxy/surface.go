@@ -44,6 +44,7 @@ const metricsPath = "metrics"
 
 // surface answers what is under /_botwired/.
 type surface struct {
+	memory        *memory
 	journal       *journal.Journal
 	flusher       Flusher
 	identity      Identity
@@ -84,11 +85,11 @@ type operation struct {
 // anyParameters lets a request have parameters of its own: probes and scrapers add some.
 const anyParameters = "*"
 
-func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets) *surface {
+func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets, counters *metrics, bodies *wire.Bodies, seen *callers) *surface {
 	s := &surface{
 		assets: assets,
 		tasks:  running, coherence: m.coherence, intruders: m.intruders, restorer: m.restorer, events: newEvents(), monitor: newMonitor(),
-		callers: m.callers, figures: &figures{m.metrics, opts.Cache, opts.Writes}, cache: opts.Cache, startedAt: time.Now(), dataDir: opts.DataDir, listen: opts.Listen,
+		memory: m, callers: seen, figures: &figures{counters, opts.Cache, opts.Writes}, cache: opts.Cache, startedAt: time.Now(), dataDir: opts.DataDir, listen: opts.Listen,
 		journal: opts.Journal, flusher: opts.Flusher, identity: opts.Identity,
 		upstreamURL: opts.UpstreamURL, upstreamState: opts.UpstreamState, watchState: opts.WatchState, readsRefused: opts.ReadsRefused, quotas: opts.Quotas,
 		sizes: opts.Sizes, loss: opts.Loss,
@@ -108,9 +109,9 @@ func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets
 		"dead-letters": {http.MethodGet, s.deadLetters, []string{"limit", "after"}},
 		"pending/drop": {http.MethodPost, s.dropPending, []string{"namespace", "key", "seq"}},
 		"export":       {http.MethodGet, exporter{m}.answer, []string{"namespace"}},
-		"import":       {http.MethodPost, newImporter(m).answer, []string{"namespace"}},
+		"import":       {http.MethodPost, newImporter(m, bodies, counters).answer, []string{"namespace"}},
 		"restore":      {http.MethodPost, s.restore, []string{"namespace", "timeout", "stop"}},
-		revisionsPath:  {http.MethodGet, past{m, opts.Revisions}.answer, []string{"namespace", "key"}},
+		revisionsPath:  {http.MethodGet, s.listRevisions, []string{"namespace", "key"}},
 		"forget":       {http.MethodPost, s.forget, []string{"namespace", "key"}},
 		metricsPath:    {http.MethodGet, s.exposeMetrics, []string{anyParameters}},
 		"livez":        {http.MethodGet, s.livez, []string{anyParameters}},

@@ -3,8 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -56,39 +54,48 @@ func (ps *passing) wait(ctx context.Context, id journal.ID) error {
 	return nil
 }
 
+// longestWait bounds how long a write waits for upstream before it is acknowledged.
+const longestWait = time.Hour
+
 // passage is one write through.
 type passage struct {
 	m     *memory
 	write journal.NewWrite
-	c     conditions
+	c     Conditions
 	lease *cache.Lease // taken when the entry's turn had come
 	over  chan struct{}
 }
 
-// writeThrough has upstream carry a write out. It returns when the write is over, which may
-// take longer than the server's own limits allow.
-func (m *memory) writeThrough(
-	ctx context.Context, w http.ResponseWriter, write journal.NewWrite, wanted conditions, c *call,
-) (written journal.Write, settled bool, err error) {
-	if written, settled, err = passThrough(ctx, m, w, write, wanted, c); errors.Is(err, errBeaten) {
+// writeThrough has upstream carry a write out, and returns when that is over. applied is the wait that
+// the caller prefers and gets; negative if it gets none.
+func (m *memory) writeThrough(ctx context.Context, q *Request, write journal.NewWrite, wanted Conditions, applied time.Duration) (Result, error) {
+	written, settled, err := m.passThrough(ctx, q, write, wanted)
+	if errors.Is(err, errBeaten) {
 		learnWinner(ctx, m, write.ID)
 	}
-	return written, settled, err
+	if err != nil {
+		return Result{}, err
+	}
+	r := Result{
+		Status: statusOK, ID: write.ID, Op: write.Op, Value: write.Value, Seq: written.Seq, State: "settled", Through: true,
+		tagged: write.Op == journal.Put && written.Seq != 0, applied: applied,
+	}
+	if !settled { // an earlier write may still land over it: it is read back then
+		r.State = "pending"
+	}
+	return r, nil
 }
 
-func passThrough(
-	ctx context.Context, m *memory, w http.ResponseWriter, write journal.NewWrite, wanted conditions, c *call,
+func (m *memory) passThrough(
+	ctx context.Context, q *Request, write journal.NewWrite, wanted Conditions,
 ) (written journal.Write, settled bool, err error) {
-	m.used.note(write.Namespace)
-	// If the deadline cannot be moved, the answer may be lost, as any can.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
-	defer func() { _ = allow(w, 0) }()
-	ctx, cancel := m.tasks.patience(ctx, maxFlushTimeout)
+	q.extend(longestWait)
+	ctx, cancel := m.tasks.patience(ctx, longestWait)
 	defer cancel()
 	p := &passage{m: m, write: write, c: wanted, over: make(chan struct{})}
 	defer p.end()
-	m.traces.Note(write.String(), 0, c.trace)
-	defer m.traces.Forget(write.String(), c.trace)
+	m.traces.Note(write.String(), 0, q.Trace)
+	defer m.traces.Forget(write.String(), q.Trace)
 	written, settled, err = m.flusher.WriteThrough(ctx, write, p.ready)
 	switch {
 	case errors.Is(err, journal.ErrChanged):
@@ -98,10 +105,6 @@ func passThrough(
 		return written, false, errNotAsMatched // a newer write undoes this one
 	case errors.Is(err, journal.ErrAbsent):
 		return written, false, p.absent()
-	case err == nil:
-		c.outcome = wasThrough
-		m.metrics.acknowledged.Add(1)
-		m.metrics.awaited.Add(1)
 	}
 	return written, settled, err
 }
@@ -173,46 +176,4 @@ func (p *passage) absent() error {
 		return err
 	}
 	return wire.NotFound(p.write.Namespace, p.write.Key)
-}
-
-func putThrough(
-	ctx context.Context, m *memory, w http.ResponseWriter, write journal.NewWrite, wanted conditions, c *call,
-) error {
-	written, settled, err := m.writeThrough(ctx, w, write, wanted, c)
-	if err != nil {
-		return err
-	}
-	if written.Seq != 0 {
-		w.Header()["Etag"] = []string{writeTag(written.Seq, write.Value)}
-	}
-	acknowledgeThrough(w, c, written, settled, wire.AppendStored(nil, write.Namespace, write.Key, wire.CodePoints(write.Value)))
-	return nil
-}
-
-func deleteThrough(
-	ctx context.Context, m *memory, w http.ResponseWriter, write journal.NewWrite, wanted conditions, c *call,
-) error {
-	written, settled, err := m.writeThrough(ctx, w, write, wanted, c)
-	if err != nil {
-		return err
-	}
-	acknowledgeThrough(w, c, written, settled, wire.AppendDeleted(nil, write.Namespace, write.Key))
-	return nil
-}
-
-// acknowledgeThrough answers a write that upstream has. It is pending if an earlier write may
-// still land over it: it is read back then.
-func acknowledgeThrough(w http.ResponseWriter, c *call, written journal.Write, settled bool, body []byte) {
-	if c.prefers > 0 {
-		tellWait(w, c.prefers)
-	}
-	state := "pending"
-	if settled {
-		state = "settled"
-	}
-	if written.Seq != 0 {
-		state += "; seq=" + strconv.FormatUint(written.Seq, 10)
-	}
-	w.Header().Set("Botwired-Write", state)
-	writeJSON(w, http.StatusOK, body)
 }

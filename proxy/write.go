@@ -3,8 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/botwired/botwired/cache"
@@ -12,38 +10,29 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// put journals a value.
-func (m *memory) put(w http.ResponseWriter, r *http.Request, id journal.ID, c *call) error {
-	wanted, err := parseConditions(r.Header)
+// write carries a write out: through upstream, or into the journal.
+func (m *memory) write(ctx context.Context, q *Request, w journal.NewWrite, wanted Conditions) (Result, error) {
+	m.used.note(w.Namespace)
+	if applied, through := m.carriesThrough(&w, q, wanted); through {
+		if q.AtOnce {
+			return Result{}, ErrWaits
+		}
+		q.release() // a namespace that waits for upstream is not to keep others from reading
+		return m.writeThrough(ctx, q, w, wanted, applied)
+	}
+	var written journal.Write
+	var assumed bool
+	var err error
+	if w.Op == journal.Delete && !wanted.given() {
+		written, assumed, err = m.remove(ctx, w.ID)
+	} else {
+		written, err = m.storeIf(ctx, w, wanted)
+	}
 	if err != nil {
-		return err
+		return Result{}, err
 	}
-	value, room, refusal := m.bodies.ReadPut(w, r, id.Namespace, id.Key)
-	if refusal != nil {
-		return refusal
-	}
-	defer room.Release()
-	observed(w).put(value)
-	return putValue(m, w, r, newPut(id, value), wanted, room.Release, c)
-}
-
-// putValue carries out a PUT. It calls release once nobody else need wait for it any more: at the
-// latest before it waits for upstream.
-func putValue(
-	m *memory, w http.ResponseWriter, r *http.Request, put journal.NewWrite, wanted conditions, release func(), c *call,
-) error {
-	if carriesThrough(m, &put, r, wanted, c) {
-		release() // a namespace that waits for upstream is not to keep others from reading
-		return putThrough(r.Context(), m, w, put, wanted, c)
-	}
-	written, err := m.storeIf(r.Context(), put, wanted)
-	if err != nil {
-		return err
-	}
-	w.Header()["Etag"] = []string{writeTag(written.Seq, put.Value)}
-	release() // acknowledging may wait for upstream
-	m.acknowledge(w, r, c, written, "", wire.AppendStored(nil, put.Namespace, put.Key, wire.CodePoints(put.Value)))
-	return nil
+	q.release() // acknowledging may wait for upstream
+	return m.acknowledge(ctx, q, w.Value, written, assumed), nil
 }
 
 func newPut(id journal.ID, value string) journal.NewWrite {
@@ -56,69 +45,58 @@ func (m *memory) store(w journal.NewWrite) (journal.Write, error) {
 	if err := m.offline.fence(&w); err != nil {
 		return journal.Write{}, err
 	}
-	written, err := m.journal.Append(w)
-	if err == nil {
-		m.metrics.acknowledged.Add(1)
-	}
-	return written, err
+	return m.journal.Append(w)
 }
 
-// acknowledge answers a write that is durable. It first waits for upstream if the caller
+// acknowledge makes the result of a write that is durable. It first waits for upstream if the caller
 // prefers that.
-func (m *memory) acknowledge(
-	w http.ResponseWriter, r *http.Request, c *call, written journal.Write, parameter string, body []byte,
-) {
-	m.traces.Note(written.String(), written.Seq, c.trace)
-	state := "pending"
-	c.outcome = wasAcknowledged
-	if wait, ok := preferredWait(r.Header); ok {
-		c.outcome = wasAwaited
-		m.metrics.awaited.Add(1)
-		state = m.outcome(w, r, written, wait)
+func (m *memory) acknowledge(ctx context.Context, q *Request, value string, written journal.Write, assumed bool) Result {
+	if q.Trace.Given() {
+		m.traces.Note(written.String(), written.Seq, q.Trace)
 	}
-	w.Header().Set("Botwired-Write", state+parameter+"; seq="+strconv.FormatUint(written.Seq, 10))
-	writeJSON(w, http.StatusOK, body)
+	r := Result{
+		Status: statusOK, ID: written.ID, Op: written.Op, Value: value, Seq: written.Seq, State: "pending",
+		assumed: assumed, tagged: written.Op == journal.Put, applied: -1,
+	}
+	if q.Waits {
+		r.Awaited, r.applied = true, q.Wait
+		r.State = m.await(ctx, q, &written)
+	}
+	return r
 }
 
-// assumed marks the answer to a DELETE that says, without knowing it, that the entry
-// existed.
-const assumed = "; assumed" // guard 11.5
-
-// delete journals a tombstone for an entry that exists, as far as can be told
-// (contract 11).
-func (m *memory) delete(w http.ResponseWriter, r *http.Request, id journal.ID, c *call) error {
-	if refusal := wire.CheckEntry(id.Namespace, id.Key); refusal != nil {
-		return refusal
+// await waits until upstream has confirmed or refused a write, for as long as its caller prefers, and
+// returns what has become of the write by then.
+func (m *memory) await(caller context.Context, q *Request, written *journal.Write) string {
+	if q.Wait == 0 {
+		return "pending"
 	}
-	wanted, err := parseConditions(r.Header)
-	if err != nil {
-		return err
+	q.extend(q.Wait)
+	ctx, cancel := m.tasks.patience(caller, q.Wait)
+	defer cancel()
+	if m.flusher.Await(ctx, written.ID, written.Seq) {
+		return "settled"
 	}
-	m.used.note(id.Namespace)
-	if write := (journal.NewWrite{ID: id, Op: journal.Delete}); carriesThrough(m, &write, r, wanted, c) {
-		return deleteThrough(r.Context(), m, w, write, wanted, c)
+	switch kind, dead, err := m.journal.IsDead(written.ID, written.Seq); {
+	case err != nil || !dead:
+		return "pending" // also when nobody knows: the caller can ask again
+	case kind == journal.Superseded:
+		return "superseded"
 	}
-	written, parameter, err := m.remove(r.Context(), id, wanted)
-	if err != nil {
-		return err
-	}
-	m.acknowledge(w, r, c, written, parameter, wire.AppendDeleted(nil, id.Namespace, id.Key))
-	return nil
+	return "dead"
 }
 
-func (m *memory) remove(ctx context.Context, id journal.ID, c conditions) (w journal.Write, parameter string, err error) {
-	if c.given() {
-		w, err = m.storeIf(ctx, journal.NewWrite{ID: id, Op: journal.Delete}, c)
-		return w, "", err
-	}
+// remove journals a tombstone for an entry that exists, as far as can be told (contract 11). With assumed,
+// nobody knows whether it exists.
+func (m *memory) remove(ctx context.Context, id journal.ID) (w journal.Write, assumed bool, err error) {
 	began := time.Now()
 	for look := 1; ; look++ {
-		w, parameter, err = m.tryDelete(id, look > looksForNews, began) // guard 11.3
+		w, assumed, err = m.tryDelete(id, look > looksForNews, began) // guard 11.3
 		if !isOvertaken(err) {
-			return w, parameter, err
+			return w, assumed, err
 		}
 		if err := ctx.Err(); err != nil {
-			return journal.Write{}, "", err
+			return journal.Write{}, false, err
 		}
 	}
 }
@@ -136,31 +114,28 @@ const looksForNews = 2
 
 // tryDelete decides on one look at the entry, and journals the tombstone only if the
 // entry is still as it was then. With askedBefore, an answer of upstream's is no news,
-// and neither is any other change that leaves no trace here. The parameter is for the
-// answer.
-func (m *memory) tryDelete(
-	id journal.ID, askedBefore bool, began time.Time,
-) (w journal.Write, parameter string, err error) {
+// and neither is any other change that leaves no trace here.
+func (m *memory) tryDelete(id journal.ID, askedBefore bool, began time.Time) (w journal.Write, assumed bool, err error) {
 	lease := m.cache.Lease(entryKey(id))
 	defer lease.Release()
 	generation := m.cache.Generation(entryKey(id))
 	state, err := m.journal.Lookup(id)
 	if err != nil {
-		return journal.Write{}, "", err
+		return journal.Write{}, false, err
 	}
 	switch state.Kind {
 	case journal.Gone: // guard 11.1
-		return journal.Write{}, "", wire.NotFound(id.Namespace, id.Key)
+		return journal.Write{}, false, wire.NotFound(id.Namespace, id.Key)
 	case journal.Settled:
 		if isGone(m, id, &state, generation) {
 			if err := bury(m, id); err != nil {
-				return journal.Write{}, "", err
+				return journal.Write{}, false, err
 			}
-			return journal.Write{}, "", wire.NotFound(id.Namespace, id.Key)
+			return journal.Write{}, false, wire.NotFound(id.Namespace, id.Key)
 		}
 	case journal.Unknown, journal.Absent:
-		if parameter, err = m.mayExist(id, &state, generation, began); err != nil {
-			return journal.Write{}, "", err
+		if assumed, err = m.mayExist(id, &state, generation, began); err != nil {
+			return journal.Write{}, false, err
 		}
 	}
 	w, err = m.store(journal.NewWrite{
@@ -169,7 +144,7 @@ func (m *memory) tryDelete(
 			return newest == state.Seq && (!lease.Revoked() || askedBefore && leavesNoTrace(state.Kind)) // guard 11.2
 		},
 	})
-	return w, parameter, err
+	return w, assumed, err
 }
 
 // leavesNoTrace reports whether an entry of a kind may change upstream, and upstream may tell of
@@ -182,12 +157,12 @@ func leavesNoTrace(k journal.Kind) bool { return k == journal.Unknown || k == jo
 // generation is the entry's from before it was looked up.
 func (m *memory) mayExist(
 	id journal.ID, state *journal.State, generation cache.Generation, began time.Time,
-) (parameter string, err error) {
+) (assumed bool, err error) {
 	key := entryKey(id)
 	cached, _ := m.cache.Get(key)
 	known := m.coherence.layView(id, state, cached)
 	if known.present {
-		return "", nil
+		return false, nil
 	}
 	item := known.item
 	if freshness := m.judge(id.Namespace, anyAge, item, generation).freshness; freshness != cache.Fresh {
@@ -197,15 +172,15 @@ func (m *memory) mayExist(
 		case err == nil:
 			item = got.item(key)
 		case !isUnavailable(err) || refusesCaller(err): // guard 11.4
-			return "", err
+			return false, err
 		case freshness != cache.Fallback:
 			return m.mayBeListed(id)
 		}
 	}
 	if item.Body == nil {
-		return "", wire.NotFound(id.Namespace, id.Key)
+		return false, wire.NotFound(id.Namespace, id.Key)
 	}
-	return "", nil
+	return false, nil
 }
 
 // refusesCaller reports whether upstream is there and says no. A 429 says that it has no
@@ -216,25 +191,25 @@ func refusesCaller(err error) bool {
 		return false
 	}
 	status, _ := said.Answer()
-	return status != http.StatusTooManyRequests
+	return status != statusTooManyRequests
 }
 
 // mayBeListed decides for an entry of which nothing else is known, by its namespace's
 // listing, as long as a LIST would be answered with that. A listing that lacks nothing
 // knows which entries upstream does not hold.
-func (m *memory) mayBeListed(id journal.ID) (parameter string, err error) {
+func (m *memory) mayBeListed(id journal.ID) (assumed bool, err error) {
 	l, listed, ok, err := m.coherence.shownInList(id)
 	if err != nil {
-		return "", err
+		return false, err
 	}
 	if !ok || m.policy(id.Namespace).Judge(true, cache.Age(l.FetchedAt, time.Now())) == cache.Worthless {
-		return assumed, nil
+		return true, nil
 	}
 	switch {
 	case listed:
-		return "", nil
+		return false, nil
 	case l.Complete: // guard 11.6
-		return "", wire.NotFound(id.Namespace, id.Key)
+		return false, wire.NotFound(id.Namespace, id.Key)
 	}
-	return assumed, nil
+	return true, nil
 }

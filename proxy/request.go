@@ -1,0 +1,183 @@
+package proxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+const (
+	// appendPath and undoPath are where an append and an undo are, under surfacePrefix.
+	appendPath = "append"
+	undoPath   = "undo"
+	// maxSeparator bounds a separator, in characters.
+	maxSeparator = 100
+)
+
+// answerEntry answers a GET, PUT or DELETE of an entry.
+func (s *Server) answerEntry(w http.ResponseWriter, r *http.Request, id journal.ID, c *call) error {
+	q := Request{Verb: verbOf(r.Method), ID: id}
+	s.enter(c, q.Verb, id.Namespace)
+	switch q.Verb {
+	case NoVerb:
+		return wire.MethodNotAllowed()
+	case GetEntry, DeleteEntry:
+		if refusal := wire.CheckEntry(id.Namespace, id.Key); refusal != nil {
+			return refusal
+		}
+	}
+	if err := readHeader(&q, r.Header); err != nil {
+		return err
+	}
+	if q.Verb == PutEntry {
+		room, err := s.readValue(w, r, &q, c)
+		if err != nil {
+			return err
+		}
+		defer room.Release()
+	}
+	return s.answer(w, &q, c, func() (Result, error) { return s.memory.Do(r.Context(), &q) })
+}
+
+// readHeader reads the parts of a header that the memory goes by.
+func readHeader(q *Request, h http.Header) (err error) {
+	q.Conditions, err = ParseConditions(h["If-Match"], h["If-None-Match"])
+	q.Directives = ParseDirectives(h["Cache-Control"])
+	q.Wait, q.Waits = preferredWait(h["Prefer"])
+	return err
+}
+
+// readValue reads the body, which has a value.
+func (s *Server) readValue(w http.ResponseWriter, r *http.Request, q *Request, c *call) (room *wire.Room, err error) {
+	value, held, refusal := s.bodies.ReadPut(w, r, q.ID.Namespace, q.ID.Key)
+	if refusal != nil {
+		return nil, refusal
+	}
+	c.seen.put(value)
+	q.Value, q.Release = value, held.Release
+	return &held, nil
+}
+
+// answerListing answers LIST.
+func (s *Server) answerListing(w http.ResponseWriter, r *http.Request, namespace string, c *call) error {
+	if r.Method != http.MethodGet {
+		return wire.MethodNotAllowed()
+	}
+	s.enter(c, ListKeys, namespace)
+	limit, refusal := wire.ParseList(r.URL.RawQuery, namespace)
+	if refusal != nil {
+		return refusal
+	}
+	q := Request{Verb: ListKeys, ID: journal.ID{Namespace: namespace}, Limit: limit, Directives: ParseDirectives(r.Header["Cache-Control"])}
+	return s.answer(w, &q, c, func() (Result, error) { return s.memory.Do(r.Context(), &q) })
+}
+
+// answerAppend adds a text to the end of an entry's value.
+func (s *Server) answerAppend(w http.ResponseWriter, r *http.Request, c *call) error {
+	if err := require(r, http.MethodPost, "namespace", "key", "separator"); err != nil {
+		return err
+	}
+	id, err := entryParameter(r)
+	if err != nil {
+		return err
+	}
+	separator, err := separatorParameter(r)
+	if err != nil {
+		return err
+	}
+	q := Request{Verb: PutEntry, ID: id}
+	if err := readHeader(&q, r.Header); err != nil {
+		return err
+	}
+	s.enter(c, PutEntry, id.Namespace)
+	room, err := s.readValue(w, r, &q, c)
+	if err != nil {
+		return err
+	}
+	defer room.Release()
+	return s.answer(w, &q, c, func() (Result, error) { return s.memory.Append(r.Context(), &q, separator) })
+}
+
+func separatorParameter(r *http.Request) (string, error) {
+	separator := r.URL.Query().Get("separator")
+	if !utf8.ValidString(separator) || utf8.RuneCountInString(separator) > maxSeparator {
+		return "", wire.Detail(http.StatusBadRequest,
+			fmt.Sprintf("the parameter separator is wrong: expected at most %d characters in UTF-8", maxSeparator))
+	}
+	return separator, nil
+}
+
+var errUndoOfAnother = wire.Detail(http.StatusBadRequest, "an undo takes If-Match, and no If-None-Match")
+
+// answerUndo undoes the newest write to an entry, or all since the revision that the parameter to names.
+func (s *Server) answerUndo(w http.ResponseWriter, r *http.Request, c *call) error {
+	if err := require(r, http.MethodPost, "namespace", "key", "to"); err != nil {
+		return err
+	}
+	id, err := entryParameter(r)
+	if err != nil {
+		return err
+	}
+	to, err := revisionParameter(r)
+	if err != nil {
+		return err
+	}
+	q := Request{Verb: PutEntry, ID: id}
+	if err := readHeader(&q, r.Header); err != nil {
+		return err
+	}
+	if q.noneMatch.given {
+		return errUndoOfAnother
+	}
+	if s.memory.revisions == nil {
+		return errNoRevisions
+	}
+	s.enter(c, PutEntry, id.Namespace)
+	return s.answer(w, &q, c, func() (result Result, err error) {
+		result, states, err := s.memory.Undo(r.Context(), &q, to)
+		if err != nil {
+			return result, err
+		}
+		if result.Op == journal.Put {
+			c.seen.put(result.Value)
+		}
+		body, err := json.Marshal(api.Undone{Namespace: id.Namespace, Key: id.Key, Undone: states.Undone, Now: states.Now})
+		result.SetBody(append(body, '\n'))
+		return result, err
+	})
+}
+
+// revisionParameter is 0 if it is not given.
+func revisionParameter(r *http.Request) (uint64, error) {
+	if !r.URL.Query().Has("to") {
+		return 0, nil
+	}
+	text := r.URL.Query().Get("to")
+	revision, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || revision == 0 {
+		return 0, wire.Detail(http.StatusBadRequest, fmt.Sprintf("to=%.40q: expected the number of a revision", text))
+	}
+	return revision, nil
+}
+
+// answer has the memory carry a request out, and writes the result.
+func (s *Server) answer(w http.ResponseWriter, q *Request, c *call, carryOut func() (Result, error)) error {
+	q.Trace = c.trace
+	extended := false
+	q.Extend = func(most time.Duration) {
+		extended = true
+		_ = allow(w, most) // if the deadline cannot be moved, the answer may be lost, as any can
+	}
+	result, err := carryOut()
+	if extended {
+		_ = allow(w, 0)
+	}
+	return s.write(w, c, &result, err)
+}
