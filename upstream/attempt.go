@@ -71,7 +71,7 @@ func (a *attempt) send(ctx context.Context) error {
 	a.sending(w)
 	c := &crossing{attempt: a, write: w}
 	defer c.leave()
-	if a.f.opts.Versions != nil {
+	if a.f.opts.Engine.Exact() {
 		return c.exactly(ctx)
 	}
 	if sends, err := c.fence(ctx); !sends || err != nil {
@@ -147,7 +147,7 @@ func (a *attempt) conclude(c *crossing, verdict Verdict, failed *Error) error {
 // still carry out an older request over it.
 func (a *attempt) staysPending(w journal.Write, sentAt instant) bool {
 	d := a.task.doubt()
-	if a.f.opts.Versions != nil {
+	if a.f.opts.Engine.Exact() {
 		return false // nothing older can land over it
 	}
 	a.f.mu.Lock()
@@ -175,13 +175,13 @@ func (a *attempt) staysPending(w journal.Write, sentAt instant) bool {
 // can land any more.
 func (a *attempt) readBack(ctx context.Context) error {
 	confirmed := a.task.doubt().confirmed
-	o, err := a.f.getOnce(ctx, a.id())
+	v, err := a.f.getOnce(ctx, a.id())
 	if err != nil {
 		a.notRead(ctx, "reading back: ", errorOf(err))
 		return nil
 	}
 	a.answered(false)
-	found := observed(o)
+	found := contentAt(v)
 	if found != confirmed.content && a.task.doubt().mayLeave(found) { // guard 14.7
 		a.f.opts.Logger.Warn("an unanswered write was carried out late: the newer one is sent again",
 			"namespace", a.id().Namespace, "key", a.id().Key)
@@ -200,7 +200,7 @@ func (a *attempt) readBack(ctx context.Context) error {
 	case found != confirmed.content:
 		// None of our requests can have left that: another host has written since the write was
 		// confirmed.
-		return overtaken(a, w, o) // guard 14.18
+		return overtaken(a, w, v.Observation()) // guard 14.18
 	}
 	return a.settle(w)
 }

@@ -125,6 +125,8 @@ func (s *seat) view(id journal.ID) (v upstream.Version) {
 	return v
 }
 
+func (s *seat) Exact() bool { return true }
+
 func (s *seat) Known(id journal.ID) (upstream.Version, bool) {
 	v := s.view(id)
 	v.Value = ""
@@ -155,7 +157,7 @@ func (s *seat) travel(ctx context.Context) error {
 	}
 }
 
-func (s *seat) Version(ctx context.Context, id journal.ID) (upstream.Version, error) {
+func (s *seat) Get(ctx context.Context, id journal.ID) (upstream.Version, error) {
 	if err := s.travel(ctx); err != nil {
 		return upstream.Version{}, err
 	}
@@ -170,8 +172,8 @@ func (s *seat) Swap(ctx context.Context, p upstream.Proposal) (upstream.Version,
 	if err := s.travel(ctx); err != nil {
 		return upstream.Version{}, err
 	}
-	if p.Writer.Host != s.host || upstream.SeqOf(ctx) != p.Writer.Seq {
-		s.t.Errorf("%s swaps as %+v, number %d", s.host, p.Writer, upstream.SeqOf(ctx))
+	if p.Writer.Host != s.host {
+		s.t.Errorf("%s swaps as %+v", s.host, p.Writer)
 	}
 	s.mu.Lock()
 	s.swaps = append(s.swaps, p)
@@ -212,21 +214,8 @@ func (s *seat) Swap(ctx context.Context, p upstream.Proposal) (upstream.Version,
 	return v, nil
 }
 
-// Get is for readers.
-func (s *seat) Get(ctx context.Context, id journal.ID) (*journal.Observation, error) {
-	v, err := s.Version(ctx, id)
-	if err != nil || !v.Present() {
-		return nil, err
-	}
-	return &journal.Observation{Value: v.Value, ListBytes: v.ListBytes, CreatedAt: v.CreatedAt, UpdatedAt: v.WrittenAt}, nil
-}
-
-// List is not for the flusher, and neither are Put and Delete.
+// List is not for the flusher.
 func (s *seat) List(context.Context, string) ([]journal.Row, bool, error) { panic("a list") }
-
-func (s *seat) Put(context.Context, journal.ID, string) error { panic("a put without a version") }
-
-func (s *seat) Delete(context.Context, journal.ID) (bool, error) { panic("a delete without a version") }
 
 // versioned is a rig over a bucket.
 type versioned struct {
@@ -239,7 +228,7 @@ func newVersioned(t testing.TB, s *seat, fs vfs.FS, adjust ...func(*upstream.Flu
 	t.Helper()
 	r := &rig{fake: newFake(t), t: t, fs: fs, fenced: s.host}
 	r.adjust = func(o *upstream.FlusherOptions) {
-		o.Engine, o.Versions, o.Host = s, s, s.host
+		o.Engine, o.Host = s, s.host
 		for _, change := range adjust {
 			change(o)
 		}

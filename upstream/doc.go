@@ -54,8 +54,8 @@
 //
 // # Versions
 //
-// An engine may keep a revision of each entry ([Versions]). Then a fence is exact. exactQuestion judges a
-// write against the entry's last version, and [Versions.Swap] carries it out only if that is still the
+// An engine may be exact ([Engine.Exact]), and so is a fence then. exactQuestion judges a
+// write against the entry's last version, and [Engine.Swap] carries it out only if that is still the
 // last one. Else the write is judged again. A version's time is that of its write in the
 // journal, and the journal gives a write a time later than all that this host knew. So of two versions the
 // later one wins everywhere, and the times of an entry grow with its revisions:

@@ -13,27 +13,85 @@ import (
 // waits no longer than a time of its own. They may be called concurrently, but never two
 // writes to one entry at a time.
 //
-// Errors are *[Error]: the engine decides what an answer means. The flusher and the reader
-// take any other error for [Unanswered], as it says nothing of the request.
+// Errors are *[Error]: the engine decides what an answer means. Those of Swap are *[Conflict] too.
+// The flusher and the reader take any other error for [Unanswered], as it says nothing of the request.
 //
-// BotWire has neither revisions nor a way to watch entries, so nothing here asks for them. An engine
-// that has them offers them in interfaces of their own beside this one. [Versions] are for
-// the flusher: a write takes place only over a known revision. A view of all entries, which changes
-// as they do, is for the proxy, which defines it. The flusher and the proxy get them as options
-// of their own, and do without them where there are none.
+// A view of all entries, which changes as they do, is for the proxy, which defines it.
 type Engine interface {
-	// Get asks for an entry; nil without an error means that upstream does not hold it.
-	Get(ctx context.Context, id journal.ID) (*journal.Observation, error)
+	// Exact reports whether Swap compares: a write takes place only over the version that it is
+	// based on, so that no write can land late over another one. A delete then leaves a tombstone,
+	// whatever it replaces. An engine that is not exact carries out each write over whatever there
+	// is: its caller reads the entry right before.
+	Exact() bool
+	// Known returns an entry's last version without its value, as far as the engine knows it
+	// without asking. It may be old: Swap finds out. ok is false if the engine must be asked.
+	Known(id journal.ID) (v Version, ok bool)
+	// Get asks for an entry's last version. It may be old by the time it arrives.
+	Get(ctx context.Context, id journal.ID) (Version, error)
 	// List asks for all keys of a namespace that the engine can list; complete is false
 	// if there may be more.
 	List(ctx context.Context, namespace string) (rows []journal.Row, complete bool, err error)
-	// Put writes an entry. It returns nil only if upstream itself confirms that it holds
-	// the value under the entry's own name (contract 13).
-	Put(ctx context.Context, id journal.ID, value string) error
-	// Delete removes an entry. It returns nil only if upstream itself confirms that it
-	// does not hold the entry; held says whether it did before.
-	Delete(ctx context.Context, id journal.ID) (held bool, err error)
+	// Swap carries out a write, and returns the version that it has become, as far as the engine
+	// knows it: nothing, if a delete found nothing and leaves no tombstone. It returns no error only if
+	// upstream itself confirms that it holds the value under the entry's own name, or no longer
+	// holds the entry (contract 13). After an error that is no [Conflict] the write may have been
+	// carried out, or may yet be; by an exact engine never once another version has replaced p.Over.
+	Swap(ctx context.Context, p Proposal) (Version, error)
 }
+
+// Version is what an engine holds of an entry: a value, or the tombstone that a delete has left.
+type Version struct {
+	// Revision is the engine's own number of the version. An entry's revisions grow. It is 0
+	// if the engine holds nothing of the entry, and all other fields are zero then.
+	Revision  uint64
+	Deleted   bool    // it is a tombstone
+	Value     string  // empty of a tombstone, and from [Engine.Known]
+	ListBytes int     // the size that a listing shows
+	CreatedAt float64 // Unix seconds: when the entry was put first, or first after a delete
+	WrittenAt float64 // Unix seconds: when its writer wrote it, or upstream got it; a reader's updated_at
+	Writer    Writer  // zero if the engine does not know it
+}
+
+// Writer names one write among those of all hosts. A copied data directory has the host's name
+// too: two writes are the same only if their contents and times are.
+type Writer struct {
+	Host string // of one data directory
+	Seq  uint64 // the write's sequence number there; 0 if it has none
+}
+
+// Present reports whether the version is a value.
+func (v *Version) Present() bool { return v.Revision != 0 && !v.Deleted }
+
+// Observation returns a version that is known with its value as a reader sees it; nil if it is no value.
+func (v *Version) Observation() *journal.Observation {
+	if !v.Present() {
+		return nil
+	}
+	return &journal.Observation{Value: v.Value, ListBytes: v.ListBytes, CreatedAt: v.CreatedAt, UpdatedAt: v.WrittenAt}
+}
+
+// Proposal is a write that an engine is asked to carry out.
+type Proposal struct {
+	journal.ID
+	Op        journal.Op
+	Value     string
+	ListBytes int
+	WrittenAt float64 // Unix seconds, with microseconds
+	Writer    Writer
+	// Over is the version that the write replaces. An exact engine needs its revision, which
+	// must still be the entry's last one, and created_at.
+	Over Version
+}
+
+// Conflict says that an entry's last version is another one than a [Proposal] was to replace.
+// After a lost answer it may be the proposal's own.
+type Conflict struct {
+	// Now is the version that was the last one. It is nil if the engine does not say: several
+	// writes to the entry are under way, and to ask again at once would only add to them.
+	Now *Version
+}
+
+func (c *Conflict) Error() string { return "upstream holds another version of the entry" }
 
 // Error says why a request brought no usable answer, and what that means.
 type Error struct {

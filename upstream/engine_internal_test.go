@@ -29,10 +29,10 @@ func TestAnErrorOfNoKindIsUnanswered(t *testing.T) {
 // unsteady is an engine whose reads do what the test says.
 type unsteady struct {
 	Engine
-	get func() (*journal.Observation, error)
+	get func() (Version, error)
 }
 
-func (u *unsteady) Get(context.Context, journal.ID) (*journal.Observation, error) { return u.get() }
+func (u *unsteady) Get(context.Context, journal.ID) (Version, error) { return u.get() }
 
 // A read that panics while it probes hands its probe back: the next one finds upstream well
 // (contract 16).
@@ -52,17 +52,17 @@ func TestPanicDuringAProbe(t *testing.T) {
 			_, err = r.Get(t.Context(), journal.ID{Namespace: "n", Key: "k"}, false)
 			return err
 		}
-		engine.get = func() (*journal.Observation, error) { return nil, &Error{Verdict: Unsent, Unreachable: true} }
+		engine.get = func() (Version, error) { return Version{}, &Error{Verdict: Unsent, Unreachable: true} }
 		if read() == nil {
 			t.Error("an upstream that is down answers")
 		}
 		time.Sleep(time.Hour)
-		engine.get = func() (*journal.Observation, error) { panic("broken") }
+		engine.get = func() (Version, error) { panic("broken") }
 		if read() == nil {
 			t.Error("a panic is no error")
 		}
 		time.Sleep(time.Hour)
-		engine.get = func() (*journal.Observation, error) { return nil, nil }
+		engine.get = func() (Version, error) { return Version{}, nil }
 		if err := read(); err != nil {
 			t.Errorf("upstream is well, and a read says %v", err)
 		}

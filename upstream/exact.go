@@ -5,8 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"time"
-
-	"github.com/botwired/botwired/journal"
 )
 
 const (
@@ -94,7 +92,7 @@ func (c *crossing) sight(ctx context.Context) (sighting, *Error) {
 	if failed := c.enter(ctx); failed != nil {
 		return sighting{}, failed
 	}
-	if v, ok := c.f.opts.Versions.Known(c.write.ID); ok {
+	if v, ok := c.f.opts.Engine.Known(c.write.ID); ok {
 		return sighting{v, false}, nil
 	}
 	return c.ask(ctx)
@@ -105,7 +103,7 @@ func (c *crossing) sight(ctx context.Context) (sighting, *Error) {
 func (c *crossing) ask(ctx context.Context) (sighting, *Error) {
 	c.requests++
 	c.asked = time.Now()
-	v, err := c.slot.version(ctx, c.write.ID)
+	v, err := c.slot.get(ctx, c.write.ID)
 	c.took += time.Since(c.asked)
 	failed := errorOf(err)
 	if failed != nil && failed.Verdict == Permanent {
@@ -128,7 +126,7 @@ func (c *crossing) swap(ctx context.Context, over Version) (now Version, conflic
 	}
 	c.proposedAt = at
 	c.sent = time.Now()
-	now, conflict, err := c.slot.swap(context.WithValue(ctx, seqKey{}, w.Seq), Proposal{
+	now, conflict, err := c.slot.swap(ctx, Proposal{
 		ID: w.ID, Op: w.Op, Value: w.Value, ListBytes: w.ListBytes, WrittenAt: float64(at) / 1e6,
 		Writer: Writer{Host: c.f.opts.Host, Seq: w.Seq}, Over: over,
 	})
@@ -175,7 +173,7 @@ func (c *crossing) heldAs(v Version) error {
 // overruleVersion keeps another host's earlier version, whose place the write is about to take.
 func (c *crossing) overruleVersion(v Version) error {
 	if !v.Deleted {
-		return c.overrule(observationOf(v))
+		return c.overrule(v.Observation())
 	}
 	if err := c.f.fences.journal.OverruleDelete(c.write, v.WrittenAt, reasonWon); err != nil {
 		return err
@@ -192,7 +190,7 @@ func (c *crossing) lostTo(v Version) (err error) {
 	if v.Deleted {
 		err = c.f.fences.journal.LoseToDelete(c.write, v.WrittenAt, reasonLost)
 	} else {
-		err = c.f.fences.journal.Lose(c.write, *observationOf(v), reasonLost)
+		err = c.f.fences.journal.Lose(c.write, *v.Observation(), reasonLost)
 	}
 	if err != nil {
 		return err
@@ -212,11 +210,6 @@ func (c *crossing) heard() {
 		return
 	}
 	c.answered(false)
-}
-
-// observationOf is a version that is known with its value, as a reader sees it.
-func observationOf(v Version) *journal.Observation {
-	return &journal.Observation{Value: v.Value, ListBytes: v.ListBytes, CreatedAt: v.CreatedAt, UpdatedAt: v.WrittenAt}
 }
 
 // reasonContended is why an attempt ends that was always too late.

@@ -94,10 +94,11 @@ func (x *trio) step(n int) {
 		away := x.rand.IntN(2) == 0
 		x.b.set(func(b *bucket) { b.away[v.fenced] = away })
 	case what == 2, what == 3: // a reader asks upstream
-		o, err := v.seat.Get(x.t.Context(), id)
+		seen, err := v.seat.Get(x.t.Context(), id)
 		if err != nil {
 			return
 		}
+		o := seen.Observation()
 		switch _, err := v.journal.Fill(id, o, func() bool { return true }); {
 		case err == nil && o != nil:
 			x.read[[3]string{v.fenced, id.Key, o.Value}] = true

@@ -193,7 +193,7 @@ func noteDoubt(a *attempt, c journal.Content) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	r := retryOf(a.task)
-	if a.f.opts.Versions != nil {
+	if a.f.opts.Engine.Exact() {
 		r.mayHold(c) // the next write that is confirmed ends that
 		return
 	}

@@ -98,9 +98,9 @@ func (c *crossing) fence(ctx context.Context) (sends bool, err error) {
 func (c *crossing) askEntry(ctx context.Context) (found *journal.Observation, failed *Error) {
 	c.asked = time.Now()
 	c.requests++
-	found, err := c.slot.get(ctx, c.write.ID)
+	v, err := c.slot.get(ctx, c.write.ID)
 	c.took = time.Since(c.asked)
-	return found, errorOf(err)
+	return v.Observation(), errorOf(err)
 }
 
 // question is what the answer asks. It learns from it, too: an entry that nobody has changed has
@@ -206,8 +206,8 @@ func (c *crossing) confirmed(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, fenceAge)
 		defer cancel()
 		found, err := c.slot.get(ctx, c.write.ID)
-		if err == nil && observed(found) == contentOf(c.write) {
-			s.offset.Showed(found.UpdatedAt, c.sent, c.received)
+		if err == nil && contentAt(found) == contentOf(c.write) {
+			s.offset.Showed(found.WrittenAt, c.sent, c.received)
 		}
 	}
 	c.write.SentAfter = s.sentAfter(c.sent) // by what is known now

@@ -297,7 +297,7 @@ func TestTheTimeOfAWinnerDoesNotGoBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		state, err := r.journal.Fill(key("k"), found, func() bool { return true })
+		state, err := r.journal.Fill(key("k"), found.Observation(), func() bool { return true })
 		if err != nil || state.Value != "theirs" || state.UpdatedAt < shown.UpdatedAt {
 			t.Errorf("%q of %f, %v; readers have seen %f", state.Value, state.UpdatedAt, err, shown.UpdatedAt)
 		}

@@ -230,11 +230,11 @@ func TestOtherHostsWritesBehindAGatewayWithAWrongClock(t *testing.T) {
 			for _, id := range []journal.ID{key(fmt.Sprint("first", i)), key(fmt.Sprint("second", i))} {
 				r.settledPut(id, "mine")
 				r.foreign(id, "theirs")
-				o, err := r.client.Get(t.Context(), id)
+				seen, err := r.client.Get(t.Context(), id)
 				if err != nil {
 					t.Fatal(err)
 				}
-				state, err := r.journal.Fill(id, o, func() bool { return true })
+				state, err := r.journal.Fill(id, seen.Observation(), func() bool { return true })
 				if err != nil || state.Value != "theirs" || state.Disbelief != journal.Believed {
 					t.Errorf("ahead by %v: %q is known of %s, disbelief %d, %v", ahead, state.Value, id, state.Disbelief, err)
 				}

@@ -64,14 +64,14 @@ func twoHosts(t *testing.T, seed uint64) {
 			t.Errorf("%q has won; the loser, %q, is not among the dead letters: %+v", value, last[loser], a.letters())
 		}
 		for _, h := range []*rig{a, b} { // readers ask upstream when their copy is not fresh
-			o, err := h.client.Get(t.Context(), key("k"))
+			v, err := h.client.Get(t.Context(), key("k"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if o == nil {
+			if !v.Present() {
 				continue
 			}
-			if _, err := h.journal.Fill(key("k"), o, func() bool { return true }); err != nil {
+			if _, err := h.journal.Fill(key("k"), v.Observation(), func() bool { return true }); err != nil {
 				t.Error(err)
 			}
 			h.wantKnown(key("k"), value, journal.Settled)

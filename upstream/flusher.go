@@ -50,10 +50,8 @@ type FlusherOptions struct {
 	Journal Journal
 	Through ThroughJournal
 	Engine  Engine
-	// Versions, if not nil, are those that the engine keeps: the flusher then writes through it alone,
-	// and its fences are exact. Host names this host's writes there: see [Writer].
-	Versions Versions
-	Host     string
+	// Host names this host's writes where the engine keeps such names: see [Writer].
+	Host string
 	// Health is told how requests end, and stops all but one while upstream is down.
 	Health *Health
 	// Linger is how long a write to a namespace waits for a newer one to its entry.
@@ -192,7 +190,7 @@ func (f *Flusher) recallDoubts() error {
 	for chunk := range slices.Chunk(entries, recallChunk) {
 		f.mu.Lock()
 		for _, entry := range chunk {
-			if f.opts.Versions != nil {
+			if f.opts.Engine.Exact() {
 				f.schedule.marked(entry, now)
 				continue
 			}

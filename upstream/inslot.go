@@ -10,8 +10,7 @@ import (
 // inSlot makes the requests about a write, one after the other in a slot.
 type inSlot struct {
 	*slot
-	engine   Engine
-	versions Versions // nil if the engine has none
+	engine Engine
 }
 
 // hold waits for a slot for requests about a write. The caller releases it. A request that gets no slot
@@ -21,7 +20,7 @@ func (f *Flusher) hold(ctx context.Context, namespace string) (*inSlot, *Error) 
 	if err != nil {
 		return nil, &Error{Verdict: Unsent, Reason: err.Error()}
 	}
-	return &inSlot{held, f.opts.Engine, f.opts.Versions}, nil
+	return &inSlot{held, f.opts.Engine}, nil
 }
 
 func (s *inSlot) do(ctx context.Context, request func() error) error {
@@ -33,45 +32,42 @@ func (s *inSlot) do(ctx context.Context, request func() error) error {
 	return err
 }
 
-// get asks for the entry: see [Engine].
-func (s *inSlot) get(ctx context.Context, id journal.ID) (o *journal.Observation, err error) {
+// get asks for an entry's last version: see [Engine].
+func (s *inSlot) get(ctx context.Context, id journal.ID) (v Version, err error) {
 	err = s.do(ctx, func() error {
-		o, err = s.engine.Get(ctx, id)
+		v, err = s.engine.Get(ctx, id)
 		return err
 	})
-	return o, err
+	return v, err
 }
 
 // getOnce is get in a slot that it waits for.
-func (f *Flusher) getOnce(ctx context.Context, id journal.ID) (*journal.Observation, error) {
+func (f *Flusher) getOnce(ctx context.Context, id journal.ID) (Version, error) {
 	s, failed := f.hold(ctx, id.Namespace)
 	if failed != nil {
-		return nil, failed
+		return Version{}, failed
 	}
 	defer s.release()
 	return s.get(ctx, id)
 }
 
-type seqKey struct{}
-
-// SeqOf returns the number of the write that an engine is to send; 0 if it is asked for anything
-// else, or if the write has none yet.
-func SeqOf(ctx context.Context) uint64 {
-	seq, _ := ctx.Value(seqKey{}).(uint64)
-	return seq
+// swap carries a write out: see [Engine]. A conflict is an answer of upstream's, and no failure.
+func (s *inSlot) swap(ctx context.Context, p Proposal) (v Version, conflict *Conflict, err error) {
+	err = s.do(ctx, func() error {
+		v, err = s.engine.Swap(ctx, p)
+		if errors.As(err, &conflict) {
+			return nil
+		}
+		return err
+	})
+	return v, conflict, err
 }
 
-// send sends a write. held says of a delete that upstream held the entry.
+// send carries a write out over whatever there is: see [Engine]. held says of a delete that upstream
+// held the entry.
 func (s *inSlot) send(ctx context.Context, w journal.Write) (held bool, failed *Error) {
-	ctx = context.WithValue(ctx, seqKey{}, w.Seq)
-	err := s.do(ctx, func() (err error) {
-		if w.Op == journal.Delete {
-			held, err = s.engine.Delete(ctx, w.ID)
-			return err
-		}
-		return s.engine.Put(ctx, w.ID, w.Value)
-	})
-	return held, errorOf(err)
+	v, _, err := s.swap(ctx, Proposal{ID: w.ID, Op: w.Op, Value: w.Value, ListBytes: w.ListBytes, WrittenAt: w.UpdatedAt, Writer: Writer{Seq: w.Seq}})
+	return v.Deleted, errorOf(err)
 }
 
 // sendOnce is send in a slot that it waits for.
@@ -82,25 +78,4 @@ func (f *Flusher) sendOnce(ctx context.Context, w journal.Write) (held bool, fai
 	}
 	defer s.release()
 	return s.send(ctx, w)
-}
-
-// version asks for an entry's last version: see [Versions].
-func (s *inSlot) version(ctx context.Context, id journal.ID) (v Version, err error) {
-	err = s.do(ctx, func() error {
-		v, err = s.versions.Version(ctx, id)
-		return err
-	})
-	return v, err
-}
-
-// swap carries a write out: see [Versions]. A conflict is an answer of upstream's, and no failure.
-func (s *inSlot) swap(ctx context.Context, p Proposal) (v Version, conflict *Conflict, err error) {
-	err = s.do(ctx, func() error {
-		v, err = s.versions.Swap(ctx, p)
-		if errors.As(err, &conflict) {
-			return nil
-		}
-		return err
-	})
-	return v, conflict, err
 }

@@ -120,7 +120,8 @@ func noAnswerWithin(d time.Duration) string { return "no answer within " + d.Str
 // Errors are *[Unavailable], *[ServiceAnswer] and ctx's.
 func (r *Reader) Get(ctx context.Context, id journal.ID, waitOutOutage bool) (o *journal.Observation, err error) {
 	err = r.try(ctx, id, waitOutOutage, func() error {
-		o, err = r.opts.Engine.Get(ctx, id)
+		v, err := r.opts.Engine.Get(ctx, id)
+		o = v.Observation()
 		return err
 	})
 	return o, err

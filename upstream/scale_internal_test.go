@@ -27,7 +27,7 @@ func announced(tb testing.TB, n, namespaces int) *Flusher {
 	logger := slog.New(slog.DiscardHandler)
 	f := NewFlusher(FlusherOptions{
 		Health:  NewHealth(HealthOptions{BackoffInitial: time.Second, BackoffMax: time.Minute, Logger: logger}),
-		Journal: rebuiltJournal{}, Linger: func(string) time.Duration { return time.Hour },
+		Journal: rebuiltJournal{}, Engine: inexact{}, Linger: func(string) time.Duration { return time.Hour },
 		Slots: NewSlots(16), LateWindow: time.Minute, BackoffInitial: time.Second, BackoffMax: time.Minute,
 		Logger: logger,
 	})
@@ -41,6 +41,11 @@ func change(i, namespaces int) journal.Change {
 	id := journal.ID{Namespace: fmt.Sprint("ns", i%namespaces), Key: fmt.Sprint("key", i)}
 	return journal.Change{ID: id, Seq: uint64(i + 1), Written: true}
 }
+
+// inexact is an engine that is asked for no more than that.
+type inexact struct{ Engine }
+
+func (inexact) Exact() bool { return false }
 
 // rebuiltJournal is a journal of which only the end of its rebuild is asked.
 type rebuiltJournal struct{ Journal }

@@ -260,7 +260,7 @@ func (w *through) run(ctx context.Context, a *attempt) (err error) {
 	} else if err != nil {
 		return err
 	}
-	if a.f.opts.Versions != nil {
+	if a.f.opts.Engine.Exact() {
 		return w.exactly(ctx, a, mark)
 	}
 	a.f.opts.Quotas.cover(w.write.Namespace)
@@ -279,7 +279,7 @@ func (w *through) run(ctx context.Context, a *attempt) (err error) {
 
 // decide asks ready whether the write is sent.
 func (w *through) decide(f *Flusher) (err error) {
-	if f.opts.Versions != nil && f.fences.journal != nil {
+	if f.opts.Engine.Exact() && f.fences.journal != nil {
 		return w.decideOver(f.fences.journal)
 	}
 	w.write.If, err = w.ready()

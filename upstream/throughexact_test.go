@@ -76,8 +76,8 @@ func TestConditionsReachAcrossHosts(t *testing.T) {
 			}, true},
 			"read here": {func(v *versioned) {
 				v.seat.foreign(key("k"), journal.Put, "theirs", time.Now())
-				o, _ := v.seat.Get(v.t.Context(), key("k"))
-				if _, err := v.journal.Fill(key("k"), o, func() bool { return true }); err != nil {
+				seen, _ := v.seat.Get(v.t.Context(), key("k"))
+				if _, err := v.journal.Fill(key("k"), seen.Observation(), func() bool { return true }); err != nil {
 					v.t.Error(err)
 				}
 			}, false},
@@ -113,14 +113,14 @@ func TestConditionsAreOfTheStateTheyWereJudgedBy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &seat{bucket: newBucket(t), host: "a", lag: time.Hour}
-				before := &beforeKnown{Versions: s, run: func() {}}
-				v := newVersioned(t, s, vfs.NewMem(), func(o *upstream.FlusherOptions) { o.Versions = before })
+				before := &beforeKnown{Engine: s, run: func() {}}
+				v := newVersioned(t, s, vfs.NewMem(), func(o *upstream.FlusherOptions) { o.Engine = before })
 				v.settledPut(key("k"), "1")
 				time.Sleep(time.Minute)
 				before.run = func() {
 					s.foreign(key("k"), theirs, valueOf(theirs, "theirs"), time.Now())
-					o, err := s.Get(t.Context(), key("k"))
-					if _, failed := v.journal.Fill(key("k"), o, func() bool { return true }); err != nil || failed != nil {
+					seen, err := s.Get(t.Context(), key("k"))
+					if _, failed := v.journal.Fill(key("k"), seen.Observation(), func() bool { return true }); err != nil || failed != nil {
 						t.Error(err, failed)
 					}
 					before.run = func() {}
@@ -134,15 +134,15 @@ func TestConditionsAreOfTheStateTheyWereJudgedBy(t *testing.T) {
 	}
 }
 
-// beforeKnown are versions that have something happen before they say what they know.
+// beforeKnown is an engine that has something happen before it says what it knows.
 type beforeKnown struct {
-	upstream.Versions
+	upstream.Engine
 	run func()
 }
 
 func (b *beforeKnown) Known(id journal.ID) (upstream.Version, bool) {
 	b.run()
-	return b.Versions.Known(id)
+	return b.Engine.Known(id)
 }
 
 // A change of the entry while the conditions are judged has them judged anew.
@@ -153,8 +153,8 @@ func TestConditionsAreJudgedAnew(t *testing.T) {
 		_, settled, err := v.throughPut("through", func() (func(uint64) bool, error) {
 			if judged++; judged == 1 {
 				v.seat.foreign(key("k"), journal.Put, "theirs", time.Now().Add(time.Second))
-				o, _ := v.seat.Get(t.Context(), key("k"))
-				if _, err := v.journal.Fill(key("k"), o, func() bool { return true }); err != nil {
+				seen, _ := v.seat.Get(t.Context(), key("k"))
+				if _, err := v.journal.Fill(key("k"), seen.Observation(), func() bool { return true }); err != nil {
 					t.Error(err)
 				}
 			}

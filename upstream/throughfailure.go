@@ -76,7 +76,7 @@ func (w *through) unanswered(ctx context.Context, a *attempt, failed *Error) err
 			": read the entry before you try again",
 		status: statusUnanswered,
 	}
-	if a.f.opts.Versions != nil {
+	if a.f.opts.Engine.Exact() {
 		return w.mayHaveArrived(ctx, a, failed)
 	}
 	noteDoubt(a, w.content())

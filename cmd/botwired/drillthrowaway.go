@@ -18,6 +18,7 @@ import (
 	"github.com/botwired/botwired/internal/faulty"
 	"github.com/botwired/botwired/internal/selfhost"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
 )
 
@@ -141,16 +142,14 @@ func (t *throwaway) Be(m faulty.Mode) error { return t.front.Be(m) }
 
 // Plant implements [drill.Rig].
 func (t *throwaway) Plant(ctx context.Context, namespace, key, value string) error {
-	return t.direct.Put(ctx, journal.ID{Namespace: namespace, Key: key}, value)
+	_, err := t.direct.Swap(ctx, upstream.Proposal{ID: journal.ID{Namespace: namespace, Key: key}, Op: journal.Put, Value: value})
+	return err
 }
 
 // Read implements [drill.Rig].
 func (t *throwaway) Read(ctx context.Context, namespace, key string) (value string, found bool, err error) {
-	o, err := t.direct.Get(ctx, journal.ID{Namespace: namespace, Key: key})
-	if err != nil || o == nil {
-		return "", false, err
-	}
-	return o.Value, true, nil
+	v, err := t.direct.Get(ctx, journal.ID{Namespace: namespace, Key: key})
+	return v.Value, err == nil && v.Present(), err
 }
 
 func (t *throwaway) close() (err error) {

@@ -50,30 +50,40 @@ func (m *measured) do(
 	return err
 }
 
-// verdictOf is what an engine's error means, as [upstream.Engine] says.
-func verdictOf(err error) upstream.Verdict {
+// outcomeOf names the end of a request for the metrics: its verdict, as [upstream.Engine] defines it,
+// or that another version was there.
+func outcomeOf(err error) string {
 	if err == nil {
-		return upstream.Confirmed
+		return upstream.Confirmed.String()
+	}
+	if _, ok := errors.AsType[*upstream.Conflict](err); ok {
+		return "conflict"
 	}
 	if failed, ok := errors.AsType[*upstream.Error](err); ok {
-		return failed.Verdict
+		return failed.Verdict.String()
 	}
-	return upstream.Unanswered
+	return upstream.Unanswered.String()
 }
 
 // traced makes a write a part of the trace of its caller.
-func (m *measured) traced(ctx context.Context, id journal.ID) (_ context.Context, waited bool) {
-	c, waited := m.traces.Of(id.String(), upstream.SeqOf(ctx))
+func (m *measured) traced(ctx context.Context, p *upstream.Proposal) (_ context.Context, waited bool) {
+	c, waited := m.traces.Of(p.String(), p.Writer.Seq)
 	return trace.With(ctx, c), waited
 }
 
+// Exact implements [upstream.Engine].
+func (m *measured) Exact() bool { return m.engine.Exact() }
+
+// Known implements [upstream.Engine]. It makes no request.
+func (m *measured) Known(id journal.ID) (upstream.Version, bool) { return m.engine.Known(id) }
+
 // Get implements [upstream.Engine].
-func (m *measured) Get(ctx context.Context, id journal.ID) (o *journal.Observation, err error) {
+func (m *measured) Get(ctx context.Context, id journal.ID) (v upstream.Version, err error) {
 	err = m.do(ctx, "get", id.Namespace, false, func(ctx context.Context) error {
-		o, err = m.engine.Get(ctx, id)
+		v, err = m.engine.Get(ctx, id)
 		return err
 	})
-	return o, err
+	return v, err
 }
 
 // List implements [upstream.Engine].
@@ -85,18 +95,16 @@ func (m *measured) List(ctx context.Context, namespace string) (rows []journal.R
 	return rows, complete, err
 }
 
-// Put implements [upstream.Engine].
-func (m *measured) Put(ctx context.Context, id journal.ID, value string) error {
-	ctx, waited := m.traced(ctx, id)
-	return m.do(ctx, "put", id.Namespace, waited, func(ctx context.Context) error { return m.engine.Put(ctx, id, value) })
-}
-
-// Delete implements [upstream.Engine].
-func (m *measured) Delete(ctx context.Context, id journal.ID) (held bool, err error) {
-	ctx, waited := m.traced(ctx, id)
-	err = m.do(ctx, "delete", id.Namespace, waited, func(ctx context.Context) error {
-		held, err = m.engine.Delete(ctx, id)
+// Swap implements [upstream.Engine]. It is measured as a put or a delete.
+func (m *measured) Swap(ctx context.Context, p upstream.Proposal) (v upstream.Version, err error) {
+	ctx, waited := m.traced(ctx, &p)
+	operation := "put"
+	if p.Op == journal.Delete {
+		operation = "delete"
+	}
+	err = m.do(ctx, operation, p.Namespace, waited, func(ctx context.Context) error {
+		v, err = m.engine.Swap(ctx, p)
 		return err
 	})
-	return held, err
+	return v, err
 }

@@ -24,18 +24,22 @@ func (e *traceEngine) note(ctx context.Context) error {
 	return e.err
 }
 
-func (e *traceEngine) Get(ctx context.Context, _ journal.ID) (*journal.Observation, error) {
-	return nil, e.note(ctx)
+func (e *traceEngine) Exact() bool { return true }
+
+func (e *traceEngine) Known(journal.ID) (upstream.Version, bool) {
+	return upstream.Version{Revision: 7}, true
+}
+
+func (e *traceEngine) Get(ctx context.Context, _ journal.ID) (upstream.Version, error) {
+	return upstream.Version{Revision: 8}, e.note(ctx)
 }
 
 func (e *traceEngine) List(ctx context.Context, _ string) ([]journal.Row, bool, error) {
 	return nil, true, e.note(ctx)
 }
 
-func (e *traceEngine) Put(ctx context.Context, _ journal.ID, _ string) error { return e.note(ctx) }
-
-func (e *traceEngine) Delete(ctx context.Context, _ journal.ID) (bool, error) {
-	return true, e.note(ctx)
+func (e *traceEngine) Swap(ctx context.Context, p upstream.Proposal) (upstream.Version, error) {
+	return upstream.Version{Revision: p.Over.Revision + 1}, e.note(ctx)
 }
 
 // Requests upstream are measured by what they mean, and a write that is still remembered goes on
@@ -46,14 +50,17 @@ func TestRequestsUpstreamAreMeasured(t *testing.T) {
 	caller := trace.Context{Parent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
 	traces.Note(id.String(), 0, caller)
 	requests := func() {
-		_, err1 := m.Get(t.Context(), id)
+		v, err1 := m.Get(t.Context(), id)
 		_, _, err2 := m.List(t.Context(), "n")
-		err3 := m.Put(t.Context(), id, "v")
-		_, err4 := m.Delete(t.Context(), id)
+		put, err3 := m.Swap(t.Context(), upstream.Proposal{ID: id, Op: journal.Put, Over: v})
+		_, err4 := m.Swap(t.Context(), upstream.Proposal{ID: id, Op: journal.Delete, Over: put})
 		for _, err := range []error{err1, err2, err3, err4} {
 			if !errors.Is(err, engine.err) {
 				t.Errorf("%v, want %v", err, engine.err)
 			}
+		}
+		if v.Revision != 8 || put.Revision != 9 {
+			t.Errorf("%+v, then %+v", v, put)
 		}
 	}
 	requests()
@@ -61,6 +68,11 @@ func TestRequestsUpstreamAreMeasured(t *testing.T) {
 	requests()
 	engine.err = errors.New("of its own")
 	requests()
+	engine.err = &upstream.Conflict{} // which is no failure of upstream's
+	requests()
+	if v, ok := m.Known(id); v.Revision != 7 || !ok || !m.Exact() {
+		t.Errorf("known: %+v, %v", v, ok)
+	}
 	none := trace.Context{}
 	if diff := cmp.Diff([]trace.Context{none, none, caller, caller}, engine.traces[:4]); diff != "" {
 		t.Errorf("traces (-want +got):\n%s", diff)
@@ -75,7 +87,7 @@ func TestRequestsUpstreamAreMeasured(t *testing.T) {
 	}
 	want := make(map[string]uint64)
 	for _, operation := range []string{"get", "list", "put", "delete"} {
-		for _, outcome := range []string{"confirmed", "throttled", "unanswered"} {
+		for _, outcome := range []string{"confirmed", "throttled", "unanswered", "conflict"} {
 			want[operation+" "+outcome] = 1
 		}
 	}

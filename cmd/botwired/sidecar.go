@@ -179,10 +179,7 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 	d.slots = upstream.NewSlots(c.Upstream.Concurrency)
 	quotas := d.openQuotas(c, registry)
 	flushing := flusherOptions(d, c, engine, registry)
-	flushing.Slots, flushing.Quotas = d.slots, quotas
-	if d.cluster != nil {
-		flushing.Versions, flushing.Host = &measuredVersions{engine, d.cluster}, d.host
-	}
+	flushing.Slots, flushing.Quotas, flushing.Host = d.slots, quotas, d.host
 	d.flusher = upstream.NewFlusher(flushing)
 	d.journal.Subscribe(d.changed) // the cache and the flusher exist, and nothing runs yet
 	d.openIdentity(c)

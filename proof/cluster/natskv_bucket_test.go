@@ -17,7 +17,7 @@ import (
 // asked asks an engine something, for the failure that it meets.
 func asked(t *testing.T, e *natskv.Engine) error {
 	t.Helper()
-	_, err := e.Version(t.Context(), entry("k"))
+	_, err := e.Get(t.Context(), entry("k"))
 	return err
 }
 
@@ -31,7 +31,7 @@ func TestTheBucketIsMadeForDurableWrites(t *testing.T) {
 	for i := range 4 { // all at once
 		e := engineOf(t, "h"+strconv.Itoa(i), []string{local.URL()})
 		work.Go(func() {
-			if _, err := e.Version(t.Context(), entry("k")); err != nil {
+			if _, err := e.Get(t.Context(), entry("k")); err != nil {
 				t.Error(err)
 			}
 		})
@@ -108,7 +108,7 @@ func TestABucketIsRefusedOnceItIsSpoilt(t *testing.T) {
 	local := RunServer(t)
 	js := admin(t, local.URL())
 	e := engineOf(t, "h1", []string{local.URL()})
-	if err := e.Put(t.Context(), entry("k"), "v"); err != nil {
+	if err := natskv.NewService(e).Set(t.Context(), "ns", "k", "v"); err != nil {
 		t.Fatal(err)
 	}
 	config := streamConfig(t, js)
@@ -117,13 +117,13 @@ func TestABucketIsRefusedOnceItIsSpoilt(t *testing.T) {
 		t.Fatal(err)
 	}
 	var err error
-	until(t, func() bool { err = e.Put(t.Context(), entry("k"), "v"); return err != nil })
+	until(t, func() bool { err = natskv.NewService(e).Set(t.Context(), "ns", "k", "v"); return err != nil })
 	failed(t, err, upstream.Paused, "max_age")
 	config.MaxAge = 0
 	if _, err := js.UpdateStream(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
-	until(t, func() bool { return e.Put(t.Context(), entry("k"), "v") == nil })
+	until(t, func() bool { return natskv.NewService(e).Set(t.Context(), "ns", "k", "v") == nil })
 }
 
 func TestABucketThatIsGoneIsNotMadeAgain(t *testing.T) {

@@ -36,7 +36,7 @@ func TestWithoutServersARequestFailsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, func() bool {
-		v, err := e.Version(t.Context(), entry("k"))
+		v, err := e.Get(t.Context(), entry("k"))
 		if v.Present() {
 			t.Fatal("the write was kept, and sent later")
 		}
@@ -51,7 +51,7 @@ func TestARestartOfTheServer(t *testing.T) {
 	first := swapped(t, e, putting("k", "1", 10, 1, upstream.Version{}))
 	local.Stop()
 	until(t, func() bool {
-		_, err := e.Version(t.Context(), entry("k"))
+		_, err := e.Get(t.Context(), entry("k"))
 		var f *upstream.Error
 		return errors.As(err, &f) && f.Verdict == upstream.Unsent && f.Unreachable
 	})
@@ -61,7 +61,7 @@ func TestARestartOfTheServer(t *testing.T) {
 	var v upstream.Version
 	until(t, func() (ok bool) {
 		var err error
-		v, err = e.Version(t.Context(), entry("k"))
+		v, err = e.Get(t.Context(), entry("k"))
 		return err == nil
 	})
 	if v != first {
@@ -84,7 +84,7 @@ func TestALostAnswerIsFoundAgain(t *testing.T) {
 			result <- err
 		}()
 		until(t, func() bool {
-			v, err := other.Version(t.Context(), p.ID)
+			v, err := other.Get(t.Context(), p.ID)
 			return err == nil && v.Writer.Seq == p.Writer.Seq
 		})
 		network.breaks()
@@ -117,19 +117,19 @@ func TestASilentNetworkIsNoticed(t *testing.T) {
 	e := engineOf(t, "h1", []string{"nats://" + link.Address()}, func(o *natskv.Options) { o.Timeout = 200 * time.Millisecond })
 	first := swapped(t, e, putting("k", "1", 10, 1, upstream.Version{}))
 	link.Cut()
-	_, err = e.Version(t.Context(), entry("k"))
+	_, err = e.Get(t.Context(), entry("k"))
 	failed(t, err, upstream.Unanswered, "no answer within 200ms")
 	large := putting("k", strings.Repeat("\U0001F600", 100_000), 20, 2, first)
 	_, err = e.Swap(t.Context(), large)
 	failed(t, err, upstream.Unanswered, "no answer within 200ms")
 	until(t, func() bool {
-		_, err := e.Version(t.Context(), entry("k"))
+		_, err := e.Get(t.Context(), entry("k"))
 		var f *upstream.Error
 		return errors.As(err, &f) && f.Verdict == upstream.Unsent && f.Unreachable
 	})
 	link.Join()
 	until(t, func() bool {
-		v, err := e.Version(t.Context(), entry("k"))
+		v, err := e.Get(t.Context(), entry("k"))
 		return err == nil && v.Present()
 	})
 }
@@ -146,7 +146,7 @@ func TestARequestEndsWithItsCaller(t *testing.T) {
 	link.Cut()
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(time.Millisecond, cancel)
-	_, err = e.Version(ctx, entry("k"))
+	_, err = e.Get(ctx, entry("k"))
 	failed(t, err, upstream.Unanswered, "")
 }
 
@@ -154,7 +154,7 @@ func TestAWrongPasswordIsNamedAndCanBeMended(t *testing.T) {
 	local := RunServer(t, func(o *server.Options) { o.Username, o.Password = "me", "right" })
 	e := engineOf(t, "h1", []string{local.URL()}, func(o *natskv.Options) { o.Access = natskv.Access{User: "me", Password: "other"} })
 	refused := func() bool {
-		_, err := e.Version(t.Context(), entry("k"))
+		_, err := e.Get(t.Context(), entry("k"))
 		var f *upstream.Error
 		if !errors.As(err, &f) || f.Verdict != upstream.Unsent || strings.Contains(f.Reason, "other") {
 			t.Fatalf("got %v", err)
@@ -174,7 +174,7 @@ func TestAWrongPasswordIsNamedAndCanBeMended(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, func() bool {
-		_, err := e.Version(t.Context(), entry("k"))
+		_, err := e.Get(t.Context(), entry("k"))
 		return err == nil
 	})
 }
@@ -193,7 +193,7 @@ func TestAnEngineSignsIn(t *testing.T) {
 			local := RunServer(t, row.change)
 			e := engineOf(t, "h1", []string{local.URL()}, func(o *natskv.Options) { o.Access = row.access })
 			v := swapped(t, e, putting("k", "1", 10, 1, upstream.Version{}))
-			if got, err := e.Version(t.Context(), entry("k")); err != nil || got != v {
+			if got, err := e.Get(t.Context(), entry("k")); err != nil || got != v {
 				t.Errorf("%+v, %v", got, err)
 			}
 		})
@@ -222,15 +222,15 @@ func TestWhatTheServersDoNotPermitPauses(t *testing.T) {
 	}
 	first := swapped(t, as("admin"), putting("k", "1", 10, 1, upstream.Version{}))
 	reader, writer, mute := as("reader"), as("writer"), as("mute")
-	if v, err := reader.Version(t.Context(), entry("k")); err != nil || v != first {
+	if v, err := reader.Get(t.Context(), entry("k")); err != nil || v != first {
 		t.Errorf("the reader reads %+v, %v", v, err)
 	}
 	_, err := reader.Swap(t.Context(), putting("k", "2", 20, 2, first))
 	failed(t, err, upstream.Paused, "$KV.memory.ns.k")
 	swapped(t, writer, putting("k", "2", 20, 2, first))
-	_, err = writer.Version(t.Context(), entry("k"))
+	_, err = writer.Get(t.Context(), entry("k"))
 	failed(t, err, upstream.Paused, "MSG.GET")
-	_, err = mute.Version(t.Context(), entry("k"))
+	_, err = mute.Get(t.Context(), entry("k"))
 	failed(t, err, upstream.Paused, "Subscription")
 }
 
@@ -270,7 +270,7 @@ func TestTLSIsVerified(t *testing.T) {
 		})
 		var err error
 		until(t, func() bool { // the first attempt may tell less than the later ones
-			_, err = e.Version(t.Context(), entry("k"))
+			_, err = e.Get(t.Context(), entry("k"))
 			return err == nil || strings.Contains(err.Error(), "TLS")
 		})
 		return err
@@ -323,7 +323,7 @@ func TestAFullBucketPauses(t *testing.T) {
 		_, err = e.Swap(t.Context(), putting("k"+strconv.Itoa(i), strings.Repeat("a", 500), 10, 1, upstream.Version{}))
 	}
 	failed(t, err, upstream.Paused, "the bucket memory is full")
-	if v, err := e.Version(t.Context(), entry("k")); err != nil || v != first {
+	if v, err := e.Get(t.Context(), entry("k")); err != nil || v != first {
 		t.Errorf("full, the bucket has lost an entry: %+v, %v", v, err)
 	}
 }
@@ -344,7 +344,7 @@ func TestManyRequestsSurviveRestarts(t *testing.T) {
 			t.Fatal(err)
 		}
 		until(t, func() bool {
-			_, err := e.Version(t.Context(), entry("k0"))
+			_, err := e.Get(t.Context(), entry("k0"))
 			return err == nil
 		})
 	}
@@ -364,7 +364,7 @@ func writeUntil(ctx context.Context, t *testing.T, e *natskv.Engine, key string)
 			if conflict.Now != nil {
 				v, err = *conflict.Now, nil
 			} else {
-				v, err = e.Version(ctx, entry(key))
+				v, err = e.Get(ctx, entry(key))
 			}
 		}
 		if err != nil {
@@ -393,7 +393,7 @@ func TestAFailedWriteIsNotSentLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, func() bool {
-		v, err := e.Version(t.Context(), entry("k"))
+		v, err := e.Get(t.Context(), entry("k"))
 		if err == nil && v != first {
 			t.Fatalf("the entry is %+v", v)
 		}
@@ -404,7 +404,7 @@ func TestAFailedWriteIsNotSentLater(t *testing.T) {
 func TestServersWithoutJetStream(t *testing.T) {
 	local := RunServer(t, func(o *server.Options) { o.JetStream = false })
 	e := engineOf(t, "h1", []string{local.URL()}, func(o *natskv.Options) { o.Timeout = time.Hour })
-	_, err := e.Version(t.Context(), entry("k"))
+	_, err := e.Get(t.Context(), entry("k"))
 	if f := failed(t, err, upstream.Unsent, "JetStream is off"); !f.Unreachable {
 		t.Error("the service counts as reachable")
 	}

@@ -25,7 +25,7 @@ func TestASwapIsReadBack(t *testing.T) {
 		if want.Revision == 0 || want.CreatedAt != p.WrittenAt || want.WrittenAt != p.WrittenAt || want.Value != value {
 			t.Errorf("a swap returns %+v for %+v", want, p)
 		}
-		got, err := e.Version(t.Context(), p.ID)
+		got, err := e.Get(t.Context(), p.ID)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("read back: %v %s", err, diff)
 		}
@@ -41,12 +41,9 @@ func TestAnEntryKeepsItsTimeOfCreationUntilItIsDeleted(t *testing.T) {
 	}
 	deletion := upstream.Proposal{ID: entry("k"), Op: journal.Delete, WrittenAt: 30, Writer: upstream.Writer{Host: "h1", Seq: 3}, Over: second}
 	gone := swapped(t, e, deletion)
-	got, err := e.Version(t.Context(), entry("k"))
+	got, err := e.Get(t.Context(), entry("k"))
 	if diff := cmp.Diff(gone, got); err != nil || diff != "" || !got.Deleted || got.Writer.Seq != 3 || got.WrittenAt != 30 {
 		t.Errorf("a delete leaves %+v: %v %s", got, err, diff)
-	}
-	if o, err := e.Get(t.Context(), entry("k")); o != nil || err != nil {
-		t.Errorf("a deleted entry is %+v, %v", o, err)
 	}
 	if again := swapped(t, e, putting("k", "3", 40, 4, gone)); again.CreatedAt != 40 {
 		t.Errorf("after a delete, an entry is created at %v", again.CreatedAt)
@@ -108,12 +105,9 @@ func TestAnotherProgramsEntryIsRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	o, err := e.Get(t.Context(), entry("a.b"))
-	if err != nil || o == nil {
-		t.Fatal(o, err)
-	}
-	if o.Value != "日本\x00語" || o.ListBytes != 2 || o.Origin.Seq != 0 || o.CreatedAt != o.UpdatedAt || o.UpdatedAt < float64(before.Unix()) {
-		t.Errorf("it is %+v", o)
+	v, err := e.Get(t.Context(), entry("a.b"))
+	if err != nil || v.Value != "日本\x00語" || v.ListBytes != 2 || v.Writer.Seq != 0 || v.CreatedAt != v.WrittenAt || v.WrittenAt < float64(before.Unix()) {
+		t.Errorf("it is %+v, %v", v, err)
 	}
 	rows, complete, err := e.List(t.Context(), "ns")
 	if err != nil || !complete || len(rows) != 2 || rows[0].Key != "a.b" || rows[1].Key != "own" || rows[1].Origin.Seq != 1 {
@@ -125,7 +119,7 @@ func TestAnotherProgramsEntryIsRead(t *testing.T) {
 	if _, err := js.PublishMsg(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := e.Version(t.Context(), entry("a.b")); err != nil || !v.Deleted {
+	if v, err := e.Get(t.Context(), entry("a.b")); err != nil || !v.Deleted {
 		t.Errorf("purged, it is %+v, %v", v, err)
 	}
 }
@@ -135,7 +129,7 @@ func TestAListShowsConfirmedWritesOfOtherHosts(t *testing.T) {
 	a, b := engineOf(t, "a", url), engineOf(t, "b", url)
 	for i := range 20 {
 		key := strconv.Itoa(i)
-		if err := a.Put(t.Context(), entry(key), "v"); err != nil {
+		if err := natskv.NewService(a).Set(t.Context(), "ns", key, "v"); err != nil {
 			t.Fatal(err)
 		}
 		rows, complete, err := b.List(t.Context(), "ns")
@@ -161,7 +155,7 @@ func TestSixWritersCountTogether(t *testing.T) {
 		})
 	}
 	work.Wait()
-	v, err := engineOf(t, "reader", url).Version(t.Context(), entry("n"))
+	v, err := engineOf(t, "reader", url).Get(t.Context(), entry("n"))
 	if err != nil || v.Value != strconv.Itoa(writers*times) {
 		t.Errorf("the count is %s, %v; want %d", v.Value, err, writers*times)
 	}
@@ -169,7 +163,7 @@ func TestSixWritersCountTogether(t *testing.T) {
 
 // increment adds one to a number by compare and swap.
 func increment(ctx context.Context, e *natskv.Engine, id journal.ID) error {
-	over, err := e.Version(ctx, id)
+	over, err := e.Get(ctx, id)
 	for {
 		if err == nil {
 			n, _ := strconv.Atoi(over.Value)
@@ -184,7 +178,7 @@ func increment(ctx context.Context, e *natskv.Engine, id journal.ID) error {
 		case errors.As(err, &conflict) && conflict.Now != nil:
 			over, err = *conflict.Now, nil
 		case errors.As(err, &conflict), errors.As(err, &unsent) && unsent.Verdict == upstream.Unsent && ctx.Err() == nil:
-			over, err = e.Version(ctx, id)
+			over, err = e.Get(ctx, id)
 		default:
 			return err
 		}
@@ -198,9 +192,9 @@ func TestPutAndDeleteOfManyHosts(t *testing.T) {
 		e := engineOf(t, "h"+strconv.Itoa(w), url)
 		work.Go(func() {
 			for i := range 25 {
-				err := e.Put(t.Context(), entry("k"), strconv.Itoa(i))
+				err := natskv.NewService(e).Set(t.Context(), "ns", "k", strconv.Itoa(i))
 				if i%5 == 4 {
-					_, err = e.Delete(t.Context(), entry("k"))
+					_, err = natskv.NewService(e).Remove(t.Context(), "ns", "k")
 				}
 				if err != nil {
 					t.Error(err)
@@ -220,7 +214,7 @@ func TestPutAndDeleteOfManyHosts(t *testing.T) {
 			t.Errorf("the write at %v was made over the one at %v", versions[i-1].WrittenAt, versions[i].WrittenAt)
 		}
 	}
-	if held, err := e.Delete(t.Context(), entry("nothing")); held || err != nil {
+	if held, err := natskv.NewService(e).Remove(t.Context(), "ns", "nothing"); held || err != nil {
 		t.Errorf("the delete of nothing: %v, %v", held, err)
 	}
 }

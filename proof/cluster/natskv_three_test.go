@@ -52,7 +52,7 @@ func TestSixWritersCountTogetherOnThreeServers(t *testing.T) {
 		})
 	}
 	work.Wait()
-	v, err := engines[0].Version(t.Context(), entry("n"))
+	v, err := engines[0].Get(t.Context(), entry("n"))
 	if err != nil || v.Value != strconv.Itoa(len(engines)*times) {
 		t.Errorf("the count is %s, %v; want %d", v.Value, err, len(engines)*times)
 	}
@@ -75,7 +75,7 @@ func TestNoConfirmedSwapIsLostWithTheLeader(t *testing.T) {
 		if err := one.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		until(t, func() bool { return engines[0].Put(t.Context(), entry("probe"), "v") == nil }) // another one leads
+		until(t, func() bool { return natskv.NewService(engines[0]).Set(t.Context(), "ns", "probe", "v") == nil }) // another one leads
 		if err := one.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func TestNoConfirmedSwapIsLostWithTheLeader(t *testing.T) {
 	work.Wait()
 	for i := range engines {
 		until(t, func() bool {
-			v, err := engines[(i+1)%3].Version(t.Context(), entry("k"+strconv.Itoa(i)))
+			v, err := engines[(i+1)%3].Get(t.Context(), entry("k"+strconv.Itoa(i)))
 			if err == nil && v.Writer == (upstream.Writer{}) {
 				t.Fatalf("k%d is gone", i)
 			}

@@ -165,9 +165,9 @@ func TestWatchEarlierTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, func() bool { row, _, _ := a.Entry(entry("k")); return row.UpdatedAt == 4e9+1e-6 })
-	o, err := a.Get(t.Context(), entry("k"))
-	if err != nil || o.Value != "theirs" || o.UpdatedAt != 4e9+1e-6 {
-		t.Errorf("it is read as %+v, %v", o, err)
+	v, err := a.Get(t.Context(), entry("k"))
+	if err != nil || v.Value != "theirs" || v.WrittenAt != 4e9+1e-6 {
+		t.Errorf("it is read as %+v, %v", v, err)
 	}
 }
 

@@ -163,8 +163,7 @@ func TestWatchGoesOnAfterRestarts(t *testing.T) {
 	go func() {
 		n := 0
 		for ; ctx.Err() == nil; n++ {
-			id := journal.ID{Namespace: "ns", Key: fmt.Sprint("k", n)}
-			for a.Put(ctx, id, "v") != nil && ctx.Err() == nil {
+			for natskv.NewService(a).Set(ctx, "ns", fmt.Sprint("k", n), "v") != nil && ctx.Err() == nil {
 				time.Sleep(time.Millisecond)
 			}
 		}
@@ -253,7 +252,7 @@ func TestWatchAmnesia(t *testing.T) {
 	sounds(t, b) // it makes the bucket
 	until(t, func() bool { return a.Report().Lost != "" })
 	t.Log(a.Report().Lost)
-	_, err := a.Version(t.Context(), entry("k"))
+	_, err := a.Get(t.Context(), entry("k"))
 	failed(t, err, upstream.Paused, "made anew")
 	if sound(a) {
 		t.Fatal("the view of a bucket that is not believed is sound")
@@ -341,7 +340,7 @@ func TestWatchOldCopyOfTheLastSecond(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := engineOf(t, "h2", []string{s.URL()})
-	first, err := b.Version(t.Context(), entry("k"))
+	first, err := b.Get(t.Context(), entry("k"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,7 +369,7 @@ func TestWatchGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, func() bool { return a.Report().Lost != "" })
-	_, err := a.Version(t.Context(), entry("k"))
+	_, err := a.Get(t.Context(), entry("k"))
 	failed(t, err, upstream.Paused, "memory is gone")
 	if err := a.Accept(); err != nil {
 		t.Fatal(err)

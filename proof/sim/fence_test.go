@@ -185,10 +185,10 @@ type standingStill struct {
 	stop func()
 }
 
-func (e *standingStill) Get(ctx context.Context, id journal.ID) (*journal.Observation, error) {
-	o, err := e.Engine.Get(ctx, id)
+func (e *standingStill) Get(ctx context.Context, id journal.ID) (upstream.Version, error) {
+	v, err := e.Engine.Get(ctx, id)
 	e.stop()
-	return o, err
+	return v, err
 }
 
 // A process with pending writes stands still for 20 s, before or while it looks at upstream, and

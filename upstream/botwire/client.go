@@ -85,42 +85,50 @@ func (c *Client) SetHeaders(h http.Header) { c.headers.Store(&h) }
 // Close closes the idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Put implements [upstream.Engine].
-func (c *Client) Put(ctx context.Context, id journal.ID, value string) error {
-	body, err := json.Marshal(map[string]string{"value": value})
-	if err != nil {
-		return &upstream.Error{Verdict: upstream.Permanent, Reason: "the value cannot be encoded"}
+// Exact implements [upstream.Engine]: BotWire has no conditional writes.
+func (c *Client) Exact() bool { return false }
+
+// Known implements [upstream.Engine]: nothing is known without asking.
+func (c *Client) Known(journal.ID) (upstream.Version, bool) { return upstream.Version{}, false }
+
+// Swap implements [upstream.Engine]. BotWire shows nothing of the version that a write becomes.
+func (c *Client) Swap(ctx context.Context, p upstream.Proposal) (upstream.Version, error) {
+	if p.Op == journal.Delete {
+		return c.remove(ctx, p.ID)
 	}
-	answer, failed := c.do(ctx, http.MethodPut, c.entryURL(id), body)
+	body, err := json.Marshal(map[string]string{"value": p.Value})
+	if err != nil {
+		return upstream.Version{}, &upstream.Error{Verdict: upstream.Permanent, Reason: "the value cannot be encoded"}
+	}
+	answer, failed := c.do(ctx, http.MethodPut, c.entryURL(p.ID), body)
 	switch {
 	case failed != nil:
-		return failed
-	case !answer.confirmsPut(id):
-		return answer.failure()
+		return upstream.Version{}, failed
+	case !answer.confirmsPut(p.ID):
+		return upstream.Version{}, answer.failure()
 	}
-	return nil
+	return upstream.Version{Value: p.Value, ListBytes: p.ListBytes}, nil
 }
 
-// Delete implements [upstream.Engine].
-func (c *Client) Delete(ctx context.Context, id journal.ID) (held bool, err error) {
+func (c *Client) remove(ctx context.Context, id journal.ID) (upstream.Version, error) {
 	answer, failed := c.do(ctx, http.MethodDelete, c.entryURL(id), nil)
 	switch {
 	case failed != nil:
-		return false, failed
+		return upstream.Version{}, failed
 	case !answer.confirmsDelete(id):
-		return false, answer.failure()
+		return upstream.Version{}, answer.failure()
 	}
-	return !answer.saysAbsent(id), nil
+	return upstream.Version{Deleted: !answer.saysAbsent(id)}, nil
 }
 
 // Get implements [upstream.Engine].
-func (c *Client) Get(ctx context.Context, id journal.ID) (*journal.Observation, error) {
+func (c *Client) Get(ctx context.Context, id journal.ID) (upstream.Version, error) {
 	answer, failed := c.do(ctx, http.MethodGet, c.entryURL(id), nil)
 	if failed != nil {
-		return nil, failed
+		return upstream.Version{}, failed
 	}
 	if answer.saysAbsent(id) {
-		return nil, nil
+		return upstream.Version{}, nil
 	}
 	var doc struct {
 		Namespace, Key string
@@ -130,11 +138,17 @@ func (c *Client) Get(ctx context.Context, id journal.ID) (*journal.Observation, 
 	}
 	if !answer.decode(&doc) || answer.status != http.StatusOK || doc.Namespace != id.Namespace || doc.Key != id.Key ||
 		doc.Value == nil || doc.CreatedAt == nil || doc.UpdatedAt == nil {
-		return nil, answer.failure()
+		return upstream.Version{}, answer.failure()
 	}
-	return &journal.Observation{
-		Value: *doc.Value, ListBytes: wire.ListBytes(*doc.Value), CreatedAt: *doc.CreatedAt, UpdatedAt: *doc.UpdatedAt,
+	return upstream.Version{
+		Revision: revisionOf(*doc.UpdatedAt),
+		Value:    *doc.Value, ListBytes: wire.ListBytes(*doc.Value), CreatedAt: *doc.CreatedAt, WrittenAt: *doc.UpdatedAt,
 	}, nil
+}
+
+// revisionOf numbers a version by its time, in microseconds: BotWire has no other number.
+func revisionOf(updatedAt float64) uint64 {
+	return uint64(max(1, min(updatedAt*1e6, 1<<53)))
 }
 
 // List implements [upstream.Engine]. BotWire lists 1,000 keys at most.

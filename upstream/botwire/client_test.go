@@ -79,7 +79,7 @@ func TestGetBelievesOnlyBotWire(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := answering(t, row.response).Get(t.Context(), key("k"))
-			if diff := cmp.Diff(row.want, got); diff != "" || (err != nil) != row.fails {
+			if diff := cmp.Diff(row.want, got.Observation()); diff != "" || (err != nil) != row.fails {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
 		})
@@ -120,7 +120,7 @@ func TestUnsentAndUnanswered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				got := failureOf(clientOf(t, row.dial).Put(t.Context(), key("k"), string(make([]byte, 50000))))
+				got := failureOf(put(t.Context(), clientOf(t, row.dial), string(make([]byte, 50000))))
 				if got.Verdict != row.want {
 					t.Errorf("got %v (%s), want %v", got.Verdict, got.Reason, row.want)
 				}
@@ -133,7 +133,7 @@ func TestUnsentAndUnanswered(t *testing.T) {
 func TestReasonOfAClosedConnection(t *testing.T) {
 	for _, response := range []string{"", "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"} {
 		synctest.Test(t, func(t *testing.T) {
-			err := answering(t, response).Put(t.Context(), key("k"), "v")
+			err := put(t.Context(), answering(t, response), "v")
 			if got := failureOf(err); !strings.Contains(got.Reason, "upstream closed the connection") {
 				t.Errorf("after %q the reason is %q", response, got.Reason)
 			}
@@ -160,7 +160,7 @@ func TestReasonOfAValidationError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			response := "HTTP/1.1 422 Unprocessable Entity\r\nConnection: close\r\n\r\n" + row.body
-			out := failureOf(answering(t, response).Put(t.Context(), key("k"), "secret-value"))
+			out := failureOf(put(t.Context(), answering(t, response), "secret-value"))
 			verdict := upstream.Permanent
 			if row.want == others {
 				verdict = upstream.Transient
@@ -171,7 +171,7 @@ func TestReasonOfAValidationError(t *testing.T) {
 		})
 	}
 	long := `{"detail":[` + strings.TrimSuffix(strings.Repeat(strings.ReplaceAll(item, "valid", strings.Repeat("valid", 100))+",", 1000), ",") + `]}`
-	out := failureOf(answering(t, "HTTP/1.1 422 No\r\nConnection: close\r\n\r\n"+long).Put(t.Context(), key("k"), ""))
+	out := failureOf(put(t.Context(), answering(t, "HTTP/1.1 422 No\r\nConnection: close\r\n\r\n"+long), ""))
 	if n := len(out.Reason); n < 200 || n > 220 {
 		t.Errorf("a reason of %d bytes", n)
 	}
@@ -185,13 +185,13 @@ func FuzzAnswers(f *testing.F) {
 	f.Add(ok(`{"namespace":"ns","count":1,"keys":[{"key":"k","bytes":1,"updated_at":2.5}]}`), true)
 	f.Add("HTTP/1.1 307 Temporary Redirect\r\nLocation: /x\r\n\r\n", true)
 	f.Add("HTTP/1.1 429 No\r\nRetry-After: -99999999999999999999\r\n\r\n", true)
-	f.Fuzz(func(t *testing.T, response string, put bool) {
+	f.Fuzz(func(t *testing.T, response string, puts bool) {
 		c := answering(t, response)
 		word, err := "deleted", error(nil)
-		if put {
-			word, err = "stored", c.Put(t.Context(), key("k"), "v")
+		if puts {
+			word, err = "stored", put(t.Context(), c, "v")
 		} else {
-			_, err = c.Delete(t.Context(), key("k"))
+			err = remove(t.Context(), c)
 		}
 		if err == nil && !mentions(response, word, "Key not found: ns/k") {
 			t.Errorf("%q passes for a confirmation", response)
@@ -205,6 +205,18 @@ func FuzzAnswers(f *testing.F) {
 			t.Error("rows with an error")
 		}
 	})
+}
+
+// put writes an entry.
+func put(ctx context.Context, c *botwire.Client, value string) error {
+	_, err := c.Swap(ctx, upstream.Proposal{ID: key("k"), Op: journal.Put, Value: value})
+	return err
+}
+
+// remove deletes it.
+func remove(ctx context.Context, c *botwire.Client) error {
+	_, err := c.Swap(ctx, upstream.Proposal{ID: key("k"), Op: journal.Delete})
+	return err
 }
 
 // wantFailure expects an error, if there is one, to say what it means.

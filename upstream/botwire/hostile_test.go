@@ -177,8 +177,8 @@ func TestEveryRequestEnds(t *testing.T) {
 				t.Parallel()
 				c, conns := hostile(t, hostileTimeout, waits)
 				for what, request := range map[string]func() error{
-					"a PUT":    func() error { return c.Put(t.Context(), key("k"), strings.Repeat("v", 100_000)) },
-					"a DELETE": func() error { _, err := c.Delete(t.Context(), key("k")); return err },
+					"a PUT":    func() error { return put(t.Context(), c, strings.Repeat("v", 100_000)) },
+					"a DELETE": func() error { return remove(t.Context(), c) },
 					"a GET":    func() error { _, err := c.Get(t.Context(), key("k")); return err },
 					"a LIST":   func() error { _, _, err := c.List(t.Context(), "ns"); return err },
 				} {
@@ -197,7 +197,7 @@ func TestEveryRequestEnds(t *testing.T) {
 func TestASwitchOfProtocolsIsNoAnswer(t *testing.T) {
 	c, conns := hostile(t, forEver, unheaded["101"])
 	var err error
-	wantEnd(t, "a PUT", conns, func() { err = c.Put(t.Context(), key("k"), "v") })
+	wantEnd(t, "a PUT", conns, func() { err = put(t.Context(), c, "v") })
 	if failed := failureOf(err); failed.Verdict != upstream.Unanswered || !strings.Contains(failed.Reason, "101") {
 		t.Errorf("%v: %s", failed.Verdict, failed.Reason)
 	}

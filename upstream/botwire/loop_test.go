@@ -33,10 +33,10 @@ func TestOwnAnswerConfirmsNothing(t *testing.T) {
 		c := botwire.NewClient(botwire.Options{URL: u, Timeout: timeout, Concurrency: 1, Chain: via.New()})
 		t.Cleanup(c.Close)
 		_, getErr := c.Get(t.Context(), key("k"))
-		_, deleteErr := c.Delete(t.Context(), key("k"))
+		deleteErr := remove(t.Context(), c)
 		_, _, listErr := c.List(t.Context(), "ns")
 		for what, err := range map[string]error{
-			"put": c.Put(t.Context(), key("k"), "v"), "delete": deleteErr, "get": getErr, "list": listErr,
+			"put": put(t.Context(), c, "v"), "delete": deleteErr, "get": getErr, "list": listErr,
 		} {
 			var failed *upstream.Error
 			if !errors.As(err, &failed) || failed.Verdict != verdict || !failed.Unreachable || !strings.Contains(failed.Reason, "this daemon itself") {

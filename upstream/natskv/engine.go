@@ -102,10 +102,7 @@ type Engine struct {
 	background sync.WaitGroup     // the watch
 }
 
-var (
-	_ upstream.Engine   = (*Engine)(nil)
-	_ upstream.Versions = (*Engine)(nil)
-)
+var _ upstream.Engine = (*Engine)(nil)
 
 // maxHistory is how many versions of an entry NATS keeps at most in a key-value bucket.
 const maxHistory = 64

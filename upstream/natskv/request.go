@@ -10,7 +10,6 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
 )
@@ -49,12 +48,15 @@ func (e *Engine) admit(ctx context.Context) (jetstream.Stream, *upstream.Error) 
 	return stream, e.watch.admit(ctx)
 }
 
-// Known implements [upstream.Versions].
+// Exact implements [upstream.Engine].
+func (e *Engine) Exact() bool { return true }
+
+// Known implements [upstream.Engine].
 func (e *Engine) Known(id journal.ID) (upstream.Version, bool) { return e.index.get(id) }
 
-// Version implements [upstream.Versions]. It asks the stream's leader. A leader that the others have
+// Get implements [upstream.Engine]. It asks the stream's leader. A leader that the others have
 // just deposed, and that does not know it yet, may answer an old version.
-func (e *Engine) Version(ctx context.Context, id journal.ID) (upstream.Version, error) {
+func (e *Engine) Get(ctx context.Context, id journal.ID) (upstream.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.opts.Timeout)
 	defer cancel()
 	one, stream, failed := e.begin(ctx, readSubject)
@@ -93,7 +95,7 @@ func (e *Engine) show(id journal.ID, v upstream.Version) {
 	e.index.apply(id, v)
 }
 
-// Swap implements [upstream.Versions].
+// Swap implements [upstream.Engine].
 func (e *Engine) Swap(ctx context.Context, p upstream.Proposal) (upstream.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.opts.Timeout)
 	defer cancel()
@@ -153,17 +155,6 @@ func (e *Engine) winner(ctx context.Context, id journal.ID, text string) *upstre
 	return &v
 }
 
-// Get implements [upstream.Engine].
-func (e *Engine) Get(ctx context.Context, id journal.ID) (*journal.Observation, error) {
-	v, err := e.Version(ctx, id)
-	if err != nil || !v.Present() {
-		return nil, err
-	}
-	return &journal.Observation{
-		Value: v.Value, ListBytes: v.ListBytes, CreatedAt: v.CreatedAt, UpdatedAt: v.WrittenAt, Origin: e.origin(&v),
-	}, nil
-}
-
 // origin is the origin of a version: which of this host's writes it is.
 func (e *Engine) origin(v *upstream.Version) journal.Origin {
 	o := journal.Origin{At: v.WrittenAt}
@@ -213,18 +204,6 @@ func notLoaded() *upstream.Error {
 	return &upstream.Error{Verdict: upstream.Transient, Reason: "botwired has not read the bucket yet"}
 }
 
-// Put implements [upstream.Engine]: it replaces whatever the entry is.
-func (e *Engine) Put(ctx context.Context, id journal.ID, value string) error {
-	_, err := e.change(ctx, upstream.Proposal{ID: id, Op: journal.Put, Value: value, ListBytes: wire.ListBytes(value)})
-	return err
-}
-
-// Delete implements [upstream.Engine].
-func (e *Engine) Delete(ctx context.Context, id journal.ID) (held bool, err error) {
-	before, err := e.change(ctx, upstream.Proposal{ID: id, Op: journal.Delete})
-	return before.Present(), err
-}
-
 // change carries out a write over whatever the entry is, with a time later than all that is known,
 // and returns what it has replaced. It leaves an entry that is absent without a tombstone.
 func (e *Engine) change(ctx context.Context, p upstream.Proposal) (upstream.Version, error) {
@@ -237,7 +216,7 @@ func (e *Engine) change(ctx context.Context, p upstream.Proposal) (upstream.Vers
 	for wait := conflictFirst; ; wait = min(2*wait, conflictMax) {
 		if !ok {
 			var err error
-			if over, err = e.Version(ctx, p.ID); err != nil {
+			if over, err = e.Get(ctx, p.ID); err != nil {
 				return over, err
 			}
 		}

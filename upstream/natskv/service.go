@@ -55,7 +55,7 @@ func (s *Service) insist(ctx context.Context, request func(context.Context) erro
 func (s *Service) Get(ctx context.Context, namespace, key string) (entry wire.Entry, found bool, err error) {
 	var v upstream.Version
 	err = s.insist(ctx, func(ctx context.Context) (err error) {
-		v, err = s.e.Version(ctx, journal.ID{Namespace: namespace, Key: key})
+		v, err = s.e.Get(ctx, journal.ID{Namespace: namespace, Key: key})
 		return err
 	})
 	if err != nil || !v.Present() {
