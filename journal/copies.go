@@ -36,7 +36,7 @@ type copies struct {
 	notDurable map[ID]chan struct{}
 
 	doubts   *doubts
-	belief   *Belief
+	trust    *Trust
 	seen     seen         // confirmations and reads that the disk does not record
 	written  atomic.Int64 // bytes of copies since they were last measured
 	damaged  atomic.Int64 // damaged copies and listings that were given up
@@ -58,7 +58,7 @@ func newCopies(s *store.Store, readers *readersLock, logger *slog.Logger) *copie
 		store: s, readers: readers, logger: logger, seed: maphash.MakeSeed(), notDurable: make(map[ID]chan struct{}),
 		doubts: &doubts{},
 	}
-	c.belief = &Belief{copies: c, logger: logger}
+	c.trust = &Trust{copies: c, logger: logger}
 	return c
 }
 

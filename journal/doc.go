@@ -49,5 +49,5 @@
 //   - the store's order lock: all changes have one order;
 //   - the readers' lock: what readers see;
 //   - one of the innermost locks, whose holders take no other: that of [Sizes], of the index of
-//     dead letters, of the generations of receipts, of the doubts, of [Belief], or of the garbage.
+//     dead letters, of the generations of receipts, of the doubts, of [Trust], or of the garbage.
 package journal

@@ -221,7 +221,7 @@ func (e *evictor) drop(tx *store.Tx, chunk []copyOnDisk) {
 			end()
 			stay = stay[1:]
 		}
-		if e.copies.fresh[c.id] || e.pending.waits(c.id) || e.copies.belief.isSuspect(c.id.Namespace) { // guard 19.11, 9.57
+		if e.copies.fresh[c.id] || e.pending.waits(c.id) || e.copies.trust.isSuspect(c.id.Namespace) { // guard 19.11, 9.57
 			end()
 			continue
 		}

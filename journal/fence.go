@@ -146,7 +146,7 @@ func (f *Fence) won(r *retiring, theirs *Observation, at float64) (fill func(*st
 	}
 	if past.intact && (theirs == nil || past.Value != theirs.Value) && past.Origin.NewerThan(at) { // guard 7.28
 		// A newer state has been known: no reader goes back behind that (contract 7).
-		f.copies.belief.heard(r.w.Namespace, 1)
+		f.copies.trust.heard(r.w.Namespace, 1)
 		return func(*store.Tx) {}, nil
 	}
 	if theirs == nil {

@@ -16,7 +16,7 @@ import (
 // readers do not see them before (contract 7). Fill notes an answer that changes nothing
 // in memory only: reading does not wear out the disk.
 //
-// Fill does not believe every answer: see [State.Disbelief]. It then changes nothing, and the
+// Fill does not believe every answer: see [State.Rejection]. It then changes nothing, and the
 // state is the one that is known. That state is as old as it was.
 //
 // With Options.NotBefore, Fill also drops an answer, with [ErrChanged], if a write to the entry is
@@ -47,7 +47,7 @@ func (f *filling) run(o *Observation) (State, error) {
 	if err := f.prepare(o); err != nil {
 		return State{}, fmt.Errorf("keeping upstream's answer for %s: %w", f.id, err)
 	}
-	if f.disbelief != Believed {
+	if f.rejection != NotRejected {
 		return f.disbelieve()
 	}
 	err := f.store.Update(f)
@@ -73,8 +73,8 @@ func (f *filling) disbelieve() (State, error) {
 	if !stands { // guard 8.9
 		return State{}, ErrChanged
 	}
-	if f.disbelief == OlderAnswer {
-		f.belief.heard(f.id.Namespace, 1)
+	if f.rejection == OlderAnswer {
+		f.trust.heard(f.id.Namespace, 1)
 	}
 	for {
 		state, done, err := f.durableState(f.id)
@@ -85,7 +85,7 @@ func (f *filling) disbelieve() (State, error) {
 		case state.Kind != Settled:
 			return State{}, ErrChanged
 		default:
-			state.Disbelief = f.disbelief // guard 7.25
+			state.Rejection = f.rejection // guard 7.25
 			return state, nil
 		}
 	}
@@ -101,7 +101,7 @@ type filling struct {
 	deleted bool   // a caller wants the entry deleted
 
 	noNewCopy   bool
-	disbelief   Disbelief
+	rejection   Rejection
 	confirmedAt float64 // Unix seconds
 	state       State
 	setCopy     func(*store.Tx) // nil if the settled copy stays as it is
@@ -116,7 +116,7 @@ func (f *filling) prepare(o *Observation) error {
 	if err != nil {
 		return err
 	}
-	if f.disbelief = f.judge(past, o); f.disbelief != Believed {
+	if f.rejection = f.judge(past, o); f.rejection != NotRejected {
 		return nil
 	}
 	key := record.EntryKey(record.SettledPrefix, f.id)
@@ -126,7 +126,7 @@ func (f *filling) prepare(o *Observation) error {
 			f.setCopy = drop
 		}
 		// guard 9.50
-		if f.belief.isSuspect(f.id.Namespace) && !f.deleted {
+		if f.trust.isSuspect(f.id.Namespace) && !f.deleted {
 			f.row = &rowChange{stripe: f.stripe(f.id.Namespace)} // the row is all that is left of the entry
 			return nil
 		}

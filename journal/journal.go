@@ -36,9 +36,9 @@ type Options struct {
 	NotBefore func(ID) float64
 	// Sizes bounds what namespaces hold; nil means no bound.
 	Sizes *Sizes
-	// Amnesia says by namespace how many entries upstream may lack at once and still be
+	// LossLimit says by namespace how many entries upstream may lack at once and still be
 	// believed; nil means any number.
-	Amnesia func(namespace string) Amnesia
+	LossLimit func(namespace string) LossLimit
 	// AwaitRoom, if not nil, is called while fewer bytes are free than opening the journal
 	// needs, and with 0 as soon as there are enough. When it returns nil, Open looks again,
 	// or goes on; its error ends Open. If it is nil, Open waits for room by itself, for as
@@ -77,8 +77,8 @@ type Journal struct {
 	// Receipts say what has become of each write.
 	Receipts *Receipts
 
-	// Belief decides which answers of upstream's count.
-	Belief *Belief
+	// Trust decides which answers of upstream's count.
+	Trust *Trust
 
 	// Through is for writes that go upstream first.
 	Through *Through

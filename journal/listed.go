@@ -23,11 +23,11 @@ type listed struct {
 	doubted []ID     // entries in doubt whose settled copy is not what the listing shows
 	foreign []ID     // entries of which the listing shows another host's write
 	counts  relisting
-	older   int       // rows that upstream showed with an older time than before
-	past    Suspicion // from before
-	damaged bool      // the kept listing cannot be read
-	unread  bool      // nor can some settled copies of the namespace
-	same    bool      // nothing on the disk changes
+	older   int     // rows that upstream showed with an older time than before
+	past    Suspect // from before
+	damaged bool    // the kept listing cannot be read
+	unread  bool    // nor can some settled copies of the namespace
+	same    bool    // nothing on the disk changes
 	// wasComplete says that the kept listing had all keys before rows of it were trimmed.
 	wasComplete bool
 }
@@ -73,9 +73,9 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 	// A header that forgetRow wrote, or that is from before the clock was set back, is
 	// replaced.
 	l.same = ok && before.FetchedAt != 0 && before.FetchedAt <= l.header.FetchedAt && // guard 7.17, 19.14
-		before.Complete == l.header.Complete && before.Newest == l.header.Newest && before.Suspicion == l.header.Suspicion &&
+		before.Complete == l.header.Complete && before.Newest == l.header.Newest && before.Suspect == l.header.Suspect &&
 		len(l.changed)+len(l.removed)+len(l.absent)+len(l.doubted) == 0 && !l.unread ||
-		l.fill.distrust && l.header.Suspicion.Since == 0 // there is nothing to keep
+		l.fill.distrust && l.header.Suspect.Since == 0 // there is nothing to keep
 	return nil
 }
 
@@ -178,10 +178,10 @@ func (l *listed) inDoubt(now map[string]Row) (changed []ID, err error) {
 // tell says what the listing has changed in what upstream is believed.
 func (l *listed) tell() {
 	if !l.same && !l.fill.distrust { // a caller who distrusts upstream knows
-		l.belief.tell(l.fill.namespace, l.past, l.header.Suspicion)
+		l.trust.tell(l.fill.namespace, l.past, l.header.Suspect)
 	}
 	if l.older > 0 {
-		l.belief.heard(l.fill.namespace, l.older)
+		l.trust.heard(l.fill.namespace, l.older)
 	}
 }
 
@@ -208,7 +208,7 @@ func (l *listed) Fill(tx *store.Tx) error {
 	if l.damaged {
 		dropListing(tx, namespace)
 	}
-	l.past = l.belief.note(namespace, l.header.Suspicion)
+	l.past = l.trust.note(namespace, l.header.Suspect)
 	l.dropCopies(tx)
 	l.removeRows(tx)
 	for _, row := range l.changed {
@@ -222,7 +222,7 @@ func (l *listed) Fill(tx *store.Tx) error {
 // cannot be read, it removes all, as which of them upstream holds is not known; but not in a
 // suspect namespace.
 func (l *listed) dropCopies(tx *store.Tx) {
-	if l.unread && l.header.Suspicion.Since == 0 { // guard 9.58
+	if l.unread && l.header.Suspect.Since == 0 { // guard 9.58
 		// guard 7.2
 		tx.DeletePrefix(record.Within(record.SettledPrefix, l.fill.namespace))
 		return // guard 7.2b

@@ -48,7 +48,7 @@ func readListing(r pebble.Reader, namespace string, take func(Row) error) (Listi
 	if err != nil || !ok {
 		return Listing{}, false, err
 	}
-	l := Listing{FetchedAt: fromUnix(h.FetchedAt), Complete: h.Complete, Suspect: h.Suspicion.Since != 0}
+	l := Listing{FetchedAt: fromUnix(h.FetchedAt), Complete: h.Complete, Suspect: h.Suspect.Since != 0}
 	prefix := record.Within(record.RowPrefix, namespace)
 	err = store.ScanPrefix(r, prefix, func(key, body []byte, _ uint32) error {
 		row, err := record.DecodeRow(string(key[len(prefix):]), body)

@@ -67,7 +67,7 @@ const trimmedAtOnce = 1024
 func (l *listed) trim(rows []Row) error {
 	namespace := l.fill.namespace
 	h, ok, err := readHeader(l.store.DB(), namespace)
-	if err != nil || !ok || h.Suspicion.Since != 0 { // prepare gives a damaged one up, and looks at all rows of a suspect namespace
+	if err != nil || !ok || h.Suspect.Since != 0 { // prepare gives a damaged one up, and looks at all rows of a suspect namespace
 		_, err = l.giveUp(err)
 		return err
 	}

@@ -32,14 +32,14 @@ func Open(opts Options) (*Journal, error) {
 	}
 	copies := newCopies(s, readers, opts.Logger)
 	copies.pending, copies.sizes, pending.copies = pending, opts.Sizes, copies
-	copies.belief.amnesia = opts.Amnesia
+	copies.trust.lossLimit = opts.LossLimit
 	rebuilt := make(chan struct{})
 	full := &fullness{logger: opts.Logger}
 	dead := newDeadIndex(s)
 	j := &Journal{
 		Receipts: &Receipts{store: s, pending: pending, rebuilt: rebuilt},
 		Fence:    &Fence{store: s, pending: pending, copies: copies, dead: dead, budget: (opts.MaxBytes + conflictShare - 1) / conflictShare},
-		Belief:   copies.belief,
+		Trust:    copies.trust,
 		Through:  &Through{store: s, pending: pending, copies: copies, full: full},
 		Keys:     &Keys{store: s, copies: copies},
 		Listings: &Listings{store: s, pending: pending, copies: copies},
@@ -49,7 +49,7 @@ func Open(opts Options) (*Journal, error) {
 		rebuilt: rebuilt,
 	}
 	j.Disk = &Disk{store: s, evictor: j.evictor}
-	if err := ignoreDamage(j.Belief.recall(s)); err != nil {
+	if err := ignoreDamage(j.Trust.recall(s)); err != nil {
 		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))
 	}
 	entries, err := j.InDoubt()

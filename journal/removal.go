@@ -24,7 +24,7 @@ func (r *removal) Fill(tx *store.Tx) error {
 	for _, c := range r.of {
 		switch {
 		// guard 9.56
-		case !r.byHand && r.copies.belief.isSuspect(c.id.Namespace): // nobody else may have it
+		case !r.byHand && r.copies.trust.isSuspect(c.id.Namespace): // nobody else may have it
 			continue
 		case c.id.Key == "":
 			dropListing(tx, c.id.Namespace)

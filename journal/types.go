@@ -144,8 +144,8 @@ type State struct {
 	// Listed says of an entry that is Unknown that upstream held it when its namespace was
 	// last listed, as far as is known.
 	Listed bool
-	// Disbelief says why upstream's answer was not taken for the state. Of [Journal.Fill] only.
-	Disbelief Disbelief
+	// Rejection says why upstream's answer was not taken for the state. Of [Journal.Fill] only.
+	Rejection Rejection
 }
 
 // Listing is the last listing of a namespace that upstream gave, brought forward
@@ -154,7 +154,7 @@ type Listing struct {
 	Rows      []Row     // in order of key
 	FetchedAt time.Time // when upstream was asked
 	Complete  bool      // it has all of upstream's keys, as far as is known
-	Suspect   bool      // it has entries that upstream does not show any more, see [Suspicion]
+	Suspect   bool      // it has entries that upstream does not show any more, see [Suspect]
 	Cut       bool      // it has more rows than Rows
 }
 

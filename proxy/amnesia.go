@@ -58,12 +58,12 @@ func (s *surface) restoreAll(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	doc.Namespaces = slices.Sorted(maps.Keys(s.journal.Belief.Suspects()))
+	doc.Namespaces = slices.Sorted(maps.Keys(s.journal.Trust.Suspects()))
 	if doc.Namespaces == nil {
 		doc.Namespaces = []string{}
 	}
 	for _, namespace := range doc.Namespaces {
-		if err := s.journal.Belief.SetRestoring(namespace, true); err != nil {
+		if err := s.journal.Trust.SetRestoring(namespace, true); err != nil {
 			return err
 		}
 		if s.restorer.begin(namespace) == nil {

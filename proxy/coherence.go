@@ -184,7 +184,7 @@ func (c *coherence) shownAt(id journal.ID) int64 {
 }
 
 func (c *coherence) isSuspect(namespace string) bool {
-	_, suspect := c.journal.Belief.Suspected(namespace)
+	_, suspect := c.journal.Trust.Suspect(namespace)
 	return suspect
 }
 

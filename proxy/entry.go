@@ -179,7 +179,7 @@ func (e *entry) get(ctx context.Context, waitOutOutage bool) (*journal.Observati
 // entry which it has confirmed. All who need the list share it. It reports whether that was
 // necessary.
 func (e *entry) checkList(waitOutOutage bool) (bool, error) {
-	unproven, err := e.m.journal.Belief.Unproven(e.id)
+	unproven, err := e.m.journal.Trust.Unproven(e.id)
 	if err != nil || !unproven { // guard 9.34
 		return false, err
 	}
@@ -191,14 +191,14 @@ func (e *entry) checkList(waitOutOutage bool) (bool, error) {
 // list shows the entry all the same, upstream contradicts itself, and what is known here is the
 // answer.
 func (e *entry) takeListed(lease *cache.Lease, asked time.Time) (fetched, error) {
-	unproven, err := e.m.journal.Belief.Unproven(e.id)
+	unproven, err := e.m.journal.Trust.Unproven(e.id)
 	if err != nil {
 		return fetched{}, err
 	}
 	if !unproven { // guard 9.36
 		return e.take(nil, lease, asked)
 	}
-	e.m.journal.Belief.Contradicted(e.id.Namespace)
+	e.m.journal.Trust.Contradicted(e.id.Namespace)
 	generation := e.m.cache.Generation(e.key())
 	state, err := e.m.journal.Lookup(e.id)
 	if err != nil {
@@ -207,7 +207,7 @@ func (e *entry) takeListed(lease *cache.Lease, asked time.Time) (fetched, error)
 	if state.Kind != journal.Settled {
 		return e.overtaken(asked)
 	}
-	state.Disbelief = journal.OlderAnswer
+	state.Rejection = journal.OlderAnswer
 	return e.known(state, generation), nil
 }
 
@@ -216,13 +216,13 @@ func (e *entry) takeListed(lease *cache.Lease, asked time.Time) (fetched, error)
 // before, or it may keep that one.
 func (e *entry) known(state journal.State, generation cache.Generation) fetched {
 	item, _ := entryItem(e.id, state)
-	item.DoubtedAt, item.Doubt = time.Now(), uint8(state.Disbelief)
+	item.DoubtedAt, item.Doubt = time.Now(), uint8(state.Rejection)
 	got := fetchedEntry(&item, false)
 	if !e.unkept {
 		e.m.cache.Await()
 		got = fetchedEntry(e.m.cache.Put(e.key(), generation, item), false)
 	}
-	got.doubt = state.Disbelief
+	got.doubt = state.Rejection
 	return got
 }
 
@@ -240,13 +240,13 @@ func (e *entry) take(seen *journal.Observation, lease *cache.Lease, asked time.T
 		return e.overtaken(asked)
 	case err != nil:
 		return fetched{}, err
-	case seen == nil && state.Disbelief == journal.Believed && e.unkept:
+	case seen == nil && state.Rejection == journal.NotRejected && e.unkept:
 		return fetchedEntry(&cache.Item{ConfirmedAt: time.Now()}, false), nil
-	case seen == nil && state.Disbelief == journal.Believed:
+	case seen == nil && state.Rejection == journal.NotRejected:
 		absent, err := e.m.rememberAbsence(e.id, func() bool { return lease.Changes() == 1 }) // that of the fill
 		return fetchedEntry(absent, false), err
 	}
-	if state.Disbelief != journal.Believed {
+	if state.Rejection != journal.NotRejected {
 		return e.known(state, generation), nil
 	}
 	e.m.restorer.lookAgain(e.id.Namespace)

@@ -43,7 +43,7 @@ type fetched struct {
 	// here, and newer.
 	overtaken bool
 	// doubt says why upstream's answer did not count: the item is what is known here.
-	doubt journal.Disbelief
+	doubt journal.Rejection
 }
 
 // fetches are the requests upstream for reads. All who want the same thing share one.

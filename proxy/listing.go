@@ -74,7 +74,7 @@ func (l *localListing) item(limit int) cache.Item {
 		Checked:     l.checked,
 	}
 	if l.suspect {
-		item.Doubt = uint8(journal.LostUpstream)
+		item.Doubt = uint8(journal.DataLoss)
 	}
 	return item
 }
@@ -145,7 +145,7 @@ func (l *listing) take(fill *journal.ListingFill, rows []journal.Row, complete b
 	got := fetched{overtaken: overtaken}
 	doubtedAt := time.Time{}
 	if now.suspect {
-		doubtedAt, got.doubt, got.overtaken = time.Now(), journal.LostUpstream, false
+		doubtedAt, got.doubt, got.overtaken = time.Now(), journal.DataLoss, false
 		l.m.cache.Await()
 	}
 	got.item = func(k cache.Key) *cache.Item {

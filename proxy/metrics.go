@@ -136,7 +136,7 @@ func (c *collector) collectState(st *journal.Stats, gauge func(*prometheus.Desc,
 	gauge(openLettersDesc, float64(st.OpenDeadLetters))
 	gauge(receiptsDesc, float64(st.Receipts))
 	gauge(upstreamUpDesc, oneIf(upstream.State != "down"))
-	gauge(suspectDesc, float64(len(c.opts.Journal.Belief.Suspects())))
+	gauge(suspectDesc, float64(len(c.opts.Journal.Trust.Suspects())))
 	gauge(concurrencyDesc, float64(upstream.Concurrency.Now))
 	gauge(refusesDesc, oneIf(c.opts.Journal.Err() != nil))
 	if c.opts.Quotas != nil {
@@ -160,7 +160,7 @@ func (c *collector) collectCounts(st *journal.Stats, counter func(*prometheus.De
 		counter(doubtsDesc, float64(n), string(reason))
 	}
 	older := 0
-	for _, n := range c.opts.Journal.Belief.OlderAnswers() {
+	for _, n := range c.opts.Journal.Trust.OlderAnswers() {
 		older += n
 	}
 	counter(damagedCopiesDesc, float64(st.DamagedCopies))

@@ -76,10 +76,10 @@ func (s *surface) namespacesByName(st journal.Stats, wanted func(string) bool) m
 			of(name).Quota = newQuotaDocument(&q)
 		}
 	}
-	for name, suspicion := range s.journal.Belief.Suspects() {
+	for name, suspicion := range s.journal.Trust.Suspects() {
 		of(name).Suspect = newSuspectDocument(suspicion)
 	}
-	for name, n := range s.journal.Belief.OlderAnswers() {
+	for name, n := range s.journal.Trust.OlderAnswers() {
 		of(name).OlderAnswers = n
 	}
 	for name := range s.sizes.NearlyFull() {

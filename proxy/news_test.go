@@ -64,7 +64,7 @@ func TestAPendingWriteStays(t *testing.T) {
 func TestADeletionElsewhereIsTakenIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWatched(t, func(o *journal.Options, _ *Options) {
-			o.Amnesia = func(string) journal.Amnesia { return journal.Amnesia{Entries: 100, Share: 0.5} }
+			o.LossLimit = func(string) journal.LossLimit { return journal.LossLimit{Entries: 100, Share: 0.5} }
 		})
 		s.runNews()
 		s.learn(id("n", "k"), "v")

@@ -63,7 +63,7 @@ func (m *memory) judge(namespace string, d Directives, item *cache.Item, g cache
 }
 
 // doubted are the sources of answers in whose place upstream has given another one.
-var doubted = [...]Source{journal.LostUpstream: FromSuspect, journal.OlderAnswer: FromOlder} // guard 7.30, 9.59
+var doubted = [...]Source{journal.DataLoss: FromSuspect, journal.OlderAnswer: FromOlder} // guard 7.30, 9.59
 
 // answer is the item as an answer that upstream is not asked for.
 func (f found) answer() answer {
@@ -71,7 +71,7 @@ func (f found) answer() answer {
 		return answer{item: f.item, source: FromPending}
 	}
 	a := answer{item: f.item, source: FromCache, age: f.age, disk: f.disk}
-	if f.item != nil && f.item.Doubt != uint8(journal.Believed) {
+	if f.item != nil && f.item.Doubt != uint8(journal.NotRejected) {
 		a.source = doubted[f.item.Doubt]
 	}
 	return a
@@ -103,7 +103,7 @@ func (m *memory) askUpstream(d Directives, found found, from resource) (answer, 
 	switch {
 	case err == nil && got.overtaken:
 		return m.judge(key.Namespace, d, got.item(key), found.generation).answer(), nil
-	case err == nil && got.doubt != journal.Believed:
+	case err == nil && got.doubt != journal.NotRejected:
 		item := got.item(key)
 		return answer{item: item, source: doubted[got.doubt], age: cache.Age(item.ConfirmedAt, time.Now())}, nil
 	case err == nil:

@@ -47,7 +47,7 @@ func newRestorer(m *memory, logger *slog.Logger) *restorer {
 }
 
 func (r *restorer) resume() {
-	for namespace, s := range r.m.journal.Belief.Suspects() {
+	for namespace, s := range r.m.journal.Trust.Suspects() {
 		if s.Restoring { // guard 9.63
 			r.begin(namespace)
 		}
@@ -56,7 +56,7 @@ func (r *restorer) resume() {
 
 // lookAgain asks for the list of a suspect namespace, now that upstream shows an entry of it.
 func (r *restorer) lookAgain(namespace string) {
-	if _, suspect := r.m.journal.Belief.Suspected(namespace); !suspect {
+	if _, suspect := r.m.journal.Trust.Suspect(namespace); !suspect {
 		return
 	}
 	r.mu.Lock()
@@ -112,7 +112,7 @@ func (r *restorer) end(namespace string) error {
 		now.cancel()
 		<-now.over
 	}
-	return r.m.journal.Belief.SetRestoring(namespace, false)
+	return r.m.journal.Trust.SetRestoring(namespace, false)
 }
 
 func (r *restorer) progress(of *restoration) api.RestoreCounts {
@@ -133,7 +133,7 @@ func (r *restorer) run(ctx context.Context, namespace string, of *restoration) e
 		if err != nil {
 			return err
 		}
-		if _, suspect := r.m.journal.Belief.Suspected(namespace); !suspect && !r.m.exact {
+		if _, suspect := r.m.journal.Trust.Suspect(namespace); !suspect && !r.m.exact {
 			return nil
 		}
 		lacking, err := r.lacking(ctx, namespace, rows, complete, done)
@@ -160,7 +160,7 @@ func (r *restorer) run(ctx context.Context, namespace string, of *restoration) e
 // when each of its entries was written, what it lacks by now was deleted later.
 func (r *restorer) finish(ctx context.Context, namespace string) error {
 	r.logger.Info("upstream has got back all that it lacked and of which there is a copy", "namespace", namespace)
-	if err := r.m.journal.Belief.SetRestoring(namespace, false); err != nil {
+	if err := r.m.journal.Trust.SetRestoring(namespace, false); err != nil {
 		return err
 	}
 	_, _, err := r.lookUntilAnswered(ctx, namespace, r.m.exact)
@@ -196,7 +196,7 @@ func (r *restorer) lacking(ctx context.Context, namespace string, rows []journal
 		held[row.Key] = row.UpdatedAt
 	}
 	for after := ""; len(ids) < restoredAtOnce; {
-		copies, err := r.m.journal.Belief.Copies(namespace, after, restoredAtOnce)
+		copies, err := r.m.journal.Trust.Copies(namespace, after, restoredAtOnce)
 		if err != nil || len(copies) == 0 {
 			return ids, err
 		}

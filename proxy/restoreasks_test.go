@@ -25,7 +25,7 @@ func (s *sidecar) lose() {
 func TestRestoreAsksForWhatTheListMayLack(t *testing.T) {
 	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
 		s.lose()
-		if err := s.journal.Belief.SetRestoring("ns", true); err != nil {
+		if err := s.journal.Trust.SetRestoring("ns", true); err != nil {
 			t.Fatal(err)
 		}
 		s.upstream.set(id("ns", "key-9"), "another host's")

@@ -12,7 +12,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-func newSuspectDocument(s journal.Suspicion) *api.Suspect {
+func newSuspectDocument(s journal.Suspect) *api.Suspect {
 	return &api.Suspect{
 		Since:   time.UnixMicro(int64(s.Since * 1e6)).UTC().Round(time.Millisecond),
 		Missing: s.Missing, Of: s.Of, Restoring: s.Restoring,
@@ -56,14 +56,14 @@ func (s *surface) restore(w http.ResponseWriter, r *http.Request) error {
 
 func (s *surface) restoreWithin(ctx context.Context, w http.ResponseWriter, namespace string) error {
 	doc := api.Restoration{Namespace: namespace, State: "over"}
-	if suspicion, suspect := s.journal.Belief.Suspected(namespace); !suspect || !suspicion.Restoring {
+	if suspicion, suspect := s.journal.Trust.Suspect(namespace); !suspect || !suspicion.Restoring {
 		if _, _, _, err := s.restorer.look(ctx, namespace, false); err != nil { // guard 9.62
 			return err
 		}
-		if _, suspect := s.journal.Belief.Suspected(namespace); !suspect {
+		if _, suspect := s.journal.Trust.Suspect(namespace); !suspect {
 			return s.reportRestore(w, http.StatusOK, doc)
 		}
-		if err := s.journal.Belief.SetRestoring(namespace, true); err != nil {
+		if err := s.journal.Trust.SetRestoring(namespace, true); err != nil {
 			return err
 		}
 	}
@@ -90,7 +90,7 @@ func (s *surface) restoreWithin(ctx context.Context, w http.ResponseWriter, name
 }
 
 func (s *surface) reportRestore(w http.ResponseWriter, status int, doc api.Restoration) error {
-	if suspicion, suspect := s.journal.Belief.Suspected(doc.Namespace); suspect {
+	if suspicion, suspect := s.journal.Trust.Suspect(doc.Namespace); suspect {
 		doc.Left = suspicion.Missing
 	}
 	doc.Waits = newWaitDocument(s.flusher.Waits(doc.Namespace))

@@ -16,7 +16,7 @@ import (
 
 // careful is a journal with the limits of the defaults.
 func careful(stored *journal.Options, _ *Options) {
-	stored.Amnesia = func(string) journal.Amnesia { return journal.Amnesia{Entries: 10, Share: 0.5} }
+	stored.LossLimit = func(string) journal.LossLimit { return journal.LossLimit{Entries: 10, Share: 0.5} }
 }
 
 // inCarefulBubble is inBubble with such a journal.
@@ -208,7 +208,7 @@ func TestAnAbsenceIsCheckedAgainstTheList(t *testing.T) {
 		if diff := cmp.Diff(want, s.upstream.take(), cmp.Comparer(func(a, b question) bool { return a.ID == b.ID })); diff != "" {
 			t.Error(diff)
 		}
-		if _, suspect := s.journal.Belief.Suspected("ns"); suspect {
+		if _, suspect := s.journal.Trust.Suspect("ns"); suspect {
 			t.Error("suspect")
 		}
 		wantValue(t, s.get("/memory/ns/key-2"), "value 2")

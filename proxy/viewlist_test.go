@@ -203,7 +203,7 @@ func TestEntriesOfTheView(t *testing.T) {
 func TestASuspectNamespaceIsNotWhatTheViewShows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWatched(t, func(o *journal.Options, _ *Options) {
-			o.Amnesia = func(string) journal.Amnesia { return journal.Amnesia{Entries: 3, Share: 0.5} }
+			o.LossLimit = func(string) journal.LossLimit { return journal.LossLimit{Entries: 3, Share: 0.5} }
 		})
 		for i := range 5 {
 			s.learn(id("n", fmt.Sprint(i)), "v")
@@ -213,7 +213,7 @@ func TestASuspectNamespaceIsNotWhatTheViewShows(t *testing.T) {
 			s.upstream.remove(id("n", fmt.Sprint(i)))
 		}
 		s.get("/memory/n", "Cache-Control", "no-cache")
-		if _, suspect := s.journal.Belief.Suspected("n"); !suspect {
+		if _, suspect := s.journal.Trust.Suspect("n"); !suspect {
 			t.Fatal("the namespace is not suspect")
 		}
 		wantValue(t, s.get("/memory/n/1"), "v")

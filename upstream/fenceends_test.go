@@ -235,8 +235,8 @@ func TestOtherHostsWritesBehindAGatewayWithAWrongClock(t *testing.T) {
 					t.Fatal(err)
 				}
 				state, err := r.journal.Fill(id, seen.Observation(), func() bool { return true })
-				if err != nil || state.Value != "theirs" || state.Disbelief != journal.Believed {
-					t.Errorf("ahead by %v: %q is known of %s, disbelief %d, %v", ahead, state.Value, id, state.Disbelief, err)
+				if err != nil || state.Value != "theirs" || state.Rejection != journal.NotRejected {
+					t.Errorf("ahead by %v: %q is known of %s, disbelief %d, %v", ahead, state.Value, id, state.Rejection, err)
 				}
 			}
 		}

@@ -140,7 +140,7 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 		CopiesBytes: c.Cache.Disk,
 		DiskReserve: c.Journal.DiskReserve,
 		Sizes:       d.sizes,
-		Amnesia:     d.amnesia,
+		LossLimit:   d.lossLimit,
 		Fatal:       fatal,
 		AwaitRoom:   awaitRoom,
 		NotBefore:   notBefore,
@@ -156,13 +156,13 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 	return nil
 }
 
-// amnesia says which absences the journal believes upstream. Nobody else deletes from an exclusive
+// lossLimit says which absences the journal believes upstream. Nobody else deletes from an exclusive
 // namespace, so that one missing entry is as many as it takes there.
-func (d *sidecar) amnesia(namespace string) journal.Amnesia {
+func (d *sidecar) lossLimit(namespace string) journal.LossLimit {
 	if d.config.Load().For(namespace).Exclusive { // guard 9.66
-		return journal.Amnesia{Entries: 1}
+		return journal.LossLimit{Entries: 1}
 	}
-	return journal.UsualAmnesia
+	return journal.UsualLossLimit
 }
 
 func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forward http.Handler) (err error) {

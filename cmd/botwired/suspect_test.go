@@ -9,11 +9,11 @@ import (
 )
 
 // Nobody else deletes from an exclusive namespace, so one missing entry is enough there.
-func TestAmnesiaByNamespace(t *testing.T) {
+func TestLossLimitByNamespace(t *testing.T) {
 	d := &sidecar{}
 	d.config.Store(&config.Config{Namespaces: []config.Override{{Match: "mine", Policy: config.Policy{Exclusive: true}}}})
-	for namespace, want := range map[string]journal.Amnesia{"other": {Entries: 10, Share: 0.5}, "mine": {Entries: 1}} {
-		if got := d.amnesia(namespace); got != want {
+	for namespace, want := range map[string]journal.LossLimit{"other": {Entries: 10, Share: 0.5}, "mine": {Entries: 1}} {
+		if got := d.lossLimit(namespace); got != want {
 			t.Errorf("%s: %+v, want %+v", namespace, got, want)
 		}
 	}

@@ -146,12 +146,12 @@ type Header struct {
 	FetchedAt float64 // Unix seconds: when upstream was asked
 	Newest    float64 // Unix seconds: the latest updated_at that was listed, or that a read has shown since
 	Complete  bool    // upstream had no more keys
-	Suspicion Suspicion
+	Suspect   Suspect
 }
 
-// Suspicion says that upstream no longer holds many of the entries of a namespace that it has
+// Suspect says that upstream no longer holds many of the entries of a namespace that it has
 // confirmed. The zero value says that there is none.
-type Suspicion struct {
+type Suspect struct {
 	Since     float64 // Unix seconds; 0 if there is none
 	Missing   int     // entries that upstream lacked when it was last asked for its list
 	Of        int     // entries that it has confirmed
@@ -171,14 +171,14 @@ func EncodeHeader(key []byte, h Header) []byte {
 	if h.Complete {
 		flags |= flagComplete
 	}
-	if h.Suspicion.Since != 0 {
+	if h.Suspect.Since != 0 {
 		flags |= flagSuspicion
 	}
-	if h.Suspicion.Restoring {
+	if h.Suspect.Restoring {
 		flags |= flagRestoring
 	}
 	dst := append(appendFloat(appendFloat(nil, h.FetchedAt), h.Newest), flags)
-	if s := h.Suspicion; s.Since != 0 {
+	if s := h.Suspect; s.Since != 0 {
 		dst = appendFloat(dst, s.Since)
 		for _, n := range []int{s.Missing, s.Of, s.Older} {
 			dst = binary.AppendUvarint(dst, uint64(n))
@@ -194,10 +194,10 @@ func DecodeHeader(body []byte) (Header, error) {
 	flags := d.byte()
 	h.Complete = flags&flagComplete != 0
 	if flags&flagSuspicion != 0 {
-		h.Suspicion = Suspicion{
+		h.Suspect = Suspect{
 			Since: d.float(), Missing: d.count(), Of: d.count(), Older: d.count(), Restoring: flags&flagRestoring != 0,
 		}
-		d.bad = d.bad || h.Suspicion.Since == 0
+		d.bad = d.bad || h.Suspect.Since == 0
 	} else {
 		d.bad = d.bad || flags&flagRestoring != 0
 	}

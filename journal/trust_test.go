@@ -21,12 +21,12 @@ func shown(value string, at float64) *journal.Observation {
 }
 
 // answered takes an answer in, and fails the test unless it leaves the value, believed or not.
-func answered(t *testing.T, j *journal.Journal, o *journal.Observation, value string, why journal.Disbelief) journal.State {
+func answered(t *testing.T, j *journal.Journal, o *journal.Observation, value string, why journal.Rejection) journal.State {
 	t.Helper()
 	state, err := j.Fill(key("a"), o, always)
 	no(t, err)
-	if state.Value != value || state.Disbelief != why {
-		t.Fatalf("%+v left %q, disbelief %d; want %q, %d", o, state.Value, state.Disbelief, value, why)
+	if state.Value != value || state.Rejection != why {
+		t.Fatalf("%+v left %q, rejection %d; want %q, %d", o, state.Value, state.Rejection, value, why)
 	}
 	if value != "" {
 		expect(t, j, key("a"), journal.Settled, value)
@@ -39,46 +39,46 @@ func answered(t *testing.T, j *journal.Journal, o *journal.Observation, value st
 func TestOlderAnswersDoNotCount(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)
-	answered(t, j, shown("1", 100), "1", journal.Believed)
-	newer := answered(t, j, shown("2", 200), "2", journal.Believed)
+	answered(t, j, shown("1", 100), "1", journal.NotRejected)
+	newer := answered(t, j, shown("2", 200), "2", journal.NotRejected)
 	for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
 		old := answered(t, j, shown("1", 100), "2", journal.OlderAnswer)
 		if !old.ConfirmedAt.Equal(newer.ConfirmedAt) {
 			t.Errorf("confirmed at %v, want %v", old.ConfirmedAt, newer.ConfirmedAt)
 		}
 		answered(t, j, shown("1", 199.999999), "2", journal.OlderAnswer)
-		if n := j.Belief.OlderAnswers()["ns"]; n != 2 {
+		if n := j.Trust.OlderAnswers()["ns"]; n != 2 {
 			t.Errorf("%d older answers", n)
 		}
 	}
-	answered(t, j, shown("2", 100), "2", journal.Believed)    // the same value is no older state
-	answered(t, j, shown("1", 199), "2", journal.OlderAnswer) // and its time was none either
-	answered(t, j, shown("2'", 200), "2'", journal.Believed)  // of one moment: the later answer
-	answered(t, j, shown("3", 201), "3", journal.Believed)
+	answered(t, j, shown("2", 100), "2", journal.NotRejected)   // the same value is no older state
+	answered(t, j, shown("1", 199), "2", journal.OlderAnswer)   // and its time was none either
+	answered(t, j, shown("2'", 200), "2'", journal.NotRejected) // of one moment: the later answer
+	answered(t, j, shown("3", 201), "3", journal.NotRejected)
 }
 
 // Of a write that has settled, upstream has shown no time yet. A state from before it is older.
 func TestAnswersFromBeforeAWriteDoNotCount(t *testing.T) {
 	j := open(t, vfs.NewMem())
-	answered(t, j, shown("1", 100), "1", journal.Believed)
+	answered(t, j, shown("1", 100), "1", journal.NotRejected)
 	put(t, j, key("a"), "mine")
 	settle(t, j, key("a"))
 	answered(t, j, shown("1", 100), "mine", journal.OlderAnswer)
 	answered(t, j, shown("0", 99), "mine", journal.OlderAnswer)
-	answered(t, j, shown("mine", 150), "mine", journal.Believed)
+	answered(t, j, shown("mine", 150), "mine", journal.NotRejected)
 	answered(t, j, shown("between", 149), "mine", journal.OlderAnswer)
-	answered(t, j, shown("theirs", 151), "theirs", journal.Believed)
+	answered(t, j, shown("theirs", 151), "theirs", journal.NotRejected)
 }
 
 // contract 8: an older answer that a write has overtaken is no answer, and is not counted.
 func TestOvertakenOlderAnswerIsDropped(t *testing.T) {
 	j := open(t, vfs.NewMem())
-	answered(t, j, shown("2", 200), "2", journal.Believed)
+	answered(t, j, shown("2", 200), "2", journal.NotRejected)
 	_, err := j.Fill(key("a"), shown("1", 100), func() bool { return false })
 	if !errors.Is(err, journal.ErrChanged) {
 		t.Errorf("%v, want %v", err, journal.ErrChanged)
 	}
-	if older := j.Belief.OlderAnswers(); len(older) != 0 {
+	if older := j.Trust.OlderAnswers(); len(older) != 0 {
 		t.Errorf("counted: %v", older)
 	}
 }
@@ -89,7 +89,7 @@ func TestOlderAnswersAreLoggedOnce(t *testing.T) {
 		var log bytes.Buffer
 		j := open(t, vfs.NewMem(), func(o *journal.Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 		for range 3 {
-			answered(t, j, shown("2", 200), "2", journal.Believed)
+			answered(t, j, shown("2", 200), "2", journal.NotRejected)
 			answered(t, j, shown("1", 100), "2", journal.OlderAnswer)
 			time.Sleep(5 * time.Minute)
 		}
@@ -121,15 +121,15 @@ func TestOlderRowsDoNotCount(t *testing.T) {
 	if r := row(); r.ListBytes != 2 || r.UpdatedAt != 200 {
 		t.Errorf("the row is %+v", r)
 	}
-	if n := j.Belief.OlderAnswers()["ns"]; n != 1 {
+	if n := j.Trust.OlderAnswers()["ns"]; n != 1 {
 		t.Errorf("%d older answers", n)
 	}
-	answered(t, j, shown("1", 100), "1", journal.Believed) // nobody has read another value
+	answered(t, j, shown("1", 100), "1", journal.NotRejected) // nobody has read another value
 	if r := row(); r.ListBytes != 2 || r.UpdatedAt != 200 {
 		t.Errorf("the row is %+v", r)
 	}
 	fill := j.BeginListing("ns")
-	answered(t, j, shown("333", 300), "333", journal.Believed)
+	answered(t, j, shown("333", 300), "333", journal.NotRejected)
 	no(t, fill.Commit([]journal.Row{{Key: "a", ListBytes: 2, UpdatedAt: 200}}, true))
 	if r := row(); r.ListBytes != 3 {
 		t.Errorf("the row is %+v", r)
@@ -139,7 +139,7 @@ func TestOlderRowsDoNotCount(t *testing.T) {
 		t.Errorf("the row is %+v", r)
 	}
 	fill = j.BeginListing("ns")
-	answered(t, j, shown("4444", 400), "4444", journal.Believed)
+	answered(t, j, shown("4444", 400), "4444", journal.NotRejected)
 	no(t, fill.Commit([]journal.Row{{Key: "a", ListBytes: 5, UpdatedAt: 500}}, true))
 	if r := row(); r.ListBytes != 5 || r.UpdatedAt != 500 {
 		t.Errorf("the row is %+v", r)
@@ -148,7 +148,7 @@ func TestOlderRowsDoNotCount(t *testing.T) {
 
 // limits are those of the defaults.
 func limits(o *journal.Options) {
-	o.Amnesia = func(string) journal.Amnesia { return journal.Amnesia{Entries: 10, Share: 0.5} }
+	o.LossLimit = func(string) journal.LossLimit { return journal.LossLimit{Entries: 10, Share: 0.5} }
 }
 
 // confirmed is a journal that knows some entries of a namespace as settled.
@@ -170,7 +170,7 @@ func commit(t *testing.T, j *journal.Journal, namespace string, complete bool, r
 // kept counts the settled copies and the rows of a namespace.
 func kept(t *testing.T, j *journal.Journal, namespace string) (copies, rows int, suspect bool) {
 	t.Helper()
-	all, err := j.Belief.Copies(namespace, "", 10_000)
+	all, err := j.Trust.Copies(namespace, "", 10_000)
 	no(t, err)
 	l, _, err := j.Listing(namespace, allRows)
 	no(t, err)
@@ -182,7 +182,7 @@ func wantKept(t *testing.T, j *journal.Journal, namespace string, copies, rows i
 	if c, r, s := kept(t, j, namespace); c != copies || r != rows || s != suspect {
 		t.Fatalf("%s has %d copies, %d rows, suspect %v; want %d, %d, %v", namespace, c, r, s, copies, rows, suspect)
 	}
-	if _, s := j.Belief.Suspected(namespace); s != suspect {
+	if _, s := j.Trust.Suspect(namespace); s != suspect {
 		t.Fatalf("%s is suspect: %v", namespace, s)
 	}
 }
@@ -218,7 +218,7 @@ func TestWhichAbsencesAreBelieved(t *testing.T) {
 				}
 				wantKept(t, j, "ns", left, left, c.wantsSuspect)
 				wantKept(t, open(t, crash(fs), limits), "ns", left, left, c.wantsSuspect)
-				if s, _ := j.Belief.Suspected("ns"); c.wantsSuspect && (s.Missing != c.of-c.left || s.Of != c.of) {
+				if s, _ := j.Trust.Suspect("ns"); c.wantsSuspect && (s.Missing != c.of-c.left || s.Of != c.of) {
 					t.Errorf("%+v", s)
 				}
 			})
@@ -244,10 +244,10 @@ func TestASuspectNamespace(t *testing.T) {
 		}
 		state, err := j.Fill(key("3"), nil, always)
 		no(t, err)
-		if state.Value != "value" || state.Disbelief != journal.LostUpstream || !state.ConfirmedAt.Equal(listedAt) {
+		if state.Value != "value" || state.Rejection != journal.DataLoss || !state.ConfirmedAt.Equal(listedAt) {
 			t.Errorf("%+v", state)
 		}
-		if unproven, err := j.Belief.Unproven(key("3")); unproven || err != nil {
+		if unproven, err := j.Trust.Unproven(key("3")); unproven || err != nil {
 			t.Errorf("another list would say more: %v, %v", unproven, err)
 		}
 		time.Sleep(time.Minute)
@@ -258,7 +258,7 @@ func TestASuspectNamespace(t *testing.T) {
 		expect(t, j, key("4"), journal.Absent, "")
 		wantKept(t, j, "ns", 20, 20, true)
 		commit(t, j, "ns", true, journal.Row{Key: "new", ListBytes: 4, UpdatedAt: 300})
-		if s, _ := j.Belief.Suspected("ns"); s.Missing != 19 || s.Of != 20 {
+		if s, _ := j.Trust.Suspect("ns"); s.Missing != 19 || s.Of != 20 {
 			t.Errorf("%+v", s)
 		}
 		commit(t, j, "ns", true) // another host has deleted the new one
@@ -291,7 +291,7 @@ func TestARowInASuspectNamespace(t *testing.T) {
 		}
 		wantKept(t, j, "ns", 0, 20, true)
 	}
-	no(t, j.Belief.Absent(key("3"), always))
+	no(t, j.Trust.Absent(key("3"), always))
 	wantKept(t, j, "ns", 0, 19, true)
 }
 
@@ -304,7 +304,7 @@ func TestOwnDeletesUnderWayAreNotMissing(t *testing.T) {
 		remove(t, j, key("%d", i))
 	}
 	commit(t, j, "ns", true, journal.Row{Key: "19", ListBytes: 5, UpdatedAt: 119})
-	if _, suspect := j.Belief.Suspected("ns"); suspect {
+	if _, suspect := j.Trust.Suspect("ns"); suspect {
 		t.Error("suspect")
 	}
 }

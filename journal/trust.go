@@ -13,13 +13,13 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// Suspicion says that upstream no longer holds many of the entries of a namespace that it has
+// Suspect says that upstream no longer holds many of the entries of a namespace that it has
 // confirmed. While it lasts, their copies and rows stay.
-type Suspicion = record.Suspicion
+type Suspect = record.Suspect
 
-// Amnesia says how many of the entries that upstream has confirmed it may lack at once and
+// LossLimit says how many of the entries that upstream has confirmed it may lack at once and
 // still be believed.
-type Amnesia struct {
+type LossLimit struct {
 	// Entries is the number of entries from which on their absence is not believed; 0 is for
 	// none.
 	Entries int
@@ -28,38 +28,38 @@ type Amnesia struct {
 	Share float64
 }
 
-// UsualAmnesia is the usual limit. Below 10 entries, or half, other hosts may just be tidying up. Above,
+// UsualLossLimit is the usual limit. Below 10 entries, or half, other hosts may just be tidying up. Above,
 // upstream has probably lost its memory.
-var UsualAmnesia = Amnesia{Entries: 10, Share: 0.5}
+var UsualLossLimit = LossLimit{Entries: 10, Share: 0.5}
 
-// amnesiaWindow is how long entries that were believed to be gone count against other
+// lossWindow is how long entries that were believed to be gone count against other
 // namespaces. A host that has the wrong upstream.url asks for all the namespaces that it
 // uses within minutes.
-const amnesiaWindow = 10 * time.Minute
+const lossWindow = 10 * time.Minute
 
-// Disbelief is why an answer of upstream's does not count.
-type Disbelief uint8
+// Rejection is why an answer of upstream's does not count.
+type Rejection uint8
 
 // The reasons.
 const (
-	Believed     Disbelief = iota // the answer counts
-	OlderAnswer                   // a newer state has been known
-	LostUpstream                  // upstream seems to have lost the namespace, see [Suspicion]
+	NotRejected Rejection = iota // the answer counts
+	OlderAnswer                  // a newer state has been known
+	DataLoss                     // upstream seems to have lost the namespace, see [Suspect]
 )
 
-// Belief decides which answers of upstream's the journal takes for the truth. An answer with
+// Trust decides which answers of upstream's the journal takes for the truth. An answer with
 // an older state than the known one does not count (contract 7), and neither does the absence
 // of many entries at once. Its methods may be called concurrently.
-type Belief struct {
-	copies  *copies
-	amnesia func(namespace string) Amnesia // nil: an absence is always believed
-	logger  *slog.Logger
+type Trust struct {
+	copies    *copies
+	lossLimit func(namespace string) LossLimit // nil: an absence is always believed
+	logger    *slog.Logger
 
 	mu       sync.Mutex   // one of the innermost locks
 	some     atomic.Int32 // the number of suspects: most of the time 0, and nobody takes the lock
-	suspects map[string]Suspicion
+	suspects map[string]Suspect
 	older    map[string]*olderAnswers
-	gone     []loss // believed within amnesiaWindow, the oldest first
+	gone     []loss // believed within lossWindow, the oldest first
 }
 
 // olderAnswers counts the answers of a namespace that did not count.
@@ -79,15 +79,15 @@ type loss struct {
 }
 
 // recall reads which namespaces are suspect.
-func (b *Belief) recall(s *store.Store) error {
-	b.suspects, b.older = make(map[string]Suspicion), make(map[string]*olderAnswers)
+func (t *Trust) recall(s *store.Store) error {
+	t.suspects, t.older = make(map[string]Suspect), make(map[string]*olderAnswers)
 	prefix := []byte(record.HeaderPrefix)
-	defer func() { b.some.Store(int32(len(b.suspects))) }()
+	defer func() { t.some.Store(int32(len(t.suspects))) }()
 	return store.Each(s.DB(), prefix, record.After(prefix), func(key, value []byte) error {
 		if body, err := record.Unseal(key, value); err == nil { // a damaged header is nobody's
 			// guard 9.46
-			if h, err := record.DecodeHeader(body); err == nil && h.Suspicion.Since != 0 {
-				b.suspects[string(key[len(prefix):])] = h.Suspicion
+			if h, err := record.DecodeHeader(body); err == nil && h.Suspect.Since != 0 {
+				t.suspects[string(key[len(prefix):])] = h.Suspect
 			}
 		}
 		return nil
@@ -95,30 +95,30 @@ func (b *Belief) recall(s *store.Store) error {
 }
 
 // Suspected returns whether the namespace is suspect, and what is known of that.
-func (b *Belief) Suspected(namespace string) (Suspicion, bool) {
-	if b.some.Load() == 0 {
-		return Suspicion{}, false
+func (t *Trust) Suspect(namespace string) (Suspect, bool) {
+	if t.some.Load() == 0 {
+		return Suspect{}, false
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s, ok := b.suspects[namespace]
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, ok := t.suspects[namespace]
 	return s, ok
 }
 
 // Suspects returns all suspect namespaces.
-func (b *Belief) Suspects() map[string]Suspicion {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return maps.Clone(b.suspects)
+func (t *Trust) Suspects() map[string]Suspect {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.suspects)
 }
 
 // OlderAnswers returns, by namespace, how many answers of upstream's since the start showed an
 // older state than the known one.
-func (b *Belief) OlderAnswers() map[string]int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	out := make(map[string]int, len(b.older))
-	for namespace, o := range b.older {
+func (t *Trust) OlderAnswers() map[string]int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make(map[string]int, len(t.older))
+	for namespace, o := range t.older {
 		if o.count > 0 {
 			out[namespace] = o.count
 		}
@@ -130,24 +130,24 @@ func (b *Belief) OlderAnswers() map[string]int {
 const olderNamespaces = 10_000
 
 // heard notes that upstream has given so many older answers.
-func (b *Belief) heard(namespace string, older int) {
-	if b.count(namespace, older) {
-		b.logger.Warn("upstream has answered with an older state than it has confirmed before: botwired goes on with the newer one, "+
+func (t *Trust) heard(namespace string, older int) {
+	if t.count(namespace, older) {
+		t.logger.Warn("upstream has answered with an older state than it has confirmed before: botwired goes on with the newer one, "+
 			"and asks again. If upstream is to be believed, say: botwired forget "+namespace, "namespace", namespace)
 	}
 }
 
 // count reports whether a run of older answers begins.
-func (b *Belief) count(namespace string, older int) (begins bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	o := b.older[namespace]
+func (t *Trust) count(namespace string, older int) (begins bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o := t.older[namespace]
 	if o == nil {
-		if len(b.older) >= olderNamespaces {
+		if len(t.older) >= olderNamespaces {
 			return false
 		}
 		o = &olderAnswers{}
-		b.older[namespace] = o
+		t.older[namespace] = o
 	}
 	now := time.Now()
 	begins = o.last.IsZero() || now.Sub(o.last) > olderRun // guard 7.29
@@ -157,7 +157,7 @@ func (b *Belief) count(namespace string, older int) (begins bool) {
 }
 
 // Contradicted notes that upstream says of a listed entry that it does not hold it.
-func (b *Belief) Contradicted(namespace string) { b.heard(namespace, 1) }
+func (t *Trust) Contradicted(namespace string) { t.heard(namespace, 1) }
 
 // checkedFor is how long an incomplete listing speaks for the entries that it lacks: upstream
 // holds too many keys to have lost them all, and cannot list the others.
@@ -166,13 +166,13 @@ const checkedFor = time.Minute
 // Unproven reports whether upstream's word that it does not hold the entry is to be checked
 // against its list before it is believed: a copy says that upstream has held it, and no list
 // that was asked for lately leaves the question open.
-func (b *Belief) Unproven(id ID) (bool, error) {
-	c := b.copies
+func (t *Trust) Unproven(id ID) (bool, error) {
+	c := t.copies
 	if err := c.store.Acquire(); err != nil {
 		return false, err
 	}
 	defer c.store.Release()
-	if _, suspect := b.Suspected(id.Namespace); suspect || b.limits(id.Namespace).Entries == 0 { // guard 9.38
+	if _, suspect := t.Suspect(id.Namespace); suspect || t.limits(id.Namespace).Entries == 0 { // guard 9.38
 		return false, nil
 	}
 	found, err := c.head(id)
@@ -198,17 +198,17 @@ func ignoreDamage(err error) error {
 	return err
 }
 
-func (b *Belief) limits(namespace string) Amnesia {
-	if b.amnesia == nil {
-		return Amnesia{}
+func (t *Trust) limits(namespace string) LossLimit {
+	if t.lossLimit == nil {
+		return LossLimit{}
 	}
-	return b.amnesia(namespace)
+	return t.lossLimit(namespace)
 }
 
 // Absent takes in that upstream does not hold an entry which a caller wanted it to delete:
 // unlike the absence of others, nobody doubts it. See [Journal.Fill] for valid.
-func (b *Belief) Absent(id ID, valid func() bool) error {
-	c := b.copies
+func (t *Trust) Absent(id ID, valid func() bool) error {
+	c := t.copies
 	if err := c.store.Acquire(); err != nil {
 		return err
 	}
@@ -222,70 +222,70 @@ func (b *Belief) Absent(id ID, valid func() bool) error {
 
 // suspicious decides whether so many missing ones of a namespace's confirmed entries are too
 // many to be believed. A small namespace that is gone as a whole counts against the others.
-func (b *Belief) suspicious(namespace string, missing, of int) bool {
-	limits := b.limits(namespace)
+func (t *Trust) suspicious(namespace string, missing, of int) bool {
+	limits := t.limits(namespace)
 	if missing == 0 || limits.Entries == 0 || float64(missing) < limits.Share*float64(of) { // guard 9.42
 		return false
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	_, already := b.suspects[namespace]
-	if missing >= limits.Entries || len(b.suspects) > 0 && !already { // guard 9.41
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, already := t.suspects[namespace]
+	if missing >= limits.Entries || len(t.suspects) > 0 && !already { // guard 9.41
 		return true
 	}
 	if missing < of { // guard 9.45
 		return false
 	}
 	now := time.Now()
-	b.gone = slices.DeleteFunc(b.gone, func(l loss) bool { return now.Sub(l.at) > amnesiaWindow }) // guard 9.44
+	t.gone = slices.DeleteFunc(t.gone, func(l loss) bool { return now.Sub(l.at) > lossWindow }) // guard 9.44
 	all := missing
-	for _, l := range b.gone {
+	for _, l := range t.gone {
 		all += l.entries
 	}
 	if all >= limits.Entries { // guard 9.43
 		return true
 	}
-	b.gone = append(b.gone, loss{now, missing})
+	t.gone = append(t.gone, loss{now, missing})
 	return false
 }
 
 // note takes in what the store says of a namespace from now on, and returns what it has said.
-func (b *Belief) note(namespace string, s Suspicion) (past Suspicion) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	past = b.suspects[namespace]
+func (t *Trust) note(namespace string, s Suspect) (past Suspect) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	past = t.suspects[namespace]
 	if s.Since == 0 {
-		delete(b.suspects, namespace)
+		delete(t.suspects, namespace)
 	} else {
-		b.suspects[namespace] = s
+		t.suspects[namespace] = s
 	}
-	b.some.Store(int32(len(b.suspects)))
+	t.some.Store(int32(len(t.suspects)))
 	return past
 }
 
 // tell logs a change.
-func (b *Belief) tell(namespace string, past, now Suspicion) {
+func (t *Trust) tell(namespace string, past, now Suspect) {
 	switch {
 	case past.Since == 0 && now.Since != 0:
-		b.logger.Error("upstream no longer holds entries that it has confirmed: botwired goes on serving its copies, marked as suspect, until a person decides. "+
+		t.logger.Error("upstream no longer holds entries that it has confirmed: botwired goes on serving its copies, marked as suspect, until a person decides. "+
 			"Is upstream.url right? If upstream has lost them: botwired restore "+namespace+". If they were deleted there: botwired forget "+namespace,
 			"namespace", namespace, "missing", now.Missing, "of", now.Of)
 	case past.Since != 0 && now.Since == 0:
-		b.logger.Info("upstream is believed again: the namespace is no longer suspect", "namespace", namespace, "was_missing", past.Missing)
+		t.logger.Info("upstream is believed again: the namespace is no longer suspect", "namespace", namespace, "was_missing", past.Missing)
 	}
 }
 
 // isSuspect reports whether the copies and the listing of a namespace are not to be given up:
 // nobody else may have them.
-func (b *Belief) isSuspect(namespace string) bool {
-	_, ok := b.Suspected(namespace)
+func (t *Trust) isSuspect(namespace string) bool {
+	_, ok := t.Suspect(namespace)
 	return ok
 }
 
 // SetRestoring notes durably whether a person wants upstream to get back what it has lost. It
 // does nothing if the namespace is not suspect.
-func (b *Belief) SetRestoring(namespace string, on bool) error {
-	c := b.copies
+func (t *Trust) SetRestoring(namespace string, on bool) error {
+	c := t.copies
 	if err := c.store.Acquire(); err != nil {
 		return err
 	}
@@ -293,17 +293,17 @@ func (b *Belief) SetRestoring(namespace string, on bool) error {
 	unlock := c.lock(namespace)
 	defer unlock()
 	h, ok, err := readHeader(c.store.DB(), namespace)
-	if err != nil || !ok || h.Suspicion.Since == 0 || h.Suspicion.Restoring == on {
+	if err != nil || !ok || h.Suspect.Since == 0 || h.Suspect.Restoring == on {
 		return ignoreDamage(err)
 	}
-	h.Suspicion.Restoring = on
+	h.Suspect.Restoring = on
 	return c.store.Update(&restoring{ // guard 9.64
 		ChangeFunc: func(tx *store.Tx) error {
 			setHeader(tx, namespace, h)
 			return nil
 		},
 		applied: func() {
-			b.note(namespace, h.Suspicion)
+			t.note(namespace, h.Suspect)
 			unlock()
 		},
 	})
@@ -326,8 +326,8 @@ type Kept struct {
 
 // Copies returns up to most of a namespace's settled copies that have no pending write, in the
 // order of their keys, those after a key.
-func (b *Belief) Copies(namespace, after string, most int) (kept []Kept, err error) {
-	c := b.copies
+func (t *Trust) Copies(namespace, after string, most int) (kept []Kept, err error) {
+	c := t.copies
 	if err := c.store.Acquire(); err != nil {
 		return nil, err
 	}
@@ -359,14 +359,14 @@ func (b *Belief) Copies(namespace, after string, most int) (kept []Kept, err err
 }
 
 // judge decides whether an answer about an entry counts, past being the entry's copy.
-func (f *filling) judge(past settledCopy, o *Observation) Disbelief {
+func (f *filling) judge(past settledCopy, o *Observation) Rejection {
 	switch {
 	case !past.intact || f.deleted: // guard 9.51
 	// guard 9.49
-	case o == nil && f.belief.isSuspect(f.id.Namespace):
-		return LostUpstream
+	case o == nil && f.trust.isSuspect(f.id.Namespace):
+		return DataLoss
 	case o != nil && past.Value != o.Value && past.Origin.NewerThan(o.UpdatedAt): // guard 7.22
 		return OlderAnswer
 	}
-	return Believed
+	return NotRejected
 }

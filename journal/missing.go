@@ -30,7 +30,7 @@ type absences struct {
 // (contract 7). But when the listing lacks too many entries, their rows and copies stay, and
 // the namespace is suspect. It is so until upstream lists all of them again.
 func (l *listed) findAbsent(past []Row, before record.Header, now map[string]Row, rows []Row) error {
-	complete, was := l.header.Complete, before.Suspicion
+	complete, was := l.header.Complete, before.Suspect
 	// guard 9.54
 	if !complete && was.Since == 0 && !l.fill.believe {
 		return nil // nobody knows what else upstream holds
@@ -65,7 +65,7 @@ func (l *listed) findAbsent(past []Row, before record.Header, now map[string]Row
 	switch {
 	case len(stays) > 0:
 		l.suspect(stays, before, now)
-		l.header.Suspicion.Of = found.of
+		l.header.Suspect.Of = found.of
 	case l.fill.distrust:
 		l.header = before
 	}
@@ -116,7 +116,7 @@ func isAmong(rows []Row, name string) bool {
 // disbelieved returns the absences that are too many. A delete of this journal's that upstream
 // has carried out and not answered yet is none of them. In a suspect namespace, the entries
 // that upstream has confirmed since are judged by themselves.
-func (l *listed) disbelieved(found absences, was Suspicion) (stays map[string]absence) {
+func (l *listed) disbelieved(found absences, was Suspect) (stays map[string]absence) {
 	stays, recent := make(map[string]absence), make(map[string]absence)
 	for name, a := range found.entries {
 		switch {
@@ -128,7 +128,7 @@ func (l *listed) disbelieved(found absences, was Suspicion) (stays map[string]ab
 			stays[name] = a
 		}
 	}
-	if l.belief.suspicious(l.fill.namespace, len(recent), found.of-len(stays)) {
+	if l.trust.suspicious(l.fill.namespace, len(recent), found.of-len(stays)) {
 		for name, a := range recent {
 			stays[name] = a
 		}
@@ -156,9 +156,9 @@ func (f absences) lackSince(rows []Row) bool {
 func (l *listed) suspect(stays map[string]absence, before record.Header, now map[string]Row) {
 	listing := ID{Namespace: l.fill.namespace}
 	h := &l.header
-	h.Suspicion = before.Suspicion
-	if h.Suspicion.Missing, h.Suspicion.Older = len(stays), l.older; h.Suspicion.Since == 0 {
-		h.Suspicion.Since = unixNow()
+	h.Suspect = before.Suspect
+	if h.Suspect.Missing, h.Suspect.Older = len(stays), l.older; h.Suspect.Since == 0 {
+		h.Suspect.Since = unixNow()
 	}
 	h.Complete = before.Complete // if no listing was kept, nobody knows what else upstream has lost
 	// guard 9.52

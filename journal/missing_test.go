@@ -29,22 +29,22 @@ func TestForgettingBelievesUpstream(t *testing.T) {
 	}
 	state, err := j.Fill(key("7"), shown("v", 50), always)
 	no(t, err)
-	if state.Value != "v" || state.Disbelief != journal.Believed {
+	if state.Value != "v" || state.Rejection != journal.NotRejected {
 		t.Errorf("%+v", state)
 	}
 }
 
 // An incomplete listing says nothing of what it lacks, but for keys that it would have.
-func TestIncompleteListingsAndSuspicion(t *testing.T) {
+func TestIncompleteListingsAndSuspects(t *testing.T) {
 	j := open(t, vfs.NewMem(), limits)
 	rows := confirmed(t, j, "ns", 40)
 	newest := slices.Clone(rows[30:])
 	commit(t, j, "ns", false, newest...)
 	wantKept(t, j, "ns", 40, 10, false)
-	if unproven, err := j.Belief.Unproven(key("1")); unproven || err != nil {
+	if unproven, err := j.Trust.Unproven(key("1")); unproven || err != nil {
 		t.Errorf("a list that cannot tell would be asked for again: %v, %v", unproven, err)
 	}
-	if unproven, err := j.Belief.Unproven(key("35")); !unproven || err != nil {
+	if unproven, err := j.Trust.Unproven(key("35")); !unproven || err != nil {
 		t.Errorf("an entry that is listed is believed to be gone: %v, %v", unproven, err)
 	}
 	commit(t, j, "ns", true)
@@ -76,12 +76,12 @@ func TestCopiesOfASuspectNamespaceAreKept(t *testing.T) {
 // A fence that shows an older state moves no reader back either: the write that has lost ends.
 func TestAnOlderStateBeatsNoCopy(t *testing.T) {
 	j := open(t, vfs.NewMem())
-	answered(t, j, shown("2", 200), "2", journal.Believed)
+	answered(t, j, shown("2", 200), "2", journal.NotRejected)
 	w, err := j.Append(journal.NewWrite{ID: key("a"), Op: journal.Put, Value: "2", ListBytes: 1, WrittenAt: 1, Yields: true})
 	no(t, err)
 	no(t, j.Fence.Lose(w, *shown("1", 100), "upstream holds another state"))
 	expect(t, j, key("a"), journal.Settled, "2")
-	if n := j.Belief.OlderAnswers()["ns"]; n != 1 {
+	if n := j.Trust.OlderAnswers()["ns"]; n != 1 {
 		t.Errorf("%d older answers", n)
 	}
 	w, err = j.Append(journal.NewWrite{ID: key("a"), Op: journal.Put, Value: "2", ListBytes: 1, WrittenAt: 1, Yields: true})
@@ -125,7 +125,7 @@ func TestDistrustKeepsEverything(t *testing.T) {
 		if _, listed, err := j.Listing("empty", 1); listed || err != nil {
 			t.Errorf("a namespace of which nothing is known has a listing: %v", err)
 		}
-		if s, _ := j.Belief.Suspected("ns"); s.Missing != 3 || s.Of != 3 {
+		if s, _ := j.Trust.Suspect("ns"); s.Missing != 3 || s.Of != 3 {
 			t.Errorf("%+v", s)
 		}
 	}
