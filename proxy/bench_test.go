@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/fastpath"
+	"github.com/botwired/botwired/internal/metrics"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -44,7 +44,7 @@ func benched(b *testing.B, stored journal.Options, up Upstream, fake *fakeUpstre
 	s, err := New(Options{
 		Journal: j, Cache: answers, Upstream: up, Flusher: &fakeFlusher{journal: j, upstream: fake},
 		Forward: http.NotFoundHandler(), Policy: func(string) cache.Policy { return usual },
-		UpstreamState: fake.state, Registry: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+		UpstreamState: fake.state, Metrics: metrics.New(metrics.Build{}), Logger: slog.New(slog.DiscardHandler),
 	})
 	noError(b, err)
 	b.Cleanup(s.Close)

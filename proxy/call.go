@@ -50,12 +50,12 @@ func (s *Server) enter(c *call, v Verb, namespace string) {
 func (s *Server) count(c *call, r *Result) {
 	c.outcome = r.Outcome()
 	c.seen.result(r)
-	s.metrics.count(r)
+	s.measures.write(r)
 }
 
 // leave measures a call that has been answered.
 func (s *Server) leave(c *call) {
-	s.metrics.latencies.observe(c.verb, c.outcome, time.Since(c.began))
+	s.measures.observe(c.verb, c.outcome, time.Since(c.began))
 	if c.span != nil {
 		c.span.End(c.outcome.String(), c.outcome >= WasRefused)
 	}

@@ -6,9 +6,9 @@ import (
 	"maps"
 	"math/bits"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/botwired/botwired/internal/metrics"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -20,7 +20,7 @@ const foreignQueue = 1024
 type intruders struct {
 	exclusive func(namespace string) bool
 	logger    *slog.Logger
-	total     atomic.Int64
+	metrics   *metrics.Metrics
 	found     chan journal.ID
 
 	mu sync.Mutex // innermost; guards of
@@ -34,9 +34,9 @@ type intrusion struct {
 	key   string // of the last one
 }
 
-func newIntruders(exclusive func(string) bool, logger *slog.Logger) *intruders {
+func newIntruders(exclusive func(string) bool, counters *metrics.Metrics, logger *slog.Logger) *intruders {
 	return &intruders{
-		exclusive: exclusive, logger: logger, found: make(chan journal.ID, foreignQueue), of: make(map[string]intrusion),
+		exclusive: exclusive, metrics: counters, logger: logger, found: make(chan journal.ID, foreignQueue), of: make(map[string]intrusion),
 	}
 }
 
@@ -52,7 +52,7 @@ func (i *intruders) note(id journal.ID) {
 	if !i.exclusive(id.Namespace) {
 		return
 	}
-	i.total.Add(1)
+	i.metrics.ForeignWrites.Inc()
 	i.mu.Lock()
 	seen, known := i.of[id.Namespace]
 	if known || len(i.of) < usedAtMost {

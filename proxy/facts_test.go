@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"fmt"
-	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
@@ -231,18 +229,17 @@ func TestStatusOfSomeNamespaces(t *testing.T) {
 // The history has a point every ten seconds, for an hour.
 func TestHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		times := prometheus.NewHistogramVec(LatencyOpts("upstream", "As measured."), []string{"operation", "outcome"})
 		s := newSidecar(t, func(_ *journal.Options, o *Options) {
-			o.UpstreamTimes = times
 			o.Writes = func() (sent, saved int64) { return 4, 1 }
 		})
 		s.learn(id("n", "k"), "v")
 		s.run()
 		s.get("/memory/n/k")
 		s.put(id("n", "l"), "v")
-		times.WithLabelValues("get", "confirmed").Observe(0.04)
-		times.WithLabelValues("put", "confirmed").Observe(0.06)
-		times.WithLabelValues("put", "unanswered").Observe(9)
+		times := s.opts.Metrics.UpstreamRequests
+		times.Of("get", "confirmed").Observe(40 * time.Millisecond)
+		times.Of("put", "confirmed").Observe(60 * time.Millisecond)
+		times.Of("put", "unanswered").Observe(9 * time.Second)
 		time.Sleep(historyStep + time.Second)
 		history := func() (doc struct {
 			Now     float64
@@ -313,31 +310,5 @@ func TestOutagesOfTheLastHour(t *testing.T) {
 	}
 	if len(h.outages) != outagesKept {
 		t.Errorf("%d outages are kept", len(h.outages))
-	}
-}
-
-func TestQuantiles(t *testing.T) {
-	var d distribution
-	for i := range d.within { // 10 requests took up to 5 µs, none up to 10, and 10 up to 25
-		d.within[i] = []uint64{10, 10, 20}[min(i, 2)]
-	}
-	d.total = 30
-	for q, want := range map[float64]float64{0.1: 1.5e-6, 0.5: 1.75e-5, 0.99: 10} {
-		if got, ok := d.quantile(q); !ok || math.Abs(got-want) > 1e-12 {
-			t.Errorf("%v: %v, want %v", q, got, want)
-		}
-	}
-	if _, ok := new(distribution).quantile(0.5); ok {
-		t.Error("a quantile of nothing")
-	}
-	later := d.plus(distribution{within: [len(latencyBounds)]uint64{1: 2}, total: 2})
-	if since := later.since(d); since.total != 2 || since.within != [len(latencyBounds)]uint64{1: 2} {
-		t.Errorf("%+v", since)
-	}
-	others := distribution{total: later.total + 9}
-	for _, d := range []distribution{d, others} { // of one histogram, and of one among several
-		if since := d.since(later); since != d {
-			t.Errorf("after a histogram has begun anew: %+v", since)
-		}
 	}
 }

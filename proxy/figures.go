@@ -15,19 +15,20 @@ const diskLookEvery = 5 * time.Second
 
 // figures finds them.
 type figures struct {
-	metrics *metrics
-	cache   *cache.Cache
-	writes  func() (sent, saved int64)
+	measures *measures
+	disk     *diskLook
+	cache    *cache.Cache
+	writes   func() (sent, saved int64)
 }
 
 // requests counts the requests.
 func (f *figures) requests() (reads api.Reads, writes api.Writes) {
 	for _, read := range []Verb{GetEntry, ListKeys} {
-		reads.Hits += int64(f.metrics.latencies.measured(read, 0, Outcome(FromUpstream)).total)
-		reads.Upstream += int64(f.metrics.latencies.measured(read, Outcome(FromUpstream), Outcome(Sources)).total)
+		reads.Hits += f.measures.count(read, 0, Outcome(FromUpstream))
+		reads.Upstream += f.measures.count(read, Outcome(FromUpstream), Outcome(Sources))
 	}
 	reads.Total = reads.Hits + reads.Upstream
-	writes.Acknowledged = f.metrics.acknowledged.Load()
+	writes.Acknowledged = f.measures.acknowledged.Load()
 	if f.writes != nil {
 		writes.Sent, writes.Saved = f.writes()
 	}
@@ -38,7 +39,11 @@ func (f *figures) requests() (reads api.Reads, writes api.Writes) {
 func (f *figures) now() (doc api.Figures, err error) {
 	doc.Reads, doc.Writes = f.requests()
 	doc.Cache.Bytes, doc.Cache.Budget = f.cache.Size()
-	doc.Disk, err = f.metrics.disk.now()
+	disk, err := f.disk.now()
+	doc.Disk = api.Disk{Journal: disk.Journal, Copies: disk.Copies}
+	if disk.Free >= 0 {
+		doc.Disk.Free = &disk.Free
+	}
 	return doc, err
 }
 
@@ -47,24 +52,23 @@ type diskLook struct {
 	journal *journal.Journal
 
 	mu     sync.Mutex // guards what follows
-	found  api.Disk
+	found  journal.DiskUsage
 	looked time.Time
 }
 
-func (d *diskLook) now() (api.Disk, error) {
+func (d *diskLook) now() (journal.DiskUsage, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.looked.IsZero() && time.Since(d.looked) < diskLookEvery {
 		return d.found, nil
 	}
-	usage, err := d.journal.Disk.Usage()
+	found, err := d.journal.Disk.Usage()
 	if err != nil {
 		return d.found, fmt.Errorf("disk usage: %w", err)
 	}
-	d.looked = time.Now()
-	d.found = api.Disk{Journal: usage.Journal, Copies: usage.Copies}
-	if usage.Free >= 0 {
-		d.found.Free = &usage.Free
-	}
-	return d.found, nil
+	d.found, d.looked = found, time.Now()
+	return found, nil
 }
+
+// DiskUsage returns what the journal takes on the disk, as of the last few seconds.
+func (s *Server) DiskUsage() (journal.DiskUsage, error) { return s.surface.figures.disk.now() }

@@ -8,9 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/metrics"
 )
 
 const (
@@ -27,7 +26,7 @@ const (
 // for it.
 type lastHour struct {
 	figures  *figures
-	times    *prometheus.HistogramVec // of requests upstream
+	times    *metrics.Times // of requests upstream
 	upstream func() UpstreamState
 
 	// The last sample: of the sampler only.
@@ -47,7 +46,7 @@ type lastHour struct {
 type medians struct{ localRead, localWrite, upstreamRead, upstreamWrite float64 }
 
 func newLastHour(opts Options, f *figures) *lastHour {
-	return &lastHour{figures: f, times: opts.UpstreamTimes, upstream: opts.UpstreamState}
+	return &lastHour{figures: f, times: opts.Metrics.UpstreamRequests, upstream: opts.UpstreamState}
 }
 
 // run samples until ctx ends.
@@ -96,13 +95,40 @@ func (h *lastHour) look(state UpstreamState, now time.Time) {
 	}
 }
 
+// trips are the requests since the start, by how long they took.
+type trips struct {
+	localReads, localWrites       metrics.Distribution // for which nobody waited for upstream
+	upstreamReads, upstreamWrites metrics.Distribution // that upstream has carried out
+}
+
+func (t *trips) local() metrics.Distribution    { return t.localReads.Plus(t.localWrites) }
+func (t *trips) upstream() metrics.Distribution { return t.upstreamReads.Plus(t.upstreamWrites) }
+
+// confirmed is the outcome of a request that upstream has carried out.
+const confirmed = "confirmed"
+
+// readTrips reads the histograms.
+func readTrips(here *measures, upstream *metrics.Times) (t trips) {
+	for v := GetEntry; v < Verbs; v++ {
+		local, there := &t.localReads, &t.upstreamReads
+		first, end := Outcome(0), Outcome(FromUpstream)
+		if v == PutEntry || v == DeleteEntry {
+			local, there = &t.localWrites, &t.upstreamWrites
+			first, end = WasAcknowledged, WasAcknowledged+1
+		}
+		*local = local.Plus(here.distribution(v, first, end))
+		*there = there.Plus(upstream.Of(v.String(), confirmed).Distribution())
+	}
+	return t
+}
+
 // sample takes a point.
 func (h *lastHour) sample(now time.Time) {
-	taken := readTrips(h.figures.metrics.latencies, h.times)
+	taken := readTrips(h.figures.measures, h.times)
 	reads, writes := h.figures.requests()
-	local, upstream := taken.local().since(h.last.local()), taken.upstream().since(h.last.upstream())
+	local, upstream := taken.local().Since(h.last.local()), taken.upstream().Since(h.last.upstream())
 	p := api.Point{
-		At: unix(now), Pending: int64(h.figures.metrics.disk.journal.Stats().Pending),
+		At: unix(now), Pending: int64(h.figures.disk.journal.Stats().Pending),
 		Reads: reads.Total - h.lastReads.Total, Writes: writes.Acknowledged - h.lastWrites.Acknowledged, Sent: writes.Sent - h.lastWrites.Sent,
 		LocalP50: microseconds(&local, 0.5), LocalP99: microseconds(&local, 0.99),
 		UpstreamP50: microseconds(&upstream, 0.5), UpstreamP99: microseconds(&upstream, 0.99),
@@ -117,13 +143,13 @@ func (h *lastHour) sample(now time.Time) {
 	h.medians = medians{median(&taken.localReads), median(&taken.localWrites), median(&taken.upstreamReads), median(&taken.upstreamWrites)}
 }
 
-func median(d *distribution) float64 {
-	seconds, _ := d.quantile(0.5)
+func median(d *metrics.Distribution) float64 {
+	seconds, _ := d.Quantile(0.5)
 	return seconds
 }
 
-func microseconds(d *distribution, q float64) *float64 {
-	seconds, ok := d.quantile(q)
+func microseconds(d *metrics.Distribution, q float64) *float64 {
+	seconds, ok := d.Quantile(q)
 	if !ok {
 		return nil
 	}
@@ -146,7 +172,7 @@ func (h *lastHour) timeSaved(done *api.Figures) *float64 {
 	if read == 0 {
 		return nil
 	}
-	saved := float64(done.Reads.Hits)*max(0, read-t.localRead) + float64(max(0, done.Writes.Acknowledged-h.figures.metrics.awaited.Load()))*max(0, write-t.localWrite)
+	saved := float64(done.Reads.Hits)*max(0, read-t.localRead) + float64(max(0, done.Writes.Acknowledged-h.figures.measures.awaited.Load()))*max(0, write-t.localWrite)
 	saved = math.Round(saved*1e3) / 1e3
 	return &saved
 }

@@ -30,14 +30,14 @@ const (
 // pending at a time.
 type importer struct {
 	*memory
-	bodies  *wire.Bodies
-	metrics *metrics
-	turn    chan struct{} // held by the one import under way
-	ahead   *ahead        // guarded by turn
+	bodies   *wire.Bodies
+	measures *measures
+	turn     chan struct{} // held by the one import under way
+	ahead    *ahead        // guarded by turn
 }
 
-func newImporter(m *memory, bodies *wire.Bodies, counters *metrics) *importer {
-	return &importer{memory: m, bodies: bodies, metrics: counters, turn: make(chan struct{}, 1), ahead: &ahead{receipts: m.journal.Receipts}}
+func newImporter(m *memory, bodies *wire.Bodies, counts *measures) *importer {
+	return &importer{memory: m, bodies: bodies, measures: counts, turn: make(chan struct{}, 1), ahead: &ahead{receipts: m.journal.Receipts}}
 }
 
 // answer answers 200 when all lines are done. A line that cannot be imported refuses the request,
@@ -253,7 +253,7 @@ func (run *importing) write(ctx context.Context, w journal.NewWrite) error {
 		written, err := run.store(w)
 		if !errors.Is(err, journal.ErrFull) {
 			if err == nil {
-				run.metrics.acknowledged.Add(1)
+				run.measures.acknowledged.Add(1)
 				run.ahead.add(written)
 			}
 			return err

@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/metrics"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -81,7 +81,7 @@ func newSidecar(t *testing.T, adjust ...func(*journal.Options, *Options)) *sidec
 		}),
 		Policy:      func(string) cache.Policy { return s.policy },
 		UpstreamURL: "http://upstream.example", UpstreamState: s.upstream.state, ReadsRefused: s.upstream.readsRefused,
-		Version: "1.2.3", Registry: prometheus.NewRegistry(),
+		Version: "1.2.3", Metrics: metrics.New(metrics.Build{}),
 	}
 	for _, a := range adjust {
 		a(&stored, &opts)
@@ -109,9 +109,37 @@ func newSidecar(t *testing.T, adjust ...func(*journal.Options, *Options)) *sidec
 	if s.server, err = New(opts); err != nil {
 		t.Fatal(err)
 	}
+	s.readMetrics()
 	t.Cleanup(s.server.Close)
 	return s
 }
+
+// readMetrics has the metrics read what the daemon has them read.
+func (s *sidecar) readMetrics() {
+	from := metrics.Sources{
+		Journal: s.journal, Sizes: s.opts.Sizes, Cache: s.cache, Identity: s.server.memory.identity, Quotas: noQuotas{},
+		Disk: s.server.DiskUsage, Coalesced: func() int64 { return 0 },
+		Upstream: func() (up bool, concurrency int) {
+			now := s.opts.UpstreamState()
+			return now.State != "down", now.Concurrency.Now
+		},
+	}
+	if s.opts.WatchState != nil {
+		from.Watch = func() (sound bool, entries int) {
+			now := s.opts.WatchState()
+			return now.Sound, now.Entries
+		}
+	}
+	s.opts.Metrics.Read(from)
+}
+
+// noQuotas is upstream without quotas.
+type noQuotas struct{}
+
+func (noQuotas) Spent() int64                { return 0 }
+func (noQuotas) Saved() int64                { return 0 }
+func (noQuotas) Short() (spread, usedUp int) { return 0, 0 }
+func (noQuotas) LeastLeft() float64          { return 1 }
 
 // inBubble runs a test in which time is the test's own, and in which synctest.Wait
 // says that nothing moves any more.

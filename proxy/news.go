@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/botwired/botwired/internal/metrics"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -27,7 +28,7 @@ const (
 type news struct {
 	m          *memory
 	prefetches func(namespace string) bool
-	metrics    *metrics
+	metrics    *metrics.Metrics
 
 	mu     sync.Mutex // guards what follows
 	queued map[journal.ID]struct{}
@@ -37,7 +38,7 @@ type news struct {
 	overflowed atomic.Int64 // when an entry had no room last, in Unix nanoseconds
 }
 
-func newNews(m *memory, prefetches func(namespace string) bool, counters *metrics) *news {
+func newNews(m *memory, prefetches func(namespace string) bool, counters *metrics.Metrics) *news {
 	return &news{
 		m: m, prefetches: prefetches, metrics: counters,
 		queued: make(map[journal.ID]struct{}), wake: make(chan struct{}, 1),
@@ -51,10 +52,10 @@ func newNews(m *memory, prefetches func(namespace string) bool, counters *metric
 func (s *Server) VersionSeen(id journal.ID, own bool) {
 	s.memory.cache.ChangedElsewhere(id.Namespace, id.Key)
 	if own {
-		s.metrics.watched.own.Inc()
+		s.metrics.OwnVersions.Inc()
 		return
 	}
-	s.metrics.watched.foreign.Inc()
+	s.metrics.ForeignVersions.Inc()
 	s.surface.events.elsewhere(id)
 	s.news.add(id)
 }
@@ -172,6 +173,6 @@ func (n *news) follow(ctx context.Context, id journal.ID) error {
 	case state.Kind == journal.Settled && kept == version && state.WrittenAs == row.Origin.Seq:
 		return nil // with another writer, it is another write of the same microsecond
 	}
-	n.metrics.watched.fetches.Inc()
+	n.metrics.WatchFetches.Inc()
 	return fetchEntry(ctx, n.m, id)
 }

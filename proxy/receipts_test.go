@@ -11,7 +11,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
@@ -131,7 +130,7 @@ func TestReceiptWhileTheJournalIsRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			opts := s.opts
-			opts.Journal, opts.Registry = j, prometheus.NewRegistry()
+			opts.Journal = j
 			if s.server, err = New(opts); err != nil {
 				t.Fatal(err)
 			}

@@ -104,7 +104,7 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, method, path s
 		refusal = shuttingDown(w) // or the caller is gone, and reads nothing
 	default:
 		became = WasFailed
-		s.metrics.failed.Inc()
+		s.metrics.Failed.Inc()
 		s.logger.Error("request failed", "method", method, "path", path, "error", err)
 		refusal = wire.Detail(http.StatusInternalServerError, "internal error: see botwired's log")
 	}

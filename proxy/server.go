@@ -22,12 +22,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/identity"
+	"github.com/botwired/botwired/internal/metrics"
 	"github.com/botwired/botwired/internal/trace"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
@@ -152,9 +152,6 @@ type Options struct {
 	// Writes says how many writes upstream was sent since the start, and how many needed no
 	// request, as a newer one took their place; nil if nobody knows.
 	Writes func() (sent, saved int64)
-	// UpstreamTimes are the latencies of requests upstream, by operation and outcome, as
-	// [LatencyOpts] says. With them, Run keeps the last hour; nil is for none.
-	UpstreamTimes *prometheus.HistogramVec
 	// DataDir and Listen describe the daemon in the status.
 	DataDir, Listen string
 	// Sizes are those of Journal; nil if it has none.
@@ -171,8 +168,8 @@ type Options struct {
 	MCP http.Handler
 	// Version is the daemon's.
 	Version string
-	// Registry receives the metrics.
-	Registry *prometheus.Registry
+	// Metrics are the daemon's. The server counts requests there, and shows all of them.
+	Metrics *metrics.Metrics
 	// Logger must not be nil. It never gets a value.
 	Logger *slog.Logger
 }
@@ -180,21 +177,22 @@ type Options struct {
 // Server is the HTTP handler. In the background it works only for requests, and in Run. Close
 // waits for all but Run.
 type Server struct {
-	tasks   *tasks
-	memory  *memory
-	surface *surface
-	lister  *listKeeper
-	news    *news
-	bodies  *wire.Bodies
-	callers *callers
-	tracer  Tracer
-	mcp     mcpEndpoint
-	forward http.Handler
-	metrics *metrics
-	logger  *slog.Logger
+	tasks    *tasks
+	memory   *memory
+	surface  *surface
+	lister   *listKeeper
+	news     *news
+	bodies   *wire.Bodies
+	callers  *callers
+	tracer   Tracer
+	mcp      mcpEndpoint
+	forward  http.Handler
+	metrics  *metrics.Metrics
+	measures *measures
+	logger   *slog.Logger
 }
 
-// New returns a server; it is an error to register its metrics twice.
+// New returns a server.
 func New(opts Options) (*Server, error) {
 	if opts.Traces == nil {
 		opts.Traces = trace.NewWrites()
@@ -202,11 +200,8 @@ func New(opts Options) (*Server, error) {
 	if opts.Identity == nil {
 		opts.Identity = undoubted{}
 	}
-	watching := newIntruders(func(namespace string) bool { return opts.Policy(namespace).Exclusive }, opts.Logger)
-	counters, err := newMetrics(opts, watching)
-	if err != nil {
-		return nil, err
-	}
+	watching := newIntruders(func(namespace string) bool { return opts.Policy(namespace).Exclusive }, opts.Metrics, opts.Logger)
+	counts := &measures{times: opts.Metrics.Requests}
 	assets, err := dashboard.Load()
 	if err != nil {
 		return nil, err
@@ -226,22 +221,22 @@ func New(opts Options) (*Server, error) {
 		fetches: &fetches{tasks: running, logger: opts.Logger},
 	}
 	m.restorer = newRestorer(m, opts.Logger)
-	news := newNews(m, opts.Prefetch, counters)
+	news := newNews(m, opts.Prefetch, opts.Metrics)
 	bodies, seen := wire.NewBodies(), newCallers()
 	return &Server{
-		tasks: running, memory: m, surface: newSurface(opts, m, running, assets, counters, bodies, seen),
+		tasks: running, memory: m, surface: newSurface(opts, m, running, assets, counts, bodies, seen),
 		lister: &listKeeper{
 			m: m, used: m.used, prefetches: opts.Prefetch, slots: make(chan struct{}, prefetchesAtOnce), ended: make(chan ending), news: news,
 		},
 		news: news, bodies: bodies, callers: seen, tracer: opts.Tracer,
 		mcp:     mcpEndpoint{opts.MCP, wire.NewBodies()},
-		forward: opts.Forward, metrics: counters, logger: opts.Logger,
+		forward: opts.Forward, metrics: opts.Metrics, measures: counts, logger: opts.Logger,
 	}, nil
 }
 
 // Run lists the namespaces in use until ctx ends, so that their absent keys are known, and
-// fetches the values of those that are set so. With Options.View it also fetches what other hosts
-// have changed, and with Options.UpstreamTimes it keeps the last hour.
+// fetches the values of those that are set so. It keeps the last hour. With Options.View it also
+// fetches what other hosts have changed.
 func (s *Server) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.lister.run(ctx) })
@@ -249,9 +244,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.memory.coherence.view != nil {
 		g.Go(func() error { return s.news.run(ctx) })
 	}
-	if s.surface.history.times != nil {
-		g.Go(func() error { return s.surface.history.run(ctx) })
-	}
+	g.Go(func() error { return s.surface.history.run(ctx) })
 	return g.Wait()
 }
 
@@ -349,7 +342,7 @@ func (s *Server) passOn(w http.ResponseWriter, r *http.Request) error {
 	case mayLeadToMemory(r.URL.Path): // guard 1.4
 		return errUncertainPath
 	}
-	s.metrics.forwarded.Inc()
+	s.metrics.Forwarded.Inc()
 	s.forward.ServeHTTP(w, r)
 	return nil
 }

@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/wire"
@@ -85,15 +83,15 @@ type operation struct {
 // anyParameters lets a request have parameters of its own: probes and scrapers add some.
 const anyParameters = "*"
 
-func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets, counters *metrics, bodies *wire.Bodies, seen *callers) *surface {
+func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets, counts *measures, bodies *wire.Bodies, seen *callers) *surface {
 	s := &surface{
 		assets: assets,
 		tasks:  running, coherence: m.coherence, intruders: m.intruders, restorer: m.restorer, events: newEvents(), monitor: newMonitor(),
-		memory: m, callers: seen, figures: &figures{counters, opts.Cache, opts.Writes}, cache: opts.Cache, startedAt: time.Now(), dataDir: opts.DataDir, listen: opts.Listen,
+		memory: m, callers: seen, figures: &figures{counts, &diskLook{journal: opts.Journal}, opts.Cache, opts.Writes}, cache: opts.Cache, startedAt: time.Now(), dataDir: opts.DataDir, listen: opts.Listen,
 		journal: opts.Journal, flusher: opts.Flusher, identity: opts.Identity,
 		upstreamURL: opts.UpstreamURL, upstreamState: opts.UpstreamState, watchState: opts.WatchState, readsRefused: opts.ReadsRefused, quotas: opts.Quotas,
 		sizes: opts.Sizes, loss: opts.Loss,
-		version: opts.Version, metrics: promhttp.HandlerFor(opts.Registry, promhttp.HandlerOpts{}),
+		version: opts.Version, metrics: opts.Metrics.Handler(),
 	}
 	s.history = newLastHour(opts, s.figures)
 	s.operations = map[string]operation{
@@ -109,7 +107,7 @@ func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets
 		"dead-letters": {http.MethodGet, s.deadLetters, []string{"limit", "after"}},
 		"pending/drop": {http.MethodPost, s.dropPending, []string{"namespace", "key", "seq"}},
 		"export":       {http.MethodGet, exporter{m}.answer, []string{"namespace"}},
-		"import":       {http.MethodPost, newImporter(m, bodies, counters).answer, []string{"namespace"}},
+		"import":       {http.MethodPost, newImporter(m, bodies, counts).answer, []string{"namespace"}},
 		"restore":      {http.MethodPost, s.restore, []string{"namespace", "timeout", "stop"}},
 		revisionsPath:  {http.MethodGet, s.listRevisions, []string{"namespace", "key"}},
 		"forget":       {http.MethodPost, s.forget, []string{"namespace", "key"}},

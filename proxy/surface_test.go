@@ -11,7 +11,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
@@ -227,7 +226,7 @@ func TestStatusWaitsForTheIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer again.Close()
-		s.opts.Journal, s.opts.Registry = again, prometheus.NewRegistry()
+		s.opts.Journal = again
 		if s.server, err = New(s.opts); err != nil {
 			t.Fatal(err)
 		}

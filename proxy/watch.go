@@ -3,8 +3,6 @@ package proxy
 import (
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/botwired/botwired/api"
 )
 
@@ -30,48 +28,4 @@ func newWatchDocument(look func() WatchState) *api.WatchState {
 		Sound: now.Sound, Since: now.Since.UTC().Round(time.Millisecond), Reason: now.Reason,
 		Entries: now.Entries, Bytes: now.Bytes,
 	}
-}
-
-// watchCounters count what a watch tells.
-type watchCounters struct {
-	events       *prometheus.CounterVec // that has own and foreign
-	own, foreign prometheus.Counter
-	fetches      prometheus.Counter
-}
-
-func newWatchCounters() watchCounters {
-	events := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "botwired_watch_events_total",
-		Help: "Versions of entries that the watch has told of since the start, by writer: this host's own, or another's.",
-	}, []string{"writer"})
-	return watchCounters{
-		events: events, own: events.WithLabelValues("own"), foreign: events.WithLabelValues("foreign"),
-		fetches: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "botwired_watch_fetches_total",
-			Help: "Entries that were fetched since the start because another host had changed them.",
-		}),
-	}
-}
-
-var (
-	watchSoundDesc   = desc("botwired_watch_sound", "1 while the watch of upstream misses nothing, so that no answer gets old, else 0.")
-	watchEntriesDesc = desc("botwired_watch_entries", "Entries of which the watch knows upstream's version.")
-)
-
-// collectWatch has no values if nothing watches.
-func (c *collector) collectWatch(gauge func(*prometheus.Desc, float64, ...string)) {
-	if c.opts.WatchState == nil {
-		return
-	}
-	now := c.opts.WatchState()
-	gauge(watchSoundDesc, oneIf(now.Sound))
-	gauge(watchEntriesDesc, float64(now.Entries))
-}
-
-// oneIf is 1 for yes and 0 for no.
-func oneIf(yes bool) float64 {
-	if yes {
-		return 1
-	}
-	return 0
 }

@@ -176,6 +176,18 @@ func (qs *Quotas) Short() (spread, usedUp int) {
 	return spread, usedUp
 }
 
+// LeastLeft returns the smallest part of its quota that a namespace has left, from 0 to 1; 1 if no namespace
+// has used any.
+func (qs *Quotas) LeastLeft() float64 {
+	least := 1.0
+	for _, r := range qs.Reports() {
+		if r.Limit > 0 {
+			least = min(least, float64(r.Left)/float64(r.Limit))
+		}
+	}
+	return least
+}
+
 // Spent is how many requests were counted since the start.
 func (qs *Quotas) Spent() int64 { return qs.spent.Load() }
 

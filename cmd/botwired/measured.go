@@ -5,12 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"github.com/botwired/botwired/internal/metrics"
 	"github.com/botwired/botwired/internal/telemetry"
 	"github.com/botwired/botwired/internal/trace"
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
 )
 
@@ -18,15 +16,11 @@ import (
 type measured struct {
 	engine   upstream.Engine
 	traces   *trace.Writes
-	requests *prometheus.HistogramVec
+	requests *metrics.Times
 	tracer   *telemetry.Tracer // nil makes no spans
 }
 
-func measure(engine upstream.Engine, traces *trace.Writes, tracer *telemetry.Tracer, registry *prometheus.Registry) *measured {
-	requests := prometheus.NewHistogramVec(
-		proxy.LatencyOpts("botwired_upstream_request_seconds", "How long requests upstream took, by operation and outcome."),
-		[]string{"operation", "outcome"})
-	registry.MustRegister(requests)
+func measure(engine upstream.Engine, traces *trace.Writes, tracer *telemetry.Tracer, requests *metrics.Times) *measured {
 	return &measured{engine, traces, requests, tracer}
 }
 
@@ -43,7 +37,7 @@ func (m *measured) do(
 	began := time.Now()
 	err := request(ctx)
 	outcome := outcomeOf(err)
-	m.requests.WithLabelValues(operation, outcome).Observe(time.Since(began).Seconds())
+	m.requests.Of(operation, outcome).Observe(time.Since(began))
 	if span != nil {
 		span.End(outcome, err != nil)
 	}

@@ -11,14 +11,13 @@ import (
 	"path/filepath"
 	"sync/atomic"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/guard"
 	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/internal/mcp"
+	"github.com/botwired/botwired/internal/metrics"
 	"github.com/botwired/botwired/internal/trace"
 	"github.com/botwired/botwired/internal/via"
 	"github.com/botwired/botwired/journal"
@@ -54,8 +53,7 @@ type sidecar struct {
 	sent    atomic.Int64 // writes that upstream was sent
 	address string       // that the listener has; "" before it listens
 	chain   *via.Chain
-	// registry has all metrics of the daemon.
-	registry *prometheus.Registry
+	metrics *metrics.Metrics
 
 	config   atomic.Pointer[config.Config] // in force; see configure
 	hasToken atomic.Bool
@@ -166,10 +164,9 @@ func (d *sidecar) lossLimit(namespace string) journal.LossLimit {
 }
 
 func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forward http.Handler) (err error) {
-	registry := newRegistry()
-	d.registry = registry
+	d.metrics = newMetrics()
 	traces, tracer := trace.NewWrites(), d.openTracer()
-	engine := measure(unmeasured, traces, tracer, registry)
+	engine := measure(unmeasured, traces, tracer, d.metrics.UpstreamRequests)
 	d.config.Store(c)
 	first, longest := upstream.Pauses(c.Upstream.Timeout)
 	d.health = upstream.NewHealth(upstream.HealthOptions{
@@ -177,8 +174,8 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 		OnState: func(r upstream.Report) { d.proxy.UpstreamChanged(upstreamStateOf(r)) },
 	})
 	d.slots = upstream.NewSlots(c.Upstream.Concurrency)
-	quotas := d.openQuotas(c, registry)
-	flushing := flusherOptions(d, c, engine, registry)
+	quotas := d.openQuotas(c)
+	flushing := flusherOptions(d, c, engine)
 	flushing.Slots, flushing.Quotas, flushing.Host = d.slots, quotas, d.host
 	d.flusher = upstream.NewFlusher(flushing)
 	d.journal.Subscribe(d.changed) // the cache and the flusher exist, and nothing runs yet
@@ -199,14 +196,13 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 		ReadsRefused:  reader.Refused,
 		Quotas:        quotasForStatus(quotas),
 		Writes:        func() (sent, saved int64) { return d.sent.Load(), d.flusher.Saved() },
-		UpstreamTimes: engine.requests,
 		DataDir:       c.DataDir,
 		Listen:        cmp.Or(d.address, c.Listen),
 		Sizes:         d.sizes,
 		Identity:      d.watch,
 		Traces:        traces,
 		Version:       buildVersion(),
-		Registry:      registry,
+		Metrics:       d.metrics,
 		Logger:        d.logger,
 	}
 	if tracer != nil {
@@ -221,6 +217,7 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 		return err
 	}
 	d.onClose(func() error { d.proxy.Close(); return nil })
+	d.readMetrics(quotas, opts.WatchState)
 	seen := d.proxy.VersionSeen
 	d.onVersion.Store(&seen)
 	inside.serve(d.proxy)

@@ -20,11 +20,11 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/mcp"
+	"github.com/botwired/botwired/internal/metrics"
 	"github.com/botwired/botwired/internal/pipe"
 	"github.com/botwired/botwired/internal/selfhost"
 	"github.com/botwired/botwired/internal/wire"
@@ -126,7 +126,7 @@ func newDaemon(t *testing.T) *daemon {
 			return cache.Policy{FreshFor: time.Hour, AbsentFor: time.Hour, StaleIfError: cache.Forever}
 		},
 		UpstreamState: func() proxy.UpstreamState { return proxy.UpstreamState{State: "up"} },
-		ReadsRefused:  reader.Refused, Registry: prometheus.NewRegistry(), Logger: logger,
+		ReadsRefused:  reader.Refused, Metrics: metrics.New(metrics.Build{}), Logger: logger,
 	})
 	noError(t, err)
 	d.address = httptest.NewServer(d.server)

@@ -15,13 +15,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/internal/guard"
+	"github.com/botwired/botwired/internal/metrics"
 	"github.com/botwired/botwired/internal/pipe"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
@@ -146,8 +145,7 @@ func (d *daemon) openProxy() (err error) {
 		WriteThrough:  func(namespace string) bool { return d.config.For(namespace).WriteThrough },
 		Prefetch:      func(namespace string) bool { return d.config.For(namespace).Prefetch },
 		UpstreamState: d.upstreamState, ReadsRefused: reader.Refused, DataDir: d.config.DataDir, Sizes: d.sizes,
-		UpstreamTimes: prometheus.NewHistogramVec(proxy.LatencyOpts("upstream", "None."), []string{"operation", "outcome"}),
-		Registry:      prometheus.NewRegistry(), Logger: d.logger,
+		Metrics: metrics.New(metrics.Build{}), Logger: d.logger,
 	})
 	return err
 }

@@ -53,6 +53,9 @@ var layers = []layer{
 	// The memory service knows nothing of the daemon in front of it.
 	{"internal/selfhost", []string{"internal/guard", "internal/httplog", "internal/pipe", "internal/wire"}},
 
+	// The metrics read the parts whose state they show.
+	{"internal/metrics", []string{"cache", "internal/identity", "journal"}},
+
 	// Leaves.
 	{"cache", nil},
 	{"config", nil},
@@ -72,8 +75,8 @@ var modules = map[string][]string{
 	"github.com/tailscale/hujson":                       {"internal/mcpconfig"},
 	"github.com/spf13/cobra":                            {"cmd/botwired"},
 	"github.com/spf13/pflag":                            {"cmd/botwired"},
-	"github.com/prometheus/client_golang":               {"cmd/botwired", "proxy/..."},
-	"github.com/prometheus/client_model":                {"proxy"},
+	"github.com/prometheus/client_golang":               {"internal/metrics"},
+	"github.com/prometheus/client_model":                {"internal/metrics"},
 	"golang.org/x/net":                                  {"cmd/botwired", "config"},
 	"go.opentelemetry.io/otel":                          {"internal/telemetry"},
 	"go.opentelemetry.io/otel/sdk":                      {"internal/telemetry"},

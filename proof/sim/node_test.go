@@ -21,11 +21,11 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/fastpath"
+	"github.com/botwired/botwired/internal/metrics"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
@@ -192,7 +192,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 		Journal: n.journal, Cache: n.cache, Upstream: reader, Flusher: n.flusher,
 		Forward: http.NotFoundHandler(), Policy: func(string) cache.Policy { return with.policy },
 		WriteThrough:  func(string) bool { return with.through },
-		UpstreamState: n.upstreamState, ReadsRefused: reader.Refused, Registry: prometheus.NewRegistry(), Logger: logger,
+		UpstreamState: n.upstreamState, ReadsRefused: reader.Refused, Metrics: metrics.New(metrics.Build{}), Logger: logger,
 	})
 	return n, err
 }

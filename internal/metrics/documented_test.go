@@ -1,8 +1,7 @@
-package main
+package metrics
 
 import (
 	"encoding/json"
-	"log/slog"
 	"os"
 	"regexp"
 	"slices"
@@ -12,9 +11,6 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/botwired/botwired/config"
-	"github.com/botwired/botwired/internal/via"
 )
 
 // metric is what the daemon or its documents say of a metric.
@@ -26,42 +22,28 @@ type metric struct {
 // boundedLabels are the labels whose values no caller chooses.
 var boundedLabels = []string{"goversion", "operation", "outcome", "platform", "reason", "revision", "version", "writer"}
 
-var described = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
+var described = regexp.MustCompile(`fqName: "([^"]+)".*constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
 
-// registered are the metrics of a daemon that was opened as it always is, without those of Go's
-// runtime and of the process.
+var labelName = regexp.MustCompile(`[a-z]+`)
+
+// registered are the metrics, without those of Go's runtime and of the process.
 func registered(t *testing.T) map[string]metric {
 	t.Helper()
-	loaded, err := config.Load(config.Sources{Environ: []string{
-		"HOME=" + t.TempDir(), "BOTWIRED_DATA_DIR=" + t.TempDir(), "BOTWIRED_UPSTREAM_URL=embedded",
-		`BOTWIRED_NAMESPACES=[{"match":"*","quota":{"writes_per_day":10}}]`,
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := &sidecar{logger: slog.New(slog.DiscardHandler), chain: via.New(), readmit: func() {}}
-	if err := d.open(t.Context(), &loaded.Config, func(err error) { t.Errorf("the disk failed: %v", err) },
-		func(int64) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := d.close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	m := New(Build{})
+	m.Read(someSources(t))
 	all := make(map[string]metric)
 	descriptions := make(chan *prometheus.Desc)
-	go func() { d.registry.Describe(descriptions); close(descriptions) }()
+	go func() { m.registry.Describe(descriptions); close(descriptions) }()
 	for each := range descriptions {
-		m := described.FindStringSubmatch(each.String())
-		if m == nil {
+		said := described.FindStringSubmatch(each.String())
+		if said == nil {
 			t.Fatalf("%s", each)
 		}
-		if strings.HasPrefix(m[1], "botwired_") {
-			all[m[1]] = metric{"", sorted(strings.Split(m[2], ","))}
+		if strings.HasPrefix(said[1], "botwired_") {
+			all[said[1]] = metric{"", sorted(labelName.FindAllString(said[2]+","+said[3], -1))}
 		}
 	}
-	families, err := d.registry.Gather()
+	families, err := m.registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +57,6 @@ func registered(t *testing.T) map[string]metric {
 }
 
 func sorted(labels []string) string {
-	labels = slices.DeleteFunc(labels, func(label string) bool { return label == "" })
 	slices.Sort(labels)
 	return strings.Join(labels, ",")
 }

@@ -77,24 +77,3 @@ func TestOutcomesHaveNames(t *testing.T) {
 		seen[name] = true
 	}
 }
-
-// A Prometheus that speaks its protocol gets native histograms.
-func TestNativeHistograms(t *testing.T) {
-	s := newSidecar(t)
-	s.put(id("n", "k"), "v")
-	families, err := s.opts.Registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() != "botwired_request_seconds" {
-			continue
-		}
-		h := f.GetMetric()[0].GetHistogram()
-		if len(h.GetPositiveSpan()) == 0 || len(h.GetBucket()) != len(latencyBounds) {
-			t.Errorf("native and classic buckets: %v", h)
-		}
-		return
-	}
-	t.Error("nothing was measured")
-}

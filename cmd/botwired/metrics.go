@@ -1,0 +1,31 @@
+package main
+
+import (
+	"github.com/botwired/botwired/internal/metrics"
+	"github.com/botwired/botwired/proxy"
+	"github.com/botwired/botwired/upstream"
+)
+
+func newMetrics() *metrics.Metrics {
+	b := thisBuild()
+	return metrics.New(metrics.Build{Version: b.Version, Go: b.Go, Platform: b.Platform, Revision: b.Revision})
+}
+
+// readMetrics has the metrics read the parts of the daemon, which are open.
+func (d *sidecar) readMetrics(quotas *upstream.Quotas, watch func() proxy.WatchState) {
+	from := metrics.Sources{
+		Journal: d.journal, Sizes: d.sizes, Cache: d.cache, Identity: d.watch, Quotas: quotas,
+		Disk: d.proxy.DiskUsage, Coalesced: d.flusher.Saved,
+		Upstream: func() (up bool, concurrency int) {
+			now := d.upstreamState()
+			return now.State != "down", now.Concurrency.Now
+		},
+	}
+	if watch != nil {
+		from.Watch = func() (sound bool, entries int) {
+			now := watch()
+			return now.Sound, now.Entries
+		}
+	}
+	d.metrics.Read(from)
+}

@@ -1,0 +1,164 @@
+// Package metrics owns what botwired shows to Prometheus. Each metric is one row of this file: its name, its help,
+// its labels, and where its number comes from. A part of the daemon counts what [Metrics] has a field for.
+// [Sources] are asked for the rest, at each scrape.
+//
+// No label has values that callers choose. docs/metrics.md has a line for each metric.
+package metrics
+
+import (
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Metrics are the metrics of one daemon. They are safe for concurrent use.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	Requests         *Times // of agents
+	UpstreamRequests *Times
+
+	Forwarded, Failed            prometheus.Counter // requests
+	Flushes                      *prometheus.CounterVec
+	Fences                       *prometheus.CounterVec
+	FenceReads                   prometheus.Counter
+	ForeignWrites                prometheus.Counter // to exclusive namespaces
+	OwnVersions, ForeignVersions prometheus.Counter // that the watch has told of
+	WatchFetches                 prometheus.Counter
+}
+
+// Build says which program runs.
+type Build struct{ Version, Go, Platform, Revision string }
+
+// New returns the metrics of a daemon that starts now.
+func New(b Build) *Metrics {
+	r, started := registry{prometheus.NewRegistry()}, time.Now()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "botwired_build_info", Help: "1, for the build that runs.",
+		ConstLabels: prometheus.Labels{"version": b.Version, "goversion": b.Go, "platform": b.Platform, "revision": b.Revision},
+	}, func() float64 { return 1 }))
+	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "botwired_uptime_seconds", Help: "How long ago the daemon started.",
+	}, func() float64 { return time.Since(started).Seconds() }))
+
+	versions := r.counters("botwired_watch_events_total", "Versions of entries that the watch has told of since the start, by writer: this host's own, or another's.", "writer")
+	return &Metrics{
+		registry: r.Registry,
+
+		Requests:         r.times("botwired_request_seconds", "How long agents waited for the answers of the memory API, by operation and outcome."),
+		UpstreamRequests: r.times("botwired_upstream_request_seconds", "How long requests upstream took, by operation and outcome."),
+
+		Forwarded:       r.counter("botwired_forwarded_requests_total", "Requests that are not the memory API's, passed on to upstream."),
+		Failed:          r.counter("botwired_failed_requests_total", "Requests answered with 500, of the memory API or not: the log has a line for each."),
+		Flushes:         r.counters("botwired_flushes_total", "Writes sent upstream, by operation and outcome.", "operation", "outcome"),
+		Fences:          r.counters("botwired_fences_total", "Comparisons of an entry upstream before a write overwrites it, by outcome.", "outcome"),
+		FenceReads:      r.counter("botwired_fence_reads_total", "Reads of upstream that the comparisons have made."),
+		ForeignWrites:   r.counter("botwired_exclusive_foreign_writes_total", "Writes of others that were found since the start in namespaces that are set exclusive."),
+		OwnVersions:     versions.WithLabelValues("own"),
+		ForeignVersions: versions.WithLabelValues("foreign"),
+		WatchFetches:    r.counter("botwired_watch_fetches_total", "Entries that were fetched since the start because another host had changed them."),
+	}
+}
+
+// Read has each scrape ask s for its numbers. It is called at most once.
+func (m *Metrics) Read(s Sources) { m.registry.MustRegister(&collector{s, rows()}) }
+
+// Handler answers scrapers.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// rows are the metrics whose numbers the sources have.
+func rows() []row {
+	return []row{
+		gauge("botwired_pending", "Writes acknowledged and not yet confirmed by upstream.",
+			func(s *scrape) float64 { return float64(s.journal.Pending) }),
+		gauge("botwired_pending_bytes", "Size of the pending writes, as journal.max_bytes counts them.",
+			func(s *scrape) float64 { return float64(s.journal.PendingBytes) }),
+		gauge("botwired_oldest_pending_seconds", "How long the oldest pending write has been waiting.",
+			func(s *scrape) float64 { return s.journal.OldestAge().Seconds() }),
+		gauge("botwired_dead_letters", "Dead letters that are kept.",
+			func(s *scrape) float64 { return float64(s.journal.DeadLetters) }),
+		gauge("botwired_open_dead_letters", "Dead letters that wait for a person to decide: upstream has refused them, and no later write has superseded them.",
+			func(s *scrape) float64 { return float64(s.journal.OpenDeadLetters) }),
+		gauge("botwired_receipts", "Receipts of writes that have settled, were superseded or are dead.",
+			func(s *scrape) float64 { return float64(s.journal.Receipts) }),
+		counter("botwired_damaged_copies_total", "Settled copies and listings that were found damaged since the start and asked of upstream anew.",
+			func(s *scrape) float64 { return float64(s.journal.DamagedCopies) }),
+		counter("botwired_damaged_tables_total", "Tables of the journal that were found damaged since the start.",
+			func(s *scrape) float64 { return float64(s.journal.DamagedTables) }),
+		gauge("botwired_journal_refuses_writes", "1 while the journal takes no writes, for want of room or because it has failed, else 0.",
+			func(s *scrape) float64 { return oneIf(s.from.Journal.Err() != nil) }),
+		gauge("botwired_journal_bytes", "Size of the journal on the disk, without the settled copies.",
+			func(s *scrape) float64 { return s.onDisk(s.disk.Journal) }),
+		gauge("botwired_copies_bytes", "Size of the settled copies and listings on the disk.",
+			func(s *scrape) float64 { return s.onDisk(s.disk.Copies) }),
+		gauge("botwired_disk_free_bytes", "Free space on the journal's disk, for the daemon's user.",
+			func(s *scrape) float64 { return s.onDisk(s.disk.Free) }),
+		gauge("botwired_suspect_namespaces", "Namespaces of which upstream no longer holds many of the entries that it has confirmed: a person has to decide.",
+			func(s *scrape) float64 { return float64(len(s.from.Journal.Trust.Suspects())) }),
+		counter("botwired_older_answers_total", "Answers of upstream since the start that showed an older state than was known, and did not count.",
+			func(s *scrape) (sum float64) {
+				for _, n := range s.from.Journal.Trust.OlderAnswers() {
+					sum += float64(n)
+				}
+				return sum
+			}),
+		gauge("botwired_cache_bytes", "Size of the answers in memory, keys included.",
+			func(s *scrape) float64 { used, _ := s.from.Cache.Size(); return float64(used) }),
+		gauge("botwired_cache_budget_bytes", "Size that the answers in memory may have: cache.memory.",
+			func(s *scrape) float64 { _, budget := s.from.Cache.Size(); return float64(budget) }),
+		gauge("botwired_upstream_up", "0 while upstream is down, else 1.",
+			func(s *scrape) float64 { return oneIf(s.up) }),
+		gauge("botwired_upstream_concurrency", "Requests that may be under way upstream: fewer than upstream.concurrency while upstream does not take as many.",
+			func(s *scrape) float64 { return float64(s.concurrency) }),
+		gauge("botwired_watch_sound", "1 while the watch of upstream misses nothing, so that no answer gets old, else 0.",
+			func(s *scrape) float64 { return s.watch(func(sound bool, _ int) float64 { return oneIf(sound) }) }),
+		gauge("botwired_watch_entries", "Entries of which the watch knows upstream's version.",
+			func(s *scrape) float64 { return s.watch(func(_ bool, entries int) float64 { return float64(entries) }) }),
+		counter("botwired_coalesced_writes_total", "Writes since the start that needed no request upstream, as a newer one took their place.",
+			func(s *scrape) float64 { return float64(s.from.Coalesced()) }),
+		counter("botwired_quota_used_total", "Requests upstream that count for a quota, since the start.",
+			func(s *scrape) float64 { return float64(s.from.Quotas.Spent()) }),
+		counter("botwired_quota_saved_total", "Writes that needed no request, as a newer one took their place, since the start.",
+			func(s *scrape) float64 { return float64(s.from.Quotas.Saved()) }),
+		gauge("botwired_quota_least_left_ratio", "The part of its quota that the namespace has left which is nearest to its end; 1 if no namespace has used any.",
+			func(s *scrape) float64 { return s.from.Quotas.LeastLeft() }),
+		gauge("botwired_quota_spread_namespaces", "Namespaces that spread their writes, so that their quota lasts.",
+			func(s *scrape) float64 { spread, _ := s.from.Quotas.Short(); return float64(spread) }),
+		gauge("botwired_quota_used_up_namespaces", "Namespaces that have used up their quota.",
+			func(s *scrape) float64 { _, usedUp := s.from.Quotas.Short(); return float64(usedUp) }),
+		gauge("botwired_quota_nearly_full_namespaces", "Namespaces that hold 80 % of what they may, or more, the full ones among them.",
+			func(s *scrape) float64 { return float64(len(s.from.Sizes.NearlyFull())) }),
+		gauge("botwired_quota_full_namespaces", "Namespaces that hold what they may: writes that make them larger are refused.",
+			func(s *scrape) (full float64) {
+				for _, size := range s.from.Sizes.NearlyFull() {
+					full += oneIf(size.Bytes >= size.Limit)
+				}
+				return full
+			}),
+		{name: "botwired_identity_doubts_total", label: "reason", kind: prometheus.CounterValue,
+			help: "How often the daemon had reason to take what it knew for old, by reason: a copied or restored data directory, a machine or process that stood still.",
+			read: func(s *scrape, show func(v float64, label ...string)) {
+				for reason, n := range s.from.Identity.State().Doubts {
+					show(float64(n), string(reason))
+				}
+			}},
+	}
+}
+
+// oneIf is 1 for yes and 0 for no.
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// none is the number of a metric that has none now: it is not shown.
+var none = math.NaN()

@@ -1,0 +1,62 @@
+package proxy
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/botwired/botwired/internal/metrics"
+)
+
+// measures counts and times the requests of the memory API.
+type measures struct {
+	acknowledged atomic.Int64 // writes
+	awaited      atomic.Int64 // acknowledged writes whose callers have waited for upstream
+	times        *metrics.Times
+	series       [Verbs][Outcomes]atomic.Pointer[metrics.Series] // those of times that were needed
+}
+
+// write counts a result, if it is a write's.
+func (m *measures) write(r *Result) {
+	if r.Read {
+		return
+	}
+	m.acknowledged.Add(1)
+	if r.Awaited || r.Through {
+		m.awaited.Add(1)
+	}
+}
+
+// observe notes how long a call took. A call without a verb is none of the memory API's.
+func (m *measures) observe(v Verb, o Outcome, took time.Duration) {
+	if v == NoVerb {
+		return
+	}
+	at := &m.series[v][o]
+	series := at.Load()
+	if series == nil {
+		series = m.times.Of(v.String(), o.String())
+		at.Store(series)
+	}
+	series.Observe(took)
+}
+
+// measured calls each with the series of a verb and of the outcomes from first to end, without end.
+func (m *measures) measured(v Verb, first, end Outcome, each func(*metrics.Series)) {
+	for o := first; o < end; o++ {
+		if series := m.series[v][o].Load(); series != nil {
+			each(series)
+		}
+	}
+}
+
+// count counts the requests of a verb that had one of the outcomes from first to end, without end.
+func (m *measures) count(v Verb, first, end Outcome) (n int64) {
+	m.measured(v, first, end, func(s *metrics.Series) { n += s.Count() })
+	return n
+}
+
+// distribution returns how long the same requests took.
+func (m *measures) distribution(v Verb, first, end Outcome) (d metrics.Distribution) {
+	m.measured(v, first, end, func(s *metrics.Series) { d = d.Plus(s.Distribution()) })
+	return d
+}
