@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/botwired/botwired/internal/diskfs"
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
-	"github.com/botwired/botwired/journal/internal/store/diskfs"
 )
 
 const (

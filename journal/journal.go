@@ -7,9 +7,9 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/botwired/botwired/internal/diskfs"
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
-	"github.com/botwired/botwired/journal/internal/store/diskfs"
 )
 
 // Options configures a journal.

@@ -7,9 +7,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/botwired/botwired/internal/diskfs"
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
-	"github.com/botwired/botwired/journal/internal/store/diskfs"
 )
 
 const (

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/botwired/botwired/internal/diskfs"
 	"github.com/botwired/botwired/journal/internal/recovery"
 	"github.com/botwired/botwired/journal/internal/store"
-	"github.com/botwired/botwired/journal/internal/store/diskfs"
 )
 
 // Open opens the journal of a directory, made if it does not exist. It does no

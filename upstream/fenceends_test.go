@@ -2,6 +2,7 @@ package upstream_test
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/quota"
 )
 
 // contract 14: what is read back may be another host's by then. Readers see that from then on.
@@ -187,11 +189,11 @@ func TestAWriteDoesNotLoseAgainstOnesOwn(t *testing.T) {
 // A write whose fence lasts into the next window is counted there, durably before it leaves.
 func TestAFenceThatOutlastsTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		quota := upstream.Quota{Writes: 100, Period: 10 * time.Second, MaxAge: time.Second}
+		allowed := upstream.Quota{Writes: 100, Period: 10 * time.Second, MaxAge: time.Second}
 		fs := vfs.NewMem()
-		r := openRig(&rig{fake: newShared(t), t: t, fs: fs, fenced: "a.test", quota: func(string) upstream.Quota { return quota }})
+		r := openRig(&rig{fake: newShared(t), t: t, fs: fs, fenced: "a.test", quota: func(string) upstream.Quota { return allowed }})
 		ledger := func() (used int) {
-			for _, spent := range journal.OpenSpendings(journal.Options{Dir: "journal", FS: fs}).Spent() {
+			for _, spent := range quota.OpenLedger("journal.quota", fs, slog.New(slog.DiscardHandler)).Spent() {
 				if spent.Ends.After(time.Now()) {
 					used += spent.Used
 				}
@@ -199,7 +201,7 @@ func TestAFenceThatOutlastsTheWindow(t *testing.T) {
 			return used
 		}
 		r.settledPut(key("first"), "v")
-		time.Sleep(time.Until(time.Now().Truncate(quota.Period).Add(quota.Period - 500*time.Millisecond)))
+		time.Sleep(time.Until(time.Now().Truncate(allowed.Period).Add(allowed.Period - 500*time.Millisecond)))
 		writes := 0
 		r.set(func(f *fake) {
 			f.answer = func(c call) reply {
@@ -212,10 +214,10 @@ func TestAFenceThatOutlastsTheWindow(t *testing.T) {
 				return reply{}
 			}
 		})
-		began := time.Now().Truncate(quota.Period)
+		began := time.Now().Truncate(allowed.Period)
 		r.put(key("k"), "v")
 		r.settleWithin(time.Minute)
-		if writes != 1 || !time.Now().Truncate(quota.Period).After(began) {
+		if writes != 1 || !time.Now().Truncate(allowed.Period).After(began) {
 			t.Errorf("%d writes, the last in the window of %v", writes, time.Now())
 		}
 	})

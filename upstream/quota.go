@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/internal/hashtable"
-	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream/quota"
 )
 
 // Quota is what upstream allows a namespace.
@@ -21,11 +21,11 @@ type Quota struct {
 
 func (q Quota) none() bool { return q.Writes <= 0 || q.Period <= 0 }
 
-// Ledger keeps durably what namespaces have spent; package journal explains the methods.
+// Ledger keeps durably what namespaces have spent: see [quota.Ledger].
 type Ledger interface {
-	Spent() []journal.Spending
-	Record(...journal.Spending) error
-	Close(exact []journal.Spending) error
+	Spent() []quota.Use
+	Record(...quota.Use) error
+	Close(exact []quota.Use) error
 }
 
 // QuotasOptions configures quotas.
@@ -118,7 +118,7 @@ func (qs *Quotas) Close() error {
 	if qs.opts.Ledger == nil {
 		return nil
 	}
-	var exact []journal.Spending
+	var exact []quota.Use
 	qs.each(func(b *budget, now time.Time) {
 		if b.roll(now); b.used > 0 || b.saved > 0 {
 			exact = append(exact, b.spending(b.used))
@@ -243,8 +243,8 @@ func (b *budget) terms(linger time.Duration, now time.Time) terms {
 	return t
 }
 
-func (b *budget) spending(used int) journal.Spending {
-	return journal.Spending{Namespace: b.Key(), Ends: b.ends(), Used: used, Saved: b.saved, Reserve: b.reserve}
+func (b *budget) spending(used int) quota.Use {
+	return quota.Use{Namespace: b.Key(), Ends: b.ends(), Used: used, Saved: b.saved, Reserve: b.reserve}
 }
 
 // kind says how urgently a write is to go.

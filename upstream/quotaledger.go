@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream/quota"
 )
 
 // A lease is how many writes the ledger counts ahead. It doubles from one, so that a daemon
@@ -56,7 +56,7 @@ func (qs *Quotas) record() {
 	short := slices.Collect(maps.Keys(qs.short))
 	clear(qs.short)
 	qs.mu.Unlock()
-	var leases []journal.Spending
+	var leases []quota.Use
 	for _, namespace := range short {
 		qs.with(namespace, func(b *budget, _ time.Time) {
 			if b.used > b.leased {
@@ -80,7 +80,7 @@ func (qs *Quotas) record() {
 	}
 }
 
-func (b *budget) leaseMore() journal.Spending {
+func (b *budget) leaseMore() quota.Use {
 	b.lease = min(max(1, 2*b.lease), max(1, b.quota.Writes/leaseShare))
 	return b.spending(max(b.used, min(b.used+b.lease-1, b.quota.Writes)))
 }

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream/quota"
 )
 
 // memoryLedger is a ledger that forgets.
@@ -16,10 +16,10 @@ type memoryLedger struct {
 	onRecord func() // called once; nil if there is nothing to do
 }
 
-func (l *memoryLedger) Spent() []journal.Spending      { return nil }
-func (l *memoryLedger) Close([]journal.Spending) error { return nil }
+func (l *memoryLedger) Spent() []quota.Use      { return nil }
+func (l *memoryLedger) Close([]quota.Use) error { return nil }
 
-func (l *memoryLedger) Record(...journal.Spending) error {
+func (l *memoryLedger) Record(...quota.Use) error {
 	l.records++
 	if do := l.onRecord; do != nil {
 		l.onRecord = nil

@@ -18,6 +18,7 @@ import (
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
+	"github.com/botwired/botwired/upstream/quota"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -90,7 +91,7 @@ func newFencedRig(t testing.TB, f *fake, fs vfs.FS, host string) *rig {
 }
 
 func openRig(r *rig, change ...func(*journal.Options)) *rig {
-	t, f, fs, quota := r.t, r.fake, r.fs, r.quota
+	t, f, fs, allowed := r.t, r.fake, r.fs, r.quota
 	t.Helper()
 	r.offset, r.fences = upstream.NewOffset(), make(map[string]int)
 	r.client = f.clientOf(cmp.Or(r.fenced, "upstream.test"), timeout, r.offset)
@@ -113,9 +114,9 @@ func openRig(r *rig, change ...func(*journal.Options)) *rig {
 	r.health = upstream.NewHealth(upstream.HealthOptions{
 		BackoffInitial: backoffInitial, BackoffMax: backoffMax, Logger: logger, OnState: r.onState,
 	})
-	if quota != nil {
-		ledger := journal.OpenSpendings(journal.Options{Dir: "journal", FS: fs})
-		r.quotas = upstream.NewQuotas(upstream.QuotasOptions{Of: quota, Ledger: ledger, Logger: logger})
+	if allowed != nil {
+		ledger := quota.OpenLedger("journal.quota", fs, slog.New(slog.DiscardHandler))
+		r.quotas = upstream.NewQuotas(upstream.QuotasOptions{Of: allowed, Ledger: ledger, Logger: logger})
 	}
 	flushing := upstream.FlusherOptions{
 		Journal: r.journal, Through: r.journal.Through, Engine: r.client, Health: r.health, Quotas: r.quotas, Linger: func(string) time.Duration { return time.Duration(r.linger.Load()) },

@@ -4,10 +4,13 @@ import (
 	"path/filepath"
 
 	"github.com/botwired/botwired/config"
-	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/quota"
 )
+
+// quotaFile is the name of the ledger's file in the data directory.
+const quotaFile = "journal.quota"
 
 // openQuotas opens the namespaces' budgets, whose count is beside the journal.
 func (d *sidecar) openQuotas(c *config.Config) *upstream.Quotas {
@@ -16,7 +19,7 @@ func (d *sidecar) openQuotas(c *config.Config) *upstream.Quotas {
 			q := d.config.Load().For(namespace).Quota
 			return upstream.Quota{Writes: q.WritesPerDay, Period: q.Period, MaxAge: q.MaxAge}
 		},
-		Ledger: journal.OpenSpendings(journal.Options{Dir: filepath.Join(c.DataDir, journalDir), Logger: d.logger}),
+		Ledger: quota.OpenLedger(filepath.Join(c.DataDir, quotaFile), nil, d.logger),
 		Logger: d.logger,
 	})
 	d.requota = quotas.Changed

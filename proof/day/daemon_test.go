@@ -26,6 +26,7 @@ import (
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
+	"github.com/botwired/botwired/upstream/quota"
 )
 
 // daemon is a whole one, as cmd/botwired wires it, but that its callers and its upstream are at the
@@ -113,7 +114,7 @@ func (d *daemon) openFlusher() {
 			q := d.config.For(namespace).Quota
 			return upstream.Quota{Writes: q.WritesPerDay, Period: q.Period, MaxAge: q.MaxAge}
 		},
-		Ledger: journal.OpenSpendings(journal.Options{Dir: filepath.Join(d.config.DataDir, "journal"), Logger: d.logger}),
+		Ledger: quota.OpenLedger(filepath.Join(d.config.DataDir, "journal.quota"), nil, d.logger),
 		Logger: d.logger,
 	})
 	d.flusher = upstream.NewFlusher(upstream.FlusherOptions{

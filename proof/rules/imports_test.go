@@ -37,14 +37,14 @@ var layers = []layer{
 	// The engines know upstream, and upstream knows no engine and no caller.
 	{"upstream/botwire", []string{"upstream", "internal/...", "journal"}},
 	{"upstream/natskv", []string{"upstream", "internal/...", "journal"}},
-	{"upstream/...", []string{"upstream/internal/...", "internal/...", "journal"}},
+	{"upstream/quota", []string{"internal/diskfs"}},
+	{"upstream/...", []string{"upstream/internal/...", "upstream/quota", "internal/...", "journal"}},
 
 	// The journal knows nothing of the project but its own layers, and they look down only.
-	{"journal", []string{"journal/internal/..."}},
-	{"journal/internal/recovery", []string{"journal/internal/store/...", "journal/internal/record"}},
+	{"journal", []string{"journal/internal/...", "internal/diskfs"}},
+	{"journal/internal/recovery", []string{"journal/internal/store", "internal/diskfs", "journal/internal/record"}},
 	{"journal/internal/pending", []string{"journal/internal/record", "internal/hashtable"}},
-	{"journal/internal/store", []string{"journal/internal/store/diskfs", "journal/internal/record"}},
-	{"journal/internal/store/diskfs", nil},
+	{"journal/internal/store", []string{"internal/diskfs", "journal/internal/record"}},
 	{"journal/internal/record", nil},
 
 	// Spans know nothing of what they are about.
@@ -65,7 +65,7 @@ var layers = []layer{
 
 // A module is used in its own field only.
 var modules = map[string][]string{
-	"github.com/cockroachdb/pebble/v2":                  {"journal/..."},
+	"github.com/cockroachdb/pebble/v2":                  {"internal/diskfs", "journal/...", "upstream/quota"},
 	"github.com/dgraph-io/ristretto/v2":                 {"cache"},
 	"github.com/cenkalti/backoff/v4":                    {"upstream"},
 	"modernc.org/sqlite":                                {"internal/selfhost"},

@@ -30,6 +30,7 @@ import (
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
+	"github.com/botwired/botwired/upstream/quota"
 )
 
 // The settings of the simulated daemon: the defaults.
@@ -163,7 +164,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, Logger: logger,
 	})
 	n.quotas = upstream.NewQuotas(upstream.QuotasOptions{
-		Of: func(string) upstream.Quota { return with.quota }, Ledger: journal.OpenSpendings(opts), Logger: logger,
+		Of: func(string) upstream.Quota { return with.quota }, Ledger: quota.OpenLedger(opts.Dir+".quota", opts.FS, logger), Logger: logger,
 	})
 	n.slots = upstream.NewSlots(concurrency)
 	n.flusher = upstream.NewFlusher(upstream.FlusherOptions{

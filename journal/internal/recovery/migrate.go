@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/botwired/botwired/internal/diskfs"
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
@@ -71,7 +72,7 @@ func copyAside(opts store.Options, db *pebble.DB, from int) error {
 	if err := vfs.Copy(fsys, fsys.PathJoin(opts.Dir, store.FormatFile), fsys.PathJoin(to, store.FormatFile)); err != nil {
 		return err
 	}
-	return errors.Join(store.SyncDir(fsys, to), store.SyncDir(fsys, fsys.PathDir(to)))
+	return errors.Join(diskfs.SyncDir(fsys, to), diskfs.SyncDir(fsys, fsys.PathDir(to)))
 }
 
 // RemoveLeftovers removes the checkpoint of a migration and the files of a recovery that was

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/botwired/botwired/internal/diskfs"
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
@@ -111,7 +112,7 @@ func keepReport(fsys vfs.FS, r *Recovery) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	return errors.Join(err, f.Close(), store.SyncDir(fsys, fsys.PathDir(r.Copy)))
+	return errors.Join(err, f.Close(), diskfs.SyncDir(fsys, fsys.PathDir(r.Copy)))
 }
 
 // lastReport reads the report of the latest recovery.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/botwired/botwired/journal/internal/store/diskfs"
+	"github.com/botwired/botwired/internal/diskfs"
 )
 
 const (

@@ -8,9 +8,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/botwired/botwired/internal/diskfs"
 	"github.com/botwired/botwired/journal/internal/record"
-	"github.com/botwired/botwired/journal/internal/store"
-	"github.com/botwired/botwired/journal/internal/store/diskfs"
 )
 
 // replacedName is where a journal is while the recovered one takes its place. As long
@@ -45,7 +44,7 @@ func undoSwap(fsys vfs.FS, dir string) (finished bool, _ error) {
 	if err := fsys.Rename(replaced, dir); err != nil {
 		return false, err
 	}
-	return false, store.SyncDir(fsys, fsys.PathDir(dir))
+	return false, diskfs.SyncDir(fsys, fsys.PathDir(dir))
 }
 
 // CheckSwap refuses to make a journal where a recovery was cut off.
@@ -74,7 +73,7 @@ func copyDamaged(fsys vfs.FS, dir string, now time.Time) (string, error) {
 	if _, err := vfs.Clone(fsys, diskfs.Private(fsys), dir, to, vfs.CloneSync, vfs.CloneSkip(isLock)); err != nil {
 		return "", err
 	}
-	return to, errors.Join(store.SyncDir(fsys, to), store.SyncDir(fsys, fsys.PathDir(to)))
+	return to, errors.Join(diskfs.SyncDir(fsys, to), diskfs.SyncDir(fsys, fsys.PathDir(to)))
 }
 
 // swap puts made in the place of dir. If it is cut off, one of the two is there, or
@@ -84,13 +83,13 @@ func swap(fsys vfs.FS, dir, made string) error {
 	if err := fsys.Rename(dir, replacedName(dir)); err != nil {
 		return err
 	}
-	if err := store.SyncDir(fsys, parent); err != nil {
+	if err := diskfs.SyncDir(fsys, parent); err != nil {
 		return err
 	}
 	if err := fsys.Rename(made, dir); err != nil {
 		return err
 	}
-	if err := store.SyncDir(fsys, parent); err != nil {
+	if err := diskfs.SyncDir(fsys, parent); err != nil {
 		return err
 	}
 	return fsys.RemoveAll(replacedName(dir))

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"io/fs"
 
-	"github.com/botwired/botwired/journal/internal/store/diskfs"
+	"github.com/botwired/botwired/internal/diskfs"
 )
 
 // criticalShare divides the reserve. With less than that part free, [Store.Critical] says

@@ -10,7 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/botwired/botwired/journal/internal/store/diskfs"
+	"github.com/botwired/botwired/internal/diskfs"
 )
 
 // engine is Pebble, and the end of the process when the disk fails under it.

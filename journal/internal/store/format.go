@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/internal/diskfs"
 )
 
 const (
@@ -90,7 +92,7 @@ func Finish(fsys vfs.FS, dir string, m Mark) (err error) {
 	if err := fsys.Rename(fsys.PathJoin(dir, creatingFile), fsys.PathJoin(dir, FormatFile)); err != nil {
 		return err
 	}
-	return SyncDir(fsys, dir) // guard 21.5b
+	return diskfs.SyncDir(fsys, dir) // guard 21.5b
 }
 
 // writeFormat writes, durably, the format file under the name that it has until the
@@ -104,16 +106,7 @@ func writeFormat(fsys vfs.FS, dir string) error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return SyncDir(fsys, dir)
-}
-
-// SyncDir makes the names in a directory durable.
-func SyncDir(fsys vfs.FS, dir string) error {
-	d, err := fsys.OpenDir(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return diskfs.SyncDir(fsys, dir)
 }
 
 // syncAncestors makes the names of the directory and of all directories above it durable,
@@ -121,7 +114,7 @@ func SyncDir(fsys vfs.FS, dir string) error {
 // where this user may not read, or where the file system cannot sync a directory.
 func syncAncestors(fsys vfs.FS, dir string) error {
 	for parent := fsys.PathDir(dir); parent != dir; dir, parent = parent, fsys.PathDir(parent) {
-		err := SyncDir(fsys, parent)
+		err := diskfs.SyncDir(fsys, parent)
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EINVAL) {
 			return nil
 		}

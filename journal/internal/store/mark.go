@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/botwired/botwired/internal/diskfs"
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
@@ -123,5 +124,5 @@ func createMark(fsys vfs.FS, dir string, m *Mark) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return SyncDir(fsys, dir)
+	return diskfs.SyncDir(fsys, dir)
 }

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/botwired/botwired/internal/diskfs"
 	"github.com/botwired/botwired/journal/internal/record"
-	"github.com/botwired/botwired/journal/internal/store/diskfs"
 )
 
 // markEvery bounds how old the mark may be, and so which writes a log that was cut

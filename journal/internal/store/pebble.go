@@ -13,8 +13,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 
+	"github.com/botwired/botwired/internal/diskfs"
 	"github.com/botwired/botwired/journal/internal/record"
-	"github.com/botwired/botwired/journal/internal/store/diskfs"
 )
 
 const (

@@ -12,8 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/botwired/botwired/internal/diskfs"
 	"github.com/botwired/botwired/journal/internal/record"
-	"github.com/botwired/botwired/journal/internal/store/diskfs"
 )
 
 // span is a range of keys, both ends included.

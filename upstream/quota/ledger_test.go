@@ -1,9 +1,10 @@
-package journal_test
+package quota_test
 
 import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -16,14 +17,14 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream/quota"
 )
 
-func openSpendings(fs vfs.FS) *journal.Spendings {
-	return journal.OpenSpendings(journal.Options{Dir: "journal", FS: fs})
+func openLedger(fs vfs.FS) *quota.Ledger {
+	return quota.OpenLedger("journal.quota", fs, slog.New(slog.DiscardHandler))
 }
 
-func spent(s *journal.Spendings) map[string]int {
+func spent(s *quota.Ledger) map[string]int {
 	all := make(map[string]int)
 	for _, sp := range s.Spent() {
 		all[sp.Namespace] = sp.Used
@@ -31,7 +32,7 @@ func spent(s *journal.Spendings) map[string]int {
 	return all
 }
 
-func recordSpent(t *testing.T, s *journal.Spendings, records ...journal.Spending) {
+func recordSpent(t *testing.T, s *quota.Ledger, records ...quota.Use) {
 	t.Helper()
 	if err := s.Record(records...); err != nil {
 		t.Fatal(err)
@@ -39,55 +40,61 @@ func recordSpent(t *testing.T, s *journal.Spendings, records ...journal.Spending
 }
 
 // What is recorded is there after a power cut, and the highest figure of a window counts.
-func TestSpendingsOutliveAPowerCut(t *testing.T) {
+func TestLedgerOutlivesAPowerCut(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	ends := time.Now().Add(time.Hour)
-	s := openSpendings(fs)
-	recordSpent(t, s, journal.Spending{Namespace: "a", Ends: ends, Used: 3}, journal.Spending{Namespace: "over", Ends: time.Now().Add(-1), Used: 9})
-	recordSpent(t, s, journal.Spending{Namespace: "b", Ends: ends, Used: 1})
-	recordSpent(t, s, journal.Spending{Namespace: "a", Ends: ends, Used: 8})
-	recordSpent(t, s, journal.Spending{Namespace: "a", Ends: ends, Used: 7}) // who came later was overtaken
+	s := openLedger(fs)
+	recordSpent(t, s, quota.Use{Namespace: "a", Ends: ends, Used: 3}, quota.Use{Namespace: "over", Ends: time.Now().Add(-1), Used: 9})
+	recordSpent(t, s, quota.Use{Namespace: "b", Ends: ends, Used: 1})
+	recordSpent(t, s, quota.Use{Namespace: "a", Ends: ends, Used: 8})
+	recordSpent(t, s, quota.Use{Namespace: "a", Ends: ends, Used: 7}) // who came later was overtaken
 	for _, cut := range []vfs.CrashCloneCfg{{}, {UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))}} {
-		if diff := cmp.Diff(map[string]int{"a": 8, "b": 1}, spent(openSpendings(fs.CrashClone(cut)))); diff != "" {
+		if diff := cmp.Diff(map[string]int{"a": 8, "b": 1}, spent(openLedger(fs.CrashClone(cut)))); diff != "" {
 			t.Errorf("after a power cut (-want +got):\n%s", diff)
 		}
 	}
-	if err := s.Close([]journal.Spending{{Namespace: "a", Ends: ends, Used: 5}}); err != nil {
+	if err := s.Close([]quota.Use{{Namespace: "a", Ends: ends, Used: 5}}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]int{"a": 5, "b": 1}, spent(openSpendings(fs.CrashClone(vfs.CrashCloneCfg{})))); diff != "" {
+	if diff := cmp.Diff(map[string]int{"a": 5, "b": 1}, spent(openLedger(fs.CrashClone(vfs.CrashCloneCfg{})))); diff != "" {
 		t.Errorf("after a close (-want +got):\n%s", diff)
 	}
 }
 
 // What an older botwired has recorded is read, too.
-func TestSpendingsOfAnOlderFile(t *testing.T) {
+func TestLedgerOfAnOlderFile(t *testing.T) {
 	fs := vfs.NewMem()
 	text := fmt.Appendf(nil, "a %d 7", time.Now().Add(time.Hour).UnixMilli())
 	text = fmt.Appendf(text, " %08x\n", crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli)))
 	f, err := fs.Create("journal.quota", vfs.WriteCategoryUnspecified)
-	no(t, err)
-	no(t, second(f.Write(text)))
-	no(t, f.Close())
-	s := openSpendings(fs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := openLedger(fs)
 	got := s.Spent()
 	if len(got) != 1 || got[0].Namespace != "a" || got[0].Used != 7 || got[0].Saved != 0 || got[0].Reserve != -1 {
 		t.Errorf("%+v", got)
 	}
 	ends := got[0].Ends
-	recordSpent(t, s, journal.Spending{Namespace: "a", Ends: ends, Used: 8, Saved: 40, Reserve: 3})
-	if diff := cmp.Diff([]journal.Spending{{Namespace: "a", Ends: ends, Used: 8, Saved: 40, Reserve: 3}}, openSpendings(fs).Spent()); diff != "" {
+	recordSpent(t, s, quota.Use{Namespace: "a", Ends: ends, Used: 8, Saved: 40, Reserve: 3})
+	if diff := cmp.Diff([]quota.Use{{Namespace: "a", Ends: ends, Used: 8, Saved: 40, Reserve: 3}}, openLedger(fs).Spent()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 // The file does not grow with the number of records.
-func TestSpendingsStaySmall(t *testing.T) {
+func TestLedgerStaysSmall(t *testing.T) {
 	fs := vfs.NewMem()
-	s := openSpendings(fs)
+	s := openLedger(fs)
 	ends := time.Now().Add(time.Hour)
 	for i := range 20_000 {
-		recordSpent(t, s, journal.Spending{Namespace: fmt.Sprint("ns", i%3), Ends: ends, Used: i})
+		recordSpent(t, s, quota.Use{Namespace: fmt.Sprint("ns", i%3), Ends: ends, Used: i})
 	}
 	info, err := fs.Stat("journal.quota")
 	if err != nil {
@@ -96,17 +103,17 @@ func TestSpendingsStaySmall(t *testing.T) {
 	if info.Size() > 1<<17 {
 		t.Errorf("%d bytes for 3 namespaces", info.Size())
 	}
-	if diff := cmp.Diff(map[string]int{"ns0": 19998, "ns1": 19999, "ns2": 19997}, spent(openSpendings(fs))); diff != "" {
+	if diff := cmp.Diff(map[string]int{"ns0": 19998, "ns1": 19999, "ns2": 19997}, spent(openLedger(fs))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 // Nor does the file, or what is in memory, grow with namespaces whose windows have ended.
-func TestSpendingsForgetWhatHasEnded(t *testing.T) {
+func TestLedgerForgetsWindowsThatHaveEnded(t *testing.T) {
 	fs := vfs.NewMem()
-	s := openSpendings(fs)
+	s := openLedger(fs)
 	for i := range 20_000 {
-		recordSpent(t, s, journal.Spending{Namespace: fmt.Sprint("ns", i), Ends: time.Now().Add(-time.Second), Used: 1})
+		recordSpent(t, s, quota.Use{Namespace: fmt.Sprint("ns", i), Ends: time.Now().Add(-time.Second), Used: 1})
 	}
 	info, err := fs.Stat("journal.quota")
 	if err != nil {
@@ -118,12 +125,12 @@ func TestSpendingsForgetWhatHasEnded(t *testing.T) {
 }
 
 // A damaged line costs its own figure only, and a torn one nothing that anybody relied on.
-func TestSpendingsOfADamagedFile(t *testing.T) {
+func TestLedgerOfADamagedFile(t *testing.T) {
 	fs := vfs.NewMem()
-	s := openSpendings(fs)
+	s := openLedger(fs)
 	ends := time.Now().Add(time.Hour)
 	for _, ns := range []string{"a", "b", "c"} {
-		recordSpent(t, s, journal.Spending{Namespace: ns, Ends: ends, Used: 100})
+		recordSpent(t, s, quota.Use{Namespace: ns, Ends: ends, Used: 100})
 	}
 	f, err := fs.OpenReadWrite("journal.quota", vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -137,15 +144,15 @@ func TestSpendingsOfADamagedFile(t *testing.T) {
 	if _, err := f.WriteAt(slices.Clone(damaged), 0); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]int{"a": 100}, spent(openSpendings(fs))); diff != "" {
+	if diff := cmp.Diff(map[string]int{"a": 100}, spent(openLedger(fs))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 // A line without an end, however long, costs its own figure only, and little memory.
-func TestSpendingsOfAnEndlessLine(t *testing.T) {
+func TestLedgerOfAnEndlessLine(t *testing.T) {
 	fs := vfs.NewMem()
-	recordSpent(t, openSpendings(fs), journal.Spending{Namespace: "a", Ends: time.Now().Add(time.Hour), Used: 100})
+	recordSpent(t, openLedger(fs), quota.Use{Namespace: "a", Ends: time.Now().Add(time.Hour), Used: 100})
 	f, err := fs.OpenReadWrite("journal.quota", vfs.WriteCategoryUnspecified)
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +166,7 @@ func TestSpendingsOfAnEndlessLine(t *testing.T) {
 	}
 	var all map[string]int
 	// A copy of the line would take an allocation for every few KiB of it.
-	if n := testing.AllocsPerRun(1, func() { all = spent(openSpendings(fs)) }); n > 1000 {
+	if n := testing.AllocsPerRun(1, func() { all = spent(openLedger(fs)) }); n > 1000 {
 		t.Errorf("the file was read with %v allocations", n)
 	}
 	if diff := cmp.Diff(map[string]int{"a": 100}, all); diff != "" {
@@ -188,17 +195,17 @@ func (p *pipeFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 }
 
 // To open a pipe would block the start.
-func TestSpendingsAreReadFromARegularFileOnly(t *testing.T) {
+func TestLedgerIsReadFromARegularFileOnly(t *testing.T) {
 	mem := vfs.NewMem()
-	recordSpent(t, openSpendings(mem), journal.Spending{Namespace: "a", Ends: time.Now().Add(time.Hour), Used: 100})
+	recordSpent(t, openLedger(mem), quota.Use{Namespace: "a", Ends: time.Now().Add(time.Hour), Used: 100})
 	fs := &pipeFS{FS: mem}
-	if all := spent(openSpendings(fs)); len(all) > 0 || fs.opened.Load() {
+	if all := spent(openLedger(fs)); len(all) > 0 || fs.opened.Load() {
 		t.Errorf("the file was opened, and %v read from it", all)
 	}
 }
 
 // After a failure the file is written anew: a sync that failed is not relied on.
-func TestSpendingsOnAFailingDisk(t *testing.T) {
+func TestLedgerOnAFailingDisk(t *testing.T) {
 	var failing atomic.Bool
 	mem := vfs.NewCrashableMem()
 	fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -207,18 +214,18 @@ func TestSpendingsOnAFailingDisk(t *testing.T) {
 		}
 		return nil
 	}))
-	s := openSpendings(fs)
+	s := openLedger(fs)
 	ends := time.Now().Add(time.Hour)
-	recordSpent(t, s, journal.Spending{Namespace: "a", Ends: ends, Used: 1})
+	recordSpent(t, s, quota.Use{Namespace: "a", Ends: ends, Used: 1})
 	failing.Store(true)
 	for range 2 {
-		if err := s.Record(journal.Spending{Namespace: "a", Ends: ends, Used: 2}); err == nil {
+		if err := s.Record(quota.Use{Namespace: "a", Ends: ends, Used: 2}); err == nil {
 			t.Fatal("a record on a failing disk went well")
 		}
 	}
 	failing.Store(false)
-	recordSpent(t, s, journal.Spending{Namespace: "b", Ends: ends, Used: 3})
-	if diff := cmp.Diff(map[string]int{"a": 2, "b": 3}, spent(openSpendings(mem.CrashClone(vfs.CrashCloneCfg{})))); diff != "" {
+	recordSpent(t, s, quota.Use{Namespace: "b", Ends: ends, Used: 3})
+	if diff := cmp.Diff(map[string]int{"a": 2, "b": 3}, spent(openLedger(mem.CrashClone(vfs.CrashCloneCfg{})))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

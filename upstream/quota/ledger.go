@@ -1,0 +1,234 @@
+package quota
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/internal/diskfs"
+)
+
+// spareLines is how many lines the file may have beyond two for each namespace that it began with,
+// until the ledger writes it anew, without the windows that have ended.
+const spareLines = 1024
+
+// Use is how many writes of a namespace upstream has counted in one window of its quota.
+type Use struct {
+	Namespace string
+	Ends      time.Time // of the window, to the millisecond
+	Used      int
+	Saved     int // local writes that needed no request upstream
+	Reserve   int // what is left of the quota's reserve; -1 if an older botwired has recorded it
+}
+
+// Ledger keeps the use of quotas durably: in a file, one line for each record, with a checksum. Of
+// a namespace's lines of one window, the highest Used counts; all other fields count as in the last
+// line.
+//
+// The file is beside the journal's directory, not in it: a recovery of the journal must not forget the
+// use of quotas, and a ledger needs no new format of the directory (contract 21). A record is of use for
+// a day, and if it is lost, upstream answers 429.
+//
+// The methods may be called concurrently. The owner of the journal's directory owns the file.
+type Ledger struct {
+	fs     vfs.FS
+	name   string
+	logger *slog.Logger
+
+	mu    sync.Mutex // guards the fields below, and is held during a sync
+	known map[string]Use
+	file  vfs.File // nil if the next record has to write the file anew
+	size  int64
+	lines int
+	most  int // lines; with more than these, the next record writes the file anew
+}
+
+// OpenLedger reads what an earlier process has recorded in a file of fs; nil means the operating
+// system's file system. If the file cannot be read, it logs that and begins with an empty ledger.
+func OpenLedger(name string, fsys vfs.FS, logger *slog.Logger) *Ledger {
+	if fsys == nil {
+		fsys = vfs.Default
+	}
+	l := &Ledger{fs: diskfs.Patient(fsys, logger), name: name, logger: logger, known: make(map[string]Use)}
+	if err := l.read(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		logger.Warn("the record of the quota cannot be read: botwired counts from what is left of it", "file", name, "error", err)
+	}
+	return l
+}
+
+// Spent returns the use in windows that have not ended.
+func (l *Ledger) Spent() []Use {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forget()
+	return slices.Collect(maps.Values(l.known))
+}
+
+// Record adds to the ledger. The records are durable when it returns nil. After an error, the
+// next call writes the whole file anew.
+func (l *Ledger) Record(spent ...Use) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var lines bytes.Buffer
+	for _, u := range spent {
+		u.Ends = u.Ends.Truncate(time.Millisecond)
+		l.merge(u)
+		writeLine(&lines, l.known[u.Namespace])
+	}
+	if l.file == nil || l.lines > l.most {
+		return l.rewrite()
+	}
+	return l.append(lines.Bytes(), len(spent))
+}
+
+// Close replaces records by exact figures, which may be lower, and closes the file.
+func (l *Ledger) Close(exact []Use) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, u := range exact {
+		u.Ends = u.Ends.Truncate(time.Millisecond)
+		l.known[u.Namespace] = u
+	}
+	var err error
+	if len(exact) > 0 {
+		err = l.rewrite()
+	}
+	return errors.Join(err, l.closeFile())
+}
+
+func (l *Ledger) merge(u Use) {
+	if past, ok := l.known[u.Namespace]; ok && past.Ends.Equal(u.Ends) {
+		u.Used = max(u.Used, past.Used)
+	}
+	l.known[u.Namespace] = u
+}
+
+// forget drops the windows that have ended.
+func (l *Ledger) forget() {
+	now := time.Now()
+	maps.DeleteFunc(l.known, func(_ string, u Use) bool { return !u.Ends.After(now) })
+}
+
+func (l *Ledger) append(lines []byte, n int) error {
+	written, err := l.file.WriteAt(lines, l.size)
+	l.size += int64(written)
+	l.lines += n
+	if err == nil {
+		err = l.file.Sync()
+	}
+	if err != nil {
+		return errors.Join(err, l.closeFile()) // a failed sync is not tried again
+	}
+	return nil
+}
+
+// rewrite writes the file anew, with a line for each namespace. After a power cut, the file is the
+// one from before or the new one.
+func (l *Ledger) rewrite() error {
+	err := l.closeFile()
+	l.forget()
+	var lines bytes.Buffer
+	for _, u := range l.known {
+		writeLine(&lines, u)
+	}
+	size := int64(lines.Len())
+	next := l.name + ".new"
+	if err == nil {
+		err = l.writeFile(next, lines.Bytes())
+	}
+	if err == nil {
+		err = l.fs.Rename(next, l.name)
+	}
+	if err == nil {
+		err = diskfs.SyncDir(l.fs, l.fs.PathDir(l.name))
+	}
+	if err == nil {
+		l.file, err = l.fs.OpenReadWrite(l.name, vfs.WriteCategoryUnspecified)
+	}
+	l.size, l.lines, l.most = size, len(l.known), 2*len(l.known)+spareLines
+	return err
+}
+
+func (l *Ledger) writeFile(name string, text []byte) error {
+	f, err := l.fs.Create(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func (l *Ledger) closeFile() error {
+	if l.file == nil {
+		return nil
+	}
+	err := l.file.Close()
+	l.file = nil
+	return err
+}
+
+// read reads the lines of the file. It skips a damaged one: a power cut may have torn the last line
+// before anybody relied on it. It takes little memory for a file of any size, and does not open a
+// pipe, which would block the start.
+func (l *Ledger) read() error {
+	info, err := l.fs.Stat(l.name)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return errors.New("it is no regular file")
+	}
+	f, err := l.fs.Open(l.name)
+	if err != nil {
+		return err
+	}
+	lines := bufio.NewReader(f) // its buffer has room for any line of ours
+	for err == nil {
+		var line []byte
+		switch line, err = lines.ReadSlice('\n'); {
+		case err == nil:
+			if u, ok := parseLine(line); ok {
+				l.merge(u)
+			}
+		case errors.Is(err, bufio.ErrBufferFull): // a damaged line, in parts
+			err = nil
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return errors.Join(err, f.Close())
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// writeLine writes a line: the namespace, the end of the window in Unix milliseconds, the
+// numbers, and a checksum over all that.
+func writeLine(to *bytes.Buffer, u Use) {
+	text := fmt.Appendf(nil, "%s %d %d %d %d", u.Namespace, u.Ends.UnixMilli(), u.Used, u.Saved, u.Reserve)
+	fmt.Fprintf(to, "%s %08x\n", text, crc32.Checksum(text, castagnoli))
+}
+
+// parseLine accepts the lines of an older botwired, too, which have no Saved and no Reserve.
+func parseLine(line []byte) (u Use, ok bool) {
+	text := line[:max(0, bytes.LastIndexByte(line, ' '))]
+	if string(line[len(text):]) != fmt.Sprintf(" %08x\n", crc32.Checksum(text, castagnoli)) {
+		return u, false
+	}
+	var ends int64
+	u.Reserve = -1
+	n, _ := fmt.Sscanf(string(text), "%s %d %d %d %d", &u.Namespace, &ends, &u.Used, &u.Saved, &u.Reserve)
+	u.Ends = time.UnixMilli(ends)
+	return u, (n == 3 || n == 5) && u.Used >= 0 && u.Saved >= 0
+}
