@@ -1,9 +1,7 @@
 package config
 
 import (
-	"cmp"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,42 +65,34 @@ func codecOf[T any](at func(*Config) *T, kind, expected string, print func(T) st
 func itself(s string) string { return s }
 
 func duration(least lowest, at func(*Config) *time.Duration) codec {
-	return codecOf(at, "duration", "a duration"+least.String()+" such as 200ms, 1m30s or 2d", FormatDuration, func(v node, _ places) (time.Duration, error) {
+	return durationOr("", least, at)
+}
+
+func durationOrNoLimit(at func(*Config) *time.Duration) codec {
+	return durationOr(`, or "no limit"`, zeroOrMore, at)
+}
+
+// durationOr accepts no limit, too, if the expectation ends with or.
+func durationOr(or string, least lowest, at func(*Config) *time.Duration) codec {
+	printed := func(d time.Duration) string {
+		if d == NoLimit {
+			return "no limit"
+		}
+		return FormatDuration(d)
+	}
+	return codecOf(at, "duration", "a duration"+least.String()+" such as 200ms, 1m30s or 2d"+or, printed, func(v node, _ places) (time.Duration, error) {
+		if or != "" && v.kind == isText && (v.text == "no limit" || v.text == "none") {
+			return NoLimit, nil
+		}
 		d, err := ParseDuration(v.text)
 		if !v.isScalarOf(isText, isNumber) || err != nil || d < time.Duration(least) {
 			return 0, unexpected()
 		}
 		if d > maxDuration {
-			return 0, expect("a duration of at most %s", FormatDuration(maxDuration))
+			return 0, expect("a duration of at most %s%s", FormatDuration(maxDuration), or)
 		}
 		return d, nil
 	})
-}
-
-func durationOrNoLimit(at func(*Config) *time.Duration) codec {
-	const orNoLimit = `, or "no limit"`
-	c := duration(zeroOrMore, at)
-	limited := c
-	c.expected += orNoLimit
-	c.print = func(c *Config) string {
-		if *at(c) == NoLimit {
-			return "no limit"
-		}
-		return limited.print(c)
-	}
-	c.parse = func(c *Config, v node, p places) error {
-		if v.kind == isText && (v.text == "no limit" || v.text == "none") {
-			*at(c) = NoLimit
-			return nil
-		}
-		err := limited.parse(c, v, p)
-		var fault *problem
-		if errors.As(err, &fault) && fault.expected != "" {
-			fault.expected += orNoLimit
-		}
-		return err
-	}
-	return c
 }
 
 func size(least lowest, at func(*Config) *int64) codec {
@@ -159,20 +149,14 @@ func text(at func(*Config) *string, kind, expected string, parse func(text strin
 	})
 }
 
-// oneOf accepts the words. It keeps the word usual as "", the field's zero value.
-func oneOf(usual string, words []string, at func(*Config) *string) codec {
+func oneOf(words []string, at func(*Config) *string) codec {
 	last := len(words) - 1
-	c := text(at, "word", strings.Join(words[:last], ", ")+" or "+words[last], func(word string) (string, error) {
-		switch {
-		case !slices.Contains(words, word):
+	return text(at, "word", strings.Join(words[:last], ", ")+" or "+words[last], func(word string) (string, error) {
+		if !slices.Contains(words, word) {
 			return "", unexpected()
-		case word == usual:
-			return "", nil
 		}
 		return word, nil
 	})
-	c.print = func(c *Config) string { return cmp.Or(*at(c), usual) }
-	return c
 }
 
 // element is one text of a list.
@@ -213,17 +197,4 @@ func marshal[T any](v T) string {
 		panic(err) // only strings, and maps and slices of them, come here
 	}
 	return strings.TrimSpace(b.String())
-}
-
-// orNothing returns a codec that accepts an empty text, too.
-func orNothing(at func(*Config) *string, c codec) codec {
-	parse := c.parse
-	c.parse = func(c *Config, v node, p places) error {
-		if v.kind == isText && v.text == "" {
-			*at(c) = ""
-			return nil
-		}
-		return parse(c, v, p)
-	}
-	return c
 }

@@ -25,12 +25,8 @@ const NoLimit time.Duration = -1
 // daemon instead of asking one over the network.
 const Embedded = "embedded"
 
-// AssumeAbsent as Offline answers 404 about an entry of which nothing is known, while upstream
-// cannot be asked. offlineRefuse, the default, answers 503.
-const (
-	AssumeAbsent  = "assume-absent"
-	offlineRefuse = "refuse"
-)
+// AssumeAbsent as Offline answers 404 about an unknown entry while upstream cannot be asked.
+const AssumeAbsent = "assume-absent"
 
 // Config is a complete, validated configuration. Nothing changes it after Load, so any
 // goroutine may read it.
@@ -120,11 +116,11 @@ type Policy struct {
 	Fence                bool // compare with upstream before overwriting (contract 17)
 	Quota                Quota
 
-	// The general policy has none of these: only a namespace has such settings.
+	// The general policy has the defaults of these: only an entry of Namespaces sets them.
 	WriteThrough bool   // an acknowledgement means that upstream has the write
 	Exclusive    bool   // only this daemon writes the namespace
 	Prefetch     bool   // values are fetched before anybody reads them
-	Offline      string // AssumeAbsent, or ""
+	Offline      string // AssumeAbsent or "refuse"
 }
 
 // For returns the settings of a namespace: those of the first override that matches it,

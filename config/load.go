@@ -147,7 +147,7 @@ func (l *loader) assign(s Setting, v node, from Source) {
 }
 
 func (l *loader) readDefaults() {
-	for _, s := range l.table {
+	for _, s := range slices.Concat(l.table, namespaceSettings()) {
 		value := s.Default
 		if other, ok := l.src.Defaults[s.Name]; ok {
 			value = other

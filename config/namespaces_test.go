@@ -27,7 +27,7 @@ cache.fresh_for: 20s
 `)
 	general := config.Policy{
 		FreshFor: 20 * time.Second, StaleWhileRevalidate: time.Minute, StaleIfError: config.NoLimit,
-		AbsentFor: 2 * time.Second, Linger: 100 * time.Millisecond, Fence: true,
+		AbsentFor: 2 * time.Second, Linger: 100 * time.Millisecond, Fence: true, Offline: "refuse",
 		Quota: config.Quota{WritesPerDay: 1000, Period: 24 * time.Hour, MaxAge: 15 * time.Minute, NamespaceBytes: 50_000_000},
 	}
 	first := general

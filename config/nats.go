@@ -125,20 +125,3 @@ func bucket(at func(*Config) *string) codec {
 		return name, nil
 	})
 }
-
-func natsSettings() []Setting {
-	return []Setting{
-		{Name: "upstream.nats.bucket", Default: "botwire",
-			Doc:   "with `nats://`, the key-value bucket that holds the memory",
-			codec: bucket(func(c *Config) *string { return &c.Upstream.NATS.Bucket })},
-		{Name: "upstream.nats.create", Default: "true",
-			Doc:   "make the bucket if there is none",
-			codec: truth(func(c *Config) *bool { return &c.Upstream.NATS.Create })},
-		{Name: "upstream.nats.replicas", Default: "3",
-			Doc:   "on how many servers a bucket lies that botwired makes; fewer than `3` lose the memory with one disk",
-			codec: count(1, maxReplicas, func(c *Config) *int { return &c.Upstream.NATS.Replicas })},
-		{Name: "upstream.nats.context", Documented: "none",
-			Doc:   "how botwired signs in: a context of NATS' own command line, by its name (`nats context ls`) or as the path of its file; `upstream.url` says where the servers are",
-			codec: natsContext(func(c *Config) *string { return &c.Upstream.NATS.Context })},
-	}
-}

@@ -85,18 +85,14 @@ func IsContextName(value string) bool {
 
 // natsContext accepts the name of a context, or the path of its file. The value is the path.
 func natsContext(at func(*Config) *string) codec {
-	c := file(at)
-	named := c.parse
-	c.expected = "the name of a NATS context, or the path of its file"
-	c.parse = func(c *Config, v node, p places) error {
+	return codecOf(at, "path", "the name of a NATS context, or the path of its file", itself, func(v node, p places) (string, error) {
 		if v.kind == isText && v.text != "" && IsContextName(v.text) {
 			dir := p.xdg("XDG_CONFIG_HOME", ".config") // on all systems, as NATS has it
 			if dir == "" {
-				return expect("the path of a context's file, as there is no home directory to have contexts in")
+				return "", expect("the path of a context's file, as there is no home directory to have contexts in")
 			}
 			v.text = filepath.Join(dir, "nats", "context", v.text+".json")
 		}
-		return named(c, v, p)
-	}
-	return c
+		return p.pathOrNone(v)
+	})
 }

@@ -153,6 +153,14 @@ func (p places) path(v node) (string, error) {
 	return p.absolute(v.text)
 }
 
+// pathOrNone accepts an empty text, too.
+func (p places) pathOrNone(v node) (string, error) {
+	if v.kind == isText && v.text == "" {
+		return "", nil
+	}
+	return p.path(v)
+}
+
 func directory(at func(*Config) *string) codec {
 	return codecOf(at, "path", "the path of a directory", itself, func(v node, p places) (string, error) { return p.path(v) })
 }
@@ -160,9 +168,7 @@ func directory(at func(*Config) *string) codec {
 // file accepts an empty text as "no file", so that a flag can take back the value of the
 // configuration file. The reader of the file finds out whether it exists.
 func file(at func(*Config) *string) codec {
-	named := orNothing(at, directory(at))
-	named.expected = "the path of a file"
-	return named
+	return codecOf(at, "path", "the path of a file", itself, func(v node, p places) (string, error) { return p.pathOrNone(v) })
 }
 
 // readFile reads a small file whole. It may be a pipe, such as a shell's <(command), but a

@@ -45,8 +45,7 @@ func settingsOverview() string {
 	for _, s := range Settings() {
 		fmt.Fprintf(&b, "| [`%s`](#%s) | %s | %s | %s |\n", s.Name, anchorOf(s.Name), documentedDefault(s), tick(s.Live), tick(s.Overridable))
 	}
-	own, _ := ownOfNamespaces()
-	for _, s := range own {
+	for _, s := range namespaceSettings() {
 		fmt.Fprintf(&b, "| [`%s`](#%s) | %s | %s | only there |\n", s.Name, anchorOf(s.Name), documentedDefault(s), tick(true))
 	}
 	return b.String()
@@ -74,8 +73,7 @@ func settingsReference() string {
 		}
 		writeSetting(&b, s)
 	}
-	own, _ := ownOfNamespaces()
-	for _, s := range own {
+	for _, s := range namespaceSettings() {
 		fmt.Fprintf(&b, "\n### `%s`\n\n%s.\n\n", s.Name, sentence(s.Doc))
 		fmt.Fprintf(&b, "- Only an entry of `namespaces` has it. Default: %s\n- Takes: %s\n", documentedDefault(s), s.codec.expected)
 	}
@@ -100,19 +98,6 @@ func writeSetting(b *strings.Builder, s Setting) {
 	fmt.Fprintf(b, "- A change counts %s\n", change)
 }
 
-// ownOfNamespaces splits what an entry of namespaces may set: what only namespaces have, and what
-// they override.
-func ownOfNamespaces() (own, overridden []Setting) {
-	for _, s := range overridable() {
-		if onlyOfNamespaces(s.Name) {
-			own = append(own, s)
-		} else {
-			overridden = append(overridden, s)
-		}
-	}
-	return own, overridden
-}
-
 func documentedDefault(s Setting) string {
 	if s.Documented != "" {
 		return s.Documented
@@ -132,17 +117,3 @@ func tick(yes bool) string {
 
 // anchorOf is the anchor of the heading with the setting's name.
 func anchorOf(name string) string { return strings.ReplaceAll(name, ".", "") }
-
-// An entry of namespaces overrides what the table says that it may, and has four settings of its own.
-func TestSettingsOfNamespaces(t *testing.T) {
-	own, overridden := ownOfNamespaces()
-	var table []string
-	for _, s := range Settings() {
-		if s.Overridable {
-			table = append(table, s.Name)
-		}
-	}
-	if got := strings.Join(names(overridden), " "); got != strings.Join(table, " ") || len(own) != 4 {
-		t.Errorf("a namespace overrides %s, and %d are its own", got, len(own))
-	}
-}

@@ -72,38 +72,6 @@ func isGroup(table []Setting, name string) bool {
 	return false
 }
 
-// overridable returns the settings that a namespace may override, and those that only a
-// namespace has.
-func overridable() []Setting {
-	var rows []Setting
-	for _, s := range Settings() {
-		if s.Overridable {
-			rows = append(rows, s)
-		}
-	}
-	return append(rows,
-		Setting{Name: "write_through", Default: "false",
-			Doc:   "an acknowledgement means that upstream has the write",
-			codec: truth(func(c *Config) *bool { return &c.WriteThrough })},
-		Setting{Name: "exclusive", Default: "false",
-			Doc:   "only this daemon writes the namespace: nothing that is known is asked again",
-			codec: truth(func(c *Config) *bool { return &c.Exclusive })},
-		Setting{Name: "prefetch", Default: "false",
-			Doc:   "values are fetched before anybody reads them, while the namespace is used",
-			codec: truth(func(c *Config) *bool { return &c.Prefetch })},
-		Setting{Name: "offline", Default: offlineRefuse,
-			Doc:   "what is answered about an unknown entry when upstream cannot be asked: `refuse` (503) or `assume-absent` (404)",
-			codec: oneOf(offlineRefuse, []string{offlineRefuse, AssumeAbsent}, func(c *Config) *string { return &c.Offline })},
-	)
-}
-
-// onlyOfNamespaces reports whether only a namespace has a setting.
-func onlyOfNamespaces(name string) bool {
-	_, own := find(overridable(), name)
-	_, general := find(Settings(), name)
-	return own && !general
-}
-
 func names(table []Setting) []string {
 	out := make([]string, len(table))
 	for i, s := range table {

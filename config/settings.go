@@ -2,13 +2,21 @@ package config
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
-// Settings returns the table of all settings, in the order of the documentation. A new
-// setting is a row here and a field in Config.
+// Settings returns the settings of the daemon, in the order of the documentation. A new
+// setting is a row in this file and a field of Config. One that a namespace may have of its own is
+// a field of Policy, and its row says so or is in namespaceSettings.
 func Settings() []Setting {
 	return slices.Concat(surfaceSettings(), upstreamSettings(), natsSettings(), embeddedSettings(), storeSettings(), quotaSettings(), generalSettings())
+}
+
+// overridable returns the settings that an entry of namespaces may have.
+func overridable() []Setting {
+	rows := slices.DeleteFunc(Settings(), func(s Setting) bool { return !s.Overridable })
+	return append(rows, namespaceSettings()...)
 }
 
 func surfaceSettings() []Setting {
@@ -46,6 +54,23 @@ func upstreamSettings() []Setting {
 		{Name: "upstream.headers", Default: "{}", Documented: "none", Secret: true, Live: true,
 			Doc:   "sent with every upstream request; a value may come from a file: `{file: /path}`",
 			codec: headers(func(c *Config) *map[string]string { return &c.Upstream.Headers })},
+	}
+}
+
+func natsSettings() []Setting {
+	return []Setting{
+		{Name: "upstream.nats.bucket", Default: "botwire",
+			Doc:   "with `nats://`, the key-value bucket that holds the memory",
+			codec: bucket(func(c *Config) *string { return &c.Upstream.NATS.Bucket })},
+		{Name: "upstream.nats.create", Default: "true",
+			Doc:   "make the bucket if there is none",
+			codec: truth(func(c *Config) *bool { return &c.Upstream.NATS.Create })},
+		{Name: "upstream.nats.replicas", Default: "3",
+			Doc:   "on how many servers a bucket lies that botwired makes; fewer than `3` lose the memory with one disk",
+			codec: count(1, maxReplicas, func(c *Config) *int { return &c.Upstream.NATS.Replicas })},
+		{Name: "upstream.nats.context", Documented: "none",
+			Doc:   "how botwired signs in: a context of NATS' own command line, by its name (`nats context ls`) or as the path of its file; `upstream.url` says where the servers are",
+			codec: natsContext(func(c *Config) *string { return &c.Upstream.NATS.Context })},
 	}
 }
 
@@ -129,9 +154,27 @@ func generalSettings() []Setting {
 			codec: file(func(c *Config) *string { return &c.Auth.TokenFile })},
 		{Name: "log.level", Default: "info", Live: true,
 			Doc:   "`debug`, `info`, `warn` or `error`",
-			codec: oneOf("", []string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.Log.Level })},
+			codec: oneOf([]string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.Log.Level })},
 		{Name: "namespaces", Default: "[]", Documented: "none", Live: true,
-			Doc:   "list of `{match: PATTERN, ...}` that overrides cache, flush and quota settings by namespace, and sets `write_through`, `exclusive`, `prefetch` and `offline`; the first match wins",
+			Doc:   "list of `{match: PATTERN, ...}` that overrides cache, flush and quota settings by namespace, and sets what only a namespace has (`" + strings.Join(names(namespaceSettings()), "`, `") + "`); the first match wins",
 			codec: overrides(func(c *Config) *[]Override { return &c.Namespaces })},
+	}
+}
+
+// namespaceSettings are those that only an entry of namespaces has.
+func namespaceSettings() []Setting {
+	return []Setting{
+		{Name: "write_through", Default: "false",
+			Doc:   "an acknowledgement means that upstream has the write",
+			codec: truth(func(c *Config) *bool { return &c.WriteThrough })},
+		{Name: "exclusive", Default: "false",
+			Doc:   "only this daemon writes the namespace: nothing that is known is asked again",
+			codec: truth(func(c *Config) *bool { return &c.Exclusive })},
+		{Name: "prefetch", Default: "false",
+			Doc:   "values are fetched before anybody reads them, while the namespace is used",
+			codec: truth(func(c *Config) *bool { return &c.Prefetch })},
+		{Name: "offline", Default: "refuse",
+			Doc:   "what is answered about an unknown entry when upstream cannot be asked: `refuse` (503) or `assume-absent` (404)",
+			codec: oneOf([]string{"refuse", AssumeAbsent}, func(c *Config) *string { return &c.Offline })},
 	}
 }

@@ -64,7 +64,7 @@ func hint(expected, dashes, name string, candidates []string, spell func(Setting
 func unknown(name string, v node, from Source, table []Setting) *Error {
 	var expected string
 	switch {
-	case onlyOfNamespaces(name):
+	case slices.Contains(names(namespaceSettings()), name):
 		expected = "it in an entry of namespaces: a namespace has this setting, and the daemon as a whole does not"
 	case isGroup(table, name):
 		expected = "a mapping of settings below it"
