@@ -1,8 +1,6 @@
 package main
 
 import (
-	"time"
-
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
@@ -13,16 +11,13 @@ func flusherOptions(d *sidecar, c *config.Config, engine upstream.Engine) upstre
 	return upstream.FlusherOptions{
 		Journal: d.journal, Through: d.journal.Through, Engine: engine, Health: d.health,
 		FenceJournal: d.journal.Fence, Offset: d.offset,
-		Fence: func(namespace string) bool {
-			p := d.config.Load().For(namespace)
-			return p.Fence && !p.Exclusive
-		},
+		Fence:      d.config.fence,
 		BeforeSend: func() { d.watch.CheckDurably() },
 		OnFence: func(outcome string, requests int) {
 			d.metrics.Fences.WithLabelValues(outcome).Inc()
 			d.metrics.FenceReads.Add(float64(requests))
 		},
-		Linger:  func(namespace string) time.Duration { return d.config.Load().For(namespace).Linger },
+		Linger:  d.config.linger,
 		Timeout: c.Upstream.Timeout, LateWindow: c.Upstream.LateWindow,
 		BackoffInitial: first, BackoffMax: longest,
 		OnSend: func(w journal.Write) { d.proxy.Sending(w) },

@@ -15,10 +15,7 @@ const quotaFile = "journal.quota"
 // openQuotas opens the namespaces' budgets, whose count is beside the journal.
 func (d *sidecar) openQuotas(c *config.Config) *upstream.Quotas {
 	quotas := upstream.NewQuotas(upstream.QuotasOptions{
-		Of: func(namespace string) upstream.Quota {
-			q := d.config.Load().For(namespace).Quota
-			return upstream.Quota{Writes: q.WritesPerDay, Period: q.Period, MaxAge: q.MaxAge}
-		},
+		Of:     d.config.quota,
 		Ledger: quota.OpenLedger(filepath.Join(c.DataDir, quotaFile), nil, d.logger),
 		Logger: d.logger,
 	})

@@ -55,7 +55,7 @@ type sidecar struct {
 	chain   *via.Chain
 	metrics *metrics.Metrics
 
-	config   atomic.Pointer[config.Config] // in force; see configure
+	config   inForce // see configure
 	hasToken atomic.Bool
 	token    string // of configure's caller
 	readmit  func() // has the server ask the guard anew about callers that it knows
@@ -125,7 +125,7 @@ func (d *sidecar) close() error {
 
 func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom func(needed int64) error) (err error) {
 	d.sizes = journal.NewSizes(journal.SizesOptions{
-		Limit:  func(namespace string) int64 { return d.config.Load().For(namespace).Quota.NamespaceBytes },
+		Limit:  d.config.maxBytes,
 		Logger: d.logger,
 	})
 	var notBefore func(journal.ID) float64
@@ -138,7 +138,7 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 		CopiesBytes: c.Cache.Disk,
 		DiskReserve: c.Journal.DiskReserve,
 		Sizes:       d.sizes,
-		LossLimit:   d.lossLimit,
+		LossLimit:   d.config.lossLimit,
 		Fatal:       fatal,
 		AwaitRoom:   awaitRoom,
 		NotBefore:   notBefore,
@@ -152,15 +152,6 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 	}
 	d.onClose(d.journal.Close)
 	return nil
-}
-
-// lossLimit says which absences the journal believes upstream. Nobody else deletes from an exclusive
-// namespace, so that one missing entry is as many as it takes there.
-func (d *sidecar) lossLimit(namespace string) journal.LossLimit {
-	if d.config.Load().For(namespace).Exclusive { // guard 9.66
-		return journal.LossLimit{Entries: 1}
-	}
-	return journal.UsualLossLimit
 }
 
 func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forward http.Handler) (err error) {
@@ -187,10 +178,10 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 	opts := proxy.Options{
 		Journal: d.journal, Cache: d.cache, Upstream: reader, Flusher: d.flusher,
 		Forward:       forward,
-		Policy:        func(namespace string) cache.Policy { return cachePolicy(d.config.Load().For(namespace)) },
-		WriteThrough:  func(namespace string) bool { return d.config.Load().For(namespace).WriteThrough },
-		Prefetch:      func(namespace string) bool { return d.config.Load().For(namespace).Prefetch },
-		AssumeAbsent:  func(namespace string) bool { return d.config.Load().For(namespace).Offline == config.AssumeAbsent },
+		Policy:        d.config.cachePolicy,
+		WriteThrough:  d.config.writeThrough,
+		Prefetch:      d.config.prefetch,
+		AssumeAbsent:  d.config.assumeAbsent,
 		UpstreamURL:   c.Upstream.URL,
 		UpstreamState: d.upstreamState,
 		ReadsRefused:  reader.Refused,
@@ -237,17 +228,6 @@ func guardOptions(c *config.Config, token string) guard.Options {
 			return r.URL.Path == "/_botwired/livez" || r.URL.Path == "/_botwired/readyz"
 		},
 	}
-}
-
-func cachePolicy(p config.Policy) cache.Policy {
-	out := cache.Policy{
-		FreshFor: p.FreshFor, StaleWhileRevalidate: p.StaleWhileRevalidate,
-		StaleIfError: p.StaleIfError, AbsentFor: p.AbsentFor, Exclusive: p.Exclusive,
-	}
-	if p.StaleIfError == config.NoLimit {
-		out.StaleIfError = cache.Forever
-	}
-	return out
 }
 
 // upstreamState says how upstream does.

@@ -13,7 +13,7 @@ func TestLossLimitByNamespace(t *testing.T) {
 	d := &sidecar{}
 	d.config.Store(&config.Config{Namespaces: []config.Override{{Match: "mine", Policy: config.Policy{Exclusive: true}}}})
 	for namespace, want := range map[string]journal.LossLimit{"other": {Entries: 10, Share: 0.5}, "mine": {Entries: 1}} {
-		if got := d.lossLimit(namespace); got != want {
+		if got := d.config.lossLimit(namespace); got != want {
 			t.Errorf("%s: %+v, want %+v", namespace, got, want)
 		}
 	}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+)
+
+// inForce is the configuration in force. Its methods translate the settings of a namespace for the parts
+// of the daemon, which ask anew each time.
+type inForce struct{ atomic.Pointer[config.Config] }
+
+func (c *inForce) of(namespace string) config.Policy { return c.Load().For(namespace) }
+
+func (c *inForce) cachePolicy(namespace string) cache.Policy {
+	p := c.of(namespace)
+	out := cache.Policy{
+		FreshFor: p.FreshFor, StaleWhileRevalidate: p.StaleWhileRevalidate,
+		StaleIfError: p.StaleIfError, AbsentFor: p.AbsentFor, Exclusive: p.Exclusive,
+	}
+	if p.StaleIfError == config.NoLimit {
+		out.StaleIfError = cache.Forever
+	}
+	return out
+}
+
+func (c *inForce) writeThrough(namespace string) bool { return c.of(namespace).WriteThrough }
+
+func (c *inForce) prefetch(namespace string) bool { return c.of(namespace).Prefetch }
+
+func (c *inForce) assumeAbsent(namespace string) bool {
+	return c.of(namespace).Offline == config.AssumeAbsent
+}
+
+func (c *inForce) fence(namespace string) bool {
+	p := c.of(namespace)
+	return p.Fence && !p.Exclusive
+}
+
+func (c *inForce) linger(namespace string) time.Duration { return c.of(namespace).Linger }
+
+func (c *inForce) quota(namespace string) upstream.Quota {
+	q := c.of(namespace).Quota
+	return upstream.Quota{Writes: q.WritesPerDay, Period: q.Period, MaxAge: q.MaxAge}
+}
+
+func (c *inForce) maxBytes(namespace string) int64 { return c.of(namespace).Quota.NamespaceBytes }
+
+// lossLimit returns how much of a namespace upstream may lack before the journal asks a person. Nobody else
+// deletes from an exclusive namespace, so that one missing entry is enough there.
+func (c *inForce) lossLimit(namespace string) journal.LossLimit {
+	if c.of(namespace).Exclusive { // guard 9.66
+		return journal.LossLimit{Entries: 1}
+	}
+	return journal.UsualLossLimit
+}
