@@ -45,7 +45,7 @@ func readListed(c *copies, r pebble.Reader, id ID) (h record.Header, listed, ok 
 
 // doubtAbsence makes the namespace's listing no proof any more that upstream does not hold the
 // entry, if it was one. The caller holds the copies lock.
-func (t *Through) doubtAbsence(id ID) (fill func(*store.Tx), err error) {
+func (t *WriteThrough) doubtAbsence(id ID) (fill func(*store.Tx), err error) {
 	_, listed, _, err := readListed(t.copies, t.store.DB(), id)
 	if err != nil {
 		return nil, err

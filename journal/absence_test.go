@@ -93,7 +93,7 @@ func TestNoAbsenceInDoubt(t *testing.T) {
 	a, b := key("a"), key("b")
 	no(t, j.BeginListing("ns").Commit(nil, true))
 	no(t, j.MarkSent(journal.Write{ID: a, Op: journal.Put, Value: "1"}))
-	j.Through.Doubt(a)
+	j.WriteThrough.Doubt(a)
 	for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
 		if state := expect(t, j, a, journal.Unknown, ""); !state.InDoubt {
 			t.Error("not in doubt")
@@ -103,7 +103,7 @@ func TestNoAbsenceInDoubt(t *testing.T) {
 	no(t, j.BeginListing("ns").Commit(nil, true)) // it may land after that
 	expect(t, j, a, journal.Unknown, "")
 	under := j.BeginListing("ns")
-	no(t, j.Through.Lapse(a))
+	no(t, j.WriteThrough.EndDoubt(a))
 	expect(t, j, a, journal.Unknown, "")
 	if err := under.Commit(nil, true); err == nil {
 		t.Error("a listing was taken that upstream may have made before the write landed")

@@ -122,7 +122,7 @@ func (p *pendingSet) nextVersion(tx *store.Tx, a *appending, latest record.Versi
 	wall, now := p.stamp(a)
 	v := record.Version{
 		Seq: tx.NextSeq(), Op: a.Op, Bytes: int32(len(a.Value)), ListBytes: int32(a.ListBytes),
-		UpdatedAt: now, Since: now, CreatedAt: now, WrittenAt: wall, Yields: a.Yields, Fenced: a.Fenced,
+		UpdatedAt: now, Since: now, CreatedAt: now, WrittenAt: wall, LosesTies: a.LosesTies, Fenced: a.Fenced,
 	}
 	if a.WrittenAt != 0 {
 		v.WrittenAt = a.WrittenAt // guard 17.11

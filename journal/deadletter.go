@@ -127,7 +127,7 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 		},
 	}}
 	if last != AnyWrite {
-		r.WrittenAt, r.Yields, r.Fenced = l.WrittenAt, l.Yields, true // guard 17.10
+		r.WrittenAt, r.LosesTies, r.Fenced = l.WrittenAt, l.LosesTies, true // guard 17.10
 	}
 	if err := j.copies.prepare(&r.appending); err != nil {
 		return Write{}, err

@@ -45,8 +45,8 @@ func TestEndings(t *testing.T) {
 	no(t, j.Fence.Lose(beaten, foreign("theirs", 20), "later"))
 	again, err := j.Retry(dead.Seq, journal.AnyWrite)
 	no(t, err)
-	no(t, j.Through.Overtaken(again.ID, again.Seq))
-	no(t, j.Through.Lapse(again.ID)) // of which nothing is left
+	no(t, j.WriteThrough.Supersede(again.ID, again.Seq))
+	no(t, j.WriteThrough.EndDoubt(again.ID)) // of which nothing is left
 	const overtaken = "upstream holds a later write, for which the journal had no room"
 	want := []any{
 		settled.Seq, journal.Ending{Seq: settled.Seq, Op: journal.Put, Bytes: 4, State: journal.ReceiptSettled},

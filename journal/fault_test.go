@@ -108,8 +108,8 @@ func TestFailedLogEndsTheJournal(t *testing.T) {
 				return j.DeadLetter(w, journal.Failure{Status: 400, Reason: "bad", InDoubt: true})
 			},
 			"lose": func(j *journal.Journal, w journal.Write) error { return j.Fence.Lose(w, foreign("2", 20), "later") },
-			"overrule": func(j *journal.Journal, w journal.Write) error {
-				return j.Fence.Overrule(w, foreign("2", 20), "earlier")
+			"keepOverwritten": func(j *journal.Journal, w journal.Write) error {
+				return j.Fence.KeepOverwritten(w, foreign("2", 20), "earlier")
 			},
 			"mark": func(j *journal.Journal, w journal.Write) error { return j.MarkSent(w) },
 			"fill": func(j *journal.Journal, _ journal.Write) error {

@@ -68,13 +68,13 @@ func (c *copies) knowsAbsent(id ID) (bool, error) {
 }
 
 // Lose records that another host's later state has beaten a pending write. The state becomes the
-// settled copy, and the write a dead letter with the state as its winner, unless it yields. If a
+// settled copy, and the write a dead letter with the state as its winner, unless it loses ties. If a
 // newer write to the entry is pending, the copy stays, too: the state became known after that write
 // was made, which has to be compared with it. mayLand are the contents of the
 // requests that upstream may yet carry out: with them the entry stays [Journal.InDoubt]. Lose is
 // durable when it returns, and until then readers of the entry wait (contract 7).
 //
-// The dead letters of Lose and [Fence.Overrule] together take no more than an eighth of
+// The dead letters of Lose and [Fence.KeepOverwritten] together take no more than an eighth of
 // Options.MaxBytes, on top of it, or else one letter: the oldest go first.
 func (f *Fence) Lose(w Write, o Observation, reason string, mayLand ...Content) error {
 	return f.lose(w, &o, o.UpdatedAt, reason, mayLand)
@@ -110,7 +110,7 @@ func (f *Fence) lose(w Write, o *Observation, at float64, reason string, mayLand
 			if len(mayLand) > 0 {
 				setSent(tx, w.ID, &record.Sent{Seq: w.Seq, Contents: mayLand})
 			}
-			if last != nil && !w.Yields { // guard 17.2
+			if last != nil && !w.LosesTies { // guard 17.2
 				f.dead.set(tx, &record.Dead{
 					ID: w.ID, Version: *last, Value: w.Value, Kind: Superseded, Error: reason, RefusedAt: unixNow(),
 					Winner: rivalOf(o, at),
@@ -130,11 +130,11 @@ func (f *Fence) lose(w Write, o *Observation, at float64, reason string, mayLand
 }
 
 // rivalOf is another host's state of a time, nil for a delete, as a winner.
-func rivalOf(o *Observation, at float64) *Rival {
+func rivalOf(o *Observation, at float64) *Winner {
 	if o == nil {
-		return &Rival{At: at}
+		return &Winner{At: at}
 	}
-	return &Rival{Present: true, Value: o.Value, At: at}
+	return &Winner{Present: true, Value: o.Value, At: at}
 }
 
 // won is the change of the settled copy and of the listing by another host's state of a time, nil for
@@ -192,16 +192,16 @@ func (f *Fence) replaced(r *retiring, o Observation, past *settledCopy) (fill fu
 	}, nil
 }
 
-// Overrule keeps another host's state, which a write is about to overwrite upstream, as a dead
-// letter that names the write as its winner. It is durable when Overrule returns. A state that is
+// KeepOverwritten keeps another host's state, which a write is about to overwrite upstream, as a dead
+// letter that names the write as its winner. It is durable when KeepOverwritten returns. A state that is
 // kept already, which upstream has shown with the same time and value, is not kept twice.
-// Overrule never returns [ErrFull].
-func (f *Fence) Overrule(w Write, o Observation, reason string) error {
+// KeepOverwritten never returns [ErrFull].
+func (f *Fence) KeepOverwritten(w Write, o Observation, reason string) error {
 	return f.keepTheirs(theirLetter(w, Put, o, reason))
 }
 
-// OverruleDelete is Overrule for another host's delete, which was made at a time in Unix seconds.
-func (f *Fence) OverruleDelete(w Write, at float64, reason string) error {
+// KeepOverwrittenDelete is KeepOverwritten for another host's delete, which was made at a time in Unix seconds.
+func (f *Fence) KeepOverwrittenDelete(w Write, at float64, reason string) error {
 	return f.keepTheirs(theirLetter(w, Delete, Observation{CreatedAt: at, UpdatedAt: at}, reason))
 }
 
@@ -214,7 +214,7 @@ func theirLetter(w Write, op Op, o Observation, reason string) *record.Dead {
 			UpdatedAt: o.UpdatedAt, WrittenAt: o.UpdatedAt, Since: o.UpdatedAt, CreatedAt: o.CreatedAt,
 		},
 		Value:  o.Value,
-		Winner: &Rival{Present: w.Op == Put, Value: w.Value, At: w.WrittenAt, Seq: w.Seq},
+		Winner: &Winner{Present: w.Op == Put, Value: w.Value, At: w.WrittenAt, Seq: w.Seq},
 	}
 }
 
@@ -223,7 +223,7 @@ func (f *Fence) keepTheirs(letter *record.Dead) error {
 		return err
 	}
 	defer f.store.Release()
-	err := f.overrule(letter)
+	err := f.keepOverwritten(letter)
 	if err == nil {
 		err = f.dead.boundConflicts(f.budget)
 	}
@@ -233,7 +233,7 @@ func (f *Fence) keepTheirs(letter *record.Dead) error {
 	return nil
 }
 
-func (f *Fence) overrule(letter *record.Dead) error {
+func (f *Fence) keepOverwritten(letter *record.Dead) error {
 	kept, err := f.dead.findTheirs(letter)
 	if err != nil {
 		return err

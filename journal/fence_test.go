@@ -100,7 +100,7 @@ func TestBase(t *testing.T) {
 func TestBaseInDoubt(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	no(t, j.BeginListing("ns").Commit(rows("b"), true))
-	j.Through.Doubt(key("a"))
+	j.WriteThrough.Doubt(key("a"))
 	if base, err := j.Fence.Base(key("a")); base.Known || err != nil {
 		t.Errorf("%+v, %v", base, err)
 	}
@@ -141,7 +141,7 @@ func TestLose(t *testing.T) {
 				}
 				l := letters[0]
 				got := []any{l.Seq, l.Kind, l.Theirs, l.Value, l.WrittenAt, l.Error, *l.Winner, l.SupersededBy}
-				winner := journal.Rival{Present: true, Value: "theirs", At: w.UpdatedAt + 5}
+				winner := journal.Winner{Present: true, Value: "theirs", At: w.UpdatedAt + 5}
 				if diff := cmp.Diff([]any{w.Seq, journal.Superseded, false, "mine", w.WrittenAt, "another host wrote later", winner, uint64(0)}, got); diff != "" {
 					t.Errorf("the dead letter (-want +got):\n%s", diff)
 				}
@@ -187,7 +187,7 @@ func TestLoseWithANewerWrite(t *testing.T) {
 // A copy that gives way leaves no dead letter, and says so in its receipt.
 func TestLoseOfACopy(t *testing.T) {
 	j := open(t, vfs.NewMem())
-	w, err := j.Append(journal.NewWrite{ID: key("a"), Op: journal.Put, Value: "copy", ListBytes: 4, WrittenAt: 5, Yields: true})
+	w, err := j.Append(journal.NewWrite{ID: key("a"), Op: journal.Put, Value: "copy", ListBytes: 4, WrittenAt: 5, LosesTies: true})
 	no(t, err)
 	no(t, j.Fence.Lose(w, foreign("theirs", 20), "another host wrote later"))
 	expect(t, j, key("a"), journal.Settled, "theirs")
@@ -258,16 +258,16 @@ func TestOverrule(t *testing.T) {
 	j := open(t, fs)
 	w := put(t, j, key("a"), "mine")
 	state := foreign("theirs", 20)
-	no(t, j.Fence.Overrule(w, state, "written earlier"))
+	no(t, j.Fence.KeepOverwritten(w, state, "written earlier"))
 	for name, j := range map[string]*journal.Journal{"": j, "after a power cut: ": open(t, crash(fs)), "before the rebuild: ": reopen(t, crash(fs))} {
-		no(t, j.Fence.Overrule(w, state, "written earlier"))
+		no(t, j.Fence.KeepOverwritten(w, state, "written earlier"))
 		letters := lettersOf(t, j)
 		if len(letters) != 1 {
 			t.Fatalf("%s%d letters", name, len(letters))
 		}
 		l := letters[0]
 		got := []any{l.Kind, l.Theirs, l.Value, l.WrittenAt, l.Error, l.SupersededBy, *l.Winner}
-		winner := journal.Rival{Present: true, Value: "mine", At: w.WrittenAt, Seq: w.Seq}
+		winner := journal.Winner{Present: true, Value: "mine", At: w.WrittenAt, Seq: w.Seq}
 		if diff := cmp.Diff([]any{journal.Superseded, true, "theirs", 20.0, "written earlier", w.Seq, winner}, got); diff != "" {
 			t.Errorf("%sthe dead letter (-want +got):\n%s", name, diff)
 		}
@@ -279,9 +279,9 @@ func TestOverrule(t *testing.T) {
 		}
 	}
 	later := put(t, j, key("a"), "mine again")
-	no(t, j.Fence.Overrule(later, state, "written earlier"))
-	no(t, j.Fence.Overrule(later, foreign("theirs", 21), "written earlier"))
-	no(t, j.Fence.Overrule(later, foreign("else", 21), "written earlier"))
+	no(t, j.Fence.KeepOverwritten(later, state, "written earlier"))
+	no(t, j.Fence.KeepOverwritten(later, foreign("theirs", 21), "written earlier"))
+	no(t, j.Fence.KeepOverwritten(later, foreign("else", 21), "written earlier"))
 	var got []string
 	for _, l := range lettersOf(t, j) {
 		got = append(got, fmt.Sprint(l.Value, " ", l.WrittenAt, " ", l.Winner.Value))
@@ -300,7 +300,7 @@ func TestOverruledStatesAreBounded(t *testing.T) {
 	j := open(t, fs, bounded)
 	a := put(t, j, key("a"), "mine")
 	for i := range 30 {
-		no(t, j.Fence.Overrule(a, foreign(fmt.Sprint(i, strings.Repeat("x", 1000)), 20), "written earlier"))
+		no(t, j.Fence.KeepOverwritten(a, foreign(fmt.Sprint(i, strings.Repeat("x", 1000)), 20), "written earlier"))
 	}
 	for _, j := range []*journal.Journal{j, open(t, crash(fs), bounded)} {
 		letters := lettersOf(t, j)
@@ -310,7 +310,7 @@ func TestOverruledStatesAreBounded(t *testing.T) {
 		check(t, j)
 	}
 	j = open(t, crash(fs), bounded)
-	no(t, j.Fence.Overrule(a, foreign(strings.Repeat("y", budget), 20), "written earlier"))
+	no(t, j.Fence.KeepOverwritten(a, foreign(strings.Repeat("y", budget), 20), "written earlier"))
 	if letters := lettersOf(t, j); len(letters) != 1 {
 		t.Errorf("%d letters beside one that is too large", len(letters))
 	}
@@ -323,7 +323,7 @@ func TestOverruledStatesAreBounded(t *testing.T) {
 	if !errors.Is(err, journal.ErrFull) {
 		t.Error(err)
 	}
-	no(t, j.Fence.Overrule(a, foreign("more", 20), "written earlier"))
+	no(t, j.Fence.KeepOverwritten(a, foreign("more", 20), "written earlier"))
 }
 
 // contract 3: a host whose writes lose one after another goes on taking writes. Of those that have
@@ -355,8 +355,8 @@ func TestALongConflictFillsNoJournal(t *testing.T) {
 func TestDecisionOnAnOverruledState(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	w := put(t, j, key("a"), "mine")
-	no(t, j.Fence.Overrule(w, foreign("theirs", 20), "written earlier"))
-	no(t, j.Fence.Overrule(w, foreign("other", 21), "written earlier"))
+	no(t, j.Fence.KeepOverwritten(w, foreign("theirs", 20), "written earlier"))
+	no(t, j.Fence.KeepOverwritten(w, foreign("other", 21), "written earlier"))
 	settle(t, j, key("a"))
 	letters := lettersOf(t, j)
 	if _, err := j.Retry(letters[0].Seq, letters[0].Seq); !errors.Is(err, journal.ErrNewer) {
@@ -369,7 +369,7 @@ func TestDecisionOnAnOverruledState(t *testing.T) {
 	}
 	expectNoReceipt(t, j, letters[0].Seq, journal.ErrNoReceipt)
 	no(t, j.Discard(letters[1].Seq))
-	no(t, j.Fence.Overrule(again, foreign("other", 21), "written earlier"))
+	no(t, j.Fence.KeepOverwritten(again, foreign("other", 21), "written earlier"))
 	if letters := lettersOf(t, j); len(letters) != 1 {
 		t.Errorf("%+v", letters)
 	}
@@ -417,15 +417,15 @@ func TestWrittenAt(t *testing.T) {
 		no(t, err)
 		for _, j := range []*journal.Journal{j, open(t, crash(fs)), reopen(t, crash(fs))} {
 			got, _, err := j.Newest(key("a"))
-			if err != nil || got.WrittenAt != want.WrittenAt || got.Yields != want.Yields || got.Fenced != want.Fenced || got.UpdatedAt <= w.UpdatedAt {
+			if err != nil || got.WrittenAt != want.WrittenAt || got.LosesTies != want.LosesTies || got.Fenced != want.Fenced || got.UpdatedAt <= w.UpdatedAt {
 				t.Errorf("%+v, %v; want %+v", got, err, want)
 			}
 		}
 	}
 	newest(journal.NewWrite{WrittenAt: 5})
-	newest(journal.NewWrite{WrittenAt: 1e10, Yields: true})
+	newest(journal.NewWrite{WrittenAt: 1e10, LosesTies: true})
 	newest(journal.NewWrite{WrittenAt: 6, Fenced: true})
-	if w := put(t, j, key("a"), "3"); !w.Fenced || w.Yields {
+	if w := put(t, j, key("a"), "3"); !w.Fenced || w.LosesTies {
 		t.Errorf("%+v: it may follow a write that was not fenced", w)
 	}
 	settle(t, j, key("a"))

@@ -60,11 +60,11 @@ func fillFenced(t testing.TB, j *journal.Journal) {
 	lost := put(t, j, key("lost"), "value of lost")
 	no(t, j.Fence.Lose(lost, foreign("winner of lost", 20), "another host wrote later"))
 	won, err := j.Append(journal.NewWrite{
-		ID: key("won"), Op: journal.Put, Value: "value of won", ListBytes: 12, WrittenAt: 30, Yields: true, Fenced: true,
+		ID: key("won"), Op: journal.Put, Value: "value of won", ListBytes: 12, WrittenAt: 30, LosesTies: true, Fenced: true,
 	})
 	no(t, err)
 	no(t, j.MarkSent(won, journal.ContentOf(journal.Delete, "")))
-	no(t, j.Fence.Overrule(won, foreign("overruled by won", 25), "another host wrote earlier"))
+	no(t, j.Fence.KeepOverwritten(won, foreign("overruled by won", 25), "another host wrote earlier"))
 	late := put(t, j, key("late"), "value of late")
 	late.SentAfter = 40
 	no(t, j.Settle(late))
@@ -147,8 +147,8 @@ func tryDump(j *journal.Journal) (string, error) {
 // dumpFenced shows what the fence goes by.
 func dumpFenced(to io.Writer, j *journal.Journal, id journal.ID) error {
 	w, ok, err := j.Newest(id)
-	if ok && (w.WrittenAt != w.UpdatedAt || w.Yields || w.Fenced) {
-		fmt.Fprintf(to, "%s written at %f yields %v fenced %v\n", id, w.WrittenAt, w.Yields, w.Fenced)
+	if ok && (w.WrittenAt != w.UpdatedAt || w.LosesTies || w.Fenced) {
+		fmt.Fprintf(to, "%s written at %f yields %v fenced %v\n", id, w.WrittenAt, w.LosesTies, w.Fenced)
 	}
 	if err != nil {
 		return err

@@ -80,8 +80,8 @@ type Journal struct {
 	// Trust decides which answers of upstream's count.
 	Trust *Trust
 
-	// Through is for writes that go upstream first.
-	Through *Through
+	// WriteThrough is for writes that go upstream first.
+	WriteThrough *WriteThrough
 
 	// Fence keeps what a write, or another host's, has beaten.
 	Fence *Fence

@@ -24,8 +24,8 @@ func TestCopiesLockIsNotHeldDuringASync(t *testing.T) {
 		"lose": func(j *journal.Journal, w journal.Write) func() error {
 			return func() error { return j.Fence.Lose(w, foreign("2", 20), "later") }
 		},
-		"overrule": func(j *journal.Journal, w journal.Write) func() error {
-			return func() error { return j.Fence.Overrule(w, foreign("2", 20), "earlier") }
+		"keepOverwritten": func(j *journal.Journal, w journal.Write) func() error {
+			return func() error { return j.Fence.KeepOverwritten(w, foreign("2", 20), "earlier") }
 		},
 		"delete": func(j *journal.Journal, w journal.Write) func() error {
 			return func() error { return second(j.Append(journal.NewWrite{ID: w.ID, Op: journal.Delete})) }

@@ -41,10 +41,10 @@ func TestIncompleteListingsAndSuspects(t *testing.T) {
 	newest := slices.Clone(rows[30:])
 	commit(t, j, "ns", false, newest...)
 	wantKept(t, j, "ns", 40, 10, false)
-	if unproven, err := j.Trust.Unproven(key("1")); unproven || err != nil {
+	if unproven, err := j.Trust.NeedsProof(key("1")); unproven || err != nil {
 		t.Errorf("a list that cannot tell would be asked for again: %v, %v", unproven, err)
 	}
-	if unproven, err := j.Trust.Unproven(key("35")); !unproven || err != nil {
+	if unproven, err := j.Trust.NeedsProof(key("35")); !unproven || err != nil {
 		t.Errorf("an entry that is listed is believed to be gone: %v, %v", unproven, err)
 	}
 	commit(t, j, "ns", true)
@@ -77,14 +77,14 @@ func TestCopiesOfASuspectNamespaceAreKept(t *testing.T) {
 func TestAnOlderStateBeatsNoCopy(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	answered(t, j, shown("2", 200), "2", journal.NotRejected)
-	w, err := j.Append(journal.NewWrite{ID: key("a"), Op: journal.Put, Value: "2", ListBytes: 1, WrittenAt: 1, Yields: true})
+	w, err := j.Append(journal.NewWrite{ID: key("a"), Op: journal.Put, Value: "2", ListBytes: 1, WrittenAt: 1, LosesTies: true})
 	no(t, err)
 	no(t, j.Fence.Lose(w, *shown("1", 100), "upstream holds another state"))
 	expect(t, j, key("a"), journal.Settled, "2")
 	if n := j.Trust.OlderAnswers()["ns"]; n != 1 {
 		t.Errorf("%d older answers", n)
 	}
-	w, err = j.Append(journal.NewWrite{ID: key("a"), Op: journal.Put, Value: "2", ListBytes: 1, WrittenAt: 1, Yields: true})
+	w, err = j.Append(journal.NewWrite{ID: key("a"), Op: journal.Put, Value: "2", ListBytes: 1, WrittenAt: 1, LosesTies: true})
 	no(t, err)
 	no(t, j.Fence.Lose(w, *shown("3", 300), "upstream holds another state"))
 	expect(t, j, key("a"), journal.Settled, "3")

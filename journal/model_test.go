@@ -81,7 +81,7 @@ func (p *play) step() {
 	case n < 91:
 		p.lose(id)
 	case n < 94:
-		p.overrule(id)
+		p.keepOverwritten(id)
 	default:
 		p.crash()
 	}
@@ -167,14 +167,14 @@ func (p *play) lose(id journal.ID) {
 	p.row(id.Key, true)
 }
 
-// overrule keeps another host's state, once.
-func (p *play) overrule(id journal.ID) {
+// keepOverwritten keeps another host's state, once.
+func (p *play) keepOverwritten(id journal.ID) {
 	w, ok := p.model.pending[id]
 	if !ok {
 		return
 	}
 	state := foreign(fmt.Sprint("state ", p.rng.IntN(3)), 20)
-	no(p.t, p.j.Fence.Overrule(w, state, "earlier"))
+	no(p.t, p.j.Fence.KeepOverwritten(w, state, "earlier"))
 	for _, dead := range p.model.dead {
 		if dead.ID == id && dead.Value == state.Value {
 			return

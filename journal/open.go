@@ -37,13 +37,13 @@ func Open(opts Options) (*Journal, error) {
 	full := &fullness{logger: opts.Logger}
 	dead := newDeadIndex(s)
 	j := &Journal{
-		Receipts: &Receipts{store: s, pending: pending, rebuilt: rebuilt},
-		Fence:    &Fence{store: s, pending: pending, copies: copies, dead: dead, budget: (opts.MaxBytes + conflictShare - 1) / conflictShare},
-		Trust:    copies.trust,
-		Through:  &Through{store: s, pending: pending, copies: copies, full: full},
-		Keys:     &Keys{store: s, copies: copies},
-		Listings: &Listings{store: s, pending: pending, copies: copies},
-		opts:     opts, store: s, pending: pending, copies: copies, dead: dead,
+		Receipts:     &Receipts{store: s, pending: pending, rebuilt: rebuilt},
+		Fence:        &Fence{store: s, pending: pending, copies: copies, dead: dead, budget: (opts.MaxBytes + conflictShare - 1) / conflictShare},
+		Trust:        copies.trust,
+		WriteThrough: &WriteThrough{store: s, pending: pending, copies: copies, full: full},
+		Keys:         &Keys{store: s, copies: copies},
+		Listings:     &Listings{store: s, pending: pending, copies: copies},
+		opts:         opts, store: s, pending: pending, copies: copies, dead: dead,
 		evictor: &evictor{copies: copies, pending: pending, budget: opts.CopiesBytes},
 		full:    full,
 		rebuilt: rebuilt,

@@ -17,15 +17,15 @@ func TestAnEntryThatIsOvertakenCountsOnce(t *testing.T) {
 	j := open(t, vfs.NewMem(), with)
 	show(t, j, key("copied"), 300)
 	list(t, j, true, journal.Row{Key: "copied", ListBytes: 300, UpdatedAt: 1}, journal.Row{Key: "listed", ListBytes: 200, UpdatedAt: 1})
-	no(t, j.Through.Overtaken(key("copied"), 0))
-	no(t, j.Through.Overtaken(key("listed"), 0))
+	no(t, j.WriteThrough.Supersede(key("copied"), 0))
+	no(t, j.WriteThrough.Supersede(key("listed"), 0))
 	sized(t, sizes, 500)
 	show(t, j, key("copied"), 300)
 	sized(t, sizes, 500)
 	no(t, tryPut(j, key("copied"), 310))
 	w, _, err := j.Newest(key("copied"))
 	no(t, err)
-	no(t, j.Through.Overtaken(key("copied"), w.Seq-1)) // there is a newer one
+	no(t, j.WriteThrough.Supersede(key("copied"), w.Seq-1)) // there is a newer one
 	settle(t, j, key("copied"))
 	sized(t, sizes, 810) // nothing is known of the entry any more
 	remove(t, j, key("listed"))

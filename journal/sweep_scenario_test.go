@@ -55,7 +55,7 @@ func (v *voyage) sail() {
 	v.settle(row("z"))
 	v.buryInDoubt(row("x"))
 	v.lose(row("y"))
-	v.overrule(row("z"))
+	v.keepOverwritten(row("z"))
 	v.list([]journal.Row{{Key: "x", ListBytes: 7}})
 	v.put(key("huge"), strings.Repeat("h", 600<<10))
 	v.flushTables()
@@ -240,8 +240,8 @@ func (v *voyage) lose(id journal.ID) {
 	_ = v.do(accounts{id: now}, func() error { return v.j.Fence.Lose(w, foreign("theirs", 20), "later") })
 }
 
-// overrule keeps another host's state that a write is about to overwrite.
-func (v *voyage) overrule(id journal.ID) {
+// keepOverwritten keeps another host's state that a write is about to overwrite.
+func (v *voyage) keepOverwritten(id journal.ID) {
 	v.put(id, "wins")
 	w, ok, err := v.j.Newest(id)
 	if err != nil || !ok {
@@ -249,7 +249,7 @@ func (v *voyage) overrule(id journal.ID) {
 	}
 	now := v.of(id)
 	now.theirs = "earlier"
-	_ = v.do(accounts{id: now}, func() error { return v.j.Fence.Overrule(w, foreign("theirs", 20), "earlier") })
+	_ = v.do(accounts{id: now}, func() error { return v.j.Fence.KeepOverwritten(w, foreign("theirs", 20), "earlier") })
 }
 
 func (v *voyage) buryAndRetry(id journal.ID) {

@@ -156,17 +156,17 @@ func (t *Trust) count(namespace string, older int) (begins bool) {
 	return begins
 }
 
-// Contradicted notes that upstream says of a listed entry that it does not hold it.
-func (t *Trust) Contradicted(namespace string) { t.heard(namespace, 1) }
+// NoteContradiction notes that upstream says of a listed entry that it does not hold it.
+func (t *Trust) NoteContradiction(namespace string) { t.heard(namespace, 1) }
 
 // checkedFor is how long an incomplete listing speaks for the entries that it lacks: upstream
 // holds too many keys to have lost them all, and cannot list the others.
 const checkedFor = time.Minute
 
-// Unproven reports whether upstream's word that it does not hold the entry is to be checked
+// NeedsProof reports whether upstream's word that it does not hold the entry is to be checked
 // against its list before it is believed: a copy says that upstream has held it, and no list
 // that was asked for lately leaves the question open.
-func (t *Trust) Unproven(id ID) (bool, error) {
+func (t *Trust) NeedsProof(id ID) (bool, error) {
 	c := t.copies
 	if err := c.store.Acquire(); err != nil {
 		return false, err
@@ -205,9 +205,9 @@ func (t *Trust) limits(namespace string) LossLimit {
 	return t.lossLimit(namespace)
 }
 
-// Absent takes in that upstream does not hold an entry which a caller wanted it to delete:
+// AcceptAbsence takes in that upstream does not hold an entry which a caller wanted it to delete:
 // unlike the absence of others, nobody doubts it. See [Journal.Fill] for valid.
-func (t *Trust) Absent(id ID, valid func() bool) error {
+func (t *Trust) AcceptAbsence(id ID, valid func() bool) error {
 	c := t.copies
 	if err := c.store.Acquire(); err != nil {
 		return err

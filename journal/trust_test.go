@@ -247,7 +247,7 @@ func TestASuspectNamespace(t *testing.T) {
 		if state.Value != "value" || state.Rejection != journal.DataLoss || !state.ConfirmedAt.Equal(listedAt) {
 			t.Errorf("%+v", state)
 		}
-		if unproven, err := j.Trust.Unproven(key("3")); unproven || err != nil {
+		if unproven, err := j.Trust.NeedsProof(key("3")); unproven || err != nil {
 			t.Errorf("another list would say more: %v, %v", unproven, err)
 		}
 		time.Sleep(time.Minute)
@@ -291,7 +291,7 @@ func TestARowInASuspectNamespace(t *testing.T) {
 		}
 		wantKept(t, j, "ns", 0, 20, true)
 	}
-	no(t, j.Trust.Absent(key("3"), always))
+	no(t, j.Trust.AcceptAbsence(key("3"), always))
 	wantKept(t, j, "ns", 0, 19, true)
 }
 

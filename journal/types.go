@@ -36,8 +36,8 @@ type Content = record.Content
 // ContentOf is the content that a write leaves.
 func ContentOf(op Op, value string) Content { return record.ContentOf(op, value) }
 
-// Rival is a state of an entry that has beaten another one.
-type Rival = record.Rival
+// Winner is a state of an entry that has beaten another one.
+type Winner = record.Winner
 
 // NewWrite is a write to be journaled.
 type NewWrite struct {
@@ -60,9 +60,9 @@ type NewWrite struct {
 	// time, or has shown the state that it is a copy of. It becomes no earlier than that of a pending
 	// write to the entry.
 	At float64
-	// Yields says that the write is a copy of an older state: if another host's state beats it,
+	// LosesTies says that the write is a copy of an older state: if another host's state beats it,
 	// it leaves no dead letter.
-	Yields bool
+	LosesTies bool
 	// Fenced has the write compared with upstream before it is sent, whatever the settings.
 	Fenced bool
 	// Conditional has an engine with versions carry the write out only over this host's base.
@@ -78,7 +78,7 @@ type Write struct {
 	ListBytes int     // the size that a listing shows for Value
 	UpdatedAt float64 // when it was journaled; never before the entry's previous write
 	WrittenAt float64 // when the caller wrote, by the wall clock as it was then; it may go back
-	Yields    bool    // see NewWrite.Yields
+	LosesTies bool    // see NewWrite.LosesTies
 	Fenced    bool    // see NewWrite.Fenced; a newer write to the entry inherits it
 	// SentAfter is for [Journal.Settle]: a time of upstream's clock before which the write was
 	// surely not carried out; 0 if none is known.
@@ -94,7 +94,7 @@ type Write struct {
 func writeOf(id ID, v *record.Version, value string) Write {
 	return Write{
 		ID: id, Seq: v.Seq, Op: v.Op, Value: value, ListBytes: int(v.ListBytes), UpdatedAt: v.UpdatedAt,
-		WrittenAt: v.WrittenAt, Yields: v.Yields, Fenced: v.Fenced,
+		WrittenAt: v.WrittenAt, LosesTies: v.LosesTies, Fenced: v.Fenced,
 		createdAt: v.CreatedAt, afterDelete: v.AfterDelete,
 	}
 }
@@ -176,7 +176,7 @@ type DeadLetter struct {
 	// Theirs says that it is another host's state. Its times are those of upstream's clock, and
 	// Seq names only the dead letter.
 	Theirs bool
-	Winner *Rival // who has beaten it, if that is known
+	Winner *Winner // who has beaten it, if that is known
 	Kind   DeadKind
 	// SupersededBy is the sequence number of a later write of this journal's to the entry
 	// that has settled; 0 if there is none.

@@ -129,7 +129,7 @@ func TestLoseToDelete(t *testing.T) {
 			t.Fatalf("the letters are %+v", letters)
 		}
 		l := letters[0]
-		want := journal.Rival{At: w.UpdatedAt + 5}
+		want := journal.Winner{At: w.UpdatedAt + 5}
 		if l.Theirs || l.Kind != journal.Superseded || l.Value != "2" || l.Winner == nil || *l.Winner != want {
 			t.Errorf("the letter is %+v, its winner %+v", l, l.Winner)
 		}
@@ -159,9 +159,9 @@ func TestOverruleDelete(t *testing.T) {
 	j := open(t, fs)
 	w := put(t, j, key("a"), "mine")
 	for range 2 {
-		no(t, j.Fence.OverruleDelete(w, 20, "deleted earlier"))
+		no(t, j.Fence.KeepOverwrittenDelete(w, 20, "deleted earlier"))
 	}
-	no(t, j.Fence.Overrule(w, foreign("", 20), "written earlier")) // an empty value is no delete
+	no(t, j.Fence.KeepOverwritten(w, foreign("", 20), "written earlier")) // an empty value is no delete
 	for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
 		letters := lettersOf(t, j)
 		if len(letters) != 2 {

@@ -13,7 +13,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-func newWinnerDocument(r *journal.Rival) *api.Winner {
+func newWinnerDocument(r *journal.Winner) *api.Winner {
 	if r == nil {
 		return nil
 	}

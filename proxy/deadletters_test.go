@@ -192,8 +192,8 @@ func TestDeadLettersOfTwoHosts(t *testing.T) {
 	}
 	err := errors.Join(
 		fence.Lose(write("lost"), theirs, "another host wrote later"),
-		fence.Overrule(write("won"), theirs, "another host wrote earlier"),
-		fence.Overrule(write("deleted"), theirs, "another host wrote earlier"),
+		fence.KeepOverwritten(write("won"), theirs, "another host wrote earlier"),
+		fence.KeepOverwritten(write("deleted"), theirs, "another host wrote earlier"),
 	)
 	if err != nil {
 		t.Fatal(err)

@@ -170,7 +170,7 @@ func TestAgeThatNobodyKnows(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		k := id("n", "k")
 		s.learn(k, "theirs")
-		s.journal.Through.Doubt(k)
+		s.journal.WriteThrough.Doubt(k)
 		s.upstream.setDown(true)
 		w := s.get("/memory/n/k")
 		wantValue(t, w, "theirs")

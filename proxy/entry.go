@@ -179,7 +179,7 @@ func (e *entry) get(ctx context.Context, waitOutOutage bool) (*journal.Observati
 // entry which it has confirmed. All who need the list share it. It reports whether that was
 // necessary.
 func (e *entry) checkList(waitOutOutage bool) (bool, error) {
-	unproven, err := e.m.journal.Trust.Unproven(e.id)
+	unproven, err := e.m.journal.Trust.NeedsProof(e.id)
 	if err != nil || !unproven { // guard 9.34
 		return false, err
 	}
@@ -191,14 +191,14 @@ func (e *entry) checkList(waitOutOutage bool) (bool, error) {
 // list shows the entry all the same, upstream contradicts itself, and what is known here is the
 // answer.
 func (e *entry) takeListed(lease *cache.Lease, asked time.Time) (fetched, error) {
-	unproven, err := e.m.journal.Trust.Unproven(e.id)
+	unproven, err := e.m.journal.Trust.NeedsProof(e.id)
 	if err != nil {
 		return fetched{}, err
 	}
 	if !unproven { // guard 9.36
 		return e.take(nil, lease, asked)
 	}
-	e.m.journal.Trust.Contradicted(e.id.Namespace)
+	e.m.journal.Trust.NoteContradiction(e.id.Namespace)
 	generation := e.m.cache.Generation(e.key())
 	state, err := e.m.journal.Lookup(e.id)
 	if err != nil {

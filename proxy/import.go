@@ -189,7 +189,7 @@ func (run *importing) writeOver(ctx context.Context, line *numbered, past presen
 	w.WrittenAt = min(max(line.UpdatedAt, 1), float64(time.Now().UnixMicro())/1e6) // guard 19.16
 	// guard 19.17
 	w.Fenced = true
-	w.Yields = past.seq == 0 // with a write of an agent's before it, the loser is kept
+	w.LosesTies = past.seq == 0 // with a write of an agent's before it, the loser is kept
 	// guard 5.15
 	w.If = func(newest uint64) bool { return newest == past.seq && !lease.Revoked() }
 	return run.write(ctx, w)

@@ -68,7 +68,7 @@ func TestExportAndImport(t *testing.T) {
 			other.wantImported(query, file, want)
 			for _, e := range entries {
 				w, ok, err := other.journal.Newest(id(namespace, e.Key))
-				if err != nil || !ok || w.WrittenAt != e.UpdatedAt || !w.Yields || !w.Fenced {
+				if err != nil || !ok || w.WrittenAt != e.UpdatedAt || !w.LosesTies || !w.Fenced {
 					t.Errorf("%s: %+v, %t, %v, want it to be of %f", e.Key, w.WrittenAt, ok, err, e.UpdatedAt)
 				}
 				wantValue(t, other.get("/memory/"+namespace+"/"+e.Key), e.Value)
@@ -162,7 +162,7 @@ func TestImportGivesWayToWhatIsNewer(t *testing.T) {
 					s.wantImported("", line, want)
 					if taken := want.Written == 1; taken {
 						w, ok, err := s.journal.Newest(imported)
-						if err != nil || !ok || w.Value != "file" || w.WrittenAt != at || w.Yields == (agents == 1) {
+						if err != nil || !ok || w.Value != "file" || w.WrittenAt != at || w.LosesTies == (agents == 1) {
 							t.Errorf("%+v, %t, %v", w, ok, err)
 						}
 						s.wantImported("", line, api.Imported{Lines: 1, Same: 1})

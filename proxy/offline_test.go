@@ -189,7 +189,7 @@ func TestNothingThatMayExistIsAssumedAbsent(t *testing.T) {
 		if err := s.journal.MarkSent(journal.Write{ID: id("n", "doubtful"), Op: journal.Put, Value: "v"}); err != nil {
 			t.Fatal(err)
 		}
-		s.journal.Through.Doubt(id("n", "doubtful"))
+		s.journal.WriteThrough.Doubt(id("n", "doubtful"))
 		s.upstream.setDown(true)
 		for _, key := range []string{"listed", "doubtful"} {
 			wantStatus(t, s.get("/memory/n/"+key), http.StatusServiceUnavailable)
@@ -236,11 +236,11 @@ func TestExclusiveInDoubt(t *testing.T) {
 			if err := s.journal.MarkSent(journal.Write{ID: id("n", key), Op: journal.Put, Value: "new"}); err != nil {
 				t.Fatal(err)
 			}
-			s.journal.Through.Doubt(id("n", key))
+			s.journal.WriteThrough.Doubt(id("n", key))
 			s.upstream.set(id("n", key), "new")
 			wantValue(t, s.get("/memory/n/"+key), "new")
 			s.upstream.set(id("n", key), "newer")
-			if err := s.journal.Through.Lapse(id("n", key)); err != nil {
+			if err := s.journal.WriteThrough.EndDoubt(id("n", key)); err != nil {
 				t.Fatal(err)
 			}
 			wantValue(t, s.get("/memory/n/"+key), "newer")

@@ -261,7 +261,7 @@ func (r *restorer) writeOne(id journal.ID) (journal.Write, error) {
 	}
 	w := journal.NewWrite{ // guard 17.30
 		ID: id, Op: journal.Put, Value: state.Value, ListBytes: state.ListBytes, Held: true,
-		WrittenAt: beforeAll, Yields: true, Fenced: true,
+		WrittenAt: beforeAll, LosesTies: true, Fenced: true,
 		If: func(newest uint64) bool { return newest == 0 && !lease.Revoked() },
 	}
 	// guard 17.31

@@ -158,7 +158,7 @@ func (s *sidecar) restoreAll(namespace string, writes int) (doc api.Restoration)
 		}
 		for _, p := range waiting {
 			w, _, err := s.journal.Newest(p.ID)
-			if own := p.Key == "key-7"; err != nil || (w.Yields && w.Fenced && w.WrittenAt == beforeAll) == own {
+			if own := p.Key == "key-7"; err != nil || (w.LosesTies && w.Fenced && w.WrittenAt == beforeAll) == own {
 				s.t.Errorf("%+v, %v", w, err)
 			}
 			s.settle(p.ID)

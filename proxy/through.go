@@ -168,7 +168,7 @@ func (p *passage) end() {
 // absent takes in that upstream does not hold the entry, which was to be deleted.
 func (p *passage) absent() error {
 	id, unchanged := p.write.ID, func() bool { return !p.lease.Revoked() }
-	err := p.m.journal.Trust.Absent(id, unchanged)
+	err := p.m.journal.Trust.AcceptAbsence(id, unchanged)
 	if err == nil {
 		_, err = p.m.rememberAbsence(id, func() bool { return p.lease.Changes() == 1 }) // that of the journal
 	}

@@ -226,7 +226,7 @@ func TestNoAbsenceIsRememberedInDoubt(t *testing.T) {
 	inThrough(t, func(t *testing.T, s *sidecar) {
 		k := id("through", "k")
 		s.flusher.become(func(journal.NewWrite) (bool, error) {
-			s.journal.Through.Doubt(k)
+			s.journal.WriteThrough.Doubt(k)
 			return false, unwritten{504}
 		})
 		wantStatus(t, s.do(http.MethodPut, "/memory/through/k", putBody("v")), 504)
@@ -235,7 +235,7 @@ func TestNoAbsenceIsRememberedInDoubt(t *testing.T) {
 		wantValue(t, s.get("/memory/through/k"), "v")
 		s.upstream.remove(k)
 		wantStatus(t, s.get("/memory/through/k"), http.StatusNotFound)
-		if err := s.journal.Through.Lapse(k); err != nil {
+		if err := s.journal.WriteThrough.EndDoubt(k); err != nil {
 			t.Fatal(err)
 		}
 		s.upstream.set(k, "v")

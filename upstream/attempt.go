@@ -110,7 +110,7 @@ func (a *attempt) sending(w journal.Write) {
 // vanished ends a task whose entry has nothing pending: a sent mark was left behind, or the
 // entry was in doubt.
 func (a *attempt) vanished() error {
-	if err := a.f.opts.Through.Lapse(a.id()); err != nil {
+	if err := a.f.opts.Through.EndDoubt(a.id()); err != nil {
 		return err
 	}
 	a.charge.takeBack()

@@ -74,7 +74,7 @@ func (c *crossing) exactQuestion(seen sighting) (*exactQuestion, error) {
 	s := c.f.fences
 	q := &exactQuestion{
 		write: c.write, host: c.f.opts.Host, now: seen.Version, valued: seen.valued, fenced: s.judges(c.write),
-		own: c.task.own(), cedes: s.doubted(c.write.Seq), oldBefore: math.Inf(-1),
+		own: c.task.own(), losesTies: s.doubted(c.write.Seq), oldBefore: math.Inf(-1),
 	}
 	if c.write.WrittenAt >= unix(c.f.epoch) {
 		q.oldBefore = unix(c.f.epoch)
@@ -173,9 +173,9 @@ func (c *crossing) heldAs(v Version) error {
 // overruleVersion keeps another host's earlier version, whose place the write is about to take.
 func (c *crossing) overruleVersion(v Version) error {
 	if !v.Deleted {
-		return c.overrule(v.Observation())
+		return c.keepOverwritten(v.Observation())
 	}
-	if err := c.f.fences.journal.OverruleDelete(c.write, v.WrittenAt, reasonWon); err != nil {
+	if err := c.f.fences.journal.KeepOverwrittenDelete(c.write, v.WrittenAt, reasonWon); err != nil {
 		return err
 	}
 	c.overruled(v.WrittenAt)

@@ -18,8 +18,8 @@ type exactQuestion struct {
 	fenced bool // else the write takes the place of whatever there is
 	base   journal.Base
 	own    []journal.Content // what this host's requests may have left there since the base
-	// cedes says that the write is from before this host was in doubt about itself.
-	cedes bool
+	// losesTies says that the write is from before this host was in doubt about itself.
+	losesTies bool
 	// oldBefore is the time, in Unix seconds, before which a version is old: if this host knew
 	// nothing of the entry, to take its place is no conflict. Minus infinity if there is none.
 	oldBefore float64
@@ -60,7 +60,7 @@ func (q *exactQuestion) ofOurs() outcome {
 		return fenceUndecided
 	case q.named() && q.same() && micros(q.now.WrittenAt) >= micros(q.write.UpdatedAt):
 		return fenceOwn
-	case q.isBase() && (!q.write.Yields || !q.later()):
+	case q.isBase() && (!q.write.LosesTies || !q.later()):
 		return fenceUnchanged
 	case !q.isOlder():
 		return fenceLost
@@ -114,7 +114,7 @@ func (q *exactQuestion) later() bool {
 // writtenAt is the time by which the write is compared. UpdatedAt is later than all that this host
 // knew when it took the write in. A write that was made before goes by the time when it was made.
 func (q *exactQuestion) writtenAt() float64 {
-	if q.write.Yields || q.write.Fenced || q.cedes {
+	if q.write.LosesTies || q.write.Fenced || q.losesTies {
 		return min(q.write.UpdatedAt, q.write.WrittenAt)
 	}
 	return q.write.UpdatedAt

@@ -27,14 +27,14 @@ func xVersion(value string, at float64, by Writer) func(*exactQuestion) {
 	return func(q *exactQuestion) { q.now = Version{Revision: 7, Value: value, WrittenAt: at, Writer: by} }
 }
 
-func xDeleted(q *exactQuestion)  { q.now.Deleted, q.now.Value = true, "" }
-func xDeletes(q *exactQuestion)  { q.write.Op, q.write.Value = journal.Delete, "" }
-func xNoValue(q *exactQuestion)  { q.valued, q.now.Value = false, "" }
-func xUnfenced(q *exactQuestion) { q.fenced = false }
-func xYields(q *exactQuestion)   { q.write.Yields = true }
-func xFenced(q *exactQuestion)   { q.write.Fenced = true }
-func xCedes(q *exactQuestion)    { q.cedes = true }
-func xUnknown(q *exactQuestion)  { q.base = journal.Base{} }
+func xDeleted(q *exactQuestion)        { q.now.Deleted, q.now.Value = true, "" }
+func xDeletes(q *exactQuestion)        { q.write.Op, q.write.Value = journal.Delete, "" }
+func xNoValue(q *exactQuestion)        { q.valued, q.now.Value = false, "" }
+func xUnfenced(q *exactQuestion)       { q.fenced = false }
+func xWriteLosesTies(q *exactQuestion) { q.write.LosesTies = true }
+func xFenced(q *exactQuestion)         { q.write.Fenced = true }
+func xLosesTies(q *exactQuestion)      { q.losesTies = true }
+func xUnknown(q *exactQuestion)        { q.base = journal.Base{} }
 func xAbsent(q *exactQuestion) {
 	q.base = journal.Base{Known: true, Content: journal.ContentOf(journal.Delete, "")}
 }
@@ -52,7 +52,7 @@ var exactJudgements = map[string]exactRow{
 	"the base":                                {xAll(xTheirs("base", 50), xNoValue), fenceUnchanged},
 	"the base, a delete":                      {xAll(xDeletes, xTheirs("base", 50), xNoValue), fenceUnchanged},
 	"the base, of a later time":               {xAll(xTheirs("base", 150), xNoValue, func(q *exactQuestion) { q.base.UpdatedAt = 150 }), fenceUnchanged},
-	"the base, and a copy of an older one":    {xAll(xTheirs("base", 150), xYields, func(q *exactQuestion) { q.base.UpdatedAt = 150 }), fenceLost},
+	"the base, and a copy of an older one":    {xAll(xTheirs("base", 150), xWriteLosesTies, func(q *exactQuestion) { q.base.UpdatedAt = 150 }), fenceLost},
 	"the base as upstream has shown it":       {xAll(xTheirs("base", 50), xNoValue, func(q *exactQuestion) { q.base.UpdatedAt, q.base.Origin.At = 60, 50 }), fenceUnchanged},
 	"the base, our own":                       {xAll(xOurs("base", 49, 4), xNoValue, func(q *exactQuestion) { q.base.Origin = journal.Origin{Seq: 4} }), fenceUnchanged},
 	"the base's number, a copied directory's": {xAll(xOurs("clone", 51, 4), func(q *exactQuestion) { q.base.Origin = journal.Origin{Seq: 4} }), fenceWon},
@@ -97,10 +97,10 @@ var exactJudgements = map[string]exactRow{
 	"blind, earlier":                          {xAll(xUnknown, xTheirs("theirs", 99)), fenceWon},
 	"blind, later":                            {xAll(xUnknown, xTheirs("theirs", 101)), fenceLost},
 	"known, old":                              {xAll(xTheirs("theirs", 19)), fenceWon},
-	"made before, a copy of an older one":     {xAll(xTheirs("theirs", 95), xYields), fenceLost},
+	"made before, a copy of an older one":     {xAll(xTheirs("theirs", 95), xWriteLosesTies), fenceLost},
 	"made before, made pending anew":          {xAll(xTheirs("theirs", 95), xFenced), fenceLost},
-	"made before this host was in doubt":      {xAll(xTheirs("theirs", 95), xCedes), fenceLost},
-	"made later, and it was in doubt":         {xAll(xTheirs("theirs", 89), xCedes), fenceWon},
+	"made before this host was in doubt":      {xAll(xTheirs("theirs", 95), xLosesTies), fenceLost},
+	"made later, and it was in doubt":         {xAll(xTheirs("theirs", 89), xLosesTies), fenceWon},
 }
 
 func TestExactFenceJudges(t *testing.T) {

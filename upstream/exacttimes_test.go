@@ -16,9 +16,9 @@ func TestACopyHasTheTimeOfItsVersion(t *testing.T) {
 		prepare func(v *versioned)
 		write   journal.NewWrite
 	}{
-		"lost":                        {"mine", func(*versioned) {}, journal.NewWrite{Yields: true, Fenced: true}},
+		"lost":                        {"mine", func(*versioned) {}, journal.NewWrite{LosesTies: true, Fenced: true}},
 		"lost, an import":             {"mine", func(*versioned) {}, journal.NewWrite{Fenced: true}},
-		"the same value":              {"theirs", func(*versioned) {}, journal.NewWrite{Yields: true, Fenced: true}},
+		"the same value":              {"theirs", func(*versioned) {}, journal.NewWrite{LosesTies: true, Fenced: true}},
 		"lost, over a copy":           {"mine", func(v *versioned) { v.settledPut(key("k"), "base") }, journal.NewWrite{Fenced: true}},
 		"the same value, over a copy": {"theirs", func(v *versioned) { v.settledPut(key("k"), "base") }, journal.NewWrite{Fenced: true}},
 	} {

@@ -81,7 +81,7 @@ func (c *crossing) fence(ctx context.Context) (sends bool, err error) {
 			c.ends(end)
 			return false, c.lost(found)
 		case fenceWon:
-			if err := c.overrule(found); err != nil {
+			if err := c.keepOverwritten(found); err != nil {
 				return false, err
 			}
 			fallthrough
@@ -115,7 +115,7 @@ func (c *crossing) question(found *journal.Observation, try int) (*question, err
 	q := &question{
 		write: c.write, base: base, baseBefore: math.Inf(1), own: c.task.own(), unknown: d != nil && d.unknownUntil != 0,
 		found: found, oldBefore: math.Inf(-1),
-		cedes: c.write.Yields || s.doubted(c.write.Seq),
+		losesTies: c.write.LosesTies || s.doubted(c.write.Seq),
 	}
 	last, ok := s.last(c.write.ID)
 	if ok && !base.Known { // the copy has made room for others
@@ -252,10 +252,10 @@ func (c *crossing) held(found *journal.Observation) error {
 	return c.settle(c.write)
 }
 
-// overrule keeps another host's earlier state, which the write is about to overwrite.
-func (c *crossing) overrule(found *journal.Observation) error {
+// keepOverwritten keeps another host's earlier state, which the write is about to overwrite.
+func (c *crossing) keepOverwritten(found *journal.Observation) error {
 	w := c.write
-	if err := c.f.fences.journal.Overrule(w, *found, reasonWon); err != nil { // guard 17.20
+	if err := c.f.fences.journal.KeepOverwritten(w, *found, reasonWon); err != nil { // guard 17.20
 		return err
 	}
 	c.overruled(found.UpdatedAt)

@@ -23,9 +23,9 @@ type question struct {
 	// nothing of the entry, to overwrite it is no conflict. Minus infinity if there is none.
 	oldBefore float64
 	mayAsk    bool // another answer would narrow the offset
-	// cedes says that of two states of which nobody knows which is later, the other one wins: the
+	// losesTies says that of two states of which nobody knows which is later, the other one wins: the
 	// write is a copy of an older state, or from before this host was in doubt about itself.
-	cedes bool
+	losesTies bool
 }
 
 // outcome is what a fence has decided.
@@ -55,7 +55,7 @@ func (o outcome) String() string {
 // (contract 17): the write's is this host's time, moved by the offset between the clocks;
 // that of another host's state is upstream's updated_at, as upstream keeps no other. Where the
 // offset is not known well enough, the write wins, and the other state is kept; but a write that
-// cedes loses.
+// losesTies loses.
 func judge(q *question) outcome {
 	removes := q.write.Op == journal.Delete
 	switch {
@@ -81,7 +81,7 @@ func judge(q *question) outcome {
 		return fenceUndecided
 	case !q.base.Known && q.found.UpdatedAt < q.oldBefore:
 		return fenceOld
-	case !earlier && q.cedes && !q.unknown:
+	case !earlier && q.losesTies && !q.unknown:
 		return fenceLost
 	}
 	return fenceWon
@@ -95,7 +95,7 @@ func (q *question) compare() (later, earlier bool) {
 
 // precedes reports whether the write may be older than its base: another host's state that became
 // known while the write was pending, or any if the write is a copy of an older state.
-func (q *question) precedes() bool { return q.base.Origin.Seq == 0 || q.write.Yields }
+func (q *question) precedes() bool { return q.base.Origin.Seq == 0 || q.write.LosesTies }
 
 // isOwn reports whether one of this host's requests may have left what upstream holds.
 func (q *question) isOwn(content journal.Content) bool { return slices.Contains(q.own, content) }

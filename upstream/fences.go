@@ -145,7 +145,7 @@ func (s *fences) guard(j Journal, lost journal.Write, found *journal.Observation
 	_, err := j.Append(journal.NewWrite{ // guard 19.32
 		ID: lost.ID, Op: journal.Put, Value: found.Value, ListBytes: found.ListBytes,
 		WrittenAt: found.UpdatedAt - ahead - earlier, At: max(found.UpdatedAt, lost.UpdatedAt),
-		Yields: true, Fenced: true, Held: true, If: func(newest uint64) bool { return newest == 0 },
+		LosesTies: true, Fenced: true, Held: true, If: func(newest uint64) bool { return newest == 0 },
 	})
 	if errors.Is(err, journal.ErrFull) || errors.Is(err, journal.ErrChanged) {
 		return nil // there is no room for it, or a newer write is pending

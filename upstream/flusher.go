@@ -33,16 +33,16 @@ type FenceJournal interface {
 	Base(journal.ID) (journal.Base, error)
 	Lose(w journal.Write, o journal.Observation, reason string, mayLand ...journal.Content) error
 	LoseToDelete(w journal.Write, at float64, reason string, mayLand ...journal.Content) error
-	Overrule(w journal.Write, o journal.Observation, reason string) error
-	OverruleDelete(w journal.Write, at float64, reason string) error
+	KeepOverwritten(w journal.Write, o journal.Observation, reason string) error
+	KeepOverwrittenDelete(w journal.Write, at float64, reason string) error
 }
 
-// ThroughJournal is what the flusher needs of a [journal.Through].
+// ThroughJournal is what the flusher needs of a [journal.WriteThrough].
 type ThroughJournal interface {
 	Admits(journal.NewWrite) error
 	Doubt(journal.ID)
-	Lapse(journal.ID) error
-	Overtaken(id journal.ID, seq uint64) error
+	EndDoubt(journal.ID) error
+	Supersede(id journal.ID, seq uint64) error
 }
 
 // FlusherOptions configures a flusher.

@@ -119,7 +119,7 @@ func openRig(r *rig, change ...func(*journal.Options)) *rig {
 		r.quotas = upstream.NewQuotas(upstream.QuotasOptions{Of: allowed, Ledger: ledger, Logger: logger})
 	}
 	flushing := upstream.FlusherOptions{
-		Journal: r.journal, Through: r.journal.Through, Engine: r.client, Health: r.health, Quotas: r.quotas, Linger: func(string) time.Duration { return time.Duration(r.linger.Load()) },
+		Journal: r.journal, Through: r.journal.WriteThrough, Engine: r.client, Health: r.health, Quotas: r.quotas, Linger: func(string) time.Duration { return time.Duration(r.linger.Load()) },
 		Slots: r.slots, Timeout: timeout, LateWindow: lateWindow, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
 		OnSettled: func(w journal.Write) {
 			mu.Lock()

@@ -355,7 +355,7 @@ func (w *through) noRoom(a *attempt) error {
 		return w.backOut(a, false)
 	}
 	w.settled = true
-	if err := a.f.opts.Through.Overtaken(w.write.ID, a.newest); err != nil {
+	if err := a.f.opts.Through.Supersede(w.write.ID, a.newest); err != nil {
 		return err
 	}
 	a.finish(a.newest, false)

@@ -103,7 +103,7 @@ func (w *through) mayHaveArrived(ctx context.Context, a *attempt, failed *Error)
 	switch {
 	case a.task.doubt() != nil: // it lasts longer
 	case nothingPending:
-		if err := a.f.opts.Through.Lapse(w.write.ID); err != nil {
+		if err := a.f.opts.Through.EndDoubt(w.write.ID); err != nil {
 			return err
 		}
 	default:

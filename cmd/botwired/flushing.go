@@ -9,7 +9,7 @@ import (
 func flusherOptions(d *sidecar, c *config.Config, engine upstream.Engine) upstream.FlusherOptions {
 	first, longest := upstream.Pauses(c.Upstream.Timeout)
 	return upstream.FlusherOptions{
-		Journal: d.journal, Through: d.journal.Through, Engine: engine, Health: d.health,
+		Journal: d.journal, Through: d.journal.WriteThrough, Engine: engine, Health: d.health,
 		FenceJournal: d.journal.Fence, Offset: d.offset,
 		Fence:      d.config.fence,
 		BeforeSend: func() { d.watch.CheckDurably() },

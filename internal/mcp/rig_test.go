@@ -107,7 +107,7 @@ func newDaemon(t *testing.T) *daemon {
 	health := upstream.NewHealth(upstream.HealthOptions{BackoffInitial: time.Millisecond, BackoffMax: 10 * time.Millisecond, Logger: logger})
 	slots := upstream.NewSlots(8)
 	d.flusher = upstream.NewFlusher(upstream.FlusherOptions{
-		Journal: kept, Through: kept.Through, Engine: engine, Health: health, Slots: slots, Timeout: time.Second, LateWindow: time.Millisecond,
+		Journal: kept, Through: kept.WriteThrough, Engine: engine, Health: health, Slots: slots, Timeout: time.Second, LateWindow: time.Millisecond,
 		Fence: func(string) bool { return true }, FenceJournal: kept.Fence, Offset: upstream.NewOffset(),
 		Linger: func(string) time.Duration { return time.Minute }, BackoffInitial: time.Millisecond, BackoffMax: 10 * time.Millisecond,
 		Logger: logger, OnSettled: func(w journal.Write) { d.server.Settled(w) },

@@ -118,7 +118,7 @@ func (d *daemon) openFlusher() {
 		Logger: d.logger,
 	})
 	d.flusher = upstream.NewFlusher(upstream.FlusherOptions{
-		Journal: d.journal, Through: d.journal.Through, Engine: d.engine, Health: d.health, Slots: d.slots, Quotas: d.quotas,
+		Journal: d.journal, Through: d.journal.WriteThrough, Engine: d.engine, Health: d.health, Slots: d.slots, Quotas: d.quotas,
 		FenceJournal: d.journal.Fence, Offset: d.offset,
 		Fence:   func(namespace string) bool { return d.config.For(namespace).Fence },
 		Linger:  func(namespace string) time.Duration { return d.config.For(namespace).Linger },

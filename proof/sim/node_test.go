@@ -168,7 +168,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	})
 	n.slots = upstream.NewSlots(concurrency)
 	n.flusher = upstream.NewFlusher(upstream.FlusherOptions{
-		Journal: n.journal, Through: n.journal.Through, Engine: engine, Health: n.health, Slots: n.slots, Timeout: requestTimeout, LateWindow: with.lateWindow, Quotas: n.quotas,
+		Journal: n.journal, Through: n.journal.WriteThrough, Engine: engine, Health: n.health, Slots: n.slots, Timeout: requestTimeout, LateWindow: with.lateWindow, Quotas: n.quotas,
 		Fence: func(string) bool { return !with.unfenced }, FenceJournal: n.journal.Fence, Offset: n.offset,
 		OnFence: func(outcome string, requests int) {
 			_, _ = fmt.Fprintf(up, "host %s: fence %s, %d requests", with.name, outcome, requests)

@@ -27,7 +27,7 @@ type past struct {
 	writtenAt   float64
 	first, last *Write // writes that are not visible yet, in their order
 	afterDelete bool
-	yields      bool
+	losesTies   bool
 	fenced      bool
 }
 
@@ -69,7 +69,7 @@ func (e *Entry) Visible() (v record.Version, ok bool) {
 	}
 	if p := e.past; p != nil {
 		v.Since, v.CreatedAt, v.WrittenAt = p.since, p.createdAt, p.writtenAt
-		v.AfterDelete, v.Yields, v.Fenced = p.afterDelete, p.yields, p.fenced
+		v.AfterDelete, v.LosesTies, v.Fenced = p.afterDelete, p.losesTies, p.fenced
 	}
 	return v, true
 }
@@ -87,14 +87,14 @@ func (e *Entry) set(v record.Version) {
 	e.seq, e.updatedAt, e.op = v.Seq, v.UpdatedAt, v.Op
 	e.bytes, e.listBytes, e.sum = v.Bytes, v.ListBytes, v.Sum
 	once := v.Since == v.UpdatedAt && v.CreatedAt == v.UpdatedAt && v.WrittenAt == v.UpdatedAt &&
-		!v.AfterDelete && !v.Yields && !v.Fenced
+		!v.AfterDelete && !v.LosesTies && !v.Fenced
 	if once && (e.past == nil || e.past.first == nil) {
 		e.past = nil
 		return
 	}
 	p := e.ensurePast()
 	p.since, p.createdAt, p.writtenAt = v.Since, v.CreatedAt, v.WrittenAt
-	p.afterDelete, p.yields, p.fenced = v.AfterDelete, v.Yields, v.Fenced
+	p.afterDelete, p.losesTies, p.fenced = v.AfterDelete, v.LosesTies, v.Fenced
 }
 
 // ensurePast returns the entry's past, made if need be from what is visible.

@@ -20,8 +20,8 @@ func (k DeadKind) String() string {
 	return [...]string{Refused: "refused", Superseded: "superseded", Dropped: "dropped"}[k]
 }
 
-// Rival is a state of an entry that has beaten another one.
-type Rival struct {
+// Winner is a state of an entry that has beaten another one.
+type Winner struct {
 	Present bool
 	Value   string
 	At      float64 // Unix seconds: when it was written, by the clock of who wrote it
@@ -40,7 +40,7 @@ type Dead struct {
 	Error        string  // the reason; never holds a value
 	RefusedAt    float64 // Unix seconds
 	Theirs       bool    // another host's state; its times are upstream's, and Seq is only its number
-	Winner       *Rival  // who has beaten it, if that is known
+	Winner       *Winner // who has beaten it, if that is known
 }
 
 // InConflict reports whether the dead letter is the loser of a conflict between two hosts.
@@ -130,8 +130,8 @@ func (l *Dead) kind(d *decoder) {
 	l.Status = int(status)
 }
 
-func (d *decoder) rival() *Rival {
+func (d *decoder) rival() *Winner {
 	flags := d.byte()
 	d.bad = d.bad || flags > flagRivalThere
-	return &Rival{Present: flags == flagRivalThere, At: d.float(), Seq: d.uvarint(), Value: d.string()}
+	return &Winner{Present: flags == flagRivalThere, At: d.float(), Seq: d.uvarint(), Value: d.string()}
 }

@@ -26,7 +26,7 @@
 //	         uv dead letters  uv dead-letter bytes  uv batches
 //	         if not 0, of the dead-letter bytes those of conflicts between hosts: uv
 //	pending  op (1 byte: 1 put, 2 delete)
-//	         flags (1 byte: bit 0 follows a delete, 1 has a written_at, 2 yields, 3 fenced)
+//	         flags (1 byte: bit 0 follows a delete, 1 has a written_at, 2 loses ties, 3 fenced)
 //	         f64 updated_at  f64 since  f64 created_at
 //	         if bit 1 of the flags is set: f64 written_at; else it is updated_at
 //	         uv list bytes  value

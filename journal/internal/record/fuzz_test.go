@@ -44,14 +44,14 @@ func FuzzPendingRecord(f *testing.F) {
 	f.Add(pendingBody(&record.Version{Op: record.Put, UpdatedAt: 1.5, Since: 1, CreatedAt: 1, ListBytes: 7, AfterDelete: true}, `"value"`))
 	f.Add(pendingBody(&record.Version{Op: record.Delete, UpdatedAt: 2}, ""))
 	f.Add(pendingBody(&record.Version{Op: record.Put, UpdatedAt: 2, WrittenAt: 2, Fenced: true}, "v"))
-	f.Add(pendingBody(&record.Version{Op: record.Put, UpdatedAt: 2, WrittenAt: 1, Yields: true}, "v"))
+	f.Add(pendingBody(&record.Version{Op: record.Put, UpdatedAt: 2, WrittenAt: 1, LosesTies: true}, "v"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		v, value, err := record.DecodePending(body)
 		decoded(t, body, err, func() []byte {
 			again := pendingBody(&v, string(value))
 			w, same, err := record.DecodePending(again)
 			if err != nil || !bytes.Equal(value, same) || w.Op != v.Op || w.ListBytes != v.ListBytes ||
-				w.AfterDelete != v.AfterDelete || w.Yields != v.Yields || w.Fenced != v.Fenced || w.WrittenAt != v.WrittenAt && v.WrittenAt == v.WrittenAt {
+				w.AfterDelete != v.AfterDelete || w.LosesTies != v.LosesTies || w.Fenced != v.Fenced || w.WrittenAt != v.WrittenAt && v.WrittenAt == v.WrittenAt {
 				t.Errorf("%+v became %+v, %v", v, w, err)
 			}
 			return again
@@ -86,7 +86,7 @@ func FuzzDeadLetter(f *testing.F) {
 	f.Add(sealed[:len(sealed)-4])
 	sealed = record.EncodeDead(key, &record.Dead{
 		ID: record.ID{Namespace: "ns", Key: "key"}, Version: record.Version{Op: record.Put, UpdatedAt: 1},
-		Value: "value", Kind: record.Superseded, Theirs: true, Winner: &record.Rival{Present: true, Value: "winner", At: 7, Seq: 300},
+		Value: "value", Kind: record.Superseded, Theirs: true, Winner: &record.Winner{Present: true, Value: "winner", At: 7, Seq: 300},
 	})
 	f.Add(sealed[:len(sealed)-4])
 	f.Add(deadOfFormat3())
@@ -107,7 +107,7 @@ func FuzzDeadLetter(f *testing.F) {
 	})
 }
 
-func sameWinner(a, b *record.Rival) bool {
+func sameWinner(a, b *record.Winner) bool {
 	if a == nil || b == nil {
 		return a == b
 	}

@@ -18,7 +18,7 @@ type Version struct {
 	Sum         uint32  // the record's checksum, its share of the state record's sum
 	Op          Op
 	AfterDelete bool // a pending delete came before it: the settled copy is not its past
-	Yields      bool // a copy that gives way to another host's state, and leaves no dead letter
+	LosesTies   bool // a copy that gives way to another host's state, and leaves no dead letter
 	Fenced      bool // to be compared with upstream before it is sent, whatever the settings
 }
 
@@ -35,7 +35,7 @@ func (v *Version) Size(id ID) int64 {
 const (
 	flagAfterDelete = 1 << iota
 	flagWrittenAt   // its time follows: it is not updated_at
-	flagYields
+	flagLosesTies
 	flagFenced
 	unknownFlags
 )
@@ -50,8 +50,8 @@ func (v *Version) flags() (flags byte) {
 	if v.hasWrittenAt() {
 		flags |= flagWrittenAt
 	}
-	if v.Yields {
-		flags |= flagYields
+	if v.LosesTies {
+		flags |= flagLosesTies
 	}
 	if v.Fenced {
 		flags |= flagFenced
@@ -105,7 +105,7 @@ func DecodePending(body []byte) (Version, []byte, error) {
 	d := decoder{rest: body}
 	v := Version{Op: Op(d.byte())}
 	flags := d.byte()
-	v.AfterDelete, v.Yields, v.Fenced = flags&flagAfterDelete != 0, flags&flagYields != 0, flags&flagFenced != 0
+	v.AfterDelete, v.LosesTies, v.Fenced = flags&flagAfterDelete != 0, flags&flagLosesTies != 0, flags&flagFenced != 0
 	v.UpdatedAt, v.Since, v.CreatedAt = d.float(), d.float(), d.float()
 	if v.WrittenAt = v.UpdatedAt; flags&flagWrittenAt != 0 {
 		v.WrittenAt = d.float()

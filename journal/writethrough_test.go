@@ -22,12 +22,12 @@ func TestAdmits(t *testing.T) {
 	show(t, j, key("settled"), 40)
 	no(t, tryPut(j, key("pending"), 40))
 	for range 2 { // a trial counts nothing
-		no(t, j.Through.Admits(trial(key("new"), 20)))
-		no(t, j.Through.Admits(trial(key("settled"), 60)))
-		no(t, j.Through.Admits(trial(key("pending"), 60)))
-		no(t, j.Through.Admits(journal.NewWrite{ID: key("pending"), Op: journal.Delete}))
+		no(t, j.WriteThrough.Admits(trial(key("new"), 20)))
+		no(t, j.WriteThrough.Admits(trial(key("settled"), 60)))
+		no(t, j.WriteThrough.Admits(trial(key("pending"), 60)))
+		no(t, j.WriteThrough.Admits(journal.NewWrite{ID: key("pending"), Op: journal.Delete}))
 		for _, w := range []journal.NewWrite{trial(key("new"), 21), trial(key("settled"), 61), trial(key("pending"), 61)} {
-			if full := refusedAsFull(t, j.Through.Admits(w)); full.Bytes != 80 || full.Grows != 21 {
+			if full := refusedAsFull(t, j.WriteThrough.Admits(w)); full.Bytes != 80 || full.Grows != 21 {
 				t.Errorf("%s: %v", w.ID, full)
 			}
 		}
@@ -43,8 +43,8 @@ func TestAdmits(t *testing.T) {
 
 	j = open(t, vfs.NewMem(), budget(2*one))
 	no(t, write(j, key("a"), 100))
-	no(t, j.Through.Admits(trial(key("b"), 100)))
-	if err := j.Through.Admits(trial(key("b"), 101)); !errors.Is(err, journal.ErrFull) {
+	no(t, j.WriteThrough.Admits(trial(key("b"), 100)))
+	if err := j.WriteThrough.Admits(trial(key("b"), 101)); !errors.Is(err, journal.ErrFull) {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -64,15 +64,15 @@ func TestReceiptsOfWritesThrough(t *testing.T) {
 	no(t, j.Settle(through))
 	waits := put(t, j, key("waits"), "kept")
 	no(t, j.MarkSent(waits))
-	j.Through.Doubt(key("lapsed"))
+	j.WriteThrough.Doubt(key("lapsed"))
 	no(t, j.MarkSent(journal.Write{ID: key("lapsed")}))
-	no(t, j.Through.Lapse(key("lapsed")))
-	no(t, j.Through.Lapse(key("waits")))
+	no(t, j.WriteThrough.EndDoubt(key("lapsed")))
+	no(t, j.WriteThrough.EndDoubt(key("waits")))
 	overtaken := put(t, j, key("overtaken"), "old")
-	no(t, j.Through.Overtaken(key("overtaken"), overtaken.Seq))
-	no(t, j.Through.Overtaken(key("nothing"), 0))
+	no(t, j.WriteThrough.Supersede(key("overtaken"), overtaken.Seq))
+	no(t, j.WriteThrough.Supersede(key("nothing"), 0))
 	newer := put(t, j, key("newer"), "acknowledged meanwhile")
-	no(t, j.Through.Overtaken(key("newer"), newer.Seq-1))
+	no(t, j.WriteThrough.Supersede(key("newer"), newer.Seq-1))
 	sized(t, sizes, int64(3+len("kept")+len("acknowledged meanwhile")))
 	expect(t, j, key("overtaken"), journal.Unknown, "")
 	expect(t, j, key("newer"), journal.Value, "acknowledged meanwhile")
@@ -114,7 +114,7 @@ func TestDeadLetterOfAnEntryInDoubt(t *testing.T) {
 		expectReceipt(t, j, w, journal.ReceiptDead, journal.Write{}, "by hand")
 		j = open(t, crash(fs))
 	}
-	no(t, j.Through.Lapse(a))
+	no(t, j.WriteThrough.EndDoubt(a))
 	if state := expect(t, j, a, journal.Unknown, ""); state.InDoubt {
 		t.Errorf("%+v, want no doubt", state)
 	}

@@ -11,12 +11,12 @@ import (
 // ErrAbsent says that a delete that was not journaled found no entry upstream.
 var ErrAbsent = errors.New("upstream does not hold the entry")
 
-// Through is what the journal knows of writes that go upstream before they are journaled. A
-// caller asks [Through.Admits], marks the entry ([Journal.MarkSent]), sends the write, and
+// WriteThrough is what the journal knows of writes that go upstream before they are journaled. A
+// caller asks [WriteThrough.Admits], marks the entry ([Journal.MarkSent]), sends the write, and
 // journals it with NewWrite.Held when upstream has confirmed it. If the write fails, it leaves
 // no record, and so no receipt, but a doubt about its entry. The methods may be called
 // concurrently.
-type Through struct {
+type WriteThrough struct {
 	store   *store.Store
 	pending *pendingSet
 	copies  *copies
@@ -26,7 +26,7 @@ type Through struct {
 // Admits returns the error with which [Journal.Append] would refuse the write now: [ErrFull],
 // *[NamespaceFullError], or another reason for which the journal takes no writes. It does not
 // ask the write's If.
-func (t *Through) Admits(w NewWrite) error {
+func (t *WriteThrough) Admits(w NewWrite) error {
 	if err := t.store.Acquire(); err != nil {
 		return err
 	}
@@ -52,8 +52,8 @@ func (t *Through) Admits(w NewWrite) error {
 
 // Doubt notes that upstream may hold, or yet carry out, a write to the entry that is not
 // journaled. The entry is marked as sent: see [Journal.MarkSent]. The doubt ends when a
-// later write settles, and with Lapse.
-func (t *Through) Doubt(id ID) {
+// later write settles, and with EndDoubt.
+func (t *WriteThrough) Doubt(id ID) {
 	t.copies.doubts.add(id)
 	readers := t.pending.readers
 	readers.Lock()
@@ -61,11 +61,11 @@ func (t *Through) Doubt(id ID) {
 	readers.changed(Change{ID: id})
 }
 
-// Lapse ends a doubt about an entry with no pending write: nothing more can be carried out.
+// EndDoubt ends a doubt about an entry with no pending write: nothing more can be carried out.
 // The copy of the entry, if there is one, may be from before. It counts as very old until
-// upstream is asked, and so does a listing that lacks the entry. Lapse is durable when it
+// upstream is asked, and so does a listing that lacks the entry. EndDoubt is durable when it
 // returns.
-func (t *Through) Lapse(id ID) error {
+func (t *WriteThrough) EndDoubt(id ID) error {
 	return t.end(&retiring{w: Write{ID: id}}, func(past settledCopy) (func(*store.Tx), error) {
 		switch {
 		case !past.kept:
@@ -83,10 +83,10 @@ func (t *Through) Lapse(id ID) error {
 	})
 }
 
-// Overtaken notes that upstream holds a write to the entry which the journal had no room
+// Supersede notes that upstream holds a write to the entry which the journal had no room
 // for. The settled copy goes, and so does the pending write of that sequence number, if it is
-// the entry's newest: its receipt says superseded. Overtaken is durable when it returns.
-func (t *Through) Overtaken(id ID, seq uint64) error {
+// the entry's newest: its receipt says superseded. Supersede is durable when it returns.
+func (t *WriteThrough) Supersede(id ID, seq uint64) error {
 	r := &retiring{
 		w: Write{ID: id, Seq: seq}, state: record.ReceiptSuperseded,
 		reason: "upstream holds a later write, for which the journal had no room",
@@ -101,7 +101,7 @@ func (t *Through) Overtaken(id ID, seq uint64) error {
 }
 
 // end ends a doubt. forget says what becomes of the settled copy.
-func (t *Through) end(r *retiring, forget func(past settledCopy) (func(*store.Tx), error)) error {
+func (t *WriteThrough) end(r *retiring, forget func(past settledCopy) (func(*store.Tx), error)) error {
 	if err := t.store.Acquire(); err != nil {
 		return err
 	}
