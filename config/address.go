@@ -22,7 +22,7 @@ func listenAddress(at func(*Config) *string) codec {
 		case isSocket:
 			return address, checkSocket(socket)
 		case !isHostPort(address):
-			return "", unexpected()
+			return "", errUnexpected
 		}
 		return address, nil
 	})
@@ -91,7 +91,7 @@ func parseUpstream(text string) (string, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || !isPlainURL(u) || strings.ContainsAny(text, "?#") {
-		return "", unexpected()
+		return "", errUnexpected
 	}
 	if u.Scheme == "http" && !isLoopback(u.Hostname()) {
 		return "", expect("https: plain http is for loopback addresses only")

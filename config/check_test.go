@@ -21,8 +21,8 @@ func check(t *testing.T, content string, environ ...string) []string {
 	texts := make([]string, len(faults))
 	for i, e := range faults {
 		texts[i] = strings.ReplaceAll(e.Error(), file, "FILE")
-		if strings.Contains(e.Source, file) != (e.Line > 0) {
-			t.Errorf("the line is %d: %s", e.Line, e)
+		if strings.Contains(e.Source.String(), file) != (e.Source.Line > 0) {
+			t.Errorf("the line is %d: %s", e.Source.Line, e)
 		}
 	}
 	return texts

@@ -86,7 +86,7 @@ func durationOr(or string, least lowest, at func(*Config) *time.Duration) codec 
 		}
 		d, err := ParseDuration(v.text)
 		if !v.isScalarOf(isText, isNumber) || err != nil || d < time.Duration(least) {
-			return 0, unexpected()
+			return 0, errUnexpected
 		}
 		if d > maxDuration {
 			return 0, expect("a duration of at most %s%s", FormatDuration(maxDuration), or)
@@ -110,7 +110,7 @@ func sizeUpTo(least lowest, most func() (int64, string), at func(*Config) *int64
 	return codecOf(at, "size", expected, FormatSize, func(v node, _ places) (int64, error) {
 		n, err := ParseSize(v.text)
 		if !v.isScalarOf(isText, isNumber) || err != nil || n < int64(least) {
-			return 0, unexpected()
+			return 0, errUnexpected
 		}
 		if limit, what := most(); n > limit {
 			return 0, expect("at most %s%s", FormatSize(limit), what)
@@ -122,7 +122,7 @@ func sizeUpTo(least lowest, most func() (int64, string), at func(*Config) *int64
 func truth(at func(*Config) *bool) codec {
 	return codecOf(at, "boolean", "true or false", strconv.FormatBool, func(v node, _ places) (bool, error) {
 		if !v.isScalarOf(isText, isBool) || v.text != "true" && v.text != "false" {
-			return false, unexpected()
+			return false, errUnexpected
 		}
 		return v.text == "true", nil
 	})
@@ -133,7 +133,7 @@ func count(least, most int, at func(*Config) *int) codec {
 	return codecOf(at, "number", expected, strconv.Itoa, func(v node, _ places) (int, error) {
 		n, err := strconv.Atoi(v.text)
 		if !v.isScalarOf(isText, isNumber) || err != nil || n < least || n > most {
-			return 0, unexpected()
+			return 0, errUnexpected
 		}
 		return n, nil
 	})
@@ -143,7 +143,7 @@ func count(least, most int, at func(*Config) *int) codec {
 func text(at func(*Config) *string, kind, expected string, parse func(text string) (string, error)) codec {
 	return codecOf(at, kind, expected, itself, func(v node, _ places) (string, error) {
 		if v.kind != isText {
-			return "", unexpected()
+			return "", errUnexpected
 		}
 		return parse(v.text)
 	})
@@ -153,7 +153,7 @@ func oneOf(words []string, at func(*Config) *string) codec {
 	last := len(words) - 1
 	return text(at, "word", strings.Join(words[:last], ", ")+" or "+words[last], func(word string) (string, error) {
 		if !slices.Contains(words, word) {
-			return "", unexpected()
+			return "", errUnexpected
 		}
 		return word, nil
 	})
@@ -170,15 +170,15 @@ type element struct {
 func list(of element, at func(*Config) *[]string) codec {
 	expected := "a list of " + of.name + ` (JSON in a flag or the environment: ["` + of.example + `"])`
 	return codecOf(at, "json", expected, marshal, func(v node, _ places) ([]string, error) {
-		v, err := v.structured()
-		if err != nil || v.kind != isList {
-			return nil, unexpected()
+		v, err := v.structured(isList)
+		if err != nil {
+			return nil, err
 		}
 		out := make([]string, 0, len(v.items))
 		for _, item := range v.items {
 			s, ok := of.parse(item.text)
 			if item.kind != isText || !ok {
-				return nil, &problem{value: &item, line: item.line, expected: of.expected}
+				return nil, wrong("", item.line, item, of.expected)
 			}
 			out = append(out, s)
 		}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,9 +14,10 @@ type Error struct {
 	Setting  string // as the user wrote it, if there is no such setting; "" if the error is about none
 	Item     string // the wrong part of the value, such as a header's name; or ""
 	Value    string // quoted; "" if there is none to show
-	Source   string // "file /path:3", "environment BOTWIRED_LISTEN", "flag --listen" or "default"
-	Line     int    // in the file, from 1; 0 outside files
+	Source   Source
 	Expected string // completes "expected …"; of a setting that is gone, says what to do
+
+	part *node // of a codec's error: the wrong part of the value, if it is not the whole value
 }
 
 func (e *Error) Error() string {
@@ -30,7 +32,7 @@ func (e *Error) Error() string {
 	if b.Len() > 0 {
 		fmt.Fprintf(&b, " (%s)", e.Source)
 	} else {
-		b.WriteString(e.Source)
+		b.WriteString(e.Source.String())
 	}
 	b.WriteString(": ")
 	if !strings.HasPrefix(e.Expected, isGone) {
@@ -46,52 +48,34 @@ const redacted = "(redacted)"
 // must not fill a log.
 const maxShown = 200
 
-// problem is a codec's error. The loader, which knows the setting and the source, makes
-// an Error of it.
-type problem struct {
-	item     string // "" for the value as a whole
-	value    *node  // the wrong part, if it is not the whole value
-	line     int    // in the file, if the whole value begins on another
-	expected string // "" for the setting's usual expectation
+// errUnexpected is a codec's error about a whole value, in the setting's usual words. Any other error of a codec
+// completes "expected …", or is an *Error about a part of the value.
+var errUnexpected = errors.New("")
+
+func expect(format string, args ...any) error { return fmt.Errorf(format, args...) }
+
+// wrong is the error about a part of a value, which is called item and begins on a line of the file.
+func wrong(item string, line int, part node, expected string) *Error {
+	return &Error{Item: item, Source: Source{Line: line}, Expected: expected, part: &part}
 }
 
-func (p *problem) Error() string { return p.expected }
-
-// expect is the problem of a whole value, in words of its own.
-func expect(format string, args ...any) error {
-	return &problem{expected: fmt.Sprintf(format, args...)}
-}
-
-// unexpected is the problem of a whole value, in the setting's usual words.
-func unexpected() error { return &problem{} }
-
-// problems returns what a codec's error is made of: one problem, or several joined.
-func problems(err error) []*problem {
+// explain makes Errors of a codec's error about the value v of s: of one, or of several that are joined.
+func explain(s Setting, v node, from Source, err error) (faults []*Error) {
 	parts := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		parts = joined.Unwrap()
 	}
-	out := make([]*problem, len(parts))
-	for i, part := range parts {
-		if !errors.As(part, &out[i]) {
-			out[i] = &problem{expected: part.Error()}
+	for _, part := range parts {
+		e, ok := errors.AsType[*Error](part)
+		if !ok {
+			e = &Error{Expected: part.Error()}
 		}
+		shown, line := cmp.Or(e.part, &v), cmp.Or(e.Source.Line, from.Line)
+		faults = append(faults, &Error{
+			Setting: s.Name, Item: e.Item, Value: s.shown(*shown), Source: Source{from.Layer, from.Name, line}, Expected: cmp.Or(e.Expected, s.codec.expected),
+		})
 	}
-	return out
-}
-
-// explain makes an Error of a problem with the value v of s.
-func explain(s Setting, v node, from Source, p *problem) *Error {
-	if p.value != nil {
-		v = *p.value
-	}
-	if p.line != 0 {
-		from.Line = p.line
-	}
-	if p.expected == "" {
-		p.expected = s.codec.expected
-	}
-	return &Error{Setting: s.Name, Item: p.item, Value: s.shown(v), Source: from.String(), Line: from.Line, Expected: p.expected}
+	return faults
 }
 
 // shown returns a rejected value as an error may show it.

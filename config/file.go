@@ -3,7 +3,6 @@ package config
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"regexp"
 	"strings"
 
@@ -12,17 +11,14 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// syntaxError is a mistake in the file as YAML.
-type syntaxError struct {
-	line     int
-	expected string
+// atLine is the error about a line of the file that is no YAML, or none that botwired takes.
+func atLine(line int, expected string) error {
+	return &Error{Source: Source{Line: line}, Expected: expected}
 }
-
-func (e *syntaxError) Error() string { return fmt.Sprintf("line %d: expected %s", e.line, e.expected) }
 
 // parseYAML reads a configuration file: one document, with a mapping at its root. It
 // refuses anchors, aliases, merge keys and tags rather than support them by half. Its
-// errors are of type *syntaxError.
+// errors are of type *Error, and know the line only.
 func parseYAML(content []byte) (node, error) {
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
 	// repeated looks for duplicates after flattening, where "a: {b: 1}" and "a.b: 2" are
@@ -37,7 +33,7 @@ func parseYAML(content []byte) (node, error) {
 			continue
 		}
 		if root != nil || i > 0 && doc.Body == nil {
-			return node{}, &syntaxError{line: doc.Start.Position.Line, expected: "one YAML document"}
+			return node{}, atLine(doc.Start.Position.Line, "one YAML document")
 		}
 		root = doc.Body
 	}
@@ -49,7 +45,7 @@ func parseYAML(content []byte) (node, error) {
 		return node{}, err
 	}
 	if out.kind != isMapping && out.kind != isNull {
-		return node{}, &syntaxError{line: out.line, expected: "a mapping of settings"}
+		return node{}, atLine(out.line, "a mapping of settings")
 	}
 	return out, nil
 }
@@ -58,13 +54,13 @@ func parseYAML(content []byte) (node, error) {
 func yamlFault(err error) error {
 	var fault yaml.Error
 	if !errors.As(err, &fault) || fault.GetToken() == nil {
-		return &syntaxError{line: 1, expected: "YAML"}
+		return atLine(1, "YAML")
 	}
 	if said := fault.GetMessage(); strings.Contains(said, "\t") || strings.Contains(said, "tab character") {
-		return &syntaxError{line: fault.GetToken().Position.Line, expected: "spaces where this line has a tab: YAML takes no tab for indentation"}
+		return atLine(fault.GetToken().Position.Line, "spaces where this line has a tab: YAML takes no tab for indentation")
 	}
 	words := regexp.MustCompile(`"[^"]*"`).ReplaceAllString(fault.GetMessage(), "…")
-	return &syntaxError{line: fault.GetToken().Position.Line, expected: "YAML; " + words}
+	return atLine(fault.GetToken().Position.Line, "YAML; "+words)
 }
 
 func fromYAML(n ast.Node) (node, error) {
@@ -90,7 +86,7 @@ func fromYAML(n ast.Node) (node, error) {
 	case *ast.MappingValueNode:
 		return mappingOf([]*ast.MappingValueNode{n}, line)
 	}
-	return node{}, &syntaxError{line: line, expected: "plain YAML without anchors, aliases, merge keys and tags"}
+	return node{}, atLine(line, "plain YAML without anchors, aliases, merge keys and tags")
 }
 
 func sequence(n *ast.SequenceNode, line int) (node, error) {
@@ -110,7 +106,7 @@ func mappingOf(values []*ast.MappingValueNode, line int) (node, error) {
 	for _, each := range values {
 		key, ok := each.Key.(*ast.StringNode)
 		if !ok {
-			return node{}, &syntaxError{line: each.Key.GetToken().Position.Line, expected: "a name before the colon"}
+			return node{}, atLine(each.Key.GetToken().Position.Line, "a name before the colon")
 		}
 		value, err := fromYAML(each.Value)
 		if err != nil {

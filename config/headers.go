@@ -23,9 +23,9 @@ func reservedHeaders() []string {
 func headers(at func(*Config) *map[string]string) codec {
 	const expected = "a mapping of header names to values or {file: PATH} (JSON in a flag or the environment)"
 	return codecOf(at, "json", expected, printHeaders, func(v node, p places) (map[string]string, error) {
-		v, err := v.structured()
-		if err != nil || v.kind != isMapping {
-			return nil, unexpected()
+		v, err := v.structured(isMapping)
+		if err != nil {
+			return nil, err
 		}
 		out := make(map[string]string, len(v.pairs))
 		var faults []error
@@ -35,7 +35,7 @@ func headers(at func(*Config) *map[string]string) codec {
 				err = errors.New("each header once")
 			}
 			if err != nil {
-				faults = append(faults, &problem{item: quoteName(each.key), line: each.line, expected: err.Error()})
+				faults = append(faults, &Error{Item: quoteName(each.key), Source: Source{Line: each.line}, Expected: err.Error()})
 				continue
 			}
 			out[name] = value

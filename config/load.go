@@ -134,16 +134,14 @@ func (l *loader) report(fault *Error) { l.faults = append(l.faults, fault) }
 func (l *loader) assign(s Setting, v node, from Source) {
 	at := l.places
 	if from.Layer == FromFile {
-		at = at.in(filepath.Dir(from.Name))
+		at.base = filepath.Dir(from.Name)
 	}
 	err := s.codec.parse(&l.config, v, at)
 	if err == nil {
 		l.sources[s.Name] = from
 		return
 	}
-	for _, p := range problems(err) {
-		l.report(explain(s, v, from, p))
-	}
+	l.faults = append(l.faults, explain(s, v, from, err)...)
 }
 
 func (l *loader) readDefaults() {
@@ -177,7 +175,7 @@ func (l *loader) readFile() {
 	if name == "" {
 		return
 	}
-	fault := &Error{Setting: "configuration file", Value: strconv.Quote(name), Source: named.String()}
+	fault := &Error{Setting: "configuration file", Value: strconv.Quote(name), Source: named}
 	path, err := l.places.absolute(name)
 	if err != nil {
 		fault.Expected = err.Error()
@@ -199,10 +197,10 @@ func (l *loader) readFile() {
 func (l *loader) readYAML(path string, content []byte) {
 	from := Source{Layer: FromFile, Name: path}
 	root, err := parseYAML(content)
-	var fault *syntaxError
-	if errors.As(err, &fault) {
-		from.Line = fault.line
-		l.report(&Error{Source: from.String(), Line: from.Line, Expected: fault.expected})
+	if fault, ok := errors.AsType[*Error](err); ok {
+		from.Line = fault.Source.Line
+		fault.Source = from
+		l.report(fault)
 		return
 	}
 	first := make(map[string]int) // the line of each setting
@@ -213,7 +211,7 @@ func (l *loader) readYAML(path string, content []byte) {
 		case !ok:
 			l.report(unknown(leaf.key, leaf.value, from, l.table))
 		case before != 0:
-			l.report(&Error{Setting: s.Name, Value: s.shown(leaf.value), Source: from.String(), Line: from.Line,
+			l.report(&Error{Setting: s.Name, Value: s.shown(leaf.value), Source: from,
 				Expected: fmt.Sprintf("each setting once, but line %d has it already", before)})
 		default:
 			l.assign(s, leaf.value, from)

@@ -12,9 +12,9 @@ import (
 func overrides(at func(*Config) *[]Override) codec {
 	const expected = "a list of {match: PATTERN, SETTING: VALUE, ...} (JSON in a flag or the environment)"
 	return codecOf(at, "json", expected, printOverrides, func(v node, p places) ([]Override, error) {
-		v, err := v.structured()
-		if err != nil || v.kind != isList {
-			return nil, unexpected()
+		v, err := v.structured(isList)
+		if err != nil {
+			return nil, err
 		}
 		out := make([]Override, 0, len(v.items))
 		var faults []error
@@ -30,31 +30,29 @@ func overrides(at func(*Config) *[]Override) codec {
 func readOverride(item node, label string, p places) (o Override, faults []error) {
 	o.Set = map[string]string{}
 	if item.kind != isMapping {
-		return o, []error{&problem{item: label, value: &item, line: item.line}}
+		return o, []error{wrong(label, item.line, item, "")}
 	}
 	leaves := flatten(Settings(), item)
 	if twice, found := repeated(leaves); found {
-		return o, []error{&problem{item: label + ", " + shorten(twice.key), value: &twice.value, line: twice.line, expected: "each setting once"}}
+		return o, []error{wrong(label+", "+shorten(twice.key), twice.line, twice.value, "each setting once")}
 	}
 	matches := false
 	for _, leaf := range leaves {
 		matches = matches || leaf.key == "match"
 		if err := o.read(leaf, p); err != nil {
-			err.item = label + ", " + shorten(leaf.key)
-			err.value, err.line = &leaf.value, leaf.line
-			faults = append(faults, err)
+			faults = append(faults, wrong(label+", "+shorten(leaf.key), leaf.line, leaf.value, err.Error()))
 		}
 	}
 	if !matches {
-		faults = append(faults, &problem{item: label, value: &item, line: item.line, expected: "match: PATTERN in it"})
+		faults = append(faults, wrong(label, item.line, item, "match: PATTERN in it"))
 	}
 	return o, faults
 }
 
-func (o *Override) read(leaf pair, p places) *problem {
+func (o *Override) read(leaf pair, p places) error {
 	if leaf.key == "match" {
 		if leaf.value.kind != isText || !isPattern(leaf.value.text) {
-			return &problem{expected: "a pattern of namespaces, such as prod-* or test-[0-9]"}
+			return expect("a pattern of namespaces, such as prod-* or test-[0-9]")
 		}
 		o.Match = leaf.value.text
 		return nil
@@ -63,11 +61,11 @@ func (o *Override) read(leaf pair, p places) *problem {
 	if !ok {
 		may := append([]string{"match"}, names(overridable())...)
 		expected := "match or one of the settings a namespace may have of its own: " + strings.Join(may[1:], ", ")
-		return &problem{expected: hint(expected, "", leaf.key, may, Setting.key)}
+		return errors.New(hint(expected, "", leaf.key, may, Setting.key))
 	}
 	var scratch Config
 	if err := row.codec.parse(&scratch, leaf.value, p); err != nil {
-		return &problem{expected: row.codec.expected}
+		return errors.New(row.codec.expected)
 	}
 	o.Set[row.Name] = row.codec.print(&scratch)
 	return nil

@@ -120,7 +120,7 @@ func isBucket(s string) bool {
 func bucket(at func(*Config) *string) codec {
 	return text(at, "text", "the name of a bucket: letters, digits, - and _, 64 at most", func(name string) (string, error) {
 		if !isBucket(name) {
-			return "", unexpected()
+			return "", errUnexpected
 		}
 		return name, nil
 	})

@@ -36,22 +36,24 @@ const (
 	isMapping
 )
 
-// structured parses the JSON of a flag or an environment variable. It returns a node from
-// a file, which has its structure already, as it is.
-func (n node) structured() (node, error) {
-	if !n.raw {
-		return n, nil
+// structured returns a list or a mapping. It parses the JSON of a flag or an environment variable. A
+// node from a file has its structure already.
+func (n node) structured(kind nodeKind) (node, error) {
+	if n.raw {
+		dec := json.NewDecoder(strings.NewReader(n.text))
+		dec.UseNumber()
+		var err error
+		if n, err = readJSON(dec); err != nil {
+			return node{}, errUnexpected
+		}
+		if _, err := dec.Token(); !errors.Is(err, io.EOF) { // text after the value
+			return node{}, errUnexpected
+		}
 	}
-	dec := json.NewDecoder(strings.NewReader(n.text))
-	dec.UseNumber()
-	out, err := readJSON(dec)
-	if err != nil {
-		return node{}, err
+	if n.kind != kind {
+		return node{}, errUnexpected
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return node{}, errors.New("text after the JSON value")
-	}
-	return out, nil
+	return n, nil
 }
 
 // readJSON reads one value. Unlike encoding/json's own maps, it keeps the order of keys,

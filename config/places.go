@@ -37,10 +37,8 @@ type places struct {
 	base   string // the directory of the configuration file, while that is read; "" is the working directory
 }
 
-// in returns places whose relative paths count from a directory.
-func (p places) in(base string) places {
-	p.base = base
-	return p
+func placesOf(environ []string) places {
+	return places{goos: runtime.GOOS, getenv: newEnvironment(environ, runtime.GOOS).get}
 }
 
 // configFile returns the default place of the configuration file: in the unit's directory,
@@ -87,7 +85,7 @@ func (p places) platform(windows, xdg string, underHome ...string) string {
 	case "windows":
 		return p.getenv(windows)
 	case "darwin", "ios":
-		return p.underHome("Library", "Application Support")
+		return below(p.home(), "Library", "Application Support")
 	}
 	return p.xdg(xdg, underHome...)
 }
@@ -106,10 +104,8 @@ func (p places) xdg(variable string, underHome ...string) string {
 	if dir := p.getenv(variable); filepath.IsAbs(dir) {
 		return dir
 	}
-	return p.underHome(underHome...)
+	return below(p.home(), underHome...)
 }
-
-func (p places) underHome(elem ...string) string { return below(p.home(), elem...) }
 
 // home ignores a relative path, which would mean another directory for each working
 // directory.
@@ -127,7 +123,7 @@ func (p places) home() string {
 // DefaultDataDir returns the default of data_dir in an environment as of os.Environ; ""
 // if the user has no home.
 func DefaultDataDir(environ []string) string {
-	return places{goos: runtime.GOOS, getenv: newEnvironment(environ, runtime.GOOS).get}.stateDir()
+	return placesOf(environ).stateDir()
 }
 
 // absolute expands a leading "~/", and resolves a relative path: one in the configuration
@@ -148,7 +144,7 @@ func (p places) absolute(name string) (string, error) {
 
 func (p places) path(v node) (string, error) {
 	if v.kind != isText || v.text == "" || strings.ContainsRune(v.text, 0) {
-		return "", unexpected()
+		return "", errUnexpected
 	}
 	return p.absolute(v.text)
 }

@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"runtime"
 	"strings"
 )
 
@@ -32,7 +31,7 @@ var intros = map[string]string{
 // DefaultFile returns the default place of the configuration file in an environment as of
 // os.Environ; "" if the user has no home.
 func DefaultFile(environ []string) string {
-	return places{goos: runtime.GOOS, getenv: newEnvironment(environ, runtime.GOOS).get}.configFile()
+	return placesOf(environ).configFile()
 }
 
 // Sample returns a configuration file that sets nothing: it has every setting, commented

@@ -33,7 +33,7 @@ func (l *Loaded) RequireDataDir() error {
 	if l.Config.DataDir != "" {
 		return nil
 	}
-	return &Error{Setting: "data_dir", Source: string(FromDefault),
+	return &Error{Setting: "data_dir", Source: Source{Layer: FromDefault},
 		Expected: "a directory, as HOME names no absolute path for the default: set data_dir (--data-dir or BOTWIRED_DATA_DIR)"}
 }
 
@@ -45,7 +45,7 @@ func (l *loader) refuse(name, expected string) {
 		value = s.shown(node{text: printed})
 	}
 	from := l.sources[name]
-	l.report(&Error{Setting: name, Value: value, Source: from.String(), Line: from.Line, Expected: expected})
+	l.report(&Error{Setting: name, Value: value, Source: from, Expected: expected})
 }
 
 // hint is the [Error.Expected] of a name that nothing has: with what has taken the place of a former
@@ -71,7 +71,7 @@ func unknown(name string, v node, from Source, table []Setting) *Error {
 	default:
 		expected = hint(`one of the settings that "botwired config" lists`, "", name, names(table), Setting.key)
 	}
-	return &Error{Setting: shorten(name), Value: unknownValue(name, v), Source: from.String(), Line: from.Line, Expected: expected}
+	return &Error{Setting: shorten(name), Value: unknownValue(name, v), Source: from, Expected: expected}
 }
 
 // aliased finds the setting whose short flag a variable spells.
@@ -95,14 +95,14 @@ func unknownVariable(name, value string, table []Setting) *Error {
 	} else {
 		expected = hint(expected, "", name, variables, Setting.Env)
 	}
-	return &Error{Setting: shorten(name), Value: unknownValue(name, node{text: value}), Source: string(FromEnvironment), Expected: expected}
+	return &Error{Setting: shorten(name), Value: unknownValue(name, node{text: value}), Source: Source{Layer: FromEnvironment}, Expected: expected}
 }
 
 // UnknownFlag returns the error for a flag that does not exist. value is "" if the
 // caller does not know it; known lists the names of the flags that exist.
 func UnknownFlag(name, value string, known []string) *Error {
 	dashed := func(s Setting) string { return "--" + s.Flag() }
-	e := &Error{Setting: shorten(name), Source: string(FromFlag),
+	e := &Error{Setting: shorten(name), Source: Source{Layer: FromFlag},
 		Expected: hint("one of the flags that --help lists", "--", FlagName(strings.TrimLeft(name, "-")), known, dashed)}
 	if value != "" {
 		e.Value = unknownValue(name, node{text: value})

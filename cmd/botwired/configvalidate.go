@@ -138,7 +138,7 @@ func printValidationJSON(w io.Writer, loaded *config.Loaded, faults []*config.Er
 		Errors: []faultJSON{}, Differs: []differingJSON{}, Warnings: append([]string{}, loaded.Warnings...),
 	}
 	for _, f := range faults {
-		doc.Errors = append(doc.Errors, faultJSON{f.Setting, f.Item, f.Value, f.Source, f.Line, f.Expected, f.Error()})
+		doc.Errors = append(doc.Errors, faultJSON{f.Setting, f.Item, f.Value, f.Source.String(), f.Source.Line, f.Expected, f.Error()})
 	}
 	if doc.Valid {
 		for _, v := range differing(loaded) {
