@@ -25,6 +25,7 @@ import (
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/fastpath"
+	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/internal/metrics"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
@@ -189,14 +190,30 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 		Engine: engine, Health: n.health, Slots: n.slots, Patience: with.patience,
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax,
 	})
+	shown := metrics.New(metrics.Build{})
 	n.proxy, err = proxy.New(proxy.Options{
 		Journal: n.journal, Cache: n.cache, Upstream: reader, Flusher: n.flusher,
 		Forward: http.NotFoundHandler(), Policy: func(string) cache.Policy { return with.policy },
 		WriteThrough:  func(string) bool { return with.through },
-		UpstreamState: n.upstreamState, ReadsRefused: reader.Refused, Metrics: metrics.New(metrics.Build{}), Logger: logger,
+		UpstreamState: n.upstreamState, ReadsRefused: reader.Refused, Metrics: shown, Logger: logger,
 	})
-	return n, err
+	if err != nil {
+		return nil, err
+	}
+	shown.Read(metrics.Sources{
+		Journal: n.journal, Cache: n.cache, Identity: undoubted{}, Quotas: n.quotas, Disk: n.proxy.DiskUsage, Coalesced: n.flusher.Saved,
+		Upstream: func() (up bool, concurrency int) {
+			now := n.upstreamState()
+			return now.State != "down", now.Concurrency.Now
+		},
+	})
+	return n, nil
 }
+
+// undoubted is a host that never doubts what it knows.
+type undoubted struct{}
+
+func (undoubted) State() (s identity.State) { return s }
 
 func (n *node) upstreamState() proxy.UpstreamState {
 	r := n.health.Report()
