@@ -96,6 +96,9 @@ func fromElsewhere(r *http.Request) bool {
 	return addr.IsValid() && !addr.IsLoopback()
 }
 
+// reason says why a request is refused; it is empty for one that is let in.
+type reason string
+
 // unknownHost is the reason when accept does not accept the Host. It says what accept
 // accepts on this connection.
 func (h hosts) unknownHost(r *http.Request) reason {

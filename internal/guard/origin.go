@@ -15,38 +15,6 @@ const (
 	foreign
 )
 
-func (g *Guard) provenance(host hostPort, r *http.Request) provenance {
-	values := r.Header.Values("Origin")
-	switch {
-	case len(values) == 0:
-		return unstated
-	case len(values) > 1:
-		return foreign
-	}
-	o, ok := parseOrigin(values[0])
-	switch {
-	case !ok:
-		return foreign
-	case g.origins[o]:
-		return listed
-	case g.isOwn(o, host, r):
-		return own
-	}
-	return foreign
-}
-
-// isOwn reports whether o is a web origin that names the listener: with the port in Host, and with the
-// name in Host if every Host is accepted, else with any accepted name.
-func (g *Guard) isOwn(o origin, host hostPort, r *http.Request) bool {
-	if !isWeb(o.scheme) || o.port != effectivePort(o.scheme, host.port) {
-		return false
-	}
-	if g.hosts.any {
-		return o.name == host.name
-	}
-	return g.hosts.accept(o.name, r)
-}
-
 // crossSite returns why a request from there is not let in; empty if it may be.
 func crossSite(from provenance, r *http.Request) reason {
 	if from == listed {
@@ -61,12 +29,6 @@ func crossSite(from provenance, r *http.Request) reason {
 		}
 	}
 	return ""
-}
-
-// followsLink reports whether a request of another site's is a link that somebody has followed to
-// what Options.Linked lets in. A browser sends no Origin then: a form that posts has one.
-func (g *Guard) followsLink(from provenance, r *http.Request) bool {
-	return from == unstated && r.Method == http.MethodGet && g.linked != nil && g.linked(r)
 }
 
 // addedByBrowsers are headers that a browser adds to the requests of pages. A page can set them to

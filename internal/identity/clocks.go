@@ -1,12 +1,27 @@
 package identity
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
-// reading is what the clocks say at one moment.
+// Reason is why a daemon doubts what it knows.
+type Reason string
+
+// The reasons beside the kinds of a start.
+const (
+	Suspended  Reason = "suspended"
+	Stopped    Reason = "stopped"
+	ClockAhead Reason = "clock_ahead"
+	ClockBack  Reason = "clock_back"
+	Moved      Reason = "moved"
+)
+
+// reading holds the times of the clocks at one moment.
 type reading struct {
 	wall time.Time // without a monotonic reading
 	mono time.Duration
-	boot time.Duration // the clock that goes on during a suspension; 0 if nobody has asked it
+	boot time.Duration // the clock that goes on during a suspension; 0 if it was not asked
 }
 
 // clocks read the process's clocks.
@@ -28,7 +43,8 @@ const (
 	jump = 2 * time.Second
 )
 
-// since says what has happened since another reading; empty if nothing has.
+// since returns what has happened after an earlier reading, and for how long. The reason is empty if
+// nothing has.
 func (now reading) since(past reading) (Reason, time.Duration) {
 	passed := now.mono - past.mono
 	moved := now.wall.Sub(past.wall) - passed
@@ -44,4 +60,18 @@ func (now reading) since(past reading) (Reason, time.Duration) {
 		return Stopped, passed
 	}
 	return "", 0
+}
+
+// text describes a reason to people.
+func (r Reason) text(by time.Duration) string {
+	by = by.Round(time.Millisecond)
+	switch r {
+	case Suspended:
+		return fmt.Sprintf("the machine was suspended for %v", by)
+	case Stopped:
+		return fmt.Sprintf("the process stood still for %v", by)
+	case ClockBack:
+		return fmt.Sprintf("the wall clock was set back by %v", by)
+	}
+	return fmt.Sprintf("the machine was suspended or the wall clock set: it is ahead by %v", by)
 }

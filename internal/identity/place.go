@@ -11,8 +11,10 @@ import (
 	"time"
 )
 
-// Place says which machine and which files these are. A field that the
-// platform does not tell is empty.
+// directory is the name of the data directory among the files of a [Place].
+const directory = "."
+
+// Place identifies the machine and the files. A field is empty if the platform does not tell.
 type Place struct {
 	Machine string          `json:"machine,omitempty"` // a hash: the id itself is nobody's business
 	Boot    string          `json:"boot,omitempty"`
@@ -36,7 +38,7 @@ func (f File) otherThan(past File, sameBoot bool) bool {
 		sameBoot && differ(f.Device, past.Device)
 }
 
-// places tells the present place of a data directory.
+// places finds the present place of a data directory.
 type places struct {
 	dir   string
 	names []string // the files of Place
@@ -61,7 +63,7 @@ func machine() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// lookAt tells which file has a name.
+// lookAt identifies the file that has a name now.
 func lookAt(name string) (File, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -77,8 +79,8 @@ const (
 	changeSlack = time.Minute
 )
 
-// written reports whether a file has the times of one that was written, with a stamp, at the
-// stamp's time. A copy keeps the stamp, but not the time of the last change.
+// written reports whether a file's times fit a file that was written, and stamped, at a time. A copy
+// keeps the stamp, but not the time of the last change.
 func (f File) written(stamp time.Time) bool {
 	if f.modified.Sub(stamp).Abs() > stampSlack {
 		return false
@@ -86,7 +88,10 @@ func (f File) written(stamp time.Time) bool {
 	return f.changed.IsZero() || f.changed.Sub(stamp) <= changeSlack // guard 19.24
 }
 
-// readText reads a file, unless it is none of ours.
+// fileLimit bounds how much is read of the file, in bytes.
+const fileLimit = 64 << 10
+
+// readText reads a file that botwired may have written, and refuses any other.
 func readText(name string) (text []byte, _ File, err error) {
 	info, err := os.Stat(name)
 	if err != nil {

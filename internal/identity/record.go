@@ -10,28 +10,27 @@ import (
 	"time"
 )
 
-// fileLimit bounds how much is read of the file, in bytes.
-const fileLimit = 64 << 10
+// FileName is the file of the data directory that holds the record.
+const FileName = "journal.identity"
 
-// record is what the file holds, as JSON.
+// record is the content of the file, in JSON.
 type record struct {
-	// Token is drawn at each start. While the daemon runs, another one in the file says that
-	// somebody has put another file in its place.
+	// Token is drawn at each start. A different one in the file, while the daemon runs, means that
+	// another program has replaced the file.
 	Token string `json:"token"`
 	Place
 	// Self is the file itself, and Stamp when it was written.
 	Self  File      `json:"self"`
 	Stamp time.Time `json:"stamp"`
-	// Seq is the journal's highest sequence number then: the journal is never behind it.
+	// Seq was the journal's highest sequence number: a journal that ends earlier is an old one.
 	Seq uint64 `json:"seq"`
-	// Barrier is the time, in Unix microseconds, before which nothing counts that was
-	// confirmed; 0 is none.
+	// Barrier is a time in Unix microseconds: nothing that was confirmed earlier is fresh. 0 means no barrier.
 	Barrier int64 `json:"barrier,omitempty"`
-	// Fence says that what was pending at the barrier has to be compared with upstream.
+	// Fence means that writes from before the barrier may be pending, which have to be compared with upstream.
 	Fence bool `json:"fence,omitempty"`
 }
 
-// Kind is what a start has found.
+// Kind is what a start finds out about the data directory.
 type Kind string
 
 // The kinds of starts.
@@ -44,8 +43,8 @@ const (
 	Unknown  Kind = "unknown"  // it has no record
 )
 
-// compare says what has happened to the directory since the record was written. own is the
-// record's file.
+// compare returns what has happened to the directory since the record was written, and how that shows.
+// own is the record's file.
 func (r *record) compare(now Place, own File, seq uint64) (Kind, string) {
 	sameBoot := r.Boot == now.Boot
 	if r.Machine != "" && now.Machine != "" && r.Machine != now.Machine {

@@ -3,31 +3,12 @@ package identity
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"log/slog"
 	"maps"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
-)
-
-// FileName is the file of the data directory that holds the record.
-const FileName = "journal.identity"
-
-// directory is the name of the data directory among the files of a [Place].
-const directory = "."
-
-// Reason is why a daemon doubts what it knows.
-type Reason string
-
-// The reasons beside the kinds of a start.
-const (
-	Suspended  Reason = "suspended"
-	Stopped    Reason = "stopped"
-	ClockAhead Reason = "clock_ahead"
-	ClockBack  Reason = "clock_back"
-	Moved      Reason = "moved"
 )
 
 // Doubt is one occasion to be careful.
@@ -85,8 +66,8 @@ type Watch struct {
 	dirty   atomic.Bool             // the file does not have all that is known
 	wake    chan struct{}           // holds one token: there is something to save
 
-	// mu guards the fields below, and a doubt is raised under it: who finds the clocks as
-	// they should be, after a doubt, finds the barrier too.
+	// mu guards the fields below, and a doubt is raised under it: a caller that finds the clocks right
+	// after a doubt also finds the barrier.
 	mu      sync.Mutex
 	place   Place
 	start   Kind
@@ -102,7 +83,7 @@ type Watch struct {
 	unsaved bool // the log has said that the file cannot be written
 }
 
-// State is what is known of a daemon's identity.
+// State describes a daemon's identity.
 type State struct {
 	Start  Kind
 	Doubts map[Reason]int // since the start, and because of it
@@ -162,8 +143,8 @@ func (w *Watch) look() reading {
 // of upstream.
 const maxAhead = time.Hour
 
-// newestTime is a time that no confirmation in the directory is after, as far as its files
-// say: they may have come from a machine whose clock is ahead.
+// newestTime returns the latest time at which something in the directory can have been confirmed,
+// judged by its files: they may come from a machine whose clock is ahead.
 func (w *Watch) newestTime(now time.Time) time.Time {
 	newest := now
 	for name, f := range w.place.Files {
@@ -202,8 +183,8 @@ func (w *Watch) Check() {
 	}
 }
 
-// CheckDurably is Check for who is about to send a write: it returns when the doubts are on
-// the disk too, as far as the disk takes them.
+// CheckDurably is Check for a caller that is about to send a write. It returns once the doubts are on
+// the disk too, if the disk takes them.
 func (w *Watch) CheckDurably() {
 	w.Check()
 	if w.dirty.Load() { // guard 19.27
@@ -211,8 +192,8 @@ func (w *Watch) CheckDurably() {
 	}
 }
 
-// compareClocks looks at the clocks under the lock. A regular look, which the clocks' next
-// ones are compared with, asks the clock of the boot, too.
+// compareClocks compares the clocks with the last look, under the lock. A regular look also asks the
+// boot clock.
 func (w *Watch) compareClocks(regular bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -237,25 +218,11 @@ func (w *Watch) compareClocks(regular bool) {
 		w.recheck = 0
 		w.setBarrier(now.wall)
 	}
-	w.last.Store(&now) // last: who finds nothing to doubt relies on what the doubt has set
+	w.last.Store(&now) // last: a caller that finds nothing to doubt relies on what is set above
 }
 
-// text says what has happened, for people.
-func (r Reason) text(by time.Duration) string {
-	by = by.Round(time.Millisecond)
-	switch r {
-	case Suspended:
-		return fmt.Sprintf("the machine was suspended for %v", by)
-	case Stopped:
-		return fmt.Sprintf("the process stood still for %v", by)
-	case ClockBack:
-		return fmt.Sprintf("the wall clock was set back by %v", by)
-	}
-	return fmt.Sprintf("the machine was suspended or the wall clock set: it is ahead by %v", by)
-}
-
-// raise raises a doubt. latest is the latest time, beside now, that a confirmation from
-// before may have. The caller holds mu.
+// raise raises a doubt. latest is the latest time that an earlier confirmation can carry, if that is
+// after now. The caller holds mu.
 func (w *Watch) raise(reason Reason, detail string, now, latest time.Time) {
 	if latest.Before(now) || latest.Sub(now) > maxAhead {
 		latest = now
@@ -275,9 +242,9 @@ func (w *Watch) raise(reason Reason, detail string, now, latest time.Time) {
 		"reason", string(reason), "because", detail, "data_dir", w.opts.Dir)
 }
 
-// setBarrier sets the barrier, so that nothing confirmed before a time stands. One from before
-// the clock was set back may lie far in the future, and is none any more: what was confirmed by
-// that clock counts as very old. The caller holds mu.
+// setBarrier ends the freshness of everything that was confirmed before a time. It drops a barrier from
+// before the clock was set back, which may lie far in the future: what that clock confirmed counts as
+// very old. The caller holds mu.
 func (w *Watch) setBarrier(at time.Time) {
 	past := w.barrier.Load()
 	if past > at.Add(maxAhead).UnixMicro() {
@@ -291,10 +258,10 @@ func (w *Watch) setBarrier(at time.Time) {
 	}
 }
 
-// placeEvery is how many looks at the clocks there are between two looks at the place.
+// placeEvery is the number of looks at the clocks for each look at the place.
 const placeEvery = 10
 
-// Run looks at the clocks and at the place until ctx ends, and saves what they say.
+// Run looks at the clocks and at the place until ctx ends, and saves what has changed.
 func (w *Watch) Run(ctx context.Context) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -339,9 +306,9 @@ func (w *Watch) comparePlaces() {
 	}
 }
 
-// save writes the file. If it cannot, it says so once, and tries again at the next doubt: a
-// start that finds no file, or an old one, is careful. A file that somebody else has put
-// there stays: the next start has to see it.
+// save writes the file. A failure is logged once, and the next doubt tries again: a start that finds no
+// file, or an old one, is careful. A file that another program has put there stays: the next start has
+// to see it.
 func (w *Watch) save() {
 	w.saving.Lock()
 	defer w.saving.Unlock()
@@ -362,8 +329,8 @@ func (w *Watch) save() {
 	w.unsaved = err != nil
 }
 
-// Close records where the daemon leaves the directory. settled says that nothing is pending:
-// then no write of before the last doubt is left.
+// Close records the state in which the daemon leaves the directory. settled means that nothing is
+// pending, so that no write from before the last doubt is left.
 func (w *Watch) Close(settled bool) {
 	w.mu.Lock()
 	w.fence = w.fence && !settled
@@ -371,7 +338,7 @@ func (w *Watch) Close(settled bool) {
 	w.save()
 }
 
-// State returns what is known.
+// State returns the present state.
 func (w *Watch) State() State {
 	w.mu.Lock()
 	defer w.mu.Unlock()
