@@ -10,13 +10,12 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// stateByListing is the State of an entry that has neither a pending write nor a settled copy
-// that can be read. A complete listing knows what upstream did not hold: every write that
-// settles and every answer of upstream's brings the listing forward. Nobody knows that of an
-// entry in doubt.
+// stateByListing returns the State of an entry that has no pending write and no readable settled
+// copy. A complete listing shows that upstream did not hold the entry: every write that settles and
+// every answer of upstream's updates the listing. It does not show that for an entry in doubt.
 //
-// The header and the row are read from one snapshot: between the two, a listing that lacks
-// keys could replace one that has all.
+// stateByListing reads the header and the row from one snapshot: otherwise an incomplete listing
+// could replace a complete one between the two reads.
 func (c *copies) stateByListing(id ID, doubted bool) (state State, err error) {
 	listing := ID{Namespace: id.Namespace}
 	snapshot := c.snapshot(listing)
@@ -30,7 +29,7 @@ func (c *copies) stateByListing(id ID, doubted bool) (state State, err error) {
 }
 
 // readListed returns the header of a namespace's listing, and whether the listing has a row of the
-// entry; ok is false if there is no listing, and the header zero. A damaged row counts as one.
+// entry. Without a listing, ok is false and the header is zero. A damaged row counts as a row.
 func readListed(c *copies, r pebble.Reader, id ID) (h record.Header, listed, ok bool, err error) {
 	h, ok, err = readHeader(r, id.Namespace)
 	if damaged, err := c.giveUp(err); damaged || err != nil || !ok {
@@ -43,8 +42,8 @@ func readListed(c *copies, r pebble.Reader, id ID) (h record.Header, listed, ok 
 	return h, listed, true, nil
 }
 
-// doubtAbsence makes the namespace's listing no proof any more that upstream does not hold the
-// entry, if it was one. The caller holds the copies lock.
+// doubtAbsence marks the namespace's listing incomplete if it lacks the entry: it no longer proves
+// that upstream does not hold the entry. The caller holds the copies lock.
 func (t *WriteThrough) doubtAbsence(id ID) (fill func(*store.Tx), err error) {
 	_, listed, _, err := readListed(t.copies, t.store.DB(), id)
 	if err != nil {
@@ -60,7 +59,7 @@ func (t *WriteThrough) doubtAbsence(id ID) (fill func(*store.Tx), err error) {
 	return row.fill, nil
 }
 
-// Listings are the kept listings of namespaces. The methods may be called concurrently.
+// Listings reads the settled listings of namespaces. Its methods may be called concurrently.
 type Listings struct {
 	store   *store.Store
 	pending *pendingSet
@@ -73,7 +72,7 @@ func (l *Listings) Head(namespace string) (head Listing, ok bool, err error) {
 	return head, ok, err
 }
 
-// Shows is [Listings.Head], and says whether the listing has a row of an entry.
+// Shows does the same as [Listings.Head], and reports whether the listing has a row of an entry.
 func (l *Listings) Shows(id ID) (head Listing, shows, ok bool, err error) {
 	if err := l.store.Acquire(); err != nil {
 		return Listing{}, false, false, err
@@ -93,9 +92,9 @@ func (l *Listings) Shows(id ID) (head Listing, shows, ok bool, err error) {
 	return Listing{FetchedAt: fromUnix(confirmed), Complete: h.Complete}, shows, true, nil
 }
 
-// Lacks returns the keys in a namespace's listing of which no settled copy is kept, or one
-// that is not what the listing shows. An entry with a
-// pending write lacks nothing. Lacks does not count as a use of the copies.
+// Lacks returns the keys of a namespace's listing whose settled copy is missing, or differs from
+// the listing. It leaves out entries with a pending write. It does not count as a use of the
+// copies.
 func (l *Listings) Lacks(namespace string) (keys []string, err error) {
 	if err := l.store.Acquire(); err != nil {
 		return nil, err
@@ -116,8 +115,8 @@ func (l *Listings) Lacks(namespace string) (keys []string, err error) {
 	return keys, nil
 }
 
-// lacks reports whether an entry that a listing shows has neither a pending write nor the copy
-// that the listing shows.
+// lacks reports whether a listed entry has neither a pending write nor the copy that the listing
+// shows.
 func (l *Listings) lacks(r pebble.Reader, id ID, row Row) (bool, error) {
 	if _, isPending, err := l.pending.visible(id); err != nil || isPending {
 		return false, err
@@ -129,8 +128,8 @@ func (l *Listings) lacks(r pebble.Reader, id ID, row Row) (bool, error) {
 	return !same, nil
 }
 
-// shows reports whether the settled copy of an entry is what its row shows: the same write of
-// this journal's, or a value with the same time.
+// shows reports whether the settled copy of an entry matches its row: both come from the same write
+// of this journal, or both have the same time and size.
 func (l *Listings) shows(r pebble.Reader, id ID, row Row) (same bool, err error) {
 	var o Observation
 	ok, err := store.Get(r, record.EntryKey(record.SettledPrefix, id), func(body []byte) (err error) {

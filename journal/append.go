@@ -48,7 +48,7 @@ func (a *appending) follow() error {
 	return err
 }
 
-// appending is a write on its way into the journal.
+// appending is the change that journals one write.
 type appending struct {
 	NewWrite
 	sizing
@@ -71,7 +71,7 @@ func (a *appending) Fill(tx *store.Tx) error {
 	return nil
 }
 
-// supersedes is the receipt of a write in whose place this one comes.
+// supersedes returns the receipt of a write that this one replaces.
 func (a *appending) supersedes(old *record.Version) *record.Receipt {
 	return &record.Receipt{
 		ID: a.ID, Seq: old.Seq, Op: old.Op, State: record.ReceiptSuperseded,
@@ -107,7 +107,8 @@ func (p *pendingSet) admit(tx *store.Tx, a *appending) error {
 	return nil
 }
 
-// roomFor refuses a write for which there is no room, latest being the entry's newest one.
+// roomFor returns the error that refuses a write if there is no room for it. latest is the entry's
+// newest pending write.
 func (p *pendingSet) roomFor(t record.Totals, a *appending, latest record.Version, exists bool) error {
 	size := (&record.Version{Bytes: int32(len(a.Value))}).Size(a.ID)
 	adds := size - a.frees + entryMemory - record.Overhead // guard 3.12
@@ -144,13 +145,12 @@ func (p *pendingSet) nextVersion(tx *store.Tx, a *appending, latest record.Versi
 	return v
 }
 
-// tick is the least difference between two times, in seconds: BotWire's clock has
-// microseconds.
+// tick is BotWire's smallest difference between two times, in seconds.
 const tick = 1e-6
 
-// stamp is the time of the next write: the wall clock, and the same moved on if need be, so that
-// a listing shows the later of two writes as the newer, and that a write is later than
-// what it follows upstream. The caller is in the store's order.
+// stamp returns the wall clock, and the next write's time: the wall clock too, or later if it must
+// be. So a listing shows the later of two writes as the newer one, and a write is later than the
+// state that it follows upstream. The caller is in the store's order.
 func (p *pendingSet) stamp(a *appending) (wall, now float64) {
 	const slack = 1 // seconds; if the clock is set back by more, stamps follow it
 	wall = unixNow()

@@ -13,7 +13,7 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// copies are the settled copies of entries and listings.
+// copies keeps the settled copies of entries, and the listings.
 type copies struct {
 	store   *store.Store
 	readers *readersLock
@@ -21,12 +21,12 @@ type copies struct {
 	sizes   *Sizes // may be nil
 	logger  *slog.Logger
 
-	// stripes are the copies locks: each namespace belongs to one. Only its holder changes
-	// the namespace's copies and listing, and reads them as all earlier changes left them.
+	// stripes are the copies locks. Each namespace belongs to one of them. Only the holder of that
+	// lock changes the namespace's copies and listing.
 	stripes [copiesLocks]stripe
 	seed    maphash.Seed
-	// dropping is set while copies are given up, and fresh has those that came since. Both
-	// are guarded by the store's order.
+	// dropping is set while [evictor.dropAll] removes copies, and fresh holds the copies that
+	// arrive meanwhile. The store's order guards both.
 	dropping bool
 	fresh    map[ID]bool
 	// notDurable has an open channel for each entry (or, with an empty key, listing)
@@ -43,13 +43,13 @@ type copies struct {
 	measured atomic.Int64 // bytes of copies when they were last measured; 0 before the first time
 }
 
-// copiesLocks is how many namespaces can change their copies at once, at the most.
+// copiesLocks bounds how many namespaces can change their copies at the same time.
 const copiesLocks = 64
 
 type stripe struct {
 	sync.Mutex
-	// observers are the listings under way, by namespace: every write that settles
-	// meanwhile is laid over them (contract 8).
+	// observers are the listings under way, by namespace. Commit lays every write that settles
+	// meanwhile over them (contract 8).
 	observers map[string][]*ListingFill
 }
 
@@ -78,8 +78,8 @@ func (c *copies) lock(namespace string) (unlock func()) {
 type settledCopy struct {
 	Observation
 	confirmedAt float64
-	kept        bool // there is a record of it
-	intact      bool // and it can be read
+	kept        bool // a record exists
+	intact      bool // the record can be read
 }
 
 // read reads an entry's settled copy.
@@ -96,17 +96,17 @@ func (c *copies) read(id ID) (found settledCopy, err error) {
 	return settledCopy{kept: damaged}, err
 }
 
-// timeOf is the time of a copy of what upstream has written at a time, where readers have seen another
-// one. No time of an entry goes back (contract 19), but where upstream has versions: there the time of
-// a copy says which version it is of, and with a later one it would pass for newer than those that follow.
+// timeOf returns the updated_at of a copy: upstream's time, but never earlier than the one that
+// readers have seen (contract 19). With versions upstream, it returns upstream's time: it tells
+// which version the copy is, and a later time would make the copy pass for a newer version.
 func timeOf(c *copies, at, seen float64) float64 {
-	if c.pending.notBefore != nil {
+	if c.pending.versioned {
 		return at
 	}
 	return max(at, seen)
 }
 
-// head is an entry's settled copy without its value, zero if there is none.
+// head returns an entry's settled copy without its value, or zero if there is no copy.
 func (c *copies) head(id ID) (o Observation, err error) {
 	_, err = store.Get(c.store.DB(), record.EntryKey(record.SettledPrefix, id), func(body []byte) (err error) {
 		o, _, err = record.DecodeSettledHead(body)
@@ -119,7 +119,7 @@ func (c *copies) head(id ID) (o Observation, err error) {
 	return o, nil
 }
 
-// state is the State of an entry that has no pending write.
+// state returns the State of an entry that has no pending write.
 func (c *copies) state(id ID) (State, error) {
 	doubted := c.doubts.has(id)
 	found, err := c.read(id)
@@ -137,8 +137,8 @@ func (c *copies) state(id ID) (State, error) {
 	return state, nil
 }
 
-// durableState is the State of an entry with no pending write. It waits for a copy that
-// is not durable. done is false if the state was not durable: the caller looks again.
+// durableState returns the State of an entry with no pending write, and waits for a copy that is
+// not durable yet. done is false if the state is not durable: the caller looks again.
 func (c *copies) durableState(id ID) (state State, done bool, err error) {
 	if durable := c.hidden(id); durable != nil {
 		<-durable
@@ -200,8 +200,8 @@ func (c *copies) hide(ids ...ID) (reveal func()) {
 	}
 }
 
-// hiding is embedded in a change that the store shows before it is durable: readers wait
-// for it, see [copies.hide].
+// hiding is embedded in a change that the store applies before it is durable: readers wait, see
+// [copies.hide].
 type hiding struct {
 	revealed func() // nil while no reader waits
 }
@@ -209,7 +209,7 @@ type hiding struct {
 // Durable has nothing left to show.
 func (*hiding) Durable() {}
 
-// reveal ends the wait of readers, if there is one.
+// reveal lets waiting readers go on.
 func (h *hiding) reveal() {
 	if h.revealed != nil {
 		h.revealed()
@@ -227,7 +227,7 @@ func (c *copies) hidden(id ID) <-chan struct{} {
 	return nil
 }
 
-// snapshot is a snapshot in which the listing of a namespace is durable.
+// snapshot waits until the listing of a namespace is durable, and returns a snapshot that has it.
 func (c *copies) snapshot(listing ID) *pebble.Snapshot {
 	for {
 		c.readers.RLock()

@@ -28,7 +28,7 @@ func (c *copies) baseOf(id ID) (base, error) {
 	return base{known: h.Complete}, err
 }
 
-// found is what the disk holds of a namespace.
+// found is what counting finds on the disk for one namespace, in bytes.
 type found struct{ bytes, uncopied, largest int64 }
 
 func (f *found) add(bytes int) {
@@ -148,8 +148,8 @@ func (c *copies) judgeSizes() error {
 	return nil
 }
 
-// measure takes what the pending writes of a namespace replace off the count. An entry of which
-// nothing is known counts as new.
+// measure subtracts from the count what a namespace's pending writes replace. An unknown entry
+// counts as new.
 func (c *copies) measure(namespace string) error {
 	c.sizes.measuring.Lock()
 	defer c.sizes.measuring.Unlock()
@@ -188,7 +188,8 @@ func (c *copies) markMeasured(ids []ID, bases []base) {
 	}
 }
 
-// beginMeasuring reports whether there is anything to measure.
+// beginMeasuring reports whether the namespace has unmeasured pending writes, and begins to measure
+// them if so.
 func (s *Sizes) beginMeasuring(namespace string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

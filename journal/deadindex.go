@@ -49,8 +49,8 @@ func (d *deadIndex) countOpen() int {
 	return d.open
 }
 
-// oldestOpen is the oldest open dead letter that is known, 0 if there is none. It looks through all
-// of them only after the oldest one has left.
+// oldestOpen returns the oldest known open dead letter, or 0. It looks through all of them only
+// after the oldest one has left.
 func (d *deadIndex) oldestOpen() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -120,7 +120,7 @@ func drop(from map[ID][]uint64, l *record.Dead) {
 	}
 }
 
-// insert takes in a dead letter that is not known. The caller holds mu.
+// insert adds a dead letter that is not in the index. The caller holds mu.
 func (d *deadIndex) insert(l *record.Dead) {
 	open := isOpen(l)
 	if d.known[l.Seq] = open; open {
@@ -141,14 +141,16 @@ func (d *deadIndex) insert(l *record.Dead) {
 	}
 }
 
-// theirsOf are the letters of other hosts' states of an entry; complete says that these are all.
+// theirsOf returns the dead letters that hold other hosts' states of an entry. complete says that
+// the index knows all of them.
 func (d *deadIndex) theirsOf(id ID) (seqs []uint64, complete bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.theirs[id]), d.changed == nil
 }
 
-// oldestConflict is the oldest letter of a conflict between hosts, and whether there are others.
+// oldestConflict returns the oldest dead letter of a conflict between hosts, and whether there are
+// others.
 func (d *deadIndex) oldestConflict() (oldest uint64, others bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -158,7 +160,7 @@ func (d *deadIndex) oldestConflict() (oldest uint64, others bool) {
 	return d.aged[0], len(d.aged) > 1
 }
 
-// restore takes in a dead letter that the rebuild has found in its snapshot.
+// restore adds a dead letter that the rebuild has found in its snapshot.
 func (d *deadIndex) restore(l *record.Dead) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -169,8 +171,8 @@ func (d *deadIndex) restore(l *record.Dead) {
 	}
 }
 
-// complete notes that the rebuild has found all dead letters. It returns those of entries of
-// which a write has settled meanwhile.
+// complete notes that the rebuild has found all dead letters. It returns the entries that have dead
+// letters and settled meanwhile, each with the number of the write that settled.
 func (d *deadIndex) complete() (settled map[ID]uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -180,8 +182,8 @@ func (d *deadIndex) complete() (settled map[ID]uint64) {
 	return settled
 }
 
-// older are the dead letters of an entry from before a write, and not marked yet. settles says
-// that the write is about to settle.
+// older returns the unmarked dead letters of an entry from before a write. settles says that the
+// write is about to settle.
 func (d *deadIndex) older(id ID, seq uint64, settles bool) (older []uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 // errEnough ends a scan early.
 var errEnough = errors.New("enough")
 
-// DeadLetters returns up to limit dead letters of writes after a sequence number,
-// oldest first, without their values and those of their winners. All of them are durable.
+// DeadLetters returns up to limit dead letters whose numbers follow after, oldest first, without
+// values. All of them are durable.
 func (j *Journal) DeadLetters(after uint64, limit int) ([]DeadLetter, error) {
 	if err := j.store.Acquire(); err != nil {
 		return nil, err
@@ -70,8 +70,8 @@ func (j *Journal) ReadDeadLetter(seq uint64) (DeadLetter, error) {
 	return letterOf(&l), nil
 }
 
-// IsDead reports whether a durable dead letter holds this write, or a newer one to its
-// entry, and of which kind it is. It reads the dead letters of younger writes only.
+// IsDead reports whether this write, or a newer one to its entry, is a durable dead letter, and of
+// which kind. It reads only dead letters of later writes.
 func (j *Journal) IsDead(id ID, seq uint64) (kind DeadKind, dead bool, err error) {
 	if err := j.store.Acquire(); err != nil {
 		return 0, false, err
@@ -96,12 +96,13 @@ func (j *Journal) IsDead(id ID, seq uint64) (kind DeadKind, dead bool, err error
 // AnyWrite lets a [Journal.Retry] undo every write.
 const AnyWrite = math.MaxUint64
 
-// Retry journals a dead letter anew, as the newest write to its entry, and removes
-// it. It may undo the writes up to the sequence number last. If a later one is known, or one
-// of another host that is later than the dead letter, the answer is [ErrNewer]. Another host's
-// write is known as long as there is a copy of it. The fence finds one that is not known: unless
-// last is [AnyWrite], the write keeps the time when it was made, and is Fenced. Errors:
-// [ErrNewer], [ErrNoDeadLetter] and those of [Journal.Append].
+// Retry makes a dead letter the newest write to its entry again, and removes the dead letter. It
+// may undo writes with sequence numbers up to last. It returns [ErrNewer] if it knows a later write
+// of this host, or a state of another host that is later than the dead letter; it knows the latter
+// as long as it keeps a copy of it. The fence finds a state that is not known here: unless last is
+// [AnyWrite], the write keeps its original time and is Fenced.
+//
+// Errors: [ErrNewer], [ErrNoDeadLetter] and those of [Journal.Append].
 func (j *Journal) Retry(seq, last uint64) (Write, error) {
 	if err := j.store.Acquire(); err != nil {
 		return Write{}, err
@@ -146,7 +147,7 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 	return writeOf(l.ID, &r.write.Version, l.Value), nil
 }
 
-// budgeted is what a dead letter takes of the budget.
+// budgeted returns how much of the budget a dead letter takes.
 func budgeted(l *record.Dead) int64 {
 	if l.InConflict() {
 		return 0
@@ -163,7 +164,7 @@ func isNewer(settled *Observation, l *record.Dead, last uint64) bool {
 	return settled.UpdatedAt > l.UpdatedAt // guard 13.16
 }
 
-// retrying is a dead letter on its way back into the pending set.
+// retrying is the change that makes a dead letter pending again.
 type retrying struct {
 	appending
 	dead    record.Dead
@@ -208,7 +209,7 @@ func (j *Journal) Discard(seq uint64) error {
 	}))
 }
 
-// stillDead is [ErrNoDeadLetter] when the dead letter is not there any more.
+// stillDead returns [ErrNoDeadLetter] if the dead letter is gone.
 func stillDead(tx *store.Tx, seq uint64) error {
 	r, err := tx.Reader()
 	if err == nil {

@@ -6,21 +6,21 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// Disk says how much of the disk a journal takes, and drops copies of which a person wants no
-// more. Its methods may be called concurrently.
+// Disk reports how much of the disk a journal takes, and drops copies at a person's request. Its
+// methods may be called concurrently.
 type Disk struct {
 	store   *store.Store
 	evictor *evictor
 }
 
-// DiskUsage is in bytes. Files that were written lately may not be counted yet.
+// DiskUsage is in bytes. It may lack files that were written lately.
 type DiskUsage struct {
 	Journal int64 // without the copies
 	Copies  int64 // settled copies and listings
 	Free    int64 // on the journal's disk, for this user; negative if the system does not tell
 }
 
-// Usage looks at the files. It keeps nobody waiting, and takes about a millisecond.
+// Usage measures the files. It blocks no other call, and takes about a millisecond.
 func (d *Disk) Usage() (u DiskUsage, err error) {
 	if err := d.store.Acquire(); err != nil {
 		return u, err

@@ -9,13 +9,13 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// longAgo is when a copy of an entry in doubt counts as confirmed. It is not the zero time,
-// which a pending write has.
+// longAgo is the ConfirmedAt of a copy of an entry in doubt. It differs from the zero time, which
+// pending writes have.
 var longAgo = time.Unix(0, 0)
 
-// doubts are the entries of which upstream may hold a write that was sent and never
-// journaled, or may yet carry one out. While an entry is among them, its settled copy
-// counts as very old: readers ask upstream.
+// doubts are the entries for which upstream may hold, or may yet carry out, a write that was sent
+// and never journaled. While an entry is in doubt, its settled copy counts as very old, so that
+// readers ask upstream.
 type doubts struct {
 	some atomic.Int32 // the number of entries: most of the time 0, and readers take no lock
 	mu   sync.Mutex   // guards of
@@ -67,9 +67,9 @@ func (d *doubts) in(namespace string) (ids []ID) {
 	return ids
 }
 
-// recall takes in the entries of which an earlier process did not see an answer, and that
-// have no pending write. It looks into the store and leaves the index alone: nobody has
-// subscribed yet, and an entry that the index knows is not announced again.
+// recall adds the entries in doubt of an earlier process that have no pending write. It looks into
+// the store and not into the index: a subscriber that comes later would not hear of an entry that
+// the index already knows.
 func (d *doubts) recall(entries []Doubtful, s *store.Store) error {
 	for _, entry := range entries {
 		id := entry.ID

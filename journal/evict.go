@@ -16,22 +16,20 @@ import (
 )
 
 const (
-	// copiesChunk is how many copies are removed by one change.
+	// copiesChunk is the number of copies that one change removes.
 	copiesChunk = 1024
-	// evictTo is the percentage of their budget down to which settled copies are removed
-	// once they exceed it. One measurement and one compaction then free that much.
+	// evictTo is the percentage of the budget that is left in use after an eviction. One
+	// measurement and one compaction then free the rest.
 	evictTo = 80
-	// evictFrom is the percentage of their budget from which on measured copies are removed.
-	// If copies that just fit were left alone, every few more would cost another
-	// measurement, which reads them all.
+	// evictFrom is the percentage of the budget at which an eviction starts. If it were 100, every
+	// few copies more would cost another measurement, which reads all copies.
 	evictFrom = 95
-	// evictSamples bounds how many copies are sampled to find the age of the oldest ones.
-	// With no more copies than that, the result is exact.
+	// evictSamples bounds how many copies are sampled to find the age of the oldest ones. With
+	// fewer copies, the result is exact.
 	evictSamples = 1 << 16
 )
 
-// copyOnDisk is a settled copy, or with an empty key a listing, as a pass over them finds
-// it.
+// copyOnDisk is a settled copy, or a listing (with an empty key), as a pass over the disk finds it.
 type copyOnDisk struct {
 	id        ID
 	listBytes int     // of the value, as a listing counts
@@ -44,8 +42,8 @@ type evictor struct {
 	copies  *copies
 	pending *pendingSet
 	budget  int64 // 0 is no bound
-	// notBefore is when bound looks at the copies again after a pass that could remove too
-	// few of them, as entries with a pending write keep theirs.
+	// notBefore delays the next pass after one that could not remove enough, because entries with a
+	// pending write keep their copies.
 	notBefore time.Time
 }
 
@@ -71,7 +69,7 @@ func (e *evictor) bound(ctx context.Context) (removed bool, err error) {
 	return e.evict(ctx, budget)
 }
 
-// usage is what the tables of copies take on the disk.
+// usage returns how many bytes the tables of copies take on the disk.
 func (e *evictor) usage() (sum int64, err error) {
 	for _, prefix := range []string{record.SettledPrefix, record.HeaderPrefix, record.RowPrefix} {
 		n, usageErr := e.copies.store.Usage(prefix)
@@ -186,10 +184,9 @@ func (e *evictor) visitListings(ctx context.Context, r pebble.Reader, visit func
 	})
 }
 
-// dropAll removes the settled copies of entries with nothing pending, but for those of suspect
-// namespaces. It removes
-// neighbours as one range: under disk pressure a record for each would take too much room.
-// Copies that come meanwhile stay.
+// dropAll removes all settled copies but those of suspect namespaces and of entries with a pending
+// write. It removes neighbours as one range: under disk pressure, a record for each would take too
+// much room. Copies that arrive meanwhile stay.
 func (e *evictor) dropAll(ctx context.Context) (err error) {
 	e.copies.store.InOrder(func(record.Totals) { e.copies.dropping, e.copies.fresh = true, make(map[ID]bool) })
 	defer e.copies.store.InOrder(func(record.Totals) { e.copies.dropping, e.copies.fresh = false, nil })
@@ -233,8 +230,7 @@ func (e *evictor) drop(tx *store.Tx, chunk []copyOnDisk) {
 	end()
 }
 
-// freshAmong are the keys of the copies that have come among some that follow each other
-// since copies began to be given up.
+// freshAmong returns the keys of the copies in a chunk that arrived since dropAll began.
 func (c *copies) freshAmong(chunk []copyOnDisk) (keys [][]byte) {
 	last := record.EntryKey(record.SettledPrefix, chunk[len(chunk)-1].id)
 	for id := range c.fresh {
@@ -277,8 +273,7 @@ func (s *sampler) add(c copyOnDisk) {
 	s.kept, s.every = half, 2*s.every
 }
 
-// usedSince returns a time. The copies that were used since then take no more bytes than
-// the budget.
+// usedSince returns the earliest time such that the copies used since then fit into the budget.
 func (s *sampler) usedSince(budget int64) float64 {
 	slices.SortFunc(s.kept, func(a, b copyOnDisk) int { return cmp.Compare(b.used, a.used) })
 	total := int64(0)

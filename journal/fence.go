@@ -8,10 +8,10 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// Fence is what the journal knows of upstream before a write overwrites it, and what it keeps
-// of the state that loses against another one (contract 17). Another host may have changed
-// upstream since the write was made; the caller asks upstream, and decides which state is the
-// later one. The methods may be called concurrently, for one entry one at a time.
+// Fence compares writes with what other hosts have left upstream, and keeps the state that loses
+// (contract 17). The caller asks upstream whether another host has changed an entry since the write
+// was made, and decides which state is later. The methods may be called concurrently, but for one
+// entry one at a time.
 type Fence struct {
 	store   *store.Store
 	pending *pendingSet
@@ -20,23 +20,23 @@ type Fence struct {
 	budget  int64 // of the letters, in bytes; 0 is no bound
 }
 
-// conflictShare is how much of Options.MaxBytes the letters of conflicts between hosts may take, as
-// a divisor. They come on top of it: nobody has to decide on them, and a host whose writes lose one
-// after another goes on taking writes.
+// conflictShare is the divisor of Options.MaxBytes that bounds the dead letters of conflicts
+// between hosts. They come on top of MaxBytes: nobody has to decide on them, and a host whose
+// writes keep losing still takes writes.
 const conflictShare = 8
 
-// Base is the state that this journal believes upstream to hold, beneath the pending write.
+// Base is the state that upstream holds beneath the pending write, as far as the journal knows.
 type Base struct {
 	Known   bool // else the fields below say nothing
 	Present bool
 	Content Content // a delete's if the entry is absent
 	Origin  Origin  // of a present one
-	// UpdatedAt is the time, in Unix seconds, of the copy that says so; 0 if the entry is absent.
+	// UpdatedAt is the time of the entry's copy in Unix seconds; 0 if the entry is absent.
 	UpdatedAt float64
 }
 
-// Base returns what is believed of an entry: its settled copy, or that it is absent, if a
-// complete listing says so.
+// Base returns the state that upstream should hold of an entry: its settled copy, or absent if a
+// complete listing lacks the entry.
 func (f *Fence) Base(id ID) (Base, error) {
 	if err := f.store.Acquire(); err != nil {
 		return Base{}, err
@@ -56,8 +56,8 @@ func (f *Fence) Base(id ID) (Base, error) {
 	return Base{Known: true, Content: ContentOf(Delete, "")}, nil
 }
 
-// knowsAbsent reports whether a complete listing says that upstream does not hold an entry, of
-// which there is no copy. The caller holds the copies lock.
+// knowsAbsent reports whether a complete listing lacks an entry that has no copy. The caller holds
+// the copies lock.
 func (c *copies) knowsAbsent(id ID) (bool, error) {
 	h, listed, err := readHeader(c.store.DB(), id.Namespace)
 	if damaged, err := c.giveUp(err); damaged || err != nil || !listed || !h.Complete || c.doubts.has(id) { // guard 17.7
@@ -68,24 +68,25 @@ func (c *copies) knowsAbsent(id ID) (bool, error) {
 }
 
 // Lose records that another host's later state has beaten a pending write. The state becomes the
-// settled copy, and the write a dead letter with the state as its winner, unless it loses ties. If a
-// newer write to the entry is pending, the copy stays, too: the state became known after that write
-// was made, which has to be compared with it. mayLand are the contents of the
-// requests that upstream may yet carry out: with them the entry stays [Journal.InDoubt]. Lose is
-// durable when it returns, and until then readers of the entry wait (contract 7).
+// settled copy. The write becomes a dead letter with the state as its winner, unless it loses ties.
+// If a newer write to the entry is pending, the old copy stays: the state became known after that
+// write was made, so the write still has to be compared with it. mayLand are the contents of
+// requests that upstream may yet carry out: with them, the entry stays [Journal.InDoubt]. Lose is
+// durable when it returns; until then, readers of the entry wait (contract 7).
 //
-// The dead letters of Lose and [Fence.KeepOverwritten] together take no more than an eighth of
-// Options.MaxBytes, on top of it, or else one letter: the oldest go first.
+// The dead letters of Lose and [Fence.KeepOverwritten] together take at most an eighth of
+// Options.MaxBytes, on top of it; the oldest go first, and the last one stays.
 func (f *Fence) Lose(w Write, o Observation, reason string, mayLand ...Content) error {
 	return f.lose(w, &o, o.UpdatedAt, reason, mayLand)
 }
 
-// LoseToDelete is Lose for another host's delete, which was made at a time in Unix seconds.
+// LoseToDelete does the same as Lose for another host's delete. at is the time of the delete in
+// Unix seconds.
 func (f *Fence) LoseToDelete(w Write, at float64, reason string, mayLand ...Content) error {
 	return f.lose(w, nil, at, reason, mayLand)
 }
 
-// lose is for another host's state of a time, nil for a delete.
+// lose handles another host's state that was written at a time; o is nil for a delete.
 func (f *Fence) lose(w Write, o *Observation, at float64, reason string, mayLand []Content) error {
 	if err := f.store.Acquire(); err != nil {
 		return err
@@ -113,7 +114,7 @@ func (f *Fence) lose(w Write, o *Observation, at float64, reason string, mayLand
 			if last != nil && !w.LosesTies { // guard 17.2
 				f.dead.set(tx, &record.Dead{
 					ID: w.ID, Version: *last, Value: w.Value, Kind: Superseded, Error: reason, RefusedAt: unixNow(),
-					Winner: rivalOf(o, at),
+					Winner: winnerOf(o, at),
 				})
 			}
 		}
@@ -129,16 +130,16 @@ func (f *Fence) lose(w Write, o *Observation, at float64, reason string, mayLand
 	return nil
 }
 
-// rivalOf is another host's state of a time, nil for a delete, as a winner.
-func rivalOf(o *Observation, at float64) *Winner {
+// winnerOf returns another host's state as a winner; o is nil for a delete.
+func winnerOf(o *Observation, at float64) *Winner {
 	if o == nil {
 		return &Winner{At: at}
 	}
 	return &Winner{Present: true, Value: o.Value, At: at}
 }
 
-// won is the change of the settled copy and of the listing by another host's state of a time, nil for
-// a delete. The caller holds the copies lock.
+// won returns the change that another host's state makes to the settled copy and to the listing;
+// theirs is nil for a delete. The caller holds the copies lock.
 func (f *Fence) won(r *retiring, theirs *Observation, at float64) (fill func(*store.Tx), err error) {
 	past, err := f.copies.read(r.w.ID)
 	if err != nil {
@@ -155,7 +156,7 @@ func (f *Fence) won(r *retiring, theirs *Observation, at float64) (fill func(*st
 	return f.replaced(r, *theirs, &past)
 }
 
-// deleted is the change by another host's delete.
+// deleted returns the change that another host's delete makes.
 func (f *Fence) deleted(r *retiring, past *settledCopy) (fill func(*store.Tx), err error) {
 	row, err := f.copies.bringRow(r.w.Namespace, knownRow{Row: Row{Key: r.w.Key}, gone: true})
 	if err != nil {
@@ -168,7 +169,7 @@ func (f *Fence) deleted(r *retiring, past *settledCopy) (fill func(*store.Tx), e
 	}, nil
 }
 
-// replaced is the change by another host's value.
+// replaced returns the change that another host's value makes.
 func (f *Fence) replaced(r *retiring, o Observation, past *settledCopy) (fill func(*store.Tx), err error) {
 	id, shownAt := r.w.ID, o.UpdatedAt
 	o.Origin = Origin{At: shownAt}
@@ -200,12 +201,14 @@ func (f *Fence) KeepOverwritten(w Write, o Observation, reason string) error {
 	return f.keepTheirs(theirLetter(w, Put, o, reason))
 }
 
-// KeepOverwrittenDelete is KeepOverwritten for another host's delete, which was made at a time in Unix seconds.
+// KeepOverwrittenDelete does the same as KeepOverwritten for another host's delete. at is the time
+// of the delete in Unix seconds.
 func (f *Fence) KeepOverwrittenDelete(w Write, at float64, reason string) error {
 	return f.keepTheirs(theirLetter(w, Delete, Observation{CreatedAt: at, UpdatedAt: at}, reason))
 }
 
-// theirLetter is the dead letter of another host's state that a write overwrites. It has no number yet.
+// theirLetter returns another host's state that a write overwrites as a dead letter, without a
+// number yet.
 func theirLetter(w Write, op Op, o Observation, reason string) *record.Dead {
 	return &record.Dead{
 		ID: w.ID, Kind: Superseded, SupersededBy: w.Seq, Error: reason, RefusedAt: unixNow(), Theirs: true,
@@ -262,8 +265,8 @@ func (f *Fence) keepOverwritten(letter *record.Dead) error {
 	}))
 }
 
-// findTheirs returns the dead letter that there is of the same state of another host's, nil if there
-// is none. It reads no letters but the entry's, once the index is complete.
+// findTheirs returns the dead letter that already holds the same state of another host, or nil.
+// Once the index is complete, it reads only the entry's letters.
 func (d *deadIndex) findTheirs(of *record.Dead) (found *record.Dead, err error) {
 	same := func(l *record.Dead) bool {
 		return l.Theirs && l.ID == of.ID && l.Op == of.Op && l.UpdatedAt == of.UpdatedAt && l.Value == of.Value
@@ -290,8 +293,8 @@ func (d *deadIndex) findTheirs(of *record.Dead) (found *record.Dead, err error) 
 	return nil, nil
 }
 
-// boundConflicts removes the oldest letters of conflicts between hosts until they take no more
-// than budget bytes, or one is left.
+// boundConflicts removes the oldest dead letters of conflicts between hosts until they fit into
+// budget bytes, or one is left.
 func (d *deadIndex) boundConflicts(budget int64) error {
 	for budget > 0 {
 		oldest, others := d.oldestConflict()

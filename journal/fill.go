@@ -8,20 +8,20 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// Fill records what upstream answered for an entry, nil for absent, as its settled
-// copy and in the namespace's listing, and returns the entry's state. It calls valid, in
-// the order of all writes, to ask whether the answer still stands. If the entry was
-// written or settled since upstream was asked, valid returns false, and Fill drops the
-// answer with [ErrChanged] (contract 8). Fill's changes are durable when it returns, and
-// readers do not see them before (contract 7). Fill notes an answer that changes nothing
-// in memory only: reading does not wear out the disk.
+// Fill records upstream's answer for an entry (nil if upstream does not hold it) as its settled
+// copy and in the namespace's listing, and returns the entry's state. It calls valid, in the order
+// of all writes, to ask whether the answer still counts. If the entry was written or settled since
+// the request, valid returns false, and Fill drops the answer with [ErrChanged] (contract 8).
+// Fill's changes are durable when it returns, and readers do not see them before (contract 7). If
+// an answer changes nothing, Fill notes that in memory only, so that reading does not wear out the
+// disk.
 //
-// Fill does not believe every answer: see [State.Rejection]. It then changes nothing, and the
-// state is the one that is known. That state is as old as it was.
+// If Fill rejects an answer (see [State.Rejection]), it changes nothing and returns the known
+// state, which does not become fresher.
 //
-// With Options.NotBefore, Fill also drops an answer, with [ErrChanged], if a write to the entry is
-// pending: the copy is what the write was made on, and stays so until the write has left the
-// pending set (contract 17).
+// With Options.Versioned, Fill also drops an answer with [ErrChanged] if a write to the entry is
+// pending: the copy is the version that the write was based on, and stays until the write has left
+// the pending set (contract 17).
 //
 // While the disk is nearly full, Fill keeps no copy.
 func (j *Journal) Fill(id ID, o *Observation, valid func() bool, options ...FillOption) (State, error) {
@@ -32,7 +32,7 @@ func (j *Journal) Fill(id ID, o *Observation, valid func() bool, options ...Fill
 	if err := j.store.Look(); err != nil {
 		return State{}, err
 	}
-	if j.pending.notBefore != nil {
+	if j.pending.versioned {
 		if err := j.pending.faultIn(id); err != nil { // Fill asks the index what is pending
 			return State{}, err
 		}
@@ -48,7 +48,7 @@ func (f *filling) run(o *Observation) (State, error) {
 		return State{}, fmt.Errorf("keeping upstream's answer for %s: %w", f.id, err)
 	}
 	if f.rejection != NotRejected {
-		return f.disbelieve()
+		return f.reject()
 	}
 	err := f.store.Update(f)
 	f.reveal()
@@ -61,12 +61,12 @@ func (f *filling) run(o *Observation) (State, error) {
 // FillOption changes what [Journal.Fill] keeps of an answer.
 type FillOption uint8
 
-// NoNewCopy makes no copy of an entry that has none. A copy that there is has to change with
-// what readers see, and a row of a listing too (contract 7).
+// NoNewCopy makes no new copy of an entry. An existing copy still changes with the answer, and so
+// does a row of a listing (contract 7).
 const NoNewCopy FillOption = 1
 
-// disbelieve returns the state that is known, once it is durable.
-func (f *filling) disbelieve() (State, error) {
+// reject returns the known state, once it is durable.
+func (f *filling) reject() (State, error) {
 	stands := false
 	f.store.InOrder(func(record.Totals) { stands = f.valid() })
 	f.unlock()
@@ -91,7 +91,7 @@ func (f *filling) disbelieve() (State, error) {
 	}
 }
 
-// filling is an answer of upstream's on its way into the journal.
+// filling is the change that records upstream's answer.
 type filling struct {
 	*copies
 	hiding
@@ -197,10 +197,10 @@ func (f *filling) Fill(tx *store.Tx) error {
 	return nil
 }
 
-// keepsBase reports whether an entry's copy stays as it is, as a pending write was made on it: see
-// Options.NotBefore. The caller is in the store's order.
+// keepsBase reports whether an entry's copy must stay because a pending write is based on it: see
+// Options.Versioned. The caller is in the store's order.
 func keepsBase(c *copies, id ID) bool {
-	if c.pending.notBefore == nil {
+	if !c.pending.versioned {
 		return false
 	}
 	c.readers.RLock()

@@ -1,7 +1,7 @@
 package journal
 
-// mayBeOurs reports whether upstream may hold a write of this journal's to the entry that has
-// not settled: what upstream shows need not be another host's.
+// mayBeOurs reports whether what upstream shows of the entry may be a write of this journal that
+// has not settled.
 func mayBeOurs(c *copies, id ID) bool {
 	if c.doubts.has(id) {
 		return true
@@ -11,8 +11,8 @@ func mayBeOurs(c *copies, id ID) bool {
 	return c.pending.waits(id) // guard 9.28
 }
 
-// isForeign reports whether upstream's answer, nil for absent, shows another host's write that
-// was not known. The caller holds the copies lock.
+// isForeign reports whether upstream's answer (nil for absent) shows a new write of another host.
+// The caller holds the copies lock.
 func (f *filling) isForeign(past settledCopy, o *Observation) bool {
 	var changed bool
 	switch {
@@ -28,8 +28,8 @@ func (f *filling) isForeign(past settledCopy, o *Observation) bool {
 	return changed && !f.row.wasShown && !mayBeOurs(f.copies, f.id)
 }
 
-// shownAt is the time that upstream has shown of another host's state. A copy from before
-// upstream's time was kept has only its own.
+// shownAt returns the time that upstream showed of another host's state. A copy from an older
+// botwired has only its own time.
 func shownAt(o Origin, updatedAt float64) float64 {
 	if o.At != 0 {
 		return o.At
@@ -37,8 +37,8 @@ func shownAt(o Origin, updatedAt float64) float64 {
 	return updatedAt
 }
 
-// findForeign returns the entries of which a new listing shows another host's write that the
-// past one, if there was one, did not have. The caller holds the copies lock.
+// findForeign returns the entries with another host's write that a new listing shows and the past
+// listing did not. The caller holds the copies lock.
 func (l *listed) findForeign(past Listing, complete bool, now map[string]Row) (found []ID) {
 	add := func(key string) {
 		if id := (ID{Namespace: l.fill.namespace, Key: key}); !mayBeOurs(l.copies, id) {

@@ -14,34 +14,33 @@ import (
 )
 
 const (
-	// ReceiptsKept is how many receipts are kept at the most. Of more than that, those of the
-	// writes that ended first go first.
+	// ReceiptsKept bounds the number of receipts. Above it, the writes that ended first lose
+	// theirs.
 	ReceiptsKept = 1_000_000
-	// ReceiptsFor is how long a receipt is kept at the least, as long as there are no more
-	// than ReceiptsKept.
+	// ReceiptsFor is how long each receipt is kept at least, while there are at most ReceiptsKept.
 	ReceiptsFor = 24 * time.Hour
 )
 
 const (
-	// generationSpan is how long a period is.
+	// generationSpan is the length of a period.
 	generationSpan = time.Hour
-	// periodsKept is how many periods begin before the receipts of one are removed: one more
-	// than the day has, as the last receipt of a period comes at its end.
+	// periodsKept is the number of periods for which receipts stay: one more than a day has,
+	// because the last receipt of a period comes at its end.
 	periodsKept = uint64(ReceiptsFor/generationSpan) + 1
 	// generationShare divides the receipts kept into the most that one generation holds.
 	generationShare = 32
-	// periodShift is where in a generation's number the period is. The generations of one
-	// period are counted below.
+	// periodShift is the position of the period in a generation's number. The lower bits count the
+	// generations of one period.
 	periodShift = 32
 )
 
-// generations keep the receipts in the order in which their writes ended. Receipts are added
-// to the last generation, until it is full or its period ends. They are removed a generation
-// at a time, the oldest first, with one range of keys.
+// generations keeps the receipts in the order in which their writes ended. New receipts go into the
+// last generation until it is full or its period ends. Old generations are removed whole, the
+// oldest first, with one range of keys.
 //
-// A period ends when the process has run for generationSpan, whatever the wall clock shows.
-// After a start, the wall clock says how much of the period is over: a jump of the clock makes
-// receipts older by no more than one period.
+// A period ends when the process has run for generationSpan, whatever the wall clock shows. After a
+// start, the wall clock says how much of the period is over: a clock that jumps makes receipts
+// older by one period at most.
 type generations struct {
 	store  *store.Store
 	logger *slog.Logger
@@ -54,9 +53,9 @@ type generations struct {
 	removed bool // maintain's alone: generations of which the room was not given back
 }
 
-// load reads the record of the generations, and counts the receipts of the last one. If there
-// is no record, as after a recovery, or a damaged one, load finds the generations by their
-// receipts. Nobody else uses the store meanwhile.
+// load reads the record of the generations, and counts the receipts of the last one. If the record
+// is missing (as after a recovery) or damaged, load finds the generations by their receipts. Nobody
+// else uses the store meanwhile.
 func (g *generations) load() error {
 	var known record.Generations
 	_, err := store.Get(g.store.DB(), record.GenerationsKey, func(body []byte) (err error) {
@@ -104,7 +103,7 @@ func (g *generations) count(number uint64) (receipts uint64, err error) {
 	return receipts, err
 }
 
-// first is the first generation from a number on that has a receipt.
+// first returns the first generation with a receipt from a number on.
 func (g *generations) first(from uint64) (number uint64, found bool, err error) {
 	err = store.Each(g.store.DB(), record.GenerationKey(from), record.After([]byte(record.ReceiptPrefix)), func(key, _ []byte) (err error) {
 		if number, _, err = record.ParseReceiptKey(key); err == nil {
@@ -118,7 +117,7 @@ func (g *generations) first(from uint64) (number uint64, found bool, err error) 
 	return number, found, err
 }
 
-// begin begins a generation, unless it has begun. It forgets the last one if that is empty.
+// begin starts a generation, unless it has started. It drops the last generation if that is empty.
 // The caller holds mu.
 func (g *generations) begin(number uint64) {
 	n := len(g.all)
@@ -131,17 +130,17 @@ func (g *generations) begin(number uint64) {
 	g.all = append(g.all, record.Generation{Number: number})
 }
 
-// last is the generation that receipts are added to. The caller holds mu, and there is one.
+// last returns the generation to which receipts are added. There is one; the caller holds mu.
 func (g *generations) last() *record.Generation { return &g.all[len(g.all)-1] }
 
-// kept is how many receipts are kept.
+// kept returns the number of receipts.
 func (g *generations) kept() (n uint64) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	return g.sum()
 }
 
-// sum is how many receipts are kept. The caller holds mu.
+// sum returns the number of receipts. The caller holds mu.
 func (g *generations) sum() (n uint64) {
 	for _, one := range g.all {
 		n += one.Receipts
@@ -155,7 +154,7 @@ func (g *generations) add(tx *store.Tx, r *record.Receipt) {
 	tx.Set(key, record.EncodeReceipt(key, r))
 }
 
-// place is the generation of the next receipt.
+// place returns the generation of the next receipt.
 func (g *generations) place(tx *store.Tx) uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -253,7 +252,7 @@ func (g *generations) giveUp() error {
 	}))
 }
 
-// removedSpan are the keys of the generations that were removed. The caller holds mu.
+// removedSpan returns the range of keys of the removed generations. The caller holds mu.
 func (g *generations) removedSpan() (from, to []byte) {
 	return record.GenerationKey(0), record.GenerationKey(g.all[0].Number)
 }

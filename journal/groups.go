@@ -9,17 +9,17 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// groupIter finds the names under which records of one kind are: the keys of pending writes, or
-// the namespaces of entries. The records are not in the order of the names: a slash follows a
-// name, so the names that go on with a hyphen or a dot come before the name itself.
+// groupIter walks the names of records: the keys of pending writes, or the namespaces of entries.
+// The records are not sorted by name: in a record's key a slash follows the name, so `a-b` and
+// `a.b` come before `a`.
 type groupIter struct {
 	it     *pebble.Iterator
 	prefix []byte
 	parse  func(record []byte) (name string, err error)
-	// found is the name that after found last, and there is false if there was none.
+	// found is the last result of after; there is false if after found nothing.
 	found        string
 	there, began bool
-	// lacks is the beginning of a name that was last looked for in vain: neighbours share theirs.
+	// lacks is the last prefix without records: neighbouring names share their prefixes.
 	lacks  string
 	damage error
 }
@@ -29,7 +29,7 @@ func newGroupIter(r pebble.Reader, prefix []byte, parse func([]byte) (string, er
 	return groupIter{it: it, prefix: prefix, parse: parse}, err
 }
 
-// pendingName is the key of the entry that a pending record is of.
+// pendingName returns the entry's key from the key of a pending record.
 func pendingName(key []byte) (string, error) {
 	id, _, err := record.ParsePendingKey(key)
 	return id.Key, err
@@ -44,7 +44,8 @@ func (g *groupIter) close() error {
 
 func (g *groupIter) error() error { return errors.Join(g.damage, g.it.Error()) }
 
-// after is the first name behind another one. Names come in ascending order.
+// after returns the first name that follows another one. A caller asks for names in ascending
+// order.
 func (g *groupIter) after(name string) (found string, there bool) {
 	if !g.began || g.there && g.found <= name {
 		g.found, g.there = g.search(name)
@@ -53,13 +54,12 @@ func (g *groupIter) after(name string) (found string, there bool) {
 	return g.found, g.there
 }
 
-// isAt reports whether there is a record under the name that the walk has come to.
+// isAt reports whether there are records under the name that the walk has reached.
 func (g *groupIter) isAt(name string) bool { return g.there && g.found == name }
 
-// search finds the first name behind another one. The records under the names behind it are all
-// behind the record that it would have if it went on with a hyphen, and of the names before it
-// only those are there that it begins with. Of two names of which one begins with the other,
-// the longer one's record may come first: so search looks for the beginnings of the name found.
+// search returns the first name that follows another one. It seeks past `name-`: behind that are
+// the records of all later names, and of earlier names only the prefixes of name. As `a-b` can come
+// before `a`, search then looks for records of the prefixes of the name found.
 func (g *groupIter) search(name string) (found string, there bool) {
 	from := bytes.Clone(g.prefix)
 	if name != "" {
@@ -78,7 +78,7 @@ func (g *groupIter) search(name string) (found string, there bool) {
 	return "", false
 }
 
-// shortest is the shortest name that another one begins with, behind a third.
+// shortest returns the shortest prefix of name that has records and follows behind, or name itself.
 func (g *groupIter) shortest(behind, name string) string {
 	for i := 1; i < len(name); i++ {
 		if c := name[i]; c != '-' && c != '.' || name[:i] <= behind || name[:i] == g.lacks {
@@ -93,7 +93,7 @@ func (g *groupIter) shortest(behind, name string) string {
 	return name
 }
 
-// recordsOf is what the records under a name begin with.
+// recordsOf returns the prefix of all records under a name.
 func (g *groupIter) recordsOf(name string) []byte {
 	return append(append(bytes.Clone(g.prefix), name...), '/')
 }

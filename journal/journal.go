@@ -14,39 +14,40 @@ import (
 
 // Options configures a journal.
 type Options struct {
-	// Dir is the directory of the journal, made with mode 0700 if need be.
+	// Dir is the directory of the journal. Open creates it with mode 0700 if it does not exist.
 	Dir string
 	// FS holds Dir; nil means the operating system's.
 	FS vfs.FS
-	// MaxBytes bounds pending writes and dead letters together, in bytes of disk and of
-	// memory: each is counted with its namespace, key and value, and a pending write with
-	// what it takes in memory beside; 0 means no bound.
+	// MaxBytes bounds pending writes and dead letters together, in bytes; 0 means no bound. Each
+	// counts with its namespace, key and value, and a pending write also with the memory that it
+	// takes.
 	MaxBytes int64
 	// CopiesBytes bounds the settled copies and listings on the disk, in bytes; 0 means
 	// no bound. In the background, Maintain removes the least recently used.
 	CopiesBytes int64
 	// DiskReserve is the free space, in bytes, below which writes are refused.
 	DiskReserve int64
-	// NotBefore, if not nil, returns a time, in Unix seconds, than which the time of a new write to
-	// an entry is later by a microsecond at least: what upstream is known to hold of the entry was
-	// written then. So a write that follows another host's is later, whatever the clocks say. It is
-	// set for an upstream with versions: there an answer does not replace what a pending
-	// write was made on (see [Journal.Fill]). It is called in the order of all writes: it must be quick, and
-	// must not call the journal.
+	// Versioned says that upstream keeps versions of entries. An answer then does not replace the
+	// version that a pending write is based on (see [Journal.Fill]), and a copy keeps its version's time.
+	Versioned bool
+	// NotBefore returns the time, in Unix seconds, of the latest state of an entry that upstream is
+	// known to have had; nil if nobody knows. A new write gets a later time, by a microsecond at least,
+	// so that a write that follows another host's is later, whatever the clocks show. NotBefore is
+	// called in the order of all writes: it must be quick, and must not call the journal.
 	NotBefore func(ID) float64
 	// Sizes bounds what namespaces hold; nil means no bound.
 	Sizes *Sizes
-	// LossLimit says by namespace how many entries upstream may lack at once and still be
-	// believed; nil means any number.
+	// LossLimit returns how many confirmed entries upstream may lack at once before the journal
+	// rejects its listing; nil means any number.
 	LossLimit func(namespace string) LossLimit
 	// AwaitRoom, if not nil, is called while fewer bytes are free than opening the journal
 	// needs, and with 0 as soon as there are enough. When it returns nil, Open looks again,
 	// or goes on; its error ends Open. If it is nil, Open waits for room by itself, for as
 	// long as it takes.
 	AwaitRoom func(needed int64) error
-	// Fatal is called once when the disk has failed. It must end the process; if it
-	// returns, the journal acknowledges nothing any more. It is called wherever the
-	// failure is met, with locks held, and must not call the journal.
+	// Fatal is called once, when the disk has failed. It must end the process; if it returns, the
+	// journal acknowledges nothing more. It is called with locks held, and must not call the
+	// journal.
 	Fatal func(error)
 	// Logger receives Pebble's messages and reports of damaged copies; nil discards them.
 	Logger *slog.Logger
@@ -74,25 +75,25 @@ func (o Options) withDefaults() Options {
 
 // Journal is the durable store. All its methods may be called concurrently.
 type Journal struct {
-	// Receipts say what has become of each write.
+	// Receipts tells the outcome of each write.
 	Receipts *Receipts
 
-	// Trust decides which answers of upstream's count.
+	// Trust decides which answers of upstream count.
 	Trust *Trust
 
-	// WriteThrough is for writes that go upstream first.
+	// WriteThrough serves writes that go upstream before they are journaled.
 	WriteThrough *WriteThrough
 
-	// Fence keeps what a write, or another host's, has beaten.
+	// Fence compares writes with other hosts' states, and keeps the states that lose.
 	Fence *Fence
 
-	// Keys walks the keys of which something is known here.
+	// Keys walks the known keys.
 	Keys *Keys
 
-	// Listings are the kept listings.
+	// Listings reads the settled listings.
 	Listings *Listings
 
-	// Disk says how much of the disk the journal takes.
+	// Disk reports the journal's disk usage.
 	Disk *Disk
 
 	opts    Options
@@ -105,10 +106,9 @@ type Journal struct {
 	rebuilt chan struct{} // closed when the index is complete
 }
 
-// readersLock guards what readers see: the index, and which copies are not to be read yet.
-// Its holders work in memory only. Settle, DeadLetter, Lose, Fill and a listing's Commit also
-// apply one unsynced batch under it, so that a reader finds a write either pending or
-// settled, never neither.
+// readersLock guards what readers see: the index, and which copies readers must wait for. Its
+// holders work in memory only. Settle, DeadLetter, Lose, Fill and a listing's Commit also apply one
+// unsynced batch under it, so that a reader finds a write either pending or settled, never neither.
 type readersLock struct {
 	sync.RWMutex
 	notify func(Change) // see Subscribe
@@ -129,10 +129,10 @@ func (l *readersLock) changed(c Change) {
 	}
 }
 
-// Subscribe has notify called after every change to what is known of an entry, with
-// the readers' lock held: it must be quick and must not call the journal. There is
-// one subscriber. It subscribes before any method but [Journal.Holdings] is called, so
-// that it misses no change.
+// Subscribe makes the journal call notify after every change to what is known of an entry, with the
+// readers' lock held: notify must be quick and must not call the journal. There is one subscriber,
+// which subscribes before any other method but [Journal.Holdings] is called, so that it misses no
+// change.
 func (j *Journal) Subscribe(notify func(Change)) { j.pending.readers.notify = notify }
 
 // Close waits for the calls under way and closes the store. Acknowledged writes are
@@ -140,8 +140,8 @@ func (j *Journal) Subscribe(notify func(Change)) { j.pending.readers.notify = no
 // in memory.
 func (j *Journal) Close() error { return j.store.Close() }
 
-// Err is nil while writes can be taken; else it is [ErrFailed], [ErrClosed], or
-// [ErrFull] when even the smallest write would be refused; see [Journal.Full].
+// Err returns nil while the journal takes writes, and otherwise [ErrFailed], [ErrClosed], or
+// [ErrFull] if it would refuse even the smallest write; see [Journal.Full].
 func (j *Journal) Err() error {
 	err := j.refuses()
 	j.full.found(err)

@@ -12,31 +12,30 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// Keys walks the keys of which something is known here, without a list of them all: there may
-// be a million. Its methods may be called concurrently.
+// Keys walks the keys that the journal knows, without a list of all of them: there may be a
+// million. Its methods may be called concurrently.
 type Keys struct {
 	store  *store.Store
 	copies *copies
 }
 
-// KnownKey is a key of which something is known here: a pending write, a settled copy, or a row
-// in the listing.
+// KnownKey is a key with a pending write, a settled copy, or a row in the listing.
 type KnownKey struct {
 	Key string
 	// Confirmed says that the listing has shown the settled copy as it is.
 	Confirmed bool
 }
 
-// Listed is what is known of a namespace's listing, beside its rows.
+// Listed is the header of a namespace's listing.
 type Listed struct {
 	FetchedAt time.Time // when upstream was asked; zero if there is no listing
 	Complete  bool
 }
 
-// After returns up to most keys of a namespace that follow a key, in their order, and the
-// listing that confirms some of them. A walk begins after "", which no key is. It meets each key
-// of which something is known throughout the walk. [Journal.Lookup] says what: nothing, or a
-// delete, if it has changed meanwhile.
+// After returns, in order, up to most known keys that follow a key, and the listing that confirms
+// some of them. A walk begins after "", which is no key. A walk meets every key that is known
+// throughout; a key may become unknown, or be deleted, before the caller looks it up with
+// [Journal.Lookup].
 func (k *Keys) After(namespace, key string, most int) (keys []KnownKey, l Listed, err error) {
 	l, err = k.walk(namespace, key, func(w *keyWalk, name string) (bool, error) {
 		keys = append(keys, KnownKey{Key: name, Confirmed: w.confirmed()})
@@ -45,7 +44,7 @@ func (k *Keys) After(namespace, key string, most int) (keys []KnownKey, l Listed
 	return keys, l, err
 }
 
-// walk visits the keys of a namespace behind one, in their order, until visit wants no more.
+// walk visits a namespace's keys that follow after, in order, until visit returns false.
 func (k *Keys) walk(namespace, after string, visit func(w *keyWalk, name string) (more bool, err error)) (l Listed, err error) {
 	if err := k.store.Acquire(); err != nil {
 		return l, err
@@ -88,8 +87,8 @@ func listedIn(r pebble.Reader, namespace string, confirmedAt float64) (Listed, e
 	return Listed{FetchedAt: fromUnix(max(h.FetchedAt, confirmedAt)), Complete: h.Complete}, nil
 }
 
-// keyWalk is a walk over one state of the store. The walk is at a key in three orders at
-// once: those of the copies, of the rows, and of the pending writes.
+// keyWalk walks one snapshot of the store. It merges the order of the copies, of the rows, and of
+// the pending writes.
 type keyWalk struct {
 	copies, rows nameIter
 	pending      groupIter
@@ -116,7 +115,7 @@ func (w *keyWalk) error() error {
 	return errors.Join(w.copies.it.Error(), w.rows.it.Error(), w.pending.error())
 }
 
-// next moves on to the next key; false if there is none.
+// next moves to the next key, and returns false after the last one.
 func (w *keyWalk) next() (name string, ok bool) {
 	w.copies.pass(w.at)
 	w.rows.pass(w.at)
@@ -131,8 +130,8 @@ func (w *keyWalk) next() (name string, ok bool) {
 	return name, ok
 }
 
-// confirmed reports whether the row at the walk's key is that of the copy there. Upstream's own
-// time of both shows it.
+// confirmed reports whether the row and the copy at the walk's key are the same state: upstream's
+// own time of both says so.
 func (w *keyWalk) confirmed() bool {
 	for _, it := range []*nameIter{&w.copies, &w.rows} {
 		if name, ok := it.name(); !ok || name != w.at {
@@ -147,7 +146,7 @@ func (w *keyWalk) confirmed() bool {
 	return err == nil && kept.Origin.At == row.Origin.At && kept.ListBytes == row.ListBytes // guard 9.31
 }
 
-// nameIter is at one of the records of a kind that a namespace's keys have.
+// nameIter walks a namespace's records of one kind.
 type nameIter struct {
 	it     *pebble.Iterator
 	prefix int

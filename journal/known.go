@@ -8,7 +8,7 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// Known is what is known here of an entry, beside its value.
+// Known describes an entry, without its value.
 type Known struct {
 	Key       string
 	Pending   bool
@@ -16,7 +16,7 @@ type Known struct {
 	ListBytes int     // the size that a listing shows
 	UpdatedAt float64 // Unix seconds
 	// Seq is the sequence number of the pending write, or else of this journal's write that made
-	// the state; 0 if that is not known.
+	// the state; 0 if unknown.
 	Seq uint64
 }
 
@@ -37,7 +37,7 @@ func (k *Keys) Known(namespace, prefix, after string, most int) (found []Known, 
 	return found, l, err
 }
 
-// beforeAllWith is behind all keys that come before those with a prefix, and before those.
+// beforeAllWith returns a position right before all keys that begin with prefix.
 func beforeAllWith(prefix string) string {
 	if prefix == "" {
 		return ""
@@ -46,7 +46,7 @@ func beforeAllWith(prefix string) string {
 	return prefix[:last] + string([]byte{prefix[last] - 1, 0xff})
 }
 
-// known says what is known of the entry that a walk is at; false if that is nothing.
+// known describes the entry at the walk's position. It returns false if nothing is known of it.
 func (k *Keys) known(w *keyWalk, id ID) (known Known, there bool, err error) {
 	v, pending, err := k.copies.pending.visible(id)
 	switch {

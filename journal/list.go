@@ -8,8 +8,8 @@ import (
 	"github.com/botwired/botwired/journal/internal/pending"
 )
 
-// walkChunk is how many entries are visited under one hold of the readers' lock: writers
-// wait no longer than that takes.
+// walkChunk is the number of entries that one hold of the readers' lock visits: writers wait no
+// longer than that takes.
 const walkChunk = 512
 
 // VisitPending calls visit for the pending writes of a namespace, in no particular
@@ -73,13 +73,13 @@ func (j *Journal) PendingList(namespace string, limit int) []Pending {
 	return slices.SortedFunc(slices.Values(longest.all), olderFirst)
 }
 
-// waitingSpace is a share of the index. None of its writes has been waiting since before since.
+// waitingSpace is a share of the index. since is a lower bound for the start of its writes' waits.
 type waitingSpace struct {
 	*pending.Space
 	since float64 // Unix seconds
 }
 
-// longestWaiting are the spaces, those with the longest waiting writes first.
+// longestWaiting returns the spaces, those with the longest waiting writes first.
 func (p *pendingSet) longestWaiting(namespace string) []waitingSpace {
 	spaces := p.spaces(namespace)
 	all := make([]waitingSpace, len(spaces))
@@ -101,8 +101,8 @@ func olderFirst(a, b Pending) int {
 	return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.Seq, b.Seq))
 }
 
-// spaces are the shares of the index of one namespace or, with "", of all that have pending
-// writes. A namespace may be among them twice.
+// spaces returns the shares of the index of one namespace or, for "", of all namespaces with
+// pending writes. A namespace may occur twice.
 func (p *pendingSet) spaces(namespace string) (all []*pending.Space) {
 	add := func(s *pending.Space) { all = append(all, s) }
 	for cursor, done := 0, false; !done; {
@@ -117,8 +117,7 @@ func (p *pendingSet) spaces(namespace string) (all []*pending.Space) {
 	return all
 }
 
-// waiters are the longest waiting of the pending writes that were offered: a heap with
-// the youngest on top.
+// waiters collects the longest waiting of the offered writes: a heap with the youngest on top.
 type waiters struct {
 	limit int
 	all   []Pending

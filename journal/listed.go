@@ -9,7 +9,7 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// listed is a listing of upstream's on its way into the journal.
+// listed is the change that records upstream's listing of a namespace.
 type listed struct {
 	*copies
 	hiding
@@ -21,12 +21,12 @@ type listed struct {
 	removed []string // keys of rows that go
 	absent  []ID     // entries with a settled copy that upstream no longer holds
 	doubted []ID     // entries in doubt whose settled copy is not what the listing shows
-	foreign []ID     // entries of which the listing shows another host's write
+	foreign []ID     // entries with another host's write
 	counts  relisting
 	older   int     // rows that upstream showed with an older time than before
-	past    Suspect // from before
+	past    Suspect // before this listing
 	damaged bool    // the kept listing cannot be read
-	unread  bool    // nor can some settled copies of the namespace
+	unread  bool    // some settled copies of the namespace cannot be read
 	same    bool    // nothing on the disk changes
 	// wasComplete says that the kept listing had all keys before rows of it were trimmed.
 	wasComplete bool
@@ -111,13 +111,13 @@ func (l *listed) compared(rows, past []Row) ([]Row, error) {
 	return rows, nil
 }
 
-// believeRow takes in a row that is older than the kept one. Its value is not known.
+// believeRow accepts a row that is older than the kept one. Its value is unknown, so the copy goes.
 func (l *listed) believeRow(r *Row) {
 	r.Origin = Origin{At: r.UpdatedAt}
 	l.absent = append(l.absent, ID{Namespace: l.fill.namespace, Key: r.Key}) // guard 7.31
 }
 
-// keptRow is an entry's row among the past ones, or what its settled copy says of it.
+// keptRow returns an entry's row among the past ones, or else a row made of its settled copy.
 func (l *listed) keptRow(past []Row, name string) (Row, error) {
 	i, ok := slices.BinarySearchFunc(past, name, func(r Row, name string) int { return cmp.Compare(r.Key, name) })
 	if ok {
@@ -143,7 +143,7 @@ func inOrder(now map[string]Row) (newest float64) {
 	return newest
 }
 
-// compare finds the rows that turn the past ones into the present ones.
+// compare finds the rows that differ between the past listing and the present one.
 func (l *listed) compare(past []Row, now map[string]Row) {
 	for _, old := range past {
 		switch row, ok := now[old.Key]; {
@@ -158,8 +158,8 @@ func (l *listed) compare(past []Row, now map[string]Row) {
 	}
 }
 
-// inDoubt returns the entries in doubt whose settled copy is not what the listing shows: a read
-// must not go back behind that (contract 7).
+// inDoubt returns the entries in doubt whose settled copy differs from the listing: reads must not
+// go back behind the listing (contract 7).
 func (l *listed) inDoubt(now map[string]Row) (changed []ID, err error) {
 	for _, id := range l.doubts.in(l.fill.namespace) {
 		kept, err := l.head(id)
@@ -175,7 +175,7 @@ func (l *listed) inDoubt(now map[string]Row) (changed []ID, err error) {
 	return changed, nil
 }
 
-// tell says what the listing has changed in what upstream is believed.
+// tell logs whether the namespace has become suspect or ceased to be, and counts older answers.
 func (l *listed) tell() {
 	if !l.same && !l.fill.distrust { // a caller who distrusts upstream knows
 		l.trust.tell(l.fill.namespace, l.past, l.header.Suspect)
@@ -253,7 +253,7 @@ func (l *listed) dropMost() error {
 	return nil
 }
 
-// dropping is a part of a listing's change: it only removes copies, or rows.
+// dropping is one part of a listing's change. It only removes copies or rows.
 type dropping struct{ listed }
 
 // Fill puts the removals into the batch.

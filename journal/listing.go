@@ -11,9 +11,9 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// Listing returns the settled listing of a namespace; ok is false when upstream was
-// never asked for it, or the listing is damaged. The listing has the newest rows, at most so many of this
-// journal's own writes and as many of other writers', and says in Cut whether it has left out others.
+// Listing returns the settled listing of a namespace. ok is false if upstream was never asked for
+// it, or the listing is damaged. The listing has the newest rows: at most that many of this
+// journal's own writes, and as many of other writers. Cut says that there are others.
 func (j *Journal) Listing(namespace string, most int) (l Listing, ok bool, err error) {
 	if err := j.store.Acquire(); err != nil {
 		return Listing{}, false, err
@@ -33,8 +33,8 @@ func (j *Journal) Listing(namespace string, most int) (l Listing, ok bool, err e
 	return l, ok, errors.Join(err, snapshot.Close())
 }
 
-// listing reads a listing, and gives its rows to take in the order of their keys; damaged says that
-// the listing is there and cannot be read.
+// listing reads a listing and calls take with its rows in the order of their keys. damaged says
+// that the listing exists and cannot be read.
 func (c *copies) listing(r pebble.Reader, namespace string, take func(Row) error) (l Listing, ok, damaged bool, err error) {
 	if l, ok, err = readListing(r, namespace, take); err != nil {
 		damaged, err = c.giveUp(fmt.Errorf("listing of %s: %w", namespace, err))
@@ -78,8 +78,8 @@ type ListingFill struct {
 	believe   bool // see Believe
 	distrust  bool // see Distrust
 	dropped   int
-	known     []knownRow // guarded by the copies lock, in the order in which they became known
-	overtaken bool       // likewise; the journal took a newer listing, or forgot an entry
+	known     []knownRow // in the order in which they became known; guarded by the copies lock
+	overtaken bool       // the journal took a newer listing, or forgot an entry; guarded by the copies lock
 }
 
 // BeginListing begins a fill. The caller ends it with Commit or Cancel.
@@ -94,12 +94,12 @@ func (j *Journal) BeginListing(namespace string) *ListingFill {
 	return f
 }
 
-// Believe has Commit take upstream's listing for the truth whatever it lacks, and however old
-// it is: a person has decided so.
+// Believe makes Commit accept upstream's listing, however much it lacks and however old it is: a
+// person has decided so.
 func (f *ListingFill) Believe() { f.believe = true }
 
-// Distrust has Commit take no absence for the truth, be it of one entry: upstream has lost writes
-// that it had confirmed. The namespace is suspect then, if anything is known of it.
+// Distrust makes Commit reject every absence, even of one entry: upstream has lost writes that it
+// had confirmed. The namespace becomes suspect if anything is known of it.
 func (f *ListingFill) Distrust() { f.distrust = true }
 
 // Dropped returns how many settled copies Commit has removed.
@@ -111,7 +111,7 @@ func (f *ListingFill) Cancel() {
 	f.leave()
 }
 
-// leave is idempotent; the caller holds the copies lock.
+// leave ends the observation. It may be called twice. The caller holds the copies lock.
 func (f *ListingFill) leave() {
 	s := f.j.copies.stripe(f.namespace)
 	rest := slices.DeleteFunc(s.observers[f.namespace], func(o *ListingFill) bool { return o == f })
@@ -122,13 +122,13 @@ func (f *ListingFill) leave() {
 	s.observers[f.namespace] = rest
 }
 
-// Commit makes upstream's rows, brought forward by what has settled since, the
-// settled listing of the namespace. complete says that upstream had no more keys.
-// Commit's changes are durable when it returns, and readers do not see them before. It
-// notes a listing that changes nothing in memory only.
+// Commit stores upstream's rows as the settled listing of the namespace, with everything that has
+// settled since laid over them. complete says that upstream had no more keys. Commit's changes are
+// durable when it returns, and readers do not see them before. If a listing changes nothing, Commit
+// notes that in memory only.
 //
-// Errors: [ErrChanged] when, since this one was begun, the journal took another listing of
-// the namespace, which may be newer, or dead-lettered an entry in doubt (contract 7).
+// Errors: [ErrChanged] if, since this fill began, the journal took another listing of the
+// namespace, which may be newer, or dead-lettered an entry in doubt (contract 7).
 func (f *ListingFill) Commit(rows []Row, complete bool) error {
 	if err := f.j.store.Acquire(); err != nil {
 		return err

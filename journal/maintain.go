@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// maintainEvery is how often the store's size is looked at.
+	// maintainEvery is the interval between two looks at the store.
 	maintainEvery = time.Second
-	// worthCompacting is how many bytes of garbage are worth a compaction: a drained
-	// journal keeps at most that much of what it held.
+	// worthCompacting is the number of bytes of garbage that is worth a compaction: a drained
+	// journal keeps at most that much.
 	worthCompacting = 4 << 20
 	// maxCompactionPause bounds the wait after a compaction that found no room. A
 	// compaction takes the room that is left from flushing, which needs little and gives
@@ -24,15 +24,14 @@ const (
 	maxCompactionPause = 15 * time.Second
 )
 
-// Maintain keeps the store small until ctx ends. It keeps the settled copies within their
-// budget, removes old receipts, and gives back the room of writes that have left the journal.
-// Under disk pressure it removes settled copies, which upstream can be asked for again, and
-// then receipts, and gives up the room that it keeps for this. It replaces the tables in which
-// damage was met, and notices when the journal takes no writes. The caller runs it after
-// [Journal.Run].
+// Maintain keeps the store small until ctx ends. It keeps the settled copies within their budget,
+// removes old receipts, and gives back the room of writes that have left the journal. Under disk
+// pressure it removes first the settled copies, as upstream can be asked again, then the receipts,
+// and then the reserve that it holds for this. It replaces damaged tables, and notices when the
+// journal takes no writes. The caller runs it after [Journal.Run].
 //
-// Errors: those of a failed disk, and [ErrCorrupt] when pending writes or dead letters are
-// damaged. A disk that stays full is no error.
+// Errors: those of a failed disk, and [ErrCorrupt] if pending writes or dead letters are damaged. A
+// disk that stays full is no error.
 func (j *Journal) Maintain(ctx context.Context) error {
 	m := &maintainer{Journal: j, compacted: make(map[string]extent)}
 	tasks, ctx := errgroup.WithContext(ctx)
@@ -72,7 +71,7 @@ func (j *Journal) use(task func() error) error {
 	return task()
 }
 
-// maintainer is the state of one Maintain.
+// maintainer runs one Maintain.
 type maintainer struct {
 	*Journal
 	// compacted has, by prefix, the extent at the last compaction.
@@ -83,14 +82,14 @@ type maintainer struct {
 	pause     time.Duration
 }
 
-// extent is the last write, and the bytes that were pending. More garbage has come when
-// there is a newer write, or when much less is pending.
+// extent says how far the journal has come: garbage has grown if there is a newer write, or if much
+// less is pending.
 type extent struct {
 	seq     uint64
 	pending int64
 }
 
-// once does what is to be done now.
+// once does one round of maintenance.
 func (m *maintainer) once(ctx context.Context) error {
 	repaired, err := m.store.Repair(ctx) // guard 4.21
 	if err != nil {
@@ -145,9 +144,9 @@ func (m *maintainer) boundCopies(ctx context.Context) error {
 	return nil
 }
 
-// makeRoom removes the settled copies, except those of entries with a pending write, which
-// takes its created_at from the copy. No answer changes: a read asks upstream for a copy
-// that was removed. When no copies are left that are worth it, the receipts go.
+// makeRoom removes the settled copies, except those of entries with a pending write, which takes
+// its created_at from the copy. No answer changes: a read asks upstream again. When no copies are
+// left that are worth it, the receipts go.
 func (m *maintainer) makeRoom(ctx context.Context) error {
 	held, err := m.held(ctx, record.SettledPrefix)
 	if err != nil {
@@ -176,7 +175,7 @@ func (m *maintainer) giveUpReceipts(ctx context.Context) error {
 	return m.pending.receipts.giveUp()
 }
 
-// gain has the next compaction of a prefix go ahead: there is something to gain.
+// gain lets the next compaction of a prefix go ahead: there is something to gain.
 func (m *maintainer) gain(prefix string) {
 	delete(m.compacted, prefix)
 	m.notBefore = time.Time{}
@@ -204,8 +203,8 @@ func (m *maintainer) compact(ctx context.Context, prefix string) error {
 	return err
 }
 
-// held is how many bytes the tables of a prefix take on the disk. If much is in memory,
-// held writes it to tables first.
+// held returns how many bytes the tables of a prefix take on the disk. If memory holds much, held
+// writes it to tables first.
 func (m *maintainer) held(ctx context.Context, prefix string) (int64, error) {
 	if m.store.InMemory() > worthCompacting {
 		if err := m.store.Flush(ctx); err != nil {

@@ -9,26 +9,26 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// listedAtMost is how many keys upstream lists at most.
+// listedAtMost bounds the keys that upstream lists.
 const listedAtMost = 1000
 
-// absence is an entry that upstream has confirmed and does not list.
+// absence is an entry that upstream has confirmed and no longer lists.
 type absence struct {
 	row         Row
 	copied      bool    // there is a settled copy of it
 	confirmedAt float64 // Unix seconds: of the copy
 }
 
-// absences are what upstream's listing lacks of a namespace.
+// absences are the confirmed entries of a namespace that upstream's listing lacks.
 type absences struct {
 	entries map[string]absence
 	of      int // entries that upstream has confirmed
 }
 
-// findAbsent decides what becomes of the entries that upstream does not list. It believes a
-// complete listing: a read must not bring back an entry that a listing has shown to be gone
-// (contract 7). But when the listing lacks too many entries, their rows and copies stay, and
-// the namespace is suspect. It is so until upstream lists all of them again.
+// findAbsent decides what happens to the entries that upstream does not list. A complete listing is
+// accepted: a read must not bring back an entry that a listing has shown to be gone (contract 7).
+// But if the listing lacks too many entries, their rows and copies stay, and the namespace is
+// suspect until upstream lists all of them again.
 func (l *listed) findAbsent(past []Row, before record.Header, now map[string]Row, rows []Row) error {
 	complete, was := l.header.Complete, before.Suspect
 	// guard 9.54
@@ -48,7 +48,7 @@ func (l *listed) findAbsent(past []Row, before record.Header, now map[string]Row
 	case l.fill.distrust:
 		stays = found.entries
 	case complete:
-		stays = l.disbelieved(found, was)
+		stays = l.tooMany(found, was)
 	// guard 9.55
 	case was.Restoring, found.lackSince(rows): // the restoration asks for each that it does not list
 		stays = found.entries
@@ -72,8 +72,8 @@ func (l *listed) findAbsent(past []Row, before record.Header, now map[string]Row
 	return nil
 }
 
-// notListed returns the entries with a row or a settled copy that a listing does not show. At
-// damage it returns those before it.
+// notListed returns the entries with a row or a settled copy that a listing does not show. On
+// damage, it returns the entries before it, and the error.
 func (l *listed) notListed(past []Row, now map[string]Row) (found absences, err error) {
 	found = absences{entries: make(map[string]absence), of: len(past)}
 	for _, row := range past {
@@ -113,10 +113,10 @@ func isAmong(rows []Row, name string) bool {
 	return ok
 }
 
-// disbelieved returns the absences that are too many. A delete of this journal's that upstream
-// has carried out and not answered yet is none of them. In a suspect namespace, the entries
-// that upstream has confirmed since are judged by themselves.
-func (l *listed) disbelieved(found absences, was Suspect) (stays map[string]absence) {
+// tooMany returns the absences that are not accepted because there are too many. A delete of this
+// journal that upstream has carried out but not answered does not count. In a suspect namespace,
+// entries that upstream has confirmed since are judged on their own.
+func (l *listed) tooMany(found absences, was Suspect) (stays map[string]absence) {
 	stays, recent := make(map[string]absence), make(map[string]absence)
 	for name, a := range found.entries {
 		switch {
@@ -151,8 +151,7 @@ func (f absences) lackSince(rows []Row) bool {
 	return false
 }
 
-// suspect keeps the rows of entries that upstream lacks in the listing, which is as old as it
-// was before.
+// suspect keeps the rows of the entries that upstream lacks. The listing stays as old as it was.
 func (l *listed) suspect(stays map[string]absence, before record.Header, now map[string]Row) {
 	listing := ID{Namespace: l.fill.namespace}
 	h := &l.header

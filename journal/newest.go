@@ -10,9 +10,9 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// newestRows keeps the newest of the rows that it is given, in memory that does not grow with
-// their number. Of this journal's own writes the one with the higher number is the newer,
-// whatever the times say; of other writers' rows the one with the later time.
+// newestRows keeps the newest of the rows that add gets, in bounded memory. Of this journal's
+// writes, the one with the higher number is newer, whatever their times; of other writers' rows,
+// the one with the later time.
 type newestRows struct {
 	most        int // of each of the two
 	own, others []Row
@@ -45,8 +45,8 @@ func (n *newestRows) cut(rows []Row, limit int) []Row {
 	return rows[:n.most]
 }
 
-// rows are the newest rows in the order of their keys. An own write has no older time than the
-// dropped ones from before it.
+// rows returns the newest rows in the order of their keys. It gives an own write at least the time
+// of the own writes that were dropped before it.
 func (n *newestRows) rows() []Row {
 	n.own, n.others = n.cut(n.own, n.most), n.cut(n.others, n.most)
 	for i := range n.own {
@@ -60,10 +60,10 @@ func (n *newestRows) rows() []Row {
 // trimmedAtOnce bounds how many rows go with one change.
 const trimmedAtOnce = 1024
 
-// trim removes rows that an incomplete listing of upstream's does not show, by changes of their
-// own, until few enough are left to go with the listing: each write that settles adds a row, and
-// upstream lists no more than its newest keys. From the first change on the kept listing says that
-// it lacks keys. The caller holds the copies lock.
+// trim removes rows that an incomplete listing does not show, in changes of their own, until few
+// enough are left to go with the listing: each write that settles adds a row, and upstream lists
+// only its newest keys. With the first change, the kept listing becomes incomplete. The caller
+// holds the copies lock.
 func (l *listed) trim(rows []Row) error {
 	namespace := l.fill.namespace
 	h, ok, err := readHeader(l.store.DB(), namespace)
@@ -95,7 +95,7 @@ func (l *listed) trim(rows []Row) error {
 	}
 }
 
-// notShown returns the keys of the next rows behind a key that a listing does not show.
+// notShown returns the keys of the next rows, after last, that a listing does not show.
 func (l *listed) notShown(last string, shown map[string]bool) (keys []string, err error) {
 	prefix := record.Within(record.RowPrefix, l.fill.namespace)
 	after := append([]byte(string(prefix)+last), 0)

@@ -9,9 +9,9 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// Open opens the journal of a directory, made if it does not exist. It does no
-// background work: the pending index is complete only after [Journal.Run] has
-// rebuilt it, but every method gives right answers before.
+// Open opens the journal of a directory, and creates the directory if it does not exist. It does no
+// background work: the pending index is complete only after [Journal.Run] has rebuilt it, but every
+// method gives right answers before that.
 //
 // Errors: [ErrInUse], [ErrFormat], [ErrCorrupt], and those of the file system.
 func Open(opts Options) (*Journal, error) {
@@ -25,7 +25,7 @@ func Open(opts Options) (*Journal, error) {
 	if err != nil {
 		return nil, refusedStart(opts.Dir, err)
 	}
-	pending.store, pending.notBefore = s, opts.NotBefore
+	pending.store, pending.versioned, pending.notBefore = s, opts.Versioned, opts.NotBefore
 	pending.receipts = &generations{store: s, most: opts.receiptsKept, logger: opts.Logger}
 	if err := pending.receipts.load(); err != nil {
 		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))

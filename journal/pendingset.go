@@ -11,12 +11,12 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// entryMemory is what the budget counts for a pending write beside its namespace, key and
-// value: its places in the index and in the flusher's schedule, and what the garbage
-// collector needs for them. A test compares it with the memory of the whole process.
+// entryMemory is the number of bytes that the budget counts for a pending write beside its
+// namespace, key and value: its places in the index and in the flusher's schedule, and the garbage
+// collector's overhead. A test compares it with the memory of the whole process.
 const entryMemory = 512
 
-// pendingSet is the pending writes: the index, and how writes come into it.
+// pendingSet holds the index of pending writes, and adds writes to it.
 type pendingSet struct {
 	store   *store.Store
 	copies  *copies
@@ -25,6 +25,7 @@ type pendingSet struct {
 	budget  int64          // 0 is no bound
 	reserve int64          // of the disk, for people
 
+	versioned bool // Options.Versioned
 	// notBefore is Options.NotBefore; nil if there is none. It is called with the store's order held.
 	notBefore func(ID) float64
 
@@ -32,8 +33,8 @@ type pendingSet struct {
 	// lastStamp is guarded by the store's order.
 	lastStamp float64
 
-	// superseded are the writes that a newer one has replaced. They do not count for the
-	// budget, as one of the next batches removes them.
+	// superseded are the writes that a newer one has replaced. The budget does not count them,
+	// because one of the next batches removes them.
 	superseded superseded
 	garbage    garbage
 
@@ -45,14 +46,14 @@ func newPendingSet(readers *readersLock, budget, reserve int64) *pendingSet {
 	return &pendingSet{readers: readers, index: pending.New(), budget: budget, reserve: reserve}
 }
 
-// retired is a pending record that a newer one has taken the place of.
+// retired is the record of a pending write that a newer write has replaced.
 type retired struct {
 	id ID
 	v  record.Version
 }
 
-// garbage are the retired records that the next batch removes. It has a lock of its own:
-// writes become garbage under the readers' lock, and are removed in the store's order.
+// garbage holds the retired records that the next batch removes. It has its own lock: writes become
+// garbage under the readers' lock, and are removed in the store's order.
 type garbage struct {
 	mu      sync.Mutex
 	records []retired
@@ -120,8 +121,8 @@ func (p *pendingSet) ready(id ID) error {
 	return p.faultIn(id)
 }
 
-// used is how many bytes of the budget are taken. The letters of conflicts between hosts have
-// their own.
+// used returns the bytes of the budget that are in use. Dead letters of conflicts between hosts
+// have a budget of their own.
 func (p *pendingSet) used(t record.Totals) int64 {
 	writes := int64(t.Pending) - p.superseded.writes.Load()
 	return t.PendingBytes - p.superseded.bytes.Load() + writes*(entryMemory-record.Overhead) + t.DeadBytes - t.ConflictBytes // guard 3.5
@@ -141,7 +142,7 @@ func (p *pendingSet) room(t record.Totals, adds, writes int64) error {
 	return nil
 }
 
-// mebibytes is a number of bytes as a person reads it.
+// mebibytes formats a number of bytes for people.
 func mebibytes(n int64) string {
 	if n < 1<<20 {
 		return strconv.FormatInt(n, 10) + " bytes"
@@ -177,7 +178,7 @@ func (p *pendingSet) isPending(id ID) bool {
 	return p.waits(id)
 }
 
-// visible is the pending write that readers see; ok is false if there is none.
+// visible returns the pending write that readers see; ok is false if there is none.
 func (p *pendingSet) visible(id ID) (v record.Version, ok bool, err error) {
 	if err := p.faultIn(id); err != nil {
 		return v, false, err

@@ -11,9 +11,8 @@ import (
 // errGone says that the record of a pending write is not in the store any more.
 var errGone = errors.New("a pending write is missing")
 
-// Lookup says what is known here of an entry: its pending write, else its settled copy, else
-// whether the namespace's listing has it. It sees every write that was acknowledged before it
-// began.
+// Lookup returns the state of an entry: its pending write, else its settled copy, else what the
+// namespace's listing shows. It sees every write that was acknowledged before the call.
 func (j *Journal) Lookup(id ID) (State, error) {
 	if err := j.store.Acquire(); err != nil {
 		return State{}, err
@@ -41,9 +40,9 @@ func (j *Journal) Lookup(id ID) (State, error) {
 	}
 }
 
-// damagedIf is err, and [ErrCorrupt] too if err is errGone. The caller has looked twice at
-// the index, which still holds the write. A write leaves the index and the store under one
-// hold of the readers' lock: so the store has lost it.
+// damagedIf adds [ErrCorrupt] to err if err is errGone. The caller has looked twice at the index,
+// which still holds the write. A write leaves the index and the store under one hold of the
+// readers' lock, so the store has lost it.
 func damagedIf(err error) error {
 	if errors.Is(err, errGone) {
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
@@ -51,8 +50,8 @@ func damagedIf(err error) error {
 	return err
 }
 
-// state is the State of an entry whose pending write is v. It reads the settled copy first:
-// while the record of v is there, no newer write has settled.
+// state returns the State of an entry whose pending write is v. It reads the settled copy first:
+// while the record of v exists, no newer write has settled.
 func (p *pendingSet) state(id ID, v *record.Version, past *copies) (State, error) {
 	state := State{
 		Kind: Gone, Seq: v.Seq, ListBytes: int(v.ListBytes), CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,

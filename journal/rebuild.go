@@ -8,16 +8,17 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// rebuildChunk is how many records are taken into the index under one hold of the
-// readers' lock: callers wait no longer than that takes.
+// rebuildChunk is the number of records that go into the index under one hold of the readers' lock:
+// callers wait no longer than that takes.
 const rebuildChunk = 256
 
-// Run looks for damage, rebuilds the pending index and checks the store against its state
-// record. Until it has finished, the journal looks up in the store each entry that is asked
-// for. Run replaces damaged tables of which it can read all but settled copies and listings.
+// Run checks the store for damage, rebuilds the pending index, and compares the store with its
+// state record. Until it has finished, the journal looks into the store for each entry that a
+// caller asks for. Run replaces a damaged table if only settled copies and listings in it cannot be
+// read.
 //
-// Errors: [ErrCorrupt] when the store holds fewer, other or more pending writes than
-// were acknowledged, and ctx's.
+// Errors: ctx's, and [ErrCorrupt] if the store holds fewer, other or more pending writes than were
+// acknowledged.
 func (j *Journal) Run(ctx context.Context) error {
 	err := j.use(func() error { return j.store.FindDamage(ctx) }) // guard 4.18
 	if err == nil {
@@ -55,7 +56,7 @@ func (j *Journal) rebuild(ctx context.Context) error {
 	return nil
 }
 
-// Rebuilt is closed when the pending index is complete.
+// Rebuilt returns a channel that is closed when the pending index is complete.
 func (j *Journal) Rebuilt() <-chan struct{} { return j.rebuilt }
 
 // rebuild takes all pending records into the index, visits the dead letters, and compares what
@@ -125,8 +126,8 @@ func (p *pendingSet) faultInSpace(namespace string) error {
 	return p.faultInUnder(func(id ID) []byte { return record.Within(record.PendingPrefix, id.Namespace) }, ID{Namespace: namespace})
 }
 
-// faultInUnder takes the pending records under a prefix into the index. Nobody writes to an
-// entry before the index speaks for it, so the records that were read stay true.
+// faultInUnder reads the pending records under a prefix into the index. Nobody writes to an entry
+// before the index knows it, so the records stay true.
 func (p *pendingSet) faultInUnder(prefix func(ID) []byte, id ID) error {
 	p.readers.RLock()
 	known := p.index.Known(id)

@@ -11,10 +11,10 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// Receipt says what has become of one acknowledged write.
+// Receipt tells the outcome of one acknowledged write.
 type Receipt = record.Receipt
 
-// ReceiptState says what has become of a write.
+// ReceiptState is the outcome of a write.
 type ReceiptState = record.ReceiptState
 
 // The states of a [Receipt].
@@ -25,10 +25,9 @@ const (
 	ReceiptDead       = record.ReceiptDead
 )
 
-// Receipts say what has become of each acknowledged write. A write's receipt is in the batch
-// with which the write leaves the pending set: after a crash there is the one or the other.
-// A pending write has no record of its own but its place in the index. The methods may be
-// called concurrently.
+// Receipts tells the outcome of each acknowledged write. The batch that removes a write from the
+// pending set adds its receipt: after a crash, one of the two exists. A pending write has no record
+// of its own but its place in the index. The methods may be called concurrently.
 type Receipts struct {
 	store     *store.Store
 	pending   *pendingSet
@@ -64,7 +63,7 @@ func (r *Receipts) Read(ctx context.Context, seq uint64) (Receipt, error) {
 			return Receipt{}, err
 		}
 		// guard 13.9
-		if ok && r.isPending(found.ID, seq) { // whatever a recovery may have brought back
+		if ok && r.isPending(found.ID, seq) { // a recovery may have brought the write back
 			return Receipt{ID: found.ID, Seq: seq, Op: found.Op, WrittenAt: found.WrittenAt}, nil
 		}
 		if err := r.store.AwaitDurable(); err != nil { // guard 13.8
@@ -77,8 +76,8 @@ func (r *Receipts) Read(ctx context.Context, seq uint64) (Receipt, error) {
 	return Receipt{}, fmt.Errorf("%w: write %d", ErrNoReceipt, seq)
 }
 
-// Await returns when the write of a pending receipt is not pending any more: its receipt is to
-// be read anew. It returns false when ctx ends first. It has nothing sent upstream.
+// Await waits until the write of a pending receipt is no longer pending; then the caller reads the
+// receipt again. It returns false if ctx ends first. It does not make anybody send the write.
 func (r *Receipts) Await(ctx context.Context, pending *Receipt) (ended bool) {
 	for {
 		changed := r.watch(pending.ID, pending.Seq)

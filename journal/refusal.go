@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// calm is how long no write may have been refused before a fullness is over: else a journal
-// that is filled as fast as it is flushed would log each second.
+// calm is how long the journal must not refuse a write before it counts as no longer full. Without
+// it, a journal that fills as fast as it is flushed would log every second.
 const calm = 5 * time.Second
 
 // fullness records since when the journal refuses writes for want of room. Maintain looks
@@ -70,10 +70,10 @@ func (f *fullness) turn(err error) (began bool, over time.Duration) {
 	return began, over
 }
 
-// Full is since when, and why, the journal refuses writes for want of room; zero if it takes
-// them. It does so if [Journal.Err] has last found no room for even the smallest write, or if
-// it has refused one within the last seconds, a large one perhaps. Room for a few seconds
-// only does not begin it anew.
+// Full returns since when, and why, the journal refuses writes for want of room; zero if it takes
+// them. The journal counts as full if [Journal.Err] has last found no room for even the smallest
+// write, or if the journal has refused a write, perhaps a large one, within the last seconds. A few
+// seconds with room do not reset the time.
 func (j *Journal) Full() (since time.Time, why error) {
 	f := j.full
 	f.mu.Lock()

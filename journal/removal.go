@@ -10,7 +10,7 @@ type removal struct {
 	*evictor
 	of     []copyOnDisk
 	unlock func() // releases the copies lock, if it is a listing
-	byHand bool   // a person wants the copies gone, also those of suspect namespaces
+	byHand bool   // a person has asked for it: suspect namespaces too
 
 	removed int
 	bytes   int64

@@ -7,7 +7,7 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// knownRow is an entry's row in its namespace's listing, as it became known.
+// knownRow is an entry's row in its namespace's listing, with the origin of the knowledge.
 type knownRow struct {
 	Row
 	gone    bool
@@ -16,8 +16,7 @@ type knownRow struct {
 	foreign bool    // and its value is not the one that was kept as a write of ours
 }
 
-// rowChange is the change of a namespace's listing, and of the listings under way, when one
-// entry becomes known.
+// rowChange updates a namespace's listing, and the listings under way, after a change of one entry.
 type rowChange struct {
 	observe func(*ListingFill)
 	stripe  *stripe
@@ -25,15 +24,15 @@ type rowChange struct {
 	write   func(*store.Tx) // nil if the listing on the disk stays as it is
 	kept    bool            // the listing on the disk has a row of the entry then
 	bytes   int             // of that row
-	// had is the row that the listing had before.
+	// had describes the row that the listing had before.
 	had base
-	// wasAbsent says that the listing had all keys, and none of the entry.
+	// wasAbsent says that the listing was complete, and had no row of the entry.
 	wasAbsent bool
 	// wasShown says that the listing had a row of the entry with upstream's present time.
 	wasShown bool
 }
 
-// base is what an entry counted before the change, which had a copy.
+// base returns what an entry with a copy counted before the change.
 func (r *rowChange) base(past *settledCopy) base {
 	switch {
 	case r.had.known:
@@ -56,12 +55,12 @@ func (r *rowChange) fill(tx *store.Tx) {
 	}
 }
 
-// bringRow brings the namespace's listing, if there is one, and the listings under way
-// forward by one entry. The caller holds the copies lock.
+// bringRow updates the namespace's listing, if there is one, and the listings under way with one
+// entry. The caller holds the copies lock.
 //
-// A write that has just arrived is newer than all rows that upstream has listed, whatever
-// the clocks here and upstream say. Of two writes that have arrived the later one is the
-// newer: readers of a listing go by Origin.Seq.
+// A write that has just arrived is newer than all rows that upstream has listed, whatever the
+// clocks here and upstream show. Of two writes, the one that arrived later is newer: readers of a
+// listing go by Origin.Seq.
 func (c *copies) bringRow(namespace string, k knownRow) (*rowChange, error) {
 	change := &rowChange{stripe: c.stripe(namespace), listing: namespace}
 	change.observe = func(f *ListingFill) { f.known = append(f.known, k) }
@@ -111,7 +110,7 @@ func (c *copies) bringRow(namespace string, k knownRow) (*rowChange, error) {
 	return change, nil
 }
 
-// row reads a row; kept says that there is a record of it, perhaps a damaged one.
+// row reads a row. kept says that a record exists, perhaps a damaged one.
 func (c *copies) row(key []byte, name string) (row Row, kept bool, err error) {
 	kept, err = store.Get(c.store.DB(), key, func(body []byte) (err error) {
 		row, err = record.DecodeRow(name, body)
@@ -123,10 +122,10 @@ func (c *copies) row(key []byte, name string) (row Row, kept bool, err error) {
 	return row, kept, nil
 }
 
-// forgetRow takes an entry out of the namespace's listing when nobody knows what upstream
-// holds of it. From then on the listing says that it lacks keys, and is so old that the
-// next reader asks upstream for another. forgetRow drops the listings under way, which may
-// be older than what readers have seen. The caller holds the copies lock.
+// forgetRow removes an entry from the namespace's listing when nobody knows what upstream holds of
+// it. From then on the listing is incomplete, and so old that the next reader asks upstream for
+// another. forgetRow also drops the listings under way, which may be older than what readers have
+// seen. The caller holds the copies lock.
 func (c *copies) forgetRow(id ID) (*rowChange, error) {
 	change := &rowChange{stripe: c.stripe(id.Namespace), listing: id.Namespace}
 	change.observe = func(f *ListingFill) { f.overtaken = true }
@@ -143,8 +142,8 @@ func (c *copies) forgetRow(id ID) (*rowChange, error) {
 	return change, nil
 }
 
-// forget takes out all that is known of an entry when nobody knows what upstream holds of it.
-// The caller holds the copies lock.
+// forget removes everything known of an entry when nobody knows what upstream holds of it. The
+// caller holds the copies lock.
 func (c *copies) forget(id ID) (fill func(*store.Tx), err error) {
 	row, err := c.forgetRow(id)
 	if err != nil {

@@ -2,14 +2,13 @@ package journal
 
 import "sync"
 
-// seenAtMost bounds how many copies are remembered to have been confirmed or used. A copy
-// that is forgotten costs a request upstream too many, or looks unused.
+// seenAtMost bounds how many copies are remembered as confirmed or used. A forgotten one costs one
+// request upstream too many, or looks unused.
 const seenAtMost = 1 << 15
 
-// seen remembers what is not worth a write to the disk: that upstream has confirmed copies
-// and listings (ID with an empty key) as they are, and when they were last read. A restart
-// forgets it: copies then are as old as the disk says. Its methods may be called
-// concurrently.
+// seen remembers, in memory only, that upstream has confirmed copies and listings (an ID with an
+// empty key) as they are, and when they were last read. Neither is worth a write to the disk. After
+// a restart, copies are as old as the disk says. Its methods may be called concurrently.
 type seen struct {
 	mu sync.Mutex
 	// New notes go to young. When young is full it replaces old, whose notes are
@@ -17,10 +16,10 @@ type seen struct {
 	young, old map[ID]sighting
 }
 
-// sighting is what is known of a copy beside its record, in Unix seconds.
+// sighting holds two times of a copy, in Unix seconds.
 type sighting struct{ confirmedAt, usedAt float64 }
 
-// last is when the copy was last confirmed or read.
+// last returns when the copy was last confirmed or read.
 func (s sighting) last() float64 { return max(s.confirmedAt, s.usedAt) }
 
 func (s *seen) get(id ID) sighting {
@@ -29,7 +28,7 @@ func (s *seen) get(id ID) sighting {
 	return s.find(id)
 }
 
-// use notes that a copy was read, and returns what is known of it.
+// use notes that a copy was read, and returns its sighting.
 func (s *seen) use(id ID, now float64) sighting {
 	return s.note(id, func(n *sighting) { n.usedAt = now })
 }

@@ -39,8 +39,8 @@ func setSent(tx *store.Tx, id ID, mark *record.Sent) {
 	tx.Set(key, record.EncodeSent(key, mark))
 }
 
-// marked is the sent mark of a write's entry; without contents, if there is none. Only the attempt
-// at the entry, which calls this, changes the mark.
+// marked returns the sent mark of a write's entry; the mark has no contents if there is none. Only
+// the attempt at the entry, which calls this, changes the mark.
 func marked(s *store.Store, w Write) (*record.Sent, error) {
 	mark := &record.Sent{Seq: w.Seq}
 	_, err := store.Get(s.DB(), record.EntryKey(record.SentPrefix, w.ID), func(body []byte) (err error) {
@@ -63,8 +63,8 @@ func (j *Journal) UnmarkSent(id ID) error {
 	})
 }
 
-// Doubtful is an entry of which upstream may hold, or yet carry out, a write whose answer an
-// earlier process did not see.
+// Doubtful is an entry with an unanswered write of an earlier process, which upstream may hold or
+// may yet carry out.
 type Doubtful struct {
 	ID
 	Contents []Content // that the requests of that process would leave
@@ -73,8 +73,7 @@ type Doubtful struct {
 	Unknown bool
 }
 
-// InDoubt returns the entries of which upstream may hold, or yet apply, a write whose
-// answer an earlier process did not see.
+// InDoubt returns the entries with an unanswered write of an earlier process.
 func (j *Journal) InDoubt() ([]Doubtful, error) {
 	if err := j.store.Acquire(); err != nil {
 		return nil, err

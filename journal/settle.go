@@ -58,13 +58,13 @@ func (j *Journal) Settle(w Write) error {
 	return nil
 }
 
-// settled is the change of the entry's settled copy, the past one, by a confirmed write. Upstream's own
-// times of it are not known: the write's stand for them until upstream is asked. The
+// settled returns the change that a confirmed write makes to the entry's settled copy past.
+// Upstream's own times are unknown: the write's times stand for them until upstream is asked. The
 // caller holds the copies lock.
 //
-// A disk without room for a copy gets one all the same while a newer write to the entry waits: by
-// the copy alone the journal knows after a restart that what upstream holds is no other host's
-// state, against which the newer write might lose (contract 17).
+// On a disk without room for copies, settled still makes one while a newer write to the entry
+// waits: after a restart, only the copy shows that upstream's state is no other host's, to which
+// the newer write might lose (contract 17).
 func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, newerWaits bool) (copied bool), origin Origin) {
 	key := record.EntryKey(record.SettledPrefix, w.ID)
 	origin = Origin{Seq: w.Seq, After: max(past.Origin.Known(), w.SentAfter)} // guard 17.8
@@ -95,11 +95,11 @@ func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, new
 	}, origin
 }
 
-// Failure is why upstream will never take a write.
+// Failure says why upstream will never take a write.
 type Failure struct {
 	Kind DeadKind
-	// Status is the status with which upstream refused the write, HTTP's for BotWire; 0 when
-	// there is none. The journal does not interpret it.
+	// Status is the status with which upstream refused the write (HTTP's for BotWire); 0 if there
+	// is none. The journal does not interpret it.
 	Status int
 	Reason string // for people; never holds a value
 	// InDoubt says that upstream may hold an older write to the entry that never
@@ -153,7 +153,7 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 	}
 	r.fill = func(tx *store.Tx, last *record.Version) {
 		if last == nil {
-			if why.InDoubt { // nobody reads the copy, and the newer write is in doubt
+			if why.InDoubt { // the newer write is in doubt: readers do not use the copy
 				setSent(tx, w.ID, marked)
 			}
 			return
@@ -176,12 +176,12 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 	return nil
 }
 
-// retiring ends an attempt at a write whose outcome is known. It removes the sent mark
-// and, when no newer write is waiting, the pending record, for which it leaves a receipt. fill
-// adds the other records that the outcome leaves behind; its version is nil when a newer write
-// is waiting, which has left the receipt.
+// retiring ends an attempt at a write whose outcome is known. It removes the sent mark and, unless
+// a newer write waits, the pending record, for which it leaves a receipt. fill adds the other
+// records of the outcome; its version is nil if a newer write waits, which has left the receipt
+// already.
 //
-// It is applied under the readers' lock: a reader finds the entry pending before it and
+// retiring is applied under the readers' lock: a reader finds the entry pending before it and
 // settled after it.
 type retiring struct {
 	hiding

@@ -13,15 +13,14 @@ import (
 )
 
 const (
-	// nearFull is the percentage of its limit from which on a namespace is nearly full, and
-	// nearFullNoMore the one below which it is not any more. Between the two, the log does
-	// not say it again.
+	// nearFull is the percentage of its limit at which a namespace counts as nearly full, and
+	// nearFullNoMore the one below which it no longer does. Between the two, the log does not
+	// repeat itself.
 	nearFull       = 80
 	nearFullNoMore = 75
-	// logAgain is how long the log says nothing more of a namespace whose size goes up and
-	// down.
+	// logAgain is how long the log stays silent about a namespace whose size goes up and down.
 	logAgain = time.Minute
-	// learnedFor is how long upstream's word that a namespace is full is believed.
+	// learnedFor is how long upstream's word that a namespace is full counts.
 	learnedFor = time.Hour
 )
 
@@ -35,27 +34,27 @@ type SizesOptions struct {
 	Logger *slog.Logger
 }
 
-// Sizes knows about how much each namespace will hold upstream once everything pending is
-// flushed. The journal takes no write that makes a namespace larger than its limit. Sizes counts
-// what a listing shows as the size of a value: characters up to the first NUL. Names do not count.
+// Sizes estimates how much each namespace will hold upstream once everything pending is flushed.
+// The journal refuses a write that makes a namespace larger than its limit. Sizes counts what a
+// listing shows as the size of a value: characters up to the first NUL. Names do not count.
 //
-// The count is approximate, and costs a write no look at the disk:
+// The count is approximate, so that a write needs no look at the disk:
 //
-//   - A pending put counts as new until it settles. [Journal.Maintain] looks once a second at
-//     namespaces that seem nearly full, and takes off what their pending writes replace.
-//   - A write that settles, an answer of upstream's and a listing count the difference to what was
+//   - A pending put counts as new until it settles. Once a second, [Journal.Maintain] looks at
+//     namespaces that seem nearly full, and subtracts what their pending writes replace.
+//   - A write that settles, an answer of upstream and a listing add the difference to what was
 //     known of the entry. A complete listing replaces the count.
-//   - An entry whose copy is removed to make room goes on counting. An entry of which nothing is known may
-//     be one of them: while there are such bytes, what upstream shows of it, or a delete, counts in their
-//     place. A put counts as new. Else the copies that new entries push out would make room for more of them,
-//     and the limit would never be reached.
+//   - An entry whose copy is removed for want of room still counts, as "uncopied". What upstream
+//     shows of an unknown entry, or a delete of it, is taken from the uncopied bytes as long as
+//     there are any; a put counts as new. Otherwise, copies that new entries push out would make
+//     room for more entries, and the namespace would never reach its limit.
 //
-// The journal looks up the entry of a put before it refuses it: one that is known to make the namespace no
-// larger is taken.
+// Before the journal refuses a put, it looks up the entry: it takes a put that makes the namespace
+// no larger.
 //
-// The count is in memory only. [Journal.Run] makes it from what is on the disk; until then,
-// only what was written since the start counts. A nil *Sizes counts nothing and has no limit.
-// The methods may be called concurrently.
+// The count is in memory only. [Journal.Run] builds it from the disk; until then, only writes since
+// the start count. A nil *Sizes counts nothing and has no limit. The methods may be called
+// concurrently.
 type Sizes struct {
 	opts SizesOptions
 
@@ -64,16 +63,17 @@ type Sizes struct {
 	spaces map[string]*size
 	near   map[string]*size // of the spaces, those that seem nearly full or did so lately
 
-	// measuring is held while a namespace is measured: a caller that another one measures for waits for the outcome.
+	// measuring is held while a namespace is measured. A caller for whose namespace another one
+	// measures waits for the outcome.
 	measuring sync.Mutex
 }
 
-// size is what a namespace holds.
+// size is the estimate for one namespace.
 type size struct {
 	settled  int64 // what upstream is taken to hold
 	pending  int64 // the newest pending puts
 	replaced int64 // of settled, what was taken off for pending writes
-	uncopied int64 // of settled, about what there is no copy of
+	uncopied int64 // of settled, about the entries without a copy
 	largest  int64 // no entry that was settled here is larger
 
 	waiting    int  // entries with a pending write
@@ -84,14 +84,14 @@ type size struct {
 	loggedAt   time.Time
 }
 
-// learnedLimit is what upstream's refusal has shown.
+// learnedLimit is the limit that an upstream refusal has shown.
 type learnedLimit struct {
 	limit int64
 	at    time.Time
 	rough bool // pending writes were not measured then
 }
 
-// level is how full a namespace is, as far as the log has said.
+// level is how full a namespace is according to the log.
 type level uint8
 
 const (
@@ -105,12 +105,12 @@ func NewSizes(opts SizesOptions) *Sizes {
 	return &Sizes{opts: opts, spaces: make(map[string]*size), near: make(map[string]*size)}
 }
 
-// NamespaceSize is about how much a namespace holds, and the most that it may hold.
+// NamespaceSize is the estimated size of a namespace and its limit.
 type NamespaceSize struct {
 	Bytes int64
-	Limit int64 // 0 if there is none and upstream has not shown one
-	// LearnedUntil is not zero if Limit is not the setting's: upstream has refused a write as
-	// the namespace was full at about Limit, which is believed until then.
+	Limit int64 // 0 if neither the settings nor upstream give one
+	// LearnedUntil is not zero if Limit is not the setting's: upstream has refused a write when the
+	// namespace held about Limit, and the journal goes by that until then.
 	LearnedUntil time.Time
 }
 
@@ -145,9 +145,9 @@ func (s *Sizes) nearOnes() []string {
 	return slices.Collect(maps.Keys(s.near))
 }
 
-// Learn takes in that upstream has refused a write because the namespace is full. Until an
-// hour has passed, upstream takes a write that makes it larger, or an entry is deleted that
-// was not known, the present size is the limit.
+// Learn notes that upstream has refused a write because the namespace is full. The present size
+// becomes the limit, for an hour, or until upstream takes a write that makes the namespace larger,
+// or an unknown entry is deleted.
 func (s *Sizes) Learn(namespace string) {
 	if s == nil {
 		return
@@ -160,7 +160,8 @@ func (s *Sizes) Learn(namespace string) {
 	s.near[namespace] = sp
 }
 
-// Changed has the namespaces judged by other limits at once, and not only when they change.
+// Changed compares all namespaces with the limits at once; without it, a namespace is compared when
+// it next changes.
 func (s *Sizes) Changed() {
 	s.mu.Lock()
 	names := slices.Collect(maps.Keys(s.spaces))
@@ -202,7 +203,7 @@ func (s *Sizes) of(namespace string) *size {
 	return sp
 }
 
-// bytes is the count, and 0 where it is negative. It is negative until the disk has been counted.
+// bytes returns the count, or 0 if it is negative, as it may be until the disk has been counted.
 func (sp *size) bytes() int64 {
 	if sp == nil {
 		return 0
@@ -210,7 +211,7 @@ func (sp *size) bytes() int64 {
 	return max(0, sp.settled+sp.pending-sp.replaced)
 }
 
-// report is the size by a limit that is set, 0 for none. The caller holds mu.
+// report returns the size and its limit; limit is the setting's, 0 for none. The caller holds mu.
 func (sp *size) report(limit int64) NamespaceSize {
 	r := NamespaceSize{Bytes: sp.bytes(), Limit: limit}
 	if sp == nil || sp.learned == nil {
@@ -244,7 +245,7 @@ func (s *Sizes) note(namespace string, sp *size, limit int64) {
 	}
 }
 
-// sizing is what the admission of a write has to know of sizes.
+// sizing holds what the admission of a write needs to know of sizes.
 type sizing struct {
 	limit    int64
 	anySize  bool // a person or upstream has decided: the journal takes the write at any size
@@ -254,13 +255,13 @@ type sizing struct {
 	takenOff base // off the count, for this write
 }
 
-// base is what an entry counts without its pending write.
+// base is an entry's size without its pending write.
 type base struct {
 	bytes int64
 	known bool
 }
 
-// putSize is what a write adds to what its namespace holds.
+// putSize returns what a write adds to the size of its namespace.
 func putSize(op Op, listBytes int) int64 {
 	if op == Put {
 		return int64(listBytes)
@@ -314,7 +315,7 @@ func (r *NamespaceSize) crossedBy(grows int64) bool {
 	return grows > 0 && r.Limited() && r.Bytes+grows > r.Limit
 }
 
-// admit is admitSize. It neither takes nor refuses a write that needs a look first.
+// admit does the same as admitSize, but neither takes nor refuses a write that needs a look first.
 func (s *Sizes) admit(a *appending, latest *record.Version, exists bool) (taken bool, err error) {
 	if s == nil {
 		return true, nil
@@ -405,7 +406,7 @@ func (s *Sizes) followed(e *pending.Entry, w *Write, taken bool) {
 	sp.replaced += now // guard 18.30
 }
 
-// resizing is a change in what upstream holds of an entry.
+// resizing is a change of an entry's size upstream.
 type resizing struct {
 	from      base
 	to        int64
@@ -447,7 +448,7 @@ func (s *Sizes) resized(namespace string, c resizing) {
 	s.note(namespace, sp, limit)
 }
 
-// uncopied notes that there is no copy any more of so many bytes, which go on counting.
+// uncopied notes that entries of so many bytes have lost their copies. The bytes still count.
 func (s *Sizes) uncopied(namespace string, bytes int64) {
 	if s == nil {
 		return
@@ -470,15 +471,15 @@ func (s *Sizes) allUncopied() {
 	}
 }
 
-// relisting is how a listing differs from what was known.
+// relisting is the difference between a listing and what was known.
 type relisting struct {
 	all     int64 // in all rows
 	grown   int64 // by rows of entries that were known
 	unknown int64 // in rows of entries that were not known
-	gone    int64 // in entries that upstream has no more
+	gone    int64 // in entries that are gone upstream
 }
 
-// relisted counts a listing. A complete one is what the namespace holds.
+// relisted counts a listing. A complete one replaces the count.
 func (s *Sizes) relisted(namespace string, r relisting, complete bool) {
 	if s == nil {
 		return

@@ -7,22 +7,22 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// Stats is a summary of a journal.
+// Stats summarizes a journal.
 type Stats struct {
 	Pending      int     // entries with a pending write
 	PendingBytes int64   // as the budget counts them
 	OldestSince  float64 // Unix seconds; 0 when nothing is pending
 	DeadLetters  int
-	// OpenDeadLetters are those that upstream has refused, and that no later write has
-	// superseded. Not all are known while Rebuilding.
+	// OpenDeadLetters counts the refused writes that no later write has superseded. While
+	// Rebuilding, it may lack some.
 	OpenDeadLetters int
-	// OldestOpen is the sequence number of the oldest of them, 0 if there is none.
+	// OldestOpen is the sequence number of the oldest open dead letter; 0 if there is none.
 	OldestOpen uint64
 	DeadBytes  int64
 	LastSeq    uint64 // the highest sequence number given out
 	Receipts   int    // that are kept
-	// DamagedCopies is how many settled copies and listings were found damaged since the
-	// journal was opened, and DamagedTables how many files that hold records.
+	// DamagedCopies counts the settled copies and listings, and DamagedTables the files with
+	// records, that were found damaged since the journal was opened.
 	DamagedCopies int64
 	DamagedTables int64
 	Rebuilding    bool // Pending and Namespaces are still growing
@@ -36,12 +36,11 @@ type NamespaceStats struct {
 	OldestSince  float64
 }
 
-// SyncUnderWay returns how long the present fsync of the journal's log has taken so far, with
-// all that belongs to it; 0 if nobody waits for one. It returns at once, also while the disk
-// hangs, and after Close.
+// SyncUnderWay returns how long the fsync under way has taken so far; 0 if there is none. It
+// returns at once, also while the disk hangs, and after Close.
 func SyncUnderWay(j *Journal) time.Duration { return j.store.SyncUnderWay() }
 
-// OldestAge is how long the oldest pending write has waited, 0 if there is none.
+// OldestAge returns how long the oldest pending write has waited; 0 if there is none.
 func (s Stats) OldestAge() time.Duration {
 	if s.OldestSince == 0 {
 		return 0
@@ -49,7 +48,7 @@ func (s Stats) OldestAge() time.Duration {
 	return age(s.OldestSince)
 }
 
-// OldestAge is how long the namespace's oldest pending write has waited.
+// OldestAge returns how long the namespace's oldest pending write has waited.
 func (s NamespaceStats) OldestAge() time.Duration { return age(s.OldestSince) }
 
 // Stats summarises the journal, namespace by namespace. It may show a change that is made

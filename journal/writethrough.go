@@ -11,11 +11,10 @@ import (
 // ErrAbsent says that a delete that was not journaled found no entry upstream.
 var ErrAbsent = errors.New("upstream does not hold the entry")
 
-// WriteThrough is what the journal knows of writes that go upstream before they are journaled. A
-// caller asks [WriteThrough.Admits], marks the entry ([Journal.MarkSent]), sends the write, and
-// journals it with NewWrite.Held when upstream has confirmed it. If the write fails, it leaves
-// no record, and so no receipt, but a doubt about its entry. The methods may be called
-// concurrently.
+// WriteThrough serves writes that go upstream before they are journaled. A caller asks
+// [WriteThrough.Admits], marks the entry ([Journal.MarkSent]), sends the write, and journals it
+// with NewWrite.Held once upstream has confirmed it. A write that fails leaves no record and no
+// receipt, but the entry may be in doubt. The methods may be called concurrently.
 type WriteThrough struct {
 	store   *store.Store
 	pending *pendingSet
@@ -50,9 +49,9 @@ func (t *WriteThrough) Admits(w NewWrite) error {
 	return err
 }
 
-// Doubt notes that upstream may hold, or yet carry out, a write to the entry that is not
-// journaled. The entry is marked as sent: see [Journal.MarkSent]. The doubt ends when a
-// later write settles, and with EndDoubt.
+// Doubt notes that upstream may hold, or may yet carry out, a write to the entry that is not
+// journaled. The caller has marked the entry as sent: see [Journal.MarkSent]. The doubt ends when a
+// later write settles, or with EndDoubt.
 func (t *WriteThrough) Doubt(id ID) {
 	t.copies.doubts.add(id)
 	readers := t.pending.readers
@@ -61,8 +60,8 @@ func (t *WriteThrough) Doubt(id ID) {
 	readers.changed(Change{ID: id})
 }
 
-// EndDoubt ends a doubt about an entry with no pending write: nothing more can be carried out.
-// The copy of the entry, if there is one, may be from before. It counts as very old until
+// EndDoubt ends the doubt about an entry with no pending write: upstream can carry out nothing
+// more. A copy of the entry may be older than upstream's state. It counts as very old until
 // upstream is asked, and so does a listing that lacks the entry. EndDoubt is durable when it
 // returns.
 func (t *WriteThrough) EndDoubt(id ID) error {
@@ -83,9 +82,9 @@ func (t *WriteThrough) EndDoubt(id ID) error {
 	})
 }
 
-// Supersede notes that upstream holds a write to the entry which the journal had no room
-// for. The settled copy goes, and so does the pending write of that sequence number, if it is
-// the entry's newest: its receipt says superseded. Supersede is durable when it returns.
+// Supersede notes that upstream holds a write to the entry for which the journal had no room. It
+// removes the settled copy, and also the pending write with the sequence number seq if that is the
+// entry's newest: its receipt says superseded. Supersede is durable when it returns.
 func (t *WriteThrough) Supersede(id ID, seq uint64) error {
 	r := &retiring{
 		w: Write{ID: id, Seq: seq}, state: record.ReceiptSuperseded,
@@ -100,7 +99,7 @@ func (t *WriteThrough) Supersede(id ID, seq uint64) error {
 	})
 }
 
-// end ends a doubt. forget says what becomes of the settled copy.
+// end ends a doubt. forget returns the change to the settled copy.
 func (t *WriteThrough) end(r *retiring, forget func(past settledCopy) (func(*store.Tx), error)) error {
 	if err := t.store.Acquire(); err != nil {
 		return err

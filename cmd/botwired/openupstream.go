@@ -185,7 +185,8 @@ func clusterTLS(a *config.Access, servers []string) (*tls.Config, error) {
 	return secured, nil
 }
 
-// notBefore is the journal's; the cluster is opened after the journal, and before its first write.
+// notBefore is the journal's Options.NotBefore. The cluster, if there is one, is opened after the journal
+// and before its first write.
 func (d *sidecar) notBefore(id journal.ID) float64 {
 	if d.cluster == nil {
 		return 0

@@ -128,10 +128,6 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 		Limit:  d.config.maxBytes,
 		Logger: d.logger,
 	})
-	var notBefore func(journal.ID) float64
-	if c.Upstream.Servers() != nil {
-		notBefore = d.notBefore
-	}
 	d.journal, err = journal.Open(journal.Options{
 		Dir:         filepath.Join(c.DataDir, journalDir),
 		MaxBytes:    c.Journal.MaxBytes,
@@ -141,7 +137,8 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 		LossLimit:   d.config.lossLimit,
 		Fatal:       fatal,
 		AwaitRoom:   awaitRoom,
-		NotBefore:   notBefore,
+		Versioned:   c.Upstream.Servers() != nil,
+		NotBefore:   d.notBefore,
 		Logger:      d.logger,
 	})
 	if errors.Is(err, journal.ErrInUse) { // guard 20.2
