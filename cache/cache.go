@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// generationSlots is how many generations there are. Keys share them by hash: a
+	// generationSlots is the number of generations. Keys share them by hash: a
 	// change of one key makes the answers of the keys in its slot miss needlessly.
 	// 64 Ki of them take 512 KiB.
 	generationSlots = 1 << 16
@@ -35,7 +35,7 @@ const (
 	countersPerItem = 10
 	// getBuffer is Ristretto's recommendation for the size of its buffers.
 	getBuffer = 64
-	// itemOverhead is what an Item costs beside its body, tag and key, in bytes.
+	// itemOverhead is the size of an Item without its body, tag and key, in bytes.
 	itemOverhead = 192
 )
 
@@ -155,7 +155,7 @@ func (c *Cache) Put(k Key, g Generation, item Item) *Item {
 // dropped them: it takes them in the background.
 func (c *Cache) Await() { c.items.Wait() } // guard 9.5
 
-// Size is how many bytes of answers there are, keys included, and the most that there may be.
+// Size returns the size of the answers in bytes, keys included, and its bound.
 func (c *Cache) Size() (used, budget int64) {
 	budget = c.items.MaxCost()
 	return budget - c.items.RemainingCost(), budget

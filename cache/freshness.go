@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Forever as a [Policy]'s StaleIfError is no limit.
+// Forever, as a [Policy]'s StaleIfError, means no limit.
 const Forever = time.Duration(math.MaxInt64)
 
 // Policy says for how long an answer is good. All spans count from its confirmation.
@@ -30,8 +30,7 @@ const (
 	Worthless                  // ask upstream; never answer
 )
 
-// Lifetime is for how long an answer is fresh, of an entry or listing that is there or of an
-// absence.
+// Lifetime returns how long an answer stays fresh. present tells an entry or a listing from an absence.
 func (p Policy) Lifetime(present bool) time.Duration {
 	switch {
 	case p.Exclusive:
@@ -60,8 +59,8 @@ func (p Policy) Judge(present bool, age time.Duration) Freshness {
 	return Worthless
 }
 
-// Doubted returns what an answer is good for that would be Fresh or Stale if there were no
-// doubt whether time has passed that nobody has seen.
+// Doubted returns the judgement on an answer that would be Fresh or Stale, while time may have passed
+// unnoticed.
 func (p Policy) Doubted() Freshness {
 	if p.StaleIfError > 0 {
 		return Fallback
@@ -75,9 +74,8 @@ const clockSlack = time.Second
 
 // Age returns how long ago upstream confirmed something. It takes the longer of what
 // the monotonic and the wall clock say, so that neither a suspended machine nor a clock
-// set back makes an old answer young. It returns [Forever] if nobody knows how long ago that was:
-// of a confirmation from the future, and of one at the beginning of Unix time, which the
-// journal gives to copies in doubt.
+// set back makes an old answer young. It returns [Forever] for a confirmation of unknown age: one from the
+// future, and one from the beginning of Unix time, which the journal gives to copies in doubt.
 func Age(confirmedAt, now time.Time) time.Duration {
 	wall := now.Round(0).Sub(confirmedAt.Round(0))
 	if wall < -clockSlack || confirmedAt.Unix() <= 0 { // guard 19.8

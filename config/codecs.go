@@ -21,7 +21,7 @@ const maxDuration = 36_500 * day
 // maxSize bounds every number of bytes: sums and multiples of it still fit 63 bits.
 const maxSize = 1 << 50
 
-// lowest is the least that a duration or a size may be.
+// lowest is the lower bound of a duration or a size.
 type lowest int64
 
 const (
@@ -72,7 +72,7 @@ func durationOrNoLimit(at func(*Config) *time.Duration) codec {
 	return durationOr(`, or "no limit"`, zeroOrMore, at)
 }
 
-// durationOr accepts no limit, too, if the expectation ends with or.
+// durationOr also accepts "no limit" if or, the end of its expectation, is not empty.
 func durationOr(or string, least lowest, at func(*Config) *time.Duration) codec {
 	printed := func(d time.Duration) string {
 		if d == NoLimit {
@@ -104,7 +104,7 @@ func memory(at func(*Config) *int64) codec {
 	return sizeUpTo(positive, func() (int64, string) { return usableMemory(), ", the memory of this machine or container" }, at)
 }
 
-// sizeUpTo accepts what most says, which also says what that is.
+// sizeUpTo accepts sizes up to a limit: most returns it, and what it is.
 func sizeUpTo(least lowest, most func() (int64, string), at func(*Config) *int64) codec {
 	expected := "a number of bytes" + least.String() + " such as 64MiB, 64MB or 1048576"
 	return codecOf(at, "size", expected, FormatSize, func(v node, _ places) (int64, error) {
@@ -139,7 +139,7 @@ func count(least, most int, at func(*Config) *int) codec {
 	})
 }
 
-// text accepts what parse does.
+// text accepts the texts that parse accepts.
 func text(at func(*Config) *string, kind, expected string, parse func(text string) (string, error)) codec {
 	return codecOf(at, kind, expected, itself, func(v node, _ places) (string, error) {
 		if v.kind != isText {

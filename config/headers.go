@@ -101,7 +101,7 @@ func quoteName(name string) string {
 	return shorten(name)
 }
 
-// isHeaderValue is the rule for field values (RFC 9110 section 5.5). It refuses space at
+// isHeaderValue applies the rule for field values (RFC 9110 section 5.5). It refuses space at
 // the ends, which a server would cut off silently.
 func isHeaderValue(s string) bool {
 	return s != "" && strings.Trim(s, " \t") == s && httpguts.ValidHeaderFieldValue(s)

@@ -17,8 +17,8 @@ func (u *Upstream) Identity() string {
 }
 
 // ParseIdentity returns the identity of the upstream that text names: a URL as the setting
-// upstream.url has it, or an identity. ok is false if it is neither, and of NATS servers, which
-// are no identity.
+// upstream.url has it, or an identity. ok is false for any other text, and for NATS servers, whose
+// URL is no identity.
 func ParseIdentity(text string) (id string, ok bool) {
 	if isBucketIdentity(text) {
 		return text, true
@@ -28,7 +28,7 @@ func ParseIdentity(text string) (id string, ok bool) {
 	return identity(url), err == nil && u.Servers() == nil
 }
 
-// isBucketIdentity reports whether text is what Identity returns of a NATS cluster.
+// isBucketIdentity reports whether text is the identity of a NATS cluster.
 func isBucketIdentity(text string) bool {
 	name, ok := strings.CutPrefix(text, bucketPrefix)
 	return ok && isBucket(name)

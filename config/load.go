@@ -21,7 +21,7 @@ type Sources struct {
 	Socket   Socket            // that the service manager has passed to the process; the zero Socket if it has not
 }
 
-// Socket is a listener that a process has from its service manager.
+// Socket is a listener that a process gets from its service manager.
 type Socket struct {
 	Address string // as the setting listen has it
 	Name    string // that the service manager gives it, such as botwired.socket
@@ -62,7 +62,7 @@ const (
 	FromFlag        Layer = "flag"
 )
 
-// String is "default", "socket botwired.socket", "file /path:3", "environment
+// String returns "default", "socket botwired.socket", "file /path:3", "environment
 // BOTWIRED_LISTEN" or "flag --listen".
 func (o Source) String() string {
 	switch {
@@ -95,9 +95,8 @@ func Load(src Sources) (*Loaded, error) {
 	return loaded, nil
 }
 
-// Check is Load for a person who corrects a configuration: it does not end at the first
-// error. Unless there is none, Loaded has the settings that are right, and for each of the
-// others its value of a lower layer.
+// Check is Load for a person who corrects a configuration: it goes on after an error. If there are
+// errors, Loaded has the settings that are right, and for each wrong one the value of a lower layer.
 func Check(src Sources) (*Loaded, []*Error) {
 	env := newEnvironment(src.Environ, runtime.GOOS)
 	l := &loader{

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// unknownMemory is what cache.memory may take where nobody knows the machine's memory.
+	// unknownMemory bounds cache.memory on a system that does not tell how much memory it has.
 	unknownMemory = 64 << 30
-	// leastMemory may always be taken: the default must not be refused.
+	// leastMemory is always allowed: the default must not be refused.
 	leastMemory = 64 << 20
 )
 

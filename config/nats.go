@@ -11,7 +11,7 @@ import (
 const (
 	schemeNATS = "nats://"
 	schemeTLS  = "tls://"
-	// portNATS is where a NATS server listens if nobody says otherwise.
+	// portNATS is the usual port of a NATS server.
 	portNATS = "4222"
 	// bucketPrefix begins the identity of a bucket: see [Upstream.Identity].
 	bucketPrefix = "nats:"
@@ -21,7 +21,7 @@ const (
 	maxReplicas = 5
 )
 
-// serverList is what the error of a list of servers expects.
+// serverList is the form of a list of servers, for errors.
 const serverList = "nats://host[:port],host[:port] (or tls://), without user and path"
 
 // NATS says which bucket of a NATS cluster holds the memory, how botwired makes it, and how
@@ -33,7 +33,7 @@ type NATS struct {
 	Context  string // the absolute path of a context's file, or ""; see [NATS.Access]
 }
 
-// Servers returns the URLs of the NATS servers that keep the memory; nil if upstream is no NATS.
+// Servers returns the URLs of the NATS servers that keep the memory; nil if upstream is not NATS.
 func (u *Upstream) Servers() []string {
 	scheme, hosts, ok := cutScheme(u.URL)
 	if !ok {
@@ -46,8 +46,8 @@ func (u *Upstream) Servers() []string {
 	return servers
 }
 
-// DemandsTLS reports whether botwired speaks to no such server without TLS: a server is asked for
-// it by its URL, or is not on this machine.
+// DemandsTLS reports whether botwired speaks to these servers by TLS only: the URL of one asks for it,
+// or one is not on this machine.
 func DemandsTLS(servers []string) bool {
 	return slices.ContainsFunc(servers, func(server string) bool {
 		u, err := url.Parse(server)
@@ -55,7 +55,7 @@ func DemandsTLS(servers []string) bool {
 	})
 }
 
-// cutScheme splits a list of servers. ok is false of any other text.
+// cutScheme splits a list of servers. ok is false for any other text.
 func cutScheme(text string) (scheme, hosts string, ok bool) {
 	for _, scheme := range []string{schemeNATS, schemeTLS} {
 		if len(text) >= len(scheme) && strings.EqualFold(text[:len(scheme)], scheme) {
@@ -111,7 +111,7 @@ func serverAddress(text string) (string, bool) {
 	return net.JoinHostPort(host, port), true
 }
 
-// isBucket is NATS' rule for the name of a bucket.
+// isBucket applies NATS' rule for the name of a bucket.
 func isBucket(s string) bool {
 	return s != "" && len(s) <= maxBucket &&
 		strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == ""

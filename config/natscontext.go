@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Access is how botwired signs in to NATS, as a context of NATS' own command line says it. Its paths
-// are absolute. All fields may be empty. NATS' own package for contexts brings a whole nats-server
-// with it, and these are the few fields of a documented file.
+// Access has what botwired signs in to NATS with, from a context of NATS' own command line. Its paths
+// are absolute. All fields may be empty. NATS' own package for contexts brings a whole nats-server with
+// it, and these are the few fields of a documented file.
 type Access struct {
 	Creds       string `json:"creds"` // a file with a user's JWT and its key
 	User        string `json:"user"`

@@ -5,7 +5,7 @@ import (
 	"runtime"
 )
 
-// Reloaded is what a running daemon makes of a configuration that was loaded anew.
+// Reloaded is the outcome of a reload.
 type Reloaded struct {
 	// Loaded is the configuration in force from now on: the settings that a running daemon
 	// can change as they were loaded, and all others as they were.

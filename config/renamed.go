@@ -7,7 +7,7 @@ func renamed() map[string]string {
 	}
 }
 
-// gone returns what takes the place of each setting that is no more, as a sentence.
+// gone returns, for each setting that no longer exists, a sentence about what takes its place.
 func gone() map[string]string {
 	const pauses = "botwired makes the pauses between attempts itself, 200 ms at first and 30 s at most, and shorter ones for an upstream.timeout below 10 s"
 	const inContext = "upstream.nats.context names a context of NATS' own command line (nats context save), whose field it is: "
@@ -34,7 +34,7 @@ func gone() map[string]string {
 // isGone begins an [Error.Expected] that completes no "expected ...".
 const isGone = "this setting no longer exists, remove it: "
 
-// formerly is the [Error.Expected] of a name that a setting had in the past. It looks name up as
+// formerly returns the [Error.Expected] for a name that a setting had in the past. It looks name up as
 // spell writes it: as a key of the file, a variable or a flag. A former name is refused, so that
 // nobody goes on believing that it has an effect.
 func formerly(name string, spell func(Setting) string) (expected string, ok bool) {

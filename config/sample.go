@@ -13,8 +13,7 @@ const (
 	sampleDataDir = "/var/lib/botwired"
 )
 
-// intros say what the settings of a group are about, or those without a group that begin with
-// the one that is named.
+// intros introduce the groups of settings. Settings without a group are listed under the first of them.
 var intros = map[string]string{
 	"listen":     "The daemon as a whole.",
 	"upstream":   "The memory service that the daemon stands in front of.",
@@ -44,7 +43,7 @@ func Sample(environ []string) string {
 	}
 	w.head(DefaultFile(environ))
 	open := "none"
-	usual, _ := Check(Sources{}) // of a user without a home and anything set
+	usual, _ := Check(Sources{}) // of a user who has no home and sets nothing
 	for i, s := range Settings() {
 		group, name, nested := strings.Cut(s.Name, ".")
 		if !nested {
@@ -78,7 +77,7 @@ func (w *sampler) head(place string) {
 	w.prose("A running daemon takes over a change of the settings marked [SIGHUP] when it gets that signal, and of the others when it is started again.")
 }
 
-// group begins a group, or the settings without one, of which first is the first.
+// group begins a group. Without a name, it begins the settings without a group; first is the first of them.
 func (w *sampler) group(name, first string) {
 	w.indent = ""
 	w.text.WriteString("\n")
@@ -112,7 +111,7 @@ func (w *sampler) setting(s Setting, name, value string) {
 // unmarked returns a line of Markdown without the marks of code.
 func unmarked(text string) string { return strings.ReplaceAll(text, "`", "") }
 
-// yamlValue quotes a text that would be another thing in YAML.
+// yamlValue quotes a text that YAML would read as something else.
 func yamlValue(text string) string {
 	if text == "" || strings.ContainsAny(text, ` #:\"'`) {
 		return fmt.Sprintf("%q", text)

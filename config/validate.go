@@ -21,8 +21,8 @@ func (l *loader) validate() {
 	}
 }
 
-// isFaulty reports whether a value of the setting was refused: what would be compared then is not
-// what the user wrote.
+// isFaulty reports whether a value of the setting was refused. The value in force is then not the one
+// that the user wrote, and no other setting is blamed for it.
 func (l *loader) isFaulty(name string) bool {
 	return slices.ContainsFunc(l.faults, func(e *Error) bool { return e.Setting == name })
 }
@@ -48,8 +48,8 @@ func (l *loader) refuse(name, expected string) {
 	l.report(&Error{Setting: name, Value: value, Source: from, Expected: expected})
 }
 
-// hint is the [Error.Expected] of a name that nothing has: with what has taken the place of a former
-// setting, or with the candidate that the name resembles. The dashes stand before the names.
+// hint returns the [Error.Expected] for an unknown name. It says what replaced a former setting, or
+// adds the candidate that the name resembles. dashes stands before the names.
 func hint(expected, dashes, name string, candidates []string, spell func(Setting) string) string {
 	if instead, ok := formerly(dashes+name, spell); ok {
 		return instead
@@ -60,7 +60,7 @@ func hint(expected, dashes, name string, candidates []string, spell func(Setting
 	return expected
 }
 
-// unknown is the error for a name that no setting has.
+// unknown returns the error for a name that no setting has.
 func unknown(name string, v node, from Source, table []Setting) *Error {
 	var expected string
 	switch {

@@ -8,8 +8,8 @@ const (
 	evicted = -1
 )
 
-// rest says that the connection waits for bytes of its caller, of the head of a request or
-// of its body, since a time: it may be closed for another caller's sake.
+// rest marks the connection as waiting, since a time, for bytes of its caller: for the head of a
+// request or for its body. A waiting connection may be closed for another caller's sake.
 func (c *conn) rest(since time.Time) {
 	c.idleSince.CompareAndSwap(busy, since.UnixNano())
 	if s := c.server; s.crowded.Load() {
@@ -19,8 +19,8 @@ func (c *conn) rest(since time.Time) {
 	}
 }
 
-// wake says that bytes have come; false if the connection has been closed for another
-// caller's sake, and the request must not be answered.
+// wake marks that bytes have come. It returns false if the connection was closed for another caller's
+// sake: then the request must not be answered.
 func (c *conn) wake() bool {
 	since := c.idleSince.Load()
 	return since == busy || since != evicted && c.idleSince.CompareAndSwap(since, busy)

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// keptBuffer is how large a buffer may stay when it is empty, in bytes.
+	// keptBuffer bounds a buffer that is kept while it is empty, in bytes.
 	keptBuffer = 16 << 10
 	// maxUnsent bounds the answers, in bytes, that are sent together to a caller that
 	// sends requests without waiting for answers.
@@ -48,14 +48,14 @@ type conn struct {
 	admitted caller    // the caller that the guard let in last
 }
 
-// caller is the part of a simple request that the guard decides by, and when it did, by
-// Server.admits.
+// caller is the part of a simple request that the guard decides by, and the count Server.admits when it
+// decided.
 type caller struct {
 	host, authorization []byte
 	asked               uint64
 }
 
-// next is what happens to a connection next.
+// next is the next step of a connection.
 type next uint8
 
 const (
@@ -153,7 +153,7 @@ func (c *conn) admit() bool {
 	return true
 }
 
-// read makes of a simple request what net/http makes of it.
+// read parses a simple request as net/http does.
 func (c *conn) read(request []byte) (*http.Request, error) {
 	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(request)))
 	if err != nil {

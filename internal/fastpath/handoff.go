@@ -67,8 +67,8 @@ type borrowed struct {
 	reading  atomic.Bool // and reads its body
 	framed   atomic.Bool // the next request is known to have one framing (RFC 9112, section 6.3)
 	lengths  lengthFinder
-	// until is when the rest of a body that the handler has left is no longer waited for, in
-	// Unix nanoseconds; 0 while there is none.
+	// until ends the wait for the rest of a body that the handler has left, in Unix nanoseconds; 0
+	// while there is no such body.
 	until atomic.Int64
 
 	last     atomic.Bool // the answer is the last one, and its caller may have sent more requests

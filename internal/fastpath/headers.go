@@ -14,7 +14,7 @@ var harmless = []string{ // guard 5.12
 	"x-amzn-trace-id", "x-cloud-trace-context", "grpc-trace-bin",
 }
 
-// harmlessPrefixes are what further harmless headers begin with.
+// harmlessPrefixes begin further harmless headers.
 var harmlessPrefixes = []string{"x-stainless-", "x-b3-", "x-datadog-", "x-ot-span-", "uberctx-", "ot-baggage-"}
 
 // isHarmless reports whether a header changes nothing about a request to the memory.

@@ -30,8 +30,7 @@ const twoFramings = `{"detail":"The request has both Transfer-Encoding and Conte
 // noTLS answers a caller that would have waited for the answer of a server that speaks TLS.
 const noTLS = `{"detail":"The request begins with TLS, and this server speaks plain http: use http:// in place of https://."}`
 
-// refuse answers a request of which nobody knows for certain where it ends, and which is
-// therefore the last one.
+// refuse answers a request whose end is uncertain, and which is therefore the last one on its connection.
 func (c *conn) refuse(body string) next {
 	c.out = append(c.out, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: "+strconv.Itoa(len(body))+
 		"\r\nContent-Type: application/json\r\n"+c.server.date()+"\r\n"+body...)
@@ -119,7 +118,7 @@ func (w *watchedBody) Read(p []byte) (int, error) {
 }
 
 // lengthFinder notices the name of a Content-Length in what net/http reads on a connection.
-// It does not know heads from bodies, so it may notice one that is none.
+// It does not tell heads from bodies, so it may find the name in a body too.
 type lengthFinder struct {
 	matched int // how much of the name the last bytes are
 	found   atomic.Bool

@@ -9,9 +9,9 @@ const (
 	// maxBody bounds the body of a simple request, in bytes, and so what the buffers of
 	// all connections can take together. net/http reads a larger one.
 	maxBody = 32 << 10
-	// prefix is what the path of a simple request begins with.
+	// prefix begins the path of a simple request.
 	prefix = "/memory/"
-	// version is what the first line of a request ends with.
+	// version ends the first line of a request.
 	version = " HTTP/1.1"
 	// tlsHandshake is the byte that TLS begins with (RFC 8446, section 5.1), and no request.
 	tlsHandshake = 0x16
@@ -65,12 +65,12 @@ const (
 	unusual               // it is no simple request, and net/http has to find out where it ends
 )
 
-// parse reads the request that input begins with. size is that of a whole one, and of one
-// whose body may still have to come: a foreign one, or noBody.
+// parse reads the request that input begins with. size is the size of a whole request, and of one whose
+// body may still have to come: foreign or noBody.
 //
-// net/http reads every whole one as the same request, and finds the end of every foreign
-// one at the same place: parse knows one way of writing each thing and no other, and
-// leaves to net/http whatever two readers might understand differently.
+// net/http reads every whole one as the same request, and finds the end of every foreign one at the
+// same place: parse knows one way of writing each thing and no other, and leaves to net/http everything
+// that two readers might understand differently.
 func parse(input []byte, r *Request) (size int, p part) {
 	if len(input) > 0 && input[0] == tlsHandshake {
 		return 0, encrypted

@@ -287,7 +287,7 @@ type date struct {
 	line   string
 }
 
-// date is the line of the header Date (RFC 9110, section 6.6.1).
+// date returns the line of the header Date (RFC 9110, section 6.6.1).
 func (s *Server) date() string {
 	now := time.Now()
 	d := s.lastDate.Load()

@@ -18,15 +18,15 @@ var ErrTooMany = errors.New("too many readers")
 
 // Options configures a feed.
 type Options struct {
-	// Size is how many records are kept for the readers.
+	// Size is the number of records that are kept.
 	Size int
 	// Readers is the most that may read at a time.
 	Readers int
 	// Keeps is how long records are still taken after the last reader has left, for one that
 	// comes back.
 	Keeps time.Duration
-	// Burst, if not 0, is how many records are taken between two reads of any reader. Of more
-	// than that, a record is only counted, which costs two atomic additions and no lock.
+	// Burst, if not 0, bounds the records that are taken between two reads of any reader. Further ones
+	// are only counted, which costs two atomic additions and no lock.
 	Burst int64
 }
 
@@ -36,7 +36,7 @@ type Record[T any] struct {
 	Value  T
 }
 
-// Feed is the last records, and who reads them. Its methods may be called concurrently.
+// Feed keeps the last records for its readers. Its methods may be called concurrently.
 type Feed[T any] struct {
 	opts   Options
 	wanted atomic.Bool   // somebody reads, or has just left
@@ -159,5 +159,80 @@ func (f *Feed[T]) stop() {
 	f.last.Add(1) // guard 13.33
 }
 
-// at is a record in the ring. The caller holds mu.
+// at returns a record in the ring. The caller holds mu.
 func (f *Feed[T]) at(i uint64) *Record[T] { return &f.ring[i%uint64(len(f.ring))] }
+
+// Reader follows a feed. One goroutine uses it.
+type Reader[T any] struct {
+	feed *Feed[T]
+	wake chan struct{}
+
+	// The feed's mutex guards the fields below.
+	at     uint64 // its next record, as the feed counts those that it has taken
+	seen   uint64 // number of the last record that it has read, or was told that it has missed
+	sleeps bool   // it waits for wake
+}
+
+// Wake receives when there is something to read after Read has found nothing.
+func (r *Reader[T]) Wake() <-chan struct{} { return r.wake }
+
+// rouse wakes the reader. The caller holds the feed's mutex.
+func (r *Reader[T]) rouse() {
+	if !r.sleeps {
+		return
+	}
+	r.sleeps = false
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Read fills records and returns how many it has filled. missed counts the records before them that the
+// reader has missed. With neither, there is nothing to read yet.
+func (r *Reader[T]) Read(records []Record[T]) (n int, missed uint64) {
+	f := r.feed
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.burst.Store(f.opts.Burst)
+	if f.ring == nil {
+		return 0, 0 // the reader is closed
+	}
+	r.at = max(r.at, f.kept)
+	for ; r.at < f.taken && n < len(records); n++ {
+		next := f.at(r.at)
+		if gap := next.Number - r.seen - 1; gap > 0 {
+			if n > 0 {
+				break
+			}
+			missed = gap
+		}
+		records[n] = *next
+		r.seen = next.Number
+		r.at++
+	}
+	if n == 0 && r.at == f.taken { // those after the last one that was taken
+		last := f.last.Load()
+		missed, r.seen = last-r.seen, last
+	}
+	r.sleeps = n == 0 && missed == 0
+	return n, missed
+}
+
+// Skip leaves out everything until now, and returns the number of the last record.
+func (r *Reader[T]) Skip() (last uint64) {
+	r.feed.mu.Lock()
+	defer r.feed.mu.Unlock()
+	r.at, r.seen = r.feed.taken, r.feed.last.Load()
+	return r.seen
+}
+
+// Seen returns the number of the last record that was read or missed.
+func (r *Reader[T]) Seen() uint64 {
+	r.feed.mu.Lock()
+	defer r.feed.mu.Unlock()
+	return r.seen
+}
+
+// Close ends the reading. It may be called again.
+func (r *Reader[T]) Close() { r.feed.leave(r) }

@@ -80,7 +80,7 @@ func (h hosts) accept(name string, r *http.Request) bool {
 	return addr.IsLoopback() || addr == arrivedOn(r)
 }
 
-// arrivedOn is the address that the connection was made to, if it is an IP address.
+// arrivedOn returns the address that the connection was made to, if it is an IP address.
 func arrivedOn(r *http.Request) netip.Addr {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	tcp, ok := local.(*net.TCPAddr)

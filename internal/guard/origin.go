@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// provenance is where a request comes from, as far as its Origin says.
+// provenance is the kind of place that a request comes from, by its Origin.
 type provenance uint8
 
 const (
@@ -32,8 +32,9 @@ func crossSite(from provenance, r *http.Request) reason {
 }
 
 // addedByBrowsers are headers that a browser adds to the requests of pages. A page can set them to
-// another value and cannot remove them: Accept and Accept-Encoding are on every fetch, preflights included (Fetch standard,
-// "HTTP-network-or-cache fetch" and "CORS-preflight fetch"), User-Agent also on a WebSocket handshake.
+// another value and cannot remove them: Accept and Accept-Encoding are on every fetch, preflights
+// included (Fetch standard, "HTTP-network-or-cache fetch" and "CORS-preflight fetch"), User-Agent also
+// on a WebSocket handshake.
 var addedByBrowsers = []string{
 	"User-Agent", "Accept", "Accept-Encoding", "Accept-Language",
 	"Referer", "Cookie", "DNT", "Upgrade-Insecure-Requests",

@@ -1,6 +1,6 @@
-// Package metrics owns what botwired shows to Prometheus. Each metric is one row of this file: its name, its help,
-// its labels, and where its number comes from. A part of the daemon counts what [Metrics] has a field for.
-// [Sources] are asked for the rest, at each scrape.
+// Package metrics owns what botwired shows to Prometheus. Each metric is one row of this file: its
+// name, its help, its labels, and where its number comes from. A part of the daemon counts what
+// [Metrics] has a field for. [Sources] are asked for the rest, at each scrape.
 //
 // No label has values that callers choose. docs/metrics.md has a line for each metric.
 package metrics
@@ -160,5 +160,5 @@ func oneIf(yes bool) float64 {
 	return 0
 }
 
-// none is the number of a metric that has none now: it is not shown.
+// none stands for a number that is not known now: its metric is not shown.
 var none = math.NaN()

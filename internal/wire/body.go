@@ -33,16 +33,15 @@ var (
 	errNoRoom   = Detail(http.StatusServiceUnavailable, "Too many large bodies are being read: try again.")
 )
 
-// Bodies reads the bodies of a server's requests, and bounds the memory that they take:
-// each by [MaxBodyBytes], and large bodies together. A body of unknown length is as large
-// as what has come of it. Its methods may be called concurrently.
+// Bodies reads the bodies of a server's requests, and bounds the memory that they take: each by
+// [MaxBodyBytes], and large bodies together. A body of unknown length counts with the bytes that have
+// come. Its methods may be called concurrently.
 type Bodies struct{ room *semaphore.Weighted }
 
 // NewBodies returns the bodies of one server.
 func NewBodies() *Bodies { return &Bodies{semaphore.NewWeighted(bodiesRoom)} }
 
-// Room is the share of a body in the memory that all bodies may take together. The zero
-// value is none.
+// Room is the share of a body in the memory that all bodies may take together. The zero value is no share.
 type Room struct {
 	of     *Bodies
 	bytes  int64

@@ -55,11 +55,11 @@ func CheckPut(ns, key, value string) *Refusal {
 	return CheckSize(value)
 }
 
-// CodePoints is the size of a value as the answer to a PUT counts it.
+// CodePoints returns the size of a value as the answer to a PUT counts it.
 func CodePoints(s string) int { return utf8.RuneCountInString(s) }
 
-// ListBytes is the size of a value as a list counts it: the code points before the first NUL, which
-// is what SQLite's length() makes of a text.
+// ListBytes returns the size of a value as a list counts it: the code points before the first NUL, as
+// SQLite's length() counts them.
 func ListBytes(s string) int {
 	if nul := strings.IndexByte(s, 0); nul >= 0 {
 		s = s[:nul]

@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// Kind is what a path asks for.
+// Kind is the kind of a route.
 type Kind uint8
 
 const (
@@ -30,11 +30,11 @@ const (
 	ListRoute
 	// Missing is a path under /memory that is no route: 404 {"detail":"Not Found"}.
 	Missing
-	// Redirect is a route with slashes after it: 307 to [RedirectLocation], whatever the method.
+	// Redirect is a route with slashes after it: 307 to [RedirectLocation], for every method.
 	Redirect
 )
 
-// Route is what a path asks for. Namespace and Key are as they came, not yet checked; Key is set for
+// Route is the route of a path. Namespace and Key are as they came, not yet checked; Key is set for
 // an EntryRoute only.
 type Route struct {
 	Kind           Kind
