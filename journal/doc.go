@@ -1,7 +1,7 @@
-// Package journal is the durable store of botwired: the writes that were
-// acknowledged and not yet confirmed by upstream, the last state of entries and
-// listings that upstream is known to have had, the dead letters, and for a day the
-// receipts of writes that have ended. It is one directory, owned by one process at a time.
+// Package journal is the durable store of botwired. It keeps the acknowledged writes that
+// upstream has not confirmed yet, the last known upstream state of entries and listings, the
+// dead letters, and for a day the receipts of writes that have ended. It is one directory, owned
+// by one process at a time.
 //
 // # What it promises
 //
@@ -19,18 +19,17 @@
 //   - A write leaves the pending set only by [Journal.Settle], by [Journal.DeadLetter], by
 //     [Fence.Lose], or because a newer write to the same entry took its place (contract
 //     13). In the same batch it leaves a receipt.
-//   - Of two hosts' states of an entry, the one that loses is kept with its time and with
-//     the other one, durably, before it is gone (contract 17); see [Fence].
+//   - Of two hosts' states of an entry, the journal keeps the loser, with its time and the
+//     winner, durably, before the loser is gone (contract 17); see [Fence].
 //
-// It knows nothing of HTTP, of retries or of what upstream is. A dead letter keeps the
-// status with which upstream refused the write; the journal does not interpret it.
+// It knows nothing of HTTP, of retries or of upstream's kind. A dead letter keeps the status
+// with which upstream refused the write; the journal does not interpret it.
 //
 // # Layers
 //
-//	journal           what callers see
+//	journal           the API
 //	internal/pending  the index of pending writes: pure memory
 //	internal/store    one order, one sync for all, marks and checks, over Pebble
-//	internal/store/diskfs  the file system beneath Pebble
 //	internal/record   keys, values and checksums, byte by byte: pure
 //	internal/recovery examines, salvages and migrates directories
 //
@@ -47,7 +46,7 @@
 //   - a namespace's copies lock: settled copies and listings of the namespace change one
 //     after the other, and are read from the disk before the next lock is taken;
 //   - the store's order lock: all changes have one order;
-//   - the readers' lock: what readers see;
-//   - one of the innermost locks, whose holders take no other: that of [Sizes], of the index of
-//     dead letters, of the generations of receipts, of the doubts, of [Trust], or of the garbage.
+//   - the readers' lock: readers see one state;
+//   - one of the innermost locks, whose holders take no other: of [Sizes], the index of dead
+//     letters, the generations of receipts, the doubts, [Trust], or the garbage.
 package journal

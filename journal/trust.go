@@ -13,78 +13,76 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// Suspect says that upstream no longer holds many of the entries of a namespace that it has
-// confirmed. While it lasts, their copies and rows stay.
+// Suspect describes a suspect namespace: upstream no longer holds many entries that it has
+// confirmed. While it is suspect, their copies and rows stay.
 type Suspect = record.Suspect
 
-// LossLimit says how many of the entries that upstream has confirmed it may lack at once and
-// still be believed.
+// LossLimit bounds how many confirmed entries of a namespace upstream may lack at once. Beyond it,
+// the journal rejects their absence.
 type LossLimit struct {
-	// Entries is the number of entries from which on their absence is not believed; 0 is for
-	// none.
+	// Entries is the number of missing entries from which on the journal rejects their absence; 0
+	// means that it accepts any number.
 	Entries int
-	// Share is the share of the namespace's confirmed entries, from 0 to 1, that has to be
-	// missing too.
+	// Share is the share of the namespace's confirmed entries, from 0 to 1, that must be missing as
+	// well.
 	Share float64
 }
 
-// UsualLossLimit is the usual limit. Below 10 entries, or half, other hosts may just be tidying up. Above,
-// upstream has probably lost its memory.
+// UsualLossLimit is the limit of most namespaces. Below it, other hosts may just be tidying up;
+// above it, upstream has probably lost data.
 var UsualLossLimit = LossLimit{Entries: 10, Share: 0.5}
 
-// lossWindow is how long entries that were believed to be gone count against other
-// namespaces. A host that has the wrong upstream.url asks for all the namespaces that it
-// uses within minutes.
+// lossWindow is how long accepted losses of small namespaces count together with those of others. A
+// host with the wrong upstream.url asks for all namespaces that it uses within minutes.
 const lossWindow = 10 * time.Minute
 
-// Rejection is why an answer of upstream's does not count.
+// Rejection is the reason why the journal does not accept an answer of upstream.
 type Rejection uint8
 
 // The reasons.
 const (
 	NotRejected Rejection = iota // the answer counts
-	OlderAnswer                  // a newer state has been known
+	OlderAnswer                  // a newer state is known
 	DataLoss                     // upstream seems to have lost the namespace, see [Suspect]
 )
 
-// Trust decides which answers of upstream's the journal takes for the truth. An answer with
-// an older state than the known one does not count (contract 7), and neither does the absence
-// of many entries at once. Its methods may be called concurrently.
+// Trust decides which answers of upstream the journal accepts. It rejects an older state than the
+// known one (contract 7), and the absence of many entries at once. Its methods may be called
+// concurrently.
 type Trust struct {
 	copies    *copies
-	lossLimit func(namespace string) LossLimit // nil: an absence is always believed
+	lossLimit func(namespace string) LossLimit // nil accepts every absence
 	logger    *slog.Logger
 
 	mu       sync.Mutex   // one of the innermost locks
-	some     atomic.Int32 // the number of suspects: most of the time 0, and nobody takes the lock
+	some     atomic.Int32 // the number of suspects: usually 0, and nobody takes the lock
 	suspects map[string]Suspect
 	older    map[string]*olderAnswers
-	gone     []loss // believed within lossWindow, the oldest first
+	gone     []loss // accepted within lossWindow, the oldest first
 }
 
-// olderAnswers counts the answers of a namespace that did not count.
+// olderAnswers counts the rejected older answers of a namespace.
 type olderAnswers struct {
 	count int
 	last  time.Time // when the last one came
 }
 
-// olderRun is how far apart two older answers are at most to be one run of them, of which the
-// log has one line.
+// olderRun is the longest pause within one run of older answers. The log has one line for a run.
 const olderRun = 10 * time.Minute
 
-// loss is that a namespace has lost, within its limits, most of its entries.
+// loss is an accepted loss: a namespace has lost most of its entries, but fewer than its limit.
 type loss struct {
 	at      time.Time
 	entries int
 }
 
-// recall reads which namespaces are suspect.
+// recall reads the suspect namespaces from the disk.
 func (t *Trust) recall(s *store.Store) error {
 	t.suspects, t.older = make(map[string]Suspect), make(map[string]*olderAnswers)
 	prefix := []byte(record.HeaderPrefix)
 	defer func() { t.some.Store(int32(len(t.suspects))) }()
 	return store.Each(s.DB(), prefix, record.After(prefix), func(key, value []byte) error {
-		if body, err := record.Unseal(key, value); err == nil { // a damaged header is nobody's
+		if body, err := record.Unseal(key, value); err == nil { // a damaged header says nothing
 			// guard 9.46
 			if h, err := record.DecodeHeader(body); err == nil && h.Suspect.Since != 0 {
 				t.suspects[string(key[len(prefix):])] = h.Suspect
@@ -94,7 +92,7 @@ func (t *Trust) recall(s *store.Store) error {
 	})
 }
 
-// Suspected returns whether the namespace is suspect, and what is known of that.
+// Suspect returns a suspect namespace's description; ok is false if the namespace is not suspect.
 func (t *Trust) Suspect(namespace string) (Suspect, bool) {
 	if t.some.Load() == 0 {
 		return Suspect{}, false
@@ -112,8 +110,8 @@ func (t *Trust) Suspects() map[string]Suspect {
 	return maps.Clone(t.suspects)
 }
 
-// OlderAnswers returns, by namespace, how many answers of upstream's since the start showed an
-// older state than the known one.
+// OlderAnswers returns, by namespace, how many answers since the start showed an older state than
+// the known one.
 func (t *Trust) OlderAnswers() map[string]int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,10 +124,10 @@ func (t *Trust) OlderAnswers() map[string]int {
 	return out
 }
 
-// olderNamespaces bounds for how many namespaces older answers are counted.
+// olderNamespaces bounds the number of namespaces whose older answers are counted.
 const olderNamespaces = 10_000
 
-// heard notes that upstream has given so many older answers.
+// heard counts older answers of upstream, and logs the first one of a run.
 func (t *Trust) heard(namespace string, older int) {
 	if t.count(namespace, older) {
 		t.logger.Warn("upstream has answered with an older state than it has confirmed before: botwired goes on with the newer one, "+
@@ -156,16 +154,16 @@ func (t *Trust) count(namespace string, older int) (begins bool) {
 	return begins
 }
 
-// NoteContradiction notes that upstream says of a listed entry that it does not hold it.
+// NoteContradiction counts an answer of upstream that denies an entry which its own list has.
 func (t *Trust) NoteContradiction(namespace string) { t.heard(namespace, 1) }
 
-// checkedFor is how long an incomplete listing speaks for the entries that it lacks: upstream
+// checkedFor is how long an incomplete listing answers for the entries that it lacks: upstream
 // holds too many keys to have lost them all, and cannot list the others.
 const checkedFor = time.Minute
 
-// NeedsProof reports whether upstream's word that it does not hold the entry is to be checked
-// against its list before it is believed: a copy says that upstream has held it, and no list
-// that was asked for lately leaves the question open.
+// NeedsProof reports whether the caller must check upstream's list before it accepts that upstream
+// does not hold the entry: a copy shows that upstream has held it, and no recent list leaves the
+// question open.
 func (t *Trust) NeedsProof(id ID) (bool, error) {
 	c := t.copies
 	if err := c.store.Acquire(); err != nil {
@@ -205,8 +203,8 @@ func (t *Trust) limits(namespace string) LossLimit {
 	return t.lossLimit(namespace)
 }
 
-// AcceptAbsence takes in that upstream does not hold an entry which a caller wanted it to delete:
-// unlike the absence of others, nobody doubts it. See [Journal.Fill] for valid.
+// AcceptAbsence records that upstream does not hold an entry which a caller wants to delete: unlike
+// other absences, it is accepted without a check. See [Journal.Fill] for valid.
 func (t *Trust) AcceptAbsence(id ID, valid func() bool) error {
 	c := t.copies
 	if err := c.store.Acquire(); err != nil {
@@ -220,8 +218,8 @@ func (t *Trust) AcceptAbsence(id ID, valid func() bool) error {
 	return err
 }
 
-// suspicious decides whether so many missing ones of a namespace's confirmed entries are too
-// many to be believed. A small namespace that is gone as a whole counts against the others.
+// suspicious reports whether too many of a namespace's confirmed entries are missing to accept
+// that. A small namespace that is gone as a whole counts together with others.
 func (t *Trust) suspicious(namespace string, missing, of int) bool {
 	limits := t.limits(namespace)
 	if missing == 0 || limits.Entries == 0 || float64(missing) < limits.Share*float64(of) { // guard 9.42
@@ -249,7 +247,7 @@ func (t *Trust) suspicious(namespace string, missing, of int) bool {
 	return false
 }
 
-// note takes in what the store says of a namespace from now on, and returns what it has said.
+// note updates a namespace's state in memory, and returns the one before.
 func (t *Trust) note(namespace string, s Suspect) (past Suspect) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -275,14 +273,13 @@ func (t *Trust) tell(namespace string, past, now Suspect) {
 	}
 }
 
-// isSuspect reports whether the copies and the listing of a namespace are not to be given up:
-// nobody else may have them.
+// isSuspect reports whether a namespace's copies and listing must stay: nobody else may have them.
 func (t *Trust) isSuspect(namespace string) bool {
 	_, ok := t.Suspect(namespace)
 	return ok
 }
 
-// SetRestoring notes durably whether a person wants upstream to get back what it has lost. It
+// SetRestoring records, durably, whether a person wants upstream to get back what it has lost. It
 // does nothing if the namespace is not suspect.
 func (t *Trust) SetRestoring(namespace string, on bool) error {
 	c := t.copies
@@ -318,15 +315,15 @@ type restoring struct {
 // Applied notes the change before the copies lock is released.
 func (r *restoring) Applied() { r.applied() }
 
-// Kept is an entry's copy, without its value.
-type Kept struct {
+// CopyHead is an entry's settled copy without its value.
+type CopyHead struct {
 	Key       string
 	UpdatedAt float64 // Unix seconds
 }
 
-// Copies returns up to most of a namespace's settled copies that have no pending write, in the
-// order of their keys, those after a key.
-func (t *Trust) Copies(namespace, after string, most int) (kept []Kept, err error) {
+// Copies returns, in the order of their keys, up to most settled copies of a namespace that follow
+// a key and have no pending write.
+func (t *Trust) Copies(namespace, after string, most int) (kept []CopyHead, err error) {
 	c := t.copies
 	if err := c.store.Acquire(); err != nil {
 		return nil, err
@@ -347,7 +344,7 @@ func (t *Trust) Copies(namespace, after string, most int) (kept []Kept, err erro
 		if err != nil || c.pending.isPending(ID{Namespace: namespace, Key: name}) {
 			return nil //nolint:nilerr // likewise
 		}
-		if kept = append(kept, Kept{name, o.UpdatedAt}); len(kept) == most {
+		if kept = append(kept, CopyHead{name, o.UpdatedAt}); len(kept) == most {
 			return errEnough
 		}
 		return nil
@@ -358,7 +355,7 @@ func (t *Trust) Copies(namespace, after string, most int) (kept []Kept, err erro
 	return kept, err
 }
 
-// judge decides whether an answer about an entry counts, past being the entry's copy.
+// judge decides whether the journal accepts an answer about an entry whose copy is past.
 func (f *filling) judge(past settledCopy, o *Observation) Rejection {
 	switch {
 	case !past.intact || f.deleted: // guard 9.51

@@ -33,10 +33,10 @@ type Origin = record.Origin
 // Content is what a write leaves of its entry, without the value.
 type Content = record.Content
 
-// ContentOf is the content that a write leaves.
+// ContentOf returns the content that a write leaves.
 func ContentOf(op Op, value string) Content { return record.ContentOf(op, value) }
 
-// Winner is a state of an entry that has beaten another one.
+// Winner is a state of an entry that has beaten another state.
 type Winner = record.Winner
 
 // NewWrite is a write to be journaled.
@@ -45,27 +45,28 @@ type NewWrite struct {
 	Op        Op
 	Value     string
 	ListBytes int // the size that a listing shows for Value
-	// If, when not nil, decides in the order of all writes whether to go on. newest is
-	// the sequence number of the entry's newest pending write, 0 if there is none. When
-	// If returns false, the write is refused with [ErrChanged]. The journal may ask again: the
-	// last word counts. If must be quick and must not call the journal.
+	// If, when not nil, decides in the order of all writes whether to go on. newest is the sequence
+	// number of the entry's newest pending write; 0 if there is none. If it returns false, the
+	// journal refuses the write with [ErrChanged]. The journal may ask more than once; the last
+	// answer counts. If must be quick and must not call the journal.
 	If func(newest uint64) bool
-	// Held says that upstream holds the write already: the size of its namespace is no reason
-	// to refuse it.
+	// Held says that upstream holds the write already: the journal does not refuse it for the size
+	// of its namespace.
 	Held bool
-	// WrittenAt is when the write was made, in Unix seconds of the wall clock; 0 means now. The
-	// fence goes by it.
+	// WrittenAt is the time of the write in Unix seconds of the wall clock; 0 means now. The fence
+	// compares it.
 	WrittenAt float64
-	// At, if not 0, is the write's UpdatedAt, in Unix seconds: upstream has confirmed the write with this
-	// time, or has shown the state that it is a copy of. It becomes no earlier than that of a pending
-	// write to the entry.
+	// At, if not 0, becomes the write's UpdatedAt, in Unix seconds: upstream has confirmed the
+	// write with this time, or has shown the state that the write copies. UpdatedAt is never
+	// earlier than that of a pending write to the entry.
 	At float64
-	// LosesTies says that the write is a copy of an older state: if another host's state beats it,
-	// it leaves no dead letter.
+	// LosesTies marks a copy of an older state: if another host's state beats it, it leaves no dead
+	// letter.
 	LosesTies bool
-	// Fenced has the write compared with upstream before it is sent, whatever the settings.
+	// Fenced makes the flusher compare the write with upstream before it sends it, whatever the
+	// settings.
 	Fenced bool
-	// Conditional has an engine with versions carry the write out only over this host's base.
+	// Conditional makes an engine with versions carry the write out only over this host's base.
 	Conditional bool
 }
 
@@ -80,15 +81,15 @@ type Write struct {
 	WrittenAt float64 // when the caller wrote, by the wall clock as it was then; it may go back
 	LosesTies bool    // see NewWrite.LosesTies
 	Fenced    bool    // see NewWrite.Fenced; a newer write to the entry inherits it
-	// SentAfter is for [Journal.Settle]: a time of upstream's clock before which the write was
-	// surely not carried out; 0 if none is known.
+	// SentAfter is for [Journal.Settle]: a time, by upstream's clock, before which upstream cannot
+	// have carried out the write; 0 if unknown.
 	SentAfter float64
-	// CreatedAt is for [Journal.Settle]: upstream's created_at of the entry, in Unix seconds; 0 if it
-	// is not known.
+	// CreatedAt is for [Journal.Settle]: upstream's created_at of the entry, in Unix seconds; 0 if
+	// unknown.
 	CreatedAt float64
 
 	createdAt   float64 // when the entry was put first, or first after a delete
-	afterDelete bool    // the settled copy is not its past
+	afterDelete bool    // a delete came before it: the settled copy is not its past
 }
 
 func writeOf(id ID, v *record.Version, value string) Write {
@@ -99,7 +100,7 @@ func writeOf(id ID, v *record.Version, value string) Write {
 	}
 }
 
-// Pending is what the index knows of a pending write: everything but the value.
+// Pending is a pending write without its value.
 type Pending struct {
 	ID
 	Seq       uint64
@@ -110,22 +111,22 @@ type Pending struct {
 	Since     float64 // Unix seconds: since when the entry has been waiting, not later than its oldest unsettled write
 }
 
-// Age is how long the write's entry has been waiting, at least 0.
+// Age returns how long the write's entry has been waiting, at least 0.
 func (p Pending) Age() time.Duration { return age(p.Since) }
 
-// Kind says where an entry's state is known from.
+// Kind says how an entry's state is known.
 type Kind uint8
 
 // The kinds of a [State]. A pending write wins over a settled copy, and that over a listing.
 const (
-	Unknown Kind = iota // nothing is known here: only upstream can tell
+	Unknown Kind = iota // only upstream knows
 	Settled             // upstream had this state when it was last asked
 	Value               // a pending put
 	Gone                // a pending delete
 	Absent              // upstream did not hold the entry when its namespace was last listed
 )
 
-// State is what this journal can say of an entry.
+// State is what the journal knows of an entry.
 type State struct {
 	Kind        Kind
 	Seq         uint64 // of the pending write; 0 if there is none
@@ -134,31 +135,30 @@ type State struct {
 	CreatedAt   float64 // Unix seconds
 	UpdatedAt   float64 // Unix seconds
 	ConfirmedAt time.Time
-	// WrittenAs is the sequence number of the write of this journal's that made the state.
-	// Settling keeps it, and so does upstream's answer as long as it shows that write. It is 0
-	// if another host made the state, as far as is known.
+	// WrittenAs is the sequence number of this journal's write that made the state. Settling keeps
+	// it, and so does an answer of upstream that still shows that write. It is 0 if another host
+	// made the state, as far as the journal knows.
 	WrittenAs uint64
-	// InDoubt says that upstream may hold another state by now, or soon: a write that was
-	// not journaled may be carried out there. ConfirmedAt is long ago then.
+	// InDoubt says that upstream may hold another state now or soon, because it may carry out a
+	// write that was not journaled. ConfirmedAt is long ago then.
 	InDoubt bool
-	// Listed says of an entry that is Unknown that upstream held it when its namespace was
-	// last listed, as far as is known.
+	// Listed says that the listing has an entry that is otherwise Unknown.
 	Listed bool
-	// Rejection says why upstream's answer was not taken for the state. Of [Journal.Fill] only.
+	// Rejection says why [Journal.Fill] did not accept upstream's answer. Only Fill sets it.
 	Rejection Rejection
 }
 
-// Listing is the last listing of a namespace that upstream gave, brought forward
-// by the writes that have settled since.
+// Listing is the last listing of a namespace that upstream gave, with all writes laid over it that
+// have settled since.
 type Listing struct {
 	Rows      []Row     // in order of key
 	FetchedAt time.Time // when upstream was asked
-	Complete  bool      // it has all of upstream's keys, as far as is known
-	Suspect   bool      // it has entries that upstream does not show any more, see [Suspect]
-	Cut       bool      // it has more rows than Rows
+	Complete  bool      // it has all of upstream's keys, as far as the journal knows
+	Suspect   bool      // upstream no longer shows some of its entries, see [Suspect]
+	Cut       bool      // Rows lacks some of its rows
 }
 
-// DeadKind says what made a write a dead letter.
+// DeadKind is the reason why a write is a dead letter.
 type DeadKind = record.DeadKind
 
 // The kinds of a [DeadLetter].
@@ -168,18 +168,18 @@ const (
 	Dropped    = record.Dropped
 )
 
-// DeadLetter is an acknowledged write that has left the pending set without having reached
-// upstream, or another host's state that a write of this journal's has overwritten, kept for a
-// person to decide.
+// DeadLetter is an acknowledged write that has left the pending set without reaching upstream, or
+// another host's state that a write of this journal has overwritten. It is kept for a person to
+// decide.
 type DeadLetter struct {
 	Write
-	// Theirs says that it is another host's state. Its times are those of upstream's clock, and
-	// Seq names only the dead letter.
+	// Theirs says that the letter is another host's state. Its times are upstream's, and Seq
+	// numbers only the dead letter.
 	Theirs bool
-	Winner *Winner // who has beaten it, if that is known
+	Winner *Winner // the state that has beaten it; nil if unknown
 	Kind   DeadKind
-	// SupersededBy is the sequence number of a later write of this journal's to the entry
-	// that has settled; 0 if there is none.
+	// SupersededBy is the sequence number of a later write of this journal to the entry that has
+	// settled; 0 if there is none.
 	SupersededBy uint64
 	Status       int     // see Failure.Status
 	Error        string  // the reason; never holds a value
@@ -193,20 +193,20 @@ type Change struct {
 	Written bool   // a new write became visible
 	Op      Op     // of the new write
 	Bytes   int    // length of the new write's value in UTF-8
-	Found   bool   // the new write is an earlier process's: the index has come to know it
+	Found   bool   // the new write is an earlier process's, which the index has just found
 	Foreign bool   // upstream has shown a write that is not this journal's
 	Ended   Ending // of the write that has left the pending set, if one has: see Ending.Seq
 }
 
 // Ending says how a write has left the pending set. Each write has one, unless the process ends
-// before: its receipt says the same.
+// first; its receipt says the same.
 type Ending struct {
 	Seq     uint64 // of the write; 0 if none has ended
 	Op      Op
 	Bytes   int          // length of its value in UTF-8
 	State   ReceiptState // not ReceiptPending
 	Dropped bool         // a person has dropped it; ReceiptDead
-	By      uint64       // sequence number of the later write that has superseded it; 0 if it is none of this journal's
+	By      uint64       // sequence number of this journal's later write that has superseded it; 0 if there is none
 	Reason  string       // for people; never holds a value
 }
 
@@ -241,16 +241,16 @@ var (
 	ErrRebuilding = errors.New("the journal is still being read")
 	// ErrNotPending says that no such write to the entry is pending, or no longer.
 	ErrNotPending = errors.New("no such write is pending")
-	// ErrNoDeadLetter says that there is no dead letter of that number.
+	// ErrNoDeadLetter says that no dead letter has this number.
 	ErrNoDeadLetter = errors.New("no such dead letter")
 )
 
-// age is the time since a wall-clock instant, at least 0.
+// age returns the time since a wall-clock instant, at least 0.
 func age(since float64) time.Duration {
 	return max(0, time.Duration((unixNow()-since)*float64(time.Second)))
 }
 
-// unixNow is the wall clock in BotWire's unit.
+// unixNow returns the wall clock in BotWire's unit.
 func unixNow() float64 { return float64(time.Now().UnixMicro()) / 1e6 }
 
 func fromUnix(seconds float64) time.Time { return time.UnixMicro(int64(seconds * 1e6)) }
