@@ -9,6 +9,14 @@ import (
 	"time"
 )
 
+const (
+	// restPatience is how long the bytes of a body may pause after the handler has answered
+	// without them. They come at once from nearly every caller, and the connection goes on.
+	restPatience = time.Second / 4
+	// restTime bounds how long such a body may take to come.
+	restTime = 2 * time.Second
+)
+
 // handoff is the listener through which net/http gets its connections.
 type handoff struct {
 	addr   net.Addr
@@ -179,5 +187,30 @@ func changed(c net.Conn, state http.ConnState) {
 		b.until.Store(0)
 	default:
 		b.done.Store(true)
+	}
+}
+
+// lengthFinder notices the name of a Content-Length in what net/http reads on a connection.
+// It does not tell heads from bodies, so it may find the name in a body too.
+type lengthFinder struct {
+	matched int // how much of the name the last bytes are
+	found   atomic.Bool
+}
+
+func (f *lengthFinder) look(p []byte) {
+	const name = "content-length"
+	for _, c := range p {
+		switch c | 0x20 { // which is a letter in lower case, and leaves "-" as it is
+		case name[f.matched]:
+			f.matched++
+		case name[0]: // the name begins with it nowhere else
+			f.matched = 1
+		default:
+			f.matched = 0
+		}
+		if f.matched == len(name) {
+			f.found.Store(true)
+			f.matched = 0
+		}
 	}
 }

@@ -68,3 +68,20 @@ func isEscape(b []byte) bool { return len(b) > 2 && isHex(b[1]) && isHex(b[2]) }
 func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
+
+// is reports whether b is a name, given in lower case, in any case.
+func is(b []byte, name string) bool {
+	if len(b) != len(name) {
+		return false
+	}
+	for i := range b {
+		c := b[i]
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != name[i] {
+			return false
+		}
+	}
+	return true
+}

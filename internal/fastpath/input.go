@@ -8,9 +8,6 @@ import (
 )
 
 const (
-	// firstBuffer is the size of a connection's buffer, in bytes, while its requests are
-	// small.
-	firstBuffer = 4 << 10
 	// leastRoom is how much of a buffer, in bytes, has to be free for reading.
 	leastRoom = 1 << 10
 	// lastLook is how long a connection may still bring its next request once the server is

@@ -12,16 +12,9 @@ import (
 	"time"
 )
 
-const (
-	// restPatience is how long the bytes of a body may pause after the handler has answered
-	// without them. They come at once from nearly every caller, and the connection goes on.
-	restPatience = time.Second / 4
-	// restTime bounds how long such a body may take to come.
-	restTime = 2 * time.Second
-	// lingerTime is how long a connection stays after its last answer: a connection that is
-	// closed while bytes come in may take the answer away from its caller (RFC 9112, section 9.6).
-	lingerTime = time.Second / 2
-)
+// lingerTime is how long a connection stays after its last answer: a connection that is
+// closed while bytes come in may take the answer away from its caller (RFC 9112, section 9.6).
+const lingerTime = time.Second / 2
 
 // twoFramings refuses a request with two statements of where its body ends. Another
 // server on the way may go by the other one (RFC 9112, section 6.3).
@@ -115,29 +108,4 @@ func (w *watchedBody) Read(p []byte) (int, error) {
 		w.ended.Store(true)
 	}
 	return n, err
-}
-
-// lengthFinder notices the name of a Content-Length in what net/http reads on a connection.
-// It does not tell heads from bodies, so it may find the name in a body too.
-type lengthFinder struct {
-	matched int // how much of the name the last bytes are
-	found   atomic.Bool
-}
-
-func (f *lengthFinder) look(p []byte) {
-	const name = "content-length"
-	for _, c := range p {
-		switch c | 0x20 { // which is a letter in lower case, and leaves "-" as it is
-		case name[f.matched]:
-			f.matched++
-		case name[0]: // the name begins with it nowhere else
-			f.matched = 1
-		default:
-			f.matched = 0
-		}
-		if f.matched == len(name) {
-			f.found.Store(true)
-			f.matched = 0
-		}
-	}
 }

@@ -240,23 +240,6 @@ func (r *Request) hasUsualBody() bool {
 	return r.length <= 0
 }
 
-// is reports whether b is a name, given in lower case, in any case.
-func is(b []byte, name string) bool {
-	if len(b) != len(name) {
-		return false
-	}
-	for i := range b {
-		c := b[i]
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		if c != name[i] {
-			return false
-		}
-	}
-	return true
-}
-
 // class is a set of bytes.
 type class [256]bool
 
