@@ -5,8 +5,8 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// Entry is an entry with at least one write that has not settled. Its size decides how much
-// memory a pending write takes, so most entries have no past.
+// Entry is an entry with at least one write that has not settled. Its size decides how much memory
+// a pending write takes, so it holds no earlier writes unless there are any.
 type Entry struct {
 	hashtable.Node[Entry]
 	space     *Space
@@ -49,7 +49,7 @@ func (e *Entry) Measured() bool { return e.takenOff != notMeasured }
 // TakeOff notes how many bytes the entry's writes replace, which the caller has taken off its count.
 func (e *Entry) TakeOff(bytes int64) { e.takenOff = int32(bytes) }
 
-// GiveBack forgets what TakeOff has noted, and returns it; ok is false if it has noted nothing.
+// GiveBack removes and returns the note of TakeOff; ok is false if there is none.
 func (e *Entry) GiveBack() (bytes int64, ok bool) {
 	if !e.Measured() {
 		return 0, false
@@ -58,7 +58,7 @@ func (e *Entry) GiveBack() (bytes int64, ok bool) {
 	return bytes, true
 }
 
-// Visible is the write that readers see; ok is false while there is none.
+// Visible returns the write that readers see; ok is false while there is none.
 func (e *Entry) Visible() (v record.Version, ok bool) {
 	if e == nil || e.seq == 0 {
 		return record.Version{}, false
@@ -74,7 +74,7 @@ func (e *Entry) Visible() (v record.Version, ok bool) {
 	return v, true
 }
 
-// Latest is the newest write, visible or not; ok is false if there is none.
+// Latest returns the newest write, visible or not; ok is false if there is none.
 func (e *Entry) Latest() (v record.Version, ok bool) {
 	if e != nil && e.past != nil && e.past.last != nil {
 		return e.past.last.Version, true

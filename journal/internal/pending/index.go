@@ -61,7 +61,7 @@ func (x *Index) Touch(id record.ID) {
 	}
 }
 
-// Get returns the entry, nil if it has no write.
+// Get returns the entry, or nil if it has no write.
 func (x *Index) Get(id record.ID) *Entry {
 	s := x.spaces.Get(id.Namespace)
 	if s == nil {
@@ -142,7 +142,7 @@ func (x *Index) ensure(id record.ID) *Entry {
 	return e
 }
 
-// Space returns a namespace's share, nil if it has none.
+// Space returns a namespace's share, or nil if it has none.
 func (x *Index) Space(namespace string) *Space { return x.spaces.Get(namespace) }
 
 // WalkSpaces visits the shares of about n namespaces, from a cursor on. See
@@ -151,17 +151,17 @@ func (x *Index) WalkSpaces(cursor, n int, visit func(*Space)) (next int, done bo
 	return x.spaces.Walk(cursor, n, visit)
 }
 
-// Name is the namespace.
+// Name returns the namespace.
 func (s *Space) Name() string { return s.Key() }
 
-// Len is the number of entries with a visible write.
+// Len returns the number of entries with a visible write.
 func (s *Space) Len() int { return s.count }
 
 // Bytes adds up the sizes of the visible writes, as [record.Version.Size] counts them.
 func (s *Space) Bytes() int64 { return s.bytes }
 
-// WalkUnmeasured visits those of about n entries that are not measured, from a cursor on, also those with no
-// visible write yet. See [hashtable.Table.Walk]: the index may change between two calls.
+// WalkUnmeasured visits the unmeasured ones of about n entries from a cursor on, also those without
+// a visible write. See [hashtable.Table.Walk]: the index may change between two calls.
 func (s *Space) WalkUnmeasured(cursor, n int, visit func(*Entry)) (next int, done bool) {
 	return s.entries.Walk(cursor, n, func(e *Entry) {
 		if !e.Measured() {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// oldest knows since when a namespace's oldest entry has been waiting. It is kept up to
-// date while that entry stays; once it has left, the namespace has to be searched.
+// oldest tracks since when a namespace's oldest entry has been waiting. It is exact while that
+// entry stays; once the entry has left, the namespace must be searched.
 type oldest struct {
 	since  float64 // Unix seconds; not later than the oldest entry's; 0 if there is none
 	stale  bool    // the entry that waited since then has left
@@ -26,9 +26,9 @@ func (o *oldest) left(since float64) {
 	o.stale = o.stale || since <= o.since || o.search != nil && since <= o.search.since
 }
 
-// Oldest is since when the namespace's oldest entry has been waiting, in Unix seconds.
-// exact is false when that entry has left: the next oldest is no older, and a [Search]
-// finds it.
+// Oldest returns since when the namespace's oldest entry has been waiting, in Unix seconds. If
+// exact is false, that entry has left: the next oldest has waited no longer, and a [Search] finds
+// it.
 func (s *Space) Oldest() (since float64, exact bool) { return s.oldest.since, !s.oldest.stale }
 
 // Search finds a namespace's oldest entry in steps, between which the index may change. A

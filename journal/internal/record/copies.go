@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// Observation is a present entry as upstream showed it.
+// Observation is an entry's state as upstream showed it.
 type Observation struct {
 	Value     string
 	ListBytes int     // the size that a listing shows
@@ -15,9 +15,9 @@ type Observation struct {
 	Origin    Origin  // kept beside it; upstream shows none
 }
 
-// Origin says of an entry's state upstream which of this journal's writes made it, and when
-// it came about by upstream's clock. The zero value says that the state is another writer's, as
-// far as is known, and that upstream has not shown it with a time.
+// Origin says which of this journal's writes made an entry's state upstream, and when, by
+// upstream's clock. The zero value means that another writer made the state, as far as the journal
+// knows, and that upstream has shown no time for it.
 type Origin struct {
 	Seq uint64  // the write's sequence number; 0 if the state is another writer's
 	At  float64 // Unix seconds: upstream's own updated_at of the state; 0 until upstream has shown it
@@ -41,7 +41,7 @@ func (o Origin) Shown(same bool, at float64) Origin {
 	return Origin{At: at}
 }
 
-// Known is the origin's time, or else what it is not earlier than.
+// Known returns the origin's time, or else its lower bound.
 func (o Origin) Known() float64 { return max(o.At, o.After) }
 
 // NewerThan reports whether the state is newer than another one, which upstream shows with a
@@ -51,7 +51,7 @@ func (o Origin) NewerThan(at float64) bool {
 	return o.At != 0 && at < o.At-rounding || o.At == 0 && o.After != 0 && at < o.After+rounding // guard 7.24
 }
 
-// originFollows is set in a record's list bytes when the record has an origin.
+// originFollows is set in a record's list bytes if an origin follows them.
 const originFollows = 1 << 31
 
 func appendSize(dst []byte, listBytes int, o Origin) []byte {
@@ -82,8 +82,7 @@ func (d *decoder) size() (listBytes int, o Origin) {
 	return int(n), o
 }
 
-// EncodeSettled is the settled copy of an entry that upstream confirmed at a time, in
-// Unix seconds.
+// EncodeSettled returns the record of an entry's settled copy. confirmedAt is in Unix seconds.
 func EncodeSettled(key []byte, o *Observation, confirmedAt float64) []byte {
 	dst := make([]byte, 0, 4*8+binary.MaxVarintLen32+binary.MaxVarintLen64+len(o.Value)+sumSize)
 	dst = appendFloat(dst, o.CreatedAt)
@@ -100,7 +99,7 @@ func DecodeSettled(body []byte) (o Observation, confirmedAt float64, err error) 
 	return o, confirmedAt, err
 }
 
-// DecodeSettledHead is DecodeSettled without the value.
+// DecodeSettledHead does the same as DecodeSettled, without the value.
 func DecodeSettledHead(body []byte) (o Observation, confirmedAt float64, err error) {
 	o, confirmedAt, _, err = decodeSettled(body)
 	return o, confirmedAt, err
@@ -124,7 +123,7 @@ type Row struct {
 	Origin    Origin  // kept beside it; upstream shows none
 }
 
-// EncodeRow is the record of a row.
+// EncodeRow returns the record of a row.
 func EncodeRow(key []byte, r Row) []byte {
 	return Seal(key, appendFloat(appendSize(nil, r.ListBytes, r.Origin), r.UpdatedAt))
 }
@@ -141,7 +140,7 @@ func DecodeRow(name string, body []byte) (Row, error) {
 	return r, nil
 }
 
-// Header is what is known of a listing as a whole.
+// Header describes a listing without its rows.
 type Header struct {
 	FetchedAt float64 // Unix seconds: when upstream was asked
 	Newest    float64 // Unix seconds: the latest updated_at that was listed, or that a read has shown since
@@ -149,8 +148,8 @@ type Header struct {
 	Suspect   Suspect
 }
 
-// Suspect says that upstream no longer holds many of the entries of a namespace that it has
-// confirmed. The zero value says that there is none.
+// Suspect describes a suspect namespace: upstream no longer holds many entries that it has
+// confirmed. The zero value means that the namespace is not suspect.
 type Suspect struct {
 	Since     float64 // Unix seconds; 0 if there is none
 	Missing   int     // entries that upstream lacked when it was last asked for its list
@@ -165,7 +164,7 @@ const (
 	flagRestoring = 1 << 2
 )
 
-// EncodeHeader is the record of a header.
+// EncodeHeader returns the record of a header.
 func EncodeHeader(key []byte, h Header) []byte {
 	var flags byte
 	if h.Complete {

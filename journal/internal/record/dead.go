@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// DeadKind says what made a write a dead letter.
+// DeadKind is the reason why a write is a dead letter.
 type DeadKind uint8
 
 // The kinds. Their numbers are part of the record format.
@@ -20,7 +20,7 @@ func (k DeadKind) String() string {
 	return [...]string{Refused: "refused", Superseded: "superseded", Dropped: "dropped"}[k]
 }
 
-// Winner is a state of an entry that has beaten another one.
+// Winner is a state of an entry that has beaten another state.
 type Winner struct {
 	Present bool
 	Value   string
@@ -28,8 +28,8 @@ type Winner struct {
 	Seq     uint64  // of this journal's write that made it; 0 if another host made it
 }
 
-// Dead is a dead letter: an acknowledged write that has left the pending set without having
-// reached upstream, or another host's state that a write of this journal's has overwritten.
+// Dead is a dead letter: an acknowledged write that has left the pending set without reaching
+// upstream, or another host's state that a write of this journal has overwritten.
 type Dead struct {
 	ID
 	Version
@@ -46,7 +46,7 @@ type Dead struct {
 // InConflict reports whether the dead letter is the loser of a conflict between two hosts.
 func (l *Dead) InConflict() bool { return l.Theirs || l.Winner != nil }
 
-// Size is what the state record counts for the dead letter.
+// Size returns the bytes that the state record counts for the dead letter.
 func (l *Dead) Size() int64 {
 	size := l.Version.Size(l.ID)
 	if l.Winner != nil {
@@ -63,11 +63,10 @@ const (
 	flagRivalThere = 1 << 0
 )
 
-// kindFollows is set in a record's status when the record has a kind. A record of format 3
-// has none.
+// kindFollows is set in a record's status if the kind follows it. A record of format 3 has none.
 const kindFollows = 1 << 31
 
-// EncodeDead is the record of a dead letter.
+// EncodeDead returns the record of a dead letter.
 func EncodeDead(key []byte, l *Dead) []byte {
 	dst := appendString(nil, l.Namespace)
 	dst = appendString(dst, l.Key)

@@ -56,7 +56,7 @@ func (d *decoder) uvarint() uint64 {
 	return n
 }
 
-// count is a length or a number of no more than 31 bits.
+// count reads a length or another number of at most 31 bits.
 func (d *decoder) count() int {
 	n := d.uvarint()
 	if n > math.MaxInt32 {

@@ -34,8 +34,8 @@
 //	         op (1 byte)  the first 16 bytes of the value's SHA-256, zero for a delete
 //	settled  f64 created_at  f64 updated_at  f64 confirmed_at  size  value
 //	header   f64 fetched_at  f64 newest updated_at  flags (1 byte: bit 0 complete,
-//	         bit 1 a suspicion follows, bit 2 restoring)
-//	         suspicion: f64 since  uv missing  uv of  uv older
+//	         bit 1 suspect, bit 2 restoring)
+//	         if suspect: f64 since  uv missing  uv of  uv older
 //	row      size  f64 updated_at
 //	size     uv list bytes; if bit 31 is set, the origin follows: uv seq, or 0 for another
 //	         host's state  f64 upstream's updated_at; negative: it is not earlier than that

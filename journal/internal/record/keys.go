@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// StateKey is where the state record is.
+// StateKey is the key of the state record.
 var StateKey = []byte("m/state")
 
 // The first bytes of the keys of each kind of record.
@@ -20,7 +20,7 @@ const (
 	ReceiptPrefix = "r/"
 )
 
-// EntryKey is the key of an entry's record of one kind.
+// EntryKey returns the key of an entry's record of one kind.
 func EntryKey(prefix string, id ID) []byte {
 	return appendEntryKey(make([]byte, 0, len(prefix)+len(id.Namespace)+1+len(id.Key)+pendingSuffix), prefix, id)
 }
@@ -30,15 +30,15 @@ func appendEntryKey(dst []byte, prefix string, id ID) []byte {
 	return append(append(dst, '/'), id.Key...)
 }
 
-// RowKey is the key of one row of a namespace's listing.
+// RowKey returns the key of one row of a namespace's listing.
 func RowKey(namespace, key string) []byte {
 	return EntryKey(RowPrefix, ID{Namespace: namespace, Key: key})
 }
 
-// pendingSuffix is how much longer the key of a pending write is than its entry's.
+// pendingSuffix is the length of what a pending write's key has after the entry's.
 const pendingSuffix = 1 + 8
 
-// PendingKey is the key of one pending write.
+// PendingKey returns the key of one pending write.
 func PendingKey(id ID, seq uint64) []byte {
 	return appendSuffix(EntryKey(PendingPrefix, id), seq)
 }
@@ -48,7 +48,7 @@ func AppendPendingKey(dst []byte, id ID, seq uint64) []byte {
 	return appendSuffix(appendEntryKey(dst, PendingPrefix, id), seq)
 }
 
-// PendingKeySize is the length of a pending write's key.
+// PendingKeySize returns the length of a pending write's key.
 func PendingKeySize(id ID) int {
 	return len(PendingPrefix) + len(id.Namespace) + 1 + len(id.Key) + pendingSuffix
 }
@@ -57,28 +57,28 @@ func appendSuffix(dst []byte, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, '/'), seq)
 }
 
-// PendingOf is the prefix of the keys of an entry's pending writes.
+// PendingOf returns the prefix of the keys of an entry's pending writes.
 func PendingOf(id ID) []byte { return append(EntryKey(PendingPrefix, id), '/') }
 
-// Within is the prefix of the keys of a namespace's records of one kind.
+// Within returns the prefix of the keys of a namespace's records of one kind.
 func Within(prefix, namespace string) []byte {
 	return append([]byte(prefix+namespace), '/')
 }
 
-// HeaderKey is the key of the header of a namespace's listing.
+// HeaderKey returns the key of the header of a namespace's listing.
 func HeaderKey(namespace string) []byte { return []byte(HeaderPrefix + namespace) }
 
-// DeadKey is the key of the dead letter of a write.
+// DeadKey returns the key of a write's dead letter.
 func DeadKey(seq uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte(DeadPrefix), seq)
 }
 
-// ReceiptKey is the key of the receipt of a write, in a generation of receipts.
+// ReceiptKey returns the key of a write's receipt in a generation.
 func ReceiptKey(generation, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(GenerationKey(generation), seq)
 }
 
-// GenerationKey is the prefix of the keys of a generation of receipts.
+// GenerationKey returns the prefix of the keys of a generation's receipts.
 func GenerationKey(generation uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte(ReceiptPrefix), generation)
 }
@@ -113,7 +113,7 @@ func ParseEntryKey(prefix string, key []byte) (ID, error) {
 	return ID{Namespace: string(rest[:slash]), Key: string(rest[slash+1:])}, nil
 }
 
-// ParseDeadKey is the sequence number in a key of [DeadKey]. Errors: [ErrCorrupt].
+// ParseDeadKey returns the sequence number in a key that DeadKey made. Errors: [ErrCorrupt].
 func ParseDeadKey(key []byte) (uint64, error) {
 	if len(key) != len(DeadPrefix)+8 {
 		return 0, fmt.Errorf("%w: key %q does not parse", ErrCorrupt, key)
@@ -121,7 +121,7 @@ func ParseDeadKey(key []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(key[len(DeadPrefix):]), nil
 }
 
-// After is the first key behind all keys that begin with prefix.
+// After returns the first key that follows all keys with a prefix.
 func After(prefix []byte) []byte {
 	end := bytes.Clone(prefix)
 	end[len(end)-1]++

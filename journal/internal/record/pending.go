@@ -22,11 +22,11 @@ type Version struct {
 	Fenced      bool // to be compared with upstream before it is sent, whatever the settings
 }
 
-// Overhead is what the state record counts for a pending write or a dead letter, in
-// bytes, beside its namespace, key and value. It is part of the format.
+// Overhead is the number of bytes that the state record counts for a pending write or a dead
+// letter, beside its namespace, key and value. It is part of the format.
 const Overhead = 64
 
-// Size is what the state record counts for the write.
+// Size returns the bytes that the state record counts for the write.
 func (v *Version) Size(id ID) int64 {
 	return int64(Overhead + len(id.Namespace) + len(id.Key) + int(v.Bytes))
 }
@@ -40,7 +40,7 @@ const (
 	unknownFlags
 )
 
-// PendingFields is the most that a pending record takes beside its value.
+// PendingFields is the maximum size of a pending record without its value.
 const PendingFields = 1 + 1 + 4*8 + binary.MaxVarintLen32 + sumSize
 
 func (v *Version) flags() (flags byte) {
@@ -76,7 +76,7 @@ func AppendPendingFields(dst []byte, v *Version) []byte {
 	return binary.AppendUvarint(dst, uint64(v.ListBytes))
 }
 
-// PendingSize is the length of the record whose fields were appended.
+// PendingSize returns the length of the record that begins with these fields.
 func PendingSize(fields []byte, value string) int { return len(fields) + len(value) + sumSize }
 
 // EncodePending writes the record into dst, which has room for it, and its checksum into
@@ -85,7 +85,7 @@ func EncodePending(dst, key, fields []byte, v *Version, value string) {
 	v.Sum = Sum(Seal(key, append(append(dst[:0], fields...), value...)))
 }
 
-// ReadPending is the pending write of a record, given apart from its checksum. Errors:
+// ReadPending decodes the record of a pending write, given apart from its checksum. Errors:
 // [ErrCorrupt].
 func ReadPending(key, body []byte, sum uint32) (ID, Version, error) {
 	id, seq, err := ParsePendingKey(key)

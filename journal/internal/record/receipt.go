@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// ReceiptState says what has become of a write.
+// ReceiptState is the outcome of a write.
 type ReceiptState uint8
 
 // The states. Their numbers are part of the record format. A pending write has no record.
@@ -30,8 +30,8 @@ func (s ReceiptState) String() string {
 	return "unknown"
 }
 
-// Receipt says what has become of one acknowledged write. It is written when the write leaves
-// the pending set, and again when its dead letter is retried.
+// Receipt tells the outcome of one acknowledged write. It is written when the write leaves the
+// pending set, and again when its dead letter is retried.
 type Receipt struct {
 	ID
 	Seq       uint64
@@ -43,7 +43,7 @@ type Receipt struct {
 	Reason    string  // never holds a value
 }
 
-// EncodeReceipt is the record of a receipt.
+// EncodeReceipt returns the record of a receipt.
 func EncodeReceipt(key []byte, r *Receipt) []byte {
 	dst := make([]byte, 0, 2+2*8+binary.MaxVarintLen64+2*2+len(r.Namespace)+len(r.Key)+len(r.Reason)+sumSize)
 	dst = append(dst, byte(r.Op), byte(r.State))
@@ -66,7 +66,7 @@ func DecodeReceipt(seq uint64, body []byte) (Receipt, error) {
 	return r, nil
 }
 
-// Generation is receipts that are removed together.
+// Generation is a group of receipts that are removed together.
 type Generation struct {
 	Number   uint64
 	Receipts uint64 // how many; those of the last generation are not counted

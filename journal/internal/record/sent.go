@@ -29,7 +29,7 @@ type Sent struct {
 	Contents []Content // that the requests would leave; none if that is not known
 }
 
-// EncodeSent is the record of a sent mark.
+// EncodeSent returns the record of a sent mark.
 func EncodeSent(key []byte, s *Sent) []byte {
 	dst := make([]byte, 0, binary.MaxVarintLen64+len(s.Contents)*contentSize+sumSize)
 	dst = binary.AppendUvarint(dst, s.Seq)

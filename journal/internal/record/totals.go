@@ -49,8 +49,7 @@ func (t *Totals) RemoveDead(l *Dead) {
 	}
 }
 
-// Compare is [ErrCorrupt] when a scan has found something else than the state record
-// says.
+// Compare returns [ErrCorrupt] if a scan has found something other than the state record says.
 func (t *Totals) Compare(found Totals) error {
 	if found.Pending != t.Pending || found.PendingBytes != t.PendingBytes || found.Sum != t.Sum {
 		return fmt.Errorf("%w: of the pending writes it holds %d (%d bytes), and %d (%d bytes) were acknowledged",
@@ -66,7 +65,7 @@ func (t *Totals) Compare(found Totals) error {
 	return nil
 }
 
-// EncodeTotals is the value of the state record.
+// EncodeTotals returns the value of the state record.
 func EncodeTotals(t *Totals) []byte {
 	dst := make([]byte, 0, 7*binary.MaxVarintLen64+8+sumSize)
 	dst = binary.AppendUvarint(dst, t.Seq)

@@ -67,7 +67,7 @@ type filler struct {
 	*task
 	load   *store.Load
 	sifter sifter
-	// doubtful is the entry of the last pending write, and seq its number. 0 is none.
+	// doubtful is the entry of the last pending write, and seq its number; 0 if there is none.
 	doubtful record.ID
 	seq      uint64
 }

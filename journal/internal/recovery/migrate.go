@@ -12,8 +12,8 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// checkpointOf is where a migration keeps the directory as it was until the migrated
-// one is in use.
+// checkpointOf returns the place where a migration keeps the directory as it was, until the
+// migrated one is in use.
 func checkpointOf(dir string, version int) string { return fmt.Sprintf("%s.format-%d", dir, version) }
 
 // Migrate brings a directory of an older format to the present one (contract 21). The
@@ -42,8 +42,7 @@ func Migrate(opts store.Options, from int) error {
 	return nil
 }
 
-// checkpoint verifies the store before anything of it is touched, copies it aside and
-// says what it has reached.
+// checkpoint verifies the store before anything is changed, copies it aside, and returns its mark.
 func checkpoint(opts store.Options, from int) (m store.Mark, err error) {
 	if err := examine(opts, from); err != nil { // guard 21.4
 		return m, err

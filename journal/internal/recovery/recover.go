@@ -13,9 +13,9 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// recoveryGap is how far beyond the highest known sequence number a recovered journal
-// goes on: more than can have been acknowledged since the last mark, so that no
-// number is given out twice.
+// recoveryGap is the gap between the highest known sequence number and the next one of a recovered
+// journal. It is larger than the number of writes that can have been acknowledged since the last
+// mark, so that no number is used twice.
 const recoveryGap = 1 << 20
 
 // Options configures [Recover].
@@ -27,21 +27,20 @@ type Options struct {
 	Progress func(Progress)
 }
 
-// Progress is how far a recovery is.
+// Progress says how far a recovery has come.
 type Progress struct {
 	Files   int // tables and logs read
 	OfFiles int // tables and logs in all
 	Records int // written to the new journal
 }
 
-// Recover makes a journal that can be opened of one that cannot: it copies the
-// directory aside, reads the records that check, and puts them into a new journal that
-// takes the place of the old one by a rename. Every entry with a pending write is in doubt
-// afterwards. Recover leaves a healthy journal as it is.
+// Recover repairs a journal that cannot be opened: it copies the directory aside, reads the records
+// that pass their checks, and puts them into a new journal, which takes the place of the old one by
+// a rename. Afterwards every entry with a pending write is in doubt. Recover leaves a healthy
+// journal as it is.
 //
-// Errors: [store.ErrInUse], [store.ErrFormat] for a newer format, [record.ErrCorrupt] when
-// nothing of a journal is found, and those of the file system; then the directory is as it
-// was.
+// Errors: [store.ErrInUse], [store.ErrFormat] for a newer format, [record.ErrCorrupt] if nothing of
+// a journal is found, and those of the file system. After an error, the directory is as before.
 func Recover(opts Options) (*Recovery, error) {
 	if opts.FS == nil {
 		opts.FS = vfs.Default
@@ -85,7 +84,7 @@ func recoverDir(opts Options) (_ *Recovery, err error) {
 	return salvaged(stored, version, opts, damage)
 }
 
-// storeOptions are those of a store that nobody else uses.
+// storeOptions returns the options of a store that nobody else uses.
 func storeOptions(fsys vfs.FS, dir string) store.Options {
 	return store.Options{Dir: dir, FS: fsys, Readers: new(sync.Mutex), Logger: slog.New(slog.DiscardHandler)}
 }
@@ -101,7 +100,7 @@ type task struct {
 	progress Progress
 }
 
-// recordsBetween is how many records are written between two reports of the progress.
+// recordsBetween is the number of records between two reports of the progress.
 const recordsBetween = 1000
 
 func (t *task) reportProgress() {

@@ -37,7 +37,7 @@ type Missing struct {
 	CopiesCut   bool     `json:"copies_lost"`   // given up: they may be older than what readers have seen
 }
 
-// Recovery is what [Recover] found and did.
+// Recovery says what [Recover] found and did.
 type Recovery struct {
 	Healthy  bool     `json:"healthy"` // nothing was changed
 	Found    string   `json:"found"`   // what was wrong
@@ -47,15 +47,14 @@ type Recovery struct {
 	NextSeq  uint64   `json:"next_seq"` // the next write's sequence number
 }
 
-// Complete reports whether everything that was acknowledged is there, as far as can be
-// known.
+// Complete reports whether every acknowledged write is there, as far as the store shows.
 func (r *Recovery) Complete() bool {
 	m := &r.Missing
 	return r.Healthy || m.Known && !m.Differs && m.Pending == 0 && m.DeadLetters == 0 && m.LastSeq == 0 && m.Changes == 0 &&
 		len(m.Records) == 0 && len(m.Files) == 0
 }
 
-// account says what was salvaged and what is missing.
+// account fills the report: what was salvaged, and what is missing.
 func (t *task) account(kept *sifter, m store.Mark) {
 	r, found := &t.report, t.found
 	r.Salvaged = kept.counts
@@ -95,7 +94,7 @@ func (t *task) cutCopies() {
 	}
 }
 
-// reportSuffix makes the name of a report of that of the copy.
+// reportSuffix, after the name of the copy, is the name of its report.
 const reportSuffix = ".json"
 
 // keepReport writes a report, durably, beside the copy.

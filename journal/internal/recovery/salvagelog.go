@@ -46,8 +46,8 @@ type damagedLog struct {
 	whole bool   // all of its chunks so far check
 }
 
-// read takes what there is from a place on where a chunk may begin. When nothing is a chunk
-// at a place where one should be, read looks for the next chunk that checks.
+// read reads the chunks from a position on. Where a chunk should begin and none does, read looks
+// for the next chunk whose checksum holds.
 func (l *damagedLog) read(at int) {
 	expected := true // a chunk begins here, if the last one's length is right
 	for at < len(l.text) {
@@ -100,10 +100,10 @@ func (l *damagedLog) take(c store.Chunk) {
 	}
 }
 
-// end takes the pending writes and dead letters that check from a batch that does not. Each
-// has a checksum of its own. end ignores the batch's deletes, its copies, of which older
-// versions may be elsewhere, and its place in the order, which may be what is damaged: such a
-// record is written once, so that a delete of it is always the later of the two.
+// end takes pending writes and dead letters, each of which has a checksum of its own, from a batch
+// whose checksum does not hold. It ignores the batch's deletes, its copies (there may be older
+// versions elsewhere), and its place in the order, which may be damaged: such a record is written
+// only once, so a delete of it is always the later of the two.
 func (l *damagedLog) end() {
 	batch := l.batch
 	l.batch = nil

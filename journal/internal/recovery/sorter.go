@@ -19,11 +19,11 @@ import (
 const (
 	// sortBytes bounds the records that are held in memory, in bytes.
 	sortBytes = 16 << 20
-	// heldOverhead is what a record takes in memory beside its key and value.
+	// heldOverhead is the memory that a record takes beside its key and value.
 	heldOverhead = 128
 	// runsAtMost bounds how many files are read at once.
 	runsAtMost = 32
-	// runBuffer is how much of each is in memory then.
+	// runBuffer is the memory for each sorted file while they are merged.
 	runBuffer = 64 << 10
 )
 
@@ -185,7 +185,7 @@ func (s *sorter) visit(names []string, visit func(*version) error) (err error) {
 	return nil
 }
 
-// run is a sorted file that is being read.
+// run reads one sorted file.
 type run struct {
 	file  vfs.File
 	from  *bufio.Reader

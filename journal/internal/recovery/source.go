@@ -10,23 +10,23 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// source is where the records come from.
+// source yields the records to recover.
 type source interface {
 	// each calls visit for every record but the state record, sealed as it was found, in
 	// the order of keys. Key and value are valid only during the call.
 	each(visit func(key, value []byte) error) error
 }
 
-// viewPrefixes are those of all records but the state record, in their order.
+// viewPrefixes are the prefixes of all records but the state record, in order.
 var viewPrefixes = []string{
 	record.SentPrefix, record.DeadPrefix, record.HeaderPrefix, record.RowPrefix, record.PendingPrefix, record.ReceiptPrefix,
 	record.SettledPrefix,
 }
 
-// view is what Pebble shows of a store that it can open.
+// view reads a store that Pebble can open.
 type view struct {
 	db *pebble.DB
-	// unread has the kinds of records of which the last pass could not read all.
+	// unread names the kinds of records that the last pass could not read completely.
 	unread map[string]bool
 }
 
@@ -73,7 +73,7 @@ type viewIter struct {
 	*view  // nil is one without records
 	it     *pebble.Iterator
 	kinds  int             // that were begun
-	unread map[string]bool // kinds of which Pebble could not read all
+	unread map[string]bool // kinds that Pebble could not read completely
 }
 
 func (i *viewIter) next() bool {

@@ -12,16 +12,16 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// replacedName is where a journal is while the recovered one takes its place. As long
-// as it is there and the journal is not, [CheckSwap] refuses to make a new one.
+// replacedName returns the name of a journal while the recovered one takes its place. While that
+// exists and the journal does not, [CheckSwap] refuses to make a new journal.
 func replacedName(dir string) string { return dir + ".replaced" }
 
-// sortingName is where the records are sorted, and madeName is where the new journal is
-// made.
+// sortingName returns the directory for sorting the records, and madeName the one for the new
+// journal.
 func sortingName(dir string) string { return dir + ".sorting" }
 func madeName(dir string) string    { return dir + ".recovering" }
 
-// damagedName is what the names of all copies of damaged directories begin with.
+// damagedName returns the prefix of the names of all copies of damaged directories.
 func damagedName(dir string) string { return dir + ".damaged-" }
 
 // removeWork removes the files of a recovery that was cut off.
@@ -29,9 +29,9 @@ func removeWork(fsys vfs.FS, dir string) error {
 	return errors.Join(fsys.RemoveAll(sortingName(dir)), fsys.RemoveAll(madeName(dir)))
 }
 
-// undoSwap takes back a replacement that was cut off between its two renames, and removes
-// the remains of one that was cut off after them: then finished is true, and nobody may have
-// seen its report.
+// undoSwap undoes a replacement that was cut off between its two renames, and removes the remains
+// of one that was cut off after them. In the second case finished is true, and nobody may have seen
+// its report.
 func undoSwap(fsys vfs.FS, dir string) (finished bool, _ error) {
 	replaced := replacedName(dir)
 	if _, err := fsys.Stat(replaced); errors.Is(err, fs.ErrNotExist) {
@@ -76,8 +76,8 @@ func copyDamaged(fsys vfs.FS, dir string, now time.Time) (string, error) {
 	return to, errors.Join(diskfs.SyncDir(fsys, to), diskfs.SyncDir(fsys, fsys.PathDir(to)))
 }
 
-// swap puts made in the place of dir. If it is cut off, one of the two is there, or
-// [CheckSwap] refuses a start and [Recover] begins again.
+// swap puts made in the place of dir. If it is cut off, one of the two is there, or [CheckSwap]
+// refuses a start and [Recover] begins again.
 func swap(fsys vfs.FS, dir, made string) error {
 	parent := fsys.PathDir(dir)
 	if err := fsys.Rename(dir, replacedName(dir)); err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// applyGathered applies the gathering batch, unsynced, so that the store is what the
-// totals say. The next sync makes it durable. The caller holds order.
+// applyGathered applies the gathering batch without a sync, so that the store matches the totals.
+// The next sync makes it durable. The caller holds order.
 func (p *pipeline) applyGathered() error {
 	g := p.gathering
 	if g == nil || g.batch == nil || g.batch.Empty() {
@@ -38,14 +38,14 @@ func (p *pipeline) apply(g *group, how *pebble.WriteOptions) error {
 	return p.hand(g.batch, how)
 }
 
-// applyRest applies, at the end, changes that nobody waits for.
+// applyRest applies, before the store closes, the changes that no caller waits for.
 func (p *pipeline) applyRest() {
 	p.order.Lock()
 	defer p.order.Unlock()
 	_ = p.applyGathered() // its failure has ended the journal already
 }
 
-// Totals is what the store holds, changes that are not durable yet included.
+// Totals returns what the store holds, including changes that are not durable yet.
 func (p *pipeline) Totals() (now record.Totals) {
 	p.InOrder(func(t record.Totals) { now = t })
 	return now

@@ -14,10 +14,10 @@ const criticalShare = 4
 // ballastSuffix makes the ballast's name of the directory's.
 const ballastSuffix = ".ballast"
 
-// ballast is a file beside the store that takes room on the disk. The reserve keeps free
-// what the journal itself leaves alone, but other programs take it. The journal then gives
-// the ballast up, and has room again to record what upstream confirms: flushing goes on,
-// and a restart has room to write the log's records into tables (contract 3).
+// ballast is a file beside the store that takes room on the disk. The journal leaves the reserve
+// alone, but other programs do not. When they have taken it, the journal gives the ballast up, and
+// has room again to record what upstream confirms: flushing goes on, and a restart has room to
+// write the log's records into tables (contract 3).
 type ballast struct {
 	held bool
 	told bool // the log says why there is none
@@ -25,15 +25,16 @@ type ballast struct {
 
 func (s *Store) ballastName() string { return s.opts.Dir + ballastSuffix }
 
-// ballastSize is three quarters of the reserve: with the usual reserve, room for all that
-// Pebble may hold in memory, and for another log.
+// ballastSize returns three quarters of the reserve. With the usual reserve, that is room for all
+// that Pebble may hold in memory, and for another log.
 func (s *Store) ballastSize() int64 { return s.opts.DiskReserve / 4 * 3 }
 
-// Ballast gives the ballast up when the free space is critical, and takes it while twice the
-// reserve is free: callers still have room then, and the two never alternate. One goroutine calls it now and then.
+// Ballast removes the ballast when the free space is critical, and makes it again while twice the
+// reserve is free: callers still have room then, and the two never alternate. One goroutine calls
+// it now and then.
 //
-// Errors: those of asking for the free space. A ballast that cannot be made or removed is
-// logged: the journal works without it.
+// Errors: those of asking for the free space. If the ballast cannot be made or removed, Ballast
+// logs that: the journal works without it.
 func (s *Store) Ballast() error {
 	if s.opts.DiskReserve <= 0 {
 		return nil

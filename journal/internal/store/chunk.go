@@ -8,11 +8,11 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// LogBlock is the size of a log's blocks. No chunk goes across them, so that reading can
-// begin anew at any.
+// LogBlock is the size of a log's blocks. No chunk crosses the end of a block, so a reader can
+// begin at any block.
 const LogBlock = 32 << 10
 
-// ChunkHeader is the least size of a chunk. Where less is left of a block, no chunk begins.
+// ChunkHeader is the minimum size of a chunk. No chunk begins where less is left of a block.
 const ChunkHeader = 11 // checksum, length, kind, number of the log
 
 const (
@@ -24,7 +24,7 @@ const (
 	wholeSynced           = 9
 )
 
-// Chunk is a batch in a log, or a part of one.
+// Chunk is a batch in a log, or part of one.
 type Chunk struct {
 	Payload     []byte
 	Size        int    // with its header
@@ -57,9 +57,9 @@ func ParseChunk(text []byte, number uint64) (c Chunk, ok bool) {
 	return c, true
 }
 
-// syncedBehind reports whether a log that can be read up to end says, further on, that it
-// was synced beyond the first damage behind end. text is the log from the block on that
-// begins at an offset. A power cut may tear a batch of which the first chunks were synced.
+// syncedBehind reports whether a log that can be read up to end says, after the first damage behind
+// end, that it was synced beyond that damage. text is the log from a block on, at the offset from.
+// A power cut may tear a batch whose first chunks were synced.
 func syncedBehind(text []byte, from, end int64, number uint64) bool {
 	damaged := int64(math.MaxInt64)
 	for at := int(end - from); at < len(text); {

@@ -10,20 +10,20 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// Usage is how many bytes the tables of the records under a prefix take on the disk.
-// Records that are still in memory are not among them.
+// Usage returns how many bytes the tables of the records under a prefix take on the disk. It leaves
+// out records that are still in memory.
 func (s *Store) Usage(prefix string) (int64, error) {
 	return s.UsageSpan(bounds(prefix))
 }
 
-// UsageSpan is Usage from one key up to another.
+// UsageSpan does the same as Usage for the keys from one to another.
 func (s *Store) UsageSpan(from, to []byte) (int64, error) {
 	n, err := s.db.EstimateDiskUsage(from, to)
 	return int64(n), err
 }
 
-// Space is how many bytes the store's files take, and how many are free on their disk for this
-// user: negative if the file system cannot tell.
+// Space returns how many bytes the store's files take, and how many are free on their disk for this
+// user; free is negative if the file system cannot tell.
 func Space(s *Store) (used, free int64, err error) {
 	used = int64(s.db.Metrics().DiskSpaceUsage())
 	usage, err := s.opts.FS.GetDiskUsage(s.opts.Dir)
@@ -33,8 +33,8 @@ func Space(s *Store) (used, free int64, err error) {
 	return used, int64(min(usage.AvailBytes, math.MaxInt64)), err
 }
 
-// InMemory is how many bytes of records are not in tables yet. The log has each of them: the size that
-// Pebble gives of its memtables is the room that it keeps for records, and does not shrink.
+// InMemory returns how many bytes of records are not in tables yet. It measures the log: Pebble's
+// size of a memtable is the room that it reserves, and does not shrink.
 func (s *Store) InMemory() int64 { return int64(s.db.Metrics().WAL.Size) }
 
 // Flush writes the records that are in memory to tables. On a full disk that may take
@@ -58,7 +58,7 @@ func (s *Store) Compact(ctx context.Context, prefix string) error {
 	return s.CompactSpan(ctx, from, to)
 }
 
-// CompactSpan is Compact from one key up to another.
+// CompactSpan does the same as Compact for the keys from one to another.
 func (s *Store) CompactSpan(ctx context.Context, from, to []byte) error {
 	return s.catch(func() error { return s.db.Compact(ctx, from, to, false) })
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/botwired/botwired/internal/diskfs"
 )
 
-// engine is Pebble, and the end of the process when the disk fails under it.
+// engine runs Pebble, and ends the process when the disk fails.
 type engine struct {
 	opts      Options
 	db        *pebble.DB
-	mergeable func() bool // whether there is room to merge tables; nil when nobody keeps room
+	mergeable func() bool // reports whether there is room to merge tables; nil if nobody keeps room
 
 	damage   damage
 	failed   atomic.Bool
 	failing  sync.Once   // has Fatal called once
 	panicked atomic.Bool // Pebble did, and may hold its locks for ever
 	closing  atomic.Bool // errors of Pebble no longer end the process
-	// endError is the first failure of the disk that Pebble met in the background while
-	// closing: its Close does not return it.
+	// endError is the first failure of the disk in Pebble's background work while it closes: Close
+	// does not return it.
 	endError atomic.Pointer[error]
 	toldFull atomic.Pointer[time.Time] // when the log last said that the disk is full
 }
@@ -70,9 +70,9 @@ func (e *engine) hand(batch *pebble.Batch, how *pebble.WriteOptions) error {
 	})
 }
 
+// guard ends the journal in every case in which Pebble refuses a write: an error, a Fatalf, and a
+// panic. The caller holds order, so nobody is behind it in Pebble's commit.
 // guard makes every way in which Pebble refuses a write the end of the journal: an
-// error, a Fatalf, and a panic. The caller holds order, so nobody is in Pebble's commit
-// behind it.
 func (e *engine) guard(write func() error) error {
 	if e.failed.Load() { // guard 2.5
 		return ErrFailed
@@ -125,8 +125,8 @@ func (e *engine) closePebble() error {
 	return err
 }
 
-// OneLine is err with its text cut to the first line: Pebble's may go on with stacks and
-// listings of directories.
+// OneLine returns err with its text cut to the first line: Pebble's may go on with stacks and
+// directory listings.
 func OneLine(err error) error { return oneLine{err} }
 
 type oneLine struct{ error }

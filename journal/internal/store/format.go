@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// FormatFile names the format version in clear, so that it can be read before
-	// anything of the directory is touched (contract 21). It is there only once the
-	// store is complete, so nothing was ever acknowledged without it.
+	// FormatFile holds the format version as text, so that it can be read before anything in the
+	// directory is touched (contract 21). It is written once the store is complete, so nothing was
+	// ever acknowledged without it.
 	FormatFile = "FORMAT"
-	// creatingFile is the format file until then: a store beside it is one whose
-	// creation was cut off.
+	// creatingFile is the name of the format file until the store is complete: a store beside it
+	// was cut off while it was made.
 	creatingFile = "FORMAT.new"
 	formatLine   = "botwired journal "
 	// FormatVersion is the version of the layout in the docs of this package and of
@@ -95,8 +95,7 @@ func Finish(fsys vfs.FS, dir string, m Mark) (err error) {
 	return diskfs.SyncDir(fsys, dir) // guard 21.5b
 }
 
-// writeFormat writes, durably, the format file under the name that it has until the
-// store is complete.
+// writeFormat writes the format file, durably, as creatingFile.
 func writeFormat(fsys vfs.FS, dir string) error {
 	f, err := fsys.Create(fsys.PathJoin(dir, creatingFile), vfs.WriteCategoryUnspecified)
 	if err != nil {

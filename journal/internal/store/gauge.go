@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// gaugeFresh is how long one look at the free space is believed. Much can be written in
-// that time by a fast disk, which is why the reserve is large.
+// gaugeFresh is how long a look at the free space counts. A fast disk can write much in that time,
+// so the reserve is large.
 const gaugeFresh = 50 * time.Millisecond
 
 // gauge watches the free space under a directory. Its methods may be called concurrently.
@@ -84,7 +84,7 @@ func (g *gauge) look() error {
 	return nil
 }
 
-// age is how old the last look is.
+// age returns the time since the last look.
 func (g *gauge) age() time.Duration {
 	checked := g.checked.Load()
 	if checked == 0 {

@@ -15,8 +15,8 @@ import (
 const groupBytes = 2 << 20
 
 const (
-	// returning is a number of quarters. The next group waits for that share of the
-	// writers that were answered together; the others may have something else to do.
+	// returning is the share, in quarters, of the writers answered together for which the next
+	// group waits; the others may have something else to do.
 	returning = 3
 	// maxCommitDelay bounds that wait: a sync that was slow for once does not make the
 	// next one late.
@@ -26,8 +26,8 @@ const (
 	publishedAtOnce = 64
 )
 
-// pipeline puts changes in order, and makes those of callers that come at the same time
-// durable by one sync.
+// pipeline puts changes in order, and makes the changes of callers that come at the same time
+// durable with one sync.
 type pipeline struct {
 	*engine
 	readers     sync.Locker              // Options.Readers
@@ -43,18 +43,18 @@ type pipeline struct {
 	tx     Tx            // guarded by order
 	// showing is true while the holder of order holds readers too: batches are brief then.
 	showing bool
-	// gathering is the group that the next sync makes durable, and syncing the one that
-	// a sync is under way for; nil if there is none. Guarded by order.
+	// gathering is the group for the next sync, and syncing the group whose sync is under way, or
+	// nil. order guards both.
 	gathering, syncing *group
-	// syncSince is when the sync that is under way began, on processClock; 0 if there is none.
+	// syncSince is the start of the sync under way, on processClock; 0 if there is none.
 	syncSince atomic.Int64
 }
 
 // processClock begins at 1: no time on it is 0.
 var processClock = time.Now().Add(-1)
 
-// SyncUnderWay returns how long the sync that is under way has taken so far, 0 if there is
-// none. It waits for nobody: the holder of order may hang in that sync.
+// SyncUnderWay returns how long the sync under way has taken so far; 0 if there is none. It takes
+// no lock: the holder of order may hang in that sync.
 func (p *pipeline) SyncUnderWay() time.Duration {
 	since := p.syncSince.Load()
 	if since == 0 {
@@ -63,9 +63,9 @@ func (p *pipeline) SyncUnderWay() time.Duration {
 	return time.Since(processClock) - time.Duration(since)
 }
 
-// group is what one sync makes durable: the changes of callers that wait at the same time.
-// Each fills its own part into the batch. One of them leads: it applies the batch and has
-// it synced. As long as groups follow each other, a goroutine of its own leads them.
+// group is the set of changes that one sync makes durable: those of callers that wait at the same
+// time. Each caller fills its own part into the batch. One of them leads: it applies the batch and
+// syncs it. While groups follow each other, a separate goroutine leads them.
 type group struct {
 	batch   *pebble.Batch // the part that has not been applied; nil or empty if all has
 	changes []Change      // that become visible then, in their order
@@ -83,7 +83,7 @@ type ticket struct {
 	leads bool
 }
 
-// gather is the group that the next sync makes durable. The caller holds order.
+// gather returns the group for the next sync. The caller holds order.
 func (p *pipeline) gather() *group {
 	if p.gathering == nil {
 		p.gathering = &group{done: make(chan struct{})}
@@ -91,10 +91,10 @@ func (p *pipeline) gather() *group {
 	return p.gathering
 }
 
-// join has the caller wait for everything that was filled so far. A caller that comes
-// while no sync is under way leads: its group starts at once. So one caller alone waits
-// for nobody else, and callers that come during one sync share the next. The caller holds
-// order, and awaits the ticket without it.
+// join returns a ticket with which the caller waits for everything that was filled so far. A caller
+// that comes while no sync is under way leads its group at once, so a single caller waits for
+// nobody else; callers that come during one sync share the next. The caller holds order, and
+// releases it before it awaits the ticket.
 func (p *pipeline) join(c Change) ticket {
 	g := p.gather()
 	g.changes = append(g.changes, c)
@@ -109,7 +109,7 @@ func (p *pipeline) join(c Change) ticket {
 	return ticket{g, leads}
 }
 
-// newest is the ticket of a caller with nothing of its own to make durable: it waits for
+// newest returns a ticket for a caller that has nothing to make durable itself: it waits for
 // everything that has joined so far. The caller holds order.
 func (p *pipeline) newest() ticket {
 	if p.gathering != nil && len(p.gathering.changes) > 0 {
@@ -133,8 +133,8 @@ func (p *pipeline) await(t ticket) error {
 	return t.group.err
 }
 
-// lead makes a started group durable, and then those that follow: nobody has to be woken
-// for the next one to start.
+// lead makes a started group durable, and then the groups that follow, so that no other goroutine
+// has to wake up first.
 func (p *pipeline) lead(g *group) {
 	for g != nil {
 		began := time.Now()

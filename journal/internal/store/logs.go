@@ -69,15 +69,15 @@ func ReadLog(r io.Reader, number uint64, visit func(repr []byte) error) (end int
 	}
 }
 
-// CheckLogs is [record.ErrCorrupt] when the logs that are not in tables yet have lost
-// records and Pebble would not notice: Pebble takes a log that was cut between two records,
-// or is missing, for one that ends there. The mark tells whether the end of the last log
-// was cut off. The caller checks logs before Pebble opens the store and removes them.
+// CheckLogs returns [record.ErrCorrupt] if the logs that are not in tables yet have lost records
+// and Pebble would not notice: Pebble takes a log that is cut between two records, or missing, for
+// one that ends there. The mark tells whether the end of the last log was cut off. The caller
+// checks the logs before Pebble opens the store and removes them.
 //
-// Pebble begins a log in two ways. When it opens a store, it first makes tables of all
-// older logs. Later, it first ends the log in use with a trailer, and syncs that. So every
-// log but the last has its trailer, and the numbers of the records go on from each log to
-// the next. stated says whether the logs hold a state record; newest is the last one.
+// Pebble begins a log in two ways. When it opens a store, it first writes all older logs into
+// tables. Later, it first ends the current log with a trailer, and syncs that. So every log but the
+// last has a trailer, and the numbers of the records continue from each log to the next. stated
+// says whether the logs hold a state record; newest is the last one.
 func CheckLogs(fsys vfs.FS, dir string) (newest record.Totals, stated bool, err error) {
 	logs, err := listLogs(fsys, dir)
 	if err != nil {
@@ -109,7 +109,7 @@ func CheckLogs(fsys vfs.FS, dir string) (newest record.Totals, stated bool, err 
 	return c.newest, c.stated, nil
 }
 
-// logCheck is a pass over the logs in their order.
+// logCheck checks the logs in their order.
 type logCheck struct {
 	next   uint64 // the number of the record that must not be missing; 0: any
 	newest record.Totals
@@ -134,10 +134,10 @@ func (c *logCheck) read(fsys vfs.FS, dir string, log logFile, last bool) error {
 	return nil // Pebble itself judges a log that cannot be read
 }
 
-// checkEnd judges the last log, of which a power cut may have torn what was not synced.
-// Pebble takes damage in the last block for that, though what lies behind it may say that
-// the damaged place was synced. The log does not always say so, as Pebble counts too low
-// what was synced. The mark knows it exactly, markEvery later.
+// checkEnd checks the last log, in which a power cut may have torn what was not synced. Pebble
+// takes any damage in the last block for that, even if data behind it says that the damaged place
+// was synced. The log does not always say so, because Pebble underestimates what was synced. The
+// mark knows it exactly, markEvery later.
 func checkEnd(f vfs.File, end int64, log logFile) error {
 	info, err := f.Stat()
 	if err != nil {

@@ -13,20 +13,20 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// manifestMark is what a mark knows of Pebble's manifest, which names the store's tables.
+// manifestMark is the part of a mark about Pebble's manifest, which names the store's tables.
 type manifestMark struct {
 	number uint64
 	length uint64
 	sum    uint32 // CRC-32C of that much of it
 }
 
-// manifestPath is where Pebble's manifest of a number is.
+// manifestPath returns the path of the manifest with a number.
 func manifestPath(fsys vfs.FS, dir string, number uint64) string {
 	return fsys.PathJoin(dir, fmt.Sprintf("MANIFEST-%06d", number))
 }
 
-// manifestInForce is the number of the manifest that Pebble's marker names, 0 if there
-// is none.
+// manifestInForce returns the number of the manifest that Pebble's marker names; 0 if there is
+// none.
 func manifestInForce(fsys vfs.FS, dir string) (number uint64, _ error) {
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -42,17 +42,16 @@ func manifestInForce(fsys vfs.FS, dir string) (number uint64, _ error) {
 	return number, nil
 }
 
-// sumManifest is the length and the checksum of a manifest, or of no more than the
-// first limit bytes.
+// sumManifest returns the length and the checksum of a manifest, or of its first limit bytes.
 func sumManifest(f io.Reader, limit uint64) (length uint64, sum uint32, err error) {
 	h := crc32.New(record.Castagnoli)
 	n, err := io.Copy(h, io.LimitReader(f, int64(limit)))
 	return uint64(n), h.Sum32(), err
 }
 
-// check is [record.ErrCorrupt] when the manifest does not begin as the mark knows it: Pebble
-// takes a damaged manifest for one that ends there, and then removes the tables that it
-// does not know. check does not look at a manifest that came after the mark.
+// check returns [record.ErrCorrupt] if the manifest does not begin as the mark says: Pebble takes a
+// damaged manifest for one that ends there, and then removes the tables that it does not name.
+// check ignores a manifest that came after the mark.
 func (m manifestMark) check(fsys vfs.FS, dir string) error {
 	number, err := manifestInForce(fsys, dir)
 	if err != nil || number > m.number {
@@ -79,8 +78,8 @@ func (m manifestMark) check(fsys vfs.FS, dir string) error {
 	return nil
 }
 
-// next is what the next mark says of the manifest. If the manifest has grown since this
-// mark, next syncs it first: Pebble may not have done so yet.
+// next returns the next mark's part about the manifest. If the manifest has grown since this mark,
+// next syncs it first: Pebble may not have done so yet.
 func (m manifestMark) next(fsys vfs.FS, dir string) (now manifestMark, err error) {
 	if now.number, err = manifestInForce(fsys, dir); err != nil {
 		return manifestMark{}, err
@@ -111,11 +110,11 @@ const (
 	manifestOldLog     = 9
 )
 
-// firstRecord is the number of the first record of any store of Pebble's.
+// firstRecord is the number of the first record in any Pebble store.
 const firstRecord = 10
 
-// liveLogs is what the manifest says of the logs that are not in tables. Numbers are 0
-// where it does not say.
+// liveLogs is the manifest's part about the logs that are not in tables. A number is 0 if the
+// manifest does not give it.
 type liveLogs struct {
 	// first is the number of the first of them: every log with a lower number is in
 	// tables. Right after Pebble has opened a store, no log has this number.

@@ -25,7 +25,7 @@ const (
 	slotSize = 5*8 + 2*4
 )
 
-// Mark is what was durable when it was made.
+// Mark says what was durable when it was made.
 type Mark struct {
 	Round   uint64 // how many marks came before, which tells the newer slot
 	Seq     uint64 // highest sequence number
@@ -84,8 +84,8 @@ func ReadMark(fsys vfs.FS, dir string) (Mark, error) {
 	return newest, nil
 }
 
-// Reached is [record.ErrCorrupt] for a store that is behind the mark. Every write is in a
-// batch, so that batches tell of missing writes too.
+// Reached returns [record.ErrCorrupt] for a store that is behind the mark. Every write is in a
+// batch, so the number of batches shows missing writes too.
 func (m *Mark) Reached(t record.Totals) error {
 	switch {
 	case t.Batches >= m.Batches && t.Seq >= m.Seq: // guard 4.4

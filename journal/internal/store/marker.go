@@ -67,7 +67,7 @@ func (m *marker) mark() {
 	m.soon()
 }
 
-// end waits for the mark that is being written, and has the timer write no more.
+// end waits for the mark that is being written, and stops the timer.
 func (m *marker) end() {
 	m.store.order.Lock()
 	m.ended = true

@@ -47,7 +47,7 @@ const (
 	// Pebble rewrites it for them alone. Each settling leaves one for the pending record: by
 	// Pebble's default of a tenth, such merges would write as much again as all else.
 	mergeTombstones = 0.5
-	// tellFullEvery is how often the log says that the disk is full.
+	// tellFullEvery is the interval between two log lines about a full disk.
 	tellFullEvery = time.Minute
 )
 
@@ -119,8 +119,8 @@ func (e *engine) tellFull(err error) {
 	}
 }
 
-// pebbleLogger is Pebble's logger. Pebble reports a failed log write by Fatalf and
-// goes on to acknowledge if that returns, so it has to end the process here.
+// pebbleLogger receives Pebble's messages. Pebble reports a failed log write by Fatalf, and goes on
+// to acknowledge if that returns, so Fatalf has to end the process.
 type pebbleLogger struct{ e *engine }
 
 func (l pebbleLogger) Infof(format string, args ...any) { l.log(slog.LevelDebug, format, args) }
@@ -160,8 +160,8 @@ func openPebble(dir string, opts *pebble.Options) (db *pebble.DB, err error) {
 	return db, Classify(err)
 }
 
-// Classify tells apart the damage that Pebble meets, which is [record.ErrCorrupt], from
-// what the operating system says of the disk.
+// Classify turns damage that Pebble reports into [record.ErrCorrupt], and returns the operating
+// system's errors as they are.
 func Classify(err error) error {
 	switch {
 	case err == nil, errors.Is(err, record.ErrCorrupt), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

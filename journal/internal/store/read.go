@@ -13,11 +13,11 @@ import (
 // [Store.Release].
 func (s *Store) DB() pebble.Reader { return s.db }
 
-// Snapshot is the store as it is now, to be closed by the caller.
+// Snapshot returns the present state of the store. The caller closes it.
 func (s *Store) Snapshot() *pebble.Snapshot { return s.db.NewSnapshot() }
 
-// Get reads one sealed record; ok is false when there is none. decode must not keep
-// the body, which is Pebble's.
+// Get reads one sealed record; ok is false if there is none. decode must not keep the body, which
+// belongs to Pebble.
 func Get(r pebble.Reader, key []byte, decode func(body []byte) error) (ok bool, err error) {
 	value, closer, err := r.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -36,7 +36,7 @@ func Get(r pebble.Reader, key []byte, decode func(body []byte) error) (ok bool, 
 	return err == nil, err
 }
 
-// ScanPrefix is [Scan] of the keys that begin with prefix.
+// ScanPrefix does the same as [Scan] for the keys with a prefix.
 func ScanPrefix(r pebble.Reader, prefix []byte, visit func(key, body []byte, sum uint32) error) error {
 	return Scan(r, prefix, record.After(prefix), visit)
 }
@@ -53,7 +53,7 @@ func Scan(r pebble.Reader, from, to []byte, visit func(key, body []byte, sum uin
 	})
 }
 
-// Each is [Scan] of records as they are, sealed or not.
+// Each does the same as [Scan], but passes on records as they are, sealed or not.
 func Each(r pebble.Reader, from, to []byte, visit func(key, value []byte) error) error {
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {
@@ -122,7 +122,7 @@ func Count(r pebble.Reader, visit func(record.ID, record.Version) error) (found 
 	return CountBoth(r, visit, func(*record.Dead) {})
 }
 
-// CountBoth is Count, and then calls visitDead for each dead letter.
+// CountBoth does the same as Count, and then calls visitDead for each dead letter.
 func CountBoth(r pebble.Reader, visit func(record.ID, record.Version) error, visitDead func(*record.Dead)) (found record.Totals, err error) {
 	err = ScanPending(r, []byte(record.PendingPrefix), func(id record.ID, v record.Version) error {
 		found.Add(id, &v)

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// repairFile is where [Store.Repair] writes the records that it keeps.
+	// repairFile is the file into which [Store.Repair] writes the records that it keeps.
 	repairFile = "repair.new"
 	// repairPatience bounds how long everybody waits for the tables of what is in memory. A
 	// disk that is full or very slow postpones the repair.
@@ -31,7 +31,7 @@ const (
 	damageShare = 10
 )
 
-// damage is the tables in which Pebble has met damage since the store was opened. Its methods
+// damage collects the tables in which Pebble has met damage since the store was opened. Its methods
 // may be called concurrently.
 type damage struct {
 	mu    sync.Mutex
@@ -92,11 +92,11 @@ func (e *engine) meetDamage(info pebble.DataCorruptionInfo) {
 		"file", file, "error", OneLine(info.Details))
 }
 
-// DamagedTables is how many tables were found damaged since the store was opened.
+// DamagedTables returns how many tables were found damaged since the store was opened.
 func (s *Store) DamagedTables() int64 { return s.damage.count.Load() }
 
-// FindDamage reads every block of the tables that hold more than copies, for [Store.Repair]:
-// a merge of tables reads what nobody else does.
+// FindDamage reads every block of the tables that hold more than copies, so that [Store.Repair]
+// knows of damage that otherwise only a merge of tables would meet.
 func (s *Store) FindDamage(ctx context.Context) error {
 	tables, err := liveTables(s.db)
 	if err != nil {
@@ -130,14 +130,12 @@ func (s *Store) isDamaged(t table) (bool, error) {
 	return false, err
 }
 
-// Repair replaces the tables in which damage was met, so that no merge of tables meets it
-// again. It gives up the settled copies and listings in their range of keys, which upstream
-// has, and the receipts. It writes all other records of that range anew, in the same atomic
-// change. Nobody uses the store meanwhile. The caller holds no use of the store. Repair reports
-// whether it has replaced any.
+// Repair replaces the damaged tables, so that no merge of tables meets the damage again. In their
+// range of keys it gives up the receipts and the settled copies and listings, which upstream has,
+// and writes all other records anew, in one atomic change. Nobody uses the store meanwhile, and the
+// caller holds no use of it. Repair reports whether it has replaced any table.
 //
-// Errors: [record.ErrCorrupt] when other records than copies cannot be read; then nothing is
-// changed.
+// Errors: [record.ErrCorrupt] if it cannot read other records than copies; then it changes nothing.
 func (s *Store) Repair(ctx context.Context) (replaced bool, err error) {
 	if !s.damage.any() {
 		return false, nil
@@ -193,9 +191,9 @@ func (s *Store) flushSoon(ctx context.Context) error {
 	return s.Flush(soon) // guard 4.23
 }
 
-// damagedSpan is a range of keys that holds every damaged table as a whole. Pebble cuts the
-// tables that only a part of the range is in: those it can read. found is false if no table
-// is damaged any more.
+// damagedSpan returns a range of keys that contains every damaged table as a whole. Pebble cuts the
+// tables that are only partly in the range, which it can read. found is false if no table is
+// damaged any more.
 func (s *Store) damagedSpan(tables []table) (all span, found bool, err error) {
 	sound := make(map[string]bool)
 	for changed := true; changed; {
@@ -270,8 +268,7 @@ func (s *Store) writeKept(path string, all span) (n int, err error) {
 	return n, w.Close()
 }
 
-// withoutCopies are the parts of a span in which no copies are. The end of each is not
-// included.
+// withoutCopies returns the parts of a span without copies. They do not include their ends.
 func (s span) withoutCopies() (parts []span) {
 	rest := span{s.from, append(bytes.Clone(s.to), 0)}
 	for _, copies := range copySpans {

@@ -7,13 +7,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// openSlack is the room, in bytes, that opening a store takes beside its tables, for the
-// manifest and what else Pebble writes then.
+// openSlack is the room, in bytes, that opening a store takes beside its tables, for the manifest
+// and Pebble's other files.
 const openSlack = 1 << 20
 
-// awaitRoom returns when the disk has room to open the store. Pebble first writes the
-// records of the logs into tables, and waits for room without end and without a word. If
-// nobody wants to be asked, awaitRoom leaves it at that.
+// awaitRoom waits until the disk has room to open the store: Pebble first writes the records of the
+// logs into tables, and would wait for room without end and without a message. Without
+// Options.AwaitRoom, awaitRoom does nothing.
 func (s *Store) awaitRoom() error {
 	for s.opts.AwaitRoom != nil {
 		usage, err := s.opts.FS.GetDiskUsage(s.opts.Dir)
@@ -38,8 +38,8 @@ func (s *Store) awaitRoom() error {
 	return nil
 }
 
-// roomToOpen is how many bytes must be free to open a store, or 0 if they are. It reads the
-// logs only where their files would not fit: they are longer than their records.
+// roomToOpen returns how many bytes must be free to open a store, or 0 if they are free. It reads
+// the logs only if their files would not fit, because the files are longer than their records.
 func roomToOpen(fsys vfs.FS, dir string, free int64) (needed int64, err error) {
 	logs, err := listLogs(fsys, dir)
 	if err != nil {

@@ -20,7 +20,7 @@ var (
 	ErrFailed = errors.New("journal failed")
 	// ErrFormat says that the directory was written by another format version.
 	ErrFormat = errors.New("journal format not supported")
-	// ErrNoFormat is an [ErrFormat] of a directory that does not say its version.
+	// ErrNoFormat is the [ErrFormat] of a directory without a version.
 	ErrNoFormat = fmt.Errorf("%w", ErrFormat)
 )
 
@@ -31,7 +31,7 @@ type Options struct {
 	FS  vfs.FS
 	// Lock is the lock on Dir, see [LockDir]. The store releases it when it is closed.
 	Lock *pebble.Lock
-	// DiskReserve is the free space, in bytes, below which [Store.Low] says so.
+	// DiskReserve is the free space, in bytes, below which [Store.Low] returns true.
 	DiskReserve int64
 	// AwaitRoom, if not nil, is called while fewer bytes are free than opening the store
 	// needs, and with 0 as soon as there are enough. When it returns nil, [Open] looks
@@ -42,14 +42,14 @@ type Options struct {
 	// BeforeApply, if not nil, adds to every batch before it is applied, in the order of
 	// all updates. It adds little when brief says that readers wait.
 	BeforeApply func(tx *Tx, brief bool)
-	// Fatal is called once when the disk has failed. It must end the process; if it
-	// returns, the store makes nothing durable any more. It is called wherever the
-	// failure is met, with locks held, and must not call the store.
+	// Fatal is called once, when the disk has failed. It must end the process; if it returns, the
+	// store makes nothing durable any more. It is called with locks held, and must not call the
+	// store.
 	Fatal func(error)
 	// Logger receives Pebble's messages. It must not be nil.
 	Logger *slog.Logger
-	// FullDiskPause is [diskfs.FullDiskPause] but in tests. A damaged table makes its readers
-	// wait for a part of it.
+	// FullDiskPause is [diskfs.FullDiskPause] except in tests. The readers of a damaged table wait
+	// for part of it.
 	FullDiskPause time.Duration
 }
 
@@ -61,8 +61,8 @@ type Store struct {
 	marker  marker
 	ballast ballast
 
-	// life is held for reading while the store is used: Close waits for that. It is
-	// taken before all other locks, and never twice.
+	// life is read-locked while the store is in use: Close waits for that. It is taken before all
+	// other locks, and never twice.
 	life   sync.RWMutex
 	closed bool // guarded by life
 }

@@ -55,7 +55,7 @@ type table struct {
 	file string
 }
 
-// liveTables are the tables that Pebble reads now.
+// liveTables returns the tables that Pebble reads now.
 func liveTables(db *pebble.DB) ([]table, error) {
 	levels, err := db.SSTables()
 	if err != nil {
@@ -101,8 +101,8 @@ func OpenTable(fsys vfs.FS, path string) (objstorage.Readable, error) {
 	return file, nil
 }
 
-// checkTable reads every block of a table past Pebble's cache. Errors: [record.ErrCorrupt]
-// for a block that is damaged or that the disk cannot read, and those of the file system.
+// checkTable reads every block of a table past Pebble's cache. Errors: [record.ErrCorrupt] for a
+// block that is damaged or cannot be read, and those of the file system.
 func checkTable(fsys vfs.FS, dir, name string) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -20,8 +20,8 @@ type Change interface {
 	Durable()
 }
 
-// Early is a change that readers see before it is durable: it must tell them nothing that
-// a power cut could take back.
+// Early is a change that readers see before it is durable. It must not tell them anything that a
+// power cut could take back.
 type Early interface {
 	Change
 	// Applied is called as soon as the store shows the change, under the same hold of
@@ -88,9 +88,9 @@ func (p *pipeline) enqueue(c Change) (t ticket, err error) {
 	return p.join(c), nil
 }
 
-// fill reports whether there is anything to apply. A batch that is half filled is never
-// applied: a panic, or a record that Pebble does not take, is the end of the journal. The
-// caller holds order.
+// fill fills a change into the batch, and reports whether there is anything to apply. A half-filled
+// batch is never applied: a panic, or a record that Pebble refuses, ends the journal. The caller
+// holds order.
 func (p *pipeline) fill(c Change) (changed bool, err error) {
 	defer p.recoverPanic(&err)
 	if p.failed.Load() {
@@ -138,8 +138,8 @@ type Tx struct {
 	err     error // the first failure to fill the batch
 }
 
-// Reader is the store as all earlier updates have left it. It is to be used before the
-// transaction changes anything.
+// Reader returns the store as all earlier updates have left it. The transaction must not have
+// changed anything yet.
 func (tx *Tx) Reader() (pebble.Reader, error) {
 	if err := tx.p.applyGathered(); err != nil {
 		return nil, err
@@ -147,10 +147,10 @@ func (tx *Tx) Reader() (pebble.Reader, error) {
 	return tx.p.db, nil
 }
 
-// Totals is what the store holds, with everything that this transaction has changed.
+// Totals returns what the store holds, including the changes of this transaction.
 func (tx *Tx) Totals() record.Totals { return tx.p.totals }
 
-// NextSeq is the sequence number of the next write.
+// NextSeq returns the sequence number of the next write.
 func (tx *Tx) NextSeq() uint64 { return tx.p.totals.Seq + 1 }
 
 // TakeSeq gives out a sequence number for something that is no pending write.
@@ -215,7 +215,7 @@ func (tx *Tx) note(err error) {
 	}
 }
 
-// batch is the one that gathers.
+// batch returns the gathering batch.
 func (tx *Tx) batch() *pebble.Batch {
 	g := tx.p.gather()
 	if g.batch == nil {
