@@ -50,7 +50,6 @@ func (s *Server) enter(c *call, v Verb, namespace string) {
 func (s *Server) count(c *call, r *Result) {
 	c.outcome = r.Outcome()
 	c.seen.result(r)
-	s.measures.write(r)
 }
 
 // leave measures a call that has been answered.

@@ -28,7 +28,7 @@ func (f *figures) requests() (reads api.Reads, writes api.Writes) {
 		reads.Upstream += f.measures.count(read, Outcome(FromUpstream), Outcome(Sources))
 	}
 	reads.Total = reads.Hits + reads.Upstream
-	writes.Acknowledged = f.measures.acknowledged.Load()
+	writes.Acknowledged = f.measures.writes(WasAcknowledged, WasThrough+1) + f.measures.imported.Load()
 	if f.writes != nil {
 		writes.Sent, writes.Saved = f.writes()
 	}

@@ -172,7 +172,8 @@ func (h *lastHour) timeSaved(done *api.Figures) *float64 {
 	if read == 0 {
 		return nil
 	}
-	saved := float64(done.Reads.Hits)*max(0, read-t.localRead) + float64(max(0, done.Writes.Acknowledged-h.figures.measures.awaited.Load()))*max(0, write-t.localWrite)
+	waited := h.figures.measures.writes(WasAwaited, WasThrough+1)
+	saved := float64(done.Reads.Hits)*max(0, read-t.localRead) + float64(max(0, done.Writes.Acknowledged-waited))*max(0, write-t.localWrite)
 	saved = math.Round(saved*1e3) / 1e3
 	return &saved
 }

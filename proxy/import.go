@@ -253,7 +253,7 @@ func (run *importing) write(ctx context.Context, w journal.NewWrite) error {
 		written, err := run.store(w)
 		if !errors.Is(err, journal.ErrFull) {
 			if err == nil {
-				run.measures.acknowledged.Add(1)
+				run.measures.imported.Add(1)
 				run.ahead.add(written)
 			}
 			return err

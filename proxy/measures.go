@@ -9,21 +9,9 @@ import (
 
 // measures counts and times the requests of the memory API.
 type measures struct {
-	acknowledged atomic.Int64 // writes
-	awaited      atomic.Int64 // acknowledged writes whose callers have waited for upstream
-	times        *metrics.Times
-	series       [Verbs][Outcomes]atomic.Pointer[metrics.Series] // those of times that were needed
-}
-
-// write counts a result, if it is a write's.
-func (m *measures) write(r *Result) {
-	if r.Read {
-		return
-	}
-	m.acknowledged.Add(1)
-	if r.Awaited || r.Through {
-		m.awaited.Add(1)
-	}
+	times    *metrics.Times
+	series   [Verbs][Outcomes]atomic.Pointer[metrics.Series] // those of times that were needed
+	imported atomic.Int64                                    // writes, which are no requests of their own
 }
 
 // observe notes how long a call took. A call without a verb is none of the memory API's.
@@ -53,6 +41,11 @@ func (m *measures) measured(v Verb, first, end Outcome, each func(*metrics.Serie
 func (m *measures) count(v Verb, first, end Outcome) (n int64) {
 	m.measured(v, first, end, func(s *metrics.Series) { n += s.Count() })
 	return n
+}
+
+// writes counts the writes that had one of the outcomes from first to end, without end.
+func (m *measures) writes(first, end Outcome) int64 {
+	return m.count(PutEntry, first, end) + m.count(DeleteEntry, first, end)
 }
 
 // distribution returns how long the same requests took.
