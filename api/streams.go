@@ -34,8 +34,8 @@ type ResetEvent struct {
 	Reason string  `json:"reason"`
 }
 
-// Request is a request to the memory, as it was answered: GET /_botwired/monitor.
-type Request struct {
+// AnsweredRequest is a request to the memory, as it was answered: GET /_botwired/monitor.
+type AnsweredRequest struct {
 	At           float64  `json:"at"` // when it came, in Unix seconds
 	Method       string   `json:"method"`
 	Path         string   `json:"path"`

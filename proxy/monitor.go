@@ -228,8 +228,8 @@ const (
 	eventSkipped = "skipped"
 )
 
-func (r *request) document(values bool) api.Request {
-	doc := api.Request{
+func (r *request) document(values bool) api.AnsweredRequest {
+	doc := api.AnsweredRequest{
 		At: unixSeconds(r.at), Method: r.method, Path: r.path, Namespace: r.id.Namespace, Key: r.id.Key,
 		Status: r.status, Answered: r.answered, Microseconds: r.took.Microseconds(), Bytes: r.bytes,
 	}

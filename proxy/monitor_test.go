@@ -24,7 +24,7 @@ func wantShown(t *testing.T, a *audience, want ...string) {
 			got = append(got, fmt.Sprintf("skipped %d", read[api.Skipped](t, e).Requests))
 			continue
 		}
-		doc := read[api.Request](t, e)
+		doc := read[api.AnsweredRequest](t, e)
 		line := fmt.Sprintf("%s %s %d %s %d", doc.Method, doc.Path, doc.Status, doc.Answered, doc.Bytes)
 		if doc.AgeSeconds != nil {
 			line += fmt.Sprintf(" age %v", *doc.AgeSeconds)
@@ -78,7 +78,7 @@ func TestTheMonitorShowsEveryRequest(t *testing.T) {
 			if i >= len(got) {
 				t.Fatalf("%d requests are shown", len(got))
 			}
-			doc := read[api.Request](t, got[i])
+			doc := read[api.AnsweredRequest](t, got[i])
 			if line := fmt.Sprintf("%s %d %s", doc.Method, doc.Status, doc.Answered); !strings.HasPrefix(line, want) {
 				t.Errorf("it shows %q, want %q", line, want)
 			}
@@ -103,7 +103,7 @@ func TestTheMonitorShowsSimpleRequests(t *testing.T) {
 		put("k", `{"value":1}`)
 		get("a:b")
 		got := a.take()
-		if len(got) != 2 || read[api.Request](t, got[0]).Status != 422 || read[api.Request](t, got[1]).Status != 400 {
+		if len(got) != 2 || read[api.AnsweredRequest](t, got[0]).Status != 422 || read[api.AnsweredRequest](t, got[1]).Status != 400 {
 			t.Errorf("it shows %d requests: %s", len(got), got)
 		}
 	})

@@ -306,7 +306,7 @@ func TestTheMonitorShowsAnUndo(t *testing.T) {
 		if len(shown) != 1 {
 			t.Fatalf("%d requests are shown", len(shown))
 		}
-		doc := read[api.Request](t, shown[0])
+		doc := read[api.AnsweredRequest](t, shown[0])
 		if doc.Path != "/_botwired/undo" || doc.Namespace != "n" || doc.Key != "k" || doc.Answered != "pending" || doc.Value == nil || *doc.Value != "one" {
 			t.Errorf("%s", shown[0].Data)
 		}

@@ -5,29 +5,32 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
+
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/words"
 )
 
 // accepted is the daemon's answer when a person has decided about a bucket.
 type accepted struct {
-	Lost       cell   `json:"lost"` // empty if nothing was
-	Namespaces []cell `json:"namespaces"`
+	Lost       term.Cell   `json:"lost"` // empty if nothing was
+	Namespaces []term.Cell `json:"namespaces"`
 }
 
 // decideLoss tells the daemon what a person has decided about a bucket. It returns nil if there is
 // nothing left to say: it has failed, or has printed the answer as JSON.
-func decideLoss(ctx context.Context, p *process, c *client, decision string, asJSON bool) (*accepted, error) {
-	r := request{method: http.MethodPost, path: surface(decision), query: url.Values{"namespace": {"*"}}}
-	body, err := c.wait(ctx, r, byHandTime+flushGrace)
+func decideLoss(ctx context.Context, p *process, c *attach.Client, decision string, asJSON bool) (*accepted, error) {
+	r := byHand(decision, url.Values{"namespace": {"*"}})
+	body, err := c.Ask(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	if asJSON {
-		return nil, printJSON(p.stdout, body)
+		return nil, term.JSON(p.Stdout, body)
 	}
 	var so accepted
-	if err := c.decode(body, &so); err != nil {
+	if err := c.Decode(body, &so); err != nil {
 		return nil, err
 	}
 	return &so, nil
@@ -44,33 +47,33 @@ func restoreAll(ctx context.Context, p *process, settings *settingFlags, asJSON 
 		return err
 	}
 	if so.Lost != "" {
-		fmt.Fprintf(p.stdout, "botwired goes on with the bucket that is there (%s)\n", printable(string(so.Lost)))
+		fmt.Fprintf(p.Stdout, "botwired goes on with the bucket that is there (%s)\n", term.Printable(string(so.Lost)))
 	}
 	if len(so.Namespaces) == 0 {
-		_, err := fmt.Fprintln(p.stdout, "nothing to restore: no namespace is suspect (botwired status)")
+		_, err := fmt.Fprintln(p.Stdout, "nothing to restore: no namespace is suspect (botwired status)")
 		return err
 	}
 	var failed []error
 	for _, namespace := range so.Namespaces {
 		body, err := p.restore(ctx, c, string(namespace), false)
 		if err == nil {
-			fmt.Fprintf(p.stdout, "%s: ", printable(string(namespace)))
+			fmt.Fprintf(p.Stdout, "%s: ", term.Printable(string(namespace)))
 			err = p.reportRestore(c, body)
 		}
 		if ctx.Err() != nil {
 			return err
 		}
 		if err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", printable(string(namespace)), err))
+			failed = append(failed, fmt.Errorf("%s: %w", term.Printable(string(namespace)), err))
 		}
 	}
 	return errors.Join(failed...)
 }
 
 // acceptUpstream has the daemon go on with a bucket as it is. Unless yes is set, it asks first.
-func acceptUpstream(ctx context.Context, p *process, c *client, yes, asJSON bool) error {
+func acceptUpstream(ctx context.Context, p *process, c *attach.Client, yes, asJSON bool) error {
 	if !yes {
-		if err := p.confirm(ctx, "Go on with the bucket that is there, and give up for good what it has lost?"); err != nil {
+		if err := p.Confirm(ctx, "Go on with the bucket that is there, and give up for good what it has lost?"); err != nil {
 			return err
 		}
 	}
@@ -82,7 +85,7 @@ func acceptUpstream(ctx context.Context, p *process, c *client, yes, asJSON bool
 	if so.Lost != "" {
 		text = "botwired goes on with the bucket that is there"
 	}
-	_, err = fmt.Fprintln(p.stdout, text)
+	_, err = fmt.Fprintln(p.Stdout, text)
 	return err
 }
 
@@ -109,7 +112,7 @@ func (s *status) watched(w io.Writer) string {
 		return ""
 	case "true":
 		return of + fmt.Sprintf("sound %s: what other hosts change is seen at once, and no answer gets old; %s, %s of memory",
-			since(w, watch.Since), plural(watch.Entries.number(), "entry"), watch.Bytes.size())
+			term.Since(w, watch.Since), words.Plural(watch.Entries.Number(), "entry"), watch.Bytes.Size())
 	}
-	return of + fmt.Sprintf("broken %s: %s; copies count for cache.fresh_for", since(w, watch.Since), watch.Reason.or("it has not caught up yet"))
+	return of + fmt.Sprintf("broken %s: %s; copies count for cache.fresh_for", term.Since(w, watch.Since), watch.Reason.Or("it has not caught up yet"))
 }

@@ -42,7 +42,7 @@ func TestForgetUpstreamCommand(t *testing.T) {
 	wantFailure(t, at(t, d, nil, "forget"), exitUsage, "--upstream")
 	wantOutput(t, at(t, d, nil, "forget", "--upstream", "--yes"), "botwired goes on with the bucket that is there\n")
 	reply := func(text string) func(*process) {
-		return func(p *process) { onTerminal(p); p.stdin = strings.NewReader(text) }
+		return func(p *process) { onTerminal(p); p.Stdin = strings.NewReader(text) }
 	}
 	if got := at(t, d, reply("y\n"), "forget", "--upstream"); !strings.Contains(got.stderr, "for good") || !strings.Contains(got.stdout, "goes on") {
 		t.Errorf("%+v", got)

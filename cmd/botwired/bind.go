@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -61,7 +63,7 @@ func otherUpstream(c *config.Config, bound string, h journal.Holdings) error {
 
 // held says what a directory holds.
 func held(h journal.Holdings) string {
-	all := []string{plural(h.Pending, "pending write"), plural(h.DeadLetters, "dead letter")}
+	all := []string{words.Plural(h.Pending, "pending write"), words.Plural(h.DeadLetters, "dead letter")}
 	if h.Copies {
 		all = append(all, "copies of its entries")
 	}
@@ -119,7 +121,7 @@ func moveUpstream(c *config.Config, former string) (m move, err error) {
 }
 
 func printMove(w io.Writer, dir string, m move) error {
-	_, err := fmt.Fprintf(w, "%s belongs to %s from now on, with %s\n", printable(dir), m.To, held(journal.Holdings{Pending: m.Pending, DeadLetters: m.DeadLetters, Copies: m.Copies}))
+	_, err := fmt.Fprintf(w, "%s belongs to %s from now on, with %s\n", term.Printable(dir), m.To, held(journal.Holdings{Pending: m.Pending, DeadLetters: m.DeadLetters, Copies: m.Copies}))
 	if err == nil && isCluster(m.From) != isCluster(m.To) {
 		_, err = fmt.Fprintln(w, "That is another kind of service. Pending writes go to it, and the copies here count as copies of its entries.\n"+
 			"botwired carries nothing else over: if the entries of the old one are to be there, export them from it,\n"+

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/cli/term"
 )
 
 func TestUsageErrors(t *testing.T) {
@@ -201,7 +202,13 @@ func TestHelpOfACommand(t *testing.T) {
 	}
 	home := t.TempDir()
 	var stdout strings.Builder
-	p := &process{args: []string{"recover", "--help"}, environ: []string{"HOME=" + home}, stdout: &stdout, stderr: io.Discard, isTerminal: isTerminal, size: terminalSize}
+	p := &process{Terminal: term.Terminal{
+		Environ:    []string{"HOME=" + home},
+		Stdout:     &stdout,
+		Stderr:     io.Discard,
+		IsTerminal: term.IsTerminal,
+		Size:       term.SizeOf,
+	}, args: []string{"recover", "--help"}}
 	if code := p.run(t.Context()); code != exitOK || !strings.Contains(strings.Join(strings.Fields(stdout.String()), " "), "(default "+home) {
 		t.Errorf("recover --help does not show the default of --data-dir:\n%s", stdout.String())
 	}
@@ -213,7 +220,7 @@ func TestCommandsWithoutHome(t *testing.T) {
 		"GET /_botwired/status": {200, `{"version":"v1","pending":0}`},
 		"GET /memory/ns/k":      {200, `{"value":"v"}`},
 	})
-	homeless := func(p *process) { p.environ = []string{"HOME="} }
+	homeless := func(p *process) { p.Environ = []string{"HOME="} }
 	for _, args := range [][]string{{"status"}, {"get", "ns", "k"}, {"config"}} {
 		if got := at(t, d, homeless, args...); got.code != exitOK {
 			t.Errorf("%v: %s", args, got.stderr)

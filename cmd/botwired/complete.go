@@ -2,13 +2,14 @@ package main
 
 import (
 	"context"
-	"math"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/cli/term"
 )
 
 const (
@@ -77,17 +78,17 @@ func (f *settingFlags) names(ctx context.Context, place string, args []string, b
 	}
 	ctx, cancel := context.WithTimeout(ctx, completionTime)
 	defer cancel()
-	r := request{method: http.MethodGet, path: surface("namespaces"), query: url.Values{"limit": {completedNames}}}
+	r := api.Request{Path: api.Surface("namespaces"), Query: url.Values{"limit": {completedNames}}}
 	if place == "KEY" {
-		r.path = surface("entries")
-		r.query.Set("namespace", args[len(args)-1])
+		r.Path = api.Surface("entries")
+		r.Query.Set("namespace", args[len(args)-1])
 		if begun != "" {
-			r.query.Set("prefix", begun)
+			r.Query.Set("prefix", begun)
 		}
 	} else if begun != "" {
-		r.query.Set("match", begun)
+		r.Query.Set("match", begun)
 	}
-	body, err := c.wait(ctx, r, math.MaxInt64)
+	body, err := c.Ask(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +96,7 @@ func (f *settingFlags) names(ctx context.Context, place string, args []string, b
 		Namespaces []struct{ Namespace string }
 		Entries    []struct{ Key string }
 	}
-	if err := c.decode(body, &known); err != nil {
+	if err := c.Decode(body, &known); err != nil {
 		return nil, err
 	}
 	for _, each := range known.Namespaces {
@@ -107,7 +108,7 @@ func (f *settingFlags) names(ctx context.Context, place string, args []string, b
 	offered := names[:0]
 	for _, name := range names {
 		if strings.HasPrefix(name, begun) {
-			offered = append(offered, printable(name))
+			offered = append(offered, term.Printable(name))
 		}
 	}
 	return offered, nil

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/cli/term"
 )
 
 func newConfigCommand(p *process, settings *settingFlags) *cobra.Command {
@@ -26,13 +27,13 @@ func newConfigCommand(p *process, settings *settingFlags) *cobra.Command {
 			return err
 		}
 		if *asJSON {
-			return encodeJSON(p.stdout, settingsAsJSON(loaded))
+			return term.EncodeJSON(p.Stdout, settingsAsJSON(loaded))
 		}
 		rows := make([][]string, 0, len(loaded.Values))
 		for _, v := range loaded.Values {
 			rows = append(rows, []string{v.Name, orNone(v.Value), v.Source.String()})
 		}
-		return printTable(p.screen(), []string{"SETTING", "VALUE", "SOURCE"}, rows)
+		return term.Table(p.Screen(), []string{"SETTING", "VALUE", "SOURCE"}, rows)
 	}
 	return cmd
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/words"
 )
 
 // configFileMode keeps other users out: a configuration may hold headers with secrets.
@@ -29,9 +31,9 @@ func newConfigInitCommand(p *process, settings *settingFlags) *cobra.Command {
 	settings.takesNone(cmd)
 	force := cmd.Flags().Bool("force", false, "replace the file if it exists")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		sample := config.Sample(p.environ)
+		sample := config.Sample(p.Environ)
 		if len(args) == 0 || args[0] == "-" {
-			_, err := io.WriteString(p.stdout, sample)
+			_, err := io.WriteString(p.Stdout, sample)
 			return err
 		}
 		return writeSample(p, args[0], sample, *force)
@@ -48,13 +50,13 @@ func writeSample(p *process, name, sample string, force bool) error {
 		if errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("%s exists: --force replaces it, and another FILE leaves it", name)
 		}
-		return unusable(err)
+		return words.Unusable(err)
 	}
 	use := "every command reads it from there"
-	if name != config.DefaultFile(p.environ) {
+	if name != config.DefaultFile(p.Environ) {
 		use = fmt.Sprintf("export %s=%s", config.EnvFile, shellWord(name))
 	}
-	return printFacts(p.stdout, [][2]string{
+	return term.Facts(p.Stdout, [][2]string{
 		{"written", name},
 		{"use", use},
 		{"check", "botwired config validate " + shellWord(name)},

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/words"
 )
 
 func newConfigValidateCommand(p *process, settings *settingFlags) *cobra.Command {
@@ -38,11 +40,11 @@ func newConfigValidateCommand(p *process, settings *settingFlags) *cobra.Command
 		case len(faults) == 1:
 			return faults[0]
 		}
-		if err := show(p.stdout, loaded, faults); err != nil {
+		if err := show(p.Stdout, loaded, faults); err != nil {
 			return err
 		}
 		if len(faults) > 0 {
-			return fmt.Errorf("the configuration is not valid: %s", plural(len(faults), "error"))
+			return fmt.Errorf("the configuration is not valid: %s", words.Plural(len(faults), "error"))
 		}
 		return nil
 	}
@@ -52,7 +54,7 @@ func newConfigValidateCommand(p *process, settings *settingFlags) *cobra.Command
 func printValidation(w io.Writer, loaded *config.Loaded, faults []*config.Error) error {
 	if len(faults) > 0 {
 		for _, fault := range faults {
-			if _, err := fmt.Fprintln(w, printable(fault.Error())); err != nil {
+			if _, err := fmt.Fprintln(w, term.Printable(fault.Error())); err != nil {
 				return err
 			}
 		}
@@ -70,7 +72,7 @@ func printValidation(w io.Writer, loaded *config.Loaded, faults []*config.Error)
 	if len(changed) == 0 {
 		facts = append(facts, [2]string{"differs", "nothing: every setting has its default"})
 	}
-	if err := printFacts(w, facts); err != nil || len(changed) == 0 {
+	if err := term.Facts(w, facts); err != nil || len(changed) == 0 {
 		return err
 	}
 	rows := make([][]string, 0, len(changed))
@@ -78,7 +80,7 @@ func printValidation(w io.Writer, loaded *config.Loaded, faults []*config.Error)
 		rows = append(rows, []string{v.Name, orNone(v.Value), orNone(v.Default), v.Source.String(), takenOver(v.Name)})
 	}
 	fmt.Fprintln(w)
-	return printTable(w, []string{"SETTING", "VALUE", "DEFAULT", "SOURCE", "CHANGES AT"}, rows)
+	return term.Table(w, []string{"SETTING", "VALUE", "DEFAULT", "SOURCE", "CHANGES AT"}, rows)
 }
 
 func orNone(value string) string {
@@ -145,5 +147,5 @@ func printValidationJSON(w io.Writer, loaded *config.Loaded, faults []*config.Er
 			doc.Differs = append(doc.Differs, differingJSON{newSettingJSON(v), v.Default, takenOver(v.Name)})
 		}
 	}
-	return encodeJSON(w, doc)
+	return term.EncodeJSON(w, doc)
 }

@@ -11,8 +11,14 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/words"
 )
 
 func newDeadLettersCommand(p *process, settings *settingFlags) *cobra.Command {
@@ -41,9 +47,9 @@ func newDeadLettersCommand(p *process, settings *settingFlags) *cobra.Command {
 		case err != nil:
 			return err
 		case *asJSON:
-			return encodeJSON(p.stdout, map[string][]json.RawMessage{"dead_letters": raw})
+			return term.EncodeJSON(p.Stdout, map[string][]json.RawMessage{"dead_letters": raw})
 		}
-		return printDeadLetters(p.screen(), letters)
+		return printDeadLetters(p.Screen(), letters)
 	}
 	cmd.AddCommand(newShowCommand(p, settings), newRetryCommand(p, settings), newDeleteLettersCommand(p, settings))
 	return cmd
@@ -51,42 +57,42 @@ func newDeadLettersCommand(p *process, settings *settingFlags) *cobra.Command {
 
 // listedLetter is a dead letter without its value.
 type listedLetter struct {
-	ID           cell `json:"id"`
-	Kind         cell `json:"kind"`
-	Host         cell `json:"host"`
-	SupersededBy cell `json:"superseded_by"`
-	Seq          cell `json:"seq"`
-	Namespace    cell `json:"namespace"`
-	Key          cell `json:"key"`
-	Op           cell `json:"op"`
-	WrittenAt    cell `json:"written_at"`
-	RefusedAt    cell `json:"refused_at"`
-	Status       cell `json:"status"`
-	Error        cell `json:"error"`
+	ID           term.Cell `json:"id"`
+	Kind         term.Cell `json:"kind"`
+	Host         term.Cell `json:"host"`
+	SupersededBy term.Cell `json:"superseded_by"`
+	Seq          term.Cell `json:"seq"`
+	Namespace    term.Cell `json:"namespace"`
+	Key          term.Cell `json:"key"`
+	Op           term.Cell `json:"op"`
+	WrittenAt    term.Cell `json:"written_at"`
+	RefusedAt    term.Cell `json:"refused_at"`
+	Status       term.Cell `json:"status"`
+	Error        term.Cell `json:"error"`
 }
 
 // deadLettersPage is how many dead letters are asked for at a time.
 const deadLettersPage = 1000
 
 // deadLetters lists all dead letters, or those of a namespace, the oldest first; raw has them as the daemon does.
-func deadLetters(ctx context.Context, c *client, namespace string) (letters []listedLetter, raw []json.RawMessage, err error) {
+func deadLetters(ctx context.Context, c *attach.Client, namespace string) (letters []listedLetter, raw []json.RawMessage, err error) {
 	raw = []json.RawMessage{}
 	query := url.Values{"limit": {strconv.Itoa(deadLettersPage)}}
 	for {
-		body, err := c.do(ctx, request{method: http.MethodGet, path: surface("dead-letters"), query: query})
+		body, err := c.Ask(ctx, api.Request{Path: api.Surface("dead-letters"), Query: query})
 		if err != nil {
 			return nil, nil, err
 		}
 		var page struct {
 			DeadLetters []json.RawMessage `json:"dead_letters"`
 		}
-		if err := c.decode(body, &page); err != nil {
+		if err := c.Decode(body, &page); err != nil {
 			return nil, nil, err
 		}
 		last := ""
 		for _, each := range page.DeadLetters {
 			var l listedLetter
-			if err := c.decode(each, &l); err != nil {
+			if err := c.Decode(each, &l); err != nil {
 				return nil, nil, err
 			}
 			if last = string(l.ID); namespace == "" || namespace == string(l.Namespace) {
@@ -130,7 +136,7 @@ func printDeadLetters(w io.Writer, letters []listedLetter) error {
 	var open, others [][]string
 	for _, l := range letters {
 		row := []string{string(l.ID), l.state(), string(l.Seq), string(l.Namespace), string(l.Key), string(l.Op),
-			moment(w, l.WrittenAt), l.status(), string(l.Error)}
+			term.Moment(w, l.WrittenAt), l.status(), string(l.Error)}
 		if l.state() == openLetter {
 			open = append(open, row)
 		} else {
@@ -138,7 +144,7 @@ func printDeadLetters(w io.Writer, letters []listedLetter) error {
 		}
 	}
 	header := []string{"ID", "STATE", "SEQ", "NAMESPACE", "KEY", "OP", "WRITTEN", "STATUS", "ERROR"}
-	return printTable(w, header, append(open, others...))
+	return term.Table(w, header, append(open, others...))
 }
 
 // forLetters has a command take IDs, at most so many, or --all, and with that --namespace.
@@ -179,29 +185,29 @@ func newShowCommand(p *process, settings *settingFlags) *cobra.Command {
 		if *all {
 			return p.showAll(cmd.Context(), c, *namespace)
 		}
-		body, err := c.do(cmd.Context(), request{method: http.MethodGet, path: surface("dead-letters", ids[0])})
+		body, err := c.Ask(cmd.Context(), api.Request{Path: api.Surface("dead-letters", ids[0])})
 		switch {
 		case isGone(err):
 			return noDeadLetter(ids[0])
 		case err != nil:
 			return err
 		case *asJSON:
-			return printJSON(p.stdout, body)
+			return term.JSON(p.Stdout, body)
 		}
 		return p.printDeadLetter(c, ids[0], body)
 	}
 	return cmd
 }
 
-func (p *process) showAll(ctx context.Context, c *client, namespace string) error {
+func (p *process) showAll(ctx context.Context, c *attach.Client, namespace string) error {
 	letters, _, err := deadLetters(ctx, c, namespace)
 	for _, l := range letters {
-		body, err := c.do(ctx, request{method: http.MethodGet, path: surface("dead-letters", string(l.ID))})
+		body, err := c.Ask(ctx, api.Request{Path: api.Surface("dead-letters", string(l.ID))})
 		if isGone(err) { // retried or deleted meanwhile
 			continue
 		}
 		if err == nil {
-			err = printJSON(p.stdout, body)
+			err = term.JSON(p.Stdout, body)
 		}
 		if err != nil {
 			return err
@@ -212,48 +218,48 @@ func (p *process) showAll(ctx context.Context, c *client, namespace string) erro
 
 // isGone reports whether the daemon has answered that there is no such dead letter.
 func isGone(err error) bool {
-	var no *statusError
-	return errors.As(err, &no) && no.status == http.StatusNotFound && no.means == ""
+	no, refused := errors.AsType[*api.Refused](err)
+	return refused && no.Status == http.StatusNotFound && no.Detail() != "Not Found" // which another program says
 }
 
 func noDeadLetter(id string) error {
 	return fmt.Errorf("there is no dead letter %s: it may have been retried or deleted", id)
 }
 
-func (p *process) printDeadLetter(c *client, id string, body []byte) error {
+func (p *process) printDeadLetter(c *attach.Client, id string, body []byte) error {
 	var letter struct {
 		listedLetter
 		Value  *string `json:"value"` // nil for a delete
 		Winner *struct {
-			Host      cell    `json:"host"`
-			WrittenAt cell    `json:"written_at"`
-			Value     *string `json:"value"` // nil for a delete
+			Host      term.Cell `json:"host"`
+			WrittenAt term.Cell `json:"written_at"`
+			Value     *string   `json:"value"` // nil for a delete
 		} `json:"winner"` // the state that has beaten a superseded dead letter
 	}
-	if err := c.decode(body, &letter); err != nil {
+	if err := c.Decode(body, &letter); err != nil {
 		return err
 	}
-	if !p.isTerminal(p.stdout) {
+	if !p.IsTerminal(p.Stdout) {
 		if letter.Value == nil {
 			return fmt.Errorf("dead letter %s is a delete, which has no value: --json prints what it has", id)
 		}
-		_, err := io.WriteString(p.stdout, *letter.Value)
+		_, err := io.WriteString(p.Stdout, *letter.Value)
 		return err
 	}
 	print := func(facts [][2]string, value *string) error {
-		err := printFacts(p.screen(), facts)
+		err := term.Facts(p.Screen(), facts)
 		if err == nil && value != nil {
-			_, err = io.WriteString(p.stdout, "\n"+harmless(*value)+"\n")
+			_, err = io.WriteString(p.Stdout, "\n"+term.Harmless(*value)+"\n")
 		}
 		return err
 	}
-	written := letter.WrittenAt.moment()
+	written := letter.WrittenAt.Moment()
 	if letter.Winner != nil {
-		written = letter.WrittenAt.instant() // to be compared with the winner's
+		written = letter.WrittenAt.Instant() // to be compared with the winner's
 	}
 	facts := [][2]string{
 		{"id", string(letter.ID)}, {"state", letter.state()}, {"namespace", string(letter.Namespace)}, {"key", string(letter.Key)}, {"op", string(letter.Op)},
-		{"written", written}, {"ended", letter.RefusedAt.moment()},
+		{"written", written}, {"ended", letter.RefusedAt.Moment()},
 	}
 	if letter.status() != "" {
 		facts = append(facts, [2]string{"status", letter.status()})
@@ -267,8 +273,8 @@ func (p *process) printDeadLetter(c *client, id string, body []byte) error {
 		if w.Value == nil {
 			op = "delete"
 		}
-		fmt.Fprintln(p.stdout)
-		err = print([][2]string{{"winner", who}, {"op", op}, {"written", w.WrittenAt.instant()}}, w.Value)
+		fmt.Fprintln(p.Stdout)
+		err = print([][2]string{{"winner", who}, {"op", op}, {"written", w.WrittenAt.Instant()}}, w.Value)
 	}
 	return err
 }
@@ -286,10 +292,10 @@ func newRetryCommand(p *process, settings *settingFlags) *cobra.Command {
 	}
 	force := cmd.Flags().Bool("force", false, "with IDs: also undo newer writes to the same entries")
 	d := &decision{process: p, did: "retried", all: p.retryAll}
-	d.request = func(id string) request {
-		r := request{method: http.MethodPost, path: surface("dead-letters", id, "retry")}
+	d.request = func(id string) api.Request {
+		r := api.Request{Method: http.MethodPost, Path: api.Surface("dead-letters", id, "retry")}
 		if *force {
-			r.query = url.Values{"force": {"true"}}
+			r.Query = url.Values{"force": {"true"}}
 		}
 		return r
 	}
@@ -304,33 +310,36 @@ func newRetryCommand(p *process, settings *settingFlags) *cobra.Command {
 	return cmd
 }
 
-func (p *process) retryAll(ctx context.Context, c *client, namespace string, yes, asJSON bool) error {
+// retryAllTime bounds how long a person waits for the retry of all dead letters.
+const retryAllTime = 24 * time.Hour
+
+func (p *process) retryAll(ctx context.Context, c *attach.Client, namespace string, yes, asJSON bool) error {
 	if !yes {
 		question := "Retry all dead letters of " + ofNamespace(namespace) + " that upstream has refused? Each one counts against the quota."
-		if err := p.confirm(ctx, question); err != nil {
+		if err := p.Confirm(ctx, question); err != nil {
 			return err
 		}
 	}
-	r := request{method: http.MethodPost, path: surface("dead-letters", "retry")}
+	r := api.Request{Method: http.MethodPost, Path: api.Surface("dead-letters", "retry"), Within: retryAllTime}
 	if namespace != "" {
-		r.query = url.Values{"namespace": {namespace}}
+		r.Query = url.Values{"namespace": {namespace}}
 	}
-	body, err := c.wait(ctx, r, math.MaxInt64) // for as long as it takes
+	body, err := c.Ask(ctx, r)
 	if err != nil {
 		return err
 	}
 	if asJSON {
-		return printJSON(p.stdout, body)
+		return term.JSON(p.Stdout, body)
 	}
-	var done struct{ Retried, Skipped cell }
-	if err := c.decode(body, &done); err != nil {
+	var done struct{ Retried, Skipped term.Cell }
+	if err := c.Decode(body, &done); err != nil {
 		return err
 	}
-	text := "retried " + plural(done.Retried.number(), "dead letter")
-	if skipped := done.Skipped.number(); skipped > 0 {
+	text := "retried " + words.Plural(done.Retried.Number(), "dead letter")
+	if skipped := done.Skipped.Number(); skipped > 0 {
 		text += fmt.Sprintf(", skipped %d: a newer write to the same entry is known, or a person has dropped them", skipped)
 	}
-	_, err = fmt.Fprintln(p.stdout, text)
+	_, err = fmt.Fprintln(p.Stdout, text)
 	return err
 }
 
@@ -352,11 +361,13 @@ func newDeleteLettersCommand(p *process, settings *settingFlags) *cobra.Command 
 			"--all first says how many there are, and asks. It leaves those that come later.",
 	}
 	d := &decision{process: p, did: "deleted"}
-	d.request = func(id string) request { return request{method: http.MethodDelete, path: surface("dead-letters", id)} }
-	d.all = func(ctx context.Context, c *client, namespace string, yes, asJSON bool) error {
+	d.request = func(id string) api.Request {
+		return api.Request{Method: http.MethodDelete, Path: api.Surface("dead-letters", id)}
+	}
+	d.all = func(ctx context.Context, c *attach.Client, namespace string, yes, asJSON bool) error {
 		letters, _, err := deadLetters(ctx, c, namespace)
 		if err == nil && !yes && len(letters) > 0 {
-			err = p.confirm(ctx, fmt.Sprintf("Delete %s of %s for good?", plural(len(letters), "dead letter"), ofNamespace(namespace)))
+			err = p.Confirm(ctx, fmt.Sprintf("Delete %s of %s for good?", words.Plural(len(letters), "dead letter"), ofNamespace(namespace)))
 		}
 		if err != nil {
 			return err
@@ -375,8 +386,8 @@ func newDeleteLettersCommand(p *process, settings *settingFlags) *cobra.Command 
 type decision struct {
 	*process
 	did     string // to a dead letter
-	request func(id string) request
-	all     func(ctx context.Context, c *client, namespace string, yes, asJSON bool) error // asks first unless yes
+	request func(id string) api.Request
+	all     func(ctx context.Context, c *attach.Client, namespace string, yes, asJSON bool) error // asks first unless yes
 }
 
 // command has a command decide about the given dead letters, or about all.
@@ -401,20 +412,20 @@ func (d *decision) command(cmd *cobra.Command, settings *settingFlags) {
 
 // carryOut goes on after a dead letter that is not as the person believed, and stops where the daemon cannot. Of
 // all dead letters, it passes over one that somebody else has retried or deleted meanwhile.
-func (d *decision) carryOut(ctx context.Context, c *client, ids []string, all, asJSON bool) error {
+func (d *decision) carryOut(ctx context.Context, c *attach.Client, ids []string, all, asJSON bool) error {
 	done := []string{}
 	var refused []string
 	var failed error
 	for _, id := range ids {
-		_, err := c.do(ctx, d.request(id))
-		var no *statusError
+		_, err := c.Ask(ctx, d.request(id))
+		var no *api.Refused
 		switch {
 		case err == nil:
 			done = append(done, id)
 		case isGone(err) && all:
 		case isGone(err):
 			refused = append(refused, noDeadLetter(id).Error())
-		case errors.As(err, &no) && no.status == http.StatusConflict:
+		case errors.As(err, &no) && no.Status == http.StatusConflict:
 			refused = append(refused, fmt.Sprintf("dead letter %s: a newer write to its entry is known, and the retry would undo it: "+
 				"--force retries it all the same", id))
 		default:
@@ -432,9 +443,9 @@ func (d *decision) carryOut(ctx context.Context, c *client, ids []string, all, a
 	}
 	switch {
 	case asJSON:
-		return errors.Join(encodeJSON(d.stdout, map[string][]string{d.did: done}), failed)
+		return errors.Join(term.EncodeJSON(d.Stdout, map[string][]string{d.did: done}), failed)
 	case len(done) > 0 || failed == nil:
-		fmt.Fprintf(d.stdout, "%s %s\n", d.did, plural(len(done), "dead letter"))
+		fmt.Fprintf(d.Stdout, "%s %s\n", d.did, words.Plural(len(done), "dead letter"))
 	}
 	return failed
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/internal/cli/term"
 )
 
 func TestShowOfADeadLetter(t *testing.T) {
@@ -159,7 +161,7 @@ func TestDeleteOfAllDeadLetters(t *testing.T) {
 	replying := func(reply string) func(*process) {
 		return func(p *process) {
 			onTerminal(p)
-			p.stdin = strings.NewReader(reply)
+			p.Stdin = strings.NewReader(reply)
 		}
 	}
 	for _, no := range []string{"", "\n", "n\n", "yesno\n"} {
@@ -174,12 +176,12 @@ func TestDeleteOfAllDeadLetters(t *testing.T) {
 	}
 	// A program may have one of the two streams only.
 	for name, has := range map[string]func(p *process, stream any) bool{
-		"none": func(*process, any) bool { return false }, "stdin": func(p *process, stream any) bool { return stream == p.stdin },
-		"stderr": func(p *process, stream any) bool { return stream == p.stderr },
+		"none": func(*process, any) bool { return false }, "stdin": func(p *process, stream any) bool { return stream == p.Stdin },
+		"stderr": func(p *process, stream any) bool { return stream == p.Stderr },
 	} {
 		some := func(p *process) {
-			p.stdin = strings.NewReader("y\n")
-			p.isTerminal = func(stream any) bool { return has(p, stream) }
+			p.Stdin = strings.NewReader("y\n")
+			p.IsTerminal = func(stream any) bool { return has(p, stream) }
 		}
 		got := at(t, d, some, all...)
 		t.Run(name, func(t *testing.T) { wantFailure(t, got, exitUsage, "no terminal to ask at: expected --yes too\n") })
@@ -218,9 +220,9 @@ func TestQuestionIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	in, typed := io.Pipe()
 	var stderr strings.Builder
-	p := &process{stdin: in, stderr: &stderr}
+	p := &process{Terminal: term.Terminal{Stdin: in, Stderr: &stderr}}
 	cancel()
-	if err := p.confirm(ctx, "Delete?"); !errors.Is(err, context.Canceled) || stderr.String() != "Delete? [y/N] \n" {
+	if err := p.Confirm(ctx, "Delete?"); !errors.Is(err, context.Canceled) || stderr.String() != "Delete? [y/N] \n" {
 		t.Errorf("%v, %q", err, stderr.String())
 	}
 	typed.Close() // and the reader ends
@@ -248,7 +250,7 @@ func TestTheNullDeviceIsNoTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	if isTerminal(null) {
+	if term.IsTerminal(null) {
 		t.Error("it is taken for a terminal")
 	}
 }

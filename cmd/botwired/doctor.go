@@ -12,7 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/doctor"
+	"github.com/botwired/botwired/internal/words"
 )
 
 // checkLimit bounds each check of doctor; they run side by side.
@@ -39,7 +42,7 @@ func newDoctorCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		e := newExamination(p, settings)
 		if !*asJSON {
-			e.reader = p.screen()
+			e.reader = p.Screen()
 		}
 		findings := doctor.Examine(cmd.Context(), e.checks(), checkLimit)
 		if err := cmd.Context().Err(); err != nil {
@@ -54,9 +57,9 @@ func newDoctorCommand(p *process, settings *settingFlags) *cobra.Command {
 		}
 		switch doctor.Worst(findings) {
 		case doctor.Failed:
-			return &exitStatus{code: exitError}
+			return &term.Exit{Code: exitError}
 		case doctor.Warning:
-			return &exitStatus{code: exitMissing}
+			return &term.Exit{Code: exitMissing}
 		}
 		return nil
 	}
@@ -64,9 +67,9 @@ func newDoctorCommand(p *process, settings *settingFlags) *cobra.Command {
 }
 
 func printFindings(p *process, findings []doctor.Finding) error {
-	colours, widest := p.palette(p.stdout), 0
+	colours, widest := p.PaletteOf(p.Stdout), 0
 	paint := map[doctor.Result]func(string) string{
-		doctor.Failed: colours.red, doctor.Warning: colours.yellow, doctor.OK: colours.green, doctor.NotApplicable: colours.dim,
+		doctor.Failed: colours.Red, doctor.Warning: colours.Yellow, doctor.OK: colours.Green, doctor.NotApplicable: colours.Dim,
 	}
 	counts := make(map[doctor.Result]int)
 	for _, f := range findings {
@@ -75,21 +78,21 @@ func printFindings(p *process, findings []doctor.Finding) error {
 	}
 	for _, f := range findings {
 		word := strings.Replace(string(f.Result), "not applicable", "n/a", 1)
-		text := fmt.Sprintf("%s  %-*s  %s\n", paint[f.Result](fmt.Sprintf("%-7s", word)), widest, f.Name, printable(f.Text))
+		text := fmt.Sprintf("%s  %-*s  %s\n", paint[f.Result](fmt.Sprintf("%-7s", word)), widest, f.Name, term.Printable(f.Text))
 		if f.Remedy != "" {
-			text += fmt.Sprintf("%*s  -> %s\n", len("warning")+2+widest, "", printable(f.Remedy))
+			text += fmt.Sprintf("%*s  -> %s\n", len("warning")+2+widest, "", term.Printable(f.Remedy))
 		}
-		if _, err := fmt.Fprint(p.stdout, text); err != nil {
+		if _, err := fmt.Fprint(p.Stdout, text); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(p.stdout, "\n%d failed, %s, %d ok, %d not applicable\n",
-		counts[doctor.Failed], plural(counts[doctor.Warning], "warning"), counts[doctor.OK], counts[doctor.NotApplicable])
+	_, err := fmt.Fprintf(p.Stdout, "\n%d failed, %s, %d ok, %d not applicable\n",
+		counts[doctor.Failed], words.Plural(counts[doctor.Warning], "warning"), counts[doctor.OK], counts[doctor.NotApplicable])
 	return err
 }
 
 func printFindingsJSON(p *process, findings []doctor.Finding) error {
-	return encodeJSON(p.stdout, struct {
+	return term.EncodeJSON(p.Stdout, struct {
 		Result doctor.Result    `json:"result"`
 		Checks []doctor.Finding `json:"checks"`
 	}{doctor.Worst(findings), findings})
@@ -101,7 +104,7 @@ type examination struct {
 	faults []*config.Error
 	env    func(name string) string
 	// client asks the daemon. It is nil if the token cannot be read, and tokenError says why.
-	client     *client
+	client     *attach.Client
 	tokenError error
 
 	version string
@@ -117,7 +120,7 @@ type examination struct {
 
 func newExamination(p *process, settings *settingFlags) *examination {
 	e := &examination{
-		env:     func(name string) string { return valueIn(p.environ, name) },
+		env:     func(name string) string { return term.ValueIn(p.Environ, name) },
 		version: buildVersion(), look: doctor.Look,
 		resolve: lookUp, now: time.Now, reader: io.Discard,
 	}
@@ -125,7 +128,7 @@ func newExamination(p *process, settings *settingFlags) *examination {
 	if len(e.faults) > 0 {
 		return e
 	}
-	e.client, e.tokenError = newClient(e.loaded)
+	e.client, e.tokenError = attach.Connect(e.loaded, e.version)
 	e.ask = onlyOnce(e.askDaemon)
 	return e
 }
@@ -197,5 +200,5 @@ func (e *examination) configuration() []doctor.Finding {
 	if from == "" {
 		from = "no file"
 	}
-	return []doctor.Finding{doctor.Good(name, "%s, %s from the defaults", from, plural(len(differing(e.loaded)), "difference"))}
+	return []doctor.Finding{doctor.Good(name, "%s, %s from the defaults", from, words.Plural(len(differing(e.loaded)), "difference"))}
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/doctor"
 )
 
@@ -33,7 +34,7 @@ func newPatient(t *testing.T, settings map[string]string, environ ...string) *ex
 			delete(values, name)
 		}
 	}
-	p := &process{environ: append([]string{"HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir()}, environ...)}
+	p := &process{Terminal: term.Terminal{Environ: append([]string{"HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir()}, environ...)}}
 	e := newExamination(p, &settingFlags{process: p, values: values})
 	e.look = func(string) (doctor.Volume, error) {
 		return doctor.Volume{Type: "ext4", Kind: doctor.Local, Free: 10 << 30}, nil
@@ -161,7 +162,7 @@ func TestDoctorReadsTheStatus(t *testing.T) {
 // A person reads how long ago a time was, or how far ahead it is.
 func TestDoctorSaysTimesAsPeopleDo(t *testing.T) {
 	now := time.Date(2026, 11, 22, 10, 0, 3, 0, time.UTC)
-	e := &examination{now: func() time.Time { return now }, reader: &screen{io.Discard, false, 80, func() time.Time { return now }}}
+	e := &examination{now: func() time.Time { return now }, reader: &term.Screen{Writer: io.Discard, Columns: 80, Now: func() time.Time { return now }}}
 	var s examinedStatus
 	if err := json.Unmarshal([]byte(strings.Replace(healthy, `"left":900`, `"left":0`, 1)), &s); err != nil {
 		t.Fatal(err)
@@ -218,7 +219,7 @@ func TestDoctorCommand(t *testing.T) {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	adjust := func(p *process) { p.environ = append(p.environ, "BOTWIRE_URL=http://x:s3cret@127.0.0.1:9") }
+	adjust := func(p *process) { p.Environ = append(p.Environ, "BOTWIRE_URL=http://x:s3cret@127.0.0.1:9") }
 	got := at(t, d, adjust, "doctor", "--upstream-url", "embedded", "--data-dir", dir)
 	if got.code != exitError || got.stderr != "" || strings.Contains(got.stdout, "s3cret") {
 		t.Errorf("%+v", got)

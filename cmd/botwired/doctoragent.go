@@ -10,7 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/doctor"
+	"github.com/botwired/botwired/internal/words"
 )
 
 // agentURL checks that a program started in this shell would find the daemon.
@@ -107,7 +110,7 @@ func (e *examination) agentProxy(context.Context) doctor.Finding {
 		if value == "" || slices.Contains(listed, "*") || slices.Contains(listed, u.Hostname()) {
 			continue
 		}
-		return doctor.Warn(name, fmt.Sprintf("export %s=%s", variable, shellWord(withoutProxy(value, []string{u.Hostname()}))),
+		return doctor.Warn(name, fmt.Sprintf("export %s=%s", variable, shellWord(attach.WithoutProxy(value, []string{u.Hostname()}))),
 			"%s is set in this shell, and %s does not have %s: an agent asks the proxy for the daemon", proxies[i], variable, u.Hostname())
 	}
 	if e.env("no_proxy")+e.env("NO_PROXY") == "" {
@@ -119,13 +122,13 @@ func (e *examination) agentProxy(context.Context) doctor.Finding {
 }
 
 type examinedCaller struct {
-	Agent  cell `json:"agent"`
-	LastAt cell `json:"last_at"`
+	Agent  term.Cell `json:"agent"`
+	LastAt term.Cell `json:"last_at"`
 }
 
 // time is zero if the daemon does not say.
 func (c examinedCaller) time() time.Time {
-	at, err := time.Parse(time.RFC3339, c.LastAt.moment())
+	at, err := time.Parse(time.RFC3339, c.LastAt.Moment())
 	if err != nil {
 		return time.Time{}
 	}
@@ -142,13 +145,13 @@ func (e *examination) callers(s *examinedStatus) doctor.Finding {
 		return doctor.None(name, "the daemon does not say who asks it: it is older than this command")
 	}
 	agents := slices.DeleteFunc(slices.Clone(s.Callers), func(c examinedCaller) bool {
-		return strings.HasPrefix(string(c.Agent), agentPrefix)
+		return strings.HasPrefix(string(c.Agent), attach.AgentPrefix)
 	})
 	if len(agents) == 0 {
 		return doctor.Warn(name, e.exportURL(), "no agent has asked the daemon for memory since it was started: restart yours with")
 	}
 	newest := slices.MaxFunc(agents, func(a, b examinedCaller) int { return a.time().Compare(b.time()) })
-	text := fmt.Sprintf("%s, the last one %s %s", plural(len(agents), "program"), newest.Agent.or("without a name"), ago(e.reader, newest.LastAt))
+	text := fmt.Sprintf("%s, the last one %s %s", words.Plural(len(agents), "program"), newest.Agent.Or("without a name"), term.Ago(e.reader, newest.LastAt))
 	if at := newest.time(); !at.IsZero() && e.now().Sub(at) > callersRecent {
 		return doctor.Warn(name, e.exportURL(), "%s: no agent has asked since; if yours is at work, restart it with", text)
 	}

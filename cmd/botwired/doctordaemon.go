@@ -12,8 +12,11 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/doctor"
+	"github.com/botwired/botwired/internal/words"
 )
 
 // askLimit leaves the checks that go by the daemon's answer half of their time, if none comes.
@@ -22,18 +25,18 @@ const askLimit = checkLimit / 2
 // examinedStatus is the daemon's status, as far as doctor judges it.
 type examinedStatus struct {
 	status
-	DataDir    cell                `json:"data_dir"`
+	DataDir    term.Cell           `json:"data_dir"`
 	Callers    []examinedCaller    `json:"callers"` // nil if the daemon does not say
 	Namespaces []examinedNamespace `json:"namespaces"`
 }
 
 type examinedNamespace struct {
-	Namespace cell `json:"namespace"`
+	Namespace term.Cell `json:"namespace"`
 	Quota     struct {
-		Limit    cell `json:"limit"`
-		Left     cell `json:"left"`
-		ResetsAt cell `json:"resets_at"`
-		RunsOut  cell `json:"runs_out_at"`
+		Limit    term.Cell `json:"limit"`
+		Left     term.Cell `json:"left"`
+		ResetsAt term.Cell `json:"resets_at"`
+		RunsOut  term.Cell `json:"runs_out_at"`
 	} `json:"quota"`
 }
 
@@ -55,7 +58,7 @@ func (e *examination) askDaemon(ctx context.Context) (*examinedStatus, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	body, err := e.client.do(ctx, request{method: http.MethodGet, path: surface("status")})
+	body, err := e.client.Ask(ctx, api.Request{Path: api.Surface("status")})
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +66,7 @@ func (e *examination) askDaemon(ctx context.Context) (*examinedStatus, error) {
 		return nil, err
 	}
 	s := &examinedStatus{}
-	return s, e.client.decode(body, s)
+	return s, e.client.Decode(body, s)
 }
 
 // nobodyListens reports whether an error says that no program listens at the daemon's address.
@@ -76,7 +79,7 @@ func (e *examination) daemon(ctx context.Context) doctor.Finding {
 	const name = "daemon"
 	s, err := e.ask(ctx)
 	listen := e.loaded.Config.Listen
-	var refused *statusError
+	var refused *api.Refused
 	switch {
 	case e.tokenError != nil:
 		return doctor.None(name, "the token for it cannot be read")
@@ -90,11 +93,11 @@ func (e *examination) daemon(ctx context.Context) doctor.Finding {
 		return doctor.Fail(name, "botwired serve", "none answers at %s, and BOTWIRE_URL sends the agents of this shell to one", listen)
 	case nobodyListens(err):
 		return doctor.Warn(name, "botwired serve", "none answers at %s", listen)
-	case errors.As(err, &refused) && refused.status == http.StatusUnauthorized:
+	case errors.As(err, &refused) && refused.Status == http.StatusUnauthorized:
 		return doctor.Fail(name, "export BOTWIRED_AUTH_TOKEN_FILE=FILE", "%s", err)
-	case errors.As(err, &refused) && refused.status == http.StatusForbidden:
+	case errors.As(err, &refused) && refused.Status == http.StatusForbidden:
 		return doctor.Fail(name, fmt.Sprintf(`export BOTWIRED_ALLOWED_HOSTS='["%s"]'`, hostOf(listen)), "%s", err)
-	case errors.As(err, &refused) && refused.status == http.StatusServiceUnavailable:
+	case errors.As(err, &refused) && refused.Status == http.StatusServiceUnavailable:
 		return doctor.Warn(name, "botwired status", "%s", err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return doctor.Fail(name, "ps ax -o pid,stat,command | grep botwired", "%s; a T in its state says that it is stopped (kill -CONT)", err)
@@ -116,7 +119,7 @@ func (e *examination) cannotListen(ctx context.Context) error {
 }
 
 func hostOf(address string) string {
-	host, _, err := net.SplitHostPort(dialable(address))
+	host, _, err := net.SplitHostPort(api.Host(address))
 	if err != nil {
 		return address
 	}
@@ -164,7 +167,7 @@ func (e *examination) usedBy(s *examinedStatus) *config.Config {
 	if servers != c.Upstream.URL {
 		c.Upstream.URL, c.Upstream.Headers = servers, nil // examineCluster leaves out what is in the context
 	}
-	c.Upstream.NATS.Bucket = s.Upstream.Watch.Bucket.or(c.Upstream.NATS.Bucket)
+	c.Upstream.NATS.Bucket = s.Upstream.Watch.Bucket.Or(c.Upstream.NATS.Bucket)
 	return &c
 }
 
@@ -206,7 +209,7 @@ func (s *examinedStatus) summarized() doctor.Finding {
 	case "warning":
 		return doctor.Warn(name, "botwired status", "%s", said.Text)
 	}
-	return doctor.Good(name, "%s", said.Text.or("the daemon does not say: it is older than this command"))
+	return doctor.Good(name, "%s", said.Text.Or("the daemon does not say: it is older than this command"))
 }
 
 // quotas checks that no namespace has used up its writes, or is about to.
@@ -220,10 +223,10 @@ func (e *examination) quotas(s *examinedStatus) doctor.Finding {
 			continue
 		case q.Left == "0":
 			return doctor.Warn(name, "botwired pending --namespace "+shellWord(string(n.Namespace)),
-				"%s has used up its %s writes, and gets new ones %s: until then its writes wait; they are in", n.Namespace, q.Limit, ahead(e.reader, q.ResetsAt))
+				"%s has used up its %s writes, and gets new ones %s: until then its writes wait; they are in", n.Namespace, q.Limit, term.Ahead(e.reader, q.ResetsAt))
 		case q.RunsOut != "" && short == "":
 			short = fmt.Sprintf("%s has %s of %s writes left, and at this pace none %s (new ones %s): write to fewer keys, or if upstream allows more",
-				n.Namespace, q.Left, q.Limit, ahead(e.reader, q.RunsOut), ahead(e.reader, q.ResetsAt))
+				n.Namespace, q.Left, q.Limit, term.Ahead(e.reader, q.RunsOut), term.Ahead(e.reader, q.ResetsAt))
 		}
 		limited++
 	}
@@ -233,5 +236,5 @@ func (e *examination) quotas(s *examinedStatus) doctor.Finding {
 	if limited == 0 {
 		return doctor.Good(name, "no namespace has used any")
 	}
-	return doctor.Good(name, "%s with a quota, and each has writes left", plural(limited, "namespace"))
+	return doctor.Good(name, "%s with a quota, and each has writes left", words.Plural(limited, "namespace"))
 }

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/doctor"
+	"github.com/botwired/botwired/internal/words"
 )
 
 // ownPrefix begins the name of the file by which doctor tries a directory: one of botwired's own.
@@ -44,18 +46,18 @@ func (e *examination) dataDir(_ context.Context, c *config.Config) doctor.Findin
 	case errors.Is(err, fs.ErrNotExist):
 		if err := canWrite(nearestTo(dir)); err != nil {
 			return doctor.Fail(name, "export BOTWIRED_DATA_DIR="+shellWord(config.DefaultDataDir(os.Environ())),
-				"%s does not exist, and serve cannot make it: %s", dir, unusable(err))
+				"%s does not exist, and serve cannot make it: %s", dir, words.Unusable(err))
 		}
 		return doctor.Good(name, "%s does not exist yet: serve makes it", dir)
 	case err != nil:
-		return doctor.Fail(name, "export BOTWIRED_DATA_DIR=/another/directory", "%s", unusable(err))
+		return doctor.Fail(name, "export BOTWIRED_DATA_DIR=/another/directory", "%s", words.Unusable(err))
 	case !info.IsDir():
 		return doctor.Fail(name, "export BOTWIRED_DATA_DIR=/another/directory", "%s is a file", dir)
 	case runtime.GOOS == "windows":
 		return doctor.Good(name, "%s", dir)
 	}
 	if err := canWrite(dir); err != nil {
-		return doctor.Fail(name, remedyOfUnwritable(dir, err), "%s", unusable(err))
+		return doctor.Fail(name, remedyOfUnwritable(dir, err), "%s", words.Unusable(err))
 	}
 	if mode := info.Mode().Perm(); mode&^dirMode != 0 {
 		return doctor.Warn(name, "chmod -R go= "+shellWord(dir), "other users of this machine can look into it: %s has mode %04o", dir, mode)
@@ -122,7 +124,7 @@ func (e *examination) disk(_ context.Context, c *config.Config) doctor.Finding {
 	case errors.Is(err, errors.ErrUnsupported):
 		return doctor.None(name, "this system does not say what %s is on", dir)
 	case err != nil:
-		return doctor.Warn(name, look, "%s", reason(err))
+		return doctor.Warn(name, look, "%s", words.Reason(err))
 	case v.Kind == doctor.Memory:
 		return doctor.Fail(name, elsewhere, "%s is in memory (%s): pending writes are lost at the next start of the machine; choose a directory on a disk", dir, v.Type)
 	case v.Free < reserve:
@@ -137,7 +139,7 @@ func (e *examination) disk(_ context.Context, c *config.Config) doctor.Finding {
 	return doctor.Good(name, "%s is on a local disk (%s) with %s free", dir, v.Type, sizeOf(v.Free))
 }
 
-func sizeOf(bytes uint64) string { return cell(fmt.Sprint(bytes)).size() }
+func sizeOf(bytes uint64) string { return term.Cell(fmt.Sprint(bytes)).Size() }
 
 // shortly shows a duration to about three digits.
 func shortly(d time.Duration) string {

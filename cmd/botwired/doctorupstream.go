@@ -14,6 +14,7 @@ import (
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/doctor"
+	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
@@ -117,7 +118,7 @@ func tripFinding(trips []time.Duration) doctor.Finding {
 	}
 	slices.Sort(trips)
 	median := doctor.Quantile(trips, 0.5)
-	text := "median " + shortly(median) + " of " + plural(len(trips), "request")
+	text := "median " + shortly(median) + " of " + words.Plural(len(trips), "request")
 	if median > slowTrip {
 		return doctor.Warn(name, "botwired doctor", "%s: what the daemon does not know takes that long; measure again with", text)
 	}
@@ -167,7 +168,7 @@ func setClock() string {
 func examineCluster(ctx context.Context, c *config.Config, servers []string, stranger bool) []doctor.Finding {
 	opts, err := clusterOptions(c, servers, "", slog.New(slog.DiscardHandler))
 	if err != nil {
-		return []doctor.Finding{doctor.Fail("upstream", "botwired config", "%s", unusable(err))}
+		return []doctor.Finding{doctor.Fail("upstream", "botwired config", "%s", words.Unusable(err))}
 	}
 	asDoctor(&opts, stranger)
 	x := natskv.Examine(ctx, opts)
@@ -219,10 +220,10 @@ func bucketFinding(x *natskv.Examination, n *config.NATS) doctor.Finding {
 		return doctor.Fail(name, look, "%s cannot keep the memory: %s", n.Bucket, x.Wrong)
 	case len(x.Behind) > 0:
 		return doctor.Warn(name, "nats server report jetstream", "%s away or behind (%s): the memory is on fewer disks than the %d that it should be on",
-			plural(len(x.Behind), "server"), strings.Join(x.Behind, ", "), x.Replicas)
+			words.Plural(len(x.Behind), "server"), strings.Join(x.Behind, ", "), x.Replicas)
 	case x.Replicas < enoughReplicas:
 		return doctor.Warn(name, fmt.Sprintf("nats stream edit KV_%s --replicas=%d", n.Bucket, enoughReplicas),
-			"the bucket is on %s: with fewer than %d, a server that stops stops all writes, and its disk may be the only one", plural(x.Replicas, "server"), enoughReplicas)
+			"the bucket is on %s: with fewer than %d, a server that stops stops all writes, and its disk may be the only one", words.Plural(x.Replicas, "server"), enoughReplicas)
 	case len(x.Dubious) > 0:
 		return doctor.Warn(name, look, "%s: %s", n.Bucket, strings.Join(x.Dubious, "; "))
 	}

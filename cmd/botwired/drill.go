@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/drill"
 )
 
@@ -63,9 +64,9 @@ func newDrillCommand(p *process, settings *settingFlags) *cobra.Command {
 // run shows on a terminal how far the drill is.
 func (d *drillPlan) run(ctx context.Context, p *process) (*drill.Audit, error) {
 	progress := func(string) {}
-	if p.isTerminal(p.stderr) {
-		progress = func(line string) { p.showLine(printable(line)) }
-		defer p.showLine("")
+	if p.IsTerminal(p.Stderr) {
+		progress = func(line string) { p.ShowLine(term.Printable(line)) }
+		defer p.ShowLine("")
 	}
 	return drillThrowaway(ctx, d, progress)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/drill"
 )
 
@@ -34,7 +35,7 @@ func audited() *drill.Audit {
 func TestDrillReport(t *testing.T) {
 	plan := &drillPlan{lasts: 16 * time.Second, seed: 7}
 	var stdout bytes.Buffer
-	p := &process{stdout: &stdout, isTerminal: func(any) bool { return false }}
+	p := &process{Terminal: term.Terminal{Stdout: &stdout, IsTerminal: func(any) bool { return false }}}
 	err := reportDrill(p, audited(), plan, false)
 	if err == nil || !strings.Contains(err.Error(), "do not balance. Once more: botwired drill --seed 7 --for 16s") {
 		t.Error(err)

@@ -12,12 +12,15 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/internal/words"
 )
 
 // maxInput bounds a value read from standard input, in bytes. The longest value that
@@ -38,24 +41,23 @@ func newGetCommand(p *process, settings *settingFlags) *cobra.Command {
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		etag := ""
-		body, err := settings.entry(cmd.Context(), args[0], args[1], request{method: http.MethodGet, etag: &etag})
+		found, err := settings.entry(cmd.Context(), args[0], args[1], api.Request{})
 		if err != nil {
 			return err
 		}
 		if *asJSON {
-			return printJSON(p.stdout, withTag(body, etag))
+			return term.JSON(p.Stdout, withTag(found.Body, found.Header.Get("ETag")))
 		}
 		var answer struct {
 			Value *string `json:"value"`
 		}
-		if err := json.Unmarshal(body, &answer); err != nil || answer.Value == nil {
+		if err := json.Unmarshal(found.Body, &answer); err != nil || answer.Value == nil {
 			return errors.New("the answer holds no value: another program than botwired listens there")
 		}
-		if p.isTerminal(p.stdout) {
-			*answer.Value = harmless(*answer.Value) + "\n"
+		if p.IsTerminal(p.Stdout) {
+			*answer.Value = term.Harmless(*answer.Value) + "\n"
 		}
-		_, err = io.WriteString(p.stdout, *answer.Value)
+		_, err = io.WriteString(p.Stdout, *answer.Value)
 		return err
 	}
 	return cmd
@@ -69,26 +71,6 @@ func withTag(body []byte, etag string) []byte {
 		return body
 	}
 	return fmt.Appendf(nil, `%s,"etag":%s}`, object, tag)
-}
-
-// harmless replaces what would control a terminal, and so could hide what a value says or
-// type for its reader.
-func harmless(value string) string {
-	var b strings.Builder
-	for _, r := range value {
-		if r == '\n' || r == '\t' || isHarmless(r) {
-			b.WriteRune(r)
-			continue
-		}
-		b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-	}
-	return b.String()
-}
-
-// isHarmless reports whether a character is seen as what it is.
-func isHarmless(r rune) bool {
-	const joiner, nonJoiner = '\u200d', '\u200c' // letters and emoji need them
-	return r == joiner || r == nonJoiner || unicode.IsGraphic(r)
 }
 
 func newSetCommand(p *process, settings *settingFlags) *cobra.Command {
@@ -109,28 +91,28 @@ func newSetCommand(p *process, settings *settingFlags) *cobra.Command {
 	ifMatch := cmd.Flags().String("if-match", "", "write only if the entry has this tag")
 	ifNoneMatch := cmd.Flags().String("if-none-match", "", "write only if the entry has not this tag, or with '*' if there is none")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		value, err := valueFrom(args[2:], p.stdin)
+		value, err := valueFrom(args[2:], p.Stdin)
 		if err != nil {
 			return err
 		}
-		r := request{method: http.MethodPut, header: make(http.Header)}
+		r := api.Request{Method: http.MethodPut, Header: make(http.Header)}
 		for name, tag := range map[string]*string{"if-match": ifMatch, "if-none-match": ifNoneMatch} {
 			// guard 5.13
 			if cmd.Flags().Changed(name) { // an empty one, too: it must not write without the condition
-				r.header.Set(name, quotedTag(*tag))
+				r.Header.Set(name, quotedTag(*tag))
 			}
 		}
-		if r.body, err = json.Marshal(map[string]string{"value": value}); err != nil {
+		if r.Body, err = json.Marshal(map[string]string{"value": value}); err != nil {
 			return err
 		}
-		body, err := settings.entry(cmd.Context(), args[0], args[1], r)
+		answer, err := settings.entry(cmd.Context(), args[0], args[1], r)
 		if err != nil {
 			return err
 		}
 		if *asJSON {
-			return printJSON(p.stdout, body)
+			return term.JSON(p.Stdout, answer.Body)
 		}
-		_, err = fmt.Fprintf(p.stdout, "stored %s, %s\n", printable(joinNames(args[:2]...)), plural(utf8.RuneCountInString(value), "character"))
+		_, err = fmt.Fprintf(p.Stdout, "stored %s, %s\n", term.Printable(joined(args[:2]...)), words.Plural(utf8.RuneCountInString(value), "character"))
 		return err
 	}
 	return cmd
@@ -178,38 +160,38 @@ func newDeleteCommand(p *process, settings *settingFlags) *cobra.Command {
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		body, err := settings.entry(cmd.Context(), args[0], args[1], request{method: http.MethodDelete})
+		answer, err := settings.entry(cmd.Context(), args[0], args[1], api.Request{Method: http.MethodDelete})
 		if err != nil {
 			return err
 		}
 		if *asJSON {
-			return printJSON(p.stdout, body)
+			return term.JSON(p.Stdout, answer.Body)
 		}
-		_, err = fmt.Fprintln(p.stdout, "deleted "+printable(joinNames(args...)))
+		_, err = fmt.Fprintln(p.Stdout, "deleted "+term.Printable(joined(args...)))
 		return err
 	}
 	return cmd
 }
 
 // entry makes a request about one entry, to whose path it adds the names.
-func (f *settingFlags) entry(ctx context.Context, namespace, key string, r request) ([]byte, error) {
+func (f *settingFlags) entry(ctx context.Context, namespace, key string, r api.Request) (*api.Answer, error) {
 	c, err := f.connect()
 	if err != nil {
 		return nil, err
 	}
-	r.path = []string{"memory", namespace, key}
-	answer, err := c.do(ctx, r)
-	if !isMissing(err) {
+	r.Path = api.Memory(namespace, key)
+	answer, err := c.Do(ctx, r)
+	if !api.IsRefused(err, http.StatusNotFound) {
 		return answer, err
 	}
 	// A name with a slash is another path, which BotWire does not know.
 	if invalid := wire.CheckEntry(namespace, key); invalid != nil {
-		return nil, &statusError{status: invalid.Status, body: invalid.Body}
+		return nil, &api.Refused{Status: invalid.Status, Body: invalid.Body}
 	}
-	if r.method == http.MethodPut {
+	if r.Method == http.MethodPut {
 		return nil, err
 	}
-	return nil, fmt.Errorf("key not found: %s", joinNames(namespace, key))
+	return nil, fmt.Errorf("key not found: %s", joined(namespace, key))
 }
 
 func newListCommand(settings *settingFlags) *cobra.Command {
@@ -245,14 +227,14 @@ func newListCommand(settings *settingFlags) *cobra.Command {
 		}
 		// BotWire would take a slash in the namespace for the one before a key.
 		if invalid := wire.CheckNamespace(args[0]); invalid != nil && strings.Contains(args[0], "/") {
-			return &statusError{status: invalid.Status, body: invalid.Body}
+			return &api.Refused{Status: invalid.Status, Body: invalid.Body}
 		}
-		r := request{method: http.MethodGet, path: []string{"memory", args[0]}, query: query}
+		r := api.Request{Path: api.Memory(args[0]), Query: query}
 		print := printKeys
 		if *asJSON {
-			print = func(w io.Writer, _ *client, body []byte) error { return printJSON(w, body) }
+			print = func(w io.Writer, _ *attach.Client, body []byte) error { return term.JSON(w, body) }
 		}
-		return settings.show(cmd.Context(), r, func(w io.Writer, c *client, body []byte) error {
+		return settings.show(cmd.Context(), r, func(w io.Writer, c *attach.Client, body []byte) error {
 			if err := print(w, c, body); err != nil {
 				return err
 			}
@@ -271,38 +253,38 @@ const (
 
 type keysAnswer struct {
 	Keys []struct {
-		Key     cell `json:"key"`
-		Bytes   cell `json:"bytes"`
-		Updated cell `json:"updated_at"`
+		Key     term.Cell `json:"key"`
+		Bytes   term.Cell `json:"bytes"`
+		Updated term.Cell `json:"updated_at"`
 	} `json:"keys"`
 }
 
 // tellOfMore says on stderr that a list may not be all: one of nobody's choice of a limit, or
 // one as long as BotWire's can be.
-func (p *process) tellOfMore(c *client, body []byte, query url.Values) error {
+func (p *process) tellOfMore(c *attach.Client, body []byte, query url.Values) error {
 	var answer keysAnswer
-	if err := c.decode(body, &answer); err != nil {
+	if err := c.Decode(body, &answer); err != nil {
 		return err
 	}
 	switch n := len(answer.Keys); {
 	case n >= maxListedKeys:
-		fmt.Fprintf(p.stderr, "these are the newest %d keys, and there may be more: BotWire lists no others\n", n)
+		fmt.Fprintf(p.Stderr, "these are the newest %d keys, and there may be more: BotWire lists no others\n", n)
 	case n >= listedKeys && !query.Has("limit"):
-		fmt.Fprintf(p.stderr, "these are the newest %d keys, and there may be more: --limit %d lists as many\n", n, maxListedKeys)
+		fmt.Fprintf(p.Stderr, "these are the newest %d keys, and there may be more: --limit %d lists as many\n", n, maxListedKeys)
 	}
 	return nil
 }
 
-func printKeys(w io.Writer, c *client, body []byte) error {
+func printKeys(w io.Writer, c *attach.Client, body []byte) error {
 	var answer keysAnswer
-	if err := c.decode(body, &answer); err != nil {
+	if err := c.Decode(body, &answer); err != nil {
 		return err
 	}
 	rows := make([][]string, 0, len(answer.Keys))
 	for _, each := range answer.Keys {
-		rows = append(rows, []string{string(each.Key), string(each.Bytes), moment(w, each.Updated)})
+		rows = append(rows, []string{string(each.Key), string(each.Bytes), term.Moment(w, each.Updated)})
 	}
-	return printTable(w, []string{"KEY", "BYTES", "UPDATED"}, rows)
+	return term.Table(w, []string{"KEY", "BYTES", "UPDATED"}, rows)
 }
 
 // limitFlag adds --limit, whose default is the service's own. The function that it returns

@@ -12,14 +12,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/guard"
 	"github.com/botwired/botwired/internal/selfhost"
 )
 
-func onTerminal(p *process) { p.isTerminal = func(any) bool { return true } }
+func onTerminal(p *process) { p.IsTerminal = func(any) bool { return true } }
 
 func stdin(s string) func(*process) {
-	return func(p *process) { p.stdin = strings.NewReader(s) }
+	return func(p *process) { p.Stdin = strings.NewReader(s) }
 }
 
 func TestGet(t *testing.T) {
@@ -100,7 +101,7 @@ func TestSetRefuses(t *testing.T) {
 	wantFailure(t, at(t, d, nil, "set", "ns", "msg", "v"), exitError, "botwired: value: Field required; limit: Too many (HTTP 422)\n")
 	wantFailure(t, at(t, d, stdin("\xff"), "set", "ns", "k"), exitError, "not UTF-8")
 	wantFailure(t, at(t, d, stdin(strings.Repeat("x", maxInput+1)), "set", "ns", "k"), exitError, "longer than")
-	broken := func(p *process) { p.stdin, _ = io.Pipe(); p.stdin.(*io.PipeReader).Close() }
+	broken := func(p *process) { p.Stdin, _ = io.Pipe(); p.Stdin.(*io.PipeReader).Close() }
 	wantFailure(t, at(t, d, broken, "set", "ns", "k"), exitError, "reading the value from standard input")
 }
 
@@ -307,7 +308,7 @@ func TestWildcardListenersAreFoundOnLoopback(t *testing.T) {
 		":1": "127.0.0.1:1", "0.0.0.0:1": "127.0.0.1:1", "[::]:1": "[::1]:1",
 		"127.0.0.2:1": "127.0.0.2:1", "[::1]:1": "[::1]:1", "localhost:1": "localhost:1",
 	} {
-		if got := dialable(listen); got != want {
+		if got := api.Host(listen); got != want {
 			t.Errorf("dialable(%s) = %s, want %s", listen, got, want)
 		}
 	}

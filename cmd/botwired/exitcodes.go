@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/botwired/botwired/internal/attach"
 )
 
 // exitMissing is the exit code of a command that has done its work and found that something is
@@ -17,9 +19,9 @@ func exitCodes() [][2]string {
 		{strconv.Itoa(exitError), "it failed, or a setting is wrong: standard error says why"},
 		{strconv.Itoa(exitUsage), "botwired does not understand the command line"},
 		{strconv.Itoa(exitMissing), "`recover`, `export`: something is or may be missing; `doctor`: warnings"},
-		{strconv.Itoa(exitNotRun), "`run`: the command is there and cannot be run"},
-		{strconv.Itoa(exitNotFound), "`run`: there is no such command"},
-		{fmt.Sprintf("%d + N", exitSignal), "`run`: signal N ended the command"},
+		{strconv.Itoa(attach.ExitNotRun), "`run`: the command is there and cannot be run"},
+		{strconv.Itoa(attach.ExitNotFound), "`run`: there is no such command"},
+		{fmt.Sprintf("%d + N", attach.ExitSignal), "`run`: signal N ended the command"},
 		{"any other", "`run`: the command's own"},
 	}
 }

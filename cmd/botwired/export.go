@@ -7,13 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/words"
 )
 
 func newExportEntriesCommand(p *process, settings *settingFlags) *cobra.Command {
@@ -52,16 +54,16 @@ func newExportEntriesCommand(p *process, settings *settingFlags) *cobra.Command 
 // exporting is an export of several namespaces.
 type exporting struct {
 	*process
-	client  *client
+	client  *attach.Client
 	entries int      // of all namespaces
 	lacking []string // what may be missing, by namespace
 }
 
 func (x *exporting) export(ctx context.Context, namespace string) error {
 	var end *api.ExportCounts
-	entries, out := 0, bufio.NewWriter(x.stdout)
-	r := request{method: http.MethodGet, path: surface("export"), query: url.Values{"namespace": {namespace}}}
-	err := x.client.lines(ctx, r, func(raw []byte) error {
+	entries, out := 0, bufio.NewWriter(x.Stdout)
+	r := api.Request{Path: api.Surface("export"), Query: url.Values{"namespace": {namespace}}}
+	err := x.client.Lines(ctx, r, func(raw []byte) error {
 		var line struct {
 			End *api.ExportCounts `json:"end"`
 		}
@@ -81,13 +83,13 @@ func (x *exporting) export(ctx context.Context, namespace string) error {
 	case err != nil && entries == 0:
 		return err
 	case err != nil:
-		return fmt.Errorf("namespace %s is cut off after %s: %w", namespace, plural(entries, "entry"), err)
+		return fmt.Errorf("namespace %s is cut off after %s: %w", namespace, words.Plural(entries, "entry"), err)
 	case end == nil || end.Entries != entries: // guard 9.32
-		return fmt.Errorf("namespace %s is cut off after %s: the daemon has ended", namespace, plural(entries, "entry"))
+		return fmt.Errorf("namespace %s is cut off after %s: the daemon has ended", namespace, words.Plural(entries, "entry"))
 	case !end.Complete:
 		text := namespace + ": " + end.Why
 		if end.Missing > 0 {
-			text = fmt.Sprintf("%s: %s missing: %s", namespace, plural(end.Missing, "value"), end.Why)
+			text = fmt.Sprintf("%s: %s missing: %s", namespace, words.Plural(end.Missing, "value"), end.Why)
 		}
 		x.lacking = append(x.lacking, text)
 	}
@@ -99,7 +101,7 @@ func (x *exporting) verdict() error {
 	if len(x.lacking) == 0 {
 		return nil
 	}
-	return &exitStatus{exitMissing, fmt.Errorf("the export may not be all: %s", strings.Join(x.lacking, "; "))}
+	return &term.Exit{Code: exitMissing, Err: fmt.Errorf("the export may not be all: %s", strings.Join(x.lacking, "; "))}
 }
 
 // shownEvery is how many entries are between two lines of progress.
@@ -108,13 +110,13 @@ const shownEvery = 100
 // progress counts the entries on the terminal. Where there is no terminal, or they are on it
 // themselves, it shows nothing.
 func (x *exporting) progress() {
-	if x.entries%shownEvery == 0 && x.isTerminal(x.stderr) && !x.isTerminal(x.stdout) {
-		x.showLine(plural(x.entries, "entry") + " exported")
+	if x.entries%shownEvery == 0 && x.IsTerminal(x.Stderr) && !x.IsTerminal(x.Stdout) {
+		x.ShowLine(words.Plural(x.entries, "entry") + " exported")
 	}
 }
 
 func (x *exporting) clearLine() {
-	if x.entries >= shownEvery && x.isTerminal(x.stderr) && !x.isTerminal(x.stdout) {
-		x.showLine("")
+	if x.entries >= shownEvery && x.IsTerminal(x.Stderr) && !x.IsTerminal(x.Stdout) {
+		x.ShowLine("")
 	}
 }

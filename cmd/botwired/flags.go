@@ -79,7 +79,7 @@ func (f *settingFlags) flag(s config.Setting) *pflag.Flag {
 	case s.Documented == "none":
 		shown = ""
 	case s.Name == "data_dir":
-		shown = config.DefaultDataDir(f.process.environ)
+		shown = config.DefaultDataDir(f.process.Environ)
 	case shown == "":
 		shown = strings.ReplaceAll(s.Documented, "`", "")
 	}

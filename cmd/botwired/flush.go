@@ -7,35 +7,35 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/words"
 )
-
-// flushGrace is how much longer than the timeout the daemon may take to answer.
-const flushGrace = 3 * time.Second
 
 // flushWaits is for how many namespaces a flush that fails says why they wait.
 const flushWaits = 3
 
 // flushResult counts what became of the writes acknowledged before the flush.
 type flushResult struct {
-	Settled cell `json:"settled"`
-	Dead    cell `json:"dead"`
-	Pending cell `json:"pending"`
+	Settled term.Cell `json:"settled"`
+	Dead    term.Cell `json:"dead"`
+	Pending term.Cell `json:"pending"`
 	Waits   []struct {
-		Namespace cell `json:"namespace"`
+		Namespace term.Cell `json:"namespace"`
 		wait
 	} `json:"waits"`
 }
 
 // wait is why something is not sent upstream now.
 type wait struct {
-	Why   cell `json:"why"`
-	Until cell `json:"until"`
+	Why   term.Cell `json:"why"`
+	Until term.Cell `json:"until"`
 }
 
 // String is empty for what waits for nothing.
@@ -43,7 +43,7 @@ func (w wait) String() string {
 	if w.Until == "" {
 		return string(w.Why)
 	}
-	return string(w.Why) + ", until " + w.Until.moment()
+	return string(w.Why) + ", until " + w.Until.Moment()
 }
 
 // text is String for a screen, too.
@@ -51,7 +51,7 @@ func (w wait) text(to io.Writer) string {
 	if w.Until == "" {
 		return string(w.Why)
 	}
-	return string(w.Why) + ", " + until(to, w.Until)
+	return string(w.Why) + ", " + term.Until(to, w.Until)
 }
 
 func newFlushCommand(p *process, settings *settingFlags) *cobra.Command {
@@ -70,7 +70,7 @@ func newFlushCommand(p *process, settings *settingFlags) *cobra.Command {
 	timeout := cmd.Flags().String("timeout", "30s", "how long to wait: a duration, or a number of seconds")
 	now := cmd.Flags().Bool("now", false, "try at once what only waits for a time: throttled, paused, or after a failure")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		limit, err := parseTime("timeout", *timeout, maxTimeout)
+		limit, err := parseTime("timeout", *timeout, api.MaxFlush)
 		if err != nil {
 			return err
 		}
@@ -79,28 +79,17 @@ func newFlushCommand(p *process, settings *settingFlags) *cobra.Command {
 			return err
 		}
 		stop := showPending(cmd.Context(), p, c, *namespace)
-		body, err := flush(cmd.Context(), c, *namespace, limit, *now)
+		body, err := c.Ask(cmd.Context(), api.FlushRequest(*namespace, limit, *now))
 		stop()
 		return p.reportFlush(body, err, limit, *asJSON)
 	}
 	return cmd
 }
 
-func flush(ctx context.Context, c *client, namespace string, timeout time.Duration, now bool) ([]byte, error) {
-	query := url.Values{"timeout": {timeout.String()}}
-	if namespace != "" {
-		query.Set("namespace", namespace)
-	}
-	if now {
-		query.Set("now", "true")
-	}
-	return c.wait(ctx, request{method: http.MethodPost, path: surface("flush"), query: query}, timeout+flushGrace)
-}
-
 func (p *process) reportFlush(body []byte, err error, timeout time.Duration, asJSON bool) error {
-	var late *statusError
-	if errors.As(err, &late) && late.status == http.StatusGatewayTimeout {
-		body = late.body
+	var late *api.Refused
+	if errors.As(err, &late) && late.Status == http.StatusGatewayTimeout {
+		body = late.Body
 	} else if err != nil {
 		return err
 	}
@@ -112,7 +101,7 @@ func (p *process) reportFlush(body []byte, err error, timeout time.Duration, asJ
 		return err
 	}
 	if asJSON {
-		if err := printJSON(p.stdout, body); err != nil {
+		if err := term.JSON(p.Stdout, body); err != nil {
 			return err
 		}
 	}
@@ -129,48 +118,18 @@ func (p *process) reportFlush(body []byte, err error, timeout time.Duration, asJ
 			waits += fmt.Sprintf("; more namespaces wait (%d): see botwired status", more)
 		}
 		return fmt.Errorf("%s %s still pending after %s (%s settled, %s dead); botwired goes on trying%s",
-			plural(result.Pending.number(), "write"), are, config.FormatDuration(timeout), result.Settled.or("0"), result.Dead.or("0"), printable(waits))
+			words.Plural(result.Pending.Number(), "write"), are, config.FormatDuration(timeout), result.Settled.Or("0"), result.Dead.Or("0"), term.Printable(waits))
 	}
 	if asJSON {
 		return nil
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s settled, %s dead\n", result.Settled.or("0"), result.Dead.or("0"))
+	_, err = fmt.Fprintf(p.Stdout, "%s settled, %s dead\n", result.Settled.Or("0"), result.Dead.Or("0"))
 	return err
 }
 
-// showProgress keeps a line on the terminal that says how far a command is, unless text is empty.
-// Where there is no terminal it shows nothing. The returned function ends it and clears the line.
-func (p *process) showProgress(ctx context.Context, text func(context.Context) string) (stop func()) {
-	if !p.isTerminal(p.stderr) {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	tick, stopTicks := p.ticks()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick:
-			}
-			if line := text(ctx); line != "" {
-				p.showLine(printable(line))
-			}
-		}
-	}()
-	return func() {
-		cancel()
-		<-done
-		stopTicks()
-		p.showLine("")
-	}
-}
-
 // showPending is showProgress with the number of pending writes.
-func showPending(ctx context.Context, p *process, c *client, namespace string) (stop func()) {
-	return p.showProgress(ctx, func(ctx context.Context) string {
+func showPending(ctx context.Context, p *process, c *attach.Client, namespace string) (stop func()) {
+	return p.ShowProgress(ctx, func(ctx context.Context) string {
 		if pending := pendingNow(ctx, c, namespace); pending != "" {
 			return string(pending) + " pending"
 		}
@@ -179,8 +138,8 @@ func showPending(ctx context.Context, p *process, c *client, namespace string) (
 }
 
 // statusNow is empty if the daemon does not say: a line on the terminal is not worth an error.
-func statusNow(ctx context.Context, c *client) (s status) {
-	body, err := c.do(ctx, request{method: http.MethodGet, path: surface("status")})
+func statusNow(ctx context.Context, c *attach.Client) (s status) {
+	body, err := c.Ask(ctx, api.Request{Path: api.Surface("status")})
 	if err != nil || json.Unmarshal(body, &s) != nil {
 		return status{}
 	}
@@ -188,7 +147,7 @@ func statusNow(ctx context.Context, c *client) (s status) {
 }
 
 // pendingNow returns "" if the daemon does not say.
-func pendingNow(ctx context.Context, c *client, namespace string) cell {
+func pendingNow(ctx context.Context, c *attach.Client, namespace string) term.Cell {
 	s := statusNow(ctx, c)
 	if namespace == "" || s.Pending == "" {
 		return s.Pending

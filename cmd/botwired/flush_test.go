@@ -75,8 +75,8 @@ func TestFlushShowsProgress(t *testing.T) {
 		go func() {
 			done <- at(t, &daemon{address: server.Listener.Addr().String()}, func(p *process) {
 				onTerminal(p)
-				p.stderr = writes(progress)
-				p.ticks = func() (<-chan time.Time, func()) { return tick, func() {} }
+				p.Stderr = writes(progress)
+				p.Ticks = func() (<-chan time.Time, func()) { return tick, func() {} }
 			}, append([]string{"flush"}, test.args...)...)
 		}()
 		for range 2 {
@@ -136,7 +136,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	})
 	for _, args := range [][]string{{"flush"}, {"flush", "--json"}, {"status"}, {"get", "ns", "k"}, {"list", "ns"},
 		{"set", "ns", "k", "v"}, {"config"}, {"config", "--json"}, {"version"}} {
-		broken := func(p *process) { p.stdout = brokenPipe{} }
+		broken := func(p *process) { p.Stdout = brokenPipe{} }
 		wantFailure(t, at(t, d, broken, args...), exitError, "broken pipe")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/cli/term"
 )
 
 // exitCodesName is the topic of the help that is no command.
@@ -69,9 +70,9 @@ func setHelp(root *cobra.Command, p *process, settings *settingFlags) {
 	root.InitDefaultHelpCmd() // adds it to the tree
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		w := cmd.OutOrStdout()
-		columns, _ := p.size(w)
+		columns, _ := p.Size(w)
 		all := cmd.Flags().Lookup(allName)
-		h := helpPage{cmd, p.palette(w), min(columns, helpColumns), ofHelp(all) && all.Changed}
+		h := helpPage{cmd, p.PaletteOf(w), min(columns, helpColumns), ofHelp(all) && all.Changed}
 		fmt.Fprint(w, h.text())
 	})
 	eachCommand(root, func(cmd *cobra.Command) {
@@ -153,14 +154,14 @@ const helpColumns = 100
 // helpPage is the help of a command.
 type helpPage struct {
 	cmd     *cobra.Command
-	palette palette
+	palette term.Palette
 	columns int
 	all     bool
 }
 
 func (h *helpPage) text() string {
 	var b strings.Builder
-	b.WriteString(wrapParagraphs(aboutOf(h.cmd), h.columns))
+	b.WriteString(term.WrapParagraphs(aboutOf(h.cmd), h.columns))
 	h.section(&b, "Usage", h.usage())
 	h.section(&b, "Examples", h.cmd.Example)
 	groups := groupsOf(h.cmd)
@@ -196,7 +197,7 @@ func (h *helpPage) section(b *strings.Builder, title, text string) {
 	if strings.TrimSpace(text) == "" {
 		return
 	}
-	fmt.Fprintf(b, "\n%s\n%s\n", h.palette.bold(title+":"), strings.TrimRight(text, "\n"))
+	fmt.Fprintf(b, "\n%s\n%s\n", h.palette.Bold(title+":"), strings.TrimRight(text, "\n"))
 }
 
 // listing has a line for each command.
@@ -209,7 +210,7 @@ func (h *helpPage) listing(commands []*cobra.Command) string {
 	}
 	var b strings.Builder
 	for _, cmd := range commands {
-		short := wrap(cmd.Short, max(h.columns-longest-4, 20))
+		short := term.Wrap(cmd.Short, max(h.columns-longest-4, 20))
 		short = strings.ReplaceAll(short, "\n", "\n"+strings.Repeat(" ", longest+4))
 		fmt.Fprintf(&b, "  %-*s  %s\n", longest, cmd.Name(), short)
 	}

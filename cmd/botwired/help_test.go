@@ -9,11 +9,18 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/botwired/botwired/internal/cli/term"
 )
 
 // newTree returns the root of all commands, of a process without an environment.
 func newTree() *cobra.Command {
-	return newRootCommand(&process{stdout: io.Discard, stderr: io.Discard, isTerminal: func(any) bool { return false }, size: terminalSize})
+	return newRootCommand(&process{Terminal: term.Terminal{
+		Stdout:     io.Discard,
+		Stderr:     io.Discard,
+		IsTerminal: func(any) bool { return false },
+		Size:       term.SizeOf,
+	}})
 }
 
 // Every command shows two examples or more, and the command line of each parses.
@@ -36,8 +43,8 @@ func TestExamplesParse(t *testing.T) {
 			if strings.Contains(example, "--upstream embedded") && !strings.Contains(example, "--data-dir") {
 				t.Errorf("%s: the trial %q has no directory of its own", cmd.CommandPath(), example)
 			}
-			if !strings.HasPrefix(example, "  ") || len(example) > otherColumns {
-				t.Errorf("%s: the example %q is not indented by two spaces, or longer than %d", cmd.CommandPath(), example, otherColumns)
+			if !strings.HasPrefix(example, "  ") || len(example) > 80 {
+				t.Errorf("%s: the example %q is not indented by two spaces, or longer than %d", cmd.CommandPath(), example, 80)
 			}
 		}
 		if !own && cmd.HasParent() {
@@ -152,7 +159,7 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 	home := regexp.MustCompile(`\S*/\.local/state/botwired`) // of a test, which is long
 	for _, page := range pages {
 		for line := range strings.Lines(botwired(t, append([]string{"help"}, strings.Fields(page)...)...).stdout) {
-			if n := len([]rune(strings.TrimSuffix(home.ReplaceAllString(line, ""), "\n"))); n > otherColumns {
+			if n := len([]rune(strings.TrimSuffix(home.ReplaceAllString(line, ""), "\n"))); n > 80 {
 				t.Errorf("help%s: %d columns: %s", page, n, line)
 			}
 		}

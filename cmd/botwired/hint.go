@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/config"
 )
 
@@ -12,7 +13,7 @@ import (
 // terminal of the agents. A log that a program reads has no such line.
 func sayHow(p *process, c *config.Config, address net.Addr, token string) {
 	line := exportLine(c, address.String(), token)
-	if line == "" || !p.isTerminal(p.stderr) {
+	if line == "" || !p.IsTerminal(p.Stderr) {
 		return
 	}
 	for _, each := range []string{"In the terminal of your agents:\n", line + "\n"} {
@@ -33,7 +34,7 @@ func exportLine(c *config.Config, address, token string) string {
 			user = "x:$(jq -Rr @uri " + shellWord(c.Auth.TokenFile) + ")@" // a URL needs it encoded
 		}
 	}
-	return "export BOTWIRE_URL=http://" + user + dialable(address)
+	return "export BOTWIRE_URL=http://" + user + api.Host(address)
 }
 
 // shellWord quotes a text for a POSIX shell, if it must.

@@ -10,6 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -34,36 +38,36 @@ func newHistoryCommand(p *process, settings *settingFlags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		body, err := askHistory(cmd.Context(), c, journal.ID{Namespace: args[0], Key: args[1]}, nil)
+		answer, err := askHistory(cmd.Context(), c, journal.ID{Namespace: args[0], Key: args[1]})
 		if err != nil {
 			return err
 		}
 		if *asJSON {
-			return printJSON(p.stdout, body)
+			return term.JSON(p.Stdout, answer.Body)
 		}
-		return printHistory(p.screen(), c, body)
+		return printHistory(p.Screen(), c, answer.Body)
 	}
 	return cmd
 }
 
-// askHistory asks for the states of an entry. etag, if not nil, is set to the tag of the newest.
-func askHistory(ctx context.Context, c *client, id journal.ID, etag *string) ([]byte, error) {
-	body, err := c.do(ctx, request{method: http.MethodGet, path: surface("revisions"), query: entryQuery(id), etag: etag})
+// askHistory asks for the states of an entry. The tag of the answer is that of the newest.
+func askHistory(ctx context.Context, c *attach.Client, id journal.ID) (*api.Answer, error) {
+	answer, err := c.Do(ctx, api.Request{Path: api.Surface("revisions"), Query: entryQuery(id)})
 	if isGone(err) {
-		return nil, fmt.Errorf("key not found: %s", printable(id.String()))
+		return nil, fmt.Errorf("key not found: %s", term.Printable(id.String()))
 	}
-	return body, err
+	return answer, err
 }
 
 // entryState is a state of an entry, as the daemon tells of it.
 type entryState struct {
-	Revision cell    `json:"revision"` // "" of a pending write
-	Op       cell    `json:"op"`
-	Value    *string `json:"value"` // nil of a delete
-	Bytes    cell    `json:"bytes"`
-	Updated  cell    `json:"updated_at"`
-	Host     cell    `json:"host"`
-	Here     bool    `json:"here"`
+	Revision term.Cell `json:"revision"` // "" of a pending write
+	Op       term.Cell `json:"op"`
+	Value    *string   `json:"value"` // nil of a delete
+	Bytes    term.Cell `json:"bytes"`
+	Updated  term.Cell `json:"updated_at"`
+	Host     term.Cell `json:"host"`
+	Here     bool      `json:"here"`
 }
 
 type statesAnswer struct {
@@ -85,7 +89,7 @@ func (s *entryState) beginning() string {
 	}
 	runes := []rune(*s.Value)
 	if len(runes) > shownValue {
-		return string(runes[:shownValue]) + ellipsis
+		return string(runes[:shownValue]) + term.Ellipsis
 	}
 	return *s.Value
 }
@@ -94,14 +98,14 @@ func (s *entryState) beginning() string {
 func (s *entryState) text(w io.Writer) string {
 	text := "a delete"
 	if s.Value != nil {
-		text = plural(s.Bytes.number(), "character")
+		text = words.Plural(s.Bytes.Number(), "character")
 	}
-	return text + ", written " + moment(w, s.Updated)
+	return text + ", written " + term.Moment(w, s.Updated)
 }
 
-func printHistory(w io.Writer, c *client, body []byte) error {
+func printHistory(w io.Writer, c *attach.Client, body []byte) error {
 	var answer statesAnswer
-	if err := c.decode(body, &answer); err != nil {
+	if err := c.Decode(body, &answer); err != nil {
 		return err
 	}
 	rows := make([][]string, 0, len(answer.Revisions))
@@ -110,9 +114,9 @@ func printHistory(w io.Writer, c *client, body []byte) error {
 		if s.Value != nil {
 			bytes = string(s.Bytes)
 		}
-		rows = append(rows, []string{s.Revision.or("pending"), moment(w, s.Updated), s.writer(), string(s.Op), bytes, s.beginning()})
+		rows = append(rows, []string{s.Revision.Or("pending"), term.Moment(w, s.Updated), s.writer(), string(s.Op), bytes, s.beginning()})
 	}
-	return printTable(w, []string{"REVISION", "WRITTEN", "HOST", "OP", "BYTES", "VALUE"}, rows)
+	return term.Table(w, []string{"REVISION", "WRITTEN", "HOST", "OP", "BYTES", "VALUE"}, rows)
 }
 
 func newUndoCommand(p *process, settings *settingFlags) *cobra.Command {
@@ -143,25 +147,25 @@ func newUndoCommand(p *process, settings *settingFlags) *cobra.Command {
 			return err
 		}
 		id := journal.ID{Namespace: args[0], Key: args[1]}
-		r := request{method: http.MethodPost, path: surface("undo"), query: entryQuery(id)}
+		r := byHand("undo", entryQuery(id))
 		if *to != 0 {
-			r.query.Set("to", strconv.FormatUint(*to, 10))
+			r.Query.Set("to", strconv.FormatUint(*to, 10))
 		}
 		if !*yes {
 			tag, err := toUndo(cmd.Context(), p, c, id, *to)
 			if err != nil {
 				return err
 			}
-			r.header = http.Header{"If-Match": {tag}}
+			r.Header = http.Header{"If-Match": {tag}}
 		}
-		body, err := c.wait(cmd.Context(), r, byHandTime+flushGrace)
+		body, err := c.Ask(cmd.Context(), r)
 		switch {
 		case isUnmet(err):
-			return fmt.Errorf("%s was written meanwhile, and nothing is undone: botwired history shows its states", printable(id.String()))
+			return fmt.Errorf("%s was written meanwhile, and nothing is undone: botwired history shows its states", term.Printable(id.String()))
 		case err != nil:
 			return err
 		case *asJSON:
-			return printJSON(p.stdout, body)
+			return term.JSON(p.Stdout, body)
 		}
 		return reportUndone(p, c, id, body)
 	}
@@ -169,27 +173,28 @@ func newUndoCommand(p *process, settings *settingFlags) *cobra.Command {
 }
 
 func isUnmet(err error) bool {
-	var no *statusError
-	return errors.As(err, &no) && no.status == http.StatusPreconditionFailed
+	var no *api.Refused
+	return errors.As(err, &no) && no.Status == http.StatusPreconditionFailed
 }
 
 // toUndo asks whether to undo, and returns the tag of the state that the question was about. It
 // asks nothing if the daemon is going to refuse.
-func toUndo(ctx context.Context, p *process, c *client, id journal.ID, to uint64) (tag string, err error) {
-	body, err := askHistory(ctx, c, id, &tag)
+func toUndo(ctx context.Context, p *process, c *attach.Client, id journal.ID, to uint64) (tag string, err error) {
+	shown, err := askHistory(ctx, c, id)
 	if err != nil {
 		return "", err
 	}
+	tag = shown.Header.Get("ETag")
 	var answer statesAnswer
-	if err := c.decode(body, &answer); err != nil {
+	if err := c.Decode(shown.Body, &answer); err != nil {
 		return "", err
 	}
 	earlier := answer.before(to)
 	if earlier == nil {
 		return tag, nil
 	}
-	now, w := &answer.Revisions[0], p.screen()
-	return tag, p.confirm(ctx, fmt.Sprintf("%s is now %s. Make it revision %s again: %s?",
+	now, w := &answer.Revisions[0], p.Screen()
+	return tag, p.Confirm(ctx, fmt.Sprintf("%s is now %s. Make it revision %s again: %s?",
 		id, now.text(w), earlier.Revision, earlier.text(w)))
 }
 
@@ -203,12 +208,12 @@ func (a *statesAnswer) before(to uint64) *entryState {
 	return nil
 }
 
-func reportUndone(p *process, c *client, id journal.ID, body []byte) error {
+func reportUndone(p *process, c *attach.Client, id journal.ID, body []byte) error {
 	var done struct{ Now entryState }
-	if err := c.decode(body, &done); err != nil {
+	if err := c.Decode(body, &done); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(p.stdout, "undone: %s is as in revision %s again: %s\n",
-		printable(id.String()), printable(string(done.Now.Revision)), printable(done.Now.text(p.screen())))
+	_, err := fmt.Fprintf(p.Stdout, "undone: %s is as in revision %s again: %s\n",
+		term.Printable(id.String()), term.Printable(string(done.Now.Revision)), term.Printable(done.Now.text(p.Screen())))
 	return err
 }

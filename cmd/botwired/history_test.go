@@ -74,7 +74,7 @@ func TestUndoAtATerminal(t *testing.T) {
 	t.Cleanup(server.Close)
 	d := &daemon{address: server.Listener.Addr().String()}
 	reply := func(text string) func(*process) {
-		return func(p *process) { onTerminal(p); p.stdin = strings.NewReader(text) }
+		return func(p *process) { onTerminal(p); p.Stdin = strings.NewReader(text) }
 	}
 	got := at(t, d, reply("y\n"), "undo", "ns", "k")
 	if !strings.HasPrefix(got.stderr, "ns/k is now 4 characters, written ") || !strings.Contains(got.stderr, "Make it revision 7 again: a delete, written ") ||

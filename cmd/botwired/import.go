@@ -18,7 +18,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/proxy"
 )
 
@@ -48,7 +52,7 @@ func newImportCommand(p *process, settings *settingFlags) *cobra.Command {
 		x := &importing{process: p, query: url.Values{}}
 		if *namespace != "" {
 			if invalid := wire.CheckNamespace(*namespace); invalid != nil {
-				return &statusError{status: invalid.Status, body: invalid.Body}
+				return &api.Refused{Status: invalid.Status, Body: invalid.Body}
 			}
 			x.query.Set("namespace", *namespace)
 		}
@@ -66,26 +70,26 @@ func newImportCommand(p *process, settings *settingFlags) *cobra.Command {
 			return fmt.Errorf("%s: %w; nothing was imported", name, err)
 		}
 		if found.lacks != "" {
-			fmt.Fprintf(p.stderr, "%s may not be all there was when it was exported: %s\n", name, printable(found.lacks))
+			fmt.Fprintf(p.Stderr, "%s may not be all there was when it was exported: %s\n", name, term.Printable(found.lacks))
 		}
 		if found.cut > 0 {
-			fmt.Fprintf(p.stderr, "%s is cut off in the middle of line %d: botwired imports the lines before it\n", name, found.cut)
+			fmt.Fprintf(p.Stderr, "%s is cut off in the middle of line %d: botwired imports the lines before it\n", name, found.cut)
 		}
 		x.entries = found.entries
 		if _, err = file.Seek(0, io.SeekStart); err == nil {
 			err = x.run(cmd.Context(), io.LimitReader(file, found.bytes))
 		}
 		if x.shown {
-			x.showLine("")
+			x.ShowLine("")
 		}
 		switch {
 		case err != nil:
 			return fmt.Errorf("the import has stopped after %d of %s, and the same command does the rest: %w",
-				x.done.all(), plural(x.entries, "entry"), err)
+				x.done.all(), words.Plural(x.entries, "entry"), err)
 		case *asJSON:
-			return encodeJSON(p.stdout, x.done)
+			return term.EncodeJSON(p.Stdout, x.done)
 		}
-		_, err = fmt.Fprintf(p.stdout, "%d written, %d there already, %d left out: what is there is not older\n",
+		_, err = fmt.Fprintf(p.Stdout, "%d written, %d there already, %d left out: what is there is not older\n",
 			x.done.Written, x.done.Same, x.done.Older)
 		return err
 	}
@@ -95,7 +99,7 @@ func newImportCommand(p *process, settings *settingFlags) *cobra.Command {
 // openImport opens the file to be imported. It holds in memory a file that can be read only once.
 func (p *process) openImport(args []string) (file io.ReadSeekCloser, name string, err error) {
 	if len(args) == 0 || args[0] == "-" {
-		if file, err = inMemory(p.stdin); err != nil {
+		if file, err = inMemory(p.Stdin); err != nil {
 			err = fmt.Errorf("reading standard input: %w", err)
 		}
 		return file, "standard input", err
@@ -112,7 +116,7 @@ func (p *process) openImport(args []string) (file io.ReadSeekCloser, name string
 		_ = f.Close() // nothing was written to it
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: %s", args[0], reason(err))
+		err = fmt.Errorf("%s: %s", args[0], words.Reason(err))
 	}
 	return file, args[0], err
 }
@@ -130,7 +134,7 @@ func inMemory(r io.Reader) (io.ReadSeekCloser, error) {
 // bufio.ErrBufferFull if a line is longer than any entry.
 func linesOf(file io.Reader) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		in := bufio.NewReaderSize(file, maxLine+len("\r\n"))
+		in := bufio.NewReaderSize(file, api.MaxLine+len("\r\n"))
 		for {
 			line, err := in.ReadSlice('\n')
 			ends := errors.Is(err, io.EOF)
@@ -162,7 +166,7 @@ func checkImport(file io.Reader, partial bool) (found checked, err error) {
 		size, whole := len(raw), bytes.HasSuffix(raw, []byte{'\n'})
 		raw = bytes.TrimSpace(raw)
 		switch {
-		case errors.Is(err, bufio.ErrBufferFull) || len(raw) > maxLine:
+		case errors.Is(err, bufio.ErrBufferFull) || len(raw) > api.MaxLine:
 			return checked{}, fmt.Errorf("line %d is longer than any entry", number)
 		case err != nil:
 			return checked{}, err
@@ -186,7 +190,7 @@ func checkImport(file io.Reader, partial bool) (found checked, err error) {
 			continue
 		case line.End.Entries != open && !partial:
 			return checked{}, fmt.Errorf("line %d ends %s, and there are %d before it: some lines are missing, or are too many; --partial imports those that there are",
-				number, plural(line.End.Entries, "entry"), open)
+				number, words.Plural(line.End.Entries, "entry"), open)
 		}
 		open, ended = 0, true
 		if !line.End.Complete {
@@ -223,7 +227,7 @@ func (n *importCounts) all() int { return n.Written + n.Same + n.Older }
 // importing is an import under way.
 type importing struct {
 	*process
-	client  *client
+	client  *attach.Client
 	query   url.Values
 	entries int // of the file
 	done    importCounts
@@ -261,11 +265,11 @@ func (x *importing) run(ctx context.Context, file io.Reader) error {
 // send sends lines until all of them are done. Their numbers in the file begin with first.
 func (x *importing) send(ctx context.Context, text []byte, first int) error {
 	for len(text) > 0 {
-		r := request{method: http.MethodPost, path: surface("import"), query: x.query, body: text, patience: importPatience}
-		body, err := x.client.do(ctx, r)
-		var refused *statusError
+		r := api.Request{Method: http.MethodPost, Path: api.Surface("import"), Query: x.query, Body: text, Within: api.FirstByte + importPatience}
+		body, err := x.client.Ask(ctx, r)
+		var refused *api.Refused
 		if errors.As(err, &refused) {
-			body = refused.body
+			body = refused.Body
 		} else if err != nil {
 			return err
 		}
@@ -277,7 +281,7 @@ func (x *importing) send(ctx context.Context, text []byte, first int) error {
 		lines := bytes.SplitAfter(bytes.TrimSuffix(text, []byte{'\n'}), []byte{'\n'})
 		isDone := json.Unmarshal(body, &answer) == nil && answer.Lines >= answer.all() && answer.Lines <= len(lines)
 		if !isDone || err == nil && answer.Lines < len(lines) {
-			return cmp.Or(err, x.client.foreign())
+			return cmp.Or(err, x.client.Foreign())
 		}
 		x.done.Written += answer.Written
 		x.done.Same += answer.Same
@@ -289,9 +293,9 @@ func (x *importing) send(ctx context.Context, text []byte, first int) error {
 		switch {
 		case err == nil:
 			text = nil
-		case refused.status == http.StatusRequestEntityTooLarge:
+		case refused.Status == http.StatusRequestEntityTooLarge:
 			return fmt.Errorf("line %d: %s", first, answer.Detail)
-		case refused.status != http.StatusServiceUnavailable && refused.status != http.StatusInsufficientStorage:
+		case refused.Status != http.StatusServiceUnavailable && refused.Status != http.StatusInsufficientStorage:
 			return err
 		default:
 			if err := x.wait(ctx, answer.Detail); err != nil {
@@ -308,9 +312,9 @@ func (x *importing) send(ctx context.Context, text []byte, first int) error {
 func (x *importing) wait(ctx context.Context, why string) error {
 	if x.progress(why); !x.told && !x.shown {
 		x.told = true
-		fmt.Fprintln(x.stderr, printable(why))
+		fmt.Fprintln(x.Stderr, term.Printable(why))
 	}
-	tick, stop := x.ticks()
+	tick, stop := x.Ticks()
 	defer stop()
 	select {
 	case <-tick:
@@ -322,13 +326,13 @@ func (x *importing) wait(ctx context.Context, why string) error {
 
 // progress keeps a line on the terminal. Where there is no terminal it shows nothing.
 func (x *importing) progress(why string) {
-	if !x.isTerminal(x.stderr) {
+	if !x.IsTerminal(x.Stderr) {
 		return
 	}
 	x.shown = true
-	line := fmt.Sprintf("%d of %s", x.done.all(), plural(x.entries, "entry"))
+	line := fmt.Sprintf("%d of %s", x.done.all(), words.Plural(x.entries, "entry"))
 	if why != "" {
-		line += "; " + printable(why)
+		line += "; " + term.Printable(why)
 	}
-	x.showLine(line)
+	x.ShowLine(line)
 }

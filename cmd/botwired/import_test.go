@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/api"
 )
 
 const (
@@ -26,7 +28,7 @@ const (
 // importFrom runs an import of a text from standard input.
 func importFrom(t *testing.T, d *daemon, text string, args ...string) outcome {
 	t.Helper()
-	return at(t, d, func(p *process) { p.stdin = strings.NewReader(text) }, append([]string{"import"}, args...)...)
+	return at(t, d, func(p *process) { p.Stdin = strings.NewReader(text) }, append([]string{"import"}, args...)...)
 }
 
 func TestImport(t *testing.T) {
@@ -66,7 +68,7 @@ func TestImportOfAFileThatIsNotWhole(t *testing.T) {
 		importedA + importedEnd:    "line 2 ends 2 entries, and there are 1 before it",
 		importedA + importedB + importedEnd + importedA:   "cut off after line 4",
 		importedA + "\n" + `{"namespace":"a","key":"k"}`:  "line 3: its value",
-		strings.Repeat("x", maxLine+1):                    "line 1 is longer than any entry",
+		strings.Repeat("x", api.MaxLine+1):                "line 1 is longer than any entry",
 		importedA + importedB + importedEnd + "<html>\n ": "line 4: it is no JSON object",
 	} {
 		wantFailure(t, importFrom(t, d, text), exitError, "standard input: ", want, "nothing was imported")
@@ -106,8 +108,8 @@ func TestImportSaysThatItWaits(t *testing.T) {
 	server := httptest.NewServer(d)
 	defer server.Close()
 	got := at(t, &daemon{address: server.Listener.Addr().String()}, func(p *process) {
-		p.stdin = strings.NewReader(importedA + importedB + importedEnd)
-		p.ticks = func() (<-chan time.Time, func()) { return tick, func() {} }
+		p.Stdin = strings.NewReader(importedA + importedB + importedEnd)
+		p.Ticks = func() (<-chan time.Time, func()) { return tick, func() {} }
 	}, "import")
 	if got.code != exitOK || got.stderr != why+"\n" {
 		t.Errorf("%+v", got)
@@ -151,7 +153,7 @@ func TestImportOfAFileThatChanges(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file.jsonl")
 	many := strings.Repeat(importedA, importLines)
 	// The last entry lies beyond what is read ahead.
-	padding := strings.Repeat(strings.Repeat(" ", 1000)+"\n", 2*maxLine/1000)
+	padding := strings.Repeat(strings.Repeat(" ", 1000)+"\n", 2*api.MaxLine/1000)
 	no(t, os.WriteFile(file, []byte(many+padding+importedA), 0o600))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -220,8 +222,8 @@ func TestImportThatWaits(t *testing.T) {
 			server := httptest.NewServer(d)
 			t.Cleanup(server.Close)
 			got := at(t, &daemon{address: server.Listener.Addr().String()}, func(p *process) {
-				p.stdin = strings.NewReader(all)
-				p.ticks = func() (<-chan time.Time, func()) { return tick, func() {} }
+				p.Stdin = strings.NewReader(all)
+				p.Ticks = func() (<-chan time.Time, func()) { return tick, func() {} }
 			}, "import")
 			server.Close() // and its last handler has ended
 			if got.code != c.code || !strings.Contains(got.stderr, c.text) {

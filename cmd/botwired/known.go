@@ -9,6 +9,9 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/wire"
 )
 
@@ -24,9 +27,9 @@ type knownPart struct {
 
 // listKnown prints, in the order of the keys, what the daemon knows of a namespace: more than
 // BotWire lists. It prints a page as soon as it has come.
-func (p *process) listKnown(ctx context.Context, c *client, namespace, prefix string, most int, asJSON bool) error {
+func (p *process) listKnown(ctx context.Context, c *attach.Client, namespace, prefix string, most int, asJSON bool) error {
 	if invalid := wire.CheckNamespace(namespace); invalid != nil {
-		return &statusError{status: invalid.Status, body: invalid.Body}
+		return &api.Refused{Status: invalid.Status, Body: invalid.Body}
 	}
 	printed, after, complete := 0, "", false
 	for more := true; more; {
@@ -37,16 +40,16 @@ func (p *process) listKnown(ctx context.Context, c *client, namespace, prefix st
 		if after != "" {
 			query.Set("after", after)
 		}
-		body, err := c.do(ctx, request{method: http.MethodGet, path: surface("entries"), query: query})
+		body, err := c.Ask(ctx, api.Request{Path: api.Surface("entries"), Query: query})
 		if err != nil {
 			return err
 		}
 		var part knownPart
-		if err := c.decode(body, &part); err != nil {
+		if err := c.Decode(body, &part); err != nil {
 			return err
 		}
 		if part.Next != nil && *part.Next <= after {
-			return c.foreign() // it would go on for ever
+			return c.Foreign() // it would go on for ever
 		}
 		if err := p.printKnown(c, part.Entries, printed == 0, asJSON); err != nil {
 			return err
@@ -57,69 +60,69 @@ func (p *process) listKnown(ctx context.Context, c *client, namespace, prefix st
 		}
 	}
 	if !complete {
-		fmt.Fprintf(p.stderr, "these are the keys that botwired knows, and upstream may have more: it has not listed all of %s\n", printable(namespace))
+		fmt.Fprintf(p.Stderr, "these are the keys that botwired knows, and upstream may have more: it has not listed all of %s\n", term.Printable(namespace))
 	}
 	return nil
 }
 
 // printKnown prints entries: a line of JSON each, or the part of a table.
-func (p *process) printKnown(c *client, entries []json.RawMessage, first, asJSON bool) error {
+func (p *process) printKnown(c *attach.Client, entries []json.RawMessage, first, asJSON bool) error {
 	var errs []error
 	rows := make([][]string, 0, len(entries))
 	for _, entry := range entries {
 		if asJSON {
-			errs = append(errs, printJSON(p.stdout, entry))
+			errs = append(errs, term.JSON(p.Stdout, entry))
 			continue
 		}
 		var known struct {
-			Key     cell `json:"key"`
-			State   cell `json:"state"`
-			Op      cell `json:"op"`
-			Bytes   cell `json:"list_bytes"`
-			Updated cell `json:"updated_at"`
+			Key     term.Cell `json:"key"`
+			State   term.Cell `json:"state"`
+			Op      term.Cell `json:"op"`
+			Bytes   term.Cell `json:"list_bytes"`
+			Updated term.Cell `json:"updated_at"`
 		}
-		if err := c.decode(entry, &known); err != nil {
+		if err := c.Decode(entry, &known); err != nil {
 			return err
 		}
 		state := string(known.State)
 		if known.State == "pending" && known.Op == "delete" {
 			state = "pending delete"
 		}
-		rows = append(rows, []string{string(known.Key), string(known.Bytes), known.Updated.moment(), state})
+		rows = append(rows, []string{string(known.Key), string(known.Bytes), known.Updated.Moment(), state})
 	}
 	if asJSON {
 		return errors.Join(errs...)
 	}
 	if first {
-		return printTable(p.stdout, []string{"KEY", "BYTES", "UPDATED", "STATE"}, rows)
+		return term.Table(p.Stdout, []string{"KEY", "BYTES", "UPDATED", "STATE"}, rows)
 	}
-	return printRows(p.stdout, rows)
+	return term.Rows(p.Stdout, rows)
 }
 
 // forgetEntry has the daemon drop its copy of one entry.
-func forgetEntry(ctx context.Context, p *process, c *client, namespace, key string, asJSON bool) error {
-	r := request{method: http.MethodPost, path: surface("forget"), query: url.Values{"namespace": {namespace}, "key": {key}}}
-	body, err := c.do(ctx, r)
-	if refused := (*statusError)(nil); errors.As(err, &refused) && refused.status == http.StatusConflict {
+func forgetEntry(ctx context.Context, p *process, c *attach.Client, namespace, key string, asJSON bool) error {
+	r := api.Request{Method: http.MethodPost, Path: api.Surface("forget"), Query: url.Values{"namespace": {namespace}, "key": {key}}}
+	body, err := c.Ask(ctx, r)
+	if refused := (*api.Refused)(nil); errors.As(err, &refused) && refused.Status == http.StatusConflict {
 		return fmt.Errorf("a write to %s is pending, and would be lost: botwired flush --now has it sent first, botwired pending drop makes it a dead letter",
-			joinNames(namespace, key))
+			joined(namespace, key))
 	}
 	if err != nil {
 		return err
 	}
 	if asJSON {
-		return printJSON(p.stdout, body)
+		return term.JSON(p.Stdout, body)
 	}
 	var so struct {
-		Forgotten cell `json:"forgotten"`
+		Forgotten term.Cell `json:"forgotten"`
 	}
-	if err := c.decode(body, &so); err != nil {
+	if err := c.Decode(body, &so); err != nil {
 		return err
 	}
 	text := "there was no copy of %s here\n"
-	if so.Forgotten.number() > 0 {
+	if so.Forgotten.Number() > 0 {
 		text = "the copy of %s is forgotten: the next read asks upstream\n"
 	}
-	_, err = fmt.Fprintf(p.stdout, text, printable(joinNames(namespace, key)))
+	_, err = fmt.Fprintf(p.Stdout, text, term.Printable(joined(namespace, key)))
 	return err
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"syscall"
 	"time"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/words"
 )
 
 const (
@@ -109,4 +111,20 @@ func isStale(ctx context.Context, path string) bool {
 		return false
 	}
 	return errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// notListening says why the daemon cannot listen.
+func notListening(err error) error {
+	text := ""
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		text = "permission denied: this user may not listen there (ports below 1024 are for root): choose another address"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		text = "this machine does not have that address: choose another"
+	case errors.Is(err, fs.ErrNotExist):
+		text = "the directory of the socket does not exist: make it, or choose another"
+	default:
+		text = words.Reason(err)
+	}
+	return words.Plain(text, err)
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/botwired/botwired/internal/cli/term"
 )
 
 const (
@@ -33,9 +35,9 @@ func newLiveDaemon(t *testing.T) *daemon {
 
 // atNine makes stdout a terminal at nine o'clock.
 func atNine(p *process) {
-	p.isTerminal = func(stream any) bool { return stream == p.stdout }
-	p.size = func(any) (int, int) { return 80, 24 }
-	p.now = func() time.Time { return time.Date(2026, 11, 22, 21, 0, 0, 0, time.UTC) }
+	p.IsTerminal = func(stream any) bool { return stream == p.Stdout }
+	p.Size = func(any) (int, int) { return 80, 24 }
+	p.Now = func() time.Time { return time.Date(2026, 11, 22, 21, 0, 0, 0, time.UTC) }
 }
 
 // The status of a terminal is one screen: the sentence first, then the figures, with times as
@@ -81,11 +83,13 @@ func TestWatchDrawsUntilItIsStopped(t *testing.T) {
 	defer cancel()
 	tick := make(chan time.Time)
 	frames, out := io.Pipe()
-	p := &process{
-		args: []string{"status", "--watch", "--listen", server.Listener.Addr().String()}, environ: []string{"NO_COLOR=1", "HOME=" + t.TempDir()},
-		stdin: strings.NewReader(""), stdout: out, stderr: io.Discard,
-		ticks: func() (<-chan time.Time, func()) { return tick, func() {} },
-	}
+	p := &process{Terminal: term.Terminal{
+		Environ: []string{"NO_COLOR=1", "HOME=" + t.TempDir()},
+		Stdin:   strings.NewReader(""),
+		Stdout:  out,
+		Stderr:  io.Discard,
+		Ticks:   func() (<-chan time.Time, func()) { return tick, func() {} },
+	}, args: []string{"status", "--watch", "--listen", server.Listener.Addr().String()}}
 	atNine(p)
 	code := make(chan int, 1)
 	go func() {
@@ -113,7 +117,7 @@ func TestWatchDrawsUntilItIsStopped(t *testing.T) {
 	await("it is gone (HTTP 500)")
 	cancel()
 	rest, err := io.ReadAll(drawn)
-	if err != nil || !strings.HasSuffix(string(rest), leaveScreen) {
+	if err != nil || !strings.HasSuffix(string(rest), "\x1b[?25h\x1b[?1049l") {
 		t.Errorf("it ends with %q: %v", rest, err)
 	}
 	if code := <-code; code != exitOK {
@@ -157,10 +161,15 @@ func monitor(t *testing.T, adjust func(*process), lines int, args ...string) (pr
 	defer cancel()
 	out, stdout := io.Pipe()
 	var complaints strings.Builder
-	p := &process{
-		args: append([]string{"monitor", "--listen", address}, args...), environ: []string{"NO_COLOR=1", "HOME=" + t.TempDir()},
-		stdin: strings.NewReader(""), stdout: stdout, stderr: &complaints, isTerminal: func(any) bool { return false }, size: terminalSize, now: time.Now,
-	}
+	p := &process{Terminal: term.Terminal{
+		Environ:    []string{"NO_COLOR=1", "HOME=" + t.TempDir()},
+		Stdin:      strings.NewReader(""),
+		Stdout:     stdout,
+		Stderr:     &complaints,
+		IsTerminal: func(any) bool { return false },
+		Size:       term.SizeOf,
+		Now:        time.Now,
+	}, args: append([]string{"monitor", "--listen", address}, args...)}
 	if adjust != nil {
 		adjust(p)
 	}
@@ -217,9 +226,9 @@ func TestRetryOfAllDeadLettersAsks(t *testing.T) {
 	})
 	person := func(reply string) func(*process) {
 		return func(p *process) {
-			p.stdin = strings.NewReader(reply)
-			p.isTerminal = func(stream any) bool { return stream != p.stdout }
-			p.ticks = func() (<-chan time.Time, func()) { return nil, func() {} }
+			p.Stdin = strings.NewReader(reply)
+			p.IsTerminal = func(stream any) bool { return stream != p.Stdout }
+			p.Ticks = func() (<-chan time.Time, func()) { return nil, func() {} }
 		}
 	}
 	got := at(t, d, person("n\n"), "dead-letters", "retry", "--all")

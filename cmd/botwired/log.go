@@ -13,8 +13,8 @@ import (
 // service manager, a container's log, a file or a pipe. The process writes the end of the log when
 // it ends.
 func (p *process) openLog(level slog.Leveler) *slog.Logger {
-	text := p.isTerminal(p.stderr)
-	p.log = newLogWriter(p.stderr, func(dropped int) []byte {
+	text := p.IsTerminal(p.Stderr)
+	p.log = newLogWriter(p.Stderr, func(dropped int) []byte {
 		var line bytes.Buffer
 		newLogger(text, slog.LevelWarn, &line).Warn("the log's reader did not keep up: lines are missing here", "lines", dropped)
 		return line.Bytes()

@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/proof/loopback"
 )
 
@@ -70,17 +71,16 @@ func at(t *testing.T, d *daemon, adjust func(*process), args ...string) outcome 
 	if len(args) > 0 && args[0] != "version" && args[0] != "recover" && args[0] != "drill" { // which ask no daemon
 		args = append(args, "--listen", d.address)
 	}
-	p := &process{
-		args:       args,
-		environ:    []string{"HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir(), "NO_COLOR=1"},
-		stdin:      strings.NewReader(""),
-		stdout:     &stdout,
-		stderr:     &stderr,
-		isTerminal: func(any) bool { return false },
-		size:       terminalSize,
-		ticks:      everySecond,
-		now:        func() time.Time { return time.Now().UTC() },
-	}
+	p := &process{Terminal: term.Terminal{
+		Environ:    []string{"HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir(), "NO_COLOR=1"},
+		Stdin:      strings.NewReader(""),
+		Stdout:     &stdout,
+		Stderr:     &stderr,
+		IsTerminal: func(any) bool { return false },
+		Size:       term.SizeOf,
+		Ticks:      term.EverySecond,
+		Now:        func() time.Time { return time.Now().UTC() },
+	}, args: args}
 	if adjust != nil {
 		adjust(p)
 	}

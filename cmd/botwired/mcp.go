@@ -3,12 +3,16 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/mcp"
 	"github.com/botwired/botwired/internal/wire"
 )
@@ -69,20 +73,25 @@ func newMCPCommand(p *process, settings *settingFlags) *cobra.Command {
 // serveMCP serves the client on stdin and stdout until that closes stdin, or ctx ends. It begins
 // before the daemon is ready: a client's first requests need none.
 func serveMCP(ctx context.Context, p *process, settings *settingFlags, options mcpOptions) error {
-	use, err := newAttachment(p, "botwired mcp", settings)
+	use, err := p.attaches("botwired mcp", settings)
 	if err != nil {
 		return err
 	}
-	if err := use.checkPort(); err != nil {
+	var logger *slog.Logger
+	use.Waiting = func(reason string) { logger.Info("waiting for the daemon", "reason", term.Printable(reason)) }
+	link, err := attach.NewLink(use)
+	if err != nil {
+		return err
+	}
+	token, err := use.Loaded.Config.Token()
+	if err != nil {
 		return err
 	}
 	signal.Ignore(syscall.SIGPIPE) // a client that goes away must not end the daemon's last flush
-	logger := p.openLog(levelOf(use.loaded.Config.Log))
-	use.waiting = func(reason string) { logger.Info("waiting for the daemon", "reason", printable(reason)) }
-	link := newDaemonLink(use)
+	logger = p.openLog(levelOf(use.Loaded.Config.Log))
 	server := mcp.New(mcp.Options{
-		Client: &http.Client{Transport: link, CheckRedirect: use.client.http.CheckRedirect},
-		URL:    "http://" + use.client.host, Token: use.client.token,
+		Client: &http.Client{Transport: link, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		URL:    "http://" + api.Host(use.Loaded.Config.Listen), Token: token,
 		Namespace: *options.namespace, ReadOnly: *options.readOnly,
 		Version: buildVersion(), Logger: logger,
 	})
@@ -90,11 +99,11 @@ func serveMCP(ctx context.Context, p *process, settings *settingFlags, options m
 	attached := make(chan struct{})
 	go func() {
 		defer close(attached)
-		if _, err := link.attached(serving); err != nil && serving.Err() == nil {
+		if err := link.Attach(serving); err != nil && serving.Err() == nil {
 			fail(err)
 		}
 	}()
-	err = server.ServeStdio(serving, p.stdin, p.stdout)
+	err = server.ServeStdio(serving, p.Stdin, p.Stdout)
 	if cause := context.Cause(serving); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause
 	} else if ctx.Err() != nil {
@@ -102,8 +111,7 @@ func serveMCP(ctx context.Context, p *process, settings *settingFlags, options m
 	}
 	fail(nil)
 	<-attached
-	link.close()
-	if said, _ := use.endAlone(context.WithoutCancel(ctx)); said != "" {
+	if said := link.Close(context.WithoutCancel(ctx)); said != "" {
 		logger.Warn(said)
 	}
 	return err

@@ -14,8 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/mcpconfig"
 	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/internal/words"
 )
 
 // mcpInstall is one "botwired mcp install".
@@ -92,9 +94,9 @@ func (in *mcpInstall) run(ctx context.Context) (err error) {
 	if !in.remove {
 		in.process.say(warningOfCache(server.Program))
 	}
-	done, err := client.Change(ctx, server, in.project, in.remove, in.process.now())
+	done, err := client.Change(ctx, server, in.project, in.remove, in.process.Now())
 	if err != nil {
-		return fmt.Errorf("%w: \"botwired mcp install --client %s --print\" shows what to put in", unusable(err), client.Name)
+		return fmt.Errorf("%w: \"botwired mcp install --client %s --print\" shows what to put in", words.Unusable(err), client.Name)
 	}
 	facts := [][2]string{{"file", done.File}, {"state", "unchanged"}}
 	if done.Changed {
@@ -103,7 +105,7 @@ func (in *mcpInstall) run(ctx context.Context) (err error) {
 	if done.Backup != "" {
 		facts = append(facts, [2]string{"backup", done.Backup})
 	}
-	return printFacts(in.process.stdout, facts)
+	return term.Facts(in.process.Stdout, facts)
 }
 
 // show prints what the client would get.
@@ -113,13 +115,13 @@ func (in *mcpInstall) show(client *mcpconfig.Client, server mcpconfig.Server) er
 		return err
 	}
 	if own := client.Own(server, in.project, in.remove); own != nil {
-		_, err = fmt.Fprintf(in.process.stderr, "botwired: this would change %s: %s\n", printable(file), printable(strings.Join(own, " ")))
+		_, err = fmt.Fprintf(in.process.Stderr, "botwired: this would change %s: %s\n", term.Printable(file), term.Printable(strings.Join(own, " ")))
 	} else if in.remove {
-		_, err = fmt.Fprintf(in.process.stderr, "botwired: %s would lose this:\n", printable(file))
+		_, err = fmt.Fprintf(in.process.Stderr, "botwired: %s would lose this:\n", term.Printable(file))
 	} else {
-		_, err = fmt.Fprintf(in.process.stderr, "botwired: %s would hold this, and whatever else is in it:\n", printable(file))
+		_, err = fmt.Fprintf(in.process.Stderr, "botwired: %s would hold this, and whatever else is in it:\n", term.Printable(file))
 	}
-	_, failed := fmt.Fprint(in.process.stdout, client.Entry(server))
+	_, failed := fmt.Fprint(in.process.Stdout, client.Entry(server))
 	return errors.Join(err, failed)
 }
 
@@ -209,7 +211,7 @@ func warningOfCache(program string) string {
 	for folder, instead := range map[string]string{"/archive-v": "uv tool install botwired", "/_npx/": "npm install --global botwired"} {
 		if strings.Contains(filepath.ToSlash(program), folder) {
 			return fmt.Sprintf("botwired: %s is in a cache, and the client finds no server once that is emptied. "+
-				"To keep it: %s, then \"botwired mcp install\" again\n", printable(program), instead)
+				"To keep it: %s, then \"botwired mcp install\" again\n", term.Printable(program), instead)
 		}
 	}
 	return ""

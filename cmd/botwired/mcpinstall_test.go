@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/internal/cli/term"
 )
 
 // installTest is a home directory for "botwired mcp install".
@@ -33,17 +35,16 @@ func newInstallTest(t *testing.T) *installTest {
 func (i *installTest) run(args ...string) outcome {
 	i.t.Helper()
 	var stdout, stderr bytes.Buffer
-	p := &process{
-		args:       append([]string{"mcp", "install"}, args...),
-		environ:    []string{"HOME=" + i.home},
-		stdin:      strings.NewReader(""),
-		stdout:     &stdout,
-		stderr:     &stderr,
-		isTerminal: func(any) bool { return false },
-		size:       terminalSize,
-		ticks:      everySecond,
-		now:        func() time.Time { return time.Date(2027, 1, 31, 12, 0, 0, 0, time.UTC) },
-	}
+	p := &process{Terminal: term.Terminal{
+		Environ:    []string{"HOME=" + i.home},
+		Stdin:      strings.NewReader(""),
+		Stdout:     &stdout,
+		Stderr:     &stderr,
+		IsTerminal: func(any) bool { return false },
+		Size:       term.SizeOf,
+		Ticks:      term.EverySecond,
+		Now:        func() time.Time { return time.Date(2027, 1, 31, 12, 0, 0, 0, time.UTC) },
+	}, args: append([]string{"mcp", "install"}, args...)}
 	code := p.run(i.t.Context())
 	return outcome{code, stdout.String(), stderr.String()}
 }

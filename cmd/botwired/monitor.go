@@ -6,14 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/botwired/botwired/internal/sse"
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/words"
 )
 
 func newMonitorCommand(p *process, settings *settingFlags) *cobra.Command {
@@ -42,15 +44,15 @@ func newMonitorCommand(p *process, settings *settingFlags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r := request{method: http.MethodGet, path: surface("monitor"), query: url.Values{}}
+		r := api.Request{Path: api.Surface("monitor"), Query: url.Values{}}
 		if m.values {
-			r.query.Set("values", "true")
+			r.Query.Set("values", "true")
 		}
 		if *namespace != "" {
-			r.query.Set("namespace", *namespace)
+			r.Query.Set("namespace", *namespace)
 		}
-		m.client, m.out = c, p.screen()
-		if err := c.events(cmd.Context(), r, m.opened, m.visit); !errors.Is(err, context.Canceled) {
+		m.client, m.out = c, p.Screen()
+		if err := c.Events(cmd.Context(), r, m.opened, m.visit); !errors.Is(err, context.Canceled) {
 			return err
 		}
 		return nil // Ctrl-C is how it ends
@@ -61,55 +63,55 @@ func newMonitorCommand(p *process, settings *settingFlags) *cobra.Command {
 // monitoring prints requests.
 type monitoring struct {
 	process        *process
-	client         *client
+	client         *attach.Client
 	out            io.Writer
 	asJSON, values bool
 }
 
 // monitored is one request, as the daemon tells of it.
 type monitored struct {
-	At           cell    `json:"at"`
-	Method       cell    `json:"method"`
-	Path         cell    `json:"path"`
-	Namespace    cell    `json:"namespace"`
-	Key          cell    `json:"key"`
-	Status       cell    `json:"status"`
-	Answered     cell    `json:"answered"`
-	Age          cell    `json:"age_seconds"`
-	Microseconds cell    `json:"microseconds"`
-	Bytes        cell    `json:"bytes"`
-	Value        *string `json:"value"`
+	At           term.Cell `json:"at"`
+	Method       term.Cell `json:"method"`
+	Path         term.Cell `json:"path"`
+	Namespace    term.Cell `json:"namespace"`
+	Key          term.Cell `json:"key"`
+	Status       term.Cell `json:"status"`
+	Answered     term.Cell `json:"answered"`
+	Age          term.Cell `json:"age_seconds"`
+	Microseconds term.Cell `json:"microseconds"`
+	Bytes        term.Cell `json:"bytes"`
+	Value        *string   `json:"value"`
 }
 
 // opened prints the header of a screen.
 func (m *monitoring) opened() {
-	if s, ok := m.out.(*screen); ok && !m.asJSON {
-		fmt.Fprintf(s, "%s\n", s.bold(fmt.Sprintf("%-12s  %-6s %s  %-9s  %8s  %s", "TIME", "METHOD", "HTTP", "FROM", "TOOK", "ENTRY")))
+	if s, ok := m.out.(*term.Screen); ok && !m.asJSON {
+		fmt.Fprintf(s, "%s\n", s.Bold(fmt.Sprintf("%-12s  %-6s %s  %-9s  %8s  %s", "TIME", "METHOD", "HTTP", "FROM", "TOOK", "ENTRY")))
 	}
 }
 
-func (m *monitoring) visit(event sse.Event) error {
+func (m *monitoring) visit(event api.Event) error {
 	switch event.Name {
 	case "skipped":
-		var skipped struct{ Requests cell }
-		if err := m.client.decode(event.Data, &skipped); err != nil {
+		var skipped struct{ Requests term.Cell }
+		if err := m.client.Decode(event.Data, &skipped); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(m.process.stderr, "%s left out: they came faster than monitor shows them\n", plural(skipped.Requests.number(), "request"))
+		_, err := fmt.Fprintf(m.process.Stderr, "%s left out: they came faster than monitor shows them\n", words.Plural(skipped.Requests.Number(), "request"))
 		return err
 	case "request":
 	default:
 		return nil // a newer daemon may tell more
 	}
 	if m.asJSON {
-		return printJSON(m.out, event.Data)
+		return term.JSON(m.out, event.Data)
 	}
 	var r monitored
-	if err := m.client.decode(event.Data, &r); err != nil {
+	if err := m.client.Decode(event.Data, &r); err != nil {
 		return err
 	}
 	line := r.fields(m.values)
-	if s, ok := m.out.(*screen); ok {
+	if s, ok := m.out.(*term.Screen); ok {
 		line = r.line(s)
 	}
 	_, err := fmt.Fprintln(m.out, line)
@@ -118,13 +120,13 @@ func (m *monitoring) visit(event sse.Event) error {
 
 // fields are for programs.
 func (r *monitored) fields(values bool) string {
-	fields := []cell{cell(r.At.instant()), r.Method, r.Path, r.Status, r.Answered, r.Age, r.Microseconds, r.Bytes}
+	fields := []term.Cell{term.Cell(r.At.Instant()), r.Method, r.Path, r.Status, r.Answered, r.Age, r.Microseconds, r.Bytes}
 	if values {
-		fields = append(fields, cell(r.quoted()))
+		fields = append(fields, term.Cell(r.quoted()))
 	}
 	var shown []string
 	for _, field := range fields {
-		shown = append(shown, printable(field.or("-")))
+		shown = append(shown, term.Printable(field.Or("-")))
 	}
 	return strings.Join(shown, "\t")
 }
@@ -142,27 +144,27 @@ func (r *monitored) quoted() string {
 }
 
 // line is for a person. Columns of one width come first: names are of any length.
-func (r *monitored) line(s *screen) string {
+func (r *monitored) line(s *term.Screen) string {
 	at := string(r.At)
-	if t, ok := r.At.time(); ok {
-		at = t.In(s.now().Location()).Format("15:04:05.000")
+	if t, ok := r.At.Time(); ok {
+		at = t.In(s.Now().Location()).Format("15:04:05.000")
 	}
-	target := printable(joinNames(string(r.Namespace), string(r.Key)))
+	target := term.Printable(joined(string(r.Namespace), string(r.Key)))
 	if r.Namespace == "" {
-		target = printable(string(r.Path))
+		target = term.Printable(string(r.Path))
 	} else if r.Key == "" {
-		target = printable(string(r.Namespace))
+		target = term.Printable(string(r.Namespace))
 	}
-	line := fmt.Sprintf("%s  %-6s %s  %s  %s  %s", s.dim(at), printable(string(r.Method)), s.status(string(r.Status)),
-		s.source(fmt.Sprintf("%-9s", printable(r.Answered.or("-")))), fmt.Sprintf("%8s", r.took()), target)
+	line := fmt.Sprintf("%s  %-6s %s  %s  %s  %s", s.Dim(at), term.Printable(string(r.Method)), statusIn(s.Palette, string(r.Status)),
+		sourceIn(s.Palette, fmt.Sprintf("%-9s", term.Printable(r.Answered.Or("-")))), fmt.Sprintf("%8s", r.took()), target)
 	if r.Age != "" {
-		line += s.dim("  age " + r.Age.age())
+		line += s.Dim("  age " + r.Age.Age())
 	}
 	if r.Bytes != "" {
-		line += s.dim("  " + r.Bytes.size())
+		line += s.Dim("  " + r.Bytes.Size())
 	}
 	if value := r.quoted(); value != "" {
-		line += "  " + printable(value)
+		line += "  " + term.Printable(value)
 	}
 	return line
 }
@@ -184,25 +186,25 @@ func microseconds(us float64) string {
 	return fmt.Sprintf("%.0fµs", us)
 }
 
-// status colours an HTTP status by what it says.
-func (p palette) status(status string) string {
+// statusIn colours an HTTP status by what it says.
+func statusIn(p term.Palette, status string) string {
 	if status == "" {
 		status = "-"
 	}
-	status = fmt.Sprintf("%4s", printable(status))
+	status = fmt.Sprintf("%4s", term.Printable(status))
 	switch strings.TrimSpace(status)[:1] {
 	case "2", "3":
-		return p.green(status)
+		return p.Green(status)
 	case "4":
-		return p.yellow(status)
+		return p.Yellow(status)
 	}
-	return p.red(status)
+	return p.Red(status)
 }
 
-// source colours from where an answer came: what asked upstream stands out.
-func (p palette) source(answered string) string {
+// sourceIn colours from where an answer came: what asked upstream stands out.
+func sourceIn(p term.Palette, answered string) string {
 	if strings.HasPrefix(answered, "upstream") || strings.HasPrefix(answered, "stale") {
-		return p.yellow(answered)
+		return p.Yellow(answered)
 	}
 	return answered
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/internal/guard"
@@ -23,9 +24,6 @@ const (
 	// roomPause is the pause between two looks at a disk that has no room for the journal.
 	roomPause = 500 * time.Millisecond
 )
-
-// notReady begins what a daemon answers that is being opened.
-const notReady = "not ready: "
 
 // opening answers callers while the daemon cannot open its journal, or needs long for it.
 type opening struct {
@@ -41,9 +39,9 @@ func (o *opening) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		(&wire.Refusal{Status: http.StatusOK, Body: []byte(`{"status":"alive"}`)}).Write(w)
 		return
 	}
-	detail := notReady + "botwired is opening its journal"
+	detail := api.NotReady + "botwired is opening its journal"
 	if why := o.full.Load(); why != nil {
-		detail = notReady + *why + "; botwired goes on by itself when there is room, and has kept every acknowledged write"
+		detail = api.NotReady + *why + "; botwired goes on by itself when there is room, and has kept every acknowledged write"
 	}
 	w.Header().Set("Retry-After", "1")
 	wire.Detail(http.StatusServiceUnavailable, detail).Write(w)

@@ -19,6 +19,7 @@ import (
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/selfhost"
 	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
@@ -32,7 +33,7 @@ func (d *sidecar) openUpstream(ctx context.Context, c *config.Config) (engine up
 	d.offset = upstream.NewOffset()
 	if servers := c.Upstream.Servers(); servers != nil {
 		if err := d.openCluster(ctx, c, servers); err != nil {
-			return nil, nil, fmt.Errorf("upstream.url = %q: %w", c.Upstream.URL, unusable(err))
+			return nil, nil, fmt.Errorf("upstream.url = %q: %w", c.Upstream.URL, words.Unusable(err))
 		}
 		d.setHeaders = func(http.Header) {} // NATS has none
 		return d.cluster, http.HandlerFunc(nothingElse), nil
@@ -148,7 +149,7 @@ const userSeed = "SU"
 func checkCredentials(name string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return fmt.Errorf("creds: %w", unusable(err))
+		return fmt.Errorf("creds: %w", words.Unusable(err))
 	}
 	for line := range bytes.Lines(text) {
 		if bytes.HasPrefix(bytes.TrimSpace(line), []byte(userSeed)) {
@@ -168,7 +169,7 @@ func clusterTLS(a *config.Access, servers []string) (*tls.Config, error) {
 	if a.CA != "" {
 		authorities, err := os.ReadFile(a.CA)
 		if err != nil {
-			return nil, fmt.Errorf("ca: %w", unusable(err))
+			return nil, fmt.Errorf("ca: %w", words.Unusable(err))
 		}
 		secured.RootCAs = x509.NewCertPool()
 		if !secured.RootCAs.AppendCertsFromPEM(authorities) {
@@ -178,7 +179,7 @@ func clusterTLS(a *config.Access, servers []string) (*tls.Config, error) {
 	if a.Cert != "" {
 		own, err := tls.LoadX509KeyPair(a.Cert, a.Key)
 		if err != nil {
-			return nil, fmt.Errorf("cert = %q and key = %q: expected a certificate and its key in PEM: %w", a.Cert, a.Key, unusable(err))
+			return nil, fmt.Errorf("cert = %q and key = %q: expected a certificate and its key in PEM: %w", a.Cert, a.Key, words.Unusable(err))
 		}
 		secured.Certificates = []tls.Certificate{own}
 	}

@@ -4,9 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 
 	"github.com/spf13/cobra"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/words"
 )
 
 const (
@@ -42,12 +46,12 @@ func newPendingCommand(p *process, settings *settingFlags) *cobra.Command {
 		if *namespace != "" {
 			query.Set("namespace", *namespace)
 		}
-		r := request{method: http.MethodGet, path: surface("pending"), query: query}
+		r := api.Request{Path: api.Surface("pending"), Query: query}
 		print := printPending
 		if *asJSON {
-			print = func(w io.Writer, _ *client, body []byte) error { return printJSON(w, body) }
+			print = func(w io.Writer, _ *attach.Client, body []byte) error { return term.JSON(w, body) }
 		}
-		return settings.show(cmd.Context(), r, func(w io.Writer, c *client, body []byte) error {
+		return settings.show(cmd.Context(), r, func(w io.Writer, c *attach.Client, body []byte) error {
 			if err := print(w, c, body); err != nil {
 				return err
 			}
@@ -60,31 +64,31 @@ func newPendingCommand(p *process, settings *settingFlags) *cobra.Command {
 
 type pendingAnswer struct {
 	Pending []struct {
-		Seq         cell `json:"seq"`
-		Namespace   cell `json:"namespace"`
-		Key         cell `json:"key"`
-		Op          cell `json:"op"`
-		Bytes       cell `json:"bytes"`
-		WrittenAt   cell `json:"written_at"`
-		Attempts    cell `json:"attempts"`
-		NextAttempt cell `json:"next_attempt_at"`
-		LastError   cell `json:"last_error"`
-		Waits       wait `json:"waits"`
+		Seq         term.Cell `json:"seq"`
+		Namespace   term.Cell `json:"namespace"`
+		Key         term.Cell `json:"key"`
+		Op          term.Cell `json:"op"`
+		Bytes       term.Cell `json:"bytes"`
+		WrittenAt   term.Cell `json:"written_at"`
+		Attempts    term.Cell `json:"attempts"`
+		NextAttempt term.Cell `json:"next_attempt_at"`
+		LastError   term.Cell `json:"last_error"`
+		Waits       wait      `json:"waits"`
 	} `json:"pending"`
 }
 
 // tellOfMorePending says on stderr how many writes are pending if the list ends at its limit,
 // most, and lacks some.
-func (p *process) tellOfMorePending(ctx context.Context, c *client, body []byte, namespace string, most int) error {
+func (p *process) tellOfMorePending(ctx context.Context, c *attach.Client, body []byte, namespace string, most int) error {
 	var answer pendingAnswer
-	if err := c.decode(body, &answer); err != nil {
+	if err := c.Decode(body, &answer); err != nil {
 		return err
 	}
 	listed := len(answer.Pending)
 	if listed < most {
 		return nil
 	}
-	all := pendingNow(ctx, c, namespace).number()
+	all := pendingNow(ctx, c, namespace).Number()
 	if all <= listed {
 		return nil // upstream may have taken some meanwhile
 	}
@@ -92,28 +96,28 @@ func (p *process) tellOfMorePending(ctx context.Context, c *client, body []byte,
 	if listed < maxListedPending {
 		more = fmt.Sprintf(": --limit %d lists as many", min(all, maxListedPending))
 	}
-	_, err := fmt.Fprintf(p.stderr, "%d of %s shown, the longest waiting first%s\n", listed, plural(all, "pending write"), more)
+	_, err := fmt.Fprintf(p.Stderr, "%d of %s shown, the longest waiting first%s\n", listed, words.Plural(all, "pending write"), more)
 	return err
 }
 
 // nextAttempt is when the write is tried next: at the end of what it waits for, if that is known.
-func nextAttempt(w io.Writer, due cell, waits wait) string {
+func nextAttempt(w io.Writer, due term.Cell, waits wait) string {
 	if waits.Until != "" {
 		due = waits.Until
 	}
-	return moment(w, due)
+	return term.Moment(w, due)
 }
 
-func printPending(w io.Writer, c *client, body []byte) error {
+func printPending(w io.Writer, c *attach.Client, body []byte) error {
 	var answer pendingAnswer
-	if err := c.decode(body, &answer); err != nil {
+	if err := c.Decode(body, &answer); err != nil {
 		return err
 	}
 	rows := make([][]string, 0, len(answer.Pending))
 	for _, each := range answer.Pending {
 		rows = append(rows, []string{string(each.Seq), string(each.Namespace), string(each.Key), string(each.Op), string(each.Bytes),
-			moment(w, each.WrittenAt), string(each.Attempts), nextAttempt(w, each.NextAttempt, each.Waits), string(each.LastError), string(each.Waits.Why)})
+			term.Moment(w, each.WrittenAt), string(each.Attempts), nextAttempt(w, each.NextAttempt, each.Waits), string(each.LastError), string(each.Waits.Why)})
 	}
 	columns := []string{"SEQ", "NAMESPACE", "KEY", "OP", "BYTES", "WRITTEN", "ATTEMPTS", "NEXT ATTEMPT", "LAST ERROR", "WAITS"}
-	return printTable(w, columns, rows)
+	return term.Table(w, columns, rows)
 }

@@ -6,10 +6,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -17,12 +22,20 @@ import (
 // under way ends first.
 const byHandTime = time.Minute
 
+// byHandGrace is how much longer than its time the daemon may take to answer that it is up.
+const byHandGrace = 3 * time.Second
+
+// byHand is the request that tells the daemon what a person has decided.
+func byHand(path string, query url.Values) api.Request {
+	return api.Request{Method: http.MethodPost, Path: api.Surface(strings.Split(path, "/")...), Query: query, Within: byHandTime + byHandGrace}
+}
+
 func entryQuery(id journal.ID) url.Values {
 	return url.Values{"namespace": {id.Namespace}, "key": {id.Key}}
 }
 
 func noPendingWrite(id journal.ID) error {
-	return fmt.Errorf("no write to %s is pending: botwired pending lists those that are", printable(id.String()))
+	return fmt.Errorf("no write to %s is pending: botwired pending lists those that are", term.Printable(id.String()))
 }
 
 func newPendingDropCommand(p *process, settings *settingFlags) *cobra.Command {
@@ -55,23 +68,23 @@ func newPendingDropCommand(p *process, settings *settingFlags) *cobra.Command {
 			}
 			query.Set("seq", seq)
 		}
-		body, err := c.wait(cmd.Context(), request{method: http.MethodPost, path: surface("pending", "drop"), query: query}, byHandTime+flushGrace)
+		body, err := c.Ask(cmd.Context(), byHand("pending/drop", query))
 		switch {
-		case isMissing(err):
+		case api.IsRefused(err, http.StatusNotFound):
 			return noPendingWrite(id)
 		case err != nil:
 			return err
 		case *asJSON:
-			return printJSON(p.stdout, body)
+			return term.JSON(p.Stdout, body)
 		}
 		var dropped struct {
-			ID cell `json:"id"`
+			ID term.Cell `json:"id"`
 		}
-		if err := c.decode(body, &dropped); err != nil {
+		if err := c.Decode(body, &dropped); err != nil {
 			return err
 		}
-		letter := printable(string(dropped.ID))
-		_, err = fmt.Fprintf(p.stdout, "dropped: it is dead letter %s now; botwired dead-letters retry %s brings it back\n", letter, letter)
+		letter := term.Printable(string(dropped.ID))
+		_, err = fmt.Fprintf(p.Stdout, "dropped: it is dead letter %s now; botwired dead-letters retry %s brings it back\n", letter, letter)
 		return err
 	}
 	return cmd
@@ -79,9 +92,9 @@ func newPendingDropCommand(p *process, settings *settingFlags) *cobra.Command {
 
 // toDrop asks whether to drop the pending write of an entry, and returns its number: a newer
 // one, which nobody was asked about, stays.
-func (p *process) toDrop(ctx context.Context, c *client, id journal.ID) (seq string, err error) {
+func (p *process) toDrop(ctx context.Context, c *attach.Client, id journal.ID) (seq string, err error) {
 	query := url.Values{"namespace": {id.Namespace}, "limit": {fmt.Sprint(maxListedPending)}}
-	body, err := c.do(ctx, request{method: http.MethodGet, path: surface("pending"), query: query})
+	body, err := c.Ask(ctx, api.Request{Path: api.Surface("pending"), Query: query})
 	if err != nil {
 		return "", err
 	}
@@ -93,18 +106,18 @@ func (p *process) toDrop(ctx context.Context, c *client, id journal.ID) (seq str
 			Bytes int         `json:"bytes"`
 		} `json:"pending"`
 	}
-	if err := c.decode(body, &listed); err != nil {
+	if err := c.Decode(body, &listed); err != nil {
 		return "", err
 	}
 	for _, w := range listed.Pending {
 		if w.Key != id.Key {
 			continue
 		}
-		return w.Seq.String(), p.confirm(ctx, fmt.Sprintf("Drop write %s to %s (%s, %s)?", w.Seq, id, w.Op, plural(w.Bytes, "byte")))
+		return w.Seq.String(), p.Confirm(ctx, fmt.Sprintf("Drop write %s to %s (%s, %s)?", w.Seq, id, w.Op, words.Plural(w.Bytes, "byte")))
 	}
 	if len(listed.Pending) == maxListedPending {
 		return "", fmt.Errorf("%s is not among the %d writes that have waited longest: say --yes to drop its pending write without a question",
-			printable(id.String()), maxListedPending)
+			term.Printable(id.String()), maxListedPending)
 	}
 	return "", noPendingWrite(id)
 }

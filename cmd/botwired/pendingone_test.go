@@ -17,7 +17,7 @@ func TestPendingDrop(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "pending", "drop", "ns", "k", "--yes"), "dropped: it is dead letter 18 now; botwired dead-letters retry 18 brings it back\n")
 	wantFailure(t, at(t, d, nil, "pending", "drop", "ns", "none", "--yes"), exitError, "no write to ns/none is pending")
 	reply := func(text string) func(*process) {
-		return func(p *process) { onTerminal(p); p.stdin = strings.NewReader(text) }
+		return func(p *process) { onTerminal(p); p.Stdin = strings.NewReader(text) }
 	}
 	got := at(t, d, reply("y\n"), "pending", "drop", "ns", "k")
 	if !strings.Contains(got.stderr, "Drop write 17 to ns/k (put, 3 bytes)? [y/N]") || !strings.Contains(got.stdout, "dead letter 17 now") {

@@ -30,7 +30,7 @@ func (c *child) stream(ctx context.Context, target string) (told func() string, 
 	go func() {
 		defer close(done)
 		defer resp.Body.Close()
-		for from := sse.NewReader(resp.Body, maxEvent); ; {
+		for from := sse.NewReader(resp.Body, 4<<20); ; {
 			e, err := from.Next()
 			if err != nil {
 				return

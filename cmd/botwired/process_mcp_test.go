@@ -195,7 +195,7 @@ func testMCPForeignDaemon(t *testing.T, program string) {
 		daemon.kill()
 		daemon = startChild(t, program, b.dir, b.address, b.service.url())
 	})
-	if _, err := os.Stat(filepath.Join(b.dir, runLog)); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(b.dir, "run.log")); !os.IsNotExist(err) {
 		t.Errorf("a client has started a daemon of its own: %v", err)
 	}
 }
@@ -353,7 +353,7 @@ func testMCPSocketAndToken(t *testing.T, program string) {
 			t.Error("it offers to write")
 		}
 	}
-	log, err := os.ReadFile(filepath.Join(b.dir, runLog))
+	log, err := os.ReadFile(filepath.Join(b.dir, "run.log"))
 	no(t, err)
 	if strings.Contains(string(log), "s3cret") {
 		t.Errorf("the token is in the log: %s", log)

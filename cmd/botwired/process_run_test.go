@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/botwired/botwired/internal/attach"
 )
 
 // besideTest is what the tests of "botwired run" share: an upstream, a directory and an address.
@@ -177,7 +179,7 @@ func testRunPassesSignalsOn(t *testing.T, program string) {
 	r = b.run(`echo up; exec sleep 600`)
 	r.says("up")
 	r.signal(syscall.SIGTERM)
-	r.wantExit(2*time.Minute, exitSignal+int(syscall.SIGTERM))
+	r.wantExit(2*time.Minute, attach.ExitSignal+int(syscall.SIGTERM))
 }
 
 // What cannot be run starts no daemon either.
@@ -186,9 +188,9 @@ func testRunFindsNoCommand(t *testing.T, program string) {
 	file := filepath.Join(t.TempDir(), "file")
 	no(t, os.WriteFile(file, nil, 0o600))
 	run := func(name string) []string { return append(append([]string{"run"}, b.settings()...), "--", name) }
-	failing(t, program, run("nosuch"), exitNotFound, "nosuch: command not found")
-	failing(t, program, run(filepath.Join(b.dir, "nosuch")), exitNotFound, "command not found")
-	failing(t, program, run(file), exitNotRun, file, "cannot be run: permission denied")
+	failing(t, program, run("nosuch"), attach.ExitNotFound, "nosuch: command not found")
+	failing(t, program, run(filepath.Join(b.dir, "nosuch")), attach.ExitNotFound, "command not found")
+	failing(t, program, run(file), attach.ExitNotRun, file, "cannot be run: permission denied")
 	failing(t, program, []string{"run", "--listen", "unix:///run/s", "--", "true"}, exitError, "listen", "127.0.0.1:2689")
 	failing(t, program, []string{"run", "--listen", "127.0.0.1:0", "--", "true"}, exitError, "listen", "port")
 	failing(t, program, []string{"run"}, exitUsage, "the arguments are missing", "-- COMMAND")
@@ -272,7 +274,7 @@ func testRunWithAToken(t *testing.T, program string) {
 	r := b.run(`echo "$BOTWIRE_URL"`, "--auth-token-file", file)
 	r.says("http://x:s3%2Fcret@" + b.address)
 	r.wantExit(2*time.Minute, 0)
-	log, err := os.ReadFile(filepath.Join(b.dir, runLog))
+	log, err := os.ReadFile(filepath.Join(b.dir, "run.log"))
 	no(t, err)
 	if strings.Contains(r.stderr.String()+string(log), "cret") {
 		t.Errorf("the token is on stderr, %s, or in the log, %s", r.stderr, log)

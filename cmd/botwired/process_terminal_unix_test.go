@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
+
+	"github.com/botwired/botwired/internal/cli/term"
 )
 
 // terminalTests are the part of TestProcess in which a person sits at a terminal: the system turns
@@ -34,11 +36,11 @@ func testMonitorOnATerminal(t *testing.T, program string) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("Ctrl-C: %v", err)
 	}
-	c := palette(true)
-	want := c.bold("TIME          METHOD HTTP  FROM           TOOK  ENTRY") + "\r\n" +
-		c.dim("20:59:58.123") + "  GET    " + c.green(" 200") + "  memory         12µs  ns/k" + c.dim("  age 3s") + c.dim("  24B") + "\r\n" +
+	c := term.Palette(true)
+	want := c.Bold("TIME          METHOD HTTP  FROM           TOOK  ENTRY") + "\r\n" +
+		c.Dim("20:59:58.123") + "  GET    " + c.Green(" 200") + "  memory         12µs  ns/k" + c.Dim("  age 3s") + c.Dim("  24B") + "\r\n" +
 		"7 requests left out: they came faster than monitor shows them\r\n" +
-		c.dim("20:59:59.123") + "  PUT    " + c.red(" 503") + "  " + c.yellow("upstream ") + "    51.2ms  ns/k2" + c.dim("  5B") + "  " + last
+		c.Dim("20:59:59.123") + "  PUT    " + c.Red(" 503") + "  " + c.Yellow("upstream ") + "    51.2ms  ns/k2" + c.Dim("  5B") + "  " + last
 	if shown := strings.TrimSuffix(s.shown.String(), "^C"); shown != want {
 		t.Errorf("shown\n%q, want\n%q", shown, want)
 	}
@@ -52,7 +54,7 @@ func testWatchOnATerminal(t *testing.T, program string) {
 	no(t, err)
 	t.Cleanup(func() { person.Close() })
 	s := &terminal{keys: person}
-	s.await(t, clearBelow)
+	s.await(t, "\x1b[J")
 	_, err = io.WriteString(person, "\x03")
 	no(t, err)
 	_, _ = io.Copy(&s.shown, person)
@@ -60,7 +62,7 @@ func testWatchOnATerminal(t *testing.T, program string) {
 		t.Errorf("Ctrl-C: %v", err)
 	}
 	shown := s.shown.String()
-	if !strings.HasPrefix(shown, enterScreen+homeScreen+"\x1b[1m\x1b[32mEverything is safe") || !strings.HasSuffix(shown, leaveScreen) {
+	if !strings.HasPrefix(shown, "\x1b[?1049h\x1b[?25l"+"\x1b[H\x1b[1m\x1b[32mEverything is safe") || !strings.HasSuffix(shown, "\x1b[?25h\x1b[?1049l") {
 		t.Errorf("shown %q", shown)
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -62,9 +64,9 @@ directory holds of it stays, and its pending writes go to the new address.`,
 			case err != nil:
 				return notRecovered(dir, err)
 			case *asJSON:
-				return encodeJSON(p.stdout, m)
+				return term.EncodeJSON(p.Stdout, m)
 			}
-			return printMove(p.stdout, dir, m)
+			return printMove(p.Stdout, dir, m)
 		}
 		progress, clearLine := p.recoverProgress()
 		r, err := journal.Recover(journal.RecoverOptions{Dir: filepath.Join(dir, journalDir), Now: time.Now(), Progress: progress})
@@ -73,9 +75,9 @@ directory holds of it stays, and its pending writes go to the new address.`,
 			return notRecovered(dir, err)
 		}
 		if *asJSON {
-			err = encodeJSON(p.stdout, r)
+			err = term.EncodeJSON(p.Stdout, r)
 		} else {
-			err = printRecovery(p.screen(), r)
+			err = printRecovery(p.Screen(), r)
 		}
 		if err == nil && !r.Complete() {
 			return fmt.Errorf("%w: the damaged journal is kept in %s", errMissing, r.Copy)
@@ -96,13 +98,13 @@ func notRecovered(dir string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("data_dir = %q: there is no journal in it", dir)
 	}
-	return fmt.Errorf("data_dir = %q: %w", dir, unusable(err))
+	return fmt.Errorf("data_dir = %q: %w", dir, words.Unusable(err))
 }
 
 // recoverProgress keeps a line on the terminal that says how far the recovery is. Where
 // there is no terminal it shows nothing. clearLine removes the line.
 func (p *process) recoverProgress() (show func(journal.Progress), clearLine func()) {
-	if !p.isTerminal(p.stderr) {
+	if !p.IsTerminal(p.Stderr) {
 		return nil, func() {}
 	}
 	shown := false
@@ -110,13 +112,13 @@ func (p *process) recoverProgress() (show func(journal.Progress), clearLine func
 		shown = true
 		line := fmt.Sprintf("%d of %d files read", now.Files, now.OfFiles)
 		if now.Records > 0 {
-			line = plural(now.Records, "record") + " written"
+			line = words.Plural(now.Records, "record") + " written"
 		}
-		p.showLine(line)
+		p.ShowLine(line)
 	}
 	return show, func() {
 		if shown {
-			p.showLine("")
+			p.ShowLine("")
 		}
 	}
 }
@@ -127,7 +129,7 @@ func printRecovery(w io.Writer, r *journal.Recovery) error {
 		return err
 	}
 	facts := [][2]string{{"found", r.Found}, {"damaged copy", r.Copy}, {"next write", strconv.FormatUint(r.NextSeq, 10)}}
-	if err := printFacts(w, facts); err != nil {
+	if err := term.Facts(w, facts); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
@@ -150,7 +152,7 @@ func printRecovery(w io.Writer, r *journal.Recovery) error {
 		{"listings", strconv.Itoa(r.Salvaged.Listings), listings},
 		{"receipts", strconv.Itoa(r.Salvaged.Receipts), "unknown"},
 	}
-	if err := printTable(w, []string{"RECORDS", "SALVAGED", "MISSING"}, rows); err != nil {
+	if err := term.Table(w, []string{"RECORDS", "SALVAGED", "MISSING"}, rows); err != nil {
 		return err
 	}
 	return printLost(w, m)
@@ -190,5 +192,5 @@ func printLost(w io.Writer, m *journal.Missing) error {
 		return nil
 	}
 	fmt.Fprintln(w)
-	return printTable(w, []string{"LOST", "WHAT IS KNOWN"}, rows)
+	return term.Table(w, []string{"LOST", "WHAT IS KNOWN"}, rows)
 }

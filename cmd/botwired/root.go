@@ -59,9 +59,9 @@ func newRootCommand(p *process) *cobra.Command {
 		SilenceErrors:      true,
 		DisableSuggestions: true, // they take several lines; noArguments has its own
 	}
-	root.SetIn(p.stdin)
-	root.SetOut(p.stdout)
-	root.SetErr(p.stderr)
+	root.SetIn(p.Stdin)
+	root.SetOut(p.Stdout)
+	root.SetErr(p.Stderr)
 	root.Flags().Bool("version", false, "show the version of this program")
 	root.SetFlagErrorFunc(p.flagError)
 	root.SetGlobalNormalizationFunc(flagSpelling())

@@ -12,11 +12,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
+
 	"syscall"
-	"time"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/service"
 )
 
@@ -40,34 +40,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	// guard 22.5
 	defer context.AfterFunc(ctx, stop)()
 	manager := service.Inherit() // its sockets are not for children
-	p := &process{
-		args:       args,
-		manager:    manager,
-		environ:    os.Environ(),
-		stdin:      os.Stdin,
-		stdout:     stdout,
-		stderr:     stderr,
-		isTerminal: isTerminal,
-		size:       terminalSize,
-		ticks:      everySecond,
-		now:        time.Now,
-		ignored:    ignored,
-	}
+	p := &process{Terminal: term.Own(stdout, stderr), args: args, manager: manager, ignored: ignored}
 	return p.run(ctx)
 }
 
 // process holds everything by which the commands reach the outside world.
 type process struct {
-	args, environ  []string
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	isTerminal     func(stream any) bool
-	size           func(stream any) (columns, rows int)
-	ticks          func() (tick <-chan time.Time, stop func()) // for the line of showProgress
-	now            func() time.Time
-	log            *logWriter  // a server's, between it and stderr; else nil
-	ignored        []os.Signal // by whoever started the process
-	manager        service.Inherited
+	term.Terminal
+	args    []string
+	log     *logWriter  // a server's, between it and stderr; else nil
+	ignored []os.Signal // by whoever started the process
+	manager service.Inherited
 }
 
 func (p *process) run(ctx context.Context) int {
@@ -80,17 +63,17 @@ func (p *process) run(ctx context.Context) int {
 	if err == nil {
 		return exitOK
 	}
-	var status *exitStatus
+	var status *term.Exit
 	if errors.As(err, &status) {
-		if status.err != nil {
-			p.say("botwired: " + printable(status.Error()) + "\n")
+		if status.Err != nil {
+			p.say("botwired: " + term.Printable(status.Error()) + "\n")
 		}
-		return status.code
+		return status.Code
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = errors.New("interrupted")
 	}
-	p.say("botwired: " + printable(err.Error()) + "\n")
+	p.say("botwired: " + term.Printable(err.Error()) + "\n")
 	if errors.Is(err, errMissing) {
 		return exitMissing
 	}
@@ -107,7 +90,7 @@ func (p *process) say(line string) {
 		p.log.last(line)
 		return
 	}
-	fmt.Fprint(p.stderr, line)
+	p.Say(line)
 }
 
 // usageError is a mistake in the command line.
@@ -134,7 +117,7 @@ func (f *settingFlags) load(defaults map[string]string) (*config.Loaded, error) 
 }
 
 func (f *settingFlags) sources(defaults map[string]string) config.Sources {
-	return config.Sources{Flags: f.values, Environ: f.process.environ, File: f.file, Defaults: defaults}
+	return config.Sources{Flags: f.values, Environ: f.process.Environ, File: f.file, Defaults: defaults}
 }
 
 // loadWithDataDir is load for a command that uses the data directory.
@@ -155,38 +138,4 @@ func (f *settingFlags) loadWithSocket(socket config.Socket) (*config.Loaded, err
 		return nil, err
 	}
 	return loaded, loaded.RequireDataDir()
-}
-
-// isTerminal reports whether a stream is a character device other than the null device: in
-// practice a terminal.
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return false
-	}
-	null, err := os.Stat(os.DevNull)
-	return err != nil || !os.SameFile(info, null)
-}
-
-// showLine replaces the line of the terminal that stderr is; "" clears it.
-func (p *process) showLine(line string) { fmt.Fprint(p.stderr, "\r\x1b[K"+line) }
-
-func everySecond() (<-chan time.Time, func()) {
-	t := time.NewTicker(time.Second)
-	return t.C, t.Stop
-}
-
-// printable makes foreign text safe for a terminal: it stays on one line, controls nothing,
-// and does not look like another text (marks that turn the direction of writing could do that).
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if isHarmless(r) {
-			return r
-		}
-		return ' '
-	}, s)
 }

@@ -1,46 +1,15 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
+	"context"
 	"math"
-	"net"
-	"net/url"
-	"os/exec"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli/term"
 )
-
-// Exit codes of "botwired run" besides the command's own, as shells have them.
-const (
-	exitNotRun   = 126 // the command is there and cannot be run
-	exitNotFound = 127
-	exitSignal   = 128 // and the signal's number, for a command that a signal ended
-)
-
-// runLog is the log of the daemon that "botwired run" or "botwired mcp" has started last, in the
-// data directory. Each start begins it anew.
-const runLog = "run.log"
-
-// exitStatus ends the process with the exit code of a command. err may be nil.
-type exitStatus struct {
-	code int
-	err  error
-}
-
-func (s *exitStatus) Error() string {
-	if s.err == nil {
-		return fmt.Sprint("exit code ", s.code)
-	}
-	return s.err.Error()
-}
-
-func (s *exitStatus) Unwrap() error { return s.err }
 
 func newRunCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd := &cobra.Command{
@@ -68,74 +37,21 @@ func newRunCommand(p *process, settings *settingFlags) *cobra.Command {
 	return cmd
 }
 
-// findCommand returns the path of a command, or an error with the exit code for it.
-func findCommand(name string) (string, error) {
-	path, err := exec.LookPath(name)
-	switch {
-	case err == nil, errors.Is(err, exec.ErrDot): // whoever has "." in PATH wants it
-		return path, nil
-	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		return "", &exitStatus{exitNotFound, fmt.Errorf("%s: command not found", name)}
+func (p *process) runBeside(ctx context.Context, settings *settingFlags, args []string) error {
+	use, err := p.attaches("botwired run", settings)
+	if err != nil {
+		return err
 	}
-	return "", &exitStatus{exitNotRun, fmt.Errorf("%s cannot be run: %s", name, reason(err))}
+	use.Waiting = func(reason string) { p.say("botwired: waiting for the daemon: " + term.Printable(reason) + "\n") }
+	return attach.Run(ctx, use, args)
 }
 
-// notStarted is the error of a command that was found and that the system did not start.
-func notStarted(name string, err error) error {
-	if errors.Is(err, fs.ErrNotExist) { // of a script, its interpreter
-		return &exitStatus{exitNotFound, fmt.Errorf("%s: it or its interpreter is not there", name)}
-	}
-	return &exitStatus{exitNotRun, fmt.Errorf("%s cannot be run: %s", name, reason(err))}
-}
-
-// commandEnviron is the environment for a command that uses the daemon at an address. A
-// token is in it, and nowhere else.
-func commandEnviron(environ []string, address, token string) []string {
-	u := url.URL{Scheme: "http", Host: address}
-	if token != "" {
-		u.User = url.UserPassword("x", token)
-	}
-	direct := []string{"127.0.0.1", "localhost"}
-	if host, _, err := net.SplitHostPort(address); err == nil && !slices.Contains(direct, host) {
-		direct = append(direct, host)
-	}
-	out := make([]string, 0, len(environ)+3)
-	proxied := false
-	for _, each := range environ {
-		name, value, _ := strings.Cut(each, "=")
-		switch name {
-		case "BOTWIRE_URL":
-		case "NO_PROXY", "no_proxy":
-			proxied = true
-			out = append(out, name+"="+withoutProxy(value, direct))
-		default:
-			out = append(out, each)
-		}
-	}
-	if !proxied {
-		hosts := strings.Join(direct, ",")
-		out = append(out, "NO_PROXY="+hosts, "no_proxy="+hosts)
-	}
-	return append(out, "BOTWIRE_URL="+u.String())
-}
-
-// withoutProxy adds hosts to the value of NO_PROXY. "*" alone means every host, and only
-// alone.
-func withoutProxy(value string, hosts []string) string {
-	if strings.TrimSpace(value) == "*" {
-		return value
-	}
-	listed := strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
-	for _, host := range hosts {
-		if slices.Contains(listed, host) {
-			continue
-		}
-		if strings.TrimSpace(value) != "" {
-			value += ","
-		}
-		value += host
-	}
-	return value
+// attaches says how a command, whose name is for messages, uses a daemon.
+func (p *process) attaches(name string, settings *settingFlags) (attach.Options, error) {
+	loaded, err := settings.load(nil)
+	return attach.Options{
+		Name: name, Loaded: loaded, Version: buildVersion(), Serve: settings.daemonArguments(), Terminal: &p.Terminal, Ignored: p.ignored,
+	}, err
 }
 
 // daemonArguments are those of the daemon that a command starts: its own settings.

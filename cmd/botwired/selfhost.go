@@ -17,6 +17,7 @@ import (
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/selfhost"
+	"github.com/botwired/botwired/internal/words"
 )
 
 // selfhostDefaults keep the memory service out of the daemon's way when both
@@ -125,7 +126,7 @@ func openService(ctx context.Context, c *config.Config, path string, logger *slo
 		Path: path, Latency: c.Embedded.Latency, Version: buildVersion(), Guard: guardOptions(c, token), Logger: logger,
 	})
 	if err != nil {
-		return nil, unusable(err)
+		return nil, words.Unusable(err)
 	}
 	return service, nil
 }
@@ -136,7 +137,7 @@ func databaseDir(c *config.Config, path string) error {
 	dir := filepath.Dir(path)
 	if dir == c.DataDir {
 		if err := os.MkdirAll(dir, dirMode); err != nil {
-			return fmt.Errorf("data_dir = %q: %w", dir, unusable(err))
+			return fmt.Errorf("data_dir = %q: %w", dir, words.Unusable(err))
 		}
 		return nil
 	}

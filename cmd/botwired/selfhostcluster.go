@@ -11,6 +11,7 @@ import (
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/selfhost"
+	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/upstream/natskv"
 )
 
@@ -48,7 +49,7 @@ func serveCluster(cmd *cobra.Command, settings *settingFlags, store string, p *p
 	}
 	service, err := openClusterService(cmd.Context(), &c, logger)
 	if err != nil {
-		return errors.Join(fmt.Errorf("--store = %q: %w", url, unusable(err)), listener.Close())
+		return errors.Join(fmt.Errorf("--store = %q: %w", url, words.Unusable(err)), listener.Close())
 	}
 	logger.Info("listening", "address", listener.Addr().String(), "store", url, "bucket", c.Upstream.NATS.Bucket, "version", buildVersion())
 	return serveService(cmd.Context(), service, listener, logger)

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/internal/httplog"
 	"github.com/botwired/botwired/internal/via"
@@ -72,7 +73,7 @@ func newServeCommand(p *process, settings *settingFlags) *cobra.Command {
 
 // serve runs the daemon until ctx ends, and then stops it in the order in which
 // requests flow: callers, flusher, journal (contract 22). At SIGHUP it loads the
-// configuration anew. With unused it also ends when nobody uses it: see untilUnused.
+// configuration anew. With unused it also ends when nobody uses it: see [attach.UntilUnused].
 func serve(ctx context.Context, load func(config.Socket) (*config.Loaded, error), unused bool, p *process) (err error) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP) // guard 22.20
@@ -103,7 +104,7 @@ func serve(ctx context.Context, load func(config.Socket) (*config.Loaded, error)
 	}
 	if unused {
 		var stop func() error
-		if ctx, d.drained, stop, err = untilUnused(ctx, c.DataDir, logger); err != nil {
+		if ctx, d.drained, stop, err = attach.UntilUnused(ctx, c.DataDir, logger); err != nil {
 			return errors.Join(fmt.Errorf("data_dir = %q: %w", c.DataDir, err), listener.Close())
 		}
 		defer func() { err = errors.Join(err, stop()) }()
@@ -255,7 +256,7 @@ func (d *sidecar) stop(ctx context.Context, limit time.Duration, shutdown func(c
 	flushed.Pending = d.journal.Stats().Pending
 	d.logger.Info("stopped", "settled", flushed.Settled, "dead", flushed.Dead, "pending", flushed.Pending)
 	if d.drained != nil {
-		d.drained(flushed)
+		d.drained(attach.Drained(flushed))
 	}
 }
 

@@ -14,12 +14,14 @@ import (
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/guard"
 	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/internal/mcp"
 	"github.com/botwired/botwired/internal/metrics"
 	"github.com/botwired/botwired/internal/trace"
 	"github.com/botwired/botwired/internal/via"
+	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/proxy/dashboard"
@@ -69,8 +71,8 @@ type sidecar struct {
 	// onVersion hears of each version that the cluster has; nil at first.
 	onVersion atomic.Pointer[func(id journal.ID, own bool)]
 
-	isRead  func()                     // the journal is read; may be nil
-	drained func(upstream.FlushResult) // is given the outcome of stop; may be nil
+	isRead  func()               // the journal is read; may be nil
+	drained func(attach.Drained) // is given the outcome of stop; may be nil
 
 	closers []func() error // in the order of opening
 }
@@ -84,7 +86,7 @@ func (d *sidecar) open(ctx context.Context, c *config.Config, fatal func(error),
 		}
 	}()
 	if err := os.MkdirAll(c.DataDir, dirMode); err != nil {
-		return fmt.Errorf("data_dir = %q: %w", c.DataDir, unusable(err))
+		return fmt.Errorf("data_dir = %q: %w", c.DataDir, words.Unusable(err))
 	}
 	if d.cache, err = cache.New(c.Cache.Memory); err != nil {
 		return err
@@ -102,7 +104,7 @@ func (d *sidecar) open(ctx context.Context, c *config.Config, fatal func(error),
 	// The journal's lock is ours: no other daemon uses the directory.
 	keepOthersOut(c.DataDir, d.logger)
 	if err := bindUpstream(c, d.journal); err != nil { // guard 13.19
-		return fmt.Errorf("data_dir = %q: %w", c.DataDir, unusable(err))
+		return fmt.Errorf("data_dir = %q: %w", c.DataDir, words.Unusable(err))
 	}
 	engine, forward, err := d.openUpstream(ctx, c)
 	if err != nil {
@@ -145,7 +147,7 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 		return fmt.Errorf("data_dir = %q: another botwired uses it: stop it, or choose another directory", c.DataDir)
 	}
 	if err != nil {
-		return fmt.Errorf("data_dir = %q: %w", c.DataDir, unusable(err))
+		return fmt.Errorf("data_dir = %q: %w", c.DataDir, words.Unusable(err))
 	}
 	d.onClose(d.journal.Close)
 	return nil

@@ -4,121 +4,124 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net/http"
 	"net/url"
 	"strconv"
 
 	"github.com/spf13/cobra"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli/term"
 )
 
 // status is the daemon's status, as far as the commands show it. Any field may be
 // absent.
 type status struct {
-	Version   cell `json:"version"`
-	Listen    cell `json:"listen"`
-	StartedAt cell `json:"started_at"`
-	Uptime    cell `json:"uptime_seconds"`
-	DataDir   cell `json:"data_dir"`
+	Version   term.Cell `json:"version"`
+	Listen    term.Cell `json:"listen"`
+	StartedAt term.Cell `json:"started_at"`
+	Uptime    term.Cell `json:"uptime_seconds"`
+	DataDir   term.Cell `json:"data_dir"`
 	Summary   struct {
-		Level  cell `json:"level"`
-		Text   cell `json:"text"`
-		Since  cell `json:"since"`
-		Remedy cell `json:"remedy"`
+		Level  term.Cell `json:"level"`
+		Text   term.Cell `json:"text"`
+		Since  term.Cell `json:"since"`
+		Remedy term.Cell `json:"remedy"`
 	} `json:"summary"`
 	Reads struct {
-		Total    cell `json:"total"`
-		Hits     cell `json:"hits"`
-		Upstream cell `json:"upstream"`
+		Total    term.Cell `json:"total"`
+		Hits     term.Cell `json:"hits"`
+		Upstream term.Cell `json:"upstream"`
 	} `json:"reads"`
 	Writes struct {
-		Acknowledged cell `json:"acknowledged"`
-		Sent         cell `json:"sent"`
-		Saved        cell `json:"saved"`
+		Acknowledged term.Cell `json:"acknowledged"`
+		Sent         term.Cell `json:"sent"`
+		Saved        term.Cell `json:"saved"`
 	} `json:"writes"`
-	TimeSaved cell `json:"time_saved_seconds"`
+	TimeSaved term.Cell `json:"time_saved_seconds"`
 	Disk      struct {
-		Journal cell `json:"journal_bytes"`
-		Copies  cell `json:"copies_bytes"`
-		Free    cell `json:"free_bytes"`
+		Journal term.Cell `json:"journal_bytes"`
+		Copies  term.Cell `json:"copies_bytes"`
+		Free    term.Cell `json:"free_bytes"`
 	} `json:"disk"`
 	Cache struct {
-		Bytes  cell `json:"bytes"`
-		Budget cell `json:"budget"`
+		Bytes  term.Cell `json:"bytes"`
+		Budget term.Cell `json:"budget"`
 	} `json:"cache"`
-	Ready   cell `json:"ready"` // an older daemon does not say
+	Ready   term.Cell `json:"ready"` // an older daemon does not say
 	Journal struct {
-		RefusesWrites cell `json:"refuses_writes"`
-		Reason        cell `json:"reason"`
-		Since         cell `json:"since"`
+		RefusesWrites term.Cell `json:"refuses_writes"`
+		Reason        term.Cell `json:"reason"`
+		Since         term.Cell `json:"since"`
 	} `json:"journal"`
 	Upstream struct {
-		URL         cell `json:"url"`
-		State       cell `json:"state"`
-		Since       cell `json:"since"`
-		Reason      cell `json:"reason"`
-		LastSuccess cell `json:"last_success_at"`
+		URL         term.Cell `json:"url"`
+		State       term.Cell `json:"state"`
+		Since       term.Cell `json:"since"`
+		Reason      term.Cell `json:"reason"`
+		LastSuccess term.Cell `json:"last_success_at"`
 		Concurrency struct {
-			Limit  cell `json:"limit"`
-			Now    cell `json:"now"`
-			Reason cell `json:"reason"`
+			Limit  term.Cell `json:"limit"`
+			Now    term.Cell `json:"now"`
+			Reason term.Cell `json:"reason"`
 		} `json:"concurrency"`
 		// Watch is null if upstream does not tell of changes.
 		Watch struct {
-			Sound   cell `json:"sound"`
-			Since   cell `json:"since"`
-			Reason  cell `json:"reason"`
-			Entries cell `json:"entries"`
-			Bytes   cell `json:"bytes"`
-			Bucket  cell `json:"bucket"`
-			Server  cell `json:"server"`
-			Lost    cell `json:"lost"`
+			Sound   term.Cell `json:"sound"`
+			Since   term.Cell `json:"since"`
+			Reason  term.Cell `json:"reason"`
+			Entries term.Cell `json:"entries"`
+			Bytes   term.Cell `json:"bytes"`
+			Bucket  term.Cell `json:"bucket"`
+			Server  term.Cell `json:"server"`
+			Lost    term.Cell `json:"lost"`
 		} `json:"watch"`
 	} `json:"upstream"`
 	Identity struct {
 		Newest struct {
-			Detail cell `json:"detail"`
-			At     cell `json:"at"`
+			Detail term.Cell `json:"detail"`
+			At     term.Cell `json:"at"`
 		} `json:"newest_doubt"`
 	} `json:"identity"`
 	backlog
-	DeadLetters     cell              `json:"dead_letters"`
-	OpenDeadLetters cell              `json:"open_dead_letters"` // an older daemon does not say
-	Rebuilding      cell              `json:"rebuilding"`
+	DeadLetters     term.Cell         `json:"dead_letters"`
+	OpenDeadLetters term.Cell         `json:"open_dead_letters"` // an older daemon does not say
+	Rebuilding      term.Cell         `json:"rebuilding"`
 	Namespaces      []namespaceStatus `json:"namespaces"`
-	AllNamespaces   cell              `json:"namespaces_total"` // more than Namespaces if their number was limited
+	AllNamespaces   term.Cell         `json:"namespaces_total"` // more than Namespaces if their number was limited
 }
 
 type backlog struct {
-	Pending       cell `json:"pending"`
-	PendingBytes  cell `json:"pending_bytes"`
-	OldestPending cell `json:"oldest_pending_seconds"`
+	Pending       term.Cell `json:"pending"`
+	PendingBytes  term.Cell `json:"pending_bytes"`
+	OldestPending term.Cell `json:"oldest_pending_seconds"`
 }
 
 type namespaceStatus struct {
-	Namespace cell `json:"namespace"`
+	Namespace term.Cell `json:"namespace"`
 	backlog
-	Waits        wait `json:"waits"`
-	Paused       cell `json:"paused"` // an older daemon says no more
-	ReadsRefused cell `json:"reads_refused"`
+	Waits        wait      `json:"waits"`
+	Paused       term.Cell `json:"paused"` // an older daemon says no more
+	ReadsRefused term.Cell `json:"reads_refused"`
 	Quota        struct {
-		Limit   cell `json:"limit"`
-		Used    cell `json:"used"`
-		Linger  cell `json:"linger_seconds"`
-		RunsOut cell `json:"runs_out_at"`
+		Limit   term.Cell `json:"limit"`
+		Used    term.Cell `json:"used"`
+		Linger  term.Cell `json:"linger_seconds"`
+		RunsOut term.Cell `json:"runs_out_at"`
 	} `json:"quota"`
 	Suspect struct {
-		Since     cell `json:"since"`
-		Missing   cell `json:"missing"`
-		Of        cell `json:"of"`
-		Restoring cell `json:"restoring"`
+		Since     term.Cell `json:"since"`
+		Missing   term.Cell `json:"missing"`
+		Of        term.Cell `json:"of"`
+		Restoring term.Cell `json:"restoring"`
 	} `json:"suspect"`
-	Bytes        cell `json:"bytes"`
-	BytesLimit   cell `json:"bytes_limit"`
-	LimitLearned cell `json:"bytes_limit_learned_until"`
+	Bytes        term.Cell `json:"bytes"`
+	BytesLimit   term.Cell `json:"bytes_limit"`
+	LimitLearned term.Cell `json:"bytes_limit_learned_until"`
 	Foreign      struct {
-		Found cell `json:"found"`
-		At    cell `json:"last_found_at"`
-		Key   cell `json:"last_key"`
+		Found term.Cell `json:"found"`
+		At    term.Cell `json:"last_found_at"`
+		Key   term.Cell `json:"last_key"`
 	} `json:"foreign_writes"`
 }
 
@@ -152,20 +155,20 @@ func newStatusCommand(settings *settingFlags) *cobra.Command {
 		if *all {
 			most = math.MaxInt
 		}
-		print := func(w io.Writer, c *client, body []byte) error { return printStatus(w, c, body, most) }
-		asked := request{method: http.MethodGet, path: surface("status")}
+		print := func(w io.Writer, c *attach.Client, body []byte) error { return printStatus(w, c, body, most) }
+		asked := api.Request{Path: api.Surface("status")}
 		switch {
 		case *all && *live, *all && *ready, *live && *ready:
 			return usagef("--all, --live and --ready exclude each other: expected one of them at most")
 		case *watch && (*live || *ready || *asJSON):
 			return usagef("--watch is for the whole status on a terminal: expected it without --json, --live and --ready")
 		case *ready:
-			asked.path, print = surface("readyz"), printProbe("ready", *asJSON)
+			asked.Path, print = api.Surface("readyz"), printProbe("ready", *asJSON)
 		case *live:
-			asked.path, print = surface("livez"), printProbe("alive", *asJSON)
+			asked.Path, print = api.Surface("livez"), printProbe("alive", *asJSON)
 		case *watch:
 			if !*all {
-				asked.query = url.Values{"namespaces": {strconv.Itoa(shownNamespaces)}}
+				asked.Query = url.Values{"namespaces": {strconv.Itoa(shownNamespaces)}}
 			}
 			return settings.watch(cmd.Context(), asked, print)
 		case *asJSON:
@@ -178,17 +181,17 @@ func newStatusCommand(settings *settingFlags) *cobra.Command {
 
 // printProbe prints the answer to a probe, which has to be the one wanted: another program
 // may answer every request with some JSON.
-func printProbe(want string, asJSON bool) func(w io.Writer, c *client, body []byte) error {
-	return func(w io.Writer, c *client, body []byte) error {
-		var answer struct{ Status cell }
-		if err := c.decode(body, &answer); err != nil {
+func printProbe(want string, asJSON bool) func(w io.Writer, c *attach.Client, body []byte) error {
+	return func(w io.Writer, c *attach.Client, body []byte) error {
+		var answer struct{ Status term.Cell }
+		if err := c.Decode(body, &answer); err != nil {
 			return err
 		}
 		if string(answer.Status) != want {
-			return fmt.Errorf("another program than botwired listens at %s: its answer is not one of botwired's", c.listen)
+			return fmt.Errorf("another program than botwired listens at %s: its answer is not one of botwired's", c.Listen)
 		}
 		if asJSON {
-			return printJSON(w, body)
+			return term.JSON(w, body)
 		}
 		_, err := fmt.Fprintln(w, want)
 		return err
@@ -197,19 +200,19 @@ func printProbe(want string, asJSON bool) func(w io.Writer, c *client, body []by
 
 // readStatus fails if the answer is not botwired's: another program may answer every
 // request with some JSON.
-func readStatus(c *client, body []byte) (s status, err error) {
-	if err := c.decode(body, &s); err != nil {
+func readStatus(c *attach.Client, body []byte) (s status, err error) {
+	if err := c.Decode(body, &s); err != nil {
 		return s, err
 	}
 	if s.Version == "" || s.Pending == "" {
-		return s, fmt.Errorf("another program than botwired listens at %s: its answer is no status of botwired's", c.listen)
+		return s, fmt.Errorf("another program than botwired listens at %s: its answer is no status of botwired's", c.Listen)
 	}
 	return s, nil
 }
 
-func printStatusJSON(w io.Writer, c *client, body []byte) error {
+func printStatusJSON(w io.Writer, c *attach.Client, body []byte) error {
 	if _, err := readStatus(c, body); err != nil {
 		return err
 	}
-	return printJSON(w, body)
+	return term.JSON(w, body)
 }

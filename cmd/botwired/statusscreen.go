@@ -7,9 +7,13 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/words"
 )
 
-func printStatus(w io.Writer, c *client, body []byte, most int) error {
+func printStatus(w io.Writer, c *attach.Client, body []byte, most int) error {
 	s, err := readStatus(c, body)
 	if err != nil {
 		return err
@@ -17,11 +21,11 @@ func printStatus(w io.Writer, c *client, body []byte, most int) error {
 	if err := s.printSummary(w); err != nil {
 		return err
 	}
-	if err := printFacts(w, s.facts(w)); err != nil || len(s.Namespaces) == 0 {
+	if err := term.Facts(w, s.facts(w)); err != nil || len(s.Namespaces) == 0 {
 		return err
 	}
 	fmt.Fprintln(w)
-	return printNamespaces(w, s.Namespaces, s.AllNamespaces.number(), most)
+	return printNamespaces(w, s.Namespaces, s.AllNamespaces.Number(), most)
 }
 
 // printSummary prints the sentence that says whether all is well. An older daemon has none.
@@ -30,29 +34,29 @@ func (s *status) printSummary(w io.Writer) error {
 	if said.Text == "" {
 		return nil
 	}
-	lines := []string{printable(string(said.Text))}
+	lines := []string{term.Printable(string(said.Text))}
 	if said.Remedy != "" {
-		lines = append(lines, printable(string(said.Remedy)))
+		lines = append(lines, term.Printable(string(said.Remedy)))
 	}
-	if screen, ok := w.(*screen); ok {
+	if screen, ok := w.(*term.Screen); ok {
 		for i := range lines {
-			lines[i] = wrap(lines[i], screen.columns)
+			lines[i] = term.Wrap(lines[i], screen.Columns)
 		}
-		lines[0] = screen.bold(screen.level(string(said.Level), lines[0]))
+		lines[0] = screen.Bold(levelIn(screen.Palette, string(said.Level), lines[0]))
 	}
 	_, err := fmt.Fprintln(w, strings.Join(lines, "\n")+"\n")
 	return err
 }
 
-// level colours a text as bad as the level says.
-func (p palette) level(level, text string) string {
+// levelIn colours a text as bad as the level says.
+func levelIn(p term.Palette, level, text string) string {
 	switch level {
 	case "ok":
-		return p.green(text)
+		return p.Green(text)
 	case "notice", "warning":
-		return p.yellow(text)
+		return p.Yellow(text)
 	case "critical":
-		return p.red(text)
+		return p.Red(text)
 	}
 	return text
 }
@@ -81,7 +85,7 @@ func (s *status) facts(w io.Writer) (facts [][2]string) {
 		add("concurrency", fmt.Sprintf("%s of %s: %s", c.Now, c.Limit, c.Reason))
 	}
 	if doubt := s.Identity.Newest; doubt.At != "" {
-		add("identity", fmt.Sprintf("in doubt %s: %s", ago(w, doubt.At), doubt.Detail))
+		add("identity", fmt.Sprintf("in doubt %s: %s", term.Ago(w, doubt.At), doubt.Detail))
 	}
 	add("pending", s.pending())
 	if !decide {
@@ -98,8 +102,8 @@ func (s *status) facts(w io.Writer) (facts [][2]string) {
 // pending says how much waits for upstream.
 func (s *status) pending() string {
 	text := string(s.Pending)
-	if n := s.Pending.number(); n > 0 {
-		text = fmt.Sprintf("%s, %s, the oldest %s", plural(n, "write"), s.PendingBytes.size(), s.OldestPending.age())
+	if n := s.Pending.Number(); n > 0 {
+		text = fmt.Sprintf("%s, %s, the oldest %s", words.Plural(n, "write"), s.PendingBytes.Size(), s.OldestPending.Age())
 	}
 	if s.Rebuilding == "true" {
 		text += ", so far: botwired is still reading its journal"
@@ -109,10 +113,10 @@ func (s *status) pending() string {
 
 // deadLetters says how many there are, and whether any waits for a person to decide.
 func (s *status) deadLetters() (text string, decide bool) {
-	all, open := s.DeadLetters.number(), s.OpenDeadLetters.number()
+	all, open := s.DeadLetters.Number(), s.OpenDeadLetters.Number()
 	switch {
 	case all <= 0:
-		return s.DeadLetters.or("unknown"), false
+		return s.DeadLetters.Or("unknown"), false
 	case s.OpenDeadLetters == "":
 		open = all
 	case open <= 0:
@@ -132,16 +136,16 @@ func printNamespaces(w io.Writer, all []namespaceStatus, total, most int) error 
 	if len(all) > most {
 		shown = slices.Clone(all)
 		slices.SortStableFunc(shown, func(a, b namespaceStatus) int {
-			return cmp.Or(cmp.Compare(b.attention(), a.attention()), cmp.Compare(b.Pending.number(), a.Pending.number()))
+			return cmp.Or(cmp.Compare(b.attention(), a.attention()), cmp.Compare(b.Pending.Number(), a.Pending.Number()))
 		})
 		shown = shown[:most]
 	}
 	columns, rows := namespaceRows(w, shown)
-	if err := printTable(w, columns, rows); err != nil {
+	if err := term.Table(w, columns, rows); err != nil {
 		return err
 	}
 	if more := max(len(all), total) - len(shown); more > 0 {
-		fmt.Fprintf(w, "and %s: --all shows them\n", plural(more, "more namespace"))
+		fmt.Fprintf(w, "and %s: --all shows them\n", words.Plural(more, "more namespace"))
 	}
 	if err := errors.Join(printReasons(w, shown), printFull(w, shown)); err != nil {
 		return err
@@ -162,10 +166,10 @@ func namespaceRows(w io.Writer, shown []namespaceStatus) (columns []string, rows
 	}
 	for _, n := range shown {
 		waits := n.waits(w)
-		if s, ok := w.(*screen); ok {
+		if s, ok := w.(*term.Screen); ok {
 			waits = n.waitsShortly(s)
 		}
-		row := []string{string(n.Namespace), string(n.Pending), n.PendingBytes.size(), n.oldest(), waits}
+		row := []string{string(n.Namespace), string(n.Pending), n.PendingBytes.Size(), n.oldest(), waits}
 		if quotas {
 			row = append(row, n.quota(w))
 		}
@@ -176,12 +180,12 @@ func namespaceRows(w io.Writer, shown []namespaceStatus) (columns []string, rows
 
 // printReasons says on a screen why the namespaces of the table wait, each reason once.
 func printReasons(w io.Writer, shown []namespaceStatus) error {
-	if _, ok := w.(*screen); !ok {
+	if _, ok := w.(*term.Screen); !ok {
 		return nil
 	}
 	var reasons []string
 	for _, n := range shown {
-		why := n.Waits.Why.or(n.waits(io.Discard))
+		why := n.Waits.Why.Or(n.waits(io.Discard))
 		if strings.Contains(why, ": ") && !slices.Contains(reasons, why) {
 			reasons = append(reasons, why)
 		}
@@ -196,9 +200,9 @@ func printReasons(w io.Writer, shown []namespaceStatus) error {
 func printNote(w io.Writer, lines string) error {
 	var b strings.Builder
 	for line := range strings.Lines(lines) {
-		line = printable(strings.TrimSuffix(line, "\n"))
-		if s, ok := w.(*screen); ok {
-			line = wrap(line, s.columns)
+		line = term.Printable(strings.TrimSuffix(line, "\n"))
+		if s, ok := w.(*term.Screen); ok {
+			line = term.Wrap(line, s.Columns)
 		}
 		b.WriteString(line + "\n")
 	}

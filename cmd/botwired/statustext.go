@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/words"
 )
 
@@ -18,7 +19,7 @@ func (s *status) refusesWrites(w io.Writer) string {
 	case s.Journal.Since == "":
 		return "refused: " + string(s.Journal.Reason)
 	}
-	return "refused " + since(w, s.Journal.Since) + ": " + string(s.Journal.Reason)
+	return "refused " + term.Since(w, s.Journal.Since) + ": " + string(s.Journal.Reason)
 }
 
 // foreign says that others write to the namespace, which is set exclusive; empty if they do not.
@@ -27,7 +28,7 @@ func (n namespaceStatus) foreign(w io.Writer) string {
 		return ""
 	}
 	return fmt.Sprintf("%s is set exclusive, and somebody else writes to it: %s found, the last one of %s %s; botwired does not see such writes in time",
-		n.Namespace, plural(n.Foreign.Found.number(), "write"), n.Foreign.Key, ago(w, n.Foreign.At))
+		n.Namespace, words.Plural(n.Foreign.Found.Number(), "write"), n.Foreign.Key, term.Ago(w, n.Foreign.At))
 }
 
 // nearFull is the percentage of its limit from which on a namespace is nearly full.
@@ -35,13 +36,13 @@ const nearFull = 80
 
 // full says how full the namespace is, and what that means; empty if it is not nearly full.
 func (n namespaceStatus) full(w io.Writer) string {
-	bytes, limit := n.Bytes.number(), n.BytesLimit.number()
+	bytes, limit := n.Bytes.Number(), n.BytesLimit.Number()
 	if n.BytesLimit == "" || bytes < limit/100*nearFull+limit%100*nearFull/100 {
 		return ""
 	}
 	text := fmt.Sprintf("%s holds about %d of the %d bytes that quota.namespace_bytes allows", n.Namespace, bytes, limit)
 	if n.LimitLearned != "" {
-		text = fmt.Sprintf("%s holds about %d bytes, and upstream has called it full at about %d, which counts %s", n.Namespace, bytes, limit, until(w, n.LimitLearned))
+		text = fmt.Sprintf("%s holds about %d bytes, and upstream has called it full at about %d, which counts %s", n.Namespace, bytes, limit, term.Until(w, n.LimitLearned))
 	}
 	if bytes < limit {
 		return text + ": a write that would cross this is refused with 413"
@@ -56,15 +57,15 @@ func (n namespaceStatus) quota(w io.Writer) string {
 		return ""
 	}
 	text := string(n.Quota.Used) + " of " + string(n.Quota.Limit)
-	_, short := w.(*screen)
+	_, short := w.(*term.Screen)
 	if seconds, err := strconv.ParseFloat(string(n.Quota.Linger), 64); err == nil && seconds >= 1 && !short {
-		text += ", writes wait " + n.Quota.Linger.age()
+		text += ", writes wait " + n.Quota.Linger.Age()
 	}
 	if n.Quota.RunsOut != "" {
-		if s, ok := w.(*screen); ok {
-			text += ", " + s.left(n.Quota.RunsOut) + " left"
+		if s, ok := w.(*term.Screen); ok {
+			text += ", " + s.Left(n.Quota.RunsOut) + " left"
 		} else {
-			text += ", used up at " + n.Quota.RunsOut.moment()
+			text += ", used up at " + n.Quota.RunsOut.Moment()
 		}
 	}
 	return text
@@ -75,17 +76,17 @@ func (n namespaceStatus) oldest() string {
 	if n.Pending == "0" {
 		return ""
 	}
-	return n.OldestPending.age()
+	return n.OldestPending.Age()
 }
 
 // waitsShortly is what the namespace waits for in a few words, and until when.
-func (n namespaceStatus) waitsShortly(s *screen) string {
-	kind, _, _ := strings.Cut(n.Waits.Why.or(n.waits(io.Discard)), ":")
+func (n namespaceStatus) waitsShortly(s *term.Screen) string {
+	kind, _, _ := strings.Cut(n.Waits.Why.Or(n.waits(io.Discard)), ":")
 	if n.Waits.Until != "" {
-		return kind + ", " + s.left(n.Waits.Until)
+		return kind + ", " + s.Left(n.Waits.Until)
 	}
 	if seconds, err := strconv.ParseFloat(string(n.Quota.Linger), 64); kind == "" && err == nil && seconds >= 1 {
-		return n.Quota.Linger.age() + ", for the quota"
+		return n.Quota.Linger.Age() + ", for the quota"
 	}
 	return kind
 }
@@ -105,19 +106,19 @@ func (n namespaceStatus) waits(w io.Writer) string {
 // upstream says how upstream does, and since when and why if it does not do well.
 func (s *status) upstream(w io.Writer) string {
 	u := s.Upstream
-	text := u.URL.or("unknown") + " is " + u.State.or("unknown")
+	text := u.URL.Or("unknown") + " is " + u.State.Or("unknown")
 	if u.Reason == "" {
 		return text
 	}
-	return fmt.Sprintf("%s %s: %s (%s)", text, since(w, u.Since), u.Reason, lastAnswered(w, u.LastSuccess))
+	return fmt.Sprintf("%s %s: %s (%s)", text, term.Since(w, u.Since), u.Reason, lastAnswered(w, u.LastSuccess))
 }
 
-func lastAnswered(w io.Writer, at cell) string {
+func lastAnswered(w io.Writer, at term.Cell) string {
 	if at == "" {
 		return "it has not answered since the start"
 	}
-	if s, ok := w.(*screen); ok {
-		return "it last answered " + moment(s, at)
+	if s, ok := w.(*term.Screen); ok {
+		return "it last answered " + term.Moment(s, at)
 	}
 	return "it last answered: " + string(at)
 }
@@ -129,7 +130,7 @@ func (s *status) running(w io.Writer) string {
 		text += " at " + string(s.Listen)
 	}
 	if s.StartedAt != "" {
-		text += ", up " + since(w, s.StartedAt)
+		text += ", up " + term.Since(w, s.StartedAt)
 	}
 	return text
 }
@@ -139,9 +140,9 @@ func (s *status) answered() string {
 	if s.Reads.Total == "" {
 		return ""
 	}
-	text := words.Number(int64(s.Reads.Total.number()))
-	if total := s.Reads.Total.number(); total > 0 {
-		text += fmt.Sprintf(", %s answered here, %s asked of upstream", percent(s.Reads.Hits.number(), total), words.Number(int64(s.Reads.Upstream.number())))
+	text := words.Number(int64(s.Reads.Total.Number()))
+	if total := s.Reads.Total.Number(); total > 0 {
+		text += fmt.Sprintf(", %s answered here, %s asked of upstream", percent(s.Reads.Hits.Number(), total), words.Number(int64(s.Reads.Upstream.Number())))
 	}
 	return text
 }
@@ -151,9 +152,9 @@ func (s *status) saved() string {
 	if s.Writes.Acknowledged == "" {
 		return ""
 	}
-	text := fmt.Sprintf("%s of %s writes needed no request", words.Number(int64(s.Writes.Saved.number())), words.Number(int64(s.Writes.Acknowledged.number())))
-	if s.TimeSaved.age() != "" && s.TimeSaved != "0" {
-		text += ", and callers waited about " + s.TimeSaved.age() + " less"
+	text := fmt.Sprintf("%s of %s writes needed no request", words.Number(int64(s.Writes.Saved.Number())), words.Number(int64(s.Writes.Acknowledged.Number())))
+	if s.TimeSaved.Age() != "" && s.TimeSaved != "0" {
+		text += ", and callers waited about " + s.TimeSaved.Age() + " less"
 	}
 	return text
 }
@@ -169,12 +170,12 @@ func (s *status) disk() string {
 	if s.Disk.Journal == "" && s.Disk.Free == "" {
 		return ""
 	}
-	return fmt.Sprintf("journal %s, copies %s, %s free", s.Disk.Journal.size(), s.Disk.Copies.size(), s.Disk.Free.size())
+	return fmt.Sprintf("journal %s, copies %s, %s free", s.Disk.Journal.Size(), s.Disk.Copies.Size(), s.Disk.Free.Size())
 }
 
 func (s *status) memory() string {
 	if s.Cache.Budget == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s of entries, at most %s", s.Cache.Bytes.size(), s.Cache.Budget.size())
+	return fmt.Sprintf("%s of entries, at most %s", s.Cache.Bytes.Size(), s.Cache.Budget.Size())
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestStatus(t *testing.T) {
@@ -301,25 +299,4 @@ func TestRetryOfAllDeadLetters(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--all", "--yes", "--json"), `{"retried":300,"skipped":0}`+"\n")
 	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "--namespace", "ns", "3"), exitUsage, "--namespace is for --all")
 	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "--all", "--yes", "3"), exitUsage)
-}
-
-func TestCellsShowNumbers(t *testing.T) {
-	type shown struct{ Moment, Age, Size string }
-	for c, want := range map[cell]shown{
-		"":                                    {"", "", ""},
-		"0":                                   {"1970-01-01T00:00:00Z", "0s", "0B"},
-		"0.0421":                              {"1970-01-01T00:00:00Z", "42ms", "0.0421"},
-		"1023":                                {"1970-01-01T00:17:03Z", "17m3s", "1023B"},
-		"1024":                                {"1970-01-01T00:17:04Z", "17m4s", "1.0KiB"},
-		"67108864":                            {"1972-02-16T17:21:04Z", "18641h21m4s", "64.0MiB"},
-		"2023-11-14T23:14:00.123456789+01:00": {"2023-11-14T22:14:00Z", "2023-11-14T23:14:00.123456789+01:00", "2023-11-14T23:14:00.123456789+01:00"},
-		"-1":                                  {"1969-12-31T23:59:59Z", "-1", "-1"},
-		"NaN":                                 {"NaN", "NaN", "NaN"},
-		"1e300":                               {"1e300", "1e300", "1e300"},
-		"9000000000000000000":                 {"9000000000000000000", "9000000000000000000", "7.8EiB"},
-	} {
-		if diff := cmp.Diff(want, shown{c.moment(), c.age(), c.size()}); diff != "" {
-			t.Errorf("%q (-want +got):\n%s", c, diff)
-		}
-	}
 }

@@ -12,6 +12,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/words"
 )
 
 // restoreStep is how long one request waits for the end of a restoration. After it, the command
@@ -20,17 +25,17 @@ const restoreStep = 2 * time.Second
 
 // restoration is the daemon's answer about what upstream gets back. Any field may be absent.
 type restoration struct {
-	Namespace cell `json:"namespace"`
-	State     cell `json:"state"`
-	Restored  cell `json:"restored"`
-	Kept      cell `json:"kept"`
-	Failed    cell `json:"failed"`
-	Left      cell `json:"left"`
-	Waits     wait `json:"waits"`
+	Namespace term.Cell `json:"namespace"`
+	State     term.Cell `json:"state"`
+	Restored  term.Cell `json:"restored"`
+	Kept      term.Cell `json:"kept"`
+	Failed    term.Cell `json:"failed"`
+	Left      term.Cell `json:"left"`
+	Waits     wait      `json:"waits"`
 }
 
 func (r *restoration) progress() string {
-	text := fmt.Sprintf("%s restored, upstream lacks %s", r.Restored.or("0"), r.Left.or("0"))
+	text := fmt.Sprintf("%s restored, upstream lacks %s", r.Restored.Or("0"), r.Left.Or("0"))
 	if r.Waits.Why != "" {
 		text += "; " + r.Waits.String()
 	}
@@ -39,7 +44,7 @@ func (r *restoration) progress() string {
 
 // total is the number of entries that the restoration was about.
 func (r *restoration) total() int {
-	return r.Restored.number() + r.Kept.number() + r.Failed.number() + r.Left.number()
+	return r.Restored.Number() + r.Kept.Number() + r.Failed.Number() + r.Left.Number()
 }
 
 func newRestoreCommand(p *process, settings *settingFlags) *cobra.Command {
@@ -80,7 +85,7 @@ func newRestoreCommand(p *process, settings *settingFlags) *cobra.Command {
 			return err
 		}
 		if *asJSON {
-			return printJSON(p.stdout, body)
+			return term.JSON(p.Stdout, body)
 		}
 		return p.reportRestore(c, body)
 	}
@@ -88,58 +93,58 @@ func newRestoreCommand(p *process, settings *settingFlags) *cobra.Command {
 }
 
 // restore asks until the restoration is over, and shows meanwhile how far it is.
-func (p *process) restore(ctx context.Context, c *client, namespace string, stop bool) ([]byte, error) {
+func (p *process) restore(ctx context.Context, c *attach.Client, namespace string, stop bool) ([]byte, error) {
 	query := url.Values{"namespace": {namespace}, "timeout": {restoreStep.String()}}
 	if stop {
 		query.Set("stop", "true")
 	}
-	r := request{method: http.MethodPost, path: surface("restore"), query: query}
-	shows := p.isTerminal(p.stderr)
+	r := api.Request{Method: http.MethodPost, Path: api.Surface("restore"), Query: query, Within: restoreStep + byHandGrace}
+	shows := p.IsTerminal(p.Stderr)
 	if shows {
-		defer p.showLine("")
+		defer p.ShowLine("")
 	}
 	for {
-		body, err := c.wait(ctx, r, restoreStep+flushGrace)
-		var running *statusError
-		if !errors.As(err, &running) || running.status != http.StatusGatewayTimeout {
+		body, err := c.Ask(ctx, r)
+		var running *api.Refused
+		if !errors.As(err, &running) || running.Status != http.StatusGatewayTimeout {
 			return body, err
 		}
 		var so restoration
-		if fault := json.Unmarshal(running.body, &so); fault != nil || so.State == "" {
+		if fault := json.Unmarshal(running.Body, &so); fault != nil || so.State == "" {
 			return nil, err
 		}
 		if shows {
-			p.showLine(printable(so.progress()))
+			p.ShowLine(term.Printable(so.progress()))
 		}
 	}
 }
 
-func (p *process) reportRestore(c *client, body []byte) error {
+func (p *process) reportRestore(c *attach.Client, body []byte) error {
 	var so restoration
-	if err := c.decode(body, &so); err != nil {
+	if err := c.Decode(body, &so); err != nil {
 		return err
 	}
 	if so.State == "over" && so.total() == 0 {
-		_, err := fmt.Fprintf(p.stdout, "nothing to restore: %s is not suspect (botwired status)\n", printable(string(so.Namespace)))
+		_, err := fmt.Fprintf(p.Stdout, "nothing to restore: %s is not suspect (botwired status)\n", term.Printable(string(so.Namespace)))
 		return err
 	}
-	text := fmt.Sprintf("%s restored", plural(so.Restored.number(), "entry"))
-	if so.Kept.number() > 0 {
-		text += fmt.Sprintf("; upstream had another value of %s, which stays", plural(so.Kept.number(), "entry"))
+	text := fmt.Sprintf("%s restored", words.Plural(so.Restored.Number(), "entry"))
+	if so.Kept.Number() > 0 {
+		text += fmt.Sprintf("; upstream had another value of %s, which stays", words.Plural(so.Kept.Number(), "entry"))
 	}
-	if so.Failed.number() > 0 {
-		text += fmt.Sprintf("; upstream has refused %s: see botwired dead-letters", plural(so.Failed.number(), "entry"))
+	if so.Failed.Number() > 0 {
+		text += fmt.Sprintf("; upstream has refused %s: see botwired dead-letters", words.Plural(so.Failed.Number(), "entry"))
 	}
-	fmt.Fprintln(p.stdout, printable(text))
-	switch left := so.Left.number(); {
+	fmt.Fprintln(p.Stdout, term.Printable(text))
+	switch left := so.Left.Number(); {
 	case left <= 0:
 		return nil
 	case so.State == "stopped":
-		fmt.Fprintf(p.stdout, "stopped: upstream lacks %s\n", plural(left, "entry"))
+		fmt.Fprintf(p.Stdout, "stopped: upstream lacks %s\n", words.Plural(left, "entry"))
 		return nil
 	}
 	return fmt.Errorf("upstream still lacks %s, of which there is no copy here, or which it refuses: botwired forget %s gives them up",
-		plural(so.Left.number(), "entry"), printable(string(so.Namespace)))
+		words.Plural(so.Left.Number(), "entry"), term.Printable(string(so.Namespace)))
 }
 
 func newForgetCommand(p *process, settings *settingFlags) *cobra.Command {
@@ -191,31 +196,31 @@ func newForgetCommand(p *process, settings *settingFlags) *cobra.Command {
 				return err
 			}
 		}
-		r := request{method: http.MethodPost, path: surface("forget"), query: url.Values{"namespace": {args[0]}}}
-		body, err := c.wait(cmd.Context(), r, byHandTime+flushGrace)
+		r := byHand("forget", url.Values{"namespace": {args[0]}})
+		body, err := c.Ask(cmd.Context(), r)
 		if err != nil {
 			return err
 		}
 		if *asJSON {
-			return printJSON(p.stdout, body)
+			return term.JSON(p.Stdout, body)
 		}
 		var so struct {
-			Forgotten cell `json:"forgotten"`
-			Holds     cell `json:"upstream_holds"`
+			Forgotten term.Cell `json:"forgotten"`
+			Holds     term.Cell `json:"upstream_holds"`
 		}
-		if err := c.decode(body, &so); err != nil {
+		if err := c.Decode(body, &so); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(p.stdout, "%s forgotten; upstream lists %s\n", plural(so.Forgotten.number(), "entry"), plural(so.Holds.number(), "entry"))
+		_, err = fmt.Fprintf(p.Stdout, "%s forgotten; upstream lists %s\n", words.Plural(so.Forgotten.Number(), "entry"), words.Plural(so.Holds.Number(), "entry"))
 		return err
 	}
 	return cmd
 }
 
 // confirmForget asks, and says how much there is to lose.
-func (p *process) confirmForget(ctx context.Context, c *client, namespace string) error {
+func (p *process) confirmForget(ctx context.Context, c *attach.Client, namespace string) error {
 	lost := ""
-	if body, err := c.do(ctx, request{method: http.MethodGet, path: surface("status")}); err == nil {
+	if body, err := c.Ask(ctx, api.Request{Path: api.Surface("status")}); err == nil {
 		s, err := readStatus(c, body)
 		if err != nil {
 			return err
@@ -226,7 +231,7 @@ func (p *process) confirmForget(ctx context.Context, c *client, namespace string
 			}
 		}
 	}
-	return p.confirm(ctx, fmt.Sprintf("Give up for good what upstream lacks of the namespace %s?%s", namespace, lost))
+	return p.Confirm(ctx, fmt.Sprintf("Give up for good what upstream lacks of the namespace %s?%s", namespace, lost))
 }
 
 // suspects says, for the top of the status, what upstream seems to have lost.
@@ -241,10 +246,10 @@ func (s *status) suspects(w io.Writer) string {
 			what = "botwired is giving them back to upstream"
 		}
 		lines = append(lines, fmt.Sprintf("%s, upstream lacks %s of the %s entries of %s that it has confirmed, and botwired serves its copies: is upstream.url right? %s",
-			since(w, n.Suspect.Since), n.Suspect.Missing, n.Suspect.Of, n.Namespace, what))
+			term.Since(w, n.Suspect.Since), n.Suspect.Missing, n.Suspect.Of, n.Namespace, what))
 	}
 	if more := len(lines) - shownSuspects; more > 0 {
-		lines = append(lines[:shownSuspects], fmt.Sprintf("and %s", plural(more, "more namespace")))
+		lines = append(lines[:shownSuspects], fmt.Sprintf("and %s", words.Plural(more, "more namespace")))
 	}
 	return strings.Join(lines, "; ")
 }

@@ -70,7 +70,7 @@ func TestForgetCommand(t *testing.T) {
 	wantFailure(t, at(t, d, nil, "forget", "ns"), exitUsage, "--yes")
 	wantOutput(t, at(t, d, nil, "forget", "ns", "--yes"), "40 entries forgotten; upstream lists 10 entries\n")
 	reply := func(text string) func(*process) {
-		return func(p *process) { onTerminal(p); p.stdin = strings.NewReader(text) }
+		return func(p *process) { onTerminal(p); p.Stdin = strings.NewReader(text) }
 	}
 	got := at(t, d, reply("y\n"), "forget", "ns")
 	if !strings.Contains(got.stderr, "Upstream lacks 40 of 50. [y/N]") || !strings.Contains(got.stdout, "40 entries forgotten") {

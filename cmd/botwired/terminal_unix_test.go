@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+
+	"github.com/botwired/botwired/internal/cli/term"
 )
 
 // terminal is a pseudo-terminal with a command on it.
@@ -31,19 +33,25 @@ func newTerminal(t *testing.T, environ []string, args ...string) *terminal {
 	if err := pty.Setsize(tty, &pty.Winsize{Rows: 24, Cols: 80}); err != nil {
 		t.Fatal(err)
 	}
-	term := &terminal{keys: person, tty: tty, code: make(chan int, 1)}
+	shown := &terminal{keys: person, tty: tty, code: make(chan int, 1)}
 	ctx, cancel := context.WithCancel(t.Context())
-	p := &process{
-		args: args, environ: append(environ, "HOME="+t.TempDir()), stdin: tty, stdout: tty, stderr: tty,
-		isTerminal: isTerminal, size: terminalSize, ticks: everySecond, now: time.Now,
-	}
-	go func() { term.code <- p.run(ctx) }()
+	p := &process{Terminal: term.Terminal{
+		Environ:    append(environ, "HOME="+t.TempDir()),
+		Stdin:      tty,
+		Stdout:     tty,
+		Stderr:     tty,
+		IsTerminal: term.IsTerminal,
+		Size:       term.SizeOf,
+		Ticks:      term.EverySecond,
+		Now:        time.Now,
+	}, args: args}
+	go func() { shown.code <- p.run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		person.Close() // ends what reads the keys
 		tty.Close()
 	})
-	return term
+	return shown
 }
 
 // await reads until the terminal has shown a text.

@@ -2,13 +2,14 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/words"
 )
 
 // flagError says in the field's words what is wrong with a flag.
@@ -157,9 +158,9 @@ func arguments(least, most int) cobra.PositionalArgs {
 		case n == 0 && least > 0:
 			return usagef("the arguments are missing: expected %q", cmd.UseLine())
 		case n < least:
-			return usagef("%s, and more are needed: expected %q", plural(n, "argument"), cmd.UseLine())
+			return usagef("%s, and more are needed: expected %q", words.Plural(n, "argument"), cmd.UseLine())
 		case n > most:
-			return usagef("%s are too many: expected %q", plural(n, "argument"), cmd.UseLine())
+			return usagef("%s are too many: expected %q", words.Plural(n, "argument"), cmd.UseLine())
 		}
 		for i, arg := range args[:least] {
 			if arg == "" {
@@ -191,12 +192,24 @@ func (v *namespaceValue) Set(text string) error {
 	return nil
 }
 
-// plural is a count and its noun. Unless there is one of it, the noun takes an s, or ies for its ry.
-func plural(n int, what string) string {
-	if stem, ok := strings.CutSuffix(what, "ry"); ok && n != 1 {
-		what = stem + "ries"
-	} else if n != 1 {
-		what += "s"
+// parseTime reads a flag's duration, or a number of seconds as the HTTP surface takes it.
+func parseTime(flag, s string, most time.Duration) (time.Duration, error) {
+	d, err := config.ParseDuration(s)
+	if err != nil && strings.Trim(s, ".0123456789") == "" {
+		d, err = config.ParseDuration(s + "s")
 	}
-	return fmt.Sprint(n, " ", what)
+	if err != nil || d <= 0 || d > most {
+		return 0, usagef("--%s = %q: expected a duration above zero, at most %s, such as 30s, or a number of seconds",
+			flag, s, config.FormatDuration(most))
+	}
+	return d, nil
+}
+
+// mayAsk is a usage error where a command has to ask first and nobody can reply: without --yes and without
+// a terminal. does says why it asks.
+func (p *process) mayAsk(yes bool, does string) error {
+	if yes || p.IsTerminal(p.Stdin) && p.IsTerminal(p.Stderr) {
+		return nil
+	}
+	return usagef("this %s, and there is no terminal to ask at: expected --yes too", does)
 }

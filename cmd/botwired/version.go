@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/botwired/botwired/internal/cli/term"
 )
 
 // version is set by the linker: see the Makefile.
@@ -83,9 +85,9 @@ func newVersionCommand(p *process, settings *settingFlags) *cobra.Command {
 	cmd.RunE = func(*cobra.Command, []string) error {
 		b := thisBuild()
 		if *asJSON {
-			return encodeJSON(p.stdout, b)
+			return term.EncodeJSON(p.Stdout, b)
 		}
-		return b.write(p.stdout)
+		return b.write(p.Stdout)
 	}
 	return cmd
 }

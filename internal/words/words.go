@@ -1,4 +1,4 @@
-// Package words writes numbers and durations as people write them.
+// Package words writes numbers, durations and errors as people write them.
 package words
 
 import (
@@ -9,13 +9,20 @@ import (
 )
 
 // Count is a number and what is counted: "1 write", "3,021 entries".
-func Count(n int, what string) string {
-	if stem, ok := strings.CutSuffix(what, "ry"); ok && n != 1 {
-		what = stem + "ries"
-	} else if n != 1 {
-		what += "s"
+func Count(n int, what string) string { return Number(int64(n)) + " " + noun(n, what) }
+
+// Plural is Count without commas between thousands, as in the output of commands.
+func Plural(n int, what string) string { return strconv.Itoa(n) + " " + noun(n, what) }
+
+// noun takes an s, or ies for its ry, unless there is one of it.
+func noun(n int, what string) string {
+	if n == 1 {
+		return what
 	}
-	return Number(int64(n)) + " " + what
+	if stem, ok := strings.CutSuffix(what, "ry"); ok {
+		return stem + "ries"
+	}
+	return what + "s"
 }
 
 // Number has commas between thousands.

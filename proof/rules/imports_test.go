@@ -25,6 +25,10 @@ var layers = []layer{
 	// The documents of the daemon's surface, which others may import, and their client.
 	{"api", []string{"internal/sse"}},
 
+	// What a command needs of a daemon, and of the person at a terminal.
+	{"internal/attach", []string{"api", "config", "internal/cli/term", "internal/service", "internal/words"}},
+	{"internal/cli/term", []string{"internal/words"}},
+
 	// MCP knows the daemon by its HTTP alone.
 	{"internal/mcp", nil},
 

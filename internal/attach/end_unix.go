@@ -1,17 +1,18 @@
 //go:build unix && !aix && !solaris
 
-package main
+package attach
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"syscall"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/words"
 )
 
 // statusPatience bounds a look at the status while a command waits for something else.
@@ -52,13 +53,13 @@ func (a *attachment) stopDaemon(ctx context.Context) string {
 	ctx = context.WithoutCancel(ctx)
 	last := a.status(ctx)
 	a.daemon.terminate()
-	onTerminal := a.process.isTerminal(a.process.stderr)
+	onTerminal := a.Terminal.IsTerminal(a.Terminal.Stderr)
 	show := func(line string) {
 		if onTerminal {
-			a.process.showLine(line)
+			a.Terminal.ShowLine(line)
 		}
 	}
-	tick, stopTicks := a.process.ticks()
+	tick, stopTicks := a.Terminal.Ticks()
 	defer stopTicks()
 	for {
 		select {
@@ -69,25 +70,26 @@ func (a *attachment) stopDaemon(ctx context.Context) string {
 			cut = nil
 			a.daemon.terminate()
 		case <-tick:
-			if s := a.status(ctx); s.Pending != "" {
+			if s := a.status(ctx); s != nil {
 				last = s
-				show(printable(plural(s.Pending.number(), "write") + " still to go"))
+				show(words.Plural(s.Pending, "write") + " still to go")
 			}
 		}
 	}
 }
 
 // kept says what the daemon has kept, which has told its last status before.
-func (a *attachment) kept(last status) string {
+func (a *attachment) kept(last *api.Status) string {
 	result, ok := a.users.left()
 	if !ok { // it was cut short
-		if result.Pending = last.Pending.number(); result.Pending == 0 {
+		if last == nil || last.Pending == 0 {
 			return ""
 		}
+		result.Pending = last.Pending
 	}
-	upstream, why := a.loaded.Config.Upstream.URL, ""
-	if last.Upstream.Reason != "" {
-		why = printable(fmt.Sprintf("; %s is %s: %s", upstream, last.Upstream.State, last.Upstream.Reason))
+	upstream, why := a.Loaded.Config.Upstream.URL, ""
+	if last != nil && last.Upstream.Reason != "" {
+		why = term.Printable(fmt.Sprintf("; %s is %s: %s", upstream, last.Upstream.State, last.Upstream.Reason))
 	}
 	text := ""
 	if n := result.Pending; n > 0 {
@@ -95,7 +97,7 @@ func (a *attachment) kept(last status) string {
 			areWrites(n), oneOrMore(n, "goes", "go"), upstream, why)
 	}
 	if result.Dead > 0 {
-		text += fmt.Sprintf("botwired: upstream has refused %s for good: once botwired runs, \"botwired dead-letters\" says why\n", plural(result.Dead, "write"))
+		text += fmt.Sprintf("botwired: upstream has refused %s for good: once botwired runs, \"botwired dead-letters\" says why\n", words.Plural(result.Dead, "write"))
 	}
 	return text
 }
@@ -103,31 +105,28 @@ func (a *attachment) kept(last status) string {
 // flushShared has a daemon flush that goes on afterwards, and says what is still pending,
 // or "".
 func (a *attachment) flushShared(ctx context.Context) string {
-	limit := max(min(a.loaded.Config.Flush.DrainTimeout, maxTimeout), time.Millisecond)
-	stop := showPending(ctx, a.process, a.client, "")
-	body, err := flush(ctx, a.client, "", limit, false)
+	limit := max(min(a.Loaded.Config.Flush.DrainTimeout, api.MaxFlush), time.Millisecond)
+	stop := a.Terminal.ShowProgress(ctx, func(ctx context.Context) string {
+		if s := a.status(ctx); s != nil {
+			return fmt.Sprint(s.Pending, " pending")
+		}
+		return ""
+	})
+	pending, err := a.client.Flush(ctx, limit)
 	stop()
-	var late *statusError
-	if errors.As(err, &late) && late.status == http.StatusGatewayTimeout {
-		body, err = late.body, nil
-	}
-	var result flushResult
-	if err == nil {
-		err = json.Unmarshal(body, &result)
-	}
-	switch n := result.Pending.number(); {
+	switch n := pending; {
 	case errors.Is(err, context.Canceled):
-		return fmt.Sprintf("botwired: the daemon at %s goes on with what is pending\n", a.client.listen)
+		return fmt.Sprintf("botwired: the daemon at %s goes on with what is pending\n", a.client.Listen)
 	case err != nil:
-		return "botwired: nobody knows what is still pending: " + printable(err.Error()) + "\n"
+		return "botwired: nobody knows what is still pending: " + term.Printable(err.Error()) + "\n"
 	case n > 0:
 		return fmt.Sprintf("botwired: %s still pending after %s, and the daemon at %s goes on with %s\n",
-			areWrites(n), config.FormatDuration(limit), a.client.listen, oneOrMore(n, "it", "them"))
+			areWrites(n), config.FormatDuration(limit), a.client.Listen, oneOrMore(n, "it", "them"))
 	}
 	return ""
 }
 
-func areWrites(n int) string { return plural(n, "write") + oneOrMore(n, " is", " are") }
+func areWrites(n int) string { return words.Plural(n, "write") + oneOrMore(n, " is", " are") }
 
 func oneOrMore(n int, one, more string) string {
 	if n == 1 {
@@ -136,16 +135,13 @@ func oneOrMore(n int, one, more string) string {
 	return more
 }
 
-// status is the daemon's, or the zero status if it does not say.
-func (a *attachment) status(ctx context.Context) (s status) {
+// status is the daemon's, or nil if it does not say.
+func (a *attachment) status(ctx context.Context) *api.Status {
 	ctx, cancel := context.WithTimeout(ctx, statusPatience)
 	defer cancel()
-	body, err := a.client.do(ctx, request{method: http.MethodGet, path: surface("status")})
-	if err == nil {
-		s, err = readStatus(a.client, body)
-	}
+	s, err := a.client.Status(ctx)
 	if err != nil {
-		return status{}
+		return nil
 	}
 	return s
 }

@@ -1,4 +1,4 @@
-package main
+package attach
 
 import (
 	"context"
@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/cli/term"
 )
 
 const (
@@ -23,12 +26,23 @@ const (
 	cutsAllowed = 20
 )
 
-// look is a command's look for the daemon of its configuration.
+// Options say how a program uses a daemon.
+type Options struct {
+	Name    string // of the program, for messages, such as "botwired run"
+	Loaded  *config.Loaded
+	Version string // of this program
+	// Serve are the arguments by which this program is a daemon that ends with its last user.
+	Serve    []string
+	Terminal *term.Terminal
+	Ignored  []os.Signal // by whoever has started this process
+	// Waiting is told why the program waits, once it has waited for long.
+	Waiting func(reason string)
+}
+
+// look is a program's look for the daemon of its configuration.
 type look struct {
-	name    string // of the command, for messages, such as "botwired run"
-	loaded  *config.Loaded
-	client  *client
-	waiting func(reason string) // is told why the command waits, once it has waited for long
+	Options
+	client *Client
 
 	began  time.Time
 	reason string // why the command waits
@@ -36,19 +50,9 @@ type look struct {
 	cuts   int    // connections cut in a row
 }
 
-// newLook loads a command's configuration.
-func newLook(p *process, name string, settings *settingFlags) (look, error) {
-	loaded, err := settings.load(nil)
-	if err != nil {
-		return look{}, err
-	}
-	c, err := newClient(loaded)
-	if err != nil {
-		return look{}, err
-	}
-	return look{name: name, loaded: loaded, client: c, waiting: func(reason string) {
-		p.say("botwired: waiting for the daemon: " + printable(reason) + "\n")
-	}}, nil
+func newLook(o Options) (look, error) {
+	client, err := Connect(o.Loaded, o.Version)
+	return look{Options: o, client: client}, err
 }
 
 // begin begins to wait anew.
@@ -56,12 +60,12 @@ func (l *look) begin() { l.began, l.reason, l.said, l.cuts = time.Now(), "", "",
 
 // checkPort refuses an address that nobody but the daemon itself knows.
 func (l *look) checkPort() error {
-	if _, ok := l.loaded.Config.Socket(); ok {
+	if _, ok := l.Loaded.Config.Socket(); ok {
 		return nil
 	}
-	if _, port, err := net.SplitHostPort(l.loaded.Config.Listen); err != nil || strings.Trim(port, "0") == "" {
+	if _, port, err := net.SplitHostPort(l.Loaded.Config.Listen); err != nil || strings.Trim(port, "0") == "" {
 		return fmt.Errorf("listen = %q (%s): %s needs an address with a port, such as 127.0.0.1:2689",
-			l.loaded.Config.Listen, l.loaded.Source("listen"), l.name)
+			l.Loaded.Config.Listen, l.Loaded.Source("listen"), l.Name)
 	}
 	return nil
 }
@@ -77,23 +81,18 @@ const (
 // probe looks what is at the address. It fails if that is not botwired, or does not let the
 // command in.
 func (l *look) probe(ctx context.Context) (daemonState, error) {
-	_, err := l.client.do(ctx, request{method: http.MethodGet, path: surface("readyz")})
-	var body []byte
+	_, err := l.client.Ask(ctx, api.Request{Path: api.Surface("readyz")})
+	var status *api.Status
 	if err == nil {
-		body, err = l.client.do(ctx, request{method: http.MethodGet, path: surface("status")})
+		status, err = l.client.Status(ctx)
 	}
-	var refused *statusError
 	switch {
 	case err == nil:
-		s, err := readStatus(l.client, body)
-		if err == nil {
-			err = l.checkUpstream(string(s.Upstream.URL))
-		}
-		return daemonReady, err
+		return daemonReady, l.checkUpstream(status.Upstream.URL)
 	case isAbsent(err):
 		return daemonAbsent, nil
-	case errors.As(err, &refused) && refused.status == http.StatusServiceUnavailable && strings.HasPrefix(refused.detail(), notReady):
-		l.waitFor(refused.detail())
+	case isNotReady(err):
+		l.waitFor(detailOf(err))
 		return daemonNotReady, nil
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		if l.cuts++; l.cuts <= cutsAllowed {
@@ -107,12 +106,25 @@ func (l *look) probe(ctx context.Context) (daemonState, error) {
 // carry the writes of a test to the real memory, or those of an agent to a test's. A caller who
 // has not set upstream.url takes the daemon as it is.
 func (l *look) checkUpstream(has string) error {
-	want, source := l.loaded.Config.Upstream.URL, l.loaded.Source("upstream.url")
+	want, source := l.Loaded.Config.Upstream.URL, l.Loaded.Source("upstream.url")
 	if source.Layer == config.FromDefault || has == want {
 		return nil
 	}
 	return fmt.Errorf("upstream.url = %q (%s): the daemon at %s carries writes to %s: stop it, or choose another address with --listen, and another data_dir",
-		want, source, l.client.listen, printable(has))
+		want, source, l.client.Listen, term.Printable(has))
+}
+
+// isNotReady reports whether a daemon that is opening its journal has refused a request.
+func isNotReady(err error) bool {
+	return api.IsRefused(err, http.StatusServiceUnavailable) && strings.HasPrefix(detailOf(err), api.NotReady)
+}
+
+// detailOf returns the daemon's own words of a refusal.
+func detailOf(err error) string {
+	if refused, ok := errors.AsType[*api.Refused](err); ok {
+		return refused.Detail()
+	}
+	return ""
 }
 
 // waitFor notes why the command waits, and tells it once that has lasted.
@@ -122,5 +134,5 @@ func (l *look) waitFor(reason string) {
 		return
 	}
 	l.said = reason
-	l.waiting(reason)
+	l.Waiting(reason)
 }

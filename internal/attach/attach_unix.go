@@ -1,6 +1,6 @@
 //go:build unix && !aix && !solaris
 
-package main
+package attach
 
 import (
 	"bytes"
@@ -15,27 +15,21 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/internal/service"
+	"github.com/botwired/botwired/internal/words"
 )
 
 // attachment is the use of a daemon by a command. The command starts a daemon if there is none,
 // and that one goes on until nobody uses it.
 type attachment struct {
 	look
-	process  *process
-	settings *settingFlags
-	users    *fileLock  // shared while the daemon is used; nil if nobody has started one for this data directory
-	daemon   *ownDaemon // nil if the command has not started it
-	foreign  bool       // the daemon was started by neither this command nor another one that uses it
+	users   *fileLock  // shared while the daemon is used; nil if nobody has started one for this data directory
+	daemon  *ownDaemon // nil if the command has not started it
+	foreign bool       // the daemon was started by neither this command nor another one that uses it
 }
 
-// newAttachment loads the configuration of a command, whose name is for messages, such as
-// "botwired run".
-func newAttachment(p *process, name string, settings *settingFlags) (*attachment, error) {
-	l, err := newLook(p, name, settings)
-	if err != nil {
-		return nil, err
-	}
-	return &attachment{look: l, process: p, settings: settings}, nil
+func newAttachment(o Options) (*attachment, error) {
+	l, err := newLook(o)
+	return &attachment{look: l}, err
 }
 
 // ownDaemon is the daemon that a command has started.
@@ -90,7 +84,7 @@ func (a *attachment) attach(ctx context.Context, caught <-chan os.Signal) error 
 				a.daemon = nil // it was ready once: another one follows
 				continue
 			}
-			return fmt.Errorf("the daemon that %s has started has ended before it was ready: %s", a.name, a.daemon.why())
+			return fmt.Errorf("the daemon that %s has started has ended before it was ready: %s", a.Name, a.daemon.why())
 		case <-time.After(attachPause):
 		}
 	}
@@ -102,7 +96,7 @@ func (a *attachment) tryAttach(ctx context.Context) (attached bool, err error) {
 	}
 	if a.users != nil {
 		if free, err := a.users.try(syscall.LOCK_SH); err != nil || !free {
-			a.waitFor("the daemon of " + a.loaded.Config.DataDir + " is stopping")
+			a.waitFor("the daemon of " + a.Loaded.Config.DataDir + " is stopping")
 			return false, err
 		}
 	}
@@ -137,7 +131,7 @@ func (a *attachment) isForeign() (bool, error) {
 	if a.users == nil {
 		return true, nil
 	}
-	starting, err := openLock(a.loaded.Config.DataDir, startFile, false)
+	starting, err := openLock(a.Loaded.Config.DataDir, startFile, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}
@@ -151,10 +145,10 @@ func (a *attachment) isForeign() (bool, error) {
 // openUsers opens the lock of the daemon's users if it exists. A client without a data
 // directory, or that may not look into it, uses a daemon that somebody else has started.
 func (a *attachment) openUsers(create bool) (err error) {
-	if a.users != nil || a.loaded.Config.DataDir == "" {
+	if a.users != nil || a.Loaded.Config.DataDir == "" {
 		return nil
 	}
-	a.users, err = openLock(a.loaded.Config.DataDir, usersFile, create)
+	a.users, err = openLock(a.Loaded.Config.DataDir, usersFile, create)
 	if !create && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR)) {
 		return nil
 	}
@@ -168,19 +162,19 @@ func isAbsent(err error) bool {
 
 // startAlone starts a daemon unless another command is about to.
 func (a *attachment) startAlone(ctx context.Context) error {
-	if err := a.loaded.RequireDataDir(); err != nil {
+	if err := a.Loaded.RequireDataDir(); err != nil {
 		return err
 	}
-	dir := a.loaded.Config.DataDir
+	dir := a.Loaded.Config.DataDir
 	if a.users == nil {
 		if err := a.openUsers(true); err != nil {
-			return fmt.Errorf("data_dir = %q: %w", dir, unusable(err))
+			return fmt.Errorf("data_dir = %q: %w", dir, words.Unusable(err))
 		}
 		return nil // it is not locked yet
 	}
 	starting, err := openLock(dir, startFile, true)
 	if err != nil {
-		return fmt.Errorf("data_dir = %q: %w", dir, unusable(err))
+		return fmt.Errorf("data_dir = %q: %w", dir, words.Unusable(err))
 	}
 	alone, err := starting.try(syscall.LOCK_EX)
 	if err != nil || !alone {
@@ -200,20 +194,20 @@ func (a *attachment) startAlone(ctx context.Context) error {
 func (a *attachment) start(ctx context.Context, starting *fileLock) error {
 	self, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("%s cannot find its own program to start the daemon: %w", a.name, err)
+		return fmt.Errorf("%s cannot find its own program to start the daemon: %w", a.Name, err)
 	}
-	name := filepath.Join(a.loaded.Config.DataDir, runLog)
+	name := filepath.Join(a.Loaded.Config.DataDir, runLog)
 	log, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND|os.O_TRUNC|syscall.O_NOFOLLOW, lockFileMode)
 	if err != nil {
-		return fmt.Errorf("data_dir = %q: %w", a.loaded.Config.DataDir, unusable(err))
+		return fmt.Errorf("data_dir = %q: %w", a.Loaded.Config.DataDir, words.Unusable(err))
 	}
-	defer log.Close()                                                                             // the daemon has its own
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), self, a.settings.daemonArguments()...) //nolint:gosec // botwired itself, with the flags of its caller
-	cmd.Env, cmd.Stderr = service.Outside(a.process.environ), log
+	defer log.Close()                                                        // the daemon has its own
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), self, a.Serve...) //nolint:gosec // botwired itself, with the flags of its caller
+	cmd.Env, cmd.Stderr = service.Outside(a.Terminal.Environ), log
 	cmd.ExtraFiles = []*os.File{starting.file}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("%s cannot start the daemon: %s", a.name, reason(err))
+		return fmt.Errorf("%s cannot start the daemon: %s", a.Name, words.Reason(err))
 	}
 	d := &ownDaemon{cmd, name, make(chan struct{})}
 	go func() {

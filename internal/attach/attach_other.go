@@ -1,6 +1,6 @@
 //go:build !unix || aix || solaris
 
-package main
+package attach
 
 import (
 	"context"
@@ -15,17 +15,11 @@ import (
 // it, no command starts a daemon.
 type attachment struct {
 	look
-	process *process
 }
 
-// newAttachment loads the configuration of a command, whose name is for messages, such as
-// "botwired run".
-func newAttachment(p *process, name string, settings *settingFlags) (*attachment, error) {
-	l, err := newLook(p, name, settings)
-	if err != nil {
-		return nil, err
-	}
-	return &attachment{look: l, process: p}, nil
+func newAttachment(o Options) (*attachment, error) {
+	l, err := newLook(o)
+	return &attachment{look: l}, err
 }
 
 // attach returns when a daemon is ready. If there is none when it looks first, it fails; it may be
@@ -38,7 +32,7 @@ func (a *attachment) attach(ctx context.Context, _ <-chan os.Signal) error {
 		case err != nil || state == daemonReady:
 			return err
 		case state == daemonAbsent && !again:
-			return fmt.Errorf("nobody listens at %s, and %s starts no daemon on this platform: start botwired serve first", a.client.listen, a.name)
+			return fmt.Errorf("nobody listens at %s, and %s starts no daemon on this platform: start botwired serve first", a.client.Listen, a.Name)
 		case state == daemonAbsent:
 			a.waitFor("nobody listens there any more: start the daemon again")
 		}
@@ -52,9 +46,6 @@ func (a *attachment) attach(ctx context.Context, _ <-chan os.Signal) error {
 
 // endAlone does nothing: the daemon is somebody else's.
 func (a *attachment) endAlone(context.Context) (said string, ended bool) { return "", false }
-
-// abandon does nothing, as well.
-func (a *attachment) abandon() {}
 
 // isAbsent reports whether a connection failed because there is no daemon.
 func isAbsent(err error) bool {

@@ -1,4 +1,4 @@
-package main
+package attach
 
 import (
 	"bytes"
@@ -8,9 +8,9 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/config"
 )
 
@@ -23,10 +23,10 @@ const (
 	linkConnections = 32
 )
 
-// daemonLink carries requests to the daemon that an attachment uses. While the daemon is not
+// Link is a [http.RoundTripper] that carries requests to the daemon of a configuration. While the daemon is not
 // ready, they wait; while there is none, the attachment starts one if it may. The link sends a
 // request again only if the daemon has not taken it, or if it reads: no write is made twice.
-type daemonLink struct {
+type Link struct {
 	transport *http.Transport
 	use       *attachment
 	turn      chan struct{} // holds a value while somebody looks at what is below, or attaches
@@ -34,19 +34,28 @@ type daemonLink struct {
 	number    int           // of the attachment that made up true
 }
 
-func newDaemonLink(use *attachment) *daemonLink {
-	return &daemonLink{
-		use:  use,
-		turn: make(chan struct{}, 1),
-		transport: &http.Transport{ // and no proxy, whatever the environment says
-			DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return use.client.dial(ctx) },
-			MaxIdleConnsPerHost: linkConnections,
-		},
+// NewLink returns a link, which looks for a daemon with its first request, or with Attach.
+func NewLink(o Options) (*Link, error) {
+	use, err := newAttachment(o)
+	if err != nil {
+		return nil, err
 	}
+	if err := use.checkPort(); err != nil {
+		return nil, err
+	}
+	l := &Link{use: use, turn: make(chan struct{}, 1), transport: api.Transport(o.Loaded.Config.Listen)}
+	l.transport.MaxIdleConnsPerHost = linkConnections
+	return l, nil
+}
+
+// Attach returns once there is a daemon that is ready.
+func (l *Link) Attach(ctx context.Context) error {
+	_, err := l.attached(ctx)
+	return err
 }
 
 // attached returns the number of the attachment once there is a daemon that is ready.
-func (l *daemonLink) attached(ctx context.Context) (int, error) {
+func (l *Link) attached(ctx context.Context) (int, error) {
 	select {
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -64,7 +73,7 @@ func (l *daemonLink) attached(ctx context.Context) (int, error) {
 }
 
 // lost notes that the daemon of an attachment does not answer.
-func (l *daemonLink) lost(ctx context.Context, number int) {
+func (l *Link) lost(ctx context.Context, number int) {
 	select {
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -76,14 +85,17 @@ func (l *daemonLink) lost(ctx context.Context, number int) {
 	<-l.turn
 }
 
-// close has all requests wait from here on: none starts a daemon again.
-func (l *daemonLink) close() {
+// Close has all requests wait from here on: none starts a daemon again. It ends the daemon if the link has
+// started it and nobody else uses it, and says then what that has kept, or "".
+func (l *Link) Close(ctx context.Context) (said string) {
 	l.turn <- struct{}{}
 	l.transport.CloseIdleConnections()
+	said, _ = l.use.endAlone(ctx)
+	return said
 }
 
 // RoundTrip is that of [http.RoundTripper].
-func (l *daemonLink) RoundTrip(req *http.Request) (*http.Response, error) {
+func (l *Link) RoundTrip(req *http.Request) (*http.Response, error) {
 	patience, cancel := context.WithTimeout(req.Context(), linkPatience)
 	defer cancel()
 	for {
@@ -96,7 +108,7 @@ func (l *daemonLink) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		resp, err := l.transport.RoundTrip(attempt)
-		notReady := err == nil && isNotReady(resp)
+		notReady := err == nil && refusesYet(resp)
 		if err == nil && !notReady || req.Context().Err() != nil {
 			return resp, err
 		}
@@ -130,7 +142,7 @@ func isUnsent(err error) bool {
 }
 
 // unsent is the error of a request that the daemon has not seen.
-func (l *daemonLink) unsent(ctx context.Context, err error) error {
+func (l *Link) unsent(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -140,15 +152,14 @@ func (l *daemonLink) unsent(ctx context.Context, err error) error {
 	return &net.OpError{Op: "dial", Err: err}
 }
 
-// isNotReady reports whether a daemon that is opening its journal has refused a request. It reads the
+// refusesYet reports whether the answer is that of a daemon that is opening its journal. It reads the
 // body of a refusal for that, and puts it back.
-func isNotReady(resp *http.Response) bool {
+func refusesYet(resp *http.Response) bool {
 	if resp.StatusCode != http.StatusServiceUnavailable {
 		return false
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	_ = resp.Body.Close() // it is read
 	resp.Body = io.NopCloser(bytes.NewReader(body))
-	refused := &statusError{status: resp.StatusCode, body: body}
-	return err == nil && strings.HasPrefix(refused.detail(), notReady)
+	return err == nil && isNotReady(&api.Refused{Status: resp.StatusCode, Body: body})
 }

@@ -1,4 +1,4 @@
-package main
+package term
 
 import (
 	"fmt"
@@ -8,70 +8,72 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode/utf8"
+
+	"github.com/botwired/botwired/internal/words"
 )
 
-// screen is a terminal that a person reads, with its width. Other writers get plain text: times as
+// Screen is a terminal that a person reads, with its width. Other writers get plain text: times as
 // in JSON, and lines as long as they are.
-type screen struct {
+type Screen struct {
 	io.Writer
-	palette
-	columns int
-	now     func() time.Time
+	Palette
+	Columns int
+	Now     func() time.Time
 }
 
-// screen returns stdout, as a *screen if it is a terminal.
-func (p *process) screen() io.Writer {
-	if !p.isTerminal(p.stdout) {
-		return p.stdout
+// Screen returns stdout, as a *Screen if it is a terminal.
+func (t *Terminal) Screen() io.Writer {
+	if !t.IsTerminal(t.Stdout) {
+		return t.Stdout
 	}
-	columns, _ := p.size(p.stdout)
-	return &screen{p.stdout, p.palette(p.stdout), columns, p.now}
+	columns, _ := t.Size(t.Stdout)
+	return &Screen{t.Stdout, t.PaletteOf(t.Stdout), columns, t.Now}
 }
 
-// moment shows a time: on a screen as people say it, elsewhere as RFC 3339 to the second and in
+// Moment shows a time: on a screen as people say it, elsewhere as RFC 3339 to the second and in
 // UTC, which scripts compare.
-func moment(w io.Writer, c cell) string {
-	s, ok := w.(*screen)
+func Moment(w io.Writer, c Cell) string {
+	s, ok := w.(*Screen)
 	if !ok {
-		return c.moment()
+		return c.Moment()
 	}
-	at, ok := c.time()
+	at, ok := c.Time()
 	if !ok {
 		return string(c)
 	}
-	return spokenTime(at, s.now())
+	return spokenTime(at, s.Now())
 }
 
-// since, until, ahead and ago complete a sentence about a time.
-func since(w io.Writer, c cell) string { return distance(w, c, "since ", "for ", "") }
-func until(w io.Writer, c cell) string { return distance(w, c, "until ", "for ", " more") }
-func ahead(w io.Writer, c cell) string { return distance(w, c, "at ", "in ", "") }
-func ago(w io.Writer, c cell) string   { return distance(w, c, "at ", "", " ago") }
+// Since, Until, Ahead and Ago complete a sentence about a time.
+func Since(w io.Writer, c Cell) string { return distance(w, c, "since ", "for ", "") }
+func Until(w io.Writer, c Cell) string { return distance(w, c, "until ", "for ", " more") }
+func Ahead(w io.Writer, c Cell) string { return distance(w, c, "at ", "in ", "") }
+func Ago(w io.Writer, c Cell) string   { return distance(w, c, "at ", "", " ago") }
 
 // distance is a time with word before it, or on a screen how far it is from now.
-func distance(w io.Writer, c cell, word, before, after string) string {
-	s, ok := w.(*screen)
-	at, known := c.time()
+func distance(w io.Writer, c Cell, word, before, after string) string {
+	s, ok := w.(*Screen)
+	at, known := c.Time()
 	if !ok || !known {
-		return word + c.moment()
+		return word + c.Moment()
 	}
-	if d := s.now().Sub(at).Abs(); d <= spokenDays {
+	if d := s.Now().Sub(at).Abs(); d <= spokenDays {
 		return before + spoken(d) + after
 	}
-	return word + spokenTime(at, s.now())
+	return word + spokenTime(at, s.Now())
 }
 
-// left is how long it is until a time, in few letters.
-func (s *screen) left(c cell) string {
-	at, ok := c.time()
+// Left is how long it is until a time, in few letters.
+func (s *Screen) Left(c Cell) string {
+	at, ok := c.Time()
 	if !ok {
 		return string(c)
 	}
-	left := max(at.Sub(s.now()), 0)
+	left := max(at.Sub(s.Now()), 0)
 	if left >= 10*time.Minute {
 		left = left.Round(time.Minute)
 	}
-	return cell(strconv.FormatFloat(left.Round(time.Second).Seconds(), 'f', 0, 64)).age()
+	return Cell(strconv.FormatFloat(left.Round(time.Second).Seconds(), 'f', 0, 64)).Age()
 }
 
 // spokenTime is a time as people say it: how long ago or ahead, and from some days on the date
@@ -99,14 +101,14 @@ func spoken(d time.Duration) string {
 		name string
 	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}} {
 		if d.Round(unit.of) >= 2*unit.of || d >= unit.of && d.Round(unit.of) == unit.of && d.Round(time.Minute)%unit.of == 0 {
-			return plural(int(d.Round(unit.of)/unit.of), unit.name)
+			return words.Plural(int(d.Round(unit.of)/unit.of), unit.name)
 		}
 	}
-	return plural(int(d.Round(time.Second)/time.Second), "second")
+	return words.Plural(int(d.Round(time.Second)/time.Second), "second")
 }
 
-// ellipsis stands for what a screen has no room for.
-const ellipsis = "…"
+// Ellipsis stands for what a screen has no room for.
+const Ellipsis = "…"
 
 // least is the width below which a column is not cut.
 const least = 14
@@ -155,11 +157,11 @@ func cut(text string, width int) string {
 	if strings.Contains(text, " ") {
 		tail = 0 // a sentence
 	}
-	return string(runes[:width-1-tail]) + ellipsis + string(runes[len(runes)-tail:])
+	return string(runes[:width-1-tail]) + Ellipsis + string(runes[len(runes)-tail:])
 }
 
 // printFitted prints the table of a screen.
-func (s *screen) printFitted(columns []string, rows [][]string) error {
+func (s *Screen) printFitted(columns []string, rows [][]string) error {
 	all := [][]string{columns}
 	for _, row := range rows {
 		shown := make([]string, len(row))
@@ -167,33 +169,33 @@ func (s *screen) printFitted(columns []string, rows [][]string) error {
 			if cell == "" {
 				cell = "-"
 			}
-			shown[i] = printable(cell)
+			shown[i] = Printable(cell)
 		}
 		all = append(all, shown)
 	}
 	var b strings.Builder
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, row := range fitted(all, s.columns) {
+	for _, row := range fitted(all, s.Columns) {
 		fmt.Fprintln(tw, strings.Join(row, "\t"))
 	}
 	if err := tw.Flush(); err != nil {
 		return err
 	}
 	header, rest, _ := strings.Cut(b.String(), "\n")
-	_, err := fmt.Fprintf(s, "%s\n%s", s.bold(header), rest)
+	_, err := fmt.Fprintf(s, "%s\n%s", s.Bold(header), rest)
 	return err
 }
 
 // printWrapped prints the facts of a screen. A long value goes on below its beginning.
-func (s *screen) printWrapped(facts [][2]string) error {
+func (s *Screen) printWrapped(facts [][2]string) error {
 	longest := 0
 	for _, fact := range facts {
 		longest = max(longest, len(fact[0]))
 	}
 	indent := "\n" + strings.Repeat(" ", longest+2)
 	for _, fact := range facts {
-		name := s.dim(fact[0]) + strings.Repeat(" ", longest-len(fact[0]))
-		value := strings.ReplaceAll(wrap(printable(fact[1]), max(s.columns-longest-2, least)), "\n", indent)
+		name := s.Dim(fact[0]) + strings.Repeat(" ", longest-len(fact[0]))
+		value := strings.ReplaceAll(Wrap(Printable(fact[1]), max(s.Columns-longest-2, least)), "\n", indent)
 		if _, err := fmt.Fprintf(s, "%s  %s\n", name, value); err != nil {
 			return err
 		}

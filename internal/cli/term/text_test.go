@@ -1,4 +1,4 @@
-package main
+package term
 
 import "testing"
 
@@ -10,7 +10,7 @@ func TestPrintable(t *testing.T) {
 		"right to left: \u202elive\u2066\u200b\ufeff": "right to left:  live   ",
 		"\U0001f469\u200d\U0001f680":                  "\U0001f469\u200d\U0001f680",
 	} {
-		if got := printable(text); got != want {
+		if got := Printable(text); got != want {
 			t.Errorf("printable(%q) = %q, want %q", text, got, want)
 		}
 	}

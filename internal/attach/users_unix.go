@@ -1,6 +1,6 @@
 //go:build unix && !aix && !solaris
 
-package main
+package attach
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/internal/words"
 )
 
 const (
@@ -27,6 +27,8 @@ const (
 	usersCheck = 100 * time.Millisecond
 	// lockFileMode keeps other users from holding the lock.
 	lockFileMode = 0o600
+	// dirMode keeps other users out of the data directory.
+	dirMode = 0o700
 )
 
 // fileLock is a lock on a file, which ends with the process at the latest.
@@ -67,15 +69,15 @@ func (l *fileLock) try(how int) (taken bool, err error) {
 
 func (l *fileLock) close() error { return l.file.Close() }
 
-// drained is what a daemon leaves in usersFile at its end.
-type drained struct {
+// Drained counts what a daemon has drained at its end, which it leaves in usersFile.
+type Drained struct {
 	Settled int `json:"settled"`
 	Dead    int `json:"dead"`
 	Pending int `json:"pending"`
 }
 
 // leave records what a daemon has drained. No caller relies on it after a power cut.
-func (l *fileLock) leave(result drained) error {
+func (l *fileLock) leave(result Drained) error {
 	text, err := json.Marshal(result)
 	if err != nil {
 		return err
@@ -85,22 +87,22 @@ func (l *fileLock) leave(result drained) error {
 }
 
 // left returns what the last daemon has left, or false if it has left nothing.
-func (l *fileLock) left() (result drained, ok bool) {
+func (l *fileLock) left() (result Drained, ok bool) {
 	text, err := os.ReadFile(l.file.Name())
 	return result, err == nil && json.Unmarshal(text, &result) == nil
 }
 
-// untilUnused ends the returned context, and so the daemon, when no command uses the data
+// UntilUnused ends the returned context, and so the daemon, when no command uses the data
 // directory any more. report leaves behind what the daemon has drained.
-func untilUnused(ctx context.Context, dataDir string, logger *slog.Logger) (
-	_ context.Context, report func(upstream.FlushResult), stop func() error, err error,
+func UntilUnused(ctx context.Context, dataDir string, logger *slog.Logger) (
+	_ context.Context, report func(Drained), stop func() error, err error,
 ) {
 	users, err := openLock(dataDir, usersFile, true)
 	if err != nil {
-		return nil, nil, nil, unusable(err)
+		return nil, nil, nil, words.Unusable(err)
 	}
 	if err := users.file.Truncate(0); err != nil {
-		return nil, nil, nil, errors.Join(unusable(err), users.close())
+		return nil, nil, nil, errors.Join(words.Unusable(err), users.close())
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -109,8 +111,8 @@ func untilUnused(ctx context.Context, dataDir string, logger *slog.Logger) (
 		defer cancel()
 		users.awaitNone(ctx, logger)
 	}()
-	report = func(r upstream.FlushResult) {
-		if err := users.leave(drained(r)); err != nil {
+	report = func(r Drained) {
+		if err := users.leave(r); err != nil {
 			logger.Warn("the command that ends this daemon will not know what is still pending", "error", err)
 		}
 	}

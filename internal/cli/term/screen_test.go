@@ -1,4 +1,4 @@
-package main
+package term
 
 import (
 	"bytes"
@@ -25,9 +25,9 @@ func TestSpokenTimes(t *testing.T) {
 }
 
 // newScreen is a terminal of a width at a time.
-func newScreen(columns int, now time.Time) (*screen, *bytes.Buffer) {
+func newScreen(columns int, now time.Time) (*Screen, *bytes.Buffer) {
 	var b bytes.Buffer
-	return &screen{&b, false, columns, func() time.Time { return now }}, &b
+	return &Screen{&b, false, columns, func() time.Time { return now }}, &b
 }
 
 // A table fits its screen, and what is cut shows it. Elsewhere, nothing is cut.
@@ -38,7 +38,7 @@ func TestTablesFitTheScreen(t *testing.T) {
 		{"n\x1b[31m", "1", ""},
 	}
 	s, b := newScreen(60, time.Time{})
-	if err := printTable(s, columns, rows); err != nil {
+	if err := Table(s, columns, rows); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(b.String()) {
@@ -52,15 +52,15 @@ func TestTablesFitTheScreen(t *testing.T) {
 		}
 	}
 	var plain bytes.Buffer
-	if err := printTable(&plain, columns, rows); err != nil || !strings.Contains(plain.String(), rows[0][0]) || !strings.Contains(plain.String(), rows[0][2]) {
+	if err := Table(&plain, columns, rows); err != nil || !strings.Contains(plain.String(), rows[0][0]) || !strings.Contains(plain.String(), rows[0][2]) {
 		t.Errorf("elsewhere it prints %s", plain.String())
 	}
 }
 
 func TestTimesOnAScreenAndElsewhere(t *testing.T) {
 	s, b := newScreen(80, time.Date(2026, 11, 22, 21, 0, 0, 0, time.UTC))
-	at := cell("2026-11-22T20:57:00.123Z")
-	got := []string{moment(s, at), moment(b, at), since(s, at), since(b, at), ago(s, at), until(s, "2026-11-22T21:10:00Z"), s.left("2026-11-22T21:10:00Z"), moment(s, "soon")}
+	at := Cell("2026-11-22T20:57:00.123Z")
+	got := []string{Moment(s, at), Moment(b, at), Since(s, at), Since(b, at), Ago(s, at), Until(s, "2026-11-22T21:10:00Z"), s.Left("2026-11-22T21:10:00Z"), Moment(s, "soon")}
 	want := []string{"3 minutes ago", "2026-11-22T20:57:00Z", "for 3 minutes", "since 2026-11-22T20:57:00Z", "3 minutes ago", "for 10 minutes more", "10m", "soon"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -72,17 +72,38 @@ func TestColours(t *testing.T) {
 	for _, test := range []struct {
 		environ  []string
 		terminal bool
-		want     palette
+		want     Palette
 	}{
 		{nil, true, true}, {nil, false, false}, {[]string{"NO_COLOR=1"}, true, false}, {[]string{"NO_COLOR="}, true, true},
 		{[]string{"TERM=dumb"}, true, false}, {[]string{"TERM=xterm-256color"}, true, true},
 	} {
-		p := &process{environ: test.environ, isTerminal: func(any) bool { return test.terminal }}
-		if got := p.palette(nil); got != test.want {
+		p := &Terminal{Environ: test.environ, IsTerminal: func(any) bool { return test.terminal }}
+		if got := p.PaletteOf(nil); got != test.want {
 			t.Errorf("%v on a terminal %v: %v", test.environ, test.terminal, got)
 		}
 	}
-	if got := palette(true).bold("x") + palette(false).red("y"); got != "\x1b[1mx\x1b[0my" {
+	if got := Palette(true).Bold("x") + Palette(false).Red("y"); got != "\x1b[1mx\x1b[0my" {
 		t.Errorf("painted %q", got)
+	}
+}
+
+func TestCellsShowNumbers(t *testing.T) {
+	type shown struct{ Moment, Age, Size string }
+	for c, want := range map[Cell]shown{
+		"":                                    {"", "", ""},
+		"0":                                   {"1970-01-01T00:00:00Z", "0s", "0B"},
+		"0.0421":                              {"1970-01-01T00:00:00Z", "42ms", "0.0421"},
+		"1023":                                {"1970-01-01T00:17:03Z", "17m3s", "1023B"},
+		"1024":                                {"1970-01-01T00:17:04Z", "17m4s", "1.0KiB"},
+		"67108864":                            {"1972-02-16T17:21:04Z", "18641h21m4s", "64.0MiB"},
+		"2023-11-14T23:14:00.123456789+01:00": {"2023-11-14T22:14:00Z", "2023-11-14T23:14:00.123456789+01:00", "2023-11-14T23:14:00.123456789+01:00"},
+		"-1":                                  {"1969-12-31T23:59:59Z", "-1", "-1"},
+		"NaN":                                 {"NaN", "NaN", "NaN"},
+		"1e300":                               {"1e300", "1e300", "1e300"},
+		"9000000000000000000":                 {"9000000000000000000", "9000000000000000000", "7.8EiB"},
+	} {
+		if diff := cmp.Diff(want, shown{c.Moment(), c.Age(), c.Size()}); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", c, diff)
+		}
 	}
 }

@@ -1,6 +1,6 @@
 //go:build unix && !aix && !solaris
 
-package main
+package attach
 
 import (
 	"os"
@@ -70,7 +70,7 @@ func asksToEnd(sig os.Signal) bool {
 // signalStatus is the exit code of a process that a signal has ended.
 func signalStatus(sig os.Signal) int {
 	number, _ := sig.(syscall.Signal)
-	return exitSignal + int(number)
+	return ExitSignal + int(number)
 }
 
 // statusOf is the exit code of a command that has ended, as shells have it.

@@ -1,4 +1,4 @@
-package main
+package api_test
 
 import (
 	"context"
@@ -13,24 +13,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/pipe"
 	"github.com/botwired/botwired/internal/sse"
 )
 
 // streamed follows a stream of a content type that consists of parts, each fifteen seconds after the one before.
-func streamed(ctx context.Context, t *testing.T, visit func(sse.Event) error, contentType string, parts ...string) (err error) {
+func streamed(ctx context.Context, t *testing.T, visit func(api.Event) error, contentType string, parts ...string) (err error) {
 	t.Helper()
-	loaded, err := config.Load(config.Sources{Environ: []string{"HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := newClient(loaded)
-	if err != nil {
-		t.Fatal(err)
-	}
 	l := pipe.Listen()
-	c.dial = func(ctx context.Context) (net.Conn, error) { return l.Dial(ctx) }
+	c := api.NewClient(api.Options{Transport: &http.Transport{
+		DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return l.Dial(ctx) },
+	}})
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", contentType)
 		for _, part := range parts {
@@ -47,7 +41,7 @@ func streamed(ctx context.Context, t *testing.T, visit func(sse.Event) error, co
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	opened := 0
-	err = c.events(ctx, request{method: http.MethodGet, path: surface("events")}, func() { opened++ }, visit)
+	err = c.Events(ctx, api.Request{Path: api.Surface("events")}, func() { opened++ }, visit)
 	if opened != 1 && contentType == sse.ContentType {
 		t.Errorf("it opened %d times", opened)
 	}
@@ -69,11 +63,11 @@ func TestEventsOfAStream(t *testing.T) {
 		said        string // of the error
 		visited     []string
 	}{
-		"ended":    {sse.ContentType, []string{"event: pending\ndata: {}\n\n", ": alive\n\n", "data: 1\n\ndata: cut"}, errStreamEnded, "", []string{"pending {}", "message 1"}},
+		"ended":    {sse.ContentType, []string{"event: pending\ndata: {}\n\n", ": alive\n\n", "data: 1\n\ndata: cut"}, api.ErrStreamEnded, "", []string{"pending {}", "message 1"}},
 		"enough":   {sse.ContentType, []string{"data: enough\n\n", "data: 1\n\n"}, enough, "", []string{"message enough"}},
-		"lives":    {sse.ContentType, strings.Split(strings.Repeat(": alive\n\n|", 10), "|"), errStreamEnded, "", nil},
-		"silent":   {sse.ContentType, []string{": alive\n\n", "", "", "", ""}, errSilent, "", nil},
-		"stranger": {"text/html", []string{"data: 1\n\n"}, nil, "another program than botwired", nil},
+		"lives":    {sse.ContentType, strings.Split(strings.Repeat(": alive\n\n|", 10), "|"), api.ErrStreamEnded, "", nil},
+		"silent":   {sse.ContentType, []string{": alive\n\n", "", "", "", ""}, api.ErrSilent, "", nil},
+		"stranger": {"text/html", []string{"data: 1\n\n"}, nil, "not one of botwired's", nil},
 		"waits":    {sse.ContentType, strings.Split(strings.Repeat(": alive\n\n|", 100), "|"), context.DeadlineExceeded, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +75,7 @@ func TestEventsOfAStream(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 				defer cancel()
 				var visited []string
-				err := streamed(ctx, t, func(e sse.Event) error {
+				err := streamed(ctx, t, func(e api.Event) error {
 					visited = append(visited, e.Name+" "+string(e.Data))
 					if string(e.Data) == "enough" {
 						return enough

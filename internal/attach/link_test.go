@@ -1,4 +1,4 @@
-package main
+package attach
 
 import (
 	"context"
@@ -9,6 +9,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/config"
 )
 
 // linkTest is a daemon that fails as real ones do, and a link to it.
@@ -26,12 +29,14 @@ func newLinkTest(t *testing.T, cut bool, failures int32) *linkTest {
 	l.fail.Store(failures)
 	server := httptest.NewServer(l)
 	t.Cleanup(server.Close)
-	p := &process{stderr: io.Discard, environ: []string{"HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir()}}
-	listen := strings.TrimPrefix(server.URL, "http://")
-	use, err := newAttachment(p, "botwired mcp", &settingFlags{process: p, values: map[string]string{"listen": listen, "data_dir": t.TempDir()}})
+	loaded, err := config.Load(config.Sources{
+		Environ: []string{"HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir()},
+		Flags:   map[string]string{"listen": strings.TrimPrefix(server.URL, "http://"), "data_dir": t.TempDir()},
+	})
 	no(t, err)
-	link := newDaemonLink(use)
-	t.Cleanup(link.close)
+	link, err := NewLink(Options{Name: "botwired mcp", Loaded: loaded, Waiting: func(string) {}})
+	no(t, err)
+	t.Cleanup(func() { link.Close(context.Background()) })
 	l.client = &http.Client{Transport: link}
 	return l
 }
@@ -61,7 +66,7 @@ func (l *linkTest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	default:
 		w.WriteHeader(http.StatusServiceUnavailable)
-		fmt.Fprint(w, `{"detail":"`+notReady+`botwired is opening its journal"}`)
+		fmt.Fprint(w, `{"detail":"`+api.NotReady+`botwired is opening its journal"}`)
 	}
 }
 
@@ -110,5 +115,12 @@ func TestLinkEndsWithItsRequest(t *testing.T) {
 	l.first = cancel
 	if _, err := l.client.Do(req); err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
 		t.Error(err)
+	}
+}
+
+func no(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build unix && !aix && !solaris
 
-package main
+package attach
 
 import (
 	"context"
@@ -9,6 +9,9 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/cli/term"
 )
 
 // lateSignal is how long after the end of its command run takes a signal for one that was
@@ -22,9 +25,9 @@ type beside struct {
 	ended   time.Time // of the command
 }
 
-// runBeside runs a command beside a daemon. Its error has the command's exit code.
-func (p *process) runBeside(ctx context.Context, settings *settingFlags, args []string) error {
-	use, err := newAttachment(p, "botwired run", settings)
+// Run runs a command beside a daemon. Its error is a [*term.Exit] with the command's exit code.
+func Run(ctx context.Context, o Options, args []string) error {
+	use, err := newAttachment(o)
 	if err != nil {
 		return err
 	}
@@ -36,7 +39,7 @@ func (p *process) runBeside(ctx context.Context, settings *settingFlags, args []
 	if err != nil {
 		return err
 	}
-	b.signals = catchSignals(p.ignored)
+	b.signals = catchSignals(o.Ignored)
 	if err := b.attach(ctx, b.signals.caught); err != nil {
 		b.abandon()
 		return b.interrupted(ctx, err)
@@ -48,9 +51,9 @@ func (p *process) runBeside(ctx context.Context, settings *settingFlags, args []
 
 // checkAddress refuses an address that no URL for an SDK can have.
 func (b *beside) checkAddress() error {
-	if _, ok := b.loaded.Config.Socket(); ok {
+	if _, ok := b.Loaded.Config.Socket(); ok {
 		return fmt.Errorf("listen = %q (%s): botwired run needs an address that goes into a URL, such as 127.0.0.1:2689: BotWire's SDKs do not connect to a socket",
-			b.loaded.Config.Listen, b.loaded.Source("listen"))
+			b.Loaded.Config.Listen, b.Loaded.Source("listen"))
 	}
 	return b.checkPort()
 }
@@ -71,17 +74,17 @@ func (b *beside) interrupted(ctx context.Context, err error) error {
 		asked = &askedToEnd{sig}
 	default:
 	}
-	return &exitStatus{signalStatus(asked.signal), asked}
+	return &term.Exit{Code: signalStatus(asked.signal), Err: asked}
 }
 
 // command runs the command until it ends, and passes signals on to it. Its error has the
 // exit code.
 func (b *beside) command(ctx context.Context, path string, args []string) error {
-	p := b.process
+	t := b.Terminal
 	cmd := exec.CommandContext(ctx, path)
 	cmd.Args, cmd.Err = args, nil
-	cmd.Env = commandEnviron(p.environ, b.client.host, b.client.token)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.stdin, p.stdout, p.stderr
+	cmd.Env = commandEnviron(t.Environ, api.Host(b.client.address), b.client.token)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = t.Stdin, t.Stdout, t.Stderr
 	if err := cmd.Start(); err != nil {
 		return notStarted(args[0], err)
 	}
@@ -95,14 +98,14 @@ func (b *beside) command(ctx context.Context, path string, args []string) error 
 		select {
 		case <-ended:
 			b.ended = time.Now()
-			return &exitStatus{code: statusOf(cmd.ProcessState)}
+			return &term.Exit{Code: statusOf(cmd.ProcessState)}
 		case sig := <-b.signals.caught:
 			if !b.signals.reached(sig) {
 				_ = cmd.Process.Signal(sig) // it may just have ended
 			}
 		case <-lost:
 			lost = nil
-			p.say("botwired: the daemon has ended before its command, and has kept every acknowledged write: " + printable(b.daemon.why()) + "\n")
+			t.Say("botwired: the daemon has ended before its command, and has kept every acknowledged write: " + term.Printable(b.daemon.why()) + "\n")
 		}
 	}
 }
@@ -115,7 +118,7 @@ func (b *beside) finish(ctx context.Context) {
 	if !ended {
 		said = b.flushShared(ctx)
 	}
-	b.process.say(said)
+	b.Terminal.Say(said)
 }
 
 // untilCutShort ends the returned context when a signal is to cut the flush short.

@@ -1,0 +1,137 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Status returns the state of the daemon. It fails with [ErrForeign] if another program has answered.
+func (c *Client) Status(ctx context.Context) (*Status, error) {
+	answer, err := c.Do(ctx, Request{Path: Surface("status")})
+	if err != nil {
+		return nil, err
+	}
+	return ReadStatus(answer.Body)
+}
+
+// ReadStatus decodes the answer to a request for the status. It fails with [ErrForeign] if another program
+// has given it: some answer every request with JSON.
+func ReadStatus(body []byte) (*Status, error) {
+	s := &Status{}
+	if json.Unmarshal(body, s) != nil || s.Version == "" || s.Upstream.State == "" {
+		return nil, ErrForeign
+	}
+	return s, nil
+}
+
+// flushGrace is how much longer than its time the daemon may take to answer that it is up.
+const flushGrace = 3 * time.Second
+
+// MaxFlush is the longest that the daemon lets a flush wait.
+const MaxFlush = time.Hour
+
+// NotReady begins the detail of a refusal by a daemon that is opening its journal.
+const NotReady = "not ready: "
+
+// FlushRequest is the request of Flush.
+func FlushRequest(namespace string, timeout time.Duration, now bool) Request {
+	query := url.Values{"timeout": {timeout.String()}}
+	if namespace != "" {
+		query.Set("namespace", namespace)
+	}
+	if now {
+		query.Set("now", "true")
+	}
+	return Request{Method: http.MethodPost, Path: Surface("flush"), Query: query, Within: timeout + flushGrace}
+}
+
+// Flush has the daemon carry every write acknowledged so far upstream, those of a namespace if it is not
+// empty, and returns when all are settled or dead, or when the time is up: then some are still
+// pending. With now, the daemon also tries what waits for a time.
+func (c *Client) Flush(ctx context.Context, namespace string, timeout time.Duration, now bool) (*Flushed, error) {
+	answer, err := c.Do(ctx, FlushRequest(namespace, timeout, now))
+	if late, ok := errors.AsType[*Refused](err); ok && late.Status == http.StatusGatewayTimeout {
+		answer, err = &Answer{late.Header, late.Body}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	result := &Flushed{}
+	return result, answer.Decode(result)
+}
+
+// Receipt says what has become of a write. A write that has none is a *[Refused] with 404.
+func (c *Client) Receipt(ctx context.Context, seq uint64) (*Receipt, error) {
+	r := &Receipt{}
+	return r, c.Read(ctx, Request{Path: Surface("receipts", strconv.FormatUint(seq, 10))}, r)
+}
+
+// lettersPage is how many dead letters one request asks for.
+const lettersPage = 10_000
+
+// DeadLetters returns all dead letters, or those of a namespace if it is not empty.
+func (c *Client) DeadLetters(ctx context.Context, namespace string) (all []ListedDeadLetter, err error) {
+	query := url.Values{"limit": {strconv.Itoa(lettersPage)}}
+	if namespace != "" {
+		query.Set("namespace", namespace)
+	}
+	for {
+		var page DeadLetters
+		if err := c.Read(ctx, Request{Path: Surface("dead-letters"), Query: query}, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.DeadLetters...)
+		if len(page.DeadLetters) < lettersPage {
+			return all, nil
+		}
+		query.Set("after", all[len(all)-1].ID)
+	}
+}
+
+// Value is the value of an entry, as BotWire's own API has it: GET /memory/NAMESPACE/KEY.
+type Value struct {
+	Value     string  `json:"value"`
+	UpdatedAt float64 `json:"updated_at"` // Unix seconds
+}
+
+// Get reads an entry. An entry that is not there is a *[Refused] with 404.
+func (c *Client) Get(ctx context.Context, namespace, key string) (*Value, error) {
+	v := &Value{}
+	return v, c.Read(ctx, Request{Path: Memory(namespace, key)}, v)
+}
+
+// Put writes an entry, and returns the number of the write, by which it has a receipt.
+func (c *Client) Put(ctx context.Context, namespace, key, value string) (seq uint64, err error) {
+	body, err := json.Marshal(map[string]string{"value": value})
+	if err != nil {
+		return 0, err
+	}
+	return c.write(ctx, Request{Method: http.MethodPut, Path: Memory(namespace, key), Body: body})
+}
+
+// Delete deletes an entry, and returns the number of the write. An entry that is not there is a
+// *[Refused] with 404.
+func (c *Client) Delete(ctx context.Context, namespace, key string) (seq uint64, err error) {
+	return c.write(ctx, Request{Method: http.MethodDelete, Path: Memory(namespace, key)})
+}
+
+// write returns the number in an acknowledgement.
+func (c *Client) write(ctx context.Context, r Request) (seq uint64, err error) {
+	answer, err := c.Do(ctx, r)
+	if err != nil {
+		return 0, err
+	}
+	text := answer.Header.Get("Botwired-Write")
+	_, number, _ := strings.Cut(text, "seq=")
+	if seq, err = strconv.ParseUint(number, 10, 64); err != nil {
+		return 0, fmt.Errorf("an acknowledgement with Botwired-Write: %q", text)
+	}
+	return seq, nil
+}

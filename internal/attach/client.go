@@ -1,0 +1,212 @@
+package attach
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/words"
+)
+
+// AgentPrefix begins the User-Agent of botwired's commands: the status tells them from agents.
+const AgentPrefix = "botwired/"
+
+// Client talks to the daemon of a configuration. Its errors say in plain words what has failed, and
+// what to do.
+type Client struct {
+	Listen    string // for messages: the address and its source
+	address   string // the setting listen
+	token     string
+	tokenFile string
+	client    *api.Client
+}
+
+// Connect returns a client of the daemon of a configuration; version is that of the program.
+func Connect(loaded *config.Loaded, version string) (*Client, error) {
+	token, err := loaded.Config.Token()
+	if err != nil {
+		return nil, err
+	}
+	transport := api.Transport(loaded.Config.Listen)
+	transport.DisableKeepAlives = true
+	return &Client{
+		Listen:  fmt.Sprintf("%s (setting listen, %s)", loaded.Config.Listen, loaded.Source("listen")),
+		address: loaded.Config.Listen, token: token, tokenFile: loaded.Config.Auth.TokenFile,
+		client: api.NewClient(api.Options{
+			Listen: loaded.Config.Listen, Token: token, UserAgent: AgentPrefix + version, Transport: transport,
+		}),
+	}, nil
+}
+
+// Do makes a request and returns the answer.
+func (c *Client) Do(ctx context.Context, r api.Request) (*api.Answer, error) {
+	answer, err := c.client.Do(ctx, r)
+	if err != nil {
+		return nil, c.explain(r, err)
+	}
+	return answer, nil
+}
+
+// Ask makes a request and returns the body of the answer.
+func (c *Client) Ask(ctx context.Context, r api.Request) ([]byte, error) {
+	answer, err := c.Do(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return answer.Body, nil
+}
+
+// Status returns the state of the daemon.
+func (c *Client) Status(ctx context.Context) (*api.Status, error) {
+	body, err := c.Ask(ctx, api.Request{Path: api.Surface("status")})
+	if err != nil {
+		return nil, err
+	}
+	return c.ReadStatus(body)
+}
+
+// ReadStatus decodes the answer to a request for the status.
+func (c *Client) ReadStatus(body []byte) (*api.Status, error) {
+	s, err := api.ReadStatus(body)
+	if err != nil {
+		return nil, fmt.Errorf("another program than botwired listens at %s: its answer is no status of botwired's", c.Listen)
+	}
+	return s, nil
+}
+
+// Lines visits the lines of an answer: see [api.Client.Lines].
+func (c *Client) Lines(ctx context.Context, r api.Request, visit func(line []byte) error) error {
+	var own error
+	err := c.client.Lines(ctx, r, func(line []byte) error {
+		own = visit(line)
+		return own
+	})
+	if err == nil || own != nil {
+		return err
+	}
+	return c.explain(r, err)
+}
+
+// Events visits the events of a stream: see [api.Client.Events].
+func (c *Client) Events(ctx context.Context, r api.Request, opened func(), visit func(api.Event) error) error {
+	var own error
+	isOpen := false
+	err := c.client.Events(ctx, r, func() { isOpen = true; opened() }, func(event api.Event) error {
+		own = visit(event)
+		return own
+	})
+	if own != nil || errors.Is(err, api.ErrStreamEnded) || isOpen && errors.Is(err, api.ErrSilent) {
+		return err
+	}
+	return c.explain(r, err)
+}
+
+// Decode decodes an answer.
+func (c *Client) Decode(body []byte, into any) error {
+	if json.Unmarshal(body, into) != nil {
+		return c.Foreign()
+	}
+	return nil
+}
+
+// Foreign returns the error for an answer that is not botwired's.
+func (c *Client) Foreign() error {
+	return fmt.Errorf("another program than botwired listens at %s: its answer is not one of botwired's", c.Listen)
+}
+
+// explain says what an error of the client means to somebody at a shell.
+func (c *Client) explain(r api.Request, err error) error {
+	refused, isRefused := errors.AsType[*api.Refused](err)
+	switch {
+	case isRefused:
+		return c.refusal(r, refused)
+	case errors.Is(err, context.Canceled):
+		return context.Canceled
+	case errors.Is(err, api.ErrForeign):
+		return c.Foreign()
+	case errors.Is(err, api.ErrSilent):
+		within := r.Within
+		if within == 0 {
+			within = api.FirstByte
+		}
+		return fmt.Errorf("no answer came from %s within %s: %w", c.Listen, config.FormatDuration(within), err)
+	}
+	return fmt.Errorf("cannot reach botwired at %s: %w", c.Listen, notReached(err))
+}
+
+// refusal says what an answer with another status than 2xx means where its detail, which is
+// for those who speak HTTP, does not help at a shell.
+func (c *Client) refusal(r api.Request, refused *api.Refused) error {
+	own := r.Path[0] == api.Surface()[0]
+	// The daemon's own challenge is for its token. Any other 401 is upstream's.
+	challenged := own || slices.ContainsFunc(refused.Header.Values("WWW-Authenticate"), func(challenge string) bool {
+		return strings.HasPrefix(challenge, "Bearer")
+	})
+	text := ""
+	switch {
+	case refused.Status == http.StatusUnauthorized && challenged && c.token == "":
+		text = "a token is needed (HTTP 401): name the file that holds it with --auth-token-file or BOTWIRED_AUTH_TOKEN_FILE"
+	case refused.Status == http.StatusUnauthorized && challenged:
+		text = fmt.Sprintf("botwired at %s does not accept the token in %s (HTTP 401): --auth-token-file or "+
+			"BOTWIRED_AUTH_TOKEN_FILE names the file that holds the daemon's", c.Listen, c.tokenFile)
+	case refused.Status == http.StatusNotFound && own && refused.Detail() == "Not Found":
+		text = fmt.Sprintf("another program than botwired listens at %s, such as botwired selfhost: it does not know /%s (HTTP 404); "+
+			"say with --listen where the daemon is", c.Listen, strings.Join(r.Path, "/"))
+	case refused.Detail() == "":
+		text = fmt.Sprintf("HTTP %d from %s: another program than botwired listens there", refused.Status, c.Listen)
+	default:
+		return refused
+	}
+	return words.Plain(text, refused)
+}
+
+// notReached says why a request to the daemon got no answer.
+func notReached(err error) error {
+	var dns *net.DNSError
+	var timeout net.Error
+	text := ""
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
+		text = `nobody listens there: start the daemon with "botwired serve", or say with --listen where it is`
+	case errors.Is(err, fs.ErrPermission):
+		text = "this user may not connect to it: use the user that the daemon runs as"
+	case errors.As(err, &dns):
+		text = "the name " + dns.Name + " has no address: check the setting listen"
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		text = "no answer came in time: botwired's log may say why"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
+		strings.Contains(err.Error(), "server closed idle connection"): // net/http has no type for it
+		text = "the connection was closed before the answer came: the daemon has ended, or another program than botwired listens there"
+	case isForeignProtocol(err):
+		text = "another program than botwired listens there: its answer is not HTTP"
+	default:
+		text = words.Reason(err)
+	}
+	return words.Plain(text, err)
+}
+
+// isForeignProtocol reports whether net/http could not read an answer. It has no type for
+// that.
+func isForeignProtocol(err error) bool {
+	return strings.Contains(err.Error(), "malformed HTTP") || strings.Contains(err.Error(), "HTTP/1.x transport connection broken")
+}
+
+// Flush has the daemon flush for a time at most, and returns how many writes are pending then.
+func (c *Client) Flush(ctx context.Context, limit time.Duration) (pending int, err error) {
+	result, err := c.client.Flush(ctx, "", limit, false)
+	if err != nil {
+		return 0, c.explain(api.FlushRequest("", limit, false), err)
+	}
+	return result.Pending, nil
+}

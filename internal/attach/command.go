@@ -1,0 +1,96 @@
+package attach
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/words"
+)
+
+// Exit codes of "botwired run" besides the command's own, as shells have them.
+const (
+	ExitNotRun   = 126 // the command is there and cannot be run
+	ExitNotFound = 127
+	ExitSignal   = 128 // and the signal's number, for a command that a signal ended
+)
+
+// runLog is the log of the daemon that "botwired run" or "botwired mcp" has started last, in the
+// data directory. Each start begins it anew.
+const runLog = "run.log"
+
+// findCommand returns the path of a command, or an error with the exit code for it.
+func findCommand(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil, errors.Is(err, exec.ErrDot): // whoever has "." in PATH wants it
+		return path, nil
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return "", &term.Exit{Code: ExitNotFound, Err: fmt.Errorf("%s: command not found", name)}
+	}
+	return "", &term.Exit{Code: ExitNotRun, Err: fmt.Errorf("%s cannot be run: %s", name, words.Reason(err))}
+}
+
+// notStarted is the error of a command that was found and that the system did not start.
+func notStarted(name string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) { // of a script, its interpreter
+		return &term.Exit{Code: ExitNotFound, Err: fmt.Errorf("%s: it or its interpreter is not there", name)}
+	}
+	return &term.Exit{Code: ExitNotRun, Err: fmt.Errorf("%s cannot be run: %s", name, words.Reason(err))}
+}
+
+// commandEnviron is the environment for a command that uses the daemon at an address. A
+// token is in it, and nowhere else.
+func commandEnviron(environ []string, address, token string) []string {
+	u := url.URL{Scheme: "http", Host: address}
+	if token != "" {
+		u.User = url.UserPassword("x", token)
+	}
+	direct := []string{"127.0.0.1", "localhost"}
+	if host, _, err := net.SplitHostPort(address); err == nil && !slices.Contains(direct, host) {
+		direct = append(direct, host)
+	}
+	out := make([]string, 0, len(environ)+3)
+	proxied := false
+	for _, each := range environ {
+		name, value, _ := strings.Cut(each, "=")
+		switch name {
+		case "BOTWIRE_URL":
+		case "NO_PROXY", "no_proxy":
+			proxied = true
+			out = append(out, name+"="+WithoutProxy(value, direct))
+		default:
+			out = append(out, each)
+		}
+	}
+	if !proxied {
+		hosts := strings.Join(direct, ",")
+		out = append(out, "NO_PROXY="+hosts, "no_proxy="+hosts)
+	}
+	return append(out, "BOTWIRE_URL="+u.String())
+}
+
+// WithoutProxy adds hosts to the value of NO_PROXY. "*" alone means every host, and only
+// alone.
+func WithoutProxy(value string, hosts []string) string {
+	if strings.TrimSpace(value) == "*" {
+		return value
+	}
+	listed := strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
+	for _, host := range hosts {
+		if slices.Contains(listed, host) {
+			continue
+		}
+		if strings.TrimSpace(value) != "" {
+			value += ","
+		}
+		value += host
+	}
+	return value
+}
