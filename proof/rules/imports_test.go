@@ -95,7 +95,7 @@ var modules = map[string][]string{
 	"go.uber.org/goleak":                                {"proof/..."},
 	"pgregory.net/rapid":                                {"proof/..."},
 	"github.com/coreos/go-systemd/v22":                  {"internal/service"},
-	"golang.org/x/term":                                 {"cmd/botwired"},
+	"golang.org/x/term":                                 {"internal/cli/term"},
 	"github.com/modelcontextprotocol/go-sdk":            {"internal/mcp"},
 	"github.com/google/jsonschema-go":                   {"internal/mcp"},
 	"github.com/BurntSushi/toml":                        {"proof/..."},
