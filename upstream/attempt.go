@@ -69,25 +69,17 @@ func (a *attempt) send(ctx context.Context) error {
 	}
 	a.f.opts.Quotas.cover(w.Namespace) // guard 18.14
 	a.sending(w)
-	c := &crossing{attempt: a, write: w}
-	defer c.leave()
-	if a.f.opts.Engine.Exact() {
-		return c.exactly(ctx)
-	}
-	if sends, err := c.fence(ctx); !sends || err != nil {
+	s := &sendAttempt{f: a.f, a: a, write: w}
+	end, err := s.run(ctx)
+	if err != nil {
 		return err
 	}
-	a.f.opts.Quotas.cover(w.Namespace) // anew: the fence may have lasted into the next window
-	failed := c.send(ctx)
-	if failed == nil {
-		c.confirmed(ctx)
-	}
-	return c.requested(ctx, failed)
+	return a.conclude(ctx, s, end)
 }
 
 // unmark takes back the sent mark of a request that was not sent, unless an earlier one may have
 // arrived. The task is still this attempt's, so this takes back no mark of the next attempt.
-func unmark(a *attempt) error {
+func (a *attempt) unmark() error {
 	if a.task.mayHaveLanded() { // guard 14.9
 		return nil
 	}
@@ -115,31 +107,8 @@ func (a *attempt) vanished() error {
 	}
 	a.charge.takeBack()
 	a.f.health.release(a.probe)
-	endDoubt(a)
+	a.endDoubt()
 	a.finish(a.newest, false)
-	return nil
-}
-
-// conclude does what the verdict on a write request asks for.
-func (a *attempt) conclude(c *crossing, verdict Verdict, failed *Error) error {
-	w := c.write
-	switch verdict {
-	case Confirmed:
-		a.answered(true)
-		a.f.tookTrip(c.took)
-		if a.staysPending(w, a.f.instant(c.sent)) {
-			return nil
-		}
-		return a.settle(w)
-	case Permanent:
-		return a.refused(w, failed)
-	case Throttled, Paused:
-		a.keepWaiting(failed)
-	case Unanswered:
-		a.unanswered(w, failed)
-	case Unsent, Transient:
-		a.transient(w, failed) // guard 13.4
-	}
 	return nil
 }
 
@@ -147,9 +116,6 @@ func (a *attempt) conclude(c *crossing, verdict Verdict, failed *Error) error {
 // still carry out an older request over it.
 func (a *attempt) staysPending(w journal.Write, sentAt instant) bool {
 	d := a.task.doubt()
-	if a.f.opts.Engine.Exact() {
-		return false // nothing older can land over it
-	}
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	if d != nil {
@@ -200,7 +166,7 @@ func (a *attempt) readBack(ctx context.Context) error {
 	case found != confirmed.content:
 		// None of our requests can have left that: another host has written since the write was
 		// confirmed.
-		return overtaken(a, w, v.Observation()) // guard 14.18
+		return a.overtaken(w, v.Observation()) // guard 14.18
 	}
 	return a.settle(w)
 }
@@ -240,14 +206,14 @@ func (a *attempt) settle(w journal.Write) error {
 	if a.f.opts.OnSettled != nil {
 		a.f.opts.OnSettled(w)
 	}
-	endDoubt(a)
+	a.endDoubt()
 	a.finish(w.Seq, false)
 	return nil
 }
 
 // overtaken ends a write that upstream has confirmed, and that another host has overwritten since
 // with o, nil if it has deleted the entry. Readers see o from then on.
-func overtaken(a *attempt, w journal.Write, o *journal.Observation) error {
+func (a *attempt) overtaken(w journal.Write, o *journal.Observation) error {
 	if err := a.f.opts.Journal.Settle(w); err != nil {
 		return err
 	}
@@ -256,13 +222,13 @@ func overtaken(a *attempt, w journal.Write, o *journal.Observation) error {
 	if _, err := a.f.opts.Journal.Fill(w.ID, o, func() bool { return true }); err != nil && !errors.Is(err, journal.ErrChanged) {
 		return err
 	}
-	endDoubt(a)
+	a.endDoubt()
 	a.finish(w.Seq, false)
 	return nil
 }
 
 // endDoubt notes that nothing can land any more.
-func endDoubt(a *attempt) {
+func (a *attempt) endDoubt() {
 	if a.task.retry != nil {
 		a.f.mu.Lock()
 		a.task.retry.doubt = nil

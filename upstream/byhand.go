@@ -9,12 +9,12 @@ import (
 // claim begins an attempt at an entry's pending write that sends nothing: a person decides about the write.
 // While a request of the entry is under way, claim waits for its end (contract 12). The errors are
 // [journal.ErrNotPending] and ctx's.
-func claim(ctx context.Context, f *Flusher, id journal.ID) (*attempt, error) {
+func (f *Flusher) claim(ctx context.Context, id journal.ID) (*attempt, error) {
 	if err := f.rebuilt(ctx); err != nil {
 		return nil, err
 	}
 	for {
-		a, busy := tryClaim(f, id)
+		a, busy := f.tryClaim(id)
 		switch {
 		case a != nil:
 			return a, nil
@@ -31,7 +31,7 @@ func claim(ctx context.Context, f *Flusher, id journal.ID) (*attempt, error) {
 
 // tryClaim returns the attempt, or a channel that is closed when a request of the entry that
 // is under way is over, or neither if nothing is pending.
-func tryClaim(f *Flusher, id journal.ID) (a *attempt, busy <-chan struct{}) {
+func (f *Flusher) tryClaim(id journal.ID) (a *attempt, busy <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.schedule
@@ -48,7 +48,7 @@ func tryClaim(f *Flusher, id journal.ID) (a *attempt, busy <-chan struct{}) {
 	}
 	a = &attempt{f: f, queue: q, task: t, newest: t.seq, startedAt: f.now()}
 	q.leave(t)
-	beginAttempt(s, a)
+	s.begin(a)
 	return a, nil
 }
 
@@ -57,7 +57,7 @@ func tryClaim(f *Flusher, id journal.ID) (a *attempt, busy <-chan struct{}) {
 //
 // Errors: [journal.ErrNotPending], ctx's, and those of a failed journal.
 func (f *Flusher) Drop(ctx context.Context, id journal.ID, seq uint64) (dropped journal.Write, err error) {
-	a, err := claim(ctx, f, id)
+	a, err := f.claim(ctx, id)
 	if err != nil {
 		return journal.Write{}, err
 	}
@@ -74,7 +74,7 @@ func (f *Flusher) Drop(ctx context.Context, id journal.ID, seq uint64) (dropped 
 	if err != nil {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		resume(a)
+		a.resume()
 		return journal.Write{}, err
 	}
 	if superseded, err := a.superseded(w); err != nil {

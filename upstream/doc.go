@@ -50,13 +50,14 @@
 // Before a write overwrites an entry, its fence reads the entry upstream and compares it with
 // what this host believes upstream to hold (contract 17). If another host has changed the entry,
 // the later state wins, by the time when it was written. [Offset] estimates how far the clocks
-// are apart. judge decides, and a crossing makes the fence's requests and the write's in one slot.
+// are apart. A question holds all by which a fence decides, and its judge decides. A send attempt makes
+// the fence's requests and the write's in one slot, for a pending write and for a write through.
 //
 // # Versions
 //
-// An engine may be exact ([Engine.Exact]), and so is a fence then. exactQuestion judges a
-// write against the entry's last version, and [Engine.Swap] carries it out only if that is still the
-// last one. Else the write is judged again. A version's time is that of its write in the
+// An engine may be exact ([Engine.Exact]), and so is a fence then: it compares the write with the entry's
+// last version, and [Engine.Swap] carries the write out only if that is still the last one. Else the
+// write is judged again. A version's time is that of its write in the
 // journal, and the journal gives a write a time later than all that this host knew. So of two versions the
 // later one wins everywhere, and the times of an entry grow with its revisions:
 //

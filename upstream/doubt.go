@@ -35,13 +35,6 @@ type confirmation struct {
 
 func contentOf(w journal.Write) journal.Content { return journal.ContentOf(w.Op, w.Value) }
 
-func observed(o *journal.Observation) journal.Content {
-	if o == nil {
-		return journal.ContentOf(journal.Delete, "")
-	}
-	return journal.ContentOf(journal.Put, o.Value)
-}
-
 // add records one more unanswered request, which may land over the write that upstream has
 // confirmed before.
 func (d *doubt) add(c journal.Content, until instant) {

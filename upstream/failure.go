@@ -24,7 +24,7 @@ func (a *attempt) stop(why waiting, at instant) {
 
 // resume ends the attempt of a write through: what is pending of the entry waits as before.
 // The caller holds mu.
-func resume(a *attempt) {
+func (a *attempt) resume() {
 	why, at := backingOff, instant(0)
 	if r := a.task.retry; r != nil {
 		why, at = r.waiting, r.at
@@ -70,7 +70,7 @@ func (a *attempt) waitForRoom() {
 // failed ends an attempt that has failed, and notes why. The caller holds mu.
 func (a *attempt) failed(failed *Error, why waiting, retryAt instant) {
 	if a.through != nil {
-		resume(a)
+		a.resume()
 		return
 	}
 	r := retryOf(a.task)
@@ -184,16 +184,16 @@ func (a *attempt) block(wait time.Duration, failed *Error, retryAt instant) {
 // unanswered puts the entry in doubt: upstream may carry out the request for a late window.
 // The newest write is sent as soon as upstream answers again all the same (contract 14).
 func (a *attempt) unanswered(w journal.Write, failed *Error) {
-	noteDoubt(a, contentOf(w))
+	a.noteDoubt(contentOf(w))
 	a.tryAgain(failed, a.blame(failed))
 }
 
 // noteDoubt notes that upstream may carry out a request which would leave c.
-func noteDoubt(a *attempt, c journal.Content) {
+func (a *attempt) noteDoubt(c journal.Content) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	r := retryOf(a.task)
-	if a.f.opts.Engine.Exact() {
+	if a.f.exact {
 		r.mayHold(c) // the next write that is confirmed ends that
 		return
 	}

@@ -9,10 +9,19 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
+const (
+	// mostLinger bounds how long upstream's confirmation of an entry stands for a fence where the
+	// linger is long: as long, another host may write unseen.
+	mostLinger = 250 * time.Millisecond
+	// mostLately bounds the entries whose last writes are remembered.
+	mostLately = 4096
+)
+
 // fences decide which writes are compared with upstream before they are sent, and remember the
 // last writes that upstream has confirmed. Its methods may be called concurrently.
 type fences struct {
 	journal FenceJournal // nil: there are no fences
+	exact   bool         // a fence costs no request
 	of      func(namespace string) bool
 	linger  func(namespace string) time.Duration
 	offset  *Offset
@@ -34,14 +43,14 @@ type landed struct {
 
 func newFences(opts *FlusherOptions) *fences {
 	return &fences{
-		journal: opts.FenceJournal, of: opts.Fence, linger: opts.Linger, offset: opts.Offset,
+		journal: opts.FenceJournal, exact: opts.Engine.Exact(), of: opts.Fence, linger: opts.Linger, offset: opts.Offset,
 		landed: make(map[journal.ID]landed),
 	}
 }
 
-// applies reports whether a write has to be compared with upstream. It need not be if upstream has
-// confirmed the entry a moment ago: within its linger, or the time of an attempt, each within
-// bounds. Where another host writes within that moment, its state is overwritten unseen.
+// applies reports whether a write has to be compared with upstream. Where that costs a request, it need
+// not be if upstream has confirmed the entry a moment ago: within its linger, or the time of an attempt,
+// each within bounds. Where another host writes within that moment, its state is overwritten unseen.
 func (s *fences) applies(w journal.Write, trip time.Duration) bool {
 	if s.journal == nil {
 		return false
@@ -56,17 +65,13 @@ func (s *fences) applies(w journal.Write, trip time.Duration) bool {
 		return true
 	case s.of == nil || !s.of(w.Namespace):
 		return false
+	case s.exact:
+		return true
 	case known && apart(last.received, last.sent) > fenceAge: // nobody knows when it was carried out
 		return true
 	}
 	lately := max(min(s.linger(w.Namespace), mostLinger), min(trip, fenceAge))
 	return !known || apart(time.Now(), last.received) > lately // guard 17.25
-}
-
-// judges reports whether a write is compared with upstream where that has versions: whatever was
-// confirmed lately, as it costs no request.
-func (s *fences) judges(w journal.Write) bool {
-	return s.journal != nil && (w.Fenced || s.doubted(w.Seq) || s.of != nil && s.of(w.Namespace))
 }
 
 // confirmed remembers that upstream has carried out a write.
@@ -136,15 +141,15 @@ func (s *fences) sentAfter(sent time.Time) float64 {
 // The copy loses to anything later. Readers see it with the later time of the state and of the write
 // that has lost: upstream may keep the state as it is, and no later reader is to see an earlier time
 // (contract 19).
-func (s *fences) guard(j Journal, lost journal.Write, found *journal.Observation) error {
+func (s *fences) guard(j Journal, lost journal.Write, found Version) error {
 	const earlier = 1 // second: the state itself counts as later, even if the clocks drift
 	ahead := s.offset.at(math.MaxUint64).Most
 	if math.IsInf(ahead, 1) { // the clock has just been set
-		ahead = found.UpdatedAt - 2*earlier // so old that it loses to any state, once the offset is known
+		ahead = found.WrittenAt - 2*earlier // so old that it loses to any state, once the offset is known
 	}
 	_, err := j.Append(journal.NewWrite{ // guard 19.32
 		ID: lost.ID, Op: journal.Put, Value: found.Value, ListBytes: found.ListBytes,
-		WrittenAt: found.UpdatedAt - ahead - earlier, At: max(found.UpdatedAt, lost.UpdatedAt),
+		WrittenAt: found.WrittenAt - ahead - earlier, At: max(found.WrittenAt, lost.UpdatedAt),
 		LosesTies: true, Fenced: true, Held: true, If: func(newest uint64) bool { return newest == 0 },
 	})
 	if errors.Is(err, journal.ErrFull) || errors.Is(err, journal.ErrChanged) {

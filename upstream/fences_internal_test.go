@@ -14,7 +14,7 @@ type fenceJournal struct{ FenceJournal }
 
 func confirmedBy(linger time.Duration) *fences {
 	return newFences(&FlusherOptions{
-		FenceJournal: fenceJournal{}, Fence: func(string) bool { return true },
+		Engine: inexact{}, FenceJournal: fenceJournal{}, Fence: func(string) bool { return true },
 		Linger: func(string) time.Duration { return linger },
 	})
 }
@@ -129,9 +129,9 @@ func (a *appended) Append(w journal.NewWrite) (journal.Write, error) {
 // A winner's copy has a time that can be shown and compared, also while nothing is known of the
 // clocks.
 func TestTheTimeOfAWinnersCopy(t *testing.T) {
-	j, s := &appended{}, newFences(&FlusherOptions{Offset: NewOffset()})
+	j, s := &appended{}, newFences(&FlusherOptions{Engine: inexact{}, Offset: NewOffset()})
 	for lost, shown := range map[float64]float64{900: 1000, 1100: 1100} {
-		err := s.guard(j, journal.Write{UpdatedAt: lost}, &journal.Observation{UpdatedAt: 1000})
+		err := s.guard(j, journal.Write{UpdatedAt: lost}, Version{WrittenAt: 1000})
 		if err != nil || j.last.WrittenAt != 1 || j.last.At != shown {
 			t.Errorf("it is of %f, and shown as of %f after %f, %v", j.last.WrittenAt, j.last.At, lost, err)
 		}

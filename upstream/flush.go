@@ -13,7 +13,7 @@ import (
 // When ctx ends first, its error comes with what is left. It counts entries.
 func (f *Flusher) Flush(ctx context.Context, namespace string) (settled, dead, pending int, err error) {
 	if err := f.rebuilt(ctx); err != nil {
-		return 0, 0, pendingEntries(f), err
+		return 0, 0, f.pending(), err
 	}
 	w := f.expedite(namespace)
 	select {
@@ -38,7 +38,7 @@ func (f *Flusher) rebuilt(ctx context.Context) error {
 	}
 }
 
-func pendingEntries(f *Flusher) int {
+func (f *Flusher) pending() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.schedule.pending
@@ -91,7 +91,7 @@ func (f *Flusher) leave(w *flushWait) FlushResult {
 // sequence number, or a newer one to the entry, has settled. It is false when ctx ends
 // first, or when the write is a dead letter.
 func (f *Flusher) Await(ctx context.Context, id journal.ID, seq uint64) (settled bool) {
-	w := newEntryWait(f, id, seq)
+	w := f.awaitEntry(id, seq)
 	if w == nil {
 		// The write went upstream before its caller began to wait: hardly ever.
 		_, dead, err := f.opts.Journal.IsDead(id, seq)
@@ -107,9 +107,9 @@ func (f *Flusher) Await(ctx context.Context, id journal.ID, seq uint64) (settled
 	return w.settled
 }
 
-// newEntryWait makes an entry urgent and returns a wait for one of its writes; nil if
+// awaitEntry makes an entry urgent and returns a wait for one of its writes; nil if
 // the entry has nothing pending any more.
-func newEntryWait(f *Flusher, id journal.ID, seq uint64) *entryWait {
+func (f *Flusher) awaitEntry(id journal.ID, seq uint64) *entryWait {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	q, t := f.schedule.find(id)
@@ -134,7 +134,7 @@ type drain struct {
 // no write lingers. Its callers make one call at a time.
 func (f *Flusher) Drain(ctx context.Context) FlushResult {
 	if f.rebuilt(ctx) != nil {
-		return FlushResult{Pending: pendingEntries(f)}
+		return FlushResult{Pending: f.pending()}
 	}
 	d := &drain{since: time.Now(), hopeless: make(chan struct{})}
 	if deadline, ok := ctx.Deadline(); ok {
@@ -148,7 +148,7 @@ func (f *Flusher) Drain(ctx context.Context) FlushResult {
 	case <-d.hopeless:
 	case <-ctx.Done():
 	}
-	awaitThroughs(ctx, f)
+	f.awaitThroughs(ctx)
 	return f.leave(w)
 }
 

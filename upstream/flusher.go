@@ -101,6 +101,7 @@ type FlusherOptions struct {
 type Flusher struct {
 	clock
 	opts   FlusherOptions
+	exact  bool // the engine is
 	fences *fences
 	health *circuit
 	wake   chan struct{} // holds one token: something may have become due
@@ -128,6 +129,7 @@ func NewFlusher(opts FlusherOptions) *Flusher {
 	}
 	f := &Flusher{
 		opts:    opts,
+		exact:   opts.Engine.Exact(),
 		clock:   clock{epoch: time.Now()},
 		health:  &opts.Health.writes,
 		wake:    make(chan struct{}, 1),
@@ -190,7 +192,7 @@ func (f *Flusher) recallDoubts() error {
 	for chunk := range slices.Chunk(entries, recallChunk) {
 		f.mu.Lock()
 		for _, entry := range chunk {
-			if f.opts.Engine.Exact() {
+			if f.exact {
 				f.schedule.marked(entry, now)
 				continue
 			}

@@ -62,20 +62,3 @@ func (s *inSlot) swap(ctx context.Context, p Proposal) (v Version, conflict *Con
 	})
 	return v, conflict, err
 }
-
-// send carries a write out over whatever there is: see [Engine]. held says of a delete that upstream
-// held the entry.
-func (s *inSlot) send(ctx context.Context, w journal.Write) (held bool, failed *Error) {
-	v, _, err := s.swap(ctx, Proposal{ID: w.ID, Op: w.Op, Value: w.Value, ListBytes: w.ListBytes, WrittenAt: w.UpdatedAt, Writer: Writer{Seq: w.Seq}})
-	return v.Deleted, errorOf(err)
-}
-
-// sendOnce is send in a slot that it waits for.
-func (f *Flusher) sendOnce(ctx context.Context, w journal.Write) (held bool, failed *Error) {
-	s, failed := f.hold(ctx, w.Namespace)
-	if failed != nil {
-		return false, failed
-	}
-	defer s.release()
-	return s.send(ctx, w)
-}

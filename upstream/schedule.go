@@ -80,7 +80,7 @@ func (s *schedule) written(c journal.Change, linger, now instant) {
 	last, idle := t.seq, t.first == 0
 	t.seq = c.Seq
 	s.announced++
-	saves := saves(t, s.running[t], last)
+	saves := t.saves(s.running[t], last)
 	if saves {
 		s.saved++
 	}
@@ -165,7 +165,7 @@ func (s *schedule) doubtful(left journal.Doubtful, until, now instant) {
 	s.enqueue(q, t, now)
 }
 
-// marked is doubtful for an upstream with versions. There the next write of the entry ends the doubt,
+// marked is doubtful in front of an exact engine. There the next write of the entry ends the doubt,
 // and so nothing waits.
 func (s *schedule) marked(left journal.Doubtful, now instant) {
 	q, t, made := s.ensure(left.ID)
@@ -238,13 +238,13 @@ func (s *schedule) start(q *queue, now instant, probe bool) *attempt {
 	a := &attempt{queue: q, task: t, newest: t.seq, startedAt: now, probe: probe, trial: q.blocked, silent: t.isSilent()}
 	a.through = s.throughs.pop(t)
 	q.leave(t)
-	a.charge = charged(a, s.quotas, now)
-	beginAttempt(s, a)
+	a.charge = a.charged(s.quotas, now)
+	s.begin(a)
 	return a
 }
 
-// beginAttempt notes that an attempt begins, whose task is in no line.
-func beginAttempt(s *schedule, a *attempt) {
+// begin notes that an attempt begins, whose task is in no line.
+func (s *schedule) begin(a *attempt) {
 	q := a.queue
 	a.task.running = true
 	s.running[a.task] = a

@@ -30,11 +30,7 @@ type through struct {
 	settled bool
 	err     error
 
-	// The fields below are for an upstream with versions.
-	newest      journal.Write // the pending one in whose place the write comes, when its turn had come
-	conditional bool          // ready has said what has to hold
-	base        journal.Base  // that it was held against
-	version     Version       // that the write has become
+	base journal.Base // that ready was asked about, in front of an exact engine
 }
 
 // throughs are those in line, by task, in the order in which they came.
@@ -99,7 +95,7 @@ func (n *NotWritten) WriteStatus() int { return n.status }
 // the write stays pending then, to be read back. The write's number is 0 if upstream has taken
 // it and the journal had no room for it.
 //
-// Where upstream has versions, a write with conditions (ready returns an unchanged that is not nil) is
+// In front of an exact engine, a write with conditions (ready returns an unchanged that is not nil) is
 // carried out only over the version that this host knew beneath them, or else refused with
 // [journal.ErrChanged]. A write without conditions always takes the place of what is there. Its number
 // is 0 also if a newer write to the entry came while it was under way, which follows it upstream.
@@ -252,38 +248,111 @@ func (w *through) run(ctx context.Context, a *attempt) (err error) {
 	if w.err = a.f.opts.Through.Admits(w.write); w.err != nil {
 		return w.backOut(a, true)
 	}
+	s, err := w.sendAttempt(a)
+	if err != nil {
+		return err
+	}
 	// Durable before the request leaves: a crash must not forget that it may land.
-	mark := journal.Write{ID: w.write.ID, Op: w.write.Op, Value: w.write.Value, Seq: a.newest}
+	mark := s.write
+	mark.Seq = a.newest
 	if err := a.f.opts.Journal.MarkSent(mark, a.task.own()...); errors.Is(err, journal.ErrFull) { // guard 14.14
 		w.err = err
 		return w.backOut(a, true)
 	} else if err != nil {
 		return err
 	}
-	if a.f.opts.Engine.Exact() {
-		return w.exactly(ctx, a, mark)
+	end, err := s.run(ctx)
+	if err != nil {
+		return err
 	}
-	a.f.opts.Quotas.cover(w.write.Namespace)
-	sent := time.Now()
-	held, failed := a.f.sendOnce(ctx, mark)
-	verdict := Confirmed
-	if failed != nil {
-		verdict = failed.Verdict
-	}
-	w.outcome(a, verdict)
-	if failed != nil {
-		return w.failed(ctx, a, failed)
-	}
-	return w.confirmed(a, sent, held)
+	return w.conclude(ctx, s, end)
 }
 
-// decide asks ready whether the write is sent.
+// decide asks ready whether the write is sent. In front of an exact engine it notes what this host knew
+// when ready looked: an answer of upstream's that comes later shows a state that ready has not judged.
 func (w *through) decide(f *Flusher) (err error) {
-	if f.opts.Engine.Exact() && f.fences.journal != nil {
-		return w.decideOver(f.fences.journal)
+	if !f.exact || f.fences.journal == nil {
+		w.write.If, err = w.ready()
+		return err
 	}
-	w.write.If, err = w.ready()
-	return err
+	before, err := f.fences.journal.Base(w.write.ID)
+	for range mostProposals {
+		if err != nil {
+			return err
+		}
+		if w.write.If, err = w.ready(); err != nil {
+			return err
+		}
+		if w.base, err = f.fences.journal.Base(w.write.ID); err == nil && w.base == before {
+			return nil
+		}
+		before = w.base
+	}
+	return errors.Join(err, journal.ErrChanged)
+}
+
+// sendAttempt is the write's. Its time is that of its arrival, and later than a pending write's in whose
+// place it comes. Its number is not known before it is journaled: its version has none.
+//
+// An exact engine carries out a write with conditions only in the place of the version that they were
+// judged by. Any other write takes the place of what is there; another host's version that this host
+// did not know is kept as a dead letter.
+func (w *through) sendAttempt(a *attempt) (*sendAttempt, error) {
+	newest, _, err := a.f.opts.Journal.Newest(w.write.ID)
+	if err != nil {
+		return nil, err
+	}
+	c := &conditions{
+		onBase: w.write.If != nil, alone: newest.Seq == 0, lacked: newest.Seq == 0 || newest.Op == journal.Delete,
+	}
+	if a.f.exact && !c.onBase {
+		w.write.If = func(latest uint64) bool { return latest == newest.Seq }
+	}
+	now := unix(time.Now())
+	sending := journal.Write{
+		ID: w.write.ID, Op: w.write.Op, Value: w.write.Value, ListBytes: w.write.ListBytes, WrittenAt: now, UpdatedAt: now,
+	}
+	if newest.Seq != 0 {
+		sending.UpdatedAt = max(now, newest.UpdatedAt+timeTick)
+	}
+	return &sendAttempt{f: a.f, a: a, write: sending, conditions: c, over: w.base}, nil
+}
+
+// conclude ends the write as its send attempt has ended.
+func (w *through) conclude(ctx context.Context, s *sendAttempt, end sent) error {
+	a := s.a
+	if end.requested && a.f.opts.OnOutcome != nil {
+		verdict := Confirmed
+		if end.failed != nil {
+			verdict = end.failed.Verdict
+		}
+		a.f.opts.OnOutcome(w.write.Op, verdict)
+	}
+	switch {
+	case end.requested && end.failed != nil:
+		return w.failed(ctx, a, end.failed)
+	case end.requested, end.end == fenceOwn:
+		return w.confirmed(s, end.now)
+	case end.end == fenceLost: // the conditions were judged by another version
+		return w.refusedAs(a, journal.ErrChanged)
+	case end.end == fenceHeld: // there is nothing to delete
+		return w.refusedAs(a, journal.ErrAbsent)
+	case end.end == fenceConflict:
+		return w.refusedAs(a, &NotWritten{Reason: reasonContended + unsent, Wait: time.Second, status: statusUnavailable})
+	}
+	read := *end.failed // upstream could not be asked, and nothing was sent
+	if read.Verdict.blamesUpstream() {
+		read.Verdict = Unsent
+	}
+	return w.failed(ctx, a, &read)
+}
+
+// refusedAs ends an attempt of which nothing was carried out, with an error for the caller.
+func (w *through) refusedAs(a *attempt, err error) error {
+	w.err = err
+	a.charge.takeBack()
+	a.answered(false)
+	return errors.Join(a.unmark(), w.backOut(a, false))
 }
 
 // backOut ends an attempt of which nothing is left upstream, or only a doubt. The task waits
@@ -295,33 +364,36 @@ func (w *through) backOut(a *attempt, unmade bool) error {
 	}
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
-	resume(a)
+	a.resume()
 	return nil
 }
 
-// confirmed journals a write that upstream has carried out. held says of a delete that
-// upstream held the entry.
-func (w *through) confirmed(a *attempt, sent time.Time, held bool) error {
+// confirmed journals a write that upstream has carried out, and that has become a version.
+func (w *through) confirmed(s *sendAttempt, now Version) error {
+	a := s.a
 	a.answered(true)
-	a.f.tookTrip(time.Since(sent))
-	if w.write.Op == journal.Delete && !held {
+	a.f.tookTrip(time.Since(s.sent))
+	if w.write.Op == journal.Delete && !now.Deleted { // upstream did not hold the entry
 		last, ok, err := a.f.opts.Journal.Newest(w.write.ID)
 		if err != nil {
 			return err
 		}
 		if !ok || last.Op == journal.Delete { // it does not exist here either
 			w.err = journal.ErrAbsent
-			return errors.Join(unmark(a), w.backOut(a, false))
+			return errors.Join(a.unmark(), w.backOut(a, false))
 		}
 	}
 	w.write.Held = true
+	if a.f.exact {
+		w.write.At = now.WrittenAt
+	}
 	written, err := a.f.opts.Journal.Append(w.write)
 	switch {
 	case errors.Is(err, journal.ErrFull):
 		return w.noRoom(a)
 	case errors.Is(err, journal.ErrChanged):
 		// A newer write was acknowledged meanwhile. It goes upstream next, over this one.
-		if w.settled = w.version.Revision != 0 && !w.conditional; !w.settled {
+		if w.settled = a.f.exact && !s.conditions.onBase; !w.settled {
 			w.err = err
 		}
 		w.arrived(a)
@@ -331,12 +403,12 @@ func (w *through) confirmed(a *attempt, sent time.Time, held bool) error {
 	}
 	a.sending(written) // there is nothing older left to send
 	w.written = written
-	a.f.fences.confirmed(written, sent, time.Now())
-	written.SentAfter = a.f.fences.sentAfter(sent)
-	if w.version.Revision != 0 {
-		written.SentAfter, written.CreatedAt = w.version.WrittenAt-timeTick, w.version.CreatedAt
+	a.f.fences.confirmed(written, s.sent, s.received)
+	written.SentAfter = a.f.fences.sentAfter(s.sent)
+	if a.f.exact {
+		written.SentAfter, written.CreatedAt = now.WrittenAt-timeTick, now.CreatedAt
 	}
-	if a.staysPending(written, a.f.instant(sent)) {
+	if a.staysPending(written, a.f.instant(s.sent)) {
 		return nil
 	}
 	w.settled = true
@@ -373,7 +445,7 @@ func (w *through) arrived(a *attempt) {
 }
 
 // awaitThroughs returns when the writes through that are here now are over, or ctx ends.
-func awaitThroughs(ctx context.Context, f *Flusher) {
+func (f *Flusher) awaitThroughs(ctx context.Context) {
 	var here []*through
 	f.mu.Lock()
 	for _, waiting := range f.schedule.throughs {

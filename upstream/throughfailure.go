@@ -15,7 +15,7 @@ func (w *through) failed(ctx context.Context, a *attempt, failed *Error) error {
 	case Unsent, Throttled:
 		a.charge.takeBack()
 	}
-	if err := unmark(a); err != nil {
+	if err := a.unmark(); err != nil {
 		return err
 	}
 	switch failed.Verdict {
@@ -26,7 +26,7 @@ func (w *through) failed(ctx context.Context, a *attempt, failed *Error) error {
 		}
 	case Throttled, Paused:
 		a.keepWaiting(failed)
-		w.err = refusedThrough(a, failed)
+		w.err = a.refusedThrough(failed)
 		return nil
 	default:
 		a.answered(false)
@@ -36,7 +36,7 @@ func (w *through) failed(ctx context.Context, a *attempt, failed *Error) error {
 			a.f.schedule.unblock(a.queue) // it is let in
 			a.f.mu.Unlock()
 		}
-		w.err = refusedThrough(a, failed)
+		w.err = a.refusedThrough(failed)
 	}
 	return w.backOut(a, false)
 }
@@ -52,7 +52,7 @@ func (w *through) blame(ctx context.Context, a *attempt, failed *Error) {
 }
 
 // refusedThrough is upstream's own refusal, for the caller.
-func refusedThrough(a *attempt, failed *Error) error {
+func (a *attempt) refusedThrough(failed *Error) error {
 	said := *failed
 	if said.Verdict != Permanent {
 		a.f.mu.Lock()
@@ -76,10 +76,10 @@ func (w *through) unanswered(ctx context.Context, a *attempt, failed *Error) err
 			": read the entry before you try again",
 		status: statusUnanswered,
 	}
-	if a.f.opts.Engine.Exact() {
+	if a.f.exact {
 		return w.mayHaveArrived(ctx, a, failed)
 	}
-	noteDoubt(a, w.content())
+	a.noteDoubt(w.content())
 	a.f.opts.Through.Doubt(w.write.ID) // guard 14.13
 	w.blame(ctx, a, failed)
 	return w.backOut(a, false)

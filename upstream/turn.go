@@ -92,7 +92,7 @@ type charge struct {
 func (c *charge) counted() bool { return c.flying }
 
 // charged counts the attempt that is about to begin.
-func charged(a *attempt, qs *Quotas, now instant) charge {
+func (a *attempt) charged(qs *Quotas, now instant) charge {
 	q, t := a.queue, a.task
 	c := charge{quotas: qs, namespace: q.Key()}
 	if a.through != nil || !t.doubt().verifying(t.seq) {
@@ -130,7 +130,7 @@ func (c *charge) end() {
 // saves reports whether a write to the task's entry, which has just come, takes the place of
 // one that was never sent. last is the newest one before it. The task's attempt is nil if there
 // is none.
-func saves(t *task, running *attempt, last uint64) bool {
+func (t *task) saves(running *attempt, last uint64) bool {
 	if running != nil {
 		return running.newer != 0
 	}

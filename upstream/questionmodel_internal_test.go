@@ -108,9 +108,9 @@ func (h *modelHost) flush(t *rapid.T, b *modelBucket, now Version, lost bool) {
 		return
 	}
 	valued := false
-	for range exactRounds {
+	for range mostProposals {
 		w := *h.pending
-		q := &exactQuestion{write: w, host: h.name, now: now, valued: valued, fenced: true, base: h.base, own: h.own}
+		q := &question{write: w, exactly: &exactly{host: h.name}, now: now, valued: valued, fenced: true, base: h.base, own: h.own}
 		end := q.judge()
 		switch end {
 		case fenceUndecided:
