@@ -274,13 +274,14 @@ func (l *listed) removeRows(tx *store.Tx) {
 
 // Applied makes readers wait until the change is durable.
 func (l *listed) Applied() {
-	hidden := slices.Concat([]ID{{Namespace: l.fill.namespace}}, l.absent, l.doubted)
-	for _, id := range hidden {
+	listing := ID{Namespace: l.fill.namespace}
+	for _, id := range slices.Concat([]ID{listing}, l.absent, l.doubted) {
 		l.readers.changed(Change{ID: id})
 	}
 	for _, id := range l.foreign {
 		l.readers.changed(Change{ID: id, Foreign: true})
 	}
-	l.revealed = l.hide(hidden...) // guard 7.14
+	// A reader of a copy that is gone looks at the listing, and so waits too.
+	l.revealed = l.hide(listing) // guard 7.14
 	l.unlock()
 }

@@ -53,10 +53,10 @@ func TestAnAppendIsAcknowledgedAsAPut(t *testing.T) {
 // Each PUT here begins the value anew, under the condition that it has seen the end.
 func TestAppendsOfManyAreAllKept(t *testing.T) {
 	s, k := newSidecar(t), id("n", "k")
-	const writers, each = 16, 5
-	var appending sync.WaitGroup
+	const writers, each = 16, 20
+	var adding sync.WaitGroup
 	for w := range writers {
-		appending.Go(func() {
+		adding.Go(func() {
 			for n := range each {
 				if code := s.add(k, ",", fmt.Sprintf("%d-%d", w, n)).Code; code != http.StatusOK {
 					t.Errorf("status %d", code)
@@ -64,41 +64,49 @@ func TestAppendsOfManyAreAllKept(t *testing.T) {
 			}
 		})
 	}
-	appending.Go(func() {
-		for n := 0; n < each; {
-			read := s.get("/memory/n/k")
-			if read.Code != http.StatusOK {
-				continue
-			}
-			value := valueIn(t, read) + ",put" + strconv.Itoa(n)
-			if s.do(http.MethodPut, "/memory/n/k", putBody(value), "If-Match", read.Header().Get("Etag")).Code == http.StatusOK {
-				n++
-			}
-		}
-	})
-	appending.Wait()
+	added := make(chan struct{})
+	go func() { defer close(added); adding.Wait() }()
+	puts := s.putAtTheEnd(t, added)
 	next := make(map[string]int)
 	for _, item := range strings.Split(valueIn(t, s.get("/memory/n/k")), ",") {
-		if item, isPut := strings.CutPrefix(item, "put"); isPut {
-			if item != strconv.Itoa(next["put"]) {
-				t.Errorf("put %s, want %d", item, next["put"])
-			}
-			next["put"]++
-			continue
-		}
 		w, n, _ := strings.Cut(item, "-")
 		if n != strconv.Itoa(next[w]) {
 			t.Errorf("%s-%s, want %d", w, n, next[w])
 		}
 		next[w]++
 	}
+	if next["put"] != puts {
+		t.Errorf("%d of %d puts are left", next["put"], puts)
+	}
+	delete(next, "put")
 	for w, n := range next {
 		if n != each {
 			t.Errorf("%s has %d of %d", w, n, each)
 		}
 	}
-	if len(next) != writers+1 {
-		t.Errorf("%d writers, want %d", len(next), writers+1)
+	if len(next) != writers {
+		t.Errorf("%d writers, want %d", len(next), writers)
+	}
+}
+
+// putAtTheEnd lengthens the value by PUTs under If-Match until all is added, and returns how
+// many PUTs were answered with 200.
+func (s *sidecar) putAtTheEnd(t *testing.T, added <-chan struct{}) (puts int) {
+	t.Helper()
+	for {
+		select {
+		case <-added:
+			return puts
+		default:
+		}
+		read := s.get("/memory/n/k")
+		if read.Code != http.StatusOK {
+			continue
+		}
+		value := fmt.Sprintf("%s,put-%d", valueIn(t, read), puts)
+		if s.do(http.MethodPut, "/memory/n/k", putBody(value), "If-Match", read.Header().Get("Etag")).Code == http.StatusOK {
+			puts++
+		}
 	}
 }
 
