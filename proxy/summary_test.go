@@ -56,6 +56,9 @@ var summaryRows = []summaryRow{
 	{"suspect", []func(*facts){isDown, suspectOne}, api.LevelWarning,
 		"Upstream no longer holds 40 of the 50 entries of lost that it had confirmed: botwired serves its own copies",
 		true, "botwired restore lost", []string{"Upstream is down"}},
+	{"two are suspect", []func(*facts){suspectOne, space(api.NamespaceStatus{Namespace: "small", Suspect: &api.Suspect{Since: since, Missing: 3, Of: 4}})}, api.LevelWarning,
+		"Upstream no longer holds 43 of the 54 entries of 2 namespaces (lost, say) that it had confirmed: botwired serves its own copies",
+		true, "botwired restore lost", nil},
 	{"lost", []func(*facts){locked, func(f *facts) {
 		f.status.Upstream.Watch = &api.WatchState{Lost: "the bucket b was made anew", Since: since}
 	}}, api.LevelWarning, "Upstream has lost writes that it had confirmed, and botwired has stopped asking it: botwired serves its own copies",
@@ -99,6 +102,9 @@ var summaryRows = []summaryRow{
 	{"a quota is used up", []func(*facts){space(api.NamespaceStatus{
 		Namespace: "a", Pending: 2, Waits: &api.Wait{Why: "quota: used up"}, Quota: &api.Quota{Limit: 1000, Used: 1000, ResetsAt: until, RunsOutAt: &since},
 	})}, api.LevelWarning, "a has used up the quota of 1,000 writes: 2 writes wait until 12:30 UTC", true, "only the newest is sent", nil},
+	{"upstream says that a quota is used up", []func(*facts){space(api.NamespaceStatus{
+		Namespace: "a", Pending: 2, Waits: &api.Wait{Why: "quota: used up"}, Quota: &api.Quota{Limit: 50, Used: 1, ResetsAt: until, RunsOutAt: &since},
+	})}, api.LevelWarning, "Upstream says that the quota of a is used up (HTTP 429): 2 writes wait until 12:30 UTC", true, "somebody else writes to it", nil},
 	{"a quota is used up, and nothing waits", []func(*facts){space(api.NamespaceStatus{Namespace: "a", Quota: &api.Quota{Limit: 9, Used: 9}})}, api.LevelOK,
 		"Everything is safe: upstream has every write", false, "", nil},
 	{"spread", []func(*facts){space(api.NamespaceStatus{

@@ -86,15 +86,26 @@ func (f *facts) unwatched() *api.Finding {
 }
 
 func (f *facts) suspect() *api.Finding {
-	g := f.those(func(n *api.NamespaceStatus) bool { return n.Suspect != nil && !n.Suspect.Restoring })
+	g := f.those(isLost)
 	if g.count == 0 {
 		return nil
 	}
-	s := g.first.Suspect
+	since, missing, of := g.first.Suspect.Since, 0, 0
+	for i := range f.status.Namespaces {
+		if n := &f.status.Namespaces[i]; isLost(n) {
+			missing, of = missing+n.Suspect.Missing, of+n.Suspect.Of
+			if n.Suspect.Since.Before(since) {
+				since = n.Suspect.Since
+			}
+		}
+	}
 	remedy := fmt.Sprintf("is upstream.url right? botwired restore %s gives them back to upstream, botwired forget %s gives them up", g.first.Namespace, g.first.Namespace)
-	return say(api.LevelWarning, s.Since, remedy, "Upstream no longer holds %s of the %s of %s that it had confirmed: botwired serves its own copies",
-		words.Number(int64(s.Missing)), words.Count(s.Of, "entry"), g.name())
+	return say(api.LevelWarning, since, remedy, "Upstream no longer holds %s of the %s of %s that it had confirmed: botwired serves its own copies",
+		words.Number(int64(missing)), words.Count(of, "entry"), g.name())
 }
+
+// isLost reports whether upstream has lost entries of a namespace and nobody gives them back.
+func isLost(n *api.NamespaceStatus) bool { return n.Suspect != nil && !n.Suspect.Restoring }
 
 func (f *facts) restoring() *api.Finding {
 	g := f.those(func(n *api.NamespaceStatus) bool { return n.Suspect != nil && n.Suspect.Restoring })
@@ -174,6 +185,10 @@ func (f *facts) usedUp() *api.Finding {
 	q, since := g.first.Quota, time.Time{}
 	if q.RunsOutAt != nil {
 		since = *q.RunsOutAt
+	}
+	if q.Used < q.Limit {
+		return say(api.LevelWarning, since, "somebody else writes to it, or quota.writes_per_day is more than upstream allows",
+			"Upstream says that the quota of %s is used up (HTTP 429): %s until %s", g.name(), waits(g.pending), clock(q.ResetsAt))
 	}
 	return say(api.LevelWarning, since, "write to fewer keys, or raise quota.writes_per_day if upstream allows more; of several writes to one key only the newest is sent",
 		"%s used up the quota of %s writes: %s until %s", has(&g), words.Number(int64(q.Limit)), waits(g.pending), clock(q.ResetsAt))

@@ -194,8 +194,13 @@ func (h *Health) reason() string {
 	switch {
 	case h.state == Up:
 		return ""
-	case reads == writes, h.state == Down:
-		return cmp.Or(reads, writes)
+	case h.state == Down:
+		if h.stateOf(&h.reads) == Down {
+			return h.reads.lastReason
+		}
+		return cmp.Or(h.writes.lastReason, h.reads.lastReason)
+	case reads == writes:
+		return reads
 	case writes == "":
 		return "reads fail: " + reads
 	case reads == "":

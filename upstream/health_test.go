@@ -203,3 +203,28 @@ func TestASickEntryDegrades(t *testing.T) {
 		w.wantState(upstream.Degraded, "writes fail: those of ns/sick, and others do not: HTTP 500: an answer that is not BotWire's")
 	})
 }
+
+// Writes go down while the reads of one entry fail: the reason is that of the outage.
+func TestTheReasonOfAnOutageIsNoEntrys(t *testing.T) {
+	watching(t, func(t *testing.T, w *watched) {
+		down := false
+		w.answer = func(c call) reply {
+			switch {
+			case !c.write() && c.id == key("sick"):
+				return reply{status: 500, body: "oops"}
+			case down:
+				return reply{status: 503, body: "busy"}
+			}
+			return reply{}
+		}
+		w.read("sick")
+		w.read("well")
+		w.read("sick")
+		down = true
+		for i := range 10 {
+			w.put(key(fmt.Sprint("w", i)), "v")
+			time.Sleep(3 * time.Second)
+		}
+		w.wantState(upstream.Down, "HTTP 503: an answer that is not BotWire's")
+	})
+}
